@@ -1,0 +1,41 @@
+// Attaching at the window: one held thread, one stub, one verdict.
+#ifndef ROCATTACH_INJECTOR_ATTACH_H_
+#define ROCATTACH_INJECTOR_ATTACH_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "injector/outcome.h"
+#include "userspace/collector/shared_memory.h"
+
+namespace rocattach {
+
+// What to attach, to whom.
+struct AttachRequest {
+  pid_t pid = 0;         // process (thread group)
+  pid_t tid = 0;         // the thread that stands at the entry of hsa_init
+  uint64_t start_ns = 0; // the process's start (CLOCK_BOOTTIME); 0: do not check
+  // Address of the probed instruction (hsa_init's entry). The thread must be found
+  // within the first instructions behind it, else nothing is written.
+  uint64_t window_ip = 0;
+  // Absolute path of the collector as the target sees it. Checked under
+  // /proc/PID/root before anything is touched.
+  std::string collector_path;
+  // Passed to rocattach_collector_start; library_path is filled in from above.
+  rocattach_collector_config config = {};
+  // Longest time to wait for the stop.
+  uint32_t stop_timeout_msec = 250;
+};
+
+// Performs the whole attach on the calling OS thread (ptrace belongs to a thread):
+// PTRACE_SEIZE and PTRACE_INTERRUPT, wait, check, write the stub, set rip, detach.
+// Never throws, never leaves the target stopped, never sets PTRACE_O_EXITKILL.
+// A successful outcome says that the stub is running; that the collector is there is
+// known only when it reports in.
+AttachOutcome AttachAtWindow(const AttachRequest& request);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_ATTACH_H_

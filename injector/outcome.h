@@ -1,0 +1,73 @@
+// How an attach ended: stage, reason, errno, whether to try again, and whether the
+// target was changed. A record, not an error string, so that verdicts can be counted.
+#ifndef ROCATTACH_INJECTOR_OUTCOME_H_
+#define ROCATTACH_INJECTOR_OUTCOME_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace rocattach {
+
+// How far the attach had come.
+enum class AttachStage : uint8_t {
+  kCheck = 0,     // looking at the target, nothing requested yet
+  kSeize = 1,     // PTRACE_SEIZE
+  kStop = 2,      // PTRACE_INTERRUPT and the wait for the stop
+  kResolve = 3,   // maps and ELF images
+  kWrite = 4,     // the stub
+  kRedirect = 5,  // registers
+  kRelease = 6,   // PTRACE_DETACH
+  kReport = 7,    // the collector's own report (filled in by the service)
+  kDone = 8,
+};
+
+// Why it ended there.
+enum class AttachReason : uint8_t {
+  kNone = 0,
+  kTargetExited = 1,
+  kPidReused = 2,
+  kAlreadyTraced = 3,       // by another debugger
+  kNotPermitted = 4,        // EPERM without a tracer: Yama, LSM, capabilities
+  kStopTimeout = 5,
+  kNotAtWindow = 6,         // the thread is not where the probe left it
+  kCollectorMissing = 7,    // the path does not exist in the target's root
+  kCollectorUnreadable = 8, // … or its user cannot read it
+  kNoDlopen = 9,            // no libc that we understand
+  kNoCave = 10,             // no room for the stub
+  kBadElf = 11,             // an image that does not parse
+  kUnsupported = 12,        // 32-bit, emulated, static, shadow stack that we cannot serve
+  kMemoryAccess = 13,       // reading or writing the target failed
+  kRegisters = 14,
+  kAlreadyAttached = 15,
+  kSecureExec = 16,         // set-uid or file capabilities
+  kCollectorSilent = 17,    // the stub ran and no report came
+  kCollectorRefused = 18,
+  kInternal = 19,
+};
+
+struct AttachOutcome {
+  AttachStage stage = AttachStage::kCheck;
+  AttachReason reason = AttachReason::kNone;
+  int error = 0;                // errno of the failing call, 0 if none
+  bool retryable = false;       // a later try may succeed
+  bool target_modified = false; // memory or registers were written
+  std::string detail;           // failing call with its arguments, and the remedy
+  // CLOCK_BOOTTIME; 0 if that point was not reached.
+  uint64_t seized_ns = 0;
+  uint64_t stopped_ns = 0;
+  uint64_t released_ns = 0;
+
+  bool ok() const { return stage == AttachStage::kDone; }
+};
+
+// Stable lower-case names, as used in the stream, in JSON and in metrics.
+absl::string_view AttachStageName(AttachStage stage);
+absl::string_view AttachReasonName(AttachReason reason);
+// One sentence for people: what it means and what the user can do.
+absl::string_view AttachReasonHelp(AttachReason reason);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_OUTCOME_H_

@@ -1,0 +1,77 @@
+# Helpers that every folder uses, so that a target is declared in one line and all
+# targets get the same warnings, sanitizers and include root (the repository's top).
+
+add_library(rocattach_options INTERFACE)
+target_compile_options(rocattach_options INTERFACE
+  -Wall -Wextra -Wshadow -Wvla -Wpointer-arith -Werror
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  -fno-omit-frame-pointer -fstack-protector-strong)
+# The generated headers (protobuf, BPF skeletons, version.h) stand under the build
+# tree with the same paths as their sources.
+target_include_directories(rocattach_options INTERFACE
+  ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+if(ROCATTACH_SANITIZE)
+  target_compile_options(rocattach_options INTERFACE
+    -fsanitize=${ROCATTACH_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(rocattach_options INTERFACE -fsanitize=${ROCATTACH_SANITIZE})
+endif()
+if(ROCATTACH_FUZZ)
+  target_compile_options(rocattach_options INTERFACE
+    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  target_link_options(rocattach_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+# rocattach_library(name SOURCES a.cc b.cc DEPS x y): static library rocattach_NAME
+# with the alias rocattach::NAME.
+function(rocattach_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(rocattach_${name} STATIC ${ARG_SOURCES})
+  add_library(rocattach::${name} ALIAS rocattach_${name})
+  target_link_libraries(rocattach_${name} PUBLIC ${ARG_DEPS} PRIVATE rocattach_options)
+  target_include_directories(rocattach_${name} PUBLIC
+    ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+endfunction()
+
+# rocattach_test(name SOURCES … DEPS … LABELS unit|integration|privileged …
+#                [TIMEOUT s] [ENV A=B …]): a GoogleTest program, one ctest entry.
+function(rocattach_test name)
+  cmake_parse_arguments(ARG "RUN_SERIAL" "TIMEOUT" "SOURCES;DEPS;LABELS;ENV" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock
+    GTest::gtest_main rocattach_options)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\].*all tests" ENVIRONMENT "${ARG_ENV}")
+  if(ARG_RUN_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+  endif()
+endfunction()
+
+# rocattach_fuzz(name SOURCES … DEPS … [CORPUS dir]): a libFuzzer program; built only
+# with ROCATTACH_FUZZ. `scripts/fuzz SECONDS` runs each of them.
+function(rocattach_fuzz name)
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;DEPS" ${ARGN})
+  if(NOT ROCATTACH_FUZZ)
+    return()
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} rocattach_options)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+endfunction()
+
+# rocattach_bench(name SOURCES … DEPS …): a Google Benchmark program under build/bench.
+function(rocattach_bench name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} benchmark::benchmark rocattach_options)
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+endfunction()

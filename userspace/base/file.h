@@ -1,0 +1,34 @@
+// Files, opened and read with bounds.
+#ifndef ROCATTACH_USERSPACE_BASE_FILE_H_
+#define ROCATTACH_USERSPACE_BASE_FILE_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+
+// open(2) with O_CLOEXEC added to `flags`. Errors name the path.
+absl::StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, mode_t mode = 0);
+
+// Reads a file whole, but never more than `limit` bytes: a longer file is an
+// OUT_OF_RANGE error. For /proc files, whose size is not known beforehand.
+absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit);
+
+// The target of a symbolic link such as /proc/PID/exe.
+absl::StatusOr<std::string> ReadLink(const std::string& path);
+
+// Creates a directory and its missing parents with `mode`; existing ones are fine.
+absl::Status MakeDirectories(const std::string& path, mode_t mode);
+
+// Writes all of `data`, however many write(2) calls that takes.
+absl::Status WriteAll(int fd, absl::string_view data);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_BASE_FILE_H_

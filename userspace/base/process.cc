@@ -1,0 +1,110 @@
+#include "userspace/base/process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/syscall.h>
+
+#include <cstdlib>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "userspace/base/file.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+namespace {
+
+constexpr size_t kProcFileLimit = 1 << 20;
+
+std::string ProcPath(pid_t pid, absl::string_view file) {
+  return absl::StrCat("/proc/", pid, "/", file);
+}
+
+// The fields of /proc/PID/stat behind the command, which may itself hold blanks and
+// parentheses: the last ')' ends it.
+absl::StatusOr<std::vector<std::string>> ReadStatFields(pid_t pid) {
+  ASSIGN_OR_RETURN(std::string stat, ReadFile(ProcPath(pid, "stat"), kProcFileLimit));
+  size_t end = stat.rfind(')');
+  if (end == std::string::npos) {
+    return absl::InternalError(absl::StrCat("/proc/", pid, "/stat has no command"));
+  }
+  return std::vector<std::string>(absl::StrSplit(
+      absl::string_view(stat).substr(end + 1), absl::ByAnyChar(" \n"), absl::SkipEmpty()));
+}
+
+void ParseStatus(absl::string_view text, ProcessInfo* info) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    std::vector<absl::string_view> parts =
+        absl::StrSplit(line, absl::ByAnyChar("\t "), absl::SkipEmpty());
+    if (parts.size() < 2) continue;
+    if (parts[0] == "Uid:") {
+      uint32_t uid;
+      // The second number is the effective user id, the one that ptrace checks use.
+      if (parts.size() > 2 && absl::SimpleAtoi(parts[2], &uid)) info->uid = uid;
+    } else if (parts[0] == "PPid:") {
+      (void)absl::SimpleAtoi(parts[1], &info->parent);
+    } else if (parts[0] == "TracerPid:") {
+      (void)absl::SimpleAtoi(parts[1], &info->tracer);
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> ReadStartTicks(pid_t pid) {
+  ASSIGN_OR_RETURN(std::vector<std::string> fields, ReadStatFields(pid));
+  uint64_t ticks;
+  // Field 22 of the whole line is the 20th behind the command.
+  if (fields.size() < 20 || !absl::SimpleAtoi(fields[19], &ticks)) {
+    return absl::InternalError(absl::StrCat("/proc/", pid, "/stat has no start time"));
+  }
+  return ticks;
+}
+
+absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
+  ProcessInfo info;
+  info.id.pid = pid;
+  ASSIGN_OR_RETURN(info.id.start_ticks, ReadStartTicks(pid));
+  if (auto status = ReadFile(ProcPath(pid, "status"), kProcFileLimit); status.ok()) {
+    ParseStatus(*status, &info);
+  }
+  if (auto comm = ReadFile(ProcPath(pid, "comm"), kProcFileLimit); comm.ok()) {
+    info.comm = std::string(absl::StripSuffix(*comm, "\n"));
+  }
+  if (auto exe = ReadLink(ProcPath(pid, "exe")); exe.ok()) {
+    info.executable = std::string(absl::StripSuffix(*exe, " (deleted)"));
+  }
+  if (auto line = ReadFile(ProcPath(pid, "cmdline"), kProcFileLimit); line.ok()) {
+    info.arguments = absl::StrSplit(absl::StripSuffix(*line, absl::string_view("\0", 1)), '\0');
+  }
+  if (auto cgroup = ReadFile(ProcPath(pid, "cgroup"), kProcFileLimit); cgroup.ok()) {
+    for (absl::string_view line : absl::StrSplit(*cgroup, '\n')) {
+      if (absl::ConsumePrefix(&line, "0::")) info.cgroup = std::string(line);
+    }
+  }
+  return info;
+}
+
+absl::StatusOr<UniqueFd> OpenPidFd(pid_t pid) {
+  long fd = syscall(SYS_pidfd_open, pid, 0);
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("pidfd_open(", pid, ") failed"));
+  return UniqueFd(static_cast<int>(fd));
+}
+
+std::vector<pid_t> ListProcesses() {
+  std::vector<pid_t> pids;
+  DIR* dir = opendir("/proc");
+  if (dir == nullptr) return pids;
+  while (dirent* entry = readdir(dir)) {
+    pid_t pid;
+    if (absl::SimpleAtoi(entry->d_name, &pid) && pid > 0) pids.push_back(pid);
+  }
+  closedir(dir);
+  return pids;
+}
+
+}  // namespace rocattach

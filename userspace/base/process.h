@@ -1,0 +1,51 @@
+// What /proc says about a process. Everything here is a statement about one instant:
+// hold a pidfd, or compare start times, before acting on it.
+#ifndef ROCATTACH_USERSPACE_BASE_PROCESS_H_
+#define ROCATTACH_USERSPACE_BASE_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+
+// A process and when it started: the pair names one process for ever, where a pid
+// alone is reused.
+struct ProcessId {
+  pid_t pid = 0;
+  // CLOCK_BOOTTIME in clock ticks (field 22 of /proc/PID/stat, 10 ms resolution).
+  uint64_t start_ticks = 0;
+};
+
+// Descriptive facts for policies, reports and logs. Empty where it could not be read.
+struct ProcessInfo {
+  ProcessId id;
+  pid_t parent = 0;
+  uid_t uid = 0;
+  pid_t tracer = 0;          // TracerPid: another debugger, 0 if none
+  std::string comm;
+  std::string executable;    // /proc/PID/exe, without " (deleted)"
+  std::vector<std::string> arguments;
+  std::string cgroup;        // path in the unified hierarchy
+};
+
+// Start time of `pid` in clock ticks since boot.
+absl::StatusOr<uint64_t> ReadStartTicks(pid_t pid);
+
+// Reads all of ProcessInfo; NOT_FOUND when there is no such process.
+absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid);
+
+// pidfd_open(2).
+absl::StatusOr<UniqueFd> OpenPidFd(pid_t pid);
+
+// All process ids in /proc now.
+std::vector<pid_t> ListProcesses();
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_BASE_PROCESS_H_
