@@ -295,4 +295,9 @@ ROCATTACH_ASSERT_SIZE(rocattach_inflight, 112);
 /* void rocattach_collector_ready(const void* memory, uint64_t bytes, uint64_t window_id):
  * does nothing; the service's uprobe on it is how the service learns of the memory. */
 
+#define ROCATTACH_COLLECTOR_UNLOADED "rocattach_collector_unloaded"
+/* void rocattach_collector_unloaded(void): does nothing; called (noinline, exported) at
+ * the end of OnUnload. The service's uprobe on it makes the kernel side open a window
+ * again at the process's next hsa_init, where the stub calls the start function again. */
+
 #endif /* ROCATTACH_USERSPACE_COLLECTOR_SHARED_MEMORY_H_ */

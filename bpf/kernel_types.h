@@ -1,0 +1,100 @@
+/* The few kernel types that our programs look into, cut by hand. Only the fields that
+ * are read stand here: CO-RE relocates every access to the running kernel's layout, so
+ * the order and the missing neighbours do not matter. Nothing is generated from the
+ * machine that builds. Field names and meanings: include/linux/sched.h,
+ * include/linux/sched/signal.h, include/linux/pid.h, include/linux/cred.h. */
+#ifndef ROCATTACH_BPF_KERNEL_TYPES_H_
+#define ROCATTACH_BPF_KERNEL_TYPES_H_
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+enum bpf_map_type {
+  BPF_MAP_TYPE_HASH = 1,
+  BPF_MAP_TYPE_ARRAY = 2,
+  BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+  BPF_MAP_TYPE_RINGBUF = 27,
+};
+
+enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pid_namespace;
+
+struct upid {
+  int nr;
+};
+
+struct pid {
+  unsigned int level;
+  struct upid numbers[1];
+};
+
+typedef struct {
+  unsigned int val;
+} kuid_t;
+
+struct cred {
+  kuid_t uid;
+  kuid_t euid;
+};
+
+typedef struct {
+  unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+  sigset_t signal;
+};
+
+typedef struct {
+  int counter;
+} atomic_t;
+
+struct signal_struct {
+  atomic_t live;
+  unsigned int flags;
+  int group_exit_code;
+  struct sigpending shared_pending;
+};
+
+struct task_struct {
+  int pid;
+  int tgid;
+  unsigned int ptrace;
+  int exit_code;
+  unsigned long jobctl;
+  __u64 start_boottime;
+  struct task_struct* group_leader;
+  struct task_struct* parent;
+  struct pid* thread_pid;
+  struct signal_struct* signal;
+  struct sigpending pending;
+  const struct cred* cred;
+  char comm[16];
+};
+
+#pragma clang attribute pop
+
+/* x86-64 registers as a uprobe program's context gives them: fixed ABI, no CO-RE. */
+struct pt_regs {
+  unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+  unsigned long orig_ax, ip, cs, flags, sp, ss;
+};
+
+struct bpf_raw_tracepoint_args {
+  __u64 args[1];
+};
+
+#endif /* ROCATTACH_BPF_KERNEL_TYPES_H_ */
