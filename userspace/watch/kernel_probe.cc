@@ -1,0 +1,313 @@
+#include "userspace/watch/kernel_probe.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "bpf/watch.skel.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+namespace {
+
+static_assert(sizeof(rocattach_event) == 112, "shared with the BPF programs");
+static_assert(sizeof(rocattach_settings) == 32, "shared with the BPF programs");
+
+// The keys of the BPF maps, as bpf/watch.bpf.c declares them.
+struct ClaimKey {
+  uint32_t tgid;
+  uint32_t pad;
+  uint64_t start_ns;
+};
+struct Claim {
+  uint32_t state;
+  uint32_t tid;
+  uint64_t opened_ns;
+};
+constexpr uint32_t kClaimReleased = 1;
+
+// libbpf speaks through a callback without a context; the verifier's log is only of use
+// when a load fails, so it is kept and shown then.
+thread_local std::string* captured_log = nullptr;
+
+int CaptureLog(libbpf_print_level, const char* format, va_list args) {
+  if (captured_log == nullptr) return 0;
+  char line[1024];
+  int n = vsnprintf(line, sizeof(line), format, args);
+  if (n > 0 && captured_log->size() < 64 * 1024) captured_log->append(line);
+  return 0;
+}
+
+std::string LastLines(const std::string& log, int lines) {
+  size_t at = log.size();
+  while (at > 0 && lines > 0) {
+    at = log.rfind('\n', at - 1);
+    if (at == std::string::npos) return log;
+    --lines;
+  }
+  return log.substr(at);
+}
+
+std::string LoadHelp(int error) {
+  if (error == EPERM || error == EACCES) {
+    return "loading BPF programs needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN";
+  }
+  if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
+    return "this kernel has no BTF (/sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF";
+  }
+  return "run 'rocattach doctor' to see what this kernel lacks";
+}
+
+}  // namespace
+
+absl::string_view HoldRungName(HoldRung rung) {
+  switch (rung) {
+    case HoldRung::kYielding:
+      return "yielding";
+    case HoldRung::kSignal:
+      return "signal";
+    case HoldRung::kNone:
+      return "none";
+  }
+  return "unknown";
+}
+
+absl::string_view HoldRungHelp(HoldRung rung) {
+  switch (rung) {
+    case HoldRung::kYielding:
+      return "the thread waits inside a sleepable uprobe; no signal, nothing that a "
+             "parent or a shell can see";
+    case HoldRung::kSignal:
+      return "processes are seized when they map the library, and a private stop holds "
+             "the thread; while seized they cannot be debugged";
+    case HoldRung::kNone:
+      return "windows are reported, not held";
+  }
+  return "";
+}
+
+struct KernelProbe::State {
+  watch_bpf* skeleton = nullptr;
+  ring_buffer* ring = nullptr;
+  std::vector<bpf_link*> links;
+  const std::function<void(const rocattach_event&)>* visit = nullptr;
+  uint64_t malformed = 0;
+
+  ~State() {
+    for (bpf_link* link : links) bpf_link__destroy(link);
+    if (ring != nullptr) ring_buffer__free(ring);
+    if (skeleton != nullptr) watch_bpf__destroy(skeleton);
+  }
+
+  static int OnEvent(void* context, void* data, size_t size) {
+    auto* state = static_cast<State*>(context);
+    rocattach_event event;
+    if (size < sizeof(event)) {
+      ++state->malformed;
+      return -EINTR;
+    }
+    memcpy(&event, data, sizeof(event));
+    if (event.version != ROCATTACH_EVENT_VERSION || event.size != sizeof(event)) {
+      ++state->malformed;
+      return -EINTR;
+    }
+    (*state->visit)(event);
+    return -EINTR;  // one record a call: ends the loop, the record counts as consumed
+  }
+};
+
+KernelProbe::KernelProbe(std::unique_ptr<State> state) : state_(std::move(state)) {}
+KernelProbe::~KernelProbe() = default;
+
+absl::StatusOr<std::unique_ptr<KernelProbe>> KernelProbe::Load(
+    const KernelProbeOptions& options) {
+  libbpf_set_print(CaptureLog);
+  std::string reason;
+  absl::Status failure;
+  for (HoldRung rung : {HoldRung::kYielding, HoldRung::kSignal}) {
+    if (rung < options.best_rung) {
+      absl::StrAppend(&reason, HoldRungName(rung), " is switched off; ");
+      continue;
+    }
+    std::string log;
+    captured_log = &log;
+    auto state = std::make_unique<State>();
+    state->skeleton = watch_bpf__open();
+    int rc = state->skeleton == nullptr ? -errno : 0;
+    if (rc == 0) {
+      auto& programs = state->skeleton->progs;
+      bpf_program__set_autoload(programs.hsa_init_yield, rung == HoldRung::kYielding);
+      bpf_program__set_autoload(programs.hsa_init_signal, rung == HoldRung::kSignal);
+      rc = watch_bpf__load(state->skeleton);
+    }
+    captured_log = nullptr;
+    if (rc == 0) {
+      auto probe = std::unique_ptr<KernelProbe>(new KernelProbe(std::move(state)));
+      probe->rung_ = rung;
+      probe->rung_reason_ = reason;
+      RETURN_IF_ERROR(probe->Start(options));
+      return probe;
+    }
+    failure = absl::ErrnoToStatus(
+        -rc, absl::StrCat("loading the BPF programs (", HoldRungName(rung),
+                          " hold) failed: ", LoadHelp(-rc)));
+    absl::StrAppend(&reason, HoldRungName(rung), " does not load (", strerror(-rc), "); ");
+    if (rc == -EPERM) break;  // the lower rungs need the same capabilities
+    if (!log.empty()) {
+      failure = absl::Status(failure.code(),
+                             absl::StrCat(failure.message(), "\n", LastLines(log, 12)));
+    }
+  }
+  return failure;
+}
+
+absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
+  state_->ring = ring_buffer__new(bpf_map__fd(state_->skeleton->maps.events),
+                                  State::OnEvent, state_.get(), nullptr);
+  if (state_->ring == nullptr) {
+    return absl::ErrnoToStatus(errno, "ring_buffer__new(events) failed");
+  }
+  settings_.hold = options.hold ? 1 : 0;
+  settings_.service_tgid = static_cast<uint32_t>(getpid());
+  settings_.rung = static_cast<uint32_t>(rung_);
+  settings_.deadline_ns = options.hold_deadline_ns;
+  RETURN_IF_ERROR(WriteSettings());
+  for (bpf_program* program :
+       {state_->skeleton->progs.process_exit, state_->skeleton->progs.process_exec}) {
+    bpf_link* link = bpf_program__attach(program);
+    if (link == nullptr) {
+      return absl::ErrnoToStatus(
+          errno, absl::StrCat("attaching ", bpf_program__name(program),
+                              " to its raw tracepoint failed"));
+    }
+    state_->links.push_back(link);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KernelProbe::WriteSettings() {
+  uint32_t zero = 0;
+  if (bpf_map__update_elem(state_->skeleton->maps.settings, &zero, sizeof(zero),
+                           &settings_, sizeof(settings_), BPF_ANY) != 0) {
+    return absl::ErrnoToStatus(errno, "bpf_map_update_elem(settings) failed");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offset,
+                                     uint64_t cookie) {
+  DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
+  options.bpf_cookie = cookie;
+  bpf_program* program = rung_ == HoldRung::kYielding
+                             ? state_->skeleton->progs.hsa_init_yield
+                             : state_->skeleton->progs.hsa_init_signal;
+  bpf_link* link = bpf_program__attach_uprobe_opts(program, /*pid=*/-1, path.c_str(),
+                                                   file_offset, &options);
+  if (link == nullptr) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(file_offset), " failed"));
+  }
+  state_->links.push_back(link);
+  return absl::OkStatus();
+}
+
+absl::Status KernelProbe::AddCollector(const std::string& path, uint64_t ready_offset,
+                                       uint64_t unloaded_offset) {
+  auto& programs = state_->skeleton->progs;
+  for (auto [program, offset] :
+       {std::pair(programs.collector_ready, ready_offset),
+        std::pair(programs.collector_unloaded, unloaded_offset)}) {
+    bpf_link* link = bpf_program__attach_uprobe(program, /*retprobe=*/false, /*pid=*/-1,
+                                                path.c_str(), offset);
+    if (link == nullptr) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("uprobe on ", path, "+0x",
+                                                     absl::Hex(offset), " failed"));
+    }
+    state_->links.push_back(link);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KernelProbe::SetPaused(bool paused) {
+  settings_.paused = paused ? 1 : 0;
+  return WriteSettings();
+}
+
+absl::Status KernelProbe::DenyComm(absl::string_view comm) {
+  char key[ROCATTACH_COMM_BYTES] = {};
+  // The kernel keeps 15 characters of a command's name.
+  memcpy(key, comm.data(), std::min(comm.size(), sizeof(key) - 1));
+  uint8_t one = 1;
+  if (bpf_map__update_elem(state_->skeleton->maps.deny_comm, key, sizeof(key), &one,
+                           sizeof(one), BPF_ANY) != 0) {
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("bpf_map_update_elem(deny_comm, ", comm, ") failed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KernelProbe::DenyUid(uint32_t uid) {
+  uint8_t one = 1;
+  if (bpf_map__update_elem(state_->skeleton->maps.deny_uid, &uid, sizeof(uid), &one,
+                           sizeof(one), BPF_ANY) != 0) {
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("bpf_map_update_elem(deny_uid, ", uid, ") failed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KernelProbe::DenyCgroup(uint64_t cgroup_id) {
+  uint8_t one = 1;
+  if (bpf_map__update_elem(state_->skeleton->maps.deny_cgroup, &cgroup_id,
+                           sizeof(cgroup_id), &one, sizeof(one), BPF_ANY) != 0) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("bpf_map_update_elem(deny_cgroup, ", cgroup_id, ") failed"));
+  }
+  return absl::OkStatus();
+}
+
+void KernelProbe::Release(const rocattach_event& window) {
+  ClaimKey key = {window.pid, 0, window.start_ns};
+  Claim claim = {kClaimReleased, window.tid, window.time_ns};
+  // BPF_EXIST: a claim that has gone with its process must not come back.
+  (void)bpf_map__update_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
+                             sizeof(claim), BPF_EXIST);
+}
+
+int KernelProbe::events_fd() const { return ring_buffer__epoll_fd(state_->ring); }
+
+bool KernelProbe::ConsumeOne(const std::function<void(const rocattach_event&)>& visit) {
+  state_->visit = &visit;
+  int rc = ring_buffer__consume(state_->ring);
+  state_->visit = nullptr;
+  return rc == -EINTR;
+}
+
+uint64_t KernelProbe::malformed_events() const { return state_->malformed; }
+
+KernelStats KernelProbe::ReadStats() const {
+  KernelStats sum = {};
+  int cpus = libbpf_num_possible_cpus();
+  if (cpus <= 0) return sum;
+  std::vector<KernelStats> each(static_cast<size_t>(cpus));
+  uint32_t zero = 0;
+  if (bpf_map__lookup_elem(state_->skeleton->maps.stats, &zero, sizeof(zero), each.data(),
+                           each.size() * sizeof(KernelStats), 0) != 0) {
+    return sum;
+  }
+  for (const KernelStats& one : each) {
+    sum.hits += one.hits;
+    sum.windows += one.windows;
+    sum.lost += one.lost;
+    sum.claims_full += one.claims_full;
+    sum.held += one.held;
+    sum.deadlines += one.deadlines;
+  }
+  return sum;
+}
+
+}  // namespace rocattach

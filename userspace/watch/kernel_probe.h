@@ -1,0 +1,92 @@
+// The kernel side, loaded: uprobes on library copies, the event ring, settings, counts.
+#ifndef ROCATTACH_USERSPACE_WATCH_KERNEL_PROBE_H_
+#define ROCATTACH_USERSPACE_WATCH_KERNEL_PROBE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "bpf/watch_events.h"
+
+namespace rocattach {
+
+// Levels of the hold, best first.
+enum class HoldRung : uint8_t {
+  kYielding = 0,  // sleepable uprobe: the thread yields inside the probe
+  kSignal = 1,    // thread-directed stop of a thread that we have seized beforehand
+  kNone = 2,      // windows are reported only
+};
+absl::string_view HoldRungName(HoldRung rung);
+// One sentence on what the rung means for users.
+absl::string_view HoldRungHelp(HoldRung rung);
+
+// What the service wants of the kernel side.
+struct KernelProbeOptions {
+  bool hold = false;
+  uint64_t hold_deadline_ns = 250'000'000;
+  // Rungs above this one are not tried: how the lower ones are tested.
+  HoldRung best_rung = HoldRung::kYielding;
+};
+
+// Sums over all CPUs.
+using KernelStats = rocattach_bpf_stats;
+
+// Owns every BPF object. All links go away with it, and with the process: nothing is
+// pinned, so a killed service leaves no probe behind.
+class KernelProbe {
+ public:
+  // Loads and verifies the programs, falling down the ladder where the kernel lacks a
+  // feature. Errors say what is missing and how to get it.
+  static absl::StatusOr<std::unique_ptr<KernelProbe>> Load(
+      const KernelProbeOptions& options);
+  ~KernelProbe();
+
+  // Puts the probe on `file_offset` (hsa_init) of the file at `path`, for all present
+  // and future processes. `cookie` comes back in the events.
+  absl::Status AddLibrary(const std::string& path, uint64_t file_offset, uint64_t cookie);
+  // Puts the report probes on the collector.
+  absl::Status AddCollector(const std::string& path, uint64_t ready_offset,
+                            uint64_t unloaded_offset);
+
+  HoldRung rung() const { return rung_; }
+  // Why a better rung is not in force; empty if the best one is.
+  const std::string& rung_reason() const { return rung_reason_; }
+
+  // While paused, windows are reported and nothing is held.
+  absl::Status SetPaused(bool paused);
+  absl::Status DenyComm(absl::string_view comm);
+  absl::Status DenyUid(uint32_t uid);
+  absl::Status DenyCgroup(uint64_t cgroup_id);
+  // Ends the hold of a window that we do not want: the thread goes on at once.
+  void Release(const rocattach_event& window);
+
+  // Readable when events wait.
+  int events_fd() const;
+  // Hands at most one waiting event to `visit`; true if there was one. One caller at a
+  // time.
+  bool ConsumeOne(const std::function<void(const rocattach_event&)>& visit);
+  // Records in the ring that did not have the size or version we know.
+  uint64_t malformed_events() const;
+
+  KernelStats ReadStats() const;
+
+ private:
+  struct State;
+  explicit KernelProbe(std::unique_ptr<State> state);
+  absl::Status Start(const KernelProbeOptions& options);
+  absl::Status WriteSettings();
+
+  std::unique_ptr<State> state_;
+  HoldRung rung_ = HoldRung::kNone;
+  std::string rung_reason_;
+  rocattach_settings settings_ = {};
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_KERNEL_PROBE_H_

@@ -1,0 +1,263 @@
+#include "userspace/watch/target_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/base/file.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uint32_t kMaxRings = 4096;
+constexpr uint32_t kMaxRingSlots = 1u << 22;
+constexpr uint32_t kMaxInflight = 1u << 22;
+constexpr int kNeededSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+template <typename T>
+T Load(const T* field) {
+  return __atomic_load_n(field, __ATOMIC_RELAXED);
+}
+template <typename T>
+T LoadAcquire(const T* field) {
+  return __atomic_load_n(field, __ATOMIC_ACQUIRE);
+}
+
+// True if [offset, offset + count * stride) lies in [page, total) without overflow.
+bool Inside(uint64_t offset, uint64_t count, uint64_t stride, uint64_t total) {
+  if (offset < sizeof(rocattach_control) || offset > total || offset % 64 != 0) return false;
+  return stride == 0 || count <= (total - offset) / stride;
+}
+
+void FutexWake(uint32_t* word) {
+  // Not FUTEX_PRIVATE: the waiter maps the same memfd in another process.
+  syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+uint16_t RecordSlot::kind() const {
+  uint16_t value;
+  memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::Map(pid_t pid,
+                                                                uint64_t address,
+                                                                uint64_t bytes) {
+  if (bytes == 0 || bytes > ROCATTACH_SHM_MAX_BYTES || address % 4096 != 0 ||
+      address + bytes < address) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("process %d reports %d bytes at 0x%x: not a collector's memory",
+                        pid, bytes, address));
+  }
+  uint64_t end = (address + bytes + 4095) & ~uint64_t{4095};
+  std::string path = absl::StrFormat("/proc/%d/map_files/%x-%x", pid, address, end);
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDWR));
+  return MapFd(fd.get());
+}
+
+absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::MapFd(int fd) {
+  // Without the seals the target could shrink the file under us: SIGBUS.
+  int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return absl::ErrnoToStatus(errno, "fcntl(F_GET_SEALS): not a memfd");
+  if ((seals & kNeededSeals) != kNeededSeals) {
+    return absl::PermissionDeniedError(
+        absl::StrFormat("the collector's memory is not sealed (seals 0x%x)", seals));
+  }
+  struct stat info;
+  if (fstat(fd, &info) != 0) return absl::ErrnoToStatus(errno, "fstat(memfd) failed");
+  uint64_t bytes = static_cast<uint64_t>(info.st_size);
+  if (bytes < 4096 || bytes > ROCATTACH_SHM_MAX_BYTES) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the collector's memory has ", bytes, " bytes"));
+  }
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("mmap(memfd, ", bytes, ") failed"));
+  }
+  auto memory =
+      std::unique_ptr<TargetMemory>(new TargetMemory(static_cast<uint8_t*>(base), bytes));
+  RETURN_IF_ERROR(memory->ReadGeometry());
+  return memory;
+}
+
+TargetMemory::~TargetMemory() { munmap(base_, bytes_); }
+
+const rocattach_control* TargetMemory::control() const {
+  return reinterpret_cast<const rocattach_control*>(base_);
+}
+rocattach_control* TargetMemory::control() {
+  return reinterpret_cast<rocattach_control*>(base_);
+}
+rocattach_ring* TargetMemory::ring(uint32_t index) const {
+  return reinterpret_cast<rocattach_ring*>(base_ + rings_offset_ + index * ring_stride_);
+}
+
+absl::Status TargetMemory::ReadGeometry() {
+  rocattach_control c;
+  memcpy(&c, base_, sizeof(c));
+  if (c.magic != ROCATTACH_SHM_MAGIC || c.version != ROCATTACH_SHM_VERSION) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "the collector's memory has magic 0x%x version %u; this service knows version %u",
+        c.magic, c.version, ROCATTACH_SHM_VERSION));
+  }
+  uint64_t slots_bytes = uint64_t{c.ring_slots} * ROCATTACH_SLOT_BYTES;
+  bool ok = c.total_bytes == bytes_ && c.ring_count > 0 && c.ring_count <= kMaxRings &&
+            c.ring_slots > 0 && c.ring_slots <= kMaxRingSlots &&
+            (c.ring_slots & (c.ring_slots - 1)) == 0 &&
+            c.ring_stride >= ROCATTACH_RING_HEADER_BYTES + slots_bytes &&
+            c.ring_stride % 64 == 0 && c.inflight_count <= kMaxInflight &&
+            c.inflight_bytes == sizeof(rocattach_inflight) &&
+            Inside(c.rings_offset, c.ring_count, c.ring_stride, bytes_) &&
+            Inside(c.inflight_offset, c.inflight_count, sizeof(rocattach_inflight), bytes_) &&
+            Inside(c.dictionary_offset, c.dictionary_bytes, 1, bytes_);
+  if (!ok) return absl::DataLossError("the collector's memory has an impossible layout");
+  rings_offset_ = c.rings_offset;
+  ring_stride_ = c.ring_stride;
+  ring_count_ = c.ring_count;
+  ring_slots_ = c.ring_slots;
+  inflight_offset_ = c.inflight_offset;
+  inflight_count_ = c.inflight_count;
+  dictionary_offset_ = c.dictionary_offset;
+  dictionary_bytes_ = c.dictionary_bytes;
+  window_id_ = c.window_id;
+  positions_.resize(ring_count_);
+  return absl::OkStatus();
+}
+
+void TargetMemory::AcknowledgeMapped() {
+  __atomic_store_n(&control()->service_mapped, 1u, __ATOMIC_RELEASE);
+  FutexWake(&control()->service_mapped);
+}
+
+void TargetMemory::SetRecording(bool recording) {
+  __atomic_store_n(&control()->recording, recording ? 1u : 0u, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
+  FutexWake(&control()->command);
+}
+
+void TargetMemory::Beat(uint64_t now_ns) {
+  __atomic_store_n(&control()->service_beat_ns, now_ns, __ATOMIC_RELAXED);
+}
+
+uint32_t TargetMemory::state() const { return LoadAcquire(&control()->state); }
+uint32_t TargetMemory::reason() const { return Load(&control()->reason); }
+uint64_t TargetMemory::armed_ns() const { return Load(&control()->armed_ns); }
+uint32_t TargetMemory::capture_mode() const { return Load(&control()->capture_mode); }
+uint64_t TargetMemory::amd_table_bytes() const { return Load(&control()->amd_table_bytes); }
+uint64_t TargetMemory::core_table_bytes() const {
+  return Load(&control()->core_table_bytes);
+}
+
+std::string TargetMemory::text() const {
+  char copy[sizeof(rocattach_control::text)];
+  memcpy(copy, control()->text, sizeof(copy));
+  std::string text(copy, strnlen(copy, sizeof(copy)));
+  for (char& c : text) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
+  }
+  return text;
+}
+
+TargetAccount TargetMemory::Account() const {
+  const rocattach_control* c = control();
+  TargetAccount account;
+  account.dispatches_seen = Load(&c->dispatches_seen);
+  account.copies_seen = Load(&c->copies_seen);
+  account.dispatches_untimed = Load(&c->dispatches_untimed);
+  account.packets_unseen = Load(&c->packets_unseen);
+  account.inflight = Load(&c->inflight_now);
+  account.other_dropped = Load(&c->other_dropped);
+  account.dictionary_dropped = Load(&c->dictionary_dropped);
+  for (uint32_t i = 0; i < ring_count_; ++i) {
+    account.produced += LoadAcquire(&ring(i)->head);
+    account.ring_dropped += Load(&ring(i)->dropped);
+    account.delivered += positions_[i].tail;
+    account.corrupt_rings += positions_[i].corrupt ? 1 : 0;
+  }
+  return account;
+}
+
+std::vector<std::vector<uint8_t>> TargetMemory::NewEntries() {
+  std::vector<std::vector<uint8_t>> entries;
+  uint64_t used = std::min(LoadAcquire(&control()->dictionary_used), dictionary_bytes_);
+  while (dictionary_ok_ && dictionary_read_ < used) {
+    const uint8_t* at = base_ + dictionary_offset_ + dictionary_read_;
+    rocattach_entry head;
+    if (used - dictionary_read_ < sizeof(head)) {
+      dictionary_ok_ = false;
+      break;
+    }
+    memcpy(&head, at, sizeof(head));
+    if (head.bytes < sizeof(head) || head.bytes % 8 != 0 ||
+        head.bytes > used - dictionary_read_) {
+      dictionary_ok_ = false;
+      break;
+    }
+    std::vector<uint8_t> copy(at, at + head.bytes);
+    // The target may have changed the header between the two reads.
+    memcpy(copy.data(), &head, sizeof(head));
+    entries.push_back(std::move(copy));
+    dictionary_read_ += head.bytes;
+  }
+  return entries;
+}
+
+void TargetMemory::SnapshotHeads() {
+  for (uint32_t i = 0; i < ring_count_; ++i) {
+    Position& position = positions_[i];
+    if (position.corrupt) continue;
+    uint64_t head = LoadAcquire(&ring(i)->head);
+    if (head < position.head || head - position.tail > ring_slots_) {
+      position.corrupt = true;
+      continue;
+    }
+    position.head = head;
+  }
+}
+
+size_t TargetMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
+  Position& position = positions_[index];
+  if (position.corrupt) return 0;
+  uint64_t waiting = position.head - position.tail;
+  size_t count = std::min<uint64_t>(waiting, out.size());
+  if (count == 0) return 0;
+  const uint8_t* slots =
+      reinterpret_cast<const uint8_t*>(ring(index)) + ROCATTACH_RING_HEADER_BYTES;
+  uint64_t first = position.tail & (ring_slots_ - 1);
+  size_t run = std::min<uint64_t>(count, ring_slots_ - first);
+  memcpy(out.data(), slots + first * ROCATTACH_SLOT_BYTES, run * ROCATTACH_SLOT_BYTES);
+  memcpy(out.data() + run, slots, (count - run) * ROCATTACH_SLOT_BYTES);
+  position.tail += count;
+  __atomic_store_n(&ring(index)->tail, position.tail, __ATOMIC_RELEASE);
+  return count;
+}
+
+std::vector<rocattach_dispatch> TargetMemory::UnfinishedDispatches() const {
+  std::vector<rocattach_dispatch> dispatches;
+  for (uint32_t i = 0; i < inflight_count_; ++i) {
+    const auto* entry = reinterpret_cast<const rocattach_inflight*>(
+        base_ + inflight_offset_ + uint64_t{i} * sizeof(rocattach_inflight));
+    if (LoadAcquire(&entry->state) != 1) continue;
+    rocattach_dispatch copy;
+    memcpy(&copy, &entry->dispatch, sizeof(copy));
+    dispatches.push_back(copy);
+  }
+  return dispatches;
+}
+
+}  // namespace rocattach

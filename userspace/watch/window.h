@@ -1,0 +1,69 @@
+// One attach window, from the probe's hit to its verdict.
+#ifndef ROCATTACH_USERSPACE_WATCH_WINDOW_H_
+#define ROCATTACH_USERSPACE_WATCH_WINDOW_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "bpf/watch_events.h"
+#include "injector/outcome.h"
+#include "userspace/base/process.h"
+#include "userspace/watch/target_memory.h"
+
+namespace rocattach {
+
+// What became of a window. Every process that opens one gets exactly one of these.
+enum class Verdict : uint8_t {
+  kOpen = 0,      // not decided yet
+  kAttached = 1,  // the collector reported in and is armed
+  kPassed = 2,    // left alone on purpose: policy, pause, dry run, watching only
+  kRefused = 3,   // wanted, but it could not or must not be done; nothing is running
+  kMissed = 4,    // wanted, and it would have been possible, but we came too late
+};
+absl::string_view VerdictName(Verdict verdict);
+
+// A process of the machine for ever: its number and its start.
+struct TargetKey {
+  uint32_t pid = 0;
+  uint64_t start_ns = 0;
+  template <typename H>
+  friend H AbslHashValue(H h, const TargetKey& k) {
+    return H::combine(std::move(h), k.pid, k.start_ns);
+  }
+  friend bool operator==(const TargetKey& a, const TargetKey& b) {
+    return a.pid == b.pid && a.start_ns == b.start_ns;
+  }
+};
+inline TargetKey KeyOf(const rocattach_event& event) {
+  return {event.pid, event.start_ns};
+}
+
+// A window as the attach threads hand it to the recorder.
+struct Window {
+  rocattach_event event = {};
+  ProcessInfo process;
+  Verdict verdict = Verdict::kOpen;
+  std::string reason;     // policy's words, or what to do about a refusal
+  AttachOutcome outcome;  // meaningful once an attach was tried
+  bool attach_tried = false;
+  std::string library;    // path of the library copy that was hit
+};
+
+// Receives what the attach threads see; called from several threads.
+class WindowSink {
+ public:
+  virtual ~WindowSink() = default;
+  virtual void OnWindow(Window window) = 0;
+  virtual void OnReady(const rocattach_event& event,
+                       std::unique_ptr<TargetMemory> memory) = 0;
+  // The memory that a collector reported could not be used.
+  virtual void OnBadMemory(const rocattach_event& event, std::string reason) = 0;
+  // EXIT, EXEC and HOLD_END events.
+  virtual void OnEvent(const rocattach_event& event) = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_WINDOW_H_

@@ -1,0 +1,198 @@
+#include "userspace/watch/window_server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "injector/attach.h"
+
+namespace rocattach {
+
+absl::string_view VerdictName(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOpen:
+      return "open";
+    case Verdict::kAttached:
+      return "attached";
+    case Verdict::kPassed:
+      return "passed";
+    case Verdict::kRefused:
+      return "refused";
+    case Verdict::kMissed:
+      return "missed";
+  }
+  return "unknown";
+}
+
+WindowServer::WindowServer(KernelProbe* probe, WindowSink* sink,
+                           WindowServerOptions options)
+    : probe_(probe), sink_(sink), options_(std::move(options)) {
+  const PolicyRules& rules = options_.policy;
+  policy_reads_process_ = !rules.allow.empty() || !rules.deny.empty() ||
+                          rules.only_uid.has_value() ||
+                          rules.only_descendants_of.has_value();
+}
+
+WindowServer::~WindowServer() { Stop(); }
+
+absl::Status WindowServer::Start() {
+  stop_fd_.reset(eventfd(0, EFD_CLOEXEC));
+  if (!stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
+  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Run(); });
+  return absl::OkStatus();
+}
+
+void WindowServer::Stop() {
+  if (threads_.empty()) return;
+  uint64_t one = 1;
+  (void)!write(stop_fd_.get(), &one, sizeof(one));
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void WindowServer::Run() {
+  // A held thread waits for this one: it must not queue behind batch work. It sleeps
+  // nearly always and works for some 100 us a window.
+  sched_param param = {};
+  param.sched_priority = 1;
+  if (pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param) == 0) {
+    realtime_ = true;
+  }
+  (void)pthread_setname_np(pthread_self(), "rwa-window");
+  rocattach_event event;
+  while (Take(&event)) Serve(event);
+}
+
+bool WindowServer::Take(rocattach_event* event) {
+  std::lock_guard<std::mutex> leading(leader_);
+  for (;;) {
+    if (probe_->ConsumeOne([event](const rocattach_event& e) { *event = e; })) return true;
+    pollfd fds[2] = {{probe_->events_fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}};
+    if (poll(fds, 2, -1) < 0 && errno != EINTR) return false;
+    // Stopping comes second, so that nothing that waits is left unserved.
+    if (fds[0].revents == 0 && fds[1].revents != 0) return false;
+  }
+}
+
+void WindowServer::Serve(const rocattach_event& event) {
+  switch (event.type) {
+    case ROCATTACH_EVENT_WINDOW:
+      ServeWindow(event);
+      return;
+    case ROCATTACH_EVENT_READY:
+      ServeReady(event);
+      return;
+    default:
+      sink_->OnEvent(event);
+  }
+}
+
+bool WindowServer::LeaveAlone(Window* window) {
+  window->verdict = Verdict::kPassed;
+  switch (window->event.mode) {
+    case ROCATTACH_WINDOW_DENIED:
+      window->reason = "denied in the kernel";
+      return true;
+    case ROCATTACH_WINDOW_PAUSED:
+      window->reason = "attaching is paused";
+      return true;
+    default:
+      break;
+  }
+  if (policy_reads_process_) {
+    auto info = ReadProcessInfo(static_cast<pid_t>(window->event.pid));
+    if (!info.ok()) {
+      window->verdict = Verdict::kMissed;
+      window->reason = "the process was gone before it could be looked at";
+      return true;
+    }
+    window->process = *std::move(info);
+    PolicyDecision decision = Decide(options_.policy, window->process);
+    window->reason = decision.reason;
+    if (!decision.allowed) return true;
+  }
+  if (!options_.attach) {
+    window->reason = "only watching; --auto attaches";
+    return true;
+  }
+  if (options_.dry_run) {
+    window->reason = "dry run: would attach";
+    return true;
+  }
+  if (window->event.mode == ROCATTACH_WINDOW_REPORTED) {
+    window->verdict = Verdict::kMissed;
+    window->reason = "the thread could not be held at hsa_init; start the watcher "
+                     "before the process, or see 'rocattach doctor' for the hold";
+    return true;
+  }
+  window->verdict = Verdict::kOpen;
+  return false;
+}
+
+void WindowServer::ServeWindow(const rocattach_event& event) {
+  Window window;
+  window.event = event;
+  if (event.cookie >= 1 && event.cookie <= options_.libraries.size()) {
+    window.library = options_.libraries[event.cookie - 1];
+  }
+  if (LeaveAlone(&window)) {
+    if (event.mode == ROCATTACH_WINDOW_HELD) probe_->Release(event);
+  } else {
+    Attach(&window);
+  }
+  if (window.process.id.pid == 0) {
+    // Not on the way to the stop: who it is can be read while it runs on.
+    auto info = ReadProcessInfo(static_cast<pid_t>(event.pid));
+    if (info.ok()) {
+      window.process = *std::move(info);
+    } else {
+      window.process.id.pid = static_cast<pid_t>(event.pid);
+      window.process.uid = event.uid;
+      window.process.comm = std::string(event.comm, strnlen(event.comm, sizeof(event.comm)));
+    }
+  }
+  sink_->OnWindow(std::move(window));
+}
+
+void WindowServer::Attach(Window* window) {
+  const rocattach_event& event = window->event;
+  AttachRequest request;
+  request.pid = static_cast<pid_t>(event.pid);
+  request.tid = static_cast<pid_t>(event.tid);
+  request.start_ns = event.start_ns;
+  request.window_ip = event.ip;
+  request.collector_path = options_.collector_path;
+  request.config = options_.collector_config;
+  request.config.window_id = event.time_ns;
+  request.stop_timeout_msec = options_.hold_timeout_msec;
+  window->attach_tried = true;
+  window->outcome = AttachAtWindow(request);
+  if (window->outcome.ok()) return;  // open until the collector reports in
+  // Whatever went wrong, the thread must not stand until its deadline.
+  probe_->Release(event);
+  bool late = window->outcome.reason == AttachReason::kTargetExited ||
+              window->outcome.reason == AttachReason::kStopTimeout ||
+              window->outcome.reason == AttachReason::kNotAtWindow;
+  window->verdict = late ? Verdict::kMissed : Verdict::kRefused;
+  window->reason = absl::StrCat(window->outcome.detail,
+                                window->outcome.detail.empty() ? "" : "; ",
+                                AttachReasonHelp(window->outcome.reason));
+}
+
+void WindowServer::ServeReady(const rocattach_event& event) {
+  auto memory =
+      TargetMemory::Map(static_cast<pid_t>(event.pid), event.args[0], event.args[1]);
+  if (!memory.ok()) {
+    sink_->OnBadMemory(event, std::string(memory.status().message()));
+    return;
+  }
+  // The target may be waiting for this in its OnLoad: before anything else.
+  (*memory)->AcknowledgeMapped();
+  sink_->OnReady(event, *std::move(memory));
+}
+
+}  // namespace rocattach

@@ -1,0 +1,70 @@
+// The threads that meet windows: they take events from the kernel and attach.
+#ifndef ROCATTACH_USERSPACE_WATCH_WINDOW_SERVER_H_
+#define ROCATTACH_USERSPACE_WATCH_WINDOW_SERVER_H_
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/collector/shared_memory.h"
+#include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/policy.h"
+#include "userspace/watch/window.h"
+
+namespace rocattach {
+
+struct WindowServerOptions {
+  PolicyRules policy;
+  bool attach = false;   // --auto; else windows are only reported
+  bool dry_run = false;  // say what would be done
+  std::string collector_path;
+  rocattach_collector_config collector_config = {};
+  std::vector<std::string> libraries;  // by cookie - 1
+  uint32_t hold_timeout_msec = 250;
+  int threads = 2;
+};
+
+// Leader and followers: one thread waits for the kernel's events; when one comes it hands
+// the wait to the next thread and deals with the event itself. So an event never changes
+// threads (ptrace belongs to a thread, and a hand-over costs a wake-up), and as many
+// windows are served at once as there are threads.
+class WindowServer {
+ public:
+  // `probe` and `sink` must outlive the server.
+  WindowServer(KernelProbe* probe, WindowSink* sink, WindowServerOptions options);
+  ~WindowServer();
+
+  absl::Status Start();
+  // Serves what is waiting, then ends the threads.
+  void Stop();
+  // True if the threads run with real-time priority.
+  bool realtime() const { return realtime_; }
+
+ private:
+  void Run();
+  // Waits until this thread has taken one event; false when stopping.
+  bool Take(rocattach_event* event);
+  void Serve(const rocattach_event& event);
+  void ServeWindow(const rocattach_event& event);
+  void ServeReady(const rocattach_event& event);
+  // Fills in verdict and reason of a window that is not to be attached; true if so.
+  bool LeaveAlone(Window* window);
+  void Attach(Window* window);
+
+  KernelProbe* probe_;
+  WindowSink* sink_;
+  WindowServerOptions options_;
+  bool policy_reads_process_;
+  std::mutex leader_;
+  std::vector<std::thread> threads_;
+  UniqueFd stop_fd_;
+  std::atomic<bool> realtime_ = false;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_WINDOW_SERVER_H_
