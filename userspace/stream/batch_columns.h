@@ -1,0 +1,82 @@
+// What dispatch and copy batches have in common: the prediction of start times and the
+// bounds of columns.
+#ifndef ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_
+#define ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_
+
+#include <google/protobuf/repeated_field.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "userspace/stream/dispatch_batch.h"
+#include "userspace/stream/frame.h"
+
+namespace rocattach {
+
+// Work on a busy queue starts when the work before it ends, on an idle queue when it is
+// submitted: whichever is later. Records without times predict 0, which they hold.
+inline uint64_t PredictStart(uint32_t flags, uint64_t enqueue_ns,
+                             const SlotState& slot) {
+  if (flags & ROCATTACH_DISPATCH_UNTIMED) return 0;
+  return std::max(enqueue_ns, slot.last_end);
+}
+
+// Widens a batch's time range by one record, if that has times.
+inline void NoteTimes(uint64_t start_ns, uint64_t end_ns, uint64_t* first_start_ns,
+                      uint64_t* last_end_ns) {
+  if (start_ns != 0 && (*first_start_ns == 0 || start_ns < *first_start_ns)) {
+    *first_start_ns = start_ns;
+  }
+  *last_end_ns = std::max(*last_end_ns, end_ns);
+}
+
+// Entry `i` of a column; an absent column is all zeros. The size has been checked.
+template <typename T>
+T At(const google::protobuf::RepeatedField<T>& column, int i) {
+  return column.empty() ? T{} : column.Get(i);
+}
+
+// Entry `i` of a signed column as a difference modulo 2^64.
+inline uint64_t Residual(const google::protobuf::RepeatedField<int64_t>& column,
+                         int i) {
+  return static_cast<uint64_t>(At(column, i));
+}
+
+// An absent column costs no bytes, so the counts bound what a batch can ask for.
+inline absl::Status CheckCounts(uint64_t count, uint64_t shapes) {
+  if (count > kMaxBatchRecords) {
+    return absl::DataLossError(absl::StrCat("batch claims ", count, " records"));
+  }
+  if (shapes > count) {
+    return absl::DataLossError(
+        absl::StrCat("batch claims ", shapes, " shapes for ", count, " records"));
+  }
+  return absl::OkStatus();
+}
+
+// Checks that columns are absent or have `rows` entries; remembers the first that is
+// not.
+class ColumnChecker {
+ public:
+  explicit ColumnChecker(uint64_t rows) : rows_(rows) {}
+
+  template <typename Column>
+  void Check(const char* name, const Column& column) {
+    if (column.empty() || static_cast<uint64_t>(column.size()) == rows_) return;
+    if (!status_.ok()) return;
+    status_ = absl::DataLossError(absl::StrCat("column ", name, " has ", column.size(),
+                                               " entries for ", rows_, " rows"));
+  }
+
+  absl::Status status() const { return status_; }
+
+ private:
+  uint64_t rows_;
+  absl::Status status_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_

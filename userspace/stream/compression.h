@@ -1,0 +1,50 @@
+// zstd, one frame's payload at a time, bounded on both sides.
+#ifndef ROCATTACH_USERSPACE_STREAM_COMPRESSION_H_
+#define ROCATTACH_USERSPACE_STREAM_COMPRESSION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+struct ZSTD_CCtx_s;
+struct ZSTD_DCtx_s;
+
+namespace rocattach {
+
+class Compressor {
+ public:
+  // zstd's levels, 1 (fast) to 19.
+  explicit Compressor(int level);
+  ~Compressor();
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+
+  // Replaces *out with the compressed payload. False, and *out is unspecified, when
+  // that would not be smaller.
+  bool Compress(absl::string_view payload, std::string* out);
+
+ private:
+  int level_;
+  ZSTD_CCtx_s* context_;
+};
+
+class Decompressor {
+ public:
+  Decompressor();
+  ~Decompressor();
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+
+  // Replaces *out. A payload that does not say its size, or more than
+  // kMaxPayloadBytes, is refused before any memory is taken for it.
+  absl::Status Decompress(absl::string_view payload, std::string* out);
+
+ private:
+  ZSTD_DCtx_s* context_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_STREAM_COMPRESSION_H_

@@ -1,0 +1,84 @@
+// Numbers the distinct shapes of a batch: an open-addressing hash table over keys of a
+// few words.
+#ifndef ROCATTACH_USERSPACE_STREAM_SHAPE_TABLE_H_
+#define ROCATTACH_USERSPACE_STREAM_SHAPE_TABLE_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace rocattach {
+
+template <size_t kWords>
+class ShapeTable {
+ public:
+  using Key = std::array<uint64_t, kWords>;
+
+  ShapeTable() : slots_(kMinSlots, kEmpty) {}
+
+  const std::vector<Key>& keys() const { return keys_; }
+
+  // The number of `key`, a new one if it has not been seen in this batch.
+  uint32_t Index(const Key& key) {
+    // The same kernel again is the common case.
+    if (last_ < keys_.size() && keys_[last_] == key) return last_;
+    size_t mask = slots_.size() - 1;
+    size_t at = Hash(key) & mask;
+    while (slots_[at] != kEmpty && keys_[slots_[at]] != key) at = (at + 1) & mask;
+    if (slots_[at] == kEmpty) {
+      slots_[at] = static_cast<uint32_t>(keys_.size());
+      keys_.push_back(key);
+      last_ = static_cast<uint32_t>(keys_.size() - 1);
+      if (keys_.size() * 2 > slots_.size()) Grow();
+    } else {
+      last_ = slots_[at];
+    }
+    return last_;
+  }
+
+  void Clear() {
+    if (!keys_.empty()) {
+      // A batch of many shapes must not make every later one pay for clearing its
+      // table.
+      if (slots_.size() > kMaxKeptSlots) slots_.resize(kMinSlots);
+      std::fill(slots_.begin(), slots_.end(), kEmpty);
+    }
+    keys_.clear();
+    last_ = 0;
+  }
+
+ private:
+  static constexpr uint32_t kEmpty = ~0u;
+  static constexpr size_t kMinSlots = 64;
+  static constexpr size_t kMaxKeptSlots = 4096;
+
+  static size_t Hash(const Key& key) {
+    uint64_t hash = 0;
+    for (uint64_t word : key) {
+      hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 29;
+    }
+    return static_cast<size_t>(hash ^ (hash >> 32));
+  }
+
+  void Grow() {
+    std::vector<uint32_t> slots(slots_.size() * 2, kEmpty);
+    size_t mask = slots.size() - 1;
+    for (uint32_t index = 0; index < keys_.size(); ++index) {
+      size_t at = Hash(keys_[index]) & mask;
+      while (slots[at] != kEmpty) at = (at + 1) & mask;
+      slots[at] = index;
+    }
+    slots_ = std::move(slots);
+  }
+
+  std::vector<Key> keys_;
+  std::vector<uint32_t> slots_;
+  uint32_t last_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_STREAM_SHAPE_TABLE_H_

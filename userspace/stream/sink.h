@@ -1,0 +1,73 @@
+// Where frames go.
+#ifndef ROCATTACH_USERSPACE_STREAM_SINK_H_
+#define ROCATTACH_USERSPACE_STREAM_SINK_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+
+// Takes whole frames. After an error the next Write() may succeed: space can return.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+
+  // Writes one frame. On error either nothing of it is left behind, or (where nothing
+  // can be taken back) a torn piece that readers skip by the checksums.
+  virtual absl::Status Write(absl::string_view frame) = 0;
+
+  // No later write can succeed: the reading end is gone.
+  virtual bool broken() const = 0;
+
+  // Frames are compressed unless the writer is told otherwise.
+  virtual bool compress_by_default() const = 0;
+
+  // The path, or "standard output", for messages.
+  virtual const std::string& name() const = 0;
+};
+
+// What to do when the file exists already.
+enum class ExistingFile {
+  kRefuse,    // ALREADY_EXISTS
+  kTruncate,  // replace its content; the name must not be a symbolic link
+  kAppend,    // frames behind what is there: recordings concatenate
+};
+
+// Creates `path` (O_NOFOLLOW, mode 0640). A fifo or a character device is written as a
+// pipe is. Errors name the path and, where there is one, the remedy.
+absl::StatusOr<std::unique_ptr<Sink>> OpenFileSink(const std::string& path,
+                                                   ExistingFile existing);
+
+// Writes to a descriptor: a pipe, a socket, a terminal, or an open file, from its
+// current position. A non-blocking descriptor that stays full for `max_wait_msec` is an
+// UNAVAILABLE error; a blocking one blocks.
+std::unique_ptr<Sink> MakeFdSink(UniqueFd fd, std::string name,
+                                 uint32_t max_wait_msec = 1000);
+
+// Standard output. The descriptor is duplicated, so that it stays open.
+absl::StatusOr<std::unique_ptr<Sink>> OpenStdoutSink();
+
+// Keeps everything in memory, for tests and tools.
+class MemorySink : public Sink {
+ public:
+  // Frames are appended to *out, which must outlive the sink.
+  explicit MemorySink(std::string* out) : out_(out) {}
+  absl::Status Write(absl::string_view frame) override;
+  bool broken() const override { return false; }
+  bool compress_by_default() const override { return false; }
+  const std::string& name() const override { return name_; }
+
+ private:
+  std::string* out_;
+  std::string name_ = "memory";
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_STREAM_SINK_H_
