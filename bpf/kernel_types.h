@@ -77,6 +77,7 @@ struct task_struct {
   unsigned long jobctl;
   __u64 start_boottime;
   struct task_struct* group_leader;
+  struct task_struct* real_parent;
   struct task_struct* parent;
   struct pid* thread_pid;
   struct signal_struct* signal;

@@ -93,10 +93,10 @@ static __always_inline struct rocattach_bpf_stats* my_stats(void) {
   return bpf_map_lookup_elem(&stats, &zero);
 }
 
-#define COUNT(field)                              \
-  do {                                            \
-    struct rocattach_bpf_stats* s_ = my_stats();  \
-    if (s_) __sync_fetch_and_add(&s_->field, 1);  \
+#define COUNT(field)                             \
+  do {                                           \
+    struct rocattach_bpf_stats* s_ = my_stats(); \
+    if (s_) __sync_fetch_and_add(&s_->field, 1); \
   } while (0)
 
 static __always_inline void make_key(struct task_struct* task, struct claim_key* key) {
@@ -151,14 +151,29 @@ static __always_inline int is_denied(struct task_struct* task) {
   __u32 uid = BPF_CORE_READ(task, cred, euid.val);
   __u64 cgroup = bpf_get_current_cgroup_id();
   bpf_core_read_str(comm.comm, sizeof(comm.comm), &task->comm);
-  return bpf_map_lookup_elem(&deny_uid, &uid) || bpf_map_lookup_elem(&deny_comm, &comm) ||
+  return bpf_map_lookup_elem(&deny_uid, &uid) ||
+         bpf_map_lookup_elem(&deny_comm, &comm) ||
          bpf_map_lookup_elem(&deny_cgroup, &cgroup);
+}
+
+/* True if the process `tgid` is among the task's ancestors. */
+static __always_inline int is_below(struct task_struct* task, __u32 tgid) {
+  for (int i = 0; i < 64; ++i) {
+    __u32 ancestor = BPF_CORE_READ(task, tgid);
+    if (ancestor == tgid) return 1;
+    if (ancestor <= 1) return 0;
+    task = BPF_CORE_READ(task, real_parent);
+  }
+  return 0;
 }
 
 /* How this window is met, before anything is done about it. */
 static __always_inline __u32 window_mode(struct task_struct* task,
-                                         struct rocattach_settings* set, __u32 hold_mode) {
+                                         struct rocattach_settings* set,
+                                         __u32 hold_mode) {
   if (set->paused) return ROCATTACH_WINDOW_PAUSED;
+  if (set->only_below && !is_below(task, set->only_below))
+    return ROCATTACH_WINDOW_UNRELATED;
   if (is_denied(task)) return ROCATTACH_WINDOW_DENIED;
   if (set->only_uid_set && BPF_CORE_READ(task, cred, euid.val) != set->only_uid)
     return ROCATTACH_WINDOW_DENIED;

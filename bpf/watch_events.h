@@ -1,5 +1,6 @@
-/* Events and settings that the BPF programs and the service share. Plain C, fixed width,
- * explicit padding; sizes asserted on both sides. Times are CLOCK_BOOTTIME nanoseconds. */
+/* Events and settings that the BPF programs and the service share. Plain C, fixed
+ * width, explicit padding; sizes asserted on both sides. Times are CLOCK_BOOTTIME
+ * nanoseconds. */
 #ifndef ROCATTACH_BPF_WATCH_EVENTS_H_
 #define ROCATTACH_BPF_WATCH_EVENTS_H_
 
@@ -22,10 +23,10 @@ typedef int rwa_s32;
 #define ROCATTACH_COMM_BYTES 16
 
 enum rocattach_event_type {
-  ROCATTACH_EVENT_WINDOW = 1, /* first hsa_init of a process */
-  ROCATTACH_EVENT_READY = 2,  /* a collector reports its memory */
-  ROCATTACH_EVENT_EXIT = 3,   /* a process whose window we saw has ended */
-  ROCATTACH_EVENT_EXEC = 4,   /* … has replaced its program */
+  ROCATTACH_EVENT_WINDOW = 1,   /* first hsa_init of a process */
+  ROCATTACH_EVENT_READY = 2,    /* a collector reports its memory */
+  ROCATTACH_EVENT_EXIT = 3,     /* a process whose window we saw has ended */
+  ROCATTACH_EVENT_EXEC = 4,     /* … has replaced its program */
   ROCATTACH_EVENT_HOLD_END = 5, /* the hold of a window is over; how, and how long */
 };
 
@@ -33,14 +34,16 @@ enum rocattach_event_type {
 enum rocattach_window_mode {
   ROCATTACH_WINDOW_REPORTED = 0, /* not held: watching only */
   ROCATTACH_WINDOW_HELD = 1,     /* the thread yields inside the probe */
-  ROCATTACH_WINDOW_SIGNALLED = 2, /* next rung: thread-directed SIGSTOP, seized already */
-  ROCATTACH_WINDOW_DENIED = 3,   /* in-kernel deny list */
-  ROCATTACH_WINDOW_PAUSED = 4,   /* the service has paused attaching */
+  ROCATTACH_WINDOW_SIGNALLED =
+      2,                       /* next rung: thread-directed SIGSTOP, seized already */
+  ROCATTACH_WINDOW_DENIED = 3, /* in-kernel deny list */
+  ROCATTACH_WINDOW_PAUSED = 4, /* the service has paused attaching */
+  ROCATTACH_WINDOW_UNRELATED = 5, /* not below settings.only_below */
 };
 
 /* Why a hold ended. */
 enum rocattach_hold_end {
-  ROCATTACH_HOLD_STOPPED = 1,  /* the injector's ptrace stop is pending */
+  ROCATTACH_HOLD_STOPPED = 1, /* the injector's ptrace stop is pending */
   ROCATTACH_HOLD_DEADLINE = 2,
   ROCATTACH_HOLD_KILLED = 3,   /* a fatal signal is pending */
   ROCATTACH_HOLD_RELEASED = 4, /* the service said so */
@@ -48,41 +51,43 @@ enum rocattach_hold_end {
 
 struct rocattach_event {
   rwa_u16 version;
-  rwa_u16 size;       /* sizeof(struct rocattach_event) */
-  rwa_u32 type;       /* enum rocattach_event_type */
+  rwa_u16 size; /* sizeof(struct rocattach_event) */
+  rwa_u32 type; /* enum rocattach_event_type */
   rwa_u64 time_ns;
-  rwa_u32 pid;        /* tgid as the service sees it (initial namespace) */
+  rwa_u32 pid; /* tgid as the service sees it (initial namespace) */
   rwa_u32 tid;
-  rwa_u32 inner_pid;  /* tgid in the innermost pid namespace */
+  rwa_u32 inner_pid; /* tgid in the innermost pid namespace */
   rwa_u32 inner_tid;
-  rwa_u64 start_ns;   /* the process's start_boottime */
+  rwa_u64 start_ns; /* the process's start_boottime */
   rwa_u64 cgroup_id;
   rwa_u32 uid;
-  rwa_u32 mode;       /* WINDOW: enum rocattach_window_mode; HOLD_END: rocattach_hold_end */
-  rwa_u64 cookie;     /* WINDOW: number of the library copy */
-  rwa_u64 ip;         /* WINDOW: address of the probed instruction */
-  rwa_u64 args[3];    /* READY: memory, bytes, window id; EXIT: exit_code as in wait(2);
-                         HOLD_END: nanoseconds held, loop rounds, window's time_ns */
+  rwa_u32 mode;   /* WINDOW: enum rocattach_window_mode; HOLD_END: rocattach_hold_end */
+  rwa_u64 cookie; /* WINDOW: number of the library copy */
+  rwa_u64 ip;     /* WINDOW: address of the probed instruction */
+  rwa_u64 args[3]; /* READY: memory, bytes, window id; EXIT: exit_code as in wait(2);
+                      HOLD_END: nanoseconds held, loop rounds, window's time_ns */
   char comm[ROCATTACH_COMM_BYTES];
 };
 
 /* The service writes this; map `settings`, key 0. */
 struct rocattach_settings {
-  rwa_u32 hold;            /* 1: hold new windows */
-  rwa_u32 paused;          /* 1: neither hold nor attach, only report */
-  rwa_u32 service_tgid;    /* whose ptrace stop ends a hold */
-  rwa_u32 rung;            /* 0 yielding hold, 1 thread signal */
-  rwa_u64 deadline_ns;     /* longest hold */
-  rwa_u32 only_uid_set;    /* 1: only processes of `only_uid` */
+  rwa_u32 hold;         /* 1: hold new windows */
+  rwa_u32 paused;       /* 1: neither hold nor attach, only report */
+  rwa_u32 service_tgid; /* whose ptrace stop ends a hold */
+  rwa_u32 rung;         /* 0 yielding hold, 1 thread signal */
+  rwa_u64 deadline_ns;  /* longest hold */
+  rwa_u32 only_uid_set; /* 1: only processes of `only_uid` */
   rwa_u32 only_uid;
+  rwa_u32 only_below; /* only processes below this tgid; 0: all */
+  rwa_u32 pad;
 };
 
 /* Counters; map `stats`, a per-CPU array of one. */
 struct rocattach_bpf_stats {
-  rwa_u64 hits;            /* probe entries, repeated ones included */
-  rwa_u64 windows;         /* first entries */
-  rwa_u64 lost;            /* events that found no room in the ring */
-  rwa_u64 claims_full;     /* first entries that found no room in the claims map */
+  rwa_u64 hits;        /* probe entries, repeated ones included */
+  rwa_u64 windows;     /* first entries */
+  rwa_u64 lost;        /* events that found no room in the ring */
+  rwa_u64 claims_full; /* first entries that found no room in the claims map */
   rwa_u64 held;
   rwa_u64 deadlines;
 };

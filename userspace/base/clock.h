@@ -18,7 +18,9 @@ inline uint64_t ClockNs(clockid_t clock) {
 }
 
 // Nanoseconds since boot, suspend included: the time base of all records.
-inline uint64_t BootNs() { return ClockNs(CLOCK_BOOTTIME); }
+inline uint64_t BootNs() {
+  return ClockNs(CLOCK_BOOTTIME);
+}
 
 // One instant read on the clocks that a reader of a stream may want to relate.
 struct ClockSnapshot {

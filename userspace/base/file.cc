@@ -16,7 +16,8 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, mode_t mod
   do {
     fd = open(path.c_str(), flags | O_CLOEXEC, mode);
   } while (fd < 0 && errno == EINTR);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("open(", path, ") failed"));
+  if (fd < 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("open(", path, ") failed"));
   return UniqueFd(fd);
 }
 
@@ -32,7 +33,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit) {
       return absl::ErrnoToStatus(errno, absl::StrCat("read(", path, ") failed"));
     }
     if (data.size() + static_cast<size_t>(n) > limit) {
-      return absl::OutOfRangeError(absl::StrCat(path, " is longer than ", limit, " bytes"));
+      return absl::OutOfRangeError(
+          absl::StrCat(path, " is longer than ", limit, " bytes"));
     }
     data.append(chunk, static_cast<size_t>(n));
   }

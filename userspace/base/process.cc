@@ -32,8 +32,9 @@ absl::StatusOr<std::vector<std::string>> ReadStatFields(pid_t pid) {
   if (end == std::string::npos) {
     return absl::InternalError(absl::StrCat("/proc/", pid, "/stat has no command"));
   }
-  return std::vector<std::string>(absl::StrSplit(
-      absl::string_view(stat).substr(end + 1), absl::ByAnyChar(" \n"), absl::SkipEmpty()));
+  return std::vector<std::string>(
+      absl::StrSplit(absl::string_view(stat).substr(end + 1), absl::ByAnyChar(" \n"),
+                     absl::SkipEmpty()));
 }
 
 void ParseStatus(absl::string_view text, ProcessInfo* info) {
@@ -79,7 +80,8 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
     info.executable = std::string(absl::StripSuffix(*exe, " (deleted)"));
   }
   if (auto line = ReadFile(ProcPath(pid, "cmdline"), kProcFileLimit); line.ok()) {
-    info.arguments = absl::StrSplit(absl::StripSuffix(*line, absl::string_view("\0", 1)), '\0');
+    info.arguments =
+        absl::StrSplit(absl::StripSuffix(*line, absl::string_view("\0", 1)), '\0');
   }
   if (auto cgroup = ReadFile(ProcPath(pid, "cgroup"), kProcFileLimit); cgroup.ok()) {
     for (absl::string_view line : absl::StrSplit(*cgroup, '\n')) {
@@ -91,7 +93,8 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
 
 absl::StatusOr<UniqueFd> OpenPidFd(pid_t pid) {
   long fd = syscall(SYS_pidfd_open, pid, 0);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("pidfd_open(", pid, ") failed"));
+  if (fd < 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("pidfd_open(", pid, ") failed"));
   return UniqueFd(static_cast<int>(fd));
 }
 

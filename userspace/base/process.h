@@ -27,11 +27,11 @@ struct ProcessInfo {
   ProcessId id;
   pid_t parent = 0;
   uid_t uid = 0;
-  pid_t tracer = 0;          // TracerPid: another debugger, 0 if none
+  pid_t tracer = 0;  // TracerPid: another debugger, 0 if none
   std::string comm;
-  std::string executable;    // /proc/PID/exe, without " (deleted)"
+  std::string executable;  // /proc/PID/exe, without " (deleted)"
   std::vector<std::string> arguments;
-  std::string cgroup;        // path in the unified hierarchy
+  std::string cgroup;  // path in the unified hierarchy
 };
 
 // Start time of `pid` in clock ticks since boot.

@@ -18,6 +18,7 @@ class DurationStatistics {
     ++count_;
     sum_ += ns;
     max_ = std::max(max_, ns);
+    min_ = count_ == 1 ? ns : std::min(min_, ns);
     if (count_ % stride_ != 0) return;
     if (values_.size() == kLimit) {
       for (size_t i = 0; i < kLimit / 2; ++i) values_[i] = values_[2 * i];
@@ -30,6 +31,7 @@ class DurationStatistics {
 
   uint64_t count() const { return count_; }
   uint64_t max() const { return max_; }
+  uint64_t min() const { return min_; }
   uint64_t mean() const { return count_ == 0 ? 0 : sum_ / count_; }
   // The value below which a share `q` (0..1) of the durations lies; 0 without any.
   uint64_t Quantile(double q) const {
@@ -48,6 +50,7 @@ class DurationStatistics {
   uint64_t stride_ = 1;
   uint64_t sum_ = 0;
   uint64_t max_ = 0;
+  uint64_t min_ = 0;
 };
 
 }  // namespace rocattach

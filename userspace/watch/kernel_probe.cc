@@ -15,7 +15,7 @@ namespace rocattach {
 namespace {
 
 static_assert(sizeof(rocattach_event) == 112, "shared with the BPF programs");
-static_assert(sizeof(rocattach_settings) == 32, "shared with the BPF programs");
+static_assert(sizeof(rocattach_settings) == 40, "shared with the BPF programs");
 
 // The keys of the BPF maps, as bpf/watch.bpf.c declares them.
 struct ClaimKey {
@@ -57,7 +57,8 @@ std::string LoadHelp(int error) {
     return "loading BPF programs needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN";
   }
   if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
-    return "this kernel has no BTF (/sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF";
+    return "this kernel has no BTF (/sys/kernel/btf/vmlinux): it needs "
+           "CONFIG_DEBUG_INFO_BTF";
   }
   return "run 'rocattach doctor' to see what this kernel lacks";
 }
@@ -155,7 +156,8 @@ absl::StatusOr<std::unique_ptr<KernelProbe>> KernelProbe::Load(
     failure = absl::ErrnoToStatus(
         -rc, absl::StrCat("loading the BPF programs (", HoldRungName(rung),
                           " hold) failed: ", LoadHelp(-rc)));
-    absl::StrAppend(&reason, HoldRungName(rung), " does not load (", strerror(-rc), "); ");
+    absl::StrAppend(&reason, HoldRungName(rung), " does not load (", strerror(-rc),
+                    "); ");
     if (rc == -EPERM) break;  // the lower rungs need the same capabilities
     if (!log.empty()) {
       failure = absl::Status(failure.code(),
@@ -175,14 +177,15 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   settings_.service_tgid = static_cast<uint32_t>(getpid());
   settings_.rung = static_cast<uint32_t>(rung_);
   settings_.deadline_ns = options.hold_deadline_ns;
+  settings_.only_below = static_cast<uint32_t>(options.only_below);
   RETURN_IF_ERROR(WriteSettings());
   for (bpf_program* program :
        {state_->skeleton->progs.process_exit, state_->skeleton->progs.process_exec}) {
     bpf_link* link = bpf_program__attach(program);
     if (link == nullptr) {
-      return absl::ErrnoToStatus(
-          errno, absl::StrCat("attaching ", bpf_program__name(program),
-                              " to its raw tracepoint failed"));
+      return absl::ErrnoToStatus(errno,
+                                 absl::StrCat("attaching ", bpf_program__name(program),
+                                              " to its raw tracepoint failed"));
     }
     state_->links.push_back(link);
   }
@@ -208,8 +211,8 @@ absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offs
   bpf_link* link = bpf_program__attach_uprobe_opts(program, /*pid=*/-1, path.c_str(),
                                                    file_offset, &options);
   if (link == nullptr) {
-    return absl::ErrnoToStatus(
-        errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(file_offset), " failed"));
+    return absl::ErrnoToStatus(errno, absl::StrCat("uprobe on ", path, "+0x",
+                                                   absl::Hex(file_offset), " failed"));
   }
   state_->links.push_back(link);
   return absl::OkStatus();
@@ -224,8 +227,8 @@ absl::Status KernelProbe::AddCollector(const std::string& path, uint64_t ready_o
     bpf_link* link = bpf_program__attach_uprobe(program, /*retprobe=*/false, /*pid=*/-1,
                                                 path.c_str(), offset);
     if (link == nullptr) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("uprobe on ", path, "+0x",
-                                                     absl::Hex(offset), " failed"));
+      return absl::ErrnoToStatus(
+          errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset), " failed"));
     }
     state_->links.push_back(link);
   }
@@ -244,8 +247,8 @@ absl::Status KernelProbe::DenyComm(absl::string_view comm) {
   uint8_t one = 1;
   if (bpf_map__update_elem(state_->skeleton->maps.deny_comm, key, sizeof(key), &one,
                            sizeof(one), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat("bpf_map_update_elem(deny_comm, ", comm, ") failed"));
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("bpf_map_update_elem(deny_comm, ", comm, ") failed"));
   }
   return absl::OkStatus();
 }
@@ -254,8 +257,8 @@ absl::Status KernelProbe::DenyUid(uint32_t uid) {
   uint8_t one = 1;
   if (bpf_map__update_elem(state_->skeleton->maps.deny_uid, &uid, sizeof(uid), &one,
                            sizeof(one), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat("bpf_map_update_elem(deny_uid, ", uid, ") failed"));
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("bpf_map_update_elem(deny_uid, ", uid, ") failed"));
   }
   return absl::OkStatus();
 }
@@ -264,8 +267,8 @@ absl::Status KernelProbe::DenyCgroup(uint64_t cgroup_id) {
   uint8_t one = 1;
   if (bpf_map__update_elem(state_->skeleton->maps.deny_cgroup, &cgroup_id,
                            sizeof(cgroup_id), &one, sizeof(one), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(
-        errno, absl::StrCat("bpf_map_update_elem(deny_cgroup, ", cgroup_id, ") failed"));
+    return absl::ErrnoToStatus(errno, absl::StrCat("bpf_map_update_elem(deny_cgroup, ",
+                                                   cgroup_id, ") failed"));
   }
   return absl::OkStatus();
 }
@@ -278,7 +281,9 @@ void KernelProbe::Release(const rocattach_event& window) {
                              sizeof(claim), BPF_EXIST);
 }
 
-int KernelProbe::events_fd() const { return ring_buffer__epoll_fd(state_->ring); }
+int KernelProbe::events_fd() const {
+  return ring_buffer__epoll_fd(state_->ring);
+}
 
 bool KernelProbe::ConsumeOne(const std::function<void(const rocattach_event&)>& visit) {
   state_->visit = &visit;
@@ -287,7 +292,9 @@ bool KernelProbe::ConsumeOne(const std::function<void(const rocattach_event&)>& 
   return rc == -EINTR;
 }
 
-uint64_t KernelProbe::malformed_events() const { return state_->malformed; }
+uint64_t KernelProbe::malformed_events() const {
+  return state_->malformed;
+}
 
 KernelStats KernelProbe::ReadStats() const {
   KernelStats sum = {};
@@ -295,8 +302,8 @@ KernelStats KernelProbe::ReadStats() const {
   if (cpus <= 0) return sum;
   std::vector<KernelStats> each(static_cast<size_t>(cpus));
   uint32_t zero = 0;
-  if (bpf_map__lookup_elem(state_->skeleton->maps.stats, &zero, sizeof(zero), each.data(),
-                           each.size() * sizeof(KernelStats), 0) != 0) {
+  if (bpf_map__lookup_elem(state_->skeleton->maps.stats, &zero, sizeof(zero),
+                           each.data(), each.size() * sizeof(KernelStats), 0) != 0) {
     return sum;
   }
   for (const KernelStats& one : each) {

@@ -2,6 +2,8 @@
 #ifndef ROCATTACH_USERSPACE_WATCH_KERNEL_PROBE_H_
 #define ROCATTACH_USERSPACE_WATCH_KERNEL_PROBE_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +31,8 @@ absl::string_view HoldRungHelp(HoldRung rung);
 struct KernelProbeOptions {
   bool hold = false;
   uint64_t hold_deadline_ns = 250'000'000;
+  // Only processes below this one; 0: all.
+  pid_t only_below = 0;
   // Rungs above this one are not tried: how the lower ones are tested.
   HoldRung best_rung = HoldRung::kYielding;
 };
@@ -48,7 +52,8 @@ class KernelProbe {
 
   // Puts the probe on `file_offset` (hsa_init) of the file at `path`, for all present
   // and future processes. `cookie` comes back in the events.
-  absl::Status AddLibrary(const std::string& path, uint64_t file_offset, uint64_t cookie);
+  absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
+                          uint64_t cookie);
   // Puts the report probes on the collector.
   absl::Status AddCollector(const std::string& path, uint64_t ready_offset,
                             uint64_t unloaded_offset);

@@ -15,7 +15,7 @@ namespace rocattach {
 // One file that holds an HSA runtime. Uprobes belong to the inode, so copies are told
 // apart by device and inode, not by path.
 struct LibraryCopy {
-  std::string path;        // one path that leads to it (possibly /proc/PID/root/…)
+  std::string path;  // one path that leads to it (possibly /proc/PID/root/…)
   dev_t device = 0;
   ino_t inode = 0;
   uint64_t hsa_init_offset = 0;  // in the file

@@ -7,9 +7,6 @@
 namespace rocattach {
 namespace {
 
-// Deeper than any real process tree; ends a walk through a table that loops.
-constexpr int kMaxAncestors = 4096;
-
 absl::string_view LastPart(absl::string_view path) {
   size_t slash = path.rfind('/');
   return slash == absl::string_view::npos ? path : path.substr(slash + 1);
@@ -17,14 +14,6 @@ absl::string_view LastPart(absl::string_view path) {
 
 bool Matches(const std::string& glob, absl::string_view text) {
   return !text.empty() && fnmatch(glob.c_str(), std::string(text).c_str(), 0) == 0;
-}
-
-bool DescendsFrom(pid_t process, pid_t ancestor, const ParentLookup& parent_of) {
-  for (int i = 0; i < kMaxAncestors && process > 0; ++i) {
-    if (process == ancestor) return true;
-    process = parent_of(process);
-  }
-  return false;
 }
 
 }  // namespace
@@ -42,13 +31,7 @@ bool MatchesProcess(absl::string_view glob, const ProcessInfo& process) {
   return false;
 }
 
-pid_t ReadParent(pid_t pid) {
-  auto info = ReadProcessInfo(pid);
-  return info.ok() ? info->parent : 0;
-}
-
-PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process,
-                      const ParentLookup& parent_of) {
+PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process) {
   for (const std::string& glob : rules.deny) {
     if (MatchesProcess(glob, process)) {
       return {false, absl::StrCat("denied by --deny '", glob, "'")};
@@ -57,10 +40,6 @@ PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process,
   if (rules.only_uid.has_value() && process.uid != *rules.only_uid) {
     return {false, absl::StrCat("runs as uid ", process.uid, ", not as --uid ",
                                 *rules.only_uid)};
-  }
-  if (rules.only_descendants_of.has_value() &&
-      !DescendsFrom(process.id.pid, *rules.only_descendants_of, parent_of)) {
-    return {false, "was not started by the profiled command"};
   }
   if (rules.allow.empty()) return {true, "no --process restricts the choice"};
   for (const std::string& glob : rules.allow) {

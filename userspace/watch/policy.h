@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +19,6 @@ struct PolicyRules {
   std::vector<std::string> allow;
   std::vector<std::string> deny;
   std::optional<uid_t> only_uid;
-  // Only processes below this one (the command that the watcher started).
-  std::optional<pid_t> only_descendants_of;
 };
 
 // The answer, and the reason in words for the verdict.
@@ -30,12 +27,7 @@ struct PolicyDecision {
   std::string reason;
 };
 
-// The parent of a process, 0 if it is gone: ReadParent, or a table in tests.
-using ParentLookup = std::function<pid_t(pid_t)>;
-pid_t ReadParent(pid_t pid);
-
-PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process,
-                      const ParentLookup& parent_of = ReadParent);
+PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process);
 
 // True if `glob` matches the process's command name, executable path or its last part.
 bool MatchesProcess(absl::string_view glob, const ProcessInfo& process);

@@ -10,7 +10,7 @@
 #include "bpf/watch_events.h"
 #include "injector/outcome.h"
 #include "userspace/base/process.h"
-#include "userspace/watch/target_memory.h"
+#include "userspace/watch/collector_memory.h"
 
 namespace rocattach {
 
@@ -48,7 +48,7 @@ struct Window {
   std::string reason;     // policy's words, or what to do about a refusal
   AttachOutcome outcome;  // meaningful once an attach was tried
   bool attach_tried = false;
-  std::string library;    // path of the library copy that was hit
+  std::string library;  // path of the library copy that was hit
 };
 
 // Receives what the attach threads see; called from several threads.
@@ -57,7 +57,7 @@ class WindowSink {
   virtual ~WindowSink() = default;
   virtual void OnWindow(Window window) = 0;
   virtual void OnReady(const rocattach_event& event,
-                       std::unique_ptr<TargetMemory> memory) = 0;
+                       std::unique_ptr<CollectorMemory> memory) = 0;
   // The memory that a collector reported could not be used.
   virtual void OnBadMemory(const rocattach_event& event, std::string reason) = 0;
   // EXIT, EXEC and HOLD_END events.

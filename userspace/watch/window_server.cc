@@ -32,12 +32,13 @@ WindowServer::WindowServer(KernelProbe* probe, WindowSink* sink,
                            WindowServerOptions options)
     : probe_(probe), sink_(sink), options_(std::move(options)) {
   const PolicyRules& rules = options_.policy;
-  policy_reads_process_ = !rules.allow.empty() || !rules.deny.empty() ||
-                          rules.only_uid.has_value() ||
-                          rules.only_descendants_of.has_value();
+  policy_reads_process_ =
+      !rules.allow.empty() || !rules.deny.empty() || rules.only_uid.has_value();
 }
 
-WindowServer::~WindowServer() { Stop(); }
+WindowServer::~WindowServer() {
+  Stop();
+}
 
 absl::Status WindowServer::Start() {
   stop_fd_.reset(eventfd(0, EFD_CLOEXEC));
@@ -59,7 +60,8 @@ void WindowServer::Run() {
   // nearly always and works for some 100 us a window.
   sched_param param = {};
   param.sched_priority = 1;
-  if (pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param) == 0) {
+  if (pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param) ==
+      0) {
     realtime_ = true;
   }
   (void)pthread_setname_np(pthread_self(), "rwa-window");
@@ -70,7 +72,8 @@ void WindowServer::Run() {
 bool WindowServer::Take(rocattach_event* event) {
   std::lock_guard<std::mutex> leading(leader_);
   for (;;) {
-    if (probe_->ConsumeOne([event](const rocattach_event& e) { *event = e; })) return true;
+    if (probe_->ConsumeOne([event](const rocattach_event& e) { *event = e; }))
+      return true;
     pollfd fds[2] = {{probe_->events_fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}};
     if (poll(fds, 2, -1) < 0 && errno != EINTR) return false;
     // Stopping comes second, so that nothing that waits is left unserved.
@@ -96,6 +99,9 @@ bool WindowServer::LeaveAlone(Window* window) {
   switch (window->event.mode) {
     case ROCATTACH_WINDOW_DENIED:
       window->reason = "denied in the kernel";
+      return true;
+    case ROCATTACH_WINDOW_UNRELATED:
+      window->reason = "was not started by the profiled command";
       return true;
     case ROCATTACH_WINDOW_PAUSED:
       window->reason = "attaching is paused";
@@ -125,8 +131,9 @@ bool WindowServer::LeaveAlone(Window* window) {
   }
   if (window->event.mode == ROCATTACH_WINDOW_REPORTED) {
     window->verdict = Verdict::kMissed;
-    window->reason = "the thread could not be held at hsa_init; start the watcher "
-                     "before the process, or see 'rocattach doctor' for the hold";
+    window->reason =
+        "the thread could not be held at hsa_init; start the watcher "
+        "before the process, or see 'rocattach doctor' for the hold";
     return true;
   }
   window->verdict = Verdict::kOpen;
@@ -152,7 +159,8 @@ void WindowServer::ServeWindow(const rocattach_event& event) {
     } else {
       window.process.id.pid = static_cast<pid_t>(event.pid);
       window.process.uid = event.uid;
-      window.process.comm = std::string(event.comm, strnlen(event.comm, sizeof(event.comm)));
+      window.process.comm =
+          std::string(event.comm, strnlen(event.comm, sizeof(event.comm)));
     }
   }
   sink_->OnWindow(std::move(window));
@@ -178,14 +186,14 @@ void WindowServer::Attach(Window* window) {
               window->outcome.reason == AttachReason::kStopTimeout ||
               window->outcome.reason == AttachReason::kNotAtWindow;
   window->verdict = late ? Verdict::kMissed : Verdict::kRefused;
-  window->reason = absl::StrCat(window->outcome.detail,
-                                window->outcome.detail.empty() ? "" : "; ",
-                                AttachReasonHelp(window->outcome.reason));
+  window->reason =
+      absl::StrCat(window->outcome.detail, window->outcome.detail.empty() ? "" : "; ",
+                   AttachReasonHelp(window->outcome.reason));
 }
 
 void WindowServer::ServeReady(const rocattach_event& event) {
   auto memory =
-      TargetMemory::Map(static_cast<pid_t>(event.pid), event.args[0], event.args[1]);
+      CollectorMemory::Map(static_cast<pid_t>(event.pid), event.args[0], event.args[1]);
   if (!memory.ok()) {
     sink_->OnBadMemory(event, std::string(memory.status().message()));
     return;

@@ -28,10 +28,10 @@ struct WindowServerOptions {
   int threads = 2;
 };
 
-// Leader and followers: one thread waits for the kernel's events; when one comes it hands
-// the wait to the next thread and deals with the event itself. So an event never changes
-// threads (ptrace belongs to a thread, and a hand-over costs a wake-up), and as many
-// windows are served at once as there are threads.
+// Leader and followers: one thread waits for the kernel's events; when one comes it
+// hands the wait to the next thread and deals with the event itself. So an event never
+// changes threads (ptrace belongs to a thread, and a hand-over costs a wake-up), and as
+// many windows are served at once as there are threads.
 class WindowServer {
  public:
   // `probe` and `sink` must outlive the server.

@@ -1,4 +1,4 @@
-#include "userspace/watch/target_memory.h"
+#include "userspace/watch/collector_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/stream/convert.h"
 
 namespace rocattach {
 namespace {
@@ -38,7 +39,8 @@ T LoadAcquire(const T* field) {
 
 // True if [offset, offset + count * stride) lies in [page, total) without overflow.
 bool Inside(uint64_t offset, uint64_t count, uint64_t stride, uint64_t total) {
-  if (offset < sizeof(rocattach_control) || offset > total || offset % 64 != 0) return false;
+  if (offset < sizeof(rocattach_control) || offset > total || offset % 64 != 0)
+    return false;
   return stride == 0 || count <= (total - offset) / stride;
 }
 
@@ -55,9 +57,9 @@ uint16_t RecordSlot::kind() const {
   return value;
 }
 
-absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::Map(pid_t pid,
-                                                                uint64_t address,
-                                                                uint64_t bytes) {
+absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::Map(pid_t pid,
+                                                                      uint64_t address,
+                                                                      uint64_t bytes) {
   if (bytes == 0 || bytes > ROCATTACH_SHM_MAX_BYTES || address % 4096 != 0 ||
       address + bytes < address) {
     return absl::InvalidArgumentError(
@@ -70,7 +72,7 @@ absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::Map(pid_t pid,
   return MapFd(fd.get());
 }
 
-absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::MapFd(int fd) {
+absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapFd(int fd) {
   // Without the seals the target could shrink the file under us: SIGBUS.
   int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0) return absl::ErrnoToStatus(errno, "fcntl(F_GET_SEALS): not a memfd");
@@ -89,43 +91,49 @@ absl::StatusOr<std::unique_ptr<TargetMemory>> TargetMemory::MapFd(int fd) {
   if (base == MAP_FAILED) {
     return absl::ErrnoToStatus(errno, absl::StrCat("mmap(memfd, ", bytes, ") failed"));
   }
-  auto memory =
-      std::unique_ptr<TargetMemory>(new TargetMemory(static_cast<uint8_t*>(base), bytes));
+  auto memory = std::unique_ptr<CollectorMemory>(
+      new CollectorMemory(static_cast<uint8_t*>(base), bytes));
   RETURN_IF_ERROR(memory->ReadGeometry());
   return memory;
 }
 
-TargetMemory::~TargetMemory() { munmap(base_, bytes_); }
+CollectorMemory::~CollectorMemory() {
+  munmap(base_, bytes_);
+}
 
-const rocattach_control* TargetMemory::control() const {
+const rocattach_control* CollectorMemory::control() const {
   return reinterpret_cast<const rocattach_control*>(base_);
 }
-rocattach_control* TargetMemory::control() {
+rocattach_control* CollectorMemory::control() {
   return reinterpret_cast<rocattach_control*>(base_);
 }
-rocattach_ring* TargetMemory::ring(uint32_t index) const {
-  return reinterpret_cast<rocattach_ring*>(base_ + rings_offset_ + index * ring_stride_);
+rocattach_ring* CollectorMemory::ring(uint32_t index) const {
+  return reinterpret_cast<rocattach_ring*>(base_ + rings_offset_ +
+                                           index * ring_stride_);
 }
 
-absl::Status TargetMemory::ReadGeometry() {
+absl::Status CollectorMemory::ReadGeometry() {
   rocattach_control c;
   memcpy(&c, base_, sizeof(c));
   if (c.magic != ROCATTACH_SHM_MAGIC || c.version != ROCATTACH_SHM_VERSION) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "the collector's memory has magic 0x%x version %u; this service knows version %u",
-        c.magic, c.version, ROCATTACH_SHM_VERSION));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("the collector's memory has magic 0x%x version %u; this "
+                        "service knows version %u",
+                        c.magic, c.version, ROCATTACH_SHM_VERSION));
   }
   uint64_t slots_bytes = uint64_t{c.ring_slots} * ROCATTACH_SLOT_BYTES;
-  bool ok = c.total_bytes == bytes_ && c.ring_count > 0 && c.ring_count <= kMaxRings &&
-            c.ring_slots > 0 && c.ring_slots <= kMaxRingSlots &&
-            (c.ring_slots & (c.ring_slots - 1)) == 0 &&
-            c.ring_stride >= ROCATTACH_RING_HEADER_BYTES + slots_bytes &&
-            c.ring_stride % 64 == 0 && c.inflight_count <= kMaxInflight &&
-            c.inflight_bytes == sizeof(rocattach_inflight) &&
-            Inside(c.rings_offset, c.ring_count, c.ring_stride, bytes_) &&
-            Inside(c.inflight_offset, c.inflight_count, sizeof(rocattach_inflight), bytes_) &&
-            Inside(c.dictionary_offset, c.dictionary_bytes, 1, bytes_);
-  if (!ok) return absl::DataLossError("the collector's memory has an impossible layout");
+  bool ok =
+      c.total_bytes == bytes_ && c.ring_count > 0 && c.ring_count <= kMaxRings &&
+      c.ring_slots > 0 && c.ring_slots <= kMaxRingSlots &&
+      (c.ring_slots & (c.ring_slots - 1)) == 0 &&
+      c.ring_stride >= ROCATTACH_RING_HEADER_BYTES + slots_bytes &&
+      c.ring_stride % 64 == 0 && c.inflight_count <= kMaxInflight &&
+      c.inflight_bytes == sizeof(rocattach_inflight) &&
+      Inside(c.rings_offset, c.ring_count, c.ring_stride, bytes_) &&
+      Inside(c.inflight_offset, c.inflight_count, sizeof(rocattach_inflight), bytes_) &&
+      Inside(c.dictionary_offset, c.dictionary_bytes, 1, bytes_);
+  if (!ok)
+    return absl::DataLossError("the collector's memory has an impossible layout");
   rings_offset_ = c.rings_offset;
   ring_stride_ = c.ring_stride;
   ring_count_ = c.ring_count;
@@ -139,31 +147,38 @@ absl::Status TargetMemory::ReadGeometry() {
   return absl::OkStatus();
 }
 
-void TargetMemory::AcknowledgeMapped() {
+void CollectorMemory::AcknowledgeMapped() {
   __atomic_store_n(&control()->service_mapped, 1u, __ATOMIC_RELEASE);
   FutexWake(&control()->service_mapped);
 }
 
-void TargetMemory::SetRecording(bool recording) {
+void CollectorMemory::SetRecording(bool recording) {
   __atomic_store_n(&control()->recording, recording ? 1u : 0u, __ATOMIC_RELAXED);
   __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
   FutexWake(&control()->command);
 }
 
-void TargetMemory::Beat(uint64_t now_ns) {
+void CollectorMemory::Beat(uint64_t now_ns) {
   __atomic_store_n(&control()->service_beat_ns, now_ns, __ATOMIC_RELAXED);
 }
 
-uint32_t TargetMemory::state() const { return LoadAcquire(&control()->state); }
-uint32_t TargetMemory::reason() const { return Load(&control()->reason); }
-uint64_t TargetMemory::armed_ns() const { return Load(&control()->armed_ns); }
-uint32_t TargetMemory::capture_mode() const { return Load(&control()->capture_mode); }
-uint64_t TargetMemory::amd_table_bytes() const { return Load(&control()->amd_table_bytes); }
-uint64_t TargetMemory::core_table_bytes() const {
-  return Load(&control()->core_table_bytes);
+uint32_t CollectorMemory::state() const {
+  return LoadAcquire(&control()->state);
+}
+uint32_t CollectorMemory::reason() const {
+  return Load(&control()->reason);
+}
+uint64_t CollectorMemory::armed_ns() const {
+  return Load(&control()->armed_ns);
 }
 
-std::string TargetMemory::text() const {
+v1::Collector CollectorMemory::Describe() const {
+  rocattach_control copy;
+  memcpy(&copy, base_, sizeof(copy));
+  return CollectorToProto(copy);
+}
+
+std::string CollectorMemory::text() const {
   char copy[sizeof(rocattach_control::text)];
   memcpy(copy, control()->text, sizeof(copy));
   std::string text(copy, strnlen(copy, sizeof(copy)));
@@ -173,9 +188,9 @@ std::string TargetMemory::text() const {
   return text;
 }
 
-TargetAccount TargetMemory::Account() const {
+CollectorAccount CollectorMemory::Account() const {
   const rocattach_control* c = control();
-  TargetAccount account;
+  CollectorAccount account;
   account.dispatches_seen = Load(&c->dispatches_seen);
   account.copies_seen = Load(&c->copies_seen);
   account.dispatches_untimed = Load(&c->dispatches_untimed);
@@ -192,7 +207,7 @@ TargetAccount TargetMemory::Account() const {
   return account;
 }
 
-std::vector<std::vector<uint8_t>> TargetMemory::NewEntries() {
+std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries() {
   std::vector<std::vector<uint8_t>> entries;
   uint64_t used = std::min(LoadAcquire(&control()->dictionary_used), dictionary_bytes_);
   while (dictionary_ok_ && dictionary_read_ < used) {
@@ -217,7 +232,7 @@ std::vector<std::vector<uint8_t>> TargetMemory::NewEntries() {
   return entries;
 }
 
-void TargetMemory::SnapshotHeads() {
+void CollectorMemory::SnapshotHeads() {
   for (uint32_t i = 0; i < ring_count_; ++i) {
     Position& position = positions_[i];
     if (position.corrupt) continue;
@@ -230,7 +245,7 @@ void TargetMemory::SnapshotHeads() {
   }
 }
 
-size_t TargetMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
+size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
   Position& position = positions_[index];
   if (position.corrupt) return 0;
   uint64_t waiting = position.head - position.tail;
@@ -247,7 +262,7 @@ size_t TargetMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
   return count;
 }
 
-std::vector<rocattach_dispatch> TargetMemory::UnfinishedDispatches() const {
+std::vector<rocattach_dispatch> CollectorMemory::UnfinishedDispatches() const {
   std::vector<rocattach_dispatch> dispatches;
   for (uint32_t i = 0; i < inflight_count_; ++i) {
     const auto* entry = reinterpret_cast<const rocattach_inflight*>(

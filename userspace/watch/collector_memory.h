@@ -1,17 +1,19 @@
 // The service's view of the memory that a collector shares: mapped, checked, drained.
 // Every byte in there is written by a process that we do not trust: geometry is read
 // once and kept, records are copied out once and the copies are validated.
-#ifndef ROCATTACH_USERSPACE_WATCH_TARGET_MEMORY_H_
-#define ROCATTACH_USERSPACE_WATCH_TARGET_MEMORY_H_
+#ifndef ROCATTACH_USERSPACE_WATCH_COLLECTOR_MEMORY_H_
+#define ROCATTACH_USERSPACE_WATCH_COLLECTOR_MEMORY_H_
 
 #include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "schemas/stream.pb.h"
 #include "userspace/collector/shared_memory.h"
 
 namespace rocattach {
@@ -23,10 +25,10 @@ struct RecordSlot {
 };
 
 // What was produced and lost inside the target so far.
-struct TargetAccount {
-  uint64_t produced = 0;     // records published in all rings
-  uint64_t delivered = 0;    // … read by us
-  uint64_t ring_dropped = 0; // records that found their ring full
+struct CollectorAccount {
+  uint64_t produced = 0;      // records published in all rings
+  uint64_t delivered = 0;     // … read by us
+  uint64_t ring_dropped = 0;  // records that found their ring full
   uint64_t other_dropped = 0;
   uint64_t dispatches_seen = 0;
   uint64_t copies_seen = 0;
@@ -37,17 +39,18 @@ struct TargetAccount {
   uint64_t corrupt_rings = 0;  // rings whose positions made no sense: no longer read
 };
 
-class TargetMemory {
+class CollectorMemory {
  public:
   // Maps [address, address + bytes) of process `pid`, which the target says is its
   // collector's memory. Refuses what is not a sealed memfd of sensible size and layout.
-  static absl::StatusOr<std::unique_ptr<TargetMemory>> Map(pid_t pid, uint64_t address,
-                                                           uint64_t bytes);
+  static absl::StatusOr<std::unique_ptr<CollectorMemory>> Map(pid_t pid,
+                                                              uint64_t address,
+                                                              uint64_t bytes);
   // The same for an already opened memfd.
-  static absl::StatusOr<std::unique_ptr<TargetMemory>> MapFd(int fd);
-  ~TargetMemory();
-  TargetMemory(const TargetMemory&) = delete;
-  TargetMemory& operator=(const TargetMemory&) = delete;
+  static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapFd(int fd);
+  ~CollectorMemory();
+  CollectorMemory(const CollectorMemory&) = delete;
+  CollectorMemory& operator=(const CollectorMemory&) = delete;
 
   // Tells the collector, which may be waiting for it, that its memory is being read.
   void AcknowledgeMapped();
@@ -57,15 +60,14 @@ class TargetMemory {
   // Notes that we have drained; a collector whose service is gone stops by itself.
   void Beat(uint64_t now_ns);
 
-  uint32_t state() const;   // enum rocattach_collector_state, unchecked
-  uint32_t reason() const;  // enum rocattach_collector_reason, unchecked
-  std::string text() const; // refusal in words, bounded and printable
+  uint32_t state() const;    // enum rocattach_collector_state, unchecked
+  uint32_t reason() const;   // enum rocattach_collector_reason, unchecked
+  std::string text() const;  // refusal in words, bounded and printable
   uint64_t window_id() const { return window_id_; }
   uint64_t armed_ns() const;
-  uint32_t capture_mode() const;
-  uint64_t amd_table_bytes() const;
-  uint64_t core_table_bytes() const;
-  TargetAccount Account() const;
+  // What the collector says of itself, for the stream.
+  v1::Collector Describe() const;
+  CollectorAccount Account() const;
 
   // Copies out the dictionary entries that have come since the last call; an entry that
   // does not parse ends the dictionary for good (false from dictionary_ok()).
@@ -84,7 +86,7 @@ class TargetMemory {
   std::vector<rocattach_dispatch> UnfinishedDispatches() const;
 
  private:
-  TargetMemory(uint8_t* base, uint64_t bytes) : base_(base), bytes_(bytes) {}
+  CollectorMemory(uint8_t* base, uint64_t bytes) : base_(base), bytes_(bytes) {}
   absl::Status ReadGeometry();
   const rocattach_control* control() const;
   rocattach_control* control();
@@ -113,4 +115,4 @@ class TargetMemory {
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_USERSPACE_WATCH_TARGET_MEMORY_H_
+#endif  // ROCATTACH_USERSPACE_WATCH_COLLECTOR_MEMORY_H_

@@ -1,0 +1,293 @@
+#include "userspace/cli/watch_console.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/human.h"
+
+namespace rocattach {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string VerdictWord(v1::WindowState state) {
+  switch (state) {
+    case v1::WINDOW_STATE_ATTACHED:
+      return "attached";
+    case v1::WINDOW_STATE_PASSED:
+      return "passed";
+    case v1::WINDOW_STATE_REFUSED:
+      return "refused";
+    case v1::WINDOW_STATE_MISSED:
+      return "missed";
+    default:
+      return "open";
+  }
+}
+
+std::string EndWords(const v1::ProcessEnd& end) {
+  switch (end.how()) {
+    case v1::ProcessEnd::EXITED:
+      return absl::StrCat("exited with status ", end.exit_code());
+    case v1::ProcessEnd::SIGNALLED:
+      return absl::StrCat("was killed by SIG",
+                          sigabbrev_np(static_cast<int>(end.signal())) != nullptr
+                              ? sigabbrev_np(static_cast<int>(end.signal()))
+                              : absl::StrCat(end.signal()));
+    case v1::ProcessEnd::EXECED:
+      return "replaced its program";
+    case v1::ProcessEnd::STILL_RUNNING:
+      return "is still running";
+    default:
+      return "ended; how is not known";
+  }
+}
+
+std::string Name(const v1::Process& process) {
+  return absl::StrCat(process.comm(), " (pid ", process.pid(), ")");
+}
+
+Json Distribution(const DurationStatistics& statistics) {
+  return {{"count", statistics.count()},
+          {"median", statistics.Quantile(0.5)},
+          {"p99", statistics.Quantile(0.99)},
+          {"max", statistics.max()}};
+}
+
+std::string DistributionWords(const DurationStatistics& statistics) {
+  return absl::StrFormat(
+      "median %s, p99 %s, max %s", HumanDuration(statistics.Quantile(0.5)),
+      HumanDuration(statistics.Quantile(0.99)), HumanDuration(statistics.max()));
+}
+
+// A target's text must not be able to break out of a JSON line or a terminal; the
+// recorder has made it valid UTF-8 without control characters already.
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+WatchConsole::WatchConsole(WatchConsoleOptions options)
+    : options_(options), terminal_(isatty(fileno(options.out)) != 0) {}
+
+void WatchConsole::ClearLiveLine() {
+  if (!live_line_shown_) return;
+  fputs("\r\033[K", options_.out);
+  live_line_shown_ = false;
+}
+
+void WatchConsole::Announce(const Watcher& watcher) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const LibraryScan& scan = watcher.libraries();
+  if (options_.json) {
+    Json libraries = Json::array();
+    for (const LibraryCopy& copy : scan.copies) libraries.push_back(copy.path);
+    Json rejected = Json::array();
+    for (const RejectedLibrary& library : scan.rejected) {
+      rejected.push_back({{"path", library.path}, {"reason", library.reason}});
+    }
+    Json line = {{"event", "ready"},
+                 {"hold", std::string(HoldRungName(watcher.rung()))},
+                 {"hold_reason", watcher.rung_reason()},
+                 {"realtime", watcher.realtime()},
+                 {"libraries", libraries},
+                 {"rejected", rejected},
+                 {"output", watcher.output_name()}};
+    fprintf(options_.out, "%s\n", Dump(line).c_str());
+    fflush(options_.out);
+    return;
+  }
+  for (const RejectedLibrary& library : scan.rejected) {
+    fprintf(options_.out, "rocattach-watch: left out %s: %s\n", library.path.c_str(),
+            library.reason.c_str());
+  }
+  if (scan.copies.empty()) {
+    fprintf(
+        options_.out,
+        "rocattach-watch: no HSA runtime found on this machine; nothing can be seen. "
+        "Name one with --library PATH.\n");
+  }
+  if (options_.quiet) return;
+  fprintf(options_.out,
+          "rocattach-watch: %s %zu HSA runtime %s, hold '%s'%s, output %s\n",
+          options_.attach ? "attaching through" : "watching", scan.copies.size(),
+          scan.copies.size() == 1 ? "copy" : "copies",
+          std::string(HoldRungName(watcher.rung())).c_str(),
+          watcher.rung_reason().empty()
+              ? ""
+              : absl::StrCat(" (", watcher.rung_reason(), ")").c_str(),
+          watcher.output_name().c_str());
+  fflush(options_.out);
+}
+
+void WatchConsole::Tick(const RunTotals& totals) {
+  if (!terminal_ || options_.json || options_.quiet) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t now = BootNs();
+  double seconds =
+      last_tick_ns_ == 0 ? 0 : static_cast<double>(now - last_tick_ns_) / 1e9;
+  double rate =
+      seconds <= 0
+          ? 0
+          : static_cast<double>(totals.dispatches - last_dispatches_) / seconds;
+  last_tick_ns_ = now;
+  last_dispatches_ = totals.dispatches;
+  ClearLiveLine();
+  fprintf(options_.out, "%s running, %s attached | %s dispatches (%s/s), %s copies",
+          HumanCount(totals.running).c_str(), HumanCount(totals.attached).c_str(),
+          HumanCount(totals.dispatches).c_str(),
+          HumanCount(static_cast<uint64_t>(rate)).c_str(),
+          HumanCount(totals.copies).c_str());
+  if (totals.missed + totals.refused > 0) {
+    fprintf(options_.out, " | %s missed, %s refused", HumanCount(totals.missed).c_str(),
+            HumanCount(totals.refused).c_str());
+  }
+  if (totals.dropped > 0) {
+    fprintf(options_.out, " | %s records LOST", HumanCount(totals.dropped).c_str());
+  }
+  live_line_shown_ = true;
+  fflush(options_.out);
+}
+
+void WatchConsole::OnVerdict(const v1::Process& process,
+                             const v1::WindowEvent& verdict) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (options_.json) {
+    Json line = {{"event", "window"},
+                 {"pid", process.pid()},
+                 {"comm", process.comm()},
+                 {"executable", process.executable()},
+                 {"uid", process.uid()},
+                 {"verdict", VerdictWord(verdict.state())},
+                 {"stage", v1::AttachStage_Name(verdict.stage())},
+                 {"reason", v1::AttachReason_Name(verdict.reason())},
+                 {"errno", verdict.error()},
+                 {"retryable", verdict.retryable()},
+                 {"target_modified", verdict.target_modified()},
+                 {"detail", verdict.detail()},
+                 {"hold_ns", verdict.hold_ns()},
+                 {"hit_ns", verdict.hit_ns()},
+                 {"stopped_ns", verdict.stopped_ns()},
+                 {"released_ns", verdict.released_ns()},
+                 {"armed_ns", verdict.armed_ns()}};
+    fprintf(options_.out, "%s\n", Dump(line).c_str());
+    fflush(options_.out);
+    return;
+  }
+  bool problem = verdict.state() == v1::WINDOW_STATE_REFUSED ||
+                 verdict.state() == v1::WINDOW_STATE_MISSED;
+  if (options_.quiet && !problem) return;
+  ClearLiveLine();
+  if (verdict.state() == v1::WINDOW_STATE_ATTACHED) {
+    fprintf(options_.out, "rocattach-watch: attached to %s, held %s\n",
+            Name(process).c_str(),
+            HumanDuration(verdict.released_ns() - verdict.hit_ns()).c_str());
+  } else {
+    fprintf(options_.out, "rocattach-watch: %s %s: %s\n",
+            VerdictWord(verdict.state()).c_str(), Name(process).c_str(),
+            verdict.detail().c_str());
+  }
+  fflush(options_.out);
+}
+
+void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
+                         const v1::LossAccount& account) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t dropped = account.dropped_ring_full() + account.dropped_collector() +
+                     account.dropped_invalid() + account.dropped_inflight() +
+                     account.dropped_writer();
+  if (options_.json) {
+    Json line = {{"event", "end"},
+                 {"pid", process.pid()},
+                 {"comm", process.comm()},
+                 {"how", v1::ProcessEnd::How_Name(end.how())},
+                 {"exit_code", end.exit_code()},
+                 {"signal", end.signal()},
+                 {"dispatches", account.dispatches_delivered()},
+                 {"copies", account.copies_delivered()},
+                 {"dropped", dropped},
+                 {"untimed", account.untimed()},
+                 {"unfinished", account.unfinished()},
+                 {"unseen", account.packets_unseen()}};
+    fprintf(options_.out, "%s\n", Dump(line).c_str());
+    fflush(options_.out);
+    return;
+  }
+  if (options_.quiet && dropped == 0) return;
+  ClearLiveLine();
+  fprintf(options_.out, "rocattach-watch: %s %s: %s dispatches, %s copies%s\n",
+          Name(process).c_str(), EndWords(end).c_str(),
+          HumanCount(account.dispatches_delivered()).c_str(),
+          HumanCount(account.copies_delivered()).c_str(),
+          dropped == 0 ? "" : absl::StrCat(", ", HumanCount(dropped), " LOST").c_str());
+  fflush(options_.out);
+}
+
+void WatchConsole::Summarize(const RunResult& result) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const RunTotals& totals = result.totals;
+  if (options_.json) {
+    Json line = {{"event", "summary"},
+                 {"windows",
+                  {{"attached", totals.attached},
+                   {"passed", totals.passed},
+                   {"refused", totals.refused},
+                   {"missed", totals.missed}}},
+                 {"hit_to_stopped_ns", Distribution(totals.hit_to_stopped)},
+                 {"hit_to_released_ns", Distribution(totals.hit_to_released)},
+                 {"dispatches", totals.dispatches},
+                 {"copies", totals.copies},
+                 {"dropped", totals.dropped},
+                 {"unseen", totals.unseen},
+                 {"events_lost", result.kernel.lost},
+                 {"claims_full", result.kernel.claims_full},
+                 {"hold_deadlines", result.kernel.deadlines},
+                 {"files", result.files},
+                 {"output_error", std::string(result.output_status.message())}};
+    fprintf(options_.out, "%s\n", Dump(line).c_str());
+    fflush(options_.out);
+    return;
+  }
+  ClearLiveLine();
+  if (!result.output_status.ok()) {
+    fprintf(options_.out, "rocattach-watch: the recording is incomplete: %s\n",
+            std::string(result.output_status.message()).c_str());
+  }
+  uint64_t lost_windows = result.kernel.lost + result.kernel.claims_full;
+  if (lost_windows > 0) {
+    fprintf(
+        options_.out,
+        "rocattach-watch: %s kernel events were lost: windows may have been missed\n",
+        HumanCount(lost_windows).c_str());
+  }
+  if (options_.quiet) return;
+  fprintf(options_.out,
+          "rocattach-watch: %s attached, %s passed, %s refused, %s missed; "
+          "%s dispatches, %s copies, %s lost\n",
+          HumanCount(totals.attached).c_str(), HumanCount(totals.passed).c_str(),
+          HumanCount(totals.refused).c_str(), HumanCount(totals.missed).c_str(),
+          HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
+          HumanCount(totals.dropped).c_str());
+  if (totals.hit_to_released.count() > 0) {
+    fprintf(options_.out, "rocattach-watch: held %s\n",
+            DistributionWords(totals.hit_to_released).c_str());
+  }
+  for (const std::string& file : result.files) {
+    fprintf(options_.out, "rocattach-watch: wrote %s\n", file.c_str());
+  }
+  fflush(options_.out);
+}
+
+}  // namespace rocattach

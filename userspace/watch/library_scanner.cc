@@ -1,0 +1,138 @@
+#include "userspace/watch/library_scanner.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+
+#include <map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "injector/function_offset.h"
+#include "injector/maps.h"
+#include "userspace/base/file.h"
+#include "userspace/base/process.h"
+
+namespace rocattach {
+namespace {
+
+// Collects files by inode; remembers what each process maps.
+class Collection {
+ public:
+  // Adds the file at `path` if it is one we have not seen. `named` files were asked for
+  // by the user, so a failure is worth a word whatever its name. Returns the copy's
+  // number, -1 if it is none.
+  int Add(const std::string& path, bool named) {
+    auto fd = OpenFile(path, O_RDONLY | O_NONBLOCK);
+    if (!fd.ok()) {
+      if (named) Reject(path, fd.status());
+      return -1;
+    }
+    struct stat info;
+    if (fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+      if (named) scan.rejected.push_back({path, "is not a regular file"});
+      return -1;
+    }
+    auto key = std::pair(info.st_dev, info.st_ino);
+    auto known = by_inode_.find(key);
+    if (known != by_inode_.end()) return known->second;
+    auto offset = FindFunctionFileOffset(fd->get(), "hsa_init");
+    if (!offset.ok()) {
+      Reject(path, offset.status());
+      by_inode_[key] = -1;
+      return -1;
+    }
+    int number = static_cast<int>(scan.copies.size());
+    by_inode_[key] = number;
+    scan.copies.push_back({path, info.st_dev, info.st_ino, *offset, {}});
+    return number;
+  }
+
+  LibraryScan scan;
+
+ private:
+  void Reject(const std::string& path, const absl::Status& why) {
+    scan.rejected.push_back({path, std::string(why.message())});
+  }
+  std::map<std::pair<dev_t, ino_t>, int> by_inode_;
+};
+
+void AddGlob(const std::string& pattern, bool named, Collection* collection) {
+  glob_t found = {};
+  if (glob(pattern.c_str(), GLOB_NOSORT | GLOB_BRACE, nullptr, &found) == 0) {
+    for (size_t i = 0; i < found.gl_pathc; ++i) {
+      if (LooksLikeHsaRuntime(found.gl_pathv[i]))
+        collection->Add(found.gl_pathv[i], named);
+    }
+  }
+  globfree(&found);
+}
+
+// A library that a process has mapped, whatever its mount namespace or whether its file
+// has been deleted since: map_files leads to the very file.
+void AddMapped(pid_t pid, Collection* collection) {
+  auto maps = Maps::Read(pid);
+  if (!maps.ok()) return;  // gone, or a kernel thread
+  for (const Mapping& mapping : maps->mappings()) {
+    if (!mapping.executable || !mapping.is_file() ||
+        !LooksLikeHsaRuntime(mapping.path)) {
+      continue;
+    }
+    std::string plain =
+        absl::StrCat("/proc/", pid, "/root", DecodeMapsPath(mapping.path));
+    std::string exact =
+        absl::StrCat("/proc/", pid, "/map_files/", absl::Hex(mapping.start.value()),
+                     "-", absl::Hex(mapping.end.value()));
+    int number = collection->Add(mapping.deleted ? exact : plain, false);
+    if (number >= 0) {
+      collection->scan.copies[static_cast<size_t>(number)].mapped_by.push_back(pid);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> LibraryScanOptions::DefaultLibraryPlaces() {
+  const std::string name = "/libhsa-runtime64*.so*";
+  std::vector<std::string> places;
+  for (const char* directory :
+       {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib",
+        "/usr/local/lib64", "/opt/rocm*/lib", "/opt/rocm*/lib64",
+        "/opt/rocm*/core-*/lib", "/opt/conda/lib", "/usr/lib/ollama/rocm",
+        "/{usr,usr/local,opt/venv,opt/conda,root/.venv,venv}/lib/python3*/"
+        "{site,dist}-packages/{torch/lib,_rocm_sdk_core/lib,_rocm_sdk_devel/lib}",
+        "/usr/lib/python3/dist-packages/torch/lib",
+        "/home/*/.local/lib/python3*/site-packages/{torch/lib,_rocm_sdk_core/lib}"}) {
+    places.push_back(directory + name);
+  }
+  return places;
+}
+
+bool LooksLikeHsaRuntime(absl::string_view path) {
+  size_t slash = path.rfind('/');
+  absl::string_view name =
+      slash == absl::string_view::npos ? path : path.substr(slash + 1);
+  return absl::StartsWith(name, "libhsa-runtime64") && absl::StrContains(name, ".so");
+}
+
+LibraryScan ScanLibraries(const LibraryScanOptions& options) {
+  Collection collection;
+  for (const std::string& path : options.extra_paths) {
+    struct stat info;
+    if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+      AddGlob(path + "/libhsa-runtime64*.so*", true, &collection);
+    } else {
+      collection.Add(path, true);
+    }
+  }
+  for (const std::string& place : options.usual_places)
+    AddGlob(place, false, &collection);
+  if (options.scan_mapped) {
+    for (pid_t pid : ListProcesses()) AddMapped(pid, &collection);
+  }
+  return std::move(collection.scan);
+}
+
+}  // namespace rocattach

@@ -1,0 +1,401 @@
+#include "userspace/watch/recorder.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/stream/convert.h"
+#include "userspace/watch/dictionary.h"
+
+namespace rocattach {
+namespace {
+
+constexpr int kDrainPeriodMsec = 4;
+constexpr uint64_t kScanPeriodNs = 100'000'000;
+// A message without a window is forgotten after this: its window event was lost.
+constexpr uint64_t kEarlyLifeNs = 10'000'000'000;
+// So many records in one round of one target: it is busy, do not sleep.
+constexpr uint64_t kBusyRecords = 4096;
+// After recording was switched off, a hook may still be publishing.
+constexpr uint64_t kQuiesceNs = 20'000'000;
+
+v1::Process DescribeProcess(const Window& window) {
+  v1::Process process = ProcessToProto(window.process);
+  process.set_comm(CleanText(window.process.comm));
+  process.set_pid(window.event.pid);
+  process.set_start_ns(window.event.start_ns);
+  process.set_inner_pid(window.event.inner_pid);
+  process.set_cgroup_id(window.event.cgroup_id);
+  process.set_window_id(window.event.time_ns);
+  process.set_seen_ns(window.event.time_ns);
+  process.set_hsa_library(window.library);
+  return process;
+}
+
+void SetQuantiles(const DurationStatistics& from, v1::Quantiles* to) {
+  to->set_count(from.count());
+  to->set_median_ns(from.Quantile(0.5));
+  to->set_p99_ns(from.Quantile(0.99));
+  to->set_max_ns(from.max());
+  to->set_min_ns(from.min());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Start(RecorderOptions options,
+                                                          RecorderObserver* observer) {
+  ASSIGN_OR_RETURN(OutputSet output, OutputSet::Open(options.output));
+  auto recorder = std::unique_ptr<Recorder>(
+      new Recorder(std::move(options), observer, std::move(output)));
+  recorder->wake_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!recorder->wake_fd_.valid())
+    return absl::ErrnoToStatus(errno, "eventfd() failed");
+  recorder->totals_.begin_ns = BootNs();
+  recorder->thread_ = std::thread([raw = recorder.get()] { raw->Run(); });
+  return recorder;
+}
+
+Recorder::Recorder(RecorderOptions options, RecorderObserver* observer,
+                   OutputSet output)
+    : options_(std::move(options)), observer_(observer), output_(std::move(output)) {}
+
+Recorder::~Recorder() {
+  if (thread_.joinable()) (void)Finish({});
+}
+
+void Recorder::Post(Message message) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    inbox_.push_back(std::move(message));
+  }
+  uint64_t one = 1;
+  (void)!write(wake_fd_.get(), &one, sizeof(one));
+}
+
+void Recorder::OnWindow(Window window) {
+  Post(std::move(window));
+}
+void Recorder::OnReady(const rocattach_event& event,
+                       std::unique_ptr<CollectorMemory> memory) {
+  Post(Ready{event, std::move(memory)});
+}
+void Recorder::OnBadMemory(const rocattach_event& event, std::string reason) {
+  Post(BadMemory{event, std::move(reason)});
+}
+void Recorder::OnEvent(const rocattach_event& event) {
+  Post(event);
+}
+
+void Recorder::Run() {
+  (void)pthread_setname_np(pthread_self(), "rwa-recorder");
+  for (;;) {
+    int timeout = Round();
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (stopping_ && inbox_.empty()) return;
+      if (!inbox_.empty()) continue;
+    }
+    if (timeout == 0) continue;
+    pollfd fd = {wake_fd_.get(), POLLIN, 0};
+    if (poll(&fd, 1, timeout) > 0) {
+      uint64_t count;
+      (void)!read(wake_fd_.get(), &count, sizeof(count));
+    }
+  }
+}
+
+int Recorder::Round() {
+  std::deque<Message> messages;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    messages.swap(inbox_);
+  }
+  for (Message& message : messages) Dispatch(std::move(message));
+  uint64_t now = BootNs();
+  uint64_t most = 0, dispatches = 0, copies = 0, running = 0;
+  for (auto& [key, target] : targets_) {
+    most = std::max(most, target->Drain(now));
+    if (target->SettleFromCollector()) NoteVerdict(*target);
+    dispatches += target->dispatches();
+    copies += target->copies();
+    running += target->has_memory() ? 1 : 0;
+  }
+  if (now - last_scan_ns_ >= kScanPeriodNs) Scan(now);
+  output_.Flush(now);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    live_dispatches_ = dispatches;
+    live_copies_ = copies;
+    totals_.running = running;
+  }
+  if (most >= kBusyRecords) return 0;
+  if (running > 0) return kDrainPeriodMsec;
+  return targets_.empty() && early_.empty() ? -1 : 100;
+}
+
+void Recorder::Dispatch(Message message) {
+  if (auto* window = std::get_if<Window>(&message)) {
+    Handle(std::move(*window));
+  } else if (auto* ready = std::get_if<Ready>(&message)) {
+    Handle(std::move(*ready));
+  } else if (auto* bad = std::get_if<BadMemory>(&message)) {
+    Handle(std::move(*bad));
+  } else {
+    Handle(std::get<rocattach_event>(message));
+  }
+}
+
+Target* Recorder::Find(const TargetKey& key) {
+  auto found = targets_.find(key);
+  return found == targets_.end() ? nullptr : found->second.get();
+}
+
+void Recorder::KeepEarly(const TargetKey& key, Message message) {
+  Early& early = early_[key];
+  if (early.since_ns == 0) early.since_ns = BootNs();
+  early.messages.push_back(std::move(message));
+}
+
+void Recorder::Handle(Window window) {
+  TargetKey key = KeyOf(window.event);
+  Target* target = Find(key);
+  if (target != nullptr) {
+    target->Reopen(std::move(window));
+  } else {
+    v1::Process process = DescribeProcess(window);
+    auto output = output_.OpenProcess(window.process, process);
+    if (!output.ok()) {
+      output_.Note(output.status());
+      return;
+    }
+    auto made = std::make_unique<Target>(std::move(window), *output, std::move(process),
+                                         &output_);
+    target = made.get();
+    targets_[key] = std::move(made);
+  }
+  const AttachOutcome& outcome = target->opened().outcome;
+  if (outcome.ok()) {
+    uint64_t hit = target->opened().event.time_ns;
+    std::lock_guard<std::mutex> lock(mutex_);
+    totals_.hit_to_stopped.Add(outcome.stopped_ns - std::min(hit, outcome.stopped_ns));
+    totals_.hit_to_released.Add(outcome.released_ns -
+                                std::min(hit, outcome.released_ns));
+  }
+  if (target->verdict() != Verdict::kOpen) NoteVerdict(*target);
+  auto early = early_.extract(key);
+  if (early.empty()) return;
+  for (Message& message : early.mapped().messages) Dispatch(std::move(message));
+}
+
+void Recorder::Handle(Ready ready) {
+  Target* target = Find(KeyOf(ready.event));
+  if (target == nullptr) {
+    TargetKey key = KeyOf(ready.event);
+    KeepEarly(key, std::move(ready));
+    return;
+  }
+  target->SetMemory(std::move(ready.memory), options_.recording);
+}
+
+void Recorder::Handle(BadMemory bad) {
+  Target* target = Find(KeyOf(bad.event));
+  if (target == nullptr) {
+    TargetKey key = KeyOf(bad.event);
+    KeepEarly(key, std::move(bad));
+    return;
+  }
+  if (target->verdict() != Verdict::kOpen) return;
+  target->Settle(Verdict::kRefused, AttachReason::kMemoryAccess,
+                 absl::StrCat("the collector's memory cannot be used: ", bad.reason));
+  NoteVerdict(*target);
+}
+
+void Recorder::Handle(const rocattach_event& event) {
+  TargetKey key = KeyOf(event);
+  Target* target = Find(key);
+  if (target == nullptr) {
+    KeepEarly(key, event);
+    return;
+  }
+  switch (event.type) {
+    case ROCATTACH_EVENT_HOLD_END: {
+      target->NoteHoldEnd(event);
+      std::lock_guard<std::mutex> lock(mutex_);
+      totals_.hold.Add(event.args[0]);
+      return;
+    }
+    case ROCATTACH_EVENT_EXIT: {
+      v1::ProcessEnd end = EndFromWaitStatus(static_cast<int>(event.args[0]));
+      end.set_time_ns(event.time_ns);
+      end.set_wall_ns(event.time_ns - event.start_ns);
+      EndTarget(key, std::move(end));
+      return;
+    }
+    case ROCATTACH_EVENT_EXEC: {
+      v1::ProcessEnd end;
+      end.set_how(v1::ProcessEnd::EXECED);
+      end.set_time_ns(event.time_ns);
+      end.set_wall_ns(event.time_ns - event.start_ns);
+      EndTarget(key, std::move(end));
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void Recorder::EndTarget(const TargetKey& key, v1::ProcessEnd end) {
+  Target* target = Find(key);
+  if (target == nullptr) return;
+  target->DrainLast(BootNs());
+  if (target->SettleFromCollector()) NoteVerdict(*target);
+  if (target->verdict() == Verdict::kOpen) {
+    if (target->has_memory()) {
+      target->Settle(Verdict::kMissed, AttachReason::kCollectorSilent,
+                     "the process ended before its runtime had loaded the collector");
+    } else {
+      target->Settle(Verdict::kMissed, AttachReason::kCollectorSilent,
+                     "the process ended before the collector reported in");
+    }
+    NoteVerdict(*target);
+  }
+  bool attached = target->verdict() == Verdict::kAttached;
+  v1::LossAccount account = target->Close(end);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    totals_.dispatches += account.dispatches_delivered();
+    totals_.copies += account.copies_delivered();
+    totals_.dropped += account.dropped_ring_full() + account.dropped_collector() +
+                       account.dropped_invalid() + account.dropped_inflight() +
+                       account.dropped_writer();
+    totals_.unseen += account.packets_unseen();
+  }
+  if (observer_ != nullptr && attached)
+    observer_->OnEnd(target->process(), end, account);
+  targets_.erase(key);
+}
+
+void Recorder::Scan(uint64_t now_ns) {
+  last_scan_ns_ = now_ns;
+  std::vector<TargetKey> gone;
+  for (auto& [key, target] : targets_) {
+    if (target->verdict() == Verdict::kOpen && target->opened().attach_tried &&
+        now_ns - target->opened().event.time_ns > options_.report_timeout_ns) {
+      target->Settle(
+          Verdict::kRefused, AttachReason::kCollectorSilent,
+          target->has_memory()
+              ? "the collector was loaded, but the runtime never called it: another "
+                "tool "
+                "may be registered with rocprofiler-register"
+              : absl::StrCat("the collector did not report in; ",
+                             AttachReasonHelp(AttachReason::kCollectorSilent)));
+      NoteVerdict(*target);
+    }
+    if (target->IsGone()) gone.push_back(key);
+  }
+  // The kernel's event comes first if there is one: a pidfd is readable only after it.
+  // One round of grace lets the event, which another thread posts, win.
+  for (const TargetKey& key : gone) {
+    if (!suspected_gone_.contains(key)) continue;
+    v1::ProcessEnd end;
+    end.set_how(v1::ProcessEnd::LOST);
+    end.set_time_ns(now_ns);
+    EndTarget(key, std::move(end));
+  }
+  suspected_gone_ = absl::flat_hash_set<TargetKey>(gone.begin(), gone.end());
+  absl::erase_if(early_, [now_ns](const auto& entry) {
+    return now_ns - entry.second.since_ns > kEarlyLifeNs;
+  });
+}
+
+void Recorder::NoteVerdict(const Target& target) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    switch (target.verdict()) {
+      case Verdict::kAttached:
+        ++totals_.attached;
+        break;
+      case Verdict::kPassed:
+        ++totals_.passed;
+        break;
+      case Verdict::kRefused:
+        ++totals_.refused;
+        break;
+      case Verdict::kMissed:
+        ++totals_.missed;
+        break;
+      case Verdict::kOpen:
+        return;
+    }
+  }
+  if (observer_ != nullptr) observer_->OnVerdict(target.process(), target.window());
+}
+
+RunTotals Recorder::Totals() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  RunTotals totals = totals_;
+  totals.dispatches += live_dispatches_;
+  totals.copies += live_copies_;
+  return totals;
+}
+
+absl::Status Recorder::Finish(const rocattach_bpf_stats& kernel) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  uint64_t one = 1;
+  (void)!write(wake_fd_.get(), &one, sizeof(one));
+  thread_.join();
+  // From here on this thread is the recorder's. Records that were under way when
+  // recording stopped get a moment to arrive.
+  for (auto& [key, target] : targets_) target->SetRecording(false);
+  timespec pause = {0, kQuiesceNs};
+  if (!targets_.empty()) nanosleep(&pause, nullptr);
+  std::vector<TargetKey> keys;
+  for (auto& [key, target] : targets_) keys.push_back(key);
+  for (const TargetKey& key : keys) {
+    v1::ProcessEnd end;
+    end.set_how(v1::ProcessEnd::STILL_RUNNING);
+    end.set_time_ns(BootNs());
+    end.set_wall_ns(BootNs() - key.start_ns);
+    EndTarget(key, std::move(end));
+  }
+  live_dispatches_ = live_copies_ = 0;
+  return output_.Close(Summary(kernel));
+}
+
+v1::WatcherSummary Recorder::Summary(const rocattach_bpf_stats& kernel) const {
+  v1::WatcherSummary summary;
+  std::lock_guard<std::mutex> lock(mutex_);
+  summary.set_begin_ns(totals_.begin_ns);
+  summary.set_end_ns(BootNs());
+  summary.set_windows_attached(totals_.attached);
+  summary.set_windows_passed(totals_.passed);
+  summary.set_windows_refused(totals_.refused);
+  summary.set_windows_missed(totals_.missed);
+  SetQuantiles(totals_.hold, summary.mutable_hold());
+  SetQuantiles(totals_.hit_to_released, summary.mutable_hit_to_released());
+  SetQuantiles(totals_.hit_to_stopped, summary.mutable_hit_to_stopped());
+  summary.set_dispatches(totals_.dispatches);
+  summary.set_copies(totals_.copies);
+  summary.set_dropped(totals_.dropped);
+  summary.set_probe_hits(kernel.hits);
+  summary.set_probe_windows(kernel.windows);
+  summary.set_events_lost(kernel.lost);
+  summary.set_claims_full(kernel.claims_full);
+  summary.set_holds(kernel.held);
+  summary.set_hold_deadlines(kernel.deadlines);
+  summary.set_recorder_cpu_ns(ClockNs(CLOCK_PROCESS_CPUTIME_ID));
+  return summary;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,135 @@
+// From the memory of many targets to one stream (or one per process), with accounts.
+#ifndef ROCATTACH_USERSPACE_WATCH_RECORDER_H_
+#define ROCATTACH_USERSPACE_WATCH_RECORDER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "schemas/stream.pb.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/watch/hold_statistics.h"
+#include "userspace/watch/output_set.h"
+#include "userspace/watch/target.h"
+#include "userspace/watch/window.h"
+
+namespace rocattach {
+
+// Everything that a run has come to so far.
+struct RunTotals {
+  uint64_t begin_ns = 0;
+  uint64_t attached = 0, passed = 0, refused = 0, missed = 0, open = 0;
+  uint64_t running = 0;  // attached processes that live
+  uint64_t dispatches = 0, copies = 0;
+  uint64_t dropped = 0;  // records lost, for whatever reason
+  uint64_t unseen = 0;   // packets that the GPU took behind the collector's back
+  DurationStatistics hold, hit_to_stopped, hit_to_released;
+};
+
+// Hears of verdicts and ends, on the recorder's thread.
+class RecorderObserver {
+ public:
+  virtual ~RecorderObserver() = default;
+  virtual void OnVerdict(const v1::Process& process,
+                         const v1::WindowEvent& verdict) = 0;
+  virtual void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
+                     const v1::LossAccount& account) = 0;
+};
+
+struct RecorderOptions {
+  OutputOptions output;
+  bool recording = true;
+  // A stub that ran without a report by then: the collector is silent.
+  uint64_t report_timeout_ns = 5'000'000'000;
+};
+
+// Owns a thread that drains all targets, and all of the output. The sink's calls only
+// queue; nothing that a slow disk does reaches the threads that hold processes.
+class Recorder : public WindowSink {
+ public:
+  static absl::StatusOr<std::unique_ptr<Recorder>> Start(RecorderOptions options,
+                                                         RecorderObserver* observer);
+  ~Recorder() override;
+
+  void OnWindow(Window window) override;
+  void OnReady(const rocattach_event& event,
+               std::unique_ptr<CollectorMemory> memory) override;
+  void OnBadMemory(const rocattach_event& event, std::string reason) override;
+  void OnEvent(const rocattach_event& event) override;
+
+  // Stops recording in all targets, drains them once more, closes every account and
+  // file. `kernel` goes into the summary.
+  absl::Status Finish(const rocattach_bpf_stats& kernel);
+
+  RunTotals Totals() const;
+  const std::string& output_name() const { return output_.name(); }
+  std::vector<std::string> files() const { return output_.files(); }
+
+ private:
+  struct Ready {
+    rocattach_event event;
+    std::unique_ptr<CollectorMemory> memory;
+  };
+  struct BadMemory {
+    rocattach_event event;
+    std::string reason;
+  };
+  using Message = std::variant<Window, Ready, BadMemory, rocattach_event>;
+
+  Recorder(RecorderOptions options, RecorderObserver* observer, OutputSet output);
+  void Post(Message message);
+  void Run();
+  // One round: messages, then all targets. Returns how long to sleep, in ms; -1 until
+  // the next message.
+  int Round();
+  void Dispatch(Message message);
+  void Handle(Window window);
+  void Handle(Ready ready);
+  void Handle(BadMemory bad);
+  void Handle(const rocattach_event& event);
+  Target* Find(const TargetKey& key);
+  // Keeps a message whose window has not come yet; it is handled right behind it.
+  void KeepEarly(const TargetKey& key, Message message);
+  void EndTarget(const TargetKey& key, v1::ProcessEnd end);
+  // Verdicts that time has decided, and ends that the kernel's events did not tell.
+  void Scan(uint64_t now_ns);
+  // Counts a verdict and tells the observer.
+  void NoteVerdict(const Target& target);
+  v1::WatcherSummary Summary(const rocattach_bpf_stats& kernel) const;
+
+  RecorderOptions options_;
+  RecorderObserver* observer_;
+  OutputSet output_;
+  UniqueFd wake_fd_;
+  std::thread thread_;
+
+  mutable std::mutex mutex_;  // guards what stands below, up to the blank line
+  std::deque<Message> inbox_;
+  bool stopping_ = false;
+  RunTotals totals_;  // of ended targets
+  uint64_t live_dispatches_ = 0, live_copies_ = 0;
+
+  absl::flat_hash_map<TargetKey, std::unique_ptr<Target>> targets_;
+  // A report or an end may overtake its window, which another thread posts.
+  struct Early {
+    uint64_t since_ns = 0;
+    std::vector<Message> messages;
+  };
+  absl::flat_hash_map<TargetKey, Early> early_;
+  absl::flat_hash_set<TargetKey> suspected_gone_;
+  uint64_t last_scan_ns_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_RECORDER_H_

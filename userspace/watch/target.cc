@@ -1,0 +1,306 @@
+#include "userspace/watch/target.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/stream/convert.h"
+#include "userspace/watch/dictionary.h"
+
+namespace rocattach {
+namespace {
+
+constexpr size_t kDrainSlots = 2048;
+// An operation that lasts longer than this has a broken clock, not a long life.
+constexpr uint64_t kLongestOperationNs = 24ull * 3600 * 1'000'000'000;
+
+v1::WindowState StateOf(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOpen:
+      return v1::WINDOW_STATE_OPEN;
+    case Verdict::kAttached:
+      return v1::WINDOW_STATE_ATTACHED;
+    case Verdict::kPassed:
+      return v1::WINDOW_STATE_PASSED;
+    case Verdict::kRefused:
+      return v1::WINDOW_STATE_REFUSED;
+    case Verdict::kMissed:
+      return v1::WINDOW_STATE_MISSED;
+  }
+  return v1::WINDOW_STATE_UNSPECIFIED;
+}
+
+bool PlausibleTimes(uint64_t start, uint64_t end) {
+  return start <= end && end - start <= kLongestOperationNs;
+}
+
+}  // namespace
+
+Target::Target(Window window, ProcessOutput output, v1::Process process,
+               OutputSet* output_set)
+    : output_(output), output_set_(output_set), process_(std::move(process)) {
+  if (auto fd = OpenPidFd(static_cast<pid_t>(window.event.pid)); fd.ok()) {
+    // Only if it still is the same process: a pid may have been given away since.
+    auto ticks = ReadStartTicks(static_cast<pid_t>(window.event.pid));
+    if (ticks.ok() && *ticks == window.event.start_ns / 10'000'000)
+      pidfd_ = *std::move(fd);
+  }
+  Reopen(std::move(window));
+}
+
+void Target::Reopen(Window window) {
+  opened_ = std::move(window);
+  verdict_ = opened_.verdict;
+  window_ = v1::WindowEvent();
+  if (opened_.attach_tried) FillOutcome(opened_.outcome, &window_);
+  window_.set_mode(static_cast<v1::WindowMode>(opened_.event.mode));
+  window_.set_tid(opened_.event.tid);
+  window_.set_hit_ns(opened_.event.time_ns);
+  window_.set_detail(opened_.reason.empty() ? opened_.outcome.detail : opened_.reason);
+  WriteVerdict(StateOf(verdict_));
+}
+
+void Target::WriteVerdict(v1::WindowState state) {
+  window_.set_time_ns(BootNs());
+  window_.set_state(state);
+  output_set_->Note(output_.writer->AddWindowEvent(output_.stream, window_));
+}
+
+void Target::NoteHoldEnd(const rocattach_event& event) {
+  if (event.args[2] != opened_.event.time_ns) return;
+  window_.set_hold_end_ns(event.time_ns);
+  window_.set_hold_ns(event.args[0]);
+  window_.set_hold_end(static_cast<v1::HoldEnd>(event.mode));
+}
+
+void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording) {
+  if (memory_ != nullptr) return;  // reported before: the same memory, armed again
+  memory_ = std::move(memory);
+  if (!recording) memory_->SetRecording(false);
+}
+
+bool Target::SettleFromCollector() {
+  if (verdict_ != Verdict::kOpen || memory_ == nullptr) return false;
+  uint32_t state = memory_->state();
+  if (state == ROCATTACH_STATE_REFUSED) {
+    *window_.mutable_collector() = memory_->Describe();
+    Settle(Verdict::kRefused, AttachReason::kCollectorRefused,
+           absl::StrCat("the collector refused: ", CleanText(memory_->text())));
+    return true;
+  }
+  if (state != ROCATTACH_STATE_ARMED && state != ROCATTACH_STATE_UNLOADED &&
+      state != ROCATTACH_STATE_ENDED) {
+    return false;
+  }
+  // A collector that was armed in an earlier life of the runtime has to say so again.
+  if (memory_->armed_ns() < opened_.event.time_ns) return false;
+  window_.set_armed_ns(memory_->armed_ns());
+  *window_.mutable_collector() = memory_->Describe();
+  verdict_ = Verdict::kAttached;
+  WriteVerdict(v1::WINDOW_STATE_ATTACHED);
+  return true;
+}
+
+void Target::Settle(Verdict verdict, AttachReason reason, const std::string& detail) {
+  verdict_ = verdict;
+  window_.set_stage(v1::ATTACH_STAGE_REPORT);
+  window_.set_reason(static_cast<v1::AttachReason>(reason));
+  window_.set_detail(detail);
+  WriteVerdict(StateOf(verdict));
+}
+
+void Target::SetRecording(bool recording) {
+  if (memory_ != nullptr) memory_->SetRecording(recording);
+}
+
+void Target::ReadDictionary() {
+  for (const std::vector<uint8_t>& bytes : memory_->NewEntries()) {
+    auto entry = DecodeEntry(bytes);
+    if (!entry.ok()) {
+      ++invalid_;
+      continue;
+    }
+    std::visit(
+        [this](const auto& message) {
+          using T = std::decay_t<decltype(message)>;
+          StreamWriter* writer = output_.writer;
+          if constexpr (std::is_same_v<T, v1::Agent>) {
+            max_agent_ = std::max(max_agent_, message.id());
+            output_set_->Note(writer->AddAgent(output_.stream, message));
+          } else if constexpr (std::is_same_v<T, v1::Queue>) {
+            max_queue_ = std::max(max_queue_, message.id());
+            output_set_->Note(writer->AddQueue(output_.stream, message));
+          } else if constexpr (std::is_same_v<T, v1::Kernel>) {
+            max_kernel_ = std::max(max_kernel_, message.id());
+            output_set_->Note(writer->AddKernel(output_.stream, message));
+          } else {
+            output_set_->Note(writer->AddCodeObject(output_.stream, message));
+          }
+        },
+        *entry);
+  }
+}
+
+uint64_t Target::Drain(uint64_t now_ns) {
+  if (memory_ == nullptr) return 0;
+  thread_local std::vector<RecordSlot> slots(kDrainSlots);
+  memory_->SnapshotHeads();
+  ReadDictionary();
+  uint64_t records = 0;
+  for (uint32_t ring = 0; ring < memory_->ring_count(); ++ring) {
+    while (size_t count = memory_->Drain(ring, absl::MakeSpan(slots))) {
+      for (size_t i = 0; i < count; ++i) Take(slots[i]);
+      records += count;
+      WriteRecords();
+    }
+  }
+  memory_->Beat(now_ns);
+  return records;
+}
+
+void Target::DrainLast(uint64_t now_ns) {
+  if (memory_ == nullptr) return;
+  Drain(now_ns);
+  if (memory_->Account().inflight == 0) return;
+  for (rocattach_dispatch& record : memory_->UnfinishedDispatches()) {
+    record.flags |= ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED;
+    record.start_ns = record.end_ns = 0;
+    TakeDispatch(record);
+  }
+  WriteRecords();
+}
+
+void Target::Take(const RecordSlot& slot) {
+  switch (slot.kind()) {
+    case ROCATTACH_RECORD_DISPATCH: {
+      rocattach_dispatch record;
+      memcpy(&record, slot.bytes, sizeof(record));
+      TakeDispatch(record);
+      return;
+    }
+    case ROCATTACH_RECORD_COPY: {
+      rocattach_copy record;
+      memcpy(&record, slot.bytes, sizeof(record));
+      TakeCopy(record);
+      return;
+    }
+    case ROCATTACH_RECORD_CLOCK: {
+      rocattach_clock record;
+      memcpy(&record, slot.bytes, sizeof(record));
+      ++other_records_;
+      output_set_->Note(output_.writer->AddClock(output_.stream, record));
+      return;
+    }
+    default:
+      ++invalid_;
+  }
+}
+
+void Target::TakeDispatch(rocattach_dispatch record) {
+  if (record.kind != ROCATTACH_RECORD_DISPATCH || record.queue_id > max_queue_ ||
+      record.agent_id > max_agent_) {
+    ++invalid_;
+    return;
+  }
+  // A kernel whose name did not fit the dictionary is still a dispatch.
+  if (record.kernel_id > max_kernel_) record.kernel_id = 0;
+  if (!PlausibleTimes(record.start_ns, record.end_ns)) {
+    record.flags |= ROCATTACH_DISPATCH_UNTIMED;
+  }
+  if (record.flags & ROCATTACH_DISPATCH_UNTIMED) {
+    record.start_ns = record.end_ns = 0;
+    ++untimed_;
+  }
+  if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) ++unfinished_;
+  ++dispatches_;
+  dispatch_batch_.push_back(record);
+}
+
+void Target::TakeCopy(rocattach_copy record) {
+  if (record.src_agent_id > max_agent_ || record.dst_agent_id > max_agent_) {
+    ++invalid_;
+    return;
+  }
+  if (record.direction > ROCATTACH_COPY_DEVICE_TO_DEVICE) record.direction = 0;
+  if (!PlausibleTimes(record.start_ns, record.end_ns)) {
+    record.flags |= ROCATTACH_DISPATCH_UNTIMED;
+  }
+  if (record.flags & ROCATTACH_DISPATCH_UNTIMED) {
+    record.start_ns = record.end_ns = 0;
+    ++untimed_;
+  }
+  if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) ++unfinished_;
+  ++copies_;
+  copy_batch_.push_back(record);
+}
+
+void Target::WriteRecords() {
+  if (!dispatch_batch_.empty()) {
+    output_set_->Note(
+        output_.writer->AppendDispatches(output_.stream, dispatch_batch_));
+    dispatch_batch_.clear();
+  }
+  if (!copy_batch_.empty()) {
+    output_set_->Note(output_.writer->AppendCopies(output_.stream, copy_batch_));
+    copy_batch_.clear();
+  }
+}
+
+v1::LossAccount Target::Account(bool final) const {
+  v1::LossAccount account;
+  account.set_time_ns(BootNs());
+  account.set_final(final);
+  if (memory_ == nullptr) return account;
+  CollectorAccount in_target = memory_->Account();
+  account.set_dispatches_seen(in_target.dispatches_seen);
+  account.set_copies_seen(in_target.copies_seen);
+  account.set_dropped_ring_full(in_target.ring_dropped);
+  account.set_dropped_collector(in_target.other_dropped);
+  account.set_dropped_invalid(invalid_);
+  account.set_untimed(untimed_);
+  account.set_unfinished(unfinished_);
+  account.set_packets_unseen(in_target.packets_unseen);
+  account.set_inflight(in_target.inflight);
+  account.set_dictionary_dropped(in_target.dictionary_dropped);
+  if (final) {
+    // What the collector counted and neither published nor declared lost: captured at
+    // the instant of death, or in a ring that made no sense.
+    uint64_t known = dispatches_ + copies_ + in_target.ring_dropped +
+                     in_target.other_dropped + invalid_;
+    uint64_t seen = in_target.dispatches_seen + in_target.copies_seen;
+    account.set_dropped_inflight(seen > known ? seen - known : 0);
+    // Died between publishing a record and counting it: the record is what counts.
+    if (seen < known) {
+      account.set_dispatches_seen(in_target.dispatches_seen + (known - seen));
+    }
+  }
+  return account;
+}
+
+v1::LossAccount Target::Close(v1::ProcessEnd end) {
+  if (memory_ != nullptr) {
+    end.set_collector_ended(memory_->state() == ROCATTACH_STATE_ENDED ||
+                            memory_->state() == ROCATTACH_STATE_UNLOADED);
+  }
+  v1::LossAccount account = Account(/*final=*/true);
+  output_set_->Note(output_.writer->SetAccount(output_.stream, account));
+  account.set_dispatches_delivered(
+      output_.writer->delivered_dispatches(output_.stream));
+  account.set_copies_delivered(output_.writer->delivered_copies(output_.stream));
+  account.set_dropped_writer(dispatches_ + copies_ - account.dispatches_delivered() -
+                             account.copies_delivered());
+  output_set_->EndProcess(output_, std::move(end));
+  return account;
+}
+
+bool Target::IsGone() const {
+  if (!pidfd_.valid()) return false;
+  pollfd fd = {pidfd_.get(), POLLIN, 0};
+  return poll(&fd, 1, 0) > 0 && (fd.revents & POLLIN) != 0;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,82 @@
+// One process on the recorder's side: its window, its memory, its stream, its account.
+#ifndef ROCATTACH_USERSPACE_WATCH_TARGET_H_
+#define ROCATTACH_USERSPACE_WATCH_TARGET_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "schemas/stream.pb.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/watch/output_set.h"
+#include "userspace/watch/window.h"
+
+namespace rocattach {
+
+class Target {
+ public:
+  // `output` must outlive the target.
+  Target(Window window, ProcessOutput output, v1::Process process,
+         OutputSet* output_set);
+
+  const v1::Process& process() const { return process_; }
+  const ProcessOutput& output() const { return output_; }
+  Verdict verdict() const { return verdict_; }
+  // The last window event that was written; the verdict once there is one.
+  const v1::WindowEvent& window() const { return window_; }
+  const Window& opened() const { return opened_; }
+
+  // The process has opened a window once more, after shutting HSA down.
+  void Reopen(Window window);
+  // The kernel side's account of the hold.
+  void NoteHoldEnd(const rocattach_event& event);
+  // The collector has reported in.
+  void SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording);
+  bool has_memory() const { return memory_ != nullptr; }
+  // Looks at the collector's state and settles an open verdict: true if it did now.
+  bool SettleFromCollector();
+  // Settles an open verdict with a reason found on our side.
+  void Settle(Verdict verdict, AttachReason reason, const std::string& detail);
+
+  void SetRecording(bool recording);
+  // Moves what the collector has published into the stream. Returns the number of
+  // records.
+  uint64_t Drain(uint64_t now_ns);
+  // The process is gone: takes what is left, unfinished dispatches included.
+  void DrainLast(uint64_t now_ns);
+  // What became of every operation so far.
+  v1::LossAccount Account(bool final) const;
+  // Account and end, written; the stream is closed.
+  v1::LossAccount Close(v1::ProcessEnd end);
+
+  uint64_t dispatches() const { return dispatches_; }
+  uint64_t copies() const { return copies_; }
+  // True if the process has ended, as far as its pidfd says.
+  bool IsGone() const;
+
+ private:
+  void WriteVerdict(v1::WindowState state);
+  void ReadDictionary();
+  void Take(const RecordSlot& slot);
+  void TakeDispatch(rocattach_dispatch record);
+  void TakeCopy(rocattach_copy record);
+  void WriteRecords();
+
+  ProcessOutput output_;
+  OutputSet* output_set_;
+  v1::Process process_;
+  Window opened_;
+  v1::WindowEvent window_;
+  Verdict verdict_ = Verdict::kOpen;
+  std::unique_ptr<CollectorMemory> memory_;
+  UniqueFd pidfd_;
+  uint32_t max_kernel_ = 0, max_queue_ = 0, max_agent_ = 0;
+  uint64_t dispatches_ = 0, copies_ = 0, invalid_ = 0;
+  uint64_t untimed_ = 0, unfinished_ = 0, other_records_ = 0;
+  std::vector<rocattach_dispatch> dispatch_batch_;
+  std::vector<rocattach_copy> copy_batch_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_TARGET_H_

@@ -1,0 +1,279 @@
+#include "userspace/watch/watcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "injector/function_offset.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/file.h"
+#include "userspace/base/process.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/base/version.h"
+
+namespace rocattach {
+namespace {
+
+constexpr char kCollectorName[] = "librocattach-collector.so";
+constexpr int kTickMsec = 500;
+// How long the last events of a command that has just ended may take to come through.
+constexpr int kSettleMsec = 50;
+
+// Sizes of a collector's memory; sparse, only what is used costs anything.
+rocattach_collector_config DefaultCollectorConfig(const WatcherOptions& options) {
+  rocattach_collector_config config = {};
+  config.size = sizeof(config);
+  config.version = ROCATTACH_SHM_VERSION;
+  config.plan_flags = options.plan_flags;
+  config.recording = options.recording ? 1 : 0;
+  config.ring_count = 64;
+  config.ring_slots = 16384;
+  config.inflight_count = 65536;
+  config.dictionary_bytes = 32 << 20;
+  config.map_wait_msec = 200;
+  return config;
+}
+
+// Directories that the command's own environment adds to the search for libraries.
+std::vector<std::string> LibraryPathEntries() {
+  std::vector<std::string> entries;
+  const char* path = getenv("LD_LIBRARY_PATH");
+  if (path == nullptr) return entries;
+  for (absl::string_view entry : absl::StrSplit(path, ':', absl::SkipEmpty())) {
+    entries.push_back(absl::StrCat(entry, "/libhsa-runtime64*.so*"));
+  }
+  return entries;
+}
+
+// Processes that the command left behind become ours (PR_SET_CHILD_SUBREAPER), so that
+// they still count as its descendants. Zombies among them are reaped one by one:
+// waitpid(-1) could take a ptrace stop from an attach thread, and the command's own
+// status is wanted by the caller.
+void ReapOrphans(pid_t command) {
+  for (;;) {
+    siginfo_t info = {};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WNOTHREAD) != 0 ||
+        info.si_pid == 0 || info.si_pid == command) {
+      return;
+    }
+    waitpid(info.si_pid, nullptr, WNOHANG | __WNOTHREAD);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindCollector(const std::string& given) {
+  std::vector<std::string> candidates;
+  if (!given.empty()) {
+    candidates.push_back(given);
+  } else {
+    if (auto program = ReadLink("/proc/self/exe"); program.ok()) {
+      std::string directory = program->substr(0, program->rfind('/'));
+      candidates = {absl::StrCat(directory, "/", kCollectorName),
+                    absl::StrCat(directory, "/../collector/", kCollectorName),
+                    absl::StrCat(directory, "/../lib/rocattach/", kCollectorName),
+                    absl::StrCat(directory, "/../lib/x86_64-linux-gnu/rocattach/",
+                                 kCollectorName)};
+    }
+    candidates.push_back(
+        absl::StrCat(ROCATTACH_INSTALL_LIBDIR, "/rocattach/", kCollectorName));
+  }
+  for (const std::string& candidate : candidates) {
+    if (char* real = realpath(candidate.c_str(), nullptr); real != nullptr) {
+      std::string path = real;
+      free(real);
+      if (access(path.c_str(), R_OK) == 0) return path;
+    }
+  }
+  return absl::NotFoundError(
+      absl::StrCat("the collector ", candidates[0],
+                   " cannot be read; name it with --collector FILE"));
+}
+
+absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
+                                                        WatcherObserver* observer) {
+  auto watcher = std::unique_ptr<Watcher>(new Watcher());
+  watcher->options_ = std::move(options);
+  WatcherOptions& o = watcher->options_;
+  watcher->stop_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!watcher->stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
+
+  KernelProbeOptions probe;
+  probe.hold = o.attach && !o.dry_run && o.best_rung != HoldRung::kNone;
+  probe.hold_deadline_ns = uint64_t{o.hold_timeout_msec} * 1'000'000;
+  probe.best_rung = std::min(o.best_rung, HoldRung::kSignal);
+  if (o.only_own_command) {
+    probe.only_below = getpid();
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+      return absl::ErrnoToStatus(errno, "prctl(PR_SET_CHILD_SUBREAPER) failed");
+    }
+  }
+  ASSIGN_OR_RETURN(watcher->probe_, KernelProbe::Load(probe));
+
+  LibraryScanOptions scan;
+  scan.extra_paths = o.extra_libraries;
+  for (std::string& entry : LibraryPathEntries()) scan.usual_places.push_back(entry);
+  watcher->libraries_ = ScanLibraries(scan);
+
+  RecorderOptions recorder;
+  recorder.output = {o.output_directory, o.output_file, o.recorder_arguments};
+  recorder.recording = o.recording;
+  ASSIGN_OR_RETURN(watcher->recorder_, Recorder::Start(std::move(recorder), observer));
+
+  WindowServerOptions server;
+  server.policy = o.policy;
+  server.attach = o.attach;
+  server.dry_run = o.dry_run;
+  server.hold_timeout_msec = o.hold_timeout_msec;
+  server.threads = o.threads;
+  server.collector_config = DefaultCollectorConfig(o);
+  for (const LibraryCopy& copy : watcher->libraries_.copies) {
+    server.libraries.push_back(copy.path);
+  }
+  if (o.attach) {
+    ASSIGN_OR_RETURN(o.collector_path, FindCollector(o.collector_path));
+    server.collector_path = o.collector_path;
+    RETURN_IF_ERROR(watcher->ArmCollector());
+  }
+  watcher->server_ = std::make_unique<WindowServer>(
+      watcher->probe_.get(), watcher->recorder_.get(), std::move(server));
+  // The threads first: a window that opens while the probes go in is met already.
+  RETURN_IF_ERROR(watcher->server_->Start());
+  RETURN_IF_ERROR(watcher->ArmLibraries());
+  return watcher;
+}
+
+Watcher::~Watcher() {
+  if (server_ != nullptr) server_->Stop();
+}
+
+absl::Status Watcher::ArmCollector() {
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(options_.collector_path, O_RDONLY));
+  ASSIGN_OR_RETURN(uint64_t ready,
+                   FindFunctionFileOffset(fd.get(), ROCATTACH_COLLECTOR_READY));
+  ASSIGN_OR_RETURN(uint64_t unloaded,
+                   FindFunctionFileOffset(fd.get(), ROCATTACH_COLLECTOR_UNLOADED));
+  return probe_->AddCollector(options_.collector_path, ready, unloaded);
+}
+
+absl::Status Watcher::ArmLibraries() {
+  for (size_t i = 0; i < libraries_.copies.size(); ++i) {
+    const LibraryCopy& copy = libraries_.copies[i];
+    absl::Status status = probe_->AddLibrary(copy.path, copy.hsa_init_offset, i + 1);
+    if (status.ok()) continue;
+    libraries_.rejected.push_back({copy.path, std::string(status.message())});
+    // One copy that resists must not cost the others; no copy at all is an error.
+    if (libraries_.copies.size() == 1) return status;
+  }
+  return absl::OkStatus();
+}
+
+void Watcher::RequestStop(int forward_signal) {
+  forward_signal_ = forward_signal;
+  uint64_t one = 1;
+  (void)!write(stop_fd_.get(), &one, sizeof(one));
+}
+
+absl::StatusOr<pid_t> Watcher::Launch(const std::vector<std::string>& command) {
+  std::vector<char*> argv;
+  for (const std::string& word : command)
+    argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  // The exec's errno comes back through a pipe that a successful exec closes.
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe2() failed");
+  UniqueFd reader(fds[0]), writer(fds[1]);
+  pid_t parent = getpid();
+  pid_t child = fork();
+  if (child < 0) return absl::ErrnoToStatus(errno, "fork() failed");
+  if (child == 0) {
+    for (int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
+    // Like any child of a shell it dies of its own causes only; but a command whose
+    // watcher never came up must not run unprofiled.
+    if (getppid() != parent) _exit(127);
+    execvp(argv[0], argv.data());
+    int error = errno;
+    (void)!write(writer.get(), &error, sizeof(error));
+    _exit(127);
+  }
+  writer.reset();
+  int error = 0;
+  if (read(reader.get(), &error, sizeof(error)) ==
+      static_cast<ssize_t>(sizeof(error))) {
+    waitpid(child, nullptr, 0);
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot run ", command[0]));
+  }
+  return child;
+}
+
+void Watcher::Wait(pid_t child, const std::function<void()>& on_tick,
+                   RunResult* result) {
+  UniqueFd child_fd;
+  if (child > 0) {
+    if (auto fd = OpenPidFd(child); fd.ok()) child_fd = *std::move(fd);
+  }
+  uint64_t deadline = options_.duration_msec == 0
+                          ? 0
+                          : BootNs() + uint64_t{options_.duration_msec} * 1'000'000;
+  for (;;) {
+    int timeout = kTickMsec;
+    if (deadline != 0) {
+      uint64_t now = BootNs();
+      if (now >= deadline) return;
+      timeout = static_cast<int>(
+          std::min<uint64_t>(kTickMsec, (deadline - now) / 1'000'000 + 1));
+    }
+    pollfd fds[2] = {{stop_fd_.get(), POLLIN, 0}, {child_fd.get(), POLLIN, 0}};
+    int ready = poll(fds, child_fd.valid() ? 2 : 1, timeout);
+    if (on_tick) on_tick();
+    ReapOrphans(child);
+    if (ready > 0 && fds[0].revents != 0) {
+      uint64_t count;
+      (void)!read(stop_fd_.get(), &count, sizeof(count));
+      // The command's end is the run's end: it is asked to end, and waited for. The
+      // second request, or one without a command, ends the run at once.
+      if (child <= 0 || std::exchange(result->interrupted, true)) {
+        result->interrupted = true;
+        return;
+      }
+      if (int number = forward_signal_.load(); number != 0) kill(child, number);
+    }
+    if (ready > 0 && child_fd.valid() && fds[1].revents != 0) {
+      int status = 0;
+      if (waitpid(child, &status, __WNOTHREAD) == child)
+        result->command_status = status;
+      return;
+    }
+  }
+}
+
+absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
+                                       const std::function<void()>& on_tick) {
+  RunResult result;
+  pid_t child = -1;
+  if (!command.empty()) {
+    ASSIGN_OR_RETURN(child, Launch(command));
+  }
+  Wait(child, on_tick, &result);
+  if (child > 0) poll(nullptr, 0, kSettleMsec);
+  (void)probe_->SetPaused(true);
+  server_->Stop();
+  result.kernel = probe_->ReadStats();
+  result.output_status = recorder_->Finish(result.kernel);
+  result.totals = recorder_->Totals();
+  result.files = recorder_->files();
+  return result;
+}
+
+}  // namespace rocattach

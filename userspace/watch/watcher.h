@@ -1,0 +1,105 @@
+// The whole service: finds library copies, arms the probe, attaches, records, sums up.
+#ifndef ROCATTACH_USERSPACE_WATCH_WATCHER_H_
+#define ROCATTACH_USERSPACE_WATCH_WATCHER_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/library_scanner.h"
+#include "userspace/watch/policy.h"
+#include "userspace/watch/recorder.h"
+#include "userspace/watch/window_server.h"
+
+namespace rocattach {
+
+struct WatcherOptions {
+  bool attach = false;  // --auto
+  bool dry_run = false;
+  PolicyRules policy;
+  bool only_own_command = false;  // only what Run()'s command starts
+  std::string output_directory = ".";
+  std::string output_file;  // empty: the default name
+  uint32_t hold_timeout_msec = 250;
+  uint32_t duration_msec = 0;  // 0: until a signal, or the command's end
+  std::vector<std::string> extra_libraries;
+  std::string collector_path;  // empty: beside the program, or where it was installed
+  uint64_t plan_flags = ROCATTACH_PLAN_DISPATCHES | ROCATTACH_PLAN_COPIES;
+  bool recording = true;  // false: armed but idle
+  HoldRung best_rung = HoldRung::kYielding;
+  int threads = 2;
+  std::vector<std::string> recorder_arguments;  // argv, for the stream's header
+};
+
+// How a run ended.
+struct RunResult {
+  RunTotals totals;
+  KernelStats kernel;
+  std::vector<std::string> files;
+  // Exit status as wait(2) gives it; unset without a command.
+  std::optional<int> command_status;
+  bool interrupted = false;
+  // The first thing that went wrong with the output; OK if nothing did.
+  absl::Status output_status;
+};
+
+// What users of a run want to know while it goes on. Called on the recorder's thread.
+class WatcherObserver : public RecorderObserver {};
+
+class Watcher {
+ public:
+  // Does everything up to the point where new processes are seen: after this returns,
+  // every first hsa_init opens a window. `observer` may be null and must outlive it.
+  static absl::StatusOr<std::unique_ptr<Watcher>> Start(WatcherOptions options,
+                                                        WatcherObserver* observer);
+  ~Watcher();
+
+  HoldRung rung() const { return probe_->rung(); }
+  const std::string& rung_reason() const { return probe_->rung_reason(); }
+  bool realtime() const { return server_ != nullptr && server_->realtime(); }
+  const LibraryScan& libraries() const { return libraries_; }
+  const std::string& output_name() const { return recorder_->output_name(); }
+  RunTotals Totals() const { return recorder_->Totals(); }
+
+  // Runs until the command ends, the duration is over, or a stop is requested. With a
+  // command, forks and execs it first. `on_tick` is called twice a second.
+  absl::StatusOr<RunResult> Run(const std::vector<std::string>& command,
+                                const std::function<void()>& on_tick);
+
+  // Ends Run() from a signal handler or another thread: async-signal-safe. A command is
+  // sent `forward_signal` (0: it has had its signal already) and waited for; a second
+  // request does not wait.
+  void RequestStop(int forward_signal);
+
+ private:
+  Watcher() = default;
+  absl::Status ArmLibraries();
+  absl::Status ArmCollector();
+  absl::StatusOr<pid_t> Launch(const std::vector<std::string>& command);
+  // Waits for the run's end; fills in command_status and interrupted.
+  void Wait(pid_t child, const std::function<void()>& on_tick, RunResult* result);
+
+  WatcherOptions options_;
+  LibraryScan libraries_;
+  std::unique_ptr<KernelProbe> probe_;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<WindowServer> server_;
+  UniqueFd stop_fd_;
+  std::atomic<int> forward_signal_ = 0;
+};
+
+// The collector's file: as given, beside this program, in the build tree, installed.
+absl::StatusOr<std::string> FindCollector(const std::string& given);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_WATCHER_H_
