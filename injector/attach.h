@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "injector/library_facts.h"
 #include "injector/outcome.h"
 #include "userspace/collector/shared_memory.h"
 
@@ -14,9 +15,9 @@ namespace rocattach {
 
 // What to attach, to whom.
 struct AttachRequest {
-  pid_t pid = 0;         // process (thread group)
-  pid_t tid = 0;         // the thread that stands at the entry of hsa_init
-  uint64_t start_ns = 0; // the process's start (CLOCK_BOOTTIME); 0: do not check
+  pid_t pid = 0;          // process (thread group)
+  pid_t tid = 0;          // the thread that stands at the entry of hsa_init
+  uint64_t start_ns = 0;  // the process's start (CLOCK_BOOTTIME); 0: do not check
   // Address of the probed instruction (hsa_init's entry). The thread must be found
   // within the first instructions behind it, else nothing is written.
   uint64_t window_ip = 0;
@@ -34,7 +35,24 @@ struct AttachRequest {
 // Never throws, never leaves the target stopped, never sets PTRACE_O_EXITKILL.
 // A successful outcome says that the stub is running; that the collector is there is
 // known only when it reports in.
-AttachOutcome AttachAtWindow(const AttachRequest& request);
+//
+// `cache` remembers what was found in library files and may be shared by threads; with
+// null, libraries are parsed each time.
+//
+// The caller keeps two rules:
+// - If the outcome has tracer_must_exit, the calling thread ends at once: a thread of
+//   the target could not be detached (it sleeps where it cannot be interrupted), and
+//   the end of its tracer is what frees it. AttachOnOwnThread does this by itself.
+// - Nobody in this process blocks in wait calls that match the target, such as
+//   waitpid(-1) or waitpid(target): they would take its stops. Wait for its pidfd to
+//   become readable first, or use __WNOTHREAD.
+AttachOutcome AttachAtWindow(const AttachRequest& request,
+                             LibraryCache* cache = nullptr);
+
+// The same on a thread of its own, which has ended when this returns: tracer_must_exit
+// is never set in what it returns. Costs the start of a thread.
+AttachOutcome AttachOnOwnThread(const AttachRequest& request,
+                                LibraryCache* cache = nullptr);
 
 }  // namespace rocattach
 

@@ -28,21 +28,21 @@ enum class AttachReason : uint8_t {
   kNone = 0,
   kTargetExited = 1,
   kPidReused = 2,
-  kAlreadyTraced = 3,       // by another debugger
-  kNotPermitted = 4,        // EPERM without a tracer: Yama, LSM, capabilities
+  kAlreadyTraced = 3,  // by another debugger
+  kNotPermitted = 4,   // EPERM without a tracer: Yama, LSM, capabilities
   kStopTimeout = 5,
-  kNotAtWindow = 6,         // the thread is not where the probe left it
-  kCollectorMissing = 7,    // the path does not exist in the target's root
-  kCollectorUnreadable = 8, // … or its user cannot read it
-  kNoDlopen = 9,            // no libc that we understand
-  kNoCave = 10,             // no room for the stub
-  kBadElf = 11,             // an image that does not parse
-  kUnsupported = 12,        // 32-bit, emulated, static, shadow stack that we cannot serve
-  kMemoryAccess = 13,       // reading or writing the target failed
+  kNotAtWindow = 6,          // the thread is not where the probe left it
+  kCollectorMissing = 7,     // the path does not exist in the target's root
+  kCollectorUnreadable = 8,  // … or its user cannot read it
+  kNoDlopen = 9,             // no libc that we understand
+  kNoCave = 10,              // no room for the stub
+  kBadElf = 11,              // an image that does not parse
+  kUnsupported = 12,   // 32-bit, emulated, static, shadow stack that we cannot serve
+  kMemoryAccess = 13,  // reading or writing the target failed
   kRegisters = 14,
   kAlreadyAttached = 15,
-  kSecureExec = 16,         // set-uid or file capabilities
-  kCollectorSilent = 17,    // the stub ran and no report came
+  kSecureExec = 16,       // set-uid or file capabilities
+  kCollectorSilent = 17,  // the stub ran and no report came
   kCollectorRefused = 18,
   kInternal = 19,
 };
@@ -50,10 +50,12 @@ enum class AttachReason : uint8_t {
 struct AttachOutcome {
   AttachStage stage = AttachStage::kCheck;
   AttachReason reason = AttachReason::kNone;
-  int error = 0;                // errno of the failing call, 0 if none
-  bool retryable = false;       // a later try may succeed
-  bool target_modified = false; // memory or registers were written
-  std::string detail;           // failing call with its arguments, and the remedy
+  int error = 0;                 // errno of the failing call, 0 if none
+  bool retryable = false;        // a later try may succeed
+  bool target_modified = false;  // memory or registers were written
+  // The calling thread still traces the target and must end: see attach.h.
+  bool tracer_must_exit = false;
+  std::string detail;  // failing call with its arguments, and the remedy
   // CLOCK_BOOTTIME; 0 if that point was not reached.
   uint64_t seized_ns = 0;
   uint64_t stopped_ns = 0;

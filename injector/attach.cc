@@ -1,0 +1,312 @@
+#include "injector/attach.h"
+
+#include <errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "injector/code_cave.h"
+#include "injector/failure.h"
+#include "injector/fault.h"
+#include "injector/maps.h"
+#include "injector/stub.h"
+#include "injector/symbol_lookup.h"
+#include "injector/target_checks.h"
+#include "injector/target_memory.h"
+#include "injector/thread_status.h"
+#include "injector/tracee.h"
+#include "userspace/base/clock.h"
+
+namespace rocattach {
+namespace {
+
+// The thread stands behind the probed instruction, whose length is at most 15; a window
+// entered by other means may stand a little further on.
+constexpr uint64_t kWindowBytes = 16;
+
+// In the fault-injection build the stub is written in pieces with a fault point each.
+constexpr size_t kWritePiece = kFaultsBuiltIn ? 64 : TargetMemory::kMaxTransfer;
+
+AttachFailure Injected(const char* step) {
+  return {AttachReason::kInternal, EIO, absl::StrCat("injected fault at ", step)};
+}
+
+// One attach, step by step. The order:
+// 1. Seize. From here the thread and its number stay together; the target sees nothing.
+// 2. Is it the right process? Only then is the thread asked to stop: an innocent one
+//    could see EINTR.
+// 3. While the thread comes to its stop, everything is looked up and checked.
+// 4. At the stop: registers, the stub, rip, detach.
+// Until the stub is written in full and verified nothing points to it; once rip is set
+// the thread needs nobody any more.
+class AttachRun {
+ public:
+  AttachRun(const AttachRequest& request, LibraryCache* cache)
+      : request_(request), cache_(cache) {}
+
+  AttachOutcome Run() {
+    StepResult failure = Steps();
+    tracee_.Release();
+    outcome_.tracer_must_exit = tracee_.tracer_must_exit();
+    if (outcome_.seized_ns != 0) outcome_.released_ns = BootNs();
+    if (!failure && outcome_.tracer_must_exit) {
+      // The stub is in place and runs as soon as the tracer ends.
+      outcome_.detail = "PTRACE_DETACH failed; the end of the calling thread detaches";
+    }
+    if (!failure) {
+      outcome_.stage = AttachStage::kDone;
+      return outcome_;
+    }
+    outcome_.reason = failure->reason;
+    outcome_.error = failure->error;
+    outcome_.detail = std::move(failure->detail);
+    outcome_.retryable = failure->retryable;
+    return outcome_;
+  }
+
+ private:
+  StepResult Steps();
+  StepResult CheckRequest();
+  StepResult Seize();
+  StepResult CheckTarget();
+  StepResult Resolve();
+  StepResult WaitForStop();
+  StepResult CheckWindow();
+  StepResult WriteStub();
+  StepResult Redirect();
+
+  StepResult BuildTheStub(std::string* stub) const;
+  StepResult WritePieces(const std::string& stub);
+
+  const AttachRequest& request_;
+  LibraryCache* cache_;
+  AttachOutcome outcome_;
+  Tracee tracee_;
+  std::optional<Maps> maps_;
+  std::optional<TargetMemory> memory_;
+  LoaderFunctions functions_;
+  CodeCave cave_;
+  user_regs_struct registers_ = {};
+  uint64_t stop_deadline_ns_ = 0;
+};
+
+StepResult AttachRun::Steps() {
+  if (auto failure = CheckRequest()) return failure;
+  if (auto failure = Seize()) return failure;
+  if (auto failure = CheckTarget()) return failure;
+  if (auto failure = Resolve()) return failure;
+  if (auto failure = WaitForStop()) return failure;
+  if (auto failure = CheckWindow()) return failure;
+  if (auto failure = WriteStub()) return failure;
+  if (auto failure = Redirect()) return failure;
+  outcome_.stage = AttachStage::kRelease;
+  (void)FaultAt("before-detach");
+  return std::nullopt;
+}
+
+StepResult AttachRun::CheckRequest() {
+  outcome_.stage = AttachStage::kCheck;
+  const std::string& path = request_.collector_path;
+  if (request_.pid <= 0 || request_.tid <= 0 || request_.window_ip == 0) {
+    return AttachFailure{AttachReason::kInternal, EINVAL,
+                         absl::StrCat("request without pid (", request_.pid, "), tid (",
+                                      request_.tid, ") or window_ip")};
+  }
+  if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos ||
+      path.size() >= sizeof(request_.config.library_path)) {
+    return AttachFailure{
+        AttachReason::kInternal, EINVAL,
+        absl::StrCat("the collector's path must be absolute and shorter than ",
+                     sizeof(request_.config.library_path), ": ", path)};
+  }
+  if (XstateBytes() == 0) {
+    return AttachFailure{AttachReason::kUnsupported, 0,
+                         "the processor or the kernel has no XSAVE"};
+  }
+  return std::nullopt;
+}
+
+StepResult AttachRun::Seize() {
+  outcome_.stage = AttachStage::kSeize;
+  if (FaultAt("seize")) return Injected("seize");
+  if (auto failure = tracee_.Seize(request_.pid, request_.tid)) return failure;
+  outcome_.seized_ns = BootNs();
+  if (FaultAt("after-seize")) return Injected("after-seize");
+
+  outcome_.stage = AttachStage::kCheck;
+  if (auto failure = CheckIdentity(request_.pid, request_.start_ns)) return failure;
+
+  outcome_.stage = AttachStage::kStop;
+  if (FaultAt("interrupt")) return Injected("interrupt");
+  if (auto failure = tracee_.Interrupt()) return failure;
+  stop_deadline_ns_ = BootNs() + uint64_t{request_.stop_timeout_msec} * 1'000'000;
+  if (FaultAt("after-interrupt")) return Injected("after-interrupt");
+  return std::nullopt;
+}
+
+StepResult AttachRun::CheckTarget() {
+  outcome_.stage = AttachStage::kCheck;
+  auto status = ReadThreadStatus(request_.pid, request_.tid);
+  if (!status.ok()) {
+    return AttachFailure{AttachReason::kTargetExited, ESRCH,
+                         absl::StrCat("thread ", request_.tid, " is not in process ",
+                                      request_.pid, ": ", status.status().message())};
+  }
+  if (auto failure = CheckNotSecure(request_.pid)) return failure;
+  if (auto failure = CheckSeccomp(*status)) return failure;
+  return CheckCollector(request_.pid, *status, request_.collector_path);
+}
+
+StepResult AttachRun::Resolve() {
+  outcome_.stage = AttachStage::kResolve;
+  if (FaultAt("resolve")) return Injected("resolve");
+  auto maps = Maps::Read(request_.pid);
+  if (!maps.ok()) {
+    return AttachFailure{AttachReason::kMemoryAccess, 0,
+                         std::string(maps.status().message())};
+  }
+  maps_.emplace(*std::move(maps));
+  if (auto failure = CheckMappings(*maps_, request_.collector_path)) return failure;
+
+  auto memory = TargetMemory::Open(request_.pid, request_.tid);
+  if (!memory.ok()) {
+    return AttachFailure{absl::IsPermissionDenied(memory.status())
+                             ? AttachReason::kNotPermitted
+                             : AttachReason::kMemoryAccess,
+                         0, std::string(memory.status().message())};
+  }
+  memory_.emplace(*std::move(memory));
+  if (auto failure = FindLoaderFunctions(request_.pid, *maps_, cache_, &functions_)) {
+    return failure;
+  }
+  return FindCodeCave(request_.pid, *maps_, *memory_, cache_,
+                      RemoteAddress(request_.window_ip), StubBytes(), &cave_);
+}
+
+StepResult AttachRun::WaitForStop() {
+  outcome_.stage = AttachStage::kStop;
+  if (FaultAt("stop")) return Injected("stop");
+  if (auto failure = tracee_.WaitForStop(stop_deadline_ns_)) return failure;
+  outcome_.stopped_ns = BootNs();
+  if (FaultAt("after-stop")) return Injected("after-stop");
+  return std::nullopt;
+}
+
+StepResult AttachRun::CheckWindow() {
+  if (auto failure = tracee_.ReadRegisters(&registers_)) return failure;
+  // Inside a system call the kernel owns what is to be restarted; there is no safe
+  // place for a call then.
+  if (registers_.orig_rax != static_cast<unsigned long long>(-1)) {
+    return AttachFailure{AttachReason::kNotAtWindow, 0,
+                         absl::StrCat("thread ", request_.tid, " is in system call ",
+                                      registers_.orig_rax)};
+  }
+  // As one comparison: below the window the difference wraps.
+  if (registers_.rip - request_.window_ip > kWindowBytes) {
+    return AttachFailure{
+        AttachReason::kNotAtWindow, 0,
+        absl::StrFormat("thread %d is at %#x, the window at %#x", request_.tid,
+                        registers_.rip, request_.window_ip),
+        true};
+  }
+  return CheckStack(request_.pid, *maps_, RemoteAddress(registers_.rsp),
+                    StubStackBytes(XstateBytes()));
+}
+
+StepResult AttachRun::BuildTheStub(std::string* stub) const {
+  StubPlan plan;
+  plan.return_ip = RemoteAddress(registers_.rip);
+  plan.functions = functions_;
+  plan.xstate_bytes = XstateBytes();
+  plan.config = request_.config;
+  plan.config.size = sizeof(plan.config);
+  plan.config.version = ROCATTACH_SHM_VERSION;
+  std::memset(plan.config.library_path, 0, sizeof(plan.config.library_path));
+  std::memcpy(plan.config.library_path, request_.collector_path.data(),
+              request_.collector_path.size());
+  auto built = BuildStub(plan);
+  if (!built.ok()) {
+    return AttachFailure{AttachReason::kInternal, 0,
+                         std::string(built.status().message())};
+  }
+  *stub = *std::move(built);
+  return std::nullopt;
+}
+
+StepResult AttachRun::WritePieces(const std::string& stub) {
+  int piece = 0;
+  for (size_t done = 0; done < stub.size(); done += kWritePiece) {
+    const size_t bytes = std::min(kWritePiece, stub.size() - done);
+    if (kFaultsBuiltIn) {
+      const std::string name = absl::StrCat("write-", piece++);
+      if (FaultAt(name.c_str())) return Injected("write");
+    }
+    outcome_.target_modified = true;
+    absl::Status status =
+        memory_->Write(cave_.address + done, stub.data() + done, bytes);
+    if (status.ok()) continue;
+    const int error = errno;
+    if (error == ESRCH) {
+      return AttachFailure{AttachReason::kTargetExited, error,
+                           std::string(status.message())};
+    }
+    // EIO: this kernel forbids forced writes through /proc/PID/mem
+    // (proc_mem.force_override=never); ptrace's own writes it allows.
+    auto failure =
+        tracee_.Poke(cave_.address + done, absl::string_view(stub).substr(done, bytes));
+    if (!failure) continue;
+    failure->detail = absl::StrCat(status.message(), "; ", failure->detail);
+    return failure;
+  }
+  return std::nullopt;
+}
+
+StepResult AttachRun::WriteStub() {
+  outcome_.stage = AttachStage::kWrite;
+  std::string stub;
+  if (auto failure = BuildTheStub(&stub)) return failure;
+  if (auto failure = WritePieces(stub)) return failure;
+  // Nothing points to the stub yet: a write that did not arrive whole is found here.
+  std::string back(stub.size(), '\0');
+  absl::Status status = memory_->Read(cave_.address, back.data(), back.size());
+  if (!status.ok()) {
+    return AttachFailure{ReasonForErrno(errno, AttachReason::kMemoryAccess), errno,
+                         std::string(status.message())};
+  }
+  if (back != stub) {
+    return AttachFailure{AttachReason::kMemoryAccess, 0,
+                         absl::StrFormat("the stub at %#x reads back differently",
+                                         cave_.address.value())};
+  }
+  if (FaultAt("after-write")) return Injected("after-write");
+  return std::nullopt;
+}
+
+StepResult AttachRun::Redirect() {
+  outcome_.stage = AttachStage::kRedirect;
+  if (FaultAt("redirect")) return Injected("redirect");
+  if (auto failure = tracee_.SetInstructionPointer(cave_.address)) return failure;
+  (void)FaultAt("after-redirect");
+  return std::nullopt;
+}
+
+}  // namespace
+
+AttachOutcome AttachAtWindow(const AttachRequest& request, LibraryCache* cache) {
+  return AttachRun(request, cache).Run();
+}
+
+AttachOutcome AttachOnOwnThread(const AttachRequest& request, LibraryCache* cache) {
+  AttachOutcome outcome;
+  std::thread([&] { outcome = AttachAtWindow(request, cache); }).join();
+  outcome.tracer_must_exit = false;
+  return outcome;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,41 @@
+// Room for the stub: the zero-filled rest of the last page of a library's code.
+//
+// A code segment that comes from a file ends somewhere inside a page; what follows up
+// to the page's end is mapped, executable, and nobody's. Writing there copies that one
+// page for this process; no mapping is added or changed.
+#ifndef ROCATTACH_INJECTOR_CODE_CAVE_H_
+#define ROCATTACH_INJECTOR_CODE_CAVE_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+
+#include "absl/strings/string_view.h"
+#include "injector/failure.h"
+#include "injector/library_facts.h"
+#include "injector/maps.h"
+#include "injector/remote_address.h"
+#include "injector/target_memory.h"
+
+namespace rocattach {
+
+struct CodeCave {
+  RemoteAddress address;  // 16-byte aligned
+  size_t bytes = 0;       // up to the end of the page
+};
+
+// Finds at least `bytes` zero bytes: first in the library around `window` (so that the
+// stub's calls come from the library that is held, as its own would), then in libc,
+// ld.so, libstdc++, libhsakmt, then in other libraries. What an earlier attach left
+// behind is not zero at its end and is kept. kNoCave if there is no room.
+StepResult FindCodeCave(pid_t pid, const Maps& maps, const TargetMemory& memory,
+                        LibraryCache* cache, RemoteAddress window, size_t bytes,
+                        CodeCave* cave);
+
+// Offset of the first free byte in `tail`, aligned for a page-aligned end: behind the
+// last byte that is not zero. tail.size() if nothing is free.
+size_t FreeBytesBegin(absl::string_view tail);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_CODE_CAVE_H_

@@ -1,0 +1,121 @@
+#include "injector/library_facts.h"
+
+#include <errno.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "injector/byte_source.h"
+#include "injector/mapped_file.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+absl::StatusOr<std::shared_ptr<const LibraryFacts>> ReadLibraryFacts(int fd) {
+  FileSource source(fd);
+  ASSIGN_OR_RETURN(ElfImage image, ElfImage::Parse(source, ElfImage::Layout::kFile));
+  auto facts = std::make_shared<LibraryFacts>();
+  facts->segments = image.segments();
+  for (size_t i = 0; i < facts->functions.size(); ++i) {
+    auto found = image.FindFunction(LibcFunctionName(static_cast<LibcFunction>(i)));
+    // Not every library has them; one that cannot say (no hash table, IFUNC) counts as
+    // not having them. A broken table is an error.
+    if (found.ok()) {
+      facts->functions[i] = found->vaddr;
+    } else if (!absl::IsNotFound(found.status()) &&
+               !absl::IsUnimplemented(found.status())) {
+      return found.status();
+    }
+  }
+  return std::shared_ptr<const LibraryFacts>(std::move(facts));
+}
+
+int64_t Nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+}  // namespace
+
+absl::string_view LibcFunctionName(LibcFunction function) {
+  switch (function) {
+    case LibcFunction::kDlopen:
+      return "dlopen";
+    case LibcFunction::kDlsym:
+      return "dlsym";
+    case LibcFunction::kDlerror:
+      return "dlerror";
+    case LibcFunction::kErrnoLocation:
+      return "__errno_location";
+    case LibcFunction::kCount:
+      break;
+  }
+  return "";
+}
+
+LibraryKey LibraryKey::FromStat(const struct stat& info) {
+  return {info.st_dev, info.st_ino, static_cast<uint64_t>(info.st_size),
+          Nanoseconds(info.st_mtim), Nanoseconds(info.st_ctim)};
+}
+
+std::shared_ptr<const LibraryFacts> LibraryCache::Find(const LibraryKey& key) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = entries_.find(key);
+  return found == entries_.end() ? nullptr : found->second;
+}
+
+void LibraryCache::Store(const LibraryKey& key,
+                         std::shared_ptr<const LibraryFacts> facts) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (entries_.size() >= kMaxEntries) entries_.clear();
+  entries_[key] = std::move(facts);
+}
+
+size_t LibraryCache::size() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return entries_.size();
+}
+
+absl::StatusOr<std::shared_ptr<const LibraryFacts>> LoadLibraryFacts(
+    pid_t pid, const Mapping& mapping, LibraryCache* cache) {
+  struct stat info;
+  if (cache != nullptr) {
+    RETURN_IF_ERROR(StatMappedFile(pid, mapping, &info));
+    if (auto facts = cache->Find(LibraryKey::FromStat(info))) return facts;
+  }
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenMappedFile(pid, mapping));
+  // The key is of the file that is read now, not of the one that was looked up above.
+  if (fstat(fd.get(), &info) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", mapping.path, ") failed"));
+  }
+  auto facts = ReadLibraryFacts(fd.get());
+  if (!facts.ok()) {
+    return absl::Status(facts.status().code(),
+                        absl::StrCat(mapping.path, ": ", facts.status().message()));
+  }
+  if (cache != nullptr) cache->Store(LibraryKey::FromStat(info), *facts);
+  return facts;
+}
+
+absl::StatusOr<uint64_t> LoadBias(const LibraryFacts& facts, const Mapping& mapping) {
+  for (const ElfSegment& segment : facts.segments) {
+    if (!segment.executable) continue;
+    // ld.so maps from the page of p_offset; mprotect may have split the mapping since.
+    uint64_t begin = segment.offset & ~(kPage - 1);
+    if (mapping.offset < begin || mapping.offset >= segment.offset + segment.filesz) {
+      continue;
+    }
+    uint64_t bias =
+        mapping.start.value() - mapping.offset + segment.offset - segment.vaddr;
+    if (bias % kPage != 0) continue;
+    return bias;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: no executable segment holds file offset %#x",
+                      std::string(mapping.path), mapping.offset));
+}
+
+}  // namespace rocattach

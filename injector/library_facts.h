@@ -1,0 +1,78 @@
+// What an attach needs to know of one library file, found once and kept.
+#ifndef ROCATTACH_INJECTOR_LIBRARY_FACTS_H_
+#define ROCATTACH_INJECTOR_LIBRARY_FACTS_H_
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "injector/elf_image.h"
+#include "injector/maps.h"
+
+namespace rocattach {
+
+// The functions that the stub calls.
+enum class LibcFunction : size_t { kDlopen, kDlsym, kDlerror, kErrnoLocation, kCount };
+absl::string_view LibcFunctionName(LibcFunction function);
+
+struct LibraryFacts {
+  std::vector<ElfSegment> segments;
+  // Linked addresses, 0 where the library has no such function.
+  std::array<uint64_t, static_cast<size_t>(LibcFunction::kCount)> functions = {};
+
+  uint64_t function(LibcFunction which) const {
+    return functions[static_cast<size_t>(which)];
+  }
+};
+
+// Which file, and which contents of it: a file that was changed in place, or another
+// one that got the number of a deleted one, has other facts.
+struct LibraryKey {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t bytes = 0;
+  int64_t modified_ns = 0;
+  int64_t changed_ns = 0;
+
+  static LibraryKey FromStat(const struct stat& info);
+  auto operator<=>(const LibraryKey&) const = default;
+};
+
+// Remembers facts across attaches. Thread-safe; own one for as long as the service
+// lives. Holds at most kMaxEntries and starts afresh when full.
+class LibraryCache {
+ public:
+  static constexpr size_t kMaxEntries = 1024;
+
+  std::shared_ptr<const LibraryFacts> Find(const LibraryKey& key) const;
+  void Store(const LibraryKey& key, std::shared_ptr<const LibraryFacts> facts);
+  size_t size() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<LibraryKey, std::shared_ptr<const LibraryFacts>> entries_;
+};
+
+// Facts of the file behind `mapping`, from the cache if it is there already. `cache`
+// may be null.
+absl::StatusOr<std::shared_ptr<const LibraryFacts>> LoadLibraryFacts(
+    pid_t pid, const Mapping& mapping, LibraryCache* cache);
+
+// Where the library was loaded: the number to add to its linked addresses, from any
+// executable mapping of it. INVALID_ARGUMENT if no executable segment explains the
+// mapping.
+absl::StatusOr<uint64_t> LoadBias(const LibraryFacts& facts, const Mapping& mapping);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_LIBRARY_FACTS_H_

@@ -1,0 +1,74 @@
+// /proc/PID/maps, parsed with bounds.
+#ifndef ROCATTACH_INJECTOR_MAPS_H_
+#define ROCATTACH_INJECTOR_MAPS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "injector/remote_address.h"
+
+namespace rocattach {
+
+// One line of /proc/PID/maps.
+struct Mapping {
+  RemoteAddress start;
+  RemoteAddress end;  // behind the last byte
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  bool is_private = false;
+  uint64_t offset = 0;  // in the file, bytes
+  uint32_t device_major = 0;
+  uint32_t device_minor = 0;
+  uint64_t inode = 0;  // 0: not a file
+  // As the kernel printed it, without " (deleted)": a newline in a name stands as \012.
+  // Lives as long as the Maps that it came from.
+  absl::string_view path;
+  bool deleted = false;
+
+  bool Contains(RemoteAddress address) const {
+    return start <= address && address < end;
+  }
+  // Behind the last '/', or all of it.
+  absl::string_view basename() const;
+  // A part of a file, and not a name in brackets, a pipe or a memfd's "/memfd:…".
+  bool is_file() const { return inode != 0 && !path.empty() && path[0] == '/'; }
+  bool SameFile(const Mapping& other) const {
+    return inode == other.inode && device_major == other.device_major &&
+           device_minor == other.device_minor;
+  }
+};
+
+// A snapshot of an address space, in rising order of addresses.
+class Maps {
+ public:
+  // More text than this (about 200,000 mappings) is refused.
+  static constexpr size_t kMaxText = 32u << 20;
+
+  // Reads the maps of `pid`.
+  static absl::StatusOr<Maps> Read(pid_t pid);
+  // Parses the text of a maps file. Six fixed fields, then the path to the end of the
+  // line, with whatever blanks it holds. One bad line refuses the whole text.
+  static absl::StatusOr<Maps> Parse(std::string text);
+
+  const std::vector<Mapping>& mappings() const { return mappings_; }
+  // The mapping around `address`, null if there is none.
+  const Mapping* Find(RemoteAddress address) const;
+
+ private:
+  std::unique_ptr<const std::string> text_;  // the paths point into it
+  std::vector<Mapping> mappings_;
+};
+
+// A path of a Mapping as a file name: \012 turned back into newlines.
+std::string DecodeMapsPath(absl::string_view path);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_MAPS_H_

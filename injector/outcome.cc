@@ -1,0 +1,136 @@
+#include "injector/outcome.h"
+
+namespace rocattach {
+
+absl::string_view AttachStageName(AttachStage stage) {
+  switch (stage) {
+    case AttachStage::kCheck:
+      return "check";
+    case AttachStage::kSeize:
+      return "seize";
+    case AttachStage::kStop:
+      return "stop";
+    case AttachStage::kResolve:
+      return "resolve";
+    case AttachStage::kWrite:
+      return "write";
+    case AttachStage::kRedirect:
+      return "redirect";
+    case AttachStage::kRelease:
+      return "release";
+    case AttachStage::kReport:
+      return "report";
+    case AttachStage::kDone:
+      return "done";
+  }
+  return "unknown";
+}
+
+absl::string_view AttachReasonName(AttachReason reason) {
+  switch (reason) {
+    case AttachReason::kNone:
+      return "none";
+    case AttachReason::kTargetExited:
+      return "target-exited";
+    case AttachReason::kPidReused:
+      return "pid-reused";
+    case AttachReason::kAlreadyTraced:
+      return "already-traced";
+    case AttachReason::kNotPermitted:
+      return "not-permitted";
+    case AttachReason::kStopTimeout:
+      return "stop-timeout";
+    case AttachReason::kNotAtWindow:
+      return "not-at-window";
+    case AttachReason::kCollectorMissing:
+      return "collector-missing";
+    case AttachReason::kCollectorUnreadable:
+      return "collector-unreadable";
+    case AttachReason::kNoDlopen:
+      return "no-dlopen";
+    case AttachReason::kNoCave:
+      return "no-cave";
+    case AttachReason::kBadElf:
+      return "bad-elf";
+    case AttachReason::kUnsupported:
+      return "unsupported";
+    case AttachReason::kMemoryAccess:
+      return "memory-access";
+    case AttachReason::kRegisters:
+      return "registers";
+    case AttachReason::kAlreadyAttached:
+      return "already-attached";
+    case AttachReason::kSecureExec:
+      return "secure-exec";
+    case AttachReason::kCollectorSilent:
+      return "collector-silent";
+    case AttachReason::kCollectorRefused:
+      return "collector-refused";
+    case AttachReason::kInternal:
+      return "internal";
+  }
+  return "unknown";
+}
+
+absl::string_view AttachReasonHelp(AttachReason reason) {
+  switch (reason) {
+    case AttachReason::kNone:
+      return "The collector was started in the process.";
+    case AttachReason::kTargetExited:
+      return "The process ended before the collector was in it; nothing is to be done.";
+    case AttachReason::kPidReused:
+      return "The process ended and another one got its number, which was left alone.";
+    case AttachReason::kAlreadyTraced:
+      return "Another debugger or tracer holds the process; detach it and start the "
+             "process again.";
+    case AttachReason::kNotPermitted:
+      return "The kernel forbids tracing the process: run the service as root or with "
+             "CAP_SYS_PTRACE, and look at kernel.yama.ptrace_scope and the security "
+             "module's rules.";
+    case AttachReason::kStopTimeout:
+      return "The thread did not stop in time: it is frozen or sleeps where it cannot "
+             "be interrupted; a longer hold timeout may help.";
+    case AttachReason::kNotAtWindow:
+      return "The thread had gone on past the entry of hsa_init when it was stopped; "
+             "start the process again, and raise the hold timeout if this repeats.";
+    case AttachReason::kCollectorMissing:
+      return "The collector's file does not exist in the process's root directory; "
+             "install it there or mount it into the container.";
+    case AttachReason::kCollectorUnreadable:
+      return "The process's user cannot read or map the collector's file; make it and "
+             "its directories readable for all, on a file system that is not noexec.";
+    case AttachReason::kNoDlopen:
+      return "No usable dlopen was found in the process: only programs that use one "
+             "glibc dynamically can be attached to.";
+    case AttachReason::kNoCave:
+      return "The process has no room for the few hundred bytes of code, or its thread "
+             "too little stack; call hsa_init from a thread with a larger stack.";
+    case AttachReason::kBadElf:
+      return "A library of the process could not be understood; check that the file is "
+             "complete.";
+    case AttachReason::kUnsupported:
+      return "This kind of process is not supported: only native 64-bit x86 programs "
+             "outside of seccomp's strict mode and of emulators are.";
+    case AttachReason::kMemoryAccess:
+      return "The process's memory could not be read or written; see the errno.";
+    case AttachReason::kRegisters:
+      return "The thread's registers could not be read or set; see the errno.";
+    case AttachReason::kAlreadyAttached:
+      return "The collector is in the process already; use a session to control it.";
+    case AttachReason::kSecureExec:
+      return "The process runs with more rights than its user (set-uid or file "
+             "capabilities) and is left alone.";
+    case AttachReason::kCollectorSilent:
+      return "The collector was started and did not report; see whether its library "
+             "is mapped in the process and whether all it depends on can be loaded.";
+    case AttachReason::kCollectorRefused:
+      return "The collector looked at the process and gave up without changing it; its "
+             "own text says why.";
+    case AttachReason::kInternal:
+      return "The request or the injector itself is at fault; please report it with "
+             "the detail.";
+  }
+  return "";
+}
+
+}  // namespace rocattach

@@ -1,0 +1,38 @@
+// An address in another process: a number that cannot be dereferenced here.
+#ifndef ROCATTACH_INJECTOR_REMOTE_ADDRESS_H_
+#define ROCATTACH_INJECTOR_REMOTE_ADDRESS_H_
+
+#include <compare>
+#include <cstdint>
+
+namespace rocattach {
+
+// Arithmetic wraps as unsigned numbers do; whoever takes the sum of untrusted parts
+// checks the result against a mapping before using it.
+class RemoteAddress {
+ public:
+  constexpr RemoteAddress() = default;
+  constexpr explicit RemoteAddress(uint64_t value) : value_(value) {}
+
+  constexpr uint64_t value() const { return value_; }
+  constexpr bool is_null() const { return value_ == 0; }
+
+  constexpr RemoteAddress operator+(uint64_t bytes) const {
+    return RemoteAddress(value_ + bytes);
+  }
+  constexpr RemoteAddress operator-(uint64_t bytes) const {
+    return RemoteAddress(value_ - bytes);
+  }
+  // Distance in bytes; the caller knows that `other` is not behind this one.
+  constexpr uint64_t operator-(RemoteAddress other) const {
+    return value_ - other.value_;
+  }
+  constexpr auto operator<=>(const RemoteAddress&) const = default;
+
+ private:
+  uint64_t value_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_REMOTE_ADDRESS_H_

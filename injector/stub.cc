@@ -1,0 +1,117 @@
+#include "injector/stub.h"
+
+#include <cpuid.h>
+#include <signal.h>
+
+#include <cstring>
+
+#include "absl/status/status.h"
+
+extern "C" {
+// stub_code.S
+extern const char rocattach_stub_begin[];
+extern const char rocattach_stub_parameters[];
+extern const char rocattach_stub_end[];
+}
+
+namespace rocattach {
+namespace {
+
+// "RWATSTUB" as bytes in memory.
+constexpr uint64_t kEndMark = 0x4255545354415752ull;
+
+// Must agree with the labels at the end of stub_code.S; the sizes are compared in
+// BuildStub, the places by the unit test.
+struct StubParameters {
+  uint64_t return_ip;
+  uint64_t errno_location;
+  uint64_t dlopen;
+  uint64_t dlsym;
+  uint64_t dlerror;
+  uint64_t signal_mask;
+  uint32_t xstate_bytes;
+  uint32_t pad;
+  char start_name[40];
+  rocattach_collector_config config;  // library_path is its last field
+  uint64_t end_mark;
+};
+static_assert(offsetof(rocattach_collector_config, library_path) == 48 &&
+                  sizeof(rocattach_collector_config) == 48 + 256,
+              "stub_code.S has the path of the collector 48 bytes into the config");
+static_assert(sizeof(ROCATTACH_COLLECTOR_START) <= 40);
+
+// All signals but those of faults, which the thread must take at once, and the two that
+// glibc uses between its own threads (setuid waits for them with a lock held that
+// pthread_create in the collector may need).
+constexpr uint64_t SignalBit(int signal) {
+  return 1ull << (signal - 1);
+}
+constexpr uint64_t kSignalMask =
+    ~(SignalBit(SIGSEGV) | SignalBit(SIGBUS) | SignalBit(SIGFPE) | SignalBit(SIGILL) |
+      SignalBit(SIGTRAP) | SignalBit(SIGSYS) | SignalBit(SIGABRT) | SignalBit(32) |
+      SignalBit(33));
+
+// dlopen and the collector's start were seen to use less than a fifth of this.
+constexpr uint64_t kCallStack = 64 * 1024;
+// Red zone, saved registers, alignment.
+constexpr uint64_t kFrame = 512;
+
+}  // namespace
+
+size_t StubBytes() {
+  return static_cast<size_t>(rocattach_stub_end - rocattach_stub_begin);
+}
+
+absl::StatusOr<std::string> BuildStub(const StubPlan& plan) {
+  const LoaderFunctions& functions = plan.functions;
+  if (plan.return_ip.is_null() || functions.dlopen.is_null() ||
+      functions.dlsym.is_null() || functions.dlerror.is_null() ||
+      functions.errno_location.is_null() || plan.xstate_bytes == 0) {
+    return absl::InvalidArgumentError("a stub with a null address or no xstate size");
+  }
+  const char* path = plan.config.library_path;
+  if (path[0] == '\0' || strnlen(path, sizeof(plan.config.library_path)) ==
+                             sizeof(plan.config.library_path)) {
+    return absl::InvalidArgumentError("a collector path that is empty or has no end");
+  }
+  StubParameters parameters = {};
+  parameters.return_ip = plan.return_ip.value();
+  parameters.errno_location = functions.errno_location.value();
+  parameters.dlopen = functions.dlopen.value();
+  parameters.dlsym = functions.dlsym.value();
+  parameters.dlerror = functions.dlerror.value();
+  parameters.signal_mask = kSignalMask;
+  parameters.xstate_bytes = plan.xstate_bytes;
+  std::memcpy(parameters.start_name, ROCATTACH_COLLECTOR_START,
+              sizeof(ROCATTACH_COLLECTOR_START));
+  parameters.config = plan.config;
+  parameters.end_mark = kEndMark;
+
+  const size_t code =
+      static_cast<size_t>(rocattach_stub_parameters - rocattach_stub_begin);
+  if (code + sizeof(parameters) != StubBytes()) {
+    return absl::InternalError("stub_code.S and StubParameters disagree");
+  }
+  std::string stub(rocattach_stub_begin, code);
+  stub.append(reinterpret_cast<const char*>(&parameters), sizeof(parameters));
+  return stub;
+}
+
+uint32_t XstateBytes() {
+  // CPUID leaves a virtual machine each time, so once.
+  static const uint32_t bytes = [] {
+    unsigned eax, ebx, ecx, edx;
+    if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & bit_OSXSAVE) == 0) {
+      return 0u;
+    }
+    if (__get_cpuid_count(0xd, 0, &eax, &ebx, &ecx, &edx) == 0) return 0u;
+    return ebx;
+  }();
+  return bytes;
+}
+
+uint64_t StubStackBytes(uint32_t xstate_bytes) {
+  return kCallStack + kFrame + xstate_bytes;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,121 @@
+#include "injector/symbol_lookup.h"
+
+#include <array>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace rocattach {
+namespace {
+
+// glibc's library files: libNAME.so.SONAME, or libNAME-2.VERSION.so before 2.34.
+bool IsGlibcFile(absl::string_view file, absl::string_view soname,
+                 absl::string_view versioned_prefix) {
+  return file == soname ||
+         (absl::StartsWith(file, versioned_prefix) && absl::EndsWith(file, ".so"));
+}
+
+struct GlibcLibrary {
+  absl::string_view soname;
+  absl::string_view versioned_prefix;
+};
+
+// In the order in which a function is looked for.
+constexpr std::array<GlibcLibrary, 3> kLibraries = {{
+    {"libc.so.6", "libc-2."},
+    {"libdl.so.2", "libdl-2."},
+    {"libpthread.so.0", "libpthread-2."},
+}};
+
+// The executable mapping of one library. Several mappings of one load (mprotect splits
+// them) have the same distance between address and offset; two loads do not.
+StepResult FindLibrary(const Maps& maps, const GlibcLibrary& library,
+                       const Mapping** found) {
+  *found = nullptr;
+  for (const Mapping& mapping : maps.mappings()) {
+    if (!mapping.executable || !mapping.is_file()) continue;
+    if (!IsGlibcFile(mapping.basename(), library.soname, library.versioned_prefix)) {
+      continue;
+    }
+    if (*found == nullptr) {
+      *found = &mapping;
+    } else if (!mapping.SameFile(**found) ||
+               mapping.start - mapping.offset != (*found)->start - (*found)->offset) {
+      return AttachFailure{
+          AttachReason::kNoDlopen, 0,
+          absl::StrCat("the target has loaded ", library.soname,
+                       " twice: ", (*found)->path, " and ", mapping.path,
+                       "; which of them the window belongs to is not known")};
+    }
+  }
+  return std::nullopt;
+}
+
+StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
+                         LibraryCache* cache, std::vector<RemoteAddress>* addresses) {
+  auto facts = LoadLibraryFacts(pid, mapping, cache);
+  if (!facts.ok()) {
+    return AttachFailure{AttachReason::kBadElf, 0,
+                         std::string(facts.status().message())};
+  }
+  auto bias = LoadBias(**facts, mapping);
+  if (!bias.ok()) {
+    return AttachFailure{AttachReason::kBadElf, 0,
+                         std::string(bias.status().message())};
+  }
+  for (size_t i = 0; i < addresses->size(); ++i) {
+    if (!(*addresses)[i].is_null() || (*facts)->functions[i] == 0) continue;
+    RemoteAddress address((*facts)->functions[i] + *bias);
+    const Mapping* around = maps.Find(address);
+    if (around == nullptr || !around->executable || !around->SameFile(mapping)) {
+      return AttachFailure{AttachReason::kBadElf, 0,
+                           absl::StrCat(mapping.path, ": ",
+                                        LibcFunctionName(static_cast<LibcFunction>(i)),
+                                        " is outside its executable mapping")};
+    }
+    (*addresses)[i] = address;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool IsLibcName(absl::string_view basename) {
+  return IsGlibcFile(basename, kLibraries[0].soname, kLibraries[0].versioned_prefix);
+}
+
+StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
+                               LoaderFunctions* functions) {
+  std::vector<RemoteAddress> found(static_cast<size_t>(LibcFunction::kCount));
+  auto first_missing = [&found] {
+    size_t i = 0;
+    while (i < found.size() && !found[i].is_null()) ++i;
+    return i;
+  };
+  bool has_libc = false;
+  for (const GlibcLibrary& library : kLibraries) {
+    const Mapping* mapping;
+    if (auto failure = FindLibrary(maps, library, &mapping)) return failure;
+    if (mapping == nullptr) continue;
+    if (library.soname == kLibraries[0].soname) has_libc = true;
+    if (auto failure = TakeFunctions(pid, maps, *mapping, cache, &found))
+      return failure;
+    if (first_missing() == found.size()) break;
+  }
+  if (!has_libc) {
+    return AttachFailure{AttachReason::kNoDlopen, 0,
+                         "the target has no libc.so.6: it is statically linked or uses "
+                         "another C library than glibc"};
+  }
+  if (size_t i = first_missing(); i < found.size()) {
+    return AttachFailure{AttachReason::kNoDlopen, 0,
+                         absl::StrCat("neither libc nor libdl of the target exports ",
+                                      LibcFunctionName(static_cast<LibcFunction>(i)))};
+  }
+  *functions = {found[0], found[1], found[2], found[3]};
+  return std::nullopt;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,33 @@
+// Where the functions that the stub calls are in one target.
+#ifndef ROCATTACH_INJECTOR_SYMBOL_LOOKUP_H_
+#define ROCATTACH_INJECTOR_SYMBOL_LOOKUP_H_
+
+#include <sys/types.h>
+
+#include "injector/failure.h"
+#include "injector/library_facts.h"
+#include "injector/maps.h"
+#include "injector/remote_address.h"
+
+namespace rocattach {
+
+struct LoaderFunctions {
+  RemoteAddress dlopen;
+  RemoteAddress dlsym;
+  RemoteAddress dlerror;
+  RemoteAddress errno_location;
+};
+
+// Finds them in the target's libc.so.6 and, for a glibc before 2.34, in its libdl and
+// libpthread. Each address lies in an executable mapping of the library that has it.
+// kNoDlopen: no glibc, or two of them (dlmopen, LD_AUDIT) so that the choice would be
+// a guess. kBadElf: a library that does not parse.
+StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
+                               LoaderFunctions* functions);
+
+// True for the file names of glibc's C library: libc.so.6, libc-2.31.so.
+bool IsLibcName(absl::string_view basename);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_SYMBOL_LOOKUP_H_

@@ -1,0 +1,196 @@
+#include "injector/target_checks.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "injector/mapped_file.h"
+#include "userspace/base/file.h"
+#include "userspace/base/process.h"
+#include "userspace/collector/shared_memory.h"
+
+namespace rocattach {
+namespace {
+
+constexpr size_t kAuxvLimit = 8192;
+
+// Files that only a process under one of these has mapped: the thread's registers
+// belong to the translator or to the recorder, not to the program.
+constexpr std::array<absl::string_view, 7> kEmulatorPrefixes = {
+    "qemu-",      "box64",           "FEXInterpreter", "rosetta",
+    "vgpreload_", "memcheck-amd64-", "librrpreload"};
+
+bool SameUserNamespace(pid_t pid) {
+  struct stat theirs, ours;
+  return stat(absl::StrCat("/proc/", pid, "/ns/user").c_str(), &theirs) == 0 &&
+         stat("/proc/self/ns/user", &ours) == 0 && theirs.st_ino == ours.st_ino;
+}
+
+// May the thread use the rights `wanted` (of 4 read, 1 search) on this file? Access
+// lists are not looked at; a dlopen that they stop fails cleanly.
+bool MayAccess(pid_t pid, const ThreadStatus& status, const struct stat& info,
+               mode_t wanted) {
+  mode_t all = wanted << 6 | wanted << 3 | wanted;
+  if ((info.st_mode & all) == all) return true;
+  mode_t granted = info.st_mode;
+  if (info.st_uid == status.file_uid) {
+    granted >>= 6;
+  } else if (info.st_gid == status.file_gid ||
+             std::find(status.groups.begin(), status.groups.end(), info.st_gid) !=
+                 status.groups.end()) {
+    granted >>= 3;
+  }
+  if ((granted & wanted) == wanted) return true;
+  constexpr uint64_t kOverride = 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_DAC_READ_SEARCH;
+  return (status.effective_capabilities & kOverride) != 0 && SameUserNamespace(pid);
+}
+
+AttachFailure Unreadable(const std::string& path, absl::string_view part,
+                         const ThreadStatus& status) {
+  return {AttachReason::kCollectorUnreadable, EACCES,
+          absl::StrCat(path, ": user ", status.file_uid, " of the target may not ",
+                       part, "; install the collector where every user can read it")};
+}
+
+StepResult CheckFile(pid_t pid, const ThreadStatus& status, const std::string& path) {
+  auto fd = OpenInRootOf(pid, path, O_PATH);
+  if (!fd.ok()) {
+    const bool missing = absl::IsNotFound(fd.status());
+    return AttachFailure{
+        missing ? AttachReason::kCollectorMissing : AttachReason::kCollectorUnreadable,
+        missing ? ENOENT : 0, std::string(fd.status().message())};
+  }
+  struct stat info;
+  struct statvfs file_system;
+  if (fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return AttachFailure{AttachReason::kCollectorMissing, 0,
+                         absl::StrCat(path, " is not a regular file")};
+  }
+  if (!MayAccess(pid, status, info, 4)) return Unreadable(path, "read it", status);
+  if (fstatvfs(fd->get(), &file_system) == 0 && (file_system.f_flag & ST_NOEXEC) != 0) {
+    return AttachFailure{AttachReason::kCollectorUnreadable, EPERM,
+                         absl::StrCat(path, " is on a file system mounted noexec")};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+StepResult CheckIdentity(pid_t pid, uint64_t start_ns) {
+  if (start_ns == 0) return std::nullopt;
+  auto ticks = ReadStartTicks(pid);
+  if (!ticks.ok()) {
+    return AttachFailure{AttachReason::kTargetExited, ESRCH,
+                         std::string(ticks.status().message())};
+  }
+  const uint64_t tick_ns = 1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  if (*ticks == start_ns / tick_ns) return std::nullopt;
+  return AttachFailure{
+      AttachReason::kPidReused, 0,
+      absl::StrCat("process ", pid, " started at tick ", *ticks,
+                   ", the one that was meant at tick ", start_ns / tick_ns)};
+}
+
+StepResult CheckNotSecure(pid_t pid) {
+  const std::string path = absl::StrCat("/proc/", pid, "/auxv");
+  auto text = ReadFile(path, kAuxvLimit);
+  if (!text.ok()) {
+    return AttachFailure{absl::IsPermissionDenied(text.status())
+                             ? AttachReason::kNotPermitted
+                             : AttachReason::kTargetExited,
+                         0, std::string(text.status().message())};
+  }
+  Elf64_auxv_t entry;
+  for (size_t at = 0; at + sizeof(entry) <= text->size(); at += sizeof(entry)) {
+    std::memcpy(&entry, text->data() + at, sizeof(entry));
+    if (entry.a_type == AT_SECURE) {
+      if (entry.a_un.a_val == 0) return std::nullopt;
+      return AttachFailure{AttachReason::kSecureExec, 0,
+                           absl::StrCat("process ", pid,
+                                        " runs a set-uid program or one with file "
+                                        "capabilities (AT_SECURE is set)")};
+    }
+  }
+  // A 32-bit process has entries of half the size, so nothing is found.
+  return AttachFailure{AttachReason::kUnsupported, 0,
+                       absl::StrCat(path, " has no 64-bit AT_SECURE entry")};
+}
+
+StepResult CheckSeccomp(const ThreadStatus& status) {
+  if (status.seccomp_mode != SECCOMP_MODE_STRICT) return std::nullopt;
+  return AttachFailure{AttachReason::kUnsupported, 0,
+                       "the thread is in seccomp's strict mode, where opening a file "
+                       "would kill it"};
+}
+
+StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
+                          const std::string& path) {
+  // Each directory must let the target's user through. Links are followed; what lies
+  // on their other side is judged by the directory that they end in.
+  for (size_t slash = path.find('/', 1); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    auto directory = OpenInRootOf(pid, path.substr(0, slash), O_PATH | O_DIRECTORY);
+    struct stat info;
+    if (!directory.ok() || fstat(directory->get(), &info) != 0) break;
+    if (!MayAccess(pid, status, info, 1)) {
+      return Unreadable(path, absl::StrCat("search ", path.substr(0, slash)), status);
+    }
+  }
+  return CheckFile(pid, status, path);
+}
+
+StepResult CheckMappings(const Maps& maps, absl::string_view collector_path) {
+  for (const Mapping& mapping : maps.mappings()) {
+    if (mapping.path == collector_path ||
+        absl::StartsWith(mapping.path, "/memfd:" ROCATTACH_SHM_NAME)) {
+      return AttachFailure{AttachReason::kAlreadyAttached, 0,
+                           absl::StrCat(mapping.path, " is mapped already")};
+    }
+    if (!mapping.executable || !mapping.is_file()) continue;
+    for (absl::string_view prefix : kEmulatorPrefixes) {
+      if (absl::StartsWith(mapping.basename(), prefix)) {
+        return AttachFailure{AttachReason::kUnsupported, 0,
+                             absl::StrCat("the target runs under ", mapping.path)};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+StepResult CheckStack(pid_t pid, const Maps& maps, RemoteAddress stack_pointer,
+                      uint64_t bytes) {
+  const Mapping* stack = maps.Find(stack_pointer - 1);
+  if (stack == nullptr || !stack->writable || !stack->readable) {
+    return AttachFailure{
+        AttachReason::kNoCave, 0,
+        absl::StrCat("the stack pointer ", absl::Hex(stack_pointer.value()),
+                     " is in no writable mapping")};
+  }
+  uint64_t room = stack_pointer - stack->start;
+  if (stack->path == "[stack]") {
+    // The first thread's stack grows on demand, up to the limit.
+    rlimit limit;
+    const uint64_t used = stack->end - stack_pointer;
+    if (prlimit(pid, RLIMIT_STACK, nullptr, &limit) == 0 && limit.rlim_cur > used) {
+      room = std::max<uint64_t>(room, limit.rlim_cur - used);
+    }
+  }
+  if (room >= bytes) return std::nullopt;
+  return AttachFailure{AttachReason::kNoCave, 0,
+                       absl::StrCat("the thread has ", room, " bytes of stack left, ",
+                                    bytes, " are needed")};
+}
+
+}  // namespace rocattach

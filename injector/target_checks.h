@@ -1,0 +1,46 @@
+// What is looked at before anything of the target is changed.
+#ifndef ROCATTACH_INJECTOR_TARGET_CHECKS_H_
+#define ROCATTACH_INJECTOR_TARGET_CHECKS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "injector/failure.h"
+#include "injector/maps.h"
+#include "injector/remote_address.h"
+#include "injector/thread_status.h"
+
+namespace rocattach {
+
+// Is `pid` still the process that started at `start_ns` (CLOCK_BOOTTIME; 0: any)?
+// kPidReused, kTargetExited.
+StepResult CheckIdentity(pid_t pid, uint64_t start_ns);
+
+// Does the process run with its own user's rights only? A set-uid program or one with
+// file capabilities has AT_SECURE set. kSecureExec; kUnsupported for a 32-bit process.
+StepResult CheckNotSecure(pid_t pid);
+
+// Can the thread make the system calls of dlopen? kUnsupported in seccomp's strict
+// mode. Filters are passed: what hsa_init itself needs is what dlopen needs.
+StepResult CheckSeccomp(const ThreadStatus& status);
+
+// Is the collector a regular file under the target's root that its user can read, on a
+// file system from which it can be mapped executable? kCollectorMissing,
+// kCollectorUnreadable.
+StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
+                          const std::string& path);
+
+// Is the collector there already, or is the process run by an emulator or recorder
+// whose registers are not what they seem? kAlreadyAttached, kUnsupported.
+StepResult CheckMappings(const Maps& maps, absl::string_view collector_path);
+
+// Is there room for `bytes` below the stack pointer? kNoCave.
+StepResult CheckStack(pid_t pid, const Maps& maps, RemoteAddress stack_pointer,
+                      uint64_t bytes);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_TARGET_CHECKS_H_

@@ -1,0 +1,79 @@
+#include "injector/target_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/base/file.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+namespace {
+
+// User addresses end below this on every x86-64 (57-bit paging); above it pread's
+// signed offset would change its meaning.
+constexpr uint64_t kAddressLimit = 1ull << 57;
+
+absl::Status CheckRange(RemoteAddress address, size_t bytes) {
+  if (bytes > TargetMemory::kMaxTransfer || address.value() >= kAddressLimit) {
+    errno = EINVAL;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%d bytes at %#x are out of range", bytes, address.value()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TransferError(const char* call, int fd, RemoteAddress address,
+                           size_t bytes) {
+  int error = errno;
+  absl::Status status =
+      absl::ErrnoToStatus(error, absl::StrFormat("%s(mem=%d, %d bytes at %#x) failed",
+                                                 call, fd, bytes, address.value()));
+  errno = error;
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<TargetMemory> TargetMemory::Open(pid_t pid, pid_t tid) {
+  ASSIGN_OR_RETURN(UniqueFd fd,
+                   OpenFile(absl::StrCat("/proc/", pid, "/task/", tid, "/mem"),
+                            O_RDWR | O_NOFOLLOW));
+  return TargetMemory(std::move(fd));
+}
+
+absl::Status TargetMemory::Read(RemoteAddress address, void* buffer,
+                                size_t bytes) const {
+  RETURN_IF_ERROR(CheckRange(address, bytes));
+  char* out = static_cast<char*>(buffer);
+  for (size_t done = 0; done < bytes;) {
+    ssize_t n = pread(fd_.get(), out + done, bytes - done,
+                      static_cast<off_t>(address.value() + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = ESRCH;  // the address space has been torn down
+    if (n <= 0) return TransferError("pread", fd_.get(), address + done, bytes - done);
+    done += static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TargetMemory::Write(RemoteAddress address, const void* buffer,
+                                 size_t bytes) const {
+  RETURN_IF_ERROR(CheckRange(address, bytes));
+  const char* in = static_cast<const char*>(buffer);
+  for (size_t done = 0; done < bytes;) {
+    ssize_t n = pwrite(fd_.get(), in + done, bytes - done,
+                       static_cast<off_t>(address.value() + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0) errno = ESRCH;
+    if (n <= 0) return TransferError("pwrite", fd_.get(), address + done, bytes - done);
+    done += static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rocattach

@@ -1,0 +1,43 @@
+// Reads and writes of one target's memory through /proc/PID/task/TID/mem.
+#ifndef ROCATTACH_INJECTOR_TARGET_MEMORY_H_
+#define ROCATTACH_INJECTOR_TARGET_MEMORY_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "injector/remote_address.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+
+// Holds the address space that the target had when it was opened: after an exec,
+// transfers fail instead of reaching the new program.
+class TargetMemory {
+ public:
+  // No transfer is longer than this.
+  static constexpr size_t kMaxTransfer = 1 << 20;
+
+  // The file of the thread that is traced is opened, not the process's: kernels that
+  // restrict forced writes to the tracer (proc_mem.force_override=ptrace) look at it.
+  // Errors carry the errno's meaning (NOT_FOUND: gone, PERMISSION_DENIED).
+  static absl::StatusOr<TargetMemory> Open(pid_t pid, pid_t tid);
+
+  // Fills all of `buffer` or fails: a partly mapped range is an error.
+  absl::Status Read(RemoteAddress address, void* buffer, size_t bytes) const;
+
+  // Writes all of `buffer` or fails. Read-only private mappings are written too: the
+  // page is copied, the file stays as it was. Sets errno on failure.
+  absl::Status Write(RemoteAddress address, const void* buffer, size_t bytes) const;
+
+ private:
+  explicit TargetMemory(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_TARGET_MEMORY_H_

@@ -1,0 +1,35 @@
+// What /proc/PID/task/TID/status says that decides an attach.
+#ifndef ROCATTACH_INJECTOR_THREAD_STATUS_H_
+#define ROCATTACH_INJECTOR_THREAD_STATUS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace rocattach {
+
+struct ThreadStatus {
+  char state = '?';  // as in ps: R S D T t Z X
+  pid_t parent = 0;
+  pid_t tracer = 0;    // 0: not traced
+  uid_t file_uid = 0;  // the ids that opening a file is checked with
+  gid_t file_gid = 0;
+  std::vector<gid_t> groups;
+  uint64_t effective_capabilities = 0;
+  int seccomp_mode = 0;  // 0 off, 1 strict, 2 filter
+};
+
+// NOT_FOUND when there is no such thread in that process.
+absl::StatusOr<ThreadStatus> ReadThreadStatus(pid_t pid, pid_t tid);
+
+// Parses the text of a status file; lines that it does not know are skipped.
+ThreadStatus ParseThreadStatus(absl::string_view text);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_THREAD_STATUS_H_

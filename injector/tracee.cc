@@ -1,0 +1,261 @@
+#include "injector/tracee.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "injector/fault.h"
+#include "injector/thread_status.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/file.h"
+
+namespace rocattach {
+namespace {
+
+// How long a tracee that has died is waited for; a process that is killed needs until
+// its last thread has left the kernel.
+constexpr uint64_t kReapNs = 1'000'000'000;
+
+uint64_t* Word(uint64_t value) {
+  return reinterpret_cast<uint64_t*>(value);
+}
+
+// What waitid says about one traced thread, without consuming it: a stop needs no
+// consuming, and an exit may be another part of this process's to collect.
+// 0: nothing yet; 1: `info` is filled; -1: errno.
+int Peek(pid_t tid, siginfo_t* info) {
+  std::memset(info, 0, sizeof(*info));
+  int rc;
+  do {
+    rc = waitid(P_PID, static_cast<id_t>(tid), info,
+                WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL);
+  } while (rc != 0 && errno == EINTR);
+  if (rc != 0) return -1;
+  return info->si_pid == 0 ? 0 : 1;
+}
+
+// The stop usually stands already when it is asked for, or comes within microseconds,
+// on another processor or, if both share one, as soon as this thread gives way: first
+// yield, then sleep, because a real-time thread does not give way by yielding.
+void Pause(uint64_t waited_ns) {
+  if (waited_ns < 30'000) {
+    sched_yield();
+    return;
+  }
+  timespec nap = {0, waited_ns < 1'000'000 ? 20'000 : 200'000};
+  nanosleep(&nap, nullptr);
+}
+
+// Why PTRACE_SEIZE said EPERM: a tracer, a dead thread, or a policy.
+AttachFailure WhyNotPermitted(pid_t pid, pid_t tid) {
+  auto status = ReadThreadStatus(pid, tid);
+  if (!status.ok() || status->state == 'Z' || status->state == 'X') {
+    return {AttachReason::kTargetExited, EPERM,
+            absl::StrCat("PTRACE_SEIZE(", tid, "): the thread has exited")};
+  }
+  if (status->tracer != 0) {
+    return {AttachReason::kAlreadyTraced, EPERM,
+            absl::StrCat("PTRACE_SEIZE(", tid, "): process ", status->tracer,
+                         " traces it; attach again when that one has detached"),
+            true};
+  }
+  std::string hint;
+  if (auto yama = ReadFile("/proc/sys/kernel/yama/ptrace_scope", 64); yama.ok()) {
+    hint = absl::StrCat("; kernel.yama.ptrace_scope is ", yama->substr(0, 1));
+  }
+  if (auto label = ReadFile(absl::StrCat("/proc/", pid, "/attr/current"), 4096);
+      label.ok() && !label->empty()) {
+    absl::StrAppend(&hint, "; security label ", label->substr(0, label->find('\n')));
+  }
+  return {AttachReason::kNotPermitted, EPERM,
+          absl::StrCat("PTRACE_SEIZE(", tid,
+                       ") is not permitted: CAP_SYS_PTRACE is "
+                       "needed, and no security module may forbid it",
+                       hint)};
+}
+
+}  // namespace
+
+AttachFailure Tracee::Gone(absl::string_view call) {
+  int error = errno;
+  state_ = State::kGone;
+  Reap();
+  return {AttachReason::kTargetExited, error,
+          absl::StrCat(call, "(", tid_, "): the thread has exited")};
+}
+
+StepResult Tracee::Failed(absl::string_view call, AttachReason reason) {
+  int error = errno;
+  // ESRCH: a tracee that is dying is not stopped any more.
+  if (error == ESRCH) return Gone(call);
+  return AttachFailure{reason, error,
+                       absl::StrCat(call, "(", tid_, "): ", strerrorname_np(error))};
+}
+
+StepResult Tracee::Seize(pid_t pid, pid_t tid) {
+  pid_ = pid;
+  tid_ = tid;
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) == 0) {
+    state_ = State::kSeized;
+    return std::nullopt;
+  }
+  if (errno == EPERM || errno == EACCES) return WhyNotPermitted(pid, tid);
+  return AttachFailure{
+      ReasonForErrno(errno, AttachReason::kNotPermitted), errno,
+      absl::StrCat("PTRACE_SEIZE(", tid, "): ", strerrorname_np(errno))};
+}
+
+StepResult Tracee::Interrupt() {
+  if (ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) != 0) {
+    return Failed("PTRACE_INTERRUPT", AttachReason::kInternal);
+  }
+  state_ = State::kInterrupted;
+  return std::nullopt;
+}
+
+StepResult Tracee::WaitForStop(uint64_t deadline_ns) {
+  const uint64_t begin_ns = BootNs();
+  for (;;) {
+    siginfo_t info;
+    int seen = Peek(tid_, &info);
+    if (seen < 0) return Gone("waitid");
+    if (seen > 0 && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
+      errno = 0;
+      return Gone("waitid");
+    }
+    if (seen > 0) {
+      // Bits 8 and up name a ptrace event; without them the stop is a signal on its
+      // way to the thread, which gets it when it is let go.
+      const int event = info.si_status >> 8;
+      pending_signal_ = event == 0 ? info.si_status & 0x7f : 0;
+      state_ = State::kStopped;
+      return std::nullopt;
+    }
+    const uint64_t now_ns = BootNs();
+    if (now_ns >= deadline_ns) {
+      return AttachFailure{
+          AttachReason::kStopTimeout, 0,
+          absl::StrCat("thread ", tid_, " did not stop within ",
+                       (now_ns - begin_ns) / 1'000'000,
+                       " ms: it is frozen, or asleep where it cannot be interrupted"),
+          true};
+    }
+    Pause(now_ns - begin_ns);
+  }
+}
+
+StepResult Tracee::ReadRegisters(user_regs_struct* registers) {
+  iovec vector = {registers, sizeof(*registers)};
+  if (ptrace(PTRACE_GETREGSET, tid_, NT_PRSTATUS, &vector) != 0) {
+    return Failed("PTRACE_GETREGSET", AttachReason::kRegisters);
+  }
+  // 0x33 is the kernel's code segment for 64-bit user code; a 32-bit thread also has a
+  // smaller register set.
+  if (vector.iov_len != sizeof(*registers) || registers->cs != 0x33) {
+    return AttachFailure{
+        AttachReason::kUnsupported, 0,
+        absl::StrFormat("thread %d runs 32-bit code (cs %#x)", tid_, registers->cs)};
+  }
+  return std::nullopt;
+}
+
+StepResult Tracee::SetInstructionPointer(RemoteAddress address) {
+  if (ptrace(PTRACE_POKEUSER, tid_, offsetof(user_regs_struct, rip),
+             Word(address.value())) != 0) {
+    return Failed("PTRACE_POKEUSER", AttachReason::kRegisters);
+  }
+  return std::nullopt;
+}
+
+StepResult Tracee::Poke(RemoteAddress address, absl::string_view bytes) {
+  for (size_t done = 0; done < bytes.size(); done += sizeof(uint64_t)) {
+    const size_t part = std::min(sizeof(uint64_t), bytes.size() - done);
+    uint64_t word = 0;
+    if (part < sizeof(word)) {
+      errno = 0;
+      word = static_cast<uint64_t>(
+          ptrace(PTRACE_PEEKDATA, tid_, Word((address + done).value()), nullptr));
+      if (errno != 0) return Failed("PTRACE_PEEKDATA", AttachReason::kMemoryAccess);
+    }
+    std::memcpy(&word, bytes.data() + done, part);
+    if (ptrace(PTRACE_POKEDATA, tid_, Word((address + done).value()), Word(word)) !=
+        0) {
+      return Failed("PTRACE_POKEDATA", AttachReason::kMemoryAccess);
+    }
+  }
+  return std::nullopt;
+}
+
+void Tracee::Release() {
+  if (state_ == State::kNone || state_ == State::kGone) return;
+  if (state_ == State::kSeized) {
+    // Detaching needs a stop. Nobody has asked for one yet.
+    if (Interrupt()) {
+      tracer_must_exit_ |= state_ != State::kGone;
+      state_ = State::kNone;
+      return;
+    }
+  }
+  if (state_ == State::kInterrupted) {
+    // After a timeout this looks once more; otherwise the stop is on its way.
+    constexpr uint64_t kGraceNs = 50'000'000;
+    if (auto failure = WaitForStop(BootNs() + kGraceNs)) {
+      tracer_must_exit_ |= state_ != State::kGone;
+      state_ = State::kNone;
+      return;
+    }
+  }
+  // 1. The signal of a signal-delivery stop is delivered now, as if nobody had looked.
+  // 2. A stop of the whole process is resumed by the kernel after the detach.
+  // 3. Any other pending stop is cancelled by it.
+  const bool failed =
+      FaultAt("detach") || ptrace(PTRACE_DETACH, tid_, nullptr,
+                                  Word(static_cast<uint64_t>(pending_signal_))) != 0;
+  if (failed && errno == ESRCH) {
+    state_ = State::kGone;
+    Reap();
+    return;
+  }
+  tracer_must_exit_ |= failed;
+  state_ = State::kNone;
+}
+
+void Tracee::Reap() {
+  // 1. A tracee that died is kept by the kernel until its tracer has waited for it; its
+  //    parent hears of the death only after that.
+  // 2. If this process is the parent, the exit status of the whole target is not the
+  //    injector's to collect; that of a further thread of it is.
+  // 3. If the thread does not come to an end in time, the end of this thread does it.
+  const uint64_t deadline_ns = BootNs() + kReapNs;
+  for (uint64_t begin_ns = BootNs();;) {
+    siginfo_t info;
+    int seen = Peek(tid_, &info);
+    if (seen < 0) return;  // ECHILD: not a tracee any more
+    if (seen > 0 && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
+      auto status = ReadThreadStatus(pid_, tid_);
+      if (tid_ == pid_ && status.ok() && status->parent == getpid()) return;
+      waitid(P_PID, static_cast<id_t>(tid_), &info, WEXITED | WNOHANG | __WALL);
+      return;
+    }
+    const uint64_t now_ns = BootNs();
+    if (now_ns >= deadline_ns) {
+      tracer_must_exit_ = true;
+      return;
+    }
+    Pause(now_ns - begin_ns);
+  }
+}
+
+}  // namespace rocattach

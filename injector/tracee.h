@@ -1,0 +1,79 @@
+// One thread under PTRACE_SEIZE, let go again whatever happens.
+#ifndef ROCATTACH_INJECTOR_TRACEE_H_
+#define ROCATTACH_INJECTOR_TRACEE_H_
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "injector/failure.h"
+#include "injector/remote_address.h"
+
+namespace rocattach {
+
+// All calls come from the thread that called Seize: ptrace belongs to a thread.
+// No ptrace option is ever set, so that the end of this process lets the tracee run on
+// (the kernel detaches it), at whatever instant it comes.
+class Tracee {
+ public:
+  Tracee() = default;
+  Tracee(const Tracee&) = delete;
+  Tracee& operator=(const Tracee&) = delete;
+  ~Tracee() { Release(); }
+
+  // PTRACE_SEIZE without options: nothing that the target could notice. The thread and
+  // its number stay paired until Release.
+  // kTargetExited, kAlreadyTraced (another tracer), kNotPermitted.
+  StepResult Seize(pid_t pid, pid_t tid);
+
+  // PTRACE_INTERRUPT: asks for a stop, does not wait for it.
+  StepResult Interrupt();
+
+  // Waits until the thread has stopped, at the latest until `deadline_ns`
+  // (CLOCK_BOOTTIME). Any stop will do. A signal that was about to be delivered is
+  // delivered by Release; a stop of the whole process (SIGSTOP) goes on after it.
+  // kTargetExited, kStopTimeout.
+  StepResult WaitForStop(uint64_t deadline_ns);
+
+  // The general registers. kUnsupported if the thread runs 32-bit code.
+  StepResult ReadRegisters(user_regs_struct* registers);
+
+  // Sets rip, and nothing else.
+  StepResult SetInstructionPointer(RemoteAddress address);
+
+  // Writes through PTRACE_POKEDATA, eight bytes a call: for kernels that forbid it
+  // through /proc/PID/mem.
+  StepResult Poke(RemoteAddress address, absl::string_view bytes);
+
+  // Lets the thread go. Idempotent. A thread that has been asked to stop and has not
+  // done so cannot be detached (it may sit in an uninterruptible sleep): then
+  // tracer_must_exit() is true from here on.
+  void Release();
+
+  // The kernel still has a tracee of this thread that only the end of this thread
+  // sets free. Until then that tracee may come to stand still.
+  bool tracer_must_exit() const { return tracer_must_exit_; }
+
+  bool stopped() const { return state_ == State::kStopped; }
+
+ private:
+  enum class State { kNone, kSeized, kInterrupted, kStopped, kGone };
+
+  AttachFailure Gone(absl::string_view call);
+  StepResult Failed(absl::string_view call, AttachReason reason);
+  // Takes the exit of a tracee that died, so that its parent learns of it.
+  void Reap();
+
+  State state_ = State::kNone;
+  pid_t pid_ = 0;
+  pid_t tid_ = 0;
+  int pending_signal_ = 0;  // of a signal-delivery stop
+  bool tracer_must_exit_ = false;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_TRACEE_H_
