@@ -40,7 +40,7 @@ std::string HumanBytes(uint64_t bytes) {
 
 std::string HumanCount(uint64_t count) {
   std::string digits = absl::StrCat(count);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
   return digits;
 }
 
