@@ -349,7 +349,7 @@ absl::Status StreamWriter::WriteKeyFrame(ProcessStream* stream) {
   now_ns_ = std::max(now_ns_, clock.boottime_ns);
   std::vector<std::string> payloads =
       stream->KeyFramePayloads(header_.recording_id(), ToProto(clock));
-  // What was new is in the key frame.
+  // What is new by now is in the key frame.
   (void)stream->TakeNewEntries();
   stream->key_frame_due = false;
   stream->key_frame_size = 0;
@@ -368,16 +368,20 @@ absl::Status StreamWriter::Prepare(ProcessStream* stream) {
       now_ns_ - header_ns_ >= options_.key_frame_ns) {
     RETURN_IF_ERROR(WriteStreamHeader());
   }
+  // Readers that have heard everything pass over key frames: what is new must stand in
+  // a frame of its own. When a key frame is due, no reader has heard everything.
+  if (!stream->key_frame_due) {
+    for (const std::string& payload : stream->TakeNewEntries()) {
+      RETURN_IF_ERROR(
+          WriteProcessFrame(stream, v1::FRAME_TYPE_DICTIONARY, 0, 1, payload));
+    }
+  }
   // A large dictionary is repeated less often, so that it stays a small part of the
   // whole.
   uint64_t interval = std::max(options_.key_frame_bytes, 8 * stream->key_frame_size);
   if (stream->key_frame_due || stream->bytes_since_key >= interval ||
       now_ns_ - stream->key_frame_ns >= options_.key_frame_ns) {
     return WriteKeyFrame(stream);
-  }
-  for (const std::string& payload : stream->TakeNewEntries()) {
-    RETURN_IF_ERROR(
-        WriteProcessFrame(stream, v1::FRAME_TYPE_DICTIONARY, 0, 1, payload));
   }
   return absl::OkStatus();
 }

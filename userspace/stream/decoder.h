@@ -1,0 +1,111 @@
+// From bytes to a visitor: frames, decompression, sequence numbers, messages.
+#ifndef ROCATTACH_USERSPACE_STREAM_DECODER_H_
+#define ROCATTACH_USERSPACE_STREAM_DECODER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "userspace/stream/compression.h"
+#include "userspace/stream/frame_scanner.h"
+#include "userspace/stream/visitor.h"
+
+namespace rocattach {
+
+// What reading came to, over all files so far.
+struct ReadStats {
+  uint64_t bytes = 0;
+  uint64_t frames = 0;  // intact and understood
+  uint64_t recordings = 0;
+  uint64_t recordings_ended = 0;  // with their end frame
+  uint64_t dispatches = 0;
+  uint64_t copies = 0;
+  // Damage.
+  uint64_t skipped_bytes = 0;
+  uint64_t skipped_ranges = 0;
+  uint64_t truncated_bytes = 0;  // of skipped_bytes, those at the end of an input
+  uint64_t missing_frames = 0;   // by sequence numbers
+  uint64_t lost_records = 0;     // known from headers of damaged frames: at least
+  uint64_t undecodable_frames = 0;
+  uint64_t unknown_frames = 0;  // of a newer version
+
+  // Something is missing that had been written. A recording that has no end yet, or was
+  // joined in the middle, is not damaged.
+  bool damaged() const {
+    return skipped_bytes > 0 || missing_frames > 0 || undecodable_frames > 0;
+  }
+};
+
+// Push bytes in; the visitor is called from within Feed() and FinishInput(). Memory is
+// bounded whatever the bytes say.
+class StreamDecoder {
+ public:
+  // `visitor` must outlive the decoder.
+  explicit StreamDecoder(StreamVisitor* visitor);
+
+  void Feed(absl::string_view bytes);
+  // The input ends here. Another one may follow, as the beginning of a new file.
+  void FinishInput();
+
+  const ReadStats& stats() const { return stats_; }
+  // The current recording has its end frame: nothing more is expected.
+  bool recording_ended() const { return in_recording_ && recording_ended_; }
+  // Bytes that wait for the rest of their frame.
+  size_t pending_bytes() const { return scanner_.pending_bytes(); }
+
+ private:
+  // What is remembered of a stream.
+  struct StreamState {
+    uint32_t next_sequence = 0;
+    // Everything that the stream has said so far has been heard: key frames bring
+    // nothing new.
+    bool complete = false;
+    // … and that was so once before.
+    bool heard = false;
+    // Parts of the current key frame heard in a row.
+    uint32_t key_parts = 0;
+  };
+
+  void HandleFrame(const FrameView& frame);
+  absl::Status Uncompress(const FrameView& frame, absl::string_view* payload);
+  absl::Status HandlePayload(const FrameView& frame, absl::string_view payload);
+  // Which recording the frame belongs to; begins a new one where it must.
+  void PlaceFrame(const FrameView& frame, absl::string_view recording_id,
+                  const v1::StreamHeader* header);
+  void EndRecording();
+  StreamState* CheckSequence(const FrameView& frame);
+  absl::Status HandleHeader(const FrameView& frame, absl::string_view payload);
+  absl::Status HandleDictionary(const FrameView& frame, absl::string_view payload);
+  void DeliverDictionary(const FrameContext& context, const v1::Dictionary& entries);
+  absl::Status HandleRecords(const FrameView& frame, absl::string_view payload);
+  absl::Status HandleEvent(absl::string_view payload);
+  absl::Status HandleStreamEnd(absl::string_view payload);
+  void HandleSkip(const SkippedRange& range);
+  // With the place of the current frame.
+  Damage NewDamage(Damage::Kind kind) const;
+
+  StreamVisitor* visitor_;
+  FrameScanner scanner_;
+  Decompressor decompressor_;
+  ReadStats stats_;
+  bool in_recording_ = false;
+  bool recording_ended_ = false;
+  // The recording was heard from its first frame on.
+  bool from_beginning_ = false;
+  std::string recording_id_;  // empty: not known
+  uint64_t recording_frames_ = 0;
+  uint64_t recording_missing_ = 0;
+  FrameContext context_;  // of the current frame
+  absl::flat_hash_map<uint32_t, StreamState> streams_;
+  StreamState untracked_;  // stands for streams beyond the limit
+  std::string plain_;
+  std::vector<rocattach_dispatch> dispatches_;
+  std::vector<rocattach_copy> copies_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_STREAM_DECODER_H_

@@ -1,0 +1,37 @@
+// Reads files, pipes, and files that are still being written.
+#ifndef ROCATTACH_USERSPACE_STREAM_READER_H_
+#define ROCATTACH_USERSPACE_STREAM_READER_H_
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "userspace/stream/decoder.h"
+
+namespace rocattach {
+
+struct ReadOptions {
+  // At the end of a file, wait for more until its recording ends.
+  bool follow = false;
+  // Asked between reads, and some times a second while waiting: true ends the reading
+  // in order, as if the input ended there.
+  std::function<bool()> stop = nullptr;
+  // At most so many bytes a read.
+  size_t read_bytes = 256 << 10;
+};
+
+// Feeds everything in `path` ("-": standard input) to the decoder, and ends the input
+// there. Damage inside is the decoder's to report; errors are: the file cannot be
+// opened or read, shrank while it was followed (DATA_LOSS), or holds not a single frame
+// (INVALID_ARGUMENT). What was read before an error has been delivered.
+absl::Status ReadStream(const std::string& path, const ReadOptions& options,
+                        StreamDecoder* decoder);
+
+// The same from an open descriptor; `name` is for messages.
+absl::Status ReadStreamFd(int fd, const std::string& name, const ReadOptions& options,
+                          StreamDecoder* decoder);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_STREAM_READER_H_

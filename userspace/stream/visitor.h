@@ -1,0 +1,79 @@
+// What a reader tells of a stream.
+#ifndef ROCATTACH_USERSPACE_STREAM_VISITOR_H_
+#define ROCATTACH_USERSPACE_STREAM_VISITOR_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/types/span.h"
+#include "schemas/records.pb.h"
+#include "schemas/stream.pb.h"
+#include "userspace/collector/shared_memory.h"
+#include "userspace/stream/frame_scanner.h"
+
+namespace rocattach {
+
+// Where something stands.
+struct FrameContext {
+  // Which recording, from 0: concatenated files hold several.
+  uint32_t recording = 0;
+  // Which process of the recording; 0 is the recorder.
+  uint32_t stream = 0;
+  uint32_t sequence = 0;
+  // Offset of the frame in its file.
+  uint64_t offset = 0;
+  // From a key frame: what it says may have been said before.
+  bool repeated = false;
+};
+
+// Something is missing or could not be read.
+struct Damage {
+  enum class Kind {
+    kSkippedBytes,   // bytes that belong to no intact frame
+    kMissingFrames,  // a gap in a stream's sequence numbers
+    kUndecodable,    // an intact frame whose payload makes no sense
+    kUnknownFrame,   // a frame of a newer version: skipped
+    kNoBeginning,    // the input starts in the middle of a recording
+    kNoEnd,          // a recording without its end frame
+  };
+  Kind kind = Kind::kSkippedBytes;
+  uint64_t offset = 0;   // in the file
+  uint64_t bytes = 0;    // kSkippedBytes
+  uint64_t frames = 0;   // kMissingFrames: how many; kSkippedBytes: seen damaged
+  uint64_t records = 0;  // records lost for certain
+  bool at_end = false;   // kSkippedBytes: up to the end of the input
+  uint32_t recording = 0;
+  uint32_t stream = 0;
+  std::string what;  // one sentence for people
+};
+
+// Told of everything in the order of the stream. Dictionary entries and events can come
+// twice (FrameContext.repeated); records never do. Messages live until the call
+// returns.
+class StreamVisitor {
+ public:
+  virtual ~StreamVisitor() = default;
+  // A recording begins: `header` is null when its header is missing.
+  virtual void OnRecording(const FrameContext&, const v1::StreamHeader* header) {
+    (void)header;
+  }
+  virtual void OnProcess(const FrameContext&, const v1::Process&) {}
+  virtual void OnAgent(const FrameContext&, const v1::Agent&) {}
+  virtual void OnQueue(const FrameContext&, const v1::Queue&) {}
+  virtual void OnKernel(const FrameContext&, const v1::Kernel&) {}
+  virtual void OnCodeObject(const FrameContext&, const v1::CodeObject&) {}
+  virtual void OnDispatches(const FrameContext&, absl::Span<const rocattach_dispatch>) {
+  }
+  virtual void OnCopies(const FrameContext&, absl::Span<const rocattach_copy>) {}
+  virtual void OnWindow(const FrameContext&, const v1::WindowEvent&) {}
+  virtual void OnClock(const FrameContext&, const v1::ClockRelation&) {}
+  virtual void OnAccount(const FrameContext&, const v1::LossAccount&) {}
+  virtual void OnProcessEnd(const FrameContext&, const v1::ProcessEnd&) {}
+  virtual void OnSummary(const FrameContext&, const v1::WatcherSummary&) {}
+  virtual void OnStreamEnd(const FrameContext&, const v1::StreamEnd&) {}
+  virtual void OnDamage(const Damage&) {}
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_STREAM_VISITOR_H_
