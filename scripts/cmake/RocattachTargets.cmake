@@ -5,6 +5,8 @@ add_library(rocattach_options INTERFACE)
 target_compile_options(rocattach_options INTERFACE
   -Wall -Wextra -Wshadow -Wvla -Wpointer-arith -Werror
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  # g++ 12 warns of overlaps inside std::string that cannot be (GCC bug 105329).
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
   -fno-omit-frame-pointer -fstack-protector-strong)
 # The generated headers (protobuf, BPF skeletons, version.h) stand under the build
 # tree with the same paths as their sources.

@@ -49,6 +49,7 @@ struct Arguments {
   WatcherOptions watcher;
   bool json = false;
   bool quiet = false;
+  bool no_recording = false;
   std::vector<std::string> command;
   uid_t uid = 0;
   std::string rung = "yielding";
@@ -108,7 +109,7 @@ void AddTuning(CLI::App* app, Arguments* args) {
                   "How dispatches are seen: auto, doorbell or intercept")
       ->check(CLI::IsMember({"auto", "doorbell", "intercept"}))
       ->capture_default_str();
-  app->add_flag("!--no-recording", args->watcher.recording,
+  app->add_flag("--no-recording", args->no_recording,
                 "Attach, but leave the collectors idle");
   app->add_option("--library", args->watcher.extra_libraries,
                   "A further HSA runtime library, or a directory that holds one; "
@@ -133,6 +134,7 @@ void Interpret(const CLI::App& app, int argc, char** argv, Arguments* args) {
   if (args->capture == "doorbell") watcher.plan_flags |= ROCATTACH_PLAN_FORCE_DOORBELL;
   if (args->capture == "intercept")
     watcher.plan_flags |= ROCATTACH_PLAN_FORCE_INTERCEPT;
+  watcher.recording = !args->no_recording;
   watcher.only_own_command = !args->command.empty();
   watcher.recorder_arguments.assign(argv, argv + argc);
 }

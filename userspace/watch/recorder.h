@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "schemas/stream.pb.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/watch/hold_statistics.h"
+#include "userspace/watch/duration_statistics.h"
 #include "userspace/watch/output_set.h"
 #include "userspace/watch/target.h"
 #include "userspace/watch/window.h"

@@ -1,8 +1,9 @@
 // Exact quantiles of a modest number of durations, bounded in memory.
-#ifndef ROCATTACH_USERSPACE_WATCH_HOLD_STATISTICS_H_
-#define ROCATTACH_USERSPACE_WATCH_HOLD_STATISTICS_H_
+#ifndef ROCATTACH_USERSPACE_WATCH_DURATION_STATISTICS_H_
+#define ROCATTACH_USERSPACE_WATCH_DURATION_STATISTICS_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -55,4 +56,4 @@ class DurationStatistics {
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_USERSPACE_WATCH_HOLD_STATISTICS_H_
+#endif  // ROCATTACH_USERSPACE_WATCH_DURATION_STATISTICS_H_

@@ -1,0 +1,54 @@
+#include "userspace/base/process.h"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace rocattach {
+namespace {
+
+TEST(ReadProcessInfo, DescribesThisProcess) {
+  auto info = ReadProcessInfo(getpid());
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->id.pid, getpid());
+  EXPECT_EQ(info->parent, getppid());
+  EXPECT_EQ(info->uid, geteuid());
+  EXPECT_EQ(info->comm, "base_test");
+  EXPECT_NE(info->executable.find("base_test"), std::string::npos);
+  ASSERT_FALSE(info->arguments.empty());
+  EXPECT_GT(info->id.start_ticks, 0u);
+}
+
+TEST(ReadProcessInfo, SurvivesParenthesesInTheName) {
+  pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_NAME, "a) b (c", 0, 0, 0);
+    pause();
+    _exit(0);
+  }
+  std::string comm;
+  for (int i = 0; i < 1000 && comm != "a) b (c"; ++i) {
+    auto info = ReadProcessInfo(child);
+    ASSERT_TRUE(info.ok());
+    comm = info->comm;
+    EXPECT_EQ(info->id.start_ticks, *ReadStartTicks(child));
+    usleep(1000);
+  }
+  EXPECT_EQ(comm, "a) b (c");
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(ReadProcessInfo(child).ok());
+}
+
+TEST(ListProcesses, HoldsThisOne) {
+  std::vector<pid_t> all = ListProcesses();
+  EXPECT_NE(std::find(all.begin(), all.end(), getpid()), all.end());
+}
+
+TEST(OpenPidFd, FailsForNoProcess) { EXPECT_FALSE(OpenPidFd(4'194'305).ok()); }
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,194 @@
+#include "userspace/watch/collector_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/unit/watch/fake_collector.h"
+
+namespace rocattach {
+namespace {
+
+uint64_t CorrelationOf(const RecordSlot& slot) {
+  rocattach_dispatch record;
+  memcpy(&record, slot.bytes, sizeof(record));
+  return record.correlation_id;
+}
+
+TEST(CollectorMemory, DrainsInOrderAndFreesSlots) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  std::vector<RecordSlot> out(64);
+  uint64_t published = 0, drained = 0;
+  for (int round = 0; round < 10; ++round) {
+    for (uint32_t i = 0; i < FakeCollector::kSlots; ++i) {
+      rocattach_dispatch record = FakeCollector::Dispatch(published++);
+      fake.Publish(0, &record);
+    }
+    (*memory)->SnapshotHeads();
+    size_t count = (*memory)->Drain(0, absl::MakeSpan(out));
+    ASSERT_EQ(count, FakeCollector::kSlots);
+    for (size_t i = 0; i < count; ++i) EXPECT_EQ(CorrelationOf(out[i]), drained++);
+    EXPECT_EQ(fake.ring(0)->tail, drained);
+  }
+  EXPECT_EQ((*memory)->Account().produced, published);
+  EXPECT_EQ((*memory)->Account().delivered, drained);
+}
+
+TEST(CollectorMemory, TakesNothingBehindTheSnapshot) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd());
+  rocattach_dispatch record = FakeCollector::Dispatch(1);
+  fake.Publish(1, &record);
+  (*memory)->SnapshotHeads();
+  fake.Publish(1, &record);
+  std::vector<RecordSlot> out(8);
+  EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), 1u);
+  EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), 0u);
+}
+
+TEST(CollectorMemory, RefusesUnsealedMemory) {
+  FakeCollector fake(/*seal=*/false);
+  EXPECT_EQ(CollectorMemory::MapFd(fake.fd()).status().code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+TEST(CollectorMemory, RefusesWhatIsNoMemfd) {
+  UniqueFd fd(open("/dev/null", O_RDWR | O_CLOEXEC));
+  EXPECT_FALSE(CollectorMemory::MapFd(fd.get()).ok());
+}
+
+TEST(CollectorMemory, RefusesImpossibleLayouts) {
+  using Change = void (*)(rocattach_control*);
+  Change changes[] = {
+      [](rocattach_control* c) { c->magic = 0; },
+      [](rocattach_control* c) { c->version = 99; },
+      [](rocattach_control* c) { c->total_bytes += 4096; },
+      [](rocattach_control* c) { c->ring_count = 0; },
+      [](rocattach_control* c) { c->ring_count = 0xFFFFFFFF; },
+      [](rocattach_control* c) { c->ring_slots = 15; },
+      [](rocattach_control* c) { c->ring_slots = 1u << 31; },
+      [](rocattach_control* c) { c->ring_stride = 64; },
+      [](rocattach_control* c) { c->ring_stride = UINT64_MAX - 63; },
+      [](rocattach_control* c) { c->rings_offset = 0; },
+      [](rocattach_control* c) { c->rings_offset = UINT64_MAX - 63; },
+      [](rocattach_control* c) { c->inflight_offset = c->total_bytes; },
+      [](rocattach_control* c) { c->inflight_count = 1u << 22; },
+      [](rocattach_control* c) { c->inflight_bytes = 1; },
+      [](rocattach_control* c) { c->dictionary_bytes = UINT64_MAX; },
+      [](rocattach_control* c) { c->dictionary_offset += 8; },
+  };
+  int number = 0;
+  for (Change change : changes) {
+    FakeCollector fake;
+    change(fake.control());
+    EXPECT_FALSE(CollectorMemory::MapFd(fake.fd()).ok()) << "change " << number;
+    ++number;
+  }
+}
+
+// The layout is read once: what the target writes there later changes nothing.
+TEST(CollectorMemory, LaterChangesOfTheLayoutAreIgnored) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd());
+  ASSERT_TRUE(memory.ok());
+  rocattach_dispatch record = FakeCollector::Dispatch(5);
+  fake.Publish(0, &record);
+  rocattach_control* c = fake.control();
+  c->ring_count = 0xFFFFFFFF;
+  c->ring_slots = 3;
+  c->rings_offset = UINT64_MAX;
+  c->dictionary_bytes = UINT64_MAX;
+  c->dictionary_used = UINT64_MAX;
+  (*memory)->SnapshotHeads();
+  (void)(*memory)->NewEntries();
+  std::vector<RecordSlot> out(8);
+  ASSERT_EQ((*memory)->Drain(0, absl::MakeSpan(out)), 1u);
+  EXPECT_EQ(CorrelationOf(out[0]), 5u);
+}
+
+TEST(CollectorMemory, ARingWithImpossiblePositionsIsGivenUp) {
+  for (uint64_t head : {uint64_t{FakeCollector::kSlots + 1}, UINT64_MAX}) {
+    FakeCollector fake;
+    auto memory = CollectorMemory::MapFd(fake.fd());
+    fake.ring(0)->head = head;
+    (*memory)->SnapshotHeads();
+    std::vector<RecordSlot> out(8);
+    EXPECT_EQ((*memory)->Drain(0, absl::MakeSpan(out)), 0u);
+    EXPECT_EQ((*memory)->Account().corrupt_rings, 1u);
+    rocattach_dispatch record = FakeCollector::Dispatch(1);
+    fake.Publish(1, &record);
+    (*memory)->SnapshotHeads();
+    EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), 1u) << "other rings go on";
+  }
+}
+
+TEST(CollectorMemory, ReadsEntriesOnceAndStopsAtATornOne) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd());
+  fake.AddKernel(1, "one");
+  fake.AddKernel(2, "two");
+  EXPECT_EQ((*memory)->NewEntries().size(), 2u);
+  EXPECT_EQ((*memory)->NewEntries().size(), 0u);
+  fake.AddKernel(3, "three");
+  EXPECT_EQ((*memory)->NewEntries().size(), 1u);
+  rocattach_entry torn = {};
+  torn.bytes = 4;
+  torn.kind = ROCATTACH_ENTRY_KERNEL;
+  torn.id = 4;
+  fake.AddEntry(&torn, sizeof(torn));
+  fake.AddKernel(5, "five");
+  EXPECT_EQ((*memory)->NewEntries().size(), 0u);
+  EXPECT_FALSE((*memory)->dictionary_ok());
+}
+
+TEST(CollectorMemory, FindsUnfinishedDispatches) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd());
+  fake.inflight(3)->dispatch = FakeCollector::Dispatch(77);
+  fake.inflight(3)->state = 1;
+  fake.inflight(4)->dispatch = FakeCollector::Dispatch(78);  // state 0: free
+  auto unfinished = (*memory)->UnfinishedDispatches();
+  ASSERT_EQ(unfinished.size(), 1u);
+  EXPECT_EQ(unfinished[0].correlation_id, 77u);
+}
+
+TEST(CollectorMemory, SpeaksToTheCollector) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd());
+  (*memory)->AcknowledgeMapped();
+  EXPECT_EQ(fake.control()->service_mapped, 1u);
+  uint32_t before = fake.control()->command;
+  (*memory)->SetRecording(true);
+  EXPECT_EQ(fake.control()->recording, 1u);
+  EXPECT_EQ(fake.control()->command, before + 1);
+  (*memory)->Beat(123);
+  EXPECT_EQ(fake.control()->service_beat_ns, 123u);
+}
+
+// Whatever a target scribbles over everything but the sealed size: no crash, no endless
+// loop, no more slots than there are.
+TEST(CollectorMemory, RandomScribblingIsSurvived) {
+  std::mt19937_64 random(20260101);
+  std::vector<RecordSlot> out(64);
+  for (int round = 0; round < 300; ++round) {
+    FakeCollector fake;
+    auto memory = CollectorMemory::MapFd(fake.fd());
+    ASSERT_TRUE(memory.ok());
+    auto* bytes = reinterpret_cast<uint8_t*>(fake.control());
+    uint64_t total = fake.control()->total_bytes;
+    for (int i = 0; i < 200; ++i) bytes[random() % total] = static_cast<uint8_t>(random());
+    (*memory)->SnapshotHeads();
+    for (const auto& entry : (*memory)->NewEntries()) ASSERT_LE(entry.size(), total);
+    for (uint32_t r = 0; r < (*memory)->ring_count(); ++r) {
+      ASSERT_LE((*memory)->Drain(r, absl::MakeSpan(out)), FakeCollector::kSlots);
+    }
+    ASSERT_LE((*memory)->UnfinishedDispatches().size(), FakeCollector::kInflight);
+    (void)(*memory)->text();
+    (void)(*memory)->Account();
+  }
+}
+
+}  // namespace
+}  // namespace rocattach

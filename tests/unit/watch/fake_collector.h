@@ -1,0 +1,108 @@
+// A collector's shared memory as a test fills it: the real layout in a real sealed memfd,
+// without a target process.
+#ifndef ROCATTACH_TESTS_UNIT_WATCH_FAKE_COLLECTOR_H_
+#define ROCATTACH_TESTS_UNIT_WATCH_FAKE_COLLECTOR_H_
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "userspace/base/unique_fd.h"
+#include "userspace/collector/shared_memory.h"
+
+namespace rocattach {
+
+class FakeCollector {
+ public:
+  static constexpr uint32_t kRings = 2;
+  static constexpr uint32_t kSlots = 16;
+  static constexpr uint32_t kInflight = 8;
+  static constexpr uint64_t kDictionaryBytes = 4096;
+
+  explicit FakeCollector(bool seal = true) {
+    uint64_t stride = ROCATTACH_RING_HEADER_BYTES + kSlots * ROCATTACH_SLOT_BYTES;
+    stride = (stride + 63) / 64 * 64;
+    uint64_t inflight = 4096 + kRings * stride;
+    uint64_t dictionary =
+        (inflight + kInflight * sizeof(rocattach_inflight) + 63) / 64 * 64;
+    bytes_ = (dictionary + kDictionaryBytes + 4095) / 4096 * 4096;
+    fd_.reset(memfd_create(ROCATTACH_SHM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    (void)!ftruncate(fd_.get(), static_cast<off_t>(bytes_));
+    if (seal) fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    base_ = static_cast<uint8_t*>(
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0));
+    rocattach_control* c = control();
+    c->magic = ROCATTACH_SHM_MAGIC;
+    c->version = ROCATTACH_SHM_VERSION;
+    c->control_bytes = sizeof(*c);
+    c->total_bytes = bytes_;
+    c->rings_offset = 4096;
+    c->ring_stride = stride;
+    c->ring_count = kRings;
+    c->ring_slots = kSlots;
+    c->inflight_offset = inflight;
+    c->inflight_count = kInflight;
+    c->inflight_bytes = sizeof(rocattach_inflight);
+    c->dictionary_offset = dictionary;
+    c->dictionary_bytes = kDictionaryBytes;
+    c->state = ROCATTACH_STATE_LOADED;
+  }
+  ~FakeCollector() { munmap(base_, bytes_); }
+
+  int fd() const { return fd_.get(); }
+  rocattach_control* control() { return reinterpret_cast<rocattach_control*>(base_); }
+  rocattach_ring* ring(uint32_t i) {
+    return reinterpret_cast<rocattach_ring*>(base_ + 4096 + i * control()->ring_stride);
+  }
+  rocattach_inflight* inflight(uint32_t i) {
+    return reinterpret_cast<rocattach_inflight*>(
+        base_ + control()->inflight_offset + i * sizeof(rocattach_inflight));
+  }
+
+  void Publish(uint32_t ring_index, const void* record) {
+    rocattach_ring* r = ring(ring_index);
+    uint8_t* slots = reinterpret_cast<uint8_t*>(r) + ROCATTACH_RING_HEADER_BYTES;
+    memcpy(slots + (r->head & (kSlots - 1)) * ROCATTACH_SLOT_BYTES, record,
+           ROCATTACH_SLOT_BYTES);
+    __atomic_add_fetch(&r->head, 1, __ATOMIC_RELEASE);
+  }
+  void AddEntry(const void* entry, uint32_t bytes) {
+    rocattach_control* c = control();
+    memcpy(base_ + c->dictionary_offset + c->dictionary_used, entry, bytes);
+    __atomic_add_fetch(&c->dictionary_used, bytes, __ATOMIC_RELEASE);
+  }
+  void AddKernel(uint32_t id, const std::string& name) {
+    uint8_t bytes[512] = {};
+    rocattach_kernel_entry kernel = {};
+    kernel.entry.kind = ROCATTACH_ENTRY_KERNEL;
+    kernel.entry.id = id;
+    kernel.entry.text_bytes = static_cast<uint16_t>(name.size());
+    kernel.entry.bytes =
+        static_cast<uint32_t>((sizeof(kernel) + name.size() + 7) / 8 * 8);
+    memcpy(bytes, &kernel, sizeof(kernel));
+    memcpy(bytes + sizeof(kernel), name.data(), name.size());
+    AddEntry(bytes, kernel.entry.bytes);
+  }
+  static rocattach_dispatch Dispatch(uint64_t correlation) {
+    rocattach_dispatch record = {};
+    record.kind = ROCATTACH_RECORD_DISPATCH;
+    record.kernel_id = 1;
+    record.correlation_id = correlation;
+    record.enqueue_ns = 1000 * correlation;
+    record.start_ns = record.enqueue_ns + 100;
+    record.end_ns = record.start_ns + 5000;
+    return record;
+  }
+
+ private:
+  UniqueFd fd_;
+  uint64_t bytes_;
+  uint8_t* base_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_TESTS_UNIT_WATCH_FAKE_COLLECTOR_H_
