@@ -105,7 +105,10 @@ struct rocattach_control {
   uint32_t capture_mode;   /* 1 doorbell, 2 intercept queues */
   uint32_t recording_acked; /* copy of `recording` once it is in force */
   /* Accounts, from the start of the process; a dispatch is seen once, then either
-   * becomes a record in a ring (produced there) or is counted here as lost. */
+   * becomes a record in a ring (produced there) or is counted here as lost. These are
+   * sums of the rings' own counters, refreshed every few milliseconds and at the end of
+   * the process; a reader that needs them exact at any instant, SIGKILL included, adds
+   * up struct rocattach_ring itself. */
   uint64_t dispatches_seen;
   uint64_t copies_seen;
   uint64_t dispatches_untimed;  /* published, but their times could not be had */
@@ -131,6 +134,13 @@ struct rocattach_ring {
   uint64_t dropped;      /* producer: records that found no slot */
   uint32_t owner_tid;    /* 0: free */
   uint32_t lock;         /* only the shared last ring uses it */
+  /* Accounts of the ring's producers, exact at any instant: dispatches_seen = dispatch
+   * records in all heads + in flight + dropped, save for the operation under way. */
+  uint64_t dispatches_seen;
+  uint64_t copies_seen;
+  uint64_t dispatches_untimed;
+  uint64_t packets_unseen;
+  int64_t inflight;      /* captured minus published here; the sum of all rings counts */
   uint64_t tail __attribute__((aligned(64))); /* consumer, release: slots consumed */
   uint64_t reserved[23];
 };
@@ -211,7 +221,9 @@ struct rocattach_clock {
 };
 
 /* Captured, but its end is not known yet. Lives in shared memory so that a SIGKILL
- * loses only the times and never the fact. */
+ * loses only the times and never the fact. The 96 bytes are a struct rocattach_dispatch
+ * or, if their kind says so, a struct rocattach_copy. A process that is killed while it
+ * publishes may leave a record both here and in a ring: the correlation id tells. */
 struct rocattach_inflight {
   uint32_t state;            /* 0 free, 1 captured (release); collector clears it */
   uint32_t pad;

@@ -1,0 +1,55 @@
+// From an AQL packet to an operation in flight.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_CAPTURE_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_CAPTURE_H_
+
+#include <hsa/hsa.h>
+
+#include "userspace/collector/kernel_table.h"
+#include "userspace/collector/op_tracker.h"
+#include "userspace/collector/queue.h"
+
+namespace rocattach::collector {
+
+inline uint8_t PacketType(uint16_t header) {
+  return (header >> HSA_PACKET_HEADER_TYPE) &
+         ((1u << HSA_PACKET_HEADER_WIDTH_TYPE) - 1);
+}
+
+// Shared by both front ends (doorbell.h, intercept.h). Called under the queue's lock.
+class Capture {
+ public:
+  void Init(OpTracker* tracker, const KernelTable* kernels) {
+    tracker_ = tracker;
+    kernels_ = kernels;
+  }
+  OpTracker& tracker() { return *tracker_; }
+
+  // Records a kernel dispatch that the GPU cannot see yet. A packet without completion
+  // signal gets one of ours.
+  void Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,
+                uint64_t now_ns, uint32_t tid, RingHandle* ring);
+
+  // A packet of another type that may carry a completion signal.
+  void Barrier(uint64_t completion_signal) {
+    if (completion_signal != 0) tracker_->app_signals().Reused(completion_signal);
+  }
+
+  // Records packet `index`, which the GPU has consumed already: its header is gone, its
+  // body may be intact. A known kernel object makes it a dispatch.
+  void Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring);
+
+  HarvestContext Context(Queue* q, RingHandle* ring) {
+    return {&q->agent, &q->clock, ring};
+  }
+
+ private:
+  void Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet, uint64_t index,
+            uint64_t now_ns, uint32_t tid, rocattach_dispatch* record);
+
+  OpTracker* tracker_ = nullptr;
+  const KernelTable* kernels_ = nullptr;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_CAPTURE_H_

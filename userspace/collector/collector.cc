@@ -1,0 +1,226 @@
+#include "userspace/collector/collector.h"
+
+#include <new>
+
+// Exit handlers of the C library; in contrast to atexit not bound to this library.
+extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso);
+
+namespace rocattach::collector {
+
+constinit Collector g_collector;
+
+namespace {
+
+constexpr uint32_t kExitPatienceMsec = 50;
+
+// A forked child of an attached process is a process of its own, in which nothing of
+// ours is set up; but hooks that the parent's runtime tables carried over must keep
+// finding the runtime's functions.
+void StartAnewInChild() {
+  Collector& c = g_collector;
+  c.environment.Restore();
+  c.memory.Discard();
+  HsaFunctions hsa = c.hsa;
+  ApiTable* core_table = c.core_table;
+  AmdSlots slots = c.amd_slots;
+  new (&c) Collector();
+  c.hsa = hsa;
+  c.core_table = core_table;
+  c.amd_slots = slots;
+}
+
+int SetUp(const rocattach_collector_config& config) {
+  Collector& c = g_collector;
+  int error = c.guard.Arm();
+  if (error == 0) error = c.memory.Create(config);
+  if (error == 0) error = c.rings.Init(&c.memory);
+  if (error == 0) error = c.tracker.Init(&c.memory, &c.hsa);
+  if (error == 0) {
+    c.config = config;
+    c.dictionary.Init(&c.memory);
+    c.capture.Init(&c.tracker, &c.kernels);
+    c.doorbell.Init(&c.capture, &c.hsa);
+    c.copies.Init(&c.tracker, &c.agents, &c.hsa);
+    c.environment.set_place(&environ);
+    error = c.worker.Start(&c);
+  }
+  if (error == 0) error = c.environment.Install(config.library_path);
+  if (error == 0) return 0;
+  if (c.worker.running()) {
+    // It looks at the memory: leave that to it. Nothing else has changed.
+    StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseRefused));
+  } else {
+    c.memory.Discard();
+  }
+  return error;
+}
+
+// Reads the tables; why that failed, or nullptr. Touches nothing.
+const char* Understand(ApiTableRoot* root, rocattach_collector_reason* reason) {
+  Collector& c = g_collector;
+  rocattach_control* control = c.memory.control();
+  *reason = ROCATTACH_REASON_UNKNOWN_TABLE;
+  const char* why = CheckTables(root, &c.amd_slots);
+  if (root != nullptr && root->version.minor_id >= sizeof(ApiTableRoot)) {
+    if (root->core != nullptr) control->core_table_bytes = root->core->version.minor_id;
+    if (root->amd_ext != nullptr) {
+      control->amd_table_bytes = root->amd_ext->version.minor_id;
+    }
+  }
+  if (why != nullptr) return why;
+  UnhookInit(root->core);
+  if (!c.hsa.Load(root, c.amd_slots)) return "the runtime's API table has a null entry";
+  *reason = ROCATTACH_REASON_HSA_ERROR;
+  uint16_t major = 0, minor = 0;
+  c.hsa.system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major);
+  c.hsa.system_get_info(HSA_SYSTEM_INFO_VERSION_MINOR, &minor);
+  control->runtime_version_major = major;
+  control->runtime_version_minor = minor;
+  if (c.agents.Load(c.hsa, &c.dictionary) != HSA_STATUS_SUCCESS) {
+    return "hsa_iterate_agents failed";
+  }
+  *reason = ROCATTACH_REASON_NO_THREAD;
+  if (!c.worker.running() && c.worker.Start(&c) != 0) return "pthread_create failed";
+  return nullptr;
+}
+
+}  // namespace
+
+int Start(const rocattach_collector_config* config) {
+  Collector& c = g_collector;
+  if (config == nullptr) return EINVAL;
+  if (c.guard.armed() && !c.guard.Ours()) StartAnewInChild();
+  TinyLockHolder hold(c.start_lock);
+  uint32_t phase = LoadAcquire(&c.phase);
+  if (phase == kPhaseNone) {
+    Layout layout;
+    if (c.guard.armed() || !ComputeLayout(*config, &layout)) return EINVAL;
+    int error = SetUp(*config);
+    if (error != 0) return error;
+    StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseLoaded));
+  } else if (phase == kPhaseLoaded || phase == kPhaseUnloaded) {
+    int error = c.environment.Install(c.config.library_path);
+    if (error != 0) return error;
+  }
+  return c.memory.valid() ? 0 : EINVAL;
+}
+
+bool Load(ApiTableRoot* root, uint64_t) {
+  Collector& c = g_collector;
+  if (!c.guard.Ours()) return true;
+  {
+    TinyLockHolder hold(c.start_lock);
+    c.environment.Restore();
+    uint32_t phase = LoadAcquire(&c.phase);
+    if (phase != kPhaseLoaded && phase != kPhaseUnloaded) return true;
+    rocattach_collector_reason reason;
+    const char* why = Understand(root, &reason);
+    if (why != nullptr) {
+      StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseRefused));
+      c.memory.Refuse(reason, why);
+      return true;
+    }
+    c.core_table = root->core;
+    c.tracker.clocks().Init(&c.hsa);
+    c.executables.Init(&c.hsa, &c.agents, &c.dictionary, &c.kernels);
+    c.intercept.Init(&c.capture, &c.hsa, c.amd_slots.intercept_overflow_asserts);
+    if (phase == kPhaseLoaded) {
+      // Runs before the static destructors of the runtime, which were registered
+      // earlier.
+      __cxa_atexit([](void*) { End(); }, nullptr, nullptr);
+    }
+    rocattach_control* control = c.memory.control();
+    StoreRelaxed(&control->capture_mode, c.UseIntercept() ? 2u : 1u);
+    StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseArmed));
+    InstallHooks(root, c.amd_slots);
+    StoreRelaxed(&control->armed_ns, BootNs());
+    StoreRelaxed(&control->recording_acked, LoadRelaxed(&control->recording));
+    c.memory.SetState(ROCATTACH_STATE_ARMED);
+  }
+  rocattach_control* control = c.memory.control();
+  if (c.config.map_wait_msec != 0 && LoadAcquire(&control->service_mapped) == 0) {
+    FutexWait(&control->service_mapped, 0, c.config.map_wait_msec);
+  }
+  c.worker.Wake();
+  return true;
+}
+
+void Collector::PreparePool() {
+  if (pool_failed || !pool_lock.TryLock()) return;
+  if (!tracker.signals().ready() && !pool_failed) {
+    pool_failed =
+        tracker.signals().Allocate(hsa, agents, memory.layout().inflight_count) !=
+        HSA_STATUS_SUCCESS;
+  }
+  pool_lock.Unlock();
+}
+
+void Collector::HarvestAll(RingHandle* ring, bool rest) {
+  for (uint32_t i = 0; i < queues.count(); ++i) {
+    Queue* q = queues.at(i);
+    if (LoadAcquire(&q->amd) == nullptr) continue;
+    if (!q->lock.LockFor(kExitPatienceMsec)) continue;
+    HarvestContext context = capture.Context(q, ring);
+    tracker.Harvest(&q->ops, context, UINT32_MAX, UINT32_MAX);
+    if (rest) tracker.PublishUnfinished(&q->ops, context);
+    q->lock.Unlock();
+  }
+  if (rest) {
+    copies.PublishRest(ring);
+  } else {
+    copies.Harvest(ring);
+  }
+  rings.UpdateTotals();
+}
+
+// The runtime is about to free what its handles stand for. Queues that the application
+// leaked are still there, so finished work can be read.
+void Unload() {
+  ErrnoKeeper keep_errno;
+  Collector& c = g_collector;
+  if (!c.guard.Ours() || LoadAcquire(&c.phase) != kPhaseArmed) return;
+  c.runtime_lock.LockFor(1000);
+  StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseUnloaded));
+  RingHandle ring = c.rings.Mine();
+  c.HarvestAll(&ring, /*rest=*/true);
+  for (uint32_t i = 0; i < c.queues.count(); ++i) {
+    Queue* q = c.queues.at(i);
+    if (LoadAcquire(&q->amd) == nullptr) continue;
+    c.queues.Hide(q);
+    if (q->lock.LockFor(kExitPatienceMsec)) {
+      c.tracker.Retire(&q->ops);
+      q->marker = kNoOp;
+      c.queues.Free(q);
+      q->lock.Unlock();
+    }
+  }
+  c.copies.RuntimeGone();
+  c.tracker.signals().Drop();
+  c.pool_failed = false;
+  c.kernels.Forget();
+  c.memory.SetState(ROCATTACH_STATE_UNLOADED);
+  c.runtime_lock.Unlock();
+}
+
+// At exit. Other threads may go on dispatching: from here on their hooks pass through.
+void End() {
+  ErrnoKeeper keep_errno;
+  Collector& c = g_collector;
+  if (!c.guard.Ours()) return;
+  c.environment.Restore();
+  uint32_t phase = LoadAcquire(&c.phase);
+  if (phase == kPhaseEnded || phase == kPhaseRefused) return;
+  // A worker inside the runtime finishes its round first. One that never does keeps us
+  // from calling the runtime ourselves: what is in flight stays in its table.
+  bool alone = c.runtime_lock.LockFor(2 * kExitPatienceMsec);
+  StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseEnded));
+  if (alone && phase == kPhaseArmed) {
+    RingHandle ring = c.rings.Mine();
+    c.HarvestAll(&ring, /*rest=*/true);
+  }
+  c.rings.UpdateTotals();
+  StoreRelaxed(&c.memory.control()->ended_ns, BootNs());
+  c.memory.SetState(ROCATTACH_STATE_ENDED);
+}
+
+}  // namespace rocattach::collector

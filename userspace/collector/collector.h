@@ -1,0 +1,106 @@
+// The collector as a whole: what exists once per process.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_COLLECTOR_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_COLLECTOR_H_
+
+#include "userspace/collector/agents.h"
+#include "userspace/collector/api_tables.h"
+#include "userspace/collector/capture.h"
+#include "userspace/collector/copies.h"
+#include "userspace/collector/dictionary.h"
+#include "userspace/collector/doorbell.h"
+#include "userspace/collector/environment.h"
+#include "userspace/collector/executables.h"
+#include "userspace/collector/fork_guard.h"
+#include "userspace/collector/hsa_functions.h"
+#include "userspace/collector/intercept.h"
+#include "userspace/collector/kernel_table.h"
+#include "userspace/collector/memory.h"
+#include "userspace/collector/op_tracker.h"
+#include "userspace/collector/queue_registry.h"
+#include "userspace/collector/ring.h"
+#include "userspace/collector/worker.h"
+
+namespace rocattach::collector {
+
+// Values of Collector::phase.
+enum Phase : uint32_t {
+  kPhaseNone = 0,    // start has not run, or failed
+  kPhaseLoaded = 1,  // waiting for OnLoad
+  kPhaseArmed = 2,   // the tables are ours
+  kPhaseRefused = 3,
+  kPhaseUnloaded = 4,  // the runtime has shut down
+  kPhaseEnded = 5,     // exit handlers ran
+};
+
+// Trivially constructed and never destroyed: exit handlers of others may still run our
+// hooks after our own have run.
+struct Collector {
+  uint32_t phase = kPhaseNone;
+  TinyLock start_lock;
+  rocattach_collector_config config = {};
+  ForkGuard guard;
+  Memory memory;
+  Environment environment;
+  RingSet rings;
+  Dictionary dictionary;
+  AmdSlots amd_slots;
+  HsaFunctions hsa = {};
+  ApiTable* core_table = nullptr;  // where the runtime keeps it, even when shut down
+  Agents agents;
+  KernelTable kernels;
+  Executables executables;
+  OpTracker tracker;
+  Capture capture;
+  DoorbellCapture doorbell;
+  InterceptCapture intercept;
+  Copies copies;
+  QueueRegistry queues;
+  Worker worker;
+  // The runtime may be called from our own thread; not while it shuts down.
+  TinyLock runtime_lock;
+  TinyLock pool_lock;
+  bool pool_failed = false;
+  // We have stopped by ourselves: nobody drains. Until the next command.
+  uint32_t self_stopped = 0;
+  // A producer was seen that rings doorbells without calling the runtime.
+  uint32_t behind_our_back = 0;
+
+  // True where hooks have anything to do: armed, and not in a forked child.
+  bool Live() const { return guard.Ours() && LoadRelaxed(&phase) == kPhaseArmed; }
+  bool Recording(uint64_t plan_flag) const {
+    const rocattach_control* c = memory.control();
+    return LoadRelaxed(&c->recording) != 0 && LoadRelaxed(&self_stopped) == 0 &&
+           (LoadRelaxed(&c->plan_flags) & plan_flag) != 0;
+  }
+  // Makes the signal pool if there is none yet.
+  void PreparePool();
+  // Queues made from now on are intercept queues.
+  bool UseIntercept() const {
+    uint64_t flags = LoadRelaxed(&memory.control()->plan_flags);
+    if ((flags & ROCATTACH_PLAN_FORCE_INTERCEPT) != 0) return true;
+    if ((flags & ROCATTACH_PLAN_FORCE_DOORBELL) != 0) return false;
+    return LoadRelaxed(&behind_our_back) != 0;
+  }
+
+  // Publishes what has finished, of all queues; with `rest`, everything.
+  void HarvestAll(RingHandle* ring, bool rest);
+};
+
+extern Collector g_collector;
+
+// Replaces the table entries that we hook (hooks.cc).
+void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
+// After hsa_shut_down: arranges that the next hsa_init finds us again (hooks.cc).
+void HookInitAgain();
+// Gives the table its own hsa_init back (hooks.cc).
+void UnhookInit(ApiTable* core);
+
+// The entry points' substance (collector.cc).
+int Start(const rocattach_collector_config* config);
+bool Load(ApiTableRoot* root, uint64_t runtime_version);
+void Unload();
+void End();
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_COLLECTOR_H_

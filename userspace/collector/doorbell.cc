@@ -1,0 +1,157 @@
+#include "userspace/collector/doorbell.h"
+
+namespace rocattach::collector {
+namespace {
+
+// Finished dispatches that a ring publishes on the way: more than one, so that a
+// backlog shrinks, and few, so that a ring stays cheap.
+constexpr uint32_t kHarvestPerRing = 3;
+
+uint32_t Tag(uint64_t index) {
+  return static_cast<uint32_t>(index) + 1;
+}
+
+void NoteRinger(Queue* q, uint64_t index, uint32_t tid) {
+  Ringer ringer = {Tag(index), tid};
+  uint64_t bits;
+  __builtin_memcpy(&bits, &ringer, sizeof(bits));
+  auto* slot = reinterpret_cast<uint64_t*>(&q->ringers[index % Queue::kRingers]);
+  StoreRelaxed(slot, bits);
+}
+
+// Who rang for packet `index`; a ring for several packets counts for all of them.
+uint32_t RingerOf(Queue* q, uint64_t index, uint32_t otherwise) {
+  auto* slot = reinterpret_cast<uint64_t*>(&q->ringers[index % Queue::kRingers]);
+  uint64_t bits = LoadRelaxed(slot);
+  Ringer ringer;
+  __builtin_memcpy(&ringer, &bits, sizeof(ringer));
+  return ringer.index == Tag(index) ? ringer.tid : otherwise;
+}
+
+void RaiseTo(uint64_t* counter, uint64_t value) {
+  uint64_t seen = LoadRelaxed(counter);
+  while (seen < value &&
+         !__atomic_compare_exchange_n(counter, &seen, value, true, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_RELAXED)) {
+  }
+}
+
+}  // namespace
+
+void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring) {
+  auto index = static_cast<uint64_t>(value);
+  // Not a packet index of this queue: none of our business.
+  if (Unlikely(index - LoadRelaxed(&q->next) > 2 * (uint64_t{q->mask} + 1) &&
+               index + 1 > WriteIndex(*q))) {
+    hsa_->signal_store_screlease(q->doorbell, value);
+    return;
+  }
+  // Recording began between two producers' rings, this one being the late one: the GPU
+  // has been rung past this packet before it was valid, and must hear of it again.
+  if (Unlikely(index < LoadRelaxed(&q->idle_rung))) {
+    hsa_->signal_store_screlease(q->doorbell, value);
+  }
+  NoteRinger(q, index, ring->tid());
+  RaiseTo(&q->rung, index + 1);
+  if (!q->lock.TryLock()) {
+    // 1. We raised `rung`. 2. The holder reads it after its unlock, which is a full
+    // fence. 3. Our failed try read the lock before that unlock, so the holder's read
+    // is later than our raise.
+    return;
+  }
+  uint64_t served = LoadAcquire(&q->rung);
+  Serve(q, ring);
+  capture_->tracker().Harvest(&q->ops, capture_->Context(q, ring), kHarvestPerRing, 0);
+  Leave(q, served, ring);
+}
+
+void DoorbellCapture::Leave(Queue* q, uint64_t served, RingHandle* ring) {
+  for (;;) {
+    q->lock.UnlockFence();
+    if (Likely(LoadAcquire(&q->rung) == served)) return;
+    if (!q->lock.TryLock()) return;
+    served = LoadAcquire(&q->rung);
+    Serve(q, ring);
+  }
+}
+
+void DoorbellCapture::Serve(Queue* q, RingHandle* ring) {
+  uint64_t idle = LoadRelaxed(&q->idle_rung);
+  if (Unlikely(idle > q->next)) {
+    // Recording has just begun: all that was rung for before went past us.
+    q->next = idle;
+    if (q->forwarded < idle) q->forwarded = idle;
+  }
+  uint64_t limit = LoadAcquire(&q->rung);
+  if (Unlikely(!q->profiled)) {
+    q->profiled = true;
+    hsa_->set_profiler_enabled(reinterpret_cast<hsa_queue_t*>(q->amd), 1);
+  }
+  if (q->next < limit) Scan(q, limit, BootNs(), ring);
+  if (q->next > q->forwarded) {
+    q->forwarded = q->next;
+    hsa_->signal_store_screlease(q->doorbell, static_cast<int64_t>(q->next - 1));
+  }
+  bool waiting = q->next < limit && q->next < WriteIndex(*q);
+  if (Unlikely(waiting != (LoadRelaxed(&q->deferred) != 0))) {
+    StoreRelaxed(&q->deferred, waiting ? 1u : 0u);
+  }
+}
+
+void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
+                           RingHandle* ring) {
+  while (q->next < limit) {
+    uint64_t index = q->next;
+    auto* packet = reinterpret_cast<hsa_kernel_dispatch_packet_t*>(
+        q->packets + (index & q->mask) * sizeof(hsa_kernel_dispatch_packet_t));
+    switch (PacketType(LoadAcquire(&packet->header))) {
+      case HSA_PACKET_TYPE_KERNEL_DISPATCH:
+        capture_->Dispatch(q, packet, index, now_ns, RingerOf(q, index, ring->tid()),
+                           ring);
+        break;
+      case HSA_PACKET_TYPE_INVALID:
+        // Either not yet written, or consumed already: the read index tells.
+        if (ReadIndex(*q) <= index) return;
+        capture_->Consumed(q, index, now_ns, ring);
+        break;
+      default:
+        // All packet types have their completion signal in the last eight bytes.
+        capture_->Barrier(packet->completion_signal.handle);
+        break;
+    }
+    q->next = index + 1;
+  }
+}
+
+bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring) {
+  uint64_t consumed = ReadIndex(*q);
+  if (consumed <= q->next || consumed <= LoadRelaxed(&q->idle_rung)) return false;
+  uint64_t now_ns = BootNs();
+  uint64_t size = uint64_t{q->mask} + 1;
+  uint64_t written = WriteIndex(*q);
+  if (written > size && written - size > q->next) {
+    uint64_t gone = written - size < consumed ? written - size : consumed;
+    if (gone > q->next) {
+      ring->Count(&rocattach_ring::packets_unseen, gone - q->next);
+      q->next = gone;
+    }
+  }
+  for (; q->next < consumed; ++q->next) capture_->Consumed(q, q->next, now_ns, ring);
+  if (q->forwarded < q->next) q->forwarded = q->next;
+  return true;
+}
+
+void DoorbellCapture::Flush(Queue* q) {
+  q->lock.Lock();
+  if (LoadRelaxed(&q->deferred) != 0) {
+    StoreRelaxed(&q->deferred, 0u);
+    uint64_t rung = LoadAcquire(&q->rung);
+    if (rung > q->forwarded) {
+      q->forwarded = rung;
+      hsa_->signal_store_screlease(q->doorbell, static_cast<int64_t>(rung - 1));
+    }
+  }
+  q->lock.Unlock();
+}
+
+}  // namespace rocattach::collector

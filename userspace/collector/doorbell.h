@@ -1,0 +1,64 @@
+// Front end (a): dispatches captured where the application rings a doorbell.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_DOORBELL_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_DOORBELL_H_
+
+#include "userspace/collector/capture.h"
+#include "userspace/collector/hsa_functions.h"
+#include "userspace/collector/queue.h"
+#include "userspace/collector/ring.h"
+
+namespace rocattach::collector {
+
+// Between writing a packet and ringing the doorbell the packet is the producer's own,
+// so that is where it is read and, if need be, given a completion signal. Producers
+// that share a queue ring in any order:
+//   1. A writes packet 5 and rings 5, while packet 4 is reserved by B but not yet
+//   valid.
+//   2. Forwarded as it is, the ring would let the GPU run packet 4 the moment B makes
+//   it
+//      valid, before B's ring brings us to look at it.
+//   3. So only the contiguous valid prefix is rung for, and B's ring carries both.
+// If no ring ever comes for packet 4 (its producer writes the doorbell register
+// itself), the worker looks again and forwards what has become valid.
+class DoorbellCapture {
+ public:
+  void Init(Capture* capture, const HsaFunctions* hsa) {
+    capture_ = capture;
+    hsa_ = hsa;
+  }
+
+  // The application rings `value` while we record. Never blocks: where another thread
+  // holds the queue, that thread forwards this ring as well.
+  void Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring);
+
+  // The application rings while we do not record; `store` is its own call.
+  void RingIdle(Queue* q, hsa_signal_value_t value,
+                decltype(&::hsa_signal_store_relaxed) store) {
+    if (Unlikely(LoadRelaxed(&q->deferred) != 0)) Flush(q);
+    uint64_t rung = static_cast<uint64_t>(value) + 1;
+    if (rung > LoadRelaxed(&q->idle_rung)) StoreRelaxed(&q->idle_rung, rung);
+    store(q->doorbell, value);
+  }
+
+  // For the worker and exit paths, with the queue's lock held: captures and forwards
+  // what can be. Leave by Leave().
+  void Serve(Queue* q, RingHandle* ring);
+  // Unlocks; if a producer rang meanwhile and went away, serves it first.
+  void Leave(Queue* q, uint64_t served, RingHandle* ring);
+
+  // Notices packets that the GPU consumed without any ring through us, and records them
+  // as far as possible. With the lock. True if there were any.
+  bool CatchUp(Queue* q, RingHandle* ring);
+
+ private:
+  // Forwards rings that wait for an earlier packet, whatever its state.
+  void Flush(Queue* q);
+  void Scan(Queue* q, uint64_t limit, uint64_t now_ns, RingHandle* ring);
+
+  Capture* capture_ = nullptr;
+  const HsaFunctions* hsa_ = nullptr;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_DOORBELL_H_

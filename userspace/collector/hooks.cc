@@ -1,0 +1,357 @@
+// The functions that stand in the runtime's tables in place of its own.
+//
+// Each one passes through at once where there is nothing to do: no session records, or
+// this is a forked child. None keeps state across the runtime's own call except what
+// its object's lock guards.
+#include "userspace/collector/collector.h"
+
+namespace rocattach::collector {
+namespace {
+
+// One of so many rings is timed, for the account of our own cost.
+constexpr uint32_t kCostSample = 64;
+
+bool IsDoorbell(hsa_signal_t signal) {
+  return signal.handle != 0 &&
+         reinterpret_cast<const amd_signal_t*>(signal.handle)->kind < 0;
+}
+
+using SignalStore = decltype(&::hsa_signal_store_relaxed);
+
+void Ring(Queue* q, hsa_signal_value_t value) {
+  Collector& c = g_collector;
+  if (Unlikely(!c.tracker.signals().ready())) c.PreparePool();
+  RingHandle ring = c.rings.Mine();
+  uint64_t start = 0;
+  bool sample = value % kCostSample == 0;
+  if (Unlikely(sample)) start = BootNs();
+  c.doorbell.Ring(q, value, &ring);
+  if (Unlikely(sample)) {
+    __atomic_fetch_add(&c.memory.control()->hook_ns_total,
+                       (BootNs() - start) * kCostSample, __ATOMIC_RELAXED);
+  }
+  c.worker.Nudge();
+}
+
+inline void Store(hsa_signal_t signal, hsa_signal_value_t value, SignalStore store) {
+  Collector& c = g_collector;
+  if (!IsDoorbell(signal) || Unlikely(!c.Live())) return store(signal, value);
+  Queue* q = c.queues.Find(signal.handle);
+  if (Unlikely(q == nullptr)) return store(signal, value);
+  if (c.Recording(ROCATTACH_PLAN_DISPATCHES)) return Ring(q, value);
+  c.doorbell.RingIdle(q, value, store);
+}
+
+void HookSignalStoreRelaxed(hsa_signal_t signal, hsa_signal_value_t value) {
+  Store(signal, value, g_collector.hsa.signal_store_relaxed);
+}
+void HookSignalStoreScrelease(hsa_signal_t signal, hsa_signal_value_t value) {
+  Store(signal, value, g_collector.hsa.signal_store_screlease);
+}
+void HookSignalSilentStoreRelaxed(hsa_signal_t signal, hsa_signal_value_t value) {
+  Store(signal, value, g_collector.hsa.signal_silent_store_relaxed);
+}
+void HookSignalSilentStoreScrelease(hsa_signal_t signal, hsa_signal_value_t value) {
+  Store(signal, value, g_collector.hsa.signal_silent_store_screlease);
+}
+
+hsa_status_t HookSignalDestroy(hsa_signal_t signal) {
+  Collector& c = g_collector;
+  if (c.Live()) c.tracker.app_signals().Destroying(signal.handle);
+  return c.hsa.signal_destroy(signal);
+}
+
+void InterceptPackets(const void* packets, uint64_t count, uint64_t user_index,
+                      void* data, InterceptWriter writer) {
+  Collector& c = g_collector;
+  auto* q = static_cast<Queue*>(data);
+  if (!c.Live() || LoadAcquire(&q->amd) == nullptr) return writer(packets, count);
+  bool recording = c.Recording(ROCATTACH_PLAN_DISPATCHES);
+  if (!c.tracker.signals().ready()) c.PreparePool();
+  RingHandle ring = c.rings.Mine();
+  c.intercept.Handle(q, packets, count, user_index, writer, recording, &ring);
+  c.worker.Nudge();
+}
+
+// Starts to follow a queue that the runtime has just made.
+void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted) {
+  Collector& c = g_collector;
+  rocattach_queue_entry entry = {};
+  entry.agent_id = agent.id;
+  entry.packets = queue->size;
+  entry.hsa_queue_id = queue->id;
+  entry.created_ns = BootNs();
+  TinyLockHolder hold(q->lock);
+  q->doorbell = queue->doorbell_signal;
+  q->packets = static_cast<uint8_t*>(queue->base_address);
+  q->mask = queue->size - 1;
+  q->agent = agent;
+  q->id = c.dictionary.Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
+  q->intercepted = intercepted;
+  q->rung = q->idle_rung = q->next = q->forwarded = 0;
+  q->submitted = q->confirmed = q->marker_at = 0;
+  q->deferred = 0;
+  q->closing = false;
+  q->profiled = false;
+  q->clock.Reset();
+  StoreRelease(&q->amd, reinterpret_cast<amd_queue_t*>(queue));
+  if (!intercepted) c.queues.Publish(q);
+}
+
+hsa_status_t CreateIntercepted(Queue* q, hsa_agent_t agent, uint32_t size,
+                               hsa_queue_type32_t type,
+                               void (*callback)(hsa_status_t, hsa_queue_t*, void*),
+                               void* data, uint32_t private_bytes, uint32_t group_bytes,
+                               hsa_queue_t** queue) {
+  Collector& c = g_collector;
+  hsa_status_t status = c.hsa.queue_intercept_create(agent, size, type, callback, data,
+                                                     private_bytes, group_bytes, queue);
+  if (status != HSA_STATUS_SUCCESS) return status;
+  return c.hsa.queue_intercept_register(*queue, InterceptPackets, q);
+}
+
+hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_t type,
+                             void (*callback)(hsa_status_t, hsa_queue_t*, void*),
+                             void* data, uint32_t private_bytes, uint32_t group_bytes,
+                             hsa_queue_t** queue) {
+  Collector& c = g_collector;
+  const Agent* known = c.Live() ? c.agents.Find(agent) : nullptr;
+  Queue* q =
+      known != nullptr && known->gpu && queue != nullptr ? c.queues.Add() : nullptr;
+  if (q == nullptr) {
+    return c.hsa.queue_create(agent, size, type, callback, data, private_bytes,
+                              group_bytes, queue);
+  }
+  // The runtime has no intercept queues of the cooperative type.
+  bool intercepted = c.UseIntercept() && type <= HSA_QUEUE_TYPE_SINGLE;
+  hsa_status_t status = HSA_STATUS_ERROR;
+  if (intercepted) {
+    status = CreateIntercepted(q, agent, size, type, callback, data, private_bytes,
+                               group_bytes, queue);
+    intercepted = status == HSA_STATUS_SUCCESS;
+  }
+  if (!intercepted) {
+    status = c.hsa.queue_create(agent, size, type, callback, data, private_bytes,
+                                group_bytes, queue);
+  }
+  if (status != HSA_STATUS_SUCCESS) {
+    c.queues.Free(q);
+    return status;
+  }
+  StoreRelaxed(&c.memory.control()->capture_mode, intercepted ? 2u : 1u);
+  if (c.Recording(ROCATTACH_PLAN_DISPATCHES)) c.PreparePool();
+  AddQueue(q, *queue, *known, intercepted);
+  return status;
+}
+
+hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
+  Collector& c = g_collector;
+  Queue* q = c.Live() ? c.queues.FindByHandle(queue) : nullptr;
+  if (q == nullptr) return c.hsa.queue_destroy(queue);
+  RingHandle ring = c.rings.Mine();
+  c.queues.Hide(q);
+  q->lock.Lock();
+  q->closing = true;
+  c.tracker.Harvest(&q->ops, c.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
+  q->lock.Unlock();
+  hsa_status_t status = c.hsa.queue_destroy(queue);
+  q->lock.Lock();
+  q->closing = false;
+  if (status == HSA_STATUS_SUCCESS) {
+    // The processor has stopped: what has not finished never will.
+    c.tracker.Harvest(&q->ops, c.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
+    c.tracker.PublishUnfinished(&q->ops, c.capture.Context(q, &ring));
+    c.tracker.Retire(&q->ops);
+    q->marker = kNoOp;
+    c.queues.Free(q);
+  } else if (!q->intercepted) {
+    c.queues.Publish(q);
+  }
+  q->lock.Unlock();
+  return status;
+}
+
+hsa_status_t HookSetProfilerEnabled(hsa_queue_t* queue, int enable) {
+  Collector& c = g_collector;
+  Queue* q = c.Live() && enable == 0 ? c.queues.FindByHandle(queue) : nullptr;
+  if (q != nullptr) {
+    TinyLockHolder hold(q->lock);
+    // While we need the timestamps they stay on: the application only sees signals with
+    // times that it did not ask for.
+    if (q->profiled && c.Recording(ROCATTACH_PLAN_DISPATCHES))
+      return HSA_STATUS_SUCCESS;
+    q->profiled = false;
+  }
+  return c.hsa.set_profiler_enabled(queue, enable);
+}
+
+hsa_status_t HookExecutableFreeze(hsa_executable_t executable, const char* options) {
+  Collector& c = g_collector;
+  hsa_status_t status = c.hsa.executable_freeze(executable, options);
+  if (status == HSA_STATUS_SUCCESS && c.Live()) c.executables.Frozen(executable);
+  return status;
+}
+
+hsa_status_t HookExecutableDestroy(hsa_executable_t executable) {
+  Collector& c = g_collector;
+  if (c.Live()) c.executables.Destroying(executable);
+  return c.hsa.executable_destroy(executable);
+}
+
+// Calls `submit` with a copy noted around it.
+template <typename Submit>
+hsa_status_t NoteCopy(hsa_agent_t dst_agent, hsa_agent_t src_agent, const void* dst,
+                      const void* src, uint64_t bytes, uint16_t direction,
+                      hsa_signal_t completion, Submit submit) {
+  Collector& c = g_collector;
+  RingHandle ring = c.rings.Mine();
+  rocattach_copy copy = c.copies.Describe(dst_agent, src_agent, dst, src, bytes, &ring);
+  if (direction != ROCATTACH_COPY_UNKNOWN) copy.direction = direction;
+  uint32_t op = c.copies.Begin(copy, completion, &ring);
+  hsa_status_t status = submit();
+  c.copies.Submitted(op, status, copy, &ring);
+  c.worker.Nudge();
+  return status;
+}
+
+bool RecordCopies() {
+  return g_collector.Live() && g_collector.Recording(ROCATTACH_PLAN_COPIES);
+}
+
+hsa_status_t HookAsyncCopy(void* dst, hsa_agent_t dst_agent, const void* src,
+                           hsa_agent_t src_agent, size_t size, uint32_t num_deps,
+                           const hsa_signal_t* deps, hsa_signal_t completion) {
+  auto submit = [&] {
+    return g_collector.hsa.memory_async_copy(dst, dst_agent, src, src_agent, size,
+                                             num_deps, deps, completion);
+  };
+  if (!RecordCopies()) return submit();
+  return NoteCopy(dst_agent, src_agent, dst, src, size, ROCATTACH_COPY_UNKNOWN,
+                  completion, submit);
+}
+
+hsa_status_t HookAsyncCopyOnEngine(void* dst, hsa_agent_t dst_agent, const void* src,
+                                   hsa_agent_t src_agent, size_t size,
+                                   uint32_t num_deps, const hsa_signal_t* deps,
+                                   hsa_signal_t completion, int engine,
+                                   bool force_sdma) {
+  auto submit = [&] {
+    return g_collector.hsa.memory_async_copy_on_engine(dst, dst_agent, src, src_agent,
+                                                       size, num_deps, deps, completion,
+                                                       engine, force_sdma);
+  };
+  if (!RecordCopies()) return submit();
+  return NoteCopy(dst_agent, src_agent, dst, src, size, ROCATTACH_COPY_UNKNOWN,
+                  completion, submit);
+}
+
+hsa_status_t HookAsyncCopyRect(const hsa_pitched_ptr_t* dst,
+                               const hsa_dim3_t* dst_offset,
+                               const hsa_pitched_ptr_t* src,
+                               const hsa_dim3_t* src_offset, const hsa_dim3_t* range,
+                               hsa_agent_t agent, hsa_amd_copy_direction_t direction,
+                               uint32_t num_deps, const hsa_signal_t* deps,
+                               hsa_signal_t completion) {
+  auto submit = [&] {
+    return g_collector.hsa.memory_async_copy_rect(dst, dst_offset, src, src_offset,
+                                                  range, agent, direction, num_deps,
+                                                  deps, completion);
+  };
+  if (!RecordCopies() || dst == nullptr || src == nullptr || range == nullptr) {
+    return submit();
+  }
+  // The runtime's directions count from 0, ours from 1, in the same order.
+  uint32_t known = static_cast<uint32_t>(direction) + 1;
+  bool from_device = direction == hsaDeviceToHost || direction == hsaDeviceToDevice;
+  bool to_device = direction == hsaHostToDevice || direction == hsaDeviceToDevice;
+  hsa_agent_t none = {};
+  uint64_t bytes = uint64_t{range->x} * range->y * range->z;
+  return NoteCopy(
+      to_device ? agent : none, from_device ? agent : none, dst->base, src->base, bytes,
+      known <= ROCATTACH_COPY_DEVICE_TO_DEVICE ? static_cast<uint16_t>(known)
+                                               : uint16_t{0},
+      completion, submit);
+}
+
+hsa_status_t HookAsyncCopyEnable(bool enable) {
+  Collector& c = g_collector;
+  if (c.Live() && !c.copies.AppEnables(enable, c.Recording(ROCATTACH_PLAN_COPIES))) {
+    return HSA_STATUS_SUCCESS;
+  }
+  return c.hsa.async_copy_enable(enable);
+}
+
+hsa_status_t HookMemoryCopy(void* dst, const void* src, size_t size) {
+  Collector& c = g_collector;
+  if (!RecordCopies()) return c.hsa.memory_copy(dst, src, size);
+  RingHandle ring = c.rings.Mine();
+  hsa_agent_t none = {};
+  rocattach_copy copy = c.copies.Describe(none, none, dst, src, size, &ring);
+  c.copies.DescribePointers(dst, src, &copy);
+  copy.engine = ROCATTACH_ENGINE_SYNC;
+  copy.start_ns = BootNs();
+  hsa_status_t status = c.hsa.memory_copy(dst, src, size);
+  copy.end_ns = BootNs();
+  if (status == HSA_STATUS_SUCCESS) c.copies.Done(&copy, &ring);
+  return status;
+}
+
+hsa_status_t HookInit() {
+  Collector& c = g_collector;
+  if (c.guard.Ours() && LoadAcquire(&c.phase) == kPhaseUnloaded) {
+    // Without it the runtime would not look for tools.
+    c.environment.Install(c.config.library_path);
+  }
+  hsa_status_t status = c.hsa.init();
+  if (c.guard.Ours()) c.environment.Restore();
+  return status;
+}
+
+hsa_status_t HookShutDown() {
+  Collector& c = g_collector;
+  hsa_status_t status = c.hsa.shut_down();
+  if (c.guard.Ours() && LoadAcquire(&c.phase) == kPhaseUnloaded) HookInitAgain();
+  return status;
+}
+
+template <typename F>
+void Replace(ApiTable* table, uint32_t slot, F hook) {
+  if (slot != kNoSlot) StoreRelease(&table->slots[slot], reinterpret_cast<void*>(hook));
+}
+
+}  // namespace
+
+void InstallHooks(ApiTableRoot* root, const AmdSlots& slots) {
+  ApiTable* core = root->core;
+  ApiTable* amd = root->amd_ext;
+  Replace(core, kCoreQueueCreate, &HookQueueCreate);
+  Replace(core, kCoreQueueDestroy, &HookQueueDestroy);
+  Replace(core, kCoreSignalStoreRelaxed, &HookSignalStoreRelaxed);
+  Replace(core, kCoreSignalStoreScrelease, &HookSignalStoreScrelease);
+  Replace(core, kCoreSignalSilentStoreRelaxed, &HookSignalSilentStoreRelaxed);
+  Replace(core, kCoreSignalSilentStoreScrelease, &HookSignalSilentStoreScrelease);
+  Replace(core, kCoreSignalDestroy, &HookSignalDestroy);
+  Replace(core, kCoreExecutableFreeze, &HookExecutableFreeze);
+  Replace(core, kCoreExecutableDestroy, &HookExecutableDestroy);
+  Replace(core, kCoreMemoryCopy, &HookMemoryCopy);
+  Replace(core, kCoreShutDown, &HookShutDown);
+  Replace(amd, slots.profiling_set_profiler_enabled, &HookSetProfilerEnabled);
+  Replace(amd, slots.profiling_async_copy_enable, &HookAsyncCopyEnable);
+  Replace(amd, slots.memory_async_copy, &HookAsyncCopy);
+  Replace(amd, slots.memory_async_copy_on_engine, &HookAsyncCopyOnEngine);
+  Replace(amd, slots.memory_async_copy_rect, &HookAsyncCopyRect);
+}
+
+void HookInitAgain() {
+  Collector& c = g_collector;
+  // The runtime has reset its table on unloading; the memory is static and stays.
+  if (c.core_table != nullptr) Replace(c.core_table, kCoreInit, &HookInit);
+}
+
+void UnhookInit(ApiTable* core) {
+  if (core->slots[kCoreInit] == reinterpret_cast<void*>(&HookInit)) {
+    Replace(core, kCoreInit, g_collector.hsa.init);
+  }
+}
+
+}  // namespace rocattach::collector

@@ -1,0 +1,44 @@
+// An operation in flight: what the collector itself knows beside the shared record.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_OP_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_OP_H_
+
+#include <stdint.h>
+
+namespace rocattach::collector {
+
+constexpr uint32_t kNoOp = UINT32_MAX;
+
+enum class OpKind : uint8_t {
+  kOwnSignal,  // dispatch that completes on the pool's signal of the same index
+  kAppSignal,  // dispatch with the application's signal
+  kCopy,       // copy with the application's signal
+};
+
+// One per entry of the shared in-flight table, same index.
+struct Op {
+  uint32_t next;         // list of the queue, or free list; the queue's lock
+  uint32_t signal_next;  // chain of AppSignals; the shard's lock
+  OpKind kind;
+  // Of operations with an application's signal; the shard's lock.
+  bool resolved;       // nothing more is to be had from the signal
+  bool timed;          // start and end are known
+  uint64_t signal;     // its handle
+  uint64_t old_start;  // what the signal held before: GPU ticks, or the value for kCopy
+  uint64_t old_end;
+  uint64_t start;  // GPU ticks; system domain for kCopy
+  uint64_t end;
+};
+
+// Operations of one queue, oldest first, and a stock of free entries, so that the
+// common case takes no lock but the queue's.
+struct OpList {
+  uint32_t head = kNoOp;
+  uint32_t tail = kNoOp;
+  uint32_t count = 0;
+  uint32_t free_head = kNoOp;
+  uint32_t free_count = 0;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_OP_H_

@@ -1,0 +1,105 @@
+// Operations between capture and publication.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_OP_TRACKER_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_OP_TRACKER_H_
+
+#include <stdint.h>
+
+#include "userspace/collector/app_signals.h"
+#include "userspace/collector/clock_source.h"
+#include "userspace/collector/memory.h"
+#include "userspace/collector/op.h"
+#include "userspace/collector/ring.h"
+#include "userspace/collector/signal_pool.h"
+
+namespace rocattach::collector {
+
+// What publishing needs to know of the queue that an operation came from.
+struct HarvestContext {
+  const Agent* agent;  // whose ticks the signals hold
+  ClockMap* clock;     // of the queue
+  RingHandle* ring;    // of the calling thread
+};
+
+// Owns the in-flight table. Lists are guarded by their owners' locks.
+class OpTracker {
+ public:
+  // 0 or an errno value.
+  int Init(Memory* memory, const HsaFunctions* hsa);
+
+  SignalPool& signals() { return signals_; }
+  AppSignals& app_signals() { return app_signals_; }
+  ClockSource& clocks() { return clocks_; }
+  Op& op(uint32_t index) { return ops_[index]; }
+  rocattach_inflight* shared(uint32_t index) { return memory_->inflight(index); }
+
+  // A free entry, or kNoOp when the table is full.
+  uint32_t Take(OpList* list) {
+    if (Unlikely(list->free_head == kNoOp) && !Restock(list)) return kNoOp;
+    uint32_t index = list->free_head;
+    list->free_head = ops_[index].next;
+    --list->free_count;
+    return index;
+  }
+
+  // Puts an entry, whose shared record is filled in, at the end of the list.
+  void Append(OpList* list, uint32_t index, RingHandle* ring) {
+    ops_[index].next = kNoOp;
+    if (list->tail == kNoOp) {
+      list->head = index;
+    } else {
+      ops_[list->tail].next = index;
+    }
+    list->tail = index;
+    ++list->count;
+    StoreRelease(&shared(index)->state, 1u);
+    ring->Count(&rocattach_ring::inflight, int64_t{1});
+  }
+
+  // Publishes finished operations, oldest first: at most `limit` of them, and giving up
+  // after `patience` unfinished ones. Returns how many were published.
+  uint32_t Harvest(OpList* list, const HarvestContext& context, uint32_t limit,
+                   uint32_t patience);
+
+  // Takes an operation out without publishing it; its record never was.
+  void Discard(OpList* list, uint32_t index, RingHandle* ring);
+
+  // Moves the oldest operation to the end, so that one that never finishes does not
+  // stand in the way of those behind it.
+  void Rotate(OpList* list);
+
+  // Publishes everything that is left, as unfinished; nothing is looked at any more.
+  void PublishUnfinished(OpList* list, const HarvestContext& context);
+
+  // Publishes a dispatch that has no entry.
+  void PublishUntimed(rocattach_dispatch* record, RingHandle* ring);
+
+  // Gives the list's free entries back to all.
+  void Retire(OpList* list);
+
+  uint64_t NextCorrelation(uint64_t count) {
+    return __atomic_fetch_add(&next_correlation_, count, __ATOMIC_RELAXED);
+  }
+
+ private:
+  bool Finished(uint32_t index);
+  void Publish(OpList* list, uint32_t index, const HarvestContext& context,
+               uint16_t flags);
+  bool FillTimes(uint32_t index, const HarvestContext& context,
+                 rocattach_dispatch* record);
+  bool Restock(OpList* list);
+  void ReturnHalf(OpList* list);
+
+  Memory* memory_ = nullptr;
+  Op* ops_ = nullptr;
+  SignalPool signals_;
+  AppSignals app_signals_;
+  ClockSource clocks_;
+  uint64_t next_correlation_ = 1;
+  TinyLock free_lock_;
+  uint32_t free_head_ = kNoOp;
+  uint32_t never_used_ = 0;  // entries from here on have not been taken yet
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_OP_TRACKER_H_

@@ -1,0 +1,69 @@
+// One HSA queue as the collector follows it.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_QUEUE_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_QUEUE_H_
+
+#include <hsa/amd_hsa_queue.h>
+#include <stdint.h>
+
+#include "userspace/collector/agents.h"
+#include "userspace/collector/atomics.h"
+#include "userspace/collector/clock_map.h"
+#include "userspace/collector/op.h"
+
+namespace rocattach::collector {
+
+// Who rang for which packet, for the last kRingers packets.
+struct Ringer {
+  uint32_t index;  // low bits of the packet index, plus one
+  uint32_t tid;
+};
+
+struct Queue {
+  static constexpr uint32_t kRingers = 64;
+
+  // Set when the queue is created, constant while it lives.
+  amd_queue_t* amd = nullptr;  // nullptr: no queue behind this entry
+  bool reserved = false;       // the registry's: taken
+  hsa_signal_t doorbell = {};
+  uint8_t* packets = nullptr;
+  uint32_t mask = 0;  // packets in the ring, minus one
+  uint32_t id = 0;    // dictionary
+  Agent agent = {};
+  bool intercepted = false;
+
+  // Packets [0, rung) have been rung for by the application while recording; grows.
+  // Apart from the lock's line: every producer writes it.
+  alignas(64) uint64_t rung = 0;
+  uint64_t idle_rung = 0;  // the same while not recording
+  uint32_t deferred = 0;   // 1: a doorbell waits for an earlier packet to become valid
+  Ringer ringers[kRingers] = {};
+
+  // Guards all below, and the packets between `next` and what the GPU may see.
+  alignas(64) TinyLock lock;
+  bool closing = false;    // being destroyed: `amd` must not be looked at
+  bool profiled = false;   // the GPU writes timestamps
+  uint64_t next = 0;       // first packet that has not been captured
+  uint64_t forwarded = 0;  // packets [0, forwarded) have been rung for by us
+  OpList ops;
+  ClockMap clock;
+
+  // Intercepted queues of runtimes that must not overflow (intercept.cc); guarded by
+  // the runtime's own lock of the queue, which is held when it calls us.
+  uint64_t submitted = 0;   // packets given to the hardware queue
+  uint64_t confirmed = 0;   // of which the hardware is known to have consumed these
+  uint64_t marker_at = 0;   // value of `submitted` behind the last marker
+  uint32_t marker = kNoOp;  // whose signal the pending marker decrements
+};
+
+inline uint64_t ReadIndex(const Queue& q) {
+  return __atomic_load_n(const_cast<const uint64_t*>(&q.amd->read_dispatch_id),
+                         __ATOMIC_ACQUIRE);
+}
+inline uint64_t WriteIndex(const Queue& q) {
+  return __atomic_load_n(const_cast<const uint64_t*>(&q.amd->write_dispatch_id),
+                         __ATOMIC_ACQUIRE);
+}
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_QUEUE_H_

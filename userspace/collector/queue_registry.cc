@@ -1,0 +1,69 @@
+#include "userspace/collector/queue_registry.h"
+
+#include "userspace/collector/memory.h"
+
+namespace rocattach::collector {
+
+Queue* QueueRegistry::Add() {
+  TinyLockHolder hold(lock_);
+  if (keys_ >= kSlots * 3 / 4) return nullptr;
+  for (uint32_t i = 0; i < count_; ++i) {
+    if (queues_[i]->reserved) continue;
+    queues_[i]->reserved = true;
+    return queues_[i];
+  }
+  if (count_ == kMax) return nullptr;
+  void* memory = AllocatePrivate(sizeof(Queue));
+  if (memory == nullptr) return nullptr;
+  // The zeroed page, with the few members that do not start as zero.
+  auto* queue = static_cast<Queue*>(memory);
+  queue->ops = OpList();
+  queue->marker = kNoOp;
+  queue->reserved = true;
+  queues_[count_] = queue;
+  StoreRelease(&count_, count_ + 1);
+  return queue;
+}
+
+void QueueRegistry::Publish(Queue* queue) {
+  TinyLockHolder hold(lock_);
+  uint64_t doorbell = queue->doorbell.handle;
+  for (uint32_t i = Hash(doorbell);; ++i) {
+    Slot& slot = slots_[i % kSlots];
+    if (slot.doorbell != 0 && slot.doorbell != doorbell) continue;
+    if (slot.doorbell == 0) ++keys_;
+    StoreRelaxed(&slot.queue, queue);
+    StoreRelease(&slot.doorbell, doorbell);
+    return;
+  }
+}
+
+void QueueRegistry::Hide(Queue* queue) {
+  TinyLockHolder hold(lock_);
+  uint64_t doorbell = queue->doorbell.handle;
+  for (uint32_t i = Hash(doorbell);; ++i) {
+    Slot& slot = slots_[i % kSlots];
+    if (slot.doorbell == 0) return;
+    if (slot.doorbell != doorbell) continue;
+    if (slot.queue == queue) StoreRelaxed(&slot.queue, static_cast<Queue*>(nullptr));
+    return;
+  }
+}
+
+void QueueRegistry::Free(Queue* queue) {
+  TinyLockHolder hold(lock_);
+  StoreRelease(&queue->amd, static_cast<amd_queue_t*>(nullptr));
+  queue->reserved = false;
+}
+
+Queue* QueueRegistry::FindByHandle(const hsa_queue_t* handle) const {
+  for (uint32_t i = 0; i < count(); ++i) {
+    Queue* queue = queues_[i];
+    if (reinterpret_cast<const hsa_queue_t*>(LoadRelaxed(&queue->amd)) == handle) {
+      return queue;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace rocattach::collector

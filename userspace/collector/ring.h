@@ -1,0 +1,128 @@
+// Per-thread single-producer rings in the shared memory.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_RING_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_RING_H_
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "userspace/collector/atomics.h"
+#include "userspace/collector/memory.h"
+
+namespace rocattach::collector {
+
+// One ring as its producer sees it. `head` and the geometry are private copies, so that
+// nothing written by the other side can make a record land outside of the ring.
+struct RingProducer {
+  rocattach_ring* shared = nullptr;
+  uint8_t* slots = nullptr;
+  uint64_t head = 0;
+  uint64_t seen_tail = 0;  // consumer's position when last looked at
+  uint32_t slot_count = 0;
+
+  // Copies one 96-byte record in. False: the ring is full and the loss is counted.
+  bool Push(const void* record) {
+    if (Unlikely(head - seen_tail >= slot_count)) {
+      seen_tail = LoadAcquire(&shared->tail);
+      // A tail that makes no sense also counts as full.
+      if (head - seen_tail >= slot_count) {
+        StoreRelaxed(&shared->dropped, shared->dropped + 1);
+        return false;
+      }
+    }
+    memcpy(slots + (head & (slot_count - 1)) * ROCATTACH_SLOT_BYTES, record,
+           ROCATTACH_SLOT_BYTES);
+    ++head;
+    StoreRelease(&shared->head, head);
+    return true;
+  }
+};
+
+// The calling thread's right to a ring. Cheap to copy; valid as long as the thread
+// runs.
+class RingHandle {
+ public:
+  RingHandle() = default;
+  RingHandle(RingProducer* producer, uint32_t tid, bool shared)
+      : producer_(producer), tid_(tid), shared_(shared) {}
+
+  bool valid() const { return producer_ != nullptr; }
+  uint32_t tid() const { return tid_; }
+
+  // Publishes a record; false if it was dropped (and counted).
+  bool Push(const void* record) {
+    if (Likely(!shared_)) return producer_->Push(record);
+    LockShared();
+    bool pushed = producer_->Push(record);
+    UnlockShared();
+    return pushed;
+  }
+
+  // Adds to one of the ring's account fields.
+  template <typename T>
+  void Count(T rocattach_ring::*field, T amount) {
+    T* counter = &(producer_->shared->*field);
+    if (Likely(!shared_)) {
+      StoreRelaxed(counter, static_cast<T>(*counter + amount));
+    } else {
+      __atomic_fetch_add(counter, amount, __ATOMIC_RELAXED);
+    }
+  }
+
+ private:
+  void LockShared() {
+    while (__atomic_exchange_n(&producer_->shared->lock, 1u, __ATOMIC_ACQUIRE) != 0) {
+      sched_yield();
+    }
+  }
+  void UnlockShared() { StoreRelease(&producer_->shared->lock, 0u); }
+
+  RingProducer* producer_ = nullptr;
+  uint32_t tid_ = 0;
+  bool shared_ = false;
+};
+
+// All rings. A thread claims one on its first record and gives it back when it ends;
+// when all but the last are taken, the others share the last one.
+class RingSet {
+ public:
+  // 0 or an errno value.
+  int Init(Memory* memory);
+
+  // The calling thread's ring. After a thread-specific destructor ran, asks again.
+  RingHandle Mine() {
+    auto value = reinterpret_cast<uintptr_t>(pthread_getspecific(key_));
+    if (Likely(value != 0)) return Decode(value);
+    return Claim();
+  }
+
+  // Refreshes the sums in the control block.
+  void UpdateTotals();
+
+  // Records dropped so far, of all rings.
+  uint64_t Dropped() const;
+
+  // Drops the producers' state; for a forked child that starts anew.
+  void Forget() { producers_ = nullptr; }
+
+ private:
+  // Thread-specific value: own ring: (index + 1) << 32 | tid; shared: kShared | tid.
+  static constexpr uintptr_t kShared = uintptr_t{1} << 63;
+  RingHandle Decode(uintptr_t value) {
+    auto tid = static_cast<uint32_t>(value);
+    if (Unlikely((value & kShared) != 0)) return {&producers_[count_ - 1], tid, true};
+    return {&producers_[(value >> 32) - 1], tid, false};
+  }
+  RingHandle Claim();
+  static void Release(void* value);
+
+  Memory* memory_ = nullptr;
+  RingProducer* producers_ = nullptr;
+  uint32_t count_ = 0;
+  pthread_key_t key_ = 0;
+  bool key_made_ = false;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_RING_H_
