@@ -115,6 +115,9 @@ StepResult CheckNotSecure(pid_t pid) {
   Elf64_auxv_t entry;
   for (size_t at = 0; at + sizeof(entry) <= text->size(); at += sizeof(entry)) {
     std::memcpy(&entry, text->data() + at, sizeof(entry));
+    // A 32-bit process has entries of half the size: read as one of ours, the first
+    // has an address in the upper half of its type.
+    if (entry.a_type > UINT16_MAX) break;
     if (entry.a_type == AT_SECURE) {
       if (entry.a_un.a_val == 0) return std::nullopt;
       return AttachFailure{AttachReason::kSecureExec, 0,
@@ -123,7 +126,6 @@ StepResult CheckNotSecure(pid_t pid) {
                                         "capabilities (AT_SECURE is set)")};
     }
   }
-  // A 32-bit process has entries of half the size, so nothing is found.
   return AttachFailure{AttachReason::kUnsupported, 0,
                        absl::StrCat(path, " has no 64-bit AT_SECURE entry")};
 }

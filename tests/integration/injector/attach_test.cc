@@ -1,0 +1,278 @@
+// Attaches to real processes whose threads stand at a window, and looks at what is left
+// of them.
+#include "injector/attach.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/injector/target_process.h"
+#include "userspace/base/clock.h"
+
+namespace rocattach {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Describe(const AttachOutcome& outcome) {
+  return std::string(AttachStageName(outcome.stage)) + "/" +
+         std::string(AttachReasonName(outcome.reason)) + " errno " +
+         std::to_string(outcome.error) + ": " + outcome.detail;
+}
+
+TEST(AttachTest, StartsTheCollectorAndRestoresTheThread) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain"));
+  TargetSnapshot before = target.Snapshot();
+  const uint64_t begin_ns = BootNs();
+  AttachOutcome outcome = target.Attach();
+  ASSERT_TRUE(outcome.ok()) << Describe(outcome);
+  EXPECT_EQ(outcome.reason, AttachReason::kNone);
+  EXPECT_TRUE(outcome.target_modified);
+  EXPECT_FALSE(outcome.tracer_must_exit);
+  EXPECT_GE(outcome.seized_ns, begin_ns);
+  EXPECT_GE(outcome.stopped_ns, outcome.seized_ns);
+  EXPECT_GE(outcome.released_ns, outcome.stopped_ns);
+  std::string report = target.WaitForReport();
+  EXPECT_EQ(report,
+            "started size=" + std::to_string(sizeof(rocattach_collector_config)) +
+                " version=" + std::to_string(ROCATTACH_SHM_VERSION) +
+                " recording=1 window=" + std::to_string(target.pid() + 1000000) +
+                " path=" + CollectorPath() + "\n");
+  // The report is written before the stub has restored the signal mask: a moment more.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  TargetSnapshot after = target.Snapshot();
+  EXPECT_EQ(before.descriptors, after.descriptors);
+  EXPECT_EQ(before.mappings, after.mappings);
+  EXPECT_EQ(before.signals, after.signals);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
+}
+
+// The check above can fail: without a collector nothing reports.
+TEST(AttachTest, ATargetThatIsLeftAloneReportsNothing) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain"));
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+  EXPECT_EQ(target.Report(), "");
+}
+
+TEST(AttachTest, WorksOnAThreadThatIsNotTheFirst) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("thread"));
+  ASSERT_NE(target.pid(), target.tid());
+  AttachOutcome outcome = target.Attach();
+  ASSERT_TRUE(outcome.ok()) << Describe(outcome);
+  EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+}
+
+TEST(AttachTest, OtherThreadsMayAllocateLoadAndSignal) {
+  for (int i = 0; i < 5; ++i) {
+    TargetProcess target;
+    ASSERT_TRUE(target.Start("busy"));
+    AttachOutcome outcome = target.Attach();
+    ASSERT_TRUE(outcome.ok()) << Describe(outcome);
+    EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
+    target.Finish();
+    EXPECT_TRUE(target.Intact()) << target.output();
+  }
+}
+
+TEST(AttachTest, NoSignalIsLostInAStormOfThem) {
+  for (int i = 0; i < 5; ++i) {
+    TargetProcess target;
+    ASSERT_TRUE(target.Start("timer"));
+    constexpr int kSignals = 400;
+    const pid_t pid = target.pid();
+    std::thread sender([pid] {
+      for (int n = 1; n <= kSignals; ++n) {
+        sigval value;
+        value.sival_int = n;
+        EXPECT_EQ(sigqueue(pid, SIGRTMIN, value), 0);
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
+    });
+    AttachOutcome outcome = target.Attach();
+    sender.join();
+    ASSERT_TRUE(outcome.ok()) << Describe(outcome);
+    EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
+    target.Finish();
+    EXPECT_TRUE(target.Intact()) << target.output();
+    EXPECT_THAT(
+        target.output(),
+        HasSubstr("sum=" + std::to_string(kSignals * (kSignals + 1) / 2) + "\n"));
+  }
+}
+
+TEST(AttachTest, AStopByAnOperatorGoesOnAfterTheAttach) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_EQ(kill(target.pid(), SIGSTOP), 0);
+  ASSERT_TRUE(target.WaitForState('T'));
+  AttachOutcome outcome = target.Attach();
+  ASSERT_TRUE(outcome.ok()) << Describe(outcome);
+  ASSERT_TRUE(target.WaitForState('T'));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(target.State(), 'T');
+  EXPECT_EQ(target.Report(), "");
+  ASSERT_EQ(kill(target.pid(), SIGCONT), 0);
+  EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+}
+
+TEST(AttachTest, ASecondAttachIsRefused) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain"));
+  AttachOutcome outcome = target.Attach();
+  ASSERT_TRUE(outcome.ok()) << Describe(outcome);
+  ASSERT_THAT(target.WaitForReport(), HasSubstr("started"));
+  outcome = target.Attach();
+  EXPECT_EQ(outcome.reason, AttachReason::kAlreadyAttached) << Describe(outcome);
+  EXPECT_FALSE(outcome.target_modified);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+}
+
+TEST(AttachTest, ManyTargetsAtOnceShareOneCache) {
+  LibraryCache cache;
+  std::vector<std::unique_ptr<TargetProcess>> targets;
+  for (int i = 0; i < 8; ++i) {
+    targets.push_back(std::make_unique<TargetProcess>());
+    ASSERT_TRUE(targets.back()->Start("plain"));
+  }
+  std::vector<AttachOutcome> outcomes(targets.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    threads.emplace_back(
+        [&, i] { outcomes[i] = targets[i]->Attach(targets[i]->Request(), &cache); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GE(cache.size(), 1u);
+  EXPECT_LE(cache.size(), 4u);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    EXPECT_TRUE(outcomes[i].ok()) << Describe(outcomes[i]);
+    EXPECT_THAT(targets[i]->WaitForReport(), HasSubstr("started"));
+    targets[i]->Finish();
+    EXPECT_TRUE(targets[i]->Intact()) << targets[i]->output();
+  }
+}
+
+TEST(AttachTest, ACollectorThatDoesNotLoadLeavesTheTargetAsItWas) {
+  const std::string directory = MakeTestDirectory();
+  const std::string file = directory + "/collector.so";
+  FILE* out = fopen(file.c_str(), "w");
+  ASSERT_NE(out, nullptr);
+  fputs("not a library\n", out);
+  fclose(out);
+  chmod(file.c_str(), 0644);
+  for (const std::string& path : {file, NotACollectorPath()}) {
+    TargetProcess target;
+    ASSERT_TRUE(target.Start("plain"));
+    AttachRequest request = target.Request();
+    request.collector_path = path;
+    AttachOutcome outcome = target.Attach(request);
+    EXPECT_TRUE(outcome.ok()) << Describe(outcome);
+    target.Finish();
+    EXPECT_TRUE(target.Intact()) << path << ": " << target.output();
+    EXPECT_EQ(target.Report(), "");
+  }
+  unlink(file.c_str());
+  rmdir(directory.c_str());
+}
+
+TEST(AttachTest, ADeepStackIsUsedOnlyIfItHasRoom) {
+  auto limit = [] {
+    rlimit stack = {1 << 20, 1 << 20};
+    setrlimit(RLIMIT_STACK, &stack);
+  };
+  TargetProcess enough, full;
+  ASSERT_TRUE(enough.Start({"", "deep=600000", limit}));
+  AttachOutcome outcome = enough.Attach();
+  EXPECT_TRUE(outcome.ok()) << Describe(outcome);
+  EXPECT_THAT(enough.WaitForReport(), HasSubstr("started"));
+  enough.Finish();
+  EXPECT_TRUE(enough.Intact()) << enough.output();
+
+  ASSERT_TRUE(full.Start({"", "deep=1000000", limit}));
+  outcome = full.Attach();
+  EXPECT_EQ(outcome.reason, AttachReason::kNoCave) << Describe(outcome);
+  EXPECT_FALSE(outcome.target_modified);
+  full.Finish();
+  EXPECT_TRUE(full.Intact()) << full.output();
+  EXPECT_EQ(full.Report(), "");
+}
+
+TEST(AttachTest, ASmallThreadStackIsRefused) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("small-stack"));
+  AttachOutcome outcome = target.Attach();
+  EXPECT_EQ(outcome.reason, AttachReason::kNoCave) << Describe(outcome);
+  EXPECT_FALSE(outcome.target_modified);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+}
+
+// The target dies at random instants of the attach: the verdict is one of two, and its
+// parent (this process) gets its exit status.
+TEST(AttachTest, TheTargetMayBeKilledAtAnyInstant) {
+  std::mt19937 random(20240607);
+  std::uniform_int_distribution<int> delay_us(0, 600);
+  int exited = 0;
+  for (int i = 0; i < 100; ++i) {
+    TargetProcess target;
+    ASSERT_TRUE(target.Start(i % 2 == 0 ? "plain" : "thread"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const pid_t pid = target.pid();
+    const int wait_us = delay_us(random);
+    std::thread killer([pid, wait_us] {
+      std::this_thread::sleep_for(std::chrono::microseconds(wait_us));
+      kill(pid, SIGKILL);
+    });
+    AttachOutcome outcome = AttachOnOwnThread(target.Request());
+    killer.join();
+    if (outcome.reason == AttachReason::kTargetExited) {
+      ++exited;
+    } else {
+      // Files of a dying process give all kinds of errors; what counts is that it is no
+      // success with a detail, and that the process is gone.
+      EXPECT_TRUE(outcome.ok() || !outcome.detail.empty()) << Describe(outcome);
+    }
+    target.Collect();
+    EXPECT_TRUE(WIFSIGNALED(target.status()) && WTERMSIG(target.status()) == SIGKILL)
+        << target.status();
+  }
+  RecordProperty("exited", exited);
+}
+
+TEST(AttachTest, AThreadInAnUninterruptibleSleepIsGivenUpInTime) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("vfork"));
+  ASSERT_TRUE(target.WaitForState('D'));
+  AttachRequest request = target.Request();
+  request.stop_timeout_msec = 20;
+  AttachOutcome outcome = AttachOnOwnThread(request);
+  EXPECT_EQ(outcome.stage, AttachStage::kStop);
+  EXPECT_EQ(outcome.reason, AttachReason::kStopTimeout) << Describe(outcome);
+  EXPECT_TRUE(outcome.retryable);
+  EXPECT_FALSE(outcome.target_modified);
+  target.Collect();
+  EXPECT_TRUE(target.Intact()) << target.output();
+}
+
+}  // namespace
+}  // namespace rocattach

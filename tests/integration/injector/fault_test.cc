@@ -1,0 +1,187 @@
+// The injector dies, or fails, at each of its steps: the target must not notice.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "injector/stub.h"
+#include "tests/integration/injector/target_process.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+namespace {
+
+using testing::HasSubstr;
+
+struct RunnerResult {
+  int status = -1;
+  std::string output;
+};
+
+// The injector in a process of its own.
+class Runner {
+ public:
+  Runner(const TargetProcess& target, const std::string& fault) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    out_.reset(ends[0]);
+    UniqueFd in(ends[1]);
+    const std::string pid = std::to_string(target.pid());
+    const std::string tid = std::to_string(target.tid());
+    const std::string window = std::to_string(target.window());
+    const std::string program = FaultRunnerPath(), collector = CollectorPath();
+    pid_ = fork();
+    if (pid_ == 0) {
+      if (!fault.empty()) setenv("ROCATTACH_FAULT", fault.c_str(), 1);
+      dup2(in.get(), STDOUT_FILENO);
+      execl(program.c_str(), program.c_str(), pid.c_str(), tid.c_str(), window.c_str(),
+            collector.c_str(), nullptr);
+      _exit(94);
+    }
+  }
+  void Kill() const { kill(pid_, SIGKILL); }
+  RunnerResult Wait() {
+    RunnerResult result;
+    char chunk[1024];
+    for (ssize_t n; (n = read(out_.get(), chunk, sizeof(chunk))) > 0;) {
+      result.output.append(chunk, static_cast<size_t>(n));
+    }
+    EXPECT_EQ(waitpid(pid_, &result.status, 0), pid_);
+    return result;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd out_;
+};
+
+// A target that is certain to stand at its window: an attach that is refused in the end
+// has seen it there.
+bool StartAtWindow(TargetProcess& target, const std::string& mode) {
+  if (!target.Start(mode)) return false;
+  AttachRequest request = target.Request();
+  request.collector_path = "/nonexistent/collector.so";
+  if (target.Attach(request).reason != AttachReason::kCollectorMissing) return false;
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return true;
+}
+
+void ExpectUnharmed(TargetProcess& target, const TargetSnapshot& before,
+                    const std::string& fault, bool collector_expected) {
+  EXPECT_TRUE(target.RunsAgain()) << fault << ": state " << target.State();
+  if (collector_expected) {
+    EXPECT_THAT(target.WaitForReport(), HasSubstr("started")) << fault;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  TargetSnapshot after = target.Snapshot();
+  EXPECT_EQ(before.descriptors, after.descriptors) << fault;
+  EXPECT_EQ(before.mappings, after.mappings) << fault;
+  EXPECT_EQ(before.signals, after.signals) << fault;
+  target.Finish();
+  EXPECT_TRUE(target.Intact())
+      << fault << ": " << target.output() << " status " << target.status();
+  EXPECT_EQ(target.Report().empty(), !collector_expected) << fault;
+}
+
+std::vector<std::string> StepsBeforeRedirect() {
+  std::vector<std::string> steps = {"seize",           "after-seize", "interrupt",
+                                    "after-interrupt", "resolve",     "stop",
+                                    "after-stop"};
+  for (size_t piece = 0; piece * 64 < StubBytes(); ++piece) {
+    steps.push_back("write-" + std::to_string(piece));
+  }
+  steps.push_back("after-write");
+  steps.push_back("redirect");
+  return steps;
+}
+
+TEST(FaultTest, WithoutAFaultTheRunnerAttaches) {
+  TargetProcess target;
+  ASSERT_TRUE(StartAtWindow(target, "plain"));
+  TargetSnapshot before = target.Snapshot();
+  RunnerResult result = Runner(target, "").Wait();
+  EXPECT_THAT(result.output, HasSubstr("stage=done reason=none modified=1"));
+  ExpectUnharmed(target, before, "none", true);
+}
+
+TEST(FaultTest, DeathBeforeTheRedirectChangesNothing) {
+  for (const std::string& step : StepsBeforeRedirect()) {
+    TargetProcess target;
+    ASSERT_TRUE(StartAtWindow(target, "plain"));
+    TargetSnapshot before = target.Snapshot();
+    RunnerResult result = Runner(target, "die-" + step).Wait();
+    EXPECT_TRUE(WIFSIGNALED(result.status))
+        << step << " was not reached: " << result.output;
+    ExpectUnharmed(target, before, "die-" + step, false);
+  }
+}
+
+TEST(FaultTest, DeathAfterTheRedirectLeavesACompleteAttach) {
+  for (const std::string step : {"after-redirect", "before-detach", "detach"}) {
+    TargetProcess target;
+    ASSERT_TRUE(StartAtWindow(target, "plain"));
+    TargetSnapshot before = target.Snapshot();
+    RunnerResult result = Runner(target, "die-" + step).Wait();
+    EXPECT_TRUE(WIFSIGNALED(result.status)) << step;
+    ExpectUnharmed(target, before, "die-" + step, true);
+  }
+}
+
+TEST(FaultTest, AFailingStepIsReportedAndUndone) {
+  for (const std::string& step : StepsBeforeRedirect()) {
+    TargetProcess target;
+    ASSERT_TRUE(StartAtWindow(target, "plain"));
+    TargetSnapshot before = target.Snapshot();
+    RunnerResult result = Runner(target, "fail-" + step).Wait();
+    EXPECT_TRUE(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 1) << step;
+    EXPECT_THAT(result.output, HasSubstr("reason=internal")) << step;
+    const bool written = step == "after-write" || step == "redirect" ||
+                         (step.rfind("write-", 0) == 0 && step != "write-0");
+    EXPECT_THAT(result.output, HasSubstr(written ? "modified=1" : "modified=0"))
+        << step;
+    ExpectUnharmed(target, before, "fail-" + step, false);
+  }
+}
+
+TEST(FaultTest, AFailingDetachIsHealedByTheEndOfTheTracer) {
+  TargetProcess target;
+  ASSERT_TRUE(StartAtWindow(target, "plain"));
+  TargetSnapshot before = target.Snapshot();
+  RunnerResult result = Runner(target, "fail-detach").Wait();
+  EXPECT_THAT(result.output, HasSubstr("must_exit=1"));
+  ExpectUnharmed(target, before, "fail-detach", true);
+}
+
+// SIGKILL from outside, at random instants; how many rounds the environment says.
+TEST(FaultTest, TheInjectorMayBeKilledAtAnyInstant) {
+  const char* wanted = getenv("ROCATTACH_KILL_ROUNDS");
+  const int rounds = wanted != nullptr ? atoi(wanted) : 60;
+  std::mt19937 random(42);
+  std::uniform_int_distribution<int> delay_us(0, 4000);
+  int completed = 0;
+  for (int i = 0; i < rounds; ++i) {
+    TargetProcess target;
+    ASSERT_TRUE(StartAtWindow(target, i % 3 == 0 ? "busy" : "plain"));
+    Runner runner(target, "");
+    std::this_thread::sleep_for(std::chrono::microseconds(delay_us(random)));
+    runner.Kill();
+    RunnerResult result = runner.Wait();
+    EXPECT_TRUE(target.RunsAgain()) << target.State();
+    target.Finish();
+    EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
+    if (!target.Report().empty()) ++completed;
+  }
+  RecordProperty("completed", completed);
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,262 @@
+// Targets that must be left alone: each for its own reason, and each unharmed.
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "injector/attach.h"
+#include "tests/integration/injector/target_process.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/process.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uid_t kNobody = 65534;
+
+std::string Describe(const AttachOutcome& outcome) {
+  return std::string(AttachStageName(outcome.stage)) + "/" +
+         std::string(AttachReasonName(outcome.reason)) + ": " + outcome.detail;
+}
+
+void BecomeNobody() {
+  if (setgroups(0, nullptr) != 0 || setgid(kNobody) != 0 || setuid(kNobody) != 0) {
+    _exit(92);
+  }
+}
+
+// True if the test cannot go on without root; then it has been skipped or failed.
+bool NeedsRoot() {
+  if (geteuid() == 0) return false;
+  const char* ci = getenv("CI");
+  if (ci != nullptr && std::string(ci) == "true") {
+    ADD_FAILURE() << "this test needs root";
+  }
+  return true;
+}
+
+// Attaches, expects `reason` and an unchanged target that finishes as ever.
+void ExpectRefusal(TargetProcess& target, const AttachRequest& request,
+                   AttachReason reason) {
+  AttachOutcome outcome = reason == AttachReason::kNotAtWindow
+                              ? AttachOnOwnThread(request)
+                              : target.Attach(request);
+  EXPECT_EQ(outcome.reason, reason) << Describe(outcome);
+  EXPECT_FALSE(outcome.ok());
+  EXPECT_FALSE(outcome.target_modified);
+  EXPECT_FALSE(outcome.detail.empty());
+  EXPECT_TRUE(target.RunsAgain());
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
+  EXPECT_EQ(target.Report(), "");
+}
+
+TEST(RefusalTest, ReusedProcessNumber) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain"));
+  AttachRequest request = target.Request();
+  auto ticks = ReadStartTicks(target.pid());
+  ASSERT_TRUE(ticks.ok());
+  const uint64_t tick_ns = 1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  request.start_ns = (*ticks - 1) * tick_ns;
+  ExpectRefusal(target, request, AttachReason::kPidReused);
+}
+
+TEST(RefusalTest, TheRightStartIsAccepted) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain"));
+  AttachRequest request = target.Request();
+  auto ticks = ReadStartTicks(target.pid());
+  ASSERT_TRUE(ticks.ok());
+  const uint64_t tick_ns = 1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  request.start_ns = *ticks * tick_ns + tick_ns / 2;
+  AttachOutcome outcome = target.Attach(request);
+  EXPECT_TRUE(outcome.ok()) << Describe(outcome);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+}
+
+TEST(RefusalTest, NotAtTheWindow) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  AttachRequest request = target.Request();
+  request.window_ip += 64;
+  ExpectRefusal(target, request, AttachReason::kNotAtWindow);
+}
+
+TEST(RefusalTest, InASystemCallThatGoesOn) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("sleep"));
+  ASSERT_TRUE(target.WaitForState('S'));
+  ExpectRefusal(target, target.Request(), AttachReason::kNotAtWindow);
+}
+
+TEST(RefusalTest, ThreadOfAnotherProcess) {
+  TargetProcess target, other;
+  ASSERT_TRUE(target.Start("plain"));
+  ASSERT_TRUE(other.Start("plain"));
+  AttachRequest request = target.Request();
+  request.pid = other.pid();
+  ExpectRefusal(target, request, AttachReason::kTargetExited);
+}
+
+TEST(RefusalTest, AlreadyTraced) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain"));
+  int ready[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  const pid_t pid = target.pid();
+  const pid_t tracer = fork();
+  if (tracer == 0) {
+    const char ok = ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) == 0 ? 1 : 0;
+    if (write(ready[1], &ok, 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  char ok = 0;
+  ASSERT_EQ(read(ready[0], &ok, 1), 1);
+  ASSERT_EQ(ok, 1);
+  AttachOutcome outcome = AttachOnOwnThread(target.Request());
+  EXPECT_EQ(outcome.stage, AttachStage::kSeize);
+  EXPECT_EQ(outcome.reason, AttachReason::kAlreadyTraced) << Describe(outcome);
+  EXPECT_TRUE(outcome.retryable);
+  EXPECT_NE(outcome.detail.find(std::to_string(tracer)), std::string::npos);
+  kill(tracer, SIGKILL);
+  waitpid(tracer, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  // It was retryable: now it works.
+  outcome = target.Attach();
+  EXPECT_TRUE(outcome.ok()) << Describe(outcome);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+}
+
+TEST(RefusalTest, NoSuchProcess) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  siginfo_t info;
+  // A zombie first, then nothing at all.
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  AttachRequest request;
+  request.pid = request.tid = child;
+  request.window_ip = 0x1000;
+  request.collector_path = CollectorPath();
+  AttachOutcome outcome = AttachOnOwnThread(request);
+  EXPECT_EQ(outcome.reason, AttachReason::kTargetExited) << Describe(outcome);
+  int status;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  outcome = AttachOnOwnThread(request);
+  EXPECT_EQ(outcome.stage, AttachStage::kSeize);
+  EXPECT_EQ(outcome.reason, AttachReason::kTargetExited) << Describe(outcome);
+  EXPECT_EQ(outcome.error, ESRCH);
+}
+
+TEST(RefusalTest, SeccompStrictMode) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("strict"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ExpectRefusal(target, target.Request(), AttachReason::kUnsupported);
+}
+
+TEST(RefusalTest, StaticallyLinked) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start({StaticTargetPath(), "plain", nullptr}));
+  ExpectRefusal(target, target.Request(), AttachReason::kNoDlopen);
+}
+
+TEST(RefusalTest, ThirtyTwoBit) {
+  const pid_t child = fork();
+  if (child == 0) {
+    execl(Spin32Path().c_str(), "spin32", nullptr);
+    _exit(93);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  int status;
+  if (waitpid(child, &status, WNOHANG) == child) {
+    GTEST_SKIP() << "the kernel runs no 32-bit programs";
+  }
+  AttachRequest request;
+  request.pid = request.tid = child;
+  request.window_ip = 0x1000;
+  request.collector_path = CollectorPath();
+  AttachOutcome outcome = AttachOnOwnThread(request);
+  EXPECT_EQ(outcome.reason, AttachReason::kUnsupported) << Describe(outcome);
+  EXPECT_FALSE(outcome.target_modified);
+  EXPECT_EQ(waitpid(child, &status, WNOHANG), 0);
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+TEST(RefusalTest, CollectorIsNotThere) {
+  for (const char* path : {"/nonexistent/collector.so", "/tmp", "/dev/null"}) {
+    TargetProcess target;
+    ASSERT_TRUE(target.Start("plain"));
+    AttachRequest request = target.Request();
+    request.collector_path = path;
+    ExpectRefusal(target, request, AttachReason::kCollectorMissing);
+  }
+}
+
+TEST(RefusalTest, CollectorPathIsNoPath) {
+  for (const std::string& path :
+       {std::string(), std::string("collector.so"), "/" + std::string(300, 'x')}) {
+    TargetProcess target;
+    ASSERT_TRUE(target.Start("plain"));
+    AttachRequest request = target.Request();
+    request.collector_path = path;
+    ExpectRefusal(target, request, AttachReason::kInternal);
+  }
+}
+
+TEST(RefusalTest, CollectorIsUnreadableForTheTargetsUser) {
+  if (NeedsRoot()) GTEST_SKIP() << "needs root to run a target as another user";
+  const std::string directory = MakeTestDirectory();
+  const std::string file = directory + "/collector.so";
+  std::filesystem::copy_file(CollectorPath(), file);
+  struct Case {
+    mode_t directory_mode, file_mode;
+  };
+  for (Case modes : {Case{0755, 0600}, Case{0700, 0644}}) {
+    chmod(directory.c_str(), modes.directory_mode);
+    chmod(file.c_str(), modes.file_mode);
+    // The target itself must be reachable for that user, too.
+    std::string program = MakeTestDirectory() + "/target";
+    std::filesystem::copy_file(TargetPath(), program);
+    chmod(program.c_str(), 0755);
+    TargetProcess target;
+    ASSERT_TRUE(target.Start({program, "plain", BecomeNobody}));
+    AttachRequest request = target.Request();
+    request.collector_path = file;
+    ExpectRefusal(target, request, AttachReason::kCollectorUnreadable);
+    std::filesystem::remove_all(std::filesystem::path(program).parent_path());
+  }
+  std::filesystem::remove_all(directory);
+}
+
+TEST(RefusalTest, SetUserIdProgram) {
+  if (NeedsRoot()) GTEST_SKIP() << "needs root to make a set-uid program";
+  const std::string directory = MakeTestDirectory();
+  const std::string program = directory + "/target";
+  std::filesystem::copy_file(TargetPath(), program);
+  ASSERT_EQ(chmod(program.c_str(), 04755), 0);
+  TargetProcess target;
+  ASSERT_TRUE(target.Start({program, "plain", BecomeNobody}));
+  ExpectRefusal(target, target.Request(), AttachReason::kSecureExec);
+  std::filesystem::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,51 @@
+/* A collector for the injector's tests: reports its call in a file and then leaves the
+ * machine state as different as it can, so that what is not restored shows. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "userspace/collector/shared_memory.h"
+
+static void trash_machine_state(void) {
+  const unsigned mxcsr = 0x9fc0; /* flush to zero, exceptions masked */
+  const unsigned short control = 0x0c7f;
+  __asm__ volatile(
+      "pxor %%xmm0, %%xmm0; pcmpeqd %%xmm1, %%xmm1; pcmpeqd %%xmm6, %%xmm6;"
+      "pcmpeqd %%xmm7, %%xmm7; pxor %%xmm8, %%xmm8; pxor %%xmm15, %%xmm15;"
+      "fninit; fldpi; fldpi; fldpi; fldcw %1; ldmxcsr %0"
+      :
+      : "m"(mxcsr), "m"(control)
+      : "xmm0", "xmm1", "xmm6", "xmm7", "xmm8", "xmm15");
+  if (__builtin_cpu_supports("avx512bw")) {
+    __asm__ volatile(
+        ".irp n,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,"
+        "26,27,28,29,30,31\n vpternlogd $0xff, %%zmm\\n, %%zmm\\n, %%zmm\\n\n .endr\n"
+        ".irp n,0,1,2,3,4,5,6,7\n kxnorq %%k\\n, %%k\\n, %%k\\n\n .endr"
+        :
+        :
+        : "memory");
+  }
+}
+
+__attribute__((visibility("default"))) int rocattach_collector_start(
+    const struct rocattach_collector_config* config) {
+  const char* path = getenv("ROCATTACH_TEST_REPORT");
+  if (path != NULL) {
+    char line[512];
+    int length = snprintf(line, sizeof(line),
+                          "started size=%u version=%u recording=%u window=%llu path=%s\n",
+                          config->size, config->version, config->recording,
+                          (unsigned long long)config->window_id, config->library_path);
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+      if (write(fd, line, (size_t)length) != length) _exit(99);
+      close(fd);
+    }
+  }
+  errno = EDOM;
+  trash_machine_state();
+  return 0;
+}

@@ -1,0 +1,3 @@
+/* A library that loads and has no rocattach_collector_start. */
+int rocattach_test_something_else(void);
+int rocattach_test_something_else(void) { return 1; }

@@ -1,0 +1,277 @@
+/* A program to attach to. Usage: target MODE…
+ *
+ * Prints "ready window=ADDRESS flag=ADDRESS tid=TID", calls hsa_init of the test library
+ * with a known machine state, and checks everything after it: prints "intact" and exits
+ * with 7, or says what changed and exits with 1.
+ *
+ * Modes: plain; thread (a second thread enters); small-stack (its stack has 64 KiB);
+ * deep=BYTES (that much of the first thread's stack is used first); busy (six more
+ * threads allocate, open libraries and raise signals); timer (SIGALRM every 100 us and
+ * SIGRTMIN counted, which must come to the sum in the environment); strict (seccomp);
+ * sleep (waits in nanosleep instead of the window); vfork (waits in vfork). */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "machine_state.h"
+
+#define EXIT_INTACT 7
+
+/* window_library.S */
+void* window_address(void);
+void* window_flag_address(void);
+
+static int use_alignment_check = 0;
+static atomic_int failures;
+static atomic_int stop_workers;
+static atomic_ulong alarms;
+static atomic_ulong realtime_sum;
+
+static void say(const char* format, ...) {
+  char line[256];
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  if (write(STDOUT_FILENO, line, (size_t)length) != length) _exit(98);
+}
+
+static void say_ready(void) {
+  say("ready window=%lx flag=%lx tid=%d\n", (unsigned long)window_address(),
+      (unsigned long)window_flag_address(), (int)syscall(SYS_gettid));
+}
+
+static void expect(int condition, const char* what) {
+  if (condition) return;
+  atomic_fetch_add(&failures, 1);
+  say("changed: %s\n", what);
+}
+
+static int vector_kind(void) {
+  if (__builtin_cpu_supports("avx512bw")) return VECTOR_AVX512;
+  return __builtin_cpu_supports("avx") ? VECTOR_AVX : VECTOR_SSE;
+}
+
+static void prepare_state(void) {
+  struct machine_state* state = &state_wanted;
+  for (int i = 0; i < 15; ++i) {
+    state->gpr[i] = 0x1111111111111111ull * (uint64_t)(i + 1) ^ 0xa5u;
+  }
+  /* Interrupts, direction, identification; the comparison in the window clears the
+   * arithmetic flags. */
+  state->flags = 0x202 | 0x400 | 0x200000 | (use_alignment_check ? 0x40000 : 0);
+  state->mxcsr = 0x3f80 | 0x40; /* round down, denormals are zero */
+  state->x87_cw = 0x077f;       /* round down, double precision */
+  long double values[2] = {1.25L, -3.5e300L};
+  for (int i = 0; i < 2; ++i) memcpy(state->x87[i], &values[i], 10);
+  for (int i = 0; i < 16; ++i) state->red_zone[i] = 0xbadc0ffee0ddf00dull + (uint64_t)i;
+  for (int i = 0; i < 8; ++i) state->mask[i] = 0x0123456789abcdefull * (uint64_t)(i + 1);
+  for (int i = 0; i < 32; ++i) {
+    for (int j = 0; j < 64; ++j) state->vector[i][j] = (uint8_t)(i * 64 + j * 7 + 3);
+  }
+}
+
+static void check_state(int kind) {
+  const struct machine_state *wanted = &state_wanted, *seen = &state_observed;
+  static const char* const names[15] = {"rax", "rbx", "rcx", "rdx", "rsi",
+                                        "rdi", "rbp", "r8",  "r9",  "r10",
+                                        "r11", "r12", "r13", "r14", "r15"};
+  for (int i = 0; i < 15; ++i) expect(wanted->gpr[i] == seen->gpr[i], names[i]);
+  expect(wanted->flags == seen->flags, "rflags");
+  expect(wanted->rsp == seen->rsp, "rsp");
+  expect(wanted->mxcsr == seen->mxcsr, "mxcsr");
+  expect(wanted->x87_cw == seen->x87_cw, "x87 control word");
+  expect(memcmp(wanted->x87, seen->x87, sizeof(wanted->x87)) == 0, "x87 stack");
+  expect(memcmp(wanted->red_zone, seen->red_zone, sizeof(wanted->red_zone)) == 0,
+         "red zone");
+  const int count = kind == VECTOR_AVX512 ? 32 : 16;
+  const size_t bytes = kind == VECTOR_AVX512 ? 64 : kind == VECTOR_AVX ? 32 : 16;
+  for (int i = 0; i < count; ++i) {
+    expect(memcmp(wanted->vector[i], seen->vector[i], bytes) == 0, "vector register");
+  }
+  if (kind == VECTOR_AVX512) {
+    expect(memcmp(wanted->mask, seen->mask, sizeof(wanted->mask)) == 0, "mask register");
+  }
+}
+
+/* The window itself, with all that a thread has around it. */
+static void pass_window(void) {
+  const int kind = vector_kind();
+  sigset_t before, after;
+  sigemptyset(&before);
+  sigaddset(&before, SIGUSR2);
+  sigaddset(&before, SIGWINCH);
+  pthread_sigmask(SIG_BLOCK, &before, NULL);
+  pthread_sigmask(SIG_SETMASK, NULL, &before);
+  raise(SIGUSR2); /* stays pending throughout */
+  window_function = (void (*)(void))window_address();
+  prepare_state();
+  say_ready();
+  errno = EXDEV;
+  enter_window(kind);
+  int error = errno;
+  const char* text = dlerror();
+  sigset_t pending;
+  sigpending(&pending);
+  pthread_sigmask(SIG_SETMASK, NULL, &after);
+  expect(error == EXDEV, "errno");
+  expect(text == NULL, "dlerror");
+  /* The kernel knows 64 signals, sigset_t has room for 1024. */
+  expect(memcmp(&before, &after, sizeof(uint64_t)) == 0, "signal mask");
+  expect(sigismember(&pending, SIGUSR2), "pending signal");
+  check_state(kind);
+}
+
+static void* pass_window_thread(void* unused) {
+  pass_window();
+  return unused;
+}
+
+static void pass_window_in_thread(size_t stack_bytes) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  pthread_attr_init(&attributes);
+  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
+  if (pthread_create(&thread, &attributes, pass_window_thread, NULL) != 0) _exit(97);
+  pthread_join(thread, NULL);
+}
+
+static void pass_window_deep(size_t bytes) {
+  volatile char* used = __builtin_alloca(bytes);
+  for (size_t i = 0; i < bytes; i += 1024) used[i] = 1;
+  used[0] = 1;
+  pass_window();
+  expect(used[0] == 1, "stack above");
+}
+
+static void* work(void* unused) {
+  while (!atomic_load(&stop_workers)) {
+    for (size_t size = 16; size < 300000; size *= 3) {
+      char* block = malloc(size);
+      memset(block, 5, size);
+      free(block);
+    }
+    void* library = dlopen("libm.so.6", RTLD_NOW);
+    if (library != NULL) dlclose(library);
+    pthread_kill(pthread_self(), SIGALRM);
+  }
+  return unused;
+}
+
+static void on_alarm(int signal_number) {
+  (void)signal_number;
+  atomic_fetch_add(&alarms, 1);
+}
+
+static void on_realtime(int signal_number, siginfo_t* info, void* context) {
+  (void)signal_number;
+  (void)context;
+  atomic_fetch_add(&realtime_sum, (unsigned long)info->si_value.sival_int);
+}
+
+static void set_handlers(void) {
+  struct sigaction action = {0};
+  action.sa_handler = on_alarm;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, NULL);
+  action.sa_handler = NULL;
+  action.sa_sigaction = on_realtime;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  sigaction(SIGRTMIN, &action, NULL);
+}
+
+static void pass_window_busy(void) {
+  pthread_t threads[6];
+  set_handlers();
+  for (int i = 0; i < 6; ++i) pthread_create(&threads[i], NULL, work, NULL);
+  pass_window();
+  atomic_store(&stop_workers, 1);
+  for (int i = 0; i < 6; ++i) pthread_join(threads[i], NULL);
+}
+
+static void pass_window_timer(void) {
+  set_handlers();
+  struct itimerval timer = {{0, 100}, {0, 100}};
+  setitimer(ITIMER_REAL, &timer, NULL);
+  pass_window();
+  memset(&timer, 0, sizeof(timer));
+  setitimer(ITIMER_REAL, &timer, NULL);
+  expect(atomic_load(&alarms) > 0, "timer signals");
+  say("sum=%lu\n", atomic_load(&realtime_sum));
+}
+
+static void pass_window_strict(void) {
+  window_function = (void (*)(void))window_address();
+  prepare_state();
+  say_ready();
+  prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+  enter_window(vector_kind());
+  check_state(vector_kind());
+  if (atomic_load(&failures) == 0) say("intact\n");
+  syscall(SYS_exit, EXIT_INTACT); /* exit_group is not allowed any more */
+}
+
+static void sleep_instead(void) {
+  struct timespec begin, end, nap = {0, 300000000};
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  say_ready();
+  expect(nanosleep(&nap, NULL) == 0, "nanosleep");
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  int64_t slept = (end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec;
+  expect(slept >= 300000000, "time slept");
+}
+
+static void vfork_instead(void) {
+  say_ready();
+  pid_t child = vfork();
+  if (child == 0) {
+    struct timespec nap = {0, 600000000};
+    syscall(SYS_nanosleep, &nap, NULL);
+    _exit(0);
+  }
+  expect(child > 0, "vfork");
+}
+
+int main(int argc, char** argv) {
+  const char* mode = argc > 1 ? argv[1] : "plain";
+  /* Where Yama is on, only ancestors may trace; the tests also do it from elsewhere. */
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  if (strcmp(mode, "plain") == 0) {
+    use_alignment_check = 1;
+    pass_window();
+  } else if (strcmp(mode, "thread") == 0) {
+    pass_window_in_thread(0);
+  } else if (strcmp(mode, "small-stack") == 0) {
+    pass_window_in_thread(64 * 1024);
+  } else if (strncmp(mode, "deep=", 5) == 0) {
+    pass_window_deep(strtoul(mode + 5, NULL, 10));
+  } else if (strcmp(mode, "busy") == 0) {
+    pass_window_busy();
+  } else if (strcmp(mode, "timer") == 0) {
+    pass_window_timer();
+  } else if (strcmp(mode, "strict") == 0) {
+    pass_window_strict();
+  } else if (strcmp(mode, "sleep") == 0) {
+    sleep_instead();
+  } else if (strcmp(mode, "vfork") == 0) {
+    vfork_instead();
+  } else {
+    return 2;
+  }
+  if (atomic_load(&failures) != 0) return 1;
+  say("intact\n");
+  return EXIT_INTACT;
+}
