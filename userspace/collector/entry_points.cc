@@ -12,6 +12,11 @@ ROCATTACH_EXPORT __attribute__((noinline)) void rocattach_collector_ready(
   __asm__ volatile("nop" : : "r"(memory), "r"(bytes), "r"(window_id) : "memory");
 }
 
+// The same for the end of the runtime: behind it, hsa_init opens a window again.
+ROCATTACH_EXPORT __attribute__((noinline)) void rocattach_collector_unloaded() {
+  __asm__ volatile("nop" : : : "memory");
+}
+
 ROCATTACH_EXPORT int rocattach_collector_start(
     const rocattach_collector_config* config) {
   rocattach::collector::ErrnoKeeper keep_errno;
@@ -32,4 +37,5 @@ ROCATTACH_EXPORT bool OnLoad(void* table, uint64_t runtime_version, uint64_t,
 
 ROCATTACH_EXPORT void OnUnload() {
   rocattach::collector::Unload();
+  rocattach_collector_unloaded();
 }
