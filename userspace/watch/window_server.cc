@@ -43,12 +43,21 @@ WindowServer::~WindowServer() {
 absl::Status WindowServer::Start() {
   stop_fd_.reset(eventfd(0, EFD_CLOEXEC));
   if (!stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
-  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Run(); });
+  for (int i = 0; i < options_.threads; ++i) StartThread();
   return absl::OkStatus();
 }
 
+void WindowServer::StartThread() {
+  std::lock_guard<std::mutex> lock(threads_mutex_);
+  if (!stopping_) threads_.emplace_back([this] { Run(); });
+}
+
 void WindowServer::Stop() {
-  if (threads_.empty()) return;
+  {
+    std::lock_guard<std::mutex> lock(threads_mutex_);
+    if (stopping_ || !stop_fd_.valid()) return;
+    stopping_ = true;
+  }
   uint64_t one = 1;
   (void)!write(stop_fd_.get(), &one, sizeof(one));
   for (std::thread& thread : threads_) thread.join();
@@ -66,7 +75,13 @@ void WindowServer::Run() {
   }
   (void)pthread_setname_np(pthread_self(), "rwa-window");
   rocattach_event event;
-  while (Take(&event)) Serve(event);
+  while (Take(&event)) {
+    if (Serve(event)) continue;
+    // The end of this thread frees a tracee that cannot be detached; another thread
+    // takes its place.
+    StartThread();
+    return;
+  }
 }
 
 bool WindowServer::Take(rocattach_event* event) {
@@ -81,16 +96,16 @@ bool WindowServer::Take(rocattach_event* event) {
   }
 }
 
-void WindowServer::Serve(const rocattach_event& event) {
+bool WindowServer::Serve(const rocattach_event& event) {
   switch (event.type) {
     case ROCATTACH_EVENT_WINDOW:
-      ServeWindow(event);
-      return;
+      return ServeWindow(event);
     case ROCATTACH_EVENT_READY:
       ServeReady(event);
-      return;
+      return true;
     default:
       sink_->OnEvent(event);
+      return true;
   }
 }
 
@@ -140,7 +155,7 @@ bool WindowServer::LeaveAlone(Window* window) {
   return false;
 }
 
-void WindowServer::ServeWindow(const rocattach_event& event) {
+bool WindowServer::ServeWindow(const rocattach_event& event) {
   Window window;
   window.event = event;
   if (event.cookie >= 1 && event.cookie <= options_.libraries.size()) {
@@ -163,7 +178,9 @@ void WindowServer::ServeWindow(const rocattach_event& event) {
           std::string(event.comm, strnlen(event.comm, sizeof(event.comm)));
     }
   }
+  bool go_on = !window.outcome.tracer_must_exit;
   sink_->OnWindow(std::move(window));
+  return go_on;
 }
 
 void WindowServer::Attach(Window* window) {
@@ -178,7 +195,7 @@ void WindowServer::Attach(Window* window) {
   request.config.window_id = event.time_ns;
   request.stop_timeout_msec = options_.hold_timeout_msec;
   window->attach_tried = true;
-  window->outcome = AttachAtWindow(request);
+  window->outcome = AttachAtWindow(request, &cache_);
   if (window->outcome.ok()) return;  // open until the collector reports in
   // Whatever went wrong, the thread must not stand until its deadline.
   probe_->Release(event);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "injector/library_facts.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/collector/shared_memory.h"
 #include "userspace/watch/kernel_probe.h"
@@ -45,11 +46,13 @@ class WindowServer {
   bool realtime() const { return realtime_; }
 
  private:
+  void StartThread();
   void Run();
   // Waits until this thread has taken one event; false when stopping.
   bool Take(rocattach_event* event);
-  void Serve(const rocattach_event& event);
-  void ServeWindow(const rocattach_event& event);
+  // False if this thread must end at once (AttachOutcome::tracer_must_exit).
+  bool Serve(const rocattach_event& event);
+  bool ServeWindow(const rocattach_event& event);
   void ServeReady(const rocattach_event& event);
   // Fills in verdict and reason of a window that is not to be attached; true if so.
   bool LeaveAlone(Window* window);
@@ -59,8 +62,11 @@ class WindowServer {
   WindowSink* sink_;
   WindowServerOptions options_;
   bool policy_reads_process_;
+  LibraryCache cache_;
   std::mutex leader_;
+  std::mutex threads_mutex_;
   std::vector<std::thread> threads_;
+  bool stopping_ = false;  // guarded by threads_mutex_
   UniqueFd stop_fd_;
   std::atomic<bool> realtime_ = false;
 };
