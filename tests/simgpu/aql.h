@@ -1,0 +1,17 @@
+// The AQL packet processor of one queue.
+#ifndef ROCATTACH_TESTS_SIMGPU_AQL_H_
+#define ROCATTACH_TESTS_SIMGPU_AQL_H_
+
+#include "tests/simgpu/queue.h"
+
+// Does what can be done now, at most some packets' worth. Never blocks, except for as
+// long as a kernel's stand-in runs.
+enum simgpu_step simgpu_aql_step(struct simgpu_queue* queue);
+
+// How many packets have been processed without their doorbell so far.
+uint64_t simgpu_aql_unrung_packets(void);
+
+// How many kernel dispatches have been completed so far.
+uint64_t simgpu_aql_dispatches(void);
+
+#endif  // ROCATTACH_TESTS_SIMGPU_AQL_H_

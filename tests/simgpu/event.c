@@ -1,0 +1,242 @@
+#define _GNU_SOURCE
+#include "tests/simgpu/event.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+// The driver's limit of signal events per process; more make event creation fail, and
+// the runtime then goes on with signals that are polled.
+#define MAX_EVENTS 4096
+
+struct waiter;
+
+// One waiter's interest in one event, on the waiter's stack or heap.
+struct link {
+  struct waiter* waiter;
+  struct link* next;
+  struct link* previous;
+  struct event* event;  // NULL once unlinked
+  bool activated;
+};
+
+struct waiter {
+  pthread_cond_t wake;
+  uint32_t activated;  // number of activated links
+  bool destroyed;      // one of the events is gone
+};
+
+struct event {
+  HsaEvent shared;  // what the client holds; first, so that the pointers are the same
+  bool manual_reset;
+  atomic_bool signaled;  // atomic for simgpu_event_query(), which takes no lock
+  struct link* waiters;
+};
+
+static struct {
+  pthread_mutex_t lock;
+  struct event* by_id[MAX_EVENTS];  // index 0 is never used
+  uint32_t next_id;
+  uint64_t* mailboxes;  // one 8-byte slot per event
+} events = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_id = 1};
+
+// Caller holds the lock. Returns 0 if none is free.
+static uint32_t take_id(void) {
+  for (uint32_t tried = 1; tried < MAX_EVENTS; tried++) {
+    uint32_t id = events.next_id;
+    events.next_id = id + 1 < MAX_EVENTS ? id + 1 : 1;
+    if (events.by_id[id] == NULL) return id;
+  }
+  return 0;
+}
+
+static bool ensure_mailboxes(void) {
+  if (events.mailboxes != NULL) return true;
+  void* page = mmap(NULL, MAX_EVENTS * sizeof(uint64_t), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return false;
+  events.mailboxes = page;
+  return true;
+}
+
+HSAKMT_STATUS simgpu_event_create(const HsaEventDescriptor* descriptor,
+                                  bool manual_reset, bool signaled, HsaEvent** event) {
+  struct event* created = calloc(1, sizeof(*created));
+  if (created == NULL) return HSAKMT_STATUS_NO_MEMORY;
+  created->manual_reset = manual_reset;
+  created->signaled = signaled;
+  pthread_mutex_lock(&events.lock);
+  uint32_t id = ensure_mailboxes() ? take_id() : 0;
+  if (id != 0) {
+    HsaEvent* shared = &created->shared;
+    shared->EventId = id;
+    shared->EventData.EventType = descriptor->EventType;
+    shared->EventData.EventData.SyncVar = descriptor->SyncVar;
+    shared->EventData.HWData1 = id;
+    shared->EventData.HWData2 = (HSAuint64)&events.mailboxes[id];
+    shared->EventData.HWData3 = id;
+    events.by_id[id] = created;
+  }
+  pthread_mutex_unlock(&events.lock);
+  if (id == 0) {
+    free(created);
+    return HSAKMT_STATUS_NO_MEMORY;
+  }
+  *event = &created->shared;
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+static void unlink_waiter(struct link* link) {
+  if (link->event == NULL) return;
+  if (link->previous != NULL) {
+    link->previous->next = link->next;
+  } else {
+    link->event->waiters = link->next;
+  }
+  if (link->next != NULL) link->next->previous = link->previous;
+  link->event = NULL;
+}
+
+static void activate(struct link* link) {
+  if (link->activated) return;
+  link->activated = true;
+  link->waiter->activated++;
+  pthread_cond_signal(&link->waiter->wake);
+}
+
+// Caller holds the lock.
+static void set_locked(struct event* event) {
+  bool waited_for = event->waiters != NULL;
+  for (struct link* link = event->waiters; link != NULL; link = link->next) {
+    activate(link);
+  }
+  event->signaled = event->manual_reset || !waited_for;
+}
+
+HSAKMT_STATUS simgpu_event_set(HsaEvent* event) {
+  pthread_mutex_lock(&events.lock);
+  set_locked((struct event*)event);
+  pthread_mutex_unlock(&events.lock);
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+void simgpu_event_fire(uint32_t id) {
+  if (id == 0 || id >= MAX_EVENTS) return;
+  pthread_mutex_lock(&events.lock);
+  struct event* event = events.by_id[id];
+  if (event != NULL) set_locked(event);
+  pthread_mutex_unlock(&events.lock);
+}
+
+HSAKMT_STATUS simgpu_event_reset(HsaEvent* event) {
+  pthread_mutex_lock(&events.lock);
+  ((struct event*)event)->signaled = false;
+  pthread_mutex_unlock(&events.lock);
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+HSAKMT_STATUS simgpu_event_query(HsaEvent* event) {
+  return ((struct event*)event)->signaled ? HSAKMT_STATUS_SUCCESS
+                                          : HSAKMT_STATUS_WAIT_TIMEOUT;
+}
+
+HSAKMT_STATUS simgpu_event_destroy(HsaEvent* event) {
+  struct event* dying = (struct event*)event;
+  pthread_mutex_lock(&events.lock);
+  while (dying->waiters != NULL) {
+    struct link* link = dying->waiters;
+    link->waiter->destroyed = true;
+    pthread_cond_signal(&link->waiter->wake);
+    unlink_waiter(link);
+  }
+  if (events.by_id[event->EventId] == dying) events.by_id[event->EventId] = NULL;
+  pthread_mutex_unlock(&events.lock);
+  free(dying);
+  return HSAKMT_STATUS_SUCCESS;
+}
+
+static struct timespec deadline_after(uint32_t milliseconds) {
+  struct timespec deadline;
+  clock_gettime(CLOCK_MONOTONIC, &deadline);
+  deadline.tv_sec += milliseconds / 1000;
+  deadline.tv_nsec += (long)(milliseconds % 1000) * 1000000;
+  if (deadline.tv_nsec >= 1000000000) {
+    deadline.tv_nsec -= 1000000000;
+    deadline.tv_sec++;
+  }
+  return deadline;
+}
+
+// Caller holds the lock.
+static void link_waiter(struct link* link, struct waiter* waiter, struct event* event) {
+  link->waiter = waiter;
+  link->event = event;
+  link->previous = NULL;
+  link->next = event->waiters;
+  if (link->next != NULL) link->next->previous = link;
+  event->waiters = link;
+  if (event->signaled) {
+    if (!event->manual_reset) event->signaled = false;
+    activate(link);
+  }
+}
+
+HSAKMT_STATUS simgpu_event_wait(HsaEvent* list[], uint32_t count, bool all,
+                                uint32_t milliseconds) {
+  if (count == 0) return HSAKMT_STATUS_INVALID_PARAMETER;
+  struct link few[16];
+  struct link* links = few;
+  if (count > 16) links = malloc(count * sizeof(*links));
+  if (links == NULL) return HSAKMT_STATUS_NO_MEMORY;
+  memset(links, 0, count * sizeof(*links));
+
+  struct waiter waiter = {.activated = 0};
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&waiter.wake, &attributes);
+  pthread_condattr_destroy(&attributes);
+  const struct timespec deadline = deadline_after(milliseconds);
+  const uint32_t wanted = all ? count : 1;
+
+  pthread_mutex_lock(&events.lock);
+  for (uint32_t i = 0; i < count; i++) {
+    link_waiter(&links[i], &waiter, (struct event*)list[i]);
+  }
+  bool expired = milliseconds == HSA_EVENTTIMEOUT_IMMEDIATE;
+  while (waiter.activated < wanted && !waiter.destroyed && !expired) {
+    if (milliseconds == HSA_EVENTTIMEOUT_INFINITE) {
+      pthread_cond_wait(&waiter.wake, &events.lock);
+    } else {
+      expired = pthread_cond_timedwait(&waiter.wake, &events.lock, &deadline) != 0;
+    }
+  }
+  for (uint32_t i = 0; i < count; i++) unlink_waiter(&links[i]);
+  bool satisfied = waiter.activated >= wanted;
+  pthread_mutex_unlock(&events.lock);
+
+  pthread_cond_destroy(&waiter.wake);
+  if (links != few) free(links);
+  if (satisfied) return HSAKMT_STATUS_SUCCESS;
+  return waiter.destroyed ? HSAKMT_STATUS_WAIT_FAILURE : HSAKMT_STATUS_WAIT_TIMEOUT;
+}
+
+void simgpu_event_before_fork(void) {
+  pthread_mutex_lock(&events.lock);
+}
+
+void simgpu_event_after_fork_parent(void) {
+  pthread_mutex_unlock(&events.lock);
+}
+
+void simgpu_event_after_fork_child(void) {
+  pthread_mutex_init(&events.lock, NULL);
+  // The waiters were threads of the parent. Their links are on stacks that no longer
+  // run: drop them, so that nobody follows a pointer there.
+  for (uint32_t id = 0; id < MAX_EVENTS; id++) {
+    if (events.by_id[id] != NULL) events.by_id[id]->waiters = NULL;
+  }
+}

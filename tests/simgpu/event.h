@@ -1,0 +1,31 @@
+// Events with the kernel driver's semantics. An auto-reset event that is set releases
+// every waiter of that instant, and stays set only if nobody waited; the runtime relies
+// on this, because several of its threads wait on one event. Thread-safe.
+#ifndef ROCATTACH_TESTS_SIMGPU_EVENT_H_
+#define ROCATTACH_TESTS_SIMGPU_EVENT_H_
+
+#include <hsakmt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+HSAKMT_STATUS simgpu_event_create(const HsaEventDescriptor* descriptor,
+                                  bool manual_reset, bool signaled, HsaEvent** event);
+HSAKMT_STATUS simgpu_event_destroy(HsaEvent* event);
+HSAKMT_STATUS simgpu_event_set(HsaEvent* event);
+HSAKMT_STATUS simgpu_event_reset(HsaEvent* event);
+// SUCCESS if the event is set, WAIT_TIMEOUT if not.
+HSAKMT_STATUS simgpu_event_query(HsaEvent* event);
+
+// Waits for one or, with `all`, every event. `milliseconds` may be
+// HSA_EVENTTIMEOUT_IMMEDIATE or HSA_EVENTTIMEOUT_INFINITE.
+HSAKMT_STATUS simgpu_event_wait(HsaEvent* events[], uint32_t count, bool all,
+                                uint32_t milliseconds);
+
+// The GPU's interrupt: sets the event with this id. Unknown ids are ignored.
+void simgpu_event_fire(uint32_t id);
+
+void simgpu_event_before_fork(void);
+void simgpu_event_after_fork_parent(void);
+void simgpu_event_after_fork_child(void);
+
+#endif  // ROCATTACH_TESTS_SIMGPU_EVENT_H_

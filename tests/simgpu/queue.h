@@ -1,0 +1,55 @@
+// A hardware queue: a ring in the client's memory, its indices and its doorbell.
+#ifndef ROCATTACH_TESTS_SIMGPU_QUEUE_H_
+#define ROCATTACH_TESTS_SIMGPU_QUEUE_H_
+
+#include <hsa/amd_hsa_queue.h>
+#include <hsa/hsa.h>
+#include <hsakmt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+// A doorbell that was never rung: 0 would be a valid first value.
+#define SIMGPU_DOORBELL_SILENT UINT64_MAX
+
+enum simgpu_queue_kind { SIMGPU_QUEUE_AQL, SIMGPU_QUEUE_SDMA };
+
+struct simgpu_queue {
+  struct simgpu_queue* next;
+  HSA_QUEUEID id;
+  enum simgpu_queue_kind kind;
+  uint32_t node;
+  unsigned gpu;  // index of the GPU, node - 1
+  void* ring;
+  uint64_t ring_bytes;
+  volatile uint64_t* doorbell;
+  bool halted;  // after an error that the client was told of
+
+  // AQL. `amd_queue` is the runtime's control structure around the read index.
+  amd_queue_t* amd_queue;
+  uint64_t rung;             // packets below this index were announced by the doorbell
+  uint64_t unrung_until;     // what the grace period below is for
+  uint64_t unrung_since_ns;  // 0 if there is no packet that waits for its doorbell
+  bool running;              // a dispatch is in progress until end_ticks
+  bool waiting_for_scratch;
+  uint64_t start_ticks;
+  uint64_t end_ticks;
+
+  // SDMA. Indices are monotonic byte counts; the words are ours, the client reads them.
+  uint64_t read_bytes;
+  volatile uint64_t write_word;
+  volatile uint64_t read_word;
+  uint64_t busy_until_ticks;
+};
+
+// What one visit to a queue found. Ordered: the larger says more about what to do next.
+enum simgpu_step {
+  SIMGPU_IDLE,     // nothing to do
+  SIMGPU_BLOCKED,  // work that waits for a signal, memory value or doorbell
+  SIMGPU_RUNNING,  // a kernel or copy is in progress; see simgpu_queue_deadline()
+  SIMGPU_PROGRESS  // something was done; visit again soon
+};
+
+// When the work in progress ends, in GPU ticks; 0 if there is none.
+uint64_t simgpu_queue_deadline(const struct simgpu_queue* queue);
+
+#endif  // ROCATTACH_TESTS_SIMGPU_QUEUE_H_
