@@ -179,6 +179,7 @@ void WatchConsole::OnVerdict(const v1::Process& process,
                  {"detail", verdict.detail()},
                  {"hold_ns", verdict.hold_ns()},
                  {"hit_ns", verdict.hit_ns()},
+                 {"seized_ns", verdict.seized_ns()},
                  {"stopped_ns", verdict.stopped_ns()},
                  {"released_ns", verdict.released_ns()},
                  {"armed_ns", verdict.armed_ns()}};
