@@ -1,0 +1,85 @@
+#include "userspace/cli/doctor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "userspace/doctor/doctor.h"
+#include "userspace/doctor/output.h"
+
+namespace rocattach {
+namespace {
+
+struct DoctorArguments {
+  DoctorOptions doctor;
+  bool json = false;
+  bool verbose = false;
+  std::string rung = "yielding";
+};
+
+// Colours and the terminal's width on a terminal only.
+DoctorTextOptions TextOptions(bool verbose) {
+  DoctorTextOptions options;
+  options.verbose = verbose;
+  if (isatty(STDOUT_FILENO) == 0) return options;
+  options.color = getenv("NO_COLOR") == nullptr;
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    options.width = std::clamp<size_t>(size.ws_col, 60, 120);
+  }
+  return options;
+}
+
+int RunDoctorCommand(const DoctorArguments& arguments) {
+  DoctorOptions options = arguments.doctor;
+  options.best_rung =
+      arguments.rung == "signal" ? HoldRung::kSignal : HoldRung::kYielding;
+  DoctorReport report = RunDoctor(options);
+  std::string text = arguments.json
+                         ? DoctorJson(report)
+                         : DoctorText(report, TextOptions(arguments.verbose));
+  if (fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+      fflush(stdout) != 0) {
+    perror("rocattach doctor: writing the report");
+  }
+  return report.exit_status();
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App* app, int* status) {
+  auto arguments = std::make_shared<DoctorArguments>();
+  CLI::App* command = app->add_subcommand(
+      "doctor", "Say what this machine lacks for attaching, and how to get it");
+  command->add_flag("--json", arguments->json, "Report as one JSON object");
+  command->add_flag("-v,--verbose", arguments->verbose,
+                    "Also explain the checks that pass");
+  command
+      ->add_option("--hold", arguments->rung,
+                   "Best level of the hold to try: yielding or signal")
+      ->check(CLI::IsMember({"yielding", "signal"}))
+      ->capture_default_str();
+  command
+      ->add_option("--library", arguments->doctor.libraries,
+                   "A further HSA runtime library, or a directory that holds one; "
+                   "repeatable")
+      ->type_name("PATH")
+      ->expected(1)
+      ->take_all();
+  command
+      ->add_option("--collector", arguments->doctor.collector,
+                   "The collector library to check (default: the one that came along)")
+      ->type_name("FILE");
+  command->footer(
+      "Exit status: 0 when everything that attaching needs is there, 1 when it works "
+      "in "
+      "part,\n2 for a usage error, 3 when attaching cannot work.");
+  command->callback([arguments, status] { *status = RunDoctorCommand(*arguments); });
+}
+
+}  // namespace rocattach

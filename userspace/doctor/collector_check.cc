@@ -1,0 +1,163 @@
+#include "userspace/doctor/collector_check.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "injector/function_offset.h"
+#include "userspace/base/file.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/collector/shared_memory.h"
+#include "userspace/doctor/elf_needs.h"
+#include "userspace/watch/watcher.h"
+
+namespace rocattach {
+namespace {
+
+// A constructor that hangs must not hang the doctor.
+constexpr unsigned kLoadSeconds = 10;
+
+absl::Status CheckProbePoints(const std::string& path) {
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDONLY));
+  for (const char* function :
+       {ROCATTACH_COLLECTOR_READY, ROCATTACH_COLLECTOR_UNLOADED}) {
+    RETURN_IF_ERROR(FindFunctionFileOffset(fd.get(), function).status());
+  }
+  return absl::OkStatus();
+}
+
+bool OnNoExecMount(const std::string& path) {
+  struct statvfs info;
+  return statvfs(path.c_str(), &info) == 0 && (info.f_flag & ST_NOEXEC) != 0;
+}
+
+Check Failed(std::string found, std::string remedy) {
+  return {.name = "collector",
+          .state = CheckState::kFailed,
+          .found = std::move(found),
+          .meaning = "There is nothing to inject that would work.",
+          .remedy = std::move(remedy),
+          .items = {}};
+}
+
+}  // namespace
+
+absl::Status TryLoad(const std::string& path) {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe2() failed");
+  UniqueFd reader(fds[0]), writer(fds[1]);
+  pid_t child = fork();
+  if (child < 0) return absl::ErrnoToStatus(errno, "fork() failed");
+  if (child == 0) {
+    alarm(kLoadSeconds);
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    const char* error = library == nullptr ? dlerror() : "";
+    if (error == nullptr) error = "dlopen failed without saying why";
+    (void)!write(writer.get(), error, strnlen(error, 1000));
+    if (library != nullptr) dlclose(library);
+    _exit(0);
+  }
+  writer.reset();
+  std::string error;
+  char buffer[1024];
+  for (;;) {
+    ssize_t n = read(reader.get(), buffer, sizeof(buffer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    error.append(buffer, static_cast<size_t>(n));
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return absl::ErrnoToStatus(errno, "waitpid() failed");
+  }
+  if (WIFSIGNALED(status)) {
+    const char* name = sigabbrev_np(WTERMSIG(status));
+    return absl::InternalError(absl::StrCat("loading ", path, " ended with SIG",
+                                            name != nullptr ? name : "?"));
+  }
+  if (status != 0) {
+    return absl::InternalError(
+        absl::StrCat("loading ", path, " ended with wait status ", status));
+  }
+  if (!error.empty()) return absl::FailedPreconditionError(error);
+  return absl::OkStatus();
+}
+
+std::string ObstacleForOthers(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    return absl::StrCat(path, ": ", strerror(errno));
+  }
+  if ((info.st_mode & S_IROTH) == 0) {
+    return absl::StrCat(path, " is not readable for other users");
+  }
+  for (size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0;
+       slash = path.rfind('/', slash - 1)) {
+    std::string directory = path.substr(0, slash);
+    if (stat(directory.c_str(), &info) != 0) {
+      return absl::StrCat(directory, ": ", strerror(errno));
+    }
+    if ((info.st_mode & S_IXOTH) == 0) {
+      return absl::StrCat(directory, " is not open to other users");
+    }
+  }
+  return "";
+}
+
+Check CheckCollector(const std::string& given) {
+  auto path = FindCollector(given);
+  if (!path.ok()) {
+    return Failed(std::string(path.status().message()),
+                  "Install rocattach-watch whole (cmake --install), or name the file "
+                  "with --collector FILE.");
+  }
+  if (absl::Status status = CheckProbePoints(*path); !status.ok()) {
+    return Failed(absl::StrCat(*path, ": ", status.message()),
+                  "Install the collector that belongs to this version.");
+  }
+  if (OnNoExecMount(*path)) {
+    return Failed(absl::StrCat(*path, " is on a file system mounted noexec"),
+                  "Put it on a file system from which code can be mapped.");
+  }
+  if (absl::Status status = TryLoad(*path); !status.ok()) {
+    return Failed(std::string(status.message()),
+                  "Install the collector that belongs to this version.");
+  }
+  auto needs = ReadElfNeeds(*path);
+  if (!needs.ok()) {
+    return Failed(absl::StrCat(*path, ": ", needs.status().message()),
+                  "Install the collector that belongs to this version.");
+  }
+  Check check = {.name = "collector"};
+  std::string glibc = HighestGlibcVersion(*needs);
+  check.found = absl::StrCat(*path, ", loads, needs ",
+                             glibc.empty() ? "no version of glibc" : glibc);
+  check.meaning =
+      "Can be injected into any process with that C library or a newer one.";
+  if (NewerGlibcVersion(glibc, kOldestGlibc)) {
+    check.state = CheckState::kWarning;
+    check.meaning = absl::StrCat("Programs in containers with an older C library than ",
+                                 glibc, " cannot load it.");
+    check.remedy = absl::StrCat("Install a collector that needs ", kOldestGlibc,
+                                " at most, as the released ones do.");
+  } else if (std::string obstacle = ObstacleForOthers(*path); !obstacle.empty()) {
+    check.state = CheckState::kWarning;
+    check.meaning =
+        absl::StrCat("Programs of other users cannot load it: ", obstacle, ".");
+    check.remedy = "Open the way to it (chmod o+x, o+r), or install it in /usr/local.";
+  }
+  return check;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,64 @@
+#include "userspace/doctor/doctor.h"
+
+#include <sys/utsname.h>
+
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "userspace/doctor/collector_check.h"
+#include "userspace/doctor/kernel_checks.h"
+#include "userspace/doctor/library_checks.h"
+#include "userspace/doctor/privilege_checks.h"
+#include "userspace/doctor/self_tests.h"
+#include "userspace/watch/library_scanner.h"
+
+namespace rocattach {
+
+DoctorReport ReadMachine(const Machine& machine, const std::string& kernel_release,
+                         const std::string& kernel_machine) {
+  Capabilities capabilities = ReadCapabilities(machine);
+  DoctorReport report;
+  report.checks = {
+      CheckKernel(kernel_release, kernel_machine),
+      CheckBtf(machine),
+      CheckUprobeSource(machine),
+      CheckCapabilities(capabilities),
+      CheckNamespaces(machine),
+      CheckYama(machine, capabilities),
+      CheckLockdown(machine),
+      CheckSeccompOfSelf(machine),
+      CheckUnprivilegedBpf(machine),
+      CheckHidePid(machine, capabilities),
+      CheckProcMem(machine),
+      CheckMemfd(machine),
+      CheckClock(machine),
+      CheckGpu(machine),
+  };
+  return report;
+}
+
+DoctorReport RunDoctor(const DoctorOptions& options) {
+  Machine machine;
+  utsname name = {};
+  (void)uname(&name);  // cannot fail with a valid buffer
+  DoctorReport report = ReadMachine(machine, name.release, name.machine);
+  Capabilities capabilities = ReadCapabilities(machine);
+
+  report.checks.push_back(CheckPtrace());
+  std::unique_ptr<KernelProbe> probe;
+  report.checks.push_back(CheckHold(capabilities, options.best_rung, &probe));
+  report.checks.push_back(CheckWindow(capabilities, probe.get()));
+  probe.reset();
+
+  LibraryScanOptions scan_options;
+  scan_options.extra_paths = options.libraries;
+  LibraryScan scan = ScanLibraries(scan_options);
+  report.checks.push_back(CheckHsaRuntimes(scan, capabilities.CanTraceOthers()));
+  report.checks.push_back(CheckCollector(options.collector));
+  report.checks.push_back(CheckRocprofilerRegister(machine, scan));
+  report.checks.push_back(CheckRocprofilerSdk(machine, scan));
+  return report;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,31 @@
+// Looks at a machine and says what it lacks for attaching to GPU processes.
+#ifndef ROCATTACH_USERSPACE_DOCTOR_DOCTOR_H_
+#define ROCATTACH_USERSPACE_DOCTOR_DOCTOR_H_
+
+#include <string>
+#include <vector>
+
+#include "userspace/doctor/check.h"
+#include "userspace/doctor/machine.h"
+#include "userspace/watch/kernel_probe.h"
+
+namespace rocattach {
+
+struct DoctorOptions {
+  std::vector<std::string> libraries;  // as rocattach-watch --library
+  std::string collector;               // as rocattach-watch --collector
+  HoldRung best_rung = HoldRung::kYielding;
+};
+
+// Runs every check, in the order in which one depends on another. Changes nothing on
+// the machine; takes about a third of a second, most of it the kernel's removal of the
+// probe. Call it from a process with one thread: it forks.
+DoctorReport RunDoctor(const DoctorOptions& options);
+
+// The checks that only read files, for the machine below a root of its own.
+DoctorReport ReadMachine(const Machine& machine, const std::string& kernel_release,
+                         const std::string& kernel_machine);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_DOCTOR_DOCTOR_H_

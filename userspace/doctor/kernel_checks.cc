@@ -1,0 +1,307 @@
+#include "userspace/doctor/kernel_checks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/unique_fd.h"
+
+// include/uapi/linux/memfd.h, since 6.3.
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace rocattach {
+namespace {
+
+// bpf_get_attach_cookie and links for uprobes came with 5.15; sleepable uprobes and
+// bpf_copy_from_user_task in them with 6.0.
+constexpr KernelVersion kFloor = {5, 15};
+constexpr KernelVersion kSleepableUprobes = {6, 0};
+
+// A setting of /proc/sys as a number; nothing if it is not there.
+std::optional<int> ReadSetting(const Machine& machine, absl::string_view path) {
+  auto text = machine.Read(path);
+  int value;
+  if (!text.ok() || !absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+// The word in brackets of "none [integrity] confidentiality".
+absl::string_view ChosenWord(absl::string_view text) {
+  size_t begin = text.find('[');
+  size_t end = text.find(']');
+  if (begin == absl::string_view::npos || end == absl::string_view::npos ||
+      end <= begin) {
+    return "";
+  }
+  return text.substr(begin + 1, end - begin - 1);
+}
+
+// The median of a few reads of the clock that every record is stamped with.
+uint64_t ClockReadNs() {
+  constexpr int kReads = 200;
+  std::vector<uint64_t> rounds;
+  for (int round = 0; round < 9; ++round) {
+    uint64_t begin = ClockNs(CLOCK_MONOTONIC_RAW);
+    for (int i = 0; i < kReads; ++i) (void)BootNs();
+    rounds.push_back((ClockNs(CLOCK_MONOTONIC_RAW) - begin) / kReads);
+  }
+  std::nth_element(rounds.begin(), rounds.begin() + 4, rounds.end());
+  return rounds[4];
+}
+
+}  // namespace
+
+std::optional<KernelVersion> ParseKernelVersion(absl::string_view release) {
+  std::vector<absl::string_view> parts =
+      absl::StrSplit(release, absl::ByAnyChar(".-+_ "));
+  KernelVersion version;
+  if (parts.size() < 2 || !absl::SimpleAtoi(parts[0], &version.major) ||
+      !absl::SimpleAtoi(parts[1], &version.minor) || version.major < 0 ||
+      version.minor < 0) {
+    return std::nullopt;
+  }
+  return version;
+}
+
+Check CheckKernel(absl::string_view release, absl::string_view machine) {
+  Check check = {.name = "kernel",
+                 .found = absl::StrCat("Linux ", release, " on ", machine)};
+  auto version = ParseKernelVersion(release);
+  if (machine != "x86_64") {
+    check.state = CheckState::kFailed;
+    check.meaning =
+        "The injector writes x86-64 instructions; other machines have none.";
+    check.remedy = "Run it on an x86-64 machine.";
+  } else if (!version.has_value()) {
+    check.state = CheckState::kUnchecked;
+    check.meaning = "The kernel's version number is not understood.";
+    check.remedy = "See the check 'hold' for what the kernel can do.";
+  } else if (*version < kFloor) {
+    check.state = CheckState::kFailed;
+    check.meaning = absl::StrFormat(
+        "Uprobes with cookies, which tell one library copy from another, came with "
+        "Linux %d.%d.",
+        kFloor.major, kFloor.minor);
+    check.remedy = "Boot a newer kernel: 6.0 or later for the yielding hold.";
+  } else if (*version < kSleepableUprobes) {
+    check.state = CheckState::kWarning;
+    check.meaning =
+        "Sleepable uprobes came with Linux 6.0: processes are held by a private stop "
+        "signal instead, and cannot be debugged while they are watched for it.";
+    check.remedy = "Boot Linux 6.0 or later for the yielding hold.";
+  } else {
+    check.meaning = "Has sleepable uprobes, which the yielding hold stands on.";
+  }
+  return check;
+}
+
+Check CheckBtf(const Machine& machine) {
+  Check check = {.name = "btf", .found = "/sys/kernel/btf/vmlinux"};
+  if (!machine.Exists("/sys/kernel/btf/vmlinux")) {
+    check.state = CheckState::kFailed;
+    check.found = "no /sys/kernel/btf/vmlinux";
+    check.meaning =
+        "Without the kernel's type information the BPF programs cannot be fitted to "
+        "it.";
+    check.remedy =
+        "Boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (every current "
+        "distribution's "
+        "is); in a container, mount /sys.";
+  } else if (!machine.CanOpen("/sys/kernel/btf/vmlinux", false)) {
+    check.state = CheckState::kFailed;
+    check.found = "/sys/kernel/btf/vmlinux cannot be read";
+    check.meaning =
+        "Without the kernel's type information the BPF programs cannot be fitted to "
+        "it.";
+    check.remedy = "Run as root, or let the container see /sys/kernel/btf.";
+  } else {
+    check.meaning =
+        "The BPF programs are fitted to this kernel's types when they load.";
+  }
+  return check;
+}
+
+Check CheckUprobeSource(const Machine& machine) {
+  Check check = {.name = "uprobes"};
+  auto type = machine.Read("/sys/bus/event_source/devices/uprobe/type");
+  if (type.ok()) {
+    check.found = absl::StrCat("perf event source ", *type);
+    check.meaning = "A probe can be put on a function of every copy of a library.";
+    return check;
+  }
+  check.state = CheckState::kFailed;
+  check.found = "no /sys/bus/event_source/devices/uprobe";
+  check.meaning = "The kernel cannot put a probe on hsa_init.";
+  check.remedy =
+      "Boot a kernel built with CONFIG_UPROBE_EVENTS=y and CONFIG_PERF_EVENTS=y; in a "
+      "container, mount /sys.";
+  return check;
+}
+
+Check CheckLockdown(const Machine& machine) {
+  Check check = {.name = "lockdown"};
+  auto text = machine.Read("/sys/kernel/security/lockdown");
+  if (!text.ok()) {
+    check.found = "not in force, or not shown";
+    check.meaning = "The kernel has no lockdown, or securityfs is not mounted.";
+    return check;
+  }
+  absl::string_view mode = ChosenWord(*text);
+  check.found = std::string(mode.empty() ? absl::string_view(*text) : mode);
+  if (mode == "confidentiality") {
+    check.state = CheckState::kFailed;
+    check.meaning =
+        "Lockdown 'confidentiality' forbids BPF programs to read kernel memory and "
+        "forbids perf events: no probe can work.";
+    check.remedy =
+        "Boot with lockdown=integrity or without lockdown (it cannot be lowered while "
+        "the kernel runs).";
+  } else if (mode == "integrity" || mode == "none") {
+    check.meaning = "Does not keep BPF programs or uprobes from working.";
+  } else {
+    check.state = CheckState::kUnchecked;
+    check.meaning = "The mode is not known to this program.";
+    check.remedy = "See the check 'hold' for whether BPF programs load.";
+  }
+  return check;
+}
+
+Check CheckUnprivilegedBpf(const Machine& machine) {
+  Check check = {.name = "unprivileged-bpf"};
+  auto value = ReadSetting(machine, "/proc/sys/kernel/unprivileged_bpf_disabled");
+  if (!value.has_value()) {
+    check.found = "no kernel.unprivileged_bpf_disabled";
+    check.meaning = "The kernel was built without the bpf() system call.";
+    check.remedy = "Boot a kernel built with CONFIG_BPF_SYSCALL=y.";
+    check.state = CheckState::kFailed;
+    if (!machine.Exists("/proc/sys/kernel")) {
+      check.state = CheckState::kUnchecked;
+      check.meaning = "/proc/sys cannot be read.";
+      check.remedy = "Mount /proc.";
+    }
+    return check;
+  }
+  check.found = absl::StrCat("kernel.unprivileged_bpf_disabled = ", *value);
+  check.meaning =
+      "Concerns processes without CAP_BPF only; rocattach-watch needs it in any case.";
+  return check;
+}
+
+std::string TryCollectorMemory() {
+  // The same two forms as the collector, which must work on kernels before and after
+  // MFD_NOEXEC_SEAL.
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  UniqueFd fd(static_cast<int>(
+      syscall(SYS_memfd_create, "rocattach", kFlags | MFD_NOEXEC_SEAL)));
+  if (!fd.valid() && errno == EINVAL) {
+    fd.reset(static_cast<int>(syscall(SYS_memfd_create, "rocattach", kFlags)));
+  }
+  if (!fd.valid()) return absl::StrCat("memfd_create: ", strerror(errno));
+  if (ftruncate(fd.get(), 4096) != 0) {
+    return absl::StrCat("ftruncate(memfd): ", strerror(errno));
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return absl::StrCat("fcntl(F_ADD_SEALS): ", strerror(errno));
+  }
+  void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return absl::StrCat("mmap(memfd): ", strerror(errno));
+  munmap(memory, 4096);
+  return "";
+}
+
+Check CheckMemfd(const Machine& machine) {
+  Check check = {.name = "memfd"};
+  auto value = ReadSetting(machine, "/proc/sys/vm/memfd_noexec");
+  check.found = value.has_value() ? absl::StrCat("vm.memfd_noexec = ", *value)
+                                  : "no vm.memfd_noexec (before Linux 6.3)";
+  std::string failure = TryCollectorMemory();
+  if (failure.empty()) {
+    check.meaning = "The collector's rings need no executable memory; they can be had.";
+    return check;
+  }
+  check.state = CheckState::kFailed;
+  absl::StrAppend(&check.found, "; ", failure);
+  check.meaning = "The collector keeps its records in a sealed memfd, and gets none.";
+  check.remedy =
+      "Use a kernel built with CONFIG_MEMFD_CREATE=y, and a container profile that "
+      "allows memfd_create and fcntl.";
+  return check;
+}
+
+Check CheckProcMem(const Machine& machine) {
+  Check check = {.name = "proc-mem"};
+  auto cmdline = machine.Read("/proc/cmdline");
+  if (!cmdline.ok()) {
+    check.state = CheckState::kUnchecked;
+    check.found = "/proc/cmdline cannot be read";
+    check.meaning =
+        "Boot options that forbid writes through /proc/PID/mem are unknown.";
+    check.remedy = "See the check 'ptrace', which tries such a write.";
+    return check;
+  }
+  // Since 6.12; the last one on the command line counts.
+  std::string force;
+  for (absl::string_view word : absl::StrSplit(*cmdline, ' ', absl::SkipEmpty())) {
+    if (absl::ConsumePrefix(&word, "proc_mem.force_override=")) {
+      force = std::string(word);
+    }
+  }
+  if (force.empty()) {
+    check.found = "no proc_mem.force_override";
+    check.meaning =
+        "The kernel's default holds; the check 'ptrace' tries the write that it rules.";
+  } else if (force == "never") {
+    check.state = CheckState::kNote;
+    check.found = "proc_mem.force_override=never";
+    check.meaning =
+        "Code pages cannot be written through /proc/PID/mem; the injector writes them "
+        "through ptrace instead, a little slower.";
+  } else {
+    check.found = absl::StrCat("proc_mem.force_override=", force);
+    check.meaning = "A tracer may write its tracee's code pages.";
+  }
+  return check;
+}
+
+Check CheckClock(const Machine& machine) {
+  Check check = {.name = "clock"};
+  auto source =
+      machine.Read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  uint64_t cost_ns = ClockReadNs();
+  check.found =
+      absl::StrFormat("%s, %d ns a reading",
+                      source.ok() ? source->c_str() : "source not shown", cost_ns);
+  // Those that the vDSO reads without a system call.
+  bool fast = source.ok() && (*source == "tsc" || *source == "kvm-clock" ||
+                              *source == "hyperv_clocksource_tsc_page");
+  if (fast) {
+    check.meaning = "Time stamps are read without a system call.";
+  } else if (source.ok()) {
+    check.state = CheckState::kNote;
+    check.meaning =
+        "Every time stamp is a system call, so that recording costs the programs more.";
+    check.remedy =
+        "Use the time stamp counter if the machine's is reliable: boot with "
+        "tsc=reliable, or see the kernel's log for why it was given up.";
+  }
+  return check;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,55 @@
+// Checks of the kernel and its settings. Each takes what it judges as text, so that it
+// can be tested without such a kernel.
+#ifndef ROCATTACH_USERSPACE_DOCTOR_KERNEL_CHECKS_H_
+#define ROCATTACH_USERSPACE_DOCTOR_KERNEL_CHECKS_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "userspace/doctor/check.h"
+#include "userspace/doctor/machine.h"
+
+namespace rocattach {
+
+struct KernelVersion {
+  int major = 0;
+  int minor = 0;
+  auto operator<=>(const KernelVersion&) const = default;
+};
+
+// The numbers at the start of uname's release ("6.1.0-18-amd64"); nothing if there are
+// none.
+std::optional<KernelVersion> ParseKernelVersion(absl::string_view release);
+
+// "kernel": uname's release and machine against what the programs need.
+Check CheckKernel(absl::string_view release, absl::string_view machine);
+
+// "btf": the kernel's type information.
+Check CheckBtf(const Machine& machine);
+
+// "uprobes": the perf event source through which probes are attached.
+Check CheckUprobeSource(const Machine& machine);
+
+// "lockdown": /sys/kernel/security/lockdown, "none [integrity] confidentiality".
+Check CheckLockdown(const Machine& machine);
+
+// "unprivileged-bpf": kernel.unprivileged_bpf_disabled; does not matter to those who
+// have the capabilities.
+Check CheckUnprivilegedBpf(const Machine& machine);
+
+// "memfd": vm.memfd_noexec, and whether the collector's kind of memory can be had.
+Check CheckMemfd(const Machine& machine);
+
+// The collector's memory, tried in this process: an empty string, or what failed.
+std::string TryCollectorMemory();
+
+// "proc-mem": boot options that forbid forced writes through /proc/PID/mem.
+Check CheckProcMem(const Machine& machine);
+
+// "clock": the clock source. A slow one makes every time stamp slow.
+Check CheckClock(const Machine& machine);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_DOCTOR_KERNEL_CHECKS_H_

@@ -1,0 +1,43 @@
+// Checks of what ROCm has put on the machine: GPUs, runtimes, profiling libraries.
+#ifndef ROCATTACH_USERSPACE_DOCTOR_LIBRARY_CHECKS_H_
+#define ROCATTACH_USERSPACE_DOCTOR_LIBRARY_CHECKS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "userspace/doctor/check.h"
+#include "userspace/doctor/machine.h"
+#include "userspace/watch/library_scanner.h"
+
+namespace rocattach {
+
+// A library file found in one of the usual places.
+struct FoundLibrary {
+  std::string path;    // as found, without links followed
+  std::string real;    // the file that it leads to
+  std::string soname;  // empty if it does not say, or does not parse
+};
+
+// Files `name`*.so* in the places where HSA runtimes are looked for, and in
+// `directories`; each file once, however many links lead to it.
+std::vector<FoundLibrary> FindLibraries(const Machine& machine, absl::string_view name,
+                                        const std::vector<std::string>& directories);
+
+// "gpu": /dev/kfd and the KFD topology.
+Check CheckGpu(const Machine& machine);
+
+// A KFD gfx_target_version as the name of the architecture: 90010 is gfx90a.
+std::string GfxName(uint32_t target_version);
+
+// "hsa-runtime": the copies that probes go to. `all_processes` tells whether other
+// users' processes could be looked at.
+Check CheckHsaRuntimes(const LibraryScan& scan, bool all_processes);
+
+// "rocprofiler-register" and "rocprofiler-sdk".
+Check CheckRocprofilerRegister(const Machine& machine, const LibraryScan& scan);
+Check CheckRocprofilerSdk(const Machine& machine, const LibraryScan& scan);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_DOCTOR_LIBRARY_CHECKS_H_

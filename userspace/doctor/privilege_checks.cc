@@ -1,0 +1,254 @@
+#include "userspace/doctor/privilege_checks.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "injector/thread_status.h"
+
+namespace rocattach {
+namespace {
+
+// include/linux/proc_ns.h: PROC_PID_INIT_INO, PROC_USER_INIT_INO.
+constexpr absl::string_view kInitialPidNamespace = "pid:[4026531836]";
+constexpr absl::string_view kInitialUserNamespace = "user:[4026531837]";
+
+// One capability, the part that uses it, and what its want costs.
+struct CapabilityUse {
+  const char* name;
+  const char* use;
+  CheckState without;
+  bool (*held)(const Capabilities&);
+};
+
+// CAP_SYS_ADMIN stands for the capabilities that were split off it; CAP_DAC_OVERRIDE
+// reads whatever CAP_DAC_READ_SEARCH does.
+constexpr std::array<CapabilityUse, 8> kUses = {{
+    {"CAP_BPF", "loads the BPF programs", CheckState::kFailed,
+     [](const Capabilities& c) {
+       return c.Has(Capabilities::kBpf) || c.Has(Capabilities::kSysAdmin);
+     }},
+    {"CAP_PERFMON", "lets them read kernel data", CheckState::kFailed,
+     [](const Capabilities& c) {
+       return c.Has(Capabilities::kPerfmon) || c.Has(Capabilities::kSysAdmin);
+     }},
+    {"CAP_SYS_ADMIN", "puts probes on libraries, for all processes",
+     CheckState::kFailed,
+     [](const Capabilities& c) { return c.Has(Capabilities::kSysAdmin); }},
+    {"CAP_SYS_PTRACE", "attaches to processes, reads their mappings and records",
+     CheckState::kFailed,
+     [](const Capabilities& c) { return c.Has(Capabilities::kSysPtrace); }},
+    {"CAP_DAC_READ_SEARCH", "reads libraries below private directories",
+     CheckState::kWarning,
+     [](const Capabilities& c) {
+       return c.Has(Capabilities::kDacReadSearch) || c.Has(Capabilities::kDacOverride);
+     }},
+    {"CAP_CHECKPOINT_RESTORE", "reads libraries that are mapped and deleted",
+     CheckState::kWarning,
+     [](const Capabilities& c) {
+       return c.Has(Capabilities::kCheckpointRestore) || c.Has(Capabilities::kSysAdmin);
+     }},
+    {"CAP_SYS_NICE", "serves windows at real-time priority: short holds under load",
+     CheckState::kWarning,
+     [](const Capabilities& c) { return c.Has(Capabilities::kSysNice); }},
+    {"CAP_KILL", "passes signals on to a command that changed its user",
+     CheckState::kNote,
+     [](const Capabilities& c) { return c.Has(Capabilities::kKill); }},
+}};
+
+// The options of the file system mounted at /proc, from a mountinfo file: the mount
+// point is the fifth field; after " - " come type, source and super options. The last
+// line for a mount point is the one that is seen.
+std::vector<std::string> ProcMountOptions(absl::string_view mountinfo) {
+  std::vector<std::string> options;
+  for (absl::string_view line : absl::StrSplit(mountinfo, '\n')) {
+    std::vector<absl::string_view> fields = absl::StrSplit(line, ' ');
+    if (fields.size() < 10 || fields[4] != "/proc") continue;
+    options = {};
+    for (absl::string_view part : {fields[5], fields.back()}) {
+      for (absl::string_view option : absl::StrSplit(part, ',')) {
+        options.emplace_back(option);
+      }
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+bool Capabilities::CanLoadBpf() const {
+  return Has(kSysAdmin) || (Has(kBpf) && Has(kPerfmon));
+}
+
+Capabilities ReadCapabilities(const Machine& machine) {
+  auto text = machine.Read("/proc/self/status");
+  if (!text.ok()) return Capabilities();
+  return Capabilities(ParseThreadStatus(*text).effective_capabilities);
+}
+
+Check CheckCapabilities(const Capabilities& capabilities) {
+  Check check = {.name = "capabilities"};
+  std::vector<std::string> missing;
+  for (const CapabilityUse& use : kUses) {
+    if (use.held(capabilities)) {
+      check.items.push_back({use.name, CheckState::kOk, use.use});
+      continue;
+    }
+    missing.push_back(use.name);
+    check.items.push_back({use.name, use.without, absl::StrCat("missing: ", use.use)});
+    check.state = std::max(check.state, use.without);
+  }
+  if (missing.empty()) {
+    check.found = absl::StrCat("all ", kUses.size());
+    check.meaning = "Every part of the service may do what it has to.";
+    return check;
+  }
+  check.found = absl::StrCat("missing ", absl::StrJoin(missing, ", "));
+  check.meaning = check.state == CheckState::kFailed
+                      ? "This process may not watch and attach to other processes."
+                      : "Attaching works, with what the missing ones are for left out.";
+  check.remedy = absl::StrCat("Run as root (sudo), or give the service ",
+                              absl::StrJoin(missing, " "),
+                              "; in a container: --privileged, or --cap-add for each.");
+  return check;
+}
+
+Check CheckYama(const Machine& machine, const Capabilities& capabilities) {
+  Check check = {.name = "yama"};
+  auto text = machine.Read("/proc/sys/kernel/yama/ptrace_scope");
+  int scope = 0;
+  if (!text.ok()) {
+    check.found = "not in this kernel";
+    check.meaning = "Nothing beside capabilities restricts ptrace.";
+    return check;
+  }
+  if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &scope)) {
+    check.state = CheckState::kUnchecked;
+    check.found = absl::StrCat("kernel.yama.ptrace_scope = '", *text, "'");
+    check.meaning = "The value is not understood.";
+    return check;
+  }
+  check.found = absl::StrCat("kernel.yama.ptrace_scope = ", scope);
+  if (scope >= 3) {
+    check.state = CheckState::kFailed;
+    check.meaning = "No process may trace another one, root included.";
+    check.remedy =
+        "Set kernel.yama.ptrace_scope to 2 or less in /etc/sysctl.d and boot again "
+        "(it cannot be lowered while the kernel runs).";
+  } else if (scope == 0 || capabilities.CanTraceOthers()) {
+    check.meaning = scope == 0 ? "Does not restrict ptrace."
+                               : "Does not restrict those who have CAP_SYS_PTRACE.";
+  } else {
+    check.state = CheckState::kFailed;
+    check.meaning = "Restricts ptrace to those who have CAP_SYS_PTRACE.";
+    check.remedy = "Run as root, or give the service CAP_SYS_PTRACE.";
+  }
+  return check;
+}
+
+Check CheckSeccompOfSelf(const Machine& machine) {
+  Check check = {.name = "seccomp"};
+  auto text = machine.Read("/proc/self/status");
+  if (!text.ok()) {
+    check.state = CheckState::kUnchecked;
+    check.found = "/proc/self/status cannot be read";
+    check.meaning = "Whether a filter is on this process is unknown.";
+    check.remedy = "Mount /proc.";
+    return check;
+  }
+  if (ParseThreadStatus(*text).seccomp_mode == 0) {
+    check.found = "no filter on this process";
+    return check;
+  }
+  check.state = CheckState::kNote;
+  check.found = "a filter is on this process";
+  check.meaning =
+      "Container profiles often forbid bpf, perf_event_open and ptrace; the checks "
+      "'hold' and 'ptrace' tell whether this one does.";
+  check.remedy =
+      "If they fail: run the container with --security-opt seccomp=unconfined, or "
+      "allow these three.";
+  return check;
+}
+
+Check CheckNamespaces(const Machine& machine) {
+  Check check = {.name = "namespaces"};
+  auto pid = machine.Link("/proc/self/ns/pid");
+  auto user = machine.Link("/proc/self/ns/user");
+  if (!pid.ok()) {
+    check.state = CheckState::kUnchecked;
+    check.found = "/proc/self/ns/pid cannot be read";
+    check.meaning = "Whether this is the initial pid namespace is unknown.";
+    check.remedy = "Mount /proc.";
+    return check;
+  }
+  bool inner_pid = *pid != kInitialPidNamespace;
+  bool inner_user = user.ok() && *user != kInitialUserNamespace;
+  check.found =
+      absl::StrCat(inner_pid ? "an inner" : "the initial", " pid namespace, ",
+                   inner_user ? "an inner" : "the initial", " user namespace");
+  if (!inner_pid && !inner_user) {
+    check.meaning = "Process numbers are those that the BPF programs see.";
+    return check;
+  }
+  check.state = CheckState::kFailed;
+  std::vector<std::string> remedies;
+  if (inner_pid) {
+    check.meaning =
+        "The BPF programs see the host's process numbers, which name other processes, "
+        "or none, in here.";
+    remedies.push_back(
+        "run it on the host, or the container with --pid=host "
+        "(hostPID: true in a pod)");
+  }
+  if (inner_user) {
+    absl::StrAppend(&check.meaning, check.meaning.empty() ? "" : " ",
+                    "The kernel asks for capabilities in the initial user namespace; "
+                    "those held in here do not count.");
+    remedies.push_back(
+        "run it outside the user namespace (not in a rootless container)");
+  }
+  check.remedy = absl::StrJoin(remedies, "; ");
+  check.remedy[0] = absl::ascii_toupper(static_cast<unsigned char>(check.remedy[0]));
+  check.remedy += '.';
+  return check;
+}
+
+Check CheckHidePid(const Machine& machine, const Capabilities& capabilities) {
+  Check check = {.name = "proc"};
+  auto text = machine.Read("/proc/self/mountinfo");
+  if (!text.ok()) {
+    check.state = CheckState::kUnchecked;
+    check.found = "/proc/self/mountinfo cannot be read";
+    check.meaning = "Processes are looked up in /proc; it seems not to be there.";
+    check.remedy = "Mount /proc.";
+    return check;
+  }
+  std::string hidden;
+  for (absl::string_view option : ProcMountOptions(*text)) {
+    if (!absl::ConsumePrefix(&option, "hidepid=")) continue;
+    if (option != "0" && option != "off") hidden = std::string(option);
+  }
+  if (hidden.empty()) {
+    check.found = "all processes are shown";
+    return check;
+  }
+  check.found = absl::StrCat("mounted with hidepid=", hidden);
+  if (capabilities.CanTraceOthers()) {
+    check.meaning = "Does not hide anything from those who have CAP_SYS_PTRACE.";
+  } else {
+    check.state = CheckState::kWarning;
+    check.meaning = "Other users' processes cannot be seen, nor what they have mapped.";
+    check.remedy = "Run as root, or give the service CAP_SYS_PTRACE.";
+  }
+  return check;
+}
+
+}  // namespace rocattach

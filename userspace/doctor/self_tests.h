@@ -1,0 +1,35 @@
+// Checks that do the real thing on a child of this process: load the BPF programs, hold
+// a thread at a probe, stop it, write its memory, let it go.
+#ifndef ROCATTACH_USERSPACE_DOCTOR_SELF_TESTS_H_
+#define ROCATTACH_USERSPACE_DOCTOR_SELF_TESTS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "userspace/doctor/check.h"
+#include "userspace/doctor/privilege_checks.h"
+#include "userspace/watch/kernel_probe.h"
+
+namespace rocattach {
+
+// "ptrace": seizes, stops and releases a child and writes one of its code pages, as an
+// attach does.
+Check CheckPtrace();
+
+// "hold": loads the BPF programs and says which level of the hold is in force. Gives
+// them to `probe` (null where they do not load). Levels above `best_rung` are not
+// tried.
+Check CheckHold(const Capabilities& capabilities, HoldRung best_rung,
+                std::unique_ptr<KernelProbe>* probe);
+
+// "window": puts the real probe on a function of this program, lets a child run into
+// it, and stops the child there. `probe` may be null (then it says what it waits for).
+Check CheckWindow(const Capabilities& capabilities, KernelProbe* probe);
+
+// Where the first instruction of `function` of this program stands in /proc/self/exe.
+absl::StatusOr<uint64_t> OwnFileOffset(void (*function)());
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_DOCTOR_SELF_TESTS_H_
