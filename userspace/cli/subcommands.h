@@ -1,0 +1,26 @@
+// The commands of `rocattach`: each in a file of its own, registered here.
+#ifndef ROCATTACH_USERSPACE_CLI_SUBCOMMANDS_H_
+#define ROCATTACH_USERSPACE_CLI_SUBCOMMANDS_H_
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace rocattach {
+
+// What a command's process exits with.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitLosses = 1;  // data is damaged, or was lost on the way
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitUnreadable = 3;  // an input cannot be read at all
+
+// Adds the command to the application. When the user chose it, *run is set to what does
+// the work and returns the exit status.
+void RegisterDump(CLI::App* app, std::function<int()>* run);
+void RegisterReport(CLI::App* app, std::function<int()>* run);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CLI_SUBCOMMANDS_H_

@@ -1,0 +1,78 @@
+// Quantiles of many durations in little memory.
+#ifndef ROCATTACH_USERSPACE_REPORT_DURATION_HISTOGRAM_H_
+#define ROCATTACH_USERSPACE_REPORT_DURATION_HISTOGRAM_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace rocattach {
+
+// Counts durations in buckets of 1/32 of a power of two: quantiles are right to 1.6 %.
+// Only the buckets between the smallest and the largest duration take memory.
+class DurationHistogram {
+ public:
+  void Add(uint64_t ns, uint64_t times = 1) {
+    size_t bucket = Bucket(ns);
+    if (counts_.empty()) base_ = bucket;
+    if (bucket < base_) {
+      counts_.insert(counts_.begin(), base_ - bucket, 0);
+      base_ = bucket;
+    }
+    if (bucket - base_ >= counts_.size()) counts_.resize(bucket - base_ + 1);
+    counts_[bucket - base_] += times;
+    total_ += times;
+  }
+
+  void Merge(const DurationHistogram& other) {
+    for (size_t i = 0; i < other.counts_.size(); ++i) {
+      if (other.counts_[i] > 0) Add(LowerBound(other.base_ + i), other.counts_[i]);
+    }
+  }
+
+  // The duration below which a share `quantile` (0..1) of them lies; 0 if there are
+  // none.
+  uint64_t Quantile(double quantile) const {
+    uint64_t rank = static_cast<uint64_t>(quantile * static_cast<double>(total_));
+    rank = std::min(rank, total_ == 0 ? 0 : total_ - 1);
+    uint64_t seen = 0;
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      seen += counts_[i];
+      if (seen > rank) {
+        uint64_t low = LowerBound(base_ + i);
+        return low + (LowerBound(base_ + i + 1) - low) / 2;
+      }
+    }
+    return 0;
+  }
+
+  uint64_t count() const { return total_; }
+
+ private:
+  static constexpr unsigned kBits = 5;
+  static constexpr uint64_t kSteps = 1 << kBits;
+
+  static size_t Bucket(uint64_t ns) {
+    if (ns < kSteps) return static_cast<size_t>(ns);
+    unsigned shift = static_cast<unsigned>(std::bit_width(ns)) - kBits - 1;
+    return static_cast<size_t>((shift + 1) * kSteps + ((ns >> shift) - kSteps));
+  }
+
+  // The smallest duration of a bucket.
+  static uint64_t LowerBound(size_t bucket) {
+    if (bucket < kSteps) return bucket;
+    uint64_t shift = bucket / kSteps - 1;
+    if (shift > 63 - kBits) return ~uint64_t{0};
+    return (bucket % kSteps + kSteps) << shift;
+  }
+
+  std::vector<uint64_t> counts_;
+  size_t base_ = 0;
+  uint64_t total_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_REPORT_DURATION_HISTOGRAM_H_

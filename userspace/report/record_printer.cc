@@ -1,0 +1,207 @@
+#include "userspace/report/record_printer.h"
+
+#include <utility>
+
+#include "userspace/report/text.h"
+
+namespace rocattach {
+namespace {
+
+constexpr size_t kFlushBytes = 64 << 10;
+// Kernel names that are kept to print them with dispatches; those beyond are not.
+constexpr size_t kMaxNameBytes = 256 << 20;
+
+std::string DamageKindName(Damage::Kind kind) {
+  switch (kind) {
+    case Damage::Kind::kSkippedBytes:
+      return "skipped_bytes";
+    case Damage::Kind::kMissingFrames:
+      return "missing_frames";
+    case Damage::Kind::kUndecodable:
+      return "undecodable_frame";
+    case Damage::Kind::kUnknownFrame:
+      return "unknown_frame";
+    case Damage::Kind::kNoBeginning:
+      return "no_beginning";
+    case Damage::Kind::kNoEnd:
+      return "no_end";
+  }
+  return "unknown";
+}
+
+uint64_t NameKey(uint32_t stream, uint32_t kernel_id) {
+  return uint64_t{stream} << 32 | kernel_id;
+}
+
+}  // namespace
+
+RecordPrinter::RecordPrinter(PrinterOptions options,
+                             std::function<void(absl::string_view)> write)
+    : options_(std::move(options)),
+      write_(std::move(write)),
+      wanted_(options_.types.begin(), options_.types.end()),
+      line_(options_.style, &buffer_) {}
+
+std::vector<std::string> RecordPrinter::RecordTypes() {
+  return {"recording", "process",     "window",   "agent",         "queue",
+          "kernel",    "code_object", "dispatch", "copy",          "clock",
+          "account",   "process_end", "summary",  "recording_end", "damage"};
+}
+
+void RecordPrinter::Flush() {
+  if (buffer_.empty()) return;
+  write_(buffer_);
+  buffer_.clear();
+}
+
+bool RecordPrinter::Begin(absl::string_view type, uint32_t recording, uint32_t stream) {
+  if (!wanted_.empty() && !wanted_.contains(type)) return false;
+  line_.Begin(type);
+  line_.Number("recording", recording);
+  line_.Number("stream", stream);
+  return true;
+}
+
+void RecordPrinter::End() {
+  line_.End();
+  if (options_.flush_lines || buffer_.size() >= kFlushBytes) Flush();
+}
+
+void RecordPrinter::Message(absl::string_view type, const FrameContext& at,
+                            const google::protobuf::Message& message) {
+  if (!Begin(type, at.recording, at.stream)) return;
+  if (at.repeated) line_.Boolean("repeated", true);
+  line_.Fields(message);
+  End();
+}
+
+void RecordPrinter::OnRecording(const FrameContext& at,
+                                const v1::StreamHeader* header) {
+  kernel_names_.clear();
+  kernel_name_bytes_ = 0;
+  if (!Begin("recording", at.recording, at.stream)) return;
+  if (header != nullptr) line_.Fields(*header);
+  End();
+}
+
+void RecordPrinter::OnProcess(const FrameContext& at, const v1::Process& process) {
+  Message("process", at, process);
+}
+void RecordPrinter::OnAgent(const FrameContext& at, const v1::Agent& agent) {
+  Message("agent", at, agent);
+}
+void RecordPrinter::OnQueue(const FrameContext& at, const v1::Queue& queue) {
+  Message("queue", at, queue);
+}
+void RecordPrinter::OnCodeObject(const FrameContext& at, const v1::CodeObject& object) {
+  Message("code_object", at, object);
+}
+void RecordPrinter::OnWindow(const FrameContext& at, const v1::WindowEvent& event) {
+  Message("window", at, event);
+}
+void RecordPrinter::OnClock(const FrameContext& at, const v1::ClockRelation& clock) {
+  Message("clock", at, clock);
+}
+void RecordPrinter::OnAccount(const FrameContext& at, const v1::LossAccount& account) {
+  Message("account", at, account);
+}
+void RecordPrinter::OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) {
+  Message("process_end", at, end);
+}
+void RecordPrinter::OnSummary(const FrameContext& at,
+                              const v1::WatcherSummary& summary) {
+  Message("summary", at, summary);
+}
+void RecordPrinter::OnStreamEnd(const FrameContext& at, const v1::StreamEnd& end) {
+  Message("recording_end", at, end);
+}
+
+void RecordPrinter::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
+  std::string name = Demangle(kernel.name());
+  if (Begin("kernel", at.recording, at.stream)) {
+    if (at.repeated) line_.Boolean("repeated", true);
+    line_.Text("display_name", name);
+    line_.Fields(kernel);
+    End();
+  }
+  if (kernel_name_bytes_ + name.size() + 64 > kMaxNameBytes) return;
+  kernel_name_bytes_ += name.size() + 64;
+  kernel_names_[NameKey(at.stream, kernel.id())] = std::move(name);
+}
+
+const std::string& RecordPrinter::KernelName(uint32_t stream,
+                                             uint32_t kernel_id) const {
+  static const std::string* const kNone = new std::string;
+  auto it = kernel_names_.find(NameKey(stream, kernel_id));
+  return it == kernel_names_.end() ? *kNone : it->second;
+}
+
+void RecordPrinter::Flags(uint16_t flags) {
+  bool always = options_.style == LineWriter::Style::kJson;
+  auto flag = [&](const char* name, uint16_t bit) {
+    if (always || (flags & bit) != 0) line_.Boolean(name, (flags & bit) != 0);
+  };
+  flag("untimed", ROCATTACH_DISPATCH_UNTIMED);
+  flag("application_signal", ROCATTACH_DISPATCH_APP_SIGNAL);
+  flag("unfinished", ROCATTACH_DISPATCH_UNFINISHED);
+}
+
+void RecordPrinter::OnDispatches(const FrameContext& at,
+                                 absl::Span<const rocattach_dispatch> records) {
+  for (const rocattach_dispatch& r : records) {
+    if (!Begin("dispatch", at.recording, at.stream)) return;
+    line_.Number("correlation_id", r.correlation_id);
+    line_.Text("kernel", KernelName(at.stream, r.kernel_id));
+    line_.Number("kernel_id", r.kernel_id);
+    line_.Number("agent_id", r.agent_id);
+    line_.Number("queue_id", r.queue_id);
+    line_.Number("tid", r.tid);
+    line_.Number("enqueue_ns", r.enqueue_ns);
+    line_.Number("start_ns", r.start_ns);
+    line_.Number("end_ns", r.end_ns);
+    line_.Number("duration_ns", r.end_ns > r.start_ns ? r.end_ns - r.start_ns : 0);
+    line_.Triple("grid", {r.grid_x, r.grid_y, r.grid_z});
+    line_.Triple("workgroup", {r.workgroup_x, r.workgroup_y, r.workgroup_z});
+    line_.Number("lds_bytes", r.lds_bytes);
+    line_.Number("scratch_bytes", r.scratch_bytes);
+    line_.Number("packet_index", r.packet_index);
+    Flags(r.flags);
+    End();
+  }
+}
+
+void RecordPrinter::OnCopies(const FrameContext& at,
+                             absl::Span<const rocattach_copy> records) {
+  for (const rocattach_copy& r : records) {
+    if (!Begin("copy", at.recording, at.stream)) return;
+    line_.Number("correlation_id", r.correlation_id);
+    line_.Text("direction", ShortName(static_cast<v1::CopyDirection>(r.direction)));
+    line_.Text("engine", ShortName(static_cast<v1::CopyEngine>(r.engine)));
+    line_.Number("bytes", r.bytes);
+    line_.Number("src_agent_id", r.src_agent_id);
+    line_.Number("dst_agent_id", r.dst_agent_id);
+    line_.Number("tid", r.tid);
+    line_.Number("enqueue_ns", r.enqueue_ns);
+    line_.Number("start_ns", r.start_ns);
+    line_.Number("end_ns", r.end_ns);
+    line_.Number("duration_ns", r.end_ns > r.start_ns ? r.end_ns - r.start_ns : 0);
+    line_.Number("src_address", r.src_address);
+    line_.Number("dst_address", r.dst_address);
+    Flags(r.flags);
+    End();
+  }
+}
+
+void RecordPrinter::OnDamage(const Damage& damage) {
+  if (!Begin("damage", damage.recording, damage.stream)) return;
+  line_.Text("kind", DamageKindName(damage.kind));
+  line_.Number("offset", damage.offset);
+  line_.Number("bytes", damage.bytes);
+  line_.Number("frames", damage.frames);
+  line_.Number("records", damage.records);
+  line_.Boolean("at_end", damage.at_end);
+  line_.Text("what", damage.what);
+  End();
+}
+
+}  // namespace rocattach

@@ -1,0 +1,76 @@
+// `rocattach dump`: every record of a stream as a line.
+#ifndef ROCATTACH_USERSPACE_REPORT_RECORD_PRINTER_H_
+#define ROCATTACH_USERSPACE_REPORT_RECORD_PRINTER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "userspace/report/line_writer.h"
+#include "userspace/stream/visitor.h"
+
+namespace rocattach {
+
+struct PrinterOptions {
+  LineWriter::Style style = LineWriter::Style::kText;
+  // Print only these types ("dispatch", "window", …); empty: all. See RecordTypes().
+  std::vector<std::string> types;
+  // Hand over every line at once, instead of many together.
+  bool flush_lines = false;
+};
+
+class RecordPrinter : public StreamVisitor {
+ public:
+  // `write` gets whole lines.
+  RecordPrinter(PrinterOptions options, std::function<void(absl::string_view)> write);
+  ~RecordPrinter() override { Flush(); }
+
+  // All types that there are, in the order of the manual.
+  static std::vector<std::string> RecordTypes();
+
+  void Flush();
+
+  void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
+  void OnProcess(const FrameContext& at, const v1::Process& process) override;
+  void OnAgent(const FrameContext& at, const v1::Agent& agent) override;
+  void OnQueue(const FrameContext& at, const v1::Queue& queue) override;
+  void OnKernel(const FrameContext& at, const v1::Kernel& kernel) override;
+  void OnCodeObject(const FrameContext& at, const v1::CodeObject& object) override;
+  void OnDispatches(const FrameContext& at,
+                    absl::Span<const rocattach_dispatch> records) override;
+  void OnCopies(const FrameContext& at,
+                absl::Span<const rocattach_copy> records) override;
+  void OnWindow(const FrameContext& at, const v1::WindowEvent& event) override;
+  void OnClock(const FrameContext& at, const v1::ClockRelation& clock) override;
+  void OnAccount(const FrameContext& at, const v1::LossAccount& account) override;
+  void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) override;
+  void OnSummary(const FrameContext& at, const v1::WatcherSummary& summary) override;
+  void OnStreamEnd(const FrameContext& at, const v1::StreamEnd& end) override;
+  void OnDamage(const Damage& damage) override;
+
+ private:
+  // Begins a line with the type and the place; false if the type is not wanted.
+  bool Begin(absl::string_view type, uint32_t recording, uint32_t stream);
+  void End();
+  void Message(absl::string_view type, const FrameContext& at,
+               const google::protobuf::Message& message);
+  const std::string& KernelName(uint32_t stream, uint32_t kernel_id) const;
+  void Flags(uint16_t flags);
+
+  PrinterOptions options_;
+  std::function<void(absl::string_view)> write_;
+  absl::flat_hash_set<std::string> wanted_;
+  std::string buffer_;
+  LineWriter line_;
+  // Names of the current recording's kernels: stream << 32 | id.
+  absl::flat_hash_map<uint64_t, std::string> kernel_names_;
+  size_t kernel_name_bytes_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_REPORT_RECORD_PRINTER_H_

@@ -1,0 +1,284 @@
+#include "userspace/report/report.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/report/text.h"
+
+namespace rocattach {
+namespace {
+
+// What a report takes in memory at most, about: hostile streams name things without
+// end.
+constexpr size_t kMaxBytes = 1 << 30;
+constexpr size_t kProcessBytes = 2048;
+constexpr size_t kEntryBytes = 512;
+constexpr size_t kMaxDamages = 64;
+
+void NoteSpan(uint64_t start_ns, uint64_t end_ns, ProcessReport* process) {
+  if (start_ns == 0 || end_ns < start_ns) return;
+  if (process->first_ns == 0 || start_ns < process->first_ns) {
+    process->first_ns = start_ns;
+  }
+  process->last_ns = std::max(process->last_ns, end_ns);
+}
+
+// Start and end are there and in order; a target can claim anything.
+bool HasTimes(uint16_t flags, uint64_t start_ns, uint64_t end_ns) {
+  return (flags & (ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED)) == 0 &&
+         start_ns != 0 && end_ns >= start_ns;
+}
+
+}  // namespace
+
+void DurationSummary::Add(uint64_t ns) {
+  min_ns = timed == 0 ? ns : std::min(min_ns, ns);
+  max_ns = std::max(max_ns, ns);
+  total_ns += ns;
+  ++timed;
+  histogram.Add(ns);
+}
+
+void DurationSummary::Merge(const DurationSummary& other) {
+  if (other.timed == 0) return;
+  min_ns = timed == 0 ? other.min_ns : std::min(min_ns, other.min_ns);
+  max_ns = std::max(max_ns, other.max_ns);
+  total_ns += other.total_ns;
+  timed += other.timed;
+  histogram.Merge(other.histogram);
+}
+
+uint64_t DurationSummary::Quantile(double quantile) const {
+  return std::clamp(histogram.Quantile(quantile), min_ns, max_ns);
+}
+
+uint64_t DroppedRecords(const v1::LossAccount& account) {
+  return account.dropped_ring_full() + account.dropped_collector() +
+         account.dropped_invalid() + account.dropped_inflight() +
+         account.dropped_writer();
+}
+
+std::vector<KernelReport> ProcessReport::KernelsByName() const {
+  std::map<std::string, KernelReport> merged;
+  for (const auto& [id, kernel] : kernels) {
+    if (kernel.count == 0) continue;
+    // Kernels without a name stay apart: they may be different ones.
+    std::string key = kernel.name.empty() ? absl::StrCat("\xff#", id) : kernel.name;
+    auto [it, is_new] = merged.emplace(key, kernel);
+    if (is_new) continue;
+    it->second.count += kernel.count;
+    it->second.durations.Merge(kernel.durations);
+  }
+  std::vector<KernelReport> list;
+  for (auto& [name, kernel] : merged) list.push_back(std::move(kernel));
+  std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(a.durations.total_ns, a.count) >
+           std::make_pair(b.durations.total_ns, b.count);
+  });
+  return list;
+}
+
+uint64_t ProcessReport::MissingFromStream() const {
+  if (!account) return 0;
+  uint64_t written = account->dispatches_delivered() + account->copies_delivered();
+  uint64_t read = dispatches + copies_count;
+  return written > read ? written - read : 0;
+}
+
+uint64_t ProcessReport::Lost() const {
+  uint64_t lost = MissingFromStream();
+  if (account) lost += DroppedRecords(*account) + account->packets_unseen();
+  return lost;
+}
+
+int64_t ProcessReport::Imbalance() const {
+  if (!account || !account->final()) return 0;
+  uint64_t seen = account->dispatches_seen() + account->copies_seen();
+  uint64_t accounted = account->dispatches_delivered() + account->copies_delivered() +
+                       DroppedRecords(*account);
+  return static_cast<int64_t>(seen - accounted);
+}
+
+bool Report::HasLosses() const {
+  if (stats.damaged()) return true;
+  for (const RecordingReport& recording : recordings) {
+    if (recording.end && recording.end->records_dropped() > 0) return true;
+    for (const auto& process : recording.processes) {
+      // Who joined in the middle does not miss what went before.
+      bool whole = recording.from_beginning;
+      if (process->account && (DroppedRecords(*process->account) > 0 ||
+                               process->account->packets_unseen() > 0)) {
+        return true;
+      }
+      if (whole && process->MissingFromStream() > 0) return true;
+      if (process->Imbalance() != 0) return true;
+    }
+  }
+  return false;
+}
+
+bool ReportBuilder::Room(size_t bytes) {
+  if (bytes_ + bytes > kMaxBytes) {
+    ++report_.entries_omitted;
+    return false;
+  }
+  bytes_ += bytes;
+  return true;
+}
+
+ProcessReport* ReportBuilder::Find(const FrameContext& at) {
+  auto it = by_stream_.find(at.stream);
+  if (it != by_stream_.end()) return it->second;
+  if (!Room(kProcessBytes)) {
+    overflow_ = std::make_unique<ProcessReport>();
+    return overflow_.get();
+  }
+  auto process = std::make_unique<ProcessReport>();
+  process->recording = at.recording;
+  process->stream = at.stream;
+  by_stream_[at.stream] = process.get();
+  report_.recordings.back().processes.push_back(std::move(process));
+  return report_.recordings.back().processes.back().get();
+}
+
+void ReportBuilder::OnRecording(const FrameContext&, const v1::StreamHeader* header) {
+  by_stream_.clear();
+  report_.recordings.emplace_back();
+  if (header == nullptr) return;
+  report_.recordings.back().header = *header;
+  report_.recordings.back().header->clear_descriptors();
+}
+
+void ReportBuilder::OnProcess(const FrameContext& at, const v1::Process& process) {
+  if (Room(process.ByteSizeLong())) Find(at)->process = process;
+}
+
+void ReportBuilder::OnAgent(const FrameContext& at, const v1::Agent& agent) {
+  if (Room(kEntryBytes)) Find(at)->agents[agent.id()] = agent;
+}
+
+void ReportBuilder::OnQueue(const FrameContext& at, const v1::Queue& queue) {
+  if (Room(kEntryBytes)) Find(at)->queues[queue.id()].queue = queue;
+}
+
+void ReportBuilder::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
+  if (!Room(kEntryBytes + 2 * kernel.name().size())) return;
+  KernelReport& report = Find(at)->kernels[kernel.id()];
+  report.kernel_id = kernel.id();
+  report.kernel = kernel;
+  report.name = Demangle(kernel.name());
+}
+
+void ReportBuilder::OnDispatches(const FrameContext& at,
+                                 absl::Span<const rocattach_dispatch> records) {
+  ProcessReport* process = Find(at);
+  process->dispatches += records.size();
+  KernelReport* kernel = nullptr;
+  QueueReport* queue = nullptr;
+  uint32_t kernel_id = 0, queue_id = 0;
+  for (const rocattach_dispatch& record : records) {
+    if (kernel == nullptr || record.kernel_id != kernel_id) {
+      kernel = nullptr;
+      kernel_id = record.kernel_id;
+      auto it = process->kernels.find(kernel_id);
+      if (it == process->kernels.end()) {
+        if (!Room(kEntryBytes)) continue;
+        it = process->kernels.emplace(kernel_id, KernelReport{}).first;
+        it->second.kernel_id = kernel_id;
+      }
+      kernel = &it->second;
+    }
+    if (queue == nullptr || record.queue_id != queue_id) {
+      queue = nullptr;
+      queue_id = record.queue_id;
+      auto it = process->queues.find(queue_id);
+      if (it == process->queues.end()) {
+        if (!Room(kEntryBytes)) continue;
+        it = process->queues.emplace(queue_id, QueueReport{}).first;
+        it->second.queue.set_id(queue_id);
+        it->second.queue.set_agent_id(record.agent_id);
+      }
+      queue = &it->second;
+    }
+    ++kernel->count;
+    ++queue->dispatches;
+    if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) {
+      ++process->unfinished;
+    } else if (record.flags & ROCATTACH_DISPATCH_UNTIMED) {
+      ++process->untimed;
+    }
+    if (!HasTimes(record.flags, record.start_ns, record.end_ns)) continue;
+    kernel->durations.Add(record.end_ns - record.start_ns);
+    NoteSpan(record.start_ns, record.end_ns, process);
+  }
+}
+
+void ReportBuilder::OnCopies(const FrameContext& at,
+                             absl::Span<const rocattach_copy> records) {
+  ProcessReport* process = Find(at);
+  process->copies_count += records.size();
+  for (const rocattach_copy& record : records) {
+    v1::CopyDirection direction = v1::CopyDirection_IsValid(record.direction)
+                                      ? static_cast<v1::CopyDirection>(record.direction)
+                                      : v1::COPY_DIRECTION_UNKNOWN;
+    CopyReport& copies = process->copies[direction];
+    copies.direction = direction;
+    ++copies.count;
+    copies.bytes += record.bytes;
+    if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) {
+      ++process->unfinished;
+    } else if (record.flags & ROCATTACH_DISPATCH_UNTIMED) {
+      ++process->untimed;
+    }
+    if (!HasTimes(record.flags, record.start_ns, record.end_ns)) continue;
+    copies.timed_bytes += record.bytes;
+    copies.durations.Add(record.end_ns - record.start_ns);
+    NoteSpan(record.start_ns, record.end_ns, process);
+  }
+}
+
+void ReportBuilder::OnWindow(const FrameContext& at, const v1::WindowEvent& event) {
+  ProcessReport* process = Find(at);
+  if (!process->window) process->window.emplace();
+  // Later events fill in what earlier ones did not know; fields that are zero keep what
+  // was there. The verdict is the last event's.
+  v1::WindowEvent* merged = &*process->window;
+  if (event.state() != merged->state()) merged->clear_detail();
+  merged->MergeFrom(event);
+}
+
+void ReportBuilder::OnAccount(const FrameContext& at, const v1::LossAccount& account) {
+  Find(at)->account = account;
+}
+
+void ReportBuilder::OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) {
+  Find(at)->end = end;
+}
+
+void ReportBuilder::OnSummary(const FrameContext&, const v1::WatcherSummary& summary) {
+  report_.recordings.back().summary = summary;
+}
+
+void ReportBuilder::OnStreamEnd(const FrameContext&, const v1::StreamEnd& end) {
+  report_.recordings.back().end = end;
+}
+
+void ReportBuilder::OnDamage(const Damage& damage) {
+  if (damage.kind == Damage::Kind::kNoBeginning && !report_.recordings.empty()) {
+    report_.recordings.back().from_beginning = false;
+  }
+  if (report_.damages.size() < kMaxDamages) {
+    report_.damages.push_back(damage);
+  } else {
+    ++report_.damages_omitted;
+  }
+}
+
+Report ReportBuilder::Finish(const ReadStats& stats) {
+  report_.stats = stats;
+  by_stream_.clear();
+  return std::exchange(report_, {});
+}
+
+}  // namespace rocattach

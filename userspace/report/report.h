@@ -1,0 +1,141 @@
+// What streams come to: processes, kernels, copies, losses. The numbers behind
+// `rocattach report` and behind every other summary.
+#ifndef ROCATTACH_USERSPACE_REPORT_REPORT_H_
+#define ROCATTACH_USERSPACE_REPORT_REPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "userspace/report/duration_histogram.h"
+#include "userspace/stream/decoder.h"
+#include "userspace/stream/visitor.h"
+
+namespace rocattach {
+
+// Durations of a set of operations, nanoseconds.
+struct DurationSummary {
+  uint64_t timed = 0;  // operations that have both times
+  uint64_t total_ns = 0;
+  uint64_t min_ns = 0;
+  uint64_t max_ns = 0;
+  DurationHistogram histogram;
+
+  void Add(uint64_t ns);
+  void Merge(const DurationSummary& other);
+  uint64_t mean_ns() const { return timed == 0 ? 0 : total_ns / timed; }
+  // Within min and max.
+  uint64_t Quantile(double quantile) const;
+};
+
+struct KernelReport {
+  std::string name;        // demangled; empty: not in the recording
+  uint32_t kernel_id = 0;  // one of them, where several share the name
+  uint64_t count = 0;
+  DurationSummary durations;
+  v1::Kernel kernel;
+};
+
+struct CopyReport {
+  v1::CopyDirection direction = v1::COPY_DIRECTION_UNKNOWN;
+  uint64_t count = 0;
+  uint64_t bytes = 0;
+  uint64_t timed_bytes = 0;  // of the copies that have times
+  DurationSummary durations;
+};
+
+struct QueueReport {
+  v1::Queue queue;
+  uint64_t dispatches = 0;
+};
+
+struct ProcessReport {
+  uint32_t recording = 0;
+  uint32_t stream = 0;
+  std::optional<v1::Process> process;  // none: its key frame is missing
+  // All that the window's events said, later ones over earlier ones; none: no event.
+  std::optional<v1::WindowEvent> window;
+  std::map<uint32_t, v1::Agent> agents;
+  std::map<uint32_t, QueueReport> queues;
+  std::map<uint32_t, KernelReport> kernels;  // by id
+  std::map<int, CopyReport> copies;          // by direction
+  uint64_t dispatches = 0;                   // read
+  uint64_t copies_count = 0;                 // read
+  uint64_t untimed = 0;
+  uint64_t unfinished = 0;
+  uint64_t first_ns = 0, last_ns = 0;      // of the operations that have times
+  std::optional<v1::LossAccount> account;  // the last one
+  std::optional<v1::ProcessEnd> end;
+
+  // Kernels of the same name as one, the longest total first.
+  std::vector<KernelReport> KernelsByName() const;
+  // Records that are known to be lost: dropped before the stream, or gone from it.
+  uint64_t Lost() const;
+  // What of that was written and is not in what was read.
+  uint64_t MissingFromStream() const;
+  // Zero when the final account adds up: seen = delivered + dropped.
+  int64_t Imbalance() const;
+};
+
+struct RecordingReport {
+  std::optional<v1::StreamHeader> header;  // without descriptors; none: missing
+  std::vector<std::unique_ptr<ProcessReport>> processes;  // in the order of appearance
+  std::optional<v1::WatcherSummary> summary;
+  std::optional<v1::StreamEnd> end;
+  bool from_beginning = true;
+};
+
+struct Report {
+  std::vector<RecordingReport> recordings;
+  std::vector<Damage> damages;  // the first ones
+  uint64_t damages_omitted = 0;
+  uint64_t entries_omitted = 0;  // beyond what a report keeps in memory
+  ReadStats stats;
+
+  // Data is damaged or was lost on the way.
+  bool HasLosses() const;
+};
+
+// Sums of an account's dropped_* fields.
+uint64_t DroppedRecords(const v1::LossAccount& account);
+
+// Collects a report from the streams that it is shown.
+class ReportBuilder : public StreamVisitor {
+ public:
+  // Call after the last input; `stats` are the decoder's.
+  Report Finish(const ReadStats& stats);
+
+  void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
+  void OnProcess(const FrameContext& at, const v1::Process& process) override;
+  void OnAgent(const FrameContext& at, const v1::Agent& agent) override;
+  void OnQueue(const FrameContext& at, const v1::Queue& queue) override;
+  void OnKernel(const FrameContext& at, const v1::Kernel& kernel) override;
+  void OnDispatches(const FrameContext& at,
+                    absl::Span<const rocattach_dispatch> records) override;
+  void OnCopies(const FrameContext& at,
+                absl::Span<const rocattach_copy> records) override;
+  void OnWindow(const FrameContext& at, const v1::WindowEvent& event) override;
+  void OnAccount(const FrameContext& at, const v1::LossAccount& account) override;
+  void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) override;
+  void OnSummary(const FrameContext& at, const v1::WatcherSummary& summary) override;
+  void OnStreamEnd(const FrameContext& at, const v1::StreamEnd& end) override;
+  void OnDamage(const Damage& damage) override;
+
+ private:
+  ProcessReport* Find(const FrameContext& at);
+  // False when the report is full: `bytes` more would be too many.
+  bool Room(size_t bytes);
+
+  Report report_;
+  absl::flat_hash_map<uint32_t, ProcessReport*> by_stream_;  // of the last recording
+  std::unique_ptr<ProcessReport> overflow_;  // takes what there is no room for
+  size_t bytes_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_REPORT_REPORT_H_

@@ -1,0 +1,162 @@
+#include "userspace/report/report_json.h"
+
+#include "userspace/report/json_writer.h"
+#include "userspace/report/line_writer.h"
+#include "userspace/report/text.h"
+
+namespace rocattach {
+namespace {
+
+// A message as an object of its own.
+std::string MessageJson(const google::protobuf::Message& message) {
+  std::string json;
+  LineWriter line(LineWriter::Style::kJson, &json);
+  line.Object(message);
+  return json;
+}
+
+void Message(const char* key, const google::protobuf::Message& message,
+             JsonWriter* json) {
+  json->Key(key);
+  json->Raw(MessageJson(message));
+}
+
+void Durations(const DurationSummary& durations, JsonWriter* json) {
+  json->Field("timed", durations.timed);
+  json->Field("total_ns", durations.total_ns);
+  json->Field("mean_ns", durations.mean_ns());
+  json->Field("min_ns", durations.min_ns);
+  json->Field("p50_ns", durations.Quantile(0.5));
+  json->Field("p99_ns", durations.Quantile(0.99));
+  json->Field("max_ns", durations.max_ns);
+}
+
+void Kernels(const ProcessReport& process, JsonWriter* json) {
+  json->Key("kernels");
+  json->Array();
+  for (const KernelReport& kernel : process.KernelsByName()) {
+    json->Object();
+    json->Field("name", kernel.name);
+    json->Field("mangled_name", kernel.kernel.name());
+    json->Field("kernel_id", kernel.kernel_id);
+    json->Field("count", kernel.count);
+    Durations(kernel.durations, json);
+    json->Field("sgprs", kernel.kernel.sgprs());
+    json->Field("arch_vgprs", kernel.kernel.arch_vgprs());
+    json->Field("accum_vgprs", kernel.kernel.accum_vgprs());
+    json->Field("lds_bytes", kernel.kernel.lds_bytes());
+    json->Field("scratch_bytes", kernel.kernel.scratch_bytes());
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void Copies(const ProcessReport& process, JsonWriter* json) {
+  json->Key("copies");
+  json->Array();
+  for (const auto& [direction, copies] : process.copies) {
+    json->Object();
+    json->Field("direction", ShortName(copies.direction));
+    json->Field("count", copies.count);
+    json->Field("bytes", copies.bytes);
+    Durations(copies.durations, json);
+    json->Key("gigabytes_per_second");
+    json->Real(copies.durations.total_ns == 0
+                   ? 0.0
+                   : static_cast<double>(copies.timed_bytes) /
+                         static_cast<double>(copies.durations.total_ns));
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void Process(const RecordingReport& recording, const ProcessReport& process,
+             JsonWriter* json) {
+  json->Object();
+  json->Field("stream", process.stream);
+  json->Field("verdict", process.window ? ShortName(process.window->state()) : "");
+  if (process.process) Message("process", *process.process, json);
+  if (process.window) Message("window", *process.window, json);
+  json->Field("dispatch_count", process.dispatches);
+  json->Field("copy_count", process.copies_count);
+  json->Field("untimed", process.untimed);
+  json->Field("unfinished", process.unfinished);
+  json->Field("first_ns", process.first_ns);
+  json->Field("last_ns", process.last_ns);
+  json->Field("lost", recording.from_beginning || !process.account
+                          ? process.Lost()
+                          : DroppedRecords(*process.account));
+  json->Key("account_imbalance");
+  json->Signed(process.Imbalance());
+  if (process.account) Message("account", *process.account, json);
+  if (process.end) Message("end", *process.end, json);
+  json->Key("agents");
+  json->Array();
+  for (const auto& [id, agent] : process.agents) json->Raw(MessageJson(agent));
+  json->EndArray();
+  json->Key("queues");
+  json->Array();
+  for (const auto& [id, queue] : process.queues) {
+    json->Object();
+    Message("queue", queue.queue, json);
+    json->Field("dispatch_count", queue.dispatches);
+    json->EndObject();
+  }
+  json->EndArray();
+  Kernels(process, json);
+  Copies(process, json);
+  json->EndObject();
+}
+
+void Reader(const Report& report, JsonWriter* json) {
+  const ReadStats& stats = report.stats;
+  json->Key("reader");
+  json->Object();
+  json->Field("bytes", stats.bytes);
+  json->Field("frames", stats.frames);
+  json->Field("skipped_bytes", stats.skipped_bytes);
+  json->Field("skipped_ranges", stats.skipped_ranges);
+  json->Field("truncated_bytes", stats.truncated_bytes);
+  json->Field("missing_frames", stats.missing_frames);
+  json->Field("lost_records", stats.lost_records);
+  json->Field("undecodable_frames", stats.undecodable_frames);
+  json->Field("unknown_frames", stats.unknown_frames);
+  json->Field("entries_omitted", report.entries_omitted);
+  json->Flag("damaged", stats.damaged());
+  json->Key("damages");
+  json->Array();
+  for (const Damage& damage : report.damages) json->Text(damage.what);
+  json->EndArray();
+  json->EndObject();
+}
+
+}  // namespace
+
+std::string FormatReportJson(const Report& report) {
+  std::string out;
+  JsonWriter json(&out);
+  json.Object();
+  json.Key("recordings");
+  json.Array();
+  for (const RecordingReport& recording : report.recordings) {
+    json.Object();
+    if (recording.header) Message("header", *recording.header, &json);
+    json.Flag("from_beginning", recording.from_beginning);
+    json.Flag("ended", recording.end.has_value());
+    json.Key("processes");
+    json.Array();
+    for (const auto& process : recording.processes) Process(recording, *process, &json);
+    json.EndArray();
+    if (recording.summary) Message("summary", *recording.summary, &json);
+    if (recording.end) Message("end", *recording.end, &json);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Flag("losses", report.HasLosses());
+  Reader(report, &json);
+  json.EndObject();
+  out += '\n';
+  return out;
+}
+
+}  // namespace rocattach

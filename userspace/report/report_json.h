@@ -1,0 +1,17 @@
+// A report for programs.
+#ifndef ROCATTACH_USERSPACE_REPORT_REPORT_JSON_H_
+#define ROCATTACH_USERSPACE_REPORT_REPORT_JSON_H_
+
+#include <string>
+
+#include "userspace/report/report.h"
+
+namespace rocattach {
+
+// One JSON object with a newline behind it. Durations are nanoseconds, names are those
+// of the stream's messages; docs/stream-format.md has the keys. All kernels are in it.
+std::string FormatReportJson(const Report& report);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_REPORT_REPORT_JSON_H_

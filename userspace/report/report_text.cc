@@ -1,0 +1,504 @@
+#include "userspace/report/report_text.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "userspace/base/human.h"
+#include "userspace/report/table.h"
+#include "userspace/report/text.h"
+
+namespace rocattach {
+namespace {
+
+constexpr size_t kIndent = 2;
+constexpr size_t kMaxShownDamages = 10;
+
+std::string Plural(uint64_t count, const char* one, const char* many) {
+  return absl::StrCat(HumanCount(count), " ", count == 1 ? one : many);
+}
+
+std::string Percent(uint64_t part, uint64_t whole) {
+  if (whole == 0) return "-";
+  return absl::StrFormat(
+      "%.1f %%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+// When something happened, in UTC, by the recording's clock snapshot.
+std::string WallTime(const v1::ClockSnapshot& clock, uint64_t boottime_ns) {
+  if (clock.realtime_ns() == 0) return "";
+  uint64_t realtime = clock.realtime_ns() + (boottime_ns - clock.boottime_ns());
+  time_t seconds = static_cast<time_t>(realtime / 1'000'000'000);
+  tm parts;
+  char text[64];
+  if (gmtime_r(&seconds, &parts) == nullptr) return "";
+  strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts);
+  return absl::StrCat(text, " UTC");
+}
+
+std::string SignalName(uint32_t signal) {
+  const char* name = sigabbrev_np(static_cast<int>(signal));
+  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
+}
+
+std::string EndText(const v1::ProcessEnd& end) {
+  switch (end.how()) {
+    case v1::ProcessEnd::EXITED:
+      return absl::StrCat("exited with status ", end.exit_code());
+    case v1::ProcessEnd::SIGNALLED:
+      return absl::StrCat("killed by ", SignalName(end.signal()),
+                          end.core_dumped() ? " (core dumped)" : "");
+    case v1::ProcessEnd::EXECED:
+      return "replaced its program by exec";
+    case v1::ProcessEnd::STILL_RUNNING:
+      return "still running when the recording ended";
+    case v1::ProcessEnd::LOST:
+      return "gone; how it ended is not known";
+    default:
+      return "ended; how is not known";
+  }
+}
+
+std::string DirectionText(v1::CopyDirection direction) {
+  switch (direction) {
+    case v1::COPY_DIRECTION_HOST_TO_HOST:
+      return "host to host";
+    case v1::COPY_DIRECTION_HOST_TO_DEVICE:
+      return "host to device";
+    case v1::COPY_DIRECTION_DEVICE_TO_HOST:
+      return "device to host";
+    case v1::COPY_DIRECTION_DEVICE_TO_DEVICE:
+      return "device to device";
+    default:
+      return "unknown";
+  }
+}
+
+std::string KernelText(const KernelReport& kernel) {
+  if (!kernel.name.empty()) return TerminalSafe(kernel.name);
+  if (kernel.kernel_id == 0) return "(unknown kernel)";
+  return absl::StrCat("(kernel ", kernel.kernel_id,
+                      ", its name is not in the recording)");
+}
+
+class Formatter {
+ public:
+  Formatter(const Report& report, const TextReportOptions& options)
+      : report_(report), options_(options) {}
+
+  std::string Format() {
+    for (const RecordingReport& recording : report_.recordings) Recording(recording);
+    ReaderDamage();
+    return std::move(out_);
+  }
+
+ private:
+  const char* Color(const char* code) const { return options_.color ? code : ""; }
+  const char* Bold() const { return Color("\x1b[1m"); }
+  const char* Dim() const { return Color("\x1b[2m"); }
+  const char* Red() const { return Color("\x1b[31m"); }
+  const char* Green() const { return Color("\x1b[32m"); }
+  const char* Yellow() const { return Color("\x1b[33m"); }
+  const char* Off() const { return Color("\x1b[0m"); }
+
+  // "  key       text"; text is cut to the terminal.
+  void Line(absl::string_view key, const std::string& text, const char* color = "") {
+    constexpr size_t kKeyWidth = 10;
+    std::string fitted = text;
+    if (options_.width > 0) {
+      size_t used = kIndent + kKeyWidth;
+      fitted = FitWidth(text, options_.width > used + 20 ? options_.width - used : 20);
+    }
+    absl::StrAppend(&out_, std::string(kIndent, ' '), Dim());
+    absl::StrAppendFormat(&out_, "%-10s", key);
+    absl::StrAppend(&out_, Off(), color, fitted, *color ? Off() : "", "\n");
+  }
+
+  void Recording(const RecordingReport& recording) {
+    if (!out_.empty()) out_ += '\n';
+    std::string title = "Recording without its first frame";
+    if (recording.header) {
+      const v1::StreamHeader& header = *recording.header;
+      title = absl::StrCat("Recorded ",
+                           WallTime(header.clock(), header.clock().boottime_ns()),
+                           " on ", TerminalSafe(header.hostname()), " (Linux ",
+                           TerminalSafe(header.kernel_release()), ", rocattach-watch ",
+                           TerminalSafe(header.producer_version()), ")");
+    }
+    absl::StrAppend(&out_, Bold(), title, Off(), "\n", Totals(recording), "\n");
+    if (!recording.from_beginning) {
+      absl::StrAppend(&out_, Yellow(),
+                      "Joined in the middle: what was recorded before is ",
+                      "not counted.", Off(), "\n");
+    }
+    if (!recording.end) {
+      absl::StrAppend(&out_, Yellow(),
+                      "The recording has no end: the recorder still runs, ",
+                      "or was killed.", Off(), "\n");
+    }
+    for (const auto& process : recording.processes) Process(recording, *process);
+    if (recording.summary) Summary(*recording.summary);
+  }
+
+  std::string Totals(const RecordingReport& recording) {
+    std::map<int, uint64_t> states;
+    uint64_t dispatches = 0, copies = 0, lost = 0;
+    for (const auto& process : recording.processes) {
+      if (process->window) ++states[process->window->state()];
+      dispatches += process->dispatches;
+      copies += process->copies_count;
+      lost += recording.from_beginning || !process->account
+                  ? process->Lost()
+                  : DroppedRecords(*process->account);
+    }
+    std::vector<std::string> verdicts;
+    for (const auto& [state, count] : states) {
+      verdicts.push_back(absl::StrCat(HumanCount(count), " ",
+                                      ShortName(static_cast<v1::WindowState>(state))));
+    }
+    std::string text = Plural(recording.processes.size(), "process", "processes");
+    if (!verdicts.empty()) {
+      absl::StrAppend(&text, " (", absl::StrJoin(verdicts, ", "), ")");
+    }
+    absl::StrAppend(&text, ", ", Plural(dispatches, "dispatch", "dispatches"), ", ",
+                    Plural(copies, "copy", "copies"), ", ");
+    if (lost == 0) {
+      absl::StrAppend(&text, Green(), "nothing lost", Off());
+    } else {
+      absl::StrAppend(&text, Red(), HumanCount(lost), " lost", Off());
+    }
+    return text;
+  }
+
+  const char* VerdictColor(v1::WindowState state) const {
+    switch (state) {
+      case v1::WINDOW_STATE_ATTACHED:
+        return Green();
+      case v1::WINDOW_STATE_REFUSED:
+      case v1::WINDOW_STATE_MISSED:
+        return Red();
+      default:
+        return Yellow();
+    }
+  }
+
+  void Process(const RecordingReport& recording, const ProcessReport& process) {
+    std::string name = absl::StrCat("stream ", process.stream);
+    if (process.process) {
+      name = absl::StrCat(TerminalSafe(process.process->comm()), " (pid ",
+                          process.process->pid(), ")");
+    }
+    std::string verdict = "no verdict";
+    const char* color = Yellow();
+    if (process.window) {
+      verdict = ShortName(process.window->state());
+      color = VerdictColor(process.window->state());
+    }
+    absl::StrAppend(&out_, "\n", Bold(), name, Off(), "  ", color, verdict, Off(),
+                    "\n");
+    if (process.process) Identity(recording, *process.process);
+    if (process.window) Window(*process.window);
+    Agents(process);
+    if (process.dispatches + process.copies_count > 0) Activity(process);
+    if (process.end) Line("ended", End(*process.end), EndColor(*process.end));
+    Losses(recording, process);
+    Kernels(process);
+    Copies(process);
+  }
+
+  void Identity(const RecordingReport& recording, const v1::Process& process) {
+    std::vector<std::string> command;
+    for (const std::string& argument : process.arguments()) {
+      bool plain = !argument.empty() && !absl::StrContains(argument, ' ');
+      command.push_back(plain ? TerminalSafe(argument)
+                              : absl::StrCat("'", TerminalSafe(argument), "'"));
+    }
+    if (command.empty()) command.push_back(TerminalSafe(process.executable()));
+    std::string line = absl::StrJoin(command, " ");
+    if (!line.empty()) Line("command", line);
+    std::string who = absl::StrCat("uid ", process.uid());
+    if (recording.header && process.start_ns() != 0) {
+      absl::StrAppend(&who, ", started ",
+                      WallTime(recording.header->clock(), process.start_ns()));
+    }
+    if (!process.cgroup().empty()) {
+      absl::StrAppend(&who, ", cgroup ", TerminalSafe(process.cgroup()));
+    }
+    Line("run by", who);
+  }
+
+  void Window(const v1::WindowEvent& window) {
+    std::vector<std::string> parts;
+    auto since_hit = [&](const char* what, uint64_t at) {
+      if (at == 0 || window.hit_ns() == 0 || at < window.hit_ns()) return;
+      parts.push_back(absl::StrCat(what, " ", HumanDuration(at - window.hit_ns())));
+    };
+    switch (window.mode()) {
+      case v1::WINDOW_MODE_HELD:
+      case v1::WINDOW_MODE_SIGNALLED:
+        parts.push_back(absl::StrCat("held for ", HumanDuration(window.hold_ns()), " (",
+                                     ShortName(window.hold_end()), ")"));
+        break;
+      default:
+        parts.push_back(absl::StrCat("not held (", ShortName(window.mode()), ")"));
+    }
+    since_hit("hit to stopped", window.stopped_ns());
+    since_hit("to released", window.released_ns());
+    since_hit("to collector armed", window.armed_ns());
+    if (window.collector().capture_mode() != v1::CAPTURE_MODE_NONE) {
+      parts.push_back(
+          absl::StrCat("capture by ", ShortName(window.collector().capture_mode())));
+    }
+    Line("attach", absl::StrJoin(parts, ", "));
+    bool failed = window.state() == v1::WINDOW_STATE_REFUSED ||
+                  window.state() == v1::WINDOW_STATE_MISSED;
+    if (window.reason() != v1::ATTACH_REASON_NONE) {
+      std::string why =
+          absl::StrCat(ShortName(window.reason()), " at ", ShortName(window.stage()));
+      if (window.error() != 0) {
+        absl::StrAppend(&why, ", ",
+                        strerrorname_np(static_cast<int>(window.error()))
+                            ? strerrorname_np(static_cast<int>(window.error()))
+                            : absl::StrCat("errno ", window.error()));
+      }
+      if (window.retryable()) absl::StrAppend(&why, ", a later try may succeed");
+      if (failed) {
+        absl::StrAppend(&why, window.target_modified()
+                                  ? "; the process had been modified"
+                                  : "; the process was not modified");
+      }
+      Line("reason", why, failed ? Red() : "");
+    }
+    if (!window.detail().empty()) Line("", TerminalSafe(window.detail()));
+    if (!window.collector().refusal().empty()) {
+      Line("collector", TerminalSafe(window.collector().refusal()), Red());
+    }
+  }
+
+  void Agents(const ProcessReport& process) {
+    for (const auto& [id, agent] : process.agents) {
+      if (agent.type() != v1::AGENT_TYPE_GPU) continue;
+      uint64_t queues = 0, dispatches = 0;
+      for (const auto& [queue_id, queue] : process.queues) {
+        if (queue.queue.agent_id() != id) continue;
+        ++queues;
+        dispatches += queue.dispatches;
+      }
+      std::string text = TerminalSafe(agent.name());
+      if (!agent.product_name().empty()) {
+        absl::StrAppend(&text, " ", TerminalSafe(agent.product_name()));
+      }
+      absl::StrAppend(&text, ", ", agent.compute_units(), " CUs, ",
+                      HumanBytes(agent.local_memory_bytes()), "; ",
+                      Plural(queues, "queue", "queues"), ", ",
+                      Plural(dispatches, "dispatch", "dispatches"));
+      Line(absl::StrCat("GPU ", id), text);
+    }
+  }
+
+  void Activity(const ProcessReport& process) {
+    uint64_t kernel_ns = 0;
+    for (const auto& [id, kernel] : process.kernels)
+      kernel_ns += kernel.durations.total_ns;
+    std::string text =
+        absl::StrCat(Plural(process.dispatches, "dispatch", "dispatches"), " and ",
+                     Plural(process.copies_count, "copy", "copies"));
+    if (process.last_ns > process.first_ns) {
+      absl::StrAppend(&text, " within ",
+                      HumanDuration(process.last_ns - process.first_ns), ", ",
+                      HumanDuration(kernel_ns), " of kernel time");
+    }
+    if (process.untimed > 0) {
+      absl::StrAppend(&text, "; ", HumanCount(process.untimed), " without times");
+    }
+    if (process.unfinished > 0) {
+      absl::StrAppend(&text, "; ", HumanCount(process.unfinished), " never finished");
+    }
+    Line("ran", text);
+  }
+
+  std::string End(const v1::ProcessEnd& end) {
+    std::string text = EndText(end);
+    if (end.wall_ns() > 0) {
+      absl::StrAppend(&text, " after ", HumanDuration(end.wall_ns()));
+    }
+    return text;
+  }
+
+  const char* EndColor(const v1::ProcessEnd& end) const {
+    bool bad = end.how() == v1::ProcessEnd::SIGNALLED ||
+               (end.how() == v1::ProcessEnd::EXITED && end.exit_code() != 0);
+    return bad ? Yellow() : "";
+  }
+
+  void Losses(const RecordingReport& recording, const ProcessReport& process) {
+    if (!process.account) return;
+    const v1::LossAccount& account = *process.account;
+    std::vector<std::string> lost;
+    auto add = [&](uint64_t count, const char* why) {
+      if (count > 0) lost.push_back(absl::StrCat(HumanCount(count), " ", why));
+    };
+    add(account.dropped_ring_full(), "dropped, the ring was full");
+    add(account.dropped_collector(), "dropped in the collector");
+    add(account.dropped_invalid(), "refused as damaged");
+    add(account.dropped_inflight(), "in flight and past saving");
+    add(account.dropped_writer(), "dropped, the stream could not be written");
+    if (recording.from_beginning) {
+      add(process.MissingFromStream(), "written and missing from this stream");
+    }
+    add(account.packets_unseen(), "packets never seen by the collector");
+    add(account.dictionary_dropped(), "names did not fit");
+    if (process.Imbalance() != 0) {
+      lost.push_back(absl::StrCat("the account is off by ", process.Imbalance()));
+    }
+    uint64_t seen = account.dispatches_seen() + account.copies_seen();
+    if (seen == 0 && lost.empty()) return;
+    uint64_t delivered = account.dispatches_delivered() + account.copies_delivered();
+    std::string text = absl::StrCat(HumanCount(seen), " seen, ", HumanCount(delivered),
+                                    " delivered", account.final() ? "" : " so far");
+    if (lost.empty()) {
+      Line("lost", absl::StrCat("nothing: ", text), Green());
+    } else {
+      Line("lost", absl::StrCat(absl::StrJoin(lost, "; "), " (", text, ")"), Red());
+    }
+  }
+
+  void Kernels(const ProcessReport& process) {
+    std::vector<KernelReport> kernels = process.KernelsByName();
+    if (kernels.empty()) return;
+    uint64_t total = 0;
+    for (const KernelReport& kernel : kernels) total += kernel.durations.total_ns;
+    Table table(
+        {"share", "count", "total", "mean", "min", "p50", "p99", "max", "kernel"});
+    size_t shown =
+        options_.top == 0 ? kernels.size() : std::min(options_.top, kernels.size());
+    for (size_t i = 0; i < shown; ++i) {
+      const KernelReport& kernel = kernels[i];
+      const DurationSummary& d = kernel.durations;
+      auto time = [&](uint64_t ns) {
+        return d.timed == 0 ? std::string("-") : HumanDuration(ns);
+      };
+      table.Add({d.timed == 0 ? "-" : Percent(d.total_ns, total),
+                 HumanCount(kernel.count), time(d.total_ns), time(d.mean_ns()),
+                 time(d.min_ns), time(d.Quantile(0.5)), time(d.Quantile(0.99)),
+                 time(d.max_ns), KernelText(kernel)});
+    }
+    absl::StrAppend(&out_, "\n", table.Format(kIndent, options_.width, Dim(), Off()));
+    if (shown < kernels.size()) {
+      absl::StrAppend(&out_, std::string(kIndent, ' '), "… and ",
+                      Plural(kernels.size() - shown, "more kernel", "more kernels"),
+                      " (--top ", kernels.size(), " shows all)\n");
+    }
+  }
+
+  void Copies(const ProcessReport& process) {
+    if (process.copies.empty()) return;
+    Table table({"count", "bytes", "total", "mean", "min", "p50", "p99", "max", "GB/s",
+                 "copies"});
+    for (const auto& [direction, copies] : process.copies) {
+      const DurationSummary& d = copies.durations;
+      auto time = [&](uint64_t ns) {
+        return d.timed == 0 ? std::string("-") : HumanDuration(ns);
+      };
+      std::string rate = "-";
+      if (d.total_ns > 0) {
+        rate = absl::StrFormat("%.2f", static_cast<double>(copies.timed_bytes) /
+                                           static_cast<double>(d.total_ns));
+      }
+      table.Add({HumanCount(copies.count), HumanBytes(copies.bytes), time(d.total_ns),
+                 time(d.mean_ns()), time(d.min_ns), time(d.Quantile(0.5)),
+                 time(d.Quantile(0.99)), time(d.max_ns), rate,
+                 DirectionText(copies.direction)});
+    }
+    absl::StrAppend(&out_, "\n", table.Format(kIndent, options_.width, Dim(), Off()));
+  }
+
+  void QuantileLine(const char* key, const v1::Quantiles& quantiles) {
+    if (quantiles.count() == 0) return;
+    Line(key, absl::StrCat("median ", HumanDuration(quantiles.median_ns()), ", p99 ",
+                           HumanDuration(quantiles.p99_ns()), ", max ",
+                           HumanDuration(quantiles.max_ns()), " (",
+                           Plural(quantiles.count(), "window", "windows"), ")"));
+  }
+
+  void Summary(const v1::WatcherSummary& summary) {
+    absl::StrAppend(&out_, "\n", Bold(), "Watcher", Off(), "\n");
+    Line("windows",
+         absl::StrCat(HumanCount(summary.windows_attached()), " attached, ",
+                      HumanCount(summary.windows_passed()), " passed, ",
+                      HumanCount(summary.windows_refused()), " refused, ",
+                      HumanCount(summary.windows_missed()), " missed"),
+         summary.windows_missed() > 0 ? Red() : "");
+    QuantileLine("hold", summary.hold());
+    QuantileLine("stopped", summary.hit_to_stopped());
+    QuantileLine("released", summary.hit_to_released());
+    if (summary.events_lost() + summary.claims_full() + summary.hold_deadlines() > 0) {
+      Line("trouble",
+           absl::StrCat(HumanCount(summary.events_lost()), " events lost, ",
+                        HumanCount(summary.claims_full()), " windows without room, ",
+                        HumanCount(summary.hold_deadlines()),
+                        " holds past the deadline"),
+           Red());
+    }
+    std::string cost =
+        absl::StrCat("ran for ", HumanDuration(summary.end_ns() - summary.begin_ns()));
+    if (summary.recorder_cpu_ns() > 0) {
+      absl::StrAppend(&cost, ", used ", HumanDuration(summary.recorder_cpu_ns()),
+                      " of processor time");
+    }
+    if (summary.end_ns() > summary.begin_ns()) Line("cost", cost);
+  }
+
+  void ReaderDamage() {
+    const ReadStats& stats = report_.stats;
+    if (report_.entries_omitted > 0) {
+      absl::StrAppend(&out_, "\n", Yellow(),
+                      "The report is incomplete: ", HumanCount(report_.entries_omitted),
+                      " entries are beyond what it keeps in memory.", Off(), "\n");
+    }
+    if (!stats.damaged() && stats.unknown_frames == 0) return;
+    absl::StrAppend(&out_, "\n", stats.damaged() ? Red() : Yellow(),
+                    stats.damaged() ? "The stream is damaged" : "The stream is newer",
+                    Off(), ": ", Plural(stats.frames, "frame", "frames"), " intact, ",
+                    HumanCount(stats.missing_frames), " missing, ",
+                    HumanCount(stats.undecodable_frames), " undecodable, ",
+                    HumanCount(stats.unknown_frames), " unknown; ",
+                    HumanCount(stats.skipped_bytes), " bytes skipped");
+    if (stats.lost_records > 0) {
+      absl::StrAppend(&out_, "; at least ", HumanCount(stats.lost_records),
+                      " records lost");
+    }
+    out_ += '\n';
+    size_t shown = 0;
+    for (const Damage& damage : report_.damages) {
+      if (damage.kind == Damage::Kind::kNoEnd ||
+          damage.kind == Damage::Kind::kNoBeginning) {
+        continue;
+      }
+      if (++shown > kMaxShownDamages) {
+        absl::StrAppend(&out_, "  … and more (rocattach dump --type damage)\n");
+        break;
+      }
+      absl::StrAppend(&out_, "  ", damage.what, "\n");
+    }
+  }
+
+  const Report& report_;
+  const TextReportOptions& options_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string FormatReport(const Report& report, const TextReportOptions& options) {
+  return Formatter(report, options).Format();
+}
+
+}  // namespace rocattach

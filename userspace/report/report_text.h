@@ -1,0 +1,24 @@
+// A report for people.
+#ifndef ROCATTACH_USERSPACE_REPORT_REPORT_TEXT_H_
+#define ROCATTACH_USERSPACE_REPORT_REPORT_TEXT_H_
+
+#include <cstddef>
+#include <string>
+
+#include "userspace/report/report.h"
+
+namespace rocattach {
+
+struct TextReportOptions {
+  // Columns of the terminal; 0: nothing is cut.
+  size_t width = 0;
+  bool color = false;
+  // Kernels shown for a process; 0: all.
+  size_t top = 10;
+};
+
+std::string FormatReport(const Report& report, const TextReportOptions& options);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_REPORT_REPORT_TEXT_H_

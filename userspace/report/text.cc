@@ -1,0 +1,131 @@
+#include "userspace/report/text.h"
+
+#include <cxxabi.h>
+
+#include <cctype>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "userspace/stream/utf8.h"
+
+namespace rocattach {
+namespace {
+
+// The demangler takes exponential time and space for names made on purpose.
+constexpr size_t kDemangleLimit = 4096;
+
+uint32_t CodePoint(absl::string_view character) {
+  uint8_t first = static_cast<uint8_t>(character[0]);
+  if (character.size() == 1) return first;
+  uint32_t code = first & (0x7f >> character.size());
+  for (char byte : character.substr(1)) code = code << 6 | (byte & 0x3f);
+  return code;
+}
+
+bool IsHarmless(uint32_t code) {
+  if (code < 0x20 || (code >= 0x7f && code < 0xa0)) return false;
+  // Separators of lines, marks and overrides of direction, and the byte order mark.
+  if (code >= 0x2028 && code <= 0x202e) return false;
+  if (code >= 0x2066 && code <= 0x2069) return false;
+  return code != 0x200e && code != 0x200f && code != 0xfeff;
+}
+
+// CamelCase as UPPER_CASE: protobuf's convention for the prefix of enum values.
+std::string UpperSnake(absl::string_view camel) {
+  std::string out;
+  for (size_t i = 0; i < camel.size(); ++i) {
+    if (i > 0 && absl::ascii_isupper(static_cast<unsigned char>(camel[i]))) out += '_';
+    out += absl::ascii_toupper(static_cast<unsigned char>(camel[i]));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string TerminalSafe(absl::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    size_t bytes = Utf8CharacterBytes(text);
+    if (bytes == 0) {
+      absl::StrAppendFormat(&out, "\\x%02x", static_cast<uint8_t>(text[0]));
+      text.remove_prefix(1);
+      continue;
+    }
+    uint32_t code = CodePoint(text.substr(0, bytes));
+    if (IsHarmless(code)) {
+      out.append(text.data(), bytes);
+    } else if (code < 0x100) {
+      absl::StrAppendFormat(&out, "\\x%02x", code);
+    } else {
+      absl::StrAppendFormat(&out, "\\u{%x}", code);
+    }
+    text.remove_prefix(bytes);
+  }
+  return out;
+}
+
+size_t DisplayWidth(absl::string_view text) {
+  size_t width = 0;
+  for (char byte : text) width += (byte & 0xc0) != 0x80;
+  return width;
+}
+
+std::string FitWidth(absl::string_view text, size_t width) {
+  if (DisplayWidth(text) <= width) return std::string(text);
+  if (width == 0) return "";
+  size_t end = 0;
+  for (size_t columns = 1; columns < width; ++columns) {
+    ++end;
+    while (end < text.size() && (text[end] & 0xc0) == 0x80) ++end;
+  }
+  return absl::StrCat(text.substr(0, end), "…");
+}
+
+std::string Demangle(const std::string& symbol) {
+  if (symbol.size() < 3 || symbol.size() > kDemangleLimit ||
+      symbol.compare(0, 2, "_Z") != 0) {
+    return symbol;
+  }
+  int status = 0;
+  std::unique_ptr<char, decltype(&free)> name(
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &free);
+  return status == 0 && name != nullptr ? std::string(name.get()) : symbol;
+}
+
+void AppendJsonString(absl::string_view text, std::string* out) {
+  out->push_back('"');
+  while (!text.empty()) {
+    char byte = text[0];
+    if (byte == '"' || byte == '\\') {
+      out->push_back('\\');
+      out->push_back(byte);
+      text.remove_prefix(1);
+    } else if (static_cast<uint8_t>(byte) < 0x20 || byte == 0x7f) {
+      absl::StrAppendFormat(out, "\\u%04x", static_cast<uint8_t>(byte));
+      text.remove_prefix(1);
+    } else if (size_t bytes = Utf8CharacterBytes(text); bytes > 0) {
+      out->append(text.data(), bytes);
+      text.remove_prefix(bytes);
+    } else {
+      out->append("\\ufffd");
+      text.remove_prefix(1);
+    }
+  }
+  out->push_back('"');
+}
+
+std::string ShortEnumName(const google::protobuf::EnumDescriptor* type, int number) {
+  const auto* value = type->FindValueByNumber(number);
+  if (value == nullptr) return absl::StrCat(number);
+  absl::string_view name = value->name();
+  absl::ConsumePrefix(&name, absl::StrCat(UpperSnake(type->name()), "_"));
+  return absl::AsciiStrToLower(name);
+}
+
+}  // namespace rocattach

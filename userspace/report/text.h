@@ -1,0 +1,43 @@
+// Text from targets, made fit for terminals and JSON.
+#ifndef ROCATTACH_USERSPACE_REPORT_TEXT_H_
+#define ROCATTACH_USERSPACE_REPORT_TEXT_H_
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/generated_enum_reflection.h>
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace rocattach {
+
+// A target chooses its names: control characters, terminal escapes and characters that
+// turn the direction of writing around come out as \xHH or \u{HHHH}. Bytes that are not
+// UTF-8 come out as \xHH.
+std::string TerminalSafe(absl::string_view text);
+
+// Columns that TerminalSafe text takes, counting one for each character.
+size_t DisplayWidth(absl::string_view text);
+
+// At most `width` columns; "…" stands for what is cut from the end.
+std::string FitWidth(absl::string_view text, size_t width);
+
+// A C++ symbol as people write it; what is none stays as it is.
+std::string Demangle(const std::string& symbol);
+
+// A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+void AppendJsonString(absl::string_view text, std::string* out);
+
+// "WINDOW_STATE_ATTACHED" of WindowState as "attached"; a number that has no name as
+// the number. These names are stable: JSON output and metrics use them.
+std::string ShortEnumName(const google::protobuf::EnumDescriptor* type, int number);
+
+template <typename Enum>
+std::string ShortName(Enum value) {
+  return ShortEnumName(google::protobuf::GetEnumDescriptor<Enum>(),
+                       static_cast<int>(value));
+}
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_REPORT_TEXT_H_
