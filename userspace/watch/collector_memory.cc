@@ -191,19 +191,24 @@ std::string CollectorMemory::text() const {
 CollectorAccount CollectorMemory::Account() const {
   const rocattach_control* c = control();
   CollectorAccount account;
-  account.dispatches_seen = Load(&c->dispatches_seen);
-  account.copies_seen = Load(&c->copies_seen);
-  account.dispatches_untimed = Load(&c->dispatches_untimed);
-  account.packets_unseen = Load(&c->packets_unseen);
-  account.inflight = Load(&c->inflight_now);
+  // A ring's may be negative: another thread may publish what this one captured.
+  int64_t inflight = 0;
   account.other_dropped = Load(&c->other_dropped);
   account.dictionary_dropped = Load(&c->dictionary_dropped);
   for (uint32_t i = 0; i < ring_count_; ++i) {
     account.produced += LoadAcquire(&ring(i)->head);
     account.ring_dropped += Load(&ring(i)->dropped);
+    // The rings' own counters, not the control block's sums: those are refreshed now
+    // and then, these are exact at any instant, that of a SIGKILL included.
+    account.dispatches_seen += Load(&ring(i)->dispatches_seen);
+    account.copies_seen += Load(&ring(i)->copies_seen);
+    account.dispatches_untimed += Load(&ring(i)->dispatches_untimed);
+    account.packets_unseen += Load(&ring(i)->packets_unseen);
+    inflight += Load(&ring(i)->inflight);
     account.delivered += positions_[i].tail;
     account.corrupt_rings += positions_[i].corrupt ? 1 : 0;
   }
+  account.inflight = inflight > 0 ? static_cast<uint64_t>(inflight) : 0;
   return account;
 }
 
@@ -262,17 +267,17 @@ size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
   return count;
 }
 
-std::vector<rocattach_dispatch> CollectorMemory::UnfinishedDispatches() const {
-  std::vector<rocattach_dispatch> dispatches;
+std::vector<RecordSlot> CollectorMemory::UnfinishedRecords() const {
+  std::vector<RecordSlot> records;
   for (uint32_t i = 0; i < inflight_count_; ++i) {
     const auto* entry = reinterpret_cast<const rocattach_inflight*>(
         base_ + inflight_offset_ + uint64_t{i} * sizeof(rocattach_inflight));
     if (LoadAcquire(&entry->state) != 1) continue;
-    rocattach_dispatch copy;
-    memcpy(&copy, &entry->dispatch, sizeof(copy));
-    dispatches.push_back(copy);
+    RecordSlot copy;
+    memcpy(copy.bytes, &entry->dispatch, sizeof(copy.bytes));
+    records.push_back(copy);
   }
-  return dispatches;
+  return records;
 }
 
 }  // namespace rocattach

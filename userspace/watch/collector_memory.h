@@ -82,8 +82,8 @@ class CollectorMemory {
   size_t Drain(uint32_t index, absl::Span<RecordSlot> out);
   uint32_t ring_count() const { return ring_count_; }
 
-  // Dispatches that were captured and never published. Only when the target is dead.
-  std::vector<rocattach_dispatch> UnfinishedDispatches() const;
+  // Operations that were captured and never published. Only when the target is dead.
+  std::vector<RecordSlot> UnfinishedRecords() const;
 
  private:
   CollectorMemory(uint8_t* base, uint64_t bytes) : base_(base), bytes_(bytes) {}

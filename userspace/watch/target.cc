@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <type_traits>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/stream/convert.h"
@@ -13,6 +15,10 @@
 
 namespace rocattach {
 namespace {
+
+static_assert(offsetof(rocattach_dispatch, flags) == offsetof(rocattach_copy, flags));
+static_assert(offsetof(rocattach_dispatch, correlation_id) ==
+              offsetof(rocattach_copy, correlation_id));
 
 constexpr size_t kDrainSlots = 2048;
 // An operation that lasts longer than this has a broken clock, not a long life.
@@ -32,6 +38,18 @@ v1::WindowState StateOf(Verdict verdict) {
       return v1::WINDOW_STATE_MISSED;
   }
   return v1::WINDOW_STATE_UNSPECIFIED;
+}
+
+// Number of the operation that a record is about, 0 if it is about none. Stands at the
+// same place in dispatches and copies.
+uint64_t CorrelationOf(const RecordSlot& slot) {
+  if (slot.kind() != ROCATTACH_RECORD_DISPATCH &&
+      slot.kind() != ROCATTACH_RECORD_COPY) {
+    return 0;
+  }
+  uint64_t id;
+  memcpy(&id, slot.bytes + offsetof(rocattach_dispatch, correlation_id), sizeof(id));
+  return id;
 }
 
 bool PlausibleTimes(uint64_t start, uint64_t end) {
@@ -80,6 +98,7 @@ void Target::NoteHoldEnd(const rocattach_event& event) {
 void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording) {
   if (memory_ != nullptr) return;  // reported before: the same memory, armed again
   memory_ = std::move(memory);
+  last_correlation_.assign(memory_->ring_count(), 0);
   if (!recording) memory_->SetRecording(false);
 }
 
@@ -154,6 +173,9 @@ uint64_t Target::Drain(uint64_t now_ns) {
   for (uint32_t ring = 0; ring < memory_->ring_count(); ++ring) {
     while (size_t count = memory_->Drain(ring, absl::MakeSpan(slots))) {
       for (size_t i = 0; i < count; ++i) Take(slots[i]);
+      if (uint64_t last = CorrelationOf(slots[count - 1]); last != 0) {
+        last_correlation_[ring] = last;
+      }
       records += count;
       WriteRecords();
     }
@@ -166,10 +188,16 @@ void Target::DrainLast(uint64_t now_ns) {
   if (memory_ == nullptr) return;
   Drain(now_ns);
   if (memory_->Account().inflight == 0) return;
-  for (rocattach_dispatch& record : memory_->UnfinishedDispatches()) {
-    record.flags |= ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED;
-    record.start_ns = record.end_ns = 0;
-    TakeDispatch(record);
+  for (RecordSlot& slot : memory_->UnfinishedRecords()) {
+    // A thread that dies between publishing a record and freeing its entry leaves it in
+    // both places; it can only be the last one of its ring.
+    if (absl::c_linear_search(last_correlation_, CorrelationOf(slot))) continue;
+    // Flags stand at the same place in every kind of record.
+    uint16_t flags;
+    memcpy(&flags, slot.bytes + offsetof(rocattach_dispatch, flags), sizeof(flags));
+    flags |= ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED;
+    memcpy(slot.bytes + offsetof(rocattach_dispatch, flags), &flags, sizeof(flags));
+    Take(slot);
   }
   WriteRecords();
 }

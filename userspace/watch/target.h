@@ -73,6 +73,8 @@ class Target {
   uint32_t max_kernel_ = 0, max_queue_ = 0, max_agent_ = 0;
   uint64_t dispatches_ = 0, copies_ = 0, invalid_ = 0;
   uint64_t untimed_ = 0, unfinished_ = 0, other_records_ = 0;
+  // The last operation taken from each ring.
+  std::vector<uint64_t> last_correlation_;
   std::vector<rocattach_dispatch> dispatch_batch_;
   std::vector<rocattach_copy> copy_batch_;
 };

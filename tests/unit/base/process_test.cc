@@ -48,7 +48,9 @@ TEST(ListProcesses, HoldsThisOne) {
   EXPECT_NE(std::find(all.begin(), all.end(), getpid()), all.end());
 }
 
-TEST(OpenPidFd, FailsForNoProcess) { EXPECT_FALSE(OpenPidFd(4'194'305).ok()); }
+TEST(OpenPidFd, FailsForNoProcess) {
+  EXPECT_FALSE(OpenPidFd(4'194'305).ok());
+}
 
 }  // namespace
 }  // namespace rocattach

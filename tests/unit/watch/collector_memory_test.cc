@@ -149,9 +149,9 @@ TEST(CollectorMemory, FindsUnfinishedDispatches) {
   fake.inflight(3)->dispatch = FakeCollector::Dispatch(77);
   fake.inflight(3)->state = 1;
   fake.inflight(4)->dispatch = FakeCollector::Dispatch(78);  // state 0: free
-  auto unfinished = (*memory)->UnfinishedDispatches();
+  auto unfinished = (*memory)->UnfinishedRecords();
   ASSERT_EQ(unfinished.size(), 1u);
-  EXPECT_EQ(unfinished[0].correlation_id, 77u);
+  EXPECT_EQ(CorrelationOf(unfinished[0]), 77u);
 }
 
 TEST(CollectorMemory, SpeaksToTheCollector) {
@@ -178,13 +178,14 @@ TEST(CollectorMemory, RandomScribblingIsSurvived) {
     ASSERT_TRUE(memory.ok());
     auto* bytes = reinterpret_cast<uint8_t*>(fake.control());
     uint64_t total = fake.control()->total_bytes;
-    for (int i = 0; i < 200; ++i) bytes[random() % total] = static_cast<uint8_t>(random());
+    for (int i = 0; i < 200; ++i)
+      bytes[random() % total] = static_cast<uint8_t>(random());
     (*memory)->SnapshotHeads();
     for (const auto& entry : (*memory)->NewEntries()) ASSERT_LE(entry.size(), total);
     for (uint32_t r = 0; r < (*memory)->ring_count(); ++r) {
       ASSERT_LE((*memory)->Drain(r, absl::MakeSpan(out)), FakeCollector::kSlots);
     }
-    ASSERT_LE((*memory)->UnfinishedDispatches().size(), FakeCollector::kInflight);
+    ASSERT_LE((*memory)->UnfinishedRecords().size(), FakeCollector::kInflight);
     (void)(*memory)->text();
     (void)(*memory)->Account();
   }

@@ -24,7 +24,8 @@ TEST(DurationStatistics, StaysBoundedAndClose) {
   for (uint64_t ns = 1; ns <= kMany; ++ns) statistics.Add(ns);
   EXPECT_EQ(statistics.count(), kMany);
   EXPECT_EQ(statistics.max(), kMany);
-  EXPECT_NEAR(static_cast<double>(statistics.Quantile(0.5)), kMany / 2.0, kMany / 100.0);
+  EXPECT_NEAR(static_cast<double>(statistics.Quantile(0.5)), kMany / 2.0,
+              kMany / 100.0);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A collector's shared memory as a test fills it: the real layout in a real sealed memfd,
-// without a target process.
+// A collector's shared memory as a test fills it: the real layout in a real sealed
+// memfd, without a target process.
 #ifndef ROCATTACH_TESTS_UNIT_WATCH_FAKE_COLLECTOR_H_
 #define ROCATTACH_TESTS_UNIT_WATCH_FAKE_COLLECTOR_H_
 
@@ -58,8 +58,8 @@ class FakeCollector {
     return reinterpret_cast<rocattach_ring*>(base_ + 4096 + i * control()->ring_stride);
   }
   rocattach_inflight* inflight(uint32_t i) {
-    return reinterpret_cast<rocattach_inflight*>(
-        base_ + control()->inflight_offset + i * sizeof(rocattach_inflight));
+    return reinterpret_cast<rocattach_inflight*>(base_ + control()->inflight_offset +
+                                                 i * sizeof(rocattach_inflight));
   }
 
   void Publish(uint32_t ring_index, const void* record) {

@@ -15,7 +15,8 @@ constexpr char kDebianRuntime[] = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so
 
 TEST(LooksLikeHsaRuntime, KnowsVersionsAndWheels) {
   for (const char* path :
-       {"/opt/rocm/lib/libhsa-runtime64.so", "libhsa-runtime64.so.1", "/x/libhsa-runtime64.so.1.5.2",
+       {"/opt/rocm/lib/libhsa-runtime64.so", "libhsa-runtime64.so.1",
+        "/x/libhsa-runtime64.so.1.5.2",
         "/site-packages/torch.libs/libhsa-runtime64-1a2b3c.so.1.2"}) {
     EXPECT_TRUE(LooksLikeHsaRuntime(path)) << path;
   }
@@ -55,8 +56,8 @@ TEST_F(ScanTest, LinksAndCopiesAreToldApartByInode) {
 
 TEST_F(ScanTest, ForeignFilesAreRejectedByName) {
   std::ofstream(directory_ + "/libhsa-runtime64.so") << "not an ELF file";
-  LibraryScan scan = Scan({directory_, "/usr/lib/x86_64-linux-gnu/libc.so.6",
-                           directory_ + "/missing.so"});
+  LibraryScan scan = Scan(
+      {directory_, "/usr/lib/x86_64-linux-gnu/libc.so.6", directory_ + "/missing.so"});
   EXPECT_TRUE(scan.copies.empty());
   ASSERT_EQ(scan.rejected.size(), 3u);
   for (const RejectedLibrary& library : scan.rejected) {

@@ -27,7 +27,8 @@ TEST(ExpandOutputKeys, KnowsTheKeysOfRocprofv3) {
   EXPECT_EQ(ExpandOutputKeys("{hostname}-{pid}-{ppid}", Keys()), "node1-42-7");
   EXPECT_EQ(ExpandOutputKeys("%h.%p.%j", Keys()), "node1.42.991");
   EXPECT_EQ(ExpandOutputKeys("%tag%_%arg1%_%arg9%x", Keys()), "train_--size_x");
-  EXPECT_EQ(ExpandOutputKeys("%launch_date%-%launch_time%", Keys()), "2026-01-02-03.04.05");
+  EXPECT_EQ(ExpandOutputKeys("%launch_date%-%launch_time%", Keys()),
+            "2026-01-02-03.04.05");
   EXPECT_EQ(ExpandOutputKeys("%cwd%/out", Keys()), "/data/out");
   EXPECT_EQ(ExpandOutputKeys("%job%-%rank%-%nid%", Keys()), "991-0-42");
 }
@@ -40,7 +41,8 @@ TEST(ExpandOutputKeys, ReadsTheEnvironmentInAllThreeForms) {
 }
 
 TEST(ExpandOutputKeys, LeavesWhatIsNoKey) {
-  for (const char* text : {"plain", "100%", "%", "%%", "{", "{x}", "$HOME", "%nokey%"}) {
+  for (const char* text :
+       {"plain", "100%", "%", "%%", "{", "{x}", "$HOME", "%nokey%"}) {
     EXPECT_EQ(ExpandOutputKeys(text, Keys()), text);
   }
 }

@@ -20,8 +20,8 @@ TEST(Policy, WithoutRulesEverythingIsAllowed) {
 }
 
 TEST(Policy, MatchesNamePathLastPartAndScript) {
-  for (const char* glob : {"python3", "python*", "/usr/bin/python3.11", "/usr/*/python*",
-                           "python3.11", "train.py", "*.py"}) {
+  for (const char* glob : {"python3", "python*", "/usr/bin/python3.11",
+                           "/usr/*/python*", "python3.11", "train.py", "*.py"}) {
     EXPECT_TRUE(MatchesProcess(glob, Python())) << glob;
   }
   for (const char* glob : {"ruby", "train", "3", "--epochs", ""}) {
@@ -30,8 +30,9 @@ TEST(Policy, MatchesNamePathLastPartAndScript) {
 }
 
 TEST(Policy, AllowListRestricts) {
-  EXPECT_TRUE(Decide({.allow = {"ruby", "python3"}, .deny = {}, .only_uid = {}}, Python())
-                  .allowed);
+  EXPECT_TRUE(
+      Decide({.allow = {"ruby", "python3"}, .deny = {}, .only_uid = {}}, Python())
+          .allowed);
   PolicyDecision no = Decide({.allow = {"ruby"}, .deny = {}, .only_uid = {}}, Python());
   EXPECT_FALSE(no.allowed);
   EXPECT_FALSE(no.reason.empty());

@@ -113,7 +113,7 @@ TEST_F(RecorderTest, RecordsFromTheReportToTheExit) {
   for (uint64_t i = 1; i <= 10; ++i) {
     rocattach_dispatch record = FakeCollector::Dispatch(i);
     fake.Publish(i % 2, &record);
-    fake.control()->dispatches_seen = i;
+    fake.ring(0)->dispatches_seen = i;
   }
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 1; }));
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
@@ -189,8 +189,8 @@ TEST_F(RecorderTest, LossIsCountedInFull) {
   fake.control()->other_dropped = 2;
   fake.inflight(1)->dispatch = FakeCollector::Dispatch(3);
   fake.inflight(1)->state = 1;
-  fake.control()->inflight_now = 1;
-  fake.control()->dispatches_seen = 1 + 1 + 5 + 2 + 1 + 4;  // 4 vanished at the death
+  fake.ring(0)->inflight = 1;
+  fake.ring(0)->dispatches_seen = 1 + 1 + 5 + 2 + 1 + 4;  // 4 vanished at the death
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
   exit.args[0] = 9;
   recorder_->OnEvent(exit);
@@ -219,7 +219,7 @@ TEST_F(RecorderTest, ManyProcessesKeepTheirRecordsApart) {
     for (uint64_t k = 0; k < i % 7; ++k) {
       rocattach_dispatch record = FakeCollector::Dispatch(1000 * i + k);
       fakes.back()->Publish(0, &record);
-      fakes.back()->control()->dispatches_seen = k + 1;
+      fakes.back()->ring(0)->dispatches_seen = k + 1;
     }
     recorder_->OnWindow(Attached(i));
     recorder_->OnReady(Event(ROCATTACH_EVENT_READY, i),
