@@ -102,7 +102,7 @@ Check CheckCapabilities(const Capabilities& capabilities) {
       continue;
     }
     missing.push_back(use.name);
-    check.items.push_back({use.name, use.without, absl::StrCat("missing: ", use.use)});
+    check.items.push_back({use.name, use.without, absl::StrCat("missing; ", use.use)});
     check.state = std::max(check.state, use.without);
   }
   if (missing.empty()) {

@@ -1,0 +1,6 @@
+/* Stands for an HSA runtime that registers its tables, as those of ROCm 6.2 do. */
+int rocprofiler_register_library_api_table(void);
+int hsa_init(void);
+int hsa_init(void) {
+  return rocprofiler_register_library_api_table();
+}

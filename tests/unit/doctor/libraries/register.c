@@ -1,0 +1,4 @@
+int rocprofiler_register_library_api_table(void);
+int rocprofiler_register_library_api_table(void) {
+  return 0;
+}
