@@ -50,6 +50,11 @@ uint64_t simgpu_aql_dispatches(void) {
   return dispatches;
 }
 
+void simgpu_aql_forget_statistics(void) {
+  unrung_packets = 0;
+  dispatches = 0;
+}
+
 static union packet* packet_at(const struct simgpu_queue* queue, uint64_t index) {
   return (union packet*)queue->ring +
          index % (queue->ring_bytes / sizeof(union packet));

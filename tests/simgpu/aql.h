@@ -14,4 +14,7 @@ uint64_t simgpu_aql_unrung_packets(void);
 // How many kernel dispatches have been completed so far.
 uint64_t simgpu_aql_dispatches(void);
 
+// Sets both counts to 0, in a forked child.
+void simgpu_aql_forget_statistics(void);
+
 #endif  // ROCATTACH_TESTS_SIMGPU_AQL_H_

@@ -32,6 +32,10 @@ uint64_t simgpu_sdma_copies(void) {
   return copies;
 }
 
+void simgpu_sdma_forget_statistics(void) {
+  copies = 0;
+}
+
 static void* address_at(const uint32_t* dwords) {
   return (void*)(uintptr_t)((uint64_t)dwords[1] << 32 | dwords[0]);
 }

@@ -11,4 +11,7 @@ enum simgpu_step simgpu_sdma_step(struct simgpu_queue* queue);
 // How many copy packets have been executed so far (a large copy is several).
 uint64_t simgpu_sdma_copies(void);
 
+// Sets the count to 0, in a forked child.
+void simgpu_sdma_forget_statistics(void);
+
 #endif  // ROCATTACH_TESTS_SIMGPU_SDMA_H_

@@ -20,10 +20,17 @@
 static struct {
   pthread_mutex_t lock;  // orders opening and closing
   atomic_uint open_count;
+  atomic_bool opened_once;  // in this process, not in one that it was forked from
+  atomic_bool inherited;    // forked from a process that had the device open
 } device = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 #define REQUIRE_OPEN() \
   if (device.open_count == 0) return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED
+// For what takes something away: in a forked child it is gone already, and the
+// runtime's destructors, which run there too at exit(), insist on success.
+#define REQUIRE_OPEN_OR_GONE()                                                  \
+  if (device.open_count == 0 && device.inherited) return HSAKMT_STATUS_SUCCESS; \
+  REQUIRE_OPEN()
 #define REQUIRE(condition) \
   if (!(condition)) return HSAKMT_STATUS_INVALID_PARAMETER
 
@@ -53,8 +60,12 @@ static void after_fork_child(void) {
   simgpu_memory_after_fork_child();
   simgpu_event_after_fork_child();
   simgpu_engine_after_fork_child();
+  simgpu_aql_forget_statistics();
+  simgpu_sdma_forget_statistics();
   pthread_mutex_init(&device.lock, NULL);
+  device.inherited = device.inherited || device.open_count > 0;
   device.open_count = 0;
+  device.opened_once = false;
 }
 
 __attribute__((constructor)) static void library_loaded(void) {
@@ -63,7 +74,7 @@ __attribute__((constructor)) static void library_loaded(void) {
 
 static void write_statistics(void) {
   const char* path = simgpu_options()->stats_path;
-  if (path == NULL) return;
+  if (path == NULL || !device.opened_once) return;
   FILE* file = fopen(path, "ae");
   if (file == NULL) return;
   fprintf(file, "pid=%d dispatches=%llu copies=%llu unrung=%llu\n", (int)getpid(),
@@ -82,7 +93,10 @@ __attribute__((destructor)) static void library_unloaded(void) {
 HSAKMT_STATUS hsaKmtOpenKFD(void) {
   pthread_mutex_lock(&device.lock);
   bool ok = device.open_count > 0 || simgpu_options_load();
-  if (ok) device.open_count++;
+  if (ok) {
+    device.open_count++;
+    device.opened_once = true;
+  }
   pthread_mutex_unlock(&device.lock);
   return ok ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED;
 }
@@ -199,7 +213,7 @@ HSAKMT_STATUS hsaKmtCreateEvent(HsaEventDescriptor* descriptor, bool manual_rese
 }
 
 HSAKMT_STATUS hsaKmtDestroyEvent(HsaEvent* event) {
-  REQUIRE_OPEN();
+  REQUIRE_OPEN_OR_GONE();
   if (event == NULL) return HSAKMT_STATUS_INVALID_HANDLE;
   return simgpu_event_destroy(event);
 }
@@ -255,7 +269,7 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type,
 }
 
 HSAKMT_STATUS hsaKmtDestroyQueue(HSA_QUEUEID queue) {
-  REQUIRE_OPEN();
+  REQUIRE_OPEN_OR_GONE();
   return simgpu_engine_destroy_queue(queue);
 }
 
@@ -321,7 +335,7 @@ HSAKMT_STATUS hsaKmtAllocMemory(HSAuint32 node, HSAuint64 bytes, HsaMemFlags fla
 }
 
 HSAKMT_STATUS hsaKmtFreeMemory(void* address, HSAuint64 bytes) {
-  REQUIRE_OPEN();
+  REQUIRE_OPEN_OR_GONE();
   return simgpu_memory_free(address, bytes);
 }
 
@@ -332,7 +346,7 @@ HSAKMT_STATUS hsaKmtRegisterMemoryWithFlags(void* address, HSAuint64 bytes,
 }
 
 HSAKMT_STATUS hsaKmtDeregisterMemory(void* address) {
-  REQUIRE_OPEN();
+  REQUIRE_OPEN_OR_GONE();
   return simgpu_memory_deregister(address);
 }
 
@@ -355,7 +369,7 @@ HSAKMT_STATUS hsaKmtMapMemoryToGPUNodes(void* address, HSAuint64 bytes,
 }
 
 HSAKMT_STATUS hsaKmtUnmapMemoryToGPU(void* address) {
-  REQUIRE_OPEN();
+  REQUIRE_OPEN_OR_GONE();
   return simgpu_memory_unmap(address);
 }
 

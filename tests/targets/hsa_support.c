@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "tests/targets/hsa_support.h"
 
 #include <errno.h>
@@ -5,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 void die(const char* format, ...) {
   va_list arguments;
@@ -233,6 +236,42 @@ void wait_for_zero(hsa_signal_t signal) {
   while (hsa_signal_wait_scacquire(signal, HSA_SIGNAL_CONDITION_EQ, 0, UINT64_MAX,
                                    HSA_WAIT_STATE_BLOCKED) != 0) {
   }
+}
+
+void run_increments(uint64_t count) {
+  struct machine machine;
+  find_machine(&machine);
+  hsa_executable_t executable = load_kernels(&machine);
+  struct kernel increment = find_kernel(&machine, executable, "increment");
+  hsa_queue_t* queue = create_queue(&machine, 256, false);
+  uint64_t* counter = allocate(&machine, machine.host, sizeof(*counter));
+  uint64_t** arguments = allocate(&machine, machine.kernarg, 256);
+  *counter = 0;
+  *arguments = counter;
+  hsa_signal_t done = create_signal((hsa_signal_value_t)count);
+  for (uint64_t i = 0; i < count; i++)
+    dispatch(queue, &increment, arguments, 256, done);
+  wait_for_zero(done);
+  uint64_t counted = *counter;
+  check(hsa_signal_destroy(done), "hsa_signal_destroy");
+  check(hsa_queue_destroy(queue), "hsa_queue_destroy");
+  check(hsa_amd_memory_pool_free(arguments), "hsa_amd_memory_pool_free");
+  check(hsa_amd_memory_pool_free(counter), "hsa_amd_memory_pool_free");
+  check(hsa_executable_destroy(executable), "hsa_executable_destroy");
+  if (counted != count) {
+    die("%llu dispatches counted to %llu", (unsigned long long)count,
+        (unsigned long long)counted);
+  }
+}
+
+void path_beside_program(const char* name, char* path, size_t path_bytes) {
+  ssize_t length = readlink("/proc/self/exe", path, path_bytes - 1);
+  if (length < 0) die("readlink /proc/self/exe: %s", strerror(errno));
+  path[length] = '\0';
+  char* file = strrchr(path, '/') + 1;
+  if (strlen(name) >= path_bytes - (size_t)(file - path))
+    die("%s: path too long", name);
+  strcpy(file, name);
 }
 
 uint64_t parse_number(const char* option, const char* text) {

@@ -60,6 +60,13 @@ hsa_signal_t create_signal(int64_t value);
 // Waits until the value is 0.
 void wait_for_zero(hsa_signal_t signal);
 
+// Between hsa_init() and hsa_shut_down(): makes a queue, dispatches `count` times,
+// checks the result and cleans up. May be called from several threads at once.
+void run_increments(uint64_t count);
+
+// The path of `name` in this program's own directory.
+void path_beside_program(const char* name, char* path, size_t path_bytes);
+
 // A number argument of an option.
 uint64_t parse_number(const char* option, const char* text);
 

@@ -1,0 +1,51 @@
+// hsa_init_threads: several threads call hsa_init at the same instant, dispatch, and
+// shut down. hsa_init_threads [-t THREADS] [-n DISPATCHES PER THREAD]
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/targets/hsa_support.h"
+
+struct shared {
+  pthread_barrier_t start;
+  uint64_t dispatches;
+};
+
+static void* run(void* argument) {
+  struct shared* shared = argument;
+  pthread_barrier_wait(&shared->start);
+  check(hsa_init(), "hsa_init");
+  run_increments(shared->dispatches);
+  check(hsa_shut_down(), "hsa_shut_down");
+  return NULL;
+}
+
+int main(int argc, char** argv) {
+  struct shared shared = {.dispatches = 10};
+  unsigned threads = 8;
+  int option;
+  while ((option = getopt(argc, argv, "t:n:")) != -1) {
+    if (option == 't') {
+      threads = (unsigned)parse_number("-t", optarg);
+    } else if (option == 'n') {
+      shared.dispatches = parse_number("-n", optarg);
+    } else {
+      return 2;
+    }
+  }
+  if (threads == 0 || threads > 1024) die("-t: want 1 to 1024");
+  pthread_t* ids = calloc(threads, sizeof(*ids));
+  if (ids == NULL) die("out of memory");
+  pthread_barrier_init(&shared.start, NULL, threads);
+  for (unsigned i = 0; i < threads; i++) {
+    if (pthread_create(&ids[i], NULL, run, &shared) != 0) die("pthread_create failed");
+  }
+  for (unsigned i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+  pthread_barrier_destroy(&shared.start);
+  free(ids);
+  printf("dispatches=%llu copies=0 bytes=0 threads=%u result=ok\n",
+         (unsigned long long)(threads * shared.dispatches), threads);
+  return 0;
+}
