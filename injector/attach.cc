@@ -54,7 +54,7 @@ class AttachRun {
     StepResult failure = Steps();
     tracee_.Release();
     outcome_.tracer_must_exit = tracee_.tracer_must_exit();
-    if (outcome_.seized_ns != 0) outcome_.released_ns = BootNs();
+    outcome_.released_ns = tracee_.released_ns();
     if (!failure && outcome_.tracer_must_exit) {
       // The stub is in place and runs as soon as the tracer ends.
       outcome_.detail = "PTRACE_DETACH failed; the end of the calling thread detaches";

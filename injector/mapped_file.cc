@@ -29,8 +29,9 @@ absl::StatusOr<UniqueFd> OpenByPath(pid_t pid, const Mapping& mapping) {
                      " is deleted or has no path; /proc/PID/map_files reaches it with"
                      " CAP_CHECKPOINT_RESTORE"));
   }
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenInRootOf(pid, DecodeMapsPath(mapping.path),
-                                             O_RDONLY | O_NONBLOCK | O_NOCTTY));
+  ASSIGN_OR_RETURN(UniqueFd root, OpenRootOf(pid));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenInRoot(root.get(), DecodeMapsPath(mapping.path),
+                                           O_RDONLY | O_NONBLOCK | O_NOCTTY));
   struct stat info;
   if (fstat(fd.get(), &info) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", mapping.path, ") failed"));
@@ -46,20 +47,22 @@ absl::StatusOr<UniqueFd> OpenByPath(pid_t pid, const Mapping& mapping) {
 
 }  // namespace
 
-absl::StatusOr<UniqueFd> OpenInRootOf(pid_t pid, const std::string& path, int flags) {
-  ASSIGN_OR_RETURN(UniqueFd root, OpenFile(absl::StrCat("/proc/", pid, "/root"),
-                                           O_PATH | O_DIRECTORY));
+absl::StatusOr<UniqueFd> OpenRootOf(pid_t pid) {
+  return OpenFile(absl::StrCat("/proc/", pid, "/root"), O_PATH | O_DIRECTORY);
+}
+
+absl::StatusOr<UniqueFd> OpenInRoot(int root, const std::string& path, int flags) {
   open_how how = {};
   how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
   long fd;
   do {
-    fd = syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how));
+    fd = syscall(SYS_openat2, root, path.c_str(), &how, sizeof(how));
     // EAGAIN: a rename elsewhere raced with the walk; the kernel asks for a retry.
   } while (fd < 0 && (errno == EINTR || errno == EAGAIN));
   if (fd < 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("openat2(/proc/", pid, "/root, ",
-                                                   path, ", RESOLVE_IN_ROOT) failed"));
+    return absl::ErrnoToStatus(errno, absl::StrCat("openat2(root=", root, ", ", path,
+                                                   ", RESOLVE_IN_ROOT) failed"));
   }
   return UniqueFd(static_cast<int>(fd));
 }

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "injector/maps.h"
@@ -20,9 +22,12 @@ absl::StatusOr<UniqueFd> OpenMappedFile(pid_t pid, const Mapping& mapping);
 // stat(2) of the same file. Cheaper than opening it.
 absl::Status StatMappedFile(pid_t pid, const Mapping& mapping, struct stat* info);
 
-// Opens `path` as the process `pid` would see it: from its root directory, links
-// resolved inside that root, magic links refused.
-absl::StatusOr<UniqueFd> OpenInRootOf(pid_t pid, const std::string& path, int flags);
+// The root directory that the process `pid` sees.
+absl::StatusOr<UniqueFd> OpenRootOf(pid_t pid);
+
+// Opens `path` as a process with the root directory `root` would see it: links are
+// resolved inside that root, magic links are refused.
+absl::StatusOr<UniqueFd> OpenInRoot(int root, const std::string& path, int flags);
 
 }  // namespace rocattach
 

@@ -59,7 +59,7 @@ struct AttachOutcome {
   // CLOCK_BOOTTIME; 0 if that point was not reached.
   uint64_t seized_ns = 0;
   uint64_t stopped_ns = 0;
-  uint64_t released_ns = 0;
+  uint64_t released_ns = 0;  // read right before the detach
 
   bool ok() const { return stage == AttachStage::kDone; }
 };

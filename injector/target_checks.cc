@@ -64,8 +64,9 @@ AttachFailure Unreadable(const std::string& path, absl::string_view part,
                        part, "; install the collector where every user can read it")};
 }
 
-StepResult CheckFile(pid_t pid, const ThreadStatus& status, const std::string& path) {
-  auto fd = OpenInRootOf(pid, path, O_PATH);
+StepResult CheckFile(pid_t pid, int root, const ThreadStatus& status,
+                     const std::string& path) {
+  auto fd = OpenInRoot(root, path, O_PATH);
   if (!fd.ok()) {
     const bool missing = absl::IsNotFound(fd.status());
     return AttachFailure{
@@ -139,18 +140,26 @@ StepResult CheckSeccomp(const ThreadStatus& status) {
 
 StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
                           const std::string& path) {
+  auto root = OpenRootOf(pid);
+  if (!root.ok()) {
+    return AttachFailure{absl::IsPermissionDenied(root.status())
+                             ? AttachReason::kNotPermitted
+                             : AttachReason::kTargetExited,
+                         0, std::string(root.status().message())};
+  }
   // Each directory must let the target's user through. Links are followed; what lies
   // on their other side is judged by the directory that they end in.
   for (size_t slash = path.find('/', 1); slash != std::string::npos;
        slash = path.find('/', slash + 1)) {
-    auto directory = OpenInRootOf(pid, path.substr(0, slash), O_PATH | O_DIRECTORY);
+    auto directory =
+        OpenInRoot(root->get(), path.substr(0, slash), O_PATH | O_DIRECTORY);
     struct stat info;
     if (!directory.ok() || fstat(directory->get(), &info) != 0) break;
     if (!MayAccess(pid, status, info, 1)) {
       return Unreadable(path, absl::StrCat("search ", path.substr(0, slash)), status);
     }
   }
-  return CheckFile(pid, status, path);
+  return CheckFile(pid, root->get(), status, path);
 }
 
 StepResult CheckMappings(const Maps& maps, absl::string_view collector_path) {

@@ -220,6 +220,8 @@ void Tracee::Release() {
   // 1. The signal of a signal-delivery stop is delivered now, as if nobody had looked.
   // 2. A stop of the whole process is resumed by the kernel after the detach.
   // 3. Any other pending stop is cancelled by it.
+  errno = 0;
+  const uint64_t now_ns = BootNs();
   const bool failed =
       FaultAt("detach") || ptrace(PTRACE_DETACH, tid_, nullptr,
                                   Word(static_cast<uint64_t>(pending_signal_))) != 0;
@@ -228,6 +230,7 @@ void Tracee::Release() {
     Reap();
     return;
   }
+  if (!failed) released_ns_ = now_ns;
   tracer_must_exit_ |= failed;
   state_ = State::kNone;
 }

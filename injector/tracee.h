@@ -57,7 +57,10 @@ class Tracee {
   // sets free. Until then that tracee may come to stand still.
   bool tracer_must_exit() const { return tracer_must_exit_; }
 
-  bool stopped() const { return state_ == State::kStopped; }
+  // When the thread was let go (CLOCK_BOOTTIME): read right before the detach, because
+  // the thread may run, and this one be preempted by it, before the call returns. 0 if
+  // it was not.
+  uint64_t released_ns() const { return released_ns_; }
 
  private:
   enum class State { kNone, kSeized, kInterrupted, kStopped, kGone };
@@ -71,6 +74,7 @@ class Tracee {
   pid_t pid_ = 0;
   pid_t tid_ = 0;
   int pending_signal_ = 0;  // of a signal-delivery stop
+  uint64_t released_ns_ = 0;
   bool tracer_must_exit_ = false;
 };
 

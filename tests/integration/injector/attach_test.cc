@@ -23,6 +23,7 @@ namespace rocattach {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 std::string Describe(const AttachOutcome& outcome) {
   return std::string(AttachStageName(outcome.stage)) + "/" +
@@ -44,11 +45,12 @@ TEST(AttachTest, StartsTheCollectorAndRestoresTheThread) {
   EXPECT_GE(outcome.stopped_ns, outcome.seized_ns);
   EXPECT_GE(outcome.released_ns, outcome.stopped_ns);
   std::string report = target.WaitForReport();
-  EXPECT_EQ(report,
-            "started size=" + std::to_string(sizeof(rocattach_collector_config)) +
-                " version=" + std::to_string(ROCATTACH_SHM_VERSION) +
-                " recording=1 window=" + std::to_string(target.pid() + 1000000) +
-                " path=" + CollectorPath() + "\n");
+  EXPECT_THAT(
+      report,
+      StartsWith("started size=" + std::to_string(sizeof(rocattach_collector_config)) +
+                 " version=" + std::to_string(ROCATTACH_SHM_VERSION) +
+                 " recording=1 window=" + std::to_string(target.pid() + 1000000) +
+                 " path=" + CollectorPath() + " at="));
   // The report is written before the stub has restored the signal mask: a moment more.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   TargetSnapshot after = target.Snapshot();

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "userspace/collector/shared_memory.h"
@@ -35,10 +35,14 @@ __attribute__((visibility("default"))) int rocattach_collector_start(
   const char* path = getenv("ROCATTACH_TEST_REPORT");
   if (path != NULL) {
     char line[512];
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
     int length = snprintf(line, sizeof(line),
-                          "started size=%u version=%u recording=%u window=%llu path=%s\n",
+                          "started size=%u version=%u recording=%u window=%llu path=%s "
+                          "at=%lld\n",
                           config->size, config->version, config->recording,
-                          (unsigned long long)config->window_id, config->library_path);
+                          (unsigned long long)config->window_id, config->library_path,
+                          now.tv_sec * 1000000000ll + now.tv_nsec);
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) {
       if (write(fd, line, (size_t)length) != length) _exit(99);

@@ -1,0 +1,123 @@
+// How long a held thread waits for its attach: from the call to the thread's release,
+// and the part of it in which the thread is stopped.
+//
+// The targets are fresh processes whose thread spins at its window, as a held thread
+// does; each is attached to once.
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "injector/attach.h"
+#include "injector/function_offset.h"
+#include "injector/maps.h"
+#include "injector/thread_status.h"
+#include "tests/integration/injector/target_process.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/file.h"
+
+namespace rocattach {
+namespace {
+
+double Quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
+}
+
+void PinTo(int cpu) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(cpu, &cpus);
+  sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+// The time at which the collector says that it was called.
+double CollectorStarted(const std::string& report) {
+  size_t at = report.find(" at=");
+  return at == std::string::npos ? 0 : std::stod(report.substr(at + 4));
+}
+
+// range(0): with the cache of library facts or without. range(1): the processor on
+// which the target spins; the injector is on processor 0.
+void BM_Attach(benchmark::State& state) {
+  const int target_cpu = static_cast<int>(state.range(1));
+  PinTo(0);
+  LibraryCache cache;
+  std::vector<double> released, stopped, stopped_for, started;
+  for (auto _ : state) {
+    TargetProcess target;
+    if (!target.Start({"", "plain", [target_cpu] { PinTo(target_cpu); }})) {
+      state.SkipWithError("no target");
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    AttachRequest request = target.Request();
+    const uint64_t begin_ns = BootNs();
+    AttachOutcome outcome =
+        AttachAtWindow(request, state.range(0) != 0 ? &cache : nullptr);
+    if (!outcome.ok()) {
+      state.SkipWithError(outcome.detail.c_str());
+      break;
+    }
+    const double begin = static_cast<double>(begin_ns);
+    state.SetIterationTime((static_cast<double>(outcome.released_ns) - begin) / 1e9);
+    released.push_back((static_cast<double>(outcome.released_ns) - begin) / 1e3);
+    stopped.push_back((static_cast<double>(outcome.stopped_ns) - begin) / 1e3);
+    stopped_for.push_back(
+        static_cast<double>(outcome.released_ns - outcome.stopped_ns) / 1e3);
+    started.push_back((CollectorStarted(target.WaitForReport()) - begin) / 1e3);
+    target.Finish();
+    if (!target.Intact()) state.SkipWithError("the target was harmed");
+  }
+  state.counters["released_us_p50"] = Quantile(released, 0.5);
+  state.counters["released_us_p99"] = Quantile(released, 0.99);
+  state.counters["seen_stopped_us_p50"] = Quantile(stopped, 0.5);
+  state.counters["stop_to_release_us_p50"] = Quantile(stopped_for, 0.5);
+  state.counters["collector_called_us_p50"] = Quantile(started, 0.5);
+}
+BENCHMARK(BM_Attach)
+    ->ArgNames({"cache", "cpu"})
+    ->Args({0, 1})
+    ->Args({1, 1})
+    ->Args({1, 0})
+    ->UseManualTime()
+    ->Iterations(300)
+    ->Unit(benchmark::kMicrosecond);
+
+void BM_ReadMaps(benchmark::State& state) {
+  TargetProcess target;
+  if (!target.Start("plain")) state.SkipWithError("no target");
+  for (auto _ : state) benchmark::DoNotOptimize(Maps::Read(target.pid()));
+}
+BENCHMARK(BM_ReadMaps)->Unit(benchmark::kMicrosecond);
+
+void BM_ReadThreadStatus(benchmark::State& state) {
+  TargetProcess target;
+  if (!target.Start("plain")) state.SkipWithError("no target");
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(ReadThreadStatus(target.pid(), target.tid()));
+  }
+}
+BENCHMARK(BM_ReadThreadStatus)->Unit(benchmark::kMicrosecond);
+
+// What the watcher does with each new copy of the library.
+void BM_FindFunctionFileOffset(benchmark::State& state) {
+  auto fd = OpenFile(CollectorPath(), O_RDONLY);
+  if (!fd.ok()) state.SkipWithError("no library");
+  for (auto _ : state) {
+    auto offset = FindFunctionFileOffset(fd->get(), "rocattach_collector_start");
+    if (!offset.ok()) state.SkipWithError("not found");
+  }
+}
+BENCHMARK(BM_FindFunctionFileOffset)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace rocattach
+
+BENCHMARK_MAIN();

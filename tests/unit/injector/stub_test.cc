@@ -1,0 +1,130 @@
+#include "injector/stub.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <string.h>
+
+#include <cstring>
+
+#include "injector/code_cave.h"
+
+namespace rocattach {
+namespace {
+
+StubPlan GoodPlan() {
+  StubPlan plan;
+  plan.return_ip = RemoteAddress(0x1111111111111111);
+  plan.functions = {
+      RemoteAddress(0x2222222222222222), RemoteAddress(0x3333333333333333),
+      RemoteAddress(0x4444444444444444), RemoteAddress(0x5555555555555555)};
+  plan.xstate_bytes = 0x66666666;
+  plan.config.window_id = 0x7777777777777777;
+  std::strcpy(plan.config.library_path, "/opt/collector.so");
+  return plan;
+}
+
+// The place in the built stub to which a rip-relative operand points, for the
+// instruction whose opcode bytes are `opcode` (the displacement follows them).
+size_t OperandOf(const std::string& stub, const std::string& opcode, int which = 0) {
+  size_t at = stub.find(opcode);
+  for (; which > 0 && at != std::string::npos; --which) at = stub.find(opcode, at + 1);
+  if (at == std::string::npos) return 0;
+  int32_t displacement;
+  std::memcpy(&displacement, stub.data() + at + opcode.size(), sizeof(displacement));
+  return at + opcode.size() + 4 + static_cast<size_t>(displacement);
+}
+
+uint64_t WordAt(const std::string& stub, size_t offset) {
+  uint64_t word = 0;
+  if (offset + sizeof(word) <= stub.size()) std::memcpy(&word, &stub[offset], 8);
+  return word;
+}
+
+TEST(StubTest, InstructionsReachTheirParameters) {
+  auto built = BuildStub(GoodPlan());
+  ASSERT_TRUE(built.ok()) << built.status();
+  const std::string& stub = *built;
+  EXPECT_EQ(stub.size(), StubBytes());
+  EXPECT_LE(stub.size(), 1024u);
+  const std::string call("\xff\x15", 2), jump("\xff\x25", 2), push("\xff\x35", 2);
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, push)), 0x1111111111111111u);
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, jump)), 0x1111111111111111u);
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, call, 0)), 0x5555555555555555u);
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, call, 1)), 0x2222222222222222u);
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, call, 2)), 0x3333333333333333u);
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, call, 3)), 0x4444444444444444u);
+  // mov xstate_bytes(%rip), %eax
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, std::string("\x8b\x05", 2))) & 0xffffffff,
+            0x66666666u);
+  // lea X(%rip), %rdi: the path, then the config; %rsi: the mask, then the name.
+  const std::string lea_rdi("\x48\x8d\x3d", 3), lea_rsi("\x48\x8d\x35", 3);
+  EXPECT_STREQ(&stub[OperandOf(stub, lea_rdi, 0)], "/opt/collector.so");
+  rocattach_collector_config config;
+  std::memcpy(&config, &stub[OperandOf(stub, lea_rdi, 1)], sizeof(config));
+  EXPECT_EQ(config.window_id, 0x7777777777777777u);
+  EXPECT_STREQ(config.library_path, "/opt/collector.so");
+  EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, 1)], ROCATTACH_COLLECTOR_START);
+}
+
+TEST(StubTest, LeavesTheFaultsAndGlibcsOwnSignalsOpen) {
+  auto built = BuildStub(GoodPlan());
+  ASSERT_TRUE(built.ok());
+  uint64_t mask = WordAt(*built, OperandOf(*built, std::string("\x48\x8d\x35", 3), 0));
+  for (int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, 32, 33}) {
+    EXPECT_EQ(mask >> (open - 1) & 1, 0u) << strsignal(open);
+  }
+  for (int blocked : {SIGALRM, SIGPROF, SIGUSR1, SIGTERM, SIGCHLD, 34, 64}) {
+    EXPECT_EQ(mask >> (blocked - 1) & 1, 1u) << strsignal(blocked);
+  }
+}
+
+TEST(StubTest, RefusesWhatWouldCrash) {
+  StubPlan plan = GoodPlan();
+  plan.return_ip = RemoteAddress();
+  EXPECT_FALSE(BuildStub(plan).ok());
+  plan = GoodPlan();
+  plan.functions.dlerror = RemoteAddress();
+  EXPECT_FALSE(BuildStub(plan).ok());
+  plan = GoodPlan();
+  plan.xstate_bytes = 0;
+  EXPECT_FALSE(BuildStub(plan).ok());
+  plan = GoodPlan();
+  plan.config.library_path[0] = '\0';
+  EXPECT_FALSE(BuildStub(plan).ok());
+  plan = GoodPlan();
+  std::memset(plan.config.library_path, 'x', sizeof(plan.config.library_path));
+  EXPECT_FALSE(BuildStub(plan).ok());
+}
+
+TEST(StubTest, XstateSizeIsPlausible) {
+  const uint32_t bytes = XstateBytes();
+  ASSERT_NE(bytes, 0u) << "no XSAVE here";
+  EXPECT_GE(bytes, 512u + 64u);
+  EXPECT_LE(bytes, 64u * 1024u);
+  EXPECT_GT(StubStackBytes(bytes), bytes);
+}
+
+TEST(CodeCaveTest, TheRoomBeginsBehindTheLastUsedByte) {
+  EXPECT_EQ(FreeBytesBegin(absl::string_view()), 0u);
+  std::string tail(4096 - 100, '\0');
+  EXPECT_EQ(FreeBytesBegin(tail), tail.size() % 16);
+  tail[500] = 1;
+  // Aligned as the page's end is: 3996 - 3488.
+  EXPECT_EQ(FreeBytesBegin(tail), 508u);
+  EXPECT_EQ((tail.size() - FreeBytesBegin(tail)) % 16, 0u);
+  tail.back() = 1;
+  EXPECT_EQ(FreeBytesBegin(tail), tail.size());
+}
+
+// A stub that is in the room already is not taken for free.
+TEST(CodeCaveTest, AStubFillsItsRoomToTheEnd) {
+  StubPlan plan = GoodPlan();
+  auto built = BuildStub(plan);
+  ASSERT_TRUE(built.ok());
+  std::string tail = *built + std::string(2048, '\0');
+  EXPECT_GE(FreeBytesBegin(tail), built->size());
+  EXPECT_LT(FreeBytesBegin(tail), built->size() + 16);
+}
+
+}  // namespace
+}  // namespace rocattach

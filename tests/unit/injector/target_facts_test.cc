@@ -1,0 +1,170 @@
+// What is read about a target: its status, its libraries, its mappings.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "injector/library_facts.h"
+#include "injector/outcome.h"
+#include "injector/symbol_lookup.h"
+#include "injector/target_checks.h"
+#include "injector/thread_status.h"
+
+namespace rocattach {
+namespace {
+
+TEST(ThreadStatusTest, TakesTheFieldsThatDecide) {
+  ThreadStatus status = ParseThreadStatus(
+      "Name:\tState: Z (fake)\nState:\tt (tracing stop)\nPPid:\t12\nTracerPid:\t77\n"
+      "Uid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t10 20 30 \n"
+      "CapEff:\t000001ffffffffff\nSeccomp:\t2\nSeccomp_filters:\t9\n");
+  EXPECT_EQ(status.state, 't');
+  EXPECT_EQ(status.parent, 12);
+  EXPECT_EQ(status.tracer, 77);
+  EXPECT_EQ(status.file_uid, 4u);
+  EXPECT_EQ(status.file_gid, 8u);
+  EXPECT_EQ(status.groups, (std::vector<gid_t>{10, 20, 30}));
+  EXPECT_EQ(status.effective_capabilities, 0x1ffffffffffu);
+  EXPECT_EQ(status.seccomp_mode, 2);
+}
+
+TEST(ThreadStatusTest, GarbageIsNobody) {
+  ThreadStatus status = ParseThreadStatus("Uid:\tx\n\n::\nState\nState:\nSeccomp: y\n");
+  EXPECT_EQ(status.state, '?');
+  EXPECT_EQ(status.file_uid, UINT32_MAX);
+  EXPECT_EQ(status.seccomp_mode, 0);
+}
+
+TEST(SymbolLookupTest, KnowsGlibcsNames) {
+  EXPECT_TRUE(IsLibcName("libc.so.6"));
+  EXPECT_TRUE(IsLibcName("libc-2.28.so"));
+  EXPECT_FALSE(IsLibcName("libc.musl-x86_64.so.1"));
+  EXPECT_FALSE(IsLibcName("libcap.so.2"));
+  EXPECT_FALSE(IsLibcName("libc-client.so.2007e"));
+}
+
+TEST(SymbolLookupTest, FindsItsOwnLoader) {
+  auto maps = Maps::Read(getpid());
+  ASSERT_TRUE(maps.ok());
+  LibraryCache cache;
+  for (int round = 0; round < 2; ++round) {
+    LoaderFunctions functions;
+    StepResult failure = FindLoaderFunctions(getpid(), *maps, &cache, &functions);
+    ASSERT_FALSE(failure) << failure->detail;
+    EXPECT_FALSE(functions.dlopen.is_null() || functions.dlsym.is_null() ||
+                 functions.dlerror.is_null() || functions.errno_location.is_null());
+    using ErrnoLocation = int* (*)();
+    EXPECT_EQ(reinterpret_cast<ErrnoLocation>(functions.errno_location.value())(),
+              &errno);
+    EXPECT_GE(cache.size(), 1u);
+  }
+}
+
+TEST(SymbolLookupTest, TwoCLibrariesAreAmbiguous) {
+  auto own = Maps::Read(getpid());
+  ASSERT_TRUE(own.ok());
+  std::string text;
+  for (const Mapping& mapping : own->mappings()) {
+    if (!mapping.executable || !IsLibcName(mapping.basename())) continue;
+    char line[512];
+    for (uint64_t shift : {uint64_t{0}, uint64_t{0x100000000}}) {
+      snprintf(line, sizeof(line), "%lx-%lx r-xp %08lx %02x:%02x %lu %s\n",
+               mapping.start.value() + shift, mapping.end.value() + shift,
+               mapping.offset, mapping.device_major, mapping.device_minor,
+               mapping.inode, std::string(mapping.path).c_str());
+      text += line;
+    }
+  }
+  ASSERT_FALSE(text.empty());
+  auto maps = Maps::Parse(text);
+  ASSERT_TRUE(maps.ok()) << maps.status();
+  LoaderFunctions functions;
+  StepResult failure = FindLoaderFunctions(getpid(), *maps, nullptr, &functions);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->reason, AttachReason::kNoDlopen);
+  EXPECT_NE(failure->detail.find("twice"), std::string::npos);
+}
+
+TEST(LibraryFactsTest, BiasComesFromTheSegmentThatIsMapped) {
+  LibraryFacts facts;
+  facts.segments = {{0x0, 0x800, 0x0, 0x800, false},
+                    {0x201234, 0x1000, 0x1234, 0x1000, true}};
+  Mapping mapping;
+  mapping.start = RemoteAddress(0x7f0000201000);
+  mapping.end = RemoteAddress(0x7f0000203000);
+  mapping.offset = 0x1000;
+  auto bias = LoadBias(facts, mapping);
+  ASSERT_TRUE(bias.ok()) << bias.status();
+  EXPECT_EQ(*bias, 0x7f0000000000u);
+  // The second half, after mprotect has split it.
+  mapping.start = RemoteAddress(0x7f0000202000);
+  mapping.offset = 0x2000;
+  bias = LoadBias(facts, mapping);
+  ASSERT_TRUE(bias.ok()) << bias.status();
+  EXPECT_EQ(*bias, 0x7f0000000000u);
+  mapping.offset = 0x5000;
+  EXPECT_FALSE(LoadBias(facts, mapping).ok());
+}
+
+TEST(LibraryFactsTest, TheCacheKeepsChangedFilesApart) {
+  LibraryCache cache;
+  LibraryKey key{1, 2, 3, 4, 5};
+  cache.Store(key, std::make_shared<LibraryFacts>());
+  EXPECT_NE(cache.Find(key), nullptr);
+  for (LibraryKey other :
+       {LibraryKey{9, 2, 3, 4, 5}, LibraryKey{1, 9, 3, 4, 5}, LibraryKey{1, 2, 9, 4, 5},
+        LibraryKey{1, 2, 3, 9, 5}, LibraryKey{1, 2, 3, 4, 9}}) {
+    EXPECT_EQ(cache.Find(other), nullptr);
+  }
+  for (uint64_t i = 0; i < LibraryCache::kMaxEntries + 10; ++i) {
+    cache.Store(LibraryKey{i, 0, 0, 0, 0}, std::make_shared<LibraryFacts>());
+    ASSERT_LE(cache.size(), LibraryCache::kMaxEntries);
+  }
+}
+
+TEST(TargetChecksTest, MappingsTellAnEarlierAttachAndAnEmulator) {
+  auto reason = [](const std::string& text) {
+    auto maps = Maps::Parse(text);
+    EXPECT_TRUE(maps.ok()) << maps.status();
+    StepResult failure = CheckMappings(*maps, "/opt/collector.so");
+    return failure ? failure->reason : AttachReason::kNone;
+  };
+  EXPECT_EQ(reason("1000-2000 r-xp 0 0:1 5 /opt/other.so\n"), AttachReason::kNone);
+  EXPECT_EQ(reason("1000-2000 r-xp 0 0:1 5 /opt/collector.so\n"),
+            AttachReason::kAlreadyAttached);
+  EXPECT_EQ(reason("1000-2000 rw-s 0 0:1 5 /memfd:rocattach (deleted)\n"),
+            AttachReason::kAlreadyAttached);
+  EXPECT_EQ(reason("1000-2000 r-xp 0 0:1 5 /usr/bin/qemu-x86_64\n"),
+            AttachReason::kUnsupported);
+}
+
+TEST(TargetChecksTest, StackRoomIsMeasured) {
+  auto maps = Maps::Parse("10000-90000 rw-p 0 0:0 0\n90000-a0000 r--p 0 0:0 0\n");
+  ASSERT_TRUE(maps.ok());
+  EXPECT_FALSE(CheckStack(getpid(), *maps, RemoteAddress(0x90000), 0x80000));
+  EXPECT_TRUE(CheckStack(getpid(), *maps, RemoteAddress(0x90000), 0x80001));
+  EXPECT_TRUE(CheckStack(getpid(), *maps, RemoteAddress(0x98000), 16));
+  EXPECT_TRUE(CheckStack(getpid(), *maps, RemoteAddress(0xff0000), 16));
+  EXPECT_TRUE(CheckStack(getpid(), *maps, RemoteAddress(0), 16));
+}
+
+TEST(OutcomeTest, EveryNameIsThereAndUnique) {
+  std::set<std::string> names;
+  for (int i = 0; i <= static_cast<int>(AttachReason::kInternal); ++i) {
+    auto reason = static_cast<AttachReason>(i);
+    EXPECT_NE(AttachReasonName(reason), "unknown");
+    EXPECT_FALSE(AttachReasonHelp(reason).empty());
+    EXPECT_TRUE(names.insert(std::string(AttachReasonName(reason))).second);
+  }
+  names.clear();
+  for (int i = 0; i <= static_cast<int>(AttachStage::kDone); ++i) {
+    auto stage = static_cast<AttachStage>(i);
+    EXPECT_NE(AttachStageName(stage), "unknown");
+    EXPECT_TRUE(names.insert(std::string(AttachStageName(stage))).second);
+  }
+}
+
+}  // namespace
+}  // namespace rocattach
