@@ -39,7 +39,7 @@ std::string WallTime(const v1::ClockSnapshot& clock, uint64_t boottime_ns) {
   tm parts;
   char text[64];
   if (gmtime_r(&seconds, &parts) == nullptr) return "";
-  strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts);
+  if (strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts) == 0) return "";
   return absl::StrCat(text, " UTC");
 }
 
