@@ -1,15 +1,17 @@
-#include "userspace/cli/doctor.h"
+// rocattach doctor: what this machine lacks for attaching, and how to get it.
+#include "userspace/doctor/doctor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <string>
 
-#include "userspace/doctor/doctor.h"
+#include "userspace/cli/subcommands.h"
 #include "userspace/doctor/output.h"
 
 namespace rocattach {
@@ -52,7 +54,7 @@ int RunDoctorCommand(const DoctorArguments& arguments) {
 
 }  // namespace
 
-void AddDoctorCommand(CLI::App* app, int* status) {
+void RegisterDoctor(CLI::App* app, std::function<int()>* run) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app->add_subcommand(
       "doctor", "Say what this machine lacks for attaching, and how to get it");
@@ -76,10 +78,11 @@ void AddDoctorCommand(CLI::App* app, int* status) {
                    "The collector library to check (default: the one that came along)")
       ->type_name("FILE");
   command->footer(
-      "Exit status: 0 when everything that attaching needs is there, 1 when it works "
-      "in "
-      "part,\n2 for a usage error, 3 when attaching cannot work.");
-  command->callback([arguments, status] { *status = RunDoctorCommand(*arguments); });
+      "Exit status: 0 all that attaching needs is there; 1 it works in part; 2 usage;\n"
+      "3 attaching cannot work.");
+  command->callback([arguments, run] {
+    *run = [arguments] { return RunDoctorCommand(*arguments); };
+  });
 }
 
 }  // namespace rocattach

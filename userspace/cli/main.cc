@@ -7,9 +7,6 @@
 
 #include "userspace/base/version.h"
 #include "userspace/cli/subcommands.h"
-#ifdef ROCATTACH_HAS_DOCTOR
-#include "userspace/cli/doctor.h"
-#endif
 
 int main(int argc, char** argv) {
   // Damage in a stream is reported by its reader, in its own words.
@@ -24,17 +21,12 @@ int main(int argc, char** argv) {
   rocattach::RegisterReport(&app, &run);
   rocattach::RegisterDump(&app, &run);
 #ifdef ROCATTACH_HAS_DOCTOR
-  // Its exit status is known once parsing is over; nothing is left to run then.
-  int doctor_status = rocattach::kExitOk;
-  rocattach::AddDoctorCommand(&app, &doctor_status);
+  rocattach::RegisterDoctor(&app, &run);
 #endif
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? rocattach::kExitOk : rocattach::kExitUsage;
   }
-#ifdef ROCATTACH_HAS_DOCTOR
-  if (!run) return doctor_status;
-#endif
   return run();
 }

@@ -20,6 +20,7 @@ inline constexpr int kExitUnreadable = 3;  // an input cannot be read at all
 // the work and returns the exit status.
 void RegisterDump(CLI::App* app, std::function<int()>* run);
 void RegisterReport(CLI::App* app, std::function<int()>* run);
+void RegisterDoctor(CLI::App* app, std::function<int()>* run);
 
 }  // namespace rocattach
 

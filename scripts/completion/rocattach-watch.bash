@@ -1,0 +1,57 @@
+# bash completion for rocattach-watch
+
+_rocattach_watch() {
+  local current=${COMP_WORDS[COMP_CWORD]}
+  local previous=${COMP_WORDS[COMP_CWORD - 1]}
+  COMPREPLY=()
+
+  # Behind "--" stands a command of its own.
+  local i
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    [[ ${COMP_WORDS[i]} == -- ]] || continue
+    if ((COMP_CWORD == i + 1)); then
+      mapfile -t COMPREPLY < <(compgen -A command -A file -- "$current")
+    elif declare -F _command_offset >/dev/null; then
+      _command_offset $((i + 1))
+    else
+      mapfile -t COMPREPLY < <(compgen -A file -- "$current")
+    fi
+    return
+  done
+
+  case $previous in
+  -d | --output-directory)
+    mapfile -t COMPREPLY < <(compgen -A directory -- "$current")
+    return
+    ;;
+  -o | --output-file | --library | --collector)
+    mapfile -t COMPREPLY < <(compgen -A file -- "$current")
+    return
+    ;;
+  -p | --process | --deny)
+    mapfile -t COMPREPLY < <(compgen -A command -- "$current")
+    return
+    ;;
+  --uid)
+    mapfile -t COMPREPLY < <(compgen -W "$(getent passwd | cut -d: -f3)" -- "$current")
+    return
+    ;;
+  --hold)
+    mapfile -t COMPREPLY < <(compgen -W "yielding signal none" -- "$current")
+    return
+    ;;
+  --capture)
+    mapfile -t COMPREPLY < <(compgen -W "auto doorbell intercept" -- "$current")
+    return
+    ;;
+  --hold-timeout-msec | --duration-msec | --threads)
+    return
+    ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "--auto --dry-run -p --process --uid --deny \
+    -d --output-directory -o --output-file --json -q --quiet --hold-timeout-msec \
+    --duration-msec --hold --capture --no-recording --library --collector --threads \
+    -h --help --version --" -- "$current")
+}
+
+complete -o filenames -F _rocattach_watch rocattach-watch

@@ -1,0 +1,55 @@
+# bash completion for rocattach
+
+_rocattach() {
+  local current=${COMP_WORDS[COMP_CWORD]}
+  local previous=${COMP_WORDS[COMP_CWORD - 1]}
+  local command='' i
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    if [[ ${COMP_WORDS[i]} != -* ]]; then
+      command=${COMP_WORDS[i]}
+      break
+    fi
+  done
+
+  case $previous in
+  --top) return ;;
+  --library | --collector)
+    mapfile -t COMPREPLY < <(compgen -A file -- "$current")
+    return
+    ;;
+  --hold)
+    mapfile -t COMPREPLY < <(compgen -W "yielding signal" -- "$current")
+    return
+    ;;
+  -t | --type)
+    # The help names the types; the part before the last comma is chosen already.
+    local types before=''
+    [[ $current == *,* ]] && before=${current%,*},
+    types=$("${COMP_WORDS[0]}" dump --help 2>/dev/null |
+      tr -s ' \n' ' ' | sed -n 's/.*separated by commas: \([a-z_, ]*[a-z_]\).*/\1/p')
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "${types//,/ }" -- "${current##*,}")
+    return
+    ;;
+  esac
+
+  local options
+  case $command in
+  '') options="report dump doctor -h --help --version" ;;
+  report) options="-f --follow --json --top -h --help" ;;
+  dump) options="-f --follow --json -t --type -h --help" ;;
+  doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;
+  *) return ;;
+  esac
+  if [[ -z $command || $command == doctor || $current == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
+  else
+    # Recordings, and the directories on the way to them.
+    mapfile -t COMPREPLY < <(
+      compgen -A directory -- "$current"
+      compgen -A file -X '!*.rwa' -- "$current"
+    )
+  fi
+}
+
+complete -o filenames -F _rocattach rocattach
