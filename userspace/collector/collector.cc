@@ -189,7 +189,7 @@ void Unload() {
     c.queues.Hide(q);
     if (q->lock.LockFor(kExitPatienceMsec)) {
       c.tracker.Retire(&q->ops);
-      q->marker = kNoOp;
+      q->marker_count = 0;
       c.queues.Free(q);
       q->lock.Unlock();
     }

@@ -89,7 +89,8 @@ void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted
   q->id = c.dictionary.Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
   q->intercepted = intercepted;
   q->rung = q->idle_rung = q->next = q->forwarded = 0;
-  q->submitted = q->confirmed = q->marker_at = 0;
+  q->submitted = q->confirmed = q->marked = 0;
+  q->marker_count = 0;
   q->deferred = 0;
   q->closing = false;
   q->profiled = false;
@@ -162,7 +163,7 @@ hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
     c.tracker.Harvest(&q->ops, c.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
     c.tracker.PublishUnfinished(&q->ops, c.capture.Context(q, &ring));
     c.tracker.Retire(&q->ops);
-    q->marker = kNoOp;
+    q->marker_count = 0;
     c.queues.Free(q);
   } else if (!q->intercepted) {
     c.queues.Publish(q);

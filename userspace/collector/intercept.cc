@@ -25,33 +25,47 @@ BarrierPacket MakeMarker(amd_signal_t* signal) {
 
 }  // namespace
 
+// Takes back markers that the hardware has consumed.
+void InterceptCapture::CollectMarkers(Queue* q) {
+  OpTracker& tracker = capture_->tracker();
+  uint32_t done = 0;
+  while (done < q->marker_count &&
+         SignalPool::Done(tracker.signals().at(q->markers[done].op))) {
+    q->confirmed = q->markers[done].end;
+    ++done;
+  }
+  if (done == 0) return;
+  TinyLockHolder hold(q->lock);
+  for (uint32_t i = 0; i < done; ++i) tracker.Return(&q->ops, q->markers[i].op);
+  q->marker_count -= done;
+  memmove(q->markers, q->markers + done, q->marker_count * sizeof(q->markers[0]));
+}
+
+bool InterceptCapture::PlaceMarker(Queue* q, InterceptWriter writer) {
+  OpTracker& tracker = capture_->tracker();
+  q->lock.Lock();
+  uint32_t op = tracker.Take(&q->ops);
+  q->lock.Unlock();
+  if (op == kNoOp) return false;
+  SignalPool::Arm(tracker.signals().at(op));
+  BarrierPacket barrier = MakeMarker(tracker.signals().at(op));
+  writer(&barrier, 1);
+  q->marked = ++q->submitted;
+  q->markers[q->marker_count++] = {op, q->marked};
+  return true;
+}
+
 void InterceptCapture::Bound(Queue* q, uint64_t count, InterceptWriter writer) {
   uint64_t size = uint64_t{q->mask} + 1;
-  OpTracker& tracker = capture_->tracker();
-  if (size < 4 * kMargin || !tracker.signals().ready()) return;
+  if (size < 4 * kMargin || !capture_->tracker().signals().ready()) return;
   uint64_t deadline = 0;
   for (;;) {
-    if (q->marker != kNoOp && SignalPool::Done(tracker.signals().at(q->marker))) {
-      q->confirmed = q->marker_at;
-      q->lock.Lock();
-      tracker.op(q->marker).next = q->ops.free_head;
-      q->ops.free_head = q->marker;
-      ++q->ops.free_count;
-      q->lock.Unlock();
-      q->marker = kNoOp;
-    }
+    CollectMarkers(q);
     bool fits = q->submitted + count - q->confirmed <= size - kMargin;
-    if (q->marker == kNoOp && (!fits || q->submitted - q->confirmed >= size / 8)) {
-      q->lock.Lock();
-      uint32_t marker = tracker.Take(&q->ops);
-      q->lock.Unlock();
-      if (marker == kNoOp) return;
-      SignalPool::Arm(tracker.signals().at(marker));
-      BarrierPacket barrier = MakeMarker(tracker.signals().at(marker));
-      writer(&barrier, 1);
-      q->marker = marker;
-      q->marker_at = ++q->submitted;
-    }
+    // A marker behind everything is needed only where the newest one is far back.
+    bool wanted = q->submitted - q->marked >= size / Queue::kMarkers ||
+                  (!fits && q->submitted != q->marked);
+    if (wanted && q->marker_count < Queue::kMarkers && !PlaceMarker(q, writer)) return;
     if (fits) return;
     uint64_t now = BootNs();
     if (deadline == 0) deadline = now + kMaxWaitNs;

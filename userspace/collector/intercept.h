@@ -30,6 +30,8 @@ class InterceptCapture {
   static constexpr uint32_t kChunk = 32;  // packets copied to the stack at a time
 
   void Bound(Queue* q, uint64_t count, InterceptWriter writer);
+  void CollectMarkers(Queue* q);
+  bool PlaceMarker(Queue* q, InterceptWriter writer);
 
   Capture* capture_ = nullptr;
   const HsaFunctions* hsa_ = nullptr;

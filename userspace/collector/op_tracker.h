@@ -41,6 +41,13 @@ class OpTracker {
     return index;
   }
 
+  // Gives back an entry that was taken and not appended.
+  void Return(OpList* list, uint32_t index) {
+    ops_[index].next = list->free_head;
+    list->free_head = index;
+    ++list->free_count;
+  }
+
   // Puts an entry, whose shared record is filled in, at the end of the list.
   void Append(OpList* list, uint32_t index, RingHandle* ring) {
     ops_[index].next = kNoOp;

@@ -49,10 +49,16 @@ struct Queue {
 
   // Intercepted queues of runtimes that must not overflow (intercept.cc); guarded by
   // the runtime's own lock of the queue, which is held when it calls us.
-  uint64_t submitted = 0;   // packets given to the hardware queue
-  uint64_t confirmed = 0;   // of which the hardware is known to have consumed these
-  uint64_t marker_at = 0;   // value of `submitted` behind the last marker
-  uint32_t marker = kNoOp;  // whose signal the pending marker decrements
+  static constexpr uint32_t kMarkers = 16;
+  struct Marker {
+    uint32_t op;   // whose signal the marker packet decrements
+    uint64_t end;  // value of `submitted` behind it
+  };
+  uint64_t submitted = 0;  // packets given to the hardware queue
+  uint64_t confirmed = 0;  // of which the hardware is known to have consumed these
+  uint64_t marked = 0;     // value of `submitted` behind the newest marker
+  uint32_t marker_count = 0;
+  Marker markers[kMarkers] = {};  // pending ones, oldest first
 };
 
 inline uint64_t ReadIndex(const Queue& q) {

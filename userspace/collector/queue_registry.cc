@@ -18,7 +18,6 @@ Queue* QueueRegistry::Add() {
   // The zeroed page, with the few members that do not start as zero.
   auto* queue = static_cast<Queue*>(memory);
   queue->ops = OpList();
-  queue->marker = kNoOp;
   queue->reserved = true;
   queues_[count_] = queue;
   StoreRelease(&count_, count_ + 1);

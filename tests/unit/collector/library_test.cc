@@ -1,0 +1,149 @@
+// The built librocattach-collector.so, looked at as a file and as a guest.
+#include <dlfcn.h>
+#include <elf.h>
+#include <gtest/gtest.h>
+#include <string.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "tests/unit/collector/test_memory.h"
+#include "userspace/base/file.h"
+
+namespace rocattach::collector {
+namespace {
+
+class LibraryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto bytes = ReadFile(ROCATTACH_COLLECTOR_PATH, 16 << 20);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    image_ = *std::move(bytes);
+    memcpy(&header_, image_.data(), sizeof(header_));
+    ASSERT_EQ(memcmp(header_.e_ident, ELFMAG, SELFMAG), 0);
+    sections_.resize(header_.e_shnum);
+    memcpy(sections_.data(), image_.data() + header_.e_shoff,
+           header_.e_shnum * sizeof(Elf64_Shdr));
+  }
+  template <typename T>
+  std::vector<T> Table(uint32_t type, const Elf64_Shdr** section = nullptr) const {
+    for (const Elf64_Shdr& s : sections_) {
+      if (s.sh_type != type) continue;
+      if (section != nullptr) *section = &s;
+      std::vector<T> table(s.sh_size / sizeof(T));
+      memcpy(table.data(), image_.data() + s.sh_offset, table.size() * sizeof(T));
+      return table;
+    }
+    return {};
+  }
+  const char* String(const Elf64_Shdr& user, uint64_t offset) const {
+    return image_.data() + sections_[user.sh_link].sh_offset + offset;
+  }
+  std::string image_;
+  Elf64_Ehdr header_ = {};
+  std::vector<Elf64_Shdr> sections_;
+};
+
+TEST_F(LibraryTest, ExportsOnlyItsEntryPoints) {
+  const Elf64_Shdr* section = nullptr;
+  std::set<std::string> exported;
+  for (const Elf64_Sym& symbol : Table<Elf64_Sym>(SHT_DYNSYM, &section)) {
+    if (symbol.st_shndx != SHN_UNDEF && symbol.st_name != 0) {
+      exported.insert(String(*section, symbol.st_name));
+    }
+  }
+  EXPECT_EQ(exported,
+            (std::set<std::string>{"OnLoad", "OnUnload", "rocattach_collector_ready",
+                                   "rocattach_collector_start",
+                                   "rocattach_collector_unloaded"}));
+}
+
+TEST_F(LibraryTest, NeedsOnlyLibc) {
+  const Elf64_Shdr* section = nullptr;
+  std::set<std::string> needed;
+  uint64_t flags1 = 0;
+  for (const Elf64_Dyn& entry : Table<Elf64_Dyn>(SHT_DYNAMIC, &section)) {
+    if (entry.d_tag == DT_NEEDED) needed.insert(String(*section, entry.d_un.d_val));
+    if (entry.d_tag == DT_FLAGS_1) flags1 = entry.d_un.d_val;
+  }
+  EXPECT_EQ(needed, (std::set<std::string>{"libc.so.6"}));
+  EXPECT_TRUE(flags1 & DF_1_NODELETE);
+}
+
+TEST_F(LibraryTest, NeedsNoSymbolNewerThanGlibc217) {
+  const Elf64_Shdr* section = nullptr;
+  (void)Table<char>(SHT_GNU_verneed, &section);
+  ASSERT_NE(section, nullptr);
+  std::vector<std::string> versions;
+  uint64_t at = section->sh_offset;
+  for (uint32_t i = 0; i < section->sh_info; ++i) {
+    Elf64_Verneed need;
+    memcpy(&need, image_.data() + at, sizeof(need));
+    uint64_t aux_at = at + need.vn_aux;
+    for (uint32_t j = 0; j < need.vn_cnt; ++j) {
+      Elf64_Vernaux aux;
+      memcpy(&aux, image_.data() + aux_at, sizeof(aux));
+      versions.push_back(String(*section, aux.vna_name));
+      aux_at += aux.vna_next;
+    }
+    at += need.vn_next;
+  }
+  ASSERT_FALSE(versions.empty());
+  for (const std::string& version : versions) {
+    ASSERT_TRUE(absl::StartsWith(version, "GLIBC_")) << version;
+    std::vector<std::string> parts = absl::StrSplit(version.substr(6), '.');
+    int major = 0, minor = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(parts[0], &major)) << version;
+    ASSERT_TRUE(absl::SimpleAtoi(parts[1], &minor)) << version;
+    EXPECT_TRUE(major == 2 && minor <= 17) << version;
+  }
+}
+
+TEST_F(LibraryTest, HasNoThreadLocalStorage) {
+  std::vector<Elf64_Phdr> segments(header_.e_phnum);
+  memcpy(segments.data(), image_.data() + header_.e_phoff,
+         segments.size() * sizeof(Elf64_Phdr));
+  for (const Elf64_Phdr& segment : segments) EXPECT_NE(segment.p_type, PT_TLS);
+}
+
+// In a process of its own: what start does cannot be undone.
+int TryAsGuest() {
+  void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return 10;
+  auto start = reinterpret_cast<int (*)(const rocattach_collector_config*)>(
+      dlsym(library, ROCATTACH_COLLECTOR_START));
+  auto on_load =
+      reinterpret_cast<bool (*)(void*, uint64_t, uint64_t, const char* const*)>(
+          dlsym(library, "OnLoad"));
+  auto on_unload = reinterpret_cast<void (*)()>(dlsym(library, "OnUnload"));
+  if (start == nullptr || on_load == nullptr || on_unload == nullptr) return 11;
+  // Without a start before, it does nothing, whatever the table.
+  uint64_t unknown_table[8] = {};
+  if (!on_load(unknown_table, 1, 0, nullptr)) return 12;
+  on_unload();
+  if (start(nullptr) != EINVAL) return 13;
+  rocattach_collector_config config = SmallConfig();
+  config.version = 99;
+  if (start(&config) != EINVAL || getenv("HSA_TOOLS_LIB") != nullptr) return 14;
+  config = SmallConfig();
+  if (start(&config) != 0) return 15;
+  if (strcmp(getenv("HSA_TOOLS_LIB"), config.library_path) != 0) return 16;
+  if (start(&config) != 0) return 17;
+  // An unknown table is refused, and the application runs on.
+  if (!on_load(unknown_table, 1, 0, nullptr)) return 18;
+  if (getenv("HSA_TOOLS_LIB") != nullptr) return 19;
+  if (dlclose(library) != 0) return 20;
+  return 0;
+}
+
+TEST(LibraryGuestTest, BehavesWithoutARuntime) {
+  unsetenv("HSA_TOOLS_LIB");
+  EXPECT_EXIT(exit(TryAsGuest()), testing::ExitedWithCode(0), "^$");
+}
+
+}  // namespace
+}  // namespace rocattach::collector

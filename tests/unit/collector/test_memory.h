@@ -1,0 +1,57 @@
+// Shared memory for tests of the collector's parts.
+#ifndef ROCATTACH_TESTS_UNIT_COLLECTOR_TEST_MEMORY_H_
+#define ROCATTACH_TESTS_UNIT_COLLECTOR_TEST_MEMORY_H_
+
+#include <string.h>
+
+#include <vector>
+
+#include "userspace/collector/memory.h"
+
+namespace rocattach::collector {
+
+inline rocattach_collector_config SmallConfig() {
+  rocattach_collector_config config = {};
+  config.size = sizeof(config);
+  config.version = ROCATTACH_SHM_VERSION;
+  config.plan_flags = ROCATTACH_PLAN_DISPATCHES | ROCATTACH_PLAN_COPIES;
+  config.recording = 1;
+  config.ring_count = 4;
+  config.ring_slots = 64;
+  config.inflight_count = 128;
+  config.dictionary_bytes = 65536;
+  config.window_id = 77;
+  strcpy(config.library_path, "/nowhere/librocattach-collector.so");
+  return config;
+}
+
+// The records that a ring holds from `first` on, as T.
+template <typename T>
+std::vector<T> RecordsIn(const Memory& memory, uint32_t ring, uint64_t first = 0) {
+  std::vector<T> records;
+  const rocattach_ring* header = memory.ring(ring);
+  const auto* slots =
+      reinterpret_cast<const uint8_t*>(header) + ROCATTACH_RING_HEADER_BYTES;
+  for (uint64_t i = first; i < header->head; ++i) {
+    T record;
+    memcpy(&record, slots + (i % memory.layout().ring_slots) * ROCATTACH_SLOT_BYTES,
+           sizeof(record));
+    records.push_back(record);
+  }
+  return records;
+}
+
+// All dispatch records of all rings.
+inline std::vector<rocattach_dispatch> AllDispatches(const Memory& memory) {
+  std::vector<rocattach_dispatch> all;
+  for (uint32_t i = 0; i < memory.layout().ring_count; ++i) {
+    for (const auto& record : RecordsIn<rocattach_dispatch>(memory, i)) {
+      if (record.kind == ROCATTACH_RECORD_DISPATCH) all.push_back(record);
+    }
+  }
+  return all;
+}
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_TESTS_UNIT_COLLECTOR_TEST_MEMORY_H_
