@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "userspace/base/version.h"
 
@@ -138,6 +138,16 @@ std::string DoctorText(const DoctorReport& report, const DoctorTextOptions& opti
                      : verdict == DoctorVerdict::kPartial ? CheckState::kWarning
                                                           : CheckState::kFailed;
   std::string help(DoctorVerdictHelp(verdict));
+  // Which checks the verdict stands on.
+  std::vector<std::string> names;
+  for (const Check& check : report.checks) {
+    bool failed = check.state == CheckState::kFailed;
+    if (failed || (verdict == DoctorVerdict::kPartial &&
+                   check.state >= CheckState::kUnchecked)) {
+      names.push_back(check.name);
+    }
+  }
+  if (!names.empty()) absl::StrAppend(&help, ": ", absl::StrJoin(names, ", "));
   absl::StrAppend(&out, "\n", options.color ? Color(state) : "", help,
                   options.color ? "\033[0m" : "", "\n");
   return out;

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Installs into a prefix of its own and runs what stands there.
+
+usage: install_test.py CMAKE BUILD_DIRECTORY VERSION
+"""
+
+import fnmatch
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CMAKE = BUILD = VERSION = ""
+
+# Everything that may be installed. What is new belongs in here on purpose.
+ALLOWED = (
+    "bin/rocattach",
+    "bin/rocattach-watch",
+    "lib*/rocattach/librocattach-collector.so",
+    "share/rocattach/*",
+    "share/man/man1/rocattach*.1",
+    "share/bash-completion/completions/rocattach*",
+    "share/doc/rocattach-watch/*",
+)
+REQUIRED = (
+    "bin/rocattach",
+    "bin/rocattach-watch",
+    "lib*/rocattach/librocattach-collector.so",
+    "share/rocattach/schemas/stream.proto",
+    "share/rocattach/schemas/records.proto",
+    "share/man/man1/rocattach.1",
+    "share/man/man1/rocattach-watch.1",
+    "share/bash-completion/completions/rocattach",
+    "share/bash-completion/completions/rocattach-watch",
+    "share/doc/rocattach-watch/LICENSE",
+)
+# Parts of tests, which must never get onto a user's machine.
+FORBIDDEN = ("*simgpu*", "*libhsakmt*", "*test*", "*fuzz*", "*bench*", "*fault*")
+
+
+class InstallTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.prefix = tempfile.mkdtemp(prefix="rocattach-install.")
+        os.chmod(cls.prefix, 0o755)
+        subprocess.run(
+            [CMAKE, "--install", BUILD, "--prefix", cls.prefix],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        cls.files = sorted(
+            os.path.relpath(os.path.join(directory, name), cls.prefix)
+            for directory, _, names in os.walk(cls.prefix)
+            for name in names
+        )
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.prefix)
+
+    def run_installed(self, program, *arguments):
+        # From a directory and with an environment that know nothing of the build.
+        return subprocess.run(
+            [os.path.join(self.prefix, "bin", program), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        )
+
+    def test_everything_is_there(self):
+        for pattern in REQUIRED:
+            self.assertTrue(fnmatch.filter(self.files, pattern), (pattern, self.files))
+
+    def test_nothing_else_is_there(self):
+        for name in self.files:
+            self.assertTrue(any(fnmatch.fnmatch(name, p) for p in ALLOWED), name)
+            if not name.startswith("share/doc/"):
+                self.assertFalse(any(fnmatch.fnmatch(name, p) for p in FORBIDDEN), name)
+
+    def test_versions(self):
+        for program in ("rocattach", "rocattach-watch"):
+            run = self.run_installed(program, "--version")
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+            self.assertEqual(run.stdout.strip(), f"{program} {VERSION}")
+
+    def test_doctor_finds_the_installed_collector(self):
+        run = self.run_installed("rocattach", "doctor", "--json")
+        report = json.loads(run.stdout)
+        self.assertIn(run.returncode, (0, 1, 3))
+        self.assertEqual(run.returncode, report["exit_status"])
+        self.assertEqual(report["version"], VERSION)
+        (collector,) = [c for c in report["checks"] if c["name"] == "collector"]
+        self.assertEqual(collector["state"], "ok", collector)
+        self.assertTrue(collector["found"].startswith(self.prefix + "/lib"), collector)
+
+    def test_the_service_finds_its_collector(self):
+        if os.geteuid() != 0:
+            self.assertFalse(os.environ.get("CI"), "this test needs root")
+            self.skipTest("needs root")
+        with tempfile.TemporaryDirectory() as output:
+            run = self.run_installed(
+                "rocattach-watch", "--auto", "-d", output, "-o", "run", "--", "/bin/true"
+            )
+            self.assertEqual(run.returncode, 0, run.stderr)
+            recording = os.path.join(output, "run.rwa")
+            self.assertTrue(os.path.exists(recording), run.stderr)
+            dump = self.run_installed("rocattach", "dump", "--json", recording)
+            self.assertEqual(dump.returncode, 0, dump.stderr)
+            records = [json.loads(line) for line in dump.stdout.splitlines()]
+            self.assertGreater(len(records), 0)
+
+    def test_pages_can_be_read(self):
+        if not shutil.which("man"):
+            self.assertFalse(os.environ.get("CI"), "this test needs man")
+            self.skipTest("man is not installed")
+        for page in ("rocattach", "rocattach-watch"):
+            path = os.path.join(self.prefix, "share/man/man1", page + ".1")
+            run = subprocess.run(
+                ["man", "-l", path], capture_output=True, text=True, check=True
+            )
+            self.assertIn("SYNOPSIS", run.stdout)
+
+
+if __name__ == "__main__":
+    CMAKE, BUILD, VERSION = sys.argv[1:4]
+    unittest.main(argv=sys.argv[:1])

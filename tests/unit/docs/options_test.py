@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Compares --help of both programs with the manual pages and the completion.
+
+usage: options_test.py SOURCE_DIRECTORY ROCATTACH [ROCATTACH_WATCH]
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = ROCATTACH = WATCH = ""
+COMMANDS = ("report", "dump", "doctor")
+
+# An option at the start of a line of help: "  -p,--process NAME", "  --json".
+HELP_LINE = re.compile(r"^  (-{1,2}[a-z][\w-]*(?:,-{1,2}[a-z][\w-]*)*)", re.MULTILINE)
+
+
+def help_options(*command):
+    run = subprocess.run(
+        [*command, "--help"], capture_output=True, text=True, check=True
+    )
+    options = {name for line in HELP_LINE.findall(run.stdout) for name in line.split(",")}
+    assert "--help" in options, run.stdout
+    return options
+
+
+def manual_options(text):
+    """The options that have an item of their own: '.It Fl d Ar DIR , Fl -output…'."""
+    options = set()
+    for line in text.splitlines():
+        if line.startswith(".It Fl "):
+            options |= {"-" + name for name in re.findall(r"Fl (-?[a-z][\w-]*)", line)}
+    return options
+
+
+def manual(name):
+    with open(os.path.join(SOURCE, "docs", "man", name), encoding="ascii") as page:
+        return page.read()
+
+
+def subsections(text):
+    """The text of each .Ss of a page, by its title; "" is what stands before."""
+    parts = re.split(r"^\.Ss (.*)$", text, flags=re.MULTILINE)
+    return {"": parts[0], **dict(zip(parts[1::2], parts[2::2]))}
+
+
+def complete(program, *words):
+    """What bash offers for the last of `words`."""
+    script = os.path.join(SOURCE, "scripts", "completion", program + ".bash")
+    code = (
+        'source "$1" || exit 1; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+        "function=$(complete -p ${WORD0} | sed 's/.*-F \\([^ ]*\\).*/\\1/'); "
+        '$function; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    run = subprocess.run(
+        ["bash", "--norc", "-u", "-c", code, "bash", script, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "WORD0": program},
+    )
+    assert run.stderr == "", run.stderr
+    return set(run.stdout.split())
+
+
+class WatchTest(unittest.TestCase):
+    def setUp(self):
+        if not WATCH:
+            self.skipTest("rocattach-watch is not part of this build")
+
+    def test_manual_has_every_option_and_no_other(self):
+        self.assertEqual(manual_options(manual("rocattach-watch.1")), help_options(WATCH))
+
+    def test_completion_has_every_option_and_no_other(self):
+        offered = complete("rocattach-watch", "rocattach-watch", "-")
+        self.assertEqual(offered - {"--"}, help_options(WATCH))
+
+    def test_completion_knows_the_values(self):
+        text = subprocess.run([WATCH, "--help"], capture_output=True, text=True).stdout
+        for option in ("--hold", "--capture"):
+            values = re.search(option + r" TEXT:\{([\w,]+)\}", text).group(1)
+            self.assertEqual(
+                complete("rocattach-watch", "rocattach-watch", option, ""),
+                set(values.split(",")),
+            )
+
+    def test_completion_leaves_the_command_alone(self):
+        offered = complete("rocattach-watch", "rocattach-watch", "--auto", "--", "--j")
+        self.assertNotIn("--json", offered)
+
+
+class ClientTest(unittest.TestCase):
+    def test_manual_has_every_option_and_no_other(self):
+        parts = subsections(manual("rocattach.1"))
+        self.assertEqual(manual_options(parts[""]), help_options(ROCATTACH))
+        for command in COMMANDS:
+            with self.subTest(command):
+                self.assertEqual(
+                    manual_options(parts["rocattach " + command]),
+                    help_options(ROCATTACH, command),
+                )
+
+    def test_completion_has_every_option_and_no_other(self):
+        self.assertEqual(
+            {o for o in complete("rocattach", ROCATTACH, "-") if o.startswith("-")},
+            help_options(ROCATTACH),
+        )
+        for command in COMMANDS:
+            with self.subTest(command):
+                self.assertEqual(
+                    complete("rocattach", ROCATTACH, command, "-"),
+                    help_options(ROCATTACH, command),
+                )
+
+    def test_commands_are_all_there(self):
+        text = subprocess.run([ROCATTACH, "--help"], capture_output=True, text=True).stdout
+        listed = re.findall(r"^  (\w+)", text.partition("Subcommands:")[2], re.MULTILINE)
+        self.assertEqual(sorted(listed), sorted(COMMANDS))
+        offered = complete("rocattach", ROCATTACH, "")
+        self.assertEqual({o for o in offered if not o.startswith("-")}, set(COMMANDS))
+
+    def test_completion_asks_the_program_for_types(self):
+        types = complete("rocattach", ROCATTACH, "dump", "--type", "")
+        self.assertIn("dispatch", types)
+        self.assertIn("window,copy", complete("rocattach", ROCATTACH, "dump", "-t", "window,co"))
+
+    def test_completion_offers_recordings(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for name in ("a run.rwa", "notes.txt"):
+                with open(os.path.join(directory, name), "w", encoding="ascii"):
+                    pass
+            os.mkdir(os.path.join(directory, "more"))
+            offered = complete("rocattach", ROCATTACH, "report", directory + "/")
+            text = " ".join(sorted(offered))
+            self.assertIn("run.rwa", text)
+            self.assertIn(directory + "/more", text)
+            self.assertNotIn("notes.txt", text)
+
+
+class PagesTest(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("man") or os.environ.get("CI"), "man is not installed")
+    def test_man_has_no_warnings(self):
+        for page in ("rocattach.1", "rocattach-watch.1"):
+            run = subprocess.run(
+                ["man", "--warnings", "-l", os.path.join(SOURCE, "docs", "man", page)],
+                capture_output=True,
+                text=True,
+                env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "90"},
+            )
+            self.assertEqual((run.returncode, run.stderr), (0, ""), page)
+            self.assertIn("EXIT STATUS", run.stdout)
+
+    def test_pages_name_each_other(self):
+        self.assertIn(".Xr rocattach-watch 1", manual("rocattach.1"))
+        self.assertIn(".Xr rocattach 1", manual("rocattach-watch.1"))
+
+
+if __name__ == "__main__":
+    SOURCE, ROCATTACH = sys.argv[1], os.path.abspath(sys.argv[2])
+    WATCH = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else ""
+    unittest.main(argv=sys.argv[:1])
