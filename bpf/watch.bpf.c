@@ -19,8 +19,15 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define PT_PTRACED 1u
 
 /* CLAIM_FORGOTTEN keeps the process known, so that its end is still reported, while its
- * next hsa_init opens a window again. */
-enum claim_state { CLAIM_OPEN = 0, CLAIM_RELEASED = 1, CLAIM_FORGOTTEN = 2 };
+ * next hsa_init opens a window again. While a claim is open, other threads that enter
+ * hsa_init wait too: if one of them overtook, the runtime would be loaded without the
+ * collector. */
+enum claim_state {
+  CLAIM_OPEN = 0,     /* held; the collector is on its way */
+  CLAIM_RELEASED = 1, /* let go: not wanted, failed, too late */
+  CLAIM_FORGOTTEN = 2,
+  CLAIM_READY = 3, /* the collector has reported in */
+};
 
 /* One process: a pid is reused, a pid with its start time is not. */
 struct claim_key {
@@ -183,6 +190,8 @@ static __always_inline __u32 window_mode(struct task_struct* task,
 
 struct hold {
   struct claim_key key;
+  __u32 follower; /* waits for the thread that opened the window */
+  __u32 pad;
   __u64 deadline_ns;
   __u64 opened_ns;
   __u64 stack;
@@ -209,7 +218,8 @@ static long hold_round(__u32 index, struct hold* h) {
     return 1;
   }
   struct claim* claim = bpf_map_lookup_elem(&claims, &h->key);
-  if (!claim || claim->state == CLAIM_RELEASED) {
+  if (!claim || claim->state == CLAIM_RELEASED ||
+      (h->follower && claim->state != CLAIM_OPEN)) {
     h->end = ROCATTACH_HOLD_RELEASED;
     return 1;
   }
@@ -221,31 +231,47 @@ static long hold_round(__u32 index, struct hold* h) {
   return 0;
 }
 
-/* Claims the window for the calling thread. Exactly one thread of a process wins. */
+/* Answers of claim_window. */
+enum { NOT_MINE = 0, FIRST_WINDOW = 1, WINDOW_AGAIN = 2, FOLLOW = 3 };
+
+/* Claims the window for the calling thread. Exactly one thread of a process wins; those
+ * that come while its window is open are told to follow it. */
 static __always_inline int claim_window(struct task_struct* task, struct claim_key* key,
-                                        __u64 now) {
+                                        __u64* opened_ns) {
   struct claim claim = {.state = CLAIM_OPEN, .tid = BPF_CORE_READ(task, pid)};
+  struct claim* old;
+  __u32 state;
   long rc;
   COUNT(hits);
   make_key(task, key);
-  claim.opened_ns = now;
+  claim.opened_ns = *opened_ns;
   rc = bpf_map_update_elem(&claims, key, &claim, BPF_NOEXIST);
-  if (rc == -17 /* EEXIST */) {
-    struct claim* old = bpf_map_lookup_elem(&claims, key);
-    if (!old || __sync_val_compare_and_swap(&old->state, CLAIM_FORGOTTEN, CLAIM_OPEN) !=
-                    CLAIM_FORGOTTEN)
-      return 0;
-    old->tid = claim.tid;
-    old->opened_ns = now;
+  if (!rc) {
     COUNT(windows);
-    return 1;
+    return FIRST_WINDOW;
   }
-  if (rc) {
+  if (rc != -17 /* EEXIST */) {
     COUNT(claims_full);
-    return 0;
+    return NOT_MINE;
   }
+  old = bpf_map_lookup_elem(&claims, key);
+  if (!old) return NOT_MINE;
+  state = __sync_val_compare_and_swap(&old->state, CLAIM_FORGOTTEN, CLAIM_OPEN);
+  if (state == CLAIM_OPEN) {
+    *opened_ns = old->opened_ns;
+    return FOLLOW;
+  }
+  if (state != CLAIM_FORGOTTEN) return NOT_MINE;
+  old->tid = claim.tid;
+  old->opened_ns = *opened_ns;
   COUNT(windows);
-  return 1;
+  return WINDOW_AGAIN;
+}
+
+/* Moves an open claim on, if it still is open. */
+static __always_inline void settle_claim(struct claim_key* key, __u32 state) {
+  struct claim* claim = bpf_map_lookup_elem(&claims, key);
+  if (claim) __sync_val_compare_and_swap(&claim->state, CLAIM_OPEN, state);
 }
 
 /* Lets the process's next hsa_init open a window. False if it has no claim. */
@@ -268,25 +294,39 @@ int hsa_init_yield(struct pt_regs* ctx) {
   struct rocattach_event* e;
   struct hold h = {};
   __u32 mode;
+  int mine;
 
   if (!set) return 0;
   h.opened_ns = bpf_ktime_get_boot_ns();
-  if (!claim_window(task, &h.key, h.opened_ns)) return 0;
+  h.stack = ctx->sp;
+  mine = claim_window(task, &h.key, &h.opened_ns);
+  if (mine == NOT_MINE) return 0;
+  h.deadline_ns = h.opened_ns + set->deadline_ns;
+  if (mine == FOLLOW) {
+    h.follower = 1;
+    bpf_loop(1 << 23, hold_round, &h, 0);
+    return 0;
+  }
   mode = window_mode(task, set, ROCATTACH_WINDOW_HELD);
+  if (mode != ROCATTACH_WINDOW_HELD) settle_claim(&h.key, CLAIM_RELEASED);
   e = new_event(task, ROCATTACH_EVENT_WINDOW);
-  if (!e) return 0; /* nobody would come: do not hold */
+  if (!e) { /* nobody would come: do not hold */
+    settle_claim(&h.key, CLAIM_RELEASED);
+    return 0;
+  }
   e->time_ns = h.opened_ns;
   e->mode = mode;
   e->cookie = bpf_get_attach_cookie(ctx);
   e->ip = ctx->ip;
+  e->args[0] = mine == WINDOW_AGAIN;
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   if (mode != ROCATTACH_WINDOW_HELD) return 0;
 
   COUNT(held);
-  h.deadline_ns = h.opened_ns + set->deadline_ns;
-  h.stack = ctx->sp;
   bpf_loop(1 << 23, hold_round, &h, 0);
   if (!h.end) h.end = ROCATTACH_HOLD_DEADLINE;
+  /* Stopped: the claim stays open until the collector reports in. */
+  if (h.end != ROCATTACH_HOLD_STOPPED) settle_claim(&h.key, CLAIM_RELEASED);
   if (h.end == ROCATTACH_HOLD_DEADLINE) COUNT(deadlines);
   e = new_event(task, ROCATTACH_EVENT_HOLD_END);
   if (!e) return 0;
@@ -310,9 +350,11 @@ int hsa_init_signal(struct pt_regs* ctx) {
   struct claim_key key = {};
   __u64 now = bpf_ktime_get_boot_ns();
   __u32 mode;
+  int mine;
 
   if (!set) return 0;
-  if (!claim_window(task, &key, now)) return 0;
+  mine = claim_window(task, &key, &now);
+  if (mine != FIRST_WINDOW && mine != WINDOW_AGAIN) return 0;
   mode = window_mode(task, set, ROCATTACH_WINDOW_SIGNALLED);
   if (mode == ROCATTACH_WINDOW_SIGNALLED &&
       (!(BPF_CORE_READ(task, ptrace) & PT_PTRACED) ||
@@ -326,9 +368,9 @@ int hsa_init_signal(struct pt_regs* ctx) {
   e->ip = ctx->ip;
   /* The signal first: nothing of it is visible before the event is, so the service
    * cannot answer a stop that has not been asked for. */
+  e->args[0] = mine == WINDOW_AGAIN;
   if (mode == ROCATTACH_WINDOW_SIGNALLED) {
-    e->args[0] = bpf_send_signal_thread(SIGSTOP);
-    if (e->args[0]) {
+    if (bpf_send_signal_thread(SIGSTOP)) {
       e->mode = ROCATTACH_WINDOW_REPORTED;
     } else {
       COUNT(held);
@@ -343,6 +385,9 @@ SEC("uprobe")
 int collector_ready(struct pt_regs* ctx) {
   struct task_struct* task = (struct task_struct*)bpf_get_current_task();
   struct rocattach_event* e = new_event(task, ROCATTACH_EVENT_READY);
+  struct claim_key key = {};
+  make_key(task, &key);
+  settle_claim(&key, CLAIM_READY);
   if (!e) return 0;
   e->args[0] = ctx->di;
   e->args[1] = ctx->si;

@@ -78,6 +78,7 @@ class AttachRun {
   StepResult Resolve();
   StepResult WaitForStop();
   StepResult CheckWindow();
+  StepResult CheckRoom();
   StepResult WriteStub();
   StepResult Redirect();
 
@@ -166,13 +167,15 @@ StepResult AttachRun::CheckTarget() {
 StepResult AttachRun::Resolve() {
   outcome_.stage = AttachStage::kResolve;
   if (FaultAt("resolve")) return Injected("resolve");
-  auto maps = Maps::Read(request_.pid);
+  auto maps = Maps::ReadFiles(request_.pid);
   if (!maps.ok()) {
     return AttachFailure{AttachReason::kMemoryAccess, 0,
                          std::string(maps.status().message())};
   }
   maps_.emplace(*std::move(maps));
-  if (auto failure = CheckMappings(*maps_, request_.collector_path)) return failure;
+  if (auto failure =
+          CheckMappings(*maps_, request_.collector_path, request_.attached_before))
+    return failure;
 
   auto memory = TargetMemory::Open(request_.pid, request_.tid);
   if (!memory.ok()) {
@@ -215,8 +218,21 @@ StepResult AttachRun::CheckWindow() {
                         registers_.rip, request_.window_ip),
         true};
   }
-  return CheckStack(request_.pid, *maps_, RemoteAddress(registers_.rsp),
-                    StubStackBytes(XstateBytes()));
+  return CheckRoom();
+}
+
+StepResult AttachRun::CheckRoom() {
+  const RemoteAddress stack_pointer(registers_.rsp);
+  if (!maps_->whole()) {
+    // The stack is no file, so it was not among what was asked for.
+    auto around = Maps::ReadAround(request_.pid, stack_pointer - 1);
+    if (!around.ok()) {
+      return AttachFailure{AttachReason::kMemoryAccess, 0,
+                           std::string(around.status().message())};
+    }
+    maps_.emplace(*std::move(around));
+  }
+  return CheckStack(request_.pid, *maps_, stack_pointer, StubStackBytes(XstateBytes()));
 }
 
 StepResult AttachRun::BuildTheStub(std::string* stub) const {

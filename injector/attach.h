@@ -26,6 +26,10 @@ struct AttachRequest {
   std::string collector_path;
   // Passed to rocattach_collector_start; library_path is filled in from above.
   rocattach_collector_config config = {};
+  // The process has shut its runtime down after an earlier attach and starts it again:
+  // the collector is there, and its start function is to be called once more. Without
+  // this a process that has a collector is refused.
+  bool attached_before = false;
   // Longest time to wait for the stop.
   uint32_t stop_timeout_msec = 250;
 };

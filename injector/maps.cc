@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "injector/maps_query.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -167,6 +168,23 @@ absl::StatusOr<Maps> Maps::Read(pid_t pid) {
   }
   text.resize(used);
   return Parse(std::move(text));
+}
+
+absl::StatusOr<Maps> Maps::ReadFiles(pid_t pid) {
+  ASSIGN_OR_RETURN(UniqueFd fd,
+                   OpenFile(absl::StrCat("/proc/", pid, "/maps"), O_RDONLY));
+  MapsQuery query(fd.get());
+  // Whatever is the matter with a query, the text can be read.
+  if (!query.AddExecutableFiles().ok() || !query.AddShared().ok()) return Read(pid);
+  return query.Take();
+}
+
+absl::StatusOr<Maps> Maps::ReadAround(pid_t pid, RemoteAddress address) {
+  ASSIGN_OR_RETURN(UniqueFd fd,
+                   OpenFile(absl::StrCat("/proc/", pid, "/maps"), O_RDONLY));
+  MapsQuery query(fd.get());
+  if (!query.AddAround(address).ok()) return Read(pid);
+  return query.Take();
 }
 
 const Mapping* Maps::Find(RemoteAddress address) const {

@@ -162,10 +162,12 @@ StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
   return CheckFile(pid, root->get(), status, path);
 }
 
-StepResult CheckMappings(const Maps& maps, absl::string_view collector_path) {
+StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,
+                         bool attached_before) {
   for (const Mapping& mapping : maps.mappings()) {
-    if (mapping.path == collector_path ||
-        absl::StartsWith(mapping.path, "/memfd:" ROCATTACH_SHM_NAME)) {
+    if (!attached_before &&
+        (mapping.path == collector_path ||
+         absl::StartsWith(mapping.path, "/memfd:" ROCATTACH_SHM_NAME))) {
       return AttachFailure{AttachReason::kAlreadyAttached, 0,
                            absl::StrCat(mapping.path, " is mapped already")};
     }

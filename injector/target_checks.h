@@ -35,7 +35,8 @@ StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
 
 // Is the collector there already, or is the process run by an emulator or recorder
 // whose registers are not what they seem? kAlreadyAttached, kUnsupported.
-StepResult CheckMappings(const Maps& maps, absl::string_view collector_path);
+StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,
+                         bool attached_before);
 
 // Is there room for `bytes` below the stack pointer? kNoCave.
 StepResult CheckStack(pid_t pid, const Maps& maps, RemoteAddress stack_pointer,

@@ -93,6 +93,8 @@ void Target::NoteHoldEnd(const rocattach_event& event) {
   window_.set_hold_end_ns(event.time_ns);
   window_.set_hold_ns(event.args[0]);
   window_.set_hold_end(static_cast<v1::HoldEnd>(event.mode));
+  // A verdict that was written without this is written again.
+  if (verdict_ != Verdict::kOpen) WriteVerdict(StateOf(verdict_));
 }
 
 void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording) {

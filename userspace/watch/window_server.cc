@@ -193,6 +193,7 @@ void WindowServer::Attach(Window* window) {
   request.collector_path = options_.collector_path;
   request.config = options_.collector_config;
   request.config.window_id = event.time_ns;
+  request.attached_before = event.args[0] != 0;
   request.stop_timeout_msec = options_.hold_timeout_msec;
   window->attach_tried = true;
   window->outcome = AttachAtWindow(request, &cache_);

@@ -104,6 +104,50 @@ TEST(MapsTest, ReadsItsOwnProcess) {
   EXPECT_TRUE(absl::IsNotFound(Maps::Read(999999999).status()));
 }
 
+// Both ways of asking the kernel give the same answer.
+TEST(MapsTest, QueriesAgreeWithTheText) {
+  void* block =
+      mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(block, MAP_FAILED);
+  auto text = Maps::Read(getpid());
+  auto files = Maps::ReadFiles(getpid());
+  ASSERT_TRUE(text.ok() && files.ok());
+  EXPECT_TRUE(text->whole());
+  size_t matched = 0;
+  for (const Mapping& expected : text->mappings()) {
+    const bool wanted =
+        expected.is_file() && (expected.executable || !expected.is_private);
+    const Mapping* found = files->Find(expected.start);
+    if (found == nullptr) {
+      EXPECT_FALSE(wanted) << expected.path;
+      continue;
+    }
+    ++matched;
+    EXPECT_EQ(found->start, expected.start);
+    EXPECT_EQ(found->end, expected.end);
+    EXPECT_EQ(found->path, expected.path);
+    EXPECT_EQ(found->offset, expected.offset);
+    EXPECT_TRUE(found->SameFile(expected));
+    EXPECT_EQ(found->readable, expected.readable);
+    EXPECT_EQ(found->writable, expected.writable);
+    EXPECT_EQ(found->executable, expected.executable);
+    EXPECT_EQ(found->is_private, expected.is_private);
+    EXPECT_EQ(found->deleted, expected.deleted);
+  }
+  EXPECT_EQ(matched, files->mappings().size());
+  EXPECT_GE(matched, 3u);
+  EXPECT_EQ(files->Find(RemoteAddress(reinterpret_cast<uint64_t>(block))) != nullptr,
+            true);
+  auto around =
+      Maps::ReadAround(getpid(), RemoteAddress(reinterpret_cast<uint64_t>(&block)));
+  ASSERT_TRUE(around.ok()) << around.status();
+  const Mapping* stack =
+      around->Find(RemoteAddress(reinterpret_cast<uint64_t>(&block)));
+  ASSERT_NE(stack, nullptr);
+  EXPECT_EQ(stack->path, "[stack]");
+  munmap(block, 8192);
+}
+
 TEST(MapsTest, ManyReadsOfABigAddressSpaceAreWhole) {
   // Enough mappings for several pages of text.
   constexpr size_t kPages = 2000;

@@ -128,7 +128,7 @@ TEST(TargetChecksTest, MappingsTellAnEarlierAttachAndAnEmulator) {
   auto reason = [](const std::string& text) {
     auto maps = Maps::Parse(text);
     EXPECT_TRUE(maps.ok()) << maps.status();
-    StepResult failure = CheckMappings(*maps, "/opt/collector.so");
+    StepResult failure = CheckMappings(*maps, "/opt/collector.so", false);
     return failure ? failure->reason : AttachReason::kNone;
   };
   EXPECT_EQ(reason("1000-2000 r-xp 0 0:1 5 /opt/other.so\n"), AttachReason::kNone);

@@ -1,0 +1,50 @@
+// Single questions to the kernel about a target's mappings (PROCMAP_QUERY).
+#ifndef ROCATTACH_INJECTOR_MAPS_QUERY_H_
+#define ROCATTACH_INJECTOR_MAPS_QUERY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "injector/maps.h"
+
+namespace rocattach {
+
+// Collects mappings by queries on one open /proc/PID/maps. Does not own the descriptor.
+class MapsQuery {
+ public:
+  // More mappings than this are not collected; the kernel allows 65,530 by default.
+  static constexpr size_t kMaxMappings = 1 << 17;
+
+  explicit MapsQuery(int fd) : fd_(fd) {}
+
+  // UNIMPLEMENTED: the kernel has no such queries (before 6.11).
+  absl::Status AddExecutableFiles();
+  absl::Status AddShared();
+  // NOT_FOUND: nothing is mapped there.
+  absl::Status AddAround(RemoteAddress address);
+
+  // What was collected, in rising order, each mapping once.
+  Maps Take();
+
+ private:
+  absl::Status AddAll(uint64_t flags);
+  // The mapping at or (with the flag for it) behind `address`; NOT_FOUND: no more.
+  absl::Status Query(uint64_t address, uint64_t flags, uint64_t* end);
+
+  struct Name {
+    size_t begin;
+    size_t length;
+  };
+
+  int fd_;
+  std::string names_;
+  std::vector<Mapping> mappings_;
+  std::vector<Name> name_of_;  // of the mapping with the same index
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_MAPS_QUERY_H_

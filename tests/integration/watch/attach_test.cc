@@ -1,0 +1,298 @@
+// The main job on the real kernel and the real HSA runtime: every way in which programs
+// start, use and end the runtime.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+class AttachTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+};
+
+// Everything that must hold of a process that was attached and recorded in full.
+void ExpectFullRecord(const RecordedProcess& process, int64_t dispatches,
+                      int64_t copies) {
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+      << process.verdict.detail();
+  EXPECT_EQ(static_cast<int64_t>(process.dispatches.size()), dispatches);
+  EXPECT_EQ(static_cast<int64_t>(process.copies.size()), copies);
+  EXPECT_EQ(process.dropped(), 0u);
+  EXPECT_EQ(process.account.packets_unseen(), 0u);
+  // produced = delivered + dropped, from the account itself.
+  EXPECT_EQ(process.account.dispatches_seen() + process.account.copies_seen(),
+            process.account.dispatches_delivered() +
+                process.account.copies_delivered() + process.dropped());
+  std::set<uint64_t> operations;
+  for (const auto& d : process.dispatches)
+    EXPECT_TRUE(operations.insert(d.correlation_id).second);
+  for (const auto& c : process.copies)
+    EXPECT_TRUE(operations.insert(c.correlation_id).second);
+  EXPECT_TRUE(process.ended);
+}
+
+TEST_F(AttachTest, RecordsWhatAProgramRan) {
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "400", "--copies", "8"}),
+               {.environment = {"SIMGPU_KERNEL_NS=20000"}});
+  pid_t pid = target.pid();
+  Finished result = target.Wait();
+  ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  Recording recording = ReadRecording(watcher.recording());
+  EXPECT_TRUE(recording.ended);
+  EXPECT_TRUE(recording.damage.empty());
+  const RecordedProcess& process = recording.Process(pid);
+  ExpectFullRecord(process, Reported(result.output, "dispatches"),
+                   Reported(result.output, "copies"));
+  EXPECT_EQ(process.end.how(), v1::ProcessEnd::EXITED);
+  EXPECT_GT(process.verdict.hit_ns(), 0u);
+  EXPECT_LE(process.verdict.hit_ns(), process.verdict.stopped_ns());
+  EXPECT_LE(process.verdict.stopped_ns(), process.verdict.released_ns());
+  EXPECT_LE(process.verdict.released_ns(), process.verdict.armed_ns());
+
+  std::map<std::string, int64_t> by_name;
+  for (const rocattach_dispatch& d : process.dispatches) {
+    ASSERT_TRUE(process.kernels.contains(d.kernel_id));
+    ++by_name[process.kernels.at(d.kernel_id).name()];
+    EXPECT_GE(d.start_ns, process.verdict.armed_ns());
+    EXPECT_GE(d.start_ns + 1000, d.enqueue_ns) << "clocks are related";
+    EXPECT_LE(d.end_ns, process.end.time_ns());
+    // The GPU's own clock drives the times: each kernel lasts what was set.
+    EXPECT_NEAR(static_cast<double>(d.end_ns - d.start_ns), 20000, 400);
+    EXPECT_GT(d.workgroup_x, 0);
+  }
+  EXPECT_EQ(by_name.size(), 2u);
+  EXPECT_EQ(by_name["increment"], Reported(result.output, "increment"));
+  EXPECT_EQ(by_name["accumulate"], Reported(result.output, "accumulate"));
+  uint64_t bytes = 0;
+  std::set<uint16_t> directions;
+  for (const rocattach_copy& c : process.copies) {
+    bytes += c.bytes;
+    directions.insert(c.direction);
+    EXPECT_LT(c.start_ns, c.end_ns);
+  }
+  EXPECT_EQ(static_cast<int64_t>(bytes), Reported(result.output, "bytes"));
+  EXPECT_TRUE(directions.contains(ROCATTACH_COPY_HOST_TO_DEVICE));
+  EXPECT_TRUE(directions.contains(ROCATTACH_COPY_DEVICE_TO_HOST));
+}
+
+struct EndCase {
+  const char* how;
+  const char* signals;
+  v1::ProcessEnd::How end;
+};
+
+class EndTest : public AttachTest, public testing::WithParamInterface<EndCase> {};
+
+// However a program ends, and whoever owns the completion signals: nothing is lost.
+TEST_P(EndTest, NothingIsLost) {
+  if (IsSkipped() || HasFatalFailure()) return;
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  Child target(
+      OnSimgpu({"hsa_dispatch", "-n", "1500", "-t", "3", "-q", "2", "--copies", "6",
+                "--kernel-signal", GetParam().signals, "--exit", GetParam().how}));
+  pid_t pid = target.pid();
+  Finished result = target.Wait();
+  watcher.Stop();
+  const RecordedProcess& process = ReadRecording(watcher.recording()).Process(pid);
+  ExpectFullRecord(process, Reported(result.output, "dispatches"),
+                   Reported(result.output, "copies"));
+  EXPECT_EQ(process.end.how(), GetParam().end);
+  EXPECT_EQ(process.end.signal(),
+            GetParam().end == v1::ProcessEnd::SIGNALLED ? 9u : 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ends, EndTest,
+    testing::Values(EndCase{"shutdown", "each", v1::ProcessEnd::EXITED},
+                    EndCase{"return", "last", v1::ProcessEnd::EXITED},
+                    EndCase{"exit", "none", v1::ProcessEnd::EXITED},
+                    EndCase{"_exit", "each", v1::ProcessEnd::EXITED},
+                    EndCase{"_exit", "none", v1::ProcessEnd::EXITED},
+                    EndCase{"sigkill", "each", v1::ProcessEnd::SIGNALLED},
+                    EndCase{"sigkill", "none", v1::ProcessEnd::SIGNALLED}),
+    [](const auto& test) {
+      std::string name = std::string(test.param.how) + "_" + test.param.signals;
+      return name[0] == '_' ? "now" + name : name;
+    });
+
+TEST_F(AttachTest, KilledInTheMiddleOfItsWork) {
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "100000000", "-t", "2"}));
+  pid_t pid = target.pid();
+  usleep(400'000);
+  target.Signal(SIGKILL);
+  Finished result = target.Wait();
+  EXPECT_TRUE(WIFSIGNALED(result.status));
+  watcher.Stop();
+  const RecordedProcess& process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED);
+  EXPECT_GT(process.dispatches.size(), 1000u);
+  EXPECT_EQ(process.end.how(), v1::ProcessEnd::SIGNALLED);
+  EXPECT_EQ(process.end.signal(), 9u);
+  EXPECT_EQ(process.account.dispatches_seen() + process.account.copies_seen(),
+            process.dispatches.size() + process.copies.size() + process.dropped());
+  // At the instant of death each of the two threads may have been inside a capture.
+  EXPECT_LE(process.account.dropped_inflight(), 2u);
+}
+
+TEST_F(AttachTest, EightThreadsInitialiseAtOnce) {
+  WatcherProcess watcher({"--auto"});
+  Child target(OnSimgpu({"hsa_init_threads"}));
+  pid_t pid = target.pid();
+  Finished result = target.Wait();
+  ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  watcher.Stop();
+  Recording recording = ReadRecording(watcher.recording());
+  const RecordedProcess& process = recording.Process(pid);
+  ExpectFullRecord(process, Reported(result.output, "dispatches"), 0);
+  EXPECT_EQ(recording.summary->windows_attached(), 1u) << "one window a process";
+}
+
+TEST_F(AttachTest, ShutDownAndInitialiseAgain) {
+  WatcherProcess watcher({"--auto"});
+  Child target(OnSimgpu({"hsa_reinit"}));
+  pid_t pid = target.pid();
+  Finished result = target.Wait();
+  ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  watcher.Stop();
+  const RecordedProcess& process = ReadRecording(watcher.recording()).Process(pid);
+  ExpectFullRecord(process, Reported(result.output, "dispatches"),
+                   std::max<int64_t>(0, Reported(result.output, "copies")));
+}
+
+TEST_F(AttachTest, ALibraryThatIsOpenedLate) {
+  if (access(TargetPath("late_python.py").c_str(), R_OK) != 0) {
+    GTEST_SKIP() << "late_python.py was not built";
+  }
+  WatcherProcess watcher({"--auto"});
+  Child target(OnSimgpu({"python3", TargetPath("late_python.py")}));
+  pid_t pid = target.pid();
+  Finished result = target.Wait();
+  ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  watcher.Stop();
+  ExpectFullRecord(ReadRecording(watcher.recording()).Process(pid),
+                   Reported(result.output, "dispatches"),
+                   std::max<int64_t>(0, Reported(result.output, "copies")));
+}
+
+TEST_F(AttachTest, ForkAndExecVariants) {
+  for (const char* name : {"fork_then_init", "init_then_fork", "exec_chain"}) {
+    SCOPED_TRACE(name);
+    WatcherProcess watcher({"--auto"});
+    Finished result = RunTarget({name});
+    ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+    watcher.Stop();
+    Recording recording = ReadRecording(watcher.recording());
+    uint64_t dispatches = 0;
+    for (const RecordedProcess& process : recording.processes) {
+      EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+          << process.verdict.detail();
+      EXPECT_EQ(process.dropped(), 0u);
+      dispatches += process.dispatches.size();
+    }
+    EXPECT_GE(recording.processes.size(), 1u);
+    EXPECT_EQ(static_cast<int64_t>(dispatches), Reported(result.output, "dispatches"));
+  }
+}
+
+TEST_F(AttachTest, ProcessesThatExitAtOnce) {
+  WatcherProcess watcher({"--auto"});
+  for (int i = 0; i < 20; ++i) {
+    Finished result = RunTarget({"hsa_exit_early"});
+    EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  }
+  watcher.Stop();
+  Recording recording = ReadRecording(watcher.recording());
+  EXPECT_EQ(recording.processes.size(), 20u);
+  EXPECT_EQ(recording.summary->windows_attached(), 20u);
+}
+
+// What a child inherits must not carry our traces: the target prints its environment.
+TEST_F(AttachTest, ChildrenInheritACleanEnvironment) {
+  Finished alone = RunTarget({"child_environment"});
+  WatcherProcess watcher({"--auto"});
+  Finished watched = RunTarget({"child_environment"});
+  watcher.Stop();
+  EXPECT_TRUE(watched.exited_with(0)) << watched.output << watched.errors;
+  EXPECT_NE(watched.output.find("HSA_TOOLS_LIB unset"), std::string::npos);
+  EXPECT_EQ(alone.output, watched.output);
+  EXPECT_EQ(alone.errors, watched.errors);
+}
+
+TEST_F(AttachTest, HipPrograms) {
+  for (const char* name : {"hip_vector_add", "hip_pipeline"}) {
+    if (access(TargetPath(name).c_str(), X_OK) != 0)
+      GTEST_SKIP() << name << " was not built";
+    SCOPED_TRACE(name);
+    WatcherProcess watcher({"--auto"});
+    Child target(OnSimgpu({name}));
+    pid_t pid = target.pid();
+    Finished result = target.Wait();
+    ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+    watcher.Stop();
+    const RecordedProcess& process = ReadRecording(watcher.recording()).Process(pid);
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED);
+    EXPECT_EQ(process.dropped(), 0u);
+    // The program counts its own launches; HIP adds copies and fills by kernels.
+    int64_t own = 0;
+    for (const rocattach_dispatch& d : process.dispatches) {
+      auto kernel = process.kernels.find(d.kernel_id);
+      ASSERT_NE(kernel, process.kernels.end());
+      own += kernel->second.name().rfind("__amd_rocclr_", 0) == 0 ? 0 : 1;
+    }
+    EXPECT_EQ(own, Reported(result.output, "dispatches"));
+    EXPECT_FALSE(process.copies.empty());
+  }
+}
+
+TEST_F(AttachTest, OneFileAProcessWithKeys) {
+  TemporaryDirectory directory;
+  Child watcher({WatcherPath(), "--auto", "--json", "--collector", CollectorPath(),
+                 "-d", directory.path(), "-o", "%tag%/%pid%"});
+  while (watcher.PollOutput().find("ready") == std::string::npos) usleep(5000);
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "10"}));
+  pid_t pid = target.pid();
+  target.Wait();
+  watcher.Signal(SIGINT);
+  EXPECT_TRUE(watcher.Wait().exited_with(0));
+  Recording recording =
+      ReadRecording(directory.path() + "/hsa_dispatch/" + std::to_string(pid) + ".rwa");
+  EXPECT_EQ(recording.Process(pid).dispatches.size(), 10u);
+  EXPECT_TRUE(recording.ended);
+}
+
+TEST_F(AttachTest, TheSignalRungWorksToo) {
+  WatcherProcess watcher({"--auto", "--hold", "signal"});
+  ASSERT_TRUE(watcher.ready());
+  ASSERT_EQ(watcher.Events("ready").at(0)["hold"], "signal");
+  for (int i = 0; i < 5; ++i) {
+    Child target(OnSimgpu({"hsa_dispatch", "-n", "100"}));
+    pid_t pid = target.pid();
+    Finished result = target.Wait();
+    ASSERT_TRUE(result.exited_with(0)) << result.errors;
+    EXPECT_EQ(Reported(result.output, "dispatches"), 100);
+    (void)pid;
+  }
+  watcher.Stop();
+  Recording recording = ReadRecording(watcher.recording());
+  ASSERT_EQ(recording.processes.size(), 5u);
+  for (const RecordedProcess& process : recording.processes) {
+    EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_SIGNALLED);
+    ExpectFullRecord(process, 100, 0);
+  }
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support

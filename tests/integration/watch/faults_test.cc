@@ -1,0 +1,225 @@
+// What goes wrong on real machines: each has a clear message or verdict, and never
+// harms the process.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+class FaultsTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+  TemporaryDirectory directory_;
+
+  Finished Watch(std::vector<std::string> arguments) {
+    std::vector<std::string> words = {WatcherPath(), "--collector", CollectorPath()};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return Child(words).Wait();
+  }
+};
+
+TEST_F(FaultsTest, AnUnusableOutputDirectory) {
+  Finished result = Watch({"--auto", "-d", "/dev/null/x"});
+  EXPECT_TRUE(result.exited_with(3));
+  EXPECT_NE(result.errors.find("/dev/null"), std::string::npos) << result.errors;
+}
+
+TEST_F(FaultsTest, NoPrivileges) {
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms::all);
+  Finished result = Child({WatcherPath(), "--auto", "--collector", CollectorPath(),
+                           "-d", directory_.path()},
+                          {.uid = 65534})
+                        .Wait();
+  EXPECT_TRUE(result.exited_with(3));
+  EXPECT_NE(result.errors.find("CAP_BPF"), std::string::npos) << result.errors;
+}
+
+TEST_F(FaultsTest, ForeignAndBrokenLibraries) {
+  std::string path = directory_.path() + "/libhsa-runtime64.so.1";
+  std::ofstream(path) << "#!/bin/sh\n";
+  Finished result =
+      Watch({"--library", path, "--library", "/usr/lib/x86_64-linux-gnu/libc.so.6",
+             "-d", directory_.path(), "--duration-msec", "50"});
+  EXPECT_TRUE(result.exited_with(0));
+  EXPECT_NE(result.errors.find("left out " + path), std::string::npos) << result.errors;
+  EXPECT_NE(result.errors.find("left out /usr/lib/x86_64-linux-gnu/libc.so.6"),
+            std::string::npos)
+      << result.errors;
+}
+
+TEST_F(FaultsTest, AMissingCollector) {
+  Finished result = Child({WatcherPath(), "--auto", "--collector", "/no/collector.so",
+                           "-d", directory_.path()})
+                        .Wait();
+  EXPECT_TRUE(result.exited_with(3));
+  EXPECT_NE(result.errors.find("/no/collector.so"), std::string::npos) << result.errors;
+}
+
+// The disk fills up in the middle: what was recorded stays readable, the loss is said,
+// the target does not notice.
+TEST_F(FaultsTest, AFullDisk) {
+  std::string disk = directory_.path() + "/disk";
+  std::filesystem::create_directory(disk);
+  ASSERT_EQ(mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k"), 0) << strerror(errno);
+  std::vector<std::string> words = {
+      WatcherPath(), "--auto", "--collector", CollectorPath(), "-d", disk,
+      "-o",          "run",    "--"};
+  for (const std::string& word : OnSimgpu(
+           {"hsa_dispatch", "-n", "300000", "-t", "2", "--kernel-signal", "none"})) {
+    words.push_back(word);
+  }
+  Finished result = Child(words, {.environment = {"SIMGPU_KERNEL_NS=0"}}).Wait();
+  Recording recording = ReadRecording(disk + "/run.rwa");
+  EXPECT_EQ(umount(disk.c_str()), 0) << strerror(errno);
+  EXPECT_NE(result.output.find("result=ok"), std::string::npos) << result.output;
+  EXPECT_TRUE(result.exited_with(1)) << "an incomplete recording is not a success";
+  EXPECT_NE(result.errors.find("run.rwa"), std::string::npos) << result.errors;
+  ASSERT_EQ(recording.processes.size(), 1u);
+  EXPECT_GT(recording.processes[0].dispatches.size(), 100u);
+}
+
+// A process under a debugger is left to it.
+TEST_F(FaultsTest, ATargetThatIsTracedAlready) {
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  int output[2];
+  ASSERT_EQ(pipe2(output, O_CLOEXEC), 0);
+  std::vector<std::string> words = OnSimgpu({"hsa_dispatch", "-n", "6"});
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(output[1], 1);
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  close(output[1]);
+  int status = 0;
+  while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+    int signal_number = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+    ptrace(PTRACE_CONT, child, nullptr, signal_number);
+  }
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  char text[4096] = {};
+  EXPECT_GT(read(output[0], text, sizeof(text) - 1), 0);
+  close(output[0]);
+  EXPECT_EQ(Reported(text, "dispatches"), 6);
+  watcher.Stop();
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(child);
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_REFUSED);
+  EXPECT_EQ(process.verdict.reason(), v1::ATTACH_REASON_ALREADY_TRACED);
+  EXPECT_FALSE(process.verdict.target_modified());
+  // It was let go when the refusal was clear, not at the deadline.
+  EXPECT_EQ(process.verdict.hold_end(), v1::HOLD_END_RELEASED);
+}
+
+// A service that is stopped cannot keep a process: the deadline is the kernel's.
+TEST_F(FaultsTest, AStoppedServiceHoldsNobody) {
+  WatcherProcess watcher({"--auto", "--hold-timeout-msec", "100"});
+  ASSERT_TRUE(watcher.ready());
+  kill(watcher.pid(), SIGSTOP);
+  for (int i = 0; i < 3; ++i) {
+    Finished result = RunTarget({"hsa_dispatch", "-n", "5"});
+    EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  }
+  kill(watcher.pid(), SIGCONT);
+  watcher.Stop();
+  Recording recording = ReadRecording(watcher.recording());
+  EXPECT_EQ(recording.processes.size(), 3u);
+  for (const RecordedProcess& process : recording.processes) {
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_MISSED)
+        << process.verdict.detail();
+    EXPECT_EQ(process.verdict.hold_end(), v1::HOLD_END_DEADLINE);
+  }
+  EXPECT_EQ(recording.summary->hold_deadlines(), 3u);
+}
+
+// A held process dies at once when it is killed.
+TEST_F(FaultsTest, AHeldProcessCanBeKilled) {
+  WatcherProcess watcher({"--auto", "--hold-timeout-msec", "10000"});
+  ASSERT_TRUE(watcher.ready());
+  kill(watcher.pid(), SIGSTOP);
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "5"}));
+  usleep(500'000);
+  target.Signal(SIGKILL);
+  EXPECT_TRUE(WIFSIGNALED(target.Wait().status));
+  kill(watcher.pid(), SIGCONT);
+  watcher.Stop();
+  Recording recording = ReadRecording(watcher.recording());
+  ASSERT_EQ(recording.processes.size(), 1u);
+  EXPECT_EQ(recording.processes[0].verdict.hold_end(), v1::HOLD_END_KILLED);
+}
+
+// The parent of a process sees its end, and no stop and no continue before it.
+TEST_F(FaultsTest, TheParentSeesNoStop) {
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  for (int i = 0; i < 10; ++i) {
+    Child target(OnSimgpu({"hsa_dispatch", "-n", "5"}));
+    siginfo_t info = {};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(target.pid()), &info,
+                     WEXITED | WSTOPPED | WCONTINUED | WNOWAIT),
+              0);
+    EXPECT_EQ(info.si_code, CLD_EXITED);
+    EXPECT_TRUE(target.Wait().exited_with(0));
+  }
+  watcher.Stop();
+  EXPECT_EQ(ReadRecording(watcher.recording()).summary->windows_attached(), 10u);
+}
+
+// Reads from a terminal until `text` has come; what was read.
+std::string ReadUntil(int terminal, const std::string& text) {
+  std::string all;
+  char chunk[4096];
+  while (all.find(text) == std::string::npos) {
+    ssize_t n = read(terminal, chunk, sizeof(chunk));
+    if (n <= 0) break;
+    all.append(chunk, static_cast<size_t>(n));
+  }
+  return all;
+}
+
+// In an interactive shell the foreground job stays in the foreground.
+TEST_F(FaultsTest, JobControlSeesNothing) {
+  if (access("/bin/bash", X_OK) != 0) GTEST_SKIP() << "needs bash";
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  int terminal = -1;
+  pid_t shell = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (shell == 0) {
+    setenv("PS1", "ready> ", 1);
+    execl("/bin/bash", "bash", "--norc", "--noprofile", "-i", nullptr);
+    _exit(127);
+  }
+  (void)ReadUntil(terminal, "ready> ");
+  std::string command = SimgpuRunPath() + " " + TargetPath("hsa_dispatch") +
+                        " -n 50; echo \"status=$? jobs=[$(jobs)] end\"\n";
+  ASSERT_GT(write(terminal, command.data(), command.size()), 0);
+  // The terminal echoes the command first: its own text ends with the quote.
+  std::string seen = ReadUntil(terminal, "] end\r\n");
+  EXPECT_NE(seen.find("result=ok"), std::string::npos) << seen;
+  EXPECT_NE(seen.find("status=0 jobs=[] end"), std::string::npos) << seen;
+  EXPECT_EQ(seen.find("Stopped"), std::string::npos) << seen;
+  close(terminal);
+  kill(shell, SIGKILL);
+  waitpid(shell, nullptr, 0);
+  watcher.Stop();
+  EXPECT_EQ(ReadRecording(watcher.recording()).summary->windows_attached(), 1u);
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support

@@ -1,0 +1,294 @@
+#include "tests/integration/watch/harness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "userspace/base/file.h"
+#include "userspace/stream/decoder.h"
+#include "userspace/stream/reader.h"
+#include "userspace/watch/kernel_probe.h"
+
+namespace rocattach::testing_support {
+
+std::string MissingPrivileges() {
+  if (geteuid() != 0) return "needs root (eBPF and ptrace)";
+  auto probe = KernelProbe::Load({});
+  if (!probe.ok()) return std::string(probe.status().message());
+  return "";
+}
+
+std::string WatcherPath() {
+  return ROCATTACH_TEST_WATCHER;
+}
+std::string CollectorPath() {
+  return ROCATTACH_TEST_COLLECTOR;
+}
+std::string SimgpuRunPath() {
+  return ROCATTACH_TEST_SIMGPU_RUN;
+}
+std::string TargetPath(const std::string& name) {
+  return std::string(ROCATTACH_TEST_TARGETS) + "/" + name;
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+  char pattern[] = "/tmp/rocattach-test.XXXXXX";
+  path_ = mkdtemp(pattern);
+  chmod(path_.c_str(), 0755);
+}
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+bool Finished::exited_with(int code) const {
+  return WIFEXITED(status) && WEXITSTATUS(status) == code;
+}
+
+Child::Child(const std::vector<std::string>& argv, Options options) {
+  int output[2], errors[2];
+  if (pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0) abort();
+  std::vector<char*> words;
+  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  pid_ = fork();
+  if (pid_ == 0) {
+    if (options.new_session) setsid();
+    dup2(output[1], 1);
+    dup2(errors[1], 2);
+    for (const std::string& entry : options.environment) {
+      putenv(const_cast<char*>(entry.c_str()));
+    }
+    if (options.uid != 0 && (setgroups(0, nullptr) != 0 || setgid(options.uid) != 0 ||
+                             setuid(options.uid) != 0)) {
+      _exit(126);
+    }
+    execvp(words[0], words.data());
+    _exit(127);
+  }
+  output_fd_.reset(output[0]);
+  errors_fd_.reset(errors[0]);
+  close(output[1]);
+  close(errors[1]);
+}
+
+Child::~Child() {
+  if (waited_ || pid_ < 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Child::Signal(int number) const {
+  kill(pid_, number);
+}
+
+namespace {
+
+// Moves what is readable; false at the end of the file.
+bool ReadSome(int fd, std::string* to) {
+  char chunk[65536];
+  ssize_t n = read(fd, chunk, sizeof(chunk));
+  if (n > 0) to->append(chunk, static_cast<size_t>(n));
+  return n > 0 || (n < 0 && errno == EINTR);
+}
+
+}  // namespace
+
+const std::string& Child::PollOutput() {
+  pollfd fds[2] = {{output_fd_.get(), POLLIN, 0}, {errors_fd_.get(), POLLIN, 0}};
+  while (poll(fds, 2, 0) > 0) {
+    bool more = false;
+    if (fds[0].revents & POLLIN) more |= ReadSome(output_fd_.get(), &finished_.output);
+    if (fds[1].revents & POLLIN) more |= ReadSome(errors_fd_.get(), &finished_.errors);
+    if (!more) break;
+  }
+  return finished_.output;
+}
+
+Finished Child::Wait() {
+  pollfd fds[2] = {{output_fd_.get(), POLLIN, 0}, {errors_fd_.get(), POLLIN, 0}};
+  std::string* texts[2] = {&finished_.output, &finished_.errors};
+  while (fds[0].fd >= 0 || fds[1].fd >= 0) {
+    poll(fds, 2, -1);
+    for (int i = 0; i < 2; ++i) {
+      if (fds[i].fd >= 0 && fds[i].revents != 0 && !ReadSome(fds[i].fd, texts[i])) {
+        fds[i].fd = -1;
+      }
+    }
+  }
+  waitpid(pid_, &finished_.status, 0);
+  waited_ = true;
+  return finished_;
+}
+
+std::vector<std::string> OnSimgpu(std::vector<std::string> words) {
+  if (words[0].find('/') == std::string::npos &&
+      access(TargetPath(words[0]).c_str(), X_OK) == 0) {
+    words[0] = TargetPath(words[0]);
+  }
+  words.insert(words.begin(), SimgpuRunPath());
+  return words;
+}
+
+Finished RunTarget(std::vector<std::string> words) {
+  return Child(OnSimgpu(std::move(words))).Wait();
+}
+
+WatcherProcess::WatcherProcess(std::vector<std::string> arguments) {
+  std::vector<std::string> words = {
+      WatcherPath(), "--json",          "--collector", CollectorPath(),
+      "-d",          directory_.path(), "-o",          "run"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  child_ = std::make_unique<Child>(words);
+  for (int i = 0; i < 2000 && !ready_; ++i) {
+    output_ = child_->PollOutput();
+    ready_ = output_.find("\"event\":\"ready\"") != std::string::npos;
+    if (!ready_) usleep(5000);
+  }
+}
+
+WatcherProcess::~WatcherProcess() = default;
+
+Finished WatcherProcess::Stop() {
+  child_->Signal(SIGINT);
+  Finished finished = child_->Wait();
+  output_ = finished.output;
+  return finished;
+}
+
+void WatcherProcess::Kill() {
+  child_->Signal(SIGKILL);
+  output_ = child_->Wait().output;
+}
+
+std::vector<nlohmann::json> WatcherProcess::Events() {
+  std::vector<nlohmann::json> events;
+  std::istringstream lines(output_);
+  for (std::string line; std::getline(lines, line);) {
+    auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    EXPECT_FALSE(json.is_discarded()) << "not JSON: " << line;
+    if (!json.is_discarded()) events.push_back(std::move(json));
+  }
+  return events;
+}
+
+std::vector<nlohmann::json> WatcherProcess::Events(const std::string& name) {
+  std::vector<nlohmann::json> chosen;
+  for (auto& event : Events()) {
+    if (event["event"] == name) chosen.push_back(event);
+  }
+  return chosen;
+}
+
+uint64_t RecordedProcess::dropped() const {
+  return account.dropped_ring_full() + account.dropped_collector() +
+         account.dropped_invalid() + account.dropped_inflight() +
+         account.dropped_writer();
+}
+
+namespace {
+
+class Collect : public StreamVisitor {
+ public:
+  explicit Collect(Recording* recording) : recording_(recording) {}
+  RecordedProcess& At(const FrameContext& context) {
+    auto [slot, made] =
+        index_.try_emplace(context.stream, recording_->processes.size());
+    if (made) recording_->processes.emplace_back();
+    return recording_->processes[slot->second];
+  }
+  void OnProcess(const FrameContext& c, const v1::Process& p) override {
+    At(c).process = p;
+  }
+  void OnKernel(const FrameContext& c, const v1::Kernel& k) override {
+    At(c).kernels[k.id()] = k;
+  }
+  void OnDispatches(const FrameContext& c,
+                    absl::Span<const rocattach_dispatch> records) override {
+    auto& all = At(c).dispatches;
+    all.insert(all.end(), records.begin(), records.end());
+  }
+  void OnCopies(const FrameContext& c,
+                absl::Span<const rocattach_copy> records) override {
+    auto& all = At(c).copies;
+    all.insert(all.end(), records.begin(), records.end());
+  }
+  void OnWindow(const FrameContext& c, const v1::WindowEvent& e) override {
+    At(c).verdict = e;
+    if (!c.repeated) At(c).windows.push_back(e);
+  }
+  void OnAccount(const FrameContext& c, const v1::LossAccount& a) override {
+    At(c).account = a;
+  }
+  void OnProcessEnd(const FrameContext& c, const v1::ProcessEnd& e) override {
+    At(c).end = e;
+    At(c).ended = true;
+  }
+  void OnSummary(const FrameContext&, const v1::WatcherSummary& s) override {
+    recording_->summary = s;
+  }
+  void OnStreamEnd(const FrameContext&, const v1::StreamEnd&) override {
+    recording_->ended = true;
+  }
+  void OnDamage(const Damage& damage) override {
+    recording_->damage.push_back(damage.what);
+  }
+
+ private:
+  Recording* recording_;
+  std::map<uint32_t, size_t> index_;
+};
+
+}  // namespace
+
+Recording ReadRecording(const std::string& path) {
+  Recording recording;
+  Collect collect(&recording);
+  StreamDecoder decoder(&collect);
+  absl::Status status = ReadStream(path, {}, &decoder);
+  EXPECT_TRUE(status.ok()) << status;
+  return recording;
+}
+
+const RecordedProcess& Recording::Process(pid_t pid) const {
+  static const RecordedProcess nothing;
+  const RecordedProcess* found = nullptr;
+  int count = 0;
+  for (const RecordedProcess& process : processes) {
+    if (static_cast<pid_t>(process.process.pid()) != pid) continue;
+    found = &process;
+    ++count;
+  }
+  EXPECT_EQ(count, 1) << "recorded processes with pid " << pid;
+  return found == nullptr ? nothing : *found;
+}
+
+const RecordedProcess& Recording::Process(const std::string& comm) const {
+  static const RecordedProcess nothing;
+  const RecordedProcess* found = nullptr;
+  int count = 0;
+  for (const RecordedProcess& process : processes) {
+    if (process.process.comm() != comm) continue;
+    found = &process;
+    ++count;
+  }
+  EXPECT_EQ(count, 1) << "recorded processes with name " << comm;
+  return found == nullptr ? nothing : *found;
+}
+
+int64_t Reported(const std::string& output, const std::string& name) {
+  size_t at = output.rfind(name + "=");
+  if (at == std::string::npos) return -1;
+  return strtoll(output.c_str() + at + name.size() + 1, nullptr, 10);
+}
+
+}  // namespace rocattach::testing_support

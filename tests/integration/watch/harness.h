@@ -1,0 +1,151 @@
+// Runs the real watcher and real targets, and reads back what was recorded.
+#ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_HARNESS_H_
+#define ROCATTACH_TESTS_INTEGRATION_WATCH_HARNESS_H_
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schemas/stream.pb.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/collector/shared_memory.h"
+
+namespace rocattach::testing_support {
+
+// Why the privileged tests cannot run here; empty if they can. In CI nothing is
+// skipped.
+std::string MissingPrivileges();
+#define SKIP_WITHOUT_PRIVILEGES()                                             \
+  do {                                                                        \
+    std::string missing_ = ::rocattach::testing_support::MissingPrivileges(); \
+    if (!missing_.empty()) {                                                  \
+      if (getenv("CI") != nullptr) FAIL() << missing_;                        \
+      GTEST_SKIP() << missing_;                                               \
+    }                                                                         \
+  } while (false)
+
+// Where the build put things (compiled in).
+std::string WatcherPath();
+std::string CollectorPath();
+std::string SimgpuRunPath();
+std::string TargetPath(const std::string& name);
+
+// A directory that goes away with the object.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A finished process.
+struct Finished {
+  int status = 0;      // as of wait(2)
+  std::string output;  // standard output
+  std::string errors;  // standard error
+  bool exited_with(int code) const;
+};
+
+// A child whose standard output and error are collected.
+class Child {
+ public:
+  struct Options {
+    std::vector<std::string> environment = {};  // NAME=VALUE, added
+    bool new_session = false;
+    uid_t uid = 0;  // other than 0: the child runs as that user
+  };
+  // Starts argv[0] (looked up in PATH).
+  explicit Child(const std::vector<std::string>& argv) : Child(argv, Options()) {}
+  Child(const std::vector<std::string>& argv, Options options);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void Signal(int number) const;
+  // Reads what has come so far without waiting for the end.
+  const std::string& PollOutput();
+  // Waits for the end, however long that takes: ctest has the time limit.
+  Finished Wait();
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd output_fd_, errors_fd_;
+  Finished finished_;
+  bool waited_ = false;
+};
+
+// Runs a target on the simulated GPU, for example {"hsa_dispatch", "-n", "100"}.
+std::vector<std::string> OnSimgpu(std::vector<std::string> target_and_arguments);
+Finished RunTarget(std::vector<std::string> target_and_arguments);
+
+// A running `rocattach-watch --json`, ready to see processes.
+class WatcherProcess {
+ public:
+  // `arguments` behind --json and the output options.
+  explicit WatcherProcess(std::vector<std::string> arguments);
+  ~WatcherProcess();
+
+  // Did it come up? Its words if not.
+  bool ready() const { return ready_; }
+  pid_t pid() const { return child_->pid(); }
+  // SIGINT, wait, parse. Callable once.
+  Finished Stop();
+  void Kill();
+  // All JSON lines so far; complete after Stop().
+  std::vector<nlohmann::json> Events();
+  // Those with this "event".
+  std::vector<nlohmann::json> Events(const std::string& name);
+  std::string recording() const { return directory_.path() + "/run.rwa"; }
+  const std::string& directory() const { return directory_.path(); }
+
+ private:
+  TemporaryDirectory directory_;
+  std::unique_ptr<Child> child_;
+  std::string output_;
+  bool ready_ = false;
+};
+
+// One process of a recording.
+struct RecordedProcess {
+  v1::Process process;
+  v1::WindowEvent verdict;
+  std::vector<v1::WindowEvent> windows;
+  v1::LossAccount account;
+  v1::ProcessEnd end;
+  std::map<uint32_t, v1::Kernel> kernels;
+  std::vector<rocattach_dispatch> dispatches;
+  std::vector<rocattach_copy> copies;
+  bool ended = false;
+
+  uint64_t dropped() const;
+};
+
+struct Recording {
+  std::vector<RecordedProcess> processes;
+  std::optional<v1::WatcherSummary> summary;
+  bool ended = false;
+  std::vector<std::string> damage;
+
+  // The process with this pid; fails the test if there is not exactly one.
+  const RecordedProcess& Process(pid_t pid) const;
+  // The only process with this name.
+  const RecordedProcess& Process(const std::string& comm) const;
+};
+Recording ReadRecording(const std::string& path);
+
+// The number behind `name=` in a target's last line; -1 without one.
+int64_t Reported(const std::string& output, const std::string& name);
+
+}  // namespace rocattach::testing_support
+
+#endif  // ROCATTACH_TESTS_INTEGRATION_WATCH_HARNESS_H_

@@ -1,0 +1,135 @@
+// Many processes at once, and a service that dies at random instants.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+// Sizes for a run that takes its time; ROCATTACH_STRESS multiplies them.
+int Scaled(int count) {
+  const char* factor = getenv("ROCATTACH_STRESS");
+  return factor == nullptr
+             ? count
+             : std::max(1, static_cast<int>(count * strtod(factor, nullptr)));
+}
+
+class StressTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+};
+
+// What one launch of a burst runs; the second word of a kind is what it must print.
+struct Kind {
+  std::vector<std::string> command;
+  bool counts = true;  // prints dispatches=N
+};
+
+std::vector<Kind> Kinds() {
+  return {
+      {{"hsa_dispatch", "-n", "20"}},
+      {{"hsa_dispatch", "-n", "200", "-t", "2", "-q", "2", "--kernel-signal", "none"}},
+      {{"hsa_exit_early"}, false},
+      {{"hsa_dispatch", "-n", "10", "--copies", "2", "--exit", "_exit"}},
+      {{"hsa_dispatch", "-n", "30", "--kernel-signal", "last", "--exit", "sigkill"}},
+      {{"hsa_init_threads"}},
+  };
+}
+
+TEST_F(StressTest, BurstsOfFiftyMissNoWindow) {
+  constexpr int kBurst = 50;
+  const int bursts = Scaled(40);
+  std::vector<Kind> kinds = Kinds();
+  // Bursts queue: a process late in one waits for those before it.
+  WatcherProcess watcher({"--auto", "--hold-timeout-msec", "10000"});
+  ASSERT_TRUE(watcher.ready());
+  struct Launch {
+    std::unique_ptr<Child> child;
+    const Kind* kind;
+    pid_t pid;
+    Finished result;
+  };
+  std::vector<Launch> launches;
+  for (int burst = 0; burst < bursts; ++burst) {
+    size_t first = launches.size();
+    for (int i = 0; i < kBurst; ++i) {
+      const Kind& kind = kinds[static_cast<size_t>(i) % kinds.size()];
+      auto child = std::make_unique<Child>(OnSimgpu(kind.command));
+      pid_t pid = child->pid();
+      launches.push_back({std::move(child), &kind, pid, {}});
+    }
+    for (size_t i = first; i < launches.size(); ++i) {
+      launches[i].result = launches[i].child->Wait();
+      launches[i].child.reset();
+    }
+    (void)watcher.Events();
+  }
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  Recording recording = ReadRecording(watcher.recording());
+  ASSERT_TRUE(recording.summary.has_value());
+  EXPECT_EQ(recording.summary->windows_attached(), launches.size());
+  EXPECT_EQ(recording.summary->windows_missed(), 0u);
+  EXPECT_EQ(recording.summary->events_lost(), 0u);
+  EXPECT_EQ(recording.summary->dropped(), 0u);
+  ASSERT_EQ(recording.processes.size(), launches.size());
+  std::multimap<pid_t, const RecordedProcess*> by_pid;
+  for (const RecordedProcess& process : recording.processes) {
+    by_pid.emplace(static_cast<pid_t>(process.process.pid()), &process);
+  }
+  for (const Launch& launch : launches) {
+    ASSERT_EQ(by_pid.count(launch.pid), 1u) << "pid " << launch.pid;
+    const RecordedProcess& process = *by_pid.find(launch.pid)->second;
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+        << process.verdict.detail();
+    bool killed = WIFSIGNALED(launch.result.status);
+    EXPECT_EQ(killed, launch.kind->command.back() == "sigkill");
+    EXPECT_TRUE(killed || launch.result.exited_with(0)) << launch.result.errors;
+    EXPECT_EQ(launch.result.errors, "") << "a watched target says nothing new";
+    if (launch.kind->counts) {
+      EXPECT_NE(launch.result.output.find("result=ok"), std::string::npos);
+      EXPECT_EQ(static_cast<int64_t>(process.dispatches.size()),
+                Reported(launch.result.output, "dispatches"));
+    }
+    EXPECT_EQ(process.dropped(), 0u);
+  }
+}
+
+// The service is killed with SIGKILL while processes are being attached: each of them
+// ends as if it had never been watched.
+TEST_F(StressTest, AServiceKilledAtRandomInstantsHarmsNobody) {
+  constexpr int kBatch = 10;
+  const int rounds = Scaled(100);
+  std::mt19937 random(7);
+  int attached_rounds = 0;
+  for (int round = 0; round < rounds; ++round) {
+    WatcherProcess watcher({"--auto", "--hold-timeout-msec", "1000"});
+    ASSERT_TRUE(watcher.ready());
+    std::vector<std::unique_ptr<Child>> children;
+    for (int i = 0; i < kBatch; ++i) {
+      children.push_back(
+          std::make_unique<Child>(OnSimgpu({"hsa_dispatch", "-n", "50"})));
+    }
+    // A batch takes some 100 ms from the first window to the last end.
+    usleep(static_cast<useconds_t>(random() % 120'000));
+    watcher.Kill();
+    for (auto& child : children) {
+      Finished result = child->Wait();
+      ASSERT_TRUE(result.exited_with(0)) << "status " << result.status << "\n"
+                                         << result.output << result.errors;
+      ASSERT_EQ(Reported(result.output, "dispatches"), 50);
+      ASSERT_EQ(result.errors, "");
+    }
+    attached_rounds += watcher.Events("window").empty() ? 0 : 1;
+  }
+  // The instants were spread over the attaches, not all before or behind them.
+  EXPECT_GT(attached_rounds, rounds / 10);
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support
