@@ -45,7 +45,8 @@ int RunDump(const DumpOptions& options) {
             HumanCount(stats.undecodable_frames).c_str());
   }
   if (exit_status != kExitOk) return exit_status;
-  return stats.damaged() || !written ? kExitLosses : kExitOk;
+  if (!written) return kExitUnreadable;
+  return stats.damaged() ? kExitLosses : kExitOk;
 }
 
 }  // namespace

@@ -30,16 +30,18 @@ int RunReport(const ReportOptions& options) {
   int exit_status = ReadStreams(options.paths, options.follow, &decoder);
   Report report = builder.Finish(decoder.stats());
   bool nothing = report.recordings.empty();
+  bool written = true;
   if (options.json) {
-    WriteStdout(FormatReportJson(report));
+    written = WriteStdout(FormatReportJson(report));
   } else if (!nothing) {
     TextReportOptions text;
     text.width = TerminalWidth();
     text.color = text.width > 0 && getenv("NO_COLOR") == nullptr;
     text.top = options.top;
-    WriteStdout(FormatReport(report, text));
+    written = WriteStdout(FormatReport(report, text));
   }
   if (exit_status != kExitOk) return exit_status;
+  if (!written) return kExitUnreadable;
   return report.HasLosses() ? kExitLosses : kExitOk;
 }
 

@@ -51,15 +51,15 @@ int ReadStreams(const std::vector<std::string>& paths, bool follow,
 }
 
 bool WriteStdout(absl::string_view text) {
-  static bool failed = false;
-  if (failed) return false;
+  static bool closed = false;
+  if (closed) return true;
   absl::Status status = WriteAll(STDOUT_FILENO, text);
   if (status.ok()) return true;
-  failed = true;
-  if (errno != EPIPE) {
-    fprintf(stderr, "rocattach: standard output: %s\n", strerror(errno));
-  }
+  int error = errno;
+  closed = true;
   g_stopped = 1;
+  if (error == EPIPE) return true;
+  fprintf(stderr, "rocattach: standard output: %s\n", strerror(error));
   return false;
 }
 

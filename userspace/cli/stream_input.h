@@ -20,8 +20,8 @@ bool ReadingStopped();
 int ReadStreams(const std::vector<std::string>& paths, bool follow,
                 StreamDecoder* decoder);
 
-// Writes to standard output; false once that has failed. A reader that went away, as
-// `head` does, is not worth a message.
+// Writes to standard output. False once that has failed, which has been said then. A
+// reader that went away, as `head` does, is no failure: reading ends.
 bool WriteStdout(absl::string_view text);
 
 // Columns of the terminal that standard output is; 0 if it is none.

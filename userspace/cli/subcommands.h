@@ -14,7 +14,7 @@ namespace rocattach {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitLosses = 1;  // data is damaged, or was lost on the way
 inline constexpr int kExitUsage = 2;
-inline constexpr int kExitUnreadable = 3;  // an input cannot be read at all
+inline constexpr int kExitUnreadable = 3;  // input cannot be read, or output written
 
 // Adds the command to the application. When the user chose it, *run is set to what does
 // the work and returns the exit status.

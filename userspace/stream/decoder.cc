@@ -94,6 +94,12 @@ void StreamDecoder::HandleSkip(const SkippedRange& range) {
   visitor_->OnDamage(damage);
 }
 
+void StreamDecoder::AbandonInput() {
+  in_recording_ = recording_ended_ = false;
+  streams_.clear();
+  scanner_.Reset();
+}
+
 void StreamDecoder::HandleFrame(const FrameView& frame) {
   context_.stream = frame.header.stream_id;
   context_.sequence = frame.header.sequence;

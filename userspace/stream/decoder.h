@@ -49,6 +49,9 @@ class StreamDecoder {
   void Feed(absl::string_view bytes);
   // The input ends here. Another one may follow, as the beginning of a new file.
   void FinishInput();
+  // The same for an input that is left early: a frame of which only a part has been
+  // read is no damage, and neither is a missing end.
+  void AbandonInput();
 
   const ReadStats& stats() const { return stats_; }
   // The current recording has its end frame: nothing more is expected.

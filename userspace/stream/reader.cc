@@ -68,7 +68,11 @@ absl::Status ReadStreamFd(int fd, const std::string& name, const ReadOptions& op
   uint64_t frames_before = decoder->stats().frames;
   uint64_t bytes_before = decoder->stats().bytes;
   absl::Status status = ReadAll(fd, name, options, decoder);
-  decoder->FinishInput();
+  if (Stopped(options)) {
+    decoder->AbandonInput();
+  } else {
+    decoder->FinishInput();
+  }
   RETURN_IF_ERROR(status);
   if (decoder->stats().frames == frames_before && !Stopped(options)) {
     return absl::InvalidArgumentError(absl::StrCat(

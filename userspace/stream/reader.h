@@ -15,7 +15,7 @@ struct ReadOptions {
   // At the end of a file, wait for more until its recording ends.
   bool follow = false;
   // Asked between reads, and some times a second while waiting: true ends the reading
-  // in order, as if the input ended there.
+  // in order: what has been read stands, and the rest of the input is not missed.
   std::function<bool()> stop = nullptr;
   // At most so many bytes a read.
   size_t read_bytes = 256 << 10;

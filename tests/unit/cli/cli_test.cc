@@ -1,0 +1,274 @@
+// The `rocattach` program as users run it: exit status, standard output and error.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "userspace/base/file.h"
+#include "userspace/stream/writer.h"
+
+namespace rocattach {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Result {
+  int exit_status = -1;
+  std::string out;
+  std::string err;
+};
+
+class CliTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* program = getenv("ROCATTACH_CLI");
+    ASSERT_NE(program, nullptr) << "ctest sets ROCATTACH_CLI to the program";
+    program_ = program;
+    char name[] = "/tmp/rocattach-cli-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override {
+    for (const char* file : {"/a.rwa", "/b.rwa", "/out", "/err"}) {
+      unlink((directory_ + file).c_str());
+    }
+    rmdir(directory_.c_str());
+  }
+
+  std::string Path(const char* name) const { return directory_ + "/" + name; }
+
+  // Starts the program; `in` is its standard input, -1 for none.
+  pid_t Spawn(std::vector<std::string> arguments, int in = -1) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    if (in >= 0) {
+      posix_spawn_file_actions_adddup2(&actions, in, 0);
+    } else {
+      posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    }
+    int flags = O_WRONLY | O_CREAT | O_TRUNC;
+    posix_spawn_file_actions_addopen(&actions, 1, Path("out").c_str(), flags, 0600);
+    posix_spawn_file_actions_addopen(&actions, 2, Path("err").c_str(), flags, 0600);
+    std::vector<char*> argv = {program_.data()};
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_t pid = -1;
+    EXPECT_EQ(
+        posix_spawn(&pid, program_.c_str(), &actions, nullptr, argv.data(), environ),
+        0);
+    posix_spawn_file_actions_destroy(&actions);
+    return pid;
+  }
+
+  Result Wait(pid_t pid) {
+    Result result;
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    result.exit_status = WEXITSTATUS(status);
+    result.out = *ReadFile(Path("out"), 1 << 24);
+    result.err = *ReadFile(Path("err"), 1 << 24);
+    return result;
+  }
+
+  Result Run(std::vector<std::string> arguments, int in = -1) {
+    return Wait(Spawn(std::move(arguments), in));
+  }
+
+  // A recording of one process with `count` dispatches.
+  static std::string Recording(size_t count) {
+    std::string bytes;
+    auto writer = *StreamWriter::Create(std::make_unique<MemorySink>(&bytes), {});
+    v1::Process process;
+    process.set_comm("app");
+    process.set_pid(42);
+    StreamId id = writer->OpenProcess(process);
+    v1::Kernel kernel;
+    kernel.set_id(1);
+    kernel.set_name("_Z4vaddPf");
+    EXPECT_TRUE(writer->AddKernel(id, kernel).ok());
+    std::vector<rocattach_dispatch> records(count);
+    for (size_t i = 0; i < count; ++i) {
+      records[i].kernel_id = 1;
+      records[i].correlation_id = i + 1;
+      records[i].start_ns = 1000 * (i + 1);
+      records[i].end_ns = records[i].start_ns + 500;
+    }
+    EXPECT_TRUE(writer->AppendDispatches(id, records).ok());
+    EXPECT_TRUE(writer->EndProcess(id, {}).ok());
+    EXPECT_TRUE(writer->Close().ok());
+    return bytes;
+  }
+
+  void WriteFile(const char* name, absl::string_view bytes) {
+    auto fd = OpenFile(Path(name), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ASSERT_TRUE(fd.ok());
+    ASSERT_TRUE(WriteAll(fd->get(), bytes).ok());
+  }
+
+  static size_t Lines(const std::string& text) {
+    return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+
+  std::string program_;
+  std::string directory_;
+};
+
+TEST_F(CliTest, ReportOfAWholeRecording) {
+  WriteFile("a.rwa", Recording(100));
+  Result result = Run({"report", Path("a.rwa")});
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("app (pid 42)"));
+  EXPECT_THAT(result.out, HasSubstr("vadd(float*)"));
+  EXPECT_THAT(result.out, Not(HasSubstr("\x1b"))) << "not a terminal";
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(CliTest, ReportOfSeveralFilesAndStandardInput) {
+  WriteFile("a.rwa", Recording(100));
+  WriteFile("b.rwa", Recording(50));
+  auto input = OpenFile(Path("b.rwa"), O_RDONLY);
+  ASSERT_TRUE(input.ok());
+  Result result = Run({"report", "--json", Path("a.rwa"), "-"}, input->get());
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  google::protobuf::Struct parsed;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(result.out, &parsed).ok());
+  EXPECT_EQ(parsed.fields().at("recordings").list_value().values_size(), 2);
+}
+
+TEST_F(CliTest, DamageIsExitStatusOne) {
+  std::string bytes = Recording(100);
+  bytes[bytes.size() - 200] = static_cast<char>(bytes[bytes.size() - 200] ^ 1);
+  WriteFile("a.rwa", bytes);
+  Result report = Run({"report", Path("a.rwa")});
+  EXPECT_EQ(report.exit_status, 1);
+  EXPECT_THAT(report.out, HasSubstr("The stream is damaged"));
+  Result dump = Run({"dump", Path("a.rwa")});
+  EXPECT_EQ(dump.exit_status, 1);
+  EXPECT_THAT(dump.out, HasSubstr("damage "));
+  EXPECT_THAT(dump.err, HasSubstr("damaged"));
+}
+
+TEST_F(CliTest, UsageIsExitStatusTwo) {
+  for (std::vector<std::string> arguments : {std::vector<std::string>{},
+                                             {"report"},
+                                             {"dump"},
+                                             {"nonsense"},
+                                             {"report", "--nonsense", "x"},
+                                             {"dump", "--type", "nonsense", "x"}}) {
+    Result result = Run(arguments);
+    EXPECT_EQ(result.exit_status, 2);
+    EXPECT_NE(result.err, "");
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST_F(CliTest, UnreadableIsExitStatusThree) {
+  Result missing = Run({"report", Path("a.rwa")});
+  EXPECT_EQ(missing.exit_status, 3);
+  EXPECT_THAT(missing.err, HasSubstr(Path("a.rwa")));
+  WriteFile("a.rwa", "this is text, and no recording");
+  Result text = Run({"report", Path("a.rwa")});
+  EXPECT_EQ(text.exit_status, 3);
+  EXPECT_THAT(text.err, HasSubstr("not a rocattach stream"));
+  // The others are still read.
+  WriteFile("b.rwa", Recording(10));
+  Result both = Run({"report", Path("a.rwa"), Path("b.rwa")});
+  EXPECT_EQ(both.exit_status, 3);
+  EXPECT_THAT(both.out, HasSubstr("app (pid 42)"));
+}
+
+TEST_F(CliTest, HelpAndVersion) {
+  Result help = Run({"--help"});
+  EXPECT_EQ(help.exit_status, 0);
+  EXPECT_THAT(help.out, HasSubstr("report"));
+  EXPECT_THAT(help.out, HasSubstr("dump"));
+  for (const char* command : {"report", "dump"}) {
+    Result result = Run({command, "--help"});
+    EXPECT_EQ(result.exit_status, 0);
+    EXPECT_THAT(result.out, HasSubstr("Examples:"));
+    EXPECT_THAT(result.out, HasSubstr("Exit status:"));
+  }
+  Result version = Run({"--version"});
+  EXPECT_EQ(version.exit_status, 0);
+  EXPECT_THAT(version.out, HasSubstr("rocattach "));
+}
+
+TEST_F(CliTest, DumpPrintsEveryRecord) {
+  WriteFile("a.rwa", Recording(5000));
+  Result result = Run({"dump", "--json", "--type", "dispatch", Path("a.rwa")});
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_EQ(Lines(result.out), 5000u);
+  EXPECT_THAT(result.out, HasSubstr("\"correlation_id\":5000,"));
+}
+
+TEST_F(CliTest, AReaderThatGoesAwayEndsIt) {
+  WriteFile("a.rwa", Recording(200'000));
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  UniqueFd reading(ends[0]);
+  UniqueFd writing(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, writing.get(), 1);
+  posix_spawn_file_actions_addclose(&actions, reading.get());
+  posix_spawn_file_actions_addopen(&actions, 2, Path("err").c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  std::string path = Path("a.rwa");
+  std::string command = "dump";
+  char* argv[] = {program_.data(), command.data(), path.data(), nullptr};
+  pid_t pid = -1;
+  ASSERT_EQ(posix_spawn(&pid, program_.c_str(), &actions, nullptr, argv, environ), 0);
+  posix_spawn_file_actions_destroy(&actions);
+  writing.reset();
+  char first;
+  ASSERT_EQ(read(reading.get(), &first, 1), 1);
+  reading.reset();
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(*ReadFile(Path("err"), 1 << 20), "");
+}
+
+TEST_F(CliTest, FollowSeesWhatIsWrittenLater) {
+  std::string bytes = Recording(3000);
+  size_t half = bytes.size() / 2;
+  WriteFile("a.rwa", absl::string_view(bytes).substr(0, half));
+  pid_t pid =
+      Spawn({"dump", "--follow", "--type", "recording,recording_end", Path("a.rwa")});
+  // Once the first line is out, the program is at the end of the file, or close to it.
+  while (ReadFile(Path("out"), 1 << 20).value_or("").empty()) usleep(1000);
+  auto fd = OpenFile(Path("a.rwa"), O_WRONLY | O_APPEND);
+  ASSERT_TRUE(fd.ok());
+  ASSERT_TRUE(WriteAll(fd->get(), absl::string_view(bytes).substr(half)).ok());
+  Result result = Wait(pid);
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("recording_end "));
+  EXPECT_THAT(result.out, HasSubstr("dispatches=3000"));
+}
+
+TEST_F(CliTest, InterruptedFollowStillReports) {
+  std::string bytes = Recording(3);
+  WriteFile("a.rwa", absl::string_view(bytes).substr(0, bytes.size() - 100));
+  pid_t pid = Spawn({"dump", "--follow", Path("a.rwa")});
+  while (ReadFile(Path("out"), 1 << 24).value_or("").empty()) usleep(1000);
+  EXPECT_EQ(kill(pid, SIGINT), 0);
+  Result result = Wait(pid);
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("recording recording=0"));
+  EXPECT_THAT(result.out, Not(HasSubstr("damage")));
+  EXPECT_EQ(result.err, "");
+}
+
+}  // namespace
+}  // namespace rocattach

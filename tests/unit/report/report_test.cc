@@ -1,0 +1,350 @@
+#include "userspace/report/report.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "userspace/report/report_json.h"
+#include "userspace/report/report_text.h"
+#include "userspace/report/text.h"
+#include "userspace/stream/writer.h"
+
+namespace rocattach {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+rocattach_dispatch Dispatch(uint64_t number, uint32_t kernel, uint64_t start_ns,
+                            uint64_t duration_ns) {
+  rocattach_dispatch record = {};
+  record.kind = ROCATTACH_RECORD_DISPATCH;
+  record.kernel_id = kernel;
+  record.correlation_id = number;
+  record.enqueue_ns = start_ns - 100;
+  record.start_ns = start_ns;
+  record.end_ns = start_ns + duration_ns;
+  record.queue_id = 1;
+  record.agent_id = 2;
+  return record;
+}
+
+rocattach_copy Copy(uint16_t direction, uint64_t bytes, uint64_t duration_ns) {
+  rocattach_copy record = {};
+  record.kind = ROCATTACH_RECORD_COPY;
+  record.direction = direction;
+  record.bytes = bytes;
+  record.start_ns = 1'000'000;
+  record.end_ns = 1'000'000 + duration_ns;
+  return record;
+}
+
+v1::Kernel Kernel(uint32_t id, const std::string& name) {
+  v1::Kernel kernel;
+  kernel.set_id(id);
+  kernel.set_name(name);
+  return kernel;
+}
+
+class ReportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    WriterOptions options;
+    options.clock = [] {
+      return ClockSnapshot{1'000, 900, 901, 1'700'000'000'000'000'000};
+    };
+    writer_ = *StreamWriter::Create(std::make_unique<MemorySink>(&bytes_), options);
+  }
+
+  StreamId Open(const std::string& comm, uint32_t pid) {
+    v1::Process process;
+    process.set_comm(comm);
+    process.set_pid(pid);
+    process.add_arguments(absl::StrCat("./", comm));
+    process.add_arguments("two words");
+    return writer_->OpenProcess(process);
+  }
+
+  // An attached process with two kernels, three names, and copies.
+  StreamId OpenBusy() {
+    StreamId id = Open("busy", 100);
+    v1::WindowEvent event;
+    event.set_state(v1::WINDOW_STATE_ATTACHED);
+    event.set_mode(v1::WINDOW_MODE_HELD);
+    event.set_hit_ns(1'000);
+    event.set_stopped_ns(46'000);
+    event.set_released_ns(151'000);
+    event.set_hold_ns(44'000);
+    event.set_hold_end(v1::HOLD_END_STOPPED);
+    EXPECT_TRUE(writer_->AddWindowEvent(id, event).ok());
+    v1::Agent agent;
+    agent.set_id(2);
+    agent.set_type(v1::AGENT_TYPE_GPU);
+    agent.set_name("gfx90a");
+    agent.set_compute_units(104);
+    EXPECT_TRUE(writer_->AddAgent(id, agent).ok());
+    v1::Queue queue;
+    queue.set_id(1);
+    queue.set_agent_id(2);
+    EXPECT_TRUE(writer_->AddQueue(id, queue).ok());
+    EXPECT_TRUE(writer_->AddKernel(id, Kernel(1, "_Z4vaddPfS_i")).ok());
+    EXPECT_TRUE(writer_->AddKernel(id, Kernel(2, "scale")).ok());
+    EXPECT_TRUE(writer_->AddKernel(id, Kernel(3, "scale")).ok());  // second GPU's copy
+    std::vector<rocattach_dispatch> records = {
+        Dispatch(1, 1, 10'000, 1'000), Dispatch(2, 1, 20'000, 3'000),
+        Dispatch(3, 2, 30'000, 10'000), Dispatch(4, 3, 50'000, 30'000)};
+    EXPECT_TRUE(writer_->AppendDispatches(id, records).ok());
+    std::vector<rocattach_copy> copies = {
+        Copy(ROCATTACH_COPY_HOST_TO_DEVICE, 1000, 100),
+        Copy(ROCATTACH_COPY_HOST_TO_DEVICE, 3000, 100),
+        Copy(ROCATTACH_COPY_DEVICE_TO_HOST, 500, 50)};
+    EXPECT_TRUE(writer_->AppendCopies(id, copies).ok());
+    return id;
+  }
+
+  void End(StreamId id, uint64_t seen_dispatches, uint64_t seen_copies) {
+    v1::LossAccount account;
+    account.set_final(true);
+    account.set_dispatches_seen(seen_dispatches);
+    account.set_copies_seen(seen_copies);
+    account.set_dropped_ring_full(dropped_);
+    EXPECT_TRUE(writer_->SetAccount(id, account).ok());
+    v1::ProcessEnd end;
+    end.set_how(v1::ProcessEnd::EXITED);
+    end.set_exit_code(3);
+    end.set_wall_ns(2'000'000'000);
+    EXPECT_TRUE(writer_->EndProcess(id, end).ok());
+  }
+
+  Report Read() {
+    if (writer_) {
+      EXPECT_TRUE(writer_->Close().ok());
+    }
+    ReportBuilder builder;
+    StreamDecoder decoder(&builder);
+    decoder.Feed(bytes_);
+    decoder.FinishInput();
+    return builder.Finish(decoder.stats());
+  }
+
+  std::string bytes_;
+  std::unique_ptr<StreamWriter> writer_;
+  uint64_t dropped_ = 0;
+};
+
+TEST_F(ReportTest, KernelsAreSummedByName) {
+  End(OpenBusy(), 4, 3);
+  Report report = Read();
+  ASSERT_EQ(report.recordings.size(), 1u);
+  ASSERT_EQ(report.recordings[0].processes.size(), 1u);
+  const ProcessReport& process = *report.recordings[0].processes[0];
+  std::vector<KernelReport> kernels = process.KernelsByName();
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(kernels[0].name, "scale") << "the longest total first";
+  EXPECT_EQ(kernels[0].count, 2u);
+  EXPECT_EQ(kernels[0].durations.total_ns, 40'000u);
+  EXPECT_EQ(kernels[0].durations.min_ns, 10'000u);
+  EXPECT_EQ(kernels[0].durations.max_ns, 30'000u);
+  EXPECT_EQ(kernels[0].durations.mean_ns(), 20'000u);
+  EXPECT_EQ(kernels[1].name, "vadd(float*, float*, int)");
+  EXPECT_EQ(kernels[1].durations.total_ns, 4'000u);
+  EXPECT_EQ(process.copies.at(v1::COPY_DIRECTION_HOST_TO_DEVICE).bytes, 4000u);
+  EXPECT_EQ(process.queues.at(1).dispatches, 4u);
+  EXPECT_EQ(process.first_ns, 10'000u);
+  EXPECT_EQ(process.Lost(), 0u);
+  EXPECT_FALSE(report.HasLosses());
+}
+
+TEST_F(ReportTest, TextSaysWhoWhatAndHowItEnded) {
+  End(OpenBusy(), 4, 3);
+  std::string text = FormatReport(Read(), {});
+  EXPECT_THAT(text, HasSubstr("2023-11-14 22:13:20 UTC"));
+  EXPECT_THAT(text, HasSubstr("busy (pid 100)  attached"));
+  EXPECT_THAT(text, HasSubstr("./busy 'two words'"));
+  EXPECT_THAT(text, HasSubstr("held for 44.0 us (stopped)"));
+  EXPECT_THAT(text, HasSubstr("hit to stopped 45.0 us"));
+  EXPECT_THAT(text, HasSubstr("to released 150 us"));
+  EXPECT_THAT(text, HasSubstr("gfx90a, 104 CUs"));
+  EXPECT_THAT(text, HasSubstr("4 dispatches and 3 copies"));
+  EXPECT_THAT(text, HasSubstr("exited with status 3 after 2.00 s"));
+  EXPECT_THAT(text, HasSubstr("nothing: 7 seen, 7 delivered"));
+  EXPECT_THAT(text, HasSubstr("nothing lost"));
+  EXPECT_THAT(text, HasSubstr("90.9 %"));  // 40 of 44 us
+  EXPECT_THAT(text, HasSubstr("vadd(float*, float*, int)"));
+  EXPECT_THAT(text, HasSubstr("20.00  host to device"));  // 4000 B in 200 ns
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, Not(HasSubstr("damaged")));
+}
+
+TEST_F(ReportTest, FitsTheTerminalAndIsColouredOnlyThere) {
+  StreamId id = OpenBusy();
+  EXPECT_TRUE(writer_->AddKernel(id, Kernel(9, std::string(500, 'n'))).ok());
+  EXPECT_TRUE(writer_->AppendDispatches(id, {Dispatch(5, 9, 90'000, 1)}).ok());
+  End(id, 5, 3);
+  Report report = Read();
+  for (size_t width : {100u, 132u}) {
+    TextReportOptions options;
+    options.width = width;
+    std::string text = FormatReport(report, options);
+    std::vector<std::string> lines = absl::StrSplit(text, '\n');
+    // The two lines of the heading are sentences.
+    for (size_t i = 2; i < lines.size(); ++i) {
+      EXPECT_LE(DisplayWidth(lines[i]), width) << lines[i];
+    }
+    EXPECT_THAT(text, HasSubstr("nnn…"));
+  }
+  TextReportOptions colored;
+  colored.color = true;
+  EXPECT_THAT(FormatReport(report, colored), HasSubstr("\x1b[32mattached\x1b[0m"));
+}
+
+TEST_F(ReportTest, TopLimitsKernels) {
+  StreamId id = Open("many", 1);
+  std::vector<rocattach_dispatch> records;
+  for (uint32_t i = 1; i <= 20; ++i) {
+    EXPECT_TRUE(writer_->AddKernel(id, Kernel(i, absl::StrCat("kernel_", i))).ok());
+    records.push_back(Dispatch(i, i, 1'000'000 * i, 1000 * i));
+  }
+  EXPECT_TRUE(writer_->AppendDispatches(id, records).ok());
+  Report report = Read();
+  TextReportOptions options;
+  options.top = 3;
+  std::string text = FormatReport(report, options);
+  EXPECT_THAT(text, HasSubstr("kernel_18"));
+  EXPECT_THAT(text, Not(HasSubstr("kernel_17")));
+  EXPECT_THAT(text, HasSubstr("17 more kernels"));
+  options.top = 0;
+  EXPECT_THAT(FormatReport(report, options), HasSubstr("kernel_1\n"));
+}
+
+TEST_F(ReportTest, RefusalsSayWhy) {
+  StreamId id = Open("secret", 7);
+  v1::WindowEvent event;
+  event.set_state(v1::WINDOW_STATE_OPEN);
+  event.set_mode(v1::WINDOW_MODE_HELD);
+  event.set_hit_ns(5'000);
+  EXPECT_TRUE(writer_->AddWindowEvent(id, event).ok());
+  event.set_state(v1::WINDOW_STATE_REFUSED);
+  event.set_stage(v1::ATTACH_STAGE_SEIZE);
+  event.set_reason(v1::ATTACH_REASON_NOT_PERMITTED);
+  event.set_error(1);
+  event.set_detail("ptrace(PTRACE_SEIZE, 7) failed: run as root");
+  EXPECT_TRUE(writer_->AddWindowEvent(id, event).ok());
+  Report report = Read();
+  std::string text = FormatReport(report, {});
+  EXPECT_THAT(text, HasSubstr("secret (pid 7)  refused"));
+  EXPECT_THAT(text, HasSubstr("not_permitted at seize, EPERM"));
+  EXPECT_THAT(text, HasSubstr("the process was not modified"));
+  EXPECT_THAT(text, HasSubstr("ptrace(PTRACE_SEIZE, 7) failed: run as root"));
+  EXPECT_FALSE(report.HasLosses()) << "a refusal is no loss of data";
+}
+
+TEST_F(ReportTest, LossesAreNamed) {
+  dropped_ = 5;
+  End(OpenBusy(), 9, 3);
+  Report report = Read();
+  EXPECT_TRUE(report.HasLosses());
+  std::string text = FormatReport(report, {});
+  EXPECT_THAT(text, HasSubstr("5 dropped, the ring was full (12 seen, 7 delivered)"));
+  EXPECT_THAT(text, HasSubstr("5 lost"));
+  EXPECT_THAT(text, Not(HasSubstr("off by")));
+}
+
+TEST_F(ReportTest, AnAccountThatDoesNotAddUpIsSaid) {
+  End(OpenBusy(), 10, 3);
+  Report report = Read();
+  EXPECT_TRUE(report.HasLosses());
+  EXPECT_THAT(FormatReport(report, {}), HasSubstr("the account is off by 6"));
+}
+
+TEST_F(ReportTest, DamageIsReported) {
+  End(OpenBusy(), 4, 3);
+  EXPECT_TRUE(writer_->Close().ok());
+  writer_.reset();
+  // Destroy the batch of dispatches.
+  FrameScanner scanner([](const SkippedRange&) {});
+  scanner.Append(bytes_);
+  FrameView frame;
+  size_t at = 0;
+  while (scanner.Next(&frame)) {
+    if (frame.header.type == v1::FRAME_TYPE_DISPATCHES) at = frame.offset + 40;
+  }
+  ASSERT_GT(at, 0u);
+  bytes_[at] = static_cast<char>(bytes_[at] ^ 1);
+  Report report = Read();
+  EXPECT_TRUE(report.HasLosses());
+  EXPECT_EQ(report.recordings[0].processes[0]->MissingFromStream(), 4u);
+  std::string text = FormatReport(report, {});
+  EXPECT_THAT(text, HasSubstr("The stream is damaged"));
+  EXPECT_THAT(text, HasSubstr("1 missing"));
+  EXPECT_THAT(text, HasSubstr("at least 4 records lost"));
+  EXPECT_THAT(text, HasSubstr("4 written and missing from this stream"));
+  EXPECT_THAT(text, HasSubstr("4 lost"));
+}
+
+TEST_F(ReportTest, RecordingsWithoutEndAreSaidToBe) {
+  OpenBusy();
+  EXPECT_TRUE(writer_->FlushAll().ok());
+  std::string cut = bytes_;
+  EXPECT_TRUE(writer_->Close().ok());
+  writer_.reset();
+  bytes_ = cut;
+  Report report = Read();
+  EXPECT_FALSE(report.HasLosses());
+  EXPECT_THAT(FormatReport(report, {}), HasSubstr("has no end"));
+}
+
+TEST_F(ReportTest, HostileNamesDoNotReachTheTerminal) {
+  StreamId id = Open("\x1b[2Jcomm", 1);
+  EXPECT_TRUE(writer_->AddKernel(id, Kernel(1, "evil\x1b]0;title\x07\nname")).ok());
+  EXPECT_TRUE(writer_->AppendDispatches(id, {Dispatch(1, 1, 1000, 10)}).ok());
+  std::string text = FormatReport(Read(), {});
+  for (char byte : text)
+    ASSERT_TRUE(static_cast<uint8_t>(byte) >= 0x20 || byte == '\n');
+  EXPECT_THAT(text, HasSubstr("evil\\x1b]0;title\\x07\\x0aname"));
+}
+
+TEST_F(ReportTest, JsonIsJsonAndComplete) {
+  dropped_ = 5;
+  End(OpenBusy(), 9, 3);
+  Report report = Read();
+  std::string json = FormatReportJson(report);
+  google::protobuf::Struct parsed;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &parsed).ok()) << json;
+  auto field = [](const google::protobuf::Value& value,
+                  const char* key) -> const google::protobuf::Value& {
+    return value.struct_value().fields().at(key);
+  };
+  EXPECT_TRUE(parsed.fields().at("losses").bool_value());
+  const auto& recording = parsed.fields().at("recordings").list_value().values(0);
+  EXPECT_TRUE(field(recording, "ended").bool_value());
+  const auto& process = field(recording, "processes").list_value().values(0);
+  EXPECT_EQ(field(process, "verdict").string_value(), "attached");
+  EXPECT_EQ(field(process, "lost").number_value(), 5);
+  EXPECT_EQ(field(field(process, "process"), "comm").string_value(), "busy");
+  EXPECT_EQ(field(field(process, "window"), "mode").string_value(), "held");
+  EXPECT_EQ(field(field(process, "end"), "how").string_value(), "exited");
+  EXPECT_EQ(field(field(process, "account"), "dropped_ring_full").number_value(), 5);
+  const auto& kernel = field(process, "kernels").list_value().values(0);
+  EXPECT_EQ(field(kernel, "name").string_value(), "scale");
+  EXPECT_EQ(field(kernel, "total_ns").number_value(), 40'000);
+  const auto& copies = field(process, "copies").list_value().values(0);
+  EXPECT_EQ(field(copies, "direction").string_value(), "host_to_device");
+  EXPECT_EQ(field(copies, "gigabytes_per_second").number_value(), 20);
+  EXPECT_FALSE(field(parsed.fields().at("reader"), "damaged").bool_value());
+}
+
+TEST_F(ReportTest, NothingReadIsStillJson) {
+  Report report;
+  google::protobuf::Struct parsed;
+  EXPECT_TRUE(
+      google::protobuf::util::JsonStringToMessage(FormatReportJson(report), &parsed)
+          .ok());
+  EXPECT_EQ(FormatReport(report, {}), "");
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,109 @@
+#include "userspace/report/text.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "schemas/stream.pb.h"
+#include "userspace/report/duration_histogram.h"
+#include "userspace/report/table.h"
+
+namespace rocattach {
+namespace {
+
+TEST(TerminalSafe, HostileTextIsShownNotObeyed) {
+  EXPECT_EQ(TerminalSafe("plain \xc3\xa4"), "plain \xc3\xa4");
+  EXPECT_EQ(TerminalSafe("\x1b[2Jgone\n\r\t"), "\\x1b[2Jgone\\x0a\\x0d\\x09");
+  EXPECT_EQ(TerminalSafe(absl::string_view("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(TerminalSafe("\x7f"), "\\x7f");
+  EXPECT_EQ(TerminalSafe("\xc2\x9b"), "\\x9b") << "C1 control sequence introducer";
+  EXPECT_EQ(TerminalSafe("\xff"), "\\xff");
+  EXPECT_EQ(TerminalSafe("\xe2\x80\xae"), "\\u{202e}") << "right-to-left override";
+}
+
+TEST(FitWidth, CutsBetweenCharacters) {
+  EXPECT_EQ(FitWidth("abc", 3), "abc");
+  EXPECT_EQ(FitWidth("abcd", 3), "ab…");
+  EXPECT_EQ(FitWidth("\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 3), "\xc3\xa4\xc3\xa4…");
+  EXPECT_EQ(FitWidth("abc", 0), "");
+  EXPECT_EQ(DisplayWidth("\xc3\xa4"
+                         "b…"),
+            3u);
+}
+
+TEST(Demangle, OnlyCppSymbols) {
+  EXPECT_EQ(Demangle("_Z4vaddPfS_i"), "vadd(float*, float*, int)");
+  EXPECT_EQ(Demangle("vadd"), "vadd");
+  EXPECT_EQ(Demangle("_Znonsense"), "_Znonsense");
+  EXPECT_EQ(Demangle(""), "");
+  // Small to write, enormous to demangle: left alone.
+  std::string bomb = "_Z1f" + std::string(100'000, 'P') + "i";
+  EXPECT_EQ(Demangle(bomb), bomb);
+}
+
+TEST(JsonString, Escapes) {
+  std::string out;
+  AppendJsonString("a\"\\\n\x1f\x7f\xc3\xa4\xff", &out);
+  EXPECT_EQ(out, "\"a\\\"\\\\\\u000a\\u001f\\u007f\xc3\xa4\\ufffd\"");
+}
+
+TEST(ShortName, IsStable) {
+  EXPECT_EQ(ShortName(v1::WINDOW_STATE_ATTACHED), "attached");
+  EXPECT_EQ(ShortName(v1::ATTACH_REASON_COLLECTOR_MISSING), "collector_missing");
+  EXPECT_EQ(ShortName(v1::COPY_DIRECTION_HOST_TO_DEVICE), "host_to_device");
+  EXPECT_EQ(ShortName(v1::ProcessEnd::EXITED), "exited");
+  EXPECT_EQ(ShortName(static_cast<v1::WindowState>(99)), "99");
+}
+
+TEST(Table, FitsTheTerminal) {
+  Table table({"n", "name"});
+  table.Add({"1", "short"});
+  table.Add({"1,000", "a name that is much too long for this terminal"});
+  std::string cut = table.Format(2, 30, "<", ">");
+  for (size_t at = 0; at < cut.size();) {
+    size_t end = cut.find('\n', at);
+    std::string line = cut.substr(at, end - at);
+    if (at > 0) {
+      EXPECT_LE(DisplayWidth(line), 30u) << line;
+    }
+    at = end + 1;
+  }
+  EXPECT_NE(cut.find("…"), std::string::npos);
+  EXPECT_NE(table.Format(2, 0, "", "").find("for this terminal"), std::string::npos);
+}
+
+TEST(DurationHistogram, QuantilesAreCloseToExactOnes) {
+  std::mt19937_64 random(3);
+  for (uint64_t range : {100ull, 100'000ull, 1'000'000'000'000ull}) {
+    DurationHistogram histogram, first, second;
+    std::vector<uint64_t> exact;
+    for (int i = 0; i < 20'000; ++i) {
+      uint64_t ns = random() % range;
+      exact.push_back(ns);
+      histogram.Add(ns);
+      (i % 3 ? first : second).Add(ns);
+    }
+    first.Merge(second);
+    std::sort(exact.begin(), exact.end());
+    for (double q : {0.0, 0.01, 0.5, 0.9, 0.99, 1.0}) {
+      size_t rank = std::min(
+          exact.size() - 1, static_cast<size_t>(q * static_cast<double>(exact.size())));
+      double want = static_cast<double>(exact[rank]);
+      EXPECT_NEAR(static_cast<double>(histogram.Quantile(q)), want, want * 0.032 + 1);
+      EXPECT_NEAR(static_cast<double>(first.Quantile(q)), want, want * 0.032 + 1);
+    }
+  }
+}
+
+TEST(DurationHistogram, Extremes) {
+  DurationHistogram histogram;
+  EXPECT_EQ(histogram.Quantile(0.5), 0u);
+  histogram.Add(~uint64_t{0});
+  histogram.Add(0);
+  EXPECT_EQ(histogram.Quantile(0), 0u);
+  EXPECT_GT(histogram.Quantile(1), uint64_t{1} << 63);
+}
+
+}  // namespace
+}  // namespace rocattach
