@@ -8,9 +8,7 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "injector/attach.h"
@@ -52,11 +50,11 @@ void BM_Attach(benchmark::State& state) {
   std::vector<double> released, stopped, stopped_for, started;
   for (auto _ : state) {
     TargetProcess target;
-    if (!target.Start({"", "plain", [target_cpu] { PinTo(target_cpu); }})) {
+    if (!target.Start({"", "plain", [target_cpu] { PinTo(target_cpu); }}) ||
+        !target.WaitAtWindow()) {
       state.SkipWithError("no target");
       break;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
     AttachRequest request = target.Request();
     const uint64_t begin_ns = BootNs();
     AttachOutcome outcome =
@@ -96,6 +94,13 @@ void BM_ReadMaps(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(Maps::Read(target.pid()));
 }
 BENCHMARK(BM_ReadMaps)->Unit(benchmark::kMicrosecond);
+
+void BM_ReadFiles(benchmark::State& state) {
+  TargetProcess target;
+  if (!target.Start("plain")) state.SkipWithError("no target");
+  for (auto _ : state) benchmark::DoNotOptimize(Maps::ReadFiles(target.pid()));
+}
+BENCHMARK(BM_ReadFiles)->Unit(benchmark::kMicrosecond);
 
 void BM_ReadThreadStatus(benchmark::State& state) {
   TargetProcess target;

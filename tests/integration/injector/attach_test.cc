@@ -51,8 +51,8 @@ TEST(AttachTest, StartsTheCollectorAndRestoresTheThread) {
                  " version=" + std::to_string(ROCATTACH_SHM_VERSION) +
                  " recording=1 window=" + std::to_string(target.pid() + 1000000) +
                  " path=" + CollectorPath() + " at="));
-  // The report is written before the stub has restored the signal mask: a moment more.
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  // The report is written before the stub has restored everything.
+  ASSERT_TRUE(target.WaitAtWindow());
   TargetSnapshot after = target.Snapshot();
   EXPECT_EQ(before.descriptors, after.descriptors);
   EXPECT_EQ(before.mappings, after.mappings);
@@ -121,8 +121,7 @@ TEST(AttachTest, NoSignalIsLostInAStormOfThem) {
 
 TEST(AttachTest, AStopByAnOperatorGoesOnAfterTheAttach) {
   TargetProcess target;
-  ASSERT_TRUE(target.Start("plain"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(target.Start("plain") && target.WaitAtWindow());
   ASSERT_EQ(kill(target.pid(), SIGSTOP), 0);
   ASSERT_TRUE(target.WaitForState('T'));
   AttachOutcome outcome = target.Attach();
@@ -238,7 +237,7 @@ TEST(AttachTest, TheTargetMayBeKilledAtAnyInstant) {
   for (int i = 0; i < 100; ++i) {
     TargetProcess target;
     ASSERT_TRUE(target.Start(i % 2 == 0 ? "plain" : "thread"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ASSERT_TRUE(target.WaitAtWindow());
     const pid_t pid = target.pid();
     const int wait_us = delay_us(random);
     std::thread killer([pid, wait_us] {

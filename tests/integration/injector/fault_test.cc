@@ -64,15 +64,8 @@ class Runner {
   UniqueFd out_;
 };
 
-// A target that is certain to stand at its window: an attach that is refused in the end
-// has seen it there.
 bool StartAtWindow(TargetProcess& target, const std::string& mode) {
-  if (!target.Start(mode)) return false;
-  AttachRequest request = target.Request();
-  request.collector_path = "/nonexistent/collector.so";
-  if (target.Attach(request).reason != AttachReason::kCollectorMissing) return false;
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  return true;
+  return target.Start(mode) && target.WaitAtWindow();
 }
 
 void ExpectUnharmed(TargetProcess& target, const TargetSnapshot& before,
@@ -80,8 +73,9 @@ void ExpectUnharmed(TargetProcess& target, const TargetSnapshot& before,
   EXPECT_TRUE(target.RunsAgain()) << fault << ": state " << target.State();
   if (collector_expected) {
     EXPECT_THAT(target.WaitForReport(), HasSubstr("started")) << fault;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+  // The thread has left the stub, if it was in it.
+  EXPECT_TRUE(target.WaitAtWindow()) << fault;
   TargetSnapshot after = target.Snapshot();
   EXPECT_EQ(before.descriptors, after.descriptors) << fault;
   EXPECT_EQ(before.mappings, after.mappings) << fault;

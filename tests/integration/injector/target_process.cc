@@ -1,6 +1,6 @@
 #include "tests/integration/injector/target_process.h"
 
-#include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,6 +116,21 @@ std::string TargetProcess::ReadLine() {
     line += c;
   }
   return line;
+}
+
+bool TargetProcess::WaitAtWindow() const {
+  const bool there = WaitUntil([this] {
+    user_regs_struct registers = {};
+    iovec vector = {&registers, sizeof(registers)};
+    if (ptrace(PTRACE_SEIZE, tid_, nullptr, nullptr) != 0) return false;
+    ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr);
+    waitpid(tid_, nullptr, __WALL);
+    ptrace(PTRACE_GETREGSET, tid_, NT_PRSTATUS, &vector);
+    ptrace(PTRACE_DETACH, tid_, nullptr, nullptr);
+    return registers.rip - window_ < 16;
+  });
+  EXPECT_TRUE(there) << "target " << pid_ << " does not reach its window";
+  return there;
 }
 
 AttachRequest TargetProcess::Request() const {
@@ -220,8 +238,10 @@ TargetSnapshot TargetProcess::Snapshot() const {
   }
   std::ifstream status(root + "/task/" + std::to_string(tid_) + "/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.rfind("Sig", 0) == 0 || line.rfind("Threads", 0) == 0) {
-      snapshot.signals += line + "\n";
+    // SigQ is about the user, not about the process.
+    for (const char* name :
+         {"SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "Threads"}) {
+      if (line.rfind(name, 0) == 0) snapshot.signals += line + "\n";
     }
   }
   return snapshot;

@@ -19,7 +19,7 @@ namespace rocattach {
 struct TargetSnapshot {
   std::map<std::string, std::string> descriptors;  // number -> what it names
   std::vector<std::string> mappings;  // without the heap, the stack, the collector
-  std::string signals;                // SigBlk, SigIgn, SigCgt, Threads of the thread
+  std::string signals;                // pending, blocked, ignored, caught; number of threads
 };
 
 class TargetProcess {
@@ -41,6 +41,10 @@ class TargetProcess {
   // does not come.
   bool Start(const Options& options);
   bool Start(const std::string& mode) { return Start(Options{"", mode, nullptr}); }
+
+  // Waits until the thread stands at the window (it prints its line a little earlier),
+  // by looking with ptrace. False and a test failure if that does not come.
+  bool WaitAtWindow() const;
 
   pid_t pid() const { return pid_; }
   pid_t tid() const { return tid_; }
