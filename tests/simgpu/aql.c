@@ -153,7 +153,7 @@ static enum simgpu_step start_dispatch(struct simgpu_queue* queue,
   if (!scratch_ready(queue, dispatch)) return SIMGPU_BLOCKED;
   queue->start_ticks = simgpu_gpu_ticks(queue->gpu);
   queue->end_ticks =
-      queue->start_ticks + simgpu_ns_to_ticks(simgpu_options()->kernel_ns);
+      queue->start_ticks + simgpu_ns_to_ticks(simgpu_options_get()->kernel_ns);
   queue->running = true;
   // The stand-in's own time is the host's, not the kernel's: it delays the completion
   // if it is longer than the kernel, but does not show in the timestamps.

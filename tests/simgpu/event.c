@@ -143,6 +143,16 @@ HSAKMT_STATUS simgpu_event_query(HsaEvent* event) {
                                           : HSAKMT_STATUS_WAIT_TIMEOUT;
 }
 
+uint32_t simgpu_event_waiters(HsaEvent* event) {
+  uint32_t count = 0;
+  pthread_mutex_lock(&events.lock);
+  for (struct link* link = ((struct event*)event)->waiters; link; link = link->next) {
+    count++;
+  }
+  pthread_mutex_unlock(&events.lock);
+  return count;
+}
+
 HSAKMT_STATUS simgpu_event_destroy(HsaEvent* event) {
   struct event* dying = (struct event*)event;
   pthread_mutex_lock(&events.lock);

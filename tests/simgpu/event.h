@@ -16,6 +16,9 @@ HSAKMT_STATUS simgpu_event_reset(HsaEvent* event);
 // SUCCESS if the event is set, WAIT_TIMEOUT if not.
 HSAKMT_STATUS simgpu_event_query(HsaEvent* event);
 
+// How many threads wait for the event at this instant.
+uint32_t simgpu_event_waiters(HsaEvent* event);
+
 // Waits for one or, with `all`, every event. `milliseconds` may be
 // HSA_EVENTTIMEOUT_IMMEDIATE or HSA_EVENTTIMEOUT_INFINITE.
 HSAKMT_STATUS simgpu_event_wait(HsaEvent* events[], uint32_t count, bool all,

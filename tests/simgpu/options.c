@@ -57,6 +57,6 @@ bool simgpu_options_load(void) {
   return true;
 }
 
-const struct simgpu_options* simgpu_options(void) {
+const struct simgpu_options* simgpu_options_get(void) {
   return &options;
 }

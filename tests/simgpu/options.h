@@ -23,6 +23,6 @@ struct simgpu_options {
 bool simgpu_options_load(void);
 
 // The values that simgpu_options_load() read; the defaults before that.
-const struct simgpu_options* simgpu_options(void);
+const struct simgpu_options* simgpu_options_get(void);
 
 #endif  // ROCATTACH_TESTS_SIMGPU_OPTIONS_H_

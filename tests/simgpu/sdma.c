@@ -51,7 +51,7 @@ static uint32_t bits(uint32_t dword, int low, int count) {
 // The engine is busy with a transfer of this size from now on.
 static void occupy(struct simgpu_queue* queue, uint64_t bytes) {
   atomic_fetch_add_explicit(&copies, 1, memory_order_relaxed);
-  const struct simgpu_options* options = simgpu_options();
+  const struct simgpu_options* options = simgpu_options_get();
   uint64_t ns = options->copy_latency_ns +
                 (uint64_t)((unsigned __int128)bytes * 1000 / options->copy_mbps);
   queue->busy_until_ticks = simgpu_gpu_ticks(queue->gpu) + simgpu_ns_to_ticks(ns);

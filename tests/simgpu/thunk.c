@@ -73,7 +73,7 @@ __attribute__((constructor)) static void library_loaded(void) {
 }
 
 static void write_statistics(void) {
-  const char* path = simgpu_options()->stats_path;
+  const char* path = simgpu_options_get()->stats_path;
   if (path == NULL || !device.opened_once) return;
   FILE* file = fopen(path, "ae");
   if (file == NULL) return;

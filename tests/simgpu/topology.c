@@ -35,11 +35,11 @@ static const struct model models[] = {
 };
 
 static const struct model* model(void) {
-  return &models[simgpu_options()->arch];
+  return &models[simgpu_options_get()->arch];
 }
 
 uint32_t simgpu_node_count(void) {
-  return 1 + simgpu_options()->gpu_count;
+  return 1 + simgpu_options_get()->gpu_count;
 }
 
 bool simgpu_node_is_gpu(uint32_t node, unsigned* gpu) {
@@ -51,7 +51,7 @@ bool simgpu_node_is_gpu(uint32_t node, unsigned* gpu) {
 static uint32_t link_count(uint32_t node) {
   // The CPU sees every GPU; a GPU sees the CPU and all other GPUs.
   (void)node;
-  return simgpu_options()->gpu_count;
+  return simgpu_options_get()->gpu_count;
 }
 
 static void cpu_properties(HsaNodeProperties* p) {
@@ -100,9 +100,9 @@ static void gpu_properties(unsigned gpu, HsaNodeProperties* p) {
   }
   memcpy(p->AMDName, m->family, strlen(m->family));
   p->uCodeEngineVersions.uCodeSDMA = 8;
-  p->HiveID = simgpu_options()->gpu_count > 1 ? 0x51a6b00000000001u : 0;
+  p->HiveID = simgpu_options_get()->gpu_count > 1 ? 0x51a6b00000000001u : 0;
   p->NumSdmaEngines = 2;
-  p->NumSdmaXgmiEngines = simgpu_options()->gpu_count > 1 ? 3 : 0;
+  p->NumSdmaXgmiEngines = simgpu_options_get()->gpu_count > 1 ? 3 : 0;
   p->NumSdmaQueuesPerEngine = 8;
   p->NumCpQueues = 24;
   p->NumGws = 64;

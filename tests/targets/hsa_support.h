@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 // Ends the program if `status` is an error; `call` names the call.
 void check(hsa_status_t status, const char* call);
 
@@ -69,5 +73,9 @@ void path_beside_program(const char* name, char* path, size_t path_bytes);
 
 // A number argument of an option.
 uint64_t parse_number(const char* option, const char* text);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif  // ROCATTACH_TESTS_TARGETS_HSA_SUPPORT_H_

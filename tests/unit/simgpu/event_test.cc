@@ -1,0 +1,148 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/simgpu/core.h"
+
+namespace {
+
+class Event {
+ public:
+  explicit Event(bool manual_reset = false, bool signaled = false) {
+    HsaEventDescriptor descriptor = {};
+    EXPECT_EQ(simgpu_event_create(&descriptor, manual_reset, signaled, &event_),
+              HSAKMT_STATUS_SUCCESS);
+  }
+  ~Event() {
+    if (event_ != nullptr) simgpu_event_destroy(event_);
+  }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  HsaEvent* get() const { return event_; }
+  HsaEvent* Release() {
+    HsaEvent* event = event_;
+    event_ = nullptr;
+    return event;
+  }
+  void Set() const { simgpu_event_set(event_); }
+  bool IsSet() const { return simgpu_event_query(event_) == HSAKMT_STATUS_SUCCESS; }
+  void AwaitWaiters(uint32_t count) const {
+    while (simgpu_event_waiters(event_) < count) std::this_thread::yield();
+  }
+  HSAKMT_STATUS Wait(uint32_t milliseconds) const {
+    HsaEvent* list[] = {event_};
+    return simgpu_event_wait(list, 1, true, milliseconds);
+  }
+
+ private:
+  HsaEvent* event_ = nullptr;
+};
+
+TEST(SimgpuEvent, StaysSetForOneWaiterIfNobodyWaited) {
+  Event event;
+  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_WAIT_TIMEOUT);
+  event.Set();
+  EXPECT_TRUE(event.IsSet());
+  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_SUCCESS);
+  EXPECT_FALSE(event.IsSet());
+  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_WAIT_TIMEOUT);
+}
+
+TEST(SimgpuEvent, OneSetReleasesAllWaitersOfThatInstant) {
+  Event event;
+  constexpr uint32_t kWaiters = 4;
+  std::atomic<uint32_t> released{0};
+  std::vector<std::thread> waiters;
+  for (uint32_t i = 0; i < kWaiters; i++) {
+    waiters.emplace_back([&] {
+      if (event.Wait(HSA_EVENTTIMEOUT_INFINITE) == HSAKMT_STATUS_SUCCESS) released++;
+    });
+  }
+  event.AwaitWaiters(kWaiters);
+  event.Set();
+  for (std::thread& waiter : waiters) waiter.join();
+  EXPECT_EQ(released, kWaiters);
+  EXPECT_FALSE(event.IsSet());
+}
+
+TEST(SimgpuEvent, ManualResetStaysSet) {
+  Event event(/*manual_reset=*/true);
+  event.Set();
+  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_SUCCESS);
+  simgpu_event_reset(event.get());
+  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_WAIT_TIMEOUT);
+}
+
+TEST(SimgpuEvent, WaitForAnyAndForAll) {
+  Event first, second;
+  HsaEvent* list[] = {first.get(), second.get()};
+  second.Set();
+  EXPECT_EQ(simgpu_event_wait(list, 2, false, 0), HSAKMT_STATUS_SUCCESS);
+  second.Set();
+  EXPECT_EQ(simgpu_event_wait(list, 2, true, 1), HSAKMT_STATUS_WAIT_TIMEOUT);
+  first.Set();
+  second.Set();
+  EXPECT_EQ(simgpu_event_wait(list, 2, true, 1), HSAKMT_STATUS_SUCCESS);
+}
+
+TEST(SimgpuEvent, MoreEventsThanFitOnTheStack) {
+  std::vector<std::unique_ptr<Event>> events;
+  std::vector<HsaEvent*> list;
+  for (int i = 0; i < 100; i++) {
+    events.push_back(std::make_unique<Event>());
+    list.push_back(events.back()->get());
+  }
+  events[99]->Set();
+  EXPECT_EQ(simgpu_event_wait(list.data(), 100, false, HSA_EVENTTIMEOUT_INFINITE),
+            HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(simgpu_event_wait(list.data(), 100, false, 0), HSAKMT_STATUS_WAIT_TIMEOUT);
+}
+
+TEST(SimgpuEvent, InterruptsSetByIdAndIgnoreUnknownIds) {
+  Event event;
+  simgpu_event_fire(event.get()->EventId);
+  EXPECT_TRUE(event.IsSet());
+  simgpu_event_fire(0);
+  simgpu_event_fire(4095);
+  simgpu_event_fire(UINT32_MAX);
+  EXPECT_EQ(event.get()->EventData.HWData2 % 8, 0u);
+}
+
+TEST(SimgpuEvent, DestroyReleasesWaiters) {
+  Event event;
+  std::atomic<bool> returned{false};
+  std::thread waiter([&returned, raw = event.get()] {
+    HsaEvent* list[] = {raw};
+    simgpu_event_wait(list, 1, true, HSA_EVENTTIMEOUT_INFINITE);
+    returned = true;
+  });
+  event.AwaitWaiters(1);
+  simgpu_event_destroy(event.Release());
+  waiter.join();
+  EXPECT_TRUE(returned);
+}
+
+TEST(SimgpuEvent, RunsOutAtTheDriversLimitAndRecovers) {
+  std::vector<HsaEvent*> events;
+  HsaEventDescriptor descriptor = {};
+  HsaEvent* event = nullptr;
+  while (simgpu_event_create(&descriptor, false, false, &event) ==
+         HSAKMT_STATUS_SUCCESS) {
+    events.push_back(event);
+    ASSERT_LT(events.size(), 5000u);
+  }
+  EXPECT_GT(events.size(), 4000u);
+  simgpu_event_destroy(events.back());
+  events.pop_back();
+  ASSERT_EQ(simgpu_event_create(&descriptor, false, false, &event),
+            HSAKMT_STATUS_SUCCESS);
+  events.push_back(event);
+  for (HsaEvent* each : events) simgpu_event_destroy(each);
+}
+
+}  // namespace
