@@ -304,6 +304,12 @@ int hsa_init_yield(struct pt_regs* ctx) {
   h.deadline_ns = h.opened_ns + set->deadline_ns;
   if (mine == FOLLOW) {
     h.follower = 1;
+    /* The service stops it with ptrace as well, and lets it go when the window is
+     * settled: while it spins here it takes the address space's lock again and again,
+     * and may sleep with it, and the thread that loads the collector needs that lock.
+     */
+    e = new_event(task, ROCATTACH_EVENT_FOLLOW);
+    if (e) bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
     bpf_loop(1 << 23, hold_round, &h, 0);
     return 0;
   }

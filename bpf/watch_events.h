@@ -28,6 +28,8 @@ enum rocattach_event_type {
   ROCATTACH_EVENT_EXIT = 3,     /* a process whose window we saw has ended */
   ROCATTACH_EVENT_EXEC = 4,     /* … has replaced its program */
   ROCATTACH_EVENT_HOLD_END = 5, /* the hold of a window is over; how, and how long */
+  ROCATTACH_EVENT_FOLLOW =
+      6, /* another thread waits for an open window to be settled */
 };
 
 /* What the probe did with a window. */

@@ -28,6 +28,7 @@ struct Claim {
   uint32_t tid;
   uint64_t opened_ns;
 };
+constexpr uint32_t kClaimOpen = 0;
 constexpr uint32_t kClaimReleased = 1;
 
 // libbpf speaks through a callback without a context; the verifier's log is only of use
@@ -279,6 +280,14 @@ void KernelProbe::Release(const rocattach_event& window) {
   // BPF_EXIST: a claim that has gone with its process must not come back.
   (void)bpf_map__update_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
                              sizeof(claim), BPF_EXIST);
+}
+
+bool KernelProbe::IsOpen(const rocattach_event& event) const {
+  ClaimKey key = {event.pid, 0, event.start_ns};
+  Claim claim = {};
+  return bpf_map__lookup_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
+                              sizeof(claim), 0) == 0 &&
+         claim.state == kClaimOpen;
 }
 
 int KernelProbe::events_fd() const {

@@ -70,6 +70,10 @@ class KernelProbe {
   // Ends the hold of a window that we do not want: the thread goes on at once.
   void Release(const rocattach_event& window);
 
+  // True while the window of the event's process is open: held, and the collector has
+  // not reported in.
+  bool IsOpen(const rocattach_event& event) const;
+
   // Readable when events wait.
   int events_fd() const;
   // Hands at most one waiting event to `visit`; true if there was one. One caller at a

@@ -30,7 +30,11 @@ absl::string_view VerdictName(Verdict verdict) {
 
 WindowServer::WindowServer(KernelProbe* probe, WindowSink* sink,
                            WindowServerOptions options)
-    : probe_(probe), sink_(sink), options_(std::move(options)) {
+    : probe_(probe),
+      sink_(sink),
+      options_(std::move(options)),
+      followers_([probe](const rocattach_event& event) { return probe->IsOpen(event); },
+                 options_.hold_timeout_msec) {
   const PolicyRules& rules = options_.policy;
   policy_reads_process_ =
       !rules.allow.empty() || !rules.deny.empty() || rules.only_uid.has_value();
@@ -62,6 +66,7 @@ void WindowServer::Stop() {
   (void)!write(stop_fd_.get(), &one, sizeof(one));
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  followers_.Stop();
 }
 
 void WindowServer::Run() {
@@ -102,6 +107,9 @@ bool WindowServer::Serve(const rocattach_event& event) {
       return ServeWindow(event);
     case ROCATTACH_EVENT_READY:
       ServeReady(event);
+      return true;
+    case ROCATTACH_EVENT_FOLLOW:
+      followers_.Add(event);
       return true;
     default:
       sink_->OnEvent(event);

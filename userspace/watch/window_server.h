@@ -12,6 +12,7 @@
 #include "injector/library_facts.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/collector/shared_memory.h"
+#include "userspace/watch/follower_keeper.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/policy.h"
 #include "userspace/watch/window.h"
@@ -63,6 +64,7 @@ class WindowServer {
   WindowServerOptions options_;
   bool policy_reads_process_;
   LibraryCache cache_;
+  FollowerKeeper followers_;
   std::mutex leader_;
   std::mutex threads_mutex_;
   std::vector<std::thread> threads_;
