@@ -20,6 +20,8 @@ ALLOWED = (
     "bin/rocattach",
     "bin/rocattach-watch",
     "lib*/rocattach/librocattach-collector.so",
+    "lib*/librocattach*.so*",
+    "include/rocattach/*.h",
     "share/rocattach/*",
     "share/man/man1/rocattach*.1",
     "share/bash-completion/completions/rocattach*",
