@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "injector/fault.h"
 #include "injector/maps_query.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
@@ -175,7 +176,9 @@ absl::StatusOr<Maps> Maps::ReadFiles(pid_t pid) {
                    OpenFile(absl::StrCat("/proc/", pid, "/maps"), O_RDONLY));
   MapsQuery query(fd.get());
   // Whatever is the matter with a query, the text can be read.
-  if (!query.AddExecutableFiles().ok() || !query.AddShared().ok()) return Read(pid);
+  if (FaultAt("maps-query") || !query.AddExecutableFiles().ok() ||
+      !query.AddShared().ok())
+    return Read(pid);
   return query.Take();
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "injector/fault.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -66,8 +67,13 @@ absl::Status TargetMemory::Write(RemoteAddress address, const void* buffer,
   RETURN_IF_ERROR(CheckRange(address, bytes));
   const char* in = static_cast<const char*>(buffer);
   for (size_t done = 0; done < bytes;) {
-    ssize_t n = pwrite(fd_.get(), in + done, bytes - done,
-                       static_cast<off_t>(address.value() + done));
+    ssize_t n = -1;
+    if (FaultAt("mem-write")) {
+      errno = EIO;  // as with proc_mem.force_override=never
+    } else {
+      n = pwrite(fd_.get(), in + done, bytes - done,
+                 static_cast<off_t>(address.value() + done));
+    }
     if (n < 0 && errno == EINTR) continue;
     if (n == 0) errno = ESRCH;
     if (n <= 0) return TransferError("pwrite", fd_.get(), address + done, bytes - done);

@@ -1,5 +1,5 @@
 // Runs one attach with the fault-injection build of the injector and prints the
-// outcome; ROCATTACH_FAULT says where it dies or fails.
+// outcome, after a line "begin"; ROCATTACH_FAULT says where it dies or fails.
 // Usage: fault_runner PID TID WINDOW COLLECTOR
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +14,8 @@ int main(int argc, char** argv) {
   request.window_ip = std::strtoull(argv[3], nullptr, 10);
   request.collector_path = argv[4];
   request.stop_timeout_msec = 5000;
+  std::printf("begin\n");
+  std::fflush(stdout);
   rocattach::AttachOutcome outcome = rocattach::AttachAtWindow(request);
   std::printf("stage=%s reason=%s modified=%d must_exit=%d detail=%s\n",
               std::string(rocattach::AttachStageName(outcome.stage)).c_str(),
