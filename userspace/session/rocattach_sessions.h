@@ -1,0 +1,392 @@
+/* Profiling sessions, with the life cycle, status values and order of checks of
+ * ROCProfiler's version 2 API, for any number of processes that a collector is in.
+ *
+ * The names are those of ROCProfiler with "rocattach_" in front. A session is created,
+ * given filters (what to collect) and buffers (where to), started, terminated, started
+ * again as often as wanted, and destroyed. Ids are valid until the destroy call.
+ *
+ * All functions may be called from any thread, and from inside a buffer's callback.
+ * Inside a callback, a flush of a buffer that is being delivered, and whatever implies
+ * one, is done when the callback has returned.
+ *
+ * Order of checks, in every function: initialized, session, then what its comment
+ * lists, in that order. The first that fails decides; nothing has been changed then.
+ */
+#ifndef ROCATTACH_SESSIONS_H_
+#define ROCATTACH_SESSIONS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ROCATTACH_SESSIONS_API __attribute__((visibility("default")))
+#else
+#define ROCATTACH_SESSIONS_API
+#endif
+
+/* ROCPROFILER_STATUS_ERROR_X is ROCATTACH_SESSION_ERROR_X here, with the same value. */
+typedef enum {
+  ROCATTACH_SESSION_SUCCESS = 0,
+  ROCATTACH_SESSION_ERROR = -1,
+  ROCATTACH_SESSION_ERROR_ALREADY_INITIALIZED = -2,
+  ROCATTACH_SESSION_ERROR_NOT_INITIALIZED = -3,
+  ROCATTACH_SESSION_ERROR_SESSION_MISSING_BUFFER = -4,
+  ROCATTACH_SESSION_ERROR_TIMESTAMP_NOT_APPLICABLE = -5,
+  ROCATTACH_SESSION_ERROR_AGENT_NOT_FOUND = -6,
+  ROCATTACH_SESSION_ERROR_AGENT_INFORMATION_MISSING = -7,
+  ROCATTACH_SESSION_ERROR_QUEUE_NOT_FOUND = -8,
+  ROCATTACH_SESSION_ERROR_QUEUE_INFORMATION_MISSING = -9,
+  ROCATTACH_SESSION_ERROR_KERNEL_NOT_FOUND = -10,
+  ROCATTACH_SESSION_ERROR_KERNEL_INFORMATION_MISSING = -11,
+  ROCATTACH_SESSION_ERROR_COUNTER_NOT_FOUND = -12,
+  ROCATTACH_SESSION_ERROR_COUNTER_INFORMATION_MISSING = -13,
+  ROCATTACH_SESSION_ERROR_TRACER_API_DATA_NOT_FOUND = -14,
+  ROCATTACH_SESSION_ERROR_TRACER_API_DATA_INFORMATION_MISSING = -15,
+  ROCATTACH_SESSION_ERROR_INCORRECT_DOMAIN = -16,
+  ROCATTACH_SESSION_ERROR_SESSION_NOT_FOUND = -17,
+  ROCATTACH_SESSION_ERROR_CORRUPTED_SESSION_BUFFER = -18,
+  ROCATTACH_SESSION_ERROR_RECORD_CORRUPTED = -19,
+  ROCATTACH_SESSION_ERROR_INCORRECT_REPLAY_MODE = -20,
+  ROCATTACH_SESSION_ERROR_SESSION_MISSING_FILTER = -21,
+  ROCATTACH_SESSION_ERROR_INCORRECT_SIZE = -22,
+  ROCATTACH_SESSION_ERROR_INCORRECT_FLUSH_INTERVAL = -23,
+  ROCATTACH_SESSION_ERROR_SESSION_FILTER_DATA_MISMATCH = -24,
+  ROCATTACH_SESSION_ERROR_FILTER_DATA_CORRUPTED = -25,
+  ROCATTACH_SESSION_ERROR_CORRUPTED_LABEL_DATA = -26,
+  ROCATTACH_SESSION_ERROR_RANGE_STACK_IS_EMPTY = -27,
+  ROCATTACH_SESSION_ERROR_PASS_NOT_STARTED = -28,
+  ROCATTACH_SESSION_ERROR_HAS_ACTIVE_SESSION = -29,
+  ROCATTACH_SESSION_ERROR_SESSION_NOT_ACTIVE = -30,
+  ROCATTACH_SESSION_ERROR_FILTER_NOT_FOUND = -31,
+  ROCATTACH_SESSION_ERROR_BUFFER_NOT_FOUND = -32,
+  ROCATTACH_SESSION_ERROR_FILTER_NOT_SUPPORTED = -33,
+  ROCATTACH_SESSION_ERROR_INVALID_ARGUMENTS = -34,
+  ROCATTACH_SESSION_ERROR_INVALID_OPERATION_ID = -35,
+  ROCATTACH_SESSION_ERROR_INVALID_DOMAIN_ID = -36,
+  ROCATTACH_SESSION_ERROR_NOT_IMPLEMENTED = -37,
+  ROCATTACH_SESSION_ERROR_MISMATCHED_EXTERNAL_CORRELATION_ID = -38
+} rocattach_session_status_t;
+
+typedef struct {
+  uint64_t handle; /* never 0 */
+} rocattach_session_id_t;
+typedef struct {
+  uint64_t value; /* never 0 */
+} rocattach_buffer_id_t;
+typedef struct {
+  uint64_t value; /* never 0 */
+} rocattach_filter_id_t;
+
+/* No replay is the only mode there is. */
+typedef enum { ROCATTACH_NONE_REPLAY_MODE = -1 } rocattach_replay_mode_t;
+
+/* ---- Records. All follow each other in a buffer, each 8-byte aligned. ---- */
+
+typedef enum {
+  ROCATTACH_PROFILER_RECORD = 0,        /* rocattach_record_profiler_t */
+  ROCATTACH_TRACER_RECORD = 1,          /* rocattach_record_tracer_t */
+  ROCATTACH_ATT_TRACER_RECORD = 2,      /* not made */
+  ROCATTACH_PC_SAMPLING_RECORD = 3,     /* not made */
+  ROCATTACH_SPM_RECORD = 4,             /* not made */
+  ROCATTACH_COUNTERS_SAMPLER_RECORD = 5 /* rocattach_record_counters_sampler_t */
+} rocattach_record_kind_t;
+
+typedef struct {
+  uint32_t kind;  /* rocattach_record_kind_t */
+  uint32_t bytes; /* of the whole record; the next one follows */
+  uint64_t id;    /* counts the records of a buffer, from 1 */
+} rocattach_record_header_t;
+
+/* CLOCK_BOOTTIME nanoseconds, as rocattach_get_timestamp(); 0: not known. */
+typedef struct {
+  uint64_t begin, end;
+} rocattach_record_timestamps_t;
+
+/* One value. Absent values are not in a record; a value of 0 was measured. */
+typedef struct {
+  uint32_t counter; /* index into the names that the filter was created with */
+  uint32_t pad;
+  double value; /* added up over the instances of a hardware counter */
+} rocattach_record_counter_t;
+
+/* A kernel dispatch, with counters if a COUNTERS_COLLECTION filter selected it. */
+typedef struct {
+  rocattach_record_header_t header;
+  int32_t pid;
+  uint32_t tid;
+  uint32_t gpu_id; /* numbers of the process, as in the stream */
+  uint32_t queue_id;
+  uint32_t kernel_id; /* 0: not known */
+  uint32_t pass;      /* which pass its counters are of, from 0 */
+  uint64_t correlation_id;
+  rocattach_record_timestamps_t timestamps;
+  uint32_t grid_size[3]; /* work-items */
+  uint32_t workgroup_size[3];
+  uint32_t lds_bytes;
+  uint32_t scratch_bytes;
+  uint32_t pad;
+  uint32_t counters_count;
+  /* rocattach_record_counter_t[counters_count] follow */
+} rocattach_record_profiler_t;
+
+/* Domains of API tracing. */
+typedef enum {
+  ROCATTACH_ACTIVITY_DOMAIN_NONE = -1,
+  ROCATTACH_ACTIVITY_DOMAIN_HSA_API = 0,
+  ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS = 1, /* memory copies */
+  ROCATTACH_ACTIVITY_DOMAIN_HIP_OPS = 2, /* cannot be traced */
+  ROCATTACH_ACTIVITY_DOMAIN_HIP_API = 3,
+  ROCATTACH_ACTIVITY_DOMAIN_KFD_API = 4, /* cannot be traced */
+  ROCATTACH_ACTIVITY_DOMAIN_EXT_API = 5, /* cannot be traced */
+  ROCATTACH_ACTIVITY_DOMAIN_ROCTX = 6
+} rocattach_tracer_activity_domain_t;
+
+/* An API call, or a memory copy (domain HSA_OPS). */
+typedef struct {
+  rocattach_record_header_t header;
+  int32_t pid;
+  uint32_t tid;
+  int32_t domain;        /* rocattach_tracer_activity_domain_t */
+  uint32_t operation_id; /* the function; a copy's direction: 1 host to host, 2 host to
+                            device, 3 device to host, 4 device to device, 0 unknown */
+  uint64_t correlation_id;
+  rocattach_record_timestamps_t timestamps;
+  uint32_t source_gpu_id, target_gpu_id; /* of copies; 0: the host, or not known */
+  uint64_t bytes;                        /* of copies */
+} rocattach_record_tracer_t;
+
+/* Counters of a whole GPU over an interval. */
+typedef struct {
+  rocattach_record_header_t header;
+  int32_t pid; /* the process through which the GPU was sampled */
+  uint32_t gpu_id;
+  uint32_t pass;
+  uint32_t num_counters;
+  rocattach_record_timestamps_t timestamps;
+  /* rocattach_record_counter_t[num_counters] follow */
+} rocattach_record_counters_sampler_t;
+
+/* Records [begin, end); valid until it returns. Called when a buffer is full, when it
+ * is flushed, at its flush interval, when its session ends and when a process ends. */
+typedef void (*rocattach_buffer_callback_t)(const rocattach_record_header_t* begin,
+                                            const rocattach_record_header_t* end,
+                                            rocattach_session_id_t session_id,
+                                            rocattach_buffer_id_t buffer_id);
+typedef void (*rocattach_sync_callback_t)(rocattach_record_tracer_t record,
+                                          rocattach_session_id_t session_id);
+
+/* ---- Filters ---- */
+
+typedef enum {
+  ROCATTACH_DISPATCH_TIMESTAMPS_COLLECTION = 1,
+  ROCATTACH_COUNTERS_COLLECTION = 2,
+  ROCATTACH_PC_SAMPLING_COLLECTION = 3, /* FILTER_NOT_SUPPORTED */
+  ROCATTACH_ATT_TRACE_COLLECTION = 4,   /* FILTER_NOT_SUPPORTED */
+  ROCATTACH_SPM_COLLECTION = 5,         /* FILTER_NOT_SUPPORTED */
+  ROCATTACH_API_TRACE = 6,
+  ROCATTACH_COUNTERS_SAMPLER = 7
+} rocattach_filter_kind_t;
+
+typedef struct {
+  const char** counters; /* names of counters and metrics */
+  uint32_t counters_num;
+  uint32_t sampling_rate;     /* ms between samples, at least 1 */
+  uint32_t sampling_duration; /* ms; 0: until the session ends */
+  uint32_t initial_delay;     /* ms */
+  int32_t gpu_agent_index;    /* n-th GPU of the process, from 0; -1: all */
+} rocattach_counters_sampler_parameters_t;
+
+/* Which member holds is said by the filter's kind, and how many by data_count; kinds
+ * that need nothing take NULL and 0, and COUNTERS_SAMPLER takes data_count 1. */
+typedef union {
+  const rocattach_tracer_activity_domain_t* trace_apis;
+  const char** counters_names;
+  const rocattach_counters_sampler_parameters_t* counters_sampler_parameters;
+} rocattach_filter_data_t;
+
+typedef enum {
+  ROCATTACH_FILTER_NONE = 0,
+  ROCATTACH_FILTER_HSA_TRACER_API_FUNCTIONS = 1,
+  ROCATTACH_FILTER_HIP_TRACER_API_FUNCTIONS = 2,
+  ROCATTACH_FILTER_GPU_NAME = 3, /* "gfx90a", or any part of the product's name */
+  ROCATTACH_FILTER_RANGE = 4,    /* dispatches of the process, from 1, both included */
+  /* Regular expressions (RE2) that match anywhere in the name, mangled or not; one that
+   * starts with '!' excludes, and excluding wins. */
+  ROCATTACH_FILTER_KERNEL_NAMES = 5,
+  ROCATTACH_FILTER_DISPATCH_IDS = 6
+} rocattach_filter_property_kind_t;
+
+typedef struct {
+  uint64_t begin, end; /* both included, from 1 */
+} rocattach_dispatch_range_t;
+
+typedef struct {
+  rocattach_filter_property_kind_t kind;
+  union {
+    const char** names;                             /* kinds 1, 2, 3 and 5 */
+    uint32_t range[2];                              /* kind 4; data_count is 2 */
+    const rocattach_dispatch_range_t* dispatch_ids; /* kind 6 */
+  } data;
+  uint64_t data_count;
+} rocattach_filter_property_t;
+
+typedef enum {
+  ROCATTACH_BUFFER_PROPERTY_KIND_INTERVAL_FLUSH = 0
+} rocattach_buffer_property_kind_t;
+
+typedef struct {
+  rocattach_buffer_property_kind_t kind;
+  uint64_t value; /* INTERVAL_FLUSH: ms, 1 to 86,400,000 */
+} rocattach_buffer_property_t;
+
+/* ---- Life cycle ---- */
+
+/* ALREADY_INITIALIZED. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_initialize(void);
+/* Terminates active sessions; ids stay valid and can be used again after the next
+ * initialize. NOT_INITIALIZED. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_finalize(void);
+
+/* INVALID_ARGUMENTS (NULL), INCORRECT_REPLAY_MODE. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_session(
+    rocattach_replay_mode_t replay_mode, rocattach_session_id_t* session_id);
+
+/* A session with one filter and one buffer of `buffer_size` bytes. Errors as of
+ * create_session, create_filter, create_buffer, set_filter_buffer and, if `callback` is
+ * given, set_api_trace_sync_callback, in this order; no session is left behind. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_ready_session(
+    rocattach_replay_mode_t replay_mode, rocattach_filter_kind_t filter_kind,
+    rocattach_filter_data_t data, uint64_t data_count, size_t buffer_size,
+    rocattach_buffer_callback_t buffer_callback, rocattach_session_id_t* session_id,
+    rocattach_filter_property_t property, rocattach_sync_callback_t callback);
+
+/* Which process the session is for; by default every one that there is and that comes.
+ * Beyond ROCProfiler. SESSION_NOT_FOUND, HAS_ACTIVE_SESSION (the session is active),
+ * INVALID_ARGUMENTS (no such process, or no collector in it). May be called several
+ * times to name several. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_add_session_process(rocattach_session_id_t session_id, int32_t pid);
+
+/* SESSION_NOT_FOUND, SESSION_MISSING_FILTER, SESSION_MISSING_BUFFER (a filter has
+ * neither a buffer nor a synchronous callback), HAS_ACTIVE_SESSION (this one or another
+ * is active on one of the processes, or measures counters on one of the GPUs),
+ * COUNTER_NOT_FOUND and COUNTER_INFORMATION_MISSING (for a GPU of the process),
+ * AGENT_NOT_FOUND (no GPU matches), FILTER_NOT_SUPPORTED (the process cannot give
+ * that), ERROR. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_start_session(rocattach_session_id_t session_id);
+/* Stops, takes what is under way, flushes every buffer. SESSION_NOT_FOUND,
+ * SESSION_NOT_ACTIVE. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_terminate_session(rocattach_session_id_t session_id);
+/* Terminates the session if it is active. SESSION_NOT_FOUND. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_destroy_session(rocattach_session_id_t session_id);
+
+/* SESSION_NOT_FOUND, INVALID_ARGUMENTS (NULL), FILTER_NOT_SUPPORTED (kind),
+ * FILTER_DATA_CORRUPTED (cannot be read, empty names, bad expressions and ranges),
+ * SESSION_FILTER_DATA_MISMATCH (data or a property that does not go with the kind),
+ * COUNTER_NOT_FOUND, INVALID_DOMAIN_ID, INCORRECT_DOMAIN, INVALID_OPERATION_ID (no such
+ * API function); SESSION_FILTER_DATA_MISMATCH again for a second filter of the kind. An
+ * active session goes on as it was started. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_filter(
+    rocattach_session_id_t session_id, rocattach_filter_kind_t filter_kind,
+    rocattach_filter_data_t data, uint64_t data_count, rocattach_filter_id_t* filter_id,
+    rocattach_filter_property_t property);
+/* An active session drops the filter's records from now on. SESSION_NOT_FOUND,
+ * FILTER_NOT_FOUND. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_destroy_filter(
+    rocattach_session_id_t session_id, rocattach_filter_id_t filter_id);
+
+/* A new buffer, if buffer_id->value is 0 or not one of this session's; else that buffer
+ * grows: it is made again with the new size in addition to the old one, and the new
+ * callback. SESSION_NOT_FOUND, INVALID_ARGUMENTS (NULL), INCORRECT_SIZE (smaller than
+ * the smallest record, or larger than 1 GiB). */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_buffer(
+    rocattach_session_id_t session_id, rocattach_buffer_callback_t buffer_callback,
+    size_t buffer_size, rocattach_buffer_id_t* buffer_id);
+/* SESSION_NOT_FOUND, BUFFER_NOT_FOUND, FILTER_DATA_CORRUPTED (cannot be read),
+ * SESSION_FILTER_DATA_MISMATCH (no such property), INCORRECT_FLUSH_INTERVAL. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_set_buffer_properties(
+    rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id,
+    rocattach_buffer_property_t* buffer_properties, uint32_t buffer_properties_count);
+/* Flushes it first; filters that wrote to it have no buffer then. SESSION_NOT_FOUND,
+ * BUFFER_NOT_FOUND. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_destroy_buffer(
+    rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id);
+
+/* SESSION_NOT_FOUND, BUFFER_NOT_FOUND, FILTER_NOT_FOUND, INCORRECT_SIZE (the buffer
+ * cannot hold one record of this filter). */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_set_filter_buffer(
+    rocattach_session_id_t session_id, rocattach_filter_id_t filter_id,
+    rocattach_buffer_id_t buffer_id);
+/* NULL takes the callback away. SESSION_NOT_FOUND, FILTER_NOT_FOUND,
+ * FILTER_NOT_SUPPORTED (not an API_TRACE filter). */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_set_api_trace_sync_callback(
+    rocattach_session_id_t session_id, rocattach_filter_id_t filter_id,
+    rocattach_sync_callback_t callback);
+
+/* Also for a session that is not active. SESSION_NOT_FOUND, BUFFER_NOT_FOUND,
+ * CORRUPTED_SESSION_BUFFER (records that are under way could not be had). */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_flush_data(
+    rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id);
+/* Inside a callback, for the records that it was given; `next` becomes `end` behind the
+ * last one. SESSION_NOT_FOUND, BUFFER_NOT_FOUND, RECORD_CORRUPTED. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_next_record(
+    const rocattach_record_header_t* record, const rocattach_record_header_t** next,
+    rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id);
+
+/* ---- Device profiling: counters of a GPU, whoever uses it. These do not ask for
+ * initialize, as in ROCProfiler. ---- */
+
+typedef struct {
+  double value;
+} rocattach_counter_value_t;
+typedef struct {
+  char metric_name[64];
+  rocattach_counter_value_t value; /* NaN: not to be had */
+} rocattach_device_profile_metric_t;
+
+/* INVALID_ARGUMENTS, AGENT_NOT_FOUND, COUNTER_NOT_FOUND, COUNTER_INFORMATION_MISSING;
+ * counters that do not fit one pass are INVALID_ARGUMENTS. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_device_profiling_session_create(const char** counter_names,
+                                          uint64_t num_counters,
+                                          rocattach_session_id_t* session_id,
+                                          int cpu_index, int gpu_index);
+/* SESSION_NOT_FOUND, HAS_ACTIVE_SESSION (the GPU's counters are in use), ERROR. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_device_profiling_session_start(rocattach_session_id_t session_id);
+/* Writes one entry per counter of the create call. SESSION_NOT_FOUND,
+ * INVALID_ARGUMENTS, SESSION_NOT_ACTIVE, ERROR. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_device_profiling_session_poll(rocattach_session_id_t session_id,
+                                        rocattach_device_profile_metric_t* data);
+/* SESSION_NOT_FOUND, SESSION_NOT_ACTIVE. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_device_profiling_session_stop(rocattach_session_id_t session_id);
+/* Stops it first if needed. SESSION_NOT_FOUND. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_device_profiling_session_destroy(rocattach_session_id_t session_id);
+
+/* ---- Others ---- */
+
+/* Words for a status; never NULL. */
+ROCATTACH_SESSIONS_API const char* rocattach_error_str(
+    rocattach_session_status_t status);
+/* What went wrong in the calling thread's last call that failed: a sentence with the
+ * arguments. Beyond ROCProfiler. Never NULL; valid until the thread's next call. */
+ROCATTACH_SESSIONS_API const char* rocattach_session_error_detail(void);
+/* CLOCK_BOOTTIME nanoseconds. INVALID_ARGUMENTS (NULL). */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_get_timestamp(uint64_t* timestamp);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* ROCATTACH_SESSIONS_H_ */

@@ -1,0 +1,333 @@
+#include "userspace/session/compiled_plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/session/number_ranges.h"
+#include "userspace/session/session_status.h"
+
+namespace rocattach {
+namespace {
+
+absl::string_view ArchitectureName(absl::string_view name) {
+  return name.substr(0, name.find(':'));
+}
+
+absl::Status TooMuch(absl::string_view what) {
+  return SessionError(SessionStatus::kInvalidArguments,
+                      absl::StrCat("the plan cannot hold more ", what));
+}
+
+void SetBit(uint64_t* words, uint32_t bit) {
+  words[bit / 64] |= uint64_t{1} << (bit % 64);
+}
+
+// Copies ranges, joining the last ones into one where the table is too short. True if
+// that widened them.
+bool CopyRanges(const std::vector<NumberRange>& from, rocattach_plan_range* to,
+                uint32_t& count) {
+  count =
+      static_cast<uint32_t>(std::min<size_t>(from.size(), ROCATTACH_PLAN_MAX_RANGES));
+  for (uint32_t i = 0; i < count; ++i) to[i] = {from[i].first, from[i].last};
+  if (from.size() <= ROCATTACH_PLAN_MAX_RANGES) return false;
+  to[count - 1].last = from.back().last;
+  return true;
+}
+
+class Compiler {
+ public:
+  Compiler(const TargetDescription& target, SessionBackend& backend, CompiledPlan& plan)
+      : target_(target), backend_(backend), plan_(plan), image_(*plan.image) {}
+
+  absl::Status Add(const FilterSpec& spec) {
+    switch (spec.kind) {
+      case FilterKind::kDispatchTimestamps: {
+        RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_DISPATCHES, "dispatches"));
+        ASSIGN_OR_RETURN(const std::vector<const TargetGpu*> gpus, Gpus(spec));
+        return Select(spec, gpus, ROCATTACH_PLAN_SELECTION_DISPATCHES);
+      }
+      case FilterKind::kCounters: {
+        RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_COUNTERS, "hardware counters"));
+        ASSIGN_OR_RETURN(const std::vector<const TargetGpu*> gpus, Gpus(spec));
+        RETURN_IF_ERROR(Select(spec, gpus, ROCATTACH_PLAN_SELECTION_COUNTERS));
+        return AddCounters(spec, gpus);
+      }
+      case FilterKind::kCountersSampler: {
+        RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_SAMPLES, "sampled counters"));
+        ASSIGN_OR_RETURN(const std::vector<const TargetGpu*> gpus, Gpus(spec));
+        return AddSampler(spec, gpus);
+      }
+      default:
+        return AddApi(spec);
+    }
+  }
+
+ private:
+  absl::Status Want(uint32_t kind, absl::string_view what) {
+    if ((target_.record_kinds & kind) == 0) {
+      return SessionError(SessionStatus::kFilterNotSupported,
+                          absl::StrCat("this process cannot give ", what,
+                                       target_.missing_reason.empty() ? "" : ": ",
+                                       target_.missing_reason));
+    }
+    image_.record_kinds |= kind;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<const TargetGpu*>> Gpus(const FilterSpec& spec) {
+    std::vector<const TargetGpu*> gpus;
+    int index = 0;
+    for (const TargetGpu& gpu : plan_.target.gpus) {
+      const auto& names = spec.selection.gpus;
+      const bool named =
+          names.empty() ||
+          std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+            return name == ArchitectureName(gpu.architecture) ||
+                   absl::StrContains(gpu.product_name, name);
+          });
+      const bool numbered = spec.sample_gpu_index < 0 || spec.sample_gpu_index == index;
+      if (named && numbered) gpus.push_back(&gpu);
+      ++index;
+    }
+    const bool restricts = !spec.selection.gpus.empty() || spec.sample_gpu_index >= 0;
+    const bool needs = spec.kind != FilterKind::kDispatchTimestamps;
+    if (gpus.empty() && (restricts || needs)) {
+      return SessionError(SessionStatus::kAgentNotFound,
+                          absl::StrCat("none of the process's ",
+                                       plan_.target.gpus.size(), " GPUs matches"));
+    }
+    return gpus;
+  }
+
+  absl::Status Select(const FilterSpec& spec, const std::vector<const TargetGpu*>& gpus,
+                      size_t index) {
+    ExactSelection& exact = plan_.selections[index];
+    rocattach_plan_selection& coarse = image_.selections[index];
+    exact.wanted = true;
+    ASSIGN_OR_RETURN(exact.kernels,
+                     KernelFilter::Create(spec.selection.kernel_include,
+                                          spec.selection.kernel_exclude));
+    exact.dispatches = Normalize(spec.selection.dispatches);
+    exact.iterations = Normalize(spec.selection.iterations);
+    if (exact.kernels.restricts()) coarse.flags |= ROCATTACH_SELECT_KERNELS;
+    if (!spec.selection.gpus.empty()) {
+      coarse.flags |= ROCATTACH_SELECT_AGENTS;
+      for (const TargetGpu* gpu : gpus) {
+        exact.agents.push_back(gpu->agent_id);
+        if (gpu->agent_id < ROCATTACH_PLAN_MAX_AGENTS) {
+          SetBit(coarse.agents, gpu->agent_id);
+        }
+      }
+    }
+    bool widened = false;
+    if (!exact.dispatches.empty()) {
+      coarse.flags |= ROCATTACH_SELECT_DISPATCHES;
+      widened |=
+          CopyRanges(exact.dispatches, coarse.dispatches, coarse.dispatch_ranges);
+    }
+    if (!exact.iterations.empty()) {
+      coarse.flags |= ROCATTACH_SELECT_ITERATIONS;
+      widened |=
+          CopyRanges(exact.iterations, coarse.iterations, coarse.iteration_ranges);
+    }
+    if (widened) coarse.flags |= ROCATTACH_SELECT_COARSE;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<size_t> ArchitectureIndex(const TargetGpu& gpu) {
+    const absl::string_view name = ArchitectureName(gpu.architecture);
+    for (size_t i = 0; i < plan_.architectures.size(); ++i) {
+      if (plan_.architectures[i].counters->name() == name) return i;
+    }
+    const ArchitectureCounters* counters = plan_.catalog->Find(name);
+    if (counters == nullptr) {
+      return SessionError(SessionStatus::kCounterInformationMissing,
+                          absl::StrCat("the counters of ", name,
+                                       " are not known; a counter file can name them"));
+    }
+    const size_t index = plan_.architectures.size();
+    if (index == ROCATTACH_PLAN_MAX_ARCHITECTURES) return TooMuch("architectures");
+    plan_.architectures.push_back({counters, {}, {}});
+    image_.architectures = static_cast<uint32_t>(index + 1);
+    std::strncpy(image_.architecture[index].name, counters->name().c_str(),
+                 sizeof(image_.architecture[index].name) - 1);
+    return index;
+  }
+
+  absl::StatusOr<uint16_t> CounterIndex(const std::string& name) {
+    auto& names = plan_.counter_names;
+    auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      if (names.size() == ROCATTACH_PLAN_MAX_COUNTERS) return TooMuch("counters");
+      names.push_back(name);
+      found = names.end() - 1;
+      std::strncpy(image_.counter_name[names.size() - 1], name.c_str(),
+                   ROCATTACH_PLAN_NAME_BYTES - 1);
+      image_.counters = static_cast<uint32_t>(names.size());
+    }
+    return static_cast<uint16_t>(found - names.begin());
+  }
+
+  absl::Status WritePasses(const PassPlan& passes, uint16_t& first, uint16_t& count) {
+    first = static_cast<uint16_t>(image_.passes);
+    count = static_cast<uint16_t>(passes.passes.size());
+    for (const CounterPass& pass : passes.passes) {
+      if (image_.passes == ROCATTACH_PLAN_MAX_PASSES) return TooMuch("passes");
+      rocattach_plan_pass& out = image_.pass[image_.passes++];
+      out.first_counter = static_cast<uint16_t>(image_.pass_counters_used);
+      for (const std::string& name : pass.counters) {
+        if (image_.pass_counters_used == ROCATTACH_PLAN_MAX_PASS_COUNTERS) {
+          return TooMuch("counters in passes");
+        }
+        ASSIGN_OR_RETURN(image_.pass_counters[image_.pass_counters_used],
+                         CounterIndex(name));
+        ++image_.pass_counters_used;
+        ++out.counters;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Own(const TargetGpu& gpu) {
+    auto& keys = plan_.counter_gpus;
+    if (std::find(keys.begin(), keys.end(), gpu.key) == keys.end()) {
+      keys.push_back(gpu.key);
+    }
+  }
+
+  absl::Status AddCounters(const FilterSpec& spec,
+                           const std::vector<const TargetGpu*>& gpus) {
+    size_t most = 0;
+    for (const TargetGpu* gpu : gpus) {
+      Own(*gpu);
+      ASSIGN_OR_RETURN(const size_t index, ArchitectureIndex(*gpu));
+      PlanArchitecture& architecture = plan_.architectures[index];
+      if (!architecture.dispatch.passes.empty()) continue;
+      ASSIGN_OR_RETURN(architecture.dispatch,
+                       PlanPasses(*architecture.counters, spec.counters,
+                                  {spec.single_pass, spec.keep_groups}));
+      rocattach_plan_architecture& out = image_.architecture[index];
+      RETURN_IF_ERROR(WritePasses(architecture.dispatch, out.dispatch_first_pass,
+                                  out.dispatch_passes));
+      most = std::max(most, architecture.dispatch.passes.size());
+    }
+    if (most > 1) {
+      const bool by_time = spec.rotation_ns != 0;
+      image_.rotation = by_time ? ROCATTACH_ROTATE_TIME : ROCATTACH_ROTATE_ITERATIONS;
+      image_.rotation_interval = by_time ? spec.rotation_ns : spec.rotation_iterations;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddSampler(const FilterSpec& spec,
+                          const std::vector<const TargetGpu*>& gpus) {
+    image_.sample_interval_ns = spec.sample_interval_ns;
+    image_.sample_delay_ns = spec.sample_delay_ns;
+    image_.sample_duration_ns = spec.sample_duration_ns;
+    for (const TargetGpu* gpu : gpus) {
+      if (gpu->agent_id >= ROCATTACH_PLAN_MAX_AGENTS) return TooMuch("GPUs");
+      SetBit(image_.sample_agents, gpu->agent_id);
+      Own(*gpu);
+      ASSIGN_OR_RETURN(const size_t index, ArchitectureIndex(*gpu));
+      PlanArchitecture& architecture = plan_.architectures[index];
+      if (!architecture.sampler.passes.empty()) continue;
+      ASSIGN_OR_RETURN(architecture.sampler,
+                       PlanPasses(*architecture.counters, spec.counters,
+                                  {spec.single_pass, spec.keep_groups}));
+      rocattach_plan_architecture& out = image_.architecture[index];
+      RETURN_IF_ERROR(WritePasses(architecture.sampler, out.sampler_first_pass,
+                                  out.sampler_passes));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddApi(const FilterSpec& spec) {
+    for (int domain : spec.api_domains) {
+      if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS) {
+        RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_COPIES, "memory copies"));
+        continue;
+      }
+      RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_API, "API calls"));
+      const std::vector<std::string>* names = nullptr;
+      uint32_t table = ROCATTACH_PLAN_API_MARKER;
+      if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API) {
+        table = ROCATTACH_PLAN_API_HSA;
+        names = &spec.selection.hsa_functions;
+      } else if (domain == ROCATTACH_ACTIVITY_DOMAIN_HIP_API) {
+        table = ROCATTACH_PLAN_API_HIP;
+        names = &spec.selection.hip_functions;
+      }
+      rocattach_plan_api_functions& out = image_.api[table];
+      out.enabled = 1;
+      out.all = names == nullptr || names->empty() ? 1 : 0;
+      if (out.all) continue;
+      for (const std::string& name : *names) {
+        const auto function = backend_.ApiFunction(domain, name);
+        if (!function.has_value() || *function >= ROCATTACH_PLAN_API_FUNCTIONS) {
+          return SessionError(SessionStatus::kInvalidOperationId,
+                              absl::StrCat("no API function \"", name, "\""));
+        }
+        SetBit(out.functions, *function);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const TargetDescription& target_;
+  SessionBackend& backend_;
+  CompiledPlan& plan_;
+  rocattach_plan& image_;
+};
+
+}  // namespace
+
+bool ExactSelection::SelectsBut(uint32_t agent, uint64_t dispatch,
+                                uint64_t iteration) const {
+  return wanted &&
+         (agents.empty() ||
+          std::find(agents.begin(), agents.end(), agent) != agents.end()) &&
+         InRanges(dispatches, dispatch) && InRanges(iterations, iteration);
+}
+
+const TargetGpu* CompiledPlan::Gpu(uint32_t agent_id) const {
+  for (const TargetGpu& gpu : target.gpus) {
+    if (gpu.agent_id == agent_id) return &gpu;
+  }
+  return nullptr;
+}
+
+const PlanArchitecture* CompiledPlan::Architecture(uint32_t agent_id) const {
+  const TargetGpu* gpu = Gpu(agent_id);
+  if (gpu == nullptr) return nullptr;
+  for (const PlanArchitecture& architecture : architectures) {
+    if (architecture.counters->name() == ArchitectureName(gpu->architecture)) {
+      return &architecture;
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
+    SessionId session, const std::vector<FilterSpec>& filters,
+    const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog,
+    SessionBackend& backend) {
+  auto plan = std::make_shared<CompiledPlan>();
+  plan->image = std::make_unique<rocattach_plan>();
+  plan->target = target;
+  plan->catalog = std::move(catalog);
+  rocattach_plan& image = *plan->image;
+  image.magic = ROCATTACH_PLAN_MAGIC;
+  image.version = ROCATTACH_PLAN_VERSION;
+  image.bytes = sizeof(rocattach_plan);
+  image.session_id = static_cast<uint64_t>(session);
+  image.rotation_interval = 1;
+  Compiler compiler(target, backend, *plan);
+  for (const FilterSpec& filter : filters) RETURN_IF_ERROR(compiler.Add(filter));
+  return std::shared_ptr<const CompiledPlan>(std::move(plan));
+}
+
+}  // namespace rocattach

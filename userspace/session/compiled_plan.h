@@ -1,0 +1,67 @@
+// A session's filters, compiled for one process: the block that its collector reads,
+// and what the service needs to decide and to name things exactly.
+#ifndef ROCATTACH_USERSPACE_SESSION_COMPILED_PLAN_H_
+#define ROCATTACH_USERSPACE_SESSION_COMPILED_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "userspace/session/counter_catalog.h"
+#include "userspace/session/kernel_filter.h"
+#include "userspace/session/pass_planner.h"
+#include "userspace/session/plan_abi.h"
+#include "userspace/session/session_backend.h"
+#include "userspace/session/session_types.h"
+
+namespace rocattach {
+
+// The exact conditions of one dispatch filter. The block may be coarser: what it lets
+// through undecided is asked here.
+struct ExactSelection {
+  bool wanted = false;  // the session has this filter
+  KernelFilter kernels;
+  std::vector<uint32_t> agents;  // empty: all
+  std::vector<NumberRange> dispatches, iterations;
+
+  // Conditions that do not need the kernel's name.
+  bool SelectsBut(uint32_t agent, uint64_t dispatch, uint64_t iteration) const;
+};
+
+// What the GPUs of one architecture count; same index as rocattach_plan.architecture.
+struct PlanArchitecture {
+  const ArchitectureCounters* counters = nullptr;  // of `catalog`
+  PassPlan dispatch, sampler;
+};
+
+struct CompiledPlan {
+  // generation and start_ns are 0: who puts it in force fills them in. kernels_decided
+  // is 0: kernels are decided as they come.
+  std::unique_ptr<rocattach_plan> image;
+  ExactSelection selections[ROCATTACH_PLAN_SELECTIONS];
+  std::vector<PlanArchitecture> architectures;
+  std::vector<std::string> counter_names;  // rocattach_plan.counter_name
+  TargetDescription target;
+  std::shared_ptr<const CounterCatalog> catalog;
+  // Machine-wide keys of the GPUs whose counters it measures.
+  std::vector<std::string> counter_gpus;
+
+  // The GPU and what it counts; nullptr when not known or not counting.
+  const TargetGpu* Gpu(uint32_t agent_id) const;
+  const PlanArchitecture* Architecture(uint32_t agent_id) const;
+};
+
+// Filters have passed CheckFilter, one of each kind. FILTER_NOT_SUPPORTED for what the
+// process cannot give, AGENT_NOT_FOUND when no GPU matches, COUNTER_NOT_FOUND and
+// COUNTER_INFORMATION_MISSING for its GPUs' architectures, INVALID_ARGUMENTS for what
+// the tables cannot hold or single_pass refuses.
+absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
+    SessionId session, const std::vector<FilterSpec>& filters,
+    const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog,
+    SessionBackend& backend);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_COMPILED_PLAN_H_

@@ -1,0 +1,109 @@
+// What the parts of the session engine share. Everything is guarded by
+// EngineState::mutex, except what says otherwise.
+#ifndef ROCATTACH_USERSPACE_SESSION_ENGINE_STATE_H_
+#define ROCATTACH_USERSPACE_SESSION_ENGINE_STATE_H_
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "userspace/session/pass_planner.h"
+#include "userspace/session/record_buffer.h"
+#include "userspace/session/session_backend.h"
+#include "userspace/session/session_sink.h"
+#include "userspace/session/session_types.h"
+
+namespace rocattach {
+
+struct Filter {
+  FilterSpec spec;
+  BufferId buffer = {};  // none
+  SyncCallback sync;
+};
+
+struct SessionBuffer {
+  std::shared_ptr<RecordBuffer> records;
+  uint64_t flush_interval_ns = 0;  // 0: none
+  uint64_t flushed_ns = 0;
+};
+
+// kStarting and kStopping belong to the thread that set them: it alone talks to the
+// backend about this session and ends the phase.
+enum class Phase { kIdle, kStarting, kActive, kStopping };
+
+struct Session {
+  SessionId id = {};
+  std::set<TargetId> targets;  // empty: all that there are
+  std::map<FilterId, Filter> filters;
+  std::map<BufferId, SessionBuffer> buffers;
+  Phase phase = Phase::kIdle;
+  bool destroying = false;       // its id counts as gone
+  bool destroy_settled = false;  // who ends the phase finishes the destruction
+  // Of the last start.
+  std::set<TargetId> running;
+  std::map<TargetId, absl::Status> refused;
+  std::shared_ptr<SessionSink> sink;
+  uint64_t dropped_before = 0;  // what the buffers had dropped when it started
+};
+
+struct DeviceSession {
+  size_t gpu = 0;
+  std::string key;
+  std::vector<std::string> names;  // as asked for
+  PassPlan plan;
+  TargetGpu description;
+  bool active = false;
+  bool busy = false;  // some thread talks to the backend about it
+};
+
+struct EngineState {
+  std::shared_ptr<SessionBackend> backend;        // constant
+  std::shared_ptr<const CounterCatalog> catalog;  // constant
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;  // a phase ended
+  bool initialized = false;
+  uint64_t last_handle = 0;
+  std::map<SessionId, std::shared_ptr<Session>> sessions;
+  std::map<SessionId, std::shared_ptr<DeviceSession>> devices;
+  // One active session per process, and per GPU for its counters.
+  std::map<TargetId, SessionId> target_owner;
+  SessionId all_owner = {};  // the session for all processes, those to come included
+  std::map<std::string, SessionId> counter_owner;
+  // Buffers whose last delivery is under way while their session is gone already, so
+  // that the callback can still step through it.
+  std::map<BufferId, std::weak_ptr<RecordBuffer>> leaving;
+
+  // Handles say what they are: a filter's id is never taken for a session's.
+  uint64_t NewHandle(uint8_t kind) {
+    return uint64_t{0x5257} << 48 | uint64_t{kind} << 40 | ++last_handle;
+  }
+
+  // The following want the mutex held.
+  absl::StatusOr<std::shared_ptr<Session>> Find(SessionId id) const;
+  // Waits until no thread is starting or stopping the session. False if this thread
+  // must not wait, because it is inside a callback that the other may be waiting for.
+  bool WaitSettled(std::unique_lock<std::mutex>& lock, const Session& session);
+  // Tells the sink of an active session where records go now.
+  void UpdateRoutes(Session& session) const;
+  // Gives up what the session owns.
+  void Release(Session& session);
+  // Ends a phase.
+  void Settle(Session& session, Phase phase);
+};
+
+inline constexpr uint8_t kSessionHandle = 1, kFilterHandle = 2, kBufferHandle = 3,
+                         kDeviceHandle = 4;
+
+inline uint64_t Number(SessionId id) {
+  return static_cast<uint64_t>(id);
+}
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_ENGINE_STATE_H_

@@ -1,0 +1,31 @@
+// Whether a filter makes sense, before any process is looked at.
+#ifndef ROCATTACH_USERSPACE_SESSION_FILTER_CHECK_H_
+#define ROCATTACH_USERSPACE_SESSION_FILTER_CHECK_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "userspace/session/counter_catalog.h"
+#include "userspace/session/session_backend.h"
+#include "userspace/session/session_types.h"
+
+namespace rocattach {
+
+// In this order: FILTER_NOT_SUPPORTED for kinds that are not offered;
+// FILTER_DATA_CORRUPTED for data without sense (nothing to collect, empty names,
+// malformed expressions, backward ranges, a sampling interval of 0);
+// SESSION_FILTER_DATA_MISMATCH for conditions that this kind does not have;
+// COUNTER_NOT_FOUND for counters that no architecture has; INVALID_DOMAIN_ID and
+// INCORRECT_DOMAIN for API domains; INVALID_OPERATION_ID for functions.
+absl::Status CheckFilter(const FilterSpec& spec, const CounterCatalog& catalog,
+                         SessionBackend& backend);
+
+// Bytes of the largest record that the filter can cause.
+size_t RecordBytes(const FilterSpec& spec);
+
+// Bytes of the smallest record that there is.
+size_t SmallestRecordBytes();
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_FILTER_CHECK_H_

@@ -1,0 +1,49 @@
+// Include and exclude expressions on kernel names.
+#ifndef ROCATTACH_USERSPACE_SESSION_KERNEL_FILTER_H_
+#define ROCATTACH_USERSPACE_SESSION_KERNEL_FILTER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace rocattach {
+
+// Matches in time linear in the name's length, whatever the expression: RE2 neither
+// backtracks nor takes more memory than it is given. That is also why it has no
+// back-references and no look-around; an error says so.
+class KernelFilter {
+ public:
+  // Selects every kernel.
+  KernelFilter();
+  ~KernelFilter();
+  KernelFilter(KernelFilter&&) noexcept;
+  KernelFilter& operator=(KernelFilter&&) noexcept;
+
+  // FILTER_DATA_CORRUPTED for an expression that is empty, longer than 4096 characters,
+  // malformed or too large to compile, and for more than 256 of them.
+  static absl::StatusOr<KernelFilter> Create(const std::vector<std::string>& include,
+                                             const std::vector<std::string>& exclude);
+
+  // True if the filter restricts anything.
+  bool restricts() const { return !include_.empty() || !exclude_.empty(); }
+
+  // Whether the kernel is selected: one of the include expressions (if there are any)
+  // and none of the exclude expressions matches part of the symbol or of its demangled
+  // form.
+  bool Matches(const std::string& symbol) const;
+
+ private:
+  std::vector<std::unique_ptr<re2::RE2>> include_;
+  std::vector<std::unique_ptr<re2::RE2>> exclude_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_KERNEL_FILTER_H_

@@ -1,0 +1,26 @@
+// Lists of inclusive ranges, as in dispatch filters.
+#ifndef ROCATTACH_USERSPACE_SESSION_NUMBER_RANGES_H_
+#define ROCATTACH_USERSPACE_SESSION_NUMBER_RANGES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "userspace/session/session_types.h"
+
+namespace rocattach {
+
+// Sorted, with those that touch or overlap joined. Ranges must not be backwards.
+std::vector<NumberRange> Normalize(std::vector<NumberRange> ranges);
+
+// Whether `value` lies in one of `ranges` (normalized); an empty list holds everything.
+bool InRanges(const std::vector<NumberRange>& ranges, uint64_t value);
+
+// "3", "2-5", "[1-3],[7]", "[1, 3-5]" and "9-" (to the end), as rocprofv3 writes them.
+// FILTER_DATA_CORRUPTED otherwise; numbers count from 1.
+absl::StatusOr<std::vector<NumberRange>> ParseRanges(absl::string_view text);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_NUMBER_RANGES_H_

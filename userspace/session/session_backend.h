@@ -1,0 +1,138 @@
+// What the session engine needs of the processes that it collects from.
+#ifndef ROCATTACH_USERSPACE_SESSION_SESSION_BACKEND_H_
+#define ROCATTACH_USERSPACE_SESSION_SESSION_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "userspace/collector/shared_memory.h"
+#include "userspace/session/session_types.h"
+
+namespace rocattach {
+
+struct CompiledPlan;
+
+// A GPU as a process sees it.
+struct TargetGpu {
+  uint32_t agent_id = 0;  // in the process's dictionary
+  std::string key;        // the same for all processes of the machine: uuid or PCI id
+  std::string architecture;  // "gfx90a", features allowed
+  std::string product_name;
+  // For metrics; 0: not known.
+  uint32_t compute_units = 0;
+  uint32_t simds_per_cu = 0;
+  uint32_t shader_engines = 0;
+  uint32_t wavefront_size = 0;
+  uint32_t xccs = 0;
+};
+
+// What a process can give.
+struct TargetDescription {
+  std::vector<TargetGpu> gpus;
+  // ROCATTACH_PLAN_RECORD_*.
+  uint32_t record_kinds = 0;
+  // Why the others cannot be had, for people: "its runtime has no
+  // rocprofiler-register".
+  std::string missing_reason;
+};
+
+// One hardware counter of one dispatch or sample.
+struct CounterReading {
+  uint16_t counter = 0;  // index of rocattach_plan.counter_name
+  uint32_t instances = 1;
+  double sum = 0, minimum = 0, maximum = 0;
+};
+
+struct DispatchEvent {
+  rocattach_dispatch dispatch;
+  // Which filters selected it.
+  bool for_timestamps = false;
+  bool for_counters = false;
+  uint32_t pass = 0;  // of the GPU's architecture
+  absl::Span<const CounterReading> readings;
+};
+
+struct ApiEvent {
+  int domain = 0;         // rocattach_tracer_activity_domain_t
+  uint32_t function = 0;  // within the domain
+  uint32_t tid = 0;
+  uint64_t correlation_id = 0;
+  uint64_t begin_ns = 0, end_ns = 0;
+};
+
+struct SampleEvent {
+  uint32_t agent_id = 0;
+  uint32_t pass = 0;
+  uint64_t begin_ns = 0, end_ns = 0;
+  absl::Span<const CounterReading> readings;
+};
+
+// Where a backend puts what a session collects. Calls for one target come one at a
+// time; they may run user callbacks, and from there the engine may call the backend
+// again.
+class RecordSink {
+ public:
+  virtual ~RecordSink() = default;
+  virtual void OnDispatches(TargetId target,
+                            absl::Span<const DispatchEvent> events) = 0;
+  virtual void OnCopies(TargetId target, absl::Span<const rocattach_copy> copies) = 0;
+  virtual void OnApiCalls(TargetId target, absl::Span<const ApiEvent> events) = 0;
+  virtual void OnSamples(TargetId target, absl::Span<const SampleEvent> events) = 0;
+  // The process is gone and everything it left has been delivered: the last call for
+  // this target.
+  virtual void OnTargetEnded(TargetId target) = 0;
+};
+
+// Implementations are thread-safe. Every function may be called from inside a sink
+// call, on the same thread; there, Stop and Drain do not wait for the records of that
+// call.
+class SessionBackend {
+ public:
+  virtual ~SessionBackend() = default;
+
+  // The processes that there are now. Quick, never calls a sink.
+  virtual std::vector<TargetId> Targets() = 0;
+  // NOT_FOUND for a process that is not there (any more). Quick, never calls a sink.
+  virtual absl::StatusOr<TargetDescription> Describe(TargetId target) = 0;
+  // The target that a pid names now.
+  virtual absl::StatusOr<TargetId> FindTarget(pid_t pid) = 0;
+  // Number of an API function; `domain` as in rocattach_tracer_activity_domain_t.
+  virtual std::optional<uint32_t> ApiFunction(int domain, const std::string& name) = 0;
+
+  // Puts the plan in force. On success records come until Stop returns or the process
+  // ends; on an error none come.
+  virtual absl::Status Start(TargetId target, std::shared_ptr<const CompiledPlan> plan,
+                             std::shared_ptr<RecordSink> sink) = 0;
+  // Ends recording; when it returns, everything recorded has been delivered. OK for a
+  // process that has ended.
+  virtual absl::Status Stop(TargetId target) = 0;
+  // Delivers what is there now. DATA_LOSS if the memory makes no sense any more.
+  virtual absl::Status Drain(TargetId target) = 0;
+
+  // GPUs of the machine whose counters can be read directly, by index.
+  virtual std::vector<TargetGpu> MachineGpus() { return {}; }
+  virtual absl::Status StartDevice(size_t gpu,
+                                   const std::vector<std::string>& counters) {
+    (void)gpu, (void)counters;
+    return absl::UnimplementedError("no device counters here");
+  }
+  // Values since StartDevice, in the order of its counters; `counter` is their index.
+  virtual absl::StatusOr<std::vector<CounterReading>> PollDevice(size_t gpu) {
+    (void)gpu;
+    return absl::UnimplementedError("no device counters here");
+  }
+  virtual absl::Status StopDevice(size_t gpu) {
+    (void)gpu;
+    return absl::UnimplementedError("no device counters here");
+  }
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_SESSION_BACKEND_H_

@@ -1,0 +1,103 @@
+// The nouns of a session: targets, ids, filters.
+#ifndef ROCATTACH_USERSPACE_SESSION_SESSION_TYPES_H_
+#define ROCATTACH_USERSPACE_SESSION_SESSION_TYPES_H_
+
+#include <sys/types.h>
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "userspace/session/rocattach_sessions.h"
+
+namespace rocattach {
+
+// Handles; 0 names nothing. Never reused within one engine.
+enum class SessionId : uint64_t {};
+enum class FilterId : uint64_t {};
+enum class BufferId : uint64_t {};
+
+// A process with a collector in it. The start time keeps a reused pid apart.
+struct TargetId {
+  pid_t pid = 0;
+  uint64_t start_ticks = 0;  // as ProcessId
+  auto operator<=>(const TargetId&) const = default;
+};
+
+// Values are those of rocattach_filter_kind_t.
+enum class FilterKind : int {
+  kDispatchTimestamps = 1,
+  kCounters = 2,
+  kPcSampling = 3,   // not supported
+  kThreadTrace = 4,  // not supported
+  kSpm = 5,          // not supported
+  kApiTrace = 6,
+  kCountersSampler = 7,
+};
+
+// Inclusive.
+struct NumberRange {
+  uint64_t first = 1;
+  uint64_t last = UINT64_MAX;
+  bool operator==(const NumberRange&) const = default;
+};
+
+// Which operations a filter is about. What is empty does not restrict.
+struct Selection {
+  // "gfx90a", or a part of the product's name.
+  std::vector<std::string> gpus;
+  // Regular expressions that match anywhere in the name, mangled or demangled.
+  // Excluding wins.
+  std::vector<std::string> kernel_include;
+  std::vector<std::string> kernel_exclude;
+  // Dispatches of the process, from 1.
+  std::vector<NumberRange> dispatches;
+  // Dispatches of each kernel since the session's start, from 1.
+  std::vector<NumberRange> iterations;
+  // API functions by name, for the domains that are traced.
+  std::vector<std::string> hsa_functions;
+  std::vector<std::string> hip_functions;
+};
+
+// One filter: what to collect, and of what.
+struct FilterSpec {
+  FilterKind kind = FilterKind::kDispatchTimestamps;
+  Selection selection;
+  // kCounters and kCountersSampler: counters and metrics, in groups that want to be in
+  // one pass. Records name them by their place in the list of all groups, one after the
+  // other.
+  std::vector<std::vector<std::string>> counters;
+  bool single_pass = false;  // refuse what takes more than one pass
+  bool keep_groups = false;  // each group is a pass of its own
+  // kCounters: dispatches of a kernel that a pass holds before the next one's turn, if
+  // rotation_ns is 0; else the time it holds.
+  uint64_t rotation_iterations = 1;
+  uint64_t rotation_ns = 0;
+  // kApiTrace: values of rocattach_tracer_activity_domain_t.
+  std::vector<int> api_domains;
+  // kCountersSampler, nanoseconds; duration 0: until the session ends.
+  uint64_t sample_interval_ns = 0;
+  uint64_t sample_duration_ns = 0;
+  uint64_t sample_delay_ns = 0;
+  int sample_gpu_index = -1;  // n-th GPU of the process; -1: all
+
+  // All groups in one list.
+  std::vector<std::string> CounterList() const {
+    std::vector<std::string> list;
+    for (const auto& group : counters)
+      list.insert(list.end(), group.begin(), group.end());
+    return list;
+  }
+};
+
+// Records [begin, end) of a buffer; valid until it returns.
+using BufferCallback =
+    std::function<void(const rocattach_record_header_t* begin,
+                       const rocattach_record_header_t* end, SessionId, BufferId)>;
+using SyncCallback = std::function<void(const rocattach_record_tracer_t&, SessionId)>;
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_SESSION_TYPES_H_
