@@ -50,7 +50,7 @@ TEST_F(AttachTest, RecordsWhatAProgramRan) {
   Recording recording = ReadRecording(watcher.recording());
   EXPECT_TRUE(recording.ended);
   EXPECT_TRUE(recording.damage.empty());
-  const RecordedProcess& process = recording.Process(pid);
+  const RecordedProcess process = recording.Process(pid);
   ExpectFullRecord(process, Reported(result.output, "dispatches"),
                    Reported(result.output, "copies"));
   EXPECT_EQ(process.end.how(), v1::ProcessEnd::EXITED);
@@ -104,7 +104,7 @@ TEST_P(EndTest, NothingIsLost) {
   pid_t pid = target.pid();
   Finished result = target.Wait();
   watcher.Stop();
-  const RecordedProcess& process = ReadRecording(watcher.recording()).Process(pid);
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
   ExpectFullRecord(process, Reported(result.output, "dispatches"),
                    Reported(result.output, "copies"));
   EXPECT_EQ(process.end.how(), GetParam().end);
@@ -136,7 +136,7 @@ TEST_F(AttachTest, KilledInTheMiddleOfItsWork) {
   Finished result = target.Wait();
   EXPECT_TRUE(WIFSIGNALED(result.status));
   watcher.Stop();
-  const RecordedProcess& process = ReadRecording(watcher.recording()).Process(pid);
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
   EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED);
   EXPECT_GT(process.dispatches.size(), 1000u);
   EXPECT_EQ(process.end.how(), v1::ProcessEnd::SIGNALLED);
@@ -155,7 +155,7 @@ TEST_F(AttachTest, EightThreadsInitialiseAtOnce) {
   ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
   watcher.Stop();
   Recording recording = ReadRecording(watcher.recording());
-  const RecordedProcess& process = recording.Process(pid);
+  const RecordedProcess process = recording.Process(pid);
   ExpectFullRecord(process, Reported(result.output, "dispatches"), 0);
   EXPECT_EQ(recording.summary->windows_attached(), 1u) << "one window a process";
 }
@@ -167,7 +167,7 @@ TEST_F(AttachTest, ShutDownAndInitialiseAgain) {
   Finished result = target.Wait();
   ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
   watcher.Stop();
-  const RecordedProcess& process = ReadRecording(watcher.recording()).Process(pid);
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
   ExpectFullRecord(process, Reported(result.output, "dispatches"),
                    std::max<int64_t>(0, Reported(result.output, "copies")));
 }
@@ -242,7 +242,7 @@ TEST_F(AttachTest, HipPrograms) {
     Finished result = target.Wait();
     ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
     watcher.Stop();
-    const RecordedProcess& process = ReadRecording(watcher.recording()).Process(pid);
+    const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
     EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED);
     EXPECT_EQ(process.dropped(), 0u);
     // The program counts its own launches; HIP adds copies and fills by kernels.

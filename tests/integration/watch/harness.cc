@@ -259,7 +259,7 @@ Recording ReadRecording(const std::string& path) {
   return recording;
 }
 
-const RecordedProcess& Recording::Process(pid_t pid) const {
+RecordedProcess Recording::Process(pid_t pid) const {
   static const RecordedProcess nothing;
   const RecordedProcess* found = nullptr;
   int count = 0;
@@ -272,7 +272,7 @@ const RecordedProcess& Recording::Process(pid_t pid) const {
   return found == nullptr ? nothing : *found;
 }
 
-const RecordedProcess& Recording::Process(const std::string& comm) const {
+RecordedProcess Recording::Process(const std::string& comm) const {
   static const RecordedProcess nothing;
   const RecordedProcess* found = nullptr;
   int count = 0;
@@ -286,9 +286,16 @@ const RecordedProcess& Recording::Process(const std::string& comm) const {
 }
 
 int64_t Reported(const std::string& output, const std::string& name) {
-  size_t at = output.rfind(name + "=");
-  if (at == std::string::npos) return -1;
-  return strtoll(output.c_str() + at + name.size() + 1, nullptr, 10);
+  int64_t sum = -1;
+  std::string key = name + "=";
+  for (size_t at = output.find(key); at != std::string::npos;
+       at = output.find(key, at + 1)) {
+    bool whole_word = at == 0 || output[at - 1] == ' ' || output[at - 1] == '\n';
+    if (!whole_word) continue;
+    sum = std::max<int64_t>(sum, 0) +
+          strtoll(output.c_str() + at + key.size(), nullptr, 10);
+  }
+  return sum;
 }
 
 }  // namespace rocattach::testing_support

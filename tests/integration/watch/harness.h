@@ -137,13 +137,14 @@ struct Recording {
   std::vector<std::string> damage;
 
   // The process with this pid; fails the test if there is not exactly one.
-  const RecordedProcess& Process(pid_t pid) const;
+  RecordedProcess Process(pid_t pid) const;
   // The only process with this name.
-  const RecordedProcess& Process(const std::string& comm) const;
+  RecordedProcess Process(const std::string& comm) const;
 };
 Recording ReadRecording(const std::string& path);
 
-// The number behind `name=` in a target's last line; -1 without one.
+// The sum of the numbers behind `name=` in what a target and its children printed; -1
+// without one.
 int64_t Reported(const std::string& output, const std::string& name);
 
 }  // namespace rocattach::testing_support
