@@ -8,7 +8,7 @@
 #define DEFAULT_OPTIONS                                                                \
   {                                                                                    \
     .arch = SIMGPU_ARCH_GFX90A, .gpu_count = 1, .kernel_ns = 5000, .copy_mbps = 16000, \
-    .copy_latency_ns = 1000, .stats_path = NULL                                        \
+    .copy_latency_ns = 1000, .unrung_ns = 10000000, .stats_path = NULL                 \
   }
 
 static struct simgpu_options options = DEFAULT_OPTIONS;
@@ -48,7 +48,8 @@ bool simgpu_options_load(void) {
   bool ok = read_number("SIMGPU_COUNT", 1, SIMGPU_MAX_GPUS, &count) &&
             read_number("SIMGPU_KERNEL_NS", 0, hour_ns, &loaded.kernel_ns) &&
             read_number("SIMGPU_COPY_MBPS", 1, 100000000, &loaded.copy_mbps) &&
-            read_number("SIMGPU_COPY_LATENCY_NS", 0, hour_ns, &loaded.copy_latency_ns);
+            read_number("SIMGPU_COPY_LATENCY_NS", 0, hour_ns, &loaded.copy_latency_ns) &&
+            read_number("SIMGPU_UNRUNG_NS", 1000, hour_ns, &loaded.unrung_ns);
   if (!ok) return false;
   loaded.gpu_count = (unsigned)count;
   const char* stats = getenv("SIMGPU_STATS");

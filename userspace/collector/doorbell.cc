@@ -100,26 +100,30 @@ void DoorbellCapture::Serve(Queue* q, RingHandle* ring) {
 
 void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
                            RingHandle* ring) {
-  while (q->next < limit) {
+  uint64_t size = uint64_t{q->mask} + 1;
+  for (; q->next < limit; ++q->next) {
     uint64_t index = q->next;
     auto* packet = reinterpret_cast<hsa_kernel_dispatch_packet_t*>(
         q->packets + (index & q->mask) * sizeof(hsa_kernel_dispatch_packet_t));
-    switch (PacketType(LoadAcquire(&packet->header))) {
-      case HSA_PACKET_TYPE_KERNEL_DISPATCH:
-        capture_->Dispatch(q, packet, index, now_ns, RingerOf(q, index, ring->tid()),
-                           ring);
-        break;
-      case HSA_PACKET_TYPE_INVALID:
-        // Either not yet written, or consumed already: the read index tells.
-        if (ReadIndex(*q) <= index) return;
+    uint8_t type = PacketType(LoadAcquire(&packet->header));
+    // An invalid header is that of a packet which is not yet written, or consumed
+    // already. A valid one may be that of packet `index + size`, but then its producer
+    // raised the write index before it wrote the header that we have just read, and
+    // waited for the read index before that.
+    if (Unlikely(type == HSA_PACKET_TYPE_INVALID || WriteIndex(*q) - index > size)) {
+      if (ReadIndex(*q) > index) {
         capture_->Consumed(q, index, now_ns, ring);
-        break;
-      default:
-        // All packet types have their completion signal in the last eight bytes.
-        capture_->Barrier(packet->completion_signal.handle);
-        break;
+        continue;
+      }
+      if (type == HSA_PACKET_TYPE_INVALID) return;
     }
-    q->next = index + 1;
+    if (type == HSA_PACKET_TYPE_KERNEL_DISPATCH) {
+      capture_->Dispatch(q, packet, index, now_ns, RingerOf(q, index, ring->tid()),
+                         ring);
+    } else {
+      // All packet types have their completion signal in the last eight bytes.
+      capture_->Barrier(packet->completion_signal.handle);
+    }
   }
 }
 

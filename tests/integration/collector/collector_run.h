@@ -1,0 +1,62 @@
+// Runs a target with the collector in it and reads its memory as the service does.
+#ifndef ROCATTACH_TESTS_INTEGRATION_COLLECTOR_COLLECTOR_RUN_H_
+#define ROCATTACH_TESTS_INTEGRATION_COLLECTOR_COLLECTOR_RUN_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "userspace/collector/shared_memory.h"
+#include "userspace/watch/collector_memory.h"
+
+namespace rocattach {
+
+struct KernelFacts {
+  std::string name;
+  rocattach_kernel_entry entry = {};
+};
+
+// What one run left behind.
+struct CollectorResult {
+  int exit_status = -1;  // as from waitpid
+  std::string output;    // standard output
+  std::string errors;    // standard error
+  bool mapped = false;
+  uint32_t state = 0;
+  std::string text;
+  std::vector<rocattach_dispatch> dispatches;
+  std::vector<rocattach_copy> copies;
+  std::vector<rocattach_clock> clocks;
+  std::vector<RecordSlot> unfinished;  // still in flight when the target ended
+  std::map<uint32_t, KernelFacts> kernels;
+  std::vector<rocattach_agent_entry> agents;
+  std::vector<rocattach_queue_entry> queues;
+  std::vector<std::string> code_objects;  // URIs
+  CollectorAccount account;
+
+  // The number behind `key=` in the last line of output that has it; -1 if none.
+  int64_t Printed(const std::string& key) const;
+  size_t WithFlags(uint16_t flags) const;
+  // How many dispatches of a kernel whose name contains `part`.
+  size_t Named(const std::string& part) const;
+};
+
+struct CollectorOptions {
+  std::vector<std::string> environment;  // "NAME=value", on top of our own
+  bool map = true;                       // false: nobody ever maps or drains
+  // Called about every millisecond once the memory is mapped.
+  std::function<void(CollectorMemory&)> during;
+  double timeout_seconds = 60;
+};
+
+// `command[0]` is a path. The target runs under the simulated GPU.
+CollectorResult RunWithCollector(const std::vector<std::string>& command,
+                                 const CollectorOptions& options = {});
+
+// True when memory of other processes can be mapped; else says why not.
+bool CanMapTargets(std::string* why);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_TESTS_INTEGRATION_COLLECTOR_COLLECTOR_RUN_H_

@@ -1,0 +1,72 @@
+/* Stands in for the injector: preloaded into a target, it loads the collector where the
+ * attach window would, at the entry of the first hsa_init. Test-only.
+ *
+ *   COLLECTOR_TEST_LIBRARY    path of librocattach-collector.so
+ *   COLLECTOR_TEST_RECORDING  0: armed but idle (default 1)
+ *   COLLECTOR_TEST_PLAN       plan_flags, hexadecimal (default: dispatches and copies)
+ *   COLLECTOR_TEST_RINGS, _SLOTS, _INFLIGHT, _WAIT_MSEC   sizes
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <hsa/hsa.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "userspace/collector/shared_memory.h"
+
+static uint32_t number(const char* name, uint32_t otherwise, int base) {
+  const char* text = getenv(name);
+  return text == NULL ? otherwise : (uint32_t)strtoul(text, NULL, base);
+}
+
+static void load(void) {
+  const char* path = getenv("COLLECTOR_TEST_LIBRARY");
+  if (path == NULL || strlen(path) >= 256) return;
+  struct rocattach_collector_config config;
+  memset(&config, 0, sizeof(config));
+  config.size = sizeof(config);
+  config.version = ROCATTACH_SHM_VERSION;
+  config.plan_flags = number("COLLECTOR_TEST_PLAN",
+                             ROCATTACH_PLAN_DISPATCHES | ROCATTACH_PLAN_COPIES, 16);
+  config.recording = number("COLLECTOR_TEST_RECORDING", 1, 10);
+  config.ring_count = number("COLLECTOR_TEST_RINGS", 16, 10);
+  config.ring_slots = number("COLLECTOR_TEST_SLOTS", 1u << 15, 10);
+  config.inflight_count = number("COLLECTOR_TEST_INFLIGHT", 1u << 14, 10);
+  config.dictionary_bytes = 4u << 20;
+  config.map_wait_msec = number("COLLECTOR_TEST_WAIT_MSEC", 2000, 10);
+  config.window_id = 4711;
+  strcpy(config.library_path, path);
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) {
+    fprintf(stderr, "preload: %s\n", dlerror());
+    abort();
+  }
+  int (*start)(const struct rocattach_collector_config*);
+  *(void**)&start = dlsym(library, ROCATTACH_COLLECTOR_START);
+  int error = start == NULL ? ENOENT : start(&config);
+  if (error != 0) {
+    fprintf(stderr, "preload: start: %s\n", strerror(error));
+    abort();
+  }
+}
+
+__attribute__((constructor)) static void keep_out_of_children(void) {
+  unsetenv("LD_PRELOAD");
+}
+
+/* Only the first call of the process, as with the probe. */
+hsa_status_t hsa_init(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, load);
+  hsa_status_t (*real)(void);
+  *(void**)&real = dlsym(RTLD_NEXT, "hsa_init");
+  if (real == NULL) {
+    /* The runtime was opened by dlopen(RTLD_LOCAL). */
+    void* runtime = dlopen("libhsa-runtime64.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (runtime != NULL) *(void**)&real = dlsym(runtime, "hsa_init");
+  }
+  return real == NULL ? HSA_STATUS_ERROR : real();
+}
