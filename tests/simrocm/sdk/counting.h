@@ -1,0 +1,25 @@
+// Device counting, as contexts and dispatches see it.
+#ifndef ROCATTACH_TESTS_SIMROCM_SDK_COUNTING_H_
+#define ROCATTACH_TESTS_SIMROCM_SDK_COUNTING_H_
+
+#include "tests/simrocm/counter_truth.h"
+#include "tests/simrocm/sdk/state.h"
+
+namespace simrocm::sdk {
+
+// Asks the tool for the counters and starts from zero. HSA_NOT_LOADED before the first
+// table; the context starts counting then. SUCCESS if the context has no such service.
+rocattach_sdk_status StartDeviceCounting(Context* context);
+void StopDeviceCounting(Context* context);
+
+// HSA is there: starts what was started too early.
+void StartDeferredDeviceCounting();
+
+// True if any active context counts on this GPU.
+bool DeviceIsCounted(rocattach_sdk_agent_id agent);
+// A dispatch has completed on this GPU.
+void CountOnDevice(rocattach_sdk_agent_id agent, const DispatchShape& shape);
+
+}  // namespace simrocm::sdk
+
+#endif  // ROCATTACH_TESTS_SIMROCM_SDK_COUNTING_H_

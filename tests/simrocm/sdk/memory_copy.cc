@@ -1,0 +1,145 @@
+// Copies that the runtime makes asynchronously.
+#include <hsa/hsa_ext_amd.h>
+
+#include <mutex>
+
+#include "tests/simrocm/call_log.h"
+#include "tests/simrocm/sdk/agents.h"
+#include "tests/simrocm/sdk/buffer.h"
+#include "tests/simrocm/sdk/dispatch.h"
+#include "tests/simrocm/sdk/hsa.h"
+#include "tests/simrocm/sdk/signals.h"
+
+namespace simrocm::sdk {
+namespace {
+
+struct Copy {
+  rocattach_sdk_memory_copy_record record{};
+  std::vector<std::pair<Context*, const BufferTracing*>> captures;
+  SignalReference signal;
+  hsa_signal_t app_signal{0};
+};
+
+int32_t Direction(const rocattach_sdk_agent* source,
+                  const rocattach_sdk_agent* destination) {
+  auto is_gpu = [](const rocattach_sdk_agent* agent) {
+    return agent != nullptr && agent->type == ROCATTACH_SDK_AGENT_GPU;
+  };
+  if (is_gpu(source)) {
+    return is_gpu(destination) ? ROCATTACH_SDK_COPY_DEVICE_TO_DEVICE
+                               : ROCATTACH_SDK_COPY_DEVICE_TO_HOST;
+  }
+  return is_gpu(destination) ? ROCATTACH_SDK_COPY_HOST_TO_DEVICE
+                             : ROCATTACH_SDK_COPY_HOST_TO_HOST;
+}
+
+bool OnComplete(hsa_signal_value_t, void* argument) {
+  std::unique_ptr<Copy> copy(static_cast<Copy*>(argument));
+  hsa_amd_profiling_async_copy_time_t time{};
+  AmdExt().hsa_amd_profiling_get_async_copy_time_fn(*copy->signal, &time);
+  copy->record.start_timestamp = time.start;
+  copy->record.end_timestamp = time.end;
+  if (FiniStatus() <= 0) {
+    for (const auto& [context, tracing] : copy->captures) {
+      tracing->buffer->Emplace(ROCATTACH_SDK_CATEGORY_TRACING,
+                               ROCATTACH_SDK_BUFFER_MEMORY_COPY, &copy->record,
+                               sizeof(copy->record));
+    }
+  }
+  // Only now does the application learn of it, so that its copy is on record before it
+  // can go on.
+  if (copy->app_signal.handle != 0) {
+    Core().hsa_signal_subtract_screlease_fn(copy->app_signal, 1);
+  }
+  return false;
+}
+
+// nullptr if nobody wants to know of this copy.
+std::unique_ptr<Copy> Begin(const void* destination, hsa_agent_t destination_agent,
+                            const void* source, hsa_agent_t source_agent,
+                            uint64_t bytes, hsa_signal_t app_signal) {
+  auto copy = std::make_unique<Copy>();
+  rocattach_sdk_memory_copy_record& record = copy->record;
+  const rocattach_sdk_agent* from = AgentOf(source_agent);
+  const rocattach_sdk_agent* to = AgentOf(destination_agent);
+  record.operation = Direction(from, to);
+  auto active = ActiveContexts();
+  for (Context* context : *active) {
+    const BufferTracing* tracing =
+        context->FindBufferTracing(ROCATTACH_SDK_BUFFER_MEMORY_COPY, record.operation);
+    if (tracing != nullptr) copy->captures.emplace_back(context, tracing);
+  }
+  if (copy->captures.empty() || FiniStatus() != 0) return nullptr;
+  static std::once_flag enabled;
+  std::call_once(enabled,
+                 [] { AmdExt().hsa_amd_profiling_async_copy_enable_fn(true); });
+  record.size = sizeof(record);
+  record.kind = ROCATTACH_SDK_BUFFER_MEMORY_COPY;
+  record.correlation_id.internal =
+      CurrentCall() != 0 ? CurrentCall() : NextCorrelation();
+  record.thread_id = ThreadId();
+  if (to != nullptr) record.dst_agent_id = to->id;
+  if (from != nullptr) record.src_agent_id = from->id;
+  record.bytes = bytes;
+  record.dst_address.ptr = destination;
+  record.src_address.ptr = source;
+  copy->app_signal = app_signal;
+  copy->signal = AcquireSignal();
+  return copy;
+}
+
+// Hands the copy over to its handler; called once the runtime has accepted it.
+void Watch(std::unique_ptr<Copy> copy) {
+  hsa_signal_t signal = *copy->signal;
+  AmdExt().hsa_amd_signal_async_handler_fn(signal, HSA_SIGNAL_CONDITION_LT, 1,
+                                           OnComplete, copy.release());
+}
+
+hsa_status_t AsyncCopy(void* destination, hsa_agent_t destination_agent,
+                       const void* source, hsa_agent_t source_agent, size_t size,
+                       uint32_t dependency_count, const hsa_signal_t* dependencies,
+                       hsa_signal_t completion_signal) {
+  auto copy = Begin(destination, destination_agent, source, source_agent, size,
+                    completion_signal);
+  hsa_status_t status = AmdExt().hsa_amd_memory_async_copy_fn(
+      destination, destination_agent, source, source_agent, size, dependency_count,
+      dependencies, copy != nullptr ? *copy->signal : completion_signal);
+  if (copy != nullptr && status == HSA_STATUS_SUCCESS) Watch(std::move(copy));
+  return status;
+}
+
+hsa_status_t AsyncCopyRect(const hsa_pitched_ptr_t* destination,
+                           const hsa_dim3_t* destination_offset,
+                           const hsa_pitched_ptr_t* source,
+                           const hsa_dim3_t* source_offset, const hsa_dim3_t* range,
+                           hsa_agent_t copy_agent, hsa_amd_copy_direction_t direction,
+                           uint32_t dependency_count, const hsa_signal_t* dependencies,
+                           hsa_signal_t completion_signal) {
+  const bool to_host = direction == hsaDeviceToHost;
+  const bool from_host = direction == hsaHostToDevice;
+  const hsa_agent_t none{0};
+  auto copy =
+      Begin(destination->base, to_host ? none : copy_agent, source->base,
+            from_host ? none : copy_agent,
+            static_cast<uint64_t>(range->x) * range->y * range->z, completion_signal);
+  hsa_status_t status = AmdExt().hsa_amd_memory_async_copy_rect_fn(
+      destination, destination_offset, source, source_offset, range, copy_agent,
+      direction, dependency_count, dependencies,
+      copy != nullptr ? *copy->signal : completion_signal);
+  if (copy != nullptr && status == HSA_STATUS_SUCCESS) Watch(std::move(copy));
+  return status;
+}
+
+}  // namespace
+
+void InstallMemoryCopies(HsaApiTable* table) {
+  Log("sdk.hsa step=async_copy");
+  if (!AnyContextTraces(ROCATTACH_SDK_BUFFER_MEMORY_COPY,
+                        ROCATTACH_SDK_CALLBACK_MEMORY_COPY)) {
+    return;
+  }
+  table->amd_ext_->hsa_amd_memory_async_copy_fn = &AsyncCopy;
+  table->amd_ext_->hsa_amd_memory_async_copy_rect_fn = &AsyncCopyRect;
+}
+
+}  // namespace simrocm::sdk

@@ -1,0 +1,33 @@
+// Where tools can be: a search of the process, in upstream's order.
+#ifndef ROCATTACH_TESTS_SIMROCM_SDK_TOOL_SEARCH_H_
+#define ROCATTACH_TESTS_SIMROCM_SDK_TOOL_SEARCH_H_
+
+#include <string>
+#include <vector>
+
+#include "userspace/collector/sdk_abi_tool.h"
+
+namespace simrocm::sdk {
+
+struct FoundTool {
+  std::string from;  // "ROCP_TOOL_LIBRARIES", "symbol", "link_map", …
+  std::string file;
+  rocattach_sdk_configure_fn configure = nullptr;
+  rocattach_sdk_configure_attach_fn configure_attach = nullptr;  // may be missing
+};
+
+// The entries of ROCP_TOOL_LIBRARIES. Upstream's parser drops what follows the last
+// ':', so that a list needs a ':' at its end; a single name does not.
+std::vector<std::string> SplitToolLibraries(const std::string& list);
+
+// Opens a library with RTLD_LOCAL | RTLD_LAZY. Without the symbol the tool has no
+// configure function. Aborts if the library cannot be opened.
+FoundTool OpenTool(const std::string& path, const char* from);
+
+// ROCP_TOOL_LIBRARIES, then the symbol as the process sees it, then, only if that gave
+// one, every object that is loaded. Each function is there once.
+std::vector<FoundTool> FindTools();
+
+}  // namespace simrocm::sdk
+
+#endif  // ROCATTACH_TESTS_SIMROCM_SDK_TOOL_SEARCH_H_

@@ -1,0 +1,121 @@
+// simrocm-run: runs a command on the simulated GPU with the simulated parts of a newer
+// ROCm: rocprofiler-register, rocprofiler-sdk and their bridge to the HSA runtime.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: simrocm-run [OPTIONS] COMMAND [ARGUMENTS...]\n"
+    "Runs COMMAND, and every process that it starts, on a simulated AMD GPU whose HSA\n"
+    "runtime registers with a simulated rocprofiler-register and rocprofiler-sdk.\n"
+    "\n"
+    "  --arch gfx90a|gfx906   architecture (default gfx90a)\n"
+    "  --count N              number of GPUs, 1 to 8 (default 1)\n"
+    "  --kernel-ns N          time that every kernel takes (default 5000)\n"
+    "  --tool LIBRARY         a tool of rocprofiler-sdk (ROCP_TOOL_LIBRARIES)\n"
+    "  --attachable           start the attach library (ROCP_TOOL_ATTACH=1)\n"
+    "  --log FILE             append what the simulators are asked to (SIMROCM_LOG)\n"
+    "  --without-sdk          leave rocprofiler-sdk out: only register is found\n"
+    "  --help                 this text\n"
+    "\n"
+    "The exit status is the command's; 127 if it could not be started, 2 for bad "
+    "options.\n";
+
+static char directory[PATH_MAX];  // of this program
+
+static void fail(const char* what, const char* name) {
+  fprintf(stderr, "simrocm-run: %s %s: %s\n", what, name, strerror(errno));
+  exit(127);
+}
+
+// Puts `value` before what the variable holds, with ':' between.
+static void prepend(const char* name, const char* value) {
+  const char* before = getenv(name);
+  char* joined = NULL;
+  int written = before != NULL && *before != '\0'
+                    ? asprintf(&joined, "%s:%s", value, before)
+                    : asprintf(&joined, "%s", value);
+  if (written < 0) fail("cannot set", name);
+  setenv(name, joined, 1);
+  free(joined);
+}
+
+static void find_directory(void) {
+  ssize_t length = readlink("/proc/self/exe", directory, sizeof(directory) - 1);
+  if (length < 0) fail("cannot read", "/proc/self/exe");
+  directory[length] = '\0';
+  *strrchr(directory, '/') = '\0';
+}
+
+static void set_libraries(const char* folder) {
+  char* path = NULL;
+  if (asprintf(&path, "%s/%s:%s/../simgpu/lib", directory, folder, directory) < 0) {
+    fail("cannot set", "LD_LIBRARY_PATH");
+  }
+  prepend("LD_LIBRARY_PATH", path);
+  free(path);
+  if (asprintf(&path, "%s/lib/libsimrocm-bridge.so", directory) < 0) {
+    fail("cannot set", "LD_PRELOAD");
+  }
+  if (access(path, R_OK) != 0) fail("cannot read", path);
+  prepend("LD_PRELOAD", path);
+  free(path);
+}
+
+int main(int argc, char** argv) {
+  static const struct option options[] = {{"arch", required_argument, NULL, 'a'},
+                                          {"count", required_argument, NULL, 'c'},
+                                          {"kernel-ns", required_argument, NULL, 'k'},
+                                          {"tool", required_argument, NULL, 't'},
+                                          {"attachable", no_argument, NULL, 'A'},
+                                          {"log", required_argument, NULL, 'l'},
+                                          {"without-sdk", no_argument, NULL, 'w'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+  const char* libraries = "lib";
+  int option;
+  while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+    switch (option) {
+      case 'a':
+        setenv("SIMGPU_ARCH", optarg, 1);
+        break;
+      case 'c':
+        setenv("SIMGPU_COUNT", optarg, 1);
+        break;
+      case 'k':
+        setenv("SIMGPU_KERNEL_NS", optarg, 1);
+        break;
+      case 't':
+        setenv("ROCP_TOOL_LIBRARIES", optarg, 1);
+        break;
+      case 'A':
+        setenv("ROCP_TOOL_ATTACH", "1", 1);
+        break;
+      case 'l':
+        setenv("SIMROCM_LOG", optarg, 1);
+        break;
+      case 'w':
+        libraries = "lib/register-only";
+        break;
+      case 'h':
+        fputs(help, stdout);
+        return 0;
+      default:
+        fputs("Try simrocm-run --help.\n", stderr);
+        return 2;
+    }
+  }
+  if (optind >= argc) {
+    fputs("simrocm-run: no command\nTry simrocm-run --help.\n", stderr);
+    return 2;
+  }
+  find_directory();
+  set_libraries(libraries);
+  execvp(argv[optind], argv + optind);
+  fail("cannot run", argv[optind]);
+}
