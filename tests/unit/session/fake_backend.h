@@ -1,0 +1,228 @@
+// Processes that exist only in a test: it says what they can give, lets them record and
+// end, and sees what the engine asked of them.
+#ifndef ROCATTACH_TESTS_UNIT_SESSION_FAKE_BACKEND_H_
+#define ROCATTACH_TESTS_UNIT_SESSION_FAKE_BACKEND_H_
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "userspace/session/compiled_plan.h"
+#include "userspace/session/session_backend.h"
+
+namespace rocattach {
+
+constexpr uint32_t kEverything =
+    ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COUNTERS |
+    ROCATTACH_PLAN_RECORD_COPIES | ROCATTACH_PLAN_RECORD_API |
+    ROCATTACH_PLAN_RECORD_SAMPLES;
+
+inline TargetGpu MakeGpu(uint32_t agent, const std::string& key,
+                         const std::string& architecture = "gfx90a") {
+  TargetGpu gpu;
+  gpu.agent_id = agent;
+  gpu.key = key;
+  gpu.architecture = architecture;
+  gpu.product_name = "AMD Instinct MI210";
+  gpu.compute_units = 104;
+  gpu.simds_per_cu = 4;
+  gpu.shader_engines = 8;
+  gpu.wavefront_size = 64;
+  gpu.xccs = 1;
+  return gpu;
+}
+
+class FakeBackend : public SessionBackend {
+ public:
+  struct Process {
+    TargetDescription description;
+    bool running = false;
+    std::shared_ptr<const CompiledPlan> plan;
+    std::shared_ptr<RecordSink> sink;
+    absl::Status start_error, drain_error;
+    int starts = 0, stops = 0, drains = 0;
+    int delivering = 0;
+    std::thread::id deliverer;
+  };
+
+  TargetId AddProcess(pid_t pid, std::vector<TargetGpu> gpus,
+                      uint32_t kinds = kEverything) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const TargetId target = {pid, 1000};
+    Process& process = processes_[target];
+    process.description = {std::move(gpus), kinds, "it is a fake"};
+    return target;
+  }
+
+  // Read or change a process; not while other threads use the engine.
+  Process& process(TargetId target) { return processes_.at(target); }
+  std::vector<TargetGpu> machine_gpus;
+  absl::Status device_error;
+  std::vector<CounterReading> device_readings;
+  std::map<size_t, std::vector<std::string>> active_devices;
+
+  // The process records; false if it is not recording.
+  bool Dispatch(TargetId target, DispatchEvent event) {
+    return Deliver(target, [&](RecordSink& sink) {
+      sink.OnDispatches(target, {&event, 1});
+    });
+  }
+  bool Copy(TargetId target, const rocattach_copy& copy) {
+    return Deliver(target, [&](RecordSink& sink) {
+      sink.OnCopies(target, {&copy, 1});
+    });
+  }
+  bool ApiCall(TargetId target, const ApiEvent& event) {
+    return Deliver(target, [&](RecordSink& sink) {
+      sink.OnApiCalls(target, {&event, 1});
+    });
+  }
+  bool Sample(TargetId target, const SampleEvent& event) {
+    return Deliver(target, [&](RecordSink& sink) {
+      sink.OnSamples(target, {&event, 1});
+    });
+  }
+
+  // The process ends.
+  void End(TargetId target) {
+    std::shared_ptr<RecordSink> sink;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      auto found = processes_.find(target);
+      if (found == processes_.end()) return;
+      idle_.wait(lock, [&] { return processes_.at(target).delivering == 0; });
+      if (processes_.at(target).running) sink = processes_.at(target).sink;
+      processes_.erase(target);
+    }
+    if (sink != nullptr) sink->OnTargetEnded(target);
+  }
+
+  std::vector<TargetId> Targets() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<TargetId> targets;
+    for (const auto& [target, process] : processes_) targets.push_back(target);
+    return targets;
+  }
+
+  absl::StatusOr<TargetDescription> Describe(TargetId target) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto found = processes_.find(target);
+    if (found == processes_.end()) return absl::NotFoundError("it has ended");
+    return found->second.description;
+  }
+
+  absl::StatusOr<TargetId> FindTarget(pid_t pid) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [target, process] : processes_) {
+      if (target.pid == pid) return target;
+    }
+    return absl::NotFoundError("no such process");
+  }
+
+  std::optional<uint32_t> ApiFunction(int domain, const std::string& name) override {
+    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API && name == "hsa_init") return 0;
+    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API && name == "hsa_queue_create") {
+      return 17;
+    }
+    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HIP_API && name == "hipMalloc") return 70;
+    return std::nullopt;
+  }
+
+  absl::Status Start(TargetId target, std::shared_ptr<const CompiledPlan> plan,
+                     std::shared_ptr<RecordSink> sink) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto found = processes_.find(target);
+    if (found == processes_.end()) return absl::NotFoundError("it has ended");
+    Process& process = found->second;
+    if (!process.start_error.ok()) return process.start_error;
+    if (process.running) return absl::InternalError("started twice");
+    process.running = true;
+    process.plan = std::move(plan);
+    process.sink = std::move(sink);
+    ++process.starts;
+    return absl::OkStatus();
+  }
+
+  absl::Status Stop(TargetId target) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    auto found = processes_.find(target);
+    if (found == processes_.end()) return absl::OkStatus();
+    if (!found->second.running) return absl::InternalError("stopped twice");
+    found->second.running = false;
+    ++found->second.stops;
+    idle_.wait(lock, [&] {
+      auto now = processes_.find(target);
+      return now == processes_.end() || now->second.delivering == 0 ||
+             now->second.deliverer == std::this_thread::get_id();
+    });
+    return absl::OkStatus();
+  }
+
+  absl::Status Drain(TargetId target) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto found = processes_.find(target);
+    if (found == processes_.end()) return absl::OkStatus();
+    ++found->second.drains;
+    return found->second.drain_error;
+  }
+
+  std::vector<TargetGpu> MachineGpus() override { return machine_gpus; }
+  absl::Status StartDevice(size_t gpu,
+                           const std::vector<std::string>& counters) override {
+    if (!device_error.ok()) return device_error;
+    std::lock_guard<std::mutex> lock(mutex_);
+    active_devices[gpu] = counters;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<CounterReading>> PollDevice(size_t) override {
+    if (!device_error.ok()) return device_error;
+    return device_readings;
+  }
+  absl::Status StopDevice(size_t gpu) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    active_devices.erase(gpu);
+    return absl::OkStatus();
+  }
+
+ private:
+  // Deliveries of one process come one at a time.
+  template <typename F>
+  bool Deliver(TargetId target, F f) {
+    std::shared_ptr<RecordSink> sink;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      idle_.wait(lock, [&] {
+        auto found = processes_.find(target);
+        return found == processes_.end() || found->second.delivering == 0;
+      });
+      auto found = processes_.find(target);
+      if (found == processes_.end() || !found->second.running) return false;
+      sink = found->second.sink;
+      found->second.delivering = 1;
+      found->second.deliverer = std::this_thread::get_id();
+    }
+    f(*sink);
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto found = processes_.find(target);
+    if (found != processes_.end()) {
+      found->second.delivering = 0;
+      found->second.deliverer = std::thread::id();
+    }
+    idle_.notify_all();
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  std::map<TargetId, Process> processes_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_TESTS_UNIT_SESSION_FAKE_BACKEND_H_
