@@ -47,14 +47,19 @@ AttachFailure Injected(const char* step) {
 // the thread needs nobody any more.
 class AttachRun {
  public:
-  AttachRun(const AttachRequest& request, LibraryCache* cache)
-      : request_(request), cache_(cache) {}
+  // `stopped` is a thread that stands at the window already, or null: then it is
+  // seized.
+  AttachRun(const AttachRequest& request, LibraryCache* cache,
+            Tracee* stopped = nullptr)
+      : request_(request),
+        cache_(cache),
+        tracee_(stopped != nullptr ? stopped : &own_tracee_) {}
 
   AttachOutcome Run() {
     StepResult failure = Steps();
-    tracee_.Release();
-    outcome_.tracer_must_exit = tracee_.tracer_must_exit();
-    outcome_.released_ns = tracee_.released_ns();
+    tracee_->Release();
+    outcome_.tracer_must_exit = tracee_->tracer_must_exit();
+    outcome_.released_ns = tracee_->released_ns();
     if (!failure && outcome_.tracer_must_exit) {
       // The stub is in place and runs as soon as the tracer ends.
       outcome_.detail = "PTRACE_DETACH failed; the end of the calling thread detaches";
@@ -88,7 +93,8 @@ class AttachRun {
   const AttachRequest& request_;
   LibraryCache* cache_;
   AttachOutcome outcome_;
-  Tracee tracee_;
+  Tracee own_tracee_;
+  Tracee* tracee_;
   std::optional<Maps> maps_;
   std::optional<TargetMemory> memory_;
   LoaderFunctions functions_;
@@ -99,10 +105,17 @@ class AttachRun {
 
 StepResult AttachRun::Steps() {
   if (auto failure = CheckRequest()) return failure;
-  if (auto failure = Seize()) return failure;
+  if (tracee_->stopped()) {
+    outcome_.seized_ns = outcome_.stopped_ns = BootNs();
+    if (auto failure = CheckIdentity(request_.pid, request_.start_ns)) return failure;
+  } else if (auto failure = Seize()) {
+    return failure;
+  }
   if (auto failure = CheckTarget()) return failure;
   if (auto failure = Resolve()) return failure;
-  if (auto failure = WaitForStop()) return failure;
+  if (!tracee_->stopped()) {
+    if (auto failure = WaitForStop()) return failure;
+  }
   if (auto failure = CheckWindow()) return failure;
   if (auto failure = WriteStub()) return failure;
   if (auto failure = Redirect()) return failure;
@@ -136,7 +149,7 @@ StepResult AttachRun::CheckRequest() {
 StepResult AttachRun::Seize() {
   outcome_.stage = AttachStage::kSeize;
   if (FaultAt("seize")) return Injected("seize");
-  if (auto failure = tracee_.Seize(request_.pid, request_.tid)) return failure;
+  if (auto failure = tracee_->Seize(request_.pid, request_.tid)) return failure;
   outcome_.seized_ns = BootNs();
   if (FaultAt("after-seize")) return Injected("after-seize");
 
@@ -145,7 +158,7 @@ StepResult AttachRun::Seize() {
 
   outcome_.stage = AttachStage::kStop;
   if (FaultAt("interrupt")) return Injected("interrupt");
-  if (auto failure = tracee_.Interrupt()) return failure;
+  if (auto failure = tracee_->Interrupt()) return failure;
   stop_deadline_ns_ = BootNs() + uint64_t{request_.stop_timeout_msec} * 1'000'000;
   if (FaultAt("after-interrupt")) return Injected("after-interrupt");
   return std::nullopt;
@@ -195,14 +208,14 @@ StepResult AttachRun::Resolve() {
 StepResult AttachRun::WaitForStop() {
   outcome_.stage = AttachStage::kStop;
   if (FaultAt("stop")) return Injected("stop");
-  if (auto failure = tracee_.WaitForStop(stop_deadline_ns_)) return failure;
+  if (auto failure = tracee_->WaitForStop(stop_deadline_ns_)) return failure;
   outcome_.stopped_ns = BootNs();
   if (FaultAt("after-stop")) return Injected("after-stop");
   return std::nullopt;
 }
 
 StepResult AttachRun::CheckWindow() {
-  if (auto failure = tracee_.ReadRegisters(&registers_)) return failure;
+  if (auto failure = tracee_->ReadRegisters(&registers_)) return failure;
   // Inside a system call the kernel owns what is to be restarted; there is no safe
   // place for a call then.
   if (registers_.orig_rax != static_cast<unsigned long long>(-1)) {
@@ -274,8 +287,8 @@ StepResult AttachRun::WritePieces(const std::string& stub) {
     }
     // EIO: this kernel forbids forced writes through /proc/PID/mem
     // (proc_mem.force_override=never); ptrace's own writes it allows.
-    auto failure =
-        tracee_.Poke(cave_.address + done, absl::string_view(stub).substr(done, bytes));
+    auto failure = tracee_->Poke(cave_.address + done,
+                                 absl::string_view(stub).substr(done, bytes));
     if (!failure) continue;
     failure->detail = absl::StrCat(status.message(), "; ", failure->detail);
     return failure;
@@ -307,7 +320,7 @@ StepResult AttachRun::WriteStub() {
 StepResult AttachRun::Redirect() {
   outcome_.stage = AttachStage::kRedirect;
   if (FaultAt("redirect")) return Injected("redirect");
-  if (auto failure = tracee_.SetInstructionPointer(cave_.address)) return failure;
+  if (auto failure = tracee_->SetInstructionPointer(cave_.address)) return failure;
   (void)FaultAt("after-redirect");
   return std::nullopt;
 }
@@ -316,6 +329,11 @@ StepResult AttachRun::Redirect() {
 
 AttachOutcome AttachAtWindow(const AttachRequest& request, LibraryCache* cache) {
   return AttachRun(request, cache).Run();
+}
+
+AttachOutcome AttachStopped(const AttachRequest& request, Tracee* stopped,
+                            LibraryCache* cache) {
+  return AttachRun(request, cache, stopped).Run();
 }
 
 AttachOutcome AttachOnOwnThread(const AttachRequest& request, LibraryCache* cache) {

@@ -9,6 +9,7 @@
 
 #include "injector/library_facts.h"
 #include "injector/outcome.h"
+#include "injector/tracee.h"
 #include "userspace/collector/shared_memory.h"
 
 namespace rocattach {
@@ -52,6 +53,11 @@ struct AttachRequest {
 //   become readable first, or use __WNOTHREAD.
 AttachOutcome AttachAtWindow(const AttachRequest& request,
                              LibraryCache* cache = nullptr);
+
+// The same for a thread that the calling OS thread traces already and that stands at
+// the window in a stop (Tracee::Keep said kHeld). It is detached when this returns.
+AttachOutcome AttachStopped(const AttachRequest& request, Tracee* stopped,
+                            LibraryCache* cache = nullptr);
 
 // The same on a thread of its own, which has ended when this returns: tracer_must_exit
 // is never set in what it returns. Costs the start of a thread.

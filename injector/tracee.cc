@@ -117,6 +117,38 @@ StepResult Tracee::Seize(pid_t pid, pid_t tid) {
       absl::StrCat("PTRACE_SEIZE(", tid, "): ", strerrorname_np(errno))};
 }
 
+Tracee::Seen Tracee::Keep() {
+  siginfo_t info;
+  const int seen = Peek(tid_, &info);
+  if (seen == 0) return Seen::kRunning;
+  if (seen < 0) {
+    state_ = State::kNone;
+    return Seen::kGone;
+  }
+  if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
+    state_ = State::kGone;
+    Reap();
+    return Seen::kGone;
+  }
+  const int event = info.si_status >> 8;
+  const int signal = info.si_status & 0x7f;
+  if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
+    // The whole process has been stopped: it stays so until its SIGCONT.
+    (void)ptrace(PTRACE_LISTEN, tid_, nullptr, nullptr);
+    return Seen::kRunning;
+  }
+  siginfo_t why = {};
+  if (event == 0 && signal == SIGSTOP &&
+      ptrace(PTRACE_GETSIGINFO, tid_, nullptr, &why) == 0 && why.si_code == SI_KERNEL) {
+    pending_signal_ = 0;
+    state_ = State::kStopped;
+    return Seen::kHeld;
+  }
+  (void)ptrace(PTRACE_CONT, tid_, nullptr,
+               Word(event == 0 ? static_cast<uint64_t>(signal) : 0));
+  return Seen::kRunning;
+}
+
 StepResult Tracee::Interrupt() {
   if (ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) != 0) {
     return Failed("PTRACE_INTERRUPT", AttachReason::kInternal);

@@ -29,6 +29,16 @@ class Tracee {
   // kTargetExited, kAlreadyTraced (another tracer), kNotPermitted.
   StepResult Seize(pid_t pid, pid_t tid);
 
+  // For a thread that is seized ahead of time and runs on: deals with the stops that it
+  // makes on its own. Signals are delivered, a stop of the whole process lasts.
+  enum class Seen {
+    kRunning,
+    kHeld,  // stopped by a SIGSTOP of the kernel's own (bpf_send_signal_thread), which
+            // is not delivered: stopped() is true now
+    kGone,  // it has ended, or is not a tracee any more
+  };
+  Seen Keep();
+
   // PTRACE_INTERRUPT: asks for a stop, does not wait for it.
   StepResult Interrupt();
 
@@ -52,6 +62,9 @@ class Tracee {
   // done so cannot be detached (it may sit in an uninterruptible sleep): then
   // tracer_must_exit() is true from here on.
   void Release();
+
+  // It stands, and Release would let it go on.
+  bool stopped() const { return state_ == State::kStopped; }
 
   // The kernel still has a tracee of this thread that only the end of this thread
   // sets free. Until then that tracee may come to stand still.

@@ -11,6 +11,12 @@
 #include "injector/attach.h"
 
 namespace rocattach {
+namespace {
+
+// A process that is seized ahead of time and opens no window is let go after this.
+constexpr uint32_t kSeizePatienceMsec = 30'000;
+
+}  // namespace
 
 absl::string_view VerdictName(Verdict verdict) {
   switch (verdict) {
@@ -47,6 +53,12 @@ WindowServer::~WindowServer() {
 absl::Status WindowServer::Start() {
   stop_fd_.reset(eventfd(0, EFD_CLOEXEC));
   if (!stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
+  if (options_.attach && !options_.dry_run && probe_->rung() == HoldRung::kSignal) {
+    auto preseizer = Preseizer::Start([this](pid_t pid) { return Wants(pid); }, &cache_,
+                                      kSeizePatienceMsec);
+    if (!preseizer.ok()) return preseizer.status();
+    preseizer_ = *std::move(preseizer);
+  }
   for (int i = 0; i < options_.threads; ++i) StartThread();
   return absl::OkStatus();
 }
@@ -67,6 +79,7 @@ void WindowServer::Stop() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   followers_.Stop();
+  if (preseizer_ != nullptr) preseizer_->Stop();
 }
 
 void WindowServer::Run() {
@@ -171,9 +184,17 @@ bool WindowServer::ServeWindow(const rocattach_event& event) {
   }
   if (LeaveAlone(&window)) {
     if (event.mode == ROCATTACH_WINDOW_HELD) probe_->Release(event);
-  } else {
-    Attach(&window);
+    if (preseizer_ != nullptr) preseizer_->Forget(static_cast<pid_t>(event.pid));
+  } else if (!Attach(&window)) {
+    return true;
   }
+  bool go_on = !window.outcome.tracer_must_exit;
+  Finish(std::move(window));
+  return go_on;
+}
+
+void WindowServer::Finish(Window window) {
+  const rocattach_event& event = window.event;
   if (window.process.id.pid == 0) {
     // Not on the way to the stop: who it is can be read while it runs on.
     auto info = ReadProcessInfo(static_cast<pid_t>(event.pid));
@@ -186,13 +207,16 @@ bool WindowServer::ServeWindow(const rocattach_event& event) {
           std::string(event.comm, strnlen(event.comm, sizeof(event.comm)));
     }
   }
-  bool go_on = !window.outcome.tracer_must_exit;
   sink_->OnWindow(std::move(window));
-  return go_on;
 }
 
-void WindowServer::Attach(Window* window) {
-  const rocattach_event& event = window->event;
+bool WindowServer::Wants(pid_t pid) const {
+  if (!policy_reads_process_) return true;
+  auto info = ReadProcessInfo(pid);
+  return info.ok() && Decide(options_.policy, *info).allowed;
+}
+
+AttachRequest WindowServer::MakeRequest(const rocattach_event& event) const {
   AttachRequest request;
   request.pid = static_cast<pid_t>(event.pid);
   request.tid = static_cast<pid_t>(event.tid);
@@ -203,11 +227,28 @@ void WindowServer::Attach(Window* window) {
   request.config.window_id = event.time_ns;
   request.attached_before = event.args[0] != 0;
   request.stop_timeout_msec = options_.hold_timeout_msec;
+  return request;
+}
+
+bool WindowServer::Attach(Window* window) {
   window->attach_tried = true;
+  AttachRequest request = MakeRequest(window->event);
+  if (window->event.mode == ROCATTACH_WINDOW_SIGNALLED) {
+    preseizer_->Serve(std::move(*window), std::move(request), [this](Window served) {
+      Judge(&served);
+      Finish(std::move(served));
+    });
+    return false;
+  }
   window->outcome = AttachAtWindow(request, &cache_);
+  Judge(window);
+  return true;
+}
+
+void WindowServer::Judge(Window* window) {
   if (window->outcome.ok()) return;  // open until the collector reports in
   // Whatever went wrong, the thread must not stand until its deadline.
-  probe_->Release(event);
+  probe_->Release(window->event);
   bool late = window->outcome.reason == AttachReason::kTargetExited ||
               window->outcome.reason == AttachReason::kStopTimeout ||
               window->outcome.reason == AttachReason::kNotAtWindow;

@@ -3,6 +3,7 @@
 #define ROCATTACH_USERSPACE_WATCH_WINDOW_SERVER_H_
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "userspace/watch/follower_keeper.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/policy.h"
+#include "userspace/watch/preseizer.h"
 #include "userspace/watch/window.h"
 
 namespace rocattach {
@@ -57,7 +59,13 @@ class WindowServer {
   void ServeReady(const rocattach_event& event);
   // Fills in verdict and reason of a window that is not to be attached; true if so.
   bool LeaveAlone(Window* window);
-  void Attach(Window* window);
+  // Tries the attach; false if the preseizer has taken the window over.
+  bool Attach(Window* window);
+  AttachRequest MakeRequest(const rocattach_event& event) const;
+  // Verdict and reason of an attach that has been tried.
+  void Judge(Window* window);
+  void Finish(Window window);
+  bool Wants(pid_t pid) const;
 
   KernelProbe* probe_;
   WindowSink* sink_;
@@ -65,6 +73,7 @@ class WindowServer {
   bool policy_reads_process_;
   LibraryCache cache_;
   FollowerKeeper followers_;
+  std::unique_ptr<Preseizer> preseizer_;  // on the signal rung only
   std::mutex leader_;
   std::mutex threads_mutex_;
   std::vector<std::thread> threads_;

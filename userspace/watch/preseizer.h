@@ -1,0 +1,87 @@
+// The second rung of the hold, for kernels without sleepable uprobes: processes are
+// seized when they map the HSA runtime, so that the probe can stop the thread that
+// enters hsa_init with a signal that nobody but the tracer sees.
+#ifndef ROCATTACH_USERSPACE_WATCH_PRESEIZER_H_
+#define ROCATTACH_USERSPACE_WATCH_PRESEIZER_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "injector/attach.h"
+#include "injector/library_facts.h"
+#include "injector/tracee.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/watch/mmap_events.h"
+#include "userspace/watch/window.h"
+
+namespace rocattach {
+
+// Owns the thread that traces. While a process is seized nobody else can debug it, and
+// its signals take the way through us: a process that has not opened its window after
+// `patience_msec` is let go.
+class Preseizer {
+ public:
+  // A stopped window's end: the outcome of its attach.
+  using Done = std::function<void(Window)>;
+  // `wanted` decides, on the preseizer's thread, whether a process is seized at all.
+  static absl::StatusOr<std::unique_ptr<Preseizer>> Start(
+      std::function<bool(pid_t)> wanted, LibraryCache* cache, uint32_t patience_msec);
+  ~Preseizer();
+
+  // Attaches to the thread of a SIGNALLED window, which stands or is about to stand in
+  // its stop; `done` is called on the preseizer's thread.
+  void Serve(Window window, AttachRequest request, Done done);
+  // The process needs no seizing any more: its window went another way.
+  void Forget(pid_t pid);
+  void Stop();
+
+ private:
+  struct Task {
+    Window window;
+    AttachRequest request;
+    Done done;
+    uint64_t deadline_ns = 0;
+  };
+  struct Process {
+    std::map<pid_t, std::unique_ptr<Tracee>> threads;
+    uint64_t deadline_ns = 0;
+  };
+
+  Preseizer(std::function<bool(pid_t)> wanted, LibraryCache* cache,
+            uint32_t patience_msec)
+      : wanted_(std::move(wanted)), cache_(cache), patience_msec_(patience_msec) {}
+  void Run();
+  void OnMmap(const MmapEvent& event);
+  // Seizes the threads of a process that are not seized yet.
+  void SeizeThreads(pid_t pid, Process* process);
+  void Release(pid_t pid);
+  void KeepAll();
+  // Attaches if the thread stands; false if the task must wait.
+  bool TryAttach(Task* task);
+
+  std::function<bool(pid_t)> wanted_;
+  LibraryCache* cache_;
+  uint32_t patience_msec_;
+  std::unique_ptr<MmapEvents> events_;
+  UniqueFd wake_fd_;
+  std::thread thread_;
+  std::mutex mutex_;  // guards the three below
+  std::vector<Task> added_;
+  std::vector<pid_t> forgotten_;
+  bool stopping_ = false;
+
+  std::map<pid_t, Process> processes_;
+  std::vector<Task> tasks_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_PRESEIZER_H_
