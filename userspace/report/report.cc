@@ -79,6 +79,13 @@ std::vector<KernelReport> ProcessReport::KernelsByName() const {
   return list;
 }
 
+const v1::WindowEvent* ProcessReport::Verdict() const {
+  for (const v1::WindowEvent& window : windows) {
+    if (window.state() == v1::WINDOW_STATE_ATTACHED) return &window;
+  }
+  return windows.empty() ? nullptr : &windows.back();
+}
+
 uint64_t ProcessReport::MissingFromStream() const {
   if (!account) return 0;
   uint64_t written = account->dispatches_delivered() + account->copies_delivered();
@@ -240,10 +247,21 @@ void ReportBuilder::OnCopies(const FrameContext& at,
 
 void ReportBuilder::OnWindow(const FrameContext& at, const v1::WindowEvent& event) {
   ProcessReport* process = Find(at);
-  if (!process->window) process->window.emplace();
+  auto same_window = [&](const v1::WindowEvent& known) {
+    return known.hit_ns() == event.hit_ns() || event.hit_ns() == 0;
+  };
+  if (process->windows.empty() || !same_window(process->windows.back())) {
+    // A key frame tells of earlier windows again.
+    auto it =
+        std::find_if(process->windows.begin(), process->windows.end(), same_window);
+    if (it != process->windows.end() && at.repeated) return;
+    if (!Room(kEntryBytes + event.ByteSizeLong())) return;
+    process->windows.push_back(event);
+    return;
+  }
   // Later events fill in what earlier ones did not know; fields that are zero keep what
-  // was there. The verdict is the last event's.
-  v1::WindowEvent* merged = &*process->window;
+  // was there. The state is the last event's.
+  v1::WindowEvent* merged = &process->windows.back();
   if (event.state() != merged->state()) merged->clear_detail();
   merged->MergeFrom(event);
 }

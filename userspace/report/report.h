@@ -57,8 +57,9 @@ struct ProcessReport {
   uint32_t recording = 0;
   uint32_t stream = 0;
   std::optional<v1::Process> process;  // none: its key frame is missing
-  // All that the window's events said, later ones over earlier ones; none: no event.
-  std::optional<v1::WindowEvent> window;
+  // One for each window (a process that shuts HSA down and initialises it again opens
+  // another): all that its events said, later ones over earlier ones.
+  std::vector<v1::WindowEvent> windows;
   std::map<uint32_t, v1::Agent> agents;
   std::map<uint32_t, QueueReport> queues;
   std::map<uint32_t, KernelReport> kernels;  // by id
@@ -71,6 +72,9 @@ struct ProcessReport {
   std::optional<v1::LossAccount> account;  // the last one
   std::optional<v1::ProcessEnd> end;
 
+  // The window that decides: the first that was attached, else the last; null without
+  // any. Its state is the process's verdict.
+  const v1::WindowEvent* Verdict() const;
   // Kernels of the same name as one, the longest total first.
   std::vector<KernelReport> KernelsByName() const;
   // Records that are known to be lost: dropped before the stream, or gone from it.

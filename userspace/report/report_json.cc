@@ -74,9 +74,14 @@ void Process(const RecordingReport& recording, const ProcessReport& process,
              JsonWriter* json) {
   json->Object();
   json->Field("stream", process.stream);
-  json->Field("verdict", process.window ? ShortName(process.window->state()) : "");
+  const v1::WindowEvent* verdict = process.Verdict();
+  json->Field("verdict", verdict != nullptr ? ShortName(verdict->state()) : "");
   if (process.process) Message("process", *process.process, json);
-  if (process.window) Message("window", *process.window, json);
+  if (verdict != nullptr) Message("window", *verdict, json);
+  json->Key("windows");
+  json->Array();
+  for (const v1::WindowEvent& window : process.windows) json->Raw(MessageJson(window));
+  json->EndArray();
   json->Field("dispatch_count", process.dispatches);
   json->Field("copy_count", process.copies_count);
   json->Field("untimed", process.untimed);

@@ -1,8 +1,6 @@
 #include "userspace/report/report_text.h"
 
-#include <signal.h>
 #include <string.h>
-#include <time.h>
 
 #include <algorithm>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
+#include "userspace/report/report_words.h"
 #include "userspace/report/table.h"
 #include "userspace/report/text.h"
 
@@ -20,73 +19,6 @@ namespace {
 
 constexpr size_t kIndent = 2;
 constexpr size_t kMaxShownDamages = 10;
-
-std::string Plural(uint64_t count, const char* one, const char* many) {
-  return absl::StrCat(HumanCount(count), " ", count == 1 ? one : many);
-}
-
-std::string Percent(uint64_t part, uint64_t whole) {
-  if (whole == 0) return "-";
-  return absl::StrFormat(
-      "%.1f %%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
-// When something happened, in UTC, by the recording's clock snapshot.
-std::string WallTime(const v1::ClockSnapshot& clock, uint64_t boottime_ns) {
-  if (clock.realtime_ns() == 0) return "";
-  uint64_t realtime = clock.realtime_ns() + (boottime_ns - clock.boottime_ns());
-  time_t seconds = static_cast<time_t>(realtime / 1'000'000'000);
-  tm parts;
-  char text[64];
-  if (gmtime_r(&seconds, &parts) == nullptr) return "";
-  if (strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts) == 0) return "";
-  return absl::StrCat(text, " UTC");
-}
-
-std::string SignalName(uint32_t signal) {
-  const char* name = sigabbrev_np(static_cast<int>(signal));
-  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
-}
-
-std::string EndText(const v1::ProcessEnd& end) {
-  switch (end.how()) {
-    case v1::ProcessEnd::EXITED:
-      return absl::StrCat("exited with status ", end.exit_code());
-    case v1::ProcessEnd::SIGNALLED:
-      return absl::StrCat("killed by ", SignalName(end.signal()),
-                          end.core_dumped() ? " (core dumped)" : "");
-    case v1::ProcessEnd::EXECED:
-      return "replaced its program by exec";
-    case v1::ProcessEnd::STILL_RUNNING:
-      return "still running when the recording ended";
-    case v1::ProcessEnd::LOST:
-      return "gone; how it ended is not known";
-    default:
-      return "ended; how is not known";
-  }
-}
-
-std::string DirectionText(v1::CopyDirection direction) {
-  switch (direction) {
-    case v1::COPY_DIRECTION_HOST_TO_HOST:
-      return "host to host";
-    case v1::COPY_DIRECTION_HOST_TO_DEVICE:
-      return "host to device";
-    case v1::COPY_DIRECTION_DEVICE_TO_HOST:
-      return "device to host";
-    case v1::COPY_DIRECTION_DEVICE_TO_DEVICE:
-      return "device to device";
-    default:
-      return "unknown";
-  }
-}
-
-std::string KernelText(const KernelReport& kernel) {
-  if (!kernel.name.empty()) return TerminalSafe(kernel.name);
-  if (kernel.kernel_id == 0) return "(unknown kernel)";
-  return absl::StrCat("(kernel ", kernel.kernel_id,
-                      ", its name is not in the recording)");
-}
 
 class Formatter {
  public:
@@ -108,17 +40,21 @@ class Formatter {
   const char* Yellow() const { return Color("\x1b[33m"); }
   const char* Off() const { return Color("\x1b[0m"); }
 
-  // "  key       text"; text is cut to the terminal.
-  void Line(absl::string_view key, const std::string& text, const char* color = "") {
+  // "  key       text", on as many lines as the terminal's width asks for, at most
+  // `max_lines`.
+  void Line(absl::string_view key, const std::string& text, const char* color = "",
+            size_t max_lines = 8) {
     constexpr size_t kKeyWidth = 10;
-    std::string fitted = text;
-    if (options_.width > 0) {
-      size_t used = kIndent + kKeyWidth;
-      fitted = FitWidth(text, options_.width > used + 20 ? options_.width - used : 20);
+    size_t used = kIndent + kKeyWidth;
+    size_t width = options_.width == 0          ? 0
+                   : options_.width > used + 20 ? options_.width - used
+                                                : 20;
+    for (const std::string& line : WrapWidth(text, width, max_lines)) {
+      absl::StrAppend(&out_, std::string(kIndent, ' '), Dim());
+      absl::StrAppendFormat(&out_, "%-10s", key);
+      absl::StrAppend(&out_, Off(), color, line, *color ? Off() : "", "\n");
+      key = "";
     }
-    absl::StrAppend(&out_, std::string(kIndent, ' '), Dim());
-    absl::StrAppendFormat(&out_, "%-10s", key);
-    absl::StrAppend(&out_, Off(), color, fitted, *color ? Off() : "", "\n");
   }
 
   void Recording(const RecordingReport& recording) {
@@ -151,7 +87,8 @@ class Formatter {
     std::map<int, uint64_t> states;
     uint64_t dispatches = 0, copies = 0, lost = 0;
     for (const auto& process : recording.processes) {
-      if (process->window) ++states[process->window->state()];
+      if (const v1::WindowEvent* verdict = process->Verdict())
+        ++states[verdict->state()];
       dispatches += process->dispatches;
       copies += process->copies_count;
       lost += recording.from_beginning || !process->account
@@ -197,14 +134,17 @@ class Formatter {
     }
     std::string verdict = "no verdict";
     const char* color = Yellow();
-    if (process.window) {
-      verdict = ShortName(process.window->state());
-      color = VerdictColor(process.window->state());
+    const v1::WindowEvent* deciding = process.Verdict();
+    if (deciding != nullptr) {
+      verdict = ShortName(deciding->state());
+      color = VerdictColor(deciding->state());
     }
     absl::StrAppend(&out_, "\n", Bold(), name, Off(), "  ", color, verdict, Off(),
                     "\n");
     if (process.process) Identity(recording, *process.process);
-    if (process.window) Window(*process.window);
+    for (const v1::WindowEvent& window : process.windows) {
+      Window(window, &window == deciding);
+    }
     Agents(process);
     if (process.dispatches + process.copies_count > 0) Activity(process);
     if (process.end) Line("ended", End(*process.end), EndColor(*process.end));
@@ -222,7 +162,7 @@ class Formatter {
     }
     if (command.empty()) command.push_back(TerminalSafe(process.executable()));
     std::string line = absl::StrJoin(command, " ");
-    if (!line.empty()) Line("command", line);
+    if (!line.empty()) Line("command", line, "", 3);
     std::string who = absl::StrCat("uid ", process.uid());
     if (recording.header && process.start_ns() != 0) {
       absl::StrAppend(&who, ", started ",
@@ -234,8 +174,11 @@ class Formatter {
     Line("run by", who);
   }
 
-  void Window(const v1::WindowEvent& window) {
+  // `decides`: the verdict stands above already.
+  void Window(const v1::WindowEvent& window, bool decides) {
     std::vector<std::string> parts;
+    if (!decides)
+      parts.push_back(absl::StrCat("another window, ", ShortName(window.state())));
     auto since_hit = [&](const char* what, uint64_t at) {
       if (at == 0 || window.hit_ns() == 0 || at < window.hit_ns()) return;
       parts.push_back(absl::StrCat(what, " ", HumanDuration(at - window.hit_ns())));
@@ -243,8 +186,10 @@ class Formatter {
     switch (window.mode()) {
       case v1::WINDOW_MODE_HELD:
       case v1::WINDOW_MODE_SIGNALLED:
-        parts.push_back(absl::StrCat("held for ", HumanDuration(window.hold_ns()), " (",
-                                     ShortName(window.hold_end()), ")"));
+        parts.push_back(window.hold_ns() == 0
+                            ? "held"
+                            : absl::StrCat("held for ", HumanDuration(window.hold_ns()),
+                                           " (", ShortName(window.hold_end()), ")"));
         break;
       default:
         parts.push_back(absl::StrCat("not held (", ShortName(window.mode()), ")"));

@@ -6,6 +6,7 @@
 #include <google/protobuf/generated_enum_reflection.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -21,6 +22,11 @@ size_t DisplayWidth(absl::string_view text);
 
 // At most `width` columns; "…" stands for what is cut from the end.
 std::string FitWidth(absl::string_view text, size_t width);
+
+// The text in lines of at most `width` columns, broken at blanks where there are any;
+// what does not fit in `max_lines` is cut. `width` 0: one line, whole.
+std::vector<std::string> WrapWidth(absl::string_view text, size_t width,
+                                   size_t max_lines);
 
 // A C++ symbol as people write it; what is none stays as it is.
 std::string Demangle(const std::string& symbol);

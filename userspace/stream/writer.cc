@@ -1,90 +1,24 @@
 #include "userspace/stream/writer.h"
 
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-#include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/base/version.h"
 #include "userspace/stream/compression.h"
 #include "userspace/stream/frame.h"
 #include "userspace/stream/process_stream.h"
+#include "userspace/stream/stream_header.h"
 #include "userspace/stream/utf8.h"
 
 namespace rocattach {
 namespace {
 
-constexpr size_t kTextLimit = 64 << 10;
 constexpr size_t kDetailLimit = 4 << 10;
-// Command lines can be megabytes; the stream keeps their beginning.
-constexpr size_t kArgumentsLimit = 64 << 10;
 // Below this, compressing costs more than it saves.
 constexpr size_t kCompressFrom = 96;
 // Encoders of a stream that has been idle for so many flushes are freed.
 constexpr uint32_t kIdleFlushes = 8;
-
-void LimitArguments(google::protobuf::RepeatedPtrField<std::string>* arguments) {
-  size_t bytes = 0;
-  int keep = 0;
-  // Two bytes more for each: its tag and length.
-  while (keep < arguments->size() &&
-         bytes + arguments->Get(keep).size() + 2 <= kArgumentsLimit) {
-    bytes += arguments->Get(keep++).size() + 2;
-  }
-  arguments->DeleteSubrange(keep, arguments->size() - keep);
-}
-
-v1::ClockSnapshot ToProto(const ClockSnapshot& clock) {
-  v1::ClockSnapshot proto;
-  proto.set_boottime_ns(clock.boottime_ns);
-  proto.set_monotonic_ns(clock.monotonic_ns);
-  proto.set_monotonic_raw_ns(clock.monotonic_raw_ns);
-  proto.set_realtime_ns(clock.realtime_ns);
-  return proto;
-}
-
-std::string RandomId() {
-  std::random_device random;
-  std::string id;
-  for (int i = 0; i < 4; ++i) {
-    uint32_t word = random();
-    id.append(reinterpret_cast<const char*>(&word), sizeof(word));
-  }
-  return id;
-}
-
-v1::StreamHeader MakeStreamHeader(const WriterOptions& options) {
-  v1::StreamHeader header;
-  header.set_recording_id(RandomId());
-  header.set_producer_version(ROCATTACH_VERSION);
-  utsname name;
-  if (uname(&name) == 0) {
-    header.set_hostname(name.nodename);
-    header.set_kernel_release(name.release);
-    header.set_machine(name.machine);
-  }
-  if (auto boot_id = ReadFile("/proc/sys/kernel/random/boot_id", 128); boot_id.ok()) {
-    header.set_boot_id(std::string(absl::StripSuffix(*boot_id, "\n")));
-  }
-  header.set_recorder_pid(static_cast<uint32_t>(getpid()));
-  for (const std::string& argument : options.recorder_arguments) {
-    header.add_recorder_arguments(argument);
-  }
-  LimitArguments(header.mutable_recorder_arguments());
-  SanitizeStrings(kTextLimit, &header);
-  const auto* file = v1::StreamHeader::descriptor()->file();
-  for (int i = 0; i < file->dependency_count(); ++i) {
-    file->dependency(i)->CopyTo(header.mutable_descriptors()->add_file());
-  }
-  file->CopyTo(header.mutable_descriptors()->add_file());
-  return header;
-}
 
 }  // namespace
 
@@ -92,7 +26,7 @@ StreamWriter::StreamWriter(std::unique_ptr<Sink> sink, WriterOptions options)
     : sink_(std::move(sink)), options_(std::move(options)) {
   int level = options_.compression_level.value_or(sink_->compress_by_default() ? 1 : 0);
   if (level > 0) compressor_ = std::make_unique<Compressor>(std::min(level, 19));
-  header_ = MakeStreamHeader(options_);
+  header_ = MakeStreamHeader(options_.recorder_arguments);
 }
 
 StreamWriter::~StreamWriter() {
@@ -304,7 +238,7 @@ absl::Status StreamWriter::Close() {
   absl::Status status = FlushAll();
   closed_ = true;
   v1::StreamEnd end;
-  *end.mutable_clock() = ToProto(options_.clock());
+  *end.mutable_clock() = ClockToProto(options_.clock());
   end.set_frames(stats_.frames);
   end.set_bytes(stats_.bytes);
   end.set_streams(stats_.streams);
@@ -328,7 +262,7 @@ uint64_t StreamWriter::delivered_copies(StreamId id) const {
 
 absl::Status StreamWriter::WriteStreamHeader() {
   ClockSnapshot clock = options_.clock();
-  *header_.mutable_clock() = ToProto(clock);
+  *header_.mutable_clock() = ClockToProto(clock);
   now_ns_ = std::max(now_ns_, clock.boottime_ns);
   FrameHeader frame;
   frame.type = v1::FRAME_TYPE_STREAM_HEADER;
@@ -348,7 +282,7 @@ absl::Status StreamWriter::WriteKeyFrame(ProcessStream* stream) {
   ClockSnapshot clock = options_.clock();
   now_ns_ = std::max(now_ns_, clock.boottime_ns);
   std::vector<std::string> payloads =
-      stream->KeyFramePayloads(header_.recording_id(), ToProto(clock));
+      stream->KeyFramePayloads(header_.recording_id(), ClockToProto(clock));
   // What is new by now is in the key frame.
   (void)stream->TakeNewEntries();
   stream->key_frame_due = false;

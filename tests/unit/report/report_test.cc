@@ -242,6 +242,25 @@ TEST_F(ReportTest, RefusalsSayWhy) {
   EXPECT_FALSE(report.HasLosses()) << "a refusal is no loss of data";
 }
 
+TEST_F(ReportTest, AnotherWindowDoesNotUndoAnAttach) {
+  StreamId id = OpenBusy();
+  v1::WindowEvent event;
+  event.set_state(v1::WINDOW_STATE_REFUSED);
+  event.set_reason(v1::ATTACH_REASON_ALREADY_ATTACHED);
+  event.set_hit_ns(9'000'000);
+  EXPECT_TRUE(writer_->AddWindowEvent(id, event).ok());
+  End(id, 4, 3);
+  Report report = Read();
+  const ProcessReport& process = *report.recordings[0].processes[0];
+  ASSERT_EQ(process.windows.size(), 2u);
+  EXPECT_EQ(process.Verdict()->state(), v1::WINDOW_STATE_ATTACHED);
+  std::string text = FormatReport(report, {});
+  EXPECT_THAT(text, HasSubstr("busy (pid 100)  attached"));
+  EXPECT_THAT(text, HasSubstr("another window, refused"));
+  EXPECT_THAT(text,
+              HasSubstr("already_attached at check; the process was not modified"));
+}
+
 TEST_F(ReportTest, LossesAreNamed) {
   dropped_ = 5;
   End(OpenBusy(), 9, 3);

@@ -32,6 +32,18 @@ TEST(FitWidth, CutsBetweenCharacters) {
             3u);
 }
 
+TEST(WrapWidth, BreaksAtBlanks) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(WrapWidth("one two three", 8, 9), (Lines{"one two", "three"}));
+  EXPECT_EQ(WrapWidth("one two three", 7, 9), (Lines{"one two", "three"}));
+  EXPECT_EQ(WrapWidth("abcdefgh ij", 3, 9), (Lines{"abc", "def", "gh", "ij"}));
+  EXPECT_EQ(WrapWidth("one two three", 7, 1), (Lines{"one tw…"}));
+  EXPECT_EQ(WrapWidth("one two", 0, 9), (Lines{"one two"}));
+  EXPECT_EQ(WrapWidth("", 5, 9), (Lines{""}));
+  EXPECT_EQ(WrapWidth("\xc3\xa4\xc3\xa4\xc3\xa4", 2, 9),
+            (Lines{"\xc3\xa4\xc3\xa4", "\xc3\xa4"}));
+}
+
 TEST(Demangle, OnlyCppSymbols) {
   EXPECT_EQ(Demangle("_Z4vaddPfS_i"), "vadd(float*, float*, int)");
   EXPECT_EQ(Demangle("vadd"), "vadd");

@@ -4,12 +4,20 @@
 
 #include <random>
 
+#include "absl/strings/escaping.h"
 #include "userspace/stream/compression.h"
 #include "userspace/stream/crc32c.h"
+#include "userspace/stream/dispatch_batch.h"
 #include "userspace/stream/frame_scanner.h"
 
 namespace rocattach {
 namespace {
+
+constexpr char kDocumentedExample[] =
+    "524157f1010300004d000000e1b0887b010000000500000003000000a5195477"
+    "0803109a0818ff0c20013201013a01014201024a014d520280085a0101620101"
+    "6a01407201017a0101aa0103120000b20106d00fc801c801ba0103640a0ac201"
+    "06c801c901ca01ca0103060000000000";
 
 std::string RandomBytes(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
@@ -85,6 +93,38 @@ TEST(Frame, HeaderLayout) {
   ASSERT_TRUE(decoded.has_value());
   EXPECT_EQ(decoded->payload_bytes, header.payload_bytes);
   EXPECT_EQ(decoded->records, 9u);
+}
+
+// The example of docs/stream-format.md.
+TEST(Frame, DocumentedExample) {
+  rocattach_dispatch records[3] = {};
+  for (uint32_t i = 0; i < 3; ++i) {
+    records[i].kernel_id = 1;
+    records[i].correlation_id = 10 + i;
+    records[i].enqueue_ns = 1000 + 100 * i;
+    records[i].start_ns = i == 0 ? 1050 : records[i - 1].end_ns + 5;
+    records[i].end_ns = records[i].start_ns + 200 + i;
+    records[i].queue_id = 1;
+    records[i].agent_id = 2;
+    records[i].tid = 77;
+    records[i].grid_x = 1024;
+    records[i].grid_y = records[i].grid_z = 1;
+    records[i].workgroup_x = 64;
+    records[i].workgroup_y = records[i].workgroup_z = 1;
+    records[i].packet_index = 4 + i;
+  }
+  DispatchBatchEncoder encoder(64 << 10);
+  ASSERT_EQ(encoder.Append(records), 3u);
+  std::string payload;
+  encoder.EncodeTo(&payload);
+  FrameHeader header;
+  header.type = 3;
+  header.stream_id = 1;
+  header.sequence = 5;
+  header.records = 3;
+  std::string frame;
+  BuildFrame(header, payload, &frame);
+  EXPECT_EQ(absl::BytesToHexString(frame), kDocumentedExample);
 }
 
 TEST(Frame, AnyFlippedBitInTheHeaderIsFound) {

@@ -1,0 +1,85 @@
+#include "userspace/report/report_words.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/base/human.h"
+#include "userspace/report/text.h"
+
+namespace rocattach {
+
+std::string Plural(uint64_t count, const char* one, const char* many) {
+  return absl::StrCat(HumanCount(count), " ", count == 1 ? one : many);
+}
+
+std::string Percent(uint64_t part, uint64_t whole) {
+  if (whole == 0) return "-";
+  return absl::StrFormat(
+      "%.1f %%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+// When something happened, in UTC, by the recording's clock snapshot.
+std::string WallTime(const v1::ClockSnapshot& clock, uint64_t boottime_ns) {
+  if (clock.realtime_ns() == 0) return "";
+  uint64_t realtime = clock.realtime_ns() + (boottime_ns - clock.boottime_ns());
+  time_t seconds = static_cast<time_t>(realtime / 1'000'000'000);
+  tm parts;
+  char text[64];
+  if (gmtime_r(&seconds, &parts) == nullptr) return "";
+  if (strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts) == 0) return "";
+  return absl::StrCat(text, " UTC");
+}
+
+namespace {
+
+std::string SignalName(uint32_t signal) {
+  const char* name = sigabbrev_np(static_cast<int>(signal));
+  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", name);
+}
+
+}  // namespace
+
+std::string EndText(const v1::ProcessEnd& end) {
+  switch (end.how()) {
+    case v1::ProcessEnd::EXITED:
+      return absl::StrCat("exited with status ", end.exit_code());
+    case v1::ProcessEnd::SIGNALLED:
+      return absl::StrCat("killed by ", SignalName(end.signal()),
+                          end.core_dumped() ? " (core dumped)" : "");
+    case v1::ProcessEnd::EXECED:
+      return "replaced its program by exec";
+    case v1::ProcessEnd::STILL_RUNNING:
+      return "still running when the recording ended";
+    case v1::ProcessEnd::LOST:
+      return "gone; how it ended is not known";
+    default:
+      return "ended; how is not known";
+  }
+}
+
+std::string DirectionText(v1::CopyDirection direction) {
+  switch (direction) {
+    case v1::COPY_DIRECTION_HOST_TO_HOST:
+      return "host to host";
+    case v1::COPY_DIRECTION_HOST_TO_DEVICE:
+      return "host to device";
+    case v1::COPY_DIRECTION_DEVICE_TO_HOST:
+      return "device to host";
+    case v1::COPY_DIRECTION_DEVICE_TO_DEVICE:
+      return "device to device";
+    default:
+      return "unknown";
+  }
+}
+
+std::string KernelText(const KernelReport& kernel) {
+  if (!kernel.name.empty()) return TerminalSafe(kernel.name);
+  if (kernel.kernel_id == 0) return "(unknown kernel)";
+  return absl::StrCat("(kernel ", kernel.kernel_id,
+                      ", its name is not in the recording)");
+}
+
+}  // namespace rocattach

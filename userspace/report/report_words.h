@@ -1,0 +1,27 @@
+// The words of a report for people.
+#ifndef ROCATTACH_USERSPACE_REPORT_REPORT_WORDS_H_
+#define ROCATTACH_USERSPACE_REPORT_REPORT_WORDS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "userspace/report/report.h"
+
+namespace rocattach {
+
+// "1 copy", "1,234 copies".
+std::string Plural(uint64_t count, const char* one, const char* many);
+// "12.3 %"; "-" of nothing.
+std::string Percent(uint64_t part, uint64_t whole);
+// When something happened, in UTC, by a recording's clock snapshot; "" if not known.
+std::string WallTime(const v1::ClockSnapshot& clock, uint64_t boottime_ns);
+// "exited with status 0", "killed by SIGSEGV".
+std::string EndText(const v1::ProcessEnd& end);
+// "host to device".
+std::string DirectionText(v1::CopyDirection direction);
+// The kernel's name, safe for terminals, or why there is none.
+std::string KernelText(const KernelReport& kernel);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_REPORT_REPORT_WORDS_H_
