@@ -121,7 +121,7 @@ void AddTuning(CLI::App* app, Arguments* args) {
                   "The collector library to inject (default: the one that came along)")
       ->type_name("FILE");
   app->add_option("--threads", args->watcher.threads, "Windows served at the same time")
-      ->check(CLI::Range(1, 64))
+      ->check(CLI::Range(1, 1024))
       ->capture_default_str();
 }
 

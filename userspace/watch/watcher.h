@@ -36,7 +36,9 @@ struct WatcherOptions {
   uint64_t plan_flags = ROCATTACH_PLAN_DISPATCHES | ROCATTACH_PLAN_COPIES;
   bool recording = true;  // false: armed but idle
   HoldRung best_rung = HoldRung::kYielding;
-  int threads = 2;
+  // Held processes spin until a thread of ours has taken them up: there must be more of
+  // these than processes start in one burst. They sleep nearly always.
+  int threads = 64;
   std::vector<std::string> recorder_arguments;  // argv, for the stream's header
 };
 

@@ -29,7 +29,7 @@ struct WindowServerOptions {
   rocattach_collector_config collector_config = {};
   std::vector<std::string> libraries;  // by cookie - 1
   uint32_t hold_timeout_msec = 250;
-  int threads = 2;
+  int threads = 64;
 };
 
 // Leader and followers: one thread waits for the kernel's events; when one comes it
