@@ -1,0 +1,107 @@
+"""The attach window: how long a process is held, and what its first hsa_init costs."""
+import shutil
+import subprocess
+import time
+
+from .common import BenchError, Watcher, duration, key_values, median, quantile
+
+
+def launch(bench):
+    program = bench.program("bench/bench_init_time")
+    return key_values(bench.run([bench.simgpu_run, program]).stdout)
+
+
+def measure_inits(bench):
+    """Launches without and with the watcher, in turns."""
+    blocks, launches = (3, 20) if bench.quick else (8, 50)
+    plain, watched, windows = [], [], []
+    for _ in range(blocks):
+        plain += [launch(bench) for _ in range(launches)]
+        with Watcher(bench, "--auto", "-p", "bench_init_time") as watcher:
+            watched += [launch(bench) for _ in range(launches)]
+        windows += watcher.windows()
+    attached = [w for w in windows if w["verdict"] == "attached"]
+    # Each launch has two: after hsa_shut_down the next hsa_init is a window again.
+    if len(attached) != 2 * len(watched):
+        others = [w["verdict"] + ": " + w["detail"] for w in windows
+                  if w["verdict"] != "attached"]
+        raise BenchError(f"{len(attached)} windows attached of {2 * len(watched)}: "
+                         f"{others[:3]}")
+    first = {}
+    for window in attached:
+        if window["pid"] not in first or window["hit_ns"] < first[window["pid"]]["hit_ns"]:
+            first[window["pid"]] = window
+    return plain, watched, list(first.values())
+
+
+def measure_gdb(bench):
+    """How long gdb's call of dlopen stops the same program: the gaps that it sees."""
+    program = bench.program("bench/bench_init_time")
+    stopped, took = [], []
+    for _ in range(2 if bench.quick else 7):
+        with subprocess.Popen([program, "--gaps", "2500"], stdout=subprocess.PIPE,
+                              text=True) as target:
+            time.sleep(0.3)
+            begin = time.monotonic_ns()
+            done = subprocess.run(
+                ["gdb", "-nx", "-batch", "-p", str(target.pid), "-ex",
+                 f"print ((void*(*)(const char*, int))dlopen)(\"{bench.collector}\", 1)"],
+                capture_output=True, text=True, timeout=60, check=False)
+            took.append(time.monotonic_ns() - begin)
+            out, _ = target.communicate(timeout=30)
+        if "$1 = (void *) 0x" not in done.stdout or "0x0\n" in done.stdout:
+            raise BenchError("gdb could not call dlopen: " +
+                             (done.stdout + done.stderr).strip()[-400:])
+        # Beside gdb's stops the program sees those of the scheduler; they are short.
+        stopped.append(key_values(out)["sum_ns"])
+    return stopped, took
+
+
+def run(bench):
+    plain, watched, windows = measure_inits(bench)
+    if shutil.which("gdb"):
+        gdb_stopped, gdb_took = measure_gdb(bench)
+    else:
+        gdb_stopped, gdb_took = None, None
+
+    def row(what, field, goal, beside="", ratio=""):
+        values = [w[field] - w["hit_ns"] if field != "hold_ns" else w["hold_ns"]
+                  for w in windows]
+        p50, p99 = median(values), quantile(values, 0.99)
+        return (what, f"{duration(p50)}, p99 {duration(p99)}", beside, ratio, goal,
+                {"median_ns": p50, "p99_ns": p99, "count": len(values)})
+
+    rows = [
+        row("hit → seized", "seized_ns", ""),
+        row("hit → out of the probe (stopped)", "hold_ns", "≤ 100 µs, p99 ≤ 1 ms"),
+        row("hit → seen stopped, checks done", "stopped_ns", ""),
+    ]
+    released = median([w["released_ns"] - w["hit_ns"] for w in windows])
+    stops = [w["released_ns"] - w["hit_ns"] - min(w["hold_ns"],
+                                                 w["stopped_ns"] - w["hit_ns"])
+             for w in windows]
+    if gdb_stopped:
+        beside = f"{duration(median(gdb_stopped))} stopped"
+        ratio = f"1 : {median(gdb_stopped) / released:.0f}"
+    else:
+        beside, ratio = "gdb is not installed", ""
+    rows.append(row("hit → released", "released_ns", "≤ 200 µs, gdb ≥ 1000 ×", beside,
+                    ratio))
+    if gdb_stopped:
+        rows[-1][5].update(gdb_stopped_ns=median(gdb_stopped), gdb_took_ns=median(gdb_took))
+    rows.append(("of that, in a ptrace stop", f"{duration(median(stops))}", "", "", "",
+                 {"median_ns": median(stops)}))
+    rows.append(row("hit → collector armed", "armed_ns", ""))
+    bench.table("window", f"Attach window, {len(windows)} launches", "gdb dlopen", rows)
+
+    rows = []
+    for what, field, goal in (
+            ("first hsa_init", "first_ns", "extra ≤ 1 ms"),
+            ("hsa_init again (counted)", "counted_ns", "extra ~0"),
+            ("hsa_init after hsa_shut_down", "again_ns", "")):
+        ours = median([w[field] for w in watched])
+        theirs = median([p[field] for p in plain])
+        rows.append((what, duration(ours), duration(theirs),
+                     f"{'+' if ours >= theirs else ''}{duration(ours - theirs)}", goal,
+                     {"watched_ns": ours, "plain_ns": theirs, "extra_ns": ours - theirs}))
+    bench.table("window", "hsa_init as its caller sees it, medians", "not watched", rows)
