@@ -45,6 +45,7 @@ struct Session {
   bool destroying = false;       // its id counts as gone
   bool destroy_settled = false;  // who ends the phase finishes the destruction
   // Of the last start.
+  std::vector<FilterSpec> started;
   std::set<TargetId> running;
   std::map<TargetId, absl::Status> refused;
   std::shared_ptr<SessionSink> sink;

@@ -308,6 +308,7 @@ absl::Status SessionEngine::StartTargets(const std::shared_ptr<Session>& session
     for (TargetId target : targets) state_->target_owner[target] = session->id;
     if (all) state_->all_owner = session->id;
     for (const auto& [id, filter] : session->filters) filters.push_back(filter.spec);
+    session->started = filters;
   }
   absl::Status first;
   size_t started = 0;
@@ -472,7 +473,7 @@ void SessionEngine::TargetArrived(TargetId target) {
     }
     session->phase = Phase::kStarting;
     state_->target_owner[target] = session->id;
-    for (const auto& [id, filter] : session->filters) filters.push_back(filter.spec);
+    filters = session->started;  // it goes on as it was started
   }
   StartTarget(session, target, filters).IgnoreError();  // the report tells
   BecomeActive(session);

@@ -1,0 +1,722 @@
+// A million random calls, and after each one the engine must say and do what a small
+// model of the documented behaviour says.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/session/fake_backend.h"
+#include "userspace/session/session_engine.h"
+#include "userspace/session/session_status.h"
+
+namespace rocattach {
+namespace {
+
+using S = SessionStatus;
+
+constexpr size_t kRecord = sizeof(rocattach_record_profiler_t);
+constexpr size_t kTracer = sizeof(rocattach_record_tracer_t);
+constexpr size_t kValue = sizeof(rocattach_record_counter_t);
+
+enum Kind { kTimes = 1, kCounts = 2, kUnsupported = 4, kApi = 6 };
+
+struct ModelBuffer {
+  size_t capacity = 0;
+  size_t used = 0;
+  std::vector<uint64_t> waiting;    // correlation ids
+  std::vector<uint64_t> delivered;  // … since the test began
+};
+
+struct ModelFilter {
+  Kind kind = kTimes;
+  uint64_t buffer = 0;
+  bool sync = false;
+};
+
+struct ModelSession {
+  std::set<pid_t> targets;
+  std::map<uint64_t, ModelFilter> filters;
+  std::map<uint64_t, ModelBuffer> buffers;
+  bool active = false;
+  // As of the start.
+  std::set<pid_t> running;
+  std::set<Kind> plan;
+  std::set<int> gpus;  // whose counters it measures
+};
+
+struct ModelProcess {
+  int gpu = 0;
+  bool counts = true;  // its runtime can give counters
+};
+
+class Model {
+ public:
+  bool initialized = false;
+  std::map<uint64_t, ModelSession> sessions;
+  std::map<pid_t, ModelProcess> processes;
+  std::vector<uint64_t> sync_calls;
+
+  S Find(uint64_t id, ModelSession** session) {
+    if (!initialized) return S::kNotInitialized;
+    auto found = sessions.find(id);
+    if (found == sessions.end()) return S::kSessionNotFound;
+    *session = &found->second;
+    return S::kSuccess;
+  }
+
+  void Deliver(ModelBuffer& buffer) {
+    buffer.delivered.insert(buffer.delivered.end(), buffer.waiting.begin(),
+                            buffer.waiting.end());
+    buffer.waiting.clear();
+    buffer.used = 0;
+  }
+
+  void Append(ModelBuffer& buffer, uint64_t correlation, size_t bytes) {
+    if (buffer.used + bytes > buffer.capacity) Deliver(buffer);
+    buffer.waiting.push_back(correlation);
+    buffer.used += bytes;
+    if (buffer.used + bytes > buffer.capacity) Deliver(buffer);
+  }
+
+  S Start(uint64_t id) {
+    ModelSession* session = nullptr;
+    if (S status = Find(id, &session); status != S::kSuccess) return status;
+    if (session->filters.empty()) return S::kSessionMissingFilter;
+    for (const auto& [f, filter] : session->filters) {
+      if (filter.buffer == 0 && !filter.sync) return S::kSessionMissingBuffer;
+    }
+    if (session->active) return S::kHasActiveSession;
+    std::set<pid_t> wanted = session->targets;
+    const bool all = wanted.empty();
+    if (all) {
+      for (const auto& [pid, process] : processes) wanted.insert(pid);
+    }
+    std::set<int> gpus_taken;
+    for (const auto& [other_id, other] : sessions) {
+      if (!other.active) continue;
+      if (other.targets.empty()) return S::kHasActiveSession;
+      for (pid_t pid : wanted) {
+        if (other.running.count(pid)) return S::kHasActiveSession;
+      }
+      gpus_taken.insert(other.gpus.begin(), other.gpus.end());
+    }
+    ModelSession next = *session;
+    next.plan.clear();
+    next.gpus.clear();
+    for (const auto& [f, filter] : session->filters) next.plan.insert(filter.kind);
+    S first = S::kSuccess;
+    for (pid_t pid : wanted) {
+      const S status = StartOn(pid, next, gpus_taken);
+      if (status == S::kSuccess) continue;
+      if (!all || status == S::kHasActiveSession) return status;
+      if (first == S::kSuccess) first = status;
+    }
+    if (next.running.empty() && first != S::kSuccess) return first;
+    next.active = true;
+    *session = next;
+    return S::kSuccess;
+  }
+
+  S StartOn(pid_t pid, ModelSession& session, const std::set<int>& gpus_taken) {
+    auto process = processes.find(pid);
+    if (process == processes.end()) return S::kError;
+    if (session.plan.count(kCounts)) {
+      if (!process->second.counts) return S::kFilterNotSupported;
+      if (gpus_taken.count(process->second.gpu)) return S::kHasActiveSession;
+      session.gpus.insert(process->second.gpu);
+    }
+    session.running.insert(pid);
+    return S::kSuccess;
+  }
+
+  void Stop(ModelSession& session) {
+    session.active = false;
+    session.running.clear();
+    session.plan.clear();
+    session.gpus.clear();
+    DeliverAll(session);
+  }
+
+  void DeliverAll(ModelSession& session) {
+    for (auto& [id, buffer] : session.buffers) Deliver(buffer);
+  }
+
+  ModelSession* RecordingSession(pid_t pid) {
+    for (auto& [id, session] : sessions) {
+      if (session.active && session.running.count(pid)) return &session;
+    }
+    return nullptr;
+  }
+
+  const ModelFilter* FilterOf(const ModelSession& session, Kind kind) {
+    for (const auto& [id, filter] : session.filters) {
+      if (filter.kind == kind) return &filter;
+    }
+    return nullptr;
+  }
+
+  void Arrive(pid_t pid) {
+    for (auto& [id, session] : sessions) {
+      if (!session.active || !session.targets.empty()) continue;
+      std::set<int> gpus_taken;
+      for (const auto& [other_id, other] : sessions) {
+        if (other_id != id) gpus_taken.insert(other.gpus.begin(), other.gpus.end());
+      }
+      StartOn(pid, session, gpus_taken);
+    }
+  }
+
+  void Dispatch(pid_t pid, uint64_t correlation) {
+    ModelSession* session = RecordingSession(pid);
+    if (session == nullptr) return;
+    const ModelFilter* times = FilterOf(*session, kTimes);
+    const ModelFilter* counts = FilterOf(*session, kCounts);
+    const uint64_t times_buffer = times == nullptr ? 0 : times->buffer;
+    const uint64_t counts_buffer = counts == nullptr ? 0 : counts->buffer;
+    const bool both = session->plan.count(kTimes) && session->plan.count(kCounts);
+    if (session->plan.count(kTimes) && times_buffer != 0 &&
+        !(both && times_buffer == counts_buffer)) {
+      Append(session->buffers.at(times_buffer), correlation, kRecord);
+    }
+    if (session->plan.count(kCounts) && counts_buffer != 0) {
+      Append(session->buffers.at(counts_buffer), correlation, kRecord);
+    }
+  }
+
+  void ApiCall(pid_t pid, uint64_t correlation) {
+    ModelSession* session = RecordingSession(pid);
+    if (session == nullptr || !session->plan.count(kApi)) return;
+    const ModelFilter* filter = FilterOf(*session, kApi);
+    if (filter == nullptr) return;
+    if (filter->sync) sync_calls.push_back(correlation);
+    if (filter->buffer != 0) {
+      Append(session->buffers.at(filter->buffer), correlation, kTracer);
+    }
+  }
+
+  void End(pid_t pid) {
+    if (ModelSession* session = RecordingSession(pid)) {
+      for (const auto& [id, filter] : session->filters) {
+        if (filter.buffer != 0) Deliver(session->buffers.at(filter.buffer));
+      }
+      session->running.erase(pid);
+    }
+    processes.erase(pid);
+  }
+};
+
+// Runs the same calls on both.
+class Duel {
+ public:
+  explicit Duel(uint32_t seed)
+      : random_(seed),
+        backend_(std::make_shared<FakeBackend>()),
+        engine_(backend_,
+                std::make_shared<CounterCatalog>(*CounterCatalog::Builtin())) {}
+
+  void Step(int number) {
+    step_ = number;
+    switch (Pick(40)) {
+      case 0:
+        if (Pick(40) == 0) Initialize();
+        break;
+      case 1:
+        if (Pick(200) == 0) Finalize();
+        if (!model_.initialized && Pick(3) == 0) Initialize();
+        break;
+      case 2:
+        if (model_.sessions.size() < 6) CreateSession();
+        break;
+      case 3:
+        if (Pick(6) == 0) DestroySession();
+        break;
+      case 4:
+      case 5:
+        AddTarget();
+        break;
+      case 6:
+      case 7:
+      case 8:
+      case 9:
+        Start();
+        break;
+      case 10:
+      case 11:
+        Terminate();
+        break;
+      case 12:
+      case 13:
+      case 14:
+        CreateFilter();
+        break;
+      case 15:
+        DestroyFilter();
+        break;
+      case 16:
+      case 17:
+      case 18:
+        CreateBuffer();
+        break;
+      case 19:
+        DestroyBuffer();
+        break;
+      case 20:
+      case 21:
+      case 22:
+      case 23:
+        SetFilterBuffer();
+        break;
+      case 24:
+        SetSync();
+        break;
+      case 25:
+        Flush();
+        break;
+      case 26:
+        NextRecord();
+        break;
+      case 27:
+        SetInterval();
+        break;
+      case 28:
+        ProcessBegins();
+        break;
+      case 29:
+        if (Pick(3) == 0) ProcessEnds();
+        break;
+      default:
+        Record();
+        break;
+    }
+    ASSERT_EQ(sync_calls_.size(), model_.sync_calls.size()) << "step " << step_;
+    if (number % 4096 == 0) CompareAll();
+  }
+
+  void CompareAll() {
+    ASSERT_EQ(sync_calls_, model_.sync_calls);
+    for (const auto& [id, session] : model_.sessions) {
+      for (const auto& [buffer_id, buffer] : session.buffers) {
+        ASSERT_EQ(delivered_[buffer_id], buffer.delivered) << "step " << step_;
+      }
+      if (!model_.initialized) continue;
+      auto report = engine_.Report(static_cast<SessionId>(id));
+      ASSERT_TRUE(report.ok());
+      ASSERT_EQ(report->active, session.active) << "step " << step_;
+      std::set<pid_t> running;
+      for (TargetId target : report->running) running.insert(target.pid);
+      ASSERT_EQ(running, session.running) << "step " << step_;
+    }
+    for (const auto& [pid, process] : model_.processes) {
+      ASSERT_EQ(backend_->process({pid, 1000}).running,
+                model_.RecordingSession(pid) != nullptr)
+          << "step " << step_;
+    }
+  }
+
+  std::map<S, int> statuses;  // how often each came
+  int calls() const { return calls_; }
+
+ private:
+  uint32_t Pick(uint32_t n) { return random_() % n; }
+
+  void Same(S expected, const absl::Status& status, const char* what) {
+    ++statuses[expected];
+    ++calls_;
+    ASSERT_EQ(SessionStatusOf(status), expected)
+        << "step " << step_ << ", " << what << ": " << status;
+  }
+
+  // A living id mostly, a dead or invented one sometimes.
+  uint64_t SomeSession() {
+    if (Pick(50) == 0 || all_sessions_.empty()) return Pick(3);
+    if (Pick(50) == 0) return all_sessions_[Pick(all_sessions_.size())];
+    if (model_.sessions.empty()) return 7;
+    auto it = model_.sessions.begin();
+    std::advance(it, Pick(static_cast<uint32_t>(model_.sessions.size())));
+    return it->first;
+  }
+  template <typename T>
+  uint64_t SomeOf(const std::map<uint64_t, T>& things) {
+    if (things.empty() || Pick(25) == 0) return Pick(2) ? 0 : 12345;
+    auto it = things.begin();
+    std::advance(it, Pick(static_cast<uint32_t>(things.size())));
+    return it->first;
+  }
+  uint64_t SomeFilter(uint64_t session) {
+    auto found = model_.sessions.find(session);
+    return found == model_.sessions.end() ? 1 : SomeOf(found->second.filters);
+  }
+  uint64_t SomeBuffer(uint64_t session) {
+    auto found = model_.sessions.find(session);
+    return found == model_.sessions.end() ? 1 : SomeOf(found->second.buffers);
+  }
+
+  BufferCallback Collect() {
+    return [this](const rocattach_record_header_t* begin,
+                  const rocattach_record_header_t* end, SessionId session,
+                  BufferId buffer) {
+      std::vector<uint64_t>& list = delivered_[static_cast<uint64_t>(buffer)];
+      while (begin < end) {
+        if (begin->kind == ROCATTACH_PROFILER_RECORD) {
+          list.push_back(reinterpret_cast<const rocattach_record_profiler_t*>(begin)
+                             ->correlation_id);
+        } else {
+          list.push_back(reinterpret_cast<const rocattach_record_tracer_t*>(begin)
+                             ->correlation_id);
+        }
+        const rocattach_record_header_t* next = nullptr;
+        ASSERT_TRUE(engine_.NextRecord(begin, &next, session, buffer).ok());
+        begin = next;
+      }
+    };
+  }
+
+  void Initialize() {
+    const S expected = model_.initialized ? S::kAlreadyInitialized : S::kSuccess;
+    Same(expected, engine_.Initialize(), "initialize");
+    model_.initialized = true;
+  }
+
+  void Finalize() {
+    const S expected = model_.initialized ? S::kSuccess : S::kNotInitialized;
+    Same(expected, engine_.Finalize(), "finalize");
+    if (!model_.initialized) return;
+    for (auto& [id, session] : model_.sessions) {
+      if (session.active) model_.Stop(session);
+    }
+    model_.initialized = false;
+  }
+
+  void CreateSession() {
+    const int mode = Pick(10) == 0 ? static_cast<int>(Pick(3)) : -1;
+    auto id = engine_.CreateSession(mode);
+    S expected = model_.initialized ? S::kSuccess : S::kNotInitialized;
+    if (model_.initialized && mode != -1) expected = S::kIncorrectReplayMode;
+    Same(expected, id.status(), "create_session");
+    if (!id.ok()) return;
+    all_sessions_.push_back(static_cast<uint64_t>(*id));
+    ASSERT_TRUE(model_.sessions.try_emplace(all_sessions_.back()).second)
+        << "id reused";
+  }
+
+  void DestroySession() {
+    const uint64_t id = SomeSession();
+    ModelSession* session = nullptr;
+    const S expected = model_.Find(id, &session);
+    Same(expected, engine_.DestroySession(static_cast<SessionId>(id)),
+         "destroy_session");
+    if (expected != S::kSuccess) return;
+    model_.Stop(*session);
+    for (const auto& [buffer_id, buffer] : session->buffers) {
+      ASSERT_EQ(delivered_[buffer_id], buffer.delivered) << "step " << step_;
+      delivered_.erase(buffer_id);
+    }
+    model_.sessions.erase(id);
+  }
+
+  void AddTarget() {
+    const uint64_t id = SomeSession();
+    const pid_t pid = static_cast<pid_t>(1 + Pick(4));
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    // Sessions for all processes must remain common enough.
+    if (expected == S::kSuccess && session->targets.empty() && id % 3 == 0) return;
+    if (expected == S::kSuccess && session->active) expected = S::kHasActiveSession;
+    Same(expected, engine_.AddSessionTarget(static_cast<SessionId>(id), {pid, 1000}),
+         "add_session_process");
+    if (expected == S::kSuccess) session->targets.insert(pid);
+  }
+
+  void Start() {
+    const uint64_t id = SomeSession();
+    const S expected = model_.Start(id);
+    Same(expected, engine_.StartSession(static_cast<SessionId>(id)), "start_session");
+  }
+
+  void Terminate() {
+    const uint64_t id = SomeSession();
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    if (expected == S::kSuccess && !session->active) expected = S::kSessionNotActive;
+    Same(expected, engine_.TerminateSession(static_cast<SessionId>(id)),
+         "terminate_session");
+    if (expected == S::kSuccess) model_.Stop(*session);
+  }
+
+  void CreateFilter() {
+    const uint64_t id = SomeSession();
+    const Kind kinds[] = {kTimes, kCounts, kApi, kTimes, kCounts, kApi, kUnsupported};
+    const Kind kind = kinds[Pick(7)];
+    FilterSpec spec;
+    spec.kind = static_cast<FilterKind>(kind);
+    if (kind == kCounts) spec.counters = {{"SQ_WAVES", "GRBM_COUNT"}};
+    if (kind == kApi) spec.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API};
+    const bool corrupt = Pick(12) == 0;
+    if (corrupt) spec.selection.dispatches = {{9, 3}};
+    const bool mismatch = Pick(12) == 0;
+    if (mismatch && kind != kApi) spec.api_domains = {0};
+    if (mismatch && kind == kApi) spec.selection.gpus = {"gfx90a"};
+    const bool bad_domain = kind == kApi && Pick(12) == 0;
+    if (bad_domain) spec.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_KFD_API};
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    if (expected == S::kSuccess) {
+      if (kind == kUnsupported) {
+        expected = S::kFilterNotSupported;
+      } else if (corrupt) {
+        expected = S::kFilterDataCorrupted;
+      } else if (mismatch) {
+        expected = S::kSessionFilterDataMismatch;
+      } else if (bad_domain) {
+        expected = S::kIncorrectDomain;
+      } else if (model_.FilterOf(*session, kind) != nullptr) {
+        expected = S::kSessionFilterDataMismatch;
+      }
+    }
+    auto filter = engine_.CreateFilter(static_cast<SessionId>(id), spec);
+    Same(expected, filter.status(), "create_filter");
+    if (filter.ok()) session->filters[static_cast<uint64_t>(*filter)].kind = kind;
+  }
+
+  void DestroyFilter() {
+    const uint64_t id = SomeSession(), filter = SomeFilter(id);
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    if (expected == S::kSuccess && !session->filters.count(filter)) {
+      expected = S::kFilterNotFound;
+    }
+    Same(expected,
+         engine_.DestroyFilter(static_cast<SessionId>(id),
+                               static_cast<FilterId>(filter)),
+         "destroy_filter");
+    if (expected == S::kSuccess) session->filters.erase(filter);
+  }
+
+  void CreateBuffer() {
+    const uint64_t id = SomeSession();
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    if (expected == S::kSuccess && session->buffers.size() >= 4) return;
+    const size_t smallest = sizeof(rocattach_record_counters_sampler_t);
+    const size_t sizes[] = {8,           smallest,         kTracer,     kRecord,
+                            3 * kRecord, 10 * kRecord + 4, 2 * kTracer, 64 * kRecord};
+    const size_t bytes = sizes[Pick(8)];
+    const uint64_t existing = Pick(4) == 0 ? SomeBuffer(id) : 0;
+    if (expected == S::kSuccess && bytes < smallest) expected = S::kIncorrectSize;
+    auto buffer = engine_.CreateBuffer(static_cast<SessionId>(id), bytes, Collect(),
+                                       static_cast<BufferId>(existing));
+    Same(expected, buffer.status(), "create_buffer");
+    if (!buffer.ok()) return;
+    const uint64_t buffer_id = static_cast<uint64_t>(*buffer);
+    auto [entry, added] = session->buffers.try_emplace(buffer_id);
+    ASSERT_EQ(!added, buffer_id == existing);
+    if (!added) model_.Deliver(entry->second);
+    entry->second.capacity += bytes / 8 * 8;
+  }
+
+  void DestroyBuffer() {
+    const uint64_t id = SomeSession(), buffer = SomeBuffer(id);
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    if (expected == S::kSuccess && !session->buffers.count(buffer)) {
+      expected = S::kBufferNotFound;
+    }
+    Same(expected,
+         engine_.DestroyBuffer(static_cast<SessionId>(id),
+                               static_cast<BufferId>(buffer)),
+         "destroy_buffer");
+    if (expected != S::kSuccess) return;
+    model_.Deliver(session->buffers.at(buffer));
+    ASSERT_EQ(delivered_[buffer], session->buffers.at(buffer).delivered);
+    delivered_.erase(buffer);
+    session->buffers.erase(buffer);
+    for (auto& [filter_id, filter] : session->filters) {
+      if (filter.buffer == buffer) filter.buffer = 0;
+    }
+  }
+
+  void SetFilterBuffer() {
+    const uint64_t id = SomeSession(), filter = SomeFilter(id), buffer = SomeBuffer(id);
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    if (expected == S::kSuccess) {
+      if (!session->buffers.count(buffer)) {
+        expected = S::kBufferNotFound;
+      } else if (!session->filters.count(filter)) {
+        expected = S::kFilterNotFound;
+      } else {
+        const Kind kind = session->filters.at(filter).kind;
+        const size_t need =
+            kind == kApi ? kTracer : kRecord + (kind == kCounts ? 2 * kValue : 0);
+        if (session->buffers.at(buffer).capacity < need) expected = S::kIncorrectSize;
+      }
+    }
+    Same(expected,
+         engine_.SetFilterBuffer(static_cast<SessionId>(id),
+                                 static_cast<FilterId>(filter),
+                                 static_cast<BufferId>(buffer)),
+         "set_filter_buffer");
+    if (expected == S::kSuccess) session->filters.at(filter).buffer = buffer;
+  }
+
+  void SetSync() {
+    const uint64_t id = SomeSession(), filter = SomeFilter(id);
+    const bool set = Pick(2) == 0;
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    if (expected == S::kSuccess) {
+      if (!session->filters.count(filter)) {
+        expected = S::kFilterNotFound;
+      } else if (session->filters.at(filter).kind != kApi) {
+        expected = S::kFilterNotSupported;
+      }
+    }
+    SyncCallback callback;
+    if (set) {
+      callback = [this](const rocattach_record_tracer_t& record, SessionId) {
+        sync_calls_.push_back(record.correlation_id);
+      };
+    }
+    Same(expected,
+         engine_.SetApiTraceSyncCallback(static_cast<SessionId>(id),
+                                         static_cast<FilterId>(filter), callback),
+         "set_api_trace_sync_callback");
+    if (expected == S::kSuccess) session->filters.at(filter).sync = set;
+  }
+
+  void Flush() {
+    const uint64_t id = SomeSession(), buffer = SomeBuffer(id);
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    if (expected == S::kSuccess && !session->buffers.count(buffer)) {
+      expected = S::kBufferNotFound;
+    }
+    Same(expected,
+         engine_.FlushData(static_cast<SessionId>(id), static_cast<BufferId>(buffer)),
+         "flush_data");
+    if (expected == S::kSuccess) model_.Deliver(session->buffers.at(buffer));
+  }
+
+  void NextRecord() {
+    const uint64_t id = SomeSession(), buffer = SomeBuffer(id);
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    if (expected == S::kSuccess) {
+      expected =
+          session->buffers.count(buffer) ? S::kRecordCorrupted : S::kBufferNotFound;
+    }
+    const rocattach_record_header_t stray = {ROCATTACH_TRACER_RECORD, kTracer, 1};
+    const rocattach_record_header_t* next = nullptr;
+    Same(expected,
+         engine_.NextRecord(&stray, &next, static_cast<SessionId>(id),
+                            static_cast<BufferId>(buffer)),
+         "next_record");
+  }
+
+  void SetInterval() {
+    const uint64_t id = SomeSession(), buffer = SomeBuffer(id);
+    const uint64_t interval = Pick(3) == 0 ? 0 : 1 + Pick(1000);
+    ModelSession* session = nullptr;
+    S expected = model_.Find(id, &session);
+    if (expected == S::kSuccess) {
+      if (!session->buffers.count(buffer)) {
+        expected = S::kBufferNotFound;
+      } else if (interval == 0) {
+        expected = S::kIncorrectFlushInterval;
+      }
+    }
+    Same(expected,
+         engine_.SetFlushInterval(static_cast<SessionId>(id),
+                                  static_cast<BufferId>(buffer), interval),
+         "set_buffer_properties");
+  }
+
+  void ProcessBegins() {
+    const pid_t pid = static_cast<pid_t>(1 + Pick(4));
+    if (model_.processes.count(pid)) return;
+    ModelProcess process;
+    process.gpu = static_cast<int>(Pick(3));
+    process.counts = Pick(4) != 0;
+    model_.processes[pid] = process;
+    const TargetId target = backend_->AddProcess(
+        pid, {MakeGpu(1, absl::StrCat("GPU-", process.gpu))},
+        process.counts ? kEverything
+                       : kEverything & ~uint32_t{ROCATTACH_PLAN_RECORD_COUNTERS});
+    model_.Arrive(pid);
+    engine_.TargetArrived(target);
+  }
+
+  void ProcessEnds() {
+    const pid_t pid = static_cast<pid_t>(1 + Pick(4));
+    if (!model_.processes.count(pid)) return;
+    model_.End(pid);
+    backend_->End({pid, 1000});
+  }
+
+  void Record() {
+    const pid_t pid = static_cast<pid_t>(1 + Pick(4));
+    const TargetId target = {pid, 1000};
+    ModelSession* session = model_.RecordingSession(pid);
+    if (session == nullptr) return;
+    ++correlation_;
+    if (Pick(3) == 0) {
+      if (!session->plan.count(kApi)) return;
+      ApiEvent event;
+      event.correlation_id = correlation_;
+      ASSERT_TRUE(backend_->ApiCall(target, event)) << "step " << step_;
+      model_.ApiCall(pid, correlation_);
+    } else {
+      DispatchEvent event = {};
+      event.dispatch.correlation_id = correlation_;
+      event.dispatch.agent_id = 1;
+      event.for_timestamps = session->plan.count(kTimes) != 0;
+      event.for_counters = session->plan.count(kCounts) != 0;
+      if (!event.for_timestamps && !event.for_counters) return;
+      ASSERT_TRUE(backend_->Dispatch(target, event)) << "step " << step_;
+      model_.Dispatch(pid, correlation_);
+    }
+  }
+
+  std::mt19937 random_;
+  std::shared_ptr<FakeBackend> backend_;
+  Model model_;
+  int step_ = 0;
+  int calls_ = 0;
+  uint64_t correlation_ = 0;
+  std::vector<uint64_t> all_sessions_;
+  std::map<uint64_t, std::vector<uint64_t>> delivered_;
+  std::vector<uint64_t> sync_calls_;
+  SessionEngine engine_;  // last: it delivers when it ends
+};
+
+TEST(SessionModel, AMillionRandomCallsGoAsDocumented) {
+  constexpr uint32_t kSeeds = 4;
+  constexpr int kCalls = 250'000;
+  std::map<S, int> statuses;
+  for (uint32_t seed = 1; seed <= kSeeds; ++seed) {
+    Duel duel(seed);
+    for (int step = 0; duel.calls() < kCalls; ++step) {
+      duel.Step(step);
+      if (HasFatalFailure()) FAIL() << "seed " << seed;
+    }
+    duel.CompareAll();
+    for (const auto& [status, count] : duel.statuses) statuses[status] += count;
+  }
+  // The walk went everywhere.
+  for (S status :
+       {S::kSuccess, S::kAlreadyInitialized, S::kNotInitialized, S::kSessionNotFound,
+        S::kSessionMissingFilter, S::kSessionMissingBuffer, S::kHasActiveSession,
+        S::kSessionNotActive, S::kFilterNotFound, S::kBufferNotFound,
+        S::kFilterNotSupported, S::kFilterDataCorrupted, S::kSessionFilterDataMismatch,
+        S::kIncorrectDomain, S::kIncorrectSize, S::kIncorrectReplayMode,
+        S::kIncorrectFlushInterval, S::kRecordCorrupted, S::kError}) {
+    EXPECT_GE(statuses[status], 100) << SessionStatusName(static_cast<int>(status));
+  }
+}
+
+}  // namespace
+}  // namespace rocattach
