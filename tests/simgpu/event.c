@@ -2,7 +2,6 @@
 #include "tests/simgpu/event.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,7 +31,8 @@ struct waiter {
 struct event {
   HsaEvent shared;  // what the client holds; first, so that the pointers are the same
   bool manual_reset;
-  atomic_bool signaled;  // atomic for simgpu_event_query(), which takes no lock
+  bool signaled;     // manual-reset events only
+  uint64_t set_age;  // auto-reset events: when it was last set, 0 if never
   struct link* waiters;
 };
 
@@ -40,8 +40,41 @@ static struct {
   pthread_mutex_t lock;
   struct event* by_id[MAX_EVENTS];  // index 0 is never used
   uint32_t next_id;
+  uint64_t age;         // number of sets of all events so far
   uint64_t* mailboxes;  // one 8-byte slot per event
+  pthread_key_t seen_key;
 } events = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_id = 1};
+
+// For each event, by id, the age up to which this thread has been told of sets. NULL
+// until the thread first waits; ages only grow, so an id can be used again.
+static __thread uint64_t* seen;
+
+static void free_seen(void* table) {
+  free(table);
+  seen = NULL;
+}
+
+__attribute__((constructor)) static void create_seen_key(void) {
+  pthread_key_create(&events.seen_key, free_seen);
+}
+
+// Threads may end after this library was unloaded.
+__attribute__((destructor)) static void delete_seen_key(void) {
+  pthread_key_delete(events.seen_key);
+}
+
+static bool ensure_seen(void) {
+  if (seen != NULL) return true;
+  seen = calloc(MAX_EVENTS, sizeof(*seen));
+  if (seen != NULL) pthread_setspecific(events.seen_key, seen);
+  return seen != NULL;
+}
+
+// Whether the calling thread would pass a wait. Caller holds the lock.
+static bool is_set(const struct event* event) {
+  if (event->manual_reset) return event->signaled;
+  return event->set_age > (seen != NULL ? seen[event->shared.EventId] : 0);
+}
 
 // Caller holds the lock. Returns 0 if none is free.
 static uint32_t take_id(void) {
@@ -69,6 +102,7 @@ HSAKMT_STATUS simgpu_event_create(const HsaEventDescriptor* descriptor,
   created->manual_reset = manual_reset;
   created->signaled = signaled;
   pthread_mutex_lock(&events.lock);
+  if (signaled) created->set_age = ++events.age;
   uint32_t id = ensure_mailboxes() ? take_id() : 0;
   if (id != 0) {
     HsaEvent* shared = &created->shared;
@@ -109,11 +143,11 @@ static void activate(struct link* link) {
 
 // Caller holds the lock.
 static void set_locked(struct event* event) {
-  bool waited_for = event->waiters != NULL;
   for (struct link* link = event->waiters; link != NULL; link = link->next) {
     activate(link);
   }
-  event->signaled = event->manual_reset || !waited_for;
+  event->signaled = true;
+  event->set_age = ++events.age;
 }
 
 HSAKMT_STATUS simgpu_event_set(HsaEvent* event) {
@@ -134,13 +168,16 @@ void simgpu_event_fire(uint32_t id) {
 HSAKMT_STATUS simgpu_event_reset(HsaEvent* event) {
   pthread_mutex_lock(&events.lock);
   ((struct event*)event)->signaled = false;
+  ((struct event*)event)->set_age = 0;
   pthread_mutex_unlock(&events.lock);
   return HSAKMT_STATUS_SUCCESS;
 }
 
 HSAKMT_STATUS simgpu_event_query(HsaEvent* event) {
-  return ((struct event*)event)->signaled ? HSAKMT_STATUS_SUCCESS
-                                          : HSAKMT_STATUS_WAIT_TIMEOUT;
+  pthread_mutex_lock(&events.lock);
+  bool set = is_set((struct event*)event);
+  pthread_mutex_unlock(&events.lock);
+  return set ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_WAIT_TIMEOUT;
 }
 
 uint32_t simgpu_event_waiters(HsaEvent* event) {
@@ -188,15 +225,13 @@ static void link_waiter(struct link* link, struct waiter* waiter, struct event* 
   link->next = event->waiters;
   if (link->next != NULL) link->next->previous = link;
   event->waiters = link;
-  if (event->signaled) {
-    if (!event->manual_reset) event->signaled = false;
-    activate(link);
-  }
+  if (is_set(event)) activate(link);
 }
 
 HSAKMT_STATUS simgpu_event_wait(HsaEvent* list[], uint32_t count, bool all,
                                 uint32_t milliseconds) {
   if (count == 0) return HSAKMT_STATUS_INVALID_PARAMETER;
+  if (!ensure_seen()) return HSAKMT_STATUS_NO_MEMORY;
   struct link few[16];
   struct link* links = few;
   if (count > 16) links = malloc(count * sizeof(*links));
@@ -224,8 +259,14 @@ HSAKMT_STATUS simgpu_event_wait(HsaEvent* list[], uint32_t count, bool all,
       expired = pthread_cond_timedwait(&waiter.wake, &events.lock, &deadline) != 0;
     }
   }
-  for (uint32_t i = 0; i < count; i++) unlink_waiter(&links[i]);
   bool satisfied = waiter.activated >= wanted;
+  for (uint32_t i = 0; i < count; i++) {
+    // The caller looks at all that it waits for after a success: every set up to now
+    // is told.
+    struct event* event = links[i].event;
+    if (satisfied && event != NULL) seen[event->shared.EventId] = event->set_age;
+    unlink_waiter(&links[i]);
+  }
   pthread_mutex_unlock(&events.lock);
 
   pthread_cond_destroy(&waiter.wake);

@@ -1,6 +1,15 @@
-// Events with the kernel driver's semantics. An auto-reset event that is set releases
-// every waiter of that instant, and stays set only if nobody waited; the runtime relies
-// on this, because several of its threads wait on one event. Thread-safe.
+// The driver's events. An auto-reset event that is set releases every waiter of that
+// instant; the runtime relies on this, because several of its threads wait on one
+// event. It then stays set for every thread that was not among them, until that
+// thread's next wait. (The older driver keeps it for one thread only, which loses a
+// wake-up:
+//   1. thread A finds that its signal has not changed, and is preempted before its
+//   wait,
+//   2. thread B changes the signal and sets the event; nobody waits, the event is set,
+//   3. B waits on the same event for A's answer, and consumes the set,
+//   4. A waits, and nothing wakes it.
+// Newer drivers have an event's age for this, which the runtime has to hand in; here it
+// is kept for each thread.) Thread-safe.
 #ifndef ROCATTACH_TESTS_SIMGPU_EVENT_H_
 #define ROCATTACH_TESTS_SIMGPU_EVENT_H_
 
@@ -13,7 +22,7 @@ HSAKMT_STATUS simgpu_event_create(const HsaEventDescriptor* descriptor,
 HSAKMT_STATUS simgpu_event_destroy(HsaEvent* event);
 HSAKMT_STATUS simgpu_event_set(HsaEvent* event);
 HSAKMT_STATUS simgpu_event_reset(HsaEvent* event);
-// SUCCESS if the event is set, WAIT_TIMEOUT if not.
+// SUCCESS if the event is set for the calling thread, WAIT_TIMEOUT if not.
 HSAKMT_STATUS simgpu_event_query(HsaEvent* event);
 
 // How many threads wait for the event at this instant.

@@ -42,7 +42,7 @@ class Event {
   HsaEvent* event_ = nullptr;
 };
 
-TEST(SimgpuEvent, StaysSetForOneWaiterIfNobodyWaited) {
+TEST(SimgpuEvent, StaysSetUntilTheNextWait) {
   Event event;
   EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_WAIT_TIMEOUT);
   event.Set();
@@ -66,7 +66,35 @@ TEST(SimgpuEvent, OneSetReleasesAllWaitersOfThatInstant) {
   event.Set();
   for (std::thread& waiter : waiters) waiter.join();
   EXPECT_EQ(released, kWaiters);
-  EXPECT_FALSE(event.IsSet());
+}
+
+TEST(SimgpuEvent, ASetIsKeptForEveryThreadThatHasNotSeenIt) {
+  Event event;
+  event.Set();
+  // This thread takes note of the set; another one that comes later still gets it,
+  // once.
+  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_SUCCESS);
+  HSAKMT_STATUS first = HSAKMT_STATUS_ERROR, second = HSAKMT_STATUS_ERROR;
+  std::thread([&] {
+    first = event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE);
+    second = event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE);
+  }).join();
+  EXPECT_EQ(first, HSAKMT_STATUS_SUCCESS);
+  EXPECT_EQ(second, HSAKMT_STATUS_WAIT_TIMEOUT);
+  EXPECT_EQ(event.Wait(HSA_EVENTTIMEOUT_IMMEDIATE), HSAKMT_STATUS_WAIT_TIMEOUT);
+}
+
+TEST(SimgpuEvent, AnEventThatReusesAnIdIsNotSet) {
+  Event first;
+  const uint32_t id = first.get()->EventId;
+  first.Set();
+  simgpu_event_destroy(first.Release());
+  for (int i = 0; i < 5000; i++) {
+    Event next;
+    EXPECT_FALSE(next.IsSet());
+    if (next.get()->EventId == id) return;
+  }
+  ADD_FAILURE() << "the id " << id << " never came back";
 }
 
 TEST(SimgpuEvent, ManualResetStaysSet) {
