@@ -62,7 +62,8 @@ void Add(AgentCounters* counters, Counter counter) {
     counter.instances *= dimension.size;
   }
   counters->ids.push_back({counter.id});
-  counters->by_name[counter.name] = std::make_shared<const Counter>(std::move(counter));
+  const std::string name = counter.name;
+  counters->by_name[name] = std::make_shared<const Counter>(std::move(counter));
 }
 
 void AddHardware(Catalog& catalog, const rocattach_sdk_agent& agent,

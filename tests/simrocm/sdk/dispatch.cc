@@ -372,6 +372,11 @@ bool DrainDispatches() {
                                   [&] { return state.in_flight == 0; });
 }
 
+void ForgetOrder() {
+  std::lock_guard lock(Get().mutex);
+  Get().last_of_agent.clear();
+}
+
 uint64_t& CurrentCall() {
   static thread_local uint64_t call = 0;
   return call;

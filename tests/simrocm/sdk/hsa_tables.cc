@@ -11,6 +11,7 @@
 #include "tests/simrocm/sdk/counting.h"
 #include "tests/simrocm/sdk/dispatch.h"
 #include "tests/simrocm/sdk/hsa.h"
+#include "tests/simrocm/sdk/signals.h"
 #include "tests/simrocm/sdk/state.h"
 
 namespace simrocm::sdk {
@@ -30,9 +31,27 @@ State& Get() {
   return *state;
 }
 
-// What runs in the GPU must be on record before the runtime goes.
+// The runtime's users, as far as they come after the table: the one whose hsa_init made
+// the runtime register is the first.
+std::atomic<int>& Users() {
+  static std::atomic<int> users{1};
+  return users;
+}
+
+hsa_status_t Init() {
+  hsa_status_t status = Core().hsa_init_fn();
+  if (status == HSA_STATUS_SUCCESS) ++Users();
+  return status;
+}
+
+// What runs in the GPU must be on record before the runtime goes, and nothing of it may
+// be kept for when it comes again.
 hsa_status_t ShutDown() {
-  DrainDispatches();
+  if (--Users() == 0) {
+    DrainDispatches();
+    ForgetOrder();
+    DestroyFreeSignals();
+  }
   return Core().hsa_shut_down_fn();
 }
 
@@ -108,10 +127,12 @@ void InstallQueues(HsaApiTable* table) {
 
 void ProcessHsaTable(HsaApiTable* table, uint64_t lib_version, uint64_t instance) {
   KeepOriginal(table);
+  if (Users() <= 0) Users() = 1;  // the runtime has started again
   MapHsaAgents(Core());
   Log("sdk.hsa step=agent_cache agents=%zu", Agents().size());
   InstallCodeObjects(table);
   InstallQueues(table);
+  table->core_->hsa_init_fn = &Init;
   table->core_->hsa_shut_down_fn = &ShutDown;
   Get().loaded = true;
   StartDeferredDeviceCounting();

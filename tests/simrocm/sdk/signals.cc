@@ -45,4 +45,10 @@ SignalReference AcquireSignal() {
   return SignalReference(new hsa_signal_t(signal), GiveBack);
 }
 
+void DestroyFreeSignals() {
+  std::lock_guard lock(Get().mutex);
+  for (hsa_signal_t signal : Get().free) Core().hsa_signal_destroy_fn(signal);
+  Get().free.clear();
+}
+
 }  // namespace simrocm::sdk

@@ -13,6 +13,9 @@ namespace simrocm::sdk {
 using SignalReference = std::shared_ptr<hsa_signal_t>;
 SignalReference AcquireSignal();
 
+// The runtime is about to end, and all signals with it: destroys those that are free.
+void DestroyFreeSignals();
+
 }  // namespace simrocm::sdk
 
 #endif  // ROCATTACH_TESTS_SIMROCM_SDK_SIGNALS_H_
