@@ -4,7 +4,7 @@
  * no SDK at all, so that nothing may be linked, and it must work with every SDK since
  * ROCm 7.0, so that no single version's headers fit. Names of types are ours;
  * layouts, values and names of functions are the SDK's. Where installed headers are
- * found, a test compiles both and compares (tests/unit/simrocm/real_headers_test.cc).
+ * found, a test compiles both and compares (tests/unit/simrocm/layout_test.cc).
  *
  *   sdk_abi_base.h      ids, status codes, enumerations
  *   sdk_abi_tool.h      what a tool exports, how it is attached and detached
