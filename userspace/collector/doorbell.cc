@@ -46,10 +46,13 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
     hsa_->signal_store_screlease(q->doorbell, value);
     return;
   }
-  // Recording began between two producers' rings, this one being the late one: the GPU
-  // has been rung past this packet before it was valid, and must hear of it again.
-  if (Unlikely(index < LoadRelaxed(&q->idle_rung))) {
+  if (Unlikely(LoadRelaxed(&q->idled) != 0)) Resume(q, index);
+  if (Unlikely(index < LoadRelaxed(&q->resumed))) {
+    // Recording began between two producers' rings, this one being the late one: the
+    // GPU has been rung past this packet before it was valid, and must hear of it
+    // again.
     hsa_->signal_store_screlease(q->doorbell, value);
+    return;
   }
   NoteRinger(q, index, ring->tid());
   RaiseTo(&q->rung, index + 1);
@@ -61,7 +64,9 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
   }
   uint64_t served = LoadAcquire(&q->rung);
   Serve(q, ring);
-  capture_->tracker().Harvest(&q->ops, capture_->Context(q, ring), kHarvestPerRing, 0);
+  OpTracker& tracker = capture_->tracker();
+  tracker.Harvest(&q->ops, capture_->Context(q, ring), kHarvestPerRing, 0);
+  tracker.PrefetchNext(q->ops, kHarvestPerRing);
   Leave(q, served, ring);
 }
 
@@ -76,12 +81,6 @@ void DoorbellCapture::Leave(Queue* q, uint64_t served, RingHandle* ring) {
 }
 
 void DoorbellCapture::Serve(Queue* q, RingHandle* ring) {
-  uint64_t idle = LoadRelaxed(&q->idle_rung);
-  if (Unlikely(idle > q->next)) {
-    // Recording has just begun: all that was rung for before went past us.
-    q->next = idle;
-    if (q->forwarded < idle) q->forwarded = idle;
-  }
   uint64_t limit = LoadAcquire(&q->rung);
   if (Unlikely(!q->profiled)) {
     q->profiled = true;
@@ -129,7 +128,7 @@ void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
 
 bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring) {
   uint64_t consumed = ReadIndex(*q);
-  if (consumed <= q->next || consumed <= LoadRelaxed(&q->idle_rung)) return false;
+  if (consumed <= q->next || LoadRelaxed(&q->idled) != 0) return false;
   uint64_t now_ns = BootNs();
   uint64_t size = uint64_t{q->mask} + 1;
   uint64_t written = WriteIndex(*q);
@@ -143,6 +142,16 @@ bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring) {
   for (; q->next < consumed; ++q->next) capture_->Consumed(q, q->next, now_ns, ring);
   if (q->forwarded < q->next) q->forwarded = q->next;
   return true;
+}
+
+void DoorbellCapture::Resume(Queue* q, uint64_t index) {
+  TinyLockHolder hold(q->lock);
+  if (LoadRelaxed(&q->idled) == 0) return;
+  StoreRelaxed(&q->idled, 0u);
+  StoreRelaxed(&q->deferred, 0u);
+  if (index > q->next) StoreRelaxed(&q->next, index);
+  if (q->next > q->forwarded) q->forwarded = q->next;
+  StoreRelaxed(&q->resumed, q->next);
 }
 
 void DoorbellCapture::Flush(Queue* q) {

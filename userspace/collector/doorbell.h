@@ -35,8 +35,8 @@ class DoorbellCapture {
   void RingIdle(Queue* q, hsa_signal_value_t value,
                 decltype(&::hsa_signal_store_relaxed) store) {
     if (Unlikely(LoadRelaxed(&q->deferred) != 0)) Flush(q);
-    uint64_t rung = static_cast<uint64_t>(value) + 1;
-    if (rung > LoadRelaxed(&q->idle_rung)) StoreRelaxed(&q->idle_rung, rung);
+    // Looked at first: a store by every producer would make them fight for the line.
+    if (LoadRelaxed(&q->idled) == 0) StoreRelaxed(&q->idled, 1u);
     store(q->doorbell, value);
   }
 
@@ -51,6 +51,8 @@ class DoorbellCapture {
   bool CatchUp(Queue* q, RingHandle* ring);
 
  private:
+  // Recording begins with packet `index`: all before it has been rung for past us.
+  void Resume(Queue* q, uint64_t index);
   // Forwards rings that wait for an earlier packet, whatever its state.
   void Flush(Queue* q);
   void Scan(Queue* q, uint64_t limit, uint64_t now_ns, RingHandle* ring);

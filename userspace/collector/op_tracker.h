@@ -41,6 +41,25 @@ class OpTracker {
     return index;
   }
 
+  // Asks for the cache lines that the next capture writes and the next harvest reads:
+  // the processor had them last, and the application is about to do something else.
+  void PrefetchNext(const OpList& list, uint32_t harvest) {
+    if (!signals_.ready()) return;
+    if (list.free_head != kNoOp) {
+      auto* entry = reinterpret_cast<const char*>(shared(list.free_head));
+      PrefetchForWrite(signals_.at(list.free_head));
+      PrefetchForWrite(entry);
+      PrefetchForWrite(entry + 64);
+    }
+    uint32_t index = list.head;
+    for (uint32_t i = 0; i < harvest && index != kNoOp; ++i) {
+      if (ops_[index].kind == OpKind::kOwnSignal) {
+        __builtin_prefetch(signals_.at(index));
+      }
+      index = ops_[index].next;
+    }
+  }
+
   // Gives back an entry that was taken and not appended.
   void Return(OpList* list, uint32_t index) {
     ops_[index].next = list->free_head;

@@ -34,9 +34,12 @@ struct Queue {
   // Packets [0, rung) have been rung for by the application while recording; grows.
   // Apart from the lock's line: every producer writes it.
   alignas(64) uint64_t rung = 0;
-  uint64_t idle_rung = 0;  // the same while not recording
-  uint32_t deferred = 0;   // 1: a doorbell waits for an earlier packet to become valid
   Ringer ringers[kRingers] = {};
+
+  // Read by every producer, written rarely.
+  alignas(64) uint32_t idled = 0;  // 1: rung while we did not record
+  uint32_t deferred = 0;  // 1: a doorbell waits for an earlier packet to become valid
+  uint64_t resumed = 0;   // the first packet since recording began again
 
   // Guards all below, and the packets between `next` and what the GPU may see.
   alignas(64) TinyLock lock;

@@ -121,7 +121,7 @@ bool Worker::TickQueue(Queue* q, RingHandle* ring, bool recording) {
     if (LoadRelaxed(&q->deferred) != 0) c.doorbell.Serve(q, ring);
     // A queue on which nobody ever rang through the runtime, and which moves.
     if (recording && c.doorbell.CatchUp(q, ring) && served == 0 &&
-        LoadRelaxed(&q->idle_rung) == 0) {
+        LoadRelaxed(&q->resumed) == 0) {
       StoreRelaxed(&c.behind_our_back, 1u);
     }
   }

@@ -25,13 +25,16 @@ struct Child {
 };
 
 Child Spawn(const std::vector<std::string>& command, const CollectorOptions& options) {
-  std::vector<std::string> environment = {
-      "PATH=/usr/bin:/bin",
-      "LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR,
-      "LD_PRELOAD=" COLLECTOR_PRELOAD_PATH,
-      "COLLECTOR_TEST_LIBRARY=" COLLECTOR_LIBRARY_PATH,
-  };
-  for (const std::string& entry : options.environment) environment.push_back(entry);
+  // Of two entries for one name getenv sees the first.
+  std::vector<std::string> environment = options.environment;
+  for (const char* entry : {"PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR,
+                            "LD_PRELOAD=" COLLECTOR_PRELOAD_PATH,
+                            // However long a producer is off its CPU, no packet runs
+                            // before it was rung for.
+                            "SIMGPU_UNRUNG_NS=600000000000",
+                            "COLLECTOR_TEST_LIBRARY=" COLLECTOR_LIBRARY_PATH}) {
+    environment.push_back(entry);
+  }
   std::vector<char*> argv, envp;
   for (const std::string& word : command)
     argv.push_back(const_cast<char*>(word.c_str()));
@@ -186,7 +189,7 @@ CollectorResult RunWithCollector(const std::vector<std::string>& command,
       }
     }
     if (memory != nullptr) {
-      Drain(*memory, &result);
+      if (options.drain) Drain(*memory, &result);
       if (!ended && options.during) options.during(*memory);
     }
     ReadPipe(child.out, &result.output);

@@ -45,6 +45,7 @@ struct CollectorResult {
 struct CollectorOptions {
   std::vector<std::string> environment;  // "NAME=value", on top of our own
   bool map = true;                       // false: nobody ever maps or drains
+  bool drain = true;                     // false: mapped, but not read before the end
   // Called about every millisecond once the memory is mapped.
   std::function<void(CollectorMemory&)> during;
   double timeout_seconds = 60;

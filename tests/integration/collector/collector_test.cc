@@ -309,6 +309,47 @@ TEST_F(CollectorLifeTest, SmallRingsAndTablesLoseAndCount) {
             r.dispatches.size() + r.account.ring_dropped);
 }
 
+TEST_F(CollectorLifeTest, StopsByItselfWhenNobodyDrains) {
+  CollectorOptions options = Default({"COLLECTOR_TEST_SLOTS=16"});
+  options.drain = false;
+  uint64_t seen = 0, same = 0;
+  options.during = [&](CollectorMemory& memory) {
+    uint64_t now = memory.Account().dispatches_seen;
+    same = now == seen && now != 0 ? same + 1 : 0;
+    seen = now;
+  };
+  CollectorResult r =
+      RunWithCollector({Target("hip_launch_rate"), "--seconds", "8"}, options);
+  ExpectOk(r);
+  // Seconds passed in which the program launched and nothing was seen any more.
+  EXPECT_GT(same, 500u);
+  EXPECT_LT(static_cast<int64_t>(r.account.dispatches_seen), r.Printed("dispatches"));
+}
+
+TEST_F(CollectorLifeTest, AQueueDestroyedWithWorkPendingIsUnfinished) {
+  CollectorResult r =
+      RunWithCollector({COLLECTOR_TARGETS_DIR "/hsa_queue_ends"}, Default());
+  ExpectOk(r);
+  EXPECT_EQ(static_cast<int64_t>(r.dispatches.size()), r.Printed("dispatches"));
+  EXPECT_EQ(static_cast<int64_t>(r.WithFlags(ROCATTACH_DISPATCH_UNFINISHED)),
+            r.Printed("unfinished"));
+  EXPECT_EQ(r.account.inflight, 0u);
+}
+
+// Exit handlers run while four threads go on launching. Whether the runtime itself
+// survives that is not ours to say, so the program ends by quick means after exit
+// handlers that ran before the runtime's.
+TEST_F(CollectorLifeTest, ExitWhileOthersDispatch) {
+  for (int i = 0; i < 5; ++i) {
+    CollectorResult r =
+        RunWithCollector({COLLECTOR_TARGETS_DIR "/hsa_queue_ends", "busy"}, Default());
+    ExpectOk(r);
+    EXPECT_EQ(r.state, static_cast<uint32_t>(ROCATTACH_STATE_ENDED));
+    EXPECT_GT(r.dispatches.size(), 0u);
+    EXPECT_EQ(r.account.packets_unseen, 0u);
+  }
+}
+
 TEST_F(CollectorLifeTest, WithoutAServiceTheTargetRunsOn) {
   CollectorOptions options = Default({"COLLECTOR_TEST_WAIT_MSEC=50"});
   options.map = false;

@@ -24,7 +24,7 @@ static uint32_t number(const char* name, uint32_t otherwise, int base) {
 
 static void load(void) {
   const char* path = getenv("COLLECTOR_TEST_LIBRARY");
-  if (path == NULL || strlen(path) >= 256) return;
+  if (path == NULL || path[0] == '\0' || strlen(path) >= 256) return;
   struct rocattach_collector_config config;
   memset(&config, 0, sizeof(config));
   config.size = sizeof(config);

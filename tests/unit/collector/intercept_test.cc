@@ -32,6 +32,7 @@ class InterceptTest : public testing::Test {
   void SetUp() override {
     Written().clear();
     ring_ = f_.rings.Mine();
+    ASSERT_TRUE(InterceptCapture::Prepare(&gpu_.queue(), 64));
   }
   CaptureFixture f_;
   FakeGpu gpu_{64};

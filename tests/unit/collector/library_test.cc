@@ -2,7 +2,11 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <gtest/gtest.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <set>
 #include <string>
@@ -110,6 +114,20 @@ TEST_F(LibraryTest, HasNoThreadLocalStorage) {
   for (const Elf64_Phdr& segment : segments) EXPECT_NE(segment.p_type, PT_TLS);
 }
 
+// The collector's memory in this process, found as the service finds it.
+rocattach_control* FindMemory() {
+  FILE* maps = fopen("/proc/self/maps", "re");
+  char line[512];
+  void* found = nullptr;
+  while (found == nullptr && fgets(line, sizeof(line), maps) != nullptr) {
+    if (strstr(line, "/memfd:" ROCATTACH_SHM_NAME) != nullptr) {
+      found = reinterpret_cast<void*>(strtoull(line, nullptr, 16));
+    }
+  }
+  fclose(maps);
+  return static_cast<rocattach_control*>(found);
+}
+
 // In a process of its own: what start does cannot be undone.
 int TryAsGuest() {
   void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
@@ -133,11 +151,115 @@ int TryAsGuest() {
   if (start(&config) != 0) return 15;
   if (strcmp(getenv("HSA_TOOLS_LIB"), config.library_path) != 0) return 16;
   if (start(&config) != 0) return 17;
+  // A child of an attached process may be attached itself.
+  pid_t child = fork();
+  if (child == 0) {
+    rocattach_control* inherited = FindMemory();
+    if (start(&config) != 0) _exit(1);
+    _exit(FindMemory() != nullptr && FindMemory()->pid == getpid() &&
+                  inherited != nullptr
+              ? 42
+              : 2);
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 42) return 21;
   // An unknown table is refused, and the application runs on.
   if (!on_load(unknown_table, 1, 0, nullptr)) return 18;
   if (getenv("HSA_TOOLS_LIB") != nullptr) return 19;
   if (dlclose(library) != 0) return 20;
   return 0;
+}
+
+// Stands in for every function of the runtime.
+int Nothing() {
+  return 0;
+}
+
+struct RootTable {
+  uint64_t version[2];
+  uint64_t* core;
+  uint64_t* amd_ext;
+};
+
+std::vector<uint64_t> MakeTable(uint32_t bytes) {
+  std::vector<uint64_t> table(bytes / 8, reinterpret_cast<uint64_t>(&Nothing));
+  table[0] = 1 | uint64_t{bytes} << 32;
+  table[1] = 0;
+  return table;
+}
+
+// Slots whose function is no longer the runtime's.
+std::set<size_t> Replaced(const std::vector<uint64_t>& table) {
+  std::set<size_t> slots;
+  for (size_t i = 2; i < table.size(); ++i) {
+    if (table[i] != reinterpret_cast<uint64_t>(&Nothing)) slots.insert(i - 2);
+  }
+  return slots;
+}
+
+// A runtime with an AMD extension table of `amd_bytes` loads us. 0 or what went wrong.
+int TryTable(uint32_t amd_bytes, bool known) {
+  void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return 10;
+  auto start = reinterpret_cast<int (*)(const rocattach_collector_config*)>(
+      dlsym(library, ROCATTACH_COLLECTOR_START));
+  auto on_load =
+      reinterpret_cast<bool (*)(void*, uint64_t, uint64_t, const char* const*)>(
+          dlsym(library, "OnLoad"));
+  rocattach_collector_config config = SmallConfig();
+  config.map_wait_msec = 1;
+  if (start(&config) != 0) return 11;
+  std::vector<uint64_t> core = MakeTable(1016);
+  std::vector<uint64_t> amd = MakeTable(amd_bytes);
+  RootTable root = {
+      {1 | uint64_t{sizeof(RootTable)} << 32, 0}, core.data(), amd.data()};
+  if (!on_load(&root, 1, 0, nullptr)) return 12;
+  rocattach_control* control = FindMemory();
+  if (control == nullptr || control->amd_table_bytes != amd_bytes) return 13;
+  if (!known) {
+    if (control->state != ROCATTACH_STATE_REFUSED) return 14;
+    if (control->reason != ROCATTACH_REASON_UNKNOWN_TABLE) return 15;
+    if (control->text[0] == '\0') return 16;
+    return Replaced(core).empty() && Replaced(amd).empty() ? 0 : 17;
+  }
+  if (control->state != ROCATTACH_STATE_ARMED) return 18;
+  std::set<size_t> core_hooks = {1, 7, 9, 35, 38, 41, 42, 84, 86, 102, 103};
+  if (Replaced(core) != core_hooks) return 19;
+  std::set<size_t> amd_hooks = {2, 3, 15, 38};
+  if (amd_bytes >= 456) amd_hooks = {2, 3, 15, 16, 40};
+  return Replaced(amd) == amd_hooks ? 0 : 20;
+}
+
+TEST(LibraryGuestTest, HooksTheRightSlotsOfEveryKnownTable) {
+  for (uint32_t bytes : {400, 424, 456, 552, 560, 576, 584, 608}) {
+    EXPECT_EXIT(_exit(TryTable(bytes, true)), testing::ExitedWithCode(0), "") << bytes;
+  }
+}
+
+TEST(LibraryGuestTest, TouchesNoUnknownTable) {
+  for (uint32_t bytes : {392, 408, 464, 592, 616, 1016}) {
+    EXPECT_EXIT(_exit(TryTable(bytes, false)), testing::ExitedWithCode(0), "") << bytes;
+  }
+}
+
+// OnLoad does not come: another tool library took precedence, or hsa_init failed.
+int TryWithoutOnLoad() {
+  void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return 10;
+  auto start = reinterpret_cast<int (*)(const rocattach_collector_config*)>(
+      dlsym(library, ROCATTACH_COLLECTOR_START));
+  rocattach_collector_config config = SmallConfig();
+  if (start(&config) != 0 || getenv("HSA_TOOLS_LIB") == nullptr) return 11;
+  for (int i = 0; i < 600; ++i) {
+    if (getenv("HSA_TOOLS_LIB") == nullptr) return 0;
+    usleep(100'000);
+  }
+  return 12;
+}
+
+TEST(LibraryGuestTest, TakesTheVariableBackWithoutOnLoad) {
+  unsetenv("HSA_TOOLS_LIB");
+  EXPECT_EXIT(_exit(TryWithoutOnLoad()), testing::ExitedWithCode(0), "");
 }
 
 TEST(LibraryGuestTest, BehavesWithoutARuntime) {
