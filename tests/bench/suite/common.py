@@ -56,7 +56,8 @@ class Watcher:
         self._ready = threading.Event()
         self.process = subprocess.Popen(
             [bench.watch, "--json", "-d", bench.scratch, "-o", "bench.rwa", *options],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         if not self._ready.wait(30) or self.process.poll() is not None:
@@ -138,7 +139,9 @@ class Bench:
         """Runs a command to its end; BenchError unless it succeeds."""
         done = subprocess.run(
             [str(word) for word in command], capture_output=True, text=True,
-            timeout=timeout, check=False, env={**os.environ, **environment})
+            timeout=timeout, check=False, env={**os.environ, **environment},
+            # Kernels with autogroups divide processor time between sessions first.
+            start_new_session=True)
         if done.returncode != 0:
             raise BenchError(f"{command[0]} ended with {done.returncode}: "
                              f"{done.stderr.strip()[-400:]}")

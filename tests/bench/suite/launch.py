@@ -23,7 +23,7 @@ def launch(bench, configuration, threads, kernel_ns):
     options = {"idle": ["--no-recording"], "doorbell": [],
                "intercept": ["--capture", "intercept"]}[configuration]
     done = bench.run([*watch, *options, "--", *target])
-    return parse_rate(done), check_recording(done, recording=configuration != "idle")
+    return parse_rate(done), check_recording(bench, done, recording=configuration != "idle")
 
 
 def parse_rate(done):
@@ -40,16 +40,21 @@ def check_tool(done, report):
             "untimed": seen["dispatches"] - seen["timed"]}
 
 
-def check_recording(done, recording):
+def check_recording(bench, done, recording):
     made = key_values(done.stdout)["dispatches"]
+    program = str(bench.program("tests/targets/hip_launch_rate"))
     events = [json.loads(line) for line in done.stderr.splitlines()
               if line.startswith('{"event"')]
-    windows = [e for e in events if e["event"] == "window"]
-    ends = [e for e in events if e["event"] == "end"]
-    if not windows or windows[-1]["verdict"] != "attached" or not ends:
+    # The machine may have other GPU processes, which the watcher reports as passed.
+    windows = [e for e in events if e["event"] == "window"
+               and e["executable"] == program and e["verdict"] != "passed"]
+    ends = [e for e in events if e["event"] == "end" and windows
+            and e["pid"] == windows[-1]["pid"]]
+    if not ends or windows[-1]["verdict"] != "attached":
         raise BenchError(f"hip_launch_rate was not attached to: {windows[-1:]}")
     if not recording:
         return {"recorded": ends[-1]["dispatches"]}
+    # Every thread's first launch is among those made, as it is among those recorded.
     return {"lost": made - ends[-1]["dispatches"], "untimed": ends[-1]["untimed"]}
 
 

@@ -10,6 +10,8 @@ from .common import Watcher, BenchError, key_values, median
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK = os.sysconf("SC_CLK_TCK")
 SHARED_MEMORY_MAGIC = 0x314D485352415752
+# The machine may have other GPU processes: they are left alone.
+NOBODY = "no-such-program"
 
 
 def spawn_load(bench, per_second, seconds):
@@ -33,10 +35,9 @@ def run_idle(bench):
     plain, watched = [], []
     for _ in range(1 if bench.quick else 3):
         plain.append(spawn_load(bench, 0, 2)["each_ns"])
-        with Watcher(bench, "--auto") as watcher:
-            pid = watcher.process.pid
+        with Watcher(bench, "--auto", "-p", NOBODY):
             watched.append(spawn_load(bench, 0, 2)["each_ns"])
-    with Watcher(bench, "--auto") as watcher:
+    with Watcher(bench, "--auto", "-p", NOBODY) as watcher:
         pid = watcher.process.pid
         before = cpu_seconds(pid)
         load = spawn_load(bench, 1000, seconds)
@@ -132,7 +133,7 @@ def run_target_memory(bench):
 
     turns = 3 if bench.quick else 9
     plain = [look_at_target(bench, init, wait_for_line) for _ in range(turns)]
-    with Watcher(bench, "--auto") as _:
+    with Watcher(bench, "--auto", "-p", str(init[1]), "-p", str(busy[3])):
         watched = [look_at_target(bench, init, wait_for_line) for _ in range(turns)]
         launching = look_at_target(bench, busy, wait_for_launches)
     heap = median([w["anonymous"] for w in watched]) - \

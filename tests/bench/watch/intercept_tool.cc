@@ -125,7 +125,8 @@ void WriteSummary() {
   Tool& t = tool();
   std::lock_guard<std::mutex> lock(t.mutex);
   uint64_t timed = 0;
-  for (const Record& record : t.records) timed += record.end > record.start;
+  for (const Record& record : t.records)
+    timed += record.start != 0 && record.end >= record.start;
   fprintf(file, "dispatches=%zu timed=%llu\n", t.records.size(),
           static_cast<unsigned long long>(timed));
   fclose(file);
