@@ -28,18 +28,6 @@ struct RecordWithCounters {
   std::vector<uint64_t> words;
 };
 
-std::optional<double> AgentConstant(const TargetGpu& gpu, const std::string& name) {
-  double value = 0;
-  if (name == "MAX_WAVE_SIZE") value = gpu.wavefront_size;
-  if (name == "SE_NUM") value = gpu.shader_engines;
-  if (name == "CU_NUM") value = gpu.compute_units;
-  if (name == "SIMD_NUM") {
-    value = static_cast<double>(gpu.simds_per_cu) * gpu.compute_units;
-  }
-  if (name == "XCC_NUM") value = gpu.xccs;
-  return value == 0 ? std::nullopt : std::optional<double>(value);
-}
-
 std::optional<double> Reduce(const CounterReading& reading, Reduction reduction) {
   switch (reduction) {
     case Reduction::kSum:
@@ -80,6 +68,18 @@ rocattach_record_profiler_t ProfilerRecord(TargetId target,
 }
 
 }  // namespace
+
+std::optional<double> AgentConstant(const TargetGpu& gpu, const std::string& name) {
+  double value = 0;
+  if (name == "MAX_WAVE_SIZE") value = gpu.wavefront_size;
+  if (name == "SE_NUM") value = gpu.shader_engines;
+  if (name == "CU_NUM") value = gpu.compute_units;
+  if (name == "SIMD_NUM") {
+    value = static_cast<double>(gpu.simds_per_cu) * gpu.compute_units;
+  }
+  if (name == "XCC_NUM") value = gpu.xccs;
+  return value == 0 ? std::nullopt : std::optional<double>(value);
+}
 
 std::vector<rocattach_record_counter_t> RequestedValues(
     const CompiledPlan& plan, const PlanArchitecture& architecture,

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,9 @@ class SessionSink : public RecordSink {
   SessionRoutes routes_;
   uint64_t unrouted_ = 0;
 };
+
+// One of kAgentConstants; nullopt when the GPU's property is not known.
+std::optional<double> AgentConstant(const TargetGpu& gpu, const std::string& name);
 
 // The values that a pass gives for the names of a request: hardware counters as sums,
 // metrics where the pass measured all of their counters.

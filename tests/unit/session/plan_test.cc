@@ -1,0 +1,257 @@
+// The plan as compiled by the service and evaluated as a collector does it.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/session/fake_backend.h"
+#include "userspace/session/compiled_plan.h"
+#include "userspace/session/counter_totals.h"
+#include "userspace/session/number_ranges.h"
+#include "userspace/session/plan_abi.h"
+
+namespace rocattach {
+namespace {
+
+class PlanTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<const CompiledPlan> Compile(const std::vector<FilterSpec>& filters) {
+    auto plan =
+        CompilePlan(static_cast<SessionId>(5), filters, target_, catalog_, backend_);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.ok() ? *plan : nullptr;
+  }
+
+  FakeBackend backend_;
+  TargetDescription target_ = {
+      {MakeGpu(2, "GPU-a"), MakeGpu(3, "GPU-b", "gfx942")}, kEverything, ""};
+  std::shared_ptr<const CounterCatalog> catalog_ =
+      std::make_shared<CounterCatalog>(*CounterCatalog::Builtin());
+};
+
+// What the target lets through is never less than what is wanted, and what it is sure
+// of is right.
+TEST_F(PlanTest, TargetAndServiceAgree) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    FilterSpec spec;
+    Selection& selection = spec.selection;
+    if (random() % 2) selection.gpus = {"gfx90a"};
+    const size_t ranges = random() % 3 == 0 ? 60 : random() % 4;
+    for (size_t i = 0; i < ranges; ++i) {
+      const uint64_t first = 1 + random() % 400;
+      selection.dispatches.push_back({first, first + random() % 5});
+    }
+    if (random() % 2) selection.iterations = {{2, 5}, {9, 9}};
+    if (random() % 2) selection.kernel_include = {"[13579]$"};
+    auto plan = Compile({spec});
+    ASSERT_NE(plan, nullptr);
+    rocattach_plan_selection coarse = plan->image->selections[0];
+    const ExactSelection& exact = plan->selections[0];
+    // The service has seen the names of kernels 1 to 19.
+    if (exact.kernels.restricts()) {
+      for (uint32_t kernel = 1; kernel < 20; ++kernel) {
+        if (exact.kernels.Matches("kernel" + std::to_string(kernel))) {
+          coarse.kernels[0] |= uint64_t{1} << kernel;
+        }
+      }
+      coarse.kernels_decided = 20;
+    }
+    for (int i = 0; i < 300; ++i) {
+      const uint32_t kernel = random() % 25, agent = random() % 5;
+      const uint64_t dispatch = 1 + random() % 420, iteration = 1 + random() % 12;
+      const bool wanted = exact.kernels.Matches("kernel" + std::to_string(kernel)) &&
+                          exact.SelectsBut(agent, dispatch, iteration);
+      switch (rocattach_plan_selects(&coarse, kernel, agent, dispatch, iteration)) {
+        case ROCATTACH_SELECTED_NO:
+          // Agent 0 and kernel 0 are "not known" to the target only.
+          EXPECT_FALSE(wanted);
+          break;
+        case ROCATTACH_SELECTED_YES:
+          EXPECT_TRUE(wanted) << kernel << " " << agent << " " << dispatch;
+          break;
+        case ROCATTACH_SELECTED_UNDECIDED:
+          EXPECT_TRUE(kernel == 0 || kernel >= 20 || agent == 0 || ranges > 32);
+          break;
+      }
+    }
+  }
+}
+
+TEST_F(PlanTest, HostileSelectionsStayInside) {
+  std::mt19937_64 random(1);
+  auto selection = std::make_unique<rocattach_plan_selection>();
+  for (int round = 0; round < 2000; ++round) {
+    uint64_t* words = reinterpret_cast<uint64_t*>(selection.get());
+    for (size_t i = 0; i < sizeof(*selection) / 8; i += 1 + random() % 64) {
+      words[i] = random();
+    }
+    const int selected =
+        rocattach_plan_selects(selection.get(), static_cast<uint32_t>(random()),
+                               static_cast<uint32_t>(random()), random(), random());
+    EXPECT_GE(selected, 0);
+    EXPECT_LE(selected, 2);
+  }
+}
+
+TEST_F(PlanTest, IterationsCountEachDispatchOnceWhateverTheThreads) {
+  uint64_t cell = 0;
+  constexpr int kThreads = 4, kEach = 20000;
+  std::vector<std::vector<char>> seen(kThreads,
+                                      std::vector<char>(kThreads * kEach + 1));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i) {
+        const uint64_t iteration = rocattach_plan_next_iteration(&cell, 4);
+        if (iteration < seen[t].size()) seen[t][iteration] = 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 1; i <= kThreads * kEach; ++i) {
+    int times = 0;
+    for (const auto& list : seen) times += list[i];
+    ASSERT_EQ(times, 1) << i;
+  }
+  // Another session starts at 1 by itself, without anything being cleared.
+  EXPECT_EQ(rocattach_plan_next_iteration(&cell, 6), 1u);
+  EXPECT_EQ(rocattach_plan_next_iteration(&cell, 6), 2u);
+}
+
+TEST_F(PlanTest, PassesTakeTurns) {
+  rocattach_plan plan = {};
+  plan.rotation = ROCATTACH_ROTATE_ITERATIONS;
+  plan.rotation_interval = 2;
+  std::vector<uint32_t> due;
+  for (uint64_t i = 1; i <= 8; ++i) {
+    due.push_back(rocattach_plan_due_pass(&plan, 3, i, 0));
+  }
+  EXPECT_EQ(due, (std::vector<uint32_t>{0, 0, 1, 1, 2, 2, 0, 0}));
+  plan.rotation = ROCATTACH_ROTATE_TIME;
+  plan.rotation_interval = 100;
+  plan.start_ns = 1000;
+  EXPECT_EQ(rocattach_plan_due_pass(&plan, 3, 9, 1099), 0u);
+  EXPECT_EQ(rocattach_plan_due_pass(&plan, 3, 9, 1100), 1u);
+  EXPECT_EQ(rocattach_plan_due_pass(&plan, 3, 9, 1399), 0u);
+  EXPECT_EQ(rocattach_plan_due_pass(&plan, 3, 9, 10), 0u);
+  plan.rotation_interval = 0;  // scribbled on: no division by zero
+  EXPECT_LT(rocattach_plan_due_pass(&plan, 3, 9, 5000), 3u);
+  EXPECT_EQ(rocattach_plan_due_pass(&plan, 0, 9, 5000), 0u);
+  plan.rotation = 77;
+  EXPECT_EQ(rocattach_plan_due_pass(&plan, 3, 9, 5000), 0u);
+}
+
+TEST_F(PlanTest, ApiFunctionsAreChosenByName) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kApiTrace;
+  spec.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API,
+                      ROCATTACH_ACTIVITY_DOMAIN_ROCTX,
+                      ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS};
+  spec.selection.hsa_functions = {"hsa_queue_create"};
+  auto plan = Compile({spec});
+  ASSERT_NE(plan, nullptr);
+  const rocattach_plan* image = plan->image.get();
+  EXPECT_TRUE(rocattach_plan_traces(image, ROCATTACH_PLAN_API_HSA, 17));
+  EXPECT_FALSE(rocattach_plan_traces(image, ROCATTACH_PLAN_API_HSA, 0));
+  EXPECT_FALSE(rocattach_plan_traces(image, ROCATTACH_PLAN_API_HSA, 5000));
+  EXPECT_TRUE(rocattach_plan_traces(image, ROCATTACH_PLAN_API_MARKER, 5000));
+  EXPECT_FALSE(rocattach_plan_traces(image, ROCATTACH_PLAN_API_HIP, 70));
+  EXPECT_FALSE(rocattach_plan_traces(image, 9, 0));
+  EXPECT_TRUE(image->record_kinds & ROCATTACH_PLAN_RECORD_COPIES);
+}
+
+TEST_F(PlanTest, EachArchitectureHasItsOwnPasses) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kCounters;
+  spec.counters = {{"FETCH_SIZE", "SQ_WAVES"}};
+  auto plan = Compile({spec});
+  ASSERT_NE(plan, nullptr);
+  ASSERT_EQ(plan->architectures.size(), 2u);
+  EXPECT_EQ(plan->Architecture(2)->counters->name(), "gfx90a");
+  EXPECT_EQ(plan->Architecture(3)->counters->name(), "gfx942");
+  EXPECT_EQ(plan->Architecture(9), nullptr);
+  EXPECT_EQ(plan->counter_gpus, (std::vector<std::string>{"GPU-a", "GPU-b"}));
+  auto names = [&](const rocattach_plan_architecture& architecture) {
+    std::vector<std::string> list;
+    const rocattach_plan& image = *plan->image;
+    for (uint32_t p = 0; p < architecture.dispatch_passes; ++p) {
+      const rocattach_plan_pass& pass =
+          image.pass[architecture.dispatch_first_pass + p];
+      for (uint32_t i = 0; i < pass.counters; ++i) {
+        list.push_back(image.counter_name[image.pass_counters[pass.first_counter + i]]);
+      }
+    }
+    return list;
+  };
+  const auto old = names(plan->image->architecture[0]);
+  const auto recent = names(plan->image->architecture[1]);
+  EXPECT_EQ(std::count(old.begin(), old.end(), "TCC_EA_RDREQ"), 1);
+  EXPECT_EQ(std::count(recent.begin(), recent.end(), "TCC_EA0_RDREQ"), 1);
+  EXPECT_EQ(std::count(old.begin(), old.end(), "TCC_EA0_RDREQ"), 0);
+}
+
+TEST_F(PlanTest, EveryCounterOfAGpuFitsThePlan) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kCounters;
+  spec.counters.emplace_back();
+  for (const HardwareCounter& counter : catalog_->Find("gfx90a")->counters()) {
+    if (!counter.follows) spec.counters[0].push_back(counter.name);
+  }
+  target_.gpus.resize(1);
+  auto plan = Compile({spec});
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ(plan->image->counters, spec.counters[0].size());
+}
+
+TEST_F(PlanTest, TotalsSayHowManyDispatchesStandBehindThem) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kCounters;
+  spec.counters = {{"GRBM_COUNT", "GRBM_GUI_ACTIVE", "GRBM_CP_BUSY", "GPUBusy"}};
+  target_.gpus.resize(1);
+  auto plan = Compile({spec});
+  ASSERT_NE(plan, nullptr);
+  const PlanArchitecture& architecture = plan->architectures[0];
+  ASSERT_EQ(architecture.dispatch.passes.size(), 2u);
+  CounterTotals totals(*plan, architecture, plan->target.gpus[0]);
+  const std::map<std::string, double> truth = {
+      {"GRBM_COUNT", 100}, {"GRBM_GUI_ACTIVE", 25}, {"GRBM_CP_BUSY", 7}};
+  auto dispatch = [&](uint32_t kernel, uint32_t pass) {
+    std::vector<CounterReading> readings;
+    for (const std::string& name : architecture.dispatch.passes[pass].counters) {
+      const auto& names = plan->counter_names;
+      const auto index = std::find(names.begin(), names.end(), name) - names.begin();
+      const double value = truth.at(name);
+      readings.push_back({static_cast<uint16_t>(index), 1, value, value, value});
+    }
+    totals.Add(kernel, pass, readings);
+  };
+  for (uint32_t i = 0; i < 10; ++i) dispatch(1, i % 2);
+  dispatch(2, 0);
+  totals.Add(2, 99, {});  // no such pass
+  EXPECT_EQ(totals.Kernels(), (std::vector<uint32_t>{1, 2}));
+  EXPECT_TRUE(totals.Complete(1));
+  EXPECT_FALSE(totals.Complete(2));  // seen too seldom
+  EXPECT_EQ(totals.Passes(1), (std::vector<uint64_t>{5, 5}));
+  for (const KernelValue& value : totals.Values(1)) {
+    if (value.metric) {
+      EXPECT_EQ(value.mean, 25.0);
+      EXPECT_FALSE(value.mixed);
+      EXPECT_GE(value.dispatches, 5u);
+      continue;
+    }
+    EXPECT_EQ(value.mean, truth.at(value.name)) << value.name;
+    EXPECT_EQ(value.total,
+              truth.at(value.name) * static_cast<double>(value.dispatches));
+    EXPECT_GE(value.dispatches, 5u);
+  }
+  size_t missing = 0;
+  for (const KernelValue& value : totals.Values(2)) missing += !value.mean.has_value();
+  EXPECT_GT(missing, 0u);  // absent, not 0
+  EXPECT_TRUE(totals.Values(3).empty());
+}
+
+}  // namespace
+}  // namespace rocattach

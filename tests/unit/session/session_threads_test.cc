@@ -1,0 +1,261 @@
+// Many threads on one engine. What they do is random; that it ends, that nothing is
+// delivered twice or lost, and that no sanitizer complains, is the test.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/session/fake_backend.h"
+#include "userspace/session/record_buffer.h"
+#include "userspace/session/session_engine.h"
+#include "userspace/session/session_status.h"
+
+namespace rocattach {
+namespace {
+
+std::shared_ptr<const CounterCatalog> Catalog() {
+  static const auto* catalog = new std::shared_ptr<const CounterCatalog>(
+      std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()));
+  return *catalog;
+}
+
+DispatchEvent Event(uint64_t correlation) {
+  DispatchEvent event = {};
+  event.dispatch.correlation_id = correlation;
+  event.for_timestamps = true;
+  return event;
+}
+
+TEST(SessionThreads, RecordsOfManyProcessesArriveOnceAndInOrder) {
+  auto backend = std::make_shared<FakeBackend>();
+  std::vector<TargetId> targets;
+  for (int i = 0; i < 4; ++i) {
+    targets.push_back(
+        backend->AddProcess(i + 1, {MakeGpu(1, absl::StrCat("GPU-", i))}));
+  }
+  std::vector<std::vector<uint64_t>> seen(5);
+  SessionEngine engine(backend, Catalog());
+  ASSERT_TRUE(engine.Initialize().ok());
+  uint64_t last_id = 0;
+  auto session = engine.CreateReadySession(
+      -1, FilterSpec(), 8 * sizeof(rocattach_record_profiler_t),
+      [&](const rocattach_record_header_t* begin, const rocattach_record_header_t* end,
+          SessionId s, BufferId b) {
+        while (begin < end) {
+          const auto* record =
+              reinterpret_cast<const rocattach_record_profiler_t*>(begin);
+          EXPECT_EQ(record->header.id, ++last_id);
+          seen[static_cast<size_t>(record->pid)].push_back(record->correlation_id);
+          ASSERT_TRUE(engine.NextRecord(begin, &begin, s, b).ok());
+        }
+      },
+      nullptr);
+  ASSERT_TRUE(session.ok());
+  ASSERT_TRUE(engine.StartSession(*session).ok());
+  constexpr uint64_t kEach = 2000;
+  std::vector<std::thread> threads;
+  for (TargetId target : targets) {
+    threads.emplace_back([&, target] {
+      for (uint64_t i = 1; i <= kEach; ++i) {
+        EXPECT_TRUE(backend->Dispatch(target, Event(i)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(engine.TerminateSession(*session).ok());
+  for (int pid = 1; pid <= 4; ++pid) {
+    ASSERT_EQ(seen[pid].size(), kEach);
+    for (uint64_t i = 0; i < kEach; ++i) ASSERT_EQ(seen[pid][i], i + 1);
+  }
+  EXPECT_EQ(engine.Report(*session)->dropped, 0u);
+}
+
+TEST(SessionThreads, OnlyOneOfManyStartsWins) {
+  auto backend = std::make_shared<FakeBackend>();
+  const TargetId target = backend->AddProcess(1, {MakeGpu(1, "GPU")});
+  SessionEngine engine(backend, Catalog());
+  ASSERT_TRUE(engine.Initialize().ok());
+  constexpr int kThreads = 4;
+  std::vector<SessionId> sessions;
+  for (int i = 0; i < kThreads; ++i) {
+    sessions.push_back(*engine.CreateReadySession(
+        -1, FilterSpec(), 4096, [](const auto*, const auto*, SessionId, BufferId) {},
+        nullptr));
+    if (i % 2) {
+      ASSERT_TRUE(engine.AddSessionTarget(sessions.back(), target).ok());
+    }
+  }
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> won = 0, lost = 0;
+    std::vector<std::thread> threads;
+    for (SessionId session : sessions) {
+      threads.emplace_back([&, session] {
+        const absl::Status status = engine.StartSession(session);
+        (status.ok() ? won : lost) += 1;
+        if (!status.ok()) {
+          EXPECT_EQ(SessionStatusOf(status), SessionStatus::kHasActiveSession)
+              << status;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(won, 1);
+    ASSERT_EQ(lost, kThreads - 1);
+    for (SessionId session : sessions) engine.TerminateSession(session).IgnoreError();
+  }
+}
+
+TEST(SessionThreads, EverythingAtOnce) {
+  auto backend = std::make_shared<FakeBackend>();
+  for (int i = 1; i <= 3; ++i) {
+    backend->AddProcess(i, {MakeGpu(1, absl::StrCat("GPU-", i % 2))});
+  }
+  backend->machine_gpus = {MakeGpu(0, "GPU-0")};
+  std::mutex mutex;
+  std::vector<SessionId> sessions;
+  std::atomic<uint64_t> delivered = 0, calls = 0;
+  SessionEngine engine(backend, Catalog());
+  ASSERT_TRUE(engine.Initialize().ok());
+  auto some_session = [&](std::mt19937& random) {
+    std::lock_guard<std::mutex> lock(mutex);
+    return sessions.empty() ? SessionId() : sessions[random() % sessions.size()];
+  };
+  // Now and then a callback does what is hardest: it ends or destroys sessions.
+  auto callback = [&](const rocattach_record_header_t* begin,
+                      const rocattach_record_header_t* end, SessionId session,
+                      BufferId buffer) {
+    delivered += static_cast<uint64_t>(begin < end);
+    const uint64_t pick = delivered % 41;
+    if (pick == 1) engine.FlushData(session, buffer).IgnoreError();
+    if (pick == 2) engine.TerminateSession(session).IgnoreError();
+    if (pick == 3) engine.DestroySession(session).IgnoreError();
+    if (pick == 4) engine.StartSession(session).IgnoreError();
+    if (pick == 5) engine.DestroyBuffer(session, buffer).IgnoreError();
+  };
+  auto user = [&](uint32_t seed) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < 1500; ++i) {
+      const SessionId session = some_session(random);
+      ++calls;
+      switch (random() % 12) {
+        case 0: {
+          FilterSpec spec;
+          if (random() % 2) {
+            spec.kind = FilterKind::kCounters;
+            spec.counters = {{"SQ_WAVES"}};
+          }
+          auto made = engine.CreateReadySession(-1, spec, 1024, callback, nullptr);
+          if (!made.ok()) break;
+          if (random() % 2) {
+            engine.AddSessionTarget(*made, {static_cast<pid_t>(1 + random() % 3), 1000})
+                .IgnoreError();
+          }
+          std::lock_guard<std::mutex> lock(mutex);
+          if (sessions.size() > 6) sessions.erase(sessions.begin());
+          sessions.push_back(*made);
+          break;
+        }
+        case 1:
+        case 2:
+        case 3:
+          engine.StartSession(session).IgnoreError();
+          break;
+        case 4:
+        case 5:
+          engine.TerminateSession(session).IgnoreError();
+          break;
+        case 6:
+          engine.DestroySession(session).IgnoreError();
+          break;
+        case 7:
+          engine.CreateFilter(session, FilterSpec()).IgnoreError();
+          break;
+        case 8:
+          engine.Report(session).IgnoreError();
+          engine.Tick(i * 1'000'000ull);
+          break;
+        case 9:
+          if (random() % 20 == 0) {
+            engine.Finalize().IgnoreError();
+            engine.Initialize().IgnoreError();
+          }
+          break;
+        case 10: {
+          auto device = engine.CreateDeviceSession({"SQ_WAVES"}, 0);
+          if (!device.ok()) break;
+          engine.StartDeviceSession(*device).IgnoreError();
+          engine.PollDeviceSession(*device).IgnoreError();
+          EXPECT_TRUE(engine.DestroyDeviceSession(*device).ok());
+          break;
+        }
+        default:
+          engine.TargetArrived({static_cast<pid_t>(1 + random() % 3), 1000});
+          break;
+      }
+    }
+  };
+  std::atomic<bool> stop = false;
+  auto producer = [&](pid_t pid) {
+    for (uint64_t i = 1; !stop; ++i) backend->Dispatch({pid, 1000}, Event(i));
+  };
+  std::vector<std::thread> users, producers;
+  for (pid_t pid = 1; pid <= 2; ++pid) producers.emplace_back(producer, pid);
+  for (uint32_t i = 0; i < 4; ++i) users.emplace_back(user, i + 1);
+  for (std::thread& thread : users) thread.join();
+  stop = true;
+  for (std::thread& thread : producers) thread.join();
+  EXPECT_GT(delivered, 0u);
+  engine.Finalize().IgnoreError();
+  for (pid_t pid = 1; pid <= 3; ++pid) {
+    EXPECT_FALSE(backend->process({pid, 1000}).running) << pid;
+    EXPECT_EQ(backend->process({pid, 1000}).starts,
+              backend->process({pid, 1000}).stops);
+  }
+}
+
+TEST(RecordBufferThreads, FlushWaitsForADeliveryUnderWay) {
+  std::atomic<bool> inside = false, go = false, finished = false;
+  auto buffer = RecordBuffer::Create(
+      1024, [&](const rocattach_record_header_t*, const rocattach_record_header_t*) {
+        inside = true;
+        while (!go) std::this_thread::yield();
+        finished = true;
+      });
+  const rocattach_record_header_t record = {ROCATTACH_TRACER_RECORD, sizeof(record), 0};
+  ASSERT_TRUE(buffer->Append(&record));
+  std::thread first([&] { buffer->Flush(); });
+  while (!inside) std::this_thread::yield();
+  std::thread second([&] {
+    buffer->Flush();
+    EXPECT_TRUE(finished);
+  });
+  go = true;
+  first.join();
+  second.join();
+}
+
+TEST(RecordBufferThreads, DropsAreCountedWhenACallbackLeavesNoRoom) {
+  std::shared_ptr<RecordBuffer> buffer;
+  const rocattach_record_header_t record = {ROCATTACH_TRACER_RECORD, sizeof(record), 0};
+  int accepted = 0;
+  buffer = RecordBuffer::Create(
+      4 * sizeof(record),
+      [&](const rocattach_record_header_t*, const rocattach_record_header_t*) {
+        if (accepted > 0) return;
+        for (int i = 0; i < 10; ++i) accepted += buffer->Append(&record);
+      });
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(buffer->Append(&record));
+  EXPECT_EQ(accepted, 4);
+  EXPECT_EQ(buffer->dropped(), 6u);
+  const rocattach_record_header_t large = {ROCATTACH_TRACER_RECORD, 1 << 20, 0};
+  EXPECT_FALSE(buffer->Append(&large));
+  EXPECT_EQ(buffer->dropped(), 7u);
+}
+
+}  // namespace
+}  // namespace rocattach

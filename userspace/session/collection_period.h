@@ -1,0 +1,50 @@
+// Collecting in periods: wait, collect, and again.
+#ifndef ROCATTACH_USERSPACE_SESSION_COLLECTION_PERIOD_H_
+#define ROCATTACH_USERSPACE_SESSION_COLLECTION_PERIOD_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace rocattach {
+
+// `repeat` times: nothing for `delay_ns`, then collecting for `duration_ns`.
+struct CollectionPeriod {
+  uint64_t delay_ns = 0;
+  uint64_t duration_ns = 0;  // never 0
+  uint64_t repeat = 1;       // 0: for ever
+  bool operator==(const CollectionPeriod&) const = default;
+};
+
+// Nanoseconds of one unit: hour, min, sec, msec, usec, nsec, and h, m, s, ms, us, ns.
+absl::StatusOr<uint64_t> UnitNs(absl::string_view unit);
+
+// rocprofv3's "delay:duration:repeat", in `unit`; a number may have a unit of its own
+// behind it ("100ms:2s:0"), and decimals.
+absl::StatusOr<CollectionPeriod> ParseCollectionPeriod(absl::string_view text,
+                                                       absl::string_view unit = "sec");
+
+// Several periods, one after the other. One that repeats for ever is the last.
+class CollectionSchedule {
+ public:
+  // No periods: always collecting.
+  explicit CollectionSchedule(std::vector<CollectionPeriod> periods)
+      : periods_(std::move(periods)) {}
+
+  struct Step {
+    bool collect = false;
+    // When this changes, since the beginning; UINT64_MAX: never.
+    uint64_t until_ns = UINT64_MAX;
+    bool over = false;  // nothing will be collected any more
+  };
+  Step At(uint64_t elapsed_ns) const;
+
+ private:
+  std::vector<CollectionPeriod> periods_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_COLLECTION_PERIOD_H_
