@@ -27,7 +27,7 @@ def measure_inits(bench):
         others = [w["verdict"] + ": " + w["detail"] for w in windows
                   if w["verdict"] != "attached"]
         print(f"\n{2 * len(watched) - len(attached)} of {2 * len(watched)} windows were "
-              f"not attached ({others[0] if others else 'no event'})")
+              f"not attached ({others[0] if others else 'no verdict was reported'})")
     if not attached:
         raise BenchError("no window was attached")
     first = {}
