@@ -132,7 +132,8 @@ absl::StatusOr<std::unique_ptr<KernelProbe>> KernelProbe::Load(
   absl::Status failure;
   for (HoldRung rung : {HoldRung::kYielding, HoldRung::kSignal}) {
     if (rung < options.best_rung) {
-      absl::StrAppend(&reason, HoldRungName(rung), " is switched off; ");
+      absl::StrAppend(&reason, reason.empty() ? "" : "; ", HoldRungName(rung),
+                      " is switched off");
       continue;
     }
     std::string log;

@@ -65,7 +65,10 @@ class Watcher {
                                                         WatcherObserver* observer);
   ~Watcher();
 
-  HoldRung rung() const { return probe_->rung(); }
+  // The level in force; kNone when nothing is to be held.
+  HoldRung rung() const {
+    return options_.best_rung == HoldRung::kNone ? HoldRung::kNone : probe_->rung();
+  }
   const std::string& rung_reason() const { return probe_->rung_reason(); }
   bool realtime() const { return server_ != nullptr && server_->realtime(); }
   const LibraryScan& libraries() const { return libraries_; }

@@ -233,6 +233,10 @@ AttachRequest WindowServer::MakeRequest(const rocattach_event& event) const {
 bool WindowServer::Attach(Window* window) {
   window->attach_tried = true;
   AttachRequest request = MakeRequest(window->event);
+  {
+    std::lock_guard<std::mutex> lock(attempted_mutex_);
+    attempted_.insert(request.config.window_id);
+  }
   if (window->event.mode == ROCATTACH_WINDOW_SIGNALLED) {
     preseizer_->Serve(std::move(*window), std::move(request), [this](Window served) {
       Judge(&served);
@@ -259,6 +263,11 @@ void WindowServer::Judge(Window* window) {
 }
 
 void WindowServer::ServeReady(const rocattach_event& event) {
+  {
+    // A report comes once for each attach.
+    std::lock_guard<std::mutex> lock(attempted_mutex_);
+    if (attempted_.erase(event.args[2]) == 0) return;
+  }
   auto memory =
       CollectorMemory::Map(static_cast<pid_t>(event.pid), event.args[0], event.args[1]);
   if (!memory.ok()) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "injector/library_facts.h"
 #include "userspace/base/unique_fd.h"
@@ -72,6 +73,11 @@ class WindowServer {
   WindowServerOptions options_;
   bool policy_reads_process_;
   LibraryCache cache_;
+  // Windows that this service has attached at. Another service on the machine puts its
+  // probe on the same collector: its targets report to us too, and are not ours to
+  // read.
+  std::mutex attempted_mutex_;
+  absl::flat_hash_set<uint64_t> attempted_;
   FollowerKeeper followers_;
   std::unique_ptr<Preseizer> preseizer_;  // on the signal rung only
   std::mutex leader_;

@@ -181,6 +181,26 @@ TEST_F(FaultsTest, TheParentSeesNoStop) {
   EXPECT_EQ(ReadRecording(watcher.recording()).summary->windows_attached(), 10u);
 }
 
+// Two services on one machine: the second finds the process attached or traced, and never
+// takes the first one's records.
+TEST_F(FaultsTest, TwoServicesDoNotShareRecords) {
+  WatcherProcess first({"--auto"});
+  WatcherProcess second({"--auto", "--deny", "*"});
+  ASSERT_TRUE(first.ready() && second.ready());
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "300"}));
+  pid_t pid = target.pid();
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  first.Stop();
+  second.Stop();
+  RecordedProcess recorded = ReadRecording(first.recording()).Process(pid);
+  EXPECT_EQ(recorded.verdict.state(), v1::WINDOW_STATE_ATTACHED);
+  EXPECT_EQ(recorded.dispatches.size(), 300u);
+  EXPECT_EQ(recorded.dropped(), 0u);
+  RecordedProcess passed = ReadRecording(second.recording()).Process(pid);
+  EXPECT_EQ(passed.verdict.state(), v1::WINDOW_STATE_PASSED);
+  EXPECT_TRUE(passed.dispatches.empty());
+}
+
 // Reads from a terminal until `text` has come; what was read.
 std::string ReadUntil(int terminal, const std::string& text) {
   std::string all;
