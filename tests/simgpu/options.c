@@ -45,11 +45,12 @@ bool simgpu_options_load(void) {
   // A kernel of more than an hour is a typing error; the limit also keeps the
   // conversion to GPU ticks far from overflow.
   const uint64_t hour_ns = 3600ull * 1000000000ull;
-  bool ok = read_number("SIMGPU_COUNT", 1, SIMGPU_MAX_GPUS, &count) &&
-            read_number("SIMGPU_KERNEL_NS", 0, hour_ns, &loaded.kernel_ns) &&
-            read_number("SIMGPU_COPY_MBPS", 1, 100000000, &loaded.copy_mbps) &&
-            read_number("SIMGPU_COPY_LATENCY_NS", 0, hour_ns, &loaded.copy_latency_ns) &&
-            read_number("SIMGPU_UNRUNG_NS", 1000, hour_ns, &loaded.unrung_ns);
+  bool ok =
+      read_number("SIMGPU_COUNT", 1, SIMGPU_MAX_GPUS, &count) &&
+      read_number("SIMGPU_KERNEL_NS", 0, hour_ns, &loaded.kernel_ns) &&
+      read_number("SIMGPU_COPY_MBPS", 1, 100000000, &loaded.copy_mbps) &&
+      read_number("SIMGPU_COPY_LATENCY_NS", 0, hour_ns, &loaded.copy_latency_ns) &&
+      read_number("SIMGPU_UNRUNG_NS", 1000, hour_ns, &loaded.unrung_ns);
   if (!ok) return false;
   loaded.gpu_count = (unsigned)count;
   const char* stats = getenv("SIMGPU_STATS");

@@ -100,7 +100,8 @@ void DoorbellCapture::Serve(Queue* q, RingHandle* ring) {
 void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
                            RingHandle* ring) {
   uint64_t size = uint64_t{q->mask} + 1;
-  for (; q->next < limit; ++q->next) {
+  // `next` is also read without the lock, by Ring().
+  for (; q->next < limit; StoreRelaxed(&q->next, q->next + 1)) {
     uint64_t index = q->next;
     auto* packet = reinterpret_cast<hsa_kernel_dispatch_packet_t*>(
         q->packets + (index & q->mask) * sizeof(hsa_kernel_dispatch_packet_t));
@@ -136,10 +137,12 @@ bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring) {
     uint64_t gone = written - size < consumed ? written - size : consumed;
     if (gone > q->next) {
       ring->Count(&rocattach_ring::packets_unseen, gone - q->next);
-      q->next = gone;
+      StoreRelaxed(&q->next, gone);
     }
   }
-  for (; q->next < consumed; ++q->next) capture_->Consumed(q, q->next, now_ns, ring);
+  for (; q->next < consumed; StoreRelaxed(&q->next, q->next + 1)) {
+    capture_->Consumed(q, q->next, now_ns, ring);
+  }
   if (q->forwarded < q->next) q->forwarded = q->next;
   return true;
 }

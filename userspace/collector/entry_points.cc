@@ -8,7 +8,8 @@
 // The service's uprobe stands here, so the call must be a real one.
 ROCATTACH_EXPORT __attribute__((noinline)) void rocattach_collector_ready(
     const void* memory, uint64_t bytes, uint64_t window_id) {
-  // A plain instruction for the probe to stand on; the arguments stay in their registers.
+  // A plain instruction for the probe to stand on; the arguments stay in their
+  // registers.
   __asm__ volatile("nop" : : "r"(memory), "r"(bytes), "r"(window_id) : "memory");
 }
 

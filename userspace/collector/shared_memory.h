@@ -39,36 +39,36 @@
 /* control.state, in order of life. */
 enum rocattach_collector_state {
   ROCATTACH_STATE_NONE = 0,
-  ROCATTACH_STATE_LOADED = 1,     /* memory exists, the runtime has not called yet */
-  ROCATTACH_STATE_ARMED = 2,      /* tables replaced; records when told to */
-  ROCATTACH_STATE_REFUSED = 3,    /* gave up before touching a table; see reason */
-  ROCATTACH_STATE_UNLOADED = 4,   /* hsa_shut_down ran; the next hsa_init arms again */
-  ROCATTACH_STATE_ENDED = 5,      /* exit handlers ran; everything complete is published */
+  ROCATTACH_STATE_LOADED = 1,   /* memory exists, the runtime has not called yet */
+  ROCATTACH_STATE_ARMED = 2,    /* tables replaced; records when told to */
+  ROCATTACH_STATE_REFUSED = 3,  /* gave up before touching a table; see reason */
+  ROCATTACH_STATE_UNLOADED = 4, /* hsa_shut_down ran; the next hsa_init arms again */
+  ROCATTACH_STATE_ENDED = 5, /* exit handlers ran; everything complete is published */
 };
 
 /* Why a collector refused (control.reason). */
 enum rocattach_collector_reason {
   ROCATTACH_REASON_NONE = 0,
-  ROCATTACH_REASON_UNKNOWN_TABLE = 1,  /* the API table has a size we do not know */
+  ROCATTACH_REASON_UNKNOWN_TABLE = 1, /* the API table has a size we do not know */
   ROCATTACH_REASON_NO_MEMORY = 2,
   ROCATTACH_REASON_NO_THREAD = 3,
-  ROCATTACH_REASON_HSA_ERROR = 4,      /* an HSA call failed; text says which */
+  ROCATTACH_REASON_HSA_ERROR = 4, /* an HSA call failed; text says which */
 };
 
 /* The stub passes this to rocattach_collector_start. Strings are NUL-terminated. */
 struct rocattach_collector_config {
-  uint32_t size;         /* sizeof(struct), checked */
-  uint32_t version;      /* ROCATTACH_SHM_VERSION, checked */
+  uint32_t size;    /* sizeof(struct), checked */
+  uint32_t version; /* ROCATTACH_SHM_VERSION, checked */
   uint64_t plan_flags;
-  uint32_t recording;    /* 1: record from the start; 0: armed but idle */
-  uint32_t ring_count;   /* per-thread rings, the last one is shared by late threads */
-  uint32_t ring_slots;   /* slots a ring, a power of two */
+  uint32_t recording;  /* 1: record from the start; 0: armed but idle */
+  uint32_t ring_count; /* per-thread rings, the last one is shared by late threads */
+  uint32_t ring_slots; /* slots a ring, a power of two */
   uint32_t inflight_count;
   uint32_t dictionary_bytes;
   /* Longest time that OnLoad waits for the service to map the memory, so that even a
    * process that lives for a millisecond is read in full. */
   uint32_t map_wait_msec;
-  uint64_t window_id;    /* the service's number of this attach window, echoed */
+  uint64_t window_id;     /* the service's number of this attach window, echoed */
   char library_path[256]; /* the path under which the collector was opened */
 };
 
@@ -89,20 +89,20 @@ struct rocattach_control {
   uint64_t dictionary_offset;
   uint64_t dictionary_bytes;
   uint64_t window_id;
-  int32_t pid;             /* in the target's own pid namespace */
+  int32_t pid; /* in the target's own pid namespace */
   uint32_t pad0;
-  uint64_t start_ns;       /* when rocattach_collector_start ran */
+  uint64_t start_ns; /* when rocattach_collector_start ran */
 
   /* Collector -> service, atomic. */
-  uint32_t state;          /* enum rocattach_collector_state, release */
-  uint32_t reason;         /* enum rocattach_collector_reason */
-  uint64_t armed_ns;       /* when OnLoad had replaced the tables */
+  uint32_t state;    /* enum rocattach_collector_state, release */
+  uint32_t reason;   /* enum rocattach_collector_reason */
+  uint64_t armed_ns; /* when OnLoad had replaced the tables */
   uint64_t ended_ns;
-  uint64_t dictionary_used; /* bytes committed, release */
-  uint64_t dictionary_dropped; /* entries that did not fit */
+  uint64_t dictionary_used;                   /* bytes committed, release */
+  uint64_t dictionary_dropped;                /* entries that did not fit */
   uint64_t core_table_bytes, amd_table_bytes; /* the runtime's own claim */
   uint32_t runtime_version_major, runtime_version_minor;
-  uint32_t capture_mode;   /* 1 doorbell, 2 intercept queues */
+  uint32_t capture_mode;    /* 1 doorbell, 2 intercept queues */
   uint32_t recording_acked; /* copy of `recording` once it is in force */
   /* Accounts, from the start of the process; a dispatch is seen once, then either
    * becomes a record in a ring (produced there) or is counted here as lost. These are
@@ -111,17 +111,17 @@ struct rocattach_control {
    * up struct rocattach_ring itself. */
   uint64_t dispatches_seen;
   uint64_t copies_seen;
-  uint64_t dispatches_untimed;  /* published, but their times could not be had */
-  uint64_t packets_unseen;      /* consumed by the GPU behind our back */
-  uint64_t inflight_now;        /* captured, not yet published */
-  uint64_t other_dropped;       /* lost before a ring was chosen */
-  uint64_t hook_ns_total;       /* own cost, sampled: see docs/benchmarks.md */
-  char text[160];          /* human reason of a refusal, NUL-terminated */
+  uint64_t dispatches_untimed; /* published, but their times could not be had */
+  uint64_t packets_unseen;     /* consumed by the GPU behind our back */
+  uint64_t inflight_now;       /* captured, not yet published */
+  uint64_t other_dropped;      /* lost before a ring was chosen */
+  uint64_t hook_ns_total;      /* own cost, sampled: see docs/benchmarks.md */
+  char text[160];              /* human reason of a refusal, NUL-terminated */
 
   /* Service -> collector, atomic. On a cache line of their own. */
   uint32_t service_mapped __attribute__((aligned(128))); /* futex: 1 once mapped */
-  uint32_t command;        /* futex: +1 with each change below, release */
-  uint32_t recording;      /* 1 start, 0 stop */
+  uint32_t command;   /* futex: +1 with each change below, release */
+  uint32_t recording; /* 1 start, 0 stop */
   uint32_t pad1;
   uint64_t plan_flags;
   uint64_t service_beat_ns; /* last time the service drained; 0 never */
@@ -131,16 +131,16 @@ struct rocattach_control {
  * head - tail < ring_slots. The producer never waits: a full ring counts a drop. */
 struct rocattach_ring {
   uint64_t head __attribute__((aligned(64))); /* producer, release: slots published */
-  uint64_t dropped;      /* producer: records that found no slot */
-  uint32_t owner_tid;    /* 0: free */
-  uint32_t lock;         /* only the shared last ring uses it */
+  uint64_t dropped;                           /* producer: records that found no slot */
+  uint32_t owner_tid;                         /* 0: free */
+  uint32_t lock;                              /* only the shared last ring uses it */
   /* Accounts of the ring's producers, exact at any instant: dispatches_seen = dispatch
    * records in all heads + in flight + dropped, save for the operation under way. */
   uint64_t dispatches_seen;
   uint64_t copies_seen;
   uint64_t dispatches_untimed;
   uint64_t packets_unseen;
-  int64_t inflight;      /* captured minus published here; the sum of all rings counts */
+  int64_t inflight; /* captured minus published here; the sum of all rings counts */
   uint64_t tail __attribute__((aligned(64))); /* consumer, release: slots consumed */
   uint64_t reserved[23];
 };
@@ -155,42 +155,43 @@ enum rocattach_record_kind {
 };
 
 /* Bits of rocattach_dispatch.flags. */
-#define ROCATTACH_DISPATCH_UNTIMED 1u      /* start and end are 0 */
-#define ROCATTACH_DISPATCH_APP_SIGNAL 2u   /* times come from the application's signal */
-#define ROCATTACH_DISPATCH_UNFINISHED 4u   /* never seen to complete */
+#define ROCATTACH_DISPATCH_UNTIMED 1u    /* start and end are 0 */
+#define ROCATTACH_DISPATCH_APP_SIGNAL 2u /* times come from the application's signal \
+                                          */
+#define ROCATTACH_DISPATCH_UNFINISHED 4u /* never seen to complete */
 
 /* A kernel dispatch; 96 bytes. */
 struct rocattach_dispatch {
-  uint16_t kind;             /* ROCATTACH_RECORD_DISPATCH */
+  uint16_t kind; /* ROCATTACH_RECORD_DISPATCH */
   uint16_t flags;
-  uint32_t kernel_id;        /* dictionary; 0 unknown */
-  uint64_t correlation_id;   /* counts all operations of this process from 1 */
+  uint32_t kernel_id;      /* dictionary; 0 unknown */
+  uint64_t correlation_id; /* counts all operations of this process from 1 */
   uint64_t enqueue_ns;
   uint64_t start_ns, end_ns; /* on the GPU, converted */
   uint32_t queue_id;         /* dictionary */
   uint32_t tid;              /* thread that rang the doorbell, its own namespace */
-  uint32_t grid_x, grid_y, grid_z;       /* work-items */
+  uint32_t grid_x, grid_y, grid_z; /* work-items */
   uint16_t workgroup_x, workgroup_y, workgroup_z;
-  uint16_t agent_id;         /* dictionary */
-  uint32_t lds_bytes;        /* packet.group_segment_size */
-  uint32_t scratch_bytes;    /* packet.private_segment_size, per work-item */
+  uint16_t agent_id;      /* dictionary */
+  uint32_t lds_bytes;     /* packet.group_segment_size */
+  uint32_t scratch_bytes; /* packet.private_segment_size, per work-item */
   uint32_t pad;
-  uint64_t packet_index;     /* in its queue */
+  uint64_t packet_index; /* in its queue */
   uint64_t reserved;
 };
 
 /* A memory copy; 96 bytes. */
 struct rocattach_copy {
-  uint16_t kind;             /* ROCATTACH_RECORD_COPY */
-  uint16_t flags;            /* as a dispatch's */
+  uint16_t kind;                       /* ROCATTACH_RECORD_COPY */
+  uint16_t flags;                      /* as a dispatch's */
   uint16_t src_agent_id, dst_agent_id; /* dictionary; 0 unknown (host pointer) */
   uint64_t correlation_id;
   uint64_t enqueue_ns;
   uint64_t start_ns, end_ns;
   uint64_t bytes;
   uint32_t tid;
-  uint16_t direction;        /* enum rocattach_copy_direction */
-  uint16_t engine;           /* enum rocattach_copy_engine */
+  uint16_t direction; /* enum rocattach_copy_direction */
+  uint16_t engine;    /* enum rocattach_copy_engine */
   uint64_t src_address, dst_address;
   uint64_t reserved[3];
 };
@@ -205,13 +206,13 @@ enum rocattach_copy_direction {
 
 enum rocattach_copy_engine {
   ROCATTACH_ENGINE_UNKNOWN = 0,
-  ROCATTACH_ENGINE_ASYNC = 1,    /* hsa_amd_memory_async_copy* */
-  ROCATTACH_ENGINE_SYNC = 2,     /* hsa_memory_copy: host times around the call */
+  ROCATTACH_ENGINE_ASYNC = 1, /* hsa_amd_memory_async_copy* */
+  ROCATTACH_ENGINE_SYNC = 2,  /* hsa_memory_copy: host times around the call */
 };
 
 /* One relation of a GPU's clock to ours; 96 bytes. */
 struct rocattach_clock {
-  uint16_t kind;             /* ROCATTACH_RECORD_CLOCK */
+  uint16_t kind; /* ROCATTACH_RECORD_CLOCK */
   uint16_t agent_id;
   uint32_t pad;
   uint64_t gpu_ticks;
@@ -225,7 +226,7 @@ struct rocattach_clock {
  * or, if their kind says so, a struct rocattach_copy. A process that is killed while it
  * publishes may leave a record both here and in a ring: the correlation id tells. */
 struct rocattach_inflight {
-  uint32_t state;            /* 0 free, 1 captured (release); collector clears it */
+  uint32_t state; /* 0 free, 1 captured (release); collector clears it */
   uint32_t pad;
   struct rocattach_dispatch dispatch;
   uint64_t reserved;
@@ -241,45 +242,46 @@ enum rocattach_entry_kind {
 };
 
 struct rocattach_entry {
-  uint32_t bytes;            /* of the entry, header and padding included */
-  uint16_t kind;             /* enum rocattach_entry_kind */
-  uint16_t text_bytes;       /* length of the text behind the fixed part, no NUL */
-  uint32_t id;               /* per kind, from 1 */
+  uint32_t bytes;      /* of the entry, header and padding included */
+  uint16_t kind;       /* enum rocattach_entry_kind */
+  uint16_t text_bytes; /* length of the text behind the fixed part, no NUL */
+  uint32_t id;         /* per kind, from 1 */
   uint32_t pad;
 };
 
 struct rocattach_agent_entry {
-  struct rocattach_entry entry;   /* text: "gfx90a\0product name" */
-  uint32_t type;             /* 1 CPU, 2 GPU */
-  uint32_t node_id;          /* KFD node */
+  struct rocattach_entry entry; /* text: "gfx90a\0product name" */
+  uint32_t type;                /* 1 CPU, 2 GPU */
+  uint32_t node_id;             /* KFD node */
   uint32_t compute_units, simds_per_cu, wavefront_size, max_waves_per_cu;
   uint32_t max_clock_mhz, shader_engines;
   uint64_t local_memory_bytes;
-  uint64_t pci_bdf;          /* domain << 16 | bus << 8 | device << 3 | function */
-  char uuid[24];             /* "GPU-xxxxxxxxxxxxxxxx", NUL-terminated */
+  uint64_t pci_bdf; /* domain << 16 | bus << 8 | device << 3 | function */
+  char uuid[24];    /* "GPU-xxxxxxxxxxxxxxxx", NUL-terminated */
 };
 
 struct rocattach_queue_entry {
-  struct rocattach_entry entry;   /* no text */
+  struct rocattach_entry entry; /* no text */
   uint32_t agent_id;
-  uint32_t packets;          /* ring size */
+  uint32_t packets; /* ring size */
   uint64_t hsa_queue_id;
   uint64_t created_ns;
 };
 
 struct rocattach_kernel_entry {
-  struct rocattach_entry entry;   /* text: the symbol name without ".kd" */
+  struct rocattach_entry entry; /* text: the symbol name without ".kd" */
   uint32_t agent_id;
   uint32_t code_object_id;
   uint64_t kernel_object;
   uint32_t kernarg_bytes, kernarg_alignment;
-  uint32_t lds_bytes;        /* static group segment */
-  uint32_t scratch_bytes;    /* static private segment, per work-item */
-  uint16_t sgprs, arch_vgprs, accum_vgprs, pad; /* from the kernel descriptor; 0 unknown */
+  uint32_t lds_bytes;     /* static group segment */
+  uint32_t scratch_bytes; /* static private segment, per work-item */
+  uint16_t sgprs, arch_vgprs, accum_vgprs,
+      pad; /* from the kernel descriptor; 0 unknown */
 };
 
 struct rocattach_code_object_entry {
-  struct rocattach_entry entry;   /* text: URI of the code object */
+  struct rocattach_entry entry; /* text: URI of the code object */
   uint32_t agent_id;
   uint32_t pad;
   uint64_t load_base, load_bytes;
@@ -304,12 +306,14 @@ ROCATTACH_ASSERT_SIZE(rocattach_inflight, 112);
 /* int rocattach_collector_start(const struct rocattach_collector_config*):
  * called by the stub on the held thread. 0, or an errno value with nothing changed. */
 #define ROCATTACH_COLLECTOR_READY "rocattach_collector_ready"
-/* void rocattach_collector_ready(const void* memory, uint64_t bytes, uint64_t window_id):
- * does nothing; the service's uprobe on it is how the service learns of the memory. */
+/* void rocattach_collector_ready(const void* memory, uint64_t bytes, uint64_t
+ * window_id): does nothing; the service's uprobe on it is how the service learns of the
+ * memory. */
 
 #define ROCATTACH_COLLECTOR_UNLOADED "rocattach_collector_unloaded"
 /* void rocattach_collector_unloaded(void): does nothing; called (noinline, exported) at
  * the end of OnUnload. The service's uprobe on it makes the kernel side open a window
- * again at the process's next hsa_init, where the stub calls the start function again. */
+ * again at the process's next hsa_init, where the stub calls the start function again.
+ */
 
 #endif /* ROCATTACH_USERSPACE_COLLECTOR_SHARED_MEMORY_H_ */

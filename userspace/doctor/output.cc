@@ -142,8 +142,8 @@ std::string DoctorText(const DoctorReport& report, const DoctorTextOptions& opti
   std::vector<std::string> names;
   for (const Check& check : report.checks) {
     bool failed = check.state == CheckState::kFailed;
-    if (failed || (verdict == DoctorVerdict::kPartial &&
-                   check.state >= CheckState::kUnchecked)) {
+    if (failed ||
+        (verdict == DoctorVerdict::kPartial && check.state >= CheckState::kUnchecked)) {
       names.push_back(check.name);
     }
   }

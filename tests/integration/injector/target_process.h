@@ -19,7 +19,7 @@ namespace rocattach {
 struct TargetSnapshot {
   std::map<std::string, std::string> descriptors;  // number -> what it names
   std::vector<std::string> mappings;  // without the heap, the stack, the collector
-  std::string signals;                // pending, blocked, ignored, caught; number of threads
+  std::string signals;  // pending, blocked, ignored, caught; number of threads
 };
 
 class TargetProcess {

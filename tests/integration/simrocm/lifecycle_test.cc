@@ -190,6 +190,39 @@ TEST(Loading, WithoutAToolNothingIsLoaded) {
               ElementsAre("register.library_api_table"));
 }
 
+// What HSA_TOOLS_LIB gets depends on whether the SDK is in.
+TEST(HsaTools, AreLeftOutOnceTheSdkIsIn) {
+  struct Case {
+    bool sdk;
+    std::map<std::string, std::string> environment;
+    size_t loaded;
+  };
+  const Case cases[] = {
+      {false, {}, 1},
+      {true, {}, 0},
+      {true, {{"HSA_TOOLS_ROCPROFILER_V1_TOOLS", "1"}}, 1},
+      {true, {{"HSA_TOOLS_DISABLE_REGISTER", "1"}}, 1},
+  };
+  for (const Case& example : cases) {
+    auto environment = example.environment;
+    environment["HSA_TOOLS_LIB"] = "/no/such/tool.so " HSA_TOOL;
+    SessionResult result = RunSession({.plan = "trace=dispatch",
+                                       .run_options = {},
+                                       .command = {},
+                                       .steps = {"dispatch:3"},
+                                       .environment = environment,
+                                       .load_tool = example.sdk});
+    ASSERT_EQ(result.program.exit_status, 0) << result.program.errors;
+    const bool disabled = environment.count("HSA_TOOLS_DISABLE_REGISTER") != 0;
+    EXPECT_EQ(result.Tool("traced").size(), example.sdk && !disabled ? 3u : 0u);
+    ASSERT_EQ(result.Tool("on_load").size(), example.loaded);
+    EXPECT_EQ(result.Tool("on_unload").size(), example.loaded);
+    if (example.loaded == 0) continue;
+    EXPECT_EQ(result.Tool("on_load")[0].Number("table"), 1u);
+    EXPECT_EQ(result.Tool("on_load")[0].Number("failed"), 1u);
+  }
+}
+
 TEST(Ending, EveryWayOutDeliversWhatItCan) {
   for (const char* way : {"shutdown", "return", "exit"}) {
     SessionResult result = RunSession({.plan = "trace=dispatch",

@@ -181,8 +181,8 @@ TEST_F(FaultsTest, TheParentSeesNoStop) {
   EXPECT_EQ(ReadRecording(watcher.recording()).summary->windows_attached(), 10u);
 }
 
-// Two services on one machine: the second finds the process attached or traced, and never
-// takes the first one's records.
+// Two services on one machine: the second finds the process attached or traced, and
+// never takes the first one's records.
 TEST_F(FaultsTest, TwoServicesDoNotShareRecords) {
   WatcherProcess first({"--auto"});
   WatcherProcess second({"--auto", "--deny", "*"});

@@ -10,7 +10,9 @@ namespace {
 
 using Value = std::optional<std::vector<double>>;
 
-Value Single(double value) { return std::vector<double>(1, value); }
+Value Single(double value) {
+  return std::vector<double>(1, value);
+}
 
 // Recursive descent; the depth is bounded, because tools may create counters.
 class Parser {

@@ -91,7 +91,7 @@ void FakeGpu::Rung(uint64_t value) {
 bool FakeGpu::RunOne() {
   uint64_t index = amd_.read_dispatch_id;
   hsa_kernel_dispatch_packet_t& p = packet(index);
-  if (index >= amd_.write_dispatch_id ||
+  if (index >= LoadAcquire(&write_index()) ||
       PacketType(LoadAcquire(&p.header)) == HSA_PACKET_TYPE_INVALID) {
     return false;
   }

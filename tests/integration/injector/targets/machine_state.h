@@ -3,9 +3,9 @@
 #define ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGETS_MACHINE_STATE_H_
 
 /* Offsets, for enter_window.S. */
-#define STATE_GPR 0        /* rax rbx rcx rdx rsi rdi rbp r8..r15: 15 x 8 */
+#define STATE_GPR 0 /* rax rbx rcx rdx rsi rdi rbp r8..r15: 15 x 8 */
 #define STATE_FLAGS 120
-#define STATE_RSP 128      /* observed only: before and after must be equal */
+#define STATE_RSP 128 /* observed only: before and after must be equal */
 #define STATE_MXCSR 136
 #define STATE_X87_CW 140
 #define STATE_X87 144      /* two values, 16 bytes each */

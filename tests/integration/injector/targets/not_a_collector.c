@@ -1,3 +1,5 @@
 /* A library that loads and has no rocattach_collector_start. */
 int rocattach_test_something_else(void);
-int rocattach_test_something_else(void) { return 1; }
+int rocattach_test_something_else(void) {
+  return 1;
+}

@@ -1,8 +1,8 @@
 /* A program to attach to. Usage: target MODE…
  *
- * Prints "ready window=ADDRESS flag=ADDRESS tid=TID", calls hsa_init of the test library
- * with a known machine state, and checks everything after it: prints "intact" and exits
- * with 7, or says what changed and exits with 1.
+ * Prints "ready window=ADDRESS flag=ADDRESS tid=TID", calls hsa_init of the test
+ * library with a known machine state, and checks everything after it: prints "intact"
+ * and exits with 7, or says what changed and exits with 1.
  *
  * Modes: plain; thread (a second thread enters); small-stack (its stack has 64 KiB);
  * deep=BYTES (that much of the first thread's stack is used first); busy (six more
@@ -78,7 +78,8 @@ static void prepare_state(void) {
   long double values[2] = {1.25L, -3.5e300L};
   for (int i = 0; i < 2; ++i) memcpy(state->x87[i], &values[i], 10);
   for (int i = 0; i < 16; ++i) state->red_zone[i] = 0xbadc0ffee0ddf00dull + (uint64_t)i;
-  for (int i = 0; i < 8; ++i) state->mask[i] = 0x0123456789abcdefull * (uint64_t)(i + 1);
+  for (int i = 0; i < 8; ++i)
+    state->mask[i] = 0x0123456789abcdefull * (uint64_t)(i + 1);
   for (int i = 0; i < 32; ++i) {
     for (int j = 0; j < 64; ++j) state->vector[i][j] = (uint8_t)(i * 64 + j * 7 + 3);
   }
@@ -103,7 +104,8 @@ static void check_state(int kind) {
     expect(memcmp(wanted->vector[i], seen->vector[i], bytes) == 0, "vector register");
   }
   if (kind == VECTOR_AVX512) {
-    expect(memcmp(wanted->mask, seen->mask, sizeof(wanted->mask)) == 0, "mask register");
+    expect(memcmp(wanted->mask, seen->mask, sizeof(wanted->mask)) == 0,
+           "mask register");
   }
 }
 
@@ -230,7 +232,8 @@ static void sleep_instead(void) {
   say_ready();
   expect(nanosleep(&nap, NULL) == 0, "nanosleep");
   clock_gettime(CLOCK_MONOTONIC, &end);
-  int64_t slept = (end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec;
+  int64_t slept =
+      (end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec;
   expect(slept >= 300000000, "time slept");
 }
 
