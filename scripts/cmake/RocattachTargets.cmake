@@ -62,7 +62,11 @@ function(rocattach_fuzz name)
   if(NOT ROCATTACH_FUZZ)
     return()
   endif()
+  if(NOT TARGET fuzzers)
+    add_custom_target(fuzzers)  # all of them
+  endif()
   add_executable(${name} ${ARG_SOURCES})
+  add_dependencies(fuzzers ${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} rocattach_options)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
   set_target_properties(${name} PROPERTIES
