@@ -22,6 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     (void)rocattach::DecodeMapsPath(mapping.path);
   }
-  (void)rocattach::CheckMappings(*maps, "/opt/collector.so");
+  (void)rocattach::CheckMappings(*maps, "/opt/collector.so", false);
   return 0;
 }
