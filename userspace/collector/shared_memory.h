@@ -155,9 +155,9 @@ enum rocattach_record_kind {
 };
 
 /* Bits of rocattach_dispatch.flags. */
-#define ROCATTACH_DISPATCH_UNTIMED 1u    /* start and end are 0 */
-#define ROCATTACH_DISPATCH_APP_SIGNAL 2u /* times come from the application's signal \
-                                          */
+#define ROCATTACH_DISPATCH_UNTIMED 1u /* start and end are 0 */
+/* times come from the application's signal: */
+#define ROCATTACH_DISPATCH_APP_SIGNAL 2u
 #define ROCATTACH_DISPATCH_UNFINISHED 4u /* never seen to complete */
 
 /* A kernel dispatch; 96 bytes. */
