@@ -69,6 +69,7 @@ struct EngineState {
   mutable std::mutex mutex;
   std::condition_variable changed;  // a phase ended
   bool initialized = false;
+  int finalizing = 0;  // no session starts meanwhile
   uint64_t last_handle = 0;
   std::map<SessionId, std::shared_ptr<Session>> sessions;
   std::map<SessionId, std::shared_ptr<DeviceSession>> devices;

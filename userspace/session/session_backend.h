@@ -90,8 +90,7 @@ class RecordSink {
 };
 
 // Implementations are thread-safe. Every function may be called from inside a sink
-// call, on the same thread; there, Stop and Drain do not wait for the records of that
-// call.
+// call, on the same thread, except Settle and Drain.
 class SessionBackend {
  public:
   virtual ~SessionBackend() = default;
@@ -109,10 +108,17 @@ class SessionBackend {
   // ends; on an error none come.
   virtual absl::Status Start(TargetId target, std::shared_ptr<const CompiledPlan> plan,
                              std::shared_ptr<RecordSink> sink) = 0;
-  // Ends recording; when it returns, everything recorded has been delivered. OK for a
-  // process that has ended.
+  // Ends recording and waits for nobody: what was recorded before may still be on its
+  // way. OK for a process that has ended.
   virtual absl::Status Stop(TargetId target) = 0;
-  // Delivers what is there now. DATA_LOSS if the memory makes no sense any more.
+  // When it returns, everything that a stopped process recorded has been delivered.
+  // Never called from a user's callback, because a delivery may be waiting for that
+  // callback to return (it wants room in the buffer that is being delivered). The
+  // engine stops all targets of a session before it waits for the first: a thread that
+  // delivers may be busy with the records of the others as long as they go on coming.
+  virtual absl::Status Settle(TargetId target) = 0;
+  // Delivers what is there now. Never called from a user's callback. DATA_LOSS if the
+  // memory makes no sense any more.
   virtual absl::Status Drain(TargetId target) = 0;
 
   // GPUs of the machine whose counters can be read directly, by index.

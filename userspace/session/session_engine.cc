@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/compiled_plan.h"
@@ -136,6 +137,14 @@ absl::Status SessionEngine::Finalize() {
 
 // Stops every session, then counts as not initialized.
 absl::Status SessionEngine::StopAll() {
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    ++state_->finalizing;
+  }
+  absl::Cleanup done = [&] {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    --state_->finalizing;
+  };
   while (true) {
     std::shared_ptr<Session> session;
     {
@@ -222,6 +231,9 @@ absl::Status SessionEngine::StartSession(SessionId id) {
   {
     std::unique_lock<std::mutex> lock(state_->mutex);
     ASSIGN_OR_RETURN(session, state_->Find(id));
+    if (state_->finalizing > 0) {
+      return SessionError(SessionStatus::kNotInitialized, "finalize is under way");
+    }
     if (session->filters.empty()) {
       return SessionError(SessionStatus::kSessionMissingFilter,
                           absl::StrCat("session ", Number(id)));
@@ -384,12 +396,15 @@ absl::Status SessionEngine::StopTargets(const std::shared_ptr<Session>& session)
     running = session->running;
   }
   absl::Status result;
-  for (TargetId target : running) {
-    const absl::Status status = state_->backend->Stop(target);
-    if (!status.ok()) {
-      result.Update(SessionError(SessionStatus::kError,
-                                 absl::StrCat(Name(target), ": ", status.message())));
-    }
+  auto note = [&](TargetId target, const absl::Status& status) {
+    if (status.ok()) return;
+    result.Update(SessionError(SessionStatus::kError,
+                               absl::StrCat(Name(target), ": ", status.message())));
+  };
+  for (TargetId target : running) note(target, state_->backend->Stop(target));
+  // In a callback nobody is waited for: see SessionBackend::Settle.
+  if (!RecordBuffer::InCallback()) {
+    for (TargetId target : running) note(target, state_->backend->Settle(target));
   }
   std::vector<std::shared_ptr<RecordBuffer>> buffers;
   {

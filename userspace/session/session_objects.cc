@@ -176,7 +176,10 @@ absl::Status SessionEngine::FlushData(SessionId id, BufferId buffer) {
     if (found == session->buffers.end()) return NoBuffer(buffer);
     records = found->second.records;
     found->second.flushed_ns = BootNs();
-    if (session->phase == Phase::kActive) running = session->running;
+    // A callback must not wait for deliveries: see SessionBackend::Settle.
+    if (session->phase == Phase::kActive && !RecordBuffer::InCallback()) {
+      running = session->running;
+    }
   }
   absl::Status result;
   for (TargetId target : running) {

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -48,7 +47,6 @@ class FakeBackend : public SessionBackend {
     absl::Status start_error, drain_error;
     int starts = 0, stops = 0, drains = 0;
     int delivering = 0;
-    std::thread::id deliverer;
   };
 
   TargetId AddProcess(pid_t pid, std::vector<TargetGpu> gpus,
@@ -150,16 +148,20 @@ class FakeBackend : public SessionBackend {
   }
 
   absl::Status Stop(TargetId target) override {
-    std::unique_lock<std::mutex> lock(mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     auto found = processes_.find(target);
     if (found == processes_.end()) return absl::OkStatus();
     if (!found->second.running) return absl::InternalError("stopped twice");
     found->second.running = false;
     ++found->second.stops;
+    return absl::OkStatus();
+  }
+
+  absl::Status Settle(TargetId target) override {
+    std::unique_lock<std::mutex> lock(mutex_);
     idle_.wait(lock, [&] {
       auto now = processes_.find(target);
-      return now == processes_.end() || now->second.delivering == 0 ||
-             now->second.deliverer == std::this_thread::get_id();
+      return now == processes_.end() || now->second.delivering == 0;
     });
     return absl::OkStatus();
   }
@@ -205,14 +207,12 @@ class FakeBackend : public SessionBackend {
       if (found == processes_.end() || !found->second.running) return false;
       sink = found->second.sink;
       found->second.delivering = 1;
-      found->second.deliverer = std::this_thread::get_id();
     }
     f(*sink);
     std::lock_guard<std::mutex> lock(mutex_);
     auto found = processes_.find(target);
     if (found != processes_.end()) {
       found->second.delivering = 0;
-      found->second.deliverer = std::thread::id();
     }
     idle_.notify_all();
     return true;
