@@ -32,9 +32,9 @@ void Capture::Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
   r->agent_id = q.agent.id;
   r->lds_bytes = packet.group_segment_size;
   r->scratch_bytes = packet.private_segment_size;
-  r->pad = 0;
+  r->iteration = 0;
   r->packet_index = index;
-  r->reserved = 0;
+  r->dispatch_id = 0;
 }
 
 void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,

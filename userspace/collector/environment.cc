@@ -7,33 +7,76 @@
 namespace rocattach::collector {
 namespace {
 
-constexpr char kName[] = "HSA_TOOLS_LIB=";
-constexpr size_t kNameBytes = sizeof(kName) - 1;
+constexpr char kHsaTools[] = "HSA_TOOLS_LIB=";
+constexpr char kSdkTools[] = "ROCP_TOOL_LIBRARIES=";
+constexpr char kBothTools[] = "HSA_TOOLS_ROCPROFILER_V1_TOOLS=";
+// Set by the SDK when it is loaded or asked for late, for good.
+constexpr const char* kSetBySdk[] = {
+    "ROCPROFILER_REGISTER_LIBRARY=", "ROCPROFILER_REGISTER_FORCE_LOAD=", kBothTools};
 
-bool IsToolsLib(const char* entry) {
-  return strncmp(entry, kName, kNameBytes) == 0;
+bool Is(const char* entry, const char* name) {
+  return strncmp(entry, name, strlen(name)) == 0;
+}
+
+// Of duplicates getenv sees the first one.
+char* FindEntry(char* const* array, const char* name) {
+  for (; array != nullptr && *array != nullptr; ++array) {
+    if (Is(*array, name)) return *array;
+  }
+  return nullptr;
+}
+
+char* Copy(char* at, const char* text) {
+  size_t bytes = strlen(text);
+  memcpy(at, text, bytes);
+  return at + bytes;
 }
 
 // "HSA_TOOLS_LIB=<user's value> <path>", never freed.
-char* MakeEntry(const char* old_entry, const char* path) {
-  const char* value = old_entry != nullptr ? old_entry + kNameBytes : "";
-  size_t value_bytes = strlen(value);
-  auto* entry = static_cast<char*>(
-      AllocatePrivate(kNameBytes + value_bytes + 1 + 2 * strlen(path) + 1));
+char* MakeHsaEntry(const char* old_value, const char* path) {
+  auto* entry = static_cast<char*>(AllocatePrivate(
+      sizeof(kHsaTools) + strlen(old_value) + 1 + 2 * strlen(path) + 1));
   if (entry == nullptr) return nullptr;
-  char* at = entry;
-  memcpy(at, kName, kNameBytes);
-  at += kNameBytes;
-  if (value_bytes != 0) {
-    memcpy(at, value, value_bytes);
-    at += value_bytes;
+  char* at = Copy(entry, kHsaTools);
+  if (*old_value != '\0') {
+    at = Copy(at, old_value);
     *at++ = ' ';
   }
   QuoteToolPath(path, at);
   return entry;
 }
 
+// "ROCP_TOOL_LIBRARIES=<user's value>:<path>:". SDKs drop what follows the last colon
+// if there is any, so a list ends with one.
+char* MakeSdkEntry(const char* old_value, const char* path) {
+  size_t old_bytes = strlen(old_value);
+  auto* entry = static_cast<char*>(
+      AllocatePrivate(sizeof(kSdkTools) + old_bytes + strlen(path) + 3));
+  if (entry == nullptr) return nullptr;
+  char* at = Copy(entry, kSdkTools);
+  if (old_bytes == 0) {
+    Copy(at, path);
+    return entry;
+  }
+  at = Copy(at, old_value);
+  if (at[-1] != ':') *at++ = ':';
+  at = Copy(at, path);
+  *at = ':';
+  return entry;
+}
+
+char* MakeBothEntry() {
+  auto* entry = static_cast<char*>(AllocatePrivate(sizeof(kBothTools) + 2));
+  if (entry != nullptr) *Copy(entry, kBothTools) = '1';
+  return entry;
+}
+
 }  // namespace
+
+const char* FindVariable(char* const* array, const char* name) {
+  const char* entry = FindEntry(array, name);
+  return entry != nullptr ? entry + strlen(name) : nullptr;
+}
 
 size_t QuoteToolPath(const char* path, char* out) {
   size_t length = 0;
@@ -45,32 +88,49 @@ size_t QuoteToolPath(const char* path, char* out) {
   return length;
 }
 
-int Environment::Install(const char* path) {
+// Makes the entries; changes nothing that anybody sees.
+bool Environment::MakeChanges(char** array, const char* path, ToolVariables variables) {
+  count_changes_ = 0;
+  auto add = [&](const char* name, char* entry) {
+    changes_[count_changes_++] = {name, entry, FindEntry(array, name)};
+    return entry != nullptr;
+  };
+  auto old_value = [&](const char* name) {
+    const char* value = FindVariable(array, name);
+    return value != nullptr ? value : "";
+  };
+  if (!add(kHsaTools, MakeHsaEntry(old_value(kHsaTools), path))) return false;
+  if (variables == ToolVariables::kHsaTools) return true;
+  const char* tools = old_value(kSdkTools);
+  if (!add(kSdkTools, MakeSdkEntry(tools, path))) return false;
+  if (*tools != '\0' || FindEntry(array, kBothTools) != nullptr) return true;
+  return add(kBothTools, MakeBothEntry());
+}
+
+int Environment::Install(const char* path, ToolVariables variables) {
+  if (variables == ToolVariables::kSdk && strchr(path, ':') != nullptr) return EINVAL;
   TinyLockHolder hold(lock_);
   if (installed_ != 0) return 0;
   char** array = LoadAcquire(place_);
   size_t count = 0;
-  size_t found = SIZE_MAX;
-  for (; array != nullptr && array[count] != nullptr; ++count) {
-    // Of duplicates getenv sees the first one.
-    if (found == SIZE_MAX && IsToolsLib(array[count])) found = count;
-  }
-  char* old_entry = found == SIZE_MAX ? nullptr : array[found];
-  size_t new_count = count + (found == SIZE_MAX ? 1 : 0);
-  // Room for the array, its terminator and the snapshot behind it.
-  auto* copy =
-      static_cast<char**>(AllocatePrivate((2 * new_count + 1) * sizeof(char*)));
-  char* entry = MakeEntry(old_entry, path);
-  if (copy == nullptr || entry == nullptr) return ENOMEM;
+  while (array != nullptr && array[count] != nullptr) ++count;
+  size_t room = count + kMaxChanges;
+  // The array, its terminator and the snapshot behind it.
+  auto* copy = static_cast<char**>(AllocatePrivate((2 * room + 1) * sizeof(char*)));
+  if (copy == nullptr || !MakeChanges(array, path, variables)) return ENOMEM;
   if (count != 0) memcpy(copy, array, count * sizeof(char*));
-  copy[found == SIZE_MAX ? count : found] = entry;
-  snapshot_ = copy + new_count + 1;
-  memcpy(snapshot_, copy, new_count * sizeof(char*));
+  for (size_t c = 0; c < count_changes_; ++c) {
+    size_t at = 0;
+    while (at < count && copy[at] != changes_[c].old) ++at;
+    if (at == count) ++count;
+    copy[at] = changes_[c].ours;
+  }
+  sdk_ = variables == ToolVariables::kSdk;
+  snapshot_ = copy + room + 1;
+  memcpy(snapshot_, copy, count * sizeof(char*));
   old_array_ = array;
   our_array_ = copy;
-  count_ = new_count;
-  our_entry_ = entry;
-  old_entry_ = old_entry;
+  count_ = count;
   StoreRelease(place_, copy);
   StoreRelease(&installed_, 1);
   return 0;
@@ -92,16 +152,30 @@ void Environment::Restore() {
   if (array != nullptr) RestoreInPlace(array);
 }
 
+bool Environment::LeftBySdk(const char* entry) const {
+  if (!sdk_) return false;
+  for (const char* name : kSetBySdk) {
+    if (Is(entry, name) && FindEntry(old_array_, name) == nullptr) return true;
+  }
+  return false;
+}
+
 void Environment::RestoreInPlace(char** array) {
-  for (size_t i = 0; array[i] != nullptr; ++i) {
-    if (array[i] != our_entry_) continue;
-    if (old_entry_ != nullptr) {
-      StoreRelease(&array[i], old_entry_);
-      return;
+  for (size_t i = 0; array[i] != nullptr;) {
+    const Change* change = nullptr;
+    for (size_t c = 0; c < count_changes_; ++c) {
+      if (array[i] == changes_[c].ours) change = &changes_[c];
     }
-    // As unsetenv does: readers see every entry once or twice, never none.
-    for (; array[i] != nullptr; ++i) StoreRelease(&array[i], array[i + 1]);
-    return;
+    if (change != nullptr && change->old != nullptr) {
+      StoreRelease(&array[i], change->old);
+    } else if (change != nullptr || LeftBySdk(array[i])) {
+      // As unsetenv does: readers see every entry once or twice, never none.
+      for (size_t k = i; array[k] != nullptr; ++k) {
+        StoreRelease(&array[k], array[k + 1]);
+      }
+      continue;
+    }
+    ++i;
   }
 }
 

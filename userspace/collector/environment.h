@@ -1,4 +1,4 @@
-// HSA_TOOLS_LIB for the runtime's eyes only.
+// Variables for the runtime's eyes only.
 //
 // setenv and putenv are of no use in a running program: other threads may be inside
 // getenv, and the array and strings that they walk would move or vanish. So the change
@@ -13,8 +13,19 @@
 
 namespace rocattach::collector {
 
-// One installation of "HSA_TOOLS_LIB=<what the user had> <path>" into an environment.
-// Thread-safe; Install and Restore may be called any number of times.
+// What to bring the collector in by.
+enum class ToolVariables {
+  // HSA_TOOLS_LIB="<what the user had> <path>".
+  kHsaTools,
+  // That, and ROCP_TOOL_LIBRARIES="<what the user had>:<path>:" for the SDK, and, where
+  // the user has no tools of the SDK, HSA_TOOLS_ROCPROFILER_V1_TOOLS=1: a runtime that
+  // has loaded the SDK leaves the tools of HSA_TOOLS_LIB out without it, the user's
+  // included, and without us it would not have loaded the SDK.
+  kSdk,
+};
+
+// One installation of these variables into an environment. Thread-safe; Install and
+// Restore may be called any number of times.
 class Environment {
  public:
   // `place` is the address of the process's `environ`.
@@ -23,17 +34,31 @@ class Environment {
 
   void set_place(char*** place) { place_ = place; }
 
-  // 0, also if it was installed already; ENOMEM with nothing changed.
-  int Install(const char* path);
+  // 0, also if it was installed already; ENOMEM, or EINVAL for a path that the variable
+  // cannot hold, with nothing changed.
+  int Install(const char* path, ToolVariables variables = ToolVariables::kHsaTools);
 
   // Undoes Install. If nobody has touched the environment since then, the old array
-  // returns; else our entry alone is taken out or set back to the user's.
+  // returns; else our entries alone are taken out or set back to the user's. After kSdk
+  // the variables that the SDK itself sets go as well, where they were not there
+  // before: a child that inherits them loads the SDK.
   void Restore();
 
   bool installed() const { return LoadAcquire(&installed_) != 0; }
+  // Whether the tools of HSA_TOOLS_LIB are called although the SDK is there.
+  bool tools_beside_sdk() const { return count_changes_ > 2; }
 
  private:
+  static constexpr size_t kMaxChanges = 3;
+  struct Change {
+    const char* name;  // with '='
+    char* ours;
+    char* old;  // the user's own entry, or nullptr
+  };
+
+  bool MakeChanges(char** array, const char* path, ToolVariables variables);
   void RestoreInPlace(char** array);
+  bool LeftBySdk(const char* entry) const;
 
   char*** place_ = nullptr;
   TinyLock lock_;
@@ -42,14 +67,18 @@ class Environment {
   char** our_array_ = nullptr;
   char** snapshot_ = nullptr;  // what our_array_ held when it was installed
   size_t count_ = 0;           // entries in our_array_, without the terminator
-  char* our_entry_ = nullptr;
-  char* old_entry_ = nullptr;  // the user's own, or nullptr
+  bool sdk_ = false;
+  size_t count_changes_ = 0;
+  Change changes_[kMaxChanges] = {};
 };
 
 // Writes `path` to `out` as one word of HSA_TOOLS_LIB: the runtime splits at blanks and
 // knows double quotes and backslashes, so these three are escaped by a backslash.
 // Returns the length without the NUL. `out` holds 2 * strlen(path) + 1 bytes.
 size_t QuoteToolPath(const char* path, char* out);
+
+// The value of `name` ("X=") in an environment; nullptr if it is not there.
+const char* FindVariable(char* const* array, const char* name);
 
 }  // namespace rocattach::collector
 

@@ -19,6 +19,7 @@ bool ComputeLayout(const rocattach_collector_config& config, Layout* layout) {
   if (config.size != sizeof(config) || config.version != ROCATTACH_SHM_VERSION) {
     return false;
   }
+  if (config.backend > ROCATTACH_BACKEND_SDK) return false;
   size_t path_bytes = strnlen(config.library_path, sizeof(config.library_path));
   if (path_bytes == 0 || path_bytes == sizeof(config.library_path)) return false;
   // The upper bounds keep every product below within 64 bits.
@@ -40,7 +41,8 @@ bool ComputeLayout(const rocattach_collector_config& config, Layout* layout) {
   l.inflight_offset = l.rings_offset + l.ring_stride * l.ring_count;
   l.dictionary_offset = PageUp(l.inflight_offset +
                                uint64_t{l.inflight_count} * sizeof(rocattach_inflight));
-  l.total_bytes = l.dictionary_offset + l.dictionary_bytes;
+  l.plan_offset = l.dictionary_offset + l.dictionary_bytes;
+  l.total_bytes = l.plan_offset + PageUp(sizeof(rocattach_plan));
   if (l.total_bytes > ROCATTACH_SHM_MAX_BYTES) return false;
   *layout = l;
   return true;

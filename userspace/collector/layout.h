@@ -18,6 +18,7 @@ struct Layout {
   uint64_t ring_stride = 0;
   uint64_t inflight_offset = 0;
   uint64_t dictionary_offset = 0;
+  uint64_t plan_offset = 0;
   uint64_t total_bytes = 0;
 };
 

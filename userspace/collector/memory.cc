@@ -50,6 +50,8 @@ void FillControl(const rocattach_collector_config& config, const Layout& l,
   c->inflight_bytes = sizeof(rocattach_inflight);
   c->dictionary_offset = l.dictionary_offset;
   c->dictionary_bytes = l.dictionary_bytes;
+  c->plan_offset = l.plan_offset;
+  c->plan_bytes = sizeof(rocattach_plan);
   c->window_id = config.window_id;
   c->pid = getpid();
   c->start_ns = BootNs();

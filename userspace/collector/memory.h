@@ -34,6 +34,9 @@ class Memory {
     return reinterpret_cast<rocattach_inflight*>(base_ + layout_.inflight_offset) +
            index;
   }
+  rocattach_plan* plan() const {
+    return reinterpret_cast<rocattach_plan*>(base_ + layout_.plan_offset);
+  }
 
   void SetState(rocattach_collector_state state);
   // `text` is cut to what fits.

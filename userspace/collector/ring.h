@@ -36,6 +36,32 @@ struct RingProducer {
     StoreRelease(&shared->head, head);
     return true;
   }
+
+  // Copies `count` records, which lie one after the other, in at once: the consumer
+  // sees all of them or none. False: they do not fit, and one loss is counted.
+  bool PushGroup(const void* records, uint32_t count) {
+    if (!Fits(count)) {
+      seen_tail = LoadAcquire(&shared->tail);
+      if (!Fits(count)) {
+        StoreRelaxed(&shared->dropped, shared->dropped + 1);
+        return false;
+      }
+    }
+    auto* from = static_cast<const uint8_t*>(records);
+    for (uint32_t i = 0; i < count; ++i) {
+      memcpy(slots + ((head + i) & (slot_count - 1)) * ROCATTACH_SLOT_BYTES,
+             from + i * ROCATTACH_SLOT_BYTES, ROCATTACH_SLOT_BYTES);
+    }
+    head += count;
+    StoreRelease(&shared->head, head);
+    return true;
+  }
+
+ private:
+  bool Fits(uint32_t count) const {
+    uint64_t used = head - seen_tail;
+    return used <= slot_count && count <= slot_count - used;
+  }
 };
 
 // The calling thread's right to a ring. Cheap to copy; valid as long as the thread
@@ -54,6 +80,15 @@ class RingHandle {
     if (Likely(!shared_)) return producer_->Push(record);
     LockShared();
     bool pushed = producer_->Push(record);
+    UnlockShared();
+    return pushed;
+  }
+
+  // The same for records that belong together.
+  bool PushGroup(const void* records, uint32_t count) {
+    if (Likely(!shared_)) return producer_->PushGroup(records, count);
+    LockShared();
+    bool pushed = producer_->PushGroup(records, count);
     UnlockShared();
     return pushed;
   }

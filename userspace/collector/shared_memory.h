@@ -9,7 +9,9 @@
  *   offset 0                 control block, one page
  *   rings_offset             ring_count x ring_stride: header (256 bytes) + slots
  *   inflight_offset          inflight_count entries: dispatches captured, not yet timed
- *   dictionary_offset        append-only entries: agents, queues, code objects, kernels
+ *   dictionary_offset        append-only entries: agents, queues, code objects,
+ * kernels, API functions plan_offset              struct rocattach_plan (plan_abi.h),
+ * written by the service
  *
  * All times are CLOCK_BOOTTIME nanoseconds. "Atomic" fields are read and written with
  * __atomic builtins; `release`/`acquire` where the comment says so, else relaxed.
@@ -19,15 +21,18 @@
 
 #include <stdint.h>
 
+#include "userspace/collector/plan_abi.h"
+
 #define ROCATTACH_SHM_MAGIC 0x314d485352415752ull /* "RWARSHM1" */
-#define ROCATTACH_SHM_VERSION 1u
+#define ROCATTACH_SHM_VERSION 2u
 #define ROCATTACH_SHM_NAME "rocattach" /* memfd name: /memfd:rocattach in maps */
 #define ROCATTACH_SHM_MAX_BYTES (256ull << 20)
 
 #define ROCATTACH_RING_HEADER_BYTES 256u
 #define ROCATTACH_SLOT_BYTES 96u
 
-/* What to record; bits of plan_flags. */
+/* What to record while `recording` is set, apart from any session: bits of plan_flags.
+ */
 #define ROCATTACH_PLAN_DISPATCHES 1u
 #define ROCATTACH_PLAN_COPIES 2u
 #define ROCATTACH_PLAN_ALLOCATIONS 4u
@@ -55,6 +60,38 @@ enum rocattach_collector_reason {
   ROCATTACH_REASON_HSA_ERROR = 4, /* an HSA call failed; text says which */
 };
 
+/* Through which interface of the runtime the collector works. */
+enum rocattach_backend {
+  ROCATTACH_BACKEND_NONE = 0,      /* config: the default; control: none yet */
+  ROCATTACH_BACKEND_HSA_TOOLS = 1, /* OnLoad by HSA_TOOLS_LIB, any ROCm */
+  ROCATTACH_BACKEND_SDK = 2,       /* rocprofiler-sdk by ROCP_TOOL_LIBRARIES */
+};
+
+/* Why that one is in force (control.backend_reason). With all from NO_REGISTER on the
+ * SDK was asked for and something else came of it. */
+enum rocattach_backend_reason {
+  ROCATTACH_BACKEND_REASON_NONE = 0,
+  ROCATTACH_BACKEND_REASON_DEFAULT = 1,     /* nobody asked for the SDK */
+  ROCATTACH_BACKEND_REASON_REQUESTED = 2,   /* the SDK was asked for, and is in force */
+  ROCATTACH_BACKEND_REASON_NO_REGISTER = 3, /* the runtime never asked for its tools */
+  ROCATTACH_BACKEND_REASON_SDK_VERSION = 4, /* older than 1.0: declined */
+  ROCATTACH_BACKEND_REASON_SDK_INCOMPLETE = 5, /* a function is missing */
+  ROCATTACH_BACKEND_REASON_SDK_ERROR = 6,      /* a call failed; backend_text */
+};
+
+/* What became of a plan (control.plan_error). */
+enum rocattach_plan_error {
+  ROCATTACH_PLAN_ERROR_NONE = 0,
+  ROCATTACH_PLAN_ERROR_MALFORMED = 1,   /* magic, version, size or an index */
+  ROCATTACH_PLAN_ERROR_UNSUPPORTED = 2, /* this back end cannot record such a kind */
+  ROCATTACH_PLAN_ERROR_NO_COUNTER = 3,  /* a GPU of the plan has no such counter */
+  ROCATTACH_PLAN_ERROR_HW_LIMIT = 4,    /* more counters than one pass can hold */
+  ROCATTACH_PLAN_ERROR_CONFLICT = 5,    /* another tool counts in this process */
+  ROCATTACH_PLAN_ERROR_SDK = 6,         /* another status of the SDK; the text has it */
+  ROCATTACH_PLAN_ERROR_NO_MEMORY = 7,
+  ROCATTACH_PLAN_ERROR_ENDED = 8, /* the process exits, or the SDK has finalized */
+};
+
 /* The stub passes this to rocattach_collector_start. Strings are NUL-terminated. */
 struct rocattach_collector_config {
   uint32_t size;    /* sizeof(struct), checked */
@@ -68,7 +105,15 @@ struct rocattach_collector_config {
   /* Longest time that OnLoad waits for the service to map the memory, so that even a
    * process that lives for a millisecond is read in full. */
   uint32_t map_wait_msec;
-  uint64_t window_id;     /* the service's number of this attach window, echoed */
+  uint64_t window_id; /* the service's number of this attach window, echoed */
+  /* enum rocattach_backend. SDK only after a look from outside that the runtime has
+   * rocprofiler-register, that the SDK can be found and that KFD's topology is there:
+   * else rocprofiler-register aborts the process. */
+  uint32_t backend;
+  /* SDK: which kinds plans may ask for later, ROCATTACH_PLAN_RECORD_*; 0: all. The SDK
+   * wants everything configured at load, and API tracing costs each call a little even
+   * while nothing is traced. */
+  uint32_t record_kinds;
   char library_path[256]; /* the path under which the collector was opened */
 };
 
@@ -118,6 +163,30 @@ struct rocattach_control {
   uint64_t hook_ns_total;      /* own cost, sampled: see docs/benchmarks.md */
   char text[160];              /* human reason of a refusal, NUL-terminated */
 
+  /* Where the service writes the plan: written once, as the geometry above. */
+  uint64_t plan_offset;
+  uint64_t plan_bytes; /* sizeof(struct rocattach_plan) */
+
+  /* Collector -> service, atomic: what the back end can do. `backend` is stored last,
+   * release; the others hold from then on. */
+  uint32_t backend;        /* enum rocattach_backend; NONE until the runtime called */
+  uint32_t backend_reason; /* enum rocattach_backend_reason */
+  uint32_t record_kinds;   /* ROCATTACH_PLAN_RECORD_*: what a plan may ask for */
+  uint32_t api_domains;    /* bits 1 << enum rocattach_plan_api */
+  uint32_t sdk_version;    /* 10000 * major + 100 * minor + patch; 0: none */
+  uint32_t pad2;
+  char backend_text[160]; /* why kinds are missing, for people; NUL-terminated */
+
+  /* Collector -> service: the answer to a plan. The other three are written before
+   * plan_acked (release). plan_acked == generation and plan_error == NONE: the plan is
+   * in force, and everything older has been published save for dispatches that were
+   * under way (see ROCATTACH_DISPATCH_PLAN_TAG). plan_acked == generation and an error:
+   * nothing of it is recorded. Generation 0, never written, needs no answer. */
+  uint64_t plan_acked;
+  uint32_t plan_error;       /* enum rocattach_plan_error */
+  int32_t plan_error_code;   /* status of the SDK (sdk_abi_base.h), or errno; 0 none */
+  char plan_error_text[256]; /* names the counters or kinds; NUL-terminated */
+
   /* Service -> collector, atomic. On a cache line of their own. */
   uint32_t service_mapped __attribute__((aligned(128))); /* futex: 1 once mapped */
   uint32_t command;   /* futex: +1 with each change below, release */
@@ -125,6 +194,10 @@ struct rocattach_control {
   uint32_t pad1;
   uint64_t plan_flags;
   uint64_t service_beat_ns; /* last time the service drained; 0 never */
+  /* A plan is written to plan_offset as plan_abi.h says, then command + 1 and a wake.
+   * It is independent of `recording`: a process that records nothing else carries out
+   * its plan. A plan with record_kinds 0 ends the session. A service that wants a plan
+   * in force before the first dispatch writes it before it sets service_mapped. */
 };
 
 /* One per-thread ring. Single producer, single consumer; a slot is free when
@@ -142,7 +215,18 @@ struct rocattach_ring {
   uint64_t packets_unseen;
   int64_t inflight; /* captured minus published here; the sum of all rings counts */
   uint64_t tail __attribute__((aligned(64))); /* consumer, release: slots consumed */
-  uint64_t reserved[23];
+  /* More accounts of the producers, as those above. `dropped` counts operations that
+   * found no room, each once however many slots it needs; these say what was in them.
+   */
+  uint64_t counted_seen __attribute__((aligned(64))); /* dispatches with counters */
+  uint64_t counted_dropped; /* … whose dispatch and values found no room */
+  uint64_t values_dropped;  /* … whose values never came, or made no sense: the
+                             * dispatch is on record without COUNTED */
+  uint64_t samples_seen;
+  uint64_t samples_dropped;
+  uint64_t api_calls_seen;
+  uint64_t api_calls_dropped;
+  uint64_t reserved[9];
 };
 
 enum rocattach_record_kind {
@@ -150,8 +234,10 @@ enum rocattach_record_kind {
   ROCATTACH_RECORD_DISPATCH = 1,
   ROCATTACH_RECORD_COPY = 2,
   ROCATTACH_RECORD_ALLOCATION = 3,
-  ROCATTACH_RECORD_API = 4,
+  ROCATTACH_RECORD_API = 4, /* a call of an API function */
   ROCATTACH_RECORD_CLOCK = 5,
+  ROCATTACH_RECORD_VALUES = 6, /* follow their dispatch or sample */
+  ROCATTACH_RECORD_SAMPLE = 7, /* counters of a GPU over a span of time */
 };
 
 /* Bits of rocattach_dispatch.flags. */
@@ -159,6 +245,21 @@ enum rocattach_record_kind {
 /* times come from the application's signal: */
 #define ROCATTACH_DISPATCH_APP_SIGNAL 2u
 #define ROCATTACH_DISPATCH_UNFINISHED 4u /* never seen to complete */
+#define ROCATTACH_DISPATCH_COUNTED 8u    /* its values follow in this ring */
+/* Who wants it, one or more. Without any of them: `recording` does. */
+#define ROCATTACH_DISPATCH_BASELINE                                                   \
+  16u                                   /* `recording`, and plan_flags has DISPATCHES \
+                                         */
+#define ROCATTACH_DISPATCH_SELECTED 32u /* the plan's selection of dispatches */
+#define ROCATTACH_DISPATCH_FOR_COUNTERS 64u /* the plan's selection of counters */
+/* The target could not decide (enum rocattach_selected): the service must. */
+#define ROCATTACH_DISPATCH_SELECTED_UNDECIDED 128u
+#define ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED 256u
+/* The upper 7 bits name the plan that decided, so that a dispatch that outlives a
+ * session is not taken for one of the next: compare with ROCATTACH_PLAN_TAG. Also a
+ * copy's. */
+#define ROCATTACH_DISPATCH_PLAN_TAG(flags) ((uint32_t)(flags) >> 9 & 0x7fu)
+#define ROCATTACH_PLAN_TAG(generation) ((uint32_t)((generation) / 2) & 0x7fu)
 
 /* A kernel dispatch; 96 bytes. */
 struct rocattach_dispatch {
@@ -175,9 +276,10 @@ struct rocattach_dispatch {
   uint16_t agent_id;      /* dictionary */
   uint32_t lds_bytes;     /* packet.group_segment_size */
   uint32_t scratch_bytes; /* packet.private_segment_size, per work-item */
-  uint32_t pad;
-  uint64_t packet_index; /* in its queue */
-  uint64_t reserved;
+  /* Of its kernel since the plan came into force, from 1; 0: no plan decided. */
+  uint32_t iteration;
+  uint64_t packet_index; /* in its queue; the SDK does not tell: 0 */
+  uint64_t dispatch_id;  /* counts the dispatches of this process from 1; 0 unknown */
 };
 
 /* A memory copy; 96 bytes. */
@@ -210,6 +312,70 @@ enum rocattach_copy_engine {
   ROCATTACH_ENGINE_SYNC = 2,  /* hsa_memory_copy: host times around the call */
 };
 
+/* Bits of rocattach_copy.flags beside UNTIMED and UNFINISHED: who wants it. The plan's
+ * tag is where a dispatch has it. */
+#define ROCATTACH_COPY_BASELINE ROCATTACH_DISPATCH_BASELINE
+#define ROCATTACH_COPY_SELECTED ROCATTACH_DISPATCH_SELECTED
+
+/* A hardware counter of one dispatch or sample, reduced over its instances: shader
+ * engines, channels and so on. */
+struct rocattach_counter_value {
+  uint16_t counter; /* index of rocattach_plan.counter_name */
+  uint16_t pad;
+  uint32_t instances; /* how many; at least 1 */
+  double sum, minimum, maximum;
+};
+
+/* Counter values; 96 bytes. A dispatch with COUNTED, or a sample, and its values are
+ * published at once, in this order, in adjacent slots of one ring, or not at all. */
+#define ROCATTACH_VALUES_PER_SLOT 2u
+struct rocattach_values {
+  uint16_t kind;            /* ROCATTACH_RECORD_VALUES */
+  uint16_t slots;           /* of this dispatch or sample, without its own */
+  uint16_t slot;            /* this one, from 0 */
+  uint16_t count;           /* used entries of value[], 1 or 2 */
+  uint64_t correlation_id;  /* the dispatch's, or the sample's sample_id */
+  uint64_t plan_generation; /* which plan counter indices are of */
+  uint16_t pass;            /* of the GPU's architecture in the plan, from 0 */
+  uint16_t agent_id;        /* dictionary */
+  uint32_t of;              /* enum rocattach_record_kind: DISPATCH or SAMPLE */
+  struct rocattach_counter_value value[ROCATTACH_VALUES_PER_SLOT];
+};
+
+/* What a GPU's counters did between two moments; 96 bytes; its values follow. The sums
+ * are of this span alone, so those of a session's samples may be added up. */
+struct rocattach_sample {
+  uint16_t kind; /* ROCATTACH_RECORD_SAMPLE */
+  uint16_t flags;
+  uint16_t agent_id;  /* dictionary */
+  uint16_t pass;      /* of the architecture's sampler passes, from 0 */
+  uint64_t sample_id; /* counts the samples of this process from 1 */
+  uint64_t plan_generation;
+  uint64_t begin_ns, end_ns;
+  uint16_t values; /* how many follow */
+  uint16_t slots;  /* in how many slots */
+  uint32_t pad;
+  uint64_t reserved[6];
+};
+
+/* An API call; 96 bytes. */
+#define ROCATTACH_API_TEXT_BYTES 40u
+#define ROCATTACH_API_TEXT_CUT 1u /* flags: the message is longer */
+struct rocattach_api_call {
+  uint16_t kind; /* ROCATTACH_RECORD_API */
+  uint16_t flags;
+  uint16_t domain;   /* enum rocattach_plan_api */
+  uint16_t function; /* of the domain; its name is a dictionary entry */
+  uint32_t tid;
+  uint32_t plan_tag;       /* ROCATTACH_PLAN_TAG of the plan that selected it */
+  uint64_t correlation_id; /* as the SDK counts calls */
+  uint64_t begin_ns, end_ns;
+  uint64_t ancestor_id; /* correlation of the call that made this one; 0 none */
+  uint64_t reserved;
+  /* A marker's message, NUL-terminated; else empty. */
+  char text[ROCATTACH_API_TEXT_BYTES];
+};
+
 /* One relation of a GPU's clock to ours; 96 bytes. */
 struct rocattach_clock {
   uint16_t kind; /* ROCATTACH_RECORD_CLOCK */
@@ -239,6 +405,7 @@ enum rocattach_entry_kind {
   ROCATTACH_ENTRY_QUEUE = 2,
   ROCATTACH_ENTRY_KERNEL = 3,
   ROCATTACH_ENTRY_CODE_OBJECT = 4,
+  ROCATTACH_ENTRY_FUNCTION = 5,
 };
 
 struct rocattach_entry {
@@ -288,6 +455,17 @@ struct rocattach_code_object_entry {
   int64_t load_delta;
 };
 
+/* An API function. All that the back end can trace are there before `backend` is
+ * stored, so that the service can write a plan that names functions. */
+struct rocattach_function_entry {
+  struct rocattach_entry entry; /* text: "hipLaunchKernel" */
+  uint16_t domain;              /* enum rocattach_plan_api */
+  uint16_t function; /* its bit of rocattach_plan_api_functions.functions; one number
+                      * per domain over all of its tables: 256 * table + entry; in HIP
+                      * the compiler's table begins at 768 */
+  uint32_t pad;
+};
+
 #ifdef __cplusplus
 #define ROCATTACH_ASSERT_SIZE(type, bytes) \
   static_assert(sizeof(struct type) == (bytes), #type " has a fixed size")
@@ -295,9 +473,14 @@ struct rocattach_code_object_entry {
 #define ROCATTACH_ASSERT_SIZE(type, bytes) \
   _Static_assert(sizeof(struct type) == (bytes), #type " has a fixed size")
 #endif
+ROCATTACH_ASSERT_SIZE(rocattach_collector_config, 56 + 256);
 ROCATTACH_ASSERT_SIZE(rocattach_dispatch, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_copy, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_clock, ROCATTACH_SLOT_BYTES);
+ROCATTACH_ASSERT_SIZE(rocattach_counter_value, 32);
+ROCATTACH_ASSERT_SIZE(rocattach_values, ROCATTACH_SLOT_BYTES);
+ROCATTACH_ASSERT_SIZE(rocattach_sample, ROCATTACH_SLOT_BYTES);
+ROCATTACH_ASSERT_SIZE(rocattach_api_call, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_ring, ROCATTACH_RING_HEADER_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_inflight, 112);
 

@@ -131,7 +131,9 @@ absl::Status CollectorMemory::ReadGeometry() {
       c.inflight_bytes == sizeof(rocattach_inflight) &&
       Inside(c.rings_offset, c.ring_count, c.ring_stride, bytes_) &&
       Inside(c.inflight_offset, c.inflight_count, sizeof(rocattach_inflight), bytes_) &&
-      Inside(c.dictionary_offset, c.dictionary_bytes, 1, bytes_);
+      Inside(c.dictionary_offset, c.dictionary_bytes, 1, bytes_) &&
+      c.plan_bytes == sizeof(rocattach_plan) &&
+      Inside(c.plan_offset, c.plan_bytes, 1, bytes_);
   if (!ok)
     return absl::DataLossError("the collector's memory has an impossible layout");
   rings_offset_ = c.rings_offset;
@@ -142,6 +144,7 @@ absl::Status CollectorMemory::ReadGeometry() {
   inflight_count_ = c.inflight_count;
   dictionary_offset_ = c.dictionary_offset;
   dictionary_bytes_ = c.dictionary_bytes;
+  plan_offset_ = c.plan_offset;
   window_id_ = c.window_id;
   positions_.resize(ring_count_);
   return absl::OkStatus();
@@ -154,6 +157,15 @@ void CollectorMemory::AcknowledgeMapped() {
 
 void CollectorMemory::SetRecording(bool recording) {
   __atomic_store_n(&control()->recording, recording ? 1u : 0u, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
+  FutexWake(&control()->command);
+}
+
+rocattach_plan* CollectorMemory::plan() {
+  return reinterpret_cast<rocattach_plan*>(base_ + plan_offset_);
+}
+
+void CollectorMemory::AnnouncePlan() {
   __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
   FutexWake(&control()->command);
 }

@@ -57,6 +57,11 @@ class CollectorMemory {
   // Starts or stops recording; takes effect in the target within microseconds, or with
   // its next operation.
   void SetRecording(bool recording);
+  // Where a session's plan is written, by the protocol of plan_abi.h; then
+  // AnnouncePlan. The memory is the target's as well: never read back what was written.
+  rocattach_plan* plan();
+  // Wakes the collector to look at the plan.
+  void AnnouncePlan();
   // Notes that we have drained; a collector whose service is gone stops by itself.
   void Beat(uint64_t now_ns);
 
@@ -102,6 +107,7 @@ class CollectorMemory {
   uint32_t inflight_count_ = 0;
   uint64_t dictionary_offset_ = 0;
   uint64_t dictionary_bytes_ = 0;
+  uint64_t plan_offset_ = 0;
   uint64_t dictionary_read_ = 0;
   uint64_t window_id_ = 0;
   bool dictionary_ok_ = true;

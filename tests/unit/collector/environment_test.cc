@@ -122,6 +122,64 @@ TEST_F(EnvironmentTest, RemovesOnlyItsOwnEntry) {
   EXPECT_EQ(Now(), (Strings{"A=1", "HSA_TOOLS_LIB=/app/own.so"}));
 }
 
+TEST_F(EnvironmentTest, BringsInTheSdkToo) {
+  Set({"A=1"});
+  ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
+  EXPECT_EQ(Now(),
+            (Strings{"A=1", "HSA_TOOLS_LIB=/lib/c.so", "ROCP_TOOL_LIBRARIES=/lib/c.so",
+                     "HSA_TOOLS_ROCPROFILER_V1_TOOLS=1"}));
+  EXPECT_TRUE(environment_.tools_beside_sdk());
+  environment_.Restore();
+  EXPECT_EQ(Now(), (Strings{"A=1"}));
+}
+
+// With tools of the SDK of his own the user's HSA tools are left out, with us or
+// without; and a list ends with a colon, or its last entry is not read.
+TEST_F(EnvironmentTest, KeepsTheUsersSdkTools) {
+  Set({"ROCP_TOOL_LIBRARIES=/opt/a.so", "B=2"});
+  ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
+  EXPECT_EQ(Now(), (Strings{"ROCP_TOOL_LIBRARIES=/opt/a.so:/lib/c.so:", "B=2",
+                            "HSA_TOOLS_LIB=/lib/c.so"}));
+  EXPECT_FALSE(environment_.tools_beside_sdk());
+  environment_.Restore();
+  EXPECT_EQ(Now(), (Strings{"ROCP_TOOL_LIBRARIES=/opt/a.so", "B=2"}));
+
+  Set({"ROCP_TOOL_LIBRARIES=/opt/a.so:"});
+  ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
+  EXPECT_EQ(Now()[0], "ROCP_TOOL_LIBRARIES=/opt/a.so:/lib/c.so:");
+  EXPECT_EQ(environment_.Install("/li:b/c.so", ToolVariables::kSdk), EINVAL);
+}
+
+TEST_F(EnvironmentTest, TheUsersWordOnHsaToolsBesideTheSdkStands) {
+  Set({"HSA_TOOLS_ROCPROFILER_V1_TOOLS=0"});
+  ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
+  EXPECT_EQ(Now()[0], "HSA_TOOLS_ROCPROFILER_V1_TOOLS=0");
+  EXPECT_FALSE(environment_.tools_beside_sdk());
+}
+
+// The SDK calls setenv when it is loaded.
+TEST_F(EnvironmentTest, ChildrenDoNotInheritWhatTheSdkSets) {
+  for (bool there_before : {false, true}) {
+    Set(there_before ? Strings{"ROCPROFILER_REGISTER_LIBRARY=/user", "A=1"}
+                     : Strings{"A=1"});
+    Strings before = Now();
+    ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
+    std::vector<char*> copy;
+    for (char** p = place_; *p != nullptr; ++p) copy.push_back(*p);
+    char library[] = "ROCPROFILER_REGISTER_LIBRARY=/opt/librocprofiler-sdk.so";
+    char force[] = "ROCPROFILER_REGISTER_FORCE_LOAD=1";
+    char other[] = "C=3";
+    if (!there_before) copy.push_back(library);
+    for (char* entry : {force, other, static_cast<char*>(nullptr)}) {
+      copy.push_back(entry);
+    }
+    place_ = copy.data();
+    environment_.Restore();
+    before.push_back("C=3");
+    EXPECT_EQ(Now(), before);
+  }
+}
+
 TEST(EnvironmentLibcTest, WorksWithTheRealOne) {
   setenv("ROCATTACH_TEST_BEFORE", "1", 1);
   unsetenv("HSA_TOOLS_LIB");

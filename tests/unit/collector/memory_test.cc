@@ -30,9 +30,10 @@ TEST(LayoutTest, PartsDoNotOverlapAndFit) {
   EXPECT_GE(l.ring_stride, ROCATTACH_RING_HEADER_BYTES + 64u * ROCATTACH_SLOT_BYTES);
   EXPECT_EQ(l.inflight_offset, l.rings_offset + 4 * l.ring_stride);
   EXPECT_GE(l.dictionary_offset, l.inflight_offset + 128 * sizeof(rocattach_inflight));
-  EXPECT_EQ(l.total_bytes, l.dictionary_offset + 65536);
+  EXPECT_EQ(l.plan_offset, l.dictionary_offset + 65536);
+  EXPECT_GE(l.total_bytes, l.plan_offset + sizeof(rocattach_plan));
   for (uint64_t offset : {l.rings_offset, l.ring_stride, l.inflight_offset,
-                          l.dictionary_offset, l.total_bytes}) {
+                          l.dictionary_offset, l.plan_offset, l.total_bytes}) {
     EXPECT_EQ(offset % 4096, 0u);
   }
 }
@@ -46,8 +47,9 @@ TEST(LayoutTest, RefusesBadConfigurations) {
   };
   using Config = rocattach_collector_config;
   EXPECT_TRUE(refused([](Config& c) { c.size -= 8; }));
-  EXPECT_TRUE(refused([](Config& c) { c.version = 2; }));
+  EXPECT_TRUE(refused([](Config& c) { c.version = 1; }));
   EXPECT_TRUE(refused([](Config& c) { c.ring_slots = 63; }));
+  EXPECT_TRUE(refused([](Config& c) { c.backend = ROCATTACH_BACKEND_SDK + 1; }));
   EXPECT_TRUE(refused([](Config& c) { c.ring_slots = 0; }));
   EXPECT_TRUE(refused([](Config& c) { c.ring_count = 0; }));
   EXPECT_TRUE(refused([](Config& c) { c.ring_count = 1u << 31; }));

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "tests/unit/session/fake_backend.h"
+#include "userspace/collector/plan_abi.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/counter_totals.h"
 #include "userspace/session/number_ranges.h"
-#include "userspace/session/plan_abi.h"
 
 namespace rocattach {
 namespace {

@@ -78,6 +78,9 @@ TEST(CollectorMemory, RefusesImpossibleLayouts) {
       [](rocattach_control* c) { c->inflight_bytes = 1; },
       [](rocattach_control* c) { c->dictionary_bytes = UINT64_MAX; },
       [](rocattach_control* c) { c->dictionary_offset += 8; },
+      [](rocattach_control* c) { c->plan_bytes -= 8; },
+      [](rocattach_control* c) { c->plan_offset = 0; },
+      [](rocattach_control* c) { c->plan_offset = c->total_bytes - 4096; },
   };
   int number = 0;
   for (Change change : changes) {

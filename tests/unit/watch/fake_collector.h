@@ -28,7 +28,8 @@ class FakeCollector {
     uint64_t inflight = 4096 + kRings * stride;
     uint64_t dictionary =
         (inflight + kInflight * sizeof(rocattach_inflight) + 63) / 64 * 64;
-    bytes_ = (dictionary + kDictionaryBytes + 4095) / 4096 * 4096;
+    uint64_t plan = dictionary + kDictionaryBytes;
+    bytes_ = (plan + sizeof(rocattach_plan) + 4095) / 4096 * 4096;
     fd_.reset(memfd_create(ROCATTACH_SHM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     (void)!ftruncate(fd_.get(), static_cast<off_t>(bytes_));
     if (seal) fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -48,6 +49,8 @@ class FakeCollector {
     c->inflight_bytes = sizeof(rocattach_inflight);
     c->dictionary_offset = dictionary;
     c->dictionary_bytes = kDictionaryBytes;
+    c->plan_offset = plan;
+    c->plan_bytes = sizeof(rocattach_plan);
     c->state = ROCATTACH_STATE_LOADED;
   }
   ~FakeCollector() { munmap(base_, bytes_); }

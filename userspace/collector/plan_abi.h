@@ -20,8 +20,8 @@
  * list longer than the table) it records, marked ROCATTACH_SELECTED_UNDECIDED, and the
  * service, which has the exact filter, decides before anything reaches a session.
  */
-#ifndef ROCATTACH_USERSPACE_SESSION_PLAN_ABI_H_
-#define ROCATTACH_USERSPACE_SESSION_PLAN_ABI_H_
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_PLAN_ABI_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_PLAN_ABI_H_
 
 #include <stdint.h>
 
@@ -249,4 +249,4 @@ static inline int rocattach_plan_traces(const struct rocattach_plan* plan,
   return (int)(api->functions[function / 64] >> (function % 64) & 1);
 }
 
-#endif /* ROCATTACH_USERSPACE_SESSION_PLAN_ABI_H_ */
+#endif /* ROCATTACH_USERSPACE_COLLECTOR_PLAN_ABI_H_ */
