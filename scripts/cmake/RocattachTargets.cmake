@@ -55,10 +55,11 @@ function(rocattach_test name)
   endif()
 endfunction()
 
-# rocattach_fuzz(name SOURCES … DEPS … [CORPUS dir]): a libFuzzer program; built only
-# with ROCATTACH_FUZZ. `scripts/fuzz SECONDS` runs each of them.
+# rocattach_fuzz(name SOURCES … DEPS … CORPUS dir …): a libFuzzer program; built only
+# with ROCATTACH_FUZZ. `scripts/fuzz SECONDS` runs each of them, from the seeds in its
+# CORPUS folders. Seeds made by the build belong in ${PROJECT_BINARY_DIR}/seeds/NAME.
 function(rocattach_fuzz name)
-  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "CORPUS;SOURCES;DEPS" ${ARGN})
   if(NOT ROCATTACH_FUZZ)
     return()
   endif()
@@ -71,6 +72,9 @@ function(rocattach_fuzz name)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+  # For scripts/fuzz: which targets there are, and where their seeds lie.
+  list(JOIN ARG_CORPUS "\n" folders)
+  file(WRITE ${PROJECT_BINARY_DIR}/fuzz/${name}.seeds "${folders}\n")
 endfunction()
 
 # rocattach_bench(name SOURCES … DEPS …): a Google Benchmark program under build/bench.

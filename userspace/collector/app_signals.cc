@@ -34,8 +34,7 @@ void AppSignals::Track(uint32_t index) {
     op.resolved = true;
     return;
   }
-  op.old_start =
-      op.kind == OpKind::kCopy ? ValueOf(op) : LoadRelaxed(&Raw(op)->start_ts);
+  op.old_start = op.copy ? ValueOf(op) : LoadRelaxed(&Raw(op)->start_ts);
   op.old_end = LoadRelaxed(&Raw(op)->end_ts);
   op.signal_next = shard.head;
   shard.head = index;
@@ -78,7 +77,7 @@ void AppSignals::ResolveAll(uint64_t signal) {
 // `signal_ends`, the operation is resolved even if it has not.
 bool AppSignals::TryResolve(Op* op, bool signal_ends) {
   bool finished;
-  if (op->kind == OpKind::kCopy) {
+  if (op->copy) {
     // The runtime decrements at the end. A signal that is given a new duty with its old
     // value has been re-armed in between; of one that counts several operations we
     // cannot tell.

@@ -13,28 +13,26 @@ constexpr uint32_t kFullPatience = 64;
 
 void Capture::Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
                    uint64_t index, uint64_t now_ns, uint32_t tid,
-                   rocattach_dispatch* r) {
-  r->kind = ROCATTACH_RECORD_DISPATCH;
-  r->flags = 0;
-  r->kernel_id = kernels_->Find(packet.kernel_object);
-  r->correlation_id = tracker_->NextCorrelation(1);
-  r->enqueue_ns = now_ns;
-  r->start_ns = 0;
-  r->end_ns = 0;
-  r->queue_id = q.id;
-  r->tid = tid;
-  r->grid_x = packet.grid_size_x;
-  r->grid_y = packet.grid_size_y;
-  r->grid_z = packet.grid_size_z;
-  r->workgroup_x = packet.workgroup_size_x;
-  r->workgroup_y = packet.workgroup_size_y;
-  r->workgroup_z = packet.workgroup_size_z;
-  r->agent_id = q.agent.id;
-  r->lds_bytes = packet.group_segment_size;
-  r->scratch_bytes = packet.private_segment_size;
-  r->iteration = 0;
-  r->packet_index = index;
-  r->dispatch_id = 0;
+                   rocattach_inflight* entry) {
+  entry->flags = 0;
+  entry->tid = tid;
+  entry->correlation_id = tracker_->NextCorrelation(1);
+  entry->enqueue_ns = now_ns;
+  rocattach_inflight_dispatch* d = &entry->u.dispatch;
+  d->kernel_id = kernels_->Find(packet.kernel_object);
+  d->queue_id = q.id;
+  d->grid_x = packet.grid_size_x;
+  d->grid_y = packet.grid_size_y;
+  d->grid_z = packet.grid_size_z;
+  d->workgroup_x = packet.workgroup_size_x;
+  d->workgroup_y = packet.workgroup_size_y;
+  d->workgroup_z = packet.workgroup_size_z;
+  d->agent_id = q.agent.id;
+  d->lds_bytes = packet.group_segment_size;
+  d->scratch_bytes = packet.private_segment_size;
+  d->iteration = 0;
+  d->packet_index = index;
+  d->dispatch_id = 0;
 }
 
 void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,
@@ -50,26 +48,25 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
     }
   }
   if (Unlikely(op == kNoOp)) {
-    rocattach_dispatch record;
-    Fill(*q, *packet, index, now_ns, tid, &record);
-    tracker_->PublishUntimed(&record, ring);
+    rocattach_inflight entry;
+    Fill(*q, *packet, index, now_ns, tid, &entry);
+    tracker_->PublishUntimed(entry, ring);
     return;
   }
-  rocattach_dispatch* record = &tracker_->shared(op)->dispatch;
-  Fill(*q, *packet, index, now_ns, tid, record);
-  Op& state = tracker_->op(op);
+  rocattach_inflight* entry = tracker_->shared(op);
+  Fill(*q, *packet, index, now_ns, tid, entry);
   if (own) {
     amd_signal_t* signal = tracker_->signals().at(op);
     SignalPool::Arm(signal);
-    state.kind = OpKind::kOwnSignal;
     packet->completion_signal.handle = reinterpret_cast<uint64_t>(signal);
   } else {
-    record->flags = ROCATTACH_DISPATCH_APP_SIGNAL;
-    state.kind = OpKind::kAppSignal;
+    entry->flags = ROCATTACH_DISPATCH_APP_SIGNAL;
+    Op& state = tracker_->op(op);
+    state.copy = false;
     state.signal = packet->completion_signal.handle;
     tracker_->app_signals().Track(op);
   }
-  tracker_->Append(&q->ops, op, ring);
+  tracker_->Append(&q->ops, op, own ? OpKind::kOwnSignal : OpKind::kAppSignal, ring);
 }
 
 void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring) {
@@ -85,9 +82,9 @@ void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ri
                   packet.workgroup_size_x != 0 && packet.grid_size_x != 0;
   if (!dispatch) return;  // a barrier, or a kernel that no executable declared
   ring->Count(&rocattach_ring::dispatches_seen, uint64_t{1});
-  rocattach_dispatch record;
-  Fill(*q, packet, index, now_ns, ring->tid(), &record);
-  tracker_->PublishUntimed(&record, ring);
+  rocattach_inflight entry;
+  Fill(*q, packet, index, now_ns, ring->tid(), &entry);
+  tracker_->PublishUntimed(entry, ring);
 }
 
 }  // namespace rocattach::collector

@@ -43,8 +43,9 @@ class Capture {
   }
 
  private:
+  // Writes all of an entry of the in-flight table but its kind.
   void Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet, uint64_t index,
-            uint64_t now_ns, uint32_t tid, rocattach_dispatch* record);
+            uint64_t now_ns, uint32_t tid, rocattach_inflight* entry);
 
   OpTracker* tracker_ = nullptr;
   const KernelTable* kernels_ = nullptr;

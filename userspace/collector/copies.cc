@@ -67,12 +67,12 @@ uint32_t Copies::Begin(const rocattach_copy& copy, hsa_signal_t completion,
   }
   uint32_t op = tracker_->Take(&list_);
   if (op == kNoOp) return kNoOp;
-  __builtin_memcpy(&tracker_->shared(op)->dispatch, &copy, sizeof(copy));
+  PackCopy(copy, tracker_->shared(op));
   Op& state = tracker_->op(op);
-  state.kind = OpKind::kCopy;
+  state.copy = true;
   state.signal = completion.handle;
   tracker_->app_signals().Track(op);
-  tracker_->Append(&list_, op, ring);
+  tracker_->Append(&list_, op, OpKind::kCopy, ring);
   return op;
 }
 

@@ -14,18 +14,25 @@ enum class OpKind : uint8_t {
   kCopy,       // copy with the application's signal
 };
 
-// One per entry of the shared in-flight table, same index.
-struct Op {
-  uint32_t next;         // list of the queue, or free list; the queue's lock
-  uint32_t signal_next;  // chain of AppSignals; the shard's lock
+// One per entry of the shared in-flight table, same index; the queue's lock. Small,
+// since there may be thousands in flight: of most operations this is all that is
+// needed.
+struct OpLink {
+  uint32_t next;  // list of the queue, or free list
   OpKind kind;
-  // Of operations with an application's signal; the shard's lock.
-  bool resolved;       // nothing more is to be had from the signal
-  bool timed;          // start and end are known
-  uint64_t signal;     // its handle
-  uint64_t old_start;  // what the signal held before: GPU ticks, or the value for kCopy
+};
+
+// Of an operation that depends on an application's signal, same index; the lock of the
+// signal's shard (app_signals.h).
+struct Op {
+  uint32_t signal_next;  // chain of AppSignals
+  bool copy;             // OpKind::kCopy, else kAppSignal
+  bool resolved;         // nothing more is to be had from the signal
+  bool timed;            // start and end are known
+  uint64_t signal;       // its handle
+  uint64_t old_start;    // what the signal held before: GPU ticks, or a copy's value
   uint64_t old_end;
-  uint64_t start;  // GPU ticks; system domain for kCopy
+  uint64_t start;  // GPU ticks; system domain for a copy
   uint64_t end;
 };
 

@@ -14,7 +14,8 @@ int OpTracker::Init(Memory* memory, const HsaFunctions* hsa) {
   memory_ = memory;
   uint32_t count = memory->layout().inflight_count;
   ops_ = static_cast<Op*>(AllocatePrivate(count * sizeof(Op)));
-  if (ops_ == nullptr) return ENOMEM;
+  links_ = static_cast<OpLink*>(AllocatePrivate(count * sizeof(OpLink)));
+  if (ops_ == nullptr || links_ == nullptr) return ENOMEM;
   app_signals_.Init(ops_, hsa);
   free_head_ = kNoOp;
   never_used_ = 0;
@@ -27,13 +28,13 @@ bool OpTracker::Restock(OpList* list) {
     uint32_t index;
     if (free_head_ != kNoOp) {
       index = free_head_;
-      free_head_ = ops_[index].next;
+      free_head_ = links_[index].next;
     } else if (never_used_ < memory_->layout().inflight_count) {
       index = never_used_++;
     } else {
       break;
     }
-    ops_[index].next = list->free_head;
+    links_[index].next = list->free_head;
     list->free_head = index;
     ++list->free_count;
   }
@@ -44,9 +45,9 @@ void OpTracker::ReturnHalf(OpList* list) {
   TinyLockHolder hold(free_lock_);
   while (list->free_count > kMaxStock / 2) {
     uint32_t index = list->free_head;
-    list->free_head = ops_[index].next;
+    list->free_head = links_[index].next;
     --list->free_count;
-    ops_[index].next = free_head_;
+    links_[index].next = free_head_;
     free_head_ = index;
   }
 }
@@ -55,15 +56,15 @@ void OpTracker::Retire(OpList* list) {
   TinyLockHolder hold(free_lock_);
   while (list->free_head != kNoOp) {
     uint32_t index = list->free_head;
-    list->free_head = ops_[index].next;
-    ops_[index].next = free_head_;
+    list->free_head = links_[index].next;
+    links_[index].next = free_head_;
     free_head_ = index;
   }
   list->free_count = 0;
 }
 
 bool OpTracker::Finished(uint32_t index) {
-  if (ops_[index].kind == OpKind::kOwnSignal) {
+  if (links_[index].kind == OpKind::kOwnSignal) {
     return SignalPool::Done(signals_.at(index));
   }
   return app_signals_.Poll(index);
@@ -75,7 +76,7 @@ uint32_t OpTracker::Harvest(OpList* list, const HarvestContext& context, uint32_
   uint32_t before = kNoOp;
   uint32_t index = list->head;
   while (index != kNoOp && published < limit) {
-    uint32_t next = ops_[index].next;
+    uint32_t next = links_[index].next;
     if (!Finished(index)) {
       if (patience-- == 0) break;
       before = index;
@@ -85,7 +86,7 @@ uint32_t OpTracker::Harvest(OpList* list, const HarvestContext& context, uint32_
     if (before == kNoOp) {
       list->head = next;
     } else {
-      ops_[before].next = next;
+      links_[before].next = next;
     }
     if (next == kNoOp) list->tail = before;
     --list->count;
@@ -98,17 +99,17 @@ uint32_t OpTracker::Harvest(OpList* list, const HarvestContext& context, uint32_
 
 void OpTracker::Discard(OpList* list, uint32_t index, RingHandle* ring) {
   uint32_t before = kNoOp;
-  for (uint32_t i = list->head; i != index; i = ops_[i].next) {
+  for (uint32_t i = list->head; i != index; i = links_[i].next) {
     if (i == kNoOp) return;  // published already
     before = i;
   }
-  (before == kNoOp ? list->head : ops_[before].next) = ops_[index].next;
+  (before == kNoOp ? list->head : links_[before].next) = links_[index].next;
   if (list->tail == index) list->tail = before;
   --list->count;
-  if (ops_[index].kind != OpKind::kOwnSignal) app_signals_.Abandon(index);
-  StoreRelease(&shared(index)->state, 0u);
+  if (links_[index].kind != OpKind::kOwnSignal) app_signals_.Abandon(index);
+  StoreRelease(&shared(index)->kind, uint16_t{0});
   ring->Count(&rocattach_ring::inflight, int64_t{-1});
-  ops_[index].next = list->free_head;
+  links_[index].next = list->free_head;
   list->free_head = index;
   ++list->free_count;
 }
@@ -116,43 +117,39 @@ void OpTracker::Discard(OpList* list, uint32_t index, RingHandle* ring) {
 void OpTracker::Rotate(OpList* list) {
   if (list->count < 2) return;
   uint32_t index = list->head;
-  list->head = ops_[index].next;
-  ops_[list->tail].next = index;
-  ops_[index].next = kNoOp;
+  list->head = links_[index].next;
+  links_[list->tail].next = index;
+  links_[index].next = kNoOp;
   list->tail = index;
 }
 
 void OpTracker::PublishUnfinished(OpList* list, const HarvestContext& context) {
   while (list->head != kNoOp) {
     uint32_t index = list->head;
-    list->head = ops_[index].next;
-    if (ops_[index].kind != OpKind::kOwnSignal) app_signals_.Abandon(index);
+    list->head = links_[index].next;
+    if (links_[index].kind != OpKind::kOwnSignal) app_signals_.Abandon(index);
     --list->count;
     Publish(list, index, context, ROCATTACH_DISPATCH_UNFINISHED);
   }
   list->tail = kNoOp;
 }
 
-bool OpTracker::FillTimes(uint32_t index, const HarvestContext& context,
-                          rocattach_dispatch* record) {
-  const Op& op = ops_[index];
+bool OpTracker::TimesOf(uint32_t index, const HarvestContext& context,
+                        OperationEnd* result) {
   uint64_t start, end;
-  switch (op.kind) {
-    case OpKind::kCopy:
-      if (!op.timed) return false;
-      record->start_ns = clocks_.SystemToBoot(op.start);
-      record->end_ns = clocks_.SystemToBoot(op.end);
+  if (Likely(links_[index].kind == OpKind::kOwnSignal)) {
+    start = signals_.at(index)->start_ts;
+    end = signals_.at(index)->end_ts;
+  } else {
+    const Op& op = ops_[index];
+    if (!op.timed) return false;
+    if (op.copy) {
+      result->start_ns = clocks_.SystemToBoot(op.start);
+      result->end_ns = clocks_.SystemToBoot(op.end);
       return true;
-    case OpKind::kAppSignal:
-      if (!op.timed) return false;
-      start = op.start;
-      end = op.end;
-      break;
-    case OpKind::kOwnSignal:
-    default:
-      start = signals_.at(index)->start_ts;
-      end = signals_.at(index)->end_ts;
-      break;
+    }
+    start = op.start;
+    end = op.end;
   }
   // Zero: the queue was not profiled when the packet ran.
   if (start == 0 || end < start) return false;
@@ -160,37 +157,41 @@ bool OpTracker::FillTimes(uint32_t index, const HarvestContext& context,
     if (!clocks_.Refresh(*context.agent, end, context.clock)) return false;
     clocks_.Publish(*context.agent, *context.clock, context.ring);
   }
-  record->start_ns = context.clock->ToNs(start);
-  record->end_ns = context.clock->ToNs(end);
+  result->start_ns = context.clock->ToNs(start);
+  result->end_ns = context.clock->ToNs(end);
   return true;
 }
 
 void OpTracker::Publish(OpList* list, uint32_t index, const HarvestContext& context,
                         uint16_t flags) {
-  static_assert(__builtin_offsetof(rocattach_dispatch, start_ns) ==
-                        __builtin_offsetof(rocattach_copy, start_ns) &&
-                    __builtin_offsetof(rocattach_dispatch, flags) ==
-                        __builtin_offsetof(rocattach_copy, flags),
-                "one path fills in both");
-  rocattach_dispatch* record = &shared(index)->dispatch;
-  if (flags != 0 || !FillTimes(index, context, record)) {
-    flags |= ROCATTACH_DISPATCH_UNTIMED;
-    if (ops_[index].kind != OpKind::kCopy) {
-      context.ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
-    }
+  bool copy = links_[index].kind == OpKind::kCopy;
+  OperationEnd end;
+  end.flags = flags;
+  if (flags != 0 || !TimesOf(index, context, &end)) {
+    end.flags |= ROCATTACH_DISPATCH_UNTIMED;
+    if (!copy) context.ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
   }
-  record->flags |= flags;
-  context.ring->Push(record);
-  StoreRelease(&shared(index)->state, 0u);
+  rocattach_inflight* entry = shared(index);
+  context.ring->PushWith([&](void* slot) {
+    if (Unlikely(copy)) {
+      UnpackCopy(*entry, end, static_cast<rocattach_copy*>(slot));
+    } else {
+      UnpackDispatch(*entry, end, static_cast<rocattach_dispatch*>(slot));
+    }
+  });
+  StoreRelease(&entry->kind, uint16_t{0});
   context.ring->Count(&rocattach_ring::inflight, int64_t{-1});
-  ops_[index].next = list->free_head;
+  links_[index].next = list->free_head;
   list->free_head = index;
   if (Unlikely(++list->free_count > kMaxStock)) ReturnHalf(list);
 }
 
-void OpTracker::PublishUntimed(rocattach_dispatch* record, RingHandle* ring) {
-  record->flags |= ROCATTACH_DISPATCH_UNTIMED;
-  ring->Push(record);
+void OpTracker::PublishUntimed(const rocattach_inflight& entry, RingHandle* ring) {
+  OperationEnd end;
+  end.flags = ROCATTACH_DISPATCH_UNTIMED;
+  ring->PushWith([&](void* slot) {
+    UnpackDispatch(entry, end, static_cast<rocattach_dispatch*>(slot));
+  });
   ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
 }
 

@@ -6,6 +6,7 @@
 
 #include "userspace/collector/app_signals.h"
 #include "userspace/collector/clock_source.h"
+#include "userspace/collector/inflight.h"
 #include "userspace/collector/memory.h"
 #include "userspace/collector/op.h"
 #include "userspace/collector/ring.h"
@@ -36,7 +37,7 @@ class OpTracker {
   uint32_t Take(OpList* list) {
     if (Unlikely(list->free_head == kNoOp) && !Restock(list)) return kNoOp;
     uint32_t index = list->free_head;
-    list->free_head = ops_[index].next;
+    list->free_head = links_[index].next;
     --list->free_count;
     return index;
   }
@@ -46,38 +47,40 @@ class OpTracker {
   void PrefetchNext(const OpList& list, uint32_t harvest) {
     if (!signals_.ready()) return;
     if (list.free_head != kNoOp) {
-      auto* entry = reinterpret_cast<const char*>(shared(list.free_head));
       PrefetchForWrite(signals_.at(list.free_head));
+      auto* entry = reinterpret_cast<const char*>(shared(list.free_head));
       PrefetchForWrite(entry);
       PrefetchForWrite(entry + 64);
     }
     uint32_t index = list.head;
     for (uint32_t i = 0; i < harvest && index != kNoOp; ++i) {
-      if (ops_[index].kind == OpKind::kOwnSignal) {
+      if (links_[index].kind == OpKind::kOwnSignal) {
         __builtin_prefetch(signals_.at(index));
       }
-      index = ops_[index].next;
+      index = links_[index].next;
     }
   }
 
   // Gives back an entry that was taken and not appended.
   void Return(OpList* list, uint32_t index) {
-    ops_[index].next = list->free_head;
+    links_[index].next = list->free_head;
     list->free_head = index;
     ++list->free_count;
   }
 
-  // Puts an entry, whose shared record is filled in, at the end of the list.
-  void Append(OpList* list, uint32_t index, RingHandle* ring) {
-    ops_[index].next = kNoOp;
+  // Puts an entry, whose shared part is filled in, at the end of the list.
+  void Append(OpList* list, uint32_t index, OpKind kind, RingHandle* ring) {
+    links_[index] = {kNoOp, kind};
     if (list->tail == kNoOp) {
       list->head = index;
     } else {
-      ops_[list->tail].next = index;
+      links_[list->tail].next = index;
     }
     list->tail = index;
     ++list->count;
-    StoreRelease(&shared(index)->state, 1u);
+    uint16_t record_kind =
+        kind == OpKind::kCopy ? ROCATTACH_RECORD_COPY : ROCATTACH_RECORD_DISPATCH;
+    StoreRelease(&shared(index)->kind, record_kind);
     ring->Count(&rocattach_ring::inflight, int64_t{1});
   }
 
@@ -97,7 +100,7 @@ class OpTracker {
   void PublishUnfinished(OpList* list, const HarvestContext& context);
 
   // Publishes a dispatch that has no entry.
-  void PublishUntimed(rocattach_dispatch* record, RingHandle* ring);
+  void PublishUntimed(const rocattach_inflight& entry, RingHandle* ring);
 
   // Gives the list's free entries back to all.
   void Retire(OpList* list);
@@ -110,12 +113,12 @@ class OpTracker {
   bool Finished(uint32_t index);
   void Publish(OpList* list, uint32_t index, const HarvestContext& context,
                uint16_t flags);
-  bool FillTimes(uint32_t index, const HarvestContext& context,
-                 rocattach_dispatch* record);
+  bool TimesOf(uint32_t index, const HarvestContext& context, OperationEnd* end);
   bool Restock(OpList* list);
   void ReturnHalf(OpList* list);
 
   Memory* memory_ = nullptr;
+  OpLink* links_ = nullptr;
   Op* ops_ = nullptr;
   SignalPool signals_;
   AppSignals app_signals_;

@@ -20,21 +20,22 @@ struct RingProducer {
   uint64_t seen_tail = 0;  // consumer's position when last looked at
   uint32_t slot_count = 0;
 
-  // Copies one 96-byte record in. False: the ring is full and the loss is counted.
-  bool Push(const void* record) {
+  // Room for one 96-byte record, to be followed by Commit(). nullptr: the ring is full
+  // and the loss is counted.
+  void* Reserve() {
     if (Unlikely(head - seen_tail >= slot_count)) {
       seen_tail = LoadAcquire(&shared->tail);
       // A tail that makes no sense also counts as full.
       if (head - seen_tail >= slot_count) {
         StoreRelaxed(&shared->dropped, shared->dropped + 1);
-        return false;
+        return nullptr;
       }
     }
-    memcpy(slots + (head & (slot_count - 1)) * ROCATTACH_SLOT_BYTES, record,
-           ROCATTACH_SLOT_BYTES);
+    return slots + (head & (slot_count - 1)) * ROCATTACH_SLOT_BYTES;
+  }
+  void Commit() {
     ++head;
     StoreRelease(&shared->head, head);
-    return true;
   }
 
   // Copies `count` records, which lie one after the other, in at once: the consumer
@@ -75,13 +76,22 @@ class RingHandle {
   bool valid() const { return producer_ != nullptr; }
   uint32_t tid() const { return tid_; }
 
-  // Publishes a record; false if it was dropped (and counted).
+  // Publishes the 96-byte record that `fill(void*)` writes; false if it was dropped
+  // (and counted).
+  template <typename Fill>
+  bool PushWith(Fill fill) {
+    if (Unlikely(shared_)) LockShared();
+    void* slot = producer_->Reserve();
+    if (Likely(slot != nullptr)) {
+      fill(slot);
+      producer_->Commit();
+    }
+    if (Unlikely(shared_)) UnlockShared();
+    return slot != nullptr;
+  }
   bool Push(const void* record) {
-    if (Likely(!shared_)) return producer_->Push(record);
-    LockShared();
-    bool pushed = producer_->Push(record);
-    UnlockShared();
-    return pushed;
+    return PushWith(
+        [record](void* slot) { memcpy(slot, record, ROCATTACH_SLOT_BYTES); });
   }
 
   // The same for records that belong together.

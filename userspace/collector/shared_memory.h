@@ -388,14 +388,42 @@ struct rocattach_clock {
 };
 
 /* Captured, but its end is not known yet. Lives in shared memory so that a SIGKILL
- * loses only the times and never the fact. The 96 bytes are a struct rocattach_dispatch
- * or, if their kind says so, a struct rocattach_copy. A process that is killed while it
- * publishes may leave a record both here and in a ring: the correlation id tells. */
+ * loses only the times and never the fact. A record without what follows from its end:
+ * thousands may be in flight, so every byte counts (inflight.h has the way back).
+ * A process that is killed while it publishes may leave a record both here and in a
+ * ring: the correlation id tells. */
+struct rocattach_inflight_dispatch {
+  uint32_t kernel_id;
+  uint32_t queue_id;
+  uint32_t grid_x, grid_y, grid_z;
+  uint16_t workgroup_x, workgroup_y, workgroup_z;
+  uint16_t agent_id;
+  uint32_t lds_bytes;
+  uint32_t scratch_bytes;
+  uint32_t iteration;
+  uint64_t packet_index;
+  uint64_t dispatch_id;
+};
+
+struct rocattach_inflight_copy {
+  uint64_t bytes;
+  uint64_t src_address, dst_address;
+  uint16_t src_agent_id, dst_agent_id;
+  uint16_t direction; /* enum rocattach_copy_direction */
+  uint16_t engine;    /* enum rocattach_copy_engine */
+  uint64_t reserved[3];
+};
+
 struct rocattach_inflight {
-  uint32_t state; /* 0 free, 1 captured (release); collector clears it */
-  uint32_t pad;
-  struct rocattach_dispatch dispatch;
-  uint64_t reserved;
+  uint16_t kind; /* enum rocattach_record_kind (release), 0 free; collector clears it */
+  uint16_t flags; /* as the record's */
+  uint32_t tid;
+  uint64_t correlation_id;
+  uint64_t enqueue_ns;
+  union {
+    struct rocattach_inflight_dispatch dispatch;
+    struct rocattach_inflight_copy copy;
+  } u;
 };
 
 /* Dictionary: entries follow each other, 8-byte aligned, from dictionary_offset.
@@ -482,7 +510,7 @@ ROCATTACH_ASSERT_SIZE(rocattach_values, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_sample, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_api_call, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_ring, ROCATTACH_RING_HEADER_BYTES);
-ROCATTACH_ASSERT_SIZE(rocattach_inflight, 112);
+ROCATTACH_ASSERT_SIZE(rocattach_inflight, 80);
 
 /* Exported by the collector (userspace/collector/): */
 #define ROCATTACH_COLLECTOR_START "rocattach_collector_start"

@@ -1,17 +1,21 @@
-// What dispatch and copy batches have in common: the prediction of start times and the
-// bounds of columns.
+// What dispatch and copy batches have in common: the prediction of start times, the
+// shapes' table, the bounds of columns.
 #ifndef ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_
 #define ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_
 
 #include <google/protobuf/repeated_field.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/stream/dispatch_batch.h"
 #include "userspace/stream/frame.h"
+#include "userspace/stream/packed_column.h"
 
 namespace rocattach {
 
@@ -30,6 +34,31 @@ inline void NoteTimes(uint64_t start_ns, uint64_t end_ns, uint64_t* first_start_
     *first_start_ns = start_ns;
   }
   *last_end_ns = std::max(*last_end_ns, end_ns);
+}
+
+// Where a column of the shapes' table comes from: field number in the batch's message,
+// word of the key, shift and width in bits.
+struct ShapeColumn {
+  uint32_t field;
+  size_t word;
+  unsigned shift;
+  unsigned bits;
+};
+
+// Writes the shapes' table, one column after another.
+template <size_t kColumns, typename Key>
+void AppendShapeColumns(const ShapeColumn (&columns)[kColumns],
+                        const std::vector<Key>& keys, std::string* out) {
+  PackedColumn packed;
+  for (const ShapeColumn& column : columns) {
+    packed.Clear();
+    packed.Reserve(keys.size());
+    for (const Key& key : keys) {
+      packed.Put((key[column.word] >> column.shift) &
+                 ((uint64_t{1} << column.bits) - 1));
+    }
+    packed.AppendTo(column.field, out);
+  }
 }
 
 // Entry `i` of a column; an absent column is all zeros. The size has been checked.

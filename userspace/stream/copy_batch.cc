@@ -14,6 +14,11 @@ namespace {
 constexpr size_t kBlockRecords = 256;
 constexpr size_t kShapeBytes = 12;
 
+// The shape's columns in v1::CopyBatch.
+constexpr ShapeColumn kShapeColumns[] = {{5, 0, 0, 16},  {6, 0, 16, 16},
+                                         {7, 0, 32, 16}, {8, 0, 48, 16},
+                                         {9, 1, 0, 16},  {10, 1, 32, 32}};
+
 }  // namespace
 
 size_t CopyBatchEncoder::bytes() const {
@@ -67,34 +72,13 @@ void CopyBatchEncoder::AppendOne(const rocattach_copy& record) {
   NoteTimes(record.start_ns, record.end_ns, &first_start_ns_, &last_end_ns_);
 }
 
-void CopyBatchEncoder::AppendShapes(std::string* out) const {
-  // Field number in v1::CopyBatch, word of the key, shift and width in bits.
-  struct Part {
-    uint32_t field;
-    size_t word;
-    unsigned shift;
-    unsigned bits;
-  };
-  static constexpr Part kParts[] = {{5, 0, 0, 16},  {6, 0, 16, 16}, {7, 0, 32, 16},
-                                    {8, 0, 48, 16}, {9, 1, 0, 16},  {10, 1, 32, 32}};
-  PackedColumn column;
-  for (const Part& part : kParts) {
-    column.Clear();
-    column.Reserve(shapes_.keys().size());
-    for (const Shapes::Key& key : shapes_.keys()) {
-      column.Put((key[part.word] >> part.shift) & ((uint64_t{1} << part.bits) - 1));
-    }
-    column.AppendTo(part.field, out);
-  }
-}
-
 void CopyBatchEncoder::EncodeTo(std::string* out) {
   out->clear();
   AppendField(v1::CopyBatch::kCountFieldNumber, count_, out);
   AppendField(v1::CopyBatch::kFirstStartNsFieldNumber, first_start_ns_, out);
   AppendField(v1::CopyBatch::kLastEndNsFieldNumber, last_end_ns_, out);
   AppendField(v1::CopyBatch::kShapesFieldNumber, shapes_.keys().size(), out);
-  AppendShapes(out);
+  AppendShapeColumns(kShapeColumns, shapes_.keys(), out);
   shape_.AppendTo(v1::CopyBatch::kShapeFieldNumber, out);
   correlation_.AppendTo(v1::CopyBatch::kCorrelationFieldNumber, out);
   enqueue_.AppendTo(v1::CopyBatch::kEnqueueFieldNumber, out);

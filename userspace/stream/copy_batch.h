@@ -37,7 +37,6 @@ class CopyBatchEncoder {
   using Shapes = ShapeTable<2>;  // flags|src|dst|direction, engine|tid
 
   void AppendOne(const rocattach_copy& record);
-  void AppendShapes(std::string* out) const;
   void Clear();
 
   size_t batch_bytes_;

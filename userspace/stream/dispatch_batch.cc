@@ -37,6 +37,13 @@ uint64_t LoadWord(const rocattach_dispatch& record, size_t offset) {
   return word;
 }
 
+// The shape's columns in v1::DispatchBatch.
+constexpr ShapeColumn kShapeColumns[] = {
+    {5, 0, 16, 16}, {6, 0, 32, 32},  {7, 1, 0, 32},  {8, 4, 16, 16},  {9, 1, 32, 32},
+    {10, 2, 0, 32}, {11, 2, 32, 32}, {12, 3, 0, 32}, {13, 3, 32, 16}, {14, 3, 48, 16},
+    {15, 4, 0, 16}, {16, 4, 32, 32}, {17, 5, 0, 32},
+};
+
 }  // namespace
 
 size_t DispatchBatchEncoder::bytes() const {
@@ -88,37 +95,13 @@ void DispatchBatchEncoder::AppendOne(const rocattach_dispatch& record) {
   NoteTimes(record.start_ns, record.end_ns, &first_start_ns_, &last_end_ns_);
 }
 
-void DispatchBatchEncoder::AppendShapes(std::string* out) const {
-  // Field number in v1::DispatchBatch, word of the key, shift and width in bits.
-  struct Part {
-    uint32_t field;
-    size_t word;
-    unsigned shift;
-    unsigned bits;
-  };
-  static constexpr Part kParts[] = {
-      {5, 0, 16, 16}, {6, 0, 32, 32},  {7, 1, 0, 32},  {8, 4, 16, 16},  {9, 1, 32, 32},
-      {10, 2, 0, 32}, {11, 2, 32, 32}, {12, 3, 0, 32}, {13, 3, 32, 16}, {14, 3, 48, 16},
-      {15, 4, 0, 16}, {16, 4, 32, 32}, {17, 5, 0, 32},
-  };
-  PackedColumn column;
-  for (const Part& part : kParts) {
-    column.Clear();
-    column.Reserve(shapes_.keys().size());
-    for (const Shapes::Key& key : shapes_.keys()) {
-      column.Put((key[part.word] >> part.shift) & ((uint64_t{1} << part.bits) - 1));
-    }
-    column.AppendTo(part.field, out);
-  }
-}
-
 void DispatchBatchEncoder::EncodeTo(std::string* out) {
   out->clear();
   AppendField(v1::DispatchBatch::kCountFieldNumber, count_, out);
   AppendField(v1::DispatchBatch::kFirstStartNsFieldNumber, first_start_ns_, out);
   AppendField(v1::DispatchBatch::kLastEndNsFieldNumber, last_end_ns_, out);
   AppendField(v1::DispatchBatch::kShapesFieldNumber, shapes_.keys().size(), out);
-  AppendShapes(out);
+  AppendShapeColumns(kShapeColumns, shapes_.keys(), out);
   shape_.AppendTo(v1::DispatchBatch::kShapeFieldNumber, out);
   correlation_.AppendTo(v1::DispatchBatch::kCorrelationFieldNumber, out);
   enqueue_.AppendTo(v1::DispatchBatch::kEnqueueFieldNumber, out);

@@ -48,7 +48,6 @@ class DispatchBatchEncoder {
   using Shapes = ShapeTable<6>;
 
   void AppendOne(const rocattach_dispatch& record);
-  void AppendShapes(std::string* out) const;
   void Clear();
 
   size_t batch_bytes_;

@@ -18,6 +18,7 @@
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/collector/inflight.h"
 #include "userspace/stream/convert.h"
 
 namespace rocattach {
@@ -42,6 +43,22 @@ bool Inside(uint64_t offset, uint64_t count, uint64_t stride, uint64_t total) {
   if (offset < sizeof(rocattach_control) || offset > total || offset % 64 != 0)
     return false;
   return stride == 0 || count <= (total - offset) / stride;
+}
+
+// `entry` is our own copy of what the target left.
+RecordSlot UnfinishedRecord(const rocattach_inflight& entry) {
+  constexpr collector::OperationEnd kNoEnd;
+  RecordSlot slot;
+  if (entry.kind == ROCATTACH_RECORD_COPY) {
+    rocattach_copy record;
+    collector::UnpackCopy(entry, kNoEnd, &record);
+    memcpy(slot.bytes, &record, sizeof(record));
+  } else {
+    rocattach_dispatch record;
+    collector::UnpackDispatch(entry, kNoEnd, &record);
+    memcpy(slot.bytes, &record, sizeof(record));
+  }
+  return slot;
 }
 
 void FutexWake(uint32_t* word) {
@@ -284,10 +301,12 @@ std::vector<RecordSlot> CollectorMemory::UnfinishedRecords() const {
   for (uint32_t i = 0; i < inflight_count_; ++i) {
     const auto* entry = reinterpret_cast<const rocattach_inflight*>(
         base_ + inflight_offset_ + uint64_t{i} * sizeof(rocattach_inflight));
-    if (LoadAcquire(&entry->state) != 1) continue;
-    RecordSlot copy;
-    memcpy(copy.bytes, &entry->dispatch, sizeof(copy.bytes));
-    records.push_back(copy);
+    uint16_t kind = LoadAcquire(&entry->kind);
+    if (kind != ROCATTACH_RECORD_DISPATCH && kind != ROCATTACH_RECORD_COPY) continue;
+    rocattach_inflight copy;
+    memcpy(&copy, entry, sizeof(copy));
+    copy.kind = kind;
+    records.push_back(UnfinishedRecord(copy));
   }
   return records;
 }

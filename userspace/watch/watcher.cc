@@ -82,9 +82,8 @@ absl::StatusOr<std::string> FindCollector(const std::string& given) {
       std::string directory = program->substr(0, program->rfind('/'));
       candidates = {absl::StrCat(directory, "/", kCollectorName),
                     absl::StrCat(directory, "/../collector/", kCollectorName),
-                    absl::StrCat(directory, "/../lib/rocattach/", kCollectorName),
-                    absl::StrCat(directory, "/../lib/x86_64-linux-gnu/rocattach/",
-                                 kCollectorName)};
+                    absl::StrCat(directory, "/", ROCATTACH_LIBDIR_FROM_BINDIR,
+                                 "/rocattach/", kCollectorName)};
     }
     candidates.push_back(
         absl::StrCat(ROCATTACH_INSTALL_LIBDIR, "/rocattach/", kCollectorName));

@@ -12,6 +12,10 @@ TICK = os.sysconf("SC_CLK_TCK")
 SHARED_MEMORY_MAGIC = 0x314D485352415752
 # The machine may have other GPU processes: they are left alone.
 NOBODY = "no-such-program"
+# Of an operation in flight, beside its entry in the shared memory: the completion
+# signal that the packet processor writes, and a struct OpLink. They lie in memory that
+# cannot be told from the target's own.
+PRIVATE_ENTRY_BYTES = 64 + 8
 
 
 def spawn_load(bench, per_second, seconds):
@@ -88,17 +92,25 @@ def present_pages(pid, start, end):
 
 
 def shared_parts(pid, mapping):
-    """Resident bytes of the shared memory: rings, and the rest."""
+    """Resident bytes of the shared memory: rings, table of operations in flight, and
+    the rest; and how many entries of that table the resident part holds."""
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:
         file.seek(mapping.start)
         header = file.read(256)
     # As struct rocattach_control of userspace/collector/shared_memory.h begins.
-    magic, _, _, _, rings, stride, count = struct.unpack_from("<QIIQQQI", header)
+    magic, _, _, _, rings, stride, count, _, inflight, entries, entry_bytes = \
+        struct.unpack_from("<QIIQQQIIQII", header)
     if magic != SHARED_MEMORY_MAGIC:
         raise BenchError("the collector's shared memory begins differently")
-    begin = mapping.start + rings
-    in_rings = PAGE * present_pages(pid, begin, begin + stride * count)
-    return in_rings, PAGE * present_pages(pid, mapping.start, mapping.end) - in_rings
+    def present(offset, length):
+        begin = mapping.start + offset
+        return PAGE * present_pages(pid, begin, begin + length)
+
+    parts = {"rings": present(rings, stride * count),
+             "inflight": present(inflight, entries * entry_bytes)}
+    parts["other"] = present(0, mapping.end - mapping.start) - sum(parts.values())
+    parts["entries"] = parts["inflight"] // entry_bytes
+    return parts
 
 
 def look_at_target(bench, command, ready):
@@ -113,7 +125,7 @@ def look_at_target(bench, command, ready):
         result["library"] = 1024 * sum(m.kib["Rss"] for m in ours)
         for mapping in mappings:
             if mapping.path.startswith("/memfd:rocattach"):
-                result["rings"], result["other"] = shared_parts(target.pid, mapping)
+                result.update(shared_parts(target.pid, mapping))
         target.kill()
         target.communicate()
     return result
@@ -142,11 +154,16 @@ def run_target_memory(bench):
     for what, seen in (("after hsa_init", watched[0]), ("while launching", launching)):
         if "other" not in seen:
             raise BenchError(f"the target was not attached to {what}")
-        own = seen["library"] + seen["other"] + max(0, heap)
-        rows.append((f"{what}: library + shared + heap",
+        own = seen["library"] + seen["other"] + seen["inflight"] + max(0, heap)
+        rows.append((f"{what}: library + shared + in flight + heap",
                      f"{own / 1024:.0f} KiB ({seen['library'] / 1024:.0f} + "
-                     f"{seen['other'] / 1024:.0f} + {heap / 1024:.0f})", "", "",
+                     f"{seen['other'] / 1024:.0f} + {seen['inflight'] / 1024:.0f} + "
+                     f"{heap / 1024:.0f})", "", "",
                      "≤ 512 KiB", {"bytes": own, "heap_bytes": heap, **seen}))
+        if seen["entries"]:
+            rows.append((f"{what}: signals and links, by the number in flight",
+                         f"{seen['entries'] * PRIVATE_ENTRY_BYTES / 1024:.0f} KiB "
+                         f"(up to {seen['entries']})", "", "", "", {}))
         rows.append((f"{what}: rings", f"{seen['rings'] / 1024:.0f} KiB", "", "", "",
                      {"bytes": seen["rings"]}))
     bench.table("service", "Resident memory of the collector in its target", "", rows)

@@ -23,12 +23,12 @@ class AppSignalsTest : public testing::Test {
     }
   }
   void TrackDispatch(uint32_t op, amd_signal_t* signal) {
-    ops_[op].kind = OpKind::kAppSignal;
+    ops_[op].copy = false;
     ops_[op].signal = reinterpret_cast<uint64_t>(signal);
     signals_.Track(op);
   }
   void TrackCopy(uint32_t op, amd_signal_t* signal) {
-    ops_[op].kind = OpKind::kCopy;
+    ops_[op].copy = true;
     ops_[op].signal = reinterpret_cast<uint64_t>(signal);
     signals_.Track(op);
   }

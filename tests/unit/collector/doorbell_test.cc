@@ -52,7 +52,7 @@ TEST_F(DoorbellTest, RecordsADispatchWithTimes) {
   EXPECT_EQ(r.agent_id, 2);
   EXPECT_EQ(r.packet_index, 0u);
   EXPECT_EQ(f_.Inflight(), 0);
-  EXPECT_EQ(f_.memory.inflight(0)->state, 0u);
+  EXPECT_EQ(f_.memory.inflight(0)->kind, 0u);
 }
 
 TEST_F(DoorbellTest, ManyTimesAroundTheQueue) {

@@ -47,7 +47,7 @@ TEST(LayoutTest, RefusesBadConfigurations) {
   };
   using Config = rocattach_collector_config;
   EXPECT_TRUE(refused([](Config& c) { c.size -= 8; }));
-  EXPECT_TRUE(refused([](Config& c) { c.version = 1; }));
+  EXPECT_TRUE(refused([](Config& c) { c.version = ROCATTACH_SHM_VERSION + 1; }));
   EXPECT_TRUE(refused([](Config& c) { c.ring_slots = 63; }));
   EXPECT_TRUE(refused([](Config& c) { c.backend = ROCATTACH_BACKEND_SDK + 1; }));
   EXPECT_TRUE(refused([](Config& c) { c.ring_slots = 0; }));

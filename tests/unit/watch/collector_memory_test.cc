@@ -149,9 +149,10 @@ TEST(CollectorMemory, ReadsEntriesOnceAndStopsAtATornOne) {
 TEST(CollectorMemory, FindsUnfinishedDispatches) {
   FakeCollector fake;
   auto memory = CollectorMemory::MapFd(fake.fd());
-  fake.inflight(3)->dispatch = FakeCollector::Dispatch(77);
-  fake.inflight(3)->state = 1;
-  fake.inflight(4)->dispatch = FakeCollector::Dispatch(78);  // state 0: free
+  fake.AddInflight(3, 77);
+  fake.FillInflight(4, 78);  // free
+  fake.AddInflight(5, 79);
+  fake.inflight(5)->kind = 99;  // no such thing
   auto unfinished = (*memory)->UnfinishedRecords();
   ASSERT_EQ(unfinished.size(), 1u);
   EXPECT_EQ(CorrelationOf(unfinished[0]), 77u);

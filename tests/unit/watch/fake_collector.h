@@ -65,6 +65,18 @@ class FakeCollector {
                                                  i * sizeof(rocattach_inflight));
   }
 
+  // A dispatch in flight, as far as the tests look at it. Not valid before its kind is
+  // set.
+  void FillInflight(uint32_t i, uint64_t correlation) {
+    inflight(i)->correlation_id = correlation;
+    inflight(i)->enqueue_ns = 1000 * correlation;
+    inflight(i)->u.dispatch.kernel_id = 1;
+  }
+  void AddInflight(uint32_t i, uint64_t correlation) {
+    FillInflight(i, correlation);
+    inflight(i)->kind = ROCATTACH_RECORD_DISPATCH;
+  }
+
   void Publish(uint32_t ring_index, const void* record) {
     rocattach_ring* r = ring(ring_index);
     uint8_t* slots = reinterpret_cast<uint8_t*>(r) + ROCATTACH_RING_HEADER_BYTES;

@@ -187,8 +187,7 @@ TEST_F(RecorderTest, LossIsCountedInFull) {
   fake.Publish(0, &foreign);
   fake.ring(0)->dropped = 5;
   fake.control()->other_dropped = 2;
-  fake.inflight(1)->dispatch = FakeCollector::Dispatch(3);
-  fake.inflight(1)->state = 1;
+  fake.AddInflight(1, 3);
   fake.ring(0)->inflight = 1;
   fake.ring(0)->dispatches_seen = 1 + 1 + 5 + 2 + 1 + 4;  // 4 vanished at the death
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
