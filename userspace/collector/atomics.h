@@ -86,13 +86,17 @@ class TinyLockHolder {
   TinyLock& lock_;
 };
 
-// Sleeps until `*word` differs from `expected`, a wake, or `timeout_msec` (0: for
-// ever). Not FUTEX_PRIVATE: the words lie in memory shared with the service.
-inline void FutexWait(uint32_t* word, uint32_t expected, uint32_t timeout_msec) {
-  timespec timeout = {static_cast<time_t>(timeout_msec / 1000),
-                      static_cast<long>(timeout_msec % 1000) * 1'000'000};
-  syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_msec ? &timeout : nullptr,
+// Sleeps until `*word` differs from `expected`, a wake, or `timeout_ns` (0: for ever).
+// Not FUTEX_PRIVATE: the words lie in memory shared with the service.
+inline void FutexWaitNs(uint32_t* word, uint32_t expected, uint64_t timeout_ns) {
+  timespec timeout = {static_cast<time_t>(timeout_ns / 1'000'000'000),
+                      static_cast<long>(timeout_ns % 1'000'000'000)};
+  syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ns ? &timeout : nullptr,
           nullptr, 0);
+}
+
+inline void FutexWait(uint32_t* word, uint32_t expected, uint32_t timeout_msec) {
+  FutexWaitNs(word, expected, uint64_t{timeout_msec} * 1'000'000);
 }
 
 inline void FutexWake(uint32_t* word) {

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "userspace/collector/collector.h"
+
 namespace rocattach::collector {
 namespace {
 
@@ -13,8 +15,8 @@ constexpr uint32_t kFullPatience = 64;
 
 void Capture::Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
                    uint64_t index, uint64_t now_ns, uint32_t tid,
-                   rocattach_inflight* entry) {
-  entry->flags = 0;
+                   const DispatchOwners& owners, rocattach_inflight* entry) {
+  entry->flags = owners.flags;
   entry->tid = tid;
   entry->correlation_id = tracker_->NextCorrelation(1);
   entry->enqueue_ns = now_ns;
@@ -30,13 +32,33 @@ void Capture::Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
   d->agent_id = q.agent.id;
   d->lds_bytes = packet.group_segment_size;
   d->scratch_bytes = packet.private_segment_size;
-  d->iteration = 0;
+  d->iteration = owners.iteration;
   d->packet_index = index;
-  d->dispatch_id = 0;
+  d->dispatch_id = owners.dispatch_id;
+}
+
+bool Capture::Selected(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
+                       DispatchOwners* owners) {
+  const PlanState* state = plan();
+  if (state == nullptr) return true;
+  uint64_t dispatch = plans_->NextDispatch();
+  Decision decision =
+      plans_->Decide(state, kernels_->Find(packet.kernel_object), q.agent.id, dispatch);
+  bool baseline = g_collector.Baseline(ROCATTACH_PLAN_DISPATCHES);
+  owners->flags = static_cast<uint16_t>(decision.flags |
+                                        (baseline ? ROCATTACH_DISPATCH_BASELINE : 0u));
+  owners->iteration = decision.iteration;
+  owners->dispatch_id = dispatch;
+  return baseline || decision.dispatch;
 }
 
 void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,
                        uint64_t now_ns, uint32_t tid, RingHandle* ring) {
+  DispatchOwners owners;
+  if (Unlikely(plan() != nullptr) && !Selected(*q, *packet, &owners)) {
+    // Its signal is no longer what an earlier dispatch waits for.
+    return Barrier(packet->completion_signal.handle);
+  }
   ring->Count(&rocattach_ring::dispatches_seen, uint64_t{1});
   bool own = packet->completion_signal.handle == 0;
   uint32_t op = kNoOp;
@@ -49,18 +71,18 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
   }
   if (Unlikely(op == kNoOp)) {
     rocattach_inflight entry;
-    Fill(*q, *packet, index, now_ns, tid, &entry);
+    Fill(*q, *packet, index, now_ns, tid, owners, &entry);
     tracker_->PublishUntimed(entry, ring);
     return;
   }
   rocattach_inflight* entry = tracker_->shared(op);
-  Fill(*q, *packet, index, now_ns, tid, entry);
+  Fill(*q, *packet, index, now_ns, tid, owners, entry);
   if (own) {
     amd_signal_t* signal = tracker_->signals().at(op);
     SignalPool::Arm(signal);
     packet->completion_signal.handle = reinterpret_cast<uint64_t>(signal);
   } else {
-    entry->flags = ROCATTACH_DISPATCH_APP_SIGNAL;
+    entry->flags = static_cast<uint16_t>(entry->flags | ROCATTACH_DISPATCH_APP_SIGNAL);
     Op& state = tracker_->op(op);
     state.copy = false;
     state.signal = packet->completion_signal.handle;
@@ -81,9 +103,11 @@ void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ri
   bool dispatch = kernels_->Find(packet.kernel_object) != 0 &&
                   packet.workgroup_size_x != 0 && packet.grid_size_x != 0;
   if (!dispatch) return;  // a barrier, or a kernel that no executable declared
+  DispatchOwners owners;
+  if (!Selected(*q, packet, &owners)) return;
   ring->Count(&rocattach_ring::dispatches_seen, uint64_t{1});
   rocattach_inflight entry;
-  Fill(*q, packet, index, now_ns, ring->tid(), &entry);
+  Fill(*q, packet, index, now_ns, ring->tid(), owners, &entry);
   tracker_->PublishUntimed(entry, ring);
 }
 

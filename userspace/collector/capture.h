@@ -6,6 +6,7 @@
 
 #include "userspace/collector/kernel_table.h"
 #include "userspace/collector/op_tracker.h"
+#include "userspace/collector/plan_gate.h"
 #include "userspace/collector/queue.h"
 
 namespace rocattach::collector {
@@ -15,12 +16,21 @@ inline uint8_t PacketType(uint16_t header) {
          ((1u << HSA_PACKET_HEADER_WIDTH_TYPE) - 1);
 }
 
+// Why a dispatch is recorded; zeros where no plan decides.
+struct DispatchOwners {
+  uint16_t flags = 0;  // of rocattach_dispatch
+  uint32_t iteration = 0;
+  uint64_t dispatch_id = 0;
+};
+
 // Shared by both front ends (doorbell.h, intercept.h). Called under the queue's lock.
 class Capture {
  public:
-  void Init(OpTracker* tracker, const KernelTable* kernels) {
+  // Without `plans` everything is recorded.
+  void Init(OpTracker* tracker, const KernelTable* kernels, PlanGate* plans = nullptr) {
     tracker_ = tracker;
     kernels_ = kernels;
+    plans_ = plans;
   }
   OpTracker& tracker() { return *tracker_; }
 
@@ -45,10 +55,18 @@ class Capture {
  private:
   // Writes all of an entry of the in-flight table but its kind.
   void Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet, uint64_t index,
-            uint64_t now_ns, uint32_t tid, rocattach_inflight* entry);
+            uint64_t now_ns, uint32_t tid, const DispatchOwners& owners,
+            rocattach_inflight* entry);
+  // Whether anybody wants a dispatch.
+  bool Selected(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
+                DispatchOwners* owners);
+  const PlanState* plan() const {
+    return plans_ != nullptr ? plans_->active() : nullptr;
+  }
 
   OpTracker* tracker_ = nullptr;
   const KernelTable* kernels_ = nullptr;
+  PlanGate* plans_ = nullptr;
 };
 
 }  // namespace rocattach::collector

@@ -1,5 +1,7 @@
 #include "userspace/collector/collector.h"
 
+#include <string.h>
+
 #include <new>
 
 // Exit handlers of the C library; in contrast to atexit not bound to this library.
@@ -29,6 +31,19 @@ void StartAnewInChild() {
   c.amd_slots = slots;
 }
 
+// Brings the collector in at the runtime's next start.
+int InstallVariables(Environment* environment,
+                     const rocattach_collector_config& config) {
+  switch (config.backend) {
+    case ROCATTACH_BACKEND_SDK:
+      return environment->Install(config.library_path, ToolVariables::kSdk);
+    case ROCATTACH_BACKEND_SDK_ATTACH:
+      return 0;
+    default:
+      return environment->Install(config.library_path, ToolVariables::kHsaTools);
+  }
+}
+
 int SetUp(const rocattach_collector_config& config) {
   Collector& c = g_collector;
   int error = c.guard.Arm();
@@ -37,14 +52,15 @@ int SetUp(const rocattach_collector_config& config) {
   if (error == 0) error = c.tracker.Init(&c.memory, &c.hsa);
   if (error == 0) {
     c.config = config;
+    c.plans.Init(&c.memory);
     c.dictionary.Init(&c.memory);
-    c.capture.Init(&c.tracker, &c.kernels);
+    c.capture.Init(&c.tracker, &c.kernels, &c.plans);
     c.doorbell.Init(&c.capture, &c.hsa);
     c.copies.Init(&c.tracker, &c.agents, &c.hsa);
     c.environment.set_place(&environ);
     error = c.worker.Start(&c);
   }
-  if (error == 0) error = c.environment.Install(config.library_path);
+  if (error == 0) error = InstallVariables(&c.environment, config);
   if (error == 0) return 0;
   if (c.worker.running()) {
     // It looks at the memory: leave that to it. Nothing else has changed.
@@ -53,6 +69,24 @@ int SetUp(const rocattach_collector_config& config) {
     c.memory.Discard();
   }
   return error;
+}
+
+// We are here by HSA_TOOLS_LIB: either nobody asked for the SDK, or it did not take us.
+void PublishHsaTools() {
+  Collector& c = g_collector;
+  StoreRelaxed(&c.memory.control()->record_kinds,
+               ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES);
+  if (c.config.backend < ROCATTACH_BACKEND_SDK) {
+    c.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, ROCATTACH_BACKEND_REASON_DEFAULT,
+                     "hardware counters and API calls need rocprofiler-sdk, which "
+                     "nobody asked for when this process started");
+  } else if (c.sdk.reason() != ROCATTACH_BACKEND_REASON_NONE) {
+    c.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, c.sdk.reason(), c.sdk.text());
+  } else {
+    c.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, ROCATTACH_BACKEND_REASON_NO_REGISTER,
+                     "the runtime did not ask rocprofiler-register for its tools, or "
+                     "that found no rocprofiler-sdk");
+  }
 }
 
 // Reads the tables; why that failed, or nullptr. Touches nothing.
@@ -99,7 +133,7 @@ int Start(const rocattach_collector_config* config) {
     if (error != 0) return error;
     StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseLoaded));
   } else if (phase == kPhaseLoaded || phase == kPhaseUnloaded) {
-    int error = c.environment.Install(c.config.library_path);
+    int error = InstallVariables(&c.environment, c.config);
     if (error != 0) return error;
   }
   return c.memory.valid() ? 0 : EINVAL;
@@ -112,6 +146,7 @@ bool Load(ApiTableRoot* root, uint64_t) {
     TinyLockHolder hold(c.start_lock);
     c.environment.Restore();
     uint32_t phase = LoadAcquire(&c.phase);
+    if (c.sdk.in_force()) return true;
     if (phase != kPhaseLoaded && phase != kPhaseUnloaded) return true;
     rocattach_collector_reason reason;
     const char* why = Understand(root, &reason);
@@ -124,25 +159,42 @@ bool Load(ApiTableRoot* root, uint64_t) {
     c.tracker.clocks().Init(&c.hsa);
     c.executables.Init(&c.hsa, &c.agents, &c.dictionary, &c.kernels);
     c.intercept.Init(&c.capture, &c.hsa, c.amd_slots.intercept_overflow_asserts);
-    if (phase == kPhaseLoaded) {
-      // Runs before the static destructors of the runtime, which were registered
-      // earlier.
-      __cxa_atexit([](void*) { End(); }, nullptr, nullptr);
-    }
+    if (phase == kPhaseLoaded) c.RegisterEnd();
     rocattach_control* control = c.memory.control();
     StoreRelaxed(&control->capture_mode, c.UseIntercept() ? 2u : 1u);
     StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseArmed));
     InstallHooks(root, c.amd_slots);
     StoreRelaxed(&control->armed_ns, BootNs());
     StoreRelaxed(&control->recording_acked, LoadRelaxed(&control->recording));
+    PublishHsaTools();
     c.memory.SetState(ROCATTACH_STATE_ARMED);
   }
-  rocattach_control* control = c.memory.control();
-  if (c.config.map_wait_msec != 0 && LoadAcquire(&control->service_mapped) == 0) {
-    FutexWait(&control->service_mapped, 0, c.config.map_wait_msec);
-  }
+  c.WaitForService();
+  TakeHsaPlan(&c);
   c.worker.Wake();
   return true;
+}
+
+void Collector::PublishBackend(rocattach_backend backend, rocattach_backend_reason why,
+                               const char* text) {
+  rocattach_control* control = memory.control();
+  size_t bytes = strnlen(text, sizeof(control->backend_text) - 1);
+  memcpy(control->backend_text, text, bytes);
+  control->backend_text[bytes] = '\0';
+  StoreRelaxed(&control->backend_reason, static_cast<uint32_t>(why));
+  StoreRelease(&control->backend, static_cast<uint32_t>(backend));
+}
+
+void Collector::RegisterEnd() {
+  // Exit handlers run in reverse order, and the runtime's were registered earlier.
+  __cxa_atexit([](void*) { collector::End(); }, nullptr, nullptr);
+}
+
+void Collector::WaitForService() {
+  rocattach_control* control = memory.control();
+  if (config.map_wait_msec != 0 && LoadAcquire(&control->service_mapped) == 0) {
+    FutexWait(&control->service_mapped, 0, config.map_wait_msec);
+  }
 }
 
 void Collector::PreparePool() {
@@ -179,6 +231,13 @@ void Unload() {
   ErrnoKeeper keep_errno;
   Collector& c = g_collector;
   if (!c.guard.Ours() || LoadAcquire(&c.phase) != kPhaseArmed) return;
+  if (c.sdk.in_force()) {
+    c.sdk.RuntimeGone();
+    StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseUnloaded));
+    c.rings.UpdateTotals();
+    c.memory.SetState(ROCATTACH_STATE_UNLOADED);
+    return;
+  }
   c.runtime_lock.LockFor(1000);
   StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseUnloaded));
   RingHandle ring = c.rings.Mine();
@@ -210,11 +269,14 @@ void End() {
   c.environment.Restore();
   uint32_t phase = LoadAcquire(&c.phase);
   if (phase == kPhaseEnded || phase == kPhaseRefused) return;
+  // While the callbacks are still heard: stopping delivers what is under way.
+  bool by_sdk = c.sdk.in_force();
+  if (by_sdk) c.sdk.End();
   // A worker inside the runtime finishes its round first. One that never does keeps us
   // from calling the runtime ourselves: what is in flight stays in its table.
   bool alone = c.runtime_lock.LockFor(2 * kExitPatienceMsec);
   StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseEnded));
-  if (alone && phase == kPhaseArmed) {
+  if (alone && phase == kPhaseArmed && !by_sdk) {
     RingHandle ring = c.rings.Mine();
     c.HarvestAll(&ring, /*rest=*/true);
   }

@@ -16,8 +16,10 @@
 #include "userspace/collector/kernel_table.h"
 #include "userspace/collector/memory.h"
 #include "userspace/collector/op_tracker.h"
+#include "userspace/collector/plan_gate.h"
 #include "userspace/collector/queue_registry.h"
 #include "userspace/collector/ring.h"
+#include "userspace/collector/sdk_backend.h"
 #include "userspace/collector/worker.h"
 
 namespace rocattach::collector {
@@ -56,6 +58,11 @@ struct Collector {
   Copies copies;
   QueueRegistry queues;
   Worker worker;
+  PlanGate plans;
+  SdkBackend sdk;
+  // The HSA tools back end: what the plan in force records, ROCATTACH_PLAN_RECORD_*.
+  uint32_t plan_kinds = 0;
+  TinyLock plan_lock;
   // The runtime may be called from our own thread; not while it shuts down.
   TinyLock runtime_lock;
   TinyLock pool_lock;
@@ -67,10 +74,23 @@ struct Collector {
 
   // True where hooks have anything to do: armed, and not in a forked child.
   bool Live() const { return guard.Ours() && LoadRelaxed(&phase) == kPhaseArmed; }
-  bool Recording(uint64_t plan_flag) const {
+  // The same for what rocprofiler-sdk calls.
+  bool SdkLive() const { return Live() && sdk.in_force(); }
+  // `recording` asks for this, apart from any plan.
+  bool Baseline(uint64_t plan_flag) const {
     const rocattach_control* c = memory.control();
     return LoadRelaxed(&c->recording) != 0 && LoadRelaxed(&self_stopped) == 0 &&
            (LoadRelaxed(&c->plan_flags) & plan_flag) != 0;
+  }
+  bool Planned(uint32_t record_kind) const {
+    return (LoadRelaxed(&plan_kinds) & record_kind) != 0 &&
+           LoadRelaxed(&self_stopped) == 0;
+  }
+  // Either of the two.
+  bool Recording(uint64_t plan_flag) const {
+    return Baseline(plan_flag) || Planned(plan_flag == ROCATTACH_PLAN_DISPATCHES
+                                              ? ROCATTACH_PLAN_RECORD_DISPATCHES
+                                              : ROCATTACH_PLAN_RECORD_COPIES);
   }
   // Makes the signal pool if there is none yet.
   void PreparePool();
@@ -81,6 +101,14 @@ struct Collector {
     if ((flags & ROCATTACH_PLAN_FORCE_DOORBELL) != 0) return false;
     return LoadRelaxed(&behind_our_back) != 0;
   }
+
+  // Says which back end is in force; what it can do has been stored before.
+  void PublishBackend(rocattach_backend backend, rocattach_backend_reason reason,
+                      const char* text);
+  // Arranges that End() runs at exit, before the static destructors of the runtime.
+  void RegisterEnd();
+  // At the end of loading: until the service reads us, so that nothing is missed.
+  void WaitForService();
 
   // Publishes what has finished, of all queues; with `rest`, everything.
   void HarvestAll(RingHandle* ring, bool rest);
@@ -94,6 +122,9 @@ void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
 void HookInitAgain();
 // Gives the table its own hsa_init back (hooks.cc).
 void UnhookInit(ApiTable* core);
+
+// Carries out a plan with the HSA tools back end, if one is pending (hsa_plan.cc).
+void TakeHsaPlan(Collector* collector);
 
 // The entry points' substance (collector.cc).
 int Start(const rocattach_collector_config* config);

@@ -36,6 +36,22 @@ ROCATTACH_EXPORT bool OnLoad(void* table, uint64_t runtime_version, uint64_t,
       static_cast<rocattach::collector::ApiTableRoot*>(table), runtime_version);
 }
 
+// For rocprofiler-sdk, which finds them by ROCP_TOOL_LIBRARIES, or when it goes through
+// every library of a process in which some other tool is visible to all. There we
+// decline, as wherever nobody has asked for the SDK.
+ROCATTACH_EXPORT rocattach_sdk_configure_result* rocprofiler_configure(
+    uint32_t version, const char*, uint32_t, rocattach_sdk_client_id* client) {
+  rocattach::collector::ErrnoKeeper keep_errno;
+  rocattach::collector::Collector& collector = rocattach::collector::g_collector;
+  return collector.sdk.Configure(&collector, version, __builtin_return_address(0),
+                                 client);
+}
+
+ROCATTACH_EXPORT rocattach_sdk_configure_attach_result* rocprofiler_configure_attach(
+    uint32_t, const char*, uint32_t, rocattach_sdk_client_id*) {
+  return rocattach::collector::g_collector.sdk.ConfigureAttach();
+}
+
 ROCATTACH_EXPORT void OnUnload() {
   rocattach::collector::Unload();
   rocattach_collector_unloaded();

@@ -19,7 +19,7 @@ bool ComputeLayout(const rocattach_collector_config& config, Layout* layout) {
   if (config.size != sizeof(config) || config.version != ROCATTACH_SHM_VERSION) {
     return false;
   }
-  if (config.backend > ROCATTACH_BACKEND_SDK) return false;
+  if (config.backend > ROCATTACH_BACKEND_SDK_ATTACH) return false;
   size_t path_bytes = strnlen(config.library_path, sizeof(config.library_path));
   if (path_bytes == 0 || path_bytes == sizeof(config.library_path)) return false;
   // The upper bounds keep every product below within 64 bits.

@@ -65,6 +65,10 @@ enum rocattach_backend {
   ROCATTACH_BACKEND_NONE = 0,      /* config: the default; control: none yet */
   ROCATTACH_BACKEND_HSA_TOOLS = 1, /* OnLoad by HSA_TOOLS_LIB, any ROCm */
   ROCATTACH_BACKEND_SDK = 2,       /* rocprofiler-sdk by ROCP_TOOL_LIBRARIES */
+  /* config only: the SDK by rocprofiler_register_attach, which somebody calls with the
+   * collector's path in a process that runs already; no variable is set. In control
+   * this is SDK. */
+  ROCATTACH_BACKEND_SDK_ATTACH = 3,
 };
 
 /* Why that one is in force (control.backend_reason). With all from NO_REGISTER on the

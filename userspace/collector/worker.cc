@@ -60,7 +60,8 @@ void Worker::Run() {
   for (;;) {
     uint32_t phase = LoadAcquire(&c.phase);
     uint32_t command = LoadAcquire(&control->command);
-    uint32_t timeout = 0;
+    uint64_t timeout = 0;  // milliseconds
+    uint64_t timeout_ns = 0;
     if (phase == kPhaseEnded || phase == kPhaseRefused) break;
     if (phase == kPhaseNone || phase == kPhaseLoaded) {
       if (BootNs() > give_up) {
@@ -72,23 +73,33 @@ void Worker::Run() {
       timeout = kLoadTickMsec;
     } else {
       RingHandle ring = c.rings.Mine();
-      bool recording = LoadRelaxed(&control->recording) != 0;
       bool busy = false;
+      if (c.sdk.in_force()) {
+        timeout_ns = c.sdk.Tick(&ring);
+      } else {
+        TakeHsaPlan(&c);
+      }
+      bool recording = LoadRelaxed(&control->recording) != 0 ||
+                       LoadRelaxed(&c.plan_kinds) != 0 || c.sdk.busy();
       // Somebody who shuts the runtime down holds this for good.
-      if (c.runtime_lock.TryLock()) {
+      if (!c.sdk.in_force() && c.runtime_lock.TryLock()) {
         if (LoadAcquire(&c.phase) == kPhaseArmed) busy = Tick(&ring);
         c.runtime_lock.Unlock();
       }
       WatchService(recording);
       c.rings.UpdateTotals();
       recording = recording && LoadRelaxed(&c.self_stopped) == 0;
-      StoreRelaxed(&control->recording_acked, recording ? 1u : 0u);
+      bool baseline = recording && LoadRelaxed(&control->recording) != 0;
+      StoreRelaxed(&control->recording_acked, baseline ? 1u : 0u);
       timeout = busy ? kBusyTickMsec : (recording ? kQuietTickMsec : 0);
     }
     // While asleep for long, the next operation in flight wakes us; that it may just
     // miss the flag costs one period.
     if (timeout == 0 || timeout == kQuietTickMsec) StoreRelaxed(&asleep_, 1u);
-    FutexWait(&control->command, command, timeout);
+    if (timeout_ns == 0 || (timeout != 0 && timeout * 1'000'000 < timeout_ns)) {
+      timeout_ns = timeout * 1'000'000;
+    }
+    FutexWaitNs(&control->command, command, timeout_ns);
     StoreRelaxed(&asleep_, 0u);
   }
   StoreRelease(&running_, 0u);

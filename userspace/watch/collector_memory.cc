@@ -15,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
@@ -64,6 +65,16 @@ RecordSlot UnfinishedRecord(const rocattach_inflight& entry) {
 void FutexWake(uint32_t* word) {
   // Not FUTEX_PRIVATE: the waiter maps the same memfd in another process.
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// A text of the target's, copied out once.
+std::string Printable(const char* from, size_t room) {
+  std::string text(from, room);
+  text.resize(strnlen(text.data(), room));
+  for (char& c : text) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
+  }
+  return text;
 }
 
 }  // namespace
@@ -162,6 +173,9 @@ absl::Status CollectorMemory::ReadGeometry() {
   dictionary_offset_ = c.dictionary_offset;
   dictionary_bytes_ = c.dictionary_bytes;
   plan_offset_ = c.plan_offset;
+  // A service before us may have written one.
+  uint64_t generation = __atomic_load_n(&plan()->generation, __ATOMIC_RELAXED);
+  plan_generation_ = generation + (generation & 1);
   window_id_ = c.window_id;
   positions_.resize(ring_count_);
   return absl::OkStatus();
@@ -182,9 +196,44 @@ rocattach_plan* CollectorMemory::plan() {
   return reinterpret_cast<rocattach_plan*>(base_ + plan_offset_);
 }
 
-void CollectorMemory::AnnouncePlan() {
+uint64_t CollectorMemory::WritePlan(const rocattach_plan& image) {
+  constexpr size_t kHead = offsetof(rocattach_plan, session_id);
+  rocattach_plan* to = plan();
+  __atomic_store_n(&to->generation, plan_generation_ + 1, __ATOMIC_RELAXED);
+  // What follows must not be seen before the odd generation.
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  memcpy(to, &image, offsetof(rocattach_plan, generation));
+  memcpy(reinterpret_cast<uint8_t*>(to) + kHead,
+         reinterpret_cast<const uint8_t*>(&image) + kHead,
+         sizeof(rocattach_plan) - kHead);
+  if (image.start_ns == 0) to->start_ns = BootNs();
+  plan_generation_ += 2;
+  __atomic_store_n(&to->generation, plan_generation_, __ATOMIC_RELEASE);
   __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
   FutexWake(&control()->command);
+  return plan_generation_;
+}
+
+PlanAnswer CollectorMemory::plan_answer() const {
+  const rocattach_control* c = control();
+  PlanAnswer answer;
+  answer.generation = LoadAcquire(&c->plan_acked);
+  answer.error = Load(&c->plan_error);
+  answer.code = Load(&c->plan_error_code);
+  answer.text = Printable(c->plan_error_text, sizeof(c->plan_error_text));
+  return answer;
+}
+
+BackendFacts CollectorMemory::backend() const {
+  const rocattach_control* c = control();
+  BackendFacts facts;
+  facts.backend = LoadAcquire(&c->backend);
+  facts.reason = Load(&c->backend_reason);
+  facts.record_kinds = Load(&c->record_kinds);
+  facts.api_domains = Load(&c->api_domains);
+  facts.sdk_version = Load(&c->sdk_version);
+  facts.text = Printable(c->backend_text, sizeof(c->backend_text));
+  return facts;
 }
 
 void CollectorMemory::Beat(uint64_t now_ns) {
@@ -208,13 +257,7 @@ v1::Collector CollectorMemory::Describe() const {
 }
 
 std::string CollectorMemory::text() const {
-  char copy[sizeof(rocattach_control::text)];
-  memcpy(copy, control()->text, sizeof(copy));
-  std::string text(copy, strnlen(copy, sizeof(copy)));
-  for (char& c : text) {
-    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
-  }
-  return text;
+  return Printable(control()->text, sizeof(control()->text));
 }
 
 CollectorAccount CollectorMemory::Account() const {
@@ -234,6 +277,13 @@ CollectorAccount CollectorMemory::Account() const {
     account.dispatches_untimed += Load(&ring(i)->dispatches_untimed);
     account.packets_unseen += Load(&ring(i)->packets_unseen);
     inflight += Load(&ring(i)->inflight);
+    account.counted_seen += Load(&ring(i)->counted_seen);
+    account.counted_dropped += Load(&ring(i)->counted_dropped);
+    account.values_dropped += Load(&ring(i)->values_dropped);
+    account.samples_seen += Load(&ring(i)->samples_seen);
+    account.samples_dropped += Load(&ring(i)->samples_dropped);
+    account.api_calls_seen += Load(&ring(i)->api_calls_seen);
+    account.api_calls_dropped += Load(&ring(i)->api_calls_dropped);
     account.delivered += positions_[i].tail;
     account.corrupt_rings += positions_[i].corrupt ? 1 : 0;
   }

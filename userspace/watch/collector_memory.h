@@ -36,7 +36,32 @@ struct CollectorAccount {
   uint64_t packets_unseen = 0;
   uint64_t inflight = 0;
   uint64_t dictionary_dropped = 0;
+  uint64_t counted_seen = 0;     // dispatches that were to have counter values
+  uint64_t counted_dropped = 0;  // … that found no room with them
+  uint64_t values_dropped = 0;   // … whose values never came
+  uint64_t samples_seen = 0;
+  uint64_t samples_dropped = 0;
+  uint64_t api_calls_seen = 0;
+  uint64_t api_calls_dropped = 0;
   uint64_t corrupt_rings = 0;  // rings whose positions made no sense: no longer read
+};
+
+// What the collector said to the plan that it looked at last. Numbers are unchecked.
+struct PlanAnswer {
+  uint64_t generation = 0;  // 0: none yet
+  uint32_t error = 0;       // enum rocattach_plan_error
+  int32_t code = 0;
+  std::string text;  // bounded and printable
+};
+
+// Through which interface the collector works. Numbers are unchecked.
+struct BackendFacts {
+  uint32_t backend = 0;  // enum rocattach_backend; 0: the runtime has not called yet
+  uint32_t reason = 0;   // enum rocattach_backend_reason
+  uint32_t record_kinds = 0;
+  uint32_t api_domains = 0;
+  uint32_t sdk_version = 0;
+  std::string text;  // bounded and printable
 };
 
 class CollectorMemory {
@@ -57,11 +82,14 @@ class CollectorMemory {
   // Starts or stops recording; takes effect in the target within microseconds, or with
   // its next operation.
   void SetRecording(bool recording);
-  // Where a session's plan is written, by the protocol of plan_abi.h; then
-  // AnnouncePlan. The memory is the target's as well: never read back what was written.
+  // Puts a plan before the collector and wakes it; `image` is complete but for the
+  // generation, which is returned, and for start_ns, which is set to now if it is 0.
+  uint64_t WritePlan(const rocattach_plan& image);
+  // The plan in the memory, where bits of kernels are added. It is the target's as
+  // well: never read back what was written.
   rocattach_plan* plan();
-  // Wakes the collector to look at the plan.
-  void AnnouncePlan();
+  PlanAnswer plan_answer() const;
+  BackendFacts backend() const;
   // Notes that we have drained; a collector whose service is gone stops by itself.
   void Beat(uint64_t now_ns);
 
@@ -108,6 +136,7 @@ class CollectorMemory {
   uint64_t dictionary_offset_ = 0;
   uint64_t dictionary_bytes_ = 0;
   uint64_t plan_offset_ = 0;
+  uint64_t plan_generation_ = 0;  // of the last plan written; even
   uint64_t dictionary_read_ = 0;
   uint64_t window_id_ = 0;
   bool dictionary_ok_ = true;

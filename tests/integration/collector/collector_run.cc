@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -25,15 +27,21 @@ struct Child {
 };
 
 Child Spawn(const std::vector<std::string>& command, const CollectorOptions& options) {
-  // Of two entries for one name getenv sees the first.
   std::vector<std::string> environment = options.environment;
+  // Of two entries for one name getenv sees the first, and the loader the last.
+  auto given = [&](absl::string_view entry) {
+    const absl::string_view name = entry.substr(0, entry.find('=') + 1);
+    return std::any_of(
+        options.environment.begin(), options.environment.end(),
+        [&](const std::string& own) { return absl::StartsWith(own, name); });
+  };
   for (const char* entry : {"PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR,
                             "LD_PRELOAD=" COLLECTOR_PRELOAD_PATH,
                             // However long a producer is off its CPU, no packet runs
                             // before it was rung for.
                             "SIMGPU_UNRUNG_NS=600000000000",
                             "COLLECTOR_TEST_LIBRARY=" COLLECTOR_LIBRARY_PATH}) {
-    environment.push_back(entry);
+    if (!given(entry)) environment.push_back(entry);
   }
   std::vector<char*> argv, envp;
   for (const std::string& word : command)
@@ -110,6 +118,12 @@ void ReadEntries(CollectorMemory& memory, CollectorResult* result) {
       rocattach_agent_entry agent;
       memcpy(&agent, bytes.data(), sizeof(agent));
       result->agents.push_back(agent);
+      result->agent_names.push_back(text(sizeof(agent)).c_str());
+    } else if (head.kind == ROCATTACH_ENTRY_FUNCTION) {
+      rocattach_function_entry function;
+      memcpy(&function, bytes.data(), sizeof(function));
+      if (function.domain >= ROCATTACH_PLAN_API_DOMAINS) continue;
+      result->functions[function.domain][text(sizeof(function))] = function.function;
     } else if (head.kind == ROCATTACH_ENTRY_QUEUE) {
       rocattach_queue_entry queue;
       memcpy(&queue, bytes.data(), sizeof(queue));
@@ -120,16 +134,49 @@ void ReadEntries(CollectorMemory& memory, CollectorResult* result) {
   }
 }
 
+// What the last record of a ring was that values may follow.
+struct Owner {
+  uint64_t id = 0;
+  uint32_t kind = 0;
+  uint16_t next_slot = 0;
+};
+
+void TakeValues(const rocattach_values& values, Owner* owner, CollectorResult* result) {
+  if (values.of != owner->kind || values.correlation_id != owner->id ||
+      values.slot != owner->next_slot) {
+    ++result->stray_values;
+    return;
+  }
+  ++owner->next_slot;
+  auto& all =
+      values.of == ROCATTACH_RECORD_SAMPLE ? result->sample_values : result->values;
+  all[values.correlation_id].push_back(values);
+}
+
 void Drain(CollectorMemory& memory, CollectorResult* result) {
   memory.SnapshotHeads();
   ReadEntries(memory, result);
   std::vector<RecordSlot> slots(4096);
   for (uint32_t i = 0; i < memory.ring_count(); ++i) {
+    // Groups are published at once, so that none spans two snapshots.
+    Owner owner;
     while (size_t n = memory.Drain(i, absl::MakeSpan(slots))) {
       for (size_t k = 0; k < n; ++k) {
         switch (slots[k].kind()) {
           case ROCATTACH_RECORD_DISPATCH:
             result->dispatches.push_back(As<rocattach_dispatch>(slots[k]));
+            owner = {result->dispatches.back().correlation_id,
+                     ROCATTACH_RECORD_DISPATCH, 0};
+            break;
+          case ROCATTACH_RECORD_SAMPLE:
+            result->samples.push_back(As<rocattach_sample>(slots[k]));
+            owner = {result->samples.back().sample_id, ROCATTACH_RECORD_SAMPLE, 0};
+            break;
+          case ROCATTACH_RECORD_VALUES:
+            TakeValues(As<rocattach_values>(slots[k]), &owner, result);
+            break;
+          case ROCATTACH_RECORD_API:
+            result->api_calls.push_back(As<rocattach_api_call>(slots[k]));
             break;
           case ROCATTACH_RECORD_COPY:
             result->copies.push_back(As<rocattach_copy>(slots[k]));
@@ -174,6 +221,8 @@ CollectorResult RunWithCollector(const std::vector<std::string>& command,
                                  const CollectorOptions& options) {
   CollectorResult result;
   Child child = Spawn(command, options);
+  result.pid = child.pid;
+  bool prepared = false;
   std::unique_ptr<CollectorMemory> memory;
   uint64_t deadline = BootNs() + static_cast<uint64_t>(options.timeout_seconds * 1e9);
   for (bool ended = false; !ended;) {
@@ -185,11 +234,16 @@ CollectorResult RunWithCollector(const std::vector<std::string>& command,
       memory = TryMap(child.pid);
       if (memory != nullptr) {
         result.mapped = true;
-        memory->AcknowledgeMapped();
+        if (options.prepare == nullptr) memory->AcknowledgeMapped();
       }
     }
     if (memory != nullptr) {
       if (options.drain) Drain(*memory, &result);
+      if (!ended && options.prepare != nullptr && options.prepare(*memory, result) &&
+          !prepared) {
+        prepared = true;
+        memory->AcknowledgeMapped();
+      }
       if (!ended && options.during) options.during(*memory);
     }
     ReadPipe(child.out, &result.output);

@@ -19,6 +19,7 @@ struct KernelFacts {
 
 // What one run left behind.
 struct CollectorResult {
+  pid_t pid = -1;
   int exit_status = -1;  // as from waitpid
   std::string output;    // standard output
   std::string errors;    // standard error
@@ -28,9 +29,17 @@ struct CollectorResult {
   std::vector<rocattach_dispatch> dispatches;
   std::vector<rocattach_copy> copies;
   std::vector<rocattach_clock> clocks;
+  std::vector<rocattach_api_call> api_calls;
+  std::vector<rocattach_sample> samples;
+  // Of dispatches by correlation id, of samples by sample id.
+  std::map<uint64_t, std::vector<rocattach_values>> values, sample_values;
+  size_t stray_values = 0;             // not right behind what they belong to
   std::vector<RecordSlot> unfinished;  // still in flight when the target ended
   std::map<uint32_t, KernelFacts> kernels;
   std::vector<rocattach_agent_entry> agents;
+  std::vector<std::string> agent_names;  // "gfx90a", as agents
+  // Of each domain (enum rocattach_plan_api): number by name.
+  std::map<std::string, uint32_t> functions[ROCATTACH_PLAN_API_DOMAINS];
   std::vector<rocattach_queue_entry> queues;
   std::vector<std::string> code_objects;  // URIs
   CollectorAccount account;
@@ -48,6 +57,9 @@ struct CollectorOptions {
   bool drain = true;                     // false: mapped, but not read before the end
   // Called about every millisecond once the memory is mapped.
   std::function<void(CollectorMemory&)> during;
+  // The same, with what has come so far. Until it has returned true once, the target is
+  // not told that it is mapped, and waits in its hsa_init.
+  std::function<bool(CollectorMemory&, CollectorResult&)> prepare;
   double timeout_seconds = 60;
 };
 

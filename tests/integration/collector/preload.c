@@ -4,6 +4,9 @@
  *   COLLECTOR_TEST_LIBRARY    path of librocattach-collector.so
  *   COLLECTOR_TEST_RECORDING  0: armed but idle (default 1)
  *   COLLECTOR_TEST_PLAN       plan_flags, hexadecimal (default: dispatches and copies)
+ *   COLLECTOR_TEST_BACKEND    enum rocattach_backend (default 0)
+ *   COLLECTOR_TEST_LATE       not in hsa_init, but when collector_test_load is called
+ *   COLLECTOR_TEST_KINDS      record_kinds, hexadecimal
  *   COLLECTOR_TEST_RINGS, _SLOTS, _INFLIGHT, _WAIT_MSEC   sizes
  */
 #define _GNU_SOURCE
@@ -38,6 +41,8 @@ static void load(void) {
   config.dictionary_bytes = 4u << 20;
   config.map_wait_msec = number("COLLECTOR_TEST_WAIT_MSEC", 2000, 10);
   config.window_id = 4711;
+  config.backend = number("COLLECTOR_TEST_BACKEND", 0, 10);
+  config.record_kinds = number("COLLECTOR_TEST_KINDS", 0, 16);
   strcpy(config.library_path, path);
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
@@ -57,10 +62,15 @@ __attribute__((constructor)) static void keep_out_of_children(void) {
   unsetenv("LD_PRELOAD");
 }
 
+/* For a program that wants it later, as an attach to a running process. */
+void collector_test_load(void) {
+  load();
+}
+
 /* Only the first call of the process, as with the probe. */
 hsa_status_t hsa_init(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, load);
+  if (getenv("COLLECTOR_TEST_LATE") == NULL) pthread_once(&once, load);
   hsa_status_t (*real)(void);
   *(void**)&real = dlsym(RTLD_NEXT, "hsa_init");
   if (real == NULL) {

@@ -8,6 +8,9 @@
 //   load            unload and load the kernels again
 //   fork            a child that ends at once
 //   sleep:MSEC
+//   until:FILE      dispatches, some at a time, until FILE is there
+//   environment     prints the variables about profiling that a child would see
+//   collector       loads the collector late (tests/integration/collector/preload.c)
 // Options: -t N threads per GPU, --exit shutdown|return|exit|_exit. Prints what it
 // made.
 #define _GNU_SOURCE
@@ -17,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/targets/hsa_support.h"
@@ -45,6 +49,7 @@ static struct gpu gpus[MAX_GPUS];
 static struct worker workers[MAX_GPUS * MAX_THREADS];
 static unsigned gpu_count, thread_count = 1;
 static uint64_t copies;
+static uint64_t dispatch_ns;  // spent in dispatch_all
 static char statuses[256];
 
 static hsa_status_t add_gpu(hsa_agent_t agent, void* data) {
@@ -109,8 +114,15 @@ static void* run_worker(void* argument) {
   return NULL;
 }
 
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void dispatch_all(uint64_t count) {
   unsigned total = gpu_count * thread_count;
+  uint64_t begin = now_ns();
   for (unsigned i = 0; i < total; i++) {
     workers[i].count = count;
     if (pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]) != 0) {
@@ -118,6 +130,7 @@ static void dispatch_all(uint64_t count) {
     }
   }
   for (unsigned i = 0; i < total; i++) pthread_join(workers[i].thread, NULL);
+  dispatch_ns += now_ns() - begin;
 }
 
 static void copy_some(uint64_t count) {
@@ -180,6 +193,20 @@ static void call_register(const char* tool) {
            call.status);
 }
 
+static void print_environment(void) {
+  fflush(stdout);
+  if (system("env | grep -E '^(ROCP|HSA_TOOLS)' | sort | sed 's/^/child: /'") < 0) {
+    die("cannot start a shell");
+  }
+}
+
+static void load_collector(void) {
+  void (*load)(void);
+  *(void**)&load = dlsym(RTLD_DEFAULT, "collector_test_load");
+  if (load == NULL) die("no collector is preloaded");
+  load();
+}
+
 static void run_step(const char* step) {
   const char* colon = strchr(step, ':');
   const char* value = colon != NULL ? colon + 1 : "";
@@ -191,6 +218,12 @@ static void run_step(const char* step) {
     usleep((useconds_t)parse_number("sleep", value) * 1000);
   } else if (strncmp(step, "attach:", 7) == 0) {
     call_register(value);
+  } else if (strncmp(step, "until:", 6) == 0) {
+    while (access(value, F_OK) != 0) dispatch_all(20);
+  } else if (strcmp(step, "environment") == 0) {
+    print_environment();
+  } else if (strcmp(step, "collector") == 0) {
+    load_collector();
   } else if (strcmp(step, "detach") == 0) {
     call_register(NULL);
   } else if (strcmp(step, "load") == 0) {
@@ -239,9 +272,12 @@ int main(int argc, char** argv) {
     counted += *workers[i].counter;
   }
   const char* attached = getenv("SIMROCM_TEST_ATTACHED");
-  printf("gpus=%u dispatches=%lu copies=%lu attach=%s environment=%s result=%s\n",
-         gpu_count, made, copies, *statuses != '\0' ? statuses : "none",
-         attached != NULL ? attached : "unset", made == counted ? "ok" : "wrong");
+  printf(
+      "gpus=%u dispatches=%lu copies=%lu attach=%s environment=%s dispatch_ns=%lu "
+      "result=%s\n",
+      gpu_count, made, copies, *statuses != '\0' ? statuses : "none",
+      attached != NULL ? attached : "unset", dispatch_ns,
+      made == counted ? "ok" : "wrong");
   finish(way);
   return made == counted ? 0 : 1;
 }

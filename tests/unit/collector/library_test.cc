@@ -60,10 +60,10 @@ TEST_F(LibraryTest, ExportsOnlyItsEntryPoints) {
       exported.insert(String(*section, symbol.st_name));
     }
   }
-  EXPECT_EQ(exported,
-            (std::set<std::string>{"OnLoad", "OnUnload", "rocattach_collector_ready",
-                                   "rocattach_collector_start",
-                                   "rocattach_collector_unloaded"}));
+  EXPECT_EQ(exported, (std::set<std::string>{
+                          "OnLoad", "OnUnload", "rocattach_collector_ready",
+                          "rocattach_collector_start", "rocattach_collector_unloaded",
+                          "rocprofiler_configure", "rocprofiler_configure_attach"}));
 }
 
 TEST_F(LibraryTest, NeedsOnlyLibc) {

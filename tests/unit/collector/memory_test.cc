@@ -49,7 +49,7 @@ TEST(LayoutTest, RefusesBadConfigurations) {
   EXPECT_TRUE(refused([](Config& c) { c.size -= 8; }));
   EXPECT_TRUE(refused([](Config& c) { c.version = ROCATTACH_SHM_VERSION + 1; }));
   EXPECT_TRUE(refused([](Config& c) { c.ring_slots = 63; }));
-  EXPECT_TRUE(refused([](Config& c) { c.backend = ROCATTACH_BACKEND_SDK + 1; }));
+  EXPECT_TRUE(refused([](Config& c) { c.backend = ROCATTACH_BACKEND_SDK_ATTACH + 1; }));
   EXPECT_TRUE(refused([](Config& c) { c.ring_slots = 0; }));
   EXPECT_TRUE(refused([](Config& c) { c.ring_count = 0; }));
   EXPECT_TRUE(refused([](Config& c) { c.ring_count = 1u << 31; }));

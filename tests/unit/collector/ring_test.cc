@@ -64,6 +64,37 @@ TEST_F(RingTest, FullRingDropsAndCounts) {
   EXPECT_FALSE(ring.Push(&record));
 }
 
+TEST_F(RingTest, AGroupIsPublishedWholeOrNotAtAll) {
+  RingHandle ring = rings_.Mine();
+  rocattach_dispatch group[10];
+  uint64_t next = 1;
+  auto fill = [&](uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) group[i] = Record(next++);
+  };
+  for (int i = 0; i < 6; ++i) {
+    fill(10);
+    EXPECT_TRUE(ring.PushGroup(group, 10));
+  }
+  // 60 of 64 are taken.
+  EXPECT_FALSE(ring.PushGroup(group, 5));
+  EXPECT_EQ(memory_.ring(0)->head, 60u);
+  EXPECT_EQ(memory_.ring(0)->dropped, 1u);
+  memory_.ring(0)->tail = 60;
+  fill(10);  // around the end
+  EXPECT_TRUE(ring.PushGroup(group, 10));
+  for (uint64_t i = 0; i < 10; ++i) {
+    auto* slots = reinterpret_cast<const rocattach_dispatch*>(
+        reinterpret_cast<const uint8_t*>(memory_.ring(0)) +
+        ROCATTACH_RING_HEADER_BYTES);
+    EXPECT_EQ(slots[(60 + i) % 64].correlation_id, 61 + i);
+  }
+  // More than the ring has, and a position that makes no sense.
+  EXPECT_FALSE(ring.PushGroup(group, 65));
+  memory_.ring(0)->tail = 1'000'000;
+  EXPECT_FALSE(ring.PushGroup(group, 60));
+  EXPECT_EQ(memory_.ring(0)->dropped, 3u);
+}
+
 TEST_F(RingTest, ImpossibleTailCountsAsFull) {
   RingHandle ring = rings_.Mine();
   rocattach_dispatch record = Record(1);

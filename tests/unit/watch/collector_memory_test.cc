@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <random>
 
 #include "tests/unit/watch/fake_collector.h"
@@ -89,6 +90,46 @@ TEST(CollectorMemory, RefusesImpossibleLayouts) {
     EXPECT_FALSE(CollectorMemory::MapFd(fake.fd()).ok()) << "change " << number;
     ++number;
   }
+}
+
+TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd());
+  ASSERT_TRUE(memory.ok());
+  auto image = std::make_unique<rocattach_plan>();
+  image->magic = ROCATTACH_PLAN_MAGIC;
+  image->session_id = 7;
+  image->selections[1].kernels_decided = 99;
+  const uint32_t command = fake.control()->command;
+  EXPECT_EQ((*memory)->plan_answer().generation, 0u);
+  EXPECT_EQ((*memory)->WritePlan(*image), 2u);
+  EXPECT_EQ((*memory)->WritePlan(*image), 4u);
+  EXPECT_EQ(fake.control()->command, command + 2);
+  const rocattach_plan* plan = (*memory)->plan();
+  EXPECT_EQ(plan->generation, 4u);
+  EXPECT_EQ(plan->magic, ROCATTACH_PLAN_MAGIC);
+  EXPECT_EQ(plan->session_id, 7u);
+  EXPECT_NE(plan->start_ns, 0u);
+  EXPECT_EQ(plan->selections[1].kernels_decided, 99u);
+  // The next service goes on from there, also from a plan that was left half written.
+  (*memory)->plan()->generation = 5;
+  auto next = CollectorMemory::MapFd(fake.fd());
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ((*next)->WritePlan(*image), 8u);
+
+  rocattach_control* c = fake.control();
+  c->plan_acked = 8;
+  c->plan_error = ROCATTACH_PLAN_ERROR_HW_LIMIT;
+  memset(c->plan_error_text, 'x', sizeof(c->plan_error_text));
+  c->plan_error_text[0] = '\n';
+  c->backend = ROCATTACH_BACKEND_SDK;
+  strcpy(c->backend_text, "why");
+  PlanAnswer answer = (*next)->plan_answer();
+  EXPECT_EQ(answer.generation, 8u);
+  EXPECT_EQ(answer.error, static_cast<uint32_t>(ROCATTACH_PLAN_ERROR_HW_LIMIT));
+  EXPECT_EQ(answer.text, "?" + std::string(sizeof(c->plan_error_text) - 1, 'x'));
+  EXPECT_EQ((*next)->backend().text, "why");
+  EXPECT_EQ((*next)->backend().backend, static_cast<uint32_t>(ROCATTACH_BACKEND_SDK));
 }
 
 // The layout is read once: what the target writes there later changes nothing.

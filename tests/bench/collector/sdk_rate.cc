@@ -1,0 +1,100 @@
+// collector_sdk_rate [ROUNDS]: what a dispatch costs the application with the SDK back
+// end: the SDK alone, armed but idle, tracing, and counting 1, 8 and (in passes) 40
+// counters; 1 and 16 threads. The SDK is the simulated one, so that differences between
+// the rows are ours and its own together; the real one costs more (docs/limits.md).
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/integration/collector/sdk_run.h"
+
+namespace rocattach {
+namespace {
+
+struct Mode {
+  const char* name;
+  uint32_t backend;
+  bool recording;
+  size_t counters;
+};
+
+struct Cell {
+  std::vector<double> ns;  // by dispatch
+  uint64_t dispatches = 0, records = 0, values = 0, lost = 0;
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+void RunOnce(const Mode& mode, int threads, int dispatches, Cell* cell) {
+  SdkOptions options;
+  options.threads = threads;
+  options.steps = {"dispatch:" + std::to_string(dispatches)};
+  options.backend = mode.backend;
+  options.recording = mode.recording;
+  options.environment = {"SIMGPU_KERNEL_NS=0"};
+  if (mode.counters != 0) {
+    options.filters = {CountersFilter(KnownCounters(mode.counters))};
+  }
+  SdkResult result = RunSdk(options);
+  const int64_t spent = result.run.Printed("dispatch_ns");
+  if (spent <= 0 || result.answer.error != 0) {
+    fprintf(stderr, "%s: %s%s%s\n", mode.name, result.answer.text.c_str(),
+            result.run.output.c_str(), result.run.errors.c_str());
+    exit(1);
+  }
+  cell->ns.push_back(static_cast<double>(spent) / dispatches / threads);
+  cell->dispatches +=
+      static_cast<uint64_t>(dispatches) * static_cast<uint64_t>(threads);
+  cell->records += result.run.dispatches.size();
+  for (const auto& [id, slots] : result.run.values) {
+    for (const rocattach_values& slot : slots) cell->values += slot.count;
+  }
+  cell->lost += result.run.account.ring_dropped;
+}
+
+int Main(int argc, char** argv) {
+  const int rounds = argc > 1 ? atoi(argv[1]) : 5;
+  const Mode modes[] = {
+      {"HSA tools, idle", ROCATTACH_BACKEND_HSA_TOOLS, false, 0},
+      {"HSA tools, tracing", ROCATTACH_BACKEND_HSA_TOOLS, true, 0},
+      {"SDK, idle", ROCATTACH_BACKEND_SDK, false, 0},
+      {"SDK, tracing", ROCATTACH_BACKEND_SDK, true, 0},
+      {"SDK, 1 counter", ROCATTACH_BACKEND_SDK, false, 1},
+      {"SDK, 8 counters", ROCATTACH_BACKEND_SDK, false, 8},
+      {"SDK, 40 counters", ROCATTACH_BACKEND_SDK, false, 40},
+  };
+  constexpr size_t kModes = sizeof(modes) / sizeof(modes[0]);
+  for (int threads : {1, 16}) {
+    std::vector<Cell> cells(kModes);
+    for (int round = 0; round < rounds; ++round) {
+      for (size_t m = 0; m < kModes; ++m) {
+        RunOnce(modes[m], threads, 16000 / threads, &cells[m]);
+      }
+    }
+    printf("%d thread%s\n", threads, threads == 1 ? "" : "s");
+    for (size_t m = 0; m < kModes; ++m) {
+      printf(
+          "  %-20s %8.0f ns/dispatch  records %llu of %llu  values %llu  lost %llu\n",
+          modes[m].name, Median(cells[m].ns),
+          static_cast<unsigned long long>(cells[m].records),
+          static_cast<unsigned long long>(cells[m].dispatches),
+          static_cast<unsigned long long>(cells[m].values),
+          static_cast<unsigned long long>(cells[m].lost));
+    }
+    fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace rocattach
+
+int main(int argc, char** argv) {
+  return rocattach::Main(argc, argv);
+}

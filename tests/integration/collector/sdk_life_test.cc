@@ -1,0 +1,311 @@
+// The SDK back end's life: how it gets in and falls back, starts and stops, is attached
+// and detached, and what it leaves behind.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/integration/collector/sdk_checks.h"
+#include "tests/integration/collector/sdk_run.h"
+#include "userspace/base/file.h"
+#include "userspace/collector/sdk_abi.h"
+
+namespace rocattach {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class SdkLife : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    if (!CanMapTargets(&why)) GTEST_SKIP() << why;
+  }
+  // A file that "until:" waits for.
+  std::string Gate(const char* name) {
+    gate_ = absl::StrCat(testing::TempDir(), "sdk_life_", name, "_", getpid());
+    unlink(gate_.c_str());
+    return gate_;
+  }
+  void OpenGate() const {
+    close(open(gate_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  }
+  void TearDown() override {
+    if (!gate_.empty()) unlink(gate_.c_str());
+  }
+
+ private:
+  std::string gate_;
+};
+
+TEST_F(SdkLife, ComesInByTheCheapDoorAndLeavesChildrenAlone) {
+  SdkResult result = RunSdk({.steps = {"dispatch:5", "environment"},
+                             .filters = {CountersFilter({"SQ_WAVES"})}});
+  ExpectCleanRun(result);
+  EXPECT_EQ(result.backend.reason,
+            static_cast<uint32_t>(ROCATTACH_BACKEND_REASON_REQUESTED));
+  EXPECT_GE(result.backend.sdk_version, 10000u);
+  EXPECT_EQ(result.backend.record_kinds, 31u);
+  EXPECT_EQ(result.run.state, static_cast<uint32_t>(ROCATTACH_STATE_ENDED));
+  EXPECT_THAT(result.run.output, Not(HasSubstr("child: ")));
+  // Every mapped library is read where a tool is visible to all.
+  EXPECT_THAT(result.LogOrder({"sdk.scan_link_map", "fatal"}), testing::IsEmpty());
+  EXPECT_THAT(result.LogOrder({"tool.configure", "tool.configure_attach",
+                               "tool.initialize", "tool.attach", "tool.finalize"}),
+              ElementsAre("tool.configure", "tool.configure_attach", "tool.initialize",
+                          "tool.finalize"));
+  // Contexts have stopped before the SDK itself ends.
+  std::vector<std::string> order =
+      result.LogOrder({"sdk.stop_context", "sdk.finalize"});
+  ASSERT_FALSE(order.empty());
+  EXPECT_EQ(order.front(), "sdk.stop_context");
+}
+
+// The user's variables are what children see, as without us.
+TEST_F(SdkLife, KeepsTheUsersToolsOfBothKinds) {
+  SdkResult result = RunSdk({.steps = {"dispatch:5", "environment"},
+                             .filters = {CountersFilter({"SQ_WAVES"})},
+                             .environment = {"HSA_TOOLS_LIB=" HSA_TOOL_PATH}});
+  ExpectCleanRun(result);
+  EXPECT_EQ(result.run.dispatches.size(), 5u);
+  EXPECT_THAT(result.run.output, HasSubstr("child: HSA_TOOLS_LIB=" HSA_TOOL_PATH "\n"));
+  bool called = false;
+  for (const LogEvent& event : result.log) {
+    called |= event.name == "bridge.tool" && event.Field("name") == HSA_TOOL_PATH &&
+              event.Field("loaded") == "1";
+  }
+  EXPECT_TRUE(called) << "the user's HSA tool was left out";
+}
+
+// As in a PyTorch process: somebody else's tool is a client of the SDK already.
+TEST_F(SdkLife, WorksBesideAnotherTool) {
+  SdkResult result = RunSdk({.steps = {"dispatch:9"},
+                             .filters = {CountersFilter({"SQ_WAVES", "TCC_HIT"})},
+                             .environment = {"ROCP_TOOL_LIBRARIES=" TEST_TOOL_PATH,
+                                             "SIMROCM_TOOL=trace=dispatch",
+                                             "SIMROCM_TOOL_OUTPUT=/dev/null"}});
+  ExpectCleanRun(result);
+  EXPECT_EQ(ExpectTrueValues(result.run, *result.plan, result.generation), 18u);
+  std::vector<std::string> priorities;
+  for (const LogEvent& event : result.log) {
+    if (event.name == "tool.configure") priorities.push_back(event.Field("priority"));
+  }
+  EXPECT_THAT(priorities, ElementsAre("0", "1"));
+}
+
+TEST_F(SdkLife, SaysSoWhenAnotherToolCounts) {
+  SdkResult result = RunSdk({.steps = {"dispatch:9", "sleep:100"},
+                             .filters = {CountersFilter({"SQ_WAVES"})},
+                             .environment = {"ROCP_TOOL_LIBRARIES=" TEST_TOOL_PATH,
+                                             "SIMROCM_TOOL=buffer counters=SQ_WAVES",
+                                             "SIMROCM_TOOL_OUTPUT=/dev/null"}});
+  EXPECT_EQ(result.answer.error, static_cast<uint32_t>(ROCATTACH_PLAN_ERROR_CONFLICT));
+  EXPECT_THAT(result.answer.text, HasSubstr("CONFLICT"));
+  ExpectCleanRun(result);
+  EXPECT_TRUE(result.run.dispatches.empty());
+}
+
+// Asked for the SDK, and the runtime has none: dispatches all the same, and a word on
+// why there are no counters.
+TEST_F(SdkLife, FallsBackWithoutAnSdk) {
+  SdkResult result = RunSdk({.steps = {"dispatch:30", "environment"},
+                             .recording = true,
+                             .environment = {"LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR,
+                                             "LD_PRELOAD=" COLLECTOR_PRELOAD_PATH}});
+  EXPECT_EQ(result.backend.backend, static_cast<uint32_t>(ROCATTACH_BACKEND_HSA_TOOLS));
+  EXPECT_EQ(result.backend.reason,
+            static_cast<uint32_t>(ROCATTACH_BACKEND_REASON_NO_REGISTER));
+  EXPECT_NE(result.backend.text, "");
+  ExpectCleanRun(result);
+  EXPECT_EQ(result.run.dispatches.size(), 30u);
+  EXPECT_THAT(result.run.output, Not(HasSubstr("child: ")));
+}
+
+struct Footprint {
+  size_t resident_pages = 0, descriptors = 0, mappings = 0;
+};
+
+Footprint Measure(pid_t pid) {
+  Footprint now;
+  const std::string folder = absl::StrCat("/proc/", pid);
+  auto statm = ReadFile(folder + "/statm", 4096);
+  auto maps = ReadFile(folder + "/maps", 16 << 20);
+  if (!statm.ok() || !maps.ok()) return now;
+  std::vector<std::string> words = absl::StrSplit(*statm, ' ');
+  now.resident_pages = std::stoul(words[1]) - std::stoul(words[2]);  // not shared ones
+  now.mappings = static_cast<size_t>(std::count(maps->begin(), maps->end(), '\n'));
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/fd", error)) {
+    (void)entry;
+    ++now.descriptors;
+  }
+  return now;
+}
+
+// Starts and stops sessions, each with other counters, on one process that dispatches
+// all the while.
+TEST_F(SdkLife, AThousandSessionsOnOneProcess) {
+  constexpr int kCycles = 1000;
+  const std::vector<std::string> names = KnownCounters(60);
+  const std::string gate = Gate("thousand");
+  struct Session {
+    uint64_t generation = 0;
+    std::shared_ptr<const CompiledPlan> plan;
+  };
+  std::map<uint64_t, Session> sessions;
+  Footprint early, late;
+  uint64_t waiting_for = 0;
+  int cycle = 0;
+  bool running = false;
+  size_t before = 0;
+  int refused = 0;
+  SdkResult result = RunSdk(
+      {.threads = 2,
+       .steps = {"until:" + gate, "dispatch:1"},
+       .step =
+           [&](SdkTarget& target) {
+             PlanAnswer answer;
+             if (waiting_for != 0) {
+               if (!target.Answered(waiting_for, &answer)) return;
+               refused += answer.error != 0;
+               waiting_for = 0;
+               before = target.result.dispatches.size();
+               if (!running && cycle == 100) early = Measure(target.result.pid);
+               if (!running && cycle == kCycles) {
+                 late = Measure(target.result.pid);
+                 OpenGate();
+               }
+             } else if (!running && cycle < kCycles) {
+               std::vector<std::string> some;
+               for (int i = 0; i < 1 + cycle % 7; ++i) {
+                 some.push_back(names[static_cast<size_t>(cycle * 5 + i * 7) % 60]);
+               }
+               waiting_for = target.Write({CountersFilter(some)});
+               sessions[waiting_for] = {waiting_for, target.plan};
+               running = true;
+             } else if (running && target.result.dispatches.size() > before) {
+               waiting_for = target.WriteEmpty();
+               running = false;
+               ++cycle;
+             }
+           },
+       .timeout_seconds = 200});
+  ExpectCleanRun(result);
+  EXPECT_EQ(refused, 0);
+  EXPECT_EQ(sessions.size(), static_cast<size_t>(kCycles));
+  // Whatever was counted was counted by the plan in force, and rightly.
+  std::map<uint64_t, CollectorResult> by_generation;
+  for (const auto& dispatch : result.run.dispatches) {
+    ASSERT_TRUE(dispatch.flags & ROCATTACH_DISPATCH_COUNTED);
+    const auto& values = result.run.values.at(dispatch.correlation_id);
+    CollectorResult& part = by_generation[values.front().plan_generation];
+    part.dispatches.push_back(dispatch);
+    part.values[dispatch.correlation_id] = values;
+  }
+  EXPECT_EQ(by_generation.size(), static_cast<size_t>(kCycles));
+  for (const auto& [generation, part] : by_generation) {
+    ASSERT_EQ(sessions.count(generation), 1u);
+    EXPECT_GT(ExpectTrueValues(part, *sessions[generation].plan, generation), 0u);
+    if (HasFailure()) return;
+  }
+  EXPECT_LT(result.run.dispatches.size(),
+            static_cast<size_t>(result.run.Printed("dispatches")));
+  ASSERT_NE(early.mappings, 0u);
+  EXPECT_EQ(late.descriptors, early.descriptors);
+  EXPECT_LE(late.mappings, early.mappings + 2);
+  // The simulator's own memory of configs grows a little.
+  EXPECT_LE(late.resident_pages, early.resident_pages + 400);
+}
+
+const std::vector<std::string> kAttachSteps = {
+    "register.attach", "register.detach", "tool.configure", "tool.configure_attach",
+    "tool.initialize", "tool.attach",     "tool.detach",    "tool.finalize"};
+
+// The documented sequence, implementing process attachment: 1 and 2 are the attacher's;
+// 3 configure, 4 configure_attach, 5 tool_init, 6 tool_attach, 7 profiling, 9 detach,
+// 10 tool_detach, 12 tool_fini.
+TEST_F(SdkLife, InitialAttachAndReattachStepByStep) {
+  const std::string attach = "attach:" + CollectorPath();
+  SdkResult result =
+      RunSdk({.steps = {"dispatch:10", "collector", attach, "dispatch:20", "detach",
+                        "dispatch:30", attach, "dispatch:40", "detach", "dispatch:50"},
+              .filters = {CountersFilter({"SQ_WAVES", "GRBM_COUNT"})},
+              .backend = ROCATTACH_BACKEND_SDK_ATTACH,
+              .environment = {"ROCP_TOOL_ATTACH=1", "COLLECTOR_TEST_LATE=1"}});
+  ExpectCleanRun(result);
+  EXPECT_THAT(result.run.output, HasSubstr("attach=0,0,0,0"));
+  EXPECT_THAT(result.LogOrder(kAttachSteps),
+              ElementsAre("register.attach", "tool.configure", "tool.configure_attach",
+                          "tool.initialize", "tool.attach", "register.detach",
+                          "tool.detach",  //
+                          "register.attach", "tool.attach", "register.detach",
+                          "tool.detach",  //
+                          "tool.finalize"));
+  EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
+  // Contexts run between attach and detach only, and a queue from before is counted.
+  EXPECT_EQ(result.run.dispatches.size(), 60u);
+  EXPECT_EQ(ExpectTrueValues(result.run, *result.plan, result.generation), 120u);
+  for (const auto& dispatch : result.run.dispatches) {
+    EXPECT_EQ(result.run.kernels.at(dispatch.kernel_id).name, "increment");
+  }
+  // Between the tool's own initialisation and its attach the contexts of plans are off.
+  std::vector<std::string> order = result.LogOrder(
+      {"tool.initialize", "tool.attach", "tool.detach", "sdk.start_context"});
+  ASSERT_GE(order.size(), 4u);
+  EXPECT_EQ(order[0], "tool.initialize");
+  EXPECT_EQ(order[1], "sdk.start_context");  // names, which are always on
+  EXPECT_EQ(order[2], "tool.attach");
+}
+
+class SdkExit : public SdkLife, public testing::WithParamInterface<const char*> {};
+
+TEST_P(SdkExit, NothingIsLost) {
+  SdkResult result =
+      RunSdk({.threads = 2,
+              .steps = {"dispatch:40", "copy:6", "fork", "dispatch:20"},
+              .exit = GetParam(),
+              .filters = {CountersFilter({"SQ_WAVES", "TCC_HIT", "SQ_INSTS"})}});
+  ASSERT_EQ(result.run.exit_status, 0) << result.run.errors;
+  EXPECT_EQ(result.run.errors, "");
+  EXPECT_EQ(result.run.account.ring_dropped, 0u);
+  EXPECT_EQ(result.run.dispatches.size() + result.run.unfinished.size(), 120u);
+  if (std::string(GetParam()) != "_exit") {
+    EXPECT_TRUE(result.run.unfinished.empty());
+  }
+  ExpectTrueValues(result.run, *result.plan, result.generation);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, SdkExit,
+                         testing::Values("shutdown", "return", "exit", "_exit"));
+
+TEST_F(SdkLife, KilledProcessLeavesWhatItHadPublished) {
+  SdkResult result = RunSdk({.steps = {"until:/no/such/file"},
+                             .filters = {CountersFilter({"SQ_WAVES", "SQ_INSTS"})},
+                             .step = [&](SdkTarget& target) {
+                               if (target.result.dispatches.size() > 200) {
+                                 kill(target.result.pid, SIGKILL);
+                               }
+                             }});
+  ASSERT_TRUE(WIFSIGNALED(result.run.exit_status));
+  const CollectorAccount& account = result.run.account;
+  EXPECT_EQ(account.produced, account.delivered);
+  EXPECT_GT(result.run.dispatches.size(), 200u);
+  // Save for the operation that each thread was just at.
+  EXPECT_LE(account.dispatches_seen,
+            result.run.dispatches.size() + result.run.unfinished.size() + 2);
+  EXPECT_GE(account.dispatches_seen + 2,
+            result.run.dispatches.size() + result.run.unfinished.size());
+  ExpectTrueValues(result.run, *result.plan, result.generation);
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,235 @@
+#include "tests/integration/collector/sdk_run.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simrocm/sdk/counter_names.h"
+
+namespace rocattach {
+namespace {
+
+// Only what compiling a plan asks for.
+class NamesBackend : public SessionBackend {
+ public:
+  explicit NamesBackend(const CollectorResult& result) : result_(result) {}
+  std::vector<TargetId> Targets() override { return {}; }
+  absl::StatusOr<TargetDescription> Describe(TargetId) override {
+    return absl::UnimplementedError("");
+  }
+  absl::StatusOr<TargetId> FindTarget(pid_t) override {
+    return absl::UnimplementedError("");
+  }
+  std::optional<uint32_t> ApiFunction(int domain, const std::string& name) override {
+    const int table = domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API
+                          ? ROCATTACH_PLAN_API_HSA
+                          : ROCATTACH_PLAN_API_HIP;
+    auto found = result_.functions[table].find(name);
+    if (found == result_.functions[table].end()) return std::nullopt;
+    return found->second;
+  }
+  absl::Status Start(TargetId, std::shared_ptr<const CompiledPlan>,
+                     std::shared_ptr<RecordSink>) override {
+    return absl::UnimplementedError("");
+  }
+  absl::Status Stop(TargetId) override { return absl::UnimplementedError(""); }
+  absl::Status Drain(TargetId) override { return absl::UnimplementedError(""); }
+  absl::Status Settle(TargetId) override { return absl::UnimplementedError(""); }
+
+ private:
+  const CollectorResult& result_;
+};
+
+std::shared_ptr<const CounterCatalog> Catalog() {
+  static const auto catalog =
+      std::make_shared<const CounterCatalog>(*CounterCatalog::Builtin());
+  return catalog;
+}
+
+// A new empty folder, gone at the end.
+class Folder {
+ public:
+  Folder() {
+    char name[] = "/tmp/rocattach-sdk-test-XXXXXX";
+    path_ = mkdtemp(name) != nullptr ? name : "/tmp";
+  }
+  ~Folder() {
+    unlink(log().c_str());
+    rmdir(path_.c_str());
+  }
+  std::string log() const { return path_ + "/log"; }
+
+ private:
+  std::string path_;
+};
+
+std::vector<LogEvent> ReadLog(const std::string& path) {
+  std::vector<LogEvent> events;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    events.push_back({line.substr(0, line.find(' ')), line});
+  }
+  return events;
+}
+
+std::vector<std::string> Environment(const SdkOptions& options,
+                                     const std::string& log) {
+  std::vector<std::string> environment = options.environment;
+  auto add = [&](const std::string& entry) {
+    const std::string name = entry.substr(0, entry.find('=') + 1);
+    for (const std::string& own : options.environment) {
+      if (own.starts_with(name)) return;
+    }
+    environment.push_back(entry);
+  };
+  const char* folder = options.with_sdk ? "" : "/register-only";
+  for (const std::string& entry :
+       {absl::StrCat("LD_LIBRARY_PATH=", SIMROCM_LIBRARY_DIR, folder,
+                     ":" SIMGPU_LIBRARY_DIR),
+        absl::StrCat("LD_PRELOAD=", SIMROCM_BRIDGE_PATH, ":", COLLECTOR_PRELOAD_PATH),
+        absl::StrCat("SIMGPU_COUNT=", options.gpus),
+        absl::StrCat("SIMGPU_ARCH=", options.arch), absl::StrCat("SIMROCM_LOG=", log),
+        absl::StrCat("COLLECTOR_TEST_BACKEND=", options.backend),
+        absl::StrCat("COLLECTOR_TEST_RECORDING=", options.recording ? 1 : 0),
+        std::string("COLLECTOR_TEST_RINGS=40"),
+        std::string("COLLECTOR_TEST_WAIT_MSEC=10000")}) {
+    add(entry);
+  }
+  return environment;
+}
+
+}  // namespace
+
+uint64_t SdkTarget::Write(const std::vector<FilterSpec>& filters) {
+  TargetDescription target;
+  for (size_t i = 0; i < result.agents.size(); ++i) {
+    if (result.agents[i].type != 2) continue;
+    TargetGpu gpu;
+    gpu.agent_id = result.agents[i].entry.id;
+    gpu.key = absl::StrCat("pci-", result.agents[i].pci_bdf);
+    gpu.architecture = result.agent_names[i];
+    target.gpus.push_back(gpu);
+  }
+  target.record_kinds = UINT32_MAX;  // what cannot be had, the collector shall say
+  NamesBackend backend(result);
+  auto compiled =
+      CompilePlan(static_cast<SessionId>(1), filters, target, Catalog(), backend);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  if (!compiled.ok()) return 0;
+  plan = *compiled;
+  return memory.WritePlan(*plan->image);
+}
+
+uint64_t SdkTarget::WriteEmpty() {
+  plan = nullptr;
+  auto image = std::make_unique<rocattach_plan>();
+  image->magic = ROCATTACH_PLAN_MAGIC;
+  image->version = ROCATTACH_PLAN_VERSION;
+  image->bytes = sizeof(rocattach_plan);
+  return memory.WritePlan(*image);
+}
+
+bool SdkTarget::Answered(uint64_t generation, PlanAnswer* answer) {
+  *answer = memory.plan_answer();
+  return answer->generation == generation;
+}
+
+std::string LogEvent::Field(const std::string& key) const {
+  size_t at = line.find(" " + key + "=");
+  if (at == std::string::npos) return "";
+  at += key.size() + 2;
+  return line.substr(at, line.find(' ', at) - at);
+}
+
+std::vector<std::string> SdkResult::LogOrder(
+    const std::vector<std::string>& names) const {
+  std::vector<std::string> order;
+  for (const LogEvent& event : log) {
+    if (std::find(names.begin(), names.end(), event.name) != names.end()) {
+      order.push_back(event.name);
+    }
+  }
+  return order;
+}
+
+SdkResult RunSdk(const SdkOptions& options) {
+  SdkResult result;
+  Folder folder;
+  std::vector<std::string> command = {SIMROCM_WORKLOAD_PATH, "-t",
+                                      absl::StrCat(options.threads), "--exit",
+                                      options.exit};
+  command.insert(command.end(), options.steps.begin(), options.steps.end());
+  CollectorOptions run;
+  run.environment = Environment(options, folder.log());
+  run.timeout_seconds = options.timeout_seconds;
+  bool written = false;
+  run.prepare = [&](CollectorMemory& memory, CollectorResult& so_far) {
+    result.backend = memory.backend();
+    if (result.backend.backend == 0) return false;
+    SdkTarget target{memory, so_far, nullptr};
+    if (!written) {
+      written = true;
+      if (!options.filters.empty()) {
+        result.generation = target.Write(options.filters);
+        result.plan = target.plan;
+      }
+      return true;
+    }
+    PlanAnswer answer;
+    if (result.generation != 0 && target.Answered(result.generation, &answer)) {
+      result.answer = answer;
+    }
+    if (options.step) options.step(target);
+    return true;
+  };
+  result.run = RunWithCollector(command, run);
+  result.log = ReadLog(folder.log());
+  return result;
+}
+
+std::vector<std::string> KnownCounters(size_t count, const std::string& arch) {
+  const ArchitectureCounters* counters = Catalog()->Find(arch);
+  std::vector<std::vector<std::string>> blocks;
+  for (const auto& block : simrocm::sdk::kNamedBlocks) {
+    if (block.only_gfx90a && arch != "gfx90a") continue;
+    std::vector<std::string> names;
+    std::istringstream words(block.names);
+    for (std::string word; words >> word;) {
+      const HardwareCounter* known = counters->FindCounter(word);
+      // Accumulators stand only behind what they add up.
+      if (known != nullptr && word != "SQ_ACCUM_PREV") names.push_back(word);
+    }
+    blocks.push_back(names);
+  }
+  std::vector<std::string> mixed;
+  for (size_t i = 0; mixed.size() < count && i < 1000; ++i) {
+    for (const auto& block : blocks) {
+      if (i < block.size() && mixed.size() < count) mixed.push_back(block[i]);
+    }
+  }
+  return mixed;
+}
+
+FilterSpec CountersFilter(const std::vector<std::string>& names) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kCounters;
+  spec.counters = {names};
+  return spec;
+}
+
+simrocm::DispatchShape ShapeOf(const rocattach_dispatch& dispatch) {
+  return {{dispatch.grid_x, dispatch.grid_y, dispatch.grid_z},
+          {dispatch.workgroup_x, dispatch.workgroup_y, dispatch.workgroup_z},
+          dispatch.dispatch_id};
+}
+
+std::string CollectorPath() {
+  return COLLECTOR_LIBRARY_PATH;
+}
+
+}  // namespace rocattach
