@@ -93,11 +93,23 @@ struct {
   __type(value, __u8);
 } deny_cgroup SEC(".maps");
 
-/* The attach cookie: bpf_get_attach_cookie is missing before 5.15; the number of the
- * library copy is then 0 and the service finds the copy by the address. */
-static __always_inline struct rocattach_bpf_stats* my_stats(void) {
+/* No function here may use 64 bytes of stack or more. From Linux 6.13 on, functions
+ * that do get a private stack, one per CPU, and uprobe programs have it too:
+ *   1. Program A sleeps, or is preempted, inside a helper.
+ *   2. On the same CPU, program B of another process runs the same function.
+ *   3. A goes on, with B's variables in its frame.
+ * Smaller frames stay on the kernel stack. That is why the work is cut into functions
+ * that are not inlined. tests/integration/watch/frames_test.cc holds this. */
+#define FRAME static __noinline
+
+FRAME struct rocattach_bpf_stats* my_stats(void) {
   __u32 zero = 0;
   return bpf_map_lookup_elem(&stats, &zero);
+}
+
+FRAME struct rocattach_settings* get_settings(void) {
+  __u32 zero = 0;
+  return bpf_map_lookup_elem(&settings, &zero);
 }
 
 #define COUNT(field)                             \
@@ -107,28 +119,48 @@ static __always_inline struct rocattach_bpf_stats* my_stats(void) {
   } while (0)
 
 static __always_inline void make_key(struct task_struct* task, struct claim_key* key) {
-  key->tgid = BPF_CORE_READ(task, tgid);
+  key->tgid = task->tgid;
   key->pad = 0;
-  key->start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+  key->start_ns = task->group_leader->start_boottime;
 }
 
-/* The process's number in its innermost pid namespace. */
-static __always_inline __u32 inner_number(struct task_struct* task) {
-  struct pid* pid = BPF_CORE_READ(task, thread_pid);
-  unsigned int level = BPF_CORE_READ(pid, level);
-  struct upid upid = {};
+/* The calling process's claim, or null. */
+FRAME struct claim* my_claim(void) {
+  struct claim_key key;
+  make_key(bpf_get_current_task_btf(), &key);
+  return bpf_map_lookup_elem(&claims, &key);
+}
+
+/* The thread's number in its innermost pid namespace. */
+FRAME __u32 inner_tid(void) {
+  struct pid* pid = bpf_get_current_task_btf()->thread_pid;
+  unsigned int level = pid->level & 31;
+  int number = 0;
   /* numbers[] is a flexible array: the offset of element `level` is computed here,
    * because CO-RE relocates the array's start and the element's size. */
-  level &= 31;
-  bpf_core_read(&upid.nr, sizeof(upid.nr),
+  bpf_core_read(&number, sizeof(number),
                 (void*)pid + bpf_core_field_offset(struct pid, numbers) +
                     level * bpf_core_type_size(struct upid) +
                     bpf_core_field_offset(struct upid, nr));
-  return upid.nr;
+  return number;
 }
 
-static __always_inline struct rocattach_event* new_event(struct task_struct* task,
-                                                         __u32 type) {
+/* The same for the process: the number of its first thread. */
+FRAME __u32 inner_pid(void) {
+  struct pid* pid = bpf_get_current_task_btf()->group_leader->thread_pid;
+  unsigned int level = pid->level & 31;
+  int number = 0;
+  bpf_core_read(&number, sizeof(number),
+                (void*)pid + bpf_core_field_offset(struct pid, numbers) +
+                    level * bpf_core_type_size(struct upid) +
+                    bpf_core_field_offset(struct upid, nr));
+  return number;
+}
+
+/* An event of the calling thread, to be filled in further and submitted; null, and
+ * counted, if there is no room. */
+static __always_inline struct rocattach_event* new_event(__u32 type) {
+  struct task_struct* task = bpf_get_current_task_btf();
   struct rocattach_event* e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
   if (!e) {
     COUNT(lost);
@@ -138,86 +170,91 @@ static __always_inline struct rocattach_event* new_event(struct task_struct* tas
   e->size = sizeof(*e);
   e->type = type;
   e->time_ns = bpf_ktime_get_boot_ns();
-  e->pid = BPF_CORE_READ(task, tgid);
-  e->tid = BPF_CORE_READ(task, pid);
-  e->inner_pid = inner_number(BPF_CORE_READ(task, group_leader));
-  e->inner_tid = inner_number(task);
-  e->start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+  e->pid = task->tgid;
+  e->tid = task->pid;
+  e->inner_pid = inner_pid();
+  e->inner_tid = inner_tid();
+  e->start_ns = task->group_leader->start_boottime;
   e->cgroup_id = bpf_get_current_cgroup_id();
-  e->uid = BPF_CORE_READ(task, cred, euid.val);
+  e->uid = task->cred->euid.val;
   e->mode = 0;
   e->cookie = 0;
   e->ip = 0;
   e->args[0] = e->args[1] = e->args[2] = 0;
-  bpf_core_read_str(e->comm, sizeof(e->comm), &task->comm);
+  bpf_get_current_comm(e->comm, sizeof(e->comm));
   return e;
 }
 
-static __always_inline int is_denied(struct task_struct* task) {
-  struct comm_key comm = {};
-  __u32 uid = BPF_CORE_READ(task, cred, euid.val);
-  __u64 cgroup = bpf_get_current_cgroup_id();
-  bpf_core_read_str(comm.comm, sizeof(comm.comm), &task->comm);
-  return bpf_map_lookup_elem(&deny_uid, &uid) ||
-         bpf_map_lookup_elem(&deny_comm, &comm) ||
-         bpf_map_lookup_elem(&deny_cgroup, &cgroup);
+FRAME int is_name_denied(void) {
+  struct comm_key comm;
+  bpf_get_current_comm(comm.comm, sizeof(comm.comm));
+  return bpf_map_lookup_elem(&deny_comm, &comm) != 0;
 }
 
-/* True if the process `tgid` is among the task's ancestors. */
-static __always_inline int is_below(struct task_struct* task, __u32 tgid) {
+FRAME int is_denied(void) {
+  __u32 uid = bpf_get_current_task_btf()->cred->euid.val;
+  __u64 cgroup = bpf_get_current_cgroup_id();
+  return bpf_map_lookup_elem(&deny_uid, &uid) ||
+         bpf_map_lookup_elem(&deny_cgroup, &cgroup) || is_name_denied();
+}
+
+/* True if the process `tgid` is among the calling process's ancestors. */
+FRAME int is_below(__u32 tgid) {
+  struct task_struct* task = bpf_get_current_task_btf();
   for (int i = 0; i < 64; ++i) {
-    __u32 ancestor = BPF_CORE_READ(task, tgid);
+    __u32 ancestor = task->tgid;
     if (ancestor == tgid) return 1;
     if (ancestor <= 1) return 0;
-    task = BPF_CORE_READ(task, real_parent);
+    task = task->real_parent;
   }
   return 0;
 }
 
 /* How this window is met, before anything is done about it. */
-static __always_inline __u32 window_mode(struct task_struct* task,
-                                         struct rocattach_settings* set,
+static __always_inline __u32 window_mode(struct rocattach_settings* set,
                                          __u32 hold_mode) {
   if (set->paused) return ROCATTACH_WINDOW_PAUSED;
-  if (set->only_below && !is_below(task, set->only_below))
-    return ROCATTACH_WINDOW_UNRELATED;
-  if (is_denied(task)) return ROCATTACH_WINDOW_DENIED;
-  if (set->only_uid_set && BPF_CORE_READ(task, cred, euid.val) != set->only_uid)
+  if (set->only_below && !is_below(set->only_below)) return ROCATTACH_WINDOW_UNRELATED;
+  if (is_denied()) return ROCATTACH_WINDOW_DENIED;
+  if (set->only_uid_set && bpf_get_current_task_btf()->cred->euid.val != set->only_uid)
     return ROCATTACH_WINDOW_DENIED;
   if (!set->hold) return ROCATTACH_WINDOW_REPORTED;
   return hold_mode;
 }
 
 struct hold {
-  struct claim_key key;
-  __u32 follower; /* waits for the thread that opened the window */
-  __u32 pad;
   __u64 deadline_ns;
-  __u64 opened_ns;
   __u64 stack;
-  __u32 end; /* enum rocattach_hold_end, 0 while holding */
   __u32 rounds;
+  __u16 follower; /* waits for the thread that opened the window */
+  __u16 end;      /* enum rocattach_hold_end, 0 while holding */
 };
+
+/* A SIGKILL, or another thread's exit_group, must not wait for us. */
+static __always_inline int is_dying(struct task_struct* task) {
+  struct signal_struct* signal = task->signal;
+  return (task->pending.signal.sig[0] & SIGKILL_BIT) ||
+         (signal->shared_pending.signal.sig[0] & SIGKILL_BIT) ||
+         (signal->flags & SIGNAL_GROUP_EXIT);
+}
 
 /* One round of the hold. The read of one byte of the thread's own stack is there for
  * its resched point: the thread gives its CPU away even on a kernel without preemption,
- * so the service can run on it. */
+ * so the service can run on it. A read that fails may not have come to that point. */
 static long hold_round(__u32 index, struct hold* h) {
   struct task_struct* task = bpf_get_current_task_btf();
+  struct claim* claim;
   char byte;
   h->rounds = index;
-  if (BPF_CORE_READ(task, jobctl) & JOBCTL_TRAP_STOP) {
+  if (task->jobctl & JOBCTL_TRAP_STOP) {
     h->end = ROCATTACH_HOLD_STOPPED;
     return 1;
   }
-  /* A SIGKILL, or another thread's exit_group, must not wait for us. */
-  if ((BPF_CORE_READ(task, pending.signal.sig[0]) & SIGKILL_BIT) ||
-      (BPF_CORE_READ(task, signal, shared_pending.signal.sig[0]) & SIGKILL_BIT) ||
-      (BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT)) {
+  if (is_dying(task)) {
     h->end = ROCATTACH_HOLD_KILLED;
     return 1;
   }
-  struct claim* claim = bpf_map_lookup_elem(&claims, &h->key);
+  claim = my_claim();
   if (!claim || claim->state == CLAIM_RELEASED ||
       (h->follower && claim->state != CLAIM_OPEN)) {
     h->end = ROCATTACH_HOLD_RELEASED;
@@ -227,25 +264,36 @@ static long hold_round(__u32 index, struct hold* h) {
     h->end = ROCATTACH_HOLD_DEADLINE;
     return 1;
   }
-  bpf_copy_from_user_task(&byte, sizeof(byte), (void*)h->stack, task, 0);
+  if (bpf_copy_from_user_task(&byte, sizeof(byte), (void*)h->stack, task, 0) &&
+      !is_dying(task)) {
+    h->end = ROCATTACH_HOLD_UNYIELDING;
+    return 1;
+  }
   return 0;
 }
 
 /* Answers of claim_window. */
 enum { NOT_MINE = 0, FIRST_WINDOW = 1, WINDOW_AGAIN = 2, FOLLOW = 3 };
 
+FRAME long insert_claim(__u64 now_ns) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  struct claim claim;
+  struct claim_key key;
+  make_key(task, &key);
+  claim.state = CLAIM_OPEN;
+  claim.tid = task->pid;
+  claim.opened_ns = now_ns;
+  return bpf_map_update_elem(&claims, &key, &claim, BPF_NOEXIST);
+}
+
 /* Claims the window for the calling thread. Exactly one thread of a process wins; those
  * that come while its window is open are told to follow it. */
-static __always_inline int claim_window(struct task_struct* task, struct claim_key* key,
-                                        __u64* opened_ns) {
-  struct claim claim = {.state = CLAIM_OPEN, .tid = BPF_CORE_READ(task, pid)};
+FRAME int claim_window(__u64 now_ns) {
   struct claim* old;
   __u32 state;
   long rc;
   COUNT(hits);
-  make_key(task, key);
-  claim.opened_ns = *opened_ns;
-  rc = bpf_map_update_elem(&claims, key, &claim, BPF_NOEXIST);
+  rc = insert_claim(now_ns);
   if (!rc) {
     COUNT(windows);
     return FIRST_WINDOW;
@@ -254,93 +302,111 @@ static __always_inline int claim_window(struct task_struct* task, struct claim_k
     COUNT(claims_full);
     return NOT_MINE;
   }
-  old = bpf_map_lookup_elem(&claims, key);
+  old = my_claim();
   if (!old) return NOT_MINE;
   state = __sync_val_compare_and_swap(&old->state, CLAIM_FORGOTTEN, CLAIM_OPEN);
-  if (state == CLAIM_OPEN) {
-    *opened_ns = old->opened_ns;
-    return FOLLOW;
-  }
+  if (state == CLAIM_OPEN) return FOLLOW;
   if (state != CLAIM_FORGOTTEN) return NOT_MINE;
-  old->tid = claim.tid;
-  old->opened_ns = *opened_ns;
+  old->tid = bpf_get_current_task_btf()->pid;
+  old->opened_ns = now_ns;
   COUNT(windows);
   return WINDOW_AGAIN;
 }
 
 /* Moves an open claim on, if it still is open. */
-static __always_inline void settle_claim(struct claim_key* key, __u32 state) {
-  struct claim* claim = bpf_map_lookup_elem(&claims, key);
+FRAME int settle_claim(__u32 state) {
+  struct claim* claim = my_claim();
   if (claim) __sync_val_compare_and_swap(&claim->state, CLAIM_OPEN, state);
+  return 0;
 }
 
 /* Lets the process's next hsa_init open a window. False if it has no claim. */
-static __always_inline int forget_window(struct task_struct* task) {
-  struct claim_key key = {};
-  struct claim* claim;
-  make_key(task, &key);
-  claim = bpf_map_lookup_elem(&claims, &key);
+FRAME int forget_window(void) {
+  struct claim* claim = my_claim();
   if (!claim) return 0;
   claim->state = CLAIM_FORGOTTEN;
   return 1;
 }
 
+/* Tells the service of a window, and wakes it. False if the event found no room. */
+FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, __u32 again) {
+  struct rocattach_event* e = new_event(ROCATTACH_EVENT_WINDOW);
+  if (!e) return 0;
+  e->time_ns = opened_ns;
+  e->mode = mode;
+  e->cookie = bpf_get_attach_cookie(ctx);
+  e->ip = ctx->ip;
+  e->args[0] = again;
+  bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+  return 1;
+}
+
+/* An event without more to say. */
+FRAME int tell(__u32 type) {
+  struct rocattach_event* e = new_event(type);
+  if (e) bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+  return 0;
+}
+
+FRAME int tell_hold_end(__u64 opened_ns, __u32 end, __u32 rounds) {
+  struct rocattach_event* e = new_event(ROCATTACH_EVENT_HOLD_END);
+  if (!e) return 0;
+  e->mode = end;
+  e->args[0] = e->time_ns - opened_ns;
+  e->args[1] = rounds;
+  e->args[2] = opened_ns;
+  bpf_ringbuf_submit(e, 0);
+  return 0;
+}
+
+/* Holds the calling thread; why that ended. */
+FRAME __u64 hold_thread(__u64 stack, __u64 deadline_ns, __u32 follower) {
+  struct hold h = {};
+  h.deadline_ns = deadline_ns;
+  h.stack = stack;
+  h.follower = (__u16)follower;
+  bpf_loop(1 << 23, hold_round, &h, 0);
+  /* bpf_loop has a limit of its own: some seconds. */
+  if (!h.end) h.end = ROCATTACH_HOLD_DEADLINE;
+  return (__u64)h.rounds << 32 | h.end;
+}
+
 /* Rung 0 of the hold: sleepable, the thread stays inside the probe. */
 SEC("uprobe.s")
 int hsa_init_yield(struct pt_regs* ctx) {
-  struct task_struct* task = bpf_get_current_task_btf();
-  __u32 zero = 0;
-  struct rocattach_settings* set = bpf_map_lookup_elem(&settings, &zero);
-  struct rocattach_event* e;
-  struct hold h = {};
-  __u32 mode;
+  struct rocattach_settings* set = get_settings();
+  __u64 now_ns = bpf_ktime_get_boot_ns();
+  __u64 held;
+  __u32 mode, end;
   int mine;
 
   if (!set) return 0;
-  h.opened_ns = bpf_ktime_get_boot_ns();
-  h.stack = ctx->sp;
-  mine = claim_window(task, &h.key, &h.opened_ns);
+  mine = claim_window(now_ns);
   if (mine == NOT_MINE) return 0;
-  h.deadline_ns = h.opened_ns + set->deadline_ns;
   if (mine == FOLLOW) {
-    h.follower = 1;
     /* The service stops it with ptrace as well, and lets it go when the window is
      * settled: while it spins here it takes the address space's lock again and again,
      * and may sleep with it, and the thread that loads the collector needs that lock.
      */
-    e = new_event(task, ROCATTACH_EVENT_FOLLOW);
-    if (e) bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
-    bpf_loop(1 << 23, hold_round, &h, 0);
+    tell(ROCATTACH_EVENT_FOLLOW);
+    hold_thread(ctx->sp, now_ns + set->deadline_ns, 1);
     return 0;
   }
-  mode = window_mode(task, set, ROCATTACH_WINDOW_HELD);
-  if (mode != ROCATTACH_WINDOW_HELD) settle_claim(&h.key, CLAIM_RELEASED);
-  e = new_event(task, ROCATTACH_EVENT_WINDOW);
-  if (!e) { /* nobody would come: do not hold */
-    settle_claim(&h.key, CLAIM_RELEASED);
+  mode = window_mode(set, ROCATTACH_WINDOW_HELD);
+  if (mode != ROCATTACH_WINDOW_HELD) settle_claim(CLAIM_RELEASED);
+  if (!announce(ctx, now_ns, mode, mine == WINDOW_AGAIN)) {
+    settle_claim(CLAIM_RELEASED); /* nobody would come: do not hold */
     return 0;
   }
-  e->time_ns = h.opened_ns;
-  e->mode = mode;
-  e->cookie = bpf_get_attach_cookie(ctx);
-  e->ip = ctx->ip;
-  e->args[0] = mine == WINDOW_AGAIN;
-  bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   if (mode != ROCATTACH_WINDOW_HELD) return 0;
 
   COUNT(held);
-  bpf_loop(1 << 23, hold_round, &h, 0);
-  if (!h.end) h.end = ROCATTACH_HOLD_DEADLINE;
+  held = hold_thread(ctx->sp, now_ns + set->deadline_ns, 0);
+  end = (__u32)held;
   /* Stopped: the claim stays open until the collector reports in. */
-  if (h.end != ROCATTACH_HOLD_STOPPED) settle_claim(&h.key, CLAIM_RELEASED);
-  if (h.end == ROCATTACH_HOLD_DEADLINE) COUNT(deadlines);
-  e = new_event(task, ROCATTACH_EVENT_HOLD_END);
-  if (!e) return 0;
-  e->mode = h.end;
-  e->args[0] = e->time_ns - h.opened_ns;
-  e->args[1] = h.rounds;
-  e->args[2] = h.opened_ns;
-  bpf_ringbuf_submit(e, 0);
+  if (end != ROCATTACH_HOLD_STOPPED) settle_claim(CLAIM_RELEASED);
+  if (end == ROCATTACH_HOLD_DEADLINE) COUNT(deadlines);
+  tell_hold_end(now_ns, end, held >> 32);
   return 0;
 }
 
@@ -349,26 +415,23 @@ int hsa_init_yield(struct pt_regs* ctx) {
  * the tracer sees. A thread that is not ours is never signalled. */
 SEC("uprobe")
 int hsa_init_signal(struct pt_regs* ctx) {
-  struct task_struct* task = (struct task_struct*)bpf_get_current_task();
-  __u32 zero = 0;
-  struct rocattach_settings* set = bpf_map_lookup_elem(&settings, &zero);
+  struct task_struct* task = bpf_get_current_task_btf();
+  struct rocattach_settings* set = get_settings();
+  __u64 now_ns = bpf_ktime_get_boot_ns();
   struct rocattach_event* e;
-  struct claim_key key = {};
-  __u64 now = bpf_ktime_get_boot_ns();
   __u32 mode;
   int mine;
 
   if (!set) return 0;
-  mine = claim_window(task, &key, &now);
+  mine = claim_window(now_ns);
   if (mine != FIRST_WINDOW && mine != WINDOW_AGAIN) return 0;
-  mode = window_mode(task, set, ROCATTACH_WINDOW_SIGNALLED);
+  mode = window_mode(set, ROCATTACH_WINDOW_SIGNALLED);
   if (mode == ROCATTACH_WINDOW_SIGNALLED &&
-      (!(BPF_CORE_READ(task, ptrace) & PT_PTRACED) ||
-       (__u32)BPF_CORE_READ(task, parent, tgid) != set->service_tgid))
+      (!(task->ptrace & PT_PTRACED) || (__u32)task->parent->tgid != set->service_tgid))
     mode = ROCATTACH_WINDOW_REPORTED;
-  e = new_event(task, ROCATTACH_EVENT_WINDOW);
+  e = new_event(ROCATTACH_EVENT_WINDOW);
   if (!e) return 0;
-  e->time_ns = now;
+  e->time_ns = now_ns;
   e->mode = mode;
   e->cookie = bpf_get_attach_cookie(ctx);
   e->ip = ctx->ip;
@@ -389,11 +452,8 @@ int hsa_init_signal(struct pt_regs* ctx) {
 /* rocattach_collector_ready(memory, bytes, window_id) of the collector. */
 SEC("uprobe")
 int collector_ready(struct pt_regs* ctx) {
-  struct task_struct* task = (struct task_struct*)bpf_get_current_task();
-  struct rocattach_event* e = new_event(task, ROCATTACH_EVENT_READY);
-  struct claim_key key = {};
-  make_key(task, &key);
-  settle_claim(&key, CLAIM_READY);
+  struct rocattach_event* e = new_event(ROCATTACH_EVENT_READY);
+  settle_claim(CLAIM_READY);
   if (!e) return 0;
   e->args[0] = ctx->di;
   e->args[1] = ctx->si;
@@ -405,39 +465,36 @@ int collector_ready(struct pt_regs* ctx) {
 /* The runtime has been shut down: the process's next hsa_init is a first one again. */
 SEC("uprobe")
 int collector_unloaded(struct pt_regs* ctx) {
-  struct task_struct* task = (struct task_struct*)bpf_get_current_task();
-  forget_window(task);
+  forget_window();
   return 0;
+}
+
+FRAME long remove_claim(void) {
+  struct claim_key key;
+  make_key(bpf_get_current_task_btf(), &key);
+  return bpf_map_delete_elem(&claims, &key);
 }
 
 SEC("raw_tp/sched_process_exit")
 int process_exit(struct bpf_raw_tracepoint_args* ctx) {
-  struct task_struct* task = (struct task_struct*)ctx->args[0];
-  struct claim_key key = {};
+  /* It is the exiting thread that comes by; the last one of its process has brought
+   * signal->live to 0 before. */
+  struct task_struct* task = bpf_get_current_task_btf();
+  struct signal_struct* signal = task->signal;
   struct rocattach_event* e;
-  unsigned int flags;
 
-  /* Every thread comes by; the last one brings signal->live to 0 before it does. */
-  if (BPF_CORE_READ(task, signal, live.counter) != 0) return 0;
-  make_key(task, &key);
-  if (bpf_map_delete_elem(&claims, &key)) return 0;
-  e = new_event(task, ROCATTACH_EVENT_EXIT);
+  if (signal->live.counter != 0) return 0;
+  if (remove_claim()) return 0;
+  e = new_event(ROCATTACH_EVENT_EXIT);
   if (!e) return 0;
-  flags = BPF_CORE_READ(task, signal, flags);
-  e->args[0] = flags & SIGNAL_GROUP_EXIT ? BPF_CORE_READ(task, signal, group_exit_code)
-                                         : BPF_CORE_READ(task, group_leader, exit_code);
+  e->args[0] = signal->flags & SIGNAL_GROUP_EXIT ? signal->group_exit_code
+                                                 : task->group_leader->exit_code;
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 0;
 }
 
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args* ctx) {
-  struct task_struct* task = (struct task_struct*)ctx->args[0];
-  struct rocattach_event* e;
-
-  if (!forget_window(task)) return 0;
-  e = new_event(task, ROCATTACH_EVENT_EXEC);
-  if (!e) return 0;
-  bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+  if (forget_window()) tell(ROCATTACH_EVENT_EXEC);
   return 0;
 }

@@ -47,8 +47,9 @@ enum rocattach_window_mode {
 enum rocattach_hold_end {
   ROCATTACH_HOLD_STOPPED = 1, /* the injector's ptrace stop is pending */
   ROCATTACH_HOLD_DEADLINE = 2,
-  ROCATTACH_HOLD_KILLED = 3,   /* a fatal signal is pending */
-  ROCATTACH_HOLD_RELEASED = 4, /* the service said so */
+  ROCATTACH_HOLD_KILLED = 3,     /* a fatal signal is pending */
+  ROCATTACH_HOLD_RELEASED = 4,   /* the service said so */
+  ROCATTACH_HOLD_UNYIELDING = 5, /* the CPU could not be given away while holding */
 };
 
 struct rocattach_event {

@@ -1,6 +1,9 @@
 #include "userspace/collector/collector.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -133,6 +136,8 @@ int Start(const rocattach_collector_config* config) {
     if (error != 0) return error;
     StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseLoaded));
   } else if (phase == kPhaseLoaded || phase == kPhaseUnloaded) {
+    TinyLockHolder again(c.again_lock);
+    c.environment_until_ns = 0;  // from here on until OnLoad
     int error = InstallVariables(&c.environment, c.config);
     if (error != 0) return error;
   }
@@ -225,6 +230,54 @@ void Collector::HarvestAll(RingHandle* ring, bool rest) {
   rings.UpdateTotals();
 }
 
+namespace {
+
+// Long enough for a thread to get a CPU and to come as far as looking for tools.
+constexpr uint64_t kEnvironmentGraceNs = 50'000'000;
+
+// Threads of the process; 0 if that cannot be found out.
+uint32_t CountThreads() {
+  char text[512];
+  int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  ssize_t bytes = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  if (bytes <= 0) return 0;
+  text[bytes] = '\0';
+  // The name, in parentheses, is the second of its fields, num_threads the 20th.
+  const char* at = strrchr(text, ')');
+  for (int field = 2; at != nullptr && field < 20; ++field) at = strchr(at + 1, ' ');
+  return at == nullptr ? 0 : static_cast<uint32_t>(strtoul(at, nullptr, 10));
+}
+
+// For threads that entered hsa_init before our hook was there:
+// 1. They wait for the runtime's lock, which the caller of OnUnload holds.
+// 2. When it is free, one of them loads the runtime anew, past our hook, and looks for
+//    tools in the environment.
+// Whether there are such threads cannot be seen. In a process that has no threads
+// beside the caller and our worker there are none.
+void LetWaitingThreadsFindUs() {
+  Collector& c = g_collector;
+  if (CountThreads() == 2) return;
+  TinyLockHolder hold(c.again_lock);
+  if (c.environment.Install(c.config.library_path) != 0) return;
+  c.environment_until_ns = BootNs() + kEnvironmentGraceNs;
+}
+
+}  // namespace
+
+uint32_t ExpireEnvironment() {
+  Collector& c = g_collector;
+  TinyLockHolder hold(c.again_lock);
+  if (c.environment_until_ns == 0) return 0;
+  uint64_t now_ns = BootNs();
+  bool waiting = LoadAcquire(&c.phase) == kPhaseUnloaded;
+  if (waiting && (now_ns < c.environment_until_ns || c.inits_under_way != 0)) return 10;
+  c.environment_until_ns = 0;
+  if (waiting) c.environment.Restore();
+  return 0;
+}
+
 // The runtime is about to free what its handles stand for. Queues that the application
 // leaked are still there, so finished work can be read.
 void Unload() {
@@ -238,7 +291,9 @@ void Unload() {
     c.memory.SetState(ROCATTACH_STATE_UNLOADED);
     return;
   }
-  c.runtime_lock.LockFor(1000);
+  // Without a limit: what the worker looks at under this lock is freed next. It calls
+  // nothing there that could wait.
+  c.runtime_lock.Lock();
   StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseUnloaded));
   RingHandle ring = c.rings.Mine();
   c.HarvestAll(&ring, /*rest=*/true);
@@ -259,6 +314,8 @@ void Unload() {
   c.kernels.Forget();
   c.memory.SetState(ROCATTACH_STATE_UNLOADED);
   c.runtime_lock.Unlock();
+  LetWaitingThreadsFindUs();
+  c.worker.Wake();
 }
 
 // At exit. Other threads may go on dispatching: from here on their hooks pass through.

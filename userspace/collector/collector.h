@@ -63,6 +63,10 @@ struct Collector {
   // The HSA tools back end: what the plan in force records, ROCATTACH_PLAN_RECORD_*.
   uint32_t plan_kinds = 0;
   TinyLock plan_lock;
+  // Orders the installations of the environment after a shut-down and their end.
+  TinyLock again_lock;
+  uint32_t inits_under_way = 0;       // threads inside HookInit
+  uint64_t environment_until_ns = 0;  // Unload has installed it: until then
   // The runtime may be called from our own thread; not while it shuts down.
   TinyLock runtime_lock;
   TinyLock pool_lock;
@@ -120,6 +124,9 @@ extern Collector g_collector;
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
 // After hsa_shut_down: arranges that the next hsa_init finds us again (hooks.cc).
 void HookInitAgain();
+// Ends an installation of the environment that nobody has made use of in time. How long
+// it still has, in ms; 0 if there is none.
+uint32_t ExpireEnvironment();
 // Gives the table its own hsa_init back (hooks.cc).
 void UnhookInit(ApiTable* core);
 

@@ -309,12 +309,20 @@ hsa_status_t HookMemoryCopy(void* dst, const void* src, size_t size) {
 
 hsa_status_t HookInit() {
   Collector& c = g_collector;
-  if (c.guard.Ours() && LoadAcquire(&c.phase) == kPhaseUnloaded) {
+  if (!c.guard.Ours()) return c.hsa.init();
+  {
+    TinyLockHolder hold(c.again_lock);
+    ++c.inits_under_way;
     // Without it the runtime would not look for tools.
-    c.environment.Install(c.config.library_path);
+    if (LoadAcquire(&c.phase) == kPhaseUnloaded) {
+      c.environment.Install(c.config.library_path);
+    }
   }
   hsa_status_t status = c.hsa.init();
-  if (c.guard.Ours()) c.environment.Restore();
+  TinyLockHolder hold(c.again_lock);
+  --c.inits_under_way;
+  // The runtime may have been shut down once more already, and be needed by others.
+  if (LoadAcquire(&c.phase) != kPhaseUnloaded) c.environment.Restore();
   return status;
 }
 

@@ -92,6 +92,7 @@ void Worker::Run() {
       bool baseline = recording && LoadRelaxed(&control->recording) != 0;
       StoreRelaxed(&control->recording_acked, baseline ? 1u : 0u);
       timeout = busy ? kBusyTickMsec : (recording ? kQuietTickMsec : 0);
+      if (uint32_t left = ExpireEnvironment(); left != 0) timeout = left;
     }
     // While asleep for long, the next operation in flight wakes us; that it may just
     // miss the flag costs one period.

@@ -14,6 +14,8 @@
 #include "injector/attach.h"
 #include "injector/function_offset.h"
 #include "injector/maps.h"
+#include "injector/symbol_lookup.h"
+#include "injector/target_checks.h"
 #include "injector/thread_status.h"
 #include "tests/integration/injector/target_process.h"
 #include "userspace/base/clock.h"
@@ -127,6 +129,49 @@ void BM_ReadThreadStatus(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_ReadThreadStatus)->Unit(benchmark::kMicrosecond);
+
+// The steps of an attach, one by one.
+void BM_CheckIdentity(benchmark::State& state) {
+  TargetProcess target;
+  if (!target.Start("plain")) state.SkipWithError("no target");
+  const AttachRequest request = target.Request();
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(CheckIdentity(request.pid, request.start_ns));
+  }
+}
+BENCHMARK(BM_CheckIdentity)->Unit(benchmark::kMicrosecond);
+
+void BM_CheckNotSecure(benchmark::State& state) {
+  TargetProcess target;
+  if (!target.Start("plain")) state.SkipWithError("no target");
+  for (auto _ : state) benchmark::DoNotOptimize(CheckNotSecure(target.pid()));
+}
+BENCHMARK(BM_CheckNotSecure)->Unit(benchmark::kMicrosecond);
+
+void BM_CheckCollector(benchmark::State& state) {
+  TargetProcess target;
+  if (!target.Start("plain")) state.SkipWithError("no target");
+  auto status = ReadThreadStatus(target.pid(), target.tid());
+  if (!status.ok()) state.SkipWithError("no status");
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(CheckCollector(target.pid(), *status, CollectorPath()));
+  }
+}
+BENCHMARK(BM_CheckCollector)->Unit(benchmark::kMicrosecond);
+
+void BM_FindLoaderFunctions(benchmark::State& state) {
+  TargetProcess target;
+  if (!target.Start("plain")) state.SkipWithError("no target");
+  auto maps = Maps::ReadFiles(target.pid());
+  if (!maps.ok()) state.SkipWithError("no maps");
+  LibraryCache cache;
+  LoaderFunctions functions;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        FindLoaderFunctions(target.pid(), *maps, &cache, &functions));
+  }
+}
+BENCHMARK(BM_FindLoaderFunctions)->Unit(benchmark::kMicrosecond);
 
 // What the watcher does with each new copy of the library.
 void BM_FindFunctionFileOffset(benchmark::State& state) {
