@@ -155,6 +155,11 @@ static enum simgpu_step start_dispatch(struct simgpu_queue* queue,
   queue->end_ticks =
       queue->start_ticks + simgpu_ns_to_ticks(simgpu_options_get()->kernel_ns);
   queue->running = true;
+  // A real processor does not wait for its own writes to memory; ours would, for a line
+  // that another core had last.
+  if (dispatch->completion_signal.handle != 0) {
+    __builtin_prefetch((const void*)(uintptr_t)dispatch->completion_signal.handle, 1);
+  }
   // The stand-in's own time is the host's, not the kernel's: it delays the completion
   // if it is longer than the kernel, but does not show in the timestamps.
   simgpu_kernel_execute(dispatch);

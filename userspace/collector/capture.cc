@@ -88,7 +88,8 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
     state.signal = packet->completion_signal.handle;
     tracker_->app_signals().Track(op);
   }
-  tracker_->Append(&q->ops, op, own ? OpKind::kOwnSignal : OpKind::kAppSignal, ring);
+  tracker_->Append(&q->ops, op, own ? OpKind::kOwnSignal : OpKind::kAppSignal, index,
+                   ring);
 }
 
 void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring) {

@@ -88,7 +88,7 @@ uint32_t Copies::Begin(const rocattach_copy& copy, hsa_signal_t completion,
   state.copy = true;
   state.signal = completion.handle;
   tracker_->app_signals().Track(op);
-  tracker_->Append(&list_, op, OpKind::kCopy, ring);
+  tracker_->Append(&list_, op, OpKind::kCopy, 0, ring);
   return op;
 }
 

@@ -3,9 +3,11 @@
 namespace rocattach::collector {
 namespace {
 
-// Finished dispatches that a ring publishes on the way: more than one, so that a
-// backlog shrinks, and few, so that a ring stays cheap.
-constexpr uint32_t kHarvestPerRing = 3;
+// After so many packets a ring publishes finished dispatches on the way: in batches,
+// since looking how far the GPU is costs it and us a cache line, and more than have
+// come in, so that a backlog shrinks. What remains is the worker's.
+constexpr uint32_t kPacketsPerHarvest = 16;
+constexpr uint32_t kHarvestLimit = 3 * kPacketsPerHarvest;
 
 uint32_t Tag(uint64_t index) {
   return static_cast<uint32_t>(index) + 1;
@@ -65,8 +67,12 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
   uint64_t served = LoadAcquire(&q->rung);
   Serve(q, ring);
   OpTracker& tracker = capture_->tracker();
-  tracker.Harvest(&q->ops, capture_->Context(q, ring), kHarvestPerRing, 0);
-  tracker.PrefetchNext(q->ops, kHarvestPerRing);
+  if (q->next - q->harvested >= kPacketsPerHarvest) {
+    q->harvested = q->next;
+    tracker.HarvestConsumed(&q->ops, capture_->Context(q, ring), ReadIndex(*q),
+                            kHarvestLimit);
+  }
+  tracker.PrefetchNext(q->ops);
   Leave(q, served, ring);
 }
 

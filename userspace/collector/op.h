@@ -20,7 +20,19 @@ enum class OpKind : uint8_t {
 struct OpLink {
   uint32_t next;  // list of the queue, or free list
   OpKind kind;
+  uint8_t packet[3];  // low bits of a dispatch's packet index
+
+  void SetPacket(uint64_t index) { __builtin_memcpy(packet, &index, sizeof(packet)); }
+  // True if the processor has gone past the packet. Queues are far shorter than the
+  // bits that we keep can count.
+  bool Consumed(uint64_t read_index) const {
+    uint32_t low = 0;
+    __builtin_memcpy(&low, packet, sizeof(packet));
+    uint32_t ahead = (static_cast<uint32_t>(read_index) - low) << 8;
+    return ahead != 0 && ahead < 1u << 31;
+  }
 };
+static_assert(sizeof(OpLink) == 8, "there are thousands");
 
 // Of an operation that depends on an application's signal, same index; the lock of the
 // signal's shard (app_signals.h).

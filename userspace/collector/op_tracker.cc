@@ -7,6 +7,8 @@ namespace {
 
 constexpr uint32_t kStock = 32;
 constexpr uint32_t kMaxStock = 4 * kStock;
+// Operations that are on their way into the cache while one is published.
+constexpr uint32_t kLookAhead = 4;
 
 }  // namespace
 
@@ -95,6 +97,33 @@ uint32_t OpTracker::Harvest(OpList* list, const HarvestContext& context, uint32_
     index = next;
   }
   return published;
+}
+
+// Asks for what publishing an operation reads; the one behind it.
+uint32_t OpTracker::Prefetch(uint32_t index, uint64_t read_index) {
+  if (index == kNoOp || !links_[index].Consumed(read_index)) return kNoOp;
+  if (links_[index].kind == OpKind::kOwnSignal) __builtin_prefetch(signals_.at(index));
+  auto* entry = reinterpret_cast<const char*>(shared(index));
+  __builtin_prefetch(entry);
+  __builtin_prefetch(entry + 64);
+  return links_[index].next;
+}
+
+void OpTracker::HarvestConsumed(OpList* list, const HarvestContext& context,
+                                uint64_t read_index, uint32_t limit) {
+  uint32_t ahead = list->head;
+  for (uint32_t i = 0; i < kLookAhead; ++i) ahead = Prefetch(ahead, read_index);
+  for (uint32_t published = 0; published < limit; ++published) {
+    uint32_t index = list->head;
+    if (index == kNoOp || !links_[index].Consumed(read_index) || !Finished(index)) {
+      return;
+    }
+    ahead = Prefetch(ahead, read_index);
+    list->head = links_[index].next;
+    if (list->head == kNoOp) list->tail = kNoOp;
+    --list->count;
+    Publish(list, index, context, 0);
+  }
 }
 
 void OpTracker::Discard(OpList* list, uint32_t index, RingHandle* ring) {

@@ -42,22 +42,15 @@ class OpTracker {
     return index;
   }
 
-  // Asks for the cache lines that the next capture writes and the next harvest reads:
-  // the processor had them last, and the application is about to do something else.
-  void PrefetchNext(const OpList& list, uint32_t harvest) {
+  // Asks for the cache lines that the next capture writes: the processor had them last,
+  // and the application is about to do something else.
+  void PrefetchNext(const OpList& list) {
     if (!signals_.ready()) return;
     if (list.free_head != kNoOp) {
       PrefetchForWrite(signals_.at(list.free_head));
       auto* entry = reinterpret_cast<const char*>(shared(list.free_head));
       PrefetchForWrite(entry);
       PrefetchForWrite(entry + 64);
-    }
-    uint32_t index = list.head;
-    for (uint32_t i = 0; i < harvest && index != kNoOp; ++i) {
-      if (links_[index].kind == OpKind::kOwnSignal) {
-        __builtin_prefetch(signals_.at(index));
-      }
-      index = links_[index].next;
     }
   }
 
@@ -69,8 +62,11 @@ class OpTracker {
   }
 
   // Puts an entry, whose shared part is filled in, at the end of the list.
-  void Append(OpList* list, uint32_t index, OpKind kind, RingHandle* ring) {
-    links_[index] = {kNoOp, kind};
+  void Append(OpList* list, uint32_t index, OpKind kind, uint64_t packet,
+              RingHandle* ring) {
+    links_[index].next = kNoOp;
+    links_[index].kind = kind;
+    links_[index].SetPacket(packet);
     if (list->tail == kNoOp) {
       list->head = index;
     } else {
@@ -88,6 +84,13 @@ class OpTracker {
   // after `patience` unfinished ones. Returns how many were published.
   uint32_t Harvest(OpList* list, const HarvestContext& context, uint32_t limit,
                    uint32_t patience);
+
+  // Publishes finished dispatches, oldest first, at most `limit`, without a look at any
+  // that the processor has yet to come to: it would have to fetch the signal back
+  // before it can write it. Where a processor reports its progress late, others than
+  // the producers, who call this, harvest in full.
+  void HarvestConsumed(OpList* list, const HarvestContext& context, uint64_t read_index,
+                       uint32_t limit);
 
   // Takes an operation out without publishing it; its record never was.
   void Discard(OpList* list, uint32_t index, RingHandle* ring);
@@ -111,6 +114,7 @@ class OpTracker {
 
  private:
   bool Finished(uint32_t index);
+  uint32_t Prefetch(uint32_t index, uint64_t read_index);
   void Publish(OpList* list, uint32_t index, const HarvestContext& context,
                uint16_t flags);
   bool TimesOf(uint32_t index, const HarvestContext& context, OperationEnd* end);
@@ -123,8 +127,9 @@ class OpTracker {
   SignalPool signals_;
   AppSignals app_signals_;
   ClockSource clocks_;
-  uint64_t next_correlation_ = 1;
-  TinyLock free_lock_;
+  // Every producer writes these; what stands above, it only reads.
+  alignas(64) uint64_t next_correlation_ = 1;
+  alignas(64) TinyLock free_lock_;
   uint32_t free_head_ = kNoOp;
   uint32_t never_used_ = 0;  // entries from here on have not been taken yet
 };

@@ -47,6 +47,7 @@ struct Queue {
   bool profiled = false;   // the GPU writes timestamps
   uint64_t next = 0;       // first packet that has not been captured
   uint64_t forwarded = 0;  // packets [0, forwarded) have been rung for by us
+  uint64_t harvested = 0;  // value of `next` when a ring last published
   OpList ops;
   ClockMap clock;
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "userspace/collector/op.h"
+
 namespace rocattach::collector {
 namespace {
 
@@ -40,6 +42,17 @@ TEST(Inflight, ADispatchComesBackWhole) {
   EXPECT_EQ(r.iteration, 11u);
   EXPECT_EQ(r.packet_index, 1ull << 41);
   EXPECT_EQ(r.dispatch_id, 12u);
+}
+
+TEST(Inflight, ALinkKnowsWhetherItsPacketIsConsumed) {
+  OpLink link = {};
+  for (uint64_t index : {uint64_t{0}, uint64_t{0xffffff}, (uint64_t{1} << 40) + 7}) {
+    link.SetPacket(index);
+    EXPECT_FALSE(link.Consumed(index));
+    EXPECT_TRUE(link.Consumed(index + 1));
+    EXPECT_TRUE(link.Consumed(index + (1 << 20)));
+    EXPECT_FALSE(link.Consumed(index - (1 << 20)));
+  }
 }
 
 TEST(Inflight, ACopyComesBackWhole) {
