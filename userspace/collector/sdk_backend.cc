@@ -105,7 +105,8 @@ bool SdkBackend::Initialize() {
   api_.Init(&c.plans, &c.rings);
   int error = dispatches_.Init(
       &c.memory, {&sdk_, &c.plans, &agents_, &configs_, &c.dictionary, &c.rings,
-                  code_objects_.kernels(), &next_correlation_});
+                  code_objects_.kernels(), &next_correlation_,
+                  &c.memory.control()->hook_ns_total});
   if (error != 0) return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR, "out of memory");
   uint32_t wanted = c.config.record_kinds != 0 ? c.config.record_kinds : UINT32_MAX;
   if (!ConfigureServices(wanted)) return false;

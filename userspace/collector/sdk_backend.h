@@ -76,6 +76,7 @@ class SdkBackend {
   };
   rocattach_sdk_status Switch(Service* service, bool on);
   void ReplayRegistrations();
+  bool TakeBackVariables();
 
   Collector* collector_ = nullptr;
   rocattach_sdk_functions sdk_ = {};

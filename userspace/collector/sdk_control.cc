@@ -7,6 +7,9 @@ namespace {
 
 constexpr uint32_t kCopyTickMsec = 20;
 constexpr uint32_t kReplayTickMsec = 50;
+constexpr uint32_t kVariablesTickMsec = 100;
+// A runtime that has not called OnLoad by then leaves the HSA tools out.
+constexpr uint64_t kOnLoadTimeoutNs = 5'000'000'000;
 constexpr uint32_t kReplayAttempts = 40;
 
 uint16_t CopyFlags(bool baseline, bool selected, uint64_t generation) {
@@ -201,6 +204,17 @@ void SdkBackend::ReplayRegistrations() {
   replay_ = status == ROCATTACH_REGISTER_DEADLOCK ? replay_ - 1 : 0;
 }
 
+// OnLoad takes our variables back; where it does not come, children must not inherit
+// them for ever. True while they are there.
+bool SdkBackend::TakeBackVariables() {
+  Collector& c = *collector_;
+  if (!c.environment.installed() || LoadAcquire(&c.phase) != kPhaseArmed) return false;
+  uint64_t armed_ns = LoadRelaxed(&c.memory.control()->armed_ns);
+  if (BootNs() < armed_ns + kOnLoadTimeoutNs) return true;
+  c.environment.Restore();
+  return false;
+}
+
 uint64_t SdkBackend::Tick(RingHandle* ring) {
   if (replay_ != 0) ReplayRegistrations();
   Update();
@@ -214,6 +228,7 @@ uint64_t SdkBackend::Tick(RingHandle* ring) {
     copies_.Flush();
     sooner(uint64_t{kCopyTickMsec} * 1'000'000);
   }
+  if (TakeBackVariables()) sooner(uint64_t{kVariablesTickMsec} * 1'000'000);
   if (replay_ != 0) sooner(uint64_t{kReplayTickMsec} * 1'000'000);
   uint64_t next = samples_.Tick(BootNs(), ring);
   if (next != 0) {

@@ -27,6 +27,7 @@ class SdkDispatches {
     RingSet* rings;
     const KernelTable* kernels;  // by the SDK's kernel id
     uint64_t* next_correlation;
+    uint64_t* own_ns;  // what our part of the callbacks takes, from samples
   };
   // 0 or an errno value.
   int Init(Memory* memory, const Parts& parts);

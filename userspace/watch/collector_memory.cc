@@ -267,6 +267,7 @@ CollectorAccount CollectorMemory::Account() const {
   int64_t inflight = 0;
   account.other_dropped = Load(&c->other_dropped);
   account.dictionary_dropped = Load(&c->dictionary_dropped);
+  account.own_ns = Load(&c->hook_ns_total);
   for (uint32_t i = 0; i < ring_count_; ++i) {
     account.produced += LoadAcquire(&ring(i)->head);
     account.ring_dropped += Load(&ring(i)->dropped);

@@ -43,6 +43,7 @@ struct CollectorAccount {
   uint64_t samples_dropped = 0;
   uint64_t api_calls_seen = 0;
   uint64_t api_calls_dropped = 0;
+  uint64_t own_ns = 0;         // what the collector's own code took, from samples
   uint64_t corrupt_rings = 0;  // rings whose positions made no sense: no longer read
 };
 

@@ -5,6 +5,7 @@
  *   COLLECTOR_TEST_RECORDING  0: armed but idle (default 1)
  *   COLLECTOR_TEST_PLAN       plan_flags, hexadecimal (default: dispatches and copies)
  *   COLLECTOR_TEST_BACKEND    enum rocattach_backend (default 0)
+ *   COLLECTOR_TEST_EVERY      in every hsa_init, as windows that open again
  *   COLLECTOR_TEST_LATE       not in hsa_init, but when collector_test_load is called
  *   COLLECTOR_TEST_KINDS      record_kinds, hexadecimal
  *   COLLECTOR_TEST_RINGS, _SLOTS, _INFLIGHT, _WAIT_MSEC   sizes
@@ -70,7 +71,11 @@ void collector_test_load(void) {
 /* Only the first call of the process, as with the probe. */
 hsa_status_t hsa_init(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  if (getenv("COLLECTOR_TEST_LATE") == NULL) pthread_once(&once, load);
+  if (getenv("COLLECTOR_TEST_EVERY") != NULL) {
+    load();
+  } else if (getenv("COLLECTOR_TEST_LATE") == NULL) {
+    pthread_once(&once, load);
+  }
   hsa_status_t (*real)(void);
   *(void**)&real = dlsym(RTLD_NEXT, "hsa_init");
   if (real == NULL) {

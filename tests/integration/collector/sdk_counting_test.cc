@@ -104,7 +104,7 @@ TEST_F(SdkFilters, KernelsAreUndecidedUntilTheServiceSaysSo) {
   bool decided = false;
   std::string go = testing::TempDir() + "sdk_filters_go_" + std::to_string(getpid());
   SdkResult result = RunSdk(
-      {.steps = {"dispatch:20", "until:" + go},
+      {.steps = {"dispatch:20", "until:" + go, "dispatch:20"},
        .filters = {spec},
        .step = [&](SdkTarget& target) {
          if (target.result.kernels.empty() || target.result.dispatches.size() < 20)

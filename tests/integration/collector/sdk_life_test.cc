@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -224,6 +225,108 @@ TEST_F(SdkLife, AThousandSessionsOnOneProcess) {
   EXPECT_LE(late.mappings, early.mappings + 2);
   // The simulator's own memory of configs grows a little.
   EXPECT_LE(late.resident_pages, early.resident_pages + 400);
+}
+
+// Plans replace each other while 32 threads dispatch on two GPUs, faster than anything
+// completes.
+TEST_F(SdkLife, PlansInQuickSuccession) {
+  const std::vector<std::string> names = KnownCounters(40);
+  const std::string gate = Gate("succession");
+  std::map<uint64_t, std::shared_ptr<const CompiledPlan>> plans;
+  uint64_t last = 0;
+  SdkResult result = RunSdk({.gpus = 2,
+                             .threads = 16,
+                             .steps = {"until:" + gate},
+                             .step = [&](SdkTarget& target) {
+                               PlanAnswer answer;
+                               if (plans.size() < 300) {
+                                 std::vector<std::string> some;
+                                 for (size_t i = 0; i < 1 + plans.size() % 5; ++i) {
+                                   some.push_back(names[(plans.size() * 3 + i) % 40]);
+                                 }
+                                 last = target.Write({CountersFilter(some)});
+                                 plans[last] = target.plan;
+                               } else if (target.Answered(last, &answer)) {
+                                 EXPECT_EQ(answer.error, 0u) << answer.text;
+                                 OpenGate();
+                               }
+                             }});
+  ExpectCleanRun(result);
+  std::map<uint64_t, CollectorResult> by_generation;
+  for (const auto& dispatch : result.run.dispatches) {
+    ASSERT_TRUE(dispatch.flags & ROCATTACH_DISPATCH_COUNTED);
+    const auto& values = result.run.values.at(dispatch.correlation_id);
+    CollectorResult& part = by_generation[values.front().plan_generation];
+    part.dispatches.push_back(dispatch);
+    part.values[dispatch.correlation_id] = values;
+  }
+  EXPECT_GT(by_generation.size(), 10u);
+  for (const auto& [generation, part] : by_generation) {
+    ASSERT_EQ(plans.count(generation), 1u);
+    ExpectTrueValues(part, *plans[generation], generation);
+    if (HasFailure()) return;
+  }
+}
+
+// The memory is the target's too. Whatever stands where the plan should be, the program
+// runs on, and the next good plan works.
+TEST_F(SdkLife, GarbageForAPlanHarmsNobody) {
+  const std::string gate = Gate("garbage");
+  std::mt19937_64 random(11);
+  int rounds = 0;
+  uint64_t good = 0;
+  std::shared_ptr<const CompiledPlan> plan;
+  SdkResult result =
+      RunSdk({.threads = 4, .steps = {"until:" + gate}, .step = [&](SdkTarget& target) {
+                PlanAnswer answer;
+                if (rounds < 300) {
+                  // A good plan with some words changed: most of it passes the first
+                  // checks.
+                  target.Write({CountersFilter({"SQ_WAVES", "TCC_HIT"})});
+                  auto image = std::make_unique<rocattach_plan>();
+                  *image = *target.plan->image;
+                  auto* words = reinterpret_cast<uint32_t*>(image.get());
+                  for (int i = 0; i < 1 + rounds % 40; ++i) {
+                    const size_t end = rounds % 2 == 0 ? 2048 : sizeof(*image) / 4;
+                    words[8 + random() % (end - 8)] = static_cast<uint32_t>(random());
+                  }
+                  target.memory.WritePlan(*image);
+                  ++rounds;
+                } else if (good == 0) {
+                  good = target.Write({CountersFilter({"SQ_WAVES", "TCC_HIT"})});
+                  plan = target.plan;
+                } else if (target.Answered(good, &answer)) {
+                  EXPECT_EQ(answer.error, 0u) << answer.text;
+                  size_t counted = 0;
+                  for (const auto& [id, values] : target.result.values) {
+                    counted += values.front().plan_generation == good;
+                  }
+                  if (counted > 50) OpenGate();
+                }
+              }});
+  ASSERT_EQ(result.run.exit_status, 0) << result.run.errors;
+  EXPECT_THAT(result.run.output, HasSubstr("result=ok"));
+  CollectorResult part;
+  for (const auto& dispatch : result.run.dispatches) {
+    auto values = result.run.values.find(dispatch.correlation_id);
+    if (values == result.run.values.end() ||
+        values->second.front().plan_generation != good) {
+      continue;
+    }
+    part.dispatches.push_back(dispatch);
+    part.values[dispatch.correlation_id] = values->second;
+  }
+  EXPECT_GT(ExpectTrueValues(part, *plan, good), 100u);
+}
+
+// The runtime is shut down and initialised again; the plan goes on.
+TEST_F(SdkLife, TheRuntimeStartsAgain) {
+  SdkResult result = RunSdk({.command = {HSA_REINIT_PATH, "-r", "3", "-n", "40"},
+                             .filters = {CountersFilter({"SQ_WAVES", "TCC_HIT"})},
+                             .environment = {"COLLECTOR_TEST_EVERY=1"}});
+  ExpectCleanRun(result);
+  EXPECT_EQ(result.run.dispatches.size(), 120u);
+  EXPECT_EQ(ExpectTrueValues(result.run, *result.plan, result.generation), 240u);
 }
 
 const std::vector<std::string> kAttachSteps = {

@@ -163,6 +163,7 @@ SdkResult RunSdk(const SdkOptions& options) {
   std::vector<std::string> command = {SIMROCM_WORKLOAD_PATH, "-t",
                                       absl::StrCat(options.threads), "--exit",
                                       options.exit};
+  if (!options.command.empty()) command = options.command;
   command.insert(command.end(), options.steps.begin(), options.steps.end());
   CollectorOptions run;
   run.environment = Environment(options, folder.log());

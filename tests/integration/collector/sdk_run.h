@@ -34,6 +34,7 @@ struct SdkOptions {
   int gpus = 1;
   int threads = 1;
   std::string arch = "gfx90a";
+  std::vector<std::string> command = {};  // another program than the workload
   std::vector<std::string> steps = {};
   std::string exit = "shutdown";  // see tests/integration/simrocm/workload.c
   // In force before the first dispatch; empty: no plan.

@@ -273,6 +273,68 @@ TEST_F(LibraryGuestTest, TakesTheVariableBackWithoutOnLoad) {
   EXPECT_EXIT(_exit(TryWithoutOnLoad()), testing::ExitedWithCode(0), "");
 }
 
+// A process that nobody asked the SDK for, whose own SDK finds us among its libraries.
+int TryToBeFound() {
+  void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return 10;
+  using Configure = void* (*)(uint32_t, const char*, uint32_t, void*);
+  auto configure = reinterpret_cast<Configure>(dlsym(library, "rocprofiler_configure"));
+  auto attach =
+      reinterpret_cast<Configure>(dlsym(library, "rocprofiler_configure_attach"));
+  auto start = reinterpret_cast<int (*)(const rocattach_collector_config*)>(
+      dlsym(library, ROCATTACH_COLLECTOR_START));
+  if (configure == nullptr || attach == nullptr) return 11;
+  // Nobody else sees it either: that would bring the SDK into every process.
+  if (dlsym(RTLD_DEFAULT, "rocprofiler_configure") != nullptr) return 12;
+  uint64_t client[3] = {24, 0, 0};
+  if (configure(10305, "1.3.5", 0, client) != nullptr) return 13;
+  rocattach_collector_config config = SmallConfig();
+  if (start(&config) != 0) return 14;
+  if (configure(10305, "1.3.5", 0, client) != nullptr || client[1] != 0) return 15;
+  return attach(10305, "1.3.5", 0, client) == nullptr ? 0 : 16;
+}
+
+// An SDK that is too old, and one without the functions that we need.
+int TryOtherSdks() {
+  void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return 10;
+  using Configure = void* (*)(uint32_t, const char*, uint32_t, void*);
+  auto configure = reinterpret_cast<Configure>(dlsym(library, "rocprofiler_configure"));
+  auto start = reinterpret_cast<int (*)(const rocattach_collector_config*)>(
+      dlsym(library, ROCATTACH_COLLECTOR_START));
+  auto on_load =
+      reinterpret_cast<bool (*)(void*, uint64_t, uint64_t, const char* const*)>(
+          dlsym(library, "OnLoad"));
+  rocattach_collector_config config = SmallConfig();
+  config.map_wait_msec = 1;
+  config.backend = ROCATTACH_BACKEND_SDK;
+  if (start(&config) != 0) return 11;
+  if (strcmp(getenv("ROCP_TOOL_LIBRARIES"), config.library_path) != 0) return 12;
+  uint64_t client[3] = {24, 0, 0};
+  if (configure(600, "0.6.0", 0, client) != nullptr) return 13;
+  // The runtime goes on to the HSA tools, and there we are.
+  std::vector<uint64_t> core = MakeTable(1016);
+  std::vector<uint64_t> amd = MakeTable(608);
+  RootTable root = {
+      {1 | uint64_t{sizeof(RootTable)} << 32, 0}, core.data(), amd.data()};
+  if (!on_load(&root, 1, 0, nullptr)) return 14;
+  rocattach_control* control = FindMemory();
+  if (control->backend != ROCATTACH_BACKEND_HSA_TOOLS) return 15;
+  if (control->backend_reason != ROCATTACH_BACKEND_REASON_SDK_VERSION) return 16;
+  if (strstr(control->backend_text, "0.6.0") == nullptr) return 17;
+  if (getenv("ROCP_TOOL_LIBRARIES") != nullptr) return 18;
+  return control->state == ROCATTACH_STATE_ARMED ? 0 : 19;
+}
+
+TEST_F(LibraryGuestTest, DeclinesWhereNobodyAskedForTheSdk) {
+  EXPECT_EXIT(_exit(TryToBeFound()), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(LibraryGuestTest, DeclinesSdksThatAreTooOldAndFallsBack) {
+  unsetenv("ROCP_TOOL_LIBRARIES");
+  EXPECT_EXIT(_exit(TryOtherSdks()), testing::ExitedWithCode(0), "");
+}
+
 TEST_F(LibraryGuestTest, BehavesWithoutARuntime) {
   unsetenv("HSA_TOOLS_LIB");
   EXPECT_EXIT(exit(TryAsGuest()), testing::ExitedWithCode(0), "^$");
