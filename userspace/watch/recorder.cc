@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@ namespace {
 
 constexpr int kDrainPeriodMsec = 4;
 constexpr uint64_t kScanPeriodNs = 100'000'000;
+constexpr int kNice = -10;
 // A message without a window is forgotten after this: its window event was lost.
 constexpr uint64_t kEarlyLifeNs = 10'000'000'000;
 // So many records in one round of one target: it is busy, do not sleep.
@@ -96,6 +98,8 @@ void Recorder::OnEvent(const rocattach_event& event) {
 
 void Recorder::Run() {
   (void)pthread_setname_np(pthread_self(), "rwa-recorder");
+  // Before the processes that it reads from: what is not drained in time is lost.
+  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
   for (;;) {
     int timeout = Round();
     {
@@ -114,6 +118,9 @@ void Recorder::Run() {
 
 int Recorder::Round() {
   std::deque<Message> messages;
+  // Everything posted before this will have been heard when verdicts are judged: on a
+  // busy machine a round may take seconds.
+  const uint64_t heard_until_ns = BootNs();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     messages.swap(inbox_);
@@ -128,7 +135,7 @@ int Recorder::Round() {
     copies += target->copies();
     running += target->has_memory() ? 1 : 0;
   }
-  if (now - last_scan_ns_ >= kScanPeriodNs) Scan(now);
+  if (now - last_scan_ns_ >= kScanPeriodNs) Scan(heard_until_ns);
   output_.Flush(now);
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -288,7 +295,7 @@ void Recorder::Scan(uint64_t now_ns) {
   std::vector<TargetKey> gone;
   for (auto& [key, target] : targets_) {
     if (target->verdict() == Verdict::kOpen && target->opened().attach_tried &&
-        now_ns - target->opened().event.time_ns > options_.report_timeout_ns) {
+        now_ns > target->opened().event.time_ns + options_.report_timeout_ns) {
       target->Settle(
           Verdict::kRefused, AttachReason::kCollectorSilent,
           target->has_memory()
@@ -312,7 +319,7 @@ void Recorder::Scan(uint64_t now_ns) {
   }
   suspected_gone_ = absl::flat_hash_set<TargetKey>(gone.begin(), gone.end());
   absl::erase_if(early_, [now_ns](const auto& entry) {
-    return now_ns - entry.second.since_ns > kEarlyLifeNs;
+    return now_ns > entry.second.since_ns + kEarlyLifeNs;
   });
 }
 
