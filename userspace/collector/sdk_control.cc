@@ -193,14 +193,18 @@ void SdkBackend::ReplayRegistrations() {
   auto invoke = reinterpret_cast<rocattach_register_invoke_fn>(
       FindRegisterFunction("rocprofiler_register_invoke_nonpropagated_registrations"));
   Collector& c = *collector_;
-  if (invoke == nullptr || c.environment.installed() ||
+  // An hsa_init is under way, or somebody registers at this moment: later.
+  if (c.environment.installed()) {
+    --replay_;
+    return;
+  }
+  if (invoke == nullptr ||
       c.environment.Install(c.config.library_path, ToolVariables::kSdk) != 0) {
     replay_ = 0;
     return;
   }
   int32_t status = invoke();
   c.environment.Restore();
-  // Somebody is registering at this moment.
   replay_ = status == ROCATTACH_REGISTER_DEADLOCK ? replay_ - 1 : 0;
 }
 
