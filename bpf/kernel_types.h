@@ -62,11 +62,43 @@ typedef struct {
   int counter;
 } atomic_t;
 
+struct seccomp {
+  int mode;
+};
+
 struct signal_struct {
   atomic_t live;
   unsigned int flags;
   int group_exit_code;
   struct sigpending shared_pending;
+};
+
+struct mm_struct {
+  unsigned long saved_auxv[1];
+};
+
+struct ns_common {
+  unsigned int inum;
+};
+
+struct mnt_namespace {
+  struct ns_common ns;
+};
+
+struct nsproxy {
+  struct mnt_namespace* mnt_ns;
+};
+
+struct vfsmount;
+struct dentry;
+
+struct path {
+  struct vfsmount* mnt;
+  struct dentry* dentry;
+};
+
+struct fs_struct {
+  struct path root;
 };
 
 struct task_struct {
@@ -83,6 +115,10 @@ struct task_struct {
   struct signal_struct* signal;
   struct sigpending pending;
   const struct cred* cred;
+  struct seccomp seccomp;
+  struct mm_struct* mm;
+  struct nsproxy* nsproxy;
+  struct fs_struct* fs;
   char comm[16];
 };
 

@@ -15,6 +15,10 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define SIGNAL_GROUP_EXIT 0x4u
 #define SIGKILL_BIT (1ul << (9 - 1))
 #define SIGSTOP 19
+/* include/uapi/linux/auxvec.h, include/uapi/linux/seccomp.h */
+#define AT_NULL 0
+#define AT_SECURE 23
+#define SECCOMP_MODE_STRICT 1
 /* include/linux/ptrace.h */
 #define PT_PTRACED 1u
 
@@ -328,6 +332,45 @@ FRAME int forget_window(void) {
   return 1;
 }
 
+/* ROCATTACH_WINDOW_SECURE if the process runs with more rights than its user's,
+ * ROCATTACH_WINDOW_KNOWN if that could be read. */
+FRAME __u64 secure_flags(void) {
+  struct mm_struct* mm = bpf_get_current_task_btf()->mm;
+  struct {
+    unsigned long type, value;
+  } entry;
+  for (int i = 0; i < 32; ++i) {
+    if (bpf_core_read(&entry, sizeof(entry),
+                      (void*)mm + bpf_core_field_offset(struct mm_struct, saved_auxv) +
+                          i * sizeof(entry)) ||
+        entry.type == AT_NULL)
+      return 0;
+    if (entry.type == AT_SECURE)
+      return ROCATTACH_WINDOW_KNOWN | (entry.value ? ROCATTACH_WINDOW_SECURE : 0);
+  }
+  return 0;
+}
+
+/* What decides how a process sees the file system, as one number: its mount namespace
+ * and its root. Good for a second's cache, since numbers are used again. */
+FRAME __u64 place(void) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  __u64 mount = (__u64)BPF_CORE_READ(task, fs, root.mnt);
+  __u64 dentry = (__u64)BPF_CORE_READ(task, fs, root.dentry);
+  __u64 mounts = task->nsproxy->mnt_ns->ns.inum;
+  return (mounts * 0x9e3779b97f4a7c15ull) ^ mount ^ (dentry << 21 | dentry >> 43);
+}
+
+FRAME __u64 window_flags(__u32 again) {
+  __u64 flags = secure_flags();
+  if (again) flags |= ROCATTACH_WINDOW_AGAIN;
+  /* A kernel without CONFIG_SECCOMP has no mode either. */
+  if (bpf_core_field_exists(bpf_get_current_task_btf()->seccomp.mode) &&
+      bpf_get_current_task_btf()->seccomp.mode == SECCOMP_MODE_STRICT)
+    flags |= ROCATTACH_WINDOW_STRICT;
+  return flags;
+}
+
 /* Tells the service of a window, and wakes it. False if the event found no room. */
 FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, __u32 again) {
   struct rocattach_event* e = new_event(ROCATTACH_EVENT_WINDOW);
@@ -336,7 +379,9 @@ FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, __u32 again
   e->mode = mode;
   e->cookie = bpf_get_attach_cookie(ctx);
   e->ip = ctx->ip;
-  e->args[0] = again;
+  e->args[0] = window_flags(again);
+  e->args[1] = bpf_get_smp_processor_id();
+  e->args[2] = place();
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 1;
 }
@@ -437,7 +482,7 @@ int hsa_init_signal(struct pt_regs* ctx) {
   e->ip = ctx->ip;
   /* The signal first: nothing of it is visible before the event is, so the service
    * cannot answer a stop that has not been asked for. */
-  e->args[0] = mine == WINDOW_AGAIN;
+  e->args[0] = mine == WINDOW_AGAIN ? ROCATTACH_WINDOW_AGAIN : 0;
   if (mode == ROCATTACH_WINDOW_SIGNALLED) {
     if (bpf_send_signal_thread(SIGSTOP)) {
       e->mode = ROCATTACH_WINDOW_REPORTED;

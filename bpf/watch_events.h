@@ -43,6 +43,14 @@ enum rocattach_window_mode {
   ROCATTACH_WINDOW_UNRELATED = 5, /* not below settings.only_below */
 };
 
+/* Bits of a WINDOW event's args[0]. Without KNOWN, which the signal rung never sets,
+ * only AGAIN has a meaning, and so has no other argument. */
+#define ROCATTACH_WINDOW_AGAIN 1u  /* the process had a window before */
+#define ROCATTACH_WINDOW_KNOWN 2u  /* the bits below, the CPU and the place are known \
+                                    */
+#define ROCATTACH_WINDOW_SECURE 4u /* AT_SECURE is set */
+#define ROCATTACH_WINDOW_STRICT 8u /* seccomp's strict mode */
+
 /* Why a hold ended. */
 enum rocattach_hold_end {
   ROCATTACH_HOLD_STOPPED = 1, /* the injector's ptrace stop is pending */
@@ -67,8 +75,10 @@ struct rocattach_event {
   rwa_u32 mode;   /* WINDOW: enum rocattach_window_mode; HOLD_END: rocattach_hold_end */
   rwa_u64 cookie; /* WINDOW: number of the library copy */
   rwa_u64 ip;     /* WINDOW: address of the probed instruction */
-  rwa_u64 args[3]; /* READY: memory, bytes, window id; EXIT: exit_code as in wait(2);
-                      HOLD_END: nanoseconds held, loop rounds, window's time_ns */
+  /* WINDOW: ROCATTACH_WINDOW_* bits, CPU of the thread, number of its place;
+   * READY: memory, bytes, window id; EXIT: exit_code as in wait(2);
+   * HOLD_END: nanoseconds held, loop rounds, window's time_ns */
+  rwa_u64 args[3];
   char comm[ROCATTACH_COMM_BYTES];
 };
 

@@ -1,6 +1,7 @@
 #include "injector/attach.h"
 
 #include <errno.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
@@ -41,8 +42,10 @@ AttachFailure Injected(const char* step) {
 // 1. Seize. From here the thread and its number stay together; the target sees nothing.
 // 2. Is it the right process? Only then is the thread asked to stop: an innocent one
 //    could see EINTR.
-// 3. While the thread comes to its stop, everything is looked up and checked.
-// 4. At the stop: registers, the stub, rip, detach.
+// 3. At the stop everything is looked up and checked. Doing that on the way to the stop
+//    gains nothing: where the thread shares our processor it comes no further while we
+//    work, and where it does not, it spins.
+// 4. The stub, rip, detach.
 // Until the stub is written in full and verified nothing points to it; once rip is set
 // the thread needs nobody any more.
 class AttachRun {
@@ -108,15 +111,14 @@ StepResult AttachRun::Steps() {
   if (tracee_->stopped()) {
     outcome_.seized_ns = outcome_.stopped_ns = BootNs();
     if (auto failure = CheckIdentity(request_.pid, request_.start_ns)) return failure;
-  } else if (auto failure = Seize()) {
-    return failure;
-  }
-  if (auto failure = CheckTarget()) return failure;
-  if (auto failure = Resolve()) return failure;
-  if (!tracee_->stopped()) {
+  } else {
+    if (auto failure = Seize()) return failure;
     if (auto failure = WaitForStop()) return failure;
   }
   if (auto failure = CheckWindow()) return failure;
+  if (auto failure = CheckTarget()) return failure;
+  if (auto failure = Resolve()) return failure;
+  if (auto failure = CheckRoom()) return failure;
   if (auto failure = WriteStub()) return failure;
   if (auto failure = Redirect()) return failure;
   outcome_.stage = AttachStage::kRelease;
@@ -154,7 +156,9 @@ StepResult AttachRun::Seize() {
   if (FaultAt("after-seize")) return Injected("after-seize");
 
   outcome_.stage = AttachStage::kCheck;
-  if (auto failure = CheckIdentity(request_.pid, request_.start_ns)) return failure;
+  if (!request_.is_same_process || !request_.is_same_process()) {
+    if (auto failure = CheckIdentity(request_.pid, request_.start_ns)) return failure;
+  }
 
   outcome_.stage = AttachStage::kStop;
   if (FaultAt("interrupt")) return Injected("interrupt");
@@ -166,13 +170,18 @@ StepResult AttachRun::Seize() {
 
 StepResult AttachRun::CheckTarget() {
   outcome_.stage = AttachStage::kCheck;
+  if (request_.known_harmless && request_.places != nullptr && request_.place != 0 &&
+      request_.places->EverybodyMayLoad(request_.pid, request_.place,
+                                        request_.collector_path)) {
+    return std::nullopt;
+  }
+  if (auto failure = CheckNotSecure(request_.pid)) return failure;
   auto status = ReadThreadStatus(request_.pid, request_.tid);
   if (!status.ok()) {
     return AttachFailure{AttachReason::kTargetExited, ESRCH,
                          absl::StrCat("thread ", request_.tid, " is not in process ",
                                       request_.pid, ": ", status.status().message())};
   }
-  if (auto failure = CheckNotSecure(request_.pid)) return failure;
   if (auto failure = CheckSeccomp(*status)) return failure;
   return CheckCollector(request_.pid, *status, request_.collector_path);
 }
@@ -180,7 +189,8 @@ StepResult AttachRun::CheckTarget() {
 StepResult AttachRun::Resolve() {
   outcome_.stage = AttachStage::kResolve;
   if (FaultAt("resolve")) return Injected("resolve");
-  auto maps = Maps::ReadFiles(request_.pid);
+  const RemoteAddress stack(registers_.rsp - 1);
+  auto maps = Maps::ReadFiles(request_.pid, stack, RemoteAddress(request_.window_ip));
   if (!maps.ok()) {
     return AttachFailure{AttachReason::kMemoryAccess, 0,
                          std::string(maps.status().message())};
@@ -208,8 +218,13 @@ StepResult AttachRun::Resolve() {
 StepResult AttachRun::WaitForStop() {
   outcome_.stage = AttachStage::kStop;
   if (FaultAt("stop")) return Injected("stop");
-  if (auto failure = tracee_->WaitForStop(stop_deadline_ns_)) return failure;
+  const bool shares_cpu = request_.cpu >= 0 && request_.cpu == sched_getcpu();
+  if (auto failure =
+          tracee_->WaitForStop(stop_deadline_ns_, shares_cpu, request_.on_wait)) {
+    return failure;
+  }
   outcome_.stopped_ns = BootNs();
+  if (request_.on_stopped) request_.on_stopped();
   if (FaultAt("after-stop")) return Injected("after-stop");
   return std::nullopt;
 }
@@ -231,20 +246,11 @@ StepResult AttachRun::CheckWindow() {
                         registers_.rip, request_.window_ip),
         true};
   }
-  return CheckRoom();
+  return std::nullopt;
 }
 
 StepResult AttachRun::CheckRoom() {
   const RemoteAddress stack_pointer(registers_.rsp);
-  if (!maps_->whole()) {
-    // The stack is no file, so it was not among what was asked for.
-    auto around = Maps::ReadAround(request_.pid, stack_pointer - 1);
-    if (!around.ok()) {
-      return AttachFailure{AttachReason::kMemoryAccess, 0,
-                           std::string(around.status().message())};
-    }
-    maps_.emplace(*std::move(around));
-  }
   return CheckStack(request_.pid, *maps_, stack_pointer, StubStackBytes(XstateBytes()));
 }
 

@@ -5,10 +5,12 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "injector/library_facts.h"
 #include "injector/outcome.h"
+#include "injector/place_cache.h"
 #include "injector/tracee.h"
 #include "userspace/collector/shared_memory.h"
 
@@ -33,6 +35,23 @@ struct AttachRequest {
   bool attached_before = false;
   // Longest time to wait for the stop.
   uint32_t stop_timeout_msec = 250;
+  // What is known already, from the kernel: each saves a look at /proc, which costs
+  // some microseconds for each file of a process that nobody has looked at before. The
+  // processor that the thread is held on, and does not leave; -1: not known.
+  int cpu = -1;
+  // AT_SECURE is not set, and seccomp's strict mode is off.
+  bool known_harmless = false;
+  // A number that stands for the process's mount namespace and root; 0: not known.
+  uint64_t place = 0;
+  // Shared by threads, must outlive the attach; null: every directory is looked at.
+  PlaceCache* places = nullptr;
+  // Asked once the thread is seized: true if `pid` surely still is the process that
+  // started at start_ns. If it says no, or there is none, /proc is asked.
+  std::function<bool()> is_same_process;
+  // Called when the stop takes longer than a moment, at most once.
+  std::function<void()> on_wait;
+  // Called when the thread stands.
+  std::function<void()> on_stopped;
 };
 
 // Performs the whole attach on the calling OS thread (ptrace belongs to a thread):

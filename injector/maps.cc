@@ -171,22 +171,16 @@ absl::StatusOr<Maps> Maps::Read(pid_t pid) {
   return Parse(std::move(text));
 }
 
-absl::StatusOr<Maps> Maps::ReadFiles(pid_t pid) {
+absl::StatusOr<Maps> Maps::ReadFiles(pid_t pid, RemoteAddress around,
+                                     RemoteAddress code) {
   ASSIGN_OR_RETURN(UniqueFd fd,
                    OpenFile(absl::StrCat("/proc/", pid, "/maps"), O_RDONLY));
   MapsQuery query(fd.get());
   // Whatever is the matter with a query, the text can be read.
   if (FaultAt("maps-query") || !query.AddExecutableFiles().ok() ||
-      !query.AddShared().ok())
+      !query.AddShared().ok() || (!around.is_null() && !query.AddAround(around).ok()))
     return Read(pid);
-  return query.Take();
-}
-
-absl::StatusOr<Maps> Maps::ReadAround(pid_t pid, RemoteAddress address) {
-  ASSIGN_OR_RETURN(UniqueFd fd,
-                   OpenFile(absl::StrCat("/proc/", pid, "/maps"), O_RDONLY));
-  MapsQuery query(fd.get());
-  if (!query.AddAround(address).ok()) return Read(pid);
+  query.AddBuildIds(code);
   return query.Take();
 }
 

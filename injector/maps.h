@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,6 +32,8 @@ struct Mapping {
   // Lives as long as the Maps that it came from.
   absl::string_view path;
   bool deleted = false;
+  // The first 16 bytes of the file's build id, as two numbers; zeros: not known.
+  std::array<uint64_t, 2> build_id = {};
 
   bool Contains(RemoteAddress address) const {
     return start <= address && address < end;
@@ -53,13 +56,14 @@ class Maps {
 
   // Reads the maps of `pid`.
   static absl::StatusOr<Maps> Read(pid_t pid);
-  // Only what an attach looks at: executable mappings of files, and shared mappings.
-  // Where the kernel answers queries (6.11 and later) each of them costs about a
-  // microsecond and the others nothing, which a process with thousands of mappings
-  // needs; elsewhere the same as Read.
-  static absl::StatusOr<Maps> ReadFiles(pid_t pid);
-  // The mapping around `address`, as the only one; elsewhere the same as Read.
-  static absl::StatusOr<Maps> ReadAround(pid_t pid, RemoteAddress address);
+  // Only what an attach looks at: executable mappings of files, shared mappings, and
+  // the one around `around` if that is not null (a stack is no file). Where the kernel
+  // answers queries (6.11 and later) each of them costs about a microsecond and the
+  // others nothing, which a process with thousands of mappings needs; elsewhere the
+  // same as Read.
+  static absl::StatusOr<Maps> ReadFiles(pid_t pid,
+                                        RemoteAddress around = RemoteAddress(),
+                                        RemoteAddress code = RemoteAddress());
   // Parses the text of a maps file. Six fixed fields, then the path to the end of the
   // line, with whatever blanks it holds. One bad line refuses the whole text.
   static absl::StatusOr<Maps> Parse(std::string text);

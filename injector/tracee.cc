@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -48,14 +49,24 @@ int Peek(pid_t tid, siginfo_t* info) {
 
 // The stop usually stands already when it is asked for, or comes within microseconds,
 // on another processor or, if both share one, as soon as this thread gives way: first
-// yield, then sleep, because a real-time thread does not give way by yielding.
-void Pause(uint64_t waited_ns) {
-  if (waited_ns < 30'000) {
-    sched_yield();
-    return;
-  }
-  timespec nap = {0, waited_ns < 1'000'000 ? 20'000 : 200'000};
+// yield, then sleep, because a real-time thread does not give way by yielding. The
+// longer it takes, the longer the sleeps: many of these threads may be waiting at once,
+// and together they must leave the processors to those that they wait for.
+constexpr uint64_t kYieldNs = 30'000;
+
+void Nap(uint64_t waited_ns) {
+  constexpr uint64_t kShortestNs = 15'000, kLongestNs = 2'000'000;
+  timespec nap = {
+      0, static_cast<long>(std::clamp(waited_ns / 4, kShortestNs, kLongestNs))};
   nanosleep(&nap, nullptr);
+}
+
+void Pause(uint64_t waited_ns) {
+  if (waited_ns < kYieldNs) {
+    sched_yield();
+  } else {
+    Nap(waited_ns);
+  }
 }
 
 // Why PTRACE_SEIZE said EPERM: a tracer, a dead thread, or a policy.
@@ -157,8 +168,10 @@ StepResult Tracee::Interrupt() {
   return std::nullopt;
 }
 
-StepResult Tracee::WaitForStop(uint64_t deadline_ns) {
+StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
+                               const std::function<void()>& before_sleep) {
   const uint64_t begin_ns = BootNs();
+  bool slept = false;
   for (;;) {
     siginfo_t info;
     int seen = Peek(tid_, &info);
@@ -184,7 +197,12 @@ StepResult Tracee::WaitForStop(uint64_t deadline_ns) {
                        " ms: it is frozen, or asleep where it cannot be interrupted"),
           true};
     }
-    Pause(now_ns - begin_ns);
+    if (!shares_cpu && now_ns - begin_ns < kYieldNs) {
+      sched_yield();
+      continue;
+    }
+    if (!std::exchange(slept, true) && before_sleep) before_sleep();
+    Nap(now_ns - begin_ns);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "absl/strings/string_view.h"
 #include "injector/failure.h"
@@ -45,8 +46,11 @@ class Tracee {
   // Waits until the thread has stopped, at the latest until `deadline_ns`
   // (CLOCK_BOOTTIME). Any stop will do. A signal that was about to be delivered is
   // delivered by Release; a stop of the whole process (SIGSTOP) goes on after it.
+  // `shares_cpu`: the thread can only run, and so come to its stop, when the calling
+  // thread sleeps. `before_sleep`, if not null, is called once before the first sleep.
   // kTargetExited, kStopTimeout.
-  StepResult WaitForStop(uint64_t deadline_ns);
+  StepResult WaitForStop(uint64_t deadline_ns, bool shares_cpu = false,
+                         const std::function<void()>& before_sleep = nullptr);
 
   // The general registers. kUnsupported if the thread runs 32-bit code.
   StepResult ReadRegisters(user_regs_struct* registers);

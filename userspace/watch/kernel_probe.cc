@@ -1,6 +1,7 @@
 #include "userspace/watch/kernel_probe.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -293,6 +294,11 @@ bool KernelProbe::IsOpen(const rocattach_event& event) const {
 
 int KernelProbe::events_fd() const {
   return ring_buffer__epoll_fd(state_->ring);
+}
+
+bool KernelProbe::HasEvents() const {
+  pollfd fd = {events_fd(), POLLIN, 0};
+  return poll(&fd, 1, 0) > 0;
 }
 
 bool KernelProbe::ConsumeOne(const std::function<void(const rocattach_event&)>& visit) {

@@ -76,6 +76,8 @@ class KernelProbe {
 
   // Readable when events wait.
   int events_fd() const;
+  // An event waits to be consumed.
+  bool HasEvents() const;
   // Hands at most one waiting event to `visit`; true if there was one. One caller at a
   // time.
   bool ConsumeOne(const std::function<void(const rocattach_event&)>& visit);

@@ -175,6 +175,7 @@ void Recorder::Handle(Window window) {
   TargetKey key = KeyOf(window.event);
   Target* target = Find(key);
   if (target != nullptr) {
+    SettleBefore(target);
     target->Reopen(std::move(window));
   } else {
     v1::Process process = DescribeProcess(window);
@@ -200,6 +201,17 @@ void Recorder::Handle(Window window) {
   auto early = early_.extract(key);
   if (early.empty()) return;
   for (Message& message : early.mapped().messages) Dispatch(std::move(message));
+}
+
+// A process may shut its runtime down and come again before anybody has looked at it:
+// the verdict of its last window is due.
+void Recorder::SettleBefore(Target* target) {
+  if (target->verdict() != Verdict::kOpen) return;
+  if (!target->SettleFromCollector()) {
+    target->Settle(Verdict::kRefused, AttachReason::kCollectorSilent,
+                   "the process opened its next window before the collector reported");
+  }
+  NoteVerdict(*target);
 }
 
 void Recorder::Handle(Ready ready) {

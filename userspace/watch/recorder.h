@@ -98,6 +98,8 @@ class Recorder : public WindowSink {
   void Handle(BadMemory bad);
   void Handle(const rocattach_event& event);
   Target* Find(const TargetKey& key);
+  // Settles an open verdict before the target's next window replaces it.
+  void SettleBefore(Target* target);
   // Keeps a message whose window has not come yet; it is handled right behind it.
   void KeepEarly(const TargetKey& key, Message message);
   void EndTarget(const TargetKey& key, v1::ProcessEnd end);

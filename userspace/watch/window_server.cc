@@ -9,6 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "injector/attach.h"
+#include "injector/code_cave.h"
+#include "injector/maps.h"
+#include "injector/stub.h"
+#include "injector/symbol_lookup.h"
+#include "injector/target_checks.h"
+#include "injector/target_memory.h"
+#include "injector/thread_status.h"
 
 namespace rocattach {
 namespace {
@@ -92,18 +99,65 @@ void WindowServer::Run() {
     realtime_ = true;
   }
   (void)pthread_setname_np(pthread_self(), "rwa-window");
+  Rehearse();
+  Worker worker;
   rocattach_event event;
-  while (Take(&event)) {
-    if (Serve(event)) continue;
+  for (;;) {
+    if (!worker.leading) Lead(&worker);
+    const bool taken = Take(&event);
+    if (taken && Serve(event, &worker)) continue;
+    HandOver(&worker);
     // The end of this thread frees a tracee that cannot be detached; another thread
     // takes its place.
-    StartThread();
+    if (taken) StartThread();
     return;
   }
 }
 
+void WindowServer::Rehearse() {
+  if (!options_.attach) return;
+  const pid_t self = getpid();
+  auto status = ReadThreadStatus(self, gettid());
+  auto maps = Maps::ReadFiles(self, RemoteAddress(reinterpret_cast<uint64_t>(&self)));
+  auto memory = TargetMemory::Open(self, gettid());
+  if (!status.ok() || !maps.ok() || !memory.ok()) return;
+  LoaderFunctions functions;
+  CodeCave cave;
+  (void)CheckIdentity(self, 1);
+  (void)CheckNotSecure(self);
+  (void)CheckCollector(self, *status, options_.collector_path);
+  (void)CheckMappings(*maps, options_.collector_path, false);
+  (void)FindLoaderFunctions(self, *maps, &cache_, &functions);
+  (void)FindCodeCave(self, *maps, *memory, &cache_, functions.dlopen, StubBytes(),
+                     &cave);
+}
+
+void WindowServer::Lead(Worker* worker) {
+  {
+    std::lock_guard<std::mutex> lock(lead_mutex_);
+    worker->leading = true;
+    if (!std::exchange(has_leader_, true)) return;
+    idle_.push_back(worker);
+  }
+  worker->lead.acquire();
+}
+
+void WindowServer::HandOver(Worker* worker) {
+  if (!std::exchange(worker->leading, false)) return;
+  Worker* next = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(lead_mutex_);
+    if (idle_.empty()) {
+      has_leader_ = false;
+      return;
+    }
+    next = idle_.back();
+    idle_.pop_back();
+  }
+  next->lead.release();
+}
+
 bool WindowServer::Take(rocattach_event* event) {
-  std::lock_guard<std::mutex> leading(leader_);
   for (;;) {
     if (probe_->ConsumeOne([event](const rocattach_event& e) { *event = e; }))
       return true;
@@ -114,10 +168,10 @@ bool WindowServer::Take(rocattach_event* event) {
   }
 }
 
-bool WindowServer::Serve(const rocattach_event& event) {
+bool WindowServer::Serve(const rocattach_event& event, Worker* worker) {
   switch (event.type) {
     case ROCATTACH_EVENT_WINDOW:
-      return ServeWindow(event);
+      return ServeWindow(event, worker);
     case ROCATTACH_EVENT_READY:
       ServeReady(event);
       return true;
@@ -176,7 +230,9 @@ bool WindowServer::LeaveAlone(Window* window) {
   return false;
 }
 
-bool WindowServer::ServeWindow(const rocattach_event& event) {
+bool WindowServer::ServeWindow(const rocattach_event& event, Worker* worker) {
+  // What policy wants to know takes longer to read than a hand-over.
+  if (policy_reads_process_) HandOver(worker);
   Window window;
   window.event = event;
   if (event.cookie >= 1 && event.cookie <= options_.libraries.size()) {
@@ -185,7 +241,7 @@ bool WindowServer::ServeWindow(const rocattach_event& event) {
   if (LeaveAlone(&window)) {
     if (event.mode == ROCATTACH_WINDOW_HELD) probe_->Release(event);
     if (preseizer_ != nullptr) preseizer_->Forget(static_cast<pid_t>(event.pid));
-  } else if (!Attach(&window)) {
+  } else if (!Attach(&window, worker)) {
     return true;
   }
   bool go_on = !window.outcome.tracer_must_exit;
@@ -225,12 +281,12 @@ AttachRequest WindowServer::MakeRequest(const rocattach_event& event) const {
   request.collector_path = options_.collector_path;
   request.config = options_.collector_config;
   request.config.window_id = event.time_ns;
-  request.attached_before = event.args[0] != 0;
+  request.attached_before = (event.args[0] & ROCATTACH_WINDOW_AGAIN) != 0;
   request.stop_timeout_msec = options_.hold_timeout_msec;
   return request;
 }
 
-bool WindowServer::Attach(Window* window) {
+bool WindowServer::Attach(Window* window, Worker* worker) {
   window->attach_tried = true;
   AttachRequest request = MakeRequest(window->event);
   {
@@ -244,6 +300,24 @@ bool WindowServer::Attach(Window* window) {
     });
     return false;
   }
+  // The first thread's number belongs to the process while its claim lasts.
+  const rocattach_event& event = window->event;
+  if (event.tid == event.pid) {
+    request.is_same_process = [this, &event] { return probe_->IsOpen(event); };
+  }
+  if ((event.args[0] & ROCATTACH_WINDOW_KNOWN) != 0) {
+    request.cpu = static_cast<int>(event.args[1]);
+    request.known_harmless =
+        (event.args[0] & (ROCATTACH_WINDOW_SECURE | ROCATTACH_WINDOW_STRICT)) == 0;
+    request.place = event.args[2];
+    request.places = &places_;
+  }
+  // A hand-over wakes a thread, perhaps on the very processor that the held one needs
+  // to come to its stop: not before it stands, and then only if others wait.
+  request.on_wait = [this, worker] { HandOver(worker); };
+  request.on_stopped = [this, worker] {
+    if (worker->leading && probe_->HasEvents()) HandOver(worker);
+  };
   window->outcome = AttachAtWindow(request, &cache_);
   Judge(window);
   return true;

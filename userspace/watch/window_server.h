@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,10 +34,12 @@ struct WindowServerOptions {
   int threads = 64;
 };
 
-// Leader and followers: one thread waits for the kernel's events; when one comes it
-// hands the wait to the next thread and deals with the event itself. So an event never
-// changes threads (ptrace belongs to a thread, and a hand-over costs a wake-up), and as
-// many windows are served at once as there are threads.
+// Leader and followers: one thread, the leader, waits for the kernel's events. It deals
+// with small ones on the spot. When it has to wait for a held thread, or when others
+// wait meanwhile, it hands the lead to the thread that has been idle for the shortest
+// time. So an event never changes threads (ptrace belongs to a thread, and a hand-over
+// costs a wake-up), as many windows are served at once as there are threads, and few
+// windows meet few threads, whose caches and heaps are warm.
 class WindowServer {
  public:
   // `probe` and `sink` must outlive the server.
@@ -50,18 +53,30 @@ class WindowServer {
   bool realtime() const { return realtime_; }
 
  private:
+  // One of the threads.
+  struct Worker {
+    bool leading = false;
+    std::binary_semaphore lead{0};  // the lead has been handed to it
+  };
+
   void StartThread();
   void Run();
-  // Waits until this thread has taken one event; false when stopping.
+  // Goes through the steps of an attach on this process, so that the first held thread
+  // does not wait for page faults, heaps and the parsing of libraries.
+  void Rehearse();
+  // Waits until there is no other leader.
+  void Lead(Worker* worker);
+  void HandOver(Worker* worker);
+  // The leader waits until it has taken one event; false when stopping.
   bool Take(rocattach_event* event);
   // False if this thread must end at once (AttachOutcome::tracer_must_exit).
-  bool Serve(const rocattach_event& event);
-  bool ServeWindow(const rocattach_event& event);
+  bool Serve(const rocattach_event& event, Worker* worker);
+  bool ServeWindow(const rocattach_event& event, Worker* worker);
   void ServeReady(const rocattach_event& event);
   // Fills in verdict and reason of a window that is not to be attached; true if so.
   bool LeaveAlone(Window* window);
   // Tries the attach; false if the preseizer has taken the window over.
-  bool Attach(Window* window);
+  bool Attach(Window* window, Worker* worker);
   AttachRequest MakeRequest(const rocattach_event& event) const;
   // Verdict and reason of an attach that has been tried.
   void Judge(Window* window);
@@ -73,6 +88,7 @@ class WindowServer {
   WindowServerOptions options_;
   bool policy_reads_process_;
   LibraryCache cache_;
+  PlaceCache places_;
   // Windows that this service has attached at. Another service on the machine puts its
   // probe on the same collector: its targets report to us too, and are not ours to
   // read.
@@ -80,7 +96,9 @@ class WindowServer {
   absl::flat_hash_set<uint64_t> attempted_;
   FollowerKeeper followers_;
   std::unique_ptr<Preseizer> preseizer_;  // on the signal rung only
-  std::mutex leader_;
+  std::mutex lead_mutex_;
+  bool has_leader_ = false;    // guarded by lead_mutex_
+  std::vector<Worker*> idle_;  // guarded by lead_mutex_; the last one is next
   std::mutex threads_mutex_;
   std::vector<std::thread> threads_;
   bool stopping_ = false;  // guarded by threads_mutex_

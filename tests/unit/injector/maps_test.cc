@@ -139,12 +139,13 @@ TEST(MapsTest, QueriesAgreeWithTheText) {
   EXPECT_EQ(files->Find(RemoteAddress(reinterpret_cast<uint64_t>(block))) != nullptr,
             true);
   auto around =
-      Maps::ReadAround(getpid(), RemoteAddress(reinterpret_cast<uint64_t>(&block)));
+      Maps::ReadFiles(getpid(), RemoteAddress(reinterpret_cast<uint64_t>(&block)));
   ASSERT_TRUE(around.ok()) << around.status();
   const Mapping* stack =
       around->Find(RemoteAddress(reinterpret_cast<uint64_t>(&block)));
   ASSERT_NE(stack, nullptr);
   EXPECT_EQ(stack->path, "[stack]");
+  EXPECT_EQ(around->mappings().size(), files->mappings().size() + 1);
   munmap(block, 8192);
 }
 

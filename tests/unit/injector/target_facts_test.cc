@@ -1,6 +1,7 @@
 // What is read about a target: its status, its libraries, its mappings.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 
 #include "injector/library_facts.h"
 #include "injector/outcome.h"
+#include "injector/place_cache.h"
 #include "injector/symbol_lookup.h"
 #include "injector/target_checks.h"
 #include "injector/thread_status.h"
@@ -35,6 +37,62 @@ TEST(ThreadStatusTest, GarbageIsNobody) {
   EXPECT_EQ(status.state, '?');
   EXPECT_EQ(status.file_uid, UINT32_MAX);
   EXPECT_EQ(status.seccomp_mode, 0);
+}
+
+class PlaceCacheTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    // Not below a directory that only root may search.
+    char name[] = "/tmp/place_cache_XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    directory_ = name;
+    file_ = directory_ + "/collector.so";
+    int fd = open(file_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    ASSERT_GE(fd, 0);
+    close(fd);
+    ASSERT_EQ(chmod(file_.c_str(), 0644), 0);
+    ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
+  }
+  void TearDown() override {
+    unlink(file_.c_str());
+    rmdir(directory_.c_str());
+  }
+  std::string directory_, file_;
+};
+
+TEST_F(PlaceCacheTest, SaysYesOnlyWhereEverybodyMay) {
+  PlaceCache cache;
+  EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_));
+  ASSERT_EQ(chmod(file_.c_str(), 0640), 0);
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_));
+  ASSERT_EQ(chmod(file_.c_str(), 0644), 0);
+  ASSERT_EQ(chmod(directory_.c_str(), 0700), 0);
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 3, file_));
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 4, directory_ + "/none.so"));
+}
+
+TEST_F(PlaceCacheTest, AnswersForPlaceAndPathForAWhile) {
+  PlaceCache cache;
+  EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_));
+  ASSERT_EQ(chmod(file_.c_str(), 0600), 0);
+  EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_)) << "not older than a second";
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_)) << "another place";
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 1, file_ + "x")) << "another path";
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 1, file_)) << "the last path counts";
+}
+
+TEST(LibraryKeyTest, ABuildIdStandsForTheContents) {
+  Mapping mapping;
+  mapping.device_minor = 3;
+  mapping.inode = 7;
+  mapping.build_id = {1, 2};
+  Mapping other = mapping;
+  EXPECT_EQ(LibraryKey::FromBuildId(mapping), LibraryKey::FromBuildId(other));
+  other.build_id = {1, 3};
+  EXPECT_NE(LibraryKey::FromBuildId(mapping), LibraryKey::FromBuildId(other));
+  other = mapping;
+  other.inode = 8;
+  EXPECT_NE(LibraryKey::FromBuildId(mapping), LibraryKey::FromBuildId(other));
 }
 
 TEST(SymbolLookupTest, KnowsGlibcsNames) {

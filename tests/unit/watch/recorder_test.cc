@@ -131,6 +131,22 @@ TEST_F(RecorderTest, RecordsFromTheReportToTheExit) {
   EXPECT_EQ(recorder_->Totals().dropped, 0u);
 }
 
+TEST_F(RecorderTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
+  FakeCollector fake;
+  Arm(&fake);
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()));
+  recorder_->OnWindow(Attached());
+  Window again = Attached();
+  again.event.time_ns = window_ns_ + 10'000'000;
+  again.event.args[0] = ROCATTACH_WINDOW_AGAIN;
+  recorder_->OnWindow(again);
+  ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 1; }));
+  __atomic_store_n(&fake.control()->armed_ns, window_ns_ + 11'000'000,
+                   __ATOMIC_RELEASE);
+  ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 2; }));
+  EXPECT_EQ(recorder_->Totals().refused, 0u);
+}
+
 TEST_F(RecorderTest, ReportAndExitMayOvertakeTheWindow) {
   FakeCollector fake;
   Arm(&fake);
