@@ -190,7 +190,7 @@ StepResult AttachRun::Resolve() {
   outcome_.stage = AttachStage::kResolve;
   if (FaultAt("resolve")) return Injected("resolve");
   const RemoteAddress stack(registers_.rsp - 1);
-  auto maps = Maps::ReadFiles(request_.pid, stack, RemoteAddress(request_.window_ip));
+  auto maps = Maps::ReadFiles(request_.pid, stack);
   if (!maps.ok()) {
     return AttachFailure{AttachReason::kMemoryAccess, 0,
                          std::string(maps.status().message())};

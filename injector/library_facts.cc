@@ -1,7 +1,6 @@
 #include "injector/library_facts.h"
 
 #include <errno.h>
-#include <sys/sysmacros.h>
 
 #include <utility>
 
@@ -62,13 +61,6 @@ LibraryKey LibraryKey::FromStat(const struct stat& info) {
           Nanoseconds(info.st_mtim), Nanoseconds(info.st_ctim)};
 }
 
-LibraryKey LibraryKey::FromBuildId(const Mapping& mapping) {
-  // No library is empty, so no stat has a size of 0.
-  return {makedev(mapping.device_major, mapping.device_minor), mapping.inode, 0,
-          static_cast<int64_t>(mapping.build_id[0]),
-          static_cast<int64_t>(mapping.build_id[1])};
-}
-
 std::shared_ptr<const LibraryFacts> LibraryCache::Find(const LibraryKey& key) const {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = entries_.find(key);
@@ -90,11 +82,7 @@ size_t LibraryCache::size() const {
 absl::StatusOr<std::shared_ptr<const LibraryFacts>> LoadLibraryFacts(
     pid_t pid, const Mapping& mapping, LibraryCache* cache) {
   struct stat info;
-  // Needs no look at the file, which takes as long as everything else.
-  const bool has_id = mapping.build_id != decltype(mapping.build_id){};
-  if (cache != nullptr && has_id) {
-    if (auto facts = cache->Find(LibraryKey::FromBuildId(mapping))) return facts;
-  } else if (cache != nullptr) {
+  if (cache != nullptr) {
     RETURN_IF_ERROR(StatMappedFile(pid, mapping, &info));
     if (auto facts = cache->Find(LibraryKey::FromStat(info))) return facts;
   }
@@ -108,10 +96,7 @@ absl::StatusOr<std::shared_ptr<const LibraryFacts>> LoadLibraryFacts(
     return absl::Status(facts.status().code(),
                         absl::StrCat(mapping.path, ": ", facts.status().message()));
   }
-  if (cache != nullptr) {
-    cache->Store(has_id ? LibraryKey::FromBuildId(mapping) : LibraryKey::FromStat(info),
-                 *facts);
-  }
+  if (cache != nullptr) cache->Store(LibraryKey::FromStat(info), *facts);
   return facts;
 }
 

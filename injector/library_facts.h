@@ -45,9 +45,6 @@ struct LibraryKey {
   int64_t changed_ns = 0;
 
   static LibraryKey FromStat(const struct stat& info);
-  // From a mapping with a build id, which stands for the contents. Never equal to one
-  // from a stat.
-  static LibraryKey FromBuildId(const Mapping& mapping);
   auto operator<=>(const LibraryKey&) const = default;
 };
 

@@ -171,8 +171,7 @@ absl::StatusOr<Maps> Maps::Read(pid_t pid) {
   return Parse(std::move(text));
 }
 
-absl::StatusOr<Maps> Maps::ReadFiles(pid_t pid, RemoteAddress around,
-                                     RemoteAddress code) {
+absl::StatusOr<Maps> Maps::ReadFiles(pid_t pid, RemoteAddress around) {
   ASSIGN_OR_RETURN(UniqueFd fd,
                    OpenFile(absl::StrCat("/proc/", pid, "/maps"), O_RDONLY));
   MapsQuery query(fd.get());
@@ -180,7 +179,6 @@ absl::StatusOr<Maps> Maps::ReadFiles(pid_t pid, RemoteAddress around,
   if (FaultAt("maps-query") || !query.AddExecutableFiles().ok() ||
       !query.AddShared().ok() || (!around.is_null() && !query.AddAround(around).ok()))
     return Read(pid);
-  query.AddBuildIds(code);
   return query.Take();
 }
 

@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,8 +31,6 @@ struct Mapping {
   // Lives as long as the Maps that it came from.
   absl::string_view path;
   bool deleted = false;
-  // The first 16 bytes of the file's build id, as two numbers; zeros: not known.
-  std::array<uint64_t, 2> build_id = {};
 
   bool Contains(RemoteAddress address) const {
     return start <= address && address < end;
@@ -62,8 +59,7 @@ class Maps {
   // others nothing, which a process with thousands of mappings needs; elsewhere the
   // same as Read.
   static absl::StatusOr<Maps> ReadFiles(pid_t pid,
-                                        RemoteAddress around = RemoteAddress(),
-                                        RemoteAddress code = RemoteAddress());
+                                        RemoteAddress around = RemoteAddress());
   // Parses the text of a maps file. Six fixed fields, then the path to the end of the
   // line, with whatever blanks it holds. One bad line refuses the whole text.
   static absl::StatusOr<Maps> Parse(std::string text);

@@ -5,7 +5,6 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -13,7 +12,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "injector/symbol_lookup.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -117,27 +115,6 @@ absl::Status MapsQuery::AddShared() {
 absl::Status MapsQuery::AddAround(RemoteAddress address) {
   uint64_t end;
   return Query(address.value(), 0, &end);
-}
-
-void MapsQuery::AddBuildIds(RemoteAddress code) {
-  for (size_t i = 0; i < mappings_.size(); ++i) {
-    Mapping& mapping = mappings_[i];
-    if (!mapping.executable) continue;
-    mapping.path =
-        absl::string_view(names_).substr(name_of_[i].begin, name_of_[i].length);
-    if (!IsLibcName(mapping.basename()) && !mapping.Contains(code)) continue;
-    unsigned char id[20] = {};
-    ProcmapQuery query = {};
-    query.size = sizeof(query);
-    query.query_addr = mapping.start.value();
-    query.build_id_size = sizeof(id);
-    query.build_id_addr = reinterpret_cast<uint64_t>(id);
-    if (ioctl(fd_, kProcmapQuery, &query) != 0 || query.build_id_size < 16 ||
-        query.inode != mapping.inode) {
-      continue;
-    }
-    std::memcpy(mapping.build_id.data(), id, sizeof(mapping.build_id));
-  }
 }
 
 Maps MapsQuery::Take() {

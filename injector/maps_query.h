@@ -26,10 +26,6 @@ class MapsQuery {
   // NOT_FOUND: nothing is mapped there.
   absl::Status AddAround(RemoteAddress address);
 
-  // Asks for the build ids of the C library and of the file around `code`, among the
-  // mappings collected so far.
-  void AddBuildIds(RemoteAddress code);
-
   // What was collected, in rising order, each mapping once.
   Maps Take();
 

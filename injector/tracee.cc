@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "injector/fault.h"
 #include "injector/thread_status.h"
+#include "injector/wait_alarm.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
 
@@ -36,24 +37,28 @@ uint64_t* Word(uint64_t value) {
 // What waitid says about one traced thread, without consuming it: a stop needs no
 // consuming, and an exit may be another part of this process's to collect.
 // 0: nothing yet; 1: `info` is filled; -1: errno.
-int Peek(pid_t tid, siginfo_t* info) {
+// With `block` it waits until there is something, or a signal comes.
+int Peek(pid_t tid, siginfo_t* info, bool block = false) {
   std::memset(info, 0, sizeof(*info));
+  const int wait = block ? 0 : WNOHANG;
   int rc;
   do {
     rc = waitid(P_PID, static_cast<id_t>(tid), info,
-                WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL);
-  } while (rc != 0 && errno == EINTR);
-  if (rc != 0) return -1;
+                WEXITED | WSTOPPED | WNOWAIT | __WALL | wait);
+  } while (rc != 0 && errno == EINTR && !block);
+  if (rc != 0) return errno == EINTR ? 0 : -1;
   return info->si_pid == 0 ? 0 : 1;
 }
 
-// The stop usually stands already when it is asked for, or comes within microseconds,
-// on another processor or, if both share one, as soon as this thread gives way: first
-// yield, then sleep, because a real-time thread does not give way by yielding. The
-// longer it takes, the longer the sleeps: many of these threads may be waiting at once,
-// and together they must leave the processors to those that they wait for.
+// The stop usually stands already when it is asked for, or comes within microseconds on
+// another processor: so long it is looked for again and again.
 constexpr uint64_t kYieldNs = 30'000;
 
+// After that a wait counts as long.
+constexpr uint64_t kShortWaitNs = 100'000;
+
+// The longer it takes, the longer the sleeps: many of these threads may be waiting at
+// once, and together they must leave the processors to those that they wait for.
 void Nap(uint64_t waited_ns) {
   constexpr uint64_t kShortestNs = 15'000, kLongestNs = 2'000'000;
   timespec nap = {
@@ -168,42 +173,65 @@ StepResult Tracee::Interrupt() {
   return std::nullopt;
 }
 
-StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
-                               const std::function<void()>& before_sleep) {
-  const uint64_t begin_ns = BootNs();
-  bool slept = false;
-  for (;;) {
-    siginfo_t info;
-    int seen = Peek(tid_, &info);
-    if (seen < 0) return Gone("waitid");
-    if (seen > 0 && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
-      errno = 0;
-      return Gone("waitid");
-    }
-    if (seen > 0) {
-      // Bits 8 and up name a ptrace event; without them the stop is a signal on its
-      // way to the thread, which gets it when it is let go.
-      const int event = info.si_status >> 8;
-      pending_signal_ = event == 0 ? info.si_status & 0x7f : 0;
-      state_ = State::kStopped;
-      return std::nullopt;
-    }
-    const uint64_t now_ns = BootNs();
-    if (now_ns >= deadline_ns) {
-      return AttachFailure{
-          AttachReason::kStopTimeout, 0,
-          absl::StrCat("thread ", tid_, " did not stop within ",
-                       (now_ns - begin_ns) / 1'000'000,
+Tracee::Stop Tracee::LookForStop(bool block) {
+  siginfo_t info;
+  const int seen = Peek(tid_, &info, block);
+  if (seen < 0) return Stop::kGone;
+  if (seen == 0) return Stop::kNotYet;
+  if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
+    errno = 0;
+    return Stop::kGone;
+  }
+  // Bits 8 and up name a ptrace event; without them the stop is a signal on its way to
+  // the thread, which gets it when it is let go.
+  const int event = info.si_status >> 8;
+  pending_signal_ = event == 0 ? info.si_status & 0x7f : 0;
+  state_ = State::kStopped;
+  return Stop::kStopped;
+}
+
+AttachFailure Tracee::NoStop(uint64_t waited_ns) const {
+  return {AttachReason::kStopTimeout, 0,
+          absl::StrCat("thread ", tid_, " did not stop within ", waited_ns / 1'000'000,
                        " ms: it is frozen, or asleep where it cannot be interrupted"),
           true};
-    }
-    if (!shares_cpu && now_ns - begin_ns < kYieldNs) {
+}
+
+// 1. Looks again and again for a moment, unless that keeps the thread from stopping.
+// 2. Blocks, until the stop or until the wait counts as long.
+// 3. Says that it is long, and blocks until the stop or the deadline.
+StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
+                               const std::function<void()>& on_wait) {
+  const uint64_t begin_ns = BootNs();
+  WaitAlarm* alarm = nullptr;  // armed
+  bool is_long = false;
+  Stop seen;
+  while ((seen = LookForStop(alarm != nullptr)) == Stop::kNotYet) {
+    const uint64_t now_ns = BootNs();
+    const uint64_t waited_ns = now_ns - begin_ns;
+    if (now_ns >= deadline_ns) break;
+    if (!shares_cpu && waited_ns < kYieldNs) {
       sched_yield();
       continue;
     }
-    if (!std::exchange(slept, true) && before_sleep) before_sleep();
-    Nap(now_ns - begin_ns);
+    const bool first = alarm == nullptr;
+    if (!is_long && waited_ns >= kShortWaitNs) {
+      is_long = true;
+      if (on_wait) on_wait();
+    } else if (!first) {
+      continue;  // the alarm comes again
+    }
+    WaitAlarm& own = WaitAlarm::OfThisThread();
+    if (own.Arm(is_long ? deadline_ns - now_ns : kShortWaitNs)) {
+      alarm = &own;
+    } else {
+      Nap(waited_ns);
+    }
   }
+  if (alarm != nullptr) alarm->Disarm();
+  if (seen == Stop::kGone) return Gone("waitid");
+  if (seen == Stop::kNotYet) return NoStop(BootNs() - begin_ns);
+  return std::nullopt;
 }
 
 StepResult Tracee::ReadRegisters(user_regs_struct* registers) {

@@ -47,10 +47,10 @@ class Tracee {
   // (CLOCK_BOOTTIME). Any stop will do. A signal that was about to be delivered is
   // delivered by Release; a stop of the whole process (SIGSTOP) goes on after it.
   // `shares_cpu`: the thread can only run, and so come to its stop, when the calling
-  // thread sleeps. `before_sleep`, if not null, is called once before the first sleep.
+  // thread sleeps. `on_wait`, if not null, is called once if the stop takes long.
   // kTargetExited, kStopTimeout.
   StepResult WaitForStop(uint64_t deadline_ns, bool shares_cpu = false,
-                         const std::function<void()>& before_sleep = nullptr);
+                         const std::function<void()>& on_wait = nullptr);
 
   // The general registers. kUnsupported if the thread runs 32-bit code.
   StepResult ReadRegisters(user_regs_struct* registers);
@@ -82,6 +82,10 @@ class Tracee {
  private:
   enum class State { kNone, kSeized, kInterrupted, kStopped, kGone };
 
+  enum class Stop { kNotYet, kStopped, kGone };
+  // Looks for the stop, or waits for it until the thread's alarm.
+  Stop LookForStop(bool block);
+  AttachFailure NoStop(uint64_t waited_ns) const;
   AttachFailure Gone(absl::string_view call);
   StepResult Failed(absl::string_view call, AttachReason reason);
   // Takes the exit of a tracee that died, so that its parent learns of it.

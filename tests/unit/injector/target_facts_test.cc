@@ -81,20 +81,6 @@ TEST_F(PlaceCacheTest, AnswersForPlaceAndPathForAWhile) {
   EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 1, file_)) << "the last path counts";
 }
 
-TEST(LibraryKeyTest, ABuildIdStandsForTheContents) {
-  Mapping mapping;
-  mapping.device_minor = 3;
-  mapping.inode = 7;
-  mapping.build_id = {1, 2};
-  Mapping other = mapping;
-  EXPECT_EQ(LibraryKey::FromBuildId(mapping), LibraryKey::FromBuildId(other));
-  other.build_id = {1, 3};
-  EXPECT_NE(LibraryKey::FromBuildId(mapping), LibraryKey::FromBuildId(other));
-  other = mapping;
-  other.inode = 8;
-  EXPECT_NE(LibraryKey::FromBuildId(mapping), LibraryKey::FromBuildId(other));
-}
-
 TEST(SymbolLookupTest, KnowsGlibcsNames) {
   EXPECT_TRUE(IsLibcName("libc.so.6"));
   EXPECT_TRUE(IsLibcName("libc-2.28.so"));
