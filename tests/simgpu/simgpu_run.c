@@ -1,12 +1,13 @@
 // simgpu-run: runs a command, and whatever it starts, on the simulated GPU.
 #define _GNU_SOURCE
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tests/simgpu/launcher.h"
 
 static const char help[] =
     "usage: simgpu-run [OPTIONS] COMMAND [ARGUMENTS…]\n"
@@ -27,29 +28,15 @@ static const char help[] =
     "The exit status is the command's; 127 if it could not be started, 2 for bad "
     "options.\n";
 
-static void fail(const char* what, const char* name) {
-  fprintf(stderr, "simgpu-run: %s %s: %s\n", what, name, strerror(errno));
-  exit(127);
-}
-
 // Puts the directory lib/ beside this program first in LD_LIBRARY_PATH.
 static void prepend_library_path(void) {
   char self[PATH_MAX];
-  ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-  if (length < 0) fail("cannot read", "/proc/self/exe");
-  self[length] = '\0';
-  *strrchr(self, '/') = '\0';
-  char library[PATH_MAX + 32];
-  snprintf(library, sizeof(library), "%s/lib/libhsakmt.so.1", self);
-  if (access(library, R_OK) != 0) fail("cannot read", library);
-  const char* before = getenv("LD_LIBRARY_PATH");
-  char* path = NULL;
-  int written = before != NULL && *before != '\0'
-                    ? asprintf(&path, "%s/lib:%s", self, before)
-                    : asprintf(&path, "%s/lib", self);
-  if (written < 0) fail("cannot set", "LD_LIBRARY_PATH");
-  setenv("LD_LIBRARY_PATH", path, 1);
-  free(path);
+  launcher_directory(self);
+  char path[PATH_MAX + 32];
+  snprintf(path, sizeof(path), "%s/lib/libhsakmt.so.1", self);
+  if (access(path, R_OK) != 0) launcher_fail("cannot read", path);
+  *strrchr(path, '/') = '\0';
+  launcher_prepend("LD_LIBRARY_PATH", path);
 }
 
 int main(int argc, char** argv) {
@@ -93,5 +80,5 @@ int main(int argc, char** argv) {
   }
   prepend_library_path();
   execvp(argv[optind], argv + optind);
-  fail("cannot run", argv[optind]);
+  launcher_fail("cannot run", argv[optind]);
 }

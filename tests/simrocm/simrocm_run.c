@@ -1,13 +1,14 @@
 // simrocm-run: runs a command on the simulated GPU with the simulated parts of a newer
 // ROCm: rocprofiler-register, rocprofiler-sdk and their bridge to the HSA runtime.
 #define _GNU_SOURCE
-#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tests/simgpu/launcher.h"
 
 static const char help[] =
     "usage: simrocm-run [OPTIONS] COMMAND [ARGUMENTS...]\n"
@@ -28,42 +29,18 @@ static const char help[] =
 
 static char directory[PATH_MAX];  // of this program
 
-static void fail(const char* what, const char* name) {
-  fprintf(stderr, "simrocm-run: %s %s: %s\n", what, name, strerror(errno));
-  exit(127);
-}
-
-// Puts `value` before what the variable holds, with ':' between.
-static void prepend(const char* name, const char* value) {
-  const char* before = getenv(name);
-  char* joined = NULL;
-  int written = before != NULL && *before != '\0'
-                    ? asprintf(&joined, "%s:%s", value, before)
-                    : asprintf(&joined, "%s", value);
-  if (written < 0) fail("cannot set", name);
-  setenv(name, joined, 1);
-  free(joined);
-}
-
-static void find_directory(void) {
-  ssize_t length = readlink("/proc/self/exe", directory, sizeof(directory) - 1);
-  if (length < 0) fail("cannot read", "/proc/self/exe");
-  directory[length] = '\0';
-  *strrchr(directory, '/') = '\0';
-}
-
 static void set_libraries(const char* folder) {
   char* path = NULL;
   if (asprintf(&path, "%s/%s:%s/../simgpu/lib", directory, folder, directory) < 0) {
-    fail("cannot set", "LD_LIBRARY_PATH");
+    launcher_fail("cannot set", "LD_LIBRARY_PATH");
   }
-  prepend("LD_LIBRARY_PATH", path);
+  launcher_prepend("LD_LIBRARY_PATH", path);
   free(path);
   if (asprintf(&path, "%s/lib/libsimrocm-bridge.so", directory) < 0) {
-    fail("cannot set", "LD_PRELOAD");
+    launcher_fail("cannot set", "LD_PRELOAD");
   }
-  if (access(path, R_OK) != 0) fail("cannot read", path);
-  prepend("LD_PRELOAD", path);
+  if (access(path, R_OK) != 0) launcher_fail("cannot read", path);
+  launcher_prepend("LD_PRELOAD", path);
   free(path);
 }
 
@@ -114,8 +91,8 @@ int main(int argc, char** argv) {
     fputs("simrocm-run: no command\nTry simrocm-run --help.\n", stderr);
     return 2;
   }
-  find_directory();
+  launcher_directory(directory);
   set_libraries(libraries);
   execvp(argv[optind], argv + optind);
-  fail("cannot run", argv[optind]);
+  launcher_fail("cannot run", argv[optind]);
 }
