@@ -46,8 +46,7 @@ enum rocattach_window_mode {
 /* Bits of a WINDOW event's args[0]. Without KNOWN, which the signal rung never sets,
  * only AGAIN has a meaning, and so has no other argument. */
 #define ROCATTACH_WINDOW_AGAIN 1u  /* the process had a window before */
-#define ROCATTACH_WINDOW_KNOWN 2u  /* the bits below, the CPU and the place are known \
-                                    */
+#define ROCATTACH_WINDOW_KNOWN 2u  /* all below, the CPU and the place are known */
 #define ROCATTACH_WINDOW_SECURE 4u /* AT_SECURE is set */
 #define ROCATTACH_WINDOW_STRICT 8u /* seccomp's strict mode */
 
