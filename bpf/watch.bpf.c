@@ -184,6 +184,7 @@ static __always_inline struct rocattach_event* new_event(__u32 type) {
   e->mode = 0;
   e->cookie = 0;
   e->ip = 0;
+  e->sp = 0;
   e->args[0] = e->args[1] = e->args[2] = 0;
   bpf_get_current_comm(e->comm, sizeof(e->comm));
   return e;
@@ -379,6 +380,7 @@ FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, __u32 again
   e->mode = mode;
   e->cookie = bpf_get_attach_cookie(ctx);
   e->ip = ctx->ip;
+  e->sp = ctx->sp;
   e->args[0] = window_flags(again);
   e->args[1] = bpf_get_smp_processor_id();
   e->args[2] = place();

@@ -19,7 +19,7 @@ typedef unsigned long long rwa_u64;
 typedef int rwa_s32;
 #endif
 
-#define ROCATTACH_EVENT_VERSION 1
+#define ROCATTACH_EVENT_VERSION 2
 #define ROCATTACH_COMM_BYTES 16
 
 enum rocattach_event_type {
@@ -74,6 +74,7 @@ struct rocattach_event {
   rwa_u32 mode;   /* WINDOW: enum rocattach_window_mode; HOLD_END: rocattach_hold_end */
   rwa_u64 cookie; /* WINDOW: number of the library copy */
   rwa_u64 ip;     /* WINDOW: address of the probed instruction */
+  rwa_u64 sp;     /* WINDOW: the thread's stack pointer there */
   /* WINDOW: ROCATTACH_WINDOW_* bits, CPU of the thread, number of its place;
    * READY: memory, bytes, window id; EXIT: exit_code as in wait(2);
    * HOLD_END: nanoseconds held, loop rounds, window's time_ns */

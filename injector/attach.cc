@@ -42,9 +42,9 @@ AttachFailure Injected(const char* step) {
 // 1. Seize. From here the thread and its number stay together; the target sees nothing.
 // 2. Is it the right process? Only then is the thread asked to stop: an innocent one
 //    could see EINTR.
-// 3. At the stop everything is looked up and checked. Doing that on the way to the stop
-//    gains nothing: where the thread shares our processor it comes no further while we
-//    work, and where it does not, it spins.
+// 3. While the thread comes to its stop, everything is looked up and checked; but if it
+//    is held on our own processor it comes no further while we work, and so that
+//    follows the stop.
 // 4. The stub, rip, detach.
 // Until the stub is written in full and verified nothing points to it; once rip is set
 // the thread needs nobody any more.
@@ -82,6 +82,8 @@ class AttachRun {
   StepResult Steps();
   StepResult CheckRequest();
   StepResult Seize();
+  bool SharesCpu() const;
+  StepResult LookAround();
   StepResult CheckTarget();
   StepResult Resolve();
   StepResult WaitForStop();
@@ -113,17 +115,30 @@ StepResult AttachRun::Steps() {
     if (auto failure = CheckIdentity(request_.pid, request_.start_ns)) return failure;
   } else {
     if (auto failure = Seize()) return failure;
+    if (!SharesCpu()) {
+      if (auto failure = LookAround()) return failure;
+    }
     if (auto failure = WaitForStop()) return failure;
   }
   if (auto failure = CheckWindow()) return failure;
-  if (auto failure = CheckTarget()) return failure;
-  if (auto failure = Resolve()) return failure;
+  if (!maps_.has_value()) {
+    if (auto failure = LookAround()) return failure;
+  }
   if (auto failure = CheckRoom()) return failure;
   if (auto failure = WriteStub()) return failure;
   if (auto failure = Redirect()) return failure;
   outcome_.stage = AttachStage::kRelease;
   (void)FaultAt("before-detach");
   return std::nullopt;
+}
+
+bool AttachRun::SharesCpu() const {
+  return request_.cpu >= 0 && request_.cpu == sched_getcpu();
+}
+
+StepResult AttachRun::LookAround() {
+  if (auto failure = CheckTarget()) return failure;
+  return Resolve();
 }
 
 StepResult AttachRun::CheckRequest() {
@@ -189,7 +204,7 @@ StepResult AttachRun::CheckTarget() {
 StepResult AttachRun::Resolve() {
   outcome_.stage = AttachStage::kResolve;
   if (FaultAt("resolve")) return Injected("resolve");
-  const RemoteAddress stack(registers_.rsp - 1);
+  const RemoteAddress stack(request_.stack != 0 ? request_.stack - 1 : 0);
   auto maps = Maps::ReadFiles(request_.pid, stack);
   if (!maps.ok()) {
     return AttachFailure{AttachReason::kMemoryAccess, 0,
@@ -218,9 +233,8 @@ StepResult AttachRun::Resolve() {
 StepResult AttachRun::WaitForStop() {
   outcome_.stage = AttachStage::kStop;
   if (FaultAt("stop")) return Injected("stop");
-  const bool shares_cpu = request_.cpu >= 0 && request_.cpu == sched_getcpu();
   if (auto failure =
-          tracee_->WaitForStop(stop_deadline_ns_, shares_cpu, request_.on_wait)) {
+          tracee_->WaitForStop(stop_deadline_ns_, SharesCpu(), request_.on_wait)) {
     return failure;
   }
   outcome_.stopped_ns = BootNs();
@@ -251,6 +265,14 @@ StepResult AttachRun::CheckWindow() {
 
 StepResult AttachRun::CheckRoom() {
   const RemoteAddress stack_pointer(registers_.rsp);
+  if (!maps_->whole() && maps_->Find(stack_pointer - 1) == nullptr) {
+    auto around = Maps::ReadFiles(request_.pid, stack_pointer - 1);
+    if (!around.ok()) {
+      return AttachFailure{AttachReason::kMemoryAccess, 0,
+                           std::string(around.status().message())};
+    }
+    maps_.emplace(*std::move(around));
+  }
   return CheckStack(request_.pid, *maps_, stack_pointer, StubStackBytes(XstateBytes()));
 }
 

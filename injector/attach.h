@@ -39,6 +39,8 @@ struct AttachRequest {
   // some microseconds for each file of a process that nobody has looked at before. The
   // processor that the thread is held on, and does not leave; -1: not known.
   int cpu = -1;
+  // The stack pointer, about; 0: not known.
+  uint64_t stack = 0;
   // AT_SECURE is not set, and seccomp's strict mode is off.
   bool known_harmless = false;
   // A number that stands for the process's mount namespace and root; 0: not known.

@@ -15,7 +15,7 @@
 namespace rocattach {
 namespace {
 
-static_assert(sizeof(rocattach_event) == 112, "shared with the BPF programs");
+static_assert(sizeof(rocattach_event) == 120, "shared with the BPF programs");
 static_assert(sizeof(rocattach_settings) == 40, "shared with the BPF programs");
 
 // The keys of the BPF maps, as bpf/watch.bpf.c declares them.

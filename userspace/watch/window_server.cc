@@ -310,6 +310,7 @@ bool WindowServer::Attach(Window* window, Worker* worker) {
     request.known_harmless =
         (event.args[0] & (ROCATTACH_WINDOW_SECURE | ROCATTACH_WINDOW_STRICT)) == 0;
     request.place = event.args[2];
+    request.stack = event.sp;
     request.places = &places_;
   }
   // A hand-over wakes a thread, perhaps on the very processor that the held one needs
