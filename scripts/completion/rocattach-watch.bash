@@ -20,11 +20,11 @@ _rocattach_watch() {
   done
 
   case $previous in
-  -d | --output-directory)
+  -d | --output-directory | --kfd-topology)
     mapfile -t COMPREPLY < <(compgen -A directory -- "$current")
     return
     ;;
-  -o | --output-file | --library | --collector)
+  -o | --output-file | --library | --collector | -i | --input | --extra-counters)
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
     ;;
@@ -44,12 +44,26 @@ _rocattach_watch() {
     mapfile -t COMPREPLY < <(compgen -W "auto doorbell intercept" -- "$current")
     return
     ;;
-  --hold-timeout-msec | --duration-msec | --threads)
+  --backend)
+    mapfile -t COMPREPLY < <(compgen -W "auto sdk hsa" -- "$current")
+    return
+    ;;
+  --collection-period-unit)
+    mapfile -t COMPREPLY < <(compgen -W "hour min sec msec usec nsec" -- "$current")
+    return
+    ;;
+  --pmc | --set | --block | --arch | --kernel-include-regex | --kernel-exclude-regex | \
+    --kernel-iteration-range | --collection-period | --attach-duration-msec | \
+    --hold-timeout-msec | --duration-msec | --threads)
     return
     ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "--auto --dry-run -p --process --uid --deny \
     -d --output-directory -o --output-file --json -q --quiet --hold-timeout-msec \
+    --pmc --set --block --arch -i --input --extra-counters --single-pass \
+    --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
+    --collection-period --collection-period-unit --attach-duration-msec \
+    --hsa-trace --hip-trace --marker-trace --backend --kfd-topology \
     --duration-msec --hold --capture --no-recording --library --collector --threads \
     -h --help --version --" -- "$current")
 }

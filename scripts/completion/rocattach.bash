@@ -13,8 +13,8 @@ _rocattach() {
   done
 
   case $previous in
-  --top) return ;;
-  --library | --collector)
+  --top | --arch) return ;;
+  --library | --collector | --extra-counters)
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
     ;;
@@ -35,13 +35,14 @@ _rocattach() {
 
   local options
   case $command in
-  '') options="report dump doctor -h --help --version" ;;
+  '') options="report dump counters doctor -h --help --version" ;;
+  counters) options="--json --arch --extra-counters -h --help" ;;
   report) options="-f --follow --json --top -h --help" ;;
   dump) options="-f --follow --json -t --type -h --help" ;;
   doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;
   *) return ;;
   esac
-  if [[ -z $command || $command == doctor || $current == -* ]]; then
+  if [[ -z $command || $command == doctor || $command == counters || $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
   else
     # Recordings, and the directories on the way to them.

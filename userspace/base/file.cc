@@ -22,7 +22,7 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, mode_t mod
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit) {
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDONLY));
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
   std::string data;
   char chunk[16384];
   for (;;) {

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   std::function<int()> run;
   rocattach::RegisterReport(&app, &run);
   rocattach::RegisterDump(&app, &run);
+  rocattach::RegisterCounters(&app, &run);
 #ifdef ROCATTACH_HAS_DOCTOR
   rocattach::RegisterDoctor(&app, &run);
 #endif

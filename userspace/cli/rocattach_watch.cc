@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/version.h"
+#include "userspace/cli/session_arguments.h"
 #include "userspace/cli/watch_console.h"
 #include "userspace/watch/watcher.h"
 
@@ -33,6 +34,8 @@ constexpr char kExamples[] =
     "  rocattach-watch --auto                     profile every GPU process until "
     "Ctrl-C\n"
     "  rocattach-watch --auto -- ./app --size 4   profile one command, then end\n"
+    "  rocattach-watch --auto --pmc SQ_WAVES GRBM_COUNT -- ./app\n"
+    "                                             with hardware counters\n"
     "  rocattach-watch --auto -p 'python3*' --uid 1000 -d /var/log/gpu\n"
     "  rocattach-watch --auto -o %hostname%/%pid% one file per process\n"
     "  rocattach-watch --auto --dry-run           say what --auto would do\n"
@@ -54,6 +57,8 @@ struct Arguments {
   uid_t uid = 0;
   std::string rung = "yielding";
   std::string capture = "auto";
+  std::string backend = "auto";
+  SessionArguments session;
 };
 
 void AddSelection(CLI::App* app, Arguments* args) {
@@ -109,6 +114,16 @@ void AddTuning(CLI::App* app, Arguments* args) {
                   "How dispatches are seen: auto, doorbell or intercept")
       ->check(CLI::IsMember({"auto", "doorbell", "intercept"}))
       ->capture_default_str();
+  app->add_option("--backend", args->backend,
+                  "Interface that collectors use: auto takes rocprofiler-sdk where the "
+                  "first session needs it; sdk takes it wherever it is there, so that "
+                  "later sessions can measure counters; hsa never")
+      ->check(CLI::IsMember({"auto", "sdk", "hsa"}))
+      ->capture_default_str();
+  app->add_option("--kfd-topology", args->watcher.sdk_search.topology,
+                  "Where processes see the driver's topology, for simulated GPUs")
+      ->type_name("DIR")
+      ->capture_default_str();
   app->add_flag("--no-recording", args->no_recording,
                 "Attach, but leave the collectors idle");
   app->add_option("--library", args->watcher.extra_libraries,
@@ -139,6 +154,32 @@ void Interpret(const CLI::App& app, int argc, char** argv, Arguments* args) {
   watcher.recorder_arguments.assign(argv, argv + argc);
 }
 
+// Checks what is to be measured before any process is touched.
+absl::Status PrepareSession(Arguments* args) {
+  auto catalog = LoadCatalog(args->session.extra_counters);
+  if (!catalog.ok()) return catalog.status();
+  auto wish = InterpretSession(args->session, &*catalog);
+  if (!wish.ok()) return wish.status();
+  WatcherOptions& watcher = args->watcher;
+  if (!wish->filters.empty() && !watcher.attach) {
+    return absl::InvalidArgumentError(
+        "counters and API calls are collected in processes that --auto attaches to; "
+        "add "
+        "--auto");
+  }
+  for (const std::string& key : wish->ignored) {
+    fprintf(stderr, "rocattach-watch: %s: \"%s\" means nothing here\n",
+            args->session.input.c_str(), key.c_str());
+  }
+  watcher.session.filters = std::move(wish->filters);
+  watcher.session.periods = std::move(wish->periods);
+  watcher.session.duration_ns = wish->duration_ns;
+  watcher.always_sdk = args->backend == "sdk";
+  if (args->backend == "hsa") watcher.sdk_search.allowed = false;
+  watcher.catalog = std::make_shared<const CounterCatalog>(*std::move(catalog));
+  return absl::OkStatus();
+}
+
 Watcher* running_watcher = nullptr;
 void OnSignal(int number, siginfo_t* info, void*) {
   if (running_watcher == nullptr) return;
@@ -163,6 +204,7 @@ int Main(int argc, char** argv) {
   Arguments args;
   AddSelection(&app, &args);
   AddOutput(&app, &args);
+  AddSessionOptions(&app, &args.session);
   AddTuning(&app, &args);
   app.add_option("command", args.command, "Command to run and to profile; ends with it")
       ->type_name("-- COMMAND…");
@@ -174,6 +216,10 @@ int Main(int argc, char** argv) {
     return status == 0 ? 0 : kExitUsage;
   }
   Interpret(app, argc, argv, &args);
+  if (absl::Status status = PrepareSession(&args); !status.ok()) {
+    fprintf(stderr, "rocattach-watch: %s\n", std::string(status.message()).c_str());
+    return kExitUsage;
+  }
 
   bool stdout_taken = args.watcher.output_file == "-" || !args.command.empty();
   WatchConsole console({.json = args.json,

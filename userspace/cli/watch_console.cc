@@ -203,6 +203,19 @@ void WatchConsole::OnVerdict(const v1::Process& process,
   fflush(options_.out);
 }
 
+void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (options_.json) {
+    Json line = {{"event", "session_refused"}, {"pid", pid}, {"reason", why}};
+    fprintf(options_.out, "%s\n", Dump(line).c_str());
+  } else {
+    ClearLiveLine();
+    fprintf(options_.out, "rocattach-watch: process %d: no session: %s\n", pid,
+            why.c_str());
+  }
+  fflush(options_.out);
+}
+
 void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                          const v1::LossAccount& account) {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -221,17 +234,25 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                  {"dropped", dropped},
                  {"untimed", account.untimed()},
                  {"unfinished", account.unfinished()},
-                 {"unseen", account.packets_unseen()}};
+                 {"unseen", account.packets_unseen()},
+                 {"counted", account.counted_delivered()},
+                 {"counted_dropped", account.counted_dropped()},
+                 {"samples", account.samples_delivered()},
+                 {"api_calls", account.api_calls_delivered()}};
     fprintf(options_.out, "%s\n", Dump(line).c_str());
     fflush(options_.out);
     return;
   }
   if (options_.quiet && dropped == 0) return;
   ClearLiveLine();
-  fprintf(options_.out, "rocattach-watch: %s %s: %s dispatches, %s copies%s\n",
+  std::string counted;
+  if (account.counted_seen() > 0) {
+    counted = absl::StrCat(", ", HumanCount(account.counted_delivered()), " measured");
+  }
+  fprintf(options_.out, "rocattach-watch: %s %s: %s dispatches, %s copies%s%s\n",
           Name(process).c_str(), EndWords(end).c_str(),
           HumanCount(account.dispatches_delivered()).c_str(),
-          HumanCount(account.copies_delivered()).c_str(),
+          HumanCount(account.copies_delivered()).c_str(), counted.c_str(),
           dropped == 0 ? "" : absl::StrCat(", ", HumanCount(dropped), " LOST").c_str());
   fflush(options_.out);
 }

@@ -33,6 +33,7 @@ class WatchConsole : public WatcherObserver {
   void OnVerdict(const v1::Process& process, const v1::WindowEvent& verdict) override;
   void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
              const v1::LossAccount& account) override;
+  void OnSessionRefused(pid_t pid, const std::string& why) override;
 
  private:
   // Removes the live line, so that other text can stand there.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -29,6 +30,7 @@ struct Dynamic {
   uint64_t strings_bytes = 0;
   uint64_t soname = 0;
   bool has_soname = false;
+  std::optional<uint64_t> rpath, runpath;
   std::vector<uint64_t> needed;
   uint64_t version_needs = 0;  // linked address, 0: none
   uint64_t version_needs_count = 0;
@@ -48,6 +50,12 @@ class NeedsReader {
     for (uint64_t offset : dynamic_.needed) {
       ASSIGN_OR_RETURN(std::string name, String(offset));
       needs.needed.push_back(std::move(name));
+    }
+    if (dynamic_.rpath.has_value()) {
+      ASSIGN_OR_RETURN(needs.rpath, String(*dynamic_.rpath));
+    }
+    if (dynamic_.runpath.has_value()) {
+      ASSIGN_OR_RETURN(needs.runpath, String(*dynamic_.runpath));
     }
     RETURN_IF_ERROR(ReadVersions(&needs.versions));
     return needs;
@@ -89,6 +97,12 @@ class NeedsReader {
       case DT_SONAME:
         dynamic_.soname = value;
         dynamic_.has_soname = true;
+        break;
+      case DT_RPATH:
+        dynamic_.rpath = value;
+        break;
+      case DT_RUNPATH:
+        dynamic_.runpath = value;
         break;
       case DT_NEEDED:
         if (dynamic_.needed.size() >= kMaxNeeded) {

@@ -15,6 +15,7 @@ namespace rocattach {
 struct ElfNeeds {
   std::string soname;                 // DT_SONAME, empty if there is none
   std::vector<std::string> needed;    // DT_NEEDED, in order
+  std::string rpath, runpath;         // DT_RPATH, DT_RUNPATH; empty if there is none
   std::vector<std::string> versions;  // "GLIBC_2.17", … as imported, each once
 };
 

@@ -3,6 +3,7 @@
 #define ROCATTACH_USERSPACE_REPORT_JSON_WRITER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,10 @@ class JsonWriter {
   void Number(uint64_t value) { Raw(absl::StrCat(value)); }
   void Signed(int64_t value) { Raw(absl::StrCat(value)); }
   void Real(double value) { Raw(absl::StrFormat("%.6g", value)); }
+  // All digits; null for what is no number or is not there.
+  void Exact(std::optional<double> value) {
+    Raw(value.has_value() ? ExactNumber(*value) : "null");
+  }
   void Boolean(bool value) { Raw(value ? "true" : "false"); }
   void Text(absl::string_view value) {
     Comma();

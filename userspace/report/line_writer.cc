@@ -48,6 +48,11 @@ void LineWriter::Signed(absl::string_view key, int64_t value) {
   absl::StrAppend(out_, value);
 }
 
+void LineWriter::Real(absl::string_view key, double value) {
+  Key(key);
+  out_->append(ExactNumber(value));
+}
+
 void LineWriter::Boolean(absl::string_view key, bool value) {
   Key(key);
   absl::StrAppend(out_, value ? "true" : "false");
@@ -175,8 +180,8 @@ void LineWriter::Element(const Message& message, const FieldDescriptor* field,
                                    : r->GetRepeatedInt64(message, field, index));
       break;
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      absl::StrAppend(out_, single ? r->GetDouble(message, field)
-                                   : r->GetRepeatedDouble(message, field, index));
+      out_->append(ExactNumber(single ? r->GetDouble(message, field)
+                                      : r->GetRepeatedDouble(message, field, index)));
       break;
     case FieldDescriptor::CPPTYPE_FLOAT:
       absl::StrAppend(out_, single ? r->GetFloat(message, field)

@@ -25,6 +25,8 @@ class LineWriter {
 
   void Number(absl::string_view key, uint64_t value);
   void Signed(absl::string_view key, int64_t value);
+  // With all digits; infinities and what is no number as null.
+  void Real(absl::string_view key, double value);
   void Boolean(absl::string_view key, bool value);
   void Text(absl::string_view key, absl::string_view value);
   void Triple(absl::string_view key, const std::array<uint32_t, 3>& values);

@@ -43,9 +43,11 @@ RecordPrinter::RecordPrinter(PrinterOptions options,
       line_(options_.style, &buffer_) {}
 
 std::vector<std::string> RecordPrinter::RecordTypes() {
-  return {"recording", "process",     "window",   "agent",         "queue",
-          "kernel",    "code_object", "dispatch", "copy",          "clock",
-          "account",   "process_end", "summary",  "recording_end", "damage"};
+  return {"recording", "process",     "window",       "agent",        "queue",
+          "kernel",    "code_object", "session_plan", "api_function", "dispatch",
+          "copy",      "counter",     "sample",       "api_call",     "session",
+          "clock",     "account",     "process_end",  "summary",      "recording_end",
+          "damage"};
 }
 
 void RecordPrinter::Flush() {
@@ -78,6 +80,8 @@ void RecordPrinter::Message(absl::string_view type, const FrameContext& at,
 void RecordPrinter::OnRecording(const FrameContext& at,
                                 const v1::StreamHeader* header) {
   kernel_names_.clear();
+  counter_names_.clear();
+  function_names_.clear();
   kernel_name_bytes_ = 0;
   if (!Begin("recording", at.recording, at.stream)) return;
   if (header != nullptr) line_.Fields(*header);
@@ -134,6 +138,89 @@ const std::string& RecordPrinter::KernelName(uint32_t stream,
   static const std::string* const kNone = new std::string;
   auto it = kernel_names_.find(NameKey(stream, kernel_id));
   return it == kernel_names_.end() ? *kNone : it->second;
+}
+
+void RecordPrinter::OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan) {
+  Message("session_plan", at, plan);
+  if (kernel_name_bytes_ + plan.ByteSizeLong() > kMaxNameBytes) return;
+  std::vector<std::string>& names = counter_names_[NameKey(at.stream, plan.id())];
+  if (!names.empty()) return;
+  kernel_name_bytes_ += plan.ByteSizeLong() + 64;
+  names.assign(plan.counters().begin(), plan.counters().end());
+}
+
+void RecordPrinter::OnApiFunction(const FrameContext& at,
+                                  const v1::ApiFunction& function) {
+  Message("api_function", at, function);
+  if (kernel_name_bytes_ + function.name().size() + 64 > kMaxNameBytes) return;
+  kernel_name_bytes_ += function.name().size() + 64;
+  function_names_[{at.stream, function.domain(), function.function()}] =
+      function.name();
+}
+
+void RecordPrinter::OnSession(const FrameContext& at, const v1::SessionEvent& event) {
+  Message("session", at, event);
+}
+
+void RecordPrinter::Value(const FrameContext& at, const CounterRecord& r) {
+  auto plan = counter_names_.find(NameKey(at.stream, r.plan));
+  const bool known = plan != counter_names_.end() && r.counter < plan->second.size();
+  line_.Text("counter", known ? plan->second[r.counter] : "");
+  line_.Number("counter_index", r.counter);
+  line_.Real("sum", r.sum);
+  line_.Real("min", r.minimum);
+  line_.Real("max", r.maximum);
+  line_.Number("instances", r.instances);
+  line_.Number("pass", r.pass);
+  line_.Number("plan", r.plan);
+  line_.Number("session", r.session);
+}
+
+void RecordPrinter::OnCounters(const FrameContext& at,
+                               absl::Span<const CounterRecord> records) {
+  for (const CounterRecord& r : records) {
+    if (!Begin("counter", at.recording, at.stream)) return;
+    line_.Number("correlation_id", r.operation);
+    line_.Text("kernel", KernelName(at.stream, r.kernel_id));
+    line_.Number("kernel_id", r.kernel_id);
+    line_.Number("agent_id", r.agent_id);
+    Value(at, r);
+    End();
+  }
+}
+
+void RecordPrinter::OnSamples(const FrameContext& at,
+                              absl::Span<const CounterRecord> records) {
+  for (const CounterRecord& r : records) {
+    if (!Begin("sample", at.recording, at.stream)) return;
+    line_.Number("sample_id", r.operation);
+    line_.Number("agent_id", r.agent_id);
+    line_.Number("begin_ns", r.begin_ns);
+    line_.Number("end_ns", r.end_ns);
+    Value(at, r);
+    End();
+  }
+}
+
+void RecordPrinter::OnApiCalls(const FrameContext& at,
+                               absl::Span<const ApiCallRecord> records) {
+  for (const ApiCallRecord& r : records) {
+    if (!Begin("api_call", at.recording, at.stream)) return;
+    auto name = function_names_.find({at.stream, r.domain, r.function});
+    line_.Text("domain", ShortName(static_cast<v1::ApiDomain>(r.domain)));
+    line_.Text("function", name == function_names_.end() ? "" : name->second);
+    line_.Number("function_id", r.function);
+    line_.Number("correlation_id", r.correlation_id);
+    line_.Number("ancestor_id", r.ancestor_id);
+    line_.Number("tid", r.tid);
+    line_.Number("begin_ns", r.begin_ns);
+    line_.Number("end_ns", r.end_ns);
+    line_.Number("duration_ns", r.end_ns > r.begin_ns ? r.end_ns - r.begin_ns : 0);
+    if (!r.text.empty()) line_.Text("text", r.text);
+    if (r.flags & kApiCallTextCut) line_.Boolean("text_cut", true);
+    line_.Number("session", r.session);
+    End();
+  }
 }
 
 void RecordPrinter::Flags(uint16_t flags) {

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -44,6 +46,15 @@ class RecordPrinter : public StreamVisitor {
                     absl::Span<const rocattach_dispatch> records) override;
   void OnCopies(const FrameContext& at,
                 absl::Span<const rocattach_copy> records) override;
+  void OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan) override;
+  void OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) override;
+  void OnCounters(const FrameContext& at,
+                  absl::Span<const CounterRecord> records) override;
+  void OnSamples(const FrameContext& at,
+                 absl::Span<const CounterRecord> records) override;
+  void OnApiCalls(const FrameContext& at,
+                  absl::Span<const ApiCallRecord> records) override;
+  void OnSession(const FrameContext& at, const v1::SessionEvent& event) override;
   void OnWindow(const FrameContext& at, const v1::WindowEvent& event) override;
   void OnClock(const FrameContext& at, const v1::ClockRelation& clock) override;
   void OnAccount(const FrameContext& at, const v1::LossAccount& account) override;
@@ -60,6 +71,8 @@ class RecordPrinter : public StreamVisitor {
                const google::protobuf::Message& message);
   const std::string& KernelName(uint32_t stream, uint32_t kernel_id) const;
   void Flags(uint16_t flags);
+  // What the values of dispatches and samples have in common.
+  void Value(const FrameContext& at, const CounterRecord& record);
 
   PrinterOptions options_;
   std::function<void(absl::string_view)> write_;
@@ -68,7 +81,11 @@ class RecordPrinter : public StreamVisitor {
   LineWriter line_;
   // Names of the current recording's kernels: stream << 32 | id.
   absl::flat_hash_map<uint64_t, std::string> kernel_names_;
-  size_t kernel_name_bytes_ = 0;
+  // Names of a plan's counters: stream << 32 | plan.
+  absl::flat_hash_map<uint64_t, std::vector<std::string>> counter_names_;
+  // By stream, domain and function.
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::string> function_names_;
+  size_t kernel_name_bytes_ = 0;  // of all names
 };
 
 }  // namespace rocattach

@@ -120,6 +120,17 @@ bool Report::HasLosses() const {
       }
       if (whole && process->MissingFromStream() > 0) return true;
       if (process->Imbalance() != 0) return true;
+      if (process->account && (process->account->counted_dropped() > 0 ||
+                               process->account->samples_dropped() > 0 ||
+                               process->account->api_calls_dropped() > 0)) {
+        return true;
+      }
+      if (whole && process->account &&
+          (process->account->counted_delivered() > process->counted ||
+           process->account->samples_delivered() > process->samples ||
+           process->account->api_calls_delivered() > process->api_call_count)) {
+        return true;
+      }
     }
   }
   return false;
@@ -295,6 +306,9 @@ void ReportBuilder::OnDamage(const Damage& damage) {
 
 Report ReportBuilder::Finish(const ReadStats& stats) {
   report_.stats = stats;
+  for (RecordingReport& recording : report_.recordings) {
+    for (auto& process : recording.processes) FinishSessions(process.get());
+  }
   by_stream_.clear();
   return std::exchange(report_, {});
 }

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "userspace/report/duration_histogram.h"
+#include "userspace/report/session_counters.h"
 #include "userspace/stream/decoder.h"
 #include "userspace/stream/visitor.h"
 
@@ -53,6 +54,21 @@ struct QueueReport {
   uint64_t dispatches = 0;
 };
 
+// Counter values of the sessions that asked for the same.
+struct PlanReport {
+  v1::SessionPlan plan;
+  std::unique_ptr<SessionCounters> counters;
+  // Filled in by ReportBuilder::Finish.
+  std::vector<KernelCounters> kernels;
+  std::vector<SampledCounter> samples;
+};
+
+struct ApiReport {
+  std::string function;  // empty: its name is not in the recording
+  uint64_t count = 0;
+  DurationSummary durations;
+};
+
 struct ProcessReport {
   uint32_t recording = 0;
   uint32_t stream = 0;
@@ -62,10 +78,15 @@ struct ProcessReport {
   std::vector<v1::WindowEvent> windows;
   std::map<uint32_t, v1::Agent> agents;
   std::map<uint32_t, QueueReport> queues;
-  std::map<uint32_t, KernelReport> kernels;  // by id
-  std::map<int, CopyReport> copies;          // by direction
-  uint64_t dispatches = 0;                   // read
-  uint64_t copies_count = 0;                 // read
+  std::map<uint32_t, KernelReport> kernels;                      // by id
+  std::map<int, CopyReport> copies;                              // by direction
+  std::map<uint32_t, PlanReport> plans;                          // by SessionPlan.id
+  std::vector<v1::SessionEvent> sessions;                        // in their order
+  std::map<std::pair<uint32_t, uint32_t>, ApiReport> api_calls;  // domain, function
+  uint64_t counted = 0, samples = 0, api_call_count = 0;         // read
+  uint64_t unknown_values = 0;  // counter values that no plan explains
+  uint64_t dispatches = 0;      // read
+  uint64_t copies_count = 0;    // read
   uint64_t untimed = 0;
   uint64_t unfinished = 0;
   uint64_t first_ns = 0, last_ns = 0;      // of the operations that have times
@@ -122,6 +143,15 @@ class ReportBuilder : public StreamVisitor {
                     absl::Span<const rocattach_dispatch> records) override;
   void OnCopies(const FrameContext& at,
                 absl::Span<const rocattach_copy> records) override;
+  void OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan) override;
+  void OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) override;
+  void OnCounters(const FrameContext& at,
+                  absl::Span<const CounterRecord> records) override;
+  void OnSamples(const FrameContext& at,
+                 absl::Span<const CounterRecord> records) override;
+  void OnApiCalls(const FrameContext& at,
+                  absl::Span<const ApiCallRecord> records) override;
+  void OnSession(const FrameContext& at, const v1::SessionEvent& event) override;
   void OnWindow(const FrameContext& at, const v1::WindowEvent& event) override;
   void OnAccount(const FrameContext& at, const v1::LossAccount& account) override;
   void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) override;
@@ -133,6 +163,10 @@ class ReportBuilder : public StreamVisitor {
   ProcessReport* Find(const FrameContext& at);
   // False when the report is full: `bytes` more would be too many.
   bool Room(size_t bytes);
+  // Splits records into operations; returns how many there were.
+  uint64_t AddValues(ProcessReport* process, absl::Span<const CounterRecord> records,
+                     size_t (SessionCounters::*add)(absl::Span<const CounterRecord>));
+  static void FinishSessions(ProcessReport* process);
 
   Report report_;
   absl::flat_hash_map<uint32_t, ProcessReport*> by_stream_;  // of the last recording

@@ -70,6 +70,107 @@ void Copies(const ProcessReport& process, JsonWriter* json) {
   json->EndArray();
 }
 
+void Values(const KernelCounters& kernel, JsonWriter* json) {
+  json->Key("values");
+  json->Array();
+  for (const KernelValue& value : kernel.values) {
+    json->Object();
+    json->Field("name", value.name);
+    json->Flag("metric", value.metric);
+    json->Key("total");
+    json->Exact(value.total);
+    json->Key("mean");
+    json->Exact(value.mean);
+    json->Field("dispatches", value.dispatches);
+    json->Flag("mixed", value.mixed);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void Counters(const ProcessReport& process, JsonWriter* json) {
+  json->Key("counters");
+  json->Array();
+  for (const auto& [id, plan] : process.plans) {
+    for (const KernelCounters& kernel : plan.kernels) {
+      json->Object();
+      json->Field("plan", id);
+      json->Field("kernel", kernel.kernel);
+      json->Field("kernel_id", kernel.kernel_id);
+      json->Field("architecture", kernel.architecture);
+      json->Key("agent_ids");
+      json->Array();
+      for (uint32_t agent : kernel.agents) json->Number(agent);
+      json->EndArray();
+      json->Key("pass_dispatches");
+      json->Array();
+      for (uint64_t dispatches : kernel.passes) json->Number(dispatches);
+      json->EndArray();
+      json->Flag("complete", kernel.complete);
+      Values(kernel, json);
+      json->EndObject();
+    }
+  }
+  json->EndArray();
+}
+
+void Samples(const ProcessReport& process, JsonWriter* json) {
+  json->Key("samples");
+  json->Array();
+  for (const auto& [id, plan] : process.plans) {
+    for (const SampledCounter& sampled : plan.samples) {
+      json->Object();
+      json->Field("plan", id);
+      json->Field("agent_id", sampled.agent_id);
+      json->Field("counter", sampled.name);
+      json->Field("samples", sampled.samples);
+      json->Field("covered_ns", sampled.covered_ns);
+      json->Key("total");
+      json->Exact(sampled.total);
+      json->Key("min");
+      json->Exact(sampled.smallest);
+      json->Key("max");
+      json->Exact(sampled.largest);
+      json->EndObject();
+    }
+  }
+  json->EndArray();
+}
+
+void ApiCalls(const ProcessReport& process, JsonWriter* json) {
+  json->Key("api_calls");
+  json->Array();
+  for (const auto& [key, call] : process.api_calls) {
+    if (call.count == 0) continue;
+    json->Object();
+    json->Field("domain", ShortName(static_cast<v1::ApiDomain>(key.first)));
+    json->Field("function", call.function);
+    json->Field("function_id", key.second);
+    json->Field("count", call.count);
+    Durations(call.durations, json);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void Sessions(const ProcessReport& process, JsonWriter* json) {
+  json->Field("counted_dispatch_count", process.counted);
+  json->Field("sample_count", process.samples);
+  json->Field("api_call_count", process.api_call_count);
+  json->Field("unknown_values", process.unknown_values);
+  json->Key("sessions");
+  json->Array();
+  for (const v1::SessionEvent& event : process.sessions) json->Raw(MessageJson(event));
+  json->EndArray();
+  json->Key("session_plans");
+  json->Array();
+  for (const auto& [id, plan] : process.plans) json->Raw(MessageJson(plan.plan));
+  json->EndArray();
+  Counters(process, json);
+  Samples(process, json);
+  ApiCalls(process, json);
+}
+
 void Process(const RecordingReport& recording, const ProcessReport& process,
              JsonWriter* json) {
   json->Object();
@@ -110,6 +211,7 @@ void Process(const RecordingReport& recording, const ProcessReport& process,
   json->EndArray();
   Kernels(process, json);
   Copies(process, json);
+  Sessions(process, json);
   json->EndObject();
 }
 

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -151,6 +153,10 @@ class Formatter {
     Losses(recording, process);
     Kernels(process);
     Copies(process);
+    Sessions(process);
+    for (const auto& [id, plan] : process.plans) Counters(plan);
+    for (const auto& [id, plan] : process.plans) Samples(plan);
+    ApiCalls(process);
   }
 
   void Identity(const RecordingReport& recording, const v1::Process& process) {
@@ -300,6 +306,10 @@ class Formatter {
     }
     add(account.packets_unseen(), "packets never seen by the collector");
     add(account.dictionary_dropped(), "names did not fit");
+    add(account.counted_dropped(), "dispatches without their counter values");
+    add(account.samples_dropped(), "samples");
+    add(account.api_calls_dropped(), "API calls");
+    add(process.unknown_values, "counter values that no plan explains");
     if (process.Imbalance() != 0) {
       lost.push_back(absl::StrCat("the account is off by ", process.Imbalance()));
     }
@@ -363,6 +373,138 @@ class Formatter {
                  DirectionText(copies.direction)});
     }
     absl::StrAppend(&out_, "\n", table.Format(kIndent, options_.width, Dim(), Off()));
+  }
+
+  void Sessions(const ProcessReport& process) {
+    constexpr size_t kShown = 6;
+    size_t left_out = 0, shown = 0;
+    for (const v1::SessionEvent& event : process.sessions) {
+      const bool bad = event.what() == v1::SessionEvent::REFUSED ||
+                       event.what() == v1::SessionEvent::LOST;
+      if (!bad && shown++ >= kShown) {
+        ++left_out;
+        continue;
+      }
+      std::string text = absl::StrCat(event.session(), " ", ShortName(event.what()));
+      if (event.latency_ns() > 0) {
+        absl::StrAppend(&text, " in ", HumanDuration(event.latency_ns()));
+      }
+      if (event.plan() != 0) absl::StrAppend(&text, ", plan ", event.plan());
+      if (!event.detail().empty()) {
+        absl::StrAppend(&text, ": ", TerminalSafe(event.detail()));
+      }
+      Line("session", text, bad ? Red() : "");
+    }
+    if (left_out > 0) {
+      Line("", absl::StrCat("… and ", Plural(left_out, "more event", "more events"),
+                            " (rocattach dump --type session)"));
+    }
+  }
+
+  static std::string Number(const std::optional<double>& value) {
+    constexpr double kWholeLimit = 9e15;
+    if (!value.has_value()) return "-";
+    if (!(std::abs(*value) < kWholeLimit) || *value != std::trunc(*value)) {
+      return absl::StrFormat("%.6g", *value);
+    }
+    return absl::StrCat(*value < 0 ? "-" : "",
+                        HumanCount(static_cast<uint64_t>(std::abs(*value))));
+  }
+
+  // A plan's values, kernel by kernel.
+  void Counters(const PlanReport& plan) {
+    if (plan.kernels.empty()) return;
+    Table table({"total", "mean", "dispatches", "counter", "kernel"});
+    bool mixed = false;
+    std::vector<std::string> incomplete;
+    const size_t shown = options_.top == 0
+                             ? plan.kernels.size()
+                             : std::min(options_.top, plan.kernels.size());
+    for (size_t i = 0; i < shown; ++i) {
+      const KernelCounters& kernel = plan.kernels[i];
+      std::string name = kernel.kernel.empty()
+                             ? absl::StrCat("kernel ", kernel.kernel_id)
+                             : TerminalSafe(kernel.kernel);
+      if (!kernel.complete) incomplete.push_back(TooSeldom(name, kernel.passes));
+      if (plan.plan.architectures_size() > 1) {
+        absl::StrAppend(&name, " [", TerminalSafe(kernel.architecture), "]");
+      }
+      for (const KernelValue& value : kernel.values) {
+        mixed |= value.mixed;
+        table.Add(
+            {Number(value.total), Number(value.mean), HumanCount(value.dispatches),
+             absl::StrCat(TerminalSafe(value.name), value.mixed ? "*" : ""), name});
+      }
+    }
+    absl::StrAppend(&out_, "\n", table.Format(kIndent, options_.width, Dim(), Off()));
+    if (mixed) {
+      Note("* mixed: from means over different dispatches, no pass holds it whole");
+    }
+    for (const std::string& text : incomplete) Note(text);
+    if (shown < plan.kernels.size()) {
+      absl::StrAppend(
+          &out_, std::string(kIndent, ' '), "… and ",
+          Plural(plan.kernels.size() - shown, "more kernel", "more kernels"),
+          " (--top ", plan.kernels.size(), " shows all)\n");
+    }
+  }
+
+  void Note(const std::string& text) {
+    absl::StrAppend(&out_, std::string(kIndent, ' '), Yellow(), text, Off(), "\n");
+  }
+
+  static std::string TooSeldom(const std::string& kernel,
+                               const std::vector<uint64_t>& passes) {
+    uint64_t measured = 0;
+    for (uint64_t dispatches : passes) measured += dispatches;
+    return absl::StrCat(kernel, " was measured ", Plural(measured, "time", "times"),
+                        ", too seldom for its ", passes.size(), " passes");
+  }
+
+  void Samples(const PlanReport& plan) {
+    if (plan.samples.empty()) return;
+    Table table({"total", "per second", "min", "max", "samples", "GPU", "counter"});
+    for (const SampledCounter& sampled : plan.samples) {
+      std::optional<double> rate;
+      if (sampled.covered_ns > 0) {
+        rate = sampled.total * 1e9 / static_cast<double>(sampled.covered_ns);
+      }
+      table.Add({Number(sampled.total), Number(rate), Number(sampled.smallest),
+                 Number(sampled.largest), HumanCount(sampled.samples),
+                 absl::StrCat(sampled.agent_id), TerminalSafe(sampled.name)});
+    }
+    absl::StrAppend(&out_, "\n", table.Format(kIndent, options_.width, Dim(), Off()));
+  }
+
+  void ApiCalls(const ProcessReport& process) {
+    if (process.api_call_count == 0) return;
+    std::vector<std::pair<std::pair<uint32_t, uint32_t>, const ApiReport*>> calls;
+    for (const auto& [key, call] : process.api_calls) {
+      if (call.count > 0) calls.emplace_back(key, &call);
+    }
+    std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
+      return a.second->durations.total_ns > b.second->durations.total_ns;
+    });
+    Table table({"count", "total", "mean", "p50", "p99", "max", "API call"});
+    const size_t shown =
+        options_.top == 0 ? calls.size() : std::min(options_.top, calls.size());
+    for (size_t i = 0; i < shown; ++i) {
+      const auto& [key, call] = calls[i];
+      const DurationSummary& d = call->durations;
+      table.Add({HumanCount(call->count), HumanDuration(d.total_ns),
+                 HumanDuration(d.mean_ns()), HumanDuration(d.Quantile(0.5)),
+                 HumanDuration(d.Quantile(0.99)), HumanDuration(d.max_ns),
+                 call->function.empty()
+                     ? absl::StrCat(ShortName(static_cast<v1::ApiDomain>(key.first)),
+                                    " function ", key.second)
+                     : TerminalSafe(call->function)});
+    }
+    absl::StrAppend(&out_, "\n", table.Format(kIndent, options_.width, Dim(), Off()));
+    if (shown < calls.size()) {
+      absl::StrAppend(&out_, std::string(kIndent, ' '), "… and ",
+                      Plural(calls.size() - shown, "more function", "more functions"),
+                      " (--top ", calls.size(), " shows all)\n");
+    }
   }
 
   void QuantileLine(const char* key, const v1::Quantiles& quantiles) {

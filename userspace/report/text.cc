@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <cctype>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -138,6 +139,14 @@ void AppendJsonString(absl::string_view text, std::string* out) {
     }
   }
   out->push_back('"');
+}
+
+std::string ExactNumber(double value) {
+  if (!std::isfinite(value)) return "null";
+  if (std::abs(value) < 9e15 && value == std::trunc(value)) {
+    return absl::StrCat(static_cast<int64_t>(value));
+  }
+  return absl::StrFormat("%.17g", value);
 }
 
 std::string ShortEnumName(const google::protobuf::EnumDescriptor* type, int number) {

@@ -34,6 +34,10 @@ std::string Demangle(const std::string& symbol);
 // A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
 void AppendJsonString(absl::string_view text, std::string* out);
 
+// A number so that reading it gives the same one: whole numbers without a point, others
+// with as many digits as it takes; "null" for infinities and what is no number.
+std::string ExactNumber(double value);
+
 // "WINDOW_STATE_ATTACHED" of WindowState as "attached"; a number that has no name as
 // the number. These names are stable: JSON output and metrics use them.
 std::string ShortEnumName(const google::protobuf::EnumDescriptor* type, int number);

@@ -224,16 +224,26 @@ absl::Status CounterCatalog::Add(absl::string_view yaml, absl::string_view sourc
   ASSIGN_OR_RETURN(const Document document, ParseYaml(yaml, source));
   ASSIGN_OR_RETURN(const std::vector<CounterDefinitions> all,
                    ReadCounterDefinitions(document, source));
-  std::map<std::string, ArchitectureCounters> changed = architectures_;
+  std::map<std::string, ArchitectureCounters> before = architectures_;
   for (const CounterDefinitions& definitions : all) {
-    for (const std::string& name : definitions.architectures) {
-      if (!absl::StartsWith(name, "gfx") || name.size() > 15) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(source, ": \"", name, "\" is not an architecture"));
-      }
-      auto entry = changed.try_emplace(name, name).first;
-      RETURN_IF_ERROR(entry->second.Merge(definitions, source));
+    if (absl::Status status = Add(definitions, source); !status.ok()) {
+      architectures_ = std::move(before);
+      return status;
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CounterCatalog::Add(const CounterDefinitions& definitions,
+                                 absl::string_view source) {
+  std::map<std::string, ArchitectureCounters> changed = architectures_;
+  for (const std::string& name : definitions.architectures) {
+    if (!absl::StartsWith(name, "gfx") || name.size() > 15) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(source, ": \"", name, "\" is not an architecture"));
+    }
+    auto entry = changed.try_emplace(name, name).first;
+    RETURN_IF_ERROR(entry->second.Merge(definitions, source));
   }
   architectures_ = std::move(changed);
   return absl::OkStatus();

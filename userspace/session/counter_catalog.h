@@ -84,6 +84,7 @@ class CounterCatalog {
   // Adds or overrides definitions; on an error nothing is changed.
   absl::Status Add(absl::string_view yaml, absl::string_view source);
   absl::Status AddFile(const std::string& path);
+  absl::Status Add(const CounterDefinitions& definitions, absl::string_view source);
 
   // "gfx90a"; features as in "gfx90a:sramecc+:xnack-" are ignored. nullptr when
   // unknown.

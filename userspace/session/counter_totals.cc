@@ -11,22 +11,54 @@ CounterTotals::CounterTotals(const CompiledPlan& plan,
                              const PlanArchitecture& architecture, const TargetGpu& gpu)
     : plan_(plan), architecture_(architecture), gpu_(gpu) {}
 
-void CounterTotals::Add(uint32_t kernel_id, uint32_t pass,
-                        absl::Span<const CounterReading> readings) {
+void CounterTotals::Sum::Add(const Sum& other) {
+  sum += other.sum;
+  minimum += other.minimum;
+  maximum += other.maximum;
+  instances = other.instances;
+  dispatches += other.dispatches;
+}
+
+size_t CounterTotals::Add(uint32_t kernel_id, uint32_t pass,
+                          absl::Span<const CounterReading> readings) {
   const size_t passes = architecture_.dispatch.passes.size();
-  if (pass >= passes) return;
-  Kernel& kernel = kernels_[kernel_id];
-  kernel.passes.resize(passes);
-  kernel.sums.resize(passes);
+  if (pass >= passes) return 0;
+  auto [entry, is_new] = kernels_.try_emplace(kernel_id);
+  Kernel& kernel = entry->second;
+  size_t bytes = 0;
+  if (is_new) {
+    kernel.passes.resize(passes);
+    kernel.sums.resize(passes);
+    bytes +=
+        sizeof(*entry) + passes * (sizeof(kernel.passes[0]) + sizeof(kernel.sums[0]));
+  }
   ++kernel.passes[pass];
   for (const CounterReading& reading : readings) {
-    Sum& sum = kernel.sums[pass][reading.counter];
-    sum.sum += reading.sum;
-    sum.minimum += reading.minimum;
-    sum.maximum += reading.maximum;
-    sum.instances = reading.instances;
-    ++sum.dispatches;
+    auto [place, added] = kernel.sums[pass].try_emplace(reading.counter);
+    if (added) bytes += sizeof(*place) + 32;
+    place->second.Add({reading.sum, reading.minimum, reading.maximum,
+                       static_cast<double>(reading.instances), 1});
   }
+  return bytes;
+}
+
+void CounterTotals::Join(uint32_t into, uint32_t from) {
+  auto source = kernels_.find(from);
+  if (into == from || source == kernels_.end()) return;
+  auto [entry, is_new] = kernels_.try_emplace(into);
+  if (is_new) {
+    entry->second = std::move(source->second);
+    kernels_.erase(source);
+    return;
+  }
+  Kernel& kernel = entry->second;
+  for (size_t pass = 0; pass < kernel.passes.size(); ++pass) {
+    kernel.passes[pass] += source->second.passes[pass];
+    for (const auto& [counter, sum] : source->second.sums[pass]) {
+      kernel.sums[pass][counter].Add(sum);
+    }
+  }
+  kernels_.erase(source);
 }
 
 std::vector<uint32_t> CounterTotals::Kernels() const {
@@ -58,12 +90,7 @@ CounterTotals::Sum CounterTotals::SumOf(const Kernel& kernel,
   for (size_t pass : passes) {
     auto entry = kernel.sums[pass].find(index);
     if (entry == kernel.sums[pass].end()) continue;
-    const Sum& sum = entry->second;
-    total.sum += sum.sum;
-    total.minimum += sum.minimum;
-    total.maximum += sum.maximum;
-    total.instances = sum.instances;
-    total.dispatches += sum.dispatches;
+    total.Add(entry->second);
   }
   return total;
 }

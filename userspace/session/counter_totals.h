@@ -35,8 +35,11 @@ class CounterTotals {
   CounterTotals(const CompiledPlan& plan, const PlanArchitecture& architecture,
                 const TargetGpu& gpu);
 
-  // A dispatch of `kernel`; a pass that the plan does not have is ignored.
-  void Add(uint32_t kernel, uint32_t pass, absl::Span<const CounterReading> readings);
+  // A dispatch of `kernel`; a pass that the plan does not have is ignored. Returns
+  // about how many bytes of memory that took for good.
+  size_t Add(uint32_t kernel, uint32_t pass, absl::Span<const CounterReading> readings);
+  // What is known of `from` counts for `into` from now on: two kernels of one name.
+  void Join(uint32_t into, uint32_t from);
 
   std::vector<uint32_t> Kernels() const;
   // Dispatches of the kernel in each pass.
@@ -51,6 +54,7 @@ class CounterTotals {
     double sum = 0, minimum = 0, maximum = 0;  // of each added up over dispatches
     double instances = 0;
     uint64_t dispatches = 0;
+    void Add(const Sum& other);
   };
   struct Kernel {
     std::vector<uint64_t> passes;

@@ -102,8 +102,9 @@ struct EngineState {
 inline constexpr uint8_t kSessionHandle = 1, kFilterHandle = 2, kBufferHandle = 3,
                          kDeviceHandle = 4;
 
+// For people, and as in recordings: without what makes a handle.
 inline uint64_t Number(SessionId id) {
-  return static_cast<uint64_t>(id);
+  return static_cast<uint64_t>(id) & 0xffffffffff;
 }
 
 }  // namespace rocattach

@@ -32,6 +32,13 @@ struct TargetGpu {
   uint32_t xccs = 0;
 };
 
+// An API function that a process can be traced at.
+struct TargetFunction {
+  uint32_t domain = 0;  // enum rocattach_plan_api
+  uint32_t number = 0;  // within the domain
+  std::string name;
+};
+
 // What a process can give.
 struct TargetDescription {
   std::vector<TargetGpu> gpus;
@@ -40,6 +47,7 @@ struct TargetDescription {
   // Why the others cannot be had, for people: "its runtime has no
   // rocprofiler-register".
   std::string missing_reason;
+  std::vector<TargetFunction> functions = {};
 };
 
 // One hardware counter of one dispatch or sample.

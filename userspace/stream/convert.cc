@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "bpf/watch_events.h"
 
 namespace rocattach {
@@ -121,6 +122,34 @@ void FillOutcome(const AttachOutcome& outcome, v1::WindowEvent* event) {
   event->set_released_ns(outcome.released_ns);
 }
 
+namespace {
+
+std::string BackendReason(uint32_t reason, const std::string& text) {
+  auto with_text = [&](absl::string_view why) {
+    return text.empty() ? std::string(why) : absl::StrCat(why, ": ", text);
+  };
+  switch (reason) {
+    case ROCATTACH_BACKEND_REASON_NONE:
+      return text;
+    case ROCATTACH_BACKEND_REASON_DEFAULT:
+      return with_text("nothing was asked for that only rocprofiler-sdk has");
+    case ROCATTACH_BACKEND_REASON_REQUESTED:
+      return with_text("a session needs what only rocprofiler-sdk has");
+    case ROCATTACH_BACKEND_REASON_NO_REGISTER:
+      return with_text("the runtime never asked rocprofiler-register for tools");
+    case ROCATTACH_BACKEND_REASON_SDK_VERSION:
+      return with_text("its rocprofiler-sdk is older than 1.0");
+    case ROCATTACH_BACKEND_REASON_SDK_INCOMPLETE:
+      return with_text("its rocprofiler-sdk lacks a function");
+    case ROCATTACH_BACKEND_REASON_SDK_ERROR:
+      return with_text("rocprofiler-sdk refused");
+    default:
+      return with_text(absl::StrCat("reason ", reason));
+  }
+}
+
+}  // namespace
+
 v1::Collector CollectorToProto(const rocattach_control& control) {
   v1::Collector collector;
   collector.set_capture_mode(control.capture_mode == 1   ? v1::CAPTURE_MODE_DOORBELL
@@ -130,6 +159,12 @@ v1::Collector CollectorToProto(const rocattach_control& control) {
   collector.set_runtime_version_minor(control.runtime_version_minor);
   collector.set_core_table_bytes(control.core_table_bytes);
   collector.set_amd_table_bytes(control.amd_table_bytes);
+  collector.set_backend(v1::Backend_IsValid(static_cast<int>(control.backend))
+                            ? static_cast<v1::Backend>(control.backend)
+                            : v1::BACKEND_UNKNOWN);
+  collector.set_backend_reason(
+      BackendReason(control.backend_reason,
+                    BoundedText(control.backend_text, sizeof(control.backend_text))));
   if (control.reason != ROCATTACH_REASON_NONE) {
     collector.set_refusal(BoundedText(control.text, sizeof(control.text)));
   }

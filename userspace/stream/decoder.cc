@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/stream/api_batch.h"
 #include "userspace/stream/copy_batch.h"
+#include "userspace/stream/counter_batch.h"
 #include "userspace/stream/dispatch_batch.h"
 
 namespace rocattach {
@@ -28,7 +30,11 @@ bool IsKnownType(uint8_t type) {
     case v1::FRAME_TYPE_STREAM_HEADER:
     case v1::FRAME_TYPE_DICTIONARY:
     case v1::FRAME_TYPE_DISPATCHES:
+    case v1::FRAME_TYPE_COUNTERS:
+    case v1::FRAME_TYPE_API_CALLS:
     case v1::FRAME_TYPE_COPIES:
+    case v1::FRAME_TYPE_SAMPLES:
+    case v1::FRAME_TYPE_SESSION:
     case v1::FRAME_TYPE_EVENT:
     case v1::FRAME_TYPE_ACCOUNT:
     case v1::FRAME_TYPE_KEY_FRAME:
@@ -168,7 +174,16 @@ absl::Status StreamDecoder::HandlePayload(const FrameView& frame,
   switch (frame.header.type) {
     case v1::FRAME_TYPE_DISPATCHES:
     case v1::FRAME_TYPE_COPIES:
+    case v1::FRAME_TYPE_COUNTERS:
+    case v1::FRAME_TYPE_SAMPLES:
+    case v1::FRAME_TYPE_API_CALLS:
       return HandleRecords(frame, payload);
+    case v1::FRAME_TYPE_SESSION: {
+      v1::SessionEvent event;
+      RETURN_IF_ERROR(Parse(payload, &event));
+      visitor_->OnSession(context_, event);
+      return absl::OkStatus();
+    }
     case v1::FRAME_TYPE_EVENT:
       return HandleEvent(payload);
     case v1::FRAME_TYPE_ACCOUNT: {
@@ -301,6 +316,12 @@ void StreamDecoder::DeliverDictionary(const FrameContext& context,
     visitor_->OnCodeObject(context, code_object);
   }
   for (const auto& kernel : entries.kernels()) visitor_->OnKernel(context, kernel);
+  for (const auto& plan : entries.session_plans()) {
+    visitor_->OnSessionPlan(context, plan);
+  }
+  for (const auto& function : entries.api_functions()) {
+    visitor_->OnApiFunction(context, function);
+  }
   for (const auto& clock : entries.clocks()) visitor_->OnClock(context, clock);
   for (const auto& window : entries.windows()) visitor_->OnWindow(context, window);
   if (entries.has_account()) visitor_->OnAccount(context, entries.account());
@@ -309,16 +330,36 @@ void StreamDecoder::DeliverDictionary(const FrameContext& context,
 
 absl::Status StreamDecoder::HandleRecords(const FrameView& frame,
                                           absl::string_view payload) {
-  if (frame.header.type == v1::FRAME_TYPE_DISPATCHES) {
-    dispatches_.clear();
-    RETURN_IF_ERROR(DecodeDispatchBatch(payload, &dispatches_));
-    stats_.dispatches += dispatches_.size();
-    visitor_->OnDispatches(context_, dispatches_);
+  switch (frame.header.type) {
+    case v1::FRAME_TYPE_DISPATCHES:
+      dispatches_.clear();
+      RETURN_IF_ERROR(DecodeDispatchBatch(payload, &dispatches_));
+      stats_.dispatches += dispatches_.size();
+      visitor_->OnDispatches(context_, dispatches_);
+      return absl::OkStatus();
+    case v1::FRAME_TYPE_COPIES:
+      copies_.clear();
+      RETURN_IF_ERROR(DecodeCopyBatch(payload, &copies_));
+      stats_.copies += copies_.size();
+      visitor_->OnCopies(context_, copies_);
+      return absl::OkStatus();
+    case v1::FRAME_TYPE_API_CALLS:
+      api_calls_.clear();
+      RETURN_IF_ERROR(DecodeApiBatch(payload, &api_calls_));
+      stats_.api_calls += api_calls_.size();
+      visitor_->OnApiCalls(context_, api_calls_);
+      return absl::OkStatus();
+    default:
+      break;
+  }
+  counters_.clear();
+  RETURN_IF_ERROR(DecodeCounterBatch(payload, &counters_));
+  if (frame.header.type == v1::FRAME_TYPE_COUNTERS) {
+    stats_.counter_values += counters_.size();
+    visitor_->OnCounters(context_, counters_);
   } else {
-    copies_.clear();
-    RETURN_IF_ERROR(DecodeCopyBatch(payload, &copies_));
-    stats_.copies += copies_.size();
-    visitor_->OnCopies(context_, copies_);
+    stats_.sample_values += counters_.size();
+    visitor_->OnSamples(context_, counters_);
   }
   return absl::OkStatus();
 }

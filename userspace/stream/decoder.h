@@ -23,6 +23,9 @@ struct ReadStats {
   uint64_t recordings_ended = 0;  // with their end frame
   uint64_t dispatches = 0;
   uint64_t copies = 0;
+  uint64_t counter_values = 0;
+  uint64_t sample_values = 0;
+  uint64_t api_calls = 0;
   // Damage.
   uint64_t skipped_bytes = 0;
   uint64_t skipped_ranges = 0;
@@ -107,6 +110,8 @@ class StreamDecoder {
   std::string plain_;
   std::vector<rocattach_dispatch> dispatches_;
   std::vector<rocattach_copy> copies_;
+  std::vector<CounterRecord> counters_;
+  std::vector<ApiCallRecord> api_calls_;
 };
 
 }  // namespace rocattach

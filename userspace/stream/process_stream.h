@@ -12,10 +12,18 @@
 
 #include "absl/strings/string_view.h"
 #include "schemas/stream.pb.h"
+#include "userspace/stream/api_batch.h"
 #include "userspace/stream/copy_batch.h"
+#include "userspace/stream/counter_batch.h"
 #include "userspace/stream/dispatch_batch.h"
 
 namespace rocattach {
+
+// What became of one kind of records: written, or lost because they could not be.
+struct RecordCounts {
+  uint64_t delivered = 0;
+  uint64_t dropped = 0;
+};
 
 class ProcessStream {
  public:
@@ -39,9 +47,18 @@ class ProcessStream {
   // Encoders exist only while they are used: most of many processes are idle.
   DispatchBatchEncoder* dispatches(size_t batch_bytes);
   CopyBatchEncoder* copies(size_t batch_bytes);
+  CounterBatchEncoder* counters(size_t batch_bytes);
+  CounterBatchEncoder* samples(size_t batch_bytes);
+  ApiBatchEncoder* api_calls(size_t batch_bytes);
   bool has_dispatches() const { return dispatches_ && dispatches_->count() > 0; }
   bool has_copies() const { return copies_ && copies_->count() > 0; }
-  bool has_records() const { return has_dispatches() || has_copies(); }
+  bool has_counters() const { return counters_ && counters_->count() > 0; }
+  bool has_samples() const { return samples_ && samples_->count() > 0; }
+  bool has_api_calls() const { return api_calls_ && api_calls_->count() > 0; }
+  bool has_records() const {
+    return has_dispatches() || has_copies() || has_counters() || has_samples() ||
+           has_api_calls();
+  }
   void ReleaseEncoders();
 
   const uint32_t id;
@@ -57,9 +74,10 @@ class ProcessStream {
   // Flushes in a row without records.
   uint32_t idle_flushes = 0;
 
-  uint64_t dispatches_delivered = 0;
-  uint64_t copies_delivered = 0;
-  uint64_t records_dropped = 0;
+  RecordCounts dispatches_count, copies_count;
+  // Operations, each with all of its values.
+  RecordCounts counted_count, samples_count;
+  RecordCounts api_calls_count;
   std::optional<v1::LossAccount> account;
   std::optional<v1::ProcessEnd> end;
 
@@ -71,6 +89,8 @@ class ProcessStream {
   std::vector<std::string> new_entries_;
   std::unique_ptr<DispatchBatchEncoder> dispatches_;
   std::unique_ptr<CopyBatchEncoder> copies_;
+  std::unique_ptr<CounterBatchEncoder> counters_, samples_;
+  std::unique_ptr<ApiBatchEncoder> api_calls_;
 };
 
 }  // namespace rocattach

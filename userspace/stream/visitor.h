@@ -10,6 +10,7 @@
 #include "schemas/stream.pb.h"
 #include "userspace/collector/shared_memory.h"
 #include "userspace/stream/frame_scanner.h"
+#include "userspace/stream/session_records.h"
 
 namespace rocattach {
 
@@ -65,6 +66,13 @@ class StreamVisitor {
   virtual void OnDispatches(const FrameContext&, absl::Span<const rocattach_dispatch>) {
   }
   virtual void OnCopies(const FrameContext&, absl::Span<const rocattach_copy>) {}
+  virtual void OnSessionPlan(const FrameContext&, const v1::SessionPlan&) {}
+  virtual void OnApiFunction(const FrameContext&, const v1::ApiFunction&) {}
+  // The values of one dispatch, or of one sample, are adjacent and in one call.
+  virtual void OnCounters(const FrameContext&, absl::Span<const CounterRecord>) {}
+  virtual void OnSamples(const FrameContext&, absl::Span<const CounterRecord>) {}
+  virtual void OnApiCalls(const FrameContext&, absl::Span<const ApiCallRecord>) {}
+  virtual void OnSession(const FrameContext&, const v1::SessionEvent&) {}
   virtual void OnWindow(const FrameContext&, const v1::WindowEvent&) {}
   virtual void OnClock(const FrameContext&, const v1::ClockRelation&) {}
   virtual void OnAccount(const FrameContext&, const v1::LossAccount&) {}

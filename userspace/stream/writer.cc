@@ -15,6 +15,8 @@ namespace rocattach {
 namespace {
 
 constexpr size_t kDetailLimit = 4 << 10;
+// A plan that names every counter of an architecture has about 100 KiB.
+constexpr size_t kMaxPlanBytes = 512 << 10;
 // Below this, compressing costs more than it saves.
 constexpr size_t kCompressFrom = 96;
 // Encoders of a stream that has been idle for so many flushes are freed.
@@ -101,6 +103,29 @@ absl::Status StreamWriter::AddCodeObject(StreamId id, v1::CodeObject code_object
   return absl::OkStatus();
 }
 
+absl::Status StreamWriter::AddSessionPlan(StreamId id, v1::SessionPlan plan) {
+  ProcessStream* stream = Find(id);
+  if (stream == nullptr) return NotFound(id);
+  v1::Dictionary entries;
+  *entries.add_session_plans() = std::move(plan);
+  SanitizeStrings(kDetailLimit, &entries);
+  if (entries.ByteSizeLong() > kMaxPlanBytes) {
+    return absl::InvalidArgumentError("the session's plan is too large for the stream");
+  }
+  stream->AddEntries(entries);
+  return absl::OkStatus();
+}
+
+absl::Status StreamWriter::AddApiFunction(StreamId id, v1::ApiFunction function) {
+  ProcessStream* stream = Find(id);
+  if (stream == nullptr) return NotFound(id);
+  v1::Dictionary entries;
+  *entries.add_api_functions() = std::move(function);
+  SanitizeStrings(kDetailLimit, &entries);
+  stream->AddEntries(entries);
+  return absl::OkStatus();
+}
+
 absl::Status StreamWriter::AppendDispatches(
     StreamId id, absl::Span<const rocattach_dispatch> records) {
   ProcessStream* stream = Find(id);
@@ -123,6 +148,45 @@ absl::Status StreamWriter::AppendCopies(StreamId id,
     CopyBatchEncoder* batch = stream->copies(options_.batch_bytes);
     records.remove_prefix(batch->Append(records));
     if (batch->full()) status.Update(WriteCopies(stream));
+  }
+  return status;
+}
+
+absl::Status StreamWriter::AppendCounters(StreamId id,
+                                          absl::Span<const CounterRecord> records) {
+  ProcessStream* stream = Find(id);
+  if (stream == nullptr) return NotFound(id);
+  absl::Status status;
+  while (!records.empty()) {
+    CounterBatchEncoder* batch = stream->counters(options_.batch_bytes);
+    records.remove_prefix(batch->Append(records));
+    if (batch->full()) status.Update(WriteCounters(stream));
+  }
+  return status;
+}
+
+absl::Status StreamWriter::AppendSamples(StreamId id,
+                                         absl::Span<const CounterRecord> records) {
+  ProcessStream* stream = Find(id);
+  if (stream == nullptr) return NotFound(id);
+  absl::Status status;
+  while (!records.empty()) {
+    CounterBatchEncoder* batch = stream->samples(options_.batch_bytes);
+    records.remove_prefix(batch->Append(records));
+    if (batch->full()) status.Update(WriteSamples(stream));
+  }
+  return status;
+}
+
+absl::Status StreamWriter::AppendApiCalls(StreamId id,
+                                          absl::Span<const ApiCallRecord> records) {
+  ProcessStream* stream = Find(id);
+  if (stream == nullptr) return NotFound(id);
+  absl::Status status;
+  while (!records.empty()) {
+    ApiBatchEncoder* batch = stream->api_calls(options_.batch_bytes);
+    records.remove_prefix(batch->Append(records));
+    if (batch->full()) status.Update(WriteApiCalls(stream));
   }
   return status;
 }
@@ -156,13 +220,39 @@ absl::Status StreamWriter::AddClock(StreamId id, const rocattach_clock& clock) {
   return WriteEvent(stream, prepared, event, 0);
 }
 
+absl::Status StreamWriter::AddSessionEvent(StreamId id, v1::SessionEvent event) {
+  ProcessStream* stream = Find(id);
+  if (stream == nullptr) return NotFound(id);
+  SanitizeStrings(kDetailLimit, &event);
+  absl::Status status = CutBatches(stream);
+  absl::Status prepared = Prepare(stream);
+  if (!prepared.ok()) {
+    NoteUnwritten(stream);
+    status.Update(prepared);
+    return status;
+  }
+  event.SerializeToString(&payload_);
+  status.Update(WriteProcessFrame(stream, v1::FRAME_TYPE_SESSION, 0, 1, payload_));
+  return status;
+}
+
 absl::Status StreamWriter::SetAccount(StreamId id, v1::LossAccount account) {
   ProcessStream* stream = Find(id);
   if (stream == nullptr) return NotFound(id);
   absl::Status status = CutBatches(stream);
-  account.set_dispatches_delivered(stream->dispatches_delivered);
-  account.set_copies_delivered(stream->copies_delivered);
-  account.set_dropped_writer(stream->records_dropped);
+  account.set_dispatches_delivered(stream->dispatches_count.delivered);
+  account.set_copies_delivered(stream->copies_count.delivered);
+  account.set_dropped_writer(stream->dispatches_count.dropped +
+                             stream->copies_count.dropped);
+  account.set_counted_delivered(stream->counted_count.delivered);
+  account.set_counted_dropped(account.counted_dropped() +
+                              stream->counted_count.dropped);
+  account.set_samples_delivered(stream->samples_count.delivered);
+  account.set_samples_dropped(account.samples_dropped() +
+                              stream->samples_count.dropped);
+  account.set_api_calls_delivered(stream->api_calls_count.delivered);
+  account.set_api_calls_dropped(account.api_calls_dropped() +
+                                stream->api_calls_count.dropped);
   if (stream->account) {
     v1::LossAccount before = *stream->account;
     before.set_time_ns(account.time_ns());
@@ -244,20 +334,28 @@ absl::Status StreamWriter::Close() {
   end.set_streams(stats_.streams);
   end.set_dispatches(stats_.dispatches);
   end.set_copies(stats_.copies);
+  end.set_counter_values(stats_.counter_values);
+  end.set_sample_values(stats_.sample_values);
+  end.set_api_calls(stats_.api_calls);
   end.set_frames_dropped(stats_.frames_dropped);
   end.set_records_dropped(stats_.records_dropped);
   status.Update(WriteRecorderFrame(v1::FRAME_TYPE_END, kFrameFlagLast, end));
   return status;
 }
 
+const v1::LossAccount* StreamWriter::account(StreamId id) const {
+  const ProcessStream* stream = Find(id);
+  return stream != nullptr && stream->account ? &*stream->account : nullptr;
+}
+
 uint64_t StreamWriter::delivered_dispatches(StreamId id) const {
   const ProcessStream* stream = Find(id);
-  return stream == nullptr ? 0 : stream->dispatches_delivered;
+  return stream == nullptr ? 0 : stream->dispatches_count.delivered;
 }
 
 uint64_t StreamWriter::delivered_copies(StreamId id) const {
   const ProcessStream* stream = Find(id);
-  return stream == nullptr ? 0 : stream->copies_delivered;
+  return stream == nullptr ? 0 : stream->copies_count.delivered;
 }
 
 absl::Status StreamWriter::WriteStreamHeader() {
@@ -320,47 +418,66 @@ absl::Status StreamWriter::Prepare(ProcessStream* stream) {
   return absl::OkStatus();
 }
 
+template <typename Encoder>
+absl::Status StreamWriter::WriteBatch(ProcessStream* stream, v1::FrameType type,
+                                      Encoder* batch, size_t operations,
+                                      RecordCounts* counts, uint64_t* written) {
+  const size_t records = batch->count();
+  absl::Status status = Prepare(stream);
+  batch->EncodeTo(&payload_);
+  stream->batch_seen_ns = 0;
+  if (status.ok()) {
+    status = WriteProcessFrame(stream, type, 0, records, payload_);
+  } else {
+    NoteUnwritten(stream);
+  }
+  if (!status.ok()) {
+    stats_.records_dropped += records;
+    counts->dropped += operations;
+    return status;
+  }
+  counts->delivered += operations;
+  *written += records;
+  return status;
+}
+
 absl::Status StreamWriter::WriteDispatches(ProcessStream* stream) {
   DispatchBatchEncoder* batch = stream->dispatches(options_.batch_bytes);
-  size_t records = batch->count();
-  absl::Status prepared = Prepare(stream);
-  batch->EncodeTo(&payload_);
-  RETURN_IF_ERROR(WriteBatch(stream, prepared, v1::FRAME_TYPE_DISPATCHES, records));
-  stream->dispatches_delivered += records;
-  stats_.dispatches += records;
-  return absl::OkStatus();
+  return WriteBatch(stream, v1::FRAME_TYPE_DISPATCHES, batch, batch->count(),
+                    &stream->dispatches_count, &stats_.dispatches);
 }
 
 absl::Status StreamWriter::WriteCopies(ProcessStream* stream) {
   CopyBatchEncoder* batch = stream->copies(options_.batch_bytes);
-  size_t records = batch->count();
-  absl::Status prepared = Prepare(stream);
-  batch->EncodeTo(&payload_);
-  RETURN_IF_ERROR(WriteBatch(stream, prepared, v1::FRAME_TYPE_COPIES, records));
-  stream->copies_delivered += records;
-  stats_.copies += records;
-  return absl::OkStatus();
+  return WriteBatch(stream, v1::FRAME_TYPE_COPIES, batch, batch->count(),
+                    &stream->copies_count, &stats_.copies);
 }
 
-absl::Status StreamWriter::WriteBatch(ProcessStream* stream, absl::Status prepared,
-                                      v1::FrameType type, size_t records) {
-  stream->batch_seen_ns = 0;
-  if (prepared.ok()) {
-    prepared = WriteProcessFrame(stream, type, 0, records, payload_);
-  } else {
-    NoteUnwritten(stream);
-  }
-  if (!prepared.ok()) {
-    stats_.records_dropped += records;
-    stream->records_dropped += records;
-  }
-  return prepared;
+absl::Status StreamWriter::WriteCounters(ProcessStream* stream) {
+  CounterBatchEncoder* batch = stream->counters(options_.batch_bytes);
+  return WriteBatch(stream, v1::FRAME_TYPE_COUNTERS, batch, batch->operations(),
+                    &stream->counted_count, &stats_.counter_values);
+}
+
+absl::Status StreamWriter::WriteSamples(ProcessStream* stream) {
+  CounterBatchEncoder* batch = stream->samples(options_.batch_bytes);
+  return WriteBatch(stream, v1::FRAME_TYPE_SAMPLES, batch, batch->operations(),
+                    &stream->samples_count, &stats_.sample_values);
+}
+
+absl::Status StreamWriter::WriteApiCalls(ProcessStream* stream) {
+  ApiBatchEncoder* batch = stream->api_calls(options_.batch_bytes);
+  return WriteBatch(stream, v1::FRAME_TYPE_API_CALLS, batch, batch->count(),
+                    &stream->api_calls_count, &stats_.api_calls);
 }
 
 absl::Status StreamWriter::CutBatches(ProcessStream* stream) {
   absl::Status status;
   if (stream->has_dispatches()) status.Update(WriteDispatches(stream));
   if (stream->has_copies()) status.Update(WriteCopies(stream));
+  if (stream->has_counters()) status.Update(WriteCounters(stream));
+  if (stream->has_samples()) status.Update(WriteSamples(stream));
+  if (stream->has_api_calls()) status.Update(WriteApiCalls(stream));
   return status;
 }
 

@@ -6,6 +6,8 @@
 //   (*writer)->AddWindowEvent(id, event);
 //   (*writer)->AddKernel(id, kernel);          // before or after its records
 //   (*writer)->AppendDispatches(id, records);  // as they are drained
+//   (*writer)->AddSessionPlan(id, plan);       // before the values that it explains
+//   (*writer)->AppendCounters(id, values);
 //   (*writer)->Flush(BootNs());                // some times a second
 //   (*writer)->SetAccount(id, account); (*writer)->EndProcess(id, end);
 //   (*writer)->AddSummary(summary); (*writer)->Close();
@@ -39,6 +41,7 @@
 #include "schemas/stream.pb.h"
 #include "userspace/base/clock.h"
 #include "userspace/collector/shared_memory.h"
+#include "userspace/stream/session_records.h"
 #include "userspace/stream/sink.h"
 
 namespace rocattach {
@@ -46,6 +49,7 @@ namespace rocattach {
 class Compressor;
 class ProcessStream;
 struct FrameHeader;
+struct RecordCounts;
 
 // A process's stream within one recording, from 1. 0 is the recorder's own.
 using StreamId = uint32_t;
@@ -74,6 +78,9 @@ struct WriterStats {
   uint64_t streams = 0;
   uint64_t dispatches = 0;       // written
   uint64_t copies = 0;           // written
+  uint64_t counter_values = 0;   // written, of dispatches
+  uint64_t sample_values = 0;    // written
+  uint64_t api_calls = 0;        // written
   uint64_t frames_dropped = 0;   // could not be written (key frames are tried again)
   uint64_t records_dropped = 0;  // the records in them
 };
@@ -100,18 +107,27 @@ class StreamWriter {
   absl::Status AddQueue(StreamId stream, v1::Queue queue);
   absl::Status AddKernel(StreamId stream, v1::Kernel kernel);
   absl::Status AddCodeObject(StreamId stream, v1::CodeObject code_object);
+  absl::Status AddSessionPlan(StreamId stream, v1::SessionPlan plan);
+  absl::Status AddApiFunction(StreamId stream, v1::ApiFunction function);
 
   // Records, validated by the caller. Full batches are written at once.
   absl::Status AppendDispatches(StreamId stream,
                                 absl::Span<const rocattach_dispatch> records);
   absl::Status AppendCopies(StreamId stream, absl::Span<const rocattach_copy> records);
+  // Values of dispatches. Those of one dispatch are adjacent and come in one call; so
+  // do those of a sample.
+  absl::Status AppendCounters(StreamId stream, absl::Span<const CounterRecord> records);
+  absl::Status AppendSamples(StreamId stream, absl::Span<const CounterRecord> records);
+  absl::Status AppendApiCalls(StreamId stream, absl::Span<const ApiCallRecord> records);
 
   // Events cut the stream's batches first, so that order is kept, and are written at
   // once. The last window event is the process's verdict.
   absl::Status AddWindowEvent(StreamId stream, v1::WindowEvent event);
   absl::Status AddClock(StreamId stream, const rocattach_clock& clock);
+  absl::Status AddSessionEvent(StreamId stream, v1::SessionEvent event);
 
-  // The account so far. The writer fills in *_delivered and dropped_writer itself.
+  // The account so far. The writer fills in *_delivered and dropped_writer itself, and
+  // adds what it could not write to the other *_dropped.
   // Written at once, after the stream's pending records, if anything changed.
   absl::Status SetAccount(StreamId stream, v1::LossAccount account);
 
@@ -133,6 +149,8 @@ class StreamWriter {
 
   const WriterStats& stats() const { return stats_; }
   const Sink& sink() const { return *sink_; }
+  // The last account of an open stream, as it was written; null without one.
+  const v1::LossAccount* account(StreamId stream) const;
   // Records of one open stream that were written; 0 if there is no such stream.
   uint64_t delivered_dispatches(StreamId stream) const;
   uint64_t delivered_copies(StreamId stream) const;
@@ -149,11 +167,16 @@ class StreamWriter {
   absl::Status Prepare(ProcessStream* stream);
   absl::Status WriteDispatches(ProcessStream* stream);
   absl::Status WriteCopies(ProcessStream* stream);
+  absl::Status WriteCounters(ProcessStream* stream);
+  absl::Status WriteSamples(ProcessStream* stream);
+  absl::Status WriteApiCalls(ProcessStream* stream);
   absl::Status CutBatches(ProcessStream* stream);
+  // Writes what `batch` holds, `operations` in all, and counts it.
+  template <typename Encoder>
+  absl::Status WriteBatch(ProcessStream* stream, v1::FrameType type, Encoder* batch,
+                          size_t operations, RecordCounts* counts, uint64_t* written);
   // Each writes one frame of a process, if Prepare() went well, and else notes that
   // there is something missing.
-  absl::Status WriteBatch(ProcessStream* stream, absl::Status prepared,
-                          v1::FrameType type, size_t records);
   absl::Status WriteEvent(ProcessStream* stream, absl::Status prepared,
                           const v1::Event& event, uint8_t flags);
   absl::Status WriteProcessFrame(ProcessStream* stream, v1::FrameType type,

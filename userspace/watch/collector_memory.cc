@@ -214,6 +214,23 @@ uint64_t CollectorMemory::WritePlan(const rocattach_plan& image) {
   return plan_generation_;
 }
 
+void CollectorMemory::DecideKernels(uint32_t selection,
+                                    absl::Span<const uint32_t> kernels,
+                                    uint32_t decided) {
+  rocattach_plan_selection& to = plan()->selections[selection];
+  for (uint32_t kernel : kernels) {
+    if (kernel >= ROCATTACH_PLAN_MAX_KERNELS) continue;
+    __atomic_fetch_or(&to.kernels[kernel / 64], uint64_t{1} << (kernel % 64),
+                      __ATOMIC_RELAXED);
+  }
+  __atomic_store_n(&to.kernels_decided, std::min(decided, ROCATTACH_PLAN_MAX_KERNELS),
+                   __ATOMIC_RELEASE);
+}
+
+uint64_t CollectorMemory::answered_generation() const {
+  return LoadAcquire(&control()->plan_acked);
+}
+
 PlanAnswer CollectorMemory::plan_answer() const {
   const rocattach_control* c = control();
   PlanAnswer answer;

@@ -86,10 +86,15 @@ class CollectorMemory {
   // Puts a plan before the collector and wakes it; `image` is complete but for the
   // generation, which is returned, and for start_ns, which is set to now if it is 0.
   uint64_t WritePlan(const rocattach_plan& image);
-  // The plan in the memory, where bits of kernels are added. It is the target's as
-  // well: never read back what was written.
+  // Sets the bits of `kernels` in one selection of the plan in force; from then on all
+  // kernels below `decided` count as decided.
+  void DecideKernels(uint32_t selection, absl::Span<const uint32_t> kernels,
+                     uint32_t decided);
+  // The plan in the memory. It is the target's as well: never read back what was
+  // written.
   rocattach_plan* plan();
   PlanAnswer plan_answer() const;
+  uint64_t answered_generation() const;
   BackendFacts backend() const;
   // Notes that we have drained; a collector whose service is gone stops by itself.
   void Beat(uint64_t now_ns);

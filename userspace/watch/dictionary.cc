@@ -37,6 +37,8 @@ absl::StatusOr<DictionaryEntry> Decode(absl::Span<const uint8_t> bytes, F to_pro
   return DictionaryEntry(to_proto(fixed, text));
 }
 
+absl::StatusOr<DictionaryEntry> DecodeFunction(absl::Span<const uint8_t> bytes);
+
 }  // namespace
 
 std::string CleanText(absl::string_view text) {
@@ -55,6 +57,26 @@ std::string CleanText(absl::string_view text) {
   }
   return clean;
 }
+
+namespace {
+
+absl::StatusOr<DictionaryEntry> DecodeFunction(absl::Span<const uint8_t> bytes) {
+  rocattach_function_entry fixed;
+  absl::string_view text;
+  if (!Split(bytes, &fixed, &text)) return Torn(fixed.entry);
+  if (fixed.domain >= ROCATTACH_PLAN_API_DOMAINS ||
+      fixed.function >= ROCATTACH_PLAN_API_FUNCTIONS) {
+    return absl::DataLossError(
+        absl::StrCat("API function ", fixed.function, " of domain ", fixed.domain));
+  }
+  v1::ApiFunction function;
+  function.set_domain(static_cast<v1::ApiDomain>(fixed.domain));
+  function.set_function(fixed.function);
+  function.set_name(CleanText(text));
+  return DictionaryEntry(std::move(function));
+}
+
+}  // namespace
 
 absl::StatusOr<DictionaryEntry> DecodeEntry(absl::Span<const uint8_t> bytes) {
   rocattach_entry entry;
@@ -88,6 +110,8 @@ absl::StatusOr<DictionaryEntry> DecodeEntry(absl::Span<const uint8_t> bytes) {
           bytes, [](const auto& e, absl::string_view text) {
             return CodeObjectToProto(e, CleanText(text));
           });
+    case ROCATTACH_ENTRY_FUNCTION:
+      return DecodeFunction(bytes);
     default:
       return absl::DataLossError(absl::StrCat("dictionary entry of kind ", entry.kind));
   }

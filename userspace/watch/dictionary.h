@@ -14,7 +14,8 @@
 namespace rocattach {
 
 // One decoded entry.
-using DictionaryEntry = std::variant<v1::Agent, v1::Queue, v1::Kernel, v1::CodeObject>;
+using DictionaryEntry =
+    std::variant<v1::Agent, v1::Queue, v1::Kernel, v1::CodeObject, v1::ApiFunction>;
 
 // Decodes a copy of one entry (rocattach_entry and what follows it). Ids are checked to
 // be plausible (1 … 2^24), sizes to fit; text becomes printable UTF-8. DATA_LOSS if the

@@ -28,6 +28,8 @@ constexpr uint64_t kEarlyLifeNs = 10'000'000'000;
 constexpr uint64_t kBusyRecords = 4096;
 // After recording was switched off, a hook may still be publishing.
 constexpr uint64_t kQuiesceNs = 20'000'000;
+// From the window to the moment that a process goes on without a session.
+constexpr uint64_t kLongestArrivalNs = 500'000'000;
 
 v1::Process DescribeProcess(const Window& window) {
   v1::Process process = ProcessToProto(window.process);
@@ -86,14 +88,57 @@ void Recorder::OnWindow(Window window) {
   Post(std::move(window));
 }
 void Recorder::OnReady(const rocattach_event& event,
-                       std::unique_ptr<CollectorMemory> memory) {
-  Post(Ready{event, std::move(memory)});
+                       std::unique_ptr<CollectorMemory> memory, bool acknowledged) {
+  Post(Ready{event, std::move(memory), acknowledged});
 }
 void Recorder::OnBadMemory(const rocattach_event& event, std::string reason) {
   Post(BadMemory{event, std::move(reason)});
 }
 void Recorder::OnEvent(const rocattach_event& event) {
   Post(event);
+}
+
+bool Recorder::RunOnThread(std::function<void()> task) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_) return false;
+  }
+  Post(Task{std::move(task)});
+  return true;
+}
+
+Target* Recorder::FindTarget(TargetId id) {
+  for (auto& [key, target] : targets_) {
+    if (target->has_memory() && target->id() == id) return target.get();
+  }
+  return nullptr;
+}
+
+bool Recorder::ServeSession(Target* target, uint64_t now_ns) {
+  if (!target->has_memory()) return false;
+  const TargetId id = target->id();
+  bool awaited = target->session()->Poll(now_ns);
+  if (options_.targets == nullptr) {
+    target->AcknowledgeMapped();
+    return awaited;
+  }
+  if (!offered_.contains(id)) {
+    std::optional<TargetDescription> description =
+        target->session()->Describe(target->opened().sdk_missing);
+    if (description.has_value()) {
+      offered_.insert(id);
+      options_.targets->OnTargetReady(id, *std::move(description),
+                                      !target->acknowledged());
+    }
+  }
+  // Whatever sessions do, the process does not wait longer than this.
+  if (!target->acknowledged()) {
+    awaited = true;
+    if (now_ns > target->opened().event.time_ns + kLongestArrivalNs) {
+      target->AcknowledgeMapped();
+    }
+  }
+  return awaited;
 }
 
 void Recorder::Run() {
@@ -127,10 +172,12 @@ int Recorder::Round() {
   }
   for (Message& message : messages) Dispatch(std::move(message));
   uint64_t now = BootNs();
+  bool awaited = false;
   uint64_t most = 0, dispatches = 0, copies = 0, running = 0;
   for (auto& [key, target] : targets_) {
     most = std::max(most, target->Drain(now));
     if (target->SettleFromCollector()) NoteVerdict(*target);
+    awaited |= ServeSession(target.get(), now);
     dispatches += target->dispatches();
     copies += target->copies();
     running += target->has_memory() ? 1 : 0;
@@ -144,6 +191,7 @@ int Recorder::Round() {
     totals_.running = running;
   }
   if (most >= kBusyRecords) return 0;
+  if (awaited) return 1;
   if (running > 0) return kDrainPeriodMsec;
   return targets_.empty() && early_.empty() ? -1 : 100;
 }
@@ -155,6 +203,8 @@ void Recorder::Dispatch(Message message) {
     Handle(std::move(*ready));
   } else if (auto* bad = std::get_if<BadMemory>(&message)) {
     Handle(std::move(*bad));
+  } else if (auto* task = std::get_if<Task>(&message)) {
+    task->run();
   } else {
     Handle(std::get<rocattach_event>(message));
   }
@@ -221,7 +271,7 @@ void Recorder::Handle(Ready ready) {
     KeepEarly(key, std::move(ready));
     return;
   }
-  target->SetMemory(std::move(ready.memory), options_.recording);
+  target->SetMemory(std::move(ready.memory), options_.recording, ready.acknowledged);
 }
 
 void Recorder::Handle(BadMemory bad) {
@@ -287,6 +337,7 @@ void Recorder::EndTarget(const TargetKey& key, v1::ProcessEnd end) {
     NoteVerdict(*target);
   }
   bool attached = target->verdict() == Verdict::kAttached;
+  const TargetId id = target->id();
   v1::LossAccount account = target->Close(end);
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -300,6 +351,7 @@ void Recorder::EndTarget(const TargetKey& key, v1::ProcessEnd end) {
   if (observer_ != nullptr && attached)
     observer_->OnEnd(target->process(), end, account);
   targets_.erase(key);
+  if (offered_.erase(id) > 0) options_.targets->OnTargetGone(id);
 }
 
 void Recorder::Scan(uint64_t now_ns) {

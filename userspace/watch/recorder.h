@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <variant>
@@ -36,6 +37,18 @@ struct RunTotals {
   DurationStatistics hold, hit_to_stopped, hit_to_released;
 };
 
+// Hears of processes that sessions can use, on the recorder's thread. Must not wait.
+class TargetObserver {
+ public:
+  virtual ~TargetObserver() = default;
+  // It can be described now. `waiting`: it is held in its OnLoad until
+  // Target::AcknowledgeMapped, though not for long.
+  virtual void OnTargetReady(TargetId target, TargetDescription description,
+                             bool waiting) = 0;
+  // It was offered, and is gone.
+  virtual void OnTargetGone(TargetId target) = 0;
+};
+
 // Hears of verdicts and ends, on the recorder's thread.
 class RecorderObserver {
  public:
@@ -51,6 +64,8 @@ struct RecorderOptions {
   bool recording = true;
   // A stub that ran without a report by then: the collector is silent.
   uint64_t report_timeout_ns = 5'000'000'000;
+  // May be null; must outlive the recorder.
+  TargetObserver* targets = nullptr;
 };
 
 // Owns a thread that drains all targets, and all of the output. The sink's calls only
@@ -62,14 +77,22 @@ class Recorder : public WindowSink {
   ~Recorder() override;
 
   void OnWindow(Window window) override;
-  void OnReady(const rocattach_event& event,
-               std::unique_ptr<CollectorMemory> memory) override;
+  void OnReady(const rocattach_event& event, std::unique_ptr<CollectorMemory> memory,
+               bool acknowledged) override;
   void OnBadMemory(const rocattach_event& event, std::string reason) override;
   void OnEvent(const rocattach_event& event) override;
 
   // Stops recording in all targets, drains them once more, closes every account and
   // file. `kernel` goes into the summary.
   absl::Status Finish(const rocattach_bpf_stats& kernel);
+
+  // Runs `task` on the recorder's thread, soon; false if that has ended.
+  bool RunOnThread(std::function<void()> task);
+  bool OnRecorderThread() const {
+    return std::this_thread::get_id() == thread_.get_id();
+  }
+  // On the recorder's thread: the target, or null. Only those with a collector.
+  Target* FindTarget(TargetId id);
 
   RunTotals Totals() const;
   const std::string& output_name() const { return output_.name(); }
@@ -79,12 +102,16 @@ class Recorder : public WindowSink {
   struct Ready {
     rocattach_event event;
     std::unique_ptr<CollectorMemory> memory;
+    bool acknowledged;
+  };
+  struct Task {
+    std::function<void()> run;
   };
   struct BadMemory {
     rocattach_event event;
     std::string reason;
   };
-  using Message = std::variant<Window, Ready, BadMemory, rocattach_event>;
+  using Message = std::variant<Window, Ready, BadMemory, Task, rocattach_event>;
 
   Recorder(RecorderOptions options, RecorderObserver* observer, OutputSet output);
   void Post(Message message);
@@ -105,6 +132,9 @@ class Recorder : public WindowSink {
   void EndTarget(const TargetKey& key, v1::ProcessEnd end);
   // Verdicts that time has decided, and ends that the kernel's events did not tell.
   void Scan(uint64_t now_ns);
+  // Offers a target to sessions once it can be described, and looks after its session.
+  // True if something is awaited.
+  bool ServeSession(Target* target, uint64_t now_ns);
   // Counts a verdict and tells the observer.
   void NoteVerdict(const Target& target);
   v1::WatcherSummary Summary(const rocattach_bpf_stats& kernel) const;
@@ -129,6 +159,7 @@ class Recorder : public WindowSink {
   };
   absl::flat_hash_map<TargetKey, Early> early_;
   absl::flat_hash_set<TargetKey> suspected_gone_;
+  std::set<TargetId> offered_;
   uint64_t last_scan_ns_ = 0;
 };
 

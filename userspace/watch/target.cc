@@ -97,9 +97,24 @@ void Target::NoteHoldEnd(const rocattach_event& event) {
   if (verdict_ != Verdict::kOpen) WriteVerdict(StateOf(verdict_));
 }
 
-void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording) {
-  if (memory_ != nullptr) return;  // reported before: the same memory, armed again
+TargetId Target::id() const {
+  return {static_cast<pid_t>(opened_.event.pid), opened_.event.start_ns / 10'000'000};
+}
+
+void Target::AcknowledgeMapped() {
+  if (memory_ == nullptr || std::exchange(acknowledged_, true)) return;
+  memory_->AcknowledgeMapped();
+}
+
+void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
+                       bool acknowledged) {
+  if (memory_ != nullptr) {  // reported before: the same memory, armed again
+    if (!acknowledged) memory_->AcknowledgeMapped();
+    return;
+  }
   memory_ = std::move(memory);
+  acknowledged_ = acknowledged;
+  session_ = std::make_unique<TargetSession>(id(), memory_.get(), output_, output_set_);
   last_correlation_.assign(memory_->ring_count(), 0);
   if (!recording) memory_->SetRecording(false);
 }
@@ -151,13 +166,17 @@ void Target::ReadDictionary() {
           StreamWriter* writer = output_.writer;
           if constexpr (std::is_same_v<T, v1::Agent>) {
             max_agent_ = std::max(max_agent_, message.id());
+            session_->AddAgent(message);
             output_set_->Note(writer->AddAgent(output_.stream, message));
           } else if constexpr (std::is_same_v<T, v1::Queue>) {
             max_queue_ = std::max(max_queue_, message.id());
             output_set_->Note(writer->AddQueue(output_.stream, message));
           } else if constexpr (std::is_same_v<T, v1::Kernel>) {
             max_kernel_ = std::max(max_kernel_, message.id());
+            session_->AddKernel(message);
             output_set_->Note(writer->AddKernel(output_.stream, message));
+          } else if constexpr (std::is_same_v<T, v1::ApiFunction>) {
+            session_->AddFunction(message);
           } else {
             output_set_->Note(writer->AddCodeObject(output_.stream, message));
           }
@@ -174,7 +193,7 @@ uint64_t Target::Drain(uint64_t now_ns) {
   uint64_t records = 0;
   for (uint32_t ring = 0; ring < memory_->ring_count(); ++ring) {
     while (size_t count = memory_->Drain(ring, absl::MakeSpan(slots))) {
-      for (size_t i = 0; i < count; ++i) Take(slots[i]);
+      for (size_t i = 0; i < count; ++i) Take(ring, slots[i]);
       if (uint64_t last = CorrelationOf(slots[count - 1]); last != 0) {
         last_correlation_[ring] = last;
       }
@@ -183,6 +202,7 @@ uint64_t Target::Drain(uint64_t now_ns) {
     }
   }
   memory_->Beat(now_ns);
+  session_->Drained();
   return records;
 }
 
@@ -199,17 +219,17 @@ void Target::DrainLast(uint64_t now_ns) {
     memcpy(&flags, slot.bytes + offsetof(rocattach_dispatch, flags), sizeof(flags));
     flags |= ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED;
     memcpy(slot.bytes + offsetof(rocattach_dispatch, flags), &flags, sizeof(flags));
-    Take(slot);
+    Take(memory_->ring_count(), slot);
   }
   WriteRecords();
 }
 
-void Target::Take(const RecordSlot& slot) {
+void Target::Take(uint32_t ring, const RecordSlot& slot) {
   switch (slot.kind()) {
     case ROCATTACH_RECORD_DISPATCH: {
       rocattach_dispatch record;
       memcpy(&record, slot.bytes, sizeof(record));
-      TakeDispatch(record);
+      TakeDispatch(ring, record);
       return;
     }
     case ROCATTACH_RECORD_COPY: {
@@ -225,12 +245,25 @@ void Target::Take(const RecordSlot& slot) {
       output_set_->Note(output_.writer->AddClock(output_.stream, record));
       return;
     }
+    // What sessions collect has accounts of its own.
+    case ROCATTACH_RECORD_VALUES:
+      ++other_records_;
+      session_->TakeValues(ring, slot);
+      return;
+    case ROCATTACH_RECORD_SAMPLE:
+      ++other_records_;
+      session_->TakeSample(ring, slot);
+      return;
+    case ROCATTACH_RECORD_API:
+      ++other_records_;
+      session_->TakeApiCall(slot);
+      return;
     default:
       ++invalid_;
   }
 }
 
-void Target::TakeDispatch(rocattach_dispatch record) {
+void Target::TakeDispatch(uint32_t ring, rocattach_dispatch record) {
   if (record.kind != ROCATTACH_RECORD_DISPATCH || record.queue_id > max_queue_ ||
       record.agent_id > max_agent_) {
     ++invalid_;
@@ -246,6 +279,7 @@ void Target::TakeDispatch(rocattach_dispatch record) {
     ++untimed_;
   }
   if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) ++unfinished_;
+  if (!session_->TakeDispatch(ring, &record)) return;
   ++dispatches_;
   dispatch_batch_.push_back(record);
 }
@@ -264,11 +298,13 @@ void Target::TakeCopy(rocattach_copy record) {
     ++untimed_;
   }
   if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) ++unfinished_;
+  if (!session_->TakeCopy(&record)) return;
   ++copies_;
   copy_batch_.push_back(record);
 }
 
 void Target::WriteRecords() {
+  // Dispatches before their values.
   if (!dispatch_batch_.empty()) {
     output_set_->Note(
         output_.writer->AppendDispatches(output_.stream, dispatch_batch_));
@@ -278,6 +314,7 @@ void Target::WriteRecords() {
     output_set_->Note(output_.writer->AppendCopies(output_.stream, copy_batch_));
     copy_batch_.clear();
   }
+  session_->Write();
 }
 
 v1::LossAccount Target::Account(bool final) const {
@@ -286,7 +323,19 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_final(final);
   if (memory_ == nullptr) return account;
   CollectorAccount in_target = memory_->Account();
+  const SessionCounts& sessions = session_->counts();
+  // What the exact filter did not want, nobody was to see.
+  in_target.dispatches_seen -= std::min(sessions.filtered, in_target.dispatches_seen);
   account.set_dispatches_seen(in_target.dispatches_seen);
+  account.set_counted_seen(in_target.counted_seen -
+                           std::min(sessions.counted_filtered, in_target.counted_seen));
+  account.set_counted_dropped(in_target.counted_dropped + in_target.values_dropped +
+                              sessions.counted_invalid);
+  account.set_samples_seen(in_target.samples_seen);
+  account.set_samples_dropped(in_target.samples_dropped + sessions.samples_invalid);
+  account.set_api_calls_seen(in_target.api_calls_seen);
+  account.set_api_calls_dropped(in_target.api_calls_dropped +
+                                sessions.api_calls_invalid);
   account.set_copies_seen(in_target.copies_seen);
   account.set_dropped_ring_full(in_target.ring_dropped);
   account.set_dropped_collector(in_target.other_dropped);
@@ -312,17 +361,16 @@ v1::LossAccount Target::Account(bool final) const {
 }
 
 v1::LossAccount Target::Close(v1::ProcessEnd end) {
+  if (session_ != nullptr) session_->Ended();
   if (memory_ != nullptr) {
     end.set_collector_ended(memory_->state() == ROCATTACH_STATE_ENDED ||
                             memory_->state() == ROCATTACH_STATE_UNLOADED);
   }
   v1::LossAccount account = Account(/*final=*/true);
   output_set_->Note(output_.writer->SetAccount(output_.stream, account));
-  account.set_dispatches_delivered(
-      output_.writer->delivered_dispatches(output_.stream));
-  account.set_copies_delivered(output_.writer->delivered_copies(output_.stream));
-  account.set_dropped_writer(dispatches_ + copies_ - account.dispatches_delivered() -
-                             account.copies_delivered());
+  if (const v1::LossAccount* written = output_.writer->account(output_.stream)) {
+    account = *written;
+  }
   output_set_->EndProcess(output_, std::move(end));
   return account;
 }

@@ -9,6 +9,7 @@
 #include "schemas/stream.pb.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/watch/output_set.h"
+#include "userspace/watch/target_session.h"
 #include "userspace/watch/window.h"
 
 namespace rocattach {
@@ -31,8 +32,16 @@ class Target {
   // The kernel side's account of the hold.
   void NoteHoldEnd(const rocattach_event& event);
   // The collector has reported in.
-  void SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording);
+  // `acknowledged`: it has been told that its memory is being read.
+  void SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
+                 bool acknowledged);
   bool has_memory() const { return memory_ != nullptr; }
+  // The process may wait for this in its OnLoad; once is enough.
+  void AcknowledgeMapped();
+  bool acknowledged() const { return acknowledged_; }
+  // Null until the collector has reported in.
+  TargetSession* session() { return session_.get(); }
+  TargetId id() const;
   // Looks at the collector's state and settles an open verdict: true if it did now.
   bool SettleFromCollector();
   // Settles an open verdict with a reason found on our side.
@@ -49,6 +58,11 @@ class Target {
   // Account and end, written; the stream is closed.
   v1::LossAccount Close(v1::ProcessEnd end);
 
+  // False once something in the collector's memory made no sense.
+  bool intact() const {
+    return memory_ == nullptr ||
+           (memory_->dictionary_ok() && memory_->Account().corrupt_rings == 0);
+  }
   uint64_t dispatches() const { return dispatches_; }
   uint64_t copies() const { return copies_; }
   // True if the process has ended, as far as its pidfd says.
@@ -57,8 +71,8 @@ class Target {
  private:
   void WriteVerdict(v1::WindowState state);
   void ReadDictionary();
-  void Take(const RecordSlot& slot);
-  void TakeDispatch(rocattach_dispatch record);
+  void Take(uint32_t ring, const RecordSlot& slot);
+  void TakeDispatch(uint32_t ring, rocattach_dispatch record);
   void TakeCopy(rocattach_copy record);
   void WriteRecords();
 
@@ -69,6 +83,8 @@ class Target {
   v1::WindowEvent window_;
   Verdict verdict_ = Verdict::kOpen;
   std::unique_ptr<CollectorMemory> memory_;
+  std::unique_ptr<TargetSession> session_;
+  bool acknowledged_ = false;
   UniqueFd pidfd_;
   uint32_t max_kernel_ = 0, max_queue_ = 0, max_agent_ = 0;
   uint64_t dispatches_ = 0, copies_ = 0, invalid_ = 0;

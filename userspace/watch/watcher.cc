@@ -128,9 +128,27 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   RecorderOptions recorder;
   recorder.output = {o.output_directory, o.output_file, o.recorder_arguments};
   recorder.recording = o.recording;
+  if (o.catalog != nullptr && o.attach && !o.dry_run) {
+    watcher->sessions_ = std::make_unique<SessionService>(
+        o.catalog, [observer](pid_t pid, const std::string& why) {
+          if (observer != nullptr) observer->OnSessionRefused(pid, why);
+        });
+    recorder.targets = watcher->sessions_->backend();
+  }
   ASSIGN_OR_RETURN(watcher->recorder_, Recorder::Start(std::move(recorder), observer));
 
   WindowServerOptions server;
+  if (SessionService* sessions = watcher->sessions_.get()) {
+    sessions->SetRecorder(watcher->recorder_.get());
+    if (!o.session.filters.empty()) {
+      RETURN_IF_ERROR(sessions->Start(o.session).status());
+    }
+    server.hold_arrivals = [sessions] { return sessions->holds_arrivals(); };
+    server.needs_sdk = [sessions, always = o.always_sdk] {
+      return always || sessions->needs_sdk();
+    };
+    server.sdk_search = o.sdk_search;
+  }
   server.policy = o.policy;
   server.attach = o.attach;
   server.dry_run = o.dry_run;
@@ -155,6 +173,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
 
 Watcher::~Watcher() {
   if (server_ != nullptr) server_->Stop();
+  if (sessions_ != nullptr) sessions_->Close();
 }
 
 absl::Status Watcher::ArmCollector() {
@@ -268,6 +287,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   if (child > 0) poll(nullptr, 0, kSettleMsec);
   (void)probe_->SetPaused(true);
   server_->Stop();
+  if (sessions_ != nullptr) sessions_->Close();
   result.kernel = probe_->ReadStats();
   result.output_status = recorder_->Finish(result.kernel);
   result.totals = recorder_->Totals();

@@ -18,6 +18,7 @@
 #include "userspace/watch/library_scanner.h"
 #include "userspace/watch/policy.h"
 #include "userspace/watch/recorder.h"
+#include "userspace/watch/session_service.h"
 #include "userspace/watch/window_server.h"
 
 namespace rocattach {
@@ -39,6 +40,14 @@ struct WatcherOptions {
   // Held processes spin until a thread of ours has taken them up: there must be more of
   // these than processes start in one burst. They sleep nearly always.
   int threads = 64;
+  // Names and properties of counters; null: no sessions.
+  std::shared_ptr<const CounterCatalog> catalog;
+  // Active from the start, on every process; without filters there is none.
+  SessionRequest session;
+  // Arm processes through rocprofiler-sdk where it is there, so that sessions that come
+  // later can measure counters.
+  bool always_sdk = false;
+  SdkSearch sdk_search;
   std::vector<std::string> recorder_arguments;  // argv, for the stream's header
 };
 
@@ -55,7 +64,11 @@ struct RunResult {
 };
 
 // What users of a run want to know while it goes on. Called on the recorder's thread.
-class WatcherObserver : public RecorderObserver {};
+class WatcherObserver : public RecorderObserver {
+ public:
+  // A process cannot do what a session asks for. Not on the recorder's thread.
+  virtual void OnSessionRefused(pid_t pid, const std::string& why) = 0;
+};
 
 class Watcher {
  public:
@@ -74,6 +87,8 @@ class Watcher {
   const LibraryScan& libraries() const { return libraries_; }
   const std::string& output_name() const { return recorder_->output_name(); }
   RunTotals Totals() const { return recorder_->Totals(); }
+  // Null without a catalog.
+  SessionService* sessions() { return sessions_.get(); }
 
   // Runs until the command ends, the duration is over, or a stop is requested. With a
   // command, forks and execs it first. `on_tick` is called twice a second.
@@ -96,6 +111,7 @@ class Watcher {
   WatcherOptions options_;
   LibraryScan libraries_;
   std::unique_ptr<KernelProbe> probe_;
+  std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<WindowServer> server_;
   UniqueFd stop_fd_;

@@ -48,6 +48,8 @@ struct Window {
   std::string reason;     // policy's words, or what to do about a refusal
   AttachOutcome outcome;  // meaningful once an attach was tried
   bool attach_tried = false;
+  // Why rocprofiler-sdk was not chosen although a session wants it.
+  std::string sdk_missing;
   std::string library;  // path of the library copy that was hit
 };
 
@@ -56,8 +58,10 @@ class WindowSink {
  public:
   virtual ~WindowSink() = default;
   virtual void OnWindow(Window window) = 0;
+  // `acknowledged`: the collector has been told that its memory is read; else the
+  // receiver tells it, soon.
   virtual void OnReady(const rocattach_event& event,
-                       std::unique_ptr<CollectorMemory> memory) = 0;
+                       std::unique_ptr<CollectorMemory> memory, bool acknowledged) = 0;
   // The memory that a collector reported could not be used.
   virtual void OnBadMemory(const rocattach_event& event, std::string reason) = 0;
   // EXIT, EXEC and HOLD_END events.

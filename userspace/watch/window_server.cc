@@ -289,6 +289,12 @@ AttachRequest WindowServer::MakeRequest(const rocattach_event& event) const {
 bool WindowServer::Attach(Window* window, Worker* worker) {
   window->attach_tried = true;
   AttachRequest request = MakeRequest(window->event);
+  if (options_.needs_sdk != nullptr && options_.needs_sdk()) {
+    // Only who asks for the SDK waits for this look.
+    BackendChoice choice = ChooseBackend(request.pid, options_.sdk_search);
+    request.config.backend = choice.backend;
+    window->sdk_missing = std::move(choice.missing);
+  }
   {
     std::lock_guard<std::mutex> lock(attempted_mutex_);
     attempted_.insert(request.config.window_id);
@@ -349,9 +355,11 @@ void WindowServer::ServeReady(const rocattach_event& event) {
     sink_->OnBadMemory(event, std::string(memory.status().message()));
     return;
   }
-  // The target may be waiting for this in its OnLoad: before anything else.
-  (*memory)->AcknowledgeMapped();
-  sink_->OnReady(event, *std::move(memory));
+  // The target may be waiting for this in its OnLoad: before anything else, unless a
+  // session is to be in force when it goes on.
+  const bool hold = options_.hold_arrivals != nullptr && options_.hold_arrivals();
+  if (!hold) (*memory)->AcknowledgeMapped();
+  sink_->OnReady(event, *std::move(memory), !hold);
 }
 
 }  // namespace rocattach

@@ -3,6 +3,7 @@
 #define ROCATTACH_USERSPACE_WATCH_WINDOW_SERVER_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <semaphore>
@@ -15,6 +16,7 @@
 #include "injector/library_facts.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/collector/shared_memory.h"
+#include "userspace/watch/backend_choice.h"
 #include "userspace/watch/follower_keeper.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/policy.h"
@@ -32,6 +34,11 @@ struct WindowServerOptions {
   std::vector<std::string> libraries;  // by cookie - 1
   uint32_t hold_timeout_msec = 250;
   int threads = 64;
+  // Whether new processes wait until sessions have been offered to them.
+  std::function<bool()> hold_arrivals;
+  // Whether sessions want what only rocprofiler-sdk has.
+  std::function<bool()> needs_sdk;
+  SdkSearch sdk_search;
 };
 
 // Leader and followers: one thread, the leader, waits for the kernel's events. It deals

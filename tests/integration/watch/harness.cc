@@ -36,6 +36,9 @@ std::string CollectorPath() {
 std::string SimgpuRunPath() {
   return ROCATTACH_TEST_SIMGPU_RUN;
 }
+std::string SimrocmRunPath() {
+  return ROCATTACH_TEST_SIMROCM_RUN;
+}
 std::string TargetPath(const std::string& name) {
   return std::string(ROCATTACH_TEST_TARGETS) + "/" + name;
 }
@@ -221,6 +224,17 @@ class Collect : public StreamVisitor {
                 absl::Span<const rocattach_copy> records) override {
     auto& all = At(c).copies;
     all.insert(all.end(), records.begin(), records.end());
+  }
+  void OnSessionPlan(const FrameContext& c, const v1::SessionPlan& plan) override {
+    At(c).plans[plan.id()] = plan;
+  }
+  void OnCounters(const FrameContext& c,
+                  absl::Span<const CounterRecord> records) override {
+    auto& all = At(c).counters;
+    all.insert(all.end(), records.begin(), records.end());
+  }
+  void OnSession(const FrameContext& c, const v1::SessionEvent& event) override {
+    At(c).sessions.push_back(event);
   }
   void OnWindow(const FrameContext& c, const v1::WindowEvent& e) override {
     At(c).verdict = e;

@@ -15,6 +15,7 @@
 #include "schemas/stream.pb.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/collector/shared_memory.h"
+#include "userspace/stream/session_records.h"
 
 namespace rocattach::testing_support {
 
@@ -34,6 +35,7 @@ std::string MissingPrivileges();
 std::string WatcherPath();
 std::string CollectorPath();
 std::string SimgpuRunPath();
+std::string SimrocmRunPath();
 std::string TargetPath(const std::string& name);
 
 // A directory that goes away with the object.
@@ -125,6 +127,9 @@ struct RecordedProcess {
   std::map<uint32_t, v1::Kernel> kernels;
   std::vector<rocattach_dispatch> dispatches;
   std::vector<rocattach_copy> copies;
+  std::map<uint32_t, v1::SessionPlan> plans;
+  std::vector<CounterRecord> counters;
+  std::vector<v1::SessionEvent> sessions;
   bool ended = false;
 
   uint64_t dropped() const;

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 SOURCE = ROCATTACH = WATCH = ""
-COMMANDS = ("report", "dump", "doctor")
+COMMANDS = ("report", "dump", "counters", "doctor")
 
 # An option at the start of a line of help: "  -p,--process NAME", "  --json".
 HELP_LINE = re.compile(r"^  (-{1,2}[a-z][\w-]*(?:,-{1,2}[a-z][\w-]*)*)", re.MULTILINE)
@@ -81,7 +81,7 @@ class WatchTest(unittest.TestCase):
 
     def test_completion_knows_the_values(self):
         text = subprocess.run([WATCH, "--help"], capture_output=True, text=True).stdout
-        for option in ("--hold", "--capture"):
+        for option in ("--hold", "--capture", "--backend"):
             values = re.search(option + r" TEXT:\{([\w,]+)\}", text).group(1)
             self.assertEqual(
                 complete("rocattach-watch", "rocattach-watch", option, ""),

@@ -662,7 +662,8 @@ TEST_F(SessionEngineTest, OneSessionPerGpusCounters) {
   auto refused = engine_.StartSession(b);
   EXPECT_STATUS(S::kHasActiveSession, refused);
   EXPECT_THAT(std::string(refused.message()),
-              HasSubstr(absl::StrCat(static_cast<uint64_t>(a))));  // who owns it
+              HasSubstr(absl::StrCat("session ", static_cast<uint64_t>(a) &
+                                                     0xffffffffff)));  // who owns it
   EXPECT_FALSE(backend_->process(same_gpu).running);
   EXPECT_TRUE(engine_.StartSession(c).ok());  // times are free
   ASSERT_TRUE(engine_.TerminateSession(c).ok());

@@ -89,6 +89,26 @@ class FakeCollector {
     memcpy(base_ + c->dictionary_offset + c->dictionary_used, entry, bytes);
     __atomic_add_fetch(&c->dictionary_used, bytes, __ATOMIC_RELEASE);
   }
+  rocattach_plan* plan() {
+    return reinterpret_cast<rocattach_plan*>(base_ + control()->plan_offset);
+  }
+  void AddGpu(uint32_t id, const std::string& name, const std::string& uuid) {
+    uint8_t bytes[512] = {};
+    rocattach_agent_entry agent = {};
+    agent.entry.kind = ROCATTACH_ENTRY_AGENT;
+    agent.entry.id = id;
+    agent.entry.text_bytes = static_cast<uint16_t>(name.size());
+    agent.entry.bytes =
+        static_cast<uint32_t>((sizeof(agent) + name.size() + 7) / 8 * 8);
+    agent.type = 2;
+    agent.compute_units = 104;
+    agent.simds_per_cu = 4;
+    agent.wavefront_size = 64;
+    strncpy(agent.uuid, uuid.c_str(), sizeof(agent.uuid) - 1);
+    memcpy(bytes, &agent, sizeof(agent));
+    memcpy(bytes + sizeof(agent), name.data(), name.size());
+    AddEntry(bytes, agent.entry.bytes);
+  }
   void AddKernel(uint32_t id, const std::string& name) {
     uint8_t bytes[512] = {};
     rocattach_kernel_entry kernel = {};

@@ -108,7 +108,8 @@ TEST_F(RecorderTest, RecordsFromTheReportToTheExit) {
   FakeCollector fake;
   fake.AddKernel(1, "kernel");
   recorder_->OnWindow(Attached());
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()));
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
+                     true);
   Arm(&fake);
   for (uint64_t i = 1; i <= 10; ++i) {
     rocattach_dispatch record = FakeCollector::Dispatch(i);
@@ -134,7 +135,8 @@ TEST_F(RecorderTest, RecordsFromTheReportToTheExit) {
 TEST_F(RecorderTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
   FakeCollector fake;
   Arm(&fake);
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()));
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
+                     true);
   recorder_->OnWindow(Attached());
   Window again = Attached();
   again.event.time_ns = window_ns_ + 10'000'000;
@@ -150,7 +152,8 @@ TEST_F(RecorderTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
 TEST_F(RecorderTest, ReportAndExitMayOvertakeTheWindow) {
   FakeCollector fake;
   Arm(&fake);
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()));
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
+                     true);
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
   exit.args[0] = 9;
   recorder_->OnEvent(exit);
@@ -173,7 +176,8 @@ TEST_F(RecorderTest, ASilentCollectorIsNoAttach) {
 TEST_F(RecorderTest, ALoadedCollectorThatIsNeverCalledIsNoAttach) {
   FakeCollector fake;
   recorder_->OnWindow(Attached());
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()));
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
+                     true);
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.refused == 1; }));
   EXPECT_EQ(recorder_->Totals().attached, 0u);
 }
@@ -183,7 +187,8 @@ TEST_F(RecorderTest, ARefusingCollectorIsQuoted) {
   recorder_->OnWindow(Attached());
   strcpy(fake.control()->text, "table of 12 bytes\x1b[31m");
   fake.control()->state = ROCATTACH_STATE_REFUSED;
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()));
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
+                     true);
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.refused == 1; }));
   Seen seen = Finish();
   const std::string& detail = seen.verdicts.begin()->second.detail();
@@ -194,7 +199,8 @@ TEST_F(RecorderTest, ARefusingCollectorIsQuoted) {
 TEST_F(RecorderTest, LossIsCountedInFull) {
   FakeCollector fake;
   recorder_->OnWindow(Attached());
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()));
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
+                     true);
   Arm(&fake);
   rocattach_dispatch record = FakeCollector::Dispatch(1);
   fake.Publish(0, &record);
@@ -238,7 +244,7 @@ TEST_F(RecorderTest, ManyProcessesKeepTheirRecordsApart) {
     }
     recorder_->OnWindow(Attached(i));
     recorder_->OnReady(Event(ROCATTACH_EVENT_READY, i),
-                       *CollectorMemory::MapFd(fakes.back()->fd()));
+                       *CollectorMemory::MapFd(fakes.back()->fd()), true);
   }
   for (uint32_t i = 0; i < kProcesses; ++i) {
     recorder_->OnEvent(Event(ROCATTACH_EVENT_EXIT, i));
@@ -258,7 +264,8 @@ TEST_F(RecorderTest, ManyProcessesKeepTheirRecordsApart) {
 TEST_F(RecorderTest, ProcessesThatStillRunAreClosedInOrder) {
   FakeCollector fake;
   recorder_->OnWindow(Attached());
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()));
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
+                     true);
   Arm(&fake);
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 1; }));
   Seen seen = Finish();

@@ -1,0 +1,235 @@
+// Sessions through the real watcher, on the simulated GPU with the simulated parts of a
+// newer ROCm: every value is compared with what the simulator counted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/integration/watch/harness.h"
+#include "tests/simrocm/counter_truth.h"
+#include "userspace/session/counter_catalog.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SessionsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SKIP_WITHOUT_PRIVILEGES();
+    // What a real driver would show in /sys.
+    const std::string node = directory_.path() + "/nodes/1";
+    std::filesystem::create_directories(node);
+    std::ofstream(node + "/properties") << "cpu_cores_count 0\nsimd_count 416\n";
+  }
+
+  std::vector<std::string> Watch(std::vector<std::string> more) {
+    std::vector<std::string> words = {"--auto", "--kfd-topology", directory_.path()};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  static std::vector<std::string> OnSimrocm(std::vector<std::string> options,
+                                            std::vector<std::string> target) {
+    target[0] = TargetPath(target[0]);
+    std::vector<std::string> words = {SimrocmRunPath()};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), target.begin(), target.end());
+    return words;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+// The SDK numbers dispatches as they are submitted; so do correlation ids.
+std::map<uint64_t, uint64_t> DispatchNumbers(const RecordedProcess& process) {
+  std::vector<uint64_t> operations;
+  for (const rocattach_dispatch& d : process.dispatches) {
+    operations.push_back(d.correlation_id);
+  }
+  std::sort(operations.begin(), operations.end());
+  std::map<uint64_t, uint64_t> numbers;
+  for (uint64_t operation : operations) numbers.emplace(operation, numbers.size() + 1);
+  return numbers;
+}
+
+// Every value against the simulator's truth; returns how many there are of each
+// dispatch.
+std::map<uint64_t, std::set<std::string>> ExpectTruth(const RecordedProcess& process) {
+  std::map<uint64_t, std::set<std::string>> seen;
+  const std::map<uint64_t, uint64_t> numbers = DispatchNumbers(process);
+  std::map<uint64_t, rocattach_dispatch> dispatches;
+  for (const rocattach_dispatch& d : process.dispatches) {
+    dispatches[d.correlation_id] = d;
+  }
+  for (const CounterRecord& value : process.counters) {
+    auto dispatch = dispatches.find(value.operation);
+    if (dispatch == dispatches.end() || !process.plans.contains(value.plan)) {
+      ADD_FAILURE() << "a value of dispatch " << value.operation << " and plan "
+                    << value.plan << ", which are not there";
+      return seen;
+    }
+    const rocattach_dispatch& d = dispatch->second;
+    const std::string& name = process.plans.at(value.plan).counters(value.counter);
+    const simrocm::DispatchShape shape = {{d.grid_x, d.grid_y, d.grid_z},
+                                          {d.workgroup_x, d.workgroup_y, d.workgroup_z},
+                                          numbers.at(value.operation)};
+    EXPECT_EQ(value.sum, static_cast<double>(simrocm::CounterTotal(name, shape)))
+        << name << " of dispatch " << numbers.at(value.operation);
+    EXPECT_EQ(value.kernel_id, d.kernel_id);
+    EXPECT_LE(value.minimum, value.maximum);
+    EXPECT_TRUE(seen[value.operation].insert(name).second) << "twice";
+    if (testing::Test::HasFailure()) return seen;
+  }
+  return seen;
+}
+
+TEST_F(SessionsTest, EveryValueIsTheTruth) {
+  WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES", "GRBM_COUNT"}));
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "200"}));
+  const pid_t pid = target.pid();
+  const Finished result = target.Wait();
+  ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Recording recording = ReadRecording(watcher.recording());
+  EXPECT_TRUE(recording.damage.empty());
+  const RecordedProcess process = recording.Process(pid);
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+      << process.verdict.detail();
+  EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_ROCPROFILER_SDK)
+      << process.verdict.collector().backend_reason();
+  EXPECT_EQ(process.dispatches.size(), 200u);
+  EXPECT_EQ(process.dropped(), 0u);
+  const auto seen = ExpectTruth(process);
+  EXPECT_EQ(seen.size(), 200u) << "from the first dispatch on";
+  for (const auto& [operation, names] : seen) EXPECT_EQ(names.size(), 2u);
+  EXPECT_EQ(process.account.counted_delivered(), 200u);
+  EXPECT_EQ(process.account.counted_dropped(), 0u);
+  ASSERT_EQ(process.sessions.size(), 2u);
+  EXPECT_EQ(process.sessions[0].what(), v1::SessionEvent::STARTED);
+  EXPECT_EQ(process.sessions[1].what(), v1::SessionEvent::STOPPED);
+}
+
+TEST_F(SessionsTest, FortyCountersTakeTurns) {
+  const CounterCatalog catalog = *CounterCatalog::Builtin();
+  std::vector<std::string> words = Watch({"--pmc"});
+  std::set<std::string> wanted;
+  for (const HardwareCounter& counter : catalog.Find("gfx90a")->counters()) {
+    if (counter.follows || wanted.size() == 40) continue;
+    wanted.insert(counter.name);
+    words.push_back(counter.name);
+  }
+  WatcherProcess watcher(words);
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "400"}));
+  const pid_t pid = target.pid();
+  ASSERT_TRUE(target.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.dispatches.size(), 400u);
+  std::set<std::string> all;
+  for (const auto& [operation, names] : ExpectTruth(process)) {
+    EXPECT_LT(names.size(), 40u) << "no pass holds all of them";
+    all.insert(names.begin(), names.end());
+  }
+  EXPECT_EQ(all, wanted);
+  EXPECT_EQ(process.account.counted_delivered(), 400u);
+  ASSERT_EQ(process.plans.size(), 1u);
+  EXPECT_GT(process.plans.begin()->second.architectures(0).passes_size(), 1);
+}
+
+TEST_F(SessionsTest, FiltersChooseInTheTarget) {
+  WatcherProcess watcher(
+      Watch({"--no-recording", "--pmc", "SQ_WAVES", "--kernel-include-regex",
+             "increment", "--kernel-iteration-range", "[2-4]"}));
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "100"}));
+  const pid_t pid = target.pid();
+  ASSERT_TRUE(target.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  ASSERT_EQ(process.counters.size(), 3u);
+  for (const CounterRecord& value : process.counters) {
+    EXPECT_THAT(process.kernels.at(value.kernel_id).name(), HasSubstr("increment"));
+  }
+  EXPECT_EQ(process.dispatches.size(), 3u);
+  EXPECT_EQ(process.dropped(), 0u);
+}
+
+TEST_F(SessionsTest, PeriodsStartAndStopARunningProcess) {
+  WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES", "--collection-period", "50:50:6",
+                                "--collection-period-unit", "msec"}));
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimrocm(
+      {}, {"hsa_dispatch", "-n", "20", "--rounds", "60", "--sleep-msec", "10"}));
+  const pid_t pid = target.pid();
+  const Finished result = target.Wait();
+  ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.dispatches.size(), 1200u) << "recorded between sessions as well";
+  EXPECT_EQ(process.dropped(), 0u);
+  const auto seen = ExpectTruth(process);
+  EXPECT_GT(seen.size(), 0u);
+  EXPECT_LT(seen.size(), 1200u);
+  int started = 0, stopped = 0;
+  for (const v1::SessionEvent& event : process.sessions) {
+    started += event.what() == v1::SessionEvent::STARTED;
+    stopped += event.what() == v1::SessionEvent::STOPPED;
+  }
+  EXPECT_GE(started, 2);
+  EXPECT_EQ(started, stopped);
+  EXPECT_EQ(process.account.counted_dropped(), 0u);
+}
+
+void ExpectRefused(const RecordedProcess& process, const char* why) {
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED);
+  EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_HSA_TOOLS);
+  EXPECT_EQ(process.dispatches.size(), 100u) << "the rest goes on";
+  EXPECT_TRUE(process.counters.empty()) << "never zeros";
+  ASSERT_EQ(process.sessions.size(), 1u);
+  EXPECT_EQ(process.sessions[0].what(), v1::SessionEvent::REFUSED);
+  EXPECT_THAT(process.sessions[0].detail(), HasSubstr(why));
+}
+
+TEST_F(SessionsTest, WithoutTheSdkCountersAreRefusedByName) {
+  WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES"}));
+  ASSERT_TRUE(watcher.ready());
+  Child without(OnSimrocm({"--without-sdk"}, {"hsa_dispatch", "-n", "100"}));
+  const pid_t first = without.pid();
+  EXPECT_TRUE(without.Wait().exited_with(0));
+  Child old(OnSimgpu({"hsa_dispatch", "-n", "100"}));
+  const pid_t second = old.pid();
+  EXPECT_TRUE(old.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Recording recording = ReadRecording(watcher.recording());
+  ExpectRefused(recording.Process(first), "librocprofiler-sdk.so is nowhere");
+  ExpectRefused(recording.Process(second), "no rocprofiler-register");
+  const auto refused = watcher.Events("session_refused");
+  ASSERT_EQ(refused.size(), 2u);
+}
+
+TEST_F(SessionsTest, WithoutTopologyTheSdkIsLeftAlone) {
+  WatcherProcess watcher({"--auto", "--pmc", "SQ_WAVES"});
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "100"}));
+  const pid_t pid = target.pid();
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  ExpectRefused(ReadRecording(watcher.recording()).Process(pid), "sees no GPU");
+}
+
+TEST_F(SessionsTest, UnknownCountersAreAnErrorBeforeAnythingIsTouched) {
+  const Finished result =
+      Child({WatcherPath(), "--auto", "--pmc", "SQ_WAVE", "--", "true"}).Wait();
+  EXPECT_TRUE(result.exited_with(2));
+  EXPECT_THAT(result.errors, HasSubstr("SQ_WAVES"));
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support

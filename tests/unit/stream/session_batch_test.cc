@@ -1,0 +1,257 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "schemas/records.pb.h"
+#include "tests/unit/stream/stream_testing.h"
+#include "userspace/stream/api_batch.h"
+#include "userspace/stream/counter_batch.h"
+#include "userspace/stream/frame.h"
+
+namespace rocattach {
+namespace {
+
+constexpr size_t kBatchBytes = 64 << 10;
+
+uint64_t Bits(double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+std::string Describe(const CounterRecord& r) {
+  return absl::StrCat(r.session, " ", r.operation, " ", r.plan, " ", r.pass, " ",
+                      r.counter, " ", r.kernel_id, " ", r.agent_id, " ", r.instances,
+                      " ", r.begin_ns, " ", r.end_ns, " ", Bits(r.sum), " ",
+                      Bits(r.minimum), " ", Bits(r.maximum));
+}
+
+std::string Describe(const ApiCallRecord& r) {
+  return absl::StrCat(r.session, " ", r.correlation_id, " ", r.ancestor_id, " ",
+                      r.begin_ns, " ", r.end_ns, " ", r.tid, " ", r.domain, " ",
+                      r.function, " ", r.text);
+}
+
+double AnyValue(std::mt19937_64& random) {
+  switch (random() % 8) {
+    case 0:
+      return 0;
+    case 1:
+      return -0.0;
+    case 2:
+      return std::numeric_limits<double>::infinity();
+    case 3:
+      return std::nan("");
+    case 4:
+      return static_cast<double>(random()) * 1e-3;
+    case 5:
+      return 9007199254740991.0;
+    case 6:
+      return -1e300;
+    default:
+      return static_cast<double>(random() % 100000);
+  }
+}
+
+// Dispatches of 40 counters in 5 passes, as a session makes them.
+std::vector<CounterRecord> Regular(size_t dispatches) {
+  std::vector<CounterRecord> records;
+  for (size_t i = 0; i < dispatches; ++i) {
+    for (uint16_t counter = 0; counter < 8; ++counter) {
+      CounterRecord record;
+      record.session = 3;
+      record.operation = i + 1;
+      record.plan = 1;
+      record.pass = static_cast<uint16_t>(i % 5);
+      record.counter = static_cast<uint16_t>(record.pass * 8 + counter);
+      record.kernel_id = static_cast<uint32_t>(1 + i % 3);
+      record.agent_id = 2;
+      record.instances = 16;
+      record.sum = 4096.0 * counter + static_cast<double>(i % 7);
+      record.minimum = std::floor(record.sum / 16);
+      record.maximum = std::floor(record.sum / 8);
+      records.push_back(record);
+    }
+  }
+  return records;
+}
+
+template <typename Encoder, typename Record, typename Decode>
+size_t ExpectRoundTrip(const std::vector<Record>& records, Decode decode) {
+  Encoder encoder(kBatchBytes);
+  std::vector<Record> decoded;
+  std::string payload;
+  size_t bytes = 0;
+  for (size_t done = 0; done < records.size();) {
+    const size_t taken = encoder.Append(absl::MakeConstSpan(records).subspan(done));
+    done += taken;
+    EXPECT_TRUE(encoder.full() || done == records.size());
+    encoder.EncodeTo(&payload);
+    EXPECT_LE(payload.size(), kMaxPayloadBytes);
+    bytes += payload.size();
+    const absl::Status status = decode(payload, &decoded);
+    EXPECT_TRUE(status.ok()) << status;
+    if (!status.ok()) return 0;
+  }
+  EXPECT_EQ(decoded.size(), records.size());
+  for (size_t i = 0; i < std::min(decoded.size(), records.size()); ++i) {
+    EXPECT_EQ(Describe(decoded[i]), Describe(records[i])) << "record " << i;
+    if (testing::Test::HasFailure()) break;
+  }
+  return bytes;
+}
+
+TEST(CounterBatch, RegularValuesRoundTripAndAreSmall) {
+  const std::vector<CounterRecord> records = Regular(20'000);
+  const size_t bytes =
+      ExpectRoundTrip<CounterBatchEncoder>(records, DecodeCounterBatch);
+  // Three numbers, a counter and a dispatch; before compression.
+  EXPECT_LT(static_cast<double>(bytes) / static_cast<double>(records.size()), 12);
+}
+
+TEST(CounterBatch, AnyValuesRoundTripBitByBit) {
+  std::mt19937_64 random(11);
+  std::vector<CounterRecord> records(5000);
+  for (CounterRecord& record : records) {
+    record.session = random();
+    record.operation = random() % 4 == 0 ? random() : random() % 3;
+    record.plan = static_cast<uint32_t>(random());
+    record.pass = static_cast<uint16_t>(random());
+    record.counter = static_cast<uint16_t>(random());
+    record.kernel_id = static_cast<uint32_t>(random());
+    record.agent_id = static_cast<uint16_t>(random());
+    record.instances = static_cast<uint32_t>(random());
+    record.begin_ns = random();
+    record.end_ns = random();
+    record.sum = AnyValue(random);
+    record.minimum = AnyValue(random);
+    record.maximum = AnyValue(random);
+  }
+  ExpectRoundTrip<CounterBatchEncoder>(records, DecodeCounterBatch);
+}
+
+TEST(CounterBatch, AnOperationIsNeverSplit) {
+  std::vector<CounterRecord> records = Regular(30'000);
+  CounterBatchEncoder encoder(1 << 20);
+  const size_t taken = encoder.Append(records);
+  ASSERT_LT(taken, records.size());
+  EXPECT_TRUE(encoder.full());
+  EXPECT_EQ(taken % 8, 0u);
+  EXPECT_EQ(encoder.operations(), taken / 8);
+}
+
+TEST(CounterBatch, HostileBatchesAreRefused) {
+  std::vector<CounterRecord> records;
+  auto decode = [&](const v1::CounterBatch& batch) {
+    return DecodeCounterBatch(batch.SerializeAsString(), &records);
+  };
+  v1::CounterBatch batch;
+  batch.set_count(4'000'000'000);
+  EXPECT_EQ(decode(batch).code(), absl::StatusCode::kDataLoss);
+  batch.set_count(2);
+  EXPECT_EQ(decode(batch).code(), absl::StatusCode::kDataLoss) << "no shape to name";
+  batch.set_shapes(1);
+  EXPECT_TRUE(decode(batch).ok());
+  batch.add_sum_change(1);
+  EXPECT_EQ(decode(batch).code(), absl::StatusCode::kDataLoss) << "1 entry for 2 rows";
+  EXPECT_EQ(records.size(), 2u);
+  EXPECT_FALSE(DecodeCounterBatch("\xff\xff", &records).ok());
+}
+
+TEST(ApiBatch, RoundTrips) {
+  std::mt19937_64 random(5);
+  std::vector<ApiCallRecord> records(20'000);
+  uint64_t now = 1'000'000;
+  for (size_t i = 0; i < records.size(); ++i) {
+    ApiCallRecord& record = records[i];
+    record.session = 1;
+    record.correlation_id = i + 1;
+    record.ancestor_id = i % 5 == 0 ? 0 : i;
+    record.begin_ns = now += random() % 1000;
+    record.end_ns = record.begin_ns + random() % 500;
+    record.tid = static_cast<uint32_t>(100 + i % 3);
+    record.domain = static_cast<uint16_t>(i % 3);
+    record.function = static_cast<uint16_t>(random() % 1024);
+    if (record.domain == 2) record.text = absl::StrCat("phase ", i);
+  }
+  ExpectRoundTrip<ApiBatchEncoder>(records, DecodeApiBatch);
+}
+
+TEST(ApiBatch, HostileBatchesAreRefused) {
+  std::vector<ApiCallRecord> records;
+  v1::ApiCallBatch batch;
+  batch.set_count(1);
+  EXPECT_FALSE(DecodeApiBatch(batch.SerializeAsString(), &records).ok());
+  batch.set_shapes(1);
+  EXPECT_TRUE(DecodeApiBatch(batch.SerializeAsString(), &records).ok());
+  batch.add_shape_flags(1);
+  EXPECT_FALSE(DecodeApiBatch(batch.SerializeAsString(), &records).ok()) << "no text";
+  batch.add_text("a");
+  EXPECT_TRUE(DecodeApiBatch(batch.SerializeAsString(), &records).ok());
+  EXPECT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[1].text, "a");
+}
+
+// Values, plans and events through writer and reader, with accounts.
+TEST(SessionFrames, WhatIsWrittenIsRead) {
+  struct Visitor : KeepingVisitor {
+    void OnSessionPlan(const FrameContext&, const v1::SessionPlan& plan) override {
+      plans.push_back(plan);
+    }
+    void OnCounters(const FrameContext&,
+                    absl::Span<const CounterRecord> records) override {
+      EXPECT_FALSE(plans.empty()) << "values before their plan";
+      values.insert(values.end(), records.begin(), records.end());
+    }
+    void OnSession(const FrameContext&, const v1::SessionEvent& event) override {
+      events.push_back(event);
+      values_before.push_back(values.size());
+    }
+    std::vector<v1::SessionPlan> plans;
+    std::vector<CounterRecord> values;
+    std::vector<v1::SessionEvent> events;
+    std::vector<size_t> values_before;
+  };
+  std::string bytes;
+  auto writer = MakeWriter(&bytes);
+  const StreamId id = writer->OpenProcess({});
+  v1::SessionPlan plan;
+  plan.set_id(1);
+  plan.add_counters("SQ_WAVES");
+  ASSERT_TRUE(writer->AddSessionPlan(id, plan).ok());
+  v1::SessionEvent event;
+  event.set_session(3);
+  event.set_what(v1::SessionEvent::STARTED);
+  ASSERT_TRUE(writer->AddSessionEvent(id, event).ok());
+  const std::vector<CounterRecord> records = Regular(5000);
+  ASSERT_TRUE(writer->AppendCounters(id, records).ok());
+  event.set_what(v1::SessionEvent::STOPPED);
+  ASSERT_TRUE(writer->AddSessionEvent(id, event).ok());
+  v1::LossAccount account;
+  account.set_counted_seen(5002);
+  account.set_counted_dropped(2);
+  ASSERT_TRUE(writer->SetAccount(id, account).ok());
+  ASSERT_TRUE(writer->EndProcess(id, {}).ok());
+  ASSERT_TRUE(writer->Close().ok());
+  Visitor visitor;
+  StreamDecoder decoder(&visitor);
+  decoder.Feed(bytes);
+  decoder.FinishInput();
+  EXPECT_FALSE(decoder.stats().damaged());
+  EXPECT_EQ(decoder.stats().counter_values, records.size());
+  ASSERT_EQ(visitor.events.size(), 2u);
+  EXPECT_EQ(visitor.values_before[0], 0u);
+  EXPECT_EQ(visitor.values_before[1], records.size()) << "the stop comes last";
+  ASSERT_EQ(visitor.values.size(), records.size());
+  const auto& accounts = visitor.streams.begin()->second.accounts;
+  ASSERT_FALSE(accounts.empty());
+  EXPECT_EQ(accounts.back().counted_delivered(), 5000u);
+  EXPECT_EQ(accounts.back().counted_dropped(), 2u);
+}
+
+}  // namespace
+}  // namespace rocattach

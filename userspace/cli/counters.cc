@@ -1,0 +1,172 @@
+// rocattach counters: what can be counted.
+#include <stdio.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "userspace/cli/session_arguments.h"
+#include "userspace/cli/subcommands.h"
+#include "userspace/report/json_writer.h"
+#include "userspace/report/table.h"
+
+namespace rocattach {
+namespace {
+
+struct CountersArguments {
+  std::string architecture;
+  std::vector<std::string> extra_counters;
+  bool json = false;
+};
+
+void Groups(const char* key, const std::vector<CounterGroup>& groups,
+            JsonWriter* json) {
+  json->Key(key);
+  json->Array();
+  for (const CounterGroup& group : groups) {
+    json->Object();
+    json->Field("name", group.name);
+    json->Field("description", group.description);
+    json->Key("members");
+    json->Array();
+    for (const std::string& member : group.members) json->Text(member);
+    json->EndArray();
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+void WriteJson(const ArchitectureCounters& known, JsonWriter* json) {
+  json->Object();
+  json->Field("architecture", known.name());
+  json->Key("blocks");
+  json->Array();
+  for (const CounterBlock& block : known.blocks()) {
+    json->Object();
+    json->Field("name", block.name);
+    json->Field("counters_per_pass", block.counters);
+    json->Field("description", block.description);
+    json->EndObject();
+  }
+  json->EndArray();
+  json->Key("counters");
+  json->Array();
+  for (const HardwareCounter& counter : known.counters()) {
+    json->Object();
+    json->Field("name", counter.name);
+    json->Field("block", counter.block);
+    json->Field("description", counter.description);
+    json->EndObject();
+  }
+  json->EndArray();
+  json->Key("metrics");
+  json->Array();
+  for (const DerivedMetric& metric : known.metrics()) {
+    json->Object();
+    json->Field("name", metric.name);
+    json->Field("unit", metric.unit);
+    json->Field("expression", metric.text);
+    json->Field("description", metric.description);
+    json->EndObject();
+  }
+  json->EndArray();
+  Groups("sets", known.sets(), json);
+  Groups("sections", known.sections(), json);
+  json->EndObject();
+}
+
+std::string Text(const ArchitectureCounters& known) {
+  std::string out = absl::StrCat(known.name(), "\n");
+  auto section = [&](const char* title,
+                     const std::vector<std::vector<std::string>>& rows) {
+    if (rows.empty()) return;
+    Table table({title, "", "description"});
+    for (const auto& row : rows) table.Add(row);
+    absl::StrAppend(&out, "\n", table.Format(2, 0, "", ""));
+  };
+  std::vector<std::vector<std::string>> rows;
+  for (const HardwareCounter& counter : known.counters()) {
+    rows.push_back({counter.name, counter.block, counter.description});
+  }
+  section("counter", rows);
+  rows.clear();
+  for (const DerivedMetric& metric : known.metrics()) {
+    rows.push_back({metric.name, metric.unit,
+                    absl::StrCat(metric.description,
+                                 metric.description.empty() ? "" : ": ", metric.text)});
+  }
+  section("metric", rows);
+  rows.clear();
+  for (const auto* groups : {&known.sets(), &known.sections()}) {
+    for (const CounterGroup& group : *groups) {
+      rows.push_back(
+          {group.name, groups == &known.sets() ? "--set" : "--block",
+           absl::StrCat(group.description, group.description.empty() ? "" : ": ",
+                        absl::StrJoin(group.members, " "))});
+    }
+  }
+  section("group", rows);
+  return out;
+}
+
+int RunCounters(const CountersArguments& arguments) {
+  auto catalog = LoadCatalog(arguments.extra_counters);
+  if (!catalog.ok()) {
+    fprintf(stderr, "rocattach counters: %s\n",
+            std::string(catalog.status().message()).c_str());
+    return kExitUnreadable;
+  }
+  std::vector<std::string> names = catalog->Architectures();
+  if (!arguments.architecture.empty()) {
+    if (catalog->Find(arguments.architecture) == nullptr) {
+      fprintf(stderr,
+              "rocattach counters: the counters of %s are not known; there are %s\n",
+              arguments.architecture.c_str(), absl::StrJoin(names, ", ").c_str());
+      return kExitUsage;
+    }
+    names = {arguments.architecture};
+  }
+  std::string out;
+  if (arguments.json) {
+    JsonWriter json(&out);
+    json.Array();
+    for (const std::string& name : names) WriteJson(*catalog->Find(name), &json);
+    json.EndArray();
+    out += '\n';
+  } else {
+    for (const std::string& name : names) {
+      absl::StrAppend(&out, out.empty() ? "" : "\n", Text(*catalog->Find(name)));
+    }
+  }
+  if (fwrite(out.data(), 1, out.size(), stdout) != out.size() || fflush(stdout) != 0) {
+    perror("rocattach counters: writing the list");
+    return kExitUnreadable;
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void RegisterCounters(CLI::App* app, std::function<int()>* run) {
+  auto arguments = std::make_shared<CountersArguments>();
+  CLI::App* command = app->add_subcommand(
+      "counters", "List hardware counters, metrics and sets that can be measured");
+  command
+      ->add_option("--arch", arguments->architecture,
+                   "Only this GPU architecture, such as gfx90a")
+      ->type_name("NAME");
+  command
+      ->add_option("--extra-counters", arguments->extra_counters,
+                   "YAML file with more counters, metrics and sets; repeatable")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+  command->add_flag("--json", arguments->json, "List as one JSON array");
+  command->callback(
+      [run, arguments] { *run = [arguments] { return RunCounters(*arguments); }; });
+}
+
+}  // namespace rocattach

@@ -1,0 +1,231 @@
+#include "userspace/stream/counter_batch.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "schemas/records.pb.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/stream/batch_columns.h"
+#include "userspace/stream/frame.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uint32_t kWhole = 1;  // CounterBatch.shape_flags
+// Values of one operation that go into one batch at most, so that a payload stays far
+// below kMaxPayloadBytes.
+constexpr size_t kMaxOperationRecords = 4096;
+// A shape on the wire, roughly.
+constexpr size_t kShapeBytes = 16;
+
+bool IsWhole(double value) {
+  return std::abs(value) < 9007199254740992.0 && value == std::trunc(value) &&
+         !(value == 0 && std::signbit(value));
+}
+
+uint64_t BitsOf(double value, bool whole) {
+  if (whole) return static_cast<uint64_t>(static_cast<int64_t>(value));
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+double ValueOf(uint64_t bits, bool whole) {
+  if (whole) return static_cast<double>(static_cast<int64_t>(bits));
+  double value;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+size_t CounterBatchEncoder::bytes() const {
+  return shape_.bytes() + operation_.bytes() + begin_.bytes() + duration_.bytes() +
+         sum_.bytes() + minimum_.bytes() + maximum_.bytes() +
+         shapes_.keys().size() * kShapeBytes;
+}
+
+bool CounterBatchEncoder::full() const {
+  return no_room_ || count_ >= kMaxBatchRecords || bytes() >= batch_bytes_;
+}
+
+size_t CounterBatchEncoder::Append(absl::Span<const CounterRecord> records) {
+  size_t taken = 0;
+  while (taken < records.size() && !full()) {
+    size_t end = taken + 1;
+    while (end < records.size() && end - taken < kMaxOperationRecords &&
+           records[end].operation == records[taken].operation) {
+      ++end;
+    }
+    if (count_ + (end - taken) > kMaxBatchRecords) {
+      no_room_ = true;  // it goes into the next batch whole
+      return taken;
+    }
+    for (PackedColumn* column :
+         {&shape_, &operation_, &begin_, &duration_, &sum_, &minimum_, &maximum_}) {
+      column->Reserve(end - taken);
+    }
+    for (; taken < end; ++taken) AppendOne(records[taken]);
+    ++operations_;
+  }
+  return taken;
+}
+
+void CounterBatchEncoder::AppendOne(const CounterRecord& record) {
+  const bool whole =
+      IsWhole(record.sum) && IsWhole(record.minimum) && IsWhole(record.maximum);
+  const uint32_t shape = shapes_.Index(
+      {record.session, record.plan | uint64_t{record.kernel_id} << 32,
+       record.counter | uint64_t{record.pass} << 16 | uint64_t{record.agent_id} << 32 |
+           (whole ? uint64_t{kWhole} << 48 : 0),
+       record.instances});
+  if (shape == last_.size()) last_.emplace_back();
+  shape_.Put(shape);
+  operation_.Put(ZigZag(record.operation - previous_operation_));
+  previous_operation_ = record.operation;
+  begin_.Put(ZigZag(record.begin_ns - previous_begin_));
+  previous_begin_ = record.begin_ns;
+  duration_.Put(record.end_ns - record.begin_ns);
+  CounterValueBits& last = last_[shape];
+  const CounterValueBits now = {BitsOf(record.sum, whole),
+                                BitsOf(record.minimum, whole),
+                                BitsOf(record.maximum, whole)};
+  sum_.Put(ZigZag(now[0] - last[0]));
+  minimum_.Put(ZigZag(now[1] - last[1]));
+  maximum_.Put(ZigZag(now[2] - last[2]));
+  last = now;
+  ++count_;
+}
+
+void CounterBatchEncoder::AppendShapes(std::string* out) const {
+  using Batch = v1::CounterBatch;
+  // Field, word of the key, shift and width in bits.
+  struct Part {
+    uint32_t field;
+    size_t word;
+    unsigned shift;
+    uint64_t mask;
+  };
+  static constexpr Part kParts[] = {
+      {Batch::kShapeFlagsFieldNumber, 2, 48, 0xffff},
+      {Batch::kShapeSessionFieldNumber, 0, 0, ~uint64_t{0}},
+      {Batch::kShapePlanFieldNumber, 1, 0, 0xffffffff},
+      {Batch::kShapePassFieldNumber, 2, 16, 0xffff},
+      {Batch::kShapeCounterFieldNumber, 2, 0, 0xffff},
+      {Batch::kShapeAgentIdFieldNumber, 2, 32, 0xffff},
+      {Batch::kShapeKernelIdFieldNumber, 1, 32, 0xffffffff},
+      {Batch::kShapeInstancesFieldNumber, 3, 0, 0xffffffff},
+  };
+  PackedColumn column;
+  for (const Part& part : kParts) {
+    column.Clear();
+    column.Reserve(shapes_.keys().size());
+    for (const Shapes::Key& key : shapes_.keys()) {
+      column.Put(key[part.word] >> part.shift & part.mask);
+    }
+    column.AppendTo(part.field, out);
+  }
+}
+
+void CounterBatchEncoder::EncodeTo(std::string* out) {
+  using Batch = v1::CounterBatch;
+  out->clear();
+  AppendField(Batch::kCountFieldNumber, count_, out);
+  AppendField(Batch::kShapesFieldNumber, shapes_.keys().size(), out);
+  AppendShapes(out);
+  shape_.AppendTo(Batch::kShapeFieldNumber, out);
+  operation_.AppendTo(Batch::kOperationChangeFieldNumber, out);
+  begin_.AppendTo(Batch::kBeginFieldNumber, out);
+  duration_.AppendTo(Batch::kDurationFieldNumber, out);
+  sum_.AppendTo(Batch::kSumChangeFieldNumber, out);
+  minimum_.AppendTo(Batch::kMinimumChangeFieldNumber, out);
+  maximum_.AppendTo(Batch::kMaximumChangeFieldNumber, out);
+  Clear();
+}
+
+void CounterBatchEncoder::Clear() {
+  count_ = operations_ = 0;
+  no_room_ = false;
+  previous_operation_ = previous_begin_ = 0;
+  shapes_.Clear();
+  last_.clear();
+  for (PackedColumn* column :
+       {&shape_, &operation_, &begin_, &duration_, &sum_, &minimum_, &maximum_}) {
+    column->Clear();
+  }
+}
+
+namespace {
+
+absl::Status CheckColumns(const v1::CounterBatch& batch) {
+  RETURN_IF_ERROR(CheckCounts(batch.count(), batch.shapes()));
+  ColumnChecker shapes(batch.shapes());
+  shapes.Check("shape_flags", batch.shape_flags());
+  shapes.Check("shape_session", batch.shape_session());
+  shapes.Check("shape_plan", batch.shape_plan());
+  shapes.Check("shape_pass", batch.shape_pass());
+  shapes.Check("shape_counter", batch.shape_counter());
+  shapes.Check("shape_agent_id", batch.shape_agent_id());
+  shapes.Check("shape_kernel_id", batch.shape_kernel_id());
+  shapes.Check("shape_instances", batch.shape_instances());
+  RETURN_IF_ERROR(shapes.status());
+  ColumnChecker records(batch.count());
+  records.Check("shape", batch.shape());
+  records.Check("operation_change", batch.operation_change());
+  records.Check("begin", batch.begin());
+  records.Check("duration", batch.duration());
+  records.Check("sum_change", batch.sum_change());
+  records.Check("minimum_change", batch.minimum_change());
+  records.Check("maximum_change", batch.maximum_change());
+  return records.status();
+}
+
+void FillShape(const v1::CounterBatch& batch, int at, CounterRecord* record) {
+  record->session = At(batch.shape_session(), at);
+  record->plan = At(batch.shape_plan(), at);
+  record->pass = static_cast<uint16_t>(At(batch.shape_pass(), at));
+  record->counter = static_cast<uint16_t>(At(batch.shape_counter(), at));
+  record->agent_id = static_cast<uint16_t>(At(batch.shape_agent_id(), at));
+  record->kernel_id = At(batch.shape_kernel_id(), at);
+  record->instances = At(batch.shape_instances(), at);
+}
+
+}  // namespace
+
+absl::Status DecodeCounterBatch(absl::string_view payload,
+                                std::vector<CounterRecord>* records) {
+  v1::CounterBatch batch;
+  if (!batch.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
+    return absl::DataLossError("payload is not a CounterBatch");
+  }
+  RETURN_IF_ERROR(CheckColumns(batch));
+  const size_t before = records->size();
+  records->reserve(before + batch.count());
+  std::vector<CounterValueBits> last(batch.shapes());
+  uint64_t operation = 0, begin = 0;
+  for (int i = 0; i < static_cast<int>(batch.count()); ++i) {
+    const uint32_t shape = At(batch.shape(), i);
+    if (shape >= batch.shapes()) {
+      records->resize(before);
+      return absl::DataLossError(absl::StrCat("record ", i, " has no shape"));
+    }
+    CounterRecord record;
+    FillShape(batch, static_cast<int>(shape), &record);
+    record.operation = operation += Residual(batch.operation_change(), i);
+    record.begin_ns = begin += Residual(batch.begin(), i);
+    record.end_ns = begin + At(batch.duration(), i);
+    CounterValueBits& bits = last[shape];
+    bits[0] += Residual(batch.sum_change(), i);
+    bits[1] += Residual(batch.minimum_change(), i);
+    bits[2] += Residual(batch.maximum_change(), i);
+    const bool whole = (At(batch.shape_flags(), static_cast<int>(shape)) & kWhole) != 0;
+    record.sum = ValueOf(bits[0], whole);
+    record.minimum = ValueOf(bits[1], whole);
+    record.maximum = ValueOf(bits[2], whole);
+    records->push_back(record);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rocattach

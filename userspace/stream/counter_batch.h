@@ -1,0 +1,63 @@
+// Counter values to and from the columns of v1::CounterBatch.
+#ifndef ROCATTACH_USERSPACE_STREAM_COUNTER_BATCH_H_
+#define ROCATTACH_USERSPACE_STREAM_COUNTER_BATCH_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "userspace/stream/packed_column.h"
+#include "userspace/stream/session_records.h"
+#include "userspace/stream/shape_table.h"
+
+namespace rocattach {
+
+// The last value of a shape, as the bits that differences are taken of.
+using CounterValueBits = std::array<uint64_t, 3>;
+
+// As DispatchBatchEncoder, for counter values.
+class CounterBatchEncoder {
+ public:
+  explicit CounterBatchEncoder(size_t batch_bytes) : batch_bytes_(batch_bytes) {}
+
+  // Takes whole operations from the front until the batch is full; returns how many
+  // records. An operation with more than 4096 values is cut.
+  size_t Append(absl::Span<const CounterRecord> records);
+
+  bool full() const;
+  size_t count() const { return count_; }
+  size_t operations() const { return operations_; }
+  size_t bytes() const;
+
+  // Replaces *out with the message and starts the next batch.
+  void EncodeTo(std::string* out);
+
+ private:
+  // session; plan|kernel; counter|pass|agent|flags; instances.
+  using Shapes = ShapeTable<4>;
+
+  void AppendOne(const CounterRecord& record);
+  void AppendShapes(std::string* out) const;
+  void Clear();
+
+  size_t batch_bytes_;
+  size_t count_ = 0, operations_ = 0;
+  bool no_room_ = false;  // the next operation would not fit
+  uint64_t previous_operation_ = 0, previous_begin_ = 0;
+  Shapes shapes_;
+  std::vector<CounterValueBits> last_;  // by shape
+  PackedColumn shape_, operation_, begin_, duration_, sum_, minimum_, maximum_;
+};
+
+// Decodes a batch, appending to *records. On error *records is as it was.
+absl::Status DecodeCounterBatch(absl::string_view payload,
+                                std::vector<CounterRecord>* records);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_STREAM_COUNTER_BATCH_H_

@@ -1,0 +1,45 @@
+// Which interface of the runtime a collector is to use, decided from outside.
+#ifndef ROCATTACH_USERSPACE_WATCH_BACKEND_CHOICE_H_
+#define ROCATTACH_USERSPACE_WATCH_BACKEND_CHOICE_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "userspace/collector/shared_memory.h"
+
+namespace rocattach {
+
+struct SdkSearch {
+  bool allowed = true;  // false: never
+  // Where the kernel driver tells of GPUs, as the process sees it.
+  std::string topology = "/sys/class/kfd/kfd/topology";
+};
+
+struct BackendChoice {
+  rocattach_backend backend = ROCATTACH_BACKEND_HSA_TOOLS;
+  // Why rocprofiler-sdk cannot be had, for people; empty if it can, or if nobody asked.
+  std::string missing;
+};
+
+// Looks at a process that is about to initialise HSA: rocprofiler-sdk only if its
+// runtime brings rocprofiler-register, the SDK is where the process would find it, and
+// the driver's topology is there. With one of these missing the SDK would never be
+// called, or would abort the process.
+BackendChoice ChooseBackend(pid_t pid, const SdkSearch& search);
+
+// The parts, with `root` for /proc/PID/root.
+// Path of the mapped librocprofiler-register, from the text of /proc/PID/maps; empty if
+// there is none.
+std::string MappedRegister(const std::string& maps);
+// Path of librocprofiler-sdk.so as the dynamic linker would find it for
+// rocprofiler-register: its RUNPATH, LD_LIBRARY_PATH (from the text of
+// /proc/PID/environ), the linker's cache, the standard directories. Empty: nowhere.
+std::string FindSdk(const std::string& root, const std::string& register_path,
+                    const std::string& environment);
+// True if the topology has a node with SIMDs.
+bool HasGpuTopology(const std::string& root, const std::string& topology);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_BACKEND_CHOICE_H_

@@ -1,0 +1,274 @@
+#include "userspace/watch/session_service.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/session/session_status.h"
+
+namespace rocattach {
+namespace {
+
+// Records go to the stream by themselves; the engine wants a buffer for each filter all
+// the same.
+constexpr size_t kBufferBytes = 64 << 10;
+constexpr uint64_t kNumberMask = 0xffffffffff;
+// Sessions that are over and still listed.
+constexpr size_t kListedSessions = 1000;
+
+uint64_t NumberOf(SessionId id) {
+  return static_cast<uint64_t>(id) & kNumberMask;
+}
+
+void Discard(const rocattach_record_header_t*, const rocattach_record_header_t*,
+             SessionId, BufferId) {}
+
+}  // namespace
+
+bool NeedsSdk(const std::vector<FilterSpec>& filters) {
+  return std::any_of(filters.begin(), filters.end(), [](const FilterSpec& filter) {
+    return filter.kind == FilterKind::kCounters ||
+           filter.kind == FilterKind::kCountersSampler ||
+           (filter.kind == FilterKind::kApiTrace &&
+            std::any_of(filter.api_domains.begin(), filter.api_domains.end(),
+                        [](int domain) {
+                          return domain != ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS;
+                        }));
+  });
+}
+
+SessionService::SessionService(
+    std::shared_ptr<const CounterCatalog> catalog,
+    std::function<void(pid_t, const std::string&)> on_refused)
+    : catalog_(std::move(catalog)), on_refused_(std::move(on_refused)) {
+  backend_ = std::make_shared<RecorderBackend>(
+      [this](TargetId target, bool waiting) { Arrived(target, waiting); });
+  engine_ = std::make_unique<SessionEngine>(backend_, catalog_);
+  engine_->Initialize().IgnoreError();  // it is new
+  thread_ = std::thread([this] { Run(); });
+}
+
+SessionService::~SessionService() {
+  Close();
+}
+
+void SessionService::Close() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(stopping_, true)) return;
+  }
+  changed_.notify_all();
+  thread_.join();
+  std::lock_guard<std::mutex> serving(serving_);
+  for (auto& [number, session] : sessions_) {
+    if (!session.over) End(&session).IgnoreError();  // nobody is left to tell
+  }
+  engine_->Finalize().IgnoreError();
+}
+
+void SessionService::Arrived(TargetId target, bool waiting) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    arrivals_.emplace_back(target, waiting);
+  }
+  changed_.notify_all();
+}
+
+void SessionService::Run() {
+  (void)pthread_setname_np(pthread_self(), "rwa-sessions");
+  uint64_t wake_ns = UINT64_MAX;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    if (!arrivals_.empty()) {
+      auto [target, waiting] = arrivals_.front();
+      arrivals_.pop_front();
+      lock.unlock();
+      Serve(target, waiting);
+      lock.lock();
+      continue;
+    }
+    const uint64_t now = BootNs();
+    if (look_again_ || now >= wake_ns) {
+      look_again_ = false;
+      lock.unlock();
+      wake_ns = ServeTime(now);
+      lock.lock();
+      continue;
+    }
+    if (wake_ns == UINT64_MAX) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_for(lock, std::chrono::nanoseconds(wake_ns - now));
+    }
+  }
+}
+
+void SessionService::Serve(TargetId target, bool waiting) {
+  std::lock_guard<std::mutex> serving(serving_);
+  engine_->TargetArrived(target);
+  if (waiting) backend_->LetGo(target);
+  for (const auto& [number, session] : sessions_) {
+    if (session.collecting) TellRefused(session);
+  }
+}
+
+void SessionService::TellRefused(const Session& session) {
+  auto report = engine_->Report(session.id);
+  if (!report.ok()) return;
+  for (const auto& [target, status] : report->refused) {
+    auto [entry, is_new] = told_.try_emplace({NumberOf(session.id), target});
+    const std::string why(status.message());
+    if (!is_new && entry->second == why) continue;
+    entry->second = why;
+    backend_->NoteRefusal(target, NumberOf(session.id), why);
+    if (on_refused_) on_refused_(target.pid, why);
+  }
+}
+
+uint64_t SessionService::ServeTime(uint64_t now_ns) {
+  std::lock_guard<std::mutex> serving(serving_);
+  uint64_t wake_ns = UINT64_MAX;
+  for (auto& [number, session] : sessions_) {
+    if (session.over) continue;
+    const uint64_t elapsed = now_ns - std::min(now_ns, session.begin_ns);
+    const CollectionSchedule::Step step = session.schedule.At(elapsed);
+    const uint64_t duration = session.request.duration_ns;
+    if (step.over || (duration != 0 && elapsed >= duration)) {
+      End(&session).IgnoreError();  // the stream tells
+      continue;
+    }
+    if (step.collect != session.collecting) {
+      // A start can be refused: another session may have taken the GPUs meanwhile.
+      const absl::Status changed = step.collect ? engine_->StartSession(session.id)
+                                                : engine_->TerminateSession(session.id);
+      session.collecting = step.collect && changed.ok();
+      if (step.collect) TellRefused(session);
+    }
+    if (step.until_ns != UINT64_MAX) {
+      wake_ns = std::min(wake_ns, session.begin_ns + step.until_ns);
+    }
+    if (duration != 0) wake_ns = std::min(wake_ns, session.begin_ns + duration);
+  }
+  return wake_ns;
+}
+
+absl::StatusOr<SessionId> SessionService::Create(const SessionRequest& request) {
+  if (request.filters.empty()) {
+    return SessionError(SessionStatus::kSessionMissingFilter, "nothing to collect");
+  }
+  ASSIGN_OR_RETURN(const SessionId id,
+                   engine_->CreateSession(ROCATTACH_NONE_REPLAY_MODE));
+  auto complete = [&]() -> absl::Status {
+    for (const FilterSpec& spec : request.filters) {
+      ASSIGN_OR_RETURN(const FilterId filter, engine_->CreateFilter(id, spec));
+      ASSIGN_OR_RETURN(const BufferId buffer,
+                       engine_->CreateBuffer(id, kBufferBytes, Discard));
+      RETURN_IF_ERROR(engine_->SetFilterBuffer(id, filter, buffer));
+    }
+    for (pid_t pid : request.pids) {
+      ASSIGN_OR_RETURN(const TargetId target, backend_->FindTarget(pid));
+      RETURN_IF_ERROR(engine_->AddSessionTarget(id, target));
+    }
+    return absl::OkStatus();
+  };
+  if (absl::Status status = complete(); !status.ok()) {
+    engine_->DestroySession(id).IgnoreError();
+    return status;
+  }
+  return id;
+}
+
+void SessionService::Count(const SessionRequest& request, int change) {
+  if (!request.pids.empty()) return;
+  all_sessions_ += change;
+  if (NeedsSdk(request.filters)) sdk_sessions_ += change;
+}
+
+absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
+  std::lock_guard<std::mutex> serving(serving_);
+  ASSIGN_OR_RETURN(const SessionId id, Create(request));
+  Session session;
+  session.id = id;
+  session.schedule = CollectionSchedule(request.periods);
+  session.begin_ns = BootNs();
+  session.collecting = session.schedule.At(0).collect;
+  Count(request, 1);
+  if (session.collecting) {
+    const absl::Status started = engine_->StartSession(id);
+    session.request = request;
+    TellRefused(session);
+    if (!started.ok()) {
+      Count(request, -1);
+      engine_->DestroySession(id).IgnoreError();
+      return started;
+    }
+  }
+  session.request = std::move(request);
+  if (sessions_.size() >= kListedSessions) {
+    auto over = std::find_if(sessions_.begin(), sessions_.end(),
+                             [](const auto& entry) { return entry.second.over; });
+    if (over != sessions_.end()) sessions_.erase(over);
+  }
+  sessions_[NumberOf(id)] = std::move(session);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    look_again_ = true;
+  }
+  changed_.notify_all();
+  return NumberOf(id);
+}
+
+absl::Status SessionService::End(Session* session) {
+  absl::Status status;
+  if (session->collecting) status = engine_->TerminateSession(session->id);
+  engine_->DestroySession(session->id).IgnoreError();
+  Count(session->request, -1);
+  session->collecting = false;
+  session->over = true;
+  session->end_ns = BootNs();
+  const uint64_t number = NumberOf(session->id);
+  std::erase_if(told_, [&](const auto& entry) { return entry.first.first == number; });
+  return status;
+}
+
+absl::Status SessionService::Stop(uint64_t number) {
+  std::lock_guard<std::mutex> serving(serving_);
+  auto found = sessions_.find(number);
+  if (found == sessions_.end() || found->second.over) {
+    return SessionError(SessionStatus::kSessionNotFound,
+                        absl::StrCat("no session ", number, " is under way"));
+  }
+  return End(&found->second);
+}
+
+std::vector<SessionInfo> SessionService::List() {
+  std::lock_guard<std::mutex> serving(serving_);
+  std::vector<SessionInfo> list;
+  for (const auto& [number, session] : sessions_) {
+    SessionInfo info;
+    info.number = number;
+    info.over = session.over;
+    info.active = session.collecting;
+    info.begin_ns = session.begin_ns;
+    info.end_ns = session.end_ns;
+    for (const FilterSpec& filter : session.request.filters) {
+      for (std::string& name : filter.CounterList()) {
+        info.counters.push_back(std::move(name));
+      }
+    }
+    if (auto report = engine_->Report(session.id); report.ok()) {
+      for (TargetId target : report->running) info.running.push_back(target.pid);
+      for (const auto& [target, status] : report->refused) {
+        info.refused[target.pid] = std::string(status.message());
+      }
+    }
+    list.push_back(std::move(info));
+  }
+  return list;
+}
+
+}  // namespace rocattach

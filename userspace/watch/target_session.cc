@@ -1,0 +1,271 @@
+// Plans and their answers. Records: target_session_records.cc.
+#include "userspace/watch/target_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/watch/session_plan.h"
+
+namespace rocattach {
+namespace {
+
+// Plans whose late records are still understood: what was under way when they ended.
+constexpr size_t kRecentPlans = 64;
+
+std::string ErrorText(const PlanAnswer& answer) {
+  if (!answer.text.empty()) return answer.text;
+  switch (answer.error) {
+    case ROCATTACH_PLAN_ERROR_MALFORMED:
+      return "the collector cannot read the plan";
+    case ROCATTACH_PLAN_ERROR_UNSUPPORTED:
+      return "its back end cannot record such a kind";
+    case ROCATTACH_PLAN_ERROR_NO_COUNTER:
+      return "one of its GPUs has no such counter";
+    case ROCATTACH_PLAN_ERROR_HW_LIMIT:
+      return "a pass has more counters than the hardware holds";
+    case ROCATTACH_PLAN_ERROR_CONFLICT:
+      return "another tool counts in this process";
+    case ROCATTACH_PLAN_ERROR_NO_MEMORY:
+      return "the collector has no memory for the plan";
+    case ROCATTACH_PLAN_ERROR_ENDED:
+      return "the process is ending";
+    default:
+      return absl::StrCat("error ", answer.error, ", code ", answer.code);
+  }
+}
+
+}  // namespace
+
+TargetSession::TargetSession(TargetId id, CollectorMemory* memory, ProcessOutput output,
+                             OutputSet* output_set)
+    : id_(id), memory_(memory), output_(output), output_set_(output_set) {}
+
+TargetSession::~TargetSession() = default;
+
+void TargetSession::AddAgent(const v1::Agent& agent) {
+  for (v1::Agent& known : agents_) {
+    if (known.id() == agent.id()) {
+      known = agent;
+      return;
+    }
+  }
+  if (agents_.size() < ROCATTACH_PLAN_MAX_AGENTS) agents_.push_back(agent);
+}
+
+void TargetSession::AddKernel(const v1::Kernel& kernel) {
+  if (kernel.id() >= ROCATTACH_PLAN_MAX_KERNELS) return;
+  if (kernels_.size() <= kernel.id()) kernels_.resize(kernel.id() + 1);
+  kernels_[kernel.id()] = kernel.name();
+  DecideKernels();
+}
+
+void TargetSession::AddFunction(const v1::ApiFunction& function) {
+  constexpr size_t kMost =
+      size_t{ROCATTACH_PLAN_API_DOMAINS} * ROCATTACH_PLAN_API_FUNCTIONS;
+  if (functions_.size() >= kMost) return;
+  functions_.push_back(
+      {static_cast<uint32_t>(function.domain()), function.function(), function.name()});
+  output_set_->Note(output_.writer->AddApiFunction(output_.stream, function));
+}
+
+std::optional<TargetDescription> TargetSession::Describe(
+    const std::string& sdk_missing) const {
+  const BackendFacts backend = memory_->backend();
+  if (backend.backend == ROCATTACH_BACKEND_NONE) return std::nullopt;
+  TargetDescription description;
+  description.record_kinds = backend.record_kinds;
+  description.missing_reason = sdk_missing.empty() ? backend.text : sdk_missing;
+  description.functions = functions_;
+  for (const v1::Agent& agent : agents_) {
+    if (agent.type() != v1::AGENT_TYPE_GPU) continue;
+    TargetGpu gpu;
+    gpu.agent_id = agent.id();
+    // Runtimes put a placeholder where a GPU has no serial number.
+    const bool serial = agent.uuid().size() > 6 && agent.uuid() != "GPU-XX";
+    gpu.key = serial ? agent.uuid() : absl::StrCat("PCI ", agent.pci_bdf());
+    gpu.architecture = agent.name();
+    gpu.product_name = agent.product_name();
+    gpu.compute_units = agent.compute_units();
+    gpu.simds_per_cu = agent.simds_per_cu();
+    gpu.shader_engines = agent.shader_engines();
+    gpu.wavefront_size = agent.wavefront_size();
+    gpu.xccs = 1;
+    description.gpus.push_back(std::move(gpu));
+  }
+  return description;
+}
+
+uint32_t TargetSession::PlanId(const CompiledPlan& plan) {
+  v1::SessionPlan description = SessionPlanToProto(plan);
+  auto [entry, is_new] = plan_ids_.emplace(description.SerializeAsString(),
+                                           static_cast<uint32_t>(plan_ids_.size() + 1));
+  if (is_new) {
+    description.set_id(entry->second);
+    output_set_->Note(
+        output_.writer->AddSessionPlan(output_.stream, std::move(description)));
+  }
+  return entry->second;
+}
+
+void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
+                          std::shared_ptr<RecordSink> sink, uint64_t session,
+                          Done done) {
+  if (current_ != nullptr || starting_.has_value()) {
+    done(absl::FailedPreconditionError("a session is active in it"));
+    return;
+  }
+  auto active = std::make_shared<Active>();
+  active->session = session;
+  active->plan = std::move(plan);
+  active->sink = std::move(sink);
+  active->plan_id = PlanId(*active->plan);
+  const uint64_t now = BootNs();
+  active->generation = generation_ = memory_->WritePlan(*active->plan->image);
+  current_ = active;
+  recent_.push_back(std::move(active));
+  if (recent_.size() > kRecentPlans) recent_.pop_front();
+  DecideKernels();
+  starting_ = Waiting{generation_, now, std::move(done)};
+}
+
+void TargetSession::DecideKernels() {
+  if (current_ == nullptr) return;
+  // Ids come in order; a name that did not fit the dictionary leaves a gap, and what is
+  // behind it stays undecided: the service decides then.
+  uint32_t decided = 1;
+  while (decided < kernels_.size() && !kernels_[decided].empty()) ++decided;
+  for (uint32_t index = 0; index < ROCATTACH_PLAN_SELECTIONS; ++index) {
+    const ExactSelection& exact = current_->plan->selections[index];
+    if (!exact.wanted || !exact.kernels.restricts()) continue;
+    std::vector<uint32_t> selected;
+    for (uint32_t kernel = current_->decided; kernel < decided; ++kernel) {
+      if (exact.kernels.Matches(kernels_[kernel])) selected.push_back(kernel);
+    }
+    memory_->DecideKernels(index, selected, decided);
+  }
+  current_->decided = decided;
+}
+
+void TargetSession::Stop() {
+  if (current_ == nullptr) return;
+  if (starting_.has_value()) {
+    // Nobody waits for the old plan's answer any more.
+    Done done = std::move(starting_->done);
+    starting_.reset();
+    done(absl::CancelledError("the session was stopped before it was in force"));
+  }
+  rocattach_plan none = {};
+  none.magic = ROCATTACH_PLAN_MAGIC;
+  none.version = ROCATTACH_PLAN_VERSION;
+  none.bytes = sizeof(none);
+  none.rotation_interval = 1;
+  generation_ = memory_->WritePlan(none);
+  stopped_ = std::exchange(current_, nullptr);
+  stop_asked_ns_ = BootNs();
+}
+
+void TargetSession::Settle(Done done) {
+  settling_.push_back({generation_, BootNs(), std::move(done)});
+}
+
+bool TargetSession::Poll(uint64_t now_ns) {
+  const uint64_t answered = memory_->answered_generation();
+  if (starting_.has_value()) {
+    const bool in_time = now_ns < starting_->asked_ns + kAnswerNs;
+    if (answered == starting_->generation || !in_time) {
+      AnswerStart(now_ns, answered == starting_->generation);
+    }
+  }
+  if (stopped_ != nullptr &&
+      (answered == generation_ || now_ns >= stop_asked_ns_ + kAnswerNs)) {
+    Event(*std::exchange(stopped_, nullptr), v1::SessionEvent::STOPPED,
+          answered == generation_ ? "" : "the process did not answer", 0);
+  }
+  return starting_.has_value() || stopped_ != nullptr || !settling_.empty();
+}
+
+void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
+  Waiting waiting = *std::move(starting_);
+  starting_.reset();
+  std::shared_ptr<Active> active = current_;
+  absl::Status status;
+  if (!answered) {
+    status = absl::DeadlineExceededError(
+        absl::StrCat("its collector did not answer within ", kAnswerNs / 1'000'000,
+                     " ms; the process may be stopped, or ending"));
+  } else if (const PlanAnswer answer = memory_->plan_answer();
+             answer.error != ROCATTACH_PLAN_ERROR_NONE) {
+    status = absl::FailedPreconditionError(ErrorText(answer));
+  }
+  if (status.ok()) {
+    Event(*active, v1::SessionEvent::STARTED, "", now_ns - waiting.asked_ns);
+  } else {
+    Stop();
+    stopped_ = nullptr;  // it never began
+  }
+  waiting.done(status);
+}
+
+void TargetSession::Drained() {
+  const uint64_t answered = memory_->answered_generation();
+  const uint64_t now = BootNs();
+  std::vector<Waiting> settled;
+  for (auto waiting = settling_.begin(); waiting != settling_.end();) {
+    // Drained twice: the answer may have come behind the first look at the rings.
+    const bool ready = answered >= waiting->generation && answered <= generation_;
+    const bool late = now >= waiting->asked_ns + kAnswerNs;
+    if ((ready && ++waiting->rounds >= 2) || late) {
+      settled.push_back(std::move(*waiting));
+      waiting = settling_.erase(waiting);
+    } else {
+      ++waiting;
+    }
+  }
+  for (Waiting& waiting : settled) waiting.done(absl::OkStatus());
+}
+
+void TargetSession::Ended() {
+  for (auto& [ring, pending] : pending_) CountInvalid(pending);
+  pending_.clear();
+  Write();
+  if (starting_.has_value()) {
+    Waiting waiting = *std::move(starting_);
+    starting_.reset();
+    Event(*current_, v1::SessionEvent::LOST,
+          "the process ended before the session was in force", 0);
+    current_ = nullptr;
+    waiting.done(absl::NotFoundError("it ended while the session was starting"));
+  }
+  std::vector<Waiting> settling = std::move(settling_);
+  for (Waiting& waiting : settling) waiting.done(absl::OkStatus());
+  if (stopped_ != nullptr) {
+    Event(*std::exchange(stopped_, nullptr), v1::SessionEvent::STOPPED, "", 0);
+  }
+  if (current_ == nullptr) return;
+  Event(*current_, v1::SessionEvent::STOPPED, "the process ended", 0);
+  std::shared_ptr<Active> active = std::exchange(current_, nullptr);
+  active->sink->OnTargetEnded(id_);
+}
+
+void TargetSession::NoteRefusal(uint64_t session, const std::string& why) {
+  Active active;
+  active.session = session;
+  Event(active, v1::SessionEvent::REFUSED, why, 0);
+}
+
+void TargetSession::Event(const Active& active, v1::SessionEvent::What what,
+                          const std::string& detail, uint64_t latency_ns) {
+  Write();
+  v1::SessionEvent event;
+  event.set_time_ns(BootNs());
+  event.set_session(active.session);
+  event.set_plan(active.plan_id);
+  event.set_what(what);
+  event.set_detail(detail);
+  event.set_latency_ns(latency_ns);
+  output_set_->Note(output_.writer->AddSessionEvent(output_.stream, std::move(event)));
+}
+
+}  // namespace rocattach
