@@ -24,7 +24,7 @@ _rocattach_watch() {
     mapfile -t COMPREPLY < <(compgen -A directory -- "$current")
     return
     ;;
-  -o | --output-file | --library | --collector | -i | --input | --extra-counters)
+  -o | --output-file | --library | --collector | --socket | -i | --input | --extra-counters)
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
     ;;
@@ -63,7 +63,7 @@ _rocattach_watch() {
     --pmc --set --block --arch -i --input --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
     --collection-period --collection-period-unit --attach-duration-msec \
-    --hsa-trace --hip-trace --marker-trace --backend --kfd-topology \
+    --hsa-trace --hip-trace --marker-trace --socket --backend --kfd-topology \
     --duration-msec --hold --capture --no-recording --library --collector --threads \
     -h --help --version --" -- "$current")
 }

@@ -13,8 +13,16 @@ _rocattach() {
   done
 
   case $previous in
-  --top | --arch) return ;;
-  --library | --collector | --extra-counters)
+  --top | --arch | -p | --pid | --pmc | --set | --block | --kernel-include-regex | \
+    --kernel-exclude-regex | --kernel-iteration-range | --collection-period | \
+    --attach-duration-msec)
+    return
+    ;;
+  --collection-period-unit)
+    mapfile -t COMPREPLY < <(compgen -W "hour min sec msec usec nsec" -- "$current")
+    return
+    ;;
+  --library | --collector | --extra-counters | -i | --input | --socket)
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
     ;;
@@ -35,14 +43,21 @@ _rocattach() {
 
   local options
   case $command in
-  '') options="report dump counters doctor -h --help --version" ;;
+  '') options="report dump counters session doctor -h --help --version" ;;
+  session)
+    options="start stop status -p --pid --pmc --set --block --arch -i --input \
+      --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
+      --kernel-iteration-range --collection-period --collection-period-unit \
+      --attach-duration-msec --hsa-trace --hip-trace --marker-trace --socket --json \
+      -h --help"
+    ;;
   counters) options="--json --arch --extra-counters -h --help" ;;
   report) options="-f --follow --json --top -h --help" ;;
   dump) options="-f --follow --json -t --type -h --help" ;;
   doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;
   *) return ;;
   esac
-  if [[ -z $command || $command == doctor || $command == counters || $current == -* ]]; then
+  if [[ -z $command || $command == doctor || $command == counters || $command == session || $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
   else
     # Recordings, and the directories on the way to them.

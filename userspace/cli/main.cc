@@ -21,6 +21,9 @@ int main(int argc, char** argv) {
   rocattach::RegisterReport(&app, &run);
   rocattach::RegisterDump(&app, &run);
   rocattach::RegisterCounters(&app, &run);
+#ifdef ROCATTACH_HAS_CONTROL
+  rocattach::RegisterSession(&app, &run);
+#endif
 #ifdef ROCATTACH_HAS_DOCTOR
   rocattach::RegisterDoctor(&app, &run);
 #endif

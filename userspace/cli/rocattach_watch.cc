@@ -13,6 +13,8 @@
 #include "userspace/base/version.h"
 #include "userspace/cli/session_arguments.h"
 #include "userspace/cli/watch_console.h"
+#include "userspace/control/control_client.h"
+#include "userspace/control/control_server.h"
 #include "userspace/watch/watcher.h"
 
 namespace rocattach {
@@ -59,6 +61,8 @@ struct Arguments {
   std::string capture = "auto";
   std::string backend = "auto";
   SessionArguments session;
+  std::string socket = kDefaultControlSocket;
+  bool socket_named = false;
 };
 
 void AddSelection(CLI::App* app, Arguments* args) {
@@ -114,6 +118,12 @@ void AddTuning(CLI::App* app, Arguments* args) {
                   "How dispatches are seen: auto, doorbell or intercept")
       ->check(CLI::IsMember({"auto", "doorbell", "intercept"}))
       ->capture_default_str();
+  app->add_option(
+         "--socket", args->socket,
+         "Where 'rocattach session' reaches this service; with a command, only "
+         "if it is named")
+      ->type_name("PATH")
+      ->capture_default_str();
   app->add_option("--backend", args->backend,
                   "Interface that collectors use: auto takes rocprofiler-sdk where the "
                   "first session needs it; sdk takes it wherever it is there, so that "
@@ -150,6 +160,7 @@ void Interpret(const CLI::App& app, int argc, char** argv, Arguments* args) {
   if (args->capture == "intercept")
     watcher.plan_flags |= ROCATTACH_PLAN_FORCE_INTERCEPT;
   watcher.recording = !args->no_recording;
+  args->socket_named = app.count("--socket") > 0;
   watcher.only_own_command = !args->command.empty();
   watcher.recorder_arguments.assign(argv, argv + argc);
 }
@@ -178,6 +189,20 @@ absl::Status PrepareSession(Arguments* args) {
   if (args->backend == "hsa") watcher.sdk_search.allowed = false;
   watcher.catalog = std::make_shared<const CounterCatalog>(*std::move(catalog));
   return absl::OkStatus();
+}
+
+// Null where nobody can ask. A place that was named must work; the default one may be
+// taken by another service.
+absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const Arguments& args,
+                                                            Watcher* watcher) {
+  if (watcher->sessions() == nullptr) return nullptr;
+  if (!args.socket_named && !args.command.empty()) return nullptr;
+  auto server =
+      ControlServer::Start(args.socket, watcher->sessions(), watcher->output_name());
+  if (server.ok() || args.socket_named) return server;
+  fprintf(stderr, "rocattach-watch: no control: %s\n",
+          std::string(server.status().message()).c_str());
+  return nullptr;
 }
 
 Watcher* running_watcher = nullptr;
@@ -230,6 +255,12 @@ int Main(int argc, char** argv) {
   if (!watcher.ok()) {
     fprintf(stderr, "rocattach-watch: %s\n",
             std::string(watcher.status().message()).c_str());
+    return kExitCannotStart;
+  }
+  auto control = StartControl(args, watcher->get());
+  if (!control.ok()) {
+    fprintf(stderr, "rocattach-watch: %s\n",
+            std::string(control.status().message()).c_str());
     return kExitCannotStart;
   }
   running_watcher = watcher->get();

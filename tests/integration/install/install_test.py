@@ -33,6 +33,7 @@ REQUIRED = (
     "lib*/rocattach/librocattach-collector.so",
     "share/rocattach/schemas/stream.proto",
     "share/rocattach/schemas/records.proto",
+    "share/rocattach/schemas/control.proto",
     "share/man/man1/rocattach.1",
     "share/man/man1/rocattach-watch.1",
     "share/bash-completion/completions/rocattach",

@@ -36,6 +36,9 @@ std::string CollectorPath() {
 std::string SimgpuRunPath() {
   return ROCATTACH_TEST_SIMGPU_RUN;
 }
+std::string ClientPath() {
+  return ROCATTACH_TEST_CLIENT;
+}
 std::string SimrocmRunPath() {
   return ROCATTACH_TEST_SIMROCM_RUN;
 }

@@ -36,6 +36,7 @@ std::string WatcherPath();
 std::string CollectorPath();
 std::string SimgpuRunPath();
 std::string SimrocmRunPath();
+std::string ClientPath();  // rocattach
 std::string TargetPath(const std::string& name);
 
 // A directory that goes away with the object.

@@ -42,6 +42,8 @@ class SessionsTest : public testing::Test {
     return words;
   }
 
+  std::string Socket() const { return directory_.path() + "/control.sock"; }
+
   TemporaryDirectory directory_;
 };
 
@@ -185,6 +187,62 @@ TEST_F(SessionsTest, PeriodsStartAndStopARunningProcess) {
   EXPECT_GE(started, 2);
   EXPECT_EQ(started, stopped);
   EXPECT_EQ(process.account.counted_dropped(), 0u);
+}
+
+// The client, and what it says.
+Finished Session(const std::string& socket, std::vector<std::string> arguments) {
+  std::vector<std::string> words = {ClientPath(), "session"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  words.insert(words.end(), {"--socket", socket, "--json"});
+  return Child(words).Wait();
+}
+
+TEST_F(SessionsTest, StartedAndStoppedFromOutsideWithOtherCounters) {
+  WatcherProcess watcher(Watch({"--backend", "sdk", "--socket", Socket()}));
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimrocm(
+      {}, {"hsa_dispatch", "-n", "20", "--rounds", "300", "--sleep-msec", "5"}));
+  const std::string pid = std::to_string(target.pid());
+  const char* counters[] = {"SQ_WAVES", "GRBM_COUNT", "SQ_INSTS_VALU", "SQ_BUSY_CYCLES",
+                            "GRBM_GUI_ACTIVE"};
+  Finished answer;
+  int sessions = 0;
+  for (const char* counter : counters) {
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      answer = Session(Socket(), {"start", "--pid", pid, "--pmc", counter});
+      if (answer.exited_with(0)) break;
+      usleep(20'000);  // it may not have come as far as that
+    }
+    ASSERT_TRUE(answer.exited_with(0)) << answer.errors;
+    const auto number = nlohmann::json::parse(answer.output)["session"];
+    if (sessions++ == 0) {
+      // The second one is told who is there.
+      const Finished second = Session(Socket(), {"start", "--pmc", "SQ_WAVES"});
+      EXPECT_TRUE(second.exited_with(1));
+      EXPECT_THAT(second.errors, HasSubstr("belongs to session " + number.dump()));
+    }
+    usleep(60'000);
+    const auto status = nlohmann::json::parse(Session(Socket(), {"status"}).output);
+    EXPECT_EQ(status["sessions"].back()["active"], true);
+    EXPECT_EQ(status["processes"][0]["can_count"], true);
+    EXPECT_TRUE(Session(Socket(), {"stop", number.dump()}).exited_with(0));
+  }
+  EXPECT_TRUE(Session(Socket(), {"stop", "4711"}).exited_with(1));
+  EXPECT_TRUE(Session(Socket(), {"start", "--pmc", "SQ_WAVE"}).exited_with(2));
+  const pid_t number = target.pid();
+  const Finished result = target.Wait();
+  ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(number);
+  EXPECT_EQ(process.dispatches.size(), 6000u);
+  EXPECT_EQ(process.dropped(), 0u);
+  std::map<std::string, int> by_name;
+  for (const auto& [operation, names] : ExpectTruth(process)) {
+    EXPECT_EQ(names.size(), 1u);
+    ++by_name[*names.begin()];
+  }
+  EXPECT_EQ(by_name.size(), 5u);
+  EXPECT_EQ(process.sessions.size(), 10u);
 }
 
 void ExpectRefused(const RecordedProcess& process, const char* why) {

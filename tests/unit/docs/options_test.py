@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 SOURCE = ROCATTACH = WATCH = ""
-COMMANDS = ("report", "dump", "counters", "doctor")
+COMMANDS = ("report", "dump", "counters", "session", "doctor")
 
 # An option at the start of a line of help: "  -p,--process NAME", "  --json".
 HELP_LINE = re.compile(r"^  (-{1,2}[a-z][\w-]*(?:,-{1,2}[a-z][\w-]*)*)", re.MULTILINE)
@@ -26,6 +26,14 @@ def help_options(*command):
     options = {name for line in HELP_LINE.findall(run.stdout) for name in line.split(",")}
     assert "--help" in options, run.stdout
     return options
+
+
+def command_options(command):
+    """Options of a command, those of its own commands included."""
+    if command != "session":
+        return help_options(ROCATTACH, command)
+    own = ("start", "stop", "status")
+    return set().union(*(help_options(ROCATTACH, command, name) for name in own))
 
 
 def manual_options(text):
@@ -101,7 +109,7 @@ class ClientTest(unittest.TestCase):
             with self.subTest(command):
                 self.assertEqual(
                     manual_options(parts["rocattach " + command]),
-                    help_options(ROCATTACH, command),
+                    command_options(command),
                 )
 
     def test_completion_has_every_option_and_no_other(self):
@@ -113,7 +121,7 @@ class ClientTest(unittest.TestCase):
             with self.subTest(command):
                 self.assertEqual(
                     complete("rocattach", ROCATTACH, command, "-"),
-                    help_options(ROCATTACH, command),
+                    command_options(command),
                 )
 
     def test_commands_are_all_there(self):

@@ -1,0 +1,113 @@
+#include "userspace/control/socket_listener.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+namespace rocattach {
+namespace {
+
+class SocketListenerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/rocattach-socket-test.XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    directory_ = pattern;
+    path_ = directory_ + "/control.sock";
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  absl::StatusOr<std::unique_ptr<SocketListener>> Listen() {
+    return SocketListener::Listen(path_, [this](UniqueFd fd) {
+      ++accepted_;
+      (void)!send(fd.get(), "x", 1, MSG_NOSIGNAL);
+    });
+  }
+  // What a peer sees: 'x' if it was let in, 0 if it was closed, -1 if it could not
+  // connect.
+  static int Visit(const std::string& path) {
+    UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+    if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+      return -1;
+    char byte = 0;
+    return read(fd.get(), &byte, 1) == 1 ? byte : 0;
+  }
+  // The same as another user.
+  int VisitAs(uid_t uid) {
+    chmod(directory_.c_str(), 0755);
+    const pid_t child = fork();
+    if (child == 0) {
+      if (setgid(uid) != 0 || setuid(uid) != 0) _exit(99);
+      _exit(Visit(path_) + 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status) - 1;
+  }
+
+  std::string directory_, path_;
+  std::atomic<int> accepted_ = 0;
+};
+
+TEST_F(SocketListenerTest, OnlyItsOwnersComeIn) {
+  auto listener = Listen();
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  struct stat info;
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(Visit(path_), 'x');
+  EXPECT_EQ(accepted_, 1);
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to be somebody else";
+  EXPECT_EQ(VisitAs(65534), -1) << "the file's mode";
+  chmod(path_.c_str(), 0666);
+  EXPECT_EQ(VisitAs(65534), 0) << "the kernel's word on the peer";
+  EXPECT_EQ(accepted_, 1);
+}
+
+TEST_F(SocketListenerTest, TrustIsForRootAndOneself) {
+  EXPECT_TRUE(IsTrustedPeer(0, 1000));
+  EXPECT_TRUE(IsTrustedPeer(1000, 1000));
+  EXPECT_FALSE(IsTrustedPeer(1001, 1000));
+  EXPECT_FALSE(IsTrustedPeer(1000, 0));
+}
+
+TEST_F(SocketListenerTest, ALeftoverIsReplacedAndALivingOneIsNot) {
+  {
+    // A service that was killed leaves its socket behind.
+    UniqueFd dead(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    strncpy(address.sun_path, path_.c_str(), sizeof(address.sun_path) - 1);
+    ASSERT_EQ(bind(dead.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
+              0);
+  }
+  auto first = Listen();
+  ASSERT_TRUE(first.ok()) << first.status();
+  auto second = Listen();
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Visit(path_), 'x');
+  first->reset();
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "it goes with the service";
+}
+
+TEST_F(SocketListenerTest, AFileIsNeverRemoved) {
+  std::ofstream(path_) << "precious";
+  EXPECT_EQ(Listen().status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(std::filesystem::exists(path_));
+  path_ = std::string(200, 'x');
+  EXPECT_EQ(Listen().status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace rocattach

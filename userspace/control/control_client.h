@@ -1,0 +1,37 @@
+// Talks to a running rocattach-watch.
+#ifndef ROCATTACH_USERSPACE_CONTROL_CONTROL_CLIENT_H_
+#define ROCATTACH_USERSPACE_CONTROL_CONTROL_CLIENT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "schemas/control.pb.h"
+
+namespace rocattach {
+
+// Where a service answers if nothing else is said.
+inline constexpr char kDefaultControlSocket[] = "/run/rocattach/control.sock";
+
+class ControlClient {
+ public:
+  // UNAVAILABLE, with what to do about it, when nobody answers at `path`.
+  static absl::StatusOr<std::unique_ptr<ControlClient>> Connect(
+      const std::string& path);
+  ~ControlClient();
+
+  // Errors carry the service's words.
+  absl::StatusOr<v1::StartSessionResponse> StartSession(
+      const v1::StartSessionRequest& request);
+  absl::Status StopSession(uint64_t session);
+  absl::StatusOr<v1::GetStatusResponse> GetStatus();
+
+ private:
+  struct Parts;
+  explicit ControlClient(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CONTROL_CONTROL_CLIENT_H_

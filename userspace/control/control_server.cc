@@ -1,0 +1,180 @@
+#include "userspace/control/control_server.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "schemas/control.grpc.pb.h"
+#include "userspace/base/version.h"
+#include "userspace/control/socket_listener.h"
+
+namespace rocattach {
+namespace {
+
+// How long a call may still take when the service ends.
+constexpr auto kLastCalls = std::chrono::seconds(3);
+constexpr int kMaxMessageBytes = 1 << 20;
+
+// The codes of absl and gRPC have the same numbers.
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      std::string(status.message()));
+}
+
+std::vector<FilterSpec> FiltersOf(const v1::StartSessionRequest& request) {
+  std::vector<FilterSpec> filters;
+  if (request.counters_size() > 0) {
+    FilterSpec spec;
+    spec.kind = FilterKind::kCounters;
+    for (const v1::CounterGroup& group : request.counters()) {
+      spec.counters.emplace_back(group.names().begin(), group.names().end());
+    }
+    spec.single_pass = request.single_pass();
+    spec.keep_groups = request.keep_groups();
+    spec.rotation_iterations = std::max<uint64_t>(1, request.rotation_iterations());
+    Selection& selection = spec.selection;
+    selection.kernel_include.assign(request.kernel_include().begin(),
+                                    request.kernel_include().end());
+    selection.kernel_exclude.assign(request.kernel_exclude().begin(),
+                                    request.kernel_exclude().end());
+    for (const v1::IterationRange& range : request.iterations()) {
+      selection.iterations.push_back({range.first(), range.last()});
+    }
+    filters.push_back(std::move(spec));
+  }
+  FilterSpec trace;
+  trace.kind = FilterKind::kApiTrace;
+  if (request.hsa_trace()) {
+    trace.api_domains.push_back(ROCATTACH_ACTIVITY_DOMAIN_HSA_API);
+  }
+  if (request.hip_trace()) {
+    trace.api_domains.push_back(ROCATTACH_ACTIVITY_DOMAIN_HIP_API);
+  }
+  if (request.marker_trace()) {
+    trace.api_domains.push_back(ROCATTACH_ACTIVITY_DOMAIN_ROCTX);
+  }
+  if (!trace.api_domains.empty()) filters.push_back(std::move(trace));
+  return filters;
+}
+
+void Fill(const SessionInfo& info, v1::SessionStatus* out) {
+  out->set_session(info.number);
+  out->set_active(info.active);
+  out->set_over(info.over);
+  out->set_begin_ns(info.begin_ns);
+  out->set_end_ns(info.end_ns);
+  for (const std::string& name : info.counters) out->add_counters(name);
+  for (pid_t pid : info.running) out->add_pids(static_cast<uint32_t>(pid));
+  for (const auto& [pid, reason] : info.refused) {
+    v1::RefusedProcess* refused = out->add_refused();
+    refused->set_pid(static_cast<uint32_t>(pid));
+    refused->set_reason(reason);
+  }
+}
+
+class Service : public v1::Control::Service {
+ public:
+  Service(SessionService* sessions, std::string output)
+      : sessions_(sessions), output_(std::move(output)) {}
+
+  grpc::Status StartSession(grpc::ServerContext*,
+                            const v1::StartSessionRequest* request,
+                            v1::StartSessionResponse* response) override {
+    SessionRequest wish;
+    for (uint32_t pid : request->pids()) wish.pids.push_back(static_cast<pid_t>(pid));
+    wish.filters = FiltersOf(*request);
+    wish.duration_ns = request->duration_ns();
+    for (const v1::Period& period : request->periods()) {
+      if (period.duration_ns() == 0) {
+        return {grpc::StatusCode::INVALID_ARGUMENT, "a period without a duration"};
+      }
+      wish.periods.push_back(
+          {period.delay_ns(), period.duration_ns(), period.repeat()});
+    }
+    const absl::StatusOr<uint64_t> started = sessions_->Start(std::move(wish));
+    if (!started.ok()) return ToGrpc(started.status());
+    response->set_session(*started);
+    for (const SessionInfo& info : sessions_->List()) {
+      if (info.number == *started) Fill(info, response->mutable_status());
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status StopSession(grpc::ServerContext*, const v1::StopSessionRequest* request,
+                           v1::StopSessionResponse*) override {
+    return ToGrpc(sessions_->Stop(request->session()));
+  }
+
+  grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
+                         v1::GetStatusResponse* response) override {
+    for (const SessionInfo& info : sessions_->List()) {
+      Fill(info, response->add_sessions());
+    }
+    for (TargetId target : sessions_->backend()->Targets()) {
+      const auto description = sessions_->backend()->Describe(target);
+      if (!description.ok()) continue;  // it has just ended
+      v1::AttachedProcess* process = response->add_processes();
+      process->set_pid(static_cast<uint32_t>(target.pid));
+      for (const TargetGpu& gpu : description->gpus) {
+        process->add_gpus(gpu.architecture);
+      }
+      process->set_can_count(
+          (description->record_kinds & ROCATTACH_PLAN_RECORD_COUNTERS) != 0);
+      if (!process->can_count()) process->set_reason(description->missing_reason);
+    }
+    response->set_version(ROCATTACH_VERSION);
+    response->set_pid(static_cast<uint32_t>(getpid()));
+    response->set_output(output_);
+    return grpc::Status::OK;
+  }
+
+ private:
+  SessionService* sessions_;
+  const std::string output_;
+};
+
+}  // namespace
+
+struct ControlServer::Parts {
+  std::unique_ptr<Service> service;
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<SocketListener> listener;
+};
+
+absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(
+    const std::string& path, SessionService* sessions, std::string output) {
+  auto parts = std::make_unique<Parts>();
+  parts->service = std::make_unique<Service>(sessions, std::move(output));
+  grpc::ServerBuilder builder;
+  builder.RegisterService(parts->service.get());
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // One call at a time is all that sessions allow; threads are few.
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
+  parts->server = builder.BuildAndStart();
+  if (parts->server == nullptr)
+    return absl::InternalError("the gRPC server did not start");
+  // gRPC never sees a connection whose peer the kernel has not vouched for.
+  auto listener =
+      SocketListener::Listen(path, [server = parts->server.get()](UniqueFd peer) {
+        grpc::AddInsecureChannelFromFd(server, peer.release());
+      });
+  if (!listener.ok()) return listener.status();
+  parts->listener = *std::move(listener);
+  return std::unique_ptr<ControlServer>(new ControlServer(std::move(parts)));
+}
+
+ControlServer::ControlServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+ControlServer::~ControlServer() {
+  parts_->listener.reset();
+  parts_->server->Shutdown(std::chrono::system_clock::now() + kLastCalls);
+}
+
+}  // namespace rocattach

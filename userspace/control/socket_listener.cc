@@ -1,0 +1,119 @@
+#include "userspace/control/socket_listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/file.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+namespace {
+
+absl::StatusOr<sockaddr_un> Address(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("socket ", path, ": the path must have 1 to ",
+                     sizeof(address.sun_path) - 1, " characters"));
+  }
+  memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+// Removes the socket of a service that is gone.
+absl::Status RemoveLeftover(const std::string& path, const sockaddr_un& address) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
+  if (!S_ISSOCK(info.st_mode)) {
+    return absl::AlreadyExistsError(absl::StrCat(path, " is there and is no socket"));
+  }
+  UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address),
+              sizeof(address)) == 0) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "another rocattach-watch answers at ", path, "; choose another with --socket"));
+  }
+  if (unlink(path.c_str()) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot remove ", path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsTrustedPeer(uid_t peer, uid_t self) {
+  return peer == 0 || peer == self;
+}
+
+absl::StatusOr<std::unique_ptr<SocketListener>> SocketListener::Listen(
+    const std::string& path, std::function<void(UniqueFd)> accepted) {
+  ASSIGN_OR_RETURN(const sockaddr_un address, Address(path));
+  const size_t slash = path.rfind('/');
+  if (slash != std::string::npos && slash > 0) {
+    RETURN_IF_ERROR(MakeDirectories(path.substr(0, slash), 0755));
+  }
+  RETURN_IF_ERROR(RemoveLeftover(path, address));
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket() failed");
+  // The mode of the file is that of the socket, from its first moment on (Linux).
+  if (fchmod(fd.get(), 0600) != 0) return absl::ErrnoToStatus(errno, "fchmod() failed");
+  const mode_t before = umask(0177);
+  const int bound =
+      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  const int error = errno;
+  umask(before);
+  if (bound != 0) return absl::ErrnoToStatus(error, absl::StrCat("cannot bind ", path));
+  if (listen(fd.get(), 16) != 0) return absl::ErrnoToStatus(errno, "listen() failed");
+  UniqueFd stop_fd(eventfd(0, EFD_CLOEXEC));
+  if (!stop_fd.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
+  return std::unique_ptr<SocketListener>(
+      new SocketListener(path, std::move(fd), std::move(stop_fd), std::move(accepted)));
+}
+
+SocketListener::SocketListener(std::string path, UniqueFd fd, UniqueFd stop_fd,
+                               std::function<void(UniqueFd)> accepted)
+    : path_(std::move(path)),
+      fd_(std::move(fd)),
+      stop_fd_(std::move(stop_fd)),
+      accepted_(std::move(accepted)),
+      thread_([this] { Run(); }) {}
+
+SocketListener::~SocketListener() {
+  const uint64_t one = 1;
+  (void)!write(stop_fd_.get(), &one, sizeof(one));
+  thread_.join();
+  unlink(path_.c_str());
+}
+
+void SocketListener::Run() {
+  (void)pthread_setname_np(pthread_self(), "rwa-control");
+  for (;;) {
+    pollfd fds[2] = {{fd_.get(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}};
+    if (poll(fds, 2, -1) < 0 && errno != EINTR) return;
+    if (fds[1].revents != 0) return;
+    if (fds[0].revents == 0) continue;
+    UniqueFd peer(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!peer.valid()) continue;
+    ucred credentials = {};
+    socklen_t size = sizeof(credentials);
+    if (getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 ||
+        !IsTrustedPeer(credentials.uid, geteuid())) {
+      continue;  // closed
+    }
+    accepted_(std::move(peer));
+  }
+}
+
+}  // namespace rocattach

@@ -1,0 +1,48 @@
+// A Unix socket that only trusted users can talk to.
+#ifndef ROCATTACH_USERSPACE_CONTROL_SOCKET_LISTENER_H_
+#define ROCATTACH_USERSPACE_CONTROL_SOCKET_LISTENER_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+
+// Whether a peer may talk to us: root, and the user that runs the service.
+bool IsTrustedPeer(uid_t peer, uid_t self);
+
+// Listens at a path, mode 0600, and hands over connections whose peer the kernel says
+// is trusted (SO_PEERCRED); others are closed. A socket that a dead service left behind
+// is replaced; one that answers is not.
+class SocketListener {
+ public:
+  static absl::StatusOr<std::unique_ptr<SocketListener>> Listen(
+      const std::string& path, std::function<void(UniqueFd)> accepted);
+  // Removes the socket.
+  ~SocketListener();
+  SocketListener(const SocketListener&) = delete;
+  SocketListener& operator=(const SocketListener&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  SocketListener(std::string path, UniqueFd fd, UniqueFd stop_fd,
+                 std::function<void(UniqueFd)> accepted);
+  void Run();
+
+  const std::string path_;
+  UniqueFd fd_, stop_fd_;
+  const std::function<void(UniqueFd)> accepted_;
+  std::thread thread_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CONTROL_SOCKET_LISTENER_H_
