@@ -51,7 +51,7 @@ struct RingProducer {
     auto* from = static_cast<const uint8_t*>(records);
     for (uint32_t i = 0; i < count; ++i) {
       memcpy(slots + ((head + i) & (slot_count - 1)) * ROCATTACH_SLOT_BYTES,
-             from + i * ROCATTACH_SLOT_BYTES, ROCATTACH_SLOT_BYTES);
+             from + size_t{i} * ROCATTACH_SLOT_BYTES, ROCATTACH_SLOT_BYTES);
     }
     head += count;
     StoreRelease(&shared->head, head);
