@@ -172,7 +172,8 @@ struct rocattach_control {
   uint64_t plan_bytes; /* sizeof(struct rocattach_plan) */
 
   /* Collector -> service, atomic: what the back end can do. `backend` is stored last,
-   * release; the others hold from then on. */
+   * release; the others, and the agents and functions in the dictionary, hold from
+   * then on. */
   uint32_t backend;        /* enum rocattach_backend; NONE until the runtime called */
   uint32_t backend_reason; /* enum rocattach_backend_reason */
   uint32_t record_kinds;   /* ROCATTACH_PLAN_RECORD_*: what a plan may ask for */

@@ -168,10 +168,15 @@ SdkResult RunSdk(const SdkOptions& options) {
   CollectorOptions run;
   run.environment = Environment(options, folder.log());
   run.timeout_seconds = options.timeout_seconds;
-  bool written = false;
+  bool written = false, described = false;
   run.prepare = [&](CollectorMemory& memory, CollectorResult& so_far) {
     result.backend = memory.backend();
     if (result.backend.backend == 0) return false;
+    // The dictionary is whole once the back end is known: read it after that.
+    if (!described) {
+      described = true;
+      return false;
+    }
     SdkTarget target{memory, so_far, nullptr};
     if (!written) {
       written = true;
