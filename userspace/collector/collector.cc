@@ -17,6 +17,9 @@ constinit Collector g_collector;
 namespace {
 
 constexpr uint32_t kExitPatienceMsec = 50;
+// The worker blocks all signals and calls nothing that waits: it only needs a CPU. The
+// limit is for a process in which a debugger has stopped it.
+constexpr uint32_t kWorkerPatienceMsec = 10'000;
 
 // A forked child of an attached process is a process of its own, in which nothing of
 // ours is set up; but hooks that the parent's runtime tables carried over must keep
@@ -331,7 +334,9 @@ void End() {
   if (by_sdk) c.sdk.End();
   // A worker inside the runtime finishes its round first. One that never does keeps us
   // from calling the runtime ourselves: what is in flight stays in its table.
-  bool alone = c.runtime_lock.LockFor(2 * kExitPatienceMsec);
+  // On a crowded machine that takes its time, and what it reads is unmapped by exit
+  // handlers that come after us.
+  bool alone = c.runtime_lock.LockFor(kWorkerPatienceMsec);
   StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseEnded));
   if (alone && phase == kPhaseArmed && !by_sdk) {
     RingHandle ring = c.rings.Mine();
