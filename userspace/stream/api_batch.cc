@@ -58,28 +58,14 @@ void ApiBatchEncoder::AppendOne(const ApiCallRecord& record) {
 
 void ApiBatchEncoder::AppendShapes(std::string* out) const {
   using Batch = v1::ApiCallBatch;
-  struct Part {
-    uint32_t field;
-    size_t word;
-    unsigned shift;
-    uint64_t mask;
+  static constexpr ShapeColumn kColumns[] = {
+      {Batch::kShapeFlagsFieldNumber, 1, 24, 8},
+      {Batch::kShapeSessionFieldNumber, 0, 0, 64},
+      {Batch::kShapeDomainFieldNumber, 1, 16, 8},
+      {Batch::kShapeFunctionFieldNumber, 1, 0, 16},
+      {Batch::kShapeTidFieldNumber, 1, 32, 32},
   };
-  static constexpr Part kParts[] = {
-      {Batch::kShapeFlagsFieldNumber, 1, 24, 0xff},
-      {Batch::kShapeSessionFieldNumber, 0, 0, ~uint64_t{0}},
-      {Batch::kShapeDomainFieldNumber, 1, 16, 0xff},
-      {Batch::kShapeFunctionFieldNumber, 1, 0, 0xffff},
-      {Batch::kShapeTidFieldNumber, 1, 32, 0xffffffff},
-  };
-  PackedColumn column;
-  for (const Part& part : kParts) {
-    column.Clear();
-    column.Reserve(shapes_.keys().size());
-    for (const Shapes::Key& key : shapes_.keys()) {
-      column.Put(key[part.word] >> part.shift & part.mask);
-    }
-    column.AppendTo(part.field, out);
-  }
+  AppendShapeColumns(kColumns, shapes_.keys(), out);
 }
 
 void ApiBatchEncoder::EncodeTo(std::string* out) {

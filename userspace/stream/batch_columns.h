@@ -1,4 +1,4 @@
-// What dispatch and copy batches have in common: the prediction of start times, the
+// What batches have in common: the prediction of start times, the
 // shapes' table, the bounds of columns.
 #ifndef ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_
 #define ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_
@@ -37,7 +37,7 @@ inline void NoteTimes(uint64_t start_ns, uint64_t end_ns, uint64_t* first_start_
 }
 
 // Where a column of the shapes' table comes from: field number in the batch's message,
-// word of the key, shift and width in bits.
+// word of the key, shift and width in bits (1 to 64).
 struct ShapeColumn {
   uint32_t field;
   size_t word;
@@ -55,7 +55,7 @@ void AppendShapeColumns(const ShapeColumn (&columns)[kColumns],
     packed.Reserve(keys.size());
     for (const Key& key : keys) {
       packed.Put((key[column.word] >> column.shift) &
-                 ((uint64_t{1} << column.bits) - 1));
+                 (~uint64_t{0} >> (64 - column.bits)));
     }
     packed.AppendTo(column.field, out);
   }

@@ -100,32 +100,17 @@ void CounterBatchEncoder::AppendOne(const CounterRecord& record) {
 
 void CounterBatchEncoder::AppendShapes(std::string* out) const {
   using Batch = v1::CounterBatch;
-  // Field, word of the key, shift and width in bits.
-  struct Part {
-    uint32_t field;
-    size_t word;
-    unsigned shift;
-    uint64_t mask;
+  static constexpr ShapeColumn kColumns[] = {
+      {Batch::kShapeFlagsFieldNumber, 2, 48, 16},
+      {Batch::kShapeSessionFieldNumber, 0, 0, 64},
+      {Batch::kShapePlanFieldNumber, 1, 0, 32},
+      {Batch::kShapePassFieldNumber, 2, 16, 16},
+      {Batch::kShapeCounterFieldNumber, 2, 0, 16},
+      {Batch::kShapeAgentIdFieldNumber, 2, 32, 16},
+      {Batch::kShapeKernelIdFieldNumber, 1, 32, 32},
+      {Batch::kShapeInstancesFieldNumber, 3, 0, 32},
   };
-  static constexpr Part kParts[] = {
-      {Batch::kShapeFlagsFieldNumber, 2, 48, 0xffff},
-      {Batch::kShapeSessionFieldNumber, 0, 0, ~uint64_t{0}},
-      {Batch::kShapePlanFieldNumber, 1, 0, 0xffffffff},
-      {Batch::kShapePassFieldNumber, 2, 16, 0xffff},
-      {Batch::kShapeCounterFieldNumber, 2, 0, 0xffff},
-      {Batch::kShapeAgentIdFieldNumber, 2, 32, 0xffff},
-      {Batch::kShapeKernelIdFieldNumber, 1, 32, 0xffffffff},
-      {Batch::kShapeInstancesFieldNumber, 3, 0, 0xffffffff},
-  };
-  PackedColumn column;
-  for (const Part& part : kParts) {
-    column.Clear();
-    column.Reserve(shapes_.keys().size());
-    for (const Shapes::Key& key : shapes_.keys()) {
-      column.Put(key[part.word] >> part.shift & part.mask);
-    }
-    column.AppendTo(part.field, out);
-  }
+  AppendShapeColumns(kColumns, shapes_.keys(), out);
 }
 
 void CounterBatchEncoder::EncodeTo(std::string* out) {

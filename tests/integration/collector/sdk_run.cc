@@ -20,10 +20,10 @@ class NamesBackend : public SessionBackend {
   explicit NamesBackend(const CollectorResult& result) : result_(result) {}
   std::vector<TargetId> Targets() override { return {}; }
   absl::StatusOr<TargetDescription> Describe(TargetId) override {
-    return absl::UnimplementedError("");
+    return absl::UnimplementedError("only plans are made here");
   }
   absl::StatusOr<TargetId> FindTarget(pid_t) override {
-    return absl::UnimplementedError("");
+    return absl::UnimplementedError("only plans are made here");
   }
   std::optional<uint32_t> ApiFunction(int domain, const std::string& name) override {
     const int table = domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API
@@ -35,11 +35,17 @@ class NamesBackend : public SessionBackend {
   }
   absl::Status Start(TargetId, std::shared_ptr<const CompiledPlan>,
                      std::shared_ptr<RecordSink>) override {
-    return absl::UnimplementedError("");
+    return absl::UnimplementedError("only plans are made here");
   }
-  absl::Status Stop(TargetId) override { return absl::UnimplementedError(""); }
-  absl::Status Drain(TargetId) override { return absl::UnimplementedError(""); }
-  absl::Status Settle(TargetId) override { return absl::UnimplementedError(""); }
+  absl::Status Stop(TargetId) override {
+    return absl::UnimplementedError("only plans are made here");
+  }
+  absl::Status Drain(TargetId) override {
+    return absl::UnimplementedError("only plans are made here");
+  }
+  absl::Status Settle(TargetId) override {
+    return absl::UnimplementedError("only plans are made here");
+  }
 
  private:
   const CollectorResult& result_;
