@@ -150,11 +150,11 @@ StepResult AttachRun::CheckRequest() {
                                       request_.tid, ") or window_ip")};
   }
   if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos ||
-      path.size() >= sizeof(request_.config.library_path)) {
+      path.size() >= sizeof(request_.config.collector_path)) {
     return AttachFailure{
         AttachReason::kInternal, EINVAL,
         absl::StrCat("the collector's path must be absolute and shorter than ",
-                     sizeof(request_.config.library_path), ": ", path)};
+                     sizeof(request_.config.collector_path), ": ", path)};
   }
   if (XstateBytes() == 0) {
     return AttachFailure{AttachReason::kUnsupported, 0,
@@ -284,8 +284,8 @@ StepResult AttachRun::BuildTheStub(std::string* stub) const {
   plan.config = request_.config;
   plan.config.size = sizeof(plan.config);
   plan.config.version = ROCATTACH_SHM_VERSION;
-  std::memset(plan.config.library_path, 0, sizeof(plan.config.library_path));
-  std::memcpy(plan.config.library_path, request_.collector_path.data(),
+  std::memset(plan.config.collector_path, 0, sizeof(plan.config.collector_path));
+  std::memcpy(plan.config.collector_path, request_.collector_path.data(),
               request_.collector_path.size());
   auto built = BuildStub(plan);
   if (!built.ok()) {

@@ -27,7 +27,7 @@ struct AttachRequest {
   // Absolute path of the collector as the target sees it. Checked under
   // /proc/PID/root before anything is touched.
   std::string collector_path;
-  // Passed to rocattach_collector_start; library_path is filled in from above.
+  // Passed to rocattach_collector_start; collector_path is filled in from above.
   rocattach_collector_config config = {};
   // The process has shut its runtime down after an earlier attach and starts it again:
   // the collector is there, and its start function is to be called once more. Without

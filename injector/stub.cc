@@ -32,10 +32,10 @@ struct StubParameters {
   uint32_t xstate_bytes;
   uint32_t pad;
   char start_name[40];
-  rocattach_collector_config config;  // library_path is its last field
+  rocattach_collector_config config;  // collector_path is its last field
   uint64_t end_mark;
 };
-static_assert(offsetof(rocattach_collector_config, library_path) == 56 &&
+static_assert(offsetof(rocattach_collector_config, collector_path) == 56 &&
                   sizeof(rocattach_collector_config) == 56 + 256,
               "stub_code.S has the path of the collector 56 bytes into the config");
 static_assert(sizeof(ROCATTACH_COLLECTOR_START) <= 40);
@@ -69,9 +69,9 @@ absl::StatusOr<std::string> BuildStub(const StubPlan& plan) {
       functions.errno_location.is_null() || plan.xstate_bytes == 0) {
     return absl::InvalidArgumentError("a stub with a null address or no xstate size");
   }
-  const char* path = plan.config.library_path;
-  if (path[0] == '\0' || strnlen(path, sizeof(plan.config.library_path)) ==
-                             sizeof(plan.config.library_path)) {
+  const char* path = plan.config.collector_path;
+  if (path[0] == '\0' || strnlen(path, sizeof(plan.config.collector_path)) ==
+                             sizeof(plan.config.collector_path)) {
     return absl::InvalidArgumentError("a collector path that is empty or has no end");
   }
   StubParameters parameters = {};

@@ -18,7 +18,7 @@ struct StubPlan {
   RemoteAddress return_ip;  // where the thread stands and goes on
   LoaderFunctions functions;
   uint32_t xstate_bytes = 0;  // as XstateBytes() says
-  // library_path is the file to dlopen.
+  // collector_path is the file to dlopen.
   rocattach_collector_config config = {};
 };
 

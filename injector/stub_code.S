@@ -89,7 +89,7 @@ rocattach_stub_begin:
     mov     %rax, %r14
     mov     (%rax), %r13d
 
-    lea     library_path(%rip), %rdi
+    lea     collector_path(%rip), %rdi
     mov     $RTLD_NOW, %esi
     call    *dlopen(%rip)
     test    %rax, %rax
@@ -154,7 +154,7 @@ xstate_bytes:   .long 0
                 .long 0
 start_name:     .skip 40
 config:         .skip 56
-library_path:   .skip 256
+collector_path:   .skip 256
                 .quad 0
 rocattach_stub_end:
 

@@ -42,11 +42,11 @@ int InstallVariables(Environment* environment,
                      const rocattach_collector_config& config) {
   switch (config.backend) {
     case ROCATTACH_BACKEND_SDK:
-      return environment->Install(config.library_path, ToolVariables::kSdk);
+      return environment->Install(config.collector_path, ToolVariables::kSdk);
     case ROCATTACH_BACKEND_SDK_ATTACH:
       return 0;
     default:
-      return environment->Install(config.library_path, ToolVariables::kHsaTools);
+      return environment->Install(config.collector_path, ToolVariables::kHsaTools);
   }
 }
 
@@ -263,7 +263,7 @@ void LetWaitingThreadsFindUs() {
   Collector& c = g_collector;
   if (CountThreads() == 2) return;
   TinyLockHolder hold(c.again_lock);
-  if (c.environment.Install(c.config.library_path) != 0) return;
+  if (c.environment.Install(c.config.collector_path) != 0) return;
   c.environment_until_ns = BootNs() + kEnvironmentGraceNs;
 }
 

@@ -315,7 +315,7 @@ hsa_status_t HookInit() {
     ++c.inits_under_way;
     // Without it the runtime would not look for tools.
     if (LoadAcquire(&c.phase) == kPhaseUnloaded) {
-      c.environment.Install(c.config.library_path);
+      c.environment.Install(c.config.collector_path);
     }
   }
   hsa_status_t status = c.hsa.init();

@@ -20,8 +20,8 @@ bool ComputeLayout(const rocattach_collector_config& config, Layout* layout) {
     return false;
   }
   if (config.backend > ROCATTACH_BACKEND_SDK_ATTACH) return false;
-  size_t path_bytes = strnlen(config.library_path, sizeof(config.library_path));
-  if (path_bytes == 0 || path_bytes == sizeof(config.library_path)) return false;
+  size_t path_bytes = strnlen(config.collector_path, sizeof(config.collector_path));
+  if (path_bytes == 0 || path_bytes == sizeof(config.collector_path)) return false;
   // The upper bounds keep every product below within 64 bits.
   if (!Between(config.ring_count, 1, 1024) ||
       !Between(config.ring_slots, 16, 1u << 20) ||

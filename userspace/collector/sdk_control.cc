@@ -199,7 +199,7 @@ void SdkBackend::ReplayRegistrations() {
     return;
   }
   if (invoke == nullptr ||
-      c.environment.Install(c.config.library_path, ToolVariables::kSdk) != 0) {
+      c.environment.Install(c.config.collector_path, ToolVariables::kSdk) != 0) {
     replay_ = 0;
     return;
   }

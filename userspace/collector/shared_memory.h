@@ -118,7 +118,7 @@ struct rocattach_collector_config {
    * wants everything configured at load, and API tracing costs each call a little even
    * while nothing is traced. */
   uint32_t record_kinds;
-  char library_path[256]; /* the path under which the collector was opened */
+  char collector_path[256]; /* the path under which the collector was opened */
 };
 
 /* One page at offset 0. */

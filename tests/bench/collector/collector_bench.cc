@@ -19,7 +19,7 @@ rocattach_collector_config Config() {
   config.ring_slots = 1u << 15;
   config.inflight_count = 1u << 14;
   config.dictionary_bytes = 1u << 20;
-  strcpy(config.library_path, "/nowhere");
+  strcpy(config.collector_path, "/nowhere");
   return config;
 }
 

@@ -44,7 +44,7 @@ static void load(void) {
   config.window_id = 4711;
   config.backend = number("COLLECTOR_TEST_BACKEND", 0, 10);
   config.record_kinds = number("COLLECTOR_TEST_KINDS", 0, 16);
-  strcpy(config.library_path, path);
+  strcpy(config.collector_path, path);
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
     fprintf(stderr, "preload: %s\n", dlerror());

@@ -149,7 +149,7 @@ int TryAsGuest() {
   if (start(&config) != EINVAL || getenv("HSA_TOOLS_LIB") != nullptr) return 14;
   config = SmallConfig();
   if (start(&config) != 0) return 15;
-  if (strcmp(getenv("HSA_TOOLS_LIB"), config.library_path) != 0) return 16;
+  if (strcmp(getenv("HSA_TOOLS_LIB"), config.collector_path) != 0) return 16;
   if (start(&config) != 0) return 17;
   // A child of an attached process may be attached itself.
   pid_t child = fork();
@@ -309,7 +309,7 @@ int TryOtherSdks() {
   config.map_wait_msec = 1;
   config.backend = ROCATTACH_BACKEND_SDK;
   if (start(&config) != 0) return 11;
-  if (strcmp(getenv("ROCP_TOOL_LIBRARIES"), config.library_path) != 0) return 12;
+  if (strcmp(getenv("ROCP_TOOL_LIBRARIES"), config.collector_path) != 0) return 12;
   uint64_t client[3] = {24, 0, 0};
   if (configure(600, "0.6.0", 0, client) != nullptr) return 13;
   // The runtime goes on to the HSA tools, and there we are.

@@ -55,9 +55,9 @@ TEST(LayoutTest, RefusesBadConfigurations) {
   EXPECT_TRUE(refused([](Config& c) { c.ring_count = 1u << 31; }));
   EXPECT_TRUE(refused([](Config& c) { c.inflight_count = 0; }));
   EXPECT_TRUE(refused([](Config& c) { c.dictionary_bytes = 0; }));
-  EXPECT_TRUE(refused([](Config& c) { c.library_path[0] = '\0'; }));
-  EXPECT_TRUE(
-      refused([](Config& c) { memset(c.library_path, 'a', sizeof(c.library_path)); }));
+  EXPECT_TRUE(refused([](Config& c) { c.collector_path[0] = '\0'; }));
+  EXPECT_TRUE(refused(
+      [](Config& c) { memset(c.collector_path, 'a', sizeof(c.collector_path)); }));
   // 1,024 rings of a million slots: 100 GB.
   EXPECT_TRUE(refused([](Config& c) {
     c.ring_count = 1024;

@@ -52,7 +52,7 @@ TEST(SharedMemoryTest, EveryRecordBeginsWithItsKind) {
 
 // The stub's code has the path at a fixed place (injector/stub_code.S).
 TEST(SharedMemoryTest, TheConfigurationEndsWithThePath) {
-  EXPECT_EQ(offsetof(rocattach_collector_config, library_path), 56u);
+  EXPECT_EQ(offsetof(rocattach_collector_config, collector_path), 56u);
   EXPECT_EQ(offsetof(rocattach_collector_config, backend), 48u);
 }
 

@@ -21,7 +21,7 @@ inline rocattach_collector_config SmallConfig() {
   config.inflight_count = 128;
   config.dictionary_bytes = 65536;
   config.window_id = 77;
-  strcpy(config.library_path, "/nowhere/librocattach-collector.so");
+  strcpy(config.collector_path, "/nowhere/librocattach-collector.so");
   return config;
 }
 

@@ -19,7 +19,7 @@ StubPlan GoodPlan() {
       RemoteAddress(0x4444444444444444), RemoteAddress(0x5555555555555555)};
   plan.xstate_bytes = 0x66666666;
   plan.config.window_id = 0x7777777777777777;
-  std::strcpy(plan.config.library_path, "/opt/collector.so");
+  std::strcpy(plan.config.collector_path, "/opt/collector.so");
   return plan;
 }
 
@@ -62,7 +62,7 @@ TEST(StubTest, InstructionsReachTheirParameters) {
   rocattach_collector_config config;
   std::memcpy(&config, &stub[OperandOf(stub, lea_rdi, 1)], sizeof(config));
   EXPECT_EQ(config.window_id, 0x7777777777777777u);
-  EXPECT_STREQ(config.library_path, "/opt/collector.so");
+  EXPECT_STREQ(config.collector_path, "/opt/collector.so");
   EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, 1)], ROCATTACH_COLLECTOR_START);
 }
 
@@ -89,10 +89,10 @@ TEST(StubTest, RefusesWhatWouldCrash) {
   plan.xstate_bytes = 0;
   EXPECT_FALSE(BuildStub(plan).ok());
   plan = GoodPlan();
-  plan.config.library_path[0] = '\0';
+  plan.config.collector_path[0] = '\0';
   EXPECT_FALSE(BuildStub(plan).ok());
   plan = GoodPlan();
-  std::memset(plan.config.library_path, 'x', sizeof(plan.config.library_path));
+  std::memset(plan.config.collector_path, 'x', sizeof(plan.config.collector_path));
   EXPECT_FALSE(BuildStub(plan).ok());
 }
 

@@ -41,7 +41,7 @@ __attribute__((visibility("default"))) int rocattach_collector_start(
                           "started size=%u version=%u recording=%u window=%llu path=%s "
                           "at=%lld\n",
                           config->size, config->version, config->recording,
-                          (unsigned long long)config->window_id, config->library_path,
+                          (unsigned long long)config->window_id, config->collector_path,
                           now.tv_sec * 1000000000ll + now.tv_nsec);
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) {
