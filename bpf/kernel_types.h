@@ -2,7 +2,8 @@
  * are read stand here: CO-RE relocates every access to the running kernel's layout, so
  * the order and the missing neighbours do not matter. Nothing is generated from the
  * machine that builds. Field names and meanings: include/linux/sched.h,
- * include/linux/sched/signal.h, include/linux/pid.h, include/linux/cred.h. */
+ * include/linux/sched/signal.h, include/linux/pid.h, include/linux/cred.h,
+ * include/linux/mm_types.h, include/linux/fs.h. */
 #ifndef ROCATTACH_BPF_KERNEL_TYPES_H_
 #define ROCATTACH_BPF_KERNEL_TYPES_H_
 
@@ -22,10 +23,12 @@ enum bpf_map_type {
   BPF_MAP_TYPE_HASH = 1,
   BPF_MAP_TYPE_ARRAY = 2,
   BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+  BPF_MAP_TYPE_LRU_HASH = 9,
   BPF_MAP_TYPE_RINGBUF = 27,
 };
 
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
+enum { BPF_F_MMAPABLE = 1 << 10 };
 enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -90,7 +93,14 @@ struct nsproxy {
 };
 
 struct vfsmount;
-struct dentry;
+
+struct qstr {
+  const unsigned char* name;
+};
+
+struct dentry {
+  struct qstr d_name;
+};
 
 struct path {
   struct vfsmount* mnt;
@@ -99,6 +109,40 @@ struct path {
 
 struct fs_struct {
   struct path root;
+};
+
+struct super_block {
+  unsigned int s_dev;
+};
+
+struct inode {
+  struct super_block* i_sb;
+  unsigned long i_ino;
+  __s64 i_ctime_sec;
+  __u32 i_ctime_nsec;
+};
+
+struct timespec64 {
+  __s64 tv_sec;
+  long tv_nsec;
+};
+
+/* The same from 6.6 to 6.10. */
+struct inode___before_6_11 {
+  struct timespec64 __i_ctime;
+};
+
+struct file {
+  struct path f_path;
+  struct inode* f_inode;
+};
+
+struct vm_area_struct {
+  unsigned long vm_start;
+  unsigned long vm_end;
+  unsigned long vm_flags;
+  unsigned long vm_pgoff;
+  struct file* vm_file;
 };
 
 struct task_struct {

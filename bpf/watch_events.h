@@ -19,7 +19,7 @@ typedef unsigned long long rwa_u64;
 typedef int rwa_s32;
 #endif
 
-#define ROCATTACH_EVENT_VERSION 2
+#define ROCATTACH_EVENT_VERSION 3
 #define ROCATTACH_COMM_BYTES 16
 
 enum rocattach_event_type {
@@ -75,11 +75,65 @@ struct rocattach_event {
   rwa_u64 cookie; /* WINDOW: number of the library copy */
   rwa_u64 ip;     /* WINDOW: address of the probed instruction */
   rwa_u64 sp;     /* WINDOW: the thread's stack pointer there */
+  rwa_u32 layout; /* WINDOW, held: number of its rocattach_layout, plus one; 0: none */
+  rwa_u32 pad;
   /* WINDOW: ROCATTACH_WINDOW_* bits, CPU of the thread, number of its place;
    * READY: memory, bytes, window id; EXIT: exit_code as in wait(2);
    * HOLD_END: nanoseconds held, loop rounds, window's time_ns */
   rwa_u64 args[3];
   char comm[ROCATTACH_COMM_BYTES];
+};
+
+/* Which file, and which contents: numbers that mean something to the kernel only. */
+struct rocattach_file_key {
+  rwa_u64 inode;
+  rwa_u64 version; /* its change time */
+  rwa_u32 device;
+  rwa_u32 pad;
+};
+
+/* What the service has said of a file; map `file_kinds`. */
+enum rocattach_file_kind {
+  ROCATTACH_FILE_UNKNOWN = 0,
+  ROCATTACH_FILE_PLAIN = 1,      /* of no interest: left out of layouts */
+  ROCATTACH_FILE_NOTEWORTHY = 2, /* a C library, a collector, an emulator */
+};
+
+/* One mapping of a file. */
+struct rocattach_mapped_file {
+  rwa_u64 start;
+  rwa_u64 end;
+  rwa_u64 offset; /* in the file, bytes */
+  struct rocattach_file_key key;
+  rwa_u32 access; /* VM_READ 1, WRITE 2, EXEC 4, SHARED 8, GROWSDOWN 0x100 */
+  rwa_u32 kind;   /* enum rocattach_file_kind */
+};
+
+/* Bits of rocattach_layout.flags. */
+#define ROCATTACH_LAYOUT_UNKNOWN 1u   /* has files that the service has not judged */
+#define ROCATTACH_LAYOUT_FULL 2u      /* more files than entries */
+#define ROCATTACH_LAYOUT_COLLECTOR 4u /* a collector's shared memory is mapped */
+
+#define ROCATTACH_LAYOUTS 256
+#define ROCATTACH_LAYOUT_FILES 24
+/* How the name of a collector's shared memory begins (a memfd). */
+#define ROCATTACH_MEMORY_NAME "memfd:rocattach"
+
+/* A held process, as an attach needs to know it; map `layouts`, which the service maps
+ * into its memory. Written by the thread that is held. Executable mappings of files
+ * that are not plain, and the one around the window. */
+struct rocattach_layout {
+  rwa_u64 held_ns;   /* time_ns of the window whose thread is held; 0: no more */
+  rwa_u64 window_ns; /* the same, once all below is written; 0: being written */
+  rwa_u32 tid;       /* the thread that is held */
+  rwa_u32 flags;
+  rwa_u32 count; /* of files */
+  rwa_u32 stack_access;
+  rwa_u64 ip; /* the window */
+  rwa_u64 sp;
+  rwa_u64 stack_start; /* the mapping below sp; 0: none */
+  rwa_u64 stack_end;
+  struct rocattach_mapped_file files[ROCATTACH_LAYOUT_FILES];
 };
 
 /* The service writes this; map `settings`, key 0. */

@@ -63,6 +63,7 @@ class AttachRun {
     tracee_->Release();
     outcome_.tracer_must_exit = tracee_->tracer_must_exit();
     outcome_.released_ns = tracee_->released_ns();
+    if (!learned_.empty() && request_.on_learned) request_.on_learned(learned_);
     if (!failure && outcome_.tracer_must_exit) {
       // The stub is in place and runs as soon as the tracer ends.
       outcome_.detail = "PTRACE_DETACH failed; the end of the calling thread detaches";
@@ -85,7 +86,11 @@ class AttachRun {
   bool SharesCpu() const;
   StepResult LookAround();
   StepResult CheckTarget();
+  bool IsDescribed();
   StepResult Resolve();
+  bool ResolveFromLayout();
+  StepResult ResolveFromProc();
+  StepResult ResolveIn(Maps maps);
   StepResult WaitForStop();
   StepResult CheckWindow();
   StepResult CheckRoom();
@@ -101,6 +106,9 @@ class AttachRun {
   Tracee own_tracee_;
   Tracee* tracee_;
   std::optional<Maps> maps_;
+  rocattach_layout layout_ = {};
+  bool described_ = false;  // layout_ is filled in
+  std::vector<KnownFiles::Judgement> learned_;
   std::optional<TargetMemory> memory_;
   LoaderFunctions functions_;
   CodeCave cave_;
@@ -115,7 +123,7 @@ StepResult AttachRun::Steps() {
     if (auto failure = CheckIdentity(request_.pid, request_.start_ns)) return failure;
   } else {
     if (auto failure = Seize()) return failure;
-    if (!SharesCpu()) {
+    if (!SharesCpu() && (!request_.read_layout || IsDescribed())) {
       if (auto failure = LookAround()) return failure;
     }
     if (auto failure = WaitForStop()) return failure;
@@ -201,28 +209,58 @@ StepResult AttachRun::CheckTarget() {
   return CheckCollector(request_.pid, *status, request_.collector_path);
 }
 
+bool AttachRun::IsDescribed() {
+  if (!described_ && request_.read_layout && request_.known_files != nullptr) {
+    described_ = request_.read_layout(&layout_);
+  }
+  return described_;
+}
+
 StepResult AttachRun::Resolve() {
   outcome_.stage = AttachStage::kResolve;
   if (FaultAt("resolve")) return Injected("resolve");
+  if (ResolveFromLayout()) return std::nullopt;
+  return ResolveFromProc();
+}
+
+// False, whatever the reason: then /proc is asked, which knows more.
+bool AttachRun::ResolveFromLayout() {
+  if (!IsDescribed()) return false;
+  std::optional<Maps> maps = request_.known_files->MapsOf(layout_);
+  return maps.has_value() && !ResolveIn(*std::move(maps)).has_value();
+}
+
+StepResult AttachRun::ResolveFromProc() {
   const RemoteAddress stack(request_.stack != 0 ? request_.stack - 1 : 0);
   auto maps = Maps::ReadFiles(request_.pid, stack);
   if (!maps.ok()) {
     return AttachFailure{AttachReason::kMemoryAccess, 0,
                          std::string(maps.status().message())};
   }
-  maps_.emplace(*std::move(maps));
+  if (auto failure = ResolveIn(*std::move(maps))) return failure;
+  if (described_) {
+    learned_ = request_.known_files->Learn(request_.pid, layout_, *maps_,
+                                           request_.collector_path, cache_);
+  }
+  return std::nullopt;
+}
+
+StepResult AttachRun::ResolveIn(Maps maps) {
+  maps_.emplace(std::move(maps));
   if (auto failure =
           CheckMappings(*maps_, request_.collector_path, request_.attached_before))
     return failure;
 
-  auto memory = TargetMemory::Open(request_.pid, request_.tid);
-  if (!memory.ok()) {
-    return AttachFailure{absl::IsPermissionDenied(memory.status())
-                             ? AttachReason::kNotPermitted
-                             : AttachReason::kMemoryAccess,
-                         0, std::string(memory.status().message())};
+  if (!memory_.has_value()) {
+    auto memory = TargetMemory::Open(request_.pid, request_.tid);
+    if (!memory.ok()) {
+      return AttachFailure{absl::IsPermissionDenied(memory.status())
+                               ? AttachReason::kNotPermitted
+                               : AttachReason::kMemoryAccess,
+                           0, std::string(memory.status().message())};
+    }
+    memory_.emplace(*std::move(memory));
   }
-  memory_.emplace(*std::move(memory));
   if (auto failure = FindLoaderFunctions(request_.pid, *maps_, cache_, &functions_)) {
     return failure;
   }

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "injector/known_files.h"
 #include "injector/library_facts.h"
 #include "injector/outcome.h"
 #include "injector/place_cache.h"
@@ -50,6 +52,13 @@ struct AttachRequest {
   // Asked once the thread is seized: true if `pid` surely still is the process that
   // started at start_ns. If it says no, or there is none, /proc is asked.
   std::function<bool()> is_same_process;
+  // Copies what the kernel says of the process's mappings; false if it does not say it
+  // (yet). null: it never does. With it go the files that are known so far; both must
+  // outlive the attach.
+  std::function<bool(rocattach_layout*)> read_layout;
+  KnownFiles* known_files = nullptr;
+  // Called once the target runs again, with what was learned of its files, if anything.
+  std::function<void(const std::vector<KnownFiles::Judgement>&)> on_learned;
   // Called when the stop takes longer than a moment, at most once.
   std::function<void()> on_wait;
   // Called when the thread stands.

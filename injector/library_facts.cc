@@ -81,6 +81,7 @@ size_t LibraryCache::size() const {
 
 absl::StatusOr<std::shared_ptr<const LibraryFacts>> LoadLibraryFacts(
     pid_t pid, const Mapping& mapping, LibraryCache* cache) {
+  if (mapping.facts != nullptr) return mapping.facts;
   struct stat info;
   if (cache != nullptr) {
     RETURN_IF_ERROR(StatMappedFile(pid, mapping, &info));

@@ -182,6 +182,13 @@ absl::StatusOr<Maps> Maps::ReadFiles(pid_t pid, RemoteAddress around) {
   return query.Take();
 }
 
+Maps Maps::Of(std::vector<Mapping> mappings) {
+  Maps maps;
+  maps.whole_ = false;
+  maps.mappings_ = std::move(mappings);
+  return maps;
+}
+
 const Mapping* Maps::Find(RemoteAddress address) const {
   auto after = std::upper_bound(
       mappings_.begin(), mappings_.end(), address,

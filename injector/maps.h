@@ -15,6 +15,8 @@
 
 namespace rocattach {
 
+struct LibraryFacts;
+
 // One line of /proc/PID/maps.
 struct Mapping {
   RemoteAddress start;
@@ -31,6 +33,8 @@ struct Mapping {
   // Lives as long as the Maps that it came from.
   absl::string_view path;
   bool deleted = false;
+  // What is in the file, where that is known already.
+  std::shared_ptr<const LibraryFacts> facts;
 
   bool Contains(RemoteAddress address) const {
     return start <= address && address < end;
@@ -63,6 +67,10 @@ class Maps {
   // Parses the text of a maps file. Six fixed fields, then the path to the end of the
   // line, with whatever blanks it holds. One bad line refuses the whole text.
   static absl::StatusOr<Maps> Parse(std::string text);
+
+  // Some mappings of a process, in rising order; the path of each lives as long as its
+  // facts, or for ever.
+  static Maps Of(std::vector<Mapping> mappings);
 
   const std::vector<Mapping>& mappings() const { return mappings_; }
   // All mappings of the process are here.

@@ -82,6 +82,13 @@ StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
 
 }  // namespace
 
+bool IsGlibcLibrary(absl::string_view basename) {
+  for (const GlibcLibrary& library : kLibraries) {
+    if (IsGlibcFile(basename, library.soname, library.versioned_prefix)) return true;
+  }
+  return false;
+}
+
 bool IsLibcName(absl::string_view basename) {
   return IsGlibcFile(basename, kLibraries[0].soname, kLibraries[0].versioned_prefix);
 }

@@ -27,6 +27,8 @@ StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
 
 // True for the file names of glibc's C library: libc.so.6, libc-2.31.so.
 bool IsLibcName(absl::string_view basename);
+// The same for libc, libdl and libpthread.
+bool IsGlibcLibrary(absl::string_view basename);
 
 }  // namespace rocattach
 

@@ -89,6 +89,12 @@ StepResult CheckFile(pid_t pid, int root, const ThreadStatus& status,
 
 }  // namespace
 
+bool IsEmulator(absl::string_view basename) {
+  return std::any_of(
+      kEmulatorPrefixes.begin(), kEmulatorPrefixes.end(),
+      [basename](absl::string_view p) { return absl::StartsWith(basename, p); });
+}
+
 StepResult CheckIdentity(pid_t pid, uint64_t start_ns) {
   if (start_ns == 0) return std::nullopt;
   auto ticks = ReadStartTicks(pid);
@@ -172,11 +178,9 @@ StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,
                            absl::StrCat(mapping.path, " is mapped already")};
     }
     if (!mapping.executable || !mapping.is_file()) continue;
-    for (absl::string_view prefix : kEmulatorPrefixes) {
-      if (absl::StartsWith(mapping.basename(), prefix)) {
-        return AttachFailure{AttachReason::kUnsupported, 0,
-                             absl::StrCat("the target runs under ", mapping.path)};
-      }
+    if (IsEmulator(mapping.basename())) {
+      return AttachFailure{AttachReason::kUnsupported, 0,
+                           absl::StrCat("the target runs under ", mapping.path)};
     }
   }
   return std::nullopt;

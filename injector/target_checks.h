@@ -33,6 +33,9 @@ StepResult CheckSeccomp(const ThreadStatus& status);
 StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
                           const std::string& path);
 
+// True for the name of a file that only a process under an emulator or a recorder maps.
+bool IsEmulator(absl::string_view basename);
+
 // Is the collector there already, or is the process run by an emulator or recorder
 // whose registers are not what they seem? kAlreadyAttached, kUnsupported.
 StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,

@@ -1,10 +1,14 @@
 #include "userspace/watch/kernel_probe.h"
 
+#include <bpf/btf.h>
 #include <errno.h>
+#include <linux/btf.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 
@@ -15,8 +19,10 @@
 namespace rocattach {
 namespace {
 
-static_assert(sizeof(rocattach_event) == 120, "shared with the BPF programs");
+static_assert(sizeof(rocattach_event) == 128, "shared with the BPF programs");
 static_assert(sizeof(rocattach_settings) == 40, "shared with the BPF programs");
+static_assert(sizeof(rocattach_layout) == 64 + ROCATTACH_LAYOUT_FILES * 56,
+              "shared with the BPF programs");
 
 // The keys of the BPF maps, as bpf/watch.bpf.c declares them.
 struct ClaimKey {
@@ -67,6 +73,15 @@ std::string LoadHelp(int error) {
 
 }  // namespace
 
+bool KernelListsMappings() {
+  btf* types = btf__load_vmlinux_btf();
+  const bool found =
+      types != nullptr &&
+      btf__find_by_name_kind(types, "bpf_iter_task_vma_new", BTF_KIND_FUNC) > 0;
+  btf__free(types);
+  return found;
+}
+
 absl::string_view HoldRungName(HoldRung rung) {
   switch (rung) {
     case HoldRung::kYielding:
@@ -98,9 +113,14 @@ struct KernelProbe::State {
   ring_buffer* ring = nullptr;
   std::vector<bpf_link*> links;
   const std::function<void(const rocattach_event&)>* visit = nullptr;
-  uint64_t malformed = 0;
+  std::atomic<uint64_t> malformed = 0;
+  const rocattach_layout* layouts = nullptr;  // ROCATTACH_LAYOUTS; null: none
 
   ~State() {
+    if (layouts != nullptr) {
+      munmap(const_cast<rocattach_layout*>(layouts),
+             sizeof(*layouts) * ROCATTACH_LAYOUTS);
+    }
     for (bpf_link* link : links) bpf_link__destroy(link);
     if (ring != nullptr) ring_buffer__free(ring);
     if (skeleton != nullptr) watch_bpf__destroy(skeleton);
@@ -146,6 +166,7 @@ absl::StatusOr<std::unique_ptr<KernelProbe>> KernelProbe::Load(
       auto& programs = state->skeleton->progs;
       bpf_program__set_autoload(programs.hsa_init_yield, rung == HoldRung::kYielding);
       bpf_program__set_autoload(programs.hsa_init_signal, rung == HoldRung::kSignal);
+      state->skeleton->rodata->read_layouts = KernelListsMappings();
       rc = watch_bpf__load(state->skeleton);
     }
     captured_log = nullptr;
@@ -176,6 +197,7 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   if (state_->ring == nullptr) {
     return absl::ErrnoToStatus(errno, "ring_buffer__new(events) failed");
   }
+  RETURN_IF_ERROR(MapLayouts());
   settings_.hold = options.hold ? 1 : 0;
   settings_.service_tgid = static_cast<uint32_t>(getpid());
   settings_.rung = static_cast<uint32_t>(rung_);
@@ -192,6 +214,15 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
     }
     state_->links.push_back(link);
   }
+  return absl::OkStatus();
+}
+
+absl::Status KernelProbe::MapLayouts() {
+  if (state_->skeleton->rodata->read_layouts == 0) return absl::OkStatus();
+  void* memory = mmap(nullptr, sizeof(rocattach_layout) * ROCATTACH_LAYOUTS, PROT_READ,
+                      MAP_SHARED, bpf_map__fd(state_->skeleton->maps.layouts), 0);
+  if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mmap(layouts) failed");
+  state_->layouts = static_cast<const rocattach_layout*>(memory);
   return absl::OkStatus();
 }
 
@@ -256,24 +287,10 @@ absl::Status KernelProbe::DenyComm(absl::string_view comm) {
   return absl::OkStatus();
 }
 
-absl::Status KernelProbe::DenyUid(uint32_t uid) {
-  uint8_t one = 1;
-  if (bpf_map__update_elem(state_->skeleton->maps.deny_uid, &uid, sizeof(uid), &one,
-                           sizeof(one), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(
-        errno, absl::StrCat("bpf_map_update_elem(deny_uid, ", uid, ") failed"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status KernelProbe::DenyCgroup(uint64_t cgroup_id) {
-  uint8_t one = 1;
-  if (bpf_map__update_elem(state_->skeleton->maps.deny_cgroup, &cgroup_id,
-                           sizeof(cgroup_id), &one, sizeof(one), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("bpf_map_update_elem(deny_cgroup, ",
-                                                   cgroup_id, ") failed"));
-  }
-  return absl::OkStatus();
+absl::Status KernelProbe::OnlyUid(uint32_t uid) {
+  settings_.only_uid_set = 1;
+  settings_.only_uid = uid;
+  return WriteSettings();
 }
 
 void KernelProbe::Release(const rocattach_event& window) {
@@ -292,8 +309,50 @@ bool KernelProbe::IsOpen(const rocattach_event& event) const {
          claim.state == kClaimOpen;
 }
 
+const rocattach_layout* KernelProbe::LayoutOf(const rocattach_event& window) const {
+  if (state_->layouts == nullptr || window.layout == 0 ||
+      window.layout > ROCATTACH_LAYOUTS) {
+    return nullptr;
+  }
+  return &state_->layouts[window.layout - 1];
+}
+
+bool KernelProbe::describes_processes() const {
+  return state_->layouts != nullptr;
+}
+
+bool KernelProbe::IsHeld(const rocattach_event& window) const {
+  const rocattach_layout* layout = LayoutOf(window);
+  return layout != nullptr &&
+         __atomic_load_n(&layout->held_ns, __ATOMIC_ACQUIRE) == window.time_ns &&
+         __atomic_load_n(&layout->tid, __ATOMIC_ACQUIRE) == window.tid;
+}
+
+bool KernelProbe::ReadLayout(const rocattach_event& window,
+                             rocattach_layout* copy) const {
+  const rocattach_layout* layout = LayoutOf(window);
+  if (layout == nullptr) return false;
+  // It may be given to another window meanwhile: that one clears the time first.
+  auto is_whole = [layout, &window] {
+    return __atomic_load_n(&layout->window_ns, __ATOMIC_ACQUIRE) == window.time_ns;
+  };
+  if (!is_whole()) return false;
+  memcpy(copy, layout, sizeof(*copy));
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return is_whole() && copy->tid == window.tid && copy->count <= ROCATTACH_LAYOUT_FILES;
+}
+
+void KernelProbe::SetFileKind(const rocattach_file_key& file,
+                              rocattach_file_kind kind) const {
+  const auto value = static_cast<uint8_t>(kind);
+  // One that does not arrive is asked about again.
+  (void)bpf_map__update_elem(state_->skeleton->maps.file_kinds, &file, sizeof(file),
+                             &value, sizeof(value), BPF_ANY);
+}
+
 int KernelProbe::events_fd() const {
-  return ring_buffer__epoll_fd(state_->ring);
+  // The ring itself: waking up through an epoll descriptor around it takes longer.
+  return bpf_map__fd(state_->skeleton->maps.events);
 }
 
 bool KernelProbe::HasEvents() const {
@@ -306,10 +365,6 @@ bool KernelProbe::ConsumeOne(const std::function<void(const rocattach_event&)>& 
   int rc = ring_buffer__consume(state_->ring);
   state_->visit = nullptr;
   return rc == -EINTR;
-}
-
-uint64_t KernelProbe::malformed_events() const {
-  return state_->malformed;
 }
 
 KernelStats KernelProbe::ReadStats() const {
@@ -330,6 +385,8 @@ KernelStats KernelProbe::ReadStats() const {
     sum.held += one.held;
     sum.deadlines += one.deadlines;
   }
+  // Whatever they told of is as lost as what found no room.
+  sum.lost += state_->malformed;
   return sum;
 }
 

@@ -17,6 +17,9 @@
 
 namespace rocattach {
 
+// True if BPF programs of this kernel can go through a process's mappings (Linux 6.7).
+bool KernelListsMappings();
+
 // Levels of the hold, best first.
 enum class HoldRung : uint8_t {
   kYielding = 0,  // sleepable uprobe: the thread yields inside the probe
@@ -37,7 +40,8 @@ struct KernelProbeOptions {
   HoldRung best_rung = HoldRung::kYielding;
 };
 
-// Sums over all CPUs.
+// Sums over all CPUs. Lost events are those that found no room in the ring, and those
+// that did not have the size or version we know.
 using KernelStats = rocattach_bpf_stats;
 
 // Owns every BPF object. All links go away with it, and with the process: nothing is
@@ -64,15 +68,28 @@ class KernelProbe {
 
   // While paused, windows are reported and nothing is held.
   absl::Status SetPaused(bool paused);
+  // Processes with this command name are not held, nor those of other users than this
+  // one. What can be said here costs such a process some microseconds; what is decided
+  // by the service holds it until then.
   absl::Status DenyComm(absl::string_view comm);
-  absl::Status DenyUid(uint32_t uid);
-  absl::Status DenyCgroup(uint64_t cgroup_id);
+  absl::Status OnlyUid(uint32_t uid);
   // Ends the hold of a window that we do not want: the thread goes on at once.
   void Release(const rocattach_event& window);
 
   // True while the window of the event's process is open: held, and the collector has
   // not reported in.
   bool IsOpen(const rocattach_event& event) const;
+
+  // True if the kernel describes held processes (ReadLayout).
+  bool describes_processes() const;
+  // True while the thread that opened the window is held, and so is alive. Reads memory
+  // only. False if the kernel cannot tell this way.
+  bool IsHeld(const rocattach_event& window) const;
+  // Copies what the kernel has gathered of the held process's mappings; false if it has
+  // not (yet), or its place has been taken by a later window.
+  bool ReadLayout(const rocattach_event& window, rocattach_layout* copy) const;
+  // Tells the kernel what a file is, for the layouts of later windows.
+  void SetFileKind(const rocattach_file_key& file, rocattach_file_kind kind) const;
 
   // Readable when events wait.
   int events_fd() const;
@@ -81,9 +98,6 @@ class KernelProbe {
   // Hands at most one waiting event to `visit`; true if there was one. One caller at a
   // time.
   bool ConsumeOne(const std::function<void(const rocattach_event&)>& visit);
-  // Records in the ring that did not have the size or version we know.
-  uint64_t malformed_events() const;
-
   KernelStats ReadStats() const;
 
  private:
@@ -91,6 +105,8 @@ class KernelProbe {
   explicit KernelProbe(std::unique_ptr<State> state);
   absl::Status Start(const KernelProbeOptions& options);
   absl::Status WriteSettings();
+  absl::Status MapLayouts();
+  const rocattach_layout* LayoutOf(const rocattach_event& window) const;
 
   std::unique_ptr<State> state_;
   HoldRung rung_ = HoldRung::kNone;

@@ -50,4 +50,26 @@ PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process) {
   return {false, "matches no --process"};
 }
 
+std::optional<PolicyDecision> DecideByName(const PolicyRules& rules,
+                                           absl::string_view comm, uid_t uid) {
+  ProcessInfo process;
+  process.comm = std::string(comm);
+  process.uid = uid;
+  PolicyDecision decision = Decide(rules, process);
+  if (rules.only_uid.has_value() && uid != *rules.only_uid) return decision;
+  for (const std::string& glob : rules.deny) {
+    if (MatchesProcess(glob, process)) return decision;
+  }
+  // Its path and arguments can only add matches: to the denials, and to what is
+  // allowed.
+  if (!rules.deny.empty() || !decision.allowed) return std::nullopt;
+  return decision;
+}
+
+bool IsPlainCommand(absl::string_view glob) {
+  constexpr size_t kCommandBytes = 15;
+  return !glob.empty() && glob.size() <= kCommandBytes &&
+         glob.find_first_of("*?[\\/") == absl::string_view::npos;
+}
+
 }  // namespace rocattach

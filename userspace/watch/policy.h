@@ -29,6 +29,14 @@ struct PolicyDecision {
 
 PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process);
 
+// The same from what is known without looking at the process: its command name (that of
+// its first thread) and effective user. Empty if that is not enough.
+std::optional<PolicyDecision> DecideByName(const PolicyRules& rules,
+                                           absl::string_view comm, uid_t uid);
+
+// True if `glob` is a plain command name, as the kernel keeps it, without wildcards.
+bool IsPlainCommand(absl::string_view glob);
+
 // True if `glob` matches the process's command name, executable path or its last part.
 bool MatchesProcess(absl::string_view glob, const ProcessInfo& process);
 

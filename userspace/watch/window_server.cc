@@ -4,8 +4,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "injector/attach.h"
@@ -66,7 +70,20 @@ absl::Status WindowServer::Start() {
     if (!preseizer.ok()) return preseizer.status();
     preseizer_ = *std::move(preseizer);
   }
+  if (absl::Status told = TellRules(); !told.ok()) return told;
   for (int i = 0; i < options_.threads; ++i) StartThread();
+  return absl::OkStatus();
+}
+
+absl::Status WindowServer::TellRules() {
+  const PolicyRules& rules = options_.policy;
+  if (rules.only_uid.has_value()) {
+    if (absl::Status told = probe_->OnlyUid(*rules.only_uid); !told.ok()) return told;
+  }
+  for (const std::string& glob : rules.deny) {
+    if (!IsPlainCommand(glob)) continue;
+    if (absl::Status told = probe_->DenyComm(glob); !told.ok()) return told;
+  }
   return absl::OkStatus();
 }
 
@@ -184,11 +201,44 @@ bool WindowServer::Serve(const rocattach_event& event, Worker* worker) {
   }
 }
 
-bool WindowServer::LeaveAlone(Window* window) {
+std::string WindowServer::WhyDenied(Window* window) {
+  auto info = ReadProcessInfo(static_cast<pid_t>(window->event.pid));
+  if (info.ok()) window->process = *std::move(info);
+  PolicyDecision decision = Decide(options_.policy, window->process);
+  return decision.allowed ? "denied in the kernel" : decision.reason;
+}
+
+bool WindowServer::IsWanted(Window* window, Worker* worker) {
+  if (!policy_reads_process_) return true;
+  const rocattach_event& event = window->event;
+  std::optional<PolicyDecision> decision;
+  if (event.pid == event.tid) {
+    decision = DecideByName(
+        options_.policy,
+        absl::string_view(event.comm, strnlen(event.comm, sizeof(event.comm))),
+        event.uid);
+  }
+  if (!decision.has_value()) {
+    // This takes longer than a hand-over.
+    HandOver(worker);
+    auto info = ReadProcessInfo(static_cast<pid_t>(event.pid));
+    if (!info.ok()) {
+      window->verdict = Verdict::kMissed;
+      window->reason = "the process was gone before it could be looked at";
+      return false;
+    }
+    window->process = *std::move(info);
+    decision = Decide(options_.policy, window->process);
+  }
+  window->reason = decision->reason;
+  return decision->allowed;
+}
+
+bool WindowServer::LeaveAlone(Window* window, Worker* worker) {
   window->verdict = Verdict::kPassed;
   switch (window->event.mode) {
     case ROCATTACH_WINDOW_DENIED:
-      window->reason = "denied in the kernel";
+      window->reason = WhyDenied(window);
       return true;
     case ROCATTACH_WINDOW_UNRELATED:
       window->reason = "was not started by the profiled command";
@@ -199,18 +249,7 @@ bool WindowServer::LeaveAlone(Window* window) {
     default:
       break;
   }
-  if (policy_reads_process_) {
-    auto info = ReadProcessInfo(static_cast<pid_t>(window->event.pid));
-    if (!info.ok()) {
-      window->verdict = Verdict::kMissed;
-      window->reason = "the process was gone before it could be looked at";
-      return true;
-    }
-    window->process = *std::move(info);
-    PolicyDecision decision = Decide(options_.policy, window->process);
-    window->reason = decision.reason;
-    if (!decision.allowed) return true;
-  }
+  if (!IsWanted(window, worker)) return true;
   if (!options_.attach) {
     window->reason = "only watching; --auto attaches";
     return true;
@@ -231,14 +270,12 @@ bool WindowServer::LeaveAlone(Window* window) {
 }
 
 bool WindowServer::ServeWindow(const rocattach_event& event, Worker* worker) {
-  // What policy wants to know takes longer to read than a hand-over.
-  if (policy_reads_process_) HandOver(worker);
   Window window;
   window.event = event;
   if (event.cookie >= 1 && event.cookie <= options_.libraries.size()) {
     window.library = options_.libraries[event.cookie - 1];
   }
-  if (LeaveAlone(&window)) {
+  if (LeaveAlone(&window, worker)) {
     if (event.mode == ROCATTACH_WINDOW_HELD) probe_->Release(event);
     if (preseizer_ != nullptr) preseizer_->Forget(static_cast<pid_t>(event.pid));
   } else if (!Attach(&window, worker)) {
@@ -286,6 +323,32 @@ AttachRequest WindowServer::MakeRequest(const rocattach_event& event) const {
   return request;
 }
 
+void WindowServer::AddKnown(const Window& window, AttachRequest* request) {
+  const rocattach_event& event = window.event;
+  // A thread that is held lives. And the first thread's number belongs to the process
+  // while its claim lasts.
+  request->is_same_process = [this, &event] {
+    return probe_->IsHeld(event) || (event.tid == event.pid && probe_->IsOpen(event));
+  };
+  if ((event.args[0] & ROCATTACH_WINDOW_KNOWN) != 0) {
+    request->cpu = static_cast<int>(event.args[1]);
+    request->known_harmless =
+        (event.args[0] & (ROCATTACH_WINDOW_SECURE | ROCATTACH_WINDOW_STRICT)) == 0;
+    request->place = event.args[2];
+    request->stack = event.sp;
+    request->places = &places_;
+  }
+  if (probe_->describes_processes() && event.layout != 0) {
+    request->read_layout = [this, &event](rocattach_layout* copy) {
+      return probe_->ReadLayout(event, copy);
+    };
+    request->known_files = &files_;
+    request->on_learned = [this](const std::vector<KnownFiles::Judgement>& learned) {
+      for (const auto& [file, kind] : learned) probe_->SetFileKind(file, kind);
+    };
+  }
+}
+
 bool WindowServer::Attach(Window* window, Worker* worker) {
   window->attach_tried = true;
   AttachRequest request = MakeRequest(window->event);
@@ -306,19 +369,7 @@ bool WindowServer::Attach(Window* window, Worker* worker) {
     });
     return false;
   }
-  // The first thread's number belongs to the process while its claim lasts.
-  const rocattach_event& event = window->event;
-  if (event.tid == event.pid) {
-    request.is_same_process = [this, &event] { return probe_->IsOpen(event); };
-  }
-  if ((event.args[0] & ROCATTACH_WINDOW_KNOWN) != 0) {
-    request.cpu = static_cast<int>(event.args[1]);
-    request.known_harmless =
-        (event.args[0] & (ROCATTACH_WINDOW_SECURE | ROCATTACH_WINDOW_STRICT)) == 0;
-    request.place = event.args[2];
-    request.stack = event.sp;
-    request.places = &places_;
-  }
+  AddKnown(*window, &request);
   // A hand-over wakes a thread, perhaps on the very processor that the held one needs
   // to come to its stop: not before it stands, and then only if others wait.
   request.on_wait = [this, worker] { HandOver(worker); };

@@ -81,7 +81,15 @@ class WindowServer {
   bool ServeWindow(const rocattach_event& event, Worker* worker);
   void ServeReady(const rocattach_event& event);
   // Fills in verdict and reason of a window that is not to be attached; true if so.
-  bool LeaveAlone(Window* window);
+  bool LeaveAlone(Window* window, Worker* worker);
+  // False, with verdict and reason, if the rules forbid to attach.
+  bool IsWanted(Window* window, Worker* worker);
+  // Why the kernel did not hold it.
+  std::string WhyDenied(Window* window);
+  // Gives the kernel those rules that it can apply without the service.
+  absl::Status TellRules();
+  // Fills in what the kernel knows of the held process.
+  void AddKnown(const Window& window, AttachRequest* request);
   // Tries the attach; false if the preseizer has taken the window over.
   bool Attach(Window* window, Worker* worker);
   AttachRequest MakeRequest(const rocattach_event& event) const;
@@ -96,6 +104,7 @@ class WindowServer {
   bool policy_reads_process_;
   LibraryCache cache_;
   PlaceCache places_;
+  KnownFiles files_;
   // Windows that this service has attached at. Another service on the machine puts its
   // probe on the same collector: its targets report to us too, and are not ours to
   // read.

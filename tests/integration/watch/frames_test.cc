@@ -8,6 +8,7 @@
 
 #include "bpf/watch.skel.h"
 #include "tests/integration/watch/harness.h"
+#include "userspace/watch/kernel_probe.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -34,6 +35,7 @@ TEST(BpfFrames, AreSmallEnoughForTheKernelStack) {
   SKIP_WITHOUT_PRIVILEGES();
   watch_bpf* skeleton = watch_bpf__open();
   ASSERT_NE(skeleton, nullptr);
+  skeleton->rodata->read_layouts = KernelListsMappings();
   std::vector<std::vector<char>> logs;
   bpf_program* program;
   bpf_object__for_each_program(program, skeleton->obj) {

@@ -60,7 +60,22 @@ TEST_F(PolicyTest, ProcessGlobs) {
 
 TEST_F(PolicyTest, OneUserOnly) {
   EXPECT_EQ(VerdictWith({"--auto", "--uid", "0"}).state(), v1::WINDOW_STATE_ATTACHED);
-  EXPECT_EQ(VerdictWith({"--auto", "--uid", "12345"}).state(), v1::WINDOW_STATE_PASSED);
+  v1::WindowEvent verdict = VerdictWith({"--auto", "--uid", "12345"});
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_PASSED);
+  EXPECT_NE(verdict.detail().find("--uid 12345"), std::string::npos)
+      << verdict.detail();
+  // The kernel knew: it was not held for the service to find out.
+  EXPECT_EQ(verdict.mode(), v1::WINDOW_MODE_DENIED);
+}
+
+TEST_F(PolicyTest, APlainCommandNameIsDeniedByTheKernel) {
+  v1::WindowEvent verdict = VerdictWith({"--auto", "--deny", "hsa_dispatch"});
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_PASSED);
+  EXPECT_EQ(verdict.mode(), v1::WINDOW_MODE_DENIED);
+  EXPECT_NE(verdict.detail().find("--deny 'hsa_dispatch'"), std::string::npos)
+      << verdict.detail();
+  verdict = VerdictWith({"--auto", "--deny", "hsa_dispatc"});
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_ATTACHED);
 }
 
 TEST_F(PolicyTest, AProcessOfAnotherUserIsAttached) {

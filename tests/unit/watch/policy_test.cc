@@ -50,5 +50,43 @@ TEST(Policy, OnlyOneUser) {
   EXPECT_FALSE(Decide({.allow = {}, .deny = {}, .only_uid = 0}, Python()).allowed);
 }
 
+TEST(Policy, NamesDecideWhereNothingElseCould) {
+  const PolicyRules by_name = {.allow = {"train*"}, .deny = {}, .only_uid = {}};
+  auto decision = DecideByName(by_name, "trainer", 1000);
+  ASSERT_TRUE(decision.has_value());
+  EXPECT_TRUE(decision->allowed);
+  // Its path or its script may match.
+  EXPECT_FALSE(DecideByName(by_name, "python3", 1000).has_value());
+
+  const PolicyRules denied = {.allow = {}, .deny = {"python3"}, .only_uid = {}};
+  decision = DecideByName(denied, "python3", 1000);
+  ASSERT_TRUE(decision.has_value());
+  EXPECT_FALSE(decision->allowed);
+  EXPECT_EQ(decision->reason, Decide(denied, Python()).reason);
+  // Its path may be denied.
+  EXPECT_FALSE(DecideByName(denied, "ruby", 1000).has_value());
+  EXPECT_FALSE(
+      DecideByName({.allow = {"ruby"}, .deny = {"x"}, .only_uid = {}}, "ruby", 1)
+          .has_value());
+
+  const PolicyRules of_user = {.allow = {"x"}, .deny = {"y"}, .only_uid = 7};
+  decision = DecideByName(of_user, "python3", 8);
+  ASSERT_TRUE(decision.has_value());
+  EXPECT_FALSE(decision->allowed);
+  EXPECT_FALSE(DecideByName(of_user, "x", 7).has_value());
+  decision = DecideByName({.allow = {}, .deny = {}, .only_uid = 7}, "python3", 7);
+  ASSERT_TRUE(decision.has_value());
+  EXPECT_TRUE(decision->allowed);
+}
+
+TEST(Policy, PlainCommandsAreThoseThatTheKernelCanCompare) {
+  EXPECT_TRUE(IsPlainCommand("python3"));
+  EXPECT_TRUE(IsPlainCommand("fifteen-letters"));
+  for (const char* glob : {"", "python*", "p?thon", "[ab]", "/usr/bin/python3",
+                           "sixteen--letters", "a\\*"}) {
+    EXPECT_FALSE(IsPlainCommand(glob)) << glob;
+  }
+}
+
 }  // namespace
 }  // namespace rocattach

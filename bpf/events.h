@@ -1,0 +1,94 @@
+/* The event ring and the counters. */
+#ifndef ROCATTACH_BPF_EVENTS_H_
+#define ROCATTACH_BPF_EVENTS_H_
+
+#include "bpf/frame.h"
+
+struct {
+  __uint(type, BPF_MAP_TYPE_RINGBUF);
+  __uint(max_entries, 256 * 1024);
+} events SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct rocattach_bpf_stats);
+} stats SEC(".maps");
+
+FRAME struct rocattach_bpf_stats* my_stats(void) {
+  __u32 zero = 0;
+  return bpf_map_lookup_elem(&stats, &zero);
+}
+
+#define COUNT(field)                             \
+  do {                                           \
+    struct rocattach_bpf_stats* s_ = my_stats(); \
+    if (s_) __sync_fetch_and_add(&s_->field, 1); \
+  } while (0)
+
+/* The thread's number in its innermost pid namespace. */
+FRAME __u32 inner_tid(void) {
+  struct pid* pid = bpf_get_current_task_btf()->thread_pid;
+  unsigned int level = pid->level & 31;
+  int number = 0;
+  /* numbers[] is a flexible array: the offset of element `level` is computed here,
+   * because CO-RE relocates the array's start and the element's size. */
+  bpf_core_read(&number, sizeof(number),
+                (void*)pid + bpf_core_field_offset(struct pid, numbers) +
+                    level * bpf_core_type_size(struct upid) +
+                    bpf_core_field_offset(struct upid, nr));
+  return number;
+}
+
+/* The same for the process: the number of its first thread. */
+FRAME __u32 inner_pid(void) {
+  struct pid* pid = bpf_get_current_task_btf()->group_leader->thread_pid;
+  unsigned int level = pid->level & 31;
+  int number = 0;
+  bpf_core_read(&number, sizeof(number),
+                (void*)pid + bpf_core_field_offset(struct pid, numbers) +
+                    level * bpf_core_type_size(struct upid) +
+                    bpf_core_field_offset(struct upid, nr));
+  return number;
+}
+
+/* An event of the calling thread, to be filled in further and submitted; null, and
+ * counted, if there is no room. */
+static __always_inline struct rocattach_event* new_event(__u32 type) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  struct rocattach_event* e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+  if (!e) {
+    COUNT(lost);
+    return 0;
+  }
+  e->version = ROCATTACH_EVENT_VERSION;
+  e->size = sizeof(*e);
+  e->type = type;
+  e->time_ns = bpf_ktime_get_boot_ns();
+  e->pid = task->tgid;
+  e->tid = task->pid;
+  e->inner_pid = inner_pid();
+  e->inner_tid = inner_tid();
+  e->start_ns = task->group_leader->start_boottime;
+  e->cgroup_id = bpf_get_current_cgroup_id();
+  e->uid = task->cred->euid.val;
+  e->mode = 0;
+  e->cookie = 0;
+  e->ip = 0;
+  e->sp = 0;
+  e->layout = 0;
+  e->pad = 0;
+  e->args[0] = e->args[1] = e->args[2] = 0;
+  bpf_get_current_comm(e->comm, sizeof(e->comm));
+  return e;
+}
+
+/* An event without more to say. */
+FRAME int tell(__u32 type) {
+  struct rocattach_event* e = new_event(type);
+  if (e) bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+  return 0;
+}
+
+#endif /* ROCATTACH_BPF_EVENTS_H_ */

@@ -1,0 +1,86 @@
+/* The yielding hold: a thread waits inside a sleepable probe. */
+#ifndef ROCATTACH_BPF_HOLD_H_
+#define ROCATTACH_BPF_HOLD_H_
+
+#include "bpf/claims.h"
+
+/* include/linux/sched/jobctl.h: a ptrace stop (PTRACE_INTERRUPT) is pending. */
+#define JOBCTL_TRAP_STOP (1ul << 19)
+/* include/linux/sched/signal.h */
+#define SIGNAL_GROUP_EXIT 0x4u
+#define SIGKILL_BIT (1ul << (9 - 1))
+
+struct hold {
+  __u64 deadline_ns;
+  __u64 stack;
+  __u32 rounds;
+  __u16 follower; /* waits for the thread that opened the window */
+  __u16 end;      /* enum rocattach_hold_end, 0 while holding */
+};
+
+/* A SIGKILL, or another thread's exit_group, must not wait for us. */
+static __always_inline int is_dying(struct task_struct* task) {
+  struct signal_struct* signal = task->signal;
+  return (task->pending.signal.sig[0] & SIGKILL_BIT) ||
+         (signal->shared_pending.signal.sig[0] & SIGKILL_BIT) ||
+         (signal->flags & SIGNAL_GROUP_EXIT);
+}
+
+/* One round of the hold. The read of one byte of the thread's own stack is there for
+ * its resched point: the thread gives its CPU away even on a kernel without preemption,
+ * so the service can run on it. A read that fails may not have come to that point. */
+static long hold_round(__u32 index, struct hold* h) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  struct claim* claim;
+  char byte;
+  h->rounds = index;
+  if (task->jobctl & JOBCTL_TRAP_STOP) {
+    h->end = ROCATTACH_HOLD_STOPPED;
+    return 1;
+  }
+  if (is_dying(task)) {
+    h->end = ROCATTACH_HOLD_KILLED;
+    return 1;
+  }
+  claim = my_claim();
+  if (!claim || claim->state == CLAIM_RELEASED ||
+      (h->follower && claim->state != CLAIM_OPEN)) {
+    h->end = ROCATTACH_HOLD_RELEASED;
+    return 1;
+  }
+  if (bpf_ktime_get_boot_ns() >= h->deadline_ns) {
+    h->end = ROCATTACH_HOLD_DEADLINE;
+    return 1;
+  }
+  if (bpf_copy_from_user_task(&byte, sizeof(byte), (void*)h->stack, task, 0) &&
+      !is_dying(task)) {
+    h->end = ROCATTACH_HOLD_UNYIELDING;
+    return 1;
+  }
+  return 0;
+}
+
+FRAME int tell_hold_end(__u64 opened_ns, __u32 end, __u32 rounds) {
+  struct rocattach_event* e = new_event(ROCATTACH_EVENT_HOLD_END);
+  if (!e) return 0;
+  e->mode = end;
+  e->args[0] = e->time_ns - opened_ns;
+  e->args[1] = rounds;
+  e->args[2] = opened_ns;
+  bpf_ringbuf_submit(e, 0);
+  return 0;
+}
+
+/* Holds the calling thread; why that ended. */
+FRAME __u64 hold_thread(__u64 stack, __u64 deadline_ns, __u32 follower) {
+  struct hold h = {};
+  h.deadline_ns = deadline_ns;
+  h.stack = stack;
+  h.follower = (__u16)follower;
+  bpf_loop(1 << 23, hold_round, &h, 0);
+  /* bpf_loop has a limit of its own: some seconds. */
+  if (!h.end) h.end = ROCATTACH_HOLD_DEADLINE;
+  return (__u64)h.rounds << 32 | h.end;
+}
+
+#endif /* ROCATTACH_BPF_HOLD_H_ */

@@ -1,0 +1,62 @@
+/* How a window is met, before anything is done about it: settings and denials. */
+#ifndef ROCATTACH_BPF_POLICY_H_
+#define ROCATTACH_BPF_POLICY_H_
+
+#include "bpf/frame.h"
+
+struct comm_key {
+  char comm[ROCATTACH_COMM_BYTES];
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct rocattach_settings);
+} settings SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1024);
+  __type(key, struct comm_key);
+  __type(value, __u8);
+} deny_comm SEC(".maps");
+
+FRAME struct rocattach_settings* get_settings(void) {
+  __u32 zero = 0;
+  return bpf_map_lookup_elem(&settings, &zero);
+}
+
+/* The names are those of the first threads, as the service's rules mean them. */
+FRAME int is_denied(void) {
+  struct comm_key comm = {};
+  bpf_core_read_str(comm.comm, sizeof(comm.comm),
+                    &bpf_get_current_task_btf()->group_leader->comm);
+  return bpf_map_lookup_elem(&deny_comm, &comm) != 0;
+}
+
+/* True if the process `tgid` is among the calling process's ancestors. */
+FRAME int is_below(__u32 tgid) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  for (int i = 0; i < 64; ++i) {
+    __u32 ancestor = task->tgid;
+    if (ancestor == tgid) return 1;
+    if (ancestor <= 1) return 0;
+    task = task->real_parent;
+  }
+  return 0;
+}
+
+/* How this window is met, before anything is done about it. */
+static __always_inline __u32 window_mode(struct rocattach_settings* set,
+                                         __u32 hold_mode) {
+  if (set->paused) return ROCATTACH_WINDOW_PAUSED;
+  if (set->only_below && !is_below(set->only_below)) return ROCATTACH_WINDOW_UNRELATED;
+  if (is_denied()) return ROCATTACH_WINDOW_DENIED;
+  if (set->only_uid_set && bpf_get_current_task_btf()->cred->euid.val != set->only_uid)
+    return ROCATTACH_WINDOW_DENIED;
+  if (!set->hold) return ROCATTACH_WINDOW_REPORTED;
+  return hold_mode;
+}
+
+#endif /* ROCATTACH_BPF_POLICY_H_ */

@@ -1,0 +1,51 @@
+/* What an injector wants to know of a process and is quickest read in the kernel. */
+#ifndef ROCATTACH_BPF_TRAITS_H_
+#define ROCATTACH_BPF_TRAITS_H_
+
+#include "bpf/frame.h"
+
+/* include/uapi/linux/auxvec.h, include/uapi/linux/seccomp.h */
+#define AT_NULL 0
+#define AT_SECURE 23
+#define SECCOMP_MODE_STRICT 1
+
+/* ROCATTACH_WINDOW_SECURE if the process runs with more rights than its user's,
+ * ROCATTACH_WINDOW_KNOWN if that could be read. */
+FRAME __u64 secure_flags(void) {
+  struct mm_struct* mm = bpf_get_current_task_btf()->mm;
+  struct {
+    unsigned long type, value;
+  } entry;
+  for (int i = 0; i < 32; ++i) {
+    if (bpf_core_read(&entry, sizeof(entry),
+                      (void*)mm + bpf_core_field_offset(struct mm_struct, saved_auxv) +
+                          i * sizeof(entry)) ||
+        entry.type == AT_NULL)
+      return 0;
+    if (entry.type == AT_SECURE)
+      return ROCATTACH_WINDOW_KNOWN | (entry.value ? ROCATTACH_WINDOW_SECURE : 0);
+  }
+  return 0;
+}
+
+/* What decides how a process sees the file system, as one number: its mount namespace
+ * and its root. Good for a second's cache, since numbers are used again. */
+FRAME __u64 place(void) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  __u64 mount = (__u64)BPF_CORE_READ(task, fs, root.mnt);
+  __u64 dentry = (__u64)BPF_CORE_READ(task, fs, root.dentry);
+  __u64 mounts = task->nsproxy->mnt_ns->ns.inum;
+  return (mounts * 0x9e3779b97f4a7c15ull) ^ mount ^ (dentry << 21 | dentry >> 43);
+}
+
+FRAME __u64 window_flags(__u32 again) {
+  __u64 flags = secure_flags();
+  if (again) flags |= ROCATTACH_WINDOW_AGAIN;
+  /* A kernel without CONFIG_SECCOMP has no mode either. */
+  if (bpf_core_field_exists(bpf_get_current_task_btf()->seccomp.mode) &&
+      bpf_get_current_task_btf()->seccomp.mode == SECCOMP_MODE_STRICT)
+    flags |= ROCATTACH_WINDOW_STRICT;
+  return flags;
+}
+
+#endif /* ROCATTACH_BPF_TRAITS_H_ */
