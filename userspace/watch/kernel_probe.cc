@@ -64,19 +64,17 @@ std::string LoadHelp(int error) {
   if (error == EPERM || error == EACCES) {
     return "loading BPF programs needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN";
   }
-  if (access("/sys/kernel/btf/vmlinux", R_OK) != 0) {
-    return "this kernel has no BTF (/sys/kernel/btf/vmlinux): it needs "
-           "CONFIG_DEBUG_INFO_BTF";
-  }
   return "run 'rocattach doctor' to see what this kernel lacks";
 }
 
 }  // namespace
 
-bool KernelListsMappings() {
+KernelTypes LookAtKernelTypes() {
   btf* types = btf__load_vmlinux_btf();
-  const bool found =
-      types != nullptr &&
+  if (types == nullptr) return {};
+  KernelTypes found;
+  found.present = true;
+  found.lists_mappings =
       btf__find_by_name_kind(types, "bpf_iter_task_vma_new", BTF_KIND_FUNC) > 0;
   btf__free(types);
   return found;
@@ -126,6 +124,9 @@ struct KernelProbe::State {
     if (skeleton != nullptr) watch_bpf__destroy(skeleton);
   }
 
+  // 0, or a negative errno, with what libbpf and the verifier said in `log`.
+  int Load(HoldRung rung, bool lists_mappings, std::string* log);
+
   static int OnEvent(void* context, void* data, size_t size) {
     auto* state = static_cast<State*>(context);
     rocattach_event event;
@@ -146,9 +147,32 @@ struct KernelProbe::State {
 KernelProbe::KernelProbe(std::unique_ptr<State> state) : state_(std::move(state)) {}
 KernelProbe::~KernelProbe() = default;
 
+int KernelProbe::State::Load(HoldRung rung, bool lists_mappings, std::string* log) {
+  captured_log = log;
+  skeleton = watch_bpf__open();
+  int rc = skeleton == nullptr ? -errno : 0;
+  if (rc == 0) {
+    auto& programs = skeleton->progs;
+    bpf_program__set_autoload(programs.hsa_init_yield, rung == HoldRung::kYielding);
+    bpf_program__set_autoload(programs.hsa_init_signal, rung == HoldRung::kSignal);
+    skeleton->rodata->read_layouts = lists_mappings ? 1 : 0;
+    rc = watch_bpf__load(skeleton);
+  }
+  captured_log = nullptr;
+  return rc;
+}
+
 absl::StatusOr<std::unique_ptr<KernelProbe>> KernelProbe::Load(
     const KernelProbeOptions& options) {
   libbpf_set_print(CaptureLog);
+  const KernelTypes types = LookAtKernelTypes();
+  if (!types.present) {
+    return absl::FailedPreconditionError(
+        "this kernel does not describe its types (no BTF in /sys/kernel/btf/vmlinux), "
+        "which the probes need to find their way in it: run a kernel that is built "
+        "with CONFIG_DEBUG_INFO_BTF=y, as those of Debian 12, Ubuntu 22.04 and RHEL 9 "
+        "are");
+  }
   std::string reason;
   absl::Status failure;
   for (HoldRung rung : {HoldRung::kYielding, HoldRung::kSignal}) {
@@ -158,18 +182,8 @@ absl::StatusOr<std::unique_ptr<KernelProbe>> KernelProbe::Load(
       continue;
     }
     std::string log;
-    captured_log = &log;
     auto state = std::make_unique<State>();
-    state->skeleton = watch_bpf__open();
-    int rc = state->skeleton == nullptr ? -errno : 0;
-    if (rc == 0) {
-      auto& programs = state->skeleton->progs;
-      bpf_program__set_autoload(programs.hsa_init_yield, rung == HoldRung::kYielding);
-      bpf_program__set_autoload(programs.hsa_init_signal, rung == HoldRung::kSignal);
-      state->skeleton->rodata->read_layouts = KernelListsMappings();
-      rc = watch_bpf__load(state->skeleton);
-    }
-    captured_log = nullptr;
+    const int rc = state->Load(rung, types.lists_mappings, &log);
     if (rc == 0) {
       auto probe = std::unique_ptr<KernelProbe>(new KernelProbe(std::move(state)));
       probe->rung_ = rung;

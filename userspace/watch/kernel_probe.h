@@ -17,8 +17,13 @@
 
 namespace rocattach {
 
-// True if BPF programs of this kernel can go through a process's mappings (Linux 6.7).
-bool KernelListsMappings();
+// What the running kernel says about itself.
+struct KernelTypes {
+  bool present = false;  // it has BTF
+  // BPF programs can go through a process's mappings (Linux 6.7).
+  bool lists_mappings = false;
+};
+KernelTypes LookAtKernelTypes();
 
 // Levels of the hold, best first.
 enum class HoldRung : uint8_t {

@@ -35,7 +35,7 @@ TEST(BpfFrames, AreSmallEnoughForTheKernelStack) {
   SKIP_WITHOUT_PRIVILEGES();
   watch_bpf* skeleton = watch_bpf__open();
   ASSERT_NE(skeleton, nullptr);
-  skeleton->rodata->read_layouts = KernelListsMappings();
+  skeleton->rodata->read_layouts = LookAtKernelTypes().lists_mappings;
   std::vector<std::vector<char>> logs;
   bpf_program* program;
   bpf_object__for_each_program(program, skeleton->obj) {
