@@ -12,6 +12,7 @@ extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso);
 
 namespace rocattach::collector {
 
+constinit QueueRegistry g_queues;
 constinit Collector g_collector;
 
 namespace {
@@ -31,6 +32,7 @@ void StartAnewInChild() {
   HsaFunctions hsa = c.hsa;
   ApiTable* core_table = c.core_table;
   AmdSlots slots = c.amd_slots;
+  new (&g_queues) QueueRegistry();
   new (&c) Collector();
   c.hsa = hsa;
   c.core_table = core_table;

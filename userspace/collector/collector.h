@@ -34,6 +34,10 @@ enum Phase : uint32_t {
   kPhaseEnded = 5,     // exit handlers ran
 };
 
+// All zero, and large: apart from the collector, whose other parts have values to begin
+// with, it takes no memory for queues that a process does not have.
+extern QueueRegistry g_queues;
+
 // Trivially constructed and never destroyed: exit handlers of others may still run our
 // hooks after our own have run.
 struct Collector {
@@ -56,7 +60,7 @@ struct Collector {
   DoorbellCapture doorbell;
   InterceptCapture intercept;
   Copies copies;
-  QueueRegistry queues;
+  QueueRegistry& queues = g_queues;
   Worker worker;
   PlanGate plans;
   SdkBackend sdk;
