@@ -2,6 +2,9 @@
 #ifndef ROCATTACH_TESTS_INTEGRATION_COLLECTOR_COLLECTOR_RUN_H_
 #define ROCATTACH_TESTS_INTEGRATION_COLLECTOR_COLLECTOR_RUN_H_
 
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
 #include <functional>
 #include <map>
 #include <string>
@@ -69,6 +72,16 @@ CollectorResult RunWithCollector(const std::vector<std::string>& command,
 
 // True when memory of other processes can be mapped; else says why not.
 bool CanMapTargets(std::string* why);
+
+// In SetUp. In CI nothing is skipped: what these tests prove must not vanish unseen.
+#define SKIP_UNLESS_TARGETS_CAN_BE_MAPPED()        \
+  do {                                             \
+    std::string why_;                              \
+    if (!::rocattach::CanMapTargets(&why_)) {      \
+      if (getenv("CI") != nullptr) FAIL() << why_; \
+      GTEST_SKIP() << why_;                        \
+    }                                              \
+  } while (false)
 
 }  // namespace rocattach
 

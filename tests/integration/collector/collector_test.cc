@@ -24,12 +24,7 @@ std::string Target(const std::string& name) {
 
 class CollectorTest : public testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    std::string why;
-    if (CanMapTargets(&why)) return;
-    if (getenv("CI") != nullptr) FAIL() << why;
-    GTEST_SKIP() << why;
-  }
+  void SetUp() override { SKIP_UNLESS_TARGETS_CAN_BE_MAPPED(); }
   static CollectorOptions Options(const char* plan,
                                   std::vector<std::string> more = {}) {
     CollectorOptions options;

@@ -19,10 +19,7 @@ using testing::HasSubstr;
 
 class SdkTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string why;
-    if (!CanMapTargets(&why)) GTEST_SKIP() << why;
-  }
+  void SetUp() override { SKIP_UNLESS_TARGETS_CAN_BE_MAPPED(); }
 };
 
 struct Size {

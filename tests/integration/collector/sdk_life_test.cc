@@ -27,10 +27,7 @@ using testing::Not;
 
 class SdkLife : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string why;
-    if (!CanMapTargets(&why)) GTEST_SKIP() << why;
-  }
+  void SetUp() override { SKIP_UNLESS_TARGETS_CAN_BE_MAPPED(); }
   // A file that "until:" waits for.
   std::string Gate(const char* name) {
     gate_ = absl::StrCat(testing::TempDir(), "sdk_life_", name, "_", getpid());
