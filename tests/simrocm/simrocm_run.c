@@ -21,6 +21,8 @@ static const char help[] =
     "  --tool LIBRARY         a tool of rocprofiler-sdk (ROCP_TOOL_LIBRARIES)\n"
     "  --attachable           start the attach library (ROCP_TOOL_ATTACH=1)\n"
     "  --log FILE             append what the simulators are asked to (SIMROCM_LOG)\n"
+    "  --dispatch-log FILE    append each dispatch that is traced or counted\n"
+    "                         (SIMROCM_DISPATCH_LOG)\n"
     "  --without-sdk          leave rocprofiler-sdk out: only register is found\n"
     "  --help                 this text\n"
     "\n"
@@ -45,15 +47,17 @@ static void set_libraries(const char* folder) {
 }
 
 int main(int argc, char** argv) {
-  static const struct option options[] = {{"arch", required_argument, NULL, 'a'},
-                                          {"count", required_argument, NULL, 'c'},
-                                          {"kernel-ns", required_argument, NULL, 'k'},
-                                          {"tool", required_argument, NULL, 't'},
-                                          {"attachable", no_argument, NULL, 'A'},
-                                          {"log", required_argument, NULL, 'l'},
-                                          {"without-sdk", no_argument, NULL, 'w'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+  static const struct option options[] = {
+      {"arch", required_argument, NULL, 'a'},
+      {"count", required_argument, NULL, 'c'},
+      {"kernel-ns", required_argument, NULL, 'k'},
+      {"tool", required_argument, NULL, 't'},
+      {"attachable", no_argument, NULL, 'A'},
+      {"log", required_argument, NULL, 'l'},
+      {"dispatch-log", required_argument, NULL, 'd'},
+      {"without-sdk", no_argument, NULL, 'w'},
+      {"help", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0}};
   const char* libraries = "lib";
   int option;
   while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
@@ -75,6 +79,9 @@ int main(int argc, char** argv) {
         break;
       case 'l':
         setenv("SIMROCM_LOG", optarg, 1);
+        break;
+      case 'd':
+        setenv("SIMROCM_DISPATCH_LOG", optarg, 1);
         break;
       case 'w':
         libraries = "lib/register-only";

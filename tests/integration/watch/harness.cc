@@ -215,6 +215,9 @@ class Collect : public StreamVisitor {
   void OnProcess(const FrameContext& c, const v1::Process& p) override {
     At(c).process = p;
   }
+  void OnAgent(const FrameContext& c, const v1::Agent& agent) override {
+    At(c).agents[agent.id()] = agent;
+  }
   void OnKernel(const FrameContext& c, const v1::Kernel& k) override {
     At(c).kernels[k.id()] = k;
   }

@@ -125,6 +125,7 @@ struct RecordedProcess {
   std::vector<v1::WindowEvent> windows;
   v1::LossAccount account;
   v1::ProcessEnd end;
+  std::map<uint32_t, v1::Agent> agents;
   std::map<uint32_t, v1::Kernel> kernels;
   std::vector<rocattach_dispatch> dispatches;
   std::vector<rocattach_copy> copies;

@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <set>
 
-#include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/sessions_fixture.h"
 #include "tests/simrocm/counter_truth.h"
 #include "userspace/session/counter_catalog.h"
 
@@ -16,36 +14,6 @@ namespace rocattach::testing_support {
 namespace {
 
 using ::testing::HasSubstr;
-
-class SessionsTest : public testing::Test {
- protected:
-  void SetUp() override {
-    SKIP_WITHOUT_PRIVILEGES();
-    // What a real driver would show in /sys.
-    const std::string node = directory_.path() + "/nodes/1";
-    std::filesystem::create_directories(node);
-    std::ofstream(node + "/properties") << "cpu_cores_count 0\nsimd_count 416\n";
-  }
-
-  std::vector<std::string> Watch(std::vector<std::string> more) {
-    std::vector<std::string> words = {"--auto", "--kfd-topology", directory_.path()};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-
-  static std::vector<std::string> OnSimrocm(std::vector<std::string> options,
-                                            std::vector<std::string> target) {
-    target[0] = TargetPath(target[0]);
-    std::vector<std::string> words = {SimrocmRunPath()};
-    words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), target.begin(), target.end());
-    return words;
-  }
-
-  std::string Socket() const { return directory_.path() + "/control.sock"; }
-
-  TemporaryDirectory directory_;
-};
 
 // The SDK numbers dispatches as they are submitted; so do correlation ids.
 std::map<uint64_t, uint64_t> DispatchNumbers(const RecordedProcess& process) {

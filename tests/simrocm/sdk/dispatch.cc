@@ -12,6 +12,7 @@
 #include "tests/simrocm/sdk/buffer.h"
 #include "tests/simrocm/sdk/counter_config.h"
 #include "tests/simrocm/sdk/counting.h"
+#include "tests/simrocm/sdk/dispatch_log.h"
 #include "tests/simrocm/sdk/hsa.h"
 #include "tests/simrocm/sdk/signals.h"
 
@@ -201,6 +202,11 @@ bool OnComplete(hsa_signal_value_t, void* argument) {
   if (FiniStatus() <= 0) {
     CountOnDevice(dispatch->data.dispatch_info.agent_id,
                   ShapeOf(dispatch->data.dispatch_info));
+    bool counted = false;
+    for (const Capture& capture : dispatch->captures) {
+      counted |= capture.counting != nullptr;
+    }
+    LogDispatch(dispatch->data, counted);
     for (const Capture& capture : dispatch->captures) {
       if (capture.counting != nullptr) {
         DeliverCounters(capture, *dispatch);

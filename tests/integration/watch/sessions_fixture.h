@@ -1,0 +1,50 @@
+// What tests of sessions share: a watcher that believes in GPUs, and targets with the
+// simulated parts of a newer ROCm.
+#ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_SESSIONS_FIXTURE_H_
+#define ROCATTACH_TESTS_INTEGRATION_WATCH_SESSIONS_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+
+class SessionsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SKIP_WITHOUT_PRIVILEGES();
+    // What a real driver would show in /sys.
+    const std::string node = directory_.path() + "/nodes/1";
+    std::filesystem::create_directories(node);
+    std::ofstream(node + "/properties") << "cpu_cores_count 0\nsimd_count 416\n";
+  }
+
+  std::vector<std::string> Watch(std::vector<std::string> more) {
+    std::vector<std::string> words = {"--auto", "--kfd-topology", directory_.path()};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  // `target` begins with a program of tests/targets, or a path.
+  static std::vector<std::string> OnSimrocm(std::vector<std::string> options,
+                                            std::vector<std::string> target) {
+    if (target[0].find('/') == std::string::npos) target[0] = TargetPath(target[0]);
+    std::vector<std::string> words = {SimrocmRunPath()};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), target.begin(), target.end());
+    return words;
+  }
+
+  std::string Socket() const { return directory_.path() + "/control.sock"; }
+
+  TemporaryDirectory directory_;
+};
+
+}  // namespace rocattach::testing_support
+
+#endif  // ROCATTACH_TESTS_INTEGRATION_WATCH_SESSIONS_FIXTURE_H_

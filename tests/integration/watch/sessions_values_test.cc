@@ -1,0 +1,130 @@
+// Values of sessions in the recording, dispatch by dispatch: many counters, GPUs and
+// threads, with and without filters.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/collector/sdk_run.h"
+#include "tests/integration/watch/session_truth.h"
+#include "tests/integration/watch/sessions_fixture.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+struct Machine {
+  int gpus, threads;  // threads on each GPU
+};
+constexpr Machine kMachines[] = {{1, 1}, {1, 16}, {8, 1}, {8, 16}};
+constexpr int kDispatchesOfGpu = 64;
+
+class SessionsValuesTest : public SessionsTest {
+ protected:
+  // Runs the workload; its process number.
+  pid_t Run(const Machine& machine, const std::string& log) {
+    Child target(
+        OnSimrocm({"--count", absl::StrCat(machine.gpus), "--dispatch-log", log},
+                  {SIMROCM_WORKLOAD, "-t", absl::StrCat(machine.threads),
+                   absl::StrCat("dispatch:", kDispatchesOfGpu / machine.threads)}));
+    const pid_t pid = target.pid();
+    const Finished result = target.Wait();
+    EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+    EXPECT_EQ(Reported(result.output, "dispatches"), machine.gpus * kDispatchesOfGpu);
+    EXPECT_EQ(result.errors, "");
+    return pid;
+  }
+  std::string Log(const Machine& machine) const {
+    return absl::StrCat(directory_.path(), "/", machine.gpus, "-", machine.threads);
+  }
+};
+
+void ExpectNothingLost(const RecordedProcess& process) {
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+      << process.verdict.detail();
+  EXPECT_EQ(process.dropped(), 0u);
+  EXPECT_EQ(process.account.counted_dropped(), 0u);
+  EXPECT_EQ(process.account.dispatches_seen(), process.account.dispatches_delivered());
+}
+
+class SessionsValuesOf : public SessionsValuesTest,
+                         public testing::WithParamInterface<size_t> {};
+
+TEST_P(SessionsValuesOf, AreTheTruth) {
+  const std::vector<std::string> names = KnownCounters(GetParam());
+  ASSERT_EQ(names.size(), GetParam());
+  std::vector<std::string> words = Watch({"--pmc"});
+  words.insert(words.end(), names.begin(), names.end());
+  WatcherProcess watcher(words);
+  ASSERT_TRUE(watcher.ready());
+  std::vector<pid_t> pids;
+  for (const Machine& machine : kMachines) pids.push_back(Run(machine, Log(machine)));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Recording recording = ReadRecording(watcher.recording());
+  EXPECT_TRUE(recording.damage.empty());
+  for (size_t i = 0; i < pids.size(); ++i) {
+    const Machine& machine = kMachines[i];
+    SCOPED_TRACE(absl::StrCat(machine.gpus, " GPUs, ", machine.threads, " threads"));
+    const RecordedProcess process = recording.Process(pids[i]);
+    ExpectNothingLost(process);
+    const auto total = static_cast<size_t>(machine.gpus * kDispatchesOfGpu);
+    const std::vector<SimulatedDispatch> log = ReadDispatchLog(Log(machine));
+    EXPECT_EQ(log.size(), total);
+    const Compared compared = ExpectTruth(process, log, /*all=*/true);
+    EXPECT_EQ(compared.dispatches, total);
+    EXPECT_EQ(compared.counted.size(), total) << "from the first dispatch on";
+    EXPECT_EQ(compared.counters, std::set<std::string>(names.begin(), names.end()));
+    EXPECT_EQ(compared.of_kernel.size(), static_cast<size_t>(machine.gpus));
+    EXPECT_EQ(process.account.counted_delivered(), total);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Counters, SessionsValuesOf, testing::Values(1, 8, 40, 200),
+                         testing::PrintToStringParamName());
+
+TEST_F(SessionsValuesTest, OfChosenDispatchesOnly) {
+  std::vector<std::string> words =
+      Watch({"--kernel-include-regex", "incr", "--kernel-exclude-regex", "^accumulate$",
+             "--kernel-iteration-range", "[3-5],[40]", "--pmc"});
+  const std::vector<std::string> names = KnownCounters(40);
+  words.insert(words.end(), names.begin(), names.end());
+  WatcherProcess watcher(words);
+  ASSERT_TRUE(watcher.ready());
+  std::vector<pid_t> pids;
+  for (const Machine& machine : kMachines) pids.push_back(Run(machine, Log(machine)));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Recording recording = ReadRecording(watcher.recording());
+  for (size_t i = 0; i < pids.size(); ++i) {
+    const Machine& machine = kMachines[i];
+    SCOPED_TRACE(absl::StrCat(machine.gpus, " GPUs, ", machine.threads, " threads"));
+    const RecordedProcess process = recording.Process(pids[i]);
+    ExpectNothingLost(process);
+    // Each GPU has a kernel of its own.
+    const Compared compared =
+        ExpectTruth(process, ReadDispatchLog(Log(machine)), /*all=*/true);
+    EXPECT_EQ(compared.dispatches, static_cast<size_t>(machine.gpus * kDispatchesOfGpu))
+        << "all are recorded, chosen or not";
+    EXPECT_EQ(compared.of_kernel.size(), static_cast<size_t>(machine.gpus));
+    for (const auto& [kernel, count] : compared.of_kernel) {
+      EXPECT_EQ(count, 4u);
+      EXPECT_EQ(process.kernels.at(kernel).name(), "increment");
+    }
+  }
+}
+
+TEST_F(SessionsValuesTest, OfNoKernelThatIsExcluded) {
+  WatcherProcess watcher(
+      Watch({"--kernel-exclude-regex", "increment", "--pmc", "SQ_WAVES"}));
+  ASSERT_TRUE(watcher.ready());
+  const Machine machine = {8, 16};
+  const pid_t pid = Run(machine, Log(machine));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  ExpectNothingLost(process);
+  EXPECT_EQ(process.dispatches.size(),
+            static_cast<size_t>(machine.gpus * kDispatchesOfGpu));
+  EXPECT_TRUE(process.counters.empty());
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support
