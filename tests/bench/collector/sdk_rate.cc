@@ -1,7 +1,8 @@
-// collector_sdk_rate [ROUNDS]: what a dispatch costs the application with the SDK back
-// end, armed but idle, tracing, and counting 1, 8 and (in passes) 40 counters, beside
-// the HSA tools back end; 1 and 16 threads. The SDK is the simulated one and most of
-// the time is its own; "ours" is what the collector's part takes, on all threads.
+// collector_sdk_rate [ROUNDS [DISPATCHES]]: what a dispatch costs the application with
+// the SDK back end, armed but idle, tracing, and counting 1, 8 and (in passes) 40
+// counters, beside the HSA tools back end and nothing at all; 1 and 16 threads. The SDK
+// is the simulated one and most of the time is its own; "ours" is what the collector's
+// part takes, on all threads.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +20,7 @@ struct Mode {
   uint32_t backend;
   bool recording;
   size_t counters;
+  bool absent = false;  // no collector, no simulated ROCm parts
 };
 
 struct Cell {
@@ -42,6 +44,7 @@ void RunOnce(const Mode& mode, int threads, int dispatches, Cell* cell) {
   if (mode.counters != 0) {
     options.filters = {CountersFilter(KnownCounters(mode.counters))};
   }
+  if (mode.absent) options.environment.push_back("LD_PRELOAD=");
   SdkResult result = RunSdk(options);
   const int64_t spent = result.run.Printed("dispatch_ns");
   if (spent <= 0 || result.answer.error != 0) {
@@ -63,7 +66,9 @@ void RunOnce(const Mode& mode, int threads, int dispatches, Cell* cell) {
 
 int Main(int argc, char** argv) {
   const int rounds = argc > 1 ? atoi(argv[1]) : 5;
+  const int dispatches = argc > 2 ? atoi(argv[2]) : 16000;
   const Mode modes[] = {
+      {"absent", ROCATTACH_BACKEND_NONE, false, 0, true},
       {"HSA tools, idle", ROCATTACH_BACKEND_HSA_TOOLS, false, 0},
       {"HSA tools, tracing", ROCATTACH_BACKEND_HSA_TOOLS, true, 0},
       {"SDK, idle", ROCATTACH_BACKEND_SDK, false, 0},
@@ -77,7 +82,7 @@ int Main(int argc, char** argv) {
     std::vector<Cell> cells(kModes);
     for (int round = 0; round < rounds; ++round) {
       for (size_t m = 0; m < kModes; ++m) {
-        RunOnce(modes[m], threads, 16000 / threads, &cells[m]);
+        RunOnce(modes[m], threads, dispatches / threads, &cells[m]);
       }
     }
     printf("%d thread%s\n", threads, threads == 1 ? "" : "s");

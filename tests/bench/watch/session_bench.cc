@@ -1,0 +1,335 @@
+// What a counted dispatch costs its producer, and on its way from the ring to the file,
+// beside a vector behind a mutex and one protobuf message a record. Eight counters in
+// one pass, as the collector publishes them: a dispatch and four slots of values.
+#include <benchmark/benchmark.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl.h"
+#include "row.pb.h"
+#include "tests/unit/collector/test_memory.h"
+#include "userspace/base/clock.h"
+#include "userspace/collector/dictionary.h"
+#include "userspace/collector/ring.h"
+#include "userspace/session/compiled_plan.h"
+#include "userspace/session/session_sink.h"
+#include "userspace/watch/target.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uint32_t kCounters = 8;
+constexpr uint32_t kSlots = kCounters / ROCATTACH_VALUES_PER_SLOT;
+constexpr uint32_t kRound = 8192;  // dispatches drained at once
+
+// As it stands in a ring.
+struct Group {
+  rocattach_dispatch dispatch = {};
+  rocattach_values values[kSlots] = {};
+};
+
+Group MakeGroup(uint64_t generation) {
+  Group group;
+  rocattach_dispatch& d = group.dispatch;
+  d.kind = ROCATTACH_RECORD_DISPATCH;
+  d.flags = static_cast<uint16_t>(ROCATTACH_DISPATCH_COUNTED |
+                                  ROCATTACH_DISPATCH_FOR_COUNTERS |
+                                  ROCATTACH_PLAN_TAG(generation) << 9);
+  d.kernel_id = 0;
+  d.agent_id = 1;
+  d.tid = 4711;
+  d.grid_x = 1 << 20;
+  d.grid_y = d.grid_z = 1;
+  d.workgroup_x = 256;
+  d.workgroup_y = d.workgroup_z = 1;
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    rocattach_values& v = group.values[i];
+    v.kind = ROCATTACH_RECORD_VALUES;
+    v.slots = kSlots;
+    v.slot = static_cast<uint16_t>(i);
+    v.count = ROCATTACH_VALUES_PER_SLOT;
+    v.plan_generation = generation;
+    v.agent_id = 1;
+    v.of = ROCATTACH_RECORD_DISPATCH;
+    for (uint32_t k = 0; k < ROCATTACH_VALUES_PER_SLOT; ++k) {
+      v.value[k].counter = static_cast<uint16_t>(ROCATTACH_VALUES_PER_SLOT * i + k);
+      v.value[k].instances = 32;
+    }
+  }
+  return group;
+}
+
+// Looks random, and is the same each time.
+uint64_t Jitter(uint64_t i, uint64_t below) {
+  i = (i ^ i >> 31) * 0x7fb5d329728ea185u;
+  i = (i ^ i >> 27) * 0x81dadef4bc2dd44du;
+  return (i ^ i >> 33) % below;
+}
+
+// The next dispatch, with other times and values.
+void Advance(uint64_t i, Group* group) {
+  group->dispatch.correlation_id = i;
+  group->dispatch.enqueue_ns = 5'000'000'000'000 + 9000 * i + Jitter(i * 64 + 35, 800);
+  group->dispatch.start_ns =
+      group->dispatch.enqueue_ns + 900 + Jitter(i * 64 + 33, 300);
+  group->dispatch.end_ns = group->dispatch.start_ns + 5000 + Jitter(i * 64 + 34, 800);
+  for (rocattach_values& slot : group->values) {
+    slot.correlation_id = i;
+    for (rocattach_counter_value& value : slot.value) {
+      value.sum = static_cast<double>(4096 * (value.counter + 1) +
+                                      Jitter(i * 64 + value.counter, 1000));
+      value.minimum = static_cast<double>(static_cast<uint64_t>(value.sum) / 32);
+      value.maximum = value.minimum + 1;
+    }
+  }
+}
+
+// Plans of one process need nothing of a back end.
+class NoBackend : public SessionBackend {
+ public:
+  std::vector<TargetId> Targets() override { return {}; }
+  absl::StatusOr<TargetDescription> Describe(TargetId) override { return None(); }
+  absl::StatusOr<TargetId> FindTarget(pid_t) override { return None(); }
+  std::optional<uint32_t> ApiFunction(int, const std::string&) override { return {}; }
+  absl::Status Start(TargetId, std::shared_ptr<const CompiledPlan>,
+                     std::shared_ptr<RecordSink>) override {
+    return None();
+  }
+  absl::Status Stop(TargetId) override { return None(); }
+  absl::Status Drain(TargetId) override { return None(); }
+  absl::Status Settle(TargetId) override { return None(); }
+
+ private:
+  static absl::Status None() { return absl::UnimplementedError("only plans"); }
+};
+
+rocattach_collector_config Config() {
+  rocattach_collector_config config = collector::SmallConfig();
+  config.ring_slots = 1 << 16;
+  config.ring_count = 2;
+  return config;
+}
+
+// The collector's memory with one GPU in it.
+class Producer {
+ public:
+  const char* Init() {
+    if (memory.Create(Config()) != 0 || rings.Init(&memory) != 0) return "no memory";
+    dictionary.Init(&memory);
+    rocattach_agent_entry agent = {};
+    agent.type = 2;
+    agent.compute_units = 104;
+    agent.simds_per_cu = 4;
+    agent.wavefront_size = 64;
+    constexpr char kName[] = "gfx90a\0";
+    dictionary.Append(ROCATTACH_ENTRY_AGENT, &agent, kName, sizeof(kName) - 1);
+    memory.control()->backend = ROCATTACH_BACKEND_SDK;
+    memory.control()->record_kinds =
+        ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COUNTERS;
+    return nullptr;
+  }
+  ~Producer() {
+    rings.Forget();
+    memory.Discard();
+  }
+
+  collector::Memory memory;
+  collector::RingSet rings;
+  collector::Dictionary dictionary;
+};
+
+// The service's side of it, with a session in force.
+class Consumer {
+ public:
+  // nullptr, or what went wrong.
+  const char* Init(collector::Memory* memory) {
+    char pattern[] = "/tmp/rocattach-bench.XXXXXX";
+    if (mkdtemp(pattern) == nullptr) return "mkdtemp failed";
+    directory_ = pattern;
+    auto outputs = OutputSet::Open({directory_, "run", {}});
+    if (!outputs.ok()) return "no output";
+    outputs_ = std::make_unique<OutputSet>(*std::move(outputs));
+    Window window;
+    window.event.pid = window.event.tid = static_cast<uint32_t>(getpid());
+    auto output = outputs_->OpenProcess(window.process, {});
+    auto mapped =
+        CollectorMemory::Map(getpid(), reinterpret_cast<uint64_t>(memory->base()),
+                             memory->layout().total_bytes);
+    if (!output.ok() || !mapped.ok()) return "cannot map the memory";
+    target_ = std::make_unique<Target>(std::move(window), *output, v1::Process(),
+                                       outputs_.get());
+    target_->SetMemory(*std::move(mapped), /*recording=*/false, /*acknowledged=*/true);
+    target_->Drain(BootNs());
+    auto description = target_->session()->Describe("");
+    if (!description.has_value()) return "no description";
+    FilterSpec filter;
+    filter.kind = FilterKind::kCounters;
+    filter.counters = {{"SQ_WAVES", "SQ_INSTS_VALU", "SQ_INSTS_SALU", "SQ_INSTS_SMEM",
+                        "SQ_INSTS_LDS", "SQ_INSTS", "SQ_BUSY_CYCLES",
+                        "SQ_WAVE_CYCLES"}};
+    NoBackend backend;
+    auto plan = CompilePlan(
+        SessionId(1), {filter}, *description,
+        std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()), backend);
+    if (!plan.ok() || (*plan)->image->passes != 1) return "no plan of one pass";
+    // As the service has it: records go to the stream, and to a buffer nobody reads.
+    auto sink =
+        std::make_shared<SessionSink>(SessionId(1), filter.CounterList(),
+                                      std::vector<std::string>(), [](TargetId) {});
+    sink->AddTarget(target_->id(), *plan);
+    SessionRoutes routes;
+    routes.counters = RecordBuffer::Create(
+        64 << 10,
+        [](const rocattach_record_header_t*, const rocattach_record_header_t*) {});
+    sink->SetRoutes(std::move(routes));
+    target_->session()->Start(*plan, std::move(sink), 1, [](absl::Status) {});
+    return nullptr;
+  }
+  ~Consumer() {
+    target_.reset();
+    outputs_.reset();
+    if (!directory_.empty()) std::filesystem::remove_all(directory_);
+  }
+  Target& target() { return *target_; }
+  uint64_t FileBytes() {
+    outputs_->Flush(UINT64_MAX);
+    return std::filesystem::file_size(outputs_->files().front());
+  }
+
+ private:
+  std::string directory_;
+  std::unique_ptr<OutputSet> outputs_;
+  std::unique_ptr<Target> target_;
+};
+
+void BM_PushGroup(benchmark::State& state) {
+  Producer producer;
+  if (const char* why = producer.Init()) return state.SkipWithError(why);
+  Group group = MakeGroup(2);
+  Advance(1, &group);
+  rocattach_ring* shared = producer.memory.ring(0);
+  for (auto _ : state) {
+    ++group.dispatch.correlation_id;
+    collector::RingHandle ring = producer.rings.Mine();
+    if (!ring.PushGroup(&group, 1 + kSlots)) state.SkipWithError("dropped");
+    // Stands in for the service.
+    const uint64_t head = collector::LoadRelaxed(&shared->head);
+    if (head - collector::LoadRelaxed(&shared->tail) > (1 << 15)) {
+      collector::StoreRelease(&shared->tail, head);
+    }
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(BM_PushGroup);
+
+std::mutex vector_mutex;
+std::vector<Group> vector_groups;
+
+void BM_MutexVectorGroup(benchmark::State& state) {
+  Group group = MakeGroup(2);
+  Advance(1, &group);
+  for (auto _ : state) {
+    ++group.dispatch.correlation_id;
+    std::lock_guard<std::mutex> lock(vector_mutex);
+    if (vector_groups.size() >= kRound) vector_groups.clear();
+    vector_groups.push_back(group);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(BM_MutexVectorGroup)->Threads(1)->Threads(2)->UseRealTime();
+
+// In this thread's processor time: what one core does.
+void BM_DrainToFile(benchmark::State& state) {
+  Producer producer;
+  Consumer consumer;
+  if (const char* why = producer.Init()) return state.SkipWithError(why);
+  if (const char* why = consumer.Init(&producer.memory))
+    return state.SkipWithError(why);
+  Group group = MakeGroup(producer.memory.plan()->generation);
+  uint64_t next = 1;
+  for (auto _ : state) {
+    for (uint32_t i = 0; i < kRound; ++i) {
+      Advance(next++, &group);
+      if (!producer.rings.Mine().PushGroup(&group, 1 + kSlots)) {
+        state.SkipWithError("dropped");
+      }
+    }
+    const uint64_t begin = ClockNs(CLOCK_THREAD_CPUTIME_ID);
+    consumer.target().Drain(BootNs());
+    state.SetIterationTime(
+        static_cast<double>(ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin) * 1e-9);
+  }
+  if (consumer.target().session()->counts().counted != next - 1) {
+    state.SkipWithError("not every dispatch came through with its values");
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(next - 1));
+  state.counters["bytes_per_record"] =
+      static_cast<double>(consumer.FileBytes()) / static_cast<double>(next - 1);
+}
+BENCHMARK(BM_DrainToFile)->UseManualTime();
+
+void Fill(const Group& group, bench::CountedRow* out) {
+  const rocattach_dispatch& d = group.dispatch;
+  bench::Row* row = out->mutable_dispatch();
+  row->set_agent_id(d.agent_id);
+  row->set_tid(d.tid);
+  row->set_correlation_id(d.correlation_id);
+  row->set_enqueue_ns(d.enqueue_ns);
+  row->set_start_ns(d.start_ns);
+  row->set_end_ns(d.end_ns);
+  row->set_grid_x(d.grid_x);
+  row->set_grid_y(d.grid_y);
+  row->set_grid_z(d.grid_z);
+  row->set_workgroup_x(d.workgroup_x);
+  row->set_workgroup_y(d.workgroup_y);
+  row->set_workgroup_z(d.workgroup_z);
+  out->clear_values();
+  for (const rocattach_values& slot : group.values) {
+    for (const rocattach_counter_value& value : slot.value) {
+      bench::CounterValue* to = out->add_values();
+      to->set_counter(value.counter);
+      to->set_instances(value.instances);
+      to->set_sum(value.sum);
+      to->set_minimum(value.minimum);
+      to->set_maximum(value.maximum);
+    }
+  }
+}
+
+// What is compared to: taken from the vector, a message for each dispatch, in memory.
+void BM_VectorToMessages(benchmark::State& state) {
+  std::vector<Group> groups;
+  Group group = MakeGroup(2);
+  for (uint32_t i = 1; i <= kRound; ++i) {
+    Advance(i, &group);
+    groups.push_back(group);
+  }
+  std::string out;
+  bench::CountedRow row;
+  for (auto _ : state) {
+    out.clear();
+    google::protobuf::io::StringOutputStream stream(&out);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    for (const Group& one : groups) {
+      Fill(one, &row);
+      coded.WriteVarint32(static_cast<uint32_t>(row.ByteSizeLong()));
+      row.SerializeWithCachedSizes(&coded);
+    }
+    coded.Trim();
+    benchmark::DoNotOptimize(out.data());
+  }
+  state.SetItemsProcessed(state.iterations() * kRound);
+  state.counters["bytes_per_record"] = static_cast<double>(out.size()) / kRound;
+}
+BENCHMARK(BM_VectorToMessages);
+
+}  // namespace
+}  // namespace rocattach
+
+BENCHMARK_MAIN();
