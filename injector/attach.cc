@@ -227,7 +227,9 @@ StepResult AttachRun::Resolve() {
 bool AttachRun::ResolveFromLayout() {
   if (!IsDescribed()) return false;
   std::optional<Maps> maps = request_.known_files->MapsOf(layout_);
-  return maps.has_value() && !ResolveIn(*std::move(maps)).has_value();
+  if (!maps.has_value() || ResolveIn(*std::move(maps)).has_value()) return false;
+  // A file is known by numbers that could, once in a great while, mean another one.
+  return HaveTheirCode(functions_, *maps_, *memory_);
 }
 
 StepResult AttachRun::ResolveFromProc() {

@@ -26,6 +26,9 @@ absl::StatusOr<std::shared_ptr<const LibraryFacts>> ReadLibraryFacts(int fd) {
     // not having them. A broken table is an error.
     if (found.ok()) {
       facts->functions[i] = found->vaddr;
+      ASSIGN_OR_RETURN(uint64_t offset, image.FileOffset(found->vaddr));
+      RETURN_IF_ERROR(
+          source.ReadAt(offset, facts->code[i].data(), facts->code[i].size()));
     } else if (!absl::IsNotFound(found.status()) &&
                !absl::IsUnimplemented(found.status())) {
       return found.status();

@@ -29,6 +29,10 @@ struct LibraryFacts {
   std::vector<ElfSegment> segments;
   // Linked addresses, 0 where the library has no such function.
   std::array<uint64_t, static_cast<size_t>(LibcFunction::kCount)> functions = {};
+  // How their code begins.
+  static constexpr size_t kCodeBytes = 16;
+  using Code = std::array<char, kCodeBytes>;
+  std::array<Code, static_cast<size_t>(LibcFunction::kCount)> code = {};
 
   uint64_t function(LibcFunction which) const {
     return functions[static_cast<size_t>(which)];

@@ -82,6 +82,22 @@ StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
 
 }  // namespace
 
+bool HaveTheirCode(const LoaderFunctions& functions, const Maps& maps,
+                   const TargetMemory& memory) {
+  const std::array<RemoteAddress, static_cast<size_t>(LibcFunction::kCount)> all = {
+      functions.dlopen, functions.dlsym, functions.dlerror, functions.errno_location};
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Mapping* mapping = maps.Find(all[i]);
+    if (mapping == nullptr || mapping->facts == nullptr) return false;
+    LibraryFacts::Code code;
+    if (!memory.Read(all[i], code.data(), code.size()).ok() ||
+        code != mapping->facts->code[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool IsGlibcLibrary(absl::string_view basename) {
   for (const GlibcLibrary& library : kLibraries) {
     if (IsGlibcFile(basename, library.soname, library.versioned_prefix)) return true;

@@ -8,6 +8,7 @@
 #include "injector/library_facts.h"
 #include "injector/maps.h"
 #include "injector/remote_address.h"
+#include "injector/target_memory.h"
 
 namespace rocattach {
 
@@ -24,6 +25,11 @@ struct LoaderFunctions {
 // a guess. kBadElf: a library that does not parse.
 StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
                                LoaderFunctions* functions);
+
+// True if at each of the functions stands the code of the file that `maps` name there:
+// a check of what was remembered of that file. Mappings without facts are not trusted.
+bool HaveTheirCode(const LoaderFunctions& functions, const Maps& maps,
+                   const TargetMemory& memory);
 
 // True for the file names of glibc's C library: libc.so.6, libc-2.31.so.
 bool IsLibcName(absl::string_view basename);

@@ -109,7 +109,7 @@ const char* Understand(ApiTableRoot* root, rocattach_collector_reason* reason) {
       control->amd_table_bytes = root->amd_ext->version.minor_id;
     }
   }
-  if (why != nullptr) return why;
+  if (root == nullptr || why != nullptr) return why;
   UnhookInit(root->core);
   if (!c.hsa.Load(root, c.amd_slots)) return "the runtime's API table has a null entry";
   *reason = ROCATTACH_REASON_HSA_ERROR;

@@ -120,6 +120,21 @@ TEST_F(KnownFilesTest, FindsTheLoaderWithoutAnotherLook) {
   EXPECT_TRUE(stack->writable);
 }
 
+TEST_F(KnownFilesTest, TheCodeTellsWhetherItIsTheFile) {
+  std::optional<Maps> maps = files_.MapsOf(LearnAll());
+  ASSERT_TRUE(maps.has_value());
+  LoaderFunctions functions;
+  ASSERT_FALSE(FindLoaderFunctions(-1, *maps, nullptr, &functions).has_value());
+  auto memory = TargetMemory::Open(getpid(), gettid());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_TRUE(HaveTheirCode(functions, *maps, *memory));
+  LoaderFunctions elsewhere = functions;
+  elsewhere.dlsym = elsewhere.dlsym + 16;
+  EXPECT_FALSE(HaveTheirCode(elsewhere, *maps, *memory));
+  // Nothing is remembered of these mappings.
+  EXPECT_FALSE(HaveTheirCode(functions, *maps_, *memory));
+}
+
 TEST_F(KnownFilesTest, WhatWasFoundOutlivesIt) {
   auto files = std::make_unique<KnownFiles>();
   const rocattach_layout later = LearnAll(files.get(), kCollector);
