@@ -65,9 +65,10 @@ static const char help[] =
     "  --copies N           copies, alternately to and from the device (default 0)\n"
     "  --copy-bytes N       size of each (default 65536)\n"
     "  --work-items N       grid size of each dispatch (default 4096)\n"
-    "  --exit shutdown|return|exit|_exit|sigkill\n"
+    "  --exit shutdown|return|exit|atexit|_exit|sigkill\n"
     "                       how the program ends (default shutdown: hsa_shut_down, "
-    "return)\n";
+    "return;\n"
+    "                       atexit: hsa_shut_down in an exit handler)\n";
 
 static enum signalling parse_signalling(const char* text) {
   if (strcmp(text, "each") == 0) return SIGNAL_EACH;
@@ -77,11 +78,67 @@ static enum signalling parse_signalling(const char* text) {
 }
 
 static const char* parse_exit(const char* text) {
-  static const char* const ways[] = {"shutdown", "return", "exit", "_exit", "sigkill"};
+  static const char* const ways[] = {"shutdown", "return", "exit",
+                                     "atexit",   "_exit",  "sigkill"};
   for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
     if (strcmp(text, ways[i]) == 0) return ways[i];
   }
-  die("--exit: %s is not shutdown, return, exit, _exit or sigkill", text);
+  die("--exit: %s is not shutdown, return, exit, atexit, _exit or sigkill", text);
+}
+
+static const struct option long_options[] = {
+    {"rounds", required_argument, NULL, 'r'},
+    {"sleep-msec", required_argument, NULL, 's'},
+    {"kernel-signal", required_argument, NULL, 'k'},
+    {"sync", no_argument, NULL, 'S'},
+    {"copies", required_argument, NULL, 'c'},
+    {"copy-bytes", required_argument, NULL, 'b'},
+    {"work-items", required_argument, NULL, 'w'},
+    {"exit", required_argument, NULL, 'e'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0}};
+
+static void take_option(struct settings* s, int option) {
+  switch (option) {
+    case 'n':
+      s->dispatches = parse_number("-n", optarg);
+      break;
+    case 'q':
+      s->queues = (unsigned)parse_number("-q", optarg);
+      break;
+    case 't':
+      s->threads = (unsigned)parse_number("-t", optarg);
+      break;
+    case 'r':
+      s->rounds = parse_number("--rounds", optarg);
+      break;
+    case 's':
+      s->sleep_msec = parse_number("--sleep-msec", optarg);
+      break;
+    case 'k':
+      s->signalling = parse_signalling(optarg);
+      break;
+    case 'S':
+      s->synchronous = true;
+      break;
+    case 'c':
+      s->copies = parse_number("--copies", optarg);
+      break;
+    case 'b':
+      s->copy_bytes = parse_number("--copy-bytes", optarg);
+      break;
+    case 'w':
+      s->work_items = (uint32_t)parse_number("--work-items", optarg);
+      break;
+    case 'e':
+      s->exit_by = parse_exit(optarg);
+      break;
+    case 'h':
+      fputs(help, stdout);
+      exit(0);
+    default:
+      exit(2);
+  }
 }
 
 static struct settings parse(int argc, char** argv) {
@@ -92,59 +149,9 @@ static struct settings parse(int argc, char** argv) {
                        .copy_bytes = 65536,
                        .work_items = 4096,
                        .exit_by = "shutdown"};
-  static const struct option options[] = {
-      {"rounds", required_argument, NULL, 'r'},
-      {"sleep-msec", required_argument, NULL, 's'},
-      {"kernel-signal", required_argument, NULL, 'k'},
-      {"sync", no_argument, NULL, 'S'},
-      {"copies", required_argument, NULL, 'c'},
-      {"copy-bytes", required_argument, NULL, 'b'},
-      {"work-items", required_argument, NULL, 'w'},
-      {"exit", required_argument, NULL, 'e'},
-      {"help", no_argument, NULL, 'h'},
-      {NULL, 0, NULL, 0}};
   int option;
-  while ((option = getopt_long(argc, argv, "n:q:t:h", options, NULL)) != -1) {
-    switch (option) {
-      case 'n':
-        s.dispatches = parse_number("-n", optarg);
-        break;
-      case 'q':
-        s.queues = (unsigned)parse_number("-q", optarg);
-        break;
-      case 't':
-        s.threads = (unsigned)parse_number("-t", optarg);
-        break;
-      case 'r':
-        s.rounds = parse_number("--rounds", optarg);
-        break;
-      case 's':
-        s.sleep_msec = parse_number("--sleep-msec", optarg);
-        break;
-      case 'k':
-        s.signalling = parse_signalling(optarg);
-        break;
-      case 'S':
-        s.synchronous = true;
-        break;
-      case 'c':
-        s.copies = parse_number("--copies", optarg);
-        break;
-      case 'b':
-        s.copy_bytes = parse_number("--copy-bytes", optarg);
-        break;
-      case 'w':
-        s.work_items = (uint32_t)parse_number("--work-items", optarg);
-        break;
-      case 'e':
-        s.exit_by = parse_exit(optarg);
-        break;
-      case 'h':
-        fputs(help, stdout);
-        exit(0);
-      default:
-        exit(2);
-    }
+  while ((option = getopt_long(argc, argv, "n:q:t:h", long_options, NULL)) != -1) {
+    take_option(&s, option);
   }
   if (s.queues == 0 || s.threads == 0 || s.work_items == 0 || s.copy_bytes == 0) {
     die("-q, -t, --work-items and --copy-bytes must not be 0");
@@ -292,18 +299,25 @@ static void pause_msec(uint64_t msec) {
   nanosleep(&pause, NULL);
 }
 
+static void shut_down(void) {
+  check(hsa_shut_down(), "hsa_shut_down");
+}
+
 static int end(const char* how, int status) {
   fflush(NULL);
   if (strcmp(how, "sigkill") == 0) raise(SIGKILL);
   if (strcmp(how, "_exit") == 0) _exit(status);
   if (strcmp(how, "exit") == 0) exit(status);
-  if (strcmp(how, "shutdown") == 0) check(hsa_shut_down(), "hsa_shut_down");
+  if (strcmp(how, "shutdown") == 0) shut_down();
   return status;
 }
 
 int main(int argc, char** argv) {
   struct program program = {.settings = parse(argc, argv)};
   const struct settings* s = &program.settings;
+  // Registered before anybody's handlers, it runs behind all of them: those of tools
+  // and of libraries that are loaded later are over by then.
+  if (strcmp(s->exit_by, "atexit") == 0) atexit(shut_down);
   check(hsa_init(), "hsa_init");
   find_machine(&program.machine);
   hsa_executable_t executable = load_kernels(&program.machine);

@@ -7,15 +7,16 @@
 
 #include "userspace/base/version.h"
 #include "userspace/cli/subcommands.h"
+#include "userspace/cli/usage_error.h"
 
 int main(int argc, char** argv) {
   // Damage in a stream is reported by its reader, in its own words.
   google::protobuf::SetLogHandler(nullptr);
 
-  CLI::App app("rocattach: reads recordings of GPU processes.");
+  CLI::App app("rocattach: reads recordings of GPU processes.", "rocattach");
   app.set_version_flag("--version", std::string("rocattach ") + ROCATTACH_VERSION);
   app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::help);
+  app.failure_message(rocattach::UsageError);
   app.footer("rocattach COMMAND --help tells more about a command.");
   std::function<int()> run;
   rocattach::RegisterReport(&app, &run);
@@ -27,6 +28,7 @@ int main(int argc, char** argv) {
 #ifdef ROCATTACH_HAS_DOCTOR
   rocattach::RegisterDoctor(&app, &run);
 #endif
+  rocattach::LastValueWins(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -71,6 +72,15 @@ std::string DistributionWords(const DurationStatistics& statistics) {
       HumanDuration(statistics.Quantile(0.99)), HumanDuration(statistics.max()));
 }
 
+// ", 5 LOST, 7 never SEEN"; nothing if nothing was lost. What was never seen are
+// packets that the GPU took before the collector could read them.
+std::string LossWords(uint64_t dropped, uint64_t unseen) {
+  std::string words;
+  if (dropped > 0) absl::StrAppend(&words, ", ", HumanCount(dropped), " LOST");
+  if (unseen > 0) absl::StrAppend(&words, ", ", HumanCount(unseen), " never SEEN");
+  return words;
+}
+
 // A target's text must not be able to break out of a JSON line or a terminal; the
 // recorder has made it valid UTF-8 without control characters already.
 std::string Dump(const Json& json) {
@@ -133,15 +143,14 @@ void WatchConsole::Announce(const Watcher& watcher) {
 }
 
 void WatchConsole::Tick(const RunTotals& totals) {
-  if (!terminal_ || options_.json || options_.quiet) return;
+  if (!terminal_ || !options_.live || options_.json || options_.quiet) return;
   std::lock_guard<std::mutex> lock(mutex_);
   uint64_t now = BootNs();
   double seconds =
       last_tick_ns_ == 0 ? 0 : static_cast<double>(now - last_tick_ns_) / 1e9;
-  double rate =
-      seconds <= 0
-          ? 0
-          : static_cast<double>(totals.dispatches - last_dispatches_) / seconds;
+  // An account that is closed may come to less than was drained.
+  uint64_t more = totals.dispatches - std::min(last_dispatches_, totals.dispatches);
+  double rate = seconds <= 0 ? 0 : static_cast<double>(more) / seconds;
   last_tick_ns_ = now;
   last_dispatches_ = totals.dispatches;
   ClearLiveLine();
@@ -154,8 +163,8 @@ void WatchConsole::Tick(const RunTotals& totals) {
     fprintf(options_.out, " | %s missed, %s refused", HumanCount(totals.missed).c_str(),
             HumanCount(totals.refused).c_str());
   }
-  if (totals.dropped > 0) {
-    fprintf(options_.out, " | %s records LOST", HumanCount(totals.dropped).c_str());
+  if (totals.dropped + totals.unseen > 0) {
+    fprintf(options_.out, " |%s", LossWords(totals.dropped, totals.unseen).c_str() + 1);
   }
   live_line_shown_ = true;
   fflush(options_.out);
@@ -243,17 +252,17 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
     fflush(options_.out);
     return;
   }
-  if (options_.quiet && dropped == 0) return;
+  if (options_.quiet && dropped + account.packets_unseen() == 0) return;
   ClearLiveLine();
-  std::string counted;
+  std::string more;
   if (account.counted_seen() > 0) {
-    counted = absl::StrCat(", ", HumanCount(account.counted_delivered()), " measured");
+    more = absl::StrCat(", ", HumanCount(account.counted_delivered()), " measured");
   }
-  fprintf(options_.out, "rocattach-watch: %s %s: %s dispatches, %s copies%s%s\n",
+  absl::StrAppend(&more, LossWords(dropped, account.packets_unseen()));
+  fprintf(options_.out, "rocattach-watch: %s %s: %s dispatches, %s copies%s\n",
           Name(process).c_str(), EndWords(end).c_str(),
           HumanCount(account.dispatches_delivered()).c_str(),
-          HumanCount(account.copies_delivered()).c_str(), counted.c_str(),
-          dropped == 0 ? "" : absl::StrCat(", ", HumanCount(dropped), " LOST").c_str());
+          HumanCount(account.copies_delivered()).c_str(), more.c_str());
   fflush(options_.out);
 }
 
@@ -266,7 +275,8 @@ void WatchConsole::Summarize(const RunResult& result) {
                   {{"attached", totals.attached},
                    {"passed", totals.passed},
                    {"refused", totals.refused},
-                   {"missed", totals.missed}}},
+                   {"missed", totals.missed},
+                   {"unrelated", totals.unrelated}}},
                  {"hit_to_stopped_ns", Distribution(totals.hit_to_stopped)},
                  {"hit_to_released_ns", Distribution(totals.hit_to_released)},
                  {"dispatches", totals.dispatches},
@@ -277,6 +287,7 @@ void WatchConsole::Summarize(const RunResult& result) {
                  {"claims_full", result.kernel.claims_full},
                  {"hold_deadlines", result.kernel.deadlines},
                  {"files", result.files},
+                 {"command_runs_on", result.command_runs_on},
                  {"output_error", std::string(result.output_status.message())}};
     fprintf(options_.out, "%s\n", Dump(line).c_str());
     fflush(options_.out);
@@ -297,17 +308,28 @@ void WatchConsole::Summarize(const RunResult& result) {
   if (options_.quiet) return;
   fprintf(options_.out,
           "rocattach-watch: %s attached, %s passed, %s refused, %s missed; "
-          "%s dispatches, %s copies, %s lost\n",
+          "%s dispatches, %s copies%s\n",
           HumanCount(totals.attached).c_str(), HumanCount(totals.passed).c_str(),
           HumanCount(totals.refused).c_str(), HumanCount(totals.missed).c_str(),
           HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
-          HumanCount(totals.dropped).c_str());
+          totals.dropped + totals.unseen == 0
+              ? ", 0 lost"
+              : LossWords(totals.dropped, totals.unseen).c_str());
+  if (totals.unrelated > 0) {
+    fprintf(options_.out, "rocattach-watch: %s other GPU processes started meanwhile\n",
+            HumanCount(totals.unrelated).c_str());
+  }
   if (totals.hit_to_released.count() > 0) {
     fprintf(options_.out, "rocattach-watch: held %s\n",
             DistributionWords(totals.hit_to_released).c_str());
   }
   for (const std::string& file : result.files) {
     fprintf(options_.out, "rocattach-watch: wrote %s\n", file.c_str());
+  }
+  if (result.command_runs_on) {
+    fprintf(options_.out,
+            "rocattach-watch: the time is over; waiting for the command, which runs on "
+            "unrecorded\n");
   }
   fflush(options_.out);
 }

@@ -16,6 +16,8 @@ struct WatchConsoleOptions {
   bool json = false;
   bool quiet = false;
   bool attach = false;  // the user wants attaches: windows let go deserve a word
+  // A line that shows how things stand: not beside a command's own output.
+  bool live = true;
   FILE* out = stderr;
 };
 

@@ -255,7 +255,7 @@ Check CheckRocprofilerSdk(const Machine& machine, const LibraryScan& scan) {
     check.meaning =
         "Hardware counters and traces of HIP calls need it; kernels, copies and their "
         "times do not.";
-    check.remedy = "Install rocprofiler-sdk of ROCm 6.2 or later.";
+    check.remedy = "Install rocprofiler-sdk 1.0 or later (ROCm 7.0).";
   }
   return check;
 }

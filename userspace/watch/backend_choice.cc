@@ -129,9 +129,8 @@ BackendChoice ChooseBackend(pid_t pid, const SdkSearch& search) {
   const std::string mapped = maps.ok() ? MappedRegister(*maps) : "";
   if (mapped.empty()) {
     choice.missing =
-        "its HSA runtime has no rocprofiler-register: hardware counters need ROCm 6.2 "
-        "or "
-        "later";
+        "its HSA runtime has no rocprofiler-register: hardware counters need ROCm 7.0 "
+        "or later";
     return choice;
   }
   auto environment = ReadFile(absl::StrCat(proc, "/environ"), kMaxEnvironment);

@@ -173,23 +173,24 @@ int Recorder::Round() {
   for (Message& message : messages) Dispatch(std::move(message));
   uint64_t now = BootNs();
   bool awaited = false;
-  uint64_t most = 0, dispatches = 0, copies = 0, running = 0;
+  uint64_t most = 0, running = 0;
+  OperationCounts live;
   for (auto& [key, target] : targets_) {
     most = std::max(most, target->Drain(now));
     if (target->SettleFromCollector()) NoteVerdict(*target);
     awaited |= ServeSession(target.get(), now);
-    dispatches += target->dispatches();
-    copies += target->copies();
+    target->published = target->counts();
+    live.dispatches += target->published.dispatches;
+    live.copies += target->published.copies;
     running += target->has_memory() ? 1 : 0;
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    live_ = live;
+    totals_.running = running;
   }
   if (now - last_scan_ns_ >= kScanPeriodNs) Scan(heard_until_ns);
   output_.Flush(now);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    live_dispatches_ = dispatches;
-    live_copies_ = copies;
-    totals_.running = running;
-  }
   if (most >= kBusyRecords) return 0;
   if (awaited) return 1;
   if (running > 0) return kDrainPeriodMsec;
@@ -224,6 +225,9 @@ void Recorder::KeepEarly(const TargetKey& key, Message message) {
 void Recorder::Handle(Window window) {
   TargetKey key = KeyOf(window.event);
   Target* target = Find(key);
+  if (target == nullptr && window.event.mode == ROCATTACH_WINDOW_UNRELATED) {
+    return NoteUnrelated(key);
+  }
   if (target != nullptr) {
     SettleBefore(target);
     target->Reopen(std::move(window));
@@ -251,6 +255,15 @@ void Recorder::Handle(Window window) {
   auto early = early_.extract(key);
   if (early.empty()) return;
   for (Message& message : early.mapped().messages) Dispatch(std::move(message));
+}
+
+void Recorder::NoteUnrelated(const TargetKey& key) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++totals_.unrelated;
+  }
+  // Nothing but its end can have come before.
+  if (early_.erase(key) == 0) unrelated_.insert(key);
 }
 
 // A process may shut its runtime down and come again before anybody has looked at it:
@@ -291,6 +304,12 @@ void Recorder::Handle(const rocattach_event& event) {
   TargetKey key = KeyOf(event);
   Target* target = Find(key);
   if (target == nullptr) {
+    if (unrelated_.erase(key) == 0) KeepEarly(key, event);
+    return;
+  }
+  // The thread that serves a window posts it later than the end of its hold.
+  if (event.type == ROCATTACH_EVENT_HOLD_END &&
+      event.args[2] > target->opened().event.time_ns) {
     KeepEarly(key, event);
     return;
   }
@@ -341,6 +360,8 @@ void Recorder::EndTarget(const TargetKey& key, v1::ProcessEnd end) {
   v1::LossAccount account = target->Close(end);
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    live_.dispatches -= target->published.dispatches;
+    live_.copies -= target->published.copies;
     totals_.dispatches += account.dispatches_delivered();
     totals_.copies += account.copies_delivered();
     totals_.dropped += account.dropped_ring_full() + account.dropped_collector() +
@@ -413,8 +434,8 @@ void Recorder::NoteVerdict(const Target& target) {
 RunTotals Recorder::Totals() const {
   std::lock_guard<std::mutex> lock(mutex_);
   RunTotals totals = totals_;
-  totals.dispatches += live_dispatches_;
-  totals.copies += live_copies_;
+  totals.dispatches += live_.dispatches;
+  totals.copies += live_.copies;
   return totals;
 }
 
@@ -440,7 +461,6 @@ absl::Status Recorder::Finish(const rocattach_bpf_stats& kernel) {
     end.set_wall_ns(BootNs() - key.start_ns);
     EndTarget(key, std::move(end));
   }
-  live_dispatches_ = live_copies_ = 0;
   return output_.Close(Summary(kernel));
 }
 
@@ -451,6 +471,7 @@ v1::WatcherSummary Recorder::Summary(const rocattach_bpf_stats& kernel) const {
   summary.set_end_ns(BootNs());
   summary.set_windows_attached(totals_.attached);
   summary.set_windows_passed(totals_.passed);
+  summary.set_windows_unrelated(totals_.unrelated);
   summary.set_windows_refused(totals_.refused);
   summary.set_windows_missed(totals_.missed);
   SetQuantiles(totals_.hold, summary.mutable_hold());

@@ -30,6 +30,8 @@ namespace rocattach {
 struct RunTotals {
   uint64_t begin_ns = 0;
   uint64_t attached = 0, passed = 0, refused = 0, missed = 0, open = 0;
+  // Windows of processes that the command did not start: counted, nothing else.
+  uint64_t unrelated = 0;
   uint64_t running = 0;  // attached processes that live
   uint64_t dispatches = 0, copies = 0;
   uint64_t dropped = 0;  // records lost, for whatever reason
@@ -124,6 +126,7 @@ class Recorder : public WindowSink {
   void Handle(Ready ready);
   void Handle(BadMemory bad);
   void Handle(const rocattach_event& event);
+  void NoteUnrelated(const TargetKey& key);
   Target* Find(const TargetKey& key);
   // Settles an open verdict before the target's next window replaces it.
   void SettleBefore(Target* target);
@@ -148,16 +151,19 @@ class Recorder : public WindowSink {
   mutable std::mutex mutex_;  // guards what stands below, up to the blank line
   std::deque<Message> inbox_;
   bool stopping_ = false;
-  RunTotals totals_;  // of ended targets
-  uint64_t live_dispatches_ = 0, live_copies_ = 0;
+  RunTotals totals_;      // of ended targets
+  OperationCounts live_;  // what all living targets are counted with
 
   absl::flat_hash_map<TargetKey, std::unique_ptr<Target>> targets_;
-  // A report or an end may overtake its window, which another thread posts.
+  // A report or an end may overtake its window, which another thread posts; the end of
+  // a hold does so as a rule where the process is known from an earlier window.
   struct Early {
     uint64_t since_ns = 0;
     std::vector<Message> messages;
   };
   absl::flat_hash_map<TargetKey, Early> early_;
+  // Processes whose window was UNRELATED: the kernel will tell of their ends.
+  absl::flat_hash_set<TargetKey> unrelated_;
   absl::flat_hash_set<TargetKey> suspected_gone_;
   std::set<TargetId> offered_;
   uint64_t last_scan_ns_ = 0;

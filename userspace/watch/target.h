@@ -14,6 +14,10 @@
 
 namespace rocattach {
 
+struct OperationCounts {
+  uint64_t dispatches = 0, copies = 0;
+};
+
 class Target {
  public:
   // `output` must outlive the target.
@@ -63,8 +67,9 @@ class Target {
     return memory_ == nullptr ||
            (memory_->dictionary_ok() && memory_->Account().corrupt_rings == 0);
   }
-  uint64_t dispatches() const { return dispatches_; }
-  uint64_t copies() const { return copies_; }
+  OperationCounts counts() const { return {dispatches_, copies_}; }
+  // What the recorder's totals count of it while it lives.
+  OperationCounts published;
   // True if the process has ended, as far as its pidfd says.
   bool IsGone() const;
 

@@ -7,12 +7,14 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "injector/function_offset.h"
@@ -100,6 +102,29 @@ absl::StatusOr<std::string> FindCollector(const std::string& given) {
                    " cannot be read; name it with --collector FILE"));
 }
 
+absl::StatusOr<std::string> FindProgram(const std::string& name) {
+  std::vector<std::string> candidates;
+  if (absl::StrContains(name, '/')) {
+    candidates.push_back(name);
+  } else {
+    const char* path = getenv("PATH");
+    for (absl::string_view entry : absl::StrSplit(path ? path : "/bin:/usr/bin", ':')) {
+      candidates.push_back(entry.empty() ? name : absl::StrCat(entry, "/", name));
+    }
+  }
+  // As execvp: one that may not be executed is the answer only if no other is found.
+  int error = ENOENT;
+  for (const std::string& candidate : candidates) {
+    struct stat info;
+    if (access(candidate.c_str(), X_OK) == 0 && stat(candidate.c_str(), &info) == 0 &&
+        S_ISREG(info.st_mode)) {
+      return candidate;
+    }
+    if (access(candidate.c_str(), F_OK) == 0 || errno == EACCES) error = EACCES;
+  }
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot run ", name));
+}
+
 absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
                                                         WatcherObserver* observer) {
   auto watcher = std::unique_ptr<Watcher>(new Watcher());
@@ -137,38 +162,44 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   }
   ASSIGN_OR_RETURN(watcher->recorder_, Recorder::Start(std::move(recorder), observer));
 
-  WindowServerOptions server;
   if (SessionService* sessions = watcher->sessions_.get()) {
     sessions->SetRecorder(watcher->recorder_.get());
     if (!o.session.filters.empty()) {
       RETURN_IF_ERROR(sessions->Start(o.session).status());
     }
-    server.hold_arrivals = [sessions] { return sessions->holds_arrivals(); };
-    server.needs_sdk = [sessions, always = o.always_sdk] {
-      return always || sessions->needs_sdk();
-    };
-    server.sdk_search = o.sdk_search;
-  }
-  server.policy = o.policy;
-  server.attach = o.attach;
-  server.dry_run = o.dry_run;
-  server.hold_timeout_msec = o.hold_timeout_msec;
-  server.threads = o.threads;
-  server.collector_config = DefaultCollectorConfig(o);
-  for (const LibraryCopy& copy : watcher->libraries_.copies) {
-    server.libraries.push_back(copy.path);
   }
   if (o.attach) {
     ASSIGN_OR_RETURN(o.collector_path, FindCollector(o.collector_path));
-    server.collector_path = o.collector_path;
     RETURN_IF_ERROR(watcher->ArmCollector());
   }
   watcher->server_ = std::make_unique<WindowServer>(
-      watcher->probe_.get(), watcher->recorder_.get(), std::move(server));
+      watcher->probe_.get(), watcher->recorder_.get(), watcher->ServerOptions());
   // The threads first: a window that opens while the probes go in is met already.
   RETURN_IF_ERROR(watcher->server_->Start());
   RETURN_IF_ERROR(watcher->ArmLibraries());
   return watcher;
+}
+
+WindowServerOptions Watcher::ServerOptions() const {
+  WindowServerOptions server;
+  if (SessionService* sessions = sessions_.get()) {
+    server.hold_arrivals = [sessions] { return sessions->holds_arrivals(); };
+    server.needs_sdk = [sessions, always = options_.always_sdk] {
+      return always || sessions->needs_sdk();
+    };
+    server.sdk_search = options_.sdk_search;
+  }
+  server.policy = options_.policy;
+  server.attach = options_.attach;
+  server.dry_run = options_.dry_run;
+  server.hold_timeout_msec = options_.hold_timeout_msec;
+  server.threads = options_.threads;
+  server.collector_config = DefaultCollectorConfig(options_);
+  server.collector_path = options_.collector_path;
+  for (const LibraryCopy& copy : libraries_.copies) {
+    server.libraries.push_back(copy.path);
+  }
+  return server;
 }
 
 Watcher::~Watcher() {
@@ -235,56 +266,68 @@ absl::StatusOr<pid_t> Watcher::Launch(const std::vector<std::string>& command) {
   return child;
 }
 
-void Watcher::Wait(pid_t child, const std::function<void()>& on_tick,
+bool Watcher::StopsNow(RunResult* result) {
+  uint64_t count;
+  (void)!read(stop_fd_.get(), &count, sizeof(count));
+  // The command's end is the run's end: it is asked to end, and waited for. The second
+  // request, or one without a command, ends the run at once.
+  const bool again = std::exchange(result->interrupted, true);
+  if (command_ <= 0 || again) return true;
+  if (int number = forward_signal_.load(); number != 0) kill(command_, number);
+  return false;
+}
+
+void Watcher::Wait(uint64_t deadline_ns, const std::function<void()>& on_tick,
                    RunResult* result) {
   UniqueFd child_fd;
-  if (child > 0) {
-    if (auto fd = OpenPidFd(child); fd.ok()) child_fd = *std::move(fd);
+  if (command_ > 0) {
+    if (auto fd = OpenPidFd(command_); fd.ok()) child_fd = *std::move(fd);
   }
-  uint64_t deadline = options_.duration_msec == 0
-                          ? 0
-                          : BootNs() + uint64_t{options_.duration_msec} * 1'000'000;
   for (;;) {
     int timeout = kTickMsec;
-    if (deadline != 0) {
+    if (deadline_ns != 0) {
       uint64_t now = BootNs();
-      if (now >= deadline) return;
+      if (now >= deadline_ns) {
+        result->command_runs_on = command_ > 0;
+        return;
+      }
       timeout = static_cast<int>(
-          std::min<uint64_t>(kTickMsec, (deadline - now) / 1'000'000 + 1));
+          std::min<uint64_t>(kTickMsec, (deadline_ns - now) / 1'000'000 + 1));
     }
     pollfd fds[2] = {{stop_fd_.get(), POLLIN, 0}, {child_fd.get(), POLLIN, 0}};
     int ready = poll(fds, child_fd.valid() ? 2 : 1, timeout);
     if (on_tick) on_tick();
-    ReapOrphans(child);
-    if (ready > 0 && fds[0].revents != 0) {
-      uint64_t count;
-      (void)!read(stop_fd_.get(), &count, sizeof(count));
-      // The command's end is the run's end: it is asked to end, and waited for. The
-      // second request, or one without a command, ends the run at once.
-      if (child <= 0 || std::exchange(result->interrupted, true)) {
-        result->interrupted = true;
-        return;
-      }
-      if (int number = forward_signal_.load(); number != 0) kill(child, number);
-    }
-    if (ready > 0 && child_fd.valid() && fds[1].revents != 0) {
+    ReapOrphans(command_);
+    if (ready <= 0) continue;
+    if (fds[0].revents != 0 && StopsNow(result)) return;
+    if (child_fd.valid() && fds[1].revents != 0) {
       int status = 0;
-      if (waitpid(child, &status, __WNOTHREAD) == child)
+      if (waitpid(command_, &status, __WNOTHREAD) == command_)
         result->command_status = status;
+      command_ = -1;
       return;
     }
   }
 }
 
+std::optional<int> Watcher::WaitForCommand() {
+  // Nobody would read what the probes tell.
+  server_.reset();
+  probe_.reset();
+  RunResult result;
+  if (command_ > 0) Wait(0, nullptr, &result);
+  return result.command_status;
+}
+
 absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
                                        const std::function<void()>& on_tick) {
   RunResult result;
-  pid_t child = -1;
   if (!command.empty()) {
-    ASSIGN_OR_RETURN(child, Launch(command));
+    ASSIGN_OR_RETURN(command_, Launch(command));
   }
-  Wait(child, on_tick, &result);
-  if (child > 0) poll(nullptr, 0, kSettleMsec);
+  const uint64_t duration_ns = uint64_t{options_.duration_msec} * 1'000'000;
+  Wait(duration_ns == 0 ? 0 : BootNs() + duration_ns, on_tick, &result);
+  if (!command.empty()) poll(nullptr, 0, kSettleMsec);
   (void)probe_->SetPaused(true);
   server_->Stop();
   if (sessions_ != nullptr) sessions_->Close();

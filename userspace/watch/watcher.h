@@ -56,9 +56,11 @@ struct RunResult {
   RunTotals totals;
   KernelStats kernel;
   std::vector<std::string> files;
-  // Exit status as wait(2) gives it; unset without a command.
+  // Exit status as wait(2) gives it; unset without a command, or while it runs on.
   std::optional<int> command_status;
   bool interrupted = false;
+  // The duration was over before the command: WaitForCommand() tells its status.
+  bool command_runs_on = false;
   // The first thing that went wrong with the output; OK if nothing did.
   absl::Status output_status;
 };
@@ -82,7 +84,9 @@ class Watcher {
   HoldRung rung() const {
     return options_.best_rung == HoldRung::kNone ? HoldRung::kNone : probe_->rung();
   }
-  const std::string& rung_reason() const { return probe_->rung_reason(); }
+  const std::string& rung_reason() const {
+    return options_.best_rung == HoldRung::kNone ? no_reason_ : probe_->rung_reason();
+  }
   bool realtime() const { return server_ != nullptr && server_->realtime(); }
   const LibraryScan& libraries() const { return libraries_; }
   const std::string& output_name() const { return recorder_->output_name(); }
@@ -91,9 +95,15 @@ class Watcher {
   SessionService* sessions() { return sessions_.get(); }
 
   // Runs until the command ends, the duration is over, or a stop is requested. With a
-  // command, forks and execs it first. `on_tick` is called twice a second.
+  // command, forks and execs it first. `on_tick` is called twice a second. Fails only
+  // if the command cannot be run, with exec's errno as the status's code.
   absl::StatusOr<RunResult> Run(const std::vector<std::string>& command,
                                 const std::function<void()>& on_tick);
+
+  // After a Run() whose command runs on: waits for its end. Signals are passed on as
+  // during Run(). Unset if a second one did not wait. Takes all probes away: no other
+  // call may follow.
+  std::optional<int> WaitForCommand();
 
   // Ends Run() from a signal handler or another thread: async-signal-safe. A command is
   // sent `forward_signal` (0: it has had its signal already) and waited for; a second
@@ -102,11 +112,15 @@ class Watcher {
 
  private:
   Watcher() = default;
+  WindowServerOptions ServerOptions() const;
   absl::Status ArmLibraries();
   absl::Status ArmCollector();
   absl::StatusOr<pid_t> Launch(const std::vector<std::string>& command);
-  // Waits for the run's end; fills in command_status and interrupted.
-  void Wait(pid_t child, const std::function<void()>& on_tick, RunResult* result);
+  // Waits for the run's end, or `deadline_ns` (0: none), and fills in the result.
+  void Wait(uint64_t deadline_ns, const std::function<void()>& on_tick,
+            RunResult* result);
+  // Deals with a request to stop; true: at once.
+  bool StopsNow(RunResult* result);
 
   WatcherOptions options_;
   LibraryScan libraries_;
@@ -116,7 +130,13 @@ class Watcher {
   std::unique_ptr<WindowServer> server_;
   UniqueFd stop_fd_;
   std::atomic<int> forward_signal_ = 0;
+  std::string no_reason_;
+  pid_t command_ = -1;  // the child, until it has been waited for
 };
+
+// The program that execvp(3) would run as `name`; an error says why there is none, with
+// exec's errno as its code.
+absl::StatusOr<std::string> FindProgram(const std::string& name);
 
 // The collector's file: as given, beside this program, in the build tree, installed.
 absl::StatusOr<std::string> FindCollector(const std::string& given);

@@ -188,7 +188,7 @@ TEST_F(CollectorLifeTest, CopiesHaveDirectionBytesAndTimes) {
 }
 
 TEST_F(CollectorLifeTest, EveryWayToEndKeepsWhatFinished) {
-  for (const char* way : {"shutdown", "return", "exit"}) {
+  for (const char* way : {"shutdown", "return", "exit", "atexit"}) {
     SCOPED_TRACE(way);
     CollectorResult r = RunWithCollector(
         {Target("hsa_dispatch"), "-n", "1000", "--exit", way}, Default());

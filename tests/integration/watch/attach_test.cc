@@ -26,10 +26,8 @@ void ExpectFullRecord(const RecordedProcess& process, int64_t dispatches,
   EXPECT_EQ(static_cast<int64_t>(process.copies.size()), copies);
   EXPECT_EQ(process.dropped(), 0u);
   EXPECT_EQ(process.account.packets_unseen(), 0u);
-  // produced = delivered + dropped, from the account itself.
   EXPECT_EQ(process.account.dispatches_seen() + process.account.copies_seen(),
-            process.account.dispatches_delivered() +
-                process.account.copies_delivered() + process.dropped());
+            static_cast<uint64_t>(dispatches + copies));
   std::set<uint64_t> operations;
   for (const auto& d : process.dispatches)
     EXPECT_TRUE(operations.insert(d.correlation_id).second);
@@ -117,6 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(EndCase{"shutdown", "each", v1::ProcessEnd::EXITED},
                     EndCase{"return", "last", v1::ProcessEnd::EXITED},
                     EndCase{"exit", "none", v1::ProcessEnd::EXITED},
+                    EndCase{"atexit", "each", v1::ProcessEnd::EXITED},
+                    EndCase{"atexit", "none", v1::ProcessEnd::EXITED},
                     EndCase{"_exit", "each", v1::ProcessEnd::EXITED},
                     EndCase{"_exit", "none", v1::ProcessEnd::EXITED},
                     EndCase{"sigkill", "each", v1::ProcessEnd::SIGNALLED},
@@ -162,14 +162,27 @@ TEST_F(AttachTest, EightThreadsInitialiseAtOnce) {
 
 TEST_F(AttachTest, ShutDownAndInitialiseAgain) {
   WatcherProcess watcher({"--auto"});
-  Child target(OnSimgpu({"hsa_reinit"}));
+  constexpr size_t kRounds = 3;
+  Child target(OnSimgpu({"hsa_reinit", "-r", std::to_string(kRounds)}));
   pid_t pid = target.pid();
   Finished result = target.Wait();
   ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
   watcher.Stop();
-  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  Recording recording = ReadRecording(watcher.recording());
+  const RecordedProcess process = recording.Process(pid);
   ExpectFullRecord(process, Reported(result.output, "dispatches"),
                    std::max<int64_t>(0, Reported(result.output, "copies")));
+  // Each window has a verdict and a hold of its own; later events complete it.
+  std::map<uint64_t, v1::WindowEvent> windows;
+  for (const v1::WindowEvent& event : process.windows) windows[event.hit_ns()] = event;
+  EXPECT_EQ(windows.size(), kRounds);
+  for (const auto& [hit_ns, window] : windows) {
+    EXPECT_EQ(window.state(), v1::WINDOW_STATE_ATTACHED);
+    EXPECT_EQ(window.hold_end(), v1::HOLD_END_STOPPED);
+    EXPECT_GT(window.hold_ns(), 0u);
+    EXPECT_LE(window.hold_ns(), window.released_ns() - hit_ns);
+  }
+  EXPECT_EQ(recording.summary->hold().count(), kRounds);
 }
 
 TEST_F(AttachTest, ALibraryThatIsOpenedLate) {

@@ -2,7 +2,6 @@
 // harms the process.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <pty.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -12,8 +11,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/terminal.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -73,9 +74,9 @@ TEST_F(FaultsTest, AFullDisk) {
   std::string disk = directory_.path() + "/disk";
   std::filesystem::create_directory(disk);
   ASSERT_EQ(mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k"), 0) << strerror(errno);
-  std::vector<std::string> words = {
-      WatcherPath(), "--auto", "--collector", CollectorPath(), "-d", disk,
-      "-o",          "run",    "--"};
+  std::vector<std::string> words = {WatcherPath(),   "--auto", "--json", "--collector",
+                                    CollectorPath(), "-d",     disk,     "-o",
+                                    "run",           "--"};
   for (const std::string& word : OnSimgpu(
            {"hsa_dispatch", "-n", "300000", "-t", "2", "--kernel-signal", "none"})) {
     words.push_back(word);
@@ -85,9 +86,26 @@ TEST_F(FaultsTest, AFullDisk) {
   EXPECT_EQ(umount(disk.c_str()), 0) << strerror(errno);
   EXPECT_NE(result.output.find("result=ok"), std::string::npos) << result.output;
   EXPECT_TRUE(result.exited_with(1)) << "an incomplete recording is not a success";
-  EXPECT_NE(result.errors.find("run.rwa"), std::string::npos) << result.errors;
   ASSERT_EQ(recording.processes.size(), 1u);
-  EXPECT_GT(recording.processes[0].dispatches.size(), 100u);
+  const uint64_t kept = recording.processes[0].dispatches.size();
+  EXPECT_GT(kept, 100u);
+  // The account did not fit either: the watcher tells it.
+  nlohmann::json end, summary;
+  std::istringstream lines(result.errors);
+  for (std::string line; std::getline(lines, line);) {
+    auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    ASSERT_FALSE(event.is_discarded()) << line;
+    if (event["event"] == "end") end = event;
+    if (event["event"] == "summary") summary = event;
+  }
+  EXPECT_NE(summary["output_error"].get<std::string>().find("run.rwa"),
+            std::string::npos)
+      << summary;
+  EXPECT_EQ(end["dispatches"], kept);
+  EXPECT_GT(end["dropped"], 0);
+  EXPECT_EQ(end["dispatches"].get<int64_t>() + end["dropped"].get<int64_t>() +
+                end["unseen"].get<int64_t>(),
+            Reported(result.output, "dispatches"));
 }
 
 // A process under a debugger is left to it.
@@ -164,10 +182,17 @@ TEST_F(FaultsTest, AHeldProcessCanBeKilled) {
   EXPECT_EQ(recording.processes[0].verdict.hold_end(), v1::HOLD_END_KILLED);
 }
 
+// What holds of both levels of the hold.
+class HoldTest : public FaultsTest, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Levels, HoldTest, testing::Values("yielding", "signal"),
+                         [](const auto& test) { return std::string(test.param); });
+
 // The parent of a process sees its end, and no stop and no continue before it.
-TEST_F(FaultsTest, TheParentSeesNoStop) {
-  WatcherProcess watcher({"--auto"});
+TEST_P(HoldTest, TheParentSeesNoStop) {
+  if (IsSkipped() || HasFatalFailure()) return;
+  WatcherProcess watcher({"--auto", "--hold", GetParam()});
   ASSERT_TRUE(watcher.ready());
+  ASSERT_EQ(watcher.Events("ready").at(0)["hold"], GetParam());
   for (int i = 0; i < 10; ++i) {
     Child target(OnSimgpu({"hsa_dispatch", "-n", "5"}));
     siginfo_t info = {};
@@ -201,42 +226,22 @@ TEST_F(FaultsTest, TwoServicesDoNotShareRecords) {
   EXPECT_TRUE(passed.dispatches.empty());
 }
 
-// Reads from a terminal until `text` has come; what was read.
-std::string ReadUntil(int terminal, const std::string& text) {
-  std::string all;
-  char chunk[4096];
-  while (all.find(text) == std::string::npos) {
-    ssize_t n = read(terminal, chunk, sizeof(chunk));
-    if (n <= 0) break;
-    all.append(chunk, static_cast<size_t>(n));
-  }
-  return all;
-}
-
 // In an interactive shell the foreground job stays in the foreground.
-TEST_F(FaultsTest, JobControlSeesNothing) {
+TEST_P(HoldTest, JobControlSeesNothing) {
+  if (IsSkipped() || HasFatalFailure()) return;
   if (access("/bin/bash", X_OK) != 0) GTEST_SKIP() << "needs bash";
-  WatcherProcess watcher({"--auto"});
+  WatcherProcess watcher({"--auto", "--hold", GetParam()});
   ASSERT_TRUE(watcher.ready());
-  int terminal = -1;
-  pid_t shell = forkpty(&terminal, nullptr, nullptr, nullptr);
-  if (shell == 0) {
-    setenv("PS1", "ready> ", 1);
-    execl("/bin/bash", "bash", "--norc", "--noprofile", "-i", nullptr);
-    _exit(127);
-  }
-  (void)ReadUntil(terminal, "ready> ");
-  std::string command = SimgpuRunPath() + " " + TargetPath("hsa_dispatch") +
-                        " -n 50; echo \"status=$? jobs=[$(jobs)] end\"\n";
-  ASSERT_GT(write(terminal, command.data(), command.size()), 0);
+  ASSERT_EQ(watcher.Events("ready").at(0)["hold"], GetParam());
+  Terminal shell({"/bin/bash", "--norc", "--noprofile", "-i"}, {"PS1=ready> "});
+  (void)shell.ReadUntil("ready> ");
+  shell.Type(SimgpuRunPath() + " " + TargetPath("hsa_dispatch") +
+             " -n 50; echo \"status=$? jobs=[$(jobs)] end\"\n");
   // The terminal echoes the command first: its own text ends with the quote.
-  std::string seen = ReadUntil(terminal, "] end\r\n");
+  const std::string& seen = shell.ReadUntil("] end\r\n");
   EXPECT_NE(seen.find("result=ok"), std::string::npos) << seen;
   EXPECT_NE(seen.find("status=0 jobs=[] end"), std::string::npos) << seen;
   EXPECT_EQ(seen.find("Stopped"), std::string::npos) << seen;
-  close(terminal);
-  kill(shell, SIGKILL);
-  waitpid(shell, nullptr, 0);
   watcher.Stop();
   EXPECT_EQ(ReadRecording(watcher.recording()).summary->windows_attached(), 1u);
 }

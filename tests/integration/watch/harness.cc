@@ -270,12 +270,35 @@ class Collect : public StreamVisitor {
 
 }  // namespace
 
+namespace {
+
+// The promise of every recording: what a process produced was delivered or is counted
+// as dropped, and what counts as delivered is there.
+void ExpectAccountsAddUp(const Recording& recording) {
+  for (const RecordedProcess& process : recording.processes) {
+    if (!process.ended) continue;
+    const v1::LossAccount& account = process.account;
+    const std::string name =
+        process.process.comm() + " " + std::to_string(process.process.pid());
+    EXPECT_TRUE(account.final()) << name;
+    EXPECT_EQ(
+        account.dispatches_seen() + account.copies_seen(),
+        account.dispatches_delivered() + account.copies_delivered() + process.dropped())
+        << name;
+    EXPECT_EQ(account.dispatches_delivered(), process.dispatches.size()) << name;
+    EXPECT_EQ(account.copies_delivered(), process.copies.size()) << name;
+  }
+}
+
+}  // namespace
+
 Recording ReadRecording(const std::string& path) {
   Recording recording;
   Collect collect(&recording);
   StreamDecoder decoder(&collect);
   absl::Status status = ReadStream(path, {}, &decoder);
   EXPECT_TRUE(status.ok()) << status;
+  ExpectAccountsAddUp(recording);
   return recording;
 }
 

@@ -148,6 +148,7 @@ struct Recording {
   // The only process with this name.
   RecordedProcess Process(const std::string& comm) const;
 };
+// Expects of each process that has ended that its account adds up.
 Recording ReadRecording(const std::string& path);
 
 // The sum of the numbers behind `name=` in what a target and its children printed; -1

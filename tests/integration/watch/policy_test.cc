@@ -4,6 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "tests/integration/watch/harness.h"
 
 namespace rocattach::testing_support {
@@ -46,6 +49,18 @@ TEST_F(PolicyTest, DryRunTouchesNothing) {
 TEST_F(PolicyTest, DryRunTellsWhatThePolicyWouldSay) {
   v1::WindowEvent verdict = VerdictWith({"--auto", "--dry-run", "--deny", "hsa_*"});
   EXPECT_NE(verdict.detail().find("--deny"), std::string::npos) << verdict.detail();
+}
+
+// Nothing is held, so nothing is attached to; the processes do not notice.
+TEST_F(PolicyTest, NoHoldAtAll) {
+  v1::WindowEvent verdict = VerdictWith({"--auto", "--hold", "none"});
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_MISSED);
+  EXPECT_EQ(verdict.mode(), v1::WINDOW_MODE_REPORTED);
+  EXPECT_FALSE(verdict.target_modified());
+  WatcherProcess watcher({"--auto", "--hold", "none"});
+  ASSERT_TRUE(watcher.ready());
+  EXPECT_EQ(watcher.Events("ready").at(0)["hold"], "none");
+  EXPECT_EQ(watcher.Events("ready").at(0)["hold_reason"], "");
 }
 
 TEST_F(PolicyTest, ProcessGlobs) {
@@ -92,31 +107,72 @@ TEST_F(PolicyTest, AProcessOfAnotherUserIsAttached) {
   EXPECT_EQ(process.dispatches.size(), 7u);
 }
 
-// With a command only its own processes count, whatever else runs on the machine.
+// With a command only its own processes count, whatever else runs on the machine: that
+// is counted, and said nowhere else.
 TEST_F(PolicyTest, ACommandsOwnProcessesOnly) {
   TemporaryDirectory directory;
-  Child stranger(
-      OnSimgpu({"hsa_dispatch", "-n", "10", "--rounds", "20", "--sleep-msec", "50"}));
+  const std::string up = directory.path() + "/up", go = directory.path() + "/go";
   std::vector<std::string> words = {
       WatcherPath(), "--auto",         "--json", "--collector", CollectorPath(),
       "-d",          directory.path(), "-o",     "run",         "--"};
+  const std::string script = "touch " + up + "; while [ ! -e " + go +
+                             " ]; do sleep 0.05; done; " + TargetPath("hsa_dispatch") +
+                             " -n 3; " + TargetPath("hsa_dispatch") + " -n 4; exit 7";
+  for (const std::string& word : OnSimgpu({"sh", "-c", script})) words.push_back(word);
+  Child watcher(words);
+  while (access(up.c_str(), F_OK) != 0) usleep(10'000);
+  EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "10"}).exited_with(0)) << "a stranger";
+  std::ofstream(go) << "go";
+  Finished result = watcher.Wait();
+  EXPECT_TRUE(result.exited_with(7)) << "the command's own exit status";
+  Recording recording = ReadRecording(directory.path() + "/run.rwa");
+  ASSERT_EQ(recording.processes.size(), 2u);
+  uint64_t dispatches = 0;
+  for (const RecordedProcess& process : recording.processes) {
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED);
+    dispatches += process.dispatches.size();
+  }
+  EXPECT_EQ(dispatches, 7u);
+  EXPECT_GE(recording.summary->windows_unrelated(), 1u);
+  EXPECT_EQ(recording.summary->windows_passed(), 0u);
+  size_t told = 0;
+  for (size_t at = result.errors.find("\"event\":\"window\""); at != std::string::npos;
+       at = result.errors.find("\"event\":\"window\"", at + 1)) {
+    ++told;
+  }
+  EXPECT_EQ(told, 2u) << result.errors;
+}
+
+// The recording ends with the time; the command is not harmed, and its status counts.
+TEST_F(PolicyTest, ACommandThatOutlivesTheDuration) {
+  TemporaryDirectory directory;
+  std::vector<std::string> words = {WatcherPath(),
+                                    "--auto",
+                                    "--collector",
+                                    CollectorPath(),
+                                    "-d",
+                                    directory.path(),
+                                    "-o",
+                                    "run",
+                                    "--duration-msec",
+                                    "1500",
+                                    "--"};
   for (const std::string& word :
        OnSimgpu({"sh", "-c",
-                 TargetPath("hsa_dispatch") + " -n 3; " + TargetPath("hsa_dispatch") +
-                     " -n 4; exit 7"})) {
+                 TargetPath("hsa_dispatch") +
+                     " -n 5 --rounds 10 --sleep-msec 400; test $? = 0 && exit 5"})) {
     words.push_back(word);
   }
   Finished result = Child(words).Wait();
-  EXPECT_TRUE(result.exited_with(7)) << "the command's own exit status";
-  stranger.Wait();
+  EXPECT_TRUE(result.exited_with(5)) << result.errors;
+  EXPECT_EQ(Reported(result.output, "dispatches"), 50) << "it ran to its own end";
+  EXPECT_NE(result.errors.find("waiting for the command"), std::string::npos)
+      << result.errors;
   Recording recording = ReadRecording(directory.path() + "/run.rwa");
-  uint64_t dispatches = 0, attached = 0;
-  for (const RecordedProcess& process : recording.processes) {
-    dispatches += process.dispatches.size();
-    attached += process.verdict.state() == v1::WINDOW_STATE_ATTACHED ? 1 : 0;
-  }
-  EXPECT_EQ(attached, 2u);
-  EXPECT_EQ(dispatches, 7u);
+  EXPECT_TRUE(recording.ended);
+  const RecordedProcess process = recording.Process("hsa_dispatch");
+  EXPECT_EQ(process.end.how(), v1::ProcessEnd::STILL_RUNNING);
+  EXPECT_LT(process.dispatches.size(), 50u);
 }
 
 TEST_F(PolicyTest, ACommandKilledByASignal) {
@@ -131,8 +187,15 @@ TEST_F(PolicyTest, ACommandThatDoesNotExist) {
   TemporaryDirectory directory;
   Finished result =
       Child({WatcherPath(), "-d", directory.path(), "--", "/no/such/program"}).Wait();
-  EXPECT_TRUE(result.exited_with(3));
+  EXPECT_TRUE(result.exited_with(127));
   EXPECT_NE(result.errors.find("/no/such/program"), std::string::npos) << result.errors;
+  EXPECT_TRUE(Child({WatcherPath(), "-d", directory.path(), "--", "no-such-program"})
+                  .Wait()
+                  .exited_with(127));
+  EXPECT_TRUE(Child({WatcherPath(), "-d", directory.path(), "--", "/etc/passwd"})
+                  .Wait()
+                  .exited_with(126));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "no empty recording";
 }
 
 TEST_F(PolicyTest, DurationEndsTheRun) {
@@ -147,6 +210,11 @@ TEST_F(PolicyTest, UsageErrors) {
   EXPECT_TRUE(Child({WatcherPath(), "--no-such-option"}).Wait().exited_with(2));
   EXPECT_TRUE(Child({WatcherPath(), "--hold", "tight"}).Wait().exited_with(2));
   EXPECT_TRUE(Child({WatcherPath(), "--hold-timeout-msec", "0"}).Wait().exited_with(2));
+  Finished dry = Child({WatcherPath(), "--dry-run"}).Wait();
+  EXPECT_TRUE(dry.exited_with(2)) << "means nothing without --auto";
+  EXPECT_NE(dry.errors.find("--auto"), std::string::npos) << dry.errors;
+  Finished word = Child({WatcherPath(), "--uid", "abc"}).Wait();
+  EXPECT_EQ(word.errors.rfind("rocattach-watch: ", 0), 0u) << word.errors;
   Finished help = Child({WatcherPath(), "--help"}).Wait();
   EXPECT_TRUE(help.exited_with(0));
   EXPECT_NE(help.output.find("Examples:"), std::string::npos);

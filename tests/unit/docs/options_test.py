@@ -28,6 +28,36 @@ def help_options(*command):
     return options
 
 
+def help_values(*command):
+    """What help says of an option's values: name -> (range or None, default or None)."""
+    run = subprocess.run(
+        [*command, "--help"], capture_output=True, text=True, check=True
+    )
+    values = {}
+    for line in run.stdout.splitlines():
+        match = re.match(
+            r"  (?:-\w,)?(--[\w-]+) [A-Z|]+(?::\{[\w,]+\})?"
+            r"(?::\w+ in \[(\d+) - (\d+)\])?(?:=(\S+))?", line
+        )
+        if match and (match.group(2) or match.group(4)):
+            limits = (match.group(2), match.group(3)) if match.group(2) else None
+            values[match.group(1)] = (limits, match.group(4))
+    return values
+
+
+def manual_item(text, option):
+    """What the page says of an option, without the macros' names."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if option in manual_options(line))
+    item = [lines[first]]
+    # Items of a list within this one belong to it.
+    for line in lines[first + 1 :]:
+        if re.match(r"\.(It Fl|Ss|Sh) ", line):
+            break
+        item.append(re.sub(r"^\.\w+ ", "", line))
+    return "\n".join(item)
+
+
 def command_options(command):
     """Options of a command, those of its own commands included."""
     if command != "session":
@@ -75,6 +105,19 @@ def complete(program, *words):
     return set(run.stdout.split())
 
 
+def check_values(test, page, *command):
+    values = help_values(*command)
+    for option, (limits, default) in values.items():
+        with test.subTest(option):
+            item = manual_item(page, option)
+            if limits:
+                test.assertRegex(item, r"\b%s to %s\b" % limits)
+            if default:
+                test.assertIn("default", item)
+                test.assertIn(default, re.split(r"[\s,]+|\.(?:\s|$)", item))
+    return values
+
+
 class WatchTest(unittest.TestCase):
     def setUp(self):
         if not WATCH:
@@ -82,6 +125,11 @@ class WatchTest(unittest.TestCase):
 
     def test_manual_has_every_option_and_no_other(self):
         self.assertEqual(manual_options(manual("rocattach-watch.1")), help_options(WATCH))
+
+    def test_manual_has_the_ranges_and_defaults(self):
+        found = check_values(self, manual("rocattach-watch.1"), WATCH)
+        self.assertIn("--threads", found)
+        self.assertEqual(found["--hold-timeout-msec"][0], ("1", "10000"))
 
     def test_completion_has_every_option_and_no_other(self):
         offered = complete("rocattach-watch", "rocattach-watch", "-")
@@ -147,6 +195,13 @@ class ClientTest(unittest.TestCase):
             self.assertIn("run.rwa", text)
             self.assertIn(directory + "/more", text)
             self.assertNotIn("notes.txt", text)
+
+
+    def test_manual_has_the_ranges_and_defaults(self):
+        parts = subsections(manual("rocattach.1"))
+        found = check_values(self, parts["rocattach report"], ROCATTACH, "report")
+        self.assertIn("--top", found)
+        check_values(self, parts["rocattach session"], ROCATTACH, "session", "start")
 
 
 class PagesTest(unittest.TestCase):

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "tests/unit/watch/fake_collector.h"
 #include "userspace/base/clock.h"
@@ -20,6 +22,8 @@ namespace {
 struct Seen : StreamVisitor {
   std::map<uint32_t, v1::Process> processes;
   std::map<uint32_t, v1::WindowEvent> verdicts;
+  std::map<uint64_t, v1::WindowEvent> windows;  // by hit_ns: the last event of each
+  std::optional<v1::WatcherSummary> summary;
   std::map<uint32_t, v1::LossAccount> accounts;
   std::map<uint32_t, v1::ProcessEnd> ends;
   std::map<uint32_t, std::vector<rocattach_dispatch>> dispatches;
@@ -29,6 +33,10 @@ struct Seen : StreamVisitor {
   }
   void OnWindow(const FrameContext& c, const v1::WindowEvent& e) override {
     verdicts[c.stream] = e;
+    windows[e.hit_ns()] = e;
+  }
+  void OnSummary(const FrameContext&, const v1::WatcherSummary& s) override {
+    summary = s;
   }
   void OnAccount(const FrameContext& c, const v1::LossAccount& a) override {
     accounts[c.stream] = a;
@@ -147,6 +155,89 @@ TEST_F(RecorderTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
                    __ATOMIC_RELEASE);
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 2; }));
   EXPECT_EQ(recorder_->Totals().refused, 0u);
+}
+
+// The end of a hold comes before the window that another thread still serves, also when
+// the process is known already.
+TEST_F(RecorderTest, EachWindowHasItsHold) {
+  FakeCollector fake;
+  Arm(&fake);
+  recorder_->OnWindow(Attached());
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
+                     true);
+  auto hold_end = [&](uint64_t number) {
+    rocattach_event end = Event(ROCATTACH_EVENT_HOLD_END);
+    end.mode = ROCATTACH_HOLD_STOPPED;
+    end.args[0] = 100'000 + number;
+    end.args[2] = window_ns_ + number * 10'000'000;
+    end.time_ns = end.args[2] + end.args[0];
+    recorder_->OnEvent(end);
+  };
+  hold_end(0);
+  ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 1; }));
+  hold_end(1);
+  hold_end(2);
+  for (uint64_t number : {1, 2}) {
+    Window again = Attached();
+    again.event.time_ns = window_ns_ + number * 10'000'000;
+    again.event.args[0] = ROCATTACH_WINDOW_AGAIN;
+    recorder_->OnWindow(again);
+    __atomic_store_n(&fake.control()->armed_ns, again.event.time_ns + 1'000'000,
+                     __ATOMIC_RELEASE);
+    ASSERT_TRUE(
+        WaitFor([number](const RunTotals& t) { return t.attached == number + 1; }));
+  }
+  Seen seen = Finish();
+  ASSERT_EQ(seen.windows.size(), 3u);
+  for (uint64_t number : {0, 1, 2}) {
+    const v1::WindowEvent& window = seen.windows[window_ns_ + number * 10'000'000];
+    EXPECT_EQ(window.hold_ns(), 100'000 + number);
+    EXPECT_EQ(window.hold_end(), v1::HOLD_END_STOPPED);
+  }
+  EXPECT_EQ(seen.summary->hold().count(), 3u);
+}
+
+// While a process ends, its records are in its own account or in the totals, not both.
+TEST_F(RecorderTest, TotalsNeverCountARecordTwice) {
+  FakeCollector fake;
+  fake.AddKernel(1, "kernel");
+  Arm(&fake);
+  recorder_->OnWindow(Attached());
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
+                     true);
+  for (uint64_t i = 1; i <= 10; ++i) {
+    rocattach_dispatch record = FakeCollector::Dispatch(i);
+    fake.Publish(0, &record);
+    fake.ring(0)->dispatches_seen = i;
+  }
+  ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.dispatches == 10; }));
+  // Posted behind the end, this task runs in the same round.
+  recorder_->OnEvent(Event(ROCATTACH_EVENT_EXIT));
+  std::atomic<uint64_t> right_behind_the_end = 0;
+  ASSERT_TRUE(recorder_->RunOnThread(
+      [&] { right_behind_the_end = recorder_->Totals().dispatches; }));
+  ASSERT_TRUE(WaitFor([&](const RunTotals&) { return right_behind_the_end != 0; }));
+  EXPECT_EQ(right_behind_the_end, 10u);
+  EXPECT_EQ(recorder_->Totals().dispatches, 10u);
+}
+
+TEST_F(RecorderTest, ProcessesBesideTheCommandAreOnlyCounted) {
+  Window window;
+  window.event = Event(ROCATTACH_EVENT_WINDOW);
+  window.event.mode = ROCATTACH_WINDOW_UNRELATED;
+  window.verdict = Verdict::kPassed;
+  recorder_->OnWindow(window);
+  recorder_->OnEvent(Event(ROCATTACH_EVENT_EXIT));
+  // The other order, of another process.
+  window.event = Event(ROCATTACH_EVENT_WINDOW, 1);
+  window.event.mode = ROCATTACH_WINDOW_UNRELATED;
+  recorder_->OnEvent(Event(ROCATTACH_EVENT_EXIT, 1));
+  recorder_->OnWindow(window);
+  ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.unrelated == 2; }));
+  Seen seen = Finish();
+  EXPECT_TRUE(seen.processes.empty());
+  EXPECT_EQ(seen.summary->windows_unrelated(), 2u);
+  EXPECT_EQ(seen.summary->windows_passed(), 0u);
 }
 
 TEST_F(RecorderTest, ReportAndExitMayOvertakeTheWindow) {

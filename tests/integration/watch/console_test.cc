@@ -1,0 +1,178 @@
+// What people see of a run: the live line, messages, the summary, and scripts/run.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/terminal.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+constexpr char kCtrlC[] = "\x03";
+constexpr char kClear[] = "\r\033[K";
+
+class ConsoleTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+  std::vector<std::string> Watcher(std::vector<std::string> arguments) const {
+    std::vector<std::string> words = {WatcherPath(), "--collector",     CollectorPath(),
+                                      "-d",          directory_.path(), "-o",
+                                      "run"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return words;
+  }
+  std::string recording() const { return directory_.path() + "/run.rwa"; }
+  TemporaryDirectory directory_;
+};
+
+// The number that ends right before `unit`, with commas; -1 without one.
+int64_t NumberBefore(const std::string& line, const std::string& unit) {
+  size_t end = line.find(unit);
+  if (end == std::string::npos) return -1;
+  int64_t number = -1, factor = 1;
+  for (size_t i = end; i-- > 0 && (isdigit(line[i]) != 0 || line[i] == ',');) {
+    if (line[i] == ',') continue;
+    number = std::max<int64_t>(number, 0) + factor * (line[i] - '0');
+    factor *= 10;
+  }
+  return number;
+}
+
+// Every state that the live line has had, in order.
+std::vector<std::string> LiveLines(const std::string& seen) {
+  std::vector<std::string> lines;
+  for (size_t at = seen.find(" running, "); at != std::string::npos;
+       at = seen.find(" running, ", at + 1)) {
+    size_t begin = seen.find_last_of("\nK", at) + 1;
+    lines.push_back(seen.substr(begin, seen.find_first_of("\r\n", at) - begin));
+  }
+  return lines;
+}
+
+// A process that lives through several ticks, and a tick behind its end: each dispatch
+// is counted once, and a message never stands behind the live line.
+TEST_F(ConsoleTest, TheLiveLineCountsEachDispatchOnce) {
+  Terminal watcher(Watcher({"--auto"}));
+  ASSERT_NE(watcher.ReadUntil("output ").find("hold 'yielding'"), std::string::npos)
+      << watcher.seen();
+  Child target(
+      OnSimgpu({"hsa_dispatch", "-n", "150", "--rounds", "4", "--sleep-msec", "500"}));
+  pid_t pid = target.pid();
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  watcher.ReadUntil("600 dispatches, 0 copies\r\n");
+  watcher.ReadUntil("0 running, 1 attached | 600 dispatches");
+  watcher.Type(kCtrlC);
+  int status = watcher.Wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+
+  const std::string& seen = watcher.seen();
+  int64_t before = 0;
+  for (const std::string& line : LiveLines(seen)) {
+    int64_t dispatches = NumberBefore(line, " dispatches (");
+    EXPECT_GE(dispatches, before) << line;
+    EXPECT_LE(dispatches, 600) << line;
+    // Between two ticks lies half a second.
+    EXPECT_LE(NumberBefore(line, "/s)"), 1200) << line;
+    before = dispatches;
+  }
+  EXPECT_EQ(before, 600);
+  EXPECT_NE(seen.find("1 running, 1 attached | "), std::string::npos) << seen;
+  const std::string name = "hsa_dispatch (pid " + std::to_string(pid) + ")";
+  for (const std::string& message :
+       {"attached to " + name + ", held ",
+        name + " exited with status 0: 600 dispatches, 0 copies\r\n",
+        std::string("1 attached, 0 passed, 0 refused, 0 missed; 600 dispatches, 0 "
+                    "copies, 0 lost\r\n"),
+        std::string("held median "), "wrote " + recording() + "\r\n"}) {
+    EXPECT_NE(seen.find("rocattach-watch: " + message), std::string::npos)
+        << message << "\n"
+        << seen;
+  }
+  // Before each message the live line is gone. The terminal echoes ^C.
+  for (size_t at = seen.find("rocattach-watch: "); at != std::string::npos;
+       at = seen.find("rocattach-watch: ", at + 1)) {
+    const std::string ahead = seen.substr(0, at);
+    EXPECT_TRUE(at == 0 || ahead.back() == '\n' ||
+                (ahead.size() >= 4 && ahead.substr(at - 4) == kClear))
+        << seen.substr(at, 60);
+  }
+}
+
+TEST_F(ConsoleTest, QuietSaysProblemsOnly) {
+  Terminal watcher(Watcher({"--auto", "-q"}));
+  // Nothing says that it is ready; a window that it misses would be a problem.
+  while (access(recording().c_str(), R_OK) != 0) usleep(10'000);
+  usleep(700'000);
+  EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "5"}).exited_with(0));
+  watcher.Type(kCtrlC);
+  int status = watcher.Wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(watcher.seen(), "^C");
+  EXPECT_TRUE(ReadRecording(recording()).ended);
+}
+
+// What the command prints stands on lines of its own.
+TEST_F(ConsoleTest, ACommandHasTheTerminalForItself) {
+  std::vector<std::string> words = Watcher({"--auto", "--"});
+  for (const std::string& word :
+       OnSimgpu({"hsa_dispatch", "-n", "10", "--rounds", "3", "--sleep-msec", "600"})) {
+    words.push_back(word);
+  }
+  Terminal watcher(words);
+  int status = watcher.Wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(watcher.seen().find('\033'), std::string::npos) << watcher.seen();
+  int own = 0;
+  for (const std::string& line : watcher.Lines()) {
+    if (line.rfind("dispatches=30 ", 0) == 0) {
+      ++own;
+    } else {
+      EXPECT_EQ(line.rfind("rocattach-watch: ", 0), 0u) << line;
+    }
+  }
+  EXPECT_EQ(own, 1) << watcher.seen();
+}
+
+// The terminal sends Ctrl-C to the watcher and to the command: once is enough.
+TEST_F(ConsoleTest, CtrlCReachesTheCommandOnce) {
+  Terminal watcher(Watcher({"--", "sh", "-c",
+                            "trap 'echo heard; over=1' INT; echo listening; "
+                            "while [ -z \"$over\" ]; do sleep 0.1; done; "
+                            "sleep 0.3; exit 9"}));
+  watcher.ReadUntil("listening");
+  watcher.Type(kCtrlC);
+  int status = watcher.Wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 9) << status;
+  const std::string& seen = watcher.seen();
+  size_t first = seen.find("heard");
+  ASSERT_NE(first, std::string::npos) << seen;
+  EXPECT_EQ(seen.find("heard", first + 1), std::string::npos) << seen;
+  EXPECT_TRUE(ReadRecording(recording()).ended);
+}
+
+// scripts/run puts its options in front of the user's, and shows what was recorded.
+TEST_F(ConsoleTest, TheRunScriptTakesItsOwnExample) {
+  const std::string where = directory_.path() + "/chosen";
+  Child script({ROCATTACH_TEST_SOURCE "/scripts/run", "-d", where, "-o", "mine", "--",
+                TargetPath("hsa_dispatch"), "-n", "12"},
+               {.environment = {"ROCATTACH_BUILD=" ROCATTACH_TEST_BUILD}});
+  Finished result = script.Wait();
+  EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_NE(result.errors.find("wrote " + where + "/mine.rwa"), std::string::npos)
+      << result.errors;
+  EXPECT_NE(result.output.find("nothing lost"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("12 dispatches"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("The recording: " + where + "/mine.rwa"),
+            std::string::npos)
+      << result.output;
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support

@@ -1,0 +1,43 @@
+// A program on a terminal of its own: what people see and type.
+#ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_TERMINAL_H_
+#define ROCATTACH_TESTS_INTEGRATION_WATCH_TERMINAL_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach::testing_support {
+
+class Terminal {
+ public:
+  // Starts argv[0] (looked up in PATH), with NAME=VALUE added to its environment.
+  explicit Terminal(std::vector<std::string> argv,
+                    std::vector<std::string> environment = {});
+  ~Terminal();
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  pid_t pid() const { return pid_; }
+  // Reads until `text` has come, or the program has ended: all that was seen so far.
+  const std::string& ReadUntil(const std::string& text);
+  // Types. Echoed, as on any terminal.
+  void Type(const std::string& text) const;
+  // Reads to the end and waits: the status as of wait(2).
+  int Wait();
+  const std::string& seen() const { return seen_; }
+  // Its lines, without the ends of lines; what a carriage return overwrote is kept.
+  std::vector<std::string> Lines() const;
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd master_;
+  std::string seen_;
+};
+
+}  // namespace rocattach::testing_support
+
+#endif  // ROCATTACH_TESTS_INTEGRATION_WATCH_TERMINAL_H_

@@ -1,0 +1,192 @@
+#include "userspace/cli/watch_arguments.h"
+
+#include <stdio.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/base/version.h"
+#include "userspace/cli/usage_error.h"
+
+namespace rocattach {
+namespace {
+
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  rocattach-watch                            report GPU processes, touch none\n"
+    "  rocattach-watch --auto                     profile every GPU process until "
+    "Ctrl-C\n"
+    "  rocattach-watch --auto -- ./app --size 4   profile one command, then end\n"
+    "  rocattach-watch --auto --pmc SQ_WAVES GRBM_COUNT -- ./app\n"
+    "                                             with hardware counters\n"
+    "  rocattach-watch --auto -p 'python3*' --uid 1000 -d /var/log/gpu\n"
+    "  rocattach-watch --auto -o %hostname%/%pid% one file per process\n"
+    "  rocattach-watch --auto --dry-run           say what --auto would do\n"
+    "Then: rocattach report FILE, rocattach dump FILE --json\n"
+    "\n"
+    "Exit status: the command's own (128 + signal if it was killed, 126 or 127 if it "
+    "cannot\n"
+    "be run); without a command 0, 1 when the recording is incomplete, 2 for a usage\n"
+    "error, 3 when watching could not start. 'rocattach doctor' tells what a machine "
+    "lacks.";
+
+void AddSelection(CLI::App* app, WatchArguments* args) {
+  CLI::Option* attach = app->add_flag(
+      "--auto", args->watcher.attach,
+      "Hold and attach to new GPU processes (else they are only reported)");
+  app->add_flag("--dry-run", args->watcher.dry_run,
+                "With --auto: say what would be done, touch nothing")
+      ->needs(attach);
+  app->add_option("-p,--process", args->watcher.policy.allow,
+                  "Only processes whose name, executable path or script matches this "
+                  "glob; repeatable")
+      ->type_name("NAME|GLOB")
+      ->expected(1)
+      ->take_all();
+  app->add_option("--uid", args->uid, "Only processes of this user")->type_name("UID");
+  app->add_option(
+         "--deny", args->watcher.policy.deny,
+         "Never processes that match this glob; wins over --process; repeatable")
+      ->type_name("NAME|GLOB")
+      ->expected(1)
+      ->take_all();
+}
+
+void AddOutput(CLI::App* app, WatchArguments* args) {
+  app->add_option("-d,--output-directory", args->watcher.output_directory,
+                  "Where output files go; created if missing")
+      ->type_name("DIR");
+  app->add_option("-o,--output-file", args->watcher.output_file,
+                  "Name of the output, '-' for standard output; keys as in rocprofv3: "
+                  "%hostname% %pid% %tag% %argN% %job% %rank% %launch_date% "
+                  "%launch_time% %env{X}% … With %pid% each process gets its own file")
+      ->type_name("NAME");
+  app->add_flag("--json", args->json,
+                "Report events and the summary as JSON lines on standard output "
+                "(standard error when a command runs or the stream goes there)");
+  app->add_flag("-q,--quiet", args->quiet, "Report problems only");
+}
+
+void AddTuning(CLI::App* app, WatchArguments* args) {
+  app->add_option("--hold-timeout-msec", args->watcher.hold_timeout_msec,
+                  "Longest time a process is held at its first hsa_init")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app->add_option("--duration-msec", args->watcher.duration_msec,
+                  "End the recording after this long; a command that runs on is waited "
+                  "for. 0: at Ctrl-C or with the command")
+      ->capture_default_str();
+  app->add_option(
+         "--hold", args->rung,
+         "Best level of the hold to use: yielding, signal (for kernels without "
+         "sleepable uprobes) or none")
+      ->check(CLI::IsMember({"yielding", "signal", "none"}))
+      ->capture_default_str();
+  app->add_option("--capture", args->capture,
+                  "How dispatches are seen: auto, doorbell or intercept")
+      ->check(CLI::IsMember({"auto", "doorbell", "intercept"}))
+      ->capture_default_str();
+  app->add_option(
+         "--socket", args->socket,
+         "Where 'rocattach session' reaches this service; with a command, only "
+         "if it is named")
+      ->type_name("PATH")
+      ->capture_default_str();
+  app->add_option("--backend", args->backend,
+                  "Interface that collectors use: auto takes rocprofiler-sdk where the "
+                  "first session needs it; sdk takes it wherever it is there, so that "
+                  "later sessions can measure counters; hsa never")
+      ->check(CLI::IsMember({"auto", "sdk", "hsa"}))
+      ->capture_default_str();
+  app->add_option("--kfd-topology", args->watcher.sdk_search.topology,
+                  "Where processes see the driver's topology, for simulated GPUs")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app->add_flag("--no-recording", args->no_recording,
+                "Attach, but leave the collectors idle");
+  app->add_option("--library", args->watcher.extra_libraries,
+                  "A further HSA runtime library, or a directory that holds one; "
+                  "repeatable")
+      ->type_name("PATH")
+      ->expected(1)
+      ->take_all();
+  app->add_option("--collector", args->watcher.collector_path,
+                  "The collector library to inject (default: the one that came along)")
+      ->type_name("FILE");
+  app->add_option("--threads", args->watcher.threads, "Windows served at the same time")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+}
+
+void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args) {
+  WatcherOptions& watcher = args->watcher;
+  if (app.count("--uid") > 0) watcher.policy.only_uid = args->uid;
+  watcher.best_rung = args->rung == "yielding" ? HoldRung::kYielding
+                      : args->rung == "signal" ? HoldRung::kSignal
+                                               : HoldRung::kNone;
+  if (args->capture == "doorbell") watcher.plan_flags |= ROCATTACH_PLAN_FORCE_DOORBELL;
+  if (args->capture == "intercept")
+    watcher.plan_flags |= ROCATTACH_PLAN_FORCE_INTERCEPT;
+  watcher.recording = !args->no_recording;
+  args->socket_named = app.count("--socket") > 0;
+  watcher.only_own_command = !args->command.empty();
+  watcher.recorder_arguments.assign(argv, argv + argc);
+}
+
+// Checks what is to be measured before any process is touched.
+absl::Status PrepareSession(WatchArguments* args) {
+  auto catalog = LoadCatalog(args->session.extra_counters);
+  if (!catalog.ok()) return catalog.status();
+  auto wish = InterpretSession(args->session, &*catalog);
+  if (!wish.ok()) return wish.status();
+  WatcherOptions& watcher = args->watcher;
+  if (!wish->filters.empty() && !watcher.attach) {
+    return absl::InvalidArgumentError(
+        "counters and API calls are collected in processes that --auto attaches to; "
+        "add "
+        "--auto");
+  }
+  for (const std::string& key : wish->ignored) {
+    fprintf(stderr, "rocattach-watch: %s: \"%s\" means nothing here\n",
+            args->session.input.c_str(), key.c_str());
+  }
+  watcher.session.filters = std::move(wish->filters);
+  watcher.session.periods = std::move(wish->periods);
+  watcher.session.duration_ns = wish->duration_ns;
+  watcher.always_sdk = args->backend == "sdk";
+  if (args->backend == "hsa") watcher.sdk_search.allowed = false;
+  watcher.catalog = std::make_shared<const CounterCatalog>(*std::move(catalog));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddWatchOptions(CLI::App* app, WatchArguments* args) {
+  app->footer(kExamples);
+  app->set_version_flag("--version", "rocattach-watch " ROCATTACH_VERSION);
+  app->option_defaults()->always_capture_default(false);
+  AddSelection(app, args);
+  AddOutput(app, args);
+  AddSessionOptions(app, &args->session);
+  AddTuning(app, args);
+  app->add_option("command", args->command,
+                  "Command to run and to profile; ends with it")
+      ->type_name("-- COMMAND…");
+  app->positionals_at_end();
+  LastValueWins(app);
+}
+
+absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
+                                     WatchArguments* args) {
+  Interpret(app, argc, argv, args);
+  RETURN_IF_ERROR(PrepareSession(args));
+  if (!args->command.empty()) {
+    RETURN_IF_ERROR(FindProgram(args->command[0]).status());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rocattach

@@ -1,0 +1,47 @@
+// What the command line of rocattach-watch says.
+#ifndef ROCATTACH_USERSPACE_CLI_WATCH_ARGUMENTS_H_
+#define ROCATTACH_USERSPACE_CLI_WATCH_ARGUMENTS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "userspace/cli/session_arguments.h"
+#include "userspace/control/control_client.h"
+#include "userspace/watch/watcher.h"
+
+namespace CLI {
+class App;
+}
+
+namespace rocattach {
+
+struct WatchArguments {
+  WatcherOptions watcher;
+  bool json = false;
+  bool quiet = false;
+  bool no_recording = false;
+  std::vector<std::string> command;
+  uid_t uid = 0;
+  std::string rung = "yielding";
+  std::string capture = "auto";
+  std::string backend = "auto";
+  SessionArguments session;
+  std::string socket = kDefaultControlSocket;
+  bool socket_named = false;
+};
+
+// Adds all options; they write into `arguments`, which must outlive the parsing.
+void AddWatchOptions(CLI::App* app, WatchArguments* arguments);
+
+// After the parsing: fills in `arguments->watcher`. Checks what is to be measured and
+// the command before any process is touched. The code of an error is NOT_FOUND or
+// PERMISSION_DENIED if the command cannot be run, else INVALID_ARGUMENT.
+absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
+                                     WatchArguments* arguments);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CLI_WATCH_ARGUMENTS_H_
