@@ -31,6 +31,16 @@ static const char help[] =
 
 static char directory[PATH_MAX];  // of this program
 
+static void preload(const char* name) {
+  char* path = NULL;
+  if (asprintf(&path, "%s/lib/%s", directory, name) < 0) {
+    launcher_fail("cannot set", "LD_PRELOAD");
+  }
+  if (access(path, R_OK) != 0) launcher_fail("cannot read", path);
+  launcher_prepend("LD_PRELOAD", path);
+  free(path);
+}
+
 static void set_libraries(const char* folder) {
   char* path = NULL;
   if (asprintf(&path, "%s/%s:%s/../simgpu/lib", directory, folder, directory) < 0) {
@@ -38,12 +48,8 @@ static void set_libraries(const char* folder) {
   }
   launcher_prepend("LD_LIBRARY_PATH", path);
   free(path);
-  if (asprintf(&path, "%s/lib/libsimrocm-bridge.so", directory) < 0) {
-    launcher_fail("cannot set", "LD_PRELOAD");
-  }
-  if (access(path, R_OK) != 0) launcher_fail("cannot read", path);
-  launcher_prepend("LD_PRELOAD", path);
-  free(path);
+  preload("libsimrocm-bridge.so");
+  preload("libsimrocm-hip.so");
 }
 
 int main(int argc, char** argv) {

@@ -239,6 +239,14 @@ class Collect : public StreamVisitor {
     auto& all = At(c).counters;
     all.insert(all.end(), records.begin(), records.end());
   }
+  void OnApiFunction(const FrameContext& c, const v1::ApiFunction& f) override {
+    At(c).functions[{f.domain(), f.function()}] = f.name();
+  }
+  void OnApiCalls(const FrameContext& c,
+                  absl::Span<const ApiCallRecord> records) override {
+    auto& all = At(c).api_calls;
+    all.insert(all.end(), records.begin(), records.end());
+  }
   void OnSession(const FrameContext& c, const v1::SessionEvent& event) override {
     At(c).sessions.push_back(event);
   }

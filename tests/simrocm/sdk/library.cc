@@ -8,6 +8,7 @@
 #include "tests/simrocm/call_log.h"
 #include "tests/simrocm/sdk/clients.h"
 #include "tests/simrocm/sdk/hsa.h"
+#include "tests/simrocm/sdk/library_trace.h"
 #include "tests/simrocm/sdk/state.h"
 #include "tests/simrocm/sdk/version.h"
 
@@ -39,6 +40,8 @@ SIMROCM_EXPORT int rocprofiler_set_api_table(const char* name, uint64_t lib_vers
     SetAttachTable(tables[0]);
   } else if (strcmp(name, ROCATTACH_REGISTER_NAME_HSA) == 0 && table_count == 1) {
     ProcessHsaTable(static_cast<HsaApiTable*>(tables[0]), lib_version, lib_instance);
+  } else {
+    InstallLibraryTracing(name, tables, table_count);
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "tests/simrocm/sdk/buffer.h"
+#include "tests/simrocm/sdk/library_trace.h"
 
 namespace simrocm::sdk {
 namespace {
@@ -46,6 +47,11 @@ const char* At(const char* const (&names)[kCount], int32_t index) {
   return index >= 0 && index < static_cast<int32_t>(kCount) ? names[index] : nullptr;
 }
 
+const char* ApiOperation(int32_t kind, int32_t operation) {
+  const char* name = HsaOperationName(kind, operation);
+  return name != nullptr ? name : LibraryOperationName(kind, operation);
+}
+
 const char* BufferOperation(int32_t kind, int32_t operation) {
   switch (kind) {
     case ROCATTACH_SDK_BUFFER_MEMORY_COPY:
@@ -53,7 +59,7 @@ const char* BufferOperation(int32_t kind, int32_t operation) {
     case ROCATTACH_SDK_BUFFER_KERNEL_DISPATCH:
       return At(kDispatches, operation);
     default:
-      return HsaOperationName(kind, operation);
+      return ApiOperation(kind, operation);
   }
 }
 
@@ -66,7 +72,7 @@ const char* CallbackOperation(int32_t kind, int32_t operation) {
     case ROCATTACH_SDK_CALLBACK_CODE_OBJECT:
       return At(kCodeObjects, operation);
     default:
-      return HsaOperationName(kind, operation);
+      return ApiOperation(kind, operation);
   }
 }
 
