@@ -89,9 +89,10 @@ std::vector<std::string> ArchitectureCounters::Names() const {
 }
 
 absl::Status ArchitectureCounters::UnknownCounter(absl::string_view name) const {
-  return SessionError(SessionStatus::kCounterNotFound,
-                      absl::StrCat(name_, " has no counter or metric \"", name, "\"",
-                                   DidYouMean(NearestNames(name, Names(), 3))));
+  return SessionError(
+      SessionStatus::kCounterNotFound,
+      absl::StrCat("the catalogue has no counter or metric \"", name, "\" of ", name_,
+                   DidYouMean(NearestNames(name, Names(), 3))));
 }
 
 absl::StatusOr<std::vector<std::string>> ArchitectureCounters::Members(
@@ -273,9 +274,12 @@ absl::Status CounterCatalog::CheckKnown(absl::string_view name) const {
     for (std::string& known : counters.Names()) all.insert(std::move(known));
   }
   const std::vector<std::string> names(all.begin(), all.end());
-  return SessionError(SessionStatus::kCounterNotFound,
-                      absl::StrCat("no GPU has a counter or metric \"", name, "\"",
-                                   DidYouMean(NearestNames(name, names, 3))));
+  return SessionError(
+      SessionStatus::kCounterNotFound,
+      absl::StrCat("\"", name,
+                   "\" is not in the catalogue of counters and metrics (a file given "
+                   "with --extra-counters adds to it)",
+                   DidYouMean(NearestNames(name, names, 3))));
 }
 
 }  // namespace rocattach

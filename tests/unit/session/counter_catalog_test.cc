@@ -67,6 +67,10 @@ TEST(CounterCatalog, NamesTheNearestOfUnknownCounters) {
   EXPECT_TRUE(catalog.CheckKnown("TCC_EA0_RDREQ").ok());
   EXPECT_THAT(std::string(catalog.CheckKnown("TCC_HITS").message()),
               HasSubstr("TCC_HIT"));
+  // There may be such a counter: nobody says that there is none.
+  EXPECT_THAT(std::string(catalog.CheckKnown("OccupancyPercent").message()),
+              HasSubstr("\"OccupancyPercent\" is not in the catalogue of counters and "
+                        "metrics (a file given with --extra-counters adds to it)"));
 }
 
 TEST(CounterCatalog, EvaluatesMetricsThroughMetrics) {
