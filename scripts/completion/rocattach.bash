@@ -13,7 +13,7 @@ _rocattach() {
   done
 
   case $previous in
-  --top | --arch | -p | --pid | --pmc | --set | --block | --kernel-include-regex | \
+  --top | --limit | --arch | -p | --pid | --pmc | --set | --block | --kernel-include-regex | \
     --kernel-exclude-regex | --kernel-iteration-range | --collection-period | \
     --attach-duration-msec)
     return
@@ -52,7 +52,7 @@ _rocattach() {
       -h --help"
     ;;
   counters) options="--json --arch --extra-counters -h --help" ;;
-  report) options="-f --follow --json --top -h --help" ;;
+  report) options="-f --follow --json --top --limit -h --help" ;;
   dump) options="-f --follow --json -t --type -h --help" ;;
   doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;
   *) return ;;

@@ -21,6 +21,7 @@ struct ReportOptions {
   bool json = false;
   bool follow = false;
   size_t top = 10;
+  size_t limit = TextReportOptions().limit;
 };
 
 int RunReport(const ReportOptions& options) {
@@ -38,6 +39,7 @@ int RunReport(const ReportOptions& options) {
     text.width = TerminalWidth();
     text.color = text.width > 0 && getenv("NO_COLOR") == nullptr;
     text.top = options.top;
+    text.limit = options.limit;
     written = WriteStdout(FormatReport(report, text));
   }
   if (exit_status != kExitOk) return exit_status;
@@ -54,16 +56,23 @@ void RegisterReport(CLI::App* app, std::function<int()>* run) {
   report->add_option("FILE", options->paths, "Recordings; - is standard input")
       ->required()
       ->type_name("");
-  report->add_flag("--json", options->json, "One JSON object, with all kernels");
+  report->add_flag("--json", options->json,
+                   "One JSON object, with all processes and kernels");
   report->add_flag("-f,--follow", options->follow,
                    "Wait until the recording ends, or for Ctrl-C (last FILE)");
   report->add_option("--top", options->top, "Kernels shown for a process; 0: all")
       ->capture_default_str()
       ->type_name("N");
+  report
+      ->add_option("--limit", options->limit,
+                   "Processes shown of a recording, those with losses and failures "
+                   "first; 0: all")
+      ->capture_default_str()
+      ->type_name("N");
   report->footer(
       "Examples:\n"
       "  rocattach report run.rwa\n"
-      "  rocattach report --top 0 node*/run.rwa\n"
+      "  rocattach report --top 0 --limit 0 node*/run.rwa\n"
       "  rocattach report --json run.rwa | jq '.recordings[].processes[].verdict'\n"
       "  rocattach-watch --auto -o - -- ./app | rocattach report -\n"
       "\n"

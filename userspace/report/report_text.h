@@ -15,6 +15,8 @@ struct TextReportOptions {
   bool color = false;
   // Kernels shown for a process; 0: all.
   size_t top = 10;
+  // Processes shown of a recording, those with losses and failures first; 0: all.
+  size_t limit = 50;
 };
 
 std::string FormatReport(const Report& report, const TextReportOptions& options);

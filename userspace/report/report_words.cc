@@ -60,6 +60,39 @@ std::string EndText(const v1::ProcessEnd& end) {
   }
 }
 
+std::string WindowModeText(v1::WindowMode mode) {
+  switch (mode) {
+    case v1::WINDOW_MODE_REPORTED:
+      return "windows were only reported";
+    case v1::WINDOW_MODE_DENIED:
+      return "denied in the kernel";
+    case v1::WINDOW_MODE_PAUSED:
+      return "attaching was paused";
+    case v1::WINDOW_MODE_UNRELATED:
+      return "the command did not start it";
+    default:
+      return ShortName(mode);
+  }
+}
+
+std::string HoldEndText(v1::HoldEnd end) {
+  switch (end) {
+    case v1::HOLD_END_NONE:
+    case v1::HOLD_END_STOPPED:
+      return "";
+    case v1::HOLD_END_DEADLINE:
+      return "until its deadline";
+    case v1::HOLD_END_KILLED:
+      return "until it was killed";
+    case v1::HOLD_END_RELEASED:
+      return "until it was let go";
+    case v1::HOLD_END_UNYIELDING:
+      return "given up because its processor could not be given away";
+    default:
+      return ShortName(end);
+  }
+}
+
 std::string DirectionText(v1::CopyDirection direction) {
   switch (direction) {
     case v1::COPY_DIRECTION_HOST_TO_HOST:

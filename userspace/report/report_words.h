@@ -17,6 +17,10 @@ std::string Percent(uint64_t part, uint64_t whole);
 std::string WallTime(const v1::ClockSnapshot& clock, uint64_t boottime_ns);
 // "exited with status 0", "killed by SIGSEGV".
 std::string EndText(const v1::ProcessEnd& end);
+// Why a process was not held.
+std::string WindowModeText(v1::WindowMode mode);
+// What ended a hold, behind "held 250 ms in the probe"; "" if all went well.
+std::string HoldEndText(v1::HoldEnd end);
 // "host to device".
 std::string DirectionText(v1::CopyDirection direction);
 // The kernel's name, safe for terminals, or why there is none.

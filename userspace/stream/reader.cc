@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/stream/frame.h"
 
 namespace rocattach {
 namespace {
@@ -40,13 +42,18 @@ absl::StatusOr<bool> WaitForMore(int fd, const std::string& name, uint64_t read_
   return true;
 }
 
+// `begins`: whether the first bytes are those of a frame.
 absl::Status ReadAll(int fd, const std::string& name, const ReadOptions& options,
-                     StreamDecoder* decoder) {
+                     StreamDecoder* decoder, bool* begins) {
   std::unique_ptr<char[]> buffer(new char[options.read_bytes]);
   uint64_t total = 0;
   while (!Stopped(options)) {
     ssize_t n = read(fd, buffer.get(), options.read_bytes);
     if (n > 0) {
+      if (total == 0) {
+        *begins = n >= static_cast<ssize_t>(sizeof(kFrameMagic)) &&
+                  memcmp(buffer.get(), kFrameMagic, sizeof(kFrameMagic)) == 0;
+      }
       total += static_cast<uint64_t>(n);
       decoder->Feed(absl::string_view(buffer.get(), static_cast<size_t>(n)));
       continue;
@@ -67,7 +74,8 @@ absl::Status ReadStreamFd(int fd, const std::string& name, const ReadOptions& op
                           StreamDecoder* decoder) {
   uint64_t frames_before = decoder->stats().frames;
   uint64_t bytes_before = decoder->stats().bytes;
-  absl::Status status = ReadAll(fd, name, options, decoder);
+  bool begins = false;
+  absl::Status status = ReadAll(fd, name, options, decoder, &begins);
   if (Stopped(options)) {
     decoder->AbandonInput();
   } else {
@@ -76,9 +84,10 @@ absl::Status ReadStreamFd(int fd, const std::string& name, const ReadOptions& op
   RETURN_IF_ERROR(status);
   if (decoder->stats().frames == frames_before && !Stopped(options)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        name, decoder->stats().bytes == bytes_before
-                  ? " is empty"
-                  : " holds no intact frame: it is not a rocattach stream"));
+        name, decoder->stats().bytes == bytes_before ? " is empty"
+              : begins ? " is damaged or cut off inside its first frame, and holds no "
+                         "intact one"
+                       : " holds no intact frame: it is not a rocattach stream"));
   }
   return absl::OkStatus();
 }

@@ -151,9 +151,6 @@ class StreamWriter {
   const Sink& sink() const { return *sink_; }
   // The last account of an open stream, as it was written; null without one.
   const v1::LossAccount* account(StreamId stream) const;
-  // Records of one open stream that were written; 0 if there is no such stream.
-  uint64_t delivered_dispatches(StreamId stream) const;
-  uint64_t delivered_copies(StreamId stream) const;
 
  private:
   StreamWriter(std::unique_ptr<Sink> sink, WriterOptions options);

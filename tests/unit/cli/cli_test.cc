@@ -181,11 +181,62 @@ TEST_F(CliTest, UnreadableIsExitStatusThree) {
   Result text = Run({"report", Path("a.rwa")});
   EXPECT_EQ(text.exit_status, 3);
   EXPECT_THAT(text.err, HasSubstr("not a rocattach stream"));
+  WriteFile("a.rwa", Recording(10).substr(0, 1000));
+  Result cut = Run({"report", Path("a.rwa")});
+  EXPECT_EQ(cut.exit_status, 3);
+  EXPECT_THAT(cut.err, HasSubstr("cut off inside its first frame"));
   // The others are still read.
   WriteFile("b.rwa", Recording(10));
   Result both = Run({"report", Path("a.rwa"), Path("b.rwa")});
   EXPECT_EQ(both.exit_status, 3);
   EXPECT_THAT(both.out, HasSubstr("app (pid 42)"));
+}
+
+TEST_F(CliTest, UsageErrorsSayWhatIsWrong) {
+  EXPECT_EQ(Run({"repot"}).err,
+            "rocattach: there is no command 'repot'; did you mean report?\n"
+            "rocattach --help tells more.\n");
+  EXPECT_THAT(Run({}).err, HasSubstr("rocattach: a command is missing"));
+  Result option = Run({"report", "--nonsense", "x"});
+  EXPECT_THAT(option.err, HasSubstr("--nonsense"));
+  EXPECT_THAT(option.err, HasSubstr("rocattach report --help"));
+  // Not the path that it was called by.
+  EXPECT_THAT(option.err, Not(HasSubstr(program_)));
+  EXPECT_THAT(Run({"report", "--help"}).out, Not(HasSubstr(program_)));
+}
+
+TEST_F(CliTest, TheLastValueOfAnOptionCounts) {
+  WriteFile("a.rwa", Recording(10));
+  Result result = Run({"report", "--top", "3", "--top", "0", Path("a.rwa")});
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+}
+
+TEST_F(CliTest, ReportFollowsUntilTheEnd) {
+  std::string bytes = Recording(30000);
+  size_t half = bytes.size() / 2;
+  WriteFile("a.rwa", absl::string_view(bytes).substr(0, half));
+  pid_t pid = Spawn({"report", "--follow", Path("a.rwa")});
+  usleep(200'000);
+  EXPECT_EQ(waitpid(pid, nullptr, WNOHANG), 0) << "it waits for more";
+  auto fd = OpenFile(Path("a.rwa"), O_WRONLY | O_APPEND);
+  ASSERT_TRUE(fd.ok());
+  ASSERT_TRUE(WriteAll(fd->get(), absl::string_view(bytes).substr(half)).ok());
+  Result result = Wait(pid);
+  EXPECT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("30,000 dispatches"));
+  EXPECT_THAT(result.out, Not(HasSubstr("has no end")));
+}
+
+TEST_F(CliTest, AReportThatIsInterruptedShowsWhatThereWas) {
+  std::string bytes = Recording(30000);
+  WriteFile("a.rwa", absl::string_view(bytes).substr(0, bytes.size() - 100));
+  pid_t pid = Spawn({"report", "--follow", Path("a.rwa")});
+  usleep(500'000);
+  EXPECT_EQ(kill(pid, SIGINT), 0);
+  Result result = Wait(pid);
+  EXPECT_THAT(result.out, HasSubstr("app (pid 42)"));
+  EXPECT_THAT(result.out, HasSubstr("has no end"));
+  EXPECT_EQ(result.err, "");
 }
 
 TEST_F(CliTest, HelpAndVersion) {

@@ -164,9 +164,8 @@ TEST_F(ReportTest, TextSaysWhoWhatAndHowItEnded) {
   EXPECT_THAT(text, HasSubstr("2023-11-14 22:13:20 UTC"));
   EXPECT_THAT(text, HasSubstr("busy (pid 100)  attached"));
   EXPECT_THAT(text, HasSubstr("./busy 'two words'"));
-  EXPECT_THAT(text, HasSubstr("held for 44.0 us (stopped)"));
-  EXPECT_THAT(text, HasSubstr("hit to stopped 45.0 us"));
-  EXPECT_THAT(text, HasSubstr("to released 150 us"));
+  EXPECT_THAT(text,
+              HasSubstr("held 150 us (44.0 us in the probe, stopped after 45.0 us)"));
   EXPECT_THAT(text, HasSubstr("gfx90a, 104 CUs"));
   EXPECT_THAT(text, HasSubstr("4 dispatches and 3 copies"));
   EXPECT_THAT(text, HasSubstr("exited with status 3 after 2.00 s"));
@@ -218,6 +217,66 @@ TEST_F(ReportTest, TopLimitsKernels) {
   EXPECT_THAT(text, HasSubstr("17 more kernels"));
   options.top = 0;
   EXPECT_THAT(FormatReport(report, options), HasSubstr("kernel_1\n"));
+}
+
+// What went wrong is shown before what went well, in the order of the recording.
+TEST_F(ReportTest, LimitLeavesTheDullOnesOut) {
+  for (uint32_t i = 1; i <= 9; ++i) {
+    StreamId id = Open(absl::StrCat("app", i), i);
+    v1::WindowEvent event;
+    event.set_state(i == 8 ? v1::WINDOW_STATE_MISSED : v1::WINDOW_STATE_ATTACHED);
+    EXPECT_TRUE(writer_->AddWindowEvent(id, event).ok());
+    if (i == 5 || i == 6) {
+      EXPECT_TRUE(writer_->AddKernel(id, Kernel(1, "kernel")).ok());
+      EXPECT_TRUE(writer_->AppendDispatches(id, {Dispatch(i, 1, 1000, 10)}).ok());
+    }
+    dropped_ = i == 9 ? 2 : 0;
+    End(id, (i == 5 || i == 6 ? 1 : 0) + dropped_, 0);
+  }
+  Report report = Read();
+  TextReportOptions options;
+  options.limit = 3;
+  std::string text = FormatReport(report, options);
+  size_t ran = text.find("app5 (pid 5)"), missed = text.find("app8 (pid 8)"),
+         lost = text.find("app9 (pid 9)");
+  EXPECT_LT(ran, missed);
+  EXPECT_LT(missed, lost);
+  EXPECT_NE(lost, std::string::npos);
+  EXPECT_THAT(text, Not(HasSubstr("app1 ")));
+  EXPECT_THAT(text, Not(HasSubstr("app6 ")));
+  EXPECT_THAT(text, HasSubstr("… and 6 more processes (6 attached), 1 dispatch, 0 "
+                              "copies (--limit 0 shows all)"));
+  options.limit = 0;
+  EXPECT_THAT(FormatReport(report, options), HasSubstr("app1 (pid 1)"));
+}
+
+TEST_F(ReportTest, HoldsThatDidNotEndWellSayHow) {
+  struct Case {
+    v1::WindowMode mode;
+    v1::HoldEnd end;
+    const char* words;
+  };
+  for (const Case& c :
+       {Case{v1::WINDOW_MODE_HELD, v1::HOLD_END_DEADLINE,
+             "held 2.00 ms in the probe, until its deadline"},
+        Case{v1::WINDOW_MODE_HELD, v1::HOLD_END_UNYIELDING,
+             "held 2.00 ms in the probe, given up because its processor could not"},
+        Case{v1::WINDOW_MODE_UNRELATED, v1::HOLD_END_NONE,
+             "not held: the command did not start it"},
+        Case{v1::WINDOW_MODE_REPORTED, v1::HOLD_END_NONE,
+             "not held: windows were only reported"}}) {
+    bytes_.clear();
+    SetUp();
+    StreamId id = Open("app", 7);
+    v1::WindowEvent event;
+    event.set_state(v1::WINDOW_STATE_MISSED);
+    event.set_mode(c.mode);
+    event.set_hit_ns(1'000);
+    event.set_hold_ns(c.mode == v1::WINDOW_MODE_HELD ? 2'000'000 : 0);
+    event.set_hold_end(c.end);
+    EXPECT_TRUE(writer_->AddWindowEvent(id, event).ok());
+    EXPECT_THAT(FormatReport(Read(), {}), HasSubstr(c.words));
+  }
 }
 
 TEST_F(ReportTest, RefusalsSayWhy) {

@@ -110,7 +110,8 @@ TEST(Writer, BatchesAreCutByAge) {
   EXPECT_EQ(writer->stats().dispatches, 0u);
   ASSERT_TRUE(writer->Flush(1'250'000'000).ok());
   EXPECT_EQ(writer->stats().dispatches, 10u);
-  EXPECT_EQ(writer->delivered_dispatches(id), 10u);
+  ASSERT_TRUE(writer->SetAccount(id, {}).ok());
+  EXPECT_EQ(writer->account(id)->dispatches_delivered(), 10u);
 }
 
 TEST(Writer, EventsKeepTheirPlaceAmongRecords) {

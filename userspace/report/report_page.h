@@ -1,0 +1,56 @@
+// The text of a report as it grows: lines with keys, tables, colours.
+#ifndef ROCATTACH_USERSPACE_REPORT_REPORT_PAGE_H_
+#define ROCATTACH_USERSPACE_REPORT_REPORT_PAGE_H_
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "userspace/report/report_text.h"
+#include "userspace/report/table.h"
+
+namespace rocattach {
+
+// Callers make foreign text safe for terminals.
+class ReportPage {
+ public:
+  explicit ReportPage(const TextReportOptions& options) : options_(options) {}
+
+  // What switches a look on, and all of them off; "" where nothing is coloured.
+  const char* Bold() const { return Color("\x1b[1m"); }
+  const char* Dim() const { return Color("\x1b[2m"); }
+  const char* Red() const { return Color("\x1b[31m"); }
+  const char* Green() const { return Color("\x1b[32m"); }
+  const char* Yellow() const { return Color("\x1b[33m"); }
+  const char* Off() const { return Color("\x1b[0m"); }
+
+  // As it is.
+  void Raw(absl::string_view text) { out_.append(text.data(), text.size()); }
+  // An empty line, but not at the beginning.
+  void Gap();
+  // "  key       text", on as many lines as the terminal's width asks for, at most
+  // `max_lines`.
+  void Line(absl::string_view key, absl::string_view text, const char* color = "",
+            size_t max_lines = 8);
+  // A remark below a table.
+  void Note(absl::string_view text);
+  // Behind an empty line.
+  void Add(const Table& table);
+  // How many of `all` rows are shown.
+  size_t Shown(size_t all) const;
+  // "… and 3 more kernels (--top 13 shows all)", if rows are left out.
+  void LeftOut(size_t all, const char* one, const char* many);
+
+  std::string Take() { return std::move(out_); }
+
+ private:
+  const char* Color(const char* code) const { return options_.color ? code : ""; }
+
+  const TextReportOptions options_;
+  std::string out_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_REPORT_REPORT_PAGE_H_

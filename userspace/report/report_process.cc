@@ -1,0 +1,280 @@
+#include "userspace/report/report_process.h"
+
+#include <string.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "userspace/base/human.h"
+#include "userspace/report/report_tables.h"
+#include "userspace/report/report_words.h"
+#include "userspace/report/text.h"
+
+namespace rocattach {
+namespace {
+
+const char* VerdictColor(v1::WindowState state, const ReportPage* page) {
+  switch (state) {
+    case v1::WINDOW_STATE_ATTACHED:
+      return page->Green();
+    case v1::WINDOW_STATE_REFUSED:
+    case v1::WINDOW_STATE_MISSED:
+      return page->Red();
+    default:
+      return page->Yellow();
+  }
+}
+
+void Identity(const RecordingReport& recording, const v1::Process& process,
+              ReportPage* page) {
+  std::vector<std::string> command;
+  for (const std::string& argument : process.arguments()) {
+    bool plain = !argument.empty() && !absl::StrContains(argument, ' ');
+    command.push_back(plain ? TerminalSafe(argument)
+                            : absl::StrCat("'", TerminalSafe(argument), "'"));
+  }
+  if (command.empty()) command.push_back(TerminalSafe(process.executable()));
+  std::string line = absl::StrJoin(command, " ");
+  if (!line.empty()) page->Line("command", line, "", 3);
+  std::string who = absl::StrCat("uid ", process.uid());
+  if (recording.header && process.start_ns() != 0) {
+    absl::StrAppend(&who, ", started ",
+                    WallTime(recording.header->clock(), process.start_ns()));
+  }
+  if (!process.cgroup().empty()) {
+    absl::StrAppend(&who, ", cgroup ", TerminalSafe(process.cgroup()));
+  }
+  page->Line("run by", who);
+}
+
+// "held 395 us (180 us in the probe, stopped after 214 us)"; without a release only
+// what the kernel said of the hold.
+std::string HoldText(const v1::WindowEvent& window) {
+  if (window.mode() != v1::WINDOW_MODE_HELD &&
+      window.mode() != v1::WINDOW_MODE_SIGNALLED) {
+    return absl::StrCat("not held: ", WindowModeText(window.mode()));
+  }
+  auto since_hit = [&](uint64_t at) {
+    return at == 0 || window.hit_ns() == 0 || at < window.hit_ns()
+               ? std::string()
+               : HumanDuration(at - window.hit_ns());
+  };
+  std::vector<std::string> parts;
+  if (window.hold_ns() != 0) {
+    parts.push_back(absl::StrCat(HumanDuration(window.hold_ns()), " in the probe"));
+  }
+  const std::string stopped = since_hit(window.stopped_ns());
+  if (!stopped.empty()) parts.push_back(absl::StrCat("stopped after ", stopped));
+  if (const std::string end = HoldEndText(window.hold_end()); !end.empty()) {
+    parts.push_back(end);
+  }
+  const std::string released = since_hit(window.released_ns());
+  if (released.empty()) return absl::StrCat("held ", absl::StrJoin(parts, ", "));
+  return absl::StrCat(
+      "held ", released,
+      parts.empty() ? "" : absl::StrCat(" (", absl::StrJoin(parts, ", "), ")"));
+}
+
+void Reason(const v1::WindowEvent& window, ReportPage* page) {
+  if (window.reason() == v1::ATTACH_REASON_NONE) return;
+  std::string why =
+      absl::StrCat(ShortName(window.reason()), " at ", ShortName(window.stage()));
+  if (window.error() != 0) {
+    const char* name = strerrorname_np(static_cast<int>(window.error()));
+    absl::StrAppend(&why, ", ",
+                    name != nullptr ? name : absl::StrCat("errno ", window.error()));
+  }
+  if (window.retryable()) absl::StrAppend(&why, ", a later try may succeed");
+  const bool failed = window.state() == v1::WINDOW_STATE_REFUSED ||
+                      window.state() == v1::WINDOW_STATE_MISSED;
+  if (failed) {
+    absl::StrAppend(&why, window.target_modified() ? "; the process had been modified"
+                                                   : "; the process was not modified");
+  }
+  page->Line("reason", why, failed ? page->Red() : "");
+}
+
+// `decides`: the verdict stands above already.
+void Window(const v1::WindowEvent& window, bool decides, ReportPage* page) {
+  std::vector<std::string> parts;
+  if (!decides) {
+    parts.push_back(absl::StrCat("another window, ", ShortName(window.state())));
+  }
+  parts.push_back(HoldText(window));
+  if (window.armed_ns() > window.hit_ns() && window.hit_ns() != 0) {
+    parts.push_back(absl::StrCat("collector armed after ",
+                                 HumanDuration(window.armed_ns() - window.hit_ns())));
+  }
+  if (window.collector().capture_mode() != v1::CAPTURE_MODE_NONE) {
+    parts.push_back(
+        absl::StrCat("capture by ", ShortName(window.collector().capture_mode())));
+  }
+  page->Line("attach", absl::StrJoin(parts, ", "));
+  Reason(window, page);
+  if (!window.detail().empty()) page->Line("", TerminalSafe(window.detail()));
+  if (!window.collector().refusal().empty()) {
+    page->Line("collector", TerminalSafe(window.collector().refusal()), page->Red());
+  }
+}
+
+void Agents(const ProcessReport& process, ReportPage* page) {
+  for (const auto& [id, agent] : process.agents) {
+    if (agent.type() != v1::AGENT_TYPE_GPU) continue;
+    uint64_t queues = 0, dispatches = 0;
+    for (const auto& [queue_id, queue] : process.queues) {
+      if (queue.queue.agent_id() != id) continue;
+      ++queues;
+      dispatches += queue.dispatches;
+    }
+    std::string text = TerminalSafe(agent.name());
+    if (!agent.product_name().empty()) {
+      absl::StrAppend(&text, " ", TerminalSafe(agent.product_name()));
+    }
+    absl::StrAppend(&text, ", ", agent.compute_units(), " CUs, ",
+                    HumanBytes(agent.local_memory_bytes()), "; ",
+                    Plural(queues, "queue", "queues"), ", ",
+                    Plural(dispatches, "dispatch", "dispatches"));
+    page->Line(absl::StrCat("GPU ", id), text);
+  }
+}
+
+void Activity(const ProcessReport& process, ReportPage* page) {
+  uint64_t kernel_ns = 0;
+  for (const auto& [id, kernel] : process.kernels)
+    kernel_ns += kernel.durations.total_ns;
+  std::string text =
+      absl::StrCat(Plural(process.dispatches, "dispatch", "dispatches"), " and ",
+                   Plural(process.copies_count, "copy", "copies"));
+  if (process.last_ns > process.first_ns) {
+    absl::StrAppend(&text, " within ",
+                    HumanDuration(process.last_ns - process.first_ns), ", ",
+                    HumanDuration(kernel_ns), " of kernel time");
+  }
+  if (process.untimed > 0) {
+    absl::StrAppend(&text, "; ", HumanCount(process.untimed), " without times");
+  }
+  if (process.unfinished > 0) {
+    absl::StrAppend(&text, "; ", HumanCount(process.unfinished), " never finished");
+  }
+  page->Line("ran", text);
+}
+
+std::string End(const v1::ProcessEnd& end) {
+  std::string text = EndText(end);
+  if (end.wall_ns() > 0) {
+    absl::StrAppend(&text, " after ", HumanDuration(end.wall_ns()));
+  }
+  return text;
+}
+
+const char* EndColor(const v1::ProcessEnd& end, const ReportPage* page) {
+  bool bad = end.how() == v1::ProcessEnd::SIGNALLED ||
+             (end.how() == v1::ProcessEnd::EXITED && end.exit_code() != 0);
+  return bad ? page->Yellow() : "";
+}
+
+void Losses(const RecordingReport& recording, const ProcessReport& process,
+            ReportPage* page) {
+  if (!process.account) return;
+  const v1::LossAccount& account = *process.account;
+  std::vector<std::string> lost;
+  auto add = [&](uint64_t count, const char* why) {
+    if (count > 0) lost.push_back(absl::StrCat(HumanCount(count), " ", why));
+  };
+  add(account.dropped_ring_full(), "dropped, the ring was full");
+  add(account.dropped_collector(), "dropped in the collector");
+  add(account.dropped_invalid(), "refused as damaged");
+  add(account.dropped_inflight(), "in flight and past saving");
+  add(account.dropped_writer(), "dropped, the stream could not be written");
+  if (recording.from_beginning) {
+    add(process.MissingFromStream(), "written and missing from this stream");
+  }
+  add(account.packets_unseen(), "packets never seen by the collector");
+  add(account.dictionary_dropped(), "names did not fit");
+  add(account.counted_dropped(), "dispatches without their counter values");
+  add(account.samples_dropped(), "samples");
+  add(account.api_calls_dropped(), "API calls");
+  add(process.unknown_values, "counter values that no plan explains");
+  if (process.Imbalance() != 0) {
+    lost.push_back(absl::StrCat("the account is off by ", process.Imbalance()));
+  }
+  uint64_t seen = account.dispatches_seen() + account.copies_seen();
+  if (seen == 0 && lost.empty()) return;
+  uint64_t delivered = account.dispatches_delivered() + account.copies_delivered();
+  std::string text = absl::StrCat(HumanCount(seen), " seen, ", HumanCount(delivered),
+                                  " delivered", account.final() ? "" : " so far");
+  if (lost.empty()) {
+    page->Line("lost", absl::StrCat("nothing: ", text), page->Green());
+  } else {
+    page->Line("lost", absl::StrCat(absl::StrJoin(lost, "; "), " (", text, ")"),
+               page->Red());
+  }
+}
+
+void Sessions(const ProcessReport& process, ReportPage* page) {
+  constexpr size_t kShown = 6;
+  size_t left_out = 0, shown = 0;
+  for (const v1::SessionEvent& event : process.sessions) {
+    const bool bad = event.what() == v1::SessionEvent::REFUSED ||
+                     event.what() == v1::SessionEvent::LOST;
+    if (!bad && shown++ >= kShown) {
+      ++left_out;
+      continue;
+    }
+    std::string text = absl::StrCat(event.session(), " ", ShortName(event.what()));
+    if (event.latency_ns() > 0) {
+      absl::StrAppend(&text, " in ", HumanDuration(event.latency_ns()));
+    }
+    if (event.plan() != 0) absl::StrAppend(&text, ", plan ", event.plan());
+    if (!event.detail().empty()) {
+      absl::StrAppend(&text, ": ", TerminalSafe(event.detail()));
+    }
+    page->Line("session", text, bad ? page->Red() : "");
+  }
+  if (left_out > 0) {
+    page->Line("", absl::StrCat("… and ", Plural(left_out, "more event", "more events"),
+                                " (rocattach dump --type session)"));
+  }
+}
+
+}  // namespace
+
+void WriteProcess(const RecordingReport& recording, const ProcessReport& process,
+                  ReportPage* page) {
+  std::string name = absl::StrCat("stream ", process.stream);
+  if (process.process) {
+    name = absl::StrCat(TerminalSafe(process.process->comm()), " (pid ",
+                        process.process->pid(), ")");
+  }
+  std::string verdict = "no verdict";
+  const char* color = page->Yellow();
+  const v1::WindowEvent* deciding = process.Verdict();
+  if (deciding != nullptr) {
+    verdict = ShortName(deciding->state());
+    color = VerdictColor(deciding->state(), page);
+  }
+  page->Gap();
+  page->Raw(absl::StrCat(page->Bold(), name, page->Off(), "  ", color, verdict,
+                         page->Off(), "\n"));
+  if (process.process) Identity(recording, *process.process, page);
+  for (const v1::WindowEvent& window : process.windows) {
+    Window(window, &window == deciding, page);
+  }
+  Agents(process, page);
+  if (process.dispatches + process.copies_count > 0) Activity(process, page);
+  if (process.end) {
+    page->Line("ended", End(*process.end), EndColor(*process.end, page));
+  }
+  Losses(recording, process, page);
+  WriteKernels(process, page);
+  WriteCopies(process, page);
+  Sessions(process, page);
+  for (const auto& [id, plan] : process.plans) WriteCounters(plan, page);
+  for (const auto& [id, plan] : process.plans) WriteSamples(plan, page);
+  WriteApiCalls(process, page);
+}
+
+}  // namespace rocattach

@@ -1,0 +1,153 @@
+#include "userspace/report/report_tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/base/human.h"
+#include "userspace/report/report_words.h"
+#include "userspace/report/table.h"
+#include "userspace/report/text.h"
+
+namespace rocattach {
+namespace {
+
+std::string Number(const std::optional<double>& value) {
+  constexpr double kWholeLimit = 9e15;
+  if (!value.has_value()) return "-";
+  if (!(std::abs(*value) < kWholeLimit) || *value != std::trunc(*value)) {
+    return absl::StrFormat("%.6g", *value);
+  }
+  return absl::StrCat(*value < 0 ? "-" : "",
+                      HumanCount(static_cast<uint64_t>(std::abs(*value))));
+}
+
+std::string TooSeldom(const std::string& kernel, const std::vector<uint64_t>& passes) {
+  uint64_t measured = 0;
+  for (uint64_t dispatches : passes) measured += dispatches;
+  return absl::StrCat(kernel, " was measured ", Plural(measured, "time", "times"),
+                      ", too seldom for its ", passes.size(), " passes");
+}
+
+}  // namespace
+
+void WriteKernels(const ProcessReport& process, ReportPage* page) {
+  std::vector<KernelReport> kernels = process.KernelsByName();
+  if (kernels.empty()) return;
+  uint64_t total = 0;
+  for (const KernelReport& kernel : kernels) total += kernel.durations.total_ns;
+  Table table(
+      {"share", "count", "total", "mean", "min", "p50", "p99", "max", "kernel"});
+  size_t shown = page->Shown(kernels.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const KernelReport& kernel = kernels[i];
+    const DurationSummary& d = kernel.durations;
+    auto time = [&](uint64_t ns) {
+      return d.timed == 0 ? std::string("-") : HumanDuration(ns);
+    };
+    table.Add({d.timed == 0 ? "-" : Percent(d.total_ns, total),
+               HumanCount(kernel.count), time(d.total_ns), time(d.mean_ns()),
+               time(d.min_ns), time(d.Quantile(0.5)), time(d.Quantile(0.99)),
+               time(d.max_ns), KernelText(kernel)});
+  }
+  page->Add(table);
+  page->LeftOut(kernels.size(), "more kernel", "more kernels");
+}
+
+void WriteCopies(const ProcessReport& process, ReportPage* page) {
+  if (process.copies.empty()) return;
+  Table table({"count", "bytes", "total", "mean", "min", "p50", "p99", "max", "GB/s",
+               "copies"});
+  for (const auto& [direction, copies] : process.copies) {
+    const DurationSummary& d = copies.durations;
+    auto time = [&](uint64_t ns) {
+      return d.timed == 0 ? std::string("-") : HumanDuration(ns);
+    };
+    std::string rate = "-";
+    if (d.total_ns > 0) {
+      rate = absl::StrFormat("%.2f", static_cast<double>(copies.timed_bytes) /
+                                         static_cast<double>(d.total_ns));
+    }
+    table.Add({HumanCount(copies.count), HumanBytes(copies.bytes), time(d.total_ns),
+               time(d.mean_ns()), time(d.min_ns), time(d.Quantile(0.5)),
+               time(d.Quantile(0.99)), time(d.max_ns), rate,
+               DirectionText(copies.direction)});
+  }
+  page->Add(table);
+}
+
+void WriteCounters(const PlanReport& plan, ReportPage* page) {
+  if (plan.kernels.empty()) return;
+  Table table({"total", "mean", "dispatches", "counter", "kernel"});
+  bool mixed = false;
+  std::vector<std::string> incomplete;
+  const size_t shown = page->Shown(plan.kernels.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const KernelCounters& kernel = plan.kernels[i];
+    std::string name = kernel.kernel.empty() ? absl::StrCat("kernel ", kernel.kernel_id)
+                                             : TerminalSafe(kernel.kernel);
+    if (!kernel.complete) incomplete.push_back(TooSeldom(name, kernel.passes));
+    if (plan.plan.architectures_size() > 1) {
+      absl::StrAppend(&name, " [", TerminalSafe(kernel.architecture), "]");
+    }
+    for (const KernelValue& value : kernel.values) {
+      mixed |= value.mixed;
+      table.Add({Number(value.total), Number(value.mean), HumanCount(value.dispatches),
+                 absl::StrCat(TerminalSafe(value.name), value.mixed ? "*" : ""), name});
+    }
+  }
+  page->Add(table);
+  if (mixed) {
+    page->Note("* mixed: from means over different dispatches, no pass holds it whole");
+  }
+  for (const std::string& text : incomplete) page->Note(text);
+  page->LeftOut(plan.kernels.size(), "more kernel", "more kernels");
+}
+
+void WriteSamples(const PlanReport& plan, ReportPage* page) {
+  if (plan.samples.empty()) return;
+  Table table({"total", "per second", "min", "max", "samples", "GPU", "counter"});
+  for (const SampledCounter& sampled : plan.samples) {
+    std::optional<double> rate;
+    if (sampled.covered_ns > 0) {
+      rate = sampled.total * 1e9 / static_cast<double>(sampled.covered_ns);
+    }
+    table.Add({Number(sampled.total), Number(rate), Number(sampled.smallest),
+               Number(sampled.largest), HumanCount(sampled.samples),
+               absl::StrCat(sampled.agent_id), TerminalSafe(sampled.name)});
+  }
+  page->Add(table);
+}
+
+void WriteApiCalls(const ProcessReport& process, ReportPage* page) {
+  if (process.api_call_count == 0) return;
+  std::vector<std::pair<std::pair<uint32_t, uint32_t>, const ApiReport*>> calls;
+  for (const auto& [key, call] : process.api_calls) {
+    if (call.count > 0) calls.emplace_back(key, &call);
+  }
+  std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
+    return a.second->durations.total_ns > b.second->durations.total_ns;
+  });
+  Table table({"count", "total", "mean", "p50", "p99", "max", "API call"});
+  const size_t shown = page->Shown(calls.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const auto& [key, call] = calls[i];
+    const DurationSummary& d = call->durations;
+    table.Add({HumanCount(call->count), HumanDuration(d.total_ns),
+               HumanDuration(d.mean_ns()), HumanDuration(d.Quantile(0.5)),
+               HumanDuration(d.Quantile(0.99)), HumanDuration(d.max_ns),
+               call->function.empty()
+                   ? absl::StrCat(ShortName(static_cast<v1::ApiDomain>(key.first)),
+                                  " function ", key.second)
+                   : TerminalSafe(call->function)});
+  }
+  page->Add(table);
+  page->LeftOut(calls.size(), "more function", "more functions");
+}
+
+}  // namespace rocattach
