@@ -11,28 +11,23 @@
 namespace rocattach {
 namespace {
 
-std::string Record(int level) {
-  std::string bytes;
-  WriterOptions options;
-  options.compression_level = level;
-  auto writer = StreamWriter::Create(std::make_unique<MemorySink>(&bytes), options);
-  v1::Process process;
-  process.set_comm("seed");
-  process.add_arguments("--flag");
-  StreamId id = (*writer)->OpenProcess(process);
+void AddDictionary(StreamWriter* writer, StreamId id) {
   v1::WindowEvent event;
   event.set_state(v1::WINDOW_STATE_ATTACHED);
   event.set_detail("detail");
-  (void)(*writer)->AddWindowEvent(id, event);
+  (void)writer->AddWindowEvent(id, event);
   v1::Agent agent;
   agent.set_id(1);
   agent.set_type(v1::AGENT_TYPE_GPU);
   agent.set_name("gfx90a");
-  (void)(*writer)->AddAgent(id, agent);
+  (void)writer->AddAgent(id, agent);
   v1::Kernel kernel;
   kernel.set_id(1);
   kernel.set_name("_Z4vaddPf");
-  (void)(*writer)->AddKernel(id, kernel);
+  (void)writer->AddKernel(id, kernel);
+}
+
+void AddRecords(StreamWriter* writer, StreamId id) {
   rocattach_dispatch dispatches[3] = {};
   rocattach_copy copies[2] = {};
   for (uint64_t i = 0; i < 3; ++i) {
@@ -44,8 +39,11 @@ std::string Record(int level) {
   }
   copies[1].bytes = 4096;
   copies[1].direction = ROCATTACH_COPY_HOST_TO_DEVICE;
-  (void)(*writer)->AppendDispatches(id, dispatches);
-  (void)(*writer)->AppendCopies(id, copies);
+  (void)writer->AppendDispatches(id, dispatches);
+  (void)writer->AppendCopies(id, copies);
+}
+
+void AddPlan(StreamWriter* writer, StreamId id) {
   v1::SessionPlan plan;
   plan.set_id(1);
   plan.add_counters("SQ_WAVES");
@@ -67,17 +65,20 @@ std::string Record(int level) {
   v1::AgentConstant* constant = gpu->add_constants();
   constant->set_name("CU_NUM");
   constant->set_value(104);
-  (void)(*writer)->AddSessionPlan(id, plan);
+  (void)writer->AddSessionPlan(id, plan);
+}
+
+void AddSessionRecords(StreamWriter* writer, StreamId id) {
   v1::ApiFunction function;
   function.set_name("hipMalloc");
   function.set_domain(v1::API_DOMAIN_HIP);
   function.set_function(7);
-  (void)(*writer)->AddApiFunction(id, function);
+  (void)writer->AddApiFunction(id, function);
   v1::SessionEvent session;
   session.set_session(1);
   session.set_plan(1);
   session.set_what(v1::SessionEvent::STARTED);
-  (void)(*writer)->AddSessionEvent(id, session);
+  (void)writer->AddSessionEvent(id, session);
   CounterRecord values[2];
   values[0].operation = values[1].operation = 3;
   for (CounterRecord& record : values) {
@@ -86,15 +87,30 @@ std::string Record(int level) {
     record.agent_id = 1;
     record.sum = 12.5;
   }
-  (void)(*writer)->AppendCounters(id, values);
+  (void)writer->AppendCounters(id, values);
   values[1].counter = 1;
   values[1].end_ns = 1000;
-  (void)(*writer)->AppendSamples(id, absl::MakeConstSpan(values).subspan(1));
+  (void)writer->AppendSamples(id, absl::MakeConstSpan(values).subspan(1));
   ApiCallRecord call;
   call.domain = v1::API_DOMAIN_HIP;
   call.function = 7;
   call.text = "text";
-  (void)(*writer)->AppendApiCalls(id, {call});
+  (void)writer->AppendApiCalls(id, {call});
+}
+
+std::string Record(int level) {
+  std::string bytes;
+  WriterOptions options;
+  options.compression_level = level;
+  auto writer = StreamWriter::Create(std::make_unique<MemorySink>(&bytes), options);
+  v1::Process process;
+  process.set_comm("seed");
+  process.add_arguments("--flag");
+  StreamId id = (*writer)->OpenProcess(process);
+  AddDictionary(writer->get(), id);
+  AddRecords(writer->get(), id);
+  AddPlan(writer->get(), id);
+  AddSessionRecords(writer->get(), id);
   rocattach_clock clock = {};
   clock.agent_id = 1;
   (void)(*writer)->AddClock(id, clock);

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/integration/injector/random_instants.h"
 #include "tests/integration/injector/target_process.h"
 #include "userspace/base/clock.h"
 
@@ -232,32 +233,30 @@ TEST(AttachTest, ASmallThreadStackIsRefused) {
 // parent (this process) gets its exit status.
 TEST(AttachTest, TheTargetMayBeKilledAtAnyInstant) {
   std::mt19937 random(20240607);
-  std::uniform_int_distribution<int> delay_us(0, 600);
-  int exited = 0;
-  for (int i = 0; i < 100; ++i) {
+  RandomInstants instants;
+  for (int i = 0; i < 100 || (instants.OneSided() && i < 1000); ++i) {
     TargetProcess target;
     ASSERT_TRUE(target.Start(i % 2 == 0 ? "plain" : "thread"));
     ASSERT_TRUE(target.WaitAtWindow());
     const pid_t pid = target.pid();
-    const int wait_us = delay_us(random);
-    std::thread killer([pid, wait_us] {
-      std::this_thread::sleep_for(std::chrono::microseconds(wait_us));
+    const auto wait = instants.Next(&random);
+    std::thread killer([pid, wait] {
+      std::this_thread::sleep_for(wait);
       kill(pid, SIGKILL);
     });
     AttachOutcome outcome = AttachOnOwnThread(target.Request());
     killer.join();
-    if (outcome.reason == AttachReason::kTargetExited) {
-      ++exited;
-    } else {
-      // Files of a dying process give all kinds of errors; what counts is that it is no
-      // success with a detail, and that the process is gone.
+    instants.Add(/*late=*/outcome.ok());
+    // Files of a dying process give all kinds of errors; what counts is that it is no
+    // success with a detail, and that the process is gone.
+    if (outcome.reason != AttachReason::kTargetExited) {
       EXPECT_TRUE(outcome.ok() || !outcome.detail.empty()) << Describe(outcome);
     }
     target.Collect();
     EXPECT_TRUE(WIFSIGNALED(target.status()) && WTERMSIG(target.status()) == SIGKILL)
         << target.status();
   }
-  RecordProperty("exited", exited);
+  EXPECT_FALSE(instants.OneSided()) << "all kills came before the attach, or behind it";
 }
 
 TEST(AttachTest, AThreadInAnUninterruptibleSleepIsGivenUpInTime) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "injector/stub.h"
+#include "tests/integration/injector/random_instants.h"
 #include "tests/integration/injector/target_process.h"
 #include "userspace/base/unique_fd.h"
 
@@ -177,22 +178,21 @@ TEST(FaultTest, TheInjectorMayBeKilledAtAnyInstant) {
   const char* wanted = getenv("ROCATTACH_KILL_ROUNDS");
   const int rounds = wanted != nullptr ? atoi(wanted) : 60;
   std::mt19937 random(42);
-  std::uniform_int_distribution<int> delay_us(0, 400);
-  int completed = 0;
-  for (int i = 0; i < rounds; ++i) {
+  RandomInstants instants;
+  for (int i = 0; i < rounds || (instants.OneSided() && i < 10 * rounds); ++i) {
     TargetProcess target;
     ASSERT_TRUE(StartAtWindow(target, i % 3 == 0 ? "busy" : "plain"));
     Runner runner(target, "");
     runner.WaitForBegin();
-    std::this_thread::sleep_for(std::chrono::microseconds(delay_us(random)));
+    std::this_thread::sleep_for(instants.Next(&random));
     runner.Kill();
     RunnerResult result = runner.Wait();
     EXPECT_TRUE(target.RunsAgain()) << target.State();
     target.Finish();
     EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
-    if (!target.Report().empty()) ++completed;
+    instants.Add(/*late=*/!target.Report().empty());
   }
-  RecordProperty("completed", completed);
+  EXPECT_FALSE(instants.OneSided()) << "all kills came before the attach, or behind it";
 }
 
 }  // namespace

@@ -225,6 +225,8 @@ TEST_F(AttachTest, ProcessesThatExitAtOnce) {
   for (int i = 0; i < 20; ++i) {
     Finished result = RunTarget({"hsa_exit_early"});
     EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+    EXPECT_EQ(result.output, "dispatches=0 copies=0 bytes=0 result=ok\n");
+    EXPECT_EQ(result.errors, "");
   }
   watcher.Stop();
   Recording recording = ReadRecording(watcher.recording());
@@ -242,6 +244,22 @@ TEST_F(AttachTest, ChildrenInheritACleanEnvironment) {
   EXPECT_NE(watched.output.find("HSA_TOOLS_LIB unset"), std::string::npos);
   EXPECT_EQ(alone.output, watched.output);
   EXPECT_EQ(alone.errors, watched.errors);
+}
+
+// A tool of the user's is loaded beside the collector, and everything is recorded.
+TEST_F(AttachTest, TheUsersOwnToolIsLoadedToo) {
+  Child::Options environment = {
+      .environment = {"HSA_TOOLS_LIB=" ROCATTACH_TEST_NULL_TOOL}};
+  Finished alone = Child(OnSimgpu({"hsa_dispatch", "-n", "30"}), environment).Wait();
+  EXPECT_EQ(alone.errors, "null tool loaded\n");
+  WatcherProcess watcher({"--auto"});
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "30"}), environment);
+  pid_t pid = target.pid();
+  Finished result = target.Wait();
+  EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_EQ(result.errors, alone.errors);
+  watcher.Stop();
+  ExpectFullRecord(ReadRecording(watcher.recording()).Process(pid), 30, 0);
 }
 
 TEST_F(AttachTest, HipPrograms) {

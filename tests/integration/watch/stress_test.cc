@@ -8,6 +8,7 @@
 #include <random>
 
 #include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/terminal.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -140,6 +141,42 @@ TEST_F(StressTest, AServiceKilledAtRandomInstantsHarmsNobody) {
   }
   // The instants were spread over the attaches, not all before or behind them.
   EXPECT_GT(attached_rounds, rounds / 10);
+}
+
+// More events than fit while the service sleeps: no process is harmed, and what was
+// lost is counted, said and reported.
+TEST_F(StressTest, EventsThatFindNoRoomAreCounted) {
+  constexpr uint64_t kChildren = 6000;
+  TemporaryDirectory directory;
+  Terminal watcher({WatcherPath(), "--auto", "--hold-timeout-msec", "1", "--collector",
+                    CollectorPath(), "-d", directory.path(), "-o", "run"});
+  ASSERT_NE(watcher.ReadUntil("output ").find("output "), std::string::npos);
+  kill(watcher.pid(), SIGSTOP);
+  Finished storm =
+      Child({TargetPath("hsa_init_storm"), "-c", std::to_string(kChildren)}).Wait();
+  kill(watcher.pid(), SIGCONT);
+  EXPECT_TRUE(storm.exited_with(0)) << storm.output << storm.errors;
+  watcher.Type("\x03");
+  int status = watcher.Wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_NE(watcher.seen().find(" kernel events were lost: windows may have been"),
+            std::string::npos);
+
+  const std::string path = directory.path() + "/run.rwa";
+  Recording recording = ReadRecording(path);
+  ASSERT_TRUE(recording.summary.has_value());
+  const v1::WatcherSummary& summary = *recording.summary;
+  EXPECT_GT(summary.events_lost(), 0u);
+  EXPECT_GE(summary.probe_windows(), kChildren);
+  // Each window came through, or its event is among those that were lost.
+  EXPECT_GE(recording.processes.size() + summary.events_lost(), kChildren);
+  EXPECT_LT(recording.processes.size(), kChildren);
+  for (const RecordedProcess& process : recording.processes) {
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_MISSED)
+        << process.verdict.detail();
+  }
+  Finished report = Child({ClientPath(), "report", path}).Wait();
+  EXPECT_NE(report.output.find(" events lost"), std::string::npos) << report.output;
 }
 
 }  // namespace

@@ -74,6 +74,22 @@ Elf64_Phdr Header(uint32_t type, uint32_t flags, uint64_t offset, uint64_t vaddr
   return {type, flags, offset, vaddr, vaddr, bytes, bytes, 0x1000};
 }
 
+Elf64_Ehdr FileHeader() {
+  Elf64_Ehdr header = {};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_type = ET_DYN;
+  header.e_machine = EM_X86_64;
+  header.e_version = EV_CURRENT;
+  header.e_phoff = ElfBuilder::kProgramHeaders;
+  header.e_ehsize = sizeof(header);
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = 3;
+  return header;
+}
+
 Elf64_Dyn Dynamic(int64_t tag, uint64_t value) {
   Elf64_Dyn entry;
   entry.d_tag = tag;
@@ -129,19 +145,7 @@ std::string ElfBuilder::Build() {
   Append(&dynamic, Dynamic(DT_NULL, 0));
   dynamic_offset = place(dynamic);
 
-  Elf64_Ehdr header = {};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_ident[EI_DATA] = ELFDATA2LSB;
-  header.e_ident[EI_VERSION] = EV_CURRENT;
-  header.e_type = ET_DYN;
-  header.e_machine = EM_X86_64;
-  header.e_version = EV_CURRENT;
-  header.e_phoff = kProgramHeaders;
-  header.e_ehsize = sizeof(header);
-  header.e_phentsize = sizeof(Elf64_Phdr);
-  header.e_phnum = 3;
-  Patch(&image, 0, header);
+  Patch(&image, 0, FileHeader());
   Patch(&image, kProgramHeaders, Header(PT_LOAD, PF_R, 0, 0, image.size()));
   Patch(&image, kProgramHeaders + sizeof(Elf64_Phdr),
         Header(PT_LOAD, PF_R | PF_X, kCodeOffset, kCodeVaddr, kCodeBytes));

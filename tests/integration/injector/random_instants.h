@@ -1,0 +1,39 @@
+// Random instants that fall before the end of something and behind it, however fast the
+// machine is.
+#ifndef ROCATTACH_TESTS_INTEGRATION_INJECTOR_RANDOM_INSTANTS_H_
+#define ROCATTACH_TESTS_INTEGRATION_INJECTOR_RANDOM_INSTANTS_H_
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+namespace rocattach {
+
+class RandomInstants {
+ public:
+  // How long to wait this time.
+  std::chrono::microseconds Next(std::mt19937* random) const {
+    return std::chrono::microseconds(
+        std::uniform_int_distribution<int>(0, longest_us_)(*random));
+  }
+  // `late`: what was to be interrupted was over by then.
+  void Add(bool late) {
+    ++(late ? late_ : early_);
+    // Ten of a kind in a row: the range lies beside what it should cover.
+    row_ = late == last_ ? row_ + 1 : 1;
+    last_ = late;
+    if (row_ % 10 != 0) return;
+    longest_us_ = std::clamp(late ? longest_us_ / 2 : longest_us_ * 2, 50, 100'000);
+  }
+  bool OneSided() const { return early_ == 0 || late_ == 0; }
+
+ private:
+  int longest_us_ = 500;
+  int early_ = 0, late_ = 0;
+  int row_ = 0;
+  bool last_ = false;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_TESTS_INTEGRATION_INJECTOR_RANDOM_INSTANTS_H_
