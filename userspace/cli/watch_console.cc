@@ -130,14 +130,16 @@ void WatchConsole::Announce(const Watcher& watcher) {
         "Name one with --library PATH.\n");
   }
   if (options_.quiet) return;
+  std::string reason = watcher.rung_reason();
+  if (options_.attach && watcher.rung() == HoldRung::kNone) {
+    reason = "as asked for: nothing is held, so nothing is attached to";
+  }
   fprintf(options_.out,
           "rocattach-watch: %s %zu HSA runtime %s, hold '%s'%s, output %s\n",
           options_.attach ? "attaching through" : "watching", scan.copies.size(),
           scan.copies.size() == 1 ? "copy" : "copies",
           std::string(HoldRungName(watcher.rung())).c_str(),
-          watcher.rung_reason().empty()
-              ? ""
-              : absl::StrCat(" (", watcher.rung_reason(), ")").c_str(),
+          reason.empty() ? "" : absl::StrCat(" (", reason, ")").c_str(),
           watcher.output_name().c_str());
   fflush(options_.out);
 }

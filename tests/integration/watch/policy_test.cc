@@ -61,6 +61,13 @@ TEST_F(PolicyTest, NoHoldAtAll) {
   ASSERT_TRUE(watcher.ready());
   EXPECT_EQ(watcher.Events("ready").at(0)["hold"], "none");
   EXPECT_EQ(watcher.Events("ready").at(0)["hold_reason"], "");
+  TemporaryDirectory directory;
+  Finished words =
+      Child({WatcherPath(), "--auto", "--hold", "none", "--collector", CollectorPath(),
+             "-d", directory.path(), "--duration-msec", "50"})
+          .Wait();
+  EXPECT_NE(words.errors.find("nothing is attached to"), std::string::npos)
+      << words.errors;
 }
 
 TEST_F(PolicyTest, ProcessGlobs) {
