@@ -126,5 +126,25 @@ TEST_F(SessionsValuesTest, OfNoKernelThatIsExcluded) {
   EXPECT_TRUE(process.counters.empty());
 }
 
+// scripts/run with counters, where there is no GPU.
+TEST_F(SessionsValuesTest, TheRunScriptMeasuresWhereThereIsNoGpu) {
+  Child script({ROCATTACH_TEST_SOURCE "/scripts/run", "--pmc", "SQ_WAVES", "-d",
+                directory_.path(), "--", TargetPath("hsa_dispatch"), "-n", "20",
+                "--work-items", "640"},
+               {.environment = {"ROCATTACH_BUILD=" ROCATTACH_TEST_BUILD,
+                                "TMPDIR=" + directory_.path()}});
+  const Finished result = script.Wait();
+  EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_THAT(result.errors, testing::HasSubstr("20 measured"));
+  // 15 dispatches of one kernel and 5 of the other, of 10 waves each.
+  EXPECT_THAT(result.output,
+              testing::ContainsRegex("150 +10 +15 +SQ_WAVES +increment"));
+  EXPECT_THAT(result.output, testing::ContainsRegex("50 +10 +5 +SQ_WAVES +accumulate"));
+  for (const auto& left : std::filesystem::directory_iterator(directory_.path())) {
+    EXPECT_EQ(left.path().filename().string().find("rocattach-topology"),
+              std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace rocattach::testing_support
