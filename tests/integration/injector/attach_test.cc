@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/integration/injector/random_instants.h"
 #include "tests/integration/injector/target_process.h"
+#include "tests/integration/random_instants.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {

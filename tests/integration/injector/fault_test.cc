@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "injector/stub.h"
-#include "tests/integration/injector/random_instants.h"
 #include "tests/integration/injector/target_process.h"
+#include "tests/integration/random_instants.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {

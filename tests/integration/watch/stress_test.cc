@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <random>
+#include <thread>
 
+#include "tests/integration/random_instants.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/terminal.h"
 
@@ -118,8 +120,10 @@ TEST_F(StressTest, AServiceKilledAtRandomInstantsHarmsNobody) {
   constexpr int kBatch = 10;
   const int rounds = Scaled(100);
   std::mt19937 random(7);
-  int attached_rounds = 0;
-  for (int round = 0; round < rounds; ++round) {
+  // A batch takes some 100 ms from the first window to the last end.
+  RandomInstants instants(120'000);
+  for (int round = 0; round < rounds || (instants.OneSided() && round < 5 * rounds);
+       ++round) {
     WatcherProcess watcher({"--auto", "--hold-timeout-msec", "1000"});
     ASSERT_TRUE(watcher.ready());
     std::vector<std::unique_ptr<Child>> children;
@@ -127,8 +131,7 @@ TEST_F(StressTest, AServiceKilledAtRandomInstantsHarmsNobody) {
       children.push_back(
           std::make_unique<Child>(OnSimgpu({"hsa_dispatch", "-n", "50"})));
     }
-    // A batch takes some 100 ms from the first window to the last end.
-    usleep(static_cast<useconds_t>(random() % 120'000));
+    std::this_thread::sleep_for(instants.Next(&random));
     watcher.Kill();
     for (auto& child : children) {
       Finished result = child->Wait();
@@ -137,10 +140,9 @@ TEST_F(StressTest, AServiceKilledAtRandomInstantsHarmsNobody) {
       ASSERT_EQ(Reported(result.output, "dispatches"), 50);
       ASSERT_EQ(result.errors, "");
     }
-    attached_rounds += watcher.Events("window").empty() ? 0 : 1;
+    instants.Add(/*late=*/!watcher.Events("window").empty());
   }
-  // The instants were spread over the attaches, not all before or behind them.
-  EXPECT_GT(attached_rounds, rounds / 10);
+  EXPECT_FALSE(instants.OneSided()) << "all kills came before the attaches, or behind";
 }
 
 // More events than fit while the service sleeps: no process is harmed, and what was

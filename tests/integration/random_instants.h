@@ -1,7 +1,7 @@
 // Random instants that fall before the end of something and behind it, however fast the
 // machine is.
-#ifndef ROCATTACH_TESTS_INTEGRATION_INJECTOR_RANDOM_INSTANTS_H_
-#define ROCATTACH_TESTS_INTEGRATION_INJECTOR_RANDOM_INSTANTS_H_
+#ifndef ROCATTACH_TESTS_INTEGRATION_RANDOM_INSTANTS_H_
+#define ROCATTACH_TESTS_INTEGRATION_RANDOM_INSTANTS_H_
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +11,9 @@ namespace rocattach {
 
 class RandomInstants {
  public:
+  // At first they are spread over `longest_us`.
+  explicit RandomInstants(int longest_us = 500) : longest_us_(longest_us) {}
+
   // How long to wait this time.
   std::chrono::microseconds Next(std::mt19937* random) const {
     return std::chrono::microseconds(
@@ -19,16 +22,16 @@ class RandomInstants {
   // `late`: what was to be interrupted was over by then.
   void Add(bool late) {
     ++(late ? late_ : early_);
-    // Ten of a kind in a row: the range lies beside what it should cover.
+    // Many of a kind in a row: the range lies beside what it should cover.
     row_ = late == last_ ? row_ + 1 : 1;
     last_ = late;
-    if (row_ % 10 != 0) return;
-    longest_us_ = std::clamp(late ? longest_us_ / 2 : longest_us_ * 2, 50, 100'000);
+    if (row_ % 6 != 0) return;
+    longest_us_ = std::clamp(late ? longest_us_ / 2 : longest_us_ * 2, 50, 2'000'000);
   }
   bool OneSided() const { return early_ == 0 || late_ == 0; }
 
  private:
-  int longest_us_ = 500;
+  int longest_us_;
   int early_ = 0, late_ = 0;
   int row_ = 0;
   bool last_ = false;
@@ -36,4 +39,4 @@ class RandomInstants {
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_TESTS_INTEGRATION_INJECTOR_RANDOM_INSTANTS_H_
+#endif  // ROCATTACH_TESTS_INTEGRATION_RANDOM_INSTANTS_H_
