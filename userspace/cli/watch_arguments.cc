@@ -182,7 +182,10 @@ void AddWatchOptions(CLI::App* app, WatchArguments* args) {
 absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
                                      WatchArguments* args) {
   Interpret(app, argc, argv, args);
-  RETURN_IF_ERROR(PrepareSession(args));
+  // A counter that is not found is a wrong argument, not a missing command.
+  if (absl::Status session = PrepareSession(args); !session.ok()) {
+    return absl::InvalidArgumentError(session.message());
+  }
   if (!args->command.empty()) {
     RETURN_IF_ERROR(FindProgram(args->command[0]).status());
   }
