@@ -40,8 +40,8 @@ bool CopyRanges(const std::vector<NumberRange>& from, rocattach_plan_range* to,
 
 class Compiler {
  public:
-  Compiler(const TargetDescription& target, SessionBackend& backend, CompiledPlan& plan)
-      : target_(target), backend_(backend), plan_(plan), image_(*plan.image) {}
+  Compiler(const TargetDescription& target, CompiledPlan& plan)
+      : target_(target), plan_(plan), image_(*plan.image) {}
 
   absl::Status Add(const FilterSpec& spec) {
     switch (spec.kind) {
@@ -266,19 +266,24 @@ class Compiler {
       out.all = names == nullptr || names->empty() ? 1 : 0;
       if (out.all) continue;
       for (const std::string& name : *names) {
-        const auto function = backend_.ApiFunction(domain, name);
-        if (!function.has_value() || *function >= ROCATTACH_PLAN_API_FUNCTIONS) {
-          return SessionError(SessionStatus::kInvalidOperationId,
-                              absl::StrCat("no API function \"", name, "\""));
+        // Numbers differ from one version of the SDK to the next.
+        const auto function = std::find_if(
+            target_.functions.begin(), target_.functions.end(), [&](const auto& known) {
+              return known.domain == table && known.name == name;
+            });
+        if (function == target_.functions.end() ||
+            function->number >= ROCATTACH_PLAN_API_FUNCTIONS) {
+          return SessionError(
+              SessionStatus::kInvalidOperationId,
+              absl::StrCat("this process has no API function \"", name, "\""));
         }
-        SetBit(out.functions, *function);
+        SetBit(out.functions, function->number);
       }
     }
     return absl::OkStatus();
   }
 
   const TargetDescription& target_;
-  SessionBackend& backend_;
   CompiledPlan& plan_;
   rocattach_plan& image_;
 };
@@ -313,8 +318,7 @@ const PlanArchitecture* CompiledPlan::Architecture(uint32_t agent_id) const {
 
 absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
     SessionId session, const std::vector<FilterSpec>& filters,
-    const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog,
-    SessionBackend& backend) {
+    const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog) {
   auto plan = std::make_shared<CompiledPlan>();
   plan->image = std::make_unique<rocattach_plan>();
   plan->target = target;
@@ -325,7 +329,7 @@ absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
   image.bytes = sizeof(rocattach_plan);
   image.session_id = static_cast<uint64_t>(session);
   image.rotation_interval = 1;
-  Compiler compiler(target, backend, *plan);
+  Compiler compiler(target, *plan);
   for (const FilterSpec& filter : filters) RETURN_IF_ERROR(compiler.Add(filter));
   return std::shared_ptr<const CompiledPlan>(std::move(plan));
 }

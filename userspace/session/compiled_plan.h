@@ -55,12 +55,12 @@ struct CompiledPlan {
 
 // Filters have passed CheckFilter, one of each kind. FILTER_NOT_SUPPORTED for what the
 // process cannot give, AGENT_NOT_FOUND when no GPU matches, COUNTER_NOT_FOUND and
-// COUNTER_INFORMATION_MISSING for its GPUs' architectures, INVALID_ARGUMENTS for what
-// the tables cannot hold or single_pass refuses.
+// COUNTER_INFORMATION_MISSING for its GPUs' architectures, INVALID_OPERATION_ID for an
+// API function that this process does not have, INVALID_ARGUMENTS for what the tables
+// cannot hold or single_pass refuses.
 absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
     SessionId session, const std::vector<FilterSpec>& filters,
-    const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog,
-    SessionBackend& backend);
+    const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog);
 
 }  // namespace rocattach
 

@@ -1,15 +1,12 @@
 // Device profiling: the counters of a GPU, whoever uses it.
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/session/compiled_plan.h"
-#include "userspace/session/counter_file.h"
 #include "userspace/session/engine_state.h"
 #include "userspace/session/session_engine.h"
 #include "userspace/session/session_status.h"
+#include "userspace/session/target_runner.h"
 
 namespace rocattach {
 namespace {
@@ -60,28 +57,8 @@ absl::Status NotActive(SessionId id) {
 
 absl::StatusOr<SessionId> SessionEngine::CreateDeviceSession(
     std::vector<std::string> counters, int gpu_index) {
-  if (counters.empty()) {
-    return SessionError(SessionStatus::kInvalidArguments, "no counters named");
-  }
-  const std::vector<TargetGpu> gpus = state_->backend->MachineGpus();
-  if (gpu_index < 0 || static_cast<size_t>(gpu_index) >= gpus.size()) {
-    return SessionError(SessionStatus::kAgentNotFound,
-                        absl::StrCat("GPU ", gpu_index, " of ", gpus.size()));
-  }
   auto session = std::make_shared<DeviceSession>();
-  session->gpu = static_cast<size_t>(gpu_index);
-  session->description = gpus[session->gpu];
-  session->key = session->description.key;
-  const ArchitectureCounters* known =
-      state_->catalog->Find(session->description.architecture);
-  if (known == nullptr) {
-    return SessionError(
-        SessionStatus::kCounterInformationMissing,
-        absl::StrCat("the counters of ", session->description.architecture,
-                     " are not known"));
-  }
-  ASSIGN_OR_RETURN(session->plan,
-                   PlanPasses(*known, {counters}, {.single_pass = true}));
+  ASSIGN_OR_RETURN(session->gpu_key, state_->runner->CheckDevice(counters, gpu_index));
   session->names = std::move(counters);
   std::lock_guard<std::mutex> lock(state_->mutex);
   const auto id = static_cast<SessionId>(state_->NewHandle(kDeviceHandle));
@@ -91,48 +68,16 @@ absl::StatusOr<SessionId> SessionEngine::CreateDeviceSession(
 
 absl::Status SessionEngine::StartDeviceSession(SessionId id) {
   ASSIGN_OR_RETURN(const Conversation session, Conversation::Begin(*state_, id));
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    auto [owner, added] = state_->counter_owner.try_emplace(session->key, id);
-    if (!added) {
-      return SessionError(SessionStatus::kHasActiveSession,
-                          absl::StrCat("the counters of GPU ", session->key,
-                                       " belong to session ", Number(owner->second)));
-    }
-  }
-  const absl::Status started =
-      state_->backend->StartDevice(session->gpu, session->plan.passes[0].counters);
-  if (!started.ok()) {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    state_->counter_owner.erase(session->key);
-    return SessionError(SessionStatus::kError, started.message());
-  }
-  session->active = true;
+  if (session->run != nullptr) return OwnedBy("what it measures", id);
+  ASSIGN_OR_RETURN(session->run,
+                   state_->runner->StartDevice(id, session->names, session->gpu_key));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<double>> SessionEngine::PollDeviceSession(SessionId id) {
   ASSIGN_OR_RETURN(const Conversation session, Conversation::Begin(*state_, id));
-  if (!session->active) return NotActive(id);
-  auto readings = state_->backend->PollDevice(session->gpu);
-  if (!readings.ok()) {
-    return SessionError(SessionStatus::kError, readings.status().message());
-  }
-  // The same evaluation as that of a session's records.
-  CompiledPlan plan;
-  plan.counter_names = session->plan.passes[0].counters;
-  PlanArchitecture architecture;
-  architecture.counters = state_->catalog->Find(session->description.architecture);
-  std::vector<double> values(session->names.size(), std::nan(""));
-  for (const rocattach_record_counter_t& value :
-       RequestedValues(plan, architecture, session->plan, session->description,
-                       session->names, 0, *readings)) {
-    // A name that was asked for twice has its value twice.
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (session->names[i] == session->names[value.counter]) values[i] = value.value;
-    }
-  }
-  return values;
+  if (session->run == nullptr) return NotActive(id);
+  return session->run->Poll();
 }
 
 absl::StatusOr<std::vector<std::string>> SessionEngine::DeviceSessionCounters(
@@ -143,22 +88,15 @@ absl::StatusOr<std::vector<std::string>> SessionEngine::DeviceSessionCounters(
 
 absl::Status SessionEngine::StopDeviceSession(SessionId id) {
   ASSIGN_OR_RETURN(const Conversation session, Conversation::Begin(*state_, id));
-  if (!session->active) return NotActive(id);
-  const absl::Status stopped = state_->backend->StopDevice(session->gpu);
-  session->active = false;
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  state_->counter_owner.erase(session->key);
-  return stopped.ok() ? absl::OkStatus()
-                      : SessionError(SessionStatus::kError, stopped.message());
+  if (session->run == nullptr) return NotActive(id);
+  return std::exchange(session->run, nullptr)->Stop();
 }
 
 absl::Status SessionEngine::DestroyDeviceSession(SessionId id) {
   ASSIGN_OR_RETURN(const Conversation session, Conversation::Begin(*state_, id));
-  if (session->active) {
-    state_->backend->StopDevice(session->gpu).IgnoreError();  // it is going away
-    session->active = false;
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    state_->counter_owner.erase(session->key);
+  if (session->run != nullptr) {
+    // It is going away.
+    std::exchange(session->run, nullptr)->Stop().IgnoreError();
   }
   std::lock_guard<std::mutex> lock(state_->mutex);
   state_->devices.erase(id);

@@ -12,10 +12,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "userspace/session/pass_planner.h"
 #include "userspace/session/record_buffer.h"
-#include "userspace/session/session_backend.h"
-#include "userspace/session/session_sink.h"
+#include "userspace/session/record_router.h"
+#include "userspace/session/session_runner.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {
@@ -41,30 +40,25 @@ struct Session {
   std::set<TargetId> targets;  // empty: all that there are
   std::map<FilterId, Filter> filters;
   std::map<BufferId, SessionBuffer> buffers;
+  ProcessEndedCallback ended;
   Phase phase = Phase::kIdle;
   bool destroying = false;       // its id counts as gone
   bool destroy_settled = false;  // who ends the phase finishes the destruction
-  // Of the last start.
-  std::vector<FilterSpec> started;
-  std::set<TargetId> running;
-  std::map<TargetId, absl::Status> refused;
-  std::shared_ptr<SessionSink> sink;
+  // The last start; nullptr before the first one.
+  std::shared_ptr<SessionRun> run;
+  std::shared_ptr<RecordRouter> router;
   uint64_t dropped_before = 0;  // what the buffers had dropped when it started
 };
 
 struct DeviceSession {
-  size_t gpu = 0;
-  std::string key;
+  std::string gpu_key;
   std::vector<std::string> names;  // as asked for
-  PassPlan plan;
-  TargetGpu description;
-  bool active = false;
-  bool busy = false;  // some thread talks to the backend about it
+  std::shared_ptr<DeviceRun> run;  // nullptr: not active
+  bool busy = false;               // some thread talks to the runner about it
 };
 
 struct EngineState {
-  std::shared_ptr<SessionBackend> backend;        // constant
-  std::shared_ptr<const CounterCatalog> catalog;  // constant
+  std::shared_ptr<SessionRunner> runner;  // constant
 
   mutable std::mutex mutex;
   std::condition_variable changed;  // a phase ended
@@ -73,10 +67,6 @@ struct EngineState {
   uint64_t last_handle = 0;
   std::map<SessionId, std::shared_ptr<Session>> sessions;
   std::map<SessionId, std::shared_ptr<DeviceSession>> devices;
-  // One active session per process, and per GPU for its counters.
-  std::map<TargetId, SessionId> target_owner;
-  SessionId all_owner = {};  // the session for all processes, those to come included
-  std::map<std::string, SessionId> counter_owner;
   // Buffers whose last delivery is under way while their session is gone already, so
   // that the callback can still step through it.
   std::map<BufferId, std::weak_ptr<RecordBuffer>> leaving;
@@ -91,10 +81,8 @@ struct EngineState {
   // Waits until no thread is starting or stopping the session. False if this thread
   // must not wait, because it is inside a callback that the other may be waiting for.
   bool WaitSettled(std::unique_lock<std::mutex>& lock, const Session& session);
-  // Tells the sink of an active session where records go now.
+  // Tells an active session where its records go now.
   void UpdateRoutes(Session& session) const;
-  // Gives up what the session owns.
-  void Release(Session& session);
   // Ends a phase.
   void Settle(Session& session, Phase phase);
 };

@@ -143,7 +143,7 @@ absl::Status CheckDomains(const FilterSpec& spec) {
 absl::Status CheckFunctions(int domain, const std::vector<std::string>& names,
                             SessionBackend& backend) {
   for (const std::string& name : names) {
-    if (!backend.ApiFunction(domain, name).has_value()) {
+    if (!backend.MayHaveApiFunction(domain, name)) {
       return SessionError(SessionStatus::kInvalidOperationId,
                           absl::StrCat("no API function \"", name, "\""));
     }

@@ -113,6 +113,10 @@ typedef struct {
   double value; /* added up over the instances of a hardware counter */
 } rocattach_record_counter_t;
 
+/* Bits of rocattach_record_profiler_t.selected_by. */
+#define ROCATTACH_SELECTED_BY_TIMESTAMPS 1u /* DISPATCH_TIMESTAMPS_COLLECTION */
+#define ROCATTACH_SELECTED_BY_COUNTERS 2u   /* COUNTERS_COLLECTION */
+
 /* A kernel dispatch, with counters if a COUNTERS_COLLECTION filter selected it. */
 typedef struct {
   rocattach_record_header_t header;
@@ -128,7 +132,7 @@ typedef struct {
   uint32_t workgroup_size[3];
   uint32_t lds_bytes;
   uint32_t scratch_bytes;
-  uint32_t pad;
+  uint32_t selected_by; /* which filters of the session: ROCATTACH_SELECTED_BY_* */
   uint32_t counters_count;
   /* rocattach_record_counter_t[counters_count] follow */
 } rocattach_record_profiler_t;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -109,8 +108,10 @@ class SessionBackend {
   virtual absl::StatusOr<TargetDescription> Describe(TargetId target) = 0;
   // The target that a pid names now.
   virtual absl::StatusOr<TargetId> FindTarget(pid_t pid) = 0;
-  // Number of an API function; `domain` as in rocattach_tracer_activity_domain_t.
-  virtual std::optional<uint32_t> ApiFunction(int domain, const std::string& name) = 0;
+  // False if processes are there, have said which API functions they have, and none has
+  // this one; `domain` as in rocattach_tracer_activity_domain_t. Processes that come
+  // are asked at their start.
+  virtual bool MayHaveApiFunction(int domain, const std::string& name);
 
   // Puts the plan in force. On success records come until Stop returns or the process
   // ends; on an error none come.
@@ -128,23 +129,6 @@ class SessionBackend {
   // Delivers what is there now. Never called from a user's callback. DATA_LOSS if the
   // memory makes no sense any more.
   virtual absl::Status Drain(TargetId target) = 0;
-
-  // GPUs of the machine whose counters can be read directly, by index.
-  virtual std::vector<TargetGpu> MachineGpus() { return {}; }
-  virtual absl::Status StartDevice(size_t gpu,
-                                   const std::vector<std::string>& counters) {
-    (void)gpu, (void)counters;
-    return absl::UnimplementedError("no device counters here");
-  }
-  // Values since StartDevice, in the order of its counters; `counter` is their index.
-  virtual absl::StatusOr<std::vector<CounterReading>> PollDevice(size_t gpu) {
-    (void)gpu;
-    return absl::UnimplementedError("no device counters here");
-  }
-  virtual absl::Status StopDevice(size_t gpu) {
-    (void)gpu;
-    return absl::UnimplementedError("no device counters here");
-  }
 };
 
 }  // namespace rocattach

@@ -7,28 +7,12 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/session/compiled_plan.h"
 #include "userspace/session/engine_state.h"
 #include "userspace/session/session_status.h"
+#include "userspace/session/target_runner.h"
 
 namespace rocattach {
 namespace {
-
-std::string Name(TargetId target) {
-  return absl::StrCat("process ", target.pid);
-}
-
-absl::Status HasActiveSession(absl::string_view what, SessionId owner) {
-  return SessionError(SessionStatus::kHasActiveSession,
-                      absl::StrCat(what, " belongs to session ", Number(owner)));
-}
-
-std::vector<std::string> NamesOf(const Session& session, FilterKind kind) {
-  for (const auto& [id, filter] : session.filters) {
-    if (filter.spec.kind == kind) return filter.spec.CounterList();
-  }
-  return {};
-}
 
 uint64_t BufferDrops(const Session& session) {
   uint64_t dropped = 0;
@@ -38,94 +22,38 @@ uint64_t BufferDrops(const Session& session) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Session>> EngineState::Find(SessionId id) const {
-  if (!initialized) {
-    return SessionError(SessionStatus::kNotInitialized, "sessions are not initialized");
-  }
-  auto found = sessions.find(id);
-  if (found == sessions.end() || found->second->destroying) {
-    return SessionError(SessionStatus::kSessionNotFound,
-                        absl::StrCat("session ", Number(id)));
-  }
-  return found->second;
-}
-
-bool EngineState::WaitSettled(std::unique_lock<std::mutex>& lock,
-                              const Session& session) {
-  while (session.phase == Phase::kStarting || session.phase == Phase::kStopping) {
-    if (RecordBuffer::InCallback()) return false;
-    changed.wait(lock);
-  }
-  return true;
-}
-
-void EngineState::UpdateRoutes(Session& session) const {
-  if (session.sink == nullptr) return;
-  SessionRoutes routes;
-  for (const auto& [id, filter] : session.filters) {
-    auto found = session.buffers.find(filter.buffer);
-    const std::shared_ptr<RecordBuffer> records =
-        found == session.buffers.end() ? nullptr : found->second.records;
-    switch (filter.spec.kind) {
-      case FilterKind::kDispatchTimestamps:
-        routes.timestamps = records;
-        break;
-      case FilterKind::kCounters:
-        routes.counters = records;
-        break;
-      case FilterKind::kCountersSampler:
-        routes.sampler = records;
-        break;
-      default:
-        routes.api = records;
-        routes.sync = filter.sync;
-        break;
-    }
-  }
-  session.sink->SetRoutes(std::move(routes));
-}
-
-void EngineState::Release(Session& session) {
-  std::erase_if(target_owner, [&](const auto& e) { return e.second == session.id; });
-  std::erase_if(counter_owner, [&](const auto& e) { return e.second == session.id; });
-  if (all_owner == session.id) all_owner = {};
-  session.running.clear();
-}
-
-void EngineState::Settle(Session& session, Phase phase) {
-  session.phase = phase;
-  changed.notify_all();
+SessionEngine::SessionEngine(std::shared_ptr<SessionRunner> runner)
+    : state_(std::make_shared<EngineState>()) {
+  state_->runner = std::move(runner);
 }
 
 SessionEngine::SessionEngine(std::shared_ptr<SessionBackend> backend,
                              std::shared_ptr<const CounterCatalog> catalog)
-    : state_(std::make_shared<EngineState>()) {
-  state_->backend = std::move(backend);
-  state_->catalog = std::move(catalog);
-}
+    : SessionEngine(
+          std::make_shared<TargetRunner>(std::move(backend), std::move(catalog))) {}
 
 SessionEngine::~SessionEngine() {
   StopAll().IgnoreError();
   std::vector<SessionId> devices;
   {
     std::lock_guard<std::mutex> lock(state_->mutex);
-    for (const auto& [id, session] : state_->sessions) {
-      if (session->sink != nullptr) session->sink->Detach();
-    }
     for (const auto& [id, device] : state_->devices) devices.push_back(id);
   }
   for (SessionId id : devices) DestroyDeviceSession(id).IgnoreError();
 }
 
-SessionBackend& SessionEngine::backend() {
-  return *state_->backend;
-}
-
 absl::Status SessionEngine::Initialize() {
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  if (state_->initialized) {
+  auto check = [this]() -> absl::Status {
+    if (!state_->initialized) return absl::OkStatus();
     return SessionError(SessionStatus::kAlreadyInitialized, "initialize was called");
+  };
+  {
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    RETURN_IF_ERROR(check());
   }
+  RETURN_IF_ERROR(state_->runner->Connect());
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  RETURN_IF_ERROR(check());  // another thread was quicker
   state_->initialized = true;
   return absl::OkStatus();
 }
@@ -164,7 +92,7 @@ absl::Status SessionEngine::StopAll() {
       if (session->phase != Phase::kActive) continue;
       session->phase = Phase::kStopping;
     }
-    StopTargets(session).IgnoreError();  // nobody is left to tell
+    StopRun(session).IgnoreError();  // nobody is left to tell
   }
 }
 
@@ -221,61 +149,76 @@ absl::StatusOr<SessionId> SessionEngine::CreateReadySession(int replay_mode,
 absl::Status SessionEngine::AddSessionTarget(SessionId id, TargetId target) {
   std::lock_guard<std::mutex> lock(state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
-  if (session->phase != Phase::kIdle) return HasActiveSession("its process", id);
+  if (session->phase != Phase::kIdle) return OwnedBy("its process", id);
   session->targets.insert(target);
   return absl::OkStatus();
 }
 
-absl::Status SessionEngine::StartSession(SessionId id) {
-  std::shared_ptr<Session> session;
+absl::Status SessionEngine::AddSessionProcess(SessionId id, pid_t pid) {
   {
-    std::unique_lock<std::mutex> lock(state_->mutex);
-    ASSIGN_OR_RETURN(session, state_->Find(id));
-    if (state_->finalizing > 0) {
-      return SessionError(SessionStatus::kNotInitialized, "finalize is under way");
-    }
-    if (session->filters.empty()) {
-      return SessionError(SessionStatus::kSessionMissingFilter,
-                          absl::StrCat("session ", Number(id)));
-    }
-    for (const auto& [filter_id, filter] : session->filters) {
-      if (filter.buffer == BufferId() && !filter.sync) {
-        return SessionError(SessionStatus::kSessionMissingBuffer,
-                            absl::StrCat("filter ", static_cast<uint64_t>(filter_id),
-                                         " of session ", Number(id)));
-      }
-    }
-    if (!state_->WaitSettled(lock, *session) || session->phase != Phase::kIdle) {
-      return HasActiveSession("what it asks for", id);
-    }
-    if (session->destroying) return state_->Find(id).status();
-    session->phase = Phase::kStarting;
-    session->refused.clear();
-    std::weak_ptr<EngineState> weak = state_;
-    session->sink = std::make_shared<SessionSink>(
-        id, NamesOf(*session, FilterKind::kCounters),
-        NamesOf(*session, FilterKind::kCountersSampler), [weak, id](TargetId target) {
-          const std::shared_ptr<EngineState> state = weak.lock();
-          if (state == nullptr) return;
-          std::lock_guard<std::mutex> guard(state->mutex);
-          auto found = state->sessions.find(id);
-          if (found != state->sessions.end()) found->second->running.erase(target);
-          auto owner = state->target_owner.find(target);
-          if (owner != state->target_owner.end() && owner->second == id) {
-            state->target_owner.erase(owner);
-          }
-        });
-    session->dropped_before = BufferDrops(*session);
-    state_->UpdateRoutes(*session);
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+    if (session->phase != Phase::kIdle) return OwnedBy("its process", id);
   }
-  const absl::Status status = StartTargets(session);
+  ASSIGN_OR_RETURN(const TargetId target, state_->runner->FindTarget(pid));
+  return AddSessionTarget(id, target);
+}
+
+absl::Status SessionEngine::SetProcessEndedCallback(SessionId id,
+                                                    ProcessEndedCallback callback) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+  session->ended = std::move(callback);
+  state_->UpdateRoutes(*session);
+  return absl::OkStatus();
+}
+
+// Enters phase kStarting.
+absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId id) {
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  ASSIGN_OR_RETURN(std::shared_ptr<Session> session, state_->Find(id));
+  if (state_->finalizing > 0) {
+    return SessionError(SessionStatus::kNotInitialized, "finalize is under way");
+  }
+  if (session->filters.empty()) {
+    return SessionError(SessionStatus::kSessionMissingFilter,
+                        absl::StrCat("session ", Number(id)));
+  }
+  for (const auto& [filter_id, filter] : session->filters) {
+    if (filter.buffer == BufferId() && !filter.sync) {
+      return SessionError(SessionStatus::kSessionMissingBuffer,
+                          absl::StrCat("filter ", static_cast<uint64_t>(filter_id),
+                                       " of session ", Number(id)));
+    }
+  }
+  if (!state_->WaitSettled(lock, *session) || session->phase != Phase::kIdle) {
+    return OwnedBy("what it asks for", id);
+  }
+  if (session->destroying) return state_->Find(id).status();
+  session->phase = Phase::kStarting;
+  RunWish wish;
+  wish.session = id;
+  wish.targets.assign(session->targets.begin(), session->targets.end());
+  for (const auto& [filter_id, filter] : session->filters) {
+    wish.filters.push_back(filter.spec);
+  }
+  session->router = std::make_shared<RecordRouter>(id);
+  session->run = state_->runner->NewRun(std::move(wish), session->router);
+  session->dropped_before = BufferDrops(*session);
+  state_->UpdateRoutes(*session);
+  return session;
+}
+
+absl::Status SessionEngine::StartSession(SessionId id) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, PrepareStart(id));
+  const absl::Status status = session->run->Start();
   if (!status.ok()) {
     // What was started before it failed; nothing that was collected is thrown away.
     {
       std::lock_guard<std::mutex> lock(state_->mutex);
       session->phase = Phase::kStopping;
     }
-    StopTargets(session).IgnoreError();
+    StopRun(session).IgnoreError();
     return status;
   }
   BecomeActive(session);
@@ -292,120 +235,12 @@ void SessionEngine::BecomeActive(const std::shared_ptr<Session>& session) {
     }
     session->phase = Phase::kStopping;
   }
-  StopTargets(session).IgnoreError();
-}
-
-// In phase kStarting.
-absl::Status SessionEngine::StartTargets(const std::shared_ptr<Session>& session) {
-  std::vector<FilterSpec> filters;
-  std::vector<TargetId> targets;
-  bool all = false;
-  // Quick and without calls back, so that what is checked is what is reserved.
-  const std::vector<TargetId> present = state_->backend->Targets();
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    all = session->targets.empty();
-    targets =
-        all ? present
-            : std::vector<TargetId>(session->targets.begin(), session->targets.end());
-    if (state_->all_owner != SessionId()) {
-      return HasActiveSession("every process", state_->all_owner);
-    }
-    for (TargetId target : targets) {
-      auto owner = state_->target_owner.find(target);
-      if (owner != state_->target_owner.end()) {
-        return HasActiveSession(Name(target), owner->second);
-      }
-    }
-    for (TargetId target : targets) state_->target_owner[target] = session->id;
-    if (all) state_->all_owner = session->id;
-    for (const auto& [id, filter] : session->filters) filters.push_back(filter.spec);
-    session->started = filters;
-  }
-  absl::Status first;
-  size_t started = 0;
-  for (TargetId target : targets) {
-    const absl::Status status = StartTarget(session, target, filters);
-    if (status.ok()) {
-      ++started;
-      continue;
-    }
-    // One process that cannot give what is asked for does not keep the others from it,
-    // unless it was named.
-    if (!all || SessionStatusOf(status) == SessionStatus::kHasActiveSession) {
-      return status;
-    }
-    first.Update(status);
-  }
-  return started == 0 ? first : absl::OkStatus();
-}
-
-absl::Status SessionEngine::StartTarget(const std::shared_ptr<Session>& session,
-                                        TargetId target,
-                                        const std::vector<FilterSpec>& filters) {
-  auto refuse = [&](absl::Status status) {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    session->running.erase(target);
-    session->refused[target] = status;
-    auto owner = state_->target_owner.find(target);
-    if (owner != state_->target_owner.end() && owner->second == session->id) {
-      state_->target_owner.erase(owner);
-    }
-    return status;
-  };
-  auto description = state_->backend->Describe(target);
-  if (!description.ok()) {
-    return refuse(
-        SessionError(SessionStatus::kError,
-                     absl::StrCat(Name(target), ": ", description.status().message())));
-  }
-  auto plan = CompilePlan(session->id, filters, *description, state_->catalog,
-                          *state_->backend);
-  if (!plan.ok()) return refuse(plan.status());
-  absl::Status taken;
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    for (const std::string& key : (*plan)->counter_gpus) {
-      auto owner = state_->counter_owner.find(key);
-      if (owner != state_->counter_owner.end() && owner->second != session->id) {
-        taken = HasActiveSession(absl::StrCat("measuring counters of GPU ", key),
-                                 owner->second);
-      }
-    }
-    if (taken.ok()) {
-      for (const std::string& key : (*plan)->counter_gpus) {
-        state_->counter_owner[key] = session->id;
-      }
-      // Before the backend knows of it: the process may end at once.
-      session->running.insert(target);
-    }
-  }
-  if (!taken.ok()) return refuse(taken);
-  session->sink->AddTarget(target, *plan);
-  const absl::Status started = state_->backend->Start(target, *plan, session->sink);
-  if (started.ok()) return absl::OkStatus();
-  return refuse(SessionError(SessionStatus::kError,
-                             absl::StrCat(Name(target), ": ", started.message())));
+  StopRun(session).IgnoreError();
 }
 
 // In phase kStopping, which it ends.
-absl::Status SessionEngine::StopTargets(const std::shared_ptr<Session>& session) {
-  std::set<TargetId> running;
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    running = session->running;
-  }
-  absl::Status result;
-  auto note = [&](TargetId target, const absl::Status& status) {
-    if (status.ok()) return;
-    result.Update(SessionError(SessionStatus::kError,
-                               absl::StrCat(Name(target), ": ", status.message())));
-  };
-  for (TargetId target : running) note(target, state_->backend->Stop(target));
-  // In a callback nobody is waited for: see SessionBackend::Settle.
-  if (!RecordBuffer::InCallback()) {
-    for (TargetId target : running) note(target, state_->backend->Settle(target));
-  }
+absl::Status SessionEngine::StopRun(const std::shared_ptr<Session>& session) {
+  absl::Status result = session->run->Stop();
   std::vector<std::shared_ptr<RecordBuffer>> buffers;
   {
     std::lock_guard<std::mutex> lock(state_->mutex);
@@ -415,7 +250,6 @@ absl::Status SessionEngine::StopTargets(const std::shared_ptr<Session>& session)
   bool destroy = false;
   {
     std::lock_guard<std::mutex> lock(state_->mutex);
-    state_->Release(*session);
     state_->Settle(*session, Phase::kIdle);
     destroy = session->destroy_settled;
   }
@@ -449,7 +283,7 @@ absl::Status SessionEngine::TerminateSession(SessionId id) {
     }
     session->phase = Phase::kStopping;
   }
-  return StopTargets(session);
+  return StopRun(session);
 }
 
 absl::Status SessionEngine::DestroySession(SessionId id) {
@@ -467,7 +301,7 @@ absl::Status SessionEngine::DestroySession(SessionId id) {
     if (active) session->phase = Phase::kStopping;
   }
   if (active) {
-    StopTargets(session).IgnoreError();  // nobody is left to use the session
+    StopRun(session).IgnoreError();  // nobody is left to use the session
   } else {
     FinishDestroy(session);
   }
@@ -476,21 +310,17 @@ absl::Status SessionEngine::DestroySession(SessionId id) {
 
 void SessionEngine::TargetArrived(TargetId target) {
   std::shared_ptr<Session> session;
-  std::vector<FilterSpec> filters;
   {
     std::unique_lock<std::mutex> lock(state_->mutex);
-    auto found = state_->sessions.find(state_->all_owner);
+    auto found = state_->sessions.find(state_->runner->AllOwner());
     if (found != state_->sessions.end()) session = found->second;
     if (session == nullptr || !state_->WaitSettled(lock, *session) ||
-        session->phase != Phase::kActive || session->running.contains(target) ||
-        state_->target_owner.contains(target)) {
+        session->phase != Phase::kActive) {
       return;
     }
     session->phase = Phase::kStarting;
-    state_->target_owner[target] = session->id;
-    filters = session->started;  // it goes on as it was started
   }
-  StartTarget(session, target, filters).IgnoreError();  // the report tells
+  session->run->Arrived(target);
   BecomeActive(session);
 }
 
@@ -499,11 +329,13 @@ absl::StatusOr<SessionReport> SessionEngine::Report(SessionId id) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
   SessionReport report;
   report.active = session->phase == Phase::kActive;
-  report.running.assign(session->running.begin(), session->running.end());
-  report.refused = session->refused;
+  if (session->run != nullptr) {
+    report.running = session->run->Running();
+    report.refused = session->run->Refused();
+  }
   const uint64_t dropped = BufferDrops(*session);
   report.dropped = dropped - std::min(dropped, session->dropped_before);
-  if (session->sink != nullptr) report.dropped += session->sink->unrouted();
+  if (session->router != nullptr) report.dropped += session->router->dropped();
   return report;
 }
 

@@ -14,6 +14,7 @@
 #include "userspace/session/counter_catalog.h"
 #include "userspace/session/rocattach_sessions.h"
 #include "userspace/session/session_backend.h"
+#include "userspace/session/session_runner.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {
@@ -41,6 +42,8 @@ struct SessionReport {
 // A process has at most one active session; so has the counters of a GPU.
 class SessionEngine {
  public:
+  explicit SessionEngine(std::shared_ptr<SessionRunner> runner);
+  // On the processes of this backend.
   SessionEngine(std::shared_ptr<SessionBackend> backend,
                 std::shared_ptr<const CounterCatalog> catalog);
   // Terminates what is active. Not from inside a callback.
@@ -48,6 +51,7 @@ class SessionEngine {
   SessionEngine(const SessionEngine&) = delete;
   SessionEngine& operator=(const SessionEngine&) = delete;
 
+  // ERROR when the runner has nobody to collect.
   absl::Status Initialize();
   // Terminates active sessions; all ids stay valid for after the next Initialize.
   absl::Status Finalize();
@@ -60,6 +64,10 @@ class SessionEngine {
                                                SyncCallback sync);
   // The session is for this process (and others that are named).
   absl::Status AddSessionTarget(SessionId session, TargetId target);
+  absl::Status AddSessionProcess(SessionId session, pid_t pid);
+  // Whom to tell of processes of the session that end.
+  absl::Status SetProcessEndedCallback(SessionId session,
+                                       ProcessEndedCallback callback);
   absl::Status StartSession(SessionId session);
   absl::Status TerminateSession(SessionId session);
   absl::Status DestroySession(SessionId session);
@@ -104,13 +112,9 @@ class SessionEngine {
   // Flushes buffers whose interval is over. Call it every few milliseconds.
   void Tick(uint64_t now_ns);
 
-  SessionBackend& backend();
-
  private:
-  absl::Status StartTargets(const std::shared_ptr<Session>& session);
-  absl::Status StartTarget(const std::shared_ptr<Session>& session, TargetId target,
-                           const std::vector<FilterSpec>& filters);
-  absl::Status StopTargets(const std::shared_ptr<Session>& session);
+  absl::StatusOr<std::shared_ptr<Session>> PrepareStart(SessionId id);
+  absl::Status StopRun(const std::shared_ptr<Session>& session);
   void BecomeActive(const std::shared_ptr<Session>& session);
   void FinishDestroy(const std::shared_ptr<Session>& session);
   absl::Status StopAll();

@@ -30,8 +30,8 @@ absl::Status NoBuffer(BufferId id) {
 
 absl::StatusOr<FilterId> SessionEngine::CreateFilter(SessionId id, FilterSpec filter) {
   RETURN_IF_ERROR(CheckSession(id));
-  // Without the lock: expressions are compiled and the backend is asked.
-  RETURN_IF_ERROR(CheckFilter(filter, *state_->catalog, *state_->backend));
+  // Without the lock: expressions are compiled and others are asked.
+  RETURN_IF_ERROR(state_->runner->CheckFilter(filter));
   std::lock_guard<std::mutex> lock(state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
   for (const auto& [other_id, other] : session->filters) {
@@ -168,7 +168,7 @@ absl::Status SessionEngine::SetApiTraceSyncCallback(SessionId id, FilterId filte
 
 absl::Status SessionEngine::FlushData(SessionId id, BufferId buffer) {
   std::shared_ptr<RecordBuffer> records;
-  std::set<TargetId> running;
+  std::shared_ptr<SessionRun> run;
   {
     std::lock_guard<std::mutex> lock(state_->mutex);
     ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
@@ -178,18 +178,10 @@ absl::Status SessionEngine::FlushData(SessionId id, BufferId buffer) {
     found->second.flushed_ns = BootNs();
     // A callback must not wait for deliveries: see SessionBackend::Settle.
     if (session->phase == Phase::kActive && !RecordBuffer::InCallback()) {
-      running = session->running;
+      run = session->run;
     }
   }
-  absl::Status result;
-  for (TargetId target : running) {
-    const absl::Status drained = state_->backend->Drain(target);
-    if (!drained.ok()) {
-      result.Update(
-          SessionError(SessionStatus::kCorruptedSessionBuffer,
-                       absl::StrCat("process ", target.pid, ": ", drained.message())));
-    }
-  }
+  const absl::Status result = run == nullptr ? absl::OkStatus() : run->Drain();
   records->Flush();
   return result;
 }

@@ -64,6 +64,8 @@ rocattach_record_profiler_t ProfilerRecord(TargetId target,
   std::copy(group, group + 3, record.workgroup_size);
   record.lds_bytes = dispatch.lds_bytes;
   record.scratch_bytes = dispatch.scratch_bytes;
+  if (event.for_timestamps) record.selected_by |= ROCATTACH_SELECTED_BY_TIMESTAMPS;
+  if (event.for_counters) record.selected_by |= ROCATTACH_SELECTED_BY_COUNTERS;
   return record;
 }
 
@@ -120,91 +122,51 @@ std::vector<rocattach_record_counter_t> RequestedValues(
   return values;
 }
 
-SessionSink::SessionSink(SessionId session, std::vector<std::string> counter_names,
-                         std::vector<std::string> sampler_names,
+SessionSink::SessionSink(std::shared_ptr<RecordRouter> router,
+                         const std::vector<FilterSpec>& filters,
                          std::function<void(TargetId)> ended)
-    : session_(session),
-      counter_names_(std::move(counter_names)),
-      sampler_names_(std::move(sampler_names)),
-      ended_(std::move(ended)) {}
+    : router_(std::move(router)), ended_(std::move(ended)) {
+  for (const FilterSpec& filter : filters) {
+    if (filter.kind == FilterKind::kCounters) counter_names_ = filter.CounterList();
+    if (filter.kind == FilterKind::kCountersSampler) {
+      sampler_names_ = filter.CounterList();
+    }
+  }
+}
 
 void SessionSink::AddTarget(TargetId target, std::shared_ptr<const CompiledPlan> plan) {
   std::lock_guard<std::mutex> lock(mutex_);
   plans_[target] = std::move(plan);
 }
 
-void SessionSink::SetRoutes(SessionRoutes routes) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  routes_ = std::move(routes);
-}
-
-void SessionSink::Detach() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  ended_ = nullptr;
-}
-
-uint64_t SessionSink::unrouted() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return unrouted_;
-}
-
-SessionSink::Now SessionSink::Look(TargetId target) const {
+std::shared_ptr<const CompiledPlan> SessionSink::PlanOf(TargetId target) const {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = plans_.find(target);
-  return {routes_, found == plans_.end() ? nullptr : found->second};
-}
-
-void SessionSink::Put(const std::shared_ptr<RecordBuffer>& buffer,
-                      const rocattach_record_header_t* header) {
-  if (buffer != nullptr) {
-    buffer->Append(header);
-    return;
-  }
-  std::lock_guard<std::mutex> lock(mutex_);
-  ++unrouted_;
+  return found == plans_.end() ? nullptr : found->second;
 }
 
 void SessionSink::OnDispatches(TargetId target,
                                absl::Span<const DispatchEvent> events) {
-  const Now now = Look(target);
-  if (now.plan == nullptr) return;
-  const CompiledPlan& plan = *now.plan;
-  // A dispatch stands once in a buffer, even if both filters write to it.
-  const bool shared = now.routes.timestamps == now.routes.counters;
+  const std::shared_ptr<const CompiledPlan> plan = PlanOf(target);
+  if (plan == nullptr) return;
   for (const DispatchEvent& event : events) {
     rocattach_record_profiler_t record = ProfilerRecord(target, event);
-    if (event.for_timestamps && !(event.for_counters && shared)) {
-      Put(now.routes.timestamps, &record.header);
-    }
-    if (!event.for_counters) continue;
     std::vector<rocattach_record_counter_t> values;
     const uint32_t agent = event.dispatch.agent_id;
-    const TargetGpu* gpu = plan.Gpu(agent);
-    const PlanArchitecture* architecture = plan.Architecture(agent);
-    if (gpu != nullptr && architecture != nullptr) {
-      values = RequestedValues(plan, *architecture, architecture->dispatch, *gpu,
+    const TargetGpu* gpu = plan->Gpu(agent);
+    const PlanArchitecture* architecture = plan->Architecture(agent);
+    if (event.for_counters && gpu != nullptr && architecture != nullptr) {
+      values = RequestedValues(*plan, *architecture, architecture->dispatch, *gpu,
                                counter_names_, event.pass, event.readings);
     }
     record.counters_count = static_cast<uint32_t>(values.size());
     RecordWithCounters whole(record, values);
-    Put(now.routes.counters, whole.header());
-  }
-}
-
-void SessionSink::PutTracer(const Now& now, const rocattach_record_tracer_t& record) {
-  if (now.routes.sync) {
-    RecordBuffer::CallbackScope scope;
-    now.routes.sync(record, session_);
-  }
-  // A filter with only a synchronous callback has no buffer, and needs none.
-  if (now.routes.api != nullptr || !now.routes.sync) {
-    Put(now.routes.api, &record.header);
+    router_->Take(whole.header());
   }
 }
 
 void SessionSink::OnCopies(TargetId target, absl::Span<const rocattach_copy> copies) {
-  const Now now = Look(target);
-  if (now.plan == nullptr) return;
+  if (PlanOf(target) == nullptr) return;
   for (const rocattach_copy& copy : copies) {
     rocattach_record_tracer_t record = {};
     record.header.kind = ROCATTACH_TRACER_RECORD;
@@ -218,13 +180,12 @@ void SessionSink::OnCopies(TargetId target, absl::Span<const rocattach_copy> cop
     record.source_gpu_id = copy.src_agent_id;
     record.target_gpu_id = copy.dst_agent_id;
     record.bytes = copy.bytes;
-    PutTracer(now, record);
+    router_->Take(&record.header);
   }
 }
 
 void SessionSink::OnApiCalls(TargetId target, absl::Span<const ApiEvent> events) {
-  const Now now = Look(target);
-  if (now.plan == nullptr) return;
+  if (PlanOf(target) == nullptr) return;
   for (const ApiEvent& event : events) {
     rocattach_record_tracer_t record = {};
     record.header.kind = ROCATTACH_TRACER_RECORD;
@@ -235,20 +196,19 @@ void SessionSink::OnApiCalls(TargetId target, absl::Span<const ApiEvent> events)
     record.operation_id = event.function;
     record.correlation_id = event.correlation_id;
     record.timestamps = {event.begin_ns, event.end_ns};
-    PutTracer(now, record);
+    router_->Take(&record.header);
   }
 }
 
 void SessionSink::OnSamples(TargetId target, absl::Span<const SampleEvent> events) {
-  const Now now = Look(target);
-  if (now.plan == nullptr) return;
-  const CompiledPlan& plan = *now.plan;
+  const std::shared_ptr<const CompiledPlan> plan = PlanOf(target);
+  if (plan == nullptr) return;
   for (const SampleEvent& event : events) {
-    const TargetGpu* gpu = plan.Gpu(event.agent_id);
-    const PlanArchitecture* architecture = plan.Architecture(event.agent_id);
+    const TargetGpu* gpu = plan->Gpu(event.agent_id);
+    const PlanArchitecture* architecture = plan->Architecture(event.agent_id);
     if (gpu == nullptr || architecture == nullptr) continue;
     const std::vector<rocattach_record_counter_t> values =
-        RequestedValues(plan, *architecture, architecture->sampler, *gpu,
+        RequestedValues(*plan, *architecture, architecture->sampler, *gpu,
                         sampler_names_, event.pass, event.readings);
     rocattach_record_counters_sampler_t record = {};
     record.header.kind = ROCATTACH_COUNTERS_SAMPLER_RECORD;
@@ -258,24 +218,17 @@ void SessionSink::OnSamples(TargetId target, absl::Span<const SampleEvent> event
     record.timestamps = {event.begin_ns, event.end_ns};
     record.num_counters = static_cast<uint32_t>(values.size());
     RecordWithCounters whole(record, values);
-    Put(now.routes.sampler, whole.header());
+    router_->Take(whole.header());
   }
 }
 
 void SessionSink::OnTargetEnded(TargetId target) {
-  const Now now = Look(target);
-  if (now.plan == nullptr) return;
-  for (const auto& buffer : {now.routes.timestamps, now.routes.counters, now.routes.api,
-                             now.routes.sampler}) {
-    if (buffer != nullptr) buffer->Flush();
-  }
-  std::function<void(TargetId)> ended;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    plans_.erase(target);
-    ended = ended_;
+    if (plans_.erase(target) == 0) return;
   }
-  if (ended) ended(target);
+  router_->TargetEnded(target);
+  ended_(target);
 }
 
 }  // namespace rocattach

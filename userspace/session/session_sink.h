@@ -1,4 +1,4 @@
-// Turns what a backend delivers into records of a session's buffers.
+// Turns what a backend delivers into records of a session.
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_SINK_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_SINK_H_
 
@@ -11,35 +11,23 @@
 #include <vector>
 
 #include "userspace/session/compiled_plan.h"
-#include "userspace/session/record_buffer.h"
+#include "userspace/session/record_router.h"
 #include "userspace/session/session_backend.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {
 
-// Where the records of each filter go; nullptr: nowhere.
-struct SessionRoutes {
-  std::shared_ptr<RecordBuffer> timestamps, counters, api, sampler;
-  SyncCallback sync;
-};
-
-// One per start of a session; used by the backend from any thread.
+// One per start of a session on this program's processes; used by the backend from any
+// thread.
 class SessionSink : public RecordSink {
  public:
   // `ended` runs when a target has ended and its buffers have been flushed.
-  SessionSink(SessionId session, std::vector<std::string> counter_names,
-              std::vector<std::string> sampler_names,
+  SessionSink(std::shared_ptr<RecordRouter> router,
+              const std::vector<FilterSpec>& filters,
               std::function<void(TargetId)> ended);
 
   // Before the backend starts that target.
   void AddTarget(TargetId target, std::shared_ptr<const CompiledPlan> plan);
-  // Takes effect with the next event.
-  void SetRoutes(SessionRoutes routes);
-  // No `ended` any more.
-  void Detach();
-
-  // Records that had no buffer to go to. What buffers dropped, they count themselves.
-  uint64_t unrouted() const;
 
   void OnDispatches(TargetId target, absl::Span<const DispatchEvent> events) override;
   void OnCopies(TargetId target, absl::Span<const rocattach_copy> copies) override;
@@ -48,22 +36,14 @@ class SessionSink : public RecordSink {
   void OnTargetEnded(TargetId target) override;
 
  private:
-  struct Now {
-    SessionRoutes routes;
-    std::shared_ptr<const CompiledPlan> plan;  // nullptr: not one of our targets
-  };
-  Now Look(TargetId target) const;
-  void Put(const std::shared_ptr<RecordBuffer>& buffer,
-           const rocattach_record_header_t* header);
-  void PutTracer(const Now& now, const rocattach_record_tracer_t& record);
+  // nullptr: not one of our targets.
+  std::shared_ptr<const CompiledPlan> PlanOf(TargetId target) const;
 
-  const SessionId session_;
-  const std::vector<std::string> counter_names_, sampler_names_;
+  const std::shared_ptr<RecordRouter> router_;
+  std::vector<std::string> counter_names_, sampler_names_;
+  const std::function<void(TargetId)> ended_;
   mutable std::mutex mutex_;
-  std::function<void(TargetId)> ended_;
   std::map<TargetId, std::shared_ptr<const CompiledPlan>> plans_;
-  SessionRoutes routes_;
-  uint64_t unrouted_ = 0;
 };
 
 // One of kAgentConstants; nullopt when the GPU's property is not known.

@@ -97,6 +97,9 @@ using BufferCallback =
     std::function<void(const rocattach_record_header_t* begin,
                        const rocattach_record_header_t* end, SessionId, BufferId)>;
 using SyncCallback = std::function<void(const rocattach_record_tracer_t&, SessionId)>;
+// A process that a session collected from is gone, and all of its records have been
+// delivered. Must not wait.
+using ProcessEndedCallback = std::function<void(TargetId)>;
 
 }  // namespace rocattach
 

@@ -136,10 +136,9 @@ SyncCallback Wrap(rocattach_sync_callback_t callback) {
 
 }  // namespace
 
-void SetSessionsBackend(std::shared_ptr<SessionBackend> backend,
-                        std::shared_ptr<const CounterCatalog> catalog) {
+void SetSessionsRunner(std::shared_ptr<SessionRunner> runner) {
   StopTicker();
-  auto engine = std::make_shared<SessionEngine>(std::move(backend), std::move(catalog));
+  auto engine = std::make_shared<SessionEngine>(std::move(runner));
   std::lock_guard<std::mutex> lock(TheApi().mutex);
   TheApi().engine.swap(engine);
 }
@@ -148,11 +147,9 @@ std::shared_ptr<SessionEngine> SessionsEngine() {
   Api& api = TheApi();
   std::lock_guard<std::mutex> lock(api.mutex);
   if (api.engine == nullptr) {
-    auto catalog = CounterCatalog::Builtin();
-    std::shared_ptr<SessionBackend> backend = DefaultSessionBackend();
-    if (!catalog.ok() || backend == nullptr) return nullptr;
-    api.engine = std::make_shared<SessionEngine>(
-        std::move(backend), std::make_shared<CounterCatalog>(*std::move(catalog)));
+    std::shared_ptr<SessionRunner> runner = DefaultSessionRunner();
+    if (runner == nullptr) return nullptr;
+    api.engine = std::make_shared<SessionEngine>(std::move(runner));
   }
   return api.engine;
 }
@@ -213,14 +210,8 @@ rocattach_session_status_t rocattach_create_ready_session(
 
 rocattach_session_status_t rocattach_add_session_process(
     rocattach_session_id_t session_id, int32_t pid) {
-  return With([&](SessionEngine& engine) -> absl::Status {
-    RETURN_IF_ERROR(engine.CheckSession(Id(session_id)));
-    auto target = engine.backend().FindTarget(pid);
-    if (!target.ok()) {
-      return rocattach::SessionError(SessionStatus::kInvalidArguments,
-                                     target.status().message());
-    }
-    return engine.AddSessionTarget(Id(session_id), *target);
+  return With([&](SessionEngine& engine) {
+    return engine.AddSessionProcess(Id(session_id), pid);
   });
 }
 

@@ -4,24 +4,21 @@
 
 #include <memory>
 
-#include "userspace/session/counter_catalog.h"
-#include "userspace/session/session_backend.h"
 #include "userspace/session/session_engine.h"
+#include "userspace/session/session_runner.h"
 
 namespace rocattach {
 
-// Makes the C API work on a new engine with this backend, in place of the old one,
-// which ends as soon as no call uses it. Before any other thread uses the C API.
-// Without this, the first call makes an engine with DefaultSessionBackend().
-void SetSessionsBackend(std::shared_ptr<SessionBackend> backend,
-                        std::shared_ptr<const CounterCatalog> catalog);
+// Makes the C API work on a new engine with this runner, in place of the old one, which
+// ends as soon as no call uses it. Before any other thread uses the C API. Without
+// this, the first call makes an engine with DefaultSessionRunner().
+void SetSessionsRunner(std::shared_ptr<SessionRunner> runner);
 
 // The engine behind the C API, made if needed; nullptr if that failed.
 std::shared_ptr<SessionEngine> SessionsEngine();
 
-// What the C API works on by itself. Defined where the library is put together: the
-// installed library reads the collectors of processes on this machine.
-std::shared_ptr<SessionBackend> DefaultSessionBackend();
+// What the C API works on by itself. Defined where the library is put together.
+std::shared_ptr<SessionRunner> DefaultSessionRunner();
 
 }  // namespace rocattach
 

@@ -77,22 +77,6 @@ absl::StatusOr<TargetId> RecorderBackend::FindTarget(pid_t pid) {
                    "those that are"));
 }
 
-std::optional<uint32_t> RecorderBackend::ApiFunction(int domain,
-                                                     const std::string& name) {
-  uint32_t table = ROCATTACH_PLAN_API_DOMAINS;
-  if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API) table = ROCATTACH_PLAN_API_HSA;
-  if (domain == ROCATTACH_ACTIVITY_DOMAIN_HIP_API) table = ROCATTACH_PLAN_API_HIP;
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [id, description] : targets_) {
-    for (const auto& function : description.functions) {
-      if (function.domain == table && function.name == name) {
-        return function.number;
-      }
-    }
-  }
-  return std::nullopt;
-}
-
 absl::Status RecorderBackend::Start(TargetId id,
                                     std::shared_ptr<const CompiledPlan> plan,
                                     std::shared_ptr<RecordSink> sink) {

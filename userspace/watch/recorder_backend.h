@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +33,6 @@ class RecorderBackend : public SessionBackend, public TargetObserver {
   std::vector<TargetId> Targets() override;
   absl::StatusOr<TargetDescription> Describe(TargetId target) override;
   absl::StatusOr<TargetId> FindTarget(pid_t pid) override;
-  std::optional<uint32_t> ApiFunction(int domain, const std::string& name) override;
   absl::Status Start(TargetId target, std::shared_ptr<const CompiledPlan> plan,
                      std::shared_ptr<RecordSink> sink) override;
   absl::Status Stop(TargetId target) override;

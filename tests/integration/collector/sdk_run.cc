@@ -14,43 +14,6 @@
 namespace rocattach {
 namespace {
 
-// Only what compiling a plan asks for.
-class NamesBackend : public SessionBackend {
- public:
-  explicit NamesBackend(const CollectorResult& result) : result_(result) {}
-  std::vector<TargetId> Targets() override { return {}; }
-  absl::StatusOr<TargetDescription> Describe(TargetId) override {
-    return absl::UnimplementedError("only plans are made here");
-  }
-  absl::StatusOr<TargetId> FindTarget(pid_t) override {
-    return absl::UnimplementedError("only plans are made here");
-  }
-  std::optional<uint32_t> ApiFunction(int domain, const std::string& name) override {
-    const int table = domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API
-                          ? ROCATTACH_PLAN_API_HSA
-                          : ROCATTACH_PLAN_API_HIP;
-    auto found = result_.functions[table].find(name);
-    if (found == result_.functions[table].end()) return std::nullopt;
-    return found->second;
-  }
-  absl::Status Start(TargetId, std::shared_ptr<const CompiledPlan>,
-                     std::shared_ptr<RecordSink>) override {
-    return absl::UnimplementedError("only plans are made here");
-  }
-  absl::Status Stop(TargetId) override {
-    return absl::UnimplementedError("only plans are made here");
-  }
-  absl::Status Drain(TargetId) override {
-    return absl::UnimplementedError("only plans are made here");
-  }
-  absl::Status Settle(TargetId) override {
-    return absl::UnimplementedError("only plans are made here");
-  }
-
- private:
-  const CollectorResult& result_;
-};
-
 std::shared_ptr<const CounterCatalog> Catalog() {
   static const auto catalog =
       std::make_shared<const CounterCatalog>(*CounterCatalog::Builtin());
@@ -122,9 +85,12 @@ uint64_t SdkTarget::Write(const std::vector<FilterSpec>& filters) {
     target.gpus.push_back(gpu);
   }
   target.record_kinds = UINT32_MAX;  // what cannot be had, the collector shall say
-  NamesBackend backend(result);
-  auto compiled =
-      CompilePlan(static_cast<SessionId>(1), filters, target, Catalog(), backend);
+  for (uint32_t domain = 0; domain < ROCATTACH_PLAN_API_DOMAINS; ++domain) {
+    for (const auto& [name, number] : result.functions[domain]) {
+      target.functions.push_back({domain, number, name});
+    }
+  }
+  auto compiled = CompilePlan(static_cast<SessionId>(1), filters, target, Catalog());
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   if (!compiled.ok()) return 0;
   plan = *compiled;

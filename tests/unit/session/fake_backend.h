@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/base/clock.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/session_backend.h"
 
@@ -37,6 +38,12 @@ inline TargetGpu MakeGpu(uint32_t agent, const std::string& key,
   return gpu;
 }
 
+inline std::vector<TargetFunction> MakeFunctions() {
+  return {{ROCATTACH_PLAN_API_HSA, 0, "hsa_init"},
+          {ROCATTACH_PLAN_API_HSA, 17, "hsa_queue_create"},
+          {ROCATTACH_PLAN_API_HIP, 70, "hipMalloc"}};
+}
+
 class FakeBackend : public SessionBackend {
  public:
   struct Process {
@@ -54,16 +61,14 @@ class FakeBackend : public SessionBackend {
     std::lock_guard<std::mutex> lock(mutex_);
     const TargetId target = {pid, 1000};
     Process& process = processes_[target];
-    process.description = {std::move(gpus), kinds, "it is a fake"};
+    process.description = {std::move(gpus), kinds, "it is a fake", MakeFunctions()};
     return target;
   }
 
   // Read or change a process; not while other threads use the engine.
   Process& process(TargetId target) { return processes_.at(target); }
-  std::vector<TargetGpu> machine_gpus;
-  absl::Status device_error;
+  // What processes that sample find whenever they are drained; nothing if empty.
   std::vector<CounterReading> device_readings;
-  std::map<size_t, std::vector<std::string>> active_devices;
 
   // The process records; false if it is not recording.
   bool Dispatch(TargetId target, DispatchEvent event) {
@@ -123,15 +128,6 @@ class FakeBackend : public SessionBackend {
     return absl::NotFoundError("no such process");
   }
 
-  std::optional<uint32_t> ApiFunction(int domain, const std::string& name) override {
-    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API && name == "hsa_init") return 0;
-    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API && name == "hsa_queue_create") {
-      return 17;
-    }
-    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HIP_API && name == "hipMalloc") return 70;
-    return std::nullopt;
-  }
-
   absl::Status Start(TargetId target, std::shared_ptr<const CompiledPlan> plan,
                      std::shared_ptr<RecordSink> sink) override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -167,28 +163,26 @@ class FakeBackend : public SessionBackend {
   }
 
   absl::Status Drain(TargetId target) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    auto found = processes_.find(target);
-    if (found == processes_.end()) return absl::OkStatus();
-    ++found->second.drains;
-    return found->second.drain_error;
-  }
-
-  std::vector<TargetGpu> MachineGpus() override { return machine_gpus; }
-  absl::Status StartDevice(size_t gpu,
-                           const std::vector<std::string>& counters) override {
-    if (!device_error.ok()) return device_error;
-    std::lock_guard<std::mutex> lock(mutex_);
-    active_devices[gpu] = counters;
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::vector<CounterReading>> PollDevice(size_t) override {
-    if (!device_error.ok()) return device_error;
-    return device_readings;
-  }
-  absl::Status StopDevice(size_t gpu) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    active_devices.erase(gpu);
+    std::shared_ptr<RecordSink> sink;
+    SampleEvent event;
+    std::vector<CounterReading> readings;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      auto found = processes_.find(target);
+      if (found == processes_.end()) return absl::OkStatus();
+      Process& process = found->second;
+      ++process.drains;
+      if (!process.drain_error.ok() || !process.running || device_readings.empty() ||
+          process.plan->image->sample_interval_ns == 0) {
+        return process.drain_error;
+      }
+      sink = process.sink;
+      readings = device_readings;
+      event.agent_id = process.description.gpus[0].agent_id;
+    }
+    event.end_ns = BootNs();
+    event.readings = readings;
+    sink->OnSamples(target, {&event, 1});
     return absl::OkStatus();
   }
 

@@ -11,6 +11,7 @@
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/counter_totals.h"
 #include "userspace/session/number_ranges.h"
+#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {
@@ -18,15 +19,15 @@ namespace {
 class PlanTest : public ::testing::Test {
  protected:
   std::shared_ptr<const CompiledPlan> Compile(const std::vector<FilterSpec>& filters) {
-    auto plan =
-        CompilePlan(static_cast<SessionId>(5), filters, target_, catalog_, backend_);
+    auto plan = CompilePlan(static_cast<SessionId>(5), filters, target_, catalog_);
     EXPECT_TRUE(plan.ok()) << plan.status();
     return plan.ok() ? *plan : nullptr;
   }
 
-  FakeBackend backend_;
-  TargetDescription target_ = {
-      {MakeGpu(2, "GPU-a"), MakeGpu(3, "GPU-b", "gfx942")}, kEverything, ""};
+  TargetDescription target_ = {{MakeGpu(2, "GPU-a"), MakeGpu(3, "GPU-b", "gfx942")},
+                               kEverything,
+                               "",
+                               MakeFunctions()};
   std::shared_ptr<const CounterCatalog> catalog_ =
       std::make_shared<CounterCatalog>(*CounterCatalog::Builtin());
 };
@@ -161,6 +162,41 @@ TEST_F(PlanTest, ApiFunctionsAreChosenByName) {
   EXPECT_FALSE(rocattach_plan_traces(image, ROCATTACH_PLAN_API_HIP, 70));
   EXPECT_FALSE(rocattach_plan_traces(image, 9, 0));
   EXPECT_TRUE(image->record_kinds & ROCATTACH_PLAN_RECORD_COPIES);
+}
+
+TEST_F(PlanTest, ApiFunctionsHaveTheNumbersOfTheProcess) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kApiTrace;
+  spec.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API};
+  spec.selection.hsa_functions = {"hsa_queue_create"};
+  const auto here = Compile({spec});
+  // The same function in another version of the SDK.
+  target_.functions = {{ROCATTACH_PLAN_API_HIP, 17, "hsa_queue_create"},
+                       {ROCATTACH_PLAN_API_HSA, 17, "hsa_queue_destroy"},
+                       {ROCATTACH_PLAN_API_HSA, 19, "hsa_queue_create"}};
+  const auto there = Compile({spec});
+  ASSERT_TRUE(here != nullptr && there != nullptr);
+  EXPECT_TRUE(rocattach_plan_traces(here->image.get(), ROCATTACH_PLAN_API_HSA, 17));
+  EXPECT_FALSE(rocattach_plan_traces(here->image.get(), ROCATTACH_PLAN_API_HSA, 19));
+  EXPECT_FALSE(rocattach_plan_traces(there->image.get(), ROCATTACH_PLAN_API_HSA, 17));
+  EXPECT_TRUE(rocattach_plan_traces(there->image.get(), ROCATTACH_PLAN_API_HSA, 19));
+  target_.functions = {{ROCATTACH_PLAN_API_HSA, 17, "hsa_queue_destroy"}};
+  const auto older = CompilePlan(static_cast<SessionId>(5), {spec}, target_, catalog_);
+  EXPECT_EQ(SessionStatusOf(older.status()), SessionStatus::kInvalidOperationId);
+}
+
+TEST(SessionBackendTest, FunctionsAreUnknownOnlyToThoseThatAreThere) {
+  FakeBackend backend;
+  auto known = [&](const char* name) {
+    return backend.MayHaveApiFunction(ROCATTACH_ACTIVITY_DOMAIN_HSA_API, name);
+  };
+  EXPECT_TRUE(known("hsa_nonsense")) << "nobody is there who could say";
+  const TargetId target = backend.AddProcess(1, {});
+  EXPECT_FALSE(known("hsa_nonsense"));
+  EXPECT_FALSE(known("hipMalloc")) << "it is of another domain";
+  EXPECT_TRUE(known("hsa_init"));
+  backend.process(target).description.functions.clear();
+  EXPECT_TRUE(known("hsa_nonsense")) << "it has said nothing yet";
 }
 
 TEST_F(PlanTest, EachArchitectureHasItsOwnPasses) {

@@ -822,7 +822,6 @@ TEST_F(SessionEngineTest, FlushIntervals) {
 }
 
 TEST_F(SessionEngineTest, DeviceSessions) {
-  backend_->machine_gpus = {MakeGpu(0, "GPU-a")};
   EXPECT_STATUS(S::kInvalidArguments, engine_.CreateDeviceSession({}, 0));
   EXPECT_STATUS(S::kAgentNotFound, engine_.CreateDeviceSession({"SQ_WAVES"}, 1));
   EXPECT_STATUS(S::kAgentNotFound, engine_.CreateDeviceSession({"SQ_WAVES"}, -1));
@@ -846,19 +845,21 @@ TEST_F(SessionEngineTest, DeviceSessions) {
   // The GPU's counters are taken, for sessions of processes too.
   EXPECT_STATUS(S::kHasActiveSession,
                 engine_.StartSession(Ready(Counters({"SQ_WAVES"}))));
+  EXPECT_TRUE(backend_->process(target_).running);
   backend_->device_readings = {{0, 1, 64, 64, 64}};  // GRBM_COUNT is missing
   auto values = engine_.PollDeviceSession(*session);
   ASSERT_TRUE(values.ok());
   EXPECT_EQ((*values)[0], 64);
   EXPECT_EQ((*values)[1], 64);
   EXPECT_NE((*values)[2], (*values)[2]);  // not a number: never a made-up zero
-  backend_->device_error = absl::InternalError("lost");
+  EXPECT_EQ((*engine_.PollDeviceSession(*session))[0], 128) << "since its start";
+  backend_->process(target_).drain_error = absl::DataLossError("lost");
   EXPECT_STATUS(S::kError, engine_.PollDeviceSession(*session));
-  backend_->device_error = absl::OkStatus();
+  backend_->process(target_).drain_error = absl::OkStatus();
   ASSERT_TRUE(engine_.StopDeviceSession(*session).ok());
   ASSERT_TRUE(engine_.StartDeviceSession(*session).ok());
   EXPECT_TRUE(engine_.DestroyDeviceSession(*session).ok());
-  EXPECT_TRUE(backend_->active_devices.empty());
+  EXPECT_FALSE(backend_->process(target_).running);
   EXPECT_TRUE(engine_.StartSession(Ready(Counters({"SQ_WAVES"}))).ok());
 }
 

@@ -115,7 +115,7 @@ TEST(SessionThreads, EverythingAtOnce) {
   for (int i = 1; i <= 3; ++i) {
     backend->AddProcess(i, {MakeGpu(1, absl::StrCat("GPU-", i % 2))});
   }
-  backend->machine_gpus = {MakeGpu(0, "GPU-0")};
+  backend->device_readings = {{0, 1, 64, 64, 64}};
   std::mutex mutex;
   std::vector<SessionId> sessions;
   std::atomic<uint64_t> delivered = 0, calls = 0;

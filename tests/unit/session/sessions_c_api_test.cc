@@ -12,12 +12,13 @@
 #include "userspace/session/rocattach_sessions.h"
 #include "userspace/session/session_status.h"
 #include "userspace/session/sessions_c_api.h"
+#include "userspace/session/target_runner.h"
 #include "userspace/session/user_memory.h"
 
 namespace rocattach {
 
-std::shared_ptr<SessionBackend> DefaultSessionBackend() {
-  return std::make_shared<FakeBackend>();
+std::shared_ptr<SessionRunner> DefaultSessionRunner() {
+  return std::make_shared<TargetRunner>(std::make_shared<FakeBackend>(), nullptr);
 }
 
 namespace {
@@ -50,8 +51,8 @@ class SessionsCApiTest : public ::testing::Test {
     sync_calls = 0;
     backend_ = std::make_shared<FakeBackend>();
     target_ = backend_->AddProcess(100, {MakeGpu(1, "GPU-a")});
-    SetSessionsBackend(backend_,
-                       std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()));
+    SetSessionsRunner(std::make_shared<TargetRunner>(
+        backend_, std::make_shared<CounterCatalog>(*CounterCatalog::Builtin())));
     ASSERT_EQ(rocattach_initialize(), ROCATTACH_SESSION_SUCCESS);
   }
   void TearDown() override { rocattach_finalize(); }
@@ -282,7 +283,6 @@ TEST_F(SessionsCApiTest, FlushIntervalsDeliverByThemselves) {
 }
 
 TEST_F(SessionsCApiTest, DeviceProfiling) {
-  backend_->machine_gpus = {MakeGpu(0, "GPU-a")};
   rocattach_finalize();  // it does not ask for initialize
   const char* names[] = {"SQ_WAVES", "GRBM_COUNT"};
   rocattach_session_id_t session = {};

@@ -1,0 +1,63 @@
+#include "userspace/session/engine_state.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/session/session_status.h"
+
+namespace rocattach {
+
+absl::StatusOr<std::shared_ptr<Session>> EngineState::Find(SessionId id) const {
+  if (!initialized) {
+    return SessionError(SessionStatus::kNotInitialized, "sessions are not initialized");
+  }
+  auto found = sessions.find(id);
+  if (found == sessions.end() || found->second->destroying) {
+    return SessionError(SessionStatus::kSessionNotFound,
+                        absl::StrCat("session ", Number(id)));
+  }
+  return found->second;
+}
+
+bool EngineState::WaitSettled(std::unique_lock<std::mutex>& lock,
+                              const Session& session) {
+  while (session.phase == Phase::kStarting || session.phase == Phase::kStopping) {
+    if (RecordBuffer::InCallback()) return false;
+    changed.wait(lock);
+  }
+  return true;
+}
+
+void EngineState::UpdateRoutes(Session& session) const {
+  if (session.router == nullptr) return;
+  SessionRoutes routes;
+  for (const auto& [id, filter] : session.filters) {
+    auto found = session.buffers.find(filter.buffer);
+    const std::shared_ptr<RecordBuffer> records =
+        found == session.buffers.end() ? nullptr : found->second.records;
+    switch (filter.spec.kind) {
+      case FilterKind::kDispatchTimestamps:
+        routes.timestamps = records;
+        break;
+      case FilterKind::kCounters:
+        routes.counters = records;
+        break;
+      case FilterKind::kCountersSampler:
+        routes.sampler = records;
+        break;
+      default:
+        routes.api = records;
+        routes.sync = filter.sync;
+        break;
+    }
+  }
+  routes.ended = session.ended;
+  session.router->SetRoutes(std::move(routes));
+}
+
+void EngineState::Settle(Session& session, Phase phase) {
+  session.phase = phase;
+  changed.notify_all();
+}
+
+}  // namespace rocattach

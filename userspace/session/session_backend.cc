@@ -1,0 +1,24 @@
+#include "userspace/session/session_backend.h"
+
+#include "userspace/collector/plan_abi.h"
+
+namespace rocattach {
+
+bool SessionBackend::MayHaveApiFunction(int domain, const std::string& name) {
+  const uint32_t table = domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API
+                             ? ROCATTACH_PLAN_API_HSA
+                             : ROCATTACH_PLAN_API_HIP;
+  bool told = false;
+  for (TargetId target : Targets()) {
+    const auto description = Describe(target);
+    if (!description.ok()) continue;
+    for (const TargetFunction& function : description->functions) {
+      if (function.domain != table) continue;
+      if (function.name == name) return true;
+      told = true;
+    }
+  }
+  return !told;
+}
+
+}  // namespace rocattach

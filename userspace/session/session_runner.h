@@ -1,0 +1,89 @@
+// How sessions come to run: on processes that this program reaches itself, or through a
+// service elsewhere. The engine keeps sessions, filters and buffers; a runner collects.
+#ifndef ROCATTACH_USERSPACE_SESSION_SESSION_RUNNER_H_
+#define ROCATTACH_USERSPACE_SESSION_SESSION_RUNNER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "userspace/session/record_router.h"
+#include "userspace/session/session_types.h"
+
+namespace rocattach {
+
+// What one start of a session is to collect.
+struct RunWish {
+  SessionId session = {};
+  std::vector<FilterSpec> filters;  // checked, one of each kind
+  std::vector<TargetId> targets;    // empty: all that there are and come
+};
+
+// One start of a session. Start, Arrived and Stop are called one at a time; the others
+// from any thread. Errors carry a SessionStatus.
+class SessionRun {
+ public:
+  virtual ~SessionRun() = default;
+
+  // On success records come until Stop returns. After an error Stop is called too:
+  // something may have been started before it failed.
+  virtual absl::Status Start() = 0;
+  // When it returns, all records have been handed to the router, unless it was called
+  // from inside a user's callback: there nobody may be waited for.
+  virtual absl::Status Stop() = 0;
+  // Hands over what is there now. Never called from a user's callback.
+  virtual absl::Status Drain() = 0;
+  // A process became ready; only for runs of all processes.
+  virtual void Arrived(TargetId target) = 0;
+
+  // The processes that it collects from now.
+  virtual std::vector<TargetId> Running() const = 0;
+  // Those that could not be started, and why.
+  virtual std::map<TargetId, absl::Status> Refused() const = 0;
+};
+
+// The counters of a GPU, whoever uses it, from its making on.
+class DeviceRun {
+ public:
+  virtual ~DeviceRun() = default;
+  // One value per counter, NaN where there is none.
+  virtual absl::StatusOr<std::vector<double>> Poll() = 0;
+  virtual absl::Status Stop() = 0;
+};
+
+// Thread-safe. Errors carry a SessionStatus.
+class SessionRunner {
+ public:
+  virtual ~SessionRunner() = default;
+
+  // Before sessions are created. ERROR when there is nobody to collect.
+  virtual absl::Status Connect() { return absl::OkStatus(); }
+  // In the order that rocattach_create_filter documents, from its kind on.
+  virtual absl::Status CheckFilter(const FilterSpec& filter) = 0;
+  // The process that a pid names now; INVALID_ARGUMENTS.
+  virtual absl::StatusOr<TargetId> FindTarget(pid_t pid) = 0;
+  // Nothing happens before its Start.
+  virtual std::shared_ptr<SessionRun> NewRun(RunWish wish,
+                                             std::shared_ptr<RecordRouter> router) = 0;
+  // The session that runs on all processes; none without one, or if it is not for us to
+  // say when processes arrive.
+  virtual SessionId AllOwner() const { return {}; }
+
+  // The key of the GPU with this index, if its counters can be measured: errors as of
+  // rocattach_device_profiling_session_create.
+  virtual absl::StatusOr<std::string> CheckDevice(
+      const std::vector<std::string>& counters, int gpu_index) = 0;
+  virtual absl::StatusOr<std::shared_ptr<DeviceRun>> StartDevice(
+      SessionId session, const std::vector<std::string>& counters,
+      const std::string& gpu_key) = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_SESSION_RUNNER_H_

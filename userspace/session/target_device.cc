@@ -1,0 +1,253 @@
+#include "userspace/session/target_device.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/session/engine_state.h"
+#include "userspace/session/session_sink.h"
+#include "userspace/session/session_status.h"
+
+namespace rocattach {
+namespace {
+
+// How long Poll waits for a reading that covers its call.
+constexpr uint64_t kPatienceNs = 1'000'000'000;
+
+// The GPUs that attached processes see; see TargetDevice::Check.
+std::vector<TargetGpu> MachineGpus(SessionBackend& backend) {
+  std::vector<std::vector<TargetGpu>> views;
+  for (TargetId target : backend.Targets()) {
+    auto description = backend.Describe(target);
+    if (description.ok()) views.push_back(std::move(description->gpus));
+  }
+  std::stable_sort(views.begin(), views.end(),
+                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  std::vector<TargetGpu> gpus;
+  std::set<std::string> keys;
+  for (const std::vector<TargetGpu>& view : views) {
+    for (const TargetGpu& gpu : view) {
+      if (keys.insert(gpu.key).second) gpus.push_back(gpu);
+    }
+  }
+  return gpus;
+}
+
+FilterSpec SamplerOf(const std::vector<std::string>& counters, int gpu_index) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kCountersSampler;
+  spec.counters = {counters};
+  spec.single_pass = true;
+  spec.sample_interval_ns = TargetDevice::kIntervalNs;
+  spec.sample_gpu_index = gpu_index;
+  return spec;
+}
+
+}  // namespace
+
+// Adds up what the process reads.
+class DeviceSums : public RecordSink {
+ public:
+  void OnDispatches(TargetId, absl::Span<const DispatchEvent>) override {}
+  void OnCopies(TargetId, absl::Span<const rocattach_copy>) override {}
+  void OnApiCalls(TargetId, absl::Span<const ApiEvent>) override {}
+  void OnSamples(TargetId, absl::Span<const SampleEvent> events) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const SampleEvent& event : events) {
+      agent_id_ = event.agent_id;
+      end_ns_ = event.end_ns;
+      for (const CounterReading& reading : event.readings) Add(reading);
+    }
+  }
+  void OnTargetEnded(TargetId) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ended_ = true;
+  }
+
+  struct Now {
+    std::vector<CounterReading> readings;
+    uint32_t agent_id = 0;
+    uint64_t end_ns = 0;  // what they cover
+    bool ended = false;
+  };
+  Now Read() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Now now;
+    for (const auto& [counter, reading] : sums_) now.readings.push_back(reading);
+    now.agent_id = agent_id_;
+    now.end_ns = end_ns_;
+    now.ended = ended_;
+    return now;
+  }
+
+ private:
+  void Add(const CounterReading& reading) {
+    auto [entry, is_new] = sums_.try_emplace(reading.counter, reading);
+    if (is_new) return;
+    CounterReading& sum = entry->second;
+    sum.sum += reading.sum;
+    if (sum.instances == 1) {
+      sum.minimum = sum.maximum = sum.sum;
+    } else {
+      // Which instance has the least is not known of a sum of several readings.
+      sum.minimum = sum.maximum = std::nan("");
+    }
+  }
+
+  mutable std::mutex mutex_;
+  std::map<uint16_t, CounterReading> sums_;
+  uint32_t agent_id_ = 0;
+  uint64_t end_ns_ = 0;
+  bool ended_ = false;
+};
+
+absl::StatusOr<std::string> TargetDevice::Check(
+    TargetOwners& owners, const std::vector<std::string>& counters, int gpu_index) {
+  if (counters.empty()) {
+    return SessionError(SessionStatus::kInvalidArguments, "no counters named");
+  }
+  const std::vector<TargetGpu> gpus = MachineGpus(*owners.backend);
+  if (gpu_index < 0 || static_cast<size_t>(gpu_index) >= gpus.size()) {
+    return SessionError(
+        SessionStatus::kAgentNotFound,
+        absl::StrCat("GPU ", gpu_index, " of the ", gpus.size(),
+                     " that processes with a collector use; a GPU is measured through "
+                     "such a process"));
+  }
+  const TargetGpu& gpu = gpus[static_cast<size_t>(gpu_index)];
+  const ArchitectureCounters* known = owners.catalog->Find(gpu.architecture);
+  if (known == nullptr) {
+    return SessionError(
+        SessionStatus::kCounterInformationMissing,
+        absl::StrCat("the counters of ", gpu.architecture, " are not known"));
+  }
+  RETURN_IF_ERROR(PlanPasses(*known, {counters}, {.single_pass = true}).status());
+  return gpu.key;
+}
+
+absl::StatusOr<std::shared_ptr<DeviceRun>> TargetDevice::Start(
+    std::shared_ptr<TargetOwners> owners, SessionId session,
+    const std::vector<std::string>& counters, const std::string& gpu_key) {
+  absl::Status refused;  // the first reason
+  for (TargetId target : owners->backend->Targets()) {
+    const auto description = owners->backend->Describe(target);
+    if (!description.ok()) continue;
+    const auto& gpus = description->gpus;
+    const auto gpu = std::find_if(gpus.begin(), gpus.end(),
+                                  [&](const TargetGpu& g) { return g.key == gpu_key; });
+    if (gpu == gpus.end()) continue;
+    auto plan = CompilePlan(session,
+                            {SamplerOf(counters, static_cast<int>(gpu - gpus.begin()))},
+                            *description, owners->catalog);
+    if (!plan.ok()) {
+      refused.Update(plan.status());
+      continue;
+    }
+    auto device =
+        std::make_shared<TargetDevice>(owners, session, target, counters, *plan);
+    const absl::Status begun = device->Begin();
+    if (begun.ok()) return std::shared_ptr<DeviceRun>(std::move(device));
+    // That the counters are in use says more than what another process cannot.
+    const bool busy = SessionStatusOf(begun) == SessionStatus::kHasActiveSession;
+    if (busy) {
+      refused = begun;
+    } else {
+      refused.Update(begun);
+    }
+  }
+  if (!refused.ok()) return refused;
+  return SessionError(
+      SessionStatus::kError,
+      absl::StrCat("no process with a collector uses GPU ", gpu_key, " any more"));
+}
+
+TargetDevice::TargetDevice(std::shared_ptr<TargetOwners> owners, SessionId session,
+                           TargetId target, std::vector<std::string> counters,
+                           std::shared_ptr<const CompiledPlan> plan)
+    : owners_(std::move(owners)),
+      session_(session),
+      target_(target),
+      counters_(std::move(counters)),
+      plan_(std::move(plan)),
+      sums_(std::make_shared<DeviceSums>()) {}
+
+absl::Status TargetDevice::Begin() {
+  const std::string process = absl::StrCat("process ", target_.pid);
+  {
+    std::lock_guard<std::mutex> lock(owners_->mutex);
+    for (const std::string& key : plan_->counter_gpus) {
+      auto owner = owners_->counters.find(key);
+      if (owner != owners_->counters.end()) {
+        return OwnedBy(absl::StrCat("measuring counters of GPU ", key), owner->second);
+      }
+    }
+    if (owners_->all != SessionId()) return OwnedBy("every process", owners_->all);
+    auto [owner, is_new] = owners_->targets.try_emplace(target_, session_);
+    if (!is_new) return OwnedBy(process, owner->second);
+    for (const std::string& key : plan_->counter_gpus) {
+      owners_->counters[key] = session_;
+    }
+  }
+  const absl::Status started = owners_->backend->Start(target_, plan_, sums_);
+  if (started.ok()) return absl::OkStatus();
+  std::lock_guard<std::mutex> lock(owners_->mutex);
+  owners_->Release(session_);
+  return SessionError(SessionStatus::kError,
+                      absl::StrCat(process, ": ", started.message()));
+}
+
+absl::StatusOr<std::vector<double>> TargetDevice::Poll() {
+  const uint64_t asked_ns = BootNs();
+  DeviceSums::Now now = sums_->Read();
+  // In a callback nobody is waited for: see SessionBackend::Drain.
+  while (!RecordBuffer::InCallback() && now.end_ns < asked_ns) {
+    const absl::Status drained = owners_->backend->Drain(target_);
+    now = sums_->Read();
+    if (now.ended || !drained.ok()) {
+      return SessionError(
+          SessionStatus::kError,
+          absl::StrCat("process ", target_.pid, ", through which the GPU was read, ",
+                       now.ended ? "has ended" : std::string(drained.message())));
+    }
+    if (now.end_ns >= asked_ns) break;
+    if (BootNs() > asked_ns + kPatienceNs) {
+      return SessionError(
+          SessionStatus::kError,
+          absl::StrCat("process ", target_.pid,
+                       ", through which the GPU is read, does not answer"));
+    }
+    const timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  std::vector<double> values(counters_.size(), std::nan(""));
+  const TargetGpu* gpu = plan_->Gpu(now.agent_id);
+  const PlanArchitecture* architecture = plan_->Architecture(now.agent_id);
+  if (gpu == nullptr || architecture == nullptr) return values;
+  // The same evaluation as that of a session's records.
+  for (const rocattach_record_counter_t& value :
+       RequestedValues(*plan_, *architecture, architecture->sampler, *gpu, counters_, 0,
+                       now.readings)) {
+    // A name that was asked for twice has its value twice.
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (counters_[i] == counters_[value.counter]) values[i] = value.value;
+    }
+  }
+  return values;
+}
+
+absl::Status TargetDevice::Stop() {
+  absl::Status stopped = owners_->backend->Stop(target_);
+  if (!RecordBuffer::InCallback()) stopped.Update(owners_->backend->Settle(target_));
+  std::lock_guard<std::mutex> lock(owners_->mutex);
+  owners_->Release(session_);
+  if (stopped.ok()) return absl::OkStatus();
+  return SessionError(SessionStatus::kError, stopped.message());
+}
+
+}  // namespace rocattach

@@ -1,0 +1,244 @@
+#include "userspace/session/target_runner.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/session/engine_state.h"
+#include "userspace/session/filter_check.h"
+#include "userspace/session/session_sink.h"
+#include "userspace/session/session_status.h"
+#include "userspace/session/target_device.h"
+
+namespace rocattach {
+namespace {
+
+std::string Name(TargetId target) {
+  return absl::StrCat("process ", target.pid);
+}
+
+class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetRun> {
+ public:
+  TargetRun(std::shared_ptr<TargetOwners> owners, RunWish wish,
+            std::shared_ptr<RecordRouter> router)
+      : owners_(std::move(owners)),
+        wish_(std::move(wish)),
+        router_(std::move(router)) {}
+
+  absl::Status Start() override;
+  absl::Status Stop() override;
+  absl::Status Drain() override;
+  void Arrived(TargetId target) override;
+
+  std::vector<TargetId> Running() const override {
+    std::lock_guard<std::mutex> lock(owners_->mutex);
+    return {running_.begin(), running_.end()};
+  }
+  std::map<TargetId, absl::Status> Refused() const override {
+    std::lock_guard<std::mutex> lock(owners_->mutex);
+    return refused_;
+  }
+
+ private:
+  absl::StatusOr<std::vector<TargetId>> Reserve();
+  absl::Status StartTarget(TargetId target);
+  absl::Status OwnCounters(TargetId target, const CompiledPlan& plan);
+  absl::Status Refuse(TargetId target, absl::Status why);
+  void Ended(TargetId target);
+
+  const std::shared_ptr<TargetOwners> owners_;
+  const RunWish wish_;
+  const std::shared_ptr<RecordRouter> router_;
+  std::shared_ptr<SessionSink> sink_;  // set by Start
+  // Guarded by owners_->mutex.
+  std::set<TargetId> running_;
+  std::map<TargetId, absl::Status> refused_;
+};
+
+absl::StatusOr<std::vector<TargetId>> TargetRun::Reserve() {
+  // Quick and without calls back, so that what is checked is what is reserved.
+  const bool all = wish_.targets.empty();
+  std::vector<TargetId> targets = all ? owners_->backend->Targets() : wish_.targets;
+  std::lock_guard<std::mutex> lock(owners_->mutex);
+  if (owners_->all != SessionId()) return OwnedBy("every process", owners_->all);
+  for (TargetId target : targets) {
+    auto owner = owners_->targets.find(target);
+    if (owner != owners_->targets.end()) return OwnedBy(Name(target), owner->second);
+  }
+  for (TargetId target : targets) owners_->targets[target] = wish_.session;
+  if (all) owners_->all = wish_.session;
+  return targets;
+}
+
+absl::Status TargetRun::Start() {
+  sink_ = std::make_shared<SessionSink>(router_, wish_.filters,
+                                        [weak = weak_from_this()](TargetId target) {
+                                          if (const auto run = weak.lock())
+                                            run->Ended(target);
+                                        });
+  ASSIGN_OR_RETURN(const std::vector<TargetId> targets, Reserve());
+  absl::Status first;
+  size_t started = 0;
+  for (TargetId target : targets) {
+    const absl::Status status = StartTarget(target);
+    if (status.ok()) {
+      ++started;
+      continue;
+    }
+    // One process that cannot give what is asked for does not keep the others from it,
+    // unless it was named.
+    if (!wish_.targets.empty() ||
+        SessionStatusOf(status) == SessionStatus::kHasActiveSession) {
+      return status;
+    }
+    first.Update(status);
+  }
+  return started == 0 ? first : absl::OkStatus();
+}
+
+absl::Status TargetRun::Refuse(TargetId target, absl::Status why) {
+  std::lock_guard<std::mutex> lock(owners_->mutex);
+  running_.erase(target);
+  refused_[target] = why;
+  owners_->ReleaseTarget(target, wish_.session);
+  return why;
+}
+
+absl::Status TargetRun::OwnCounters(TargetId target, const CompiledPlan& plan) {
+  std::lock_guard<std::mutex> lock(owners_->mutex);
+  for (const std::string& key : plan.counter_gpus) {
+    auto owner = owners_->counters.find(key);
+    if (owner != owners_->counters.end() && owner->second != wish_.session) {
+      return OwnedBy(absl::StrCat("measuring counters of GPU ", key), owner->second);
+    }
+  }
+  for (const std::string& key : plan.counter_gpus) {
+    owners_->counters[key] = wish_.session;
+  }
+  // Before the backend knows of it: the process may end at once.
+  running_.insert(target);
+  return absl::OkStatus();
+}
+
+absl::Status TargetRun::StartTarget(TargetId target) {
+  SessionBackend& backend = *owners_->backend;
+  auto description = backend.Describe(target);
+  if (!description.ok()) {
+    return Refuse(target, SessionError(SessionStatus::kError,
+                                       absl::StrCat(Name(target), ": ",
+                                                    description.status().message())));
+  }
+  auto plan = CompilePlan(wish_.session, wish_.filters, *description, owners_->catalog);
+  if (!plan.ok()) return Refuse(target, plan.status());
+  if (absl::Status owned = OwnCounters(target, **plan); !owned.ok()) {
+    return Refuse(target, std::move(owned));
+  }
+  sink_->AddTarget(target, *plan);
+  const absl::Status started = backend.Start(target, *plan, sink_);
+  if (started.ok()) return absl::OkStatus();
+  return Refuse(target,
+                SessionError(SessionStatus::kError,
+                             absl::StrCat(Name(target), ": ", started.message())));
+}
+
+void TargetRun::Ended(TargetId target) {
+  std::lock_guard<std::mutex> lock(owners_->mutex);
+  running_.erase(target);
+  owners_->ReleaseTarget(target, wish_.session);
+}
+
+absl::Status TargetRun::Stop() {
+  const std::vector<TargetId> running = Running();
+  absl::Status result;
+  auto note = [&](TargetId target, const absl::Status& status) {
+    if (status.ok()) return;
+    result.Update(SessionError(SessionStatus::kError,
+                               absl::StrCat(Name(target), ": ", status.message())));
+  };
+  for (TargetId target : running) note(target, owners_->backend->Stop(target));
+  // In a callback nobody is waited for: see SessionBackend::Settle.
+  if (!RecordBuffer::InCallback()) {
+    for (TargetId target : running) note(target, owners_->backend->Settle(target));
+  }
+  std::lock_guard<std::mutex> lock(owners_->mutex);
+  owners_->Release(wish_.session);
+  running_.clear();
+  return result;
+}
+
+absl::Status TargetRun::Drain() {
+  absl::Status result;
+  for (TargetId target : Running()) {
+    const absl::Status drained = owners_->backend->Drain(target);
+    if (drained.ok()) continue;
+    result.Update(SessionError(SessionStatus::kCorruptedSessionBuffer,
+                               absl::StrCat(Name(target), ": ", drained.message())));
+  }
+  return result;
+}
+
+void TargetRun::Arrived(TargetId target) {
+  {
+    std::lock_guard<std::mutex> lock(owners_->mutex);
+    if (!owners_->targets.try_emplace(target, wish_.session).second) return;
+  }
+  StartTarget(target).IgnoreError();  // Refused() tells
+}
+
+}  // namespace
+
+absl::Status OwnedBy(absl::string_view what, SessionId owner) {
+  return SessionError(SessionStatus::kHasActiveSession,
+                      absl::StrCat(what, " belongs to session ", Number(owner)));
+}
+
+void TargetOwners::Release(SessionId session) {
+  std::erase_if(targets, [&](const auto& entry) { return entry.second == session; });
+  std::erase_if(counters, [&](const auto& entry) { return entry.second == session; });
+  if (all == session) all = {};
+}
+
+void TargetOwners::ReleaseTarget(TargetId target, SessionId session) {
+  auto owner = targets.find(target);
+  if (owner != targets.end() && owner->second == session) targets.erase(owner);
+}
+
+TargetRunner::TargetRunner(std::shared_ptr<SessionBackend> backend,
+                           std::shared_ptr<const CounterCatalog> catalog)
+    : owners_(std::make_shared<TargetOwners>()) {
+  owners_->backend = std::move(backend);
+  owners_->catalog = std::move(catalog);
+}
+
+absl::Status TargetRunner::CheckFilter(const FilterSpec& filter) {
+  return rocattach::CheckFilter(filter, *owners_->catalog, *owners_->backend);
+}
+
+absl::StatusOr<TargetId> TargetRunner::FindTarget(pid_t pid) {
+  auto target = owners_->backend->FindTarget(pid);
+  if (target.ok()) return target;
+  return SessionError(SessionStatus::kInvalidArguments, target.status().message());
+}
+
+std::shared_ptr<SessionRun> TargetRunner::NewRun(RunWish wish,
+                                                 std::shared_ptr<RecordRouter> router) {
+  return std::make_shared<TargetRun>(owners_, std::move(wish), std::move(router));
+}
+
+SessionId TargetRunner::AllOwner() const {
+  std::lock_guard<std::mutex> lock(owners_->mutex);
+  return owners_->all;
+}
+
+absl::StatusOr<std::string> TargetRunner::CheckDevice(
+    const std::vector<std::string>& counters, int gpu_index) {
+  return TargetDevice::Check(*owners_, counters, gpu_index);
+}
+
+absl::StatusOr<std::shared_ptr<DeviceRun>> TargetRunner::StartDevice(
+    SessionId session, const std::vector<std::string>& counters,
+    const std::string& gpu_key) {
+  return TargetDevice::Start(owners_, session, counters, gpu_key);
+}
+
+}  // namespace rocattach
