@@ -53,7 +53,8 @@ _rocattach_watch() {
     return
     ;;
   --pmc | --set | --block | --arch | --kernel-include-regex | --kernel-exclude-regex | \
-    --kernel-iteration-range | --collection-period | --attach-duration-msec | \
+    --kernel-iteration-range | --dispatch-range | --gpu | --device-samples | \
+    --api-function | --collection-period | --attach-duration-msec | \
     --hold-timeout-msec | --duration-msec | --threads)
     return
     ;;
@@ -63,7 +64,8 @@ _rocattach_watch() {
     --pmc --set --block --arch -i --input --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
     --collection-period --collection-period-unit --attach-duration-msec \
-    --hsa-trace --hip-trace --marker-trace --socket --backend --kfd-topology \
+    --device-samples --gpu --dispatch-range --kernel-trace --memory-copy-trace \
+    --hsa-trace --hip-trace --marker-trace --api-function --socket --backend --kfd-topology \
     --duration-msec --hold --capture --no-recording --library --collector --threads \
     -h --help --version --" -- "$current")
 }

@@ -14,8 +14,8 @@ _rocattach() {
 
   case $previous in
   --top | --limit | --arch | -p | --pid | --pmc | --set | --block | --kernel-include-regex | \
-    --kernel-exclude-regex | --kernel-iteration-range | --collection-period | \
-    --attach-duration-msec)
+    --kernel-exclude-regex | --kernel-iteration-range | --dispatch-range | --gpu | \
+    --device-samples | --api-function | --collection-period | --attach-duration-msec)
     return
     ;;
   --collection-period-unit)
@@ -48,7 +48,9 @@ _rocattach() {
     options="start stop status -p --pid --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
       --kernel-iteration-range --collection-period --collection-period-unit \
-      --attach-duration-msec --hsa-trace --hip-trace --marker-trace --socket --json \
+      --attach-duration-msec --device-samples --gpu --dispatch-range --kernel-trace \
+      --memory-copy-trace --hsa-trace --hip-trace --marker-trace --api-function \
+      --wait --no-wait --socket --json \
       -h --help"
     ;;
   counters) options="--json --arch --extra-counters -h --help" ;;

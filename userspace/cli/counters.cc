@@ -8,10 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "userspace/cli/session_arguments.h"
+#include "userspace/base/status_macros.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/report/json_writer.h"
 #include "userspace/report/table.h"
+#include "userspace/session/counter_catalog.h"
 
 namespace rocattach {
 namespace {
@@ -112,8 +113,14 @@ std::string Text(const ArchitectureCounters& known) {
   return out;
 }
 
+absl::StatusOr<CounterCatalog> Catalog(const std::vector<std::string>& files) {
+  ASSIGN_OR_RETURN(CounterCatalog catalog, CounterCatalog::Builtin());
+  for (const std::string& file : files) RETURN_IF_ERROR(catalog.AddFile(file));
+  return catalog;
+}
+
 int RunCounters(const CountersArguments& arguments) {
-  auto catalog = LoadCatalog(arguments.extra_counters);
+  auto catalog = Catalog(arguments.extra_counters);
   if (!catalog.ok()) {
     fprintf(stderr, "rocattach counters: %s\n",
             std::string(catalog.status().message()).c_str());

@@ -1,4 +1,4 @@
-// rocattach: looks at what rocattach-watch recorded, and at the machine.
+// rocattach: what rocattach-watch recorded, its sessions, and the machine.
 #include <google/protobuf/stubs/logging.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +13,11 @@ int main(int argc, char** argv) {
   // Damage in a stream is reported by its reader, in its own words.
   google::protobuf::SetLogHandler(nullptr);
 
-  CLI::App app("rocattach: reads recordings of GPU processes.", "rocattach");
+  CLI::App app(
+      "rocattach: reads recordings of GPU processes, controls sessions, lists "
+      "counters\n"
+      "and checks the machine.",
+      "rocattach");
   app.set_version_flag("--version", std::string("rocattach ") + ROCATTACH_VERSION);
   app.require_subcommand(1);
   app.failure_message(rocattach::UsageError);

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/cli/enter_key.h"
 #include "userspace/cli/usage_error.h"
 #include "userspace/cli/watch_arguments.h"
 #include "userspace/cli/watch_console.h"
@@ -21,7 +22,7 @@ namespace rocattach {
 namespace {
 
 // Exit codes beside the command's own.
-constexpr int kExitRecordingFailed = 1;  // the run went on, its output is incomplete
+constexpr int kExitIncomplete = 1;  // the run went on, not all is in its output
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotStart = 3;
 // As shells, env and nohup have them.
@@ -55,7 +56,8 @@ int ExitStatus(const RunResult& result) {
     if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
     if (WEXITSTATUS(status) != 0) return WEXITSTATUS(status);
   }
-  return result.output_status.ok() ? 0 : kExitRecordingFailed;
+  const bool complete = result.output_status.ok() && !result.session_refused;
+  return complete ? 0 : kExitIncomplete;
 }
 
 int Complain(const absl::Status& status, int exit_status) {
@@ -117,13 +119,21 @@ int Main(int argc, char** argv) {
   StopOnSignals(watcher->get());
 
   console.Announce(**watcher);
-  auto result =
-      (*watcher)->Run(args.command, [&] { console.Tick((*watcher)->Totals()); });
+  EnterKey enter(/*wanted=*/args.command.empty());
+  auto result = (*watcher)->Run(args.command, [&] {
+    console.Tick((*watcher)->Totals());
+    if (enter.Pressed(0)) (*watcher)->RequestStop(0);
+  });
   if (!result.ok()) {
     running_watcher = nullptr;
     return Complain(result.status(), CommandExit(result.status()));
   }
   console.Summarize(*result);
+  if (result->session_refused) {
+    fprintf(stderr,
+            "rocattach-watch: the session collected nothing: no process could do what "
+            "it asks for\n");
+  }
   if (result->command_runs_on) {
     control->reset();
     result->command_status = (*watcher)->WaitForCommand();

@@ -1,17 +1,24 @@
 // rocattach session: starts and stops sessions of a running rocattach-watch.
 #include <stdio.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/cli/machine_gpus.h"
 #include "userspace/cli/session_arguments.h"
+#include "userspace/cli/session_wait.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/control/control_client.h"
+#include "userspace/control/filter_proto.h"
 #include "userspace/report/line_writer.h"
 #include "userspace/report/text.h"
 
@@ -25,14 +32,14 @@ struct Arguments {
   bool json = false;
   std::vector<uint32_t> pids;
   SessionArguments session;
+  bool wait = false, no_wait = false;
   uint64_t number = 0;
 };
 
 int Fail(const absl::Status& status) {
   fprintf(stderr, "rocattach session: %s\n",
           TerminalSafe(std::string(status.message())).c_str());
-  if (absl::IsUnavailable(status)) return kExitUnreadable;
-  return absl::IsInvalidArgument(status) ? kExitUsage : kExitRefused;
+  return absl::IsUnavailable(status) ? kExitUnreadable : kExitRefused;
 }
 
 void PrintJson(const google::protobuf::Message& message) {
@@ -45,12 +52,28 @@ std::string Pids(const google::protobuf::RepeatedField<uint32_t>& pids) {
   return pids.empty() ? "no process" : absl::StrCat("pid ", absl::StrJoin(pids, ", "));
 }
 
+void PrintOver(bool json, uint64_t session) {
+  printf(json ? "{\"session\":%llu}\n" : "session %llu: over\n",
+         static_cast<unsigned long long>(session));
+}
+
 void Print(const v1::SessionStatus& session) {
+  if (session.over()) {
+    PrintOver(false, session.session());
+    return;
+  }
+  const char* state = session.active()                ? "collecting"
+                      : session.waiting_for().empty() ? "between periods"
+                                                      : "waiting";
   printf("session %llu: %s; %s\n", static_cast<unsigned long long>(session.session()),
-         session.over()     ? "over"
-         : session.active() ? "collecting"
-                            : "between periods",
-         Pids(session.pids()).c_str());
+         state, Pids(session.pids()).c_str());
+  if (!session.waiting_for().empty()) {
+    printf("  cannot collect now: %s\n", TerminalSafe(session.waiting_for()).c_str());
+  }
+  if (session.collects_size() > 0) {
+    printf("  collects: %s\n",
+           TerminalSafe(absl::StrJoin(session.collects(), ", ")).c_str());
+  }
   if (session.counters_size() > 0) {
     printf("  counters: %s\n",
            TerminalSafe(absl::StrJoin(session.counters(), " ")).c_str());
@@ -61,70 +84,92 @@ void Print(const v1::SessionStatus& session) {
   }
 }
 
-absl::StatusOr<v1::StartSessionRequest> Request(const Arguments& arguments) {
-  auto catalog = LoadCatalog(arguments.session.extra_counters);
-  if (!catalog.ok()) return catalog.status();
-  auto wish = InterpretSession(arguments.session, &*catalog);
-  if (!wish.ok()) return wish.status();
-  if (wish->filters.empty()) {
-    return absl::InvalidArgumentError(
-        "nothing to collect: say what with --pmc, --set, --block, --hip-trace or -i");
-  }
+v1::StartSessionRequest Request(const std::vector<uint32_t>& pids,
+                                const SessionWish& wish) {
   v1::StartSessionRequest request;
-  for (uint32_t pid : arguments.pids) request.add_pids(pid);
-  for (const FilterSpec& filter : wish->filters) {
-    for (const auto& group : filter.counters) {
-      v1::CounterGroup* out = request.add_counters();
-      for (const std::string& name : group) out->add_names(name);
-    }
-    if (filter.kind == FilterKind::kCounters) {
-      request.set_single_pass(filter.single_pass);
-      request.set_keep_groups(filter.keep_groups);
-      request.set_rotation_iterations(filter.rotation_iterations);
-      for (const std::string& expression : filter.selection.kernel_include) {
-        request.add_kernel_include(expression);
-      }
-      for (const std::string& expression : filter.selection.kernel_exclude) {
-        request.add_kernel_exclude(expression);
-      }
-      for (const NumberRange& range : filter.selection.iterations) {
-        v1::IterationRange* out = request.add_iterations();
-        out->set_first(range.first);
-        out->set_last(range.last);
-      }
-    }
-    for (int domain : filter.api_domains) {
-      if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API) request.set_hsa_trace(true);
-      if (domain == ROCATTACH_ACTIVITY_DOMAIN_HIP_API) request.set_hip_trace(true);
-      if (domain == ROCATTACH_ACTIVITY_DOMAIN_ROCTX) request.set_marker_trace(true);
-    }
+  request.mutable_pids()->Add(pids.begin(), pids.end());
+  for (const FilterSpec& filter : wish.filters) {
+    *request.add_filters() = FilterToProto(filter);
   }
-  for (const CollectionPeriod& period : wish->periods) {
+  for (const CollectionPeriod& period : wish.periods) {
     v1::Period* out = request.add_periods();
     out->set_delay_ns(period.delay_ns);
     out->set_duration_ns(period.duration_ns);
     out->set_repeat(period.repeat);
   }
-  request.set_duration_ns(wish->duration_ns);
+  request.set_duration_ns(wish.duration_ns);
+  for (const CounterText& file : wish.counter_files) {
+    v1::CounterFile* out = request.add_counter_files();
+    out->set_name(file.name);
+    out->set_text(file.text);
+  }
   return request;
+}
+
+// Architectures of the GPUs of attached processes, or of the machine if there are none.
+absl::StatusOr<std::vector<std::string>> AttachedArchitectures(
+    const Arguments& arguments) {
+  ASSIGN_OR_RETURN(const auto client, ControlClient::Connect(arguments.socket));
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse status, client->GetStatus());
+  std::set<std::string> names;
+  for (const v1::AttachedProcess& process : status.processes()) {
+    const auto& pids = arguments.pids;
+    if (!pids.empty() &&
+        std::find(pids.begin(), pids.end(), process.pid()) == pids.end()) {
+      continue;
+    }
+    for (const std::string& gpu : process.gpus()) {
+      names.insert(gpu.substr(0, gpu.find(':')));
+    }
+  }
+  if (names.empty()) return TopologyArchitectures(kKfdTopology);
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+absl::StatusOr<SessionWish> Wish(const Arguments& arguments) {
+  ASSIGN_OR_RETURN(CounterCatalog catalog, CounterCatalog::Builtin());
+  ASSIGN_OR_RETURN(SessionWish wish,
+                   InterpretSession(
+                       arguments.session,
+                       [&] { return AttachedArchitectures(arguments); }, &catalog));
+  for (const std::string& key : wish.ignored) {
+    fprintf(stderr, "rocattach session: %s: %s means nothing here\n",
+            TerminalSafe(arguments.session.input).c_str(), TerminalSafe(key).c_str());
+  }
+  if (!wish.filters.empty()) return wish;
+  return absl::InvalidArgumentError(
+      "nothing to collect: say what with --pmc, --set, --block, --kernel-trace, "
+      "--hip-trace or -i");
 }
 
 int RunStart(const Arguments& arguments) {
   // Names are checked before anybody is asked.
-  const auto request = Request(arguments);
-  if (!request.ok()) {
-    Fail(request.status());
-    return kExitUsage;
+  const auto wish = Wish(arguments);
+  if (!wish.ok()) {
+    Fail(wish.status());
+    return absl::IsUnavailable(wish.status()) ? kExitUnreadable : kExitUsage;
   }
   auto client = ControlClient::Connect(arguments.socket);
   if (!client.ok()) return Fail(client.status());
-  const auto response = (*client)->StartSession(*request);
+  const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
+  const bool wait =
+      arguments.wait || (terminal && !arguments.json && !arguments.no_wait);
+  SessionWait waiting(client->get(), wait);
+  const auto response = (*client)->StartSession(Request(arguments.pids, *wish));
   if (!response.ok()) return Fail(response.status());
   if (arguments.json) {
     PrintJson(*response);
   } else {
     Print(response->status());
   }
+  if (!wait) return kExitOk;
+  if (!arguments.json && waiting.watching_keys()) {
+    printf("press Enter or Ctrl-C to stop it\n");
+  }
+  fflush(stdout);
+  const absl::Status ended = waiting.UntilEnd(response->session());
+  if (!ended.ok()) return Fail(ended);
+  PrintOver(arguments.json, response->session());
   return kExitOk;
 }
 
@@ -133,11 +178,7 @@ int RunStop(const Arguments& arguments) {
   if (!client.ok()) return Fail(client.status());
   const absl::Status status = (*client)->StopSession(arguments.number);
   if (!status.ok()) return Fail(status);
-  if (arguments.json) {
-    printf("{\"session\":%llu}\n", static_cast<unsigned long long>(arguments.number));
-  } else {
-    printf("session %llu: over\n", static_cast<unsigned long long>(arguments.number));
-  }
+  PrintOver(arguments.json, arguments.number);
   return kExitOk;
 }
 
@@ -186,6 +227,12 @@ void RegisterSession(CLI::App* app, std::function<int()>* run) {
       ->expected(1)
       ->take_all();
   AddSessionOptions(start, &arguments->session);
+  CLI::Option* wait = start->add_flag(
+      "--wait", arguments->wait,
+      "Stay until the session ends; Enter or Ctrl-C stops it (the default on a "
+      "terminal, without --json)");
+  start->add_flag("--no-wait", arguments->no_wait, "Return when it has started")
+      ->excludes(wait);
   AddCommon(start, arguments);
   start->callback(
       [run, arguments] { *run = [arguments] { return RunStart(*arguments); }; });

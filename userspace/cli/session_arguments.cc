@@ -1,17 +1,20 @@
 #include "userspace/cli/session_arguments.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/counter_request.h"
+#include "userspace/session/document.h"
 #include "userspace/session/input_file.h"
 #include "userspace/session/kernel_filter.h"
 #include "userspace/session/number_ranges.h"
+#include "userspace/session/pass_planner.h"
 
 namespace rocattach {
 namespace {
@@ -24,22 +27,33 @@ struct Collected {
   Selection selection;
   std::vector<CollectionPeriod> periods;
   std::set<int> api_domains;
+  bool kernel_trace = false;
+
+  bool dispatch_filters() const {
+    return !selection.kernel_include.empty() || !selection.kernel_exclude.empty() ||
+           !selection.iterations.empty() || !selection.dispatches.empty();
+  }
 };
 
-// rocprofv3's names; kernels and copies are recorded without a session.
+// rocprofv3's names.
 void AddTrace(const std::string& name, Collected* collected,
               std::vector<std::string>* ignored) {
   if (name == "sys_trace" || name == "runtime_trace") {
-    collected->api_domains.insert({ROCATTACH_ACTIVITY_DOMAIN_HSA_API,
-                                   ROCATTACH_ACTIVITY_DOMAIN_HIP_API,
-                                   ROCATTACH_ACTIVITY_DOMAIN_ROCTX});
+    collected->kernel_trace = true;
+    collected->api_domains.insert(
+        {ROCATTACH_ACTIVITY_DOMAIN_HSA_API, ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS,
+         ROCATTACH_ACTIVITY_DOMAIN_HIP_API, ROCATTACH_ACTIVITY_DOMAIN_ROCTX});
   } else if (absl::StartsWith(name, "hsa_")) {
     collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_HSA_API);
   } else if (absl::StartsWith(name, "hip_")) {
     collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_HIP_API);
   } else if (name == "marker_trace") {
     collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_ROCTX);
-  } else if (name != "kernel_trace" && name != "memory_copy_trace" && name != "stats") {
+  } else if (name == "memory_copy_trace") {
+    collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS);
+  } else if (name == "kernel_trace") {
+    collected->kernel_trace = true;
+  } else if (name != "stats") {  // the report has them
     ignored->push_back(name);
   }
 }
@@ -69,174 +83,259 @@ absl::Status AddJob(const InputJob& job, bool first, const std::string& source,
   return absl::OkStatus();
 }
 
+absl::Status AddCounterFile(const std::string& path, CounterCatalog* catalog,
+                            SessionWish* wish) {
+  ASSIGN_OR_RETURN(std::string text, ReadFile(path, kMaxDocumentBytes));
+  RETURN_IF_ERROR(catalog->Add(text, path));
+  wish->counter_files.push_back({path, std::move(text)});
+  return absl::OkStatus();
+}
+
 absl::Status ReadInput(const std::string& path, CounterCatalog* catalog,
-                       Collected* collected, std::vector<std::string>* ignored) {
+                       Collected* collected, SessionWish* wish) {
   ASSIGN_OR_RETURN(const std::vector<InputJob> jobs, ReadInputFile(path));
   for (size_t i = 0; i < jobs.size(); ++i) {
     for (const std::string& file : jobs[i].extra_counters) {
-      RETURN_IF_ERROR(catalog->AddFile(file));
+      RETURN_IF_ERROR(AddCounterFile(file, catalog, wish));
     }
-    RETURN_IF_ERROR(AddJob(jobs[i], i == 0, path, collected, ignored));
+    RETURN_IF_ERROR(AddJob(jobs[i], i == 0, path, collected, &wish->ignored));
   }
   return absl::OkStatus();
 }
 
-// Sets and blocks differ by architecture.
-absl::StatusOr<std::vector<CounterNames>> Groups(const CounterOptions& options,
-                                                 const std::string& architecture,
-                                                 const CounterCatalog& catalog) {
-  RETURN_IF_ERROR(CheckCounters(catalog, options));
-  if (options.sets.empty() && options.blocks.empty()) {
-    std::vector<CounterNames> groups;
-    for (const auto& words : options.pmc) {
-      CounterNames group;
-      for (const std::string& word : words) {
-        for (std::string& name : SplitCounters(word)) group.push_back(std::move(name));
-      }
-      groups.push_back(std::move(group));
-    }
-    return groups;
-  }
-  if (architecture.empty()) {
+// "hsa_init" and "hipMalloc" tell by themselves where they belong.
+absl::Status AddFunction(const std::string& name, Collected* collected) {
+  if (absl::StartsWith(name, "hsa_")) {
+    collected->selection.hsa_functions.push_back(name);
+    collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_HSA_API);
+  } else if (absl::StartsWith(name, "hip") || absl::StartsWith(name, "__hip")) {
+    collected->selection.hip_functions.push_back(name);
+    collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_HIP_API);
+  } else {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--set and --block mean other counters on other GPUs: name one with --arch (",
-        absl::StrJoin(catalog.Architectures(), ", "), ")"));
+        "--api-function ", name,
+        ": names of HSA functions begin with \"hsa_\", those of HIP with \"hip\""));
   }
-  const ArchitectureCounters* known = catalog.Find(architecture);
-  if (known == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the counters of ", architecture, " are not known; there are ",
-                     absl::StrJoin(catalog.Architectures(), ", ")));
-  }
-  return ResolveCounters(*known, options);
+  return absl::OkStatus();
 }
 
-}  // namespace
-
-void AddSessionOptions(CLI::App* app, SessionArguments* args) {
-  app->add_option("--pmc", args->pmc,
-                  "Hardware counters and metrics to measure on every dispatch; "
-                  "repeatable, counters of one --pmc are measured together if possible")
-      ->type_name("NAME…");
-  app->add_option("--set", args->sets, "A named set of counters; repeatable")
-      ->type_name("NAME")
-      ->expected(1)
-      ->take_all();
-  app->add_option("--block", args->blocks,
-                  "Counters of a hardware block or of a report section such as 2 or "
-                  "5.1; repeatable")
-      ->type_name("ID")
-      ->expected(1)
-      ->take_all();
-  app->add_option("--arch", args->architecture,
-                  "GPU architecture that --set and --block are of, such as gfx90a")
-      ->type_name("NAME");
-  app->add_option("-i,--input", args->input,
-                  "rocprofv3 input file (JSON, YAML or text) with jobs, counters and "
-                  "filters")
-      ->type_name("FILE");
-  app->add_option("--extra-counters", args->extra_counters,
-                  "YAML file with more counters, metrics and sets; repeatable")
-      ->type_name("FILE")
-      ->expected(1)
-      ->take_all();
-  app->add_flag("--single-pass", args->single_pass,
-                "Refuse counters that take more than one hardware pass");
-  app->add_option("--kernel-include-regex", args->include,
-                  "Measure only kernels whose name matches; repeatable")
-      ->type_name("REGEX")
-      ->expected(1)
-      ->take_all();
-  app->add_option("--kernel-exclude-regex", args->exclude,
-                  "Measure no kernels whose name matches; repeatable")
-      ->type_name("REGEX")
-      ->expected(1)
-      ->take_all();
-  app->add_option("--kernel-iteration-range", args->iterations,
-                  "Which dispatches of each kernel to measure, from 1: \"[1-3],[7]\"")
-      ->type_name("RANGES");
-  app->add_option("--collection-period", args->periods,
-                  "delay:duration:repeat, repeat 0 for ever; repeatable")
-      ->type_name("PERIOD")
-      ->expected(1)
-      ->take_all();
-  app->add_option("--collection-period-unit", args->period_unit,
-                  "Unit of periods without one: hour, min, sec, msec, usec, nsec")
-      ->type_name("UNIT")
-      ->capture_default_str();
-  app->add_option("--attach-duration-msec", args->duration_msec,
-                  "End the session after this long; 0: with the run")
-      ->type_name("MSEC");
-  app->add_flag("--hsa-trace", args->hsa_trace, "Record calls of the HSA API");
-  app->add_flag("--hip-trace", args->hip_trace, "Record calls of the HIP API");
-  app->add_flag("--marker-trace", args->marker_trace, "Record ROCTx markers");
-}
-
-absl::StatusOr<CounterCatalog> LoadCatalog(const std::vector<std::string>& files) {
-  ASSIGN_OR_RETURN(CounterCatalog catalog, CounterCatalog::Builtin());
-  for (const std::string& file : files) RETURN_IF_ERROR(catalog.AddFile(file));
-  return catalog;
-}
-
-absl::StatusOr<SessionWish> InterpretSession(const SessionArguments& args,
-                                             CounterCatalog* catalog) {
-  SessionWish wish;
-  Collected collected;
-  if (!args.input.empty()) {
-    RETURN_IF_ERROR(ReadInput(args.input, catalog, &collected, &wish.ignored));
-  }
-  for (const auto& group : args.pmc) collected.counters.pmc.push_back(group);
-  collected.counters.sets = args.sets;
-  collected.counters.blocks = args.blocks;
-  Selection& selection = collected.selection;
-  // The command line wins over the file.
+// The command line wins over the file.
+absl::Status AddFilters(const SessionArguments& args, Collected* collected) {
+  Selection& selection = collected->selection;
   if (!args.include.empty()) selection.kernel_include = args.include;
   if (!args.exclude.empty()) selection.kernel_exclude = args.exclude;
   if (!args.iterations.empty()) {
     ASSIGN_OR_RETURN(selection.iterations, ParseRanges(args.iterations));
   }
-  RETURN_IF_ERROR(
-      KernelFilter::Create(selection.kernel_include, selection.kernel_exclude)
-          .status());
-  if (!args.periods.empty()) collected.periods.clear();
+  if (!args.dispatches.empty()) {
+    ASSIGN_OR_RETURN(selection.dispatches, ParseRanges(args.dispatches));
+  }
+  selection.gpus = args.gpus;
+  for (const std::string& name : args.api_functions) {
+    RETURN_IF_ERROR(AddFunction(name, collected));
+  }
+  if (!args.periods.empty()) collected->periods.clear();
   for (const std::string& text : args.periods) {
     ASSIGN_OR_RETURN(const CollectionPeriod period,
                      ParseCollectionPeriod(text, args.period_unit));
-    collected.periods.push_back(period);
+    collected->periods.push_back(period);
   }
-  if (args.hsa_trace) AddTrace("hsa_trace", &collected, &wish.ignored);
-  if (args.hip_trace) AddTrace("hip_trace", &collected, &wish.ignored);
-  if (args.marker_trace) AddTrace("marker_trace", &collected, &wish.ignored);
+  return KernelFilter::Create(selection.kernel_include, selection.kernel_exclude)
+      .status();
+}
 
-  ASSIGN_OR_RETURN(std::vector<CounterNames> groups,
-                   Groups(collected.counters, args.architecture, *catalog));
-  if (!groups.empty()) {
+absl::StatusOr<const ArchitectureCounters*> Named(const CounterCatalog& catalog,
+                                                  const std::string& architecture) {
+  const ArchitectureCounters* known = catalog.Find(architecture);
+  if (known != nullptr) return known;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the counters of ", architecture,
+                   " are not known; --extra-counters can add "
+                   "them, and there are ",
+                   absl::StrJoin(catalog.Architectures(), ", ")));
+}
+
+// Where sets and blocks, which differ by architecture, are looked up.
+absl::StatusOr<const ArchitectureCounters*> OnlyArchitecture(
+    const CounterCatalog& catalog, const KnownArchitectures& architectures) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> present, architectures());
+  if (present.size() == 1) return Named(catalog, present[0]);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--set and --block mean other counters on other GPUs, and ",
+      present.empty() ? "which ones there will be is not known"
+                      : absl::StrCat("there are ", absl::StrJoin(present, " and ")),
+      ": name an architecture with --arch (",
+      absl::StrJoin(catalog.Architectures(), ", "), ")"));
+}
+
+absl::StatusOr<std::vector<CounterNames>> Groups(
+    const CounterOptions& options, const std::string& architecture,
+    const KnownArchitectures& architectures, const CounterCatalog& catalog) {
+  const bool names_groups = !options.sets.empty() || !options.blocks.empty();
+  if (!architecture.empty()) {
+    if (options.pmc.empty() && !names_groups) {
+      return absl::InvalidArgumentError(
+          "--arch says where counters are looked up, but none are named");
+    }
+    ASSIGN_OR_RETURN(const auto* counters, Named(catalog, architecture));
+    return ResolveCounters(*counters, options);
+  }
+  RETURN_IF_ERROR(CheckCounters(catalog, options));
+  if (names_groups) {
+    ASSIGN_OR_RETURN(const auto* counters, OnlyArchitecture(catalog, architectures));
+    return ResolveCounters(*counters, options);
+  }
+  std::vector<CounterNames> groups;
+  for (const auto& words : options.pmc) {
+    CounterNames group;
+    for (const std::string& word : words) {
+      for (std::string& name : SplitCounters(word)) group.push_back(std::move(name));
+    }
+    if (!group.empty()) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+// What no GPU can hold in one pass is refused now, not process by process.
+absl::Status CheckSinglePass(const FilterSpec& spec, const std::string& architecture,
+                             const KnownArchitectures& architectures,
+                             const CounterCatalog& catalog) {
+  std::vector<std::string> candidates;
+  if (!architecture.empty()) {
+    candidates = {architecture};
+  } else {
+    ASSIGN_OR_RETURN(candidates, architectures());
+    std::erase_if(candidates, [&](const std::string& name) {
+      return catalog.Find(name) == nullptr;
+    });
+    if (candidates.empty()) candidates = catalog.Architectures();
+  }
+  absl::Status refused;
+  for (const std::string& name : candidates) {
+    const absl::Status status =
+        PlanPasses(*catalog.Find(name), spec.counters, {true, spec.keep_groups})
+            .status();
+    if (status.ok()) return status;
+    // An architecture that lacks a counter says nothing of passes.
+    if (refused.ok() || absl::IsNotFound(refused)) refused = status;
+  }
+  return refused;
+}
+
+absl::Status AddCounters(const SessionArguments& args, const Collected& collected,
+                         const KnownArchitectures& architectures,
+                         const CounterCatalog& catalog, SessionWish* wish) {
+  FilterSpec spec;
+  ASSIGN_OR_RETURN(spec.counters, Groups(collected.counters, args.architecture,
+                                         architectures, catalog));
+  const bool samples = args.device_samples_msec != 0;
+  if (spec.counters.empty()) {
+    if (!samples && !args.single_pass) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(samples ? "--device-samples" : "--single-pass",
+                     " is about counters: name them with --pmc, --set, --block or -i"));
+  }
+  spec.kind = samples ? FilterKind::kCountersSampler : FilterKind::kCounters;
+  spec.single_pass = args.single_pass;
+  spec.keep_groups = collected.keep_groups;
+  spec.rotation_iterations = collected.group_interval;
+  if (samples) {
+    spec.sample_interval_ns =
+        static_cast<uint64_t>(args.device_samples_msec) * 1'000'000;
+    spec.selection.gpus = collected.selection.gpus;
+  } else {
+    spec.selection = collected.selection;
+    spec.selection.hsa_functions.clear();
+    spec.selection.hip_functions.clear();
+  }
+  if (spec.single_pass) {
+    RETURN_IF_ERROR(CheckSinglePass(spec, args.architecture, architectures, catalog));
+  }
+  wish->filters.push_back(std::move(spec));
+  return absl::OkStatus();
+}
+
+void AddTraces(const Collected& collected, SessionWish* wish) {
+  if (collected.kernel_trace) {
     FilterSpec spec;
-    spec.kind = FilterKind::kCounters;
-    spec.counters = std::move(groups);
-    spec.single_pass = args.single_pass;
-    spec.keep_groups = collected.keep_groups;
-    spec.rotation_iterations = collected.group_interval;
-    spec.selection = selection;
-    wish.filters.push_back(std::move(spec));
+    spec.kind = FilterKind::kDispatchTimestamps;
+    spec.selection = collected.selection;
+    spec.selection.hsa_functions.clear();
+    spec.selection.hip_functions.clear();
+    wish->filters.push_back(std::move(spec));
   }
   if (!collected.api_domains.empty()) {
     FilterSpec spec;
     spec.kind = FilterKind::kApiTrace;
     spec.api_domains.assign(collected.api_domains.begin(), collected.api_domains.end());
-    wish.filters.push_back(std::move(spec));
+    spec.selection.hsa_functions = collected.selection.hsa_functions;
+    spec.selection.hip_functions = collected.selection.hip_functions;
+    wish->filters.push_back(std::move(spec));
   }
-  const bool details = !selection.kernel_include.empty() ||
-                       !selection.kernel_exclude.empty() ||
-                       !selection.iterations.empty() || !collected.periods.empty() ||
-                       args.duration_msec != 0 || args.single_pass;
-  if (wish.filters.empty() && details) {
+}
+
+// A filter that nothing obeys is an error, or in the file's case worth a word.
+absl::Status CheckFilters(const SessionArguments& args, const Collected& collected,
+                          SessionWish* wish) {
+  bool of_dispatches = false, of_gpus = false;
+  for (const FilterSpec& filter : wish->filters) {
+    of_dispatches |= filter.kind == FilterKind::kDispatchTimestamps ||
+                     filter.kind == FilterKind::kCounters;
+    of_gpus |= filter.kind != FilterKind::kApiTrace;
+  }
+  const bool named = !args.include.empty() || !args.exclude.empty() ||
+                     !args.iterations.empty() || !args.dispatches.empty();
+  if (!of_dispatches && named) {
     return absl::InvalidArgumentError(
-        "filters, periods and durations belong to a session: say what it collects with "
-        "--pmc, --set, --block, --hip-trace or -i");
+        "--kernel-include-regex, --kernel-exclude-regex, --kernel-iteration-range and "
+        "--dispatch-range choose among dispatches: add --kernel-trace, or --pmc "
+        "without --device-samples");
   }
+  if (!of_gpus && !args.gpus.empty()) {
+    return absl::InvalidArgumentError(
+        "--gpu chooses among dispatches and samples: add --pmc or --kernel-trace");
+  }
+  if (!of_dispatches && collected.dispatch_filters()) {
+    wish->ignored.push_back("kernel_* (nothing of dispatches is collected)");
+  }
+  if (wish->filters.empty() &&
+      (!collected.periods.empty() || args.duration_msec != 0)) {
+    return absl::InvalidArgumentError(
+        "periods and durations belong to a session: say what it collects with --pmc, "
+        "--set, --block, --kernel-trace, --hip-trace or -i");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SessionWish> InterpretSession(const SessionArguments& args,
+                                             const KnownArchitectures& architectures,
+                                             CounterCatalog* catalog) {
+  SessionWish wish;
+  Collected collected;
+  for (const std::string& file : args.extra_counters) {
+    RETURN_IF_ERROR(AddCounterFile(file, catalog, &wish));
+  }
+  if (!args.input.empty()) {
+    RETURN_IF_ERROR(ReadInput(args.input, catalog, &collected, &wish));
+  }
+  for (const auto& group : args.pmc) collected.counters.pmc.push_back(group);
+  collected.counters.sets = args.sets;
+  collected.counters.blocks = args.blocks;
+  for (const auto& [wanted, name] : {std::pair(args.kernel_trace, "kernel_trace"),
+                                     {args.memory_copy_trace, "memory_copy_trace"},
+                                     {args.hsa_trace, "hsa_trace"},
+                                     {args.hip_trace, "hip_trace"},
+                                     {args.marker_trace, "marker_trace"}}) {
+    if (wanted) AddTrace(name, &collected, &wish.ignored);
+  }
+  RETURN_IF_ERROR(AddFilters(args, &collected));
+  RETURN_IF_ERROR(AddCounters(args, collected, architectures, *catalog, &wish));
+  AddTraces(collected, &wish);
+  RETURN_IF_ERROR(CheckFilters(args, collected, &wish));
   wish.periods = std::move(collected.periods);
-  wish.duration_ns = args.duration_msec * 1'000'000;
+  wish.duration_ns = static_cast<uint64_t>(args.duration_msec) * 1'000'000;
   return wish;
 }
 

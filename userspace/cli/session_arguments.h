@@ -4,6 +4,7 @@
 #define ROCATTACH_USERSPACE_CLI_SESSION_ARGUMENTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,16 +23,25 @@ namespace rocattach {
 struct SessionArguments {
   std::vector<std::vector<std::string>> pmc;
   std::vector<std::string> sets, blocks;
-  std::string architecture;  // which sets and blocks are meant; empty: the machine's
+  std::string architecture;  // where names are looked up; empty: wherever they are
   std::string input;
   std::vector<std::string> extra_counters;  // files
   bool single_pass = false;
+  int64_t device_samples_msec = 0;  // 0: counters of dispatches
+  std::vector<std::string> gpus;
   std::vector<std::string> include, exclude;
-  std::string iterations;
+  std::string iterations, dispatches;
   std::vector<std::string> periods;
   std::string period_unit = "sec";
-  uint64_t duration_msec = 0;
+  int64_t duration_msec = 0;
+  bool kernel_trace = false, memory_copy_trace = false;
   bool hsa_trace = false, hip_trace = false, marker_trace = false;
+  std::vector<std::string> api_functions;
+};
+
+// A file with counters, as it was read.
+struct CounterText {
+  std::string name, text;
 };
 
 // What they come to.
@@ -39,17 +49,20 @@ struct SessionWish {
   std::vector<FilterSpec> filters;  // empty: no session was asked for
   std::vector<CollectionPeriod> periods;
   uint64_t duration_ns = 0;
+  std::vector<CounterText> counter_files;
   std::vector<std::string> ignored;  // keys of the input file that mean nothing here
 };
 
+// Architectures of the GPUs that will be measured, as far as anybody knows. Asked only
+// where it matters.
+using KnownArchitectures = std::function<absl::StatusOr<std::vector<std::string>>()>;
+
 void AddSessionOptions(CLI::App* app, SessionArguments* arguments);
 
-// The built-in counters and those of the files that were named.
-absl::StatusOr<CounterCatalog> LoadCatalog(const std::vector<std::string>& files);
-
-// Reads the input file and checks every name against the catalog, to which it adds the
-// file's own counters.
+// Reads the files that are named and checks every name against the catalog, to which it
+// adds what the files define. Errors say which option or key is wrong.
 absl::StatusOr<SessionWish> InterpretSession(const SessionArguments& arguments,
+                                             const KnownArchitectures& architectures,
                                              CounterCatalog* catalog);
 
 }  // namespace rocattach

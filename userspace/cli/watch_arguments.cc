@@ -1,4 +1,5 @@
 #include "userspace/cli/watch_arguments.h"
+#include "userspace/cli/machine_gpus.h"
 
 #include <stdio.h>
 
@@ -78,6 +79,7 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
   app->add_option("--duration-msec", args->watcher.duration_msec,
                   "End the recording after this long; a command that runs on is waited "
                   "for. 0: at Ctrl-C or with the command")
+      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
       ->capture_default_str();
   app->add_option(
          "--hold", args->rung,
@@ -138,19 +140,20 @@ void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args)
 
 // Checks what is to be measured before any process is touched.
 absl::Status PrepareSession(WatchArguments* args) {
-  auto catalog = LoadCatalog(args->session.extra_counters);
+  auto catalog = CounterCatalog::Builtin();
   if (!catalog.ok()) return catalog.status();
-  auto wish = InterpretSession(args->session, &*catalog);
+  const std::string& topology = args->watcher.sdk_search.topology;
+  auto wish = InterpretSession(
+      args->session, [&] { return TopologyArchitectures(topology); }, &*catalog);
   if (!wish.ok()) return wish.status();
   WatcherOptions& watcher = args->watcher;
   if (!wish->filters.empty() && !watcher.attach) {
     return absl::InvalidArgumentError(
-        "counters and API calls are collected in processes that --auto attaches to; "
-        "add "
+        "what a session collects comes from processes that --auto attaches to; add "
         "--auto");
   }
   for (const std::string& key : wish->ignored) {
-    fprintf(stderr, "rocattach-watch: %s: \"%s\" means nothing here\n",
+    fprintf(stderr, "rocattach-watch: %s: %s means nothing here\n",
             args->session.input.c_str(), key.c_str());
   }
   watcher.session.filters = std::move(wish->filters);

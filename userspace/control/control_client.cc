@@ -59,8 +59,8 @@ absl::StatusOr<std::unique_ptr<ControlClient>> ControlClient::Connect(
     return absl::UnavailableError(absl::StrCat(
         "no answer at ", path, ": ", strerror(errno),
         denied ? "; sessions are for root and the user that runs the service"
-               : "; is 'rocattach-watch --auto --socket' running? --socket names "
-                 "another place"));
+               : "; is 'rocattach-watch --auto' running? --socket names another "
+                 "place"));
   }
   // gRPC reads until there is nothing more: on a socket that waits, its threads hang.
   if (fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0) {

@@ -4,12 +4,13 @@
 #include <grpcpp/server_posix.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "schemas/control.grpc.pb.h"
+#include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
+#include "userspace/control/filter_proto.h"
 #include "userspace/control/socket_listener.h"
 
 namespace rocattach {
@@ -17,7 +18,7 @@ namespace {
 
 // How long a call may still take when the service ends.
 constexpr auto kLastCalls = std::chrono::seconds(3);
-constexpr int kMaxMessageBytes = 1 << 20;
+constexpr int kMaxMessageBytes = 8 << 20;  // counter files may come along
 
 // The codes of absl and gRPC have the same numbers.
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -26,40 +27,15 @@ grpc::Status ToGrpc(const absl::Status& status) {
                       std::string(status.message()));
 }
 
-std::vector<FilterSpec> FiltersOf(const v1::StartSessionRequest& request) {
-  std::vector<FilterSpec> filters;
-  if (request.counters_size() > 0) {
-    FilterSpec spec;
-    spec.kind = FilterKind::kCounters;
-    for (const v1::CounterGroup& group : request.counters()) {
-      spec.counters.emplace_back(group.names().begin(), group.names().end());
-    }
-    spec.single_pass = request.single_pass();
-    spec.keep_groups = request.keep_groups();
-    spec.rotation_iterations = std::max<uint64_t>(1, request.rotation_iterations());
-    Selection& selection = spec.selection;
-    selection.kernel_include.assign(request.kernel_include().begin(),
-                                    request.kernel_include().end());
-    selection.kernel_exclude.assign(request.kernel_exclude().begin(),
-                                    request.kernel_exclude().end());
-    for (const v1::IterationRange& range : request.iterations()) {
-      selection.iterations.push_back({range.first(), range.last()});
-    }
-    filters.push_back(std::move(spec));
+// The service's counters and those that came along; null if none did.
+absl::StatusOr<std::shared_ptr<const CounterCatalog>> CatalogOf(
+    const v1::StartSessionRequest& request, const CounterCatalog& known) {
+  if (request.counter_files().empty()) return nullptr;
+  auto catalog = std::make_shared<CounterCatalog>(known);
+  for (const v1::CounterFile& file : request.counter_files()) {
+    RETURN_IF_ERROR(catalog->Add(file.text(), file.name()));
   }
-  FilterSpec trace;
-  trace.kind = FilterKind::kApiTrace;
-  if (request.hsa_trace()) {
-    trace.api_domains.push_back(ROCATTACH_ACTIVITY_DOMAIN_HSA_API);
-  }
-  if (request.hip_trace()) {
-    trace.api_domains.push_back(ROCATTACH_ACTIVITY_DOMAIN_HIP_API);
-  }
-  if (request.marker_trace()) {
-    trace.api_domains.push_back(ROCATTACH_ACTIVITY_DOMAIN_ROCTX);
-  }
-  if (!trace.api_domains.empty()) filters.push_back(std::move(trace));
-  return filters;
+  return catalog;
 }
 
 void Fill(const SessionInfo& info, v1::SessionStatus* out) {
@@ -68,6 +44,8 @@ void Fill(const SessionInfo& info, v1::SessionStatus* out) {
   out->set_over(info.over);
   out->set_begin_ns(info.begin_ns);
   out->set_end_ns(info.end_ns);
+  out->set_waiting_for(info.waiting_for);
+  for (const std::string& what : info.collects) out->add_collects(what);
   for (const std::string& name : info.counters) out->add_counters(name);
   for (pid_t pid : info.running) out->add_pids(static_cast<uint32_t>(pid));
   for (const auto& [pid, reason] : info.refused) {
@@ -87,12 +65,14 @@ class Service : public v1::Control::Service {
                             v1::StartSessionResponse* response) override {
     SessionRequest wish;
     for (uint32_t pid : request->pids()) wish.pids.push_back(static_cast<pid_t>(pid));
-    wish.filters = FiltersOf(*request);
+    const auto catalog = CatalogOf(*request, sessions_->catalog());
+    if (!catalog.ok()) return ToGrpc(catalog.status());
+    for (const v1::Filter& filter : request->filters()) {
+      wish.filters.push_back(FilterFromProto(filter));
+      wish.filters.back().catalog = *catalog;
+    }
     wish.duration_ns = request->duration_ns();
     for (const v1::Period& period : request->periods()) {
-      if (period.duration_ns() == 0) {
-        return {grpc::StatusCode::INVALID_ARGUMENT, "a period without a duration"};
-      }
       wish.periods.push_back(
           {period.delay_ns(), period.duration_ns(), period.repeat()});
     }

@@ -13,9 +13,6 @@
 namespace rocattach {
 namespace {
 
-// A thousand years or so: sums of such times stay far from the end of 64 bits.
-constexpr double kLongestNs = 3e17;
-
 absl::StatusOr<uint64_t> ParseTime(absl::string_view text, absl::string_view unit) {
   const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
   double number = 0;
@@ -25,7 +22,7 @@ absl::StatusOr<uint64_t> ParseTime(absl::string_view text, absl::string_view uni
   if (digits < text.size()) unit = text.substr(digits);
   ASSIGN_OR_RETURN(const uint64_t unit_ns, UnitNs(unit));
   const double ns = number * static_cast<double>(unit_ns);
-  if (!(ns <= kLongestNs)) {
+  if (!(ns <= static_cast<double>(kLongestTimeNs))) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\" is too long a time"));
   }

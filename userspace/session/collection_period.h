@@ -10,6 +10,9 @@
 
 namespace rocattach {
 
+// A few years: sums of such times stay far from the end of 64 bits.
+inline constexpr uint64_t kLongestTimeNs = 300'000'000'000'000'000;
+
 // `repeat` times: nothing for `delay_ns`, then collecting for `duration_ns`.
 struct CollectionPeriod {
   uint64_t delay_ns = 0;

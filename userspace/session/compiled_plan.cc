@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/number_ranges.h"
 #include "userspace/session/session_status.h"
@@ -20,6 +22,17 @@ absl::string_view ArchitectureName(absl::string_view name) {
 absl::Status TooMuch(absl::string_view what) {
   return SessionError(SessionStatus::kInvalidArguments,
                       absl::StrCat("the plan cannot hold more ", what));
+}
+
+// What people may call the process's n-th GPU: its number, serial number, PCI address,
+// architecture, or a part of its product's name.
+bool IsNamed(const TargetGpu& gpu, int index, absl::string_view name) {
+  int number = 0;
+  if (absl::SimpleAtoi(name, &number)) return number == index;
+  return absl::EqualsIgnoreCase(name, gpu.uuid) ||
+         absl::EqualsIgnoreCase(name, gpu.pci) ||
+         name == ArchitectureName(gpu.architecture) ||
+         absl::StrContains(gpu.product_name, name);
 }
 
 void SetBit(uint64_t* words, uint32_t bit) {
@@ -86,8 +99,7 @@ class Compiler {
       const bool named =
           names.empty() ||
           std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-            return name == ArchitectureName(gpu.architecture) ||
-                   absl::StrContains(gpu.product_name, name);
+            return IsNamed(gpu, index, name);
           });
       const bool numbered = spec.sample_gpu_index < 0 || spec.sample_gpu_index == index;
       if (named && numbered) gpus.push_back(&gpu);
@@ -96,9 +108,11 @@ class Compiler {
     const bool restricts = !spec.selection.gpus.empty() || spec.sample_gpu_index >= 0;
     const bool needs = spec.kind != FilterKind::kDispatchTimestamps;
     if (gpus.empty() && (restricts || needs)) {
-      return SessionError(SessionStatus::kAgentNotFound,
-                          absl::StrCat("none of the process's ",
-                                       plan_.target.gpus.size(), " GPUs matches"));
+      return SessionError(
+          SessionStatus::kAgentNotFound,
+          absl::StrCat("none of the process's ", plan_.target.gpus.size(),
+                       " GPUs matches ",
+                       restricts ? absl::StrJoin(spec.selection.gpus, ", ") : ""));
     }
     return gpus;
   }

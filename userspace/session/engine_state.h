@@ -19,6 +19,9 @@
 
 namespace rocattach {
 
+inline constexpr uint8_t kSessionHandle = 1, kFilterHandle = 2, kBufferHandle = 3,
+                         kDeviceHandle = 4, kHandleKinds = 5;
+
 struct Filter {
   FilterSpec spec;
   BufferId buffer = {};  // none
@@ -63,8 +66,8 @@ struct EngineState {
   mutable std::mutex mutex;
   std::condition_variable changed;  // a phase ended
   bool initialized = false;
-  int finalizing = 0;  // no session starts meanwhile
-  uint64_t last_handle = 0;
+  int finalizing = 0;                       // no session starts meanwhile
+  uint64_t last_handle[kHandleKinds] = {};  // sessions count 1, 2, 3
   std::map<SessionId, std::shared_ptr<Session>> sessions;
   std::map<SessionId, std::shared_ptr<DeviceSession>> devices;
   // Buffers whose last delivery is under way while their session is gone already, so
@@ -73,7 +76,7 @@ struct EngineState {
 
   // Handles say what they are: a filter's id is never taken for a session's.
   uint64_t NewHandle(uint8_t kind) {
-    return uint64_t{0x5257} << 48 | uint64_t{kind} << 40 | ++last_handle;
+    return uint64_t{0x5257} << 48 | uint64_t{kind} << 40 | ++last_handle[kind];
   }
 
   // The following want the mutex held.
@@ -86,9 +89,6 @@ struct EngineState {
   // Ends a phase.
   void Settle(Session& session, Phase phase);
 };
-
-inline constexpr uint8_t kSessionHandle = 1, kFilterHandle = 2, kBufferHandle = 3,
-                         kDeviceHandle = 4;
 
 // For people, and as in recordings: without what makes a handle.
 inline uint64_t Number(SessionId id) {

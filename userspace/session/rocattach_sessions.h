@@ -216,8 +216,10 @@ typedef enum {
   ROCATTACH_FILTER_NONE = 0,
   ROCATTACH_FILTER_HSA_TRACER_API_FUNCTIONS = 1,
   ROCATTACH_FILTER_HIP_TRACER_API_FUNCTIONS = 2,
-  ROCATTACH_FILTER_GPU_NAME = 3, /* "gfx90a", or any part of the product's name */
-  ROCATTACH_FILTER_RANGE = 4,    /* dispatches of the process, from 1, both included */
+  /* "gfx90a", any part of the product's name, the number among the process's GPUs
+     ("0"), its UUID or its PCI address ("0000:03:00.0") */
+  ROCATTACH_FILTER_GPU_NAME = 3,
+  ROCATTACH_FILTER_RANGE = 4, /* dispatches of the process, from 1, both included */
   /* Regular expressions (RE2) that match anywhere in the name, mangled or not; one that
    * starts with '!' excludes, and excluding wins. */
   ROCATTACH_FILTER_KERNEL_NAMES = 5,

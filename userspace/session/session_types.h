@@ -7,12 +7,15 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "userspace/session/rocattach_sessions.h"
 
 namespace rocattach {
+
+class CounterCatalog;
 
 // Handles; 0 names nothing. Never reused within one engine.
 enum class SessionId : uint64_t {};
@@ -46,7 +49,8 @@ struct NumberRange {
 
 // Which operations a filter is about. What is empty does not restrict.
 struct Selection {
-  // "gfx90a", or a part of the product's name.
+  // "gfx90a", a part of the product's name, the number among the process's GPUs ("0"),
+  // a UUID or a PCI address ("0000:03:00.0").
   std::vector<std::string> gpus;
   // Regular expressions that match anywhere in the name, mangled or demangled.
   // Excluding wins.
@@ -69,6 +73,9 @@ struct FilterSpec {
   // one pass. Records name them by their place in the list of all groups, one after the
   // other.
   std::vector<std::vector<std::string>> counters;
+  // What they are looked up in; null: the catalog of whoever runs the session. The same
+  // for all filters of a session.
+  std::shared_ptr<const CounterCatalog> catalog;
   bool single_pass = false;  // refuse what takes more than one pass
   bool keep_groups = false;  // each group is a pass of its own
   // kCounters: dispatches of a kernel that a pass holds before the next one's turn, if

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/engine_state.h"
@@ -15,6 +16,14 @@ namespace {
 
 std::string Name(TargetId target) {
   return absl::StrCat("process ", target.pid);
+}
+
+// The key is a serial number ("GPU-…") or a PCI address.
+absl::Status CountersOwnedBy(absl::string_view key, SessionId owner) {
+  return SessionError(
+      SessionStatus::kHasActiveSession,
+      absl::StrCat("the counters of ", absl::StartsWith(key, "GPU") ? "" : "GPU ", key,
+                   " belong to session ", Number(owner)));
 }
 
 class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetRun> {
@@ -40,6 +49,7 @@ class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetR
   }
 
  private:
+  std::shared_ptr<const CounterCatalog> Catalog() const;
   absl::StatusOr<std::vector<TargetId>> Reserve();
   absl::Status StartTarget(TargetId target);
   absl::Status OwnCounters(TargetId target, const CompiledPlan& plan);
@@ -54,6 +64,13 @@ class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetR
   std::set<TargetId> running_;
   std::map<TargetId, absl::Status> refused_;
 };
+
+std::shared_ptr<const CounterCatalog> TargetRun::Catalog() const {
+  for (const FilterSpec& filter : wish_.filters) {
+    if (filter.catalog != nullptr) return filter.catalog;
+  }
+  return owners_->catalog;
+}
 
 absl::StatusOr<std::vector<TargetId>> TargetRun::Reserve() {
   // Quick and without calls back, so that what is checked is what is reserved.
@@ -109,7 +126,7 @@ absl::Status TargetRun::OwnCounters(TargetId target, const CompiledPlan& plan) {
   for (const std::string& key : plan.counter_gpus) {
     auto owner = owners_->counters.find(key);
     if (owner != owners_->counters.end() && owner->second != wish_.session) {
-      return OwnedBy(absl::StrCat("measuring counters of GPU ", key), owner->second);
+      return CountersOwnedBy(key, owner->second);
     }
   }
   for (const std::string& key : plan.counter_gpus) {
@@ -128,7 +145,7 @@ absl::Status TargetRun::StartTarget(TargetId target) {
                                        absl::StrCat(Name(target), ": ",
                                                     description.status().message())));
   }
-  auto plan = CompilePlan(wish_.session, wish_.filters, *description, owners_->catalog);
+  auto plan = CompilePlan(wish_.session, wish_.filters, *description, Catalog());
   if (!plan.ok()) return Refuse(target, plan.status());
   if (absl::Status owned = OwnCounters(target, **plan); !owned.ok()) {
     return Refuse(target, std::move(owned));
@@ -211,7 +228,9 @@ TargetRunner::TargetRunner(std::shared_ptr<SessionBackend> backend,
 }
 
 absl::Status TargetRunner::CheckFilter(const FilterSpec& filter) {
-  return rocattach::CheckFilter(filter, *owners_->catalog, *owners_->backend);
+  const CounterCatalog& catalog =
+      filter.catalog != nullptr ? *filter.catalog : *owners_->catalog;
+  return rocattach::CheckFilter(filter, catalog, *owners_->backend);
 }
 
 absl::StatusOr<TargetId> TargetRunner::FindTarget(pid_t pid) {

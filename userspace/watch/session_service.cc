@@ -24,6 +24,34 @@ uint64_t NumberOf(SessionId id) {
   return static_cast<uint64_t>(id) & kNumberMask;
 }
 
+absl::Status CheckTimes(const SessionRequest& request) {
+  bool too_long = request.duration_ns > kLongestTimeNs;
+  for (const CollectionPeriod& period : request.periods) {
+    if (period.duration_ns == 0) {
+      return absl::InvalidArgumentError("a period without a duration");
+    }
+    too_long |= period.delay_ns > kLongestTimeNs || period.duration_ns > kLongestTimeNs;
+  }
+  return too_long ? absl::InvalidArgumentError("a time of more than nine years")
+                  : absl::OkStatus();
+}
+
+void Describe(const FilterSpec& filter, SessionInfo* info) {
+  for (std::string& name : filter.CounterList()) {
+    info->counters.push_back(std::move(name));
+  }
+  const auto add = [&](const char* what) { info->collects.push_back(what); };
+  if (filter.kind == FilterKind::kDispatchTimestamps) add("dispatches");
+  if (filter.kind == FilterKind::kCounters) add("counters of dispatches");
+  if (filter.kind == FilterKind::kCountersSampler) add("counters of whole GPUs");
+  for (int domain : filter.api_domains) {
+    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API) add("HSA calls");
+    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HIP_API) add("HIP calls");
+    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS) add("memory copies");
+    if (domain == ROCATTACH_ACTIVITY_DOMAIN_ROCTX) add("markers");
+  }
+}
+
 void Discard(const rocattach_record_header_t*, const rocattach_record_header_t*,
              SessionId, BufferId) {}
 
@@ -110,49 +138,106 @@ void SessionService::Run() {
 void SessionService::Serve(TargetId target, bool waiting) {
   std::lock_guard<std::mutex> serving(serving_);
   engine_->TargetArrived(target);
+  for (auto& [number, session] : sessions_) {
+    // One that nobody could collect for so far may find its process in this one.
+    if (!session.waiting_for.empty()) Begin(&session);
+  }
   if (waiting) backend_->LetGo(target);
-  for (const auto& [number, session] : sessions_) {
-    if (session.collecting) TellRefused(session);
+  for (auto& [number, session] : sessions_) {
+    if (session.collecting) TellRefused(&session);
   }
 }
 
-void SessionService::TellRefused(const Session& session) {
-  auto report = engine_->Report(session.id);
+void SessionService::TellRefused(Session* session) {
+  auto report = engine_->Report(session->id);
   if (!report.ok()) return;
+  session->ran |= !report->running.empty();
+  session->was_refused |= !report->refused.empty();
   for (const auto& [target, status] : report->refused) {
-    auto [entry, is_new] = told_.try_emplace({NumberOf(session.id), target});
-    const std::string why(status.message());
-    if (!is_new && entry->second == why) continue;
-    entry->second = why;
-    backend_->NoteRefusal(target, NumberOf(session.id), why);
-    if (on_refused_) on_refused_(target.pid, why);
+    Tell(*session, target, std::string(status.message()));
   }
+}
+
+void SessionService::Tell(const Session& session, TargetId target,
+                          const std::string& why) {
+  const uint64_t number = NumberOf(session.id);
+  auto [entry, is_new] = told_.try_emplace({number, target});
+  const bool other = is_new || entry->second.why != why;
+  if (!other && entry->second.period == session.period) return;
+  entry->second = {why, session.period};
+  // Each period that is lost stands in the stream; people are told once.
+  backend_->NoteRefusal(target, number, why);
+  if (other && on_refused_) on_refused_(target.pid, why);
+}
+
+void SessionService::Begin(Session* session) {
+  const absl::Status started = engine_->StartSession(session->id);
+  session->collecting = started.ok();
+  session->waiting_for = started.ok() ? "" : std::string(started.message());
+  TellRefused(session);
+  if (started.ok()) return;
+  // The engine names the processes that refuse; if another session is in the way, it
+  // stops at the first.
+  session->was_refused = true;
+  std::vector<TargetId> targets;
+  if (session->request.pids.empty()) targets = backend_->Targets();
+  for (pid_t pid : session->request.pids) {
+    if (auto target = backend_->FindTarget(pid); target.ok()) {
+      targets.push_back(*target);
+    }
+  }
+  const auto report = engine_->Report(session->id);
+  for (TargetId target : targets) {
+    if (report.ok() && report->refused.contains(target)) continue;
+    Tell(*session, target, session->waiting_for);
+  }
+}
+
+void SessionService::LookAgain() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    look_again_ = true;
+  }
+  changed_.notify_all();
 }
 
 uint64_t SessionService::ServeTime(uint64_t now_ns) {
   std::lock_guard<std::mutex> serving(serving_);
   uint64_t wake_ns = UINT64_MAX;
-  for (auto& [number, session] : sessions_) {
-    if (session.over) continue;
-    const uint64_t elapsed = now_ns - std::min(now_ns, session.begin_ns);
-    const CollectionSchedule::Step step = session.schedule.At(elapsed);
-    const uint64_t duration = session.request.duration_ns;
-    if (step.over || (duration != 0 && elapsed >= duration)) {
-      End(&session).IgnoreError();  // the stream tells
-      continue;
+  for (bool released = true; std::exchange(released, false);) {
+    wake_ns = UINT64_MAX;
+    for (auto& [number, session] : sessions_) {
+      if (session.over) continue;
+      wake_ns = std::min(wake_ns, ServeSession(&session, now_ns, &released));
     }
-    if (step.collect != session.collecting) {
-      // A start can be refused: another session may have taken the GPUs meanwhile.
-      const absl::Status changed = step.collect ? engine_->StartSession(session.id)
-                                                : engine_->TerminateSession(session.id);
-      session.collecting = step.collect && changed.ok();
-      if (step.collect) TellRefused(session);
-    }
-    if (step.until_ns != UINT64_MAX) {
-      wake_ns = std::min(wake_ns, session.begin_ns + step.until_ns);
-    }
-    if (duration != 0) wake_ns = std::min(wake_ns, session.begin_ns + duration);
   }
+  return wake_ns;
+}
+
+uint64_t SessionService::ServeSession(Session* session, uint64_t now_ns,
+                                      bool* released) {
+  const uint64_t elapsed = now_ns - std::min(now_ns, session->begin_ns);
+  const CollectionSchedule::Step step = session->schedule.At(elapsed);
+  const uint64_t duration = session->request.duration_ns;
+  if (step.over || (duration != 0 && elapsed >= duration)) {
+    *released |= session->collecting;
+    End(session).IgnoreError();  // the stream tells
+    return UINT64_MAX;
+  }
+  const bool was_due = session->collecting || !session->waiting_for.empty();
+  if (step.collect && !session->collecting) Begin(session);
+  if (!step.collect && was_due) {
+    if (session->collecting) {
+      engine_->TerminateSession(session->id).IgnoreError();  // the stream tells
+      *released = true;
+    }
+    session->collecting = false;
+    session->waiting_for.clear();
+    ++session->period;
+  }
+  uint64_t wake_ns = UINT64_MAX;
+  if (step.until_ns != UINT64_MAX) wake_ns = session->begin_ns + step.until_ns;
+  if (duration != 0) wake_ns = std::min(wake_ns, session->begin_ns + duration);
   return wake_ns;
 }
 
@@ -189,6 +274,7 @@ void SessionService::Count(const SessionRequest& request, int change) {
 }
 
 absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
+  RETURN_IF_ERROR(CheckTimes(request));
   std::lock_guard<std::mutex> serving(serving_);
   ASSIGN_OR_RETURN(const SessionId id, Create(request));
   Session session;
@@ -200,7 +286,7 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
   if (session.collecting) {
     const absl::Status started = engine_->StartSession(id);
     session.request = request;
-    TellRefused(session);
+    TellRefused(&session);
     if (!started.ok()) {
       Count(request, -1);
       engine_->DestroySession(id).IgnoreError();
@@ -214,11 +300,7 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
     if (over != sessions_.end()) sessions_.erase(over);
   }
   sessions_[NumberOf(id)] = std::move(session);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    look_again_ = true;
-  }
-  changed_.notify_all();
+  LookAgain();
   return NumberOf(id);
 }
 
@@ -228,6 +310,7 @@ absl::Status SessionService::End(Session* session) {
   engine_->DestroySession(session->id).IgnoreError();
   Count(session->request, -1);
   session->collecting = false;
+  session->waiting_for.clear();
   session->over = true;
   session->end_ns = BootNs();
   const uint64_t number = NumberOf(session->id);
@@ -242,7 +325,9 @@ absl::Status SessionService::Stop(uint64_t number) {
     return SessionError(SessionStatus::kSessionNotFound,
                         absl::StrCat("no session ", number, " is under way"));
   }
-  return End(&found->second);
+  const absl::Status ended = End(&found->second);
+  LookAgain();  // another one may have waited for this
+  return ended;
 }
 
 std::vector<SessionInfo> SessionService::List() {
@@ -255,10 +340,10 @@ std::vector<SessionInfo> SessionService::List() {
     info.active = session.collecting;
     info.begin_ns = session.begin_ns;
     info.end_ns = session.end_ns;
+    info.waiting_for = session.waiting_for;
+    info.refused_by_all = session.was_refused && !session.ran;
     for (const FilterSpec& filter : session.request.filters) {
-      for (std::string& name : filter.CounterList()) {
-        info.counters.push_back(std::move(name));
-      }
+      Describe(filter, &info);
     }
     if (auto report = engine_->Report(session.id); report.ok()) {
       for (TargetId target : report->running) info.running.push_back(target.pid);

@@ -42,7 +42,12 @@ struct SessionInfo {
   uint64_t begin_ns = 0, end_ns = 0;  // CLOCK_BOOTTIME; end 0: not yet
   std::vector<pid_t> running;
   std::map<pid_t, std::string> refused;  // and why; of the last start
+  // Why it does not collect in a period of its own; empty if it does, or need not.
+  std::string waiting_for;
   std::vector<std::string> counters;
+  std::vector<std::string> collects;  // "counters", "dispatches" …
+  // It asked processes, and no single one has ever collected for it.
+  bool refused_by_all = false;
 };
 
 // True if only rocprofiler-sdk has what the filters ask for.
@@ -86,6 +91,14 @@ class SessionService {
     uint64_t begin_ns = 0, end_ns = 0;
     bool collecting = false;
     bool over = false;
+    std::string waiting_for;  // as SessionInfo
+    uint64_t period = 0;      // periods that are over
+    bool ran = false, was_refused = false;
+  };
+  // What a process was told last.
+  struct Told {
+    std::string why;
+    uint64_t period = 0;
   };
 
   void Run();
@@ -95,7 +108,15 @@ class SessionService {
   uint64_t ServeTime(uint64_t now_ns);
   absl::StatusOr<SessionId> Create(const SessionRequest& request);
   absl::Status End(Session* session);
-  void TellRefused(const Session& session);
+  // What time asks of one session; when to look again. Sets `released` if others may
+  // have waited for what it gives up.
+  uint64_t ServeSession(Session* session, uint64_t now_ns, bool* released);
+  // A period has begun, or something that it waits for has changed.
+  void Begin(Session* session);
+  // Notes in streams and tells `on_refused` what it does not know yet.
+  void TellRefused(Session* session);
+  void Tell(const Session& session, TargetId target, const std::string& why);
+  void LookAgain();
   void Count(const SessionRequest& request, int change);
 
   const std::shared_ptr<const CounterCatalog> catalog_;
@@ -106,7 +127,7 @@ class SessionService {
 
   std::mutex serving_;  // sessions_; one start, stop or step of time at a time
   std::map<uint64_t, Session> sessions_;
-  std::map<std::pair<uint64_t, TargetId>, std::string> told_;
+  std::map<std::pair<uint64_t, TargetId>, Told> told_;
 
   std::mutex mutex_;  // what stands below
   std::condition_variable changed_;

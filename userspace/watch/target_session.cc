@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "userspace/base/clock.h"
 #include "userspace/watch/session_plan.h"
 
@@ -13,6 +14,12 @@ namespace {
 
 // Plans whose late records are still understood: what was under way when they ended.
 constexpr size_t kRecentPlans = 64;
+
+// As lspci writes it.
+std::string PciAddress(uint64_t bdf) {
+  return absl::StrFormat("%04x:%02x:%02x.%x", bdf >> 16, bdf >> 8 & 0xff,
+                         bdf >> 3 & 0x1f, bdf & 7);
+}
 
 std::string ErrorText(const PlanAnswer& answer) {
   if (!answer.text.empty()) return answer.text;
@@ -84,7 +91,9 @@ std::optional<TargetDescription> TargetSession::Describe(
     gpu.agent_id = agent.id();
     // Runtimes put a placeholder where a GPU has no serial number.
     const bool serial = agent.uuid().size() > 6 && agent.uuid() != "GPU-XX";
-    gpu.key = serial ? agent.uuid() : absl::StrCat("PCI ", agent.pci_bdf());
+    if (serial) gpu.uuid = agent.uuid();
+    gpu.pci = PciAddress(agent.pci_bdf());
+    gpu.key = serial ? gpu.uuid : gpu.pci;
     gpu.architecture = agent.name();
     gpu.product_name = agent.product_name();
     gpu.compute_units = agent.compute_units();

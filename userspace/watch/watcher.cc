@@ -165,7 +165,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   if (SessionService* sessions = watcher->sessions_.get()) {
     sessions->SetRecorder(watcher->recorder_.get());
     if (!o.session.filters.empty()) {
-      RETURN_IF_ERROR(sessions->Start(o.session).status());
+      ASSIGN_OR_RETURN(watcher->session_, sessions->Start(o.session));
     }
   }
   if (o.attach) {
@@ -330,7 +330,12 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
   (void)probe_->SetPaused(true);
   server_->Stop();
-  if (sessions_ != nullptr) sessions_->Close();
+  if (sessions_ != nullptr) {
+    sessions_->Close();
+    for (const SessionInfo& info : sessions_->List()) {
+      if (info.number == session_) result.session_refused = info.refused_by_all;
+    }
+  }
   result.kernel = probe_->ReadStats();
   result.output_status = recorder_->Finish(result.kernel);
   result.totals = recorder_->Totals();

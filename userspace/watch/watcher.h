@@ -61,6 +61,8 @@ struct RunResult {
   bool interrupted = false;
   // The duration was over before the command: WaitForCommand() tells its status.
   bool command_runs_on = false;
+  // Processes were asked for what the options name, and no single one could do it.
+  bool session_refused = false;
   // The first thing that went wrong with the output; OK if nothing did.
   absl::Status output_status;
 };
@@ -128,6 +130,7 @@ class Watcher {
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<WindowServer> server_;
+  uint64_t session_ = 0;  // the one that the options name; 0: none
   UniqueFd stop_fd_;
   std::atomic<int> forward_signal_ = 0;
   std::string no_reason_;

@@ -7,6 +7,7 @@
 
 #include "userspace/control/control_client.h"
 #include "userspace/control/control_server.h"
+#include "userspace/control/filter_proto.h"
 
 namespace rocattach {
 namespace {
@@ -44,10 +45,17 @@ class ControlTest : public testing::Test {
   std::unique_ptr<ControlServer> server_;
 };
 
-v1::StartSessionRequest Waves() {
+v1::StartSessionRequest Counters(std::vector<std::string> names) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kCounters;
+  spec.counters = {std::move(names)};
   v1::StartSessionRequest request;
-  request.add_counters()->add_names("SQ_WAVES");
+  *request.add_filters() = FilterToProto(spec);
   return request;
+}
+
+v1::StartSessionRequest Waves() {
+  return Counters({"SQ_WAVES"});
 }
 
 TEST_F(ControlTest, StartStatusStop) {
@@ -76,8 +84,7 @@ TEST_F(ControlTest, NonsenseIsRefusedInWords) {
   auto client = ControlClient::Connect(socket_);
   ASSERT_TRUE(client.ok());
   EXPECT_FALSE((*client)->StartSession({}).ok()) << "nothing to collect";
-  v1::StartSessionRequest request;
-  request.add_counters()->add_names("SQ_WAVE");
+  v1::StartSessionRequest request = Counters({"SQ_WAVE"});
   const auto unknown = (*client)->StartSession(request);
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("SQ_WAVES"));
   request = Waves();
@@ -85,12 +92,74 @@ TEST_F(ControlTest, NonsenseIsRefusedInWords) {
   EXPECT_EQ((*client)->StartSession(request).status().code(),
             absl::StatusCode::kNotFound);
   request = Waves();
-  request.add_kernel_include("(");
+  request.mutable_filters(0)->mutable_selection()->add_kernel_include("(");
   EXPECT_FALSE((*client)->StartSession(request).ok());
   request = Waves();
   request.add_periods();
   EXPECT_FALSE((*client)->StartSession(request).ok());
+  request = Waves();
+  request.set_duration_ns(UINT64_MAX);
+  EXPECT_EQ((*client)->StartSession(request).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  request = Waves();
+  request.mutable_filters(0)->set_kind(static_cast<v1::FilterKind>(4711));
+  EXPECT_EQ((*client)->StartSession(request).status().code(),
+            absl::StatusCode::kUnimplemented);
   EXPECT_EQ((*client)->GetStatus()->sessions_size(), 0) << "nothing is left of them";
+}
+
+// Every field has its place in the protocol: nothing is lost on the way.
+TEST_F(ControlTest, FiltersComeThroughWhole) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kCountersSampler;
+  spec.selection = {{"gfx90a", "1"},   {"a.*"},      {"b", "c"},   {{1, 2}, {7, 9}},
+                    {{3, UINT64_MAX}}, {"hsa_init"}, {"hipMalloc"}};
+  spec.counters = {{"SQ_WAVES", "GRBM_COUNT"}, {"TCC_HIT"}};
+  spec.single_pass = spec.keep_groups = true;
+  spec.rotation_iterations = 5;
+  spec.rotation_ns = 6;
+  spec.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API,
+                      ROCATTACH_ACTIVITY_DOMAIN_ROCTX};
+  spec.sample_interval_ns = 7;
+  spec.sample_duration_ns = 8;
+  spec.sample_delay_ns = 9;
+  spec.sample_gpu_index = 2;
+  const v1::Filter message = FilterToProto(spec);
+  // Every field is set, so that one that is added later is not forgotten here.
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  message.GetReflection()->ListFields(message, &set);
+  EXPECT_EQ(set.size(), static_cast<size_t>(message.GetDescriptor()->field_count()));
+  set.clear();
+  message.selection().GetReflection()->ListFields(message.selection(), &set);
+  EXPECT_EQ(set.size(),
+            static_cast<size_t>(message.selection().GetDescriptor()->field_count()));
+  const FilterSpec back = FilterFromProto(message);
+  EXPECT_EQ(back.counters, spec.counters);
+  EXPECT_EQ(back.sample_gpu_index, 2);
+  EXPECT_EQ(FilterToProto(back).SerializeAsString(), message.SerializeAsString());
+  EXPECT_EQ(FilterFromProto({}).sample_gpu_index, -1);
+  EXPECT_EQ(FilterFromProto({}).rotation_iterations, 1u);
+}
+
+// Counters of the client's own come along with its session, and stay in it.
+TEST_F(ControlTest, CounterFilesComeAlong) {
+  auto client = ControlClient::Connect(socket_);
+  ASSERT_TRUE(client.ok());
+  v1::StartSessionRequest request = Counters({"MyRatio"});
+  EXPECT_FALSE((*client)->StartSession(request).ok());
+  v1::CounterFile* file = request.add_counter_files();
+  file->set_name("mine.yaml");
+  file->set_text(
+      "architectures: [gfx90a]\n"
+      "metrics: {MyRatio: {expression: SQ_WAVES / GRBM_COUNT}}\n");
+  const auto started = (*client)->StartSession(request);
+  ASSERT_TRUE(started.ok()) << started.status();
+  EXPECT_EQ(started->status().counters(0), "MyRatio");
+  EXPECT_TRUE((*client)->StopSession(started->session()).ok());
+  file->set_text("architectures: [x86]\n");
+  const auto bad = (*client)->StartSession(request);
+  EXPECT_THAT(std::string(bad.status().message()), HasSubstr("mine.yaml"));
+  EXPECT_FALSE((*client)->StartSession(Counters({"MyRatio"})).ok());
 }
 
 TEST_F(ControlTest, WithoutAServiceTheRemedyIsSaid) {

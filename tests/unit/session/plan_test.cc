@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/session/fake_backend.h"
 #include "userspace/collector/plan_abi.h"
 #include "userspace/session/compiled_plan.h"
@@ -197,6 +198,35 @@ TEST(SessionBackendTest, FunctionsAreUnknownOnlyToThoseThatAreThere) {
   EXPECT_TRUE(known("hsa_init"));
   backend.process(target).description.functions.clear();
   EXPECT_TRUE(known("hsa_nonsense")) << "it has said nothing yet";
+}
+
+TEST_F(PlanTest, GpusHaveManyNames) {
+  target_.gpus.clear();
+  for (uint32_t i = 0; i < 8; ++i) {
+    TargetGpu gpu = MakeGpu(2 + i, absl::StrCat("GPU-0123456789abcde", i));
+    gpu.uuid = gpu.key;
+    gpu.pci = absl::StrCat("0000:c", i, ":00.0");
+    target_.gpus.push_back(gpu);
+  }
+  auto chosen = [&](std::vector<std::string> names) {
+    FilterSpec spec;
+    spec.kind = FilterKind::kCounters;
+    spec.counters = {{"SQ_WAVES"}};
+    spec.selection.gpus = std::move(names);
+    const auto plan = CompilePlan(static_cast<SessionId>(5), {spec}, target_, catalog_);
+    return plan.ok() ? (*plan)->selections[ROCATTACH_PLAN_SELECTION_COUNTERS].agents
+                     : std::vector<uint32_t>();
+  };
+  using Agents = std::vector<uint32_t>;
+  EXPECT_EQ(chosen({"5"}), Agents{7});
+  EXPECT_EQ(chosen({"gpu-0123456789ABCDE3"}), Agents{5});
+  EXPECT_EQ(chosen({"0000:C7:00.0"}), Agents{9});
+  EXPECT_EQ(chosen({"7", "0000:c0:00.0"}), (Agents{2, 9}));
+  EXPECT_EQ(chosen({"gfx90a"}).size(), 8u);
+  EXPECT_EQ(chosen({"MI210"}).size(), 8u);
+  for (const char* none : {"8", "-1", "gfx90", "0000:d0:00.0", "GPU-01234567"}) {
+    EXPECT_TRUE(chosen({none}).empty()) << none;
+  }
 }
 
 TEST_F(PlanTest, EachArchitectureHasItsOwnPasses) {

@@ -104,6 +104,7 @@ class FakeCollector {
     agent.compute_units = 104;
     agent.simds_per_cu = 4;
     agent.wavefront_size = 64;
+    agent.pci_bdf = 0x300;
     strncpy(agent.uuid, uuid.c_str(), sizeof(agent.uuid) - 1);
     memcpy(bytes, &agent, sizeof(agent));
     memcpy(bytes + sizeof(agent), name.data(), name.size());

@@ -98,6 +98,10 @@ FilterSpec Counters(std::vector<std::string> names) {
 
 class SessionServiceTest : public testing::Test {
  protected:
+  static constexpr uint32_t kAll =
+      ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COUNTERS |
+      ROCATTACH_PLAN_RECORD_SAMPLES | ROCATTACH_PLAN_RECORD_API;
+
   void SetUp() override {
     char pattern[] = "/tmp/rocattach-session-test.XXXXXX";
     ASSERT_NE(mkdtemp(pattern), nullptr);
@@ -107,6 +111,7 @@ class SessionServiceTest : public testing::Test {
         [this](pid_t, const std::string& why) {
           std::lock_guard<std::mutex> lock(mutex_);
           refused_ = why;
+          ++times_refused_;
         });
     RecorderOptions options;
     options.output = {directory_, "run", {}};
@@ -132,12 +137,8 @@ class SessionServiceTest : public testing::Test {
     return event;
   }
   // A process with one GPU appears.
-  void Arrive(FakeCollector* fake, uint32_t number = 0,
-              uint32_t kinds = ROCATTACH_PLAN_RECORD_DISPATCHES |
-                               ROCATTACH_PLAN_RECORD_COUNTERS |
-                               ROCATTACH_PLAN_RECORD_SAMPLES |
-                               ROCATTACH_PLAN_RECORD_API,
-              bool acknowledged = true) {
+  void Arrive(FakeCollector* fake, uint32_t number = 0, uint32_t kinds = kAll,
+              bool acknowledged = true, std::string uuid = "") {
     Window window;
     window.event = Event(ROCATTACH_EVENT_WINDOW, number);
     window.attach_tried = true;
@@ -145,7 +146,8 @@ class SessionServiceTest : public testing::Test {
     recorder_->OnWindow(std::move(window));
     recorder_->OnReady(Event(ROCATTACH_EVENT_READY, number),
                        *CollectorMemory::MapFd(fake->fd()), acknowledged);
-    fake->AddGpu(1, "gfx90a", "GPU-0123456789abcde" + std::to_string(number));
+    if (uuid.empty()) uuid = "GPU-0123456789abcde" + std::to_string(number);
+    fake->AddGpu(1, "gfx90a", uuid);
     fake->control()->record_kinds = kinds;
     fake->control()->armed_ns = window_ns_ + 1'000'000;
     __atomic_store_n(&fake->control()->backend, ROCATTACH_BACKEND_SDK,
@@ -213,6 +215,7 @@ class SessionServiceTest : public testing::Test {
   std::unique_ptr<Recorder> recorder_;
   std::mutex mutex_;
   std::string refused_;
+  int times_refused_ = 0;
 };
 
 TEST_F(SessionServiceTest, StartsStopsAndStartsAgain) {
@@ -298,7 +301,136 @@ TEST_F(SessionServiceTest, AProcessWithoutTheSdkIsRefusedByNameAndTheOthersGoOn)
   Exit(1);
 }
 
-TEST_F(SessionServiceTest, TheSecondSessionForAGpuIsToldWhoOwnsIt) {
+// Two processes on one GPU: each has its own session, but the counters are one.
+TEST_F(SessionServiceTest, TheCountersOfAGpuHaveOneOwner) {
+  FakeCollector fakes[2];
+  Player first_player(&fakes[0]), second_player(&fakes[1]);
+  Arrive(&fakes[0], 0, kAll, true, "GPU-XX");
+  Arrive(&fakes[1], 1, kAll, true, "GPU-XX");
+  auto first =
+      service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_TRUE(first.ok()) << first.status();
+  auto second =
+      service_->Start({.pids = {5'000'001}, .filters = {Counters({"GRBM_COUNT"})}});
+  EXPECT_EQ(SessionStatusOf(second.status()), SessionStatus::kHasActiveSession);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("the counters of GPU 0000:03:00.0 belong to session 1"));
+  EXPECT_EQ(second_player.Generation(), 0u) << "it was not asked";
+  // Times of its dispatches are nobody's.
+  FilterSpec times;
+  second = service_->Start({.pids = {5'000'001}, .filters = {times}});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(service_->List().back().collects, std::vector<std::string>{"dispatches"});
+  EXPECT_TRUE(service_->Stop(*second).ok());
+  EXPECT_TRUE(service_->Stop(*first).ok());
+  second =
+      service_->Start({.pids = {5'000'001}, .filters = {Counters({"GRBM_COUNT"})}});
+  EXPECT_TRUE(second.ok()) << second.status();
+  Exit(0);
+  Exit(1);
+}
+
+// A period that begins while another session owns the process is not lost in silence,
+// and what is left of it is collected once that session is over.
+TEST_F(SessionServiceTest, APeriodThatIsInTheWayWaitsAndSaysSo) {
+  FakeCollector fake;
+  Player player(&fake);
+  Arrive(&fake);
+  auto owner =
+      service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  SessionRequest request;
+  request.filters = {Counters({"GRBM_COUNT"})};
+  request.periods = {{10'000'000, 3'600'000'000'000, 1}};
+  auto waiting = service_->Start(request);
+  ASSERT_TRUE(waiting.ok()) << waiting.status();
+  auto info = [&] { return service_->List().back(); };
+  for (int i = 0; i < 2000 && info().waiting_for.empty(); ++i) usleep(1000);
+  EXPECT_THAT(info().waiting_for, HasSubstr("session 1"));
+  EXPECT_FALSE(info().active);
+  EXPECT_TRUE(info().refused_by_all);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    EXPECT_THAT(refused_, HasSubstr("session 1"));
+  }
+  ASSERT_TRUE(service_->Stop(*owner).ok());
+  for (int i = 0; i < 2000 && !info().active; ++i) usleep(1000);
+  EXPECT_TRUE(info().active) << info().waiting_for;
+  EXPECT_EQ(info().waiting_for, "");
+  EXPECT_FALSE(info().refused_by_all);
+  EXPECT_TRUE(service_->Stop(*waiting).ok());
+  Exit();
+  const Seen seen = Finish();
+  std::vector<std::pair<int, int>> events;
+  for (const v1::SessionEvent& event : seen.events) {
+    events.emplace_back(event.session(), event.what());
+  }
+  using E = v1::SessionEvent;
+  EXPECT_EQ(events, (std::vector<std::pair<int, int>>{{1, E::STARTED},
+                                                      {2, E::REFUSED},
+                                                      {1, E::STOPPED},
+                                                      {2, E::STARTED},
+                                                      {2, E::STOPPED}}));
+}
+
+// Every lost period stands in the stream; people are told once.
+TEST_F(SessionServiceTest, EachLostPeriodIsRecorded) {
+  FakeCollector fake;
+  Player player(&fake);
+  Arrive(&fake);
+  ASSERT_TRUE(
+      service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}}).ok());
+  SessionRequest request;
+  request.filters = {Counters({"GRBM_COUNT"})};
+  request.periods = {{10'000'000, 10'000'000, 3}};
+  ASSERT_TRUE(service_->Start(request).ok());
+  for (int i = 0; i < 2000 && !service_->List().back().over; ++i) usleep(1000);
+  EXPECT_TRUE(service_->List().back().over);
+  EXPECT_EQ(times_refused_, 1);
+  Exit();
+  int lost = 0;
+  for (const v1::SessionEvent& event : Finish().events) {
+    lost += event.session() == 2 && event.what() == v1::SessionEvent::REFUSED;
+  }
+  EXPECT_EQ(lost, 3);
+}
+
+// A session for all that only incapable processes could have carried out finds the one
+// that comes later, in the middle of its period.
+TEST_F(SessionServiceTest, APeriodThatAllRefusedGoesOnWithWhoComes) {
+  FakeCollector without, with;
+  Player first(&without), second(&with);
+  Arrive(&without, 0, ROCATTACH_PLAN_RECORD_DISPATCHES);
+  SessionRequest request;
+  request.filters = {Counters({"SQ_WAVES"})};
+  request.periods = {{10'000'000, 3'600'000'000'000, 1}};
+  auto session = service_->Start(request);
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (int i = 0; i < 2000 && service_->List()[0].waiting_for.empty(); ++i) {
+    usleep(1000);
+  }
+  EXPECT_THAT(service_->List()[0].waiting_for, HasSubstr("hardware counters"));
+  Arrive(&with, 1);
+  for (int i = 0; i < 2000 && service_->List()[0].running.empty(); ++i) usleep(1000);
+  EXPECT_EQ(service_->List()[0].running, (std::vector<pid_t>{5'000'001}));
+  Exit(0);
+  Exit(1);
+}
+
+TEST_F(SessionServiceTest, TimesBeyondReasonAreRefused) {
+  SessionRequest request;
+  request.filters = {Counters({"SQ_WAVES"})};
+  request.duration_ns = UINT64_MAX;
+  EXPECT_TRUE(absl::IsInvalidArgument(service_->Start(request).status()));
+  request.duration_ns = 0;
+  request.periods = {{UINT64_MAX, 1, 1}};
+  EXPECT_TRUE(absl::IsInvalidArgument(service_->Start(request).status()));
+  request.periods = {{1, UINT64_MAX, 1}};
+  EXPECT_TRUE(absl::IsInvalidArgument(service_->Start(request).status()));
+  EXPECT_TRUE(service_->List().empty());
+}
+
+TEST_F(SessionServiceTest, TheSecondSessionForAProcessIsToldWhoOwnsIt) {
   FakeCollector fake;
   Player player(&fake);
   Arrive(&fake);

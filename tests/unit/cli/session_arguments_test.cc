@@ -1,0 +1,269 @@
+// Sessions from words of a command line to filters.
+#include "userspace/cli/session_arguments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "userspace/cli/machine_gpus.h"
+
+namespace rocattach {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class SessionArgumentsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/rocattach-arguments-test.XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    directory_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string File(const std::string& name, const std::string& text) {
+    const std::string path = directory_ + "/" + name;
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  // As a command does it: parsed, then interpreted.
+  absl::StatusOr<SessionWish> Interpret(std::vector<std::string> words) {
+    CLI::App app;
+    SessionArguments arguments;
+    AddSessionOptions(&app, &arguments);
+    std::reverse(words.begin(), words.end());
+    try {
+      app.parse(words);
+    } catch (const CLI::ParseError& error) {
+      return absl::OutOfRangeError(error.what());
+    }
+    CounterCatalog catalog = *CounterCatalog::Builtin();
+    return InterpretSession(
+        arguments,
+        [this]() -> absl::StatusOr<std::vector<std::string>> { return present_; },
+        &catalog);
+  }
+  // The words must be good.
+  SessionWish Wish(const std::vector<std::string>& words) {
+    auto wish = Interpret(words);
+    EXPECT_TRUE(wish.ok()) << wish.status();
+    return wish.ok() ? *std::move(wish) : SessionWish();
+  }
+  std::string Refusal(const std::vector<std::string>& words) {
+    const auto wish = Interpret(words);
+    EXPECT_FALSE(wish.ok()) << absl::StrCat("taken: ", words[0]);
+    return std::string(wish.status().message());
+  }
+
+  std::string directory_;
+  std::vector<std::string> present_;  // architectures
+};
+
+TEST_F(SessionArgumentsTest, NothingAskedForIsNoSession) {
+  EXPECT_THAT(Wish({}).filters, IsEmpty());
+}
+
+TEST_F(SessionArgumentsTest, CountersInGroupsWithFilters) {
+  const SessionWish wish =
+      Wish({"--pmc", "SQ_WAVES", "GRBM_COUNT", "--pmc", "TCC_HIT",
+            "--kernel-include-regex", "a", "--kernel-exclude-regex", "b",
+            "--kernel-iteration-range", "[1-3],[7]", "--dispatch-range", "100-200",
+            "--gpu", "0", "--gpu", "0000:03:00.0", "--attach-duration-msec", "1500"});
+  ASSERT_EQ(wish.filters.size(), 1u);
+  const FilterSpec& filter = wish.filters[0];
+  EXPECT_EQ(filter.kind, FilterKind::kCounters);
+  EXPECT_THAT(filter.counters, ElementsAre(ElementsAre("SQ_WAVES", "GRBM_COUNT"),
+                                           ElementsAre("TCC_HIT")));
+  EXPECT_THAT(filter.selection.kernel_include, ElementsAre("a"));
+  EXPECT_THAT(filter.selection.kernel_exclude, ElementsAre("b"));
+  EXPECT_THAT(filter.selection.iterations,
+              ElementsAre(NumberRange{1, 3}, NumberRange{7, 7}));
+  EXPECT_THAT(filter.selection.dispatches, ElementsAre(NumberRange{100, 200}));
+  EXPECT_THAT(filter.selection.gpus, ElementsAre("0", "0000:03:00.0"));
+  EXPECT_EQ(wish.duration_ns, 1'500'000'000u);
+}
+
+TEST_F(SessionArgumentsTest, TracesAndFunctions) {
+  const SessionWish wish =
+      Wish({"--kernel-trace", "--kernel-include-regex", "a", "--memory-copy-trace",
+            "--marker-trace", "--api-function", "hsa_init", "--api-function",
+            "hipMalloc", "--api-function", "__hipPushCallConfiguration"});
+  ASSERT_EQ(wish.filters.size(), 2u);
+  EXPECT_EQ(wish.filters[0].kind, FilterKind::kDispatchTimestamps);
+  EXPECT_THAT(wish.filters[0].selection.kernel_include, ElementsAre("a"));
+  EXPECT_THAT(wish.filters[0].selection.hsa_functions, IsEmpty());
+  const FilterSpec& api = wish.filters[1];
+  EXPECT_EQ(api.kind, FilterKind::kApiTrace);
+  EXPECT_THAT(
+      api.api_domains,
+      ElementsAre(ROCATTACH_ACTIVITY_DOMAIN_HSA_API, ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS,
+                  ROCATTACH_ACTIVITY_DOMAIN_HIP_API, ROCATTACH_ACTIVITY_DOMAIN_ROCTX));
+  EXPECT_THAT(api.selection.hsa_functions, ElementsAre("hsa_init"));
+  EXPECT_THAT(api.selection.hip_functions,
+              ElementsAre("hipMalloc", "__hipPushCallConfiguration"));
+  EXPECT_THAT(api.selection.kernel_include, IsEmpty());
+  EXPECT_THAT(Wish({"--hsa-trace"}).filters[0].api_domains,
+              ElementsAre(ROCATTACH_ACTIVITY_DOMAIN_HSA_API));
+  EXPECT_THAT(Wish({"--hip-trace"}).filters[0].api_domains,
+              ElementsAre(ROCATTACH_ACTIVITY_DOMAIN_HIP_API));
+  EXPECT_THAT(Refusal({"--api-function", "malloc"}), HasSubstr("malloc"));
+}
+
+TEST_F(SessionArgumentsTest, DeviceSamples) {
+  const SessionWish wish = Wish({"--pmc", "SQ_WAVES", "--device-samples", "20", "--gpu",
+                                 "gfx90a", "--kernel-trace", "--dispatch-range", "1"});
+  ASSERT_EQ(wish.filters.size(), 2u);
+  const FilterSpec& samples = wish.filters[0];
+  EXPECT_EQ(samples.kind, FilterKind::kCountersSampler);
+  EXPECT_EQ(samples.sample_interval_ns, 20'000'000u);
+  EXPECT_THAT(samples.selection.gpus, ElementsAre("gfx90a"));
+  EXPECT_THAT(samples.selection.dispatches, IsEmpty());
+  EXPECT_EQ(wish.filters[1].selection.dispatches.size(), 1u);
+  EXPECT_THAT(Refusal({"--device-samples", "20"}), HasSubstr("--pmc"));
+  EXPECT_THAT(Refusal({"--pmc", "SQ_WAVES", "--device-samples", "20",
+                       "--kernel-include-regex", "a"}),
+              HasSubstr("--kernel-trace"));
+}
+
+TEST_F(SessionArgumentsTest, NumbersOutOfRangeAreRefused) {
+  for (const char* bad : {"-5", "18446744073710", "1.5", "x", "99999999999999999999"}) {
+    EXPECT_TRUE(absl::IsOutOfRange(
+        Interpret({"--pmc", "SQ_WAVES", "--attach-duration-msec", bad}).status()))
+        << bad;
+    EXPECT_TRUE(absl::IsOutOfRange(
+        Interpret({"--pmc", "SQ_WAVES", "--device-samples", bad}).status()))
+        << bad;
+  }
+  EXPECT_FALSE(Interpret({"--pmc", "SQ_WAVES", "--device-samples", "0"}).ok());
+  Refusal({"--pmc", "SQ_WAVES", "--dispatch-range", "0"});
+  Refusal({"--pmc", "SQ_WAVES", "--kernel-iteration-range", "3-1"});
+  Refusal({"--pmc", "SQ_WAVES", "--kernel-include-regex", "("});
+}
+
+TEST_F(SessionArgumentsTest, WhatNothingObeysIsRefused) {
+  const std::string regex = Refusal({"--hip-trace", "--kernel-include-regex", "foo"});
+  EXPECT_THAT(regex, HasSubstr("--kernel-trace"));
+  EXPECT_THAT(Refusal({"--hsa-trace", "--dispatch-range", "1"}), HasSubstr("dispatch"));
+  EXPECT_THAT(Refusal({"--hsa-trace", "--gpu", "0"}), HasSubstr("--gpu"));
+  EXPECT_THAT(Refusal({"--kernel-include-regex", "foo"}), HasSubstr("--pmc"));
+  EXPECT_THAT(Refusal({"--single-pass", "--hip-trace"}), HasSubstr("--pmc"));
+  EXPECT_THAT(Refusal({"--attach-duration-msec", "5"}), HasSubstr("session"));
+  EXPECT_THAT(Refusal({"--collection-period", "1:1:1"}), HasSubstr("session"));
+  EXPECT_THAT(Refusal({"--arch", "gfx90a", "--hip-trace"}),
+              HasSubstr("none are named"));
+  EXPECT_THAT(Refusal({"--arch", "gfx9999", "--pmc", "SQ_WAVES"}),
+              HasSubstr("gfx9999"));
+  EXPECT_THAT(Refusal({"--pmc", "SQ_WAVES", "--collection-period-unit", "sec"}),
+              HasSubstr("--collection-period"));
+  EXPECT_THAT(Refusal({"--pmc", "SQ_WAVES", "--collection-period", "1:1:1",
+                       "--collection-period-unit", "fortnight"}),
+              HasSubstr("fortnight"));
+}
+
+TEST_F(SessionArgumentsTest, UnknownNamesNameTheNearest) {
+  EXPECT_THAT(Refusal({"--pmc", "SQ_WAVE"}), HasSubstr("SQ_WAVES"));
+  EXPECT_THAT(Refusal({"--arch", "gfx90a", "--pmc", "SQ_WAVE"}), HasSubstr("SQ_WAVES"));
+  EXPECT_THAT(Refusal({"--arch", "gfx90a", "--block", "SQQ"}), HasSubstr("SQ"));
+}
+
+TEST_F(SessionArgumentsTest, BlocksAndSetsAreThoseOfTheGpusThatAreThere) {
+  EXPECT_THAT(Refusal({"--block", "SQ"}), HasSubstr("--arch"));
+  present_ = {"gfx90a", "gfx942"};
+  EXPECT_THAT(Refusal({"--block", "SQ"}), HasSubstr("gfx90a and gfx942"));
+  const size_t named =
+      Wish({"--block", "GRBM", "--arch", "gfx906"}).filters[0].CounterList().size();
+  present_ = {"gfx906"};
+  EXPECT_EQ(Wish({"--block", "GRBM"}).filters[0].CounterList().size(), named);
+  const CounterCatalog catalog = *CounterCatalog::Builtin();
+  present_ = {"gfx90a"};
+  ASSERT_FALSE(catalog.Find("gfx90a")->sets().empty());
+  EXPECT_FALSE(Wish({"--set", catalog.Find("gfx90a")->sets()[0].name}).filters.empty());
+  present_ = {"gfx1100"};
+  EXPECT_THAT(Refusal({"--block", "SQ"}), HasSubstr("gfx1100 are not known"));
+}
+
+TEST_F(SessionArgumentsTest, SinglePassIsDecidedBeforeAnybodyIsTouched) {
+  const CounterCatalog catalog = *CounterCatalog::Builtin();
+  std::vector<std::string> words = {"--single-pass", "--pmc"};
+  for (const HardwareCounter& counter : catalog.Find("gfx90a")->counters()) {
+    if (counter.block == "TCC" && words.size() < 22) words.push_back(counter.name);
+  }
+  ASSERT_EQ(words.size(), 22u);
+  Refusal(words);  // wherever it may be
+  present_ = {"gfx90a"};
+  EXPECT_THAT(Refusal(words), HasSubstr("pass"));
+  EXPECT_TRUE(Wish({"--single-pass", "--pmc", "SQ_WAVES"}).filters[0].single_pass);
+  words[0] = "--kernel-trace";
+  EXPECT_EQ(Wish(words).filters.size(), 2u) << "several passes are fine";
+}
+
+TEST_F(SessionArgumentsTest, InputFile) {
+  const std::string file = File("job.json", R"({"jobs": [
+    {"pmc": ["SQ_WAVES"], "kernel_trace": true, "memory_copy_trace": true,
+     "hsa_trace": true, "stats": true, "output_file": "x",
+     "kernel_include_regex": "file", "kernel_iteration_range": "[2-4]",
+     "collection_period": ["1:2:3"], "collection_period_unit": "msec"}]})");
+  const SessionWish wish = Wish({"-i", file, "--kernel-include-regex", "line"});
+  ASSERT_EQ(wish.filters.size(), 3u);
+  EXPECT_EQ(wish.filters[0].kind, FilterKind::kCounters);
+  EXPECT_THAT(wish.filters[0].selection.kernel_include, ElementsAre("line"))
+      << "the command line wins";
+  EXPECT_THAT(wish.filters[0].selection.iterations, ElementsAre(NumberRange{2, 4}));
+  EXPECT_EQ(wish.filters[1].kind, FilterKind::kDispatchTimestamps);
+  EXPECT_EQ(wish.filters[2].kind, FilterKind::kApiTrace);
+  EXPECT_EQ(wish.filters[2].api_domains.size(), 2u);
+  EXPECT_THAT(wish.periods, ElementsAre(CollectionPeriod{1'000'000, 2'000'000, 3}));
+  EXPECT_THAT(wish.ignored, ElementsAre("output_file"));
+}
+
+TEST_F(SessionArgumentsTest, InputFilesThatAskForMoreThanThereIs) {
+  const std::string regex_only =
+      File("regex.json", R"({"hip_trace": true, "kernel_include_regex": "foo"})");
+  EXPECT_THAT(Wish({"-i", regex_only}).ignored, ElementsAre(HasSubstr("kernel_")));
+  const std::string two = File("two.json", R"({"jobs": [
+      {"pmc": ["SQ_WAVES"]}, {"pmc": ["TCC_HIT"], "kernel_include_regex": "a"}]})");
+  EXPECT_THAT(Refusal({"-i", two}), HasSubstr("different filters"));
+  EXPECT_THAT(Refusal({"-i", directory_ + "/none.json"}), HasSubstr("none.json"));
+}
+
+TEST_F(SessionArgumentsTest, OwnCountersComeWithTheirText) {
+  const std::string text =
+      "architectures: [gfx90a]\n"
+      "metrics: {MyRatio: {expression: SQ_WAVES / GRBM_COUNT}}\n";
+  const std::string file = File("mine.yaml", text);
+  Refusal({"--pmc", "MyRatio"});
+  SessionWish wish = Wish({"--pmc", "MyRatio", "--extra-counters", file});
+  ASSERT_EQ(wish.counter_files.size(), 1u);
+  EXPECT_EQ(wish.counter_files[0].text, text);
+  EXPECT_EQ(wish.counter_files[0].name, file);
+  const std::string job = File(
+      "job.json", R"({"pmc": ["MyRatio"], "extra_counters": [")" + file + R"("]})");
+  wish = Wish({"-i", job});
+  EXPECT_EQ(wish.counter_files.size(), 1u);
+}
+
+TEST_F(SessionArgumentsTest, ArchitecturesOfTheDriver) {
+  EXPECT_EQ(ArchitectureName(90010), "gfx90a");
+  EXPECT_EQ(ArchitectureName(90006), "gfx906");
+  EXPECT_EQ(ArchitectureName(90402), "gfx942");
+  EXPECT_EQ(ArchitectureName(100306), "gfx1036");
+  EXPECT_EQ(ArchitectureName(120001), "gfx1201");
+  EXPECT_THAT(TopologyArchitectures(directory_), IsEmpty());
+  for (const auto& [node, version] :
+       {std::pair("0", "0"), {"1", "90010"}, {"2", "90402"}, {"3", "90010"}}) {
+    std::filesystem::create_directories(directory_ + "/nodes/" + node);
+    File(std::string("nodes/") + node + "/properties",
+         std::string("simd_count 4\ngfx_target_version ") + version + "\n");
+  }
+  EXPECT_THAT(TopologyArchitectures(directory_), ElementsAre("gfx90a", "gfx942"));
+}
+
+}  // namespace
+}  // namespace rocattach

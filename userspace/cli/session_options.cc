@@ -1,0 +1,101 @@
+// The options themselves; what they mean: session_arguments.cc.
+#include <CLI/CLI.hpp>
+
+#include "userspace/cli/session_arguments.h"
+
+namespace rocattach {
+namespace {
+
+constexpr int64_t kMaxDurationMsec = 31'536'000'000;  // a year
+constexpr int64_t kMaxSampleMsec = 3'600'000;
+
+// An option that may be given several times, one value each.
+CLI::Option* AddList(CLI::App* app, const std::string& name,
+                     std::vector<std::string>* values, const std::string& help,
+                     const std::string& type) {
+  return app->add_option(name, *values, help + "; repeatable")
+      ->type_name(type)
+      ->expected(1)
+      ->take_all();
+}
+
+void AddCounterOptions(CLI::App* app, SessionArguments* args) {
+  app->add_option("--pmc", args->pmc,
+                  "Hardware counters and metrics to measure on every dispatch; "
+                  "repeatable, counters of one --pmc are measured together if possible")
+      ->type_name("NAME…");
+  AddList(app, "--set", &args->sets, "A named set of counters", "NAME");
+  AddList(app, "--block", &args->blocks,
+          "Counters of a hardware block or of a report section such as 2 or 5.1", "ID");
+  app->add_option("--arch", args->architecture,
+                  "GPU architecture in which counters, sets and blocks are looked up, "
+                  "such as gfx90a (default: that of the GPUs that are there)")
+      ->type_name("NAME");
+  app->add_option("-i,--input", args->input,
+                  "rocprofv3 input file (JSON, YAML or text) with jobs, counters and "
+                  "filters")
+      ->type_name("FILE");
+  AddList(app, "--extra-counters", &args->extra_counters,
+          "YAML file with more counters, metrics and sets", "FILE");
+  app->add_flag("--single-pass", args->single_pass,
+                "Refuse counters that take more than one hardware pass");
+  app->add_option("--device-samples", args->device_samples_msec,
+                  "Measure the counters of whole GPUs at this interval, not those of "
+                  "dispatches")
+      ->check(CLI::Range(int64_t{1}, kMaxSampleMsec))
+      ->type_name("MSEC");
+}
+
+void AddFilterOptions(CLI::App* app, SessionArguments* args) {
+  AddList(
+      app, "--gpu", &args->gpus,
+      "Only this GPU: number, architecture, part of its product's name, UUID or PCI "
+      "address",
+      "GPU");
+  AddList(app, "--kernel-include-regex", &args->include,
+          "Only kernels whose name matches", "REGEX");
+  AddList(app, "--kernel-exclude-regex", &args->exclude,
+          "No kernels whose name matches", "REGEX");
+  app->add_option("--kernel-iteration-range", args->iterations,
+                  "Which dispatches of each kernel, from 1: \"[1-3],[7]\"")
+      ->type_name("RANGES");
+  app->add_option("--dispatch-range", args->dispatches,
+                  "Which dispatches of each process, from 1: \"[100-200]\"")
+      ->type_name("RANGES");
+}
+
+void AddTraceOptions(CLI::App* app, SessionArguments* args) {
+  app->add_flag("--kernel-trace", args->kernel_trace,
+                "Record kernel dispatches; without --no-recording all are anyway");
+  app->add_flag("--memory-copy-trace", args->memory_copy_trace,
+                "Record memory copies; without --no-recording all are anyway");
+  app->add_flag("--hsa-trace", args->hsa_trace, "Record calls of the HSA API");
+  app->add_flag("--hip-trace", args->hip_trace, "Record calls of the HIP API");
+  app->add_flag("--marker-trace", args->marker_trace, "Record ROCTx markers");
+  AddList(app, "--api-function", &args->api_functions,
+          "Of the HSA or HIP API, record calls of this function only", "NAME");
+}
+
+}  // namespace
+
+void AddSessionOptions(CLI::App* app, SessionArguments* args) {
+  AddCounterOptions(app, args);
+  AddFilterOptions(app, args);
+  AddTraceOptions(app, args);
+  CLI::Option* period =
+      AddList(app, "--collection-period", &args->periods,
+              "Collect in periods: wait, collect, this often (0: for ever)",
+              "DELAY:DURATION:REPEAT");
+  app->add_option("--collection-period-unit", args->period_unit,
+                  "Unit of numbers in --collection-period that have none: hour, min, "
+                  "sec, msec, usec or nsec")
+      ->needs(period)
+      ->type_name("UNIT")
+      ->capture_default_str();
+  app->add_option("--attach-duration-msec", args->duration_msec,
+                  "End the session after this long; 0: with the run")
+      ->check(CLI::Range(int64_t{0}, kMaxDurationMsec))
+      ->type_name("MSEC");
+}
+
+}  // namespace rocattach

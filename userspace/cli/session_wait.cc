@@ -1,0 +1,47 @@
+#include "userspace/cli/session_wait.h"
+
+#include <signal.h>
+
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+namespace {
+
+constexpr int kTickMsec = 200;
+
+volatile sig_atomic_t asked_to_stop = 0;
+
+void OnSignal(int) {
+  asked_to_stop = 1;
+}
+
+}  // namespace
+
+SessionWait::SessionWait(ControlClient* client, bool wanted)
+    : client_(client), enter_(wanted) {
+  if (!wanted) return;
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+}
+
+absl::StatusOr<bool> SessionWait::Over(uint64_t session) {
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse status, client_->GetStatus());
+  for (const v1::SessionStatus& candidate : status.sessions()) {
+    if (candidate.session() == session) return candidate.over();
+  }
+  return true;  // so long ago that it is not listed any more
+}
+
+absl::Status SessionWait::UntilEnd(uint64_t session) {
+  while (asked_to_stop == 0 && !enter_.Pressed(kTickMsec)) {
+    ASSIGN_OR_RETURN(const bool over, Over(session));
+    if (over) return absl::OkStatus();
+  }
+  const absl::Status stopped = client_->StopSession(session);
+  // It may have ended by itself meanwhile.
+  return absl::IsNotFound(stopped) ? absl::OkStatus() : stopped;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,36 @@
+// Staying with a session until it ends.
+#ifndef ROCATTACH_USERSPACE_CLI_SESSION_WAIT_H_
+#define ROCATTACH_USERSPACE_CLI_SESSION_WAIT_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "userspace/cli/enter_key.h"
+#include "userspace/control/control_client.h"
+
+namespace rocattach {
+
+class SessionWait {
+ public:
+  // Made before the session starts, so that a Ctrl-C that comes at once stops it too:
+  // if `wanted`, the first SIGINT, SIGTERM or SIGHUP is kept for UntilEnd; a second one
+  // ends the program.
+  SessionWait(ControlClient* client, bool wanted);
+
+  bool watching_keys() const { return enter_.watching(); }
+
+  // Returns when the session is over: by itself, or because it was stopped here by
+  // Enter or a signal.
+  absl::Status UntilEnd(uint64_t session);
+
+ private:
+  // Whether the service counts it as over.
+  absl::StatusOr<bool> Over(uint64_t session);
+
+  ControlClient* client_;
+  EnterKey enter_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CLI_SESSION_WAIT_H_

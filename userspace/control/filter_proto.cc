@@ -1,0 +1,108 @@
+#include "userspace/control/filter_proto.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace rocattach {
+namespace {
+
+// The protocol uses the numbers of the C API.
+static_assert(int{v1::FILTER_KIND_DISPATCHES} ==
+              static_cast<int>(FilterKind::kDispatchTimestamps));
+static_assert(int{v1::FILTER_KIND_COUNTERS} == static_cast<int>(FilterKind::kCounters));
+static_assert(int{v1::FILTER_KIND_API} == static_cast<int>(FilterKind::kApiTrace));
+static_assert(int{v1::FILTER_KIND_SAMPLES} ==
+              static_cast<int>(FilterKind::kCountersSampler));
+static_assert(int{v1::TRACE_DOMAIN_HSA} == int{ROCATTACH_ACTIVITY_DOMAIN_HSA_API});
+static_assert(int{v1::TRACE_DOMAIN_MEMORY_COPIES} ==
+              int{ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS});
+static_assert(int{v1::TRACE_DOMAIN_HIP} == int{ROCATTACH_ACTIVITY_DOMAIN_HIP_API});
+static_assert(int{v1::TRACE_DOMAIN_MARKERS} == int{ROCATTACH_ACTIVITY_DOMAIN_ROCTX});
+
+using Words = google::protobuf::RepeatedPtrField<std::string>;
+using Ranges = google::protobuf::RepeatedPtrField<v1::NumberRange>;
+
+void Put(const std::vector<std::string>& from, Words* to) {
+  to->Add(from.begin(), from.end());
+}
+
+void Put(const std::vector<NumberRange>& from, Ranges* to) {
+  for (const NumberRange& range : from) {
+    v1::NumberRange* out = to->Add();
+    out->set_first(range.first);
+    out->set_last(range.last);
+  }
+}
+
+std::vector<std::string> Get(const Words& words) {
+  return {words.begin(), words.end()};
+}
+
+std::vector<NumberRange> Get(const Ranges& ranges) {
+  std::vector<NumberRange> list;
+  for (const v1::NumberRange& range : ranges) {
+    list.push_back({range.first(), range.last()});
+  }
+  return list;
+}
+
+}  // namespace
+
+v1::Filter FilterToProto(const FilterSpec& spec) {
+  v1::Filter out;
+  out.set_kind(static_cast<v1::FilterKind>(spec.kind));
+  v1::Selection* selection = out.mutable_selection();
+  Put(spec.selection.gpus, selection->mutable_gpus());
+  Put(spec.selection.kernel_include, selection->mutable_kernel_include());
+  Put(spec.selection.kernel_exclude, selection->mutable_kernel_exclude());
+  Put(spec.selection.dispatches, selection->mutable_dispatches());
+  Put(spec.selection.iterations, selection->mutable_iterations());
+  Put(spec.selection.hsa_functions, selection->mutable_hsa_functions());
+  Put(spec.selection.hip_functions, selection->mutable_hip_functions());
+  for (const auto& group : spec.counters) {
+    Put(group, out.add_counters()->mutable_names());
+  }
+  out.set_single_pass(spec.single_pass);
+  out.set_keep_groups(spec.keep_groups);
+  out.set_rotation_iterations(spec.rotation_iterations);
+  out.set_rotation_ns(spec.rotation_ns);
+  for (int domain : spec.api_domains) {
+    out.add_api_domains(static_cast<v1::TraceDomain>(domain));
+  }
+  out.set_sample_interval_ns(spec.sample_interval_ns);
+  out.set_sample_duration_ns(spec.sample_duration_ns);
+  out.set_sample_delay_ns(spec.sample_delay_ns);
+  out.set_sample_gpu(static_cast<uint32_t>(spec.sample_gpu_index + 1));
+  return out;
+}
+
+FilterSpec FilterFromProto(const v1::Filter& filter) {
+  FilterSpec spec;
+  spec.kind = static_cast<FilterKind>(filter.kind());
+  const v1::Selection& selection = filter.selection();
+  spec.selection.gpus = Get(selection.gpus());
+  spec.selection.kernel_include = Get(selection.kernel_include());
+  spec.selection.kernel_exclude = Get(selection.kernel_exclude());
+  spec.selection.dispatches = Get(selection.dispatches());
+  spec.selection.iterations = Get(selection.iterations());
+  spec.selection.hsa_functions = Get(selection.hsa_functions());
+  spec.selection.hip_functions = Get(selection.hip_functions());
+  for (const v1::CounterGroup& group : filter.counters()) {
+    spec.counters.push_back(Get(group.names()));
+  }
+  spec.single_pass = filter.single_pass();
+  spec.keep_groups = filter.keep_groups();
+  spec.rotation_iterations = std::max<uint64_t>(1, filter.rotation_iterations());
+  spec.rotation_ns = filter.rotation_ns();
+  spec.api_domains.assign(filter.api_domains().begin(), filter.api_domains().end());
+  spec.sample_interval_ns = filter.sample_interval_ns();
+  spec.sample_duration_ns = filter.sample_duration_ns();
+  spec.sample_delay_ns = filter.sample_delay_ns();
+  // What an int does not hold names no GPU either.
+  constexpr uint32_t kMost = INT32_MAX;
+  spec.sample_gpu_index = static_cast<int>(std::min(filter.sample_gpu(), kMost)) - 1;
+  return spec;
+}
+
+}  // namespace rocattach
