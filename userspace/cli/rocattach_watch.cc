@@ -120,6 +120,9 @@ int Main(int argc, char** argv) {
 
   console.Announce(**watcher);
   EnterKey enter(/*wanted=*/args.command.empty());
+  if (enter.watching() && !args.quiet && !args.json) {
+    fprintf(stderr, "rocattach-watch: Enter or Ctrl-C ends it\n");
+  }
   auto result = (*watcher)->Run(args.command, [&] {
     console.Tick((*watcher)->Totals());
     if (enter.Pressed(0)) (*watcher)->RequestStop(0);

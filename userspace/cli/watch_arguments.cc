@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
+#include "userspace/cli/machine_gpus.h"
 #include "userspace/cli/usage_error.h"
 
 namespace rocattach {

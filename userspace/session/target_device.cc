@@ -184,7 +184,7 @@ absl::Status TargetDevice::Begin() {
     for (const std::string& key : plan_->counter_gpus) {
       auto owner = owners_->counters.find(key);
       if (owner != owners_->counters.end()) {
-        return OwnedBy(absl::StrCat("measuring counters of GPU ", key), owner->second);
+        return CountersOwnedBy(key, owner->second);
       }
     }
     if (owners_->all != SessionId()) return OwnedBy("every process", owners_->all);

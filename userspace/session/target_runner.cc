@@ -18,14 +18,6 @@ std::string Name(TargetId target) {
   return absl::StrCat("process ", target.pid);
 }
 
-// The key is a serial number ("GPU-…") or a PCI address.
-absl::Status CountersOwnedBy(absl::string_view key, SessionId owner) {
-  return SessionError(
-      SessionStatus::kHasActiveSession,
-      absl::StrCat("the counters of ", absl::StartsWith(key, "GPU") ? "" : "GPU ", key,
-                   " belong to session ", Number(owner)));
-}
-
 class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetRun> {
  public:
   TargetRun(std::shared_ptr<TargetOwners> owners, RunWish wish,
@@ -207,6 +199,13 @@ void TargetRun::Arrived(TargetId target) {
 absl::Status OwnedBy(absl::string_view what, SessionId owner) {
   return SessionError(SessionStatus::kHasActiveSession,
                       absl::StrCat(what, " belongs to session ", Number(owner)));
+}
+
+absl::Status CountersOwnedBy(absl::string_view key, SessionId owner) {
+  return SessionError(
+      SessionStatus::kHasActiveSession,
+      absl::StrCat("the counters of ", absl::StartsWith(key, "GPU") ? "" : "GPU ", key,
+                   " belong to session ", Number(owner)));
 }
 
 void TargetOwners::Release(SessionId session) {

@@ -33,6 +33,8 @@ struct TargetOwners {
 
 // HAS_ACTIVE_SESSION, in words.
 absl::Status OwnedBy(absl::string_view what, SessionId owner);
+// The same for the counters of a GPU; its key is a serial number or a PCI address.
+absl::Status CountersOwnedBy(absl::string_view key, SessionId owner);
 
 class TargetRunner : public SessionRunner {
  public:

@@ -15,6 +15,15 @@ namespace {
 // Plans whose late records are still understood: what was under way when they ended.
 constexpr size_t kRecentPlans = 64;
 
+// Of a process that was let go without rocprofiler-sdk, which cannot come later: it
+// would put its functions over those of the collector in the runtime's tables.
+constexpr char kArmedWithHsaTools[] =
+    "it was armed with the HSA tools, and rocprofiler-sdk cannot be added to a process "
+    "that runs: there are no hardware counters, neither of dispatches nor of whole "
+    "GPUs, "
+    "and no API calls, but dispatches and memory copies. To have them, run "
+    "rocattach-watch with --backend sdk, or with --pmc, and start the process again";
+
 // As lspci writes it.
 std::string PciAddress(uint64_t bdf) {
   return absl::StrFormat("%04x:%02x:%02x.%x", bdf >> 16, bdf >> 8 & 0xff,
@@ -84,6 +93,10 @@ std::optional<TargetDescription> TargetSession::Describe(
   TargetDescription description;
   description.record_kinds = backend.record_kinds;
   description.missing_reason = sdk_missing.empty() ? backend.text : sdk_missing;
+  if (sdk_missing.empty() && backend.reason == ROCATTACH_BACKEND_REASON_DEFAULT &&
+      backend.backend == ROCATTACH_BACKEND_HSA_TOOLS) {
+    description.missing_reason = kArmedWithHsaTools;
+  }
   description.functions = functions_;
   for (const v1::Agent& agent : agents_) {
     if (agent.type() != v1::AGENT_TYPE_GPU) continue;

@@ -239,6 +239,11 @@ class Collect : public StreamVisitor {
     auto& all = At(c).counters;
     all.insert(all.end(), records.begin(), records.end());
   }
+  void OnSamples(const FrameContext& c,
+                 absl::Span<const CounterRecord> records) override {
+    auto& all = At(c).samples;
+    all.insert(all.end(), records.begin(), records.end());
+  }
   void OnApiFunction(const FrameContext& c, const v1::ApiFunction& f) override {
     At(c).functions[{f.domain(), f.function()}] = f.name();
   }

@@ -131,6 +131,7 @@ struct RecordedProcess {
   std::vector<rocattach_copy> copies;
   std::map<uint32_t, v1::SessionPlan> plans;
   std::vector<CounterRecord> counters;
+  std::vector<CounterRecord> samples;
   std::vector<ApiCallRecord> api_calls;
   // Names of API functions by domain and number.
   std::map<std::pair<int, uint32_t>, std::string> functions;

@@ -232,7 +232,9 @@ TEST_F(SessionsTest, WithoutTheSdkCountersAreRefusedByName) {
   Child old(OnSimgpu({"hsa_dispatch", "-n", "100"}));
   const pid_t second = old.pid();
   EXPECT_TRUE(old.Wait().exited_with(0));
-  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Finished ended = watcher.Stop();
+  EXPECT_TRUE(ended.exited_with(1)) << "what was asked for was had nowhere";
+  EXPECT_THAT(ended.errors, HasSubstr("the session collected nothing"));
   const Recording recording = ReadRecording(watcher.recording());
   ExpectRefused(recording.Process(first), "librocprofiler-sdk.so is nowhere");
   ExpectRefused(recording.Process(second), "no rocprofiler-register");
@@ -246,7 +248,7 @@ TEST_F(SessionsTest, WithoutTopologyTheSdkIsLeftAlone) {
   Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "100"}));
   const pid_t pid = target.pid();
   EXPECT_TRUE(target.Wait().exited_with(0));
-  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(1));
   ExpectRefused(ReadRecording(watcher.recording()).Process(pid), "sees no GPU");
 }
 

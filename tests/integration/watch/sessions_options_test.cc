@@ -1,0 +1,189 @@
+// What the options of sessions ask for comes through the command line, the service and
+// the target into the recording.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "tests/integration/watch/sessions_fixture.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SessionOptions : public SessionsTest {
+ protected:
+  // A target under a watcher with these options; its part of the recording.
+  RecordedProcess Run(const std::vector<std::string>& options,
+                      const std::vector<std::string>& target, int exit_status = 0) {
+    WatcherProcess watcher(Watch(options));
+    EXPECT_TRUE(watcher.ready());
+    Child child(OnSimrocm({}, target));
+    const pid_t pid = child.pid();
+    const Finished result = child.Wait();
+    EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+    const Finished ended = watcher.Stop();
+    EXPECT_TRUE(ended.exited_with(exit_status)) << ended.errors;
+    return ReadRecording(watcher.recording()).Process(pid);
+  }
+  // Calls by the function's name.
+  static std::map<std::string, size_t> Calls(const RecordedProcess& process) {
+    std::map<std::string, size_t> calls;
+    for (const ApiCallRecord& call : process.api_calls) {
+      auto name =
+          process.functions.find({static_cast<int>(call.domain), call.function});
+      EXPECT_NE(name, process.functions.end()) << call.function;
+      if (name == process.functions.end()) break;
+      ++calls[name->second];
+      EXPECT_LE(call.begin_ns, call.end_ns);
+      EXPECT_EQ(call.tid, static_cast<uint32_t>(process.process.pid()));
+    }
+    return calls;
+  }
+  std::string File(const std::string& name, const std::string& text) {
+    const std::string path = directory_.path() + "/" + name;
+    std::ofstream(path) << text;
+    return path;
+  }
+};
+
+// An input file's traces, with nothing recorded but what the session asks for.
+TEST_F(SessionOptions, TracesOfAnInputFile) {
+  const std::string job =
+      File("job.json", R"({"jobs": [{"kernel_trace": true, "memory_copy_trace": true,
+                            "kernel_iteration_range": "[1-20]"}]})");
+  const RecordedProcess process =
+      Run({"--no-recording", "-i", job, "--hsa-trace", "--backend", "sdk"},
+          {"hsa_dispatch", "-n", "50", "--copies", "3"});
+  EXPECT_EQ(process.dispatches.size(), 20u);
+  EXPECT_EQ(process.copies.size(), 3u);
+  std::map<std::string, size_t> calls = Calls(process);
+  EXPECT_EQ(calls["hsa_amd_memory_async_copy"], 3u);
+  EXPECT_GE(calls["hsa_signal_destroy"], 2u);
+  EXPECT_GT(calls.size(), 3u);
+  EXPECT_EQ(process.dropped(), 0u);
+  EXPECT_EQ(process.account.api_calls_dropped(), 0u);
+}
+
+// The same of the HSA tools: dispatches need no rocprofiler-sdk.
+TEST_F(SessionOptions, KernelTraceOfTheHsaTools) {
+  const RecordedProcess process =
+      Run({"--no-recording", "--backend", "hsa", "--kernel-trace", "--dispatch-range",
+           "[11-30]", "--memory-copy-trace"},
+          {"hsa_dispatch", "-n", "50", "--copies", "2"});
+  EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_HSA_TOOLS);
+  EXPECT_EQ(process.dispatches.size(), 20u);
+  EXPECT_EQ(process.copies.size(), 2u);
+}
+
+// Named before any process is there that could know it.
+TEST_F(SessionOptions, OneFunctionOfTheApi) {
+  const RecordedProcess process = Run({"--api-function", "hsa_amd_memory_async_copy"},
+                                      {"hsa_dispatch", "-n", "10", "--copies", "5"});
+  const std::map<std::string, size_t> calls = Calls(process);
+  EXPECT_EQ(calls, (std::map<std::string, size_t>{{"hsa_amd_memory_async_copy", 5}}));
+  EXPECT_EQ(process.dispatches.size(), 10u);
+}
+
+TEST_F(SessionOptions, AFunctionThatNoProcessHasIsRefusedByName) {
+  const RecordedProcess process =
+      Run({"--api-function", "hsa_nonsense"}, {"hsa_dispatch", "-n", "10"}, 1);
+  ASSERT_EQ(process.sessions.size(), 1u);
+  EXPECT_EQ(process.sessions[0].what(), v1::SessionEvent::REFUSED);
+  EXPECT_THAT(process.sessions[0].detail(), HasSubstr("hsa_nonsense"));
+  EXPECT_EQ(process.dispatches.size(), 10u) << "the rest goes on";
+}
+
+TEST_F(SessionOptions, GpusAndDispatches) {
+  const RecordedProcess process =
+      Run({"--pmc", "SQ_WAVES", "--gpu", "0", "--dispatch-range", "[5-9],[20]"},
+          {"hsa_dispatch", "-n", "30"});
+  EXPECT_EQ(process.counters.size(), 6u);
+  EXPECT_EQ(process.dispatches.size(), 30u);
+  const RecordedProcess none =
+      Run({"--pmc", "SQ_WAVES", "--gpu", "7"}, {"hsa_dispatch", "-n", "30"}, 1);
+  ASSERT_EQ(none.sessions.size(), 1u);
+  EXPECT_THAT(none.sessions[0].detail(), HasSubstr("GPUs matches 7"));
+  EXPECT_TRUE(none.counters.empty());
+}
+
+// Whole GPUs at an interval, and nothing of single dispatches.
+TEST_F(SessionOptions, DeviceSamples) {
+  const RecordedProcess process =
+      Run({"--pmc", "SQ_WAVES", "GRBM_COUNT", "--device-samples", "20"},
+          {"hsa_dispatch", "-n", "50", "--rounds", "20", "--sleep-msec", "20"});
+  EXPECT_TRUE(process.counters.empty());
+  ASSERT_GE(process.samples.size(), 10u);
+  ASSERT_EQ(process.plans.size(), 1u);
+  double waves = 0;
+  for (const CounterRecord& sample : process.samples) {
+    EXPECT_LT(sample.begin_ns, sample.end_ns);
+    const std::string& name =
+        process.plans.begin()->second.counters(static_cast<int>(sample.counter));
+    if (name == "SQ_WAVES") waves += sample.sum;
+  }
+  EXPECT_GT(waves, 0);
+  EXPECT_LE(waves, 1000 * 4096 / 64);
+  EXPECT_EQ(process.account.samples_dropped(), 0u);
+}
+
+TEST_F(SessionOptions, WrongOnesAreRefusedBeforeAnythingRuns) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--pmc", "SQ_WAVES", "--attach-duration-msec", "-5"},
+      {"--pmc", "SQ_WAVES", "--attach-duration-msec", "18446744073710"},
+      {"--hip-trace", "--kernel-include-regex", "foo"},
+      {"--pmc", "SQ_WAVES", "--arch", "gfx9999"},
+      {"--block", "TCC", "--arch", "gfx90a", "--single-pass"},
+      {"--pmc", "SQ_WAVES", "--device-samples", "0"},
+  };
+  for (std::vector<std::string> words : wrong) {
+    words.insert(words.begin(), {WatcherPath(), "--auto"});
+    words.insert(words.end(), {"--", "touch", directory_.path() + "/ran"});
+    const Finished result = Child(words).Wait();
+    EXPECT_TRUE(result.exited_with(2)) << words[2] << " " << result.errors;
+    EXPECT_FALSE(result.errors.empty());
+    EXPECT_FALSE(std::filesystem::exists(directory_.path() + "/ran"));
+  }
+}
+
+// Armed with the HSA tools, asked later: told what it does not get, what it does, and
+// what to do; and given what it can do.
+TEST_F(SessionOptions, AProcessOfTheHsaToolsSaysWhatItCannotGive) {
+  WatcherProcess watcher(Watch({"--socket", Socket()}));
+  ASSERT_TRUE(watcher.ready());
+  Child child(OnSimrocm(
+      {}, {"hsa_dispatch", "-n", "10", "--rounds", "150", "--sleep-msec", "10"}));
+  auto session = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {ClientPath(), "session"});
+    words.insert(words.end(), {"--socket", Socket()});
+    return Child(words).Wait();
+  };
+  Finished status;
+  for (int i = 0; i < 200; ++i) {
+    status = session({"status"});
+    if (status.output.find("process ") != std::string::npos) break;
+    usleep(10'000);
+  }
+  EXPECT_THAT(status.output, HasSubstr("cannot be measured"));
+  EXPECT_THAT(status.output, HasSubstr("--backend sdk"));
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>(), {"--device-samples", "50"}}) {
+    std::vector<std::string> words = {"start", "--pmc", "SQ_WAVES"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished refused = session(words);
+    EXPECT_TRUE(refused.exited_with(1)) << refused.output;
+    for (const char* part : {"neither of dispatches nor of whole GPUs", "copies",
+                             "--backend sdk", "start the process again"}) {
+      EXPECT_THAT(refused.errors, HasSubstr(part));
+    }
+  }
+  const Finished traced = session({"start", "--kernel-trace"});
+  EXPECT_TRUE(traced.exited_with(0)) << traced.errors;
+  EXPECT_TRUE(child.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support
