@@ -170,6 +170,10 @@ void SessionService::Tell(const Session& session, TargetId target,
   if (other && on_refused_) on_refused_(target.pid, why);
 }
 
+void SessionService::Forget(uint64_t number) {
+  std::erase_if(told_, [&](const auto& entry) { return entry.first.first == number; });
+}
+
 void SessionService::Begin(Session* session) {
   const absl::Status started = engine_->StartSession(session->id);
   session->collecting = started.ok();
@@ -290,6 +294,7 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
     if (!started.ok()) {
       Count(request, -1);
       engine_->DestroySession(id).IgnoreError();
+      Forget(NumberOf(id));
       return started;
     }
   }
@@ -313,8 +318,7 @@ absl::Status SessionService::End(Session* session) {
   session->waiting_for.clear();
   session->over = true;
   session->end_ns = BootNs();
-  const uint64_t number = NumberOf(session->id);
-  std::erase_if(told_, [&](const auto& entry) { return entry.first.first == number; });
+  Forget(NumberOf(session->id));
   return status;
 }
 

@@ -116,6 +116,8 @@ class SessionService {
   // Notes in streams and tells `on_refused` what it does not know yet.
   void TellRefused(Session* session);
   void Tell(const Session& session, TargetId target, const std::string& why);
+  // What was told of a session that is over.
+  void Forget(uint64_t number);
   void LookAgain();
   void Count(const SessionRequest& request, int change);
 

@@ -49,7 +49,9 @@ void RunSessions(ControlClient* client, pid_t pid, int count, Times* times) {
   for (int i = 0; i < count; ++i) {
     v1::StartSessionRequest request;
     request.add_pids(static_cast<uint32_t>(pid));
-    request.add_counters()->add_names(names[static_cast<size_t>(i) % names.size()]);
+    v1::Filter* filter = request.add_filters();
+    filter->set_kind(v1::FILTER_KIND_COUNTERS);
+    filter->add_counters()->add_names(names[static_cast<size_t>(i) % names.size()]);
     const uint64_t asked = BootNs();
     const auto started = client->StartSession(request);
     if (!started.ok()) Fail(std::string(started.status().message()));

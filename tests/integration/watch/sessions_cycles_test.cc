@@ -102,7 +102,9 @@ class SessionsCyclesTest : public SessionsTest {
     for (int cycle = 0; cycle < kCycles; ++cycle) {
       v1::StartSessionRequest request;
       request.add_pids(static_cast<uint32_t>(target));
-      v1::CounterGroup* group = request.add_counters();
+      v1::Filter* filter = request.add_filters();
+      filter->set_kind(v1::FILTER_KIND_COUNTERS);
+      v1::CounterGroup* group = filter->add_counters();
       std::set<std::string> some;
       for (int i = 0; i < 1 + cycle % 7; ++i) {
         const std::string& name = names[static_cast<size_t>(cycle * 5 + i * 7) % 60];

@@ -382,7 +382,7 @@ TEST_F(SessionServiceTest, EachLostPeriodIsRecorded) {
       service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}}).ok());
   SessionRequest request;
   request.filters = {Counters({"GRBM_COUNT"})};
-  request.periods = {{10'000'000, 10'000'000, 3}};
+  request.periods = {{60'000'000, 60'000'000, 3}};
   ASSERT_TRUE(service_->Start(request).ok());
   for (int i = 0; i < 2000 && !service_->List().back().over; ++i) usleep(1000);
   EXPECT_TRUE(service_->List().back().over);
@@ -584,7 +584,7 @@ TEST_F(SessionServiceTest, TimeEndsAndRepeats) {
   Arrive(&fake);
   SessionRequest request;
   request.filters = {Counters({"SQ_WAVES"})};
-  request.periods = {{20'000'000, 20'000'000, 3}};
+  request.periods = {{60'000'000, 60'000'000, 3}};
   auto session = service_->Start(request);
   ASSERT_TRUE(session.ok());
   for (int i = 0; i < 2000 && !service_->List()[0].over; ++i) usleep(1000);
