@@ -72,6 +72,23 @@ absl::StatusOr<CollectionPeriod> ParseCollectionPeriod(absl::string_view text,
   return period;
 }
 
+uint64_t CollectionSchedule::Begun(uint64_t elapsed_ns) const {
+  if (periods_.empty()) return 1;
+  uint64_t begin = 0, begun = 0;
+  for (const CollectionPeriod& period : periods_) {
+    const uint64_t cycle = Add(period.delay_ns, period.duration_ns);
+    const uint64_t end =
+        period.repeat == 0 ? UINT64_MAX : Add(begin, Multiply(cycle, period.repeat));
+    if (elapsed_ns < end) {
+      const uint64_t inside = elapsed_ns - begin;
+      return begun + inside / cycle + (inside % cycle >= period.delay_ns ? 1 : 0);
+    }
+    begun = Add(begun, period.repeat);
+    begin = end;
+  }
+  return begun;
+}
+
 CollectionSchedule::Step CollectionSchedule::At(uint64_t elapsed_ns) const {
   if (periods_.empty()) return {true, UINT64_MAX, false};
   uint64_t begin = 0;

@@ -43,6 +43,8 @@ class CollectionSchedule {
     bool over = false;  // nothing will be collected any more
   };
   Step At(uint64_t elapsed_ns) const;
+  // How many times collecting has begun by then.
+  uint64_t Begun(uint64_t elapsed_ns) const;
 
  private:
   std::vector<CollectionPeriod> periods_;

@@ -183,17 +183,34 @@ void SessionService::Begin(Session* session) {
   // The engine names the processes that refuse; if another session is in the way, it
   // stops at the first.
   session->was_refused = true;
+  const auto report = engine_->Report(session->id);
+  for (TargetId target : TargetsOf(*session)) {
+    if (report.ok() && report->refused.contains(target)) continue;
+    Tell(*session, target, session->waiting_for);
+  }
+}
+
+std::vector<TargetId> SessionService::TargetsOf(const Session& session) {
+  if (session.request.pids.empty()) return backend_->Targets();
   std::vector<TargetId> targets;
-  if (session->request.pids.empty()) targets = backend_->Targets();
-  for (pid_t pid : session->request.pids) {
+  for (pid_t pid : session.request.pids) {
     if (auto target = backend_->FindTarget(pid); target.ok()) {
       targets.push_back(*target);
     }
   }
-  const auto report = engine_->Report(session->id);
-  for (TargetId target : targets) {
-    if (report.ok() && report->refused.contains(target)) continue;
-    Tell(*session, target, session->waiting_for);
+  return targets;
+}
+
+void SessionService::TellLate(Session* session, uint64_t elapsed_ns, bool due) {
+  const uint64_t begun = session->schedule.Begun(elapsed_ns);
+  const uint64_t in_time = session->begun + (due ? 1 : 0);
+  session->begun = begun;
+  if (begun <= in_time) return;
+  session->period += begun - in_time;
+  for (TargetId target : TargetsOf(*session)) {
+    Tell(*session, target,
+         absl::StrCat(begun - in_time,
+                      " periods were over before the service came to them"));
   }
 }
 
@@ -223,6 +240,7 @@ uint64_t SessionService::ServeSession(Session* session, uint64_t now_ns,
   const uint64_t elapsed = now_ns - std::min(now_ns, session->begin_ns);
   const CollectionSchedule::Step step = session->schedule.At(elapsed);
   const uint64_t duration = session->request.duration_ns;
+  TellLate(session, elapsed, step.collect);
   if (step.over || (duration != 0 && elapsed >= duration)) {
     *released |= session->collecting;
     End(session).IgnoreError();  // the stream tells
@@ -286,6 +304,7 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
   session.schedule = CollectionSchedule(request.periods);
   session.begin_ns = BootNs();
   session.collecting = session.schedule.At(0).collect;
+  session.begun = session.schedule.Begun(0);
   Count(request, 1);
   if (session.collecting) {
     const absl::Status started = engine_->StartSession(id);

@@ -93,6 +93,7 @@ class SessionService {
     bool over = false;
     std::string waiting_for;  // as SessionInfo
     uint64_t period = 0;      // periods that are over
+    uint64_t begun = 0;       // and those that have begun
     bool ran = false, was_refused = false;
   };
   // What a process was told last.
@@ -115,6 +116,10 @@ class SessionService {
   void Begin(Session* session);
   // Notes in streams and tells `on_refused` what it does not know yet.
   void TellRefused(Session* session);
+  // Periods that were over before the service, on a busy machine, came to them.
+  void TellLate(Session* session, uint64_t elapsed_ns, bool due);
+  // The processes that it is for.
+  std::vector<TargetId> TargetsOf(const Session& session);
   void Tell(const Session& session, TargetId target, const std::string& why);
   // What was told of a session that is over.
   void Forget(uint64_t number);

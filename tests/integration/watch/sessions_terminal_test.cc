@@ -1,14 +1,12 @@
 // Enter and Ctrl-C at a terminal, and waiting without one.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/integration/watch/sessions_fixture.h"
+#include "tests/integration/watch/terminal.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -16,70 +14,11 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A command in the foreground of a terminal of its own.
-class Terminal {
- public:
-  explicit Terminal(const std::vector<std::string>& words) {
-    std::vector<char*> argv;
-    for (const std::string& word : words) {
-      argv.push_back(const_cast<char*>(word.c_str()));
-    }
-    argv.push_back(nullptr);
-    int fd = -1;
-    pid_ = forkpty(&fd, nullptr, nullptr, nullptr);
-    if (pid_ == 0) {
-      execvp(argv[0], argv.data());
-      _exit(127);
-    }
-    fd_.reset(fd);
-  }
-  ~Terminal() {
-    if (!ended_) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, nullptr, 0);
-    }
-  }
-
-  void Type(const std::string& text) {
-    ASSERT_EQ(write(fd_.get(), text.data(), text.size()),
-              static_cast<ssize_t>(text.size()));
-  }
-  // What it has written, once that contains `text`, or after five seconds.
-  const std::string& Until(const std::string& text) {
-    for (int i = 0; i < 500 && output_.find(text) == std::string::npos; ++i) Read(10);
-    return output_;
-  }
-  // Exit status; -1 if it does not end within ten seconds.
-  int Wait() {
-    for (int i = 0; i < 1000; ++i) {
-      Read(10);
-      int status = 0;
-      if (waitpid(pid_, &status, WNOHANG) == pid_) {
-        ended_ = true;
-        Read(10);
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      }
-    }
-    return -1;
-  }
-  const std::string& output() const { return output_; }
-  pid_t pid() const { return pid_; }
-
- private:
-  void Read(int timeout_msec) {
-    pollfd input = {fd_.get(), POLLIN, 0};
-    if (poll(&input, 1, timeout_msec) <= 0) return;
-    char bytes[4096];
-    const ssize_t got = read(fd_.get(), bytes, sizeof(bytes));
-    if (got > 0) output_.append(bytes, static_cast<size_t>(got));
-    if (got <= 0) usleep(static_cast<useconds_t>(timeout_msec) * 1000);
-  }
-
-  pid_t pid_ = -1;
-  UniqueFd fd_;
-  std::string output_;
-  bool ended_ = false;
-};
+// Its exit status.
+int Exit(Terminal* terminal) {
+  const int status = terminal->Wait();
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
 
 class SessionTerminal : public SessionsTest {
  protected:
@@ -100,22 +39,22 @@ TEST_F(SessionTerminal, EnterStopsTheSession) {
   WatcherProcess watcher(Watch({"--backend", "sdk", "--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
   Terminal terminal(Start({}));
-  EXPECT_THAT(terminal.Until("press Enter"), HasSubstr("session 1: collecting"));
+  EXPECT_THAT(terminal.ReadUntil("press Enter"), HasSubstr("session 1: collecting"));
   EXPECT_THAT(Status(), HasSubstr("session 1: collecting"));
   terminal.Type("\n");
-  EXPECT_EQ(terminal.Wait(), 0) << terminal.output();
-  EXPECT_THAT(terminal.output(), HasSubstr("session 1: over"));
+  EXPECT_EQ(Exit(&terminal), 0) << terminal.seen();
+  EXPECT_THAT(terminal.seen(), HasSubstr("session 1: over"));
   EXPECT_THAT(Status(), HasSubstr("session 1: over"));
   // Ctrl-C does the same.
   Terminal second(Start({}));
-  EXPECT_THAT(second.Until("press Enter"), HasSubstr("session 2: collecting"));
+  EXPECT_THAT(second.ReadUntil("press Enter"), HasSubstr("session 2: collecting"));
   second.Type("\x03");
-  EXPECT_EQ(second.Wait(), 0) << second.output();
+  EXPECT_EQ(Exit(&second), 0) << second.seen();
   EXPECT_THAT(Status(), HasSubstr("session 2: over"));
   // It need not stay, not even at a terminal.
   Terminal third(Start({"--no-wait"}));
-  EXPECT_EQ(third.Wait(), 0) << third.output();
-  EXPECT_THAT(third.output(), Not(HasSubstr("Enter")));
+  EXPECT_EQ(Exit(&third), 0) << third.seen();
+  EXPECT_THAT(third.seen(), Not(HasSubstr("Enter")));
   EXPECT_THAT(Status(), HasSubstr("session 3: collecting"));
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
@@ -161,12 +100,12 @@ TEST_F(SessionTerminal, WaitingWithoutATerminal) {
 TEST_F(SessionTerminal, EnterEndsTheWatcher) {
   Terminal terminal({WatcherPath(), "--auto", "-o", directory_.path() + "/run",
                      "--socket", Socket(), "--kfd-topology", directory_.path()});
-  terminal.Until("Enter");
+  terminal.ReadUntil("Enter");
   Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "20"}));
   const pid_t pid = target.pid();
   EXPECT_TRUE(target.Wait().exited_with(0));
   terminal.Type("no, this is only text\n");
-  EXPECT_EQ(terminal.Wait(), 0) << terminal.output();
+  EXPECT_EQ(Exit(&terminal), 0) << terminal.seen();
   const Recording recording = ReadRecording(directory_.path() + "/run.rwa");
   EXPECT_TRUE(recording.ended);
   EXPECT_EQ(recording.Process(pid).dispatches.size(), 20u);

@@ -49,6 +49,18 @@ TEST(CollectionSchedule, AlternatesAndEnds) {
   EXPECT_FALSE(schedule.At(32).collect);
 }
 
+TEST(CollectionSchedule, CountsWhatHasBegun) {
+  const CollectionSchedule schedule({{2, 3, 2}, {4, 1, 1}});  // at 2, 7 and 14
+  const uint64_t expected[] = {0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3};
+  for (uint64_t at = 0; at < 17; ++at) {
+    EXPECT_EQ(schedule.Begun(at), expected[at]) << at;
+  }
+  EXPECT_EQ(CollectionSchedule({}).Begun(0), 1u);
+  EXPECT_EQ(CollectionSchedule({{0, 5, 0}}).Begun(12), 3u);
+  const CollectionSchedule huge({{1, UINT64_MAX / 2, UINT64_MAX}, {1, 1, 1}});
+  EXPECT_EQ(huge.Begun(UINT64_MAX), UINT64_MAX);
+}
+
 TEST(CollectionSchedule, ForEverAndWithoutPeriods) {
   EXPECT_TRUE(CollectionSchedule({}).At(123).collect);
   EXPECT_EQ(CollectionSchedule({}).At(123).until_ns, UINT64_MAX);
