@@ -90,25 +90,6 @@ void Advance(uint64_t i, Group* group) {
   }
 }
 
-// Plans of one process need nothing of a back end.
-class NoBackend : public SessionBackend {
- public:
-  std::vector<TargetId> Targets() override { return {}; }
-  absl::StatusOr<TargetDescription> Describe(TargetId) override { return None(); }
-  absl::StatusOr<TargetId> FindTarget(pid_t) override { return None(); }
-  std::optional<uint32_t> ApiFunction(int, const std::string&) override { return {}; }
-  absl::Status Start(TargetId, std::shared_ptr<const CompiledPlan>,
-                     std::shared_ptr<RecordSink>) override {
-    return None();
-  }
-  absl::Status Stop(TargetId) override { return None(); }
-  absl::Status Drain(TargetId) override { return None(); }
-  absl::Status Settle(TargetId) override { return None(); }
-
- private:
-  static absl::Status None() { return absl::UnimplementedError("only plans"); }
-};
-
 rocattach_collector_config Config() {
   rocattach_collector_config config = collector::SmallConfig();
   config.ring_slots = 1 << 16;
@@ -173,21 +154,20 @@ class Consumer {
     filter.counters = {{"SQ_WAVES", "SQ_INSTS_VALU", "SQ_INSTS_SALU", "SQ_INSTS_SMEM",
                         "SQ_INSTS_LDS", "SQ_INSTS", "SQ_BUSY_CYCLES",
                         "SQ_WAVE_CYCLES"}};
-    NoBackend backend;
-    auto plan = CompilePlan(
-        SessionId(1), {filter}, *description,
-        std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()), backend);
+    auto plan =
+        CompilePlan(SessionId(1), {filter}, *description,
+                    std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()));
     if (!plan.ok() || (*plan)->image->passes != 1) return "no plan of one pass";
     // As the service has it: records go to the stream, and to a buffer nobody reads.
-    auto sink =
-        std::make_shared<SessionSink>(SessionId(1), filter.CounterList(),
-                                      std::vector<std::string>(), [](TargetId) {});
-    sink->AddTarget(target_->id(), *plan);
     SessionRoutes routes;
     routes.counters = RecordBuffer::Create(
         64 << 10,
         [](const rocattach_record_header_t*, const rocattach_record_header_t*) {});
-    sink->SetRoutes(std::move(routes));
+    auto router = std::make_shared<RecordRouter>(SessionId(1));
+    router->SetRoutes(std::move(routes));
+    auto sink = std::make_shared<SessionSink>(
+        std::move(router), std::vector<FilterSpec>{filter}, [](TargetId) {});
+    sink->AddTarget(target_->id(), *plan);
     target_->session()->Start(*plan, std::move(sink), 1, [](absl::Status) {});
     return nullptr;
   }
