@@ -87,18 +87,19 @@ TEST_F(SessionTerminal, WaitingWithoutATerminal) {
                   .Wait()
                   .exited_with(0));
   EXPECT_TRUE(left.Wait().exited_with(0));
-  // The end of the service is none of the session's.
+  // The service ends, and with it the session: whichever the client hears of first.
   Child last(Start({"--wait"}));
   for (int i = 0; i < 500; ++i) {
     if (last.PollOutput().find("collecting") != std::string::npos) break;
     usleep(10'000);
   }
   EXPECT_TRUE(watcher.Stop().exited_with(0));
-  EXPECT_TRUE(last.Wait().exited_with(3));
+  const Finished ended = last.Wait();
+  EXPECT_TRUE(ended.exited_with(0) || ended.exited_with(3)) << ended.errors;
 }
 
 TEST_F(SessionTerminal, EnterEndsTheWatcher) {
-  Terminal terminal({WatcherPath(), "--auto", "-o", directory_.path() + "/run",
+  Terminal terminal({WatcherPath(), "--auto", "-d", directory_.path(), "-o", "run",
                      "--socket", Socket(), "--kfd-topology", directory_.path()});
   terminal.ReadUntil("Enter");
   Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "20"}));

@@ -127,7 +127,9 @@ TEST_F(SessionServiceTest, EachLostPeriodIsRecorded) {
     lost += named ? 1 : std::stoul(event.detail());
   }
   EXPECT_EQ(lost, 3u);
-  if (in_the_way == 3) EXPECT_EQ(times_refused_, 1);
+  if (in_the_way == 3) {
+    EXPECT_EQ(times_refused_, 1);
+  }
 }
 
 // A session for all that only incapable processes could have carried out finds the one
