@@ -23,7 +23,9 @@ constexpr auto kPatience = std::chrono::seconds(60);
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+  // Nobody cancels calls here but a service that ends.
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+      status.error_code() == grpc::StatusCode::CANCELLED) {
     return absl::UnavailableError(
         "the service has closed the connection: it is ending, or you are neither root "
         "nor the user that runs it");
