@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <random>
 
 #include "absl/strings/match.h"
@@ -149,57 +150,65 @@ Footprint Measure(pid_t pid) {
   return now;
 }
 
-// Starts and stops sessions, each with other counters, on one process that dispatches
-// all the while.
-TEST_F(SdkLife, AThousandSessionsOnOneProcess) {
-  constexpr int kCycles = 1000;
-  const std::vector<std::string> names = KnownCounters(60);
-  const std::string gate = Gate("thousand");
-  struct Session {
-    uint64_t generation = 0;
-    std::shared_ptr<const CompiledPlan> plan;
-  };
-  std::map<uint64_t, Session> sessions;
+// Starts and stops sessions, each with other counters.
+class ManySessions {
+ public:
+  static constexpr int kCycles = 1000;
+
+  // Called again and again while the target runs; `finished` when all are done.
+  void Step(SdkTarget& target, const std::function<void()>& finished) {
+    if (waiting_for_ != 0) {
+      PlanAnswer answer;
+      if (!target.Answered(waiting_for_, &answer)) return;
+      refused += answer.error != 0;
+      waiting_for_ = 0;
+      before_ = target.result.dispatches.size();
+      if (!running_ && cycle_ == 100) early = Measure(target.result.pid);
+      if (!running_ && cycle_ == kCycles) {
+        late = Measure(target.result.pid);
+        finished();
+      }
+    } else if (!running_ && cycle_ < kCycles) {
+      std::vector<std::string> some;
+      for (int i = 0; i < 1 + cycle_ % 7; ++i) {
+        some.push_back(names_[static_cast<size_t>(cycle_ * 5 + i * 7) % 60]);
+      }
+      waiting_for_ = target.Write({CountersFilter(some)});
+      plans[waiting_for_] = target.plan;
+      running_ = true;
+    } else if (running_ && target.result.dispatches.size() > before_) {
+      waiting_for_ = target.WriteEmpty();
+      running_ = false;
+      ++cycle_;
+    }
+  }
+
+  // By generation.
+  std::map<uint64_t, std::shared_ptr<const CompiledPlan>> plans;
   Footprint early, late;
-  uint64_t waiting_for = 0;
-  int cycle = 0;
-  bool running = false;
-  size_t before = 0;
   int refused = 0;
+
+ private:
+  const std::vector<std::string> names_ = KnownCounters(60);
+  uint64_t waiting_for_ = 0;
+  int cycle_ = 0;
+  bool running_ = false;
+  size_t before_ = 0;
+};
+
+// On one process that dispatches all the while.
+TEST_F(SdkLife, AThousandSessionsOnOneProcess) {
+  constexpr size_t kCycles = ManySessions::kCycles;
+  const std::string gate = Gate("thousand");
+  ManySessions sessions;
   SdkResult result = RunSdk(
       {.threads = 2,
        .steps = {"until:" + gate, "dispatch:1"},
-       .step =
-           [&](SdkTarget& target) {
-             PlanAnswer answer;
-             if (waiting_for != 0) {
-               if (!target.Answered(waiting_for, &answer)) return;
-               refused += answer.error != 0;
-               waiting_for = 0;
-               before = target.result.dispatches.size();
-               if (!running && cycle == 100) early = Measure(target.result.pid);
-               if (!running && cycle == kCycles) {
-                 late = Measure(target.result.pid);
-                 OpenGate();
-               }
-             } else if (!running && cycle < kCycles) {
-               std::vector<std::string> some;
-               for (int i = 0; i < 1 + cycle % 7; ++i) {
-                 some.push_back(names[static_cast<size_t>(cycle * 5 + i * 7) % 60]);
-               }
-               waiting_for = target.Write({CountersFilter(some)});
-               sessions[waiting_for] = {waiting_for, target.plan};
-               running = true;
-             } else if (running && target.result.dispatches.size() > before) {
-               waiting_for = target.WriteEmpty();
-               running = false;
-               ++cycle;
-             }
-           },
+       .step = [&](SdkTarget& target) { sessions.Step(target, [&] { OpenGate(); }); },
        .timeout_seconds = 200});
   ExpectCleanRun(result);
-  EXPECT_EQ(refused, 0);
-  EXPECT_EQ(sessions.size(), static_cast<size_t>(kCycles));
+  EXPECT_EQ(sessions.refused, 0);
+  EXPECT_EQ(sessions.plans.size(), kCycles);
   // Whatever was counted was counted by the plan in force, and rightly.
   std::map<uint64_t, CollectorResult> by_generation;
   for (const auto& dispatch : result.run.dispatches) {
@@ -209,19 +218,19 @@ TEST_F(SdkLife, AThousandSessionsOnOneProcess) {
     part.dispatches.push_back(dispatch);
     part.values[dispatch.correlation_id] = values;
   }
-  EXPECT_EQ(by_generation.size(), static_cast<size_t>(kCycles));
+  EXPECT_EQ(by_generation.size(), kCycles);
   for (const auto& [generation, part] : by_generation) {
-    ASSERT_EQ(sessions.count(generation), 1u);
-    EXPECT_GT(ExpectTrueValues(part, *sessions[generation].plan, generation), 0u);
+    ASSERT_EQ(sessions.plans.count(generation), 1u);
+    EXPECT_GT(ExpectTrueValues(part, *sessions.plans[generation], generation), 0u);
     if (HasFailure()) return;
   }
   EXPECT_LT(result.run.dispatches.size(),
             static_cast<size_t>(result.run.Printed("dispatches")));
-  ASSERT_NE(early.mappings, 0u);
-  EXPECT_EQ(late.descriptors, early.descriptors);
-  EXPECT_LE(late.mappings, early.mappings + 2);
+  ASSERT_NE(sessions.early.mappings, 0u);
+  EXPECT_EQ(sessions.late.descriptors, sessions.early.descriptors);
+  EXPECT_LE(sessions.late.mappings, sessions.early.mappings + 2);
   // The simulator's own memory of configs grows a little.
-  EXPECT_LE(late.resident_pages, early.resident_pages + 400);
+  EXPECT_LE(sessions.late.resident_pages, sessions.early.resident_pages + 400);
 }
 
 // Plans replace each other while 32 threads dispatch on two GPUs, faster than anything

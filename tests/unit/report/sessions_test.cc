@@ -155,24 +155,25 @@ TEST_F(SessionReportTest, ValuesPerKernel) {
                               "\"mean\":200,\"dispatches\":2,\"mixed\":false"));
 }
 
-TEST_F(SessionReportTest, SamplesAndApiCallsAndEvents) {
-  EXPECT_TRUE(writer_->AddSessionPlan(id_, Plan()).ok());
+// A refusal, two samples and two API calls.
+void WriteSamplesAndApiCalls(StreamWriter* writer, StreamId id) {
+  EXPECT_TRUE(writer->AddSessionPlan(id, Plan()).ok());
   v1::SessionEvent event;
   event.set_session(1);
   event.set_plan(1);
   event.set_what(v1::SessionEvent::REFUSED);
   event.set_detail("it has \x1b[31mno rocprofiler-register");
-  EXPECT_TRUE(writer_->AddSessionEvent(id_, event).ok());
+  EXPECT_TRUE(writer->AddSessionEvent(id, event).ok());
   std::vector<CounterRecord> values = {Value(1, 0, 0, 2, 500), Value(2, 0, 0, 2, 1500)};
   values[0].begin_ns = 1'000'000'000;
   values[0].end_ns = values[1].begin_ns = 1'500'000'000;
   values[1].end_ns = 2'000'000'000;
-  EXPECT_TRUE(writer_->AppendSamples(id_, values).ok());
+  EXPECT_TRUE(writer->AppendSamples(id, values).ok());
   v1::ApiFunction function;
   function.set_domain(v1::API_DOMAIN_HIP);
   function.set_function(9);
   function.set_name("hipMalloc");
-  EXPECT_TRUE(writer_->AddApiFunction(id_, function).ok());
+  EXPECT_TRUE(writer->AddApiFunction(id, function).ok());
   std::vector<ApiCallRecord> calls(2);
   for (ApiCallRecord& call : calls) {
     call.domain = v1::API_DOMAIN_HIP;
@@ -181,7 +182,11 @@ TEST_F(SessionReportTest, SamplesAndApiCallsAndEvents) {
     call.end_ns = 3000;
   }
   calls[1].text = "step";
-  EXPECT_TRUE(writer_->AppendApiCalls(id_, calls).ok());
+  EXPECT_TRUE(writer->AppendApiCalls(id, calls).ok());
+}
+
+TEST_F(SessionReportTest, SamplesAndApiCallsAndEvents) {
+  WriteSamplesAndApiCalls(writer_.get(), id_);
   const Report report = Read();
   const ProcessReport& process = *report.recordings.at(0).processes.at(0);
   EXPECT_EQ(process.samples, 2u);
@@ -194,7 +199,11 @@ TEST_F(SessionReportTest, SamplesAndApiCallsAndEvents) {
   const std::string text = FormatReport(report, {});
   EXPECT_THAT(text, AllOf(HasSubstr("hipMalloc"), HasSubstr("refused, plan 1"),
                           HasSubstr("2,000"), Not(HasSubstr("\x1b"))));
+}
 
+TEST_F(SessionReportTest, SamplesAndApiCallsInTheDump) {
+  WriteSamplesAndApiCalls(writer_.get(), id_);
+  Read();  // completes the stream
   std::string lines;
   {
     RecordPrinter printer(

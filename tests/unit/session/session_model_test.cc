@@ -10,204 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/session/fake_backend.h"
+#include "tests/unit/session/session_model.h"
 #include "userspace/session/session_engine.h"
 #include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {
-
-using S = SessionStatus;
-
-constexpr size_t kRecord = sizeof(rocattach_record_profiler_t);
-constexpr size_t kTracer = sizeof(rocattach_record_tracer_t);
-constexpr size_t kValue = sizeof(rocattach_record_counter_t);
-
-enum Kind { kTimes = 1, kCounts = 2, kUnsupported = 4, kApi = 6 };
-
-struct ModelBuffer {
-  size_t capacity = 0;
-  size_t used = 0;
-  std::vector<uint64_t> waiting;    // correlation ids
-  std::vector<uint64_t> delivered;  // … since the test began
-};
-
-struct ModelFilter {
-  Kind kind = kTimes;
-  uint64_t buffer = 0;
-  bool sync = false;
-};
-
-struct ModelSession {
-  std::set<pid_t> targets;
-  std::map<uint64_t, ModelFilter> filters;
-  std::map<uint64_t, ModelBuffer> buffers;
-  bool active = false;
-  // As of the start.
-  std::set<pid_t> running;
-  std::set<Kind> plan;
-  std::set<int> gpus;  // whose counters it measures
-};
-
-struct ModelProcess {
-  int gpu = 0;
-  bool counts = true;  // its runtime can give counters
-};
-
-class Model {
- public:
-  bool initialized = false;
-  std::map<uint64_t, ModelSession> sessions;
-  std::map<pid_t, ModelProcess> processes;
-  std::vector<uint64_t> sync_calls;
-
-  S Find(uint64_t id, ModelSession** session) {
-    if (!initialized) return S::kNotInitialized;
-    auto found = sessions.find(id);
-    if (found == sessions.end()) return S::kSessionNotFound;
-    *session = &found->second;
-    return S::kSuccess;
-  }
-
-  void Deliver(ModelBuffer& buffer) {
-    buffer.delivered.insert(buffer.delivered.end(), buffer.waiting.begin(),
-                            buffer.waiting.end());
-    buffer.waiting.clear();
-    buffer.used = 0;
-  }
-
-  void Append(ModelBuffer& buffer, uint64_t correlation, size_t bytes) {
-    if (buffer.used + bytes > buffer.capacity) Deliver(buffer);
-    buffer.waiting.push_back(correlation);
-    buffer.used += bytes;
-    if (buffer.used + bytes > buffer.capacity) Deliver(buffer);
-  }
-
-  S Start(uint64_t id) {
-    ModelSession* session = nullptr;
-    if (S status = Find(id, &session); status != S::kSuccess) return status;
-    if (session->filters.empty()) return S::kSessionMissingFilter;
-    for (const auto& [f, filter] : session->filters) {
-      if (filter.buffer == 0 && !filter.sync) return S::kSessionMissingBuffer;
-    }
-    if (session->active) return S::kHasActiveSession;
-    std::set<pid_t> wanted = session->targets;
-    const bool all = wanted.empty();
-    if (all) {
-      for (const auto& [pid, process] : processes) wanted.insert(pid);
-    }
-    std::set<int> gpus_taken;
-    for (const auto& [other_id, other] : sessions) {
-      if (!other.active) continue;
-      if (other.targets.empty()) return S::kHasActiveSession;
-      for (pid_t pid : wanted) {
-        if (other.running.count(pid)) return S::kHasActiveSession;
-      }
-      gpus_taken.insert(other.gpus.begin(), other.gpus.end());
-    }
-    ModelSession next = *session;
-    next.plan.clear();
-    next.gpus.clear();
-    for (const auto& [f, filter] : session->filters) next.plan.insert(filter.kind);
-    S first = S::kSuccess;
-    for (pid_t pid : wanted) {
-      const S status = StartOn(pid, next, gpus_taken);
-      if (status == S::kSuccess) continue;
-      if (!all || status == S::kHasActiveSession) return status;
-      if (first == S::kSuccess) first = status;
-    }
-    if (next.running.empty() && first != S::kSuccess) return first;
-    next.active = true;
-    *session = next;
-    return S::kSuccess;
-  }
-
-  S StartOn(pid_t pid, ModelSession& session, const std::set<int>& gpus_taken) {
-    auto process = processes.find(pid);
-    if (process == processes.end()) return S::kError;
-    if (session.plan.count(kCounts)) {
-      if (!process->second.counts) return S::kFilterNotSupported;
-      if (gpus_taken.count(process->second.gpu)) return S::kHasActiveSession;
-      session.gpus.insert(process->second.gpu);
-    }
-    session.running.insert(pid);
-    return S::kSuccess;
-  }
-
-  void Stop(ModelSession& session) {
-    session.active = false;
-    session.running.clear();
-    session.plan.clear();
-    session.gpus.clear();
-    DeliverAll(session);
-  }
-
-  void DeliverAll(ModelSession& session) {
-    for (auto& [id, buffer] : session.buffers) Deliver(buffer);
-  }
-
-  ModelSession* RecordingSession(pid_t pid) {
-    for (auto& [id, session] : sessions) {
-      if (session.active && session.running.count(pid)) return &session;
-    }
-    return nullptr;
-  }
-
-  const ModelFilter* FilterOf(const ModelSession& session, Kind kind) {
-    for (const auto& [id, filter] : session.filters) {
-      if (filter.kind == kind) return &filter;
-    }
-    return nullptr;
-  }
-
-  void Arrive(pid_t pid) {
-    for (auto& [id, session] : sessions) {
-      if (!session.active || !session.targets.empty()) continue;
-      std::set<int> gpus_taken;
-      for (const auto& [other_id, other] : sessions) {
-        if (other_id != id) gpus_taken.insert(other.gpus.begin(), other.gpus.end());
-      }
-      StartOn(pid, session, gpus_taken);
-    }
-  }
-
-  void Dispatch(pid_t pid, uint64_t correlation) {
-    ModelSession* session = RecordingSession(pid);
-    if (session == nullptr) return;
-    const ModelFilter* times = FilterOf(*session, kTimes);
-    const ModelFilter* counts = FilterOf(*session, kCounts);
-    const uint64_t times_buffer = times == nullptr ? 0 : times->buffer;
-    const uint64_t counts_buffer = counts == nullptr ? 0 : counts->buffer;
-    const bool both = session->plan.count(kTimes) && session->plan.count(kCounts);
-    if (session->plan.count(kTimes) && times_buffer != 0 &&
-        !(both && times_buffer == counts_buffer)) {
-      Append(session->buffers.at(times_buffer), correlation, kRecord);
-    }
-    if (session->plan.count(kCounts) && counts_buffer != 0) {
-      Append(session->buffers.at(counts_buffer), correlation, kRecord);
-    }
-  }
-
-  void ApiCall(pid_t pid, uint64_t correlation) {
-    ModelSession* session = RecordingSession(pid);
-    if (session == nullptr || !session->plan.count(kApi)) return;
-    const ModelFilter* filter = FilterOf(*session, kApi);
-    if (filter == nullptr) return;
-    if (filter->sync) sync_calls.push_back(correlation);
-    if (filter->buffer != 0) {
-      Append(session->buffers.at(filter->buffer), correlation, kTracer);
-    }
-  }
-
-  void End(pid_t pid) {
-    if (ModelSession* session = RecordingSession(pid)) {
-      for (const auto& [id, filter] : session->filters) {
-        if (filter.buffer != 0) Deliver(session->buffers.at(filter.buffer));
-      }
-      session->running.erase(pid);
-    }
-    processes.erase(pid);
-  }
-};
 
 // Runs the same calls on both.
 class Duel {
@@ -220,77 +28,34 @@ class Duel {
 
   void Step(int number) {
     step_ = number;
-    switch (Pick(40)) {
-      case 0:
-        if (Pick(40) == 0) Initialize();
-        break;
-      case 1:
-        if (Pick(200) == 0) Finalize();
-        if (!model_.initialized && Pick(3) == 0) Initialize();
-        break;
-      case 2:
-        if (model_.sessions.size() < 6) CreateSession();
-        break;
-      case 3:
-        if (Pick(6) == 0) DestroySession();
-        break;
-      case 4:
-      case 5:
-        AddTarget();
-        break;
-      case 6:
-      case 7:
-      case 8:
-      case 9:
-        Start();
-        break;
-      case 10:
-      case 11:
-        Terminate();
-        break;
-      case 12:
-      case 13:
-      case 14:
-        CreateFilter();
-        break;
-      case 15:
-        DestroyFilter();
-        break;
-      case 16:
-      case 17:
-      case 18:
-        CreateBuffer();
-        break;
-      case 19:
-        DestroyBuffer();
-        break;
-      case 20:
-      case 21:
-      case 22:
-      case 23:
-        SetFilterBuffer();
-        break;
-      case 24:
-        SetSync();
-        break;
-      case 25:
-        Flush();
-        break;
-      case 26:
-        NextRecord();
-        break;
-      case 27:
-        SetInterval();
-        break;
-      case 28:
-        ProcessBegins();
-        break;
-      case 29:
-        if (Pick(3) == 0) ProcessEnds();
-        break;
-      default:
-        Record();
-        break;
+    const int pick = static_cast<int>(Pick(40));
+    // How many of 40 calls are of a kind: recording is what happens most.
+    static constexpr struct {
+      int until;
+      void (Duel::*call)();
+    } kCalls[] = {{1, &Duel::SometimesInitialize},
+                  {2, &Duel::SometimesFinalize},
+                  {3, &Duel::CreateSession},
+                  {4, &Duel::DestroySession},
+                  {6, &Duel::AddTarget},
+                  {10, &Duel::Start},
+                  {12, &Duel::Terminate},
+                  {15, &Duel::CreateFilter},
+                  {16, &Duel::DestroyFilter},
+                  {19, &Duel::CreateBuffer},
+                  {20, &Duel::DestroyBuffer},
+                  {24, &Duel::SetFilterBuffer},
+                  {25, &Duel::SetSync},
+                  {26, &Duel::Flush},
+                  {27, &Duel::NextRecord},
+                  {28, &Duel::SetInterval},
+                  {29, &Duel::ProcessBegins},
+                  {30, &Duel::ProcessEnds},
+                  {40, &Duel::Record}};
+    for (const auto& entry : kCalls) {
+      if (pick >= entry.until) continue;
+      (this->*entry.call)();
+      break;
     }
     ASSERT_EQ(sync_calls_.size(), model_.sync_calls.size()) << "step " << step_;
     if (number % 4096 == 0) CompareAll();
@@ -391,7 +156,17 @@ class Duel {
     model_.initialized = false;
   }
 
+  void SometimesInitialize() {
+    if (Pick(40) == 0) Initialize();
+  }
+
+  void SometimesFinalize() {
+    if (Pick(200) == 0) Finalize();
+    if (!model_.initialized && Pick(3) == 0) Initialize();
+  }
+
   void CreateSession() {
+    if (model_.sessions.size() >= 6) return;
     const int mode = Pick(10) == 0 ? static_cast<int>(Pick(3)) : -1;
     auto id = engine_.CreateSession(mode);
     S expected = model_.initialized ? S::kSuccess : S::kNotInitialized;
@@ -404,6 +179,7 @@ class Duel {
   }
 
   void DestroySession() {
+    if (Pick(6) != 0) return;
     const uint64_t id = SomeSession();
     ModelSession* session = nullptr;
     const S expected = model_.Find(id, &session);
@@ -651,6 +427,7 @@ class Duel {
   }
 
   void ProcessEnds() {
+    if (Pick(3) != 0) return;
     const pid_t pid = static_cast<pid_t>(1 + Pick(4));
     if (!model_.processes.count(pid)) return;
     model_.End(pid);

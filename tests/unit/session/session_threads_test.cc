@@ -110,112 +110,128 @@ TEST(SessionThreads, OnlyOneOfManyStartsWins) {
   }
 }
 
-TEST(SessionThreads, EverythingAtOnce) {
-  auto backend = std::make_shared<FakeBackend>();
-  for (int i = 1; i <= 3; ++i) {
-    backend->AddProcess(i, {MakeGpu(1, absl::StrCat("GPU-", i % 2))});
+// Users, producers and callbacks that do everything at once.
+class Crowd {
+ public:
+  Crowd() : engine_(backend_, Catalog()) {
+    for (int i = 1; i <= 3; ++i) {
+      backend_->AddProcess(i, {MakeGpu(1, absl::StrCat("GPU-", i % 2))});
+    }
+    backend_->device_readings = {{0, 1, 64, 64, 64}};
+    EXPECT_TRUE(engine_.Initialize().ok());
   }
-  backend->device_readings = {{0, 1, 64, 64, 64}};
-  std::mutex mutex;
-  std::vector<SessionId> sessions;
-  std::atomic<uint64_t> delivered = 0, calls = 0;
-  SessionEngine engine(backend, Catalog());
-  ASSERT_TRUE(engine.Initialize().ok());
-  auto some_session = [&](std::mt19937& random) {
-    std::lock_guard<std::mutex> lock(mutex);
-    return sessions.empty() ? SessionId() : sessions[random() % sessions.size()];
-  };
+
+  void Run() {
+    std::vector<std::thread> users, producers;
+    for (pid_t pid = 1; pid <= 2; ++pid) {
+      producers.emplace_back([this, pid] {
+        for (uint64_t i = 1; !stop_; ++i) backend_->Dispatch({pid, 1000}, Event(i));
+      });
+    }
+    for (uint32_t seed = 1; seed <= 4; ++seed) {
+      users.emplace_back([this, seed] { Use(seed); });
+    }
+    for (std::thread& thread : users) thread.join();
+    stop_ = true;
+    for (std::thread& thread : producers) thread.join();
+    engine_.Finalize().IgnoreError();
+  }
+
+  uint64_t delivered() const { return delivered_; }
+  const FakeBackend::Process& process(pid_t pid) {
+    return backend_->process({pid, 1000});
+  }
+
+ private:
   // Now and then a callback does what is hardest: it ends or destroys sessions.
-  auto callback = [&](const rocattach_record_header_t* begin,
-                      const rocattach_record_header_t* end, SessionId session,
-                      BufferId buffer) {
-    delivered += static_cast<uint64_t>(begin < end);
-    const uint64_t pick = delivered % 41;
-    if (pick == 1) engine.FlushData(session, buffer).IgnoreError();
-    if (pick == 2) engine.TerminateSession(session).IgnoreError();
-    if (pick == 3) engine.DestroySession(session).IgnoreError();
-    if (pick == 4) engine.StartSession(session).IgnoreError();
-    if (pick == 5) engine.DestroyBuffer(session, buffer).IgnoreError();
-  };
-  auto user = [&](uint32_t seed) {
+  void Called(const rocattach_record_header_t* begin,
+              const rocattach_record_header_t* end, SessionId session,
+              BufferId buffer) {
+    delivered_ += static_cast<uint64_t>(begin < end);
+    const uint64_t pick = delivered_ % 41;
+    if (pick == 1) engine_.FlushData(session, buffer).IgnoreError();
+    if (pick == 2) engine_.TerminateSession(session).IgnoreError();
+    if (pick == 3) engine_.DestroySession(session).IgnoreError();
+    if (pick == 4) engine_.StartSession(session).IgnoreError();
+    if (pick == 5) engine_.DestroyBuffer(session, buffer).IgnoreError();
+  }
+
+  void Use(uint32_t seed) {
     std::mt19937 random(seed);
     // The first rounds may be over before any producer came to run.
-    for (int i = 0; i < 1500 || (delivered < 50 && i < 1'000'000); ++i) {
-      const SessionId session = some_session(random);
-      ++calls;
-      switch (random() % 12) {
-        case 0: {
-          FilterSpec spec;
-          if (random() % 2) {
-            spec.kind = FilterKind::kCounters;
-            spec.counters = {{"SQ_WAVES"}};
-          }
-          auto made = engine.CreateReadySession(-1, spec, 1024, callback, nullptr);
-          if (!made.ok()) break;
-          if (random() % 2) {
-            engine.AddSessionTarget(*made, {static_cast<pid_t>(1 + random() % 3), 1000})
-                .IgnoreError();
-          }
-          std::lock_guard<std::mutex> lock(mutex);
-          if (sessions.size() > 6) sessions.erase(sessions.begin());
-          sessions.push_back(*made);
-          break;
-        }
-        case 1:
-        case 2:
-        case 3:
-          engine.StartSession(session).IgnoreError();
-          break;
-        case 4:
-        case 5:
-          engine.TerminateSession(session).IgnoreError();
-          break;
-        case 6:
-          engine.DestroySession(session).IgnoreError();
-          break;
-        case 7:
-          engine.CreateFilter(session, FilterSpec()).IgnoreError();
-          break;
-        case 8:
-          engine.Report(session).IgnoreError();
-          engine.Tick(i * 1'000'000ull);
-          break;
-        case 9:
-          if (random() % 20 == 0) {
-            engine.Finalize().IgnoreError();
-            engine.Initialize().IgnoreError();
-          }
-          break;
-        case 10: {
-          auto device = engine.CreateDeviceSession({"SQ_WAVES"}, 0);
-          if (!device.ok()) break;
-          engine.StartDeviceSession(*device).IgnoreError();
-          engine.PollDeviceSession(*device).IgnoreError();
-          EXPECT_TRUE(engine.DestroyDeviceSession(*device).ok());
-          break;
-        }
-        default:
-          engine.TargetArrived({static_cast<pid_t>(1 + random() % 3), 1000});
-          break;
+    for (int i = 0; i < 1500 || (delivered_ < 50 && i < 1'000'000); ++i) {
+      const SessionId session = SomeSession(random);
+      const uint32_t pick = random() % 12;
+      if (pick == 0) CreateSession(random);
+      if (pick >= 1 && pick <= 3) engine_.StartSession(session).IgnoreError();
+      if (pick == 4 || pick == 5) engine_.TerminateSession(session).IgnoreError();
+      if (pick == 6) engine_.DestroySession(session).IgnoreError();
+      if (pick == 7) engine_.CreateFilter(session, FilterSpec()).IgnoreError();
+      if (pick == 8) {
+        engine_.Report(session).IgnoreError();
+        engine_.Tick(i * 1'000'000ull);
+      }
+      if (pick == 9 && random() % 20 == 0) {
+        engine_.Finalize().IgnoreError();
+        engine_.Initialize().IgnoreError();
+      }
+      if (pick == 10) UseDevice();
+      if (pick == 11) {
+        engine_.TargetArrived({static_cast<pid_t>(1 + random() % 3), 1000});
       }
     }
-  };
-  std::atomic<bool> stop = false;
-  auto producer = [&](pid_t pid) {
-    for (uint64_t i = 1; !stop; ++i) backend->Dispatch({pid, 1000}, Event(i));
-  };
-  std::vector<std::thread> users, producers;
-  for (pid_t pid = 1; pid <= 2; ++pid) producers.emplace_back(producer, pid);
-  for (uint32_t i = 0; i < 4; ++i) users.emplace_back(user, i + 1);
-  for (std::thread& thread : users) thread.join();
-  stop = true;
-  for (std::thread& thread : producers) thread.join();
-  EXPECT_GE(delivered, 50u);
-  engine.Finalize().IgnoreError();
+  }
+
+  SessionId SomeSession(std::mt19937& random) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return sessions_.empty() ? SessionId() : sessions_[random() % sessions_.size()];
+  }
+
+  void CreateSession(std::mt19937& random) {
+    FilterSpec spec;
+    if (random() % 2) {
+      spec.kind = FilterKind::kCounters;
+      spec.counters = {{"SQ_WAVES"}};
+    }
+    auto made = engine_.CreateReadySession(
+        -1, spec, 1024,
+        [this](const rocattach_record_header_t* begin,
+               const rocattach_record_header_t* end, SessionId session,
+               BufferId buffer) { Called(begin, end, session, buffer); },
+        nullptr);
+    if (!made.ok()) return;
+    if (random() % 2) {
+      engine_.AddSessionTarget(*made, {static_cast<pid_t>(1 + random() % 3), 1000})
+          .IgnoreError();
+    }
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (sessions_.size() > 6) sessions_.erase(sessions_.begin());
+    sessions_.push_back(*made);
+  }
+
+  void UseDevice() {
+    auto device = engine_.CreateDeviceSession({"SQ_WAVES"}, 0);
+    if (!device.ok()) return;
+    engine_.StartDeviceSession(*device).IgnoreError();
+    engine_.PollDeviceSession(*device).IgnoreError();
+    EXPECT_TRUE(engine_.DestroyDeviceSession(*device).ok());
+  }
+
+  const std::shared_ptr<FakeBackend> backend_ = std::make_shared<FakeBackend>();
+  std::mutex mutex_;
+  std::vector<SessionId> sessions_;
+  std::atomic<uint64_t> delivered_ = 0;
+  std::atomic<bool> stop_ = false;
+  SessionEngine engine_;
+};
+
+TEST(SessionThreads, EverythingAtOnce) {
+  Crowd crowd;
+  crowd.Run();
+  EXPECT_GE(crowd.delivered(), 50u);
   for (pid_t pid = 1; pid <= 3; ++pid) {
-    EXPECT_FALSE(backend->process({pid, 1000}).running) << pid;
-    EXPECT_EQ(backend->process({pid, 1000}).starts,
-              backend->process({pid, 1000}).stops);
+    EXPECT_FALSE(crowd.process(pid).running) << pid;
+    EXPECT_EQ(crowd.process(pid).starts, crowd.process(pid).stops);
   }
 }
 

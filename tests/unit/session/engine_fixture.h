@@ -1,0 +1,148 @@
+// An engine on processes that exist only in a test, and filters for it.
+#ifndef ROCATTACH_TESTS_UNIT_SESSION_ENGINE_FIXTURE_H_
+#define ROCATTACH_TESTS_UNIT_SESSION_ENGINE_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/session/fake_backend.h"
+#include "userspace/session/session_engine.h"
+#include "userspace/session/session_status.h"
+
+namespace rocattach {
+
+using S = SessionStatus;
+
+#define EXPECT_STATUS(expected, expr)                               \
+  do {                                                              \
+    const absl::Status status_of_ = StatusOnly(expr);               \
+    EXPECT_EQ(SessionStatusOf(status_of_), expected) << status_of_; \
+  } while (false)
+
+inline absl::Status StatusOnly(const absl::Status& status) {
+  return status;
+}
+template <typename T>
+absl::Status StatusOnly(const absl::StatusOr<T>& value) {
+  return value.status();
+}
+
+inline std::shared_ptr<const CounterCatalog> Catalog() {
+  static const auto* catalog = new std::shared_ptr<const CounterCatalog>(
+      std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()));
+  return *catalog;
+}
+
+inline FilterSpec Timestamps() {
+  return {};
+}
+
+inline FilterSpec Counters(std::vector<std::string> names) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kCounters;
+  spec.counters = {std::move(names)};
+  return spec;
+}
+
+inline FilterSpec Api(std::vector<int> domains) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kApiTrace;
+  spec.api_domains = std::move(domains);
+  return spec;
+}
+
+inline FilterSpec Sampler(std::vector<std::string> names) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kCountersSampler;
+  spec.counters = {std::move(names)};
+  spec.sample_interval_ns = 1'000'000;
+  return spec;
+}
+
+inline DispatchEvent Dispatch(uint64_t correlation, bool timestamps,
+                              bool counters = false) {
+  DispatchEvent event = {};
+  event.dispatch.kind = ROCATTACH_RECORD_DISPATCH;
+  event.dispatch.correlation_id = correlation;
+  event.dispatch.agent_id = 1;
+  event.for_timestamps = timestamps;
+  event.for_counters = counters;
+  return event;
+}
+
+// A record, copied out of a callback.
+struct Seen {
+  rocattach_record_header_t header;
+  rocattach_record_profiler_t profiler;
+  rocattach_record_tracer_t tracer;
+  rocattach_record_counters_sampler_t sampler;
+  std::vector<rocattach_record_counter_t> counters;
+};
+
+class SessionEngineTest : public ::testing::Test {
+ protected:
+  SessionEngineTest()
+      : backend_(std::make_shared<FakeBackend>()), engine_(backend_, Catalog()) {
+    target_ = backend_->AddProcess(100, {MakeGpu(1, "GPU-a")});
+    EXPECT_TRUE(engine_.Initialize().ok());
+  }
+
+  SessionId NewSession() { return *engine_.CreateSession(-1); }
+
+  // Steps through a delivery with NextRecord, as users do.
+  BufferCallback Collect() {
+    return [this](const rocattach_record_header_t* begin,
+                  const rocattach_record_header_t* end, SessionId session,
+                  BufferId buffer) {
+      ++callbacks_;
+      size_t steps = 0;
+      for (const rocattach_record_header_t* at = begin; at < end;) {
+        Seen seen = {};
+        seen.header = *at;
+        if (at->kind == ROCATTACH_PROFILER_RECORD) {
+          std::memcpy(&seen.profiler, at, sizeof(seen.profiler));
+          seen.counters.resize(seen.profiler.counters_count);
+          std::memcpy(seen.counters.data(),
+                      reinterpret_cast<const char*>(at) + sizeof(seen.profiler),
+                      seen.counters.size() * sizeof(seen.counters[0]));
+        } else if (at->kind == ROCATTACH_TRACER_RECORD) {
+          std::memcpy(&seen.tracer, at, sizeof(seen.tracer));
+        } else {
+          std::memcpy(&seen.sampler, at, sizeof(seen.sampler));
+          seen.counters.resize(seen.sampler.num_counters);
+          std::memcpy(seen.counters.data(),
+                      reinterpret_cast<const char*>(at) + sizeof(seen.sampler),
+                      seen.counters.size() * sizeof(seen.counters[0]));
+        }
+        seen_.push_back(seen);
+        const rocattach_record_header_t* next = nullptr;
+        const absl::Status status = engine_.NextRecord(at, &next, session, buffer);
+        ASSERT_TRUE(status.ok()) << status;
+        ASSERT_GT(next, at);
+        ASSERT_LT(++steps, 1000000u);
+        at = next;
+      }
+    };
+  }
+
+  SessionId Ready(const FilterSpec& spec, size_t bytes = 65536) {
+    auto session = engine_.CreateReadySession(-1, spec, bytes, Collect(), nullptr);
+    EXPECT_TRUE(session.ok()) << session.status();
+    return session.ok() ? *session : SessionId();
+  }
+
+  std::shared_ptr<FakeBackend> backend_;
+  TargetId target_;
+  int callbacks_ = 0;
+  std::vector<Seen> seen_;
+  SessionEngine engine_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_TESTS_UNIT_SESSION_ENGINE_FIXTURE_H_

@@ -1,0 +1,156 @@
+// Sessions and the processes that they are for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/session/engine_fixture.h"
+
+namespace rocattach {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST_F(SessionEngineTest, OneActiveSessionPerProcessAndManyProcesses) {
+  const TargetId second = backend_->AddProcess(200, {MakeGpu(1, "GPU-b")});
+  const SessionId a = Ready(Timestamps());
+  const SessionId b = Ready(Timestamps());
+  const SessionId all = Ready(Timestamps());
+  ASSERT_TRUE(engine_.AddSessionTarget(a, target_).ok());
+  ASSERT_TRUE(engine_.AddSessionTarget(b, second).ok());
+  ASSERT_TRUE(engine_.StartSession(a).ok());
+  ASSERT_TRUE(engine_.StartSession(b).ok());
+  EXPECT_STATUS(S::kHasActiveSession, engine_.AddSessionTarget(a, second));
+  auto refused = engine_.StartSession(all);
+  EXPECT_STATUS(S::kHasActiveSession, refused);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("process 100"));
+  EXPECT_THAT(engine_.Report(a)->running, ElementsAre(target_));
+  ASSERT_TRUE(engine_.TerminateSession(a).ok());
+  ASSERT_TRUE(engine_.TerminateSession(b).ok());
+  ASSERT_TRUE(engine_.StartSession(all).ok());
+  EXPECT_THAT(engine_.Report(all)->running, ElementsAre(target_, second));
+  EXPECT_STATUS(S::kHasActiveSession, engine_.StartSession(a));
+}
+
+TEST_F(SessionEngineTest, ProcessesThatComeLaterAreJoined) {
+  const SessionId all = Ready(Timestamps());
+  ASSERT_TRUE(engine_.StartSession(all).ok());
+  const TargetId late = backend_->AddProcess(300, {MakeGpu(1, "GPU-a")});
+  engine_.TargetArrived(late);
+  EXPECT_TRUE(backend_->process(late).running);
+  engine_.TargetArrived(late);  // twice does nothing
+  EXPECT_EQ(backend_->process(late).starts, 1);
+  backend_->Dispatch(late, Dispatch(1, true));
+  ASSERT_TRUE(engine_.TerminateSession(all).ok());
+  ASSERT_EQ(seen_.size(), 1u);
+  EXPECT_EQ(seen_[0].profiler.pid, 300);
+  engine_.TargetArrived(late);
+  EXPECT_FALSE(backend_->process(late).running);
+}
+
+TEST_F(SessionEngineTest, OneSessionPerGpusCounters) {
+  const TargetId same_gpu = backend_->AddProcess(200, {MakeGpu(1, "GPU-a")});
+  const SessionId a = Ready(Counters({"SQ_WAVES"}));
+  const SessionId b = Ready(Counters({"GRBM_COUNT"}));
+  const SessionId c = Ready(Timestamps());
+  ASSERT_TRUE(engine_.AddSessionTarget(a, target_).ok());
+  ASSERT_TRUE(engine_.AddSessionTarget(b, same_gpu).ok());
+  ASSERT_TRUE(engine_.AddSessionTarget(c, same_gpu).ok());
+  ASSERT_TRUE(engine_.StartSession(a).ok());
+  auto refused = engine_.StartSession(b);
+  EXPECT_STATUS(S::kHasActiveSession, refused);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr(absl::StrCat("session ", static_cast<uint64_t>(a) &
+                                                     0xffffffffff)));  // who owns it
+  EXPECT_FALSE(backend_->process(same_gpu).running);
+  EXPECT_TRUE(engine_.StartSession(c).ok());  // times are free
+  ASSERT_TRUE(engine_.TerminateSession(c).ok());
+  ASSERT_TRUE(engine_.TerminateSession(a).ok());
+  EXPECT_TRUE(engine_.StartSession(b).ok());
+}
+
+TEST_F(SessionEngineTest, StartSaysWhatAProcessCannotGive) {
+  backend_->process(target_).description.record_kinds =
+      ROCATTACH_PLAN_RECORD_DISPATCHES;
+  auto refused = engine_.StartSession(Ready(Counters({"SQ_WAVES"})));
+  EXPECT_STATUS(S::kFilterNotSupported, refused);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("it is a fake"));
+  EXPECT_TRUE(engine_.StartSession(Ready(Timestamps())).ok());
+}
+
+TEST_F(SessionEngineTest, StartChecksTheGpusOfTheProcess) {
+  const TargetId old = backend_->AddProcess(200, {MakeGpu(1, "GPU-b", "gfx906")});
+  const TargetId odd = backend_->AddProcess(300, {MakeGpu(1, "GPU-c", "gfx1100")});
+  auto start = [&](FilterSpec spec, TargetId target) {
+    const SessionId session = Ready(spec);
+    EXPECT_TRUE(engine_.AddSessionTarget(session, target).ok());
+    const absl::Status status = engine_.StartSession(session);
+    EXPECT_TRUE(engine_.DestroySession(session).ok());
+    return status;
+  };
+  EXPECT_STATUS(S::kCounterNotFound, start(Counters({"SQ_INSTS_MFMA"}), old));
+  EXPECT_STATUS(S::kCounterInformationMissing, start(Counters({"SQ_WAVES"}), odd));
+  FilterSpec spec = Timestamps();
+  spec.selection.gpus = {"gfx942"};
+  EXPECT_STATUS(S::kAgentNotFound, start(spec, target_));
+  spec.selection.gpus = {"MI210"};
+  EXPECT_STATUS(S::kSuccess, start(spec, target_));
+  spec = Counters({"GRBM_COUNT", "GRBM_GUI_ACTIVE", "GRBM_CP_BUSY"});
+  spec.single_pass = true;
+  EXPECT_STATUS(S::kInvalidArguments, start(spec, target_));
+  spec.single_pass = false;
+  EXPECT_STATUS(S::kSuccess, start(spec, target_));
+  EXPECT_STATUS(S::kError, start(Timestamps(), TargetId{999, 1}));  // gone
+  backend_->process(target_).start_error = absl::InternalError("no");
+  EXPECT_STATUS(S::kError, start(Timestamps(), target_));
+}
+
+TEST_F(SessionEngineTest, OneProcessThatCannotDoesNotKeepOthersFromIt) {
+  const TargetId poor =
+      backend_->AddProcess(50, {MakeGpu(1, "GPU-b")}, ROCATTACH_PLAN_RECORD_DISPATCHES);
+  const SessionId all = Ready(Counters({"SQ_WAVES"}));
+  ASSERT_TRUE(engine_.StartSession(all).ok());
+  auto report = engine_.Report(all);
+  EXPECT_THAT(report->running, ElementsAre(target_));
+  ASSERT_EQ(report->refused.size(), 1u);
+  EXPECT_STATUS(S::kFilterNotSupported, report->refused.at(poor));
+  // Unless it was named.
+  ASSERT_TRUE(engine_.TerminateSession(all).ok());
+  ASSERT_TRUE(engine_.AddSessionTarget(all, target_).ok());
+  ASSERT_TRUE(engine_.AddSessionTarget(all, poor).ok());
+  EXPECT_STATUS(S::kFilterNotSupported, engine_.StartSession(all));
+  EXPECT_FALSE(backend_->process(target_).running);
+  EXPECT_THAT(engine_.Report(all)->running, IsEmpty());
+}
+
+TEST_F(SessionEngineTest, PlanHoldsThePassesAndRotation) {
+  FilterSpec spec =
+      Counters({"GRBM_COUNT", "GRBM_GUI_ACTIVE", "GRBM_CP_BUSY", "SQ_WAVES"});
+  spec.rotation_iterations = 3;
+  const SessionId session = Ready(spec);
+  ASSERT_TRUE(engine_.StartSession(session).ok());
+  const rocattach_plan& image = *backend_->process(target_).plan->image;
+  EXPECT_EQ(image.magic, ROCATTACH_PLAN_MAGIC);
+  EXPECT_EQ(image.session_id, static_cast<uint64_t>(session));
+  EXPECT_EQ(image.rotation, uint32_t{ROCATTACH_ROTATE_ITERATIONS});
+  EXPECT_EQ(image.rotation_interval, 3u);
+  ASSERT_EQ(image.architectures, 1u);
+  EXPECT_STREQ(image.architecture[0].name, "gfx90a");
+  ASSERT_EQ(image.architecture[0].dispatch_passes, 2u);
+  std::vector<std::string> names;
+  for (uint32_t pass = 0; pass < image.passes; ++pass) {
+    for (uint32_t i = 0; i < image.pass[pass].counters; ++i) {
+      names.push_back(
+          image.counter_name[image.pass_counters[image.pass[pass].first_counter + i]]);
+    }
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("GRBM_COUNT", "GRBM_GUI_ACTIVE",
+                                                     "GRBM_CP_BUSY", "SQ_WAVES"));
+}
+
+}  // namespace
+}  // namespace rocattach
