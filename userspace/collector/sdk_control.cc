@@ -221,6 +221,13 @@ bool SdkBackend::TakeBackVariables() {
 
 uint64_t SdkBackend::Tick(RingHandle* ring) {
   if (replay_ != 0) ReplayRegistrations();
+  {
+    // The plan that samples is about to end.
+    TinyLockHolder hold(lock_);
+    if (collector_->plans.Pending() && LoadAcquire(&finalized_) == 0 && attached_) {
+      samples_.Finish(ring);
+    }
+  }
   Update();
   TinyLockHolder hold(lock_);
   if (LoadAcquire(&finalized_) != 0 || !attached_) return 0;

@@ -9,6 +9,11 @@ constexpr size_t kFirstRoom = 4096;
 constexpr size_t kMostRoom = 1 << 20;
 constexpr uint64_t kShortestIntervalNs = 100'000;
 
+// Plans come from another process: their times may be anything.
+constexpr uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 }  // namespace
 
 bool SdkSamples::Configure() {
@@ -88,22 +93,55 @@ PlanResult SdkSamples::Start(const PlanState* state, const SdkPassTable* table) 
     Gpu& gpu = gpus_[i];
     if (table->sampler_passes[gpu.agent] == 0) continue;
     gpu.pass = 0;
+    // Also ahead of a delay: what the SDK refuses is to be the plan's answer.
     rocattach_sdk_status status = StartGpu(&gpu);
-    if (status == ROCATTACH_SDK_STATUS_SUCCESS) continue;
+    if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
+      if (state->plan.sample_delay_ns != 0) StopGpu(&gpu);
+      continue;
+    }
     Stop();
     return PlanResult::Error(
         PlanErrorOf(status), status, "device counting on %s does not start: %s",
         parts_.agents->at(gpu.agent).name, StatusName(*parts_.sdk, status));
   }
   const rocattach_plan& plan = state->plan;
-  uint64_t begin =
-      (plan.start_ns != 0 ? plan.start_ns : BootNs()) + plan.sample_delay_ns;
-  uint64_t interval = plan.sample_interval_ns < kShortestIntervalNs
-                          ? kShortestIntervalNs
-                          : plan.sample_interval_ns;
-  next_ns_ = begin + interval;
-  end_ns_ = plan.sample_duration_ns != 0 ? begin + plan.sample_duration_ns : UINT64_MAX;
+  uint64_t origin = plan.start_ns != 0 ? plan.start_ns : BootNs();
+  begin_ns_ = SaturatingAdd(origin, plan.sample_delay_ns);
+  delayed_ = plan.sample_delay_ns != 0;
+  next_ns_ = SaturatingAdd(begin_ns_, Interval());
+  end_ns_ = plan.sample_duration_ns != 0
+                ? SaturatingAdd(begin_ns_, plan.sample_duration_ns)
+                : UINT64_MAX;
   return PlanResult();
+}
+
+uint64_t SdkSamples::Interval() const {
+  uint64_t interval = state_->plan.sample_interval_ns;
+  return interval < kShortestIntervalNs ? kShortestIntervalNs : interval;
+}
+
+// The delay is over: from now on the GPUs count.
+void SdkSamples::Begin() {
+  delayed_ = false;
+  for (uint32_t i = 0; i < gpu_count_; ++i) {
+    Gpu& gpu = gpus_[i];
+    if (table_->sampler_passes[gpu.agent] == 0) continue;
+    // A sample that is due tries once more, and counts what it cannot give.
+    if (StartGpu(&gpu) != ROCATTACH_SDK_STATUS_SUCCESS) StopGpu(&gpu);
+  }
+}
+
+void SdkSamples::SampleAll(RingHandle* ring) {
+  for (uint32_t i = 0; i < gpu_count_; ++i) {
+    Gpu& gpu = gpus_[i];
+    if (table_->sampler_passes[gpu.agent] != 0) Sample(&gpu, ring);
+  }
+}
+
+void SdkSamples::Finish(RingHandle* ring) {
+  if (state_ == nullptr) return;
+  if (!delayed_) SampleAll(ring);
+  Stop();
 }
 
 void SdkSamples::Stop() {
@@ -114,25 +152,23 @@ void SdkSamples::Stop() {
 
 uint64_t SdkSamples::Tick(uint64_t now_ns, RingHandle* ring) {
   if (state_ == nullptr) return 0;
+  if (delayed_) {
+    if (now_ns < begin_ns_) return begin_ns_;
+    Begin();
+  }
   if (now_ns < next_ns_ && now_ns < end_ns_) {
     return next_ns_ < end_ns_ ? next_ns_ : end_ns_;
   }
-  for (uint32_t i = 0; i < gpu_count_; ++i) {
-    Gpu& gpu = gpus_[i];
-    if (table_->sampler_passes[gpu.agent] != 0) Sample(&gpu, ring);
-  }
+  SampleAll(ring);
   if (now_ns >= end_ns_) {
     Stop();
     return 0;
   }
-  uint64_t interval = state_->plan.sample_interval_ns < kShortestIntervalNs
-                          ? kShortestIntervalNs
-                          : state_->plan.sample_interval_ns;
   // Late ones are left out: the next sample's span covers their time.
-  next_ns_ += interval;
+  next_ns_ = SaturatingAdd(next_ns_, Interval());
   now_ns = BootNs();
-  if (next_ns_ <= now_ns) next_ns_ = now_ns + interval;
-  return next_ns_;
+  if (next_ns_ <= now_ns) next_ns_ = SaturatingAdd(now_ns, Interval());
+  return next_ns_ < end_ns_ ? next_ns_ : end_ns_;
 }
 
 void SdkSamples::Sample(Gpu* gpu, RingHandle* ring) {

@@ -30,7 +30,11 @@ class SdkSamples {
 
   // Starts what the plan samples. An error leaves nothing running.
   PlanResult Start(const PlanState* state, const SdkPassTable* table);
+  // Ends sampling; what was counted since the last sample is thrown away.
   void Stop();
+  // Takes the last sample, which covers the time since the one before, and stops. On
+  // the worker.
+  void Finish(RingHandle* ring);
   bool running() const { return state_ != nullptr; }
 
   // Takes the samples that are due; when the next ones are (CLOCK_BOOTTIME ns), or 0.
@@ -54,6 +58,9 @@ class SdkSamples {
                       rocattach_sdk_set_config_fn set_config, void* gpu);
   rocattach_sdk_status StartGpu(Gpu* gpu);
   void StopGpu(Gpu* gpu);
+  uint64_t Interval() const;
+  void Begin();
+  void SampleAll(RingHandle* ring);
   void Sample(Gpu* gpu, RingHandle* ring);
   void Publish(Gpu* gpu, const SdkConfig& config, const rocattach_plan_pass& pass,
                size_t count, uint64_t end_ns, RingHandle* ring);
@@ -64,6 +71,8 @@ class SdkSamples {
   uint32_t gpu_count_ = 0;
   const PlanState* state_ = nullptr;
   const SdkPassTable* table_ = nullptr;
+  uint64_t begin_ns_ = 0;
+  bool delayed_ = false;  // begin_ns_ has not come
   uint64_t next_ns_ = 0;
   uint64_t end_ns_ = 0;
   uint64_t next_sample_id_ = 1;

@@ -1,19 +1,11 @@
 #include "userspace/control/control_client.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "schemas/control.grpc.pb.h"
-#include "userspace/base/unique_fd.h"
 
 namespace rocattach {
 namespace {
@@ -47,29 +39,10 @@ struct ControlClient::Parts {
 
 absl::StatusOr<std::unique_ptr<ControlClient>> ControlClient::Connect(
     const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is too long for a socket"));
-  }
-  memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket() failed");
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
-      0) {
-    const bool denied = errno == EACCES || errno == EPERM;
-    return absl::UnavailableError(absl::StrCat(
-        "no answer at ", path, ": ", strerror(errno),
-        denied ? "; sessions are for root and the user that runs the service"
-               : "; is 'rocattach-watch --auto' running? --socket names another "
-                 "place"));
-  }
-  // gRPC reads until there is nothing more: on a socket that waits, its threads hang.
-  if (fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0) {
-    return absl::ErrnoToStatus(errno, "fcntl(O_NONBLOCK) failed");
-  }
+  auto channel = ConnectToService(path);
+  if (!channel.ok()) return channel.status();
   auto parts = std::make_unique<Parts>();
-  parts->channel = grpc::CreateInsecureChannelFromFd("rocattach-watch", fd.release());
+  parts->channel = *std::move(channel);
   parts->stub = v1::Control::NewStub(parts->channel);
   return std::unique_ptr<ControlClient>(new ControlClient(std::move(parts)));
 }

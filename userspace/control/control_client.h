@@ -7,11 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "schemas/control.pb.h"
+#include "userspace/control/service_channel.h"
 
 namespace rocattach {
-
-// Where a service answers if nothing else is said.
-inline constexpr char kDefaultControlSocket[] = "/run/rocattach/control.sock";
 
 class ControlClient {
  public:

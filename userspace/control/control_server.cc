@@ -11,6 +11,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
 #include "userspace/control/filter_proto.h"
+#include "userspace/control/session_api_server.h"
 #include "userspace/control/socket_listener.h"
 
 namespace rocattach {
@@ -122,6 +123,7 @@ class Service : public v1::Control::Service {
 
 struct ControlServer::Parts {
   std::unique_ptr<Service> service;
+  std::unique_ptr<SessionApiServer> session_api;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<SocketListener> listener;
 };
@@ -132,8 +134,10 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(
   parts->service = std::make_unique<Service>(sessions, std::move(output));
   grpc::ServerBuilder builder;
   builder.RegisterService(parts->service.get());
+  parts->session_api = std::make_unique<SessionApiServer>(sessions);
+  builder.RegisterService(parts->session_api.get());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  // One call at a time is all that sessions allow; threads are few.
+  // Few call at a time; a program's running session has a thread of its own.
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
@@ -154,6 +158,7 @@ ControlServer::ControlServer(std::unique_ptr<Parts> parts) : parts_(std::move(pa
 
 ControlServer::~ControlServer() {
   parts_->listener.reset();
+  parts_->session_api->Close();
   parts_->server->Shutdown(std::chrono::system_clock::now() + kLastCalls);
 }
 

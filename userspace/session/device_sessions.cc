@@ -57,8 +57,19 @@ absl::Status NotActive(SessionId id) {
 
 absl::StatusOr<SessionId> SessionEngine::CreateDeviceSession(
     std::vector<std::string> counters, int gpu_index) {
+  ASSIGN_OR_RETURN(std::string gpu_key, CheckDevice(counters, gpu_index));
+  return AddDeviceSession(std::move(counters), std::move(gpu_key));
+}
+
+absl::StatusOr<std::string> SessionEngine::CheckDevice(
+    const std::vector<std::string>& counters, int gpu_index) const {
+  return state_->runner->CheckDevice(counters, gpu_index);
+}
+
+SessionId SessionEngine::AddDeviceSession(std::vector<std::string> counters,
+                                          std::string gpu_key) {
   auto session = std::make_shared<DeviceSession>();
-  ASSIGN_OR_RETURN(session->gpu_key, state_->runner->CheckDevice(counters, gpu_index));
+  session->gpu_key = std::move(gpu_key);
   session->names = std::move(counters);
   std::lock_guard<std::mutex> lock(state_->mutex);
   const auto id = static_cast<SessionId>(state_->NewHandle(kDeviceHandle));

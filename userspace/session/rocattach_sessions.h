@@ -1,13 +1,20 @@
 /* Profiling sessions, with the life cycle, status values and order of checks of
  * ROCProfiler's version 2 API, for any number of processes that a collector is in.
  *
+ * The library is librocattach-sessions (pkg-config: rocattach-sessions). A running
+ * rocattach-watch does the work: the one that answers at the socket that the variable
+ * ROCATTACH_SOCKET names, or at /run/rocattach/control.sock. It must be root or the
+ * user of the service that uses the library. A session ends when its program does.
+ *
  * The names are those of ROCProfiler with "rocattach_" in front. A session is created,
  * given filters (what to collect) and buffers (where to), started, terminated, started
  * again as often as wanted, and destroyed. Ids are valid until the destroy call.
  *
- * All functions may be called from any thread, and from inside a buffer's callback.
- * Inside a callback, a flush of a buffer that is being delivered, and whatever implies
- * one, is done when the callback has returned.
+ * All functions may be called from any thread, and from inside a buffer's callback. A
+ * call that the service must answer and does not is ERROR;
+ * rocattach_session_error_detail says more, as of all errors. Inside a callback, a
+ * flush of a buffer that is being delivered, and whatever implies one, is done when the
+ * callback has returned.
  *
  * Order of checks, in every function: initialized, session, then what its comment
  * lists, in that order. The first that fails decides; nothing has been changed then.
@@ -28,7 +35,16 @@ extern "C" {
 #define ROCATTACH_SESSIONS_API
 #endif
 
-/* ROCPROFILER_STATUS_ERROR_X is ROCATTACH_SESSION_ERROR_X here, with the same value. */
+/* ROCPROFILER_STATUS_ERROR_X is ROCATTACH_SESSION_ERROR_X here, with the same value.
+ *
+ * These are there for programs that name them, and are never returned: what they are
+ * about is not offered (no NOT_IMPLEMENTED either: such a filter is
+ * FILTER_NOT_SUPPORTED).
+ *   TIMESTAMP_NOT_APPLICABLE, AGENT_INFORMATION_MISSING, QUEUE_NOT_FOUND,
+ *   QUEUE_INFORMATION_MISSING, KERNEL_NOT_FOUND, KERNEL_INFORMATION_MISSING,
+ *   TRACER_API_DATA_NOT_FOUND, TRACER_API_DATA_INFORMATION_MISSING,
+ *   CORRUPTED_LABEL_DATA, RANGE_STACK_IS_EMPTY, PASS_NOT_STARTED, NOT_IMPLEMENTED,
+ *   MISMATCHED_EXTERNAL_CORRELATION_ID */
 typedef enum {
   ROCATTACH_SESSION_SUCCESS = 0,
   ROCATTACH_SESSION_ERROR = -1,
@@ -251,7 +267,7 @@ typedef struct {
 
 /* ---- Life cycle ---- */
 
-/* ALREADY_INITIALIZED. */
+/* ALREADY_INITIALIZED, ERROR (no service answers). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_initialize(void);
 /* Terminates active sessions; ids stay valid and can be used again after the next
  * initialize. NOT_INITIALIZED. */
@@ -340,6 +356,11 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_set_api_trace_sync_c
  * CORRUPTED_SESSION_BUFFER (records that are under way could not be had). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_flush_data(
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id);
+/* Records of the last start that were lost: they found no room in a buffer or no
+ * buffer, or the program did not read what the service sent. Beyond ROCProfiler.
+ * SESSION_NOT_FOUND, INVALID_ARGUMENTS (NULL). */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_get_dropped_records(rocattach_session_id_t session_id, uint64_t* records);
 /* Inside a callback, for the records that it was given; `next` becomes `end` behind the
  * last one. SESSION_NOT_FOUND, BUFFER_NOT_FOUND, RECORD_CORRUPTED. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_next_record(

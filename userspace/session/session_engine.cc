@@ -175,6 +175,8 @@ absl::Status SessionEngine::SetProcessEndedCallback(SessionId id,
 
 // Enters phase kStarting.
 absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId id) {
+  // Goes when the lock has been given up: its end may have to wait for a callback.
+  std::shared_ptr<SessionRun> previous;
   std::unique_lock<std::mutex> lock(state_->mutex);
   ASSIGN_OR_RETURN(std::shared_ptr<Session> session, state_->Find(id));
   if (state_->finalizing > 0) {
@@ -203,6 +205,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
     wish.filters.push_back(filter.spec);
   }
   session->router = std::make_shared<RecordRouter>(id);
+  previous = std::move(session->run);
   session->run = state_->runner->NewRun(std::move(wish), session->router);
   session->dropped_before = BufferDrops(*session);
   state_->UpdateRoutes(*session);

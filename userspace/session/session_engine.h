@@ -78,7 +78,8 @@ class SessionEngine {
   absl::StatusOr<BufferId> CreateBuffer(SessionId session, size_t bytes,
                                         BufferCallback callback,
                                         BufferId existing = {});
-  // Milliseconds.
+  // Milliseconds. INCORRECT_FLUSH_INTERVAL.
+  static absl::Status CheckFlushInterval(uint64_t interval);
   absl::Status SetFlushInterval(SessionId session, BufferId buffer, uint64_t interval);
   absl::Status DestroyBuffer(SessionId session, BufferId buffer);
   absl::Status SetFilterBuffer(SessionId session, FilterId filter, BufferId buffer);
@@ -93,6 +94,8 @@ class SessionEngine {
   absl::StatusOr<SessionId> CreateDeviceSession(std::vector<std::string> counters,
                                                 int gpu_index);
   absl::Status StartDeviceSession(SessionId session);
+  // Of a GPU by its key, with counters that CheckDevice has found good.
+  SessionId AddDeviceSession(std::vector<std::string> counters, std::string gpu_key);
   // One value per counter of the create call, NaN where there is none.
   absl::StatusOr<std::vector<double>> PollDeviceSession(SessionId session);
   absl::StatusOr<std::vector<std::string>> DeviceSessionCounters(
@@ -100,6 +103,10 @@ class SessionEngine {
   absl::Status StopDeviceSession(SessionId session);
   absl::Status DestroyDeviceSession(SessionId session);
 
+  // What create calls check of their arguments; see SessionRunner.
+  absl::Status CheckFilter(const FilterSpec& filter) const;
+  absl::StatusOr<std::string> CheckDevice(const std::vector<std::string>& counters,
+                                          int gpu_index) const;
   // NOT_INITIALIZED.
   absl::Status CheckInitialized() const;
   // NOT_INITIALIZED, SESSION_NOT_FOUND.

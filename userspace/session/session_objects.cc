@@ -28,10 +28,14 @@ absl::Status NoBuffer(BufferId id) {
 
 }  // namespace
 
+absl::Status SessionEngine::CheckFilter(const FilterSpec& filter) const {
+  return state_->runner->CheckFilter(filter);
+}
+
 absl::StatusOr<FilterId> SessionEngine::CreateFilter(SessionId id, FilterSpec filter) {
   RETURN_IF_ERROR(CheckSession(id));
   // Without the lock: expressions are compiled and others are asked.
-  RETURN_IF_ERROR(state_->runner->CheckFilter(filter));
+  RETURN_IF_ERROR(CheckFilter(filter));
   std::lock_guard<std::mutex> lock(state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
   for (const auto& [other_id, other] : session->filters) {
@@ -94,17 +98,20 @@ absl::StatusOr<BufferId> SessionEngine::CreateBuffer(SessionId id, size_t bytes,
   return buffer_id;
 }
 
+absl::Status SessionEngine::CheckFlushInterval(uint64_t interval) {
+  if (interval > 0 && interval <= kMaxFlushIntervalMs) return absl::OkStatus();
+  return SessionError(
+      SessionStatus::kIncorrectFlushInterval,
+      absl::StrCat(interval, " ms; it must be from 1 to ", kMaxFlushIntervalMs));
+}
+
 absl::Status SessionEngine::SetFlushInterval(SessionId id, BufferId buffer,
                                              uint64_t interval) {
   std::lock_guard<std::mutex> lock(state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
   auto found = session->buffers.find(buffer);
   if (found == session->buffers.end()) return NoBuffer(buffer);
-  if (interval == 0 || interval > kMaxFlushIntervalMs) {
-    return SessionError(
-        SessionStatus::kIncorrectFlushInterval,
-        absl::StrCat(interval, " ms; it must be from 1 to ", kMaxFlushIntervalMs));
-  }
+  RETURN_IF_ERROR(CheckFlushInterval(interval));
   found->second.flush_interval_ns = interval * 1'000'000;
   found->second.flushed_ns = BootNs();
   return absl::OkStatus();

@@ -289,6 +289,10 @@ rocattach_session_status_t rocattach_set_buffer_properties(
             absl::StrCat("buffer property kind ", static_cast<int>(property.kind)));
       }
     }
+    // All are checked before the first one is applied.
+    for (const auto& property : *properties) {
+      RETURN_IF_ERROR(SessionEngine::CheckFlushInterval(property.value));
+    }
     for (const auto& property : *properties) {
       RETURN_IF_ERROR(
           engine->SetFlushInterval(Id(session_id), Id(buffer_id), property.value));
@@ -327,6 +331,16 @@ rocattach_session_status_t rocattach_flush_data(rocattach_session_id_t session_i
                                                 rocattach_buffer_id_t buffer_id) {
   return With([&](SessionEngine& engine) {
     return engine.FlushData(Id(session_id), Id(buffer_id));
+  });
+}
+
+rocattach_session_status_t rocattach_get_dropped_records(
+    rocattach_session_id_t session_id, uint64_t* records) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto report, engine.Report(Id(session_id)));
+    if (records == nullptr) return IsNull("records");
+    *records = report.dropped;
+    return absl::OkStatus();
   });
 }
 

@@ -16,6 +16,10 @@ namespace {
 // Records go to the stream by themselves; the engine wants a buffer for each filter all
 // the same.
 constexpr size_t kBufferBytes = 64 << 10;
+// For programs: as much as goes over the socket at once, and how long it waits for
+// more.
+constexpr size_t kClientBufferBytes = 256 << 10;
+constexpr uint64_t kClientFlushMs = 10;
 constexpr uint64_t kNumberMask = 0xffffffffff;
 // Sessions that are over and still listed.
 constexpr size_t kListedSessions = 1000;
@@ -191,8 +195,8 @@ void SessionService::Begin(Session* session) {
 }
 
 std::vector<TargetId> SessionService::TargetsOf(const Session& session) {
-  if (session.request.pids.empty()) return backend_->Targets();
-  std::vector<TargetId> targets;
+  std::vector<TargetId> targets = session.request.targets;
+  if (session.request.pids.empty() && targets.empty()) return backend_->Targets();
   for (pid_t pid : session.request.pids) {
     if (auto target = backend_->FindTarget(pid); target.ok()) {
       targets.push_back(*target);
@@ -263,34 +267,46 @@ uint64_t SessionService::ServeSession(Session* session, uint64_t now_ns,
   return wake_ns;
 }
 
-absl::StatusOr<SessionId> SessionService::Create(const SessionRequest& request) {
+absl::Status SessionService::Create(const SessionRequest& request, Session* session) {
   if (request.filters.empty()) {
     return SessionError(SessionStatus::kSessionMissingFilter, "nothing to collect");
   }
-  ASSIGN_OR_RETURN(const SessionId id,
-                   engine_->CreateSession(ROCATTACH_NONE_REPLAY_MODE));
-  auto complete = [&]() -> absl::Status {
-    for (const FilterSpec& spec : request.filters) {
-      ASSIGN_OR_RETURN(const FilterId filter, engine_->CreateFilter(id, spec));
-      ASSIGN_OR_RETURN(const BufferId buffer,
+  ASSIGN_OR_RETURN(session->id, engine_->CreateSession(ROCATTACH_NONE_REPLAY_MODE));
+  absl::Status status = Complete(request, session);
+  if (!status.ok()) engine_->DestroySession(session->id).IgnoreError();
+  return status;
+}
+
+// Filters, buffers and processes.
+absl::Status SessionService::Complete(const SessionRequest& request, Session* session) {
+  const SessionId id = session->id;
+  for (const FilterSpec& spec : request.filters) {
+    ASSIGN_OR_RETURN(const FilterId filter, engine_->CreateFilter(id, spec));
+    if (!request.records) {
+      ASSIGN_OR_RETURN(session->buffer,
                        engine_->CreateBuffer(id, kBufferBytes, Discard));
-      RETURN_IF_ERROR(engine_->SetFilterBuffer(id, filter, buffer));
+    } else if (session->buffer == BufferId()) {
+      ASSIGN_OR_RETURN(session->buffer,
+                       engine_->CreateBuffer(id, kClientBufferBytes, request.records));
+      RETURN_IF_ERROR(engine_->SetFlushInterval(id, session->buffer, kClientFlushMs));
     }
-    for (pid_t pid : request.pids) {
-      ASSIGN_OR_RETURN(const TargetId target, backend_->FindTarget(pid));
-      RETURN_IF_ERROR(engine_->AddSessionTarget(id, target));
-    }
-    return absl::OkStatus();
-  };
-  if (absl::Status status = complete(); !status.ok()) {
-    engine_->DestroySession(id).IgnoreError();
-    return status;
+    RETURN_IF_ERROR(engine_->SetFilterBuffer(id, filter, session->buffer));
   }
-  return id;
+  if (request.process_ended) {
+    RETURN_IF_ERROR(engine_->SetProcessEndedCallback(id, request.process_ended));
+  }
+  for (pid_t pid : request.pids) {
+    ASSIGN_OR_RETURN(const TargetId target, backend_->FindTarget(pid));
+    RETURN_IF_ERROR(engine_->AddSessionTarget(id, target));
+  }
+  for (TargetId target : request.targets) {
+    RETURN_IF_ERROR(engine_->AddSessionTarget(id, target));
+  }
+  return absl::OkStatus();
 }
 
 void SessionService::Count(const SessionRequest& request, int change) {
-  if (!request.pids.empty()) return;
+  if (!request.pids.empty() || !request.targets.empty()) return;
   all_sessions_ += change;
   if (NeedsSdk(request.filters)) sdk_sessions_ += change;
 }
@@ -298,9 +314,9 @@ void SessionService::Count(const SessionRequest& request, int change) {
 absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
   RETURN_IF_ERROR(CheckTimes(request));
   std::lock_guard<std::mutex> serving(serving_);
-  ASSIGN_OR_RETURN(const SessionId id, Create(request));
   Session session;
-  session.id = id;
+  RETURN_IF_ERROR(Create(request, &session));
+  const SessionId id = session.id;
   session.schedule = CollectionSchedule(request.periods);
   session.begin_ns = BootNs();
   session.collecting = session.schedule.At(0).collect;
@@ -338,6 +354,11 @@ absl::Status SessionService::End(Session* session) {
   session->over = true;
   session->end_ns = BootNs();
   Forget(NumberOf(session->id));
+  if (session->request.over) session->request.over();
+  // The session stays listed; who waited for its records is done.
+  session->request.records = nullptr;
+  session->request.process_ended = nullptr;
+  session->request.over = nullptr;
   return status;
 }
 
@@ -351,6 +372,21 @@ absl::Status SessionService::Stop(uint64_t number) {
   const absl::Status ended = End(&found->second);
   LookAgain();  // another one may have waited for this
   return ended;
+}
+
+absl::Status SessionService::Flush(uint64_t number) {
+  SessionId id = {};
+  BufferId buffer = {};
+  {
+    std::lock_guard<std::mutex> serving(serving_);
+    auto found = sessions_.find(number);
+    if (found != sessions_.end() && !found->second.over) {
+      id = found->second.id;
+      buffer = found->second.buffer;
+    }
+  }
+  // Without the lock: the recorder is waited for.
+  return engine_->FlushData(id, buffer);
 }
 
 std::vector<SessionInfo> SessionService::List() {

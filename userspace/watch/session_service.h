@@ -32,6 +32,11 @@ struct SessionRequest {
   std::vector<FilterSpec> filters = {};
   uint64_t duration_ns = 0;                    // 0: until it is stopped
   std::vector<CollectionPeriod> periods = {};  // empty: all the time
+  // For programs that want the records themselves; filters share one buffer then.
+  std::vector<TargetId> targets = {};  // as pids
+  BufferCallback records = {};
+  ProcessEndedCallback process_ended = {};
+  std::function<void()> over = {};  // the session has ended; must not wait
 };
 
 // How a session stands.
@@ -72,6 +77,8 @@ class SessionService {
   absl::StatusOr<uint64_t> Start(SessionRequest request);
   // When it returns, everything that the session collected is in the stream.
   absl::Status Stop(uint64_t number);
+  // Reads what the processes of a session have recorded, and delivers it.
+  absl::Status Flush(uint64_t number);
   std::vector<SessionInfo> List();
   // Stops all sessions. Before the recorder finishes.
   void Close();
@@ -82,10 +89,13 @@ class SessionService {
   bool needs_sdk() const { return sdk_sessions_ > 0; }
 
   const CounterCatalog& catalog() const { return *catalog_; }
+  // For what needs no session of the service: checks, device sessions, time.
+  SessionEngine& engine() { return *engine_; }
 
  private:
   struct Session {
     SessionId id = {};
+    BufferId buffer = {};  // the last filter's
     SessionRequest request;
     CollectionSchedule schedule{{}};
     uint64_t begin_ns = 0, end_ns = 0;
@@ -107,7 +117,8 @@ class SessionService {
   void Serve(TargetId target, bool waiting);
   // What time asks for; when to look again.
   uint64_t ServeTime(uint64_t now_ns);
-  absl::StatusOr<SessionId> Create(const SessionRequest& request);
+  absl::Status Create(const SessionRequest& request, Session* session);
+  absl::Status Complete(const SessionRequest& request, Session* session);
   absl::Status End(Session* session);
   // What time asks of one session; when to look again. Sets `released` if others may
   // have waited for what it gives up.

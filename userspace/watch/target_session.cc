@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/base/clock.h"
@@ -14,6 +15,9 @@ namespace {
 
 // Plans whose late records are still understood: what was under way when they ended.
 constexpr size_t kRecentPlans = 64;
+// Plans that are found again when a session asks for the same: sessions that change all
+// the time must not make the service grow.
+constexpr size_t kKnownPlans = 64;
 
 // Of a process that was let go without rocprofiler-sdk, which cannot come later: it
 // would put its functions over those of the collector in the runtime's tables.
@@ -28,6 +32,16 @@ constexpr char kArmedWithHsaTools[] =
 std::string PciAddress(uint64_t bdf) {
   return absl::StrFormat("%04x:%02x:%02x.%x", bdf >> 16, bdf >> 8 & 0xff,
                          bdf >> 3 & 0x1f, bdf & 7);
+}
+
+// Accelerator complex dies that a GPU's counters are spread over; 0: not known. Those
+// of the gfx94x and gfx950 have several, as many as their partition mode says; others
+// have one.
+uint32_t XccsOf(absl::string_view architecture) {
+  return absl::StartsWith(architecture, "gfx94") ||
+                 absl::StartsWith(architecture, "gfx95")
+             ? 0
+             : 1;
 }
 
 std::string ErrorText(const PlanAnswer& answer) {
@@ -113,7 +127,7 @@ std::optional<TargetDescription> TargetSession::Describe(
     gpu.simds_per_cu = agent.simds_per_cu();
     gpu.shader_engines = agent.shader_engines();
     gpu.wavefront_size = agent.wavefront_size();
-    gpu.xccs = 1;
+    gpu.xccs = XccsOf(agent.name());
     description.gpus.push_back(std::move(gpu));
   }
   return description;
@@ -121,14 +135,21 @@ std::optional<TargetDescription> TargetSession::Describe(
 
 uint32_t TargetSession::PlanId(const CompiledPlan& plan) {
   v1::SessionPlan description = SessionPlanToProto(plan);
-  auto [entry, is_new] = plan_ids_.emplace(description.SerializeAsString(),
-                                           static_cast<uint32_t>(plan_ids_.size() + 1));
-  if (is_new) {
-    description.set_id(entry->second);
-    output_set_->Note(
-        output_.writer->AddSessionPlan(output_.stream, std::move(description)));
+  const std::string key = description.SerializeAsString();
+  if (const auto known = plan_ids_.find(key); known != plan_ids_.end()) {
+    return known->second;
   }
-  return entry->second;
+  uint32_t last = 0;
+  for (const auto& [other, id] : plan_ids_) last = std::max(last, id);
+  if (plan_ids_.size() >= kKnownPlans) {
+    // One that comes again is described again, under another number.
+    std::erase_if(plan_ids_, [&](const auto& entry) { return entry.second != last; });
+  }
+  plan_ids_[key] = last + 1;
+  description.set_id(last + 1);
+  output_set_->Note(
+      output_.writer->AddSessionPlan(output_.stream, std::move(description)));
+  return last + 1;
 }
 
 void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,

@@ -21,6 +21,7 @@ ALLOWED = (
     "bin/rocattach-watch",
     "lib*/rocattach/librocattach-collector.so",
     "lib*/librocattach*.so*",
+    "lib*/pkgconfig/rocattach-sessions.pc",
     "include/rocattach/*.h",
     "share/rocattach/*",
     "share/man/man1/rocattach*.1",
@@ -31,6 +32,14 @@ REQUIRED = (
     "bin/rocattach",
     "bin/rocattach-watch",
     "lib*/rocattach/librocattach-collector.so",
+    "lib*/librocattach-sessions.so",
+    "lib*/librocattach-sessions.so.[0-9]*",
+    "lib*/pkgconfig/rocattach-sessions.pc",
+    "include/rocattach/rocattach_sessions.h",
+    "share/rocattach/counters/gfx906.yaml",
+    "share/rocattach/counters/gfx90a.yaml",
+    "share/rocattach/counters/gfx942.yaml",
+    "share/rocattach/schemas/session_api.proto",
     "share/rocattach/schemas/stream.proto",
     "share/rocattach/schemas/records.proto",
     "share/rocattach/schemas/control.proto",
@@ -41,7 +50,16 @@ REQUIRED = (
     "share/doc/rocattach-watch/LICENSE",
 )
 # Parts of tests, which must never get onto a user's machine.
-FORBIDDEN = ("*simgpu*", "*libhsakmt*", "*test*", "*fuzz*", "*bench*", "*fault*")
+FORBIDDEN = (
+    "*simgpu*",
+    "*libhsakmt*",
+    "*simrocm*",
+    "*rocprofiler*",
+    "*test*",
+    "*fuzz*",
+    "*bench*",
+    "*fault*",
+)
 
 
 class InstallTest(unittest.TestCase):

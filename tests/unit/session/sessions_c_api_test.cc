@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -280,6 +281,35 @@ TEST_F(SessionsCApiTest, FlushIntervalsDeliverByThemselves) {
   while (callbacks == 0) std::this_thread::yield();  // no call of ours delivers it
   ASSERT_EQ(rocattach_terminate_session(session), 0);
   EXPECT_EQ(seen_.size(), 1u);
+}
+
+TEST_F(SessionsCApiTest, PropertiesAreSetTogetherOrNotAtAll) {
+  rocattach_filter_id_t filter = {};
+  rocattach_buffer_id_t buffer = {};
+  const rocattach_session_id_t session = NewSession();
+  ASSERT_EQ(rocattach_create_filter(session, ROCATTACH_DISPATCH_TIMESTAMPS_COLLECTION,
+                                    {}, 0, &filter, {}),
+            0);
+  ASSERT_EQ(rocattach_create_buffer(session, OnBuffer, 1 << 20, &buffer), 0);
+  ASSERT_EQ(rocattach_set_filter_buffer(session, filter, buffer), 0);
+  rocattach_buffer_property_t properties[] = {
+      {ROCATTACH_BUFFER_PROPERTY_KIND_INTERVAL_FLUSH, 1},
+      {ROCATTACH_BUFFER_PROPERTY_KIND_INTERVAL_FLUSH, 0}};
+  EXPECT_EQ(rocattach_set_buffer_properties(session, buffer, properties, 2),
+            ROCATTACH_SESSION_ERROR_INCORRECT_FLUSH_INTERVAL);
+  ASSERT_EQ(rocattach_start_session(session), 0);
+  DispatchEvent event = {};
+  event.for_timestamps = true;
+  backend_->Dispatch(target_, event);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_EQ(callbacks, 0) << "the first one has not been set";
+  uint64_t dropped = 1;
+  EXPECT_EQ(rocattach_get_dropped_records(session, nullptr),
+            ROCATTACH_SESSION_ERROR_INVALID_ARGUMENTS);
+  ASSERT_EQ(rocattach_get_dropped_records(session, &dropped), 0);
+  EXPECT_EQ(dropped, 0u);
+  ASSERT_EQ(rocattach_terminate_session(session), 0);
+  EXPECT_EQ(callbacks, 1);
 }
 
 TEST_F(SessionsCApiTest, DeviceProfiling) {

@@ -1,0 +1,37 @@
+// Sessions of this program that a running rocattach-watch carries out.
+#ifndef ROCATTACH_USERSPACE_CONTROL_REMOTE_RUNNER_H_
+#define ROCATTACH_USERSPACE_CONTROL_REMOTE_RUNNER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "userspace/control/service_connection.h"
+#include "userspace/session/session_runner.h"
+
+namespace rocattach {
+
+class RemoteRunner : public SessionRunner {
+ public:
+  // Nothing is connected before the first call.
+  explicit RemoteRunner(std::string socket)
+      : connection_(std::make_shared<ServiceConnection>(std::move(socket))) {}
+
+  absl::Status Connect() override;
+  absl::Status CheckFilter(const FilterSpec& filter) override;
+  absl::StatusOr<TargetId> FindTarget(pid_t pid) override;
+  std::shared_ptr<SessionRun> NewRun(RunWish wish,
+                                     std::shared_ptr<RecordRouter> router) override;
+  absl::StatusOr<std::string> CheckDevice(const std::vector<std::string>& counters,
+                                          int gpu_index) override;
+  absl::StatusOr<std::shared_ptr<DeviceRun>> StartDevice(
+      SessionId session, const std::vector<std::string>& counters,
+      const std::string& gpu_key) override;
+
+ private:
+  const std::shared_ptr<ServiceConnection> connection_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CONTROL_REMOTE_RUNNER_H_

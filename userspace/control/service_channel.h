@@ -1,0 +1,24 @@
+// The way to a running rocattach-watch.
+#ifndef ROCATTACH_USERSPACE_CONTROL_SERVICE_CHANNEL_H_
+#define ROCATTACH_USERSPACE_CONTROL_SERVICE_CHANNEL_H_
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace rocattach {
+
+// Where a service answers if nothing else is said.
+inline constexpr char kDefaultControlSocket[] = "/run/rocattach/control.sock";
+
+// UNAVAILABLE, with what to do about it, when nobody answers at `path`. The channel
+// does not connect again when the service goes away.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
+    const std::string& path);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CONTROL_SERVICE_CHANNEL_H_

@@ -1,0 +1,43 @@
+// A program's connection to the service: made when it is needed, made again when it
+// broke.
+#ifndef ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_
+#define ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "schemas/session_api.grpc.pb.h"
+
+namespace rocattach {
+
+// Thread-safe. Errors carry a SessionStatus.
+class ServiceConnection {
+ public:
+  using Stub = v1::SessionApi::Stub;
+
+  explicit ServiceConnection(std::string socket) : socket_(std::move(socket)) {}
+
+  // Asks the service; once more, over a new connection, if it went away meanwhile: a
+  // service that was started again is as good as the old one.
+  absl::Status Ask(const std::function<grpc::Status(Stub*)>& call);
+
+ private:
+  // The connection, and whether it is new.
+  absl::StatusOr<std::shared_ptr<Stub>> Get(bool* is_new);
+  void Drop(const std::shared_ptr<Stub>& stub);
+
+  const std::string socket_;
+  std::mutex mutex_;
+  std::shared_ptr<Stub> stub_;
+};
+
+// A limit for calls that the service answers at once, or after a process has.
+void SetDeadline(grpc::ClientContext* context);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_

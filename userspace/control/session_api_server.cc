@@ -1,0 +1,203 @@
+#include "userspace/control/session_api_server.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/version.h"
+#include "userspace/control/filter_proto.h"
+#include "userspace/control/session_wire.h"
+#include "userspace/session/engine_state.h"
+#include "userspace/session/session_status.h"
+
+namespace rocattach {
+namespace {
+
+// How long a record may wait in the service for others to go along with.
+constexpr std::chrono::milliseconds kTick(10);
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<SessionApiServer::ActiveRun>>
+SessionApiServer::NewRun() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (closed_) return absl::UnavailableError("the service is ending");
+  if (runs_.size() >= kMostRuns) {
+    return SessionError(SessionStatus::kError,
+                        absl::StrCat("the service has ", kMostRuns,
+                                     " sessions of programs under way, and takes no "
+                                     "more"));
+  }
+  auto run = std::make_shared<ActiveRun>();
+  run->number = ++last_run_;
+  runs_[run->number] = run;
+  return run;
+}
+
+absl::StatusOr<std::shared_ptr<SessionApiServer::ActiveRun>> SessionApiServer::Find(
+    const v1::RunNumber& number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = runs_.find(number.run());
+  if (found != runs_.end()) return found->second;
+  return SessionError(SessionStatus::kSessionNotActive,
+                      absl::StrCat("run ", number.run(), " has ended"));
+}
+
+absl::Status SessionApiServer::End(ActiveRun* run) {
+  if (run->device == SessionId()) return sessions_->Stop(run->session);
+  SessionEngine& engine = sessions_->engine();
+  const absl::Status stopped = engine.StopDeviceSession(run->device);
+  engine.DestroyDeviceSession(run->device).IgnoreError();  // another has been quicker
+  run->queue.Close();
+  return stopped;
+}
+
+void SessionApiServer::Close() {
+  std::map<uint64_t, std::shared_ptr<ActiveRun>> runs;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    runs = runs_;
+  }
+  for (const auto& [number, run] : runs) run->queue.Close();
+}
+
+grpc::Status SessionApiServer::Pump(grpc::ServerContext* context, ActiveRun* run,
+                                    grpc::ServerWriter<v1::RunEvent>* writer) {
+  v1::RunEvent first;
+  first.mutable_started()->set_run(run->number);
+  first.mutable_started()->set_session(
+      run->device == SessionId() ? run->session : Number(run->device));
+  bool reading = writer->Write(first);
+  auto ticked = std::chrono::steady_clock::now();
+  while (reading && !context->IsCancelled() && !run->queue.finished()) {
+    const auto event = run->queue.Pop(kTick);
+    if (event.has_value()) reading = writer->Write(*event);
+    if (const auto now = std::chrono::steady_clock::now(); now - ticked >= kTick) {
+      ticked = now;
+      sessions_->engine().Tick(BootNs());
+    }
+  }
+  // Without a client nobody else would end it.
+  if (!run->asked) End(run).IgnoreError();
+  std::lock_guard<std::mutex> lock(mutex_);
+  runs_.erase(run->number);
+  if (run->asked) return grpc::Status::OK;
+  return {grpc::StatusCode::ABORTED, "the service has ended the session"};
+}
+
+grpc::Status SessionApiServer::Hello(grpc::ServerContext*, const v1::HelloRequest*,
+                                     v1::HelloResponse* response) {
+  response->set_version(ROCATTACH_VERSION);
+  response->set_record_layout(kRecordLayout);
+  return grpc::Status::OK;
+}
+
+grpc::Status SessionApiServer::CheckFilter(grpc::ServerContext*,
+                                           const v1::Filter* filter,
+                                           v1::CheckFilterResponse*) {
+  return ToGrpc(sessions_->engine().CheckFilter(FilterFromProto(*filter)));
+}
+
+grpc::Status SessionApiServer::FindProcess(grpc::ServerContext*,
+                                           const v1::FindProcessRequest* request,
+                                           v1::TargetProcess* response) {
+  const auto target =
+      sessions_->backend()->FindTarget(static_cast<pid_t>(request->pid()));
+  if (!target.ok()) {
+    return ToGrpc(
+        SessionError(SessionStatus::kInvalidArguments, target.status().message()));
+  }
+  *response = ToProto(*target);
+  return grpc::Status::OK;
+}
+
+grpc::Status SessionApiServer::Run(grpc::ServerContext* context,
+                                   const v1::RunRequest* request,
+                                   grpc::ServerWriter<v1::RunEvent>* writer) {
+  auto run = NewRun();
+  if (!run.ok()) return ToGrpc(run.status());
+  SessionRequest wish;
+  for (const v1::Filter& filter : request->filters()) {
+    wish.filters.push_back(FilterFromProto(filter));
+  }
+  for (const v1::TargetProcess& process : request->processes()) {
+    wish.targets.push_back(FromProto(process));
+  }
+  wish.records = [run = *run](const rocattach_record_header_t* begin,
+                              const rocattach_record_header_t* end, SessionId,
+                              BufferId) { run->queue.PushRecords(begin, end); };
+  wish.process_ended = [run = *run](TargetId target) { run->queue.PushEnded(target); };
+  wish.over = [run = *run] { run->queue.Close(); };
+  const auto session = sessions_->Start(std::move(wish));
+  if (!session.ok()) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    runs_.erase((*run)->number);
+    return ToGrpc(session.status());
+  }
+  (*run)->session = *session;
+  return Pump(context, run->get(), writer);
+}
+
+grpc::Status SessionApiServer::StopRun(grpc::ServerContext*,
+                                       const v1::RunNumber* request,
+                                       v1::StopRunResponse*) {
+  const auto run = Find(*request);
+  if (!run.ok()) return ToGrpc(run.status());
+  (*run)->asked = true;
+  return ToGrpc(End(run->get()));
+}
+
+grpc::Status SessionApiServer::DrainRun(grpc::ServerContext*,
+                                        const v1::RunNumber* request,
+                                        v1::DrainRunResponse* response) {
+  const auto run = Find(*request);
+  if (!run.ok()) return ToGrpc(run.status());
+  const absl::Status drained = sessions_->Flush((*run)->session);
+  response->set_total((*run)->queue.total());
+  return ToGrpc(drained);
+}
+
+grpc::Status SessionApiServer::CheckDevice(grpc::ServerContext*,
+                                           const v1::CheckDeviceRequest* request,
+                                           v1::CheckDeviceResponse* response) {
+  const std::vector<std::string> counters(request->counters().begin(),
+                                          request->counters().end());
+  const auto key = sessions_->engine().CheckDevice(counters, request->gpu_index());
+  if (!key.ok()) return ToGrpc(key.status());
+  response->set_gpu_key(*key);
+  return grpc::Status::OK;
+}
+
+grpc::Status SessionApiServer::RunDevice(grpc::ServerContext* context,
+                                         const v1::RunDeviceRequest* request,
+                                         grpc::ServerWriter<v1::RunEvent>* writer) {
+  auto run = NewRun();
+  if (!run.ok()) return ToGrpc(run.status());
+  SessionEngine& engine = sessions_->engine();
+  (*run)->device = engine.AddDeviceSession(
+      {request->counters().begin(), request->counters().end()}, request->gpu_key());
+  const absl::Status started = engine.StartDeviceSession((*run)->device);
+  if (!started.ok()) {
+    engine.DestroyDeviceSession((*run)->device).IgnoreError();
+    std::lock_guard<std::mutex> lock(mutex_);
+    runs_.erase((*run)->number);
+    return ToGrpc(started);
+  }
+  return Pump(context, run->get(), writer);
+}
+
+grpc::Status SessionApiServer::PollDevice(grpc::ServerContext*,
+                                          const v1::RunNumber* request,
+                                          v1::DeviceValues* response) {
+  const auto run = Find(*request);
+  if (!run.ok()) return ToGrpc(run.status());
+  const auto values = sessions_->engine().PollDeviceSession((*run)->device);
+  if (!values.ok()) return ToGrpc(values.status());
+  response->mutable_values()->Add(values->begin(), values->end());
+  return grpc::Status::OK;
+}
+
+}  // namespace rocattach

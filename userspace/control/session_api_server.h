@@ -1,0 +1,75 @@
+// The service's side of schemas/session_api.proto.
+#ifndef ROCATTACH_USERSPACE_CONTROL_SESSION_API_SERVER_H_
+#define ROCATTACH_USERSPACE_CONTROL_SESSION_API_SERVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "schemas/session_api.grpc.pb.h"
+#include "userspace/base/clock.h"
+#include "userspace/control/run_queue.h"
+#include "userspace/watch/session_service.h"
+
+namespace rocattach {
+
+class SessionApiServer : public v1::SessionApi::Service {
+ public:
+  // Runs at the same time; each has a thread while it lasts.
+  static constexpr size_t kMostRuns = 64;
+
+  // `sessions` outlives it.
+  explicit SessionApiServer(SessionService* sessions) : sessions_(sessions) {}
+
+  // Ends all runs, and lets none begin.
+  void Close();
+
+  grpc::Status Hello(grpc::ServerContext*, const v1::HelloRequest*,
+                     v1::HelloResponse* response) override;
+  grpc::Status CheckFilter(grpc::ServerContext*, const v1::Filter* filter,
+                           v1::CheckFilterResponse*) override;
+  grpc::Status FindProcess(grpc::ServerContext*, const v1::FindProcessRequest* request,
+                           v1::TargetProcess* response) override;
+  grpc::Status Run(grpc::ServerContext* context, const v1::RunRequest* request,
+                   grpc::ServerWriter<v1::RunEvent>* writer) override;
+  grpc::Status StopRun(grpc::ServerContext*, const v1::RunNumber* request,
+                       v1::StopRunResponse*) override;
+  grpc::Status DrainRun(grpc::ServerContext*, const v1::RunNumber* request,
+                        v1::DrainRunResponse* response) override;
+  grpc::Status CheckDevice(grpc::ServerContext*, const v1::CheckDeviceRequest* request,
+                           v1::CheckDeviceResponse* response) override;
+  grpc::Status RunDevice(grpc::ServerContext* context,
+                         const v1::RunDeviceRequest* request,
+                         grpc::ServerWriter<v1::RunEvent>* writer) override;
+  grpc::Status PollDevice(grpc::ServerContext*, const v1::RunNumber* request,
+                          v1::DeviceValues* response) override;
+
+ private:
+  struct ActiveRun {
+    uint64_t number = 0;
+    RunQueue queue;
+    uint64_t session = 0;             // of SessionService; 0: none
+    SessionId device = {};            // of its engine; none: a session's run
+    std::atomic<bool> asked = false;  // the client wants it to end
+  };
+
+  absl::StatusOr<std::shared_ptr<ActiveRun>> NewRun();
+  absl::StatusOr<std::shared_ptr<ActiveRun>> Find(const v1::RunNumber& number);
+  absl::Status End(ActiveRun* run);
+  // Sends what the run collects until it ends, and forgets it.
+  grpc::Status Pump(grpc::ServerContext* context, ActiveRun* run,
+                    grpc::ServerWriter<v1::RunEvent>* writer);
+
+  SessionService* const sessions_;
+  std::mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<ActiveRun>> runs_;
+  // Not those of a service before us: a client may not know yet that it has gone.
+  uint64_t last_run_ = BootNs();
+  bool closed_ = false;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CONTROL_SESSION_API_SERVER_H_

@@ -1,0 +1,50 @@
+#include "userspace/control/session_wire.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "userspace/session/session_status.h"
+
+namespace rocattach {
+v1::TargetProcess ToProto(TargetId target) {
+  v1::TargetProcess out;
+  out.set_pid(static_cast<uint32_t>(target.pid));
+  out.set_start_ticks(target.start_ticks);
+  return out;
+}
+
+TargetId FromProto(const v1::TargetProcess& process) {
+  return {static_cast<pid_t>(process.pid()), process.start_ticks()};
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  v1::SessionErrorDetail detail;
+  detail.set_status(static_cast<int>(SessionStatusOf(status)));
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      std::string(status.message()), detail.SerializeAsString());
+}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  v1::SessionErrorDetail detail;
+  int number = static_cast<int>(SessionStatus::kError);
+  const bool told = !status.error_details().empty() &&
+                    detail.ParseFromString(status.error_details()) &&
+                    !SessionStatusName(detail.status()).empty() && detail.status() != 0;
+  if (told) number = detail.status();
+  const std::string sent = status.error_message();
+  absl::string_view message = sent;
+  absl::ConsumePrefix(&message, absl::StrCat(SessionStatusName(number), ": "));
+  if (!told && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    message =
+        "rocattach-watch has closed the connection: it is ending, or you are neither "
+        "root nor the user that runs it";
+  } else if (!told && status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    message = "this rocattach-watch is older than the library";
+  }
+  return SessionError(static_cast<SessionStatus>(number), message);
+}
+
+}  // namespace rocattach

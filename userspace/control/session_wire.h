@@ -1,0 +1,29 @@
+// What schemas/session_api.proto carries, filters apart.
+#ifndef ROCATTACH_USERSPACE_CONTROL_SESSION_WIRE_H_
+#define ROCATTACH_USERSPACE_CONTROL_SESSION_WIRE_H_
+
+#include <grpcpp/support/status.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "schemas/session_api.pb.h"
+#include "userspace/session/session_types.h"
+
+namespace rocattach {
+
+// Changes whenever a record of rocattach_sessions.h does.
+inline constexpr uint32_t kRecordLayout = 1;
+
+v1::TargetProcess ToProto(TargetId target);
+TargetId FromProto(const v1::TargetProcess& process);
+
+// The codes of absl and gRPC have the same numbers; the session status goes along.
+grpc::Status ToGrpc(const absl::Status& status);
+// Errors that carry no session status become ERROR, those of the connection with words
+// about what to do.
+absl::Status FromGrpc(const grpc::Status& status);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CONTROL_SESSION_WIRE_H_
