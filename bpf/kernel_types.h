@@ -158,6 +158,7 @@ struct task_struct {
   struct pid* thread_pid;
   struct signal_struct* signal;
   struct sigpending pending;
+  sigset_t blocked;
   const struct cred* cred;
   struct seccomp seccomp;
   struct mm_struct* mm;

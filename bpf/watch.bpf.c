@@ -9,7 +9,6 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-#define SIGSTOP 19
 /* include/linux/ptrace.h */
 #define PT_PTRACED 1u
 
@@ -82,42 +81,62 @@ int hsa_init_yield(struct pt_regs* ctx) {
   return 0;
 }
 
-/* Rung 1: for kernels without sleepable uprobes. The service has seized the thread when
- * it mapped the library; a thread-directed SIGSTOP then becomes a ptrace stop that only
- * the tracer sees. A thread that is not ours is never signalled. */
-SEC("uprobe")
-int hsa_init_signal(struct pt_regs* ctx) {
+/* True if a signal to the calling thread becomes a stop that the service sees. */
+FRAME int is_stoppable(struct rocattach_settings* set) {
   struct task_struct* task = bpf_get_current_task_btf();
+  return (task->ptrace & PT_PTRACED) &&
+         (__u32)task->parent->tgid == set->service_tgid &&
+         !(task->blocked.sig[0] & (1ul << (ROCATTACH_STOP_SIGNAL - 1)));
+}
+
+/* Opens a window on rung 1. The signal first: nothing of it is visible before the event
+ * is, so the service cannot answer a stop that has not been asked for. */
+FRAME int signal_window(struct pt_regs* ctx, __u64 opened_ns, int again) {
   struct rocattach_settings* set = get_settings();
-  __u64 now_ns = bpf_ktime_get_boot_ns();
   struct rocattach_event* e;
   __u32 mode;
+  if (!set) return 0;
+  mode = window_mode(set, ROCATTACH_WINDOW_SIGNALLED);
+  if (mode == ROCATTACH_WINDOW_SIGNALLED && !is_stoppable(set))
+    mode = ROCATTACH_WINDOW_REPORTED;
+  e = new_event(ROCATTACH_EVENT_WINDOW);
+  if (!e) {
+    settle_claim(CLAIM_RELEASED);
+    return 0;
+  }
+  e->time_ns = opened_ns;
+  e->cookie = bpf_get_attach_cookie(ctx);
+  e->ip = ctx->ip;
+  e->args[0] = again ? ROCATTACH_WINDOW_AGAIN : 0;
+  if (mode == ROCATTACH_WINDOW_SIGNALLED &&
+      bpf_send_signal_thread(ROCATTACH_STOP_SIGNAL))
+    mode = ROCATTACH_WINDOW_REPORTED;
+  e->mode = mode;
+  bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+  if (mode == ROCATTACH_WINDOW_SIGNALLED) {
+    COUNT(held);
+  } else {
+    settle_claim(CLAIM_RELEASED);
+  }
+  return 0;
+}
+
+/* Rung 1: for kernels without sleepable uprobes. The service has seized the thread when
+ * it mapped the library; a signal to this thread then becomes a ptrace stop that only
+ * the tracer sees. A thread that is not ours is never signalled. Threads that follow
+ * are stopped in the same way, until the window is settled. */
+SEC("uprobe")
+int hsa_init_signal(struct pt_regs* ctx) {
+  struct rocattach_settings* set = get_settings();
+  __u64 now_ns = bpf_ktime_get_boot_ns();
   int mine;
 
   if (!set) return 0;
   mine = claim_window(now_ns);
-  if (mine != FIRST_WINDOW && mine != WINDOW_AGAIN) return 0;
-  mode = window_mode(set, ROCATTACH_WINDOW_SIGNALLED);
-  if (mode == ROCATTACH_WINDOW_SIGNALLED &&
-      (!(task->ptrace & PT_PTRACED) || (__u32)task->parent->tgid != set->service_tgid))
-    mode = ROCATTACH_WINDOW_REPORTED;
-  e = new_event(ROCATTACH_EVENT_WINDOW);
-  if (!e) return 0;
-  e->time_ns = now_ns;
-  e->mode = mode;
-  e->cookie = bpf_get_attach_cookie(ctx);
-  e->ip = ctx->ip;
-  /* The signal first: nothing of it is visible before the event is, so the service
-   * cannot answer a stop that has not been asked for. */
-  e->args[0] = mine == WINDOW_AGAIN ? ROCATTACH_WINDOW_AGAIN : 0;
-  if (mode == ROCATTACH_WINDOW_SIGNALLED) {
-    if (bpf_send_signal_thread(SIGSTOP)) {
-      e->mode = ROCATTACH_WINDOW_REPORTED;
-    } else {
-      COUNT(held);
-    }
-  }
-  bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+  if (mine == FOLLOW && is_stoppable(set))
+    bpf_send_signal_thread(ROCATTACH_STOP_SIGNAL);
+  if (mine == FIRST_WINDOW || mine == WINDOW_AGAIN)
+    signal_window(ctx, now_ns, mine == WINDOW_AGAIN);
   return 0;
 }
 

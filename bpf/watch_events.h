@@ -34,14 +34,18 @@ enum rocattach_event_type {
 
 /* What the probe did with a window. */
 enum rocattach_window_mode {
-  ROCATTACH_WINDOW_REPORTED = 0, /* not held: watching only */
-  ROCATTACH_WINDOW_HELD = 1,     /* the thread yields inside the probe */
-  ROCATTACH_WINDOW_SIGNALLED =
-      2,                       /* next rung: thread-directed SIGSTOP, seized already */
-  ROCATTACH_WINDOW_DENIED = 3, /* in-kernel deny list */
-  ROCATTACH_WINDOW_PAUSED = 4, /* the service has paused attaching */
+  ROCATTACH_WINDOW_REPORTED = 0,  /* not held: watching only */
+  ROCATTACH_WINDOW_HELD = 1,      /* the thread yields inside the probe */
+  ROCATTACH_WINDOW_SIGNALLED = 2, /* next rung: a private stop, seized already */
+  ROCATTACH_WINDOW_DENIED = 3,    /* in-kernel deny list */
+  ROCATTACH_WINDOW_PAUSED = 4,    /* the service has paused attaching */
   ROCATTACH_WINDOW_UNRELATED = 5, /* not below settings.only_below */
 };
+
+/* The signal of the second rung: SIGURG, which nobody hears who has no handler for it.
+ * Should the service die while a thread stands in its stop, the kernel delivers it. A
+ * SIGSTOP would then stop the process for good. */
+#define ROCATTACH_STOP_SIGNAL 23
 
 /* Bits of a WINDOW event's args[0]. Without KNOWN, which the signal rung never sets,
  * only AGAIN has a meaning, and so has no other argument. */
@@ -141,7 +145,7 @@ struct rocattach_settings {
   rwa_u32 hold;         /* 1: hold new windows */
   rwa_u32 paused;       /* 1: neither hold nor attach, only report */
   rwa_u32 service_tgid; /* whose ptrace stop ends a hold */
-  rwa_u32 rung;         /* 0 yielding hold, 1 thread signal */
+  rwa_u32 rung;         /* 0 yielding hold, 1 private stop */
   rwa_u64 deadline_ns;  /* longest hold */
   rwa_u32 only_uid_set; /* 1: only processes of `only_uid` */
   rwa_u32 only_uid;

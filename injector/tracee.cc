@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bpf/watch_events.h"
 #include "injector/fault.h"
 #include "injector/thread_status.h"
 #include "injector/wait_alarm.h"
@@ -29,6 +30,8 @@ namespace {
 // How long a tracee that has died is waited for; a process that is killed needs until
 // its last thread has left the kernel.
 constexpr uint64_t kReapNs = 1'000'000'000;
+
+static_assert(ROCATTACH_STOP_SIGNAL == SIGURG, "as bpf/watch_events.h says");
 
 uint64_t* Word(uint64_t value) {
   return reinterpret_cast<uint64_t*>(value);
@@ -154,7 +157,7 @@ Tracee::Seen Tracee::Keep() {
     return Seen::kRunning;
   }
   siginfo_t why = {};
-  if (event == 0 && signal == SIGSTOP &&
+  if (event == 0 && signal == ROCATTACH_STOP_SIGNAL &&
       ptrace(PTRACE_GETSIGINFO, tid_, nullptr, &why) == 0 && why.si_code == SI_KERNEL) {
     pending_signal_ = 0;
     state_ = State::kStopped;
@@ -163,6 +166,16 @@ Tracee::Seen Tracee::Keep() {
   (void)ptrace(PTRACE_CONT, tid_, nullptr,
                Word(event == 0 ? static_cast<uint64_t>(signal) : 0));
   return Seen::kRunning;
+}
+
+void Tracee::Resume(bool deliver) {
+  if (state_ != State::kStopped) return;
+  if (ptrace(PTRACE_CONT, tid_, nullptr, Word(deliver ? ROCATTACH_STOP_SIGNAL : 0)) ==
+      0) {
+    state_ = State::kSeized;
+  } else {
+    (void)Gone("PTRACE_CONT");
+  }
 }
 
 StepResult Tracee::Interrupt() {

@@ -34,11 +34,14 @@ class Tracee {
   // makes on its own. Signals are delivered, a stop of the whole process lasts.
   enum class Seen {
     kRunning,
-    kHeld,  // stopped by a SIGSTOP of the kernel's own (bpf_send_signal_thread), which
-            // is not delivered: stopped() is true now
+    kHeld,  // stopped by ROCATTACH_STOP_SIGNAL from the kernel: stopped() is true now.
+            // Release does not deliver the signal
     kGone,  // it has ended, or is not a tracee any more
   };
   Seen Keep();
+  // After Keep reported kHeld: the thread runs on, seized. If no window asked for the
+  // stop, it gets its signal (`deliver`).
+  void Resume(bool deliver);
 
   // PTRACE_INTERRUPT: asks for a stop, does not wait for it.
   StepResult Interrupt();

@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -22,6 +24,14 @@ namespace {
 // While processes are seized: their signals wait for us this long at most, and a thread
 // that they start is seized after this long at most.
 constexpr int kKeepPeriodMsec = 1;
+
+// A window's event comes right after its stop. A thread that stands without one got the
+// signal from somebody else (a socket's urgent data), and is not kept from it.
+constexpr uint64_t kStrayNs = 100'000'000;
+
+// How long a process stays seized when its window is settled, for threads that come
+// late and start a runtime that the others have shut down already.
+constexpr uint64_t kLateNs = 100'000'000;
 
 std::vector<pid_t> ListThreads(pid_t pid) {
   std::vector<pid_t> threads;
@@ -38,9 +48,11 @@ std::vector<pid_t> ListThreads(pid_t pid) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Preseizer>> Preseizer::Start(
-    std::function<bool(pid_t)> wanted, LibraryCache* cache, uint32_t patience_msec) {
+    std::function<bool(pid_t)> wanted,
+    std::function<bool(const rocattach_event&)> is_open, LibraryCache* cache,
+    uint32_t patience_msec) {
   auto preseizer = std::unique_ptr<Preseizer>(
-      new Preseizer(std::move(wanted), cache, patience_msec));
+      new Preseizer(std::move(wanted), std::move(is_open), cache, patience_msec));
   ASSIGN_OR_RETURN(preseizer->events_, MmapEvents::Open());
   preseizer->wake_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!preseizer->wake_fd_.valid())
@@ -127,18 +139,51 @@ void Preseizer::OnMmap(const MmapEvent& event) {
 void Preseizer::SeizeThreads(pid_t pid, Process* process) {
   for (pid_t tid : ListThreads(pid)) {
     if (process->threads.contains(tid)) continue;
+    // The attached one is loading the collector.
+    if (process->settling && static_cast<pid_t>(process->settling->tid) == tid)
+      continue;
     auto tracee = std::make_unique<Tracee>();
     // Gone, or another debugger's: its window will be missed, and said to be.
     if (tracee->Seize(pid, tid)) continue;
-    process->threads[tid] = std::move(tracee);
+    process->threads[tid].tracee = std::move(tracee);
   }
 }
 
 void Preseizer::Release(pid_t pid) {
   auto found = processes_.find(pid);
   if (found == processes_.end()) return;
-  for (auto& [tid, tracee] : found->second.threads) tracee->Release();
+  for (auto& [tid, thread] : found->second.threads) thread.tracee->Release();
   processes_.erase(found);
+}
+
+bool Preseizer::HasTask(pid_t pid) const {
+  return std::any_of(tasks_.begin(), tasks_.end(), [pid](const Task& task) {
+    return static_cast<pid_t>(task.window.event.pid) == pid;
+  });
+}
+
+void Preseizer::KeepThreads(Process* process, bool has_window) {
+  const uint64_t now = BootNs();
+  for (auto entry = process->threads.begin(); entry != process->threads.end();) {
+    Thread& thread = entry->second;
+    Tracee::Seen seen = Tracee::Seen::kHeld;
+    if (!thread.tracee->stopped()) {
+      seen = thread.tracee->Keep();
+      if (seen == Tracee::Seen::kHeld) thread.held_ns = now;
+    } else if (!has_window && now > thread.held_ns + kStrayNs) {
+      thread.tracee->Resume(/*deliver=*/true);
+    }
+    entry =
+        seen == Tracee::Seen::kGone ? process->threads.erase(entry) : std::next(entry);
+  }
+}
+
+void Preseizer::Settle(Process* process) {
+  process->settling.reset();
+  process->deadline_ns = BootNs() + kLateNs;
+  for (auto& [tid, thread] : process->threads) {
+    if (thread.tracee->stopped()) thread.tracee->Resume(/*deliver=*/false);
+  }
 }
 
 void Preseizer::KeepAll() {
@@ -146,35 +191,42 @@ void Preseizer::KeepAll() {
   uint64_t now = BootNs();
   for (auto& [pid, process] : processes_) {
     SeizeThreads(pid, &process);
-    std::erase_if(process.threads, [](auto& entry) {
-      return !entry.second->stopped() && entry.second->Keep() == Tracee::Seen::kGone;
-    });
+    KeepThreads(&process, process.settling.has_value() || HasTask(pid));
+    if (process.settling.has_value() && !is_open_(*process.settling)) Settle(&process);
     if (process.threads.empty() || now > process.deadline_ns) over.push_back(pid);
   }
   for (pid_t pid : over) Release(pid);
 }
 
 bool Preseizer::TryAttach(Task* task) {
-  pid_t pid = static_cast<pid_t>(task->window.event.pid);
-  auto process = processes_.find(pid);
+  const rocattach_event event = task->window.event;
+  auto process = processes_.find(static_cast<pid_t>(event.pid));
   Tracee* tracee = nullptr;
   if (process != processes_.end()) {
-    auto thread =
-        process->second.threads.find(static_cast<pid_t>(task->window.event.tid));
-    if (thread != process->second.threads.end()) tracee = thread->second.get();
+    auto thread = process->second.threads.find(static_cast<pid_t>(event.tid));
+    if (thread != process->second.threads.end()) tracee = thread->second.tracee.get();
   }
   AttachOutcome& outcome = task->window.outcome;
   if (tracee != nullptr && !tracee->stopped() && BootNs() < task->deadline_ns)
     return false;
   if (tracee != nullptr && tracee->stopped()) {
     outcome = AttachStopped(task->request, tracee, cache_);
+    process->second.threads.erase(static_cast<pid_t>(event.tid));
   } else {
     outcome.stage = AttachStage::kStop;
-    outcome.reason =
-        tracee == nullptr ? AttachReason::kTargetExited : AttachReason::kStopTimeout;
-    outcome.detail = "the thread did not come to its stop";
+    outcome.reason = AttachReason::kStopTimeout;
+    outcome.detail =
+        tracee != nullptr
+            ? "the thread did not come to its stop"
+            : "the process had been let go: this level of the hold keeps one only for "
+              "its first hsa_init";
   }
-  Release(pid);
+  if (process != processes_.end()) {
+    // The others go on when the window is settled: when the collector reports, or now
+    // that the attach has failed.
+    process->second.settling = event;
+    process->second.deadline_ns = task->deadline_ns;
+  }
   task->done(std::move(task->window));
   return true;
 }

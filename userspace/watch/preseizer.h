@@ -10,11 +10,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "bpf/watch_events.h"
 #include "injector/attach.h"
 #include "injector/library_facts.h"
 #include "injector/tracee.h"
@@ -32,8 +34,11 @@ class Preseizer {
   // A stopped window's end: the outcome of its attach.
   using Done = std::function<void(Window)>;
   // `wanted` decides, on the preseizer's thread, whether a process is seized at all.
+  // `is_open` tells whether the window of an event's process is still open.
   static absl::StatusOr<std::unique_ptr<Preseizer>> Start(
-      std::function<bool(pid_t)> wanted, LibraryCache* cache, uint32_t patience_msec);
+      std::function<bool(pid_t)> wanted,
+      std::function<bool(const rocattach_event&)> is_open, LibraryCache* cache,
+      uint32_t patience_msec);
   ~Preseizer();
 
   // Attaches to the thread of a SIGNALLED window, which stands or is about to stand in
@@ -50,24 +55,38 @@ class Preseizer {
     Done done;
     uint64_t deadline_ns = 0;
   };
+  struct Thread {
+    std::unique_ptr<Tracee> tracee;
+    uint64_t held_ns = 0;  // when its stop was seen
+  };
   struct Process {
-    std::map<pid_t, std::unique_ptr<Tracee>> threads;
+    std::map<pid_t, Thread> threads;
     uint64_t deadline_ns = 0;
+    // The attach has been tried: those that follow wait until the collector reports.
+    std::optional<rocattach_event> settling;
   };
 
-  Preseizer(std::function<bool(pid_t)> wanted, LibraryCache* cache,
+  Preseizer(std::function<bool(pid_t)> wanted,
+            std::function<bool(const rocattach_event&)> is_open, LibraryCache* cache,
             uint32_t patience_msec)
-      : wanted_(std::move(wanted)), cache_(cache), patience_msec_(patience_msec) {}
+      : wanted_(std::move(wanted)),
+        is_open_(std::move(is_open)),
+        cache_(cache),
+        patience_msec_(patience_msec) {}
   void Run();
   void OnMmap(const MmapEvent& event);
   // Seizes the threads of a process that are not seized yet.
   void SeizeThreads(pid_t pid, Process* process);
   void Release(pid_t pid);
   void KeepAll();
+  void KeepThreads(Process* process, bool has_window);
+  void Settle(Process* process);
+  bool HasTask(pid_t pid) const;
   // Attaches if the thread stands; false if the task must wait.
   bool TryAttach(Task* task);
 
   std::function<bool(pid_t)> wanted_;
+  std::function<bool(const rocattach_event&)> is_open_;
   LibraryCache* cache_;
   uint32_t patience_msec_;
   std::unique_ptr<MmapEvents> events_;

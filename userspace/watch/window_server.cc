@@ -65,8 +65,10 @@ absl::Status WindowServer::Start() {
   stop_fd_.reset(eventfd(0, EFD_CLOEXEC));
   if (!stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
   if (options_.attach && !options_.dry_run && probe_->rung() == HoldRung::kSignal) {
-    auto preseizer = Preseizer::Start([this](pid_t pid) { return Wants(pid); }, &cache_,
-                                      kSeizePatienceMsec);
+    auto preseizer = Preseizer::Start(
+        [this](pid_t pid) { return Wants(pid); },
+        [this](const rocattach_event& event) { return probe_->IsOpen(event); }, &cache_,
+        kSeizePatienceMsec);
     if (!preseizer.ok()) return preseizer.status();
     preseizer_ = *std::move(preseizer);
   }
