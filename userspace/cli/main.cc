@@ -6,10 +6,13 @@
 #include <string>
 
 #include "userspace/base/version.h"
+#include "userspace/cli/guarded_main.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/usage_error.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int Main(int argc, char** argv) {
   // Damage in a stream is reported by its reader, in its own words.
   google::protobuf::SetLogHandler(nullptr);
 
@@ -39,4 +42,11 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? rocattach::kExitOk : rocattach::kExitUsage;
   }
   return run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return rocattach::GuardedMain("rocattach", rocattach::kExitUnreadable, Main, argc,
+                                argv);
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "userspace/cli/enter_key.h"
+#include "userspace/cli/guarded_main.h"
 #include "userspace/cli/usage_error.h"
 #include "userspace/cli/watch_arguments.h"
 #include "userspace/cli/watch_console.h"
@@ -159,5 +160,6 @@ void KeepHeapsSmall() {
 
 int main(int argc, char** argv) {
   rocattach::KeepHeapsSmall();
-  return rocattach::Main(argc, argv);
+  return rocattach::GuardedMain("rocattach-watch", rocattach::kExitCannotStart,
+                                rocattach::Main, argc, argv);
 }

@@ -263,8 +263,10 @@ bool WindowServer::LeaveAlone(Window* window, Worker* worker) {
   if (window->event.mode == ROCATTACH_WINDOW_REPORTED) {
     window->verdict = Verdict::kMissed;
     window->reason =
-        "the thread could not be held at hsa_init; start the watcher "
-        "before the process, or see 'rocattach doctor' for the hold";
+        options_.hold ? "the thread could not be held at hsa_init; start the watcher "
+                        "before the process, or see 'rocattach doctor' for the hold"
+                      : "holding is switched off (--hold none), and nothing can be "
+                        "attached to that is not held";
     return true;
   }
   window->verdict = Verdict::kOpen;

@@ -29,6 +29,7 @@ struct WindowServerOptions {
   PolicyRules policy;
   bool attach = false;   // --auto; else windows are only reported
   bool dry_run = false;  // say what would be done
+  bool hold = true;      // false: the user has switched holding off
   std::string collector_path;
   rocattach_collector_config collector_config = {};
   std::vector<std::string> libraries;  // by cookie - 1
