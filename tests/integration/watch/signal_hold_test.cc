@@ -1,13 +1,12 @@
 // The second level of the hold: what only it could do to a process.
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <memory>
+#include <random>
+#include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "tests/integration/random_instants.h"
 #include "tests/integration/watch/harness.h"
 
 namespace rocattach::testing_support {
@@ -47,10 +46,10 @@ TEST_F(SignalHoldTest, ThreadsThatFollowWait) {
 TEST_F(SignalHoldTest, TheServiceMayDieAtAnyInstant) {
   constexpr int kRounds = 25;
   constexpr int kBatch = 4;
-  int with_windows = 0;
-  int64_t longest_us = 0;
-  srandom(static_cast<unsigned>(getpid()));
-  for (int round = 0; round < kRounds; ++round) {
+  std::mt19937 random(11);
+  RandomInstants instants(60'000);
+  for (int round = 0; round < kRounds || (instants.OneSided() && round < 5 * kRounds);
+       ++round) {
     WatcherProcess watcher({"--auto", "--hold", "signal"});
     ASSERT_TRUE(watcher.ready());
     std::vector<std::unique_ptr<Child>> children;
@@ -60,17 +59,7 @@ TEST_F(SignalHoldTest, TheServiceMayDieAtAnyInstant) {
           std::make_unique<Child>(i % 2 == 0 ? OnSimgpu({"hsa_dispatch", "-n", "50"})
                                              : OnSimgpu({"hsa_init_threads"})));
     }
-    if (round == 0) {
-      // How long that takes here: the other rounds are spread over twice the time.
-      const absl::Time begin = absl::Now();
-      while (watcher.Events("window").empty() &&
-             absl::Now() < begin + absl::Seconds(20)) {
-        usleep(1000);
-      }
-      longest_us = 2 * absl::ToInt64Microseconds(absl::Now() - begin);
-    } else {
-      usleep(static_cast<useconds_t>(random() % longest_us));
-    }
+    std::this_thread::sleep_for(instants.Next(&random));
     watcher.Kill();
     for (auto& child : children) {
       Finished result = child->Wait();
@@ -78,11 +67,9 @@ TEST_F(SignalHoldTest, TheServiceMayDieAtAnyInstant) {
                                          << result.output << result.errors;
       ASSERT_EQ(result.errors, "");
     }
-    with_windows += watcher.Events("window").empty() ? 0 : 1;
+    instants.Add(/*late=*/!watcher.Events("window").empty());
   }
-  // The instants were spread over the attaches, not all before or behind them.
-  EXPECT_GT(with_windows, 1);
-  EXPECT_LT(with_windows, kRounds);
+  EXPECT_FALSE(instants.OneSided()) << "all kills came before the attaches, or behind";
 }
 
 }  // namespace
