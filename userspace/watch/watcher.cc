@@ -192,6 +192,7 @@ WindowServerOptions Watcher::ServerOptions() const {
   server.policy = options_.policy;
   server.attach = options_.attach;
   server.dry_run = options_.dry_run;
+  server.hold = options_.best_rung != HoldRung::kNone;
   server.hold_timeout_msec = options_.hold_timeout_msec;
   server.threads = options_.threads;
   server.collector_config = DefaultCollectorConfig(options_);

@@ -56,6 +56,8 @@ TEST_F(PolicyTest, NoHoldAtAll) {
   v1::WindowEvent verdict = VerdictWith({"--auto", "--hold", "none"});
   EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_MISSED);
   EXPECT_EQ(verdict.mode(), v1::WINDOW_MODE_REPORTED);
+  EXPECT_NE(verdict.detail().find("--hold none"), std::string::npos)
+      << verdict.detail();
   EXPECT_FALSE(verdict.target_modified());
   WatcherProcess watcher({"--auto", "--hold", "none"});
   ASSERT_TRUE(watcher.ready());
