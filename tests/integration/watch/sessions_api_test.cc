@@ -157,8 +157,10 @@ TEST_F(SessionsApiTest, StartedAndStoppedOnARunningProgram) {
   ASSERT_TRUE(client.ok()) << client.status();
   v1::StartSessionRequest request;
   request.add_pids(static_cast<uint32_t>(pid));
-  request.set_hip_trace(true);
-  request.set_marker_trace(true);
+  v1::Filter* filter = request.add_filters();
+  filter->set_kind(v1::FILTER_KIND_API);
+  filter->add_api_domains(v1::TRACE_DOMAIN_HIP);
+  filter->add_api_domains(v1::TRACE_DOMAIN_MARKERS);
   absl::StatusOr<v1::StartSessionResponse> started;
   for (int i = 0; i < 200; ++i) {
     started = (*client)->StartSession(request);
