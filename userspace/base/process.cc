@@ -66,6 +66,11 @@ absl::StatusOr<uint64_t> ReadStartTicks(pid_t pid) {
   return ticks;
 }
 
+absl::StatusOr<std::string> ReadExecutable(pid_t pid) {
+  ASSIGN_OR_RETURN(std::string path, ReadLink(ProcPath(pid, "exe")));
+  return std::string(absl::StripSuffix(path, " (deleted)"));
+}
+
 absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
   ProcessInfo info;
   info.id.pid = pid;
@@ -76,9 +81,7 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
   if (auto comm = ReadFile(ProcPath(pid, "comm"), kProcFileLimit); comm.ok()) {
     info.comm = std::string(absl::StripSuffix(*comm, "\n"));
   }
-  if (auto exe = ReadLink(ProcPath(pid, "exe")); exe.ok()) {
-    info.executable = std::string(absl::StripSuffix(*exe, " (deleted)"));
-  }
+  if (auto exe = ReadExecutable(pid); exe.ok()) info.executable = *std::move(exe);
   if (auto line = ReadFile(ProcPath(pid, "cmdline"), kProcFileLimit); line.ok()) {
     info.arguments =
         absl::StrSplit(absl::StripSuffix(*line, absl::string_view("\0", 1)), '\0');

@@ -50,18 +50,19 @@ PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process) {
   return {false, "matches no --process"};
 }
 
-std::optional<PolicyDecision> DecideByName(const PolicyRules& rules,
-                                           absl::string_view comm, uid_t uid) {
+std::optional<PolicyDecision> DecideByName(const PolicyRules& rules, uid_t uid,
+                                           absl::string_view comm,
+                                           absl::string_view executable) {
   ProcessInfo process;
   process.comm = std::string(comm);
+  process.executable = std::string(executable);
   process.uid = uid;
   PolicyDecision decision = Decide(rules, process);
   if (rules.only_uid.has_value() && uid != *rules.only_uid) return decision;
   for (const std::string& glob : rules.deny) {
     if (MatchesProcess(glob, process)) return decision;
   }
-  // Its path and arguments can only add matches: to the denials, and to what is
-  // allowed.
+  // What is not known can only add matches: to the denials, and to what is allowed.
   if (!rules.deny.empty() || !decision.allowed) return std::nullopt;
   return decision;
 }

@@ -29,10 +29,12 @@ struct PolicyDecision {
 
 PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process);
 
-// The same from what is known without looking at the process: its command name (that of
-// its first thread) and effective user. Empty if that is not enough.
-std::optional<PolicyDecision> DecideByName(const PolicyRules& rules,
-                                           absl::string_view comm, uid_t uid);
+// The same from what is known without a close look at the process: its effective user,
+// its command name (that of its first thread), and its executable's path if not empty.
+// Empty if that is not enough.
+std::optional<PolicyDecision> DecideByName(const PolicyRules& rules, uid_t uid,
+                                           absl::string_view comm,
+                                           absl::string_view executable = {});
 
 // True if `glob` is a plain command name, as the kernel keeps it, without wildcards.
 bool IsPlainCommand(absl::string_view glob);

@@ -215,10 +215,14 @@ bool WindowServer::IsWanted(Window* window, Worker* worker) {
   const rocattach_event& event = window->event;
   std::optional<PolicyDecision> decision;
   if (event.pid == event.tid) {
-    decision = DecideByName(
-        options_.policy,
-        absl::string_view(event.comm, strnlen(event.comm, sizeof(event.comm))),
-        event.uid);
+    const absl::string_view comm(event.comm, strnlen(event.comm, sizeof(event.comm)));
+    decision = DecideByName(options_.policy, event.uid, comm);
+    if (!decision.has_value()) {
+      auto executable = ReadExecutable(static_cast<pid_t>(event.pid));
+      if (executable.ok()) {
+        decision = DecideByName(options_.policy, event.uid, comm, *executable);
+      }
+    }
   }
   if (!decision.has_value()) {
     // This takes longer than a hand-over.

@@ -52,29 +52,36 @@ TEST(Policy, OnlyOneUser) {
 
 TEST(Policy, NamesDecideWhereNothingElseCould) {
   const PolicyRules by_name = {.allow = {"train*"}, .deny = {}, .only_uid = {}};
-  auto decision = DecideByName(by_name, "trainer", 1000);
+  auto decision = DecideByName(by_name, 1000, "trainer");
   ASSERT_TRUE(decision.has_value());
   EXPECT_TRUE(decision->allowed);
   // Its path or its script may match.
-  EXPECT_FALSE(DecideByName(by_name, "python3", 1000).has_value());
+  const PolicyRules by_path = {
+      .allow = {"/usr/bin/python*"}, .deny = {}, .only_uid = {}};
+  EXPECT_FALSE(DecideByName(by_path, 1000, "python3").has_value());
+  decision = DecideByName(by_path, 1000, "python3", "/usr/bin/python3.11");
+  ASSERT_TRUE(decision.has_value());
+  EXPECT_TRUE(decision->allowed);
+  EXPECT_FALSE(DecideByName(by_path, 1000, "python3", "/opt/python3").has_value());
+  EXPECT_FALSE(DecideByName(by_name, 1000, "python3").has_value());
 
   const PolicyRules denied = {.allow = {}, .deny = {"python3"}, .only_uid = {}};
-  decision = DecideByName(denied, "python3", 1000);
+  decision = DecideByName(denied, 1000, "python3");
   ASSERT_TRUE(decision.has_value());
   EXPECT_FALSE(decision->allowed);
   EXPECT_EQ(decision->reason, Decide(denied, Python()).reason);
   // Its path may be denied.
-  EXPECT_FALSE(DecideByName(denied, "ruby", 1000).has_value());
+  EXPECT_FALSE(DecideByName(denied, 1000, "ruby").has_value());
   EXPECT_FALSE(
-      DecideByName({.allow = {"ruby"}, .deny = {"x"}, .only_uid = {}}, "ruby", 1)
+      DecideByName({.allow = {"ruby"}, .deny = {"x"}, .only_uid = {}}, 1, "ruby")
           .has_value());
 
   const PolicyRules of_user = {.allow = {"x"}, .deny = {"y"}, .only_uid = 7};
-  decision = DecideByName(of_user, "python3", 8);
+  decision = DecideByName(of_user, 8, "python3");
   ASSERT_TRUE(decision.has_value());
   EXPECT_FALSE(decision->allowed);
-  EXPECT_FALSE(DecideByName(of_user, "x", 7).has_value());
-  decision = DecideByName({.allow = {}, .deny = {}, .only_uid = 7}, "python3", 7);
+  EXPECT_FALSE(DecideByName(of_user, 7, "x").has_value());
+  decision = DecideByName({.allow = {}, .deny = {}, .only_uid = 7}, 7, "python3");
   ASSERT_TRUE(decision.has_value());
   EXPECT_TRUE(decision->allowed);
 }
