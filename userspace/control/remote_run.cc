@@ -63,7 +63,7 @@ RemoteStream::~RemoteStream() {
 }
 
 absl::Status RemoteStream::Start(const Begin& begin) {
-  const absl::Status started = connection_->Ask([&](ServiceConnection::Stub* stub) {
+  absl::Status started = connection_->Ask([&](ServiceConnection::Stub* stub) {
     shared_ = std::make_shared<Shared>();
     shared_->connection = connection_;
     shared_->router = router_;

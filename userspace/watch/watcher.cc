@@ -237,6 +237,7 @@ void Watcher::RequestStop(int forward_signal) {
 
 absl::StatusOr<pid_t> Watcher::Launch(const std::vector<std::string>& command) {
   std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
   for (const std::string& word : command)
     argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

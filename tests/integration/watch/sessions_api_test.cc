@@ -34,7 +34,7 @@ class SessionsApiTest : public SessionsTest {
     EXPECT_TRUE(watcher.Stop().exited_with(0));
     const Recording recording = ReadRecording(watcher.recording());
     EXPECT_TRUE(recording.damage.empty());
-    const RecordedProcess process = recording.Process(pid);
+    RecordedProcess process = recording.Process(pid);
     EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED);
     EXPECT_EQ(process.dropped(), 0u);
     EXPECT_EQ(process.account.api_calls_dropped(), 0u);

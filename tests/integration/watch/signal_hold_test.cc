@@ -53,6 +53,7 @@ TEST_F(SignalHoldTest, TheServiceMayDieAtAnyInstant) {
     WatcherProcess watcher({"--auto", "--hold", "signal"});
     ASSERT_TRUE(watcher.ready());
     std::vector<std::unique_ptr<Child>> children;
+    children.reserve(kBatch);
     for (int i = 0; i < kBatch; ++i) {
       // By turns: one thread, and several that follow each other.
       children.push_back(
