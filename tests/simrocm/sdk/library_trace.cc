@@ -75,7 +75,7 @@ bool InstallLibraryTracing(const char* name, void** tables, uint64_t count) {
   } else {
     return false;
   }
-  Log("sdk.library_wrappers name=%s", name);
+  Log("sdk.wrap_library name=%s", name);
   return true;
 }
 
