@@ -86,7 +86,7 @@ struct Dim3 {
 // clang-format on
 
 #define SIMROCM_MEMBER(result, name, number, parameters, arguments) \
-  result(*name##_fn) parameters;
+  result(*name##_fn) parameters;  // NOLINT(bugprone-macro-parentheses): a type
 
 struct HipRuntimeTable {
   size_t size;

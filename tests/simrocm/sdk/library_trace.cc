@@ -81,7 +81,7 @@ bool InstallLibraryTracing(const char* name, void** tables, uint64_t count) {
 
 const char* LibraryOperationName(int32_t kind, int32_t operation) {
 #define SIMROCM_NAME(result, name, number, parameters, arguments) \
-  if (operation == number) return #name;
+  if (operation == (number)) return #name;
   switch (kind) {
     case kHipRuntime:
       SIMROCM_HIP_RUNTIME_API(SIMROCM_NAME)
