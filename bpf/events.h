@@ -53,6 +53,10 @@ FRAME __u32 inner_pid(void) {
   return number;
 }
 
+/* How many events a thread waits for have been put into the ring. The service, which
+ * maps this memory, counts those that it has taken out. */
+__u64 urgent_events;
+
 /* An event of the calling thread, to be filled in further and submitted; null, and
  * counted, if there is no room. */
 static __always_inline struct rocattach_event* new_event(__u32 type) {
@@ -62,6 +66,7 @@ static __always_inline struct rocattach_event* new_event(__u32 type) {
     COUNT(lost);
     return 0;
   }
+  if (ROCATTACH_IS_URGENT(type)) __sync_fetch_and_add(&urgent_events, 1);
   e->version = ROCATTACH_EVENT_VERSION;
   e->size = sizeof(*e);
   e->type = type;

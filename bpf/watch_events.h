@@ -32,6 +32,11 @@ enum rocattach_event_type {
       6, /* another thread waits for an open window to be settled */
 };
 
+/* A thread of the target waits until the service has taken this event. */
+#define ROCATTACH_IS_URGENT(type)                                         \
+  ((type) == ROCATTACH_EVENT_WINDOW || (type) == ROCATTACH_EVENT_READY || \
+   (type) == ROCATTACH_EVENT_FOLLOW)
+
 /* What the probe did with a window. */
 enum rocattach_window_mode {
   ROCATTACH_WINDOW_REPORTED = 0,  /* not held: watching only */

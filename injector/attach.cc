@@ -50,13 +50,11 @@ AttachFailure Injected(const char* step) {
 // the thread needs nobody any more.
 class AttachRun {
  public:
-  // `stopped` is a thread that stands at the window already, or null: then it is
-  // seized.
-  AttachRun(const AttachRequest& request, LibraryCache* cache,
-            Tracee* stopped = nullptr)
-      : request_(request),
-        cache_(cache),
-        tracee_(stopped != nullptr ? stopped : &own_tracee_) {}
+  // `tracee` stands at the window already, or has been asked to by `begun`, or is the
+  // own one of `begun`, where nothing has begun.
+  AttachRun(const AttachRequest& request, LibraryCache* cache, Tracee* tracee,
+            AttachStart* begun)
+      : request_(request), cache_(cache), tracee_(tracee), begun_(begun) {}
 
   AttachOutcome Run() {
     StepResult failure = Steps();
@@ -103,22 +101,21 @@ class AttachRun {
   const AttachRequest& request_;
   LibraryCache* cache_;
   AttachOutcome outcome_;
-  Tracee own_tracee_;
   Tracee* tracee_;
+  AttachStart* begun_;  // null: the thread stands
   std::optional<Maps> maps_;
-  rocattach_layout layout_ = {};
-  bool described_ = false;  // layout_ is filled in
+  rocattach_layout layout_;  // as far as it says itself, once described_
+  bool described_ = false;
   std::vector<KnownFiles::Judgement> learned_;
   std::optional<TargetMemory> memory_;
   LoaderFunctions functions_;
   CodeCave cave_;
   user_regs_struct registers_ = {};
-  uint64_t stop_deadline_ns_ = 0;
 };
 
 StepResult AttachRun::Steps() {
   if (auto failure = CheckRequest()) return failure;
-  if (tracee_->stopped()) {
+  if (begun_ == nullptr) {
     outcome_.seized_ns = outcome_.stopped_ns = BootNs();
     if (auto failure = CheckIdentity(request_.pid, request_.start_ns)) return failure;
   } else {
@@ -172,23 +169,14 @@ StepResult AttachRun::CheckRequest() {
 }
 
 StepResult AttachRun::Seize() {
-  outcome_.stage = AttachStage::kSeize;
-  if (FaultAt("seize")) return Injected("seize");
-  if (auto failure = tracee_->Seize(request_.pid, request_.tid)) return failure;
-  outcome_.seized_ns = BootNs();
-  if (FaultAt("after-seize")) return Injected("after-seize");
-
-  outcome_.stage = AttachStage::kCheck;
-  if (!request_.is_same_process || !request_.is_same_process()) {
-    if (auto failure = CheckIdentity(request_.pid, request_.start_ns)) return failure;
+  if (begun_->seized_ns == 0 && !begun_->failure.has_value()) {
+    BeginAttach(
+        request_.pid, request_.tid, request_.start_ns, request_.stop_timeout_msec,
+        [] { return false; }, begun_);
   }
-
-  outcome_.stage = AttachStage::kStop;
-  if (FaultAt("interrupt")) return Injected("interrupt");
-  if (auto failure = tracee_->Interrupt()) return failure;
-  stop_deadline_ns_ = BootNs() + uint64_t{request_.stop_timeout_msec} * 1'000'000;
-  if (FaultAt("after-interrupt")) return Injected("after-interrupt");
-  return std::nullopt;
+  outcome_.stage = begun_->stage;
+  outcome_.seized_ns = begun_->seized_ns;
+  return begun_->failure;
 }
 
 StepResult AttachRun::CheckTarget() {
@@ -273,8 +261,8 @@ StepResult AttachRun::ResolveIn(Maps maps) {
 StepResult AttachRun::WaitForStop() {
   outcome_.stage = AttachStage::kStop;
   if (FaultAt("stop")) return Injected("stop");
-  if (auto failure =
-          tracee_->WaitForStop(stop_deadline_ns_, SharesCpu(), request_.on_wait)) {
+  if (auto failure = tracee_->WaitForStop(begun_->stop_deadline_ns, SharesCpu(),
+                                          request_.on_wait)) {
     return failure;
   }
   outcome_.stopped_ns = BootNs();
@@ -393,15 +381,44 @@ StepResult AttachRun::Redirect() {
   return std::nullopt;
 }
 
+StepResult Begin(pid_t pid, pid_t tid, uint64_t start_ns,
+                 absl::FunctionRef<bool()> is_same_process, AttachStart* start) {
+  start->stage = AttachStage::kSeize;
+  if (FaultAt("seize")) return Injected("seize");
+  if (auto failure = start->tracee.Seize(pid, tid)) return failure;
+  start->seized_ns = BootNs();
+  if (FaultAt("after-seize")) return Injected("after-seize");
+
+  start->stage = AttachStage::kCheck;
+  if (!is_same_process()) {
+    if (auto failure = CheckIdentity(pid, start_ns)) return failure;
+  }
+
+  start->stage = AttachStage::kStop;
+  if (FaultAt("interrupt")) return Injected("interrupt");
+  if (auto failure = start->tracee.Interrupt()) return failure;
+  if (FaultAt("after-interrupt")) return Injected("after-interrupt");
+  return std::nullopt;
+}
+
 }  // namespace
 
-AttachOutcome AttachAtWindow(const AttachRequest& request, LibraryCache* cache) {
-  return AttachRun(request, cache).Run();
+void BeginAttach(pid_t pid, pid_t tid, uint64_t start_ns, uint32_t stop_timeout_msec,
+                 absl::FunctionRef<bool()> is_same_process, AttachStart* start) {
+  start->failure = Begin(pid, tid, start_ns, is_same_process, start);
+  start->stop_deadline_ns = BootNs() + uint64_t{stop_timeout_msec} * 1'000'000;
+}
+
+AttachOutcome AttachAtWindow(const AttachRequest& request, LibraryCache* cache,
+                             AttachStart* begun) {
+  AttachStart own;
+  if (begun == nullptr) begun = &own;
+  return AttachRun(request, cache, &begun->tracee, begun).Run();
 }
 
 AttachOutcome AttachStopped(const AttachRequest& request, Tracee* stopped,
                             LibraryCache* cache) {
-  return AttachRun(request, cache, stopped).Run();
+  return AttachRun(request, cache, stopped, nullptr).Run();
 }
 
 AttachOutcome AttachOnOwnThread(const AttachRequest& request, LibraryCache* cache) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "injector/failure.h"
 #include "injector/known_files.h"
 #include "injector/library_facts.h"
 #include "injector/outcome.h"
@@ -49,9 +51,6 @@ struct AttachRequest {
   uint64_t place = 0;
   // Shared by threads, must outlive the attach; null: every directory is looked at.
   PlaceCache* places = nullptr;
-  // Asked once the thread is seized: true if `pid` surely still is the process that
-  // started at start_ns. If it says no, or there is none, /proc is asked.
-  std::function<bool()> is_same_process;
   // Copies what the kernel says of the process's mappings; false if it does not say it
   // (yet). null: it never does. With it go the files that are known so far; both must
   // outlive the attach.
@@ -65,6 +64,23 @@ struct AttachRequest {
   std::function<void()> on_stopped;
 };
 
+// An attach that has begun: the thread is on its way to its stop, or it has failed.
+struct AttachStart {
+  Tracee tracee;
+  uint64_t seized_ns = 0;         // CLOCK_BOOTTIME; 0: it was not
+  uint64_t stop_deadline_ns = 0;  // how long the stop is waited for
+  AttachStage stage = AttachStage::kSeize;
+  StepResult failure;
+};
+
+// Seizes the thread `tid` of `pid`, makes sure that this is the process that started at
+// `start_ns`, and only then asks for a stop, which takes the thread some 30 us. What is
+// prepared after this call costs the target no time. `is_same_process` is asked whether
+// the process surely is the same; if it does not know, /proc is asked. `start` is the
+// calling OS thread's, and lets the target go when it ends.
+void BeginAttach(pid_t pid, pid_t tid, uint64_t start_ns, uint32_t stop_timeout_msec,
+                 absl::FunctionRef<bool()> is_same_process, AttachStart* start);
+
 // Performs the whole attach on the calling OS thread (ptrace belongs to a thread):
 // PTRACE_SEIZE and PTRACE_INTERRUPT, wait, check, write the stub, set rip, detach.
 // Never throws, never leaves the target stopped, never sets PTRACE_O_EXITKILL.
@@ -72,7 +88,8 @@ struct AttachRequest {
 // known only when it reports in.
 //
 // `cache` remembers what was found in library files and may be shared by threads; with
-// null, libraries are parsed each time.
+// null, libraries are parsed each time. `begun`: what BeginAttach has begun for the
+// same thread, or null.
 //
 // The caller keeps two rules:
 // - If the outcome has tracer_must_exit, the calling thread ends at once: a thread of
@@ -82,7 +99,8 @@ struct AttachRequest {
 //   waitpid(-1) or waitpid(target): they would take its stops. Wait for its pidfd to
 //   become readable first, or use __WNOTHREAD.
 AttachOutcome AttachAtWindow(const AttachRequest& request,
-                             LibraryCache* cache = nullptr);
+                             LibraryCache* cache = nullptr,
+                             AttachStart* begun = nullptr);
 
 // The same for a thread that the calling OS thread traces already and that stands at
 // the window in a stop (Tracee::Keep said kHeld). It is detached when this returns.

@@ -53,12 +53,12 @@ bool FindInMapping(const LibraryFacts& facts, uint64_t bias, const Mapping& mapp
     RemoteAddress tail(bias + segment.vaddr + segment.memsz);
     RemoteAddress end((tail.value() + kPage - 1) & ~(kPage - 1));
     if (end <= tail || tail < mapping.start || end > mapping.end) continue;
+    // As much of the page's end as is needed, and no more: the target waits.
+    const size_t size = (bytes + kAlignment - 1) & ~(kAlignment - 1);
     char buffer[kPage];
-    const size_t size = end - tail;
-    if (size < bytes || !memory.Read(tail, buffer, size).ok()) continue;
-    size_t begin = FreeBytesBegin(absl::string_view(buffer, size));
-    if (size - begin < bytes) continue;
-    *cave = {tail + begin, size - begin};
+    if (end - tail < size || !memory.Read(end - size, buffer, size).ok()) continue;
+    if (FreeBytesBegin(absl::string_view(buffer, size)) != 0) continue;
+    *cave = {end - size, size};
     return true;
   }
   return false;

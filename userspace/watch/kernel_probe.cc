@@ -3,13 +3,13 @@
 #include <bpf/btf.h>
 #include <errno.h>
 #include <linux/btf.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -112,6 +112,7 @@ struct KernelProbe::State {
   std::vector<bpf_link*> links;
   const std::function<void(const rocattach_event&)>* visit = nullptr;
   std::atomic<uint64_t> malformed = 0;
+  std::atomic<uint64_t> urgent_consumed = 0;
   const rocattach_layout* layouts = nullptr;  // ROCATTACH_LAYOUTS; null: none
 
   ~State() {
@@ -138,6 +139,9 @@ struct KernelProbe::State {
     if (event.version != ROCATTACH_EVENT_VERSION || event.size != sizeof(event)) {
       ++state->malformed;
       return -EINTR;
+    }
+    if (ROCATTACH_IS_URGENT(event.type)) {
+      state->urgent_consumed.fetch_add(1, std::memory_order_relaxed);
     }
     (*state->visit)(event);
     return -EINTR;  // one record a call: ends the loop, the record counts as consumed
@@ -351,9 +355,13 @@ bool KernelProbe::ReadLayout(const rocattach_event& window,
     return __atomic_load_n(&layout->window_ns, __ATOMIC_ACQUIRE) == window.time_ns;
   };
   if (!is_whole()) return false;
-  memcpy(copy, layout, sizeof(*copy));
+  // No more than there is: what the held thread's processor has written comes line by
+  // line from its cache.
+  memcpy(copy, layout, offsetof(rocattach_layout, files));
+  if (copy->count > ROCATTACH_LAYOUT_FILES) return false;
+  memcpy(copy->files, layout->files, copy->count * sizeof(copy->files[0]));
   std::atomic_thread_fence(std::memory_order_acquire);
-  return is_whole() && copy->tid == window.tid && copy->count <= ROCATTACH_LAYOUT_FILES;
+  return is_whole() && copy->tid == window.tid;
 }
 
 void KernelProbe::SetFileKind(const rocattach_file_key& file,
@@ -369,9 +377,9 @@ int KernelProbe::events_fd() const {
   return bpf_map__fd(state_->skeleton->maps.events);
 }
 
-bool KernelProbe::HasEvents() const {
-  pollfd fd = {events_fd(), POLLIN, 0};
-  return poll(&fd, 1, 0) > 0;
+bool KernelProbe::HasUrgentEvents() const {
+  return __atomic_load_n(&state_->skeleton->bss->urgent_events, __ATOMIC_RELAXED) !=
+         state_->urgent_consumed.load(std::memory_order_relaxed);
 }
 
 bool KernelProbe::ConsumeOne(const std::function<void(const rocattach_event&)>& visit) {

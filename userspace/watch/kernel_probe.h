@@ -98,8 +98,9 @@ class KernelProbe {
 
   // Readable when events wait.
   int events_fd() const;
-  // An event waits to be consumed.
-  bool HasEvents() const;
+  // An event waits to be consumed for which a thread waits as well: a window, a report,
+  // a follower. Reads memory only.
+  bool HasUrgentEvents() const;
   // Hands at most one waiting event to `visit`; true if there was one. One caller at a
   // time.
   bool ConsumeOne(const std::function<void(const rocattach_event&)>& visit);

@@ -240,6 +240,31 @@ bool WindowServer::IsWanted(Window* window, Worker* worker) {
   return decision->allowed;
 }
 
+bool WindowServer::IsWantedAtOnce(const rocattach_event& event,
+                                  std::string* reason) const {
+  if (event.mode != ROCATTACH_WINDOW_HELD || !options_.attach || options_.dry_run) {
+    return false;
+  }
+  if (!policy_reads_process_) return true;
+  if (event.pid != event.tid) return false;
+  auto decision = DecideByName(
+      options_.policy, event.uid,
+      absl::string_view(event.comm, strnlen(event.comm, sizeof(event.comm))));
+  if (!decision.has_value() || !decision->allowed) return false;
+  *reason = std::move(decision->reason);
+  return true;
+}
+
+void WindowServer::Begin(const rocattach_event& event, AttachStart* start) const {
+  // A thread that is held lives. And the first thread's number belongs to the process
+  // while its claim lasts.
+  auto is_same_process = [this, &event] {
+    return probe_->IsHeld(event) || (event.tid == event.pid && probe_->IsOpen(event));
+  };
+  BeginAttach(static_cast<pid_t>(event.pid), static_cast<pid_t>(event.tid),
+              event.start_ns, options_.hold_timeout_msec, is_same_process, start);
+}
+
 bool WindowServer::LeaveAlone(Window* window, Worker* worker) {
   window->verdict = Verdict::kPassed;
   switch (window->event.mode) {
@@ -278,15 +303,20 @@ bool WindowServer::LeaveAlone(Window* window, Worker* worker) {
 }
 
 bool WindowServer::ServeWindow(const rocattach_event& event, Worker* worker) {
+  AttachStart start;
+  std::string reason;
+  const bool at_once = IsWantedAtOnce(event, &reason);
+  if (at_once) Begin(event, &start);
   Window window;
   window.event = event;
+  window.reason = std::move(reason);
   if (event.cookie >= 1 && event.cookie <= options_.libraries.size()) {
     window.library = options_.libraries[event.cookie - 1];
   }
-  if (LeaveAlone(&window, worker)) {
+  if (!at_once && LeaveAlone(&window, worker)) {
     if (event.mode == ROCATTACH_WINDOW_HELD) probe_->Release(event);
     if (preseizer_ != nullptr) preseizer_->Forget(static_cast<pid_t>(event.pid));
-  } else if (!Attach(&window, worker)) {
+  } else if (!Attach(&window, worker, &start)) {
     return true;
   }
   bool go_on = !window.outcome.tracer_must_exit;
@@ -333,11 +363,6 @@ AttachRequest WindowServer::MakeRequest(const rocattach_event& event) const {
 
 void WindowServer::AddKnown(const Window& window, AttachRequest* request) {
   const rocattach_event& event = window.event;
-  // A thread that is held lives. And the first thread's number belongs to the process
-  // while its claim lasts.
-  request->is_same_process = [this, &event] {
-    return probe_->IsHeld(event) || (event.tid == event.pid && probe_->IsOpen(event));
-  };
   if ((event.args[0] & ROCATTACH_WINDOW_KNOWN) != 0) {
     request->cpu = static_cast<int>(event.args[1]);
     request->known_harmless =
@@ -357,8 +382,12 @@ void WindowServer::AddKnown(const Window& window, AttachRequest* request) {
   }
 }
 
-bool WindowServer::Attach(Window* window, Worker* worker) {
+bool WindowServer::Attach(Window* window, Worker* worker, AttachStart* start) {
   window->attach_tried = true;
+  if (window->event.mode == ROCATTACH_WINDOW_HELD && start->seized_ns == 0 &&
+      !start->failure.has_value()) {
+    Begin(window->event, start);
+  }
   AttachRequest request = MakeRequest(window->event);
   if (options_.needs_sdk != nullptr && options_.needs_sdk()) {
     // Only who asks for the SDK waits for this look.
@@ -382,9 +411,9 @@ bool WindowServer::Attach(Window* window, Worker* worker) {
   // to come to its stop: not before it stands, and then only if others wait.
   request.on_wait = [this, worker] { HandOver(worker); };
   request.on_stopped = [this, worker] {
-    if (worker->leading && probe_->HasEvents()) HandOver(worker);
+    if (worker->leading && probe_->HasUrgentEvents()) HandOver(worker);
   };
-  window->outcome = AttachAtWindow(request, &cache_);
+  window->outcome = AttachAtWindow(request, &cache_, start);
   Judge(window);
   return true;
 }

@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "injector/attach.h"
 #include "injector/library_facts.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/collector/shared_memory.h"
@@ -81,6 +82,10 @@ class WindowServer {
   bool Serve(const rocattach_event& event, Worker* worker);
   bool ServeWindow(const rocattach_event& event, Worker* worker);
   void ServeReady(const rocattach_event& event);
+  // True if it is clear from the event alone that the window is to be attached.
+  bool IsWantedAtOnce(const rocattach_event& event, std::string* reason) const;
+  // The first steps of an attach, before anything is prepared for the others.
+  void Begin(const rocattach_event& event, AttachStart* start) const;
   // Fills in verdict and reason of a window that is not to be attached; true if so.
   bool LeaveAlone(Window* window, Worker* worker);
   // False, with verdict and reason, if the rules forbid to attach.
@@ -91,8 +96,9 @@ class WindowServer {
   absl::Status TellRules();
   // Fills in what the kernel knows of the held process.
   void AddKnown(const Window& window, AttachRequest* request);
-  // Tries the attach; false if the preseizer has taken the window over.
-  bool Attach(Window* window, Worker* worker);
+  // Tries the attach, which may have begun; false if the preseizer has taken the window
+  // over.
+  bool Attach(Window* window, Worker* worker, AttachStart* start);
   AttachRequest MakeRequest(const rocattach_event& event) const;
   // Verdict and reason of an attach that has been tried.
   void Judge(Window* window);
