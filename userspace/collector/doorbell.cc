@@ -65,42 +65,61 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
     return;
   }
   uint64_t served = LoadAcquire(&q->rung);
-  Serve(q, ring);
+  bool forward = Look(q, ring);
+  const uint64_t end = q->next;
   OpTracker& tracker = capture_->tracker();
-  if (q->next - q->harvested >= kPacketsPerHarvest) {
-    q->harvested = q->next;
+  const bool harvest = end - q->harvested >= kPacketsPerHarvest;
+  // The processor polls the doorbell's line, or it is a register: the unlock, a full
+  // fence, would wait for the store. Behind it values may come in another order, which
+  // is what queues of several producers are made for.
+  if (forward && (harvest || !q->many_producers)) {
+    Forward(*q, end);
+    forward = false;
+  }
+  if (harvest) {
+    q->harvested = end;
     tracker.HarvestConsumed(&q->ops, capture_->Context(q, ring), ReadIndex(*q),
                             kHarvestLimit);
   }
   tracker.PrefetchNext(q->ops);
-  Leave(q, served, ring);
+  q->lock.UnlockFence();
+  // The application is inside of its own ring: it does not destroy the queue.
+  if (forward) Forward(*q, end);
+  ServeMissed(q, served, ring);
 }
 
 void DoorbellCapture::Leave(Queue* q, uint64_t served, RingHandle* ring) {
-  for (;;) {
-    q->lock.UnlockFence();
-    if (Likely(LoadAcquire(&q->rung) == served)) return;
+  q->lock.UnlockFence();
+  ServeMissed(q, served, ring);
+}
+
+void DoorbellCapture::ServeMissed(Queue* q, uint64_t served, RingHandle* ring) {
+  while (Unlikely(LoadAcquire(&q->rung) != served)) {
     if (!q->lock.TryLock()) return;
     served = LoadAcquire(&q->rung);
     Serve(q, ring);
+    q->lock.UnlockFence();
   }
 }
 
 void DoorbellCapture::Serve(Queue* q, RingHandle* ring) {
+  if (Look(q, ring)) Forward(*q, q->next);
+}
+
+bool DoorbellCapture::Look(Queue* q, RingHandle* ring) {
   uint64_t limit = LoadAcquire(&q->rung);
   if (Unlikely(!q->profiled)) {
     q->profiled = true;
     hsa_->set_profiler_enabled(reinterpret_cast<hsa_queue_t*>(q->amd), 1);
   }
   if (q->next < limit) Scan(q, limit, BootNs(), ring);
-  if (q->next > q->forwarded) {
-    q->forwarded = q->next;
-    hsa_->signal_store_screlease(q->doorbell, static_cast<int64_t>(q->next - 1));
-  }
+  const bool forward = q->next > q->forwarded;
+  if (forward) q->forwarded = q->next;
   bool waiting = q->next < limit && q->next < WriteIndex(*q);
   if (Unlikely(waiting != (LoadRelaxed(&q->deferred) != 0))) {
     StoreRelaxed(&q->deferred, waiting ? 1u : 0u);
   }
+  return forward;
 }
 
 void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,

@@ -41,7 +41,8 @@ class DoorbellCapture {
   }
 
   // For the worker and exit paths, with the queue's lock held: captures and forwards
-  // what can be. Leave by Leave().
+  // what can be. Leave by Leave(). The doorbell is rung with the lock held, so that the
+  // queue is not destroyed meanwhile.
   void Serve(Queue* q, RingHandle* ring);
   // Unlocks; if a producer rang meanwhile and went away, serves it first.
   void Leave(Queue* q, uint64_t served, RingHandle* ring);
@@ -51,6 +52,14 @@ class DoorbellCapture {
   bool CatchUp(Queue* q, RingHandle* ring);
 
  private:
+  // Captures what can be, with the lock. True if the processor is to hear of it: of all
+  // packets before `next`.
+  bool Look(Queue* q, RingHandle* ring);
+  void Forward(const Queue& q, uint64_t end) {
+    hsa_->signal_store_screlease(q.doorbell, static_cast<int64_t>(end - 1));
+  }
+  // The rest of Leave(), behind the unlock.
+  void ServeMissed(Queue* q, uint64_t served, RingHandle* ring);
   // Recording begins with packet `index`: all before it has been rung for past us.
   void Resume(Queue* q, uint64_t index);
   // Forwards rings that wait for an earlier packet, whatever its state.

@@ -89,6 +89,7 @@ void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted
   q->agent = agent;
   q->id = c.dictionary.Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
   q->intercepted = intercepted;
+  q->many_producers = queue->type != HSA_QUEUE_TYPE_SINGLE;
   q->rung = q->resumed = q->next = q->forwarded = q->harvested = 0;
   q->idled = 0;
   q->submitted = q->confirmed = q->marked = 0;

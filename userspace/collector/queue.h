@@ -30,6 +30,8 @@ struct Queue {
   uint32_t id = 0;    // dictionary
   Agent agent = {};
   bool intercepted = false;
+  // Several threads may ring for it, with values in any order.
+  bool many_producers = false;
 
   // Packets [0, rung) have been rung for by the application while recording; grows.
   // Apart from the lock's line: every producer writes it.

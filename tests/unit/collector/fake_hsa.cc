@@ -57,6 +57,7 @@ FakeGpu::FakeGpu(uint32_t packets) : packets_(packets) {
   queue_.packets = reinterpret_cast<uint8_t*>(packets_.data());
   queue_.mask = packets - 1;
   queue_.id = 1;
+  queue_.many_producers = true;
   queue_.agent.gpu = true;
   queue_.agent.id = 2;
   Gpus()[queue_.doorbell.handle] = this;
@@ -84,6 +85,7 @@ void FakeGpu::WriteBarrier(uint64_t index, amd_signal_t* completion) {
 }
 
 void FakeGpu::Rung(uint64_t value) {
+  std::lock_guard<std::mutex> lock(rings_mutex_);
   rings_.push_back(value);
   if (value + 1 > rung_) rung_ = value + 1;
 }

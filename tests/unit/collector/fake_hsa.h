@@ -5,7 +5,9 @@
 #include <hsa/amd_hsa_queue.h>
 #include <hsa/amd_hsa_signal.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "tests/unit/collector/test_memory.h"
@@ -41,7 +43,7 @@ class FakeGpu {
   // Runs packets whether or not anybody rang.
   uint64_t RunUnrung();
 
-  // Every value that reached the doorbell.
+  // Every value that reached the doorbell; while nobody rings.
   const std::vector<uint64_t>& rings() const { return rings_; }
   void Rung(uint64_t value);
   uint64_t now() const { return clock_; }
@@ -53,8 +55,9 @@ class FakeGpu {
   amd_queue_t amd_ = {};
   amd_signal_t doorbell_ = {};
   std::vector<hsa_kernel_dispatch_packet_t> packets_;
+  std::mutex rings_mutex_;
   std::vector<uint64_t> rings_;
-  uint64_t rung_ = 0;  // packets below may run
+  std::atomic<uint64_t> rung_ = 0;  // packets below may run
   uint64_t clock_ = 10'000'000;
   Queue queue_;
 };
