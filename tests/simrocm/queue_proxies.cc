@@ -57,7 +57,8 @@ hsa_status_t CreateQueue(hsa_agent_t agent, uint32_t size, hsa_queue_type32_t ty
   if (status != HSA_STATUS_SUCCESS) return status;
   // Without this the GPU does not write a dispatch's times into its signal.
   status = state.amd_ext.hsa_amd_profiling_set_profiler_enabled_fn(*queue, 1);
-  auto* proxy = new Proxy{*queue, agent};
+  // The runtime calls with it until the end of the process.
+  auto* proxy = new Proxy{*queue, agent};  // NOLINT
   if (status == HSA_STATUS_SUCCESS) {
     status =
         state.amd_ext.hsa_amd_queue_intercept_register_fn(*queue, OnPackets, proxy);

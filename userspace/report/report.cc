@@ -71,6 +71,7 @@ std::vector<KernelReport> ProcessReport::KernelsByName() const {
     it->second.durations.Merge(kernel.durations);
   }
   std::vector<KernelReport> list;
+  list.reserve(merged.size());
   for (auto& [name, kernel] : merged) list.push_back(std::move(kernel));
   std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
     return std::make_pair(a.durations.total_ns, a.count) >

@@ -26,6 +26,7 @@ std::string Verdicts(const Processes& processes) {
     if (const v1::WindowEvent* verdict = process->Verdict()) ++states[verdict->state()];
   }
   std::vector<std::string> words;
+  words.reserve(states.size());
   for (const auto& [state, count] : states) {
     words.push_back(absl::StrCat(HumanCount(count), " ",
                                  ShortName(static_cast<v1::WindowState>(state))));

@@ -29,8 +29,8 @@ size_t CounterTotals::Add(uint32_t kernel_id, uint32_t pass,
   if (is_new) {
     kernel.passes.resize(passes);
     kernel.sums.resize(passes);
-    bytes +=
-        sizeof(*entry) + passes * (sizeof(kernel.passes[0]) + sizeof(kernel.sums[0]));
+    bytes += sizeof(*entry) + passes * (sizeof(decltype(kernel.passes)::value_type) +
+                                        sizeof(decltype(kernel.sums)::value_type));
   }
   ++kernel.passes[pass];
   for (const CounterReading& reading : readings) {

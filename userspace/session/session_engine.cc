@@ -214,8 +214,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
 
 absl::Status SessionEngine::StartSession(SessionId id) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, PrepareStart(id));
-  const absl::Status status = session->run->Start();
-  if (!status.ok()) {
+  if (absl::Status status = session->run->Start(); !status.ok()) {
     // What was started before it failed; nothing that was collected is thrown away.
     {
       std::lock_guard<std::mutex> lock(state_->mutex);

@@ -188,7 +188,7 @@ absl::Status SessionEngine::FlushData(SessionId id, BufferId buffer) {
       run = session->run;
     }
   }
-  const absl::Status result = run == nullptr ? absl::OkStatus() : run->Drain();
+  absl::Status result = run == nullptr ? absl::OkStatus() : run->Drain();
   records->Flush();
   return result;
 }

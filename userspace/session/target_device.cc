@@ -132,7 +132,7 @@ absl::StatusOr<std::string> TargetDevice::Check(
 }
 
 absl::StatusOr<std::shared_ptr<DeviceRun>> TargetDevice::Start(
-    std::shared_ptr<TargetOwners> owners, SessionId session,
+    const std::shared_ptr<TargetOwners>& owners, SessionId session,
     const std::vector<std::string>& counters, const std::string& gpu_key) {
   absl::Status refused;  // the first reason
   for (TargetId target : owners->backend->Targets()) {

@@ -29,7 +29,7 @@ class TargetDevice : public DeviceRun {
                                            const std::vector<std::string>& counters,
                                            int gpu_index);
   static absl::StatusOr<std::shared_ptr<DeviceRun>> Start(
-      std::shared_ptr<TargetOwners> owners, SessionId session,
+      const std::shared_ptr<TargetOwners>& owners, SessionId session,
       const std::vector<std::string>& counters, const std::string& gpu_key);
 
   TargetDevice(std::shared_ptr<TargetOwners> owners, SessionId session, TargetId target,

@@ -31,7 +31,8 @@ Executables& Known() {
 }
 
 hsa_status_t Freeze(hsa_executable_t executable, const char* options) {
-  hsa_status_t status = Known().freeze(executable, options);
+  // Set before the table that leads here is handed out.
+  hsa_status_t status = Known().freeze(executable, options);  // NOLINT
   if (status == HSA_STATUS_SUCCESS) {
     std::lock_guard lock(Known().mutex);
     Known().frozen.push_back(executable);

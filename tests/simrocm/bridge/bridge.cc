@@ -75,6 +75,7 @@ void LoadTools(HsaApiTable* table, uint64_t version) {
                        ? reinterpret_cast<OnLoadFunction>(dlsym(handle, "OnLoad"))
                        : nullptr;
     std::vector<const char*> failed_names;
+    failed_names.reserve(failed.size());
     for (const std::string& other : failed) failed_names.push_back(other.c_str());
     bool loaded = on_load == nullptr
                       ? handle != nullptr

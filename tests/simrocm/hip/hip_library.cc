@@ -49,7 +49,7 @@ Table* Register(const char* name, rocattach_register_import_fn import, Table* ta
 }
 
 #define SIMROCM_FILL(result, name, number, parameters, arguments) \
-  table->name##_fn = reinterpret_cast<result(*) parameters>(Real(#name));
+  table->name##_fn = reinterpret_cast<result(*) parameters>(Real(#name));  // NOLINT
 
 simrocm::HipRuntimeTable* RuntimeTable() {
   static simrocm::HipRuntimeTable* const filled = [] {

@@ -30,7 +30,7 @@ void InstallApiTracing(HsaApiTable* table) {
 
 const char* HsaOperationName(int32_t kind, int32_t operation) {
 #define SIMROCM_NAME(name, id) \
-  if (operation == id) return #name;
+  if (operation == (id)) return #name;
   if (kind == ROCATTACH_SDK_BUFFER_HSA_CORE_API) {
     SIMROCM_CORE_API(SIMROCM_NAME)
   } else if (kind == ROCATTACH_SDK_BUFFER_HSA_AMD_EXT_API) {

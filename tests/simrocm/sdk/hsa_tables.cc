@@ -57,6 +57,7 @@ hsa_status_t ShutDown() {
 
 // A table that comes again has our functions in it: they go out first.
 void KeepOriginal(HsaApiTable* table) {
+  if (table == nullptr) return;
   State& state = Get();
   if (state.known == table) {
     *table->core_ = state.core;
