@@ -172,6 +172,14 @@ void RegisterCounters(CLI::App* app, std::function<int()>* run) {
       ->expected(1)
       ->take_all();
   command->add_flag("--json", arguments->json, "List as one JSON array");
+  command->footer(
+      "Examples:\n"
+      "  rocattach counters --arch gfx90a | less\n"
+      "  rocattach counters --json | jq -r '.[].counters[].name'\n"
+      "  rocattach counters --extra-counters mine.yaml --arch gfx1100\n\n"
+      "Exit status: 0; 2 usage or an architecture that is not known; 3 a file cannot "
+      "be\n"
+      "read.");
   command->callback(
       [run, arguments] { *run = [arguments] { return RunCounters(*arguments); }; });
 }

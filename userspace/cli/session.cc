@@ -27,6 +27,10 @@ namespace {
 
 constexpr int kExitRefused = 1;
 
+constexpr char kExitHelp[] =
+    "Exit status: 0 done; 1 the service refused, and says why; 2 usage, an unknown\n"
+    "counter or a list that cannot be measured; 3 no rocattach-watch answers.";
+
 struct Arguments {
   std::string socket = kDefaultControlSocket;
   bool json = false;
@@ -218,7 +222,20 @@ void RegisterSession(CLI::App* app, std::function<int()>* run) {
   CLI::App* session = app->add_subcommand(
       "session", "Start, stop and list sessions of a running rocattach-watch");
   session->require_subcommand(1);
+  session->footer(
+      "rocattach session COMMAND --help tells more about a command. Processes can be\n"
+      "measured that 'rocattach-watch --auto --backend sdk' has attached to.");
   CLI::App* start = session->add_subcommand("start", "Start a session");
+  start->footer(absl::StrCat(
+      "Examples:\n"
+      "  rocattach session start --pmc SQ_WAVES GRBM_COUNT\n"
+      "                             every attached process, until Enter or Ctrl-C\n"
+      "  rocattach session start -p 4711 --hip-trace --attach-duration-msec 500\n"
+      "  rocattach session start --set mem_thruput --kernel-include-regex gemm "
+      "--no-wait\n"
+      "  rocattach session start --pmc SQ_WAVES --collection-period 5:1:0\n"
+      "                             one second after every five, until stopped\n\n",
+      kExitHelp));
   start
       ->add_option("-p,--pid", arguments->pids,
                    "Only this attached process (else all, and those to come); "
@@ -237,12 +254,14 @@ void RegisterSession(CLI::App* app, std::function<int()>* run) {
   start->callback(
       [run, arguments] { *run = [arguments] { return RunStart(*arguments); }; });
   CLI::App* stop = session->add_subcommand("stop", "Stop a session");
+  stop->footer(kExitHelp);
   stop->add_option("session", arguments->number, "Its number")->required();
   AddCommon(stop, arguments);
   stop->callback(
       [run, arguments] { *run = [arguments] { return RunStop(*arguments); }; });
   CLI::App* status =
       session->add_subcommand("status", "List sessions and attached processes");
+  status->footer(kExitHelp);
   AddCommon(status, arguments);
   status->callback(
       [run, arguments] { *run = [arguments] { return RunStatus(*arguments); }; });

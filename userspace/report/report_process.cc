@@ -137,7 +137,7 @@ void Agents(const ProcessReport& process, ReportPage* page) {
                     HumanBytes(agent.local_memory_bytes()), "; ",
                     Plural(queues, "queue", "queues"), ", ",
                     Plural(dispatches, "dispatch", "dispatches"));
-    page->Line(absl::StrCat("GPU ", id), text);
+    page->Line(absl::StrCat("GPU ", GpuNumber(process, id)), text);
   }
 }
 
@@ -273,7 +273,7 @@ void WriteProcess(const RecordingReport& recording, const ProcessReport& process
   WriteCopies(process, page);
   Sessions(process, page);
   for (const auto& [id, plan] : process.plans) WriteCounters(plan, page);
-  for (const auto& [id, plan] : process.plans) WriteSamples(plan, page);
+  for (const auto& [id, plan] : process.plans) WriteSamples(process, plan, page);
   WriteApiCalls(process, page);
 }
 

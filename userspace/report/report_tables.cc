@@ -109,7 +109,18 @@ void WriteCounters(const PlanReport& plan, ReportPage* page) {
   page->LeftOut(plan.kernels.size(), "more kernel", "more kernels");
 }
 
-void WriteSamples(const PlanReport& plan, ReportPage* page) {
+std::string GpuNumber(const ProcessReport& process, uint32_t agent_id) {
+  uint32_t number = 0;
+  for (const auto& [id, agent] : process.agents) {
+    if (agent.type() != v1::AGENT_TYPE_GPU) continue;
+    if (id == agent_id) return absl::StrCat(number);
+    ++number;
+  }
+  return absl::StrCat("agent ", agent_id);
+}
+
+void WriteSamples(const ProcessReport& process, const PlanReport& plan,
+                  ReportPage* page) {
   if (plan.samples.empty()) return;
   Table table({"total", "per second", "min", "max", "samples", "GPU", "counter"});
   for (const SampledCounter& sampled : plan.samples) {
@@ -119,7 +130,7 @@ void WriteSamples(const PlanReport& plan, ReportPage* page) {
     }
     table.Add({Number(sampled.total), Number(rate), Number(sampled.smallest),
                Number(sampled.largest), HumanCount(sampled.samples),
-               absl::StrCat(sampled.agent_id), TerminalSafe(sampled.name)});
+               GpuNumber(process, sampled.agent_id), TerminalSafe(sampled.name)});
   }
   page->Add(table);
 }

@@ -2,17 +2,25 @@
 #ifndef ROCATTACH_USERSPACE_REPORT_REPORT_TABLES_H_
 #define ROCATTACH_USERSPACE_REPORT_REPORT_TABLES_H_
 
+#include <cstdint>
+#include <string>
+
 #include "userspace/report/report.h"
 #include "userspace/report/report_page.h"
 
 namespace rocattach {
+
+// The GPU as --gpu takes it: its number among the GPUs of the process, from 0. An agent
+// that the recording does not have goes by its id.
+std::string GpuNumber(const ProcessReport& process, uint32_t agent_id);
 
 // Each writes nothing where there is nothing.
 void WriteKernels(const ProcessReport& process, ReportPage* page);
 void WriteCopies(const ProcessReport& process, ReportPage* page);
 // A plan's values, kernel by kernel, and those of whole GPUs.
 void WriteCounters(const PlanReport& plan, ReportPage* page);
-void WriteSamples(const PlanReport& plan, ReportPage* page);
+void WriteSamples(const ProcessReport& process, const PlanReport& plan,
+                  ReportPage* page);
 void WriteApiCalls(const ProcessReport& process, ReportPage* page);
 
 }  // namespace rocattach

@@ -166,7 +166,7 @@ TEST_F(ReportTest, TextSaysWhoWhatAndHowItEnded) {
   EXPECT_THAT(text, HasSubstr("./busy 'two words'"));
   EXPECT_THAT(text,
               HasSubstr("held 150 us (44.0 us in the probe, stopped after 45.0 us)"));
-  EXPECT_THAT(text, HasSubstr("gfx90a, 104 CUs"));
+  EXPECT_THAT(text, HasSubstr("GPU 0     gfx90a, 104 CUs"));
   EXPECT_THAT(text, HasSubstr("4 dispatches and 3 copies"));
   EXPECT_THAT(text, HasSubstr("exited with status 3 after 2.00 s"));
   EXPECT_THAT(text, HasSubstr("nothing: 7 seen, 7 delivered"));
