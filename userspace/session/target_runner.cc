@@ -89,7 +89,7 @@ absl::Status TargetRun::Start() {
   absl::Status first;
   size_t started = 0;
   for (TargetId target : targets) {
-    const absl::Status status = StartTarget(target);
+    absl::Status status = StartTarget(target);
     if (status.ok()) {
       ++started;
       continue;

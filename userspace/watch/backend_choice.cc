@@ -34,7 +34,7 @@ std::string DirectoryOf(const std::string& path) {
 // The SDK in a directory, in any version; empty if it is not there.
 std::string SdkIn(const std::string& root, absl::string_view directory) {
   for (const char* version : {"", ".1", ".0"}) {
-    const std::string path = absl::StrCat(directory, "/", kSdk, version);
+    std::string path = absl::StrCat(directory, "/", kSdk, version);
     if (access(absl::StrCat(root, path).c_str(), R_OK) == 0) return path;
   }
   return "";

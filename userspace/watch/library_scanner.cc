@@ -101,8 +101,8 @@ std::vector<std::string> LibraryScanOptions::DefaultLibraryPlaces() {
        {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib",
         "/usr/local/lib64", "/opt/rocm*/lib", "/opt/rocm*/lib64",
         "/opt/rocm*/core-*/lib", "/opt/conda/lib", "/usr/lib/ollama/rocm",
-        "/{usr,usr/local,opt/venv,opt/conda,root/.venv,venv}/lib/python3*/"
-        "{site,dist}-packages/{torch/lib,_rocm_sdk_core/lib,_rocm_sdk_devel/lib}",
+        ("/{usr,usr/local,opt/venv,opt/conda,root/.venv,venv}/lib/python3*/"
+         "{site,dist}-packages/{torch/lib,_rocm_sdk_core/lib,_rocm_sdk_devel/lib}"),
         "/usr/lib/python3/dist-packages/torch/lib",
         "/home/*/.local/lib/python3*/site-packages/{torch/lib,_rocm_sdk_core/lib}"}) {
     places.push_back(directory + name);
