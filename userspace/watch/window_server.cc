@@ -178,8 +178,13 @@ void WindowServer::HandOver(Worker* worker) {
 
 bool WindowServer::Take(rocattach_event* event) {
   for (;;) {
-    if (probe_->ConsumeOne([event](const rocattach_event& e) { *event = e; }))
-      return true;
+    bool known = false;
+    const bool consumed = probe_->ConsumeOne([event, &known](const rocattach_event& e) {
+      *event = e;
+      known = true;
+    });
+    if (known) return true;
+    if (consumed) continue;  // of a format that is not ours: counted as lost
     pollfd fds[2] = {{probe_->events_fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}};
     if (poll(fds, 2, -1) < 0 && errno != EINTR) return false;
     // Stopping comes second, so that nothing that waits is left unserved.
