@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/report/text.h"
@@ -87,19 +88,25 @@ void LineWriter::Triple(absl::string_view key, const std::array<uint32_t, 3>& va
 }
 
 void LineWriter::Fields(const Message& message) {
+  FieldsOf(message, absl::StrCat(absl::AsciiStrToLower(message.GetDescriptor()->name()),
+                                 "_type"));
+}
+
+void LineWriter::FieldsOf(const Message& message, absl::string_view type_key) {
   const Reflection* reflection = message.GetReflection();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = message.GetDescriptor()->field(i);
+    absl::string_view key = field->name() == "type" ? type_key : field->name();
     if (field->is_repeated()) {
       if (style_ == Style::kText && reflection->FieldSize(message, field) == 0)
         continue;
-      Repeated(message, field, field->name());
+      Repeated(message, field, key);
       continue;
     }
     bool optional =
         style_ == Style::kText || field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
     if (optional && !reflection->HasField(message, field)) continue;
-    Field(message, field, field->name());
+    Field(message, field, key);
   }
 }
 
@@ -109,14 +116,14 @@ void LineWriter::Nested(absl::string_view key, const Message& message) {
   if (style_ == Style::kText) {
     std::string before = prefix_;
     absl::StrAppend(&prefix_, key, ".");
-    Fields(message);
+    FieldsOf(message, "type");
     prefix_ = before;
     return;
   }
   if (!key.empty()) Key(key);
   out_->push_back('{');
   first_ = true;
-  Fields(message);
+  FieldsOf(message, "type");
   out_->push_back('}');
   first_ = false;
 }

@@ -34,7 +34,8 @@ class LineWriter {
   // Every field of a message by its name: enums by their short names, bytes in
   // hexadecimal, nested messages as objects (in text: with dotted keys), descriptors
   // not at all. Text leaves out what is not set; JSON always has all keys but those of
-  // absent messages.
+  // absent messages. A field "type" of the line's message is "agent_type" (of an
+  // Agent): "type" says what the line is.
   void Fields(const google::protobuf::Message& message);
 
   // A message as a JSON object by itself, without type and line end.
@@ -42,6 +43,7 @@ class LineWriter {
 
  private:
   void Key(absl::string_view key);
+  void FieldsOf(const google::protobuf::Message& message, absl::string_view type_key);
   void Field(const google::protobuf::Message& message,
              const google::protobuf::FieldDescriptor* field, absl::string_view key);
   void Element(const google::protobuf::Message& message,

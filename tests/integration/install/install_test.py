@@ -23,6 +23,8 @@ ALLOWED = (
     "lib*/librocattach*.so*",
     "lib*/pkgconfig/rocattach-sessions.pc",
     "include/rocattach/*.h",
+    "lib/python3*/*-packages/rocattach_stream/*.py",
+    "lib/python3*/*-packages/rocattach_stream/schemas.binpb",
     "share/rocattach/*",
     "share/man/man1/rocattach*.1",
     "share/bash-completion/completions/rocattach*",
@@ -36,6 +38,8 @@ REQUIRED = (
     "lib*/librocattach-sessions.so.[0-9]*",
     "lib*/pkgconfig/rocattach-sessions.pc",
     "include/rocattach/rocattach_sessions.h",
+    "lib/python3*/*-packages/rocattach_stream/__init__.py",
+    "lib/python3*/*-packages/rocattach_stream/schemas.binpb",
     "share/rocattach/counters/gfx906.yaml",
     "share/rocattach/counters/gfx90a.yaml",
     "share/rocattach/counters/gfx942.yaml",
@@ -134,6 +138,20 @@ class InstallTest(unittest.TestCase):
             self.assertEqual(dump.returncode, 0, dump.stderr)
             records = [json.loads(line) for line in dump.stdout.splitlines()]
             self.assertGreater(len(records), 0)
+
+    def test_python_finds_its_module_and_the_schemas(self):
+        (module,) = (f for f in self.files if f.endswith("rocattach_stream/__init__.py"))
+        code = "import rocattach_stream as r; r.message_class('StreamHeader')()"
+        folder = os.path.dirname(os.path.dirname(os.path.join(self.prefix, module)))
+        run = subprocess.run(
+            ["/usr/bin/python3", "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            env={"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
 
     def test_pages_can_be_read(self):
         if not shutil.which("man"):

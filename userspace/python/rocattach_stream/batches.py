@@ -1,0 +1,227 @@
+"""Batches: columns put together again as records. schemas/records.proto has the rules."""
+
+import struct
+
+from .frames import MAX_BATCH_RECORDS
+from .payload import PayloadError, parse, short_name
+
+_MASK64 = (1 << 64) - 1
+_SLOTS = 64
+_UNTIMED, _APPLICATION_SIGNAL, _UNFINISHED = 1, 2, 4
+_HAS_TEXT, _TEXT_CUT = 1, 2
+_WHOLE = 1
+
+
+class _Columns:
+    """The columns of one batch, each checked: absent (zeros), or one entry a row."""
+
+    def __init__(self, name, payload):
+        self._batch = parse(name, payload)
+        self.count = self._batch.count
+        self.shapes = self._batch.shapes
+        if self.count > MAX_BATCH_RECORDS:
+            raise PayloadError(f"batch claims {self.count} records")
+        if self.shapes > self.count:
+            raise PayloadError(
+                f"batch claims {self.shapes} shapes for {self.count} records"
+            )
+        self.shape = self.column("shape")
+        for index, shape in enumerate(self.shape):
+            if shape >= self.shapes:
+                raise PayloadError(f"record {index} has no shape")
+
+    def column(self, name):
+        rows = self.shapes if name.startswith("shape_") else self.count
+        values = list(getattr(self._batch, name))
+        if values and len(values) != rows:
+            raise PayloadError(f"column {name} has {len(values)} entries for {rows} rows")
+        return values or [0] * rows
+
+    def columns(self, *names):
+        return [self.column(name) for name in names]
+
+    def texts(self):
+        return list(self._batch.text)
+
+
+def _flags(flags):
+    return {
+        "untimed": bool(flags & _UNTIMED),
+        "application_signal": bool(flags & _APPLICATION_SIGNAL),
+        "unfinished": bool(flags & _UNFINISHED),
+    }
+
+
+def _times(enqueue, start, end):
+    return {
+        "enqueue_ns": enqueue,
+        "start_ns": start,
+        "end_ns": end,
+        "duration_ns": max(end - start, 0),
+    }
+
+
+def dispatches(payload, kernel_name):
+    """The records of a DispatchBatch; kernel_name(id) gives names."""
+    batch = _Columns("DispatchBatch", payload)
+    flags, kernel, queue, agent, tid, lds, scratch = batch.columns(
+        "shape_flags", "shape_kernel_id", "shape_queue_id", "shape_agent_id",
+        "shape_tid", "shape_lds_bytes", "shape_scratch_bytes")  # fmt: skip
+    grids = list(zip(*batch.columns("shape_grid_x", "shape_grid_y", "shape_grid_z")))
+    groups = list(
+        zip(*batch.columns("shape_workgroup_x", "shape_workgroup_y", "shape_workgroup_z"))
+    )
+    columns = batch.columns("correlation", "enqueue", "start", "duration", "packet")
+    correlation = enqueue = 0
+    last_end, last_packet = [0] * _SLOTS, [0] * _SLOTS
+    records = []
+    for shape, d_correlation, d_enqueue, d_start, duration, d_packet in zip(
+        batch.shape, *columns
+    ):
+        correlation = (correlation + 1 + d_correlation) & _MASK64
+        enqueue = (enqueue + d_enqueue) & _MASK64
+        slot = queue[shape] % _SLOTS
+        predicted = 0 if flags[shape] & _UNTIMED else max(enqueue, last_end[slot])
+        start = (predicted + d_start) & _MASK64
+        end = (start + duration) & _MASK64
+        packet = (last_packet[slot] + 1 + d_packet) & _MASK64
+        last_end[slot] = max(last_end[slot], end)
+        last_packet[slot] = packet
+        record = {
+            "correlation_id": correlation,
+            "kernel": kernel_name(kernel[shape]),
+            "kernel_id": kernel[shape],
+            "agent_id": agent[shape] & 0xFFFF,
+            "queue_id": queue[shape],
+            "tid": tid[shape],
+        }
+        record.update(_times(enqueue, start, end))
+        record["grid"] = list(grids[shape])
+        record["workgroup"] = [size & 0xFFFF for size in groups[shape]]
+        record["lds_bytes"] = lds[shape]
+        record["scratch_bytes"] = scratch[shape]
+        record["packet_index"] = packet
+        record.update(_flags(flags[shape]))
+        records.append(record)
+    return records
+
+
+def copies(payload):
+    """The records of a CopyBatch."""
+    batch = _Columns("CopyBatch", payload)
+    flags, source, target, direction, engine, tid = batch.columns(
+        "shape_flags", "shape_src_agent_id", "shape_dst_agent_id", "shape_direction",
+        "shape_engine", "shape_tid")  # fmt: skip
+    columns = batch.columns("correlation", "enqueue", "start", "duration",
+        "bytes_change", "src_address_change", "dst_address_change")  # fmt: skip
+    correlation = enqueue = size = source_address = target_address = 0
+    last_end = [0] * _SLOTS
+    records = []
+    for row in zip(batch.shape, *columns):
+        shape, d_correlation, d_enqueue, d_start, duration, d_size, d_source, d_target = row
+        correlation = (correlation + 1 + d_correlation) & _MASK64
+        enqueue = (enqueue + d_enqueue) & _MASK64
+        way = direction[shape] & 0xFFFF
+        slot = way % _SLOTS
+        predicted = 0 if flags[shape] & _UNTIMED else max(enqueue, last_end[slot])
+        start = (predicted + d_start) & _MASK64
+        end = (start + duration) & _MASK64
+        last_end[slot] = max(last_end[slot], end)
+        size = (size + d_size) & _MASK64
+        source_address = (source_address + d_source) & _MASK64
+        target_address = (target_address + d_target) & _MASK64
+        record = {
+            "correlation_id": correlation,
+            "direction": short_name("CopyDirection", way),
+            "engine": short_name("CopyEngine", engine[shape] & 0xFFFF),
+            "bytes": size,
+            "src_agent_id": source[shape] & 0xFFFF,
+            "dst_agent_id": target[shape] & 0xFFFF,
+            "tid": tid[shape],
+        }
+        record.update(_times(enqueue, start, end))
+        record["src_address"] = source_address
+        record["dst_address"] = target_address
+        record.update(_flags(flags[shape]))
+        records.append(record)
+    return records
+
+
+def _value(bits, whole):
+    packed = struct.pack("<Q", bits)
+    return struct.unpack("<q" if whole else "<d", packed)[0]
+
+
+def counters(payload, samples, kernel_name, counter_name):
+    """The records of a CounterBatch, of dispatches or of samples."""
+    batch = _Columns("CounterBatch", payload)
+    shapes = list(
+        zip(*batch.columns("shape_flags", "shape_session", "shape_plan", "shape_pass",
+            "shape_counter", "shape_agent_id", "shape_kernel_id",
+            "shape_instances"))  # fmt: skip
+    )
+    columns = batch.columns("operation_change", "begin", "duration", "sum_change",
+        "minimum_change", "maximum_change")  # fmt: skip
+    operation = begin = 0
+    last = [[0, 0, 0] for _ in range(batch.shapes)]
+    records = []
+    for shape, d_operation, d_begin, duration, *changes in zip(batch.shape, *columns):
+        flags, session, plan, turn, counter, agent, kernel, instances = shapes[shape]
+        operation = (operation + d_operation) & _MASK64
+        begin = (begin + d_begin) & _MASK64
+        bits = last[shape] = [(a + b) & _MASK64 for a, b in zip(last[shape], changes)]
+        total, minimum, maximum = (_value(word, flags & _WHOLE) for word in bits)
+        if samples:
+            record = {"sample_id": operation, "agent_id": agent & 0xFFFF,
+                      "begin_ns": begin,
+                      "end_ns": (begin + duration) & _MASK64}  # fmt: skip
+        else:
+            record = {"correlation_id": operation, "kernel": kernel_name(kernel),
+                      "kernel_id": kernel, "agent_id": agent & 0xFFFF}  # fmt: skip
+        record.update(
+            counter=counter_name(plan, counter & 0xFFFF), counter_index=counter & 0xFFFF,
+            sum=total, min=minimum, max=maximum, instances=instances,
+            session=session, plan=plan)  # fmt: skip
+        record["pass"] = turn & 0xFFFF
+        records.append(record)
+    return records
+
+
+def api_calls(payload, function_name):
+    """The records of an ApiCallBatch."""
+    batch = _Columns("ApiCallBatch", payload)
+    shapes = list(
+        zip(*batch.columns("shape_flags", "shape_session", "shape_domain",
+            "shape_function", "shape_tid"))  # fmt: skip
+    )
+    columns = batch.columns("correlation", "begin", "duration", "ancestor")
+    texts = iter(batch.texts())
+    correlation = begin = 0
+    records = []
+    for shape, d_correlation, d_begin, duration, ancestor in zip(batch.shape, *columns):
+        flags, session, domain, function, tid = shapes[shape]
+        correlation = (correlation + 1 + d_correlation) & _MASK64
+        begin = (begin + d_begin) & _MASK64
+        end = (begin + duration) & _MASK64
+        domain, function = domain & 0xFFFF, function & 0xFFFF
+        text = next(texts, None) if flags & _HAS_TEXT else ""
+        if text is None:
+            raise PayloadError(f"record {len(records)} has no shape, or no text")
+        record = {
+            "domain": short_name("ApiDomain", domain),
+            "function": function_name(domain, function),
+            "function_id": function,
+            "correlation_id": correlation,
+            "ancestor_id": (correlation + ancestor) & _MASK64 if ancestor else 0,
+            "tid": tid,
+            "begin_ns": begin,
+            "end_ns": end,
+            "duration_ns": max(end - begin, 0),
+            "session": session,
+        }
+        if text:
+            record["text"] = text
+        if flags & _TEXT_CUT:
+            record["text_cut"] = True
+        records.append(record)
+    return records
