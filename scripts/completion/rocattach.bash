@@ -43,7 +43,7 @@ _rocattach() {
 
   local options
   case $command in
-  '') options="report dump counters session doctor -h --help --version" ;;
+  '') options="report dump recover counters session doctor -h --help --version" ;;
   session)
     options="start stop status -p --pid --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
@@ -55,6 +55,7 @@ _rocattach() {
     ;;
   counters) options="--json --arch --extra-counters -h --help" ;;
   report) options="-f --follow --json --top --limit -h --help" ;;
+  recover) options="-o --output-file -h --help" ;;
   dump) options="-f --follow --json -t --type -h --help" ;;
   doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;
   *) return ;;

@@ -28,6 +28,7 @@ int Main(int argc, char** argv) {
   std::function<int()> run;
   rocattach::RegisterReport(&app, &run);
   rocattach::RegisterDump(&app, &run);
+  rocattach::RegisterRecover(&app, &run);
   rocattach::RegisterCounters(&app, &run);
 #ifdef ROCATTACH_HAS_CONTROL
   rocattach::RegisterSession(&app, &run);

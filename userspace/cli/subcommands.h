@@ -20,6 +20,7 @@ inline constexpr int kExitUnreadable = 3;  // input cannot be read, or output wr
 // the work and returns the exit status.
 void RegisterDump(CLI::App* app, std::function<int()>* run);
 void RegisterCounters(CLI::App* app, std::function<int()>* run);
+void RegisterRecover(CLI::App* app, std::function<int()>* run);
 void RegisterReport(CLI::App* app, std::function<int()>* run);
 void RegisterSession(CLI::App* app, std::function<int()>* run);
 void RegisterDoctor(CLI::App* app, std::function<int()>* run);

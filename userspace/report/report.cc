@@ -108,10 +108,18 @@ int64_t ProcessReport::Imbalance() const {
   return static_cast<int64_t>(seen - accounted);
 }
 
+bool LostInRecovery(const v1::Recovery& recovery) {
+  return recovery.frames_missing() > 0 || recovery.frames_left_out() > 0 ||
+         recovery.bytes_skipped() > 0 || recovery.records_lost() > 0;
+}
+
 bool Report::HasLosses() const {
   if (stats.damaged()) return true;
   for (const RecordingReport& recording : recordings) {
-    if (recording.end && recording.end->records_dropped() > 0) return true;
+    if (recording.end && (recording.end->records_dropped() > 0 ||
+                          LostInRecovery(recording.end->recovery()))) {
+      return true;
+    }
     for (const auto& process : recording.processes) {
       // Who joined in the middle does not miss what went before.
       bool whole = recording.from_beginning;

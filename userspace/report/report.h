@@ -125,6 +125,9 @@ struct Report {
   bool HasLosses() const;
 };
 
+// Whether a recording lost anything before it was recovered.
+bool LostInRecovery(const v1::Recovery& recovery);
+
 // Sums of an account's dropped_* fields.
 uint64_t DroppedRecords(const v1::LossAccount& account);
 

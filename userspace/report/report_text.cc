@@ -137,6 +137,24 @@ void Summary(const v1::WatcherSummary& summary, ReportPage* page) {
   if (summary.end_ns() > summary.begin_ns()) page->Line("cost", cost);
 }
 
+// What was lost before the recording was recovered.
+void Recovered(const v1::Recovery& lost, ReportPage* page) {
+  std::string text =
+      absl::StrCat("Recovered from a damaged file: ", HumanCount(lost.frames_missing()),
+                   " frames were missing, ", HumanCount(lost.bytes_skipped()),
+                   " bytes were in no intact frame");
+  if (lost.frames_left_out() > 0) {
+    absl::StrAppend(&text, ", ", HumanCount(lost.frames_left_out()), " made no sense");
+  }
+  if (lost.records_lost() > 0) {
+    absl::StrAppend(&text, "; at least ",
+                    Plural(lost.records_lost(), "record was", "records were"), " lost");
+  }
+  if (lost.end_made()) absl::StrAppend(&text, "; it had no end");
+  page->Raw(absl::StrCat(LostInRecovery(lost) ? page->Red() : page->Yellow(), text, ".",
+                         page->Off(), "\n"));
+}
+
 void Recording(const RecordingReport& recording, size_t limit, ReportPage* page) {
   page->Gap();
   std::string title = "Recording without its first frame";
@@ -159,6 +177,8 @@ void Recording(const RecordingReport& recording, size_t limit, ReportPage* page)
     page->Raw(absl::StrCat(page->Yellow(),
                            "The recording has no end: the recorder still runs, ",
                            "or was killed.", page->Off(), "\n"));
+  } else if (recording.end->has_recovery()) {
+    Recovered(recording.end->recovery(), page);
   }
   Processes(recording, limit, page);
   if (recording.summary) Summary(*recording.summary, page);

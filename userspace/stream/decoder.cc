@@ -13,9 +13,6 @@
 namespace rocattach {
 namespace {
 
-// Streams whose sequence numbers are checked; those beyond are read without.
-constexpr size_t kMaxTrackedStreams = 1 << 20;
-
 template <typename M>
 absl::Status Parse(absl::string_view payload, M* message) {
   if (message->ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
@@ -122,6 +119,7 @@ void StreamDecoder::HandleFrame(const FrameView& frame) {
         absl::StrCat("frame of version ", frame.header.version, ", type ",
                      frame.header.type, " is not known to this program: skipped");
     visitor_->OnDamage(damage);
+    Observe(frame, "", FrameFate::kUnknown);
     return;
   }
   absl::string_view payload;
@@ -129,6 +127,7 @@ void StreamDecoder::HandleFrame(const FrameView& frame) {
   if (status.ok()) status = HandlePayload(frame, payload);
   if (status.ok()) {
     ++stats_.frames;
+    Observe(frame, payload, FrameFate::kUnderstood);
     return;
   }
   ++stats_.undecodable_frames;
@@ -140,6 +139,7 @@ void StreamDecoder::HandleFrame(const FrameView& frame) {
   damage.what = absl::StrCat("frame at offset ", frame.offset, ": ",
                              absl::string_view(status.message()));
   visitor_->OnDamage(damage);
+  Observe(frame, "", FrameFate::kUndecodable);
 }
 
 absl::Status StreamDecoder::Uncompress(const FrameView& frame,

@@ -3,7 +3,9 @@
 #define ROCATTACH_USERSPACE_STREAM_DECODER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -14,6 +16,10 @@
 #include "userspace/stream/visitor.h"
 
 namespace rocattach {
+
+// Streams of a recording whose sequence numbers are checked; those beyond are read
+// without.
+inline constexpr size_t kMaxTrackedStreams = 1 << 20;
 
 // What reading came to, over all files so far.
 struct ReadStats {
@@ -42,10 +48,22 @@ struct ReadStats {
   }
 };
 
+// What a decoder made of an intact frame.
+enum class FrameFate {
+  kUnderstood,
+  kUnknown,      // of a newer version
+  kUndecodable,  // its payload makes no sense
+};
+
 // Push bytes in; the visitor is called from within Feed() and FinishInput(). Memory is
 // bounded whatever the bytes say.
 class StreamDecoder {
  public:
+  // Told of every intact frame, after the visitor was told what is in it. The payload
+  // is the uncompressed one, and empty if the frame is not kUnderstood.
+  using FrameObserver = std::function<void(const FrameContext&, const FrameView&,
+                                           absl::string_view payload, FrameFate)>;
+
   // `visitor` must outlive the decoder.
   explicit StreamDecoder(StreamVisitor* visitor);
 
@@ -55,6 +73,8 @@ class StreamDecoder {
   // The same for an input that is left early: a frame of which only a part has been
   // read is no damage, and neither is a missing end.
   void AbandonInput();
+
+  void set_frame_observer(FrameObserver observer) { observer_ = std::move(observer); }
 
   const ReadStats& stats() const { return stats_; }
   // The current recording has its end frame: nothing more is expected.
@@ -76,6 +96,10 @@ class StreamDecoder {
   };
 
   void HandleFrame(const FrameView& frame);
+  void Observe(const FrameView& frame, absl::string_view payload,
+               FrameFate fate) const {
+    if (observer_) observer_(context_, frame, payload, fate);
+  }
   absl::Status Uncompress(const FrameView& frame, absl::string_view* payload);
   absl::Status HandlePayload(const FrameView& frame, absl::string_view payload);
   // Which recording the frame belongs to; begins a new one where it must.
@@ -94,6 +118,7 @@ class StreamDecoder {
   Damage NewDamage(Damage::Kind kind) const;
 
   StreamVisitor* visitor_;
+  FrameObserver observer_;
   FrameScanner scanner_;
   Decompressor decompressor_;
   ReadStats stats_;

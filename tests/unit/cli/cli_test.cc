@@ -263,6 +263,32 @@ TEST_F(CliTest, DumpPrintsEveryRecord) {
   EXPECT_THAT(result.out, HasSubstr("\"correlation_id\":5000,"));
 }
 
+TEST_F(CliTest, RecoverWritesWhatIsIntact) {
+  std::string bytes = Recording(5000);
+  WriteFile("a.rwa", bytes);
+  Result whole = Run({"recover", Path("a.rwa"), "-o", Path("b.rwa")});
+  EXPECT_EQ(whole.exit_status, 0) << whole.err;
+  EXPECT_THAT(whole.out, HasSubstr("nothing was lost"));
+  EXPECT_EQ(*ReadFile(Path("b.rwa"), 1 << 24), bytes);
+
+  Result again = Run({"recover", Path("a.rwa"), "-o", Path("b.rwa")});
+  EXPECT_EQ(again.exit_status, 3);
+  EXPECT_THAT(again.err, HasSubstr("b.rwa"));
+  ASSERT_EQ(unlink(Path("b.rwa").c_str()), 0);
+
+  WriteFile("a.rwa", absl::string_view(bytes).substr(0, bytes.size() - 100));
+  Result torn = Run({"recover", Path("a.rwa"), "-o", Path("b.rwa")});
+  EXPECT_EQ(torn.exit_status, 1) << torn.err;
+  EXPECT_THAT(torn.out, HasSubstr("1 ends"));
+  Result dump = Run({"dump", Path("b.rwa")});
+  EXPECT_EQ(dump.exit_status, 0) << dump.err;
+  EXPECT_EQ(dump.err, "");
+  EXPECT_THAT(dump.out, Not(HasSubstr("damage")));
+  Result report = Run({"report", Path("b.rwa")});
+  EXPECT_EQ(report.exit_status, 1) << "what was lost stays lost";
+  EXPECT_THAT(report.out, HasSubstr("Recovered from a damaged file"));
+}
+
 TEST_F(CliTest, AReaderThatGoesAwayEndsIt) {
   WriteFile("a.rwa", Recording(200'000));
   int ends[2];

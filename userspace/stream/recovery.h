@@ -1,0 +1,45 @@
+// Copies what is intact of a damaged file into one that readers take without complaint.
+#ifndef ROCATTACH_USERSPACE_STREAM_RECOVERY_H_
+#define ROCATTACH_USERSPACE_STREAM_RECOVERY_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "schemas/stream.pb.h"
+#include "userspace/stream/decoder.h"
+
+namespace rocattach {
+
+// What a recovery came to, over all recordings of the file.
+struct RecoveryResult {
+  // Of the file that was read.
+  ReadStats read;
+  // Of the new one: headers and ends that were made are among them.
+  uint64_t frames_written = 0;
+  uint64_t bytes_written = 0;
+  // Summed over the recordings. What an earlier recovery noted is not in it.
+  v1::Recovery lost;
+  uint64_t headers_made = 0;
+  uint64_t ends_made = 0;
+
+  // The new file lacks something that the old one should have had.
+  bool incomplete() const {
+    return read.damaged() || lost.frames_left_out() > 0 || headers_made > 0 ||
+           ends_made > 0;
+  }
+};
+
+// Reads the file `from` twice and writes its intact frames to `to`, which must not
+// exist (ALREADY_EXISTS). Frames get new sequence numbers; a recording without its
+// header or its end gets one, and the end says what was lost (v1::Recovery). A
+// recording that nothing is missing from is copied as it is. On an error nothing is
+// left at `to`. `stop` is asked between reads; true makes it CANCELLED.
+absl::StatusOr<RecoveryResult> RecoverStream(const std::string& from,
+                                             const std::string& to,
+                                             const std::function<bool()>& stop);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_STREAM_RECOVERY_H_
