@@ -97,7 +97,8 @@ void DoorbellCapture::ServeMissed(Queue* q, uint64_t served, RingHandle* ring) {
   while (Unlikely(LoadAcquire(&q->rung) != served)) {
     if (!q->lock.TryLock()) return;
     served = LoadAcquire(&q->rung);
-    Serve(q, ring);
+    // Another thread may have destroyed it since our unlock, where we are the worker.
+    if (Likely(!q->closing && q->amd != nullptr)) Serve(q, ring);
     q->lock.UnlockFence();
   }
 }

@@ -95,7 +95,7 @@ void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted
   q->submitted = q->confirmed = q->marked = 0;
   q->marker_count = 0;
   q->deferred = 0;
-  q->closing = false;
+  StoreRelaxed(&q->closing, false);
   q->profiled = profiled;
   q->clock.Reset();
   StoreRelease(&q->amd, reinterpret_cast<amd_queue_t*>(queue));
@@ -163,12 +163,11 @@ hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
   RingHandle ring = c.rings.Mine();
   c.queues.Hide(q);
   q->lock.Lock();
-  q->closing = true;
+  StoreRelaxed(&q->closing, true);
   c.tracker.Harvest(&q->ops, c.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
   q->lock.Unlock();
   hsa_status_t status = c.hsa.queue_destroy(queue);
   q->lock.Lock();
-  q->closing = false;
   if (status == HSA_STATUS_SUCCESS) {
     // The processor has stopped: what has not finished never will.
     c.tracker.Harvest(&q->ops, c.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
@@ -176,8 +175,9 @@ hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
     c.tracker.Retire(&q->ops);
     q->marker_count = 0;
     c.queues.Free(q);
-  } else if (!q->intercepted) {
-    c.queues.Publish(q);
+  } else {
+    StoreRelaxed(&q->closing, false);
+    if (!q->intercepted) c.queues.Publish(q);
   }
   q->lock.Unlock();
   return status;

@@ -45,7 +45,8 @@ struct Queue {
 
   // Guards all below, and the packets between `next` and what the GPU may see.
   alignas(64) TinyLock lock;
-  bool closing = false;    // being destroyed: `amd` must not be looked at
+  // Being destroyed: `amd` must not be looked at. Read without the lock as well.
+  bool closing = false;
   bool profiled = false;   // the GPU writes timestamps
   uint64_t next = 0;       // first packet that has not been captured
   uint64_t forwarded = 0;  // packets [0, forwarded) have been rung for by us

@@ -58,6 +58,10 @@ void QueueRegistry::Free(Queue* queue) {
 Queue* QueueRegistry::FindByHandle(const hsa_queue_t* handle) const {
   for (uint32_t i = 0; i < count(); ++i) {
     Queue* queue = queues_[i];
+    // 1. A destroys its queue, and is preempted on its way from the runtime to Free().
+    // 2. B creates a queue, at the same address, and destroys it: it must not find A's
+    //    entry, or its own would stay behind with memory that is gone.
+    if (LoadRelaxed(&queue->closing)) continue;
     if (reinterpret_cast<const hsa_queue_t*>(LoadRelaxed(&queue->amd)) == handle) {
       return queue;
     }

@@ -203,7 +203,15 @@ TEST_P(HoldTest, TheParentSeesNoStop) {
     EXPECT_TRUE(target.Wait().exited_with(0));
   }
   watcher.Stop();
-  EXPECT_EQ(ReadRecording(watcher.recording()).summary->windows_attached(), 10u);
+  const Recording recording = ReadRecording(watcher.recording());
+  const auto& summary = *recording.summary;
+  if (GetParam() == std::string("yielding")) {
+    EXPECT_EQ(summary.windows_attached(), 10u);
+  } else {
+    // On a crowded machine a process may come to hsa_init before it is seized.
+    EXPECT_EQ(summary.windows_attached() + summary.windows_missed(), 10u);
+    EXPECT_GT(summary.windows_attached(), 0u);
+  }
 }
 
 // Two services on one machine: the second finds the process attached or traced, and

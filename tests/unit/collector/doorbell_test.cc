@@ -287,6 +287,23 @@ TEST_F(DoorbellTest, WithoutSignalsOfOurOwnDispatchesAreUntimed) {
   EXPECT_EQ(AllDispatches(f_.memory).size(), 1u);
 }
 
+// The worker has left a queue; before it looks for rings that it missed, the
+// application destroys the queue.
+TEST_F(DoorbellTest, AQueueThatIsGoneIsNotServed) {
+  Queue& q = gpu_.queue();
+  uint64_t served = LoadAcquire(&q.rung);
+  ASSERT_TRUE(q.lock.TryLock());
+  q.rung = served + 1;
+  q.closing = true;
+  amd_queue_t* const amd = q.amd;
+  q.amd = reinterpret_cast<amd_queue_t*>(uintptr_t{64});  // not to be looked at
+  f_.doorbell.Leave(&q, served, &ring_);
+  EXPECT_TRUE(gpu_.rings().empty());
+  EXPECT_TRUE(q.lock.TryLock());
+  q.lock.Unlock();
+  q.amd = amd;
+}
+
 // Producers on one queue, the worker, and a processor that runs along: no packet lost,
 // run twice, or run before it was captured.
 class DoorbellStressTest : public testing::TestWithParam<int> {};
