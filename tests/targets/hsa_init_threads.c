@@ -1,5 +1,6 @@
 // hsa_init_threads: several threads call hsa_init at the same instant, dispatch, and
-// shut down. hsa_init_threads [-t THREADS] [-n DISPATCHES PER THREAD]
+// shut down. hsa_init_threads [-t THREADS] [-n DISPATCHES] [-r ROUNDS]: of each thread
+// in each round, for which it has a queue of its own
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -11,26 +12,29 @@
 struct shared {
   pthread_barrier_t start;
   uint64_t dispatches;
+  uint64_t rounds;
 };
 
 static void* run(void* argument) {
   struct shared* shared = argument;
   pthread_barrier_wait(&shared->start);
   check(hsa_init(), "hsa_init");
-  run_increments(shared->dispatches);
+  for (uint64_t i = 0; i < shared->rounds; i++) run_increments(shared->dispatches);
   check(hsa_shut_down(), "hsa_shut_down");
   return NULL;
 }
 
 int main(int argc, char** argv) {
-  struct shared shared = {.dispatches = 10};
+  struct shared shared = {.dispatches = 10, .rounds = 1};
   unsigned threads = 8;
   int option;
-  while ((option = getopt(argc, argv, "t:n:")) != -1) {
+  while ((option = getopt(argc, argv, "t:n:r:")) != -1) {
     if (option == 't') {
       threads = (unsigned)parse_number("-t", optarg);
     } else if (option == 'n') {
       shared.dispatches = parse_number("-n", optarg);
+    } else if (option == 'r') {
+      shared.rounds = parse_number("-r", optarg);
     } else {
       return 2;
     }
@@ -46,6 +50,6 @@ int main(int argc, char** argv) {
   pthread_barrier_destroy(&shared.start);
   free(ids);
   printf("dispatches=%llu copies=0 bytes=0 threads=%u result=ok\n",
-         (unsigned long long)(threads * shared.dispatches), threads);
+         (unsigned long long)(threads * shared.rounds * shared.dispatches), threads);
   return 0;
 }

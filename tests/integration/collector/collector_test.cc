@@ -246,6 +246,17 @@ TEST_F(CollectorLifeTest, ManyThreadsCallingHsaInit) {
   ExpectOk(r);
 }
 
+// Queues that come and go at the same addresses, while the collector's thread looks at
+// them.
+TEST_F(CollectorLifeTest, ManyThreadsCreatingAndDestroyingQueues) {
+  CollectorResult r =
+      RunWithCollector({Target("hsa_init_threads"), "-n", "1", "-r", "150"}, Default());
+  ExpectOk(r);
+  EXPECT_EQ(r.Printed("dispatches"), 1200);
+  EXPECT_EQ(static_cast<int64_t>(r.dispatches.size()), r.Printed("dispatches"))
+      << r.output;
+}
+
 TEST_F(CollectorLifeTest, EarlyExit) {
   CollectorResult r = RunWithCollector({Target("hsa_exit_early")}, Default());
   ExpectOk(r);
