@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/report/json_writer.h"
@@ -79,6 +81,12 @@ void WriteJson(const ArchitectureCounters& known, JsonWriter* json) {
   json->EndObject();
 }
 
+// "Waves." and "SQ_WAVES" are "Waves: SQ_WAVES".
+std::string Described(absl::string_view description, absl::string_view content) {
+  description = absl::StripSuffix(description, ".");
+  return absl::StrCat(description, description.empty() ? "" : ": ", content);
+}
+
 std::string Text(const ArchitectureCounters& known) {
   std::string out = absl::StrCat(known.name(), "\n");
   auto section = [&](const char* title,
@@ -89,24 +97,27 @@ std::string Text(const ArchitectureCounters& known) {
     absl::StrAppend(&out, "\n", table.Format(2, 0, "", ""));
   };
   std::vector<std::vector<std::string>> rows;
+  for (const CounterBlock& block : known.blocks()) {
+    rows.push_back(
+        {block.name, absl::StrCat(block.counters, " a pass"), block.description});
+  }
+  section("block", rows);
+  rows.clear();
   for (const HardwareCounter& counter : known.counters()) {
     rows.push_back({counter.name, counter.block, counter.description});
   }
   section("counter", rows);
   rows.clear();
   for (const DerivedMetric& metric : known.metrics()) {
-    rows.push_back({metric.name, metric.unit,
-                    absl::StrCat(metric.description,
-                                 metric.description.empty() ? "" : ": ", metric.text)});
+    rows.push_back(
+        {metric.name, metric.unit, Described(metric.description, metric.text)});
   }
   section("metric", rows);
   rows.clear();
   for (const auto* groups : {&known.sets(), &known.sections()}) {
     for (const CounterGroup& group : *groups) {
-      rows.push_back(
-          {group.name, groups == &known.sets() ? "--set" : "--block",
-           absl::StrCat(group.description, group.description.empty() ? "" : ": ",
-                        absl::StrJoin(group.members, " "))});
+      rows.push_back({group.name, groups == &known.sets() ? "--set" : "--block",
+                      Described(group.description, absl::StrJoin(group.members, " "))});
     }
   }
   section("group", rows);

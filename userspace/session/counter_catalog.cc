@@ -225,6 +225,7 @@ absl::Status CounterCatalog::Add(absl::string_view yaml, absl::string_view sourc
   ASSIGN_OR_RETURN(const Document document, ParseYaml(yaml, source));
   ASSIGN_OR_RETURN(const std::vector<CounterDefinitions> all,
                    ReadCounterDefinitions(document, source));
+  if (all.size() == 1) return Add(all.front(), source);
   std::map<std::string, ArchitectureCounters> before = architectures_;
   for (const CounterDefinitions& definitions : all) {
     if (absl::Status status = Add(definitions, source); !status.ok()) {
@@ -237,16 +238,24 @@ absl::Status CounterCatalog::Add(absl::string_view yaml, absl::string_view sourc
 
 absl::Status CounterCatalog::Add(const CounterDefinitions& definitions,
                                  absl::string_view source) {
-  std::map<std::string, ArchitectureCounters> changed = architectures_;
+  // Copies of what changes only: each start of a program adds every shipped file.
+  std::map<std::string, ArchitectureCounters> changed;
   for (const std::string& name : definitions.architectures) {
     if (!absl::StartsWith(name, "gfx") || name.size() > 15) {
       return absl::InvalidArgumentError(
           absl::StrCat(source, ": \"", name, "\" is not an architecture"));
     }
-    auto entry = changed.try_emplace(name, name).first;
+    auto known = architectures_.find(name);
+    auto entry = changed
+                     .try_emplace(name, known != architectures_.end()
+                                            ? known->second
+                                            : ArchitectureCounters(name))
+                     .first;
     RETURN_IF_ERROR(entry->second.Merge(definitions, source));
   }
-  architectures_ = std::move(changed);
+  for (auto& [name, counters] : changed) {
+    architectures_.insert_or_assign(name, std::move(counters));
+  }
   return absl::OkStatus();
 }
 

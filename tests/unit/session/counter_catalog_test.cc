@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "userspace/session/pass_planner.h"
 #include "userspace/session/session_status.h"
 
 namespace rocattach {
@@ -26,28 +27,137 @@ counters: {A: {block: SQ}, B: {block: SQ}}
 metrics: {M: {expression: A / B}, N: {expression: 2 * M + CU_NUM}}
 )";
 
-TEST(CounterCatalog, ShipsTheGfx9Family) {
+// "SQ" of "SQ_WAVES" and "SQC_TC_REQ".
+std::string BlockOfName(const std::string& counter) {
+  const std::string block = counter.substr(0, counter.find('_'));
+  return block == "SQC" ? "SQ" : block;
+}
+
+TEST(CounterCatalog, ShipsGfx9AndRdna) {
   const CounterCatalog catalog = Builtin();
-  for (const char* name : {"gfx906", "gfx90a", "gfx942"}) {
+  EXPECT_THAT(
+      catalog.Architectures(),
+      ElementsAre("gfx1010", "gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101",
+                  "gfx1102", "gfx1150", "gfx1151", "gfx1200", "gfx1201", "gfx906",
+                  "gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"));
+  for (const std::string& name : catalog.Architectures()) {
+    SCOPED_TRACE(name);
     const ArchitectureCounters* architecture = catalog.Find(name);
-    ASSERT_NE(architecture, nullptr) << name;
-    for (const char* counter : {"SQ_WAVES", "GRBM_COUNT", "TCC_HIT"}) {
-      EXPECT_NE(architecture->FindCounter(counter), nullptr) << name << " " << counter;
+    for (const char* metric : {"Wavefronts", "GPUBusy", "L2CacheHit", "FETCH_SIZE",
+                               "MemUnitBusy", "WriteUnitStalled"}) {
+      EXPECT_NE(architecture->FindMetric(metric), nullptr) << metric;
     }
-    for (const char* metric : {"VALUUtilization", "L2CacheHit", "FETCH_SIZE"}) {
-      EXPECT_NE(architecture->FindMetric(metric), nullptr) << name << " " << metric;
+    for (const CounterBlock& block : architecture->blocks()) {
+      EXPECT_GT(block.counters, 0u) << block.name;
+      EXPECT_FALSE(block.description.empty()) << block.name;
     }
     for (const HardwareCounter& counter : architecture->counters()) {
       EXPECT_FALSE(counter.description.empty()) << counter.name;
+      EXPECT_EQ(counter.block, BlockOfName(counter.name));
       EXPECT_NE(architecture->FindBlock(counter.block), nullptr) << counter.name;
     }
-    for (const CounterGroup& set : architecture->sets()) {
-      auto members = architecture->Members(set);
-      ASSERT_TRUE(members.ok()) << set.name << members.status();
-      EXPECT_FALSE(members->empty());
+    for (const DerivedMetric& metric : architecture->metrics()) {
+      EXPECT_FALSE(metric.description.empty()) << metric.name;
+      EXPECT_FALSE(metric.counters.empty()) << metric.name;
     }
   }
-  EXPECT_GT(catalog.Find("gfx90a")->counters().size(), 230u);
+  EXPECT_GE(catalog.Find("gfx90a")->counters().size(), 261u);
+  EXPECT_GE(catalog.Find("gfx950")->counters().size(), 400u);
+}
+
+TEST(CounterCatalog, PlansEveryMetricAndGroup) {
+  const CounterCatalog catalog = Builtin();
+  for (const std::string& name : catalog.Architectures()) {
+    SCOPED_TRACE(name);
+    const ArchitectureCounters& gpu = *catalog.Find(name);
+    for (const DerivedMetric& metric : gpu.metrics()) {
+      auto plan = PlanPasses(gpu, {{metric.name}}, {});
+      ASSERT_TRUE(plan.ok()) << metric.name << plan.status();
+      EXPECT_FALSE(plan->passes.empty()) << metric.name;
+    }
+    for (const auto* groups : {&gpu.sets(), &gpu.sections()}) {
+      EXPECT_FALSE(groups->empty());
+      for (const CounterGroup& group : *groups) {
+        auto members = gpu.Members(group);
+        ASSERT_TRUE(members.ok()) << group.name << members.status();
+        ASSERT_FALSE(members->empty()) << group.name;
+        auto plan = PlanPasses(gpu, {*members}, {});
+        ASSERT_TRUE(plan.ok()) << group.name << plan.status();
+        EXPECT_EQ(plan->values.size(), members->size()) << group.name;
+      }
+    }
+    for (const HardwareCounter& counter : gpu.counters()) {
+      if (counter.follows) continue;
+      auto plan = PlanPasses(gpu, {{counter.name}}, {.single_pass = true});
+      EXPECT_TRUE(plan.ok()) << counter.name << plan.status();
+    }
+  }
+}
+
+// Every counter reads 100, every property of the GPU is 4: whatever a metric makes of
+// it is a number, and the shares among them are not absurd.
+TEST(CounterCatalog, EvaluatesEveryMetric) {
+  const CounterCatalog catalog = Builtin();
+  for (const std::string& name : catalog.Architectures()) {
+    const ArchitectureCounters& gpu = *catalog.Find(name);
+    for (const DerivedMetric& metric : gpu.metrics()) {
+      // Divides by the difference of two counters.
+      if (metric.name == "LdsBankConflict") continue;
+      const auto value =
+          gpu.Evaluate(metric, [&](const std::string& counter, Reduction) {
+            const bool hardware = gpu.FindCounter(counter) != nullptr;
+            return std::optional<double>(hardware ? 100 : 4);
+          });
+      EXPECT_TRUE(value.has_value()) << name << " " << metric.name;
+    }
+  }
+  const ArchitectureCounters& rdna = *catalog.Find("gfx1151");
+  auto value = [&](const char* metric) {
+    return rdna.Evaluate(
+        *rdna.FindMetric(metric),
+        [](const std::string& counter, Reduction reduction) -> std::optional<double> {
+          if (counter == "SQ_WAVE_CYCLES") return 64000;
+          if (counter == "GRBM_GUI_ACTIVE") {
+            return reduction == Reduction::kMaximum ? 1000 : 0;
+          }
+          if (counter == "CU_NUM") return 4;
+          if (counter == "GL2C_EA_RDREQ_128B") return 80;
+          if (counter == "GL2C_EA_RDREQ_64B") return 32;
+          return 0;
+        });
+  };
+  EXPECT_EQ(value("OccupancyPercent"), 50);
+  EXPECT_EQ(value("MeanOccupancyPerCU"), 16);
+  EXPECT_EQ(value("FETCH_SIZE"), 12);
+  EXPECT_EQ(value("L2CacheHit"), std::nullopt);  // 0 of 0 accesses
+}
+
+TEST(CounterCatalog, KeepsMembersOfAFamilyApart) {
+  const CounterCatalog catalog = Builtin();
+  struct {
+    const char* counter;
+    const char* has;
+    const char* lacks;
+  } const expected[] = {
+      {"SQ_WAIT_ANY", "gfx1100", "gfx1150"},
+      {"GRBM_GL2CC_BUSY", "gfx1030", "gfx1100"},
+      {"TCP_REQ_MISS", "gfx1201", "gfx1102"},
+      {"SQ_INSTS_VALU_MFMA_F32", "gfx90a", "gfx908"},
+      {"TCC_EA0_RDREQ_LEVEL", "gfx908", "gfx90a"},
+      {"SQ_INSTS_FLAT_LDS_ONLY", "gfx90a", "gfx942"},
+      {"TCC_EA0_RDREQ_128B", "gfx950", "gfx942"},
+  };
+  for (const auto& [counter, has, lacks] : expected) {
+    EXPECT_NE(catalog.Find(has)->FindCounter(counter), nullptr) << counter;
+    EXPECT_EQ(catalog.Find(lacks)->FindCounter(counter), nullptr) << counter;
+  }
+  // What a group means differs too.
+  const CounterGroup* lds = catalog.Find("gfx1102")->FindSet("lds");
+  ASSERT_NE(lds, nullptr);
+  EXPECT_THAT(lds->members, Contains("ALUStalledByLDS"));
+  lds = catalog.Find("gfx1151")->FindSet("lds");
+  ASSERT_NE(lds, nullptr);
+  EXPECT_THAT(lds->members, Not(Contains("ALUStalledByLDS")));
 }
 
 TEST(CounterCatalog, KeepsArchitecturesApart) {
@@ -68,8 +178,8 @@ TEST(CounterCatalog, NamesTheNearestOfUnknownCounters) {
   EXPECT_THAT(std::string(catalog.CheckKnown("TCC_HITS").message()),
               HasSubstr("TCC_HIT"));
   // There may be such a counter: nobody says that there is none.
-  EXPECT_THAT(std::string(catalog.CheckKnown("OccupancyPercent").message()),
-              HasSubstr("\"OccupancyPercent\" is not in the catalogue of counters and "
+  EXPECT_THAT(std::string(catalog.CheckKnown("VmemLatency").message()),
+              HasSubstr("\"VmemLatency\" is not in the catalogue of counters and "
                         "metrics (a file given with --extra-counters adds to it)"));
 }
 

@@ -84,7 +84,7 @@ TEST_F(SessionEngineTest, StartSaysWhatAProcessCannotGive) {
 
 TEST_F(SessionEngineTest, StartChecksTheGpusOfTheProcess) {
   const TargetId old = backend_->AddProcess(200, {MakeGpu(1, "GPU-b", "gfx906")});
-  const TargetId odd = backend_->AddProcess(300, {MakeGpu(1, "GPU-c", "gfx1100")});
+  const TargetId odd = backend_->AddProcess(300, {MakeGpu(1, "GPU-c", "gfx1036")});
   auto start = [&](FilterSpec spec, TargetId target) {
     const SessionId session = Ready(spec);
     EXPECT_TRUE(engine_.AddSessionTarget(session, target).ok());
