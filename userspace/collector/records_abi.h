@@ -231,6 +231,8 @@ struct rocattach_agent_entry {
   uint64_t local_memory_bytes;
   uint64_t pci_bdf; /* domain << 16 | bus << 8 | device << 3 | function */
   char uuid[24];    /* "GPU-xxxxxxxxxxxxxxxx", NUL-terminated */
+  uint32_t xccs;    /* accelerator complex dies; 0: the interface does not tell */
+  uint32_t reserved;
 };
 
 struct rocattach_queue_entry {

@@ -77,6 +77,7 @@ void SdkAgents::Add(const rocattach_sdk_agent& from) {
   entry.max_waves_per_cu = from.max_waves_per_cu;
   entry.max_clock_mhz = agent.gpu ? from.max_engine_clk_fcompute : 0;
   entry.shader_engines = from.num_shader_banks;
+  entry.xccs = agent.gpu ? from.num_xcc : 0;
   entry.local_memory_bytes = from.local_mem_size;
   entry.pci_bdf = (uint64_t{from.domain} << 16) | (from.location_id & 0xffff);
   if (agent.gpu) ReadUuid(from.node_id, entry.uuid);

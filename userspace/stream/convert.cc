@@ -67,6 +67,7 @@ v1::Agent AgentToProto(const rocattach_agent_entry& entry, absl::string_view tex
   agent.set_shader_engines(entry.shader_engines);
   agent.set_local_memory_bytes(entry.local_memory_bytes);
   agent.set_pci_bdf(entry.pci_bdf);
+  agent.set_xccs(entry.xccs);
   agent.set_uuid(BoundedText(entry.uuid, sizeof(entry.uuid)));
   return agent;
 }

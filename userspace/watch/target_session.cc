@@ -34,12 +34,13 @@ std::string PciAddress(uint64_t bdf) {
                          bdf >> 3 & 0x1f, bdf & 7);
 }
 
-// Accelerator complex dies that a GPU's counters are spread over; 0: not known. Those
-// of the gfx94x and gfx950 have several, as many as their partition mode says; others
-// have one.
-uint32_t XccsOf(absl::string_view architecture) {
-  return absl::StartsWith(architecture, "gfx94") ||
-                 absl::StartsWith(architecture, "gfx95")
+// Accelerator complex dies that a GPU's counters are spread over; 0: not known. The
+// gfx94x and gfx950 have several, as many as their partition mode says, and
+// rocprofiler-sdk tells; others have one.
+uint32_t XccsOf(const v1::Agent& agent) {
+  if (agent.xccs() != 0) return agent.xccs();
+  return absl::StartsWith(agent.name(), "gfx94") ||
+                 absl::StartsWith(agent.name(), "gfx95")
              ? 0
              : 1;
 }
@@ -127,7 +128,7 @@ std::optional<TargetDescription> TargetSession::Describe(
     gpu.simds_per_cu = agent.simds_per_cu();
     gpu.shader_engines = agent.shader_engines();
     gpu.wavefront_size = agent.wavefront_size();
-    gpu.xccs = XccsOf(agent.name());
+    gpu.xccs = XccsOf(agent);
     description.gpus.push_back(std::move(gpu));
   }
   return description;

@@ -66,7 +66,9 @@ void FillGpu(const HsaNodeProperties& p, rocattach_sdk_agent* agent) {
   agent->product_name = Keep(MarketingName(p));
   agent->model_name = Keep(reinterpret_cast<const char*>(p.AMDName));
   agent->gfx_target_version = major * 10000 + minor * 100 + stepping;
-  agent->num_xcc = 1;
+  // The simulated GPUs have one; a test may ask for more.
+  const int xccs = atoi(GetString("SIMROCM_XCCS").c_str());
+  agent->num_xcc = xccs > 0 ? static_cast<uint32_t>(xccs) : 1;
   agent->cu_count = p.NumFComputeCores / (p.NumSIMDPerCU != 0 ? p.NumSIMDPerCU : 1);
   agent->num_shader_banks = p.NumShaderBanks;
   agent->cu_per_engine = p.NumShaderBanks != 0 ? agent->cu_count / p.NumShaderBanks : 0;

@@ -45,6 +45,7 @@ inline rocattach_sdk_status QueryAgents(int32_t, rocattach_sdk_agents_cb callbac
     agents[i].product_name = "A product";
     agents[i].location_id = i << 8;
     agents[i].node_id = 100000 + i;
+    agents[i].num_xcc = i == 2 ? 6 : 1;
     pointers[i] = &agents[i];
   }
   return callback(ROCATTACH_SDK_AGENT_INFO_VERSION_0, pointers, 3, data);

@@ -31,6 +31,14 @@ TEST_F(SdkConfigsTest, AgentsBecomeDictionaryEntries) {
   const std::string text(reinterpret_cast<const char*>(entry + 1),
                          entry->entry.text_bytes);
   EXPECT_EQ(text, std::string("gfx90a\0A product", 16));
+  // The GPUs' numbers of dies are the SDK's; a CPU has none.
+  EXPECT_EQ(entry->xccs, 0u);
+  const auto* second = reinterpret_cast<const rocattach_agent_entry*>(
+      reinterpret_cast<const uint8_t*>(entry) + entry->entry.bytes);
+  EXPECT_EQ(second->xccs, 1u);
+  const auto* third = reinterpret_cast<const rocattach_agent_entry*>(
+      reinterpret_cast<const uint8_t*>(second) + second->entry.bytes);
+  EXPECT_EQ(third->xccs, 6u);
   EXPECT_EQ(agents_.FindCounter(1, "C77").handle, 77u);
   EXPECT_EQ(agents_.FindCounter(1, "C901").handle, 0u);
 }

@@ -13,6 +13,7 @@ TEST(Convert, AgentTextHoldsTwoNames) {
   entry.type = 2;
   entry.compute_units = 104;
   entry.pci_bdf = 0x300;
+  entry.xccs = 6;
   memset(entry.uuid, 'x', sizeof(entry.uuid));  // not terminated
   v1::Agent agent = AgentToProto(entry, absl::string_view("gfx90a\0MI200\0junk", 17));
   EXPECT_EQ(agent.id(), 3u);
@@ -20,6 +21,7 @@ TEST(Convert, AgentTextHoldsTwoNames) {
   EXPECT_EQ(agent.name(), "gfx90a");
   EXPECT_EQ(agent.product_name(), "MI200");
   EXPECT_EQ(agent.compute_units(), 104u);
+  EXPECT_EQ(agent.xccs(), 6u);
   EXPECT_EQ(agent.uuid().size(), sizeof(entry.uuid));
   entry.type = 77;
   EXPECT_EQ(AgentToProto(entry, "gfx").type(), v1::AGENT_TYPE_UNKNOWN);

@@ -92,7 +92,8 @@ class FakeCollector {
   rocattach_plan* plan() {
     return reinterpret_cast<rocattach_plan*>(base_ + control()->plan_offset);
   }
-  void AddGpu(uint32_t id, const std::string& name, const std::string& uuid) {
+  void AddGpu(uint32_t id, const std::string& name, const std::string& uuid,
+              uint32_t xccs = 0) {
     uint8_t bytes[512] = {};
     rocattach_agent_entry agent = {};
     agent.entry.kind = ROCATTACH_ENTRY_AGENT;
@@ -105,6 +106,7 @@ class FakeCollector {
     agent.simds_per_cu = 4;
     agent.wavefront_size = 64;
     agent.pci_bdf = 0x300;
+    agent.xccs = xccs;
     strncpy(agent.uuid, uuid.c_str(), sizeof(agent.uuid) - 1);
     memcpy(bytes, &agent, sizeof(agent));
     memcpy(bytes + sizeof(agent), name.data(), name.size());

@@ -150,7 +150,7 @@ class SessionServiceTest : public testing::Test {
     recorder_->OnReady(Event(ROCATTACH_EVENT_READY, number),
                        *CollectorMemory::MapFd(fake->fd()), acknowledged);
     if (uuid.empty()) uuid = "GPU-0123456789abcde" + std::to_string(number);
-    fake->AddGpu(1, "gfx90a", uuid);
+    fake->AddGpu(1, architecture_, uuid, xccs_);
     fake->control()->record_kinds = kinds;
     fake->control()->armed_ns = window_ns_ + 1'000'000;
     __atomic_store_n(&fake->control()->backend, ROCATTACH_BACKEND_SDK,
@@ -213,6 +213,9 @@ class SessionServiceTest : public testing::Test {
   void Drained() { usleep(50'000); }
 
   const uint64_t window_ns_ = BootNs();
+  // Of the GPUs of processes that arrive.
+  std::string architecture_ = "gfx90a";
+  uint32_t xccs_ = 0;
   std::string directory_;
   std::unique_ptr<SessionService> service_;
   std::unique_ptr<Recorder> recorder_;

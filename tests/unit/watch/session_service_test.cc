@@ -4,6 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <map>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "tests/unit/watch/session_service_fixture.h"
@@ -223,6 +226,84 @@ TEST_F(SessionServiceTest, KernelNamesDecideWhatTheTargetCannot) {
   ASSERT_EQ(seen.dispatches.size(), 1u);
   EXPECT_EQ(seen.account.dispatches_seen(), 1u);
   EXPECT_EQ(seen.account.counted_seen(), 1u);
+}
+
+// What metrics may use of the GPU that was counted, from its plan in the stream.
+std::map<std::string, double> Constants(const v1::SessionPlan& plan) {
+  std::map<std::string, double> constants;
+  for (const v1::AgentConstant& constant : plan.agents(0).constants()) {
+    constants[constant.name()] = constant.value();
+  }
+  return constants;
+}
+
+struct Dies {
+  const char* architecture;
+  uint32_t told;
+  double expected;  // 0: no value
+};
+
+class SessionDiesTest : public SessionServiceTest,
+                        public testing::WithParamInterface<Dies> {};
+
+TEST_P(SessionDiesTest, MetricsUseWhatTheSdkTells) {
+  architecture_ = GetParam().architecture;
+  xccs_ = GetParam().told;
+  FakeCollector fake;
+  Player player(&fake);
+  Arrive(&fake);
+  auto session = service_->Start({.filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(service_->Stop(*session).ok());
+  Exit();
+  const Seen seen = Finish();
+  ASSERT_EQ(seen.plans.size(), 1u);
+  ASSERT_EQ(seen.plans[0].agents_size(), 1);
+  const std::map<std::string, double> constants = Constants(seen.plans[0]);
+  EXPECT_EQ(constants.at("CU_NUM"), 104);
+  if (GetParam().expected == 0) {
+    EXPECT_FALSE(constants.contains("XCC_NUM"))
+        << "the partition mode decides: a guess would be a wrong metric";
+  } else {
+    EXPECT_EQ(constants.at("XCC_NUM"), GetParam().expected);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, SessionDiesTest,
+                         testing::Values(Dies{"gfx906", 0, 1}, Dies{"gfx90a", 0, 1},
+                                         Dies{"gfx90a", 1, 1}, Dies{"gfx942", 0, 0},
+                                         Dies{"gfx942", 6, 6}, Dies{"gfx940", 8, 8}));
+
+// Sessions that change all the time must not make the service grow.
+TEST_F(SessionServiceTest, OnlySoManyPlansAreRemembered) {
+  constexpr size_t kRemembered = 64;
+  FakeCollector fake;
+  Player player(&fake);
+  Arrive(&fake);
+  std::vector<std::string> names;
+  const ArchitectureCounters* known = service_->catalog().Find(architecture_);
+  for (const HardwareCounter& counter : known->counters()) {
+    const uint32_t room = known->FindBlock(counter.block)->counters;
+    if (!counter.follows && counter.slots <= room) names.push_back(counter.name);
+  }
+  ASSERT_GT(names.size(), kRemembered + 1);
+  const auto run = [&](size_t number) {
+    auto session = service_->Start({.filters = {Counters({names[number]})}});
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_TRUE(service_->Stop(*session).ok());
+  };
+  for (size_t number = 1; number <= kRemembered; ++number) run(number);
+  run(1);                // remembered: told once
+  run(kRemembered + 1);  // one too many: all but the last go
+  run(kRemembered + 1);
+  run(1);  // forgotten: told again, under a number of its own
+  Exit();
+  const Seen seen = Finish();
+  ASSERT_EQ(seen.plans.size(), kRemembered + 2);
+  std::set<uint32_t> numbers;
+  for (const v1::SessionPlan& plan : seen.plans) numbers.insert(plan.id());
+  EXPECT_EQ(numbers.size(), seen.plans.size()) << "no number stands for two plans";
+  EXPECT_EQ(seen.plans.front().description(), seen.plans.back().description());
 }
 
 }  // namespace
