@@ -79,6 +79,21 @@ class Compiler {
     }
   }
 
+  // After the last filter.
+  void Finish() {
+    for (const TargetGpu& gpu : plan_.target.gpus) {
+      const auto found = std::find_if(
+          plan_.architectures.begin(), plan_.architectures.end(),
+          [&](const PlanArchitecture& architecture) {
+            return architecture.counters->name() == ArchitectureName(gpu.architecture);
+          });
+      plan_.gpu_architectures.push_back(
+          found == plan_.architectures.end()
+              ? -1
+              : static_cast<int>(found - plan_.architectures.begin()));
+    }
+  }
+
  private:
   absl::Status Want(uint32_t kind, absl::string_view what) {
     if ((target_.record_kinds & kind) == 0) {
@@ -320,12 +335,11 @@ const TargetGpu* CompiledPlan::Gpu(uint32_t agent_id) const {
 }
 
 const PlanArchitecture* CompiledPlan::Architecture(uint32_t agent_id) const {
-  const TargetGpu* gpu = Gpu(agent_id);
-  if (gpu == nullptr) return nullptr;
-  for (const PlanArchitecture& architecture : architectures) {
-    if (architecture.counters->name() == ArchitectureName(gpu->architecture)) {
-      return &architecture;
-    }
+  // Asked for every record that has values: no names are compared here.
+  for (size_t i = 0; i < gpu_architectures.size(); ++i) {
+    if (target.gpus[i].agent_id != agent_id) continue;
+    const int index = gpu_architectures[i];
+    return index < 0 ? nullptr : &architectures[static_cast<size_t>(index)];
   }
   return nullptr;
 }
@@ -345,6 +359,7 @@ absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
   image.rotation_interval = 1;
   Compiler compiler(target, *plan);
   for (const FilterSpec& filter : filters) RETURN_IF_ERROR(compiler.Add(filter));
+  compiler.Finish();
   return std::shared_ptr<const CompiledPlan>(std::move(plan));
 }
 

@@ -44,6 +44,8 @@ struct CompiledPlan {
   std::vector<PlanArchitecture> architectures;
   std::vector<std::string> counter_names;  // rocattach_plan.counter_name
   TargetDescription target;
+  // By position in target.gpus: index of architectures, -1 where nothing is counted.
+  std::vector<int> gpu_architectures;
   std::shared_ptr<const CounterCatalog> catalog;
   // Machine-wide keys of the GPUs whose counters it measures.
   std::vector<std::string> counter_gpus;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "userspace/session/session_sink.h"
+#include "userspace/session/requested_values.h"
 
 namespace rocattach {
 

@@ -23,13 +23,22 @@ bool RecordBuffer::InCallback() {
 }
 
 std::shared_ptr<RecordBuffer> RecordBuffer::Create(size_t bytes, Deliver deliver) {
-  return std::shared_ptr<RecordBuffer>(new RecordBuffer(bytes, std::move(deliver)));
+  return std::shared_ptr<RecordBuffer>(
+      new RecordBuffer(bytes, std::move(deliver), /*unread=*/false));
 }
 
-RecordBuffer::RecordBuffer(size_t bytes, Deliver deliver)
-    : deliver_(std::move(deliver)), filling_(bytes / 8), delivered_(bytes / 8) {}
+std::shared_ptr<RecordBuffer> RecordBuffer::CreateUnread() {
+  return std::shared_ptr<RecordBuffer>(new RecordBuffer(0, nullptr, /*unread=*/true));
+}
+
+RecordBuffer::RecordBuffer(size_t bytes, Deliver deliver, bool unread)
+    : unread_(unread),
+      deliver_(std::move(deliver)),
+      filling_(bytes / 8),
+      delivered_(bytes / 8) {}
 
 bool RecordBuffer::Append(const rocattach_record_header_t* header) {
+  if (unread_) return true;
   std::unique_lock<std::mutex> lock(mutex_);
   const size_t need = header->bytes;
   // The size can change while this thread waits.

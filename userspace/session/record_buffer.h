@@ -33,6 +33,10 @@ class RecordBuffer : public std::enable_shared_from_this<RecordBuffer> {
   // `bytes` is rounded down to a multiple of 8.
   static std::shared_ptr<RecordBuffer> Create(size_t bytes, Deliver deliver);
 
+  // Takes every record and keeps none: for sessions whose records go elsewhere.
+  static std::shared_ptr<RecordBuffer> CreateUnread();
+  bool unread() const { return unread_; }
+
   // Copies a record of header->bytes (a multiple of 8), giving it the next id. False,
   // and counted as dropped, if it is larger than the buffer, or if a callback on this
   // thread's stack leaves no way to make room.
@@ -62,9 +66,10 @@ class RecordBuffer : public std::enable_shared_from_this<RecordBuffer> {
   static bool InCallback();
 
  private:
-  RecordBuffer(size_t bytes, Deliver deliver);
+  RecordBuffer(size_t bytes, Deliver deliver, bool unread);
   void DeliverAll(std::unique_lock<std::mutex>& lock);
 
+  const bool unread_;
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   Deliver deliver_;

@@ -8,9 +8,31 @@ RecordRouter::RecordRouter(SessionId session)
     : session_(session), routes_(std::make_shared<SessionRoutes>()) {}
 
 void RecordRouter::SetRoutes(SessionRoutes routes) {
+  const auto unread = [](const std::shared_ptr<RecordBuffer>& buffer, Route route) {
+    return buffer != nullptr && buffer->unread() ? uint32_t{route} : 0;
+  };
+  uint32_t all_unread = unread(routes.timestamps, kTimestamps) |
+                        unread(routes.counters, kCounters) |
+                        unread(routes.sampler, kSampler);
+  if (!routes.sync) all_unread |= unread(routes.api, kApi);
+  unread_.store(all_unread, std::memory_order_relaxed);
   auto changed = std::make_shared<const SessionRoutes>(std::move(routes));
   std::lock_guard<std::mutex> lock(mutex_);
   routes_.swap(changed);
+}
+
+bool RecordRouter::WantsDispatch(bool for_timestamps, bool for_counters) const {
+  const uint32_t wanted = (for_timestamps ? uint32_t{kTimestamps} : 0) |
+                          (for_counters ? uint32_t{kCounters} : 0);
+  return (wanted & ~unread_.load(std::memory_order_relaxed)) != 0;
+}
+
+bool RecordRouter::WantsTracer() const {
+  return (unread_.load(std::memory_order_relaxed) & kApi) == 0;
+}
+
+bool RecordRouter::WantsSample() const {
+  return (unread_.load(std::memory_order_relaxed) & kSampler) == 0;
 }
 
 std::shared_ptr<const SessionRoutes> RecordRouter::Now() const {

@@ -2,6 +2,7 @@
 #ifndef ROCATTACH_USERSPACE_SESSION_RECORD_ROUTER_H_
 #define ROCATTACH_USERSPACE_SESSION_RECORD_ROUTER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +28,11 @@ class RecordRouter {
   // Takes effect with the next record.
   void SetRoutes(SessionRoutes routes);
 
+  // False if such a record would go to a buffer that nobody reads: it need not be made.
+  // A record that has no buffer is wanted: it is counted as dropped.
+  bool WantsDispatch(bool for_timestamps, bool for_counters) const;
+  bool WantsTracer() const;
+  bool WantsSample() const;
   // A record of rocattach_sessions.h, complete with what follows its fixed part; a
   // dispatch says itself which filters selected it.
   void Take(const rocattach_record_header_t* record);
@@ -52,6 +58,11 @@ class RecordRouter {
   mutable std::mutex mutex_;
   std::shared_ptr<const SessionRoutes> routes_;
   uint64_t dropped_ = 0;
+  // What Wants…() answer, of the last SetRoutes: without the lock, since they are asked
+  // for every record. A record that is made or not made while routes change may have
+  // come just before.
+  enum Route : uint32_t { kTimestamps = 1, kCounters = 2, kApi = 4, kSampler = 8 };
+  std::atomic<uint32_t> unread_ = 0;
 };
 
 }  // namespace rocattach

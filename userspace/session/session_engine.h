@@ -78,6 +78,9 @@ class SessionEngine {
   absl::StatusOr<BufferId> CreateBuffer(SessionId session, size_t bytes,
                                         BufferCallback callback,
                                         BufferId existing = {});
+  // A buffer for filters whose records nobody reads here, because the backend puts them
+  // elsewhere by itself: takes no memory, drops nothing, cannot grow.
+  absl::StatusOr<BufferId> CreateUnreadBuffer(SessionId session);
   // Milliseconds. INCORRECT_FLUSH_INTERVAL.
   static absl::Status CheckFlushInterval(uint64_t interval);
   absl::Status SetFlushInterval(SessionId session, BufferId buffer, uint64_t interval);

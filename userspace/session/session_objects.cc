@@ -73,6 +73,10 @@ absl::StatusOr<BufferId> SessionEngine::CreateBuffer(SessionId id, size_t bytes,
     }
     auto found = session->buffers.find(existing);
     if (found != session->buffers.end()) grows = found->second.records;
+    if (grows != nullptr && grows->unread()) {
+      return SessionError(SessionStatus::kInvalidArguments,
+                          "a buffer that nobody reads cannot grow");
+    }
     const size_t before = grows == nullptr ? 0 : grows->bytes();
     if (bytes < SmallestRecordBytes() || bytes > kMaxBufferBytes - before) {
       return SessionError(SessionStatus::kIncorrectSize,
@@ -95,6 +99,14 @@ absl::StatusOr<BufferId> SessionEngine::CreateBuffer(SessionId id, size_t bytes,
     }
   }
   grows->Grow(bytes, std::move(deliver));
+  return buffer_id;
+}
+
+absl::StatusOr<BufferId> SessionEngine::CreateUnreadBuffer(SessionId id) {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+  const auto buffer_id = static_cast<BufferId>(state_->NewHandle(kBufferHandle));
+  session->buffers[buffer_id].records = RecordBuffer::CreateUnread();
   return buffer_id;
 }
 
@@ -147,7 +159,7 @@ absl::Status SessionEngine::SetFilterBuffer(SessionId id, FilterId filter,
   if (found_filter == session->filters.end()) return NoFilter(filter);
   const size_t needed = RecordBytes(found_filter->second.spec);
   const size_t present = found_buffer->second.records->bytes();
-  if (present < needed) {
+  if (present < needed && !found_buffer->second.records->unread()) {
     return SessionError(
         SessionStatus::kIncorrectSize,
         absl::StrCat("the buffer holds ", present,

@@ -7,42 +7,6 @@
 namespace rocattach {
 namespace {
 
-template <typename Fixed>
-struct RecordWithCounters {
-  // A record and the values behind it, in one piece of 8-byte aligned memory.
-  RecordWithCounters(const Fixed& fixed,
-                     const std::vector<rocattach_record_counter_t>& values)
-      : words((sizeof(Fixed) + values.size() * sizeof(values[0])) / 8) {
-    static_assert(sizeof(Fixed) % 8 == 0 &&
-                  sizeof(rocattach_record_counter_t) % 8 == 0);
-    std::memcpy(words.data(), &fixed, sizeof(Fixed));
-    if (!values.empty()) {
-      std::memcpy(words.data() + sizeof(Fixed) / 8, values.data(),
-                  values.size() * sizeof(values[0]));
-    }
-    header()->bytes = static_cast<uint32_t>(words.size() * 8);
-  }
-  rocattach_record_header_t* header() {
-    return reinterpret_cast<rocattach_record_header_t*>(words.data());
-  }
-  std::vector<uint64_t> words;
-};
-
-std::optional<double> Reduce(const CounterReading& reading, Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kSum:
-      return reading.sum;
-    case Reduction::kMinimum:
-      return reading.minimum;
-    case Reduction::kMaximum:
-      return reading.maximum;
-    default:
-      return reading.instances == 0
-                 ? std::nullopt
-                 : std::optional<double>(reading.sum / reading.instances);
-  }
-}
-
 rocattach_record_profiler_t ProfilerRecord(TargetId target,
                                            const DispatchEvent& event) {
   const rocattach_dispatch& dispatch = event.dispatch;
@@ -71,57 +35,6 @@ rocattach_record_profiler_t ProfilerRecord(TargetId target,
 
 }  // namespace
 
-std::optional<double> AgentConstant(const TargetGpu& gpu, const std::string& name) {
-  double value = 0;
-  if (name == "MAX_WAVE_SIZE") value = gpu.wavefront_size;
-  if (name == "SE_NUM") value = gpu.shader_engines;
-  if (name == "CU_NUM") value = gpu.compute_units;
-  if (name == "SIMD_NUM") {
-    value = static_cast<double>(gpu.simds_per_cu) * gpu.compute_units;
-  }
-  if (name == "XCC_NUM") value = gpu.xccs;
-  return value == 0 ? std::nullopt : std::optional<double>(value);
-}
-
-std::vector<rocattach_record_counter_t> RequestedValues(
-    const CompiledPlan& plan, const PlanArchitecture& architecture,
-    const PassPlan& passes, const TargetGpu& gpu, const std::vector<std::string>& names,
-    uint32_t pass, absl::Span<const CounterReading> readings) {
-  auto reading_of = [&](const std::string& name) -> const CounterReading* {
-    for (const CounterReading& reading : readings) {
-      if (reading.counter < plan.counter_names.size() &&
-          plan.counter_names[reading.counter] == name) {
-        return &reading;
-      }
-    }
-    return nullptr;
-  };
-  std::vector<rocattach_record_counter_t> values;
-  for (const PlannedValue& wanted : passes.values) {
-    if (std::find(wanted.passes.begin(), wanted.passes.end(), pass) ==
-        wanted.passes.end()) {
-      continue;
-    }
-    std::optional<double> value;
-    if (wanted.metric) {
-      const DerivedMetric* metric = architecture.counters->FindMetric(wanted.name);
-      value = architecture.counters->Evaluate(
-          *metric,
-          [&](const std::string& name, Reduction reduction) -> std::optional<double> {
-            const CounterReading* reading = reading_of(name);
-            return reading != nullptr ? Reduce(*reading, reduction)
-                                      : AgentConstant(gpu, name);
-          });
-    } else if (const CounterReading* reading = reading_of(wanted.name)) {
-      value = reading->sum;
-    }
-    if (!value.has_value()) continue;
-    const auto place = std::find(names.begin(), names.end(), wanted.name);
-    values.push_back({static_cast<uint32_t>(place - names.begin()), 0, *value});
-  }
-  return values;
-}
-
 SessionSink::SessionSink(std::shared_ptr<RecordRouter> router,
                          const std::vector<FilterSpec>& filters,
                          std::function<void(TargetId)> ended)
@@ -134,44 +47,78 @@ SessionSink::SessionSink(std::shared_ptr<RecordRouter> router,
   }
 }
 
-void SessionSink::AddTarget(TargetId target, std::shared_ptr<const CompiledPlan> plan) {
+void SessionSink::AddTarget(TargetId id, std::shared_ptr<const CompiledPlan> plan) {
+  auto target = std::make_shared<Target>();
+  for (const PlanArchitecture& architecture : plan->architectures) {
+    target->dispatch.emplace_back(*plan, architecture, architecture.dispatch,
+                                  counter_names_);
+    target->sampler.emplace_back(*plan, architecture, architecture.sampler,
+                                 sampler_names_);
+  }
+  target->plan = std::move(plan);
   std::lock_guard<std::mutex> lock(mutex_);
-  plans_[target] = std::move(plan);
+  targets_[id] = std::move(target);
 }
 
-std::shared_ptr<const CompiledPlan> SessionSink::PlanOf(TargetId target) const {
+std::shared_ptr<SessionSink::Target> SessionSink::Find(TargetId id) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto found = plans_.find(target);
-  return found == plans_.end() ? nullptr : found->second;
+  auto found = targets_.find(id);
+  return found == targets_.end() ? nullptr : found->second;
 }
 
-void SessionSink::OnDispatches(TargetId target,
-                               absl::Span<const DispatchEvent> events) {
-  const std::shared_ptr<const CompiledPlan> plan = PlanOf(target);
-  if (plan == nullptr) return;
+void SessionSink::Request(const std::vector<RequestedValues>& requested,
+                          uint32_t agent_id, uint32_t pass,
+                          absl::Span<const CounterReading> readings, Target* target) {
+  target->values.clear();
+  const CompiledPlan& plan = *target->plan;
+  const TargetGpu* gpu = plan.Gpu(agent_id);
+  const PlanArchitecture* architecture = plan.Architecture(agent_id);
+  if (gpu == nullptr || architecture == nullptr) return;
+  const auto index = static_cast<size_t>(architecture - plan.architectures.data());
+  requested[index].Append(pass, *gpu, readings, &target->values);
+}
+
+template <typename Fixed>
+void SessionSink::PassOn(const Fixed& fixed, Target* target) {
+  const auto& values = target->values;
+  const size_t values_bytes = values.size() * sizeof(values[0]);
+  static_assert(sizeof(Fixed) % 8 == 0 && sizeof(values[0]) % 8 == 0);
+  // One piece of 8-byte aligned memory.
+  target->record.resize((sizeof(Fixed) + values_bytes) / 8);
+  std::memcpy(target->record.data(), &fixed, sizeof(Fixed));
+  if (!values.empty()) {
+    std::memcpy(target->record.data() + sizeof(Fixed) / 8, values.data(), values_bytes);
+  }
+  auto* header = reinterpret_cast<rocattach_record_header_t*>(target->record.data());
+  header->bytes = static_cast<uint32_t>(sizeof(Fixed) + values_bytes);
+  router_->Take(header);
+}
+
+void SessionSink::OnDispatches(TargetId id, absl::Span<const DispatchEvent> events) {
+  std::shared_ptr<Target> target;
   for (const DispatchEvent& event : events) {
-    rocattach_record_profiler_t record = ProfilerRecord(target, event);
-    std::vector<rocattach_record_counter_t> values;
-    const uint32_t agent = event.dispatch.agent_id;
-    const TargetGpu* gpu = plan->Gpu(agent);
-    const PlanArchitecture* architecture = plan->Architecture(agent);
-    if (event.for_counters && gpu != nullptr && architecture != nullptr) {
-      values = RequestedValues(*plan, *architecture, architecture->dispatch, *gpu,
-                               counter_names_, event.pass, event.readings);
+    // In the service most sessions are only recorded: no record is made for nobody.
+    if (!router_->WantsDispatch(event.for_timestamps, event.for_counters)) continue;
+    if (target == nullptr) target = Find(id);
+    if (target == nullptr) return;
+    rocattach_record_profiler_t record = ProfilerRecord(id, event);
+    target->values.clear();
+    if (event.for_counters) {
+      Request(target->dispatch, event.dispatch.agent_id, event.pass, event.readings,
+              target.get());
     }
-    record.counters_count = static_cast<uint32_t>(values.size());
-    RecordWithCounters whole(record, values);
-    router_->Take(whole.header());
+    record.counters_count = static_cast<uint32_t>(target->values.size());
+    PassOn(record, target.get());
   }
 }
 
-void SessionSink::OnCopies(TargetId target, absl::Span<const rocattach_copy> copies) {
-  if (PlanOf(target) == nullptr) return;
+void SessionSink::OnCopies(TargetId id, absl::Span<const rocattach_copy> copies) {
+  if (!router_->WantsTracer() || Find(id) == nullptr) return;
   for (const rocattach_copy& copy : copies) {
     rocattach_record_tracer_t record = {};
     record.header.kind = ROCATTACH_TRACER_RECORD;
     record.header.bytes = sizeof(record);
-    record.pid = target.pid;
+    record.pid = id.pid;
     record.tid = copy.tid;
     record.domain = ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS;
     record.operation_id = copy.direction;
@@ -184,13 +131,13 @@ void SessionSink::OnCopies(TargetId target, absl::Span<const rocattach_copy> cop
   }
 }
 
-void SessionSink::OnApiCalls(TargetId target, absl::Span<const ApiEvent> events) {
-  if (PlanOf(target) == nullptr) return;
+void SessionSink::OnApiCalls(TargetId id, absl::Span<const ApiEvent> events) {
+  if (!router_->WantsTracer() || Find(id) == nullptr) return;
   for (const ApiEvent& event : events) {
     rocattach_record_tracer_t record = {};
     record.header.kind = ROCATTACH_TRACER_RECORD;
     record.header.bytes = sizeof(record);
-    record.pid = target.pid;
+    record.pid = id.pid;
     record.tid = event.tid;
     record.domain = event.domain;
     record.operation_id = event.function;
@@ -200,35 +147,31 @@ void SessionSink::OnApiCalls(TargetId target, absl::Span<const ApiEvent> events)
   }
 }
 
-void SessionSink::OnSamples(TargetId target, absl::Span<const SampleEvent> events) {
-  const std::shared_ptr<const CompiledPlan> plan = PlanOf(target);
-  if (plan == nullptr) return;
+void SessionSink::OnSamples(TargetId id, absl::Span<const SampleEvent> events) {
+  if (!router_->WantsSample()) return;
+  const std::shared_ptr<Target> target = Find(id);
+  if (target == nullptr) return;
   for (const SampleEvent& event : events) {
-    const TargetGpu* gpu = plan->Gpu(event.agent_id);
-    const PlanArchitecture* architecture = plan->Architecture(event.agent_id);
-    if (gpu == nullptr || architecture == nullptr) continue;
-    const std::vector<rocattach_record_counter_t> values =
-        RequestedValues(*plan, *architecture, architecture->sampler, *gpu,
-                        sampler_names_, event.pass, event.readings);
+    if (target->plan->Architecture(event.agent_id) == nullptr) continue;
+    Request(target->sampler, event.agent_id, event.pass, event.readings, target.get());
     rocattach_record_counters_sampler_t record = {};
     record.header.kind = ROCATTACH_COUNTERS_SAMPLER_RECORD;
-    record.pid = target.pid;
+    record.pid = id.pid;
     record.gpu_id = event.agent_id;
     record.pass = event.pass;
     record.timestamps = {event.begin_ns, event.end_ns};
-    record.num_counters = static_cast<uint32_t>(values.size());
-    RecordWithCounters whole(record, values);
-    router_->Take(whole.header());
+    record.num_counters = static_cast<uint32_t>(target->values.size());
+    PassOn(record, target.get());
   }
 }
 
-void SessionSink::OnTargetEnded(TargetId target) {
+void SessionSink::OnTargetEnded(TargetId id) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (plans_.erase(target) == 0) return;
+    if (targets_.erase(id) == 0) return;
   }
-  router_->TargetEnded(target);
-  ended_(target);
+  router_->TargetEnded(id);
+  ended_(id);
 }
 
 }  // namespace rocattach

@@ -6,12 +6,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/record_router.h"
+#include "userspace/session/requested_values.h"
 #include "userspace/session/session_backend.h"
 #include "userspace/session/session_types.h"
 
@@ -36,25 +36,32 @@ class SessionSink : public RecordSink {
   void OnTargetEnded(TargetId target) override;
 
  private:
+  // What is needed for each record of a process.
+  struct Target {
+    std::shared_ptr<const CompiledPlan> plan;
+    // By index of plan->architectures.
+    std::vector<RequestedValues> dispatch, sampler;
+    // Calls for one target come one at a time: kept so that a record allocates nothing.
+    std::vector<rocattach_record_counter_t> values;
+    std::vector<uint64_t> record;
+  };
+
   // nullptr: not one of our targets.
-  std::shared_ptr<const CompiledPlan> PlanOf(TargetId target) const;
+  std::shared_ptr<Target> Find(TargetId target) const;
+  // Fills target->values from readings of the GPU.
+  static void Request(const std::vector<RequestedValues>& requested, uint32_t agent_id,
+                      uint32_t pass, absl::Span<const CounterReading> readings,
+                      Target* target);
+  // Passes on `fixed` with target->values behind it.
+  template <typename Fixed>
+  void PassOn(const Fixed& fixed, Target* target);
 
   const std::shared_ptr<RecordRouter> router_;
   std::vector<std::string> counter_names_, sampler_names_;
   const std::function<void(TargetId)> ended_;
   mutable std::mutex mutex_;
-  std::map<TargetId, std::shared_ptr<const CompiledPlan>> plans_;
+  std::map<TargetId, std::shared_ptr<Target>> targets_;
 };
-
-// One of kAgentConstants; nullopt when the GPU's property is not known.
-std::optional<double> AgentConstant(const TargetGpu& gpu, const std::string& name);
-
-// The values that a pass gives for the names of a request: hardware counters as sums,
-// metrics where the pass measured all of their counters.
-std::vector<rocattach_record_counter_t> RequestedValues(
-    const CompiledPlan& plan, const PlanArchitecture& architecture,
-    const PassPlan& passes, const TargetGpu& gpu, const std::vector<std::string>& names,
-    uint32_t pass, absl::Span<const CounterReading> readings);
 
 }  // namespace rocattach
 

@@ -11,7 +11,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/engine_state.h"
-#include "userspace/session/session_sink.h"
+#include "userspace/session/requested_values.h"
 #include "userspace/session/session_status.h"
 
 namespace rocattach {
@@ -230,9 +230,10 @@ absl::StatusOr<std::vector<double>> TargetDevice::Poll() {
   const PlanArchitecture* architecture = plan_->Architecture(now.agent_id);
   if (gpu == nullptr || architecture == nullptr) return values;
   // The same evaluation as that of a session's records.
-  for (const rocattach_record_counter_t& value :
-       RequestedValues(*plan_, *architecture, architecture->sampler, *gpu, counters_, 0,
-                       now.readings)) {
+  std::vector<rocattach_record_counter_t> seen;
+  RequestedValues(*plan_, *architecture, architecture->sampler, counters_)
+      .Append(/*pass=*/0, *gpu, now.readings, &seen);
+  for (const rocattach_record_counter_t& value : seen) {
     // A name that was asked for twice has its value twice.
     for (size_t i = 0; i < values.size(); ++i) {
       if (counters_[i] == counters_[value.counter]) values[i] = value.value;

@@ -19,16 +19,36 @@ constexpr size_t kMaxOperationRecords = 4096;
 // A shape on the wire, roughly.
 constexpr size_t kShapeBytes = 16;
 
-bool IsWhole(double value) {
-  return std::abs(value) < 9007199254740992.0 && value == std::trunc(value) &&
-         !(value == 0 && std::signbit(value));
-}
-
-uint64_t BitsOf(double value, bool whole) {
-  if (whole) return static_cast<uint64_t>(static_cast<int64_t>(value));
+uint64_t BitsOf(double value) {
   uint64_t bits;
   memcpy(&bits, &value, sizeof(bits));
   return bits;
+}
+
+// What differences are taken of: whole numbers as such, if all three are and come back
+// the same, bit by bit (not -0). Without std::trunc, which is a call on the baseline of
+// x86-64. Written out: this is done for every value.
+bool TakeBits(const CounterRecord& record, CounterValueBits* bits) {
+  constexpr double kLimit = 9007199254740992.0;  // 2^53
+  const double sum = record.sum, minimum = record.minimum, maximum = record.maximum;
+  // False for NaN as well.
+  if (std::abs(sum) < kLimit && std::abs(minimum) < kLimit &&
+      std::abs(maximum) < kLimit) {
+    const auto whole_sum = static_cast<int64_t>(sum);
+    const auto whole_minimum = static_cast<int64_t>(minimum);
+    const auto whole_maximum = static_cast<int64_t>(maximum);
+    const uint64_t differ =
+        (BitsOf(static_cast<double>(whole_sum)) ^ BitsOf(sum)) |
+        (BitsOf(static_cast<double>(whole_minimum)) ^ BitsOf(minimum)) |
+        (BitsOf(static_cast<double>(whole_maximum)) ^ BitsOf(maximum));
+    if (differ == 0) {
+      *bits = {static_cast<uint64_t>(whole_sum), static_cast<uint64_t>(whole_minimum),
+               static_cast<uint64_t>(whole_maximum)};
+      return true;
+    }
+  }
+  *bits = {BitsOf(sum), BitsOf(minimum), BitsOf(maximum)};
+  return false;
 }
 
 double ValueOf(uint64_t bits, bool whole) {
@@ -66,36 +86,61 @@ size_t CounterBatchEncoder::Append(absl::Span<const CounterRecord> records) {
          {&shape_, &operation_, &begin_, &duration_, &sum_, &minimum_, &maximum_}) {
       column->Reserve(end - taken);
     }
-    for (; taken < end; ++taken) AppendOne(records[taken]);
-    ++operations_;
+    AppendOperation(records.subspan(taken, end - taken));
+    taken = end;
   }
   return taken;
 }
 
-void CounterBatchEncoder::AppendOne(const CounterRecord& record) {
-  const bool whole =
-      IsWhole(record.sum) && IsWhole(record.minimum) && IsWhole(record.maximum);
-  const uint32_t shape = shapes_.Index(
-      {record.session, record.plan | uint64_t{record.kernel_id} << 32,
-       record.counter | uint64_t{record.pass} << 16 | uint64_t{record.agent_id} << 32 |
-           (whole ? uint64_t{kWhole} << 48 : 0),
-       record.instances});
-  if (shape == last_.size()) last_.emplace_back();
-  shape_.Put(shape);
-  operation_.Put(ZigZag(record.operation - previous_operation_));
-  previous_operation_ = record.operation;
-  begin_.Put(ZigZag(record.begin_ns - previous_begin_));
-  previous_begin_ = record.begin_ns;
-  duration_.Put(record.end_ns - record.begin_ns);
-  CounterValueBits& last = last_[shape];
-  const CounterValueBits now = {BitsOf(record.sum, whole),
-                                BitsOf(record.minimum, whole),
-                                BitsOf(record.maximum, whole)};
-  sum_.Put(ZigZag(now[0] - last[0]));
-  minimum_.Put(ZigZag(now[1] - last[1]));
-  maximum_.Put(ZigZag(now[2] - last[2]));
-  last = now;
-  ++count_;
+// Column by column: this is done for every value of every counted dispatch.
+void CounterBatchEncoder::AppendOperation(absl::Span<const CounterRecord> records) {
+  uint64_t times = previous_begin_;
+  entries_.resize(records.size());
+  {
+    PackedColumn::Run shapes(&shape_);
+    for (size_t i = 0; i < records.size(); ++i) {
+      const CounterRecord& record = records[i];
+      const bool whole = TakeBits(record, &entries_[i].bits);
+      const uint32_t shape = shapes_.Index(
+          {record.session, record.plan | uint64_t{record.kernel_id} << 32,
+           record.counter | uint64_t{record.pass} << 16 |
+               uint64_t{record.agent_id} << 32 | (whole ? uint64_t{kWhole} << 48 : 0),
+           record.instances});
+      if (shape == last_.size()) last_.emplace_back();
+      entries_[i].shape = shape;
+      shapes.Put(shape);
+      times |= record.begin_ns | record.end_ns;
+    }
+  }
+  {
+    PackedColumn::Run sum(&sum_), minimum(&minimum_), maximum(&maximum_);
+    for (const Entry& entry : entries_) {
+      CounterValueBits& last = last_[entry.shape];
+      sum.Put(ZigZag(entry.bits[0] - last[0]));
+      minimum.Put(ZigZag(entry.bits[1] - last[1]));
+      maximum.Put(ZigZag(entry.bits[2] - last[2]));
+      last = entry.bits;
+    }
+  }
+  operation_.Put(ZigZag(records[0].operation - previous_operation_));
+  operation_.PutZeros(records.size() - 1);
+  previous_operation_ = records[0].operation;
+  if (times == 0) {  // dispatches: theirs are in the dispatch
+    begin_.PutZeros(records.size());
+    duration_.PutZeros(records.size());
+  } else {
+    AppendTimes(records);
+  }
+  count_ += records.size();
+  ++operations_;
+}
+
+void CounterBatchEncoder::AppendTimes(absl::Span<const CounterRecord> records) {
+  for (const CounterRecord& record : records) {
+    begin_.Put(ZigZag(record.begin_ns - previous_begin_));
+    previous_begin_ = record.begin_ns;
+    duration_.Put(record.end_ns - record.begin_ns);
+  }
 }
 
 void CounterBatchEncoder::AppendShapes(std::string* out) const {

@@ -41,7 +41,14 @@ class CounterBatchEncoder {
   // session; plan|kernel; counter|pass|agent|flags; instances.
   using Shapes = ShapeTable<4>;
 
-  void AppendOne(const CounterRecord& record);
+  // A value on its way into the columns.
+  struct Entry {
+    uint32_t shape;
+    CounterValueBits bits;
+  };
+
+  void AppendOperation(absl::Span<const CounterRecord> records);
+  void AppendTimes(absl::Span<const CounterRecord> records);
   void AppendShapes(std::string* out) const;
   void Clear();
 
@@ -51,6 +58,7 @@ class CounterBatchEncoder {
   uint64_t previous_operation_ = 0, previous_begin_ = 0;
   Shapes shapes_;
   std::vector<CounterValueBits> last_;  // by shape
+  std::vector<Entry> entries_;          // of the operation that is being appended
   PackedColumn shape_, operation_, begin_, duration_, sum_, minimum_, maximum_;
 };
 

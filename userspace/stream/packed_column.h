@@ -63,6 +63,35 @@ class PackedColumn {
     size_ = static_cast<size_t>(PutVarint(value, data_.get() + size_) - data_.get());
   }
 
+  // So many entries of zero, in room that is there.
+  void PutZeros(size_t entries) {
+    memset(data_.get() + size_, 0, entries);
+    size_ += entries;
+  }
+
+  // Puts with position and bits in registers; for a loop over several columns. Nothing
+  // else may touch the column while it exists.
+  class Run {
+   public:
+    explicit Run(PackedColumn* column)
+        : column_(column), out_(column->data_.get() + column->size_) {}
+    ~Run() {
+      column_->size_ = static_cast<size_t>(out_ - column_->data_.get());
+      column_->any_ |= any_;
+    }
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    void Put(uint64_t value) {
+      any_ |= value;
+      out_ = PutVarint(value, out_);
+    }
+
+   private:
+    PackedColumn* column_;
+    uint8_t* out_;
+    uint64_t any_ = 0;
+  };
+
   // Appends the field, unless every entry is zero: then the column is left out.
   void AppendTo(uint32_t field, std::string* out) const {
     if (any_ == 0) return;

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "userspace/session/session_sink.h"
+#include "userspace/session/requested_values.h"
 
 namespace rocattach {
 namespace {

@@ -271,7 +271,7 @@ void TargetSession::Drained() {
 }
 
 void TargetSession::Ended() {
-  for (auto& [ring, pending] : pending_) CountInvalid(pending);
+  for (const Pending& pending : pending_) CountInvalid(pending);
   pending_.clear();
   Write();
   if (starting_.has_value()) {

@@ -118,6 +118,11 @@ class TargetSession {
 
   std::shared_ptr<Active> ByTag(uint32_t tag) const;
   std::shared_ptr<Active> ByGeneration(uint64_t generation) const;
+  // Numbers of rings are ours: there are as many as the memory had when it was mapped.
+  Pending& PendingOf(uint32_t ring) {
+    return ring < pending_.size() ? pending_[ring] : NewPending(ring);
+  }
+  Pending& NewPending(uint32_t ring);
   uint32_t PlanId(const CompiledPlan& plan);
   void DecideKernels();
   bool Selects(const Active& active, uint32_t selection,
@@ -147,7 +152,7 @@ class TargetSession {
   std::optional<Waiting> starting_;
   std::vector<Waiting> settling_;
   std::map<std::string, uint32_t> plan_ids_;  // by the serialised description
-  std::map<uint32_t, Pending> pending_;       // by ring
+  std::vector<Pending> pending_;              // by ring
   std::vector<CounterRecord> counter_batch_, sample_batch_;
   std::vector<ApiCallRecord> api_batch_;
   SessionCounts counts_;

@@ -28,6 +28,19 @@ T CopyOf(const RecordSlot& slot) {
   return record;
 }
 
+// One record for each reading; `record` has what they share.
+void AppendReadings(CounterRecord record, absl::Span<const CounterReading> readings,
+                    std::vector<CounterRecord>* batch) {
+  for (const CounterReading& reading : readings) {
+    record.counter = reading.counter;
+    record.instances = reading.instances;
+    record.sum = reading.sum;
+    record.minimum = reading.minimum;
+    record.maximum = reading.maximum;
+    batch->push_back(record);
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<TargetSession::Active> TargetSession::ByTag(uint32_t tag) const {
@@ -44,6 +57,11 @@ std::shared_ptr<TargetSession::Active> TargetSession::ByGeneration(
     if (active->generation == generation) return active;
   }
   return nullptr;
+}
+
+TargetSession::Pending& TargetSession::NewPending(uint32_t ring) {
+  pending_.resize(ring + 1);
+  return pending_[ring];
 }
 
 // What the target could not decide: a kernel whose name we had not seen, a list longer
@@ -65,9 +83,10 @@ bool TargetSession::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   record->flags &= kStreamFlags;
   const bool baseline =
       (flags & ROCATTACH_DISPATCH_BASELINE) != 0 || (flags & kWantedBySessions) == 0;
-  const std::shared_ptr<Active> active = (flags & kWantedBySessions) != 0
-                                             ? ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags))
-                                             : nullptr;
+  std::shared_ptr<Active> active;
+  if ((flags & kWantedBySessions) != 0) {
+    active = ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags));
+  }
   bool for_timestamps = false, for_counters = false;
   if (active != nullptr) {
     // Undecided is a yes that the service has to confirm.
@@ -81,12 +100,12 @@ bool TargetSession::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   const bool wanted = baseline || for_timestamps || for_counters;
   if (!wanted) ++counts_.filtered;
   if (flags & ROCATTACH_DISPATCH_COUNTED) {
-    Pending& pending = pending_[ring];
+    Pending& pending = PendingOf(ring);
     pending.of = Pending::Of::kDispatch;
     pending.dispatch = *record;
     pending.for_timestamps = for_timestamps;
     pending.for_counters = for_counters;
-    pending.active = active;
+    pending.active = std::move(active);
     pending.slots = pending.next = 0;
     pending.readings.clear();
     return wanted;
@@ -113,7 +132,7 @@ bool TargetSession::TakeCopy(rocattach_copy* record) {
 
 void TargetSession::TakeSample(uint32_t ring, const RecordSlot& slot) {
   EndValues(ring);
-  Pending& pending = pending_[ring];
+  Pending& pending = PendingOf(ring);
   pending.of = Pending::Of::kSample;
   pending.sample = CopyOf<rocattach_sample>(slot);
   pending.active = ByGeneration(pending.sample.plan_generation);
@@ -140,17 +159,18 @@ bool TargetSession::Continues(const Pending& pending,
                                                 : ROCATTACH_RECORD_DISPATCH)) {
     return false;
   }
-  if (values.slot > 0 &&
-      (values.slots != pending.slots || values.pass != pending.pass)) {
-    return false;
-  }
   const CompiledPlan& plan = *pending.active->plan;
-  const PlanArchitecture* architecture = plan.Architecture(agent);
-  if (architecture == nullptr) return false;
-  const PassPlan& passes = sample ? architecture->sampler : architecture->dispatch;
-  if (values.pass >= passes.passes.size() ||
-      values.slots > passes.passes[values.pass].counters.size()) {
-    return false;
+  if (values.slot > 0) {
+    // The first slot's were looked at, and the GPU is the same.
+    if (values.slots != pending.slots || values.pass != pending.pass) return false;
+  } else {
+    const PlanArchitecture* architecture = plan.Architecture(agent);
+    if (architecture == nullptr) return false;
+    const PassPlan& passes = sample ? architecture->sampler : architecture->dispatch;
+    if (values.pass >= passes.passes.size() ||
+        values.slots > passes.passes[values.pass].counters.size()) {
+      return false;
+    }
   }
   for (uint16_t i = 0; i < values.count; ++i) {
     if (values.value[i].counter >= plan.counter_names.size() ||
@@ -163,7 +183,7 @@ bool TargetSession::Continues(const Pending& pending,
 
 void TargetSession::TakeValues(uint32_t ring, const RecordSlot& slot) {
   const auto values = CopyOf<rocattach_values>(slot);
-  Pending& pending = pending_[ring];
+  Pending& pending = PendingOf(ring);
   if (!Continues(pending, values)) {
     // One count for the operation, however many slots follow.
     EndValues(ring);
@@ -181,10 +201,9 @@ void TargetSession::TakeValues(uint32_t ring, const RecordSlot& slot) {
 }
 
 void TargetSession::EndValues(uint32_t ring) {
-  auto pending = pending_.find(ring);
-  if (pending == pending_.end()) return;
-  CountInvalid(pending->second);
-  pending->second.of = Pending::Of::kNothing;
+  if (ring >= pending_.size()) return;
+  CountInvalid(pending_[ring]);
+  pending_[ring].of = Pending::Of::kNothing;
 }
 
 void TargetSession::CountInvalid(const Pending& pending) {
@@ -214,42 +233,28 @@ void TargetSession::CompleteDispatch(const Pending& pending) {
     return;
   }
   ++counts_.counted;
-  for (const CounterReading& reading : pending.readings) {
-    CounterRecord record;
-    record.session = pending.active->session;
-    record.operation = pending.dispatch.correlation_id;
-    record.plan = pending.active->plan_id;
-    record.pass = pending.pass;
-    record.counter = reading.counter;
-    record.kernel_id = pending.dispatch.kernel_id;
-    record.agent_id = pending.dispatch.agent_id;
-    record.instances = reading.instances;
-    record.sum = reading.sum;
-    record.minimum = reading.minimum;
-    record.maximum = reading.maximum;
-    counter_batch_.push_back(record);
-  }
+  CounterRecord record;
+  record.session = pending.active->session;
+  record.operation = pending.dispatch.correlation_id;
+  record.plan = pending.active->plan_id;
+  record.pass = pending.pass;
+  record.kernel_id = pending.dispatch.kernel_id;
+  record.agent_id = pending.dispatch.agent_id;
+  AppendReadings(record, pending.readings, &counter_batch_);
   pending.active->sink->OnDispatches(id_, {&event, 1});
 }
 
 void TargetSession::CompleteSample(const Pending& pending) {
   ++counts_.samples;
-  for (const CounterReading& reading : pending.readings) {
-    CounterRecord record;
-    record.session = pending.active->session;
-    record.operation = pending.sample.sample_id;
-    record.plan = pending.active->plan_id;
-    record.pass = pending.pass;
-    record.counter = reading.counter;
-    record.agent_id = pending.sample.agent_id;
-    record.instances = reading.instances;
-    record.begin_ns = pending.sample.begin_ns;
-    record.end_ns = pending.sample.end_ns;
-    record.sum = reading.sum;
-    record.minimum = reading.minimum;
-    record.maximum = reading.maximum;
-    sample_batch_.push_back(record);
-  }
+  CounterRecord record;
+  record.session = pending.active->session;
+  record.operation = pending.sample.sample_id;
+  record.plan = pending.active->plan_id;
+  record.pass = pending.pass;
+  record.agent_id = pending.sample.agent_id;
+  record.begin_ns = pending.sample.begin_ns;
+  record.end_ns = pending.sample.end_ns;
+  AppendReadings(record, pending.readings, &sample_batch_);
   SampleEvent event;
   event.agent_id = pending.sample.agent_id;
   event.pass = pending.pass;

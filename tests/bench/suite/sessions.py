@@ -59,6 +59,18 @@ def run_cost(bench):
                 "divided by dispatches", "no collector, no SDK", rows)
 
 
+def drain_row(what, ours, single):
+    speeds = [item["items_per_second"] for item in (ours, single)]
+    sizes = [item["bytes_per_record"] for item in (ours, single)]
+    return (what, f"{rate(speeds[0])}, {sizes[0]:.1f} bytes",
+            f"{rate(speeds[1])}, {sizes[1]:.1f} bytes",
+            f"{speeds[0] / speeds[1]:.2f} ×, 1 : {sizes[1] / sizes[0]:.1f} bytes", "",
+            {"dispatches_per_second": speeds[0], "values_per_second": 8 * speeds[0],
+             "bytes_per_dispatch": sizes[0],
+             "single_dispatches_per_second": speeds[1],
+             "single_bytes_per_dispatch": sizes[1]})
+
+
 def run_values(bench):
     items = bench.benchmark("session_bench", ".")
     push = items["BM_PushGroup"]["cpu_time"]
@@ -74,20 +86,13 @@ def run_values(bench):
                      duration(contended), f"1 : {contended / push:.2f}", "",
                      {"ring_ns": push, "mutex_ns": contended}),
                 ])
-    ours, single = items["BM_DrainToFile/manual_time"], items["BM_VectorToMessages"]
-    speeds = [item["items_per_second"] for item in (ours, single)]
-    sizes = [item["bytes_per_record"] for item in (ours, single)]
+    single = items["BM_VectorToMessages"]
     bench.table("sessions", "Dispatches with 8 values, one core",
                 "from the vector, one message each, in memory", [
-                    ("ring, checked, to a file, zstd 1",
-                     f"{rate(speeds[0])}, {sizes[0]:.1f} bytes",
-                     f"{rate(speeds[1])}, {sizes[1]:.1f} bytes",
-                     f"{speeds[0] / speeds[1]:.2f} ×, 1 : {sizes[1] / sizes[0]:.1f} bytes",
-                     "", {"dispatches_per_second": speeds[0],
-                          "values_per_second": 8 * speeds[0],
-                          "bytes_per_dispatch": sizes[0],
-                          "single_dispatches_per_second": speeds[1],
-                          "single_bytes_per_dispatch": sizes[1]}),
+                    drain_row("ring, checked, to a file, zstd 1",
+                              items["BM_DrainToFile/manual_time"], single),
+                    drain_row("the same, and records to a program",
+                              items["BM_DrainToFileAndProgram/manual_time"], single),
                 ])
 
 

@@ -129,7 +129,7 @@ class Producer {
 class Consumer {
  public:
   // nullptr, or what went wrong.
-  const char* Init(collector::Memory* memory) {
+  const char* Init(collector::Memory* memory, bool to_program) {
     char pattern[] = "/tmp/rocattach-bench.XXXXXX";
     if (mkdtemp(pattern) == nullptr) return "mkdtemp failed";
     directory_ = pattern;
@@ -158,11 +158,16 @@ class Consumer {
         CompilePlan(SessionId(1), {filter}, *description,
                     std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()));
     if (!plan.ok() || (*plan)->image->passes != 1) return "no plan of one pass";
-    // As the service has it: records go to the stream, and to a buffer nobody reads.
+    // As the service has it: records go to the stream, and from programs' sessions also
+    // to a buffer that is sent off whenever it is full.
     SessionRoutes routes;
-    routes.counters = RecordBuffer::Create(
-        64 << 10,
-        [](const rocattach_record_header_t*, const rocattach_record_header_t*) {});
+    routes.counters =
+        to_program ? RecordBuffer::Create(256 << 10,
+                                          [this](const rocattach_record_header_t* begin,
+                                                 const rocattach_record_header_t* end) {
+                                            Count(begin, end);
+                                          })
+                   : RecordBuffer::CreateUnread();
     auto router = std::make_shared<RecordRouter>(SessionId(1));
     router->SetRoutes(std::move(routes));
     auto sink = std::make_shared<SessionSink>(
@@ -177,13 +182,25 @@ class Consumer {
     if (!directory_.empty()) std::filesystem::remove_all(directory_);
   }
   Target& target() { return *target_; }
+  uint64_t handed_on() const { return handed_on_; }
   uint64_t FileBytes() {
     outputs_->Flush(UINT64_MAX);
     return std::filesystem::file_size(outputs_->files().front());
   }
 
  private:
+  void Count(const rocattach_record_header_t* begin,
+             const rocattach_record_header_t* end) {
+    for (auto* at = reinterpret_cast<const uint8_t*>(begin);
+         at < reinterpret_cast<const uint8_t*>(end);
+         at += reinterpret_cast<const rocattach_record_header_t*>(at)->bytes) {
+      const auto* record = reinterpret_cast<const rocattach_record_profiler_t*>(at);
+      handed_on_ += record->counters_count == kCounters ? 1 : 0;
+    }
+  }
+
   std::string directory_;
+  uint64_t handed_on_ = 0;
   std::unique_ptr<OutputSet> outputs_;
   std::unique_ptr<Target> target_;
 };
@@ -225,11 +242,11 @@ void BM_MutexVectorGroup(benchmark::State& state) {
 BENCHMARK(BM_MutexVectorGroup)->Threads(1)->Threads(2)->UseRealTime();
 
 // In this thread's processor time: what one core does.
-void BM_DrainToFile(benchmark::State& state) {
+void DrainToFile(benchmark::State& state, bool to_program) {
   Producer producer;
   Consumer consumer;
   if (const char* why = producer.Init()) return state.SkipWithError(why);
-  if (const char* why = consumer.Init(&producer.memory))
+  if (const char* why = consumer.Init(&producer.memory, to_program))
     return state.SkipWithError(why);
   Group group = MakeGroup(producer.memory.plan()->generation);
   uint64_t next = 1;
@@ -248,11 +265,24 @@ void BM_DrainToFile(benchmark::State& state) {
   if (consumer.target().session()->counts().counted != next - 1) {
     state.SkipWithError("not every dispatch came through with its values");
   }
+  // All but what still fits the buffer, which holds less than two rounds.
+  if (to_program && consumer.handed_on() + 2 * kRound < next - 1) {
+    state.SkipWithError("the program did not get what was recorded");
+  }
   state.SetItemsProcessed(static_cast<int64_t>(next - 1));
   state.counters["bytes_per_record"] =
       static_cast<double>(consumer.FileBytes()) / static_cast<double>(next - 1);
 }
+
+void BM_DrainToFile(benchmark::State& state) {
+  DrainToFile(state, /*to_program=*/false);
+}
 BENCHMARK(BM_DrainToFile)->UseManualTime();
+
+void BM_DrainToFileAndProgram(benchmark::State& state) {
+  DrainToFile(state, /*to_program=*/true);
+}
+BENCHMARK(BM_DrainToFileAndProgram)->UseManualTime();
 
 void Fill(const Group& group, bench::CountedRow* out) {
   const rocattach_dispatch& d = group.dispatch;

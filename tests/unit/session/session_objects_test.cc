@@ -276,5 +276,55 @@ TEST_F(SessionEngineTest, RecordsWithoutABufferAreCounted) {
   EXPECT_EQ(seen_.size(), 2u);
 }
 
+TEST_F(SessionEngineTest, ABufferThatNobodyReadsTakesEverything) {
+  EXPECT_STATUS(S::kSessionNotFound, engine_.CreateUnreadBuffer(SessionId(77)));
+  const SessionId session = NewSession();
+  auto counters = engine_.CreateFilter(session, Counters({"SQ_WAVES"}));
+  auto api = engine_.CreateFilter(session, Api({ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS}));
+  auto unread = engine_.CreateUnreadBuffer(session);
+  ASSERT_TRUE(unread.ok()) << unread.status();
+  ASSERT_TRUE(engine_.SetFilterBuffer(session, *counters, *unread).ok());
+  ASSERT_TRUE(engine_.SetFilterBuffer(session, *api, *unread).ok());
+  EXPECT_STATUS(S::kInvalidArguments,
+                engine_.CreateBuffer(session, 65536, Collect(), *unread));
+  ASSERT_TRUE(engine_.StartSession(session).ok());
+  EXPECT_TRUE(backend_->Dispatch(target_, Dispatch(1, false, true)));
+  EXPECT_TRUE(engine_.FlushData(session, *unread).ok());
+  EXPECT_TRUE(seen_.empty());
+  // Each filter by itself, from the next record on.
+  auto read = engine_.CreateBuffer(session, 65536, Collect());
+  ASSERT_TRUE(engine_.SetFilterBuffer(session, *counters, *read).ok());
+  EXPECT_TRUE(backend_->Dispatch(target_, Dispatch(2, false, true)));
+  ASSERT_TRUE(engine_.FlushData(session, *read).ok());
+  ASSERT_EQ(seen_.size(), 1u);
+  EXPECT_EQ(seen_[0].profiler.correlation_id, 2u);
+  EXPECT_EQ(engine_.Report(session)->dropped, 0u);
+  // A destroyed one drops, as any other.
+  ASSERT_TRUE(engine_.DestroyBuffer(session, *read).ok());
+  EXPECT_TRUE(backend_->Dispatch(target_, Dispatch(3, false, true)));
+  EXPECT_EQ(engine_.Report(session)->dropped, 1u);
+  ASSERT_TRUE(engine_.TerminateSession(session).ok());
+}
+
+TEST_F(SessionEngineTest, SynchronousCallbacksHearOfWhatNoBufferKeeps) {
+  const SessionId session = NewSession();
+  auto api = engine_.CreateFilter(session, Api({ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS}));
+  auto unread = engine_.CreateUnreadBuffer(session);
+  ASSERT_TRUE(engine_.SetFilterBuffer(session, *api, *unread).ok());
+  int heard = 0;
+  ASSERT_TRUE(engine_
+                  .SetApiTraceSyncCallback(
+                      session, *api,
+                      [&](const rocattach_record_tracer_t&, SessionId) { ++heard; })
+                  .ok());
+  ASSERT_TRUE(engine_.StartSession(session).ok());
+  rocattach_copy copy = {};
+  copy.kind = ROCATTACH_RECORD_COPY;
+  EXPECT_TRUE(backend_->Copy(target_, copy));
+  EXPECT_EQ(heard, 1);
+  EXPECT_EQ(engine_.Report(session)->dropped, 0u);
+  ASSERT_TRUE(engine_.TerminateSession(session).ok());
+}
+
 }  // namespace
 }  // namespace rocattach

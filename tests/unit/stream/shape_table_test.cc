@@ -1,0 +1,50 @@
+#include "userspace/stream/shape_table.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace rocattach {
+namespace {
+
+using Table = ShapeTable<4>;
+
+TEST(ShapeTable, NumbersKeysInOrderOfAppearance) {
+  Table table;
+  EXPECT_EQ(table.Index({1, 2, 3, 4}), 0u);
+  EXPECT_EQ(table.Index({1, 2, 3, 5}), 1u);
+  EXPECT_EQ(table.Index({1, 2, 3, 4}), 0u);
+  // Each word counts.
+  EXPECT_EQ(table.Index({0, 2, 3, 4}), 2u);
+  EXPECT_EQ(table.Index({1, 0, 3, 4}), 3u);
+  EXPECT_EQ(table.Index({1, 2, 0, 4}), 4u);
+  EXPECT_EQ(table.keys().size(), 5u);
+  table.Clear();
+  EXPECT_EQ(table.Index({1, 2, 0, 4}), 0u);
+}
+
+// Rounds that repeat themselves, that change in the middle, and single keys between
+// them: a guess of what comes next must never be believed.
+TEST(ShapeTable, AgreesWithAMapWhateverComes) {
+  std::mt19937_64 random(7);
+  Table table;
+  for (int batch = 0; batch < 20; ++batch) {
+    std::map<Table::Key, uint32_t> expected;
+    for (int round = 0; round < 400; ++round) {
+      const uint64_t pass = random() % 3, kernel = random() % (1 + batch * 10);
+      const uint64_t counters = random() % 9;
+      for (uint64_t counter = 0; counter < counters; ++counter) {
+        const Table::Key key = {1, kernel << 32, counter | pass << 16, random() % 2};
+        const auto number = static_cast<uint32_t>(expected.size());
+        ASSERT_EQ(table.Index(key), expected.try_emplace(key, number).first->second);
+      }
+    }
+    ASSERT_EQ(table.keys().size(), expected.size());
+    for (const auto& [key, number] : expected) EXPECT_EQ(table.keys()[number], key);
+    table.Clear();
+  }
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,52 @@
+// From the readings of a pass to the values that somebody asked for by name.
+#ifndef ROCATTACH_USERSPACE_SESSION_REQUESTED_VALUES_H_
+#define ROCATTACH_USERSPACE_SESSION_REQUESTED_VALUES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "userspace/session/compiled_plan.h"
+#include "userspace/session/rocattach_sessions.h"
+#include "userspace/session/session_backend.h"
+
+namespace rocattach {
+
+// One of kAgentConstants; nullopt when the GPU's property is not known.
+std::optional<double> AgentConstant(const TargetGpu& gpu, const std::string& name);
+
+// The passes of one architecture, with names looked up once: its work is done for every
+// dispatch. The plan must outlive it. Const, so any number of threads may use it.
+class RequestedValues {
+ public:
+  // `passes`: of `architecture`, which is of `plan`. A value's number is its name's
+  // position in `names`; what is not in there has none.
+  RequestedValues(const CompiledPlan& plan, const PlanArchitecture& architecture,
+                  const PassPlan& passes, const std::vector<std::string>& names);
+
+  // Appends what `pass` gives: hardware counters as sums, metrics where the pass
+  // measured all of their counters. A value that cannot be had is left out.
+  void Append(uint32_t pass, const TargetGpu& gpu,
+              absl::Span<const CounterReading> readings,
+              std::vector<rocattach_record_counter_t>* values) const;
+
+ private:
+  struct Value {
+    uint32_t number = 0;
+    uint16_t counter = 0;                   // of the plan
+    const DerivedMetric* metric = nullptr;  // then not `counter`
+  };
+  std::optional<double> Evaluate(const DerivedMetric& metric, const TargetGpu& gpu,
+                                 absl::Span<const CounterReading> readings) const;
+
+  const CompiledPlan& plan_;
+  const ArchitectureCounters& counters_;
+  std::vector<std::vector<Value>> passes_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_REQUESTED_VALUES_H_
