@@ -1,13 +1,11 @@
 #include "userspace/control/remote_run.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #include <chrono>
-#include <string>
 #include <utility>
-#include <vector>
 
+#include "userspace/control/record_wire.h"
 #include "userspace/control/session_wire.h"
 #include "userspace/session/record_buffer.h"
 #include "userspace/session/session_status.h"
@@ -18,32 +16,6 @@ namespace {
 // How long the last records may take when the service has said that they have been
 // sent.
 constexpr auto kPatience = std::chrono::seconds(60);
-
-// What a record of this kind has at least; 0 for kinds that are not made.
-size_t FixedBytes(uint32_t kind) {
-  switch (kind) {
-    case ROCATTACH_PROFILER_RECORD:
-      return sizeof(rocattach_record_profiler_t);
-    case ROCATTACH_TRACER_RECORD:
-      return sizeof(rocattach_record_tracer_t);
-    case ROCATTACH_COUNTERS_SAMPLER_RECORD:
-      return sizeof(rocattach_record_counters_sampler_t);
-    default:
-      return 0;
-  }
-}
-
-// How many values say that they follow.
-uint64_t CountersOf(const rocattach_record_header_t* record) {
-  if (record->kind == ROCATTACH_PROFILER_RECORD) {
-    return reinterpret_cast<const rocattach_record_profiler_t*>(record)->counters_count;
-  }
-  if (record->kind == ROCATTACH_COUNTERS_SAMPLER_RECORD) {
-    return reinterpret_cast<const rocattach_record_counters_sampler_t*>(record)
-        ->num_counters;
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -82,31 +54,8 @@ absl::Status RemoteStream::Start(const Begin& begin) {
   return absl::OkStatus();
 }
 
-// Nothing is trusted about where records end, although the service makes them: a wrong
-// step would be ours.
 void RemoteStream::Take(Shared* shared, const v1::RunRecords& records) {
-  const std::string& bytes = records.records();
-  std::vector<uint64_t> words((bytes.size() + 7) / 8);
-  if (!bytes.empty()) memcpy(words.data(), bytes.data(), bytes.size());
-  const char* base = reinterpret_cast<const char*>(words.data());
-  if (shared->router != nullptr && records.lost() > 0) {
-    shared->router->CountLost(records.lost());
-  }
-  size_t offset = 0;
-  while (shared->router != nullptr &&
-         bytes.size() - offset >= sizeof(rocattach_record_header_t)) {
-    const auto* record =
-        reinterpret_cast<const rocattach_record_header_t*>(base + offset);
-    const size_t fixed = FixedBytes(record->kind);
-    if (fixed == 0 || record->bytes < fixed || record->bytes > bytes.size() - offset ||
-        record->bytes !=
-            fixed + CountersOf(record) * sizeof(rocattach_record_counter_t)) {
-      shared->router->CountLost(1);
-      break;
-    }
-    shared->router->Take(record);
-    offset += record->bytes;
-  }
+  if (shared->router != nullptr) RouteRecords(records, shared->router.get());
   std::lock_guard<std::mutex> lock(shared->mutex);
   shared->total = records.total();
   shared->changed.notify_all();

@@ -1,0 +1,158 @@
+// Records over the socket: whole ones, and what a broken service could send.
+#include "userspace/control/record_wire.h"
+
+#include <gtest/gtest.h>
+#include <string.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace rocattach {
+namespace {
+
+class RecordWireTest : public testing::Test {
+ protected:
+  RecordWireTest() : router_(SessionId(1)) {
+    SessionRoutes routes;
+    routes.counters = routes.api = routes.sampler = RecordBuffer::Create(
+        64 << 10, [this](const auto* begin, const auto* end) { Count(begin, end); });
+    router_.SetRoutes(std::move(routes));
+  }
+
+  void Count(const rocattach_record_header_t* begin,
+             const rocattach_record_header_t* end) {
+    const auto* at = reinterpret_cast<const char*>(begin);
+    while (at < reinterpret_cast<const char*>(end)) {
+      const auto* record = reinterpret_cast<const rocattach_record_header_t*>(at);
+      kinds_.push_back(record->kind);
+      at += record->bytes;
+    }
+    ASSERT_EQ(at, reinterpret_cast<const char*>(end));
+  }
+
+  // What came through of these bytes, and how many records were lost.
+  std::vector<uint32_t> Route(const std::string& bytes, uint64_t* lost) {
+    v1::RunRecords message;
+    message.set_records(bytes);
+    const uint64_t before = router_.dropped();
+    kinds_.clear();
+    RouteRecords(message, &router_);
+    router_.Flush();
+    *lost = router_.dropped() - before;
+    return kinds_;
+  }
+
+  template <typename Record>
+  static std::string Bytes(const Record& record, uint32_t counters) {
+    std::string bytes(sizeof(record) + counters * sizeof(rocattach_record_counter_t),
+                      '\0');
+    memcpy(bytes.data(), &record, sizeof(record));
+    const auto size = static_cast<uint32_t>(bytes.size());
+    memcpy(&bytes[offsetof(rocattach_record_header_t, bytes)], &size, sizeof(size));
+    return bytes;
+  }
+  static std::string Dispatch(uint32_t counters) {
+    rocattach_record_profiler_t record = {};
+    record.header.kind = ROCATTACH_PROFILER_RECORD;
+    record.selected_by = ROCATTACH_SELECTED_BY_COUNTERS;
+    record.counters_count = counters;
+    return Bytes(record, counters);
+  }
+  static std::string Call() {
+    rocattach_record_tracer_t record = {};
+    record.header.kind = ROCATTACH_TRACER_RECORD;
+    return Bytes(record, 0);
+  }
+  static std::string Sample(uint32_t counters) {
+    rocattach_record_counters_sampler_t record = {};
+    record.header.kind = ROCATTACH_COUNTERS_SAMPLER_RECORD;
+    record.num_counters = counters;
+    return Bytes(record, counters);
+  }
+  // `bytes` with a field of 32 bits overwritten.
+  static std::string With(std::string bytes, size_t offset, uint32_t value) {
+    memcpy(&bytes[offset], &value, sizeof(value));
+    return bytes;
+  }
+
+  RecordRouter router_;
+  std::vector<uint32_t> kinds_;
+};
+
+TEST_F(RecordWireTest, WholeRecordsComeThroughInOrder) {
+  uint64_t lost = 0;
+  EXPECT_EQ(Route(Dispatch(3) + Call() + Sample(0) + Dispatch(0), &lost),
+            (std::vector<uint32_t>{ROCATTACH_PROFILER_RECORD, ROCATTACH_TRACER_RECORD,
+                                   ROCATTACH_COUNTERS_SAMPLER_RECORD,
+                                   ROCATTACH_PROFILER_RECORD}));
+  EXPECT_EQ(lost, 0u);
+  EXPECT_TRUE(Route("", &lost).empty());
+  EXPECT_EQ(lost, 0u);
+}
+
+TEST_F(RecordWireTest, WhatTheServiceLostIsCounted) {
+  v1::RunRecords message;
+  message.set_lost(41);
+  RouteRecords(message, &router_);
+  EXPECT_EQ(router_.dropped(), 41u);
+}
+
+TEST_F(RecordWireTest, ARecordThatIsCutIsLostAndThoseBeforeItAreNot) {
+  const std::string first = Dispatch(2), second = Sample(4);
+  for (size_t cut = 1; cut < second.size(); ++cut) {
+    uint64_t lost = 0;
+    EXPECT_EQ(Route(first + second.substr(0, cut), &lost).size(), 1u) << cut;
+    EXPECT_EQ(lost, 1u) << "cut after " << cut << " bytes";
+  }
+}
+
+TEST_F(RecordWireTest, SizesAreNotBelieved) {
+  constexpr size_t kKind = offsetof(rocattach_record_header_t, kind);
+  constexpr size_t kBytes = offsetof(rocattach_record_header_t, bytes);
+  constexpr size_t kCounters = offsetof(rocattach_record_profiler_t, counters_count);
+  const std::string good = Dispatch(4);
+  const auto size = static_cast<uint32_t>(good.size());
+  const std::vector<std::string> hostile = {
+      With(good, kKind, ROCATTACH_SPM_RECORD),
+      With(good, kKind, 0xffffffff),
+      With(good, kBytes, 0),  // would not end
+      With(good, kBytes, 8),
+      With(good, kBytes, size - 16),
+      With(good, kBytes, size + 16),
+      With(good, kBytes, 0xfffffff8),
+      With(good, kCounters, 3),
+      With(good, kCounters, 5),
+      // 16 bytes each: in 32 bits this would come out at 4.
+      With(good, kCounters, 0x10000004),
+      With(Sample(1), offsetof(rocattach_record_counters_sampler_t, num_counters), 2),
+      With(Call(), kBytes, static_cast<uint32_t>(Call().size()) - 8),
+  };
+  for (size_t i = 0; i < hostile.size(); ++i) {
+    uint64_t lost = 0;
+    // What follows cannot be found any more.
+    EXPECT_EQ(Route(Call() + hostile[i] + Call(), &lost).size(), 1u) << i;
+    EXPECT_EQ(lost, 1u) << i;
+  }
+}
+
+// Under AddressSanitizer this says more.
+TEST_F(RecordWireTest, AnyBytesEndWell) {
+  std::mt19937 random(11);
+  const std::string good = Dispatch(3) + Call() + Sample(2) + Dispatch(1);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = good.substr(0, 1 + random() % good.size());
+    for (int changes = 1 + static_cast<int>(random() % 4); changes > 0; --changes) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    uint64_t lost = 0;
+    EXPECT_LE(Route(bytes, &lost).size(), 4u);
+    // One of the wire, and dispatches that came to be selected by a filter without a
+    // buffer.
+    EXPECT_LE(lost, 3u);
+  }
+}
+
+}  // namespace
+}  // namespace rocattach
