@@ -159,6 +159,27 @@ TEST_F(PlanGateTest, RefusesWhatReachesOutOfItsTables) {
   }
 }
 
+// What the control block says of itself is for the service; the collector goes by what
+// it has laid out, whatever anybody writes over it.
+TEST_F(PlanGateTest, AScribbledControlBlockMovesNothing) {
+  Write(*Image(), 2);
+  rocattach_control* c = memory_.control();
+  const rocattach_control before = *c;
+  c->plan_offset = c->dictionary_offset = c->rings_offset = ~uint64_t{0} - 64;
+  c->plan_bytes = ~uint32_t{0};
+  c->total_bytes = 1;
+  c->ring_count = c->ring_slots = c->inflight_count = ~uint32_t{0};
+  PlanResult result;
+  const PlanState* state = gate_.Prepare(&result);
+  ASSERT_NE(state, nullptr) << result.text;
+  EXPECT_EQ(state->generation, 2u);
+  gate_.Activate(state);
+  gate_.Answer(2, result);
+  EXPECT_EQ(c->plan_acked, 2u);
+  EXPECT_EQ(reinterpret_cast<uint8_t*>(memory_.plan()) - memory_.base(),
+            static_cast<ptrdiff_t>(before.plan_offset));
+}
+
 TEST_F(PlanGateTest, FindsArchitecturesByName) {
   auto image = Image();
   image->architectures = 2;
