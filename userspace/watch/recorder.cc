@@ -324,7 +324,7 @@ void Recorder::Handle(const rocattach_event& event) {
       v1::ProcessEnd end = EndFromWaitStatus(static_cast<int>(event.args[0]));
       end.set_time_ns(event.time_ns);
       end.set_wall_ns(event.time_ns - event.start_ns);
-      EndTarget(key, std::move(end));
+      EndTarget(key, end);
       return;
     }
     case ROCATTACH_EVENT_EXEC: {
@@ -332,7 +332,7 @@ void Recorder::Handle(const rocattach_event& event) {
       end.set_how(v1::ProcessEnd::EXECED);
       end.set_time_ns(event.time_ns);
       end.set_wall_ns(event.time_ns - event.start_ns);
-      EndTarget(key, std::move(end));
+      EndTarget(key, end);
       return;
     }
     default:
@@ -340,7 +340,7 @@ void Recorder::Handle(const rocattach_event& event) {
   }
 }
 
-void Recorder::EndTarget(const TargetKey& key, v1::ProcessEnd end) {
+void Recorder::EndTarget(const TargetKey& key, const v1::ProcessEnd& end) {
   Target* target = Find(key);
   if (target == nullptr) return;
   target->DrainLast(BootNs());
@@ -400,7 +400,7 @@ void Recorder::Scan(uint64_t now_ns) {
     v1::ProcessEnd end;
     end.set_how(v1::ProcessEnd::LOST);
     end.set_time_ns(now_ns);
-    EndTarget(key, std::move(end));
+    EndTarget(key, end);
   }
   suspected_gone_ = absl::flat_hash_set<TargetKey>(gone.begin(), gone.end());
   absl::erase_if(early_, [now_ns](const auto& entry) {
@@ -459,7 +459,7 @@ absl::Status Recorder::Finish(const rocattach_bpf_stats& kernel) {
     end.set_how(v1::ProcessEnd::STILL_RUNNING);
     end.set_time_ns(BootNs());
     end.set_wall_ns(BootNs() - key.start_ns);
-    EndTarget(key, std::move(end));
+    EndTarget(key, end);
   }
   return output_.Close(Summary(kernel));
 }

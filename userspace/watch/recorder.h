@@ -132,7 +132,7 @@ class Recorder : public WindowSink {
   void SettleBefore(Target* target);
   // Keeps a message whose window has not come yet; it is handled right behind it.
   void KeepEarly(const TargetKey& key, Message message);
-  void EndTarget(const TargetKey& key, v1::ProcessEnd end);
+  void EndTarget(const TargetKey& key, const v1::ProcessEnd& end);
   // Verdicts that time has decided, and ends that the kernel's events did not tell.
   void Scan(uint64_t now_ns);
   // Offers a target to sessions once it can be described, and looks after its session.

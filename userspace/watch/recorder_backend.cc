@@ -131,7 +131,7 @@ absl::Status RecorderBackend::Settle(TargetId id) {
 }
 
 absl::Status RecorderBackend::Drain(TargetId id) {
-  return Ask([this, id](TargetSession::Done done) {
+  return Ask([this, id](const TargetSession::Done& done) {
     Target* target = recorder_->FindTarget(id);
     if (target != nullptr) target->Drain(BootNs());
     const bool intact = target == nullptr || target->intact();

@@ -369,7 +369,7 @@ absl::Status SessionService::Stop(uint64_t number) {
     return SessionError(SessionStatus::kSessionNotFound,
                         absl::StrCat("no session ", number, " is under way"));
   }
-  const absl::Status ended = End(&found->second);
+  absl::Status ended = End(&found->second);
   LookAgain();  // another one may have waited for this
   return ended;
 }

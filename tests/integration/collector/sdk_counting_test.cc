@@ -43,7 +43,9 @@ TEST_P(SdkCounting, ValuesAreTheTruth) {
   EXPECT_EQ(result.answer.generation, result.generation);
   EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
   ExpectCleanRun(result);
-  const auto total = static_cast<size_t>(size.gpus * size.threads * size.dispatches);
+  const auto total = static_cast<size_t>(size.gpus) *
+                     static_cast<size_t>(size.threads) *
+                     static_cast<size_t>(size.dispatches);
   EXPECT_EQ(result.run.dispatches.size(), total);
   EXPECT_EQ(CountFlag(result.run, ROCATTACH_DISPATCH_COUNTED), total);
   EXPECT_EQ(result.run.account.counted_seen, total);
