@@ -13,9 +13,6 @@
 namespace rocattach {
 namespace {
 
-// Records go to the stream by themselves; the engine wants a buffer for each filter all
-// the same.
-constexpr size_t kBufferBytes = 64 << 10;
 // For programs: as much as goes over the socket at once, and how long it waits for
 // more.
 constexpr size_t kClientBufferBytes = 256 << 10;
@@ -55,9 +52,6 @@ void Describe(const FilterSpec& filter, SessionInfo* info) {
     if (domain == ROCATTACH_ACTIVITY_DOMAIN_ROCTX) add("markers");
   }
 }
-
-void Discard(const rocattach_record_header_t*, const rocattach_record_header_t*,
-             SessionId, BufferId) {}
 
 }  // namespace
 
@@ -282,10 +276,11 @@ absl::Status SessionService::Complete(const SessionRequest& request, Session* se
   const SessionId id = session->id;
   for (const FilterSpec& spec : request.filters) {
     ASSIGN_OR_RETURN(const FilterId filter, engine_->CreateFilter(id, spec));
-    if (!request.records) {
-      ASSIGN_OR_RETURN(session->buffer,
-                       engine_->CreateBuffer(id, kBufferBytes, Discard));
-    } else if (session->buffer == BufferId()) {
+    if (session->buffer != BufferId()) {
+      // The one that the first filter got.
+    } else if (!request.records) {
+      ASSIGN_OR_RETURN(session->buffer, engine_->CreateUnreadBuffer(id));
+    } else {
       ASSIGN_OR_RETURN(session->buffer,
                        engine_->CreateBuffer(id, kClientBufferBytes, request.records));
       RETURN_IF_ERROR(engine_->SetFlushInterval(id, session->buffer, kClientFlushMs));

@@ -95,7 +95,9 @@ class SessionService {
  private:
   struct Session {
     SessionId id = {};
-    BufferId buffer = {};  // the last filter's
+    // Of all its filters. Without request.records nobody reads it: what is recorded
+    // goes to the stream by itself.
+    BufferId buffer = {};
     SessionRequest request;
     CollectionSchedule schedule{{}};
     uint64_t begin_ns = 0, end_ns = 0;
