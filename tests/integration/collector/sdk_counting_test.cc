@@ -144,6 +144,39 @@ TEST_F(SdkFilters, OneGpuOfSeveral) {
   for (const auto& d : result.run.dispatches) EXPECT_EQ(d.agent_id, chosen);
 }
 
+// Passes can take turns over time instead, all kernels alike.
+TEST_F(SdkFilters, PassesTakeTurnsOverTime) {
+  constexpr uint64_t kInterval = 50'000'000, kSlack = 10'000'000;
+  FilterSpec spec = CountersFilter(KnownCounters(40));
+  spec.rotation_ns = kInterval;
+  uint64_t start = 0;
+  const SdkResult result = RunSdk(
+      {.steps = {"dispatch:20", "sleep:60", "dispatch:20", "sleep:60", "dispatch:20"},
+       .filters = {spec},
+       .step = [&](SdkTarget& target) {
+         if (start == 0) start = target.memory.plan()->start_ns;
+       }});
+  ExpectCleanRun(result);
+  ASSERT_NE(start, 0u);
+  EXPECT_EQ(result.run.dispatches.size(), 60u);
+  EXPECT_GT(ExpectTrueValues(result.run, *result.plan, result.generation), 0u);
+  const rocattach_plan& plan = *result.plan->image;
+  const uint32_t passes = plan.architecture[0].dispatch_passes;
+  ASSERT_GT(passes, 1u);
+  std::set<uint64_t> seen;
+  for (const auto& dispatch : result.run.dispatches) {
+    const uint64_t pass = result.run.values.at(dispatch.correlation_id).front().pass;
+    const auto due = [&](uint64_t ns) { return (ns - start) / kInterval % passes; };
+    // Between the decision and the time that was noted the process may have slept.
+    EXPECT_TRUE(pass == due(dispatch.enqueue_ns) ||
+                pass == due(dispatch.enqueue_ns - kSlack) ||
+                pass == due(dispatch.enqueue_ns + kSlack))
+        << "pass " << pass << " at " << dispatch.enqueue_ns - start << " ns";
+    seen.insert(pass);
+  }
+  EXPECT_GT(seen.size(), 1u);
+}
+
 // Counters of some dispatches and times of all: one record each.
 TEST_F(SdkFilters, CountersBesideTimestampsAndBaseline) {
   FilterSpec counters = CountersFilter({"SQ_WAVES", "TCC_HIT", "SQ_INSTS"});
