@@ -126,6 +126,41 @@ TEST_F(SessionsValuesTest, OfNoKernelThatIsExcluded) {
   EXPECT_TRUE(process.counters.empty());
 }
 
+// Two of eight GPUs, and ranges of the process's dispatches: what was counted is what
+// the simulator's own log says that it should have been.
+TEST_F(SessionsValuesTest, OfChosenGpusAndRanges) {
+  WatcherProcess watcher(
+      Watch({"--gpu", "2", "--gpu", "5", "--dispatch-range",
+             "[100-299],[400-450],[512]", "--pmc", "SQ_WAVES", "GRBM_COUNT"}));
+  ASSERT_TRUE(watcher.ready());
+  const Machine machine = {8, 16};
+  const pid_t pid = Run(machine, Log(machine));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  ExpectNothingLost(process);
+  // GPUs are counted from 0, as the process sees them.
+  std::vector<uint32_t> nodes;
+  for (const auto& [id, agent] : process.agents) {
+    if (agent.type() == v1::AGENT_TYPE_GPU) nodes.push_back(agent.node_id());
+  }
+  ASSERT_EQ(nodes.size(), 8u);
+  const auto chosen = [&](const SimulatedDispatch& d) {
+    const uint64_t id = d.shape.dispatch_id;
+    return (d.node == nodes[2] || d.node == nodes[5]) &&
+           ((id >= 100 && id <= 299) || (id >= 400 && id <= 450) || id == 512);
+  };
+  const std::vector<SimulatedDispatch> log = ReadDispatchLog(Log(machine));
+  ASSERT_EQ(log.size(), static_cast<size_t>(machine.gpus * kDispatchesOfGpu));
+  for (const SimulatedDispatch& d : log) {
+    EXPECT_EQ(d.counted, chosen(d))
+        << "dispatch " << d.shape.dispatch_id << " of node " << d.node;
+  }
+  const Compared compared = ExpectTruth(process, log, /*all=*/true);
+  EXPECT_EQ(compared.dispatches, log.size()) << "all are recorded, chosen or not";
+  EXPECT_GT(compared.counted.size(), 0u);
+  EXPECT_EQ(compared.of_kernel.size(), 2u) << "each GPU has a kernel of its own";
+}
+
 // scripts/run with counters, where there is no GPU.
 TEST_F(SessionsValuesTest, TheRunScriptMeasuresWhereThereIsNoGpu) {
   Child script({ROCATTACH_TEST_SOURCE "/scripts/run", "--pmc", "SQ_WAVES", "-d",
