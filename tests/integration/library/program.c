@@ -7,6 +7,8 @@
  *   program sampler PID    counters of a whole GPU as records, after a delay
  *   program errors PID     the documented status of what must fail
  *   program forever PID    an active session until SIGTERM
+ *   program leave PID      exit() with an active session, and nothing else
+ *   program forks PID      children that exit() meanwhile; the parent goes on
  *
  * Exit status: 0 if everything was as it must be.
  */
@@ -18,7 +20,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char* counter_names[] = {"SQ_WAVES", "GRBM_COUNT"};
 static uint64_t records, wrong, last_id;
@@ -301,6 +305,48 @@ static int forever(int32_t pid) {
   return 0;
 }
 
+/* Neither stops the session nor finalizes: exit handlers find everything running. */
+static void leave(int32_t pid) {
+  rocattach_buffer_id_t buffer;
+  rocattach_session_id_t session = counting_session(pid, &buffer);
+  CHECK(rocattach_start_session(session));
+  sleep_msec(200);
+  CHECK(rocattach_flush_data(session, buffer));
+  printf("records=%llu wrong=%llu\n", (unsigned long long)records,
+         (unsigned long long)wrong);
+  exit(records == 0 || wrong != 0);
+}
+
+/* Children have the library's memory and none of its threads. One that exits runs the
+ * exit handlers all the same, which must neither hang nor end the parent's session. */
+static int forks(int32_t pid) {
+  rocattach_buffer_id_t buffer;
+  rocattach_session_id_t session = counting_session(pid, &buffer);
+  CHECK(rocattach_start_session(session));
+  for (int i = 0; i < 5; ++i) {
+    int status = -1;
+    sleep_msec(20);
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+      fprintf(stderr, "child %d: status %d\n", (int)child, status);
+      return 1;
+    }
+  }
+  const uint64_t before = records;
+  sleep_msec(100);
+  CHECK(rocattach_flush_data(session, buffer));
+  const int goes_on = records > before;
+  CHECK(rocattach_terminate_session(session));
+  printf("records=%llu wrong=%llu more=%d\n", (unsigned long long)records,
+         (unsigned long long)wrong, goes_on);
+  return wrong != 0 || !goes_on;
+}
+
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   /* Before the library has threads. */
@@ -316,6 +362,8 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "sampler") == 0) result = sampler(pid);
   if (strcmp(argv[1], "errors") == 0) result = errors(pid);
   if (strcmp(argv[1], "forever") == 0) result = forever(pid);
+  if (strcmp(argv[1], "leave") == 0) leave(pid);
+  if (strcmp(argv[1], "forks") == 0) result = forks(pid);
   CHECK(rocattach_finalize());
   return result;
 }

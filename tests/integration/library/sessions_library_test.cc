@@ -163,6 +163,41 @@ TEST_F(SessionsLibraryTest, ASamplersDelayIsLeftOutAndItsLastSpanIsNot) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
+// A program that just exits: no hang, and the service takes the session back.
+TEST_F(SessionsLibraryTest, ExitWithoutFinalizeEndsTheSession) {
+  WatcherProcess watcher(Watch());
+  ASSERT_TRUE(watcher.ready());
+  Child target(Target("300"));
+  const Finished run = Run("leave", target.pid());
+  EXPECT_TRUE(run.exited_with(0)) << run.output << run.errors;
+  EXPECT_GT(Reported(run.output, "records"), 0);
+  nlohmann::json status;
+  for (int i = 0; i < 100; ++i) {
+    status = Status();
+    if (status["sessions"].back()["over"] == true) break;
+    usleep(20'000);
+  }
+  EXPECT_EQ(status["sessions"].back()["over"], true) << status;
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
+TEST_F(SessionsLibraryTest, ChildrenThatExitHarmNobody) {
+  WatcherProcess watcher(Watch());
+  ASSERT_TRUE(watcher.ready());
+  Child target(Target("300"));
+  const pid_t pid = target.pid();
+  const Finished run = Run("forks", pid);
+  EXPECT_TRUE(run.exited_with(0)) << run.output << run.errors;
+  EXPECT_EQ(Reported(run.output, "wrong"), 0);
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.counters.size(),
+            2 * static_cast<size_t>(Reported(run.output, "records")));
+  EXPECT_EQ(process.sessions.size(), 2u) << "one start, one stop";
+}
+
 TEST_F(SessionsLibraryTest, ErrorsHaveTheirDocumentedNumbers) {
   const Finished nobody = Run("errors", 1);
   EXPECT_TRUE(nobody.exited_with(1));
