@@ -3,6 +3,7 @@
 #define ROCATTACH_BPF_HOLD_H_
 
 #include "bpf/claims.h"
+#include "bpf/policy.h"
 
 /* include/linux/sched/jobctl.h: a ptrace stop (PTRACE_INTERRUPT) is pending. */
 #define JOBCTL_TRAP_STOP (1ul << 19)
@@ -10,8 +11,15 @@
 #define SIGNAL_GROUP_EXIT 0x4u
 #define SIGKILL_BIT (1ul << (9 - 1))
 
+/* The limit of a hold is for time in which the machine moves. A virtual machine that is
+ * paused, or starved by its host, wakes up with its clock far ahead: the service had
+ * none of that time either. So what passes between two rounds counts as a quarter of
+ * the limit at most; nobody is held for longer by it, since nobody ran. */
+#define LONGEST_ROUND(limit_ns) ((limit_ns) / 4)
+
 struct hold {
-  __u64 deadline_ns;
+  __u64 left_ns;  /* until the deadline */
+  __u64 round_ns; /* when the last round was; 0 before the first */
   __u64 stack;
   __u32 rounds;
   __u16 follower; /* waits for the thread that opened the window */
@@ -26,6 +34,19 @@ static __always_inline int is_dying(struct task_struct* task) {
          (signal->flags & SIGNAL_GROUP_EXIT);
 }
 
+/* Takes the time since the last round off what is left; true when nothing is. */
+static __always_inline int is_over(struct hold* h) {
+  __u64 now_ns = bpf_ktime_get_boot_ns();
+  __u64 spent_ns = h->round_ns ? now_ns - h->round_ns : 0;
+  struct rocattach_settings* set = get_settings();
+  h->round_ns = now_ns;
+  if (set && spent_ns > LONGEST_ROUND(set->limit_ns))
+    spent_ns = LONGEST_ROUND(set->limit_ns);
+  if (spent_ns >= h->left_ns) return 1;
+  h->left_ns -= spent_ns;
+  return 0;
+}
+
 /* One round of the hold. The read of one byte of the thread's own stack is there for
  * its resched point: the thread gives its CPU away even on a kernel without preemption,
  * so the service can run on it. A read that fails may not have come to that point. */
@@ -33,7 +54,7 @@ static long hold_round(__u32 index, struct hold* h) {
   struct task_struct* task = bpf_get_current_task_btf();
   struct claim* claim;
   char byte;
-  h->rounds = index;
+  ++h->rounds;
   if (task->jobctl & JOBCTL_TRAP_STOP) {
     h->end = ROCATTACH_HOLD_STOPPED;
     return 1;
@@ -48,7 +69,7 @@ static long hold_round(__u32 index, struct hold* h) {
     h->end = ROCATTACH_HOLD_RELEASED;
     return 1;
   }
-  if (bpf_ktime_get_boot_ns() >= h->deadline_ns) {
+  if (is_over(h)) {
     h->end = ROCATTACH_HOLD_DEADLINE;
     return 1;
   }
@@ -71,15 +92,26 @@ FRAME int tell_hold_end(__u64 opened_ns, __u32 end, __u32 rounds) {
   return 0;
 }
 
-/* Holds the calling thread; why that ended. */
-FRAME __u64 hold_thread(__u64 stack, __u64 deadline_ns, __u32 follower) {
+/* bpf_loop has a limit of its own, which an idle processor reaches in some 4 s. */
+#define ROUNDS (1 << 23)
+
+static long hold_rounds(__u32 index, struct hold* h) {
+  bpf_loop(ROUNDS, hold_round, h, 0);
+  return h->end != 0;
+}
+
+/* Always 0, which the verifier does not know: it would expand the loop that has these
+ * flags in place, and take 24 bytes of its function's frame for that (bpf/frame.h). */
+volatile __u64 no_flags = 0;
+
+/* Holds the calling thread for `limit_ns` at most; why that ended, and in the upper
+ * half the number of rounds. */
+FRAME __u64 hold_thread(__u64 stack, __u64 limit_ns, __u32 follower) {
   struct hold h = {};
-  h.deadline_ns = deadline_ns;
+  h.left_ns = limit_ns;
   h.stack = stack;
   h.follower = (__u16)follower;
-  bpf_loop(1 << 23, hold_round, &h, 0);
-  /* bpf_loop has a limit of its own: some seconds. */
-  if (!h.end) h.end = ROCATTACH_HOLD_DEADLINE;
+  bpf_loop(ROUNDS, hold_rounds, &h, no_flags);
   return (__u64)h.rounds << 32 | h.end;
 }
 

@@ -33,8 +33,7 @@ FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, int again,
 
 /* Holds the thread that opened a window, until the service has stopped it or let it
  * go. The service is told first: it wakes up while the layout is written. */
-FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 deadline_ns,
-                      int again) {
+FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int again) {
   __u32 layout = take_layout(opened_ns);
   __u64 held;
   if (!announce(ctx, opened_ns, ROCATTACH_WINDOW_HELD, again, layout + 1)) {
@@ -44,7 +43,7 @@ FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 deadline_ns,
   }
   COUNT(held);
   fill_layout(ctx, layout, opened_ns);
-  held = hold_thread(ctx->sp, deadline_ns, 0);
+  held = hold_thread(ctx->sp, limit_ns, 0);
   leave_layout(layout, opened_ns);
   /* Stopped: the claim stays open until the collector reports in. */
   if ((__u32)held != ROCATTACH_HOLD_STOPPED) settle_claim(CLAIM_RELEASED);
@@ -70,12 +69,12 @@ int hsa_init_yield(struct pt_regs* ctx) {
      * and may sleep with it, and the thread that loads the collector needs that lock.
      */
     tell(ROCATTACH_EVENT_FOLLOW);
-    hold_thread(ctx->sp, now_ns + set->deadline_ns, 1);
+    hold_thread(ctx->sp, set->limit_ns, 1);
     return 0;
   }
   mode = window_mode(set, ROCATTACH_WINDOW_HELD);
   if (mode == ROCATTACH_WINDOW_HELD)
-    return hold_window(ctx, now_ns, now_ns + set->deadline_ns, mine == WINDOW_AGAIN);
+    return hold_window(ctx, now_ns, set->limit_ns, mine == WINDOW_AGAIN);
   settle_claim(CLAIM_RELEASED);
   announce(ctx, now_ns, mode, mine == WINDOW_AGAIN, 0);
   return 0;

@@ -151,7 +151,7 @@ struct rocattach_settings {
   rwa_u32 paused;       /* 1: neither hold nor attach, only report */
   rwa_u32 service_tgid; /* whose ptrace stop ends a hold */
   rwa_u32 rung;         /* 0 yielding hold, 1 private stop */
-  rwa_u64 deadline_ns;  /* longest hold */
+  rwa_u64 limit_ns;     /* longest hold */
   rwa_u32 only_uid_set; /* 1: only processes of `only_uid` */
   rwa_u32 only_uid;
   rwa_u32 only_below; /* only processes below this tgid; 0: all */

@@ -60,6 +60,11 @@ constexpr uint64_t kYieldNs = 30'000;
 // After that a wait counts as long.
 constexpr uint64_t kShortWaitNs = 100'000;
 
+// A wait is interrupted more often than this. Where it took longer from one look to the
+// next, the machine stood still (a virtual machine that is paused), and the thread that
+// is waited for had none of that time either.
+constexpr uint64_t kStallNs = 60'000'000;
+
 // The longer it takes, the longer the sleeps: many of these threads may be waiting at
 // once, and together they must leave the processors to those that they wait for.
 void Nap(uint64_t waited_ns) {
@@ -218,10 +223,13 @@ StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
   const uint64_t begin_ns = BootNs();
   WaitAlarm* alarm = nullptr;  // armed
   bool is_long = false;
+  uint64_t look_ns = begin_ns;
   Stop seen;
   while ((seen = LookForStop(alarm != nullptr)) == Stop::kNotYet) {
     const uint64_t now_ns = BootNs();
     const uint64_t waited_ns = now_ns - begin_ns;
+    if (now_ns - look_ns > kStallNs) deadline_ns += now_ns - look_ns - kStallNs;
+    look_ns = now_ns;
     if (now_ns >= deadline_ns) break;
     if (!shares_cpu && waited_ns < kYieldNs) {
       sched_yield();
@@ -235,7 +243,8 @@ StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
       continue;  // the alarm comes again
     }
     WaitAlarm& own = WaitAlarm::OfThisThread();
-    if (own.Arm(is_long ? deadline_ns - now_ns : kShortWaitNs)) {
+    constexpr uint64_t kLookNs = 20'000'000;
+    if (own.Arm(is_long ? std::min(deadline_ns - now_ns, kLookNs) : kShortWaitNs)) {
       alarm = &own;
     } else {
       Nap(waited_ns);

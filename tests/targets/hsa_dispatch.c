@@ -27,6 +27,7 @@ struct settings {
   uint64_t copies;
   uint64_t copy_bytes;
   uint64_t sleep_msec;
+  uint64_t wait_msec;
   uint32_t work_items;
   const char* exit_by;
 };
@@ -58,6 +59,7 @@ static const char help[] =
     "  -t N                 threads (default 1)\n"
     "  --rounds N           do it all N times (default 1)\n"
     "  --sleep-msec N       pause before every round (default 0)\n"
+    "  --wait-msec N        pause before hsa_init (default 0)\n"
     "  --kernel-signal each|last|none\n"
     "                       which dispatches have a completion signal (default each);\n"
     "                       with none, a barrier packet at the end of a round has one\n"
@@ -89,6 +91,7 @@ static const char* parse_exit(const char* text) {
 static const struct option long_options[] = {
     {"rounds", required_argument, NULL, 'r'},
     {"sleep-msec", required_argument, NULL, 's'},
+    {"wait-msec", required_argument, NULL, 'w'},
     {"kernel-signal", required_argument, NULL, 'k'},
     {"sync", no_argument, NULL, 'S'},
     {"copies", required_argument, NULL, 'c'},
@@ -293,12 +296,6 @@ static double seconds_now(void) {
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void pause_msec(uint64_t msec) {
-  if (msec == 0) return;
-  struct timespec pause = {(time_t)(msec / 1000), (long)(msec % 1000) * 1000000};
-  nanosleep(&pause, NULL);
-}
-
 static void shut_down(void) {
   check(hsa_shut_down(), "hsa_shut_down");
 }
@@ -318,6 +315,7 @@ int main(int argc, char** argv) {
   // Registered before anybody's handlers, it runs behind all of them: those of tools
   // and of libraries that are loaded later are over by then.
   if (strcmp(s->exit_by, "atexit") == 0) atexit(shut_down);
+  pause_msec(s->wait_msec);
   check(hsa_init(), "hsa_init");
   find_machine(&program.machine);
   hsa_executable_t executable = load_kernels(&program.machine);

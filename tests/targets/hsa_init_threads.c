@@ -1,6 +1,7 @@
 // hsa_init_threads: several threads call hsa_init at the same instant, dispatch, and
-// shut down. hsa_init_threads [-t THREADS] [-n DISPATCHES] [-r ROUNDS]: of each thread
-// in each round, for which it has a queue of its own
+// shut down. hsa_init_threads [-t THREADS] [-n DISPATCHES] [-r ROUNDS] [-w MSEC]:
+// DISPATCHES of each thread in each round, for which it has a queue of its own; the
+// threads wait MSEC before hsa_init
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -13,10 +14,12 @@ struct shared {
   pthread_barrier_t start;
   uint64_t dispatches;
   uint64_t rounds;
+  uint64_t wait_msec;
 };
 
 static void* run(void* argument) {
   struct shared* shared = argument;
+  pause_msec(shared->wait_msec);
   pthread_barrier_wait(&shared->start);
   check(hsa_init(), "hsa_init");
   for (uint64_t i = 0; i < shared->rounds; i++) run_increments(shared->dispatches);
@@ -28,13 +31,15 @@ int main(int argc, char** argv) {
   struct shared shared = {.dispatches = 10, .rounds = 1};
   unsigned threads = 8;
   int option;
-  while ((option = getopt(argc, argv, "t:n:r:")) != -1) {
+  while ((option = getopt(argc, argv, "t:n:r:w:")) != -1) {
     if (option == 't') {
       threads = (unsigned)parse_number("-t", optarg);
     } else if (option == 'n') {
       shared.dispatches = parse_number("-n", optarg);
     } else if (option == 'r') {
       shared.rounds = parse_number("-r", optarg);
+    } else if (option == 'w') {
+      shared.wait_msec = parse_number("-w", optarg);
     } else {
       return 2;
     }

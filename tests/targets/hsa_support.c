@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 void die(const char* format, ...) {
@@ -282,4 +283,10 @@ uint64_t parse_number(const char* option, const char* text) {
     die("%s: %s is not a number", option, text);
   }
   return value;
+}
+
+void pause_msec(uint64_t msec) {
+  if (msec == 0) return;
+  struct timespec pause = {(time_t)(msec / 1000), (long)(msec % 1000) * 1000000};
+  nanosleep(&pause, NULL);
 }

@@ -74,6 +74,8 @@ void path_beside_program(const char* name, char* path, size_t path_bytes);
 // A number argument of an option.
 uint64_t parse_number(const char* option, const char* text);
 
+void pause_msec(uint64_t msec);
+
 #ifdef __cplusplus
 }
 #endif

@@ -202,8 +202,13 @@ void Collector::RegisterEnd() {
 
 void Collector::WaitForService() {
   rocattach_control* control = memory.control();
-  if (config.map_wait_msec != 0 && LoadAcquire(&control->service_mapped) == 0) {
-    FutexWait(&control->service_mapped, 0, config.map_wait_msec);
+  // In parts: where the machine stands still for a while (a virtual machine that is
+  // paused), one of them is over, not the whole wait.
+  constexpr uint32_t kParts = 4;
+  const uint32_t part_msec = (config.map_wait_msec + kParts - 1) / kParts;
+  for (uint32_t i = 0; i < kParts && part_msec != 0; ++i) {
+    if (LoadAcquire(&control->service_mapped) != 0) return;
+    FutexWait(&control->service_mapped, 0, part_msec);
   }
 }
 

@@ -219,7 +219,7 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   settings_.hold = options.hold ? 1 : 0;
   settings_.service_tgid = static_cast<uint32_t>(getpid());
   settings_.rung = static_cast<uint32_t>(rung_);
-  settings_.deadline_ns = options.hold_deadline_ns;
+  settings_.limit_ns = options.hold_deadline_ns;
   settings_.only_below = static_cast<uint32_t>(options.only_below);
   RETURN_IF_ERROR(WriteSettings());
   for (bpf_program* program :

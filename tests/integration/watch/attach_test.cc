@@ -309,12 +309,10 @@ TEST_F(AttachTest, TheSignalRungWorksToo) {
   ASSERT_TRUE(watcher.ready());
   ASSERT_EQ(watcher.Events("ready").at(0)["hold"], "signal");
   for (int i = 0; i < 5; ++i) {
-    Child target(OnSimgpu({"hsa_dispatch", "-n", "100"}));
-    pid_t pid = target.pid();
-    Finished result = target.Wait();
+    Finished result =
+        RunTarget({"hsa_dispatch", "-n", "100", "--wait-msec", kTimeToSeize});
     ASSERT_TRUE(result.exited_with(0)) << result.errors;
     EXPECT_EQ(Reported(result.output, "dispatches"), 100);
-    (void)pid;
   }
   watcher.Stop();
   Recording recording = ReadRecording(watcher.recording());

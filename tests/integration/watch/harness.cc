@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -153,6 +154,11 @@ WatcherProcess::WatcherProcess(std::vector<std::string> arguments) {
   std::vector<std::string> words = {
       WatcherPath(), "--json",          "--collector", CollectorPath(),
       "-d",          directory_.path(), "-o",          "run"};
+  // The machine may be crowded, and what is tested is seldom how long a hold may take.
+  if (std::find(arguments.begin(), arguments.end(), "--hold-timeout-msec") ==
+      arguments.end()) {
+    words.insert(words.end(), {"--hold-timeout-msec", "10000"});
+  }
   words.insert(words.end(), arguments.begin(), arguments.end());
   child_ = std::make_unique<Child>(words);
   for (int i = 0; i < 2000 && !ready_; ++i) {
