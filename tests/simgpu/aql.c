@@ -45,7 +45,19 @@ uint64_t simgpu_aql_dispatches(void) {
   return dispatches;
 }
 
+static struct {
+  void (*_Atomic call)(uint32_t node, const void* packet, void* data);
+  void* _Atomic data;
+} observer;
+
+void simgpu_aql_observe(void (*call)(uint32_t node, const void* packet, void* data),
+                        void* data) {
+  observer.data = data;
+  observer.call = call;
+}
+
 void simgpu_aql_forget_statistics(void) {
+  observer.call = NULL;
   unrung_packets = 0;
   dispatches = 0;
 }
@@ -238,6 +250,8 @@ static bool finish_running(struct simgpu_queue* queue, uint64_t read) {
   union packet* packet = packet_at(queue, read);
   queue->running = false;
   atomic_fetch_add_explicit(&dispatches, 1, memory_order_relaxed);
+  void (*call)(uint32_t, const void*, void*) = observer.call;
+  if (call != NULL) call(queue->node, &packet->dispatch, observer.data);
   retire(queue, packet, read, packet->dispatch.completion_signal, queue->start_ticks,
          queue->end_ticks);
   return true;

@@ -315,6 +315,14 @@ HSAKMT_STATUS hsaKmtSetTrapHandler(HSAuint32 node, void* handler,
 
 // --- Memory ---
 
+// Not of the real thunk: for the simulated rocprofiler-sdk, whose device counting sees
+// what the whole device does, through whatever queue.
+void hsaKmtSimgpuObserveDispatches(void (*observer)(uint32_t node, const void* packet,
+                                                    void* data),
+                                   void* data) {
+  simgpu_aql_observe(observer, data);
+}
+
 HSAKMT_STATUS hsaKmtSetMemoryPolicy(HSAuint32 node, HSAuint32 default_policy,
                                     HSAuint32 alternate_policy, void* alternate,
                                     HSAuint64 bytes) {

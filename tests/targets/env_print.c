@@ -1,5 +1,5 @@
-// env_print: prints, for each of the named variables (default HSA_TOOLS_LIB),
-// NAME=value or "NAME unset". Uses no GPU.
+// env_print: prints, for each of the named variables (default: those by which tools get
+// into the runtime), NAME=value or "NAME unset". Uses no GPU.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,12 @@ static void print(const char* name) {
 }
 
 int main(int argc, char** argv) {
-  if (argc == 1) print("HSA_TOOLS_LIB");
+  static const char* const tools[] = {
+      "HSA_TOOLS_LIB", "ROCP_TOOL_LIBRARIES", "ROCPROFILER_REGISTER_LIBRARY",
+      "ROCPROFILER_REGISTER_FORCE_LOAD", "HSA_TOOLS_ROCPROFILER_V1_TOOLS"};
+  for (unsigned i = 0; argc == 1 && i < sizeof(tools) / sizeof(*tools); i++) {
+    print(tools[i]);
+  }
   for (int i = 1; i < argc; i++) print(argv[i]);
   return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "userspace/cli/enter_key.h"
 #include "userspace/cli/guarded_main.h"
 #include "userspace/cli/usage_error.h"
@@ -101,11 +102,9 @@ void StopOnSignals(Watcher* watcher) {
   signal(SIGPIPE, SIG_IGN);
 }
 
-int Main(int argc, char** argv) {
-  WatchArguments args;
-  int exit_status = 0;
-  if (!Parse(argc, argv, &args, &exit_status)) return exit_status;
-
+// One run of the service; with a command, until that ends. `interrupted`: somebody
+// asked for the end.
+int RunOnce(const WatchArguments& args, bool* interrupted) {
   const bool has_command = !args.command.empty();
   bool stdout_taken = args.watcher.output_file == "-" || has_command;
   WatchConsole console({.json = args.json,
@@ -130,6 +129,7 @@ int Main(int argc, char** argv) {
   });
   if (!result.ok()) {
     running_watcher = nullptr;
+    *interrupted = true;  // it would not be otherwise the next time
     return Complain(result.status(), CommandExit(result.status()));
   }
   console.Summarize(*result);
@@ -143,7 +143,37 @@ int Main(int argc, char** argv) {
     result->command_status = (*watcher)->WaitForCommand();
   }
   running_watcher = nullptr;
+  *interrupted = result->interrupted;
   return ExitStatus(*result);
+}
+
+// Jobs with different filters: the command runs once for each kind, as with rocprofv3,
+// into a folder pass_N each. The exit status is the first one that is not 0.
+int RunEach(WatchArguments args) {
+  const std::string directory = args.watcher.output_directory;
+  int exit_status = 0;
+  bool interrupted = false;
+  for (size_t i = 0; i < args.runs.size() && !interrupted; ++i) {
+    args.watcher.session = args.runs[i];
+    args.watcher.output_directory =
+        absl::StrCat(directory.empty() ? "." : directory, "/pass_", i + 1);
+    if (!args.quiet) {
+      fprintf(stderr, "rocattach-watch: run %zu of %zu, for jobs with other filters\n",
+              i + 1, args.runs.size());
+    }
+    const int status = RunOnce(args, &interrupted);
+    if (exit_status == 0) exit_status = status;
+  }
+  return exit_status;
+}
+
+int Main(int argc, char** argv) {
+  WatchArguments args;
+  int exit_status = 0;
+  if (!Parse(argc, argv, &args, &exit_status)) return exit_status;
+  if (args.runs.size() > 1) return RunEach(std::move(args));
+  bool interrupted = false;
+  return RunOnce(args, &interrupted);
 }
 
 // A service of weeks with some seventy threads: glibc would give eight heaps to each

@@ -199,9 +199,11 @@ int RunStatus(const Arguments& arguments) {
          TerminalSafe(response->version()).c_str(), response->pid(),
          TerminalSafe(response->output()).c_str());
   for (const v1::AttachedProcess& process : response->processes()) {
-    printf("process %u: %s%s%s\n", process.pid(),
-           TerminalSafe(absl::StrJoin(process.gpus(), ", ")).c_str(),
-           process.can_count() ? ", can be measured" : ", cannot be measured: ",
+    const char* what = process.can_count()    ? "can be measured"
+                       : process.can_sample() ? "whole GPUs can be measured: "
+                                              : "cannot be measured: ";
+    printf("process %u: %s, %s%s\n", process.pid(),
+           TerminalSafe(absl::StrJoin(process.gpus(), ", ")).c_str(), what,
            process.can_count() ? "" : TerminalSafe(process.reason()).c_str());
   }
   for (const v1::SessionStatus& session : response->sessions()) Print(session);

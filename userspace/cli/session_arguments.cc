@@ -58,29 +58,32 @@ void AddTrace(const std::string& name, Collected* collected,
   }
 }
 
-absl::Status AddJob(const InputJob& job, bool first, const std::string& source,
-                    Collected* collected, std::vector<std::string>* ignored) {
-  Selection& selection = collected->selection;
-  if (first) {
-    selection.kernel_include = job.kernel_include;
-    selection.kernel_exclude = job.kernel_exclude;
-    selection.iterations = job.iterations;
-    collected->periods = job.periods;
-  } else if (selection.kernel_include != job.kernel_include ||
-             selection.kernel_exclude != job.kernel_exclude ||
-             selection.iterations != job.iterations ||
-             collected->periods != job.periods) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        source,
-        ": its jobs have different filters or periods; all jobs are collected in "
-        "one run here, so put these into files of their own"));
-  }
+// The command line wins over the file.
+void ApplyOptions(const SessionArguments& args, InputJob* job) {
+  if (!args.include.empty()) job->kernel_include = args.include;
+  if (!args.exclude.empty()) job->kernel_exclude = args.exclude;
+  if (!args.iterations.empty()) job->iterations.clear();
+  if (!args.periods.empty()) job->periods.clear();
+}
+
+// Jobs that differ in one of these cannot be collected together: a session has one
+// filter, and passes take turns over the dispatches that it lets through.
+bool SameRun(const InputJob& a, const InputJob& b) {
+  return a.kernel_include == b.kernel_include && a.kernel_exclude == b.kernel_exclude &&
+         a.iterations == b.iterations && a.periods == b.periods;
+}
+
+void AddJob(const InputJob& job, Collected* collected,
+            std::vector<std::string>* ignored) {
+  collected->selection.kernel_include = job.kernel_include;
+  collected->selection.kernel_exclude = job.kernel_exclude;
+  collected->selection.iterations = job.iterations;
+  collected->periods = job.periods;
   for (const CounterNames& group : job.groups) collected->counters.pmc.push_back(group);
   collected->keep_groups |= job.keep_groups;
   collected->group_interval = std::max(collected->group_interval, job.group_interval);
   for (const std::string& trace : job.traces) AddTrace(trace, collected, ignored);
   ignored->insert(ignored->end(), job.ignored.begin(), job.ignored.end());
-  return absl::OkStatus();
 }
 
 absl::Status AddCounterFile(const std::string& path, CounterCatalog* catalog,
@@ -91,16 +94,27 @@ absl::Status AddCounterFile(const std::string& path, CounterCatalog* catalog,
   return absl::OkStatus();
 }
 
-absl::Status ReadInput(const std::string& path, CounterCatalog* catalog,
-                       Collected* collected, SessionWish* wish) {
-  ASSIGN_OR_RETURN(const std::vector<InputJob> jobs, ReadInputFile(path));
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    for (const std::string& file : jobs[i].extra_counters) {
-      RETURN_IF_ERROR(AddCounterFile(file, catalog, wish));
-    }
-    RETURN_IF_ERROR(AddJob(jobs[i], i == 0, path, collected, &wish->ignored));
+// The jobs of each run, in the file's order. Without a file there is one run, of one
+// job that asks for nothing.
+using Runs = std::vector<std::vector<InputJob>>;
+
+absl::StatusOr<Runs> ReadRuns(const SessionArguments& args) {
+  if (args.input.empty()) {
+    InputJob job;
+    ApplyOptions(args, &job);
+    return Runs{{std::move(job)}};
   }
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::vector<InputJob> jobs, ReadInputFile(args.input));
+  Runs runs;
+  for (InputJob& job : jobs) {
+    ApplyOptions(args, &job);
+    auto run = std::find_if(runs.begin(), runs.end(), [&](const auto& others) {
+      return SameRun(others.front(), job);
+    });
+    if (run == runs.end()) run = runs.insert(run, std::vector<InputJob>());
+    run->push_back(std::move(job));
+  }
+  return runs;
 }
 
 // "hsa_init" and "hipMalloc" tell by themselves where they belong.
@@ -119,11 +133,8 @@ absl::Status AddFunction(const std::string& name, Collected* collected) {
   return absl::OkStatus();
 }
 
-// The command line wins over the file.
 absl::Status AddFilters(const SessionArguments& args, Collected* collected) {
   Selection& selection = collected->selection;
-  if (!args.include.empty()) selection.kernel_include = args.include;
-  if (!args.exclude.empty()) selection.kernel_exclude = args.exclude;
   if (!args.iterations.empty()) {
     ASSIGN_OR_RETURN(selection.iterations, ParseRanges(args.iterations));
   }
@@ -134,7 +145,6 @@ absl::Status AddFilters(const SessionArguments& args, Collected* collected) {
   for (const std::string& name : args.api_functions) {
     RETURN_IF_ERROR(AddFunction(name, collected));
   }
-  if (!args.periods.empty()) collected->periods.clear();
   for (const std::string& text : args.periods) {
     ASSIGN_OR_RETURN(const CollectionPeriod period,
                      ParseCollectionPeriod(text, args.period_unit));
@@ -309,16 +319,22 @@ absl::Status CheckFilters(const SessionArguments& args, const Collected& collect
 
 }  // namespace
 
-absl::StatusOr<SessionWish> InterpretSession(const SessionArguments& args,
-                                             const KnownArchitectures& architectures,
-                                             CounterCatalog* catalog) {
+namespace {
+
+absl::StatusOr<SessionWish> InterpretRun(const SessionArguments& args,
+                                         const std::vector<InputJob>& jobs,
+                                         const KnownArchitectures& architectures,
+                                         CounterCatalog* catalog) {
   SessionWish wish;
   Collected collected;
   for (const std::string& file : args.extra_counters) {
     RETURN_IF_ERROR(AddCounterFile(file, catalog, &wish));
   }
-  if (!args.input.empty()) {
-    RETURN_IF_ERROR(ReadInput(args.input, catalog, &collected, &wish));
+  for (const InputJob& job : jobs) {
+    for (const std::string& file : job.extra_counters) {
+      RETURN_IF_ERROR(AddCounterFile(file, catalog, &wish));
+    }
+    AddJob(job, &collected, &wish.ignored);
   }
   for (const auto& group : args.pmc) collected.counters.pmc.push_back(group);
   collected.counters.sets = args.sets;
@@ -337,6 +353,38 @@ absl::StatusOr<SessionWish> InterpretSession(const SessionArguments& args,
   wish.periods = std::move(collected.periods);
   wish.duration_ns = static_cast<uint64_t>(args.duration_msec) * 1'000'000;
   return wish;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<SessionWish>> InterpretRuns(
+    const SessionArguments& args, const KnownArchitectures& architectures,
+    CounterCatalog* catalog) {
+  ASSIGN_OR_RETURN(const Runs runs, ReadRuns(args));
+  std::vector<SessionWish> wishes;
+  for (const std::vector<InputJob>& jobs : runs) {
+    ASSIGN_OR_RETURN(SessionWish wish,
+                     InterpretRun(args, jobs, architectures, catalog));
+    wishes.push_back(std::move(wish));
+  }
+  return wishes;
+}
+
+absl::Status MoreThanOneRun(const std::string& input) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      input,
+      ": its jobs have different filters or periods, so each takes a run of its own: "
+      "give rocattach-watch the COMMAND to run, or put these jobs into files of their "
+      "own"));
+}
+
+absl::StatusOr<SessionWish> InterpretSession(const SessionArguments& args,
+                                             const KnownArchitectures& architectures,
+                                             CounterCatalog* catalog) {
+  ASSIGN_OR_RETURN(std::vector<SessionWish> runs,
+                   InterpretRuns(args, architectures, catalog));
+  if (runs.size() != 1) return MoreThanOneRun(args.input);
+  return std::move(runs.front());
 }
 
 }  // namespace rocattach

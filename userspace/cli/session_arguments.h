@@ -60,7 +60,17 @@ using KnownArchitectures = std::function<absl::StatusOr<std::vector<std::string>
 void AddSessionOptions(CLI::App* app, SessionArguments* arguments);
 
 // Reads the files that are named and checks every name against the catalog, to which it
-// adds what the files define. Errors say which option or key is wrong.
+// adds what the files define. Errors say which option or key is wrong. Jobs of an input
+// file with different filters or periods take a run each: there is one wish for each
+// run, in the file's order, and at least one.
+absl::StatusOr<std::vector<SessionWish>> InterpretRuns(
+    const SessionArguments& arguments, const KnownArchitectures& architectures,
+    CounterCatalog* catalog);
+
+// What to say where there can be only one.
+absl::Status MoreThanOneRun(const std::string& input);
+
+// The same for one run; jobs that take more are an error.
 absl::StatusOr<SessionWish> InterpretSession(const SessionArguments& arguments,
                                              const KnownArchitectures& architectures,
                                              CounterCatalog* catalog);

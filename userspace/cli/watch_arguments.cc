@@ -144,22 +144,36 @@ absl::Status PrepareSession(WatchArguments* args) {
   auto catalog = CounterCatalog::Builtin();
   if (!catalog.ok()) return catalog.status();
   const std::string& topology = args->watcher.sdk_search.topology;
-  auto wish = InterpretSession(
+  auto wishes = InterpretRuns(
       args->session, [&] { return TopologyArchitectures(topology); }, &*catalog);
-  if (!wish.ok()) return wish.status();
+  if (!wishes.ok()) return wishes.status();
   WatcherOptions& watcher = args->watcher;
-  if (!wish->filters.empty() && !watcher.attach) {
+  if (wishes->size() > 1 && args->command.empty()) {
+    return MoreThanOneRun(args->session.input);
+  }
+  if (wishes->size() > 1 && watcher.output_file == "-") {
     return absl::InvalidArgumentError(
-        "what a session collects comes from processes that --auto attaches to; add "
-        "--auto");
+        absl::StrCat(args->session.input,
+                     ": its jobs take several runs, which cannot share one pipe: name "
+                     "an output directory with -d instead of -o -"));
   }
-  for (const std::string& key : wish->ignored) {
-    fprintf(stderr, "rocattach-watch: %s: %s means nothing here\n",
-            args->session.input.c_str(), key.c_str());
+  for (SessionWish& wish : *wishes) {
+    if (!wish.filters.empty() && !watcher.attach) {
+      return absl::InvalidArgumentError(
+          "what a session collects comes from processes that --auto attaches to; add "
+          "--auto");
+    }
+    for (const std::string& key : wish.ignored) {
+      fprintf(stderr, "rocattach-watch: %s: %s means nothing here\n",
+              args->session.input.c_str(), key.c_str());
+    }
+    SessionRequest request;
+    request.filters = std::move(wish.filters);
+    request.periods = std::move(wish.periods);
+    request.duration_ns = wish.duration_ns;
+    args->runs.push_back(std::move(request));
   }
-  watcher.session.filters = std::move(wish->filters);
-  watcher.session.periods = std::move(wish->periods);
-  watcher.session.duration_ns = wish->duration_ns;
+  watcher.session = args->runs.front();
   watcher.always_sdk = args->backend == "sdk";
   if (args->backend == "hsa") watcher.sdk_search.allowed = false;
   watcher.catalog = std::make_shared<const CounterCatalog>(*std::move(catalog));

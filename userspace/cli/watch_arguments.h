@@ -29,6 +29,9 @@ struct WatchArguments {
   std::string capture = "auto";
   std::string backend = "auto";
   SessionArguments session;
+  // What each run of the command collects; the first is in `watcher` already. More than
+  // one only with a command, and an input file whose jobs have different filters.
+  std::vector<SessionRequest> runs;
   std::string socket = kDefaultControlSocket;
   bool socket_named = false;
 };

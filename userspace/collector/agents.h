@@ -32,6 +32,13 @@ class Agents {
     }
     return nullptr;
   }
+  // The dictionary id of the device with this number of the kernel driver; 0: none.
+  uint16_t IdOfNode(uint32_t node_id) const {
+    for (uint32_t i = 0; i < known_count_; ++i) {
+      if (known_nodes_[i] == node_id + 1) return static_cast<uint16_t>(i + 1);
+    }
+    return 0;
+  }
   uint32_t count() const { return count_; }
   const Agent& at(uint32_t index) const { return agents_[index]; }
 

@@ -39,19 +39,6 @@ void StartAnewInChild() {
   c.amd_slots = slots;
 }
 
-// Brings the collector in at the runtime's next start.
-int InstallVariables(Environment* environment,
-                     const rocattach_collector_config& config) {
-  switch (config.backend) {
-    case ROCATTACH_BACKEND_SDK:
-      return environment->Install(config.collector_path, ToolVariables::kSdk);
-    case ROCATTACH_BACKEND_SDK_ATTACH:
-      return 0;
-    default:
-      return environment->Install(config.collector_path, ToolVariables::kHsaTools);
-  }
-}
-
 int SetUp(const rocattach_collector_config& config) {
   Collector& c = g_collector;
   int error = c.guard.Arm();
@@ -68,7 +55,7 @@ int SetUp(const rocattach_collector_config& config) {
     c.environment.set_place(&environ);
     error = c.worker.Start(&c);
   }
-  if (error == 0) error = InstallVariables(&c.environment, config);
+  if (error == 0) error = InstallVariables();
   if (error == 0) return 0;
   if (c.worker.running()) {
     // It looks at the memory: leave that to it. Nothing else has changed.
@@ -111,7 +98,8 @@ const char* Understand(ApiTableRoot* root, rocattach_collector_reason* reason) {
   }
   if (root == nullptr || why != nullptr) return why;
   UnhookInit(root->core);
-  if (!c.hsa.Load(root, c.amd_slots)) return "the runtime's API table has a null entry";
+  if (!HooksInPlace(root) && !c.hsa.Load(root, c.amd_slots))
+    return "the runtime's API table has a null entry";
   *reason = ROCATTACH_REASON_HSA_ERROR;
   uint16_t major = 0, minor = 0;
   c.hsa.system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major);
@@ -128,6 +116,19 @@ const char* Understand(ApiTableRoot* root, rocattach_collector_reason* reason) {
 
 }  // namespace
 
+int InstallVariables() {
+  Collector& c = g_collector;
+  const char* path = c.config.collector_path;
+  if (c.config.backend == ROCATTACH_BACKEND_SDK) {
+    return c.environment.Install(path, ToolVariables::kSdk);
+  }
+  if (c.config.backend == ROCATTACH_BACKEND_SDK_ATTACH) return 0;
+  // A runtime that comes again finds the SDK that a session has brought.
+  return c.environment.Install(path, c.late.present()
+                                         ? ToolVariables::kHsaToolsBesideSdk
+                                         : ToolVariables::kHsaTools);
+}
+
 int Start(const rocattach_collector_config* config) {
   Collector& c = g_collector;
   if (config == nullptr) return EINVAL;
@@ -143,7 +144,7 @@ int Start(const rocattach_collector_config* config) {
   } else if (phase == kPhaseLoaded || phase == kPhaseUnloaded) {
     TinyLockHolder again(c.again_lock);
     c.environment_until_ns = 0;  // from here on until OnLoad
-    int error = InstallVariables(&c.environment, c.config);
+    int error = InstallVariables();
     if (error != 0) return error;
   }
   return c.memory.valid() ? 0 : EINVAL;
@@ -173,14 +174,14 @@ bool Load(ApiTableRoot* root, uint64_t) {
     rocattach_control* control = c.memory.control();
     StoreRelaxed(&control->capture_mode, c.UseIntercept() ? 2u : 1u);
     StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseArmed));
-    InstallHooks(root, c.amd_slots);
+    if (!HooksInPlace(root)) InstallHooks(root, c.amd_slots);
     StoreRelaxed(&control->armed_ns, BootNs());
     StoreRelaxed(&control->recording_acked, LoadRelaxed(&control->recording));
     PublishHsaTools();
     c.memory.SetState(ROCATTACH_STATE_ARMED);
   }
   c.WaitForService();
-  TakeHsaPlan(&c);
+  TakeHsaPlan(&c, nullptr);
   c.worker.Wake();
   return true;
 }
@@ -270,7 +271,7 @@ void LetWaitingThreadsFindUs() {
   Collector& c = g_collector;
   if (CountThreads() == 2) return;
   TinyLockHolder hold(c.again_lock);
-  if (c.environment.Install(c.config.collector_path) != 0) return;
+  if (InstallVariables() != 0) return;
   c.environment_until_ns = BootNs() + kEnvironmentGraceNs;
 }
 
@@ -301,6 +302,8 @@ void Unload() {
     c.memory.SetState(ROCATTACH_STATE_UNLOADED);
     return;
   }
+  // Its plan is taken up again when the runtime is back.
+  if (c.late.Pause()) c.plans.Reconsider();
   // Without a limit: what the worker looks at under this lock is freed next. It calls
   // nothing there that could wait.
   c.runtime_lock.Lock();
@@ -339,6 +342,7 @@ void End() {
   // While the callbacks are still heard: stopping delivers what is under way.
   bool by_sdk = c.sdk.in_force();
   if (by_sdk) c.sdk.End();
+  c.late.End();
   // A worker inside the runtime finishes its round first. One that never does keeps us
   // from calling the runtime ourselves: what is in flight stays in its table.
   // On a crowded machine that takes its time, and what it reads is unmapped by exit

@@ -14,6 +14,7 @@
 #include "userspace/collector/hsa_functions.h"
 #include "userspace/collector/intercept.h"
 #include "userspace/collector/kernel_table.h"
+#include "userspace/collector/late_sampler.h"
 #include "userspace/collector/memory.h"
 #include "userspace/collector/op_tracker.h"
 #include "userspace/collector/plan_gate.h"
@@ -66,6 +67,7 @@ struct Collector {
   SdkBackend sdk;
   // The HSA tools back end: what the plan in force records, ROCATTACH_PLAN_RECORD_*.
   uint32_t plan_kinds = 0;
+  LateSampler late;
   TinyLock plan_lock;
   // Orders the installations of the environment after a shut-down and their end.
   TinyLock again_lock;
@@ -124,6 +126,13 @@ struct Collector {
 
 extern Collector g_collector;
 
+// Brings the collector in at the runtime's next start (collector.cc). 0 or an errno.
+int InstallVariables();
+// True if a runtime that starts again brings a table with our functions in it: an SDK
+// that has come late puts back the table as it found it, and its own functions over
+// ours. Then nothing is to be replaced, and what our functions call is as it was: the
+// SDK's would call ours again (hooks.cc).
+bool HooksInPlace(const ApiTableRoot* root);
 // Replaces the table entries that we hook (hooks.cc).
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
 // After hsa_shut_down: arranges that the next hsa_init finds us again (hooks.cc).
@@ -135,7 +144,8 @@ uint32_t ExpireEnvironment();
 void UnhookInit(ApiTable* core);
 
 // Carries out a plan with the HSA tools back end, if one is pending (hsa_plan.cc).
-void TakeHsaPlan(Collector* collector);
+// `ring` is the calling thread's; null inside OnLoad.
+void TakeHsaPlan(Collector* collector, RingHandle* ring);
 
 // The entry points' substance (collector.cc).
 int Start(const rocattach_collector_config* config);

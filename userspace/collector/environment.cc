@@ -10,9 +10,10 @@ namespace {
 constexpr char kHsaTools[] = "HSA_TOOLS_LIB=";
 constexpr char kSdkTools[] = "ROCP_TOOL_LIBRARIES=";
 constexpr char kBothTools[] = "HSA_TOOLS_ROCPROFILER_V1_TOOLS=";
+constexpr char kForceLoad[] = "ROCPROFILER_REGISTER_FORCE_LOAD=";
+constexpr char kSdkLibrary[] = "ROCPROFILER_REGISTER_LIBRARY=";
 // Set by the SDK when it is loaded or asked for late, for good.
-constexpr const char* kSetBySdk[] = {
-    "ROCPROFILER_REGISTER_LIBRARY=", "ROCPROFILER_REGISTER_FORCE_LOAD=", kBothTools};
+constexpr const char* kSetBySdk[] = {kSdkLibrary, kForceLoad, kBothTools};
 
 bool Is(const char* entry, const char* name) {
   return strncmp(entry, name, strlen(name)) == 0;
@@ -65,9 +66,9 @@ char* MakeSdkEntry(const char* old_value, const char* path) {
   return entry;
 }
 
-char* MakeBothEntry() {
-  auto* entry = static_cast<char*>(AllocatePrivate(sizeof(kBothTools) + 2));
-  if (entry != nullptr) *Copy(entry, kBothTools) = '1';
+char* MakeEntry(const char* name, const char* value) {
+  auto* entry = static_cast<char*>(AllocatePrivate(strlen(name) + strlen(value) + 1));
+  if (entry != nullptr) Copy(Copy(entry, name), value);
   return entry;
 }
 
@@ -99,12 +100,21 @@ bool Environment::MakeChanges(char** array, const char* path, ToolVariables vari
     const char* value = FindVariable(array, name);
     return value != nullptr ? value : "";
   };
+  if (variables == ToolVariables::kLateSdk) {
+    return add(kForceLoad, MakeEntry(kForceLoad, "1")) &&
+           add(kSdkLibrary, MakeEntry(kSdkLibrary, path)) &&
+           add(kBothTools, MakeEntry(kBothTools, "1"));
+  }
   if (!add(kHsaTools, MakeHsaEntry(old_value(kHsaTools), path))) return false;
   if (variables == ToolVariables::kHsaTools) return true;
+  if (variables == ToolVariables::kHsaToolsBesideSdk) {
+    return FindEntry(array, kBothTools) != nullptr ||
+           add(kBothTools, MakeEntry(kBothTools, "1"));
+  }
   const char* tools = old_value(kSdkTools);
   if (!add(kSdkTools, MakeSdkEntry(tools, path))) return false;
   if (*tools != '\0' || FindEntry(array, kBothTools) != nullptr) return true;
-  return add(kBothTools, MakeBothEntry());
+  return add(kBothTools, MakeEntry(kBothTools, "1"));
 }
 
 int Environment::Install(const char* path, ToolVariables variables) {
@@ -126,6 +136,7 @@ int Environment::Install(const char* path, ToolVariables variables) {
     copy[at] = changes_[c].ours;
   }
   sdk_ = variables == ToolVariables::kSdk;
+  late_ = variables == ToolVariables::kLateSdk;
   snapshot_ = copy + room + 1;
   memcpy(snapshot_, copy, count * sizeof(char*));
   old_array_ = array;
@@ -164,7 +175,8 @@ void Environment::RestoreInPlace(char** array) {
   for (size_t i = 0; array[i] != nullptr;) {
     const Change* change = nullptr;
     for (size_t c = 0; c < count_changes_; ++c) {
-      if (array[i] == changes_[c].ours) change = &changes_[c];
+      const Change& ours = changes_[c];
+      if (array[i] == ours.ours || (late_ && Is(array[i], ours.name))) change = &ours;
     }
     if (change != nullptr && change->old != nullptr) {
       StoreRelease(&array[i], change->old);

@@ -22,6 +22,14 @@ enum class ToolVariables {
   // has loaded the SDK leaves the tools of HSA_TOOLS_LIB out without it, the user's
   // included, and without us it would not have loaded the SDK.
   kSdk,
+  // HSA_TOOLS_LIB, and HSA_TOOLS_ROCPROFILER_V1_TOOLS=1 as above: the SDK has come into
+  // the process late, and would keep the tools out when the runtime starts again.
+  kHsaToolsBesideSdk,
+  // For loading the SDK late; the path is the SDK's. What it would set with setenv is
+  // there already, so that setenv exchanges strings and leaves the array where it is:
+  // ROCPROFILER_REGISTER_FORCE_LOAD, ROCPROFILER_REGISTER_LIBRARY and
+  // HSA_TOOLS_ROCPROFILER_V1_TOOLS.
+  kLateSdk,
 };
 
 // One installation of these variables into an environment. Thread-safe; Install and
@@ -41,7 +49,8 @@ class Environment {
   // Undoes Install. If nobody has touched the environment since then, the old array
   // returns; else our entries alone are taken out or set back to the user's. After kSdk
   // the variables that the SDK itself sets go as well, where they were not there
-  // before: a child that inherits them loads the SDK.
+  // before: a child that inherits them loads the SDK. After kLateSdk its variables are
+  // as they were before, whatever has been written to them.
   void Restore();
 
   bool installed() const { return LoadAcquire(&installed_) != 0; }
@@ -68,6 +77,7 @@ class Environment {
   char** snapshot_ = nullptr;  // what our_array_ held when it was installed
   size_t count_ = 0;           // entries in our_array_, without the terminator
   bool sdk_ = false;
+  bool late_ = false;
   size_t count_changes_ = 0;
   Change changes_[kMaxChanges] = {};
 };

@@ -316,7 +316,7 @@ hsa_status_t HookInit() {
     ++c.inits_under_way;
     // Without it the runtime would not look for tools.
     if (LoadAcquire(&c.phase) == kPhaseUnloaded) {
-      c.environment.Install(c.config.collector_path);
+      InstallVariables();
     }
   }
   hsa_status_t status = c.hsa.init();
@@ -340,6 +340,11 @@ void Replace(ApiTable* table, uint32_t slot, F hook) {
 }
 
 }  // namespace
+
+bool HooksInPlace(const ApiTableRoot* root) {
+  return root->core->slots[kCoreQueueCreate] ==
+         reinterpret_cast<void*>(&HookQueueCreate);
+}
 
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots) {
   ApiTable* core = root->core;

@@ -1,15 +1,16 @@
-// What the HSA tools back end can do of a plan: dispatches and copies, no counters.
+// What the HSA tools back end can do of a plan: dispatches and copies, and by an SDK
+// that is loaded for it, counters of whole GPUs.
 #include "userspace/collector/collector.h"
 
 namespace rocattach::collector {
 namespace {
 
 PlanResult CheckKinds(const Collector& c, const rocattach_plan& plan) {
-  constexpr uint32_t kKnown =
-      ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES;
+  uint32_t known = ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES;
+  if (plan.late_sdk[0] != '\0') known |= ROCATTACH_PLAN_RECORD_SAMPLES;
   constexpr uint32_t kCounted =
       ROCATTACH_PLAN_RECORD_COUNTERS | ROCATTACH_PLAN_RECORD_SAMPLES;
-  uint32_t unknown = plan.record_kinds & ~kKnown;
+  const uint32_t unknown = plan.record_kinds & ~known;
   if (unknown == 0) return PlanResult();
   return PlanResult::Error(
       ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0,
@@ -20,10 +21,19 @@ PlanResult CheckKinds(const Collector& c, const rocattach_plan& plan) {
 
 }  // namespace
 
-void TakeHsaPlan(Collector* collector) {
+void TakeHsaPlan(Collector* collector, RingHandle* ring) {
   Collector& c = *collector;
   TinyLockHolder hold(c.plan_lock);
-  if (!c.plans.Pending() || LoadAcquire(&c.phase) != kPhaseArmed) return;
+  if (LoadRelaxed(&c.self_stopped) != 0) {
+    // Whoever comes back finds the plan as it was.
+    if (c.late.Pause()) c.plans.Reconsider();
+    return;
+  }
+  if (!c.plans.Pending() || LoadAcquire(&c.phase) != kPhaseArmed ||
+      c.late.Awaited(LoadAcquire(&c.memory.plan()->generation))) {
+    return;
+  }
+  c.late.Finish(ring);
   StoreRelaxed(&c.plan_kinds, 0u);
   c.plans.Activate(nullptr);
   PlanResult result;
@@ -31,9 +41,14 @@ void TakeHsaPlan(Collector* collector) {
   // Being written once more: whoever writes wakes us again.
   if (state == nullptr && result.ok()) return;
   if (state != nullptr) result = CheckKinds(c, state->plan);
-  if (result.ok() && state->plan.record_kinds != 0) {
+  const uint32_t kinds = state != nullptr ? state->plan.record_kinds : 0;
+  if (result.ok() && (kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0 &&
+      !c.late.Start(&c, state, &result)) {
+    return;
+  }
+  if (result.ok() && kinds != 0) {
     c.plans.Activate(state);
-    StoreRelaxed(&c.plan_kinds, state->plan.record_kinds);
+    StoreRelaxed(&c.plan_kinds, kinds);
   }
   c.plans.Answer(c.plans.pending_generation(), result);
 }

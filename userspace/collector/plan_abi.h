@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define ROCATTACH_PLAN_MAGIC 0x314e4c5052415752ull /* "RWARPLN1" */
-#define ROCATTACH_PLAN_VERSION 1u
+#define ROCATTACH_PLAN_VERSION 2u
 
 #define ROCATTACH_PLAN_MAX_KERNELS 65536u /* kernel ids with a bit */
 #define ROCATTACH_PLAN_MAX_AGENTS 256u    /* agent ids with a bit */
@@ -133,6 +133,9 @@ struct rocattach_plan {
   uint64_t sample_duration_ns; /* 0: until the session stops */
   uint64_t sample_agents[ROCATTACH_PLAN_MAX_AGENTS / 64];
   uint32_t architectures, passes, counters, pass_counters_used;
+  /* For samples in a process that was armed without rocprofiler-sdk: the library's path
+   * as that process sees it. Empty: it must not be loaded. */
+  char late_sdk[256];
   struct rocattach_plan_architecture architecture[ROCATTACH_PLAN_MAX_ARCHITECTURES];
   struct rocattach_plan_pass pass[ROCATTACH_PLAN_MAX_PASSES];
   uint16_t pass_counters[ROCATTACH_PLAN_MAX_PASS_COUNTERS]; /* index of counter_name */
@@ -151,7 +154,7 @@ ROCATTACH_PLAN_ASSERT(sizeof(struct rocattach_plan_pass) == 4, "fixed size");
 ROCATTACH_PLAN_ASSERT(sizeof(struct rocattach_plan_architecture) == 24, "fixed size");
 ROCATTACH_PLAN_ASSERT(sizeof(struct rocattach_plan_selection) == 16 + 32 + 1024 + 8192,
                       "fixed size");
-ROCATTACH_PLAN_ASSERT(sizeof(struct rocattach_plan) == 75576, "fixed size");
+ROCATTACH_PLAN_ASSERT(sizeof(struct rocattach_plan) == 75832, "fixed size");
 ROCATTACH_PLAN_ASSERT(ROCATTACH_PLAN_MAX_PASS_COUNTERS <= 65535 &&
                           ROCATTACH_PLAN_MAX_PASSES <= 65535,
                       "indices are 16 bits");

@@ -56,6 +56,7 @@ const char* CheckPlan(const rocattach_plan& plan) {
       plan.pass_counters_used > ROCATTACH_PLAN_MAX_PASS_COUNTERS) {
     return "a table is longer than its room";
   }
+  if (!Terminated(plan.late_sdk, sizeof(plan.late_sdk))) return "a name has no end";
   for (uint32_t i = 0; i < plan.architectures; ++i) {
     const rocattach_plan_architecture& a = plan.architecture[i];
     if (!Terminated(a.name, sizeof(a.name))) return "a name has no end";

@@ -44,8 +44,9 @@ void CopyText(const char* from, char* to, size_t room) {
 }  // namespace
 
 rocattach_sdk_status SdkAgents::Load(const rocattach_sdk_functions* sdk,
-                                     Dictionary* dictionary) {
+                                     Dictionary* dictionary, const Agents* known) {
   sdk_ = sdk;
+  known_ = known;
   dictionary_ = dictionary;
   return sdk->query_available_agents(ROCATTACH_SDK_AGENT_INFO_VERSION_0,
                                      &SdkAgents::Visit, ROCATTACH_SDK_AGENT_BASE_BYTES,
@@ -68,6 +69,14 @@ void SdkAgents::Add(const rocattach_sdk_agent& from) {
   agent.id = from.id;
   agent.gpu = from.type == ROCATTACH_SDK_AGENT_GPU;
   CopyText(from.name, agent.name, sizeof(agent.name));
+  ++count_;
+  agent.dictionary_id =
+      known_ != nullptr ? known_->IdOfNode(from.node_id) : uint16_t{0};
+  if (agent.dictionary_id == 0) Describe(from, &agent);
+}
+
+void SdkAgents::Describe(const rocattach_sdk_agent& from, SdkAgent* to) {
+  SdkAgent& agent = *to;
   rocattach_agent_entry entry = {};
   entry.type = agent.gpu ? 2 : 1;
   entry.node_id = from.node_id;
@@ -89,7 +98,6 @@ void SdkAgents::Add(const rocattach_sdk_agent& from) {
   agent.dictionary_id = static_cast<uint16_t>(
       dictionary_->Append(ROCATTACH_ENTRY_AGENT, &entry, text,
                           static_cast<uint32_t>(name_bytes + 1 + strlen(product))));
-  ++count_;
 }
 
 rocattach_sdk_status SdkAgents::VisitCounters(rocattach_sdk_agent_id id,

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "userspace/collector/agents.h"
 #include "userspace/collector/dictionary.h"
 #include "userspace/collector/sdk_functions.h"
 
@@ -33,7 +34,9 @@ class SdkAgents {
   static constexpr uint32_t kMaxCounters = 2048;
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  rocattach_sdk_status Load(const rocattach_sdk_functions* sdk, Dictionary* dictionary);
+  // Those that are in the dictionary already, by `known`, keep their ids.
+  rocattach_sdk_status Load(const rocattach_sdk_functions* sdk, Dictionary* dictionary,
+                            const Agents* known = nullptr);
 
   // kNone if there is no such agent.
   uint32_t Find(rocattach_sdk_agent_id id) const {
@@ -55,10 +58,13 @@ class SdkAgents {
                                             rocattach_sdk_counter_id* counters,
                                             size_t count, void* self);
   void Add(const rocattach_sdk_agent& agent);
+  // Puts it into the dictionary.
+  void Describe(const rocattach_sdk_agent& from, SdkAgent* to);
   void ReadCounters(SdkAgent* agent);
 
   const rocattach_sdk_functions* sdk_ = nullptr;
   Dictionary* dictionary_ = nullptr;
+  const Agents* known_ = nullptr;
   SdkAgent agents_[kMax] = {};
   uint32_t count_ = 0;
 };

@@ -77,7 +77,8 @@ void Worker::Run() {
       if (c.sdk.in_force()) {
         timeout_ns = c.sdk.Tick(&ring);
       } else {
-        TakeHsaPlan(&c);
+        TakeHsaPlan(&c, &ring);
+        timeout_ns = c.late.Tick(&ring);
       }
       bool recording = LoadRelaxed(&control->recording) != 0 ||
                        LoadRelaxed(&c.plan_kinds) != 0 || c.sdk.busy();
@@ -86,7 +87,10 @@ void Worker::Run() {
         if (LoadAcquire(&c.phase) == kPhaseArmed) busy = Tick(&ring);
         c.runtime_lock.Unlock();
       }
+      const bool was_stopped = LoadRelaxed(&c.self_stopped) != 0;
       WatchService(recording);
+      // The service is back, with a plan perhaps.
+      if (was_stopped && LoadRelaxed(&c.self_stopped) == 0) continue;
       c.rings.UpdateTotals();
       recording = recording && LoadRelaxed(&c.self_stopped) == 0;
       bool baseline = recording && LoadRelaxed(&control->recording) != 0;

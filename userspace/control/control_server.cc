@@ -106,6 +106,8 @@ class Service : public v1::Control::Service {
       }
       process->set_can_count(
           (description->record_kinds & ROCATTACH_PLAN_RECORD_COUNTERS) != 0);
+      process->set_can_sample(
+          (description->record_kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0);
       if (!process->can_count()) process->set_reason(description->missing_reason);
     }
     response->set_version(ROCATTACH_VERSION);

@@ -134,7 +134,8 @@ BackendChoice ChooseBackend(pid_t pid, const SdkSearch& search) {
     return choice;
   }
   auto environment = ReadFile(absl::StrCat(proc, "/environ"), kMaxEnvironment);
-  if (FindSdk(root, mapped, environment.ok() ? *environment : "").empty()) {
+  choice.sdk = FindSdk(root, mapped, environment.ok() ? *environment : "");
+  if (choice.sdk.empty()) {
     choice.missing =
         "librocprofiler-sdk.so is nowhere where the process would find it; install "
         "rocprofiler-sdk, or set LD_LIBRARY_PATH for the process";

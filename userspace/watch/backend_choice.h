@@ -18,6 +18,7 @@ struct SdkSearch {
 
 struct BackendChoice {
   rocattach_backend backend = ROCATTACH_BACKEND_HSA_TOOLS;
+  std::string sdk;  // its library's path in the process's root; empty without it
   // Why rocprofiler-sdk cannot be had, for people; empty if it can, or if nobody asked.
   std::string missing;
 };

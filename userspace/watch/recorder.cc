@@ -285,6 +285,7 @@ void Recorder::Handle(Ready ready) {
     return;
   }
   target->SetMemory(std::move(ready.memory), options_.recording, ready.acknowledged);
+  if (options_.targets != nullptr) target->session()->AllowLateSdk(options_.sdk_search);
 }
 
 void Recorder::Handle(BadMemory bad) {

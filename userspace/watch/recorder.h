@@ -68,6 +68,8 @@ struct RecorderOptions {
   uint64_t report_timeout_ns = 5'000'000'000;
   // May be null; must outlive the recorder.
   TargetObserver* targets = nullptr;
+  // For processes that were armed without rocprofiler-sdk; see TargetSession.
+  SdkSearch sdk_search;
 };
 
 // Owns a thread that drains all targets, and all of the output. The sink's calls only

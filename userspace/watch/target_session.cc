@@ -1,6 +1,8 @@
 // Plans and their answers. Records: target_session_records.cc.
 #include "userspace/watch/target_session.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -19,14 +21,13 @@ constexpr size_t kRecentPlans = 64;
 // the time must not make the service grow.
 constexpr size_t kKnownPlans = 64;
 
-// Of a process that was let go without rocprofiler-sdk, which cannot come later: it
-// would put its functions over those of the collector in the runtime's tables.
+// Of a process that was let go without rocprofiler-sdk. It can be added, but finds the
+// queues made, and must leave those that come to the collector.
 constexpr char kArmedWithHsaTools[] =
-    "it was armed with the HSA tools, and rocprofiler-sdk cannot be added to a process "
-    "that runs: there are no hardware counters, neither of dispatches nor of whole "
-    "GPUs, "
-    "and no API calls, but dispatches and memory copies. To have them, run "
-    "rocattach-watch with --backend sdk, or with --pmc, and start the process again";
+    "it was armed with the HSA tools: it gives dispatches, memory copies, and counters "
+    "of whole GPUs (--device-samples), but no counters of single dispatches and no API "
+    "calls. To have those, run rocattach-watch with --backend sdk, or with --pmc, and "
+    "start the process again";
 
 // As lspci writes it.
 std::string PciAddress(uint64_t bdf) {
@@ -108,9 +109,12 @@ std::optional<TargetDescription> TargetSession::Describe(
   TargetDescription description;
   description.record_kinds = backend.record_kinds;
   description.missing_reason = sdk_missing.empty() ? backend.text : sdk_missing;
-  if (sdk_missing.empty() && backend.reason == ROCATTACH_BACKEND_REASON_DEFAULT &&
-      backend.backend == ROCATTACH_BACKEND_HSA_TOOLS) {
+  if (sdk_missing.empty() && LacksSdk(backend)) {
     description.missing_reason = kArmedWithHsaTools;
+    // Whether it can be added is found out when somebody wants it.
+    if (late_sdk_.has_value()) {
+      description.record_kinds |= ROCATTACH_PLAN_RECORD_SAMPLES;
+    }
   }
   description.functions = functions_;
   for (const v1::Agent& agent : agents_) {
@@ -132,6 +136,28 @@ std::optional<TargetDescription> TargetSession::Describe(
     description.gpus.push_back(std::move(gpu));
   }
   return description;
+}
+
+bool TargetSession::LacksSdk(const BackendFacts& backend) const {
+  return backend.backend == ROCATTACH_BACKEND_HSA_TOOLS &&
+         backend.reason == ROCATTACH_BACKEND_REASON_DEFAULT;
+}
+
+absl::Status TargetSession::AddLateSdk(rocattach_plan* image) const {
+  const BackendChoice choice =
+      ChooseBackend(id_.pid, late_sdk_.has_value() ? *late_sdk_ : SdkSearch{false, ""});
+  if (!choice.missing.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it was armed without rocprofiler-sdk, which cannot be added: ",
+                     choice.missing));
+  }
+  if (choice.sdk.size() >= sizeof(image->late_sdk)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the path of its rocprofiler-sdk is longer than ",
+                     sizeof(image->late_sdk) - 1, " bytes: ", choice.sdk));
+  }
+  memcpy(image->late_sdk, choice.sdk.c_str(), choice.sdk.size() + 1);
+  return absl::OkStatus();
 }
 
 uint32_t TargetSession::PlanId(const CompiledPlan& plan) {
@@ -160,18 +186,30 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
     done(absl::FailedPreconditionError("a session is active in it"));
     return;
   }
+  const bool late = (plan->image->record_kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0 &&
+                    LacksSdk(memory_->backend());
+  std::unique_ptr<rocattach_plan> image;
+  if (late) {
+    image = std::make_unique<rocattach_plan>(*plan->image);
+    if (absl::Status added = AddLateSdk(image.get()); !added.ok()) {
+      done(added);
+      return;
+    }
+  }
   auto active = std::make_shared<Active>();
   active->session = session;
   active->plan = std::move(plan);
   active->sink = std::move(sink);
   active->plan_id = PlanId(*active->plan);
   const uint64_t now = BootNs();
-  active->generation = generation_ = memory_->WritePlan(*active->plan->image);
+  active->generation = generation_ =
+      memory_->WritePlan(late ? *image : *active->plan->image);
   current_ = active;
   recent_.push_back(std::move(active));
   if (recent_.size() > kRecentPlans) recent_.pop_front();
   DecideKernels();
-  starting_ = Waiting{generation_, now, std::move(done)};
+  starting_ =
+      Waiting{generation_, now, std::move(done), late ? kLateAnswerNs : kAnswerNs};
 }
 
 void TargetSession::DecideKernels() {
@@ -217,7 +255,7 @@ void TargetSession::Settle(Done done) {
 bool TargetSession::Poll(uint64_t now_ns) {
   const uint64_t answered = memory_->answered_generation();
   if (starting_.has_value()) {
-    const bool in_time = now_ns < starting_->asked_ns + kAnswerNs;
+    const bool in_time = now_ns < starting_->asked_ns + starting_->patience_ns;
     if (answered == starting_->generation || !in_time) {
       AnswerStart(now_ns, answered == starting_->generation);
     }
@@ -236,9 +274,9 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   std::shared_ptr<Active> active = current_;
   absl::Status status;
   if (!answered) {
-    status = absl::DeadlineExceededError(
-        absl::StrCat("its collector did not answer within ", kAnswerNs / 1'000'000,
-                     " ms; the process may be stopped, or ending"));
+    status = absl::DeadlineExceededError(absl::StrCat(
+        "its collector did not answer within ", waiting.patience_ns / 1'000'000,
+        " ms; the process may be stopped, or ending"));
   } else if (const PlanAnswer answer = memory_->plan_answer();
              answer.error != ROCATTACH_PLAN_ERROR_NONE) {
     status = absl::FailedPreconditionError(ErrorText(answer));

@@ -15,6 +15,7 @@
 #include "schemas/stream.pb.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/session_backend.h"
+#include "userspace/watch/backend_choice.h"
 #include "userspace/watch/collector_memory.h"
 #include "userspace/watch/output_set.h"
 
@@ -39,11 +40,17 @@ class TargetSession {
 
   // How long a collector may take to answer a plan.
   static constexpr uint64_t kAnswerNs = 2'000'000'000;
+  // Where it has to load rocprofiler-sdk first.
+  static constexpr uint64_t kLateAnswerNs = 8'000'000'000;
 
   // All outlive it.
   TargetSession(TargetId id, CollectorMemory* memory, ProcessOutput output,
                 OutputSet* output_set);
   ~TargetSession();
+
+  // Allows to load rocprofiler-sdk into a process that was armed without it, where a
+  // session wants samples; by these rules it is looked for.
+  void AllowLateSdk(SdkSearch search) { late_sdk_ = std::move(search); }
 
   // What the dictionary tells.
   void AddAgent(const v1::Agent& agent);
@@ -56,7 +63,8 @@ class TargetSession {
   std::optional<TargetDescription> Describe(const std::string& sdk_missing) const;
 
   // Writes the plan. `done` is called when it is in force, refused, or not answered in
-  // time. FAILED_PRECONDITION at once if a session is active.
+  // time. FAILED_PRECONDITION at once if a session is active, or if the plan needs
+  // rocprofiler-sdk, and that cannot be added.
   void Start(std::shared_ptr<const CompiledPlan> plan, std::shared_ptr<RecordSink> sink,
              uint64_t session, Done done);
   // Says in the stream that the process cannot do what a session asks for.
@@ -113,6 +121,7 @@ class TargetSession {
     uint64_t generation = 0;
     uint64_t asked_ns = 0;
     Done done;
+    uint64_t patience_ns = kAnswerNs;
     int rounds = 0;
   };
 
@@ -133,6 +142,10 @@ class TargetSession {
   void CompleteSample(const Pending& pending);
   void CountInvalid(const Pending& pending);
   void AnswerStart(uint64_t now_ns, bool answered);
+  // True if the process was armed without the SDK because nobody had asked for it.
+  bool LacksSdk(const BackendFacts& backend) const;
+  // Fills in `image` what a collector without the SDK needs for samples.
+  absl::Status AddLateSdk(rocattach_plan* image) const;
   void Event(const Active& active, v1::SessionEvent::What what,
              const std::string& detail, uint64_t latency_ns);
 
@@ -140,6 +153,7 @@ class TargetSession {
   CollectorMemory* memory_;
   const ProcessOutput output_;
   OutputSet* output_set_;
+  std::optional<SdkSearch> late_sdk_;
 
   std::vector<v1::Agent> agents_;
   std::vector<TargetFunction> functions_;

@@ -159,6 +159,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
           if (observer != nullptr) observer->OnSessionRefused(pid, why);
         });
     recorder.targets = watcher->sessions_->backend();
+    recorder.sdk_search = o.sdk_search;
   }
   ASSIGN_OR_RETURN(watcher->recorder_, Recorder::Start(std::move(recorder), observer));
 

@@ -137,6 +137,81 @@ TEST_F(SessionOptions, DeviceSamples) {
   EXPECT_EQ(process.account.samples_dropped(), 0u);
 }
 
+// A GPU of several dies: the SDK says how many, and metrics can use it.
+TEST_F(SessionOptions, DiesOfAGpu) {
+  const std::string metrics = File("dies.yaml",
+                                   "architectures: [gfx90a]\n"
+                                   "metrics: {WavesOfADie: {expression: SQ_WAVES / "
+                                   "XCC_NUM}}\n");
+  uint32_t instances[2] = {};
+  double waves[2] = {};
+  for (uint32_t xccs : {1u, 4u}) {
+    SCOPED_TRACE(xccs);
+    ASSERT_EQ(setenv("SIMROCM_XCCS", std::to_string(xccs).c_str(), 1), 0);
+    const RecordedProcess process =
+        Run({"--pmc", "WavesOfADie", "--extra-counters", metrics},
+            {"hsa_dispatch", "-n", "20"});
+    unsetenv("SIMROCM_XCCS");
+    ASSERT_EQ(process.counters.size(), 20u);
+    instances[xccs / 4] = process.counters[0].instances;
+    for (const CounterRecord& counter : process.counters) {
+      waves[xccs / 4] += counter.sum;
+    }
+    ASSERT_EQ(process.plans.size(), 1u);
+    const v1::SessionPlan& plan = process.plans.begin()->second;
+    double constant = 0;
+    for (const v1::AgentConstant& known : plan.agents(0).constants()) {
+      if (known.name() == "XCC_NUM") constant = known.value();
+    }
+    EXPECT_EQ(constant, xccs);
+    for (const auto& [id, agent] : process.agents) {
+      const bool gpu = agent.type() == v1::AGENT_TYPE_GPU;
+      EXPECT_EQ(agent.xccs(), gpu ? xccs : 0);
+    }
+  }
+  EXPECT_GT(waves[0], 0);
+  EXPECT_EQ(waves[0], waves[1]) << "the dies share the work";
+  EXPECT_EQ(4 * instances[0], instances[1]);
+}
+
+// Jobs with other filters: the command runs once for each kind.
+TEST_F(SessionOptions, JobsWithOtherFiltersRunTheCommandAgain) {
+  const std::string jobs = File("jobs.json", R"({"jobs": [
+      {"pmc": ["SQ_WAVES"], "kernel_include_regex": "increment"},
+      {"pmc": ["GRBM_COUNT"], "kernel_include_regex": "accumulate"},
+      {"pmc": ["GRBM_COUNT"], "kernel_include_regex": "increment"}]})");
+  std::vector<std::string> words = {WatcherPath(), "--collector", CollectorPath()};
+  for (const std::string& word : Watch({"-i", jobs, "-o", "run", "-d"})) {
+    words.push_back(word);
+  }
+  words.insert(words.end(), {directory_.path() + "/out", "--"});
+  for (const std::string& word : OnSimrocm({}, {"hsa_dispatch", "-n", "40"})) {
+    words.push_back(word);
+  }
+  const Finished ended = Child(words).Wait();
+  EXPECT_TRUE(ended.exited_with(0)) << ended.errors;
+  EXPECT_THAT(ended.errors, HasSubstr("run 2 of 2"));
+  const struct {
+    const char* pass;
+    const char* kernel;
+    size_t counters;
+  } runs[] = {{"pass_1", "increment", 2}, {"pass_2", "accumulate", 1}};
+  for (const auto& run : runs) {
+    SCOPED_TRACE(run.pass);
+    const Recording recording =
+        ReadRecording(directory_.path() + "/out/" + run.pass + "/run.rwa");
+    const RecordedProcess process = recording.Process("hsa_dispatch");
+    EXPECT_EQ(process.dispatches.size(), 40u);
+    ASSERT_FALSE(process.counters.empty());
+    for (const CounterRecord& counter : process.counters) {
+      EXPECT_EQ(process.kernels.at(counter.kernel_id).name(), run.kernel);
+    }
+    ASSERT_EQ(process.plans.size(), 1u);
+    EXPECT_EQ(static_cast<size_t>(process.plans.begin()->second.counters_size()),
+              run.counters);
+  }
+}
+
 TEST_F(SessionOptions, WrongOnesAreRefusedBeforeAnythingRuns) {
   const std::vector<std::vector<std::string>> wrong = {
       {"--pmc", "SQ_WAVES", "--attach-duration-msec", "-5"},
@@ -174,18 +249,14 @@ TEST_F(SessionOptions, AProcessOfTheHsaToolsSaysWhatItCannotGive) {
     if (status.output.find("process ") != std::string::npos) break;
     usleep(10'000);
   }
-  EXPECT_THAT(status.output, HasSubstr("cannot be measured"));
+  EXPECT_THAT(status.output, HasSubstr("whole GPUs can be measured"));
   EXPECT_THAT(status.output, HasSubstr("--backend sdk"));
-  for (const std::vector<std::string>& more :
-       {std::vector<std::string>(), {"--device-samples", "50"}}) {
-    std::vector<std::string> words = {"start", "--pmc", "SQ_WAVES"};
-    words.insert(words.end(), more.begin(), more.end());
-    const Finished refused = session(words);
-    EXPECT_TRUE(refused.exited_with(1)) << refused.output;
-    for (const char* part : {"neither of dispatches nor of whole GPUs", "copies",
-                             "--backend sdk", "start the process again"}) {
-      EXPECT_THAT(refused.errors, HasSubstr(part));
-    }
+  const Finished refused = session({"start", "--pmc", "SQ_WAVES"});
+  EXPECT_TRUE(refused.exited_with(1)) << refused.output;
+  for (const char* part :
+       {"cannot give hardware counters", "no counters of single dispatches", "copies",
+        "--device-samples", "--backend sdk", "start the process again"}) {
+    EXPECT_THAT(refused.errors, HasSubstr(part));
   }
   const Finished traced = session({"start", "--kernel-trace"});
   EXPECT_TRUE(traced.exited_with(0)) << traced.errors;

@@ -104,9 +104,7 @@ bool AnyContextNeedsQueues() {
     return true;
   }
   for (const Context* context : AllContexts()) {
-    if (!context->dispatch_counting.empty() || !context->device_counting.empty()) {
-      return true;
-    }
+    if (!context->dispatch_counting.empty()) return true;
   }
   return false;
 }

@@ -15,6 +15,12 @@ void StopDeviceCounting(Context* context);
 // HSA is there: starts what was started too early.
 void StartDeferredDeviceCounting();
 
+// True if any context has such a service.
+bool AnyContextCountsDevices();
+// Has the simulated GPUs themselves tell of every dispatch, for device counting without
+// intercept queues.
+void ObserveDevices();
+
 // True if any active context counts on this GPU.
 bool DeviceIsCounted(rocattach_sdk_agent_id agent);
 // A dispatch has completed on this GPU.

@@ -1,3 +1,7 @@
+#include <dlfcn.h>
+
+#include <atomic>
+
 #include "tests/simrocm/call_log.h"
 #include "tests/simrocm/sdk/agents.h"
 #include "tests/simrocm/sdk/buffer.h"
@@ -117,6 +121,36 @@ bool DeviceIsCounted(rocattach_sdk_agent_id agent) {
     }
   }
   return false;
+}
+
+bool AnyContextCountsDevices() {
+  for (const Context* context : AllContexts()) {
+    if (!context->device_counting.empty()) return true;
+  }
+  return false;
+}
+
+void ObserveDevices() {
+  using Observe = void (*)(void (*)(uint32_t, const void*, void*), void*);
+  void* thunk = dlopen("libhsakmt.so.1", RTLD_LAZY | RTLD_LOCAL);
+  auto observe =
+      thunk != nullptr
+          ? reinterpret_cast<Observe>(dlsym(thunk, "hsaKmtSimgpuObserveDispatches"))
+          : nullptr;
+  if (observe == nullptr) return;
+  observe(
+      [](uint32_t node, const void* data, void*) {
+        static std::atomic<uint64_t> next{1};
+        const auto& packet = *static_cast<const hsa_kernel_dispatch_packet_t*>(data);
+        const DispatchShape shape = {
+            {packet.grid_size_x, packet.grid_size_y, packet.grid_size_z},
+            {packet.workgroup_size_x, packet.workgroup_size_y, packet.workgroup_size_z},
+            next++};
+        for (const rocattach_sdk_agent* agent : Agents()) {
+          if (agent->node_id == node) CountOnDevice(agent->id, shape);
+        }
+      },
+      nullptr);
 }
 
 void CountOnDevice(rocattach_sdk_agent_id agent, const DispatchShape& shape) {

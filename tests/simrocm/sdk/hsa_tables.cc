@@ -115,7 +115,10 @@ void SetAttachTable(const void* table) {
 void InstallQueues(HsaApiTable* table) {
   Log("sdk.hsa step=queue_controller needed=%d attach=%d", AnyContextNeedsQueues(),
       Get().attach != nullptr);
-  if (!AnyContextNeedsQueues()) return;
+  if (!AnyContextNeedsQueues()) {
+    if (AnyContextCountsDevices()) ObserveDevices();
+    return;
+  }
   if (Get().attach != nullptr) {
     Get().attach->set_write_interceptor(&OnPackets, nullptr);
     Get().attach->set_queue_destroyed(&OnQueueDestroyed);

@@ -34,7 +34,8 @@ class SessionArgumentsTest : public testing::Test {
   }
 
   // As a command does it: parsed, then interpreted.
-  absl::StatusOr<SessionWish> Interpret(std::vector<std::string> words) {
+  absl::StatusOr<SessionWish> Interpret(std::vector<std::string> words,
+                                        std::vector<SessionWish>* runs = nullptr) {
     CLI::App app;
     SessionArguments arguments;
     AddSessionOptions(&app, &arguments);
@@ -45,10 +46,14 @@ class SessionArgumentsTest : public testing::Test {
       return absl::OutOfRangeError(error.what());
     }
     CounterCatalog catalog = *CounterCatalog::Builtin();
-    return InterpretSession(
-        arguments,
-        [this]() -> absl::StatusOr<std::vector<std::string>> { return present_; },
-        &catalog);
+    auto present = [this]() -> absl::StatusOr<std::vector<std::string>> {
+      return present_;
+    };
+    if (runs == nullptr) return InterpretSession(arguments, present, &catalog);
+    auto wishes = InterpretRuns(arguments, present, &catalog);
+    if (!wishes.ok()) return wishes.status();
+    *runs = *std::move(wishes);
+    return runs->front();
   }
   // The words must be good.
   SessionWish Wish(const std::vector<std::string>& words) {
@@ -231,6 +236,28 @@ TEST_F(SessionArgumentsTest, InputFilesThatAskForMoreThanThereIs) {
       {"pmc": ["SQ_WAVES"]}, {"pmc": ["TCC_HIT"], "kernel_include_regex": "a"}]})");
   EXPECT_THAT(Refusal({"-i", two}), HasSubstr("different filters"));
   EXPECT_THAT(Refusal({"-i", directory_ + "/none.json"}), HasSubstr("none.json"));
+}
+
+// As rocprofv3 does it: the command runs once for each kind of filter.
+TEST_F(SessionArgumentsTest, JobsWithOtherFiltersTakeRunsOfTheirOwn) {
+  const std::string file = File("runs.json", R"({"jobs": [
+      {"pmc": ["SQ_WAVES"]},
+      {"pmc": ["TCC_HIT"], "kernel_include_regex": "a"},
+      {"pmc": ["GRBM_COUNT"]},
+      {"kernel_trace": true, "kernel_include_regex": "b"}]})");
+  std::vector<SessionWish> runs;
+  ASSERT_TRUE(Interpret({"-i", file}, &runs).ok());
+  ASSERT_EQ(runs.size(), 3u);
+  ASSERT_EQ(runs[0].filters.size(), 1u);
+  EXPECT_THAT(runs[0].filters[0].CounterList(), ElementsAre("SQ_WAVES", "GRBM_COUNT"));
+  EXPECT_TRUE(runs[0].filters[0].selection.kernel_include.empty());
+  EXPECT_THAT(runs[1].filters[0].CounterList(), ElementsAre("TCC_HIT"));
+  EXPECT_THAT(runs[1].filters[0].selection.kernel_include, ElementsAre("a"));
+  EXPECT_EQ(runs[2].filters[0].kind, FilterKind::kDispatchTimestamps);
+  EXPECT_THAT(runs[2].filters[0].selection.kernel_include, ElementsAre("b"));
+  // The command line wins over the file, so that all are alike.
+  ASSERT_TRUE(Interpret({"-i", file, "--kernel-include-regex", "c"}, &runs).ok());
+  EXPECT_EQ(runs.size(), 1u);
 }
 
 TEST_F(SessionArgumentsTest, OwnCountersComeWithTheirText) {

@@ -180,6 +180,65 @@ TEST_F(EnvironmentTest, ChildrenDoNotInheritWhatTheSdkSets) {
   }
 }
 
+// An SDK that has come late would keep the tools out of a runtime that starts again.
+TEST_F(EnvironmentTest, BringsInTheToolsBesideAnSdkThatIsThere) {
+  Set({"A=1"});
+  ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kHsaToolsBesideSdk), 0);
+  EXPECT_EQ(Now(), (Strings{"A=1", "HSA_TOOLS_LIB=/lib/c.so",
+                            "HSA_TOOLS_ROCPROFILER_V1_TOOLS=1"}));
+  environment_.Restore();
+  EXPECT_EQ(Now(), (Strings{"A=1"}));
+
+  Set({"HSA_TOOLS_ROCPROFILER_V1_TOOLS=0"});
+  ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kHsaToolsBesideSdk), 0);
+  EXPECT_EQ(Now(),
+            (Strings{"HSA_TOOLS_ROCPROFILER_V1_TOOLS=0", "HSA_TOOLS_LIB=/lib/c.so"}));
+}
+
+// While the SDK is loaded late: whatever it writes to its variables, they are as before
+// afterwards, and what others write meanwhile stays.
+TEST_F(EnvironmentTest, ALateSdksVariablesGo) {
+  for (bool there_before : {false, true}) {
+    Set(there_before ? Strings{"ROCPROFILER_REGISTER_LIBRARY=/user", "A=1"}
+                     : Strings{"A=1"});
+    Strings before = Now();
+    ASSERT_EQ(environment_.Install("/sdk.so", ToolVariables::kLateSdk), 0);
+    EXPECT_EQ(Now().size(), 4u);
+    char library[] = "ROCPROFILER_REGISTER_LIBRARY=/opt/librocprofiler-sdk.so";
+    char force[] = "ROCPROFILER_REGISTER_FORCE_LOAD=1";
+    char changed[] = "A=2";
+    for (char** p = place_; *p != nullptr; ++p) {
+      if (strncmp(*p, library, strlen("ROCPROFILER_REGISTER_LIBRARY=")) == 0) {
+        *p = library;
+      } else if (strncmp(*p, force, strlen("ROCPROFILER_REGISTER_FORCE_LOAD=")) == 0) {
+        *p = force;
+      } else if (strcmp(*p, "A=1") == 0) {
+        *p = changed;
+      }
+    }
+    environment_.Restore();
+    before.back() = "A=2";
+    EXPECT_EQ(Now(), before);
+  }
+}
+
+// Why the variables are there before the SDK sets them: another thread may be inside
+// getenv, and setenv leaves the array where it is only if it finds the name.
+TEST(EnvironmentLibcTest, SetenvLeavesTheArrayOfALateSdk) {
+  Environment environment(&environ);
+  ASSERT_EQ(environment.Install("/sdk.so", ToolVariables::kLateSdk), 0);
+  char** const ours = environ;
+  setenv("ROCPROFILER_REGISTER_FORCE_LOAD", "1", 1);
+  setenv("ROCPROFILER_REGISTER_LIBRARY", "/opt/librocprofiler-sdk.so", 1);
+  setenv("HSA_TOOLS_ROCPROFILER_V1_TOOLS", "0", 0);
+  EXPECT_EQ(environ, ours);
+  EXPECT_STREQ(getenv("ROCPROFILER_REGISTER_LIBRARY"), "/opt/librocprofiler-sdk.so");
+  environment.Restore();
+  EXPECT_EQ(getenv("ROCPROFILER_REGISTER_FORCE_LOAD"), nullptr);
+  EXPECT_EQ(getenv("ROCPROFILER_REGISTER_LIBRARY"), nullptr);
+  EXPECT_EQ(getenv("HSA_TOOLS_ROCPROFILER_V1_TOOLS"), nullptr);
+}
+
 TEST(EnvironmentLibcTest, WorksWithTheRealOne) {
   setenv("ROCATTACH_TEST_BEFORE", "1", 1);
   unsetenv("HSA_TOOLS_LIB");

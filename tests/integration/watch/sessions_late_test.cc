@@ -1,0 +1,232 @@
+// Sessions on processes that were armed with the HSA tools: rocprofiler-sdk comes late,
+// for counters of whole GPUs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/sessions_fixture.h"
+#include "tests/simrocm/counter_truth.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using testing::HasSubstr;
+
+class LateSessions : public SessionsTest {
+ protected:
+  Finished Client(std::vector<std::string> arguments) {
+    std::vector<std::string> words = {ClientPath(), "session"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    words.insert(words.end(), {"--socket", Socket(), "--json"});
+    return Child(words).Wait();
+  }
+
+  // A session of samples of one process, which may not have come as far as that yet.
+  std::string Start(pid_t pid, const std::string& counter) {
+    Finished answer;
+    for (int attempt = 0; attempt < 200; ++attempt) {
+      answer = Client({"start", "--pid", std::to_string(pid), "--pmc", counter,
+                       "--device-samples", "5"});
+      if (answer.exited_with(0)) break;
+      usleep(10'000);
+    }
+    EXPECT_TRUE(answer.exited_with(0)) << answer.errors;
+    if (!answer.exited_with(0)) return "0";
+    return nlohmann::json::parse(answer.output)["session"].dump();
+  }
+};
+
+double Waves(const rocattach_dispatch& d) {
+  return static_cast<double>(
+      simrocm::Waves({{d.grid_x, d.grid_y, d.grid_z},
+                      {d.workgroup_x, d.workgroup_y, d.workgroup_z},
+                      0}));
+}
+
+// What the samples of one plan say, and over which time.
+struct Samples {
+  double sum = 0;
+  size_t count = 0;
+  uint64_t begin_ns = UINT64_MAX, end_ns = 0;
+};
+
+std::map<std::string, Samples> ByCounter(const RecordedProcess& process) {
+  std::map<std::string, Samples> by_counter;
+  for (const CounterRecord& sample : process.samples) {
+    const v1::SessionPlan& plan = process.plans.at(sample.plan);
+    Samples& all = by_counter[plan.counters(static_cast<int>(sample.counter))];
+    all.sum += sample.sum;
+    ++all.count;
+    all.begin_ns = std::min(all.begin_ns, sample.begin_ns);
+    all.end_ns = std::max(all.end_ns, sample.end_ns);
+  }
+  return by_counter;
+}
+
+TEST_F(LateSessions, SamplesOfAProcessThatWasArmedWithoutTheSdk) {
+  WatcherProcess watcher(Watch({"--socket", Socket()}));
+  ASSERT_TRUE(watcher.ready());
+  constexpr int kBurst = 20;
+  Child target(OnSimrocm({}, {"hsa_dispatch", "-n", std::to_string(kBurst), "--rounds",
+                              "400", "--sleep-msec", "5"}));
+  const pid_t pid = target.pid();
+  for (const char* counter : {"SQ_WAVES", "GRBM_COUNT", "SQ_WAVES"}) {
+    const std::string session = Start(pid, counter);
+    usleep(200'000);
+    EXPECT_TRUE(Client({"stop", session}).exited_with(0));
+  }
+  const Finished refused =
+      Client({"start", "--pid", std::to_string(pid), "--pmc", "SQ_WAVES"});
+  EXPECT_TRUE(refused.exited_with(1));
+  EXPECT_THAT(refused.errors, HasSubstr("counters of whole GPUs (--device-samples)"));
+  const Finished result = target.Wait();
+  EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_EQ(result.errors, "");
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_HSA_TOOLS);
+  EXPECT_EQ(process.dispatches.size(), 400u * kBurst) << "recorded as before";
+  EXPECT_EQ(process.dropped(), 0u);
+  EXPECT_EQ(process.account.samples_dropped(), 0u);
+  EXPECT_EQ(process.agents.size(), 2u) << "the SDK's are those that are known";
+  ASSERT_EQ(process.plans.size(), 2u);
+  const auto samples = ByCounter(process);
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_GE(samples.at("GRBM_COUNT").count, 10u);
+  EXPECT_GT(samples.at("GRBM_COUNT").sum, 0);
+}
+
+TEST_F(LateSessions, ValuesAreThoseOfTheDispatchesMeanwhile) {
+  WatcherProcess watcher(Watch({"--socket", Socket()}));
+  ASSERT_TRUE(watcher.ready());
+  constexpr int kBurst = 20;
+  Child target(OnSimrocm({}, {"hsa_dispatch", "-n", std::to_string(kBurst), "--rounds",
+                              "300", "--sleep-msec", "5"}));
+  const pid_t pid = target.pid();
+  const std::string session = Start(pid, "SQ_WAVES");
+  usleep(300'000);
+  EXPECT_TRUE(Client({"stop", session}).exited_with(0));
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  const Samples samples = ByCounter(process)["SQ_WAVES"];
+  ASSERT_GE(samples.count, 10u);
+  double waves = 0, most = 0;
+  for (const rocattach_dispatch& dispatch : process.dispatches) {
+    const bool inside =
+        dispatch.end_ns > samples.begin_ns && dispatch.end_ns <= samples.end_ns;
+    waves += inside ? Waves(dispatch) : 0;
+    most = std::max(most, Waves(dispatch));
+  }
+  EXPECT_GT(waves, 0);
+  // A sample may fall into a burst of dispatches, whose ends are close together.
+  EXPECT_NEAR(samples.sum, waves, 2 * kBurst * most);
+}
+
+// A runtime that has the SDK leaves other tools out when it starts again; not ours.
+TEST_F(LateSessions, TheRuntimeMayGoAndComeAgain) {
+  WatcherProcess watcher(Watch({"--socket", Socket()}));
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimrocm({}, {"hsa_reinit", "-r", "3", "-n", "50", "-w", "1500"}));
+  const pid_t pid = target.pid();
+  (void)Start(pid, "SQ_WAVES");
+  const Finished result = target.Wait();
+  EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.dispatches.size(), 150u);
+  EXPECT_EQ(process.dropped(), 0u);
+  ASSERT_FALSE(process.samples.empty());
+  const uint64_t last_window_ns = process.windows.back().hit_ns();
+  size_t behind = 0;
+  for (const CounterRecord& sample : process.samples) {
+    behind += sample.begin_ns > last_window_ns;
+  }
+  EXPECT_GT(behind, 0u) << "sampled on in the runtime's last life";
+}
+
+TEST_F(LateSessions, ChildrenInheritNoneOfItsVariables) {
+  Finished alone = Child(OnSimrocm({}, {"child_environment"})).Wait();
+  EXPECT_THAT(alone.output, HasSubstr("ROCPROFILER_REGISTER_FORCE_LOAD unset"));
+  WatcherProcess watcher(Watch({"--socket", Socket()}));
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimrocm({}, {"child_environment", "-w", "1500"}));
+  const pid_t pid = target.pid();
+  (void)Start(pid, "SQ_WAVES");
+  const Finished watched = target.Wait();
+  EXPECT_EQ(alone.output, watched.output);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  EXPECT_FALSE(ReadRecording(watcher.recording()).Process(pid).samples.empty());
+}
+
+TEST_F(LateSessions, TheProcessMayEndWhileTheSdkComes) {
+  WatcherProcess watcher(Watch({"--socket", Socket()}));
+  ASSERT_TRUE(watcher.ready());
+  constexpr int kRounds = 16;
+  for (int round = 0; round < kRounds; ++round) {
+    // The collector asks for the SDK half a second after hsa_init: ends around that.
+    const std::string msec = std::to_string(480 + 10 * round);
+    Child target(OnSimrocm({}, {"hsa_reinit", "-r", "1", "-n", "50", "-w", msec}));
+    const std::string pid = std::to_string(target.pid());
+    Finished answer;
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      answer = Client({"start", "--pid", pid, "--pmc", "SQ_WAVES", "--device-samples",
+                       "1", "--no-wait"});
+      if (answer.errors.find("is not attached") == std::string::npos) break;
+    }
+    const Finished result = target.Wait();
+    EXPECT_TRUE(result.exited_with(0)) << msec << ": status " << result.status;
+    EXPECT_EQ(result.output, "dispatches=50 copies=0 bytes=0 rounds=1 result=ok\n");
+    EXPECT_EQ(result.errors, "");
+  }
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Recording recording = ReadRecording(watcher.recording());
+  EXPECT_EQ(recording.summary->windows_attached(), uint64_t{kRounds});
+  EXPECT_EQ(recording.summary->dispatches(), 50u * kRounds);
+  EXPECT_EQ(recording.summary->dropped(), 0u);
+}
+
+TEST_F(LateSessions, RefusedWhereTheSdkCannotBeAdded) {
+  const struct {
+    std::vector<std::string> watcher, simrocm;
+    const char* why;
+  } cases[] = {
+      {{}, {"--without-sdk"}, "librocprofiler-sdk.so is nowhere"},
+      {{"--backend", "hsa"}, {}, "switched off"},
+  };
+  for (const auto& test : cases) {
+    SCOPED_TRACE(test.why);
+    std::vector<std::string> words = {"--socket", Socket()};
+    words.insert(words.end(), test.watcher.begin(), test.watcher.end());
+    WatcherProcess watcher(Watch(words));
+    ASSERT_TRUE(watcher.ready());
+    Child target(OnSimrocm(test.simrocm, {"hsa_dispatch", "-n", "20", "--rounds", "200",
+                                          "--sleep-msec", "5"}));
+    const pid_t pid = target.pid();
+    Finished answer;
+    for (int attempt = 0; attempt < 200; ++attempt) {
+      answer = Client({"start", "--pid", std::to_string(pid), "--pmc", "SQ_WAVES",
+                       "--device-samples", "5"});
+      if (answer.errors.find("is not attached") == std::string::npos) break;
+      usleep(5'000);
+    }
+    EXPECT_TRUE(answer.exited_with(1)) << answer.output;
+    EXPECT_THAT(answer.errors, HasSubstr(test.why));
+    EXPECT_TRUE(target.Wait().exited_with(0));
+    EXPECT_TRUE(watcher.Stop().exited_with(0));
+    const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+    EXPECT_EQ(process.dispatches.size(), 4000u);
+    EXPECT_TRUE(process.samples.empty());
+  }
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support
