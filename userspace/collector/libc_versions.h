@@ -16,6 +16,7 @@ __asm__(".symver pthread_attr_setstacksize, pthread_attr_setstacksize@GLIBC_2.2.
 __asm__(".symver dladdr, dladdr@GLIBC_2.2.5");
 __asm__(".symver dlopen, dlopen@GLIBC_2.2.5");
 __asm__(".symver dlsym, dlsym@GLIBC_2.2.5");
+__asm__(".symver dlerror, dlerror@GLIBC_2.2.5");
 #endif
 
 #endif  // ROCATTACH_USERSPACE_COLLECTOR_LIBC_VERSIONS_H_

@@ -174,7 +174,7 @@ TEST_F(SimgpuTargets, ExecsOfOneGpuProgramByAnother) {
 
 TEST_F(SimgpuTargets, ChildrensEnvironment) {
   ExpectRun("child_environment", 10, 0, 1);
-  EXPECT_EQ(fields_["hsa_tools_lib"], "unset");
+  EXPECT_EQ(fields_["tool_variables"], "unset");
   ProgramResult result = RunProgram({Target("env_print"), "A", "B"}, {{"A", "x y"}});
   EXPECT_EQ(result.output, "A=x y\nB unset\n");
 }

@@ -118,7 +118,7 @@ TEST_F(PlanGateTest, RefusesWhatReachesOutOfItsTables) {
   using Change = void (*)(rocattach_plan*);
   const Change changes[] = {
       [](rocattach_plan* p) { p->magic ^= 1; },
-      [](rocattach_plan* p) { p->version = 2; },
+      [](rocattach_plan* p) { p->version = ROCATTACH_PLAN_VERSION + 1; },
       [](rocattach_plan* p) { p->bytes -= 8; },
       [](rocattach_plan* p) { p->architectures = 9; },
       [](rocattach_plan* p) { p->passes = 257; },
@@ -132,6 +132,7 @@ TEST_F(PlanGateTest, RefusesWhatReachesOutOfItsTables) {
         p->architectures = 1;
         memset(p->architecture[0].name, 'x', sizeof(p->architecture[0].name));
       },
+      [](rocattach_plan* p) { memset(p->late_sdk, '/', sizeof(p->late_sdk)); },
       [](rocattach_plan* p) { p->passes = 1; },
       [](rocattach_plan* p) {
         p->passes = 1;
