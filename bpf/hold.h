@@ -35,13 +35,11 @@ static __always_inline int is_dying(struct task_struct* task) {
 }
 
 /* Takes the time since the last round off what is left; true when nothing is. */
-static __always_inline int is_over(struct hold* h) {
+static __always_inline int is_over(struct hold* h, struct rocattach_settings* set) {
   __u64 now_ns = bpf_ktime_get_boot_ns();
   __u64 spent_ns = h->round_ns ? now_ns - h->round_ns : 0;
-  struct rocattach_settings* set = get_settings();
   h->round_ns = now_ns;
-  if (set && spent_ns > LONGEST_ROUND(set->limit_ns))
-    spent_ns = LONGEST_ROUND(set->limit_ns);
+  if (spent_ns > LONGEST_ROUND(set->limit_ns)) spent_ns = LONGEST_ROUND(set->limit_ns);
   if (spent_ns >= h->left_ns) return 1;
   h->left_ns -= spent_ns;
   return 0;
@@ -52,6 +50,7 @@ static __always_inline int is_over(struct hold* h) {
  * so the service can run on it. A read that fails may not have come to that point. */
 static long hold_round(__u32 index, struct hold* h) {
   struct task_struct* task = bpf_get_current_task_btf();
+  struct rocattach_settings* set;
   struct claim* claim;
   char byte;
   ++h->rounds;
@@ -64,12 +63,13 @@ static long hold_round(__u32 index, struct hold* h) {
     return 1;
   }
   claim = my_claim();
-  if (!claim || claim->state == CLAIM_RELEASED ||
+  set = get_settings();
+  if (!set || set->gone || !claim || claim->state == CLAIM_RELEASED ||
       (h->follower && claim->state != CLAIM_OPEN)) {
     h->end = ROCATTACH_HOLD_RELEASED;
     return 1;
   }
-  if (is_over(h)) {
+  if (is_over(h, set)) {
     h->end = ROCATTACH_HOLD_DEADLINE;
     return 1;
   }

@@ -60,7 +60,7 @@ int hsa_init_yield(struct pt_regs* ctx) {
   __u32 mode;
   int mine;
 
-  if (!set) return 0;
+  if (!set || set->gone) return 0;
   mine = claim_window(now_ns);
   if (mine == NOT_MINE) return 0;
   if (mine == FOLLOW) {
@@ -159,6 +159,16 @@ int collector_unloaded(struct pt_regs* ctx) {
   return 0;
 }
 
+/* Nobody will come for those that are held: the service's own end, by whatever cause,
+ * passes here before its probes are taken out. Holds that are under way would otherwise
+ * last until their deadline, probes or not. */
+FRAME int note_service_end(void) {
+  struct rocattach_settings* set = get_settings();
+  if (set && (__u32)bpf_get_current_task_btf()->tgid == set->service_tgid)
+    set->gone = 1;
+  return 0;
+}
+
 SEC("raw_tp/sched_process_exit")
 int process_exit(struct bpf_raw_tracepoint_args* ctx) {
   /* It is the exiting thread that comes by; the last one of its process has brought
@@ -168,6 +178,7 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
   struct rocattach_event* e;
 
   if (signal->live.counter != 0) return 0;
+  note_service_end();
   if (remove_claim()) return 0;
   e = new_event(ROCATTACH_EVENT_EXIT);
   if (!e) return 0;

@@ -15,6 +15,7 @@
 
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/terminal.h"
+#include "userspace/base/clock.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -183,6 +184,23 @@ TEST_F(FaultsTest, AHeldProcessCanBeKilled) {
 }
 
 // What holds of both levels of the hold.
+// A service that dies lets everybody go who waits for it, at once.
+TEST_F(FaultsTest, HoldsEndWithTheService) {
+  if (IsSkipped() || HasFatalFailure()) return;
+  constexpr uint64_t kHoldNs = 10'000'000'000;
+  WatcherProcess watcher({"--auto", "--hold-timeout-msec", "10000"});
+  ASSERT_TRUE(watcher.ready());
+  kill(watcher.pid(), SIGSTOP);
+  const uint64_t begin_ns = BootNs();
+  Child target(OnSimgpu({"hsa_exit_early"}));
+  // Long enough to come to its hsa_init, where it is held.
+  usleep(500'000);
+  EXPECT_EQ(target.PollOutput(), "");
+  watcher.Kill();
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  EXPECT_LT(BootNs() - begin_ns, kHoldNs) << "held to the deadline for nobody";
+}
+
 class HoldTest : public FaultsTest, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Levels, HoldTest, testing::Values("yielding", "signal"),
                          [](const auto& test) { return std::string(test.param); });
