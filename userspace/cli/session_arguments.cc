@@ -222,7 +222,7 @@ absl::Status CheckSinglePass(const FilterSpec& spec, const std::string& architec
   }
   absl::Status refused;
   for (const std::string& name : candidates) {
-    const absl::Status status =
+    absl::Status status =
         PlanPasses(*catalog.Find(name), spec.counters, {true, spec.keep_groups})
             .status();
     if (status.ok()) return status;

@@ -140,6 +140,8 @@ class TargetSession {
   void Complete(Pending* pending);
   void CompleteDispatch(const Pending& pending);
   void CompleteSample(const Pending& pending);
+  // What the records of its values have in common.
+  static CounterRecord RecordOf(const Pending& pending);
   void CountInvalid(const Pending& pending);
   void AnswerStart(uint64_t now_ns, bool answered);
   // True if the process was armed without the SDK because nobody had asked for it.

@@ -220,6 +220,14 @@ void TargetSession::Complete(Pending* pending) {
   pending->of = Pending::Of::kNothing;
 }
 
+CounterRecord TargetSession::RecordOf(const Pending& pending) {
+  CounterRecord record;
+  record.session = pending.active->session;
+  record.plan = pending.active->plan_id;
+  record.pass = pending.pass;
+  return record;
+}
+
 void TargetSession::CompleteDispatch(const Pending& pending) {
   DispatchEvent event;
   event.dispatch = pending.dispatch;
@@ -233,11 +241,8 @@ void TargetSession::CompleteDispatch(const Pending& pending) {
     return;
   }
   ++counts_.counted;
-  CounterRecord record;
-  record.session = pending.active->session;
+  CounterRecord record = RecordOf(pending);
   record.operation = pending.dispatch.correlation_id;
-  record.plan = pending.active->plan_id;
-  record.pass = pending.pass;
   record.kernel_id = pending.dispatch.kernel_id;
   record.agent_id = pending.dispatch.agent_id;
   AppendReadings(record, pending.readings, &counter_batch_);
@@ -246,11 +251,8 @@ void TargetSession::CompleteDispatch(const Pending& pending) {
 
 void TargetSession::CompleteSample(const Pending& pending) {
   ++counts_.samples;
-  CounterRecord record;
-  record.session = pending.active->session;
+  CounterRecord record = RecordOf(pending);
   record.operation = pending.sample.sample_id;
-  record.plan = pending.active->plan_id;
-  record.pass = pending.pass;
   record.agent_id = pending.sample.agent_id;
   record.begin_ns = pending.sample.begin_ns;
   record.end_ns = pending.sample.end_ns;

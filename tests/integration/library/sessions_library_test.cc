@@ -91,6 +91,40 @@ class SessionsLibraryTest : public testing::Test {
     return Child({Program(), what, std::to_string(pid)}, Environment()).Wait();
   }
 
+  // The program in this mode, with a service and a process that it uses.
+  struct Outcome {
+    Finished program;
+    RecordedProcess process;
+  };
+  Outcome RunBeside(const char* what, const char* rounds) {
+    Outcome outcome;
+    WatcherProcess watcher(Watch());
+    EXPECT_TRUE(watcher.ready());
+    Child target(Target(rounds));
+    const pid_t pid = target.pid();
+    outcome.program = Run(what, pid);
+    EXPECT_TRUE(outcome.program.exited_with(0))
+        << outcome.program.output << outcome.program.errors;
+    ExpectEnd(&target, &watcher);
+    outcome.process = ReadRecording(watcher.recording()).Process(pid);
+    return outcome;
+  }
+  static void ExpectEnd(Child* target, WatcherProcess* watcher) {
+    const Finished result = target->Wait();
+    EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+    EXPECT_TRUE(watcher->Stop().exited_with(0));
+  }
+  // Waits until the last session is over.
+  void ExpectSessionOver() const {
+    nlohmann::json status;
+    for (int i = 0; i < 100; ++i) {
+      status = Status();
+      if (status["sessions"].back()["over"] == true) return;
+      usleep(20'000);
+    }
+    ADD_FAILURE() << status;
+  }
+
   nlohmann::json Status() const {
     const Finished status =
         Child({ClientPath(), "session", "status", "--socket", Socket(), "--json"})
@@ -122,45 +156,22 @@ TEST_F(SessionsLibraryTest, OnlyTheApiIsExported) {
 }
 
 TEST_F(SessionsLibraryTest, RecordsAreTheTruth) {
-  WatcherProcess watcher(Watch());
-  ASSERT_TRUE(watcher.ready());
-  Child target(Target("300"));
-  const pid_t pid = target.pid();
-  const Finished run = Run("counters", pid);
-  EXPECT_TRUE(run.exited_with(0)) << run.output << run.errors;
-  EXPECT_GT(Reported(run.output, "records"), 100);
-  EXPECT_EQ(Reported(run.output, "wrong"), 0);
-  const Finished result = target.Wait();
-  EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
-  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const auto [program, process] = RunBeside("counters", "300");
+  EXPECT_GT(Reported(program.output, "records"), 100);
+  EXPECT_EQ(Reported(program.output, "wrong"), 0);
   // What the program was given stands in the recording as well.
-  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
   EXPECT_EQ(process.dispatches.size(), 6000u);
   EXPECT_EQ(process.counters.size(),
-            2 * static_cast<size_t>(Reported(run.output, "records")));
+            2 * static_cast<size_t>(Reported(program.output, "records")));
   EXPECT_EQ(process.sessions.size(), 4u) << "two starts, two stops";
 }
 
 TEST_F(SessionsLibraryTest, DeviceCountersAreTheTruth) {
-  WatcherProcess watcher(Watch());
-  ASSERT_TRUE(watcher.ready());
-  Child target(Target("300"));
-  const Finished run = Run("device", target.pid());
-  EXPECT_TRUE(run.exited_with(0)) << run.output << run.errors;
-  EXPECT_THAT(run.output, HasSubstr("SQ_WAVES="));
-  EXPECT_TRUE(target.Wait().exited_with(0));
-  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  EXPECT_THAT(RunBeside("device", "300").program.output, HasSubstr("SQ_WAVES="));
 }
 
 TEST_F(SessionsLibraryTest, ASamplersDelayIsLeftOutAndItsLastSpanIsNot) {
-  WatcherProcess watcher(Watch());
-  ASSERT_TRUE(watcher.ready());
-  Child target(Target("600"));
-  const Finished run = Run("sampler", target.pid());
-  EXPECT_TRUE(run.exited_with(0)) << run.output << run.errors;
-  EXPECT_EQ(Reported(run.output, "samples"), 1);
-  EXPECT_TRUE(target.Wait().exited_with(0));
-  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  EXPECT_EQ(Reported(RunBeside("sampler", "600").program.output, "samples"), 1);
 }
 
 // A program that just exits: no hang, and the service takes the session back.
@@ -171,30 +182,15 @@ TEST_F(SessionsLibraryTest, ExitWithoutFinalizeEndsTheSession) {
   const Finished run = Run("leave", target.pid());
   EXPECT_TRUE(run.exited_with(0)) << run.output << run.errors;
   EXPECT_GT(Reported(run.output, "records"), 0);
-  nlohmann::json status;
-  for (int i = 0; i < 100; ++i) {
-    status = Status();
-    if (status["sessions"].back()["over"] == true) break;
-    usleep(20'000);
-  }
-  EXPECT_EQ(status["sessions"].back()["over"], true) << status;
-  EXPECT_TRUE(target.Wait().exited_with(0));
-  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  ExpectSessionOver();
+  ExpectEnd(&target, &watcher);
 }
 
 TEST_F(SessionsLibraryTest, ChildrenThatExitHarmNobody) {
-  WatcherProcess watcher(Watch());
-  ASSERT_TRUE(watcher.ready());
-  Child target(Target("300"));
-  const pid_t pid = target.pid();
-  const Finished run = Run("forks", pid);
-  EXPECT_TRUE(run.exited_with(0)) << run.output << run.errors;
-  EXPECT_EQ(Reported(run.output, "wrong"), 0);
-  EXPECT_TRUE(target.Wait().exited_with(0));
-  EXPECT_TRUE(watcher.Stop().exited_with(0));
-  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  const auto [program, process] = RunBeside("forks", "300");
+  EXPECT_EQ(Reported(program.output, "wrong"), 0);
   EXPECT_EQ(process.counters.size(),
-            2 * static_cast<size_t>(Reported(run.output, "records")));
+            2 * static_cast<size_t>(Reported(program.output, "records")));
   EXPECT_EQ(process.sessions.size(), 2u) << "one start, one stop";
 }
 
@@ -202,13 +198,7 @@ TEST_F(SessionsLibraryTest, ErrorsHaveTheirDocumentedNumbers) {
   const Finished nobody = Run("errors", 1);
   EXPECT_TRUE(nobody.exited_with(1));
   EXPECT_THAT(nobody.errors, HasSubstr("no answer at " + Socket()));
-  WatcherProcess watcher(Watch());
-  ASSERT_TRUE(watcher.ready());
-  Child target(Target("300"));
-  const Finished run = Run("errors", target.pid());
-  EXPECT_TRUE(run.exited_with(0)) << run.output << run.errors;
-  EXPECT_TRUE(target.Wait().exited_with(0));
-  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  (void)RunBeside("errors", "300");
 }
 
 TEST_F(SessionsLibraryTest, ASessionEndsWithItsProgramOrItsService) {
@@ -224,13 +214,7 @@ TEST_F(SessionsLibraryTest, ASessionEndsWithItsProgramOrItsService) {
     program.Signal(SIGKILL);
     program.Wait();
   }
-  nlohmann::json status;
-  for (int i = 0; i < 100; ++i) {
-    status = Status();
-    if (status["sessions"].back()["over"] == true) break;
-    usleep(20'000);
-  }
-  EXPECT_EQ(status["sessions"].back()["over"], true) << status;
+  ExpectSessionOver();
   // The next one has the process for itself, until the service goes away.
   Child program({Program(), "forever", pid}, Environment());
   for (int i = 0; i < 500 && program.PollOutput().empty(); ++i) usleep(20'000);

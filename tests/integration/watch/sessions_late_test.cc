@@ -75,7 +75,7 @@ TEST_F(LateSessions, SamplesOfAProcessThatWasArmedWithoutTheSdk) {
   ASSERT_TRUE(watcher.ready());
   constexpr int kBurst = 20;
   Child target(OnSimrocm({}, {"hsa_dispatch", "-n", std::to_string(kBurst), "--rounds",
-                              "400", "--sleep-msec", "5"}));
+                              "1000", "--sleep-msec", "5"}));
   const pid_t pid = target.pid();
   for (const char* counter : {"SQ_WAVES", "GRBM_COUNT", "SQ_WAVES"}) {
     const std::string session = Start(pid, counter);
@@ -93,7 +93,7 @@ TEST_F(LateSessions, SamplesOfAProcessThatWasArmedWithoutTheSdk) {
 
   const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
   EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_HSA_TOOLS);
-  EXPECT_EQ(process.dispatches.size(), 400u * kBurst) << "recorded as before";
+  EXPECT_EQ(process.dispatches.size(), 1000u * kBurst) << "recorded as before";
   EXPECT_EQ(process.dropped(), 0u);
   EXPECT_EQ(process.account.samples_dropped(), 0u);
   EXPECT_EQ(process.agents.size(), 2u) << "the SDK's are those that are known";
@@ -109,7 +109,7 @@ TEST_F(LateSessions, ValuesAreThoseOfTheDispatchesMeanwhile) {
   ASSERT_TRUE(watcher.ready());
   constexpr int kBurst = 20;
   Child target(OnSimrocm({}, {"hsa_dispatch", "-n", std::to_string(kBurst), "--rounds",
-                              "300", "--sleep-msec", "5"}));
+                              "600", "--sleep-msec", "5"}));
   const pid_t pid = target.pid();
   const std::string session = Start(pid, "SQ_WAVES");
   usleep(300'000);
@@ -135,7 +135,7 @@ TEST_F(LateSessions, ValuesAreThoseOfTheDispatchesMeanwhile) {
 TEST_F(LateSessions, TheRuntimeMayGoAndComeAgain) {
   WatcherProcess watcher(Watch({"--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
-  Child target(OnSimrocm({}, {"hsa_reinit", "-r", "3", "-n", "50", "-w", "1500"}));
+  Child target(OnSimrocm({}, {"hsa_reinit", "-r", "3", "-n", "50", "-w", "2000"}));
   const pid_t pid = target.pid();
   (void)Start(pid, "SQ_WAVES");
   const Finished result = target.Wait();
@@ -158,7 +158,7 @@ TEST_F(LateSessions, ChildrenInheritNoneOfItsVariables) {
   EXPECT_THAT(alone.output, HasSubstr("ROCPROFILER_REGISTER_FORCE_LOAD unset"));
   WatcherProcess watcher(Watch({"--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
-  Child target(OnSimrocm({}, {"child_environment", "-w", "1500"}));
+  Child target(OnSimrocm({}, {"child_environment", "-w", "2000"}));
   const pid_t pid = target.pid();
   (void)Start(pid, "SQ_WAVES");
   const Finished watched = target.Wait();
@@ -208,7 +208,7 @@ TEST_F(LateSessions, RefusedWhereTheSdkCannotBeAdded) {
     words.insert(words.end(), test.watcher.begin(), test.watcher.end());
     WatcherProcess watcher(Watch(words));
     ASSERT_TRUE(watcher.ready());
-    Child target(OnSimrocm(test.simrocm, {"hsa_dispatch", "-n", "20", "--rounds", "200",
+    Child target(OnSimrocm(test.simrocm, {"hsa_dispatch", "-n", "20", "--rounds", "400",
                                           "--sleep-msec", "5"}));
     const pid_t pid = target.pid();
     Finished answer;
@@ -223,7 +223,7 @@ TEST_F(LateSessions, RefusedWhereTheSdkCannotBeAdded) {
     EXPECT_TRUE(target.Wait().exited_with(0));
     EXPECT_TRUE(watcher.Stop().exited_with(0));
     const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
-    EXPECT_EQ(process.dispatches.size(), 4000u);
+    EXPECT_EQ(process.dispatches.size(), 8000u);
     EXPECT_TRUE(process.samples.empty());
   }
 }

@@ -169,7 +169,7 @@ TEST_F(SessionsTest, StartedAndStoppedFromOutsideWithOtherCounters) {
   WatcherProcess watcher(Watch({"--backend", "sdk", "--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
   Child target(OnSimrocm(
-      {}, {"hsa_dispatch", "-n", "20", "--rounds", "300", "--sleep-msec", "5"}));
+      {}, {"hsa_dispatch", "-n", "20", "--rounds", "900", "--sleep-msec", "5"}));
   const std::string pid = std::to_string(target.pid());
   const char* counters[] = {"SQ_WAVES", "GRBM_COUNT", "SQ_INSTS_VALU", "SQ_BUSY_CYCLES",
                             "GRBM_GUI_ACTIVE"};
@@ -191,6 +191,7 @@ TEST_F(SessionsTest, StartedAndStoppedFromOutsideWithOtherCounters) {
     }
     usleep(60'000);
     const auto status = nlohmann::json::parse(Session(Socket(), {"status"}).output);
+    ASSERT_FALSE(status["sessions"].empty() || status["processes"].empty());
     EXPECT_EQ(status["sessions"].back()["active"], true);
     EXPECT_EQ(status["processes"][0]["can_count"], true);
     EXPECT_TRUE(Session(Socket(), {"stop", number.dump()}).exited_with(0));
@@ -202,7 +203,7 @@ TEST_F(SessionsTest, StartedAndStoppedFromOutsideWithOtherCounters) {
   ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   const RecordedProcess process = ReadRecording(watcher.recording()).Process(number);
-  EXPECT_EQ(process.dispatches.size(), 6000u);
+  EXPECT_EQ(process.dispatches.size(), 18000u);
   EXPECT_EQ(process.dropped(), 0u);
   std::map<std::string, int> by_name;
   for (const auto& [operation, names] : ExpectTruth(process)) {

@@ -1,13 +1,10 @@
 // The second level of the hold: what only it could do to a process.
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <random>
-#include <thread>
 #include <vector>
 
-#include "tests/integration/random_instants.h"
 #include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/kill_rounds.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -44,33 +41,16 @@ TEST_F(SignalHoldTest, ThreadsThatFollowWait) {
 // A process that is seized, or stands in its stop, must not keep standing when the
 // service is gone.
 TEST_F(SignalHoldTest, TheServiceMayDieAtAnyInstant) {
-  constexpr int kRounds = 25;
-  constexpr int kBatch = 4;
-  std::mt19937 random(11);
-  RandomInstants instants(60'000);
-  for (int round = 0; round < kRounds || (instants.OneSided() && round < 5 * kRounds);
-       ++round) {
-    WatcherProcess watcher({"--auto", "--hold", "signal"});
-    ASSERT_TRUE(watcher.ready());
-    std::vector<std::unique_ptr<Child>> children;
-    children.reserve(kBatch);
-    for (int i = 0; i < kBatch; ++i) {
-      // By turns: one thread, and several that follow each other.
-      children.push_back(
-          std::make_unique<Child>(i % 2 == 0 ? OnSimgpu({"hsa_dispatch", "-n", "50"})
-                                             : OnSimgpu({"hsa_init_threads"})));
-    }
-    std::this_thread::sleep_for(instants.Next(&random));
-    watcher.Kill();
-    for (auto& child : children) {
-      Finished result = child->Wait();
-      ASSERT_TRUE(result.exited_with(0)) << "status " << result.status << "\n"
-                                         << result.output << result.errors;
-      ASSERT_EQ(result.errors, "");
-    }
-    instants.Add(/*late=*/!watcher.Events("window").empty());
-  }
-  EXPECT_FALSE(instants.OneSided()) << "all kills came before the attaches, or behind";
+  KillRounds kills;
+  kills.service = {"--auto", "--hold", "signal"};
+  kills.rounds = 25;
+  kills.batch_us = 60'000;
+  // By turns: one thread, and several that follow each other.
+  kills.targets = {{"hsa_dispatch", "-n", "50"},
+                   {"hsa_init_threads"},
+                   {"hsa_dispatch", "-n", "50"},
+                   {"hsa_init_threads"}};
+  ExpectNobodyIsHarmed(kills);
 }
 
 }  // namespace

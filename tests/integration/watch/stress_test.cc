@@ -5,11 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <random>
-#include <thread>
 
-#include "tests/integration/random_instants.h"
 #include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/kill_rounds.h"
 #include "tests/integration/watch/terminal.h"
 
 namespace rocattach::testing_support {
@@ -117,32 +115,15 @@ TEST_F(StressTest, BurstsOfFiftyMissNoWindow) {
 // The service is killed with SIGKILL while processes are being attached: each of them
 // ends as if it had never been watched.
 TEST_F(StressTest, AServiceKilledAtRandomInstantsHarmsNobody) {
-  constexpr int kBatch = 10;
-  const int rounds = Scaled(100);
-  std::mt19937 random(7);
-  // A batch takes some 100 ms from the first window to the last end.
-  RandomInstants instants(120'000);
-  for (int round = 0; round < rounds || (instants.OneSided() && round < 5 * rounds);
-       ++round) {
-    WatcherProcess watcher({"--auto", "--hold-timeout-msec", "1000"});
-    ASSERT_TRUE(watcher.ready());
-    std::vector<std::unique_ptr<Child>> children;
-    for (int i = 0; i < kBatch; ++i) {
-      children.push_back(
-          std::make_unique<Child>(OnSimgpu({"hsa_dispatch", "-n", "50"})));
-    }
-    std::this_thread::sleep_for(instants.Next(&random));
-    watcher.Kill();
-    for (auto& child : children) {
-      Finished result = child->Wait();
-      ASSERT_TRUE(result.exited_with(0)) << "status " << result.status << "\n"
-                                         << result.output << result.errors;
-      ASSERT_EQ(Reported(result.output, "dispatches"), 50);
-      ASSERT_EQ(result.errors, "");
-    }
-    instants.Add(/*late=*/!watcher.Events("window").empty());
-  }
-  EXPECT_FALSE(instants.OneSided()) << "all kills came before the attaches, or behind";
+  KillRounds kills;
+  kills.service = {"--auto", "--hold-timeout-msec", "1000"};
+  kills.rounds = Scaled(100);
+  kills.batch_us = 120'000;
+  kills.targets.assign(10, {"hsa_dispatch", "-n", "50"});
+  kills.check = [](const Finished& result) {
+    EXPECT_EQ(Reported(result.output, "dispatches"), 50);
+  };
+  ExpectNobodyIsHarmed(kills);
 }
 
 // More events than fit while the service sleeps: no process is harmed, and what was
