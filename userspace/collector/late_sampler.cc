@@ -146,15 +146,15 @@ bool LateSampler::StartLoading() {
 void* LateSampler::LoadMain(void* self_pointer) {
   prctl(PR_SET_NAME, "rocattach-late");
   auto* self = static_cast<LateSampler*>(self_pointer);
-  const bool loaded = self->Load();
-  StoreRelease(&self->state_, static_cast<uint32_t>(loaded ? kReady : kFailed));
+  // A runtime that has shut down meanwhile gets it when it is back.
+  const bool armed = LoadAcquire(&self->collector_->phase) == kPhaseArmed;
+  const uint32_t state = !armed ? kNone : self->Load() ? kReady : kFailed;
+  StoreRelease(&self->state_, state);
   self->collector_->worker.Wake();
   return nullptr;
 }
 
 bool LateSampler::Load() {
-  Collector& c = *collector_;
-  if (LoadAcquire(&c.phase) != kPhaseArmed) return Fail("the runtime has shut down");
   if (FindRegisterFunction("rocprofiler_register_library_api_table") == nullptr) {
     return Fail("the runtime has no rocprofiler-register");
   }
