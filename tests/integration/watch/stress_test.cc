@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/kill_rounds.h"
 #include "tests/integration/watch/terminal.h"
