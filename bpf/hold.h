@@ -64,7 +64,7 @@ static long hold_round(__u32 index, struct hold* h) {
   }
   claim = my_claim();
   set = get_settings();
-  if (!set || set->gone || !claim || claim->state == CLAIM_RELEASED ||
+  if (!set || service.gone || !claim || claim->state == CLAIM_RELEASED ||
       (h->follower && claim->state != CLAIM_OPEN)) {
     h->end = ROCATTACH_HOLD_RELEASED;
     return 1;

@@ -22,6 +22,13 @@ struct {
   __type(value, __u8);
 } deny_comm SEC(".maps");
 
+/* Who holds, as the kernel numbers processes. The service reads `tgid`. */
+struct {
+  __u32 tgid;
+  __u32 gone; /* it has ended: nobody comes for those that are held */
+  __u64 start_ns;
+} service;
+
 FRAME struct rocattach_settings* get_settings(void) {
   __u32 zero = 0;
   return bpf_map_lookup_elem(&settings, &zero);

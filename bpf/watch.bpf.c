@@ -60,7 +60,7 @@ int hsa_init_yield(struct pt_regs* ctx) {
   __u32 mode;
   int mine;
 
-  if (!set || set->gone) return 0;
+  if (!set || service.gone) return 0;
   mine = claim_window(now_ns);
   if (mine == NOT_MINE) return 0;
   if (mine == FOLLOW) {
@@ -163,9 +163,20 @@ int collector_unloaded(struct pt_regs* ctx) {
  * passes here before its probes are taken out. Holds that are under way would otherwise
  * last until their deadline, probes or not. */
 FRAME int note_service_end(void) {
-  struct rocattach_settings* set = get_settings();
-  if (set && (__u32)bpf_get_current_task_btf()->tgid == set->service_tgid)
-    set->gone = 1;
+  struct task_struct* task = bpf_get_current_task_btf();
+  if (service.start_ns && (__u32)task->tgid == service.tgid &&
+      task->group_leader->start_boottime == service.start_ns)
+    service.gone = 1;
+  return 0;
+}
+
+/* The service runs this once, in its own context, to say who it is: it may live in a
+ * pid namespace, where it does not know its number. */
+SEC("raw_tp")
+int note_service(void* ctx) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  service.tgid = task->tgid;
+  service.start_ns = task->group_leader->start_boottime;
   return 0;
 }
 

@@ -155,7 +155,7 @@ struct rocattach_settings {
   rwa_u32 only_uid_set; /* 1: only processes of `only_uid` */
   rwa_u32 only_uid;
   rwa_u32 only_below; /* only processes below this tgid; 0: all */
-  rwa_u32 gone;       /* 1: the service has ended; only the kernel side sets it */
+  rwa_u32 pad;
 };
 
 /* Counters; map `stats`, a per-CPU array of one. */

@@ -1,5 +1,6 @@
 #include "userspace/watch/kernel_probe.h"
 
+#include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <errno.h>
 #include <linux/btf.h>
@@ -217,7 +218,13 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   }
   RETURN_IF_ERROR(MapLayouts());
   settings_.hold = options.hold ? 1 : 0;
-  settings_.service_tgid = static_cast<uint32_t>(getpid());
+  // A kernel that cannot run it takes our own word for who we are; holds that are under
+  // way when the service dies then last until their deadline.
+  LIBBPF_OPTS(bpf_test_run_opts, run);
+  (void)bpf_prog_test_run_opts(bpf_program__fd(state_->skeleton->progs.note_service),
+                               &run);
+  const uint32_t tgid = state_->skeleton->bss->service.tgid;
+  settings_.service_tgid = tgid != 0 ? tgid : static_cast<uint32_t>(getpid());
   settings_.rung = static_cast<uint32_t>(rung_);
   settings_.limit_ns = options.hold_deadline_ns;
   settings_.only_below = static_cast<uint32_t>(options.only_below);

@@ -55,7 +55,7 @@ TEST(BpfFrames, AreSmallEnoughForTheKernelStack) {
       EXPECT_LT(frame, kPrivateStackBytes) << bpf_program__name(program) << ": " << log;
     }
   }
-  EXPECT_EQ(number, 6u);
+  EXPECT_EQ(number, 7u);
   watch_bpf__destroy(skeleton);
 }
 
