@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +71,7 @@ Child::Child(const std::vector<std::string>& argv, Options options) {
   pid_ = fork();
   if (pid_ == 0) {
     if (options.new_session) setsid();
+    if (options.dies_with_us) prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(output[1], 1);
     dup2(errors[1], 2);
     for (const std::string& entry : options.environment) {
@@ -160,7 +162,9 @@ WatcherProcess::WatcherProcess(std::vector<std::string> arguments) {
     words.insert(words.end(), {"--hold-timeout-msec", "10000"});
   }
   words.insert(words.end(), arguments.begin(), arguments.end());
-  child_ = std::make_unique<Child>(words);
+  Child::Options options;
+  options.dies_with_us = true;
+  child_ = std::make_unique<Child>(words, options);
   for (int i = 0; i < 2000 && !ready_; ++i) {
     output_ = child_->PollOutput();
     ready_ = output_.find("\"event\":\"ready\"") != std::string::npos;

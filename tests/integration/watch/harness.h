@@ -68,6 +68,9 @@ class Child {
   struct Options {
     std::vector<std::string> environment = {};  // NAME=VALUE, added
     bool new_session = false;
+    // A service that outlived a test that crashed would attach to the targets of all
+    // that come after it. Ends with the thread that has started it.
+    bool dies_with_us = false;
     uid_t uid = 0;  // other than 0: the child runs as that user
   };
   // Starts argv[0] (looked up in PATH).

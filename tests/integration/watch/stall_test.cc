@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -71,12 +71,12 @@ class StallTest : public testing::Test {
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 };
 
-// Time in which nobody ran is not taken off the hold: the service had none of it
-// either.
-TEST_F(StallTest, HoldsOutlastAMachineThatStandsStill) {
+// Runs some targets meanwhile, and expects each of them to be attached. The longest
+// time that one was waited for.
+uint64_t AttachDuringStalls(const std::string& hold_msec) {
   constexpr int kLaunches = 8;
-  WatcherProcess watcher({"--auto", "--hold-timeout-msec", "250"});
-  ASSERT_TRUE(watcher.ready());
+  WatcherProcess watcher({"--auto", "--hold-timeout-msec", hold_msec});
+  EXPECT_TRUE(watcher.ready());
   {
     Stalls stalls;
     for (int i = 0; i < kLaunches; ++i) {
@@ -84,11 +84,10 @@ TEST_F(StallTest, HoldsOutlastAMachineThatStandsStill) {
       EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
       EXPECT_EQ(result.errors, "");
     }
-    ASSERT_EQ(stalls.error(), 0) << strerror(stalls.error());
+    EXPECT_EQ(stalls.error(), 0) << strerror(stalls.error());
   }
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   const Recording recording = ReadRecording(watcher.recording());
-  ASSERT_TRUE(recording.summary.has_value());
   for (const RecordedProcess& process : recording.processes) {
     EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
         << process.verdict.detail();
@@ -96,8 +95,19 @@ TEST_F(StallTest, HoldsOutlastAMachineThatStandsStill) {
     EXPECT_EQ(process.dropped(), 0u);
   }
   EXPECT_EQ(recording.summary->windows_attached(), uint64_t{kLaunches});
-  // Or this test has shown nothing.
-  EXPECT_GT(recording.summary->hit_to_stopped().max_ns(), 250'000'000u);
+  return recording.summary->hit_to_stopped().max_ns();
+}
+
+// Time in which nobody ran is not taken off the hold: the service had none of it
+// either.
+TEST_F(StallTest, HoldsOutlastAMachineThatStandsStill) {
+  // Until a standstill has fallen into a hold: otherwise this has shown nothing.
+  uint64_t longest_ns = 0;
+  for (int round = 0; round < 10 && longest_ns < 200'000'000 && !HasFailure();
+       ++round) {
+    longest_ns = AttachDuringStalls("200");
+  }
+  EXPECT_GT(longest_ns, 200'000'000u);
 }
 
 }  // namespace
