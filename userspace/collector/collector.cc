@@ -231,7 +231,7 @@ void Collector::HarvestAll(RingHandle* ring, bool rest) {
     HarvestContext context = capture.Context(q, ring);
     tracker.Harvest(&q->ops, context, UINT32_MAX, UINT32_MAX);
     if (rest) tracker.PublishUnfinished(&q->ops, context);
-    q->lock.Unlock();
+    doorbell.Leave(q, ring);
   }
   if (rest) {
     copies.PublishRest(ring);
@@ -315,6 +315,8 @@ void Unload() {
     if (LoadAcquire(&q->amd) == nullptr) continue;
     c.queues.Hide(q);
     if (q->lock.LockFor(kExitPatienceMsec)) {
+      // A thread that rings even now may have added some.
+      c.tracker.PublishUnfinished(&q->ops, c.capture.Context(q, &ring));
       c.tracker.Retire(&q->ops);
       q->marker_count = 0;
       c.queues.Free(q);

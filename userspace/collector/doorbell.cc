@@ -48,7 +48,7 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
     hsa_->signal_store_screlease(q->doorbell, value);
     return;
   }
-  if (Unlikely(LoadRelaxed(&q->idled) != 0)) Resume(q, index);
+  if (Unlikely(LoadRelaxed(&q->idled) != 0)) Resume(q, index, ring);
   if (Unlikely(index < LoadRelaxed(&q->resumed))) {
     // Recording began between two producers' rings, this one being the late one: the
     // GPU has been rung past this packet before it was valid, and must hear of it
@@ -59,12 +59,12 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
   NoteRinger(q, index, ring->tid());
   RaiseTo(&q->rung, index + 1);
   if (!q->lock.TryLock()) {
-    // 1. We raised `rung`. 2. The holder reads it after its unlock, which is a full
-    // fence. 3. Our failed try read the lock before that unlock, so the holder's read
-    // is later than our raise.
+    // 1. We raised `rung`. 2. Our failed try read the lock before the holder's unlock,
+    // which is a full fence. 3. Behind that the holder reads `rung`, sees our raise,
+    // and compares it with the `rung` that somebody looked at last, not with what it
+    // was when the holder came: that may have been between our raise and our try.
     return;
   }
-  uint64_t served = LoadAcquire(&q->rung);
   bool forward = Look(q, ring);
   const uint64_t end = q->next;
   OpTracker& tracker = capture_->tracker();
@@ -85,21 +85,17 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
   q->lock.UnlockFence();
   // The application is inside of its own ring: it does not destroy the queue.
   if (forward) Forward(*q, end);
-  ServeMissed(q, served, ring);
+  ServeMissed(q, ring);
 }
 
-void DoorbellCapture::Leave(Queue* q, uint64_t served, RingHandle* ring) {
-  q->lock.UnlockFence();
-  ServeMissed(q, served, ring);
-}
-
-void DoorbellCapture::ServeMissed(Queue* q, uint64_t served, RingHandle* ring) {
-  while (Unlikely(LoadAcquire(&q->rung) != served)) {
+void DoorbellCapture::ServeMissed(Queue* q, RingHandle* ring) {
+  while (Unlikely(Unseen(*q))) {
     if (!q->lock.TryLock()) return;
-    served = LoadAcquire(&q->rung);
     // Another thread may have destroyed it since our unlock, where we are the worker.
-    if (Likely(!q->closing && q->amd != nullptr)) Serve(q, ring);
+    const bool gone = q->closing || q->amd == nullptr;
+    if (Likely(!gone)) Serve(q, ring);
     q->lock.UnlockFence();
+    if (gone) return;
   }
 }
 
@@ -109,6 +105,7 @@ void DoorbellCapture::Serve(Queue* q, RingHandle* ring) {
 
 bool DoorbellCapture::Look(Queue* q, RingHandle* ring) {
   uint64_t limit = LoadAcquire(&q->rung);
+  StoreRelaxed(&q->looked, limit);
   if (Unlikely(!q->profiled)) {
     q->profiled = true;
     hsa_->set_profiler_enabled(reinterpret_cast<hsa_queue_t*>(q->amd), 1);
@@ -173,27 +170,30 @@ bool DoorbellCapture::CatchUp(Queue* q, RingHandle* ring) {
   return true;
 }
 
-void DoorbellCapture::Resume(Queue* q, uint64_t index) {
-  TinyLockHolder hold(q->lock);
-  if (LoadRelaxed(&q->idled) == 0) return;
-  StoreRelaxed(&q->idled, 0u);
-  StoreRelaxed(&q->deferred, 0u);
-  if (index > q->next) StoreRelaxed(&q->next, index);
-  if (q->next > q->forwarded) q->forwarded = q->next;
-  StoreRelaxed(&q->resumed, q->next);
+void DoorbellCapture::Resume(Queue* q, uint64_t index, RingHandle* ring) {
+  q->lock.Lock();
+  if (LoadRelaxed(&q->idled) != 0) {
+    StoreRelaxed(&q->idled, 0u);
+    StoreRelaxed(&q->deferred, 0u);
+    if (index > q->next) StoreRelaxed(&q->next, index);
+    if (q->next > q->forwarded) q->forwarded = q->next;
+    StoreRelaxed(&q->resumed, q->next);
+  }
+  Leave(q, ring);
 }
 
 void DoorbellCapture::Flush(Queue* q) {
-  q->lock.Lock();
-  if (LoadRelaxed(&q->deferred) != 0) {
+  do {
+    q->lock.Lock();
     StoreRelaxed(&q->deferred, 0u);
-    uint64_t rung = LoadAcquire(&q->rung);
+    const uint64_t rung = LoadAcquire(&q->rung);
+    StoreRelaxed(&q->looked, rung);
     if (rung > q->forwarded) {
       q->forwarded = rung;
-      hsa_->signal_store_screlease(q->doorbell, static_cast<int64_t>(rung - 1));
+      Forward(*q, rung);
     }
-  }
-  q->lock.Unlock();
+    q->lock.UnlockFence();
+  } while (Unseen(*q));
 }
 
 }  // namespace rocattach::collector

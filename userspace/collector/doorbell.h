@@ -40,12 +40,20 @@ class DoorbellCapture {
     store(q->doorbell, value);
   }
 
-  // For the worker and exit paths, with the queue's lock held: captures and forwards
-  // what can be. Leave by Leave(). The doorbell is rung with the lock held, so that the
-  // queue is not destroyed meanwhile.
+  // With the queue's lock held: captures and forwards what can be. The doorbell is rung
+  // with the lock held, so that the queue is not destroyed meanwhile.
   void Serve(Queue* q, RingHandle* ring);
-  // Unlocks; if a producer rang meanwhile and went away, serves it first.
-  void Leave(Queue* q, uint64_t served, RingHandle* ring);
+  // The same if anybody has rung since somebody looked last.
+  void ServeNew(Queue* q, RingHandle* ring) {
+    if (Unlikely(Unseen(*q))) Serve(q, ring);
+  }
+  // Unlocks, and serves producers that rang while the lock was taken. Whoever has held
+  // the lock of a queue that is not intercepted must leave it so, for whatever reason
+  // he took it: a ring that finds it taken relies on that.
+  void Leave(Queue* q, RingHandle* ring) {
+    q->lock.UnlockFence();
+    ServeMissed(q, ring);
+  }
 
   // Notices packets that the GPU consumed without any ring through us, and records them
   // as far as possible. With the lock. True if there were any.
@@ -58,10 +66,13 @@ class DoorbellCapture {
   void Forward(const Queue& q, uint64_t end) {
     hsa_->signal_store_screlease(q.doorbell, static_cast<int64_t>(end - 1));
   }
+  static bool Unseen(const Queue& q) {
+    return LoadAcquire(&q.rung) != LoadRelaxed(&q.looked);
+  }
   // The rest of Leave(), behind the unlock.
-  void ServeMissed(Queue* q, uint64_t served, RingHandle* ring);
+  void ServeMissed(Queue* q, RingHandle* ring);
   // Recording begins with packet `index`: all before it has been rung for past us.
-  void Resume(Queue* q, uint64_t index);
+  void Resume(Queue* q, uint64_t index, RingHandle* ring);
   // Forwards rings that wait for an earlier packet, whatever its state.
   void Flush(Queue* q);
   void Scan(Queue* q, uint64_t limit, uint64_t now_ns, RingHandle* ring);

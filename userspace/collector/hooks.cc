@@ -90,7 +90,7 @@ void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted
   q->id = c.dictionary.Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
   q->intercepted = intercepted;
   q->many_producers = queue->type != HSA_QUEUE_TYPE_SINGLE;
-  q->rung = q->resumed = q->next = q->forwarded = q->harvested = 0;
+  q->rung = q->looked = q->resumed = q->next = q->forwarded = q->harvested = 0;
   q->idled = 0;
   q->submitted = q->confirmed = q->marked = 0;
   q->marker_count = 0;
@@ -163,6 +163,8 @@ hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
   RingHandle ring = c.rings.Mine();
   c.queues.Hide(q);
   q->lock.Lock();
+  // A ring that found the worker at it is the application's order all the same.
+  if (!q->intercepted) c.doorbell.ServeNew(q, &ring);
   StoreRelaxed(&q->closing, true);
   c.tracker.Harvest(&q->ops, c.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
   q->lock.Unlock();
@@ -187,12 +189,14 @@ hsa_status_t HookSetProfilerEnabled(hsa_queue_t* queue, int enable) {
   Collector& c = g_collector;
   Queue* q = c.Live() && enable == 0 ? c.queues.FindByHandle(queue) : nullptr;
   if (q != nullptr) {
-    TinyLockHolder hold(q->lock);
+    RingHandle ring = c.rings.Mine();
+    q->lock.Lock();
     // While we need the timestamps they stay on: the application only sees signals with
     // times that it did not ask for.
-    if (q->profiled && c.Recording(ROCATTACH_PLAN_DISPATCHES))
-      return HSA_STATUS_SUCCESS;
-    q->profiled = false;
+    const bool keep = q->profiled && c.Recording(ROCATTACH_PLAN_DISPATCHES);
+    if (!keep) q->profiled = false;
+    c.doorbell.Leave(q, &ring);
+    if (keep) return HSA_STATUS_SUCCESS;
   }
   return c.hsa.set_profiler_enabled(queue, enable);
 }

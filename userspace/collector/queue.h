@@ -48,6 +48,7 @@ struct Queue {
   // Being destroyed: `amd` must not be looked at. Read without the lock as well.
   bool closing = false;
   bool profiled = false;   // the GPU writes timestamps
+  uint64_t looked = 0;     // value of `rung` when somebody last looked at the packets
   uint64_t next = 0;       // first packet that has not been captured
   uint64_t forwarded = 0;  // packets [0, forwarded) have been rung for by us
   uint64_t harvested = 0;  // value of `next` when a ring last published

@@ -132,11 +132,11 @@ bool Worker::TickQueue(Queue* q, RingHandle* ring, bool recording) {
     q->lock.Unlock();
     return false;
   }
-  uint64_t served = LoadAcquire(&q->rung);
   if (!q->intercepted) {
     if (LoadRelaxed(&q->deferred) != 0) c.doorbell.Serve(q, ring);
+    c.doorbell.ServeNew(q, ring);
     // A queue on which nobody ever rang through the runtime, and which moves.
-    if (recording && c.doorbell.CatchUp(q, ring) && served == 0 &&
+    if (recording && c.doorbell.CatchUp(q, ring) && LoadAcquire(&q->rung) == 0 &&
         LoadRelaxed(&q->resumed) == 0) {
       StoreRelaxed(&c.behind_our_back, 1u);
     }
@@ -147,10 +147,7 @@ bool Worker::TickQueue(Queue* q, RingHandle* ring, bool recording) {
     uint32_t n =
         c.tracker.Harvest(&q->ops, c.capture.Context(q, ring), kChunk, kPatience);
     published += n;
-    if (!q->intercepted && LoadAcquire(&q->rung) != served) {
-      served = LoadAcquire(&q->rung);
-      c.doorbell.Serve(q, ring);
-    }
+    if (!q->intercepted) c.doorbell.ServeNew(q, ring);
     if (n == 0) break;
   }
   if (q->ops.head == oldest && published > kPatience) c.tracker.Rotate(&q->ops);
@@ -158,7 +155,7 @@ bool Worker::TickQueue(Queue* q, RingHandle* ring, bool recording) {
   if (q->intercepted) {
     q->lock.Unlock();
   } else {
-    c.doorbell.Leave(q, served, ring);
+    c.doorbell.Leave(q, ring);
   }
   return busy;
 }

@@ -133,7 +133,7 @@ TEST_F(DoorbellTest, TheWorkerForwardsARingWhoseEarlierPacketNobodyRangFor) {
   gpu_.Write(first, kKernel);  // and its producer writes the register itself
   ASSERT_TRUE(gpu_.queue().lock.TryLock());
   f_.doorbell.Serve(&gpu_.queue(), &ring_);
-  f_.doorbell.Leave(&gpu_.queue(), gpu_.queue().rung, &ring_);
+  f_.doorbell.Leave(&gpu_.queue(), &ring_);
   EXPECT_EQ(gpu_.rings(), std::vector<uint64_t>{second});
   EXPECT_EQ(f_.Inflight(), 2);
 }
@@ -287,21 +287,86 @@ TEST_F(DoorbellTest, WithoutSignalsOfOurOwnDispatchesAreUntimed) {
   EXPECT_EQ(AllDispatches(f_.memory).size(), 1u);
 }
 
+TEST_F(DoorbellTest, ARingThatFindsTheLockTakenIsServedByWhoeverHasIt) {
+  Queue& q = gpu_.queue();
+  ASSERT_TRUE(q.lock.TryLock());
+  Launch();
+  EXPECT_TRUE(gpu_.rings().empty());
+  f_.doorbell.Leave(&q, &ring_);
+  EXPECT_EQ(gpu_.rings(), std::vector<uint64_t>{0});
+  EXPECT_EQ(f_.Inflight(), 1);
+}
+
+TEST_F(DoorbellTest, ARingThatWasRaisedBeforeTheLockWasTakenIsServed) {
+  Queue& q = gpu_.queue();
+  gpu_.Write(gpu_.Reserve(), kKernel);
+  q.rung = 1;  // the first step of a ring, whose next one finds the lock taken
+  ASSERT_TRUE(q.lock.TryLock());
+  f_.doorbell.Leave(&q, &ring_);
+  EXPECT_EQ(gpu_.rings(), std::vector<uint64_t>{0});
+  EXPECT_EQ(f_.Inflight(), 1);
+  EXPECT_EQ(q.looked, 1u);
+}
+
+TEST_F(DoorbellTest, ARingBesideTheEndOfRecordingIsForwarded) {
+  Queue& q = gpu_.queue();
+  uint64_t first = gpu_.Reserve();
+  uint64_t second = gpu_.Reserve();
+  gpu_.Write(second, kKernel);
+  f_.doorbell.Ring(&q, static_cast<int64_t>(second), &ring_);  // waits for the first
+  gpu_.Write(first, kKernel);
+  f_.doorbell.RingIdle(&q, static_cast<int64_t>(first), f_.hsa.signal_store_screlease);
+  EXPECT_EQ(gpu_.rings(), (std::vector<uint64_t>{second, first}));
+  EXPECT_EQ(q.looked, q.rung);
+  EXPECT_EQ(q.deferred, 0u);
+}
+
 // The worker has left a queue; before it looks for rings that it missed, the
 // application destroys the queue.
 TEST_F(DoorbellTest, AQueueThatIsGoneIsNotServed) {
   Queue& q = gpu_.queue();
-  uint64_t served = LoadAcquire(&q.rung);
   ASSERT_TRUE(q.lock.TryLock());
-  q.rung = served + 1;
+  ++q.rung;
   q.closing = true;
   amd_queue_t* const amd = q.amd;
   q.amd = reinterpret_cast<amd_queue_t*>(uintptr_t{64});  // not to be looked at
-  f_.doorbell.Leave(&q, served, &ring_);
+  f_.doorbell.Leave(&q, &ring_);
   EXPECT_TRUE(gpu_.rings().empty());
   EXPECT_TRUE(q.lock.TryLock());
   q.lock.Unlock();
   q.amd = amd;
+}
+
+// A producer that waits for each of its packets: a ring that is lost is lost for good.
+// The other thread takes the lock for purposes of its own.
+TEST(DoorbellRaceTest, NoRingIsLostToAThreadThatOnlyHoldsTheLock) {
+  constexpr uint64_t kRounds = 200'000;
+  CaptureFixture f;
+  FakeGpu gpu(64);
+  std::atomic<bool> ended = false;
+  std::thread holder([&] {
+    RingHandle ring = f.rings.Mine();
+    while (!ended) {
+      if (!gpu.queue().lock.TryLock()) continue;
+      f.doorbell.CatchUp(&gpu.queue(), &ring);
+      f.doorbell.Leave(&gpu.queue(), &ring);
+    }
+  });
+  RingHandle ring = f.rings.Mine();
+  uint64_t lost = 0;
+  for (uint64_t i = 0; i < kRounds && lost == 0; ++i) {
+    const uint64_t index = gpu.Reserve();
+    gpu.WriteBarrier(index);
+    f.doorbell.Ring(&gpu.queue(), static_cast<int64_t>(index), &ring);
+    const uint64_t patient_until = BootNs() + 20'000'000'000;
+    while (gpu.Run() == 0 && lost == 0) {
+      std::this_thread::yield();
+      if (BootNs() > patient_until) ++lost;
+    }
+  }
+  ended = true;
+  holder.join();
+  EXPECT_EQ(lost, 0u);
 }
 
 // Producers on one queue, the worker, and a processor that runs along: no packet lost,
@@ -341,9 +406,8 @@ TEST_P(DoorbellStressTest, EveryPacketIsCapturedAndRunOnce) {
   RingHandle own = f.rings.Mine();
   while (running != 0 || ran < static_cast<uint64_t>(kThreads) * kEach) {
     if (gpu.queue().lock.TryLock()) {
-      uint64_t served = LoadAcquire(&gpu.queue().rung);
       f.doorbell.Serve(&gpu.queue(), &own);
-      f.doorbell.Leave(&gpu.queue(), served, &own);
+      f.doorbell.Leave(&gpu.queue(), &own);
     }
     const uint64_t n = gpu.Run();
     ran += n;
