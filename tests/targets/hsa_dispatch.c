@@ -29,6 +29,7 @@ struct settings {
   uint64_t sleep_msec;
   uint64_t wait_msec;
   uint32_t work_items;
+  bool direct;
   const char* exit_by;
 };
 
@@ -67,6 +68,7 @@ static const char help[] =
     "  --copies N           copies, alternately to and from the device (default 0)\n"
     "  --copy-bytes N       size of each (default 65536)\n"
     "  --work-items N       grid size of each dispatch (default 4096)\n"
+    "  --ring-directly      ring by a store to the hardware's doorbell\n"
     "  --exit shutdown|return|exit|atexit|_exit|sigkill\n"
     "                       how the program ends (default shutdown: hsa_shut_down, "
     "return;\n"
@@ -91,12 +93,13 @@ static const char* parse_exit(const char* text) {
 static const struct option long_options[] = {
     {"rounds", required_argument, NULL, 'r'},
     {"sleep-msec", required_argument, NULL, 's'},
-    {"wait-msec", required_argument, NULL, 'w'},
+    {"wait-msec", required_argument, NULL, 'W'},
     {"kernel-signal", required_argument, NULL, 'k'},
     {"sync", no_argument, NULL, 'S'},
     {"copies", required_argument, NULL, 'c'},
     {"copy-bytes", required_argument, NULL, 'b'},
     {"work-items", required_argument, NULL, 'w'},
+    {"ring-directly", no_argument, NULL, 'd'},
     {"exit", required_argument, NULL, 'e'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0}};
@@ -132,6 +135,12 @@ static void take_option(struct settings* s, int option) {
       break;
     case 'w':
       s->work_items = (uint32_t)parse_number("--work-items", optarg);
+      break;
+    case 'W':
+      s->wait_msec = parse_number("--wait-msec", optarg);
+      break;
+    case 'd':
+      s->direct = true;
       break;
     case 'e':
       s->exit_by = parse_exit(optarg);
@@ -315,6 +324,7 @@ int main(int argc, char** argv) {
   // Registered before anybody's handlers, it runs behind all of them: those of tools
   // and of libraries that are loaded later are over by then.
   if (strcmp(s->exit_by, "atexit") == 0) atexit(shut_down);
+  ring_directly(s->direct);
   pause_msec(s->wait_msec);
   check(hsa_init(), "hsa_init");
   find_machine(&program.machine);

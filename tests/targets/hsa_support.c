@@ -2,6 +2,7 @@
 #include "tests/targets/hsa_support.h"
 
 #include <errno.h>
+#include <hsa/amd_hsa_signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,11 +184,27 @@ static uint64_t reserve(hsa_queue_t* queue) {
   return index;
 }
 
+static bool direct;
+
+void ring_directly(bool directly) {
+  direct = directly;
+}
+
+static void ring(hsa_queue_t* queue, uint64_t index) {
+  const amd_signal_t* doorbell =
+      (const amd_signal_t*)(uintptr_t)queue->doorbell_signal.handle;
+  if (direct && doorbell->kind == AMD_SIGNAL_KIND_DOORBELL) {
+    __atomic_store_n(doorbell->hardware_doorbell_ptr, index, __ATOMIC_RELEASE);
+  } else {
+    hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
+  }
+}
+
 // Publishes a packet whose first four bytes are `header` and `setup`, and rings.
 static void publish(hsa_queue_t* queue, uint64_t index, void* packet, uint16_t header,
                     uint16_t setup) {
   __atomic_store_n((uint32_t*)packet, header | (uint32_t)setup << 16, __ATOMIC_RELEASE);
-  hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
+  ring(queue, index);
 }
 
 static uint16_t packet_header(hsa_packet_type_t type) {

@@ -56,6 +56,11 @@ hsa_queue_t* create_queue(const struct machine* machine, uint32_t packets, bool 
 void dispatch(hsa_queue_t* queue, const struct kernel* kernel, void* kernarg,
               uint32_t work_items, hsa_signal_t completion);
 
+// Whether doorbells are rung by a store to the hardware's address, past the runtime's
+// functions, where the doorbell of a queue is one of the hardware's. Some runtimes on
+// top of HSA do so.
+void ring_directly(bool directly);
+
 // Writes a barrier-AND packet without dependencies.
 void barrier(hsa_queue_t* queue, hsa_signal_t completion);
 

@@ -101,9 +101,15 @@ void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ri
     ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
     return;
   }
-  bool dispatch = kernels_->Find(packet.kernel_object) != 0 &&
-                  packet.workgroup_size_x != 0 && packet.grid_size_x != 0;
-  if (!dispatch) return;  // a barrier, or a kernel that no executable declared
+  // In all other packets at least one of these is reserved, and 0.
+  bool dispatch = packet.kernel_object != 0 && packet.workgroup_size_x != 0 &&
+                  packet.grid_size_x != 0;
+  if (!dispatch) return;
+  if (kernels_->Find(packet.kernel_object) == 0) {
+    // Not with certainty a dispatch.
+    ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
+    return;
+  }
   DispatchOwners owners;
   if (!Selected(*q, packet, &owners)) return;
   ring->Count(&rocattach_ring::dispatches_seen, uint64_t{1});

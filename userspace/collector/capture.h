@@ -45,7 +45,8 @@ class Capture {
   }
 
   // Records packet `index`, which the GPU has consumed already: its header is gone, its
-  // body may be intact. A known kernel object makes it a dispatch.
+  // body may be intact. A known kernel object makes it a dispatch; of what looks like
+  // one with an unknown kernel only the number is kept.
   void Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring);
 
   HarvestContext Context(Queue* q, RingHandle* ring) {

@@ -229,6 +229,10 @@ void Collector::HarvestAll(RingHandle* ring, bool rest) {
     if (LoadAcquire(&q->amd) == nullptr) continue;
     if (!q->lock.LockFor(kExitPatienceMsec)) continue;
     HarvestContext context = capture.Context(q, ring);
+    if (!q->intercepted && !q->closing && q->amd != nullptr &&
+        Recording(ROCATTACH_PLAN_DISPATCHES)) {
+      doorbell.CatchUp(q, ring);
+    }
     tracker.Harvest(&q->ops, context, UINT32_MAX, UINT32_MAX);
     if (rest) tracker.PublishUnfinished(&q->ops, context);
     doorbell.Leave(q, ring);

@@ -164,7 +164,11 @@ hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
   c.queues.Hide(q);
   q->lock.Lock();
   // A ring that found the worker at it is the application's order all the same.
-  if (!q->intercepted) c.doorbell.ServeNew(q, &ring);
+  // And the processor may have been told past us.
+  if (!q->intercepted) {
+    c.doorbell.ServeNew(q, &ring);
+    if (c.Recording(ROCATTACH_PLAN_DISPATCHES)) c.doorbell.CatchUp(q, &ring);
+  }
   StoreRelaxed(&q->closing, true);
   c.tracker.Harvest(&q->ops, c.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
   q->lock.Unlock();

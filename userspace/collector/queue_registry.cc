@@ -6,7 +6,6 @@ namespace rocattach::collector {
 
 Queue* QueueRegistry::Add() {
   TinyLockHolder hold(lock_);
-  if (keys_ >= kSlots * 3 / 4) return nullptr;
   for (uint32_t i = 0; i < count_; ++i) {
     if (queues_[i]->reserved) continue;
     queues_[i]->reserved = true;
@@ -29,8 +28,8 @@ void QueueRegistry::Publish(Queue* queue) {
   uint64_t doorbell = queue->doorbell.handle;
   for (uint32_t i = Hash(doorbell);; ++i) {
     Slot& slot = slots_[i % kSlots];
-    if (slot.doorbell != 0 && slot.doorbell != doorbell) continue;
-    if (slot.doorbell == 0) ++keys_;
+    if (slot.doorbell != doorbell && slot.queue != nullptr) continue;
+    // The queue comes first: who finds the doorbell finds it.
     StoreRelaxed(&slot.queue, queue);
     StoreRelease(&slot.doorbell, doorbell);
     return;
@@ -39,12 +38,12 @@ void QueueRegistry::Publish(Queue* queue) {
 
 void QueueRegistry::Hide(Queue* queue) {
   TinyLockHolder hold(lock_);
-  uint64_t doorbell = queue->doorbell.handle;
-  for (uint32_t i = Hash(doorbell);; ++i) {
+  const uint32_t first = Hash(queue->doorbell.handle);
+  for (uint32_t i = first; i != first + kSlots; ++i) {
     Slot& slot = slots_[i % kSlots];
     if (slot.doorbell == 0) return;
-    if (slot.doorbell != doorbell) continue;
-    if (slot.queue == queue) StoreRelaxed(&slot.queue, static_cast<Queue*>(nullptr));
+    if (slot.queue != queue) continue;
+    StoreRelaxed(&slot.queue, static_cast<Queue*>(nullptr));
     return;
   }
 }

@@ -24,12 +24,14 @@ class QueueRegistry {
 
   // By doorbell signal handle; nullptr if it is no queue of ours.
   Queue* Find(uint64_t doorbell) const {
-    for (uint32_t i = Hash(doorbell);; ++i) {
+    const uint32_t first = Hash(doorbell);
+    for (uint32_t i = first; i != first + kSlots; ++i) {
       const Slot& slot = slots_[i % kSlots];
       uint64_t key = LoadAcquire(&slot.doorbell);
       if (Likely(key == doorbell)) return LoadRelaxed(&slot.queue);
-      if (key == 0) return nullptr;
+      if (key == 0) break;
     }
+    return nullptr;
   }
   // By the application's handle; nullptr if unknown. Not for hot paths.
   Queue* FindByHandle(const hsa_queue_t* handle) const;
@@ -44,10 +46,10 @@ class QueueRegistry {
     uint64_t doorbell;  // 0: never used
     Queue* queue;       // nullptr: hidden
   };
-  // Doorbell handles come back with new queues, so slots that were used before are
-  // found again and the table does not fill up in practice; if it does, new queues are
-  // refused well before a probe could run for ever.
-  static constexpr uint32_t kSlots = 2048;
+  // Twice as many as queues, so that there is always one that is free or hidden. A
+  // hidden one is given to another doorbell: nobody asks for that of a queue that is
+  // gone.
+  static constexpr uint32_t kSlots = 2 * kMax;
 
   static uint32_t Hash(uint64_t doorbell) {
     return static_cast<uint32_t>((doorbell * 0x9e3779b97f4a7c15u) >> 40);
@@ -55,7 +57,6 @@ class QueueRegistry {
 
   TinyLock lock_;
   uint32_t count_ = 0;
-  uint32_t keys_ = 0;
   Queue* queues_[kMax] = {};
   Slot slots_[kSlots] = {};
 };

@@ -100,6 +100,12 @@ def run(bench):
     rows.append(("of that, in a ptrace stop", f"{duration(median(stops))}", "", "", "",
                  {"median_ns": median(stops)}))
     rows.append(row("hit → collector armed", "armed_ns", ""))
+    wake = key_values(bench.run([bench.program("bench/bench_wake_up")]).stdout)
+    if wake["rounds"]:
+        # What is over before the service's first instruction, whatever that does.
+        rows.append(("for comparison: event → sleeping thread runs, idle processor",
+                     f"{duration(wake['median_ns'])}, p99 {duration(wake['p99_ns'])}",
+                     "", "", "", wake))
     bench.table("window", f"Attach window, {len(windows)} launches", "gdb dlopen", rows)
 
     rows = []

@@ -256,6 +256,35 @@ TEST_F(CollectorLifeTest, ManyThreadsCreatingAndDestroyingQueues) {
   ExpectComplete(r);
 }
 
+// Nothing rings through the runtime: what the worker comes too late for is counted.
+TEST_F(CollectorLifeTest, DispatchesThatAreRungForPastUsAreRecordedOrCounted) {
+  for (const char* way : {"shutdown", "return"}) {
+    SCOPED_TRACE(way);
+    CollectorResult r =
+        RunWithCollector({Target("hsa_dispatch"), "-n", "5000", "--ring-directly",
+                          "--rounds", "2", "--sleep-msec", "250", "--exit", way},
+                         Default({"SIMGPU_KERNEL_NS=5000"}));
+    ExpectOk(r);
+    EXPECT_EQ(r.Printed("dispatches"), 10'000);
+    EXPECT_EQ(r.dispatches.size() + r.account.packets_unseen, 10'000u);
+    EXPECT_GT(r.dispatches.size(), 1000u);
+    EXPECT_EQ(r.account.dispatches_seen, r.dispatches.size());
+    EXPECT_EQ(r.WithFlags(ROCATTACH_DISPATCH_UNTIMED), r.dispatches.size());
+    EXPECT_TRUE(r.unfinished.empty());
+  }
+}
+
+// A few at a time: the worker keeps up.
+TEST_F(CollectorLifeTest, AFewDispatchesThatAreRungForPastUsAreAllRecorded) {
+  CollectorResult r = RunWithCollector(
+      {Target("hsa_dispatch"), "-n", "100", "--ring-directly", "--kernel-signal",
+       "none", "--rounds", "3", "--sleep-msec", "250"},
+      Default());
+  ExpectOk(r);
+  ExpectComplete(r);
+  EXPECT_EQ(r.dispatches.size(), 300u);
+}
+
 TEST_F(CollectorLifeTest, EarlyExit) {
   CollectorResult r = RunWithCollector({Target("hsa_exit_early")}, Default());
   ExpectOk(r);

@@ -255,6 +255,18 @@ TEST_F(DoorbellTest, CatchUpCountsWhatIsGone) {
   EXPECT_EQ(AllDispatches(f_.memory).size(), 16u);
 }
 
+TEST_F(DoorbellTest, CatchUpCountsKernelsThatItDoesNotKnow) {
+  gpu_.Write(gpu_.Reserve(), kKernel);
+  gpu_.Write(gpu_.Reserve(), kKernel + 64);
+  gpu_.WriteBarrier(gpu_.Reserve());
+  gpu_.RunUnrung();
+  ASSERT_TRUE(gpu_.queue().lock.TryLock());
+  EXPECT_TRUE(f_.doorbell.CatchUp(&gpu_.queue(), &ring_));
+  f_.doorbell.Leave(&gpu_.queue(), &ring_);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::packets_unseen), 1u);
+  EXPECT_EQ(AllDispatches(f_.memory).size(), 1u);
+}
+
 TEST_F(DoorbellTest, UnfinishedDispatchesArePublishedAsSuch) {
   Launch();
   amd_signal_t signal = {};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <vector>
 
 namespace rocattach::collector {
 namespace {
@@ -58,6 +59,35 @@ TEST_F(QueueRegistryTest, AnAddressThatIsUsedAgainBelongsToTheNewQueue) {
   EXPECT_EQ(registry_->Find(100), queue);
   registry_->Free(old);
   EXPECT_EQ(registry_->FindByHandle(Handle(&memory_)), queue);
+}
+
+// A service that makes and destroys queues for days, whose doorbells hardly ever come
+// back.
+TEST_F(QueueRegistryTest, NewDoorbellsFindRoomForEver) {
+  std::vector<Queue*> live;
+  uint64_t doorbell = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    live.push_back(Add(doorbell += 64 * 7, &memory_));
+    ASSERT_NE(live.back(), nullptr);
+    if (live.size() < 300) continue;
+    const size_t victim = static_cast<size_t>(round) * 31 % live.size();
+    registry_->Hide(live[victim]);
+    ASSERT_EQ(registry_->Find(live[victim]->doorbell.handle), nullptr) << round;
+    registry_->Free(live[victim]);
+    live[victim] = live.back();
+    live.pop_back();
+  }
+  for (Queue* queue : live) EXPECT_EQ(registry_->Find(queue->doorbell.handle), queue);
+  EXPECT_EQ(registry_->Find(doorbell + 64), nullptr);
+  EXPECT_EQ(registry_->count(), 300u);
+}
+
+TEST_F(QueueRegistryTest, AsManyAsThereIsRoomFor) {
+  for (uint32_t i = 1; i <= QueueRegistry::kMax; ++i) Add(64 * i, &memory_);
+  EXPECT_EQ(registry_->Add(), nullptr);
+  for (uint32_t i = 1; i <= QueueRegistry::kMax; ++i) {
+    ASSERT_NE(registry_->Find(64 * i), nullptr) << i;
+  }
 }
 
 }  // namespace
