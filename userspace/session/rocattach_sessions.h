@@ -29,6 +29,15 @@
 extern "C" {
 #endif
 
+/* A number that is none of an enumeration's own is refused with a status. C++ lets it
+ * be looked at only where the enumeration has a type of its own to begin with; in C it
+ * has. */
+#ifdef __cplusplus
+#define ROCATTACH_SESSIONS_ENUM : int
+#else
+#define ROCATTACH_SESSIONS_ENUM
+#endif
+
 #if defined(__GNUC__)
 #define ROCATTACH_SESSIONS_API __attribute__((visibility("default")))
 #else
@@ -45,7 +54,7 @@ extern "C" {
  *   TRACER_API_DATA_NOT_FOUND, TRACER_API_DATA_INFORMATION_MISSING,
  *   CORRUPTED_LABEL_DATA, RANGE_STACK_IS_EMPTY, PASS_NOT_STARTED, NOT_IMPLEMENTED,
  *   MISMATCHED_EXTERNAL_CORRELATION_ID */
-typedef enum {
+typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_SESSION_SUCCESS = 0,
   ROCATTACH_SESSION_ERROR = -1,
   ROCATTACH_SESSION_ERROR_ALREADY_INITIALIZED = -2,
@@ -98,11 +107,13 @@ typedef struct {
 } rocattach_filter_id_t;
 
 /* No replay is the only mode there is. */
-typedef enum { ROCATTACH_NONE_REPLAY_MODE = -1 } rocattach_replay_mode_t;
+typedef enum ROCATTACH_SESSIONS_ENUM {
+  ROCATTACH_NONE_REPLAY_MODE = -1
+} rocattach_replay_mode_t;
 
 /* ---- Records. All follow each other in a buffer, each 8-byte aligned. ---- */
 
-typedef enum {
+typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_PROFILER_RECORD = 0,        /* rocattach_record_profiler_t */
   ROCATTACH_TRACER_RECORD = 1,          /* rocattach_record_tracer_t */
   ROCATTACH_ATT_TRACER_RECORD = 2,      /* not made */
@@ -154,7 +165,7 @@ typedef struct {
 } rocattach_record_profiler_t;
 
 /* Domains of API tracing. */
-typedef enum {
+typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_ACTIVITY_DOMAIN_NONE = -1,
   ROCATTACH_ACTIVITY_DOMAIN_HSA_API = 0,
   ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS = 1, /* memory copies */
@@ -201,7 +212,7 @@ typedef void (*rocattach_sync_callback_t)(rocattach_record_tracer_t record,
 
 /* ---- Filters ---- */
 
-typedef enum {
+typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_DISPATCH_TIMESTAMPS_COLLECTION = 1,
   ROCATTACH_COUNTERS_COLLECTION = 2,
   ROCATTACH_PC_SAMPLING_COLLECTION = 3, /* FILTER_NOT_SUPPORTED */
@@ -228,7 +239,7 @@ typedef union {
   const rocattach_counters_sampler_parameters_t* counters_sampler_parameters;
 } rocattach_filter_data_t;
 
-typedef enum {
+typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_FILTER_NONE = 0,
   ROCATTACH_FILTER_HSA_TRACER_API_FUNCTIONS = 1,
   ROCATTACH_FILTER_HIP_TRACER_API_FUNCTIONS = 2,
@@ -256,7 +267,7 @@ typedef struct {
   uint64_t data_count;
 } rocattach_filter_property_t;
 
-typedef enum {
+typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_BUFFER_PROPERTY_KIND_INTERVAL_FLUSH = 0
 } rocattach_buffer_property_kind_t;
 

@@ -26,14 +26,16 @@ class SessionsLibraryTest : public testing::Test {
     ASSERT_TRUE(install.exited_with(0)) << install.errors;
     const std::string packages = Find("rocattach-sessions.pc");
     ASSERT_NE(packages, "");
+    // A sanitized library needs a program that brings the sanitizer.
+    const std::string sanitize = ROCATTACH_TEST_SANITIZE;
+    const std::string flags = sanitize.empty() ? "" : "-fsanitize=" + sanitize + " ";
     // As a user's makefile does it.
     const Finished compiled =
         Child({"sh", "-c",
                "PKG_CONFIG_PATH='" +
                    std::filesystem::path(packages).parent_path().string() +
-                   "' && export PKG_CONFIG_PATH && cc -std=c11 -Wall -Wextra -Werror "
-                   "-o '" +
-                   Program() +
+                   "' && export PKG_CONFIG_PATH && cc -std=c11 -Wall -Wextra -Werror " +
+                   flags + "-o '" + Program() +
                    "' '" ROCATTACH_TEST_PROGRAM
                    "' $(pkg-config --cflags --libs rocattach-sessions) -lm"})
             .Wait();

@@ -94,6 +94,13 @@ class SessionEngineTest : public ::testing::Test {
 
   SessionId NewSession() { return *engine_.CreateSession(-1); }
 
+  // The counters that lie behind a record.
+  static void CopyCounters(const void* from, Seen* seen) {
+    if (seen->counters.empty()) return;
+    std::memcpy(seen->counters.data(), from,
+                seen->counters.size() * sizeof(seen->counters[0]));
+  }
+
   // Steps through a delivery with NextRecord, as users do.
   BufferCallback Collect() {
     return [this](const rocattach_record_header_t* begin,
@@ -107,17 +114,14 @@ class SessionEngineTest : public ::testing::Test {
         if (at->kind == ROCATTACH_PROFILER_RECORD) {
           std::memcpy(&seen.profiler, at, sizeof(seen.profiler));
           seen.counters.resize(seen.profiler.counters_count);
-          std::memcpy(seen.counters.data(),
-                      reinterpret_cast<const char*>(at) + sizeof(seen.profiler),
-                      seen.counters.size() * sizeof(seen.counters[0]));
+          CopyCounters(reinterpret_cast<const char*>(at) + sizeof(seen.profiler),
+                       &seen);
         } else if (at->kind == ROCATTACH_TRACER_RECORD) {
           std::memcpy(&seen.tracer, at, sizeof(seen.tracer));
         } else {
           std::memcpy(&seen.sampler, at, sizeof(seen.sampler));
           seen.counters.resize(seen.sampler.num_counters);
-          std::memcpy(seen.counters.data(),
-                      reinterpret_cast<const char*>(at) + sizeof(seen.sampler),
-                      seen.counters.size() * sizeof(seen.counters[0]));
+          CopyCounters(reinterpret_cast<const char*>(at) + sizeof(seen.sampler), &seen);
         }
         seen_.push_back(seen);
         const rocattach_record_header_t* next = nullptr;

@@ -25,10 +25,14 @@ TEST(SimgpuMemory, QueriesFindTheAllocationAroundAnAddress) {
   ASSERT_EQ(simgpu_memory_query(memory + 8191, &info), HSAKMT_STATUS_SUCCESS);
   EXPECT_EQ(info.Type, HSA_POINTER_ALLOCATED);
   EXPECT_EQ(info.Node, 2u);
-  EXPECT_EQ(info.CPUAddress, memory);
-  EXPECT_EQ(info.GPUAddress, reinterpret_cast<uint64_t>(memory));
-  EXPECT_EQ(info.SizeInBytes, 8192u);
-  EXPECT_EQ(info.UserData, &tag);
+  // The structure is packed: no reference may be made to its members.
+  const void* const address = info.CPUAddress;
+  const void* const user_data = info.UserData;
+  const uint64_t gpu_address = info.GPUAddress, bytes = info.SizeInBytes;
+  EXPECT_EQ(address, memory);
+  EXPECT_EQ(gpu_address, reinterpret_cast<uint64_t>(memory));
+  EXPECT_EQ(bytes, 8192u);
+  EXPECT_EQ(user_data, &tag);
   ASSERT_EQ(info.NMappedNodes, 2u);
   EXPECT_EQ(info.MappedNodes[0], 2u);
   uint64_t generation = simgpu_memory_generation();

@@ -39,7 +39,7 @@ TEST_F(BackendChoiceTest, TheMappedRegisterIsFound) {
 
 TEST_F(BackendChoiceTest, TheSdkIsLookedForAsTheLinkerDoes) {
   const std::string mapped = "/opt/rocm/lib/librocprofiler-register.so.0";
-  const auto environment = std::string("A=b\0LD_LIBRARY_PATH=/none:/mine\0C=", 37);
+  const auto environment = std::string("A=b\0LD_LIBRARY_PATH=/none:/mine\0C=", 34);
   EXPECT_EQ(FindSdk(root_, mapped, environment), "");
   Write("/opt/rocm/lib/librocprofiler-sdk.so.1", "");
   EXPECT_EQ(FindSdk(root_, mapped, environment), "") << "nothing leads there";
