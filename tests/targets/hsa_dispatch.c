@@ -331,7 +331,7 @@ int main(int argc, char** argv) {
   hsa_executable_t executable = load_kernels(&program.machine);
   program.increment = find_kernel(&program.machine, executable, "increment");
   program.accumulate = find_kernel(&program.machine, executable, "accumulate");
-  program.queues = calloc(s->queues, sizeof(*program.queues));
+  program.queues = calloc(s->queues, sizeof(hsa_queue_t*));
   struct worker* workers = calloc(s->threads, sizeof(*workers));
   if (program.queues == NULL || workers == NULL) die("out of memory");
   for (unsigned i = 0; i < s->queues; i++) {

@@ -10,6 +10,12 @@
 namespace rocattach {
 namespace {
 
+// A literal to its last character, which is left out: every one has a NUL of its own.
+template <size_t N>
+std::string WithNuls(const char (&text)[N]) {
+  return std::string(text, N - 1);
+}
+
 class BackendChoiceTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -39,14 +45,12 @@ TEST_F(BackendChoiceTest, TheMappedRegisterIsFound) {
 
 TEST_F(BackendChoiceTest, TheSdkIsLookedForAsTheLinkerDoes) {
   const std::string mapped = "/opt/rocm/lib/librocprofiler-register.so.0";
-  const auto environment = std::string("A=b\0LD_LIBRARY_PATH=/none:/mine\0C=", 34);
+  const auto environment = WithNuls("A=b\0LD_LIBRARY_PATH=/none:/mine\0C=");
   EXPECT_EQ(FindSdk(root_, mapped, environment), "");
   Write("/opt/rocm/lib/librocprofiler-sdk.so.1", "");
   EXPECT_EQ(FindSdk(root_, mapped, environment), "") << "nothing leads there";
-  Write("/etc/ld.so.cache",
-        std::string("glibc-ld.so.cache1.1\0librocprofiler-sdk.so.1\0"
-                    "/opt/rocm/lib/librocprofiler-sdk.so.1\0",
-                    85));
+  Write("/etc/ld.so.cache", WithNuls("glibc-ld.so.cache1.1\0librocprofiler-sdk.so.1\0"
+                                     "/opt/rocm/lib/librocprofiler-sdk.so.1\0"));
   EXPECT_EQ(FindSdk(root_, mapped, environment),
             "/opt/rocm/lib/librocprofiler-sdk.so.1");
   Write("/mine/librocprofiler-sdk.so", "");
