@@ -228,7 +228,7 @@ StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
   while ((seen = LookForStop(alarm != nullptr)) == Stop::kNotYet) {
     const uint64_t now_ns = BootNs();
     const uint64_t waited_ns = now_ns - begin_ns;
-    if (now_ns - look_ns > kStallNs) deadline_ns += now_ns - look_ns - kStallNs;
+    if (now_ns - look_ns > kStallNs) deadline_ns += now_ns - look_ns;
     look_ns = now_ns;
     if (now_ns >= deadline_ns) break;
     if (!shares_cpu && waited_ns < kYieldNs) {
@@ -299,24 +299,27 @@ StepResult Tracee::Poke(RemoteAddress address, absl::string_view bytes) {
 }
 
 void Tracee::Release() {
-  if (state_ == State::kNone || state_ == State::kGone) return;
+  // After a timeout this looks once more; otherwise the stop is on its way.
+  constexpr uint64_t kGraceNs = 50'000'000;
+  if (TryRelease(kGraceNs)) return;
+  tracer_must_exit_ = true;
+  state_ = State::kNone;
+}
+
+bool Tracee::TryRelease(uint64_t patience_ns) {
+  if (state_ == State::kNone || state_ == State::kGone) return true;
   if (state_ == State::kSeized) {
     // Detaching needs a stop. Nobody has asked for one yet.
-    if (Interrupt()) {
-      tracer_must_exit_ |= state_ != State::kGone;
-      state_ = State::kNone;
-      return;
-    }
+    if (Interrupt()) return state_ == State::kGone;
   }
   if (state_ == State::kInterrupted) {
-    // After a timeout this looks once more; otherwise the stop is on its way.
-    constexpr uint64_t kGraceNs = 50'000'000;
-    if (auto failure = WaitForStop(BootNs() + kGraceNs)) {
-      tracer_must_exit_ |= state_ != State::kGone;
-      state_ = State::kNone;
-      return;
-    }
+    if (WaitForStop(BootNs() + patience_ns)) return state_ == State::kGone;
   }
+  Detach();
+  return true;
+}
+
+void Tracee::Detach() {
   // 1. The signal of a signal-delivery stop is delivered now, as if nobody had looked.
   // 2. A stop of the whole process is resumed by the kernel after the detach.
   // 3. Any other pending stop is cancelled by it.

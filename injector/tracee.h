@@ -70,6 +70,11 @@ class Tracee {
   // tracer_must_exit() is true from here on.
   void Release();
 
+  // The same for whoever comes back: false if the thread has not come to its stop
+  // within `patience_ns`. It is still a tracee then, will stand still when it does
+  // stop, and this must be called again.
+  bool TryRelease(uint64_t patience_ns);
+
   // It stands, and Release would let it go on.
   bool stopped() const { return state_ == State::kStopped; }
 
@@ -89,6 +94,8 @@ class Tracee {
   // Looks for the stop, or waits for it until the thread's alarm.
   Stop LookForStop(bool block);
   AttachFailure NoStop(uint64_t waited_ns) const;
+  // The last step of a release, from the stop.
+  void Detach();
   AttachFailure Gone(absl::string_view call);
   StepResult Failed(absl::string_view call, AttachReason reason);
   // Takes the exit of a tracee that died, so that its parent learns of it.

@@ -223,16 +223,26 @@ void Collector::PreparePool() {
   pool_lock.Unlock();
 }
 
+void Collector::CatchUpAll(RingHandle* ring) {
+  if (!Recording(ROCATTACH_PLAN_DISPATCHES)) return;
+  for (uint32_t i = 0; i < queues.count(); ++i) {
+    Queue* q = queues.at(i);
+    if (LoadAcquire(&q->amd) == nullptr) continue;
+    if (!q->lock.LockFor(kExitPatienceMsec)) continue;
+    if (!q->intercepted && !q->closing && q->amd != nullptr) {
+      doorbell.ServeNew(q, ring);
+      doorbell.CatchUp(q, ring);
+    }
+    doorbell.Leave(q, ring);
+  }
+}
+
 void Collector::HarvestAll(RingHandle* ring, bool rest) {
   for (uint32_t i = 0; i < queues.count(); ++i) {
     Queue* q = queues.at(i);
     if (LoadAcquire(&q->amd) == nullptr) continue;
     if (!q->lock.LockFor(kExitPatienceMsec)) continue;
     HarvestContext context = capture.Context(q, ring);
-    if (!q->intercepted && !q->closing && q->amd != nullptr &&
-        Recording(ROCATTACH_PLAN_DISPATCHES)) {
-      doorbell.CatchUp(q, ring);
-    }
     tracker.Harvest(&q->ops, context, UINT32_MAX, UINT32_MAX);
     if (rest) tracker.PublishUnfinished(&q->ops, context);
     doorbell.Leave(q, ring);
@@ -311,8 +321,9 @@ void Unload() {
   // Without a limit: what the worker looks at under this lock is freed next. It calls
   // nothing there that could wait.
   c.runtime_lock.Lock();
-  StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseUnloaded));
   RingHandle ring = c.rings.Mine();
+  c.CatchUpAll(&ring);
+  StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseUnloaded));
   c.HarvestAll(&ring, /*rest=*/true);
   for (uint32_t i = 0; i < c.queues.count(); ++i) {
     Queue* q = c.queues.at(i);
@@ -354,11 +365,14 @@ void End() {
   // On a crowded machine that takes its time, and what it reads is unmapped by exit
   // handlers that come after us.
   bool alone = c.runtime_lock.LockFor(kWorkerPatienceMsec);
-  StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseEnded));
-  if (alone && phase == kPhaseArmed && !by_sdk) {
-    RingHandle ring = c.rings.Mine();
-    c.HarvestAll(&ring, /*rest=*/true);
+  const bool harvest = alone && phase == kPhaseArmed && !by_sdk;
+  RingHandle ring;
+  if (harvest) {
+    ring = c.rings.Mine();
+    c.CatchUpAll(&ring);
   }
+  StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseEnded));
+  if (harvest) c.HarvestAll(&ring, /*rest=*/true);
   c.rings.UpdateTotals();
   StoreRelaxed(&c.memory.control()->ended_ns, BootNs());
   c.memory.SetState(ROCATTACH_STATE_ENDED);

@@ -120,6 +120,10 @@ struct Collector {
   // At the end of loading: until the service reads us, so that nothing is missed.
   void WaitForService();
 
+  // Notices what the GPU has consumed without a ring through us, of all queues. While
+  // we are armed: later rings do not come through us any more, and are not ours to
+  // miss.
+  void CatchUpAll(RingHandle* ring);
   // Publishes what has finished, of all queues; with `rest`, everything.
   void HarvestAll(RingHandle* ring, bool rest);
 };

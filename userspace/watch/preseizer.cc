@@ -33,6 +33,10 @@ constexpr uint64_t kStrayNs = 100'000'000;
 // late and start a runtime that the others have shut down already.
 constexpr uint64_t kLateNs = 100'000'000;
 
+// A thread that is asked to stop does so in some microseconds, unless it has no
+// processor or sits where it cannot be interrupted. Others wait meanwhile.
+constexpr uint64_t kStopPatienceNs = 5'000'000;
+
 std::vector<pid_t> ListThreads(pid_t pid) {
   std::vector<pid_t> threads;
   DIR* directory = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
@@ -104,8 +108,8 @@ void Preseizer::Run() {
   fds.push_back({wake_fd_.get(), POLLIN, 0});
   for (int fd : events_->fds()) fds.push_back({fd, POLLIN, 0});
   for (;;) {
-    poll(fds.data(), fds.size(),
-         processes_.empty() && tasks_.empty() ? -1 : kKeepPeriodMsec);
+    const bool idle = processes_.empty() && tasks_.empty() && leaving_.empty();
+    poll(fds.data(), fds.size(), idle ? -1 : kKeepPeriodMsec);
     uint64_t count;
     (void)!read(wake_fd_.get(), &count, sizeof(count));
     events_->Read([this](const MmapEvent& event) { OnMmap(event); });
@@ -118,6 +122,7 @@ void Preseizer::Run() {
       forgotten = std::exchange(forgotten_, {});
       stopping = stopping_;
     }
+    ReleaseLate();
     KeepAll();
     std::erase_if(tasks_, [this](Task& task) { return TryAttach(&task); });
     for (pid_t pid : forgotten) Release(pid);
@@ -152,8 +157,18 @@ void Preseizer::SeizeThreads(pid_t pid, Process* process) {
 void Preseizer::Release(pid_t pid) {
   auto found = processes_.find(pid);
   if (found == processes_.end()) return;
-  for (auto& [tid, thread] : found->second.threads) thread.tracee->Release();
+  for (auto& [tid, thread] : found->second.threads) {
+    if (!thread.tracee->TryRelease(kStopPatienceNs)) {
+      leaving_.push_back(std::move(thread.tracee));
+    }
+  }
   processes_.erase(found);
+}
+
+void Preseizer::ReleaseLate() {
+  std::erase_if(leaving_, [](const std::unique_ptr<Tracee>& tracee) {
+    return tracee->TryRelease(0);
+  });
 }
 
 bool Preseizer::HasTask(pid_t pid) const {

@@ -78,6 +78,8 @@ class Preseizer {
   // Seizes the threads of a process that are not seized yet.
   void SeizeThreads(pid_t pid, Process* process);
   void Release(pid_t pid);
+  // Lets go what has come to its stop since it was released.
+  void ReleaseLate();
   void KeepAll();
   void KeepThreads(Process* process, bool has_window);
   void Settle(Process* process);
@@ -98,6 +100,9 @@ class Preseizer {
   bool stopping_ = false;
 
   std::map<pid_t, Process> processes_;
+  // Released, but yet to come to the stop that a detach needs: whoever forgot them
+  // would leave them standing there.
+  std::vector<std::unique_ptr<Tracee>> leaving_;
   std::vector<Task> tasks_;
 };
 

@@ -1,8 +1,10 @@
 // The second level of the hold: what only it could do to a process.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/kill_rounds.h"
 
@@ -36,6 +38,30 @@ TEST_F(SignalHoldTest, ThreadsThatFollowWait) {
         << process.verdict.detail();
     EXPECT_EQ(process.dropped(), 0u);
   }
+}
+
+// When the process is let go, one of its threads cannot come to the stop that letting
+// go takes. It comes to it later, and must not be left standing there.
+TEST_F(SignalHoldTest, AThreadThatCannotStopIsLetGoWhenItCan) {
+  WatcherProcess watcher({"--auto", "--hold", "signal"});
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimgpu({"hsa_beside_vfork", "1500"}));
+  const pid_t pid = target.pid();
+  // The program waits for that thread; a service that ends lets it go.
+  bool done = false;
+  for (int i = 0; i < 3000 && !done; ++i) {
+    usleep(10'000);
+    done = absl::StrContains(target.PollOutput(), "result=ok");
+  }
+  EXPECT_TRUE(done) << "a thread was left standing";
+  if (!done) watcher.Kill();
+  const Finished result = target.Wait();
+  EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+      << process.verdict.detail();
+  EXPECT_EQ(process.dispatches.size(), 10u);
 }
 
 // A process that is seized, or stands in its stop, must not keep standing when the

@@ -24,7 +24,7 @@ namespace {
 class Stalls {
  public:
   static constexpr uint64_t kStillNs = 400'000'000;
-  static constexpr uint64_t kMovingNs = 4'000'000;
+  static constexpr uint64_t kMovingNs = 10'000'000;
 
   Stalls() {
     const auto cpus = static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF));
