@@ -205,7 +205,7 @@ void Collector::WaitForService() {
   rocattach_control* control = memory.control();
   // In parts: where the machine stands still for a while (a virtual machine that is
   // paused), one of them is over, not the whole wait.
-  constexpr uint32_t kParts = 4;
+  constexpr uint32_t kParts = 8;
   const uint32_t part_msec = (config.map_wait_msec + kParts - 1) / kParts;
   for (uint32_t i = 0; i < kParts && part_msec != 0; ++i) {
     if (LoadAcquire(&control->service_mapped) != 0) return;
