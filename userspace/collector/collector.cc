@@ -223,35 +223,33 @@ void Collector::PreparePool() {
   pool_lock.Unlock();
 }
 
-void Collector::CatchUpAll(RingHandle* ring) {
-  if (!Recording(ROCATTACH_PLAN_DISPATCHES)) return;
+template <typename Function>
+void Collector::ForEachLockedQueue(RingHandle* ring, Function function) {
   for (uint32_t i = 0; i < queues.count(); ++i) {
     Queue* q = queues.at(i);
     if (LoadAcquire(&q->amd) == nullptr) continue;
     if (!q->lock.LockFor(kExitPatienceMsec)) continue;
-    if (!q->intercepted && !q->closing && q->amd != nullptr) {
-      doorbell.ServeNew(q, ring);
-      doorbell.CatchUp(q, ring);
-    }
+    function(q);
     doorbell.Leave(q, ring);
   }
 }
 
-void Collector::HarvestAll(RingHandle* ring, bool rest) {
-  for (uint32_t i = 0; i < queues.count(); ++i) {
-    Queue* q = queues.at(i);
-    if (LoadAcquire(&q->amd) == nullptr) continue;
-    if (!q->lock.LockFor(kExitPatienceMsec)) continue;
+void Collector::CatchUpAll(RingHandle* ring) {
+  if (!Recording(ROCATTACH_PLAN_DISPATCHES)) return;
+  ForEachLockedQueue(ring, [&](Queue* q) {
+    if (q->intercepted || q->closing || q->amd == nullptr) return;
+    doorbell.ServeNew(q, ring);
+    doorbell.CatchUp(q, ring);
+  });
+}
+
+void Collector::HarvestAll(RingHandle* ring) {
+  ForEachLockedQueue(ring, [&](Queue* q) {
     HarvestContext context = capture.Context(q, ring);
     tracker.Harvest(&q->ops, context, UINT32_MAX, UINT32_MAX);
-    if (rest) tracker.PublishUnfinished(&q->ops, context);
-    doorbell.Leave(q, ring);
-  }
-  if (rest) {
-    copies.PublishRest(ring);
-  } else {
-    copies.Harvest(ring);
-  }
+    tracker.PublishUnfinished(&q->ops, context);
+  });
+  copies.PublishRest(ring);
   rings.UpdateTotals();
 }
 
@@ -324,7 +322,7 @@ void Unload() {
   RingHandle ring = c.rings.Mine();
   c.CatchUpAll(&ring);
   StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseUnloaded));
-  c.HarvestAll(&ring, /*rest=*/true);
+  c.HarvestAll(&ring);
   for (uint32_t i = 0; i < c.queues.count(); ++i) {
     Queue* q = c.queues.at(i);
     if (LoadAcquire(&q->amd) == nullptr) continue;
@@ -372,7 +370,7 @@ void End() {
     c.CatchUpAll(&ring);
   }
   StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseEnded));
-  if (harvest) c.HarvestAll(&ring, /*rest=*/true);
+  if (harvest) c.HarvestAll(&ring);
   c.rings.UpdateTotals();
   StoreRelaxed(&c.memory.control()->ended_ns, BootNs());
   c.memory.SetState(ROCATTACH_STATE_ENDED);

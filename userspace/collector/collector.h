@@ -124,8 +124,13 @@ struct Collector {
   // we are armed: later rings do not come through us any more, and are not ours to
   // miss.
   void CatchUpAll(RingHandle* ring);
-  // Publishes what has finished, of all queues; with `rest`, everything.
-  void HarvestAll(RingHandle* ring, bool rest);
+  // Publishes what has finished, and what will not finish before us, of all queues.
+  void HarvestAll(RingHandle* ring);
+
+ private:
+  // Calls the function with each queue that lives and whose lock is to be had, held.
+  template <typename Function>
+  void ForEachLockedQueue(RingHandle* ring, Function function);
 };
 
 extern Collector g_collector;

@@ -198,9 +198,15 @@ hsa_status_t HookSetProfilerEnabled(hsa_queue_t* queue, int enable) {
     // While we need the timestamps they stay on: the application only sees signals with
     // times that it did not ask for.
     const bool keep = q->profiled && c.Recording(ROCATTACH_PLAN_DISPATCHES);
-    if (!keep) q->profiled = false;
+    hsa_status_t status = HSA_STATUS_SUCCESS;
+    if (!keep) {
+      q->profiled = false;
+      status = c.hsa.set_profiler_enabled(queue, enable);
+    }
+    // Last: a ring that is served on leaving switches the times on again if it needs
+    // them.
     c.doorbell.Leave(q, &ring);
-    if (keep) return HSA_STATUS_SUCCESS;
+    return status;
   }
   return c.hsa.set_profiler_enabled(queue, enable);
 }

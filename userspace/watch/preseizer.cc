@@ -61,7 +61,13 @@ absl::StatusOr<std::unique_ptr<Preseizer>> Preseizer::Start(
   preseizer->wake_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!preseizer->wake_fd_.valid())
     return absl::ErrnoToStatus(errno, "eventfd() failed");
-  preseizer->thread_ = std::thread([raw = preseizer.get()] { raw->Run(); });
+  preseizer->thread_ = std::thread([raw = preseizer.get()] {
+    // A tracee that cannot be detached is freed by the end of the thread that seized
+    // it.
+    for (bool again = true; again;) {
+      std::thread([&] { again = raw->Run(); }).join();
+    }
+  });
   return preseizer;
 }
 
@@ -99,7 +105,7 @@ void Preseizer::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Preseizer::Run() {
+bool Preseizer::Run() {
   sched_param param = {};
   param.sched_priority = 1;
   (void)pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
@@ -107,14 +113,15 @@ void Preseizer::Run() {
   std::vector<pollfd> fds;
   fds.push_back({wake_fd_.get(), POLLIN, 0});
   for (int fd : events_->fds()) fds.push_back({fd, POLLIN, 0});
-  for (;;) {
+  bool stopping = false;
+  must_exit_ = false;
+  while (!stopping && !must_exit_) {
     const bool idle = processes_.empty() && tasks_.empty() && leaving_.empty();
     poll(fds.data(), fds.size(), idle ? -1 : kKeepPeriodMsec);
     uint64_t count;
     (void)!read(wake_fd_.get(), &count, sizeof(count));
     events_->Read([this](const MmapEvent& event) { OnMmap(event); });
     std::vector<pid_t> forgotten;
-    bool stopping;
     {
       std::lock_guard<std::mutex> lock(mutex_);
       for (Task& task : added_) tasks_.push_back(std::move(task));
@@ -126,10 +133,11 @@ void Preseizer::Run() {
     KeepAll();
     std::erase_if(tasks_, [this](Task& task) { return TryAttach(&task); });
     for (pid_t pid : forgotten) Release(pid);
-    // The end of this thread frees whatever could not be detached.
-    if (stopping) break;
   }
   while (!processes_.empty()) Release(processes_.begin()->first);
+  // The end of this thread frees whatever could not be detached.
+  leaving_.clear();
+  return !stopping;
 }
 
 void Preseizer::OnMmap(const MmapEvent& event) {
@@ -226,6 +234,7 @@ bool Preseizer::TryAttach(Task* task) {
     return false;
   if (tracee != nullptr && tracee->stopped()) {
     outcome = AttachStopped(task->request, tracee, cache_);
+    must_exit_ |= outcome.tracer_must_exit;
     process->second.threads.erase(static_cast<pid_t>(event.tid));
   } else {
     outcome.stage = AttachStage::kStop;

@@ -73,7 +73,9 @@ class Preseizer {
         is_open_(std::move(is_open)),
         cache_(cache),
         patience_msec_(patience_msec) {}
-  void Run();
+  // False when it was told to stop; true if this thread has to end and another one to
+  // go on in its place.
+  bool Run();
   void OnMmap(const MmapEvent& event);
   // Seizes the threads of a process that are not seized yet.
   void SeizeThreads(pid_t pid, Process* process);
@@ -104,6 +106,8 @@ class Preseizer {
   // would leave them standing there.
   std::vector<std::unique_ptr<Tracee>> leaving_;
   std::vector<Task> tasks_;
+  // A tracee could not be detached.
+  bool must_exit_ = false;
 };
 
 }  // namespace rocattach
