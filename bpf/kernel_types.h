@@ -176,7 +176,7 @@ struct pt_regs {
 };
 
 struct bpf_raw_tracepoint_args {
-  __u64 args[1];
+  __u64 args[2];
 };
 
 #endif /* ROCATTACH_BPF_KERNEL_TYPES_H_ */

@@ -100,27 +100,32 @@ void ExpectAlike(const CounterRecord& value, const CounterRecord& first,
 
 }  // namespace
 
+std::optional<SimulatedDispatch> ParseDispatch(const std::string& line) {
+  SimulatedDispatch d;
+  unsigned long long id, start, end;
+  int counted;
+  const int fields = sscanf(
+      line.c_str(),
+      "id=%llu node=%u start=%llu end=%llu grid=%u,%u,%u workgroup=%u,%u,%u "
+      "counted=%d",
+      &id, &d.node, &start, &end, &d.shape.grid[0], &d.shape.grid[1], &d.shape.grid[2],
+      &d.shape.workgroup[0], &d.shape.workgroup[1], &d.shape.workgroup[2], &counted);
+  if (fields != 11) return std::nullopt;
+  d.shape.dispatch_id = id;
+  d.start_ns = start;
+  d.end_ns = end;
+  d.counted = counted != 0;
+  return d;
+}
+
 std::vector<SimulatedDispatch> ReadDispatchLog(const std::string& path) {
   std::vector<SimulatedDispatch> log;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    SimulatedDispatch d;
-    unsigned long long id, start, end;
-    int counted;
-    const int fields =
-        sscanf(line.c_str(),
-               "id=%llu node=%u start=%llu end=%llu grid=%u,%u,%u workgroup=%u,%u,%u "
-               "counted=%d",
-               &id, &d.node, &start, &end, &d.shape.grid[0], &d.shape.grid[1],
-               &d.shape.grid[2], &d.shape.workgroup[0], &d.shape.workgroup[1],
-               &d.shape.workgroup[2], &counted);
-    EXPECT_EQ(fields, 11) << line;
-    if (fields != 11) return {};
-    d.shape.dispatch_id = id;
-    d.start_ns = start;
-    d.end_ns = end;
-    d.counted = counted != 0;
-    log.push_back(d);
+    const std::optional<SimulatedDispatch> dispatch = ParseDispatch(line);
+    EXPECT_TRUE(dispatch.has_value()) << line;
+    if (!dispatch.has_value()) return {};
+    log.push_back(*dispatch);
   }
   return log;
 }

@@ -3,6 +3,7 @@
 #define ROCATTACH_TESTS_INTEGRATION_WATCH_SESSION_TRUTH_H_
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct SimulatedDispatch {
   uint64_t start_ns = 0, end_ns = 0;
   bool counted = false;
 };
+// One line of it, if that is what it is.
+std::optional<SimulatedDispatch> ParseDispatch(const std::string& line);
 std::vector<SimulatedDispatch> ReadDispatchLog(const std::string& path);
 
 // What the comparison found.

@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/collector/sdk_run.h"
 #include "tests/integration/watch/session_truth.h"
 #include "tests/integration/watch/sessions_fixture.h"
+#include "userspace/base/clock.h"
 #include "userspace/control/control_client.h"
 
 namespace rocattach::testing_support {
@@ -44,26 +46,23 @@ Footprint Measure(pid_t pid) {
   return now;
 }
 
-// Follows the simulator's log to the next dispatch that is counted.
+// Follows the simulator's log.
 class CountedDispatches {
  public:
   explicit CountedDispatches(const std::string& path) : path_(path) {}
-  bool WaitForOne() {
+  // Waits for a dispatch that is counted and began after that time: one that was in
+  // flight before may come into the log at any time.
+  bool WaitForOne(uint64_t since_ns) {
     for (int i = 0; i < 5000; ++i) {
       if (!file_.is_open()) file_.open(path_);
       file_.clear();
       for (std::string line; std::getline(file_, line);) {
-        if (line.ends_with("counted=1")) return true;
+        const std::optional<SimulatedDispatch> seen = ParseDispatch(line);
+        if (seen.has_value() && seen->counted && seen->start_ns > since_ns) return true;
       }
       usleep(1000);
     }
     return false;
-  }
-  // What stands there already does not count.
-  void SkipOld() {
-    file_.clear();
-    for (std::string line; std::getline(file_, line);) {
-    }
   }
 
  private:
@@ -111,12 +110,11 @@ class SessionsCyclesTest : public SessionsTest {
         group->add_names(name);
         some.insert(name);
       }
-      counted.SkipOld();
       const auto started = client->StartSession(request);
       ASSERT_TRUE(started.ok()) << cycle << ": " << started.status();
       EXPECT_THAT(started->status().pids(), testing::ElementsAre(target));
       wanted_[started->session()] = some;
-      ASSERT_TRUE(counted.WaitForOne()) << cycle;
+      ASSERT_TRUE(counted.WaitForOne(BootNs())) << cycle;
       const absl::Status stopped = client->StopSession(started->session());
       ASSERT_TRUE(stopped.ok()) << cycle << ": " << stopped;
       if (cycle == kWarm) early_ = {Measure(target), Measure(service)};

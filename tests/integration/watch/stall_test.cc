@@ -1,69 +1,81 @@
 // A machine that stands still for a while, as a virtual machine does when it is paused
 // or starved by its host: clocks go on, and nobody runs.
+#include <bpf/bpf.h>
 #include <errno.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
+#include <sys/ptrace.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bpf/standstill.skel.h"
 #include "tests/integration/watch/harness.h"
-#include "userspace/base/clock.h"
 
 namespace rocattach::testing_support {
 namespace {
 
-// Imitates it: on every processor a thread with a higher real-time priority than the
-// service's spins for kStillNs out of each period, at the same time on all of them.
-class Stalls {
- public:
-  static constexpr uint64_t kStillNs = 400'000'000;
-  static constexpr uint64_t kMovingNs = 10'000'000;
+constexpr uint64_t kStillNs = 300'000'000;
 
-  Stalls() {
-    const auto cpus = static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF));
-    for (size_t cpu = 0; cpu < cpus; ++cpu) {
-      threads_.emplace_back([this, cpu] { Run(cpu); });
+// 0 or an errno.
+int Pin(pid_t tid, size_t cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  return sched_setaffinity(tid, sizeof(set), &set) == 0 ? 0 : errno;
+}
+
+// Imitates it, at a step of an attach.
+class Standstill {
+ public:
+  Standstill() : program_(standstill_bpf__open_and_load()) {
+    if (program_ == nullptr) {
+      error_ = errno;
+      return;
     }
+    const auto cpus = static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF));
+    for (size_t cpu = 0; cpu < cpus && error_ == 0; ++cpu) {
+      std::thread([this, cpu] { error_ = Arm(cpu); }).join();
+    }
+    if (error_ == 0) error_ = -standstill_bpf__attach(program_);
   }
-  ~Stalls() {
-    over_ = true;
-    for (std::thread& thread : threads_) thread.join();
-  }
-  Stalls(const Stalls&) = delete;
-  Stalls& operator=(const Stalls&) = delete;
+  // The timers end with their map.
+  ~Standstill() { standstill_bpf__destroy(program_); }
+  Standstill(const Standstill&) = delete;
+  Standstill& operator=(const Standstill&) = delete;
 
   // Why it does not work here; 0 if it does.
   int error() const { return error_; }
 
- private:
-  void Run(size_t cpu) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    sched_param param = {};
-    param.sched_priority = 50;
-    int error = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
-    if (error == EINVAL) return;  // an offline processor
-    if (error == 0) error = pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
-    if (error != 0) error_ = error;
-    while (!over_ && error == 0) {
-      const uint64_t at_ns = BootNs() % (kStillNs + kMovingNs);
-      if (at_ns < kStillNs) continue;
-      const timespec rest = {0, static_cast<long>(kStillNs + kMovingNs - at_ns)};
-      nanosleep(&rest, nullptr);
-    }
+  // Comes when that process makes its next such call.
+  void ComesWith(uint64_t request, pid_t caller) {
+    program_->bss->request = request;
+    program_->bss->still_ns = kStillNs;
+    __atomic_store_n(&program_->bss->watched, caller, __ATOMIC_RELEASE);
+  }
+  int count() const {
+    return __atomic_load_n(&program_->bss->standstills, __ATOMIC_ACQUIRE);
   }
 
-  std::atomic<bool> over_ = false;
-  std::atomic<int> error_ = 0;
-  std::vector<std::thread> threads_;
+ private:
+  int Arm(size_t cpu) {
+    const int error = Pin(0, cpu);
+    if (error != 0) return error == EINVAL ? 0 : error;  // 0: an offline processor
+    const char packet[64] = {};
+    LIBBPF_OPTS(bpf_test_run_opts, options);
+    options.data_in = packet;
+    options.data_size_in = sizeof(packet);
+    const int ran =
+        bpf_prog_test_run_opts(bpf_program__fd(program_->progs.arm), &options);
+    return ran != 0 ? -ran : static_cast<int>(options.retval);
+  }
+
+  standstill_bpf* program_;
+  int error_ = 0;
 };
 
 class StallTest : public testing::Test {
@@ -71,20 +83,40 @@ class StallTest : public testing::Test {
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 };
 
-// Runs some targets meanwhile, and expects each of them to be attached. The longest
-// time that one was waited for.
-uint64_t AttachDuringStalls(const std::string& hold_msec) {
-  constexpr int kLaunches = 8;
-  WatcherProcess watcher({"--auto", "--hold-timeout-msec", hold_msec});
-  EXPECT_TRUE(watcher.ready());
-  {
-    Stalls stalls;
-    for (int i = 0; i < kLaunches; ++i) {
-      const Finished result = RunTarget({"hsa_dispatch", "-n", "10"});
-      EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
-      EXPECT_EQ(result.errors, "");
-    }
-    EXPECT_EQ(stalls.error(), 0) << strerror(stalls.error());
+// The service on one processor and the target on another: a held thread that has none
+// cannot see its time go by.
+void PinAll(pid_t service) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  std::vector<size_t> cpus;
+  for (size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &all)) cpus.push_back(cpu);
+  }
+  const std::string tasks = "/proc/" + std::to_string(service) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    EXPECT_EQ(Pin(std::stoi(task.path().filename().string()), cpus.front()), 0);
+  }
+  EXPECT_EQ(Pin(0, cpus.back()), 0);
+}
+
+// Time in which nobody ran is not taken off the hold: the service had none of it
+// either.
+TEST_F(StallTest, HoldsOutlastAMachineThatStandsStill) {
+  // Before the target is seized, asked to stop, has its registers read, is let go.
+  constexpr uint64_t kSteps[] = {PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_GETREGSET,
+                                 PTRACE_DETACH};
+  Standstill standstill;
+  ASSERT_EQ(standstill.error(), 0) << strerror(standstill.error());
+  WatcherProcess watcher({"--auto", "--hold-timeout-msec", "200"});
+  ASSERT_TRUE(watcher.ready());
+  PinAll(watcher.pid());
+  int count = 0;
+  for (uint64_t step : kSteps) {
+    standstill.ComesWith(step, watcher.pid());
+    const Finished result = RunTarget({"hsa_dispatch", "-n", "10"});
+    EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+    EXPECT_EQ(result.errors, "");
+    EXPECT_EQ(standstill.count(), ++count) << "not at " << step;
   }
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   const Recording recording = ReadRecording(watcher.recording());
@@ -94,20 +126,8 @@ uint64_t AttachDuringStalls(const std::string& hold_msec) {
     EXPECT_EQ(process.dispatches.size(), 10u);
     EXPECT_EQ(process.dropped(), 0u);
   }
-  EXPECT_EQ(recording.summary->windows_attached(), uint64_t{kLaunches});
-  return recording.summary->hit_to_stopped().max_ns();
-}
-
-// Time in which nobody ran is not taken off the hold: the service had none of it
-// either.
-TEST_F(StallTest, HoldsOutlastAMachineThatStandsStill) {
-  // Until a standstill has fallen into a hold: otherwise this has shown nothing.
-  uint64_t longest_ns = 0;
-  for (int round = 0; round < 10 && longest_ns < 200'000'000 && !HasFailure();
-       ++round) {
-    longest_ns = AttachDuringStalls("200");
-  }
-  EXPECT_GT(longest_ns, 200'000'000u);
+  EXPECT_EQ(recording.summary->windows_attached(), std::size(kSteps));
+  EXPECT_GE(recording.summary->hit_to_stopped().max_ns(), kStillNs);
 }
 
 }  // namespace
