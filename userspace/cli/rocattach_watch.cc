@@ -133,11 +133,6 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
     return Complain(result.status(), CommandExit(result.status()));
   }
   console.Summarize(*result);
-  if (result->session_refused) {
-    fprintf(stderr,
-            "rocattach-watch: the session collected nothing: no process could do what "
-            "it asks for\n");
-  }
   if (result->command_runs_on) {
     control->reset();
     result->command_status = (*watcher)->WaitForCommand();

@@ -171,6 +171,7 @@ absl::Status PrepareSession(WatchArguments* args) {
     request.filters = std::move(wish.filters);
     request.periods = std::move(wish.periods);
     request.duration_ns = wish.duration_ns;
+    request.from_first_process = true;
     args->runs.push_back(std::move(request));
   }
   watcher.session = args->runs.front();

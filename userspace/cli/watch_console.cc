@@ -268,9 +268,41 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
   fflush(options_.out);
 }
 
+void WatchConsole::SummarizeSession(const RunResult& result) {
+  if (result.session_refused) {
+    fprintf(stderr,
+            "rocattach-watch: the session collected nothing: no process could do what "
+            "it asks for\n");
+    return;
+  }
+  const RunTotals& totals = result.totals;
+  if (!result.session_measures || totals.attached == 0) return;
+  std::vector<std::string> what;
+  if (totals.measured > 0) {
+    what.push_back(
+        absl::StrCat("counters of ", HumanCount(totals.measured), " dispatches"));
+  }
+  if (totals.samples > 0) {
+    what.push_back(absl::StrCat(HumanCount(totals.samples), " samples of GPUs"));
+  }
+  if (totals.api_calls > 0) {
+    what.push_back(absl::StrCat(HumanCount(totals.api_calls), " API calls"));
+  }
+  if (what.empty()) {
+    fprintf(stderr,
+            "rocattach-watch: the session collected nothing: no process did within its "
+            "times what its filters let through\n");
+  } else if (!options_.quiet && !options_.json) {
+    fprintf(options_.out, "rocattach-watch: the session collected %s\n",
+            absl::StrJoin(what, ", ").c_str());
+  }
+}
+
 void WatchConsole::Summarize(const RunResult& result) {
   std::lock_guard<std::mutex> lock(mutex_);
   const RunTotals& totals = result.totals;
+  ClearLiveLine();
+  SummarizeSession(result);
   if (options_.json) {
     Json line = {{"event", "summary"},
                  {"windows",
@@ -283,6 +315,9 @@ void WatchConsole::Summarize(const RunResult& result) {
                  {"hit_to_released_ns", Distribution(totals.hit_to_released)},
                  {"dispatches", totals.dispatches},
                  {"copies", totals.copies},
+                 {"counted", totals.measured},
+                 {"samples", totals.samples},
+                 {"api_calls", totals.api_calls},
                  {"dropped", totals.dropped},
                  {"unseen", totals.unseen},
                  {"events_lost", result.kernel.lost},
@@ -295,7 +330,6 @@ void WatchConsole::Summarize(const RunResult& result) {
     fflush(options_.out);
     return;
   }
-  ClearLiveLine();
   if (!result.output_status.ok()) {
     fprintf(options_.out, "rocattach-watch: the recording is incomplete: %s\n",
             std::string(result.output_status.message()).c_str());

@@ -40,6 +40,8 @@ class WatchConsole : public WatcherObserver {
  private:
   // Removes the live line, so that other text can stand there.
   void ClearLiveLine();
+  // What came of the session that the options name.
+  void SummarizeSession(const RunResult& result);
   void PrintJson(const char* event, const std::string& body);
 
   WatchConsoleOptions options_;

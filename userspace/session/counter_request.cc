@@ -16,7 +16,8 @@ absl::Status UnknownGroup(absl::string_view kind, absl::string_view name,
                           const std::vector<std::string>& known) {
   return SessionError(SessionStatus::kCounterNotFound,
                       absl::StrCat(where, " has no ", kind, " \"", name, "\"",
-                                   DidYouMean(NearestNames(name, known, 3))));
+                                   DidYouMean(NearestNames(name, known, 3)),
+                                   "; 'rocattach counters' lists what there is"));
 }
 
 std::vector<std::string> SetNames(const ArchitectureCounters& architecture) {
@@ -123,13 +124,13 @@ absl::Status CheckCounters(const CounterCatalog& catalog,
   };
   for (const std::string& name : options.sets) {
     if (!knows([&](const auto& a) { return a.FindSet(name) != nullptr; })) {
-      return UnknownGroup("set", name, "the catalog", known_sets);
+      return UnknownGroup("set", name, "the catalogue of counters", known_sets);
     }
   }
   for (const std::string& words : options.blocks) {
     for (const std::string& name : SplitCounters(words)) {
       if (!knows([&](const auto& a) { return BlockMembers(a, name).ok(); })) {
-        return UnknownGroup("block", name, "the catalog", known_blocks);
+        return UnknownGroup("block", name, "the catalogue of counters", known_blocks);
       }
     }
   }

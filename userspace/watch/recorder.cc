@@ -365,6 +365,9 @@ void Recorder::EndTarget(const TargetKey& key, const v1::ProcessEnd& end) {
     live_.copies -= target->published.copies;
     totals_.dispatches += account.dispatches_delivered();
     totals_.copies += account.copies_delivered();
+    totals_.measured += account.counted_delivered();
+    totals_.samples += account.samples_delivered();
+    totals_.api_calls += account.api_calls_delivered();
     totals_.dropped += account.dropped_ring_full() + account.dropped_collector() +
                        account.dropped_invalid() + account.dropped_inflight() +
                        account.dropped_writer();

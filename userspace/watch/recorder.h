@@ -34,6 +34,8 @@ struct RunTotals {
   uint64_t unrelated = 0;
   uint64_t running = 0;  // attached processes that live
   uint64_t dispatches = 0, copies = 0;
+  // Of sessions: dispatches with counters, samples of whole GPUs, calls of APIs.
+  uint64_t measured = 0, samples = 0, api_calls = 0;
   uint64_t dropped = 0;  // records lost, for whatever reason
   uint64_t unseen = 0;   // packets that the GPU took behind the collector's back
   DurationStatistics hold, hit_to_stopped, hit_to_released;

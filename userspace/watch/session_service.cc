@@ -137,6 +137,10 @@ void SessionService::Serve(TargetId target, bool waiting) {
   std::lock_guard<std::mutex> serving(serving_);
   engine_->TargetArrived(target);
   for (auto& [number, session] : sessions_) {
+    if (std::exchange(session.awaits_first, false)) {
+      session.begin_ns = BootNs();
+      LookAgain();
+    }
     // One that nobody could collect for so far may find its process in this one.
     if (!session.waiting_for.empty()) Begin(&session);
   }
@@ -235,6 +239,7 @@ uint64_t SessionService::ServeTime(uint64_t now_ns) {
 
 uint64_t SessionService::ServeSession(Session* session, uint64_t now_ns,
                                       bool* released) {
+  if (session->awaits_first) return UINT64_MAX;
   const uint64_t elapsed = now_ns - std::min(now_ns, session->begin_ns);
   const CollectionSchedule::Step step = session->schedule.At(elapsed);
   const uint64_t duration = session->request.duration_ns;
@@ -314,6 +319,7 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
   const SessionId id = session.id;
   session.schedule = CollectionSchedule(request.periods);
   session.begin_ns = BootNs();
+  session.awaits_first = request.from_first_process && backend_->Targets().empty();
   session.collecting = session.schedule.At(0).collect;
   session.begun = session.schedule.Begun(0);
   Count(request, 1);

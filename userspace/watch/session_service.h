@@ -32,6 +32,8 @@ struct SessionRequest {
   std::vector<FilterSpec> filters = {};
   uint64_t duration_ns = 0;                    // 0: until it is stopped
   std::vector<CollectionPeriod> periods = {};  // empty: all the time
+  // Both begin when the first process has come, not now.
+  bool from_first_process = false;
   // For programs that want the records themselves; filters share one buffer then.
   std::vector<TargetId> targets = {};  // as pids
   BufferCallback records = {};
@@ -101,6 +103,7 @@ class SessionService {
     SessionRequest request;
     CollectionSchedule schedule{{}};
     uint64_t begin_ns = 0, end_ns = 0;
+    bool awaits_first = false;  // its time has not begun
     bool collecting = false;
     bool over = false;
     std::string waiting_for;  // as SessionInfo

@@ -336,7 +336,9 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   if (sessions_ != nullptr) {
     sessions_->Close();
     for (const SessionInfo& info : sessions_->List()) {
-      if (info.number == session_) result.session_refused = info.refused_by_all;
+      if (info.number != session_) continue;
+      result.session_refused = info.refused_by_all;
+      result.session_measures = NeedsSdk(options_.session.filters);
     }
   }
   result.kernel = probe_->ReadStats();

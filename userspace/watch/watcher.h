@@ -63,6 +63,8 @@ struct RunResult {
   bool command_runs_on = false;
   // Processes were asked for what the options name, and no single one could do it.
   bool session_refused = false;
+  // The options name a session that measures counters or records calls.
+  bool session_measures = false;
   // The first thing that went wrong with the output; OK if nothing did.
   absl::Status output_status;
 };

@@ -13,6 +13,7 @@ namespace rocattach::testing_support {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class SessionOptions : public SessionsTest {
  protected:
@@ -210,6 +211,35 @@ TEST_F(SessionOptions, JobsWithOtherFiltersRunTheCommandAgain) {
     EXPECT_EQ(static_cast<size_t>(process.plans.begin()->second.counters_size()),
               run.counters);
   }
+}
+
+// A command may take its time until it comes to the GPU.
+TEST_F(SessionOptions, TimesBeginWithTheFirstProcess) {
+  WatcherProcess watcher(
+      Watch({"--pmc", "SQ_WAVES", "--attach-duration-msec", "300",
+             "--collection-period", "1:200:1", "--collection-period-unit", "msec"}));
+  ASSERT_TRUE(watcher.ready());
+  usleep(600'000);
+  Child child(OnSimrocm(
+      {}, {"hsa_dispatch", "-n", "1", "--rounds", "120", "--sleep-msec", "10"}));
+  const pid_t pid = child.pid();
+  EXPECT_TRUE(child.Wait().exited_with(0));
+  const Finished ended = watcher.Stop();
+  EXPECT_TRUE(ended.exited_with(0)) << ended.errors;
+  EXPECT_THAT(ended.errors, Not(HasSubstr("collected nothing")));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.dispatches.size(), 120u);
+  EXPECT_GT(process.counters.size(), 0u);
+  EXPECT_LT(process.counters.size(), 120u);
+}
+
+TEST_F(SessionOptions, ASessionThatCollectedNothingIsSaidTo) {
+  WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES", "--kernel-exclude-regex", ".*"}));
+  ASSERT_TRUE(watcher.ready());
+  EXPECT_TRUE(Child(OnSimrocm({}, {"hsa_dispatch", "-n", "10"})).Wait().exited_with(0));
+  const Finished ended = watcher.Stop();
+  EXPECT_TRUE(ended.exited_with(0)) << ended.errors;
+  EXPECT_THAT(ended.errors, HasSubstr("the session collected nothing"));
 }
 
 TEST_F(SessionOptions, WrongOnesAreRefusedBeforeAnythingRuns) {
