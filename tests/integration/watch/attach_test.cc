@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "tests/integration/watch/harness.h"
 
@@ -131,7 +133,11 @@ TEST_F(AttachTest, KilledInTheMiddleOfItsWork) {
   ASSERT_TRUE(watcher.ready());
   Child target(OnSimgpu({"hsa_dispatch", "-n", "100000000", "-t", "2"}));
   pid_t pid = target.pid();
-  usleep(400'000);
+  EXPECT_TRUE(Eventually([&] {
+    std::error_code error;
+    const uintmax_t bytes = std::filesystem::file_size(watcher.recording(), error);
+    return !error && bytes > (256u << 10);
+  }));
   target.Signal(SIGKILL);
   Finished result = target.Wait();
   EXPECT_TRUE(WIFSIGNALED(result.status));

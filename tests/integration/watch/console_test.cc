@@ -106,10 +106,10 @@ TEST_F(ConsoleTest, TheLiveLineCountsEachDispatchOnce) {
 }
 
 TEST_F(ConsoleTest, QuietSaysProblemsOnly) {
-  Terminal watcher(Watcher({"--auto", "-q"}));
-  // Nothing says that it is ready; a window that it misses would be a problem.
-  while (access(recording().c_str(), R_OK) != 0) usleep(10'000);
-  usleep(700'000);
+  // Its socket tells that it is ready; a window that it misses would be a problem.
+  const std::string socket = directory_.path() + "/socket";
+  Terminal watcher(Watcher({"--auto", "-q", "--socket", socket}));
+  EXPECT_TRUE(Eventually([&] { return access(socket.c_str(), F_OK) == 0; }));
   EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "5"}).exited_with(0));
   watcher.Type(kCtrlC);
   int status = watcher.Wait();

@@ -173,7 +173,7 @@ TEST_F(FaultsTest, AHeldProcessCanBeKilled) {
   ASSERT_TRUE(watcher.ready());
   kill(watcher.pid(), SIGSTOP);
   Child target(OnSimgpu({"hsa_dispatch", "-n", "5"}));
-  usleep(500'000);
+  EXPECT_TRUE(EventuallyHeld(target.pid()));
   target.Signal(SIGKILL);
   EXPECT_TRUE(WIFSIGNALED(target.Wait().status));
   kill(watcher.pid(), SIGCONT);
@@ -193,8 +193,7 @@ TEST_F(FaultsTest, HoldsEndWithTheService) {
   kill(watcher.pid(), SIGSTOP);
   const uint64_t begin_ns = BootNs();
   Child target(OnSimgpu({"hsa_exit_early"}));
-  // Long enough to come to its hsa_init, where it is held.
-  usleep(500'000);
+  EXPECT_TRUE(EventuallyHeld(target.pid()));
   EXPECT_EQ(target.PollOutput(), "");
   watcher.Kill();
   EXPECT_TRUE(target.Wait().exited_with(0));

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "userspace/base/file.h"
@@ -150,6 +151,31 @@ std::vector<std::string> OnSimgpu(std::vector<std::string> words) {
 
 Finished RunTarget(std::vector<std::string> words) {
   return Child(OnSimgpu(std::move(words))).Wait();
+}
+
+bool Eventually(const std::function<bool()>& is_true) {
+  for (int i = 0; i < 3000; ++i) {
+    if (is_true()) return true;
+    usleep(10'000);
+  }
+  return false;
+}
+
+bool EventuallyHeld(pid_t pid) {
+  // Starting up takes some 20 ms.
+  const unsigned long long enough =
+      static_cast<unsigned long long>(sysconf(_SC_CLK_TCK)) / 5;
+  return Eventually([&] {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    // The name, in parentheses, is the second field, stime the 15th.
+    std::istringstream fields(text.substr(text.rfind(')') + 1));
+    std::string field;
+    for (int i = 3; i <= 15 && fields >> field; ++i) {
+    }
+    return std::strtoull(field.c_str(), nullptr, 10) >= enough;
+  });
 }
 
 WatcherProcess::WatcherProcess(std::vector<std::string> arguments) {

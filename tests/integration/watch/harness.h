@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -97,6 +98,12 @@ class Child {
 // Runs a target on the simulated GPU, for example {"hsa_dispatch", "-n", "100"}.
 std::vector<std::string> OnSimgpu(std::vector<std::string> target_and_arguments);
 Finished RunTarget(std::vector<std::string> target_and_arguments);
+
+// Asks until it is true, or half a minute is over: machines are slow at times.
+bool Eventually(const std::function<bool()>& is_true);
+// The process is held. Nobody may serve it meanwhile: it is known by the time that it
+// spends in the kernel.
+bool EventuallyHeld(pid_t pid);
 
 // A running `rocattach-watch --json`, ready to see processes.
 class WatcherProcess {

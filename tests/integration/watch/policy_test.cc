@@ -230,17 +230,19 @@ TEST_F(PolicyTest, UsageErrors) {
 }
 
 TEST_F(PolicyTest, TheStreamOnStandardOutput) {
-  std::vector<std::string> words = {WatcherPath(), "--auto",          "-q",
-                                    "--collector", CollectorPath(),   "-o",
-                                    "-",           "--duration-msec", "1500"};
+  TemporaryDirectory directory;
+  const std::string socket = directory.path() + "/socket";
+  std::vector<std::string> words = {WatcherPath(), "--auto",        "-q",
+                                    "--collector", CollectorPath(), "-o",
+                                    "-",           "--socket",      socket};
   Child watcher(words);
-  usleep(700'000);
+  EXPECT_TRUE(Eventually([&] { return access(socket.c_str(), F_OK) == 0; }));
   Child target(OnSimgpu({"hsa_dispatch", "-n", "12"}));
   pid_t pid = target.pid();
   target.Wait();
+  watcher.Signal(SIGINT);
   Finished result = watcher.Wait();
   EXPECT_TRUE(result.exited_with(0)) << result.errors;
-  TemporaryDirectory directory;
   std::string path = directory.path() + "/copy.rwa";
   FILE* file = fopen(path.c_str(), "w");
   fwrite(result.output.data(), 1, result.output.size(), file);

@@ -133,8 +133,9 @@ class SessionsCyclesTest : public SessionsTest {
     EXPECT_LE(late_.service.threads, early_.service.threads + 2)
         << "gRPC's come and go";
     EXPECT_LE(late_.target.anonymous_kb, early_.target.anonymous_kb + 1024);
-    // 800 sessions, of which the service still lists each.
-    EXPECT_LE(late_.service.anonymous_kb, early_.service.anonymous_kb + 4096);
+    // 800 sessions, of which the service still lists each, take some 2,500 kB; how the
+    // heap falls out differs from run to run.
+    EXPECT_LE(late_.service.anonymous_kb, early_.service.anonymous_kb + 8192);
   }
 
   // Each session has its own counters, and no others.

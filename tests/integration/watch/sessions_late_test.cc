@@ -79,7 +79,7 @@ TEST_F(LateSessions, SamplesOfAProcessThatWasArmedWithoutTheSdk) {
   const pid_t pid = target.pid();
   for (const char* counter : {"SQ_WAVES", "GRBM_COUNT", "SQ_WAVES"}) {
     const std::string session = Start(pid, counter);
-    usleep(200'000);
+    usleep(400'000);
     EXPECT_TRUE(Client({"stop", session}).exited_with(0));
   }
   const Finished refused =
@@ -112,7 +112,7 @@ TEST_F(LateSessions, ValuesAreThoseOfTheDispatchesMeanwhile) {
                               "600", "--sleep-msec", "5"}));
   const pid_t pid = target.pid();
   const std::string session = Start(pid, "SQ_WAVES");
-  usleep(300'000);
+  usleep(400'000);
   EXPECT_TRUE(Client({"stop", session}).exited_with(0));
   EXPECT_TRUE(target.Wait().exited_with(0));
   EXPECT_TRUE(watcher.Stop().exited_with(0));
