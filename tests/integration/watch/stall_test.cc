@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <unistd.h>
@@ -106,6 +107,9 @@ TEST_F(StallTest, HoldsOutlastAMachineThatStandsStill) {
   constexpr uint64_t kSteps[] = {PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_GETREGSET,
                                  PTRACE_DETACH};
   Standstill standstill;
+  if (standstill.error() == EINVAL && getenv("CI") == nullptr) {
+    GTEST_SKIP() << "needs BPF timers that stay on their processor (Linux 6.7)";
+  }
   ASSERT_EQ(standstill.error(), 0) << strerror(standstill.error());
   WatcherProcess watcher({"--auto", "--hold-timeout-msec", "200"});
   ASSERT_TRUE(watcher.ready());
