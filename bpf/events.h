@@ -27,30 +27,29 @@ FRAME struct rocattach_bpf_stats* my_stats(void) {
     if (s_) __sync_fetch_and_add(&s_->field, 1); \
   } while (0)
 
-/* The thread's number in its innermost pid namespace. */
-FRAME __u32 inner_tid(void) {
-  struct pid* pid = bpf_get_current_task_btf()->thread_pid;
-  unsigned int level = pid->level & 31;
+/* The task's number in its innermost pid namespace. */
+static __always_inline __u32 inner_number(struct task_struct* task) {
+  /* Read as a number: the verifier of Linux 6.1 allows no variable offset to a pointer
+   * whose type it knows. */
+  __u64 pid = (__u64)BPF_CORE_READ(task, thread_pid);
+  unsigned int level = BPF_CORE_READ((struct pid*)pid, level) & 31;
   int number = 0;
   /* numbers[] is a flexible array: the offset of element `level` is computed here,
    * because CO-RE relocates the array's start and the element's size. */
   bpf_core_read(&number, sizeof(number),
-                (void*)pid + bpf_core_field_offset(struct pid, numbers) +
-                    level * bpf_core_type_size(struct upid) +
-                    bpf_core_field_offset(struct upid, nr));
+                (void*)(pid + bpf_core_field_offset(struct pid, numbers) +
+                        level * bpf_core_type_size(struct upid) +
+                        bpf_core_field_offset(struct upid, nr)));
   return number;
+}
+
+FRAME __u32 inner_tid(void) {
+  return inner_number(bpf_get_current_task_btf());
 }
 
 /* The same for the process: the number of its first thread. */
 FRAME __u32 inner_pid(void) {
-  struct pid* pid = bpf_get_current_task_btf()->group_leader->thread_pid;
-  unsigned int level = pid->level & 31;
-  int number = 0;
-  bpf_core_read(&number, sizeof(number),
-                (void*)pid + bpf_core_field_offset(struct pid, numbers) +
-                    level * bpf_core_type_size(struct upid) +
-                    bpf_core_field_offset(struct upid, nr));
-  return number;
+  return inner_number(bpf_get_current_task_btf()->group_leader);
 }
 
 /* How many events a thread waits for have been put into the ring. The service, which
