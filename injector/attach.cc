@@ -312,6 +312,7 @@ StepResult AttachRun::BuildTheStub(std::string* stub) const {
   plan.config = request_.config;
   plan.config.size = sizeof(plan.config);
   plan.config.version = ROCATTACH_SHM_VERSION;
+  plan.config.window_address = request_.window_ip;
   std::memset(plan.config.collector_path, 0, sizeof(plan.config.collector_path));
   std::memcpy(plan.config.collector_path, request_.collector_path.data(),
               request_.collector_path.size());

@@ -35,9 +35,9 @@ struct StubParameters {
   rocattach_collector_config config;  // collector_path is its last field
   uint64_t end_mark;
 };
-static_assert(offsetof(rocattach_collector_config, collector_path) == 56 &&
-                  sizeof(rocattach_collector_config) == 56 + 256,
-              "stub_code.S has the path of the collector 56 bytes into the config");
+static_assert(offsetof(rocattach_collector_config, collector_path) == 64 &&
+                  sizeof(rocattach_collector_config) == 64 + 256,
+              "stub_code.S has the path of the collector 64 bytes into the config");
 static_assert(sizeof(ROCATTACH_COLLECTOR_START) <= 40);
 
 // All signals but those of faults, which the thread must take at once, and the two that

@@ -153,7 +153,7 @@ signal_mask:    .quad 0
 xstate_bytes:   .long 0
                 .long 0
 start_name:     .skip 40
-config:         .skip 56
+config:         .skip 64
 collector_path:   .skip 256
                 .quad 0
 rocattach_stub_end:

@@ -25,7 +25,7 @@
 #include "userspace/collector/records_abi.h"
 
 #define ROCATTACH_SHM_MAGIC 0x314d485352415752ull /* "RWARSHM1" */
-#define ROCATTACH_SHM_VERSION 3u
+#define ROCATTACH_SHM_VERSION 4u
 #define ROCATTACH_SHM_NAME "rocattach" /* memfd name: /memfd:rocattach in maps */
 #define ROCATTACH_SHM_MAX_BYTES (256ull << 20)
 
@@ -69,6 +69,14 @@ enum rocattach_backend {
    * collector's path in a process that runs already; no variable is set. In control
    * this is SDK. */
   ROCATTACH_BACKEND_SDK_ATTACH = 3,
+};
+
+/* How the collector's functions came into the runtime's tables (control.entry). */
+enum rocattach_entry_path {
+  ROCATTACH_ENTRY_PATH_NONE = 0,       /* not yet */
+  ROCATTACH_ENTRY_PATH_LIVE_TABLE = 1, /* stored there before hsa_init ran */
+  ROCATTACH_ENTRY_PATH_TOOLS_LIB = 2,  /* OnLoad, by HSA_TOOLS_LIB */
+  ROCATTACH_ENTRY_PATH_SDK = 3,        /* rocprofiler-sdk calls; nothing is replaced */
 };
 
 /* Why that one is in force (control.backend_reason). With all from NO_REGISTER on the
@@ -118,6 +126,9 @@ struct rocattach_collector_config {
    * wants everything configured at load, and API tracing costs each call a little even
    * while nothing is traced. */
   uint32_t record_kinds;
+  /* Address of hsa_init in the runtime whose window this is: a process may have several
+   * copies. 0: not known; then the collector gets in by HSA_TOOLS_LIB. */
+  uint64_t window_address;
   char collector_path[256]; /* the path under which the collector was opened */
 };
 
@@ -192,6 +203,15 @@ struct rocattach_control {
   int32_t plan_error_code;   /* status of the SDK (sdk_abi_base.h), or errno; 0 none */
   char plan_error_text[256]; /* names the counters or kinds; NUL-terminated */
 
+  /* Collector -> service: how we got in, and who else is there. Written before the
+   * state becomes ARMED. */
+  uint32_t entry; /* enum rocattach_entry_path */
+  uint32_t pad3;
+  char entry_text[160]; /* TOOLS_LIB: why not the live table; NUL-terminated */
+  /* Path of the library that brings another profiler into the process, empty if none
+   * was seen; NUL-terminated. */
+  char other_tool[256];
+
   /* Service -> collector, atomic. On a cache line of their own. */
   uint32_t service_mapped __attribute__((aligned(128))); /* futex: 1 once mapped */
   uint32_t command;   /* futex: +1 with each change below, release */
@@ -234,7 +254,7 @@ struct rocattach_ring {
   uint64_t reserved[9];
 };
 
-ROCATTACH_ASSERT_SIZE(rocattach_collector_config, 56 + 256);
+ROCATTACH_ASSERT_SIZE(rocattach_collector_config, 64 + 256);
 ROCATTACH_ASSERT_SIZE(rocattach_ring, ROCATTACH_RING_HEADER_BYTES);
 
 /* Exported by the collector (userspace/collector/): */
