@@ -68,6 +68,10 @@ absl::string_view AttachReasonName(AttachReason reason) {
       return "collector-refused";
     case AttachReason::kInternal:
       return "internal";
+    case AttachReason::kLoaderBusy:
+      return "loader-busy";
+    case AttachReason::kUnsafeContext:
+      return "unsafe-context";
   }
   return "unknown";
 }
@@ -129,6 +133,14 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
     case AttachReason::kInternal:
       return "The request or the injector itself is at fault; please report it with "
              "the detail.";
+    case AttachReason::kLoaderBusy:
+      return "Another thread of the process held the dynamic loader's lock all the "
+             "time, for example in a library constructor that waits for hsa_init; call "
+             "hsa_init outside of constructors and of dlopen.";
+    case AttachReason::kUnsafeContext:
+      return "hsa_init was called inside the memory allocator, or in a signal handler "
+             "that interrupted the C library or the allocator, where no library can be "
+             "loaded; call hsa_init from ordinary code.";
   }
   return "";
 }

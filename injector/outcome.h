@@ -45,6 +45,8 @@ enum class AttachReason : uint8_t {
   kCollectorSilent = 17,  // the stub ran and no report came
   kCollectorRefused = 18,
   kInternal = 19,
+  kLoaderBusy = 20,     // another thread holds the dynamic loader's lock
+  kUnsafeContext = 21,  // hsa_init was called where dlopen must not be
 };
 
 struct AttachOutcome {
