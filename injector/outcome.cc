@@ -72,6 +72,10 @@ absl::string_view AttachReasonName(AttachReason reason) {
       return "loader-busy";
     case AttachReason::kUnsafeContext:
       return "unsafe-context";
+    case AttachReason::kServiceResources:
+      return "service-resources";
+    case AttachReason::kDiedDuringAttach:
+      return "died-during-attach";
   }
   return "unknown";
 }
@@ -130,6 +134,13 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
     case AttachReason::kCollectorRefused:
       return "The collector looked at the process and gave up without changing it; its "
              "own text says why.";
+    case AttachReason::kServiceResources:
+      return "The service, not the process, ran out of open files or memory; raise its "
+             "limits (LimitNOFILE, fs.file-max, memory) or watch fewer processes.";
+    case AttachReason::kDiedDuringAttach:
+      return "A signal killed the process during its attach, which may be the cause: "
+             "see whether it also dies without the watcher; leave it out with --deny, "
+             "and report it.";
     case AttachReason::kInternal:
       return "The request or the injector itself is at fault; please report it with "
              "the detail.";

@@ -45,8 +45,11 @@ enum class AttachReason : uint8_t {
   kCollectorSilent = 17,  // the stub ran and no report came
   kCollectorRefused = 18,
   kInternal = 19,
-  kLoaderBusy = 20,     // another thread holds the dynamic loader's lock
-  kUnsafeContext = 21,  // hsa_init was called where dlopen must not be
+  kLoaderBusy = 20,        // another thread holds the dynamic loader's lock
+  kUnsafeContext = 21,     // hsa_init was called where dlopen must not be
+  kServiceResources = 22,  // EMFILE, ENFILE, ENOMEM of the service's own calls
+  kDiedDuringAttach =
+      23,  // killed after it was stopped, before the collector was armed
 };
 
 struct AttachOutcome {
