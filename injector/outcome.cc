@@ -76,6 +76,8 @@ absl::string_view AttachReasonName(AttachReason reason) {
       return "service-resources";
     case AttachReason::kDiedDuringAttach:
       return "died-during-attach";
+    case AttachReason::kOverBudget:
+      return "over-budget";
   }
   return "unknown";
 }
@@ -137,6 +139,9 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
     case AttachReason::kServiceResources:
       return "The service, not the process, ran out of open files or memory; raise its "
              "limits (LimitNOFILE, fs.file-max, memory) or watch fewer processes.";
+    case AttachReason::kOverBudget:
+      return "The processes of its user have gone beyond a budget of the service; the "
+             "options that set it are named in the text.";
     case AttachReason::kDiedDuringAttach:
       return "A signal killed the process during its attach, which may be the cause: "
              "see whether it also dies without the watcher; leave it out with --deny, "

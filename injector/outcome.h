@@ -49,7 +49,8 @@ enum class AttachReason : uint8_t {
   kUnsafeContext = 21,     // hsa_init was called where dlopen must not be
   kServiceResources = 22,  // EMFILE, ENFILE, ENOMEM of the service's own calls
   kDiedDuringAttach =
-      23,  // killed after it was stopped, before the collector was armed
+      23,            // killed after it was stopped, before the collector was armed
+  kOverBudget = 24,  // the process's user has gone beyond a budget of the service
 };
 
 struct AttachOutcome {

@@ -22,8 +22,8 @@ static_assert(int{v1::ATTACH_REASON_INTERNAL} ==
               static_cast<int>(AttachReason::kInternal));
 static_assert(int{v1::ATTACH_REASON_UNSAFE_CONTEXT} ==
               static_cast<int>(AttachReason::kUnsafeContext));
-static_assert(int{v1::ATTACH_REASON_DIED_DURING_ATTACH} ==
-              static_cast<int>(AttachReason::kDiedDuringAttach));
+static_assert(int{v1::ATTACH_REASON_OVER_BUDGET} ==
+              static_cast<int>(AttachReason::kOverBudget));
 static_assert(int{v1::WINDOW_MODE_PAUSED} == ROCATTACH_WINDOW_PAUSED);
 static_assert(int{v1::HOLD_END_RELEASED} == ROCATTACH_HOLD_RELEASED);
 static_assert(int{v1::AGENT_TYPE_GPU} == 2);
