@@ -35,8 +35,24 @@ int RingSet::Init(Memory* memory) {
   pthread_setspecific(key_, nullptr);
   producers_ = producers;
   count_ = l.ring_count;
+  used_ = 0;
   StoreRelease(&g_release_set, this);
   return 0;
+}
+
+void RingSet::NoteUsed(uint32_t index) {
+  uint32_t used = LoadAcquire(&used_);
+  while (used <= index &&
+         !__atomic_compare_exchange_n(&used_, &used, index + 1, false, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_ACQUIRE)) {
+  }
+  // Two threads may come here in either order: the larger number must stay.
+  uint32_t* shared = &memory_->control()->rings_used;
+  uint32_t told = LoadAcquire(shared);
+  while (told <= index &&
+         !__atomic_compare_exchange_n(shared, &told, index + 1, false, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_ACQUIRE)) {
+  }
 }
 
 RingHandle RingSet::Claim() {
@@ -50,6 +66,7 @@ RingHandle RingSet::Claim() {
                                      __ATOMIC_RELAXED)) {
       continue;
     }
+    NoteUsed(i);
     uintptr_t value = (uintptr_t{i + 1} << 32) | tid;
     if (pthread_setspecific(key_, reinterpret_cast<void*>(value)) == 0) {
       return Decode(value);
@@ -57,6 +74,7 @@ RingHandle RingSet::Claim() {
     StoreRelease(owner, 0u);
     break;
   }
+  NoteUsed(count_ - 1);
   StoreRelaxed(&producers_[count_ - 1].shared->owner_tid, tid);
   uintptr_t value = kShared | tid;
   pthread_setspecific(key_, reinterpret_cast<void*>(value));
@@ -79,7 +97,7 @@ void RingSet::Release(void* value) {
 void RingSet::UpdateTotals() {
   uint64_t dispatches = 0, copies = 0, untimed = 0, unseen = 0;
   int64_t inflight = 0;
-  for (uint32_t i = 0; i < count_; ++i) {
+  for (uint32_t i = 0, end = used(); i < end; ++i) {
     const rocattach_ring* ring = producers_[i].shared;
     dispatches += LoadRelaxed(&ring->dispatches_seen);
     copies += LoadRelaxed(&ring->copies_seen);
@@ -97,7 +115,7 @@ void RingSet::UpdateTotals() {
 
 uint64_t RingSet::Dropped() const {
   uint64_t dropped = 0;
-  for (uint32_t i = 0; i < count_; ++i) {
+  for (uint32_t i = 0, end = used(); i < end; ++i) {
     dropped += LoadRelaxed(&producers_[i].shared->dropped);
   }
   return dropped;

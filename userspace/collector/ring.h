@@ -160,10 +160,14 @@ class RingSet {
   }
   RingHandle Claim();
   static void Release(void* value);
+  // Notes that ring `index` is in use, before its first record.
+  void NoteUsed(uint32_t index);
+  uint32_t used() const { return LoadAcquire(&used_); }
 
   Memory* memory_ = nullptr;
   RingProducer* producers_ = nullptr;
   uint32_t count_ = 0;
+  uint32_t used_ = 0;  // rings below this number have been claimed
   pthread_key_t key_ = 0;
   bool key_made_ = false;
 };

@@ -25,7 +25,7 @@
 #include "userspace/collector/records_abi.h"
 
 #define ROCATTACH_SHM_MAGIC 0x314d485352415752ull /* "RWARSHM1" */
-#define ROCATTACH_SHM_VERSION 4u
+#define ROCATTACH_SHM_VERSION 5u
 #define ROCATTACH_SHM_NAME "rocattach" /* memfd name: /memfd:rocattach in maps */
 #define ROCATTACH_SHM_MAX_BYTES (256ull << 20)
 
@@ -150,7 +150,9 @@ struct rocattach_control {
   uint64_t dictionary_bytes;
   uint64_t window_id;
   int32_t pid; /* in the target's own pid namespace */
-  uint32_t pad0;
+  /* Atomic, release: rings below this number have had an owner, the others are
+   * untouched. Only grows. A reader that keeps to it touches no page in vain. */
+  uint32_t rings_used;
   uint64_t start_ns; /* when rocattach_collector_start ran */
 
   /* Collector -> service, atomic. */

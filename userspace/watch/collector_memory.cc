@@ -6,29 +6,27 @@
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/base/unique_fd.h"
 #include "userspace/collector/inflight.h"
 #include "userspace/stream/convert.h"
+#include "userspace/watch/target_memfd.h"
 
 namespace rocattach {
 namespace {
 
-constexpr uint32_t kMaxRings = 4096;
-constexpr uint32_t kMaxRingSlots = 1u << 22;
-constexpr uint32_t kMaxInflight = 1u << 22;
-constexpr int kNeededSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+// No entry has more than 64 KiB of text, and little beside it.
+constexpr size_t kMaxEntryBytes = 128 << 10;
+constexpr uint64_t kPage = 4096;
 
 template <typename T>
 T Load(const T* field) {
@@ -39,11 +37,26 @@ T LoadAcquire(const T* field) {
   return __atomic_load_n(field, __ATOMIC_ACQUIRE);
 }
 
-// True if [offset, offset + count * stride) lies in [page, total) without overflow.
-bool Inside(uint64_t offset, uint64_t count, uint64_t stride, uint64_t total) {
-  if (offset < sizeof(rocattach_control) || offset > total || offset % 64 != 0)
-    return false;
-  return stride == 0 || count <= (total - offset) / stride;
+bool SameGeometry(const rocattach_control& c, const collector::Layout& l) {
+  return c.total_bytes == l.total_bytes && c.rings_offset == l.rings_offset &&
+         c.ring_stride == l.ring_stride && c.ring_count == l.ring_count &&
+         c.ring_slots == l.ring_slots && c.inflight_offset == l.inflight_offset &&
+         c.inflight_count == l.inflight_count &&
+         c.inflight_bytes == sizeof(rocattach_inflight) &&
+         c.dictionary_offset == l.dictionary_offset &&
+         c.dictionary_bytes == l.dictionary_bytes && c.plan_offset == l.plan_offset &&
+         c.plan_bytes == sizeof(rocattach_plan);
+}
+
+absl::StatusOr<collector::Layout> LayoutOf(const rocattach_collector_config& config) {
+  rocattach_collector_config sizes = config;
+  // It is checked as well, and the stub fills it in.
+  if (sizes.collector_path[0] == '\0') sizes.collector_path[0] = '/';
+  collector::Layout layout;
+  if (!collector::ComputeLayout(sizes, &layout)) {
+    return absl::InternalError("the collector's configuration has no layout");
+  }
+  return layout;
 }
 
 // `entry` is our own copy of what the target left.
@@ -85,48 +98,74 @@ uint16_t RecordSlot::kind() const {
   return value;
 }
 
-absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::Map(pid_t pid,
-                                                                      uint64_t address,
-                                                                      uint64_t bytes) {
-  if (bytes == 0 || bytes > ROCATTACH_SHM_MAX_BYTES || address % 4096 != 0 ||
-      address + bytes < address) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("process %d reports %d bytes at 0x%x: not a collector's memory",
-                        pid, bytes, address));
+absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::Map(
+    pid_t pid, uint64_t address, uint64_t bytes,
+    const rocattach_collector_config& config) {
+  ASSIGN_OR_RETURN(const collector::Layout layout, LayoutOf(config));
+  if (bytes != layout.total_bytes || address % 4096 != 0 || address + bytes < address) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "process %d reports %d bytes at 0x%x where the configuration makes %d: not a "
+        "collector's memory",
+        pid, bytes, address, layout.total_bytes));
   }
-  uint64_t end = (address + bytes + 4095) & ~uint64_t{4095};
-  std::string path = absl::StrFormat("/proc/%d/map_files/%x-%x", pid, address, end);
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDWR));
-  return MapFd(fd.get());
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenTargetMemfd(pid, address, bytes));
+  return MapOwn(std::move(fd), layout);
 }
 
-absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapFd(int fd) {
-  // Without the seals the target could shrink the file under us: SIGBUS.
-  int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0) return absl::ErrnoToStatus(errno, "fcntl(F_GET_SEALS): not a memfd");
-  if ((seals & kNeededSeals) != kNeededSeals) {
-    return absl::PermissionDeniedError(
-        absl::StrFormat("the collector's memory is not sealed (seals 0x%x)", seals));
-  }
-  struct stat info;
-  if (fstat(fd, &info) != 0) return absl::ErrnoToStatus(errno, "fstat(memfd) failed");
-  uint64_t bytes = static_cast<uint64_t>(info.st_size);
-  if (bytes < 4096 || bytes > ROCATTACH_SHM_MAX_BYTES) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the collector's memory has ", bytes, " bytes"));
-  }
-  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapFd(
+    int fd, const rocattach_collector_config& config) {
+  ASSIGN_OR_RETURN(const collector::Layout layout, LayoutOf(config));
+  RETURN_IF_ERROR(CheckTargetMemfd(fd, layout.total_bytes));
+  RETURN_IF_ERROR(CheckSeals(fd));
+  UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!own.valid()) return absl::ErrnoToStatus(errno, "fcntl(F_DUPFD_CLOEXEC) failed");
+  return MapOwn(std::move(own), layout);
+}
+
+absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapOwn(
+    UniqueFd fd, const collector::Layout& layout) {
+  void* base = mmap(nullptr, layout.total_bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("mmap(memfd, ", bytes, ") failed"));
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("mmap(", layout.total_bytes, ", PROT_NONE) failed"));
   }
   auto memory = std::unique_ptr<CollectorMemory>(
-      new CollectorMemory(static_cast<uint8_t*>(base), bytes));
-  RETURN_IF_ERROR(memory->ReadGeometry());
+      new CollectorMemory(std::move(fd), static_cast<uint8_t*>(base), layout));
+  RETURN_IF_ERROR(memory->MapPart(0, layout.rings_offset));
+  RETURN_IF_ERROR(
+      memory->MapPart(layout.plan_offset, layout.total_bytes - layout.plan_offset));
+  RETURN_IF_ERROR(memory->CheckControl());
   return memory;
 }
 
 CollectorMemory::~CollectorMemory() {
-  munmap(base_, bytes_);
+  guard_.reset();
+  munmap(base_, layout_.total_bytes);
+}
+
+absl::Status CollectorMemory::MapPart(uint64_t offset, uint64_t bytes) {
+  if (mmap(base_ + offset, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+           fd_.get(), static_cast<off_t>(offset)) == MAP_FAILED) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("mmap(collector's memory, ", bytes,
+                                                   " bytes at ", offset, ") failed"));
+  }
+  return absl::OkStatus();
+}
+
+bool CollectorMemory::Read(uint64_t offset, void* to, size_t bytes) const {
+  auto* at = static_cast<uint8_t*>(to);
+  while (readable_ && bytes > 0) {
+    const ssize_t n = pread(fd_.get(), at, bytes, static_cast<off_t>(offset));
+    if (n > 0) {
+      at += n;
+      offset += static_cast<uint64_t>(n);
+      bytes -= static_cast<size_t>(n);
+    } else if (n == 0 || errno != EINTR) {
+      readable_ = false;
+    }
+  }
+  return readable_;
 }
 
 const rocattach_control* CollectorMemory::control() const {
@@ -136,11 +175,11 @@ rocattach_control* CollectorMemory::control() {
   return reinterpret_cast<rocattach_control*>(base_);
 }
 rocattach_ring* CollectorMemory::ring(uint32_t index) const {
-  return reinterpret_cast<rocattach_ring*>(base_ + rings_offset_ +
-                                           index * ring_stride_);
+  return reinterpret_cast<rocattach_ring*>(base_ + layout_.rings_offset +
+                                           index * layout_.ring_stride);
 }
 
-absl::Status CollectorMemory::ReadGeometry() {
+absl::Status CollectorMemory::CheckControl() {
   rocattach_control c;
   memcpy(&c, base_, sizeof(c));
   if (c.magic != ROCATTACH_SHM_MAGIC || c.version != ROCATTACH_SHM_VERSION) {
@@ -149,35 +188,19 @@ absl::Status CollectorMemory::ReadGeometry() {
                         "service knows version %u",
                         c.magic, c.version, ROCATTACH_SHM_VERSION));
   }
-  uint64_t slots_bytes = uint64_t{c.ring_slots} * ROCATTACH_SLOT_BYTES;
-  bool ok =
-      c.total_bytes == bytes_ && c.ring_count > 0 && c.ring_count <= kMaxRings &&
-      c.ring_slots > 0 && c.ring_slots <= kMaxRingSlots &&
-      (c.ring_slots & (c.ring_slots - 1)) == 0 &&
-      c.ring_stride >= ROCATTACH_RING_HEADER_BYTES + slots_bytes &&
-      c.ring_stride % 64 == 0 && c.inflight_count <= kMaxInflight &&
-      c.inflight_bytes == sizeof(rocattach_inflight) &&
-      Inside(c.rings_offset, c.ring_count, c.ring_stride, bytes_) &&
-      Inside(c.inflight_offset, c.inflight_count, sizeof(rocattach_inflight), bytes_) &&
-      Inside(c.dictionary_offset, c.dictionary_bytes, 1, bytes_) &&
-      c.plan_bytes == sizeof(rocattach_plan) &&
-      Inside(c.plan_offset, c.plan_bytes, 1, bytes_);
-  if (!ok)
-    return absl::DataLossError("the collector's memory has an impossible layout");
-  rings_offset_ = c.rings_offset;
-  ring_stride_ = c.ring_stride;
-  ring_count_ = c.ring_count;
-  ring_slots_ = c.ring_slots;
-  inflight_offset_ = c.inflight_offset;
-  inflight_count_ = c.inflight_count;
-  dictionary_offset_ = c.dictionary_offset;
-  dictionary_bytes_ = c.dictionary_bytes;
-  plan_offset_ = c.plan_offset;
+  // More than was asked for would cost us, and so everybody else, time and memory.
+  if (!SameGeometry(c, layout_)) {
+    return absl::DataLossError(
+        "the collector's memory does not have the sizes that were configured");
+  }
   // A service before us may have written one.
-  uint64_t generation = __atomic_load_n(&plan()->generation, __ATOMIC_RELAXED);
+  uint64_t generation = 0;
+  if (!Read(layout_.plan_offset + offsetof(rocattach_plan, generation), &generation,
+            sizeof(generation))) {
+    return absl::DataLossError("the collector's memory cannot be read");
+  }
   plan_generation_ = generation + (generation & 1);
   window_id_ = c.window_id;
-  positions_.resize(ring_count_);
   return absl::OkStatus();
 }
 
@@ -193,7 +216,7 @@ void CollectorMemory::SetRecording(bool recording) {
 }
 
 rocattach_plan* CollectorMemory::plan() {
-  return reinterpret_cast<rocattach_plan*>(base_ + plan_offset_);
+  return reinterpret_cast<rocattach_plan*>(base_ + layout_.plan_offset);
 }
 
 uint64_t CollectorMemory::WritePlan(const rocattach_plan& image) {
@@ -285,7 +308,7 @@ CollectorAccount CollectorMemory::Account() const {
   account.other_dropped = Load(&c->other_dropped);
   account.dictionary_dropped = Load(&c->dictionary_dropped);
   account.own_ns = Load(&c->hook_ns_total);
-  for (uint32_t i = 0; i < ring_count_; ++i) {
+  for (uint32_t i = 0; i < rings_used_; ++i) {
     account.produced += LoadAcquire(&ring(i)->head);
     account.ring_dropped += Load(&ring(i)->dropped);
     // The rings' own counters, not the control block's sums: those are refreshed now
@@ -309,42 +332,62 @@ CollectorAccount CollectorMemory::Account() const {
   return account;
 }
 
-std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries() {
-  std::vector<std::vector<uint8_t>> entries;
-  uint64_t used = std::min(LoadAcquire(&control()->dictionary_used), dictionary_bytes_);
-  while (dictionary_ok_ && dictionary_read_ < used) {
-    const uint8_t* at = base_ + dictionary_offset_ + dictionary_read_;
-    rocattach_entry head;
-    if (used - dictionary_read_ < sizeof(head)) {
-      dictionary_ok_ = false;
-      break;
-    }
-    memcpy(&head, at, sizeof(head));
-    if (head.bytes < sizeof(head) || head.bytes % 8 != 0 ||
-        head.bytes > used - dictionary_read_) {
-      dictionary_ok_ = false;
-      break;
-    }
-    std::vector<uint8_t> copy(at, at + head.bytes);
-    // The target may have changed the header between the two reads.
-    memcpy(copy.data(), &head, sizeof(head));
-    entries.push_back(std::move(copy));
-    dictionary_read_ += head.bytes;
+void CollectorMemory::Snapshot() {
+  const uint32_t used =
+      std::min(LoadAcquire(&control()->rings_used), layout_.ring_count);
+  // Only grows, whatever the target says later.
+  for (; rings_used_ < used; ++rings_used_) {
+    // Its first page, with the positions and accounts.
+    const uint64_t offset = layout_.rings_offset + rings_used_ * layout_.ring_stride;
+    if (!MapPart(offset, kPage).ok()) readable_ = false;
+    if (!readable_) break;
   }
-  return entries;
-}
-
-void CollectorMemory::SnapshotHeads() {
-  for (uint32_t i = 0; i < ring_count_; ++i) {
+  for (uint32_t i = 0; i < rings_used_; ++i) {
     Position& position = positions_[i];
     if (position.corrupt) continue;
     uint64_t head = LoadAcquire(&ring(i)->head);
-    if (head < position.head || head - position.tail > ring_slots_) {
+    if (head < position.head || head - position.tail > layout_.ring_slots) {
       position.corrupt = true;
       continue;
     }
     position.head = head;
   }
+  dictionary_used_ = std::min<uint64_t>(LoadAcquire(&control()->dictionary_used),
+                                        layout_.dictionary_bytes);
+}
+
+std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes) {
+  std::vector<std::vector<uint8_t>> entries;
+  std::vector<uint8_t> chunk;
+  for (size_t taken = 0; !dictionary_read() && (taken == 0 || taken < most_bytes);) {
+    chunk.resize(
+        std::min<uint64_t>(dictionary_used_ - dictionary_read_, kMaxEntryBytes));
+    if (!Read(layout_.dictionary_offset + dictionary_read_, chunk.data(),
+              chunk.size())) {
+      dictionary_ok_ = false;
+      break;
+    }
+    const size_t before = taken;
+    for (size_t at = 0; at < chunk.size() && (taken == 0 || taken < most_bytes);) {
+      rocattach_entry head;
+      const size_t left = chunk.size() - at;
+      if (left >= sizeof(head)) memcpy(&head, &chunk[at], sizeof(head));
+      if (left < sizeof(head) || head.bytes > left)
+        break;  // cut off by the chunk's end
+      if (head.bytes < sizeof(head) || head.bytes % 8 != 0) {
+        dictionary_ok_ = false;
+        return entries;
+      }
+      entries.emplace_back(chunk.begin() + static_cast<ptrdiff_t>(at),
+                           chunk.begin() + static_cast<ptrdiff_t>(at + head.bytes));
+      at += head.bytes;
+      taken += head.bytes;
+      dictionary_read_ += head.bytes;
+    }
+    // A chunk from its start on holds any entry that there can be.
+    if (taken == before) dictionary_ok_ = false;
+  }
+  return entries;
 }
 
 size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
@@ -353,28 +396,36 @@ size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
   uint64_t waiting = position.head - position.tail;
   size_t count = std::min<uint64_t>(waiting, out.size());
   if (count == 0) return 0;
-  const uint8_t* slots =
-      reinterpret_cast<const uint8_t*>(ring(index)) + ROCATTACH_RING_HEADER_BYTES;
-  uint64_t first = position.tail & (ring_slots_ - 1);
-  size_t run = std::min<uint64_t>(count, ring_slots_ - first);
-  memcpy(out.data(), slots + first * ROCATTACH_SLOT_BYTES, run * ROCATTACH_SLOT_BYTES);
-  memcpy(out.data() + run, slots, (count - run) * ROCATTACH_SLOT_BYTES);
+  const uint64_t slots =
+      layout_.rings_offset + index * layout_.ring_stride + ROCATTACH_RING_HEADER_BYTES;
+  uint64_t first = position.tail & (layout_.ring_slots - 1);
+  size_t run = std::min<uint64_t>(count, layout_.ring_slots - first);
+  if (!Read(slots + first * ROCATTACH_SLOT_BYTES, out.data(),
+            run * ROCATTACH_SLOT_BYTES) ||
+      !Read(slots, out.data() + run, (count - run) * ROCATTACH_SLOT_BYTES)) {
+    position.corrupt = true;
+    return 0;
+  }
   position.tail += count;
   __atomic_store_n(&ring(index)->tail, position.tail, __ATOMIC_RELEASE);
   return count;
 }
 
-std::vector<RecordSlot> CollectorMemory::UnfinishedRecords() const {
+std::vector<RecordSlot> CollectorMemory::UnfinishedRecords(uint32_t first,
+                                                           uint32_t count) const {
   std::vector<RecordSlot> records;
-  for (uint32_t i = 0; i < inflight_count_; ++i) {
-    const auto* entry = reinterpret_cast<const rocattach_inflight*>(
-        base_ + inflight_offset_ + uint64_t{i} * sizeof(rocattach_inflight));
-    uint16_t kind = LoadAcquire(&entry->kind);
-    if (kind != ROCATTACH_RECORD_DISPATCH && kind != ROCATTACH_RECORD_COPY) continue;
-    rocattach_inflight copy;
-    memcpy(&copy, entry, sizeof(copy));
-    copy.kind = kind;
-    records.push_back(UnfinishedRecord(copy));
+  if (first >= layout_.inflight_count) return records;
+  std::vector<rocattach_inflight> entries(
+      std::min(count, layout_.inflight_count - first));
+  if (!Read(layout_.inflight_offset + uint64_t{first} * sizeof(rocattach_inflight),
+            entries.data(), entries.size() * sizeof(rocattach_inflight))) {
+    return records;
+  }
+  for (const rocattach_inflight& entry : entries) {
+    if (entry.kind == ROCATTACH_RECORD_DISPATCH ||
+        entry.kind == ROCATTACH_RECORD_COPY) {
+      records.push_back(UnfinishedRecord(entry));
+    }
   }
   return records;
 }

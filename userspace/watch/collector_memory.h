@@ -1,6 +1,9 @@
-// The service's view of the memory that a collector shares: mapped, checked, drained.
-// Every byte in there is written by a process that we do not trust: geometry is read
-// once and kept, records are copied out once and the copies are validated.
+// The service's view of the memory that a collector shares: checked, mapped, drained.
+// Every byte in there is written by a process that we do not trust. So the geometry is
+// the one that the service has configured, and no other. Records, entries and
+// operations in flight are read through the descriptor: a hole is read as zeros and
+// stays a hole, what is read does not become part of our memory, and nothing can fault.
+// Only what both sides change while the other looks is mapped, and guarded.
 #ifndef ROCATTACH_USERSPACE_WATCH_COLLECTOR_MEMORY_H_
 #define ROCATTACH_USERSPACE_WATCH_COLLECTOR_MEMORY_H_
 
@@ -8,13 +11,18 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "schemas/stream.pb.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/collector/layout.h"
 #include "userspace/collector/shared_memory.h"
+#include "userspace/watch/fault_guard.h"
 
 namespace rocattach {
 
@@ -67,13 +75,15 @@ struct BackendFacts {
 
 class CollectorMemory {
  public:
-  // Maps [address, address + bytes) of process `pid`, which the target says is its
-  // collector's memory. Refuses what is not a sealed memfd of sensible size and layout.
-  static absl::StatusOr<std::unique_ptr<CollectorMemory>> Map(pid_t pid,
-                                                              uint64_t address,
-                                                              uint64_t bytes);
-  // The same for an already opened memfd.
-  static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapFd(int fd);
+  // Takes [address, address + bytes) of process `pid`, which the target says is its
+  // collector's memory. Refuses what is not a sealed memfd with exactly the geometry
+  // that `config` makes. Never waits for the target.
+  static absl::StatusOr<std::unique_ptr<CollectorMemory>> Map(
+      pid_t pid, uint64_t address, uint64_t bytes,
+      const rocattach_collector_config& config);
+  // The same for an already opened memfd, which stays the caller's.
+  static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapFd(
+      int fd, const rocattach_collector_config& config);
   ~CollectorMemory();
   CollectorMemory(const CollectorMemory&) = delete;
   CollectorMemory& operator=(const CollectorMemory&) = delete;
@@ -106,42 +116,67 @@ class CollectorMemory {
   uint64_t armed_ns() const;
   // What the collector says of itself, for the stream.
   v1::Collector Describe() const;
+  // Of the rings that were in use at the snapshot.
   CollectorAccount Account() const;
 
-  // Copies out the dictionary entries that have come since the last call; an entry that
-  // does not parse ends the dictionary for good (false from dictionary_ok()).
-  std::vector<std::vector<uint8_t>> NewEntries();
+  // False once the memory could not be read any more: all of it counts as zeros then.
+  bool intact() const { return readable_ && !guard_->broken(); }
+
+  // Reads the positions of all rings, then how much of the dictionary there is: an
+  // entry that a record refers to was committed before the record was published. What
+  // follows reads nothing behind these positions.
+  void Snapshot();
+  // Copies out entries of the dictionary, up to `most_bytes` of them but at least one,
+  // that have not been copied out before. An entry that does not parse ends the
+  // dictionary for good (false from dictionary_ok()).
+  std::vector<std::vector<uint8_t>> NewEntries(size_t most_bytes = SIZE_MAX);
+  // All entries up to the snapshot have been copied out.
+  bool dictionary_read() const {
+    return !dictionary_ok_ || dictionary_read_ >= dictionary_used_;
+  }
   bool dictionary_ok() const { return dictionary_ok_; }
 
-  // Reads positions of all rings. Call before NewEntries(): an entry that a record
-  // refers to was committed before the record was published.
-  void SnapshotHeads();
   // Copies up to `out.size()` slots of ring `index`, but none behind the snapshot.
   // Returns how many; the slots are free for the collector again.
   size_t Drain(uint32_t index, absl::Span<RecordSlot> out);
-  uint32_t ring_count() const { return ring_count_; }
+  uint32_t ring_count() const { return layout_.ring_count; }
+  // Rings from this number on had had no record at the snapshot.
+  uint32_t rings_used() const { return rings_used_; }
 
-  // Operations that were captured and never published. Only when the target is dead.
-  std::vector<RecordSlot> UnfinishedRecords() const;
+  // Operations that were captured and never published, among the `count` entries from
+  // `first` of the table on; there are `inflight_count()`. Only when the target is
+  // dead.
+  std::vector<RecordSlot> UnfinishedRecords(uint32_t first, uint32_t count) const;
+  uint32_t inflight_count() const { return layout_.inflight_count; }
 
  private:
-  CollectorMemory(uint8_t* base, uint64_t bytes) : base_(base), bytes_(bytes) {}
-  absl::Status ReadGeometry();
+  CollectorMemory(UniqueFd fd, uint8_t* base, const collector::Layout& layout)
+      : fd_(std::move(fd)),
+        base_(base),
+        layout_(layout),
+        positions_(layout.ring_count) {
+    guard_.emplace(base, layout.total_bytes);
+  }
+  static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapOwn(
+      UniqueFd fd, const collector::Layout& layout);
+  absl::Status CheckControl();
+  // Maps a part of the memory, whole pages, into its place behind `base_`.
+  absl::Status MapPart(uint64_t offset, uint64_t bytes);
+  // Reads through the descriptor; false, and never again, if that fails.
+  bool Read(uint64_t offset, void* to, size_t bytes) const;
   const rocattach_control* control() const;
   rocattach_control* control();
   rocattach_ring* ring(uint32_t index) const;
 
+  UniqueFd fd_;
+  // Address space for all of it. In it are the control block, the plan, and the first
+  // page of each ring that is in use.
   uint8_t* base_;
-  uint64_t bytes_;
-  uint64_t rings_offset_ = 0;
-  uint64_t ring_stride_ = 0;
-  uint32_t ring_count_ = 0;
-  uint32_t ring_slots_ = 0;
-  uint64_t inflight_offset_ = 0;
-  uint32_t inflight_count_ = 0;
-  uint64_t dictionary_offset_ = 0;
-  uint64_t dictionary_bytes_ = 0;
-  uint64_t plan_offset_ = 0;
+  const collector::Layout layout_;
+  std::optional<FaultGuard> guard_;  // always there; ends before the mapping
+  mutable bool readable_ = true;
+  uint32_t rings_used_ = 0;
+  uint64_t dictionary_used_ = 0;
   uint64_t plan_generation_ = 0;  // of the last plan written; even
   uint64_t dictionary_read_ = 0;
   uint64_t window_id_ = 0;

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,17 @@ constexpr uint64_t kBusyRecords = 4096;
 constexpr uint64_t kQuiesceNs = 20'000'000;
 // From the window to the moment that a process goes on without a session.
 constexpr uint64_t kLongestArrivalNs = 500'000'000;
+
+// What one round may cost where several targets have more than that; a dispatch costs
+// 1, and takes some 100 ns. A ring holds 16,384 of them: at this length of a round it
+// does not fill up between two looks.
+constexpr uint64_t kRoundCost = 65'536;
+constexpr uint64_t kLeastShare = 256;
+// Ended processes of one user that wait to be drained. One more, and what is left of
+// the oldest is counted as lost.
+constexpr size_t kMaxEndingPerUser = 64;
+// What is left in all rings when the run ends.
+constexpr uint64_t kLastDrainNs = 10'000'000'000;
 
 v1::Process DescribeProcess(const Window& window) {
   v1::Process process = ProcessToProto(window.process);
@@ -111,6 +123,11 @@ Target* Recorder::FindTarget(TargetId id) {
   for (auto& [key, target] : targets_) {
     if (target->has_memory() && target->id() == id) return target.get();
   }
+  for (Ending& ending : ending_) {
+    if (ending.target->has_memory() && ending.target->id() == id) {
+      return ending.target.get();
+    }
+  }
   return nullptr;
 }
 
@@ -175,14 +192,21 @@ int Recorder::Round() {
   bool awaited = false;
   uint64_t most = 0, running = 0;
   OperationCounts live;
+  ShareOut();
   for (auto& [key, target] : targets_) {
-    most = std::max(most, target->Drain(now));
+    most = std::max(most, target->Drain(now, ShareOf(*target)));
     if (target->SettleFromCollector()) NoteVerdict(*target);
     awaited |= ServeSession(target.get(), now);
     target->published = target->counts();
     live.dispatches += target->published.dispatches;
     live.copies += target->published.copies;
     running += target->has_memory() ? 1 : 0;
+  }
+  ServeEnding(now);
+  for (const Ending& ending : ending_) {
+    ending.target->published = ending.target->counts();
+    live.dispatches += ending.target->published.dispatches;
+    live.copies += ending.target->published.copies;
   }
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -191,7 +215,7 @@ int Recorder::Round() {
   }
   if (now - last_scan_ns_ >= kScanPeriodNs) Scan(heard_until_ns);
   output_.Flush(now);
-  if (most >= kBusyRecords) return 0;
+  if (most >= kBusyRecords || !ending_.empty()) return 0;
   if (awaited) return 1;
   if (running > 0) return kDrainPeriodMsec;
   return targets_.empty() && early_.empty() ? -1 : 100;
@@ -238,8 +262,11 @@ void Recorder::Handle(Window window) {
       output_.Note(output.status());
       return;
     }
+    std::weak_ptr<UserMemory>& kept = user_memory_[window.event.uid];
+    std::shared_ptr<UserMemory> user = kept.lock();
+    if (user == nullptr) kept = user = std::make_shared<UserMemory>();
     auto made = std::make_unique<Target>(std::move(window), *output, std::move(process),
-                                         &output_);
+                                         &output_, std::move(user));
     target = made.get();
     targets_[key] = std::move(made);
   }
@@ -341,10 +368,55 @@ void Recorder::Handle(const rocattach_event& event) {
   }
 }
 
+void Recorder::ShareOut() {
+  behind_.clear();
+  for (const auto& [key, target] : targets_) {
+    if (target->behind()) ++behind_[target->uid()];
+  }
+  for (const Ending& ending : ending_) ++behind_[ending.target->uid()];
+}
+
+// Each user gets the same, and each of his targets the same of that. Those that are
+// drained in one go do not count: they cost little.
+uint64_t Recorder::ShareOf(const Target& target) const {
+  const auto own = behind_.find(target.uid());
+  const uint64_t users = behind_.size() + (own == behind_.end() ? 1 : 0);
+  const uint64_t targets = own == behind_.end() ? 1 : own->second;
+  return std::max(kLeastShare, kRoundCost / users / targets);
+}
+
+void Recorder::ServeEnding(uint64_t now_ns) {
+  for (size_t i = ending_.size(); i > 0; --i) {
+    Ending ending = std::move(ending_.front());
+    ending_.pop_front();
+    if (ending.target->DrainLast(now_ns, ShareOf(*ending.target))) {
+      CloseTarget(ending.target.get(), ending.end);
+    } else {
+      ending_.push_back(std::move(ending));
+    }
+  }
+}
+
 void Recorder::EndTarget(const TargetKey& key, const v1::ProcessEnd& end) {
-  Target* target = Find(key);
-  if (target == nullptr) return;
-  target->DrainLast(BootNs());
+  auto found = targets_.extract(key);
+  if (found.empty()) return;
+  std::unique_ptr<Target> target = std::move(found.mapped());
+  if (target->DrainLast(BootNs(), ShareOf(*target))) {
+    CloseTarget(target.get(), end);
+    return;
+  }
+  const uint32_t uid = target->uid();
+  ending_.push_back({std::move(target), end});
+  auto is_users = [uid](const Ending& e) { return e.target->uid() == uid; };
+  if (std::count_if(ending_.begin(), ending_.end(), is_users) >
+      static_cast<ptrdiff_t>(kMaxEndingPerUser)) {
+    auto oldest = std::find_if(ending_.begin(), ending_.end(), is_users);
+    CloseTarget(oldest->target.get(), oldest->end);
+    ending_.erase(oldest);
+  }
+}
+
+void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
   if (target->SettleFromCollector()) NoteVerdict(*target);
   if (target->verdict() == Verdict::kOpen) {
     if (target->has_memory()) {
@@ -375,7 +447,6 @@ void Recorder::EndTarget(const TargetKey& key, const v1::ProcessEnd& end) {
   }
   if (observer_ != nullptr && attached)
     observer_->OnEnd(target->process(), end, account);
-  targets_.erase(key);
   if (offered_.erase(id) > 0) options_.targets->OnTargetGone(id);
 }
 
@@ -406,6 +477,8 @@ void Recorder::Scan(uint64_t now_ns) {
     end.set_time_ns(now_ns);
     EndTarget(key, end);
   }
+  absl::erase_if(user_memory_,
+                 [](const auto& entry) { return entry.second.expired(); });
   suspected_gone_ = absl::flat_hash_set<TargetKey>(gone.begin(), gone.end());
   absl::erase_if(early_, [now_ns](const auto& entry) {
     return now_ns > entry.second.since_ns + kEarlyLifeNs;
@@ -465,6 +538,13 @@ absl::Status Recorder::Finish(const rocattach_bpf_stats& kernel) {
     end.set_wall_ns(BootNs() - key.start_ns);
     EndTarget(key, end);
   }
+  const uint64_t give_up_ns = BootNs() + kLastDrainNs;
+  while (!ending_.empty() && BootNs() < give_up_ns) {
+    ShareOut();
+    ServeEnding(BootNs());
+  }
+  for (Ending& ending : ending_) CloseTarget(ending.target.get(), ending.end);
+  ending_.clear();
   return output_.Close(Summary(kernel));
 }
 

@@ -136,7 +136,15 @@ class Recorder : public WindowSink {
   void SettleBefore(Target* target);
   // Keeps a message whose window has not come yet; it is handled right behind it.
   void KeepEarly(const TargetKey& key, Message message);
+  // The process has ended: it leaves the table, and is closed once it is drained.
   void EndTarget(const TargetKey& key, const v1::ProcessEnd& end);
+  // Everything has been taken from it, or is given up: verdict, account, totals.
+  void CloseTarget(Target* target, const v1::ProcessEnd& end);
+  // Drains and closes what has ended, within each one's share.
+  void ServeEnding(uint64_t now_ns);
+  // What one target may cost in this round, see Target::Drain.
+  void ShareOut();
+  uint64_t ShareOf(const Target& target) const;
   // Verdicts that time has decided, and ends that the kernel's events did not tell.
   void Scan(uint64_t now_ns);
   // Offers a target to sessions once it can be described, and looks after its session.
@@ -159,6 +167,17 @@ class Recorder : public WindowSink {
   OperationCounts live_;  // what all living targets are counted with
 
   absl::flat_hash_map<TargetKey, std::unique_ptr<Target>> targets_;
+  // What ended processes have left is drained in rounds like that of all others: a ring
+  // full of garbage must not keep the recorder from its neighbours.
+  struct Ending {
+    std::unique_ptr<Target> target;
+    v1::ProcessEnd end;
+  };
+  std::deque<Ending> ending_;
+  // What each user's targets share.
+  absl::flat_hash_map<uint32_t, std::weak_ptr<UserMemory>> user_memory_;
+  // Users with targets that could not be drained in one round, and how many of those.
+  absl::flat_hash_map<uint32_t, uint32_t> behind_;
   // A report or an end may overtake its window, which another thread posts; the end of
   // a hold does so as a rule where the process is known from an earlier window.
   struct Early {

@@ -17,6 +17,9 @@ namespace {
 // hangs must not hang those who ask.
 constexpr auto kPatience = std::chrono::seconds(10);
 
+// What a call of Drain() takes at once, see Target::Drain.
+constexpr uint64_t kDrainCost = 32'768;
+
 absl::Status Gone(TargetId target) {
   return absl::NotFoundError(
       absl::StrCat("process ", target.pid, " is not, or no longer, attached"));
@@ -131,12 +134,26 @@ absl::Status RecorderBackend::Settle(TargetId id) {
 }
 
 absl::Status RecorderBackend::Drain(TargetId id) {
-  return Ask([this, id](const TargetSession::Done& done) {
+  return Ask([this, id](TargetSession::Done done) {
     Target* target = recorder_->FindTarget(id);
-    if (target != nullptr) target->Drain(BootNs());
-    const bool intact = target == nullptr || target->intact();
-    done(intact ? absl::OkStatus()
-                : absl::DataLossError("its memory makes no sense any more"));
+    if (target == nullptr) {
+      done(absl::OkStatus());
+      return;
+    }
+    auto judge = [this, id, done](const absl::Status&) {
+      Target* drained = recorder_->FindTarget(id);
+      const bool intact = drained == nullptr || drained->intact();
+      done(intact ? absl::OkStatus()
+                  : absl::DataLossError("its memory makes no sense any more"));
+    };
+    // Usually that is all. One that has more than this goes on with everybody else.
+    const bool was_behind = target->behind();
+    target->Drain(BootNs(), kDrainCost);
+    if (was_behind || target->behind()) {
+      target->session()->AfterDrain(judge);
+    } else {
+      judge(absl::OkStatus());
+    }
   });
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,17 @@ static_assert(offsetof(rocattach_dispatch, correlation_id) ==
               offsetof(rocattach_copy, correlation_id));
 
 constexpr size_t kDrainSlots = 2048;
+// Dictionary entries that one call of Drain() copies, and operations in flight that are
+// looked at in one piece.
+constexpr uint64_t kEntryBytesAtOnce = 128 << 10;
+constexpr uint32_t kInflightAtOnce = 4096;
+// What they cost, in dispatches.
+constexpr uint64_t kEntryCost = 8;
+constexpr uint64_t kInflightCost = 512;
+// Beside an entry's own bytes.
+constexpr uint64_t kEntryOverhead = 48;
+// Each relation of a clock is kept, and repeated in key frames.
+constexpr uint32_t kMaxClocks = 1024;
 // An operation that lasts longer than this has a broken clock, not a long life.
 constexpr uint64_t kLongestOperationNs = 24ull * 3600 * 1'000'000'000;
 
@@ -52,6 +64,21 @@ uint64_t CorrelationOf(const RecordSlot& slot) {
   return id;
 }
 
+// What a record costs in comparison with a dispatch.
+uint64_t CostOf(uint16_t kind) {
+  switch (kind) {
+    case ROCATTACH_RECORD_CLOCK:  // a frame of its own
+      return 32;
+    case ROCATTACH_RECORD_SAMPLE:
+    case ROCATTACH_RECORD_API:
+      return 4;
+    case ROCATTACH_RECORD_VALUES:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
 bool PlausibleTimes(uint64_t start, uint64_t end) {
   return start <= end && end - start <= kLongestOperationNs;
 }
@@ -59,8 +86,11 @@ bool PlausibleTimes(uint64_t start, uint64_t end) {
 }  // namespace
 
 Target::Target(Window window, ProcessOutput output, v1::Process process,
-               OutputSet* output_set)
-    : output_(output), output_set_(output_set), process_(std::move(process)) {
+               OutputSet* output_set, std::shared_ptr<UserMemory> user)
+    : output_(output),
+      output_set_(output_set),
+      process_(std::move(process)),
+      user_(user != nullptr ? std::move(user) : std::make_shared<UserMemory>()) {
   if (auto fd = OpenPidFd(static_cast<pid_t>(window.event.pid)); fd.ok()) {
     // Only if it still is the same process: a pid may have been given away since.
     auto ticks = ReadStartTicks(static_cast<pid_t>(window.event.pid));
@@ -68,6 +98,10 @@ Target::Target(Window window, ProcessOutput output, v1::Process process,
       pidfd_ = *std::move(fd);
   }
   Reopen(std::move(window));
+}
+
+Target::~Target() {
+  user_->dictionary_bytes -= dictionary_bytes_;
 }
 
 void Target::Reopen(Window window) {
@@ -153,64 +187,128 @@ void Target::SetRecording(bool recording) {
   if (memory_ != nullptr) memory_->SetRecording(recording);
 }
 
-void Target::ReadDictionary() {
-  for (const std::vector<uint8_t>& bytes : memory_->NewEntries()) {
-    auto entry = DecodeEntry(bytes);
-    if (!entry.ok()) {
-      ++invalid_;
-      continue;
-    }
-    std::visit(
-        [this](const auto& message) {
-          using T = std::decay_t<decltype(message)>;
-          StreamWriter* writer = output_.writer;
-          if constexpr (std::is_same_v<T, v1::Agent>) {
-            max_agent_ = std::max(max_agent_, message.id());
-            session_->AddAgent(message);
-            output_set_->Note(writer->AddAgent(output_.stream, message));
-          } else if constexpr (std::is_same_v<T, v1::Queue>) {
-            max_queue_ = std::max(max_queue_, message.id());
-            output_set_->Note(writer->AddQueue(output_.stream, message));
-          } else if constexpr (std::is_same_v<T, v1::Kernel>) {
-            max_kernel_ = std::max(max_kernel_, message.id());
-            session_->AddKernel(message);
-            output_set_->Note(writer->AddKernel(output_.stream, message));
-          } else if constexpr (std::is_same_v<T, v1::ApiFunction>) {
-            session_->AddFunction(message);
-          } else {
-            output_set_->Note(writer->AddCodeObject(output_.stream, message));
-          }
-        },
-        *entry);
+bool Target::Keep(uint64_t bytes) {
+  if (dictionary_bytes_ + bytes > kMaxDictionaryBytes ||
+      user_->dictionary_bytes + bytes > kMaxUserDictionaryBytes) {
+    return false;
   }
+  dictionary_bytes_ += bytes;
+  user_->dictionary_bytes += bytes;
+  return true;
 }
 
-uint64_t Target::Drain(uint64_t now_ns) {
-  if (memory_ == nullptr) return 0;
-  thread_local std::vector<RecordSlot> slots(kDrainSlots);
-  memory_->SnapshotHeads();
-  ReadDictionary();
-  uint64_t records = 0;
-  for (uint32_t ring = 0; ring < memory_->ring_count(); ++ring) {
-    while (size_t count = memory_->Drain(ring, absl::MakeSpan(slots))) {
-      for (size_t i = 0; i < count; ++i) Take(ring, slots[i]);
-      if (uint64_t last = CorrelationOf(slots[count - 1]); last != 0) {
-        last_correlation_[ring] = last;
-      }
-      records += count;
-      WriteRecords();
-    }
+uint64_t Target::ReadDictionary(uint64_t budget) {
+  uint64_t spent = 0;
+  while (!memory_->dictionary_read() && spent < budget) {
+    const auto entries = memory_->NewEntries(kEntryBytesAtOnce);
+    for (const std::vector<uint8_t>& bytes : entries) TakeEntry(bytes);
+    spent += kEntryCost * (entries.size() + 1);
   }
+  return spent;
+}
+
+void Target::TakeEntry(const std::vector<uint8_t>& bytes) {
+  auto entry = DecodeEntry(bytes);
+  if (!entry.ok()) {
+    ++invalid_;
+    return;
+  }
+  const bool named = std::holds_alternative<v1::Kernel>(*entry);
+  if (!Keep(bytes.size() * (named ? 2 : 1) + kEntryOverhead)) {
+    ++dictionary_refused_;
+    return;
+  }
+  std::visit(
+      [this](const auto& message) {
+        using T = std::decay_t<decltype(message)>;
+        StreamWriter* writer = output_.writer;
+        if constexpr (std::is_same_v<T, v1::Agent>) {
+          max_agent_ = std::max(max_agent_, message.id());
+          session_->AddAgent(message);
+          output_set_->Note(writer->AddAgent(output_.stream, message));
+        } else if constexpr (std::is_same_v<T, v1::Queue>) {
+          max_queue_ = std::max(max_queue_, message.id());
+          output_set_->Note(writer->AddQueue(output_.stream, message));
+        } else if constexpr (std::is_same_v<T, v1::Kernel>) {
+          max_kernel_ = std::max(max_kernel_, message.id());
+          session_->AddKernel(message);
+          output_set_->Note(writer->AddKernel(output_.stream, message));
+        } else if constexpr (std::is_same_v<T, v1::ApiFunction>) {
+          session_->AddFunction(message);
+        } else {
+          output_set_->Note(writer->AddCodeObject(output_.stream, message));
+        }
+      },
+      *entry);
+}
+
+uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
+  thread_local std::vector<RecordSlot> slots(kDrainSlots);
+  const uint32_t rings = memory_->rings_used();
+  uint64_t spent = 0;
+  // Some of each ring in turn, also from call to call.
+  uint32_t empty = 0;
+  while (empty < rings && spent < budget) {
+    if (++next_ring_ >= rings) next_ring_ = 0;
+    const size_t most = std::min<uint64_t>(kDrainSlots, budget - spent);
+    const size_t count = memory_->Drain(next_ring_, absl::MakeSpan(slots).first(most));
+    if (count == 0) {
+      ++empty;
+      continue;
+    }
+    empty = 0;
+    for (size_t i = 0; i < count; ++i) {
+      Take(next_ring_, slots[i]);
+      spent += CostOf(slots[i].kind());
+    }
+    if (uint64_t last = CorrelationOf(slots[count - 1]); last != 0) {
+      last_correlation_[next_ring_] = last;
+    }
+    *records += count;
+    WriteRecords();
+  }
+  if (empty >= rings) sweeping_ = false;
+  return spent;
+}
+
+uint64_t Target::Drain(uint64_t now_ns, uint64_t budget) {
+  if (memory_ == nullptr) return 0;
+  if (!std::exchange(sweeping_, true)) memory_->Snapshot();
+  uint64_t records = 0;
+  const uint64_t spent = ReadDictionary(budget);
+  // Not before all entries that records may refer to.
+  if (memory_->dictionary_read()) {
+    DrainRings(budget - std::min(spent, budget), &records);
+  }
+  if (!memory_->intact() && !std::exchange(broken_, true)) ++invalid_;
   memory_->Beat(now_ns);
-  session_->Drained();
+  if (!sweeping_) session_->Drained();
   return records;
 }
 
-void Target::DrainLast(uint64_t now_ns) {
-  if (memory_ == nullptr) return;
-  Drain(now_ns);
-  if (memory_->Account().inflight == 0) return;
-  for (RecordSlot& slot : memory_->UnfinishedRecords()) {
+bool Target::DrainLast(uint64_t now_ns, uint64_t budget) {
+  if (memory_ == nullptr) return true;
+  if (!std::exchange(ending_, true)) {
+    // The sweep under way began while the process may have lived.
+    sweeps_left_ = sweeping_ ? 2 : 1;
+  }
+  for (; sweeps_left_ > 0; --sweeps_left_) {
+    const uint64_t records = Drain(now_ns, budget);
+    if (sweeping_) return false;
+    budget -= std::min(records, budget);
+  }
+  if (memory_->Account().inflight == 0) return true;
+  uint64_t spent = 0;
+  while (inflight_read_ < memory_->inflight_count() && spent < budget) {
+    spent += TakeUnfinished();
+  }
+  return inflight_read_ >= memory_->inflight_count();
+}
+
+uint64_t Target::TakeUnfinished() {
+  uint64_t spent = kInflightCost;
+  for (RecordSlot& slot : memory_->UnfinishedRecords(inflight_read_, kInflightAtOnce)) {
+    ++spent;
     // A thread that dies between publishing a record and freeing its entry leaves it in
     // both places; it can only be the last one of its ring.
     if (absl::c_linear_search(last_correlation_, CorrelationOf(slot))) continue;
@@ -221,7 +319,9 @@ void Target::DrainLast(uint64_t now_ns) {
     memcpy(slot.bytes + offsetof(rocattach_dispatch, flags), &flags, sizeof(flags));
     Take(memory_->ring_count(), slot);
   }
+  inflight_read_ += kInflightAtOnce;
   WriteRecords();
+  return spent;
 }
 
 void Target::Take(uint32_t ring, const RecordSlot& slot) {
@@ -241,8 +341,7 @@ void Target::Take(uint32_t ring, const RecordSlot& slot) {
     case ROCATTACH_RECORD_CLOCK: {
       rocattach_clock record;
       memcpy(&record, slot.bytes, sizeof(record));
-      ++other_records_;
-      output_set_->Note(output_.writer->AddClock(output_.stream, record));
+      TakeClock(record);
       return;
     }
     // What sessions collect has accounts of its own.
@@ -303,6 +402,15 @@ void Target::TakeCopy(rocattach_copy record) {
   copy_batch_.push_back(record);
 }
 
+void Target::TakeClock(const rocattach_clock& record) {
+  if (record.agent_id > max_agent_ || record.agent_id >= kMaxClocks) {
+    ++invalid_;
+    return;
+  }
+  ++other_records_;
+  output_set_->Note(output_.writer->AddClock(output_.stream, record));
+}
+
 void Target::WriteRecords() {
   // Dispatches before their values.
   if (!dispatch_batch_.empty()) {
@@ -344,7 +452,7 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_unfinished(unfinished_);
   account.set_packets_unseen(in_target.packets_unseen);
   account.set_inflight(in_target.inflight);
-  account.set_dictionary_dropped(in_target.dictionary_dropped);
+  account.set_dictionary_dropped(in_target.dictionary_dropped + dictionary_refused_);
   if (final) {
     // What the collector counted and neither published nor declared lost: captured at
     // the instant of death, or in a ring that made no sense.

@@ -18,11 +18,23 @@ struct OperationCounts {
   uint64_t dispatches = 0, copies = 0;
 };
 
+// What the targets of one user keep in the service's memory.
+struct UserMemory {
+  uint64_t dictionary_bytes = 0;
+};
+
+// Dictionaries live as long as their process, twice: for key frames, and names for
+// sessions. A process beyond the first limit, or a user's processes beyond the second,
+// keep their records and lose the names.
+inline constexpr uint64_t kMaxDictionaryBytes = 16 << 20;
+inline constexpr uint64_t kMaxUserDictionaryBytes = 24 << 20;
+
 class Target {
  public:
-  // `output` must outlive the target.
+  // `output` must outlive the target. `user` is what all targets of its user share.
   Target(Window window, ProcessOutput output, v1::Process process,
-         OutputSet* output_set);
+         OutputSet* output_set, std::shared_ptr<UserMemory> user = nullptr);
+  ~Target();
 
   const v1::Process& process() const { return process_; }
   const ProcessOutput& output() const { return output_; }
@@ -52,11 +64,15 @@ class Target {
   void Settle(Verdict verdict, AttachReason reason, const std::string& detail);
 
   void SetRecording(bool recording);
-  // Moves what the collector has published into the stream. Returns the number of
-  // records.
-  uint64_t Drain(uint64_t now_ns);
-  // The process is gone: takes what is left, unfinished dispatches included.
-  void DrainLast(uint64_t now_ns);
+  // Moves what the collector has published into the stream, until that has cost
+  // `budget`: a dispatch costs 1, and takes some 100 ns. Returns the number of records.
+  // What is left is for the next call; behind() tells.
+  uint64_t Drain(uint64_t now_ns, uint64_t budget = UINT64_MAX);
+  // More was waiting than the last call's budget allowed.
+  bool behind() const { return sweeping_; }
+  // The process is gone: takes what is left, unfinished dispatches included, within the
+  // budget. True when nothing is left.
+  bool DrainLast(uint64_t now_ns, uint64_t budget = UINT64_MAX);
   // What became of every operation so far.
   v1::LossAccount Account(bool final) const;
   // Account and end, written; the stream is closed.
@@ -64,10 +80,11 @@ class Target {
 
   // False once something in the collector's memory made no sense.
   bool intact() const {
-    return memory_ == nullptr ||
-           (memory_->dictionary_ok() && memory_->Account().corrupt_rings == 0);
+    return memory_ == nullptr || (memory_->intact() && memory_->dictionary_ok() &&
+                                  memory_->Account().corrupt_rings == 0);
   }
   OperationCounts counts() const { return {dispatches_, copies_}; }
+  uint32_t uid() const { return opened_.event.uid; }
   // What the recorder's totals count of it while it lives.
   OperationCounts published;
   // True if the process has ended, as far as its pidfd says.
@@ -75,10 +92,17 @@ class Target {
 
  private:
   void WriteVerdict(v1::WindowState state);
-  void ReadDictionary();
+  // These return what they have cost.
+  uint64_t ReadDictionary(uint64_t budget);
+  uint64_t DrainRings(uint64_t budget, uint64_t* records);
+  uint64_t TakeUnfinished();
+  void TakeEntry(const std::vector<uint8_t>& bytes);
+  // False if its user's processes keep too much already.
+  bool Keep(uint64_t dictionary_bytes);
   void Take(uint32_t ring, const RecordSlot& slot);
   void TakeDispatch(uint32_t ring, rocattach_dispatch record);
   void TakeCopy(rocattach_copy record);
+  void TakeClock(const rocattach_clock& record);
   void WriteRecords();
 
   ProcessOutput output_;
@@ -91,6 +115,17 @@ class Target {
   std::unique_ptr<TargetSession> session_;
   bool acknowledged_ = false;
   UniqueFd pidfd_;
+  std::shared_ptr<UserMemory> user_;
+  uint64_t dictionary_bytes_ = 0;    // of that
+  uint64_t dictionary_refused_ = 0;  // entries that were too many
+  // A sweep takes all that stood in the memory when it began, over several calls.
+  bool sweeping_ = false;
+  uint32_t next_ring_ = 0;
+  // How the end comes: sweeps, then the table of operations in flight.
+  bool ending_ = false;
+  int sweeps_left_ = 0;
+  uint32_t inflight_read_ = 0;
+  bool broken_ = false;  // its memory could not be read any more
   uint32_t max_kernel_ = 0, max_queue_ = 0, max_agent_ = 0;
   uint64_t dispatches_ = 0, copies_ = 0, invalid_ = 0;
   uint64_t untimed_ = 0, unfinished_ = 0, other_records_ = 0;

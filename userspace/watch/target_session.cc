@@ -252,6 +252,11 @@ void TargetSession::Settle(Done done) {
   settling_.push_back({generation_, BootNs(), std::move(done)});
 }
 
+void TargetSession::AfterDrain(Done done) {
+  // No answer is waited for, only the sweeps.
+  settling_.push_back({0, BootNs(), std::move(done)});
+}
+
 bool TargetSession::Poll(uint64_t now_ns) {
   const uint64_t answered = memory_->answered_generation();
   if (starting_.has_value()) {

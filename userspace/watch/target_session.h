@@ -74,6 +74,8 @@ class TargetSession {
   // `done` is called when the collector has answered the last plan, or is late, and
   // what it had published by then has been drained.
   void Settle(Done done);
+  // `done` is called when everything that has been published by now has been drained.
+  void AfterDrain(Done done);
   // Looks for answers. True if one is awaited: call again soon.
   bool Poll(uint64_t now_ns);
   // After each round of draining.

@@ -442,8 +442,8 @@ void WindowServer::ServeReady(const rocattach_event& event) {
     std::lock_guard<std::mutex> lock(attempted_mutex_);
     if (attempted_.erase(event.args[2]) == 0) return;
   }
-  auto memory =
-      CollectorMemory::Map(static_cast<pid_t>(event.pid), event.args[0], event.args[1]);
+  auto memory = CollectorMemory::Map(static_cast<pid_t>(event.pid), event.args[0],
+                                     event.args[1], options_.collector_config);
   if (!memory.ok()) {
     sink_->OnBadMemory(event, std::string(memory.status().message()));
     return;

@@ -17,6 +17,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/collector/shared_memory.h"
 
 namespace rocattach {
 namespace {
@@ -81,6 +82,25 @@ void ReadPipe(const UniqueFd& fd, std::string* text) {
   }
 }
 
+// What the target's test library has configured: the collector's word for it.
+rocattach_collector_config ConfigOf(pid_t pid, uint64_t address) {
+  rocattach_collector_config config = {};
+  rocattach_control control = {};
+  auto memory = OpenFile(absl::StrCat("/proc/", pid, "/mem"), O_RDONLY);
+  if (!memory.ok() || pread(memory->get(), &control, sizeof(control),
+                            static_cast<off_t>(address)) != sizeof(control)) {
+    return config;
+  }
+  config.size = sizeof(config);
+  config.version = ROCATTACH_SHM_VERSION;
+  config.ring_count = control.ring_count;
+  config.ring_slots = control.ring_slots;
+  config.inflight_count = control.inflight_count;
+  config.dictionary_bytes = static_cast<uint32_t>(control.dictionary_bytes);
+  config.collector_path[0] = '/';
+  return config;
+}
+
 // Looks for the collector's memfd among the target's mappings.
 std::unique_ptr<CollectorMemory> TryMap(pid_t pid) {
   auto maps = ReadFile(absl::StrCat("/proc/", pid, "/maps"), 16 << 20);
@@ -89,7 +109,7 @@ std::unique_ptr<CollectorMemory> TryMap(pid_t pid) {
     if (!absl::StrContains(line, "/memfd:" ROCATTACH_SHM_NAME)) continue;
     unsigned long begin = 0, end = 0;
     if (sscanf(std::string(line).c_str(), "%lx-%lx", &begin, &end) != 2) continue;
-    auto memory = CollectorMemory::Map(pid, begin, end - begin);
+    auto memory = CollectorMemory::Map(pid, begin, end - begin, ConfigOf(pid, begin));
     // Not yet filled in: once more later.
     if (memory.ok()) return *std::move(memory);
   }
@@ -157,7 +177,7 @@ void TakeValues(const rocattach_values& values, Owner* owner, CollectorResult* r
 }
 
 void Drain(CollectorMemory& memory, CollectorResult* result) {
-  memory.SnapshotHeads();
+  memory.Snapshot();
   ReadEntries(memory, result);
   std::vector<RecordSlot> slots(4096);
   for (uint32_t i = 0; i < memory.ring_count(); ++i) {
@@ -255,7 +275,7 @@ CollectorResult RunWithCollector(const std::vector<std::string>& command,
   }
   if (memory != nullptr) {
     Drain(*memory, &result);
-    result.unfinished = memory->UnfinishedRecords();
+    result.unfinished = memory->UnfinishedRecords(0, memory->inflight_count());
     result.account = memory->Account();
     result.state = memory->state();
     result.text = memory->text();

@@ -1,6 +1,9 @@
 #include "userspace/watch/collector_memory.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <memory>
 #include <random>
@@ -18,7 +21,7 @@ uint64_t CorrelationOf(const RecordSlot& slot) {
 
 TEST(CollectorMemory, DrainsInOrderAndFreesSlots) {
   FakeCollector fake;
-  auto memory = CollectorMemory::MapFd(fake.fd());
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   ASSERT_TRUE(memory.ok()) << memory.status();
   std::vector<RecordSlot> out(64);
   uint64_t published = 0, drained = 0;
@@ -27,7 +30,7 @@ TEST(CollectorMemory, DrainsInOrderAndFreesSlots) {
       rocattach_dispatch record = FakeCollector::Dispatch(published++);
       fake.Publish(0, &record);
     }
-    (*memory)->SnapshotHeads();
+    (*memory)->Snapshot();
     size_t count = (*memory)->Drain(0, absl::MakeSpan(out));
     ASSERT_EQ(count, FakeCollector::kSlots);
     for (size_t i = 0; i < count; ++i) EXPECT_EQ(CorrelationOf(out[i]), drained++);
@@ -39,10 +42,10 @@ TEST(CollectorMemory, DrainsInOrderAndFreesSlots) {
 
 TEST(CollectorMemory, TakesNothingBehindTheSnapshot) {
   FakeCollector fake;
-  auto memory = CollectorMemory::MapFd(fake.fd());
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   rocattach_dispatch record = FakeCollector::Dispatch(1);
   fake.Publish(1, &record);
-  (*memory)->SnapshotHeads();
+  (*memory)->Snapshot();
   fake.Publish(1, &record);
   std::vector<RecordSlot> out(8);
   EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), 1u);
@@ -51,13 +54,13 @@ TEST(CollectorMemory, TakesNothingBehindTheSnapshot) {
 
 TEST(CollectorMemory, RefusesUnsealedMemory) {
   FakeCollector fake(/*seal=*/false);
-  EXPECT_EQ(CollectorMemory::MapFd(fake.fd()).status().code(),
+  EXPECT_EQ(CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()).status().code(),
             absl::StatusCode::kPermissionDenied);
 }
 
 TEST(CollectorMemory, RefusesWhatIsNoMemfd) {
   UniqueFd fd(open("/dev/null", O_RDWR | O_CLOEXEC));
-  EXPECT_FALSE(CollectorMemory::MapFd(fd.get()).ok());
+  EXPECT_FALSE(CollectorMemory::MapFd(fd.get(), FakeCollector::Config()).ok());
 }
 
 TEST(CollectorMemory, RefusesImpossibleLayouts) {
@@ -87,14 +90,15 @@ TEST(CollectorMemory, RefusesImpossibleLayouts) {
   for (Change change : changes) {
     FakeCollector fake;
     change(fake.control());
-    EXPECT_FALSE(CollectorMemory::MapFd(fake.fd()).ok()) << "change " << number;
+    EXPECT_FALSE(CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()).ok())
+        << "change " << number;
     ++number;
   }
 }
 
 TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
   FakeCollector fake;
-  auto memory = CollectorMemory::MapFd(fake.fd());
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   ASSERT_TRUE(memory.ok());
   auto image = std::make_unique<rocattach_plan>();
   image->magic = ROCATTACH_PLAN_MAGIC;
@@ -113,7 +117,7 @@ TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
   EXPECT_EQ(plan->selections[1].kernels_decided, 99u);
   // The next service goes on from there, also from a plan that was left half written.
   (*memory)->plan()->generation = 5;
-  auto next = CollectorMemory::MapFd(fake.fd());
+  auto next = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   ASSERT_TRUE(next.ok());
   EXPECT_EQ((*next)->WritePlan(*image), 8u);
 
@@ -135,7 +139,7 @@ TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
 // The layout is read once: what the target writes there later changes nothing.
 TEST(CollectorMemory, LaterChangesOfTheLayoutAreIgnored) {
   FakeCollector fake;
-  auto memory = CollectorMemory::MapFd(fake.fd());
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   ASSERT_TRUE(memory.ok());
   rocattach_dispatch record = FakeCollector::Dispatch(5);
   fake.Publish(0, &record);
@@ -145,7 +149,7 @@ TEST(CollectorMemory, LaterChangesOfTheLayoutAreIgnored) {
   c->rings_offset = UINT64_MAX;
   c->dictionary_bytes = UINT64_MAX;
   c->dictionary_used = UINT64_MAX;
-  (*memory)->SnapshotHeads();
+  (*memory)->Snapshot();
   (void)(*memory)->NewEntries();
   std::vector<RecordSlot> out(8);
   ASSERT_EQ((*memory)->Drain(0, absl::MakeSpan(out)), 1u);
@@ -155,27 +159,32 @@ TEST(CollectorMemory, LaterChangesOfTheLayoutAreIgnored) {
 TEST(CollectorMemory, ARingWithImpossiblePositionsIsGivenUp) {
   for (uint64_t head : {uint64_t{FakeCollector::kSlots + 1}, UINT64_MAX}) {
     FakeCollector fake;
-    auto memory = CollectorMemory::MapFd(fake.fd());
+    auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
     fake.ring(0)->head = head;
-    (*memory)->SnapshotHeads();
+    (*memory)->Snapshot();
     std::vector<RecordSlot> out(8);
     EXPECT_EQ((*memory)->Drain(0, absl::MakeSpan(out)), 0u);
     EXPECT_EQ((*memory)->Account().corrupt_rings, 1u);
     rocattach_dispatch record = FakeCollector::Dispatch(1);
     fake.Publish(1, &record);
-    (*memory)->SnapshotHeads();
+    (*memory)->Snapshot();
     EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), 1u) << "other rings go on";
   }
 }
 
 TEST(CollectorMemory, ReadsEntriesOnceAndStopsAtATornOne) {
   FakeCollector fake;
-  auto memory = CollectorMemory::MapFd(fake.fd());
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   fake.AddKernel(1, "one");
   fake.AddKernel(2, "two");
+  (*memory)->Snapshot();
+  EXPECT_FALSE((*memory)->dictionary_read());
   EXPECT_EQ((*memory)->NewEntries().size(), 2u);
+  EXPECT_TRUE((*memory)->dictionary_read());
   EXPECT_EQ((*memory)->NewEntries().size(), 0u);
   fake.AddKernel(3, "three");
+  EXPECT_EQ((*memory)->NewEntries().size(), 0u) << "behind the snapshot";
+  (*memory)->Snapshot();
   EXPECT_EQ((*memory)->NewEntries().size(), 1u);
   rocattach_entry torn = {};
   torn.bytes = 4;
@@ -183,25 +192,118 @@ TEST(CollectorMemory, ReadsEntriesOnceAndStopsAtATornOne) {
   torn.id = 4;
   fake.AddEntry(&torn, sizeof(torn));
   fake.AddKernel(5, "five");
+  (*memory)->Snapshot();
   EXPECT_EQ((*memory)->NewEntries().size(), 0u);
   EXPECT_FALSE((*memory)->dictionary_ok());
 }
 
+TEST(CollectorMemory, HandsOutTheDictionaryInParts) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  for (uint32_t id = 1; id <= 20; ++id) fake.AddKernel(id, "a kernel");
+  (*memory)->Snapshot();
+  size_t entries = 0;
+  for (int part = 0; part < 20; ++part) {
+    EXPECT_FALSE((*memory)->dictionary_read());
+    const size_t some = (*memory)->NewEntries(/*most_bytes=*/1).size();
+    EXPECT_EQ(some, 1u);
+    entries += some;
+  }
+  EXPECT_EQ(entries, 20u);
+  EXPECT_TRUE((*memory)->dictionary_read());
+  EXPECT_TRUE((*memory)->dictionary_ok());
+}
+
+TEST(CollectorMemory, RefusesAnyOtherGeometryThanTheConfigured) {
+  FakeCollector fake;
+  using Change = void (*)(rocattach_collector_config*);
+  Change changes[] = {
+      [](rocattach_collector_config* c) { c->ring_count = 1; },
+      [](rocattach_collector_config* c) { c->ring_slots = 32; },
+      [](rocattach_collector_config* c) { c->inflight_count = 32; },
+      [](rocattach_collector_config* c) { c->dictionary_bytes *= 2; },
+      // The same number of bytes, by page: only the geometry itself differs.
+      [](rocattach_collector_config* c) { c->inflight_count = 17; },
+  };
+  for (Change change : changes) {
+    rocattach_collector_config config = FakeCollector::Config();
+    change(&config);
+    EXPECT_FALSE(CollectorMemory::MapFd(fake.fd(), config).ok());
+  }
+}
+
+// Positions that say that everything is full, over memory that nobody has written: the
+// holes are read as zeros, and none of them is filled.
+TEST(CollectorMemory, ReadingHolesFillsNone) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  for (uint32_t i = 0; i < FakeCollector::kRings; ++i) {
+    fake.ring(i)->head = FakeCollector::kSlots;
+  }
+  fake.control()->dictionary_used = FakeCollector::kDictionaryBytes;
+  (*memory)->Snapshot();
+  struct stat before, after;
+  fstat(fake.fd(), &before);
+  std::vector<RecordSlot> out(64);
+  EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), FakeCollector::kSlots);
+  EXPECT_EQ((*memory)->NewEntries().size(), 0u);
+  EXPECT_TRUE((*memory)->UnfinishedRecords(0, FakeCollector::kInflight).empty());
+  fstat(fake.fd(), &after);
+  EXPECT_EQ(after.st_blocks, before.st_blocks);
+}
+
+// A page that cannot be had any more, as a bad memory cell makes it: in its place comes
+// a mapping behind the end of a file.
+TEST(CollectorMemory, AFaultCostsThisMemoryOnly) {
+  FakeCollector broken, whole;
+  auto memory = CollectorMemory::MapFd(broken.fd(), FakeCollector::Config());
+  auto other = CollectorMemory::MapFd(whole.fd(), FakeCollector::Config());
+  ASSERT_TRUE(memory.ok() && other.ok());
+  rocattach_dispatch record = FakeCollector::Dispatch(1);
+  broken.Publish(0, &record);
+  whole.Publish(0, &record);
+  EXPECT_TRUE((*memory)->intact());
+  UniqueFd empty(memfd_create("empty", MFD_CLOEXEC));
+  auto* plan = reinterpret_cast<uint8_t*>((*memory)->plan());
+  ASSERT_EQ(
+      mmap(plan, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, empty.get(), 0),
+      plan);
+  rocattach_plan image = {};
+  (*memory)->WritePlan(image);
+  EXPECT_FALSE((*memory)->intact());
+  std::vector<RecordSlot> out(8);
+  (*memory)->Snapshot();
+  EXPECT_EQ((*memory)->Drain(0, absl::MakeSpan(out)), 0u);
+  (void)(*memory)->Account();
+  EXPECT_TRUE((*other)->intact());
+  (*other)->Snapshot();
+  EXPECT_EQ((*other)->Drain(0, absl::MakeSpan(out)), 1u);
+}
+
+TEST(CollectorMemoryDeathTest, AFaultElsewhereIsNotHidden) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  UniqueFd empty(memfd_create("empty", MFD_CLOEXEC));
+  auto* bytes = static_cast<volatile uint8_t*>(
+      mmap(nullptr, 4096, PROT_READ, MAP_SHARED, empty.get(), 0));
+  EXPECT_EXIT((void)bytes[0], ::testing::KilledBySignal(SIGBUS), "");
+}
+
 TEST(CollectorMemory, FindsUnfinishedDispatches) {
   FakeCollector fake;
-  auto memory = CollectorMemory::MapFd(fake.fd());
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   fake.AddInflight(3, 77);
   fake.FillInflight(4, 78);  // free
   fake.AddInflight(5, 79);
   fake.inflight(5)->kind = 99;  // no such thing
-  auto unfinished = (*memory)->UnfinishedRecords();
+  auto unfinished = (*memory)->UnfinishedRecords(0, FakeCollector::kInflight);
   ASSERT_EQ(unfinished.size(), 1u);
   EXPECT_EQ(CorrelationOf(unfinished[0]), 77u);
 }
 
 TEST(CollectorMemory, SpeaksToTheCollector) {
   FakeCollector fake;
-  auto memory = CollectorMemory::MapFd(fake.fd());
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   (*memory)->AcknowledgeMapped();
   EXPECT_EQ(fake.control()->service_mapped, 1u);
   uint32_t before = fake.control()->command;
@@ -219,18 +321,19 @@ TEST(CollectorMemory, RandomScribblingIsSurvived) {
   std::vector<RecordSlot> out(64);
   for (int round = 0; round < 300; ++round) {
     FakeCollector fake;
-    auto memory = CollectorMemory::MapFd(fake.fd());
+    auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
     ASSERT_TRUE(memory.ok());
     auto* bytes = reinterpret_cast<uint8_t*>(fake.control());
     uint64_t total = fake.control()->total_bytes;
     for (int i = 0; i < 200; ++i)
       bytes[random() % total] = static_cast<uint8_t>(random());
-    (*memory)->SnapshotHeads();
+    (*memory)->Snapshot();
     for (const auto& entry : (*memory)->NewEntries()) ASSERT_LE(entry.size(), total);
     for (uint32_t r = 0; r < (*memory)->ring_count(); ++r) {
       ASSERT_LE((*memory)->Drain(r, absl::MakeSpan(out)), FakeCollector::kSlots);
     }
-    ASSERT_LE((*memory)->UnfinishedRecords().size(), FakeCollector::kInflight);
+    ASSERT_LE((*memory)->UnfinishedRecords(0, FakeCollector::kInflight).size(),
+              FakeCollector::kInflight);
     (void)(*memory)->text();
     (void)(*memory)->Account();
   }

@@ -4,6 +4,7 @@
 #define ROCATTACH_TESTS_UNIT_WATCH_FAKE_COLLECTOR_H_
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "userspace/base/unique_fd.h"
+#include "userspace/collector/layout.h"
 #include "userspace/collector/shared_memory.h"
 
 namespace rocattach {
@@ -19,17 +21,27 @@ class FakeCollector {
  public:
   static constexpr uint32_t kRings = 2;
   static constexpr uint32_t kSlots = 16;
-  static constexpr uint32_t kInflight = 8;
-  static constexpr uint64_t kDictionaryBytes = 4096;
+  static constexpr uint32_t kInflight = 16;
+  static constexpr uint32_t kDictionaryBytes = 4096;
+
+  // What a service that made this memory would have configured.
+  static rocattach_collector_config Config() {
+    rocattach_collector_config config = {};
+    config.size = sizeof(config);
+    config.version = ROCATTACH_SHM_VERSION;
+    config.ring_count = kRings;
+    config.ring_slots = kSlots;
+    config.inflight_count = kInflight;
+    config.dictionary_bytes = kDictionaryBytes;
+    config.collector_path[0] = '/';
+    return config;
+  }
 
   explicit FakeCollector(bool seal = true) {
-    uint64_t stride = ROCATTACH_RING_HEADER_BYTES + kSlots * ROCATTACH_SLOT_BYTES;
-    stride = (stride + 63) / 64 * 64;
-    uint64_t inflight = 4096 + kRings * stride;
-    uint64_t dictionary =
-        (inflight + kInflight * sizeof(rocattach_inflight) + 63) / 64 * 64;
-    uint64_t plan = dictionary + kDictionaryBytes;
-    bytes_ = (plan + sizeof(rocattach_plan) + 4095) / 4096 * 4096;
+    collector::Layout layout;
+    if (!collector::ComputeLayout(Config(), &layout)) abort();
+    bytes_ = layout.total_bytes;
+    rings_offset_ = layout.rings_offset;
     fd_.reset(memfd_create(ROCATTACH_SHM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     (void)!ftruncate(fd_.get(), static_cast<off_t>(bytes_));
     if (seal) fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -40,17 +52,18 @@ class FakeCollector {
     c->version = ROCATTACH_SHM_VERSION;
     c->control_bytes = sizeof(*c);
     c->total_bytes = bytes_;
-    c->rings_offset = 4096;
-    c->ring_stride = stride;
+    c->rings_offset = layout.rings_offset;
+    c->ring_stride = layout.ring_stride;
     c->ring_count = kRings;
     c->ring_slots = kSlots;
-    c->inflight_offset = inflight;
+    c->inflight_offset = layout.inflight_offset;
     c->inflight_count = kInflight;
     c->inflight_bytes = sizeof(rocattach_inflight);
-    c->dictionary_offset = dictionary;
+    c->dictionary_offset = layout.dictionary_offset;
     c->dictionary_bytes = kDictionaryBytes;
-    c->plan_offset = plan;
+    c->plan_offset = layout.plan_offset;
     c->plan_bytes = sizeof(rocattach_plan);
+    c->rings_used = kRings;
     c->state = ROCATTACH_STATE_LOADED;
   }
   ~FakeCollector() { munmap(base_, bytes_); }
@@ -58,7 +71,8 @@ class FakeCollector {
   int fd() const { return fd_.get(); }
   rocattach_control* control() { return reinterpret_cast<rocattach_control*>(base_); }
   rocattach_ring* ring(uint32_t i) {
-    return reinterpret_cast<rocattach_ring*>(base_ + 4096 + i * control()->ring_stride);
+    return reinterpret_cast<rocattach_ring*>(base_ + rings_offset_ +
+                                             i * control()->ring_stride);
   }
   rocattach_inflight* inflight(uint32_t i) {
     return reinterpret_cast<rocattach_inflight*>(base_ + control()->inflight_offset +
@@ -137,7 +151,7 @@ class FakeCollector {
 
  private:
   UniqueFd fd_;
-  uint64_t bytes_;
+  uint64_t bytes_, rings_offset_;
   uint8_t* base_;
 };
 

@@ -116,8 +116,8 @@ TEST_F(RecorderTest, RecordsFromTheReportToTheExit) {
   FakeCollector fake;
   fake.AddKernel(1, "kernel");
   recorder_->OnWindow(Attached());
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
-                     true);
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY),
+                     *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()), true);
   Arm(&fake);
   for (uint64_t i = 1; i <= 10; ++i) {
     rocattach_dispatch record = FakeCollector::Dispatch(i);
@@ -143,8 +143,8 @@ TEST_F(RecorderTest, RecordsFromTheReportToTheExit) {
 TEST_F(RecorderTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
   FakeCollector fake;
   Arm(&fake);
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
-                     true);
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY),
+                     *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()), true);
   recorder_->OnWindow(Attached());
   Window again = Attached();
   again.event.time_ns = window_ns_ + 10'000'000;
@@ -163,8 +163,8 @@ TEST_F(RecorderTest, EachWindowHasItsHold) {
   FakeCollector fake;
   Arm(&fake);
   recorder_->OnWindow(Attached());
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
-                     true);
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY),
+                     *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()), true);
   auto hold_end = [&](uint64_t number) {
     rocattach_event end = Event(ROCATTACH_EVENT_HOLD_END);
     end.mode = ROCATTACH_HOLD_STOPPED;
@@ -203,8 +203,8 @@ TEST_F(RecorderTest, TotalsNeverCountARecordTwice) {
   fake.AddKernel(1, "kernel");
   Arm(&fake);
   recorder_->OnWindow(Attached());
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
-                     true);
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY),
+                     *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()), true);
   for (uint64_t i = 1; i <= 10; ++i) {
     rocattach_dispatch record = FakeCollector::Dispatch(i);
     fake.Publish(0, &record);
@@ -243,8 +243,8 @@ TEST_F(RecorderTest, ProcessesBesideTheCommandAreOnlyCounted) {
 TEST_F(RecorderTest, ReportAndExitMayOvertakeTheWindow) {
   FakeCollector fake;
   Arm(&fake);
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
-                     true);
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY),
+                     *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()), true);
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
   exit.args[0] = 9;
   recorder_->OnEvent(exit);
@@ -267,8 +267,8 @@ TEST_F(RecorderTest, ASilentCollectorIsNoAttach) {
 TEST_F(RecorderTest, ALoadedCollectorThatIsNeverCalledIsNoAttach) {
   FakeCollector fake;
   recorder_->OnWindow(Attached());
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
-                     true);
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY),
+                     *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()), true);
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.refused == 1; }));
   EXPECT_EQ(recorder_->Totals().attached, 0u);
 }
@@ -278,8 +278,8 @@ TEST_F(RecorderTest, ARefusingCollectorIsQuoted) {
   recorder_->OnWindow(Attached());
   strcpy(fake.control()->text, "table of 12 bytes\x1b[31m");
   fake.control()->state = ROCATTACH_STATE_REFUSED;
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
-                     true);
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY),
+                     *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()), true);
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.refused == 1; }));
   Seen seen = Finish();
   const std::string& detail = seen.verdicts.begin()->second.detail();
@@ -290,8 +290,8 @@ TEST_F(RecorderTest, ARefusingCollectorIsQuoted) {
 TEST_F(RecorderTest, LossIsCountedInFull) {
   FakeCollector fake;
   recorder_->OnWindow(Attached());
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
-                     true);
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY),
+                     *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()), true);
   Arm(&fake);
   rocattach_dispatch record = FakeCollector::Dispatch(1);
   fake.Publish(0, &record);
@@ -334,8 +334,9 @@ TEST_F(RecorderTest, ManyProcessesKeepTheirRecordsApart) {
       fakes.back()->ring(0)->dispatches_seen = k + 1;
     }
     recorder_->OnWindow(Attached(i));
-    recorder_->OnReady(Event(ROCATTACH_EVENT_READY, i),
-                       *CollectorMemory::MapFd(fakes.back()->fd()), true);
+    recorder_->OnReady(
+        Event(ROCATTACH_EVENT_READY, i),
+        *CollectorMemory::MapFd(fakes.back()->fd(), FakeCollector::Config()), true);
   }
   for (uint32_t i = 0; i < kProcesses; ++i) {
     recorder_->OnEvent(Event(ROCATTACH_EVENT_EXIT, i));
@@ -355,8 +356,8 @@ TEST_F(RecorderTest, ManyProcessesKeepTheirRecordsApart) {
 TEST_F(RecorderTest, ProcessesThatStillRunAreClosedInOrder) {
   FakeCollector fake;
   recorder_->OnWindow(Attached());
-  recorder_->OnReady(Event(ROCATTACH_EVENT_READY), *CollectorMemory::MapFd(fake.fd()),
-                     true);
+  recorder_->OnReady(Event(ROCATTACH_EVENT_READY),
+                     *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()), true);
   Arm(&fake);
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 1; }));
   Seen seen = Finish();

@@ -148,7 +148,8 @@ class SessionServiceTest : public testing::Test {
     window.outcome.stage = AttachStage::kDone;
     recorder_->OnWindow(std::move(window));
     recorder_->OnReady(Event(ROCATTACH_EVENT_READY, number),
-                       *CollectorMemory::MapFd(fake->fd()), acknowledged);
+                       *CollectorMemory::MapFd(fake->fd(), FakeCollector::Config()),
+                       acknowledged);
     if (uuid.empty()) uuid = "GPU-0123456789abcde" + std::to_string(number);
     fake->AddGpu(1, architecture_, uuid, xccs_);
     fake->control()->record_kinds = kinds;

@@ -1,0 +1,96 @@
+// A live service, an honest user's process beside it, and an adversary with another
+// user id: what the service used, and what the neighbour lost.
+#ifndef ROCATTACH_TESTS_INTEGRATION_HOSTILE_HOSTILE_HARNESS_H_
+#define ROCATTACH_TESTS_INTEGRATION_HOSTILE_HOSTILE_HARNESS_H_
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+
+// Neither is root. The numbers need no entry in /etc/passwd.
+inline constexpr uid_t kAdversaryUid = 65534;
+inline constexpr uid_t kHonestUid = 65533;
+
+// What the service may use, whoever attacks it.
+inline constexpr uint64_t kMaxServiceRss = 64ull << 20;
+
+// What a process uses, as /proc tells it.
+struct ProcessUse {
+  uint64_t rss_bytes = 0;       // now
+  uint64_t peak_rss_bytes = 0;  // since its start
+  uint64_t cpu_ns = 0;          // user and system, all threads
+  int descriptors = 0;
+  int threads = 0;
+};
+// All zeros if it is gone.
+ProcessUse MeasureProcess(pid_t pid);
+
+// The path of an adversary's program, built in this folder.
+std::string HostileProgram(const std::string& name);
+
+// A service with --auto, watched from outside.
+class LiveService {
+ public:
+  explicit LiveService(std::vector<std::string> arguments = {"--auto"});
+  // Did it come up?
+  bool ready() const { return watcher_->ready(); }
+  pid_t pid() const { return watcher_->pid(); }
+  // False once it has ended, by whatever means.
+  bool alive() const;
+  ProcessUse use() const { return MeasureProcess(pid()); }
+  const ProcessUse& use_at_start() const { return at_start_; }
+  WatcherProcess& watcher() { return *watcher_; }
+
+  // Expects that it lives, used no more memory than it may, and holds no more
+  // descriptors than `spare` above those it started with.
+  void ExpectHealthy(int spare_descriptors) const;
+  // Ends it, expects that it ends well, and reads what it has recorded.
+  Recording Stop();
+
+ private:
+  std::unique_ptr<WatcherProcess> watcher_;
+  ProcessUse at_start_;
+};
+
+// An honest user's process, whose every dispatch is to be recorded.
+class Neighbour {
+ public:
+  // `dispatches` in all. `extra` are further arguments of hsa_dispatch.
+  explicit Neighbour(uint64_t dispatches, std::vector<std::string> extra = {});
+  pid_t pid() const { return child_.pid(); }
+  // Waits for its end, and expects the output and status that it has by itself.
+  void Finish();
+  // Expects every one of its dispatches in the recording, and none counted as lost.
+  void ExpectComplete(const Recording& recording) const;
+
+ private:
+  uint64_t dispatches_;
+  Child child_;
+};
+
+// An adversary's program on the simulated GPU, as the adversary's user. It prints lines
+// to be waited for.
+class Adversary {
+ public:
+  Adversary(const std::string& program, std::vector<std::string> arguments);
+  pid_t pid() const { return child_.pid(); }
+  // Waits until it has printed `word`; false after half a minute.
+  bool Says(const std::string& word);
+  void Signal(int number) { child_.Signal(number); }
+  Finished Wait() { return child_.Wait(); }
+
+ private:
+  Child child_;
+};
+
+}  // namespace rocattach::testing_support
+
+#endif  // ROCATTACH_TESTS_INTEGRATION_HOSTILE_HOSTILE_HARNESS_H_

@@ -1,0 +1,179 @@
+// A process that hands the service memory of its own making in the collector's place.
+//
+//   hostile_memory MODE COLLECTOR [SECONDS]
+//
+// The stub in an attached process calls dlopen with the collector's path. The loader
+// compares that with the names of what it has loaded, and this program has given itself
+// the collector's: so the stub gets the function below and not the collector's. It
+// reports memory of its own by calling the real collector's function, on which the
+// service's probe stands.
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <hsa/hsa.h>
+#include <link.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "userspace/collector/layout.h"
+#include "userspace/collector/shared_memory.h"
+
+using rocattach::collector::ComputeLayout;
+using rocattach::collector::Layout;
+
+namespace {
+
+const char* mode = "";
+const char* collector_path = "";
+uint8_t* memory = nullptr;  // as the service was told
+uint64_t memory_bytes = 0;
+rocattach_control* control = nullptr;  // null where nothing may be written
+Layout layout;
+
+bool Is(const char* name) {
+  return strcmp(mode, name) == 0;
+}
+
+[[noreturn]] void Fail(const char* what) {
+  fprintf(stderr, "hostile_memory: %s: %s\n", what, strerror(errno));
+  _exit(2);
+}
+
+uint64_t BootNs() {
+  timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<uint64_t>(now.tv_nsec);
+}
+
+int Memfd(unsigned flags, uint64_t bytes) {
+  int fd = memfd_create(ROCATTACH_SHM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+  if (fd < 0) Fail("memfd_create");
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) Fail("ftruncate");
+  return fd;
+}
+
+void Seal(int fd) {
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    Fail("F_ADD_SEALS");
+  }
+}
+
+void Map(int fd, uint64_t bytes) {
+  void* base =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED) Fail("mmap");
+  memory = static_cast<uint8_t*>(base);
+  memory_bytes = bytes;
+}
+
+// What an honest collector writes, with the sizes of `layout`.
+void FillControl(uint64_t window_id) {
+  control = reinterpret_cast<rocattach_control*>(memory);
+  control->magic = ROCATTACH_SHM_MAGIC;
+  control->version = ROCATTACH_SHM_VERSION;
+  control->control_bytes = sizeof(*control);
+  control->total_bytes = layout.total_bytes;
+  control->rings_offset = layout.rings_offset;
+  control->ring_stride = layout.ring_stride;
+  control->ring_count = layout.ring_count;
+  control->ring_slots = layout.ring_slots;
+  control->inflight_offset = layout.inflight_offset;
+  control->inflight_count = layout.inflight_count;
+  control->inflight_bytes = sizeof(rocattach_inflight);
+  control->dictionary_offset = layout.dictionary_offset;
+  control->dictionary_bytes = layout.dictionary_bytes;
+  control->plan_offset = layout.plan_offset;
+  control->plan_bytes = sizeof(rocattach_plan);
+  control->window_id = window_id;
+  control->pid = getpid();
+  control->start_ns = BootNs();
+  control->recording = 1;
+  control->armed_ns = BootNs();
+  control->state = ROCATTACH_STATE_ARMED;
+}
+
+// Memory without a page behind it: whoever touches it gets SIGBUS.
+void HugePagesWithHoles() {
+  constexpr uint64_t kBytes = 32ull << 20;
+  int fd = Memfd(MFD_HUGETLB, kBytes);
+  Seal(fd);
+  Map(fd, kBytes);
+}
+
+// Whoever opens the file waits until the lease is given up, which does not happen.
+void FileWithLease(bool sealed_memfd) {
+  int fd = -1;
+  if (sealed_memfd) {
+    fd = Memfd(0, layout.total_bytes);
+    Seal(fd);
+  } else {
+    char name[] = "/tmp/hostile-lease.XXXXXX";
+    fd = mkstemp(name);
+    if (fd < 0) Fail("mkstemp");
+    unlink(name);
+    if (ftruncate(fd, static_cast<off_t>(layout.total_bytes)) != 0) Fail("ftruncate");
+  }
+  Map(fd, layout.total_bytes);
+  signal(SIGIO, SIG_IGN);
+  // Of a memfd the kernel grants none while it is mapped for writing; then it is as
+  // any other.
+  if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0 && !sealed_memfd) Fail("F_SETLEASE");
+}
+
+void OrdinaryMemory() {
+  int fd = Memfd(0, layout.total_bytes);
+  Seal(fd);
+  Map(fd, layout.total_bytes);
+  close(fd);
+}
+
+void MakeMemory(const rocattach_collector_config* config) {
+  if (!ComputeLayout(*config, &layout)) Fail("ComputeLayout");
+  if (Is("hugetlb")) return HugePagesWithHoles();
+  if (Is("lease-file")) return FileWithLease(false);
+  if (Is("lease-memfd")) {
+    FileWithLease(true);
+    return FillControl(config->window_id);
+  }
+  OrdinaryMemory();
+  FillControl(config->window_id);
+}
+
+}  // namespace
+
+// Called by the stub.
+extern "C" __attribute__((visibility("default"))) int rocattach_collector_start(
+    const rocattach_collector_config* config) {
+  MakeMemory(config);
+  char other_name[4096];
+  snprintf(other_name, sizeof(other_name), "/proc/self/root%s", collector_path);
+  void* real = dlopen(other_name, RTLD_NOW);
+  if (real == nullptr) Fail(dlerror());
+  auto* ready = reinterpret_cast<void (*)(const void*, uint64_t, uint64_t)>(
+      dlsym(real, ROCATTACH_COLLECTOR_READY));
+  if (ready == nullptr) Fail(dlerror());
+  ready(memory, memory_bytes, config->window_id);
+  printf("reported\n");
+  fflush(stdout);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  mode = argv[1];
+  collector_path = argv[2];
+  const double seconds = argc > 3 ? atof(argv[3]) : 1;
+  auto* self = static_cast<link_map*>(dlopen(nullptr, RTLD_NOW));
+  self->l_name = argv[2];
+  if (hsa_init() != HSA_STATUS_SUCCESS) return 3;
+  const uint64_t end = BootNs() + static_cast<uint64_t>(seconds * 1e9);
+  while (BootNs() < end) usleep(10'000);
+  printf("done\n");
+  return 0;
+}
