@@ -45,6 +45,8 @@ enum rocattach_window_mode {
   ROCATTACH_WINDOW_DENIED = 3,    /* in-kernel deny list */
   ROCATTACH_WINDOW_PAUSED = 4,    /* the service has paused attaching */
   ROCATTACH_WINDOW_UNRELATED = 5, /* not below settings.only_below */
+  ROCATTACH_WINDOW_SHARED = 7,    /* shares its memory with a process that goes first */
+  ROCATTACH_WINDOW_UNSERVED = 8,  /* the service is stopped: not held */
 };
 
 /* The signal of the second rung: SIGURG, which nobody hears who has no handler for it.
@@ -66,6 +68,7 @@ enum rocattach_hold_end {
   ROCATTACH_HOLD_KILLED = 3,     /* a fatal signal is pending */
   ROCATTACH_HOLD_RELEASED = 4,   /* the service said so */
   ROCATTACH_HOLD_UNYIELDING = 5, /* the CPU could not be given away while holding */
+  ROCATTACH_HOLD_UNSERVED = 6,   /* the service has been stopped meanwhile */
 };
 
 struct rocattach_event {
@@ -87,6 +90,9 @@ struct rocattach_event {
   rwa_u32 layout; /* WINDOW, held: number of its rocattach_layout, plus one; 0: none */
   rwa_u32 pad;
   /* WINDOW: ROCATTACH_WINDOW_* bits, CPU of the thread, number of its place;
+   * WINDOW, SHARED: the bits, tgid of the process that goes first, 1 if that one waits
+   * for this child of a vfork;
+   * FOLLOW: tgid and start_ns of the process whose window is open;
    * READY: memory, bytes, window id; EXIT: exit_code as in wait(2);
    * HOLD_END: nanoseconds held, loop rounds, window's time_ns */
   rwa_u64 args[3];

@@ -78,6 +78,12 @@ absl::string_view AttachReasonName(AttachReason reason) {
       return "died-during-attach";
     case AttachReason::kOverBudget:
       return "over-budget";
+    case AttachReason::kSharedMemory:
+      return "shared-memory";
+    case AttachReason::kResourceLimit:
+      return "resource-limit";
+    case AttachReason::kCollectorChanged:
+      return "collector-changed";
   }
   return "unknown";
 }
@@ -146,6 +152,18 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
       return "A signal killed the process during its attach, which may be the cause: "
              "see whether it also dies without the watcher; leave it out with --deny, "
              "and report it.";
+    case AttachReason::kSharedMemory:
+      return "The process shares its memory with another one (CLONE_VM, vfork), and a "
+             "collector is for one process; call hsa_init in one of them only, and not "
+             "in the child of a vfork.";
+    case AttachReason::kResourceLimit:
+      return "A resource limit of the process leaves no room for the collector; raise "
+             "the limit that is named (ulimit, setrlimit, LimitFSIZE and the like of the "
+             "service manager) and start the process again.";
+    case AttachReason::kCollectorChanged:
+      return "The file at the collector's path is not the one that the watcher was "
+             "started with; start the watcher again after an upgrade, and mount its own "
+             "file into containers.";
     case AttachReason::kInternal:
       return "The request or the injector itself is at fault; please report it with "
              "the detail.";

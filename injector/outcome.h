@@ -49,8 +49,11 @@ enum class AttachReason : uint8_t {
   kUnsafeContext = 21,     // hsa_init was called where dlopen must not be
   kServiceResources = 22,  // EMFILE, ENFILE, ENOMEM of the service's own calls
   kDiedDuringAttach =
-      23,            // killed after it was stopped, before the collector was armed
-  kOverBudget = 24,  // the process's user has gone beyond a budget of the service
+      23,               // killed after it was stopped, before the collector was armed
+  kOverBudget = 24,     // the process's user has gone beyond a budget of the service
+  kSharedMemory = 25,   // another process that shares its memory goes first
+  kResourceLimit = 26,  // one of its rlimits leaves no room for the collector
+  kCollectorChanged = 27,  // another file than the service's at the collector's path
 };
 
 struct AttachOutcome {

@@ -70,6 +70,10 @@ std::string WindowModeText(v1::WindowMode mode) {
       return "attaching was paused";
     case v1::WINDOW_MODE_UNRELATED:
       return "the command did not start it";
+    case v1::WINDOW_MODE_SHARED:
+      return "it shares its memory with another process";
+    case v1::WINDOW_MODE_UNSERVED:
+      return "the watcher was stopped";
     default:
       return ShortName(mode);
   }
@@ -88,6 +92,8 @@ std::string HoldEndText(v1::HoldEnd end) {
       return "until it was let go";
     case v1::HOLD_END_UNYIELDING:
       return "given up because its processor could not be given away";
+    case v1::HOLD_END_UNSERVED:
+      return "until the watcher was stopped";
     default:
       return ShortName(end);
   }

@@ -24,8 +24,10 @@ static_assert(int{v1::ATTACH_REASON_UNSAFE_CONTEXT} ==
               static_cast<int>(AttachReason::kUnsafeContext));
 static_assert(int{v1::ATTACH_REASON_OVER_BUDGET} ==
               static_cast<int>(AttachReason::kOverBudget));
-static_assert(int{v1::WINDOW_MODE_PAUSED} == ROCATTACH_WINDOW_PAUSED);
-static_assert(int{v1::HOLD_END_RELEASED} == ROCATTACH_HOLD_RELEASED);
+static_assert(int{v1::ATTACH_REASON_COLLECTOR_CHANGED} ==
+              static_cast<int>(AttachReason::kCollectorChanged));
+static_assert(int{v1::WINDOW_MODE_UNSERVED} == ROCATTACH_WINDOW_UNSERVED);
+static_assert(int{v1::HOLD_END_UNSERVED} == ROCATTACH_HOLD_UNSERVED);
 static_assert(int{v1::AGENT_TYPE_GPU} == 2);
 static_assert(int{v1::COPY_DIRECTION_DEVICE_TO_DEVICE} ==
               ROCATTACH_COPY_DEVICE_TO_DEVICE);
