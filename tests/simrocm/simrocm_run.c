@@ -19,6 +19,16 @@ static const char help[] =
     "  --count N              number of GPUs, 1 to 8 (default 1)\n"
     "  --kernel-ns N          time that every kernel takes (default 5000)\n"
     "  --tool LIBRARY         a tool of rocprofiler-sdk (ROCP_TOOL_LIBRARIES)\n"
+    "  --preload LIBRARY      load it into COMMAND first (LD_PRELOAD); with one that "
+    "has\n"
+    "                         rocprofiler_configure, as ROCm builds of PyTorch have, "
+    "the\n"
+    "                         SDK is loaded\n"
+    "  --interposition        an SDK of 2026: dispatches that are only traced are seen "
+    "by\n"
+    "                         inline queue interposition "
+    "(SIMROCM_QUEUE_INTERPOSITION=1)\n"
+    "                         unless ROCPROFILER_QUEUE_INTERPOSITION=0\n"
     "  --attachable           start the attach library (ROCP_TOOL_ATTACH=1)\n"
     "  --log FILE             append what the simulators are asked to (SIMROCM_LOG)\n"
     "  --dispatch-log FILE    append each dispatch that is traced or counted\n"
@@ -58,6 +68,8 @@ int main(int argc, char** argv) {
       {"count", required_argument, NULL, 'c'},
       {"kernel-ns", required_argument, NULL, 'k'},
       {"tool", required_argument, NULL, 't'},
+      {"preload", required_argument, NULL, 'p'},
+      {"interposition", no_argument, NULL, 'i'},
       {"attachable", no_argument, NULL, 'A'},
       {"log", required_argument, NULL, 'l'},
       {"dispatch-log", required_argument, NULL, 'd'},
@@ -65,6 +77,7 @@ int main(int argc, char** argv) {
       {"help", no_argument, NULL, 'h'},
       {NULL, 0, NULL, 0}};
   const char* libraries = "lib";
+  const char* preloaded = NULL;
   int option;
   while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
     switch (option) {
@@ -79,6 +92,12 @@ int main(int argc, char** argv) {
         break;
       case 't':
         setenv("ROCP_TOOL_LIBRARIES", optarg, 1);
+        break;
+      case 'p':
+        preloaded = optarg;
+        break;
+      case 'i':
+        setenv("SIMROCM_QUEUE_INTERPOSITION", "1", 1);
         break;
       case 'A':
         setenv("ROCP_TOOL_ATTACH", "1", 1);
@@ -105,6 +124,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   launcher_directory(directory);
+  if (preloaded != NULL) launcher_prepend("LD_PRELOAD", preloaded);
   set_libraries(libraries);
   execvp(argv[optind], argv + optind);
   launcher_fail("cannot run", argv[optind]);

@@ -7,6 +7,7 @@
 #include "tests/simrocm/call_log.h"
 #include "tests/simrocm/sdk/counting.h"
 #include "tests/simrocm/sdk/dispatch.h"
+#include "tests/simrocm/sdk/interposition.h"
 #include "tests/simrocm/sdk/state.h"
 
 namespace simrocm::sdk {
@@ -121,6 +122,7 @@ rocattach_sdk_status StartContext(Context* context) {
     }
     SetActive(contexts, context, true);
   }
+  StartInterposition(*context);
   Log("sdk.start_context id=%llu", static_cast<unsigned long long>(context->id.handle));
   return StartDeviceCounting(context);
 }
@@ -130,8 +132,10 @@ rocattach_sdk_status StopContext(Context* context) {
   if (!context->active) return ROCATTACH_SDK_STATUS_ERROR_CONTEXT_NOT_FOUND;
   {
     std::lock_guard lock(contexts.mutex);
+    if (!context->active) return ROCATTACH_SDK_STATUS_ERROR_CONTEXT_NOT_FOUND;
     SetActive(contexts, context, false);
   }
+  StopInterposition(*context);
   // Counting waits for what is under way; tracing does not.
   if (!context->dispatch_counting.empty()) DrainDispatches();
   StopDeviceCounting(context);

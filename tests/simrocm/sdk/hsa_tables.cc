@@ -11,6 +11,7 @@
 #include "tests/simrocm/sdk/counting.h"
 #include "tests/simrocm/sdk/dispatch.h"
 #include "tests/simrocm/sdk/hsa.h"
+#include "tests/simrocm/sdk/interposition.h"
 #include "tests/simrocm/sdk/signals.h"
 #include "tests/simrocm/sdk/state.h"
 
@@ -50,16 +51,19 @@ hsa_status_t ShutDown() {
   if (--Users() == 0) {
     DrainDispatches();
     ForgetOrder();
+    ForgetInterposedQueues();
     DestroyFreeSignals();
   }
   return Core().hsa_shut_down_fn();
 }
 
-// A table that comes again has our functions in it: they go out first.
+// A table that comes again has our functions in it: they go out first. Not so if the
+// runtime has ended meanwhile, which puts its own functions back: then the table is
+// new, with what others have put into it since.
 void KeepOriginal(HsaApiTable* table) {
   if (table == nullptr) return;
   State& state = Get();
-  if (state.known == table) {
+  if (state.known == table && table->core_->hsa_init_fn == &Init) {
     *table->core_ = state.core;
     *table->amd_ext_ = state.amd_ext;
   } else {
@@ -124,6 +128,7 @@ void InstallQueues(HsaApiTable* table) {
     Get().attach->set_queue_destroyed(&OnQueueDestroyed);
     return;
   }
+  if (UsesInterposition()) return;
   InstallQueueProxies(table->core_, table->amd_ext_);
   SetWriteInterceptor(&OnPackets, nullptr);
   SetQueueDestroyed(&OnQueueDestroyed);
@@ -143,6 +148,8 @@ void ProcessHsaTable(HsaApiTable* table, uint64_t lib_version, uint64_t instance
   Log("sdk.hsa step=device_counting");
   InstallMemoryCopies(table);
   InstallApiTracing(table);
+  if (Get().attach == nullptr && UsesInterposition())
+    InstallInterposition(table->core_);
   NotifyRuntimeInitialization(lib_version, instance);
   void* tables[] = {table};
   InvokeInterceptCallbacks(ROCATTACH_SDK_TABLE_HSA, lib_version, instance, tables, 1);

@@ -1,4 +1,5 @@
 // Copies that the runtime makes asynchronously.
+#include <hsa/amd_hsa_signal.h>
 #include <hsa/hsa_ext_amd.h>
 
 #include <mutex>
@@ -33,6 +34,10 @@ int32_t Direction(const rocattach_sdk_agent* source,
                              : ROCATTACH_SDK_COPY_HOST_TO_HOST;
 }
 
+amd_signal_t* SignalOf(hsa_signal_t signal) {
+  return reinterpret_cast<amd_signal_t*>(signal.handle);  // NOLINT
+}
+
 bool OnComplete(hsa_signal_value_t, void* argument) {
   std::unique_ptr<Copy> copy(static_cast<Copy*>(argument));
   hsa_amd_profiling_async_copy_time_t time{};
@@ -48,9 +53,14 @@ bool OnComplete(hsa_signal_value_t, void* argument) {
   }
   // Only now does the application learn of it, so that its copy is on record before it
   // can go on.
-  if (copy->app_signal.handle != 0) {
-    Core().hsa_signal_subtract_screlease_fn(copy->app_signal, 1);
+  const hsa_signal_t app_signal = copy->app_signal;
+  if (app_signal.handle != 0) {
+    // With the times that the runtime would have written into it.
+    SignalOf(app_signal)->start_ts = SignalOf(*copy->signal)->start_ts;
+    SignalOf(app_signal)->end_ts = SignalOf(*copy->signal)->end_ts;
   }
+  copy.reset();
+  if (app_signal.handle != 0) Core().hsa_signal_subtract_screlease_fn(app_signal, 1);
   return false;
 }
 

@@ -1,15 +1,18 @@
 #include "tests/simrocm/sdk/signals.h"
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
 #include "tests/simrocm/call_log.h"
 #include "tests/simrocm/sdk/hsa.h"
+#include "tests/simrocm/sdk/state.h"
 
 namespace simrocm::sdk {
 namespace {
 
 struct Pool {
+  std::atomic<bool> used{false};
   std::mutex mutex;
   std::vector<hsa_signal_t> free;
 };
@@ -20,16 +23,24 @@ Pool& Get() {
 }
 
 void GiveBack(hsa_signal_t* signal) {
-  std::lock_guard lock(Get().mutex);
-  Get().free.push_back(*signal);
+  if (Get().used) {
+    std::lock_guard lock(Get().mutex);
+    Get().free.push_back(*signal);
+  } else if (FiniStatus() <= 0) {
+    Core().hsa_signal_destroy_fn(*signal);
+  }
   delete signal;
 }
 
 }  // namespace
 
+void PoolSignals(bool pool) {
+  Get().used = pool;
+}
+
 SignalReference AcquireSignal() {
   hsa_signal_t signal{0};
-  {
+  if (Get().used) {
     std::lock_guard lock(Get().mutex);
     if (!Get().free.empty()) {
       signal = Get().free.back();
@@ -38,9 +49,9 @@ SignalReference AcquireSignal() {
   }
   if (signal.handle != 0) {
     Core().hsa_signal_store_screlease_fn(signal, 1);
-  } else if (Core().hsa_signal_create_fn(1, 0, nullptr, &signal) !=
+  } else if (AmdExt().hsa_amd_signal_create_fn(1, 0, nullptr, 0, &signal) !=
              HSA_STATUS_SUCCESS) {
-    Fatal("hsa_signal_create failed");
+    Fatal("hsa_amd_signal_create failed");
   }
   return SignalReference(new hsa_signal_t(signal), GiveBack);
 }
