@@ -51,7 +51,9 @@ FRAME struct claim* my_claim(void) {
 /* Answers of claim_window. */
 enum { NOT_MINE = 0, FIRST_WINDOW = 1, WINDOW_AGAIN = 2, FOLLOW = 3 };
 
-FRAME long insert_claim(__u64 now_ns) {
+/* An int: before Linux 6.4 the upper half of what map helpers return is undefined, since
+ * the JIT calls functions that return an int. */
+FRAME int insert_claim(__u64 now_ns) {
   struct task_struct* task = bpf_get_current_task_btf();
   struct claim claim;
   struct claim_key key;
@@ -67,7 +69,7 @@ FRAME long insert_claim(__u64 now_ns) {
 FRAME int claim_window(__u64 now_ns) {
   struct claim* old;
   __u32 state;
-  long rc;
+  int rc;
   COUNT(hits);
   rc = insert_claim(now_ns);
   if (!rc) {
@@ -104,7 +106,7 @@ FRAME int forget_window(void) {
   return 1;
 }
 
-FRAME long remove_claim(void) {
+FRAME int remove_claim(void) {
   struct claim_key key;
   make_key(bpf_get_current_task_btf(), &key);
   return bpf_map_delete_elem(&claims, &key);
