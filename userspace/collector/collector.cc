@@ -32,11 +32,27 @@ void StartAnewInChild() {
   HsaFunctions hsa = c.hsa;
   ApiTable* core_table = c.core_table;
   AmdSlots slots = c.amd_slots;
+  const bool own_queues = c.queues_are_the_runtimes;
+  const LiveEntry live = c.live;
   new (&g_queues) QueueRegistry();
   new (&c) Collector();
+  c.live.KeepInChild(live);
+  c.queues_are_the_runtimes = own_queues;
   c.hsa = hsa;
   c.core_table = core_table;
   c.amd_slots = slots;
+}
+
+// Arranges that the runtime comes to us. 0 or an errno.
+int Enter() {
+  Collector& c = g_collector;
+  if (c.config.backend < ROCATTACH_BACKEND_SDK) {
+    const char* why =
+        c.live.Install(reinterpret_cast<const void*>(c.config.window_address));
+    if (why == nullptr) return 0;
+    c.NoteEntry(why);
+  }
+  return InstallVariables();
 }
 
 int SetUp(const rocattach_collector_config& config) {
@@ -55,7 +71,7 @@ int SetUp(const rocattach_collector_config& config) {
     c.environment.set_place(&environ);
     error = c.worker.Start(&c);
   }
-  if (error == 0) error = InstallVariables();
+  if (error == 0) error = Enter();
   if (error == 0) return 0;
   if (c.worker.running()) {
     // It looks at the memory: leave that to it. Nothing else has changed.
@@ -64,54 +80,6 @@ int SetUp(const rocattach_collector_config& config) {
     c.memory.Discard();
   }
   return error;
-}
-
-// We are here by HSA_TOOLS_LIB: either nobody asked for the SDK, or it did not take us.
-void PublishHsaTools() {
-  Collector& c = g_collector;
-  StoreRelaxed(&c.memory.control()->record_kinds,
-               ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES);
-  if (c.config.backend < ROCATTACH_BACKEND_SDK) {
-    c.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, ROCATTACH_BACKEND_REASON_DEFAULT,
-                     "hardware counters and API calls need rocprofiler-sdk, which "
-                     "nobody asked for when this process started");
-  } else if (c.sdk.reason() != ROCATTACH_BACKEND_REASON_NONE) {
-    c.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, c.sdk.reason(), c.sdk.text());
-  } else {
-    c.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, ROCATTACH_BACKEND_REASON_NO_REGISTER,
-                     "the runtime did not ask rocprofiler-register for its tools, or "
-                     "that found no rocprofiler-sdk");
-  }
-}
-
-// Reads the tables; why that failed, or nullptr. Touches nothing.
-const char* Understand(ApiTableRoot* root, rocattach_collector_reason* reason) {
-  Collector& c = g_collector;
-  rocattach_control* control = c.memory.control();
-  *reason = ROCATTACH_REASON_UNKNOWN_TABLE;
-  const char* why = CheckTables(root, &c.amd_slots);
-  if (root != nullptr && root->version.minor_id >= sizeof(ApiTableRoot)) {
-    if (root->core != nullptr) control->core_table_bytes = root->core->version.minor_id;
-    if (root->amd_ext != nullptr) {
-      control->amd_table_bytes = root->amd_ext->version.minor_id;
-    }
-  }
-  if (root == nullptr || why != nullptr) return why;
-  UnhookInit(root->core);
-  if (!HooksInPlace(root) && !c.hsa.Load(root, c.amd_slots))
-    return "the runtime's API table has a null entry";
-  *reason = ROCATTACH_REASON_HSA_ERROR;
-  uint16_t major = 0, minor = 0;
-  c.hsa.system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major);
-  c.hsa.system_get_info(HSA_SYSTEM_INFO_VERSION_MINOR, &minor);
-  control->runtime_version_major = major;
-  control->runtime_version_minor = minor;
-  if (c.agents.Load(c.hsa, &c.dictionary) != HSA_STATUS_SUCCESS) {
-    return "hsa_iterate_agents failed";
-  }
-  *reason = ROCATTACH_REASON_NO_THREAD;
-  if (!c.worker.running() && c.worker.Start(&c) != 0) return "pthread_create failed";
-  return nullptr;
 }
 
 }  // namespace
@@ -142,48 +110,14 @@ int Start(const rocattach_collector_config* config) {
     if (error != 0) return error;
     StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseLoaded));
   } else if (phase == kPhaseLoaded || phase == kPhaseUnloaded) {
-    TinyLockHolder again(c.again_lock);
-    c.environment_until_ns = 0;  // from here on until OnLoad
-    int error = InstallVariables();
-    if (error != 0) return error;
+    if (!c.live.installed()) {
+      TinyLockHolder again(c.again_lock);
+      c.environment_until_ns = 0;  // from here on until OnLoad
+      int error = InstallVariables();
+      if (error != 0) return error;
+    }
   }
   return c.memory.valid() ? 0 : EINVAL;
-}
-
-bool Load(ApiTableRoot* root, uint64_t) {
-  Collector& c = g_collector;
-  if (!c.guard.Ours()) return true;
-  {
-    TinyLockHolder hold(c.start_lock);
-    c.environment.Restore();
-    uint32_t phase = LoadAcquire(&c.phase);
-    if (c.sdk.in_force()) return true;
-    if (phase != kPhaseLoaded && phase != kPhaseUnloaded) return true;
-    rocattach_collector_reason reason;
-    const char* why = Understand(root, &reason);
-    if (why != nullptr) {
-      StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseRefused));
-      c.memory.Refuse(reason, why);
-      return true;
-    }
-    c.core_table = root->core;
-    c.tracker.clocks().Init(&c.hsa);
-    c.executables.Init(&c.hsa, &c.agents, &c.dictionary, &c.kernels);
-    c.intercept.Init(&c.capture, &c.hsa, c.amd_slots.intercept_overflow_asserts);
-    if (phase == kPhaseLoaded) c.RegisterEnd();
-    rocattach_control* control = c.memory.control();
-    StoreRelaxed(&control->capture_mode, c.UseIntercept() ? 2u : 1u);
-    StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseArmed));
-    if (!HooksInPlace(root)) InstallHooks(root, c.amd_slots);
-    StoreRelaxed(&control->armed_ns, BootNs());
-    StoreRelaxed(&control->recording_acked, LoadRelaxed(&control->recording));
-    PublishHsaTools();
-    c.memory.SetState(ROCATTACH_STATE_ARMED);
-  }
-  c.WaitForService();
-  TakeHsaPlan(&c, nullptr);
-  c.worker.Wake();
-  return true;
 }
 
 void Collector::PublishBackend(rocattach_backend backend, rocattach_backend_reason why,
@@ -194,6 +128,18 @@ void Collector::PublishBackend(rocattach_backend backend, rocattach_backend_reas
   control->backend_text[bytes] = '\0';
   StoreRelaxed(&control->backend_reason, static_cast<uint32_t>(why));
   StoreRelease(&control->backend, static_cast<uint32_t>(backend));
+}
+
+void Collector::NoteEntry(const char* why) {
+  rocattach_control* control = memory.control();
+  const size_t bytes = strnlen(why, sizeof(control->entry_text) - 1);
+  memcpy(control->entry_text, why, bytes);
+  control->entry_text[bytes] = '\0';
+}
+
+void Collector::NoteFailedInit(hsa_status_t status) {
+  if (LoadAcquire(&phase) != kPhaseLoaded) return;
+  StoreRelaxed(&memory.control()->init_status, static_cast<uint32_t>(status));
 }
 
 void Collector::RegisterEnd() {
@@ -243,107 +189,15 @@ void Collector::CatchUpAll(RingHandle* ring) {
   });
 }
 
-void Collector::HarvestAll(RingHandle* ring) {
+void Collector::HarvestAll(RingHandle* ring, bool rest_too) {
   ForEachLockedQueue(ring, [&](Queue* q) {
     HarvestContext context = capture.Context(q, ring);
     tracker.Harvest(&q->ops, context, UINT32_MAX, UINT32_MAX);
-    tracker.PublishUnfinished(&q->ops, context);
+    if (rest_too) tracker.PublishUnfinished(&q->ops, context);
   });
-  copies.PublishRest(ring);
+  copies.HarvestAll(ring);
+  if (rest_too) copies.PublishUnfinished(ring);
   rings.UpdateTotals();
-}
-
-namespace {
-
-// Long enough for a thread to get a CPU and to come as far as looking for tools.
-constexpr uint64_t kEnvironmentGraceNs = 50'000'000;
-
-// Threads of the process; 0 if that cannot be found out.
-uint32_t CountThreads() {
-  char text[512];
-  int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  ssize_t bytes = read(fd, text, sizeof(text) - 1);
-  close(fd);
-  if (bytes <= 0) return 0;
-  text[bytes] = '\0';
-  // The name, in parentheses, is the second of its fields, num_threads the 20th.
-  const char* at = strrchr(text, ')');
-  for (int field = 2; at != nullptr && field < 20; ++field) at = strchr(at + 1, ' ');
-  return at == nullptr ? 0 : static_cast<uint32_t>(strtoul(at, nullptr, 10));
-}
-
-// For threads that entered hsa_init before our hook was there:
-// 1. They wait for the runtime's lock, which the caller of OnUnload holds.
-// 2. When it is free, one of them loads the runtime anew, past our hook, and looks for
-//    tools in the environment.
-// Whether there are such threads cannot be seen. In a process that has no threads
-// beside the caller and our worker there are none.
-void LetWaitingThreadsFindUs() {
-  Collector& c = g_collector;
-  if (CountThreads() == 2) return;
-  TinyLockHolder hold(c.again_lock);
-  if (InstallVariables() != 0) return;
-  c.environment_until_ns = BootNs() + kEnvironmentGraceNs;
-}
-
-}  // namespace
-
-uint32_t ExpireEnvironment() {
-  Collector& c = g_collector;
-  TinyLockHolder hold(c.again_lock);
-  if (c.environment_until_ns == 0) return 0;
-  uint64_t now_ns = BootNs();
-  bool waiting = LoadAcquire(&c.phase) == kPhaseUnloaded;
-  if (waiting && (now_ns < c.environment_until_ns || c.inits_under_way != 0)) return 10;
-  c.environment_until_ns = 0;
-  if (waiting) c.environment.Restore();
-  return 0;
-}
-
-// The runtime is about to free what its handles stand for. Queues that the application
-// leaked are still there, so finished work can be read.
-void Unload() {
-  ErrnoKeeper keep_errno;
-  Collector& c = g_collector;
-  if (!c.guard.Ours() || LoadAcquire(&c.phase) != kPhaseArmed) return;
-  if (c.sdk.in_force()) {
-    c.sdk.RuntimeGone();
-    StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseUnloaded));
-    c.rings.UpdateTotals();
-    c.memory.SetState(ROCATTACH_STATE_UNLOADED);
-    return;
-  }
-  // Its plan is taken up again when the runtime is back.
-  if (c.late.Pause()) c.plans.Reconsider();
-  // Without a limit: what the worker looks at under this lock is freed next. It calls
-  // nothing there that could wait.
-  c.runtime_lock.Lock();
-  RingHandle ring = c.rings.Mine();
-  c.CatchUpAll(&ring);
-  StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseUnloaded));
-  c.HarvestAll(&ring);
-  for (uint32_t i = 0; i < c.queues.count(); ++i) {
-    Queue* q = c.queues.at(i);
-    if (LoadAcquire(&q->amd) == nullptr) continue;
-    c.queues.Hide(q);
-    if (q->lock.LockFor(kExitPatienceMsec)) {
-      // A thread that rings even now may have added some.
-      c.tracker.PublishUnfinished(&q->ops, c.capture.Context(q, &ring));
-      c.tracker.Retire(&q->ops);
-      q->marker_count = 0;
-      c.queues.Free(q);
-      q->lock.Unlock();
-    }
-  }
-  c.copies.RuntimeGone();
-  c.tracker.signals().Drop();
-  c.pool_failed = false;
-  c.kernels.Forget();
-  c.memory.SetState(ROCATTACH_STATE_UNLOADED);
-  c.runtime_lock.Unlock();
-  LetWaitingThreadsFindUs();
-  c.worker.Wake();
 }
 
 // At exit. Other threads may go on dispatching: from here on their hooks pass through.
@@ -370,7 +224,7 @@ void End() {
     c.CatchUpAll(&ring);
   }
   StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseEnded));
-  if (harvest) c.HarvestAll(&ring);
+  if (harvest) c.HarvestAll(&ring, /*rest_too=*/true);
   c.rings.UpdateTotals();
   StoreRelaxed(&c.memory.control()->ended_ns, BootNs());
   c.memory.SetState(ROCATTACH_STATE_ENDED);

@@ -15,6 +15,7 @@
 #include "userspace/collector/intercept.h"
 #include "userspace/collector/kernel_table.h"
 #include "userspace/collector/late_sampler.h"
+#include "userspace/collector/live_entry.h"
 #include "userspace/collector/memory.h"
 #include "userspace/collector/op_tracker.h"
 #include "userspace/collector/plan_gate.h"
@@ -28,7 +29,7 @@ namespace rocattach::collector {
 // Values of Collector::phase.
 enum Phase : uint32_t {
   kPhaseNone = 0,    // start has not run, or failed
-  kPhaseLoaded = 1,  // waiting for OnLoad
+  kPhaseLoaded = 1,  // waiting for the runtime to open
   kPhaseArmed = 2,   // the tables are ours
   kPhaseRefused = 3,
   kPhaseUnloaded = 4,  // the runtime has shut down
@@ -68,6 +69,9 @@ struct Collector {
   // The HSA tools back end: what the plan in force records, ROCATTACH_PLAN_RECORD_*.
   uint32_t plan_kinds = 0;
   LateSampler late;
+  LiveEntry live;
+  // The runtime's own function makes the queues, and nobody's who takes them over.
+  bool queues_are_the_runtimes = true;
   TinyLock plan_lock;
   // Orders the installations of the environment after a shut-down and their end.
   TinyLock again_lock;
@@ -106,6 +110,8 @@ struct Collector {
   void PreparePool();
   // Queues made from now on are intercept queues.
   bool UseIntercept() const {
+    // A tool that takes queues over would not find its own in ours.
+    if (!queues_are_the_runtimes) return false;
     uint64_t flags = LoadRelaxed(&memory.control()->plan_flags);
     if ((flags & ROCATTACH_PLAN_FORCE_INTERCEPT) != 0) return true;
     if ((flags & ROCATTACH_PLAN_FORCE_DOORBELL) != 0) return false;
@@ -117,15 +123,23 @@ struct Collector {
                       const char* text);
   // Arranges that End() runs at exit, before the static destructors of the runtime.
   void RegisterEnd();
-  // At the end of loading: until the service reads us, so that nothing is missed.
+  // Why the live table was not the way in.
+  void NoteEntry(const char* why);
+  // hsa_init has failed: the program has no GPU, and nothing to record.
+  void NoteFailedInit(hsa_status_t status);
+  // Finds out whether another tool stands between us and the runtime's queues.
+  void LookForOwnQueues(const ApiTable* core);
+  // At the end of arming: until the service reads us, so that nothing is missed.
   void WaitForService();
+  // The same, and then its plan, if it has one, with the HSA tools back end.
+  void BeginService();
 
   // Notices what the GPU has consumed without a ring through us, of all queues. While
   // we are armed: later rings do not come through us any more, and are not ours to
   // miss.
   void CatchUpAll(RingHandle* ring);
-  // Publishes what has finished, and what will not finish before us, of all queues.
-  void HarvestAll(RingHandle* ring);
+  // Publishes what has finished, of all queues. `rest_too`: what has not, as well.
+  void HarvestAll(RingHandle* ring, bool rest_too);
 
  private:
   // Calls the function with each queue that lives and whose lock is to be had, held.
@@ -144,10 +158,10 @@ int InstallVariables();
 bool HooksInPlace(const ApiTableRoot* root);
 // Replaces the table entries that we hook (hooks.cc).
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
-// After hsa_shut_down: arranges that the next hsa_init finds us again (hooks.cc).
-void HookInitAgain();
+// Arranges that hsa_init comes by (hooks.cc).
+void HookRuntimeInit();
 // Ends an installation of the environment that nobody has made use of in time. How long
-// it still has, in ms; 0 if there is none.
+// it still has, in ms; 0 if there is none (unloading.cc).
 uint32_t ExpireEnvironment();
 // Gives the table its own hsa_init back (hooks.cc).
 void UnhookInit(ApiTable* core);
@@ -156,10 +170,18 @@ void UnhookInit(ApiTable* core);
 // `ring` is the calling thread's; null inside OnLoad.
 void TakeHsaPlan(Collector* collector, RingHandle* ring);
 
-// The entry points' substance (collector.cc).
+// The entry points' substance (collector.cc, arming.cc, unloading.cc).
 int Start(const rocattach_collector_config* config);
 bool Load(ApiTableRoot* root, uint64_t runtime_version);
 void Unload();
+// The same where our functions are in the live table. True if this call armed us; false
+// too while the runtime is not open.
+bool ArmByLiveTable(ApiTableRoot* root);
+// Around hsa_shut_down, which may be the last one: what has finished is published, and
+// the worker kept out.
+void PrepareForShutDown();
+// `last`: the runtime has ended, and its tables have become its own again.
+void FinishShutDown(bool last);
 void End();
 
 }  // namespace rocattach::collector

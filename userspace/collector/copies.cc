@@ -5,6 +5,8 @@
 namespace rocattach::collector {
 namespace {
 
+constexpr uint32_t kExitPatienceMsec = 50;
+
 uint16_t Direction(bool src_known, bool src_gpu, bool dst_known, bool dst_gpu) {
   if (!src_known || !dst_known) return ROCATTACH_COPY_UNKNOWN;
   if (src_gpu) {
@@ -121,9 +123,14 @@ void Copies::Harvest(RingHandle* ring) {
   lock_.Unlock();
 }
 
-void Copies::PublishRest(RingHandle* ring) {
-  if (!lock_.LockFor(50)) return;
+void Copies::HarvestAll(RingHandle* ring) {
+  if (!lock_.LockFor(kExitPatienceMsec)) return;
   tracker_->Harvest(&list_, Context(ring), UINT32_MAX, UINT32_MAX);
+  lock_.Unlock();
+}
+
+void Copies::PublishUnfinished(RingHandle* ring) {
+  if (!lock_.LockFor(kExitPatienceMsec)) return;
   tracker_->PublishUnfinished(&list_, Context(ring));
   lock_.Unlock();
 }

@@ -35,8 +35,10 @@ class Copies {
 
   // Publishes finished copies, unless another thread is at it.
   void Harvest(RingHandle* ring);
-  // Exit paths.
-  void PublishRest(RingHandle* ring);
+  // Exit paths: all that have finished, and then those that have not, which are not
+  // looked at any more.
+  void HarvestAll(RingHandle* ring);
+  void PublishUnfinished(RingHandle* ring);
   bool Pending() const { return LoadRelaxed(&list_.count) != 0; }
 
   // The runtime is gone: its profiling switch with it.

@@ -11,11 +11,6 @@ namespace {
 // One of so many rings is timed, for the account of our own cost.
 constexpr uint32_t kCostSample = 64;
 
-bool IsDoorbell(hsa_signal_t signal) {
-  return signal.handle != 0 &&
-         reinterpret_cast<const amd_signal_t*>(signal.handle)->kind < 0;
-}
-
 using SignalStore = decltype(&::hsa_signal_store_relaxed);
 
 void Ring(Queue* q, hsa_signal_value_t value) {
@@ -35,9 +30,11 @@ void Ring(Queue* q, hsa_signal_value_t value) {
 
 inline void Store(hsa_signal_t signal, hsa_signal_value_t value, SignalStore store) {
   Collector& c = g_collector;
-  if (!IsDoorbell(signal) || Unlikely(!c.Live())) return store(signal, value);
+  if (Unlikely(!c.Live())) return store(signal, value);
+  // What a doorbell is, the registry knows. The signal's kind does not: those of queues
+  // that another tool intercepts look like any other signal.
   Queue* q = c.queues.Find(signal.handle);
-  if (Unlikely(q == nullptr)) return store(signal, value);
+  if (q == nullptr) return store(signal, value);
   if (c.Recording(ROCATTACH_PLAN_DISPATCHES)) return Ring(q, value);
   c.doorbell.RingIdle(q, value, store);
 }
@@ -117,30 +114,18 @@ hsa_status_t CreateIntercepted(Queue* q, hsa_agent_t agent, uint32_t size,
   return c.hsa.queue_intercept_register(*queue, InterceptPackets, q);
 }
 
-hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_t type,
-                             void (*callback)(hsa_status_t, hsa_queue_t*, void*),
-                             void* data, uint32_t private_bytes, uint32_t group_bytes,
-                             hsa_queue_t** queue) {
+// Makes a queue by `create`, and follows it. `create` says whether it has become an
+// intercept queue; it is given no entry for queues that are not ours to follow.
+template <typename Create>
+hsa_status_t MakeQueue(hsa_agent_t agent, hsa_queue_t** queue, Create create) {
   Collector& c = g_collector;
+  if (c.guard.Ours()) c.live.ArmIfOpen();
   const Agent* known = c.Live() ? c.agents.Find(agent) : nullptr;
   Queue* q =
       known != nullptr && known->gpu && queue != nullptr ? c.queues.Add() : nullptr;
-  if (q == nullptr) {
-    return c.hsa.queue_create(agent, size, type, callback, data, private_bytes,
-                              group_bytes, queue);
-  }
-  // The runtime has no intercept queues of the cooperative type.
-  bool intercepted = c.UseIntercept() && type <= HSA_QUEUE_TYPE_SINGLE;
-  hsa_status_t status = HSA_STATUS_ERROR;
-  if (intercepted) {
-    status = CreateIntercepted(q, agent, size, type, callback, data, private_bytes,
-                               group_bytes, queue);
-    intercepted = status == HSA_STATUS_SUCCESS;
-  }
-  if (!intercepted) {
-    status = c.hsa.queue_create(agent, size, type, callback, data, private_bytes,
-                                group_bytes, queue);
-  }
+  bool intercepted = false;
+  hsa_status_t status = create(q, &intercepted);
+  if (q == nullptr) return status;
   if (status != HSA_STATUS_SUCCESS) {
     c.queues.Free(q);
     return status;
@@ -154,6 +139,44 @@ hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_
   }
   AddQueue(q, *queue, *known, intercepted, recording);
   return status;
+}
+
+hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_t type,
+                             void (*callback)(hsa_status_t, hsa_queue_t*, void*),
+                             void* data, uint32_t private_bytes, uint32_t group_bytes,
+                             hsa_queue_t** queue) {
+  return MakeQueue(agent, queue, [&](Queue* q, bool* intercepted) {
+    Collector& c = g_collector;
+    // The runtime has no intercept queues of the cooperative type.
+    if (q != nullptr && c.UseIntercept() && type <= HSA_QUEUE_TYPE_SINGLE &&
+        CreateIntercepted(q, agent, size, type, callback, data, private_bytes,
+                          group_bytes, queue) == HSA_STATUS_SUCCESS) {
+      *intercepted = true;
+      return HSA_STATUS_SUCCESS;
+    }
+    return c.hsa.queue_create(agent, size, type, callback, data, private_bytes,
+                              group_bytes, queue);
+  });
+}
+
+// Another tool makes an intercept queue; rocprofiler-sdk does so for each queue of the
+// application while it traces. The handler that was registered last is called first:
+// ours, registered before the queue is handed out, is the last one in front of the
+// hardware, and sees what becomes of the application's packets.
+hsa_status_t HookInterceptCreate(hsa_agent_t agent, uint32_t size,
+                                 hsa_queue_type32_t type,
+                                 void (*callback)(hsa_status_t, hsa_queue_t*, void*),
+                                 void* data, uint32_t private_bytes,
+                                 uint32_t group_bytes, hsa_queue_t** queue) {
+  return MakeQueue(agent, queue, [&](Queue* q, bool* intercepted) {
+    *intercepted = true;
+    if (q == nullptr) {
+      return g_collector.hsa.queue_intercept_create(
+          agent, size, type, callback, data, private_bytes, group_bytes, queue);
+    }
+    return CreateIntercepted(q, agent, size, type, callback, data, private_bytes,
+                             group_bytes, queue);
+  });
 }
 
 hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
@@ -325,6 +348,7 @@ hsa_status_t HookMemoryCopy(void* dst, const void* src, size_t size) {
 hsa_status_t HookInit() {
   Collector& c = g_collector;
   if (!c.guard.Ours()) return c.hsa.init();
+  if (c.live.installed()) return c.live.Init();
   {
     TinyLockHolder hold(c.again_lock);
     ++c.inits_under_way;
@@ -343,8 +367,9 @@ hsa_status_t HookInit() {
 
 hsa_status_t HookShutDown() {
   Collector& c = g_collector;
+  if (c.guard.Ours() && c.live.installed()) return c.live.ShutDown();
   hsa_status_t status = c.hsa.shut_down();
-  if (c.guard.Ours() && LoadAcquire(&c.phase) == kPhaseUnloaded) HookInitAgain();
+  if (c.guard.Ours() && LoadAcquire(&c.phase) == kPhaseUnloaded) HookRuntimeInit();
   return status;
 }
 
@@ -379,11 +404,12 @@ void InstallHooks(ApiTableRoot* root, const AmdSlots& slots) {
   Replace(amd, slots.memory_async_copy, &HookAsyncCopy);
   Replace(amd, slots.memory_async_copy_on_engine, &HookAsyncCopyOnEngine);
   Replace(amd, slots.memory_async_copy_rect, &HookAsyncCopyRect);
+  Replace(amd, slots.queue_intercept_create, &HookInterceptCreate);
 }
 
-void HookInitAgain() {
+void HookRuntimeInit() {
   Collector& c = g_collector;
-  // The runtime has reset its table on unloading; the memory is static and stays.
+  // The runtime resets its table on unloading; the memory is static and stays.
   if (c.core_table != nullptr) Replace(c.core_table, kCoreInit, &HookInit);
 }
 

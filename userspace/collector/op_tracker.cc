@@ -169,6 +169,7 @@ bool OpTracker::TimesOf(uint32_t index, const HarvestContext& context,
   if (Likely(links_[index].kind == OpKind::kOwnSignal)) {
     start = signals_.at(index)->start_ts;
     end = signals_.at(index)->end_ts;
+    if (Unlikely(!times_are_ours_) && start == end) return false;
   } else {
     const Op& op = ops_[index];
     if (!op.timed) return false;

@@ -108,6 +108,10 @@ class OpTracker {
   // Gives the list's free entries back to all.
   void Retire(OpList* list);
 
+  // False where another tool, between us and the runtime, moves packets and signals: it
+  // may leave a signal of ours with two equal times, which say nothing then.
+  void set_times_are_ours(bool ours) { times_are_ours_ = ours; }
+
   uint64_t NextCorrelation(uint64_t count) {
     return __atomic_fetch_add(&next_correlation_, count, __ATOMIC_RELAXED);
   }
@@ -127,6 +131,7 @@ class OpTracker {
   SignalPool signals_;
   AppSignals app_signals_;
   ClockSource clocks_;
+  bool times_are_ours_ = true;
   // Every producer writes these; what stands above, it only reads.
   alignas(64) uint64_t next_correlation_ = 1;
   alignas(64) TinyLock free_lock_;

@@ -212,6 +212,8 @@ void SdkBackend::Arm() {
     if (!c.worker.running() && c.worker.Start(&c) != 0) return;
     if (phase == kPhaseLoaded) c.RegisterEnd();
     StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseArmed));
+    StoreRelaxed(&c.memory.control()->entry,
+                 static_cast<uint32_t>(ROCATTACH_ENTRY_PATH_SDK));
     StoreRelaxed(&c.memory.control()->armed_ns, BootNs());
     c.memory.SetState(ROCATTACH_STATE_ARMED);
     // The HSA tools are loaded after this, and we with them: then it is done there.

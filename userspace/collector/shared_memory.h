@@ -205,10 +205,12 @@ struct rocattach_control {
   int32_t plan_error_code;   /* status of the SDK (sdk_abi_base.h), or errno; 0 none */
   char plan_error_text[256]; /* names the counters or kinds; NUL-terminated */
 
-  /* Collector -> service: how we got in, and who else is there. Written before the
-   * state becomes ARMED. */
+  /* Collector -> service: how we got in, and who else is there. LIVE_TABLE is written
+   * before rocattach_collector_ready(): our functions are in the tables, and hsa_init
+   * comes by. All of it holds once the state is ARMED. */
   uint32_t entry; /* enum rocattach_entry_path */
-  uint32_t pad3;
+  /* Last status of an hsa_init that failed before any succeeded; 0: none did. */
+  uint32_t init_status;
   char entry_text[160]; /* TOOLS_LIB: why not the live table; NUL-terminated */
   /* Path of the library that brings another profiler into the process, empty if none
    * was seen; NUL-terminated. */

@@ -13,6 +13,8 @@ constexpr size_t kStackBytes = 256 * 1024;
 constexpr uint32_t kBusyTickMsec = 4;     // something is in flight
 constexpr uint32_t kQuietTickMsec = 200;  // recording, but nothing happens
 constexpr uint32_t kLoadTickMsec = 50;
+// A program may open the runtime when it likes; whoever does so wakes us.
+constexpr uint32_t kOpenTickMsec = 1000;
 // A runtime that has not called OnLoad by then is not going to.
 constexpr uint64_t kLoadTimeoutNs = 5'000'000'000;
 constexpr uint64_t kServiceTimeoutNs = 5'000'000'000;
@@ -64,13 +66,13 @@ void Worker::Run() {
     uint64_t timeout_ns = 0;
     if (phase == kPhaseEnded || phase == kPhaseRefused) break;
     if (phase == kPhaseNone || phase == kPhaseLoaded) {
-      if (BootNs() > give_up) {
+      if (BootNs() > give_up && !c.live.installed()) {
         // Another thread may just now be inside OnLoad, which restores as well:
         // harmless.
         c.environment.Restore();
         break;
       }
-      timeout = kLoadTickMsec;
+      timeout = BootNs() > give_up ? kOpenTickMsec : kLoadTickMsec;
     } else {
       RingHandle ring = c.rings.Mine();
       bool busy = false;

@@ -112,7 +112,17 @@ void Window(const v1::WindowEvent& window, bool decides, ReportPage* page) {
     parts.push_back(
         absl::StrCat("capture by ", ShortName(window.collector().capture_mode())));
   }
+  if (window.collector().entry_path() == v1::ENTRY_PATH_TOOLS_LIB &&
+      !window.collector().entry_reason().empty()) {
+    parts.push_back(absl::StrCat("loaded by HSA_TOOLS_LIB, because ",
+                                 TerminalSafe(window.collector().entry_reason())));
+  }
   page->Line("attach", absl::StrJoin(parts, ", "));
+  if (!window.collector().other_tool().empty()) {
+    page->Line("beside",
+               absl::StrCat("another profiler in this process, brought by ",
+                            TerminalSafe(window.collector().other_tool())));
+  }
   Reason(window, page);
   if (!window.detail().empty()) page->Line("", TerminalSafe(window.detail()));
   if (!window.collector().refusal().empty()) {

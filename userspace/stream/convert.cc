@@ -172,6 +172,12 @@ v1::Collector CollectorToProto(const rocattach_control& control) {
   collector.set_backend_reason(
       BackendReason(control.backend_reason,
                     BoundedText(control.backend_text, sizeof(control.backend_text))));
+  collector.set_entry_path(v1::EntryPath_IsValid(static_cast<int>(control.entry))
+                               ? static_cast<v1::EntryPath>(control.entry)
+                               : v1::ENTRY_PATH_UNKNOWN);
+  collector.set_entry_reason(
+      BoundedText(control.entry_text, sizeof(control.entry_text)));
+  collector.set_other_tool(BoundedText(control.other_tool, sizeof(control.other_tool)));
   if (control.reason != ROCATTACH_REASON_NONE) {
     collector.set_refusal(BoundedText(control.text, sizeof(control.text)));
   }

@@ -290,6 +290,14 @@ uint64_t CollectorMemory::armed_ns() const {
   return Load(&control()->armed_ns);
 }
 
+bool CollectorMemory::hears_of_init() const {
+  return Load(&control()->entry) == ROCATTACH_ENTRY_PATH_LIVE_TABLE;
+}
+
+uint32_t CollectorMemory::init_status() const {
+  return Load(&control()->init_status);
+}
+
 v1::Collector CollectorMemory::Describe() const {
   rocattach_control copy;
   memcpy(&copy, base_, sizeof(copy));

@@ -110,6 +110,10 @@ class CollectorMemory {
   void Beat(uint64_t now_ns);
 
   uint32_t state() const;    // enum rocattach_collector_state, unchecked
+  // The collector's functions are in the runtime's tables: it hears of hsa_init.
+  bool hears_of_init() const;
+  // Status of an hsa_init that failed before any succeeded; 0: none has returned so.
+  uint32_t init_status() const;
   uint32_t reason() const;   // enum rocattach_collector_reason, unchecked
   std::string text() const;  // refusal in words, bounded and printable
   uint64_t window_id() const { return window_id_; }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/convert.h"
@@ -419,9 +420,17 @@ void Recorder::EndTarget(const TargetKey& key, const v1::ProcessEnd& end) {
 void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
   if (target->SettleFromCollector()) NoteVerdict(*target);
   if (target->verdict() == Verdict::kOpen) {
-    if (target->has_memory()) {
+    const bool in_place = target->has_memory() && target->memory()->hears_of_init();
+    if (in_place && target->memory()->init_status() != 0) {
+      target->Settle(Verdict::kPassed, AttachReason::kNone,
+                     absl::StrFormat("hsa_init failed in this process (status %#x): it "
+                                     "had no GPU to use, and there was nothing to record",
+                                     target->memory()->init_status()));
+    } else if (target->has_memory()) {
       target->Settle(Verdict::kMissed, AttachReason::kCollectorSilent,
-                     "the process ended before its runtime had loaded the collector");
+                     in_place ? "the process ended inside hsa_init"
+                              : "the process ended before its runtime had loaded the "
+                                "collector");
     } else {
       target->Settle(Verdict::kMissed, AttachReason::kCollectorSilent,
                      "the process ended before the collector reported in");
@@ -454,8 +463,10 @@ void Recorder::Scan(uint64_t now_ns) {
   last_scan_ns_ = now_ns;
   std::vector<TargetKey> gone;
   for (auto& [key, target] : targets_) {
+    // A collector that hears of hsa_init is in place: the call may take its time.
+    const bool in_place = target->has_memory() && target->memory()->hears_of_init();
     if (target->verdict() == Verdict::kOpen && target->opened().attach_tried &&
-        now_ns > target->opened().event.time_ns + options_.report_timeout_ns) {
+        !in_place && now_ns > target->opened().event.time_ns + options_.report_timeout_ns) {
       target->Settle(
           Verdict::kRefused, AttachReason::kCollectorSilent,
           target->has_memory()

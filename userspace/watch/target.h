@@ -52,6 +52,8 @@ class Target {
   void SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
                  bool acknowledged);
   bool has_memory() const { return memory_ != nullptr; }
+  // Null until the collector has reported in.
+  const CollectorMemory* memory() const { return memory_.get(); }
   // The process may wait for this in its OnLoad; once is enough.
   void AcknowledgeMapped();
   bool acknowledged() const { return acknowledged_; }

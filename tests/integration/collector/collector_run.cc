@@ -278,6 +278,7 @@ CollectorResult RunWithCollector(const std::vector<std::string>& command,
     result.unfinished = memory->UnfinishedRecords(0, memory->inflight_count());
     result.account = memory->Account();
     result.state = memory->state();
+    result.collector = memory->Describe();
     result.text = memory->text();
   }
   return result;

@@ -28,6 +28,7 @@ struct CollectorResult {
   std::string errors;    // standard error
   bool mapped = false;
   uint32_t state = 0;
+  v1::Collector collector;  // as it describes itself
   std::string text;
   std::vector<rocattach_dispatch> dispatches;
   std::vector<rocattach_copy> copies;

@@ -8,6 +8,7 @@
  *   COLLECTOR_TEST_EVERY      in every hsa_init, as windows that open again
  *   COLLECTOR_TEST_LATE       not in hsa_init, but when collector_test_load is called
  *   COLLECTOR_TEST_KINDS      record_kinds, hexadecimal
+ *   COLLECTOR_TEST_ENTRY      tools: by HSA_TOOLS_LIB, as where the live table is not found
  *   COLLECTOR_TEST_RINGS, _SLOTS, _INFLIGHT, _WAIT_MSEC   sizes
  */
 #define _GNU_SOURCE
@@ -24,6 +25,14 @@
 static uint32_t number(const char* name, uint32_t otherwise, int base) {
   const char* text = getenv(name);
   return text == NULL ? otherwise : (uint32_t)strtoul(text, NULL, base);
+}
+
+/* The runtime's own hsa_init; it may have been opened by dlopen(RTLD_LOCAL). */
+static void* find_init(void) {
+  void* init = dlsym(RTLD_NEXT, "hsa_init");
+  void* runtime =
+      init == NULL ? dlopen("libhsa-runtime64.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  return runtime == NULL ? init : dlsym(runtime, "hsa_init");
 }
 
 static void load(void) {
@@ -44,6 +53,10 @@ static void load(void) {
   config.window_id = 4711;
   config.backend = number("COLLECTOR_TEST_BACKEND", 0, 10);
   config.record_kinds = number("COLLECTOR_TEST_KINDS", 0, 16);
+  const char* entry = getenv("COLLECTOR_TEST_ENTRY");
+  if (entry == NULL || strcmp(entry, "tools") != 0) {
+    config.window_address = (uint64_t)(uintptr_t)find_init();
+  }
   strcpy(config.collector_path, path);
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
@@ -77,11 +90,6 @@ hsa_status_t hsa_init(void) {
     pthread_once(&once, load);
   }
   hsa_status_t (*real)(void);
-  *(void**)&real = dlsym(RTLD_NEXT, "hsa_init");
-  if (real == NULL) {
-    /* The runtime was opened by dlopen(RTLD_LOCAL). */
-    void* runtime = dlopen("libhsa-runtime64.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (runtime != NULL) *(void**)&real = dlsym(runtime, "hsa_init");
-  }
+  *(void**)&real = find_init();
   return real == NULL ? HSA_STATUS_ERROR : real();
 }

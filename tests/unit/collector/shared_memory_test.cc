@@ -14,7 +14,7 @@ TEST(SharedMemoryTest, TheControlBlockBeginsAsEver) {
   EXPECT_EQ(offsetof(rocattach_control, version), 8u);
   EXPECT_EQ(offsetof(rocattach_control, control_bytes), 12u);
   EXPECT_EQ(offsetof(rocattach_control, total_bytes), 16u);
-  EXPECT_EQ(ROCATTACH_SHM_VERSION, 3u);
+  EXPECT_EQ(ROCATTACH_SHM_VERSION, 4u);
 }
 
 TEST(SharedMemoryTest, TheControlBlockIsOnePage) {
@@ -52,7 +52,7 @@ TEST(SharedMemoryTest, EveryRecordBeginsWithItsKind) {
 
 // The stub's code has the path at a fixed place (injector/stub_code.S).
 TEST(SharedMemoryTest, TheConfigurationEndsWithThePath) {
-  EXPECT_EQ(offsetof(rocattach_collector_config, collector_path), 56u);
+  EXPECT_EQ(offsetof(rocattach_collector_config, collector_path), 64u);
   EXPECT_EQ(offsetof(rocattach_collector_config, backend), 48u);
 }
 
