@@ -42,6 +42,7 @@ const char* LookAtTables(ApiTableRoot* root) {
   if (!c.hsa.Load(root, c.amd_slots))
     return "the runtime's API table has a null entry";
   c.LookForOwnQueues(root->core);
+  c.tracker.set_times_are_ours(c.queues_are_the_runtimes);
   return nullptr;
 }
 
@@ -152,7 +153,6 @@ void Collector::LookForOwnQueues(const ApiTable* core) {
   const bool known = ElfObject::Find(core, &runtime);
   const auto* create = reinterpret_cast<const void*>(hsa.queue_create);
   queues_are_the_runtimes = !known || runtime.Contains(create);
-  tracker.set_times_are_ours(queues_are_the_runtimes);
 }
 
 }  // namespace rocattach::collector

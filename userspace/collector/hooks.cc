@@ -237,6 +237,7 @@ hsa_status_t HookSetProfilerEnabled(hsa_queue_t* queue, int enable) {
 hsa_status_t HookExecutableFreeze(hsa_executable_t executable, const char* options) {
   Collector& c = g_collector;
   hsa_status_t status = c.hsa.executable_freeze(executable, options);
+  if (c.guard.Ours()) c.live.ArmIfOpen();
   if (status == HSA_STATUS_SUCCESS && c.Live()) c.executables.Frozen(executable);
   return status;
 }
@@ -264,6 +265,7 @@ hsa_status_t NoteCopy(hsa_agent_t dst_agent, hsa_agent_t src_agent, const void* 
 }
 
 bool RecordCopies() {
+  if (g_collector.guard.Ours()) g_collector.live.ArmIfOpen();
   return g_collector.Live() && g_collector.Recording(ROCATTACH_PLAN_COPIES);
 }
 

@@ -32,6 +32,7 @@ const char* LiveEntry::Install(const void* window) {
     c.LookForOwnQueues(tables_.root.core);
     Restore();
   }
+  c.tracker.set_times_are_ours(c.queues_are_the_runtimes);
   known_ = installed_ = true;
   StoreRelaxed(&c.memory.control()->entry,
                static_cast<uint32_t>(ROCATTACH_ENTRY_PATH_LIVE_TABLE));
