@@ -39,8 +39,7 @@ const char* LookAtTables(ApiTableRoot* root) {
   if (root == nullptr || why != nullptr) return why;
   UnhookInit(root->core);
   if (HooksInPlace(root)) return nullptr;
-  if (!c.hsa.Load(root, c.amd_slots))
-    return "the runtime's API table has a null entry";
+  if (!c.hsa.Load(root, c.amd_slots)) return "the runtime's API table has a null entry";
   c.LookForOwnQueues(root->core);
   c.tracker.set_times_are_ours(c.queues_are_the_runtimes);
   return nullptr;

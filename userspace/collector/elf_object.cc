@@ -136,8 +136,8 @@ bool ElfObject::ReadTables(Tables* tables) const {
 const void* ElfObject::Function(const char* symbol) const {
   Tables tables;
   if (!ReadTables(&tables)) return nullptr;
-  const ElfW(Sym)* found = tables.gnu_hash != nullptr ? tables.FindGnu(symbol)
-                                                      : tables.FindPlain(symbol);
+  const ElfW(Sym)* found =
+      tables.gnu_hash != nullptr ? tables.FindGnu(symbol) : tables.FindPlain(symbol);
   return found == nullptr ? nullptr
                           : reinterpret_cast<const void*>(base_ + found->st_value);
 }

@@ -171,8 +171,8 @@ hsa_status_t HookInterceptCreate(hsa_agent_t agent, uint32_t size,
   return MakeQueue(agent, queue, [&](Queue* q, bool* intercepted) {
     *intercepted = true;
     if (q == nullptr) {
-      return g_collector.hsa.queue_intercept_create(
-          agent, size, type, callback, data, private_bytes, group_bytes, queue);
+      return g_collector.hsa.queue_intercept_create(agent, size, type, callback, data,
+                                                    private_bytes, group_bytes, queue);
     }
     return CreateIntercepted(q, agent, size, type, callback, data, private_bytes,
                              group_bytes, queue);

@@ -5,7 +5,8 @@
 namespace rocattach::collector {
 
 bool LiveEntry::TableIsTheRuntimes() const {
-  constexpr CoreSlot kSlots[] = {kCoreQueueCreate, kCoreSignalStoreRelaxed, kCoreShutDown};
+  constexpr CoreSlot kSlots[] = {kCoreQueueCreate, kCoreSignalStoreRelaxed,
+                                 kCoreShutDown};
   for (CoreSlot slot : kSlots) {
     if (!tables_.runtime.Contains(tables_.root.core->slots[slot])) return false;
   }

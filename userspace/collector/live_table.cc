@@ -123,7 +123,8 @@ const char* FindLiveTables(const void* window, LiveTables* tables) {
   root.version.minor_id = sizeof(root);
   root.core = core.Table();
   root.amd_ext = amd.Table();
-  if (root.core == nullptr) return "the runtime's functions do not agree on a core table";
+  if (root.core == nullptr)
+    return "the runtime's functions do not agree on a core table";
   if (root.amd_ext == nullptr) {
     return "the runtime's functions do not agree on a table of AMD extensions";
   }

@@ -28,7 +28,8 @@ int LookForTool(dl_phdr_info* info, size_t, void* data) {
 const char* OwnerOfHooks(const ApiTable* core, const Search& search) {
   ElfObject runtime, owner;
   if (!ElfObject::Find(core, &runtime)) return nullptr;
-  constexpr CoreSlot kSlots[] = {kCoreQueueCreate, kCoreSignalStoreScrelease, kCoreInit};
+  constexpr CoreSlot kSlots[] = {kCoreQueueCreate, kCoreSignalStoreScrelease,
+                                 kCoreInit};
   for (CoreSlot slot : kSlots) {
     const void* function = core->slots[slot];
     if (runtime.Contains(function) ||

@@ -56,8 +56,7 @@ bool FindEntry(const uint8_t* at, const uint8_t* end, int base, int32_t* offset)
     }
     if (*op != kGroup5) continue;
     const uint8_t extension = (op[1] >> 3) & 7;
-    if ((extension == 2 || extension == 4) &&
-        Operand(op + 1, end, base, rex, offset)) {
+    if ((extension == 2 || extension == 4) && Operand(op + 1, end, base, rex, offset)) {
       return true;
     }
   }

@@ -1,5 +1,5 @@
-// The end of a runtime that may start again: by OnUnload where we came in by OnLoad, and
-// around hsa_shut_down where our functions are in the live table.
+// The end of a runtime that may start again: by OnUnload where we came in by OnLoad,
+// and around hsa_shut_down where our functions are in the live table.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

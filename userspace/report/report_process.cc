@@ -119,9 +119,8 @@ void Window(const v1::WindowEvent& window, bool decides, ReportPage* page) {
   }
   page->Line("attach", absl::StrJoin(parts, ", "));
   if (!window.collector().other_tool().empty()) {
-    page->Line("beside",
-               absl::StrCat("another profiler in this process, brought by ",
-                            TerminalSafe(window.collector().other_tool())));
+    page->Line("beside", absl::StrCat("another profiler in this process, brought by ",
+                                      TerminalSafe(window.collector().other_tool())));
   }
   Reason(window, page);
   if (!window.detail().empty()) page->Line("", TerminalSafe(window.detail()));

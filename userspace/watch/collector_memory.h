@@ -109,7 +109,7 @@ class CollectorMemory {
   // Notes that we have drained; a collector whose service is gone stops by itself.
   void Beat(uint64_t now_ns);
 
-  uint32_t state() const;    // enum rocattach_collector_state, unchecked
+  uint32_t state() const;  // enum rocattach_collector_state, unchecked
   // The collector's functions are in the runtime's tables: it hears of hsa_init.
   bool hears_of_init() const;
   // Status of an hsa_init that failed before any succeeded; 0: none has returned so.

@@ -422,10 +422,11 @@ void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
   if (target->verdict() == Verdict::kOpen) {
     const bool in_place = target->has_memory() && target->memory()->hears_of_init();
     if (in_place && target->memory()->init_status() != 0) {
-      target->Settle(Verdict::kPassed, AttachReason::kNone,
-                     absl::StrFormat("hsa_init failed in this process (status %#x): it "
-                                     "had no GPU to use, and there was nothing to record",
-                                     target->memory()->init_status()));
+      target->Settle(
+          Verdict::kPassed, AttachReason::kNone,
+          absl::StrFormat("hsa_init failed in this process (status %#x): it "
+                          "had no GPU to use, and there was nothing to record",
+                          target->memory()->init_status()));
     } else if (target->has_memory()) {
       target->Settle(Verdict::kMissed, AttachReason::kCollectorSilent,
                      in_place ? "the process ended inside hsa_init"
@@ -466,7 +467,8 @@ void Recorder::Scan(uint64_t now_ns) {
     // A collector that hears of hsa_init is in place: the call may take its time.
     const bool in_place = target->has_memory() && target->memory()->hears_of_init();
     if (target->verdict() == Verdict::kOpen && target->opened().attach_tried &&
-        !in_place && now_ns > target->opened().event.time_ns + options_.report_timeout_ns) {
+        !in_place &&
+        now_ns > target->opened().event.time_ns + options_.report_timeout_ns) {
       target->Settle(
           Verdict::kRefused, AttachReason::kCollectorSilent,
           target->has_memory()

@@ -228,14 +228,15 @@ TEST_F(CollectorLifeTest, SecondHsaInitIsRecordedToo) {
   EXPECT_EQ(r.agents.size(), 2u);
 }
 
-// Both ways into the runtime's tables, from the first start of the runtime to its 201st.
+// Both ways into the runtime's tables, from the first start of the runtime to its
+// 201st.
 TEST_F(CollectorLifeTest, BothEntriesRecordEveryStartOfTheRuntime) {
   for (bool live : {true, false}) {
     SCOPED_TRACE(live ? "live table" : "HSA_TOOLS_LIB");
     std::vector<std::string> environment = {"COLLECTOR_TEST_RINGS=2"};
     if (!live) environment.push_back("COLLECTOR_TEST_ENTRY=tools");
-    CollectorResult r = RunWithCollector(
-        {Target("hsa_reinit"), "-r", "200", "-n", "5"}, Default(environment));
+    CollectorResult r = RunWithCollector({Target("hsa_reinit"), "-r", "200", "-n", "5"},
+                                         Default(environment));
     ExpectOk(r);
     EXPECT_EQ(r.Printed("dispatches"), 1000);
     EXPECT_EQ(r.dispatches.size(), 1000u);

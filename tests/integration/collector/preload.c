@@ -8,8 +8,8 @@
  *   COLLECTOR_TEST_EVERY      in every hsa_init, as windows that open again
  *   COLLECTOR_TEST_LATE       not in hsa_init, but when collector_test_load is called
  *   COLLECTOR_TEST_KINDS      record_kinds, hexadecimal
- *   COLLECTOR_TEST_ENTRY      tools: by HSA_TOOLS_LIB, as where the live table is not found
- *   COLLECTOR_TEST_RINGS, _SLOTS, _INFLIGHT, _WAIT_MSEC   sizes
+ *   COLLECTOR_TEST_ENTRY      tools: by HSA_TOOLS_LIB, as where the live table is not
+ * found COLLECTOR_TEST_RINGS, _SLOTS, _INFLIGHT, _WAIT_MSEC   sizes
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
