@@ -55,7 +55,7 @@ default_mxcsr:  .skip 8
     .endm
     .macro red_zone_in
     i = 0
-    .rept 16
+    .rept RED_ZONE_WORDS
     red_zone_in_one %i
     i = i + 1
     .endr
@@ -67,7 +67,7 @@ default_mxcsr:  .skip 8
     .endm
     .macro red_zone_out
     i = 0
-    .rept 16
+    .rept RED_ZONE_WORDS
     red_zone_out_one %i
     i = i + 1
     .endr

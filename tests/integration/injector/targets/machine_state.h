@@ -9,10 +9,15 @@
 #define STATE_MXCSR 136
 #define STATE_X87_CW 140
 #define STATE_X87 144      /* two values, 16 bytes each */
-#define STATE_RED_ZONE 176 /* 16 x 8 */
+#define STATE_RED_ZONE 176 /* RED_ZONE_WORDS x 8 */
 #define STATE_MASK 304     /* k0..k7 */
 #define STATE_VECTOR 384   /* 32 x 64, 64-byte aligned */
 #define STATE_BYTES 2432
+
+/* Of the 16 words below the window's return address the lowest one is left out: before
+ * the call and after the return it is no part of the red zone, and a signal that comes
+ * just then overwrites it. */
+#define RED_ZONE_WORDS 15
 
 #define VECTOR_SSE 0
 #define VECTOR_AVX 1
@@ -28,9 +33,10 @@ struct machine_state {
   uint32_t mxcsr;
   uint16_t x87_cw, pad0;
   uint8_t x87[2][16];
-  uint64_t red_zone[16];
+  uint64_t red_zone[RED_ZONE_WORDS];
+  uint64_t pad1;
   uint64_t mask[8];
-  uint64_t pad1[2];
+  uint64_t pad2[2];
   uint8_t vector[32][64];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct machine_state) == STATE_BYTES, "as in the assembly");

@@ -77,7 +77,8 @@ static void prepare_state(void) {
   state->x87_cw = 0x077f;       /* round down, double precision */
   long double values[2] = {1.25L, -3.5e300L};
   for (int i = 0; i < 2; ++i) memcpy(state->x87[i], &values[i], 10);
-  for (int i = 0; i < 16; ++i) state->red_zone[i] = 0xbadc0ffee0ddf00dull + (uint64_t)i;
+  for (int i = 0; i < RED_ZONE_WORDS; ++i)
+    state->red_zone[i] = 0xbadc0ffee0ddf00dull + (uint64_t)i;
   for (int i = 0; i < 8; ++i)
     state->mask[i] = 0x0123456789abcdefull * (uint64_t)(i + 1);
   for (int i = 0; i < 32; ++i) {
