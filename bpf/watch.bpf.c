@@ -12,6 +12,13 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* include/linux/ptrace.h */
 #define PT_PTRACED 1u
 
+/* Cleared before loading if the kernel has no cookies: the call is dead code then. */
+const volatile __u32 use_cookies = 1;
+
+FRAME __u64 cookie(struct pt_regs* ctx) {
+  return use_cookies ? bpf_get_attach_cookie(ctx) : 0;
+}
+
 /* Tells the service of a window, and wakes it. False if the event found no room.
  * `layout` is the number of the window's layout plus one, or 0. */
 FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, int again,
@@ -20,7 +27,7 @@ FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, int again,
   if (!e) return 0;
   e->time_ns = opened_ns;
   e->mode = mode;
-  e->cookie = bpf_get_attach_cookie(ctx);
+  e->cookie = cookie(ctx);
   e->ip = ctx->ip;
   e->sp = ctx->sp;
   e->layout = layout;
@@ -104,7 +111,7 @@ FRAME int signal_window(struct pt_regs* ctx, __u64 opened_ns, int again) {
     return 0;
   }
   e->time_ns = opened_ns;
-  e->cookie = bpf_get_attach_cookie(ctx);
+  e->cookie = cookie(ctx);
   e->ip = ctx->ip;
   e->args[0] = again ? ROCATTACH_WINDOW_AGAIN : 0;
   if (mode == ROCATTACH_WINDOW_SIGNALLED &&

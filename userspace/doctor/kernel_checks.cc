@@ -27,10 +27,8 @@
 namespace rocattach {
 namespace {
 
-// bpf_get_attach_cookie and links for uprobes came with 5.15; sleepable uprobes and
-// bpf_copy_from_user_task in them with 6.0.
-constexpr KernelVersion kFloor = {5, 15};
-constexpr KernelVersion kSleepableUprobes = {6, 0};
+// The oldest kernel that scripts/test-kernels boots.
+constexpr KernelVersion kOldestTested = {6, 1};
 
 // A setting of /proc/sys as a number; nothing if it is not there.
 std::optional<int> ReadSetting(const Machine& machine, absl::string_view path) {
@@ -93,21 +91,14 @@ Check CheckKernel(absl::string_view release, absl::string_view machine) {
     check.state = CheckState::kUnchecked;
     check.meaning = "The kernel's version number is not understood.";
     check.remedy = "See the check 'hold' for what the kernel can do.";
-  } else if (*version < kFloor) {
-    check.state = CheckState::kFailed;
-    check.meaning = absl::StrFormat(
-        "Uprobes with cookies, which tell one library copy from another, came with "
-        "Linux %d.%d.",
-        kFloor.major, kFloor.minor);
-    check.remedy = "Boot a newer kernel: 6.0 or later for the yielding hold.";
-  } else if (*version < kSleepableUprobes) {
+  } else if (*version < kOldestTested) {
     check.state = CheckState::kWarning;
-    check.meaning =
-        "Sleepable uprobes came with Linux 6.0: processes are held by a private stop "
-        "signal instead, and cannot be debugged while they are watched for it.";
-    check.remedy = "Boot Linux 6.0 or later for the yielding hold.";
-  } else {
-    check.meaning = "Has sleepable uprobes, which the yielding hold stands on.";
+    check.meaning = absl::StrFormat(
+        "Nothing before Linux %d.%d has been tested. The checks 'hold', 'features' and "
+        "'window' try what this kernel can do.",
+        kOldestTested.major, kOldestTested.minor);
+    check.remedy = absl::StrFormat("Boot Linux %d.%d or later.", kOldestTested.major,
+                                   kOldestTested.minor);
   }
   return check;
 }

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "injector/maps.h"
 #include "injector/target_memory.h"
@@ -158,8 +159,6 @@ absl::StatusOr<WindowResult> TryWindow(KernelProbe* probe) {
       result.stopped_ns = BootNs() - result.event.time_ns;
     }
   }
-  // Let go with the signal that stopped it, the child stands still for everybody.
-  if (signalled) kill(child->pid(), SIGCONT);
   ASSIGN_OR_RETURN(int status, child->Wait(kChildExitMsec));
   if (status != 0) {
     return absl::InternalError(absl::StrCat("the child ended with wait status ", status,
@@ -243,15 +242,43 @@ Check CheckHold(const Capabilities& capabilities, HoldRung best_rung,
   check.found = absl::StrCat("level '", HoldRungName(rung), "'");
   check.meaning = absl::StrCat(HoldRungHelp(rung), ".");
   if (!(*probe)->rung_reason().empty()) {
-    std::string reason = (*probe)->rung_reason();
-    while (!reason.empty() && (reason.back() == ' ' || reason.back() == ';'))
-      reason.pop_back();
-    absl::StrAppend(&check.found, ": ", reason);
+    absl::StrAppend(&check.found, ": ", (*probe)->rung_reason());
   }
   if (rung != HoldRung::kYielding) {
     check.state = CheckState::kWarning;
-    check.remedy = "The yielding hold needs Linux 6.0 or later with BTF.";
+    check.remedy =
+        best_rung == HoldRung::kYielding
+            ? absl::StrCat("The yielding hold needs ",
+                           DescribeFeature(KernelFeature::kYieldingHold).needs, ".")
+            : "Leave out --hold to see whether the yielding hold works.";
   }
+  return check;
+}
+
+Check CheckFeatures(const KernelProbe* probe) {
+  Check check = {.name = "features"};
+  if (probe == nullptr) {
+    check.state = CheckState::kUnchecked;
+    check.found = "not tried: the BPF programs are not loaded";
+    check.meaning = "Whether the kernel has all that they can use is not known.";
+    check.remedy = "See the check 'hold'.";
+    return check;
+  }
+  std::vector<absl::string_view> names;
+  for (const MissingFeature& missing : probe->missing_features()) {
+    const KernelFeatureText text = DescribeFeature(missing.feature);
+    names.push_back(text.name);
+    check.items.push_back(
+        {std::string(text.name), CheckState::kNote,
+         absl::StrCat("needs ", text.needs, ": ", missing.reason, ". ", text.without)});
+  }
+  if (names.empty()) {
+    check.found = "this kernel has all that the BPF programs use";
+    return check;
+  }
+  check.state = CheckState::kNote;
+  check.found = absl::StrCat("without ", absl::StrJoin(names, ", "));
+  check.meaning = "The BPF programs work without it.";
   return check;
 }
 

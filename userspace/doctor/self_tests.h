@@ -23,6 +23,10 @@ Check CheckPtrace();
 Check CheckHold(const Capabilities& capabilities, HoldRung best_rung,
                 std::unique_ptr<KernelProbe>* probe);
 
+// "features": what the loaded BPF programs do without on this kernel, and what that
+// costs. `probe` may be null.
+Check CheckFeatures(const KernelProbe* probe);
+
 // "window": puts the real probe on a function of this program, lets a child run into
 // it, and stops the child there. `probe` may be null (then it says what it waits for).
 Check CheckWindow(const Capabilities& capabilities, KernelProbe* probe);

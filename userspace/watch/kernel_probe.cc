@@ -1,17 +1,13 @@
 #include "userspace/watch/kernel_probe.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <errno.h>
-#include <linux/btf.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdarg>
 #include <cstddef>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "bpf/watch.skel.h"
@@ -39,47 +35,7 @@ struct Claim {
 constexpr uint32_t kClaimOpen = 0;
 constexpr uint32_t kClaimReleased = 1;
 
-// libbpf speaks through a callback without a context; the verifier's log is only of use
-// when a load fails, so it is kept and shown then.
-thread_local std::string* captured_log = nullptr;
-
-int CaptureLog(libbpf_print_level, const char* format, va_list args) {
-  if (captured_log == nullptr) return 0;
-  char line[1024];
-  int n = vsnprintf(line, sizeof(line), format, args);
-  if (n > 0 && captured_log->size() < 64 * 1024) captured_log->append(line);
-  return 0;
-}
-
-std::string LastLines(const std::string& log, int lines) {
-  size_t at = log.size();
-  while (at > 0 && lines > 0) {
-    at = log.rfind('\n', at - 1);
-    if (at == std::string::npos) return log;
-    --lines;
-  }
-  return log.substr(at);
-}
-
-std::string LoadHelp(int error) {
-  if (error == EPERM || error == EACCES) {
-    return "loading BPF programs needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN";
-  }
-  return "run 'rocattach doctor' to see what this kernel lacks";
-}
-
 }  // namespace
-
-KernelTypes LookAtKernelTypes() {
-  btf* types = btf__load_vmlinux_btf();
-  if (types == nullptr) return {};
-  KernelTypes found;
-  found.present = true;
-  found.lists_mappings =
-      btf__find_by_name_kind(types, "bpf_iter_task_vma_new", BTF_KIND_FUNC) > 0;
-  btf__free(types);
-  return found;
-}
 
 absl::string_view HoldRungName(HoldRung rung) {
   switch (rung) {
@@ -108,7 +64,8 @@ absl::string_view HoldRungHelp(HoldRung rung) {
 }
 
 struct KernelProbe::State {
-  watch_bpf* skeleton = nullptr;
+  LoadedPrograms loaded;
+  watch_bpf* skeleton = nullptr;  // that of `loaded`
   ring_buffer* ring = nullptr;
   std::vector<bpf_link*> links;
   const std::function<void(const rocattach_event&)>* visit = nullptr;
@@ -123,11 +80,7 @@ struct KernelProbe::State {
     }
     for (bpf_link* link : links) bpf_link__destroy(link);
     if (ring != nullptr) ring_buffer__free(ring);
-    if (skeleton != nullptr) watch_bpf__destroy(skeleton);
   }
-
-  // 0, or a negative errno, with what libbpf and the verifier said in `log`.
-  int Load(HoldRung rung, bool lists_mappings, std::string* log);
 
   static int OnEvent(void* context, void* data, size_t size) {
     auto* state = static_cast<State*>(context);
@@ -152,62 +105,37 @@ struct KernelProbe::State {
 KernelProbe::KernelProbe(std::unique_ptr<State> state) : state_(std::move(state)) {}
 KernelProbe::~KernelProbe() = default;
 
-int KernelProbe::State::Load(HoldRung rung, bool lists_mappings, std::string* log) {
-  captured_log = log;
-  skeleton = watch_bpf__open();
-  int rc = skeleton == nullptr ? -errno : 0;
-  if (rc == 0) {
-    auto& programs = skeleton->progs;
-    bpf_program__set_autoload(programs.hsa_init_yield, rung == HoldRung::kYielding);
-    bpf_program__set_autoload(programs.hsa_init_signal, rung == HoldRung::kSignal);
-    skeleton->rodata->read_layouts = lists_mappings ? 1 : 0;
-    rc = watch_bpf__load(skeleton);
-  }
-  captured_log = nullptr;
-  return rc;
-}
-
 absl::StatusOr<std::unique_ptr<KernelProbe>> KernelProbe::Load(
     const KernelProbeOptions& options) {
-  libbpf_set_print(CaptureLog);
-  const KernelTypes types = LookAtKernelTypes();
-  if (!types.present) {
-    return absl::FailedPreconditionError(
-        "this kernel does not describe its types (no BTF in /sys/kernel/btf/vmlinux), "
-        "which the probes need to find their way in it: run a kernel that is built "
-        "with CONFIG_DEBUG_INFO_BTF=y, as those of Debian 12, Ubuntu 22.04 and RHEL 9 "
-        "are");
-  }
+  KernelFeatures wanted = KernelFeatures::All();
   std::string reason;
-  absl::Status failure;
-  for (HoldRung rung : {HoldRung::kYielding, HoldRung::kSignal}) {
-    if (rung < options.best_rung) {
-      absl::StrAppend(&reason, reason.empty() ? "" : "; ", HoldRungName(rung),
-                      " is switched off");
-      continue;
-    }
-    std::string log;
-    auto state = std::make_unique<State>();
-    const int rc = state->Load(rung, types.lists_mappings, &log);
-    if (rc == 0) {
-      auto probe = std::unique_ptr<KernelProbe>(new KernelProbe(std::move(state)));
-      probe->rung_ = rung;
-      probe->rung_reason_ = reason;
-      RETURN_IF_ERROR(probe->Start(options));
-      return probe;
-    }
-    failure = absl::ErrnoToStatus(
-        -rc, absl::StrCat("loading the BPF programs (", HoldRungName(rung),
-                          " hold) failed: ", LoadHelp(-rc)));
-    absl::StrAppend(&reason, HoldRungName(rung), " does not load (", strerror(-rc),
-                    "); ");
-    if (rc == -EPERM) break;  // the lower rungs need the same capabilities
-    if (!log.empty()) {
-      failure = absl::Status(failure.code(),
-                             absl::StrCat(failure.message(), "\n", LastLines(log, 12)));
+  if (options.best_rung > HoldRung::kYielding) {
+    wanted.Remove(KernelFeature::kYieldingHold);
+    reason = "yielding is switched off";
+  }
+  auto state = std::make_unique<State>();
+  ASSIGN_OR_RETURN(state->loaded, LoadPrograms(wanted, options.lacking));
+  state->skeleton = state->loaded.skeleton.get();
+  for (const MissingFeature& missing : state->loaded.missing) {
+    if (missing.feature == KernelFeature::kYieldingHold) {
+      reason = absl::StrCat("yielding does not load: ", missing.reason);
     }
   }
-  return failure;
+  auto probe = std::unique_ptr<KernelProbe>(new KernelProbe(std::move(state)));
+  probe->rung_ = probe->features().Has(KernelFeature::kYieldingHold)
+                     ? HoldRung::kYielding
+                     : HoldRung::kSignal;
+  probe->rung_reason_ = reason;
+  RETURN_IF_ERROR(probe->Start(options));
+  return probe;
+}
+
+KernelFeatures KernelProbe::features() const {
+  return state_->loaded.features;
+}
+
+const std::vector<MissingFeature>& KernelProbe::missing_features() const {
+  return state_->loaded.missing;
 }
 
 absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
@@ -220,9 +148,15 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   settings_.hold = options.hold ? 1 : 0;
   // A kernel that cannot run it takes our own word for who we are; holds that are under
   // way when the service dies then last until their deadline.
-  LIBBPF_OPTS(bpf_test_run_opts, run);
-  (void)bpf_prog_test_run_opts(bpf_program__fd(state_->skeleton->progs.note_service),
-                               &run);
+  if (features().Has(KernelFeature::kServiceEnd)) {
+    LIBBPF_OPTS(bpf_test_run_opts, run);
+    const int rc = bpf_prog_test_run_opts(
+        bpf_program__fd(state_->skeleton->progs.note_service), &run);
+    if (rc != 0) {
+      state_->loaded.features.Remove(KernelFeature::kServiceEnd);
+      state_->loaded.missing.push_back({KernelFeature::kServiceEnd, strerror(errno)});
+    }
+  }
   const uint32_t tgid = state_->skeleton->bss->service.tgid;
   settings_.service_tgid = tgid != 0 ? tgid : static_cast<uint32_t>(getpid());
   settings_.rung = static_cast<uint32_t>(rung_);
@@ -243,7 +177,6 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
 }
 
 absl::Status KernelProbe::MapLayouts() {
-  if (state_->skeleton->rodata->read_layouts == 0) return absl::OkStatus();
   void* memory = mmap(nullptr, sizeof(rocattach_layout) * ROCATTACH_LAYOUTS, PROT_READ,
                       MAP_SHARED, bpf_map__fd(state_->skeleton->maps.layouts), 0);
   if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mmap(layouts) failed");
@@ -263,7 +196,7 @@ absl::Status KernelProbe::WriteSettings() {
 absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offset,
                                      uint64_t cookie) {
   DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
-  options.bpf_cookie = cookie;
+  if (features().Has(KernelFeature::kCookies)) options.bpf_cookie = cookie;
   bpf_program* program = rung_ == HoldRung::kYielding
                              ? state_->skeleton->progs.hsa_init_yield
                              : state_->skeleton->progs.hsa_init_signal;
@@ -343,7 +276,7 @@ const rocattach_layout* KernelProbe::LayoutOf(const rocattach_event& window) con
 }
 
 bool KernelProbe::describes_processes() const {
-  return state_->layouts != nullptr;
+  return features().Has(KernelFeature::kLayouts);
 }
 
 bool KernelProbe::IsHeld(const rocattach_event& window) const {

@@ -14,16 +14,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bpf/watch_events.h"
+#include "userspace/watch/kernel_programs.h"
 
 namespace rocattach {
-
-// What the running kernel says about itself.
-struct KernelTypes {
-  bool present = false;  // it has BTF
-  // BPF programs can go through a process's mappings (Linux 6.7).
-  bool lists_mappings = false;
-};
-KernelTypes LookAtKernelTypes();
 
 // Levels of the hold, best first.
 enum class HoldRung : uint8_t {
@@ -43,6 +36,8 @@ struct KernelProbeOptions {
   pid_t only_below = 0;
   // Rungs above this one are not tried: how the lower ones are tested.
   HoldRung best_rung = HoldRung::kYielding;
+  // Programs with these features do not load, as if the kernel lacked them: for tests.
+  KernelFeatures lacking;
 };
 
 // Sums over all CPUs. Lost events are those that found no room in the ring, and those
@@ -70,6 +65,9 @@ class KernelProbe {
   HoldRung rung() const { return rung_; }
   // Why a better rung is not in force; empty if the best one is.
   const std::string& rung_reason() const { return rung_reason_; }
+  // What is in force of the programs' features, and what the kernel lacks of them.
+  KernelFeatures features() const;
+  const std::vector<MissingFeature>& missing_features() const;
 
   // While paused, windows are reported and nothing is held.
   absl::Status SetPaused(bool paused);

@@ -33,9 +33,11 @@ std::vector<int> Frames(const std::string& log) {
 
 TEST(BpfFrames, AreSmallEnoughForTheKernelStack) {
   SKIP_WITHOUT_PRIVILEGES();
+  auto probe = KernelProbe::Load({});
+  ASSERT_TRUE(probe.ok()) << probe.status();
   watch_bpf* skeleton = watch_bpf__open();
   ASSERT_NE(skeleton, nullptr);
-  skeleton->rodata->read_layouts = LookAtKernelTypes().lists_mappings;
+  skeleton->rodata->read_layouts = (*probe)->describes_processes();
   std::vector<std::vector<char>> logs;
   bpf_program* program;
   bpf_object__for_each_program(program, skeleton->obj) {

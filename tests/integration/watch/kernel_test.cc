@@ -1,9 +1,11 @@
 // Kernels that lack something.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/integration/watch/harness.h"
+#include "userspace/watch/kernel_probe.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -27,6 +29,55 @@ TEST(KernelTest, WithoutTypeInformationItSaysWhatIsMissing) {
   // One message, not the library's own thoughts about it.
   EXPECT_EQ(finished.errors.find("libbpf"), std::string::npos) << finished.errors;
   EXPECT_EQ(finished.errors.find("No such process"), std::string::npos);
+}
+
+// The features without which this kernel has to do in any case are missing as well.
+absl::StatusOr<std::unique_ptr<KernelProbe>> LoadWithout(
+    std::initializer_list<KernelFeature> lacking) {
+  KernelProbeOptions options;
+  for (KernelFeature feature : lacking) options.lacking.Add(feature);
+  return KernelProbe::Load(options);
+}
+
+bool Misses(const KernelProbe& probe, KernelFeature feature) {
+  const auto& missing = probe.missing_features();
+  return std::any_of(missing.begin(), missing.end(), [feature](const auto& one) {
+    return one.feature == feature && !one.reason.empty();
+  });
+}
+
+TEST(KernelTest, WhatIsMissingCostsThatFeatureOnly) {
+  SKIP_WITHOUT_PRIVILEGES();
+  auto whole = LoadWithout({});
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ((*whole)->rung(), HoldRung::kYielding) << (*whole)->rung_reason();
+  for (KernelFeature lacking :
+       {KernelFeature::kLayouts, KernelFeature::kCookies, KernelFeature::kServiceEnd}) {
+    auto probe = LoadWithout({lacking});
+    ASSERT_TRUE(probe.ok()) << probe.status();
+    EXPECT_EQ((*probe)->rung(), HoldRung::kYielding) << (*probe)->rung_reason();
+    EXPECT_TRUE(Misses(**probe, lacking)) << DescribeFeature(lacking).name;
+    for (KernelFeature feature : kKernelFeatures) {
+      EXPECT_EQ((*probe)->features().Has(feature),
+                feature != lacking && (*whole)->features().Has(feature))
+          << DescribeFeature(feature).name << " without "
+          << DescribeFeature(lacking).name;
+    }
+  }
+}
+
+TEST(KernelTest, WithoutTheYieldingHoldTheOtherOneIsInForce) {
+  SKIP_WITHOUT_PRIVILEGES();
+  auto probe = LoadWithout({KernelFeature::kYieldingHold, KernelFeature::kCookies});
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  EXPECT_EQ((*probe)->rung(), HoldRung::kSignal);
+  EXPECT_NE((*probe)->rung_reason(), "");
+  EXPECT_TRUE(Misses(**probe, KernelFeature::kYieldingHold));
+  EXPECT_TRUE(Misses(**probe, KernelFeature::kCookies));
+  EXPECT_TRUE((*probe)->features().Has(KernelFeature::kServiceEnd));
+
+  auto none = LoadWithout({KernelFeature::kYieldingHold, KernelFeature::kSignalHold});
+  EXPECT_FALSE(none.ok());
 }
 
 }  // namespace

@@ -1,0 +1,87 @@
+// Loads the BPF programs with as many of their features as the running kernel allows.
+#ifndef ROCATTACH_USERSPACE_WATCH_KERNEL_PROGRAMS_H_
+#define ROCATTACH_USERSPACE_WATCH_KERNEL_PROGRAMS_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+struct watch_bpf;
+
+namespace rocattach {
+
+// What the programs ask of a kernel beyond the minimum. A kernel that lacks one of
+// these loses this one only; of the two holds one is enough.
+enum class KernelFeature : uint8_t {
+  kYieldingHold = 0,
+  kSignalHold = 1,
+  kLayouts = 2,     // held processes describe their mappings
+  kCookies = 3,     // a window says which library copy it belongs to
+  kServiceEnd = 4,  // the programs notice the end of the service
+};
+inline constexpr std::array kKernelFeatures = {
+    KernelFeature::kYieldingHold, KernelFeature::kSignalHold, KernelFeature::kLayouts,
+    KernelFeature::kCookies, KernelFeature::kServiceEnd};
+
+struct KernelFeatureText {
+  absl::string_view name;     // stable, lower case, words joined by '-'
+  absl::string_view needs;    // what it is in the kernel
+  absl::string_view without;  // what its absence costs, a sentence
+};
+KernelFeatureText DescribeFeature(KernelFeature feature);
+
+// A set of features.
+class KernelFeatures {
+ public:
+  constexpr KernelFeatures() = default;
+  static constexpr KernelFeatures All() {
+    KernelFeatures all;
+    for (KernelFeature feature : kKernelFeatures) all.Add(feature);
+    return all;
+  }
+  constexpr bool Has(KernelFeature feature) const {
+    return (bits_ & Bit(feature)) != 0;
+  }
+  constexpr void Add(KernelFeature feature) { bits_ |= Bit(feature); }
+  constexpr void Remove(KernelFeature feature) { bits_ &= ~Bit(feature); }
+  constexpr bool Overlaps(KernelFeatures other) const {
+    return (bits_ & other.bits_) != 0;
+  }
+
+ private:
+  static constexpr uint32_t Bit(KernelFeature feature) {
+    return 1u << static_cast<uint32_t>(feature);
+  }
+  uint32_t bits_ = 0;
+};
+
+// One that was wanted and is not in force.
+struct MissingFeature {
+  KernelFeature feature = {};
+  std::string reason;  // what the kernel said of it
+};
+
+struct DestroyPrograms {
+  void operator()(watch_bpf* programs) const;
+};
+struct LoadedPrograms {
+  std::unique_ptr<watch_bpf, DestroyPrograms> skeleton;
+  KernelFeatures features;  // in force
+  std::vector<MissingFeature> missing;
+};
+
+// Loads the programs with those of `wanted` that this kernel has; where it has the
+// yielding hold, the other one is left out. Errors name the kernel's reason and what
+// can be done: not even the minimum loads, or there is no hold. Programs that use one
+// of `lacking` do not load, as on a kernel that lacks it: for tests.
+absl::StatusOr<LoadedPrograms> LoadPrograms(KernelFeatures wanted,
+                                            KernelFeatures lacking);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_KERNEL_PROGRAMS_H_
