@@ -51,8 +51,8 @@ FRAME struct claim* my_claim(void) {
 /* Answers of claim_window. */
 enum { NOT_MINE = 0, FIRST_WINDOW = 1, WINDOW_AGAIN = 2, FOLLOW = 3 };
 
-/* An int: before Linux 6.4 the upper half of what map helpers return is undefined, since
- * the JIT calls functions that return an int. */
+/* An int: before Linux 6.4 the upper half of what map helpers return is undefined,
+ * since the JIT calls functions that return an int. */
 FRAME int insert_claim(__u64 now_ns) {
   struct task_struct* task = bpf_get_current_task_btf();
   struct claim claim;
