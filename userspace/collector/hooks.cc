@@ -141,6 +141,8 @@ hsa_status_t MakeQueue(hsa_agent_t agent, hsa_queue_t** queue, Create create) {
   return status;
 }
 
+bool NobodyIsAbove();
+
 hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_t type,
                              void (*callback)(hsa_status_t, hsa_queue_t*, void*),
                              void* data, uint32_t private_bytes, uint32_t group_bytes,
@@ -148,7 +150,8 @@ hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_
   return MakeQueue(agent, queue, [&](Queue* q, bool* intercepted) {
     Collector& c = g_collector;
     // The runtime has no intercept queues of the cooperative type.
-    if (q != nullptr && c.UseIntercept() && type <= HSA_QUEUE_TYPE_SINGLE &&
+    if (q != nullptr && c.UseIntercept() && NobodyIsAbove() &&
+        type <= HSA_QUEUE_TYPE_SINGLE &&
         CreateIntercepted(q, agent, size, type, callback, data, private_bytes,
                           group_bytes, queue) == HSA_STATUS_SUCCESS) {
       *intercepted = true;
@@ -157,6 +160,16 @@ hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_
     return c.hsa.queue_create(agent, size, type, callback, data, private_bytes,
                               group_bytes, queue);
   });
+}
+
+// Whether programs call our function, and no other tool does so for them. One that does
+// relies on the kind of queue that the runtime makes: rocprofiler-sdk with inline queue
+// interposition counts the packets of every queue, but knows doorbells by their kind.
+// It would never ring that of an intercept queue, and the program would wait for ever.
+bool NobodyIsAbove() {
+  const ApiTable* core = g_collector.core_table;
+  return core == nullptr || LoadRelaxed(&core->slots[kCoreQueueCreate]) ==
+                                reinterpret_cast<void*>(&HookQueueCreate);
 }
 
 // Another tool makes an intercept queue; rocprofiler-sdk does so for each queue of the

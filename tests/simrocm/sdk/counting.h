@@ -18,8 +18,9 @@ void StartDeferredDeviceCounting();
 // True if any context has such a service.
 bool AnyContextCountsDevices();
 // Has the simulated GPUs themselves tell of every dispatch, for device counting without
-// intercept queues.
+// intercept queues. Then those that are traced are not counted here once more.
 void ObserveDevices();
+std::atomic<bool>& DevicesAreObserved();
 
 // True if any active context counts on this GPU.
 bool DeviceIsCounted(rocattach_sdk_agent_id agent);

@@ -130,7 +130,13 @@ bool AnyContextCountsDevices() {
   return false;
 }
 
+std::atomic<bool>& DevicesAreObserved() {
+  static std::atomic<bool> observed{false};
+  return observed;
+}
+
 void ObserveDevices() {
+  if (DevicesAreObserved()) return;
   using Observe = void (*)(void (*)(uint32_t, const void*, void*), void*);
   void* thunk = dlopen("libhsakmt.so.1", RTLD_LAZY | RTLD_LOCAL);
   auto observe =
@@ -138,6 +144,7 @@ void ObserveDevices() {
           ? reinterpret_cast<Observe>(dlsym(thunk, "hsaKmtSimgpuObserveDispatches"))
           : nullptr;
   if (observe == nullptr) return;
+  DevicesAreObserved() = true;
   observe(
       [](uint32_t node, const void* data, void*) {
         static std::atomic<uint64_t> next{1};

@@ -187,7 +187,7 @@ bool Describe(const hsa_queue_t* queue, hsa_agent_t agent,
   }
   CaptureContexts(dispatch);
   return !dispatch->captures.empty() || dispatch->serialize ||
-         DeviceIsCounted(sdk_agent->id);
+         (!DevicesAreObserved() && DeviceIsCounted(sdk_agent->id));
 }
 
 void CallEnqueued(const Dispatch& dispatch) {
@@ -205,8 +205,10 @@ void Deliver(Dispatch* dispatch, hsa_signal_t signal) {
   dispatch->data.start_timestamp = time.start;
   dispatch->data.end_timestamp = time.end;
   if (FiniStatus() > 0) return;
-  CountOnDevice(dispatch->data.dispatch_info.agent_id,
-                ShapeOf(dispatch->data.dispatch_info));
+  if (!DevicesAreObserved()) {
+    CountOnDevice(dispatch->data.dispatch_info.agent_id,
+                  ShapeOf(dispatch->data.dispatch_info));
+  }
   bool counted = false;
   for (const Capture& capture : dispatch->captures) {
     counted |= capture.counting != nullptr;

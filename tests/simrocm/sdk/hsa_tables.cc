@@ -128,7 +128,10 @@ void InstallQueues(HsaApiTable* table) {
     Get().attach->set_queue_destroyed(&OnQueueDestroyed);
     return;
   }
-  if (UsesInterposition()) return;
+  if (UsesInterposition()) {
+    if (AnyContextCountsDevices()) ObserveDevices();
+    return;
+  }
   InstallQueueProxies(table->core_, table->amd_ext_);
   SetWriteInterceptor(&OnPackets, nullptr);
   SetQueueDestroyed(&OnQueueDestroyed);

@@ -324,14 +324,18 @@ void AddConsumers(int more) {
 }  // namespace
 
 bool UsesInterposition() {
-  if (!GetBool("SIMROCM_QUEUE_INTERPOSITION", false) ||
-      !GetBool("ROCPROFILER_QUEUE_INTERPOSITION", true)) {
-    return false;
-  }
-  for (const Context* context : AllContexts()) {
-    if (!context->dispatch_counting.empty()) return false;
-  }
-  return AnyContextNeedsQueues() && !AnyContextCountsDevices();
+  // Queues that exist cannot change to the other way when one more client comes.
+  static const bool uses = [] {
+    if (!GetBool("SIMROCM_QUEUE_INTERPOSITION", false) ||
+        !GetBool("ROCPROFILER_QUEUE_INTERPOSITION", true)) {
+      return false;
+    }
+    for (const Context* context : AllContexts()) {
+      if (!context->dispatch_counting.empty()) return false;
+    }
+    return AnyContextNeedsQueues();
+  }();
+  return uses;
 }
 
 void InstallInterposition(CoreApiTable* core) {

@@ -11,7 +11,8 @@ namespace simrocm::sdk {
 
 // Whether queues are seen this way: the simulated SDK is new enough
 // (SIMROCM_QUEUE_INTERPOSITION=1), ROCPROFILER_QUEUE_INTERPOSITION does not say no, and
-// no context wants more of dispatches than tracing.
+// no context wants more of dispatches than tracing. Decided when it is first asked,
+// once clients have made their contexts.
 bool UsesInterposition();
 
 // Wraps the creation and destruction of queues, the 12 functions of the write index and

@@ -1,0 +1,300 @@
+// Processes that have a profiler in them already: a library with a visible
+// rocprofiler_configure, as every ROCm build of PyTorch is one. Each is run natively,
+// with that tool alone, and with the watcher beside it: both must have recorded all of
+// it, and neither the program nor the tool may notice the watcher.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/integration/simrocm/other_tool_report.h"
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using testing::HasSubstr;
+
+// How the SDK of the process sees queues.
+enum class Mode { kIntercept, kInline };
+
+std::string ModeName(const testing::TestParamInfo<Mode>& info) {
+  return info.param == Mode::kIntercept ? "intercept_queues" : "inline_interposition";
+}
+
+struct Outcome {
+  pid_t pid = 0;
+  Finished program;
+  OtherToolReport report;
+};
+
+// 10,000 starts and stops, or what the machine has time for.
+uint64_t Switches(uint64_t reduced) {
+  const char* full = getenv("ROCATTACH_TEST_SWITCHES");
+  return full != nullptr ? std::strtoull(full, nullptr, 10) : reduced;
+}
+
+class OtherTool : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+
+  std::string Done() const { return directory_.path() + "/done"; }
+
+  // The program with the tool in it; `words` of OTHER_TOOL.
+  Outcome Run(const std::string& words, Mode mode, std::vector<std::string> target,
+              std::vector<std::string> environment = {}) {
+    const std::string report = directory_.path() + "/report";
+    std::filesystem::remove(report);
+    std::filesystem::remove(Done());
+    target[0] = TargetPath(target[0]);
+    std::vector<std::string> command = {SimrocmRunPath(), "--preload", OTHER_TOOL};
+    if (mode == Mode::kInline) command.push_back("--interposition");
+    command.insert(command.end(), target.begin(), target.end());
+    // A GPU that takes packets before their doorbell is rung, as the simulated one does
+    // after a while, would run some past everybody when the machine is crowded.
+    environment.insert(environment.end(),
+                       {"SIMGPU_UNRUNG_NS=1000000000", "OTHER_TOOL=" + words,
+                        "OTHER_TOOL_OUTPUT=" + report, "OTHER_TOOL_DONE=" + Done()});
+    Child child(command, {.environment = environment});
+    Outcome outcome;
+    outcome.pid = child.pid();
+    outcome.program = child.Wait();
+    outcome.report = ReadOtherToolReport(report);
+    return outcome;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+// The program ran to its end as if nobody were there.
+void ExpectRight(const Outcome& outcome) {
+  ASSERT_TRUE(outcome.program.exited_with(0))
+      << outcome.program.status << outcome.program.output << outcome.program.errors;
+  EXPECT_EQ(outcome.program.errors, "");
+  EXPECT_THAT(outcome.program.output, HasSubstr("result=ok"));
+}
+
+// What the tool says is sound, whatever it was switched to record.
+void ExpectSound(const OtherToolReport& report) {
+  ASSERT_TRUE(report.complete);
+  EXPECT_EQ(report.Total("dropped"), 0u);
+  EXPECT_EQ(report.Total("repeated"), 0u);
+  EXPECT_EQ(report.Total("unordered"), 0u);
+  EXPECT_EQ(report.TimedDispatches(), report.Total("dispatches"));
+  EXPECT_EQ(report.TimedCopies(), report.Total("copies"));
+}
+
+double MeanNs(const OtherToolReport::Sums& sums) {
+  return static_cast<double>(sums.ns) / static_cast<double>(sums.count);
+}
+
+// The program's HSA calls, but for those that it makes until something happens.
+std::map<std::string, uint64_t> CallsOfFixedNumber(const OtherToolReport& report) {
+  std::map<std::string, uint64_t> calls = report.calls;
+  std::erase_if(calls, [](const auto& call) {
+    return call.first.find("_load_") != std::string::npos ||
+           call.first.find("_wait_") != std::string::npos;
+  });
+  return calls;
+}
+
+// Two runs of the same program: what the tool recorded is the same, but for times.
+void ExpectSame(const OtherToolReport& with_us, const OtherToolReport& alone) {
+  ASSERT_EQ(with_us.dispatches.size(), alone.dispatches.size());
+  for (const auto& [key, sums] : alone.dispatches) {
+    ASSERT_TRUE(with_us.dispatches.contains(key)) << key.first << " " << key.second;
+    const OtherToolReport::Sums& ours = with_us.dispatches.at(key);
+    EXPECT_EQ(ours.count, sums.count) << "queue " << key.first;
+    EXPECT_EQ(ours.timed, sums.timed) << "queue " << key.first;
+    // The simulated GPU's clock: each kernel lasts what was set.
+    EXPECT_NEAR(MeanNs(ours), MeanNs(sums), 0.04 * MeanNs(sums));
+  }
+  ASSERT_EQ(with_us.copies.size(), alone.copies.size());
+  for (const auto& [direction, sums] : alone.copies) {
+    ASSERT_TRUE(with_us.copies.contains(direction)) << direction;
+    EXPECT_EQ(with_us.copies.at(direction).count, sums.count);
+    EXPECT_EQ(with_us.copies.at(direction).timed, sums.timed);
+    EXPECT_EQ(with_us.copies.at(direction).bytes, sums.bytes);
+  }
+  EXPECT_EQ(CallsOfFixedNumber(with_us), CallsOfFixedNumber(alone))
+      << "a call of ours was traced as the program's";
+}
+
+// Every dispatch and copy of the program is recorded, once and with its times.
+void ExpectFullRecord(const RecordedProcess& process, const Finished& program) {
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+      << process.verdict.detail();
+  const auto made = static_cast<size_t>(Reported(program.output, "dispatches"));
+  const auto copies = static_cast<size_t>(Reported(program.output, "copies"));
+  EXPECT_EQ(process.dispatches.size(), made);
+  EXPECT_EQ(process.copies.size(), copies);
+  EXPECT_EQ(process.dropped(), 0u);
+  EXPECT_EQ(process.account.packets_unseen(), 0u);
+  EXPECT_EQ(process.account.untimed(), 0u);
+  EXPECT_EQ(process.account.unfinished(), 0u);
+  EXPECT_TRUE(process.ended);
+  EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LIVE_TABLE)
+      << process.verdict.collector().entry_reason();
+  EXPECT_EQ(process.verdict.collector().other_tool(), OTHER_TOOL);
+  std::set<uint64_t> operations;
+  size_t wrong_times = 0, unnamed = 0;
+  for (const rocattach_dispatch& d : process.dispatches) {
+    operations.insert(d.correlation_id);
+    wrong_times += std::abs(static_cast<double>(d.end_ns - d.start_ns) - 5000) > 200;
+    unnamed += !process.kernels.contains(d.kernel_id);
+  }
+  EXPECT_EQ(wrong_times, 0u) << "each kernel lasts 5 µs";
+  EXPECT_EQ(unnamed, 0u);
+  uint64_t bytes = 0;
+  for (const rocattach_copy& c : process.copies) {
+    operations.insert(c.correlation_id);
+    bytes += c.bytes;
+    EXPECT_LT(c.start_ns, c.end_ns);
+  }
+  EXPECT_EQ(bytes, static_cast<uint64_t>(Reported(program.output, "bytes")));
+  EXPECT_EQ(operations.size(), made + copies) << "each once";
+}
+
+class OtherToolIn : public OtherTool, public testing::WithParamInterface<Mode> {
+ protected:
+  // The three runs of a program whose work is given: what it prints, what the tool
+  // recorded, and what we did.
+  void CompareThreeRuns(const std::string& words,
+                        const std::vector<std::string>& program,
+                        const std::vector<std::string>& options = {"--auto"}) {
+    const Finished natively = RunTarget(program);
+    const Outcome alone = Run(words, GetParam(), program);
+    ExpectRight(alone);
+    ExpectSound(alone.report);
+    WatcherProcess watcher(options);
+    ASSERT_TRUE(watcher.ready());
+    const Outcome both = Run(words, GetParam(), program);
+    EXPECT_TRUE(watcher.Stop().exited_with(0));
+    ExpectRight(both);
+    ExpectSound(both.report);
+    for (const char* figure : {"dispatches", "copies", "bytes"}) {
+      EXPECT_EQ(Reported(both.program.output, figure),
+                Reported(natively.output, figure));
+    }
+    EXPECT_EQ(both.program.status, natively.status);
+    EXPECT_EQ(both.program.errors, natively.errors);
+    ExpectSame(both.report, alone.report);
+    ExpectFullRecord(ReadRecording(watcher.recording()).Process(both.pid),
+                     both.program);
+  }
+};
+
+TEST_P(OtherToolIn, BothRecordAPlainProgram) {
+  CompareThreeRuns("dispatch copy",
+                   {"hsa_busy", "-n", "3000", "-t", "3", "--copies", "40"});
+}
+
+// Several threads share each queue.
+TEST_P(OtherToolIn, BothRecordQueuesOfSeveralProducers) {
+  CompareThreeRuns("dispatch copy", {"hsa_busy", "-n", "2000", "-t", "4", "-q", "2"});
+}
+
+TEST_P(OtherToolIn, BothRecordPacketsWithoutSignals) {
+  CompareThreeRuns("dispatch", {"hsa_busy", "-n", "3000", "-t", "2", "--plain"});
+}
+
+TEST_P(OtherToolIn, BothRecordAHipProgram) {
+  if (!std::filesystem::exists(TargetPath("hip_busy"))) GTEST_SKIP() << "no hipcc";
+  CompareThreeRuns("dispatch copy", {"hip_busy", "-n", "1500", "-t", "3"});
+}
+
+TEST_P(OtherToolIn, ATracerOfCallsSeesNoneOfOurs) {
+  CompareThreeRuns("dispatch copy calls", {"hsa_dispatch", "-n", "300", "-q", "2",
+                                           "--copies", "4", "--kernel-signal", "last"});
+}
+
+TEST_P(OtherToolIn, AToolThatHasNotStartedYet) {
+  CompareThreeRuns("dispatch copy stopped",
+                   {"hsa_busy", "-n", "2000", "--copies", "10"});
+}
+
+// The usual case: PyTorch's profiler is there and does nothing.
+TEST_P(OtherToolIn, AToolThatTracesNothing) {
+  CompareThreeRuns("idle", {"hsa_busy", "-n", "2000", "--copies", "10"});
+}
+
+// An intercept queue of ours below interposition would be one that nobody ever rings.
+TEST_P(OtherToolIn, InterceptQueuesWereAskedFor) {
+  CompareThreeRuns("dispatch copy", {"hsa_busy", "-n", "1000", "-t", "2"},
+                   {"--auto", "--capture", "intercept"});
+}
+
+// All its dispatches share one signal, of whose times neither can know whose they are.
+TEST_P(OtherToolIn, TheRuntimeGoesAndComesAgain) {
+  constexpr uint64_t kDispatches = 5 * 200;
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  const Outcome both =
+      Run("dispatch", GetParam(), {"hsa_reinit", "-r", "5", "-n", "200"});
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  ExpectRight(both);
+  EXPECT_EQ(both.report.Total("dispatches"), kDispatches);
+  EXPECT_EQ(both.report.Total("repeated"), 0u);
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(both.pid);
+  EXPECT_EQ(process.dispatches.size(), kDispatches);
+  EXPECT_EQ(process.dropped(), 0u);
+  EXPECT_EQ(process.account.packets_unseen(), 0u);
+}
+
+// The tool starts and stops all the time while queues are busy.
+TEST_P(OtherToolIn, StartsAndStopsOnBusyQueues) {
+  const uint64_t switches = Switches(800);
+  const std::string words = "dispatch copy switches=" + std::to_string(switches) +
+                            " on-usec=300 off-usec=300";
+  const std::vector<std::string> program = {"hsa_busy", "-t", "3",       "-q",  "2",
+                                            "--copies", "2",  "--until", Done()};
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  const Outcome both = Run(words, GetParam(), program);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  ExpectRight(both);
+  ExpectSound(both.report);
+  EXPECT_EQ(both.report.Total("switches"), switches);
+  EXPECT_GT(both.report.Total("dispatches"), switches / 10);
+  ExpectFullRecord(ReadRecording(watcher.recording()).Process(both.pid), both.program);
+}
+
+TEST_P(OtherToolIn, StartsAndStopsInABusyHipProgram) {
+  if (!std::filesystem::exists(TargetPath("hip_busy"))) GTEST_SKIP() << "no hipcc";
+  const uint64_t switches = Switches(300);
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  const Outcome both =
+      Run("switches=" + std::to_string(switches) + " on-usec=500 off-usec=500",
+          GetParam(), {"hip_busy", "-t", "3", "--until", Done()});
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  ExpectRight(both);
+  ExpectSound(both.report);
+  EXPECT_EQ(both.report.Total("switches"), switches);
+  ExpectFullRecord(ReadRecording(watcher.recording()).Process(both.pid), both.program);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, OtherToolIn,
+                         testing::Values(Mode::kIntercept, Mode::kInline), ModeName);
+
+TEST_F(OtherTool, TheReportNamesIt) {
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  const Outcome both = Run("idle", Mode::kIntercept, {"hsa_busy", "-n", "100"});
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  ExpectRight(both);
+  const Finished report = Child({ClientPath(), "report", watcher.recording()}).Wait();
+  EXPECT_TRUE(report.exited_with(0)) << report.errors;
+  EXPECT_THAT(report.output,
+              HasSubstr(std::string("another profiler in this process, brought by ") +
+                        OTHER_TOOL));
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support
