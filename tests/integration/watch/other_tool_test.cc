@@ -170,8 +170,11 @@ class OtherToolIn : public OtherTool, public testing::WithParamInterface<Mode> {
                         const std::vector<std::string>& options = {"--auto"}) {
     const Finished natively = RunTarget(program);
     const Outcome alone = Run(words, GetParam(), program);
-    ExpectRight(alone);
-    ExpectSound(alone.report);
+    {
+      SCOPED_TRACE("with its own tool alone");
+      ExpectRight(alone);
+      ExpectSound(alone.report);
+    }
     WatcherProcess watcher(options);
     ASSERT_TRUE(watcher.ready());
     const Outcome both = Run(words, GetParam(), program);
