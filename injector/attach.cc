@@ -12,9 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "injector/call_context.h"
 #include "injector/code_cave.h"
 #include "injector/failure.h"
 #include "injector/fault.h"
+#include "injector/loader_lock.h"
 #include "injector/maps.h"
 #include "injector/stub.h"
 #include "injector/symbol_lookup.h"
@@ -33,6 +35,11 @@ constexpr uint64_t kWindowBytes = 16;
 
 // In the fault-injection build the stub is written in pieces with a fault point each.
 constexpr size_t kWritePiece = kFaultsBuiltIn ? 64 : TargetMemory::kMaxTransfer;
+
+// How long another thread may keep the loader's lock until the attach is given up.
+constexpr uint64_t kLoaderPatienceNs = 100'000'000;
+// The same for a caller that serves the stops of many processes.
+constexpr uint64_t kShortPatienceNs = 10'000'000;
 
 AttachFailure Injected(const char* step) {
   return {AttachReason::kInternal, EIO, absl::StrCat("injected fault at ", step)};
@@ -58,6 +65,7 @@ class AttachRun {
 
   AttachOutcome Run() {
     StepResult failure = Steps();
+    if (failure) RestoreCave(&*failure);
     tracee_->Release();
     outcome_.tracer_must_exit = tracee_->tracer_must_exit();
     outcome_.released_ns = tracee_->released_ns();
@@ -92,11 +100,15 @@ class AttachRun {
   StepResult WaitForStop();
   StepResult CheckWindow();
   StepResult CheckRoom();
+  StepResult CheckCalls();
+  StepResult FindCave();
   StepResult WriteStub();
   StepResult Redirect();
 
   StepResult BuildTheStub(std::string* stub) const;
+  StepResult WriteAt(RemoteAddress address, absl::string_view bytes);
   StepResult WritePieces(const std::string& stub);
+  void RestoreCave(AttachFailure* failure);
 
   const AttachRequest& request_;
   LibraryCache* cache_;
@@ -109,7 +121,10 @@ class AttachRun {
   std::vector<KnownFiles::Judgement> learned_;
   std::optional<TargetMemory> memory_;
   LoaderFunctions functions_;
+  LibcState libc_;
+  LoaderLocks locks_;
   CodeCave cave_;
+  size_t written_ = 0;  // bytes of the cave that may have been changed
   user_regs_struct registers_ = {};
 };
 
@@ -130,6 +145,7 @@ StepResult AttachRun::Steps() {
     if (auto failure = LookAround()) return failure;
   }
   if (auto failure = CheckRoom()) return failure;
+  if (auto failure = CheckCalls()) return failure;
   if (auto failure = WriteStub()) return failure;
   if (auto failure = Redirect()) return failure;
   outcome_.stage = AttachStage::kRelease;
@@ -251,11 +267,29 @@ StepResult AttachRun::ResolveIn(Maps maps) {
     }
     memory_.emplace(*std::move(memory));
   }
-  if (auto failure = FindLoaderFunctions(request_.pid, *maps_, cache_, &functions_)) {
+  if (auto failure =
+          FindLoaderFunctions(request_.pid, *maps_, cache_, &functions_, &libc_)) {
     return failure;
   }
-  return FindCodeCave(request_.pid, *maps_, *memory_, cache_,
-                      RemoteAddress(request_.window_ip), StubBytes(), &cave_);
+  return FindCave();
+}
+
+// A process that starts its runtime again has our stub from the last time. The thread
+// that ran it has reported from inside the collector, but may still be on its way out
+// of it, with nothing but restoring to do. Of the parameters it needs the address that
+// it goes back to, so a stub that goes back to the same place can be written over the
+// old one at any time: what the thread still reads stays the same.
+StepResult AttachRun::FindCave() {
+  return FindCodeCave(
+      request_.pid, *maps_, *memory_, cache_, RemoteAddress(request_.window_ip),
+      StubBytes(), &cave_, [this](absl::string_view room) {
+        const RemoteAddress back = ReturnAddressOf(room);
+        if (!request_.attached_before || request_.keep_old_stub || back.is_null()) {
+          return false;
+        }
+        if (registers_.rip != 0) return back.value() == registers_.rip;
+        return back.value() - request_.window_ip <= kWindowBytes;
+      });
 }
 
 StepResult AttachRun::WaitForStop() {
@@ -301,13 +335,35 @@ StepResult AttachRun::CheckRoom() {
     }
     maps_.emplace(*std::move(around));
   }
-  return CheckStack(request_.pid, *maps_, stack_pointer, StubStackBytes(XstateBytes()));
+  return CheckStack(request_.pid, *maps_, stack_pointer, StubFrameBytes());
+}
+
+// May dlopen be called here and now? The thread stands, but others run on: the stub
+// tries the lock once more.
+StepResult AttachRun::CheckCalls() {
+  outcome_.stage = AttachStage::kCheck;
+  CallContext context;
+  context.pid = request_.pid;
+  context.registers = registers_;
+  context.maps = &*maps_;
+  context.memory = &*memory_;
+  context.libc = &libc_;
+  if (auto failure = CheckCallContext(context)) return failure;
+  if (functions_.mutex_trylock.is_null()) return std::nullopt;
+  locks_ = FindLoaderLocks(*memory_, libc_.loader_state_slot);
+  const uint64_t now_ns = BootNs();
+  const uint64_t deadline_ns = begun_ == nullptr ? now_ns + kShortPatienceNs
+                                                 : std::min(now_ns + kLoaderPatienceNs,
+                                                            begun_->stop_deadline_ns);
+  if (FaultAt("loader-wait")) return std::nullopt;
+  return WaitForLoaderLocks(request_.pid, request_.tid, *memory_, locks_, deadline_ns);
 }
 
 StepResult AttachRun::BuildTheStub(std::string* stub) const {
   StubPlan plan;
   plan.return_ip = RemoteAddress(registers_.rip);
   plan.functions = functions_;
+  plan.locks = locks_;
   plan.xstate_bytes = XstateBytes();
   plan.config = request_.config;
   plan.config.size = sizeof(plan.config);
@@ -325,6 +381,21 @@ StepResult AttachRun::BuildTheStub(std::string* stub) const {
   return std::nullopt;
 }
 
+StepResult AttachRun::WriteAt(RemoteAddress address, absl::string_view bytes) {
+  absl::Status status = memory_->Write(address, bytes.data(), bytes.size());
+  if (status.ok()) return std::nullopt;
+  const int error = errno;
+  if (error == ESRCH) {
+    return AttachFailure{AttachReason::kTargetExited, error,
+                         std::string(status.message())};
+  }
+  // EIO: this kernel forbids forced writes through /proc/PID/mem
+  // (proc_mem.force_override=never); ptrace's own writes it allows.
+  auto failure = tracee_->Poke(address, bytes);
+  if (failure) failure->detail = absl::StrCat(status.message(), "; ", failure->detail);
+  return failure;
+}
+
 StepResult AttachRun::WritePieces(const std::string& stub) {
   int piece = 0;
   for (size_t done = 0; done < stub.size(); done += kWritePiece) {
@@ -334,27 +405,33 @@ StepResult AttachRun::WritePieces(const std::string& stub) {
       if (FaultAt(name.c_str())) return Injected("write");
     }
     outcome_.target_modified = true;
-    absl::Status status =
-        memory_->Write(cave_.address + done, stub.data() + done, bytes);
-    if (status.ok()) continue;
-    const int error = errno;
-    if (error == ESRCH) {
-      return AttachFailure{AttachReason::kTargetExited, error,
-                           std::string(status.message())};
+    written_ = done + bytes;
+    if (auto failure = WriteAt(cave_.address + done,
+                               absl::string_view(stub).substr(done, bytes))) {
+      return failure;
     }
-    // EIO: this kernel forbids forced writes through /proc/PID/mem
-    // (proc_mem.force_override=never); ptrace's own writes it allows.
-    auto failure = tracee_->Poke(cave_.address + done,
-                                 absl::string_view(stub).substr(done, bytes));
-    if (!failure) continue;
-    failure->detail = absl::StrCat(status.message(), "; ", failure->detail);
-    return failure;
   }
   return std::nullopt;
 }
 
+// Nothing points to the stub: its bytes go, as if they had never been there.
+void AttachRun::RestoreCave(AttachFailure* failure) {
+  if (written_ == 0 || failure->reason == AttachReason::kTargetExited) return;
+  const auto bytes = absl::string_view(cave_.before).substr(0, written_);
+  if (auto again = WriteAt(cave_.address, bytes)) {
+    absl::StrAppend(&failure->detail, "; ", written_, " bytes of code at ",
+                    absl::Hex(cave_.address.value()),
+                    " could not be restored: ", again->detail);
+  }
+}
+
 StepResult AttachRun::WriteStub() {
   outcome_.stage = AttachStage::kWrite;
+  // The cave may have been chosen before the thread stood.
+  if (FreeBytesBegin(cave_.before) != 0 &&
+      ReturnAddressOf(cave_.before).value() != registers_.rip) {
+    if (auto failure = FindCave()) return failure;
+  }
   std::string stub;
   if (auto failure = BuildTheStub(&stub)) return failure;
   if (auto failure = WritePieces(stub)) return failure;
@@ -378,6 +455,8 @@ StepResult AttachRun::Redirect() {
   outcome_.stage = AttachStage::kRedirect;
   if (FaultAt("redirect")) return Injected("redirect");
   if (auto failure = tracee_->SetInstructionPointer(cave_.address)) return failure;
+  outcome_.stub_address = cave_.address.value();
+  outcome_.stub_stack_pointer = registers_.rsp;
   (void)FaultAt("after-redirect");
   return std::nullopt;
 }

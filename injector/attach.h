@@ -37,6 +37,9 @@ struct AttachRequest {
   // the collector is there, and its start function is to be called once more. Without
   // this a process that has a collector is refused.
   bool attached_before = false;
+  // With attached_before: the stub of the earlier attach is being removed, so its room
+  // is not used again.
+  bool keep_old_stub = false;
   // Longest time to wait for the stop.
   uint32_t stop_timeout_msec = 250;
   // What is known already, from the kernel: each saves a look at /proc, which costs

@@ -47,7 +47,9 @@ std::vector<const Mapping*> Candidates(const Maps& maps, RemoteAddress window) {
 
 // Looks at the tails of one library's executable segments that lie in `mapping`.
 bool FindInMapping(const LibraryFacts& facts, uint64_t bias, const Mapping& mapping,
-                   const TargetMemory& memory, size_t bytes, CodeCave* cave) {
+                   const TargetMemory& memory, size_t bytes,
+                   absl::FunctionRef<bool(absl::string_view)> may_replace,
+                   CodeCave* cave) {
   for (const ElfSegment& segment : facts.segments) {
     if (!segment.executable) continue;
     RemoteAddress tail(bias + segment.vaddr + segment.memsz);
@@ -57,8 +59,9 @@ bool FindInMapping(const LibraryFacts& facts, uint64_t bias, const Mapping& mapp
     const size_t size = (bytes + kAlignment - 1) & ~(kAlignment - 1);
     char buffer[kPage];
     if (end - tail < size || !memory.Read(end - size, buffer, size).ok()) continue;
-    if (FreeBytesBegin(absl::string_view(buffer, size)) != 0) continue;
-    *cave = {end - size, size};
+    const absl::string_view room(buffer, size);
+    if (FreeBytesBegin(room) != 0 && !may_replace(room)) continue;
+    *cave = {end - size, size, std::string(room)};
     return true;
   }
   return false;
@@ -76,14 +79,15 @@ size_t FreeBytesBegin(absl::string_view tail) {
 
 StepResult FindCodeCave(pid_t pid, const Maps& maps, const TargetMemory& memory,
                         LibraryCache* cache, RemoteAddress window, size_t bytes,
-                        CodeCave* cave) {
+                        CodeCave* cave,
+                        absl::FunctionRef<bool(absl::string_view)> may_replace) {
   std::vector<const Mapping*> candidates = Candidates(maps, window);
   for (const Mapping* mapping : candidates) {
     auto facts = LoadLibraryFacts(pid, *mapping, cache);
     if (!facts.ok()) continue;
     auto bias = LoadBias(**facts, *mapping);
     if (!bias.ok()) continue;
-    if (FindInMapping(**facts, *bias, *mapping, memory, bytes, cave)) {
+    if (FindInMapping(**facts, *bias, *mapping, memory, bytes, may_replace, cave)) {
       return std::nullopt;
     }
   }

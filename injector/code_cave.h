@@ -9,7 +9,9 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "injector/failure.h"
 #include "injector/library_facts.h"
@@ -22,15 +24,20 @@ namespace rocattach {
 struct CodeCave {
   RemoteAddress address;  // 16-byte aligned
   size_t bytes = 0;       // up to the end of the page
+  std::string before;     // what is there: zeros, or what `may_replace` has accepted
 };
 
 // Finds at least `bytes` zero bytes: first in the library around `window` (so that the
 // stub's calls come from the library that is held, as its own would), then in libc,
 // ld.so, libstdc++, libhsakmt, then in other libraries. What an earlier attach left
-// behind is not zero at its end and is kept. kNoCave if there is no room.
-StepResult FindCodeCave(pid_t pid, const Maps& maps, const TargetMemory& memory,
-                        LibraryCache* cache, RemoteAddress window, size_t bytes,
-                        CodeCave* cave);
+// behind is not zero and is kept, unless `may_replace` accepts it. kNoCave if there is
+// no room.
+StepResult FindCodeCave(
+    pid_t pid, const Maps& maps, const TargetMemory& memory, LibraryCache* cache,
+    RemoteAddress window, size_t bytes, CodeCave* cave,
+    absl::FunctionRef<bool(absl::string_view)> may_replace = [](absl::string_view) {
+      return false;
+    });
 
 // Offset of the first free byte in `tail`, aligned for a page-aligned end: behind the
 // last byte that is not zero. tail.size() if nothing is free.

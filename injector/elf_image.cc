@@ -96,6 +96,7 @@ absl::Status ElfImage::ReadProgramHeaders() {
       dynamic_vaddr_ = entry.p_vaddr;
       dynamic_bytes_ = entry.p_memsz;
     }
+    if (entry.p_type == PT_GNU_EH_FRAME) eh_frame_header_ = entry.p_vaddr;
     if (entry.p_type != PT_LOAD) continue;
     if (entry.p_filesz > entry.p_memsz || entry.p_vaddr > UINT64_MAX - entry.p_memsz ||
         entry.p_offset > UINT64_MAX - entry.p_filesz) {
@@ -160,6 +161,18 @@ void ElfImage::StoreDynamicEntry(uint64_t tag, uint64_t value) {
       break;
     case DT_VERSYM:
       versym_ = address;
+      break;
+    case DT_RELA:
+      rela_ = address;
+      break;
+    case DT_RELASZ:
+      rela_bytes_ = value;
+      break;
+    case DT_JMPREL:
+      plt_rela_ = address;
+      break;
+    case DT_PLTRELSZ:
+      plt_rela_bytes_ = value;
       break;
     default:
       break;
@@ -312,6 +325,46 @@ absl::Status ElfImage::Consider(uint64_t index, absl::string_view name,
   search->found = true;
   search->function = {symbol.st_value, symbol.st_size};
   return absl::OkStatus();
+}
+
+absl::Status ElfImage::SearchRelocations(uint64_t table, uint64_t bytes,
+                                         absl::Span<const absl::string_view> names,
+                                         std::vector<uint64_t>* slots) const {
+  constexpr size_t kChunk = 256;
+  const uint64_t count =
+      std::min<uint64_t>(bytes / sizeof(Elf64_Rela), kMaxRelocations);
+  Elf64_Rela entries[kChunk];
+  for (uint64_t done = 0; done < count; done += kChunk) {
+    const size_t part = std::min<uint64_t>(kChunk, count - done);
+    RETURN_IF_ERROR(ReadVirtual(table + done * sizeof(Elf64_Rela), entries,
+                                part * sizeof(Elf64_Rela)));
+    for (size_t i = 0; i < part; ++i) {
+      const uint32_t type = ELF64_R_TYPE(entries[i].r_info);
+      if (entries[i].r_addend != 0 ||
+          (type != R_X86_64_GLOB_DAT && type != R_X86_64_JUMP_SLOT)) {
+        continue;
+      }
+      ASSIGN_OR_RETURN(Elf64_Sym symbol,
+                       ReadElement<Elf64_Sym>(symtab_, ELF64_R_SYM(entries[i].r_info)));
+      char text[kMaxName + 1] = {};
+      const uint64_t left =
+          symbol.st_name < strtab_bytes_ ? strtab_bytes_ - symbol.st_name : 0;
+      RETURN_IF_ERROR(ReadVirtual(strtab_ + symbol.st_name, text,
+                                  std::min<uint64_t>(left, kMaxName)));
+      for (size_t n = 0; n < names.size(); ++n) {
+        if ((*slots)[n] == 0 && names[n] == text) (*slots)[n] = entries[i].r_offset;
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<uint64_t>> ElfImage::FindSlots(
+    absl::Span<const absl::string_view> names) const {
+  std::vector<uint64_t> slots(names.size());
+  RETURN_IF_ERROR(SearchRelocations(rela_, rela_bytes_, names, &slots));
+  RETURN_IF_ERROR(SearchRelocations(plt_rela_, plt_rela_bytes_, names, &slots));
+  return slots;
 }
 
 bool ElfImage::InExecutableSegment(uint64_t vaddr) const {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "injector/byte_source.h"
 
 namespace rocattach {
@@ -38,8 +39,9 @@ class ElfImage {
   static constexpr size_t kMaxProgramHeaders = 128;
   static constexpr size_t kMaxDynamicEntries = 4096;
   static constexpr uint32_t kMaxHashBuckets = 1u << 24;
-  static constexpr size_t kMaxChain = 1u << 14;  // symbols looked at for one name
-  static constexpr size_t kMaxName = 128;        // of a symbol that is looked for
+  static constexpr size_t kMaxChain = 1u << 14;        // symbols looked at for one name
+  static constexpr size_t kMaxName = 128;              // of a symbol that is looked for
+  static constexpr size_t kMaxRelocations = 1u << 16;  // looked at for slots
 
   // Reads headers and the dynamic section. `source` must outlive the image. `bias` is
   // the load bias (kMemory only): ld.so adds it to some dynamic entries in place.
@@ -56,6 +58,20 @@ class ElfImage {
   // default one. NOT_FOUND: not exported, or only as a hidden old version.
   // UNIMPLEMENTED: an IFUNC, whose address only the target knows, or no hash table.
   absl::StatusOr<ElfFunction> FindFunction(absl::string_view name) const;
+
+  // Where the image keeps the address of each of `names`, symbols that it binds at
+  // runtime: linked addresses of 8-byte words that ld.so fills in, 0 where it has none.
+  // Of several the first one.
+  absl::StatusOr<std::vector<uint64_t>> FindSlots(
+      absl::Span<const absl::string_view> names) const;
+
+  // Reads what is linked at `vaddr`; it must lie inside one PT_LOAD.
+  absl::Status Read(uint64_t vaddr, void* buffer, size_t bytes) const {
+    return ReadVirtual(vaddr, buffer, bytes);
+  }
+
+  // Linked address of the index of unwind information (PT_GNU_EH_FRAME), 0: none.
+  uint64_t eh_frame_header() const { return eh_frame_header_; }
 
   // Where the byte linked at `vaddr` lies in the file; NOT_FOUND if it does not.
   absl::StatusOr<uint64_t> FileOffset(uint64_t vaddr) const;
@@ -78,6 +94,10 @@ class ElfImage {
   absl::Status SearchGnuHash(absl::string_view name, Search* search) const;
   absl::Status SearchSysvHash(absl::string_view name, Search* search) const;
   absl::Status Consider(uint64_t index, absl::string_view name, Search* search) const;
+  // One table of relocations.
+  absl::Status SearchRelocations(uint64_t table, uint64_t bytes,
+                                 absl::Span<const absl::string_view> names,
+                                 std::vector<uint64_t>* slots) const;
   bool InExecutableSegment(uint64_t vaddr) const;
 
   const ByteSource* source_;
@@ -93,6 +113,11 @@ class ElfImage {
   uint64_t gnu_hash_ = 0;
   uint64_t sysv_hash_ = 0;
   uint64_t versym_ = 0;
+  uint64_t eh_frame_header_ = 0;
+  uint64_t rela_ = 0;
+  uint64_t rela_bytes_ = 0;
+  uint64_t plt_rela_ = 0;
+  uint64_t plt_rela_bytes_ = 0;
 };
 
 }  // namespace rocattach

@@ -2,7 +2,10 @@
 
 #include <errno.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +17,48 @@ namespace rocattach {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+
+// mov $SYS_rt_sigreturn, %rax; syscall: glibc's __restore_rt is nothing else.
+constexpr absl::string_view kSignalReturn("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);
+constexpr size_t kMaxSignalReturns = 4;
+// More code than this is not searched; glibc has 1.5 MB.
+constexpr uint64_t kMaxCode = 8u << 20;
+
+std::vector<uint64_t> FindSignalReturns(const ByteSource& source,
+                                        const ElfImage& image) {
+  constexpr size_t kChunk = 256 * 1024;
+  std::vector<uint64_t> found;
+  std::string code;
+  for (const ElfSegment& segment : image.segments()) {
+    if (!segment.executable) continue;
+    const uint64_t bytes = std::min(segment.filesz, kMaxCode);
+    // Chunks overlap, so that no match is cut in two.
+    for (uint64_t at = 0; at + kSignalReturn.size() <= bytes;
+         at += kChunk - kSignalReturn.size() + 1) {
+      code.resize(std::min<uint64_t>(kChunk, bytes - at));
+      if (!source.ReadAt(segment.offset + at, code.data(), code.size()).ok()) break;
+      const absl::string_view view = code;
+      for (size_t hit = view.find(kSignalReturn); hit != absl::string_view::npos;
+           hit = view.find(kSignalReturn, hit + 1)) {
+        if (found.size() < kMaxSignalReturns) {
+          found.push_back(segment.vaddr + at + hit);
+        }
+      }
+    }
+  }
+  return found;
+}
+
+// What only a C library has. One that is built otherwise has no such things; an attach
+// then goes without them.
+void ReadLibcFacts(const ByteSource& source, const ElfImage& image,
+                   LibraryFacts* facts) {
+  if (auto slots = image.FindSlots({"_rtld_global", "malloc"}); slots.ok()) {
+    facts->loader_state_slot = (*slots)[0];
+    facts->malloc_slot = (*slots)[1];
+  }
+  facts->signal_returns = FindSignalReturns(source, image);
+}
 
 absl::StatusOr<std::shared_ptr<const LibraryFacts>> ReadLibraryFacts(int fd) {
   FileSource source(fd);
@@ -34,6 +79,9 @@ absl::StatusOr<std::shared_ptr<const LibraryFacts>> ReadLibraryFacts(int fd) {
       return found.status();
     }
   }
+  if (facts->function(LibcFunction::kErrnoLocation) != 0) {
+    ReadLibcFacts(source, image, facts.get());
+  }
   return std::shared_ptr<const LibraryFacts>(std::move(facts));
 }
 
@@ -53,6 +101,10 @@ absl::string_view LibcFunctionName(LibcFunction function) {
       return "dlerror";
     case LibcFunction::kErrnoLocation:
       return "__errno_location";
+    case LibcFunction::kMutexTrylock:
+      return "pthread_mutex_trylock";
+    case LibcFunction::kMutexUnlock:
+      return "pthread_mutex_unlock";
     case LibcFunction::kCount:
       break;
   }

@@ -22,7 +22,17 @@
 namespace rocattach {
 
 // The functions that the stub calls.
-enum class LibcFunction : size_t { kDlopen, kDlsym, kDlerror, kErrnoLocation, kCount };
+enum class LibcFunction : size_t {
+  kDlopen,
+  kDlsym,
+  kDlerror,
+  kErrnoLocation,
+  // Not needed where libpthread is not loaded (glibc before 2.34): one thread only.
+  kMutexTrylock,
+  kMutexUnlock,
+  kCount
+};
+inline constexpr size_t kRequiredLibcFunctions = 4;
 absl::string_view LibcFunctionName(LibcFunction function);
 
 struct LibraryFacts {
@@ -33,6 +43,14 @@ struct LibraryFacts {
   static constexpr size_t kCodeBytes = 16;
   using Code = std::array<char, kCodeBytes>;
   std::array<Code, static_cast<size_t>(LibcFunction::kCount)> code = {};
+
+  // The rest is filled in for a C library only, and 0 or empty where it was not found.
+  // Where it keeps the addresses of ld.so's `_rtld_global` and of the malloc that the
+  // program uses.
+  uint64_t loader_state_slot = 0;
+  uint64_t malloc_slot = 0;
+  // What signal handlers return to.
+  std::vector<uint64_t> signal_returns;
 
   uint64_t function(LibcFunction which) const {
     return functions[static_cast<size_t>(which)];

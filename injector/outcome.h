@@ -59,9 +59,11 @@ enum class AttachReason : uint8_t {
 struct AttachOutcome {
   AttachStage stage = AttachStage::kCheck;
   AttachReason reason = AttachReason::kNone;
-  int error = 0;                 // errno of the failing call, 0 if none
-  bool retryable = false;        // a later try may succeed
-  bool target_modified = false;  // memory or registers were written
+  int error = 0;           // errno of the failing call, 0 if none
+  bool retryable = false;  // a later try may succeed
+  // Memory or registers were written. If it failed, the memory was restored, unless
+  // the detail says otherwise.
+  bool target_modified = false;
   // The calling thread still traces the target and must end: see attach.h.
   bool tracer_must_exit = false;
   std::string detail;  // failing call with its arguments, and the remedy
@@ -69,6 +71,10 @@ struct AttachOutcome {
   uint64_t seized_ns = 0;
   uint64_t stopped_ns = 0;
   uint64_t released_ns = 0;  // read right before the detach
+  // Where the thread was sent to (0: it was not), and its stack pointer then: what
+  // RemoveStub needs.
+  uint64_t stub_address = 0;
+  uint64_t stub_stack_pointer = 0;
 
   bool ok() const { return stage == AttachStage::kDone; }
 };

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/status/status.h"
+#include "injector/stub_frame.h"
 
 extern "C" {
 // stub_code.S
@@ -29,6 +30,12 @@ struct StubParameters {
   uint64_t dlsym;
   uint64_t dlerror;
   uint64_t signal_mask;
+  uint64_t load_lock;
+  uint64_t list_lock;
+  uint64_t mutex_trylock;
+  uint64_t mutex_unlock;
+  uint64_t pause_seconds;
+  uint64_t pause_nanoseconds;
   uint32_t xstate_bytes;
   uint32_t pad;
   char start_name[40];
@@ -51,10 +58,23 @@ constexpr uint64_t kSignalMask =
       SignalBit(SIGTRAP) | SignalBit(SIGSYS) | SignalBit(SIGABRT) | SignalBit(32) |
       SignalBit(33));
 
-// dlopen and the collector's start were seen to use less than a fifth of this.
-constexpr uint64_t kCallStack = 64 * 1024;
-// Red zone, saved registers, alignment.
-constexpr uint64_t kFrame = 512;
+// From one try of the loader's lock to the next.
+constexpr uint64_t kLockPauseNs = 500'000;
+
+size_t CodeBytes() {
+  return static_cast<size_t>(rocattach_stub_parameters - rocattach_stub_begin);
+}
+
+// False if `room` does not begin with a stub.
+bool ParametersOf(absl::string_view room, StubParameters* parameters) {
+  if (room.size() < CodeBytes() + sizeof(*parameters) ||
+      room.substr(0, CodeBytes()) !=
+          absl::string_view(rocattach_stub_begin, CodeBytes())) {
+    return false;
+  }
+  std::memcpy(parameters, room.data() + CodeBytes(), sizeof(*parameters));
+  return parameters->end_mark == kEndMark;
+}
 
 }  // namespace
 
@@ -81,20 +101,40 @@ absl::StatusOr<std::string> BuildStub(const StubPlan& plan) {
   parameters.dlsym = functions.dlsym.value();
   parameters.dlerror = functions.dlerror.value();
   parameters.signal_mask = kSignalMask;
+  if (plan.locks.known()) {
+    if (functions.mutex_trylock.is_null() || functions.mutex_unlock.is_null()) {
+      return absl::InvalidArgumentError("loader locks without functions to take them");
+    }
+    parameters.load_lock = plan.locks.load.value();
+    parameters.list_lock = plan.locks.list.value();
+    parameters.mutex_trylock = functions.mutex_trylock.value();
+    parameters.mutex_unlock = functions.mutex_unlock.value();
+  }
+  parameters.pause_nanoseconds = kLockPauseNs;
   parameters.xstate_bytes = plan.xstate_bytes;
   std::memcpy(parameters.start_name, ROCATTACH_COLLECTOR_START,
               sizeof(ROCATTACH_COLLECTOR_START));
   parameters.config = plan.config;
   parameters.end_mark = kEndMark;
 
-  const size_t code =
-      static_cast<size_t>(rocattach_stub_parameters - rocattach_stub_begin);
+  const size_t code = CodeBytes();
   if (code + sizeof(parameters) != StubBytes()) {
     return absl::InternalError("stub_code.S and StubParameters disagree");
   }
   std::string stub(rocattach_stub_begin, code);
   stub.append(reinterpret_cast<const char*>(&parameters), sizeof(parameters));
   return stub;
+}
+
+RemoteAddress ReturnAddressOf(absl::string_view room) {
+  StubParameters parameters;
+  return ParametersOf(room, &parameters) ? RemoteAddress(parameters.return_ip)
+                                         : RemoteAddress();
+}
+
+uint64_t WindowOf(absl::string_view room) {
+  StubParameters parameters;
+  return ParametersOf(room, &parameters) ? parameters.config.window_id : 0;
 }
 
 uint32_t XstateBytes() {
@@ -110,8 +150,8 @@ uint32_t XstateBytes() {
   return bytes;
 }
 
-uint64_t StubStackBytes(uint32_t xstate_bytes) {
-  return kCallStack + kFrame + xstate_bytes;
+uint64_t StubFrameBytes() {
+  return STUB_FRAME_BYTES;
 }
 
 }  // namespace rocattach

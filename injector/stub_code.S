@@ -2,28 +2,50 @@
  *
  * It is copied, parameters and all, into the target; the injector sets the thread's
  * instruction pointer to its first byte and is not needed any more. It saves what the
- * thread has, opens the collector, calls its start function, puts everything back and
- * jumps to where the thread was. Position-independent; it writes nothing but the
- * thread's own stack, because it lies in memory that the target cannot write.
+ * thread has, maps a stack of its own, opens the collector, calls its start function,
+ * puts everything back and jumps to where the thread was. Position-independent; it
+ * writes nothing but the two stacks, because it lies in memory that the target cannot
+ * write.
  *
- * Frame, from the thread's stack pointer downwards:
+ * On the thread's stack, from its stack pointer downwards (STUB_FRAME bytes in all; the
+ * thread may have no more than a function needs: a signal stack, a coroutine):
  *   128 bytes   the red zone of the interrupted function, untouched
- *   flags, 15 registers
+ *   flags, 14 registers
  *   return address, rbp: a frame record, so that profilers can walk through
- *   xstate area, 64-byte aligned (its size is a parameter)
  *   16 bytes    the thread's signal mask
+ * On the own one, which has an unmapped page below it:
+ *   xstate area, 64-byte aligned (its size is a parameter)
+ *   16 bytes    the tries that are left for the loader's lock; the start function
  * While it calls: rbp the frame record, rbx the xstate area, r12 0 if the signal mask
- * was changed, r13 errno's value, r14 errno's address.
+ * was changed, r13 errno's value, r14 errno's address, r15 the own stack's mapping.
+ *
+ * dlopen takes the loader's lock and would wait for it. A thread that holds it may be
+ * waiting for this one, so the lock is only tried, some times, and then kept: it is
+ * recursive. Not across the start function, because a child that another thread forks
+ * meanwhile could never take it. The lock of the list of libraries (dl_iterate_phdr) is
+ * tried and given back, for the same reason.
  *
  * With a shadow stack on, calls and returns here are paired and the way in and out is
  * by a changed instruction pointer and a jump, so that the two stacks stay equal.
  */
+#include "injector/stub_frame.h"
+
+#define SYS_mmap 9
+#define SYS_mprotect 10
+#define SYS_munmap 11
 #define SYS_rt_sigprocmask 14
+#define SYS_nanosleep 35
+#define PROT_NONE 0
+#define PROT_READ_WRITE 3
+/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK */
+#define OWN_STACK_FLAGS 0x24022
+#define LAST_ERRNO 4095
 #define SIG_SETMASK 2
 #define SIGSET_BYTES 8
 #define RTLD_NOW 2
 #define RED_ZONE 128
-#define XSTATE_HEADER 512
+/* Times half a millisecond. */
+#define LOCK_TRIES 200
 /* Reserved bit 1 only: direction, trap and alignment-check flags off. */
 #define CLEAN_FLAGS 2
 
@@ -60,20 +82,6 @@ rocattach_stub_begin:
     pushq   $CLEAN_FLAGS
     popfq
 
-    /* All of the enabled xstate. The header must be zero before XSAVE: it sets the bits
-     * of what it stores, and XRSTOR faults on what else it finds there. */
-    mov     xstate_bytes(%rip), %eax
-    sub     %rax, %rsp
-    and     $-64, %rsp
-    mov     %rsp, %rbx
-    xor     %eax, %eax
-    lea     XSTATE_HEADER(%rbx), %rdi
-    mov     $8, %ecx
-    rep stosq
-    mov     $-1, %eax
-    mov     $-1, %edx
-    xsave64 (%rbx)
-
     /* Signals wait until the stub is done: a handler that leaves by longjmp would leave
      * the dynamic loader locked. The faults' own signals stay open. */
     sub     $16, %rsp
@@ -85,10 +93,69 @@ rocattach_stub_begin:
     syscall
     mov     %eax, %r12d
 
+    xor     %edi, %edi
+    mov     $STUB_STACK_BYTES, %esi
+    mov     $PROT_NONE, %edx
+    mov     $OWN_STACK_FLAGS, %r10d
+    mov     $-1, %r8
+    xor     %r9d, %r9d
+    mov     $SYS_mmap, %eax
+    syscall
+    cmp     $-LAST_ERRNO, %rax
+    jae     .Lrestore_mask
+    mov     %rax, %r15
+    lea     STUB_STACK_GUARD(%rax), %rdi
+    mov     $STUB_STACK_BYTES - STUB_STACK_GUARD, %esi
+    mov     $PROT_READ_WRITE, %edx
+    mov     $SYS_mprotect, %eax
+    syscall
+    test    %eax, %eax
+    jnz     .Lunmap
+    lea     STUB_STACK_BYTES(%r15), %rsp
+
+    /* All of the enabled xstate. The header must be zero before XSAVE, which sets the
+     * bits of what it stores; XRSTOR faults on what else it finds there. The mapping is
+     * fresh and zero. */
+    mov     xstate_bytes(%rip), %eax
+    sub     %rax, %rsp
+    and     $-64, %rsp
+    mov     %rsp, %rbx
+    mov     $-1, %eax
+    mov     $-1, %edx
+    xsave64 (%rbx)
+    sub     $16, %rsp
+
     call    *errno_location(%rip)
     mov     %rax, %r14
     mov     (%rax), %r13d
 
+    movl    $LOCK_TRIES, (%rsp)
+    cmpq    $0, load_lock(%rip)
+    jz      .Lopen
+.Ltry:
+    mov     load_lock(%rip), %rdi
+    call    *mutex_trylock(%rip)
+    test    %eax, %eax
+    jnz     .Lbusy
+    mov     list_lock(%rip), %rdi
+    call    *mutex_trylock(%rip)
+    test    %eax, %eax
+    jz      .Llocked
+    mov     load_lock(%rip), %rdi
+    call    *mutex_unlock(%rip)
+.Lbusy:
+    decl    (%rsp)
+    jz      .Lrestore
+    lea     lock_pause(%rip), %rdi
+    xor     %esi, %esi
+    mov     $SYS_nanosleep, %eax
+    syscall
+    jmp     .Ltry
+.Llocked:
+    mov     list_lock(%rip), %rdi
+    call    *mutex_unlock(%rip)
+
+.Lopen:
     lea     collector_path(%rip), %rdi
     mov     $RTLD_NOW, %esi
     call    *dlopen(%rip)
@@ -97,17 +164,37 @@ rocattach_stub_begin:
     mov     %rax, %rdi
     lea     start_name(%rip), %rsi
     call    *dlsym(%rip)
+    mov     %rax, 8(%rsp)
     test    %rax, %rax
-    jz      .Lno_collector
-    lea     config(%rip), %rdi
-    call    *%rax
-    jmp     .Lrestore
+    jnz     .Lunlock
 .Lno_collector:
     /* Takes the error text, so that the target's next dlerror() does not show it. */
     call    *dlerror(%rip)
+    movq    $0, 8(%rsp)
+.Lunlock:
+    mov     load_lock(%rip), %rdi
+    test    %rdi, %rdi
+    jz      .Lstart
+    call    *mutex_unlock(%rip)
+.Lstart:
+    mov     8(%rsp), %rax
+    test    %rax, %rax
+    jz      .Lrestore
+    lea     config(%rip), %rdi
+    call    *%rax
 
 .Lrestore:
     mov     %r13d, (%r14)
+    mov     $-1, %eax
+    mov     $-1, %edx
+    xrstor64 (%rbx)
+    lea     -16(%rbp), %rsp
+.Lunmap:
+    mov     %r15, %rdi
+    mov     $STUB_STACK_BYTES, %esi
+    mov     $SYS_munmap, %eax
+    syscall
+.Lrestore_mask:
     test    %r12d, %r12d
     jnz     .Lmask_unchanged
     mov     $SIG_SETMASK, %edi
@@ -117,9 +204,6 @@ rocattach_stub_begin:
     mov     $SYS_rt_sigprocmask, %eax
     syscall
 .Lmask_unchanged:
-    mov     $-1, %eax
-    mov     $-1, %edx
-    xrstor64 (%rbx)
     mov     %rbp, %rsp
     pop     %rbp
     lea     8(%rsp), %rsp
@@ -150,6 +234,11 @@ dlopen:         .quad 0
 dlsym:          .quad 0
 dlerror:        .quad 0
 signal_mask:    .quad 0
+load_lock:      .quad 0
+list_lock:      .quad 0
+mutex_trylock:  .quad 0
+mutex_unlock:   .quad 0
+lock_pause:     .quad 0, 0
 xstate_bytes:   .long 0
                 .long 0
 start_name:     .skip 40

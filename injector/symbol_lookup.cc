@@ -1,6 +1,7 @@
 #include "injector/symbol_lookup.h"
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -53,8 +54,21 @@ StepResult FindLibrary(const Maps& maps, const GlibcLibrary& library,
   return std::nullopt;
 }
 
+void TakeState(const LibraryFacts& facts, uint64_t bias, LibcState* state) {
+  if (state->loader_state_slot.is_null() && facts.loader_state_slot != 0) {
+    state->loader_state_slot = RemoteAddress(facts.loader_state_slot + bias);
+  }
+  if (state->malloc_slot.is_null() && facts.malloc_slot != 0) {
+    state->malloc_slot = RemoteAddress(facts.malloc_slot + bias);
+  }
+  for (uint64_t address : facts.signal_returns) {
+    state->signal_returns.push_back(RemoteAddress(address + bias));
+  }
+}
+
 StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
-                         LibraryCache* cache, std::vector<RemoteAddress>* addresses) {
+                         LibraryCache* cache, std::vector<RemoteAddress>* addresses,
+                         LibcState* state) {
   auto facts = LoadLibraryFacts(pid, mapping, cache);
   if (!facts.ok()) {
     return AttachFailure{AttachReason::kBadElf, 0,
@@ -65,6 +79,7 @@ StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
     return AttachFailure{AttachReason::kBadElf, 0,
                          std::string(bias.status().message())};
   }
+  TakeState(**facts, *bias, state);
   for (size_t i = 0; i < addresses->size(); ++i) {
     if (!(*addresses)[i].is_null() || (*facts)->functions[i] == 0) continue;
     RemoteAddress address((*facts)->functions[i] + *bias);
@@ -85,8 +100,10 @@ StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
 bool HaveTheirCode(const LoaderFunctions& functions, const Maps& maps,
                    const TargetMemory& memory) {
   const std::array<RemoteAddress, static_cast<size_t>(LibcFunction::kCount)> all = {
-      functions.dlopen, functions.dlsym, functions.dlerror, functions.errno_location};
+      functions.dlopen,         functions.dlsym,         functions.dlerror,
+      functions.errno_location, functions.mutex_trylock, functions.mutex_unlock};
   for (size_t i = 0; i < all.size(); ++i) {
+    if (i >= kRequiredLibcFunctions && all[i].is_null()) continue;
     const Mapping* mapping = maps.Find(all[i]);
     if (mapping == nullptr || mapping->facts == nullptr) return false;
     LibraryFacts::Code code;
@@ -110,8 +127,9 @@ bool IsLibcName(absl::string_view basename) {
 }
 
 StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
-                               LoaderFunctions* functions) {
+                               LoaderFunctions* functions, LibcState* state) {
   std::vector<RemoteAddress> found(static_cast<size_t>(LibcFunction::kCount));
+  LibcState found_state;
   auto first_missing = [&found] {
     size_t i = 0;
     while (i < found.size() && !found[i].is_null()) ++i;
@@ -123,7 +141,7 @@ StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
     if (auto failure = FindLibrary(maps, library, &mapping)) return failure;
     if (mapping == nullptr) continue;
     if (library.soname == kLibraries[0].soname) has_libc = true;
-    if (auto failure = TakeFunctions(pid, maps, *mapping, cache, &found))
+    if (auto failure = TakeFunctions(pid, maps, *mapping, cache, &found, &found_state))
       return failure;
     if (first_missing() == found.size()) break;
   }
@@ -132,12 +150,16 @@ StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
                          "the target has no libc.so.6: it is statically linked or uses "
                          "another C library than glibc"};
   }
-  if (size_t i = first_missing(); i < found.size()) {
+  if (size_t i = first_missing(); i < kRequiredLibcFunctions) {
     return AttachFailure{AttachReason::kNoDlopen, 0,
                          absl::StrCat("neither libc nor libdl of the target exports ",
                                       LibcFunctionName(static_cast<LibcFunction>(i)))};
   }
-  *functions = {found[0], found[1], found[2], found[3]};
+  *functions = {found[0], found[1], found[2], found[3], found[4], found[5]};
+  if (found[4].is_null() || found[5].is_null()) {
+    functions->mutex_trylock = functions->mutex_unlock = RemoteAddress();
+  }
+  if (state != nullptr) *state = std::move(found_state);
   return std::nullopt;
 }
 

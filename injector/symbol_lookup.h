@@ -17,14 +17,25 @@ struct LoaderFunctions {
   RemoteAddress dlsym;
   RemoteAddress dlerror;
   RemoteAddress errno_location;
+  // Null where libpthread is not loaded (glibc before 2.34): there is one thread only.
+  RemoteAddress mutex_trylock;
+  RemoteAddress mutex_unlock;
+};
+
+// Where a glibc keeps what CheckCallContext and FindLoaderLocks look at; null or empty
+// where it was not found.
+struct LibcState {
+  RemoteAddress loader_state_slot;  // holds the address of ld.so's _rtld_global
+  RemoteAddress malloc_slot;        // holds the address of the malloc that is in use
+  std::vector<RemoteAddress> signal_returns;  // what signal handlers return to
 };
 
 // Finds them in the target's libc.so.6 and, for a glibc before 2.34, in its libdl and
 // libpthread. Each address lies in an executable mapping of the library that has it.
 // kNoDlopen: no glibc, or two of them (dlmopen, LD_AUDIT) so that the choice would be
-// a guess. kBadElf: a library that does not parse.
+// a guess. kBadElf: a library that does not parse. `state` may be null.
 StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
-                               LoaderFunctions* functions);
+                               LoaderFunctions* functions, LibcState* state = nullptr);
 
 // True if at each of the functions stands the code of the file that `maps` name there:
 // a check of what was remembered of that file. Mappings without facts are not trusted.

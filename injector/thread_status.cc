@@ -49,6 +49,10 @@ ThreadStatus ParseThreadStatus(absl::string_view text) {
     absl::string_view value = absl::StripAsciiWhitespace(line.substr(colon + 1));
     if (name == "State" && !value.empty()) {
       status.state = value[0];
+    } else if (name == "NSpid") {
+      // From the reader's namespace to the thread's own one.
+      (void)absl::SimpleAtoi(value.substr(value.find_last_of("\t ") + 1),
+                             &status.inner_tid);
     } else if (name == "PPid") {
       (void)absl::SimpleAtoi(value, &status.parent);
     } else if (name == "TracerPid") {

@@ -14,7 +14,8 @@
 namespace rocattach {
 
 struct ThreadStatus {
-  char state = '?';  // as in ps: R S D T t Z X
+  char state = '?';     // as in ps: R S D T t Z X
+  pid_t inner_tid = 0;  // its number in its own namespace; 0: not told
   pid_t parent = 0;
   pid_t tracer = 0;    // 0: not traced
   uid_t file_uid = 0;  // the ids that opening a file is checked with

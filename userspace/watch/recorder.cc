@@ -518,7 +518,21 @@ void Recorder::NoteVerdict(const Target& target) {
         return;
     }
   }
+  if (target.verdict() == Verdict::kRefused) RemoveStub(target.opened());
   if (observer_ != nullptr) observer_->OnVerdict(target.process(), target.window());
+}
+
+// An attach that came to nothing leaves nothing behind.
+void Recorder::RemoveStub(const Window& window) {
+  if (options_.stub_remover == nullptr || !window.outcome.ok()) return;
+  StubPlace place;
+  place.pid = static_cast<pid_t>(window.event.pid);
+  place.tid = static_cast<pid_t>(window.event.tid);
+  place.start_ns = window.event.start_ns;
+  place.address = window.outcome.stub_address;
+  place.stack_pointer = window.outcome.stub_stack_pointer;
+  place.window_id = window.event.time_ns;
+  options_.stub_remover->Remove(place);
 }
 
 RunTotals Recorder::Totals() const {

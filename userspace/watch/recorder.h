@@ -21,6 +21,7 @@
 #include "userspace/base/unique_fd.h"
 #include "userspace/watch/duration_statistics.h"
 #include "userspace/watch/output_set.h"
+#include "userspace/watch/stub_remover.h"
 #include "userspace/watch/target.h"
 #include "userspace/watch/window.h"
 
@@ -70,6 +71,8 @@ struct RecorderOptions {
   uint64_t report_timeout_ns = 5'000'000'000;
   // May be null; must outlive the recorder.
   TargetObserver* targets = nullptr;
+  // Takes the stubs of attaches that failed; may be null; must outlive the recorder.
+  StubRemover* stub_remover = nullptr;
   // For processes that were armed without rocprofiler-sdk; see TargetSession.
   SdkSearch sdk_search;
 };
@@ -152,6 +155,7 @@ class Recorder : public WindowSink {
   bool ServeSession(Target* target, uint64_t now_ns);
   // Counts a verdict and tells the observer.
   void NoteVerdict(const Target& target);
+  void RemoveStub(const Window& window);
   v1::WatcherSummary Summary(const rocattach_bpf_stats& kernel) const;
 
   RecorderOptions options_;

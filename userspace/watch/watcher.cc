@@ -161,6 +161,10 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
     recorder.targets = watcher->sessions_->backend();
     recorder.sdk_search = o.sdk_search;
   }
+  if (o.attach && !o.dry_run) {
+    watcher->stub_remover_ = std::make_unique<StubRemover>();
+    recorder.stub_remover = watcher->stub_remover_.get();
+  }
   ASSIGN_OR_RETURN(watcher->recorder_, Recorder::Start(std::move(recorder), observer));
 
   if (SessionService* sessions = watcher->sessions_.get()) {
@@ -191,6 +195,7 @@ WindowServerOptions Watcher::ServerOptions() const {
     server.sdk_search = options_.sdk_search;
   }
   server.policy = options_.policy;
+  server.stub_remover = stub_remover_.get();
   server.attach = options_.attach;
   server.dry_run = options_.dry_run;
   server.hold = options_.best_rung != HoldRung::kNone;

@@ -130,6 +130,7 @@ class Watcher {
   LibraryScan libraries_;
   std::unique_ptr<KernelProbe> probe_;
   std::unique_ptr<SessionService> sessions_;
+  std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<WindowServer> server_;
   uint64_t session_ = 0;  // the one that the options name; 0: none

@@ -404,11 +404,17 @@ bool WindowServer::Attach(Window* window, Worker* worker, AttachStart* start) {
     std::lock_guard<std::mutex> lock(attempted_mutex_);
     attempted_.insert(request.config.window_id);
   }
+  std::shared_ptr<StubRemover::Again> again;
+  if (request.attached_before && options_.stub_remover != nullptr) {
+    again = std::make_shared<StubRemover::Again>(options_.stub_remover, request.pid);
+    request.keep_old_stub = !again->ok();
+  }
   if (window->event.mode == ROCATTACH_WINDOW_SIGNALLED) {
-    preseizer_->Serve(std::move(*window), std::move(request), [this](Window served) {
-      Judge(&served);
-      Finish(std::move(served));
-    });
+    preseizer_->Serve(std::move(*window), std::move(request),
+                      [this, again](Window served) {
+                        Judge(&served);
+                        Finish(std::move(served));
+                      });
     return false;
   }
   AddKnown(*window, &request);

@@ -22,6 +22,7 @@
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/policy.h"
 #include "userspace/watch/preseizer.h"
+#include "userspace/watch/stub_remover.h"
 #include "userspace/watch/window.h"
 
 namespace rocattach {
@@ -36,6 +37,8 @@ struct WindowServerOptions {
   std::vector<std::string> libraries;  // by cookie - 1
   uint32_t hold_timeout_msec = 250;
   int threads = 64;
+  // Must outlive the server; null: nothing is removed.
+  StubRemover* stub_remover = nullptr;
   // Whether new processes wait until sessions have been offered to them.
   std::function<bool()> hold_arrivals;
   // Whether sessions want what only rocprofiler-sdk has.

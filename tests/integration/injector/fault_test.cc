@@ -86,6 +86,10 @@ void ExpectUnharmed(TargetProcess& target, const TargetSnapshot& before,
   EXPECT_EQ(before.descriptors, after.descriptors) << fault;
   EXPECT_EQ(before.mappings, after.mappings) << fault;
   EXPECT_EQ(before.signals, after.signals) << fault;
+  // An injector that died could not restore anything.
+  if (!collector_expected && fault.rfind("fail-", 0) == 0) {
+    EXPECT_EQ(before.code, after.code) << fault;
+  }
   target.Finish();
   EXPECT_TRUE(target.Intact())
       << fault << ": " << target.output() << " status " << target.status();
@@ -150,6 +154,34 @@ TEST(FaultTest, AFailingStepIsReportedAndUndone) {
         << step;
     ExpectUnharmed(target, before, "fail-" + step, false);
   }
+}
+
+// Another thread takes the loader's lock behind the injector's look at it: the stub
+// tries it too, and gives up in bounded time.
+TEST(FaultTest, TheStubDoesNotWaitForTheLoader) {
+  for (const std::string mode : {"constructor", "iterate", "holder"}) {
+    TargetProcess target;
+    ASSERT_TRUE(target.Start({ContextsPath(), mode, nullptr}));
+    ASSERT_TRUE(target.WaitAtWindow());
+    RunnerResult result = Runner(target, "fail-loader-wait").Wait();
+    EXPECT_THAT(result.output, HasSubstr("stage=done reason=none modified=1")) << mode;
+    EXPECT_TRUE(target.WaitAtWindow()) << mode;
+    target.Finish();
+    EXPECT_TRUE(target.Intact())
+        << mode << ": " << target.output() << " status " << target.status();
+    // Nobody waits for this thread there, and the lock becomes free.
+    EXPECT_EQ(target.Report().empty(), mode != "holder") << mode;
+  }
+}
+
+// A glibc whose locks are not found is attached to as it always was.
+TEST(FaultTest, WithoutTheLoadersLocksTheCollectorIsLoaded) {
+  TargetProcess target;
+  ASSERT_TRUE(StartAtWindow(target, "plain"));
+  TargetSnapshot before = target.Snapshot();
+  RunnerResult result = Runner(target, "fail-loader-lock").Wait();
+  EXPECT_THAT(result.output, HasSubstr("stage=done reason=none modified=1"));
+  ExpectUnharmed(target, before, "fail-loader-lock", true);
 }
 
 // What older or stricter kernels refuse has a second way.

@@ -68,6 +68,16 @@ std::string FaultRunnerPath() {
   return ROCATTACH_TEST_FAULT_RUNNER;
 }
 
+std::string ContextsPath() {
+  return ROCATTACH_TEST_CONTEXTS;
+}
+std::string OwnMallocTargetPath() {
+  return ROCATTACH_TEST_OWN_MALLOC_TARGET;
+}
+std::string OwnMallocPath() {
+  return ROCATTACH_TEST_OWN_MALLOC;
+}
+
 std::string MakeTestDirectory() {
   std::string path = testing::TempDir() + "/rocattach-injector-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) ADD_FAILURE() << "mkdtemp(" << path << ")";
@@ -229,7 +239,21 @@ TargetSnapshot TargetProcess::Snapshot() const {
         std::filesystem::read_symlink(entry.path(), error).string();
   }
   std::ifstream maps(root + "/maps");
+  UniqueFd memory(open((root + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
   for (std::string line; std::getline(maps, line);) {
+    uint64_t begin, end;
+    char access[5] = "";
+    if (sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, access) == 3 &&
+        access[2] == 'x' && line.find('/') != std::string::npos &&
+        line.find(CollectorPath()) == std::string::npos &&
+        line.find(NotACollectorPath()) == std::string::npos) {
+      std::string bytes(end - begin, '\0');
+      if (pread(memory.get(), bytes.data(), bytes.size(), static_cast<off_t>(begin)) !=
+          static_cast<ssize_t>(bytes.size())) {
+        ADD_FAILURE() << "cannot read " << line;
+      }
+      snapshot.code[line] = std::hash<std::string>()(bytes);
+    }
     if (line.find("[heap]") == std::string::npos &&
         line.find("[stack]") == std::string::npos &&
         line.find(CollectorPath()) == std::string::npos) {

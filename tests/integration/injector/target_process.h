@@ -19,6 +19,8 @@ namespace rocattach {
 struct TargetSnapshot {
   std::map<std::string, std::string> descriptors;  // number -> what it names
   std::vector<std::string> mappings;  // without the heap, the stack, the collector
+  // Bytes of executable mappings of files, as a hash, by the mapping's line.
+  std::map<std::string, size_t> code;
   std::string signals;  // pending, blocked, ignored, caught; number of threads
 };
 
@@ -99,6 +101,9 @@ std::string TargetPath();
 std::string StaticTargetPath();
 std::string Spin32Path();
 std::string FaultRunnerPath();
+std::string ContextsPath();
+std::string OwnMallocTargetPath();
+std::string OwnMallocPath();
 
 // A directory under the system's temporary one that every user can search.
 std::string MakeTestDirectory();

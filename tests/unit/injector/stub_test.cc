@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "injector/code_cave.h"
+#include "injector/stub_frame.h"
 
 namespace rocattach {
 namespace {
@@ -16,7 +17,9 @@ StubPlan GoodPlan() {
   plan.return_ip = RemoteAddress(0x1111111111111111);
   plan.functions = {
       RemoteAddress(0x2222222222222222), RemoteAddress(0x3333333333333333),
-      RemoteAddress(0x4444444444444444), RemoteAddress(0x5555555555555555)};
+      RemoteAddress(0x4444444444444444), RemoteAddress(0x5555555555555555),
+      RemoteAddress(0x8888888888888888), RemoteAddress(0x9999999999999999)};
+  plan.locks = {RemoteAddress(0xaaaaaaaaaaaaaaaa), RemoteAddress(0xbbbbbbbbbbbbbbbb)};
   plan.xstate_bytes = 0x66666666;
   plan.config.window_id = 0x7777777777777777;
   std::strcpy(plan.config.collector_path, "/opt/collector.so");
@@ -49,18 +52,32 @@ TEST(StubTest, InstructionsReachTheirParameters) {
   const std::string call("\xff\x15", 2), jump("\xff\x25", 2), push("\xff\x35", 2);
   EXPECT_EQ(WordAt(stub, OperandOf(stub, push)), 0x1111111111111111u);
   EXPECT_EQ(WordAt(stub, OperandOf(stub, jump)), 0x1111111111111111u);
-  EXPECT_EQ(WordAt(stub, OperandOf(stub, call, 0)), 0x5555555555555555u);
-  EXPECT_EQ(WordAt(stub, OperandOf(stub, call, 1)), 0x2222222222222222u);
-  EXPECT_EQ(WordAt(stub, OperandOf(stub, call, 2)), 0x3333333333333333u);
-  EXPECT_EQ(WordAt(stub, OperandOf(stub, call, 3)), 0x4444444444444444u);
+  // errno; try, try, unlock; unlock; dlopen, dlsym, dlerror; unlock.
+  const uint64_t called[] = {
+      0x5555555555555555, 0x8888888888888888, 0x8888888888888888,
+      0x9999999999999999, 0x9999999999999999, 0x2222222222222222,
+      0x3333333333333333, 0x4444444444444444, 0x9999999999999999};
+  for (size_t i = 0; i < std::size(called); ++i) {
+    EXPECT_EQ(WordAt(stub, OperandOf(stub, call, static_cast<int>(i))), called[i]) << i;
+  }
+  // mov lock(%rip), %rdi, each before its call.
+  const std::string mov_rdi("\x48\x8b\x3d", 3);
+  const uint64_t locks[] = {0xaaaaaaaaaaaaaaaa, 0xbbbbbbbbbbbbbbbb, 0xaaaaaaaaaaaaaaaa,
+                            0xbbbbbbbbbbbbbbbb, 0xaaaaaaaaaaaaaaaa};
+  for (size_t i = 0; i < std::size(locks); ++i) {
+    EXPECT_EQ(WordAt(stub, OperandOf(stub, mov_rdi, static_cast<int>(i))), locks[i])
+        << i;
+  }
   // mov xstate_bytes(%rip), %eax
   EXPECT_EQ(WordAt(stub, OperandOf(stub, std::string("\x8b\x05", 2))) & 0xffffffff,
             0x66666666u);
-  // lea X(%rip), %rdi: the path, then the config; %rsi: the mask, then the name.
+  // lea X(%rip), %rdi: the pause, the path, the config; %rsi: the mask, then the name.
   const std::string lea_rdi("\x48\x8d\x3d", 3), lea_rsi("\x48\x8d\x35", 3);
-  EXPECT_STREQ(&stub[OperandOf(stub, lea_rdi, 0)], "/opt/collector.so");
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, lea_rdi, 0)), 0u);
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, lea_rdi, 0) + 8), 500'000u);
+  EXPECT_STREQ(&stub[OperandOf(stub, lea_rdi, 1)], "/opt/collector.so");
   rocattach_collector_config config;
-  std::memcpy(&config, &stub[OperandOf(stub, lea_rdi, 1)], sizeof(config));
+  std::memcpy(&config, &stub[OperandOf(stub, lea_rdi, 2)], sizeof(config));
   EXPECT_EQ(config.window_id, 0x7777777777777777u);
   EXPECT_STREQ(config.collector_path, "/opt/collector.so");
   EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, 1)], ROCATTACH_COLLECTOR_START);
@@ -86,6 +103,11 @@ TEST(StubTest, RefusesWhatWouldCrash) {
   plan.functions.dlerror = RemoteAddress();
   EXPECT_FALSE(BuildStub(plan).ok());
   plan = GoodPlan();
+  plan.functions.mutex_unlock = RemoteAddress();
+  EXPECT_FALSE(BuildStub(plan).ok());
+  plan.locks = {};
+  EXPECT_TRUE(BuildStub(plan).ok()) << "without the locks they are not needed";
+  plan = GoodPlan();
   plan.xstate_bytes = 0;
   EXPECT_FALSE(BuildStub(plan).ok());
   plan = GoodPlan();
@@ -101,7 +123,24 @@ TEST(StubTest, XstateSizeIsPlausible) {
   ASSERT_NE(bytes, 0u) << "no XSAVE here";
   EXPECT_GE(bytes, 512u + 64u);
   EXPECT_LE(bytes, 64u * 1024u);
-  EXPECT_GT(StubStackBytes(bytes), bytes);
+  // On its own stack it leaves most for what it calls.
+  EXPECT_LT(bytes, uint32_t{STUB_STACK_BYTES - STUB_STACK_GUARD} / 2);
+}
+
+TEST(StubTest, IsRecognised) {
+  auto built = BuildStub(GoodPlan());
+  ASSERT_TRUE(built.ok());
+  EXPECT_EQ(ReturnAddressOf(*built).value(), 0x1111111111111111u);
+  EXPECT_EQ(ReturnAddressOf(*built + "behind").value(), 0x1111111111111111u);
+  EXPECT_EQ(WindowOf(*built), 0x7777777777777777u);
+  for (size_t changed : {size_t{0}, size_t{100}, built->size() - 1}) {
+    std::string other = *built;
+    ++other[changed];
+    EXPECT_TRUE(ReturnAddressOf(other).is_null()) << changed;
+    EXPECT_EQ(WindowOf(other), 0u) << changed;
+  }
+  EXPECT_TRUE(ReturnAddressOf(built->substr(0, built->size() - 1)).is_null());
+  EXPECT_TRUE(ReturnAddressOf("").is_null());
 }
 
 TEST(CodeCaveTest, TheRoomBeginsBehindTheLastUsedByte) {

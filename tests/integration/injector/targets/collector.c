@@ -49,6 +49,11 @@ __attribute__((visibility("default"))) int rocattach_collector_start(
       close(fd);
     }
   }
+  const char* sleep_msec = getenv("ROCATTACH_TEST_SLEEP_MSEC");
+  if (sleep_msec != NULL) {
+    struct timespec nap = {0, atol(sleep_msec) * 1000000};
+    nanosleep(&nap, NULL);
+  }
   errno = EDOM;
   trash_machine_state();
   return 0;

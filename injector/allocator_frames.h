@@ -1,0 +1,90 @@
+// Is a thread inside the allocator that its program brings?
+#ifndef ROCATTACH_INJECTOR_ALLOCATOR_FRAMES_H_
+#define ROCATTACH_INJECTOR_ALLOCATOR_FRAMES_H_
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "injector/byte_source.h"
+#include "injector/elf_image.h"
+#include "injector/maps.h"
+#include "injector/remote_address.h"
+#include "injector/target_memory.h"
+#include "injector/unwind_table.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+
+// Of a library that provides malloc every function counts; of the program itself only
+// the functions that replace the C library's, and what was called by their names. What
+// it reads must outlive it.
+class AllocatorFrames {
+ public:
+  AllocatorFrames(pid_t pid, const Maps& maps, const TargetMemory& memory)
+      : pid_(pid), maps_(maps), memory_(memory) {}
+
+  // `malloc` is the function that the program uses.
+  void SetMalloc(RemoteAddress malloc);
+
+  // `mapping` is a part of the file that has it.
+  bool IsPart(const Mapping& mapping) const {
+    return file_ != nullptr && mapping.SameFile(*file_);
+  }
+
+  // Looks at the callers of the thread with these registers. Says where the allocator
+  // is among them; empty if it is not. Threads that the allocator's library has
+  // started, or a `main` that it has wrapped, are not calls of the allocator. Where the
+  // stack cannot be unwound, the same as FindAddress for what is left of it.
+  std::optional<std::string> FindCall(const user_regs_struct& registers);
+
+  // Is there any address of the allocator among these words of a stack?
+  std::optional<std::string> FindAddress(absl::Span<const uint64_t> words) const;
+
+ private:
+  struct Module {
+    explicit Module(UniqueFd file) : fd(std::move(file)), source(fd.get()) {}
+    UniqueFd fd;
+    FileSource source;
+    std::optional<ElfImage> image;
+    uint64_t bias = 0;
+  };
+  struct Range {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+
+  absl::StatusOr<const Module*> ModuleOf(const Mapping& mapping);
+  absl::StatusOr<UnwindRegisters> Caller(const UnwindRegisters& frame, bool first);
+  bool Inside(uint64_t address) const;
+  bool IsFunction(uint64_t address) const;
+  std::optional<uint64_t> ReadWord(uint64_t address) const;
+  // The function that was called by the instruction before this return address, which
+  // may be another one than it has come to: compilers turn a last call into a jump. 0
+  // for calls through registers.
+  uint64_t Called(uint64_t return_address) const;
+  // Is the first of these return addresses the allocator's, as one of its functions
+  // that somebody called?
+  bool IsCall(absl::Span<const uint64_t> callers) const;
+  std::optional<std::string> Describe(uint64_t address) const;
+
+  const pid_t pid_;
+  const Maps& maps_;
+  const TargetMemory& memory_;
+  const Mapping* file_ = nullptr;
+  bool is_program_ = false;
+  std::vector<Range> functions_;                         // that replace the C library's
+  std::map<uint64_t, std::unique_ptr<Module>> modules_;  // by the mapping's start
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_ALLOCATOR_FRAMES_H_

@@ -1,0 +1,190 @@
+#include "injector/call_context.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "injector/allocator_frames.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uint64_t kMaxStack = 64 * 1024;
+constexpr int kMaxSignalFrames = 8;
+constexpr uint64_t kUserCode = 0x33;  // the code segment of 64-bit programs
+
+// struct ucontext and sigcontext of the kernel (arch/x86/include/uapi/asm), in words
+// behind the return address of a handler.
+constexpr size_t kRegisters = 5;
+constexpr size_t kStackPointer = kRegisters + 15;
+constexpr size_t kInstruction = kRegisters + 16;
+constexpr size_t kSegments = kRegisters + 18;
+constexpr size_t kSiginfo = 304 / 8;
+constexpr size_t kFrameWords = kSiginfo + 2;
+
+// Waits, or sends a signal: no lock of the C library is held there.
+constexpr uint32_t kHarmlessCalls[] = {
+    SYS_tgkill, SYS_tkill,         SYS_kill,      SYS_rt_sigqueueinfo,
+    SYS_pause,  SYS_rt_sigsuspend, SYS_nanosleep, SYS_clock_nanosleep,
+    SYS_poll,   SYS_ppoll,         SYS_select,    SYS_pselect6};
+
+// What a signal handler interrupted.
+struct Interrupted {
+  uint64_t stack_pointer = 0;
+  uint64_t ip = 0;
+  int signal = 0;
+};
+
+struct StackPart {
+  uint64_t begin = 0;
+  std::vector<uint64_t> words;
+};
+
+StackPart ReadStack(const CallContext& context, const Maps& maps, uint64_t from) {
+  StackPart part;
+  part.begin = from & ~uint64_t{7};
+  const Mapping* mapping = maps.Find(RemoteAddress(part.begin));
+  if (mapping == nullptr) return part;
+  const uint64_t bytes = std::min(mapping->end.value() - part.begin, kMaxStack);
+  part.words.resize(bytes / sizeof(uint64_t));
+  if (!context.memory
+           ->Read(RemoteAddress(part.begin), part.words.data(),
+                  part.words.size() * sizeof(uint64_t))
+           .ok()) {
+    part.words.clear();
+  }
+  return part;
+}
+
+// The next signal frame from `*at` upwards. A frame is believed if it looks like one;
+// what looks like one and is not (left in a buffer that nobody has written) can only
+// refuse too much.
+std::optional<Interrupted> NextSignalFrame(const LibcState& libc, const StackPart& part,
+                                           size_t* at) {
+  for (; *at + kFrameWords <= part.words.size(); ++*at) {
+    const uint64_t* words = part.words.data() + *at;
+    const bool returns = std::any_of(
+        libc.signal_returns.begin(), libc.signal_returns.end(),
+        [words](RemoteAddress address) { return address.value() == words[0]; });
+    if (!returns) continue;
+    const uint64_t* frame = words + 1;
+    const int signal = static_cast<int>(frame[kSiginfo] & 0xffffffffu);
+    if ((frame[kSegments] & 0xffff) != kUserCode || signal < 1 || signal > 64) continue;
+    ++*at;
+    return Interrupted{frame[kStackPointer], frame[kInstruction], signal};
+  }
+  return std::nullopt;
+}
+
+bool IsLoaderOrLibc(const Mapping& mapping) {
+  const absl::string_view name = mapping.basename();
+  return IsGlibcLibrary(name) || absl::StartsWith(name, "ld-linux-x86-64.so") ||
+         absl::StartsWith(name, "ld-2.");
+}
+
+// Has the instruction before `ip` made one of the harmless calls? glibc sets the number
+// at most two instructions before.
+bool IsHarmlessCall(const CallContext& context, uint64_t ip) {
+  constexpr size_t kBytes = 16;
+  unsigned char code[kBytes];
+  if (!context.memory->Read(RemoteAddress(ip - kBytes), code, kBytes).ok())
+    return false;
+  if (code[kBytes - 2] != 0x0f || code[kBytes - 1] != 0x05) return false;
+  for (size_t i = 0; i + 5 <= kBytes - 2; ++i) {
+    uint32_t number;
+    std::memcpy(&number, code + i + 1, sizeof(number));
+    if (code[i] == 0xb8 /* mov $NUMBER, %eax */ &&
+        std::find(std::begin(kHarmlessCalls), std::end(kHarmlessCalls), number) !=
+            std::end(kHarmlessCalls)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+AttachFailure Unsafe(std::string detail) {
+  return {AttachReason::kUnsafeContext, 0, std::move(detail)};
+}
+
+StepResult CheckInterrupted(const CallContext& context, const Maps& maps,
+                            const AllocatorFrames& allocator,
+                            const Interrupted& interrupted) {
+  const std::string where = absl::StrFormat(
+      "hsa_init was called in a handler of signal %d (%s)", interrupted.signal,
+      sigabbrev_np(interrupted.signal) ? sigabbrev_np(interrupted.signal) : "realtime");
+  if (interrupted.signal == SIGABRT) {
+    return Unsafe(absl::StrCat(where, ", which ends the program"));
+  }
+  const Mapping* mapping = maps.Find(RemoteAddress(interrupted.ip));
+  if (mapping == nullptr) return std::nullopt;
+  if (allocator.IsPart(*mapping)) {
+    return Unsafe(absl::StrCat(where, " that interrupted the program's allocator in ",
+                               mapping->path));
+  }
+  if (!IsLoaderOrLibc(*mapping) || IsHarmlessCall(context, interrupted.ip)) {
+    return std::nullopt;
+  }
+  return Unsafe(
+      absl::StrFormat("%s that interrupted %s at %#x, where dlopen could wait "
+                      "for a lock that the thread holds itself",
+                      where, std::string(mapping->path), interrupted.ip));
+}
+
+}  // namespace
+
+StepResult CheckCallContext(const CallContext& context) {
+  const LibcState& libc = *context.libc;
+  uint64_t malloc = 0;
+  if (!libc.malloc_slot.is_null()) {
+    (void)context.memory->Read(libc.malloc_slot, &malloc, sizeof(malloc));
+  }
+  const Mapping* mapping = context.maps->Find(RemoteAddress(malloc));
+  const bool own_malloc =
+      malloc != 0 && (mapping == nullptr || !IsGlibcLibrary(mapping->basename()));
+
+  StackPart part = ReadStack(context, *context.maps, context.registers.rsp);
+  size_t at = 0;
+  std::optional<Interrupted> interrupted = NextSignalFrame(libc, part, &at);
+  if (!own_malloc && !interrupted.has_value()) return std::nullopt;
+
+  // Out of the ordinary, so now it may take time.
+  auto maps = Maps::Read(context.pid);
+  if (!maps.ok()) {
+    return AttachFailure{AttachReason::kMemoryAccess, 0,
+                         std::string(maps.status().message())};
+  }
+  AllocatorFrames allocator(context.pid, *maps, *context.memory);
+  if (own_malloc) allocator.SetMalloc(RemoteAddress(malloc));
+  bool in_handler = interrupted.has_value();
+  for (int frames = 0; interrupted.has_value(); ++frames) {
+    if (frames >= kMaxSignalFrames) return Unsafe("too many nested signal handlers");
+    if (auto failure = CheckInterrupted(context, *maps, allocator, *interrupted)) {
+      return failure;
+    }
+    const uint64_t next = interrupted->stack_pointer;
+    if (next - part.begin < part.words.size() * sizeof(uint64_t)) {
+      at = std::max<size_t>(at, (next - part.begin) / sizeof(uint64_t));
+    } else {
+      part = ReadStack(context, *maps, next);
+      at = 0;
+    }
+    interrupted = NextSignalFrame(libc, part, &at);
+  }
+  if (!own_malloc) return std::nullopt;
+  // The unwinder does not pass signal frames; any address counts there.
+  std::optional<std::string> call = in_handler ? allocator.FindAddress(part.words)
+                                               : allocator.FindCall(context.registers);
+  if (!call.has_value()) return std::nullopt;
+  return Unsafe(
+      absl::StrCat("hsa_init was called by the program's own allocator: ", *call));
+}
+
+}  // namespace rocattach

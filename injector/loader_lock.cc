@@ -1,0 +1,139 @@
+#include "injector/loader_lock.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "injector/fault.h"
+#include "injector/thread_status.h"
+#include "userspace/base/clock.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+// glibc 2.36 has 4,336 bytes, others a few hundred more or less.
+constexpr size_t kMaxState = 6 * 1024;
+constexpr uint64_t kMaxNamespaces = 16;  // DL_NNS
+constexpr useconds_t kRoundUsec = 1000;
+
+// pthread_mutex_t on x86-64, the same in every glibc (it is part of the ABI).
+struct Mutex {
+  int32_t lock;
+  uint32_t count;
+  int32_t owner;
+  uint32_t users;
+  int32_t kind;
+  int32_t spins;
+  uint64_t list[2];
+};
+static_assert(sizeof(Mutex) == 40);
+constexpr int32_t kRecursive = 1;  // PTHREAD_MUTEX_RECURSIVE_NP
+
+bool IsRecursiveMutex(const char* bytes) {
+  Mutex mutex;
+  std::memcpy(&mutex, bytes, sizeof(mutex));
+  return mutex.kind == kRecursive && mutex.spins == 0 && mutex.list[0] == 0 &&
+         mutex.list[1] == 0 && mutex.lock >= 0 && mutex.lock <= 2 && mutex.owner >= 0;
+}
+
+// Up to the end of what is mapped there.
+std::string ReadState(const TargetMemory& memory, RemoteAddress address) {
+  std::string state(kMaxState, '\0');
+  size_t done = 0;
+  while (done < state.size()) {
+    const RemoteAddress at = address + done;
+    const size_t part =
+        std::min<size_t>(state.size() - done, kPage - at.value() % kPage);
+    if (!memory.Read(at, state.data() + done, part).ok()) break;
+    done += part;
+  }
+  state.resize(done);
+  return state;
+}
+
+// Who holds the mutex, as the target's own namespace numbers threads; 0: nobody; -1:
+// somebody who has just taken it.
+absl::StatusOr<int32_t> OwnerOf(const TargetMemory& memory, RemoteAddress mutex) {
+  Mutex copy;
+  if (absl::Status status = memory.Read(mutex, &copy, sizeof(copy)); !status.ok()) {
+    return status;
+  }
+  if (copy.lock == 0) return 0;
+  return copy.owner != 0 ? copy.owner : -1;
+}
+
+}  // namespace
+
+LoaderLocks FindLoaderLocksIn(absl::string_view state, RemoteAddress address) {
+  LoaderLocks found;
+  constexpr size_t kNeeded = sizeof(uint64_t) + 2 * sizeof(Mutex);
+  for (size_t at = 0; at + kNeeded <= state.size(); at += sizeof(uint64_t)) {
+    uint64_t namespaces;
+    std::memcpy(&namespaces, state.data() + at, sizeof(namespaces));
+    if (namespaces == 0 || namespaces > kMaxNamespaces) continue;
+    const char* first = state.data() + at + sizeof(namespaces);
+    if (!IsRecursiveMutex(first) || !IsRecursiveMutex(first + sizeof(Mutex))) continue;
+    if (found.known()) return {};  // which of the two is not known
+    found.load = address + at + sizeof(namespaces);
+    found.list = found.load + sizeof(Mutex);
+  }
+  return found;
+}
+
+LoaderLocks FindLoaderLocks(const TargetMemory& memory,
+                            RemoteAddress loader_state_slot) {
+  uint64_t address = 0;
+  if (loader_state_slot.is_null() || FaultAt("loader-lock") ||
+      !memory.Read(loader_state_slot, &address, sizeof(address)).ok() || address == 0 ||
+      address % sizeof(uint64_t) != 0) {
+    return {};
+  }
+  return FindLoaderLocksIn(ReadState(memory, RemoteAddress(address)),
+                           RemoteAddress(address));
+}
+
+StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
+                              const LoaderLocks& locks, uint64_t deadline_ns) {
+  if (!locks.known()) return std::nullopt;
+  std::optional<pid_t> self;
+  for (;;) {
+    int32_t owner = 0;
+    for (RemoteAddress lock : {locks.load, locks.list}) {
+      auto found = OwnerOf(memory, lock);
+      if (!found.ok()) {
+        return AttachFailure{ReasonForErrno(errno, AttachReason::kMemoryAccess), errno,
+                             std::string(found.status().message())};
+      }
+      if (*found == 0) continue;
+      if (!self.has_value()) {
+        // Only now, since it is a file of /proc.
+        auto status = ReadThreadStatus(pid, tid);
+        if (!status.ok()) {
+          return AttachFailure{AttachReason::kTargetExited, ESRCH,
+                               std::string(status.status().message())};
+        }
+        self = status->inner_tid;
+      }
+      // A constructor that calls hsa_init itself may load libraries.
+      if (*found != *self) owner = *found;
+    }
+    if (owner == 0) return std::nullopt;
+    if (BootNs() >= deadline_ns) {
+      return AttachFailure{
+          AttachReason::kLoaderBusy, 0,
+          absl::StrCat("thread ", owner, " of process ", pid,
+                       " (as its namespace numbers threads) holds the dynamic loader's "
+                       "lock, which dlopen would wait for"),
+          true};
+    }
+    usleep(kRoundUsec);
+  }
+}
+
+}  // namespace rocattach

@@ -1,0 +1,45 @@
+// The dynamic loader's locks in one target.
+#ifndef ROCATTACH_INJECTOR_LOADER_LOCK_H_
+#define ROCATTACH_INJECTOR_LOADER_LOCK_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "injector/failure.h"
+#include "injector/remote_address.h"
+#include "injector/target_memory.h"
+
+namespace rocattach {
+
+// Two recursive mutexes in ld.so's `_rtld_global`. dlopen takes `load` and keeps it
+// while it runs the constructors of the library; dl_iterate_phdr keeps `list` while it
+// calls its callback, and dlopen takes that one as well.
+struct LoaderLocks {
+  RemoteAddress load;
+  RemoteAddress list;
+
+  bool known() const { return !load.is_null(); }
+};
+
+// Finds them in the `_rtld_global` whose address stands at `loader_state_slot`. Its
+// layout differs from version to version, but in all of them (2.17 to 2.41) the number
+// of namespaces, 1 to 16, comes right before the two locks, and nowhere else are there
+// two recursive mutexes in a row. Not known() where that is not found.
+LoaderLocks FindLoaderLocks(const TargetMemory& memory,
+                            RemoteAddress loader_state_slot);
+
+// The same in a copy of `_rtld_global`, which begins at `address`.
+LoaderLocks FindLoaderLocksIn(absl::string_view state, RemoteAddress address);
+
+// Is no other thread holding one of them? The stopped thread `tid` of `pid` would wait
+// for that one. A lock that is held is looked at again each millisecond, until
+// `deadline_ns` (CLOCK_BOOTTIME) at the latest, since most holders do not keep it.
+// kLoaderBusy, kMemoryAccess.
+StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
+                              const LoaderLocks& locks, uint64_t deadline_ns);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_LOADER_LOCK_H_

@@ -1,0 +1,161 @@
+#include "injector/stub_removal.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "injector/maps.h"
+#include "injector/stub.h"
+#include "injector/target_checks.h"
+#include "injector/target_memory.h"
+#include "injector/tracee.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/file.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uint64_t kStopPatienceNs = 100'000'000;
+// More stack than this between hsa_init and where its thread is, is not looked at.
+constexpr uint64_t kMaxStack = 1u << 20;
+
+struct Position {
+  uint64_t ip = 0;
+  uint64_t stack_pointer = 0;
+};
+
+AttachFailure InUse(absl::string_view why) {
+  return {AttachReason::kNotAtWindow, 0,
+          absl::StrCat("the stub may still be in use: ", why), true};
+}
+
+std::string TaskPath(const StubPlace& place) {
+  return absl::StrCat("/proc/", place.pid, "/task/", place.tid);
+}
+
+bool IsGone(const StubPlace& place) {
+  struct stat info;
+  return stat(TaskPath(place).c_str(), &info) != 0 && errno == ENOENT;
+}
+
+// Of a thread that sleeps: "NUMBER ARGUMENTS… SP PC", or "-1 SP PC". Empty for one that
+// runs, or where the kernel does not tell.
+std::optional<Position> SleepingAt(const StubPlace& place) {
+  auto text = ReadFile(absl::StrCat(TaskPath(place), "/syscall"), 4096);
+  if (!text.ok()) return std::nullopt;
+  std::vector<absl::string_view> words =
+      absl::StrSplit(absl::StripAsciiWhitespace(*text), ' ');
+  Position position;
+  if (words.size() < 3 ||
+      !absl::SimpleHexAtoi(words[words.size() - 2], &position.stack_pointer) ||
+      !absl::SimpleHexAtoi(words.back(), &position.ip)) {
+    return std::nullopt;
+  }
+  return position;
+}
+
+bool InStub(const StubPlace& place, uint64_t address) {
+  return address - place.address < StubBytes();
+}
+
+// Has a thread at `position` left the stub? While it is in what the stub has called,
+// its stack pointer is on the stub's own stack; while it is in a signal handler that
+// has interrupted the stub itself, the stub's address is on its stack.
+StepResult CheckLeft(const StubPlace& place, const TargetMemory& memory,
+                     Position position) {
+  if (InStub(place, position.ip)) return InUse("its thread is in it");
+  auto maps = Maps::ReadFiles(place.pid, RemoteAddress(position.stack_pointer));
+  if (!maps.ok()) {
+    return AttachFailure{AttachReason::kMemoryAccess, 0,
+                         std::string(maps.status().message())};
+  }
+  const Mapping* stack = maps->Find(RemoteAddress(position.stack_pointer));
+  if (stack == nullptr || !stack->Contains(RemoteAddress(place.stack_pointer - 1))) {
+    return InUse("its thread is on another stack");
+  }
+  if (position.stack_pointer >= place.stack_pointer) return std::nullopt;
+  const uint64_t begin = position.stack_pointer & ~uint64_t{7};
+  const uint64_t bytes = place.stack_pointer - begin;
+  if (bytes > kMaxStack) return InUse("its thread uses much stack");
+  std::vector<uint64_t> words(bytes / sizeof(uint64_t));
+  absl::Status status =
+      memory.Read(RemoteAddress(begin), words.data(), words.size() * sizeof(uint64_t));
+  if (!status.ok()) {
+    return AttachFailure{ReasonForErrno(errno, AttachReason::kMemoryAccess), errno,
+                         std::string(status.message())};
+  }
+  if (std::any_of(words.begin(), words.end(),
+                  [&](uint64_t word) { return InStub(place, word); })) {
+    return InUse("its address is on its thread's stack");
+  }
+  return std::nullopt;
+}
+
+// `tracee` holds the thread, or is null.
+StepResult Zero(const StubPlace& place, const TargetMemory& memory, Tracee* tracee) {
+  std::string room(StubBytes(), '\0');
+  const RemoteAddress address(place.address);
+  absl::Status status = memory.Read(address, room.data(), room.size());
+  // Another program by now, or none.
+  if (!status.ok() || WindowOf(room) != place.window_id) return std::nullopt;
+  room.assign(room.size(), '\0');
+  status = memory.Write(address, room.data(), room.size());
+  if (status.ok()) return std::nullopt;
+  if (tracee != nullptr) return tracee->Poke(address, room);
+  return AttachFailure{ReasonForErrno(errno, AttachReason::kMemoryAccess), errno,
+                       std::string(status.message()), true};
+}
+
+StepResult RemoveStopped(const StubPlace& place, const TargetMemory& memory) {
+  Tracee tracee;
+  if (auto failure = tracee.Seize(place.pid, place.tid)) return failure;
+  if (auto failure = tracee.Interrupt()) return failure;
+  if (auto failure = tracee.WaitForStop(BootNs() + kStopPatienceNs)) return failure;
+  user_regs_struct registers;
+  if (auto failure = tracee.ReadRegisters(&registers)) return failure;
+  if (auto failure = CheckLeft(place, memory, {registers.rip, registers.rsp})) {
+    return failure;
+  }
+  return Zero(place, memory, &tracee);
+}
+
+StepResult Remove(const StubPlace& place) {
+  auto memory = TargetMemory::Open(place.pid, place.tid);
+  if (!memory.ok() && IsGone(place)) {
+    memory = TargetMemory::Open(place.pid, place.pid);
+  }
+  if (!memory.ok()) {
+    return AttachFailure{AttachReason::kTargetExited, 0,
+                         std::string(memory.status().message())};
+  }
+  if (auto failure = CheckIdentity(place.pid, place.start_ns)) return failure;
+  if (IsGone(place)) return Zero(place, *memory, nullptr);
+  if (std::optional<Position> position = SleepingAt(place)) {
+    auto failure = CheckLeft(place, *memory, *position);
+    if (!failure) failure = Zero(place, *memory, nullptr);
+    // A kernel that forbids the write allows it to a tracer.
+    if (!failure || failure->reason == AttachReason::kNotAtWindow) return failure;
+  }
+  return RemoveStopped(place, *memory);
+}
+
+}  // namespace
+
+StepResult RemoveStub(const StubPlace& place) {
+  if (place.address == 0) return std::nullopt;
+  // A thread of its own: its end frees the target where nothing else does.
+  StepResult result;
+  std::thread([&] { result = Remove(place); }).join();
+  return result;
+}
+
+}  // namespace rocattach

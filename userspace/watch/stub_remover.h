@@ -1,0 +1,73 @@
+// Takes the stubs of attaches that failed out of their processes.
+#ifndef ROCATTACH_USERSPACE_WATCH_STUB_REMOVER_H_
+#define ROCATTACH_USERSPACE_WATCH_STUB_REMOVER_H_
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "injector/stub_removal.h"
+
+namespace rocattach {
+
+// A thread of its own, because a removal may wait for a thread to stop. A process whose
+// runtime starts again is attached to again, perhaps with the same room for the stub:
+// the two exclude each other, process by process.
+class StubRemover {
+ public:
+  // More jobs than this are dropped; their stubs stay, which is harmless.
+  static constexpr size_t kMaxJobs = 256;
+  // A thread that is still in the stub is looked at so often, with such pauses.
+  static constexpr int kTries = 10;
+  static constexpr uint64_t kPauseMsec = 100;
+
+  StubRemover();
+  ~StubRemover();
+  StubRemover(const StubRemover&) = delete;
+  StubRemover& operator=(const StubRemover&) = delete;
+
+  // Removes it soon.
+  void Remove(const StubPlace& place);
+
+  // For as long as it lives, nothing is removed from the process. !ok(): something is
+  // being removed right now, and its room must not be used.
+  class Again {
+   public:
+    Again(StubRemover* remover, pid_t pid);
+    ~Again();
+    Again(const Again&) = delete;
+    Again& operator=(const Again&) = delete;
+    bool ok() const { return ok_; }
+
+   private:
+    StubRemover* remover_;
+    pid_t pid_;
+    bool ok_;
+  };
+
+ private:
+  struct Job {
+    StubPlace place;
+    int tries_left = kTries;
+  };
+
+  void Run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::deque<Job> jobs_;
+  std::multiset<pid_t> again_;
+  pid_t removing_ = 0;  // 0: none
+  std::thread thread_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_STUB_REMOVER_H_
