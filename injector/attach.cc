@@ -348,9 +348,10 @@ StepResult AttachRun::CheckCalls() {
   context.maps = &*maps_;
   context.memory = &*memory_;
   context.libc = &libc_;
-  if (auto failure = CheckCallContext(context)) return failure;
+  RemoteAddress loader_state;
+  if (auto failure = CheckCallContext(context, &loader_state)) return failure;
   if (functions_.mutex_trylock.is_null()) return std::nullopt;
-  locks_ = FindLoaderLocks(*memory_, libc_.loader_state_slot);
+  locks_ = FindLoaderLocks(*memory_, loader_state, libc_.facts.get());
   const uint64_t now_ns = BootNs();
   const uint64_t deadline_ns = begun_ == nullptr ? now_ns + kShortPatienceNs
                                                  : std::min(now_ns + kLoaderPatienceNs,

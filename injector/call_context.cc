@@ -1,10 +1,12 @@
 #include "injector/call_context.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +19,7 @@
 namespace rocattach {
 namespace {
 
-constexpr uint64_t kMaxStack = 64 * 1024;
+constexpr uint64_t kMaxStack = 32 * 1024;
 constexpr int kMaxSignalFrames = 8;
 constexpr uint64_t kUserCode = 0x33;  // the code segment of 64-bit programs
 
@@ -45,23 +47,26 @@ struct Interrupted {
 
 struct StackPart {
   uint64_t begin = 0;
-  std::vector<uint64_t> words;
+  size_t count = 0;
+  std::unique_ptr<uint64_t[]> words;
+
+  absl::Span<const uint64_t> span() const { return {words.get(), count}; }
 };
 
-StackPart ReadStack(const CallContext& context, const Maps& maps, uint64_t from) {
+// Room for the stack above `from`.
+StackPart StackAt(const Maps& maps, uint64_t from) {
   StackPart part;
   part.begin = from & ~uint64_t{7};
   const Mapping* mapping = maps.Find(RemoteAddress(part.begin));
   if (mapping == nullptr) return part;
-  const uint64_t bytes = std::min(mapping->end.value() - part.begin, kMaxStack);
-  part.words.resize(bytes / sizeof(uint64_t));
-  if (!context.memory
-           ->Read(RemoteAddress(part.begin), part.words.data(),
-                  part.words.size() * sizeof(uint64_t))
-           .ok()) {
-    part.words.clear();
-  }
+  part.count =
+      std::min(mapping->end.value() - part.begin, kMaxStack) / sizeof(uint64_t);
+  part.words = std::make_unique_for_overwrite<uint64_t[]>(part.count);
   return part;
+}
+
+TargetMemory::Part PartOf(const StackPart& part) {
+  return {RemoteAddress(part.begin), part.words.get(), part.count * sizeof(uint64_t)};
 }
 
 // The next signal frame from `*at` upwards. A frame is believed if it looks like one;
@@ -69,8 +74,8 @@ StackPart ReadStack(const CallContext& context, const Maps& maps, uint64_t from)
 // refuse too much.
 std::optional<Interrupted> NextSignalFrame(const LibcState& libc, const StackPart& part,
                                            size_t* at) {
-  for (; *at + kFrameWords <= part.words.size(); ++*at) {
-    const uint64_t* words = part.words.data() + *at;
+  for (; *at + kFrameWords <= part.count; ++*at) {
+    const uint64_t* words = part.words.get() + *at;
     const bool returns = std::any_of(
         libc.signal_returns.begin(), libc.signal_returns.end(),
         [words](RemoteAddress address) { return address.value() == words[0]; });
@@ -140,17 +145,26 @@ StepResult CheckInterrupted(const CallContext& context, const Maps& maps,
 
 }  // namespace
 
-StepResult CheckCallContext(const CallContext& context) {
+StepResult CheckCallContext(const CallContext& context, RemoteAddress* loader_state) {
   const LibcState& libc = *context.libc;
-  uint64_t malloc = 0;
+  uint64_t malloc = 0, state = 0;
+  StackPart part = StackAt(*context.maps, context.registers.rsp);
+  std::vector<TargetMemory::Part> parts = {PartOf(part)};
   if (!libc.malloc_slot.is_null()) {
-    (void)context.memory->Read(libc.malloc_slot, &malloc, sizeof(malloc));
+    parts.push_back({libc.malloc_slot, &malloc, sizeof(malloc)});
   }
+  if (!libc.loader_state_slot.is_null()) {
+    parts.push_back({libc.loader_state_slot, &state, sizeof(state)});
+  }
+  if (absl::Status status = context.memory->ReadParts(parts); !status.ok()) {
+    return AttachFailure{ReasonForErrno(errno, AttachReason::kMemoryAccess), errno,
+                         std::string(status.message())};
+  }
+  *loader_state = RemoteAddress(state);
   const Mapping* mapping = context.maps->Find(RemoteAddress(malloc));
   const bool own_malloc =
       malloc != 0 && (mapping == nullptr || !IsGlibcLibrary(mapping->basename()));
 
-  StackPart part = ReadStack(context, *context.maps, context.registers.rsp);
   size_t at = 0;
   std::optional<Interrupted> interrupted = NextSignalFrame(libc, part, &at);
   if (!own_malloc && !interrupted.has_value()) return std::nullopt;
@@ -170,17 +184,19 @@ StepResult CheckCallContext(const CallContext& context) {
       return failure;
     }
     const uint64_t next = interrupted->stack_pointer;
-    if (next - part.begin < part.words.size() * sizeof(uint64_t)) {
+    if (next - part.begin < part.count * sizeof(uint64_t)) {
       at = std::max<size_t>(at, (next - part.begin) / sizeof(uint64_t));
     } else {
-      part = ReadStack(context, *maps, next);
+      part = StackAt(*maps, next);
       at = 0;
+      // A stack that is not there has no frames.
+      if (part.count == 0 || !context.memory->ReadParts({PartOf(part)}).ok()) break;
     }
     interrupted = NextSignalFrame(libc, part, &at);
   }
   if (!own_malloc) return std::nullopt;
   // The unwinder does not pass signal frames; any address counts there.
-  std::optional<std::string> call = in_handler ? allocator.FindAddress(part.words)
+  std::optional<std::string> call = in_handler ? allocator.FindAddress(part.span())
                                                : allocator.FindCall(context.registers);
   if (!call.has_value()) return std::nullopt;
   return Unsafe(

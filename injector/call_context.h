@@ -28,9 +28,10 @@ struct CallContext {
 // - a call from inside an allocator that the program brings itself (its calls are found
 //   by unwinding the stack; where that does not work, by any address of the allocator
 //   on it).
-// Looks at the nearest 64 KiB of the stack; of a program with glibc's malloc, which
-// calls nobody, only at those, which costs some microseconds.
-StepResult CheckCallContext(const CallContext& context);
+// Looks at the nearest 32 KiB of the stack; of a program with glibc's malloc, which
+// calls nobody, only at those, which costs some microseconds. With the same call it
+// reads the address of `_rtld_global`, null if it cannot.
+StepResult CheckCallContext(const CallContext& context, RemoteAddress* loader_state);
 
 }  // namespace rocattach
 

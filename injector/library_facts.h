@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <atomic>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -49,6 +50,8 @@ struct LibraryFacts {
   // program uses.
   uint64_t loader_state_slot = 0;
   uint64_t malloc_slot = 0;
+  // How far inside `_rtld_global` the loader's locks were seen, 0: not yet.
+  mutable std::atomic<uint32_t> loader_locks_offset = 0;
   // What signal handlers return to.
   std::vector<uint64_t> signal_returns;
 

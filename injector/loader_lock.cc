@@ -34,12 +34,20 @@ struct Mutex {
 };
 static_assert(sizeof(Mutex) == 40);
 constexpr int32_t kRecursive = 1;  // PTHREAD_MUTEX_RECURSIVE_NP
+// The number of namespaces and the two locks.
+constexpr size_t kPatternBytes = sizeof(uint64_t) + 2 * sizeof(Mutex);
 
 bool IsRecursiveMutex(const char* bytes) {
   Mutex mutex;
   std::memcpy(&mutex, bytes, sizeof(mutex));
   return mutex.kind == kRecursive && mutex.spins == 0 && mutex.list[0] == 0 &&
          mutex.list[1] == 0 && mutex.lock >= 0 && mutex.lock <= 2 && mutex.owner >= 0;
+}
+
+bool IsFree(const char* bytes) {
+  Mutex mutex;
+  std::memcpy(&mutex, bytes, sizeof(mutex));
+  return mutex.lock == 0;
 }
 
 // Up to the end of what is mapped there.
@@ -72,8 +80,7 @@ absl::StatusOr<int32_t> OwnerOf(const TargetMemory& memory, RemoteAddress mutex)
 
 LoaderLocks FindLoaderLocksIn(absl::string_view state, RemoteAddress address) {
   LoaderLocks found;
-  constexpr size_t kNeeded = sizeof(uint64_t) + 2 * sizeof(Mutex);
-  for (size_t at = 0; at + kNeeded <= state.size(); at += sizeof(uint64_t)) {
+  for (size_t at = 0; at + kPatternBytes <= state.size(); at += sizeof(uint64_t)) {
     uint64_t namespaces;
     std::memcpy(&namespaces, state.data() + at, sizeof(namespaces));
     if (namespaces == 0 || namespaces > kMaxNamespaces) continue;
@@ -82,25 +89,36 @@ LoaderLocks FindLoaderLocksIn(absl::string_view state, RemoteAddress address) {
     if (found.known()) return {};  // which of the two is not known
     found.load = address + at + sizeof(namespaces);
     found.list = found.load + sizeof(Mutex);
+    found.seen_free = IsFree(first) && IsFree(first + sizeof(Mutex));
   }
   return found;
 }
 
-LoaderLocks FindLoaderLocks(const TargetMemory& memory,
-                            RemoteAddress loader_state_slot) {
-  uint64_t address = 0;
-  if (loader_state_slot.is_null() || FaultAt("loader-lock") ||
-      !memory.Read(loader_state_slot, &address, sizeof(address)).ok() || address == 0 ||
-      address % sizeof(uint64_t) != 0) {
+LoaderLocks FindLoaderLocks(const TargetMemory& memory, RemoteAddress state,
+                            const LibraryFacts* facts) {
+  if (state.is_null() || state.value() % sizeof(uint64_t) != 0 ||
+      FaultAt("loader-lock")) {
     return {};
   }
-  return FindLoaderLocksIn(ReadState(memory, RemoteAddress(address)),
-                           RemoteAddress(address));
+  if (const uint32_t known = facts != nullptr ? facts->loader_locks_offset.load() : 0) {
+    char bytes[kPatternBytes];
+    const RemoteAddress begin = state + (known - sizeof(uint64_t));
+    if (memory.Read(begin, bytes, sizeof(bytes)).ok()) {
+      LoaderLocks locks =
+          FindLoaderLocksIn(absl::string_view(bytes, sizeof(bytes)), begin);
+      if (locks.known()) return locks;
+    }
+  }
+  LoaderLocks locks = FindLoaderLocksIn(ReadState(memory, state), state);
+  if (locks.known() && facts != nullptr) {
+    facts->loader_locks_offset = static_cast<uint32_t>(locks.load - state);
+  }
+  return locks;
 }
 
 StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
                               const LoaderLocks& locks, uint64_t deadline_ns) {
-  if (!locks.known()) return std::nullopt;
+  if (!locks.known() || locks.seen_free) return std::nullopt;
   std::optional<pid_t> self;
   for (;;) {
     int32_t owner = 0;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/string_view.h"
 #include "injector/failure.h"
+#include "injector/library_facts.h"
 #include "injector/remote_address.h"
 #include "injector/target_memory.h"
 
@@ -21,14 +22,17 @@ struct LoaderLocks {
   RemoteAddress list;
 
   bool known() const { return !load.is_null(); }
+  // Free when they were found.
+  bool seen_free = false;
 };
 
-// Finds them in the `_rtld_global` whose address stands at `loader_state_slot`. Its
-// layout differs from version to version, but in all of them (2.17 to 2.41) the number
-// of namespaces, 1 to 16, comes right before the two locks, and nowhere else are there
-// two recursive mutexes in a row. Not known() where that is not found.
-LoaderLocks FindLoaderLocks(const TargetMemory& memory,
-                            RemoteAddress loader_state_slot);
+// Finds them in the `_rtld_global` at `state`. Its layout differs from version to
+// version, but in all of them (2.17 to 2.41) the number of namespaces, 1 to 16, comes
+// right before the two locks, and nowhere else are there two recursive mutexes in a
+// row. Not known() where that is not found. Where they are is remembered in `facts` (of
+// the C library; null: it is not) and only looked at the next time.
+LoaderLocks FindLoaderLocks(const TargetMemory& memory, RemoteAddress state,
+                            const LibraryFacts* facts);
 
 // The same in a copy of `_rtld_global`, which begins at `address`.
 LoaderLocks FindLoaderLocksIn(absl::string_view state, RemoteAddress address);

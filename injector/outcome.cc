@@ -119,8 +119,8 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
       return "No usable dlopen was found in the process: only programs that use one "
              "glibc dynamically can be attached to.";
     case AttachReason::kNoCave:
-      return "The process has no room for the few hundred bytes of code, or its thread "
-             "too little stack; call hsa_init from a thread with a larger stack.";
+      return "The process has no room for 1 KB of code behind a library's own, or its "
+             "thread no stack left; call hsa_init from a thread with a larger stack.";
     case AttachReason::kBadElf:
       return "A library of the process could not be understood; check that the file is "
              "complete.";

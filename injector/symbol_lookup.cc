@@ -54,9 +54,12 @@ StepResult FindLibrary(const Maps& maps, const GlibcLibrary& library,
   return std::nullopt;
 }
 
-void TakeState(const LibraryFacts& facts, uint64_t bias, LibcState* state) {
+void TakeState(const std::shared_ptr<const LibraryFacts>& library, uint64_t bias,
+               LibcState* state) {
+  const LibraryFacts& facts = *library;
   if (state->loader_state_slot.is_null() && facts.loader_state_slot != 0) {
     state->loader_state_slot = RemoteAddress(facts.loader_state_slot + bias);
+    state->facts = library;
   }
   if (state->malloc_slot.is_null() && facts.malloc_slot != 0) {
     state->malloc_slot = RemoteAddress(facts.malloc_slot + bias);
@@ -79,7 +82,7 @@ StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
     return AttachFailure{AttachReason::kBadElf, 0,
                          std::string(bias.status().message())};
   }
-  TakeState(**facts, *bias, state);
+  TakeState(*facts, *bias, state);
   for (size_t i = 0; i < addresses->size(); ++i) {
     if (!(*addresses)[i].is_null() || (*facts)->functions[i] == 0) continue;
     RemoteAddress address((*facts)->functions[i] + *bias);

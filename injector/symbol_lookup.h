@@ -4,6 +4,9 @@
 
 #include <sys/types.h>
 
+#include <memory>
+#include <vector>
+
 #include "injector/failure.h"
 #include "injector/library_facts.h"
 #include "injector/maps.h"
@@ -28,6 +31,7 @@ struct LibcState {
   RemoteAddress loader_state_slot;  // holds the address of ld.so's _rtld_global
   RemoteAddress malloc_slot;        // holds the address of the malloc that is in use
   std::vector<RemoteAddress> signal_returns;  // what signal handlers return to
+  std::shared_ptr<const LibraryFacts> facts;  // of the library with the first slot
 };
 
 // Finds them in the target's libc.so.6 and, for a glibc before 2.34, in its libdl and

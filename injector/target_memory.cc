@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <utility>
@@ -47,7 +48,7 @@ absl::StatusOr<TargetMemory> TargetMemory::Open(pid_t pid, pid_t tid) {
                                ? absl::StrCat("/proc/", pid, "/mem")
                                : absl::StrCat("/proc/", pid, "/task/", tid, "/mem");
   ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDWR | O_NOFOLLOW));
-  return TargetMemory(std::move(fd));
+  return TargetMemory(std::move(fd), tid);
 }
 
 absl::Status TargetMemory::Read(RemoteAddress address, void* buffer,
@@ -61,6 +62,26 @@ absl::Status TargetMemory::Read(RemoteAddress address, void* buffer,
     if (n == 0) errno = ESRCH;  // the address space has been torn down
     if (n <= 0) return TransferError("pread", fd_.get(), address + done, bytes - done);
     done += static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+// Finding the thread and locking its mappings costs more than a few copied pages.
+absl::Status TargetMemory::ReadParts(absl::Span<const Part> parts) const {
+  iovec theirs[kMaxParts] = {}, ours[kMaxParts] = {};
+  size_t bytes = 0;
+  for (size_t i = 0; i < parts.size() && i < kMaxParts; ++i) {
+    theirs[i] = {reinterpret_cast<void*>(parts[i].address.value()), parts[i].bytes};
+    ours[i] = {parts[i].buffer, parts[i].bytes};
+    bytes += parts[i].bytes;
+  }
+  if (parts.size() <= kMaxParts &&
+      process_vm_readv(tid_, ours, parts.size(), theirs, parts.size(), 0) ==
+          static_cast<ssize_t>(bytes)) {
+    return absl::OkStatus();
+  }
+  for (const Part& part : parts) {
+    RETURN_IF_ERROR(Read(part.address, part.buffer, part.bytes));
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "injector/remote_address.h"
 #include "userspace/base/unique_fd.h"
 
@@ -29,13 +30,23 @@ class TargetMemory {
   // Fills all of `buffer` or fails: a partly mapped range is an error.
   absl::Status Read(RemoteAddress address, void* buffer, size_t bytes) const;
 
+  // The same for a few places, with one call where the kernel allows that.
+  struct Part {
+    RemoteAddress address;
+    void* buffer;
+    size_t bytes;
+  };
+  static constexpr size_t kMaxParts = 4;
+  absl::Status ReadParts(absl::Span<const Part> parts) const;
+
   // Writes all of `buffer` or fails. Read-only private mappings are written too: the
   // page is copied, the file stays as it was. Sets errno on failure.
   absl::Status Write(RemoteAddress address, const void* buffer, size_t bytes) const;
 
  private:
-  explicit TargetMemory(UniqueFd fd) : fd_(std::move(fd)) {}
+  TargetMemory(UniqueFd fd, pid_t tid) : fd_(std::move(fd)), tid_(tid) {}
   UniqueFd fd_;
+  pid_t tid_;
 };
 
 }  // namespace rocattach

@@ -1,0 +1,86 @@
+// What an attach must not do to a process, with the real watcher and runtime.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+class SafetyTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+};
+
+int64_t ResidentKb(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("VmRSS:", 0) == 0) return atoll(line.c_str() + 6);
+  }
+  return -1;
+}
+
+// Natively it ends well; with a dlopen in the thread it would wait for ever.
+TEST_F(SafetyTest, AConstructorThatWaitsForHsaInitIsLeftAlone) {
+  Finished native = RunTarget({"hsa_constructor"});
+  ASSERT_TRUE(native.exited_with(0)) << native.output << native.errors;
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimgpu({"hsa_constructor"}));
+  const pid_t pid = target.pid();
+  Finished result = target.Wait();
+  EXPECT_EQ(result.status, native.status);
+  EXPECT_EQ(result.output, native.output);
+  EXPECT_EQ(result.errors, native.errors);
+  watcher.Stop();
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_REFUSED);
+  EXPECT_EQ(process.verdict.reason(), v1::ATTACH_REASON_LOADER_BUSY)
+      << process.verdict.detail();
+  EXPECT_FALSE(process.verdict.target_modified());
+  EXPECT_NE(process.verdict.detail().find("dynamic loader's lock"), std::string::npos)
+      << process.verdict.detail();
+}
+
+// Starts of the runtime again and again, with the memory of both sides.
+TEST_F(SafetyTest, ManyStartsOfTheRuntimeNeedNoMoreMemory) {
+  const char* wanted = getenv("ROCATTACH_REINIT_ROUNDS");
+  const int64_t rounds = wanted != nullptr ? atoll(wanted) : 300;
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimgpu({"hsa_reinit", "-r", std::to_string(rounds), "-n", "3"}));
+  const pid_t pid = target.pid();
+  // The first samples are of a service that warms up.
+  int64_t service_kb = 0, samples = 0, most_kb = 0;
+  siginfo_t ended = {};
+  while (waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG | WNOWAIT) ==
+             0 &&
+         ended.si_pid == 0) {
+    usleep(20'000);
+    const int64_t now_kb = ResidentKb(watcher.pid());
+    if (++samples == 20) service_kb = now_kb;
+    most_kb = std::max(most_kb, now_kb);
+  }
+  Finished result = target.Wait();
+  ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  watcher.Stop();
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(static_cast<int64_t>(process.dispatches.size()), rounds * 3);
+  EXPECT_EQ(process.dropped(), 0u);
+  for (const v1::WindowEvent& event : process.windows) {
+    EXPECT_NE(event.state(), v1::WINDOW_STATE_REFUSED) << event.detail();
+    EXPECT_NE(event.state(), v1::WINDOW_STATE_MISSED) << event.detail();
+  }
+  if (service_kb != 0) {
+    EXPECT_LT(most_kb, service_kb + 8 * 1024) << "of the service, in KB";
+  }
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support
