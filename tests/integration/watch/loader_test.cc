@@ -13,7 +13,7 @@
 namespace rocattach::testing_support {
 namespace {
 
-class SafetyTest : public testing::Test {
+class LoaderTest : public testing::Test {
  protected:
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 };
@@ -27,7 +27,7 @@ int64_t ResidentKb(pid_t pid) {
 }
 
 // Natively it ends well; with a dlopen in the thread it would wait for ever.
-TEST_F(SafetyTest, AConstructorThatWaitsForHsaInitIsLeftAlone) {
+TEST_F(LoaderTest, AConstructorThatWaitsForHsaInitIsLeftAlone) {
   Finished native = RunTarget({"hsa_constructor"});
   ASSERT_TRUE(native.exited_with(0)) << native.output << native.errors;
   WatcherProcess watcher({"--auto"});
@@ -49,7 +49,7 @@ TEST_F(SafetyTest, AConstructorThatWaitsForHsaInitIsLeftAlone) {
 }
 
 // Starts of the runtime again and again, with the memory of both sides.
-TEST_F(SafetyTest, ManyStartsOfTheRuntimeNeedNoMoreMemory) {
+TEST_F(LoaderTest, ManyStartsOfTheRuntimeNeedNoMoreMemory) {
   const char* wanted = getenv("ROCATTACH_REINIT_ROUNDS");
   const int64_t rounds = wanted != nullptr ? atoll(wanted) : 300;
   WatcherProcess watcher({"--auto"});
