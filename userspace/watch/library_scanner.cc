@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "injector/function_offset.h"
 #include "injector/maps.h"
+#include "injector/probe_instruction.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 
@@ -39,8 +40,10 @@ class Collection {
     auto known = by_inode_.find(key);
     if (known != by_inode_.end()) return known->second;
     auto offset = FindFunctionFileOffset(fd->get(), "hsa_init");
-    if (!offset.ok()) {
-      Reject(path, offset.status());
+    absl::Status usable = offset.status();
+    if (usable.ok()) usable = CheckProbeInstruction(fd->get(), *offset);
+    if (!usable.ok()) {
+      Reject(path, usable);
       by_inode_[key] = -1;
       return -1;
     }
