@@ -11,16 +11,21 @@
 #define SIGNAL_GROUP_EXIT 0x4u
 #define SIGKILL_BIT (1ul << (9 - 1))
 
-/* The limit of a hold is for time in which the machine moves. A virtual machine that is
- * paused, or starved by its host, wakes up with its clock far ahead: the service had
- * none of that time either. So what passes between two rounds counts as a quarter of
- * the limit at most; nobody is held for longer by it, since nobody ran. */
+/* The limit of a hold is for time on the wall, whatever the load. One thing is not
+ * load: a virtual machine that is paused, or whose processor is taken away by its host,
+ * wakes up with its clock far ahead, and the thread would have had none of that time
+ * without us either. It is told by the thread's own account. A round takes some
+ * microseconds at most on the processor, so where a round took long, and the thread
+ * neither slept nor waited for a processor, the processor stood still: that counts as a
+ * quarter of the limit at most. */
 #define LONGEST_ROUND(limit_ns) ((limit_ns) / 4)
 
 struct hold {
-  __u64 left_ns;  /* until the deadline */
-  __u64 round_ns; /* when the last round was; 0 before the first */
+  __u64 left_ns;   /* until the deadline */
+  __u64 round_ns;  /* when the last round was; 0 before the first */
+  __u64 waited_ns; /* how long the thread had waited for a processor by then */
   __u64 stack;
+  __u32 sleeps; /* how often it had slept by then */
   __u32 rounds;
   __u16 follower; /* waits for the thread that opened the window */
   __u16 end;      /* enum rocattach_hold_end, 0 while holding */
@@ -34,12 +39,30 @@ static __always_inline int is_dying(struct task_struct* task) {
          (signal->flags & SIGNAL_GROUP_EXIT);
 }
 
+/* Of the time since the last round that in which the machine moved. */
+static __always_inline __u64 moving_time(struct hold* h, __u64 spent_ns,
+                                         __u64 longest_ns) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  const __u32 sleeps = (__u32)task->nvcsw;
+  const int slept = sleeps != h->sleeps;
+  __u64 all_ns, waited_ns;
+  h->sleeps = sleeps;
+  /* Without this account (CONFIG_SCHED_INFO) all of the time counts. */
+  if (!bpf_core_field_exists(task->sched_info.run_delay)) return spent_ns;
+  all_ns = task->sched_info.run_delay;
+  waited_ns = all_ns - h->waited_ns;
+  h->waited_ns = all_ns;
+  if (slept || spent_ns <= longest_ns || spent_ns - longest_ns <= waited_ns)
+    return spent_ns;
+  return waited_ns + longest_ns;
+}
+
 /* Takes the time since the last round off what is left; true when nothing is. */
 static __always_inline int is_over(struct hold* h, struct rocattach_settings* set) {
   __u64 now_ns = bpf_ktime_get_boot_ns();
   __u64 spent_ns = h->round_ns ? now_ns - h->round_ns : 0;
   h->round_ns = now_ns;
-  if (spent_ns > LONGEST_ROUND(set->limit_ns)) spent_ns = LONGEST_ROUND(set->limit_ns);
+  spent_ns = moving_time(h, spent_ns, LONGEST_ROUND(set->limit_ns));
   if (spent_ns >= h->left_ns) return 1;
   h->left_ns -= spent_ns;
   return 0;
@@ -62,11 +85,15 @@ static long hold_round(__u32 index, struct hold* h) {
     h->end = ROCATTACH_HOLD_KILLED;
     return 1;
   }
-  claim = my_claim();
+  claim = h->follower ? awaited_claim() : my_claim();
   set = get_settings();
   if (!set || service.gone || !claim || claim->state == CLAIM_RELEASED ||
       (h->follower && claim->state != CLAIM_OPEN)) {
     h->end = ROCATTACH_HOLD_RELEASED;
+    return 1;
+  }
+  if (is_unserved()) {
+    h->end = ROCATTACH_HOLD_UNSERVED;
     return 1;
   }
   if (is_over(h, set)) {
@@ -104,11 +131,28 @@ static long hold_rounds(__u32 index, struct hold* h) {
  * flags in place, and take 24 bytes of its function's frame for that (bpf/frame.h). */
 volatile __u64 no_flags = 0;
 
+/* include/uapi/linux/sched.h, include/uapi/asm-generic/resource.h */
+#define SCHED_FIFO 1u
+#define SCHED_RR 2u
+#define RLIMIT_RTTIME 15
+#define NO_LIMIT (~0ul)
+
+/* A real-time thread may be allowed to run so long without a sleep, in microseconds;
+ * then it gets SIGXCPU. A hold takes half of that at most. */
+FRAME __u64 longest_hold(__u64 limit_ns) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  __u64 allowed;
+  if (task->policy != SCHED_FIFO && task->policy != SCHED_RR) return limit_ns;
+  allowed = BPF_CORE_READ(task, signal, rlim[RLIMIT_RTTIME].rlim_cur);
+  if (allowed == NO_LIMIT || allowed >= limit_ns / 500) return limit_ns;
+  return allowed * 500;
+}
+
 /* Holds the calling thread for `limit_ns` at most; why that ended, and in the upper
  * half the number of rounds. */
 FRAME __u64 hold_thread(__u64 stack, __u64 limit_ns, __u32 follower) {
   struct hold h = {};
-  h.left_ns = limit_ns;
+  h.left_ns = longest_hold(limit_ns);
   h.stack = stack;
   h.follower = (__u16)follower;
   bpf_loop(ROUNDS, hold_rounds, &h, no_flags);

@@ -69,9 +69,15 @@ struct seccomp {
   int mode;
 };
 
+struct rlimit {
+  unsigned long rlim_cur;
+};
+
 struct signal_struct {
   atomic_t live;
+  struct rlimit rlim[16];
   unsigned int flags;
+  int group_stop_count;
   int group_exit_code;
   struct sigpending shared_pending;
 };
@@ -145,12 +151,23 @@ struct vm_area_struct {
   struct file* vm_file;
 };
 
+/* Without CONFIG_SCHED_INFO it is empty. */
+struct sched_info {
+  unsigned long long run_delay;
+};
+
+struct completion;
+
 struct task_struct {
   int pid;
   int tgid;
   unsigned int ptrace;
   int exit_code;
   unsigned long jobctl;
+  unsigned int policy;
+  unsigned long nvcsw;
+  struct sched_info sched_info;
+  struct completion* vfork_done;
   __u64 start_boottime;
   struct task_struct* group_leader;
   struct task_struct* real_parent;

@@ -27,7 +27,26 @@ struct {
   __u32 tgid;
   __u32 gone; /* it has ended: nobody comes for those that are held */
   __u64 start_ns;
+  /* Addresses of its signal_struct and its first thread, valid until it is gone; 0: not
+   * known. */
+  __u64 signal;
+  __u64 leader;
 } service;
+
+/* include/linux/sched/signal.h */
+#define SIGNAL_STOP_STOPPED 0x1u
+/* include/linux/sched/jobctl.h: frozen by its control group, or about to be. */
+#define JOBCTL_TRAP_FREEZE (1ul << 23)
+
+/* True while the service is stopped (SIGSTOP, ^Z) or frozen: nobody comes either. */
+FRAME int is_unserved(void) {
+  struct signal_struct* signal = (void*)service.signal;
+  struct task_struct* leader = (void*)service.leader;
+  if (!signal || !leader || service.gone) return 0;
+  return (BPF_CORE_READ(signal, flags) & SIGNAL_STOP_STOPPED) ||
+         BPF_CORE_READ(signal, group_stop_count) ||
+         (BPF_CORE_READ(leader, jobctl) & JOBCTL_TRAP_FREEZE);
+}
 
 FRAME struct rocattach_settings* get_settings(void) {
   __u32 zero = 0;
@@ -63,6 +82,8 @@ static __always_inline __u32 window_mode(struct rocattach_settings* set,
   if (set->only_uid_set && bpf_get_current_task_btf()->cred->euid.val != set->only_uid)
     return ROCATTACH_WINDOW_DENIED;
   if (!set->hold) return ROCATTACH_WINDOW_REPORTED;
+  if (hold_mode != ROCATTACH_WINDOW_SHARED && is_unserved())
+    return ROCATTACH_WINDOW_UNSERVED;
   return hold_mode;
 }
 

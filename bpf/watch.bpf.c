@@ -38,6 +38,37 @@ FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, int again,
   return 1;
 }
 
+/* Tells the service that the calling thread waits for a window, and whose it is. */
+FRAME int tell_follow(void) {
+  struct claim_key* owner = memory_owner();
+  struct rocattach_event* e = new_event(ROCATTACH_EVENT_FOLLOW);
+  if (!e) return 0;
+  e->args[0] = owner ? owner->tgid : e->pid;
+  e->args[1] = owner ? owner->start_ns : e->start_ns;
+  bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+  return 0;
+}
+
+/* The window of a process that leaves it to another one; true if that one's is open, so
+ * that this one has to wait for it. */
+FRAME int report_shared(struct pt_regs* ctx, __u64 opened_ns) {
+  struct rocattach_settings* set = get_settings();
+  struct claim_key* owner = memory_owner();
+  struct claim* claim = awaited_claim();
+  __u32 mode = set ? window_mode(set, ROCATTACH_WINDOW_SHARED) : 0;
+  struct rocattach_event* e = new_event(ROCATTACH_EVENT_WINDOW);
+  if (!e) return 0;
+  e->time_ns = opened_ns;
+  e->mode = mode;
+  e->cookie = bpf_get_attach_cookie(ctx);
+  e->ip = ctx->ip;
+  e->args[2] = vfork_parent();
+  e->args[1] = owner ? owner->tgid : e->args[2];
+  e->args[2] = e->args[2] != 0;
+  bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+  return mode == ROCATTACH_WINDOW_SHARED && claim && claim->state == CLAIM_OPEN;
+}
+
 /* Holds the thread that opened a window, until the service has stopped it or let it
  * go. The service is told first: it wakes up while the layout is written. */
 FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int again) {
@@ -70,15 +101,16 @@ int hsa_init_yield(struct pt_regs* ctx) {
   if (!set || service.gone) return 0;
   mine = claim_window(now_ns);
   if (mine == NOT_MINE) return 0;
-  if (mine == FOLLOW) {
+  if (mine == FOLLOW || (mine == SHARED && report_shared(ctx, now_ns))) {
     /* The service stops it with ptrace as well, and lets it go when the window is
      * settled: while it spins here it takes the address space's lock again and again,
      * and may sleep with it, and the thread that loads the collector needs that lock.
      */
-    tell(ROCATTACH_EVENT_FOLLOW);
+    tell_follow();
     hold_thread(ctx->sp, set->limit_ns, 1);
     return 0;
   }
+  if (mine == SHARED) return 0;
   mode = window_mode(set, ROCATTACH_WINDOW_HELD);
   if (mode == ROCATTACH_WINDOW_HELD)
     return hold_window(ctx, now_ns, set->limit_ns, mine == WINDOW_AGAIN);
@@ -139,7 +171,8 @@ int hsa_init_signal(struct pt_regs* ctx) {
 
   if (!set) return 0;
   mine = claim_window(now_ns);
-  if (mine == FOLLOW && is_stoppable(set))
+  if (mine == SHARED) report_shared(ctx, now_ns);
+  if (mine == FOLLOW && is_stoppable(set) && !is_unserved())
     bpf_send_signal_thread(ROCATTACH_STOP_SIGNAL);
   if (mine == FIRST_WINDOW || mine == WINDOW_AGAIN)
     signal_window(ctx, now_ns, mine == WINDOW_AGAIN);
@@ -184,6 +217,8 @@ int note_service(void* ctx) {
   struct task_struct* task = bpf_get_current_task_btf();
   service.tgid = task->tgid;
   service.start_ns = task->group_leader->start_boottime;
+  service.signal = (__u64)BPF_CORE_READ(task, signal);
+  service.leader = (__u64)BPF_CORE_READ(task, group_leader);
   return 0;
 }
 
@@ -197,6 +232,7 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
 
   if (signal->live.counter != 0) return 0;
   note_service_end();
+  leave_memory();
   if (remove_claim()) return 0;
   e = new_event(ROCATTACH_EVENT_EXIT);
   if (!e) return 0;
@@ -208,6 +244,7 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
 
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args* ctx) {
+  leave_memory();
   if (forget_window()) tell(ROCATTACH_EVENT_EXEC);
   return 0;
 }

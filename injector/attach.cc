@@ -53,6 +53,9 @@ AttachFailure Injected(const char* step) {
 //    is held on our own processor it comes no further while we work, and so that
 //    follows the stop.
 // 4. The stub, rip, detach.
+// /proc is asked by the thread's number, which it knows as well as the process's: where
+// the first thread has exited and others go on, all that hangs on the memory is empty
+// under the process's.
 // Until the stub is written in full and verified nothing points to it; once rip is set
 // the thread needs nobody any more.
 class AttachRun {
@@ -61,7 +64,11 @@ class AttachRun {
   // own one of `begun`, where nothing has begun.
   AttachRun(const AttachRequest& request, LibraryCache* cache, Tracee* tracee,
             AttachStart* begun)
-      : request_(request), cache_(cache), tracee_(tracee), begun_(begun) {}
+      : request_(request),
+        cache_(cache),
+        collector_path_(request.collector_path),
+        tracee_(tracee),
+        begun_(begun) {}
 
   AttachOutcome Run() {
     StepResult failure = Steps();
@@ -112,6 +119,7 @@ class AttachRun {
 
   const AttachRequest& request_;
   LibraryCache* cache_;
+  std::string collector_path_;  // the one of the request's that the target can load
   AttachOutcome outcome_;
   Tracee* tracee_;
   AttachStart* begun_;  // null: the thread stands
@@ -164,18 +172,21 @@ StepResult AttachRun::LookAround() {
 
 StepResult AttachRun::CheckRequest() {
   outcome_.stage = AttachStage::kCheck;
-  const std::string& path = request_.collector_path;
   if (request_.pid <= 0 || request_.tid <= 0 || request_.window_ip == 0) {
     return AttachFailure{AttachReason::kInternal, EINVAL,
                          absl::StrCat("request without pid (", request_.pid, "), tid (",
                                       request_.tid, ") or window_ip")};
   }
-  if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos ||
-      path.size() >= sizeof(request_.config.collector_path)) {
-    return AttachFailure{
-        AttachReason::kInternal, EINVAL,
-        absl::StrCat("the collector's path must be absolute and shorter than ",
-                     sizeof(request_.config.collector_path), ": ", path)};
+  for (const std::string* path :
+       {&request_.collector_path, &request_.other_collector_path}) {
+    if (path->empty() && path != &request_.collector_path) continue;
+    if (path->empty() || path->front() != '/' || path->find('\0') != path->npos ||
+        path->size() >= sizeof(request_.config.collector_path)) {
+      return AttachFailure{
+          AttachReason::kInternal, EINVAL,
+          absl::StrCat("the collector's path must be absolute and shorter than ",
+                       sizeof(request_.config.collector_path), ": ", *path)};
+    }
   }
   if (XstateBytes() == 0) {
     return AttachFailure{AttachReason::kUnsupported, 0,
@@ -197,12 +208,14 @@ StepResult AttachRun::Seize() {
 
 StepResult AttachRun::CheckTarget() {
   outcome_.stage = AttachStage::kCheck;
+  if (auto failure = CheckLimits(request_.tid, request_.memory_bytes)) return failure;
   if (request_.known_harmless && request_.places != nullptr && request_.place != 0 &&
-      request_.places->EverybodyMayLoad(request_.pid, request_.place,
-                                        request_.collector_path)) {
+      request_.places->EverybodyMayLoad(request_.tid, request_.place,
+                                        request_.collector_path,
+                                        request_.collector_file)) {
     return std::nullopt;
   }
-  if (auto failure = CheckNotSecure(request_.pid)) return failure;
+  if (auto failure = CheckNotSecure(request_.tid)) return failure;
   auto status = ReadThreadStatus(request_.pid, request_.tid);
   if (!status.ok()) {
     return AttachFailure{AttachReason::kTargetExited, ESRCH,
@@ -210,7 +223,12 @@ StepResult AttachRun::CheckTarget() {
                                       request_.pid, ": ", status.status().message())};
   }
   if (auto failure = CheckSeccomp(*status)) return failure;
-  return CheckCollector(request_.pid, *status, request_.collector_path);
+  auto failure = CheckCollector(request_.tid, *status, request_.collector_path,
+                                request_.collector_file);
+  if (!failure || request_.other_collector_path.empty()) return failure;
+  collector_path_ = request_.other_collector_path;
+  return CheckCollector(request_.tid, *status, collector_path_,
+                        request_.other_collector_file);
 }
 
 bool AttachRun::IsDescribed() {
@@ -238,23 +256,22 @@ bool AttachRun::ResolveFromLayout() {
 
 StepResult AttachRun::ResolveFromProc() {
   const RemoteAddress stack(request_.stack != 0 ? request_.stack - 1 : 0);
-  auto maps = Maps::ReadFiles(request_.pid, stack);
+  auto maps = Maps::ReadFiles(request_.tid, stack);
   if (!maps.ok()) {
     return AttachFailure{AttachReason::kMemoryAccess, 0,
                          std::string(maps.status().message())};
   }
   if (auto failure = ResolveIn(*std::move(maps))) return failure;
   if (described_) {
-    learned_ = request_.known_files->Learn(request_.pid, layout_, *maps_,
-                                           request_.collector_path, cache_);
+    learned_ = request_.known_files->Learn(request_.tid, layout_, *maps_,
+                                           collector_path_, cache_);
   }
   return std::nullopt;
 }
 
 StepResult AttachRun::ResolveIn(Maps maps) {
   maps_.emplace(std::move(maps));
-  if (auto failure =
-          CheckMappings(*maps_, request_.collector_path, request_.attached_before))
+  if (auto failure = CheckMappings(*maps_, collector_path_, request_.attached_before))
     return failure;
 
   if (!memory_.has_value()) {
@@ -268,7 +285,7 @@ StepResult AttachRun::ResolveIn(Maps maps) {
     memory_.emplace(*std::move(memory));
   }
   if (auto failure =
-          FindLoaderFunctions(request_.pid, *maps_, cache_, &functions_, &libc_)) {
+          FindLoaderFunctions(request_.tid, *maps_, cache_, &functions_, &libc_)) {
     return failure;
   }
   return FindCave();
@@ -281,7 +298,7 @@ StepResult AttachRun::ResolveIn(Maps maps) {
 // old one at any time: what the thread still reads stays the same.
 StepResult AttachRun::FindCave() {
   return FindCodeCave(
-      request_.pid, *maps_, *memory_, cache_, RemoteAddress(request_.window_ip),
+      request_.tid, *maps_, *memory_, cache_, RemoteAddress(request_.window_ip),
       StubBytes(), &cave_, [this](absl::string_view room) {
         const RemoteAddress back = ReturnAddressOf(room);
         if (!request_.attached_before || request_.keep_old_stub || back.is_null()) {
@@ -328,14 +345,14 @@ StepResult AttachRun::CheckWindow() {
 StepResult AttachRun::CheckRoom() {
   const RemoteAddress stack_pointer(registers_.rsp);
   if (!maps_->whole() && maps_->Find(stack_pointer - 1) == nullptr) {
-    auto around = Maps::ReadFiles(request_.pid, stack_pointer - 1);
+    auto around = Maps::ReadFiles(request_.tid, stack_pointer - 1);
     if (!around.ok()) {
       return AttachFailure{AttachReason::kMemoryAccess, 0,
                            std::string(around.status().message())};
     }
     maps_.emplace(*std::move(around));
   }
-  return CheckStack(request_.pid, *maps_, stack_pointer, StubFrameBytes());
+  return CheckStack(request_.tid, *maps_, stack_pointer, StubFrameBytes());
 }
 
 // May dlopen be called here and now? The thread stands, but others run on: the stub
@@ -343,7 +360,7 @@ StepResult AttachRun::CheckRoom() {
 StepResult AttachRun::CheckCalls() {
   outcome_.stage = AttachStage::kCheck;
   CallContext context;
-  context.pid = request_.pid;
+  context.pid = request_.tid;
   context.registers = registers_;
   context.maps = &*maps_;
   context.memory = &*memory_;
@@ -371,8 +388,8 @@ StepResult AttachRun::BuildTheStub(std::string* stub) const {
   plan.config.version = ROCATTACH_SHM_VERSION;
   plan.config.window_address = request_.window_ip;
   std::memset(plan.config.collector_path, 0, sizeof(plan.config.collector_path));
-  std::memcpy(plan.config.collector_path, request_.collector_path.data(),
-              request_.collector_path.size());
+  std::memcpy(plan.config.collector_path, collector_path_.data(),
+              collector_path_.size());
   auto built = BuildStub(plan);
   if (!built.ok()) {
     return AttachFailure{AttachReason::kInternal, 0,

@@ -11,6 +11,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "injector/failure.h"
+#include "injector/file_identity.h"
 #include "injector/known_files.h"
 #include "injector/library_facts.h"
 #include "injector/outcome.h"
@@ -31,8 +32,16 @@ struct AttachRequest {
   // Absolute path of the collector as the target sees it. Checked under
   // /proc/PID/root before anything is touched.
   std::string collector_path;
+  // Which file must lie there; without an inode any may.
+  FileIdentity collector_file;
+  // Another path, which is tried where the target does not see that file; empty: none.
+  std::string other_collector_path;
+  FileIdentity other_collector_file;
   // Passed to rocattach_collector_start; collector_path is filled in from above.
   rocattach_collector_config config = {};
+  // Size of the shared memory that the collector will make; 0: do not check whether the
+  // process's limits allow for it.
+  uint64_t memory_bytes = 0;
   // The process has shut its runtime down after an earlier attach and starts it again:
   // the collector is there, and its start function is to be called once more. Without
   // this a process that has a collector is refused.

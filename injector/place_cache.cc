@@ -1,5 +1,11 @@
 #include "injector/place_cache.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "injector/mapped_file.h"
 #include "injector/target_checks.h"
 #include "injector/thread_status.h"
 #include "userspace/base/clock.h"
@@ -15,9 +21,28 @@ ThreadStatus Nobody() {
   return nobody;
 }
 
+// Only root can put another file there: every directory on the way is root's, and
+// others can write to none, or only beside what is root's (sticky).
+bool IsSettled(pid_t pid, const std::string& path) {
+  auto root = OpenRootOf(pid);
+  if (!root.ok()) return false;
+  for (size_t slash = 0; slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    auto directory = OpenInRoot(root->get(), path.substr(0, std::max<size_t>(slash, 1)),
+                                O_PATH | O_DIRECTORY);
+    struct stat info;
+    if (!directory.ok() || fstat(directory->get(), &info) != 0) return false;
+    const bool others_write = (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+    if (info.st_uid != 0 || (others_write && (info.st_mode & S_ISVTX) == 0))
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-bool PlaceCache::EverybodyMayLoad(pid_t pid, uint64_t place, const std::string& path) {
+bool PlaceCache::EverybodyMayLoad(pid_t pid, uint64_t place, const std::string& path,
+                                  const FileIdentity& file) {
   const uint64_t now_ns = BootNs();
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -27,7 +52,8 @@ bool PlaceCache::EverybodyMayLoad(pid_t pid, uint64_t place, const std::string& 
       return found->second.everybody;
     }
   }
-  const bool everybody = !CheckCollector(pid, Nobody(), path).has_value();
+  const bool everybody =
+      !CheckCollector(pid, Nobody(), path, file).has_value() && IsSettled(pid, path);
   std::lock_guard<std::mutex> lock(mutex_);
   if (answers_.size() >= kMaxPlaces) answers_.clear();
   answers_[place] = {now_ns, path, everybody};

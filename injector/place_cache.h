@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string>
 
+#include "injector/file_identity.h"
+
 namespace rocattach {
 
 // Looking at each directory on the way to the collector takes a good part of an attach,
@@ -18,9 +20,11 @@ namespace rocattach {
 // fails cleanly.
 class PlaceCache {
  public:
-  // True if any user may load `path` as process `pid` sees it; `place` is the same for
-  // processes with the same mount namespace and root. False says nothing.
-  bool EverybodyMayLoad(pid_t pid, uint64_t place, const std::string& path);
+  // True if any user may load `path` as process `pid` sees it, and it is `file`; `place`
+  // is the same for processes with the same mount namespace and root. False says
+  // nothing. A path that somebody else than root could change is not remembered.
+  bool EverybodyMayLoad(pid_t pid, uint64_t place, const std::string& path,
+                        const FileIdentity& file);
 
  private:
   static constexpr size_t kMaxPlaces = 1024;

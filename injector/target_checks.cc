@@ -13,9 +13,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "injector/mapped_file.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
@@ -64,8 +67,42 @@ AttachFailure Unreadable(const std::string& path, absl::string_view part,
                        part, "; install the collector where every user can read it")};
 }
 
+// What the collector takes beside its shared memory: its library, tables and a thread's
+// stack, whose size is RLIMIT_STACK's (8 MiB as a rule).
+constexpr uint64_t kCollectorAddressBytes = 32 << 20;
+constexpr uint64_t kCollectorDataBytes = 16 << 20;
+
+struct MemoryUse {
+  uint64_t address_bytes = 0;
+  uint64_t data_bytes = 0;
+};
+
+MemoryUse ReadMemoryUse(pid_t pid) {
+  MemoryUse use;
+  auto text = ReadFile(absl::StrCat("/proc/", pid, "/statm"), 4096);
+  if (!text.ok()) return use;
+  // Pages: size resident shared text lib data dt
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(*text, absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  uint64_t pages;
+  if (fields.size() > 0 && absl::SimpleAtoi(fields[0], &pages))
+    use.address_bytes = pages * page;
+  if (fields.size() > 5 && absl::SimpleAtoi(fields[5], &pages))
+    use.data_bytes = pages * page;
+  return use;
+}
+
+AttachFailure LimitFailure(absl::string_view name, uint64_t limit, uint64_t used,
+                           uint64_t needed, absl::string_view what) {
+  return {AttachReason::kResourceLimit, 0,
+          absl::StrCat("the process's limit of ", name, " is ", limit,
+                       used == 0 ? "" : absl::StrCat(", of which ", used, " are used"),
+                       "; ", needed, " ", what, " are needed")};
+}
+
 StepResult CheckFile(pid_t pid, int root, const ThreadStatus& status,
-                     const std::string& path) {
+                     const std::string& path, const FileIdentity& file) {
   auto fd = OpenInRoot(root, path, O_PATH);
   if (!fd.ok()) {
     const bool missing = absl::IsNotFound(fd.status());
@@ -78,6 +115,17 @@ StepResult CheckFile(pid_t pid, int root, const ThreadStatus& status,
   if (fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return AttachFailure{AttachReason::kCollectorMissing, 0,
                          absl::StrCat(path, " is not a regular file")};
+  }
+  if (const FileIdentity found = FileIdentity::Of(info);
+      file.inode != 0 && found != file) {
+    return AttachFailure{
+        AttachReason::kCollectorChanged, 0,
+        found.IsSameFile(file)
+            ? absl::StrCat(path, " has been written to since the watcher started")
+            : absl::StrCat(path, " is another file in the process's root (device ",
+                           found.device, ", inode ", found.inode,
+                           ") than the watcher's own (device ", file.device, ", inode ",
+                           file.inode, ")")};
   }
   if (!MayAccess(pid, status, info, 4)) return Unreadable(path, "read it", status);
   if (fstatvfs(fd->get(), &file_system) == 0 && (file_system.f_flag & ST_NOEXEC) != 0) {
@@ -144,8 +192,45 @@ StepResult CheckSeccomp(const ThreadStatus& status) {
                        "would kill it"};
 }
 
+StepResult CheckLimits(pid_t pid, uint64_t memory_bytes) {
+  if (memory_bytes == 0) return std::nullopt;
+  auto limit_of = [pid](__rlimit_resource resource) -> uint64_t {
+    rlimit limit;
+    return prlimit(pid, resource, nullptr, &limit) == 0 ? limit.rlim_cur
+                                                        : RLIM_INFINITY;
+  };
+  if (const uint64_t limit = limit_of(RLIMIT_FSIZE); limit < memory_bytes) {
+    return LimitFailure("file size (RLIMIT_FSIZE, ulimit -f)", limit, 0, memory_bytes,
+                        "bytes for the collector's shared memory");
+  }
+  const uint64_t address_limit = limit_of(RLIMIT_AS);
+  const uint64_t data_limit = limit_of(RLIMIT_DATA);
+  if (address_limit != RLIM_INFINITY || data_limit != RLIM_INFINITY) {
+    const MemoryUse use = ReadMemoryUse(pid);
+    const uint64_t needed = memory_bytes + kCollectorAddressBytes;
+    if (address_limit < use.address_bytes + needed) {
+      return LimitFailure("address space (RLIMIT_AS, ulimit -v)", address_limit,
+                          use.address_bytes, needed, "bytes for the collector");
+    }
+    if (data_limit < use.data_bytes + kCollectorDataBytes) {
+      return LimitFailure("data (RLIMIT_DATA, ulimit -d)", data_limit, use.data_bytes,
+                          kCollectorDataBytes, "bytes for the collector");
+    }
+  }
+  // From Linux 6.2 on the size of the directory is the number of descriptors.
+  struct stat descriptors;
+  const uint64_t file_limit = limit_of(RLIMIT_NOFILE);
+  if (stat(absl::StrCat("/proc/", pid, "/fd").c_str(), &descriptors) == 0 &&
+      static_cast<uint64_t>(descriptors.st_size) >= file_limit) {
+    return LimitFailure("open files (RLIMIT_NOFILE, ulimit -n)", file_limit,
+                        static_cast<uint64_t>(descriptors.st_size), 1,
+                        "descriptor for the collector");
+  }
+  return std::nullopt;
+}
+
 StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
-                          const std::string& path) {
+                          const std::string& path, const FileIdentity& file) {
   auto root = OpenRootOf(pid);
   if (!root.ok()) {
     return AttachFailure{absl::IsPermissionDenied(root.status())
@@ -165,7 +250,7 @@ StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
       return Unreadable(path, absl::StrCat("search ", path.substr(0, slash)), status);
     }
   }
-  return CheckFile(pid, root->get(), status, path);
+  return CheckFile(pid, root->get(), status, path, file);
 }
 
 StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,

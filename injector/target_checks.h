@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "injector/failure.h"
+#include "injector/file_identity.h"
 #include "injector/maps.h"
 #include "injector/remote_address.h"
 #include "injector/thread_status.h"
@@ -27,11 +28,16 @@ StepResult CheckNotSecure(pid_t pid);
 // mode. Filters are passed: what hsa_init itself needs is what dlopen needs.
 StepResult CheckSeccomp(const ThreadStatus& status);
 
+// Do the limits of process `pid` leave room for the collector and for shared memory of
+// `memory_bytes` (0: not checked)? Beyond RLIMIT_FSIZE the kernel would kill the process
+// with SIGXFSZ; with the others the collector could not start. kResourceLimit.
+StepResult CheckLimits(pid_t pid, uint64_t memory_bytes);
+
 // Is the collector a regular file under the target's root that its user can read, on a
-// file system from which it can be mapped executable? kCollectorMissing,
-// kCollectorUnreadable.
+// file system from which it can be mapped executable, and is it `file` (without an
+// inode: any file will do)? kCollectorMissing, kCollectorUnreadable, kCollectorChanged.
 StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
-                          const std::string& path);
+                          const std::string& path, const FileIdentity& file = {});
 
 // True for the name of a file that only a process under an emulator or a recorder maps.
 bool IsEmulator(absl::string_view basename);

@@ -31,6 +31,21 @@ namespace {
 // its last thread has left the kernel.
 constexpr uint64_t kReapNs = 1'000'000'000;
 
+// One of the process's own until a watchdog shares another one.
+TraceGate own_gate;
+std::atomic<TraceGate*> current_gate = &own_gate;
+
+TraceGate& Gate() {
+  return *current_gate.load(std::memory_order_acquire);
+}
+
+// Tracees that only the end of the calling thread sets free.
+struct LeftToTheEnd {
+  uint32_t count = 0;
+  ~LeftToTheEnd() { Gate().tracees -= count; }
+};
+thread_local LeftToTheEnd left_to_the_end;
+
 static_assert(ROCATTACH_STOP_SIGNAL == SIGURG, "as bpf/watch_events.h says");
 
 uint64_t* Word(uint64_t value) {
@@ -112,9 +127,29 @@ AttachFailure WhyNotPermitted(pid_t pid, pid_t tid) {
 
 }  // namespace
 
+void Tracee::UseGate(TraceGate* gate) {
+  current_gate.store(gate, std::memory_order_release);
+}
+
+bool Tracee::MustLetGo() {
+  return Gate().closed.load(std::memory_order_acquire) != 0;
+}
+
+void Tracee::Become(State state) {
+  auto is_traced = [](State s) { return s != State::kNone && s != State::kGone; };
+  if (is_traced(state_) && !is_traced(state)) {
+    if (tracer_must_exit_) {
+      ++left_to_the_end.count;
+    } else {
+      --Gate().tracees;
+    }
+  }
+  state_ = state;
+}
+
 AttachFailure Tracee::Gone(absl::string_view call) {
   int error = errno;
-  state_ = State::kGone;
+  Become(State::kGone);
   Reap();
   return {AttachReason::kTargetExited, error,
           absl::StrCat(call, "(", tid_, "): the thread has exited")};
@@ -131,10 +166,22 @@ StepResult Tracee::Failed(absl::string_view call, AttachReason reason) {
 StepResult Tracee::Seize(pid_t pid, pid_t tid) {
   pid_ = pid;
   tid_ = tid;
+  // Counted first: a watchdog that sees no tracee must be right.
+  ++Gate().tracees;
+  if (MustLetGo()) {
+    --Gate().tracees;
+    return AttachFailure{AttachReason::kStopTimeout, 0,
+                         "the watcher is being stopped (SIGSTOP or ^Z), and traces "
+                         "nobody meanwhile",
+                         true};
+  }
   if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) == 0) {
-    state_ = State::kSeized;
+    Become(State::kSeized);
     return std::nullopt;
   }
+  const int error = errno;
+  --Gate().tracees;
+  errno = error;
   if (errno == EPERM || errno == EACCES) return WhyNotPermitted(pid, tid);
   return AttachFailure{
       ReasonForErrno(errno, AttachReason::kNotPermitted), errno,
@@ -146,11 +193,11 @@ Tracee::Seen Tracee::Keep() {
   const int seen = Peek(tid_, &info);
   if (seen == 0) return Seen::kRunning;
   if (seen < 0) {
-    state_ = State::kNone;
+    Become(State::kNone);
     return Seen::kGone;
   }
   if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
-    state_ = State::kGone;
+    Become(State::kGone);
     Reap();
     return Seen::kGone;
   }
@@ -165,7 +212,7 @@ Tracee::Seen Tracee::Keep() {
   if (event == 0 && signal == ROCATTACH_STOP_SIGNAL &&
       ptrace(PTRACE_GETSIGINFO, tid_, nullptr, &why) == 0 && why.si_code == SI_KERNEL) {
     pending_signal_ = 0;
-    state_ = State::kStopped;
+    Become(State::kStopped);
     return Seen::kHeld;
   }
   (void)ptrace(PTRACE_CONT, tid_, nullptr,
@@ -177,7 +224,7 @@ void Tracee::Resume(bool deliver) {
   if (state_ != State::kStopped) return;
   if (ptrace(PTRACE_CONT, tid_, nullptr, Word(deliver ? ROCATTACH_STOP_SIGNAL : 0)) ==
       0) {
-    state_ = State::kSeized;
+    Become(State::kSeized);
   } else {
     (void)Gone("PTRACE_CONT");
   }
@@ -187,7 +234,7 @@ StepResult Tracee::Interrupt() {
   if (ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) != 0) {
     return Failed("PTRACE_INTERRUPT", AttachReason::kInternal);
   }
-  state_ = State::kInterrupted;
+  Become(State::kInterrupted);
   return std::nullopt;
 }
 
@@ -204,7 +251,7 @@ Tracee::Stop Tracee::LookForStop(bool block) {
   // the thread, which gets it when it is let go.
   const int event = info.si_status >> 8;
   pending_signal_ = event == 0 ? info.si_status & 0x7f : 0;
-  state_ = State::kStopped;
+  Become(State::kStopped);
   return Stop::kStopped;
 }
 
@@ -303,7 +350,7 @@ void Tracee::Release() {
   constexpr uint64_t kGraceNs = 50'000'000;
   if (TryRelease(kGraceNs)) return;
   tracer_must_exit_ = true;
-  state_ = State::kNone;
+  Become(State::kNone);
 }
 
 bool Tracee::TryRelease(uint64_t patience_ns) {
@@ -329,13 +376,13 @@ void Tracee::Detach() {
       FaultAt("detach") || ptrace(PTRACE_DETACH, tid_, nullptr,
                                   Word(static_cast<uint64_t>(pending_signal_))) != 0;
   if (failed && errno == ESRCH) {
-    state_ = State::kGone;
+    Become(State::kGone);
     Reap();
     return;
   }
   if (!failed) released_ns_ = now_ns;
   tracer_must_exit_ |= failed;
-  state_ = State::kNone;
+  Become(State::kNone);
 }
 
 void Tracee::Reap() {

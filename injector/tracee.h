@@ -5,6 +5,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,14 @@
 
 namespace rocattach {
 
+// How many threads this process traces, and whether it may trace more: in memory that a
+// watchdog of this process may share, because a tracer that is stopped keeps its
+// tracees standing.
+struct TraceGate {
+  std::atomic<uint32_t> tracees = 0;
+  std::atomic<uint32_t> closed = 0;  // 1: let everybody go, begin nothing
+};
+
 // All calls come from the thread that called Seize: ptrace belongs to a thread.
 // No ptrace option is ever set, so that the end of this process lets the tracee run on
 // (the kernel detaches it), at whatever instant it comes.
@@ -24,6 +33,13 @@ class Tracee {
   Tracee(const Tracee&) = delete;
   Tracee& operator=(const Tracee&) = delete;
   ~Tracee() { Release(); }
+
+  // The gate that all tracees of this process pass, from the next Seize on. Call it
+  // before any; `gate` must live as long as the process.
+  static void UseGate(TraceGate* gate);
+  // True while the gate is closed: whoever keeps tracees for longer than an attach
+  // lets them go.
+  static bool MustLetGo();
 
   // PTRACE_SEIZE without options: nothing that the target could notice. The thread and
   // its number stay paired until Release.
@@ -94,6 +110,8 @@ class Tracee {
   // Looks for the stop, or waits for it until the thread's alarm.
   Stop LookForStop(bool block);
   AttachFailure NoStop(uint64_t waited_ns) const;
+  // Every change of the state, so that the gate's count is right.
+  void Become(State state);
   // The last step of a release, from the stop.
   void Detach();
   AttachFailure Gone(absl::string_view call);

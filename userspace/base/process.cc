@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -54,6 +55,25 @@ void ParseStatus(absl::string_view text, ProcessInfo* info) {
   }
 }
 
+// A thread that shows what hangs on the process's memory. The first one does not once it
+// has exited, while others go on.
+pid_t LivingThread(pid_t pid) {
+  char target[1];
+  if (readlink(ProcPath(pid, "exe").c_str(), target, sizeof(target)) >= 0) return pid;
+  DIR* tasks = opendir(ProcPath(pid, "task").c_str());
+  if (tasks == nullptr) return pid;
+  pid_t living = pid;
+  while (const dirent* entry = readdir(tasks)) {
+    pid_t tid;
+    if (!absl::SimpleAtoi(entry->d_name, &tid)) continue;
+    if (readlink(ProcPath(tid, "exe").c_str(), target, sizeof(target)) < 0) continue;
+    living = tid;
+    break;
+  }
+  closedir(tasks);
+  return living;
+}
+
 }  // namespace
 
 absl::StatusOr<uint64_t> ReadStartTicks(pid_t pid) {
@@ -67,7 +87,7 @@ absl::StatusOr<uint64_t> ReadStartTicks(pid_t pid) {
 }
 
 absl::StatusOr<std::string> ReadExecutable(pid_t pid) {
-  ASSIGN_OR_RETURN(std::string path, ReadLink(ProcPath(pid, "exe")));
+  ASSIGN_OR_RETURN(std::string path, ReadLink(ProcPath(LivingThread(pid), "exe")));
   return std::string(absl::StripSuffix(path, " (deleted)"));
 }
 
@@ -82,7 +102,8 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
     info.comm = std::string(absl::StripSuffix(*comm, "\n"));
   }
   if (auto exe = ReadExecutable(pid); exe.ok()) info.executable = *std::move(exe);
-  if (auto line = ReadFile(ProcPath(pid, "cmdline"), kProcFileLimit); line.ok()) {
+  if (auto line = ReadFile(ProcPath(LivingThread(pid), "cmdline"), kProcFileLimit);
+      line.ok()) {
     info.arguments =
         absl::StrSplit(absl::StripSuffix(*line, absl::string_view("\0", 1)), '\0');
   }

@@ -22,7 +22,14 @@ ROCATTACH_EXPORT int rocattach_collector_start(
     const rocattach_collector_config* config) {
   rocattach::collector::ErrnoKeeper keep_errno;
   int error = rocattach::collector::Start(config);
-  if (error != 0) return error;
+  if (error != 0) {
+    // The service learns the errno value instead of an address, and need not wait.
+    if (config != nullptr) {
+      rocattach_collector_ready(nullptr, static_cast<uint64_t>(error),
+                                config->window_id);
+    }
+    return error;
+  }
   const rocattach::collector::Memory& memory = rocattach::collector::g_collector.memory;
   rocattach_collector_ready(memory.base(), memory.layout().total_bytes,
                             config->window_id);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "userspace/collector/atomics.h"
 
@@ -33,6 +34,21 @@ int OpenMemfd() {
     fd = syscall(SYS_memfd_create, ROCATTACH_SHM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   }
   return static_cast<int>(fd);
+}
+
+// In a process that locks all that it maps (mlockall with MCL_FUTURE) a plain mmap
+// would fill every page, some 150 MB of which nearly nothing is used. Pages without
+// access are not filled.
+void* MapUnlocked(int fd, size_t bytes) {
+  void* base = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED) return MAP_FAILED;
+  if (munlock(base, bytes) == 0 && mprotect(base, bytes, PROT_READ | PROT_WRITE) == 0) {
+    return base;
+  }
+  const int error = errno;
+  munmap(base, bytes);
+  errno = error;
+  return MAP_FAILED;
 }
 
 void FillControl(const rocattach_collector_config& config, const Layout& l,
@@ -66,11 +82,16 @@ int Memory::Create(const rocattach_collector_config& config) {
   if (!ComputeLayout(config, &layout)) return EINVAL;
   int fd = OpenMemfd();
   if (fd < 0) return errno;
+  // Beyond the limit ftruncate does not only fail: SIGXFSZ kills the process.
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < layout.total_bytes) {
+    close(fd);
+    return EFBIG;
+  }
   void* base = MAP_FAILED;
   if (ftruncate(fd, static_cast<off_t>(layout.total_bytes)) == 0 &&
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-    base = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE,
-                MAP_SHARED | MAP_NORESERVE, fd, 0);
+    base = MapUnlocked(fd, layout.total_bytes);
   }
   int error = base == MAP_FAILED ? errno : 0;
   close(fd);

@@ -268,7 +268,8 @@ ROCATTACH_ASSERT_SIZE(rocattach_ring, ROCATTACH_RING_HEADER_BYTES);
 #define ROCATTACH_COLLECTOR_READY "rocattach_collector_ready"
 /* void rocattach_collector_ready(const void* memory, uint64_t bytes, uint64_t
  * window_id): does nothing; the service's uprobe on it is how the service learns of the
- * memory. */
+ * memory. Without memory (null) the collector could not be set up, and `bytes` is the
+ * errno value. */
 
 #define ROCATTACH_COLLECTOR_UNLOADED "rocattach_collector_unloaded"
 /* void rocattach_collector_unloaded(void): does nothing; called (noinline, exported) at

@@ -75,8 +75,9 @@ void FollowerKeeper::Run() {
       }
     }
     std::vector<rocattach_event> added = std::exchange(added_, {});
-    bool stopping = stopping_;
+    const bool stopping = stopping_;
     lock.unlock();
+    const bool let_go = stopping || Tracee::MustLetGo();
     for (const rocattach_event& event : added) {
       // Settled meanwhile: the thread has left the probe or is about to.
       if (!is_open_(event)) continue;
@@ -91,7 +92,7 @@ void FollowerKeeper::Run() {
       if (!follower.tracee->Interrupt()) kept.push_back(std::move(follower));
     }
     for (size_t i = 0; i < kept.size();) {
-      if (!stopping && is_open_(kept[i].event) && BootNs() < kept[i].deadline_ns) {
+      if (!let_go && is_open_(kept[i].event) && BootNs() < kept[i].deadline_ns) {
         ++i;
         continue;
       }

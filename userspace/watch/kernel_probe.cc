@@ -31,6 +31,7 @@ struct Claim {
   uint32_t state;
   uint32_t tid;
   uint64_t opened_ns;
+  uint64_t mm;
 };
 constexpr uint32_t kClaimOpen = 0;
 constexpr uint32_t kClaimReleased = 1;
@@ -253,7 +254,12 @@ absl::Status KernelProbe::OnlyUid(uint32_t uid) {
 
 void KernelProbe::Release(const rocattach_event& window) {
   ClaimKey key = {window.pid, 0, window.start_ns};
-  Claim claim = {kClaimReleased, window.tid, window.time_ns};
+  Claim claim = {};
+  if (bpf_map__lookup_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
+                           sizeof(claim), 0) != 0) {
+    return;
+  }
+  claim.state = kClaimReleased;
   // BPF_EXIST: a claim that has gone with its process must not come back.
   (void)bpf_map__update_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
                              sizeof(claim), BPF_EXIST);
@@ -261,6 +267,10 @@ void KernelProbe::Release(const rocattach_event& window) {
 
 bool KernelProbe::IsOpen(const rocattach_event& event) const {
   ClaimKey key = {event.pid, 0, event.start_ns};
+  if (event.type == ROCATTACH_EVENT_FOLLOW) {
+    // The window may be that of another process, whose memory this one shares.
+    key = {static_cast<uint32_t>(event.args[0]), 0, event.args[1]};
+  }
   Claim claim = {};
   return bpf_map__lookup_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
                               sizeof(claim), 0) == 0 &&

@@ -133,6 +133,9 @@ bool Preseizer::Run() {
     KeepAll();
     std::erase_if(tasks_, [this](Task& task) { return TryAttach(&task); });
     for (pid_t pid : forgotten) Release(pid);
+    if (Tracee::MustLetGo()) {
+      while (!processes_.empty()) Release(processes_.begin()->first);
+    }
   }
   while (!processes_.empty()) Release(processes_.begin()->first);
   // The end of this thread frees whatever could not be detached.

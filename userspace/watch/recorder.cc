@@ -104,8 +104,9 @@ void Recorder::OnReady(const rocattach_event& event,
                        std::unique_ptr<CollectorMemory> memory, bool acknowledged) {
   Post(Ready{event, std::move(memory), acknowledged});
 }
-void Recorder::OnBadMemory(const rocattach_event& event, std::string reason) {
-  Post(BadMemory{event, std::move(reason)});
+void Recorder::OnBadMemory(const rocattach_event& event, AttachReason reason,
+                           std::string detail) {
+  Post(BadMemory{event, reason, std::move(detail)});
 }
 void Recorder::OnEvent(const rocattach_event& event) {
   Post(event);
@@ -324,8 +325,7 @@ void Recorder::Handle(BadMemory bad) {
     return;
   }
   if (target->verdict() != Verdict::kOpen) return;
-  target->Settle(Verdict::kRefused, AttachReason::kMemoryAccess,
-                 absl::StrCat("the collector's memory cannot be used: ", bad.reason));
+  target->Settle(Verdict::kRefused, bad.reason, bad.detail);
   NoteVerdict(*target);
 }
 

@@ -88,7 +88,8 @@ class Recorder : public WindowSink {
   void OnWindow(Window window) override;
   void OnReady(const rocattach_event& event, std::unique_ptr<CollectorMemory> memory,
                bool acknowledged) override;
-  void OnBadMemory(const rocattach_event& event, std::string reason) override;
+  void OnBadMemory(const rocattach_event& event, AttachReason reason,
+                   std::string detail) override;
   void OnEvent(const rocattach_event& event) override;
 
   // Stops recording in all targets, drains them once more, closes every account and
@@ -118,7 +119,8 @@ class Recorder : public WindowSink {
   };
   struct BadMemory {
     rocattach_event event;
-    std::string reason;
+    AttachReason reason;
+    std::string detail;
   };
   using Message = std::variant<Window, Ready, BadMemory, Task, rocattach_event>;
 

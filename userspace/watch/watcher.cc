@@ -23,6 +23,7 @@
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
+#include "userspace/collector/layout.h"
 
 namespace rocattach {
 namespace {
@@ -45,6 +46,12 @@ rocattach_collector_config DefaultCollectorConfig(const WatcherOptions& options)
   config.dictionary_bytes = 32 << 20;
   config.map_wait_msec = 200;
   return config;
+}
+
+uint64_t MemoryBytes(rocattach_collector_config config) {
+  config.collector_path[0] = '/';  // any: without one the config is not valid
+  collector::Layout layout;
+  return collector::ComputeLayout(config, &layout) ? layout.total_bytes : 0;
 }
 
 // Directories that the command's own environment adds to the search for libraries.
@@ -145,6 +152,11 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   }
   ASSIGN_OR_RETURN(watcher->probe_, KernelProbe::Load(probe));
 
+  if (probe.hold) {
+    ASSIGN_OR_RETURN(watcher->stop_guard_,
+                     StopGuard::Start(std::clamp(o.hold_timeout_msec / 4, 5u, 50u)));
+  }
+
   LibraryScanOptions scan;
   scan.extra_paths = o.extra_libraries;
   for (std::string& entry : LibraryPathEntries()) scan.usual_places.push_back(entry);
@@ -175,6 +187,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   }
   if (o.attach) {
     ASSIGN_OR_RETURN(o.collector_path, FindCollector(o.collector_path));
+    ASSIGN_OR_RETURN(watcher->collector_, CollectorFile::Open(o.collector_path));
     RETURN_IF_ERROR(watcher->ArmCollector());
   }
   watcher->server_ = std::make_unique<WindowServer>(
@@ -202,7 +215,12 @@ WindowServerOptions Watcher::ServerOptions() const {
   server.hold_timeout_msec = options_.hold_timeout_msec;
   server.threads = options_.threads;
   server.collector_config = DefaultCollectorConfig(options_);
-  server.collector_path = options_.collector_path;
+  server.collector_memory_bytes = MemoryBytes(server.collector_config);
+  if (collector_ != nullptr) {
+    const CollectorFile::Choice* copy = collector_->copy();
+    server.collector = copy != nullptr ? *copy : collector_->original();
+    if (copy != nullptr) server.other_collector = collector_->original();
+  }
   for (const LibraryCopy& copy : libraries_.copies) {
     server.libraries.push_back(copy.path);
   }
@@ -215,12 +233,17 @@ Watcher::~Watcher() {
 }
 
 absl::Status Watcher::ArmCollector() {
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(options_.collector_path, O_RDONLY));
+  const int fd = collector_->original_fd();
   ASSIGN_OR_RETURN(uint64_t ready,
-                   FindFunctionFileOffset(fd.get(), ROCATTACH_COLLECTOR_READY));
+                   FindFunctionFileOffset(fd, ROCATTACH_COLLECTOR_READY));
   ASSIGN_OR_RETURN(uint64_t unloaded,
-                   FindFunctionFileOffset(fd.get(), ROCATTACH_COLLECTOR_UNLOADED));
-  return probe_->AddCollector(options_.collector_path, ready, unloaded);
+                   FindFunctionFileOffset(fd, ROCATTACH_COLLECTOR_UNLOADED));
+  // By the descriptors: what lies at the path may have been replaced since.
+  RETURN_IF_ERROR(
+      probe_->AddCollector(absl::StrCat("/proc/self/fd/", fd), ready, unloaded));
+  if (collector_->copy() == nullptr) return absl::OkStatus();
+  return probe_->AddCollector(absl::StrCat("/proc/self/fd/", collector_->copy_fd()),
+                              ready, unloaded);
 }
 
 absl::Status Watcher::ArmLibraries() {

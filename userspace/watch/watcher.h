@@ -14,11 +14,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/watch/collector_file.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/library_scanner.h"
 #include "userspace/watch/policy.h"
 #include "userspace/watch/recorder.h"
 #include "userspace/watch/session_service.h"
+#include "userspace/watch/stop_guard.h"
 #include "userspace/watch/window_server.h"
 
 namespace rocattach {
@@ -128,6 +130,8 @@ class Watcher {
 
   WatcherOptions options_;
   LibraryScan libraries_;
+  std::unique_ptr<StopGuard> stop_guard_;
+  std::unique_ptr<CollectorFile> collector_;
   std::unique_ptr<KernelProbe> probe_;
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<StubRemover> stub_remover_;

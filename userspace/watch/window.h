@@ -62,8 +62,9 @@ class WindowSink {
   // receiver tells it, soon.
   virtual void OnReady(const rocattach_event& event,
                        std::unique_ptr<CollectorMemory> memory, bool acknowledged) = 0;
-  // The memory that a collector reported could not be used.
-  virtual void OnBadMemory(const rocattach_event& event, std::string reason) = 0;
+  // A collector could not make its memory, or what it reported cannot be used.
+  virtual void OnBadMemory(const rocattach_event& event, AttachReason reason,
+                           std::string detail) = 0;
   // EXIT, EXEC and HOLD_END events.
   virtual void OnEvent(const rocattach_event& event) = 0;
 };

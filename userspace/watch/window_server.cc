@@ -27,6 +27,21 @@ namespace {
 // A process that is seized ahead of time and opens no window is let go after this.
 constexpr uint32_t kSeizePatienceMsec = 30'000;
 
+// A collector that could not be set up tells why by an errno value.
+AttachReason StartFailureReason(int error) {
+  const bool is_limit = error == EFBIG || error == EMFILE || error == ENFILE ||
+                        error == ENOMEM || error == EAGAIN;
+  return is_limit ? AttachReason::kResourceLimit : AttachReason::kCollectorRefused;
+}
+
+std::string StartFailureText(int error) {
+  const char* name = strerrorname_np(error);
+  return absl::StrCat("the collector could not be set up in the process (",
+                      name != nullptr ? name : absl::StrCat("errno ", error), ", ",
+                      strerrordesc_np(error) != nullptr ? strerrordesc_np(error) : "",
+                      "), and has changed nothing");
+}
+
 }  // namespace
 
 absl::string_view VerdictName(Verdict verdict) {
@@ -144,8 +159,8 @@ void WindowServer::Rehearse() {
   CodeCave cave;
   (void)CheckIdentity(self, 1);
   (void)CheckNotSecure(self);
-  (void)CheckCollector(self, *status, options_.collector_path);
-  (void)CheckMappings(*maps, options_.collector_path, false);
+  (void)CheckCollector(self, *status, options_.collector.path);
+  (void)CheckMappings(*maps, options_.collector.path, false);
   (void)FindLoaderFunctions(self, *maps, &cache_, &functions);
   (void)FindCodeCave(self, *maps, *memory, &cache_, functions.dlopen, StubBytes(),
                      &cave);
@@ -285,6 +300,10 @@ bool WindowServer::LeaveAlone(Window* window, Worker* worker) {
     default:
       break;
   }
+  if (window->event.mode == ROCATTACH_WINDOW_SHARED) {
+    RefuseShared(window);
+    return true;
+  }
   if (!IsWanted(window, worker)) return true;
   if (!options_.attach) {
     window->reason = "only watching; --auto attaches";
@@ -292,6 +311,14 @@ bool WindowServer::LeaveAlone(Window* window, Worker* worker) {
   }
   if (options_.dry_run) {
     window->reason = "dry run: would attach";
+    return true;
+  }
+  if (window->event.mode == ROCATTACH_WINDOW_UNSERVED) {
+    window->verdict = Verdict::kMissed;
+    window->reason =
+        "the watcher was stopped (SIGSTOP, ^Z or a frozen control group), and a "
+        "stopped "
+        "watcher holds nobody";
     return true;
   }
   if (window->event.mode == ROCATTACH_WINDOW_REPORTED) {
@@ -305,6 +332,23 @@ bool WindowServer::LeaveAlone(Window* window, Worker* worker) {
   }
   window->verdict = Verdict::kOpen;
   return false;
+}
+
+void WindowServer::RefuseShared(Window* window) {
+  const auto other = static_cast<pid_t>(window->event.args[1]);
+  const bool is_vfork_child = window->event.args[2] != 0;
+  window->verdict = Verdict::kRefused;
+  window->attach_tried = true;
+  AttachOutcome& outcome = window->outcome;
+  outcome.stage = AttachStage::kCheck;
+  outcome.reason = AttachReason::kSharedMemory;
+  outcome.detail =
+      is_vfork_child
+          ? absl::StrCat("the process runs in the memory of its parent, process ",
+                         other, ", which waits for it (vfork)")
+          : absl::StrCat("the process shares its memory with process ", other,
+                         ", whose hsa_init came first");
+  window->reason = absl::StrCat(outcome.detail, "; ", AttachReasonHelp(outcome.reason));
 }
 
 bool WindowServer::ServeWindow(const rocattach_event& event, Worker* worker) {
@@ -358,11 +402,15 @@ AttachRequest WindowServer::MakeRequest(const rocattach_event& event) const {
   request.tid = static_cast<pid_t>(event.tid);
   request.start_ns = event.start_ns;
   request.window_ip = event.ip;
-  request.collector_path = options_.collector_path;
+  request.collector_path = options_.collector.path;
+  request.collector_file = options_.collector.file;
+  request.other_collector_path = options_.other_collector.path;
+  request.other_collector_file = options_.other_collector.file;
   request.config = options_.collector_config;
   request.config.window_id = event.time_ns;
   request.attached_before = (event.args[0] & ROCATTACH_WINDOW_AGAIN) != 0;
   request.stop_timeout_msec = options_.hold_timeout_msec;
+  request.memory_bytes = options_.collector_memory_bytes;
   return request;
 }
 
@@ -448,10 +496,22 @@ void WindowServer::ServeReady(const rocattach_event& event) {
     std::lock_guard<std::mutex> lock(attempted_mutex_);
     if (attempted_.erase(event.args[2]) == 0) return;
   }
-  auto memory = CollectorMemory::Map(static_cast<pid_t>(event.pid), event.args[0],
+  if (event.args[0] == 0) {
+    const auto error = static_cast<int>(event.args[1]);
+    sink_->OnBadMemory(event, StartFailureReason(error), StartFailureText(error));
+    return;
+  }
+  // By the thread: the process's first one may have exited.
+  auto memory = CollectorMemory::Map(static_cast<pid_t>(event.tid), event.args[0],
                                      event.args[1], options_.collector_config);
+  if (!memory.ok() && event.tid != event.pid) {
+    memory = CollectorMemory::Map(static_cast<pid_t>(event.pid), event.args[0],
+                                  event.args[1], options_.collector_config);
+  }
   if (!memory.ok()) {
-    sink_->OnBadMemory(event, std::string(memory.status().message()));
+    sink_->OnBadMemory(event, AttachReason::kMemoryAccess,
+                       absl::StrCat("the collector's memory cannot be used: ",
+                                    memory.status().message()));
     return;
   }
   // The target may be waiting for this in its OnLoad: before anything else, unless a

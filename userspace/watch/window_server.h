@@ -18,6 +18,7 @@
 #include "userspace/base/unique_fd.h"
 #include "userspace/collector/shared_memory.h"
 #include "userspace/watch/backend_choice.h"
+#include "userspace/watch/collector_file.h"
 #include "userspace/watch/follower_keeper.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/policy.h"
@@ -32,8 +33,10 @@ struct WindowServerOptions {
   bool attach = false;   // --auto; else windows are only reported
   bool dry_run = false;  // say what would be done
   bool hold = true;      // false: the user has switched holding off
-  std::string collector_path;
+  // What targets load, and what those load that do not see it (empty path: nothing).
+  CollectorFile::Choice collector, other_collector;
   rocattach_collector_config collector_config = {};
+  uint64_t collector_memory_bytes = 0;  // that the collector makes of this config
   std::vector<std::string> libraries;  // by cookie - 1
   uint32_t hold_timeout_msec = 250;
   int threads = 64;
@@ -91,6 +94,8 @@ class WindowServer {
   void Begin(const rocattach_event& event, AttachStart* start) const;
   // Fills in verdict and reason of a window that is not to be attached; true if so.
   bool LeaveAlone(Window* window, Worker* worker);
+  // Verdict and reason of a process that shares its memory with another one.
+  static void RefuseShared(Window* window);
   // False, with verdict and reason, if the rules forbid to attach.
   bool IsWanted(Window* window, Worker* worker);
   // Why the kernel did not hold it.

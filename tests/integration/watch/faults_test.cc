@@ -146,16 +146,17 @@ TEST_F(FaultsTest, ATargetThatIsTracedAlready) {
   EXPECT_EQ(process.verdict.hold_end(), v1::HOLD_END_RELEASED);
 }
 
-// A service that is stopped cannot keep a process: the deadline is the kernel's.
-TEST_F(FaultsTest, AStoppedServiceHoldsNobody) {
+// A service that does nothing cannot keep a process: the deadline is the kernel's.
+TEST_F(FaultsTest, AHungServiceHoldsNobodyForLong) {
   WatcherProcess watcher({"--auto", "--hold-timeout-msec", "100"});
   ASSERT_TRUE(watcher.ready());
-  kill(watcher.pid(), SIGSTOP);
-  for (int i = 0; i < 3; ++i) {
-    Finished result = RunTarget({"hsa_dispatch", "-n", "5"});
-    EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  {
+    HungService hung(watcher.pid());
+    for (int i = 0; i < 3; ++i) {
+      Finished result = RunTarget({"hsa_dispatch", "-n", "5"});
+      EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+    }
   }
-  kill(watcher.pid(), SIGCONT);
   watcher.Stop();
   Recording recording = ReadRecording(watcher.recording());
   EXPECT_EQ(recording.processes.size(), 3u);
@@ -171,12 +172,13 @@ TEST_F(FaultsTest, AStoppedServiceHoldsNobody) {
 TEST_F(FaultsTest, AHeldProcessCanBeKilled) {
   WatcherProcess watcher({"--auto", "--hold-timeout-msec", "10000"});
   ASSERT_TRUE(watcher.ready());
-  kill(watcher.pid(), SIGSTOP);
-  Child target(OnSimgpu({"hsa_dispatch", "-n", "5"}));
-  EXPECT_TRUE(EventuallyHeld(target.pid()));
-  target.Signal(SIGKILL);
-  EXPECT_TRUE(WIFSIGNALED(target.Wait().status));
-  kill(watcher.pid(), SIGCONT);
+  {
+    HungService hung(watcher.pid());
+    Child target(OnSimgpu({"hsa_dispatch", "-n", "5"}));
+    EXPECT_TRUE(EventuallyHeld(target.pid()));
+    target.Signal(SIGKILL);
+    EXPECT_TRUE(WIFSIGNALED(target.Wait().status));
+  }
   watcher.Stop();
   Recording recording = ReadRecording(watcher.recording());
   ASSERT_EQ(recording.processes.size(), 1u);
@@ -190,11 +192,12 @@ TEST_F(FaultsTest, HoldsEndWithTheService) {
   constexpr uint64_t kHoldNs = 10'000'000'000;
   WatcherProcess watcher({"--auto", "--hold-timeout-msec", "10000"});
   ASSERT_TRUE(watcher.ready());
-  kill(watcher.pid(), SIGSTOP);
+  HungService hung(watcher.pid());
   const uint64_t begin_ns = BootNs();
   Child target(OnSimgpu({"hsa_exit_early"}));
   EXPECT_TRUE(EventuallyHeld(target.pid()));
   EXPECT_EQ(target.PollOutput(), "");
+  hung.Kill();
   watcher.Kill();
   EXPECT_TRUE(target.Wait().exited_with(0));
   EXPECT_LT(BootNs() - begin_ns, kHoldNs) << "held to the deadline for nobody";

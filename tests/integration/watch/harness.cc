@@ -6,7 +6,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -179,9 +181,11 @@ bool EventuallyHeld(pid_t pid) {
 }
 
 WatcherProcess::WatcherProcess(std::vector<std::string> arguments) {
-  std::vector<std::string> words = {
-      WatcherPath(), "--json",          "--collector", CollectorPath(),
-      "-d",          directory_.path(), "-o",          "run"};
+  std::vector<std::string> words = {WatcherPath(),     "--json", "-d",
+                                    directory_.path(), "-o",     "run"};
+  if (std::find(arguments.begin(), arguments.end(), "--collector") == arguments.end()) {
+    words.insert(words.end(), {"--collector", CollectorPath()});
+  }
   // The machine may be crowded, and what is tested is seldom how long a hold may take.
   if (std::find(arguments.begin(), arguments.end(), "--hold-timeout-msec") ==
       arguments.end()) {
@@ -229,6 +233,31 @@ std::vector<nlohmann::json> WatcherProcess::Events(const std::string& name) {
     if (event["event"] == name) chosen.push_back(event);
   }
   return chosen;
+}
+
+HungService::HungService(pid_t service) : service_(service) {
+  const std::string tasks = "/proc/" + std::to_string(service) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    const pid_t tid = std::stoi(task.path().filename().string());
+    if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) continue;
+    threads_.push_back(tid);
+    EXPECT_EQ(ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr), 0) << strerror(errno);
+  }
+  for (pid_t tid : threads_) EXPECT_EQ(waitpid(tid, nullptr, __WALL), tid);
+}
+
+void HungService::Release() {
+  for (pid_t tid : threads_) ptrace(PTRACE_DETACH, tid, nullptr, nullptr);
+  threads_.clear();
+}
+
+void HungService::Kill() {
+  kill(service_, SIGKILL);
+  for (pid_t tid : threads_) {
+    // The first thread's end is its parent's to collect.
+    if (tid != service_) waitpid(tid, nullptr, __WALL);
+  }
+  threads_.clear();
 }
 
 uint64_t RecordedProcess::dropped() const {

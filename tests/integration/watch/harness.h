@@ -132,6 +132,25 @@ class WatcherProcess {
   bool ready_ = false;
 };
 
+// A service that does nothing though it is not stopped: its threads stand in the stops
+// of a tracer. All calls come from the thread that made it.
+class HungService {
+ public:
+  explicit HungService(pid_t service);
+  // It goes on.
+  ~HungService() { Release(); }
+  HungService(const HungService&) = delete;
+  HungService& operator=(const HungService&) = delete;
+
+  void Release();
+  // It dies without having gone on.
+  void Kill();
+
+ private:
+  pid_t service_;
+  std::vector<pid_t> threads_;
+};
+
 // One process of a recording.
 struct RecordedProcess {
   v1::Process process;

@@ -5,10 +5,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "tests/unit/collector/test_memory.h"
 
@@ -21,6 +26,57 @@ int CountDescriptors() {
   while (readdir(dir) != nullptr) ++count;
   closedir(dir);
   return count;
+}
+
+// The collector of the default configuration has some 150 MB, nearly all unused.
+rocattach_collector_config LargeConfig() {
+  rocattach_collector_config config = SmallConfig();
+  config.ring_count = 64;
+  config.ring_slots = 16384;
+  return config;
+}
+
+int InChild(const std::function<int()>& run) {
+  const pid_t child = fork();
+  if (child == 0) _exit(run());
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+// ftruncate would kill the process with SIGXFSZ.
+TEST(MemoryTest, AFileSizeLimitIsAnError) {
+  for (rlim_t limit : {rlim_t{0}, rlim_t{50} << 20}) {
+    EXPECT_EQ(InChild([limit] {
+                const rlimit value = {limit, limit};
+                if (setrlimit(RLIMIT_FSIZE, &value) != 0) return 2;
+                const int before = CountDescriptors();
+                Memory memory;
+                return memory.Create(LargeConfig()) == EFBIG &&
+                               CountDescriptors() == before
+                           ? 0
+                           : 1;
+              }),
+              0);
+  }
+}
+
+// A process that locks all that it maps does not get all of it filled.
+TEST(MemoryTest, StaysSparseWhereEverythingIsLocked) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs CAP_IPC_LOCK";
+  EXPECT_EQ(
+      InChild([] {
+        if (mlockall(MCL_FUTURE) != 0) return 2;
+        Memory memory;
+        if (memory.Create(LargeConfig()) != 0) return 3;
+        std::vector<unsigned char> pages(memory.layout().total_bytes / 4096);
+        if (mincore(memory.base(), memory.layout().total_bytes, pages.data()) != 0)
+          return 4;
+        long filled = 0;
+        for (unsigned char page : pages) filled += page & 1;
+        return filled < 1000 ? 0 : 1;
+      }),
+      0);
 }
 
 TEST(LayoutTest, PartsDoNotOverlapAndFit) {

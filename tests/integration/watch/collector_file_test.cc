@@ -1,0 +1,189 @@
+// The collector's file is overwritten, upgraded, or another one in the process's root.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kOtherLibrary[] = "/usr/lib/x86_64-linux-gnu/libm.so.6";
+
+class CollectorFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SKIP_WITHOUT_PRIVILEGES();
+    path_ = directory_.path() + "/librocattach-collector.so";
+    fs::copy_file(CollectorPath(), path_);
+  }
+
+  // As cp does over a file that is there: the same inode, emptied first.
+  void Overwrite() const {
+    std::ifstream from(fs::canonical(kOtherLibrary), std::ios::binary);
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << from.rdbuf();
+  }
+  // As a package manager does.
+  void Upgrade() const {
+    fs::copy_file(fs::canonical(kOtherLibrary), path_ + ".new");
+    fs::rename(path_ + ".new", path_);
+  }
+  // The command with a file system of its own, prepared by `script`: "$1" is the
+  // collector's path.
+  std::vector<std::string> Elsewhere(const std::string& script,
+                                     std::vector<std::string> command) const {
+    std::vector<std::string> words = {
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        "mount --make-rprivate / && " + script + " && shift && exec \"$@\"",
+        "sh",
+        path_};
+    for (std::string& word : command) words.push_back(std::move(word));
+    return words;
+  }
+
+  TemporaryDirectory directory_;
+  std::string path_;
+};
+
+// Hides the watcher's own copy, as a container does.
+constexpr char kHideCopy[] =
+    "for d in /run /dev/shm /var/tmp; do mount -t tmpfs none $d; done";
+
+struct ChangeCase {
+  const char* name;
+  bool upgrade;
+};
+
+class CollectorChangeTest : public CollectorFileTest,
+                            public testing::WithParamInterface<ChangeCase> {};
+
+TEST_P(CollectorChangeTest, RunningTargetsLiveOnAndNewOnesAreAttached) {
+  if (IsSkipped() || HasFatalFailure()) return;
+  const std::vector<std::string> command =
+      OnSimgpu({"hsa_dispatch", "-n", "20", "--rounds", "10", "--sleep-msec", "150"});
+  const Finished native = Child(command).Wait();
+  ASSERT_TRUE(native.exited_with(0)) << native.errors;
+  WatcherProcess watcher({"--auto", "--collector", path_});
+  ASSERT_TRUE(watcher.ready());
+  Child target(command);
+  const pid_t first = target.pid();
+  const std::string memory = "memfd:rocattach";
+  EXPECT_TRUE(Eventually([&] {
+    std::ifstream maps("/proc/" + std::to_string(first) + "/maps");
+    const std::string text(std::istreambuf_iterator<char>(maps), {});
+    return text.find(memory) != std::string::npos;
+  }));
+  GetParam().upgrade ? Upgrade() : Overwrite();
+  Finished result = target.Wait();
+  EXPECT_EQ(result.status, native.status);
+  EXPECT_EQ(result.errors, native.errors);
+  EXPECT_EQ(Reported(result.output, "dispatches"), 200);
+  Child later(OnSimgpu({"hsa_dispatch", "-n", "7"}));
+  const pid_t second = later.pid();
+  result = later.Wait();
+  EXPECT_TRUE(result.exited_with(0)) << result.errors;
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Recording recording = ReadRecording(watcher.recording());
+  for (auto [pid, dispatches] : {std::pair(first, 200u), std::pair(second, 7u)}) {
+    const RecordedProcess process = recording.Process(pid);
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+        << process.verdict.detail();
+    EXPECT_EQ(process.dispatches.size(), dispatches);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Changes, CollectorChangeTest,
+                         testing::Values(ChangeCase{"Overwritten", false},
+                                         ChangeCase{"Upgraded", true}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// A file of the same name in a root that somebody else has made is not loaded.
+TEST_F(CollectorFileTest, AnotherFileInTheTargetsRootIsNotLoaded) {
+  const std::string fake = directory_.path() + "/fake.so";
+  fs::copy_file(CollectorPath(), fake);
+  const std::vector<std::string> command =
+      Elsewhere(std::string(kHideCopy) + " && mount --bind " + fake + " \"$1\"",
+                OnSimgpu({"hsa_dispatch", "-n", "7"}));
+  const Finished native = Child(command).Wait();
+  ASSERT_TRUE(native.exited_with(0)) << native.errors;
+  WatcherProcess watcher({"--auto", "--collector", path_});
+  ASSERT_TRUE(watcher.ready());
+  const Finished result = Child(command).Wait();
+  EXPECT_EQ(result.status, native.status);
+  EXPECT_EQ(result.errors, native.errors);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Recording recording = ReadRecording(watcher.recording());
+  ASSERT_EQ(recording.processes.size(), 1u);
+  const v1::WindowEvent& verdict = recording.processes[0].verdict;
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_REFUSED);
+  EXPECT_EQ(verdict.reason(), v1::ATTACH_REASON_COLLECTOR_CHANGED) << verdict.detail();
+  EXPECT_NE(verdict.detail().find("is another file"), std::string::npos)
+      << verdict.detail();
+  EXPECT_FALSE(verdict.target_modified());
+}
+
+// Where only the original is mounted, that is loaded, as long as it is what it was.
+TEST_F(CollectorFileTest, AContainerLoadsTheOriginal) {
+  const std::vector<std::string> command =
+      Elsewhere(kHideCopy, OnSimgpu({"hsa_dispatch", "-n", "7"}));
+  WatcherProcess watcher({"--auto", "--collector", path_});
+  ASSERT_TRUE(watcher.ready());
+  EXPECT_TRUE(Child(command).Wait().exited_with(0));
+  Overwrite();
+  // What was looked at a moment ago is remembered for a second.
+  usleep(1'200'000);
+  EXPECT_TRUE(Child(command).Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Recording recording = ReadRecording(watcher.recording());
+  ASSERT_EQ(recording.processes.size(), 2u);
+  EXPECT_EQ(recording.processes[0].verdict.state(), v1::WINDOW_STATE_ATTACHED)
+      << recording.processes[0].verdict.detail();
+  EXPECT_EQ(recording.processes[0].dispatches.size(), 7u);
+  const v1::WindowEvent& verdict = recording.processes[1].verdict;
+  EXPECT_EQ(verdict.reason(), v1::ATTACH_REASON_COLLECTOR_CHANGED) << verdict.detail();
+  EXPECT_NE(verdict.detail().find("has been written to"), std::string::npos)
+      << verdict.detail();
+}
+
+// Copies of watchers that have ended are gone, those of watchers that were killed are
+// removed by the next one.
+TEST_F(CollectorFileTest, CopiesAreRemoved) {
+  auto copies = [] {
+    int count = 0;
+    for (const char* base : {"/run", "/dev/shm", "/var/tmp", "/tmp"}) {
+      std::error_code error;
+      for (const auto& entry : fs::directory_iterator(base, error)) {
+        count += entry.path().filename().string().rfind("rocattach-collector-", 0) == 0;
+      }
+    }
+    return count;
+  };
+  {
+    WatcherProcess watcher({"--auto"});
+    ASSERT_TRUE(watcher.ready());
+    EXPECT_EQ(copies(), 1);
+    EXPECT_TRUE(watcher.Stop().exited_with(0));
+    EXPECT_EQ(copies(), 0);
+  }
+  WatcherProcess killed({"--auto"});
+  ASSERT_TRUE(killed.ready());
+  killed.Kill();
+  EXPECT_EQ(copies(), 1);
+  WatcherProcess next({"--auto"});
+  ASSERT_TRUE(next.ready());
+  EXPECT_EQ(copies(), 1);
+  EXPECT_TRUE(next.Stop().exited_with(0));
+  EXPECT_EQ(copies(), 0);
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support

@@ -1,0 +1,307 @@
+// Processes that are out of the ordinary: each is compared with a run that nobody
+// watches. It prints the same, ends the same, and what could not be done has a verdict
+// that says why.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "injector/function_offset.h"
+#include "injector/probe_instruction.h"
+#include "tests/integration/watch/harness.h"
+#include "userspace/base/file.h"
+#include "userspace/watch/kernel_probe.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+constexpr char kRuntime[] = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1";
+
+class SafetyTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+
+  static Finished Run(const std::vector<std::string>& command) {
+    return Child(command).Wait();
+  }
+};
+
+// Without the only word that differs from run to run.
+std::string WithoutRate(std::string output) {
+  for (size_t at = output.find("rate="); at != std::string::npos;
+       at = output.find("rate=", at)) {
+    output.erase(at, output.find(' ', at) - at);
+  }
+  return output;
+}
+
+void ExpectSame(const Finished& watched, const Finished& native) {
+  EXPECT_EQ(watched.status, native.status) << watched.output << watched.errors;
+  EXPECT_EQ(WithoutRate(watched.output), WithoutRate(native.output));
+  EXPECT_EQ(watched.errors, native.errors);
+}
+
+std::vector<std::string> WithLimit(const std::string& limit,
+                                   std::vector<std::string> target) {
+  std::vector<std::string> words = {"prlimit", limit};
+  for (std::string& word : OnSimgpu(std::move(target)))
+    words.push_back(std::move(word));
+  return words;
+}
+
+struct LimitCase {
+  const char* name;
+  const char* option;  // of prlimit(1)
+  // Tried in this order: the first with which the program does well by itself.
+  std::vector<uint64_t> values;
+  bool always_refused;
+};
+
+class LimitTest : public SafetyTest, public testing::WithParamInterface<LimitCase> {};
+
+// A limit that leaves the program alone, and would not leave the collector alone.
+TEST_P(LimitTest, IsCheckedBeforeItStrikes) {
+  if (IsSkipped() || HasFatalFailure()) return;
+  const LimitCase& test = GetParam();
+  const std::vector<std::string> target = {"hsa_dispatch", "-n", "10"};
+  std::vector<std::string> command;
+  Finished native;
+  for (uint64_t value : test.values) {
+    const std::string text = std::to_string(value);
+    command = WithLimit(std::string(test.option) + "=" + text + ":" + text, target);
+    native = Run(command);
+    if (native.exited_with(0)) break;
+  }
+  ASSERT_TRUE(native.exited_with(0)) << native.output << native.errors;
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  const Finished watched = Run(command);
+  ExpectSame(watched, native);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process =
+      ReadRecording(watcher.recording()).Process("hsa_dispatch");
+  if (test.always_refused || process.verdict.state() != v1::WINDOW_STATE_ATTACHED) {
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_REFUSED);
+    EXPECT_EQ(process.verdict.reason(), v1::ATTACH_REASON_RESOURCE_LIMIT)
+        << process.verdict.detail();
+    EXPECT_FALSE(process.verdict.target_modified());
+  } else {
+    EXPECT_EQ(process.dispatches.size(), 10u);
+  }
+}
+
+std::vector<uint64_t> Range(uint64_t first, uint64_t step, int count) {
+  std::vector<uint64_t> values;
+  for (int i = 0; i < count; ++i)
+    values.push_back(first + step * static_cast<uint64_t>(i));
+  return values;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Limits, LimitTest,
+    testing::Values(LimitCase{"FileSizeZero", "--fsize", {0}, true},
+                    LimitCase{"FileSize100M", "--fsize", {100 << 20}, true},
+                    LimitCase{"FileSize1G", "--fsize", {1 << 30}, false},
+                    LimitCase{"AddressSpace", "--as",
+                              Range(uint64_t{4} << 30, uint64_t{64} << 20, 128), false},
+                    LimitCase{"Data", "--data",
+                              Range(uint64_t{4} << 30, uint64_t{64} << 20, 128), false},
+                    LimitCase{"OpenFiles", "--nofile", Range(3, 1, 64), false},
+                    LimitCase{"LockedMemory", "--memlock", {0}, false},
+                    LimitCase{"PendingSignals", "--sigpending", {0}, false},
+                    LimitCase{"Stack", "--stack", {8 << 20}, false}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+// The process's number, under which /proc shows nothing of its memory any more.
+TEST_F(SafetyTest, AProcessWhoseFirstThreadHasExited) {
+  const std::vector<std::string> command = OnSimgpu({"hsa_leader_exits"});
+  const Finished native = Run(command);
+  ASSERT_TRUE(native.exited_with(0)) << native.output << native.errors;
+  for (const char* hold : {"yielding", "signal"}) {
+    WatcherProcess watcher({"--auto", "--hold", hold});
+    ASSERT_TRUE(watcher.ready());
+    ExpectSame(Run(command), native);
+    EXPECT_TRUE(watcher.Stop().exited_with(0));
+    const Recording recording = ReadRecording(watcher.recording());
+    ASSERT_EQ(recording.processes.size(), 1u);
+    const RecordedProcess& process = recording.processes[0];
+    if (std::string(hold) == "signal") continue;  // may be too fast to be seized
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+        << process.verdict.detail();
+    EXPECT_EQ(process.dispatches.size(), 10u);
+    EXPECT_NE(process.process.executable(), "");
+  }
+}
+
+struct ShareCase {
+  const char* name;
+  const char* step_msec;
+};
+
+class SharedMemoryTest : public SafetyTest,
+                         public testing::WithParamInterface<ShareCase> {};
+
+// One of them is attached, the others are refused, and all go on.
+TEST_P(SharedMemoryTest, OneProcessIsAttached) {
+  if (IsSkipped() || HasFatalFailure()) return;
+  const std::vector<std::string> command =
+      OnSimgpu({"hsa_shared_memory", "-p", "3", "-s", GetParam().step_msec});
+  const Finished native = Run(command);
+  ASSERT_TRUE(native.exited_with(0)) << native.output << native.errors;
+  const char* scale = getenv("ROCATTACH_STRESS");
+  const int rounds = std::max(1, static_cast<int>(scale ? 10 * atof(scale) : 10));
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  for (int i = 0; i < rounds; ++i) {
+    ExpectSame(Run(command), native);
+    if (HasFailure()) break;
+  }
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Recording recording = ReadRecording(watcher.recording());
+  int attached = 0, refused = 0;
+  for (const RecordedProcess& process : recording.processes) {
+    if (process.verdict.state() == v1::WINDOW_STATE_ATTACHED) {
+      ++attached;
+      continue;
+    }
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_REFUSED)
+        << process.verdict.detail();
+    EXPECT_EQ(process.verdict.reason(), v1::ATTACH_REASON_SHARED_MEMORY)
+        << process.verdict.detail();
+    EXPECT_FALSE(process.verdict.target_modified());
+    ++refused;
+  }
+  EXPECT_EQ(attached, rounds);
+  EXPECT_EQ(refused, 2 * rounds);
+}
+
+INSTANTIATE_TEST_SUITE_P(Starts, SharedMemoryTest,
+                         testing::Values(ShareCase{"AtTheSameInstant", "0"},
+                                         ShareCase{"AfterEachOther", "30"}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// It runs in its parent's memory, and what is changed there stays.
+TEST_F(SafetyTest, TheChildOfAVforkIsLeftAlone) {
+  const std::vector<std::string> command = OnSimgpu({"hsa_vfork_child"});
+  const Finished native = Run(command);
+  ASSERT_TRUE(native.exited_with(0)) << native.output << native.errors;
+  for (const char* hold : {"yielding", "signal"}) {
+    WatcherProcess watcher({"--auto", "--hold", hold});
+    ASSERT_TRUE(watcher.ready());
+    ExpectSame(Run(command), native);
+    EXPECT_TRUE(watcher.Stop().exited_with(0));
+    const Recording recording = ReadRecording(watcher.recording());
+    ASSERT_EQ(recording.processes.size(), 1u);
+    const v1::WindowEvent& verdict = recording.processes[0].verdict;
+    EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_REFUSED);
+    EXPECT_EQ(verdict.reason(), v1::ATTACH_REASON_SHARED_MEMORY) << verdict.detail();
+    EXPECT_NE(verdict.detail().find("vfork"), std::string::npos) << verdict.detail();
+    EXPECT_FALSE(verdict.target_modified());
+  }
+}
+
+// A copy of the runtime whose hsa_init begins with these bytes.
+class CraftedRuntime {
+ public:
+  explicit CraftedRuntime(const std::vector<uint8_t>& code)
+      : path_(directory_.path() + "/libhsa-runtime64.so.1") {
+    std::filesystem::copy_file(std::filesystem::canonical(kRuntime), path_);
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_all);
+    auto fd = OpenFile(path_, O_RDWR);
+    if (!fd.ok()) return;
+    auto offset = FindFunctionFileOffset(fd->get(), "hsa_init");
+    if (!offset.ok()) return;
+    offset_ = *offset;
+    ok_ = pwrite(fd->get(), code.data(), code.size(), static_cast<off_t>(offset_)) ==
+          static_cast<ssize_t>(code.size());
+  }
+  bool ok() const { return ok_; }
+  const std::string& path() const { return path_; }
+  uint64_t offset() const { return offset_; }
+
+ private:
+  TemporaryDirectory directory_;
+  std::string path_;
+  uint64_t offset_ = 0;
+  bool ok_ = false;
+};
+
+TEST_F(SafetyTest, AnInstructionThatCannotCarryAProbeIsNamed) {
+  if (access(kRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kRuntime;
+  CraftedRuntime syscall({0x0f, 0x05}), lock({0xf0, 0x83, 0x00, 0x01});
+  ASSERT_TRUE(syscall.ok() && lock.ok());
+  TemporaryDirectory output;
+  const Finished result =
+      Run({WatcherPath(), "--library", syscall.path(), "--library", lock.path(), "-d",
+           output.path(), "--duration-msec", "50"});
+  EXPECT_TRUE(result.exited_with(0)) << result.errors;
+  for (const auto& [path, name] : {std::pair(syscall.path(), "syscall"),
+                                   std::pair(lock.path(), "a lock prefix")}) {
+    const size_t at = result.errors.find("left out " + path);
+    ASSERT_NE(at, std::string::npos) << result.errors;
+    const std::string line =
+        result.errors.substr(at, result.errors.find('\n', at) - at);
+    EXPECT_NE(line.find(name), std::string::npos) << line;
+  }
+}
+
+// What the kernel refuses is known beforehand. It looks at an instruction when a
+// process has it mapped: this one has. Of instructions behind 0x0f, newer kernels take
+// more than can do the same elsewhere as in their place.
+TEST_F(SafetyTest, TheKernelAgreesAboutInstructions) {
+  if (access(kRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kRuntime;
+  const std::vector<uint8_t> codes[] = {
+      {0x55},
+      {0xf3, 0x0f, 0x1e, 0xfa},
+      {0x48, 0x83, 0xec, 0x18},
+      {0x0f, 0x1f, 0x44, 0, 0},
+      {0x8e, 0xd8},
+      {0x0f, 0x05},
+      {0x0f, 0x0b},
+      {0x0f, 0x34},
+      {0xf0, 0x83, 0x00, 0x01},
+      {0x66, 0xf0, 0xff, 0x00},
+      {0x2e, 0x55},
+      {0x3e, 0xff, 0xe0},
+      {0xcc},
+      {0xcd, 0x80},
+      {0xf4},
+      {0xfa},
+      {0xec},
+      {0x6c},
+      {0x8e, 0xd0},
+      {0x66, 0xe8, 1, 2},
+      {0x06},
+      {0xd6},
+      {0xcf},
+  };
+  auto probe = KernelProbe::Load({});
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  for (const std::vector<uint8_t>& code : codes) {
+    std::vector<uint8_t> whole = code;
+    whole.resize(16, 0x90);
+    CraftedRuntime runtime(whole);
+    ASSERT_TRUE(runtime.ok());
+    auto fd = OpenFile(runtime.path(), O_RDONLY);
+    ASSERT_TRUE(fd.ok());
+    const uint64_t page = runtime.offset() & ~uint64_t{4095};
+    void* mapped = mmap(nullptr, 8192, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(),
+                        static_cast<off_t>(page));
+    ASSERT_NE(mapped, MAP_FAILED);
+    const absl::Status added =
+        (*probe)->AddLibrary(runtime.path(), runtime.offset(), 1);
+    const std::string refused = RefusedByUprobes(whole);
+    const bool two_bytes = code[0] == 0x0f;
+    EXPECT_TRUE(added.ok() == refused.empty() || (two_bytes && !refused.empty()))
+        << added << ", and we say: " << refused << " of " << std::hex << int{code[0]};
+    munmap(mapped, 8192);
+  }
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support
