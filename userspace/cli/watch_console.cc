@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
+#include "userspace/watch/dictionary.h"
 
 namespace rocattach {
 namespace {
@@ -104,6 +105,12 @@ void WatchConsole::Announce(const Watcher& watcher) {
   if (options_.json) {
     Json libraries = Json::array();
     for (const LibraryCopy& copy : scan.copies) libraries.push_back(copy.path);
+    Json writable = Json::array();
+    for (const LibraryCopy& copy : scan.copies) {
+      if (std::string by = copy.file.Writers(); !by.empty()) {
+        writable.push_back({{"path", copy.path}, {"by", by}});
+      }
+    }
     Json rejected = Json::array();
     for (const RejectedLibrary& library : scan.rejected) {
       rejected.push_back({{"path", library.path}, {"reason", library.reason}});
@@ -113,6 +120,7 @@ void WatchConsole::Announce(const Watcher& watcher) {
                  {"hold_reason", watcher.rung_reason()},
                  {"realtime", watcher.realtime()},
                  {"libraries", libraries},
+                 {"writable_libraries", writable},
                  {"rejected", rejected},
                  {"output", watcher.output_name()}};
     fprintf(options_.out, "%s\n", Dump(line).c_str());
@@ -120,8 +128,8 @@ void WatchConsole::Announce(const Watcher& watcher) {
     return;
   }
   for (const RejectedLibrary& library : scan.rejected) {
-    fprintf(options_.out, "rocattach-watch: left out %s: %s\n", library.path.c_str(),
-            library.reason.c_str());
+    fprintf(options_.out, "rocattach-watch: left out %s: %s\n",
+            CleanText(library.path).c_str(), CleanText(library.reason).c_str());
   }
   if (scan.copies.empty()) {
     fprintf(
@@ -130,6 +138,15 @@ void WatchConsole::Announce(const Watcher& watcher) {
         "Name one with --library PATH.\n");
   }
   if (options_.quiet) return;
+  for (const LibraryCopy& copy : scan.copies) {
+    if (std::string by = copy.file.Writers(); !by.empty()) {
+      fprintf(
+          options_.out,
+          "rocattach-watch: %s can be written by %s; it gets its probe, and loses it "
+          "when it is written to\n",
+          CleanText(copy.path).c_str(), by.c_str());
+    }
+  }
   std::string reason = watcher.rung_reason();
   if (options_.attach && watcher.rung() == HoldRung::kNone) {
     reason = "as asked for: nothing is held, so nothing is attached to";
@@ -210,6 +227,19 @@ void WatchConsole::OnVerdict(const v1::Process& process,
     fprintf(options_.out, "rocattach-watch: %s %s: %s\n",
             VerdictWord(verdict.state()).c_str(), Name(process).c_str(),
             verdict.detail().c_str());
+  }
+  fflush(options_.out);
+}
+
+void WatchConsole::OnLibraryChanged(const std::string& path, const std::string& why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (options_.json) {
+    const Json line = {{"event", "library_changed"}, {"path", path}, {"reason", why}};
+    fprintf(options_.out, "%s\n", Dump(line).c_str());
+  } else {
+    ClearLiveLine();
+    fprintf(options_.out, "rocattach-watch: %s %s\n", CleanText(path).c_str(),
+            why.c_str());
   }
   fflush(options_.out);
 }

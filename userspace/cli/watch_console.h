@@ -36,6 +36,7 @@ class WatchConsole : public WatcherObserver {
   void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
              const v1::LossAccount& account) override;
   void OnSessionRefused(pid_t pid, const std::string& why) override;
+  void OnLibraryChanged(const std::string& path, const std::string& why) override;
 
  private:
   // Removes the live line, so that other text can stand there.

@@ -68,11 +68,19 @@ std::string MappedBy(const std::vector<pid_t>& pids) {
       absl::StrJoin(shown, ", "), pids.size() > kPidsShown ? ", …)" : ")");
 }
 
+// Of the file that was looked at, whatever stands at its path by now.
+absl::StatusOr<ElfNeeds> NeedsOf(const LibraryCopy& copy) {
+  return ReadElfNeeds(copy.file.valid() ? copy.file.ProbePath() : copy.path);
+}
+
 CheckItem DescribeCopy(const LibraryCopy& copy) {
   CheckItem item = {copy.path, CheckState::kOk,
                     absl::StrFormat("hsa_init at 0x%x, %s", copy.hsa_init_offset,
                                     MappedBy(copy.mapped_by))};
-  auto needs = ReadElfNeeds(copy.path);
+  if (std::string by = copy.file.Writers(); !by.empty()) {
+    absl::StrAppend(&item.found, ", can be written by ", by);
+  }
+  auto needs = NeedsOf(copy);
   if (!needs.ok()) {
     absl::StrAppend(&item.found,
                     ", its needs cannot be read: ", needs.status().message());
@@ -220,7 +228,7 @@ Check CheckRocprofilerRegister(const Machine& machine, const LibraryScan& scan) 
   auto found = FindLibraries(machine, "librocprofiler-register", CopyDirectories(scan));
   bool needed =
       std::any_of(scan.copies.begin(), scan.copies.end(), [](const LibraryCopy& copy) {
-        auto needs = ReadElfNeeds(copy.path);
+        auto needs = NeedsOf(copy);
         return needs.ok() && NeedsRegister(*needs);
       });
   if (!found.empty()) {

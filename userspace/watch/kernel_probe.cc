@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "bpf/watch.skel.h"
@@ -69,6 +70,7 @@ struct KernelProbe::State {
   watch_bpf* skeleton = nullptr;  // that of `loaded`
   ring_buffer* ring = nullptr;
   std::vector<bpf_link*> links;
+  std::map<uint64_t, bpf_link*> library_links;  // by cookie
   const std::function<void(const rocattach_event&)>* visit = nullptr;
   std::atomic<uint64_t> malformed = 0;
   std::atomic<uint64_t> urgent_consumed = 0;
@@ -79,6 +81,7 @@ struct KernelProbe::State {
       munmap(const_cast<rocattach_layout*>(layouts),
              sizeof(*layouts) * ROCATTACH_LAYOUTS);
     }
+    for (auto [cookie, link] : library_links) bpf_link__destroy(link);
     for (bpf_link* link : links) bpf_link__destroy(link);
     if (ring != nullptr) ring_buffer__free(ring);
   }
@@ -207,8 +210,15 @@ absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offs
     return absl::ErrnoToStatus(errno, absl::StrCat("uprobe on ", path, "+0x",
                                                    absl::Hex(file_offset), " failed"));
   }
-  state_->links.push_back(link);
+  state_->library_links[cookie] = link;
   return absl::OkStatus();
+}
+
+void KernelProbe::RemoveLibrary(uint64_t cookie) {
+  auto found = state_->library_links.find(cookie);
+  if (found == state_->library_links.end()) return;
+  bpf_link__destroy(found->second);
+  state_->library_links.erase(found);
 }
 
 absl::Status KernelProbe::AddCollector(const std::string& path, uint64_t ready_offset,

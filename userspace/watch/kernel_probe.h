@@ -55,9 +55,12 @@ class KernelProbe {
   ~KernelProbe();
 
   // Puts the probe on `file_offset` (hsa_init) of the file at `path`, for all present
-  // and future processes. `cookie` comes back in the events.
+  // and future processes. `cookie` comes back in the events. A path that another user
+  // could turn to another file must be one of CheckedFile::ProbePath().
   absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
                           uint64_t cookie);
+  // Takes away what AddLibrary() put in place with this cookie.
+  void RemoveLibrary(uint64_t cookie);
   // Puts the report probes on the collector.
   absl::Status AddCollector(const std::string& path, uint64_t ready_offset,
                             uint64_t unloaded_offset);

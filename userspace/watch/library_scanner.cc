@@ -13,7 +13,6 @@
 #include "injector/function_offset.h"
 #include "injector/maps.h"
 #include "injector/probe_instruction.h"
-#include "userspace/base/file.h"
 #include "userspace/base/process.h"
 
 namespace rocattach {
@@ -26,22 +25,17 @@ class Collection {
   // by the user, so a failure is worth a word whatever its name. Returns the copy's
   // number, -1 if it is none.
   int Add(const std::string& path, bool named) {
-    auto fd = OpenFile(path, O_RDONLY | O_NONBLOCK);
-    if (!fd.ok()) {
-      if (named) Reject(path, fd.status());
+    auto file = CheckedFile::Open(path);
+    if (!file.ok()) {
+      if (named) Reject(path, file.status());
       return -1;
     }
-    struct stat info;
-    if (fstat(fd->get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-      if (named) scan.rejected.push_back({path, "is not a regular file"});
-      return -1;
-    }
-    auto key = std::pair(info.st_dev, info.st_ino);
+    auto key = std::pair(file->device(), file->inode());
     auto known = by_inode_.find(key);
     if (known != by_inode_.end()) return known->second;
-    auto offset = FindFunctionFileOffset(fd->get(), "hsa_init");
+    auto offset = FindFunctionFileOffset(file->fd(), "hsa_init");
     absl::Status usable = offset.status();
-    if (usable.ok()) usable = CheckProbeInstruction(fd->get(), *offset);
+    if (usable.ok()) usable = CheckProbeInstruction(file->fd(), *offset);
     if (!usable.ok()) {
       Reject(path, usable);
       by_inode_[key] = -1;
@@ -49,7 +43,8 @@ class Collection {
     }
     int number = static_cast<int>(scan.copies.size());
     by_inode_[key] = number;
-    scan.copies.push_back({path, info.st_dev, info.st_ino, *offset, {}});
+    scan.copies.push_back(
+        {path, file->device(), file->inode(), *offset, {}, *std::move(file)});
     return number;
   }
 
@@ -88,7 +83,12 @@ void AddMapped(pid_t pid, Collection* collection) {
     std::string exact =
         absl::StrCat("/proc/", pid, "/map_files/", absl::Hex(mapping.start.value()),
                      "-", absl::Hex(mapping.end.value()));
-    int number = collection->Add(mapping.deleted ? exact : plain, false);
+    // What stands at the path is what the process's user has put there; if that is
+    // another file than the mapped one, the mapped one counts.
+    struct stat info;
+    const bool same = !mapping.deleted && stat(plain.c_str(), &info) == 0 &&
+                      info.st_ino == mapping.inode;
+    int number = collection->Add(same ? plain : exact, false);
     if (number >= 0) {
       collection->scan.copies[static_cast<size_t>(number)].mapped_by.push_back(pid);
     }

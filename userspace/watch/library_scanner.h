@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "userspace/watch/checked_file.h"
 
 namespace rocattach {
 
@@ -20,6 +21,9 @@ struct LibraryCopy {
   ino_t inode = 0;
   uint64_t hsa_init_offset = 0;  // in the file
   std::vector<pid_t> mapped_by;  // processes that have it mapped now
+  // What was looked at, still open: the probe goes there and not to `path`, where
+  // another file may stand by now.
+  CheckedFile file;
 };
 
 // A file that looked like one and was left out, with the reason for people.

@@ -191,12 +191,13 @@ int Recorder::Round() {
   }
   for (Message& message : messages) Dispatch(std::move(message));
   uint64_t now = BootNs();
-  bool awaited = false;
+  bool awaited = false, behind = false;
   uint64_t most = 0, running = 0;
   OperationCounts live;
   ShareOut();
   for (auto& [key, target] : targets_) {
     most = std::max(most, target->Drain(now, ShareOf(*target)));
+    behind |= target->behind();
     if (target->SettleFromCollector()) NoteVerdict(*target);
     awaited |= ServeSession(target.get(), now);
     target->published = target->counts();
@@ -217,7 +218,7 @@ int Recorder::Round() {
   }
   if (now - last_scan_ns_ >= kScanPeriodNs) Scan(heard_until_ns);
   output_.Flush(now);
-  if (most >= kBusyRecords || !ending_.empty()) return 0;
+  if (most >= kBusyRecords || behind || !ending_.empty()) return 0;
   if (awaited) return 1;
   if (running > 0) return kDrainPeriodMsec;
   return targets_.empty() && early_.empty() ? -1 : 100;

@@ -29,6 +29,8 @@ constexpr uint32_t kInflightAtOnce = 4096;
 // What they cost, in dispatches.
 constexpr uint64_t kEntryCost = 8;
 constexpr uint64_t kInflightCost = 512;
+// Of agents, queues and functions.
+constexpr uint64_t kMaxSmallBytes = 1 << 20;
 // Beside an entry's own bytes.
 constexpr uint64_t kEntryOverhead = 48;
 // Each relation of a clock is kept, and repeated in key frames.
@@ -187,13 +189,22 @@ void Target::SetRecording(bool recording) {
   if (memory_ != nullptr) memory_->SetRecording(recording);
 }
 
-bool Target::Keep(uint64_t bytes) {
-  if (dictionary_bytes_ + bytes > kMaxDictionaryBytes ||
-      user_->dictionary_bytes + bytes > kMaxUserDictionaryBytes) {
+bool Target::Keep(const DictionaryEntry& entry, uint64_t bytes) {
+  uint64_t cost = bytes + kEntryOverhead;
+  const bool is_kernel = std::holds_alternative<v1::Kernel>(entry);
+  if (!is_kernel && !std::holds_alternative<v1::CodeObject>(entry)) {
+    // Few and small, and nothing else tells what they do.
+    if (small_bytes_ + cost > kMaxSmallBytes) return false;
+    small_bytes_ += cost;
+    return true;
+  }
+  if (is_kernel) cost += bytes;  // its name, for sessions
+  if (dictionary_bytes_ + cost > kMaxDictionaryBytes ||
+      user_->dictionary_bytes + cost > kMaxUserDictionaryBytes) {
     return false;
   }
-  dictionary_bytes_ += bytes;
-  user_->dictionary_bytes += bytes;
+  dictionary_bytes_ += cost;
+  user_->dictionary_bytes += cost;
   return true;
 }
 
@@ -213,8 +224,13 @@ void Target::TakeEntry(const std::vector<uint8_t>& bytes) {
     ++invalid_;
     return;
   }
-  const bool named = std::holds_alternative<v1::Kernel>(*entry);
-  if (!Keep(bytes.size() * (named ? 2 : 1) + kEntryOverhead)) {
+  // Dispatches of a queue without a description are dispatches all the same.
+  if (const auto* agent = std::get_if<v1::Agent>(&*entry)) {
+    max_agent_ = std::max(max_agent_, agent->id());
+  } else if (const auto* queue = std::get_if<v1::Queue>(&*entry)) {
+    max_queue_ = std::max(max_queue_, queue->id());
+  }
+  if (!Keep(*entry, bytes.size())) {
     ++dictionary_refused_;
     return;
   }
@@ -223,11 +239,9 @@ void Target::TakeEntry(const std::vector<uint8_t>& bytes) {
         using T = std::decay_t<decltype(message)>;
         StreamWriter* writer = output_.writer;
         if constexpr (std::is_same_v<T, v1::Agent>) {
-          max_agent_ = std::max(max_agent_, message.id());
           session_->AddAgent(message);
           output_set_->Note(writer->AddAgent(output_.stream, message));
         } else if constexpr (std::is_same_v<T, v1::Queue>) {
-          max_queue_ = std::max(max_queue_, message.id());
           output_set_->Note(writer->AddQueue(output_.stream, message));
         } else if constexpr (std::is_same_v<T, v1::Kernel>) {
           max_kernel_ = std::max(max_kernel_, message.id());

@@ -8,6 +8,7 @@
 
 #include "schemas/stream.pb.h"
 #include "userspace/base/unique_fd.h"
+#include "userspace/watch/dictionary.h"
 #include "userspace/watch/output_set.h"
 #include "userspace/watch/target_session.h"
 #include "userspace/watch/window.h"
@@ -99,8 +100,8 @@ class Target {
   uint64_t DrainRings(uint64_t budget, uint64_t* records);
   uint64_t TakeUnfinished();
   void TakeEntry(const std::vector<uint8_t>& bytes);
-  // False if its user's processes keep too much already.
-  bool Keep(uint64_t dictionary_bytes);
+  // Counts an entry that is to be kept; false if there is too much already.
+  bool Keep(const DictionaryEntry& entry, uint64_t bytes);
   void Take(uint32_t ring, const RecordSlot& slot);
   void TakeDispatch(uint32_t ring, rocattach_dispatch record);
   void TakeCopy(rocattach_copy record);
@@ -119,6 +120,7 @@ class Target {
   UniqueFd pidfd_;
   std::shared_ptr<UserMemory> user_;
   uint64_t dictionary_bytes_ = 0;    // of that
+  uint64_t small_bytes_ = 0;         // agents, queues and functions
   uint64_t dictionary_refused_ = 0;  // entries that were too many
   // A sweep takes all that stood in the memory when it began, over several calls.
   bool sweeping_ = false;

@@ -80,10 +80,30 @@ void ReapOrphans(pid_t command) {
   }
 }
 
+bool OthersMayWrite(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return true;
+  // In a sticky directory, as /tmp, files can be added by anybody.
+  return (info.st_uid != 0 && info.st_uid != geteuid()) ||
+         ((info.st_mode & S_IWGRP) != 0 && info.st_gid != 0) ||
+         (info.st_mode & S_IWOTH) != 0;
+}
+
+// The file itself, or by another file in its directory.
+bool OthersMayReplace(const std::string& path) {
+  char* real = realpath(path.c_str(), nullptr);
+  if (real == nullptr) return true;
+  const std::string file = real;
+  free(real);
+  return OthersMayWrite(file) ||
+         OthersMayWrite(file.substr(0, std::max<size_t>(file.rfind('/'), 1)));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FindCollector(const std::string& given) {
   std::vector<std::string> candidates;
+  std::string untrusted;
   if (!given.empty()) {
     candidates.push_back(given);
   } else {
@@ -101,8 +121,22 @@ absl::StatusOr<std::string> FindCollector(const std::string& given) {
     if (char* real = realpath(candidate.c_str(), nullptr); real != nullptr) {
       std::string path = real;
       free(real);
-      if (access(path.c_str(), R_OK) == 0) return path;
+      if (access(path.c_str(), R_OK) != 0) continue;
+      // A place that nobody has named must not be one where another user may put a
+      // library for us to load into every process.
+      if (given.empty() && OthersMayReplace(path) &&
+          !OthersMayReplace("/proc/self/exe")) {
+        untrusted = path;
+        continue;
+      }
+      return path;
     }
+  }
+  if (!untrusted.empty()) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the collector ", untrusted,
+                     " can be changed by other users than this program can; name it "
+                     "with --collector FILE to use it all the same"));
   }
   return absl::NotFoundError(
       absl::StrCat("the collector ", candidates[0],
@@ -136,6 +170,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
                                                         WatcherObserver* observer) {
   auto watcher = std::unique_ptr<Watcher>(new Watcher());
   watcher->options_ = std::move(options);
+  watcher->observer_ = observer;
   WatcherOptions& o = watcher->options_;
   watcher->stop_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!watcher->stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
@@ -246,16 +281,46 @@ absl::Status Watcher::ArmCollector() {
                               ready, unloaded);
 }
 
+// 1. The scan has opened the file and found hsa_init in it.
+// 2. The probe goes to what was opened.
+// 3. If it was written meanwhile, the probe may stand anywhere: it goes away again.
+// 4. From then on the watch tells.
+absl::Status Watcher::ArmLibrary(size_t index) {
+  const LibraryCopy& copy = libraries_.copies[index];
+  const uint64_t cookie = index + 1;
+  library_watch_.Add(index, copy.file);
+  RETURN_IF_ERROR(
+      probe_->AddLibrary(copy.file.ProbePath(), copy.hsa_init_offset, cookie));
+  absl::Status unchanged = copy.file.CheckUnchanged();
+  if (!unchanged.ok()) probe_->RemoveLibrary(cookie);
+  return unchanged;
+}
+
 absl::Status Watcher::ArmLibraries() {
   for (size_t i = 0; i < libraries_.copies.size(); ++i) {
     const LibraryCopy& copy = libraries_.copies[i];
-    absl::Status status = probe_->AddLibrary(copy.path, copy.hsa_init_offset, i + 1);
+    absl::Status status = ArmLibrary(i);
     if (status.ok()) continue;
     libraries_.rejected.push_back({copy.path, std::string(status.message())});
     // One copy that resists must not cost the others; no copy at all is an error.
     if (libraries_.copies.size() == 1) return status;
   }
   return absl::OkStatus();
+}
+
+void Watcher::DisarmWritten() {
+  for (size_t index : library_watch_.Written()) {
+    probe_->RemoveLibrary(index + 1);
+    const std::string& path = libraries_.copies[index].path;
+    if (observer_ != nullptr) {
+      observer_->OnLibraryChanged(
+          path,
+          "was written to, so its probe was taken away: another instruction may stand "
+          "there now. Processes that load it from now on are not seen; start "
+          "rocattach-watch again. Replace libraries by renaming, as package managers "
+          "do, and not by writing into them");
+    }
+  }
 }
 
 void Watcher::RequestStop(int forward_signal) {
@@ -325,11 +390,15 @@ void Watcher::Wait(uint64_t deadline_ns, const std::function<void()>& on_tick,
       timeout = static_cast<int>(
           std::min<uint64_t>(kTickMsec, (deadline_ns - now) / 1'000'000 + 1));
     }
-    pollfd fds[2] = {{stop_fd_.get(), POLLIN, 0}, {child_fd.get(), POLLIN, 0}};
-    int ready = poll(fds, child_fd.valid() ? 2 : 1, timeout);
+    // Without a descriptor poll() passes over the entry.
+    pollfd fds[3] = {{stop_fd_.get(), POLLIN, 0},
+                     {child_fd.get(), POLLIN, 0},
+                     {library_watch_.fd(), POLLIN, 0}};
+    int ready = poll(fds, 3, timeout);
     if (on_tick) on_tick();
     ReapOrphans(command_);
     if (ready <= 0) continue;
+    if (fds[2].revents != 0 && probe_ != nullptr) DisarmWritten();
     if (fds[0].revents != 0 && StopsNow(result)) return;
     if (child_fd.valid() && fds[1].revents != 0) {
       int status = 0;

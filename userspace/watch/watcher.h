@@ -17,6 +17,7 @@
 #include "userspace/watch/collector_file.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/library_scanner.h"
+#include "userspace/watch/library_watch.h"
 #include "userspace/watch/policy.h"
 #include "userspace/watch/recorder.h"
 #include "userspace/watch/session_service.h"
@@ -76,6 +77,8 @@ class WatcherObserver : public RecorderObserver {
  public:
   // A process cannot do what a session asks for. Not on the recorder's thread.
   virtual void OnSessionRefused(pid_t pid, const std::string& why) = 0;
+  // A probed library is not probed any more. On the thread of Run().
+  virtual void OnLibraryChanged(const std::string& path, const std::string& why) = 0;
 };
 
 class Watcher {
@@ -120,6 +123,9 @@ class Watcher {
   Watcher() = default;
   WindowServerOptions ServerOptions() const;
   absl::Status ArmLibraries();
+  absl::Status ArmLibrary(size_t index);
+  // Takes the probes away from libraries that have been written to.
+  void DisarmWritten();
   absl::Status ArmCollector();
   absl::StatusOr<pid_t> Launch(const std::vector<std::string>& command);
   // Waits for the run's end, or `deadline_ns` (0: none), and fills in the result.
@@ -129,9 +135,11 @@ class Watcher {
   bool StopsNow(RunResult* result);
 
   WatcherOptions options_;
+  WatcherObserver* observer_ = nullptr;
   LibraryScan libraries_;
   std::unique_ptr<StopGuard> stop_guard_;
   std::unique_ptr<CollectorFile> collector_;
+  LibraryWatch library_watch_;
   std::unique_ptr<KernelProbe> probe_;
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<StubRemover> stub_remover_;

@@ -92,9 +92,11 @@ Recording LiveService::Stop() {
   return ReadRecording(watcher_->recording());
 }
 
-Neighbour::Neighbour(uint64_t dispatches, std::vector<std::string> extra)
+Neighbour::Neighbour(uint64_t dispatches, std::vector<std::string> extra,
+                     std::vector<std::string> environment)
     : dispatches_(dispatches),
-      child_(NeighbourCommand(dispatches, std::move(extra)), {.uid = kHonestUid}) {}
+      child_(NeighbourCommand(dispatches, std::move(extra)),
+             {.environment = std::move(environment), .uid = kHonestUid}) {}
 
 void Neighbour::Finish() {
   const Finished finished = child_.Wait();

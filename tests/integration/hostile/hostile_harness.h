@@ -63,8 +63,10 @@ class LiveService {
 // An honest user's process, whose every dispatch is to be recorded.
 class Neighbour {
  public:
-  // `dispatches` in all. `extra` are further arguments of hsa_dispatch.
-  explicit Neighbour(uint64_t dispatches, std::vector<std::string> extra = {});
+  // `dispatches` in all. `extra` are further arguments of hsa_dispatch, `environment`
+  // is NAME=VALUE.
+  explicit Neighbour(uint64_t dispatches, std::vector<std::string> extra = {},
+                     std::vector<std::string> environment = {});
   pid_t pid() const { return child_.pid(); }
   // Waits for its end, and expects the output and status that it has by itself.
   void Finish();

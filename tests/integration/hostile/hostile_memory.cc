@@ -35,6 +35,7 @@ uint8_t* memory = nullptr;  // as the service was told
 uint64_t memory_bytes = 0;
 rocattach_control* control = nullptr;  // null where nothing may be written
 Layout layout;
+volatile sig_atomic_t stopped = 0;
 
 bool Is(const char* name) {
   return strcmp(mode, name) == 0;
@@ -134,8 +135,111 @@ void OrdinaryMemory() {
   close(fd);
 }
 
+// As large as a memory was once allowed to be: one ring, the rest dictionary.
+void OtherGeometry(const rocattach_collector_config& configured) {
+  rocattach_collector_config config = configured;
+  config.ring_count = 1;
+  config.ring_slots = 16;
+  config.inflight_count = 16;
+  config.dictionary_bytes = 4096;
+  if (!ComputeLayout(config, &layout)) Fail("ComputeLayout");
+  const uint64_t more = (ROCATTACH_SHM_MAX_BYTES - layout.total_bytes) / 4096 * 4096;
+  layout.dictionary_bytes += static_cast<uint32_t>(more);
+  layout.plan_offset += more;
+  layout.total_bytes += more;
+}
+
+rocattach_ring* Ring(uint32_t i) {
+  return reinterpret_cast<rocattach_ring*>(memory + layout.rings_offset +
+                                           i * layout.ring_stride);
+}
+
+// As many of the smallest entries as there is room for.
+void FillDictionary() {
+  uint8_t* at = memory + layout.dictionary_offset;
+  uint64_t used = 0;
+  for (uint32_t id = 1; used + sizeof(rocattach_entry) <= layout.dictionary_bytes;
+       ++id) {
+    rocattach_entry entry = {};
+    entry.bytes = sizeof(entry);
+    entry.kind = ROCATTACH_ENTRY_KERNEL;
+    entry.id = id;
+    memcpy(at + used, &entry, sizeof(entry));
+    used += sizeof(entry);
+  }
+  __atomic_store_n(&control->dictionary_used, used, __ATOMIC_RELEASE);
+}
+
+// Kernels with names of `text` bytes that do not compress, until the dictionary is
+// full.
+void FillDictionaryWithKernels(uint16_t text) {
+  uint8_t* at = memory + layout.dictionary_offset;
+  const uint64_t bytes = (sizeof(rocattach_kernel_entry) + text + 7) / 8 * 8;
+  uint64_t used = 0, noise = 88172645463325252u;
+  for (uint32_t id = 1; used + bytes <= layout.dictionary_bytes; ++id, used += bytes) {
+    rocattach_kernel_entry kernel = {};
+    kernel.entry.bytes = static_cast<uint32_t>(bytes);
+    kernel.entry.kind = ROCATTACH_ENTRY_KERNEL;
+    kernel.entry.id = id;
+    kernel.entry.text_bytes = text;
+    memcpy(at + used, &kernel, sizeof(kernel));
+    for (uint16_t i = 0; i < text; ++i) {
+      noise ^= noise << 13, noise ^= noise >> 7, noise ^= noise << 17;
+      at[used + sizeof(kernel) + i] = static_cast<uint8_t>('!' + noise % 90);
+    }
+  }
+  __atomic_store_n(&control->dictionary_used, used, __ATOMIC_RELEASE);
+}
+
+// Everything full, by the positions; nothing is written there.
+void ClaimHoles() {
+  control->rings_used = layout.ring_count;
+  for (uint32_t i = 0; i < layout.ring_count; ++i) {
+    Ring(i)->inflight = 1;
+    Ring(i)->dispatches_seen = layout.ring_slots;
+    __atomic_store_n(&Ring(i)->head, uint64_t{layout.ring_slots}, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&control->dictionary_used, uint64_t{layout.dictionary_bytes},
+                   __ATOMIC_RELEASE);
+}
+
+// Fills every ring with plausible records of `kind`.
+void FillRings(uint16_t kind) {
+  control->rings_used = layout.ring_count;
+  for (uint32_t i = 0; i < layout.ring_count; ++i) {
+    auto* slots = reinterpret_cast<uint8_t*>(Ring(i)) + ROCATTACH_RING_HEADER_BYTES;
+    for (uint64_t slot = 0; slot < layout.ring_slots; ++slot) {
+      rocattach_dispatch record = {};
+      record.kind = kind;
+      // Most are of a queue that there is not: they cost the service the same, and the
+      // recording nothing.
+      record.queue_id = slot % 16 == 0 ? 0 : 1;
+      record.correlation_id = slot + 1;
+      record.start_ns = 1000 + slot * 7919 % 100'000;
+      record.end_ns = record.start_ns + slot * 104'729 % 100'000;
+      memcpy(slots + slot * ROCATTACH_SLOT_BYTES, &record, sizeof(record));
+    }
+  }
+}
+
+// Says at every instant that all rings are full again.
+void Flood() {
+  for (uint32_t i = 0; i < layout.ring_count; ++i) {
+    const uint64_t tail = __atomic_load_n(&Ring(i)->tail, __ATOMIC_ACQUIRE);
+    const uint64_t head = tail + layout.ring_slots;
+    __atomic_store_n(&Ring(i)->dispatches_seen, head, __ATOMIC_RELAXED);
+    __atomic_store_n(&Ring(i)->head, head, __ATOMIC_RELEASE);
+  }
+}
+
 void MakeMemory(const rocattach_collector_config* config) {
   if (!ComputeLayout(*config, &layout)) Fail("ComputeLayout");
+  if (Is("geometry")) {
+    OtherGeometry(*config);
+    OrdinaryMemory();
+    FillControl(config->window_id);
+    return FillDictionary();
+  }
   if (Is("hugetlb")) return HugePagesWithHoles();
   if (Is("lease-file")) return FileWithLease(false);
   if (Is("lease-memfd")) {
@@ -144,6 +248,12 @@ void MakeMemory(const rocattach_collector_config* config) {
   }
   OrdinaryMemory();
   FillControl(config->window_id);
+  if (Is("dictionary")) FillDictionary();
+  if (Is("names")) FillDictionaryWithKernels(200);
+  if (Is("holes")) ClaimHoles();
+  if (Is("flood") || Is("full-exit")) FillRings(ROCATTACH_RECORD_DISPATCH);
+  if (Is("clocks")) FillRings(ROCATTACH_RECORD_CLOCK);
+  if (Is("full-exit")) Flood();
 }
 
 }  // namespace
@@ -178,9 +288,14 @@ int main(int argc, char** argv) {
     collector_path = argv[2] = copies.gl_pathv[0];
   }
   self->l_name = argv[2];
+  signal(SIGTERM, [](int) { stopped = 1; });
   if (hsa_init() != HSA_STATUS_SUCCESS) return 3;
   const uint64_t end = BootNs() + static_cast<uint64_t>(seconds * 1e9);
-  while (BootNs() < end) usleep(10'000);
+  const bool floods = Is("flood") || Is("clocks");
+  while (BootNs() < end && stopped == 0) {
+    if (floods) Flood();
+    usleep(floods ? 500 : 10'000);
+  }
   printf("done\n");
   return 0;
 }

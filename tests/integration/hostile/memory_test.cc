@@ -1,4 +1,6 @@
 // Memory that a target hands to the service in the place of a collector's.
+#include <signal.h>
+
 #include "tests/integration/hostile/hostile_harness.h"
 
 namespace rocattach::testing_support {
@@ -28,6 +30,96 @@ TEST_F(HostileMemoryTest, ReportsItsOwnMemory) {
   const RecordedProcess process = recording.Process(pid);
   EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
       << process.verdict.detail();
+}
+
+// The service lives, has opened no more than it should, and a neighbour that comes
+// while the attack lasts is attached without delay and loses nothing.
+class MemoryAttackTest : public HostileMemoryTest {
+ protected:
+  // Runs `mode`, at most for so long, beside a neighbour with `dispatches`, and returns
+  // what was recorded of the adversary.
+  RecordedProcess Survive(const std::string& mode, uint64_t dispatches,
+                          const std::string& seconds) {
+    // Patience enough for a crowded machine, and less than a lease is waited for.
+    LiveService service({"--auto", "--hold-timeout-msec", "5000"});
+    EXPECT_TRUE(service.ready());
+    if (!service.ready()) return {};
+    Adversary adversary = Attack(mode, seconds);
+    EXPECT_TRUE(adversary.Says("reported"));
+    Neighbour neighbour(dispatches);
+    neighbour.Finish();
+    EXPECT_TRUE(service.alive()) << "the attack has ended the service";
+    adversary.Signal(SIGTERM);
+    const Finished finished = adversary.Wait();
+    EXPECT_TRUE(finished.exited_with(0)) << finished.output << finished.errors;
+    if (!service.alive()) return {};
+    service.ExpectHealthy(/*spare_descriptors=*/4);
+    const Recording recording = service.Stop();
+    neighbour.ExpectComplete(recording);
+    return recording.Process(adversary.pid());
+  }
+  void ExpectRefused(const RecordedProcess& process, const std::string& why) {
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_REFUSED);
+    EXPECT_NE(process.verdict.detail().find(why), std::string::npos)
+        << process.verdict.detail();
+  }
+};
+
+// Touching a hole of huge pages that the machine does not have is a SIGBUS.
+TEST_F(MemoryAttackTest, HugePagesWithHolesAreRefused) {
+  ExpectRefused(Survive("hugetlb", 1000, "1"), "the configuration makes");
+}
+
+// Opening a file under a write lease waits for its holder, 45 s by default.
+TEST_F(MemoryAttackTest, ALeaseDelaysNobody) {
+  ExpectRefused(Survive("lease-file", 1000, "40"), "not a memfd of ordinary pages");
+}
+
+TEST_F(MemoryAttackTest, ALeaseOnAMemfdDelaysNobody) {
+  Survive("lease-memfd", 1000, "40");
+}
+
+// Only the sizes that were configured.
+TEST_F(MemoryAttackTest, AnotherGeometryIsRefused) {
+  ExpectRefused(Survive("geometry", 144'000, "1"), "the configuration makes");
+}
+
+// The right sizes, filled with the smallest entries: 2 million of them.
+TEST_F(MemoryAttackTest, AFullDictionaryCostsNeighboursNothing) {
+  Survive("dictionary", 144'000, "2");
+}
+
+// Names that do not compress, as many as fit.
+TEST_F(MemoryAttackTest, ADictionaryFullOfNamesIsBounded) {
+  const RecordedProcess process = Survive("names", 144'000, "2");
+  EXPECT_GT(process.account.dictionary_dropped(), 0u);
+}
+
+TEST_F(MemoryAttackTest, HolesAreNotFilled) {
+  Survive("holes", 144'000, "2");
+}
+
+// All rings are full at every instant.
+TEST_F(MemoryAttackTest, AFloodCostsNeighboursNothing) {
+  const RecordedProcess process = Survive("flood", 144'000, "2");
+  EXPECT_GT(process.dispatches.size(), 100'000u);
+}
+
+TEST_F(MemoryAttackTest, AFloodOfClocksCostsNeighboursNothing) {
+  Survive("clocks", 144'000, "2");
+}
+
+// Processes that leave a million records behind, one after the other.
+TEST_F(MemoryAttackTest, ProcessesThatEndWithFullRingsCostNeighboursNothing) {
+  LiveService service;
+  ASSERT_TRUE(service.ready());
+  Neighbour neighbour(400'000);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(Attack("full-exit", "0").Wait().exited_with(0));
+  }
+  neighbour.Finish();
+  service.ExpectHealthy(/*spare_descriptors=*/16);
+  neighbour.ExpectComplete(service.Stop());
 }
 
 }  // namespace

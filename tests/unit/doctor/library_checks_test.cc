@@ -15,7 +15,7 @@ constexpr char kNodes[] = "/sys/class/kfd/kfd/topology/nodes/";
 
 LibraryScan ScanOf(const std::string& path, std::vector<pid_t> pids = {}) {
   LibraryScan scan;
-  scan.copies.push_back({path, 1, 2, 0x1120, std::move(pids)});
+  scan.copies.push_back({path, 1, 2, 0x1120, std::move(pids), {}});
   return scan;
 }
 

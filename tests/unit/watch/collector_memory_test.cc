@@ -9,6 +9,8 @@
 #include <random>
 
 #include "tests/unit/watch/fake_collector.h"
+#include "userspace/base/clock.h"
+#include "userspace/watch/target_memfd.h"
 
 namespace rocattach {
 namespace {
@@ -56,6 +58,45 @@ TEST(CollectorMemory, RefusesUnsealedMemory) {
   FakeCollector fake(/*seal=*/false);
   EXPECT_EQ(CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()).status().code(),
             absl::StatusCode::kPermissionDenied);
+}
+
+// A hole in them may have no page to fill it, and touching it is a SIGBUS.
+TEST(CollectorMemory, RefusesHugePages) {
+  constexpr uint64_t kBytes = 2 << 20;
+  UniqueFd fd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  if (!fd.valid()) GTEST_SKIP() << "memfd_create(MFD_HUGETLB): " << strerror(errno);
+  ASSERT_EQ(ftruncate(fd.get(), kBytes), 0);
+  EXPECT_EQ(CheckTargetMemfd(fd.get(), kBytes).code(),
+            absl::StatusCode::kPermissionDenied);
+  UniqueFd ordinary(memfd_create("ordinary", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(ordinary.get(), kBytes), 0);
+  EXPECT_TRUE(CheckTargetMemfd(ordinary.get(), kBytes).ok());
+  EXPECT_FALSE(CheckTargetMemfd(ordinary.get(), kBytes + 4096).ok());
+}
+
+// Its owner keeps everybody who opens it waiting for the lease's end.
+TEST(CollectorMemory, ALeaseIsNotWaitedFor) {
+  rocattach_collector_config config = FakeCollector::Config();
+  collector::Layout layout;
+  ASSERT_TRUE(collector::ComputeLayout(config, &layout));
+  char name[] = "/tmp/rocattach-lease.XXXXXX";
+  UniqueFd fd(mkstemp(name));
+  unlink(name);
+  ASSERT_EQ(ftruncate(fd.get(), static_cast<off_t>(layout.total_bytes)), 0);
+  void* mapped = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                      fd.get(), 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  signal(SIGIO, SIG_IGN);
+  if (fcntl(fd.get(), F_SETLEASE, F_WRLCK) != 0) {
+    GTEST_SKIP() << "F_SETLEASE: " << strerror(errno);
+  }
+  const uint64_t begin = BootNs();
+  EXPECT_FALSE(CollectorMemory::Map(getpid(), reinterpret_cast<uint64_t>(mapped),
+                                    layout.total_bytes, config)
+                   .ok());
+  // By default the kernel waits 45 s.
+  EXPECT_LT(BootNs() - begin, 10'000'000'000u);
+  munmap(mapped, layout.total_bytes);
 }
 
 TEST(CollectorMemory, RefusesWhatIsNoMemfd) {

@@ -1,8 +1,10 @@
 #include "userspace/watch/library_scanner.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -63,6 +65,51 @@ TEST_F(ScanTest, ForeignFilesAreRejectedByName) {
   for (const RejectedLibrary& library : scan.rejected) {
     EXPECT_FALSE(library.path.empty());
     EXPECT_FALSE(library.reason.empty());
+  }
+}
+
+// Some devices do something when they are opened: a link to one is not opened.
+TEST_F(ScanTest, DevicesBehindLinksAreNotOpened) {
+  const std::string fifo = directory_ + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::filesystem::create_symlink(fifo, directory_ + "/libhsa-runtime64.so");
+  LibraryScan scan = Scan({directory_});
+  EXPECT_TRUE(scan.copies.empty());
+  ASSERT_EQ(scan.rejected.size(), 1u);
+  EXPECT_EQ(scan.rejected[0].reason, "is not a regular file");
+}
+
+TEST_F(ScanTest, AChangedFileIsNoticed) {
+  const std::string path = directory_ + "/file";
+  std::ofstream(path) << "first";
+  auto file = CheckedFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->CheckUnchanged().ok());
+  // Another file under its name is another file.
+  std::ofstream(directory_ + "/other") << "other";
+  std::filesystem::rename(directory_ + "/other", path);
+  char text[8] = {};
+  EXPECT_EQ(pread(open(file->ProbePath().c_str(), O_RDONLY | O_CLOEXEC), text, 5, 0),
+            5);
+  EXPECT_STREQ(text, "first");
+  auto second = CheckedFile::Open(path);
+  ASSERT_TRUE(second.ok());
+  std::ofstream(path) << "longer than it was";
+  EXPECT_FALSE(second->CheckUnchanged().ok());
+}
+
+TEST_F(ScanTest, SaysWhoMayWriteAFile) {
+  const std::string path = directory_ + "/file";
+  std::ofstream(path) << "text";
+  chmod(path.c_str(), 0666);
+  auto file = CheckedFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  EXPECT_NE(file->Writers().find("everybody"), std::string::npos) << file->Writers();
+  chmod(path.c_str(), 0644);
+  if (geteuid() == 0) {
+    EXPECT_EQ(CheckedFile::Open(path)->Writers(), "");
+    ASSERT_EQ(chown(path.c_str(), 1000, 1000), 0);
+    EXPECT_EQ(CheckedFile::Open(path)->Writers(), "user 1000");
   }
 }
 

@@ -1,0 +1,36 @@
+// Notices writes into probed files.
+#ifndef ROCATTACH_USERSPACE_WATCH_LIBRARY_WATCH_H_
+#define ROCATTACH_USERSPACE_WATCH_LIBRARY_WATCH_H_
+
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "userspace/base/unique_fd.h"
+#include "userspace/watch/checked_file.h"
+
+namespace rocattach {
+
+// A probe stands on an offset of a file. Where the file's bytes are overwritten in
+// place, as cp does, another instruction may stand there, or the middle of one; a
+// process that maps the file later would execute the old one. Replacing a file by a
+// rename, as package managers do, makes another file and is harmless.
+class LibraryWatch {
+ public:
+  // Without inotify nothing is noticed.
+  LibraryWatch();
+  // Watches `file` under this number.
+  void Add(size_t number, const CheckedFile& file);
+  // Readable when files have been written; -1 without inotify.
+  int fd() const { return fd_.get(); }
+  // The numbers of files that have been written since the last call, each once for all.
+  std::vector<size_t> Written();
+
+ private:
+  UniqueFd fd_;
+  std::map<int, size_t> numbers_;  // by the kernel's number of the watch
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_LIBRARY_WATCH_H_
