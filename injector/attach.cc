@@ -218,9 +218,12 @@ StepResult AttachRun::CheckTarget() {
   if (auto failure = CheckNotSecure(request_.tid)) return failure;
   auto status = ReadThreadStatus(request_.pid, request_.tid);
   if (!status.ok()) {
-    return AttachFailure{AttachReason::kTargetExited, ESRCH,
-                         absl::StrCat("thread ", request_.tid, " is not in process ",
-                                      request_.pid, ": ", status.status().message())};
+    AttachFailure failure = FailedLookAtProc(status.status());
+    if (failure.reason == AttachReason::kTargetExited) {
+      failure.detail = absl::StrCat("thread ", request_.tid, " is not in process ",
+                                    request_.pid, ": ", failure.detail);
+    }
+    return failure;
   }
   if (auto failure = CheckSeccomp(*status)) return failure;
   auto failure = CheckCollector(request_.tid, *status, request_.collector_path,
@@ -257,10 +260,7 @@ bool AttachRun::ResolveFromLayout() {
 StepResult AttachRun::ResolveFromProc() {
   const RemoteAddress stack(request_.stack != 0 ? request_.stack - 1 : 0);
   auto maps = Maps::ReadFiles(request_.tid, stack);
-  if (!maps.ok()) {
-    return AttachFailure{AttachReason::kMemoryAccess, 0,
-                         std::string(maps.status().message())};
-  }
+  if (!maps.ok()) return FailedLookAtProc(maps.status());
   if (auto failure = ResolveIn(*std::move(maps))) return failure;
   if (described_) {
     learned_ = request_.known_files->Learn(request_.tid, layout_, *maps_,
@@ -276,12 +276,7 @@ StepResult AttachRun::ResolveIn(Maps maps) {
 
   if (!memory_.has_value()) {
     auto memory = TargetMemory::Open(request_.pid, request_.tid);
-    if (!memory.ok()) {
-      return AttachFailure{absl::IsPermissionDenied(memory.status())
-                               ? AttachReason::kNotPermitted
-                               : AttachReason::kMemoryAccess,
-                           0, std::string(memory.status().message())};
-    }
+    if (!memory.ok()) return FailedLookAtProc(memory.status());
     memory_.emplace(*std::move(memory));
   }
   if (auto failure =
@@ -346,10 +341,7 @@ StepResult AttachRun::CheckRoom() {
   const RemoteAddress stack_pointer(registers_.rsp);
   if (!maps_->whole() && maps_->Find(stack_pointer - 1) == nullptr) {
     auto around = Maps::ReadFiles(request_.tid, stack_pointer - 1);
-    if (!around.ok()) {
-      return AttachFailure{AttachReason::kMemoryAccess, 0,
-                           std::string(around.status().message())};
-    }
+    if (!around.ok()) return FailedLookAtProc(around.status());
     maps_.emplace(*std::move(around));
   }
   return CheckStack(request_.tid, *maps_, stack_pointer, StubFrameBytes());

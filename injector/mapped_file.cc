@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -34,7 +35,7 @@ absl::StatusOr<UniqueFd> OpenByPath(pid_t pid, const Mapping& mapping) {
                                            O_RDONLY | O_NONBLOCK | O_NOCTTY));
   struct stat info;
   if (fstat(fd.get(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", mapping.path, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("fstat(", mapping.path, ") failed"));
   }
   if (info.st_ino != mapping.inode || major(info.st_dev) != mapping.device_major ||
       minor(info.st_dev) != mapping.device_minor) {
@@ -61,8 +62,8 @@ absl::StatusOr<UniqueFd> OpenInRoot(int root, const std::string& path, int flags
     // EAGAIN: a rename elsewhere raced with the walk; the kernel asks for a retry.
   } while (fd < 0 && (errno == EINTR || errno == EAGAIN));
   if (fd < 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("openat2(root=", root, ", ", path,
-                                                   ", RESOLVE_IN_ROOT) failed"));
+    return ErrnoStatus(errno, absl::StrCat("openat2(root=", root, ", ", path,
+                                           ", RESOLVE_IN_ROOT) failed"));
   }
   return UniqueFd(static_cast<int>(fd));
 }
@@ -87,7 +88,7 @@ absl::Status StatMappedFile(pid_t pid, const Mapping& mapping, struct stat* info
   if (stat(MapFilesPath(pid, mapping).c_str(), info) == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(UniqueFd fd, OpenByPath(pid, mapping));
   if (fstat(fd.get(), info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", mapping.path, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("fstat(", mapping.path, ") failed"));
   }
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "injector/fault.h"
 #include "injector/maps_query.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -159,7 +160,7 @@ absl::StatusOr<Maps> Maps::Read(pid_t pid) {
     ssize_t n = read(fd.get(), text.data() + used, text.size() - used);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("read(", path, ") failed"));
+      return ErrnoStatus(errno, absl::StrCat("read(", path, ") failed"));
     }
     if (n == 0) break;
     used += static_cast<size_t>(n);

@@ -73,10 +73,7 @@ StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
                          LibraryCache* cache, std::vector<RemoteAddress>* addresses,
                          LibcState* state) {
   auto facts = LoadLibraryFacts(pid, mapping, cache);
-  if (!facts.ok()) {
-    return AttachFailure{AttachReason::kBadElf, 0,
-                         std::string(facts.status().message())};
-  }
+  if (!facts.ok()) return FailedLook(facts.status(), AttachReason::kBadElf);
   auto bias = LoadBias(**facts, mapping);
   if (!bias.ok()) {
     return AttachFailure{AttachReason::kBadElf, 0,

@@ -105,10 +105,9 @@ StepResult CheckFile(pid_t pid, int root, const ThreadStatus& status,
                      const std::string& path, const FileIdentity& file) {
   auto fd = OpenInRoot(root, path, O_PATH);
   if (!fd.ok()) {
-    const bool missing = absl::IsNotFound(fd.status());
-    return AttachFailure{
-        missing ? AttachReason::kCollectorMissing : AttachReason::kCollectorUnreadable,
-        missing ? ENOENT : 0, std::string(fd.status().message())};
+    return FailedLook(fd.status(), absl::IsNotFound(fd.status())
+                                       ? AttachReason::kCollectorMissing
+                                       : AttachReason::kCollectorUnreadable);
   }
   struct stat info;
   struct statvfs file_system;
@@ -147,8 +146,7 @@ StepResult CheckIdentity(pid_t pid, uint64_t start_ns) {
   if (start_ns == 0) return std::nullopt;
   auto ticks = ReadStartTicks(pid);
   if (!ticks.ok()) {
-    return AttachFailure{AttachReason::kTargetExited, ESRCH,
-                         std::string(ticks.status().message())};
+    return FailedLookAtProc(ticks.status());
   }
   const uint64_t tick_ns = 1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
   if (*ticks == start_ns / tick_ns) return std::nullopt;
@@ -162,10 +160,7 @@ StepResult CheckNotSecure(pid_t pid) {
   const std::string path = absl::StrCat("/proc/", pid, "/auxv");
   auto text = ReadFile(path, kAuxvLimit);
   if (!text.ok()) {
-    return AttachFailure{absl::IsPermissionDenied(text.status())
-                             ? AttachReason::kNotPermitted
-                             : AttachReason::kTargetExited,
-                         0, std::string(text.status().message())};
+    return FailedLookAtProc(text.status());
   }
   Elf64_auxv_t entry;
   for (size_t at = 0; at + sizeof(entry) <= text->size(); at += sizeof(entry)) {
@@ -233,10 +228,7 @@ StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
                           const std::string& path, const FileIdentity& file) {
   auto root = OpenRootOf(pid);
   if (!root.ok()) {
-    return AttachFailure{absl::IsPermissionDenied(root.status())
-                             ? AttachReason::kNotPermitted
-                             : AttachReason::kTargetExited,
-                         0, std::string(root.status().message())};
+    return FailedLookAtProc(root.status());
   }
   // Each directory must let the target's user through. Links are followed; what lies
   // on their other side is judged by the directory that they end in.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "injector/fault.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -33,8 +34,8 @@ absl::Status TransferError(const char* call, int fd, RemoteAddress address,
                            size_t bytes) {
   int error = errno;
   absl::Status status =
-      absl::ErrnoToStatus(error, absl::StrFormat("%s(mem=%d, %d bytes at %#x) failed",
-                                                 call, fd, bytes, address.value()));
+      ErrnoStatus(error, absl::StrFormat("%s(mem=%d, %d bytes at %#x) failed", call, fd,
+                                         bytes, address.value()));
   errno = error;
   return status;
 }

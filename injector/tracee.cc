@@ -100,6 +100,9 @@ void Pause(uint64_t waited_ns) {
 // Why PTRACE_SEIZE said EPERM: a tracer, a dead thread, or a policy.
 AttachFailure WhyNotPermitted(pid_t pid, pid_t tid) {
   auto status = ReadThreadStatus(pid, tid);
+  if (!status.ok() && IsOwnShortage(ErrnoOf(status.status()))) {
+    return FailedLookAtProc(status.status());
+  }
   if (!status.ok() || status->state == 'Z' || status->state == 'X') {
     return {AttachReason::kTargetExited, EPERM,
             absl::StrCat("PTRACE_SEIZE(", tid, "): the thread has exited")};

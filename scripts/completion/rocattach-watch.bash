@@ -55,7 +55,7 @@ _rocattach_watch() {
   --pmc | --set | --block | --arch | --kernel-include-regex | --kernel-exclude-regex | \
     --kernel-iteration-range | --dispatch-range | --gpu | --device-samples | \
     --api-function | --collection-period | --attach-duration-msec | \
-    --hold-timeout-msec | --duration-msec | --threads)
+    --hold-timeout-msec | --duration-msec | --threads | --ring-slots)
     return
     ;;
   esac
@@ -67,6 +67,7 @@ _rocattach_watch() {
     --device-samples --gpu --dispatch-range --kernel-trace --memory-copy-trace \
     --hsa-trace --hip-trace --marker-trace --api-function --socket --backend --kfd-topology \
     --duration-msec --hold --capture --no-recording --library --collector --threads \
+    --ring-slots \
     -h --help --version --" -- "$current")
 }
 

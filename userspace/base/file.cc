@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -16,8 +17,7 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, mode_t mod
   do {
     fd = open(path.c_str(), flags | O_CLOEXEC, mode);
   } while (fd < 0 && errno == EINTR);
-  if (fd < 0)
-    return absl::ErrnoToStatus(errno, absl::StrCat("open(", path, ") failed"));
+  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("open(", path, ") failed"));
   return UniqueFd(fd);
 }
 
@@ -30,7 +30,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit) {
     if (n == 0) return data;
     if (n < 0) {
       if (errno == EINTR) continue;
-      return absl::ErrnoToStatus(errno, absl::StrCat("read(", path, ") failed"));
+      return ErrnoStatus(errno, absl::StrCat("read(", path, ") failed"));
     }
     if (data.size() + static_cast<size_t>(n) > limit) {
       return absl::OutOfRangeError(
@@ -44,7 +44,7 @@ absl::StatusOr<std::string> ReadLink(const std::string& path) {
   char target[PATH_MAX];
   ssize_t n = readlink(path.c_str(), target, sizeof(target));
   if (n < 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("readlink(", path, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("readlink(", path, ") failed"));
   }
   return std::string(target, static_cast<size_t>(n));
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -95,30 +96,38 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
   ProcessInfo info;
   info.id.pid = pid;
   ASSIGN_OR_RETURN(info.id.start_ticks, ReadStartTicks(pid));
-  if (auto status = ReadFile(ProcPath(pid, "status"), kProcFileLimit); status.ok()) {
-    ParseStatus(*status, &info);
-  }
-  if (auto comm = ReadFile(ProcPath(pid, "comm"), kProcFileLimit); comm.ok()) {
-    info.comm = std::string(absl::StripSuffix(*comm, "\n"));
-  }
+  // What the process hides, or has no more, stays empty; what we could not read must
+  // not look the same, since policies decide by it.
+  absl::Status shortage;
+  const auto read = [&](const char* file, auto take) {
+    // Of a process whose first thread has exited another one tells the command line.
+    const bool by_thread = absl::string_view(file) == "cmdline";
+    auto text = ReadFile(ProcPath(by_thread ? LivingThread(pid) : pid, file),
+                         kProcFileLimit);
+    if (text.ok()) return take(*text);
+    if (IsOwnShortage(ErrnoOf(text.status()))) shortage.Update(text.status());
+  };
+  read("status", [&](const std::string& text) { ParseStatus(text, &info); });
+  read("comm", [&](const std::string& text) {
+    info.comm = std::string(absl::StripSuffix(text, "\n"));
+  });
   if (auto exe = ReadExecutable(pid); exe.ok()) info.executable = *std::move(exe);
-  if (auto line = ReadFile(ProcPath(LivingThread(pid), "cmdline"), kProcFileLimit);
-      line.ok()) {
+  read("cmdline", [&](const std::string& text) {
     info.arguments =
-        absl::StrSplit(absl::StripSuffix(*line, absl::string_view("\0", 1)), '\0');
-  }
-  if (auto cgroup = ReadFile(ProcPath(pid, "cgroup"), kProcFileLimit); cgroup.ok()) {
-    for (absl::string_view line : absl::StrSplit(*cgroup, '\n')) {
+        absl::StrSplit(absl::StripSuffix(text, absl::string_view("\0", 1)), '\0');
+  });
+  read("cgroup", [&](const std::string& text) {
+    for (absl::string_view line : absl::StrSplit(text, '\n')) {
       if (absl::ConsumePrefix(&line, "0::")) info.cgroup = std::string(line);
     }
-  }
+  });
+  RETURN_IF_ERROR(shortage);
   return info;
 }
 
 absl::StatusOr<UniqueFd> OpenPidFd(pid_t pid) {
   long fd = syscall(SYS_pidfd_open, pid, 0);
-  if (fd < 0)
-    return absl::ErrnoToStatus(errno, absl::StrCat("pidfd_open(", pid, ") failed"));
+  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("pidfd_open(", pid, ") failed"));
   return UniqueFd(static_cast<int>(fd));
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
@@ -91,6 +92,19 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
   app->add_option("--capture", args->capture,
                   "How dispatches are seen: auto, doorbell or intercept")
       ->check(CLI::IsMember({"auto", "doorbell", "intercept"}))
+      ->capture_default_str();
+  app->add_option(
+         "--ring-slots", args->watcher.ring_slots,
+         "Records that a thread's ring in a process holds until they are read: "
+         "a power of two")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            uint32_t slots = 0;
+            const bool good = absl::SimpleAtoi(text, &slots) && slots >= 64 &&
+                              slots <= 32768 && (slots & (slots - 1)) == 0;
+            return good ? std::string() : "not a power of two from 64 to 32768";
+          },
+          ""))
       ->capture_default_str();
   app->add_option(
          "--socket", args->socket,

@@ -257,6 +257,23 @@ void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   fflush(options_.out);
 }
 
+void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string& why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (options_.json) {
+    Json line = {{"event", "not_believable"},
+                 {"pid", process.pid()},
+                 {"comm", process.comm()},
+                 {"reason", why}};
+    fprintf(options_.out, "%s\n", Dump(line).c_str());
+  } else {
+    ClearLiveLine();
+    fprintf(options_.out,
+            "rocattach-watch: %s cannot be believed and is not read any more: %s\n",
+            Name(process).c_str(), why.c_str());
+  }
+  fflush(options_.out);
+}
+
 void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                          const v1::LossAccount& account) {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -276,6 +293,7 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                  {"untimed", account.untimed()},
                  {"unfinished", account.unfinished()},
                  {"unseen", account.packets_unseen()},
+                 {"not_believable", account.not_believable()},
                  {"counted", account.counted_delivered()},
                  {"counted_dropped", account.counted_dropped()},
                  {"samples", account.samples_delivered()},
@@ -284,13 +302,19 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
     fflush(options_.out);
     return;
   }
-  if (options_.quiet && dropped + account.packets_unseen() == 0) return;
+  if (options_.quiet && dropped + account.packets_unseen() == 0 &&
+      account.not_believable().empty()) {
+    return;
+  }
   ClearLiveLine();
   std::string more;
   if (account.counted_seen() > 0) {
     more = absl::StrCat(", ", HumanCount(account.counted_delivered()), " measured");
   }
   absl::StrAppend(&more, LossWords(dropped, account.packets_unseen()));
+  if (!account.not_believable().empty()) {
+    more = ", and what was LOST is not known: it cannot be believed";
+  }
   fprintf(options_.out, "rocattach-watch: %s %s: %s dispatches, %s copies%s\n",
           Name(process).c_str(), EndWords(end).c_str(),
           HumanCount(account.dispatches_delivered()).c_str(),
@@ -350,6 +374,7 @@ void WatchConsole::Summarize(const RunResult& result) {
                  {"api_calls", totals.api_calls},
                  {"dropped", totals.dropped},
                  {"unseen", totals.unseen},
+                 {"not_believable", totals.not_believable},
                  {"events_lost", result.kernel.lost},
                  {"claims_full", result.kernel.claims_full},
                  {"hold_deadlines", result.kernel.deadlines},
@@ -370,6 +395,15 @@ void WatchConsole::Summarize(const RunResult& result) {
         options_.out,
         "rocattach-watch: %s kernel events were lost: windows may have been missed\n",
         HumanCount(lost_windows).c_str());
+  }
+  if (totals.not_believable > 0) {
+    fprintf(
+        options_.out,
+        "rocattach-watch: %s cannot be believed: what was lost there is not "
+        "known\n",
+        totals.not_believable == 1
+            ? "1 process"
+            : absl::StrCat(HumanCount(totals.not_believable), " processes").c_str());
   }
   if (options_.quiet) return;
   fprintf(options_.out,

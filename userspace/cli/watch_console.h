@@ -35,6 +35,7 @@ class WatchConsole : public WatcherObserver {
   void OnVerdict(const v1::Process& process, const v1::WindowEvent& verdict) override;
   void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
              const v1::LossAccount& account) override;
+  void OnNotBelievable(const v1::Process& process, const std::string& why) override;
   void OnSessionRefused(pid_t pid, const std::string& why) override;
   void OnLibraryChanged(const std::string& path, const std::string& why) override;
 

@@ -106,7 +106,7 @@ void Copies::Submitted(uint32_t op, hsa_status_t status, const rocattach_copy& c
   if (Unlikely(op == kNoOp)) {
     rocattach_copy record = copy;
     record.flags = ROCATTACH_DISPATCH_UNTIMED;
-    ring->Push(&record);
+    ring->PushCopy(record);
     return;
   }
   Harvest(ring);
@@ -114,7 +114,7 @@ void Copies::Submitted(uint32_t op, hsa_status_t status, const rocattach_copy& c
 
 void Copies::Done(rocattach_copy* copy, RingHandle* ring) {
   ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
-  ring->Push(copy);
+  ring->PushCopy(*copy);
 }
 
 void Copies::Harvest(RingHandle* ring) {

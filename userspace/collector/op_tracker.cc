@@ -202,14 +202,16 @@ void OpTracker::Publish(OpList* list, uint32_t index, const HarvestContext& cont
     if (!copy) context.ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
   }
   rocattach_inflight* entry = shared(index);
-  context.ring->PushWith([&](void* slot) {
-    if (Unlikely(copy)) {
-      UnpackCopy(*entry, end, static_cast<rocattach_copy*>(slot));
-    } else {
-      UnpackDispatch(*entry, end, static_cast<rocattach_dispatch*>(slot));
-    }
-  });
-  StoreRelease(&entry->kind, uint16_t{0});
+  context.ring->PushOperation(
+      [&](void* slot) {
+        if (Unlikely(copy)) {
+          UnpackCopy(*entry, end, static_cast<rocattach_copy*>(slot));
+        } else {
+          UnpackDispatch(*entry, end, static_cast<rocattach_dispatch*>(slot));
+        }
+      },
+      copy ? &rocattach_ring::copies_dropped : &rocattach_ring::dispatches_dropped,
+      entry);
   context.ring->Count(&rocattach_ring::inflight, int64_t{-1});
   links_[index].next = list->free_head;
   list->free_head = index;
@@ -219,9 +221,11 @@ void OpTracker::Publish(OpList* list, uint32_t index, const HarvestContext& cont
 void OpTracker::PublishUntimed(const rocattach_inflight& entry, RingHandle* ring) {
   OperationEnd end;
   end.flags = ROCATTACH_DISPATCH_UNTIMED;
-  ring->PushWith([&](void* slot) {
-    UnpackDispatch(entry, end, static_cast<rocattach_dispatch*>(slot));
-  });
+  ring->PushOperation(
+      [&](void* slot) {
+        UnpackDispatch(entry, end, static_cast<rocattach_dispatch*>(slot));
+      },
+      &rocattach_ring::dispatches_dropped, nullptr);
   ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
 }
 

@@ -76,31 +76,64 @@ class RingHandle {
   bool valid() const { return producer_ != nullptr; }
   uint32_t tid() const { return tid_; }
 
-  // Publishes the 96-byte record that `fill(void*)` writes; false if it was dropped
-  // (and counted).
-  template <typename Fill>
-  bool PushWith(Fill fill) {
+  // Publishes the 96-byte record that `fill(void*)` writes; false if it was dropped,
+  // which counts in `dropped` only: who loses an operation says which kind it was.
+  // `done()` is called in either case before another thread can publish in this ring.
+  template <typename Fill, typename Done>
+  bool PushWith(Fill fill, Done done) {
     if (Unlikely(shared_)) LockShared();
     void* slot = producer_->Reserve();
     if (Likely(slot != nullptr)) {
       fill(slot);
       producer_->Commit();
     }
+    done();
     if (Unlikely(shared_)) UnlockShared();
     return slot != nullptr;
+  }
+  template <typename Fill>
+  bool PushWith(Fill fill) {
+    return PushWith(fill, [] {});
   }
   bool Push(const void* record) {
     return PushWith(
         [record](void* slot) { memcpy(slot, record, ROCATTACH_SLOT_BYTES); });
   }
 
+  // The record of a dispatch or copy whose entry in the table of operations in flight
+  // is `entry`, or null if it has none.
+  // 1. The entry is freed right behind the record: of a process that is killed in
+  //    between, only the last operation of a ring can be in both places.
+  // 2. A loss is counted when the entry is free: one that is killed in between leaves
+  //    an operation that is seen and nothing else, never one that is counted twice.
+  template <typename Fill>
+  void PushOperation(Fill fill, uint64_t rocattach_ring::*dropped,
+                     rocattach_inflight* entry) {
+    const bool pushed = PushWith(fill, [entry] {
+      if (entry != nullptr) StoreRelease(&entry->kind, uint16_t{ROCATTACH_RECORD_NONE});
+    });
+    if (Unlikely(!pushed)) Count(dropped, uint64_t{1});
+  }
+  void PushDispatch(const rocattach_dispatch& record, rocattach_inflight* entry) {
+    PushOperation([&record](void* slot) { memcpy(slot, &record, sizeof(record)); },
+                  &rocattach_ring::dispatches_dropped, entry);
+  }
+  void PushCopy(const rocattach_copy& record) {
+    PushOperation([&record](void* slot) { memcpy(slot, &record, sizeof(record)); },
+                  &rocattach_ring::copies_dropped, nullptr);
+  }
+
   // The same for records that belong together.
-  bool PushGroup(const void* records, uint32_t count) {
-    if (Likely(!shared_)) return producer_->PushGroup(records, count);
-    LockShared();
-    bool pushed = producer_->PushGroup(records, count);
-    UnlockShared();
+  template <typename Done>
+  bool PushGroup(const void* records, uint32_t count, Done done) {
+    if (Unlikely(shared_)) LockShared();
+    const bool pushed = producer_->PushGroup(records, count);
+    done();
+    if (Unlikely(shared_)) UnlockShared();
     return pushed;
+  }
+  bool PushGroup(const void* records, uint32_t count) {
+    return PushGroup(records, count, [] {});
   }
 
   // Adds to one of the ring's account fields.

@@ -104,9 +104,10 @@ bool SdkBackend::Initialize() {
   samples_.Init({&sdk_, &agents_, &configs_, &c.plans, &c.rings});
   api_.Init(&c.plans, &c.rings);
   int error = dispatches_.Init(
-      &c.memory, {&sdk_, &c.plans, &agents_, &configs_, &c.dictionary, &c.rings,
-                  code_objects_.kernels(), &next_correlation_,
-                  &c.memory.control()->hook_ns_total});
+      &c.memory,
+      {&sdk_, &c.plans, &agents_, &configs_, &c.dictionary, &c.rings,
+       code_objects_.kernels(), &next_correlation_, &c.memory.control()->hook_ns_total,
+       &c.memory.control()->other_dropped});
   if (error != 0) return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR, "out of memory");
   uint32_t wanted = c.config.record_kinds != 0 ? c.config.record_kinds : UINT32_MAX;
   if (!ConfigureServices(wanted)) return false;

@@ -68,6 +68,8 @@ void SdkCopies::OnBuffer(rocattach_sdk_context_id, rocattach_sdk_buffer_id,
   }
   // One buffer is delivered by one thread at a time.
   if (dropped > self->dropped_) {
+    // Copies that nobody has seen yet: the SDK's buffer was full.
+    ring.Count(&rocattach_ring::copies_seen, dropped - self->dropped_);
     __atomic_fetch_add(&self->memory_->control()->other_dropped,
                        dropped - self->dropped_, __ATOMIC_RELAXED);
     self->dropped_ = dropped;
@@ -102,7 +104,7 @@ void SdkCopies::Take(const rocattach_sdk_memory_copy_record& from, uint16_t flag
     copy.dst_address = from.dst_address.value;
   }
   ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
-  ring->Push(&copy);
+  ring->PushCopy(copy);
 }
 
 }  // namespace rocattach::collector

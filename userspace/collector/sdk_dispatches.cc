@@ -142,7 +142,7 @@ uint32_t SdkDispatches::Open(const rocattach_sdk_dispatch_info& info,
   index = ops_.Take();
   ops_.Note(info.dispatch_id, index);
   if (index == kNoOp) {
-    ring->Count(&rocattach_ring::dropped, uint64_t{1});
+    __atomic_fetch_add(parts_.other_dropped, uint64_t{1}, __ATOMIC_RELAXED);
     return kNoOp;
   }
   SdkOp& op = ops_.at(index);
@@ -207,7 +207,7 @@ void SdkDispatches::Publish(uint32_t index, uint64_t start_ns, uint64_t end_ns) 
   OperationEnd end = EndOf(start_ns, end_ns, &ring);
   rocattach_dispatch record;
   UnpackDispatch(*ops_.shared(index), end, &record);
-  ring.Push(&record);
+  ring.PushDispatch(record, ops_.shared(index));
   ring.Count(&rocattach_ring::inflight, int64_t{-1});
   ops_.Give(index);
 }
@@ -257,7 +257,11 @@ void SdkDispatches::OnValues(const rocattach_sdk_dispatch_data& data,
   OperationEnd end = EndOf(data.start_timestamp, data.end_timestamp, &ring);
   end.flags = static_cast<uint16_t>(end.flags | ROCATTACH_DISPATCH_COUNTED);
   UnpackDispatch(entry, end, &group.dispatch);
-  if (!ring.PushGroup(&group, 1 + slots)) {
+  // As RingHandle::PushOperation.
+  const bool pushed =
+      ring.PushGroup(&group, 1 + slots, [this, index] { ops_.Clear(index); });
+  if (!pushed) {
+    ring.Count(&rocattach_ring::dispatches_dropped, uint64_t{1});
     ring.Count(&rocattach_ring::counted_dropped, uint64_t{1});
   }
   ring.Count(&rocattach_ring::inflight, int64_t{-1});
@@ -272,7 +276,7 @@ void SdkDispatches::PublishRest() {
     UnpackDispatch(*ops_.shared(i),
                    {ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED, 0, 0},
                    &record);
-    ring.Push(&record);
+    ring.PushDispatch(record, ops_.shared(i));
     ring.Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
     ring.Count(&rocattach_ring::inflight, int64_t{-1});
     ops_.Give(i);

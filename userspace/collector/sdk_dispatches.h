@@ -27,7 +27,8 @@ class SdkDispatches {
     RingSet* rings;
     const KernelTable* kernels;  // by the SDK's kernel id
     uint64_t* next_correlation;
-    uint64_t* own_ns;  // what our part of the callbacks takes, from samples
+    uint64_t* own_ns;         // what our part of the callbacks takes, from samples
+    uint64_t* other_dropped;  // dispatches for which the in-flight table had no room
   };
   // 0 or an errno value.
   int Init(Memory* memory, const Parts& parts);

@@ -49,9 +49,13 @@ class SdkOps {
                                    &ops_[index].dispatch_id, &dispatch_id, uint64_t{0},
                                    false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
   }
-  // Its shared entry is free from here on. After Claim().
-  void Give(uint32_t index) {
+  // The service does not find it in flight any more. After Claim().
+  void Clear(uint32_t index) {
     StoreRelease(&shared(index)->kind, uint16_t{ROCATTACH_RECORD_NONE});
+  }
+  // Its entry is free from here on. After Claim().
+  void Give(uint32_t index) {
+    Clear(index);
     TinyLockHolder hold(lock_);
     ops_[index].next = free_head_;
     free_head_ = index;

@@ -233,20 +233,22 @@ struct rocattach_control {
  * head - tail < ring_slots. The producer never waits: a full ring counts a drop. */
 struct rocattach_ring {
   uint64_t head __attribute__((aligned(64))); /* producer, release: slots published */
-  uint64_t dropped;                           /* producer: records that found no slot */
-  uint32_t owner_tid;                         /* 0: free */
-  uint32_t lock;                              /* only the shared last ring uses it */
+  uint64_t dropped;   /* producer: records of any kind that found no slot */
+  uint32_t owner_tid; /* 0: free */
+  uint32_t lock;      /* only the shared last ring uses it */
   /* Accounts of the ring's producers, exact at any instant: dispatches_seen = dispatch
-   * records in all heads + in flight + dropped, save for the operation under way. */
+   * records in all heads + in flight + dispatches_dropped, save for the operation under
+   * way. An operation is counted as seen first, leaves the table of those in flight
+   * second, and is counted as dropped last. */
   uint64_t dispatches_seen;
   uint64_t copies_seen;
   uint64_t dispatches_untimed;
   uint64_t packets_unseen;
   int64_t inflight; /* captured minus published here; the sum of all rings counts */
   uint64_t tail __attribute__((aligned(64))); /* consumer, release: slots consumed */
-  /* More accounts of the producers, as those above. `dropped` counts operations that
-   * found no room, each once however many slots it needs; these say what was in them.
-   */
+  /* More accounts of the producers, as those above. `dropped` counts whatever found no
+   * room, clock relations included, each once however many slots it needs; these say
+   * what it was. */
   uint64_t counted_seen __attribute__((aligned(64))); /* dispatches with counters */
   uint64_t counted_dropped; /* … whose dispatch and values found no room */
   uint64_t values_dropped;  /* … whose values never came, or made no sense: the
@@ -255,7 +257,9 @@ struct rocattach_ring {
   uint64_t samples_dropped;
   uint64_t api_calls_seen;
   uint64_t api_calls_dropped;
-  uint64_t reserved[9];
+  uint64_t dispatches_dropped; /* dispatches whose records found no slot */
+  uint64_t copies_dropped;     /* copies whose records found no slot */
+  uint64_t reserved[7];
 };
 
 ROCATTACH_ASSERT_SIZE(rocattach_collector_config, 64 + 256);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
 
 namespace rocattach {
@@ -11,8 +12,11 @@ namespace {
 
 // What a report takes in memory at most, about: hostile streams name things without
 // end.
-constexpr size_t kMaxBytes = 1 << 30;
-constexpr size_t kProcessBytes = 2048;
+constexpr size_t kMaxBytes = 768 << 20;
+// Of one process, so that it cannot take the room of the others.
+constexpr size_t kMaxProcessBytes = 64 << 20;
+// Processes, about 2 KiB each without what they name.
+constexpr size_t kMaxProcesses = 128 << 10;
 constexpr size_t kEntryBytes = 512;
 constexpr size_t kMaxDamages = 64;
 
@@ -108,6 +112,61 @@ int64_t ProcessReport::Imbalance() const {
   return static_cast<int64_t>(seen - accounted);
 }
 
+bool ProcessReport::LacksAccount() const {
+  const v1::WindowEvent* verdict = Verdict();
+  const bool recorded =
+      dispatches + copies_count + counted + samples + api_call_count > 0 ||
+      (verdict != nullptr && (verdict->state() == v1::WINDOW_STATE_ATTACHED ||
+                              verdict->state() == v1::WINDOW_STATE_OPEN));
+  return recorded && (!account || !account->final());
+}
+
+bool ProcessReport::NotBelievable() const {
+  return account && !account->not_believable().empty();
+}
+
+bool ProcessReport::DiedDuringAttach() const {
+  const v1::WindowEvent* verdict = Verdict();
+  return verdict != nullptr &&
+         verdict->reason() == v1::ATTACH_REASON_DIED_DURING_ATTACH;
+}
+
+uint64_t RecordingReport::Lost() const {
+  uint64_t lost = 0;
+  for (const auto& process : processes) {
+    if (process->NotBelievable()) continue;
+    lost += from_beginning || !process->account ? process->Lost()
+                                                : DroppedRecords(*process->account);
+  }
+  return lost;
+}
+
+std::vector<std::string> RecordingReport::WhyIncomplete() const {
+  std::vector<std::string> why;
+  if (!end) {
+    why.push_back("it has no end: the recorder still runs, or was killed");
+  } else if (end->recovery().end_made()) {
+    why.push_back("it was recovered from a file without an end");
+  }
+  uint64_t without = 0, not_believable = 0;
+  for (const auto& process : processes) {
+    without += process->LacksAccount() ? 1 : 0;
+    not_believable += process->NotBelievable() ? 1 : 0;
+  }
+  if (without > 0) {
+    why.push_back(
+        absl::StrCat("of ", Plural(without, "recorded process", "recorded processes"),
+                     " there is no final account, so what ",
+                     without == 1 ? "it" : "they", " did last may be missing"));
+  }
+  if (not_believable > 0) {
+    why.push_back(absl::StrCat(Plural(not_believable, "process", "processes"),
+                               " cannot be believed, so what was lost there is not "
+                               "known"));
+  }
+  return why;
+}
+
 bool LostInRecovery(const v1::Recovery& recovery) {
   return recovery.frames_missing() > 0 || recovery.frames_left_out() > 0 ||
          recovery.bytes_skipped() > 0 || recovery.records_lost() > 0;
@@ -120,6 +179,7 @@ bool Report::HasLosses() const {
                           LostInRecovery(recording.end->recovery()))) {
       return true;
     }
+    if (!recording.WhyIncomplete().empty()) return true;
     for (const auto& process : recording.processes) {
       // Who joined in the middle does not miss what went before.
       bool whole = recording.from_beginning;
@@ -145,22 +205,26 @@ bool Report::HasLosses() const {
   return false;
 }
 
-bool ReportBuilder::Room(size_t bytes) {
-  if (bytes_ + bytes > kMaxBytes) {
+bool ReportBuilder::Room(ProcessReport* process, size_t bytes) {
+  if (bytes_ + bytes > kMaxBytes || process->bytes + bytes > kMaxProcessBytes) {
+    ++process->entries_omitted;
     ++report_.entries_omitted;
     return false;
   }
   bytes_ += bytes;
+  process->bytes += bytes;
   return true;
 }
 
 ProcessReport* ReportBuilder::Find(const FrameContext& at) {
   auto it = by_stream_.find(at.stream);
   if (it != by_stream_.end()) return it->second;
-  if (!Room(kProcessBytes)) {
+  if (processes_ == kMaxProcesses) {
+    ++report_.entries_omitted;
     overflow_ = std::make_unique<ProcessReport>();
     return overflow_.get();
   }
+  ++processes_;
   auto process = std::make_unique<ProcessReport>();
   process->recording = at.recording;
   process->stream = at.stream;
@@ -178,20 +242,33 @@ void ReportBuilder::OnRecording(const FrameContext&, const v1::StreamHeader* hea
 }
 
 void ReportBuilder::OnProcess(const FrameContext& at, const v1::Process& process) {
-  if (Room(process.ByteSizeLong())) Find(at)->process = process;
+  ProcessReport* report = Find(at);
+  // A key frame says it again.
+  const bool known = report->process.has_value();
+  if (known || Room(report, process.ByteSizeLong())) report->process = process;
 }
 
 void ReportBuilder::OnAgent(const FrameContext& at, const v1::Agent& agent) {
-  if (Room(kEntryBytes)) Find(at)->agents[agent.id()] = agent;
+  ProcessReport* process = Find(at);
+  const bool known = process->agents.count(agent.id()) > 0;
+  if (known || Room(process, kEntryBytes)) process->agents[agent.id()] = agent;
 }
 
 void ReportBuilder::OnQueue(const FrameContext& at, const v1::Queue& queue) {
-  if (Room(kEntryBytes)) Find(at)->queues[queue.id()].queue = queue;
+  ProcessReport* process = Find(at);
+  const bool known = process->queues.count(queue.id()) > 0;
+  if (known || Room(process, kEntryBytes)) process->queues[queue.id()].queue = queue;
 }
 
 void ReportBuilder::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
-  if (!Room(kEntryBytes + 2 * kernel.name().size())) return;
-  KernelReport& report = Find(at)->kernels[kernel.id()];
+  ProcessReport* process = Find(at);
+  auto known = process->kernels.find(kernel.id());
+  if (known != process->kernels.end() && known->second.kernel.name() == kernel.name()) {
+    known->second.kernel = kernel;
+    return;
+  }
+  if (!Room(process, kEntryBytes + 2 * kernel.name().size())) return;
+  KernelReport& report = process->kernels[kernel.id()];
   report.kernel_id = kernel.id();
   report.kernel = kernel;
   report.name = Demangle(kernel.name());
@@ -210,7 +287,7 @@ void ReportBuilder::OnDispatches(const FrameContext& at,
       kernel_id = record.kernel_id;
       auto it = process->kernels.find(kernel_id);
       if (it == process->kernels.end()) {
-        if (!Room(kEntryBytes)) continue;
+        if (!Room(process, kEntryBytes)) continue;
         it = process->kernels.emplace(kernel_id, KernelReport{}).first;
         it->second.kernel_id = kernel_id;
       }
@@ -221,7 +298,7 @@ void ReportBuilder::OnDispatches(const FrameContext& at,
       queue_id = record.queue_id;
       auto it = process->queues.find(queue_id);
       if (it == process->queues.end()) {
-        if (!Room(kEntryBytes)) continue;
+        if (!Room(process, kEntryBytes)) continue;
         it = process->queues.emplace(queue_id, QueueReport{}).first;
         it->second.queue.set_id(queue_id);
         it->second.queue.set_agent_id(record.agent_id);
@@ -275,7 +352,7 @@ void ReportBuilder::OnWindow(const FrameContext& at, const v1::WindowEvent& even
     auto it =
         std::find_if(process->windows.begin(), process->windows.end(), same_window);
     if (it != process->windows.end() && at.repeated) return;
-    if (!Room(kEntryBytes + event.ByteSizeLong())) return;
+    if (!Room(process, kEntryBytes + event.ByteSizeLong())) return;
     process->windows.push_back(event);
     return;
   }

@@ -89,6 +89,8 @@ struct ProcessReport {
   uint64_t copies_count = 0;    // read
   uint64_t untimed = 0;
   uint64_t unfinished = 0;
+  uint64_t entries_omitted = 0;            // names beyond what a report keeps in memory
+  size_t bytes = 0;                        // that its entries take, about
   uint64_t first_ns = 0, last_ns = 0;      // of the operations that have times
   std::optional<v1::LossAccount> account;  // the last one
   std::optional<v1::ProcessEnd> end;
@@ -104,6 +106,13 @@ struct ProcessReport {
   uint64_t MissingFromStream() const;
   // Zero when the final account adds up: seen = delivered + dropped.
   int64_t Imbalance() const;
+  // It was recorded, and no account says what became of all that it did: the recording
+  // was cut off while it ran.
+  bool LacksAccount() const;
+  // Its own numbers cannot be true: what it did and lost is not known.
+  bool NotBelievable() const;
+  // A signal killed it during its attach.
+  bool DiedDuringAttach() const;
 };
 
 struct RecordingReport {
@@ -112,6 +121,11 @@ struct RecordingReport {
   std::optional<v1::WatcherSummary> summary;
   std::optional<v1::StreamEnd> end;
   bool from_beginning = true;
+
+  // Records of believable processes that are known to be lost.
+  uint64_t Lost() const;
+  // Why it is not known what is missing, each as a clause; empty if it is known.
+  std::vector<std::string> WhyIncomplete() const;
 };
 
 struct Report {
@@ -121,7 +135,7 @@ struct Report {
   uint64_t entries_omitted = 0;  // beyond what a report keeps in memory
   ReadStats stats;
 
-  // Data is damaged or was lost on the way.
+  // Data is damaged, was lost on the way, or may be missing.
   bool HasLosses() const;
 };
 
@@ -164,8 +178,9 @@ class ReportBuilder : public StreamVisitor {
 
  private:
   ProcessReport* Find(const FrameContext& at);
-  // False when the report is full: `bytes` more would be too many.
-  bool Room(size_t bytes);
+  // False when the process's part of the report is full, or the report is: `bytes` more
+  // would be too many.
+  bool Room(ProcessReport* process, size_t bytes);
   // Splits records into operations; returns how many there were.
   uint64_t AddValues(ProcessReport* process, absl::Span<const CounterRecord> records,
                      size_t (SessionCounters::*add)(absl::Span<const CounterRecord>));
@@ -174,7 +189,8 @@ class ReportBuilder : public StreamVisitor {
   Report report_;
   absl::flat_hash_map<uint32_t, ProcessReport*> by_stream_;  // of the last recording
   std::unique_ptr<ProcessReport> overflow_;  // takes what there is no room for
-  size_t bytes_ = 0;
+  size_t bytes_ = 0;                         // of entries
+  size_t processes_ = 0;
 };
 
 }  // namespace rocattach

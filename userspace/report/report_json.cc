@@ -1,7 +1,12 @@
 #include "userspace/report/report_json.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/algorithm/container.h"
 #include "userspace/report/json_writer.h"
 #include "userspace/report/line_writer.h"
+#include "userspace/report/report_process.h"
 #include "userspace/report/text.h"
 
 namespace rocattach {
@@ -171,6 +176,14 @@ void Sessions(const ProcessReport& process, JsonWriter* json) {
   ApiCalls(process, json);
 }
 
+void Incomplete(const std::vector<std::string>& why, JsonWriter* json) {
+  json->Flag("incomplete", !why.empty());
+  json->Key("incomplete_because");
+  json->Array();
+  for (const std::string& clause : why) json->Text(clause);
+  json->EndArray();
+}
+
 void Process(const RecordingReport& recording, const ProcessReport& process,
              JsonWriter* json) {
   json->Object();
@@ -192,6 +205,11 @@ void Process(const RecordingReport& recording, const ProcessReport& process,
   json->Field("lost", recording.from_beginning || !process.account
                           ? process.Lost()
                           : DroppedRecords(*process.account));
+  json->Flag("final_account", process.account && process.account->final());
+  json->Field("not_believable",
+              process.NotBelievable() ? process.account->not_believable() : "");
+  json->Field("problem", ProblemOf(recording, process));
+  json->Field("entries_omitted", process.entries_omitted);
   json->Key("account_imbalance");
   json->Signed(process.Imbalance());
   if (process.account) Message("account", *process.account, json);
@@ -243,10 +261,17 @@ std::string FormatReportJson(const Report& report) {
   std::string out;
   JsonWriter json(&out);
   json.Object();
+  // What is missing comes before what is there.
+  json.Flag("incomplete",
+            absl::c_any_of(report.recordings, [](const RecordingReport& recording) {
+              return !recording.WhyIncomplete().empty();
+            }));
+  json.Flag("losses", report.HasLosses());
   json.Key("recordings");
   json.Array();
   for (const RecordingReport& recording : report.recordings) {
     json.Object();
+    Incomplete(recording.WhyIncomplete(), &json);
     if (recording.header) Message("header", *recording.header, &json);
     json.Flag("from_beginning", recording.from_beginning);
     json.Flag("ended", recording.end.has_value());
@@ -259,7 +284,6 @@ std::string FormatReportJson(const Report& report) {
     json.EndObject();
   }
   json.EndArray();
-  json.Flag("losses", report.HasLosses());
   Reader(report, &json);
   json.EndObject();
   out += '\n';

@@ -185,41 +185,73 @@ const char* EndColor(const v1::ProcessEnd& end, const ReportPage* page) {
   return bad ? page->Yellow() : "";
 }
 
-void Losses(const RecordingReport& recording, const ProcessReport& process,
-            ReportPage* page) {
-  if (!process.account) return;
-  const v1::LossAccount& account = *process.account;
+// What is known to be lost, each as a clause.
+std::vector<std::string> LossesOf(const RecordingReport& recording,
+                                  const ProcessReport& process) {
   std::vector<std::string> lost;
   auto add = [&](uint64_t count, const char* why) {
     if (count > 0) lost.push_back(absl::StrCat(HumanCount(count), " ", why));
   };
-  add(account.dropped_ring_full(), "dropped, the ring was full");
-  add(account.dropped_collector(), "dropped in the collector");
-  add(account.dropped_invalid(), "refused as damaged");
-  add(account.dropped_inflight(), "in flight and past saving");
-  add(account.dropped_writer(), "dropped, the stream could not be written");
-  if (recording.from_beginning) {
-    add(process.MissingFromStream(), "written and missing from this stream");
+  if (process.account) {
+    const v1::LossAccount& account = *process.account;
+    add(account.dropped_ring_full(), "dropped, the ring was full");
+    add(account.dropped_collector(), "dropped in the collector");
+    add(account.dropped_invalid(), "refused as damaged");
+    add(account.dropped_inflight(), "in flight and past saving");
+    add(account.dropped_writer(), "dropped, the stream could not be written");
+    if (recording.from_beginning) {
+      add(process.MissingFromStream(), "written and missing from this stream");
+    }
+    add(account.packets_unseen(), "packets never seen by the collector");
+    add(account.dictionary_dropped(), "names did not fit");
+    add(account.counted_dropped(), "dispatches without their counter values");
+    add(account.samples_dropped(), "samples");
+    add(account.api_calls_dropped(), "API calls");
   }
-  add(account.packets_unseen(), "packets never seen by the collector");
-  add(account.dictionary_dropped(), "names did not fit");
-  add(account.counted_dropped(), "dispatches without their counter values");
-  add(account.samples_dropped(), "samples");
-  add(account.api_calls_dropped(), "API calls");
   add(process.unknown_values, "counter values that no plan explains");
+  add(process.entries_omitted, "names and events beyond what a report keeps in memory");
   if (process.Imbalance() != 0) {
     lost.push_back(absl::StrCat("the account is off by ", process.Imbalance()));
   }
-  uint64_t seen = account.dispatches_seen() + account.copies_seen();
-  if (seen == 0 && lost.empty()) return;
-  uint64_t delivered = account.dispatches_delivered() + account.copies_delivered();
-  std::string text = absl::StrCat(HumanCount(seen), " seen, ", HumanCount(delivered),
-                                  " delivered", account.final() ? "" : " so far");
-  if (lost.empty()) {
-    page->Line("lost", absl::StrCat("nothing: ", text), page->Green());
-  } else {
-    page->Line("lost", absl::StrCat(absl::StrJoin(lost, "; "), " (", text, ")"),
+  return lost;
+}
+
+// Why what is lost of it is not known in full; empty if it is.
+std::string DoubtOf(const ProcessReport& process) {
+  if (process.NotBelievable()) {
+    return absl::StrCat("it cannot be believed (",
+                        TerminalSafe(process.account->not_believable()),
+                        "): it was not read on, and what was lost is not known");
+  }
+  if (process.LacksAccount()) {
+    return process.account ? "no final account: what it did last may be missing"
+                           : "no account: what was lost of it is not known";
+  }
+  return "";
+}
+
+void Losses(const RecordingReport& recording, const ProcessReport& process,
+            ReportPage* page) {
+  std::vector<std::string> lost = LossesOf(recording, process);
+  const std::string doubt = DoubtOf(process);
+  if (!doubt.empty()) lost.insert(lost.begin(), doubt);
+  std::string text;
+  if (process.account) {
+    const v1::LossAccount& account = *process.account;
+    const uint64_t seen = account.dispatches_seen() + account.copies_seen();
+    if (seen == 0 && lost.empty()) return;
+    text = absl::StrCat(
+        HumanCount(seen), " seen, ",
+        HumanCount(account.dispatches_delivered() + account.copies_delivered()),
+        " delivered", account.final() ? "" : " so far");
+  }
+  if (!lost.empty()) {
+    page->Line("lost",
+               absl::StrCat(absl::StrJoin(lost, "; "),
+                            text.empty() ? "" : absl::StrCat(" (", text, ")")),
                page->Red());
+  } else if (!text.empty()) {
+    page->Line("lost", absl::StrCat("nothing: ", text), page->Green());
   }
 }
 
@@ -251,13 +283,25 @@ void Sessions(const ProcessReport& process, ReportPage* page) {
 
 }  // namespace
 
+std::string ProcessName(const ProcessReport& process) {
+  if (!process.process) return absl::StrCat("stream ", process.stream);
+  return absl::StrCat(TerminalSafe(process.process->comm()), " (pid ",
+                      process.process->pid(), ")");
+}
+
+std::string ProblemOf(const RecordingReport& recording, const ProcessReport& process) {
+  std::vector<std::string> problems = LossesOf(recording, process);
+  const std::string doubt = DoubtOf(process);
+  if (!doubt.empty()) problems.insert(problems.begin(), doubt);
+  if (process.DiedDuringAttach()) {
+    problems.insert(problems.begin(), TerminalSafe(process.Verdict()->detail()));
+  }
+  return absl::StrJoin(problems, "; ");
+}
+
 void WriteProcess(const RecordingReport& recording, const ProcessReport& process,
                   ReportPage* page) {
-  std::string name = absl::StrCat("stream ", process.stream);
-  if (process.process) {
-    name = absl::StrCat(TerminalSafe(process.process->comm()), " (pid ",
-                        process.process->pid(), ")");
-  }
+  const std::string name = ProcessName(process);
   std::string verdict = "no verdict";
   const char* color = page->Yellow();
   const v1::WindowEvent* deciding = process.Verdict();

@@ -22,7 +22,7 @@ void ReportBuilder::OnSessionPlan(const FrameContext& at, const v1::SessionPlan&
   auto known = process->plans.find(plan.id());
   if (known != process->plans.end()) return;  // a key frame tells of it again
   // The message, and a few strings for each counter of it.
-  if (!Room(kEntryBytes + 8 * plan.ByteSizeLong())) return;
+  if (!Room(process, kEntryBytes + 8 * plan.ByteSizeLong())) return;
   PlanReport& report = process->plans[plan.id()];
   report.plan = plan;
   report.counters = std::make_unique<SessionCounters>(plan);
@@ -34,7 +34,7 @@ void ReportBuilder::OnApiFunction(const FrameContext& at,
   const std::pair<uint32_t, uint32_t> key(function.domain(), function.function());
   auto known = process->api_calls.find(key);
   if (known == process->api_calls.end()) {
-    if (!Room(kEntryBytes + function.name().size())) return;
+    if (!Room(process, kEntryBytes + function.name().size())) return;
     known = process->api_calls.try_emplace(key).first;
   }
   known->second.function = function.name();
@@ -56,8 +56,10 @@ uint64_t ReportBuilder::AddValues(
       continue;
     }
     // What one operation takes is small; the next one finds the report full.
-    if (!Room(0)) continue;
-    bytes_ += (plan->second.counters.get()->*add)(values);
+    if (!Room(process, 0)) continue;
+    const size_t bytes = (plan->second.counters.get()->*add)(values);
+    bytes_ += bytes;
+    process->bytes += bytes;
   }
   return operations;
 }
@@ -82,7 +84,7 @@ void ReportBuilder::OnApiCalls(const FrameContext& at,
     const std::pair<uint32_t, uint32_t> key(record.domain, record.function);
     auto known = process->api_calls.find(key);
     if (known == process->api_calls.end()) {
-      if (!Room(kEntryBytes)) continue;
+      if (!Room(process, kEntryBytes)) continue;
       known = process->api_calls.try_emplace(key).first;
     }
     ++known->second.count;
@@ -98,7 +100,8 @@ void ReportBuilder::OnSession(const FrameContext& at, const v1::SessionEvent& ev
     ++report_.entries_omitted;
     return;
   }
-  if (Room(kEntryBytes + event.ByteSizeLong())) process->sessions.push_back(event);
+  if (Room(process, kEntryBytes + event.ByteSizeLong()))
+    process->sessions.push_back(event);
 }
 
 void ReportBuilder::FinishSessions(ProcessReport* process) {

@@ -34,32 +34,67 @@ std::string Verdicts(const Processes& processes) {
   return absl::StrJoin(words, ", ");
 }
 
-std::string Totals(const RecordingReport& recording, const ReportPage& page) {
-  uint64_t dispatches = 0, copies = 0, lost = 0;
+// Each process with a problem, and what it is.
+std::vector<std::string> ProblemsOf(const RecordingReport& recording) {
+  std::vector<std::string> problems;
+  for (const auto& process : recording.processes) {
+    const std::string problem = ProblemOf(recording, *process);
+    if (!problem.empty()) {
+      problems.push_back(absl::StrCat(ProcessName(*process), ": ", problem));
+    }
+  }
+  return problems;
+}
+
+std::string Totals(const RecordingReport& recording, bool has_problems,
+                   const ReportPage& page) {
+  uint64_t dispatches = 0, copies = 0;
   for (const auto& process : recording.processes) {
     dispatches += process->dispatches;
     copies += process->copies_count;
-    lost += recording.from_beginning || !process->account
-                ? process->Lost()
-                : DroppedRecords(*process->account);
   }
+  const uint64_t lost = recording.Lost();
   std::string text = Plural(recording.processes.size(), "process", "processes");
   const std::string verdicts = Verdicts(recording.processes);
   if (!verdicts.empty()) absl::StrAppend(&text, " (", verdicts, ")");
   absl::StrAppend(&text, ", ", Plural(dispatches, "dispatch", "dispatches"), ", ",
                   Plural(copies, "copy", "copies"), ", ");
-  if (lost == 0) {
-    absl::StrAppend(&text, page.Green(), "nothing lost", page.Off());
-  } else {
+  if (!recording.WhyIncomplete().empty()) {
+    absl::StrAppend(&text, page.Red(),
+                    lost == 0 ? "what is lost is not known"
+                              : absl::StrCat("at least ", HumanCount(lost), " lost"),
+                    page.Off());
+  } else if (lost > 0) {
     absl::StrAppend(&text, page.Red(), HumanCount(lost), " lost", page.Off());
+  } else if (has_problems) {
+    absl::StrAppend(&text, page.Red(), "with the losses below", page.Off());
+  } else {
+    absl::StrAppend(&text, page.Green(), "nothing lost", page.Off());
   }
   return text;
+}
+
+// What went wrong, before all that went well. The processes' own parts of the report
+// say more.
+void Problems(const std::vector<std::string>& problems, ReportPage* page) {
+  constexpr size_t kShown = 10;
+  for (size_t i = 0; i < problems.size() && i < kShown; ++i) {
+    page->Line("problem", problems[i], page->Red());
+  }
+  if (problems.size() > kShown) {
+    page->Line(
+        "", absl::StrCat("… and with ", Plural(problems.size() - kShown, "more process",
+                                               "more processes")));
+  }
 }
 
 // The smaller, the sooner a process is shown: what went wrong, then what ran.
 int Rank(const ProcessReport& process) {
   const v1::WindowEvent* verdict = process.Verdict();
-  if (process.Lost() > 0 || process.Imbalance() != 0) return 0;
+  if (process.Lost() > 0 || process.Imbalance() != 0 || process.NotBelievable() ||
+      process.LacksAccount() || process.DiedDuringAttach()) {
+    return 0;
+  }
   if (verdict == nullptr || verdict->state() == v1::WINDOW_STATE_REFUSED ||
       verdict->state() == v1::WINDOW_STATE_MISSED) {
     return 1;
@@ -157,6 +192,11 @@ void Recovered(const v1::Recovery& lost, ReportPage* page) {
 
 void Recording(const RecordingReport& recording, size_t limit, ReportPage* page) {
   page->Gap();
+  const std::vector<std::string> incomplete = recording.WhyIncomplete();
+  if (!incomplete.empty()) {
+    page->Raw(absl::StrCat(page->Red(), "INCOMPLETE: ", absl::StrJoin(incomplete, "; "),
+                           ".", page->Off(), "\n"));
+  }
   std::string title = "Recording without its first frame";
   if (recording.header) {
     const v1::StreamHeader& header = *recording.header;
@@ -166,18 +206,16 @@ void Recording(const RecordingReport& recording, size_t limit, ReportPage* page)
                          TerminalSafe(header.kernel_release()), ", rocattach-watch ",
                          TerminalSafe(header.producer_version()), ")");
   }
+  const std::vector<std::string> problems = ProblemsOf(recording);
   page->Raw(absl::StrCat(page->Bold(), title, page->Off(), "\n",
-                         Totals(recording, *page), "\n"));
+                         Totals(recording, !problems.empty(), *page), "\n"));
+  Problems(problems, page);
   if (!recording.from_beginning) {
     page->Raw(absl::StrCat(page->Yellow(),
                            "Joined in the middle: what was recorded before is ",
                            "not counted.", page->Off(), "\n"));
   }
-  if (!recording.end) {
-    page->Raw(absl::StrCat(page->Yellow(),
-                           "The recording has no end: the recorder still runs, ",
-                           "or was killed.", page->Off(), "\n"));
-  } else if (recording.end->has_recovery()) {
+  if (recording.end && recording.end->has_recovery()) {
     Recovered(recording.end->recovery(), page);
   }
   Processes(recording, limit, page);
@@ -187,14 +225,12 @@ void Recording(const RecordingReport& recording, size_t limit, ReportPage* page)
 void ReaderDamage(const Report& report, ReportPage* page) {
   const ReadStats& stats = report.stats;
   if (report.entries_omitted > 0) {
-    page->Gap();
     page->Raw(absl::StrCat(
         page->Yellow(),
         "The report is incomplete: ", HumanCount(report.entries_omitted),
         " entries are beyond what it keeps in memory.", page->Off(), "\n"));
   }
   if (!stats.damaged() && stats.unknown_frames == 0) return;
-  page->Gap();
   page->Raw(
       absl::StrCat(stats.damaged() ? page->Red() : page->Yellow(),
                    stats.damaged() ? "The stream is damaged" : "The stream is newer",
@@ -226,10 +262,10 @@ void ReaderDamage(const Report& report, ReportPage* page) {
 
 std::string FormatReport(const Report& report, const TextReportOptions& options) {
   ReportPage page(options);
+  ReaderDamage(report, &page);
   for (const RecordingReport& recording : report.recordings) {
     Recording(recording, options.limit, &page);
   }
-  ReaderDamage(report, &page);
   return page.Take();
 }
 

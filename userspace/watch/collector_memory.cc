@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/collector/inflight.h"
 #include "userspace/stream/convert.h"
@@ -118,7 +119,7 @@ absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapFd(
   RETURN_IF_ERROR(CheckTargetMemfd(fd, layout.total_bytes));
   RETURN_IF_ERROR(CheckSeals(fd));
   UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!own.valid()) return absl::ErrnoToStatus(errno, "fcntl(F_DUPFD_CLOEXEC) failed");
+  if (!own.valid()) return ErrnoStatus(errno, "fcntl(F_DUPFD_CLOEXEC) failed");
   return MapOwn(std::move(own), layout);
 }
 
@@ -127,7 +128,7 @@ absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapOwn(
   void* base = mmap(nullptr, layout.total_bytes, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    return absl::ErrnoToStatus(
+    return ErrnoStatus(
         errno, absl::StrCat("mmap(", layout.total_bytes, ", PROT_NONE) failed"));
   }
   auto memory = std::unique_ptr<CollectorMemory>(
@@ -147,8 +148,8 @@ CollectorMemory::~CollectorMemory() {
 absl::Status CollectorMemory::MapPart(uint64_t offset, uint64_t bytes) {
   if (mmap(base_ + offset, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
            fd_.get(), static_cast<off_t>(offset)) == MAP_FAILED) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("mmap(collector's memory, ", bytes,
-                                                   " bytes at ", offset, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("mmap(collector's memory, ", bytes,
+                                           " bytes at ", offset, ") failed"));
   }
   return absl::OkStatus();
 }
@@ -311,33 +312,48 @@ std::string CollectorMemory::text() const {
 CollectorAccount CollectorMemory::Account() const {
   const rocattach_control* c = control();
   CollectorAccount account;
-  // A ring's may be negative: another thread may publish what this one captured.
-  int64_t inflight = 0;
-  account.other_dropped = Load(&c->other_dropped);
+  account.other_dropped = LoadAcquire(&c->other_dropped);
   account.dictionary_dropped = Load(&c->dictionary_dropped);
   account.own_ns = Load(&c->hook_ns_total);
+  // A target may have written anything: a sum must not come out small again.
+  auto add = [](uint64_t* sum, uint64_t more) {
+    if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
+  };
+  // What is lost before what is seen: an operation of a process that runs on may be
+  // seen in one ring and lost in another while we read.
   for (uint32_t i = 0; i < rings_used_; ++i) {
-    account.produced += LoadAcquire(&ring(i)->head);
-    account.ring_dropped += Load(&ring(i)->dropped);
+    add(&account.ring_dropped, LoadAcquire(&ring(i)->dispatches_dropped));
+    add(&account.ring_dropped, LoadAcquire(&ring(i)->copies_dropped));
+  }
+  // A ring's may be negative: another thread may publish what this one captured.
+  uint64_t inflight = 0;
+  for (uint32_t i = 0; i < rings_used_; ++i) {
+    const rocattach_ring& from = *ring(i);
+    add(&account.produced, LoadAcquire(&from.head));
     // The rings' own counters, not the control block's sums: those are refreshed now
     // and then, these are exact at any instant, that of a SIGKILL included.
-    account.dispatches_seen += Load(&ring(i)->dispatches_seen);
-    account.copies_seen += Load(&ring(i)->copies_seen);
-    account.dispatches_untimed += Load(&ring(i)->dispatches_untimed);
-    account.packets_unseen += Load(&ring(i)->packets_unseen);
-    inflight += Load(&ring(i)->inflight);
-    account.counted_seen += Load(&ring(i)->counted_seen);
-    account.counted_dropped += Load(&ring(i)->counted_dropped);
-    account.values_dropped += Load(&ring(i)->values_dropped);
-    account.samples_seen += Load(&ring(i)->samples_seen);
-    account.samples_dropped += Load(&ring(i)->samples_dropped);
-    account.api_calls_seen += Load(&ring(i)->api_calls_seen);
-    account.api_calls_dropped += Load(&ring(i)->api_calls_dropped);
+    add(&account.dispatches_seen, Load(&from.dispatches_seen));
+    add(&account.copies_seen, Load(&from.copies_seen));
+    add(&account.dispatches_untimed, Load(&from.dispatches_untimed));
+    add(&account.packets_unseen, Load(&from.packets_unseen));
+    inflight += static_cast<uint64_t>(Load(&from.inflight));
+    add(&account.counted_seen, Load(&from.counted_seen));
+    add(&account.counted_dropped, Load(&from.counted_dropped));
+    add(&account.values_dropped, Load(&from.values_dropped));
+    add(&account.samples_seen, Load(&from.samples_seen));
+    add(&account.samples_dropped, Load(&from.samples_dropped));
+    add(&account.api_calls_seen, Load(&from.api_calls_seen));
+    add(&account.api_calls_dropped, Load(&from.api_calls_dropped));
     account.delivered += positions_[i].tail;
     account.corrupt_rings += positions_[i].corrupt ? 1 : 0;
   }
-  account.inflight = inflight > 0 ? static_cast<uint64_t>(inflight) : 0;
+  account.inflight = static_cast<int64_t>(inflight) > 0 ? inflight : 0;
   return account;
+}
+
+bool CollectorMemory::all_rings_read() const {
+  return std::min(LoadAcquire(&control()->rings_used), layout_.ring_count) <=
+         rings_used_;
 }
 
 void CollectorMemory::Snapshot() {

@@ -36,7 +36,7 @@ struct RecordSlot {
 struct CollectorAccount {
   uint64_t produced = 0;      // records published in all rings
   uint64_t delivered = 0;     // … read by us
-  uint64_t ring_dropped = 0;  // records that found their ring full
+  uint64_t ring_dropped = 0;  // dispatches and copies that found their ring full
   uint64_t other_dropped = 0;
   uint64_t dispatches_seen = 0;
   uint64_t copies_seen = 0;
@@ -146,6 +146,12 @@ class CollectorMemory {
   uint32_t ring_count() const { return layout_.ring_count; }
   // Rings from this number on had had no record at the snapshot.
   uint32_t rings_used() const { return rings_used_; }
+  // Those that have one by now.
+  bool all_rings_read() const;
+  // Operations that fit into the rings and into the table of those in flight.
+  uint64_t room() const {
+    return uint64_t{layout_.ring_count} * layout_.ring_slots + layout_.inflight_count;
+  }
 
   // Operations that were captured and never published, among the `count` entries from
   // `first` of the table on; there are `inflight_count()`. Only when the target is

@@ -14,15 +14,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/convert.h"
 #include "userspace/watch/dictionary.h"
+#include "userspace/watch/end_verdict.h"
 
 namespace rocattach {
 namespace {
 
 constexpr int kDrainPeriodMsec = 4;
 constexpr uint64_t kScanPeriodNs = 100'000'000;
+// How often the recording says what was lost, for the case that it is cut off.
+constexpr uint64_t kLossesPeriodNs = 1'000'000'000;
 constexpr int kNice = -10;
 // A message without a window is forgotten after this: its window event was lost.
 constexpr uint64_t kEarlyLifeNs = 10'000'000'000;
@@ -105,8 +109,8 @@ void Recorder::OnReady(const rocattach_event& event,
   Post(Ready{event, std::move(memory), acknowledged});
 }
 void Recorder::OnBadMemory(const rocattach_event& event, AttachReason reason,
-                           std::string detail) {
-  Post(BadMemory{event, reason, std::move(detail)});
+                           std::string detail, int error) {
+  Post(BadMemory{event, reason, std::move(detail), error});
 }
 void Recorder::OnEvent(const rocattach_event& event) {
   Post(event);
@@ -199,6 +203,7 @@ int Recorder::Round() {
     most = std::max(most, target->Drain(now, ShareOf(*target)));
     behind |= target->behind();
     if (target->SettleFromCollector()) NoteVerdict(*target);
+    NoteBelief(target.get());
     awaited |= ServeSession(target.get(), now);
     target->published = target->counts();
     live.dispatches += target->published.dispatches;
@@ -326,7 +331,7 @@ void Recorder::Handle(BadMemory bad) {
     return;
   }
   if (target->verdict() != Verdict::kOpen) return;
-  target->Settle(Verdict::kRefused, bad.reason, bad.detail);
+  target->Settle(Verdict::kRefused, bad.reason, bad.detail, bad.error);
   NoteVerdict(*target);
 }
 
@@ -428,19 +433,20 @@ void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
           absl::StrFormat("hsa_init failed in this process (status %#x): it "
                           "had no GPU to use, and there was nothing to record",
                           target->memory()->init_status()));
-    } else if (target->has_memory()) {
-      target->Settle(Verdict::kMissed, AttachReason::kCollectorSilent,
-                     in_place ? "the process ended inside hsa_init"
-                              : "the process ended before its runtime had loaded the "
-                                "collector");
     } else {
-      target->Settle(Verdict::kMissed, AttachReason::kCollectorSilent,
-                     "the process ended before the collector reported in");
+      const EndVerdict verdict =
+          VerdictAtEnd(target->opened(),
+                       in_place               ? CollectorProgress::kInPlace
+                       : target->has_memory() ? CollectorProgress::kReported
+                                              : CollectorProgress::kNone,
+                       end);
+      target->Settle(verdict.verdict, verdict.reason, verdict.detail);
     }
     NoteVerdict(*target);
   }
   bool attached = target->verdict() == Verdict::kAttached;
   const TargetId id = target->id();
+  NoteBelief(target);
   v1::LossAccount account = target->Close(end);
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -451,18 +457,49 @@ void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
     totals_.measured += account.counted_delivered();
     totals_.samples += account.samples_delivered();
     totals_.api_calls += account.api_calls_delivered();
-    totals_.dropped += account.dropped_ring_full() + account.dropped_collector() +
-                       account.dropped_invalid() + account.dropped_inflight() +
-                       account.dropped_writer();
-    totals_.unseen += account.packets_unseen();
+    if (account.not_believable().empty()) {
+      totals_.dropped += account.dropped_ring_full() + account.dropped_collector() +
+                         account.dropped_invalid() + account.dropped_inflight() +
+                         account.dropped_writer();
+      totals_.unseen += account.packets_unseen();
+    }
   }
   if (observer_ != nullptr && attached)
     observer_->OnEnd(target->process(), end, account);
   if (offered_.erase(id) > 0) options_.targets->OnTargetGone(id);
 }
 
+void Recorder::NoteBelief(Target* target) {
+  if (target->not_believable().empty()) return;
+  if (std::exchange(target->told_not_believable, true)) return;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++totals_.not_believable;
+  }
+  if (observer_ != nullptr) {
+    observer_->OnNotBelievable(target->process(), target->not_believable());
+  }
+}
+
+void Recorder::SettleOverdue(Target* target) {
+  if (target->has_memory()) {
+    target->Settle(Verdict::kRefused, AttachReason::kCollectorSilent,
+                   "the collector was loaded, but the runtime never called it: another "
+                   "tool may be registered with rocprofiler-register");
+  } else if (target->opened().outcome.ok()) {
+    target->Settle(Verdict::kRefused, AttachReason::kCollectorSilent,
+                   absl::StrCat("the collector did not report in; ",
+                                AttachReasonHelp(AttachReason::kCollectorSilent)));
+  } else {
+    const EndVerdict verdict = VerdictOfLostThread(target->opened());
+    target->Settle(verdict.verdict, verdict.reason, verdict.detail);
+  }
+}
+
 void Recorder::Scan(uint64_t now_ns) {
   last_scan_ns_ = now_ns;
+  const bool note_losses = now_ns - last_losses_ns_ >= kLossesPeriodNs;
+  if (note_losses) last_losses_ns_ = now_ns;
   std::vector<TargetKey> gone;
   for (auto& [key, target] : targets_) {
     // A collector that hears of hsa_init is in place: the call may take its time.
@@ -470,16 +507,10 @@ void Recorder::Scan(uint64_t now_ns) {
     if (target->verdict() == Verdict::kOpen && target->opened().attach_tried &&
         !in_place &&
         now_ns > target->opened().event.time_ns + options_.report_timeout_ns) {
-      target->Settle(
-          Verdict::kRefused, AttachReason::kCollectorSilent,
-          target->has_memory()
-              ? "the collector was loaded, but the runtime never called it: another "
-                "tool "
-                "may be registered with rocprofiler-register"
-              : absl::StrCat("the collector did not report in; ",
-                             AttachReasonHelp(AttachReason::kCollectorSilent)));
+      SettleOverdue(target.get());
       NoteVerdict(*target);
     }
+    if (note_losses) target->NoteLosses();
     if (target->IsGone()) gone.push_back(key);
   }
   // The kernel's event comes first if there is one: a pidfd is readable only after it.
@@ -592,6 +623,7 @@ v1::WatcherSummary Recorder::Summary(const rocattach_bpf_stats& kernel) const {
   summary.set_dispatches(totals_.dispatches);
   summary.set_copies(totals_.copies);
   summary.set_dropped(totals_.dropped);
+  summary.set_not_believable(totals_.not_believable);
   summary.set_probe_hits(kernel.hits);
   summary.set_probe_windows(kernel.windows);
   summary.set_events_lost(kernel.lost);

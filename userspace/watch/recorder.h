@@ -39,6 +39,8 @@ struct RunTotals {
   uint64_t measured = 0, samples = 0, api_calls = 0;
   uint64_t dropped = 0;  // records lost, for whatever reason
   uint64_t unseen = 0;   // packets that the GPU took behind the collector's back
+  // Processes whose accounts cannot be true; what they claim is in no other number.
+  uint64_t not_believable = 0;
   DurationStatistics hold, hit_to_stopped, hit_to_released;
 };
 
@@ -62,6 +64,10 @@ class RecorderObserver {
                          const v1::WindowEvent& verdict) = 0;
   virtual void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                      const v1::LossAccount& account) = 0;
+  // Its numbers cannot be true, and it is not read any more. Once for a process.
+  virtual void OnNotBelievable(const v1::Process& process, const std::string& why) {
+    (void)process, (void)why;
+  }
 };
 
 struct RecorderOptions {
@@ -89,7 +95,7 @@ class Recorder : public WindowSink {
   void OnReady(const rocattach_event& event, std::unique_ptr<CollectorMemory> memory,
                bool acknowledged) override;
   void OnBadMemory(const rocattach_event& event, AttachReason reason,
-                   std::string detail) override;
+                   std::string detail, int error) override;
   void OnEvent(const rocattach_event& event) override;
 
   // Stops recording in all targets, drains them once more, closes every account and
@@ -121,6 +127,7 @@ class Recorder : public WindowSink {
     rocattach_event event;
     AttachReason reason;
     std::string detail;
+    int error;
   };
   using Message = std::variant<Window, Ready, BadMemory, Task, rocattach_event>;
 
@@ -150,11 +157,15 @@ class Recorder : public WindowSink {
   // What one target may cost in this round, see Target::Drain.
   void ShareOut();
   uint64_t ShareOf(const Target& target) const;
+  // The verdict of an attach that nothing was heard of for too long.
+  static void SettleOverdue(Target* target);
   // Verdicts that time has decided, and ends that the kernel's events did not tell.
   void Scan(uint64_t now_ns);
   // Offers a target to sessions once it can be described, and looks after its session.
   // True if something is awaited.
   bool ServeSession(Target* target, uint64_t now_ns);
+  // Tells the observer, once, of a target that cannot be believed.
+  void NoteBelief(Target* target);
   // Counts a verdict and tells the observer.
   void NoteVerdict(const Target& target);
   void RemoveStub(const Window& window);
@@ -196,6 +207,7 @@ class Recorder : public WindowSink {
   absl::flat_hash_set<TargetKey> suspected_gone_;
   std::set<TargetId> offered_;
   uint64_t last_scan_ns_ = 0;
+  uint64_t last_losses_ns_ = 0;
 };
 
 }  // namespace rocattach

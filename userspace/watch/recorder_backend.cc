@@ -142,9 +142,10 @@ absl::Status RecorderBackend::Drain(TargetId id) {
     }
     auto judge = [this, id, done](const absl::Status&) {
       Target* drained = recorder_->FindTarget(id);
-      const bool intact = drained == nullptr || drained->intact();
-      done(intact ? absl::OkStatus()
-                  : absl::DataLossError("its memory makes no sense any more"));
+      const bool believed = drained == nullptr || drained->not_believable().empty();
+      done(believed ? absl::OkStatus()
+                    : absl::DataLossError(absl::StrCat("it cannot be believed: ",
+                                                       drained->not_believable())));
     };
     // Usually that is all. One that has more than this goes on with everybody else.
     const bool was_behind = target->behind();

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/stream/convert.h"
+#include "userspace/watch/belief.h"
 #include "userspace/watch/dictionary.h"
 
 namespace rocattach {
@@ -54,13 +55,13 @@ v1::WindowState StateOf(Verdict verdict) {
   return v1::WINDOW_STATE_UNSPECIFIED;
 }
 
-// Number of the operation that a record is about, 0 if it is about none. Stands at the
-// same place in dispatches and copies.
+bool IsOperation(const RecordSlot& slot) {
+  return slot.kind() == ROCATTACH_RECORD_DISPATCH ||
+         slot.kind() == ROCATTACH_RECORD_COPY;
+}
+
+// The number of an operation, which stands at the same place in dispatches and copies.
 uint64_t CorrelationOf(const RecordSlot& slot) {
-  if (slot.kind() != ROCATTACH_RECORD_DISPATCH &&
-      slot.kind() != ROCATTACH_RECORD_COPY) {
-    return 0;
-  }
   uint64_t id;
   memcpy(&id, slot.bytes + offsetof(rocattach_dispatch, correlation_id), sizeof(id));
   return id;
@@ -177,11 +178,13 @@ bool Target::SettleFromCollector() {
   return true;
 }
 
-void Target::Settle(Verdict verdict, AttachReason reason, const std::string& detail) {
+void Target::Settle(Verdict verdict, AttachReason reason, const std::string& detail,
+                    int error) {
   verdict_ = verdict;
   window_.set_stage(v1::ATTACH_STAGE_REPORT);
   window_.set_reason(static_cast<v1::AttachReason>(reason));
   window_.set_detail(detail);
+  if (error != 0) window_.set_error(static_cast<uint32_t>(error));
   WriteVerdict(StateOf(verdict));
 }
 
@@ -208,6 +211,26 @@ bool Target::Keep(const DictionaryEntry& entry, uint64_t bytes) {
   return true;
 }
 
+void Target::CheckBelief(uint64_t now_ns) {
+  Evidence evidence;
+  evidence.claims = memory_->Account();
+  evidence.readable = memory_->intact();
+  evidence.all_rings = memory_->all_rings_read();
+  evidence.dictionary_ok = memory_->dictionary_ok();
+  // What the sessions' exact filters did not want was taken as well.
+  evidence.taken = dispatches_ + copies_ + session_->counts().filtered;
+  evidence.invalid = invalid_;
+  evidence.nonsense = nonsense_;
+  evidence.lifetime_ns = now_ns - std::min(now_ns, opened_.event.start_ns);
+  evidence.room = memory_->room();
+  not_believable_ = WhyNotBelievable(evidence);
+  if (not_believable_.empty()) return;
+  sweeping_ = false;
+  session_->Drained();  // whoever waits for it
+  memory_->SetRecording(false);
+  output_set_->Note(output_.writer->SetAccount(output_.stream, Account(false)));
+}
+
 uint64_t Target::ReadDictionary(uint64_t budget) {
   uint64_t spent = 0;
   while (!memory_->dictionary_read() && spent < budget) {
@@ -221,7 +244,7 @@ uint64_t Target::ReadDictionary(uint64_t budget) {
 void Target::TakeEntry(const std::vector<uint8_t>& bytes) {
   auto entry = DecodeEntry(bytes);
   if (!entry.ok()) {
-    ++invalid_;
+    ++nonsense_;
     return;
   }
   // Dispatches of a queue without a description are dispatches all the same.
@@ -275,8 +298,11 @@ uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
       Take(next_ring_, slots[i]);
       spent += CostOf(slots[i].kind());
     }
-    if (uint64_t last = CorrelationOf(slots[count - 1]); last != 0) {
-      last_correlation_[next_ring_] = last;
+    // Records of other kinds may stand behind the last operation.
+    for (size_t i = count; i-- > 0;) {
+      if (!IsOperation(slots[i])) continue;
+      last_correlation_[next_ring_] = CorrelationOf(slots[i]);
+      break;
     }
     *records += count;
     WriteRecords();
@@ -286,7 +312,7 @@ uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
 }
 
 uint64_t Target::Drain(uint64_t now_ns, uint64_t budget) {
-  if (memory_ == nullptr) return 0;
+  if (memory_ == nullptr || !not_believable_.empty()) return 0;
   if (!std::exchange(sweeping_, true)) memory_->Snapshot();
   uint64_t records = 0;
   const uint64_t spent = ReadDictionary(budget);
@@ -294,20 +320,21 @@ uint64_t Target::Drain(uint64_t now_ns, uint64_t budget) {
   if (memory_->dictionary_read()) {
     DrainRings(budget - std::min(spent, budget), &records);
   }
-  if (!memory_->intact() && !std::exchange(broken_, true)) ++invalid_;
   memory_->Beat(now_ns);
   if (!sweeping_) session_->Drained();
+  CheckBelief(now_ns);
   return records;
 }
 
 bool Target::DrainLast(uint64_t now_ns, uint64_t budget) {
-  if (memory_ == nullptr) return true;
+  if (memory_ == nullptr || !not_believable_.empty()) return true;
   if (!std::exchange(ending_, true)) {
     // The sweep under way began while the process may have lived.
     sweeps_left_ = sweeping_ ? 2 : 1;
   }
   for (; sweeps_left_ > 0; --sweeps_left_) {
     const uint64_t records = Drain(now_ns, budget);
+    if (!not_believable_.empty()) return true;
     if (sweeping_) return false;
     budget -= std::min(records, budget);
   }
@@ -316,7 +343,9 @@ bool Target::DrainLast(uint64_t now_ns, uint64_t budget) {
   while (inflight_read_ < memory_->inflight_count() && spent < budget) {
     spent += TakeUnfinished();
   }
-  return inflight_read_ >= memory_->inflight_count();
+  if (inflight_read_ < memory_->inflight_count()) return false;
+  CheckBelief(now_ns);
+  return true;
 }
 
 uint64_t Target::TakeUnfinished() {
@@ -372,7 +401,7 @@ void Target::Take(uint32_t ring, const RecordSlot& slot) {
       session_->TakeApiCall(slot);
       return;
     default:
-      ++invalid_;
+      ++nonsense_;
   }
 }
 
@@ -418,7 +447,7 @@ void Target::TakeCopy(rocattach_copy record) {
 
 void Target::TakeClock(const rocattach_clock& record) {
   if (record.agent_id > max_agent_ || record.agent_id >= kMaxClocks) {
-    ++invalid_;
+    ++nonsense_;
     return;
   }
   ++other_records_;
@@ -444,6 +473,16 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_time_ns(BootNs());
   account.set_final(final);
   if (memory_ == nullptr) return account;
+  if (!not_believable_.empty()) {
+    // Nothing that the target claims; the records that made sense are in the stream.
+    account.set_not_believable(not_believable_);
+    account.set_dispatches_seen(dispatches_ + invalid_);
+    account.set_copies_seen(copies_);
+    account.set_dropped_invalid(invalid_);
+    account.set_untimed(untimed_);
+    account.set_unfinished(unfinished_);
+    return account;
+  }
   CollectorAccount in_target = memory_->Account();
   const SessionCounts& sessions = session_->counts();
   // What the exact filter did not want, nobody was to see.
@@ -474,12 +513,19 @@ v1::LossAccount Target::Account(bool final) const {
                      in_target.other_dropped + invalid_;
     uint64_t seen = in_target.dispatches_seen + in_target.copies_seen;
     account.set_dropped_inflight(seen > known ? seen - known : 0);
-    // Died between publishing a record and counting it: the record is what counts.
-    if (seen < known) {
-      account.set_dispatches_seen(in_target.dispatches_seen + (known - seen));
-    }
   }
   return account;
+}
+
+void Target::NoteLosses() {
+  if (memory_ == nullptr || !not_believable_.empty()) return;
+  const v1::LossAccount account = Account(false);
+  const uint64_t losses = account.dropped_ring_full() + account.dropped_collector() +
+                          account.dropped_invalid() + account.packets_unseen() +
+                          account.counted_dropped() + account.samples_dropped() +
+                          account.api_calls_dropped();
+  if (std::exchange(losses_noted_, losses) == losses) return;
+  output_set_->Note(output_.writer->SetAccount(output_.stream, account));
 }
 
 v1::LossAccount Target::Close(v1::ProcessEnd end) {

@@ -64,7 +64,9 @@ class Target {
   // Looks at the collector's state and settles an open verdict: true if it did now.
   bool SettleFromCollector();
   // Settles an open verdict with a reason found on our side.
-  void Settle(Verdict verdict, AttachReason reason, const std::string& detail);
+  // `error`: the errno behind it, 0 if none.
+  void Settle(Verdict verdict, AttachReason reason, const std::string& detail,
+              int error = 0);
 
   void SetRecording(bool recording);
   // Moves what the collector has published into the stream, until that has cost
@@ -81,15 +83,18 @@ class Target {
   // Account and end, written; the stream is closed.
   v1::LossAccount Close(v1::ProcessEnd end);
 
-  // False once something in the collector's memory made no sense.
-  bool intact() const {
-    return memory_ == nullptr || (memory_->intact() && memory_->dictionary_ok() &&
-                                  memory_->Account().corrupt_rings == 0);
-  }
+  // Why the process's numbers cannot be true; empty while they can. It is not read any
+  // more then, and its account tells only what was taken before.
+  const std::string& not_believable() const { return not_believable_; }
+  // Writes an account that says what was lost so far, if that has changed: a recording
+  // that is cut off here tells it.
+  void NoteLosses();
   OperationCounts counts() const { return {dispatches_, copies_}; }
   uint32_t uid() const { return opened_.event.uid; }
   // What the recorder's totals count of it while it lives.
   OperationCounts published;
+  // The recorder has told the observer that it cannot be believed.
+  bool told_not_believable = false;
   // True if the process has ended, as far as its pidfd says.
   bool IsGone() const;
 
@@ -102,6 +107,8 @@ class Target {
   void TakeEntry(const std::vector<uint8_t>& bytes);
   // Counts an entry that is to be kept; false if there is too much already.
   bool Keep(const DictionaryEntry& entry, uint64_t bytes);
+  // Stops reading a target that cannot be believed.
+  void CheckBelief(uint64_t now_ns);
   void Take(uint32_t ring, const RecordSlot& slot);
   void TakeDispatch(uint32_t ring, rocattach_dispatch record);
   void TakeCopy(rocattach_copy record);
@@ -117,6 +124,8 @@ class Target {
   std::unique_ptr<CollectorMemory> memory_;
   std::unique_ptr<TargetSession> session_;
   bool acknowledged_ = false;
+  std::string not_believable_;
+  uint64_t losses_noted_ = 0;
   UniqueFd pidfd_;
   std::shared_ptr<UserMemory> user_;
   uint64_t dictionary_bytes_ = 0;    // of that
@@ -129,9 +138,10 @@ class Target {
   bool ending_ = false;
   int sweeps_left_ = 0;
   uint32_t inflight_read_ = 0;
-  bool broken_ = false;  // its memory could not be read any more
   uint32_t max_kernel_ = 0, max_queue_ = 0, max_agent_ = 0;
-  uint64_t dispatches_ = 0, copies_ = 0, invalid_ = 0;
+  uint64_t dispatches_ = 0, copies_ = 0;
+  uint64_t invalid_ = 0;   // dispatches and copies that make no sense
+  uint64_t nonsense_ = 0;  // records and entries of no kind that we know
   uint64_t untimed_ = 0, unfinished_ = 0, other_records_ = 0;
   // The last operation taken from each ring.
   std::vector<uint64_t> last_correlation_;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -24,7 +25,7 @@ constexpr int kNeededSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 absl::Status CachedStat(int fd, struct statx* info) {
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE,
             info) != 0) {
-    return absl::ErrnoToStatus(errno, "statx(collector's memory) failed");
+    return ErrnoStatus(errno, "statx(collector's memory) failed");
   }
   return absl::OkStatus();
 }
@@ -32,10 +33,10 @@ absl::Status CachedStat(int fd, struct statx* info) {
 // All memfds without huge pages, and nothing that a user can mount, are on one device.
 absl::StatusOr<dev_t> MemfdDevice() {
   UniqueFd fd(memfd_create("rocattach-device", MFD_CLOEXEC));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, "memfd_create() failed");
+  if (!fd.valid()) return ErrnoStatus(errno, "memfd_create() failed");
   struct stat info;
   if (fstat(fd.get(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, "fstat(memfd) failed");
+    return ErrnoStatus(errno, "fstat(memfd) failed");
   }
   return info.st_dev;
 }
@@ -53,7 +54,7 @@ absl::Status CheckTargetMemfd(int fd, uint64_t bytes) {
   }
   struct statfs system;
   if (fstatfs(fd, &system) != 0) {
-    return absl::ErrnoToStatus(errno, "fstatfs(collector's memory) failed");
+    return ErrnoStatus(errno, "fstatfs(collector's memory) failed");
   }
   if (system.f_type != TMPFS_MAGIC) {
     return absl::PermissionDeniedError(
@@ -70,7 +71,7 @@ absl::Status CheckTargetMemfd(int fd, uint64_t bytes) {
 
 absl::Status CheckSeals(int fd) {
   const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0) return absl::ErrnoToStatus(errno, "fcntl(F_GET_SEALS) failed");
+  if (seals < 0) return ErrnoStatus(errno, "fcntl(F_GET_SEALS) failed");
   if ((seals & kNeededSeals) != kNeededSeals) {
     return absl::PermissionDeniedError(
         absl::StrFormat("the collector's memory is not sealed (seals 0x%x)", seals));

@@ -41,7 +41,7 @@ rocattach_collector_config DefaultCollectorConfig(const WatcherOptions& options)
   config.plan_flags = options.plan_flags;
   config.recording = options.recording ? 1 : 0;
   config.ring_count = 64;
-  config.ring_slots = 16384;
+  config.ring_slots = options.ring_slots;
   config.inflight_count = 65536;
   config.dictionary_bytes = 32 << 20;
   config.map_wait_msec = 200;

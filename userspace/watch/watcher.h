@@ -38,6 +38,8 @@ struct WatcherOptions {
   std::vector<std::string> extra_libraries;
   std::string collector_path;  // empty: beside the program, or where it was installed
   uint64_t plan_flags = ROCATTACH_PLAN_DISPATCHES | ROCATTACH_PLAN_COPIES;
+  // Of each ring of a collector; a power of two.
+  uint32_t ring_slots = 16384;
   bool recording = true;  // false: armed but idle
   HoldRung best_rung = HoldRung::kYielding;
   // Held processes spin until a thread of ours has taken them up: there must be more of

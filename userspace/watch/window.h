@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "bpf/watch_events.h"
 #include "injector/outcome.h"
@@ -62,9 +63,10 @@ class WindowSink {
   // receiver tells it, soon.
   virtual void OnReady(const rocattach_event& event,
                        std::unique_ptr<CollectorMemory> memory, bool acknowledged) = 0;
-  // A collector could not make its memory, or what it reported cannot be used.
+  // A collector could not make its memory, or what it reported cannot be used. `error`:
+  // errno of the failing call, 0 if none.
   virtual void OnBadMemory(const rocattach_event& event, AttachReason reason,
-                           std::string detail) = 0;
+                           std::string detail, int error) = 0;
   // EXIT, EXEC and HOLD_END events.
   virtual void OnEvent(const rocattach_event& event) = 0;
 };

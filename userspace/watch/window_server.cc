@@ -20,6 +20,8 @@
 #include "injector/target_checks.h"
 #include "injector/target_memory.h"
 #include "injector/thread_status.h"
+#include "userspace/base/errno_status.h"
+#include "userspace/watch/end_verdict.h"
 
 namespace rocattach {
 namespace {
@@ -230,6 +232,22 @@ std::string WindowServer::WhyDenied(Window* window) {
   return decision.allowed ? "denied in the kernel" : decision.reason;
 }
 
+void WindowServer::CannotLook(const absl::Status& status, Window* window) {
+  if (!IsOwnShortage(ErrnoOf(status))) {
+    window->verdict = Verdict::kMissed;
+    window->reason = "the process was gone before it could be looked at";
+    return;
+  }
+  window->verdict = Verdict::kRefused;
+  window->attach_tried = true;
+  window->outcome.reason = AttachReason::kServiceResources;
+  window->outcome.error = ErrnoOf(status);
+  window->outcome.retryable = true;
+  window->outcome.detail = std::string(status.message());
+  window->reason = absl::StrCat(window->outcome.detail, "; ",
+                                AttachReasonHelp(window->outcome.reason));
+}
+
 bool WindowServer::IsWanted(Window* window, Worker* worker) {
   if (!policy_reads_process_) return true;
   const rocattach_event& event = window->event;
@@ -249,8 +267,7 @@ bool WindowServer::IsWanted(Window* window, Worker* worker) {
     HandOver(worker);
     auto info = ReadProcessInfo(static_cast<pid_t>(event.pid));
     if (!info.ok()) {
-      window->verdict = Verdict::kMissed;
-      window->reason = "the process was gone before it could be looked at";
+      CannotLook(info.status(), window);
       return false;
     }
     window->process = *std::move(info);
@@ -481,8 +498,9 @@ void WindowServer::Judge(Window* window) {
   if (window->outcome.ok()) return;  // open until the collector reports in
   // Whatever went wrong, the thread must not stand until its deadline.
   probe_->Release(window->event);
-  bool late = window->outcome.reason == AttachReason::kTargetExited ||
-              window->outcome.reason == AttachReason::kStopTimeout ||
+  // Open until the kernel tells how it ended, and whether all of it has.
+  if (window->outcome.reason == AttachReason::kTargetExited) return;
+  bool late = window->outcome.reason == AttachReason::kStopTimeout ||
               window->outcome.reason == AttachReason::kNotAtWindow;
   window->verdict = late ? Verdict::kMissed : Verdict::kRefused;
   window->reason =
@@ -498,7 +516,8 @@ void WindowServer::ServeReady(const rocattach_event& event) {
   }
   if (event.args[0] == 0) {
     const auto error = static_cast<int>(event.args[1]);
-    sink_->OnBadMemory(event, StartFailureReason(error), StartFailureText(error));
+    sink_->OnBadMemory(event, StartFailureReason(error), StartFailureText(error),
+                       error);
     return;
   }
   // By the thread: the process's first one may have exited.
@@ -509,9 +528,8 @@ void WindowServer::ServeReady(const rocattach_event& event) {
                                   event.args[1], options_.collector_config);
   }
   if (!memory.ok()) {
-    sink_->OnBadMemory(event, AttachReason::kMemoryAccess,
-                       absl::StrCat("the collector's memory cannot be used: ",
-                                    memory.status().message()));
+    const AttachFailure failure = UnusableMemory(memory.status());
+    sink_->OnBadMemory(event, failure.reason, failure.detail, failure.error);
     return;
   }
   // The target may be waiting for this in its OnLoad: before anything else, unless a

@@ -96,6 +96,8 @@ class WindowServer {
   bool LeaveAlone(Window* window, Worker* worker);
   // Verdict and reason of a process that shares its memory with another one.
   static void RefuseShared(Window* window);
+  // The verdict of a process that could not be looked at.
+  static void CannotLook(const absl::Status& status, Window* window);
   // False, with verdict and reason, if the rules forbid to attach.
   bool IsWanted(Window* window, Worker* worker);
   // Why the kernel did not hold it.

@@ -122,6 +122,8 @@ class WatcherProcess {
   std::vector<nlohmann::json> Events();
   // Those with this "event".
   std::vector<nlohmann::json> Events(const std::string& name);
+  // Reads what has come by now: how many of these.
+  size_t PollEvents(const std::string& name);
   std::string recording() const { return directory_.path() + "/run.rwa"; }
   const std::string& directory() const { return directory_.path(); }
 

@@ -227,6 +227,25 @@ TEST_F(DoorbellTest, AFullTablePublishesWithoutTimes) {
   EXPECT_EQ(f_.Sum(&rocattach_ring::head) + f_.Sum(&rocattach_ring::dropped), 201u);
 }
 
+// The clock's record finds no room either, and is no lost dispatch.
+TEST_F(DoorbellTest, AFullRingCountsLostDispatchesAndNothingElseAsSuch) {
+  rocattach_clock other = {};
+  other.kind = ROCATTACH_RECORD_CLOCK;
+  while (ring_.Push(&other)) {
+  }
+  const uint64_t before = f_.Sum(&rocattach_ring::dropped);
+  for (int i = 0; i < 10; ++i) {
+    Launch();
+    gpu_.Run();
+  }
+  f_.Harvest(&gpu_.queue());
+  EXPECT_EQ(f_.Inflight(), 0);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_seen), 10u);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::dispatches_dropped), 10u);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::copies_dropped), 0u);
+  EXPECT_EQ(f_.Sum(&rocattach_ring::dropped) - before, 11u);
+}
+
 TEST_F(DoorbellTest, PacketsConsumedBehindOurBackAreRecordedWithoutTimes) {
   uint64_t index = gpu_.Reserve();
   gpu_.Write(index, kKernel);

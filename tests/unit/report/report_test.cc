@@ -237,8 +237,8 @@ TEST_F(ReportTest, LimitLeavesTheDullOnesOut) {
   TextReportOptions options;
   options.limit = 3;
   std::string text = FormatReport(report, options);
-  size_t ran = text.find("app5 (pid 5)"), missed = text.find("app8 (pid 8)"),
-         lost = text.find("app9 (pid 9)");
+  size_t ran = text.find("app5 (pid 5)  "), missed = text.find("app8 (pid 8)  "),
+         lost = text.find("app9 (pid 9)  ");
   EXPECT_LT(ran, missed);
   EXPECT_LT(missed, lost);
   EXPECT_NE(lost, std::string::npos);
@@ -371,8 +371,82 @@ TEST_F(ReportTest, RecordingsWithoutEndAreSaidToBe) {
   writer_.reset();
   bytes_ = cut;
   Report report = Read();
-  EXPECT_FALSE(report.HasLosses());
-  EXPECT_THAT(FormatReport(report, {}), HasSubstr("has no end"));
+  EXPECT_TRUE(report.HasLosses());
+  const std::string text = FormatReport(report, {});
+  EXPECT_EQ(text.rfind("INCOMPLETE: it has no end", 0), 0u) << text;
+  EXPECT_THAT(text, HasSubstr("1 recorded process there is no final account"));
+  EXPECT_THAT(text, HasSubstr("what is lost is not known"));
+  EXPECT_THAT(text, HasSubstr("no account: what was lost of it is not known"));
+  EXPECT_THAT(text, Not(HasSubstr("nothing lost")));
+  EXPECT_EQ(FormatReportJson(report).rfind("{\"incomplete\":true", 0), 0u);
+}
+
+// A process whose numbers cannot be true is in no sum, and hides nobody.
+TEST_F(ReportTest, ProcessesThatCannotBeBelievedCountForThemselves) {
+  StreamId liar = Open("liar", 13);
+  v1::WindowEvent event;
+  event.set_state(v1::WINDOW_STATE_ATTACHED);
+  EXPECT_TRUE(writer_->AddWindowEvent(liar, event).ok());
+  EXPECT_TRUE(writer_->AppendDispatches(liar, {Dispatch(1, 0, 10'000, 1)}).ok());
+  v1::LossAccount account;
+  account.set_final(true);
+  account.set_dispatches_seen(1'000'001);
+  account.set_dropped_invalid(1'000'000);
+  account.set_not_believable("the positions of 3 of its rings are impossible");
+  EXPECT_TRUE(writer_->SetAccount(liar, account).ok());
+  EXPECT_TRUE(writer_->EndProcess(liar, {}).ok());
+  dropped_ = 5;
+  End(OpenBusy(), 9, 3);
+  Report report = Read();
+  EXPECT_TRUE(report.HasLosses());
+  EXPECT_EQ(report.recordings[0].Lost(), 5u);
+  const std::string text = FormatReport(report, {});
+  EXPECT_EQ(text.rfind("INCOMPLETE: 1 process cannot be believed", 0), 0u) << text;
+  EXPECT_THAT(text, HasSubstr("at least 5 lost"));
+  EXPECT_THAT(text, Not(HasSubstr("nothing lost")));
+  EXPECT_THAT(text, HasSubstr("liar (pid 13): it cannot be believed (the positions"));
+  EXPECT_LT(text.find("liar (pid 13): it"), text.find("liar (pid 13)  attached"));
+  EXPECT_LT(text.find("busy (pid 100): 5 dropped"),
+            text.find("liar (pid 13)  attached"))
+      << "losses first";
+  EXPECT_THAT(text, HasSubstr("busy (pid 100)  attached"));
+}
+
+// Names without end in one process take no room from the others.
+TEST_F(ReportTest, OneProcessCannotTakeTheRoomOfTheOthers) {
+  StreamId greedy = Open("greedy", 1);
+  std::vector<rocattach_dispatch> records;
+  for (uint32_t queue = 0; queue < 400'000; ++queue) {
+    records.push_back(Dispatch(queue + 1, 1, 10'000, 1));
+    records.back().queue_id = queue;
+  }
+  EXPECT_TRUE(writer_->AppendDispatches(greedy, records).ok());
+  End(greedy, records.size(), 0);
+  End(OpenBusy(), 4, 3);
+  Report report = Read();
+  ASSERT_EQ(report.recordings[0].processes.size(), 2u);
+  const ProcessReport& first = *report.recordings[0].processes[0];
+  EXPECT_EQ(first.dispatches, records.size());
+  EXPECT_GT(first.entries_omitted, 0u);
+  const ProcessReport& second = *report.recordings[0].processes[1];
+  EXPECT_EQ(second.entries_omitted, 0u);
+  EXPECT_EQ(second.KernelsByName().size(), 2u);
+  const std::string text = FormatReport(report, {});
+  EXPECT_EQ(text.rfind("The report is incomplete", 0), 0u) << text.substr(0, 200);
+}
+
+TEST_F(ReportTest, ADeathDuringTheAttachComesFirst) {
+  End(OpenBusy(), 4, 3);
+  StreamId id = Open("victim", 7);
+  v1::WindowEvent event;
+  event.set_state(v1::WINDOW_STATE_MISSED);
+  event.set_reason(v1::ATTACH_REASON_DIED_DURING_ATTACH);
+  event.set_detail("the process was killed by SIGSEGV");
+  EXPECT_TRUE(writer_->AddWindowEvent(id, event).ok());
+  EXPECT_TRUE(writer_->EndProcess(id, {}).ok());
+  const std::string text = FormatReport(Read(), {});
+  EXPECT_LT(text.find("victim (pid 7): the process was killed by SIGSEGV"),
+            text.find("busy (pid 100)  attached"));
 }
 
 TEST_F(ReportTest, HostileNamesDoNotReachTheTerminal) {

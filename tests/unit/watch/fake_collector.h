@@ -91,8 +91,13 @@ class FakeCollector {
     inflight(i)->kind = ROCATTACH_RECORD_DISPATCH;
   }
 
+  // As the collector does: an operation is counted before it is published.
   void Publish(uint32_t ring_index, const void* record) {
     rocattach_ring* r = ring(ring_index);
+    uint16_t kind;
+    memcpy(&kind, record, sizeof(kind));
+    if (kind == ROCATTACH_RECORD_DISPATCH) ++r->dispatches_seen;
+    if (kind == ROCATTACH_RECORD_COPY) ++r->copies_seen;
     uint8_t* slots = reinterpret_cast<uint8_t*>(r) + ROCATTACH_RING_HEADER_BYTES;
     memcpy(slots + (r->head & (kSlots - 1)) * ROCATTACH_SLOT_BYTES, record,
            ROCATTACH_SLOT_BYTES);

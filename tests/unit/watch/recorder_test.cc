@@ -1,6 +1,7 @@
 #include "userspace/watch/recorder.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,7 +11,9 @@
 #include <optional>
 
 #include "tests/unit/watch/fake_collector.h"
+#include "userspace/watch/end_verdict.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/stream/decoder.h"
 #include "userspace/stream/reader.h"
 #include "userspace/stream/visitor.h"
@@ -122,7 +125,6 @@ TEST_F(RecorderTest, RecordsFromTheReportToTheExit) {
   for (uint64_t i = 1; i <= 10; ++i) {
     rocattach_dispatch record = FakeCollector::Dispatch(i);
     fake.Publish(i % 2, &record);
-    fake.ring(0)->dispatches_seen = i;
   }
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 1; }));
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
@@ -208,7 +210,6 @@ TEST_F(RecorderTest, TotalsNeverCountARecordTwice) {
   for (uint64_t i = 1; i <= 10; ++i) {
     rocattach_dispatch record = FakeCollector::Dispatch(i);
     fake.Publish(0, &record);
-    fake.ring(0)->dispatches_seen = i;
   }
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.dispatches == 10; }));
   // Posted behind the end, this task runs in the same round.
@@ -264,6 +265,78 @@ TEST_F(RecorderTest, ASilentCollectorIsNoAttach) {
   EXPECT_EQ(seen.verdicts.begin()->second.reason(), v1::ATTACH_REASON_COLLECTOR_SILENT);
 }
 
+// A process that a signal killed while it was attached to is no "nothing to be done".
+TEST_F(RecorderTest, ADeathDuringTheAttachIsSaidToBeOne) {
+  recorder_->OnWindow(Attached());
+  rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
+  exit.time_ns += 3'000'000;
+  exit.args[0] = SIGSYS;
+  recorder_->OnEvent(exit);
+  Seen seen = Finish();
+  const v1::WindowEvent& verdict = seen.verdicts.begin()->second;
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_MISSED);
+  EXPECT_EQ(verdict.reason(), v1::ATTACH_REASON_DIED_DURING_ATTACH);
+  EXPECT_NE(verdict.detail().find("killed by SIGSYS 3.00 ms after"), std::string::npos)
+      << verdict.detail();
+  EXPECT_NE(verdict.detail().find("the attach is the likely cause"), std::string::npos)
+      << verdict.detail();
+}
+
+// The attach found the thread dead: what killed it, the kernel's event tells later.
+TEST_F(RecorderTest, ADeathThatStopsTheAttachWaitsForItsSignal) {
+  Window window = Attached();
+  window.outcome = {};
+  window.outcome.stage = AttachStage::kWrite;
+  window.outcome.reason = AttachReason::kTargetExited;
+  window.outcome.seized_ns = window_ns_ + 20'000;
+  window.outcome.target_modified = true;
+  recorder_->OnWindow(window);
+  rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
+  exit.args[0] = SIGSEGV;
+  recorder_->OnEvent(exit);
+  // The same, before anything was written.
+  window.event = Event(ROCATTACH_EVENT_WINDOW, 1);
+  window.outcome.target_modified = false;
+  recorder_->OnWindow(window);
+  rocattach_event second = Event(ROCATTACH_EVENT_EXIT, 1);
+  second.args[0] = SIGKILL;
+  recorder_->OnEvent(second);
+  Seen seen = Finish();
+  ASSERT_EQ(seen.verdicts.size(), 2u);
+  for (const auto& [stream, verdict] : seen.verdicts) {
+    const bool modified = seen.processes[stream].pid() == Event(0).pid;
+    EXPECT_EQ(verdict.reason(), modified ? v1::ATTACH_REASON_DIED_DURING_ATTACH
+                                         : v1::ATTACH_REASON_TARGET_EXITED)
+        << verdict.detail();
+    EXPECT_NE(verdict.detail().find(modified ? "SIGSEGV" : "SIGKILL"),
+              std::string::npos)
+        << verdict.detail();
+  }
+}
+
+TEST_F(RecorderTest, AnAttachThatIsOpenAtTheEndIsNotADeadProcess) {
+  recorder_->OnWindow(Attached());
+  Seen seen = Finish();
+  const std::string& detail = seen.verdicts.begin()->second.detail();
+  EXPECT_NE(detail.find("the process runs on"), std::string::npos) << detail;
+}
+
+// EMFILE is the service's.
+TEST_F(RecorderTest, AServiceWithoutDescriptorsSaysSo) {
+  recorder_->OnWindow(Attached());
+  const AttachFailure failure =
+      UnusableMemory(ErrnoStatus(EMFILE, "open(/proc/1/map_files/0-1) failed"));
+  recorder_->OnBadMemory(Event(ROCATTACH_EVENT_READY), failure.reason, failure.detail,
+                         failure.error);
+  Seen seen = Finish();
+  const v1::WindowEvent& verdict = seen.verdicts.begin()->second;
+  EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_REFUSED);
+  EXPECT_EQ(verdict.reason(), v1::ATTACH_REASON_SERVICE_RESOURCES);
+  EXPECT_EQ(verdict.error(), static_cast<uint32_t>(EMFILE));
+  EXPECT_NE(verdict.detail().find("LimitNOFILE"), std::string::npos)
+      << verdict.detail();
+}
+
 TEST_F(RecorderTest, ALoadedCollectorThatIsNeverCalledIsNoAttach) {
   FakeCollector fake;
   recorder_->OnWindow(Attached());
@@ -298,7 +371,9 @@ TEST_F(RecorderTest, LossIsCountedInFull) {
   rocattach_dispatch foreign = FakeCollector::Dispatch(2);
   foreign.queue_id = 99;  // no such queue: not a record we can believe
   fake.Publish(0, &foreign);
-  fake.ring(0)->dropped = 5;
+  fake.ring(0)->dropped = 8;  // 3 of them no operations
+  fake.ring(0)->dispatches_dropped = 4;
+  fake.ring(1)->copies_dropped = 1;
   fake.control()->other_dropped = 2;
   fake.AddInflight(1, 3);
   fake.ring(0)->inflight = 1;
@@ -331,7 +406,6 @@ TEST_F(RecorderTest, ManyProcessesKeepTheirRecordsApart) {
     for (uint64_t k = 0; k < i % 7; ++k) {
       rocattach_dispatch record = FakeCollector::Dispatch(1000 * i + k);
       fakes.back()->Publish(0, &record);
-      fakes.back()->ring(0)->dispatches_seen = k + 1;
     }
     recorder_->OnWindow(Attached(i));
     recorder_->OnReady(

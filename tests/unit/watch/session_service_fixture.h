@@ -183,7 +183,6 @@ class SessionServiceTest : public testing::Test {
     record.flags = static_cast<uint16_t>(
         ROCATTACH_DISPATCH_BASELINE | ROCATTACH_DISPATCH_COUNTED |
         ROCATTACH_DISPATCH_FOR_COUNTERS | ROCATTACH_PLAN_TAG(generation) << 9);
-    fake->ring(0)->dispatches_seen += 1;
     fake->ring(0)->counted_seen += 1;
     fake->Publish(0, &record);
     const auto slots = static_cast<uint16_t>((sums.size() + 1) / 2);

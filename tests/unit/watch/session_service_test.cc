@@ -209,7 +209,6 @@ TEST_F(SessionServiceTest, KernelNamesDecideWhatTheTargetCannot) {
                                          ROCATTACH_DISPATCH_FOR_COUNTERS |
                                          ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED |
                                          ROCATTACH_PLAN_TAG(player.Generation()) << 9);
-    fake.ring(0)->dispatches_seen += 1;
     fake.ring(0)->counted_seen += 1;
     fake.Publish(0, &record);
     rocattach_values values = Values(kernel, player.Generation(), 0, 1);

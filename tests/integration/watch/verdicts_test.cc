@@ -1,0 +1,112 @@
+// Causes and remedies that verdicts name are the true ones.
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+class VerdictsTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+};
+
+// Runs a target with a filter that kills it at memfd_create, a call that neither it nor
+// the runtime makes, and the collector does.
+pid_t StartFiltered(std::vector<std::string> command) {
+  std::vector<char*> words;
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {4, code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+    _exit(126);
+  }
+  execv(words[0], words.data());
+  _exit(127);
+}
+
+TEST_F(VerdictsTest, ADeathDuringTheAttachIsNamedWithItsSignal) {
+  const std::vector<std::string> command = OnSimgpu({"hsa_dispatch", "-n", "5"});
+  int status = 0;
+  pid_t native = StartFiltered(command);
+  waitpid(native, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  const pid_t pid = StartFiltered(command);
+  waitpid(pid, &status, 0);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  if (WIFEXITED(status)) {
+    // A collector that does without this call, or an attach that saw the filter.
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_NE(process.verdict.reason(), v1::ATTACH_REASON_DIED_DURING_ATTACH);
+    GTEST_SKIP() << "the attach does not run into this filter";
+  }
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_MISSED);
+  EXPECT_EQ(process.verdict.reason(), v1::ATTACH_REASON_DIED_DURING_ATTACH);
+  EXPECT_NE(process.verdict.detail().find("SIGSYS"), std::string::npos)
+      << process.verdict.detail();
+  EXPECT_NE(process.verdict.detail().find("the attach is the likely cause"),
+            std::string::npos)
+      << process.verdict.detail();
+  const Finished report = Child({ClientPath(), "report", watcher.recording()}).Wait();
+  const size_t problem = report.output.find("problem");
+  ASSERT_NE(problem, std::string::npos) << report.output;
+  EXPECT_LT(problem, report.output.find("run by")) << "first of all";
+}
+
+// Descriptors that the service lacks are not the target's missing rights.
+TEST_F(VerdictsTest, AServiceWithoutDescriptorsIsNotTheTargetsFault) {
+  WatcherProcess watcher({"--auto"});
+  ASSERT_TRUE(watcher.ready());
+  rlimit before;
+  ASSERT_EQ(prlimit(watcher.pid(), RLIMIT_NOFILE, nullptr, &before), 0);
+  // All numbers below the first that is free are taken.
+  rlim_t first_free = 0;
+  const std::string descriptors = "/proc/" + std::to_string(watcher.pid()) + "/fd/";
+  while (std::filesystem::is_symlink(descriptors + std::to_string(first_free))) {
+    ++first_free;
+  }
+  const rlimit none = {first_free, before.rlim_max};
+  ASSERT_EQ(prlimit(watcher.pid(), RLIMIT_NOFILE, &none, nullptr), 0);
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "5"}));
+  const pid_t pid = target.pid();
+  const Finished result = target.Wait();
+  EXPECT_TRUE(result.exited_with(0)) << result.errors;
+  ASSERT_EQ(prlimit(watcher.pid(), RLIMIT_NOFILE, &before, nullptr), 0);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_REFUSED)
+      << process.verdict.detail();
+  EXPECT_EQ(process.verdict.reason(), v1::ATTACH_REASON_SERVICE_RESOURCES)
+      << process.verdict.detail();
+  EXPECT_EQ(process.verdict.error(), static_cast<uint32_t>(EMFILE));
+  EXPECT_NE(process.verdict.detail().find("LimitNOFILE"), std::string::npos)
+      << process.verdict.detail();
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support
