@@ -37,4 +37,19 @@ static inline void launcher_prepend(const char* name, const char* value) {
   free(joined);
 }
 
+// Puts a library before those that LD_PRELOAD names. That is cut at blanks, which
+// LD_LIBRARY_PATH is not.
+static inline void launcher_preload(const char* path) {
+  const char* slash = strrchr(path, '/');
+  if (slash == NULL || strchr(path, ' ') == NULL) {
+    launcher_prepend("LD_PRELOAD", path);
+    return;
+  }
+  char* folder = strndup(path, (size_t)(slash - path));
+  if (folder == NULL) launcher_fail("cannot set", "LD_PRELOAD");
+  launcher_prepend("LD_LIBRARY_PATH", folder);
+  launcher_prepend("LD_PRELOAD", slash + 1);
+  free(folder);
+}
+
 #endif  // ROCATTACH_TESTS_SIMGPU_LAUNCHER_H_

@@ -47,7 +47,7 @@ static void preload(const char* name) {
     launcher_fail("cannot set", "LD_PRELOAD");
   }
   if (access(path, R_OK) != 0) launcher_fail("cannot read", path);
-  launcher_prepend("LD_PRELOAD", path);
+  launcher_preload(path);
   free(path);
 }
 
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   launcher_directory(directory);
-  if (preloaded != NULL) launcher_prepend("LD_PRELOAD", preloaded);
+  if (preloaded != NULL) launcher_preload(preloaded);
   set_libraries(libraries);
   execvp(argv[optind], argv + optind);
   launcher_fail("cannot run", argv[optind]);

@@ -1,10 +1,10 @@
 #include "userspace/watch/end_verdict.h"
 
-#include "userspace/base/errno_status.h"
 #include <signal.h>
 #include <string.h>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/human.h"
 
 namespace rocattach {

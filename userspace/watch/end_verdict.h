@@ -3,10 +3,10 @@
 #ifndef ROCATTACH_USERSPACE_WATCH_END_VERDICT_H_
 #define ROCATTACH_USERSPACE_WATCH_END_VERDICT_H_
 
-#include "absl/status/status.h"
-#include "injector/failure.h"
 #include <string>
 
+#include "absl/status/status.h"
+#include "injector/failure.h"
 #include "schemas/stream.pb.h"
 #include "userspace/watch/window.h"
 

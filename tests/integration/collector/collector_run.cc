@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/places.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
 #include "userspace/base/unique_fd.h"
@@ -36,15 +37,17 @@ Child Spawn(const std::vector<std::string>& command, const CollectorOptions& opt
         options.environment.begin(), options.environment.end(),
         [&](const std::string& own) { return absl::StartsWith(own, name); });
   };
-  for (const char* entry : {"PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR,
-                            "LD_PRELOAD=" COLLECTOR_PRELOAD_PATH,
-                            // No packet runs before it was rung for, though a producer
-                            // be off its CPU for long between writing and ringing. Not
-                            // without end: threads that freeze executables write to one
-                            // queue of the runtime's own and ring in any order, and of
-                            // two rings the simulated GPU may see only the smaller one.
-                            "SIMGPU_UNRUNG_NS=2000000000",
-                            "COLLECTOR_TEST_LIBRARY=" COLLECTOR_LIBRARY_PATH}) {
+  const std::string preload =
+      "LD_PRELOAD=" + testing_support::WithoutBlanks(COLLECTOR_PRELOAD_PATH);
+  for (const char* entry :
+       {"PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR, preload.c_str(),
+        // No packet runs before it was rung for, though a producer
+        // be off its CPU for long between writing and ringing. Not
+        // without end: threads that freeze executables write to one
+        // queue of the runtime's own and ring in any order, and of
+        // two rings the simulated GPU may see only the smaller one.
+        "SIMGPU_UNRUNG_NS=2000000000",
+        "COLLECTOR_TEST_LIBRARY=" COLLECTOR_LIBRARY_PATH}) {
     if (!given(entry)) environment.push_back(entry);
   }
   std::vector<char*> argv, envp;

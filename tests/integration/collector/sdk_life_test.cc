@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/integration/collector/sdk_checks.h"
 #include "tests/integration/collector/sdk_run.h"
+#include "tests/places.h"
 #include "userspace/base/file.h"
 #include "userspace/collector/sdk_abi.h"
 
@@ -116,10 +117,12 @@ TEST_F(SdkLife, SaysSoWhenAnotherToolCounts) {
 // Asked for the SDK, and the runtime has none: dispatches all the same, and a word on
 // why there are no counters.
 TEST_F(SdkLife, FallsBackWithoutAnSdk) {
-  SdkResult result = RunSdk({.steps = {"dispatch:30", "environment"},
-                             .recording = true,
-                             .environment = {"LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR,
-                                             "LD_PRELOAD=" COLLECTOR_PRELOAD_PATH}});
+  SdkResult result = RunSdk(
+      {.steps = {"dispatch:30", "environment"},
+       .recording = true,
+       .environment = {
+           "LD_LIBRARY_PATH=" SIMGPU_LIBRARY_DIR,
+           "LD_PRELOAD=" + testing_support::WithoutBlanks(COLLECTOR_PRELOAD_PATH)}});
   EXPECT_EQ(result.backend.backend, static_cast<uint32_t>(ROCATTACH_BACKEND_HSA_TOOLS));
   EXPECT_EQ(result.backend.reason,
             static_cast<uint32_t>(ROCATTACH_BACKEND_REASON_NO_REGISTER));

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "tests/places.h"
 #include "tests/simrocm/sdk/counter_names.h"
 
 namespace rocattach {
@@ -60,7 +61,8 @@ std::vector<std::string> Environment(const SdkOptions& options,
   for (const std::string& entry :
        {absl::StrCat("LD_LIBRARY_PATH=", SIMROCM_LIBRARY_DIR, folder,
                      ":" SIMGPU_LIBRARY_DIR),
-        absl::StrCat("LD_PRELOAD=", SIMROCM_BRIDGE_PATH, ":", COLLECTOR_PRELOAD_PATH),
+        absl::StrCat("LD_PRELOAD=", testing_support::WithoutBlanks(SIMROCM_BRIDGE_PATH),
+                     ":", testing_support::WithoutBlanks(COLLECTOR_PRELOAD_PATH)),
         absl::StrCat("SIMGPU_COUNT=", options.gpus),
         absl::StrCat("SIMGPU_ARCH=", options.arch), absl::StrCat("SIMROCM_LOG=", log),
         absl::StrCat("COLLECTOR_TEST_BACKEND=", options.backend),

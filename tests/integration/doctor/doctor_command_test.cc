@@ -11,10 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "tests/places.h"
 
 namespace rocattach {
 namespace {
@@ -143,12 +146,28 @@ TEST_F(DoctorCommandTest, NamesALibraryThatIsNone) {
 }
 
 TEST_F(PrivilegedDoctorTest, HoldsAChildAtAProbe) {
-  CommandResult result = RunDoctor({"--json"});
+  // Every user can read this one, wherever the build lies.
+  const testing_support::ExecutableDirectory place;
+  const std::string collector = place.path() + "/librocattach-collector.so";
+  std::filesystem::copy_file(ROCATTACH_TEST_COLLECTOR, collector);
+  CommandResult result = RunDoctor({"--json", "--collector", collector});
   ExpectConsistent(result);
   EXPECT_EQ(result.State("hold"), "ok") << result.output;
   EXPECT_EQ(result.State("window"), "ok") << result.output;
   EXPECT_EQ(result.State("ptrace"), "ok") << result.output;
   EXPECT_EQ(result.State("collector"), "ok") << result.output;
+}
+
+// As from a clone in /root.
+TEST_F(PrivilegedDoctorTest, ACollectorThatOthersCannotReachIsNamed) {
+  const testing_support::ExecutableDirectory place;
+  const std::string collector = place.path() + "/librocattach-collector.so";
+  std::filesystem::copy_file(ROCATTACH_TEST_COLLECTOR, collector);
+  ASSERT_EQ(chmod(place.path().c_str(), 0700), 0);
+  CommandResult result = RunDoctor({"--json", "--collector", collector});
+  ExpectConsistent(result);
+  EXPECT_NE(result.Check("collector").dump().find(place.path()), std::string::npos)
+      << result.output;
 }
 
 TEST_F(PrivilegedDoctorTest, SaysThatALowerRungIsInForce) {

@@ -239,16 +239,24 @@ TEST(RefusalTest, CollectorIsUnreadableForTheTargetsUser) {
   for (Case modes : {Case{0755, 0600}, Case{0700, 0644}}) {
     chmod(directory.c_str(), modes.directory_mode);
     chmod(file.c_str(), modes.file_mode);
-    // The target itself must be reachable for that user, too.
-    std::string program = MakeTestDirectory() + "/target";
+    // The target itself must be reachable for that user, too, and the library that it
+    // is linked to in the build directory.
+    const std::string place = MakeTestDirectory();
+    const std::string program = place + "/target";
+    const std::filesystem::path library = WindowLibraryPath();
     std::filesystem::copy_file(TargetPath(), program);
+    std::filesystem::copy_file(library,
+                               std::filesystem::path(place) / library.filename());
     chmod(program.c_str(), 0755);
     TargetProcess target;
-    ASSERT_TRUE(target.Start({program, "plain", BecomeNobody}));
+    ASSERT_TRUE(target.Start({program, "plain", [place] {
+                                setenv("LD_LIBRARY_PATH", place.c_str(), 1);
+                                BecomeNobody();
+                              }}));
     AttachRequest request = target.Request();
     request.collector_path = file;
     ExpectRefusal(target, request, AttachReason::kCollectorUnreadable);
-    std::filesystem::remove_all(std::filesystem::path(program).parent_path());
+    std::filesystem::remove_all(place);
   }
   std::filesystem::remove_all(directory);
 }

@@ -21,6 +21,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/places.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 
@@ -58,6 +59,9 @@ std::string NotACollectorPath() {
 std::string TargetPath() {
   return ROCATTACH_TEST_TARGET;
 }
+std::string WindowLibraryPath() {
+  return ROCATTACH_TEST_WINDOW_LIBRARY;
+}
 std::string StaticTargetPath() {
   return ROCATTACH_TEST_STATIC_TARGET;
 }
@@ -79,7 +83,7 @@ std::string OwnMallocPath() {
 }
 
 std::string MakeTestDirectory() {
-  std::string path = testing::TempDir() + "/rocattach-injector-XXXXXX";
+  std::string path = testing_support::ExecutablePlace() + "/rocattach-injector-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) ADD_FAILURE() << "mkdtemp(" << path << ")";
   chmod(path.c_str(), 0755);
   return path;

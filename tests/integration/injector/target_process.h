@@ -98,6 +98,7 @@ class TargetProcess {
 std::string CollectorPath();
 std::string NotACollectorPath();
 std::string TargetPath();
+std::string WindowLibraryPath();  // that it is linked to
 std::string StaticTargetPath();
 std::string Spin32Path();
 std::string FaultRunnerPath();

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "tests/integration/simgpu/run_program.h"
+#include "tests/places.h"
 
 namespace rocattach {
 namespace {
@@ -212,21 +213,22 @@ TEST_F(SimgpuTargets, Rocminfo) {
   if (access("/usr/bin/rocminfo", X_OK) != 0)
     GTEST_SKIP() << "rocminfo is not installed";
   // It asks lsmod for the driver; one that says yes goes first in PATH.
-  char directory[] = "/tmp/simgpu_lsmod.XXXXXX";
-  ASSERT_NE(mkdtemp(directory), nullptr);
-  std::string lsmod = std::string(directory) + "/lsmod";
+  std::string directory = testing_support::ExecutablePlace() + "/simgpu_lsmod.XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  std::string lsmod = directory + "/lsmod";
   std::ofstream(lsmod) << "#!/bin/sh\necho amdgpu 0 0\n";
   ASSERT_EQ(chmod(lsmod.c_str(), 0755), 0);
-  ProgramResult result = Run("/usr/bin/rocminfo", {"--count", "2"},
-                             {{"LD_PRELOAD", DEVKFD_PRELOAD},
-                              {"PATH", std::string(directory) + ":" + getenv("PATH")}});
+  ProgramResult result =
+      Run("/usr/bin/rocminfo", {"--count", "2"},
+          {{"LD_PRELOAD", testing_support::WithoutBlanks(DEVKFD_PRELOAD)},
+           {"PATH", directory + ":" + getenv("PATH")}});
   EXPECT_EQ(result.exit_status, 0) << result.output << result.errors;
   EXPECT_THAT(result.output,
               AllOf(HasSubstr("gfx90a"), HasSubstr("Agent 3"),
                     HasSubstr("Simulated AMD Instinct MI210"),
                     HasSubstr("amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-")));
   unlink(lsmod.c_str());
-  rmdir(directory);
+  rmdir(directory.c_str());
 }
 
 #ifdef HAVE_HIP

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/integration/simrocm/simrocm_session.h"
+#include "tests/places.h"
 #include "userspace/collector/sdk_abi.h"
 
 namespace rocattach {
@@ -128,12 +129,13 @@ TEST(Loading, ThroughToolLibrariesInOrder) {
 }
 
 TEST(Loading, AVisibleSymbolTakesTheExpensiveDoor) {
-  SessionResult result = RunSession({.plan = "trace=dispatch",
-                                     .run_options = {},
-                                     .command = {},
-                                     .steps = {"dispatch:3"},
-                                     .environment = {{"LD_PRELOAD", ToolPath()}},
-                                     .load_tool = false});
+  SessionResult result = RunSession(
+      {.plan = "trace=dispatch",
+       .run_options = {},
+       .command = {},
+       .steps = {"dispatch:3"},
+       .environment = {{"LD_PRELOAD", testing_support::WithoutBlanks(ToolPath())}},
+       .load_tool = false});
   ASSERT_EQ(result.program.exit_status, 0) << result.program.errors;
   EXPECT_THAT(result.LogOrder({"sdk.scan_link_map", "tool.configure"}),
               ElementsAre("sdk.scan_link_map", "tool.configure"));

@@ -15,6 +15,7 @@
 
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/terminal.h"
+#include "tests/places.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach::testing_support {
@@ -255,7 +256,7 @@ TEST_P(HoldTest, JobControlSeesNothing) {
   ASSERT_EQ(watcher.Events("ready").at(0)["hold"], GetParam());
   Terminal shell({"/bin/bash", "--norc", "--noprofile", "-i"}, {"PS1=ready> "});
   (void)shell.ReadUntil("ready> ");
-  shell.Type(SimgpuRunPath() + " " + TargetPath("hsa_dispatch") +
+  shell.Type(Quoted(SimgpuRunPath()) + " " + Quoted(TargetPath("hsa_dispatch")) +
              " -n 50 --wait-msec " + kTimeToSeize +
              "; echo \"status=$? jobs=[$(jobs)] end\"\n");
   // The terminal echoes the command first: its own text ends with the quote.

@@ -18,6 +18,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/places.h"
 #include "userspace/base/file.h"
 #include "userspace/stream/decoder.h"
 #include "userspace/stream/reader.h"
@@ -52,8 +53,8 @@ std::string TargetPath(const std::string& name) {
 }
 
 TemporaryDirectory::TemporaryDirectory() {
-  char pattern[] = "/tmp/rocattach-test.XXXXXX";
-  path_ = mkdtemp(pattern);
+  std::string pattern = ExecutablePlace() + "/rocattach-test.XXXXXX";
+  path_ = mkdtemp(pattern.data());
   chmod(path_.c_str(), 0755);
 }
 TemporaryDirectory::~TemporaryDirectory() {
@@ -65,7 +66,11 @@ bool Finished::exited_with(int code) const {
   return WIFEXITED(status) && WEXITSTATUS(status) == code;
 }
 
-Child::Child(const std::vector<std::string>& argv, Options options) {
+Child::Child(const std::vector<std::string>& given, Options options) {
+  const std::vector<std::string> argv =
+      options.uid == 0 ? given
+                       : ReachableByEverybody(given, ROCATTACH_TEST_BUILD,
+                                              {"tests/simgpu/lib", "tests/targets"});
   int output[2], errors[2];
   if (pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0) abort();
   std::vector<char*> words;
@@ -266,6 +271,17 @@ void HungService::Kill() {
     if (tid != service_) waitpid(tid, nullptr, __WALL);
   }
   threads_.clear();
+}
+
+size_t WatcherProcess::PollEvents(const std::string& name) {
+  const std::string& output = child_->PollOutput();
+  const std::string key = "{\"event\":\"" + name + "\"";
+  size_t count = 0;
+  for (size_t at = output.find(key); at != std::string::npos;
+       at = output.find(key, at + 1)) {
+    ++count;
+  }
+  return count;
 }
 
 uint64_t RecordedProcess::dropped() const {

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "tests/integration/watch/harness.h"
+#include "tests/places.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -125,8 +126,9 @@ TEST_F(PolicyTest, ACommandsOwnProcessesOnly) {
       WatcherPath(), "--auto",         "--json", "--collector", CollectorPath(),
       "-d",          directory.path(), "-o",     "run",         "--"};
   const std::string script = "touch " + up + "; while [ ! -e " + go +
-                             " ]; do sleep 0.05; done; " + TargetPath("hsa_dispatch") +
-                             " -n 3; " + TargetPath("hsa_dispatch") + " -n 4; exit 7";
+                             " ]; do sleep 0.05; done; " +
+                             Quoted(TargetPath("hsa_dispatch")) + " -n 3; " +
+                             Quoted(TargetPath("hsa_dispatch")) + " -n 4; exit 7";
   for (const std::string& word : OnSimgpu({"sh", "-c", script})) words.push_back(word);
   Child watcher(words);
   while (access(up.c_str(), F_OK) != 0) usleep(10'000);
@@ -168,7 +170,7 @@ TEST_F(PolicyTest, ACommandThatOutlivesTheDuration) {
                                     "--"};
   for (const std::string& word :
        OnSimgpu({"sh", "-c",
-                 TargetPath("hsa_dispatch") +
+                 Quoted(TargetPath("hsa_dispatch")) +
                      " -n 5 --rounds 10 --sleep-msec 400; test $? = 0 && exit 5"})) {
     words.push_back(word);
   }

@@ -13,6 +13,7 @@
 #include "injector/symbol_lookup.h"
 #include "injector/target_checks.h"
 #include "injector/thread_status.h"
+#include "tests/places.h"
 
 namespace rocattach {
 namespace {
@@ -43,8 +44,8 @@ class PlaceCacheTest : public testing::Test {
  protected:
   void SetUp() override {
     // Not below a directory that only root may search.
-    char name[] = "/tmp/place_cache_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
+    std::string name = testing_support::ExecutablePlace() + "/place_cache_XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
     directory_ = name;
     file_ = directory_ + "/collector.so";
     int fd = open(file_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);

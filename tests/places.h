@@ -1,0 +1,120 @@
+// Where tests put files, and reach those of the build, wherever the clone lies: in a
+// directory that is closed to other users, in a path with blanks, beside file systems
+// that are mounted noexec.
+#ifndef ROCATTACH_TESTS_PLACES_H_
+#define ROCATTACH_TESTS_PLACES_H_
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace rocattach::testing_support {
+
+// Every user can go through all directories on the way to `path`, and look into it.
+inline bool EverybodyReaches(const std::filesystem::path& path) {
+  std::filesystem::path part;
+  for (const auto& name : path) {
+    part /= name;
+    struct stat info;
+    if (stat(part.c_str(), &info) != 0) return false;
+    if (S_ISDIR(info.st_mode) && (info.st_mode & S_IXOTH) == 0) return false;
+  }
+  return true;
+}
+
+// A directory for temporary files that may be executed and mapped as code, by all
+// users.
+inline std::string ExecutablePlace() {
+  for (const char* place : {"/tmp", "/var/tmp", "/run", "/dev/shm"}) {
+    struct statvfs info;
+    if (statvfs(place, &info) == 0 && (info.f_flag & ST_NOEXEC) == 0 &&
+        access(place, W_OK | X_OK) == 0 && EverybodyReaches(place)) {
+      return place;
+    }
+  }
+  return "/tmp";
+}
+
+// A new directory there, which goes away with the object; all users can read it.
+class ExecutableDirectory {
+ public:
+  ExecutableDirectory() {
+    std::string pattern = ExecutablePlace() + "/rocattach-test.XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) return;
+    path_ = pattern;
+    chmod(path_.c_str(), 0755);
+  }
+  ~ExecutableDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  ExecutableDirectory(const ExecutableDirectory&) = delete;
+  ExecutableDirectory& operator=(const ExecutableDirectory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// `path`, or a link to it: LD_PRELOAD is cut at blanks, and nothing quotes them there.
+inline std::string WithoutBlanks(const std::string& path) {
+  if (path.find(' ') == std::string::npos) return path;
+  static const ExecutableDirectory links;
+  const std::filesystem::path target(path);
+  const std::string link = links.path() + "/" +
+                           std::to_string(std::hash<std::string>()(path)) + "-" +
+                           target.filename().string();
+  std::error_code there_already;
+  std::filesystem::create_symlink(target, link, there_already);
+  return link;
+}
+
+// For a shell's command line.
+inline std::string Quoted(const std::string& word) {
+  std::string quoted = "'";
+  for (char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// The words with paths below `build` replaced by copies that every user can reach, if
+// the build itself cannot be reached by all. `parts` are directories of it that such a
+// command needs beside the files that it names.
+inline std::vector<std::string> ReachableByEverybody(std::vector<std::string> words,
+                                                     const std::string& build,
+                                                     std::vector<std::string> parts) {
+  if (EverybodyReaches(build)) return words;
+  for (const std::string& word : words) {
+    if (word.rfind(build + "/", 0) == 0) parts.push_back(word.substr(build.size() + 1));
+  }
+  namespace fs = std::filesystem;
+  static const ExecutableDirectory copies;
+  for (const std::string& part : parts) {
+    const fs::path from = fs::path(build) / part, to = fs::path(copies.path()) / part;
+    std::error_code error;
+    if (fs::exists(to, error) || !fs::exists(from, error)) continue;
+    fs::create_directories(to.parent_path(), error);
+    fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks,
+             error);
+  }
+  std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator(copies.path(), error)) {
+    if (entry.is_symlink(error)) continue;
+    const bool run =
+        entry.is_directory(error) || access(entry.path().c_str(), X_OK) == 0;
+    chmod(entry.path().c_str(), run ? 0755 : 0644);
+  }
+  for (std::string& word : words) {
+    if (word.rfind(build + "/", 0) == 0) word.replace(0, build.size(), copies.path());
+  }
+  return words;
+}
+
+}  // namespace rocattach::testing_support
+
+#endif  // ROCATTACH_TESTS_PLACES_H_
