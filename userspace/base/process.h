@@ -24,14 +24,18 @@ struct ProcessId {
 
 // Descriptive facts for policies, reports and logs. Empty where it could not be read.
 struct ProcessInfo {
+  static constexpr size_t kArgumentBytes = 16 << 10;
+  static constexpr size_t kMostArguments = 1024;
   ProcessId id;
   pid_t parent = 0;
   uid_t uid = 0;
   pid_t tracer = 0;  // TracerPid: another debugger, 0 if none
   std::string comm;
   std::string executable;  // /proc/PID/exe, without " (deleted)"
+  // The first ones, kArgumentBytes in all; a process may have megabytes of them.
   std::vector<std::string> arguments;
-  std::string cgroup;  // path in the unified hierarchy
+  bool arguments_cut = false;  // there is more
+  std::string cgroup;          // path in the unified hierarchy
 };
 
 // Start time of `pid` in clock ticks since boot.

@@ -80,6 +80,7 @@ void RecordPrinter::Message(absl::string_view type, const FrameContext& at,
 void RecordPrinter::OnRecording(const FrameContext& at,
                                 const v1::StreamHeader* header) {
   kernel_names_.clear();
+  demanglers_.clear();
   counter_names_.clear();
   function_names_.clear();
   kernel_name_bytes_ = 0;
@@ -121,7 +122,8 @@ void RecordPrinter::OnStreamEnd(const FrameContext& at, const v1::StreamEnd& end
 }
 
 void RecordPrinter::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
-  std::string name = Demangle(kernel.name());
+  std::string name = demanglers_.try_emplace(at.stream, Demangler::WithoutCache())
+                         .first->second.Demangle(kernel.name());
   if (Begin("kernel", at.recording, at.stream)) {
     if (at.repeated) line_.Boolean("repeated", true);
     line_.Text("display_name", name);

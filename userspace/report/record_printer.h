@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
+#include "userspace/base/demangler.h"
 #include "userspace/report/line_writer.h"
 #include "userspace/stream/visitor.h"
 
@@ -81,6 +82,8 @@ class RecordPrinter : public StreamVisitor {
   LineWriter line_;
   // Names of the current recording's kernels: stream << 32 | id.
   absl::flat_hash_map<uint64_t, std::string> kernel_names_;
+  // By stream: what one process's names waste is not taken from the others.
+  absl::flat_hash_map<uint32_t, Demangler> demanglers_;
   // Names of a plan's counters: stream << 32 | plan.
   absl::flat_hash_map<uint64_t, std::vector<std::string>> counter_names_;
   // By stream, domain and function.

@@ -235,6 +235,7 @@ ProcessReport* ReportBuilder::Find(const FrameContext& at) {
 
 void ReportBuilder::OnRecording(const FrameContext&, const v1::StreamHeader* header) {
   by_stream_.clear();
+  demanglers_.clear();
   report_.recordings.emplace_back();
   if (header == nullptr) return;
   report_.recordings.back().header = *header;
@@ -262,16 +263,18 @@ void ReportBuilder::OnQueue(const FrameContext& at, const v1::Queue& queue) {
 
 void ReportBuilder::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
   ProcessReport* process = Find(at);
-  auto known = process->kernels.find(kernel.id());
-  if (known != process->kernels.end() && known->second.kernel.name() == kernel.name()) {
-    known->second.kernel = kernel;
+  if (auto known = process->kernels.find(kernel.id());
+      known != process->kernels.end() && known->second.kernel.name() == kernel.name()) {
+    known->second.kernel = kernel;  // a key frame says it again
     return;
   }
-  if (!Room(process, kEntryBytes + 2 * kernel.name().size())) return;
+  std::string name = demanglers_.try_emplace(at.stream, Demangler::WithoutCache())
+                         .first->second.Demangle(kernel.name());
+  if (!Room(process, kEntryBytes + kernel.name().size() + name.size())) return;
   KernelReport& report = process->kernels[kernel.id()];
   report.kernel_id = kernel.id();
   report.kernel = kernel;
-  report.name = Demangle(kernel.name());
+  report.name = std::move(name);
 }
 
 void ReportBuilder::OnDispatches(const FrameContext& at,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "userspace/base/demangler.h"
 #include "userspace/report/duration_histogram.h"
 #include "userspace/report/session_counters.h"
 #include "userspace/stream/decoder.h"
@@ -188,6 +189,8 @@ class ReportBuilder : public StreamVisitor {
 
   Report report_;
   absl::flat_hash_map<uint32_t, ProcessReport*> by_stream_;  // of the last recording
+  // By stream: what one process's names waste is not taken from the others.
+  absl::flat_hash_map<uint32_t, Demangler> demanglers_;
   std::unique_ptr<ProcessReport> overflow_;  // takes what there is no room for
   size_t bytes_ = 0;                         // of entries
   size_t processes_ = 0;

@@ -1,7 +1,5 @@
 #include "userspace/report/text.h"
 
-#include <cxxabi.h>
-
 #include <cctype>
 #include <cmath>
 #include <cstdint>
@@ -16,9 +14,6 @@
 
 namespace rocattach {
 namespace {
-
-// The demangler takes exponential time and space for names made on purpose.
-constexpr size_t kDemangleLimit = 4096;
 
 uint32_t CodePoint(absl::string_view character) {
   uint8_t first = static_cast<uint8_t>(character[0]);
@@ -106,17 +101,6 @@ std::vector<std::string> WrapWidth(absl::string_view text, size_t width,
   }
   lines.push_back(FitWidth(text, width));
   return lines;
-}
-
-std::string Demangle(const std::string& symbol) {
-  if (symbol.size() < 3 || symbol.size() > kDemangleLimit ||
-      symbol.compare(0, 2, "_Z") != 0) {
-    return symbol;
-  }
-  int status = 0;
-  std::unique_ptr<char, decltype(&free)> name(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &free);
-  return status == 0 && name != nullptr ? std::string(name.get()) : symbol;
 }
 
 void AppendJsonString(absl::string_view text, std::string* out) {

@@ -28,9 +28,6 @@ std::string FitWidth(absl::string_view text, size_t width);
 std::vector<std::string> WrapWidth(absl::string_view text, size_t width,
                                    size_t max_lines);
 
-// A C++ symbol as people write it; what is none stays as it is.
-std::string Demangle(const std::string& symbol);
-
 // A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
 void AppendJsonString(absl::string_view text, std::string* out);
 

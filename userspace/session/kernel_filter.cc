@@ -1,9 +1,7 @@
 #include "userspace/session/kernel_filter.h"
 
-#include <cxxabi.h>
 #include <re2/re2.h>
 
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,8 +16,6 @@ constexpr size_t kMaxPatterns = 256;
 // Memory of one compiled expression; RE2 falls back to a slower, still linear, way of
 // matching when its cache is full.
 constexpr int64_t kPatternMemory = 1 << 20;
-// The demangler recurses and its output can be much longer than the symbol.
-constexpr size_t kMaxMangledBytes = 8192;
 
 absl::StatusOr<std::vector<std::unique_ptr<re2::RE2>>> Compile(
     const std::vector<std::string>& patterns) {
@@ -53,14 +49,6 @@ absl::StatusOr<std::vector<std::unique_ptr<re2::RE2>>> Compile(
   return compiled;
 }
 
-std::string Demangle(const std::string& symbol) {
-  if (symbol.size() > kMaxMangledBytes || symbol.rfind("_Z", 0) != 0) return symbol;
-  int status = 0;
-  std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
-  return status == 0 && text != nullptr ? std::string(text.get()) : symbol;
-}
-
 }  // namespace
 
 KernelFilter::KernelFilter() = default;
@@ -76,9 +64,9 @@ absl::StatusOr<KernelFilter> KernelFilter::Create(
   return filter;
 }
 
-bool KernelFilter::Matches(const std::string& symbol) const {
+bool KernelFilter::Matches(const std::string& symbol, Demangler* demangler) const {
   if (!restricts()) return true;
-  const std::string demangled = Demangle(symbol);
+  const std::string demangled = demangler->Demangle(symbol);
   auto any = [&](const std::vector<std::unique_ptr<re2::RE2>>& expressions) {
     for (const auto& re : expressions) {
       if (re2::RE2::PartialMatch(demangled, *re)) return true;

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "userspace/base/demangler.h"
 
 namespace re2 {
 class RE2;
@@ -36,8 +37,8 @@ class KernelFilter {
 
   // Whether the kernel is selected: one of the include expressions (if there are any)
   // and none of the exclude expressions matches part of the symbol or of its demangled
-  // form.
-  bool Matches(const std::string& symbol) const;
+  // form, where `demangler` gives one.
+  bool Matches(const std::string& symbol, Demangler* demangler) const;
 
  private:
   std::vector<std::unique_ptr<re2::RE2>> include_;

@@ -90,6 +90,11 @@ void TargetSession::AddKernel(const v1::Kernel& kernel) {
   if (kernel.id() >= ROCATTACH_PLAN_MAX_KERNELS) return;
   if (kernels_.size() <= kernel.id()) kernels_.resize(kernel.id() + 1);
   kernels_[kernel.id()] = kernel.name();
+  for (const std::shared_ptr<Active>& active : recent_) {
+    for (std::vector<uint8_t>& answers : active->answers) {
+      if (kernel.id() < answers.size()) answers[kernel.id()] = 0;
+    }
+  }
   DecideKernels();
 }
 
@@ -212,6 +217,17 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
       Waiting{generation_, now, std::move(done), late ? kLateAnswerNs : kAnswerNs};
 }
 
+bool TargetSession::SelectsName(Active* active, uint32_t selection, uint32_t kernel) {
+  std::vector<uint8_t>& answers = active->answers[selection];
+  if (answers.size() < kernels_.size()) answers.resize(kernels_.size());
+  uint8_t& answer = answers[kernel];
+  if (answer == 0) {
+    const KernelFilter& filter = active->plan->selections[selection].kernels;
+    answer = filter.Matches(kernels_[kernel], &demangler_) ? 2 : 1;
+  }
+  return answer == 2;
+}
+
 void TargetSession::DecideKernels() {
   if (current_ == nullptr) return;
   // Ids come in order; a name that did not fit the dictionary leaves a gap, and what is
@@ -223,7 +239,7 @@ void TargetSession::DecideKernels() {
     if (!exact.wanted || !exact.kernels.restricts()) continue;
     std::vector<uint32_t> selected;
     for (uint32_t kernel = current_->decided; kernel < decided; ++kernel) {
-      if (exact.kernels.Matches(kernels_[kernel])) selected.push_back(kernel);
+      if (SelectsName(current_.get(), index, kernel)) selected.push_back(kernel);
     }
     memory_->DecideKernels(index, selected, decided);
   }

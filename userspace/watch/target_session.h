@@ -2,6 +2,7 @@
 #ifndef ROCATTACH_USERSPACE_WATCH_TARGET_SESSION_H_
 #define ROCATTACH_USERSPACE_WATCH_TARGET_SESSION_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "schemas/stream.pb.h"
+#include "userspace/base/demangler.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/session_backend.h"
 #include "userspace/watch/backend_choice.h"
@@ -108,6 +110,9 @@ class TargetSession {
     std::shared_ptr<const CompiledPlan> plan;
     std::shared_ptr<RecordSink> sink;
     uint32_t decided = 1;  // kernels below have been told to the target
+    // By selection and kernel, what its filter says of the name: 0 not asked yet, 1 no,
+    // 2 yes. The name of a kernel is looked at once, not with every dispatch.
+    std::array<std::vector<uint8_t>, ROCATTACH_PLAN_SELECTIONS> answers = {};
   };
   // An operation whose values are being read.
   struct Pending {
@@ -136,8 +141,9 @@ class TargetSession {
   Pending& NewPending(uint32_t ring);
   uint32_t PlanId(const CompiledPlan& plan);
   void DecideKernels();
-  bool Selects(const Active& active, uint32_t selection,
-               const rocattach_dispatch& record) const;
+  // What the selection's filter says of the kernel's name.
+  bool SelectsName(Active* active, uint32_t selection, uint32_t kernel);
+  bool Selects(Active* active, uint32_t selection, const rocattach_dispatch& record);
   bool Continues(const Pending& pending, const rocattach_values& values) const;
   void Complete(Pending* pending);
   void CompleteDispatch(const Pending& pending);
@@ -162,7 +168,8 @@ class TargetSession {
   std::vector<v1::Agent> agents_;
   std::vector<TargetFunction> functions_;
   std::vector<std::string> kernels_;  // by id; names end at the first that is missing
-  uint64_t generation_ = 0;           // of the last plan that was written
+  Demangler demangler_;
+  uint64_t generation_ = 0;  // of the last plan that was written
   std::shared_ptr<Active> current_;
   std::shared_ptr<Active> stopped_;  // its last answer is awaited
   uint64_t stop_asked_ns_ = 0;

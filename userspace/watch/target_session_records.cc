@@ -66,15 +66,15 @@ TargetSession::Pending& TargetSession::NewPending(uint32_t ring) {
 
 // What the target could not decide: a kernel whose name we had not seen, a list longer
 // than the table.
-bool TargetSession::Selects(const Active& active, uint32_t selection,
-                            const rocattach_dispatch& record) const {
-  const ExactSelection& exact = active.plan->selections[selection];
+bool TargetSession::Selects(Active* active, uint32_t selection,
+                            const rocattach_dispatch& record) {
+  const ExactSelection& exact = active->plan->selections[selection];
   if (!exact.SelectsBut(record.agent_id, record.dispatch_id, record.iteration)) {
     return false;
   }
   if (!exact.kernels.restricts()) return true;
   return record.kernel_id < kernels_.size() &&
-         exact.kernels.Matches(kernels_[record.kernel_id]);
+         SelectsName(active, selection, record.kernel_id);
 }
 
 bool TargetSession::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
@@ -90,12 +90,13 @@ bool TargetSession::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   bool for_timestamps = false, for_counters = false;
   if (active != nullptr) {
     // Undecided is a yes that the service has to confirm.
-    for_timestamps = (flags & ROCATTACH_DISPATCH_SELECTED) != 0 &&
-                     ((flags & ROCATTACH_DISPATCH_SELECTED_UNDECIDED) == 0 ||
-                      Selects(*active, ROCATTACH_PLAN_SELECTION_DISPATCHES, *record));
+    for_timestamps =
+        (flags & ROCATTACH_DISPATCH_SELECTED) != 0 &&
+        ((flags & ROCATTACH_DISPATCH_SELECTED_UNDECIDED) == 0 ||
+         Selects(active.get(), ROCATTACH_PLAN_SELECTION_DISPATCHES, *record));
     for_counters = (flags & ROCATTACH_DISPATCH_FOR_COUNTERS) != 0 &&
                    ((flags & ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED) == 0 ||
-                    Selects(*active, ROCATTACH_PLAN_SELECTION_COUNTERS, *record));
+                    Selects(active.get(), ROCATTACH_PLAN_SELECTION_COUNTERS, *record));
   }
   const bool wanted = baseline || for_timestamps || for_counters;
   if (!wanted) ++counts_.filtered;

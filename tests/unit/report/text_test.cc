@@ -44,16 +44,6 @@ TEST(WrapWidth, BreaksAtBlanks) {
             (Lines{"\xc3\xa4\xc3\xa4", "\xc3\xa4"}));
 }
 
-TEST(Demangle, OnlyCppSymbols) {
-  EXPECT_EQ(Demangle("_Z4vaddPfS_i"), "vadd(float*, float*, int)");
-  EXPECT_EQ(Demangle("vadd"), "vadd");
-  EXPECT_EQ(Demangle("_Znonsense"), "_Znonsense");
-  EXPECT_EQ(Demangle(""), "");
-  // Small to write, enormous to demangle: left alone.
-  std::string bomb = "_Z1f" + std::string(100'000, 'P') + "i";
-  EXPECT_EQ(Demangle(bomb), bomb);
-}
-
 TEST(JsonString, Escapes) {
   std::string out;
   AppendJsonString("a\"\\\n\x1f\x7f\xc3\xa4\xff", &out);

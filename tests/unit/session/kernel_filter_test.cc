@@ -1,7 +1,9 @@
 #include "userspace/session/kernel_filter.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/session/number_ranges.h"
 #include "userspace/session/session_status.h"
@@ -13,7 +15,8 @@ bool Matches(const std::vector<std::string>& include,
              const std::vector<std::string>& exclude, const std::string& name) {
   auto filter = KernelFilter::Create(include, exclude);
   EXPECT_TRUE(filter.ok()) << filter.status();
-  return filter.ok() && filter->Matches(name);
+  Demangler demangler;
+  return filter.ok() && filter->Matches(name, &demangler);
 }
 
 TEST(KernelFilter, IncludesThenExcludes) {
@@ -31,6 +34,23 @@ TEST(KernelFilter, LooksAtMangledAndDemangledNames) {
   EXPECT_TRUE(Matches({"vector_add\\(float const"}, {}, symbol));
   EXPECT_TRUE(Matches({"_Z10vector"}, {}, symbol));
   EXPECT_FALSE(Matches({}, {"float"}, symbol));
+}
+
+// A name of 300 bytes that stands for more text than there is memory.
+TEST(KernelFilter, NamesThatStandForGigabytesCostLittle) {
+  std::string bomb = "_Z1f1aI";
+  for (int i = 1; i < 46; ++i) bomb += "S_I";
+  bomb += "iiE";
+  for (int i = 1; i < 46; ++i) {
+    const char digit = static_cast<char>(i <= 10 ? '0' + i - 1 : 'A' + i - 11);
+    bomb +=
+        i <= 36 ? std::string{'S', digit, '_', 'E'} : absl::StrCat("S1", i - 37, "_E");
+  }
+  rusage before = {}, after = {};
+  getrusage(RUSAGE_SELF, &before);
+  EXPECT_TRUE(Matches({"^_Z1f1aI"}, {}, bomb)) << "matched as it is";
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 << 10) << "KiB";
 }
 
 TEST(KernelFilter, SurvivesAnyName) {

@@ -52,10 +52,11 @@ TEST_F(PlanTest, TargetAndServiceAgree) {
     ASSERT_NE(plan, nullptr);
     rocattach_plan_selection coarse = plan->image->selections[0];
     const ExactSelection& exact = plan->selections[0];
+    Demangler demangler;
     // The service has seen the names of kernels 1 to 19.
     if (exact.kernels.restricts()) {
       for (uint32_t kernel = 1; kernel < 20; ++kernel) {
-        if (exact.kernels.Matches("kernel" + std::to_string(kernel))) {
+        if (exact.kernels.Matches("kernel" + std::to_string(kernel), &demangler)) {
           coarse.kernels[0] |= uint64_t{1} << kernel;
         }
       }
@@ -64,8 +65,9 @@ TEST_F(PlanTest, TargetAndServiceAgree) {
     for (int i = 0; i < 300; ++i) {
       const uint32_t kernel = random() % 25, agent = random() % 5;
       const uint64_t dispatch = 1 + random() % 420, iteration = 1 + random() % 12;
-      const bool wanted = exact.kernels.Matches("kernel" + std::to_string(kernel)) &&
-                          exact.SelectsBut(agent, dispatch, iteration);
+      const bool wanted =
+          exact.kernels.Matches("kernel" + std::to_string(kernel), &demangler) &&
+          exact.SelectsBut(agent, dispatch, iteration);
       switch (rocattach_plan_selects(&coarse, kernel, agent, dispatch, iteration)) {
         case ROCATTACH_SELECTED_NO:
           // Agent 0 and kernel 0 are "not known" to the target only.

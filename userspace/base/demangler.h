@@ -1,0 +1,62 @@
+// C++ symbols as people write them, at a bounded cost.
+#ifndef ROCATTACH_USERSPACE_BASE_DEMANGLER_H_
+#define ROCATTACH_USERSPACE_BASE_DEMANGLER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+namespace rocattach {
+
+// Names come from programs that we do not trust. A symbol of a few hundred bytes can
+// stand for gigabytes of text, or keep a demangler busy for ever without any output. So
+// each name has a limit of text and of processor time; a name beyond either stays as it
+// is. Demangling takes no memory but that of the text.
+//
+// Not thread-safe. Names of one process belong to one Demangler: when its names have
+// wasted `wasted_ns`, only its names stay mangled.
+class Demangler {
+ public:
+  struct Limits {
+    size_t symbol_bytes = 8192;
+    size_t text_bytes = 64 << 10;
+    // Processor time of one name. Real ones take some 10 us.
+    uint64_t name_ns = 10'000'000;
+    // Processor time of all names that were given up.
+    uint64_t wasted_ns = 50'000'000;
+    // Names that are remembered.
+    size_t cache_bytes = 1 << 20;
+  };
+
+  // For names that are asked for once.
+  static Limits WithoutCache() {
+    Limits limits;
+    limits.cache_bytes = 0;
+    return limits;
+  }
+
+  Demangler() : Demangler(Limits()) {}
+  explicit Demangler(const Limits& limits) : limits_(limits) {}
+
+  // What is no C++ symbol, or goes beyond a limit, stays as it is.
+  std::string Demangle(absl::string_view symbol);
+
+  // Names that were given up at a limit, or not tried any more.
+  uint64_t given_up() const { return given_up_; }
+
+ private:
+  bool Compute(const std::string& symbol, std::string* text);
+
+  const Limits limits_;
+  uint64_t wasted_ns_ = 0;
+  uint64_t given_up_ = 0;
+  size_t cached_bytes_ = 0;
+  absl::flat_hash_map<std::string, std::string> cache_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_BASE_DEMANGLER_H_
