@@ -1,17 +1,38 @@
 #include "userspace/control/service_channel.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {
+
+namespace {
+
+constexpr int kConnectTries = 50;
+constexpr long kConnectPauseNs = 100'000'000;
+
+// 0, or an errno. A queue of connections that is full may get room.
+int Connect(int fd, const sockaddr_un& address) {
+  for (int i = 0;; ++i) {
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ==
+        0) {
+      return 0;
+    }
+    if (errno != EAGAIN && errno != EINTR) return errno;
+    if (i == kConnectTries) return EAGAIN;
+    const timespec pause = {0, kConnectPauseNs};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
     const std::string& path) {
@@ -21,20 +42,18 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
     return absl::InvalidArgumentError(absl::StrCat(path, " is too long for a socket"));
   }
   memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // gRPC reads until there is nothing more: on a socket that waits, its threads hang.
+  // And with a full queue of connections, connect() would wait for ever.
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket() failed");
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
-      0) {
-    const bool denied = errno == EACCES || errno == EPERM;
+  if (const int error = Connect(fd.get(), address); error != 0) {
+    const bool denied = error == EACCES || error == EPERM;
     return absl::UnavailableError(absl::StrCat(
-        "no answer at ", path, ": ", strerror(errno),
+        "no answer at ", path, ": ",
+        error == EAGAIN ? "its queue of connections stays full" : strerror(error),
         denied ? "; sessions are for root and the user that runs the service"
                : "; is 'rocattach-watch --auto' running? --socket names another "
                  "place"));
-  }
-  // gRPC reads until there is nothing more: on a socket that waits, its threads hang.
-  if (fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0) {
-    return absl::ErrnoToStatus(errno, "fcntl(O_NONBLOCK) failed");
   }
   return grpc::CreateInsecureChannelFromFd("rocattach-watch", fd.release());
 }

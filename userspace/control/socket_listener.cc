@@ -32,18 +32,45 @@ absl::StatusOr<sockaddr_un> Address(const std::string& path) {
   return address;
 }
 
-// Removes the socket of a service that is gone.
+bool IsSameFile(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// Removes the socket of a service that is gone: a socket, of our own user, at which
+// nobody listens. Whatever else is there belongs to somebody.
 absl::Status RemoveLeftover(const std::string& path, const sockaddr_un& address) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) {
     return absl::AlreadyExistsError(absl::StrCat(path, " is there and is no socket"));
   }
-  UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address),
-              sizeof(address)) == 0) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "another rocattach-watch answers at ", path, "; choose another with --socket"));
+  if (info.st_uid != geteuid()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("the socket ", path, " belongs to user ", info.st_uid,
+                     "; remove it, or choose another with --socket"));
+  }
+  // Without waiting: with a full queue of connections, connect() would block.
+  UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe.valid()) return absl::ErrnoToStatus(errno, "socket() failed");
+  const int connected = connect(
+      probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  const int error = errno;
+  if (connected == 0 || error == EAGAIN) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("another program listens at ", path,
+                     "; end it, or choose another place with --socket"));
+  }
+  if (error != ECONNREFUSED) {  // EPROTOTYPE: another kind of socket, in use
+    return absl::AlreadyExistsError(
+        absl::StrCat("the socket ", path, " is not one that rocattach-watch left (",
+                     strerror(error), "); choose another with --socket"));
+  }
+  // Nobody has put another one there meanwhile.
+  struct stat now;
+  if (lstat(path.c_str(), &now) != 0) return absl::OkStatus();
+  if (!IsSameFile(info, now)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("another program has just made the socket ", path));
   }
   if (unlink(path.c_str()) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot remove ", path));
@@ -75,16 +102,22 @@ absl::StatusOr<std::unique_ptr<SocketListener>> SocketListener::Listen(
   const int error = errno;
   umask(before);
   if (bound != 0) return absl::ErrnoToStatus(error, absl::StrCat("cannot bind ", path));
+  struct stat made;
+  if (lstat(path.c_str(), &made) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("lstat(", path, ") failed"));
+  }
   if (listen(fd.get(), 16) != 0) return absl::ErrnoToStatus(errno, "listen() failed");
   UniqueFd stop_fd(eventfd(0, EFD_CLOEXEC));
   if (!stop_fd.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
-  return std::unique_ptr<SocketListener>(
-      new SocketListener(path, std::move(fd), std::move(stop_fd), std::move(accepted)));
+  return std::unique_ptr<SocketListener>(new SocketListener(
+      path, made, std::move(fd), std::move(stop_fd), std::move(accepted)));
 }
 
-SocketListener::SocketListener(std::string path, UniqueFd fd, UniqueFd stop_fd,
-                               std::function<void(UniqueFd)> accepted)
+SocketListener::SocketListener(std::string path, const struct stat& made, UniqueFd fd,
+                               UniqueFd stop_fd, std::function<void(UniqueFd)> accepted)
     : path_(std::move(path)),
+      device_(made.st_dev),
+      inode_(made.st_ino),
       fd_(std::move(fd)),
       stop_fd_(std::move(stop_fd)),
       accepted_(std::move(accepted)),
@@ -94,7 +127,12 @@ SocketListener::~SocketListener() {
   const uint64_t one = 1;
   (void)!write(stop_fd_.get(), &one, sizeof(one));
   thread_.join();
-  unlink(path_.c_str());
+  // Not the one that another program has put in its place.
+  struct stat info;
+  if (lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ &&
+      info.st_ino == inode_) {
+    unlink(path_.c_str());
+  }
 }
 
 void SocketListener::Run() {

@@ -2,6 +2,7 @@
 #ifndef ROCATTACH_USERSPACE_CONTROL_SOCKET_LISTENER_H_
 #define ROCATTACH_USERSPACE_CONTROL_SOCKET_LISTENER_H_
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <functional>
@@ -19,13 +20,13 @@ namespace rocattach {
 bool IsTrustedPeer(uid_t peer, uid_t self);
 
 // Listens at a path, mode 0600, and hands over connections whose peer the kernel says
-// is trusted (SO_PEERCRED); others are closed. A socket that a dead service left behind
-// is replaced; one that answers is not.
+// is trusted (SO_PEERCRED); others are closed. A socket of the same user at which
+// nobody listens is one that a dead service left, and is replaced; nothing else is.
 class SocketListener {
  public:
   static absl::StatusOr<std::unique_ptr<SocketListener>> Listen(
       const std::string& path, std::function<void(UniqueFd)> accepted);
-  // Removes the socket.
+  // Removes the socket, if it still is the one that was made.
   ~SocketListener();
   SocketListener(const SocketListener&) = delete;
   SocketListener& operator=(const SocketListener&) = delete;
@@ -33,11 +34,13 @@ class SocketListener {
   const std::string& path() const { return path_; }
 
  private:
-  SocketListener(std::string path, UniqueFd fd, UniqueFd stop_fd,
-                 std::function<void(UniqueFd)> accepted);
+  SocketListener(std::string path, const struct stat& made, UniqueFd fd,
+                 UniqueFd stop_fd, std::function<void(UniqueFd)> accepted);
   void Run();
 
   const std::string path_;
+  const dev_t device_;
+  const ino_t inode_;
   UniqueFd fd_, stop_fd_;
   const std::function<void(UniqueFd)> accepted_;
   std::thread thread_;

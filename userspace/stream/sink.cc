@@ -2,10 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/file.h"
@@ -51,6 +55,7 @@ class FdSink : public Sink {
       : fd_(std::move(fd)), name_(std::move(name)), max_wait_msec_(max_wait_msec) {
     struct stat info;
     regular_ = fstat(fd_.get(), &info) == 0 && S_ISREG(info.st_mode);
+    piece_ = regular_ ? SIZE_MAX : PIPE_BUF;
     off_t position = regular_ ? lseek(fd_.get(), 0, SEEK_CUR) : -1;
     if (position >= 0) end_ = position;
   }
@@ -60,14 +65,19 @@ class FdSink : public Sink {
     WriteSignalGuard guard;
     size_t done = 0;
     while (done < frame.size()) {
-      ssize_t n = write(fd_.get(), frame.data() + done, frame.size() - done);
+      // A descriptor that may block is written to only when there is room. It cannot be
+      // made non-blocking: others may have the same open file, such as a terminal.
+      if (!regular_ && !WaitWritable()) return Fail(EAGAIN, frame.size(), done);
+      ssize_t n =
+          write(fd_.get(), frame.data() + done, std::min(frame.size() - done, piece_));
       if (n > 0) {
         done += static_cast<size_t>(n);
         continue;
       }
       int error = n < 0 ? errno : ENOSPC;
       if (error == EINTR) continue;
-      if (error == EAGAIN && WaitWritable()) continue;
+      if (error == EAGAIN && regular_ && WaitWritable()) continue;
+      if (error == EAGAIN && !regular_) continue;
       if (error == EPIPE || error == EFBIG) guard.TakeBack();
       return Fail(error, frame.size(), done);
     }
@@ -80,13 +90,17 @@ class FdSink : public Sink {
   const std::string& name() const override { return name_; }
 
  private:
+  // Waits until there is room, but only once: whoever did not read for so long is not
+  // waited for again before there is room. So a run with a thousand frames to write
+  // ends in time as well.
   bool WaitWritable() {
     pollfd waiter = {fd_.get(), POLLOUT, 0};
     int ready;
     do {
-      ready = poll(&waiter, 1, static_cast<int>(max_wait_msec_));
+      ready = poll(&waiter, 1, stalled_ ? 0 : static_cast<int>(max_wait_msec_));
     } while (ready < 0 && errno == EINTR);
-    return ready > 0;
+    stalled_ = ready == 0;
+    return ready != 0;
   }
 
   absl::Status Fail(int error, size_t bytes, size_t done) {
@@ -111,6 +125,10 @@ class FdSink : public Sink {
   uint32_t max_wait_msec_;
   bool regular_ = false;
   bool broken_ = false;
+  bool stalled_ = false;
+  // Written at a time. Where poll() says that there is room, a pipe takes this much
+  // without blocking (pipe(7)).
+  size_t piece_ = SIZE_MAX;
   off_t end_ = 0;  // behind the last whole frame
 };
 

@@ -45,8 +45,9 @@ absl::StatusOr<std::unique_ptr<Sink>> OpenFileSink(const std::string& path,
                                                    ExistingFile existing);
 
 // Writes to a descriptor: a pipe, a socket, a terminal, or an open file, from its
-// current position. A non-blocking descriptor that stays full for `max_wait_msec` is an
-// UNAVAILABLE error; a blocking one blocks.
+// current position. One that stays full for `max_wait_msec` is an UNAVAILABLE error,
+// and is not waited for again before there is room. That goes for blocking descriptors
+// too; only where somebody else writes to the same pipe can a write block.
 std::unique_ptr<Sink> MakeFdSink(UniqueFd fd, std::string name,
                                  uint32_t max_wait_msec = 1000);
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 namespace rocattach {
 namespace {
@@ -30,6 +31,21 @@ class SocketListenerTest : public testing::Test {
       ++accepted_;
       (void)!send(fd.get(), "x", 1, MSG_NOSIGNAL);
     });
+  }
+  sockaddr_un Address() const {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    strncpy(address.sun_path, path_.c_str(), sizeof(address.sun_path) - 1);
+    return address;
+  }
+  // Another program's socket at the path.
+  UniqueFd Bind(int type) const {
+    UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = Address();
+    EXPECT_EQ(
+        bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+        0);
+    return fd;
   }
   // What a peer sees: 'x' if it was let in, 0 if it was closed, -1 if it could not
   // connect.
@@ -99,6 +115,52 @@ TEST_F(SocketListenerTest, ALeftoverIsReplacedAndALivingOneIsNot) {
   EXPECT_EQ(Visit(path_), 'x');
   first->reset();
   EXPECT_FALSE(std::filesystem::exists(path_)) << "it goes with the service";
+}
+
+// A socket of somebody else, also one at which nobody listens at the moment.
+TEST_F(SocketListenerTest, AnotherUsersSocketIsNeverRemoved) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to make another user's socket";
+  UniqueFd theirs = Bind(SOCK_STREAM);
+  ASSERT_EQ(chown(path_.c_str(), 65534, 65534), 0);
+  const absl::Status refused = Listen().status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_NE(refused.message().find("65534"), absl::string_view::npos) << refused;
+  EXPECT_TRUE(std::filesystem::is_socket(path_));
+}
+
+// A datagram socket in use refuses connections too.
+TEST_F(SocketListenerTest, AnotherKindOfSocketIsNeverRemoved) {
+  UniqueFd theirs = Bind(SOCK_DGRAM);
+  EXPECT_EQ(Listen().status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(std::filesystem::is_socket(path_));
+}
+
+// A program that listens and does not accept, with its queue full.
+TEST_F(SocketListenerTest, AFullQueueOfConnectionsDoesNotDelayTheStart) {
+  UniqueFd theirs = Bind(SOCK_STREAM);
+  ASSERT_EQ(listen(theirs.get(), 0), 0);
+  std::vector<UniqueFd> waiting;
+  for (;;) {
+    UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const sockaddr_un address = Address();
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                sizeof(address)) != 0) {
+      ASSERT_EQ(errno, EAGAIN);
+      break;
+    }
+    waiting.push_back(std::move(fd));
+  }
+  EXPECT_EQ(Listen().status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(std::filesystem::is_socket(path_));
+}
+
+TEST_F(SocketListenerTest, TheEndRemovesNobodyElsesSocket) {
+  auto first = Listen();
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ(unlink(path_.c_str()), 0);
+  UniqueFd theirs = Bind(SOCK_STREAM);
+  first->reset();
+  EXPECT_TRUE(std::filesystem::is_socket(path_));
 }
 
 TEST_F(SocketListenerTest, AFileIsNeverRemoved) {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "tests/unit/stream/stream_testing.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/file.h"
 #include "userspace/stream/reader.h"
 
@@ -200,6 +201,34 @@ TEST_F(SinkTest, SlowReaderOfANonBlockingPipeLosesFramesNotFraming) {
   EXPECT_EQ(decoder.stats().dispatches, delivered);
   EXPECT_EQ(visitor.streams[std::make_pair(0u, id)].dispatches.back().correlation_id,
             60'000u);
+}
+
+// A pipe that nobody reads, with a descriptor that blocks, as a shell makes it: nothing
+// waits for ever, and a thousand frames do not wait a thousand times.
+TEST_F(SinkTest, APipeThatNobodyReadsDelaysOnce) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  UniqueFd reading(ends[0]);
+  auto sink = MakeFdSink(UniqueFd(ends[1]), "the pipe", /*max_wait_msec=*/100);
+  const std::string frame(10'000, 'x');
+  int written = 0, failed = 0;
+  const uint64_t begin_ns = BootNs();
+  for (int i = 0; i < 1000; ++i) {
+    const absl::Status status = sink->Write(frame);
+    ++(status.ok() ? written : failed);
+    if (!status.ok()) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    }
+  }
+  EXPECT_GT(written, 0);
+  EXPECT_GT(failed, 900);
+  // With a wait for each it would be more than 90 s.
+  EXPECT_LT(BootNs() - begin_ns, 30'000'000'000u);
+  EXPECT_FALSE(sink->broken());
+  // The reader comes back.
+  std::string buffer(1 << 20, '\0');
+  ASSERT_GT(read(reading.get(), buffer.data(), buffer.size()), 0);
+  EXPECT_TRUE(sink->Write("frame").ok());
 }
 
 TEST_F(SinkTest, FifoIsWrittenAsAPipe) {
