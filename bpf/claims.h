@@ -2,12 +2,13 @@
 #ifndef ROCATTACH_BPF_CLAIMS_H_
 #define ROCATTACH_BPF_CLAIMS_H_
 
+#include "bpf/budget.h"
 #include "bpf/events.h"
 
-/* CLAIM_FORGOTTEN keeps the process known, so that its end is still reported, while its
- * next hsa_init opens a window again. While a claim is open, other threads that enter
- * hsa_init wait too: if one of them overtook, the runtime would be loaded without the
- * collector. */
+/* CLAIM_FORGOTTEN, after the runtime was shut down, keeps the process known, so that
+ * its end is still reported, while its next hsa_init opens a window again. While a
+ * claim is open, other threads that enter hsa_init wait too: if one of them overtook,
+ * the runtime would be loaded without the collector. */
 enum claim_state {
   CLAIM_OPEN = 0,     /* held; the collector is on its way */
   CLAIM_RELEASED = 1, /* let go: not wanted, failed, too late */
@@ -27,6 +28,9 @@ struct claim {
   __u32 tid;   /* the thread that opened the window */
   __u64 opened_ns;
   __u64 mm; /* key of `memories` */
+  __u64 due_ns; /* budget of its windows, take_window() */
+  __u32 charged_uid;
+  __u32 reported; /* the window that a collector has reported for, see take_report() */
 };
 
 struct {
@@ -47,6 +51,16 @@ struct {
   __type(key, __u64); /* address of the mm_struct */
   __type(value, struct claim_key);
 } memories SEC(".maps");
+
+/* Processes that were refused before they had a claim: the runtime goes up without the
+ * collector, so a later call of hsa_init opens no window. If one is forgotten, it is
+ * looked at once more. */
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 16384);
+  __type(key, struct claim_key);
+  __type(value, __u8);
+} refused_processes SEC(".maps");
 
 static __always_inline void make_key(struct task_struct* task, struct claim_key* key) {
   key->tgid = task->tgid;
@@ -122,10 +136,31 @@ FRAME int shares_memory(void) {
 
 /* Answers of claim_window. */
 enum { NOT_MINE = 0, FIRST_WINDOW = 1, WINDOW_AGAIN = 2, FOLLOW = 3, SHARED = 4 };
+/* Refused; plus an enum rocattach_budget. */
+#define OVER_BUDGET 16
+
+FRAME int is_refused(void) {
+  struct claim_key key;
+  make_key(bpf_get_current_task_btf(), &key);
+  return bpf_map_lookup_elem(&refused_processes, &key) != 0;
+}
+
+FRAME int remember_refused(void) {
+  struct claim_key key;
+  __u8 one = 1;
+  make_key(bpf_get_current_task_btf(), &key);
+  return bpf_map_update_elem(&refused_processes, &key, &one, BPF_ANY);
+}
+
+FRAME int forget_refused(void) {
+  struct claim_key key;
+  make_key(bpf_get_current_task_btf(), &key);
+  return bpf_map_delete_elem(&refused_processes, &key);
+}
 
 /* An int: before Linux 6.4 the upper half of what map helpers return is undefined,
  * since the JIT calls functions that return an int. */
-FRAME int insert_claim(__u64 now_ns) {
+FRAME int insert_claim(__u64 now_ns, __u32 charged_uid) {
   struct task_struct* task = bpf_get_current_task_btf();
   struct claim claim;
   struct claim_key key;
@@ -134,35 +169,79 @@ FRAME int insert_claim(__u64 now_ns) {
   claim.tid = task->pid;
   claim.opened_ns = now_ns;
   claim.mm = (__u64)BPF_CORE_READ(task, mm);
+  claim.due_ns = 0;
+  claim.charged_uid = charged_uid;
+  claim.reported = 0;
   return bpf_map_update_elem(&claims, &key, &claim, BPF_NOEXIST);
+}
+
+/* The process's first window. */
+FRAME int claim_first(__u64 now_ns) {
+  __u32 user = charged_user();
+  int rc;
+  if (is_refused()) return NOT_MINE;
+  if (!take_user_window(user, now_ns)) {
+    remember_refused();
+    return OVER_BUDGET + ROCATTACH_BUDGET_USER_WINDOWS;
+  }
+  if (!take_process(user)) {
+    remember_refused();
+    return OVER_BUDGET + ROCATTACH_BUDGET_USER_PROCESSES;
+  }
+  rc = insert_claim(now_ns, user);
+  if (!rc) {
+    COUNT(windows);
+    return shares_memory() ? SHARED : FIRST_WINDOW;
+  }
+  return_process(user);
+  if (rc == -17 /* EEXIST */) return FOLLOW; /* another thread was faster */
+  COUNT(claims_full);
+  return NOT_MINE;
+}
+
+/* A further window of a process that is known. */
+FRAME int claim_again(__u64 now_ns) {
+  struct claim* claim = my_claim();
+  int budget = ROCATTACH_BUDGET_NONE;
+  if (!claim) return NOT_MINE;
+  if (!take_process_window(&claim->due_ns, now_ns))
+    budget = ROCATTACH_BUDGET_PROCESS_WINDOWS;
+  else if (!take_user_window(claim->charged_uid, now_ns))
+    budget = ROCATTACH_BUDGET_USER_WINDOWS;
+  /* Refused once, refused for good: its runtime goes up without the collector. */
+  if (__sync_val_compare_and_swap(&claim->state, CLAIM_FORGOTTEN,
+                                  budget ? CLAIM_RELEASED : CLAIM_OPEN) !=
+      CLAIM_FORGOTTEN)
+    return FOLLOW; /* another thread was faster */
+  if (budget) return OVER_BUDGET + budget;
+  claim->tid = bpf_get_current_task_btf()->pid;
+  claim->opened_ns = now_ns;
+  COUNT(windows);
+  return shares_memory() ? SHARED : WINDOW_AGAIN;
+}
+
+/* A thread that waits costs the service an event as well. */
+FRAME int may_follow(__u64 now_ns) {
+  struct claim* claim = my_claim();
+  return claim && claim->state == CLAIM_OPEN &&
+         take_process_window(&claim->due_ns, now_ns) &&
+         take_user_window(claim->charged_uid, now_ns);
 }
 
 /* Claims the window for the calling thread. Exactly one thread of a process wins; those
  * that come while its window is open are told to follow it. Of processes that share
  * their memory one wins. */
 FRAME int claim_window(__u64 now_ns) {
-  struct claim* old;
-  __u32 state;
-  int rc;
+  struct claim* claim = my_claim();
+  int answer = FOLLOW;
   COUNT(hits);
-  rc = insert_claim(now_ns);
-  if (!rc) {
-    COUNT(windows);
-    return shares_memory() ? SHARED : FIRST_WINDOW;
+  if (!claim) {
+    answer = claim_first(now_ns);
+  } else if (claim->state == CLAIM_FORGOTTEN) {
+    answer = claim_again(now_ns);
   }
-  if (rc != -17 /* EEXIST */) {
-    COUNT(claims_full);
-    return NOT_MINE;
-  }
-  old = my_claim();
-  if (!old) return NOT_MINE;
-  state = __sync_val_compare_and_swap(&old->state, CLAIM_FORGOTTEN, CLAIM_OPEN);
-  if (state == CLAIM_OPEN) return FOLLOW;
-  if (state != CLAIM_FORGOTTEN) return NOT_MINE;
-  old->tid = bpf_get_current_task_btf()->pid;
-  old->opened_ns = now_ns;
-  COUNT(windows);
-  return shares_memory() ? SHARED : WINDOW_AGAIN;
+  if (answer == FOLLOW && !may_follow(now_ns)) return NOT_MINE;
+  return answer;
 }
 
 /* Moves an open claim on, if it still is open. */
@@ -170,6 +249,23 @@ FRAME int settle_claim(__u32 state) {
   struct claim* claim = my_claim();
   if (claim) __sync_val_compare_and_swap(&claim->state, CLAIM_OPEN, state);
   return 0;
+}
+
+/* Anybody can call the collector's functions, as often as they like: each window has
+ * one report. */
+FRAME int take_report(void) {
+  struct claim* claim = my_claim();
+  __u32 window, seen;
+  if (!claim) return 0;
+  window = (__u32)claim->opened_ns | 1;
+  seen = claim->reported;
+  return seen != window &&
+         __sync_val_compare_and_swap(&claim->reported, seen, window) == seen;
+}
+
+FRAME __u32 claim_charged_uid(void) {
+  struct claim* claim = my_claim();
+  return claim ? claim->charged_uid : charged_user();
 }
 
 /* Lets the process's next hsa_init open a window. False if it has no claim. */
@@ -180,10 +276,18 @@ FRAME int forget_window(void) {
   return 1;
 }
 
+/* 0 if the process had a claim. */
 FRAME int remove_claim(void) {
   struct claim_key key;
+  struct claim* claim = my_claim();
+  __u32 user;
+  int rc;
+  if (!claim) return forget_refused(), -2 /* ENOENT */;
+  user = claim->charged_uid;
   make_key(bpf_get_current_task_btf(), &key);
-  return bpf_map_delete_elem(&claims, &key);
+  rc = bpf_map_delete_elem(&claims, &key);
+  if (!rc) return_process(user);
+  return rc;
 }
 
 #endif /* ROCATTACH_BPF_CLAIMS_H_ */

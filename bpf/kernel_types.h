@@ -3,6 +3,7 @@
  * the order and the missing neighbours do not matter. Nothing is generated from the
  * machine that builds. Field names and meanings: include/linux/sched.h,
  * include/linux/sched/signal.h, include/linux/pid.h, include/linux/cred.h,
+ * include/linux/user_namespace.h,
  * include/linux/mm_types.h, include/linux/fs.h. */
 #ifndef ROCATTACH_BPF_KERNEL_TYPES_H_
 #define ROCATTACH_BPF_KERNEL_TYPES_H_
@@ -48,9 +49,16 @@ typedef struct {
   unsigned int val;
 } kuid_t;
 
+struct user_namespace {
+  struct user_namespace* parent;
+  int level; /* 0: the initial one */
+  kuid_t owner;
+};
+
 struct cred {
   kuid_t uid;
   kuid_t euid;
+  struct user_namespace* user_ns;
 };
 
 typedef struct {

@@ -31,6 +31,7 @@ FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, int again,
   e->ip = ctx->ip;
   e->sp = ctx->sp;
   e->layout = layout;
+  e->charged_uid = claim_charged_uid();
   e->args[0] = window_flags(again);
   e->args[1] = bpf_get_smp_processor_id();
   e->args[2] = place();
@@ -45,6 +46,27 @@ FRAME int tell_follow(void) {
   if (!e) return 0;
   e->args[0] = owner ? owner->tgid : e->pid;
   e->args[1] = owner ? owner->start_ns : e->start_ns;
+  bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+  return 0;
+}
+
+/* A window that is refused because of a budget. */
+FRAME int refuse_window(struct pt_regs* ctx, __u64 opened_ns, __u32 budget) {
+  struct rocattach_settings* set = get_settings();
+  __u32 user = claim_charged_uid();
+  struct rocattach_event* e;
+  __u32 mode;
+  if (!set || !note_refusal(user, opened_ns)) return 0;
+  mode = window_mode(set, ROCATTACH_WINDOW_HELD);
+  if (mode != ROCATTACH_WINDOW_HELD && mode != ROCATTACH_WINDOW_REPORTED) return 0;
+  e = new_event(ROCATTACH_EVENT_WINDOW);
+  if (!e) return 0;
+  e->time_ns = opened_ns;
+  e->mode = ROCATTACH_WINDOW_OVER_BUDGET;
+  e->cookie = bpf_get_attach_cookie(ctx);
+  e->charged_uid = user;
+  e->args[1] = budget;
+  e->args[2] = refusals_of(user);
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 0;
 }
@@ -101,6 +123,7 @@ int hsa_init_yield(struct pt_regs* ctx) {
   if (!set || service.gone) return 0;
   mine = claim_window(now_ns);
   if (mine == NOT_MINE) return 0;
+  if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
   if (mine == FOLLOW || (mine == SHARED && report_shared(ctx, now_ns))) {
     /* The service stops it with ptrace as well, and lets it go when the window is
      * settled: while it spins here it takes the address space's lock again and again,
@@ -145,6 +168,7 @@ FRAME int signal_window(struct pt_regs* ctx, __u64 opened_ns, int again) {
   e->time_ns = opened_ns;
   e->cookie = cookie(ctx);
   e->ip = ctx->ip;
+  e->charged_uid = claim_charged_uid();
   e->args[0] = again ? ROCATTACH_WINDOW_AGAIN : 0;
   if (mode == ROCATTACH_WINDOW_SIGNALLED &&
       bpf_send_signal_thread(ROCATTACH_STOP_SIGNAL))
@@ -171,6 +195,7 @@ int hsa_init_signal(struct pt_regs* ctx) {
 
   if (!set) return 0;
   mine = claim_window(now_ns);
+  if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
   if (mine == SHARED) report_shared(ctx, now_ns);
   if (mine == FOLLOW && is_stoppable(set) && !is_unserved())
     bpf_send_signal_thread(ROCATTACH_STOP_SIGNAL);
@@ -182,8 +207,10 @@ int hsa_init_signal(struct pt_regs* ctx) {
 /* rocattach_collector_ready(memory, bytes, window_id) of the collector. */
 SEC("uprobe")
 int collector_ready(struct pt_regs* ctx) {
-  struct rocattach_event* e = new_event(ROCATTACH_EVENT_READY);
+  struct rocattach_event* e;
+  if (!take_report()) return 0;
   settle_claim(CLAIM_READY);
+  e = new_event(ROCATTACH_EVENT_READY);
   if (!e) return 0;
   e->args[0] = ctx->di;
   e->args[1] = ctx->si;
@@ -245,6 +272,7 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args* ctx) {
   leave_memory();
-  if (forget_window()) tell(ROCATTACH_EVENT_EXEC);
+  /* The new program is another process to us, with a claim of its own. */
+  if (!remove_claim()) tell(ROCATTACH_EVENT_EXEC);
   return 0;
 }

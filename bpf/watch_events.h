@@ -45,9 +45,22 @@ enum rocattach_window_mode {
   ROCATTACH_WINDOW_DENIED = 3,    /* in-kernel deny list */
   ROCATTACH_WINDOW_PAUSED = 4,    /* the service has paused attaching */
   ROCATTACH_WINDOW_UNRELATED = 5, /* not below settings.only_below */
-  ROCATTACH_WINDOW_SHARED = 7,    /* shares its memory with a process that goes first */
-  ROCATTACH_WINDOW_UNSERVED = 8,  /* the service is stopped: not held */
+  /* Refused: beyond a budget. Told of once a second for each user. */
+  ROCATTACH_WINDOW_OVER_BUDGET = 6,
+  ROCATTACH_WINDOW_SHARED = 7,   /* shares its memory with a process that goes first */
+  ROCATTACH_WINDOW_UNSERVED = 8, /* the service is stopped: not held */
 };
+
+/* Which one; args[1] of such a window. */
+enum rocattach_budget {
+  ROCATTACH_BUDGET_NONE = 0,
+  ROCATTACH_BUDGET_USER_WINDOWS = 1,    /* windows a second of the user's processes */
+  ROCATTACH_BUDGET_PROCESS_WINDOWS = 2, /* windows a second of this process */
+  ROCATTACH_BUDGET_USER_PROCESSES = 3,  /* processes of the user at a time */
+};
+
+/* The account of all users for whom there is no room; map `accounts`. */
+#define ROCATTACH_OTHER_USERS 0xffffffffu
 
 /* The signal of the second rung: SIGURG, which nobody hears who has no handler for it.
  * Should the service die while a thread stands in its stop, the kernel delivers it. A
@@ -88,13 +101,13 @@ struct rocattach_event {
   rwa_u64 ip;     /* WINDOW: address of the probed instruction */
   rwa_u64 sp;     /* WINDOW: the thread's stack pointer there */
   rwa_u32 layout; /* WINDOW, held: number of its rocattach_layout, plus one; 0: none */
-  rwa_u32 pad;
+  rwa_u32 charged_uid; /* WINDOW: the user whose budgets it counts for */
   /* WINDOW: ROCATTACH_WINDOW_* bits, CPU of the thread, number of its place;
-   * WINDOW, SHARED: the bits, tgid of the process that goes first, 1 if that one waits
-   * for this child of a vfork;
-   * FOLLOW: tgid and start_ns of the process whose window is open;
-   * READY: memory, bytes, window id; EXIT: exit_code as in wait(2);
-   * HOLD_END: nanoseconds held, loop rounds, window's time_ns */
+   * WINDOW, OVER_BUDGET: 0, enum rocattach_budget, windows of the user that were
+   * refused so far; WINDOW, SHARED: the bits, tgid of the process that goes first, 1 if
+   * that one waits for this child of a vfork; FOLLOW: tgid and start_ns of the process
+   * whose window is open; READY: memory, bytes, window id; EXIT: exit_code as in
+   * wait(2); HOLD_END: nanoseconds held, loop rounds, window's time_ns */
   rwa_u64 args[3];
   char comm[ROCATTACH_COMM_BYTES];
 };
@@ -160,8 +173,11 @@ struct rocattach_settings {
   rwa_u64 limit_ns;     /* longest hold */
   rwa_u32 only_uid_set; /* 1: only processes of `only_uid` */
   rwa_u32 only_uid;
-  rwa_u32 only_below; /* only processes below this tgid; 0: all */
-  rwa_u32 pad;
+  rwa_u32 only_below;     /* only processes below this tgid; 0: all */
+  rwa_u32 user_processes; /* of one user, known at a time; 0: no limit */
+  /* One user's windows: one in this time, 0: no limit; so much ahead of that. */
+  rwa_u64 window_interval_ns;
+  rwa_u64 window_burst_ns;
 };
 
 /* Counters; map `stats`, a per-CPU array of one. */
@@ -172,6 +188,7 @@ struct rocattach_bpf_stats {
   rwa_u64 claims_full; /* first entries that found no room in the claims map */
   rwa_u64 held;
   rwa_u64 deadlines;
+  rwa_u64 over_budget; /* windows that were refused for that */
 };
 
 #endif /* ROCATTACH_BPF_WATCH_EVENTS_H_ */

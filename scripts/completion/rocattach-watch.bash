@@ -55,7 +55,9 @@ _rocattach_watch() {
   --pmc | --set | --block | --arch | --kernel-include-regex | --kernel-exclude-regex | \
     --kernel-iteration-range | --dispatch-range | --gpu | --device-samples | \
     --api-function | --collection-period | --attach-duration-msec | \
-    --hold-timeout-msec | --duration-msec | --threads | --ring-slots)
+    --hold-timeout-msec | --duration-msec | --threads | --ring-slots | --windows-per-second | \
+    --processes-per-user | --max-processes | --max-libraries | \
+    --max-libraries-per-user | --lines-per-second)
     return
     ;;
   esac
@@ -68,7 +70,8 @@ _rocattach_watch() {
     --hsa-trace --hip-trace --marker-trace --api-function --socket --backend --kfd-topology \
     --duration-msec --hold --capture --no-recording --library --collector --threads \
     --ring-slots \
-    -h --help --version --" -- "$current")
+    --windows-per-second --processes-per-user --max-processes --max-libraries \
+    --max-libraries-per-user --lines-per-second -h --help --version --" -- "$current")
 }
 
 complete -o filenames -F _rocattach_watch rocattach-watch

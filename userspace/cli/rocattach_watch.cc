@@ -111,6 +111,7 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
                         .quiet = args.quiet,
                         .attach = args.watcher.attach,
                         .live = !has_command,
+                        .lines_per_second = args.watcher.budget.lines_per_second,
                         .out = args.json && !stdout_taken ? stdout : stderr});
   auto watcher = Watcher::Start(args.watcher, &console);
   if (!watcher.ok()) return Complain(watcher.status(), kExitCannotStart);

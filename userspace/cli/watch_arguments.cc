@@ -138,6 +138,30 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
       ->capture_default_str();
 }
 
+// What the processes of one user may cost; see docs/security.md.
+void AddBudgets(CLI::App* app, WatchArguments* args) {
+  BudgetLimits& budget = args->watcher.budget;
+  const auto add = [app](const char* name, uint32_t* limit, uint32_t most,
+                         const char* help) {
+    app->add_option(name, *limit, help)
+        ->check(CLI::Range(uint32_t{0}, most))
+        ->capture_default_str();
+  };
+  add("--windows-per-second", &budget.windows_per_second, 1'000'000,
+      "First calls of hsa_init a second by the processes of one user; further ones are "
+      "refused. 0, here and below: no limit");
+  add("--processes-per-user", &budget.processes_per_user, 32'768,
+      "GPU processes of one user at a time; further ones are refused");
+  add("--max-processes", &budget.processes, 32'768,
+      "Processes that are attached at a time; further ones are refused");
+  add("--max-libraries", &budget.libraries, 65'536,
+      "Copies of the HSA runtime that are found and get a probe");
+  add("--max-libraries-per-user", &budget.libraries_per_user, 65'536,
+      "The same of files of one user who is not root");
+  add("--lines-per-second", &budget.lines_per_second, 1'000'000,
+      "Lines that are printed about the processes of one user; the rest is counted");
+}
+
 void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args) {
   WatcherOptions& watcher = args->watcher;
   if (app.count("--uid") > 0) watcher.policy.only_uid = args->uid;
@@ -205,6 +229,7 @@ void AddWatchOptions(CLI::App* app, WatchArguments* args) {
   AddOutput(app, args);
   AddSessionOptions(app, &args->session);
   AddTuning(app, args);
+  AddBudgets(app, args);
   app->add_option("command", args->command,
                   "Command to run and to profile; ends with it")
       ->type_name("-- COMMAND…");

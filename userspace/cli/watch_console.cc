@@ -2,6 +2,8 @@
 
 #include <google/protobuf/util/json_util.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +24,11 @@ namespace rocattach {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// At the end a reader is waited for as long as it takes something in this time.
+constexpr int kPatienceMsec = 2000;
+// Lines about a user's processes: so many seconds' worth may come at once.
+constexpr uint32_t kBurstSeconds = 20;
 
 std::string VerdictWord(v1::WindowState state) {
   switch (state) {
@@ -91,11 +98,34 @@ std::string Dump(const Json& json) {
 }  // namespace
 
 WatchConsole::WatchConsole(WatchConsoleOptions options)
-    : options_(options), terminal_(isatty(fileno(options.out)) != 0) {}
+    : options_(options),
+      terminal_(isatty(fileno(options.out)) != 0),
+      out_(fileno(options.out)),
+      lines_(options.lines_per_second, options.lines_per_second * kBurstSeconds) {}
+
+WatchConsole::~WatchConsole() {
+  out_.Finish(kPatienceMsec);
+  errors_.Finish(kPatienceMsec);
+}
+
+void WatchConsole::Complain(absl::string_view line) {
+  (fileno(options_.out) == STDERR_FILENO ? out_ : errors_).Add(line);
+}
+
+void WatchConsole::Say(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  char* text = nullptr;
+  const int length = vasprintf(&text, format, arguments);
+  va_end(arguments);
+  if (length < 0) return;
+  out_.Add(absl::string_view(text, static_cast<size_t>(length)));
+  free(text);
+}
 
 void WatchConsole::ClearLiveLine() {
   if (!live_line_shown_) return;
-  fputs("\r\033[K", options_.out);
+  out_.Add("\r\033[K");
   live_line_shown_ = false;
 }
 
@@ -123,26 +153,21 @@ void WatchConsole::Announce(const Watcher& watcher) {
                  {"writable_libraries", writable},
                  {"rejected", rejected},
                  {"output", watcher.output_name()}};
-    fprintf(options_.out, "%s\n", Dump(line).c_str());
-    fflush(options_.out);
+    Say("%s\n", Dump(line).c_str());
     return;
   }
   for (const RejectedLibrary& library : scan.rejected) {
-    fprintf(options_.out, "rocattach-watch: left out %s: %s\n",
-            CleanText(library.path).c_str(), CleanText(library.reason).c_str());
+    Say("rocattach-watch: left out %s: %s\n", CleanText(library.path).c_str(),
+        CleanText(library.reason).c_str());
   }
   if (scan.copies.empty()) {
-    fprintf(
-        options_.out,
-        "rocattach-watch: no HSA runtime found on this machine; nothing can be seen. "
+    Say("rocattach-watch: no HSA runtime found on this machine; nothing can be seen. "
         "Name one with --library PATH.\n");
   }
   if (options_.quiet) return;
   for (const LibraryCopy& copy : scan.copies) {
     if (std::string by = copy.file.Writers(); !by.empty()) {
-      fprintf(
-          options_.out,
-          "rocattach-watch: %s can be written by %s; it gets its probe, and loses it "
+      Say("rocattach-watch: %s can be written by %s; it gets its probe, and loses it "
           "when it is written to\n",
           CleanText(copy.path).c_str(), by.c_str());
     }
@@ -151,17 +176,20 @@ void WatchConsole::Announce(const Watcher& watcher) {
   if (options_.attach && watcher.rung() == HoldRung::kNone) {
     reason = "as asked for: nothing is held, so nothing is attached to";
   }
-  fprintf(options_.out,
-          "rocattach-watch: %s %zu HSA runtime %s, hold '%s'%s, output %s\n",
-          options_.attach ? "attaching through" : "watching", scan.copies.size(),
-          scan.copies.size() == 1 ? "copy" : "copies",
-          std::string(HoldRungName(watcher.rung())).c_str(),
-          reason.empty() ? "" : absl::StrCat(" (", reason, ")").c_str(),
-          watcher.output_name().c_str());
-  fflush(options_.out);
+  Say("rocattach-watch: %s %zu HSA runtime %s, hold '%s'%s, output %s\n",
+      options_.attach ? "attaching through" : "watching", scan.copies.size(),
+      scan.copies.size() == 1 ? "copy" : "copies",
+      std::string(HoldRungName(watcher.rung())).c_str(),
+      reason.empty() ? "" : absl::StrCat(" (", reason, ")").c_str(),
+      watcher.output_name().c_str());
 }
 
 void WatchConsole::Tick(const RunTotals& totals) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    TellLeftOut();
+    out_.Flush();
+  }
   if (!terminal_ || !options_.live || options_.json || options_.quiet) return;
   std::lock_guard<std::mutex> lock(mutex_);
   uint64_t now = BootNs();
@@ -173,25 +201,25 @@ void WatchConsole::Tick(const RunTotals& totals) {
   last_tick_ns_ = now;
   last_dispatches_ = totals.dispatches;
   ClearLiveLine();
-  fprintf(options_.out, "%s running, %s attached | %s dispatches (%s/s), %s copies",
-          HumanCount(totals.running).c_str(), HumanCount(totals.attached).c_str(),
-          HumanCount(totals.dispatches).c_str(),
-          HumanCount(static_cast<uint64_t>(rate)).c_str(),
-          HumanCount(totals.copies).c_str());
+  Say("%s running, %s attached | %s dispatches (%s/s), %s copies",
+      HumanCount(totals.running).c_str(), HumanCount(totals.attached).c_str(),
+      HumanCount(totals.dispatches).c_str(),
+      HumanCount(static_cast<uint64_t>(rate)).c_str(),
+      HumanCount(totals.copies).c_str());
   if (totals.missed + totals.refused > 0) {
-    fprintf(options_.out, " | %s missed, %s refused", HumanCount(totals.missed).c_str(),
-            HumanCount(totals.refused).c_str());
+    Say(" | %s missed, %s refused", HumanCount(totals.missed).c_str(),
+        HumanCount(totals.refused).c_str());
   }
   if (totals.dropped + totals.unseen > 0) {
-    fprintf(options_.out, " |%s", LossWords(totals.dropped, totals.unseen).c_str() + 1);
+    Say(" |%s", LossWords(totals.dropped, totals.unseen).c_str() + 1);
   }
   live_line_shown_ = true;
-  fflush(options_.out);
 }
 
 void WatchConsole::OnVerdict(const v1::Process& process,
                              const v1::WindowEvent& verdict) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (!lines_.Take(process.uid(), BootNs())) return;
   if (options_.json) {
     Json line = {{"event", "window"},
                  {"pid", process.pid()},
@@ -211,8 +239,7 @@ void WatchConsole::OnVerdict(const v1::Process& process,
                  {"stopped_ns", verdict.stopped_ns()},
                  {"released_ns", verdict.released_ns()},
                  {"armed_ns", verdict.armed_ns()}};
-    fprintf(options_.out, "%s\n", Dump(line).c_str());
-    fflush(options_.out);
+    Say("%s\n", Dump(line).c_str());
     return;
   }
   bool problem = verdict.state() == v1::WINDOW_STATE_REFUSED ||
@@ -220,41 +247,61 @@ void WatchConsole::OnVerdict(const v1::Process& process,
   if (options_.quiet && !problem) return;
   ClearLiveLine();
   if (verdict.state() == v1::WINDOW_STATE_ATTACHED) {
-    fprintf(options_.out, "rocattach-watch: attached to %s, held %s\n",
-            Name(process).c_str(),
-            HumanDuration(verdict.released_ns() - verdict.hit_ns()).c_str());
+    Say("rocattach-watch: attached to %s, held %s\n", Name(process).c_str(),
+        HumanDuration(verdict.released_ns() - verdict.hit_ns()).c_str());
   } else {
-    fprintf(options_.out, "rocattach-watch: %s %s: %s\n",
-            VerdictWord(verdict.state()).c_str(), Name(process).c_str(),
-            verdict.detail().c_str());
+    Say("rocattach-watch: %s %s: %s\n", VerdictWord(verdict.state()).c_str(),
+        Name(process).c_str(), verdict.detail().c_str());
   }
-  fflush(options_.out);
+}
+
+void WatchConsole::TellLeftOut() {
+  for (const UserRate::LeftOut& user : lines_.TakeLeftOut()) {
+    if (options_.json) {
+      Json line = {
+          {"event", "lines_left_out"}, {"uid", user.uid}, {"lines", user.count}};
+      Say("%s\n", Dump(line).c_str());
+    } else {
+      ClearLiveLine();
+      Say("rocattach-watch: %s more lines about processes of user %u were left out "
+          "(--lines-per-second)\n",
+          HumanCount(user.count).c_str(), user.uid);
+    }
+  }
+  if (out_.lines_left_out() > lines_lost_told_) {
+    const uint64_t lost = out_.lines_left_out() - lines_lost_told_;
+    lines_lost_told_ = out_.lines_left_out();
+    if (options_.json) {
+      Json line = {{"event", "lines_lost"}, {"lines", lost}};
+      Say("%s\n", Dump(line).c_str());
+    } else {
+      Say("rocattach-watch: %s lines were lost, because nobody read them in time\n",
+          HumanCount(lost).c_str());
+    }
+  }
 }
 
 void WatchConsole::OnLibraryChanged(const std::string& path, const std::string& why) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (options_.json) {
     const Json line = {{"event", "library_changed"}, {"path", path}, {"reason", why}};
-    fprintf(options_.out, "%s\n", Dump(line).c_str());
+    Say("%s\n", Dump(line).c_str());
   } else {
     ClearLiveLine();
-    fprintf(options_.out, "rocattach-watch: %s %s\n", CleanText(path).c_str(),
+    Say("rocattach-watch: %s %s\n", CleanText(path).c_str(),
             why.c_str());
   }
-  fflush(options_.out);
 }
 
 void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (options_.json) {
     Json line = {{"event", "session_refused"}, {"pid", pid}, {"reason", why}};
-    fprintf(options_.out, "%s\n", Dump(line).c_str());
+    Say("%s\n", Dump(line).c_str());
   } else {
     ClearLiveLine();
-    fprintf(options_.out, "rocattach-watch: process %d: no session: %s\n", pid,
-            why.c_str());
+    Say("rocattach-watch: process %d: no session: %s\n", pid, why.c_str());
   }
-  fflush(options_.out);
 }
 
 void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string& why) {
@@ -264,19 +311,18 @@ void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string
                  {"pid", process.pid()},
                  {"comm", process.comm()},
                  {"reason", why}};
-    fprintf(options_.out, "%s\n", Dump(line).c_str());
+    Say("%s\n", Dump(line).c_str());
   } else {
     ClearLiveLine();
-    fprintf(options_.out,
-            "rocattach-watch: %s cannot be believed and is not read any more: %s\n",
+    Say("rocattach-watch: %s cannot be believed and is not read any more: %s\n",
             Name(process).c_str(), why.c_str());
   }
-  fflush(options_.out);
 }
 
 void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                          const v1::LossAccount& account) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (!lines_.Take(process.uid(), BootNs())) return;
   uint64_t dropped = account.dropped_ring_full() + account.dropped_collector() +
                      account.dropped_invalid() + account.dropped_inflight() +
                      account.dropped_writer();
@@ -298,8 +344,7 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                  {"counted_dropped", account.counted_dropped()},
                  {"samples", account.samples_delivered()},
                  {"api_calls", account.api_calls_delivered()}};
-    fprintf(options_.out, "%s\n", Dump(line).c_str());
-    fflush(options_.out);
+    Say("%s\n", Dump(line).c_str());
     return;
   }
   if (options_.quiet && dropped + account.packets_unseen() == 0 &&
@@ -315,18 +360,28 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
   if (!account.not_believable().empty()) {
     more = ", and what was LOST is not known: it cannot be believed";
   }
-  fprintf(options_.out, "rocattach-watch: %s %s: %s dispatches, %s copies%s\n",
-          Name(process).c_str(), EndWords(end).c_str(),
-          HumanCount(account.dispatches_delivered()).c_str(),
-          HumanCount(account.copies_delivered()).c_str(), more.c_str());
-  fflush(options_.out);
+  Say("rocattach-watch: %s %s: %s dispatches, %s copies%s\n", Name(process).c_str(),
+      EndWords(end).c_str(), HumanCount(account.dispatches_delivered()).c_str(),
+      HumanCount(account.copies_delivered()).c_str(), more.c_str());
 }
+
+namespace {
+
+Json RefusalsJson(const std::vector<UserRefusals>& refusals) {
+  Json all = Json::array();
+  for (const UserRefusals& user : refusals) {
+    all.push_back({{"uid", user.uid}, {"windows", user.windows}});
+  }
+  return all;
+}
+
+}  // namespace
 
 void WatchConsole::SummarizeSession(const RunResult& result) {
   if (result.session_refused) {
-    fprintf(stderr,
-            "rocattach-watch: the session collected nothing: no process could do what "
-            "it asks for\n");
+    Complain(
+        "rocattach-watch: the session collected nothing: no process could do what "
+        "it asks for\n");
     return;
   }
   const RunTotals& totals = result.totals;
@@ -343,12 +398,12 @@ void WatchConsole::SummarizeSession(const RunResult& result) {
     what.push_back(absl::StrCat(HumanCount(totals.api_calls), " API calls"));
   }
   if (what.empty()) {
-    fprintf(stderr,
-            "rocattach-watch: the session collected nothing: no process did within its "
-            "times what its filters let through\n");
+    Complain(
+        "rocattach-watch: the session collected nothing: no process did within its "
+        "times what its filters let through\n");
   } else if (!options_.quiet && !options_.json) {
-    fprintf(options_.out, "rocattach-watch: the session collected %s\n",
-            absl::StrJoin(what, ", ").c_str());
+    Say("rocattach-watch: the session collected %s\n",
+        absl::StrJoin(what, ", ").c_str());
   }
 }
 
@@ -356,6 +411,7 @@ void WatchConsole::Summarize(const RunResult& result) {
   std::lock_guard<std::mutex> lock(mutex_);
   const RunTotals& totals = result.totals;
   ClearLiveLine();
+  TellLeftOut();
   SummarizeSession(result);
   if (options_.json) {
     Json line = {{"event", "summary"},
@@ -377,61 +433,59 @@ void WatchConsole::Summarize(const RunResult& result) {
                  {"not_believable", totals.not_believable},
                  {"events_lost", result.kernel.lost},
                  {"claims_full", result.kernel.claims_full},
+                 {"over_budget", RefusalsJson(result.refusals)},
                  {"hold_deadlines", result.kernel.deadlines},
                  {"files", result.files},
                  {"command_runs_on", result.command_runs_on},
                  {"output_error", std::string(result.output_status.message())}};
-    fprintf(options_.out, "%s\n", Dump(line).c_str());
-    fflush(options_.out);
+    Say("%s\n", Dump(line).c_str());
     return;
   }
   if (!result.output_status.ok()) {
-    fprintf(options_.out, "rocattach-watch: the recording is incomplete: %s\n",
-            std::string(result.output_status.message()).c_str());
+    Say("rocattach-watch: the recording is incomplete: %s\n",
+        std::string(result.output_status.message()).c_str());
   }
   uint64_t lost_windows = result.kernel.lost + result.kernel.claims_full;
   if (lost_windows > 0) {
-    fprintf(
-        options_.out,
-        "rocattach-watch: %s kernel events were lost: windows may have been missed\n",
+    Say("rocattach-watch: %s kernel events were lost: windows may have been missed\n",
         HumanCount(lost_windows).c_str());
   }
   if (totals.not_believable > 0) {
-    fprintf(
-        options_.out,
-        "rocattach-watch: %s cannot be believed: what was lost there is not "
-        "known\n",
+    Say("rocattach-watch: %s cannot be believed: what was lost there is not known\n",
         totals.not_believable == 1
             ? "1 process"
             : absl::StrCat(HumanCount(totals.not_believable), " processes").c_str());
   }
+  for (const UserRefusals& user : result.refusals) {
+    Say("rocattach-watch: %s windows of %s were refused: more than this user's "
+        "processes "
+        "may have (--windows-per-second, --processes-per-user)\n",
+        HumanCount(user.windows).c_str(), BudgetUser(user.uid).c_str());
+  }
   if (options_.quiet) return;
-  fprintf(options_.out,
-          "rocattach-watch: %s attached, %s passed, %s refused, %s missed; "
-          "%s dispatches, %s copies%s\n",
-          HumanCount(totals.attached).c_str(), HumanCount(totals.passed).c_str(),
-          HumanCount(totals.refused).c_str(), HumanCount(totals.missed).c_str(),
-          HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
-          totals.dropped + totals.unseen == 0
-              ? ", 0 lost"
-              : LossWords(totals.dropped, totals.unseen).c_str());
+  Say("rocattach-watch: %s attached, %s passed, %s refused, %s missed; "
+      "%s dispatches, %s copies%s\n",
+      HumanCount(totals.attached).c_str(), HumanCount(totals.passed).c_str(),
+      HumanCount(totals.refused).c_str(), HumanCount(totals.missed).c_str(),
+      HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
+      totals.dropped + totals.unseen == 0
+          ? ", 0 lost"
+          : LossWords(totals.dropped, totals.unseen).c_str());
   if (totals.unrelated > 0) {
-    fprintf(options_.out, "rocattach-watch: %s other GPU processes started meanwhile\n",
-            HumanCount(totals.unrelated).c_str());
+    Say("rocattach-watch: %s other GPU processes started meanwhile\n",
+        HumanCount(totals.unrelated).c_str());
   }
   if (totals.hit_to_released.count() > 0) {
-    fprintf(options_.out, "rocattach-watch: held %s\n",
-            DistributionWords(totals.hit_to_released).c_str());
+    Say("rocattach-watch: held %s\n",
+        DistributionWords(totals.hit_to_released).c_str());
   }
   for (const std::string& file : result.files) {
-    fprintf(options_.out, "rocattach-watch: wrote %s\n", file.c_str());
+    Say("rocattach-watch: wrote %s\n", file.c_str());
   }
   if (result.command_runs_on) {
-    fprintf(options_.out,
-            "rocattach-watch: the time is over; waiting for the command, which runs on "
-            "unrecorded\n");
+    Say("rocattach-watch: the time is over; waiting for the command, which runs on "
+        "unrecorded\n");
   }
-  fflush(options_.out);
 }
 
 }  // namespace rocattach

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "schemas/stream.pb.h"
+#include "userspace/cli/line_output.h"
 #include "userspace/watch/watcher.h"
 
 namespace rocattach {
@@ -18,6 +19,7 @@ struct WatchConsoleOptions {
   bool attach = false;  // the user wants attaches: windows let go deserve a word
   // A line that shows how things stand: not beside a command's own output.
   bool live = true;
+  uint32_t lines_per_second = 0;  // about one user's processes; 0: no limit
   FILE* out = stderr;
 };
 
@@ -25,6 +27,7 @@ struct WatchConsoleOptions {
 class WatchConsole : public WatcherObserver {
  public:
   explicit WatchConsole(WatchConsoleOptions options);
+  ~WatchConsole() override;
 
   // At start: the hold's level, the library copies, where output goes.
   void Announce(const Watcher& watcher);
@@ -42,13 +45,22 @@ class WatchConsole : public WatcherObserver {
  private:
   // Removes the live line, so that other text can stand there.
   void ClearLiveLine();
+  // Says what was left out; with the lock held.
+  void TellLeftOut();
   // What came of the session that the options name.
   void SummarizeSession(const RunResult& result);
-  void PrintJson(const char* event, const std::string& body);
+  // A line on standard error, whatever else goes where.
+  void Complain(absl::string_view line);
+  void Say(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
   WatchConsoleOptions options_;
   bool terminal_;
+  // Whoever reads it must not hold up the service.
+  LineOutput out_;
+  uint64_t lines_lost_told_ = 0;
+  LineOutput errors_{2};  // standard error, where that is another one
   std::mutex mutex_;
+  UserRate lines_;
   bool live_line_shown_ = false;
   uint64_t last_dispatches_ = 0;
   uint64_t last_tick_ns_ = 0;

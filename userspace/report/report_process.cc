@@ -37,6 +37,7 @@ void Identity(const RecordingReport& recording, const v1::Process& process,
                             : absl::StrCat("'", TerminalSafe(argument), "'"));
   }
   if (command.empty()) command.push_back(TerminalSafe(process.executable()));
+  if (process.arguments_cut()) command.push_back("…");
   std::string line = absl::StrJoin(command, " ");
   if (!line.empty()) page->Line("command", line, "", 3);
   std::string who = absl::StrCat("uid ", process.uid());

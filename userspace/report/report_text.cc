@@ -152,6 +152,12 @@ void Summary(const v1::WatcherSummary& summary, ReportPage* page) {
                                              "GPU processes"),
                                       " that the command did not start, let be"));
   }
+  if (summary.windows_over_budget() > 0) {
+    page->Line("over budget",
+               absl::StrCat(Plural(summary.windows_over_budget(), "window", "windows"),
+                            " refused: a user's processes opened too many"),
+               page->Red());
+  }
   Quantiles("held", summary.hit_to_released(), page);
   Quantiles("in probe", summary.hold(), page);
   Quantiles("stopped", summary.hit_to_stopped(), page);

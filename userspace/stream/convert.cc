@@ -46,6 +46,7 @@ v1::Process ProcessToProto(const ProcessInfo& info) {
   process.set_comm(info.comm);
   process.set_executable(info.executable);
   for (const std::string& argument : info.arguments) process.add_arguments(argument);
+  process.set_arguments_cut(info.arguments_cut);
   process.set_uid(info.uid);
   process.set_cgroup(info.cgroup);
   process.set_parent_pid(static_cast<uint32_t>(info.parent));

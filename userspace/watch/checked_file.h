@@ -27,6 +27,7 @@ class CheckedFile {
   int fd() const { return fd_ == nullptr ? -1 : fd_->get(); }
   dev_t device() const { return info_.st_dev; }
   ino_t inode() const { return info_.st_ino; }
+  uid_t owner() const { return info_.st_uid; }
   // For calls that take a path, such as a uprobe's: leads to this very file, wherever
   // it lies, whatever stands at its name by now, and if it was deleted.
   std::string ProbePath() const;

@@ -4,21 +4,24 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
 #include <map>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "bpf/watch.skel.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/base/unique_fd.h"
 
 namespace rocattach {
 namespace {
 
 static_assert(sizeof(rocattach_event) == 128, "shared with the BPF programs");
-static_assert(sizeof(rocattach_settings) == 40, "shared with the BPF programs");
+static_assert(sizeof(rocattach_settings) == 56, "shared with the BPF programs");
 static_assert(sizeof(rocattach_layout) == 64 + ROCATTACH_LAYOUT_FILES * 56,
               "shared with the BPF programs");
 
@@ -33,9 +36,54 @@ struct Claim {
   uint32_t tid;
   uint64_t opened_ns;
   uint64_t mm;
+  uint64_t due_ns;
+  uint32_t charged_uid;
+  uint32_t reported;
+};
+struct Account {
+  uint64_t due_ns;
+  uint64_t told_ns;
+  uint64_t refused;
+  uint32_t processes;
+  uint32_t pad;
 };
 constexpr uint32_t kClaimOpen = 0;
 constexpr uint32_t kClaimReleased = 1;
+
+// BPF_LINK_CREATE of a probe without a perf event, which libbpf 1.1 and the headers of
+// Linux 6.1 do not know: include/uapi/linux/bpf.h, from Linux 6.6 on.
+struct MultiLinkAttributes {
+  uint32_t prog_fd;
+  uint32_t target_fd;
+  uint32_t attach_type;
+  uint32_t flags;
+  uint64_t path;
+  uint64_t offsets;
+  uint64_t ref_ctr_offsets;
+  uint64_t cookies;
+  uint32_t count;
+  uint32_t uprobe_flags;
+  uint32_t pid;  // 0: every process
+  uint32_t pad;
+};
+constexpr size_t kMultiLinkBytes = offsetof(MultiLinkAttributes, pad);
+
+// The link, or -1 with errno.
+int AttachMulti(const bpf_program* program, const char* path, uint64_t offset,
+                uint64_t cookie) {
+  MultiLinkAttributes attributes = {};
+  attributes.prog_fd = static_cast<uint32_t>(bpf_program__fd(program));
+  attributes.attach_type = kUprobeMultiAttachType;
+  attributes.path = reinterpret_cast<uint64_t>(path);
+  attributes.offsets = reinterpret_cast<uint64_t>(&offset);
+  attributes.cookies = reinterpret_cast<uint64_t>(&cookie);
+  attributes.count = 1;
+  return static_cast<int>(
+      syscall(SYS_bpf, BPF_LINK_CREATE, &attributes, kMultiLinkBytes));
+}
+
+// Probes that go away at the same time.
+constexpr size_t kDetachThreads = 32;
 
 }  // namespace
 
@@ -70,7 +118,9 @@ struct KernelProbe::State {
   watch_bpf* skeleton = nullptr;  // that of `loaded`
   ring_buffer* ring = nullptr;
   std::vector<bpf_link*> links;
-  std::map<uint64_t, bpf_link*> library_links;  // by cookie
+  // Of libraries, by cookie: one or the other.
+  std::map<uint64_t, bpf_link*> library_links;
+  std::map<uint64_t, UniqueFd> multi_links;
   const std::function<void(const rocattach_event&)>* visit = nullptr;
   std::atomic<uint64_t> malformed = 0;
   std::atomic<uint64_t> urgent_consumed = 0;
@@ -81,9 +131,35 @@ struct KernelProbe::State {
       munmap(const_cast<rocattach_layout*>(layouts),
              sizeof(*layouts) * ROCATTACH_LAYOUTS);
     }
-    for (auto [cookie, link] : library_links) bpf_link__destroy(link);
-    for (bpf_link* link : links) bpf_link__destroy(link);
+    DestroyLinks();
     if (ring != nullptr) ring_buffer__free(ring);
+  }
+
+  // Taking a probe out waits until no processor is inside of it. Many at the same time
+  // wait together.
+  void DestroyLinks() {
+    for (auto [cookie, link] : library_links) links.push_back(link);
+    library_links.clear();
+    std::vector<UniqueFd> multi;
+    for (auto& [cookie, fd] : multi_links) multi.push_back(std::move(fd));
+    multi_links.clear();
+    std::atomic<size_t> next = 0;
+    const size_t count = links.size() + multi.size();
+    auto work = [this, &multi, &next, count] {
+      for (size_t i = next++; i < count; i = next++) {
+        if (i < links.size()) {
+          bpf_link__destroy(links[i]);
+        } else {
+          multi[i - links.size()].reset();
+        }
+      }
+    };
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i + 1 < std::min(count, kDetachThreads); ++i) {
+      threads.emplace_back(work);
+    }
+    work();
+    for (std::thread& thread : threads) thread.join();
   }
 
   static int OnEvent(void* context, void* data, size_t size) {
@@ -166,6 +242,18 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   settings_.rung = static_cast<uint32_t>(rung_);
   settings_.limit_ns = options.hold_deadline_ns;
   settings_.only_below = static_cast<uint32_t>(options.only_below);
+  const BudgetLimits& budget = options.budget;
+  settings_.user_processes = budget.processes_per_user;
+  if (budget.windows_per_second > 0) {
+    settings_.window_interval_ns = 1'000'000'000 / budget.windows_per_second;
+    settings_.window_burst_ns = uint64_t{BudgetLimits::kBurstSeconds} * 1'000'000'000;
+  }
+  const uint32_t others = ROCATTACH_OTHER_USERS;
+  const Account empty = {};
+  if (bpf_map__update_elem(state_->skeleton->maps.accounts, &others, sizeof(others),
+                           &empty, sizeof(empty), BPF_ANY) != 0) {
+    return absl::ErrnoToStatus(errno, "bpf_map_update_elem(accounts) failed");
+  }
   RETURN_IF_ERROR(WriteSettings());
   for (bpf_program* program :
        {state_->skeleton->progs.process_exit, state_->skeleton->progs.process_exec}) {
@@ -199,11 +287,21 @@ absl::Status KernelProbe::WriteSettings() {
 
 absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offset,
                                      uint64_t cookie) {
-  DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
-  if (features().Has(KernelFeature::kCookies)) options.bpf_cookie = cookie;
   bpf_program* program = rung_ == HoldRung::kYielding
                              ? state_->skeleton->progs.hsa_init_yield
                              : state_->skeleton->progs.hsa_init_signal;
+  if (state_->loaded.multi_probes) {
+    UniqueFd multi_link(AttachMulti(program, path.c_str(), file_offset, cookie));
+    if (!multi_link.valid()) {
+      return absl::ErrnoToStatus(
+          errno,
+          absl::StrCat("uprobe on ", path, "+0x", absl::Hex(file_offset), " failed"));
+    }
+    state_->multi_links[cookie] = std::move(multi_link);
+    return absl::OkStatus();
+  }
+  DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
+  if (features().Has(KernelFeature::kCookies)) options.bpf_cookie = cookie;
   bpf_link* link = bpf_program__attach_uprobe_opts(program, /*pid=*/-1, path.c_str(),
                                                    file_offset, &options);
   if (link == nullptr) {
@@ -215,6 +313,7 @@ absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offs
 }
 
 void KernelProbe::RemoveLibrary(uint64_t cookie) {
+  state_->multi_links.erase(cookie);
   auto found = state_->library_links.find(cookie);
   if (found == state_->library_links.end()) return;
   bpf_link__destroy(found->second);
@@ -269,6 +368,8 @@ void KernelProbe::Release(const rocattach_event& window) {
                            sizeof(claim), 0) != 0) {
     return;
   }
+  // Not a later window's claim, nor one that is settled.
+  if (claim.opened_ns != window.time_ns || claim.state != kClaimOpen) return;
   claim.state = kClaimReleased;
   // BPF_EXIST: a claim that has gone with its process must not come back.
   (void)bpf_map__update_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
@@ -366,10 +467,29 @@ KernelStats KernelProbe::ReadStats() const {
     sum.claims_full += one.claims_full;
     sum.held += one.held;
     sum.deadlines += one.deadlines;
+    sum.over_budget += one.over_budget;
   }
   // Whatever they told of is as lost as what found no room.
   sum.lost += state_->malformed;
   return sum;
+}
+
+std::vector<UserRefusals> KernelProbe::ReadRefusals() const {
+  std::vector<UserRefusals> refusals;
+  const bpf_map* map = state_->skeleton->maps.accounts;
+  uint32_t user = 0, next = 0;
+  const uint32_t* before = nullptr;
+  while (bpf_map__get_next_key(map, before, &next, sizeof(next)) == 0) {
+    user = next;
+    before = &user;
+    Account account = {};
+    if (bpf_map__lookup_elem(map, &user, sizeof(user), &account, sizeof(account), 0) ==
+            0 &&
+        account.refused > 0) {
+      refusals.push_back({user, account.refused});
+    }
+  }
+  return refusals;
 }
 
 }  // namespace rocattach

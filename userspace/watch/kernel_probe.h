@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bpf/watch_events.h"
+#include "userspace/watch/budget.h"
 #include "userspace/watch/kernel_programs.h"
 
 namespace rocattach {
@@ -34,6 +35,8 @@ struct KernelProbeOptions {
   uint64_t hold_deadline_ns = 250'000'000;
   // Only processes below this one; 0: all.
   pid_t only_below = 0;
+  // Of these, the windows and the processes of a user are the kernel's business.
+  BudgetLimits budget;
   // Rungs above this one are not tried: how the lower ones are tested.
   HoldRung best_rung = HoldRung::kYielding;
   // Programs with these features do not load, as if the kernel lacked them: for tests.
@@ -106,6 +109,9 @@ class KernelProbe {
   // time.
   bool ConsumeOne(const std::function<void(const rocattach_event&)>& visit);
   KernelStats ReadStats() const;
+  // Windows that were refused because of a budget, by user; users with none are left
+  // out.
+  std::vector<UserRefusals> ReadRefusals() const;
 
  private:
   struct State;

@@ -105,6 +105,12 @@ int TryLoad(KernelFeatures features, KernelFeatures lacking, LoadedPrograms* loa
                             features.Has(KernelFeature::kServiceEnd));
   loaded->skeleton->rodata->read_layouts = features.Has(KernelFeature::kLayouts);
   loaded->skeleton->rodata->use_cookies = features.Has(KernelFeature::kCookies);
+  if (loaded->multi_probes) {
+    for (bpf_program* program : {programs.hsa_init_yield, programs.hsa_init_signal}) {
+      bpf_program__set_expected_attach_type(
+          program, static_cast<bpf_attach_type>(kUprobeMultiAttachType));
+    }
+  }
   loaded->features = features;
   const int rc = watch_bpf__load(loaded->skeleton.get());
   if (rc != 0) loaded->skeleton.reset();
@@ -188,9 +194,11 @@ absl::StatusOr<LoadedPrograms> LoadPrograms(KernelFeatures wanted,
     wanted.Remove(KernelFeature::kLayouts);
     missing.push_back({KernelFeature::kLayouts, "this kernel does not have it"});
   }
+  LoadedPrograms loaded;
+  loaded.multi_probes =
+      btf__find_by_name_kind(types, "bpf_uprobe_multi_link", BTF_KIND_STRUCT) > 0;
   btf__free(types);
 
-  LoadedPrograms loaded;
   std::string log;
   // Most kernels take everything at once.
   KernelFeatures features = wanted;

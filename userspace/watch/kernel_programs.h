@@ -73,7 +73,12 @@ struct LoadedPrograms {
   std::unique_ptr<watch_bpf, DestroyPrograms> skeleton;
   KernelFeatures features;  // in force
   std::vector<MissingFeature> missing;
+  // The programs of hsa_init are for uprobes without perf events (Linux 6.6). A perf
+  // event takes 100 ms to go away, one after the other; these go all at the same time.
+  bool multi_probes = false;
 };
+// BPF_TRACE_UPROBE_MULTI, which the headers of Linux 6.1 do not have.
+inline constexpr uint32_t kUprobeMultiAttachType = 48;
 
 // Loads the programs with those of `wanted` that this kernel has; where it has the
 // yielding hold, the other one is left out. Errors name the kernel's reason and what

@@ -18,9 +18,15 @@
 namespace rocattach {
 namespace {
 
+// Anybody can have files with such names.
+constexpr size_t kMostRejected = 64;
+
 // Collects files by inode; remembers what each process maps.
 class Collection {
  public:
+  explicit Collection(const LibraryScanOptions& options)
+      : most_(options.most_copies), most_per_user_(options.most_copies_per_user) {}
+
   // Adds the file at `path` if it is one we have not seen. `named` files were asked for
   // by the user, so a failure is worth a word whatever its name. Returns the copy's
   // number, -1 if it is none.
@@ -33,6 +39,12 @@ class Collection {
     auto key = std::pair(file->device(), file->inode());
     auto known = by_inode_.find(key);
     if (known != by_inode_.end()) return known->second;
+    const uid_t owner = file->owner();
+    if (!named && !HasRoom(owner)) {
+      by_inode_[key] = -1;
+      ++left_out_[owner];
+      return -1;
+    }
     auto offset = FindFunctionFileOffset(file->fd(), "hsa_init");
     absl::Status usable = offset.status();
     if (usable.ok()) usable = CheckProbeInstruction(file->fd(), *offset);
@@ -45,15 +57,42 @@ class Collection {
     by_inode_[key] = number;
     scan.copies.push_back(
         {path, file->device(), file->inode(), *offset, {}, *std::move(file)});
+    if (!named) {
+      ++taken_;
+      ++taken_of_[owner];
+    }
     return number;
+  }
+
+  // Says what there was no room for.
+  void Finish() {
+    for (const auto& [uid, count] : left_out_) {
+      scan.rejected.push_back(
+          {absl::StrCat(count, " files of user ", uid),
+           absl::StrCat(
+               "more copies of the runtime than get a probe: ", most_per_user_,
+               " of one user (--max-libraries-per-user), ", most_,
+               " in all (--max-libraries); those that --library names always get "
+               "one")});
+    }
   }
 
   LibraryScan scan;
 
  private:
-  void Reject(const std::string& path, const absl::Status& why) {
-    scan.rejected.push_back({path, std::string(why.message())});
+  bool HasRoom(uid_t uid) {
+    if (most_ != 0 && taken_ >= most_) return false;
+    return uid == 0 || most_per_user_ == 0 || taken_of_[uid] < most_per_user_;
   }
+  void Reject(const std::string& path, const absl::Status& why) {
+    if (scan.rejected.size() < kMostRejected) {
+      scan.rejected.push_back({path, std::string(why.message())});
+    }
+  }
+  const uint32_t most_, most_per_user_;
+  uint32_t taken_ = 0;
+  std::map<uid_t, uint32_t> taken_of_;
+  std::map<uid_t, uint64_t> left_out_;
   std::map<std::pair<dev_t, ino_t>, int> by_inode_;
 };
 
@@ -121,7 +160,7 @@ bool LooksLikeHsaRuntime(absl::string_view path) {
 }
 
 LibraryScan ScanLibraries(const LibraryScanOptions& options) {
-  Collection collection;
+  Collection collection(options);
   for (const std::string& path : options.extra_paths) {
     struct stat info;
     if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
@@ -135,6 +174,7 @@ LibraryScan ScanLibraries(const LibraryScanOptions& options) {
   if (options.scan_mapped) {
     for (pid_t pid : ListProcesses()) AddMapped(pid, &collection);
   }
+  collection.Finish();
   return std::move(collection.scan);
 }
 

@@ -44,6 +44,10 @@ struct LibraryScanOptions {
   // Globs of usual places; the default covers distributions, /opt/rocm*, wheels.
   std::vector<std::string> usual_places = DefaultLibraryPlaces();
   bool scan_mapped = true;
+  // Each copy costs a probe. So many are taken that are not named in extra_paths: in
+  // all, and of files of one user who is not root. 0: no limit.
+  uint32_t most_copies = 0;
+  uint32_t most_copies_per_user = 0;
 
   static std::vector<std::string> DefaultLibraryPlaces();
 };

@@ -19,6 +19,8 @@ constexpr char kExtension[] = ".rwa";
 constexpr char kDefaultName[] = "rocattach-%hostname%-%launch_date%-%launch_time%";
 // Names are tried with -1, -2 … behind them before a run gives up on a taken name.
 constexpr int kMaxNameTries = 1000;
+// A run of weeks may write a file for each of many processes.
+constexpr size_t kMostNamedFiles = 10'000;
 
 std::string WithExtension(const std::string& path, int attempt) {
   std::string stem = path;
@@ -84,7 +86,7 @@ absl::StatusOr<std::unique_ptr<StreamWriter>> OutputSet::OpenFile(
     WriterOptions options;
     options.recorder_arguments = options_.recorder_arguments;
     ASSIGN_OR_RETURN(auto writer, StreamWriter::Create(*std::move(sink), options));
-    files_.push_back(name);
+    if (files_.size() < kMostNamedFiles) files_.push_back(name);
     return writer;
   }
   return absl::AlreadyExistsError(absl::StrCat(WithExtension(path, 0), " and ",
@@ -93,6 +95,7 @@ absl::StatusOr<std::unique_ptr<StreamWriter>> OutputSet::OpenFile(
 
 absl::StatusOr<ProcessOutput> OutputSet::OpenProcess(const ProcessInfo& info,
                                                      v1::Process process) {
+  used_ = true;
   if (per_process_) {
     std::string path =
         absl::StrCat(options_.directory, "/",
@@ -136,6 +139,14 @@ absl::Status OutputSet::Close(const v1::WatcherSummary& summary) {
   }
   for (const auto& writer : own_) Note(writer->Close());
   return first_error_;
+}
+
+void OutputSet::Discard() {
+  shared_.reset();
+  own_.clear();
+  // Each was created by this run (O_EXCL).
+  for (const std::string& file : files_) unlink(file.c_str());
+  files_.clear();
 }
 
 uint64_t OutputSet::records_dropped() const {

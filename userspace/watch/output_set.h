@@ -48,10 +48,17 @@ class OutputSet {
   // The summary goes into every open file.
   absl::Status Close(const v1::WatcherSummary& summary);
 
+  // True once a process's stream was opened.
+  bool used() const { return used_; }
+  // Removes the files that this run has made: its start failed, and they hold nothing.
+  // No other call may follow.
+  void Discard();
+
   // First error of the run; OK if none.
   const absl::Status& status() const { return first_error_; }
   // The name as the user would recognise it.
   const std::string& name() const { return name_; }
+  // The first 10,000 of them.
   const std::vector<std::string>& files() const { return files_; }
   uint64_t records_dropped() const;
 
@@ -68,6 +75,7 @@ class OutputSet {
   std::vector<std::string> files_;
   absl::Status first_error_;
   uint64_t closed_records_dropped_ = 0;
+  bool used_ = false;  // a process has been opened
 };
 
 }  // namespace rocattach

@@ -32,6 +32,14 @@ constexpr int kNice = -10;
 constexpr uint64_t kEarlyLifeNs = 10'000'000'000;
 // So many records in one round of one target: it is busy, do not sleep.
 constexpr uint64_t kBusyRecords = 4096;
+// Messages that wait to be heard: from so many on no process is attached, and beyond
+// the second number only attached processes are heard of. The first is more than the
+// kernel lets one user cause in a second.
+constexpr size_t kCrowdedMessages = 8192;
+constexpr size_t kMostMessages = 16384;
+// Of one process, without its window.
+constexpr size_t kMostEarly = 16;
+constexpr size_t kMostEarlyProcesses = 8192;
 // After recording was switched off, a hook may still be publishing.
 constexpr uint64_t kQuiesceNs = 20'000'000;
 // From the window to the moment that a process goes on without a session.
@@ -96,13 +104,30 @@ void Recorder::Post(Message message) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     inbox_.push_back(std::move(message));
+    if (inbox_.size() >= kCrowdedMessages) crowded_ = true;
   }
   uint64_t one = 1;
   (void)!write(wake_fd_.get(), &one, sizeof(one));
 }
 
+void Recorder::PostIfRoom(Message message) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (inbox_.size() >= kMostMessages) {
+      ++totals_.unheard;
+      return;
+    }
+  }
+  Post(std::move(message));
+}
+
 void Recorder::OnWindow(Window window) {
-  Post(std::move(window));
+  // What runs in a process must not be forgotten.
+  if (window.attach_tried) {
+    Post(std::move(window));
+  } else {
+    PostIfRoom(std::move(window));
+  }
 }
 void Recorder::OnReady(const rocattach_event& event,
                        std::unique_ptr<CollectorMemory> memory, bool acknowledged) {
@@ -113,7 +138,8 @@ void Recorder::OnBadMemory(const rocattach_event& event, AttachReason reason,
   Post(BadMemory{event, reason, std::move(detail), error});
 }
 void Recorder::OnEvent(const rocattach_event& event) {
-  Post(event);
+  // An end is noticed without its event as well.
+  PostIfRoom(event);
 }
 
 bool Recorder::RunOnThread(std::function<void()> task) {
@@ -192,6 +218,7 @@ int Recorder::Round() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     messages.swap(inbox_);
+    crowded_ = false;
   }
   for (Message& message : messages) Dispatch(std::move(message));
   uint64_t now = BootNs();
@@ -220,6 +247,7 @@ int Recorder::Round() {
     std::lock_guard<std::mutex> lock(mutex_);
     live_ = live;
     totals_.running = running;
+    running_ = static_cast<uint32_t>(running);
   }
   if (now - last_scan_ns_ >= kScanPeriodNs) Scan(heard_until_ns);
   output_.Flush(now);
@@ -249,7 +277,9 @@ Target* Recorder::Find(const TargetKey& key) {
 }
 
 void Recorder::KeepEarly(const TargetKey& key, Message message) {
+  if (early_.size() >= kMostEarlyProcesses && !early_.contains(key)) return;
   Early& early = early_[key];
+  if (early.messages.size() >= kMostEarly) return;
   if (early.since_ns == 0) early.since_ns = BootNs();
   early.messages.push_back(std::move(message));
 }
@@ -259,6 +289,9 @@ void Recorder::Handle(Window window) {
   Target* target = Find(key);
   if (target == nullptr && window.event.mode == ROCATTACH_WINDOW_UNRELATED) {
     return NoteUnrelated(key);
+  }
+  if (target == nullptr && window.event.mode == ROCATTACH_WINDOW_OVER_BUDGET) {
+    return NoteOverBudget(std::move(window));
   }
   if (target != nullptr) {
     SettleBefore(target);
@@ -299,6 +332,21 @@ void Recorder::NoteUnrelated(const TargetKey& key) {
   }
   // Nothing but its end can have come before.
   if (early_.erase(key) == 0) unrelated_.insert(key);
+}
+
+// The kernel does not tell of its end, so its stream ends here.
+void Recorder::NoteOverBudget(Window window) {
+  v1::Process process = DescribeProcess(window);
+  auto output = output_.OpenProcess(window.process, process);
+  if (!output.ok()) return output_.Note(output.status());
+  const TargetKey key = KeyOf(window.event);
+  Target target(std::move(window), *output, std::move(process), &output_);
+  NoteVerdict(target);
+  v1::ProcessEnd end;
+  end.set_how(v1::ProcessEnd::STILL_RUNNING);
+  end.set_time_ns(BootNs());
+  end.set_wall_ns(BootNs() - key.start_ns);
+  target.Close(end);
 }
 
 // A process may shut its runtime down and come again before anybody has looked at it:
@@ -575,7 +623,7 @@ RunTotals Recorder::Totals() const {
   return totals;
 }
 
-absl::Status Recorder::Finish(const rocattach_bpf_stats& kernel) {
+void Recorder::StopThread() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
@@ -583,6 +631,24 @@ absl::Status Recorder::Finish(const rocattach_bpf_stats& kernel) {
   uint64_t one = 1;
   (void)!write(wake_fd_.get(), &one, sizeof(one));
   thread_.join();
+}
+
+void Recorder::Abandon() {
+  StopThread();
+  // A process may have been attached meanwhile.
+  if (output_.used()) {
+    (void)CloseAll({});
+  } else {
+    output_.Discard();
+  }
+}
+
+absl::Status Recorder::Finish(const rocattach_bpf_stats& kernel) {
+  StopThread();
+  return CloseAll(kernel);
+}
+
+absl::Status Recorder::CloseAll(const rocattach_bpf_stats& kernel) {
   // From here on this thread is the recorder's. Records that were under way when
   // recording stopped get a moment to arrive.
   for (auto& [key, target] : targets_) target->SetRecording(false);
@@ -626,8 +692,9 @@ v1::WatcherSummary Recorder::Summary(const rocattach_bpf_stats& kernel) const {
   summary.set_not_believable(totals_.not_believable);
   summary.set_probe_hits(kernel.hits);
   summary.set_probe_windows(kernel.windows);
-  summary.set_events_lost(kernel.lost);
+  summary.set_events_lost(kernel.lost + totals_.unheard);
   summary.set_claims_full(kernel.claims_full);
+  summary.set_windows_over_budget(kernel.over_budget);
   summary.set_holds(kernel.held);
   summary.set_hold_deadlines(kernel.deadlines);
   summary.set_recorder_cpu_ns(ClockNs(CLOCK_PROCESS_CPUTIME_ID));

@@ -2,6 +2,7 @@
 #ifndef ROCATTACH_USERSPACE_WATCH_RECORDER_H_
 #define ROCATTACH_USERSPACE_WATCH_RECORDER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -34,6 +35,8 @@ struct RunTotals {
   // Windows of processes that the command did not start: counted, nothing else.
   uint64_t unrelated = 0;
   uint64_t running = 0;  // attached processes that live
+  // Messages for which there was no room, because the output was too slow.
+  uint64_t unheard = 0;
   uint64_t dispatches = 0, copies = 0;
   // Of sessions: dispatches with counters, samples of whole GPUs, calls of APIs.
   uint64_t measured = 0, samples = 0, api_calls = 0;
@@ -102,6 +105,10 @@ class Recorder : public WindowSink {
   // file. `kernel` goes into the summary.
   absl::Status Finish(const rocattach_bpf_stats& kernel);
 
+  // Instead of Finish() where the run never began: leaves no file without content
+  // behind.
+  void Abandon();
+
   // Runs `task` on the recorder's thread, soon; false if that has ended.
   bool RunOnThread(std::function<void()> task);
   bool OnRecorderThread() const {
@@ -111,6 +118,10 @@ class Recorder : public WindowSink {
   Target* FindTarget(TargetId id);
 
   RunTotals Totals() const;
+  // How many processes are attached, and whether too many messages wait; both are
+  // cheap.
+  uint32_t running() const { return running_.load(std::memory_order_relaxed); }
+  bool crowded() const { return crowded_.load(std::memory_order_relaxed); }
   const std::string& output_name() const { return output_.name(); }
   std::vector<std::string> files() const { return output_.files(); }
 
@@ -133,6 +144,10 @@ class Recorder : public WindowSink {
 
   Recorder(RecorderOptions options, RecorderObserver* observer, OutputSet output);
   void Post(Message message);
+  // The same, unless too many wait already: then it is counted.
+  void PostIfRoom(Message message);
+  void StopThread();
+  absl::Status CloseAll(const rocattach_bpf_stats& kernel);
   void Run();
   // One round: messages, then all targets. Returns how long to sleep, in ms; -1 until
   // the next message.
@@ -143,6 +158,8 @@ class Recorder : public WindowSink {
   void Handle(BadMemory bad);
   void Handle(const rocattach_event& event);
   void NoteUnrelated(const TargetKey& key);
+  // A window that was refused in the kernel: its verdict, and no more.
+  void NoteOverBudget(Window window);
   Target* Find(const TargetKey& key);
   // Settles an open verdict before the target's next window replaces it.
   void SettleBefore(Target* target);
@@ -182,6 +199,9 @@ class Recorder : public WindowSink {
   bool stopping_ = false;
   RunTotals totals_;      // of ended targets
   OperationCounts live_;  // what all living targets are counted with
+
+  std::atomic<uint32_t> running_ = 0;
+  std::atomic<bool> crowded_ = false;
 
   absl::flat_hash_map<TargetKey, std::unique_ptr<Target>> targets_;
   // What ended processes have left is drained in rounds like that of all others: a ring

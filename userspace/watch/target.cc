@@ -111,7 +111,12 @@ void Target::Reopen(Window window) {
   opened_ = std::move(window);
   verdict_ = opened_.verdict;
   window_ = v1::WindowEvent();
-  if (opened_.attach_tried) FillOutcome(opened_.outcome, &window_);
+  if (opened_.attach_tried) {
+    FillOutcome(opened_.outcome, &window_);
+  } else {
+    // The budget that it was refused for.
+    window_.set_reason(static_cast<v1::AttachReason>(opened_.outcome.reason));
+  }
   window_.set_mode(static_cast<v1::WindowMode>(opened_.event.mode));
   window_.set_tid(opened_.event.tid);
   window_.set_hit_ns(opened_.event.time_ns);

@@ -172,12 +172,15 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   watcher->options_ = std::move(options);
   watcher->observer_ = observer;
   WatcherOptions& o = watcher->options_;
+  watcher->descriptors_ = DescriptorLimit::Raise();
+  o.budget.processes = watcher->descriptors_.Processes(o.budget.processes);
   watcher->stop_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!watcher->stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
 
   KernelProbeOptions probe;
   probe.hold = o.attach && !o.dry_run && o.best_rung != HoldRung::kNone;
   probe.hold_deadline_ns = uint64_t{o.hold_timeout_msec} * 1'000'000;
+  probe.budget = o.budget;
   probe.best_rung = std::min(o.best_rung, HoldRung::kSignal);
   if (o.only_own_command) {
     probe.only_below = getpid();
@@ -194,6 +197,8 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
 
   LibraryScanOptions scan;
   scan.extra_paths = o.extra_libraries;
+  scan.most_copies = o.budget.libraries;
+  scan.most_copies_per_user = o.budget.libraries_per_user;
   for (std::string& entry : LibraryPathEntries()) scan.usual_places.push_back(entry);
   watcher->libraries_ = ScanLibraries(scan);
 
@@ -249,6 +254,21 @@ WindowServerOptions Watcher::ServerOptions() const {
   server.hold = options_.best_rung != HoldRung::kNone;
   server.hold_timeout_msec = options_.hold_timeout_msec;
   server.threads = options_.threads;
+  server.budget = options_.budget;
+  server.full = [recorder = recorder_.get(), most = options_.budget.processes] {
+    if (recorder->running() >= most) {
+      return absl::StrCat(most,
+                          " processes are attached, as many as --max-processes and the "
+                          "limit of open files (ulimit -n) allow");
+    }
+    if (recorder->crowded()) {
+      return std::string(
+          "the service is behind with its recording: the output, or the processor, is "
+          "too "
+          "slow for it");
+    }
+    return std::string();
+  };
   server.collector_config = DefaultCollectorConfig(options_);
   server.collector_memory_bytes = MemoryBytes(server.collector_config);
   if (collector_ != nullptr) {
@@ -265,6 +285,7 @@ WindowServerOptions Watcher::ServerOptions() const {
 Watcher::~Watcher() {
   if (server_ != nullptr) server_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
+  if (recorder_ != nullptr && !ran_) recorder_->Abandon();
 }
 
 absl::Status Watcher::ArmCollector() {
@@ -347,6 +368,7 @@ absl::StatusOr<pid_t> Watcher::Launch(const std::vector<std::string>& command) {
     // Like any child of a shell it dies of its own causes only; but a command whose
     // watcher never came up must not run unprofiled.
     if (getppid() != parent) _exit(127);
+    descriptors_.Restore();
     execvp(argv[0], argv.data());
     int error = errno;
     (void)!write(writer.get(), &error, sizeof(error));
@@ -425,6 +447,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   if (!command.empty()) {
     ASSIGN_OR_RETURN(command_, Launch(command));
   }
+  ran_ = true;
   const uint64_t duration_ns = uint64_t{options_.duration_msec} * 1'000'000;
   Wait(duration_ns == 0 ? 0 : BootNs() + duration_ns, on_tick, &result);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
@@ -439,6 +462,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
     }
   }
   result.kernel = probe_->ReadStats();
+  result.refusals = probe_->ReadRefusals();
   result.output_status = recorder_->Finish(result.kernel);
   result.totals = recorder_->Totals();
   result.files = recorder_->files();

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/watch/budget.h"
 #include "userspace/watch/collector_file.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/library_scanner.h"
@@ -45,6 +46,7 @@ struct WatcherOptions {
   // Held processes spin until a thread of ours has taken them up: there must be more of
   // these than processes start in one burst. They sleep nearly always.
   int threads = 64;
+  BudgetLimits budget;
   // Names and properties of counters; null: no sessions.
   std::shared_ptr<const CounterCatalog> catalog;
   // Active from the start, on every process; without filters there is none.
@@ -60,6 +62,8 @@ struct WatcherOptions {
 struct RunResult {
   RunTotals totals;
   KernelStats kernel;
+  // Windows that were refused in the kernel, by user.
+  std::vector<UserRefusals> refusals;
   std::vector<std::string> files;
   // Exit status as wait(2) gives it; unset without a command, or while it runs on.
   std::optional<int> command_status;
@@ -148,10 +152,12 @@ class Watcher {
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<WindowServer> server_;
   uint64_t session_ = 0;  // the one that the options name; 0: none
+  DescriptorLimit descriptors_;
   UniqueFd stop_fd_;
   std::atomic<int> forward_signal_ = 0;
   std::string no_reason_;
   pid_t command_ = -1;  // the child, until it has been waited for
+  bool ran_ = false;    // Run() has got as far as the command's start
 };
 
 // The program that execvp(3) would run as `name`; an error says why there is none, with

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -20,6 +21,7 @@
 #include "injector/target_checks.h"
 #include "injector/target_memory.h"
 #include "injector/thread_status.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/watch/end_verdict.h"
 
@@ -28,6 +30,9 @@ namespace {
 
 // A process that is seized ahead of time and opens no window is let go after this.
 constexpr uint32_t kSeizePatienceMsec = 30'000;
+// Of these windows reports are awaited, each for so long at least.
+constexpr size_t kMostAttempted = 8192;
+constexpr uint64_t kLongestReportNs = 60'000'000'000;
 
 // A collector that could not be set up tells why by an errno value.
 AttachReason StartFailureReason(int error) {
@@ -282,6 +287,7 @@ bool WindowServer::IsWantedAtOnce(const rocattach_event& event,
   if (event.mode != ROCATTACH_WINDOW_HELD || !options_.attach || options_.dry_run) {
     return false;
   }
+  if (options_.full && !options_.full().empty()) return false;
   if (!policy_reads_process_) return true;
   if (event.pid != event.tid) return false;
   auto decision = DecideByName(
@@ -302,7 +308,25 @@ void WindowServer::Begin(const rocattach_event& event, AttachStart* start) const
               event.start_ns, options_.hold_timeout_msec, is_same_process, start);
 }
 
+bool WindowServer::RefuseOverBudget(Window* window) const {
+  const rocattach_event& event = window->event;
+  std::string why;
+  if (event.mode == ROCATTACH_WINDOW_OVER_BUDGET) {
+    why =
+        BudgetRefusal(event.args[1], event.charged_uid, event.args[2], options_.budget);
+  } else if (event.mode == ROCATTACH_WINDOW_HELD ||
+             event.mode == ROCATTACH_WINDOW_SIGNALLED) {
+    if (options_.attach && !options_.dry_run && options_.full) why = options_.full();
+  }
+  if (why.empty()) return false;
+  window->verdict = Verdict::kRefused;
+  window->outcome.reason = AttachReason::kOverBudget;
+  window->reason = std::move(why);
+  return true;
+}
+
 bool WindowServer::LeaveAlone(Window* window, Worker* worker) {
+  if (RefuseOverBudget(window)) return true;
   window->verdict = Verdict::kPassed;
   switch (window->event.mode) {
     case ROCATTACH_WINDOW_DENIED:
@@ -467,6 +491,11 @@ bool WindowServer::Attach(Window* window, Worker* worker, AttachStart* start) {
   }
   {
     std::lock_guard<std::mutex> lock(attempted_mutex_);
+    // Collectors that never reported leave their windows here.
+    if (attempted_.size() >= kMostAttempted) {
+      const uint64_t oldest = BootNs() - std::min(BootNs(), kLongestReportNs);
+      absl::erase_if(attempted_, [oldest](uint64_t id) { return id < oldest; });
+    }
     attempted_.insert(request.config.window_id);
   }
   std::shared_ptr<StubRemover::Again> again;
@@ -496,6 +525,10 @@ bool WindowServer::Attach(Window* window, Worker* worker, AttachStart* start) {
 
 void WindowServer::Judge(Window* window) {
   if (window->outcome.ok()) return;  // open until the collector reports in
+  {
+    std::lock_guard<std::mutex> lock(attempted_mutex_);
+    attempted_.erase(window->event.time_ns);
+  }
   // Whatever went wrong, the thread must not stand until its deadline.
   probe_->Release(window->event);
   // Open until the kernel tells how it ended, and whether all of it has.

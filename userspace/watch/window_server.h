@@ -18,6 +18,7 @@
 #include "userspace/base/unique_fd.h"
 #include "userspace/collector/shared_memory.h"
 #include "userspace/watch/backend_choice.h"
+#include "userspace/watch/budget.h"
 #include "userspace/watch/collector_file.h"
 #include "userspace/watch/follower_keeper.h"
 #include "userspace/watch/kernel_probe.h"
@@ -42,6 +43,9 @@ struct WindowServerOptions {
   int threads = 64;
   // Must outlive the server; null: nothing is removed.
   StubRemover* stub_remover = nullptr;
+  BudgetLimits budget;
+  // Why one process more cannot be attached now; empty if it can.
+  std::function<std::string()> full;
   // Whether new processes wait until sessions have been offered to them.
   std::function<bool()> hold_arrivals;
   // Whether sessions want what only rocprofiler-sdk has.
@@ -92,6 +96,8 @@ class WindowServer {
   bool IsWantedAtOnce(const rocattach_event& event, std::string* reason) const;
   // The first steps of an attach, before anything is prepared for the others.
   void Begin(const rocattach_event& event, AttachStart* start) const;
+  // Refuses the window if a budget of the service is used up; true if so.
+  bool RefuseOverBudget(Window* window) const;
   // Fills in verdict and reason of a window that is not to be attached; true if so.
   bool LeaveAlone(Window* window, Worker* worker);
   // Verdict and reason of a process that shares its memory with another one.

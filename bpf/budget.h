@@ -1,0 +1,116 @@
+/* What the processes of one user may cost: how many windows they open in a second, and
+ * how many of them are known at a time. A process beyond that is not held, and costs no
+ * event, so that whatever it does costs neither the service nor the other users. */
+#ifndef ROCATTACH_BPF_BUDGET_H_
+#define ROCATTACH_BPF_BUDGET_H_
+
+#include "bpf/events.h"
+#include "bpf/policy.h"
+
+/* One user, as charged_user() numbers them. */
+struct account {
+  __u64 due_ns;  /* see take_window() */
+  __u64 told_ns; /* when the service was last told of a refusal */
+  __u64 refused; /* windows */
+  __u32 processes;
+  __u32 pad;
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 4096);
+  __type(key, __u32);
+  __type(value, struct account);
+} accounts SEC(".maps");
+
+/* Tell of a refusal once in this time; each one is counted. */
+#define TELL_PERIOD_NS 1000000000ull
+
+/* Who pays for the calling process: its user. One in a user namespace that a user has
+ * made pays as that user, because it can be any of the namespace's users. */
+FRAME __u32 charged_user(void) {
+  const struct cred* cred = bpf_get_current_task_btf()->cred;
+  struct user_namespace* ns = cred->user_ns;
+  __u32 user = cred->euid.val;
+  for (int i = 0; i < 32 && ns && ns->level > 0; ++i) {
+    if (ns->owner.val) user = ns->owner.val;
+    ns = ns->parent;
+  }
+  return user;
+}
+
+/* The user's account; with too many users one that is shared. */
+FRAME struct account* account_of(__u32 user) {
+  struct account* found = bpf_map_lookup_elem(&accounts, &user);
+  struct account empty;
+  if (found) return found;
+  empty.due_ns = empty.told_ns = empty.refused = 0;
+  empty.processes = empty.pad = 0;
+  bpf_map_update_elem(&accounts, &user, &empty, BPF_NOEXIST);
+  found = bpf_map_lookup_elem(&accounts, &user);
+  if (found) return found;
+  user = ROCATTACH_OTHER_USERS;
+  return bpf_map_lookup_elem(&accounts, &user);
+}
+
+/* One window out of a rate of one in `interval_ns`. *due_ns is when the next one is due
+ * if all come at that rate; whoever is early by no more than `burst_ns` may go on. Of
+ * two that come at the very same time one may go free. */
+FRAME int take_window(__u64* due_ns, __u64 now_ns, __u64 interval_ns, __u64 burst_ns) {
+  __u64 seen_ns = *due_ns;
+  __u64 next_ns = seen_ns < now_ns ? now_ns : seen_ns;
+  if (!interval_ns) return 1;
+  if (next_ns - now_ns > burst_ns) return 0;
+  __sync_val_compare_and_swap(due_ns, seen_ns, next_ns + interval_ns);
+  return 1;
+}
+
+FRAME int take_user_window(__u32 user, __u64 now_ns) {
+  struct rocattach_settings* set = get_settings();
+  struct account* account = account_of(user);
+  if (!set || !account) return 1;
+  return take_window(&account->due_ns, now_ns, set->window_interval_ns,
+                     set->window_burst_ns);
+}
+
+/* A process may take half of what its user may. */
+FRAME int take_process_window(__u64* due_ns, __u64 now_ns) {
+  struct rocattach_settings* set = get_settings();
+  if (!set) return 1;
+  return take_window(due_ns, now_ns, 2 * set->window_interval_ns, set->window_burst_ns);
+}
+
+/* One process more; false if the user has as many as are allowed. */
+FRAME int take_process(__u32 user) {
+  struct rocattach_settings* set = get_settings();
+  struct account* account = account_of(user);
+  if (!set || !account) return 1;
+  if (set->user_processes && account->processes >= set->user_processes) return 0;
+  __sync_fetch_and_add(&account->processes, 1);
+  return 1;
+}
+
+FRAME int return_process(__u32 user) {
+  struct account* account = account_of(user);
+  if (account && account->processes) __sync_fetch_and_add(&account->processes, -1);
+  return 0;
+}
+
+/* Counts a window that was refused; true if the service is to be told. */
+FRAME int note_refusal(__u32 user, __u64 now_ns) {
+  struct account* account = account_of(user);
+  __u64 told_ns;
+  COUNT(over_budget);
+  if (!account) return 0;
+  __sync_fetch_and_add(&account->refused, 1);
+  told_ns = account->told_ns;
+  if (told_ns && now_ns - told_ns < TELL_PERIOD_NS) return 0;
+  return __sync_val_compare_and_swap(&account->told_ns, told_ns, now_ns) == told_ns;
+}
+
+FRAME __u64 refusals_of(__u32 user) {
+  struct account* account = account_of(user);
+  return account ? account->refused : 0;
+}
+
+#endif /* ROCATTACH_BPF_BUDGET_H_ */

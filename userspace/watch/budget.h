@@ -1,0 +1,102 @@
+// What the processes of one user may cost the service. It is privileged and serves
+// every user of the machine: whatever the processes of one of them do, the service's
+// memory, processor time and descriptors stay bounded, and the others lose nothing.
+//
+// Windows and processes are counted in the kernel (bpf/budget.h): what is refused there
+// costs no event. The rest is counted here.
+#ifndef ROCATTACH_USERSPACE_WATCH_BUDGET_H_
+#define ROCATTACH_USERSPACE_WATCH_BUDGET_H_
+
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace rocattach {
+
+// 0 is no limit, everywhere.
+struct BudgetLimits {
+  // So many seconds' worth may come at once.
+  static constexpr uint32_t kBurstSeconds = 2;
+
+  // Windows of one user's processes; one process may take half of it.
+  uint32_t windows_per_second = 1000;
+  // Processes of one user that have had a window and live.
+  uint32_t processes_per_user = 1024;
+  // Processes that are attached at a time, of all users. Each takes two descriptors.
+  uint32_t processes = 4096;
+  // Copies of the runtime that get a probe: of all users, and of one user who is not
+  // root. Those that the command line names are not counted.
+  uint32_t libraries = 512;
+  uint32_t libraries_per_user = 32;
+  // Lines that the service prints about one user's processes.
+  uint32_t lines_per_second = 500;
+};
+
+// Windows of a user that were refused in the kernel.
+struct UserRefusals {
+  uint32_t uid = 0;  // ROCATTACH_OTHER_USERS: users beyond the 4,096 that have accounts
+  uint64_t windows = 0;
+};
+
+// Why a window was refused. `budget` is an enum rocattach_budget; `refused` windows of
+// the user `uid` were refused so far.
+std::string BudgetRefusal(uint64_t budget, uint32_t uid, uint64_t refused,
+                          const BudgetLimits& limits);
+// "user 1000"
+std::string BudgetUser(uint32_t uid);
+
+// Lets through so many things a second for each user, and counts the rest. Not
+// thread-safe.
+class UserRate {
+ public:
+  // `per_second` 0: everything.
+  UserRate(uint32_t per_second, uint32_t burst)
+      : interval_ns_(per_second == 0 ? 0 : 1'000'000'000 / per_second),
+        burst_ns_(interval_ns_ * burst) {}
+
+  // False if this one is to be left out.
+  bool Take(uint32_t uid, uint64_t now_ns);
+  struct LeftOut {
+    uint32_t uid = 0;
+    uint64_t count = 0;
+  };
+  // What was left out since the last call.
+  std::vector<LeftOut> TakeLeftOut();
+
+ private:
+  struct User {
+    uint64_t due_ns = 0;
+    uint64_t left_out = 0;
+  };
+  // Those who have been quiet are as good as new.
+  void ForgetQuiet(uint64_t now_ns);
+
+  const uint64_t interval_ns_, burst_ns_;
+  absl::flat_hash_map<uint32_t, User> users_;
+};
+
+// As many descriptors as this process may have: the soft limit is raised to the hard
+// one. A child that runs another program gets the old limit back, because programs that
+// use select() fail with more than 1,024.
+class DescriptorLimit {
+ public:
+  static DescriptorLimit Raise();
+  // For a child between fork() and exec(): async-signal-safe.
+  void Restore() const;
+  // How many processes may be attached with these descriptors: not more than `wanted`.
+  uint32_t Processes(uint32_t wanted) const;
+  uint64_t most() const { return most_; }
+
+ private:
+  rlimit before_ = {};
+  uint64_t most_ = 0;
+  bool raised_ = false;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_BUDGET_H_
