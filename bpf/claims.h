@@ -27,7 +27,7 @@ struct claim {
   __u32 state; /* enum claim_state; the service may set CLAIM_RELEASED */
   __u32 tid;   /* the thread that opened the window */
   __u64 opened_ns;
-  __u64 mm; /* key of `memories` */
+  __u64 mm;     /* key of `memories` */
   __u64 due_ns; /* budget of its windows, take_window() */
   __u32 charged_uid;
   __u32 reported; /* the window that a collector has reported for, see take_report() */

@@ -158,11 +158,13 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
              "in the child of a vfork.";
     case AttachReason::kResourceLimit:
       return "A resource limit of the process leaves no room for the collector; raise "
-             "the limit that is named (ulimit, setrlimit, LimitFSIZE and the like of the "
+             "the limit that is named (ulimit, setrlimit, LimitFSIZE and the like of "
+             "the "
              "service manager) and start the process again.";
     case AttachReason::kCollectorChanged:
       return "The file at the collector's path is not the one that the watcher was "
-             "started with; start the watcher again after an upgrade, and mount its own "
+             "started with; start the watcher again after an upgrade, and mount its "
+             "own "
              "file into containers.";
     case AttachReason::kInternal:
       return "The request or the injector itself is at fault; please report it with "

@@ -20,9 +20,9 @@ namespace rocattach {
 // fails cleanly.
 class PlaceCache {
  public:
-  // True if any user may load `path` as process `pid` sees it, and it is `file`; `place`
-  // is the same for processes with the same mount namespace and root. False says
-  // nothing. A path that somebody else than root could change is not remembered.
+  // True if any user may load `path` as process `pid` sees it, and it is `file`;
+  // `place` is the same for processes with the same mount namespace and root. False
+  // says nothing. A path that somebody else than root could change is not remembered.
   bool EverybodyMayLoad(pid_t pid, uint64_t place, const std::string& path,
                         const FileIdentity& file);
 

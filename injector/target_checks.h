@@ -29,8 +29,8 @@ StepResult CheckNotSecure(pid_t pid);
 StepResult CheckSeccomp(const ThreadStatus& status);
 
 // Do the limits of process `pid` leave room for the collector and for shared memory of
-// `memory_bytes` (0: not checked)? Beyond RLIMIT_FSIZE the kernel would kill the process
-// with SIGXFSZ; with the others the collector could not start. kResourceLimit.
+// `memory_bytes` (0: not checked)? Beyond RLIMIT_FSIZE the kernel would kill the
+// process with SIGXFSZ; with the others the collector could not start. kResourceLimit.
 StepResult CheckLimits(pid_t pid, uint64_t memory_bytes);
 
 // Is the collector a regular file under the target's root that its user can read, on a

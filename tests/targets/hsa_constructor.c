@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   if (dlopen(CONSTRUCTOR_LIBRARY, RTLD_NOW) == NULL) die("dlopen: %s\n", dlerror());
   run_increments(dispatches);
   check(hsa_shut_down(), "hsa_shut_down");
-  printf("dispatches=%llu copies=0 bytes=0 result=ok\n", (unsigned long long)dispatches);
+  printf("dispatches=%llu copies=0 bytes=0 result=ok\n",
+         (unsigned long long)dispatches);
   return 0;
 }

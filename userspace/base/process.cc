@@ -80,8 +80,8 @@ void ParseStatus(absl::string_view text, ProcessInfo* info) {
   }
 }
 
-// A thread that shows what hangs on the process's memory. The first one does not once it
-// has exited, while others go on.
+// A thread that shows what hangs on the process's memory. The first one does not once
+// it has exited, while others go on.
 pid_t LivingThread(pid_t pid) {
   char target[1];
   if (readlink(ProcPath(pid, "exe").c_str(), target, sizeof(target)) >= 0) return pid;

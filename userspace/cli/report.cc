@@ -76,9 +76,11 @@ void RegisterReport(CLI::App* app, std::function<int()>* run) {
       "  rocattach report --json run.rwa | jq '.recordings[].processes[].verdict'\n"
       "  rocattach-watch --auto -o - -- ./app | rocattach report -\n"
       "\n"
-      "Exit status: 0 nothing was lost; 1 data is damaged or was lost, or the recording "
+      "Exit status: 0 nothing was lost; 1 data is damaged or was lost, or the "
+      "recording "
       "has\n"
-      "no end: the report says which; 2 usage; 3 a FILE cannot be read, or is no recording.");
+      "no end: the report says which; 2 usage; 3 a FILE cannot be read, or is no "
+      "recording.");
   report->callback(
       [options, run] { *run = [options] { return RunReport(*options); }; });
 }

@@ -288,8 +288,7 @@ void WatchConsole::OnLibraryChanged(const std::string& path, const std::string& 
     Say("%s\n", Dump(line).c_str());
   } else {
     ClearLiveLine();
-    Say("rocattach-watch: %s %s\n", CleanText(path).c_str(),
-            why.c_str());
+    Say("rocattach-watch: %s %s\n", CleanText(path).c_str(), why.c_str());
   }
 }
 
@@ -315,7 +314,7 @@ void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string
   } else {
     ClearLiveLine();
     Say("rocattach-watch: %s cannot be believed and is not read any more: %s\n",
-            Name(process).c_str(), why.c_str());
+        Name(process).c_str(), why.c_str());
   }
 }
 

@@ -38,7 +38,7 @@ struct WindowServerOptions {
   CollectorFile::Choice collector, other_collector;
   rocattach_collector_config collector_config = {};
   uint64_t collector_memory_bytes = 0;  // that the collector makes of this config
-  std::vector<std::string> libraries;  // by cookie - 1
+  std::vector<std::string> libraries;   // by cookie - 1
   uint32_t hold_timeout_msec = 250;
   int threads = 64;
   // Must outlive the server; null: nothing is removed.

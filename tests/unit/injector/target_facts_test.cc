@@ -63,23 +63,35 @@ class PlaceCacheTest : public testing::Test {
 
 TEST_F(PlaceCacheTest, SaysYesOnlyWhereEverybodyMay) {
   PlaceCache cache;
-  EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_));
+  EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_, {}));
   ASSERT_EQ(chmod(file_.c_str(), 0640), 0);
-  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_));
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_, {}));
   ASSERT_EQ(chmod(file_.c_str(), 0644), 0);
   ASSERT_EQ(chmod(directory_.c_str(), 0700), 0);
-  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 3, file_));
-  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 4, directory_ + "/none.so"));
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 3, file_, {}));
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 4, directory_ + "/none.so", {}));
+}
+
+TEST_F(PlaceCacheTest, AnotherFileAtThePathIsNotTheOne) {
+  struct stat info;
+  ASSERT_EQ(stat(file_.c_str(), &info), 0);
+  FileIdentity file = FileIdentity::Of(info);
+  PlaceCache cache;
+  EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_, file));
+  ++file.inode;
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_, file));
 }
 
 TEST_F(PlaceCacheTest, AnswersForPlaceAndPathForAWhile) {
   PlaceCache cache;
-  EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_));
+  EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_, {}));
   ASSERT_EQ(chmod(file_.c_str(), 0600), 0);
-  EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_)) << "not older than a second";
-  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_)) << "another place";
-  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 1, file_ + "x")) << "another path";
-  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 1, file_)) << "the last path counts";
+  EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_, {}))
+      << "not older than a second";
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_, {})) << "another place";
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 1, file_ + "x", {})) << "another path";
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 1, file_, {}))
+      << "the last path counts";
 }
 
 TEST(SymbolLookupTest, KnowsGlibcsNames) {

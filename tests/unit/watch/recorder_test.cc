@@ -11,12 +11,12 @@
 #include <optional>
 
 #include "tests/unit/watch/fake_collector.h"
-#include "userspace/watch/end_verdict.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/stream/decoder.h"
 #include "userspace/stream/reader.h"
 #include "userspace/stream/visitor.h"
+#include "userspace/watch/end_verdict.h"
 
 namespace rocattach {
 namespace {
