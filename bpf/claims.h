@@ -158,13 +158,18 @@ FRAME int forget_refused(void) {
   return bpf_map_delete_elem(&refused_processes, &key);
 }
 
-/* An int: before Linux 6.4 the upper half of what map helpers return is undefined,
+/* Adds a claim of the calling process. The key is in a frame of its own: bpf/frame.h.
+ * An int: before Linux 6.4 the upper half of what map helpers return is undefined,
  * since the JIT calls functions that return an int. */
+FRAME int put_claim(struct claim* claim) {
+  struct claim_key key;
+  make_key(bpf_get_current_task_btf(), &key);
+  return bpf_map_update_elem(&claims, &key, claim, BPF_NOEXIST);
+}
+
 FRAME int insert_claim(__u64 now_ns, __u32 charged_uid) {
   struct task_struct* task = bpf_get_current_task_btf();
   struct claim claim;
-  struct claim_key key;
-  make_key(task, &key);
   claim.state = CLAIM_OPEN;
   claim.tid = task->pid;
   claim.opened_ns = now_ns;
@@ -172,7 +177,7 @@ FRAME int insert_claim(__u64 now_ns, __u32 charged_uid) {
   claim.due_ns = 0;
   claim.charged_uid = charged_uid;
   claim.reported = 0;
-  return bpf_map_update_elem(&claims, &key, &claim, BPF_NOEXIST);
+  return put_claim(&claim);
 }
 
 /* The process's first window. */

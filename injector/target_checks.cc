@@ -134,6 +134,17 @@ StepResult CheckFile(pid_t pid, int root, const ThreadStatus& status,
   return std::nullopt;
 }
 
+// What the collector takes is missing later, when the runtime or the program asks for
+// memory, which may be made to fit. So it takes a small share of what is left or none.
+constexpr uint64_t kSmallestShare = 64;
+constexpr char kShareWords[] =
+    "bytes for the collector, at most a 64th of what is left,";
+
+bool IsLargeShare(uint64_t limit, uint64_t used, uint64_t needed) {
+  if (limit == RLIM_INFINITY) return false;
+  return limit < used || (limit - used) / kSmallestShare < needed;
+}
+
 }  // namespace
 
 bool IsEmulator(absl::string_view basename) {
@@ -203,13 +214,13 @@ StepResult CheckLimits(pid_t pid, uint64_t memory_bytes) {
   if (address_limit != RLIM_INFINITY || data_limit != RLIM_INFINITY) {
     const MemoryUse use = ReadMemoryUse(pid);
     const uint64_t needed = memory_bytes + kCollectorAddressBytes;
-    if (address_limit < use.address_bytes + needed) {
+    if (IsLargeShare(address_limit, use.address_bytes, needed)) {
       return LimitFailure("address space (RLIMIT_AS, ulimit -v)", address_limit,
-                          use.address_bytes, needed, "bytes for the collector");
+                          use.address_bytes, needed, kShareWords);
     }
-    if (data_limit < use.data_bytes + kCollectorDataBytes) {
+    if (IsLargeShare(data_limit, use.data_bytes, kCollectorDataBytes)) {
       return LimitFailure("data (RLIMIT_DATA, ulimit -d)", data_limit, use.data_bytes,
-                          kCollectorDataBytes, "bytes for the collector");
+                          kCollectorDataBytes, kShareWords);
     }
   }
   // From Linux 6.2 on the size of the directory is the number of descriptors.

@@ -105,6 +105,10 @@ class CliTest : public testing::Test {
       records[i].end_ns = records[i].start_ns + 500;
     }
     EXPECT_TRUE(writer->AppendDispatches(id, records).ok());
+    v1::LossAccount account;
+    account.set_final(true);
+    account.set_dispatches_seen(count);
+    EXPECT_TRUE(writer->SetAccount(id, account).ok());
     EXPECT_TRUE(writer->EndProcess(id, {}).ok());
     EXPECT_TRUE(writer->Close().ok());
     return bytes;
