@@ -20,7 +20,7 @@ constexpr size_t kMaxOperands = 8;          // on the stack of an expression
 
 // Encodings of pointers (Linux Standard Base, DWARF extensions).
 constexpr uint8_t kAbsolute = 0x00, kPcRelative4 = 0x1b, kUnsigned4 = 0x03,
-                  kTableRelative4 = 0x3b, kOmitted = 0xff;
+                  kTableRelative4 = 0x3b;
 
 absl::Status Unknown(absl::string_view what) {
   return absl::UnimplementedError(absl::StrCat("unwind information: ", what));

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "injector/function_offset.h"
+#include "injector/probe_instruction.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
@@ -304,16 +305,24 @@ absl::Status Watcher::ArmCollector() {
 
 // 1. The scan has opened the file and found hsa_init in it.
 // 2. The probe goes to what was opened.
-// 3. If it was written meanwhile, the probe may stand anywhere: it goes away again.
-// 4. From then on the watch tells.
+// 3. A file that has changed meanwhile is looked at once more: a rename is no harm. If
+//    it was written, the probe may stand anywhere: it goes away again.
+// 4. What is written after the watch was set, the watch tells.
 absl::Status Watcher::ArmLibrary(size_t index) {
   const LibraryCopy& copy = libraries_.copies[index];
   const uint64_t cookie = index + 1;
   library_watch_.Add(index, copy.file);
   RETURN_IF_ERROR(
       probe_->AddLibrary(copy.file.ProbePath(), copy.hsa_init_offset, cookie));
-  absl::Status unchanged = copy.file.CheckUnchanged();
-  if (!unchanged.ok()) probe_->RemoveLibrary(cookie);
+  const absl::Status unchanged = copy.file.CheckUnchanged();
+  if (unchanged.ok()) return absl::OkStatus();
+  const int fd = copy.file.fd();
+  auto offset = FindFunctionFileOffset(fd, "hsa_init");
+  if (offset.ok() && *offset == copy.hsa_init_offset &&
+      CheckProbeInstruction(fd, *offset).ok()) {
+    return absl::OkStatus();
+  }
+  probe_->RemoveLibrary(cookie);
   return unchanged;
 }
 

@@ -130,8 +130,11 @@ TEST_F(StressTest, AServiceKilledAtRandomInstantsHarmsNobody) {
 TEST_F(StressTest, EventsThatFindNoRoomAreCounted) {
   constexpr uint64_t kChildren = 6000;
   TemporaryDirectory directory;
-  Terminal watcher({WatcherPath(), "--auto", "--hold-timeout-msec", "1", "--collector",
-                    CollectorPath(), "-d", directory.path(), "-o", "run"});
+  // Without a budget, which would keep most of them away.
+  Terminal watcher({WatcherPath(), "--auto", "--hold-timeout-msec", "1",
+                    "--windows-per-second", "0", "--processes-per-user", "0",
+                    "--collector", CollectorPath(), "-d", directory.path(), "-o",
+                    "run"});
   ASSERT_NE(watcher.ReadUntil("output ").find("output "), std::string::npos);
   kill(watcher.pid(), SIGSTOP);
   Finished storm =
