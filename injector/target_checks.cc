@@ -86,7 +86,7 @@ MemoryUse ReadMemoryUse(pid_t pid) {
       absl::StrSplit(*text, absl::ByAnyChar(" \n"), absl::SkipEmpty());
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   uint64_t pages;
-  if (fields.size() > 0 && absl::SimpleAtoi(fields[0], &pages))
+  if (!fields.empty() && absl::SimpleAtoi(fields[0], &pages))
     use.address_bytes = pages * page;
   if (fields.size() > 5 && absl::SimpleAtoi(fields[5], &pages))
     use.data_bytes = pages * page;

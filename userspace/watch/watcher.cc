@@ -314,7 +314,7 @@ absl::Status Watcher::ArmLibrary(size_t index) {
   library_watch_.Add(index, copy.file);
   RETURN_IF_ERROR(
       probe_->AddLibrary(copy.file.ProbePath(), copy.hsa_init_offset, cookie));
-  const absl::Status unchanged = copy.file.CheckUnchanged();
+  absl::Status unchanged = copy.file.CheckUnchanged();
   if (unchanged.ok()) return absl::OkStatus();
   const int fd = copy.file.fd();
   auto offset = FindFunctionFileOffset(fd, "hsa_init");

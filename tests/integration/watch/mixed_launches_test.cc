@@ -21,7 +21,7 @@ namespace {
 // Launches in all; ROCATTACH_MIXED_LAUNCHES for more.
 int Launches() {
   const char* count = getenv("ROCATTACH_MIXED_LAUNCHES");
-  return count == nullptr ? 400 : atoi(count);
+  return count == nullptr ? 250 : atoi(count);
 }
 
 struct Kind {
