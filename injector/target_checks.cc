@@ -16,9 +16,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "injector/mapped_file.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
@@ -67,31 +65,14 @@ AttachFailure Unreadable(const std::string& path, absl::string_view part,
                        part, "; install the collector where every user can read it")};
 }
 
-// What the collector takes beside its shared memory: its library, tables and a thread's
-// stack, whose size is RLIMIT_STACK's (8 MiB as a rule).
-constexpr uint64_t kCollectorAddressBytes = 32 << 20;
-constexpr uint64_t kCollectorDataBytes = 16 << 20;
-
-struct MemoryUse {
-  uint64_t address_bytes = 0;
-  uint64_t data_bytes = 0;
+struct MemoryLimit {
+  __rlimit_resource resource;
+  const char* name;
 };
-
-MemoryUse ReadMemoryUse(pid_t pid) {
-  MemoryUse use;
-  auto text = ReadFile(absl::StrCat("/proc/", pid, "/statm"), 4096);
-  if (!text.ok()) return use;
-  // Pages: size resident shared text lib data dt
-  const std::vector<absl::string_view> fields =
-      absl::StrSplit(*text, absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  uint64_t pages;
-  if (!fields.empty() && absl::SimpleAtoi(fields[0], &pages))
-    use.address_bytes = pages * page;
-  if (fields.size() > 5 && absl::SimpleAtoi(fields[5], &pages))
-    use.data_bytes = pages * page;
-  return use;
-}
+constexpr MemoryLimit kMemoryLimits[] = {
+    {RLIMIT_AS, "address space (RLIMIT_AS, ulimit -v)"},
+    {RLIMIT_DATA, "data (RLIMIT_DATA, ulimit -d)"},
+};
 
 AttachFailure LimitFailure(absl::string_view name, uint64_t limit, uint64_t used,
                            uint64_t needed, absl::string_view what) {
@@ -132,17 +113,6 @@ StepResult CheckFile(pid_t pid, int root, const ThreadStatus& status,
                          absl::StrCat(path, " is on a file system mounted noexec")};
   }
   return std::nullopt;
-}
-
-// What the collector takes is missing later, when the runtime or the program asks for
-// memory, which may be made to fit. So it takes a small share of what is left or none.
-constexpr uint64_t kSmallestShare = 64;
-constexpr char kShareWords[] =
-    "bytes for the collector, at most a 64th of what is left,";
-
-bool IsLargeShare(uint64_t limit, uint64_t used, uint64_t needed) {
-  if (limit == RLIM_INFINITY) return false;
-  return limit < used || (limit - used) / kSmallestShare < needed;
 }
 
 }  // namespace
@@ -209,18 +179,14 @@ StepResult CheckLimits(pid_t pid, uint64_t memory_bytes) {
     return LimitFailure("file size (RLIMIT_FSIZE, ulimit -f)", limit, 0, memory_bytes,
                         "bytes for the collector's shared memory");
   }
-  const uint64_t address_limit = limit_of(RLIMIT_AS);
-  const uint64_t data_limit = limit_of(RLIMIT_DATA);
-  if (address_limit != RLIM_INFINITY || data_limit != RLIM_INFINITY) {
-    const MemoryUse use = ReadMemoryUse(pid);
-    const uint64_t needed = memory_bytes + kCollectorAddressBytes;
-    if (IsLargeShare(address_limit, use.address_bytes, needed)) {
-      return LimitFailure("address space (RLIMIT_AS, ulimit -v)", address_limit,
-                          use.address_bytes, needed, kShareWords);
-    }
-    if (IsLargeShare(data_limit, use.data_bytes, kCollectorDataBytes)) {
-      return LimitFailure("data (RLIMIT_DATA, ulimit -d)", data_limit, use.data_bytes,
-                          kCollectorDataBytes, kShareWords);
+  // What the collector takes would be missing later, when the runtime or the program
+  // asks for memory: such a limit may be made to fit, and hsa_init aborts beyond it.
+  for (const MemoryLimit& limit : kMemoryLimits) {
+    if (const uint64_t bytes = limit_of(limit.resource); bytes != RLIM_INFINITY) {
+      return AttachFailure{
+          AttachReason::kResourceLimit, 0,
+          absl::StrCat("the process has a limit of ", limit.name, ", ", bytes,
+                       " bytes, of which the collector would take some away")};
     }
   }
   // From Linux 6.2 on the size of the directory is the number of descriptors.
