@@ -70,7 +70,8 @@ Child::Child(const std::vector<std::string>& given, Options options) {
   const std::vector<std::string> argv =
       options.uid == 0 ? given
                        : ReachableByEverybody(given, ROCATTACH_TEST_BUILD,
-                                              {"tests/simgpu/lib", "tests/targets"});
+                                              {"tests/simgpu/lib", "tests/targets",
+                                               "tests/integration/hostile/lib"});
   int output[2], errors[2];
   if (pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0) abort();
   std::vector<char*> words;
