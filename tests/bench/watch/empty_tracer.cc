@@ -1,8 +1,10 @@
-// bench_empty_tracer [LAUNCHES]: the floor under every hold. A new process enters a
-// function with a probe on it, and a tracer that does nothing else is woken by the
-// event, seizes the thread, interrupts it, waits for the stop, and lets it go. Prints
-// one line of name=value pairs, all measured from the hit.
+// bench_empty_tracer LAUNCHES LIBRARY FUNCTION COMMAND [ARGUMENT...]: the floor under
+// every hold. A new process, COMMAND, enters FUNCTION of LIBRARY, which has a probe on
+// it, and a tracer that does nothing else is woken by the event, seizes the thread,
+// interrupts it, waits for the stop, and lets it go. Prints one line of name=value
+// pairs, all measured from the hit.
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -19,11 +21,6 @@
 
 #include "bpf/empty_tracer.skel.h"
 #include "tests/bench/watch/empty_tracer.h"
-
-// Where the probe stands.
-extern "C" __attribute__((noinline, used)) void bench_probed_function() {
-  __asm__ volatile("nop" ::: "memory");
-}
 
 namespace {
 
@@ -72,30 +69,27 @@ void Print(const char* name, std::vector<uint64_t>& values) {
          static_cast<unsigned long long>(Quantile(values, 0.99)));
 }
 
-// A process that has just been started, as those are whose hsa_init is held.
-int Launch(ring_buffer* ring) {
-  const char* argv[] = {"bench_empty_tracer", "--target", nullptr};
+// Starts a new process, and follows it until its end. Its first call is measured.
+bool Launch(empty_tracer_bpf* skeleton, ring_buffer* ring, char** command) {
+  skeleton->bss->armed = 1;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
   pid_t pid;
-  if (posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr,
-                  const_cast<char* const*>(argv), environ) != 0) {
-    return -1;
-  }
-  if (ring_buffer__poll(ring, 10'000) != 1) return -1;
+  const int error = posix_spawn(&pid, command[0], &actions, nullptr, command, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0 || ring_buffer__poll(ring, 10'000) < 1) return false;
   int status = 0;
-  return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : -1;
+  return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 2 && strcmp(argv[1], "--target") == 0) {
-    usleep(5000);  // the tracer sleeps by now
-    bench_probed_function();
-    return 0;
-  }
-  const long launches = argc > 1 ? strtol(argv[1], nullptr, 10) : 200;
-  if (argc > 2 || launches < 1 || launches > 100'000) {
-    fputs("usage: bench_empty_tracer [LAUNCHES]\n", stderr);
+  const long launches = argc > 1 ? strtol(argv[1], nullptr, 10) : 0;
+  if (argc < 5 || launches < 1 || launches > 100'000) {
+    fputs("usage: bench_empty_tracer LAUNCHES LIBRARY FUNCTION COMMAND [ARGUMENT...]\n",
+          stderr);
     return 2;
   }
   empty_tracer_bpf* skeleton = empty_tracer_bpf__open_and_load();
@@ -103,9 +97,9 @@ int main(int argc, char** argv) {
     perror("bench_empty_tracer: the BPF program cannot be loaded");
     return 1;
   }
-  LIBBPF_OPTS(bpf_uprobe_opts, options, .func_name = "bench_probed_function");
+  LIBBPF_OPTS(bpf_uprobe_opts, options, .func_name = argv[3]);
   bpf_link* link = bpf_program__attach_uprobe_opts(skeleton->progs.enter, -1,
-                                                   "/proc/self/exe", 0, &options);
+                                                   argv[2], 0, &options);
   Times times;
   ring_buffer* ring =
       ring_buffer__new(bpf_map__fd(skeleton->maps.hits), OnHit, &times, nullptr);
@@ -117,7 +111,7 @@ int main(int argc, char** argv) {
   const sched_param priority = {.sched_priority = 1};
   (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority);
   for (long i = 0; i < launches; ++i) {
-    if (Launch(ring) != 0) {
+    if (!Launch(skeleton, ring, argv + 4)) {
       fprintf(stderr, "bench_empty_tracer: launch %ld failed\n", i);
       return 1;
     }

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/places.h"
+
 namespace rocattach::testing_support {
 namespace {
 
@@ -66,6 +68,12 @@ ProcessUse MeasureProcess(pid_t pid) {
 
 std::string HostileProgram(const std::string& name) {
   return std::string(ROCATTACH_TEST_HOSTILE_PROGRAMS) + "/" + name;
+}
+
+std::string EmptyRuntime() {
+  return ReachableByEverybody({ROCATTACH_TEST_EMPTY_RUNTIME}, ROCATTACH_TEST_BUILD,
+                              {"tests/integration/hostile/lib"})
+      .front();
 }
 
 LiveService::LiveService(std::vector<std::string> arguments)

@@ -36,6 +36,10 @@ ProcessUse MeasureProcess(pid_t pid);
 // The path of an adversary's program, built in this folder.
 std::string HostileProgram(const std::string& name);
 
+// A runtime whose hsa_init does nothing, as the adversary's programs find it: the copy
+// of it, where they run as copies.
+std::string EmptyRuntime();
+
 // A service with --auto, watched from outside.
 class LiveService {
  public:

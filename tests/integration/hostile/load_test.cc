@@ -16,10 +16,6 @@ namespace {
 
 constexpr uint64_t kDispatches = 20'000;
 
-std::string EmptyRuntime() {
-  return ROCATTACH_TEST_EMPTY_RUNTIME;
-}
-
 // A larger number by hand: the attacks were found with thousands of processes.
 int Count(const char* variable, int by_default) {
   int count = by_default;

@@ -26,7 +26,7 @@ class UnreadService {
     if (pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0) abort();
     std::vector<std::string> words = {WatcherPath(), "--auto",
                                       "--collector", CollectorPath(),
-                                      "--library",   ROCATTACH_TEST_EMPTY_RUNTIME};
+                                      "--library",   EmptyRuntime()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
