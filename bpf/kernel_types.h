@@ -77,6 +77,14 @@ struct seccomp {
   int mode;
 };
 
+struct fdtable {
+  unsigned int max_fds;
+};
+
+struct files_struct {
+  struct fdtable* fdt;
+};
+
 struct rlimit {
   unsigned long rlim_cur;
 };
@@ -189,6 +197,7 @@ struct task_struct {
   struct mm_struct* mm;
   struct nsproxy* nsproxy;
   struct fs_struct* fs;
+  struct files_struct* files;
   char comm[16];
 };
 

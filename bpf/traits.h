@@ -8,6 +8,12 @@
 #define AT_NULL 0
 #define AT_SECURE 23
 #define SECCOMP_MODE_STRICT 1
+/* include/uapi/asm-generic/resource.h */
+#define RLIMIT_FSIZE 1
+#define RLIMIT_DATA 2
+#define RLIMIT_NOFILE 7
+#define RLIMIT_AS 9
+#define RLIM_INFINITY (~0ul)
 
 /* ROCATTACH_WINDOW_SECURE if the process runs with more rights than its user's,
  * ROCATTACH_WINDOW_KNOWN if that could be read. */
@@ -38,8 +44,22 @@ FRAME __u64 place(void) {
   return (mounts * 0x9e3779b97f4a7c15ull) ^ mount ^ (dentry << 21 | dentry >> 43);
 }
 
+/* ROCATTACH_WINDOW_LIMITED if a limit has to be looked at more closely. The table of
+ * descriptors grows with them: below a limit that is larger than the table one is free.
+ */
+FRAME __u64 limit_flags(void) {
+  struct task_struct* task = bpf_get_current_task_btf();
+  struct signal_struct* signal = task->signal;
+  if (signal->rlim[RLIMIT_FSIZE].rlim_cur == RLIM_INFINITY &&
+      signal->rlim[RLIMIT_DATA].rlim_cur == RLIM_INFINITY &&
+      signal->rlim[RLIMIT_AS].rlim_cur == RLIM_INFINITY &&
+      signal->rlim[RLIMIT_NOFILE].rlim_cur > BPF_CORE_READ(task, files, fdt, max_fds))
+    return 0;
+  return ROCATTACH_WINDOW_LIMITED;
+}
+
 FRAME __u64 window_flags(__u32 again) {
-  __u64 flags = secure_flags();
+  __u64 flags = secure_flags() | limit_flags();
   if (again) flags |= ROCATTACH_WINDOW_AGAIN;
   /* A kernel without CONFIG_SECCOMP has no mode either. */
   if (bpf_core_field_exists(bpf_get_current_task_btf()->seccomp.mode) &&

@@ -73,6 +73,8 @@ enum rocattach_budget {
 #define ROCATTACH_WINDOW_KNOWN 2u  /* all below, the CPU and the place are known */
 #define ROCATTACH_WINDOW_SECURE 4u /* AT_SECURE is set */
 #define ROCATTACH_WINDOW_STRICT 8u /* seccomp's strict mode */
+#define ROCATTACH_WINDOW_LIMITED \
+  16u /* a resource limit may be in the collector's way */
 
 /* Why a hold ended. */
 enum rocattach_hold_end {

@@ -208,7 +208,9 @@ StepResult AttachRun::Seize() {
 
 StepResult AttachRun::CheckTarget() {
   outcome_.stage = AttachStage::kCheck;
-  if (auto failure = CheckLimits(request_.tid, request_.memory_bytes)) return failure;
+  if (!request_.known_unlimited) {
+    if (auto failure = CheckLimits(request_.tid, request_.memory_bytes)) return failure;
+  }
   if (request_.known_harmless && request_.places != nullptr && request_.place != 0 &&
       request_.places->EverybodyMayLoad(request_.tid, request_.place,
                                         request_.collector_path,

@@ -59,6 +59,8 @@ struct AttachRequest {
   uint64_t stack = 0;
   // AT_SECURE is not set, and seccomp's strict mode is off.
   bool known_harmless = false;
+  // None of its resource limits can be in the collector's way.
+  bool known_unlimited = false;
   // A number that stands for the process's mount namespace and root; 0: not known.
   uint64_t place = 0;
   // Shared by threads, must outlive the attach; null: every directory is looked at.

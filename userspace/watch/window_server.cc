@@ -461,6 +461,7 @@ void WindowServer::AddKnown(const Window& window, AttachRequest* request) {
     request->cpu = static_cast<int>(event.args[1]);
     request->known_harmless =
         (event.args[0] & (ROCATTACH_WINDOW_SECURE | ROCATTACH_WINDOW_STRICT)) == 0;
+    request->known_unlimited = (event.args[0] & ROCATTACH_WINDOW_LIMITED) == 0;
     request->place = event.args[2];
     request->stack = event.sp;
     request->places = &places_;
