@@ -17,7 +17,7 @@
 #include "injector/outcome.h"
 #include "injector/place_cache.h"
 #include "injector/tracee.h"
-#include "userspace/collector/shared_memory.h"
+#include "userspace/abi/shared_memory.h"
 
 namespace rocattach {
 

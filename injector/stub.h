@@ -11,7 +11,7 @@
 #include "injector/loader_lock.h"
 #include "injector/remote_address.h"
 #include "injector/symbol_lookup.h"
-#include "userspace/collector/shared_memory.h"
+#include "userspace/abi/shared_memory.h"
 
 namespace rocattach {
 

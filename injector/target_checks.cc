@@ -18,9 +18,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "injector/mapped_file.h"
+#include "userspace/abi/shared_memory.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
-#include "userspace/collector/shared_memory.h"
 
 namespace rocattach {
 namespace {

@@ -8,10 +8,6 @@ target_compile_options(rocattach_options INTERFACE
   # g++ 12 warns of overlaps inside std::string that cannot be (GCC bug 105329).
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
   -fno-omit-frame-pointer -fstack-protector-strong)
-# The generated headers (protobuf, BPF skeletons, version.h) stand under the build
-# tree with the same paths as their sources.
-target_include_directories(rocattach_options INTERFACE
-  ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
 if(ROCATTACH_SANITIZE)
   target_compile_options(rocattach_options INTERFACE
     -fsanitize=${ROCATTACH_SANITIZE} -fno-sanitize-recover=all)
@@ -28,16 +24,53 @@ if(ROCATTACH_FUZZ)
   target_link_options(rocattach_options INTERFACE -fsanitize=address,undefined)
 endif()
 
+# Headers are named by their path from the repository's top, and a target finds only
+# those of its own folder and of the libraries that it declares: each folder is exported
+# as a directory of the build tree that holds nothing but a link to it.
+# rocattach_exported_folder(VARIABLE): that directory, for the current source folder.
+function(rocattach_exported_folder variable)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REPLACE / - name ${folder})
+  set(view ${PROJECT_BINARY_DIR}/exports/${name})
+  if(NOT EXISTS ${view}/${folder})
+    get_filename_component(parent ${view}/${folder} DIRECTORY)
+    file(MAKE_DIRECTORY ${parent})
+    file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${view}/${folder} SYMBOLIC)
+  endif()
+  set(${variable} ${view} PARENT_SCOPE)
+endfunction()
+
 # rocattach_library(name SOURCES a.cc b.cc DEPS x y): static library rocattach_NAME
-# with the alias rocattach::NAME.
+# with the alias rocattach::NAME. Without sources it is headers only.
+# scripts/check-layers reads these declarations too.
 function(rocattach_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  add_library(rocattach_${name} STATIC ${ARG_SOURCES})
+  rocattach_exported_folder(view)
+  if(ARG_SOURCES)
+    add_library(rocattach_${name} STATIC ${ARG_SOURCES})
+    target_link_libraries(rocattach_${name} PUBLIC ${ARG_DEPS} PRIVATE rocattach_options)
+    target_include_directories(rocattach_${name} PUBLIC ${view})
+  else()
+    add_library(rocattach_${name} INTERFACE)
+    target_link_libraries(rocattach_${name} INTERFACE ${ARG_DEPS})
+    target_include_directories(rocattach_${name} INTERFACE ${view})
+  endif()
   add_library(rocattach::${name} ALIAS rocattach_${name})
-  target_link_libraries(rocattach_${name} PUBLIC ${ARG_DEPS} PRIVATE rocattach_options)
-  target_include_directories(rocattach_${name} PUBLIC
-    ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
 endfunction()
+
+# rocattach_program(name SOURCES … DEPS …): an executable of ours.
+function(rocattach_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  rocattach_exported_folder(view)
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${view})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} rocattach_options)
+endfunction()
+
+# Tests and benchmarks see everything.
+add_library(rocattach_test_options INTERFACE)
+target_link_libraries(rocattach_test_options INTERFACE rocattach_options)
+target_include_directories(rocattach_test_options INTERFACE ${PROJECT_SOURCE_DIR})
 
 # rocattach_test(name SOURCES … DEPS … LABELS unit|integration|privileged …
 #                [TIMEOUT s] [ENV A=B …]): a GoogleTest program, one ctest entry.
@@ -51,7 +84,7 @@ function(rocattach_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock
-    GTest::gtest_main rocattach_options)
+    GTest::gtest_main rocattach_test_options)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\].*all tests" ENVIRONMENT "${ARG_ENV}")
@@ -73,7 +106,7 @@ function(rocattach_fuzz name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   add_dependencies(fuzzers ${name})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} rocattach_options)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} rocattach_test_options)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
@@ -86,7 +119,7 @@ endfunction()
 function(rocattach_bench name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} benchmark::benchmark rocattach_options)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} benchmark::benchmark rocattach_test_options)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
 endfunction()

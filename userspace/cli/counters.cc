@@ -12,9 +12,9 @@
 #include "absl/strings/strip.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/cli/subcommands.h"
+#include "userspace/counters/catalog.h"
 #include "userspace/report/json_writer.h"
 #include "userspace/report/table.h"
-#include "userspace/session/counter_catalog.h"
 
 namespace rocattach {
 namespace {

@@ -30,12 +30,8 @@ int Main(int argc, char** argv) {
   rocattach::RegisterDump(&app, &run);
   rocattach::RegisterRecover(&app, &run);
   rocattach::RegisterCounters(&app, &run);
-#ifdef ROCATTACH_HAS_CONTROL
   rocattach::RegisterSession(&app, &run);
-#endif
-#ifdef ROCATTACH_HAS_DOCTOR
   rocattach::RegisterDoctor(&app, &run);
-#endif
   rocattach::LastValueWins(&app);
   try {
     app.parse(argc, argv);

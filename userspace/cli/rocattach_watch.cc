@@ -18,7 +18,7 @@
 #include "userspace/cli/watch_arguments.h"
 #include "userspace/cli/watch_console.h"
 #include "userspace/control/control_server.h"
-#include "userspace/watch/watcher.h"
+#include "userspace/service/watcher.h"
 
 namespace rocattach {
 namespace {

@@ -9,12 +9,12 @@
 #include "absl/strings/str_join.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/session/counter_request.h"
-#include "userspace/session/document.h"
+#include "userspace/counters/document.h"
+#include "userspace/counters/pass_planner.h"
+#include "userspace/counters/request.h"
 #include "userspace/session/input_file.h"
 #include "userspace/session/kernel_filter.h"
 #include "userspace/session/number_ranges.h"
-#include "userspace/session/pass_planner.h"
 
 namespace rocattach {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/counters/catalog.h"
 #include "userspace/session/collection_period.h"
-#include "userspace/session/counter_catalog.h"
 #include "userspace/session/session_types.h"
 
 namespace CLI {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "userspace/session/nearest_names.h"
+#include "userspace/base/nearest_names.h"
 
 namespace rocattach {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "userspace/cli/session_arguments.h"
 #include "userspace/control/control_client.h"
-#include "userspace/watch/watcher.h"
+#include "userspace/service/watcher.h"
 
 namespace CLI {
 class App;

@@ -18,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
-#include "userspace/watch/dictionary.h"
+#include "userspace/record/dictionary.h"
 
 namespace rocattach {
 namespace {

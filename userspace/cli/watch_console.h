@@ -9,7 +9,7 @@
 
 #include "schemas/stream.pb.h"
 #include "userspace/cli/line_output.h"
-#include "userspace/watch/watcher.h"
+#include "userspace/service/watcher.h"
 
 namespace rocattach {
 

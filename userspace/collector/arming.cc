@@ -1,6 +1,6 @@
 // From a runtime that is open to a collector that records.
 #include "userspace/collector/collector.h"
-#include "userspace/collector/other_tool.h"
+#include "userspace/collector/hsa/other_tool.h"
 
 namespace rocattach::collector {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "userspace/collector/atomics.h"
-#include "userspace/collector/ring.h"
+#include "userspace/abi/atomics.h"
+#include "userspace/collector/common/ring.h"
 
 namespace rocattach::collector {
 

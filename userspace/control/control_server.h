@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "userspace/watch/session_service.h"
+#include "userspace/service/session_service.h"
 
 namespace rocattach {
 

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <utility>
 
+#include "userspace/base/session_status.h"
 #include "userspace/control/record_wire.h"
 #include "userspace/control/session_wire.h"
 #include "userspace/session/record_buffer.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/control/filter_proto.h"
 #include "userspace/control/remote_run.h"
 #include "userspace/control/session_wire.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

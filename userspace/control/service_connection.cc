@@ -3,10 +3,10 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/control/service_channel.h"
 #include "userspace/control/session_wire.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/version.h"
 #include "userspace/control/filter_proto.h"
 #include "userspace/control/session_wire.h"
 #include "userspace/session/engine_state.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

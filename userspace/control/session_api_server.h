@@ -11,7 +11,7 @@
 #include "schemas/session_api.grpc.pb.h"
 #include "userspace/base/clock.h"
 #include "userspace/control/run_queue.h"
-#include "userspace/watch/session_service.h"
+#include "userspace/service/session_service.h"
 
 namespace rocattach {
 

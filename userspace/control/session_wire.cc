@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "userspace/session/session_status.h"
+#include "userspace/base/session_status.h"
 
 namespace rocattach {
 v1::TargetProcess ToProto(TargetId target) {

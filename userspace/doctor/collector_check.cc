@@ -14,13 +14,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "injector/elf_needs.h"
 #include "injector/function_offset.h"
+#include "userspace/abi/shared_memory.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/collector/shared_memory.h"
-#include "userspace/doctor/elf_needs.h"
-#include "userspace/watch/watcher.h"
+#include "userspace/service/watcher.h"
 
 namespace rocattach {
 namespace {

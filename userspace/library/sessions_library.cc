@@ -5,7 +5,7 @@
 
 #include "userspace/control/remote_runner.h"
 #include "userspace/control/service_channel.h"
-#include "userspace/session/sessions_c_api.h"
+#include "userspace/library/sessions_c_api.h"
 
 namespace rocattach {
 

@@ -8,9 +8,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/number_ranges.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

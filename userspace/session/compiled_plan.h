@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "userspace/collector/plan_abi.h"
-#include "userspace/session/counter_catalog.h"
+#include "userspace/abi/plan.h"
+#include "userspace/counters/catalog.h"
+#include "userspace/counters/pass_planner.h"
 #include "userspace/session/kernel_filter.h"
-#include "userspace/session/pass_planner.h"
 #include "userspace/session/session_backend.h"
 #include "userspace/session/session_types.h"
 

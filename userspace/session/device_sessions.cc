@@ -2,10 +2,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/engine_state.h"
 #include "userspace/session/session_engine.h"
-#include "userspace/session/session_status.h"
 #include "userspace/session/target_runner.h"
 
 namespace rocattach {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "userspace/session/session_status.h"
+#include "userspace/base/session_status.h"
 
 namespace rocattach {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/session/counter_file.h"
+#include "userspace/counters/definition_file.h"
 #include "userspace/session/kernel_filter.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "absl/status/status.h"
-#include "userspace/session/counter_catalog.h"
+#include "userspace/counters/catalog.h"
 #include "userspace/session/session_backend.h"
 #include "userspace/session/session_types.h"
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/session/counter_request.h"
+#include "userspace/counters/request.h"
 #include "userspace/session/number_ranges.h"
 
 namespace rocattach {

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "userspace/counters/document.h"
+#include "userspace/counters/pass_planner.h"
 #include "userspace/session/collection_period.h"
-#include "userspace/session/document.h"
-#include "userspace/session/pass_planner.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {

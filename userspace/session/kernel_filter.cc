@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

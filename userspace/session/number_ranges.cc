@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "userspace/session/session_status.h"
+#include "userspace/base/session_status.h"
 
 namespace rocattach {
 

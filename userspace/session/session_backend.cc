@@ -1,6 +1,6 @@
 #include "userspace/session/session_backend.h"
 
-#include "userspace/collector/plan_abi.h"
+#include "userspace/abi/plan.h"
 
 namespace rocattach {
 

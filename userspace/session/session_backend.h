@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "userspace/collector/shared_memory.h"
+#include "userspace/abi/shared_memory.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "userspace/session/counter_catalog.h"
+#include "userspace/counters/catalog.h"
 #include "userspace/session/rocattach_sessions.h"
 #include "userspace/session/session_backend.h"
 #include "userspace/session/session_runner.h"

@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/engine_state.h"
 #include "userspace/session/filter_check.h"
 #include "userspace/session/session_engine.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "userspace/session/counter_catalog.h"
+#include "userspace/counters/catalog.h"
 #include "userspace/session/session_backend.h"
 #include "userspace/session/session_runner.h"
 

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "userspace/collector/shared_memory.h"
+#include "userspace/abi/shared_memory.h"
 #include "userspace/stream/packed_column.h"
 #include "userspace/stream/shape_table.h"
 

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "schemas/records.pb.h"
 #include "schemas/stream.pb.h"
-#include "userspace/collector/shared_memory.h"
+#include "userspace/abi/shared_memory.h"
 #include "userspace/stream/frame_scanner.h"
 #include "userspace/stream/session_records.h"
 

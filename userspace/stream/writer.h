@@ -39,8 +39,8 @@
 #include "absl/types/span.h"
 #include "schemas/records.pb.h"
 #include "schemas/stream.pb.h"
+#include "userspace/abi/shared_memory.h"
 #include "userspace/base/clock.h"
-#include "userspace/collector/shared_memory.h"
 #include "userspace/stream/session_records.h"
 #include "userspace/stream/sink.h"
 

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "injector/elf_needs.h"
 #include "userspace/base/file.h"
-#include "userspace/doctor/elf_needs.h"
 
 namespace rocattach {
 namespace {

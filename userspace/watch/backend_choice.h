@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "userspace/collector/shared_memory.h"
+#include "userspace/abi/shared_memory.h"
 
 namespace rocattach {
 

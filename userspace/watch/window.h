@@ -11,7 +11,6 @@
 #include "bpf/watch_events.h"
 #include "injector/outcome.h"
 #include "userspace/base/process.h"
-#include "userspace/watch/collector_memory.h"
 
 namespace rocattach {
 
@@ -59,14 +58,9 @@ class WindowSink {
  public:
   virtual ~WindowSink() = default;
   virtual void OnWindow(Window window) = 0;
-  // `acknowledged`: the collector has been told that its memory is read; else the
-  // receiver tells it, soon.
-  virtual void OnReady(const rocattach_event& event,
-                       std::unique_ptr<CollectorMemory> memory, bool acknowledged) = 0;
-  // A collector could not make its memory, or what it reported cannot be used. `error`:
-  // errno of the failing call, 0 if none.
-  virtual void OnBadMemory(const rocattach_event& event, AttachReason reason,
-                           std::string detail, int error) = 0;
+  // A collector reports where its memory is, or why it has none. Its process may be
+  // waiting for the answer in its hsa_init.
+  virtual void OnReady(const rocattach_event& event) = 0;
   // EXIT, EXEC and HOLD_END events.
   virtual void OnEvent(const rocattach_event& event) = 0;
 };

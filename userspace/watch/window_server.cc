@@ -23,7 +23,6 @@
 #include "injector/thread_status.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
-#include "userspace/watch/end_verdict.h"
 
 namespace rocattach {
 namespace {
@@ -33,21 +32,6 @@ constexpr uint32_t kSeizePatienceMsec = 30'000;
 // Of these windows reports are awaited, each for so long at least.
 constexpr size_t kMostAttempted = 8192;
 constexpr uint64_t kLongestReportNs = 60'000'000'000;
-
-// A collector that could not be set up tells why by an errno value.
-AttachReason StartFailureReason(int error) {
-  const bool is_limit = error == EFBIG || error == EMFILE || error == ENFILE ||
-                        error == ENOMEM || error == EAGAIN;
-  return is_limit ? AttachReason::kResourceLimit : AttachReason::kCollectorRefused;
-}
-
-std::string StartFailureText(int error) {
-  const char* name = strerrorname_np(error);
-  return absl::StrCat("the collector could not be set up in the process (",
-                      name != nullptr ? name : absl::StrCat("errno ", error), ", ",
-                      strerrordesc_np(error) != nullptr ? strerrordesc_np(error) : "",
-                      "), and has changed nothing");
-}
 
 }  // namespace
 
@@ -548,29 +532,7 @@ void WindowServer::ServeReady(const rocattach_event& event) {
     std::lock_guard<std::mutex> lock(attempted_mutex_);
     if (attempted_.erase(event.args[2]) == 0) return;
   }
-  if (event.args[0] == 0) {
-    const auto error = static_cast<int>(event.args[1]);
-    sink_->OnBadMemory(event, StartFailureReason(error), StartFailureText(error),
-                       error);
-    return;
-  }
-  // By the thread: the process's first one may have exited.
-  auto memory = CollectorMemory::Map(static_cast<pid_t>(event.tid), event.args[0],
-                                     event.args[1], options_.collector_config);
-  if (!memory.ok() && event.tid != event.pid) {
-    memory = CollectorMemory::Map(static_cast<pid_t>(event.pid), event.args[0],
-                                  event.args[1], options_.collector_config);
-  }
-  if (!memory.ok()) {
-    const AttachFailure failure = UnusableMemory(memory.status());
-    sink_->OnBadMemory(event, failure.reason, failure.detail, failure.error);
-    return;
-  }
-  // The target may be waiting for this in its OnLoad: before anything else, unless a
-  // session is to be in force when it goes on.
-  const bool hold = options_.hold_arrivals != nullptr && options_.hold_arrivals();
-  if (!hold) (*memory)->AcknowledgeMapped();
-  sink_->OnReady(event, *std::move(memory), !hold);
+  sink_->OnReady(event);
 }
 
 }  // namespace rocattach

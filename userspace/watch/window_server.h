@@ -15,8 +15,8 @@
 #include "absl/status/status.h"
 #include "injector/attach.h"
 #include "injector/library_facts.h"
+#include "userspace/abi/shared_memory.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/collector/shared_memory.h"
 #include "userspace/watch/backend_choice.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/collector_file.h"
@@ -46,8 +46,6 @@ struct WindowServerOptions {
   BudgetLimits budget;
   // Why one process more cannot be attached now; empty if it can.
   std::function<std::string()> full;
-  // Whether new processes wait until sessions have been offered to them.
-  std::function<bool()> hold_arrivals;
   // Whether sessions want what only rocprofiler-sdk has.
   std::function<bool()> needs_sdk;
   SdkSearch sdk_search;

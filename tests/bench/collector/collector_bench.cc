@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "userspace/collector/doorbell.h"
+#include "userspace/collector/hsa/doorbell.h"
 
 namespace rocattach::collector {
 namespace {

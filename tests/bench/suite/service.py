@@ -97,7 +97,7 @@ def shared_parts(pid, mapping):
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:
         file.seek(mapping.start)
         header = file.read(256)
-    # As struct rocattach_control of userspace/collector/shared_memory.h begins.
+    # As struct rocattach_control of userspace/abi/shared_memory.h begins.
     magic, _, _, _, rings, stride, count, _, inflight, entries, entry_bytes = \
         struct.unpack_from("<QIIQQQIIQII", header)
     if magic != SHARED_MEMORY_MAGIC:

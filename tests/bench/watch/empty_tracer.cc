@@ -98,8 +98,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   LIBBPF_OPTS(bpf_uprobe_opts, options, .func_name = argv[3]);
-  bpf_link* link = bpf_program__attach_uprobe_opts(skeleton->progs.enter, -1,
-                                                   argv[2], 0, &options);
+  bpf_link* link =
+      bpf_program__attach_uprobe_opts(skeleton->progs.enter, -1, argv[2], 0, &options);
   Times times;
   ring_buffer* ring =
       ring_buffer__new(bpf_map__fd(skeleton->maps.hits), OnHit, &times, nullptr);

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
-#include "tests/unit/collector/fake_hsa.h"
-#include "userspace/collector/ring.h"
+#include "tests/unit/collector/hsa/fake_hsa.h"
+#include "userspace/collector/common/ring.h"
 
 namespace rocattach::collector {
 namespace {

@@ -15,11 +15,11 @@
 #include "row.pb.h"
 #include "tests/unit/collector/test_memory.h"
 #include "userspace/base/clock.h"
-#include "userspace/collector/dictionary.h"
-#include "userspace/collector/ring.h"
+#include "userspace/collector/common/dictionary.h"
+#include "userspace/collector/common/ring.h"
+#include "userspace/record/target.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/session_sink.h"
-#include "userspace/watch/target.h"
 
 namespace rocattach {
 namespace {

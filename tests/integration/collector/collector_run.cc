@@ -15,10 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/places.h"
+#include "userspace/abi/shared_memory.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/collector/shared_memory.h"
 
 namespace rocattach {
 namespace {

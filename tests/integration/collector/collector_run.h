@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "userspace/collector/shared_memory.h"
-#include "userspace/watch/collector_memory.h"
+#include "userspace/abi/shared_memory.h"
+#include "userspace/record/collector_memory.h"
 
 namespace rocattach {
 

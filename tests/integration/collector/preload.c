@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "userspace/collector/shared_memory.h"
+#include "userspace/abi/shared_memory.h"
 
 static uint32_t number(const char* name, uint32_t otherwise, int base) {
   const char* text = getenv(name);

@@ -18,7 +18,7 @@
 #include "tests/integration/collector/sdk_run.h"
 #include "tests/places.h"
 #include "userspace/base/file.h"
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 namespace rocattach {
 namespace {

@@ -21,8 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "userspace/collector/layout.h"
-#include "userspace/collector/shared_memory.h"
+#include "userspace/abi/geometry.h"
+#include "userspace/abi/shared_memory.h"
 
 using rocattach::collector::ComputeLayout;
 using rocattach::collector::Layout;

@@ -24,9 +24,8 @@ class UnreadService {
   explicit UnreadService(std::vector<std::string> arguments) {
     int output[2], errors[2];
     if (pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0) abort();
-    std::vector<std::string> words = {WatcherPath(), "--auto",
-                                      "--collector", CollectorPath(),
-                                      "--library",   EmptyRuntime()};
+    std::vector<std::string> words = {WatcherPath(),   "--auto",    "--collector",
+                                      CollectorPath(), "--library", EmptyRuntime()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());

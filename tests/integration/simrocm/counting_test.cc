@@ -5,7 +5,7 @@
 #include <set>
 
 #include "tests/integration/simrocm/simrocm_session.h"
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 namespace rocattach {
 namespace {

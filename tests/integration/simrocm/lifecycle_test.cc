@@ -4,7 +4,7 @@
 
 #include "tests/integration/simrocm/simrocm_session.h"
 #include "tests/places.h"
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 namespace rocattach {
 namespace {

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "tests/integration/simrocm/test_tool_checks.h"
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 namespace simrocm_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 namespace simrocm_test {
 

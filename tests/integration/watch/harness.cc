@@ -37,7 +37,8 @@ std::string WatcherPath() {
   return ROCATTACH_TEST_WATCHER;
 }
 std::string CollectorPath() {
-  return ROCATTACH_TEST_COLLECTOR;
+  return ReachableByEverybody({ROCATTACH_TEST_COLLECTOR}, ROCATTACH_TEST_BUILD, {})
+      .front();
 }
 std::string SimgpuRunPath() {
   return ROCATTACH_TEST_SIMGPU_RUN;

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "schemas/stream.pb.h"
+#include "userspace/abi/shared_memory.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/collector/shared_memory.h"
 #include "userspace/stream/session_records.h"
 
 namespace rocattach::testing_support {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/integration/watch/session_truth.h"
 #include "tests/integration/watch/sessions_fixture.h"
-#include "userspace/collector/plan_abi.h"
+#include "userspace/abi/plan.h"
 #include "userspace/control/control_client.h"
 
 namespace rocattach::testing_support {

@@ -8,7 +8,7 @@
 
 #include "tests/integration/watch/sessions_fixture.h"
 #include "tests/simrocm/counter_truth.h"
-#include "userspace/session/counter_catalog.h"
+#include "userspace/counters/catalog.h"
 
 namespace rocattach::testing_support {
 namespace {

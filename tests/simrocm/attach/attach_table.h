@@ -6,7 +6,7 @@
 #include <hsa/hsa_api_trace.h>
 #include <stdint.h>
 
-#include "userspace/collector/register_abi.h"
+#include "userspace/collector/sdk/register_abi.h"
 
 #define SIMROCM_ATTACH_INITIALIZE "rocprofiler_attach_initialize"
 #define SIMROCM_ATTACH_SET_API_TABLE "rocprofiler_attach_set_api_table"

@@ -17,7 +17,7 @@
 
 #include "tests/simrocm/call_log.h"
 #include "tests/simrocm/environment.h"
-#include "userspace/collector/register_abi.h"
+#include "userspace/collector/sdk/register_abi.h"
 
 #define SIMROCM_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -37,7 +37,7 @@
 #include <utility>
 #include <vector>
 
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 namespace {
 

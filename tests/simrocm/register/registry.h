@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "userspace/collector/register_abi.h"
+#include "userspace/collector/sdk/register_abi.h"
 
 namespace simrocm {
 

@@ -2,7 +2,7 @@
 #ifndef ROCATTACH_TESTS_SIMROCM_REGISTER_SDK_LIBRARY_H_
 #define ROCATTACH_TESTS_SIMROCM_REGISTER_SDK_LIBRARY_H_
 
-#include "userspace/collector/sdk_abi_tool.h"
+#include "userspace/collector/sdk/abi_tool.h"
 
 namespace simrocm {
 

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 namespace simrocm::sdk {
 

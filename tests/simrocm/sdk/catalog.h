@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 namespace simrocm::sdk {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 namespace simrocm::sdk {
 

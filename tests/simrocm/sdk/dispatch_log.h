@@ -3,7 +3,7 @@
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_DISPATCH_LOG_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_DISPATCH_LOG_H_
 
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 namespace simrocm::sdk {
 

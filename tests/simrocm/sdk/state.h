@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 #define SIMROCM_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "userspace/collector/sdk_abi_tool.h"
+#include "userspace/collector/sdk/abi_tool.h"
 
 namespace simrocm::sdk {
 

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "userspace/collector/memory.h"
+#include "userspace/collector/common/memory.h"
 
 namespace rocattach::collector {
 

@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <vector>
 
+#include "userspace/base/session_status.h"
 #include "userspace/control/control_server.h"
 #include "userspace/control/remote_runner.h"
 #include "userspace/control/run_queue.h"
 #include "userspace/control/session_wire.h"
 #include "userspace/session/session_engine.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

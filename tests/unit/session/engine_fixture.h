@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tests/unit/session/fake_backend.h"
+#include "userspace/base/session_status.h"
 #include "userspace/session/session_engine.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 

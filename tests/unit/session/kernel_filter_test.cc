@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/session_status.h"
 #include "userspace/session/number_ranges.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/session/fake_backend.h"
-#include "userspace/collector/plan_abi.h"
+#include "userspace/abi/plan.h"
+#include "userspace/base/session_status.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/counter_totals.h"
 #include "userspace/session/number_ranges.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

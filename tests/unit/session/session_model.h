@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "userspace/base/session_status.h"
 #include "userspace/session/rocattach_sessions.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "tests/unit/session/fake_backend.h"
 #include "tests/unit/session/session_model.h"
+#include "userspace/base/session_status.h"
 #include "userspace/session/session_engine.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

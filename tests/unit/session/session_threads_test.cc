@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/session/fake_backend.h"
+#include "userspace/base/session_status.h"
 #include "userspace/session/record_buffer.h"
 #include "userspace/session/session_engine.h"
-#include "userspace/session/session_status.h"
 
 namespace rocattach {
 namespace {

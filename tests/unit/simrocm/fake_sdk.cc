@@ -12,7 +12,7 @@
 #include <mutex>
 #include <string>
 
-#include "userspace/collector/register_abi.h"
+#include "userspace/collector/sdk/register_abi.h"
 
 namespace {
 

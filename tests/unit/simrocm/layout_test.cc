@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "userspace/collector/sdk_abi.h"
+#include "userspace/collector/sdk/abi.h"
 
 #if __has_include(<rocprofiler-sdk/rocprofiler.h>) && \
     __has_include(<rocprofiler-sdk/registration.h>)

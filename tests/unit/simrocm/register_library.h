@@ -13,7 +13,7 @@
 #include <functional>
 #include <string>
 
-#include "userspace/collector/register_abi.h"
+#include "userspace/collector/sdk/register_abi.h"
 
 namespace rocattach {
 

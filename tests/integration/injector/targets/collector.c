@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "userspace/collector/shared_memory.h"
+#include "userspace/abi/shared_memory.h"
 
 static void trash_machine_state(void) {
   const unsigned mxcsr = 0x9fc0; /* flush to zero, exceptions masked */

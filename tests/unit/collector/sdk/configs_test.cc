@@ -1,0 +1,170 @@
+// Counter configs and values against a small SDK of our own.
+#include "userspace/collector/sdk/configs.h"
+
+#include <gtest/gtest.h>
+#include <string.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/unit/collector/sdk/fake_sdk.h"
+#include "userspace/collector/sdk/api.h"
+#include "userspace/collector/sdk/values.h"
+
+namespace rocattach::collector {
+namespace {
+
+using SdkConfigsTest = SdkFixture;
+
+TEST_F(SdkConfigsTest, AgentsBecomeDictionaryEntries) {
+  ASSERT_EQ(agents_.count(), 3u);
+  EXPECT_FALSE(agents_.at(0).gpu);
+  EXPECT_STREQ(agents_.at(2).name, "gfx942");
+  EXPECT_EQ(agents_.Find({102}), 2u);
+  EXPECT_EQ(agents_.Find({7}), SdkAgents::kNone);
+  const auto* entry = reinterpret_cast<const rocattach_agent_entry*>(
+      memory_.base() + memory_.layout().dictionary_offset);
+  EXPECT_EQ(entry->entry.kind, ROCATTACH_ENTRY_AGENT);
+  EXPECT_EQ(entry->type, 1u);
+  const std::string text(reinterpret_cast<const char*>(entry + 1),
+                         entry->entry.text_bytes);
+  EXPECT_EQ(text, std::string("gfx90a\0A product", 16));
+  // The GPUs' numbers of dies are the SDK's; a CPU has none.
+  EXPECT_EQ(entry->xccs, 0u);
+  const auto* second = reinterpret_cast<const rocattach_agent_entry*>(
+      reinterpret_cast<const uint8_t*>(entry) + entry->entry.bytes);
+  EXPECT_EQ(second->xccs, 1u);
+  const auto* third = reinterpret_cast<const rocattach_agent_entry*>(
+      reinterpret_cast<const uint8_t*>(second) + second->entry.bytes);
+  EXPECT_EQ(third->xccs, 6u);
+  EXPECT_EQ(agents_.FindCounter(1, "C77").handle, 77u);
+  EXPECT_EQ(agents_.FindCounter(1, "C901").handle, 0u);
+}
+
+TEST_F(SdkConfigsTest, MakesEachSetOnceAndKeepsItForLaterPlans) {
+  PlanResult result;
+  const SdkPassTable* table = configs_.Build(*Plan(2, {{1, 2}, {3}}), &result);
+  ASSERT_NE(table, nullptr) << result.text;
+  EXPECT_EQ(table->generation, 2u);
+  EXPECT_EQ(table->dispatch_passes[1], 2u);
+  EXPECT_EQ(table->dispatch_passes[2], 0u);  // another architecture
+  EXPECT_EQ(fake_.created, 2u);
+  const SdkConfig& config = configs_.at(table->config[1][0]);
+  EXPECT_EQ(fake_.configs[config.handle], (std::vector<uint64_t>{1, 2}));
+  ASSERT_NE(configs_.Build(*Plan(4, {{3}, {1, 2}, {2, 1}}), &result), nullptr);
+  EXPECT_EQ(fake_.created, 3u);
+}
+
+TEST_F(SdkConfigsTest, ForgetsWhatNobodyUsesAndNeverWhatThePlanNeeds) {
+  PlanResult result;
+  uint64_t generation = 2;
+  for (uint64_t i = 1; i <= kCounters; ++i, generation += 2) {
+    ASSERT_NE(configs_.Build(*Plan(generation, {{i}, {1, 2, 3}}), &result), nullptr);
+    EXPECT_LE(fake_.configs.size(), 257u);
+  }
+  // More passes in one plan than are otherwise kept.
+  std::vector<std::vector<uint64_t>> passes;
+  for (uint64_t i = 1; i <= 256; ++i) passes.push_back({i, i + 300});
+  const SdkPassTable* table = configs_.Build(*Plan(generation, passes), &result);
+  ASSERT_NE(table, nullptr) << result.text;
+  std::set<uint64_t> handles;
+  for (uint32_t pass = 0; pass < 256; ++pass) {
+    const SdkConfig& config = configs_.at(table->config[1][pass]);
+    EXPECT_EQ(fake_.configs[config.handle], passes[pass]);
+    handles.insert(config.handle);
+  }
+  EXPECT_EQ(handles.size(), 256u);
+}
+
+TEST_F(SdkConfigsTest, RefusalsNameTheCounters) {
+  PlanResult result;
+  EXPECT_EQ(configs_.Build(*Plan(2, {{1, 2, 3, 4, 5, 6, 7, 8, 9}}), &result), nullptr);
+  EXPECT_EQ(result.error, ROCATTACH_PLAN_ERROR_HW_LIMIT);
+  EXPECT_EQ(result.code, ROCATTACH_SDK_STATUS_ERROR_EXCEEDS_HW_LIMIT);
+  EXPECT_NE(strstr(result.text, "gfx90a"), nullptr);
+  EXPECT_NE(strstr(result.text, "C1 C2 C3 C4 C5 C6 C7 C8 C9"), nullptr) << result.text;
+  EXPECT_EQ(configs_.Build(*Plan(2, {{1, 999}}), &result), nullptr);
+  EXPECT_EQ(result.error, ROCATTACH_PLAN_ERROR_NO_COUNTER);
+  EXPECT_NE(strstr(result.text, "C999"), nullptr) << result.text;
+  // So many names that they do not fit.
+  std::vector<uint64_t> many;
+  for (uint64_t i = 100; i < 228; ++i) many.push_back(i);
+  EXPECT_EQ(configs_.Build(*Plan(2, {many}), &result), nullptr);
+  EXPECT_NE(strstr(result.text, "..."), nullptr) << result.text;
+  EXPECT_LT(strlen(result.text), sizeof(result.text) - 1);
+  const std::map<rocattach_sdk_status, rocattach_plan_error> errors = {
+      {ROCATTACH_SDK_STATUS_ERROR_FINALIZED, ROCATTACH_PLAN_ERROR_ENDED},
+      {ROCATTACH_SDK_STATUS_ERROR_CONTEXT_CONFLICT, ROCATTACH_PLAN_ERROR_CONFLICT},
+      {ROCATTACH_SDK_STATUS_ERROR_METRIC_NOT_VALID_FOR_AGENT,
+       ROCATTACH_PLAN_ERROR_NO_COUNTER},
+      {ROCATTACH_SDK_STATUS_ERROR_PERMISSION_DENIED, ROCATTACH_PLAN_ERROR_SDK},
+  };
+  for (const auto& [status, error] : errors) {
+    fake_.refuse = status;
+    EXPECT_EQ(configs_.Build(*Plan(2, {{5}}), &result), nullptr);
+    EXPECT_EQ(result.error, error);
+    EXPECT_EQ(result.code, status);
+  }
+}
+
+TEST_F(SdkConfigsTest, InstancesBecomeOneValue) {
+  PlanResult result;
+  const SdkPassTable* table = configs_.Build(*Plan(2, {{5, 6, 7}}), &result);
+  ASSERT_NE(table, nullptr);
+  const SdkConfig& config = configs_.at(table->config[1][0]);
+  CounterReducer reducer(&sdk_, config);
+  for (uint64_t instance : {7001, 7002, 5001, 7003, 9001}) {
+    const uint32_t place = reducer.Find(instance);
+    if (instance / 1000 == 9) {
+      EXPECT_EQ(place, CounterReducer::kNone);
+    } else {
+      ASSERT_NE(place, CounterReducer::kNone);
+      reducer.Add(place, static_cast<double>(instance % 1000));
+    }
+  }
+  rocattach_values head = {};
+  head.kind = ROCATTACH_RECORD_VALUES;
+  head.correlation_id = 4711;
+  rocattach_values slots[kMaxValueSlots];
+  uint32_t total = 0;
+  // C6 never came: it is left out, and not zero.
+  EXPECT_EQ(PackValues(reducer, config, state_.plan, state_.plan.pass[0], head, slots,
+                       &total),
+            1u);
+  EXPECT_EQ(total, 2u);
+  EXPECT_EQ(slots[0].count, 2u);
+  EXPECT_EQ(slots[0].slots, 1u);
+  EXPECT_EQ(slots[0].correlation_id, 4711u);
+  EXPECT_EQ(slots[0].value[0].counter, 0u);
+  EXPECT_EQ(slots[0].value[0].sum, 1);
+  const rocattach_counter_value& c7 = slots[0].value[1];
+  EXPECT_EQ(c7.counter, 2u);
+  EXPECT_EQ(c7.instances, 3u);
+  EXPECT_EQ(c7.sum, 6);
+  EXPECT_EQ(c7.minimum, 1);
+  EXPECT_EQ(c7.maximum, 3);
+}
+
+TEST(SdkApiTest, FunctionsOfADomainHaveOneNumberEach) {
+  rocattach_plan_api domain;
+  uint32_t function = 0;
+  ASSERT_TRUE(
+      ApiFunctionOf(ROCATTACH_SDK_CALLBACK_HSA_AMD_EXT_API, 3, &domain, &function));
+  EXPECT_EQ(domain, ROCATTACH_PLAN_API_HSA);
+  EXPECT_EQ(function, 259u);
+  ASSERT_TRUE(
+      ApiFunctionOf(ROCATTACH_SDK_CALLBACK_HIP_COMPILER_API, 2, &domain, &function));
+  EXPECT_EQ(domain, ROCATTACH_PLAN_API_HIP);
+  EXPECT_EQ(function, 770u);
+  EXPECT_FALSE(
+      ApiFunctionOf(ROCATTACH_SDK_CALLBACK_HIP_RUNTIME_API, 768, &domain, &function));
+  EXPECT_FALSE(
+      ApiFunctionOf(ROCATTACH_SDK_CALLBACK_HSA_CORE_API, -1, &domain, &function));
+  EXPECT_FALSE(
+      ApiFunctionOf(ROCATTACH_SDK_CALLBACK_CODE_OBJECT, 1, &domain, &function));
+}
+
+}  // namespace
+}  // namespace rocattach::collector

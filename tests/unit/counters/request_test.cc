@@ -1,0 +1,67 @@
+#include "userspace/counters/request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "userspace/base/session_status.h"
+
+namespace rocattach {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class CounterRequestTest : public ::testing::Test {
+ protected:
+  CounterCatalog catalog_ = *CounterCatalog::Builtin();
+  const ArchitectureCounters& gpu_ = *catalog_.Find("gfx90a");
+};
+
+TEST_F(CounterRequestTest, OneGroupPerOption) {
+  auto groups =
+      ResolveCounters(gpu_, {.pmc = {{"SQ_WAVES", "GRBM_COUNT"}, {"TCC_HIT,TCC_MISS"}},
+                             .sets = {},
+                             .blocks = {}});
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_THAT(*groups, ElementsAre(ElementsAre("SQ_WAVES", "GRBM_COUNT"),
+                                   ElementsAre("TCC_HIT", "TCC_MISS")));
+}
+
+TEST_F(CounterRequestTest, SetsAndBlocks) {
+  auto groups = ResolveCounters(
+      gpu_, {.pmc = {}, .sets = {"launch_stats"}, .blocks = {"TA", "5,5.1"}});
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  ASSERT_EQ(groups->size(), 4u);
+  EXPECT_THAT((*groups)[0], Contains("SPI_CSN_WAVE"));
+  EXPECT_THAT((*groups)[1], Contains("TA_TA_BUSY"));
+  EXPECT_THAT((*groups)[1], Not(Contains("TD_TD_BUSY")));
+  EXPECT_THAT((*groups)[2], Contains("CPC_CPC_STAT_BUSY"));
+  EXPECT_THAT((*groups)[3], Contains("CPF_CPF_STAT_BUSY"));
+  EXPECT_THAT((*groups)[3], Not(Contains("CPC_CPC_STAT_BUSY")));
+}
+
+TEST_F(CounterRequestTest, UnknownNamesNameTheNearest) {
+  auto expect = [&](const CounterOptions& options, const char* hint) {
+    auto groups = ResolveCounters(gpu_, options);
+    EXPECT_EQ(SessionStatusOf(groups.status()), SessionStatus::kCounterNotFound);
+    EXPECT_THAT(std::string(groups.status().message()), HasSubstr(hint));
+    const absl::Status checked = CheckCounters(catalog_, options);
+    EXPECT_EQ(SessionStatusOf(checked), SessionStatus::kCounterNotFound);
+    EXPECT_THAT(std::string(checked.message()), HasSubstr(hint));
+  };
+  expect({.pmc = {{"SQ_WAEVS"}}, .sets = {}, .blocks = {}}, "SQ_WAVES");
+  expect({.pmc = {}, .sets = {"launch_stat"}, .blocks = {}}, "launch_stats");
+  expect({.pmc = {}, .sets = {}, .blocks = {"TCQ"}}, "TC");
+}
+
+TEST_F(CounterRequestTest, CheckTakesWhatAnyGpuHas) {
+  EXPECT_TRUE(CheckCounters(catalog_, {.pmc = {{"TCC_EA0_RDREQ", "TCC_EA_RDREQ"}},
+                                       .sets = {"mem_thruput"},
+                                       .blocks = {"17"}})
+                  .ok());
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,384 @@
+#include "userspace/record/collector_memory.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <memory>
+#include <random>
+
+#include "tests/unit/record/fake_collector.h"
+#include "userspace/base/clock.h"
+#include "userspace/record/target_memfd.h"
+
+namespace rocattach {
+namespace {
+
+uint64_t CorrelationOf(const RecordSlot& slot) {
+  rocattach_dispatch record;
+  memcpy(&record, slot.bytes, sizeof(record));
+  return record.correlation_id;
+}
+
+TEST(CollectorMemory, DrainsInOrderAndFreesSlots) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  std::vector<RecordSlot> out(64);
+  uint64_t published = 0, drained = 0;
+  for (int round = 0; round < 10; ++round) {
+    for (uint32_t i = 0; i < FakeCollector::kSlots; ++i) {
+      rocattach_dispatch record = FakeCollector::Dispatch(published++);
+      fake.Publish(0, &record);
+    }
+    (*memory)->Snapshot();
+    size_t count = (*memory)->Drain(0, absl::MakeSpan(out));
+    ASSERT_EQ(count, FakeCollector::kSlots);
+    for (size_t i = 0; i < count; ++i) EXPECT_EQ(CorrelationOf(out[i]), drained++);
+    EXPECT_EQ(fake.ring(0)->tail, drained);
+  }
+  EXPECT_EQ((*memory)->Account().produced, published);
+  EXPECT_EQ((*memory)->Account().delivered, drained);
+}
+
+TEST(CollectorMemory, TakesNothingBehindTheSnapshot) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  rocattach_dispatch record = FakeCollector::Dispatch(1);
+  fake.Publish(1, &record);
+  (*memory)->Snapshot();
+  fake.Publish(1, &record);
+  std::vector<RecordSlot> out(8);
+  EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), 1u);
+  EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), 0u);
+}
+
+TEST(CollectorMemory, RefusesUnsealedMemory) {
+  FakeCollector fake(/*seal=*/false);
+  EXPECT_EQ(CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()).status().code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+// A hole in them may have no page to fill it, and touching it is a SIGBUS.
+TEST(CollectorMemory, RefusesHugePages) {
+  constexpr uint64_t kBytes = 2 << 20;
+  UniqueFd fd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  if (!fd.valid()) GTEST_SKIP() << "memfd_create(MFD_HUGETLB): " << strerror(errno);
+  ASSERT_EQ(ftruncate(fd.get(), kBytes), 0);
+  EXPECT_EQ(CheckTargetMemfd(fd.get(), kBytes).code(),
+            absl::StatusCode::kPermissionDenied);
+  UniqueFd ordinary(memfd_create("ordinary", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(ordinary.get(), kBytes), 0);
+  EXPECT_TRUE(CheckTargetMemfd(ordinary.get(), kBytes).ok());
+  EXPECT_FALSE(CheckTargetMemfd(ordinary.get(), kBytes + 4096).ok());
+}
+
+// Its owner keeps everybody who opens it waiting for the lease's end.
+TEST(CollectorMemory, ALeaseIsNotWaitedFor) {
+  rocattach_collector_config config = FakeCollector::Config();
+  collector::Layout layout;
+  ASSERT_TRUE(collector::ComputeLayout(config, &layout));
+  char name[] = "/tmp/rocattach-lease.XXXXXX";
+  UniqueFd fd(mkstemp(name));
+  unlink(name);
+  ASSERT_EQ(ftruncate(fd.get(), static_cast<off_t>(layout.total_bytes)), 0);
+  void* mapped = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                      fd.get(), 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  signal(SIGIO, SIG_IGN);
+  if (fcntl(fd.get(), F_SETLEASE, F_WRLCK) != 0) {
+    GTEST_SKIP() << "F_SETLEASE: " << strerror(errno);
+  }
+  const uint64_t begin = BootNs();
+  EXPECT_FALSE(CollectorMemory::Map(getpid(), reinterpret_cast<uint64_t>(mapped),
+                                    layout.total_bytes, config)
+                   .ok());
+  // By default the kernel waits 45 s.
+  EXPECT_LT(BootNs() - begin, 10'000'000'000u);
+  munmap(mapped, layout.total_bytes);
+}
+
+TEST(CollectorMemory, RefusesWhatIsNoMemfd) {
+  UniqueFd fd(open("/dev/null", O_RDWR | O_CLOEXEC));
+  EXPECT_FALSE(CollectorMemory::MapFd(fd.get(), FakeCollector::Config()).ok());
+}
+
+TEST(CollectorMemory, RefusesImpossibleLayouts) {
+  using Change = void (*)(rocattach_control*);
+  Change changes[] = {
+      [](rocattach_control* c) { c->magic = 0; },
+      [](rocattach_control* c) { c->version = 99; },
+      [](rocattach_control* c) { c->total_bytes += 4096; },
+      [](rocattach_control* c) { c->ring_count = 0; },
+      [](rocattach_control* c) { c->ring_count = 0xFFFFFFFF; },
+      [](rocattach_control* c) { c->ring_slots = 15; },
+      [](rocattach_control* c) { c->ring_slots = 1u << 31; },
+      [](rocattach_control* c) { c->ring_stride = 64; },
+      [](rocattach_control* c) { c->ring_stride = UINT64_MAX - 63; },
+      [](rocattach_control* c) { c->rings_offset = 0; },
+      [](rocattach_control* c) { c->rings_offset = UINT64_MAX - 63; },
+      [](rocattach_control* c) { c->inflight_offset = c->total_bytes; },
+      [](rocattach_control* c) { c->inflight_count = 1u << 22; },
+      [](rocattach_control* c) { c->inflight_bytes = 1; },
+      [](rocattach_control* c) { c->dictionary_bytes = UINT64_MAX; },
+      [](rocattach_control* c) { c->dictionary_offset += 8; },
+      [](rocattach_control* c) { c->plan_bytes -= 8; },
+      [](rocattach_control* c) { c->plan_offset = 0; },
+      [](rocattach_control* c) { c->plan_offset = c->total_bytes - 4096; },
+  };
+  int number = 0;
+  for (Change change : changes) {
+    FakeCollector fake;
+    change(fake.control());
+    EXPECT_FALSE(CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()).ok())
+        << "change " << number;
+    ++number;
+  }
+}
+
+TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE(memory.ok());
+  auto image = std::make_unique<rocattach_plan>();
+  image->magic = ROCATTACH_PLAN_MAGIC;
+  image->session_id = 7;
+  image->selections[1].kernels_decided = 99;
+  const uint32_t command = fake.control()->command;
+  EXPECT_EQ((*memory)->plan_answer().generation, 0u);
+  EXPECT_EQ((*memory)->WritePlan(*image), 2u);
+  EXPECT_EQ((*memory)->WritePlan(*image), 4u);
+  EXPECT_EQ(fake.control()->command, command + 2);
+  const rocattach_plan* plan = (*memory)->plan();
+  EXPECT_EQ(plan->generation, 4u);
+  EXPECT_EQ(plan->magic, ROCATTACH_PLAN_MAGIC);
+  EXPECT_EQ(plan->session_id, 7u);
+  EXPECT_NE(plan->start_ns, 0u);
+  EXPECT_EQ(plan->selections[1].kernels_decided, 99u);
+  // The next service goes on from there, also from a plan that was left half written.
+  (*memory)->plan()->generation = 5;
+  auto next = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ((*next)->WritePlan(*image), 8u);
+
+  rocattach_control* c = fake.control();
+  c->plan_acked = 8;
+  c->plan_error = ROCATTACH_PLAN_ERROR_HW_LIMIT;
+  memset(c->plan_error_text, 'x', sizeof(c->plan_error_text));
+  c->plan_error_text[0] = '\n';
+  c->backend = ROCATTACH_BACKEND_SDK;
+  strcpy(c->backend_text, "why");
+  PlanAnswer answer = (*next)->plan_answer();
+  EXPECT_EQ(answer.generation, 8u);
+  EXPECT_EQ(answer.error, static_cast<uint32_t>(ROCATTACH_PLAN_ERROR_HW_LIMIT));
+  EXPECT_EQ(answer.text, "?" + std::string(sizeof(c->plan_error_text) - 1, 'x'));
+  EXPECT_EQ((*next)->backend().text, "why");
+  EXPECT_EQ((*next)->backend().backend, static_cast<uint32_t>(ROCATTACH_BACKEND_SDK));
+}
+
+// The layout is read once: what the target writes there later changes nothing.
+TEST(CollectorMemory, LaterChangesOfTheLayoutAreIgnored) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE(memory.ok());
+  rocattach_dispatch record = FakeCollector::Dispatch(5);
+  fake.Publish(0, &record);
+  rocattach_control* c = fake.control();
+  c->ring_count = 0xFFFFFFFF;
+  c->ring_slots = 3;
+  c->rings_offset = UINT64_MAX;
+  c->dictionary_bytes = UINT64_MAX;
+  c->dictionary_used = UINT64_MAX;
+  (*memory)->Snapshot();
+  (void)(*memory)->NewEntries();
+  std::vector<RecordSlot> out(8);
+  ASSERT_EQ((*memory)->Drain(0, absl::MakeSpan(out)), 1u);
+  EXPECT_EQ(CorrelationOf(out[0]), 5u);
+}
+
+TEST(CollectorMemory, ARingWithImpossiblePositionsIsGivenUp) {
+  for (uint64_t head : {uint64_t{FakeCollector::kSlots + 1}, UINT64_MAX}) {
+    FakeCollector fake;
+    auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+    fake.ring(0)->head = head;
+    (*memory)->Snapshot();
+    std::vector<RecordSlot> out(8);
+    EXPECT_EQ((*memory)->Drain(0, absl::MakeSpan(out)), 0u);
+    EXPECT_EQ((*memory)->Account().corrupt_rings, 1u);
+    rocattach_dispatch record = FakeCollector::Dispatch(1);
+    fake.Publish(1, &record);
+    (*memory)->Snapshot();
+    EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), 1u) << "other rings go on";
+  }
+}
+
+TEST(CollectorMemory, ReadsEntriesOnceAndStopsAtATornOne) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  fake.AddKernel(1, "one");
+  fake.AddKernel(2, "two");
+  (*memory)->Snapshot();
+  EXPECT_FALSE((*memory)->dictionary_read());
+  EXPECT_EQ((*memory)->NewEntries().size(), 2u);
+  EXPECT_TRUE((*memory)->dictionary_read());
+  EXPECT_EQ((*memory)->NewEntries().size(), 0u);
+  fake.AddKernel(3, "three");
+  EXPECT_EQ((*memory)->NewEntries().size(), 0u) << "behind the snapshot";
+  (*memory)->Snapshot();
+  EXPECT_EQ((*memory)->NewEntries().size(), 1u);
+  rocattach_entry torn = {};
+  torn.bytes = 4;
+  torn.kind = ROCATTACH_ENTRY_KERNEL;
+  torn.id = 4;
+  fake.AddEntry(&torn, sizeof(torn));
+  fake.AddKernel(5, "five");
+  (*memory)->Snapshot();
+  EXPECT_EQ((*memory)->NewEntries().size(), 0u);
+  EXPECT_FALSE((*memory)->dictionary_ok());
+}
+
+TEST(CollectorMemory, HandsOutTheDictionaryInParts) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  for (uint32_t id = 1; id <= 20; ++id) fake.AddKernel(id, "a kernel");
+  (*memory)->Snapshot();
+  size_t entries = 0;
+  for (int part = 0; part < 20; ++part) {
+    EXPECT_FALSE((*memory)->dictionary_read());
+    const size_t some = (*memory)->NewEntries(/*most_bytes=*/1).size();
+    EXPECT_EQ(some, 1u);
+    entries += some;
+  }
+  EXPECT_EQ(entries, 20u);
+  EXPECT_TRUE((*memory)->dictionary_read());
+  EXPECT_TRUE((*memory)->dictionary_ok());
+}
+
+TEST(CollectorMemory, RefusesAnyOtherGeometryThanTheConfigured) {
+  FakeCollector fake;
+  using Change = void (*)(rocattach_collector_config*);
+  Change changes[] = {
+      [](rocattach_collector_config* c) { c->ring_count = 1; },
+      [](rocattach_collector_config* c) { c->ring_slots = 32; },
+      [](rocattach_collector_config* c) { c->inflight_count = 32; },
+      [](rocattach_collector_config* c) { c->dictionary_bytes *= 2; },
+      // The same number of bytes, by page: only the geometry itself differs.
+      [](rocattach_collector_config* c) { c->inflight_count = 17; },
+  };
+  for (Change change : changes) {
+    rocattach_collector_config config = FakeCollector::Config();
+    change(&config);
+    EXPECT_FALSE(CollectorMemory::MapFd(fake.fd(), config).ok());
+  }
+}
+
+// Positions that say that everything is full, over memory that nobody has written: the
+// holes are read as zeros, and none of them is filled.
+TEST(CollectorMemory, ReadingHolesFillsNone) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  for (uint32_t i = 0; i < FakeCollector::kRings; ++i) {
+    fake.ring(i)->head = FakeCollector::kSlots;
+  }
+  fake.control()->dictionary_used = FakeCollector::kDictionaryBytes;
+  (*memory)->Snapshot();
+  struct stat before, after;
+  fstat(fake.fd(), &before);
+  std::vector<RecordSlot> out(64);
+  EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), FakeCollector::kSlots);
+  EXPECT_EQ((*memory)->NewEntries().size(), 0u);
+  EXPECT_TRUE((*memory)->UnfinishedRecords(0, FakeCollector::kInflight).empty());
+  fstat(fake.fd(), &after);
+  EXPECT_EQ(after.st_blocks, before.st_blocks);
+}
+
+// A page that cannot be had any more, as a bad memory cell makes it: in its place comes
+// a mapping behind the end of a file.
+TEST(CollectorMemory, AFaultCostsThisMemoryOnly) {
+  FakeCollector broken, whole;
+  auto memory = CollectorMemory::MapFd(broken.fd(), FakeCollector::Config());
+  auto other = CollectorMemory::MapFd(whole.fd(), FakeCollector::Config());
+  ASSERT_TRUE(memory.ok() && other.ok());
+  rocattach_dispatch record = FakeCollector::Dispatch(1);
+  broken.Publish(0, &record);
+  whole.Publish(0, &record);
+  EXPECT_TRUE((*memory)->intact());
+  UniqueFd empty(memfd_create("empty", MFD_CLOEXEC));
+  auto* plan = reinterpret_cast<uint8_t*>((*memory)->plan());
+  ASSERT_EQ(
+      mmap(plan, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, empty.get(), 0),
+      plan);
+  rocattach_plan image = {};
+  (*memory)->WritePlan(image);
+  EXPECT_FALSE((*memory)->intact());
+  std::vector<RecordSlot> out(8);
+  (*memory)->Snapshot();
+  EXPECT_EQ((*memory)->Drain(0, absl::MakeSpan(out)), 0u);
+  (void)(*memory)->Account();
+  EXPECT_TRUE((*other)->intact());
+  (*other)->Snapshot();
+  EXPECT_EQ((*other)->Drain(0, absl::MakeSpan(out)), 1u);
+}
+
+TEST(CollectorMemoryDeathTest, AFaultElsewhereIsNotHidden) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  UniqueFd empty(memfd_create("empty", MFD_CLOEXEC));
+  auto* bytes = static_cast<volatile uint8_t*>(
+      mmap(nullptr, 4096, PROT_READ, MAP_SHARED, empty.get(), 0));
+  EXPECT_EXIT((void)bytes[0], ::testing::KilledBySignal(SIGBUS), "");
+}
+
+TEST(CollectorMemory, FindsUnfinishedDispatches) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  fake.AddInflight(3, 77);
+  fake.FillInflight(4, 78);  // free
+  fake.AddInflight(5, 79);
+  fake.inflight(5)->kind = 99;  // no such thing
+  auto unfinished = (*memory)->UnfinishedRecords(0, FakeCollector::kInflight);
+  ASSERT_EQ(unfinished.size(), 1u);
+  EXPECT_EQ(CorrelationOf(unfinished[0]), 77u);
+}
+
+TEST(CollectorMemory, SpeaksToTheCollector) {
+  FakeCollector fake;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  (*memory)->AcknowledgeMapped();
+  EXPECT_EQ(fake.control()->service_mapped, 1u);
+  uint32_t before = fake.control()->command;
+  (*memory)->SetRecording(true);
+  EXPECT_EQ(fake.control()->recording, 1u);
+  EXPECT_EQ(fake.control()->command, before + 1);
+  (*memory)->Beat(123);
+  EXPECT_EQ(fake.control()->service_beat_ns, 123u);
+}
+
+// Whatever a target scribbles over everything but the sealed size: no crash, no endless
+// loop, no more slots than there are.
+TEST(CollectorMemory, RandomScribblingIsSurvived) {
+  std::mt19937_64 random(20260101);
+  std::vector<RecordSlot> out(64);
+  for (int round = 0; round < 300; ++round) {
+    FakeCollector fake;
+    auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+    ASSERT_TRUE(memory.ok());
+    auto* bytes = reinterpret_cast<uint8_t*>(fake.control());
+    uint64_t total = fake.control()->total_bytes;
+    for (int i = 0; i < 200; ++i)
+      bytes[random() % total] = static_cast<uint8_t>(random());
+    (*memory)->Snapshot();
+    for (const auto& entry : (*memory)->NewEntries()) ASSERT_LE(entry.size(), total);
+    for (uint32_t r = 0; r < (*memory)->ring_count(); ++r) {
+      ASSERT_LE((*memory)->Drain(r, absl::MakeSpan(out)), FakeCollector::kSlots);
+    }
+    ASSERT_LE((*memory)->UnfinishedRecords(0, FakeCollector::kInflight).size(),
+              FakeCollector::kInflight);
+    (void)(*memory)->text();
+    (void)(*memory)->Account();
+  }
+}
+
+}  // namespace
+}  // namespace rocattach

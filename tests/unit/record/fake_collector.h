@@ -1,0 +1,165 @@
+// A collector's shared memory as a test fills it: the real layout in a real sealed
+// memfd, without a target process.
+#ifndef ROCATTACH_TESTS_UNIT_RECORD_FAKE_COLLECTOR_H_
+#define ROCATTACH_TESTS_UNIT_RECORD_FAKE_COLLECTOR_H_
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "userspace/abi/geometry.h"
+#include "userspace/abi/shared_memory.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+
+class FakeCollector {
+ public:
+  static constexpr uint32_t kRings = 2;
+  static constexpr uint32_t kSlots = 16;
+  static constexpr uint32_t kInflight = 16;
+  static constexpr uint32_t kDictionaryBytes = 4096;
+
+  // What a service that made this memory would have configured.
+  static rocattach_collector_config Config() {
+    rocattach_collector_config config = {};
+    config.size = sizeof(config);
+    config.version = ROCATTACH_SHM_VERSION;
+    config.ring_count = kRings;
+    config.ring_slots = kSlots;
+    config.inflight_count = kInflight;
+    config.dictionary_bytes = kDictionaryBytes;
+    config.collector_path[0] = '/';
+    return config;
+  }
+
+  explicit FakeCollector(bool seal = true) {
+    collector::Layout layout;
+    if (!collector::ComputeLayout(Config(), &layout)) abort();
+    bytes_ = layout.total_bytes;
+    rings_offset_ = layout.rings_offset;
+    fd_.reset(memfd_create(ROCATTACH_SHM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    (void)!ftruncate(fd_.get(), static_cast<off_t>(bytes_));
+    if (seal) fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    base_ = static_cast<uint8_t*>(
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0));
+    rocattach_control* c = control();
+    c->magic = ROCATTACH_SHM_MAGIC;
+    c->version = ROCATTACH_SHM_VERSION;
+    c->control_bytes = sizeof(*c);
+    c->total_bytes = bytes_;
+    c->rings_offset = layout.rings_offset;
+    c->ring_stride = layout.ring_stride;
+    c->ring_count = kRings;
+    c->ring_slots = kSlots;
+    c->inflight_offset = layout.inflight_offset;
+    c->inflight_count = kInflight;
+    c->inflight_bytes = sizeof(rocattach_inflight);
+    c->dictionary_offset = layout.dictionary_offset;
+    c->dictionary_bytes = kDictionaryBytes;
+    c->plan_offset = layout.plan_offset;
+    c->plan_bytes = sizeof(rocattach_plan);
+    c->rings_used = kRings;
+    c->state = ROCATTACH_STATE_LOADED;
+  }
+  ~FakeCollector() { munmap(base_, bytes_); }
+
+  int fd() const { return fd_.get(); }
+  rocattach_control* control() { return reinterpret_cast<rocattach_control*>(base_); }
+  rocattach_ring* ring(uint32_t i) {
+    return reinterpret_cast<rocattach_ring*>(base_ + rings_offset_ +
+                                             i * control()->ring_stride);
+  }
+  rocattach_inflight* inflight(uint32_t i) {
+    return reinterpret_cast<rocattach_inflight*>(base_ + control()->inflight_offset +
+                                                 i * sizeof(rocattach_inflight));
+  }
+
+  // A dispatch in flight, as far as the tests look at it. Not valid before its kind is
+  // set.
+  void FillInflight(uint32_t i, uint64_t correlation) {
+    inflight(i)->correlation_id = correlation;
+    inflight(i)->enqueue_ns = 1000 * correlation;
+    inflight(i)->u.dispatch.kernel_id = 1;
+  }
+  void AddInflight(uint32_t i, uint64_t correlation) {
+    FillInflight(i, correlation);
+    inflight(i)->kind = ROCATTACH_RECORD_DISPATCH;
+  }
+
+  // As the collector does: an operation is counted before it is published.
+  void Publish(uint32_t ring_index, const void* record) {
+    rocattach_ring* r = ring(ring_index);
+    uint16_t kind;
+    memcpy(&kind, record, sizeof(kind));
+    if (kind == ROCATTACH_RECORD_DISPATCH) ++r->dispatches_seen;
+    if (kind == ROCATTACH_RECORD_COPY) ++r->copies_seen;
+    uint8_t* slots = reinterpret_cast<uint8_t*>(r) + ROCATTACH_RING_HEADER_BYTES;
+    memcpy(slots + (r->head & (kSlots - 1)) * ROCATTACH_SLOT_BYTES, record,
+           ROCATTACH_SLOT_BYTES);
+    __atomic_add_fetch(&r->head, 1, __ATOMIC_RELEASE);
+  }
+  void AddEntry(const void* entry, uint32_t bytes) {
+    rocattach_control* c = control();
+    memcpy(base_ + c->dictionary_offset + c->dictionary_used, entry, bytes);
+    __atomic_add_fetch(&c->dictionary_used, bytes, __ATOMIC_RELEASE);
+  }
+  rocattach_plan* plan() {
+    return reinterpret_cast<rocattach_plan*>(base_ + control()->plan_offset);
+  }
+  void AddGpu(uint32_t id, const std::string& name, const std::string& uuid,
+              uint32_t xccs = 0) {
+    uint8_t bytes[512] = {};
+    rocattach_agent_entry agent = {};
+    agent.entry.kind = ROCATTACH_ENTRY_AGENT;
+    agent.entry.id = id;
+    agent.entry.text_bytes = static_cast<uint16_t>(name.size());
+    agent.entry.bytes =
+        static_cast<uint32_t>((sizeof(agent) + name.size() + 7) / 8 * 8);
+    agent.type = 2;
+    agent.compute_units = 104;
+    agent.simds_per_cu = 4;
+    agent.wavefront_size = 64;
+    agent.pci_bdf = 0x300;
+    agent.xccs = xccs;
+    strncpy(agent.uuid, uuid.c_str(), sizeof(agent.uuid) - 1);
+    memcpy(bytes, &agent, sizeof(agent));
+    memcpy(bytes + sizeof(agent), name.data(), name.size());
+    AddEntry(bytes, agent.entry.bytes);
+  }
+  void AddKernel(uint32_t id, const std::string& name) {
+    uint8_t bytes[512] = {};
+    rocattach_kernel_entry kernel = {};
+    kernel.entry.kind = ROCATTACH_ENTRY_KERNEL;
+    kernel.entry.id = id;
+    kernel.entry.text_bytes = static_cast<uint16_t>(name.size());
+    kernel.entry.bytes =
+        static_cast<uint32_t>((sizeof(kernel) + name.size() + 7) / 8 * 8);
+    memcpy(bytes, &kernel, sizeof(kernel));
+    memcpy(bytes + sizeof(kernel), name.data(), name.size());
+    AddEntry(bytes, kernel.entry.bytes);
+  }
+  static rocattach_dispatch Dispatch(uint64_t correlation) {
+    rocattach_dispatch record = {};
+    record.kind = ROCATTACH_RECORD_DISPATCH;
+    record.kernel_id = 1;
+    record.correlation_id = correlation;
+    record.enqueue_ns = 1000 * correlation;
+    record.start_ns = record.enqueue_ns + 100;
+    record.end_ns = record.start_ns + 5000;
+    return record;
+  }
+
+ private:
+  UniqueFd fd_;
+  uint64_t bytes_, rings_offset_;
+  uint8_t* base_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_TESTS_UNIT_RECORD_FAKE_COLLECTOR_H_

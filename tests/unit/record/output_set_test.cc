@@ -1,0 +1,104 @@
+#include "userspace/record/output_set.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace rocattach {
+namespace {
+
+class OutputSetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/rocattach-output-test.XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    directory_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  ProcessInfo Process(pid_t pid) {
+    ProcessInfo info;
+    info.id.pid = pid;
+    info.comm = "app";
+    info.arguments = {"app"};
+    return info;
+  }
+  std::string directory_;
+};
+
+TEST_F(OutputSetTest, OneFileForAll) {
+  auto set = OutputSet::Open({directory_ + "/new/dir", "run", {}});
+  ASSERT_TRUE(set.ok()) << set.status();
+  ASSERT_EQ(set->files().size(), 1u);
+  EXPECT_EQ(set->files()[0], directory_ + "/new/dir/run.rwa");
+  auto one = set->OpenProcess(Process(1), {});
+  auto two = set->OpenProcess(Process(2), {});
+  ASSERT_TRUE(one.ok() && two.ok());
+  EXPECT_EQ(one->writer, two->writer);
+  EXPECT_NE(one->stream, two->stream);
+  EXPECT_TRUE(set->Close({}).ok());
+  struct stat info;
+  ASSERT_EQ(stat(set->files()[0].c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0640u);
+}
+
+TEST_F(OutputSetTest, OneFileAProcess) {
+  auto set = OutputSet::Open({directory_, "%tag%/%pid%", {}});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_TRUE(set->files().empty());
+  auto one = set->OpenProcess(Process(11), {});
+  auto two = set->OpenProcess(Process(12), {});
+  ASSERT_TRUE(one.ok() && two.ok());
+  set->EndProcess(*one, {});
+  EXPECT_TRUE(set->Close({}).ok());
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/app/11.rwa"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/app/12.rwa"));
+}
+
+TEST_F(OutputSetTest, NeverOverwrites) {
+  for (int i = 0; i < 3; ++i) {
+    auto set = OutputSet::Open({directory_, "run.rwa", {}});
+    ASSERT_TRUE(set.ok()) << set.status();
+    ASSERT_TRUE(set->Close({}).ok());
+  }
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/run.rwa"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/run-1.rwa"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/run-2.rwa"));
+}
+
+TEST_F(OutputSetTest, UnusableDirectoriesAreErrorsAtOnce) {
+  auto file = OutputSet::Open({"/dev/null", "run", {}});
+  ASSERT_FALSE(file.ok());
+  EXPECT_NE(file.status().message().find("/dev/null"), absl::string_view::npos);
+  auto missing = OutputSet::Open({"/proc/nothing/here", "run", {}});
+  EXPECT_FALSE(missing.ok());
+}
+
+TEST_F(OutputSetTest, ASymbolicLinkIsNotFollowed) {
+  std::filesystem::create_symlink(directory_ + "/elsewhere", directory_ + "/run.rwa");
+  auto set = OutputSet::Open({directory_, "run", {}});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->files()[0], directory_ + "/run-1.rwa");
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/elsewhere"));
+}
+
+TEST_F(OutputSetTest, AProcessWhoseFileCannotBeMadeIsStillRecorded) {
+  { std::filesystem::create_directory(directory_ + "/d"); }
+  auto set = OutputSet::Open({directory_, "%arg0%/%pid%", {}});
+  ASSERT_TRUE(set.ok());
+  ProcessInfo process = Process(5);
+  process.arguments = {"d"};
+  // A file stands where the process's directory should be.
+  std::filesystem::remove(directory_ + "/d");
+  (void)!creat((directory_ + "/d").c_str(), 0600);
+  auto output = set->OpenProcess(process, {});
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_FALSE(set->status().ok());
+  EXPECT_EQ(set->files().size(), 1u);
+}
+
+}  // namespace
+}  // namespace rocattach

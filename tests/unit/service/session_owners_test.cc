@@ -1,0 +1,197 @@
+// Sessions that want the same, and sessions in periods.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/unit/service/session_service_fixture.h"
+#include "userspace/base/session_status.h"
+
+namespace rocattach {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(SessionServiceTest, TheSecondSessionForAProcessIsToldWhoOwnsIt) {
+  FakeCollector fake;
+  Player player(&fake);
+  Arrive(&fake);
+  auto first = service_->Start({.filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_TRUE(first.ok());
+  auto second =
+      service_->Start({.pids = {5'000'000}, .filters = {Counters({"GRBM_COUNT"})}});
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(SessionStatusOf(second.status()), SessionStatus::kHasActiveSession);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("session " + std::to_string(*first)));
+  EXPECT_TRUE(service_->Stop(*first).ok());
+  second =
+      service_->Start({.pids = {5'000'000}, .filters = {Counters({"GRBM_COUNT"})}});
+  EXPECT_TRUE(second.ok()) << second.status();
+  Exit();
+}
+
+// Two processes on one GPU: each has its own session, but the counters are one.
+TEST_F(SessionServiceTest, TheCountersOfAGpuHaveOneOwner) {
+  FakeCollector fakes[2];
+  Player first_player(&fakes[0]), second_player(&fakes[1]);
+  Arrive(&fakes[0], 0, kAll, true, "GPU-XX");
+  Arrive(&fakes[1], 1, kAll, true, "GPU-XX");
+  auto first =
+      service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_TRUE(first.ok()) << first.status();
+  auto second =
+      service_->Start({.pids = {5'000'001}, .filters = {Counters({"GRBM_COUNT"})}});
+  EXPECT_EQ(SessionStatusOf(second.status()), SessionStatus::kHasActiveSession);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("the counters of GPU 0000:03:00.0 belong to session 1"));
+  EXPECT_EQ(second_player.Generation(), 0u) << "it was not asked";
+  // Times of its dispatches are nobody's.
+  FilterSpec times;
+  second = service_->Start({.pids = {5'000'001}, .filters = {times}});
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(service_->List().back().collects, std::vector<std::string>{"dispatches"});
+  EXPECT_TRUE(service_->Stop(*second).ok());
+  EXPECT_TRUE(service_->Stop(*first).ok());
+  second =
+      service_->Start({.pids = {5'000'001}, .filters = {Counters({"GRBM_COUNT"})}});
+  EXPECT_TRUE(second.ok()) << second.status();
+  Exit(0);
+  Exit(1);
+}
+
+// A period that begins while another session owns the process is not lost in silence,
+// and what is left of it is collected once that session is over.
+TEST_F(SessionServiceTest, APeriodThatIsInTheWayWaitsAndSaysSo) {
+  FakeCollector fake;
+  Player player(&fake);
+  Arrive(&fake);
+  auto owner =
+      service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}});
+  ASSERT_TRUE(owner.ok()) << owner.status();
+  SessionRequest request;
+  request.filters = {Counters({"GRBM_COUNT"})};
+  request.periods = {{10'000'000, 3'600'000'000'000, 1}};
+  auto waiting = service_->Start(request);
+  ASSERT_TRUE(waiting.ok()) << waiting.status();
+  auto info = [&] { return service_->List().back(); };
+  for (int i = 0; i < 2000 && info().waiting_for.empty(); ++i) usleep(1000);
+  EXPECT_THAT(info().waiting_for, HasSubstr("session 1"));
+  EXPECT_FALSE(info().active);
+  EXPECT_TRUE(info().refused_by_all);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    EXPECT_THAT(refused_, HasSubstr("session 1"));
+  }
+  ASSERT_TRUE(service_->Stop(*owner).ok());
+  for (int i = 0; i < 2000 && !info().active; ++i) usleep(1000);
+  EXPECT_TRUE(info().active) << info().waiting_for;
+  EXPECT_EQ(info().waiting_for, "");
+  EXPECT_FALSE(info().refused_by_all);
+  EXPECT_TRUE(service_->Stop(*waiting).ok());
+  Exit();
+  const Seen seen = Finish();
+  std::vector<std::pair<int, int>> events;
+  for (const v1::SessionEvent& event : seen.events) {
+    events.emplace_back(event.session(), event.what());
+  }
+  using E = v1::SessionEvent;
+  EXPECT_EQ(events, (std::vector<std::pair<int, int>>{{1, E::STARTED},
+                                                      {2, E::REFUSED},
+                                                      {1, E::STOPPED},
+                                                      {2, E::STARTED},
+                                                      {2, E::STOPPED}}));
+}
+
+// Every lost period stands in the stream; people are told once.
+TEST_F(SessionServiceTest, EachLostPeriodIsRecorded) {
+  FakeCollector fake;
+  Player player(&fake);
+  Arrive(&fake);
+  ASSERT_TRUE(
+      service_->Start({.pids = {5'000'000}, .filters = {Counters({"SQ_WAVES"})}}).ok());
+  SessionRequest request;
+  request.filters = {Counters({"GRBM_COUNT"})};
+  request.periods = {{60'000'000, 60'000'000, 3}};
+  ASSERT_TRUE(service_->Start(request).ok());
+  for (int i = 0; i < 2000 && !service_->List().back().over; ++i) usleep(1000);
+  EXPECT_TRUE(service_->List().back().over);
+  Exit();
+  uint64_t lost = 0;
+  int in_the_way = 0;
+  for (const v1::SessionEvent& event : Finish().events) {
+    if (event.session() != 2) continue;
+    EXPECT_EQ(event.what(), v1::SessionEvent::REFUSED);
+    const bool named = event.detail().find("session 1") != std::string::npos;
+    in_the_way += named;
+    // Else it says how many the service itself was too late for.
+    lost += named ? 1 : std::stoul(event.detail());
+  }
+  EXPECT_EQ(lost, 3u);
+  if (in_the_way == 3) {
+    EXPECT_EQ(times_refused_, 1);
+  }
+}
+
+// A session for all that only incapable processes could have carried out finds the one
+// that comes later, in the middle of its period.
+TEST_F(SessionServiceTest, APeriodThatAllRefusedGoesOnWithWhoComes) {
+  FakeCollector without, with;
+  Player first(&without), second(&with);
+  Arrive(&without, 0, ROCATTACH_PLAN_RECORD_DISPATCHES);
+  SessionRequest request;
+  request.filters = {Counters({"SQ_WAVES"})};
+  request.periods = {{10'000'000, 3'600'000'000'000, 1}};
+  auto session = service_->Start(request);
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (int i = 0; i < 2000 && service_->List()[0].waiting_for.empty(); ++i) {
+    usleep(1000);
+  }
+  EXPECT_THAT(service_->List()[0].waiting_for, HasSubstr("hardware counters"));
+  Arrive(&with, 1);
+  for (int i = 0; i < 2000 && service_->List()[0].running.empty(); ++i) usleep(1000);
+  EXPECT_EQ(service_->List()[0].running, (std::vector<pid_t>{5'000'001}));
+  Exit(0);
+  Exit(1);
+}
+
+TEST_F(SessionServiceTest, TimesBeyondReasonAreRefused) {
+  SessionRequest request;
+  request.filters = {Counters({"SQ_WAVES"})};
+  request.duration_ns = UINT64_MAX;
+  EXPECT_TRUE(absl::IsInvalidArgument(service_->Start(request).status()));
+  request.duration_ns = 0;
+  request.periods = {{UINT64_MAX, 1, 1}};
+  EXPECT_TRUE(absl::IsInvalidArgument(service_->Start(request).status()));
+  request.periods = {{1, UINT64_MAX, 1}};
+  EXPECT_TRUE(absl::IsInvalidArgument(service_->Start(request).status()));
+  EXPECT_TRUE(service_->List().empty());
+}
+
+TEST_F(SessionServiceTest, TimeEndsAndRepeats) {
+  FakeCollector fake;
+  Player player(&fake);
+  Arrive(&fake);
+  SessionRequest request;
+  request.filters = {Counters({"SQ_WAVES"})};
+  request.periods = {{60'000'000, 60'000'000, 3}};
+  auto session = service_->Start(request);
+  ASSERT_TRUE(session.ok());
+  for (int i = 0; i < 2000 && !service_->List()[0].over; ++i) usleep(1000);
+  EXPECT_TRUE(service_->List()[0].over);
+  request.periods.clear();
+  request.duration_ns = 30'000'000;
+  ASSERT_TRUE(service_->Start(request).ok());
+  for (int i = 0; i < 2000 && !service_->List()[1].over; ++i) usleep(1000);
+  EXPECT_TRUE(service_->List()[1].over);
+  Exit();
+  // On a busy machine the service may come too late for a period, and says so.
+  uint64_t begun = 0;
+  for (const v1::SessionEvent& event : Finish().events) {
+    begun += event.what() == v1::SessionEvent::STARTED;
+    if (event.what() == v1::SessionEvent::REFUSED) begun += std::stoul(event.detail());
+  }
+  EXPECT_EQ(begun, 4u);
+}
+
+}  // namespace
+}  // namespace rocattach

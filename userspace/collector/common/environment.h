@@ -1,0 +1,95 @@
+// Variables for the runtime's eyes only.
+//
+// setenv and putenv are of no use in a running program: other threads may be inside
+// getenv, and the array and strings that they walk would move or vanish. So the change
+// is a new array, and the `environ` pointer is swapped to it and back with single
+// stores. Nothing is ever freed: a reader may still hold any of it.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_ENVIRONMENT_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_COMMON_ENVIRONMENT_H_
+
+#include <stddef.h>
+
+#include "userspace/abi/atomics.h"
+
+namespace rocattach::collector {
+
+// What to bring the collector in by.
+enum class ToolVariables {
+  // HSA_TOOLS_LIB="<what the user had> <path>".
+  kHsaTools,
+  // That, and ROCP_TOOL_LIBRARIES="<what the user had>:<path>:" for the SDK, and, where
+  // the user has no tools of the SDK, HSA_TOOLS_ROCPROFILER_V1_TOOLS=1: a runtime that
+  // has loaded the SDK leaves the tools of HSA_TOOLS_LIB out without it, the user's
+  // included, and without us it would not have loaded the SDK.
+  kSdk,
+  // HSA_TOOLS_LIB, and HSA_TOOLS_ROCPROFILER_V1_TOOLS=1 as above: the SDK has come into
+  // the process late, and would keep the tools out when the runtime starts again.
+  kHsaToolsBesideSdk,
+  // For loading the SDK late; the path is the SDK's. What it would set with setenv is
+  // there already, so that setenv exchanges strings and leaves the array where it is:
+  // ROCPROFILER_REGISTER_FORCE_LOAD, ROCPROFILER_REGISTER_LIBRARY and
+  // HSA_TOOLS_ROCPROFILER_V1_TOOLS.
+  kLateSdk,
+};
+
+// One installation of these variables into an environment. Thread-safe; Install and
+// Restore may be called any number of times.
+class Environment {
+ public:
+  // `place` is the address of the process's `environ`.
+  explicit constexpr Environment(char*** place) : place_(place) {}
+  constexpr Environment() = default;
+
+  void set_place(char*** place) { place_ = place; }
+
+  // 0, also if it was installed already; ENOMEM, or EINVAL for a path that the variable
+  // cannot hold, with nothing changed.
+  int Install(const char* path, ToolVariables variables = ToolVariables::kHsaTools);
+
+  // Undoes Install. If nobody has touched the environment since then, the old array
+  // returns; else our entries alone are taken out or set back to the user's. After kSdk
+  // the variables that the SDK itself sets go as well, where they were not there
+  // before: a child that inherits them loads the SDK. After kLateSdk its variables are
+  // as they were before, whatever has been written to them.
+  void Restore();
+
+  bool installed() const { return LoadAcquire(&installed_) != 0; }
+  // Whether the tools of HSA_TOOLS_LIB are called although the SDK is there.
+  bool tools_beside_sdk() const { return count_changes_ > 2; }
+
+ private:
+  static constexpr size_t kMaxChanges = 3;
+  struct Change {
+    const char* name;  // with '='
+    char* ours;
+    char* old;  // the user's own entry, or nullptr
+  };
+
+  bool MakeChanges(char** array, const char* path, ToolVariables variables);
+  void RestoreInPlace(char** array);
+  bool LeftBySdk(const char* entry) const;
+
+  char*** place_ = nullptr;
+  TinyLock lock_;
+  int installed_ = 0;
+  char** old_array_ = nullptr;
+  char** our_array_ = nullptr;
+  char** snapshot_ = nullptr;  // what our_array_ held when it was installed
+  size_t count_ = 0;           // entries in our_array_, without the terminator
+  bool sdk_ = false;
+  bool late_ = false;
+  size_t count_changes_ = 0;
+  Change changes_[kMaxChanges] = {};
+};
+
+// Writes `path` to `out` as one word of HSA_TOOLS_LIB: the runtime splits at blanks and
+// knows double quotes and backslashes, so these three are escaped by a backslash.
+// Returns the length without the NUL. `out` holds 2 * strlen(path) + 1 bytes.
+size_t QuoteToolPath(const char* path, char* out);
+
+// The value of `name` ("X=") in an environment; nullptr if it is not there.
+const char* FindVariable(char* const* array, const char* name);
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_COMMON_ENVIRONMENT_H_

@@ -1,0 +1,31 @@
+// Tells the process that was attached from its forked children.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_FORK_GUARD_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_COMMON_FORK_GUARD_H_
+
+#include <stdint.h>
+
+#include "userspace/abi/atomics.h"
+
+namespace rocattach::collector {
+
+// A word on a page with MADV_WIPEONFORK: one here, zero in every child, however it was
+// made (fork, raw clone), without a handler. A vfork child shares our memory and so
+// reads one, which is right: it only execs.
+class ForkGuard {
+ public:
+  // Maps the page. 0 or an errno value.
+  int Arm();
+  // True in the process that called Arm().
+  bool Ours() const {
+    return page_ != nullptr && __builtin_expect(LoadRelaxed(page_) != 0, true);
+  }
+  // True if Arm() has run in this process or in one that it descends from.
+  bool armed() const { return page_ != nullptr; }
+
+ private:
+  uint32_t* page_ = nullptr;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_COMMON_FORK_GUARD_H_

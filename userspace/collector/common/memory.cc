@@ -1,0 +1,130 @@
+#include "userspace/collector/common/memory.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "userspace/abi/atomics.h"
+
+// Not in the headers of glibc 2.17, nor the calls in its libc.
+#ifndef MFD_CLOEXEC
+#define MFD_CLOEXEC 1u
+#define MFD_ALLOW_SEALING 2u
+#endif
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+#ifndef F_ADD_SEALS
+#define F_ADD_SEALS 1033
+#define F_SEAL_SEAL 1
+#define F_SEAL_SHRINK 2
+#define F_SEAL_GROW 4
+#endif
+
+namespace rocattach::collector {
+namespace {
+
+int OpenMemfd() {
+  // Where vm.memfd_noexec is 2 only the first form is allowed; before Linux 6.3 only
+  // the second one is known.
+  long fd = syscall(SYS_memfd_create, ROCATTACH_SHM_NAME,
+                    MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+  if (fd < 0 && errno == EINVAL) {
+    fd = syscall(SYS_memfd_create, ROCATTACH_SHM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  }
+  return static_cast<int>(fd);
+}
+
+// In a process that locks all that it maps (mlockall with MCL_FUTURE) a plain mmap
+// would fill every page, some 150 MB of which nearly nothing is used. Pages without
+// access are not filled.
+void* MapUnlocked(int fd, size_t bytes) {
+  void* base = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED) return MAP_FAILED;
+  if (munlock(base, bytes) == 0 && mprotect(base, bytes, PROT_READ | PROT_WRITE) == 0) {
+    return base;
+  }
+  const int error = errno;
+  munmap(base, bytes);
+  errno = error;
+  return MAP_FAILED;
+}
+
+void FillControl(const rocattach_collector_config& config, const Layout& l,
+                 rocattach_control* c) {
+  c->magic = ROCATTACH_SHM_MAGIC;
+  c->version = ROCATTACH_SHM_VERSION;
+  c->control_bytes = sizeof(*c);
+  c->total_bytes = l.total_bytes;
+  c->rings_offset = l.rings_offset;
+  c->ring_stride = l.ring_stride;
+  c->ring_count = l.ring_count;
+  c->ring_slots = l.ring_slots;
+  c->inflight_offset = l.inflight_offset;
+  c->inflight_count = l.inflight_count;
+  c->inflight_bytes = sizeof(rocattach_inflight);
+  c->dictionary_offset = l.dictionary_offset;
+  c->dictionary_bytes = l.dictionary_bytes;
+  c->plan_offset = l.plan_offset;
+  c->plan_bytes = sizeof(rocattach_plan);
+  c->window_id = config.window_id;
+  c->pid = getpid();
+  c->start_ns = BootNs();
+  c->recording = config.recording != 0;
+  c->plan_flags = config.plan_flags;
+}
+
+}  // namespace
+
+int Memory::Create(const rocattach_collector_config& config) {
+  Layout layout;
+  if (!ComputeLayout(config, &layout)) return EINVAL;
+  int fd = OpenMemfd();
+  if (fd < 0) return errno;
+  // Beyond the limit ftruncate does not only fail: SIGXFSZ kills the process.
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < layout.total_bytes) {
+    close(fd);
+    return EFBIG;
+  }
+  void* base = MAP_FAILED;
+  if (ftruncate(fd, static_cast<off_t>(layout.total_bytes)) == 0 &&
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+    base = MapUnlocked(fd, layout.total_bytes);
+  }
+  int error = base == MAP_FAILED ? errno : 0;
+  close(fd);
+  if (error != 0) return error;
+  layout_ = layout;
+  base_ = static_cast<uint8_t*>(base);
+  FillControl(config, layout_, control());
+  SetState(ROCATTACH_STATE_LOADED);
+  return 0;
+}
+
+void Memory::Discard() {
+  if (base_ != nullptr) munmap(base_, layout_.total_bytes);
+  base_ = nullptr;
+}
+
+void Memory::SetState(rocattach_collector_state state) {
+  StoreRelease(&control()->state, static_cast<uint32_t>(state));
+}
+
+void Memory::Refuse(rocattach_collector_reason reason, const char* text) {
+  rocattach_control* c = control();
+  size_t bytes = strnlen(text, sizeof(c->text) - 1);
+  memcpy(c->text, text, bytes);
+  c->text[bytes] = '\0';
+  StoreRelaxed(&c->reason, static_cast<uint32_t>(reason));
+  SetState(ROCATTACH_STATE_REFUSED);
+}
+
+void* AllocatePrivate(size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+}  // namespace rocattach::collector

@@ -1,0 +1,55 @@
+// The collector's side of the shared memory: made, mapped, initialised.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_MEMORY_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_COMMON_MEMORY_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "userspace/abi/geometry.h"
+#include "userspace/abi/shared_memory.h"
+
+namespace rocattach::collector {
+
+// One mapping of the sealed memfd; lives until the process ends. The geometry is kept
+// here and never read back from the shared pages.
+class Memory {
+ public:
+  // Creates the memfd, maps it and fills the control block; the descriptor is closed
+  // before this returns. 0, or an errno value with nothing left behind.
+  int Create(const rocattach_collector_config& config);
+  // Unmaps. Only for a process in which Create failed later steps, or a forked child.
+  void Discard();
+
+  bool valid() const { return base_ != nullptr; }
+  uint8_t* base() const { return base_; }
+  const Layout& layout() const { return layout_; }
+  rocattach_control* control() const {
+    return reinterpret_cast<rocattach_control*>(base_);
+  }
+  rocattach_ring* ring(uint32_t index) const {
+    return reinterpret_cast<rocattach_ring*>(base_ + layout_.rings_offset +
+                                             index * layout_.ring_stride);
+  }
+  rocattach_inflight* inflight(uint32_t index) const {
+    return reinterpret_cast<rocattach_inflight*>(base_ + layout_.inflight_offset) +
+           index;
+  }
+  rocattach_plan* plan() const {
+    return reinterpret_cast<rocattach_plan*>(base_ + layout_.plan_offset);
+  }
+
+  void SetState(rocattach_collector_state state);
+  // `text` is cut to what fits.
+  void Refuse(rocattach_collector_reason reason, const char* text);
+
+ private:
+  uint8_t* base_ = nullptr;
+  Layout layout_;
+};
+
+// Private zeroed memory that is never given back; nullptr when there is none.
+void* AllocatePrivate(size_t bytes);
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_COMMON_MEMORY_H_

@@ -1,0 +1,63 @@
+// An operation in flight: what the collector itself knows beside the shared record.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_OP_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_COMMON_OP_H_
+
+#include <stdint.h>
+
+namespace rocattach::collector {
+
+constexpr uint32_t kNoOp = UINT32_MAX;
+
+enum class OpKind : uint8_t {
+  kOwnSignal,  // dispatch that completes on the pool's signal of the same index
+  kAppSignal,  // dispatch with the application's signal
+  kCopy,       // copy with the application's signal
+};
+
+// One per entry of the shared in-flight table, same index; the queue's lock. Small,
+// since there may be thousands in flight: of most operations this is all that is
+// needed.
+struct OpLink {
+  uint32_t next;  // list of the queue, or free list
+  OpKind kind;
+  uint8_t packet[3];  // low bits of a dispatch's packet index
+
+  void SetPacket(uint64_t index) { __builtin_memcpy(packet, &index, sizeof(packet)); }
+  // True if the processor has gone past the packet. Queues are far shorter than the
+  // bits that we keep can count.
+  bool Consumed(uint64_t read_index) const {
+    uint32_t low = 0;
+    __builtin_memcpy(&low, packet, sizeof(packet));
+    uint32_t ahead = (static_cast<uint32_t>(read_index) - low) << 8;
+    return ahead != 0 && ahead < 1u << 31;
+  }
+};
+static_assert(sizeof(OpLink) == 8, "there are thousands");
+
+// Of an operation that depends on an application's signal, same index; the lock of the
+// signal's shard (app_signals.h).
+struct Op {
+  uint32_t signal_next;  // chain of AppSignals
+  bool copy;             // OpKind::kCopy, else kAppSignal
+  bool resolved;         // nothing more is to be had from the signal
+  bool timed;            // start and end are known
+  uint64_t signal;       // its handle
+  uint64_t old_start;    // what the signal held before: GPU ticks, or a copy's value
+  uint64_t old_end;
+  uint64_t start;  // GPU ticks; system domain for a copy
+  uint64_t end;
+};
+
+// Operations of one queue, oldest first, and a stock of free entries, so that the
+// common case takes no lock but the queue's.
+struct OpList {
+  uint32_t head = kNoOp;
+  uint32_t tail = kNoOp;
+  uint32_t count = 0;
+  uint32_t free_head = kNoOp;
+  uint32_t free_count = 0;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_COMMON_OP_H_

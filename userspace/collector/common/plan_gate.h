@@ -1,0 +1,129 @@
+// The session's plan, as the collector carries it out.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_GATE_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_GATE_H_
+
+#include <stdint.h>
+
+#include "userspace/abi/atomics.h"
+#include "userspace/collector/common/memory.h"
+
+namespace rocattach::collector {
+
+// What came of a plan; `text` names what is wrong, `code` is a status of the SDK or an
+// errno value.
+struct PlanResult {
+  rocattach_plan_error error = ROCATTACH_PLAN_ERROR_NONE;
+  int32_t code = 0;
+  char text[sizeof(rocattach_control::plan_error_text)] = "";
+
+  bool ok() const { return error == ROCATTACH_PLAN_ERROR_NONE; }
+  // printf's formats.
+  static PlanResult Error(rocattach_plan_error error, int32_t code, const char* format,
+                          ...) __attribute__((format(printf, 3, 4)));
+};
+
+// A plan that has been looked at: a private copy, whose indices are all in range. A
+// place is used again only after three later plans; a reader that is still inside by
+// then sees the generation change and records nothing.
+struct PlanState {
+  uint64_t generation;  // 0: being filled in
+  rocattach_plan plan;  // all but the selections, which are read where they grow
+};
+
+// After reading from something with a generation: whether it was that one all the
+// while.
+inline bool StillGeneration(const uint64_t* generation, uint64_t expected) {
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  return LoadRelaxed(generation) == expected;
+}
+
+// What a plan says of one dispatch.
+struct Decision {
+  uint16_t flags = 0;      // of rocattach_dispatch; the plan's tag included
+  uint32_t iteration = 0;  // of the kernel, from 1
+  bool dispatch = false;
+  bool counters = false;
+};
+
+// Reads the plan that the service writes, and decides by it. Reading takes no lock.
+class PlanGate {
+ public:
+  // Most counters of one pass; hardware has fewer.
+  static constexpr uint32_t kMaxPassCounters = 128;
+
+  void Init(Memory* memory) { memory_ = memory; }
+
+  // True if the service has written a plan that has no answer yet.
+  bool Pending() const {
+    if (!memory_->valid()) return false;
+    uint64_t generation = LoadAcquire(&memory_->plan()->generation);
+    return generation != answered_ && (generation & 1) == 0 && generation != 0;
+  }
+
+  // Copies and checks the pending plan. nullptr with `result` filled in, or with an ok
+  // `result` if the service is writing again: try later. One caller at a time, as for
+  // all below that change anything.
+  PlanState* Prepare(PlanResult* result);
+  // `state` decides from now on; nullptr: nothing is selected.
+  void Activate(const PlanState* state);
+  void Answer(uint64_t generation, const PlanResult& result);
+  uint64_t pending_generation() const { return pending_; }
+  // Answers the pending plan without a look at it.
+  void Refuse(const PlanResult& result) {
+    Answer(LoadAcquire(&memory_->plan()->generation), result);
+  }
+  // The plan that was answered last is pending again.
+  void Reconsider() { answered_ = 0; }
+
+  // nullptr while there is nothing to do.
+  const PlanState* active() const { return LoadAcquire(&active_); }
+
+  // The plan of that generation, also if it is no longer in force; nullptr if it is
+  // gone. Its generation may change while it is being read.
+  const PlanState* Find(uint64_t generation) const {
+    for (uint32_t i = 0; states_ != nullptr && generation != 0 && i < kStates; ++i) {
+      if (LoadAcquire(&states_[i].generation) == generation) return &states_[i];
+    }
+    return nullptr;
+  }
+
+  // `kernel` and `agent` are dictionary ids, `dispatch` counts those of the process.
+  // Counts the kernel's iteration: once for each dispatch.
+  Decision Decide(const PlanState* state, uint32_t kernel, uint32_t agent,
+                  uint64_t dispatch);
+
+  // For back ends whose runtime does not number dispatches.
+  uint64_t NextDispatch() {
+    return __atomic_add_fetch(&dispatches_, 1u, __ATOMIC_RELAXED);
+  }
+
+ private:
+  static constexpr uint32_t kStates = 4;
+
+  bool Unchanged(const PlanState* state) const {
+    return StillGeneration(&memory_->plan()->generation,
+                           LoadRelaxed(&state->generation));
+  }
+  uint64_t NextIteration(uint32_t kernel, uint64_t generation);
+
+  Memory* memory_ = nullptr;
+  PlanState* states_ = nullptr;
+  uint32_t next_state_ = 0;
+  const PlanState* active_ = nullptr;
+  uint64_t answered_ = 0;
+  uint64_t pending_ = 0;
+  uint64_t* iterations_ = nullptr;  // cells of rocattach_plan_next_iteration
+  uint64_t dispatches_ = 0;
+};
+
+// nullptr, or what is wrong with a plan.
+const char* CheckPlan(const rocattach_plan& plan);
+
+// The architecture of `plan` that a GPU's name ("gfx90a:sramecc+") means; nullptr if it
+// has none.
+const rocattach_plan_architecture* FindArchitecture(const rocattach_plan& plan,
+                                                    const char* name);
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_GATE_H_

@@ -1,0 +1,210 @@
+// Per-thread single-producer rings in the shared memory.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_RING_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_COMMON_RING_H_
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "userspace/abi/atomics.h"
+#include "userspace/collector/common/memory.h"
+
+namespace rocattach::collector {
+
+// One ring as its producer sees it. `head` and the geometry are private copies, so that
+// nothing written by the other side can make a record land outside of the ring.
+struct RingProducer {
+  rocattach_ring* shared = nullptr;
+  uint8_t* slots = nullptr;
+  uint64_t head = 0;
+  uint64_t seen_tail = 0;  // consumer's position when last looked at
+  uint32_t slot_count = 0;
+
+  // Room for one 96-byte record, to be followed by Commit(). nullptr: the ring is full
+  // and the loss is counted.
+  void* Reserve() {
+    if (Unlikely(head - seen_tail >= slot_count)) {
+      seen_tail = LoadAcquire(&shared->tail);
+      // A tail that makes no sense also counts as full.
+      if (head - seen_tail >= slot_count) {
+        StoreRelaxed(&shared->dropped, shared->dropped + 1);
+        return nullptr;
+      }
+    }
+    return slots + (head & (slot_count - 1)) * ROCATTACH_SLOT_BYTES;
+  }
+  void Commit() {
+    ++head;
+    StoreRelease(&shared->head, head);
+  }
+
+  // Copies `count` records, which lie one after the other, in at once: the consumer
+  // sees all of them or none. False: they do not fit, and one loss is counted.
+  bool PushGroup(const void* records, uint32_t count) {
+    if (!Fits(count)) {
+      seen_tail = LoadAcquire(&shared->tail);
+      if (!Fits(count)) {
+        StoreRelaxed(&shared->dropped, shared->dropped + 1);
+        return false;
+      }
+    }
+    auto* from = static_cast<const uint8_t*>(records);
+    for (uint32_t i = 0; i < count; ++i) {
+      memcpy(slots + ((head + i) & (slot_count - 1)) * ROCATTACH_SLOT_BYTES,
+             from + size_t{i} * ROCATTACH_SLOT_BYTES, ROCATTACH_SLOT_BYTES);
+    }
+    head += count;
+    StoreRelease(&shared->head, head);
+    return true;
+  }
+
+ private:
+  bool Fits(uint32_t count) const {
+    uint64_t used = head - seen_tail;
+    return used <= slot_count && count <= slot_count - used;
+  }
+};
+
+// The calling thread's right to a ring. Cheap to copy; valid as long as the thread
+// runs.
+class RingHandle {
+ public:
+  RingHandle() = default;
+  RingHandle(RingProducer* producer, uint32_t tid, bool shared)
+      : producer_(producer), tid_(tid), shared_(shared) {}
+
+  bool valid() const { return producer_ != nullptr; }
+  uint32_t tid() const { return tid_; }
+
+  // Publishes the 96-byte record that `fill(void*)` writes; false if it was dropped,
+  // which counts in `dropped` only: who loses an operation says which kind it was.
+  // `done()` is called in either case before another thread can publish in this ring.
+  template <typename Fill, typename Done>
+  bool PushWith(Fill fill, Done done) {
+    if (Unlikely(shared_)) LockShared();
+    void* slot = producer_->Reserve();
+    if (Likely(slot != nullptr)) {
+      fill(slot);
+      producer_->Commit();
+    }
+    done();
+    if (Unlikely(shared_)) UnlockShared();
+    return slot != nullptr;
+  }
+  template <typename Fill>
+  bool PushWith(Fill fill) {
+    return PushWith(fill, [] {});
+  }
+  bool Push(const void* record) {
+    return PushWith(
+        [record](void* slot) { memcpy(slot, record, ROCATTACH_SLOT_BYTES); });
+  }
+
+  // The record of a dispatch or copy whose entry in the table of operations in flight
+  // is `entry`, or null if it has none.
+  // 1. The entry is freed right behind the record: of a process that is killed in
+  //    between, only the last operation of a ring can be in both places.
+  // 2. A loss is counted when the entry is free: one that is killed in between leaves
+  //    an operation that is seen and nothing else, never one that is counted twice.
+  template <typename Fill>
+  void PushOperation(Fill fill, uint64_t rocattach_ring::*dropped,
+                     rocattach_inflight* entry) {
+    const bool pushed = PushWith(fill, [entry] {
+      if (entry != nullptr) StoreRelease(&entry->kind, uint16_t{ROCATTACH_RECORD_NONE});
+    });
+    if (Unlikely(!pushed)) Count(dropped, uint64_t{1});
+  }
+  void PushDispatch(const rocattach_dispatch& record, rocattach_inflight* entry) {
+    PushOperation([&record](void* slot) { memcpy(slot, &record, sizeof(record)); },
+                  &rocattach_ring::dispatches_dropped, entry);
+  }
+  void PushCopy(const rocattach_copy& record) {
+    PushOperation([&record](void* slot) { memcpy(slot, &record, sizeof(record)); },
+                  &rocattach_ring::copies_dropped, nullptr);
+  }
+
+  // The same for records that belong together.
+  template <typename Done>
+  bool PushGroup(const void* records, uint32_t count, Done done) {
+    if (Unlikely(shared_)) LockShared();
+    const bool pushed = producer_->PushGroup(records, count);
+    done();
+    if (Unlikely(shared_)) UnlockShared();
+    return pushed;
+  }
+  bool PushGroup(const void* records, uint32_t count) {
+    return PushGroup(records, count, [] {});
+  }
+
+  // Adds to one of the ring's account fields.
+  template <typename T>
+  void Count(T rocattach_ring::*field, T amount) {
+    T* counter = &(producer_->shared->*field);
+    if (Likely(!shared_)) {
+      StoreRelaxed(counter, static_cast<T>(*counter + amount));
+    } else {
+      __atomic_fetch_add(counter, amount, __ATOMIC_RELAXED);
+    }
+  }
+
+ private:
+  void LockShared() {
+    while (__atomic_exchange_n(&producer_->shared->lock, 1u, __ATOMIC_ACQUIRE) != 0) {
+      sched_yield();
+    }
+  }
+  void UnlockShared() { StoreRelease(&producer_->shared->lock, 0u); }
+
+  RingProducer* producer_ = nullptr;
+  uint32_t tid_ = 0;
+  bool shared_ = false;
+};
+
+// All rings. A thread claims one on its first record and gives it back when it ends;
+// when all but the last are taken, the others share the last one.
+class RingSet {
+ public:
+  // 0 or an errno value.
+  int Init(Memory* memory);
+
+  // The calling thread's ring. After a thread-specific destructor ran, asks again.
+  RingHandle Mine() {
+    auto value = reinterpret_cast<uintptr_t>(pthread_getspecific(key_));
+    if (Likely(value != 0)) return Decode(value);
+    return Claim();
+  }
+
+  // Refreshes the sums in the control block.
+  void UpdateTotals();
+
+  // Records dropped so far, of all rings.
+  uint64_t Dropped() const;
+
+  // Drops the producers' state; for a forked child that starts anew.
+  void Forget() { producers_ = nullptr; }
+
+ private:
+  // Thread-specific value: own ring: (index + 1) << 32 | tid; shared: kShared | tid.
+  static constexpr uintptr_t kShared = uintptr_t{1} << 63;
+  RingHandle Decode(uintptr_t value) {
+    auto tid = static_cast<uint32_t>(value);
+    if (Unlikely((value & kShared) != 0)) return {&producers_[count_ - 1], tid, true};
+    return {&producers_[(value >> 32) - 1], tid, false};
+  }
+  RingHandle Claim();
+  static void Release(void* value);
+  // Notes that ring `index` is in use, before its first record.
+  void NoteUsed(uint32_t index);
+  uint32_t used() const { return LoadAcquire(&used_); }
+
+  Memory* memory_ = nullptr;
+  RingProducer* producers_ = nullptr;
+  uint32_t count_ = 0;
+  uint32_t used_ = 0;  // rings below this number have been claimed
+  pthread_key_t key_ = 0;
+  bool key_made_ = false;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_COMMON_RING_H_

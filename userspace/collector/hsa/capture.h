@@ -1,0 +1,75 @@
+// From an AQL packet to an operation in flight.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_CAPTURE_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_CAPTURE_H_
+
+#include <hsa/hsa.h>
+
+#include "userspace/collector/common/kernel_table.h"
+#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/hsa/op_tracker.h"
+#include "userspace/collector/hsa/queue.h"
+
+namespace rocattach::collector {
+
+inline uint8_t PacketType(uint16_t header) {
+  return (header >> HSA_PACKET_HEADER_TYPE) &
+         ((1u << HSA_PACKET_HEADER_WIDTH_TYPE) - 1);
+}
+
+// Why a dispatch is recorded; zeros where no plan decides.
+struct DispatchOwners {
+  uint16_t flags = 0;  // of rocattach_dispatch
+  uint32_t iteration = 0;
+  uint64_t dispatch_id = 0;
+};
+
+// Shared by both front ends (doorbell.h, intercept.h). Called under the queue's lock.
+class Capture {
+ public:
+  // Without `plans` everything is recorded.
+  void Init(OpTracker* tracker, const KernelTable* kernels, PlanGate* plans = nullptr) {
+    tracker_ = tracker;
+    kernels_ = kernels;
+    plans_ = plans;
+  }
+  OpTracker& tracker() { return *tracker_; }
+
+  // Records a kernel dispatch that the GPU cannot see yet. A packet without completion
+  // signal gets one of ours.
+  void Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,
+                uint64_t now_ns, uint32_t tid, RingHandle* ring);
+
+  // A packet of another type that may carry a completion signal.
+  void Barrier(uint64_t completion_signal) {
+    if (completion_signal != 0) tracker_->app_signals().Reused(completion_signal);
+  }
+
+  // Records packet `index`, which the GPU has consumed already: its header is gone, its
+  // body may be intact. A known kernel object makes it a dispatch; of what looks like
+  // one with an unknown kernel only the number is kept.
+  void Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring);
+
+  HarvestContext Context(Queue* q, RingHandle* ring) {
+    return {&q->agent, &q->clock, ring};
+  }
+
+ private:
+  // Writes all of an entry of the in-flight table but its kind.
+  void Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet, uint64_t index,
+            uint64_t now_ns, uint32_t tid, const DispatchOwners& owners,
+            rocattach_inflight* entry);
+  // Whether anybody wants a dispatch.
+  bool Selected(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
+                DispatchOwners* owners);
+  const PlanState* plan() const {
+    return plans_ != nullptr ? plans_->active() : nullptr;
+  }
+
+  OpTracker* tracker_ = nullptr;
+  const KernelTable* kernels_ = nullptr;
+  PlanGate* plans_ = nullptr;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_CAPTURE_H_

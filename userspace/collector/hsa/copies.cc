@@ -1,0 +1,147 @@
+#include "userspace/collector/hsa/copies.h"
+
+#include "userspace/collector/collector.h"
+
+namespace rocattach::collector {
+namespace {
+
+constexpr uint32_t kExitPatienceMsec = 50;
+
+uint16_t Direction(bool src_known, bool src_gpu, bool dst_known, bool dst_gpu) {
+  if (!src_known || !dst_known) return ROCATTACH_COPY_UNKNOWN;
+  if (src_gpu) {
+    return dst_gpu ? ROCATTACH_COPY_DEVICE_TO_DEVICE : ROCATTACH_COPY_DEVICE_TO_HOST;
+  }
+  return dst_gpu ? ROCATTACH_COPY_HOST_TO_DEVICE : ROCATTACH_COPY_HOST_TO_HOST;
+}
+
+// Who wants it. Only a plan makes it necessary to say.
+uint16_t Owners() {
+  const Collector& c = g_collector;
+  const PlanState* state = c.plans.active();
+  if (state == nullptr) return 0;
+  uint32_t flags = c.Baseline(ROCATTACH_PLAN_COPIES) ? ROCATTACH_COPY_BASELINE : 0u;
+  if (c.Planned(ROCATTACH_PLAN_RECORD_COPIES)) {
+    flags |= ROCATTACH_COPY_SELECTED |
+             ROCATTACH_PLAN_TAG(LoadRelaxed(&state->generation)) << 9;
+  }
+  return static_cast<uint16_t>(flags);
+}
+
+}  // namespace
+
+rocattach_copy Copies::Describe(hsa_agent_t dst_agent, hsa_agent_t src_agent,
+                                const void* dst, const void* src, uint64_t bytes,
+                                RingHandle* ring) {
+  rocattach_copy copy = {};
+  copy.kind = ROCATTACH_RECORD_COPY;
+  copy.flags = Owners();
+  const Agent* to = agents_->Find(dst_agent);
+  const Agent* from = agents_->Find(src_agent);
+  copy.dst_agent_id = to == nullptr ? 0 : to->id;
+  copy.src_agent_id = from == nullptr ? 0 : from->id;
+  copy.direction = Direction(from != nullptr, from != nullptr && from->gpu,
+                             to != nullptr, to != nullptr && to->gpu);
+  copy.engine = ROCATTACH_ENGINE_ASYNC;
+  copy.bytes = bytes;
+  copy.src_address = reinterpret_cast<uint64_t>(src);
+  copy.dst_address = reinterpret_cast<uint64_t>(dst);
+  copy.tid = ring->tid();
+  copy.correlation_id = tracker_->NextCorrelation(1);
+  copy.enqueue_ns = BootNs();
+  return copy;
+}
+
+void Copies::DescribePointers(const void* dst, const void* src, rocattach_copy* copy) {
+  const void* pointers[2] = {src, dst};
+  uint16_t ids[2] = {0, 0};
+  bool gpu[2] = {false, false};
+  for (int i = 0; i < 2; ++i) {
+    hsa_amd_pointer_info_t info = {};
+    info.size = sizeof(info);
+    if (hsa_->pointer_info(pointers[i], &info, nullptr, nullptr, nullptr) !=
+            HSA_STATUS_SUCCESS ||
+        info.type == HSA_EXT_POINTER_TYPE_UNKNOWN) {
+      continue;  // plain host memory
+    }
+    const Agent* owner = agents_->Find(info.agentOwner);
+    if (owner == nullptr) continue;
+    ids[i] = owner->id;
+    gpu[i] = owner->gpu;
+  }
+  copy->src_agent_id = ids[0];
+  copy->dst_agent_id = ids[1];
+  copy->direction = Direction(true, gpu[0], true, gpu[1]);
+}
+
+uint32_t Copies::Begin(const rocattach_copy& copy, hsa_signal_t completion,
+                       RingHandle* ring) {
+  ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
+  if (completion.handle == 0) return kNoOp;
+  TinyLockHolder hold(lock_);
+  if (!profiled_) {
+    profiled_ = true;
+    hsa_->async_copy_enable(true);
+  }
+  uint32_t op = tracker_->Take(&list_);
+  if (op == kNoOp) return kNoOp;
+  PackCopy(copy, tracker_->shared(op));
+  Op& state = tracker_->op(op);
+  state.copy = true;
+  state.signal = completion.handle;
+  tracker_->app_signals().Track(op);
+  tracker_->Append(&list_, op, OpKind::kCopy, 0, ring);
+  return op;
+}
+
+void Copies::Submitted(uint32_t op, hsa_status_t status, const rocattach_copy& copy,
+                       RingHandle* ring) {
+  if (Unlikely(status != HSA_STATUS_SUCCESS)) {
+    ring->Count(&rocattach_ring::copies_seen, static_cast<uint64_t>(-1));
+    if (op == kNoOp) return;
+    TinyLockHolder hold(lock_);
+    tracker_->Discard(&list_, op, ring);
+    return;
+  }
+  if (Unlikely(op == kNoOp)) {
+    rocattach_copy record = copy;
+    record.flags = ROCATTACH_DISPATCH_UNTIMED;
+    ring->PushCopy(record);
+    return;
+  }
+  Harvest(ring);
+}
+
+void Copies::Done(rocattach_copy* copy, RingHandle* ring) {
+  ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
+  ring->PushCopy(*copy);
+}
+
+void Copies::Harvest(RingHandle* ring) {
+  if (LoadRelaxed(&list_.count) == 0 || !lock_.TryLock()) return;
+  tracker_->Harvest(&list_, Context(ring), UINT32_MAX, 64);
+  lock_.Unlock();
+}
+
+void Copies::HarvestAll(RingHandle* ring) {
+  if (!lock_.LockFor(kExitPatienceMsec)) return;
+  tracker_->Harvest(&list_, Context(ring), UINT32_MAX, UINT32_MAX);
+  lock_.Unlock();
+}
+
+void Copies::PublishUnfinished(RingHandle* ring) {
+  if (!lock_.LockFor(kExitPatienceMsec)) return;
+  tracker_->PublishUnfinished(&list_, Context(ring));
+  lock_.Unlock();
+}
+
+bool Copies::AppEnables(bool enable, bool recording) {
+  TinyLockHolder hold(lock_);
+  if (!enable && recording && profiled_) return false;
+  // Whatever the application sets from here on, the next copy that is recorded looks
+  // again.
+  if (!enable) profiled_ = false;
+  return true;
+}
+
+}  // namespace rocattach::collector

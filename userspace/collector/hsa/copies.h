@@ -1,0 +1,62 @@
+// Memory copies.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_COPIES_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_COPIES_H_
+
+#include "userspace/collector/hsa/agents.h"
+#include "userspace/collector/hsa/op_tracker.h"
+
+namespace rocattach::collector {
+
+// Asynchronous copies become operations in flight that end with the application's
+// signal; synchronous ones are recorded with host times.
+class Copies {
+ public:
+  void Init(OpTracker* tracker, const Agents* agents, const HsaFunctions* hsa) {
+    tracker_ = tracker;
+    agents_ = agents;
+    hsa_ = hsa;
+    profiled_ = false;
+  }
+
+  // Describes a copy; ids are 0 where an agent is unknown.
+  rocattach_copy Describe(hsa_agent_t dst_agent, hsa_agent_t src_agent, const void* dst,
+                          const void* src, uint64_t bytes, RingHandle* ring);
+  // Finds out whose memory two pointers are. A runtime call each.
+  void DescribePointers(const void* dst, const void* src, rocattach_copy* copy);
+
+  // Before the runtime is called: makes it take copies' times and notes the copy.
+  // Returns the operation, or kNoOp when the copy will not be timed.
+  uint32_t Begin(const rocattach_copy& copy, hsa_signal_t completion, RingHandle* ring);
+  // After the runtime returned `status`; a copy that it refused never was.
+  void Submitted(uint32_t op, hsa_status_t status, const rocattach_copy& copy,
+                 RingHandle* ring);
+  // A copy that has ended already.
+  void Done(rocattach_copy* copy, RingHandle* ring);
+
+  // Publishes finished copies, unless another thread is at it.
+  void Harvest(RingHandle* ring);
+  // Exit paths: all that have finished, and then those that have not, which are not
+  // looked at any more.
+  void HarvestAll(RingHandle* ring);
+  void PublishUnfinished(RingHandle* ring);
+  bool Pending() const { return LoadRelaxed(&list_.count) != 0; }
+
+  // The runtime is gone: its profiling switch with it.
+  void RuntimeGone() { profiled_ = false; }
+  // The application switches copy profiling; true if the call may be passed on.
+  bool AppEnables(bool enable, bool recording);
+
+ private:
+  HarvestContext Context(RingHandle* ring) { return {nullptr, nullptr, ring}; }
+
+  OpTracker* tracker_ = nullptr;
+  const Agents* agents_ = nullptr;
+  const HsaFunctions* hsa_ = nullptr;
+  TinyLock lock_;
+  OpList list_;
+  bool profiled_ = false;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_COPIES_H_

@@ -1,0 +1,86 @@
+// Front end (a): dispatches captured where the application rings a doorbell.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_DOORBELL_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_DOORBELL_H_
+
+#include "userspace/collector/common/ring.h"
+#include "userspace/collector/hsa/capture.h"
+#include "userspace/collector/hsa/functions.h"
+#include "userspace/collector/hsa/queue.h"
+
+namespace rocattach::collector {
+
+// Between writing a packet and ringing the doorbell the packet is the producer's own,
+// so that is where it is read and, if need be, given a completion signal. Producers
+// that share a queue ring in any order:
+//   1. A writes packet 5 and rings 5, while packet 4 is reserved by B but not yet
+//   valid.
+//   2. Forwarded as it is, the ring would let the GPU run packet 4 the moment B makes
+//   it
+//      valid, before B's ring brings us to look at it.
+//   3. So only the contiguous valid prefix is rung for, and B's ring carries both.
+// If no ring ever comes for packet 4 (its producer writes the doorbell register
+// itself), the worker looks again and forwards what has become valid.
+class DoorbellCapture {
+ public:
+  void Init(Capture* capture, const HsaFunctions* hsa) {
+    capture_ = capture;
+    hsa_ = hsa;
+  }
+
+  // The application rings `value` while we record. Never blocks: where another thread
+  // holds the queue, that thread forwards this ring as well.
+  void Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring);
+
+  // The application rings while we do not record; `store` is its own call.
+  void RingIdle(Queue* q, hsa_signal_value_t value,
+                decltype(&::hsa_signal_store_relaxed) store) {
+    if (Unlikely(LoadRelaxed(&q->deferred) != 0)) Flush(q);
+    // Looked at first: a store by every producer would make them fight for the line.
+    if (LoadRelaxed(&q->idled) == 0) StoreRelaxed(&q->idled, 1u);
+    store(q->doorbell, value);
+  }
+
+  // With the queue's lock held: captures and forwards what can be. The doorbell is rung
+  // with the lock held, so that the queue is not destroyed meanwhile.
+  void Serve(Queue* q, RingHandle* ring);
+  // The same if anybody has rung since somebody looked last.
+  void ServeNew(Queue* q, RingHandle* ring) {
+    if (Unlikely(Unseen(*q))) Serve(q, ring);
+  }
+  // Unlocks, and serves producers that rang while the lock was taken. Whoever has held
+  // the lock of a queue that is not intercepted must leave it so, for whatever reason
+  // he took it: a ring that finds it taken relies on that.
+  void Leave(Queue* q, RingHandle* ring) {
+    q->lock.UnlockFence();
+    ServeMissed(q, ring);
+  }
+
+  // Notices packets that the GPU consumed without any ring through us, and records them
+  // as far as possible. With the lock. True if there were any.
+  bool CatchUp(Queue* q, RingHandle* ring);
+
+ private:
+  // Captures what can be, with the lock. True if the processor is to hear of it: of all
+  // packets before `next`.
+  bool Look(Queue* q, RingHandle* ring);
+  void Forward(const Queue& q, uint64_t end) {
+    hsa_->signal_store_screlease(q.doorbell, static_cast<int64_t>(end - 1));
+  }
+  static bool Unseen(const Queue& q) {
+    return LoadAcquire(&q.rung) != LoadRelaxed(&q.looked);
+  }
+  // The rest of Leave(), behind the unlock.
+  void ServeMissed(Queue* q, RingHandle* ring);
+  // Recording begins with packet `index`: all before it has been rung for past us.
+  void Resume(Queue* q, uint64_t index, RingHandle* ring);
+  // Forwards rings that wait for an earlier packet, whatever its state.
+  void Flush(Queue* q);
+  void Scan(Queue* q, uint64_t limit, uint64_t now_ns, RingHandle* ring);
+
+  Capture* capture_ = nullptr;
+  const HsaFunctions* hsa_ = nullptr;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_DOORBELL_H_

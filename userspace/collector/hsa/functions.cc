@@ -1,0 +1,53 @@
+#include "userspace/collector/hsa/functions.h"
+
+namespace rocattach::collector {
+namespace {
+
+template <typename F>
+bool Read(const ApiTable* table, uint32_t slot, F* function) {
+  *function = slot == kNoSlot ? nullptr : reinterpret_cast<F>(table->slots[slot]);
+  return *function != nullptr;
+}
+
+}  // namespace
+
+bool HsaFunctions::Load(const ApiTableRoot* root, const AmdSlots& a) {
+  const ApiTable* core = root->core;
+  const ApiTable* amd = root->amd_ext;
+  Read(amd, a.memory_async_copy_on_engine, &memory_async_copy_on_engine);
+  return Read(core, kCoreInit, &init) && Read(core, kCoreShutDown, &shut_down) &&
+         Read(core, kCoreSystemGetInfo, &system_get_info) &&
+         Read(core, kCoreIterateAgents, &iterate_agents) &&
+         Read(core, kCoreAgentGetInfo, &agent_get_info) &&
+         Read(core, kCoreQueueCreate, &queue_create) &&
+         Read(core, kCoreQueueDestroy, &queue_destroy) &&
+         Read(core, kCoreMemoryCopy, &memory_copy) &&
+         Read(core, kCoreSignalDestroy, &signal_destroy) &&
+         Read(core, kCoreSignalLoadRelaxed, &signal_load_relaxed) &&
+         Read(core, kCoreSignalStoreRelaxed, &signal_store_relaxed) &&
+         Read(core, kCoreSignalStoreScrelease, &signal_store_screlease) &&
+         Read(core, kCoreSignalSilentStoreRelaxed, &signal_silent_store_relaxed) &&
+         Read(core, kCoreSignalSilentStoreScrelease, &signal_silent_store_screlease) &&
+         Read(core, kCoreExecutableDestroy, &executable_destroy) &&
+         Read(core, kCoreExecutableFreeze, &executable_freeze) &&
+         Read(core, kCoreExecutableSymbolGetInfo, &executable_symbol_get_info) &&
+         Read(core, kCoreSystemGetMajorExtensionTable,
+              &system_get_major_extension_table) &&
+         Read(core, kCoreExecutableIterateAgentSymbols,
+              &executable_iterate_agent_symbols) &&
+         Read(amd, a.profiling_set_profiler_enabled, &set_profiler_enabled) &&
+         Read(amd, a.profiling_async_copy_enable, &async_copy_enable) &&
+         Read(amd, a.profiling_get_async_copy_time, &get_async_copy_time) &&
+         Read(amd, a.profiling_convert_tick_to_system_domain, &convert_tick) &&
+         Read(amd, a.memory_pool_get_info, &memory_pool_get_info) &&
+         Read(amd, a.agent_iterate_memory_pools, &agent_iterate_memory_pools) &&
+         Read(amd, a.memory_pool_allocate, &memory_pool_allocate) &&
+         Read(amd, a.memory_async_copy, &memory_async_copy) &&
+         Read(amd, a.agents_allow_access, &agents_allow_access) &&
+         Read(amd, a.pointer_info, &pointer_info) &&
+         Read(amd, a.queue_intercept_create, &queue_intercept_create) &&
+         Read(amd, a.queue_intercept_register, &queue_intercept_register) &&
+         Read(amd, a.memory_async_copy_rect, &memory_async_copy_rect);
+}
+
+}  // namespace rocattach::collector

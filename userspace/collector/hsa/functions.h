@@ -1,0 +1,74 @@
+// The runtime's own functions, as they stood in its tables before ours replaced them.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_FUNCTIONS_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_FUNCTIONS_H_
+
+#include <hsa/hsa.h>
+#include <hsa/hsa_ext_amd.h>
+
+#include "userspace/collector/hsa/api_tables.h"
+
+namespace rocattach::collector {
+
+// The first half of what hsa_amd_memory_async_copy_on_engine takes; not in the headers
+// of ROCm 5.2.
+using AsyncCopyOnEngine = hsa_status_t (*)(void* dst, hsa_agent_t dst_agent,
+                                           const void* src, hsa_agent_t src_agent,
+                                           size_t size, uint32_t num_dep_signals,
+                                           const hsa_signal_t* dep_signals,
+                                           hsa_signal_t completion_signal,
+                                           int engine_id, bool force_copy_on_sdma);
+// Tools-only functions, declared in no C header.
+using InterceptWriter = void (*)(const void* packets, uint64_t count);
+using InterceptHandler = void (*)(const void* packets, uint64_t count,
+                                  uint64_t user_packet_index, void* data,
+                                  InterceptWriter writer);
+using QueueInterceptCreate = hsa_status_t (*)(
+    hsa_agent_t agent, uint32_t size, hsa_queue_type32_t type,
+    void (*callback)(hsa_status_t status, hsa_queue_t* source, void* data), void* data,
+    uint32_t private_segment_size, uint32_t group_segment_size, hsa_queue_t** queue);
+using QueueInterceptRegister = hsa_status_t (*)(hsa_queue_t* queue,
+                                                InterceptHandler handler, void* data);
+
+struct HsaFunctions {
+  decltype(&::hsa_init) init;
+  decltype(&::hsa_shut_down) shut_down;
+  decltype(&::hsa_system_get_info) system_get_info;
+  decltype(&::hsa_iterate_agents) iterate_agents;
+  decltype(&::hsa_agent_get_info) agent_get_info;
+  decltype(&::hsa_queue_create) queue_create;
+  decltype(&::hsa_queue_destroy) queue_destroy;
+  decltype(&::hsa_memory_copy) memory_copy;
+  decltype(&::hsa_signal_destroy) signal_destroy;
+  decltype(&::hsa_signal_load_relaxed) signal_load_relaxed;
+  decltype(&::hsa_signal_store_relaxed) signal_store_relaxed;
+  decltype(&::hsa_signal_store_screlease) signal_store_screlease;
+  decltype(&::hsa_signal_silent_store_relaxed) signal_silent_store_relaxed;
+  decltype(&::hsa_signal_silent_store_screlease) signal_silent_store_screlease;
+  decltype(&::hsa_executable_destroy) executable_destroy;
+  decltype(&::hsa_executable_freeze) executable_freeze;
+  decltype(&::hsa_executable_symbol_get_info) executable_symbol_get_info;
+  decltype(&::hsa_system_get_major_extension_table) system_get_major_extension_table;
+  decltype(&::hsa_executable_iterate_agent_symbols) executable_iterate_agent_symbols;
+
+  decltype(&::hsa_amd_profiling_set_profiler_enabled) set_profiler_enabled;
+  decltype(&::hsa_amd_profiling_async_copy_enable) async_copy_enable;
+  decltype(&::hsa_amd_profiling_get_async_copy_time) get_async_copy_time;
+  decltype(&::hsa_amd_profiling_convert_tick_to_system_domain) convert_tick;
+  decltype(&::hsa_amd_memory_pool_get_info) memory_pool_get_info;
+  decltype(&::hsa_amd_agent_iterate_memory_pools) agent_iterate_memory_pools;
+  decltype(&::hsa_amd_memory_pool_allocate) memory_pool_allocate;
+  decltype(&::hsa_amd_memory_async_copy) memory_async_copy;
+  AsyncCopyOnEngine memory_async_copy_on_engine;  // nullptr where there is none
+  decltype(&::hsa_amd_agents_allow_access) agents_allow_access;
+  decltype(&::hsa_amd_pointer_info) pointer_info;
+  QueueInterceptCreate queue_intercept_create;
+  QueueInterceptRegister queue_intercept_register;
+  decltype(&::hsa_amd_memory_async_copy_rect) memory_async_copy_rect;
+
+  // Reads all of them. False if a slot that must be there is null.
+  bool Load(const ApiTableRoot* root, const AmdSlots& slots);
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_FUNCTIONS_H_

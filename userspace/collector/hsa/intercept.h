@@ -1,0 +1,50 @@
+// Front end (b): dispatches captured by the runtime's intercept queues.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_INTERCEPT_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_INTERCEPT_H_
+
+#include "userspace/collector/hsa/capture.h"
+#include "userspace/collector/hsa/functions.h"
+
+namespace rocattach::collector {
+
+// The fallback for producers that write doorbell registers themselves. The runtime
+// hands us each batch of packets before it copies them to the hardware queue. Its
+// writer may be called once for each batch (5.2 crashes on a second call), so a batch
+// is put together in memory of our own first.
+//
+// ROCr up to 5.7 asserts when the hardware queue is full for two batches in a row.
+// There we keep count: every sixteenth of the queue a barrier packet with a signal of
+// ours is slipped in, whose completion says how far the hardware has come, and a batch
+// that would not fit waits until it does, as its producer would without us.
+class InterceptCapture {
+ public:
+  void Init(Capture* capture, const HsaFunctions* hsa, bool bounded) {
+    capture_ = capture;
+    hsa_ = hsa;
+    bounded_ = bounded;
+  }
+
+  // Memory that a queue of `packets` packets needs before it is intercepted. It stays
+  // with the entry. False: none to be had.
+  static bool Prepare(Queue* q, uint32_t packets);
+
+  // What the handler does for one batch of queue `q`.
+  void Handle(Queue* q, const void* packets, uint64_t count, uint64_t user_index,
+              InterceptWriter writer, bool recording, RingHandle* ring);
+
+ private:
+  void CollectMarkers(Queue* q);
+  void WaitForRoom(Queue* q, uint64_t count);
+  void Record(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,
+              uint64_t now_ns, RingHandle* ring);
+  // Writes a marker to `packet` and takes note of it; false if there is no signal left.
+  bool MakeMarker(Queue* q, void* packet);
+
+  Capture* capture_ = nullptr;
+  const HsaFunctions* hsa_ = nullptr;
+  bool bounded_ = false;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_INTERCEPT_H_

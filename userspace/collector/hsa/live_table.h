@@ -1,0 +1,30 @@
+// Finds the API tables that the exported functions of a mapped HSA runtime jump
+// through.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_LIVE_TABLE_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_LIVE_TABLE_H_
+
+#include "userspace/collector/hsa/api_tables.h"
+#include "userspace/collector/hsa/elf_object.h"
+
+namespace rocattach::collector {
+
+// The tables are static data of the runtime, and in place as soon as its library is
+// loaded. No function returns them, but every exported one gives away where they are.
+//
+// Nothing is taken from one function alone. Each of some twenty is decoded, and votes:
+// its entry must be at the place that the table's layout gives it, and all must name
+// the same variable. One that says otherwise, or too few that can be decoded, and there
+// is no answer.
+struct LiveTables {
+  ElfObject runtime;
+  ApiTableRoot root;  // made up here; the tables it points to are the runtime's
+  AmdSlots slots;
+};
+
+// `window` is an address inside the runtime: a process may have several. nullptr if the
+// tables were found, else why not. Changes nothing.
+const char* FindLiveTables(const void* window, LiveTables* tables);
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_LIVE_TABLE_H_

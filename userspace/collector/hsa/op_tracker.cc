@@ -1,0 +1,232 @@
+#include "userspace/collector/hsa/op_tracker.h"
+
+#include <string.h>
+
+namespace rocattach::collector {
+namespace {
+
+constexpr uint32_t kStock = 32;
+constexpr uint32_t kMaxStock = 4 * kStock;
+// Operations that are on their way into the cache while one is published.
+constexpr uint32_t kLookAhead = 4;
+
+}  // namespace
+
+int OpTracker::Init(Memory* memory, const HsaFunctions* hsa) {
+  memory_ = memory;
+  uint32_t count = memory->layout().inflight_count;
+  ops_ = static_cast<Op*>(AllocatePrivate(count * sizeof(Op)));
+  links_ = static_cast<OpLink*>(AllocatePrivate(count * sizeof(OpLink)));
+  if (ops_ == nullptr || links_ == nullptr) return ENOMEM;
+  app_signals_.Init(ops_, hsa);
+  free_head_ = kNoOp;
+  never_used_ = 0;
+  return 0;
+}
+
+bool OpTracker::Restock(OpList* list) {
+  TinyLockHolder hold(free_lock_);
+  while (list->free_count < kStock) {
+    uint32_t index;
+    if (free_head_ != kNoOp) {
+      index = free_head_;
+      free_head_ = links_[index].next;
+    } else if (never_used_ < memory_->layout().inflight_count) {
+      index = never_used_++;
+    } else {
+      break;
+    }
+    links_[index].next = list->free_head;
+    list->free_head = index;
+    ++list->free_count;
+  }
+  return list->free_count != 0;
+}
+
+void OpTracker::ReturnHalf(OpList* list) {
+  TinyLockHolder hold(free_lock_);
+  while (list->free_count > kMaxStock / 2) {
+    uint32_t index = list->free_head;
+    list->free_head = links_[index].next;
+    --list->free_count;
+    links_[index].next = free_head_;
+    free_head_ = index;
+  }
+}
+
+void OpTracker::Retire(OpList* list) {
+  TinyLockHolder hold(free_lock_);
+  while (list->free_head != kNoOp) {
+    uint32_t index = list->free_head;
+    list->free_head = links_[index].next;
+    links_[index].next = free_head_;
+    free_head_ = index;
+  }
+  list->free_count = 0;
+}
+
+bool OpTracker::Finished(uint32_t index) {
+  if (links_[index].kind == OpKind::kOwnSignal) {
+    return SignalPool::Done(signals_.at(index));
+  }
+  return app_signals_.Poll(index);
+}
+
+uint32_t OpTracker::Harvest(OpList* list, const HarvestContext& context, uint32_t limit,
+                            uint32_t patience) {
+  uint32_t published = 0;
+  uint32_t before = kNoOp;
+  uint32_t index = list->head;
+  while (index != kNoOp && published < limit) {
+    uint32_t next = links_[index].next;
+    if (!Finished(index)) {
+      if (patience-- == 0) break;
+      before = index;
+      index = next;
+      continue;
+    }
+    if (before == kNoOp) {
+      list->head = next;
+    } else {
+      links_[before].next = next;
+    }
+    if (next == kNoOp) list->tail = before;
+    --list->count;
+    Publish(list, index, context, 0);
+    ++published;
+    index = next;
+  }
+  return published;
+}
+
+// Asks for what publishing an operation reads; the one behind it.
+uint32_t OpTracker::Prefetch(uint32_t index, uint64_t read_index) {
+  if (index == kNoOp || !links_[index].Consumed(read_index)) return kNoOp;
+  if (links_[index].kind == OpKind::kOwnSignal) __builtin_prefetch(signals_.at(index));
+  auto* entry = reinterpret_cast<const char*>(shared(index));
+  __builtin_prefetch(entry);
+  __builtin_prefetch(entry + 64);
+  return links_[index].next;
+}
+
+void OpTracker::HarvestConsumed(OpList* list, const HarvestContext& context,
+                                uint64_t read_index, uint32_t limit) {
+  uint32_t ahead = list->head;
+  for (uint32_t i = 0; i < kLookAhead; ++i) ahead = Prefetch(ahead, read_index);
+  for (uint32_t published = 0; published < limit; ++published) {
+    uint32_t index = list->head;
+    if (index == kNoOp || !links_[index].Consumed(read_index) || !Finished(index)) {
+      return;
+    }
+    ahead = Prefetch(ahead, read_index);
+    list->head = links_[index].next;
+    if (list->head == kNoOp) list->tail = kNoOp;
+    --list->count;
+    Publish(list, index, context, 0);
+  }
+}
+
+void OpTracker::Discard(OpList* list, uint32_t index, RingHandle* ring) {
+  uint32_t before = kNoOp;
+  for (uint32_t i = list->head; i != index; i = links_[i].next) {
+    if (i == kNoOp) return;  // published already
+    before = i;
+  }
+  (before == kNoOp ? list->head : links_[before].next) = links_[index].next;
+  if (list->tail == index) list->tail = before;
+  --list->count;
+  if (links_[index].kind != OpKind::kOwnSignal) app_signals_.Abandon(index);
+  StoreRelease(&shared(index)->kind, uint16_t{0});
+  ring->Count(&rocattach_ring::inflight, int64_t{-1});
+  links_[index].next = list->free_head;
+  list->free_head = index;
+  ++list->free_count;
+}
+
+void OpTracker::Rotate(OpList* list) {
+  if (list->count < 2) return;
+  uint32_t index = list->head;
+  list->head = links_[index].next;
+  links_[list->tail].next = index;
+  links_[index].next = kNoOp;
+  list->tail = index;
+}
+
+void OpTracker::PublishUnfinished(OpList* list, const HarvestContext& context) {
+  while (list->head != kNoOp) {
+    uint32_t index = list->head;
+    list->head = links_[index].next;
+    if (links_[index].kind != OpKind::kOwnSignal) app_signals_.Abandon(index);
+    --list->count;
+    Publish(list, index, context, ROCATTACH_DISPATCH_UNFINISHED);
+  }
+  list->tail = kNoOp;
+}
+
+bool OpTracker::TimesOf(uint32_t index, const HarvestContext& context,
+                        OperationEnd* result) {
+  uint64_t start, end;
+  if (Likely(links_[index].kind == OpKind::kOwnSignal)) {
+    start = signals_.at(index)->start_ts;
+    end = signals_.at(index)->end_ts;
+    if (Unlikely(!times_are_ours_) && start == end) return false;
+  } else {
+    const Op& op = ops_[index];
+    if (!op.timed) return false;
+    if (op.copy) {
+      result->start_ns = clocks_.SystemToBoot(op.start);
+      result->end_ns = clocks_.SystemToBoot(op.end);
+      return true;
+    }
+    start = op.start;
+    end = op.end;
+  }
+  // Zero: the queue was not profiled when the packet ran.
+  if (start == 0 || end < start) return false;
+  if (Unlikely(!context.clock->Covers(end))) {
+    if (!clocks_.Refresh(*context.agent, end, context.clock)) return false;
+    clocks_.Publish(*context.agent, *context.clock, context.ring);
+  }
+  result->start_ns = context.clock->ToNs(start);
+  result->end_ns = context.clock->ToNs(end);
+  return true;
+}
+
+void OpTracker::Publish(OpList* list, uint32_t index, const HarvestContext& context,
+                        uint16_t flags) {
+  bool copy = links_[index].kind == OpKind::kCopy;
+  OperationEnd end;
+  end.flags = flags;
+  if (flags != 0 || !TimesOf(index, context, &end)) {
+    end.flags |= ROCATTACH_DISPATCH_UNTIMED;
+    if (!copy) context.ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
+  }
+  rocattach_inflight* entry = shared(index);
+  context.ring->PushOperation(
+      [&](void* slot) {
+        if (Unlikely(copy)) {
+          UnpackCopy(*entry, end, static_cast<rocattach_copy*>(slot));
+        } else {
+          UnpackDispatch(*entry, end, static_cast<rocattach_dispatch*>(slot));
+        }
+      },
+      copy ? &rocattach_ring::copies_dropped : &rocattach_ring::dispatches_dropped,
+      entry);
+  context.ring->Count(&rocattach_ring::inflight, int64_t{-1});
+  links_[index].next = list->free_head;
+  list->free_head = index;
+  if (Unlikely(++list->free_count > kMaxStock)) ReturnHalf(list);
+}
+
+void OpTracker::PublishUntimed(const rocattach_inflight& entry, RingHandle* ring) {
+  OperationEnd end;
+  end.flags = ROCATTACH_DISPATCH_UNTIMED;
+  ring->PushOperation(
+      [&](void* slot) {
+        UnpackDispatch(entry, end, static_cast<rocattach_dispatch*>(slot));
+      },
+      &rocattach_ring::dispatches_dropped, nullptr);
+  ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
+}
+
+}  // namespace rocattach::collector

@@ -1,0 +1,144 @@
+// Operations between capture and publication.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_OP_TRACKER_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_OP_TRACKER_H_
+
+#include <stdint.h>
+
+#include "userspace/abi/inflight.h"
+#include "userspace/collector/common/memory.h"
+#include "userspace/collector/common/op.h"
+#include "userspace/collector/common/ring.h"
+#include "userspace/collector/hsa/app_signals.h"
+#include "userspace/collector/hsa/clock_source.h"
+#include "userspace/collector/hsa/signal_pool.h"
+
+namespace rocattach::collector {
+
+// What publishing needs to know of the queue that an operation came from.
+struct HarvestContext {
+  const Agent* agent;  // whose ticks the signals hold
+  ClockMap* clock;     // of the queue
+  RingHandle* ring;    // of the calling thread
+};
+
+// Owns the in-flight table. Lists are guarded by their owners' locks.
+class OpTracker {
+ public:
+  // 0 or an errno value.
+  int Init(Memory* memory, const HsaFunctions* hsa);
+
+  SignalPool& signals() { return signals_; }
+  AppSignals& app_signals() { return app_signals_; }
+  ClockSource& clocks() { return clocks_; }
+  Op& op(uint32_t index) { return ops_[index]; }
+  rocattach_inflight* shared(uint32_t index) { return memory_->inflight(index); }
+
+  // A free entry, or kNoOp when the table is full.
+  uint32_t Take(OpList* list) {
+    if (Unlikely(list->free_head == kNoOp) && !Restock(list)) return kNoOp;
+    uint32_t index = list->free_head;
+    list->free_head = links_[index].next;
+    --list->free_count;
+    return index;
+  }
+
+  // Asks for the cache lines that the next capture writes: the processor had them last,
+  // and the application is about to do something else.
+  void PrefetchNext(const OpList& list) {
+    if (!signals_.ready()) return;
+    if (list.free_head != kNoOp) {
+      PrefetchForWrite(signals_.at(list.free_head));
+      auto* entry = reinterpret_cast<const char*>(shared(list.free_head));
+      PrefetchForWrite(entry);
+      PrefetchForWrite(entry + 64);
+    }
+  }
+
+  // Gives back an entry that was taken and not appended.
+  void Return(OpList* list, uint32_t index) {
+    links_[index].next = list->free_head;
+    list->free_head = index;
+    ++list->free_count;
+  }
+
+  // Puts an entry, whose shared part is filled in, at the end of the list.
+  void Append(OpList* list, uint32_t index, OpKind kind, uint64_t packet,
+              RingHandle* ring) {
+    links_[index].next = kNoOp;
+    links_[index].kind = kind;
+    links_[index].SetPacket(packet);
+    if (list->tail == kNoOp) {
+      list->head = index;
+    } else {
+      links_[list->tail].next = index;
+    }
+    list->tail = index;
+    ++list->count;
+    uint16_t record_kind =
+        kind == OpKind::kCopy ? ROCATTACH_RECORD_COPY : ROCATTACH_RECORD_DISPATCH;
+    StoreRelease(&shared(index)->kind, record_kind);
+    ring->Count(&rocattach_ring::inflight, int64_t{1});
+  }
+
+  // Publishes finished operations, oldest first: at most `limit` of them, and giving up
+  // after `patience` unfinished ones. Returns how many were published.
+  uint32_t Harvest(OpList* list, const HarvestContext& context, uint32_t limit,
+                   uint32_t patience);
+
+  // Publishes finished dispatches, oldest first, at most `limit`, without a look at any
+  // that the processor has yet to come to: it would have to fetch the signal back
+  // before it can write it. Where a processor reports its progress late, others than
+  // the producers, who call this, harvest in full.
+  void HarvestConsumed(OpList* list, const HarvestContext& context, uint64_t read_index,
+                       uint32_t limit);
+
+  // Takes an operation out without publishing it; its record never was.
+  void Discard(OpList* list, uint32_t index, RingHandle* ring);
+
+  // Moves the oldest operation to the end, so that one that never finishes does not
+  // stand in the way of those behind it.
+  void Rotate(OpList* list);
+
+  // Publishes everything that is left, as unfinished; nothing is looked at any more.
+  void PublishUnfinished(OpList* list, const HarvestContext& context);
+
+  // Publishes a dispatch that has no entry.
+  void PublishUntimed(const rocattach_inflight& entry, RingHandle* ring);
+
+  // Gives the list's free entries back to all.
+  void Retire(OpList* list);
+
+  // False where another tool, between us and the runtime, moves packets and signals: it
+  // may leave a signal of ours with two equal times, which say nothing then.
+  void set_times_are_ours(bool ours) { times_are_ours_ = ours; }
+
+  uint64_t NextCorrelation(uint64_t count) {
+    return __atomic_fetch_add(&next_correlation_, count, __ATOMIC_RELAXED);
+  }
+
+ private:
+  bool Finished(uint32_t index);
+  uint32_t Prefetch(uint32_t index, uint64_t read_index);
+  void Publish(OpList* list, uint32_t index, const HarvestContext& context,
+               uint16_t flags);
+  bool TimesOf(uint32_t index, const HarvestContext& context, OperationEnd* end);
+  bool Restock(OpList* list);
+  void ReturnHalf(OpList* list);
+
+  Memory* memory_ = nullptr;
+  OpLink* links_ = nullptr;
+  Op* ops_ = nullptr;
+  SignalPool signals_;
+  AppSignals app_signals_;
+  ClockSource clocks_;
+  bool times_are_ours_ = true;
+  // Every producer writes these; what stands above, it only reads.
+  alignas(64) uint64_t next_correlation_ = 1;
+  alignas(64) TinyLock free_lock_;
+  uint32_t free_head_ = kNoOp;
+  uint32_t never_used_ = 0;  // entries from here on have not been taken yet
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_OP_TRACKER_H_

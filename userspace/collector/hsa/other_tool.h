@@ -1,0 +1,20 @@
+// Names another profiler in the process.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_OTHER_TOOL_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_OTHER_TOOL_H_
+
+#include <stddef.h>
+
+#include "userspace/collector/hsa/api_tables.h"
+
+namespace rocattach::collector {
+
+// Writes the path of the library that brings another profiler along: one that exports
+// rocprofiler_configure, by which rocprofiler-sdk finds its tools, as ROCm's builds of
+// PyTorch do; or else the one whose functions stand in the runtime's table, in place of
+// the runtime's own and of ours. An empty text if there is none. `core` is the live
+// table, after hsa_init.
+void NameOtherTool(const ApiTable* core, char* text, size_t bytes);
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_OTHER_TOOL_H_

@@ -1,0 +1,74 @@
+// The agents as rocprofiler-sdk numbers them, and the counters that each GPU has.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_AGENTS_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_SDK_AGENTS_H_
+
+#include <stdint.h>
+
+#include "userspace/collector/common/dictionary.h"
+#include "userspace/collector/hsa/agents.h"
+#include "userspace/collector/sdk/functions.h"
+
+namespace rocattach::collector {
+
+struct SdkAgent {
+  struct Counter {
+    uint64_t id;
+    uint64_t hash;
+    char name[ROCATTACH_PLAN_NAME_BYTES];
+  };
+
+  rocattach_sdk_agent_id id;
+  uint16_t dictionary_id;
+  bool gpu;
+  char name[32];  // "gfx90a"
+  // Read when a plan first asks for counters: hundreds of calls of the SDK.
+  bool counters_read;
+  uint32_t counter_count;
+  Counter* counters;
+};
+
+// Filled in while the tool is initialised; the counters later, by one thread at a time.
+class SdkAgents {
+ public:
+  static constexpr uint32_t kMax = 64;
+  static constexpr uint32_t kMaxCounters = 2048;
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // Those that are in the dictionary already, by `known`, keep their ids.
+  rocattach_sdk_status Load(const rocattach_sdk_functions* sdk, Dictionary* dictionary,
+                            const Agents* known = nullptr);
+
+  // kNone if there is no such agent.
+  uint32_t Find(rocattach_sdk_agent_id id) const {
+    for (uint32_t i = 0; i < count_; ++i) {
+      if (agents_[i].id.handle == id.handle) return i;
+    }
+    return kNone;
+  }
+  uint32_t count() const { return count_; }
+  const SdkAgent& at(uint32_t index) const { return agents_[index]; }
+
+  // The GPU's counter of that name; handle 0 if it has none.
+  rocattach_sdk_counter_id FindCounter(uint32_t agent, const char* name);
+
+ private:
+  static rocattach_sdk_status Visit(int32_t version, const void** agents, size_t count,
+                                    void* self);
+  static rocattach_sdk_status VisitCounters(rocattach_sdk_agent_id agent,
+                                            rocattach_sdk_counter_id* counters,
+                                            size_t count, void* self);
+  void Add(const rocattach_sdk_agent& agent);
+  // Puts it into the dictionary.
+  void Describe(const rocattach_sdk_agent& from, SdkAgent* to);
+  void ReadCounters(SdkAgent* agent);
+
+  const rocattach_sdk_functions* sdk_ = nullptr;
+  Dictionary* dictionary_ = nullptr;
+  const Agents* known_ = nullptr;
+  SdkAgent agents_[kMax] = {};
+  uint32_t count_ = 0;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_AGENTS_H_

@@ -1,0 +1,154 @@
+#include "userspace/collector/sdk/api.h"
+
+#include <string.h>
+
+#include "userspace/collector/collector.h"
+
+namespace rocattach::collector {
+namespace {
+
+// A table of functions, and its numbers in the domain; see rocattach_function_entry.
+struct Table {
+  int32_t kind;  // enum rocattach_sdk_callback_kind
+  rocattach_plan_api domain;
+  uint32_t first;
+  uint32_t room;
+};
+
+constexpr Table kTables[] = {
+    {ROCATTACH_SDK_CALLBACK_HSA_CORE_API, ROCATTACH_PLAN_API_HSA, 0, 256},
+    {ROCATTACH_SDK_CALLBACK_HSA_AMD_EXT_API, ROCATTACH_PLAN_API_HSA, 256, 256},
+    {ROCATTACH_SDK_CALLBACK_HSA_IMAGE_EXT_API, ROCATTACH_PLAN_API_HSA, 512, 256},
+    {ROCATTACH_SDK_CALLBACK_HSA_FINALIZE_EXT_API, ROCATTACH_PLAN_API_HSA, 768, 256},
+    {ROCATTACH_SDK_CALLBACK_HIP_RUNTIME_API, ROCATTACH_PLAN_API_HIP, 0, 768},
+    {ROCATTACH_SDK_CALLBACK_HIP_COMPILER_API, ROCATTACH_PLAN_API_HIP, 768, 256},
+    {ROCATTACH_SDK_CALLBACK_MARKER_CORE_API, ROCATTACH_PLAN_API_MARKER, 0, 256},
+    {ROCATTACH_SDK_CALLBACK_MARKER_CONTROL_API, ROCATTACH_PLAN_API_MARKER, 256, 256},
+    {ROCATTACH_SDK_CALLBACK_MARKER_NAME_API, ROCATTACH_PLAN_API_MARKER, 512, 256},
+};
+
+// Numbers of functions may have gaps; a table ends where this many in a row are none.
+constexpr uint32_t kLargestGap = 64;
+
+void PublishNames(const rocattach_sdk_functions& sdk, const Table& table,
+                  Dictionary* dictionary) {
+  if (sdk.callback_operation_name == nullptr) return;
+  uint32_t gap = 0;
+  for (uint32_t i = 0; i < table.room && gap < kLargestGap; ++i, ++gap) {
+    const char* name = nullptr;
+    uint64_t length = 0;
+    if (sdk.callback_operation_name(table.kind, static_cast<int32_t>(i), &name,
+                                    &length) != ROCATTACH_SDK_STATUS_SUCCESS ||
+        name == nullptr) {
+      continue;
+    }
+    gap = 0;
+    rocattach_function_entry entry = {};
+    entry.domain = static_cast<uint16_t>(table.domain);
+    entry.function = static_cast<uint16_t>(table.first + i);
+    dictionary->Append(ROCATTACH_ENTRY_FUNCTION, &entry, name,
+                       static_cast<uint32_t>(strnlen(name, 256)));
+  }
+}
+
+void OnCallback(rocattach_sdk_callback_record record,
+                rocattach_sdk_user_data* user_data, void* self) {
+  if (g_collector.SdkLive()) static_cast<SdkApi*>(self)->OnCall(record, user_data);
+}
+
+// A marker's message; it is the application's, which has just given it to the library.
+const char* MessageOf(const rocattach_sdk_callback_record& record) {
+  if (record.kind != ROCATTACH_SDK_CALLBACK_MARKER_CORE_API) return nullptr;
+  if (record.operation != ROCATTACH_SDK_MARKER_MARK &&
+      record.operation != ROCATTACH_SDK_MARKER_RANGE_PUSH &&
+      record.operation != ROCATTACH_SDK_MARKER_RANGE_START) {
+    return nullptr;
+  }
+  auto* payload = static_cast<const rocattach_sdk_callback_marker*>(record.payload);
+  if (payload == nullptr ||
+      !ROCATTACH_SDK_HAS(rocattach_sdk_callback_marker, payload, message)) {
+    return nullptr;
+  }
+  return payload->message;
+}
+
+}  // namespace
+
+bool ApiFunctionOf(int32_t kind, rocattach_sdk_operation operation,
+                   rocattach_plan_api* domain, uint32_t* function) {
+  for (const Table& table : kTables) {
+    if (table.kind != kind) continue;
+    if (operation < 0 || static_cast<uint32_t>(operation) >= table.room) return false;
+    *domain = table.domain;
+    *function = table.first + static_cast<uint32_t>(operation);
+    return true;
+  }
+  return false;
+}
+
+bool SdkApi::Configure(const rocattach_sdk_functions* sdk,
+                       rocattach_sdk_context_id context, rocattach_plan_api domain,
+                       Dictionary* dictionary) {
+  bool any = false;
+  for (const Table& table : kTables) {
+    if (table.domain != domain) continue;
+    if (sdk->configure_callback_tracing(context, table.kind, nullptr, 0, &OnCallback,
+                                        this) != ROCATTACH_SDK_STATUS_SUCCESS) {
+      continue;
+    }
+    any = true;
+    PublishNames(*sdk, table, dictionary);
+  }
+  return any;
+}
+
+void SdkApi::OnCall(const rocattach_sdk_callback_record& record,
+                    rocattach_sdk_user_data* user_data) {
+  if (record.phase == ROCATTACH_SDK_PHASE_ENTER) {
+    user_data->value = BootNs();
+    return;
+  }
+  // Of a call that was under way when tracing began only the end is seen.
+  if (record.phase != ROCATTACH_SDK_PHASE_EXIT || user_data->value == 0) return;
+  const PlanState* state = plans_->active();
+  rocattach_plan_api domain;
+  uint32_t function;
+  if (state == nullptr ||
+      !ApiFunctionOf(record.kind, record.operation, &domain, &function)) {
+    return;
+  }
+  if ((state->plan.record_kinds & ROCATTACH_PLAN_RECORD_API) != 0 &&
+      rocattach_plan_traces(&state->plan, domain, function)) {
+    Publish(record, user_data->value, state, domain, function);
+  }
+}
+
+void SdkApi::Publish(const rocattach_sdk_callback_record& record, uint64_t begin_ns,
+                     const PlanState* state, rocattach_plan_api domain,
+                     uint32_t function) {
+  rocattach_api_call call = {};
+  call.kind = ROCATTACH_RECORD_API;
+  call.domain = static_cast<uint16_t>(domain);
+  call.function = static_cast<uint16_t>(function);
+  call.correlation_id = record.correlation_id.internal;
+  call.ancestor_id = record.correlation_id.ancestor;
+  call.begin_ns = begin_ns;
+  call.end_ns = BootNs();
+  if (const char* message = MessageOf(record)) {
+    size_t bytes = strnlen(message, sizeof(call.text));
+    if (bytes == sizeof(call.text)) {
+      --bytes;
+      call.flags = ROCATTACH_API_TEXT_CUT;
+    }
+    memcpy(call.text, message, bytes);
+  }
+  uint64_t generation = LoadAcquire(&state->generation);
+  if (generation == 0) return;
+  call.plan_tag = ROCATTACH_PLAN_TAG(generation);
+  RingHandle ring = rings_->Mine();
+  call.tid = ring.tid();
+  ring.Count(&rocattach_ring::api_calls_seen, uint64_t{1});
+  if (!ring.Push(&call)) ring.Count(&rocattach_ring::api_calls_dropped, uint64_t{1});
+}
+
+}  // namespace rocattach::collector

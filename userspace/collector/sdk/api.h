@@ -1,0 +1,44 @@
+// API calls as rocprofiler-sdk tells of them.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_API_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_SDK_API_H_
+
+#include <stdint.h>
+
+#include "userspace/collector/common/dictionary.h"
+#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/ring.h"
+#include "userspace/collector/sdk/functions.h"
+
+namespace rocattach::collector {
+
+// Calls are seen on the thread that makes them and go straight to its ring.
+class SdkApi {
+ public:
+  // Configures the services of one domain in `context` and publishes its functions'
+  // names. False if the SDK has none of them.
+  bool Configure(const rocattach_sdk_functions* sdk, rocattach_sdk_context_id context,
+                 rocattach_plan_api domain, Dictionary* dictionary);
+  void Init(PlanGate* plans, RingSet* rings) {
+    plans_ = plans;
+    rings_ = rings;
+  }
+
+  void OnCall(const rocattach_sdk_callback_record& record,
+              rocattach_sdk_user_data* user_data);
+
+ private:
+  void Publish(const rocattach_sdk_callback_record& record, uint64_t begin_ns,
+               const PlanState* state, rocattach_plan_api domain, uint32_t function);
+
+  PlanGate* plans_ = nullptr;
+  RingSet* rings_ = nullptr;
+};
+
+// Where a function of the SDK's callback kind stands among those of its domain. False
+// for a kind that is no API.
+bool ApiFunctionOf(int32_t callback_kind, rocattach_sdk_operation operation,
+                   rocattach_plan_api* domain, uint32_t* function);
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_API_H_

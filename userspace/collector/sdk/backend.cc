@@ -1,0 +1,278 @@
+#include "userspace/collector/sdk/backend.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "userspace/collector/collector.h"
+
+namespace rocattach::collector {
+namespace {
+
+constexpr uint32_t kOldestVersion = 10000;  // SDK 1.0, ROCm 7.0; see sdk_abi.h
+constexpr uint32_t kExitPatienceMsec = 200;
+
+// What the SDK calls for each event. They go on for a moment after everything has been
+// stopped, and in forked children.
+void OnCodeObject(rocattach_sdk_callback_record record, rocattach_sdk_user_data*,
+                  void* data) {
+  // Also before the runtime is armed: an SDK that is attached late tells of what it
+  // finds first.
+  if (g_collector.guard.Ours()) static_cast<SdkCodeObjects*>(data)->OnCallback(record);
+}
+
+void OnDispatchTrace(rocattach_sdk_callback_record record,
+                     rocattach_sdk_user_data* user_data, void* data) {
+  if (g_collector.SdkLive())
+    static_cast<SdkDispatches*>(data)->OnTrace(record, user_data);
+}
+
+void OnDispatch(rocattach_sdk_dispatch_data dispatch,
+                rocattach_sdk_counter_config_id* config,
+                rocattach_sdk_user_data* user_data, void* data) {
+  if (!g_collector.SdkLive()) return;
+  static_cast<SdkDispatches*>(data)->OnEnqueue(dispatch, config, user_data);
+}
+
+void OnDispatchValues(rocattach_sdk_dispatch_data dispatch,
+                      rocattach_sdk_counter_record* records, size_t count,
+                      rocattach_sdk_user_data user_data, void* data) {
+  if (!g_collector.SdkLive()) return;
+  static_cast<SdkDispatches*>(data)->OnValues(dispatch, records, count, user_data);
+}
+
+}  // namespace
+
+bool SdkBackend::Fail(rocattach_backend_reason reason, const char* format, ...) {
+  reason_ = reason;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text_, sizeof(text_), format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+rocattach_sdk_configure_result* SdkBackend::Configure(Collector* collector,
+                                                      uint32_t version,
+                                                      const void* caller,
+                                                      rocattach_sdk_client_id* client) {
+  uint32_t phase = LoadAcquire(&collector->phase);
+  if (!collector->guard.Ours() || in_force() || client == nullptr ||
+      collector->config.backend < ROCATTACH_BACKEND_SDK ||
+      (phase != kPhaseLoaded && phase != kPhaseUnloaded)) {
+    return nullptr;
+  }
+  collector_ = collector;
+  version_ = version;
+  if (version < kOldestVersion) {
+    Fail(ROCATTACH_BACKEND_REASON_SDK_VERSION,
+         "rocprofiler-sdk %u.%u.%u is older than 1.0 and cannot be used",
+         version / 10000, version / 100 % 100, version % 100);
+    return nullptr;
+  }
+  if (const char* missing = LoadSdkFunctions(caller, &sdk_)) {
+    Fail(ROCATTACH_BACKEND_REASON_SDK_INCOMPLETE, "rocprofiler-sdk has no %s", missing);
+    return nullptr;
+  }
+  attached_ = collector->config.backend != ROCATTACH_BACKEND_SDK_ATTACH;
+  client->name = "rocattach";
+  result_ = {sizeof(result_), &OnInitialize, &OnFinalize, this};
+  return &result_;
+}
+
+rocattach_sdk_configure_attach_result* SdkBackend::ConfigureAttach() {
+  if (collector_ == nullptr) return nullptr;
+  attach_result_ = {sizeof(attach_result_), &OnAttach, &OnDetach, this};
+  return &attach_result_;
+}
+
+int SdkBackend::OnInitialize(rocattach_sdk_client_finalize_fn, void* self_pointer) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  ErrnoKeeper keep_errno;
+  // Otherwise the SDK drops what was made so far.
+  return self->Initialize() ? 0 : 1;
+}
+
+bool SdkBackend::Initialize() {
+  Collector& c = *collector_;
+  rocattach_sdk_status status = agents_.Load(&sdk_, &c.dictionary);
+  if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
+    return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR,
+                "the SDK does not list its agents: %s", StatusName(sdk_, status));
+  }
+  code_objects_.Init(&agents_, &c.dictionary);
+  configs_.Init(&sdk_, &agents_);
+  samples_.Init({&sdk_, &agents_, &configs_, &c.plans, &c.rings});
+  api_.Init(&c.plans, &c.rings);
+  int error = dispatches_.Init(
+      &c.memory,
+      {&sdk_, &c.plans, &agents_, &configs_, &c.dictionary, &c.rings,
+       code_objects_.kernels(), &next_correlation_, &c.memory.control()->hook_ns_total,
+       &c.memory.control()->other_dropped});
+  if (error != 0) return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR, "out of memory");
+  uint32_t wanted = c.config.record_kinds != 0 ? c.config.record_kinds : UINT32_MAX;
+  if (!ConfigureServices(wanted)) return false;
+  sdk_.start_context(names_);
+  rocattach_control* control = c.memory.control();
+  reason_ = ROCATTACH_BACKEND_REASON_REQUESTED;
+  StoreRelaxed(&control->record_kinds, record_kinds_);
+  StoreRelaxed(&control->api_domains, api_domains_);
+  StoreRelaxed(&control->sdk_version, version_);
+  c.PublishBackend(ROCATTACH_BACKEND_SDK, reason_, text_);
+  StoreRelease(&in_force_, 1u);
+  return true;
+}
+
+bool SdkBackend::ConfigureServices(uint32_t wanted) {
+  rocattach_sdk_status status = sdk_.create_context(&names_);
+  if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
+    status = sdk_.configure_callback_tracing(names_, ROCATTACH_SDK_CALLBACK_CODE_OBJECT,
+                                             nullptr, 0, &OnCodeObject, &code_objects_);
+  }
+  if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
+    status = sdk_.at_intercept_table(&OnHsaTable, ROCATTACH_SDK_TABLE_HSA, this);
+  }
+  if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
+    return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR, "the SDK refuses a service: %s",
+                StatusName(sdk_, status));
+  }
+  if (!ConfigureDispatches(wanted)) return false;
+  if ((wanted & ROCATTACH_PLAN_RECORD_COPIES) != 0) {
+    rocattach_sdk_context_id& context = copies_service_.context;
+    if (sdk_.create_context(&context) == ROCATTACH_SDK_STATUS_SUCCESS &&
+        copies_.Configure(&sdk_, context, &agents_, &collector_->memory,
+                          &collector_->rings,
+                          &next_correlation_) == ROCATTACH_SDK_STATUS_SUCCESS) {
+      record_kinds_ |= ROCATTACH_PLAN_RECORD_COPIES;
+    }
+  }
+  if ((wanted & ROCATTACH_PLAN_RECORD_SAMPLES) != 0 && samples_.Configure()) {
+    record_kinds_ |= ROCATTACH_PLAN_RECORD_SAMPLES;
+  }
+  if ((wanted & ROCATTACH_PLAN_RECORD_API) != 0) ConfigureApi();
+  return true;
+}
+
+// Without these there is no point in the SDK.
+bool SdkBackend::ConfigureDispatches(uint32_t wanted) {
+  rocattach_sdk_context_id& traced = dispatches_service_.context;
+  rocattach_sdk_status status = sdk_.create_context(&traced);
+  if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
+    status =
+        sdk_.configure_callback_tracing(traced, ROCATTACH_SDK_CALLBACK_KERNEL_DISPATCH,
+                                        nullptr, 0, &OnDispatchTrace, &dispatches_);
+  }
+  if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
+    return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR,
+                "the SDK refuses to trace dispatches: %s", StatusName(sdk_, status));
+  }
+  record_kinds_ |= ROCATTACH_PLAN_RECORD_DISPATCHES;
+  if ((wanted & ROCATTACH_PLAN_RECORD_COUNTERS) == 0) return true;
+  rocattach_sdk_context_id& counted = counters_service_.context;
+  status = sdk_.create_context(&counted);
+  if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
+    status = sdk_.configure_callback_dispatch_counting(
+        counted, &OnDispatch, &dispatches_, &OnDispatchValues, &dispatches_);
+  }
+  if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
+    record_kinds_ |= ROCATTACH_PLAN_RECORD_COUNTERS;
+  } else {
+    snprintf(text_, sizeof(text_), "the SDK refuses to count dispatches: %s",
+             StatusName(sdk_, status));
+  }
+  return true;
+}
+
+void SdkBackend::ConfigureApi() {
+  for (uint32_t d = 0; d < ROCATTACH_PLAN_API_DOMAINS; ++d) {
+    rocattach_sdk_context_id& context = api_services_[d].context;
+    if (sdk_.create_context(&context) != ROCATTACH_SDK_STATUS_SUCCESS) continue;
+    if (!api_.Configure(&sdk_, context, static_cast<rocattach_plan_api>(d),
+                        &collector_->dictionary)) {
+      continue;
+    }
+    record_kinds_ |= ROCATTACH_PLAN_RECORD_API;
+    api_domains_ |= 1u << d;
+  }
+}
+
+void SdkBackend::OnHsaTable(int32_t, uint64_t, uint64_t, void**, uint64_t,
+                            void* self_pointer) {
+  ErrnoKeeper keep_errno;
+  static_cast<SdkBackend*>(self_pointer)->Arm();
+}
+
+// On the thread that initialises the runtime (or attaches), once the SDK has its table.
+void SdkBackend::Arm() {
+  Collector& c = *collector_;
+  if (!c.guard.Ours()) return;
+  {
+    TinyLockHolder hold(c.start_lock);
+    uint32_t phase = LoadAcquire(&c.phase);
+    if (phase != kPhaseLoaded && phase != kPhaseUnloaded) return;
+    // Else the worker's work has to be done without it: nothing is recorded.
+    if (!c.worker.running() && c.worker.Start(&c) != 0) return;
+    if (phase == kPhaseLoaded) c.RegisterEnd();
+    StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseArmed));
+    StoreRelaxed(&c.memory.control()->entry,
+                 static_cast<uint32_t>(ROCATTACH_ENTRY_PATH_SDK));
+    StoreRelaxed(&c.memory.control()->armed_ns, BootNs());
+    c.memory.SetState(ROCATTACH_STATE_ARMED);
+    // The HSA tools are loaded after this, and we with them: then it is done there.
+    if (!c.environment.tools_beside_sdk()) c.environment.Restore();
+  }
+  c.WaitForService();
+  Update();
+  c.worker.Wake();
+}
+
+int SdkBackend::OnAttach(rocattach_sdk_client_detach_fn, rocattach_sdk_context_id*,
+                         uint64_t, void* self_pointer) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  ErrnoKeeper keep_errno;
+  {
+    TinyLockHolder hold(self->lock_);
+    self->attached_ = true;
+    self->detached_ = false;
+    // A detach has stopped this one as well.
+    self->sdk_.start_context(self->names_);
+    self->collector_->plans.Reconsider();
+  }
+  self->collector_->environment.Restore();
+  self->Update();
+  self->collector_->worker.Wake();
+  return 0;
+}
+
+void SdkBackend::OnDetach(void* self_pointer) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  ErrnoKeeper keep_errno;
+  TinyLockHolder hold(self->lock_);
+  self->StopAll();
+  self->attached_ = false;
+  self->detached_ = true;
+}
+
+void SdkBackend::OnFinalize(void* self_pointer) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  ErrnoKeeper keep_errno;
+  if (self->collector_->guard.Ours()) self->End();
+}
+
+void SdkBackend::RuntimeGone() {
+  TinyLockHolder hold(lock_);
+  StopAll();
+  collector_->plans.Reconsider();
+}
+
+void SdkBackend::End() {
+  if (LoadAcquire(&finalized_) != 0) return;
+  // A worker that starts or stops contexts finishes that first. One that hangs in it
+  // keeps us from calling the SDK ourselves.
+  bool alone = lock_.LockFor(kExitPatienceMsec);
+  StoreRelease(&finalized_, 1u);
+  if (alone) StopAll();
+  dispatches_.PublishRest();
+  if (alone) lock_.Unlock();
+}
+
+}  // namespace rocattach::collector

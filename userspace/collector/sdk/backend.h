@@ -1,0 +1,120 @@
+// The collector as a tool of rocprofiler-sdk.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_BACKEND_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_SDK_BACKEND_H_
+
+#include <stdint.h>
+
+#include "userspace/collector/common/kernel_table.h"
+#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/sdk/agents.h"
+#include "userspace/collector/sdk/api.h"
+#include "userspace/collector/sdk/code_objects.h"
+#include "userspace/collector/sdk/configs.h"
+#include "userspace/collector/sdk/copies.h"
+#include "userspace/collector/sdk/dispatches.h"
+#include "userspace/collector/sdk/samples.h"
+
+namespace rocattach::collector {
+
+struct Collector;
+
+// The SDK wants every service configured while the tool is initialised; later only
+// contexts can be started and stopped. So there is a context for each thing that a plan
+// may ask for, and none but that of code objects runs until one does.
+class SdkBackend {
+ public:
+  // What the SDK calls; see sdk_abi_tool.h. `caller` is a code address of the SDK.
+  rocattach_sdk_configure_result* Configure(Collector* collector, uint32_t version,
+                                            const void* caller,
+                                            rocattach_sdk_client_id* client);
+  rocattach_sdk_configure_attach_result* ConfigureAttach();
+
+  // True once the SDK has initialised us: this back end is the one.
+  bool in_force() const { return LoadAcquire(&in_force_) != 0; }
+  // Why it is not, where it was asked for.
+  rocattach_backend_reason reason() const { return reason_; }
+  const char* text() const { return text_; }
+
+  // The worker's share of the work; nanoseconds until the next, 0: when woken.
+  uint64_t Tick(RingHandle* ring);
+  // Anything is recorded, or may be at the next dispatch.
+  bool busy() const { return LoadRelaxed(&plan_kinds_) != 0; }
+  // The runtime has shut down, and will perhaps start again.
+  void RuntimeGone();
+  // At exit: contexts stop before the SDK's own end, and what is there is published.
+  void End();
+
+ private:
+  static int OnInitialize(rocattach_sdk_client_finalize_fn finalize, void* self);
+  static void OnFinalize(void* self);
+  static int OnAttach(rocattach_sdk_client_detach_fn detach,
+                      rocattach_sdk_context_id* contexts, uint64_t count, void* self);
+  static void OnDetach(void* self);
+  static void OnHsaTable(int32_t table, uint64_t lib_version, uint64_t instance,
+                         void** tables, uint64_t count, void* self);
+
+  bool Initialize();
+  bool ConfigureServices(uint32_t wanted);
+  bool ConfigureDispatches(uint32_t wanted);
+  void ConfigureApi();
+  void Arm();
+  bool Fail(rocattach_backend_reason reason, const char* format, ...)
+      __attribute__((format(printf, 3, 4)));
+
+  // Carries out what the service wants; sdk_control.cc.
+  void Update();
+  void TakePlan();
+  PlanResult CheckKinds(const rocattach_plan& plan) const;
+  PlanResult StartPlan(const PlanState* state);
+  PlanResult StartError(const char* what, rocattach_sdk_status status) const;
+  void EndPlan();
+  void ApplyBaseline();
+  void StopAll();
+  struct Service {
+    rocattach_sdk_context_id context;
+    bool on;
+  };
+  rocattach_sdk_status Switch(Service* service, bool on);
+  void ReplayRegistrations();
+  bool TakeBackVariables();
+
+  Collector* collector_ = nullptr;
+  rocattach_sdk_functions sdk_ = {};
+  rocattach_sdk_configure_result result_ = {};
+  rocattach_sdk_configure_attach_result attach_result_ = {};
+  uint32_t version_ = 0;
+  uint32_t in_force_ = 0;
+  uint32_t finalized_ = 0;
+  rocattach_backend_reason reason_ = ROCATTACH_BACKEND_REASON_NONE;
+  char text_[sizeof(rocattach_control::backend_text)] = {};
+
+  // Of a process that the SDK attaches to late, contexts run between attach and detach.
+  bool attached_ = true;
+  bool detached_ = false;  // by the SDK, after having been attached
+
+  // Everything below is changed under this.
+  TinyLock lock_;
+  rocattach_sdk_context_id names_ = {0};
+  Service dispatches_service_ = {};
+  Service counters_service_ = {};
+  Service copies_service_ = {};
+  Service api_services_[ROCATTACH_PLAN_API_DOMAINS] = {};
+  uint32_t record_kinds_ = 0;
+  uint32_t api_domains_ = 0;
+  uint32_t plan_kinds_ = 0;  // of the plan in force
+  uint64_t plan_generation_ = 0;
+  uint32_t replay_ = 0;  // attempts left
+
+  SdkAgents agents_;
+  SdkCodeObjects code_objects_;
+  SdkConfigs configs_;
+  SdkDispatches dispatches_;
+  SdkSamples samples_;
+  SdkCopies copies_;
+  SdkApi api_;
+  uint64_t next_correlation_ = 1;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_BACKEND_H_

@@ -1,0 +1,200 @@
+#include "userspace/collector/sdk/configs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+namespace rocattach::collector {
+
+rocattach_plan_error PlanErrorOf(rocattach_sdk_status status) {
+  switch (status) {
+    case ROCATTACH_SDK_STATUS_SUCCESS:
+      return ROCATTACH_PLAN_ERROR_NONE;
+    case ROCATTACH_SDK_STATUS_ERROR_EXCEEDS_HW_LIMIT:
+      return ROCATTACH_PLAN_ERROR_HW_LIMIT;
+    case ROCATTACH_SDK_STATUS_ERROR_COUNTER_NOT_FOUND:
+    case ROCATTACH_SDK_STATUS_ERROR_PROFILE_COUNTER_NOT_FOUND:
+    case ROCATTACH_SDK_STATUS_ERROR_METRIC_NOT_VALID_FOR_AGENT:
+    case ROCATTACH_SDK_STATUS_ERROR_NO_HARDWARE_COUNTERS:
+      return ROCATTACH_PLAN_ERROR_NO_COUNTER;
+    case ROCATTACH_SDK_STATUS_ERROR_CONTEXT_CONFLICT:
+    case ROCATTACH_SDK_STATUS_ERROR_AGENT_DISPATCH_CONFLICT:
+    case ROCATTACH_SDK_STATUS_ERROR_SERVICE_ALREADY_CONFIGURED:
+      return ROCATTACH_PLAN_ERROR_CONFLICT;
+    case ROCATTACH_SDK_STATUS_ERROR_CONFIGURATION_LOCKED:
+    case ROCATTACH_SDK_STATUS_ERROR_FINALIZED:
+      return ROCATTACH_PLAN_ERROR_ENDED;
+    default:
+      return ROCATTACH_PLAN_ERROR_SDK;
+  }
+}
+
+const char* StatusName(const rocattach_sdk_functions& sdk,
+                       rocattach_sdk_status status) {
+  const char* name =
+      sdk.get_status_name != nullptr ? sdk.get_status_name(status) : nullptr;
+  return name != nullptr ? name : "a status without a name";
+}
+
+const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result) {
+  if (configs_ == nullptr) {
+    configs_ =
+        static_cast<SdkConfig*>(AllocatePrivate(kMaxConfigs * sizeof(SdkConfig)));
+    tables_ =
+        static_cast<SdkPassTable*>(AllocatePrivate(kTables * sizeof(SdkPassTable)));
+  }
+  if (configs_ == nullptr || tables_ == nullptr) {
+    *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_MEMORY, ENOMEM,
+                                "the process has no memory for counter configs");
+    return nullptr;
+  }
+  SdkPassTable* table = &tables_[next_table_++ % kTables];
+  StoreRelease(&table->generation, uint64_t{0});
+  memset(table->dispatch_passes, 0, sizeof(table->dispatch_passes));
+  memset(table->sampler_passes, 0, sizeof(table->sampler_passes));
+  for (uint32_t i = 0; i < agents_->count(); ++i) {
+    if (agents_->at(i).gpu && !BuildAgent(state, i, table, result)) return nullptr;
+  }
+  // A plan for other GPUs than these would be in force, and count nothing.
+  auto any = [&](const uint16_t(&passes)[SdkAgents::kMax], uint32_t kind) {
+    for (uint16_t count : passes) {
+      if (count != 0) return true;
+    }
+    return (state.plan.record_kinds & kind) == 0;
+  };
+  if (!any(table->dispatch_passes, ROCATTACH_PLAN_RECORD_COUNTERS) ||
+      !any(table->sampler_passes, ROCATTACH_PLAN_RECORD_SAMPLES)) {
+    *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_COUNTER, 0,
+                                "the plan counts nothing on the GPUs of this process");
+    return nullptr;
+  }
+  StoreRelease(&table->generation, state.generation);
+  return table;
+}
+
+bool SdkConfigs::BuildAgent(const PlanState& state, uint32_t agent, SdkPassTable* table,
+                            PlanResult* result) {
+  const SdkAgent& facts = agents_->at(agent);
+  const rocattach_plan_architecture* a = FindArchitecture(state.plan, facts.name);
+  if (a == nullptr) return true;
+  uint32_t kinds = state.plan.record_kinds;
+  uint32_t id = facts.dictionary_id;
+  auto build = [&](uint16_t first, uint16_t count) {
+    for (uint32_t pass = first; pass < uint32_t{first} + count; ++pass) {
+      if (!BuildPass(state, agent, pass, table, result)) return false;
+    }
+    return true;
+  };
+  if ((kinds & ROCATTACH_PLAN_RECORD_COUNTERS) != 0) {
+    if (!build(a->dispatch_first_pass, a->dispatch_passes)) return false;
+    table->dispatch_first[agent] = a->dispatch_first_pass;
+    table->dispatch_passes[agent] = a->dispatch_passes;
+  }
+  bool sampled = id < ROCATTACH_PLAN_MAX_AGENTS &&
+                 (state.plan.sample_agents[id / 64] >> (id % 64) & 1) != 0;
+  if ((kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0 && sampled) {
+    if (!build(a->sampler_first_pass, a->sampler_passes)) return false;
+    table->sampler_first[agent] = a->sampler_first_pass;
+    table->sampler_passes[agent] = a->sampler_passes;
+  }
+  return true;
+}
+
+bool SdkConfigs::BuildPass(const PlanState& state, uint32_t agent, uint32_t pass_index,
+                           SdkPassTable* table, PlanResult* result) {
+  const rocattach_plan_pass& pass = state.plan.pass[pass_index];
+  rocattach_sdk_counter_id ids[PlanGate::kMaxPassCounters];
+  for (uint32_t i = 0; i < pass.counters; ++i) {
+    const char* name =
+        state.plan.counter_name[state.plan.pass_counters[pass.first_counter + i]];
+    ids[i] = agents_->FindCounter(agent, name);
+    if (ids[i].handle != 0) continue;
+    *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_COUNTER,
+                                ROCATTACH_SDK_STATUS_ERROR_COUNTER_NOT_FOUND,
+                                "the SDK of this process has no counter %s for %s",
+                                name, agents_->at(agent).name);
+    return false;
+  }
+  static_assert(sizeof(ids[0]) == sizeof(uint64_t));
+  auto* counters = reinterpret_cast<const uint64_t*>(ids);
+  uint32_t place = Find(agent, counters, pass.counters);
+  if (place == SdkPassTable::kNoConfig) {
+    place = FreePlace(state.generation);
+    if (place == SdkPassTable::kNoConfig) {
+      *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_MEMORY, 0,
+                                  "more than %u passes on all GPUs", kMaxConfigs);
+      return false;
+    }
+    rocattach_sdk_counter_config_id handle = {0};
+    rocattach_sdk_status status =
+        sdk_->create_counter_config(agents_->at(agent).id, ids, pass.counters, &handle);
+    if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
+      *result = Refusal(state, agent, pass, status);
+      return false;
+    }
+    SdkConfig& config = configs_[place];
+    config.agent = agent;
+    config.count = pass.counters;
+    memcpy(config.counters, counters, pass.counters * sizeof(uint64_t));
+    StoreRelaxed(&config.handle, handle.handle);
+  }
+  configs_[place].used = state.generation;
+  table->config[agent][pass_index] = place;
+  return true;
+}
+
+uint32_t SdkConfigs::Find(uint32_t agent, const uint64_t* counters,
+                          uint32_t count) const {
+  for (uint32_t i = 0; i < used_; ++i) {
+    const SdkConfig& c = configs_[i];
+    if (c.handle != 0 && c.agent == agent && c.count == count &&
+        memcmp(c.counters, counters, count * sizeof(uint64_t)) == 0) {
+      return i;
+    }
+  }
+  return SdkPassTable::kNoConfig;
+}
+
+// A place that is free, or that of a config which no plan has used for a while; one of
+// the plan that is being built is never given away.
+uint32_t SdkConfigs::FreePlace(uint64_t generation) {
+  constexpr uint32_t kKeep = 256;
+  if (used_ < kKeep) return used_++;
+  uint32_t oldest = SdkPassTable::kNoConfig;
+  for (uint32_t i = 0; i < used_; ++i) {
+    const SdkConfig& c = configs_[i];
+    if (c.handle == 0) return i;
+    if (c.used == generation) continue;
+    if (oldest == SdkPassTable::kNoConfig || c.used < configs_[oldest].used) oldest = i;
+  }
+  if (oldest == SdkPassTable::kNoConfig) {
+    return used_ < kMaxConfigs ? used_++ : SdkPassTable::kNoConfig;
+  }
+  sdk_->destroy_counter_config({configs_[oldest].handle});
+  StoreRelaxed(&configs_[oldest].handle, uint64_t{0});
+  return oldest;
+}
+
+PlanResult SdkConfigs::Refusal(const PlanState& state, uint32_t agent,
+                               const rocattach_plan_pass& pass,
+                               rocattach_sdk_status status) const {
+  char names[160] = "";
+  size_t used = 0;
+  for (uint32_t i = 0; i < pass.counters; ++i) {
+    const char* name =
+        state.plan.counter_name[state.plan.pass_counters[pass.first_counter + i]];
+    if (used + strlen(name) + 6 > sizeof(names)) {
+      snprintf(names + used, sizeof(names) - used, " ...");
+      break;
+    }
+    used += static_cast<size_t>(
+        snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : " ", name));
+  }
+  rocattach_plan_error error = PlanErrorOf(status);
+  return PlanResult::Error(error, status, "%s %s: %s", agents_->at(agent).name,
+                           error == ROCATTACH_PLAN_ERROR_HW_LIMIT
+                               ? "cannot count these in one pass"
+                               : StatusName(*sdk_, status),
+                           names);
+}
+
+}  // namespace rocattach::collector

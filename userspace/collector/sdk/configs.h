@@ -1,0 +1,82 @@
+// Counter configs of rocprofiler-sdk: made once for each GPU and set of counters.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_CONFIGS_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_SDK_CONFIGS_H_
+
+#include <stdint.h>
+
+#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/sdk/agents.h"
+
+namespace rocattach::collector {
+
+// A config and its counters, in the order of the plan's pass.
+struct SdkConfig {
+  uint64_t handle;  // 0: unused
+  uint32_t agent;   // index in SdkAgents
+  uint32_t count;
+  uint64_t used;  // generation of the last plan that wanted it
+  uint64_t counters[PlanGate::kMaxPassCounters];
+};
+
+// What one plan counts with: for each agent its passes, each a place in the cache.
+struct SdkPassTable {
+  static constexpr uint32_t kNoConfig = UINT32_MAX;
+
+  uint64_t generation;
+  uint16_t dispatch_passes[SdkAgents::kMax];
+  uint16_t sampler_passes[SdkAgents::kMax];
+  uint16_t dispatch_first[SdkAgents::kMax];  // in rocattach_plan.pass
+  uint16_t sampler_first[SdkAgents::kMax];
+  // By agent and rocattach_plan.pass.
+  uint32_t config[SdkAgents::kMax][ROCATTACH_PLAN_MAX_PASSES];
+};
+
+// Changed by one thread at a time; read without a lock by whoever holds a table of a
+// plan in force: what that plan uses stays.
+class SdkConfigs {
+ public:
+  void Init(const rocattach_sdk_functions* sdk, SdkAgents* agents) {
+    sdk_ = sdk;
+    agents_ = agents;
+  }
+
+  // Makes what the plan needs on the GPUs that are there. nullptr with `result` filled
+  // in if the plan cannot be counted; what was made for it stays for a later one.
+  const SdkPassTable* Build(const PlanState& state, PlanResult* result);
+
+  const SdkConfig& at(uint32_t index) const { return configs_[index]; }
+  // 0 for a place that there is not.
+  uint64_t HandleOf(uint32_t index) const {
+    return index < kMaxConfigs ? LoadRelaxed(&configs_[index].handle) : 0;
+  }
+
+ private:
+  static constexpr uint32_t kMaxConfigs = 2048;
+  static constexpr uint32_t kTables = 4;
+
+  bool BuildPass(const PlanState& state, uint32_t agent, uint32_t pass,
+                 SdkPassTable* table, PlanResult* result);
+  bool BuildAgent(const PlanState& state, uint32_t agent, SdkPassTable* table,
+                  PlanResult* result);
+  uint32_t Find(uint32_t agent, const uint64_t* counters, uint32_t count) const;
+  uint32_t FreePlace(uint64_t generation);
+  PlanResult Refusal(const PlanState& state, uint32_t agent,
+                     const rocattach_plan_pass& pass,
+                     rocattach_sdk_status status) const;
+
+  const rocattach_sdk_functions* sdk_ = nullptr;
+  SdkAgents* agents_ = nullptr;
+  SdkConfig* configs_ = nullptr;
+  uint32_t used_ = 0;  // places that were ever filled
+  SdkPassTable* tables_ = nullptr;
+  uint32_t next_table_ = 0;
+};
+
+// The plan error that a status of the SDK stands for.
+rocattach_plan_error PlanErrorOf(rocattach_sdk_status status);
+// The SDK's name of a status, or nullptr.
+const char* StatusName(const rocattach_sdk_functions& sdk, rocattach_sdk_status status);
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_CONFIGS_H_

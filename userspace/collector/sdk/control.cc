@@ -1,0 +1,252 @@
+// Carrying out what the service asks for: which contexts run, and which plan decides.
+#include "userspace/collector/collector.h"
+#include "userspace/collector/sdk/backend.h"
+
+namespace rocattach::collector {
+namespace {
+
+constexpr uint32_t kCopyTickMsec = 20;
+constexpr uint32_t kReplayTickMsec = 50;
+constexpr uint32_t kVariablesTickMsec = 100;
+// A runtime that has not called OnLoad by then leaves the HSA tools out.
+constexpr uint64_t kOnLoadTimeoutNs = 5'000'000'000;
+constexpr uint32_t kReplayAttempts = 40;
+
+uint16_t CopyFlags(bool baseline, bool selected, uint64_t generation) {
+  uint32_t flags = baseline ? ROCATTACH_COPY_BASELINE : 0u;
+  if (selected) {
+    flags |= ROCATTACH_COPY_SELECTED | ROCATTACH_PLAN_TAG(generation) << 9;
+  }
+  return static_cast<uint16_t>(flags);
+}
+
+}  // namespace
+
+PlanResult SdkBackend::StartError(const char* what, rocattach_sdk_status status) const {
+  return PlanResult::Error(PlanErrorOf(status), status, "%s does not start: %s", what,
+                           StatusName(sdk_, status));
+}
+
+rocattach_sdk_status SdkBackend::Switch(Service* service, bool on) {
+  if (service->on == on) return ROCATTACH_SDK_STATUS_SUCCESS;
+  rocattach_sdk_status status =
+      on ? sdk_.start_context(service->context) : sdk_.stop_context(service->context);
+  // What cannot be stopped is not running.
+  service->on = on && status == ROCATTACH_SDK_STATUS_SUCCESS;
+  return status;
+}
+
+// Everything off; what is under way is delivered as far as the SDK can.
+void SdkBackend::StopAll() {
+  EndPlan();
+  dispatches_.SetBaseline(false);
+  Switch(&dispatches_service_, false);
+  Switch(&copies_service_, false);
+  copies_.Flush();
+  copies_.SetFlags(0);
+}
+
+// Nothing is selected any more, and what was selected has been delivered, save for
+// traced dispatches under way. Tracing itself goes on for whoever else wants it.
+void SdkBackend::EndPlan() {
+  collector_->plans.Activate(nullptr);
+  Switch(&counters_service_, false);
+  dispatches_.SetPasses(nullptr);
+  samples_.Stop();
+  for (Service& service : api_services_) Switch(&service, false);
+  plan_kinds_ = 0;
+  plan_generation_ = 0;
+  replay_ = 0;
+}
+
+PlanResult SdkBackend::CheckKinds(const rocattach_plan& plan) const {
+  struct Kind {
+    uint32_t bit;
+    const char* name;
+  };
+  constexpr Kind kKinds[] = {{ROCATTACH_PLAN_RECORD_DISPATCHES, "dispatches"},
+                             {ROCATTACH_PLAN_RECORD_COUNTERS, "hardware counters"},
+                             {ROCATTACH_PLAN_RECORD_COPIES, "memory copies"},
+                             {ROCATTACH_PLAN_RECORD_API, "API calls"},
+                             {ROCATTACH_PLAN_RECORD_SAMPLES, "sampled counters"}};
+  constexpr const char* kDomains[] = {"HSA", "HIP", "marker"};
+  for (const Kind& kind : kKinds) {
+    if ((plan.record_kinds & kind.bit & ~record_kinds_) == 0) continue;
+    return PlanResult::Error(ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0,
+                             "%s were not configured when this process started%s%s",
+                             kind.name, text_[0] != '\0' ? ": " : "", text_);
+  }
+  for (uint32_t d = 0; d < ROCATTACH_PLAN_API_DOMAINS; ++d) {
+    if ((plan.record_kinds & ROCATTACH_PLAN_RECORD_API) == 0 ||
+        plan.api[d].enabled == 0 || (api_domains_ >> d & 1) != 0) {
+      continue;
+    }
+    return PlanResult::Error(ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0,
+                             "this SDK does not trace %s calls", kDomains[d]);
+  }
+  return PlanResult();
+}
+
+PlanResult SdkBackend::StartPlan(const PlanState* state) {
+  const rocattach_plan& plan = state->plan;
+  const uint32_t kinds = plan.record_kinds;
+  PlanResult result = CheckKinds(plan);
+  if (!result.ok()) return result;
+  const SdkPassTable* table = nullptr;
+  if ((kinds & (ROCATTACH_PLAN_RECORD_COUNTERS | ROCATTACH_PLAN_RECORD_SAMPLES)) != 0) {
+    table = configs_.Build(*state, &result);
+    if (table == nullptr) return result;
+  }
+  if ((kinds & ROCATTACH_PLAN_RECORD_COUNTERS) != 0) {
+    rocattach_sdk_status status = Switch(&counters_service_, true);
+    if (!counters_service_.on) return StartError("dispatch counting", status);
+  }
+  if ((kinds & ROCATTACH_PLAN_RECORD_DISPATCHES) != 0) {
+    rocattach_sdk_status status = Switch(&dispatches_service_, true);
+    if (!dispatches_service_.on) return StartError("tracing of dispatches", status);
+  }
+  if ((kinds & ROCATTACH_PLAN_RECORD_COPIES) != 0) {
+    rocattach_sdk_status status = Switch(&copies_service_, true);
+    if (!copies_service_.on) return StartError("tracing of copies", status);
+  }
+  for (uint32_t d = 0; d < ROCATTACH_PLAN_API_DOMAINS; ++d) {
+    bool wanted = (kinds & ROCATTACH_PLAN_RECORD_API) != 0 && plan.api[d].enabled != 0;
+    rocattach_sdk_status status = Switch(&api_services_[d], wanted);
+    if (api_services_[d].on != wanted) return StartError("tracing of calls", status);
+    // Libraries that registered before the SDK was there are not traced until they are
+    // handed over to it.
+    if (wanted && d != ROCATTACH_PLAN_API_HSA) replay_ = kReplayAttempts;
+  }
+  if ((kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0) {
+    result = samples_.Start(state, table);
+    if (!result.ok()) return result;
+  }
+  plan_kinds_ = kinds;
+  plan_generation_ = state->generation;
+  dispatches_.SetPasses(table);
+  collector_->plans.Activate(kinds != 0 ? state : nullptr);
+  return result;
+}
+
+void SdkBackend::TakePlan() {
+  PlanGate& plans = collector_->plans;
+  if (!plans.Pending()) return;
+  EndPlan();
+  // The old plan's copies are in the buffer.
+  copies_.Flush();
+  PlanResult result;
+  PlanState* state = plans.Prepare(&result);
+  // Being written once more: whoever writes wakes us again.
+  if (state == nullptr && result.ok()) return;
+  if (state != nullptr) result = StartPlan(state);
+  if (!result.ok()) EndPlan();
+  ApplyBaseline();
+  plans.Answer(plans.pending_generation(), result);
+}
+
+void SdkBackend::ApplyBaseline() {
+  Collector& c = *collector_;
+  bool dispatches = c.Baseline(ROCATTACH_PLAN_DISPATCHES);
+  bool copies = c.Baseline(ROCATTACH_PLAN_COPIES);
+  if (!dispatches) dispatches_.SetBaseline(false);
+  Switch(&dispatches_service_,
+         dispatches || (plan_kinds_ & ROCATTACH_PLAN_RECORD_DISPATCHES) != 0);
+  dispatches_.SetBaseline(dispatches && dispatches_service_.on);
+  bool selected = (plan_kinds_ & ROCATTACH_PLAN_RECORD_COPIES) != 0;
+  uint16_t flags = CopyFlags(copies, selected, plan_generation_);
+  if (!copies_.configured() || flags == copies_.flags()) return;
+  // What was copied before belongs to who asked before.
+  if (flags == 0) Switch(&copies_service_, false);
+  copies_.Flush();
+  copies_.SetFlags(flags);
+  if (flags != 0) Switch(&copies_service_, true);
+}
+
+void SdkBackend::Update() {
+  TinyLockHolder hold(lock_);
+  Collector& c = *collector_;
+  bool ended = LoadAcquire(&finalized_) != 0;
+  if (ended || !attached_) {
+    // Before the first attach a plan waits for it.
+    if (c.plans.Pending() && (ended || detached_)) {
+      c.plans.Refuse(
+          PlanResult::Error(ROCATTACH_PLAN_ERROR_ENDED, 0,
+                            ended ? "rocprofiler-sdk has ended in this process"
+                                  : "this process is detached from rocprofiler-sdk"));
+    }
+    return;
+  }
+  if (LoadAcquire(&c.phase) != kPhaseArmed) return;
+  if (LoadRelaxed(&c.self_stopped) != 0) {
+    // Whoever comes back finds the plan as it was.
+    if (plan_generation_ != 0) c.plans.Reconsider();
+    StopAll();
+    return;
+  }
+  TakePlan();
+  ApplyBaseline();
+}
+
+// Hands over to the SDK what registered earlier: HIP does so before hsa_init. Our
+// variables must be there meanwhile, or rocprofiler-register does not look for tools.
+void SdkBackend::ReplayRegistrations() {
+  auto invoke = reinterpret_cast<rocattach_register_invoke_fn>(
+      FindRegisterFunction("rocprofiler_register_invoke_nonpropagated_registrations"));
+  Collector& c = *collector_;
+  // An hsa_init is under way, or somebody registers at this moment: later.
+  if (c.environment.installed()) {
+    --replay_;
+    return;
+  }
+  if (invoke == nullptr ||
+      c.environment.Install(c.config.collector_path, ToolVariables::kSdk) != 0) {
+    replay_ = 0;
+    return;
+  }
+  int32_t status = invoke();
+  c.environment.Restore();
+  replay_ = status == ROCATTACH_REGISTER_DEADLOCK ? replay_ - 1 : 0;
+}
+
+// OnLoad takes our variables back; where it does not come, children must not inherit
+// them for ever. True while they are there.
+bool SdkBackend::TakeBackVariables() {
+  Collector& c = *collector_;
+  if (!c.environment.installed() || LoadAcquire(&c.phase) != kPhaseArmed) return false;
+  uint64_t armed_ns = LoadRelaxed(&c.memory.control()->armed_ns);
+  if (BootNs() < armed_ns + kOnLoadTimeoutNs) return true;
+  c.environment.Restore();
+  return false;
+}
+
+uint64_t SdkBackend::Tick(RingHandle* ring) {
+  if (replay_ != 0) ReplayRegistrations();
+  {
+    // The plan that samples is about to end.
+    TinyLockHolder hold(lock_);
+    if (collector_->plans.Pending() && LoadAcquire(&finalized_) == 0 && attached_) {
+      samples_.Finish(ring);
+    }
+  }
+  Update();
+  TinyLockHolder hold(lock_);
+  if (LoadAcquire(&finalized_) != 0 || !attached_) return 0;
+  uint64_t wait_ns = UINT64_MAX;
+  auto sooner = [&](uint64_t ns) {
+    if (ns < wait_ns) wait_ns = ns;
+  };
+  if (copies_service_.on) {
+    copies_.Flush();
+    sooner(uint64_t{kCopyTickMsec} * 1'000'000);
+  }
+  if (TakeBackVariables()) sooner(uint64_t{kVariablesTickMsec} * 1'000'000);
+  if (replay_ != 0) sooner(uint64_t{kReplayTickMsec} * 1'000'000);
+  uint64_t next = samples_.Tick(BootNs(), ring);
+  if (next != 0) {
+    uint64_t now = BootNs();
+    sooner(next > now ? next - now : 1);
+  }
+  return wait_ns == UINT64_MAX ? 0 : wait_ns;
+}
+
+}  // namespace rocattach::collector

@@ -1,0 +1,110 @@
+#include "userspace/collector/sdk/copies.h"
+
+namespace rocattach::collector {
+namespace {
+
+// Some 10,000 copies. It never makes the application wait: a full one drops and counts.
+constexpr size_t kBufferBytes = 1 << 20;
+
+uint16_t Direction(rocattach_sdk_operation operation) {
+  switch (operation) {
+    case ROCATTACH_SDK_COPY_HOST_TO_HOST:
+      return ROCATTACH_COPY_HOST_TO_HOST;
+    case ROCATTACH_SDK_COPY_HOST_TO_DEVICE:
+      return ROCATTACH_COPY_HOST_TO_DEVICE;
+    case ROCATTACH_SDK_COPY_DEVICE_TO_HOST:
+      return ROCATTACH_COPY_DEVICE_TO_HOST;
+    case ROCATTACH_SDK_COPY_DEVICE_TO_DEVICE:
+      return ROCATTACH_COPY_DEVICE_TO_DEVICE;
+    default:
+      return ROCATTACH_COPY_UNKNOWN;
+  }
+}
+
+}  // namespace
+
+rocattach_sdk_status SdkCopies::Configure(const rocattach_sdk_functions* sdk,
+                                          rocattach_sdk_context_id context,
+                                          const SdkAgents* agents, Memory* memory,
+                                          RingSet* rings, uint64_t* next_correlation) {
+  sdk_ = sdk;
+  agents_ = agents;
+  memory_ = memory;
+  rings_ = rings;
+  next_correlation_ = next_correlation;
+  rocattach_sdk_buffer_id buffer = {0};
+  rocattach_sdk_status status =
+      sdk->create_buffer(context, kBufferBytes, kBufferBytes / 2,
+                         ROCATTACH_SDK_POLICY_DISCARD, &OnBuffer, this, &buffer);
+  if (status != ROCATTACH_SDK_STATUS_SUCCESS) return status;
+  status = sdk->configure_buffer_tracing(context, ROCATTACH_SDK_BUFFER_MEMORY_COPY,
+                                         nullptr, 0, buffer);
+  if (status == ROCATTACH_SDK_STATUS_SUCCESS) buffer_ = buffer;
+  return status;
+}
+
+void SdkCopies::Flush() {
+  // Busy means that it is being delivered already.
+  if (configured()) sdk_->flush_buffer(buffer_);
+}
+
+void SdkCopies::OnBuffer(rocattach_sdk_context_id, rocattach_sdk_buffer_id,
+                         rocattach_sdk_record_header** headers, size_t count,
+                         void* self_pointer, uint64_t dropped) {
+  auto* self = static_cast<SdkCopies*>(self_pointer);
+  RingHandle ring = self->rings_->Mine();
+  uint16_t flags = LoadAcquire(&self->flags_);
+  for (size_t i = 0; i < count; ++i) {
+    if (headers[i]->category != ROCATTACH_SDK_CATEGORY_TRACING ||
+        headers[i]->kind != ROCATTACH_SDK_BUFFER_MEMORY_COPY) {
+      continue;
+    }
+    auto* record =
+        static_cast<const rocattach_sdk_memory_copy_record*>(headers[i]->payload);
+    if (flags != 0 &&
+        ROCATTACH_SDK_HAS(rocattach_sdk_memory_copy_record, record, bytes)) {
+      self->Take(*record, flags, &ring);
+    }
+  }
+  // One buffer is delivered by one thread at a time.
+  if (dropped > self->dropped_) {
+    // Copies that nobody has seen yet: the SDK's buffer was full.
+    ring.Count(&rocattach_ring::copies_seen, dropped - self->dropped_);
+    __atomic_fetch_add(&self->memory_->control()->other_dropped,
+                       dropped - self->dropped_, __ATOMIC_RELAXED);
+    self->dropped_ = dropped;
+  }
+}
+
+void SdkCopies::Take(const rocattach_sdk_memory_copy_record& from, uint16_t flags,
+                     RingHandle* ring) {
+  auto agent_id = [&](rocattach_sdk_agent_id id) {
+    uint32_t index = agents_->Find(id);
+    return index != SdkAgents::kNone ? agents_->at(index).dictionary_id : uint16_t{0};
+  };
+  rocattach_copy copy = {};
+  copy.kind = ROCATTACH_RECORD_COPY;
+  copy.flags = flags;
+  copy.src_agent_id = agent_id(from.src_agent_id);
+  copy.dst_agent_id = agent_id(from.dst_agent_id);
+  copy.correlation_id = __atomic_fetch_add(next_correlation_, 1u, __ATOMIC_RELAXED);
+  copy.start_ns = from.start_timestamp;
+  copy.end_ns = from.end_timestamp;
+  if (copy.start_ns == 0 || copy.end_ns < copy.start_ns) {
+    copy.start_ns = copy.end_ns = 0;
+    copy.flags = static_cast<uint16_t>(copy.flags | ROCATTACH_DISPATCH_UNTIMED);
+  }
+  copy.enqueue_ns = copy.start_ns;  // the SDK does not tell
+  copy.bytes = from.bytes;
+  copy.tid = static_cast<uint32_t>(from.thread_id);
+  copy.direction = Direction(from.operation);
+  copy.engine = ROCATTACH_ENGINE_ASYNC;
+  if (ROCATTACH_SDK_HAS(rocattach_sdk_memory_copy_record, &from, src_address)) {
+    copy.src_address = from.src_address.value;
+    copy.dst_address = from.dst_address.value;
+  }
+  ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
+  ring->PushCopy(copy);
+}
+
+}  // namespace rocattach::collector

@@ -1,0 +1,286 @@
+#include "userspace/collector/sdk/dispatches.h"
+
+#include "userspace/abi/inflight.h"
+#include "userspace/collector/sdk/values.h"
+
+namespace rocattach::collector {
+namespace {
+
+uint16_t Bounded(uint32_t value) {
+  return static_cast<uint16_t>(value < UINT16_MAX ? value : UINT16_MAX);
+}
+
+// How a dispatch ended, as the SDK says; times that make no sense are none.
+OperationEnd EndOf(uint64_t start_ns, uint64_t end_ns, RingHandle* ring) {
+  if (start_ns != 0 && end_ns >= start_ns) return {0, start_ns, end_ns};
+  ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
+  return {ROCATTACH_DISPATCH_UNTIMED, 0, 0};
+}
+
+// Adds up what a callback takes, of every 61st dispatch: a power of two would meet the
+// first use of each page of our tables too often.
+class CostSample {
+ public:
+  CostSample(uint64_t dispatch_id, uint64_t* total)
+      : total_(dispatch_id % kEvery == 0 ? total : nullptr) {
+    if (Unlikely(total_ != nullptr)) begin_ = BootNs();
+  }
+  ~CostSample() {
+    if (Likely(total_ == nullptr)) return;
+    __atomic_fetch_add(total_, (BootNs() - begin_) * kEvery, __ATOMIC_RELAXED);
+  }
+  CostSample(const CostSample&) = delete;
+  CostSample& operator=(const CostSample&) = delete;
+
+ private:
+  static constexpr uint64_t kEvery = 61;
+  uint64_t* total_;
+  uint64_t begin_ = 0;
+};
+
+constexpr uint32_t kForCounters =
+    ROCATTACH_DISPATCH_FOR_COUNTERS | ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED;
+
+}  // namespace
+
+int SdkDispatches::Init(Memory* memory, const Parts& parts) {
+  parts_ = parts;
+  return ops_.Init(memory);
+}
+
+uint32_t SdkDispatches::QueueId(const rocattach_sdk_dispatch_info& info,
+                                uint16_t agent_id) {
+  if (info.queue_id.handle == 0) return 0;
+  uint32_t id = queues_.Find(info.queue_id.handle);
+  if (Likely(id != 0)) return id;
+  TinyLockHolder hold(queues_lock_);
+  id = queues_.Find(info.queue_id.handle);
+  if (id != 0) return id;
+  rocattach_queue_entry entry = {};
+  entry.agent_id = agent_id;
+  entry.hsa_queue_id = info.queue_id.handle;
+  entry.created_ns = BootNs();
+  id = parts_.dictionary->Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
+  if (id != 0) queues_.Insert(info.queue_id.handle, id);
+  return id;
+}
+
+void SdkDispatches::Fill(const rocattach_sdk_dispatch_info& info, uint32_t kernel,
+                         uint16_t agent_id, const Decision& decision, RingHandle* ring,
+                         rocattach_inflight* entry) {
+  uint32_t baseline = LoadRelaxed(&baseline_) != 0 ? ROCATTACH_DISPATCH_BASELINE : 0u;
+  entry->flags = static_cast<uint16_t>(decision.flags | baseline);
+  entry->tid = ring->tid();
+  entry->correlation_id =
+      __atomic_fetch_add(parts_.next_correlation, 1u, __ATOMIC_RELAXED);
+  entry->enqueue_ns = BootNs();
+  rocattach_inflight_dispatch* d = &entry->u.dispatch;
+  d->kernel_id = kernel;
+  d->queue_id = QueueId(info, agent_id);
+  d->grid_x = info.grid_size.x;
+  d->grid_y = info.grid_size.y;
+  d->grid_z = info.grid_size.z;
+  d->workgroup_x = Bounded(info.workgroup_size.x);
+  d->workgroup_y = Bounded(info.workgroup_size.y);
+  d->workgroup_z = Bounded(info.workgroup_size.z);
+  d->agent_id = agent_id;
+  d->lds_bytes = info.group_segment_size;
+  d->scratch_bytes = info.private_segment_size;
+  d->iteration = decision.iteration;
+  d->packet_index = 0;
+  d->dispatch_id = info.dispatch_id;
+}
+
+// What the plan says, and with which counters. Both come from one look at the plan:
+// when it changes later, this dispatch is still counted by the old one.
+Decision SdkDispatches::Decide(const PlanState* state,
+                               const rocattach_sdk_dispatch_info& info, uint32_t kernel,
+                               uint32_t agent, SdkOp* count) {
+  Decision decision = parts_.plans->Decide(
+      state, kernel, parts_.agents->at(agent).dictionary_id, info.dispatch_id);
+  if (!decision.counters) return decision;
+  const SdkPassTable* table = LoadAcquire(&passes_);
+  uint64_t generation = LoadAcquire(&state->generation);
+  // Not every GPU has to be of an architecture that the plan counts on.
+  if (table != nullptr && LoadAcquire(&table->generation) == generation &&
+      table->dispatch_passes[agent] != 0) {
+    uint32_t due = rocattach_plan_due_pass(&state->plan, table->dispatch_passes[agent],
+                                           decision.iteration, BootNs());
+    count->first_pass = table->dispatch_first[agent];
+    count->pass = static_cast<uint16_t>(count->first_pass + due);
+    count->config = table->config[agent][count->pass % ROCATTACH_PLAN_MAX_PASSES];
+    count->config_handle = parts_.configs->HandleOf(count->config);
+    count->generation = generation;
+    if (count->config_handle != 0 && StillGeneration(&table->generation, generation) &&
+        StillGeneration(&state->generation, generation)) {
+      return decision;
+    }
+  }
+  decision.counters = false;
+  decision.flags = static_cast<uint16_t>(decision.flags & ~kForCounters);
+  return decision;
+}
+
+// The entry of a dispatch that anybody wants, made by whichever service calls first.
+uint32_t SdkDispatches::Open(const rocattach_sdk_dispatch_info& info,
+                             RingHandle* ring) {
+  uint32_t index = kNoOp;
+  if (ops_.Noted(info.dispatch_id, &index)) return index;
+  uint32_t agent_index = parts_.agents->Find(info.agent_id);
+  uint32_t kernel = parts_.kernels->Find(info.kernel_id);
+  const PlanState* state = parts_.plans->active();
+  Decision decision;
+  SdkOp count = {};
+  if (state != nullptr && agent_index != SdkAgents::kNone) {
+    decision = Decide(state, info, kernel, agent_index, &count);
+  }
+  if (LoadRelaxed(&baseline_) == 0 && !decision.dispatch && !decision.counters) {
+    ops_.Note(info.dispatch_id, kNoOp);
+    return kNoOp;
+  }
+  ring->Count(&rocattach_ring::dispatches_seen, uint64_t{1});
+  index = ops_.Take();
+  ops_.Note(info.dispatch_id, index);
+  if (index == kNoOp) {
+    __atomic_fetch_add(parts_.other_dropped, uint64_t{1}, __ATOMIC_RELAXED);
+    return kNoOp;
+  }
+  SdkOp& op = ops_.at(index);
+  op.generation = decision.counters ? count.generation : 0;
+  op.config_handle = count.config_handle;
+  op.config = count.config;
+  op.pass = count.pass;
+  op.first_pass = count.first_pass;
+  op.counted = 0;
+  uint16_t agent_id = agent_index != SdkAgents::kNone
+                          ? parts_.agents->at(agent_index).dictionary_id
+                          : uint16_t{0};
+  rocattach_inflight* shared = ops_.shared(index);
+  Fill(info, kernel, agent_id, decision, ring, shared);
+  StoreRelease(&op.dispatch_id, info.dispatch_id);
+  StoreRelease(&shared->kind, uint16_t{ROCATTACH_RECORD_DISPATCH});
+  ring->Count(&rocattach_ring::inflight, int64_t{1});
+  return index;
+}
+
+void SdkDispatches::OnTrace(const rocattach_sdk_callback_record& record,
+                            rocattach_sdk_user_data* user_data) {
+  auto* payload =
+      static_cast<const rocattach_sdk_callback_kernel_dispatch*>(record.payload);
+  CostSample cost(payload->dispatch_info.dispatch_id, parts_.own_ns);
+  if (record.operation == ROCATTACH_SDK_DISPATCH_ENQUEUE) {
+    if (record.phase != ROCATTACH_SDK_PHASE_ENTER) return;
+    RingHandle ring = parts_.rings->Mine();
+    uint32_t index = Open(payload->dispatch_info, &ring);
+    user_data->value = index == kNoOp ? 0 : uint64_t{index} + 1;
+    return;
+  }
+  if (record.operation != ROCATTACH_SDK_DISPATCH_COMPLETE) return;
+  uint32_t index = ops_.Find(user_data->value, payload->dispatch_info.dispatch_id);
+  if (index == kNoOp || LoadAcquire(&ops_.at(index).counted) != 0 ||
+      !ops_.Claim(index, payload->dispatch_info.dispatch_id)) {
+    return;
+  }
+  // Counting began between the two services' looks at this one: it was never counted.
+  rocattach_inflight* entry = ops_.shared(index);
+  entry->flags = static_cast<uint16_t>(entry->flags & ~kForCounters);
+  Publish(index, payload->start_timestamp, payload->end_timestamp);
+}
+
+void SdkDispatches::OnEnqueue(const rocattach_sdk_dispatch_data& data,
+                              rocattach_sdk_counter_config_id* config,
+                              rocattach_sdk_user_data* user_data) {
+  CostSample cost(data.dispatch_info.dispatch_id, parts_.own_ns);
+  RingHandle ring = parts_.rings->Mine();
+  uint32_t index = Open(data.dispatch_info, &ring);
+  if (index == kNoOp) return;
+  SdkOp& op = ops_.at(index);
+  if (op.generation == 0) return;
+  StoreRelease(&op.counted, 1u);
+  ring.Count(&rocattach_ring::counted_seen, uint64_t{1});
+  config->handle = op.config_handle;
+  user_data->value = uint64_t{index} + 1;
+}
+
+void SdkDispatches::Publish(uint32_t index, uint64_t start_ns, uint64_t end_ns) {
+  RingHandle ring = parts_.rings->Mine();
+  OperationEnd end = EndOf(start_ns, end_ns, &ring);
+  rocattach_dispatch record;
+  UnpackDispatch(*ops_.shared(index), end, &record);
+  ring.PushDispatch(record, ops_.shared(index));
+  ring.Count(&rocattach_ring::inflight, int64_t{-1});
+  ops_.Give(index);
+}
+
+uint32_t SdkDispatches::MakeValues(const SdkOp& op, const rocattach_inflight& entry,
+                                   const rocattach_sdk_counter_record* records,
+                                   size_t count, rocattach_values* slots) {
+  const PlanState* state = parts_.plans->Find(op.generation);
+  const SdkConfig& config = parts_.configs->at(op.config);
+  if (state == nullptr || config.handle != op.config_handle) return 0;
+  CounterReducer reducer(parts_.sdk, config);
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t place = reducer.Find(records[i].id);
+    if (place != CounterReducer::kNone) reducer.Add(place, records[i].counter_value);
+  }
+  rocattach_values head = {};
+  head.kind = ROCATTACH_RECORD_VALUES;
+  head.correlation_id = entry.correlation_id;
+  head.plan_generation = op.generation;
+  head.pass = static_cast<uint16_t>(op.pass - op.first_pass);
+  head.agent_id = entry.u.dispatch.agent_id;
+  head.of = ROCATTACH_RECORD_DISPATCH;
+  uint32_t total = 0;
+  uint32_t used = PackValues(reducer, config, state->plan, state->plan.pass[op.pass],
+                             head, slots, &total);
+  // Still the plan that it was when we began to read it.
+  return StillGeneration(&state->generation, op.generation) ? used : 0;
+}
+
+void SdkDispatches::OnValues(const rocattach_sdk_dispatch_data& data,
+                             const rocattach_sdk_counter_record* records, size_t count,
+                             rocattach_sdk_user_data user_data) {
+  CostSample cost(data.dispatch_info.dispatch_id, parts_.own_ns);
+  uint32_t index = ops_.Find(user_data.value, data.dispatch_info.dispatch_id);
+  if (index == kNoOp || !ops_.Claim(index, data.dispatch_info.dispatch_id)) return;
+  struct Group {
+    rocattach_dispatch dispatch;
+    rocattach_values values[kMaxValueSlots];
+  } group;
+  const rocattach_inflight& entry = *ops_.shared(index);
+  uint32_t slots = MakeValues(ops_.at(index), entry, records, count, group.values);
+  RingHandle ring = parts_.rings->Mine();
+  if (slots == 0) {
+    ring.Count(&rocattach_ring::values_dropped, uint64_t{1});
+    return Publish(index, data.start_timestamp, data.end_timestamp);
+  }
+  OperationEnd end = EndOf(data.start_timestamp, data.end_timestamp, &ring);
+  end.flags = static_cast<uint16_t>(end.flags | ROCATTACH_DISPATCH_COUNTED);
+  UnpackDispatch(entry, end, &group.dispatch);
+  // As RingHandle::PushOperation.
+  const bool pushed =
+      ring.PushGroup(&group, 1 + slots, [this, index] { ops_.Clear(index); });
+  if (!pushed) {
+    ring.Count(&rocattach_ring::dispatches_dropped, uint64_t{1});
+    ring.Count(&rocattach_ring::counted_dropped, uint64_t{1});
+  }
+  ring.Count(&rocattach_ring::inflight, int64_t{-1});
+  ops_.Give(index);
+}
+
+void SdkDispatches::PublishRest() {
+  RingHandle ring = parts_.rings->Mine();
+  for (uint32_t i = 0; i < ops_.used(); ++i) {
+    if (!ops_.Claim(i, LoadAcquire(&ops_.at(i).dispatch_id))) continue;
+    rocattach_dispatch record;
+    UnpackDispatch(*ops_.shared(i),
+                   {ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED, 0, 0},
+                   &record);
+    ring.PushDispatch(record, ops_.shared(i));
+    ring.Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
+    ring.Count(&rocattach_ring::inflight, int64_t{-1});
+    ops_.Give(i);
+  }
+}
+
+}  // namespace rocattach::collector

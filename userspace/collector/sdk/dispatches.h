@@ -1,0 +1,77 @@
+// Dispatches as rocprofiler-sdk tells of them, with and without counters.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_DISPATCHES_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_SDK_DISPATCHES_H_
+
+#include <stdint.h>
+
+#include "userspace/collector/common/kernel_table.h"
+#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/ring.h"
+#include "userspace/collector/sdk/configs.h"
+#include "userspace/collector/sdk/ops.h"
+
+namespace rocattach::collector {
+
+// Two services of the SDK see a dispatch: tracing, and counting where a plan wants it.
+// Both call when it is enqueued, in an order that is not documented, and when it has
+// completed. One record comes of it: from counting, with the values, if they were asked
+// for; else from tracing.
+class SdkDispatches {
+ public:
+  struct Parts {
+    const rocattach_sdk_functions* sdk;
+    PlanGate* plans;
+    SdkAgents* agents;
+    SdkConfigs* configs;
+    Dictionary* dictionary;
+    RingSet* rings;
+    const KernelTable* kernels;  // by the SDK's kernel id
+    uint64_t* next_correlation;
+    uint64_t* own_ns;         // what our part of the callbacks takes, from samples
+    uint64_t* other_dropped;  // dispatches for which the in-flight table had no room
+  };
+  // 0 or an errno value.
+  int Init(Memory* memory, const Parts& parts);
+
+  // What `recording` wants, and the table that goes with the plan in force (nullptr:
+  // nothing is counted). Set once the contexts run; taken back before they stop.
+  void SetBaseline(bool on) { StoreRelaxed(&baseline_, on ? 1u : 0u); }
+  void SetPasses(const SdkPassTable* table) { StoreRelease(&passes_, table); }
+
+  // Callback tracing of dispatches.
+  void OnTrace(const rocattach_sdk_callback_record& record,
+               rocattach_sdk_user_data* user_data);
+  // Counting: before a dispatch, and with its values.
+  void OnEnqueue(const rocattach_sdk_dispatch_data& data,
+                 rocattach_sdk_counter_config_id* config,
+                 rocattach_sdk_user_data* user_data);
+  void OnValues(const rocattach_sdk_dispatch_data& data,
+                const rocattach_sdk_counter_record* records, size_t count,
+                rocattach_sdk_user_data user_data);
+
+  // At the end: what is under way becomes a record without times.
+  void PublishRest();
+
+ private:
+  uint32_t Open(const rocattach_sdk_dispatch_info& info, RingHandle* ring);
+  Decision Decide(const PlanState* state, const rocattach_sdk_dispatch_info& info,
+                  uint32_t kernel, uint32_t agent, SdkOp* count);
+  void Fill(const rocattach_sdk_dispatch_info& info, uint32_t kernel, uint16_t agent_id,
+            const Decision& decision, RingHandle* ring, rocattach_inflight* entry);
+  uint32_t QueueId(const rocattach_sdk_dispatch_info& info, uint16_t agent_id);
+  void Publish(uint32_t index, uint64_t start_ns, uint64_t end_ns);
+  uint32_t MakeValues(const SdkOp& op, const rocattach_inflight& entry,
+                      const rocattach_sdk_counter_record* records, size_t count,
+                      rocattach_values* slots);
+
+  Parts parts_ = {};
+  SdkOps ops_;
+  KernelTable queues_;  // the SDK's queue id -> dictionary id
+  TinyLock queues_lock_;
+  uint32_t baseline_ = 0;
+  const SdkPassTable* passes_ = nullptr;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_DISPATCHES_H_

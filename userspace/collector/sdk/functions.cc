@@ -1,0 +1,87 @@
+#include "userspace/collector/sdk/functions.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+// Up to glibc 2.33 these live in a library of their own, which we do not link: there
+// they are found only if the program has it. A process with an SDK always does.
+extern "C" {
+__attribute__((weak)) int dladdr(const void* address, Dl_info* info) noexcept;
+__attribute__((weak)) void* dlopen(const char* file, int mode) noexcept;
+__attribute__((weak)) void* dlsym(void* handle, const char* name) noexcept;
+}
+
+namespace rocattach::collector {
+namespace {
+
+// What we can do without: only some plans need them.
+constexpr const char* kOptional[] = {
+    "rocprofiler_get_status_name",
+    "rocprofiler_get_status_string",
+    "rocprofiler_get_timestamp",
+    "rocprofiler_get_version",
+    "rocprofiler_force_configure",
+    "rocprofiler_is_initialized",
+    "rocprofiler_is_finalized",
+    "rocprofiler_context_is_active",
+    "rocprofiler_context_is_valid",
+    "rocprofiler_destroy_buffer",
+    "rocprofiler_create_callback_thread",
+    "rocprofiler_assign_callback_thread",
+    "rocprofiler_at_internal_thread_create",
+    "rocprofiler_query_buffer_tracing_kind_name",
+    "rocprofiler_query_buffer_tracing_kind_operation_name",
+    "rocprofiler_query_callback_tracing_kind_operation_name",
+    "rocprofiler_query_record_dimension_position",
+    "rocprofiler_create_counter",
+    "rocprofiler_configure_buffer_dispatch_counting_service",
+    "rocprofiler_configure_device_counting_service",
+    "rocprofiler_sample_device_counting_service",
+};
+
+bool IsOptional(const char* symbol) {
+  for (const char* name : kOptional) {
+    if (strcmp(name, symbol) == 0) return true;
+  }
+  return false;
+}
+
+bool HaveLoader() {
+  return &dladdr != nullptr && &dlopen != nullptr && &dlsym != nullptr;
+}
+
+}  // namespace
+
+const char* LoadSdkFunctions(const void* caller, rocattach_sdk_functions* functions) {
+  if (!HaveLoader()) return "dlsym";
+  // The library stays: it is running. So the handle is not given back.
+  void* handle = nullptr;
+  Dl_info info;
+  if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
+    handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  }
+  const char* missing = nullptr;
+#define ROCATTACH_LOAD(field, symbol, type)                                        \
+  functions->field =                                                               \
+      reinterpret_cast<type>(handle != nullptr ? dlsym(handle, symbol) : nullptr); \
+  if (functions->field == nullptr) {                                               \
+    functions->field = reinterpret_cast<type>(dlsym(RTLD_DEFAULT, symbol));        \
+  }                                                                                \
+  if (functions->field == nullptr && missing == nullptr && !IsOptional(symbol)) {  \
+    missing = symbol;                                                              \
+  }
+  ROCATTACH_SDK_FOR_EACH_FUNCTION(ROCATTACH_LOAD)
+#undef ROCATTACH_LOAD
+  return missing;
+}
+
+void* FindRegisterFunction(const char* name) {
+  if (!HaveLoader()) return nullptr;
+  void* function = dlsym(RTLD_DEFAULT, name);
+  if (function != nullptr) return function;
+  // A runtime that was opened with RTLD_LOCAL brought its own along.
+  void* handle = dlopen("librocprofiler-register.so.0", RTLD_LAZY | RTLD_NOLOAD);
+  return handle != nullptr ? dlsym(handle, name) : nullptr;
+}
+
+}  // namespace rocattach::collector

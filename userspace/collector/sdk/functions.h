@@ -1,0 +1,19 @@
+// The functions of the rocprofiler-sdk that called us, and of rocprofiler-register.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_FUNCTIONS_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_SDK_FUNCTIONS_H_
+
+#include "userspace/collector/sdk/abi.h"
+
+namespace rocattach::collector {
+
+// Fills `functions` from the library that holds `caller`, a code address in the SDK, or
+// from what is visible to all. nullptr, or the name of a function that is missing and
+// without which the back end cannot work.
+const char* LoadSdkFunctions(const void* caller, rocattach_sdk_functions* functions);
+
+// A function of the rocprofiler-register in this process; nullptr if there is none.
+void* FindRegisterFunction(const char* name);
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_FUNCTIONS_H_

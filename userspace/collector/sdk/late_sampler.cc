@@ -1,0 +1,233 @@
+#include "userspace/collector/sdk/late_sampler.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "userspace/collector/collector.h"
+
+// As in sdk_functions.cc: up to glibc 2.33 only some programs have these.
+extern "C" {
+__attribute__((weak)) void* dlopen(const char* file, int mode) noexcept;
+__attribute__((weak)) void* dlsym(void* handle, const char* name) noexcept;
+__attribute__((weak)) char* dlerror() noexcept;
+}
+
+namespace rocattach::collector {
+namespace {
+
+// The first one that has rocprofiler-register hand the tables over again.
+constexpr uint32_t kOldestVersion = 10300;
+constexpr uint32_t kExitPatienceMsec = 200;
+// The SDK's initialisation is deep.
+constexpr size_t kStackBytes = 8 << 20;
+// From OnLoad to the end of hsa_init, with room to spare.
+constexpr uint64_t kSettledNs = 500'000'000;
+
+bool StartThread(void* (*run)(void*), void* argument) {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  // The application's signals are for the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const int error = pthread_create(&thread, &attributes, run, argument);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return error == 0;
+}
+
+}  // namespace
+
+bool LateSampler::Fail(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text_, sizeof(text_), format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+bool LateSampler::Start(Collector* collector, const PlanState* state,
+                        PlanResult* result) {
+  collector_ = collector;
+  if (LoadAcquire(&state_) == kLoading) return false;
+  // Inside hsa_init, or soon after: the runtime must not be half there.
+  const uint64_t armed_ns = LoadRelaxed(&collector->memory.control()->armed_ns);
+  const bool settled = BootNs() >= armed_ns + kSettledNs;
+  StoreRelaxed(&retry_ns_, settled ? 0 : armed_ns + kSettledNs);
+  if (!settled) return false;
+  if (LoadAcquire(&state_) == kNone) {
+    memcpy(path_, state->plan.late_sdk, sizeof(path_));
+    awaited_generation_ = state->generation;
+    if (StartLoading()) return false;
+  }
+  TinyLockHolder hold(lock_);
+  if (LoadAcquire(&state_) == kFailed) {
+    *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0,
+                                "rocprofiler-sdk was not added: %s", text_);
+    return true;
+  }
+  if (LoadAcquire(&finalized_) != 0) {
+    *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_ENDED, 0,
+                                "rocprofiler-sdk has ended in this process");
+    return true;
+  }
+  const SdkPassTable* table = configs_.Build(*state, result);
+  if (table != nullptr) *result = samples_.Start(state, table);
+  return true;
+}
+
+void LateSampler::Finish(RingHandle* ring) {
+  if (LoadAcquire(&state_) != kReady || LoadAcquire(&finalized_) != 0) return;
+  TinyLockHolder hold(lock_);
+  if (ring != nullptr) {
+    samples_.Finish(ring);
+  } else {
+    samples_.Stop();
+  }
+}
+
+uint64_t LateSampler::Tick(RingHandle* ring) {
+  if (const uint64_t retry_ns = LoadRelaxed(&retry_ns_); retry_ns != 0) {
+    const uint64_t now = BootNs();
+    if (retry_ns > now) return retry_ns - now;
+    StoreRelaxed(&retry_ns_, uint64_t{0});  // the plan may have been withdrawn
+    return 1;
+  }
+  if (LoadAcquire(&state_) != kReady) return 0;
+  TinyLockHolder hold(lock_);
+  if (LoadAcquire(&finalized_) != 0) return 0;
+  const uint64_t next = samples_.Tick(BootNs(), ring);
+  if (next == 0) return 0;
+  const uint64_t now = BootNs();
+  return next > now ? next - now : 1;
+}
+
+bool LateSampler::Pause() {
+  if (LoadAcquire(&state_) != kReady || LoadAcquire(&finalized_) != 0) return false;
+  TinyLockHolder hold(lock_);
+  const bool running = samples_.running();
+  samples_.Stop();
+  return running;
+}
+
+void LateSampler::End() {
+  if (LoadAcquire(&state_) != kReady || LoadAcquire(&finalized_) != 0) return;
+  // A worker that hangs inside the SDK keeps us from calling it ourselves.
+  const bool alone = lock_.LockFor(kExitPatienceMsec);
+  StoreRelease(&finalized_, 1u);
+  if (!alone) return;
+  samples_.Stop();
+  lock_.Unlock();
+}
+
+bool LateSampler::StartLoading() {
+  if (path_[0] != '/' || memchr(path_, '\0', sizeof(path_)) == nullptr) {
+    Fail("the service named none");
+  } else if (&dlopen == nullptr || &dlsym == nullptr || &dlerror == nullptr) {
+    Fail("the program has no dlopen");
+  } else {
+    StoreRelease(&state_, static_cast<uint32_t>(kLoading));
+    if (StartThread(&LoadMain, this)) return true;
+    Fail("no thread could be started");
+  }
+  StoreRelease(&state_, static_cast<uint32_t>(kFailed));
+  return false;
+}
+
+void* LateSampler::LoadMain(void* self_pointer) {
+  prctl(PR_SET_NAME, "rocattach-late");
+  auto* self = static_cast<LateSampler*>(self_pointer);
+  // A runtime that has shut down meanwhile gets it when it is back.
+  const bool armed = LoadAcquire(&self->collector_->phase) == kPhaseArmed;
+  const uint32_t state = !armed ? kNone : self->Load() ? kReady : kFailed;
+  StoreRelease(&self->state_, state);
+  self->collector_->worker.Wake();
+  return nullptr;
+}
+
+bool LateSampler::Load() {
+  if (FindRegisterFunction("rocprofiler_register_library_api_table") == nullptr) {
+    return Fail("the runtime has no rocprofiler-register");
+  }
+  if (dlopen(path_, RTLD_LAZY | RTLD_NOLOAD) != nullptr) {
+    return Fail("another tool has brought it along already");
+  }
+  environment_.set_place(&environ);
+  if (environment_.Install(path_, ToolVariables::kLateSdk) != 0) {
+    return Fail("the process has no memory");
+  }
+  const bool done = ForceConfigure();
+  environment_.Restore();
+  return done;
+}
+
+bool LateSampler::ForceConfigure() {
+  void* handle = dlopen(path_, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* why = dlerror();
+    return Fail("%s", why != nullptr ? why : "dlopen failed");
+  }
+  auto force = reinterpret_cast<rocattach_sdk_force_configure_fn>(
+      dlsym(handle, "rocprofiler_force_configure"));
+  if (force == nullptr) return Fail("it has no rocprofiler_force_configure");
+  if (const char* missing =
+          LoadSdkFunctions(reinterpret_cast<const void*>(force), &sdk_)) {
+    return Fail("it has no %s", missing);
+  }
+  const rocattach_sdk_status status = force(&OnConfigure);
+  if (initialized_ && status == ROCATTACH_SDK_STATUS_SUCCESS) return true;
+  if (text_[0] != '\0') return false;
+  const char* name = StatusName(sdk_, status);
+  return Fail("it does not take a tool now (status %d, %s)", status,
+              name != nullptr ? name : "unknown");
+}
+
+rocattach_sdk_configure_result* LateSampler::OnConfigure(
+    uint32_t version, const char*, uint32_t, rocattach_sdk_client_id* client) {
+  LateSampler& self = g_collector.late;
+  if (!g_collector.guard.Ours() || client == nullptr) return nullptr;
+  self.version_ = version;
+  if (version < kOldestVersion) {
+    self.Fail("version %u.%u.%u cannot be added to a process that runs, 1.3 can",
+              version / 10000, version / 100 % 100, version % 100);
+    return nullptr;
+  }
+  client->name = "rocattach";
+  self.result_ = {sizeof(self.result_), &OnInitialize, &OnFinalize, &self};
+  return &self.result_;
+}
+
+int LateSampler::OnInitialize(rocattach_sdk_client_finalize_fn, void* self_pointer) {
+  auto* self = static_cast<LateSampler*>(self_pointer);
+  self->initialized_ = self->Initialize();
+  return self->initialized_ ? 0 : 1;
+}
+
+bool LateSampler::Initialize() {
+  Collector& c = *collector_;
+  const rocattach_sdk_status status = agents_.Load(&sdk_, &c.dictionary, &c.agents);
+  if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
+    return Fail("it does not list its agents (status %d)", status);
+  }
+  configs_.Init(&sdk_, &agents_);
+  samples_.Init({&sdk_, &agents_, &configs_, &c.plans, &c.rings});
+  if (!samples_.Configure()) return Fail("it has no device counting");
+  StoreRelaxed(&c.memory.control()->sdk_version, version_);
+  return true;
+}
+
+void LateSampler::OnFinalize(void* self_pointer) {
+  ErrnoKeeper keep_errno;
+  if (g_collector.guard.Ours()) static_cast<LateSampler*>(self_pointer)->End();
+}
+
+}  // namespace rocattach::collector

@@ -1,0 +1,91 @@
+// rocprofiler-sdk in a process that was armed with the HSA tools: counters of whole
+// GPUs.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_LATE_SAMPLER_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_SDK_LATE_SAMPLER_H_
+
+#include <stdint.h>
+
+#include "userspace/collector/common/environment.h"
+#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/sdk/agents.h"
+#include "userspace/collector/sdk/configs.h"
+#include "userspace/collector/sdk/samples.h"
+
+namespace rocattach::collector {
+
+struct Collector;
+
+// The SDK is loaded when the first plan wants samples, and stays. It is asked for
+// device counting only: with such a tool it leaves queues, and the functions that make
+// and ring them, as they are, so what the HSA tools record goes on. What it puts into
+// the runtime's table for code objects calls what it found there.
+//
+// Loading takes its time, and belongs to nobody who must not wait: it has a thread of
+// its own. The order of its steps:
+// 1. Only if rocprofiler-register is there, which has the runtime's table, and the SDK
+// is
+//    not: one that another tool has brought keeps a table of before our functions.
+// 2. The variables that the SDK sets are put into a new array of the environment first.
+//    setenv then exchanges entries in place; otherwise it may move the array under
+//    another thread's getenv.
+// 3. rocprofiler_force_configure: the SDK calls us back to configure, then has
+//    rocprofiler-register hand over the table.
+// 4. The variables go: children must not load the SDK.
+class LateSampler {
+ public:
+  // Starts what `state` wants sampled. False while the runtime is young or the SDK is
+  // being loaded: the plan stays pending, and the worker tries again in time.
+  bool Start(Collector* collector, const PlanState* state, PlanResult* result);
+  // True if the plan of that generation waits for the SDK.
+  bool Awaited(uint64_t generation) const {
+    return LoadAcquire(&state_) == kLoading && generation == awaited_generation_;
+  }
+  // The plan that samples is about to end. Without a ring there is no last sample.
+  void Finish(RingHandle* ring);
+  // The worker's share of the work; nanoseconds until the next, 0: when woken.
+  uint64_t Tick(RingHandle* ring);
+  // The SDK is in the process, or on its way.
+  bool present() const { return LoadAcquire(&state_) >= kLoading; }
+  // Stops, until a plan is started again. True if samples were being taken.
+  bool Pause();
+  // At exit, before the SDK's own end.
+  void End();
+
+ private:
+  enum State : uint32_t { kNone = 0, kFailed = 1, kLoading = 2, kReady = 3 };
+
+  static void* LoadMain(void* self);
+  static rocattach_sdk_configure_result* OnConfigure(uint32_t version, const char*,
+                                                     uint32_t,
+                                                     rocattach_sdk_client_id* client);
+  static int OnInitialize(rocattach_sdk_client_finalize_fn finalize, void* self);
+  static void OnFinalize(void* self);
+
+  bool StartLoading();
+  bool Load();
+  bool ForceConfigure();
+  bool Initialize();
+  bool Fail(const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+  Collector* collector_ = nullptr;
+  uint32_t state_ = kNone;
+  uint64_t awaited_generation_ = 0;
+  uint64_t retry_ns_ = 0;  // when the runtime will be old enough for a plan that waits
+  char path_[sizeof(rocattach_plan::late_sdk)] = {};
+  char text_[128] = {};  // why it is kFailed
+  Environment environment_;
+  rocattach_sdk_functions sdk_ = {};
+  rocattach_sdk_configure_result result_ = {};
+  uint32_t version_ = 0;
+  bool initialized_ = false;
+  uint32_t finalized_ = 0;
+
+  TinyLock lock_;  // whoever starts, stops or takes samples
+  SdkAgents agents_;
+  SdkConfigs configs_;
+  SdkSamples samples_;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_LATE_SAMPLER_H_

@@ -1,0 +1,115 @@
+// Dispatches that rocprofiler-sdk has announced and not yet completed.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_OPS_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_SDK_OPS_H_
+
+#include <stdint.h>
+
+#include "userspace/collector/common/memory.h"
+#include "userspace/collector/common/op.h"
+
+namespace rocattach::collector {
+
+// What the collector itself knows beside the shared record; same index.
+struct SdkOp {
+  uint64_t dispatch_id;  // the SDK's; 0: free
+  uint64_t generation;   // of the plan that decided
+  uint64_t config_handle;
+  uint32_t next;        // free list
+  uint32_t config;      // of SdkConfigs, if counted
+  uint16_t pass;        // of rocattach_plan.pass
+  uint16_t first_pass;  // of its architecture
+  uint32_t counted;     // the values are on their way and bring the record along
+};
+
+// The in-flight table. Services that see the same dispatch find the same entry.
+class SdkOps {
+ public:
+  // 0 or an errno value.
+  int Init(Memory* memory) {
+    memory_ = memory;
+    count_ = memory->layout().inflight_count;
+    ops_ = static_cast<SdkOp*>(AllocatePrivate(count_ * sizeof(SdkOp)));
+    seen_ = static_cast<Seen*>(AllocatePrivate(kSeen * sizeof(Seen)));
+    return ops_ == nullptr || seen_ == nullptr ? ENOMEM : 0;
+  }
+
+  // kNoOp when the table is full.
+  uint32_t Take() {
+    TinyLockHolder hold(lock_);
+    if (free_head_ != kNoOp) {
+      uint32_t index = free_head_;
+      free_head_ = ops_[index].next;
+      return index;
+    }
+    return never_used_ < count_ ? never_used_++ : kNoOp;
+  }
+  // Whoever completes a dispatch claims it first: false if it is another's already.
+  bool Claim(uint32_t index, uint64_t dispatch_id) {
+    return dispatch_id != 0 && __atomic_compare_exchange_n(
+                                   &ops_[index].dispatch_id, &dispatch_id, uint64_t{0},
+                                   false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+  }
+  // The service does not find it in flight any more. After Claim().
+  void Clear(uint32_t index) {
+    StoreRelease(&shared(index)->kind, uint16_t{ROCATTACH_RECORD_NONE});
+  }
+  // Its entry is free from here on. After Claim().
+  void Give(uint32_t index) {
+    Clear(index);
+    TinyLockHolder hold(lock_);
+    ops_[index].next = free_head_;
+    free_head_ = index;
+  }
+
+  SdkOp& at(uint32_t index) { return ops_[index]; }
+  rocattach_inflight* shared(uint32_t index) { return memory_->inflight(index); }
+  uint32_t used() const { return LoadRelaxed(&never_used_); }
+
+  // The entry of a dispatch, which a callback's user data names; kNoOp if it has none.
+  // That user data survives from the enqueue to the completion is not documented for
+  // every service, so there is a second way.
+  uint32_t Find(uint64_t user_data, uint64_t dispatch_id) const {
+    uint64_t index = user_data - 1;
+    if (Likely(index < count_ &&
+               LoadAcquire(&ops_[index].dispatch_id) == dispatch_id)) {
+      return static_cast<uint32_t>(index);
+    }
+    uint32_t noted = kNoOp;
+    if (!Noted(dispatch_id, &noted) || noted >= count_) return kNoOp;
+    return LoadAcquire(&ops_[noted].dispatch_id) == dispatch_id ? noted : kNoOp;
+  }
+
+  // Several services announce a dispatch, one after the other on one thread. The first
+  // one decides and notes what came of it: an entry, or kNoOp.
+  void Note(uint64_t dispatch_id, uint32_t index) {
+    Seen& seen = seen_[dispatch_id % kSeen];
+    StoreRelaxed(&seen.index, index);
+    StoreRelease(&seen.dispatch_id, dispatch_id);
+  }
+  bool Noted(uint64_t dispatch_id, uint32_t* index) const {
+    const Seen& seen = seen_[dispatch_id % kSeen];
+    if (dispatch_id == 0 || LoadAcquire(&seen.dispatch_id) != dispatch_id) return false;
+    *index = LoadRelaxed(&seen.index);
+    return true;
+  }
+
+ private:
+  struct Seen {
+    uint64_t dispatch_id;
+    uint32_t index;
+  };
+  // More than are under way at one moment.
+  static constexpr uint32_t kSeen = 65536;
+
+  Memory* memory_ = nullptr;
+  SdkOp* ops_ = nullptr;
+  Seen* seen_ = nullptr;
+  uint32_t count_ = 0;
+  TinyLock lock_;
+  uint32_t free_head_ = kNoOp;
+  uint32_t never_used_ = 0;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_OPS_H_

@@ -1,0 +1,56 @@
+#include "userspace/collector/sdk/values.h"
+
+namespace rocattach::collector {
+
+uint32_t CounterReducer::Find(rocattach_sdk_instance_id instance) {
+  rocattach_sdk_counter_id id = {0};
+  if (sdk_->query_record_counter_id(instance, &id) != ROCATTACH_SDK_STATUS_SUCCESS) {
+    return kNone;
+  }
+  // Instances of one counter come one after the other.
+  for (uint32_t i = 0; i < config_.count; ++i) {
+    uint32_t place = last_ + i < config_.count ? last_ + i : last_ + i - config_.count;
+    if (config_.counters[place] == id.handle) return last_ = place;
+  }
+  return kNone;
+}
+
+void CounterReducer::Add(uint32_t place, double value) {
+  rocattach_counter_value& v = values_[place];
+  if (v.instances == 0) {
+    v.sum = v.minimum = v.maximum = value;
+  } else {
+    v.sum += value;
+    if (value < v.minimum) v.minimum = value;
+    if (value > v.maximum) v.maximum = value;
+  }
+  ++v.instances;
+}
+
+uint32_t PackValues(const CounterReducer& reducer, const SdkConfig& config,
+                    const rocattach_plan& plan, const rocattach_plan_pass& pass,
+                    const rocattach_values& head, rocattach_values* slots,
+                    uint32_t* total) {
+  uint32_t used = 0;
+  uint32_t values = 0;
+  for (uint32_t i = 0; i < config.count && i < pass.counters; ++i) {
+    if (reducer.at(i).instances == 0) continue;
+    if (values % ROCATTACH_VALUES_PER_SLOT == 0) {
+      slots[used] = head;
+      slots[used].slot = static_cast<uint16_t>(used);
+      slots[used].count = 0;
+      ++used;
+    }
+    rocattach_values& slot = slots[used - 1];
+    rocattach_counter_value& value = slot.value[slot.count++];
+    value = reducer.at(i);
+    value.counter = plan.pass_counters[pass.first_counter + i];
+    value.pad = 0;
+    ++values;
+  }
+  for (uint32_t i = 0; i < used; ++i) slots[i].slots = static_cast<uint16_t>(used);
+  *total = values;
+  return used;
+}
+
+}  // namespace rocattach::collector

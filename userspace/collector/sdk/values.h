@@ -1,0 +1,47 @@
+// From the SDK's records, one for each instance of a counter, to ours.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_VALUES_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_SDK_VALUES_H_
+
+#include <stdint.h>
+
+#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/sdk/configs.h"
+
+namespace rocattach::collector {
+
+// Adds up the instances of each counter of a config.
+class CounterReducer {
+ public:
+  CounterReducer(const rocattach_sdk_functions* sdk, const SdkConfig& config)
+      : sdk_(sdk), config_(config) {
+    for (uint32_t i = 0; i < config.count; ++i) values_[i].instances = 0;
+  }
+
+  // Returns the counter's place in the config; kNone if it is none of it.
+  static constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t Find(rocattach_sdk_instance_id instance);
+  void Add(uint32_t place, double value);
+
+  const rocattach_counter_value& at(uint32_t place) const { return values_[place]; }
+
+ private:
+  const rocattach_sdk_functions* sdk_;
+  const SdkConfig& config_;
+  uint32_t last_ = 0;
+  rocattach_counter_value values_[PlanGate::kMaxPassCounters];
+};
+
+// Packs the values that `reducer` has into slots behind a dispatch or a sample,
+// counters by their index in `plan`. Returns how many slots; `total` values.
+uint32_t PackValues(const CounterReducer& reducer, const SdkConfig& config,
+                    const rocattach_plan& plan, const rocattach_plan_pass& pass,
+                    const rocattach_values& head, rocattach_values* slots,
+                    uint32_t* total);
+
+constexpr uint32_t kMaxValueSlots =
+    (PlanGate::kMaxPassCounters + ROCATTACH_VALUES_PER_SLOT - 1) /
+    ROCATTACH_VALUES_PER_SLOT;
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_SDK_VALUES_H_

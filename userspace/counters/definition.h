@@ -1,0 +1,68 @@
+// What counter files define: hardware blocks, counters, metrics and named groups.
+#ifndef ROCATTACH_USERSPACE_COUNTERS_DEFINITION_H_
+#define ROCATTACH_USERSPACE_COUNTERS_DEFINITION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "userspace/counters/expression.h"
+
+namespace rocattach {
+
+// A unit of the GPU with counters of its own.
+struct CounterBlock {
+  std::string name;  // "SQ"
+  std::string description;
+  // How many counters one pass can hold; 0: not known, nothing can be planned.
+  uint32_t counters = 0;
+};
+
+// Something that the hardware counts.
+struct HardwareCounter {
+  std::string name;   // "SQ_WAVES"
+  std::string block;  // CounterBlock.name
+  std::string description;
+  // How many of the block's counters it takes: 1, 2, 4 or 8.
+  uint32_t slots = 1;
+  // It accumulates the counter named before it in a request and is measured beside it;
+  // a pass can hold one such counter of a name.
+  bool follows = false;
+};
+
+// A number computed from counters and other metrics.
+struct DerivedMetric {
+  std::string name;  // "L2CacheHit"
+  std::string unit;  // "percent"; empty for plain numbers
+  std::string description;
+  std::string text;  // the expression as written
+  Expression expression;
+  // The hardware counters behind it, through all metrics that it uses. Set by the
+  // catalog.
+  std::vector<std::string> counters;
+};
+
+// A named group: names of counters, metrics and (all of their counters) blocks.
+struct CounterGroup {
+  std::string name;  // a set's name, or a section's number such as "5.1"
+  std::string description;
+  std::vector<std::string> members;
+};
+
+// What one file says of some architectures.
+struct CounterDefinitions {
+  std::vector<std::string> architectures;  // "gfx90a"
+  std::vector<CounterBlock> blocks;
+  std::vector<HardwareCounter> counters;
+  std::vector<DerivedMetric> metrics;
+  std::vector<CounterGroup> sets;
+  std::vector<CounterGroup> sections;
+};
+
+// Things that an expression may use beside counters: properties of the GPU.
+inline constexpr const char* kAgentConstants[] = {"MAX_WAVE_SIZE", "SE_NUM", "SIMD_NUM",
+                                                  "CU_NUM", "XCC_NUM"};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_COUNTERS_DEFINITION_H_

@@ -1,0 +1,37 @@
+// How people name counters: --pmc groups, --set and --block.
+#ifndef ROCATTACH_USERSPACE_COUNTERS_REQUEST_H_
+#define ROCATTACH_USERSPACE_COUNTERS_REQUEST_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "userspace/counters/catalog.h"
+#include "userspace/counters/pass_planner.h"
+
+namespace rocattach {
+
+// As given on a command line.
+struct CounterOptions {
+  std::vector<std::vector<std::string>> pmc;  // one entry per --pmc
+  std::vector<std::string> sets;              // --set
+  std::vector<std::string> blocks;  // --block: section numbers and block names
+};
+
+// Words separated by spaces or commas.
+CounterNames SplitCounters(absl::string_view text);
+
+// The groups that the options ask for on one architecture, names checked: unknown ones
+// are COUNTER_NOT_FOUND with the nearest names.
+absl::StatusOr<std::vector<CounterNames>> ResolveCounters(
+    const ArchitectureCounters& architecture, const CounterOptions& options);
+
+// Checks names before any process is touched, when it is not known yet which GPUs there
+// will be: each must exist somewhere.
+absl::Status CheckCounters(const CounterCatalog& catalog,
+                           const CounterOptions& options);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_COUNTERS_REQUEST_H_

@@ -1,0 +1,434 @@
+#include "userspace/library/sessions_c_api.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/session_status.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/library/c_filter.h"
+#include "userspace/library/user_memory.h"
+#include "userspace/session/record_buffer.h"
+
+namespace rocattach {
+namespace {
+
+// A thread that flushes buffers at their intervals, while there are any.
+class Ticker {
+ public:
+  explicit Ticker(std::weak_ptr<SessionEngine> engine)
+      : shared_(std::make_shared<Shared>()),
+        thread_([shared = shared_, engine = std::move(engine)] {
+          std::unique_lock<std::mutex> lock(shared->mutex);
+          while (!shared->stop) {
+            shared->wake.wait_for(lock, std::chrono::milliseconds(1));
+            lock.unlock();
+            if (auto alive = engine.lock()) alive->Tick(BootNs());
+            lock.lock();
+          }
+        }) {}
+  ~Ticker() {
+    {
+      std::lock_guard<std::mutex> lock(shared_->mutex);
+      shared_->stop = true;
+    }
+    shared_->wake.notify_all();
+    // A callback that the ticker runs, or that waits for one, may be what ends it.
+    if (RecordBuffer::InCallback()) {
+      thread_.detach();
+    } else {
+      thread_.join();
+    }
+  }
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable wake;
+    bool stop = false;
+  };
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+};
+
+// The one thing that outlives a call.
+struct Api {
+  std::mutex mutex;
+  std::shared_ptr<SessionEngine> engine;
+  std::unique_ptr<Ticker> ticker;
+};
+
+Api& TheApi() {
+  static Api* api = new Api;  // never destroyed: callers may use it while exiting
+  return *api;
+}
+
+void StartTicker(const std::shared_ptr<SessionEngine>& engine) {
+  std::lock_guard<std::mutex> lock(TheApi().mutex);
+  if (TheApi().ticker == nullptr) TheApi().ticker = std::make_unique<Ticker>(engine);
+}
+
+void StopTicker() {
+  std::unique_ptr<Ticker> ticker;
+  {
+    std::lock_guard<std::mutex> lock(TheApi().mutex);
+    ticker = std::move(TheApi().ticker);
+  }
+}
+
+thread_local std::string error_detail;
+
+rocattach_session_status_t Result(const absl::Status& status) {
+  if (!status.ok()) error_detail = std::string(status.message());
+  return static_cast<rocattach_session_status_t>(SessionStatusOf(status));
+}
+
+rocattach_session_status_t Result(SessionStatus status, absl::string_view message) {
+  return Result(SessionError(status, message));
+}
+
+// Calls `f` with the engine.
+template <typename F>
+rocattach_session_status_t With(F f) {
+  const std::shared_ptr<SessionEngine> engine = SessionsEngine();
+  if (engine == nullptr) return Result(SessionStatus::kError, "no session engine");
+  return Result(f(*engine));
+}
+
+SessionId Id(rocattach_session_id_t id) {
+  return static_cast<SessionId>(id.handle);
+}
+FilterId Id(rocattach_filter_id_t id) {
+  return static_cast<FilterId>(id.value);
+}
+BufferId Id(rocattach_buffer_id_t id) {
+  return static_cast<BufferId>(id.value);
+}
+
+absl::Status IsNull(absl::string_view what) {
+  return SessionError(SessionStatus::kInvalidArguments, absl::StrCat(what, " is NULL"));
+}
+
+BufferCallback Wrap(rocattach_buffer_callback_t callback) {
+  if (callback == nullptr) return nullptr;
+  return [callback](const rocattach_record_header_t* begin,
+                    const rocattach_record_header_t* end, SessionId session,
+                    BufferId buffer) {
+    callback(begin, end, {static_cast<uint64_t>(session)},
+             {static_cast<uint64_t>(buffer)});
+  };
+}
+
+SyncCallback Wrap(rocattach_sync_callback_t callback) {
+  if (callback == nullptr) return nullptr;
+  return [callback](const rocattach_record_tracer_t& record, SessionId session) {
+    callback(record, {static_cast<uint64_t>(session)});
+  };
+}
+
+}  // namespace
+
+void SetSessionsRunner(std::shared_ptr<SessionRunner> runner) {
+  StopTicker();
+  auto engine = std::make_shared<SessionEngine>(std::move(runner));
+  std::lock_guard<std::mutex> lock(TheApi().mutex);
+  TheApi().engine.swap(engine);
+}
+
+std::shared_ptr<SessionEngine> SessionsEngine() {
+  Api& api = TheApi();
+  std::lock_guard<std::mutex> lock(api.mutex);
+  if (api.engine == nullptr) {
+    std::shared_ptr<SessionRunner> runner = DefaultSessionRunner();
+    if (runner == nullptr) return nullptr;
+    api.engine = std::make_shared<SessionEngine>(std::move(runner));
+  }
+  return api.engine;
+}
+
+}  // namespace rocattach
+
+using rocattach::Id;
+using rocattach::IsNull;
+using rocattach::Result;
+using rocattach::SessionEngine;
+using rocattach::SessionStatus;
+using rocattach::With;
+using rocattach::Wrap;
+
+extern "C" {
+
+rocattach_session_status_t rocattach_initialize(void) {
+  return With([](SessionEngine& engine) { return engine.Initialize(); });
+}
+
+rocattach_session_status_t rocattach_finalize(void) {
+  const auto status = With([](SessionEngine& engine) { return engine.Finalize(); });
+  if (status == ROCATTACH_SESSION_SUCCESS) rocattach::StopTicker();
+  return status;
+}
+
+rocattach_session_status_t rocattach_create_session(
+    rocattach_replay_mode_t replay_mode, rocattach_session_id_t* session_id) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(engine.CheckInitialized());
+    if (session_id == nullptr) return IsNull("session_id");
+    ASSIGN_OR_RETURN(const auto id, engine.CreateSession(replay_mode));
+    session_id->handle = static_cast<uint64_t>(id);
+    return absl::OkStatus();
+  });
+}
+
+rocattach_session_status_t rocattach_create_ready_session(
+    rocattach_replay_mode_t replay_mode, rocattach_filter_kind_t filter_kind,
+    rocattach_filter_data_t data, uint64_t data_count, size_t buffer_size,
+    rocattach_buffer_callback_t buffer_callback, rocattach_session_id_t* session_id,
+    rocattach_filter_property_t property, rocattach_sync_callback_t callback) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(engine.CheckInitialized());
+    if (session_id == nullptr) return IsNull("session_id");
+    // The replay mode is checked before the filter's data is read.
+    ASSIGN_OR_RETURN(const auto probe, engine.CreateSession(replay_mode));
+    RETURN_IF_ERROR(engine.DestroySession(probe));
+    ASSIGN_OR_RETURN(auto spec,
+                     rocattach::ReadFilter(filter_kind, data, data_count, property));
+    ASSIGN_OR_RETURN(const auto id, engine.CreateReadySession(
+                                        replay_mode, std::move(spec), buffer_size,
+                                        Wrap(buffer_callback), Wrap(callback)));
+    session_id->handle = static_cast<uint64_t>(id);
+    return absl::OkStatus();
+  });
+}
+
+rocattach_session_status_t rocattach_add_session_process(
+    rocattach_session_id_t session_id, int32_t pid) {
+  return With([&](SessionEngine& engine) {
+    return engine.AddSessionProcess(Id(session_id), pid);
+  });
+}
+
+rocattach_session_status_t rocattach_start_session(rocattach_session_id_t session_id) {
+  return With(
+      [&](SessionEngine& engine) { return engine.StartSession(Id(session_id)); });
+}
+
+rocattach_session_status_t rocattach_terminate_session(
+    rocattach_session_id_t session_id) {
+  return With(
+      [&](SessionEngine& engine) { return engine.TerminateSession(Id(session_id)); });
+}
+
+rocattach_session_status_t rocattach_destroy_session(
+    rocattach_session_id_t session_id) {
+  return With(
+      [&](SessionEngine& engine) { return engine.DestroySession(Id(session_id)); });
+}
+
+rocattach_session_status_t rocattach_create_filter(
+    rocattach_session_id_t session_id, rocattach_filter_kind_t filter_kind,
+    rocattach_filter_data_t data, uint64_t data_count, rocattach_filter_id_t* filter_id,
+    rocattach_filter_property_t property) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(engine.CheckSession(Id(session_id)));
+    if (filter_id == nullptr) return IsNull("filter_id");
+    ASSIGN_OR_RETURN(auto spec,
+                     rocattach::ReadFilter(filter_kind, data, data_count, property));
+    ASSIGN_OR_RETURN(const auto id,
+                     engine.CreateFilter(Id(session_id), std::move(spec)));
+    filter_id->value = static_cast<uint64_t>(id);
+    return absl::OkStatus();
+  });
+}
+
+rocattach_session_status_t rocattach_destroy_filter(rocattach_session_id_t session_id,
+                                                    rocattach_filter_id_t filter_id) {
+  return With([&](SessionEngine& engine) {
+    return engine.DestroyFilter(Id(session_id), Id(filter_id));
+  });
+}
+
+rocattach_session_status_t rocattach_create_buffer(
+    rocattach_session_id_t session_id, rocattach_buffer_callback_t buffer_callback,
+    size_t buffer_size, rocattach_buffer_id_t* buffer_id) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(engine.CheckSession(Id(session_id)));
+    if (buffer_id == nullptr) return IsNull("buffer_id");
+    ASSIGN_OR_RETURN(const auto id,
+                     engine.CreateBuffer(Id(session_id), buffer_size,
+                                         Wrap(buffer_callback), Id(*buffer_id)));
+    buffer_id->value = static_cast<uint64_t>(id);
+    return absl::OkStatus();
+  });
+}
+
+rocattach_session_status_t rocattach_set_buffer_properties(
+    rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id,
+    rocattach_buffer_property_t* buffer_properties, uint32_t buffer_properties_count) {
+  const auto engine = rocattach::SessionsEngine();
+  if (engine == nullptr) return Result(SessionStatus::kError, "no session engine");
+  auto set = [&]() -> absl::Status {
+    RETURN_IF_ERROR(engine->CheckBuffer(Id(session_id), Id(buffer_id)));
+    const auto properties = rocattach::ReadUserArray<rocattach_buffer_property_t>(
+        buffer_properties, buffer_properties_count);
+    if (!properties.has_value()) {
+      return rocattach::SessionError(SessionStatus::kFilterDataCorrupted,
+                                     "cannot read the buffer's properties");
+    }
+    for (const auto& property : *properties) {
+      if (property.kind != ROCATTACH_BUFFER_PROPERTY_KIND_INTERVAL_FLUSH) {
+        return rocattach::SessionError(
+            SessionStatus::kSessionFilterDataMismatch,
+            absl::StrCat("buffer property kind ", static_cast<int>(property.kind)));
+      }
+    }
+    // All are checked before the first one is applied.
+    for (const auto& property : *properties) {
+      RETURN_IF_ERROR(SessionEngine::CheckFlushInterval(property.value));
+    }
+    for (const auto& property : *properties) {
+      RETURN_IF_ERROR(
+          engine->SetFlushInterval(Id(session_id), Id(buffer_id), property.value));
+      rocattach::StartTicker(engine);
+    }
+    return absl::OkStatus();
+  };
+  return Result(set());
+}
+
+rocattach_session_status_t rocattach_destroy_buffer(rocattach_session_id_t session_id,
+                                                    rocattach_buffer_id_t buffer_id) {
+  return With([&](SessionEngine& engine) {
+    return engine.DestroyBuffer(Id(session_id), Id(buffer_id));
+  });
+}
+
+rocattach_session_status_t rocattach_set_filter_buffer(
+    rocattach_session_id_t session_id, rocattach_filter_id_t filter_id,
+    rocattach_buffer_id_t buffer_id) {
+  return With([&](SessionEngine& engine) {
+    return engine.SetFilterBuffer(Id(session_id), Id(filter_id), Id(buffer_id));
+  });
+}
+
+rocattach_session_status_t rocattach_set_api_trace_sync_callback(
+    rocattach_session_id_t session_id, rocattach_filter_id_t filter_id,
+    rocattach_sync_callback_t callback) {
+  return With([&](SessionEngine& engine) {
+    return engine.SetApiTraceSyncCallback(Id(session_id), Id(filter_id),
+                                          Wrap(callback));
+  });
+}
+
+rocattach_session_status_t rocattach_flush_data(rocattach_session_id_t session_id,
+                                                rocattach_buffer_id_t buffer_id) {
+  return With([&](SessionEngine& engine) {
+    return engine.FlushData(Id(session_id), Id(buffer_id));
+  });
+}
+
+rocattach_session_status_t rocattach_get_dropped_records(
+    rocattach_session_id_t session_id, uint64_t* records) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto report, engine.Report(Id(session_id)));
+    if (records == nullptr) return IsNull("records");
+    *records = report.dropped;
+    return absl::OkStatus();
+  });
+}
+
+rocattach_session_status_t rocattach_next_record(
+    const rocattach_record_header_t* record, const rocattach_record_header_t** next,
+    rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id) {
+  return With([&](SessionEngine& engine) {
+    const rocattach_record_header_t* ignored = nullptr;
+    return engine.NextRecord(record, next == nullptr ? &ignored : next, Id(session_id),
+                             Id(buffer_id));
+  });
+}
+
+rocattach_session_status_t rocattach_device_profiling_session_create(
+    const char** counter_names, uint64_t num_counters,
+    rocattach_session_id_t* session_id, int cpu_index, int gpu_index) {
+  (void)cpu_index;  // which processor asks makes no difference here
+  return With([&](SessionEngine& engine) -> absl::Status {
+    if (session_id == nullptr) return IsNull("session_id");
+    const auto pointers = rocattach::ReadUserArray<const char*>(
+        const_cast<const char* const*>(counter_names), num_counters);
+    std::vector<std::string> names;
+    for (const char* pointer :
+         pointers.has_value() ? *pointers : std::vector<const char*>{nullptr}) {
+      auto name = rocattach::ReadUserString(pointer, 4096);
+      if (!name.has_value()) {
+        return rocattach::SessionError(SessionStatus::kInvalidArguments,
+                                       "cannot read the counter names");
+      }
+      names.push_back(*std::move(name));
+    }
+    ASSIGN_OR_RETURN(const auto id,
+                     engine.CreateDeviceSession(std::move(names), gpu_index));
+    session_id->handle = static_cast<uint64_t>(id);
+    return absl::OkStatus();
+  });
+}
+
+rocattach_session_status_t rocattach_device_profiling_session_start(
+    rocattach_session_id_t session_id) {
+  return With(
+      [&](SessionEngine& engine) { return engine.StartDeviceSession(Id(session_id)); });
+}
+
+rocattach_session_status_t rocattach_device_profiling_session_poll(
+    rocattach_session_id_t session_id, rocattach_device_profile_metric_t* data) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto names, engine.DeviceSessionCounters(Id(session_id)));
+    if (data == nullptr) return IsNull("data");
+    ASSIGN_OR_RETURN(const auto values, engine.PollDeviceSession(Id(session_id)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::memset(data[i].metric_name, 0, sizeof(data[i].metric_name));
+      std::memcpy(data[i].metric_name, names[i].data(),
+                  std::min(names[i].size(), sizeof(data[i].metric_name) - 1));
+      data[i].value.value = values[i];
+    }
+    return absl::OkStatus();
+  });
+}
+
+rocattach_session_status_t rocattach_device_profiling_session_stop(
+    rocattach_session_id_t session_id) {
+  return With(
+      [&](SessionEngine& engine) { return engine.StopDeviceSession(Id(session_id)); });
+}
+
+rocattach_session_status_t rocattach_device_profiling_session_destroy(
+    rocattach_session_id_t session_id) {
+  return With([&](SessionEngine& engine) {
+    return engine.DestroyDeviceSession(Id(session_id));
+  });
+}
+
+const char* rocattach_error_str(rocattach_session_status_t status) {
+  return rocattach::SessionStatusText(status);
+}
+
+const char* rocattach_session_error_detail(void) {
+  return rocattach::error_detail.c_str();
+}
+
+rocattach_session_status_t rocattach_get_timestamp(uint64_t* timestamp) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(engine.CheckInitialized());
+    if (timestamp == nullptr) return IsNull("timestamp");
+    *timestamp = rocattach::BootNs();
+    return absl::OkStatus();
+  });
+}
+
+}  // extern "C"

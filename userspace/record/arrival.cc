@@ -1,0 +1,55 @@
+#include "userspace/record/arrival.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/record/end_verdict.h"
+
+namespace rocattach {
+namespace {
+
+// A collector that could not be set up tells why by an errno value.
+AttachFailure StartFailure(int error) {
+  const bool is_limit = error == EFBIG || error == EMFILE || error == ENFILE ||
+                        error == ENOMEM || error == EAGAIN;
+  const char* name = strerrorname_np(error);
+  const char* text = strerrordesc_np(error);
+  return {is_limit ? AttachReason::kResourceLimit : AttachReason::kCollectorRefused,
+          error,
+          absl::StrCat("the collector could not be set up in the process (",
+                       name != nullptr ? name : absl::StrCat("errno ", error), ", ",
+                       text != nullptr ? text : "", "), and has changed nothing")};
+}
+
+}  // namespace
+
+Arrival MapArrival(const rocattach_event& event,
+                   const rocattach_collector_config& config, bool hold) {
+  Arrival arrival;
+  arrival.event = event;
+  if (event.args[0] == 0) {
+    arrival.failure = StartFailure(static_cast<int>(event.args[1]));
+    return arrival;
+  }
+  // By the thread: the process's first one may have exited.
+  auto memory = CollectorMemory::Map(static_cast<pid_t>(event.tid), event.args[0],
+                                     event.args[1], config);
+  if (!memory.ok() && event.tid != event.pid) {
+    memory = CollectorMemory::Map(static_cast<pid_t>(event.pid), event.args[0],
+                                  event.args[1], config);
+  }
+  if (!memory.ok()) {
+    arrival.failure = UnusableMemory(memory.status());
+    return arrival;
+  }
+  arrival.memory = *std::move(memory);
+  arrival.acknowledged = !hold;
+  if (!hold) arrival.memory->AcknowledgeMapped();
+  return arrival;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,30 @@
+// The report of a collector that has been started in a process.
+#ifndef ROCATTACH_USERSPACE_RECORD_ARRIVAL_H_
+#define ROCATTACH_USERSPACE_RECORD_ARRIVAL_H_
+
+#include <memory>
+#include <optional>
+
+#include "bpf/watch_events.h"
+#include "injector/failure.h"
+#include "userspace/abi/shared_memory.h"
+#include "userspace/record/collector_memory.h"
+
+namespace rocattach {
+
+// What a READY event came to: memory that can be read, or the reason why not.
+struct Arrival {
+  rocattach_event event = {};
+  std::unique_ptr<CollectorMemory> memory;  // null: `failure` says why
+  bool acknowledged = false;  // the collector knows that its memory is mapped
+  std::optional<AttachFailure> failure;
+};
+
+// Maps the memory that `event` reports. The process may be waiting for this in its
+// hsa_init: it is told at once, unless `hold`; then whoever takes the arrival does so.
+Arrival MapArrival(const rocattach_event& event,
+                   const rocattach_collector_config& config, bool hold);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_ARRIVAL_H_

@@ -1,0 +1,62 @@
+#include "userspace/record/belief.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/human.h"
+
+namespace rocattach {
+namespace {
+
+// Records that make no sense are counted one by one as long as they are few: a flaw of
+// a collector, not a flood.
+constexpr uint64_t kFewInvalid = 1000;
+// Of that many records that do make sense, one may make none.
+constexpr uint64_t kSensiblePerInvalid = 16;
+// No process submits more in a second; and a moment's worth for one that has just
+// begun.
+constexpr uint64_t kMostPerNs = 1;
+constexpr uint64_t kMostAtOnce = 1'000'000'000;
+// Operations that threads are just now working on are in no table yet.
+constexpr uint64_t kThreads = 65'536;
+
+}  // namespace
+
+std::string WhyNotBelievable(const Evidence& evidence) {
+  const CollectorAccount& claims = evidence.claims;
+  if (!evidence.readable) return "its memory cannot be read any more";
+  if (claims.corrupt_rings > 0) {
+    return absl::StrCat("the positions of ", claims.corrupt_rings,
+                        " of its rings are impossible");
+  }
+  if (!evidence.dictionary_ok) return "its dictionary is damaged";
+  const uint64_t senseless = evidence.invalid + evidence.nonsense;
+  if (senseless > kFewInvalid && senseless > evidence.taken / kSensiblePerInvalid) {
+    return absl::StrCat(HumanCount(senseless), " of its records make no sense");
+  }
+  const uint64_t most = evidence.lifetime_ns * kMostPerNs + kMostAtOnce;
+  for (uint64_t claim :
+       {claims.dispatches_seen, claims.copies_seen, claims.ring_dropped,
+        claims.other_dropped, claims.packets_unseen, claims.dictionary_dropped,
+        claims.counted_seen, claims.counted_dropped, claims.values_dropped,
+        claims.samples_seen, claims.samples_dropped, claims.api_calls_seen,
+        claims.api_calls_dropped}) {
+    if (claim > most) return absl::StrCat("it counts ", claim, " operations");
+  }
+  // None of these is beyond `most`: sums do not overflow.
+  const uint64_t seen = claims.dispatches_seen + claims.copies_seen;
+  const uint64_t known =
+      evidence.taken + evidence.invalid + claims.ring_dropped + claims.other_dropped;
+  // An operation may be seen in a ring that has just begun, and published in another.
+  if (known > seen && evidence.all_rings) {
+    return absl::StrCat("it has seen ", HumanCount(seen), " operations and delivered ",
+                        "or lost ", HumanCount(known));
+  }
+  if (seen - known > evidence.room + kThreads) {
+    return absl::StrCat("it has seen ", HumanCount(seen), " operations, and ",
+                        HumanCount(seen - known), " of them are nowhere");
+  }
+  return "";
+}
+
+}  // namespace rocattach

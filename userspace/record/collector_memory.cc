@@ -1,0 +1,457 @@
+#include "userspace/record/collector_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/abi/inflight.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/errno_status.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/record/convert.h"
+#include "userspace/record/target_memfd.h"
+
+namespace rocattach {
+namespace {
+
+// No entry has more than 64 KiB of text, and little beside it.
+constexpr size_t kMaxEntryBytes = 128 << 10;
+constexpr uint64_t kPage = 4096;
+
+template <typename T>
+T Load(const T* field) {
+  return __atomic_load_n(field, __ATOMIC_RELAXED);
+}
+template <typename T>
+T LoadAcquire(const T* field) {
+  return __atomic_load_n(field, __ATOMIC_ACQUIRE);
+}
+
+bool SameGeometry(const rocattach_control& c, const collector::Layout& l) {
+  return c.total_bytes == l.total_bytes && c.rings_offset == l.rings_offset &&
+         c.ring_stride == l.ring_stride && c.ring_count == l.ring_count &&
+         c.ring_slots == l.ring_slots && c.inflight_offset == l.inflight_offset &&
+         c.inflight_count == l.inflight_count &&
+         c.inflight_bytes == sizeof(rocattach_inflight) &&
+         c.dictionary_offset == l.dictionary_offset &&
+         c.dictionary_bytes == l.dictionary_bytes && c.plan_offset == l.plan_offset &&
+         c.plan_bytes == sizeof(rocattach_plan);
+}
+
+absl::StatusOr<collector::Layout> LayoutOf(const rocattach_collector_config& config) {
+  rocattach_collector_config sizes = config;
+  // It is checked as well, and the stub fills it in.
+  if (sizes.collector_path[0] == '\0') sizes.collector_path[0] = '/';
+  collector::Layout layout;
+  if (!collector::ComputeLayout(sizes, &layout)) {
+    return absl::InternalError("the collector's configuration has no layout");
+  }
+  return layout;
+}
+
+// `entry` is our own copy of what the target left.
+RecordSlot UnfinishedRecord(const rocattach_inflight& entry) {
+  constexpr collector::OperationEnd kNoEnd;
+  RecordSlot slot;
+  if (entry.kind == ROCATTACH_RECORD_COPY) {
+    rocattach_copy record;
+    collector::UnpackCopy(entry, kNoEnd, &record);
+    memcpy(slot.bytes, &record, sizeof(record));
+  } else {
+    rocattach_dispatch record;
+    collector::UnpackDispatch(entry, kNoEnd, &record);
+    memcpy(slot.bytes, &record, sizeof(record));
+  }
+  return slot;
+}
+
+void FutexWake(uint32_t* word) {
+  // Not FUTEX_PRIVATE: the waiter maps the same memfd in another process.
+  syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// A text of the target's, copied out once.
+std::string Printable(const char* from, size_t room) {
+  std::string text(from, room);
+  text.resize(strnlen(text.data(), room));
+  for (char& c : text) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+uint16_t RecordSlot::kind() const {
+  uint16_t value;
+  memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::Map(
+    pid_t pid, uint64_t address, uint64_t bytes,
+    const rocattach_collector_config& config) {
+  ASSIGN_OR_RETURN(const collector::Layout layout, LayoutOf(config));
+  if (bytes != layout.total_bytes || address % 4096 != 0 || address + bytes < address) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "process %d reports %d bytes at 0x%x where the configuration makes %d: not a "
+        "collector's memory",
+        pid, bytes, address, layout.total_bytes));
+  }
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenTargetMemfd(pid, address, bytes));
+  return MapOwn(std::move(fd), layout);
+}
+
+absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapFd(
+    int fd, const rocattach_collector_config& config) {
+  ASSIGN_OR_RETURN(const collector::Layout layout, LayoutOf(config));
+  RETURN_IF_ERROR(CheckTargetMemfd(fd, layout.total_bytes));
+  RETURN_IF_ERROR(CheckSeals(fd));
+  UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!own.valid()) return ErrnoStatus(errno, "fcntl(F_DUPFD_CLOEXEC) failed");
+  return MapOwn(std::move(own), layout);
+}
+
+absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapOwn(
+    UniqueFd fd, const collector::Layout& layout) {
+  void* base = mmap(nullptr, layout.total_bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) {
+    return ErrnoStatus(
+        errno, absl::StrCat("mmap(", layout.total_bytes, ", PROT_NONE) failed"));
+  }
+  auto memory = std::unique_ptr<CollectorMemory>(
+      new CollectorMemory(std::move(fd), static_cast<uint8_t*>(base), layout));
+  RETURN_IF_ERROR(memory->MapPart(0, layout.rings_offset));
+  RETURN_IF_ERROR(
+      memory->MapPart(layout.plan_offset, layout.total_bytes - layout.plan_offset));
+  RETURN_IF_ERROR(memory->CheckControl());
+  return memory;
+}
+
+CollectorMemory::~CollectorMemory() {
+  guard_.reset();
+  munmap(base_, layout_.total_bytes);
+}
+
+absl::Status CollectorMemory::MapPart(uint64_t offset, uint64_t bytes) {
+  if (mmap(base_ + offset, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+           fd_.get(), static_cast<off_t>(offset)) == MAP_FAILED) {
+    return ErrnoStatus(errno, absl::StrCat("mmap(collector's memory, ", bytes,
+                                           " bytes at ", offset, ") failed"));
+  }
+  return absl::OkStatus();
+}
+
+bool CollectorMemory::Read(uint64_t offset, void* to, size_t bytes) const {
+  auto* at = static_cast<uint8_t*>(to);
+  while (readable_ && bytes > 0) {
+    const ssize_t n = pread(fd_.get(), at, bytes, static_cast<off_t>(offset));
+    if (n > 0) {
+      at += n;
+      offset += static_cast<uint64_t>(n);
+      bytes -= static_cast<size_t>(n);
+    } else if (n == 0 || errno != EINTR) {
+      readable_ = false;
+    }
+  }
+  return readable_;
+}
+
+const rocattach_control* CollectorMemory::control() const {
+  return reinterpret_cast<const rocattach_control*>(base_);
+}
+rocattach_control* CollectorMemory::control() {
+  return reinterpret_cast<rocattach_control*>(base_);
+}
+rocattach_ring* CollectorMemory::ring(uint32_t index) const {
+  return reinterpret_cast<rocattach_ring*>(base_ + layout_.rings_offset +
+                                           index * layout_.ring_stride);
+}
+
+absl::Status CollectorMemory::CheckControl() {
+  rocattach_control c;
+  memcpy(&c, base_, sizeof(c));
+  if (c.magic != ROCATTACH_SHM_MAGIC || c.version != ROCATTACH_SHM_VERSION) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("the collector's memory has magic 0x%x version %u; this "
+                        "service knows version %u",
+                        c.magic, c.version, ROCATTACH_SHM_VERSION));
+  }
+  // More than was asked for would cost us, and so everybody else, time and memory.
+  if (!SameGeometry(c, layout_)) {
+    return absl::DataLossError(
+        "the collector's memory does not have the sizes that were configured");
+  }
+  // A service before us may have written one.
+  uint64_t generation = 0;
+  if (!Read(layout_.plan_offset + offsetof(rocattach_plan, generation), &generation,
+            sizeof(generation))) {
+    return absl::DataLossError("the collector's memory cannot be read");
+  }
+  plan_generation_ = generation + (generation & 1);
+  window_id_ = c.window_id;
+  return absl::OkStatus();
+}
+
+void CollectorMemory::AcknowledgeMapped() {
+  __atomic_store_n(&control()->service_mapped, 1u, __ATOMIC_RELEASE);
+  FutexWake(&control()->service_mapped);
+}
+
+void CollectorMemory::SetRecording(bool recording) {
+  __atomic_store_n(&control()->recording, recording ? 1u : 0u, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
+  FutexWake(&control()->command);
+}
+
+rocattach_plan* CollectorMemory::plan() {
+  return reinterpret_cast<rocattach_plan*>(base_ + layout_.plan_offset);
+}
+
+uint64_t CollectorMemory::WritePlan(const rocattach_plan& image) {
+  constexpr size_t kHead = offsetof(rocattach_plan, session_id);
+  rocattach_plan* to = plan();
+  __atomic_store_n(&to->generation, plan_generation_ + 1, __ATOMIC_RELAXED);
+  // What follows must not be seen before the odd generation.
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  memcpy(to, &image, offsetof(rocattach_plan, generation));
+  memcpy(reinterpret_cast<uint8_t*>(to) + kHead,
+         reinterpret_cast<const uint8_t*>(&image) + kHead,
+         sizeof(rocattach_plan) - kHead);
+  if (image.start_ns == 0) to->start_ns = BootNs();
+  plan_generation_ += 2;
+  __atomic_store_n(&to->generation, plan_generation_, __ATOMIC_RELEASE);
+  __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
+  FutexWake(&control()->command);
+  return plan_generation_;
+}
+
+void CollectorMemory::DecideKernels(uint32_t selection,
+                                    absl::Span<const uint32_t> kernels,
+                                    uint32_t decided) {
+  rocattach_plan_selection& to = plan()->selections[selection];
+  for (uint32_t kernel : kernels) {
+    if (kernel >= ROCATTACH_PLAN_MAX_KERNELS) continue;
+    __atomic_fetch_or(&to.kernels[kernel / 64], uint64_t{1} << (kernel % 64),
+                      __ATOMIC_RELAXED);
+  }
+  __atomic_store_n(&to.kernels_decided, std::min(decided, ROCATTACH_PLAN_MAX_KERNELS),
+                   __ATOMIC_RELEASE);
+}
+
+uint64_t CollectorMemory::answered_generation() const {
+  return LoadAcquire(&control()->plan_acked);
+}
+
+PlanAnswer CollectorMemory::plan_answer() const {
+  const rocattach_control* c = control();
+  PlanAnswer answer;
+  answer.generation = LoadAcquire(&c->plan_acked);
+  answer.error = Load(&c->plan_error);
+  answer.code = Load(&c->plan_error_code);
+  answer.text = Printable(c->plan_error_text, sizeof(c->plan_error_text));
+  return answer;
+}
+
+BackendFacts CollectorMemory::backend() const {
+  const rocattach_control* c = control();
+  BackendFacts facts;
+  facts.backend = LoadAcquire(&c->backend);
+  facts.reason = Load(&c->backend_reason);
+  facts.record_kinds = Load(&c->record_kinds);
+  facts.api_domains = Load(&c->api_domains);
+  facts.sdk_version = Load(&c->sdk_version);
+  facts.text = Printable(c->backend_text, sizeof(c->backend_text));
+  return facts;
+}
+
+void CollectorMemory::Beat(uint64_t now_ns) {
+  __atomic_store_n(&control()->service_beat_ns, now_ns, __ATOMIC_RELAXED);
+}
+
+uint32_t CollectorMemory::state() const {
+  return LoadAcquire(&control()->state);
+}
+uint32_t CollectorMemory::reason() const {
+  return Load(&control()->reason);
+}
+uint64_t CollectorMemory::armed_ns() const {
+  return Load(&control()->armed_ns);
+}
+
+bool CollectorMemory::hears_of_init() const {
+  return Load(&control()->entry) == ROCATTACH_ENTRY_PATH_LIVE_TABLE;
+}
+
+uint32_t CollectorMemory::init_status() const {
+  return Load(&control()->init_status);
+}
+
+v1::Collector CollectorMemory::Describe() const {
+  rocattach_control copy;
+  memcpy(&copy, base_, sizeof(copy));
+  return CollectorToProto(copy);
+}
+
+std::string CollectorMemory::text() const {
+  return Printable(control()->text, sizeof(control()->text));
+}
+
+CollectorAccount CollectorMemory::Account() const {
+  const rocattach_control* c = control();
+  CollectorAccount account;
+  account.other_dropped = LoadAcquire(&c->other_dropped);
+  account.dictionary_dropped = Load(&c->dictionary_dropped);
+  account.own_ns = Load(&c->hook_ns_total);
+  // A target may have written anything: a sum must not come out small again.
+  auto add = [](uint64_t* sum, uint64_t more) {
+    if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
+  };
+  // What is lost before what is seen: an operation of a process that runs on may be
+  // seen in one ring and lost in another while we read.
+  for (uint32_t i = 0; i < rings_used_; ++i) {
+    add(&account.ring_dropped, LoadAcquire(&ring(i)->dispatches_dropped));
+    add(&account.ring_dropped, LoadAcquire(&ring(i)->copies_dropped));
+  }
+  // A ring's may be negative: another thread may publish what this one captured.
+  uint64_t inflight = 0;
+  for (uint32_t i = 0; i < rings_used_; ++i) {
+    const rocattach_ring& from = *ring(i);
+    add(&account.produced, LoadAcquire(&from.head));
+    // The rings' own counters, not the control block's sums: those are refreshed now
+    // and then, these are exact at any instant, that of a SIGKILL included.
+    add(&account.dispatches_seen, Load(&from.dispatches_seen));
+    add(&account.copies_seen, Load(&from.copies_seen));
+    add(&account.dispatches_untimed, Load(&from.dispatches_untimed));
+    add(&account.packets_unseen, Load(&from.packets_unseen));
+    inflight += static_cast<uint64_t>(Load(&from.inflight));
+    add(&account.counted_seen, Load(&from.counted_seen));
+    add(&account.counted_dropped, Load(&from.counted_dropped));
+    add(&account.values_dropped, Load(&from.values_dropped));
+    add(&account.samples_seen, Load(&from.samples_seen));
+    add(&account.samples_dropped, Load(&from.samples_dropped));
+    add(&account.api_calls_seen, Load(&from.api_calls_seen));
+    add(&account.api_calls_dropped, Load(&from.api_calls_dropped));
+    account.delivered += positions_[i].tail;
+    account.corrupt_rings += positions_[i].corrupt ? 1 : 0;
+  }
+  account.inflight = static_cast<int64_t>(inflight) > 0 ? inflight : 0;
+  return account;
+}
+
+bool CollectorMemory::all_rings_read() const {
+  return std::min(LoadAcquire(&control()->rings_used), layout_.ring_count) <=
+         rings_used_;
+}
+
+void CollectorMemory::Snapshot() {
+  const uint32_t used =
+      std::min(LoadAcquire(&control()->rings_used), layout_.ring_count);
+  // Only grows, whatever the target says later.
+  for (; rings_used_ < used; ++rings_used_) {
+    // Its first page, with the positions and accounts.
+    const uint64_t offset = layout_.rings_offset + rings_used_ * layout_.ring_stride;
+    if (!MapPart(offset, kPage).ok()) readable_ = false;
+    if (!readable_) break;
+  }
+  for (uint32_t i = 0; i < rings_used_; ++i) {
+    Position& position = positions_[i];
+    if (position.corrupt) continue;
+    uint64_t head = LoadAcquire(&ring(i)->head);
+    if (head < position.head || head - position.tail > layout_.ring_slots) {
+      position.corrupt = true;
+      continue;
+    }
+    position.head = head;
+  }
+  dictionary_used_ = std::min<uint64_t>(LoadAcquire(&control()->dictionary_used),
+                                        layout_.dictionary_bytes);
+}
+
+std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes) {
+  std::vector<std::vector<uint8_t>> entries;
+  std::vector<uint8_t> chunk;
+  for (size_t taken = 0; !dictionary_read() && (taken == 0 || taken < most_bytes);) {
+    chunk.resize(
+        std::min<uint64_t>(dictionary_used_ - dictionary_read_, kMaxEntryBytes));
+    if (!Read(layout_.dictionary_offset + dictionary_read_, chunk.data(),
+              chunk.size())) {
+      dictionary_ok_ = false;
+      break;
+    }
+    const size_t before = taken;
+    for (size_t at = 0; at < chunk.size() && (taken == 0 || taken < most_bytes);) {
+      rocattach_entry head;
+      const size_t left = chunk.size() - at;
+      if (left >= sizeof(head)) memcpy(&head, &chunk[at], sizeof(head));
+      if (left < sizeof(head) || head.bytes > left)
+        break;  // cut off by the chunk's end
+      if (head.bytes < sizeof(head) || head.bytes % 8 != 0) {
+        dictionary_ok_ = false;
+        return entries;
+      }
+      entries.emplace_back(chunk.begin() + static_cast<ptrdiff_t>(at),
+                           chunk.begin() + static_cast<ptrdiff_t>(at + head.bytes));
+      at += head.bytes;
+      taken += head.bytes;
+      dictionary_read_ += head.bytes;
+    }
+    // A chunk from its start on holds any entry that there can be.
+    if (taken == before) dictionary_ok_ = false;
+  }
+  return entries;
+}
+
+size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
+  Position& position = positions_[index];
+  if (position.corrupt) return 0;
+  uint64_t waiting = position.head - position.tail;
+  size_t count = std::min<uint64_t>(waiting, out.size());
+  if (count == 0) return 0;
+  const uint64_t slots =
+      layout_.rings_offset + index * layout_.ring_stride + ROCATTACH_RING_HEADER_BYTES;
+  uint64_t first = position.tail & (layout_.ring_slots - 1);
+  size_t run = std::min<uint64_t>(count, layout_.ring_slots - first);
+  if (!Read(slots + first * ROCATTACH_SLOT_BYTES, out.data(),
+            run * ROCATTACH_SLOT_BYTES) ||
+      !Read(slots, out.data() + run, (count - run) * ROCATTACH_SLOT_BYTES)) {
+    position.corrupt = true;
+    return 0;
+  }
+  position.tail += count;
+  __atomic_store_n(&ring(index)->tail, position.tail, __ATOMIC_RELEASE);
+  return count;
+}
+
+std::vector<RecordSlot> CollectorMemory::UnfinishedRecords(uint32_t first,
+                                                           uint32_t count) const {
+  std::vector<RecordSlot> records;
+  if (first >= layout_.inflight_count) return records;
+  std::vector<rocattach_inflight> entries(
+      std::min(count, layout_.inflight_count - first));
+  if (!Read(layout_.inflight_offset + uint64_t{first} * sizeof(rocattach_inflight),
+            entries.data(), entries.size() * sizeof(rocattach_inflight))) {
+    return records;
+  }
+  for (const rocattach_inflight& entry : entries) {
+    if (entry.kind == ROCATTACH_RECORD_DISPATCH ||
+        entry.kind == ROCATTACH_RECORD_COPY) {
+      records.push_back(UnfinishedRecord(entry));
+    }
+  }
+  return records;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,204 @@
+// The service's view of the memory that a collector shares: checked, mapped, drained.
+// Every byte in there is written by a process that we do not trust. So the geometry is
+// the one that the service has configured, and no other. Records, entries and
+// operations in flight are read through the descriptor: a hole is read as zeros and
+// stays a hole, what is read does not become part of our memory, and nothing can fault.
+// Only what both sides change while the other looks is mapped, and guarded.
+#ifndef ROCATTACH_USERSPACE_RECORD_COLLECTOR_MEMORY_H_
+#define ROCATTACH_USERSPACE_RECORD_COLLECTOR_MEMORY_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "schemas/stream.pb.h"
+#include "userspace/abi/geometry.h"
+#include "userspace/abi/shared_memory.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/record/fault_guard.h"
+
+namespace rocattach {
+
+// Raw 96-byte slot; which record it is, its first 16 bits say.
+struct RecordSlot {
+  alignas(8) uint8_t bytes[ROCATTACH_SLOT_BYTES];
+  uint16_t kind() const;
+};
+
+// What was produced and lost inside the target so far.
+struct CollectorAccount {
+  uint64_t produced = 0;      // records published in all rings
+  uint64_t delivered = 0;     // … read by us
+  uint64_t ring_dropped = 0;  // dispatches and copies that found their ring full
+  uint64_t other_dropped = 0;
+  uint64_t dispatches_seen = 0;
+  uint64_t copies_seen = 0;
+  uint64_t dispatches_untimed = 0;
+  uint64_t packets_unseen = 0;
+  uint64_t inflight = 0;
+  uint64_t dictionary_dropped = 0;
+  uint64_t counted_seen = 0;     // dispatches that were to have counter values
+  uint64_t counted_dropped = 0;  // … that found no room with them
+  uint64_t values_dropped = 0;   // … whose values never came
+  uint64_t samples_seen = 0;
+  uint64_t samples_dropped = 0;
+  uint64_t api_calls_seen = 0;
+  uint64_t api_calls_dropped = 0;
+  uint64_t own_ns = 0;         // what the collector's own code took, from samples
+  uint64_t corrupt_rings = 0;  // rings whose positions made no sense: no longer read
+};
+
+// What the collector said to the plan that it looked at last. Numbers are unchecked.
+struct PlanAnswer {
+  uint64_t generation = 0;  // 0: none yet
+  uint32_t error = 0;       // enum rocattach_plan_error
+  int32_t code = 0;
+  std::string text;  // bounded and printable
+};
+
+// Through which interface the collector works. Numbers are unchecked.
+struct BackendFacts {
+  uint32_t backend = 0;  // enum rocattach_backend; 0: the runtime has not called yet
+  uint32_t reason = 0;   // enum rocattach_backend_reason
+  uint32_t record_kinds = 0;
+  uint32_t api_domains = 0;
+  uint32_t sdk_version = 0;
+  std::string text;  // bounded and printable
+};
+
+class CollectorMemory {
+ public:
+  // Takes [address, address + bytes) of process `pid`, which the target says is its
+  // collector's memory. Refuses what is not a sealed memfd with exactly the geometry
+  // that `config` makes. Never waits for the target.
+  static absl::StatusOr<std::unique_ptr<CollectorMemory>> Map(
+      pid_t pid, uint64_t address, uint64_t bytes,
+      const rocattach_collector_config& config);
+  // The same for an already opened memfd, which stays the caller's.
+  static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapFd(
+      int fd, const rocattach_collector_config& config);
+  ~CollectorMemory();
+  CollectorMemory(const CollectorMemory&) = delete;
+  CollectorMemory& operator=(const CollectorMemory&) = delete;
+
+  // Tells the collector, which may be waiting for it, that its memory is being read.
+  void AcknowledgeMapped();
+  // Starts or stops recording; takes effect in the target within microseconds, or with
+  // its next operation.
+  void SetRecording(bool recording);
+  // Puts a plan before the collector and wakes it; `image` is complete but for the
+  // generation, which is returned, and for start_ns, which is set to now if it is 0.
+  uint64_t WritePlan(const rocattach_plan& image);
+  // Sets the bits of `kernels` in one selection of the plan in force; from then on all
+  // kernels below `decided` count as decided.
+  void DecideKernels(uint32_t selection, absl::Span<const uint32_t> kernels,
+                     uint32_t decided);
+  // The plan in the memory. It is the target's as well: never read back what was
+  // written.
+  rocattach_plan* plan();
+  PlanAnswer plan_answer() const;
+  uint64_t answered_generation() const;
+  BackendFacts backend() const;
+  // Notes that we have drained; a collector whose service is gone stops by itself.
+  void Beat(uint64_t now_ns);
+
+  uint32_t state() const;  // enum rocattach_collector_state, unchecked
+  // The collector's functions are in the runtime's tables: it hears of hsa_init.
+  bool hears_of_init() const;
+  // Status of an hsa_init that failed before any succeeded; 0: none has returned so.
+  uint32_t init_status() const;
+  uint32_t reason() const;   // enum rocattach_collector_reason, unchecked
+  std::string text() const;  // refusal in words, bounded and printable
+  uint64_t window_id() const { return window_id_; }
+  uint64_t armed_ns() const;
+  // What the collector says of itself, for the stream.
+  v1::Collector Describe() const;
+  // Of the rings that were in use at the snapshot.
+  CollectorAccount Account() const;
+
+  // False once the memory could not be read any more: all of it counts as zeros then.
+  bool intact() const { return readable_ && !guard_->broken(); }
+
+  // Reads the positions of all rings, then how much of the dictionary there is: an
+  // entry that a record refers to was committed before the record was published. What
+  // follows reads nothing behind these positions.
+  void Snapshot();
+  // Copies out entries of the dictionary, up to `most_bytes` of them but at least one,
+  // that have not been copied out before. An entry that does not parse ends the
+  // dictionary for good (false from dictionary_ok()).
+  std::vector<std::vector<uint8_t>> NewEntries(size_t most_bytes = SIZE_MAX);
+  // All entries up to the snapshot have been copied out.
+  bool dictionary_read() const {
+    return !dictionary_ok_ || dictionary_read_ >= dictionary_used_;
+  }
+  bool dictionary_ok() const { return dictionary_ok_; }
+
+  // Copies up to `out.size()` slots of ring `index`, but none behind the snapshot.
+  // Returns how many; the slots are free for the collector again.
+  size_t Drain(uint32_t index, absl::Span<RecordSlot> out);
+  uint32_t ring_count() const { return layout_.ring_count; }
+  // Rings from this number on had had no record at the snapshot.
+  uint32_t rings_used() const { return rings_used_; }
+  // Those that have one by now.
+  bool all_rings_read() const;
+  // Operations that fit into the rings and into the table of those in flight.
+  uint64_t room() const {
+    return uint64_t{layout_.ring_count} * layout_.ring_slots + layout_.inflight_count;
+  }
+
+  // Operations that were captured and never published, among the `count` entries from
+  // `first` of the table on; there are `inflight_count()`. Only when the target is
+  // dead.
+  std::vector<RecordSlot> UnfinishedRecords(uint32_t first, uint32_t count) const;
+  uint32_t inflight_count() const { return layout_.inflight_count; }
+
+ private:
+  CollectorMemory(UniqueFd fd, uint8_t* base, const collector::Layout& layout)
+      : fd_(std::move(fd)),
+        base_(base),
+        layout_(layout),
+        positions_(layout.ring_count) {
+    guard_.emplace(base, layout.total_bytes);
+  }
+  static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapOwn(
+      UniqueFd fd, const collector::Layout& layout);
+  absl::Status CheckControl();
+  // Maps a part of the memory, whole pages, into its place behind `base_`.
+  absl::Status MapPart(uint64_t offset, uint64_t bytes);
+  // Reads through the descriptor; false, and never again, if that fails.
+  bool Read(uint64_t offset, void* to, size_t bytes) const;
+  const rocattach_control* control() const;
+  rocattach_control* control();
+  rocattach_ring* ring(uint32_t index) const;
+
+  UniqueFd fd_;
+  // Address space for all of it. In it are the control block, the plan, and the first
+  // page of each ring that is in use.
+  uint8_t* base_;
+  const collector::Layout layout_;
+  std::optional<FaultGuard> guard_;  // always there; ends before the mapping
+  mutable bool readable_ = true;
+  uint32_t rings_used_ = 0;
+  uint64_t dictionary_used_ = 0;
+  uint64_t plan_generation_ = 0;  // of the last plan written; even
+  uint64_t dictionary_read_ = 0;
+  uint64_t window_id_ = 0;
+  bool dictionary_ok_ = true;
+  struct Position {
+    uint64_t head = 0;
+    uint64_t tail = 0;
+    bool corrupt = false;
+  };
+  std::vector<Position> positions_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_COLLECTOR_MEMORY_H_

@@ -1,0 +1,43 @@
+// The verdict of a window whose process ended, or that was still open when the
+// recording ended, before the collector had said anything.
+#ifndef ROCATTACH_USERSPACE_RECORD_END_VERDICT_H_
+#define ROCATTACH_USERSPACE_RECORD_END_VERDICT_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "injector/failure.h"
+#include "schemas/stream.pb.h"
+#include "userspace/watch/window.h"
+
+namespace rocattach {
+
+// How far the collector had come.
+enum class CollectorProgress {
+  kNone,
+  kReported,  // it waits for the runtime's call
+  kInPlace,   // its hooks are in the live table; hsa_init has not returned
+};
+
+struct EndVerdict {
+  Verdict verdict = Verdict::kMissed;
+  AttachReason reason = AttachReason::kTargetExited;
+  std::string detail;  // what happened, and what it may mean
+};
+
+EndVerdict VerdictAtEnd(const Window& window, CollectorProgress collector,
+                        const v1::ProcessEnd& end);
+
+// The same for a process that lives on, of whose thread nothing more is known.
+EndVerdict VerdictOfLostThread(const Window& window);
+
+// "SIGSEGV"; "signal 99" of one without a name.
+std::string SignalName(uint32_t signal);
+
+// Why the memory that a collector reported cannot be used, if opening it came to
+// `status`.
+AttachFailure UnusableMemory(const absl::Status& status);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_END_VERDICT_H_

@@ -1,0 +1,83 @@
+// The output of a run: one stream for everything, or one per process.
+#ifndef ROCATTACH_USERSPACE_RECORD_OUTPUT_SET_H_
+#define ROCATTACH_USERSPACE_RECORD_OUTPUT_SET_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "schemas/stream.pb.h"
+#include "userspace/base/process.h"
+#include "userspace/stream/writer.h"
+
+namespace rocattach {
+
+struct OutputOptions {
+  std::string directory = ".";
+  // With rocprofv3's keys; "-" is standard output; empty is the default name.
+  std::string file;
+  std::vector<std::string> recorder_arguments;
+};
+
+// Where one process's stream is written.
+struct ProcessOutput {
+  StreamWriter* writer = nullptr;
+  StreamId stream = 0;
+};
+
+// Not thread-safe.
+class OutputSet {
+ public:
+  // Opens the run's own file right away, so that an unwritable directory or a bad name
+  // is an error before any process is touched. With a name that differs per process the
+  // directory is checked instead.
+  static absl::StatusOr<OutputSet> Open(OutputOptions options);
+  OutputSet(OutputSet&&) = default;
+
+  // Begins the stream of a process. If its own file cannot be made, its stream goes to
+  // the run's file, which is made for that purpose; the error is kept for status().
+  absl::StatusOr<ProcessOutput> OpenProcess(const ProcessInfo& info,
+                                            v1::Process process);
+  // Ends the stream; a file of its own is closed.
+  void EndProcess(const ProcessOutput& output, v1::ProcessEnd end);
+  // Writes what is due. Errors are kept: the first one of the run counts.
+  void Flush(uint64_t now_ns);
+  void Note(const absl::Status& status);
+  // The summary goes into every open file.
+  absl::Status Close(const v1::WatcherSummary& summary);
+
+  // True once a process's stream was opened.
+  bool used() const { return used_; }
+  // Removes the files that this run has made: its start failed, and they hold nothing.
+  // No other call may follow.
+  void Discard();
+
+  // First error of the run; OK if none.
+  const absl::Status& status() const { return first_error_; }
+  // The name as the user would recognise it.
+  const std::string& name() const { return name_; }
+  // The first 10,000 of them.
+  const std::vector<std::string>& files() const { return files_; }
+  uint64_t records_dropped() const;
+
+ private:
+  explicit OutputSet(OutputOptions options) : options_(std::move(options)) {}
+  absl::StatusOr<std::unique_ptr<StreamWriter>> OpenFile(const std::string& path);
+  absl::Status OpenShared();
+
+  OutputOptions options_;
+  bool per_process_ = false;
+  std::string name_;
+  std::unique_ptr<StreamWriter> shared_;
+  std::vector<std::unique_ptr<StreamWriter>> own_;
+  std::vector<std::string> files_;
+  absl::Status first_error_;
+  uint64_t closed_records_dropped_ = 0;
+  bool used_ = false;  // a process has been opened
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_OUTPUT_SET_H_

@@ -1,0 +1,175 @@
+#include "userspace/record/recorder_backend.h"
+
+#include <time.h>
+
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/session/compiled_plan.h"
+
+namespace rocattach {
+namespace {
+
+// The recorder's thread answers at the latest when TargetSession gives up; a disk that
+// hangs must not hang those who ask.
+constexpr auto kPatience = std::chrono::seconds(10);
+
+// What a call of Drain() takes at once, see Target::Drain.
+constexpr uint64_t kDrainCost = 32'768;
+
+absl::Status Gone(TargetId target) {
+  return absl::NotFoundError(
+      absl::StrCat("process ", target.pid, " is not, or no longer, attached"));
+}
+
+}  // namespace
+
+absl::Status RecorderBackend::Ask(std::function<void(TargetSession::Done)> work) {
+  auto promise = std::make_shared<std::promise<absl::Status>>();
+  auto done = [promise](absl::Status status) { promise->set_value(std::move(status)); };
+  if (!recorder_->RunOnThread([work = std::move(work), done] { work(done); })) {
+    return absl::UnavailableError("recording is ending");
+  }
+  std::future<absl::Status> answer = promise->get_future();
+  if (answer.wait_for(kPatience) != std::future_status::ready) {
+    return absl::DeadlineExceededError("the recorder does not answer");
+  }
+  return answer.get();
+}
+
+void RecorderBackend::LetGo(TargetId id) {
+  recorder_->RunOnThread([this, id] {
+    if (Target* target = recorder_->FindTarget(id)) target->AcknowledgeMapped();
+  });
+}
+
+void RecorderBackend::NoteRefusal(TargetId id, uint64_t session,
+                                  const std::string& why) {
+  recorder_->RunOnThread([this, id, session, why] {
+    if (Target* target = recorder_->FindTarget(id)) {
+      target->session()->NoteRefusal(session, why);
+    }
+  });
+}
+
+std::vector<TargetId> RecorderBackend::Targets() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<TargetId> ids;
+  for (const auto& [id, description] : targets_) ids.push_back(id);
+  return ids;
+}
+
+absl::StatusOr<TargetDescription> RecorderBackend::Describe(TargetId target) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = targets_.find(target);
+  if (found == targets_.end()) return Gone(target);
+  return found->second;
+}
+
+absl::StatusOr<TargetId> RecorderBackend::FindTarget(pid_t pid) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [id, description] : targets_) {
+    if (id.pid == pid) return id;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("process ", pid,
+                   " is not attached; 'rocattach session status' lists "
+                   "those that are"));
+}
+
+absl::Status RecorderBackend::Start(TargetId id,
+                                    std::shared_ptr<const CompiledPlan> plan,
+                                    std::shared_ptr<RecordSink> sink) {
+  // The lower part of a session's handle counts sessions.
+  const uint64_t session = plan->image->session_id & 0xffffffffff;
+  auto start = [this, id, plan, sink, session](TargetSession::Done done) {
+    Target* target = recorder_->FindTarget(id);
+    if (target == nullptr) {
+      done(Gone(id));
+      return;
+    }
+    target->session()->Start(plan, sink, session, std::move(done));
+    // The plan is there: when the process goes on, it is carried out from its first
+    // dispatch on.
+    target->AcknowledgeMapped();
+  };
+  if (!recorder_->OnRecorderThread()) return Ask(start);
+  // From inside a sink's call nobody else can look for the answer.
+  std::optional<absl::Status> result;
+  start([&result](absl::Status status) { result = std::move(status); });
+  while (!result.has_value()) {
+    Target* target = recorder_->FindTarget(id);
+    if (target == nullptr) return Gone(id);
+    target->session()->Poll(BootNs());
+    const timespec pause = {0, 50'000};
+    nanosleep(&pause, nullptr);
+  }
+  return *result;
+}
+
+absl::Status RecorderBackend::Stop(TargetId id) {
+  auto stop = [this, id] {
+    if (Target* target = recorder_->FindTarget(id)) target->session()->Stop();
+  };
+  if (recorder_->OnRecorderThread()) {
+    stop();
+  } else {
+    recorder_->RunOnThread(stop);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecorderBackend::Settle(TargetId id) {
+  return Ask([this, id](TargetSession::Done done) {
+    Target* target = recorder_->FindTarget(id);
+    if (target == nullptr) {
+      done(absl::OkStatus());  // it has ended, and everything has been delivered
+      return;
+    }
+    target->session()->Settle(std::move(done));
+  });
+}
+
+absl::Status RecorderBackend::Drain(TargetId id) {
+  return Ask([this, id](TargetSession::Done done) {
+    Target* target = recorder_->FindTarget(id);
+    if (target == nullptr) {
+      done(absl::OkStatus());
+      return;
+    }
+    auto judge = [this, id, done](const absl::Status&) {
+      Target* drained = recorder_->FindTarget(id);
+      const bool believed = drained == nullptr || drained->not_believable().empty();
+      done(believed ? absl::OkStatus()
+                    : absl::DataLossError(absl::StrCat("it cannot be believed: ",
+                                                       drained->not_believable())));
+    };
+    // Usually that is all. One that has more than this goes on with everybody else.
+    const bool was_behind = target->behind();
+    target->Drain(BootNs(), kDrainCost);
+    if (was_behind || target->behind()) {
+      target->session()->AfterDrain(judge);
+    } else {
+      judge(absl::OkStatus());
+    }
+  });
+}
+
+void RecorderBackend::OnTargetReady(TargetId target, TargetDescription description,
+                                    bool waiting) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    targets_[target] = std::move(description);
+  }
+  arrived_(target, waiting);
+}
+
+void RecorderBackend::OnTargetGone(TargetId target) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  targets_.erase(target);
+}
+
+}  // namespace rocattach

@@ -1,0 +1,154 @@
+// One process on the recorder's side: its window, its memory, its stream, its account.
+#ifndef ROCATTACH_USERSPACE_RECORD_TARGET_H_
+#define ROCATTACH_USERSPACE_RECORD_TARGET_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "schemas/stream.pb.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/record/dictionary.h"
+#include "userspace/record/output_set.h"
+#include "userspace/record/target_session.h"
+#include "userspace/watch/window.h"
+
+namespace rocattach {
+
+struct OperationCounts {
+  uint64_t dispatches = 0, copies = 0;
+};
+
+// What the targets of one user keep in the service's memory.
+struct UserMemory {
+  uint64_t dictionary_bytes = 0;
+};
+
+// Dictionaries live as long as their process, twice: for key frames, and names for
+// sessions. A process beyond the first limit, or a user's processes beyond the second,
+// keep their records and lose the names.
+inline constexpr uint64_t kMaxDictionaryBytes = 16 << 20;
+inline constexpr uint64_t kMaxUserDictionaryBytes = 24 << 20;
+
+class Target {
+ public:
+  // `output` must outlive the target. `user` is what all targets of its user share.
+  Target(Window window, ProcessOutput output, v1::Process process,
+         OutputSet* output_set, std::shared_ptr<UserMemory> user = nullptr);
+  ~Target();
+
+  const v1::Process& process() const { return process_; }
+  const ProcessOutput& output() const { return output_; }
+  Verdict verdict() const { return verdict_; }
+  // The last window event that was written; the verdict once there is one.
+  const v1::WindowEvent& window() const { return window_; }
+  const Window& opened() const { return opened_; }
+
+  // The process has opened a window once more, after shutting HSA down.
+  void Reopen(Window window);
+  // The kernel side's account of the hold.
+  void NoteHoldEnd(const rocattach_event& event);
+  // The collector has reported in.
+  // `acknowledged`: it has been told that its memory is being read.
+  void SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
+                 bool acknowledged);
+  bool has_memory() const { return memory_ != nullptr; }
+  // Null until the collector has reported in.
+  const CollectorMemory* memory() const { return memory_.get(); }
+  // The process may wait for this in its OnLoad; once is enough.
+  void AcknowledgeMapped();
+  bool acknowledged() const { return acknowledged_; }
+  // Null until the collector has reported in.
+  TargetSession* session() { return session_.get(); }
+  TargetId id() const;
+  // Looks at the collector's state and settles an open verdict: true if it did now.
+  bool SettleFromCollector();
+  // Settles an open verdict with a reason found on our side.
+  // `error`: the errno behind it, 0 if none.
+  void Settle(Verdict verdict, AttachReason reason, const std::string& detail,
+              int error = 0);
+
+  void SetRecording(bool recording);
+  // Moves what the collector has published into the stream, until that has cost
+  // `budget`: a dispatch costs 1, and takes some 100 ns. Returns the number of records.
+  // What is left is for the next call; behind() tells.
+  uint64_t Drain(uint64_t now_ns, uint64_t budget = UINT64_MAX);
+  // More was waiting than the last call's budget allowed.
+  bool behind() const { return sweeping_; }
+  // The process is gone: takes what is left, unfinished dispatches included, within the
+  // budget. True when nothing is left.
+  bool DrainLast(uint64_t now_ns, uint64_t budget = UINT64_MAX);
+  // What became of every operation so far.
+  v1::LossAccount Account(bool final) const;
+  // Account and end, written; the stream is closed.
+  v1::LossAccount Close(v1::ProcessEnd end);
+
+  // Why the process's numbers cannot be true; empty while they can. It is not read any
+  // more then, and its account tells only what was taken before.
+  const std::string& not_believable() const { return not_believable_; }
+  // Writes an account that says what was lost so far, if that has changed: a recording
+  // that is cut off here tells it.
+  void NoteLosses();
+  OperationCounts counts() const { return {dispatches_, copies_}; }
+  uint32_t uid() const { return opened_.event.uid; }
+  // What the recorder's totals count of it while it lives.
+  OperationCounts published;
+  // The recorder has told the observer that it cannot be believed.
+  bool told_not_believable = false;
+  // True if the process has ended, as far as its pidfd says.
+  bool IsGone() const;
+
+ private:
+  void WriteVerdict(v1::WindowState state);
+  // These return what they have cost.
+  uint64_t ReadDictionary(uint64_t budget);
+  uint64_t DrainRings(uint64_t budget, uint64_t* records);
+  uint64_t TakeUnfinished();
+  void TakeEntry(const std::vector<uint8_t>& bytes);
+  // Counts an entry that is to be kept; false if there is too much already.
+  bool Keep(const DictionaryEntry& entry, uint64_t bytes);
+  // Stops reading a target that cannot be believed.
+  void CheckBelief(uint64_t now_ns);
+  void Take(uint32_t ring, const RecordSlot& slot);
+  void TakeDispatch(uint32_t ring, rocattach_dispatch record);
+  void TakeCopy(rocattach_copy record);
+  void TakeClock(const rocattach_clock& record);
+  void WriteRecords();
+
+  ProcessOutput output_;
+  OutputSet* output_set_;
+  v1::Process process_;
+  Window opened_;
+  v1::WindowEvent window_;
+  Verdict verdict_ = Verdict::kOpen;
+  std::unique_ptr<CollectorMemory> memory_;
+  std::unique_ptr<TargetSession> session_;
+  bool acknowledged_ = false;
+  std::string not_believable_;
+  uint64_t losses_noted_ = 0;
+  UniqueFd pidfd_;
+  std::shared_ptr<UserMemory> user_;
+  uint64_t dictionary_bytes_ = 0;    // of that
+  uint64_t small_bytes_ = 0;         // agents, queues and functions
+  uint64_t dictionary_refused_ = 0;  // entries that were too many
+  // A sweep takes all that stood in the memory when it began, over several calls.
+  bool sweeping_ = false;
+  uint32_t next_ring_ = 0;
+  // How the end comes: sweeps, then the table of operations in flight.
+  bool ending_ = false;
+  int sweeps_left_ = 0;
+  uint32_t inflight_read_ = 0;
+  uint32_t max_kernel_ = 0, max_queue_ = 0, max_agent_ = 0;
+  uint64_t dispatches_ = 0, copies_ = 0;
+  uint64_t invalid_ = 0;   // dispatches and copies that make no sense
+  uint64_t nonsense_ = 0;  // records and entries of no kind that we know
+  uint64_t untimed_ = 0, unfinished_ = 0, other_records_ = 0;
+  // The last operation taken from each ring.
+  std::vector<uint64_t> last_correlation_;
+  std::vector<rocattach_dispatch> dispatch_batch_;
+  std::vector<rocattach_copy> copy_batch_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_TARGET_H_

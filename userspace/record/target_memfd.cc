@@ -1,0 +1,97 @@
+#include "userspace/record/target_memfd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/base/errno_status.h"
+#include "userspace/base/file.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+namespace {
+
+// With these the size is what it is for ever, so that no access can be behind the end.
+constexpr int kNeededSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// Device, type and size without asking the file system: one in user space could let us
+// wait for an answer.
+absl::Status CachedStat(int fd, struct statx* info) {
+  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE,
+            info) != 0) {
+    return ErrnoStatus(errno, "statx(collector's memory) failed");
+  }
+  return absl::OkStatus();
+}
+
+// All memfds without huge pages, and nothing that a user can mount, are on one device.
+absl::StatusOr<dev_t> MemfdDevice() {
+  UniqueFd fd(memfd_create("rocattach-device", MFD_CLOEXEC));
+  if (!fd.valid()) return ErrnoStatus(errno, "memfd_create() failed");
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) {
+    return ErrnoStatus(errno, "fstat(memfd) failed");
+  }
+  return info.st_dev;
+}
+
+}  // namespace
+
+absl::Status CheckTargetMemfd(int fd, uint64_t bytes) {
+  struct statx info = {};
+  RETURN_IF_ERROR(CachedStat(fd, &info));
+  ASSIGN_OR_RETURN(const dev_t memfds, MemfdDevice());
+  if (!S_ISREG(info.stx_mode) || info.stx_dev_major != major(memfds) ||
+      info.stx_dev_minor != minor(memfds)) {
+    return absl::PermissionDeniedError(
+        "what it reports as the collector's memory is not a memfd of ordinary pages");
+  }
+  struct statfs system;
+  if (fstatfs(fd, &system) != 0) {
+    return ErrnoStatus(errno, "fstatfs(collector's memory) failed");
+  }
+  if (system.f_type != TMPFS_MAGIC) {
+    return absl::PermissionDeniedError(
+        absl::StrFormat("the collector's memory is on a file system of type 0x%x",
+                        static_cast<uint64_t>(system.f_type)));
+  }
+  if (info.stx_size != bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the collector's memory has ", info.stx_size,
+                     " bytes where the configuration makes ", bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSeals(int fd) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return ErrnoStatus(errno, "fcntl(F_GET_SEALS) failed");
+  if ((seals & kNeededSeals) != kNeededSeals) {
+    return absl::PermissionDeniedError(
+        absl::StrFormat("the collector's memory is not sealed (seals 0x%x)", seals));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> OpenTargetMemfd(pid_t pid, uint64_t address, uint64_t bytes) {
+  const uint64_t end = (address + bytes + 4095) & ~uint64_t{4095};
+  const std::string path =
+      absl::StrFormat("/proc/%d/map_files/%x-%x", pid, address, end);
+  // With O_PATH nothing of the file is asked yet.
+  ASSIGN_OR_RETURN(UniqueFd found, OpenFile(path, O_PATH));
+  RETURN_IF_ERROR(CheckTargetMemfd(found.get(), bytes));
+  // The very file that was looked at. Its owner may hold a lease on it: without
+  // O_NONBLOCK that would be waited for.
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(absl::StrCat("/proc/self/fd/", found.get()),
+                                         O_RDWR | O_NONBLOCK));
+  RETURN_IF_ERROR(CheckSeals(fd.get()));
+  return fd;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,27 @@
+// Opening the memory that a target says is its collector's.
+#ifndef ROCATTACH_USERSPACE_RECORD_TARGET_MEMFD_H_
+#define ROCATTACH_USERSPACE_RECORD_TARGET_MEMFD_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+
+// Opens what process `pid` has mapped at [address, address + bytes) if it is memory of
+// the kernel's own file system for that (memfd_create without huge pages), sealed
+// against a change of its size, with exactly `bytes` bytes. Never waits for the target
+// or for a file system: what could make it wait is refused unopened.
+absl::StatusOr<UniqueFd> OpenTargetMemfd(pid_t pid, uint64_t address, uint64_t bytes);
+
+// The checks by themselves. Device, type, size: of a descriptor opened with O_PATH too.
+absl::Status CheckTargetMemfd(int fd, uint64_t bytes);
+absl::Status CheckSeals(int fd);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_TARGET_MEMFD_H_

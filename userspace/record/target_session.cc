@@ -1,0 +1,374 @@
+// Plans and their answers. Records: target_session_records.cc.
+#include "userspace/record/target_session.h"
+
+#include <string.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/base/clock.h"
+#include "userspace/record/session_plan.h"
+
+namespace rocattach {
+namespace {
+
+// Plans whose late records are still understood: what was under way when they ended.
+constexpr size_t kRecentPlans = 64;
+// Plans that are found again when a session asks for the same: sessions that change all
+// the time must not make the service grow.
+constexpr size_t kKnownPlans = 64;
+
+// Of a process that was let go without rocprofiler-sdk. It can be added, but finds the
+// queues made, and must leave those that come to the collector.
+constexpr char kArmedWithHsaTools[] =
+    "it was armed with the HSA tools: it gives dispatches, memory copies, and counters "
+    "of whole GPUs (--device-samples), but no counters of single dispatches and no API "
+    "calls. To have those, run rocattach-watch with --backend sdk, or with --pmc, and "
+    "start the process again";
+
+// As lspci writes it.
+std::string PciAddress(uint64_t bdf) {
+  return absl::StrFormat("%04x:%02x:%02x.%x", bdf >> 16, bdf >> 8 & 0xff,
+                         bdf >> 3 & 0x1f, bdf & 7);
+}
+
+// Accelerator complex dies that a GPU's counters are spread over; 0: not known. The
+// gfx94x and gfx950 have several, as many as their partition mode says, and
+// rocprofiler-sdk tells; others have one.
+uint32_t XccsOf(const v1::Agent& agent) {
+  if (agent.xccs() != 0) return agent.xccs();
+  return absl::StartsWith(agent.name(), "gfx94") ||
+                 absl::StartsWith(agent.name(), "gfx95")
+             ? 0
+             : 1;
+}
+
+std::string ErrorText(const PlanAnswer& answer) {
+  if (!answer.text.empty()) return answer.text;
+  switch (answer.error) {
+    case ROCATTACH_PLAN_ERROR_MALFORMED:
+      return "the collector cannot read the plan";
+    case ROCATTACH_PLAN_ERROR_UNSUPPORTED:
+      return "its back end cannot record such a kind";
+    case ROCATTACH_PLAN_ERROR_NO_COUNTER:
+      return "one of its GPUs has no such counter";
+    case ROCATTACH_PLAN_ERROR_HW_LIMIT:
+      return "a pass has more counters than the hardware holds";
+    case ROCATTACH_PLAN_ERROR_CONFLICT:
+      return "another tool counts in this process";
+    case ROCATTACH_PLAN_ERROR_NO_MEMORY:
+      return "the collector has no memory for the plan";
+    case ROCATTACH_PLAN_ERROR_ENDED:
+      return "the process is ending";
+    default:
+      return absl::StrCat("error ", answer.error, ", code ", answer.code);
+  }
+}
+
+}  // namespace
+
+TargetSession::TargetSession(TargetId id, CollectorMemory* memory, ProcessOutput output,
+                             OutputSet* output_set)
+    : id_(id), memory_(memory), output_(output), output_set_(output_set) {}
+
+TargetSession::~TargetSession() = default;
+
+void TargetSession::AddAgent(const v1::Agent& agent) {
+  for (v1::Agent& known : agents_) {
+    if (known.id() == agent.id()) {
+      known = agent;
+      return;
+    }
+  }
+  if (agents_.size() < ROCATTACH_PLAN_MAX_AGENTS) agents_.push_back(agent);
+}
+
+void TargetSession::AddKernel(const v1::Kernel& kernel) {
+  if (kernel.id() >= ROCATTACH_PLAN_MAX_KERNELS) return;
+  if (kernels_.size() <= kernel.id()) kernels_.resize(kernel.id() + 1);
+  kernels_[kernel.id()] = kernel.name();
+  for (const std::shared_ptr<Active>& active : recent_) {
+    for (std::vector<uint8_t>& answers : active->answers) {
+      if (kernel.id() < answers.size()) answers[kernel.id()] = 0;
+    }
+  }
+  DecideKernels();
+}
+
+void TargetSession::AddFunction(const v1::ApiFunction& function) {
+  constexpr size_t kMost =
+      size_t{ROCATTACH_PLAN_API_DOMAINS} * ROCATTACH_PLAN_API_FUNCTIONS;
+  if (functions_.size() >= kMost) return;
+  functions_.push_back(
+      {static_cast<uint32_t>(function.domain()), function.function(), function.name()});
+  output_set_->Note(output_.writer->AddApiFunction(output_.stream, function));
+}
+
+std::optional<TargetDescription> TargetSession::Describe(
+    const std::string& sdk_missing) const {
+  const BackendFacts backend = memory_->backend();
+  if (backend.backend == ROCATTACH_BACKEND_NONE) return std::nullopt;
+  TargetDescription description;
+  description.record_kinds = backend.record_kinds;
+  description.missing_reason = sdk_missing.empty() ? backend.text : sdk_missing;
+  if (sdk_missing.empty() && LacksSdk(backend)) {
+    description.missing_reason = kArmedWithHsaTools;
+    // Whether it can be added is found out when somebody wants it.
+    if (late_sdk_.has_value()) {
+      description.record_kinds |= ROCATTACH_PLAN_RECORD_SAMPLES;
+    }
+  }
+  description.functions = functions_;
+  for (const v1::Agent& agent : agents_) {
+    if (agent.type() != v1::AGENT_TYPE_GPU) continue;
+    TargetGpu gpu;
+    gpu.agent_id = agent.id();
+    // Runtimes put a placeholder where a GPU has no serial number.
+    const bool serial = agent.uuid().size() > 6 && agent.uuid() != "GPU-XX";
+    if (serial) gpu.uuid = agent.uuid();
+    gpu.pci = PciAddress(agent.pci_bdf());
+    gpu.key = serial ? gpu.uuid : gpu.pci;
+    gpu.architecture = agent.name();
+    gpu.product_name = agent.product_name();
+    gpu.compute_units = agent.compute_units();
+    gpu.simds_per_cu = agent.simds_per_cu();
+    gpu.shader_engines = agent.shader_engines();
+    gpu.wavefront_size = agent.wavefront_size();
+    gpu.xccs = XccsOf(agent);
+    description.gpus.push_back(std::move(gpu));
+  }
+  return description;
+}
+
+bool TargetSession::LacksSdk(const BackendFacts& backend) const {
+  return backend.backend == ROCATTACH_BACKEND_HSA_TOOLS &&
+         backend.reason == ROCATTACH_BACKEND_REASON_DEFAULT;
+}
+
+absl::Status TargetSession::AddLateSdk(rocattach_plan* image) const {
+  const BackendChoice choice =
+      ChooseBackend(id_.pid, late_sdk_.has_value() ? *late_sdk_ : SdkSearch{false, ""});
+  if (!choice.missing.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it was armed without rocprofiler-sdk, which cannot be added: ",
+                     choice.missing));
+  }
+  if (choice.sdk.size() >= sizeof(image->late_sdk)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the path of its rocprofiler-sdk is longer than ",
+                     sizeof(image->late_sdk) - 1, " bytes: ", choice.sdk));
+  }
+  memcpy(image->late_sdk, choice.sdk.c_str(), choice.sdk.size() + 1);
+  return absl::OkStatus();
+}
+
+uint32_t TargetSession::PlanId(const CompiledPlan& plan) {
+  v1::SessionPlan description = SessionPlanToProto(plan);
+  const std::string key = description.SerializeAsString();
+  if (const auto known = plan_ids_.find(key); known != plan_ids_.end()) {
+    return known->second;
+  }
+  uint32_t last = 0;
+  for (const auto& [other, id] : plan_ids_) last = std::max(last, id);
+  if (plan_ids_.size() >= kKnownPlans) {
+    // One that comes again is described again, under another number.
+    std::erase_if(plan_ids_, [&](const auto& entry) { return entry.second != last; });
+  }
+  plan_ids_[key] = last + 1;
+  description.set_id(last + 1);
+  output_set_->Note(
+      output_.writer->AddSessionPlan(output_.stream, std::move(description)));
+  return last + 1;
+}
+
+void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
+                          std::shared_ptr<RecordSink> sink, uint64_t session,
+                          Done done) {
+  if (current_ != nullptr || starting_.has_value()) {
+    done(absl::FailedPreconditionError("a session is active in it"));
+    return;
+  }
+  const bool late = (plan->image->record_kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0 &&
+                    LacksSdk(memory_->backend());
+  std::unique_ptr<rocattach_plan> image;
+  if (late) {
+    image = std::make_unique<rocattach_plan>(*plan->image);
+    if (absl::Status added = AddLateSdk(image.get()); !added.ok()) {
+      done(added);
+      return;
+    }
+  }
+  auto active = std::make_shared<Active>();
+  active->session = session;
+  active->plan = std::move(plan);
+  active->sink = std::move(sink);
+  active->plan_id = PlanId(*active->plan);
+  const uint64_t now = BootNs();
+  active->generation = generation_ =
+      memory_->WritePlan(late ? *image : *active->plan->image);
+  current_ = active;
+  recent_.push_back(std::move(active));
+  if (recent_.size() > kRecentPlans) recent_.pop_front();
+  DecideKernels();
+  starting_ =
+      Waiting{generation_, now, std::move(done), late ? kLateAnswerNs : kAnswerNs};
+}
+
+bool TargetSession::SelectsName(Active* active, uint32_t selection, uint32_t kernel) {
+  std::vector<uint8_t>& answers = active->answers[selection];
+  if (answers.size() < kernels_.size()) answers.resize(kernels_.size());
+  uint8_t& answer = answers[kernel];
+  if (answer == 0) {
+    const KernelFilter& filter = active->plan->selections[selection].kernels;
+    answer = filter.Matches(kernels_[kernel], &demangler_) ? 2 : 1;
+  }
+  return answer == 2;
+}
+
+void TargetSession::DecideKernels() {
+  if (current_ == nullptr) return;
+  // Ids come in order; a name that did not fit the dictionary leaves a gap, and what is
+  // behind it stays undecided: the service decides then.
+  uint32_t decided = 1;
+  while (decided < kernels_.size() && !kernels_[decided].empty()) ++decided;
+  for (uint32_t index = 0; index < ROCATTACH_PLAN_SELECTIONS; ++index) {
+    const ExactSelection& exact = current_->plan->selections[index];
+    if (!exact.wanted || !exact.kernels.restricts()) continue;
+    std::vector<uint32_t> selected;
+    for (uint32_t kernel = current_->decided; kernel < decided; ++kernel) {
+      if (SelectsName(current_.get(), index, kernel)) selected.push_back(kernel);
+    }
+    memory_->DecideKernels(index, selected, decided);
+  }
+  current_->decided = decided;
+}
+
+void TargetSession::Stop() {
+  if (current_ == nullptr) return;
+  if (starting_.has_value()) {
+    // Nobody waits for the old plan's answer any more.
+    Done done = std::move(starting_->done);
+    starting_.reset();
+    done(absl::CancelledError("the session was stopped before it was in force"));
+  }
+  rocattach_plan none = {};
+  none.magic = ROCATTACH_PLAN_MAGIC;
+  none.version = ROCATTACH_PLAN_VERSION;
+  none.bytes = sizeof(none);
+  none.rotation_interval = 1;
+  generation_ = memory_->WritePlan(none);
+  stopped_ = std::exchange(current_, nullptr);
+  stop_asked_ns_ = BootNs();
+}
+
+void TargetSession::Settle(Done done) {
+  settling_.push_back({generation_, BootNs(), std::move(done)});
+}
+
+void TargetSession::AfterDrain(Done done) {
+  // No answer is waited for, only the sweeps.
+  settling_.push_back({0, BootNs(), std::move(done)});
+}
+
+bool TargetSession::Poll(uint64_t now_ns) {
+  const uint64_t answered = memory_->answered_generation();
+  if (starting_.has_value()) {
+    const bool in_time = now_ns < starting_->asked_ns + starting_->patience_ns;
+    if (answered == starting_->generation || !in_time) {
+      AnswerStart(now_ns, answered == starting_->generation);
+    }
+  }
+  if (stopped_ != nullptr &&
+      (answered == generation_ || now_ns >= stop_asked_ns_ + kAnswerNs)) {
+    Event(*std::exchange(stopped_, nullptr), v1::SessionEvent::STOPPED,
+          answered == generation_ ? "" : "the process did not answer", 0);
+  }
+  return starting_.has_value() || stopped_ != nullptr || !settling_.empty();
+}
+
+void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
+  Waiting waiting = *std::move(starting_);
+  starting_.reset();
+  std::shared_ptr<Active> active = current_;
+  absl::Status status;
+  if (!answered) {
+    status = absl::DeadlineExceededError(absl::StrCat(
+        "its collector did not answer within ", waiting.patience_ns / 1'000'000,
+        " ms; the process may be stopped, or ending"));
+  } else if (const PlanAnswer answer = memory_->plan_answer();
+             answer.error != ROCATTACH_PLAN_ERROR_NONE) {
+    status = absl::FailedPreconditionError(ErrorText(answer));
+  }
+  if (status.ok()) {
+    Event(*active, v1::SessionEvent::STARTED, "", now_ns - waiting.asked_ns);
+  } else {
+    Stop();
+    stopped_ = nullptr;  // it never began
+  }
+  waiting.done(status);
+}
+
+void TargetSession::Drained() {
+  const uint64_t answered = memory_->answered_generation();
+  const uint64_t now = BootNs();
+  std::vector<Waiting> settled;
+  for (auto waiting = settling_.begin(); waiting != settling_.end();) {
+    // Drained twice: the answer may have come behind the first look at the rings.
+    const bool ready = answered >= waiting->generation && answered <= generation_;
+    const bool late = now >= waiting->asked_ns + kAnswerNs;
+    if ((ready && ++waiting->rounds >= 2) || late) {
+      settled.push_back(std::move(*waiting));
+      waiting = settling_.erase(waiting);
+    } else {
+      ++waiting;
+    }
+  }
+  for (Waiting& waiting : settled) waiting.done(absl::OkStatus());
+}
+
+void TargetSession::Ended() {
+  for (const Pending& pending : pending_) CountInvalid(pending);
+  pending_.clear();
+  Write();
+  if (starting_.has_value()) {
+    Waiting waiting = *std::move(starting_);
+    starting_.reset();
+    Event(*current_, v1::SessionEvent::LOST,
+          "the process ended before the session was in force", 0);
+    current_ = nullptr;
+    waiting.done(absl::NotFoundError("it ended while the session was starting"));
+  }
+  std::vector<Waiting> settling = std::move(settling_);
+  for (Waiting& waiting : settling) waiting.done(absl::OkStatus());
+  if (stopped_ != nullptr) {
+    Event(*std::exchange(stopped_, nullptr), v1::SessionEvent::STOPPED, "", 0);
+  }
+  if (current_ == nullptr) return;
+  Event(*current_, v1::SessionEvent::STOPPED, "the process ended", 0);
+  std::shared_ptr<Active> active = std::exchange(current_, nullptr);
+  active->sink->OnTargetEnded(id_);
+}
+
+void TargetSession::NoteRefusal(uint64_t session, const std::string& why) {
+  Active active;
+  active.session = session;
+  Event(active, v1::SessionEvent::REFUSED, why, 0);
+}
+
+void TargetSession::Event(const Active& active, v1::SessionEvent::What what,
+                          const std::string& detail, uint64_t latency_ns) {
+  Write();
+  v1::SessionEvent event;
+  event.set_time_ns(BootNs());
+  event.set_session(active.session);
+  event.set_plan(active.plan_id);
+  event.set_what(what);
+  event.set_detail(detail);
+  event.set_latency_ns(latency_ns);
+  output_set_->Note(output_.writer->AddSessionEvent(output_.stream, std::move(event)));
+}
+
+}  // namespace rocattach

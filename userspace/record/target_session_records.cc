@@ -1,0 +1,321 @@
+// The records of sessions: checked against the plan that was written, never against
+// what stands in the target's memory.
+#include <string.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "userspace/record/dictionary.h"
+#include "userspace/record/target_session.h"
+#include "userspace/stream/utf8.h"
+
+namespace rocattach {
+namespace {
+
+// What the stream says of a dispatch or copy; the rest is between target and service.
+constexpr uint16_t kStreamFlags = ROCATTACH_DISPATCH_UNTIMED |
+                                  ROCATTACH_DISPATCH_APP_SIGNAL |
+                                  ROCATTACH_DISPATCH_UNFINISHED;
+constexpr uint16_t kWantedBySessions =
+    ROCATTACH_DISPATCH_SELECTED | ROCATTACH_DISPATCH_FOR_COUNTERS |
+    ROCATTACH_DISPATCH_SELECTED_UNDECIDED | ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED;
+
+template <typename T>
+T CopyOf(const RecordSlot& slot) {
+  T record;
+  static_assert(sizeof(record) == sizeof(slot.bytes));
+  memcpy(&record, slot.bytes, sizeof(record));
+  return record;
+}
+
+// One record for each reading; `record` has what they share.
+void AppendReadings(CounterRecord record, absl::Span<const CounterReading> readings,
+                    std::vector<CounterRecord>* batch) {
+  for (const CounterReading& reading : readings) {
+    record.counter = reading.counter;
+    record.instances = reading.instances;
+    record.sum = reading.sum;
+    record.minimum = reading.minimum;
+    record.maximum = reading.maximum;
+    batch->push_back(record);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<TargetSession::Active> TargetSession::ByTag(uint32_t tag) const {
+  // The latest of that tag: kRecentPlans are fewer than there are tags.
+  for (auto active = recent_.rbegin(); active != recent_.rend(); ++active) {
+    if (ROCATTACH_PLAN_TAG((*active)->generation) == tag) return *active;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<TargetSession::Active> TargetSession::ByGeneration(
+    uint64_t generation) const {
+  for (const std::shared_ptr<Active>& active : recent_) {
+    if (active->generation == generation) return active;
+  }
+  return nullptr;
+}
+
+TargetSession::Pending& TargetSession::NewPending(uint32_t ring) {
+  pending_.resize(ring + 1);
+  return pending_[ring];
+}
+
+// What the target could not decide: a kernel whose name we had not seen, a list longer
+// than the table.
+bool TargetSession::Selects(Active* active, uint32_t selection,
+                            const rocattach_dispatch& record) {
+  const ExactSelection& exact = active->plan->selections[selection];
+  if (!exact.SelectsBut(record.agent_id, record.dispatch_id, record.iteration)) {
+    return false;
+  }
+  if (!exact.kernels.restricts()) return true;
+  return record.kernel_id < kernels_.size() &&
+         SelectsName(active, selection, record.kernel_id);
+}
+
+bool TargetSession::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
+  EndValues(ring);
+  const uint16_t flags = record->flags;
+  record->flags &= kStreamFlags;
+  const bool baseline =
+      (flags & ROCATTACH_DISPATCH_BASELINE) != 0 || (flags & kWantedBySessions) == 0;
+  std::shared_ptr<Active> active;
+  if ((flags & kWantedBySessions) != 0) {
+    active = ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags));
+  }
+  bool for_timestamps = false, for_counters = false;
+  if (active != nullptr) {
+    // Undecided is a yes that the service has to confirm.
+    for_timestamps =
+        (flags & ROCATTACH_DISPATCH_SELECTED) != 0 &&
+        ((flags & ROCATTACH_DISPATCH_SELECTED_UNDECIDED) == 0 ||
+         Selects(active.get(), ROCATTACH_PLAN_SELECTION_DISPATCHES, *record));
+    for_counters = (flags & ROCATTACH_DISPATCH_FOR_COUNTERS) != 0 &&
+                   ((flags & ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED) == 0 ||
+                    Selects(active.get(), ROCATTACH_PLAN_SELECTION_COUNTERS, *record));
+  }
+  const bool wanted = baseline || for_timestamps || for_counters;
+  if (!wanted) ++counts_.filtered;
+  if (flags & ROCATTACH_DISPATCH_COUNTED) {
+    Pending& pending = PendingOf(ring);
+    pending.of = Pending::Of::kDispatch;
+    pending.dispatch = *record;
+    pending.for_timestamps = for_timestamps;
+    pending.for_counters = for_counters;
+    pending.active = std::move(active);
+    pending.slots = pending.next = 0;
+    pending.readings.clear();
+    return wanted;
+  }
+  if (active != nullptr && (for_timestamps || for_counters)) {
+    // Without values, if they never came: the collector counts that.
+    DispatchEvent event;
+    event.dispatch = *record;
+    event.for_timestamps = for_timestamps;
+    event.for_counters = for_counters;
+    active->sink->OnDispatches(id_, {&event, 1});
+  }
+  return wanted;
+}
+
+bool TargetSession::TakeCopy(rocattach_copy* record) {
+  const uint16_t flags = record->flags;
+  record->flags &= kStreamFlags;
+  if ((flags & ROCATTACH_COPY_SELECTED) == 0) return true;
+  const std::shared_ptr<Active> active = ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags));
+  if (active != nullptr) active->sink->OnCopies(id_, {record, 1});
+  return true;
+}
+
+void TargetSession::TakeSample(uint32_t ring, const RecordSlot& slot) {
+  EndValues(ring);
+  Pending& pending = PendingOf(ring);
+  pending.of = Pending::Of::kSample;
+  pending.sample = CopyOf<rocattach_sample>(slot);
+  pending.active = ByGeneration(pending.sample.plan_generation);
+  pending.slots = pending.next = 0;
+  pending.readings.clear();
+  if (pending.active == nullptr || pending.sample.slots == 0 ||
+      pending.sample.end_ns < pending.sample.begin_ns) {
+    EndValues(ring);
+  }
+}
+
+bool TargetSession::Continues(const Pending& pending,
+                              const rocattach_values& values) const {
+  if (pending.of == Pending::Of::kNothing || pending.active == nullptr) return false;
+  const bool sample = pending.of == Pending::Of::kSample;
+  const uint64_t operation =
+      sample ? pending.sample.sample_id : pending.dispatch.correlation_id;
+  const uint32_t agent = sample ? pending.sample.agent_id : pending.dispatch.agent_id;
+  if (values.correlation_id != operation || values.agent_id != agent ||
+      values.plan_generation != pending.active->generation ||
+      values.slot != pending.next || values.slots <= values.slot || values.count == 0 ||
+      values.count > ROCATTACH_VALUES_PER_SLOT ||
+      values.of != static_cast<uint32_t>(sample ? ROCATTACH_RECORD_SAMPLE
+                                                : ROCATTACH_RECORD_DISPATCH)) {
+    return false;
+  }
+  const CompiledPlan& plan = *pending.active->plan;
+  if (values.slot > 0) {
+    // The first slot's were looked at, and the GPU is the same.
+    if (values.slots != pending.slots || values.pass != pending.pass) return false;
+  } else {
+    const PlanArchitecture* architecture = plan.Architecture(agent);
+    if (architecture == nullptr) return false;
+    const PassPlan& passes = sample ? architecture->sampler : architecture->dispatch;
+    if (values.pass >= passes.passes.size() ||
+        values.slots > passes.passes[values.pass].counters.size()) {
+      return false;
+    }
+  }
+  for (uint16_t i = 0; i < values.count; ++i) {
+    if (values.value[i].counter >= plan.counter_names.size() ||
+        values.value[i].instances == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void TargetSession::TakeValues(uint32_t ring, const RecordSlot& slot) {
+  const auto values = CopyOf<rocattach_values>(slot);
+  Pending& pending = PendingOf(ring);
+  if (!Continues(pending, values)) {
+    // One count for the operation, however many slots follow.
+    EndValues(ring);
+    return;
+  }
+  pending.slots = values.slots;
+  pending.pass = values.pass;
+  ++pending.next;
+  for (uint16_t i = 0; i < values.count; ++i) {
+    const rocattach_counter_value& value = values.value[i];
+    pending.readings.push_back(
+        {value.counter, value.instances, value.sum, value.minimum, value.maximum});
+  }
+  if (pending.next == pending.slots) Complete(&pending);
+}
+
+void TargetSession::EndValues(uint32_t ring) {
+  if (ring >= pending_.size()) return;
+  CountInvalid(pending_[ring]);
+  pending_[ring].of = Pending::Of::kNothing;
+}
+
+void TargetSession::CountInvalid(const Pending& pending) {
+  counts_.counted_invalid += pending.of == Pending::Of::kDispatch;
+  counts_.samples_invalid += pending.of == Pending::Of::kSample;
+}
+
+void TargetSession::Complete(Pending* pending) {
+  if (pending->of == Pending::Of::kDispatch) {
+    CompleteDispatch(*pending);
+  } else {
+    CompleteSample(*pending);
+  }
+  pending->of = Pending::Of::kNothing;
+}
+
+CounterRecord TargetSession::RecordOf(const Pending& pending) {
+  CounterRecord record;
+  record.session = pending.active->session;
+  record.plan = pending.active->plan_id;
+  record.pass = pending.pass;
+  return record;
+}
+
+void TargetSession::CompleteDispatch(const Pending& pending) {
+  DispatchEvent event;
+  event.dispatch = pending.dispatch;
+  event.for_timestamps = pending.for_timestamps;
+  event.for_counters = pending.for_counters;
+  event.pass = pending.pass;
+  event.readings = pending.readings;
+  if (!pending.for_counters) {
+    ++counts_.counted_filtered;
+    if (pending.for_timestamps) pending.active->sink->OnDispatches(id_, {&event, 1});
+    return;
+  }
+  ++counts_.counted;
+  CounterRecord record = RecordOf(pending);
+  record.operation = pending.dispatch.correlation_id;
+  record.kernel_id = pending.dispatch.kernel_id;
+  record.agent_id = pending.dispatch.agent_id;
+  AppendReadings(record, pending.readings, &counter_batch_);
+  pending.active->sink->OnDispatches(id_, {&event, 1});
+}
+
+void TargetSession::CompleteSample(const Pending& pending) {
+  ++counts_.samples;
+  CounterRecord record = RecordOf(pending);
+  record.operation = pending.sample.sample_id;
+  record.agent_id = pending.sample.agent_id;
+  record.begin_ns = pending.sample.begin_ns;
+  record.end_ns = pending.sample.end_ns;
+  AppendReadings(record, pending.readings, &sample_batch_);
+  SampleEvent event;
+  event.agent_id = pending.sample.agent_id;
+  event.pass = pending.pass;
+  event.begin_ns = pending.sample.begin_ns;
+  event.end_ns = pending.sample.end_ns;
+  event.readings = pending.readings;
+  pending.active->sink->OnSamples(id_, {&event, 1});
+}
+
+void TargetSession::TakeApiCall(const RecordSlot& slot) {
+  const auto call = CopyOf<rocattach_api_call>(slot);
+  const std::shared_ptr<Active> active = ByTag(call.plan_tag);
+  if (active == nullptr || call.domain >= ROCATTACH_PLAN_API_DOMAINS ||
+      call.function >= ROCATTACH_PLAN_API_FUNCTIONS || call.end_ns < call.begin_ns) {
+    ++counts_.api_calls_invalid;
+    return;
+  }
+  ++counts_.api_calls;
+  ApiCallRecord record;
+  record.session = active->session;
+  record.correlation_id = call.correlation_id;
+  record.ancestor_id = call.ancestor_id;
+  record.begin_ns = call.begin_ns;
+  record.end_ns = call.end_ns;
+  record.tid = call.tid;
+  record.domain = call.domain;
+  record.function = call.function;
+  if (call.flags & ROCATTACH_API_TEXT_CUT) record.flags = kApiCallTextCut;
+  record.text =
+      CleanText(absl::string_view(call.text, strnlen(call.text, sizeof(call.text))));
+  api_batch_.push_back(std::move(record));
+  static constexpr int kDomains[] = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API,
+                                     ROCATTACH_ACTIVITY_DOMAIN_HIP_API,
+                                     ROCATTACH_ACTIVITY_DOMAIN_ROCTX};
+  ApiEvent event;
+  event.domain = kDomains[call.domain];
+  event.function = call.function;
+  event.tid = call.tid;
+  event.correlation_id = call.correlation_id;
+  event.begin_ns = call.begin_ns;
+  event.end_ns = call.end_ns;
+  active->sink->OnApiCalls(id_, {&event, 1});
+}
+
+void TargetSession::Write() {
+  StreamWriter* writer = output_.writer;
+  if (!counter_batch_.empty()) {
+    output_set_->Note(writer->AppendCounters(output_.stream, counter_batch_));
+    counter_batch_.clear();
+  }
+  if (!sample_batch_.empty()) {
+    output_set_->Note(writer->AppendSamples(output_.stream, sample_batch_));
+    sample_batch_.clear();
+  }
+  if (!api_batch_.empty()) {
+    output_set_->Note(writer->AppendApiCalls(output_.stream, api_batch_));
+    api_batch_.clear();
+  }
+}
+
+}  // namespace rocattach
