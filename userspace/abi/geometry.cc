@@ -15,7 +15,7 @@ bool Between(uint32_t value, uint32_t low, uint32_t high) {
 
 }  // namespace
 
-bool ComputeLayout(const rocattach_collector_config& config, Layout* layout) {
+bool ComputeGeometry(const rocattach_collector_config& config, Geometry* geometry) {
   if (config.size != sizeof(config) || config.version != ROCATTACH_SHM_VERSION) {
     return false;
   }
@@ -30,21 +30,21 @@ bool ComputeLayout(const rocattach_collector_config& config, Layout* layout) {
       !Between(config.dictionary_bytes, 4096, 64u << 20)) {
     return false;
   }
-  Layout l;
-  l.ring_count = config.ring_count;
-  l.ring_slots = config.ring_slots;
-  l.inflight_count = config.inflight_count;
-  l.dictionary_bytes = static_cast<uint32_t>(PageUp(config.dictionary_bytes));
-  l.rings_offset = PageUp(sizeof(rocattach_control));
-  l.ring_stride = PageUp(ROCATTACH_RING_HEADER_BYTES +
-                         uint64_t{l.ring_slots} * ROCATTACH_SLOT_BYTES);
-  l.inflight_offset = l.rings_offset + l.ring_stride * l.ring_count;
-  l.dictionary_offset = PageUp(l.inflight_offset +
-                               uint64_t{l.inflight_count} * sizeof(rocattach_inflight));
-  l.plan_offset = l.dictionary_offset + l.dictionary_bytes;
-  l.total_bytes = l.plan_offset + PageUp(sizeof(rocattach_plan));
-  if (l.total_bytes > ROCATTACH_SHM_MAX_BYTES) return false;
-  *layout = l;
+  Geometry g;
+  g.ring_count = config.ring_count;
+  g.ring_slots = config.ring_slots;
+  g.inflight_count = config.inflight_count;
+  g.dictionary_bytes = static_cast<uint32_t>(PageUp(config.dictionary_bytes));
+  g.rings_offset = PageUp(sizeof(rocattach_control));
+  g.ring_stride = PageUp(ROCATTACH_RING_HEADER_BYTES +
+                         uint64_t{g.ring_slots} * ROCATTACH_SLOT_BYTES);
+  g.inflight_offset = g.rings_offset + g.ring_stride * g.ring_count;
+  g.dictionary_offset = PageUp(g.inflight_offset +
+                               uint64_t{g.inflight_count} * sizeof(rocattach_inflight));
+  g.plan_offset = g.dictionary_offset + g.dictionary_bytes;
+  g.total_bytes = g.plan_offset + PageUp(sizeof(rocattach_plan));
+  if (g.total_bytes > ROCATTACH_SHM_MAX_BYTES) return false;
+  *geometry = g;
   return true;
 }
 

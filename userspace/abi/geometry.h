@@ -9,7 +9,7 @@
 namespace rocattach::collector {
 
 // Offsets in bytes from the start of the memory; all multiples of 4096.
-struct Layout {
+struct Geometry {
   uint32_t ring_count = 0;
   uint32_t ring_slots = 0;
   uint32_t inflight_count = 0;
@@ -24,7 +24,7 @@ struct Layout {
 
 // False where the configuration is malformed, of another version, or asks for more than
 // ROCATTACH_SHM_MAX_BYTES.
-bool ComputeLayout(const rocattach_collector_config& config, Layout* layout);
+bool ComputeGeometry(const rocattach_collector_config& config, Geometry* geometry);
 
 }  // namespace rocattach::collector
 

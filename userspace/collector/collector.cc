@@ -104,8 +104,8 @@ int Start(const rocattach_collector_config* config) {
   TinyLockHolder hold(c.start_lock);
   uint32_t phase = LoadAcquire(&c.phase);
   if (phase == kPhaseNone) {
-    Layout layout;
-    if (c.guard.armed() || !ComputeLayout(*config, &layout)) return EINVAL;
+    Geometry geometry;
+    if (c.guard.armed() || !ComputeGeometry(*config, &geometry)) return EINVAL;
     int error = SetUp(*config);
     if (error != 0) return error;
     StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseLoaded));
@@ -163,7 +163,7 @@ void Collector::PreparePool() {
   if (pool_failed || !pool_lock.TryLock()) return;
   if (!tracker.signals().ready() && !pool_failed) {
     pool_failed =
-        tracker.signals().Allocate(hsa, agents, memory.layout().inflight_count) !=
+        tracker.signals().Allocate(hsa, agents, memory.geometry().inflight_count) !=
         HSA_STATUS_SUCCESS;
   }
   pool_lock.Unlock();

@@ -31,7 +31,7 @@ ROCATTACH_EXPORT int rocattach_collector_start(
     return error;
   }
   const rocattach::collector::Memory& memory = rocattach::collector::g_collector.memory;
-  rocattach_collector_ready(memory.base(), memory.layout().total_bytes,
+  rocattach_collector_ready(memory.base(), memory.geometry().total_bytes,
                             config->window_id);
   return 0;
 }

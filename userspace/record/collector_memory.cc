@@ -38,26 +38,27 @@ T LoadAcquire(const T* field) {
   return __atomic_load_n(field, __ATOMIC_ACQUIRE);
 }
 
-bool SameGeometry(const rocattach_control& c, const collector::Layout& l) {
-  return c.total_bytes == l.total_bytes && c.rings_offset == l.rings_offset &&
-         c.ring_stride == l.ring_stride && c.ring_count == l.ring_count &&
-         c.ring_slots == l.ring_slots && c.inflight_offset == l.inflight_offset &&
-         c.inflight_count == l.inflight_count &&
+bool SameGeometry(const rocattach_control& c, const collector::Geometry& g) {
+  return c.total_bytes == g.total_bytes && c.rings_offset == g.rings_offset &&
+         c.ring_stride == g.ring_stride && c.ring_count == g.ring_count &&
+         c.ring_slots == g.ring_slots && c.inflight_offset == g.inflight_offset &&
+         c.inflight_count == g.inflight_count &&
          c.inflight_bytes == sizeof(rocattach_inflight) &&
-         c.dictionary_offset == l.dictionary_offset &&
-         c.dictionary_bytes == l.dictionary_bytes && c.plan_offset == l.plan_offset &&
+         c.dictionary_offset == g.dictionary_offset &&
+         c.dictionary_bytes == g.dictionary_bytes && c.plan_offset == g.plan_offset &&
          c.plan_bytes == sizeof(rocattach_plan);
 }
 
-absl::StatusOr<collector::Layout> LayoutOf(const rocattach_collector_config& config) {
+absl::StatusOr<collector::Geometry> GeometryOf(
+    const rocattach_collector_config& config) {
   rocattach_collector_config sizes = config;
   // It is checked as well, and the stub fills it in.
   if (sizes.collector_path[0] == '\0') sizes.collector_path[0] = '/';
-  collector::Layout layout;
-  if (!collector::ComputeLayout(sizes, &layout)) {
-    return absl::InternalError("the collector's configuration has no layout");
+  collector::Geometry geometry;
+  if (!collector::ComputeGeometry(sizes, &geometry)) {
+    return absl::InternalError("the collector's configuration has no valid geometry");
   }
-  return layout;
+  return geometry;
 }
 
 // `entry` is our own copy of what the target left.
@@ -102,47 +103,48 @@ uint16_t RecordSlot::kind() const {
 absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::Map(
     pid_t pid, uint64_t address, uint64_t bytes,
     const rocattach_collector_config& config) {
-  ASSIGN_OR_RETURN(const collector::Layout layout, LayoutOf(config));
-  if (bytes != layout.total_bytes || address % 4096 != 0 || address + bytes < address) {
+  ASSIGN_OR_RETURN(const collector::Geometry geometry, GeometryOf(config));
+  if (bytes != geometry.total_bytes || address % 4096 != 0 ||
+      address + bytes < address) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "process %d reports %d bytes at 0x%x where the configuration makes %d: not a "
         "collector's memory",
-        pid, bytes, address, layout.total_bytes));
+        pid, bytes, address, geometry.total_bytes));
   }
   ASSIGN_OR_RETURN(UniqueFd fd, OpenTargetMemfd(pid, address, bytes));
-  return MapOwn(std::move(fd), layout);
+  return MapOwn(std::move(fd), geometry);
 }
 
 absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapFd(
     int fd, const rocattach_collector_config& config) {
-  ASSIGN_OR_RETURN(const collector::Layout layout, LayoutOf(config));
-  RETURN_IF_ERROR(CheckTargetMemfd(fd, layout.total_bytes));
+  ASSIGN_OR_RETURN(const collector::Geometry geometry, GeometryOf(config));
+  RETURN_IF_ERROR(CheckTargetMemfd(fd, geometry.total_bytes));
   RETURN_IF_ERROR(CheckSeals(fd));
   UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!own.valid()) return ErrnoStatus(errno, "fcntl(F_DUPFD_CLOEXEC) failed");
-  return MapOwn(std::move(own), layout);
+  return MapOwn(std::move(own), geometry);
 }
 
 absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::MapOwn(
-    UniqueFd fd, const collector::Layout& layout) {
-  void* base = mmap(nullptr, layout.total_bytes, PROT_NONE,
+    UniqueFd fd, const collector::Geometry& geometry) {
+  void* base = mmap(nullptr, geometry.total_bytes, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
     return ErrnoStatus(
-        errno, absl::StrCat("mmap(", layout.total_bytes, ", PROT_NONE) failed"));
+        errno, absl::StrCat("mmap(", geometry.total_bytes, ", PROT_NONE) failed"));
   }
   auto memory = std::unique_ptr<CollectorMemory>(
-      new CollectorMemory(std::move(fd), static_cast<uint8_t*>(base), layout));
-  RETURN_IF_ERROR(memory->MapPart(0, layout.rings_offset));
-  RETURN_IF_ERROR(
-      memory->MapPart(layout.plan_offset, layout.total_bytes - layout.plan_offset));
+      new CollectorMemory(std::move(fd), static_cast<uint8_t*>(base), geometry));
+  RETURN_IF_ERROR(memory->MapPart(0, geometry.rings_offset));
+  RETURN_IF_ERROR(memory->MapPart(geometry.plan_offset,
+                                  geometry.total_bytes - geometry.plan_offset));
   RETURN_IF_ERROR(memory->CheckControl());
   return memory;
 }
 
 CollectorMemory::~CollectorMemory() {
   guard_.reset();
-  munmap(base_, layout_.total_bytes);
+  munmap(base_, geometry_.total_bytes);
 }
 
 absl::Status CollectorMemory::MapPart(uint64_t offset, uint64_t bytes) {
@@ -176,8 +178,8 @@ rocattach_control* CollectorMemory::control() {
   return reinterpret_cast<rocattach_control*>(base_);
 }
 rocattach_ring* CollectorMemory::ring(uint32_t index) const {
-  return reinterpret_cast<rocattach_ring*>(base_ + layout_.rings_offset +
-                                           index * layout_.ring_stride);
+  return reinterpret_cast<rocattach_ring*>(base_ + geometry_.rings_offset +
+                                           index * geometry_.ring_stride);
 }
 
 absl::Status CollectorMemory::CheckControl() {
@@ -190,13 +192,13 @@ absl::Status CollectorMemory::CheckControl() {
                         c.magic, c.version, ROCATTACH_SHM_VERSION));
   }
   // More than was asked for would cost us, and so everybody else, time and memory.
-  if (!SameGeometry(c, layout_)) {
+  if (!SameGeometry(c, geometry_)) {
     return absl::DataLossError(
         "the collector's memory does not have the sizes that were configured");
   }
   // A service before us may have written one.
   uint64_t generation = 0;
-  if (!Read(layout_.plan_offset + offsetof(rocattach_plan, generation), &generation,
+  if (!Read(geometry_.plan_offset + offsetof(rocattach_plan, generation), &generation,
             sizeof(generation))) {
     return absl::DataLossError("the collector's memory cannot be read");
   }
@@ -217,7 +219,7 @@ void CollectorMemory::SetRecording(bool recording) {
 }
 
 rocattach_plan* CollectorMemory::plan() {
-  return reinterpret_cast<rocattach_plan*>(base_ + layout_.plan_offset);
+  return reinterpret_cast<rocattach_plan*>(base_ + geometry_.plan_offset);
 }
 
 uint64_t CollectorMemory::WritePlan(const rocattach_plan& image) {
@@ -352,17 +354,18 @@ CollectorAccount CollectorMemory::Account() const {
 }
 
 bool CollectorMemory::all_rings_read() const {
-  return std::min(LoadAcquire(&control()->rings_used), layout_.ring_count) <=
+  return std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count) <=
          rings_used_;
 }
 
 void CollectorMemory::Snapshot() {
   const uint32_t used =
-      std::min(LoadAcquire(&control()->rings_used), layout_.ring_count);
+      std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count);
   // Only grows, whatever the target says later.
   for (; rings_used_ < used; ++rings_used_) {
     // Its first page, with the positions and accounts.
-    const uint64_t offset = layout_.rings_offset + rings_used_ * layout_.ring_stride;
+    const uint64_t offset =
+        geometry_.rings_offset + rings_used_ * geometry_.ring_stride;
     if (!MapPart(offset, kPage).ok()) readable_ = false;
     if (!readable_) break;
   }
@@ -370,14 +373,14 @@ void CollectorMemory::Snapshot() {
     Position& position = positions_[i];
     if (position.corrupt) continue;
     uint64_t head = LoadAcquire(&ring(i)->head);
-    if (head < position.head || head - position.tail > layout_.ring_slots) {
+    if (head < position.head || head - position.tail > geometry_.ring_slots) {
       position.corrupt = true;
       continue;
     }
     position.head = head;
   }
   dictionary_used_ = std::min<uint64_t>(LoadAcquire(&control()->dictionary_used),
-                                        layout_.dictionary_bytes);
+                                        geometry_.dictionary_bytes);
 }
 
 std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes) {
@@ -386,7 +389,7 @@ std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes)
   for (size_t taken = 0; !dictionary_read() && (taken == 0 || taken < most_bytes);) {
     chunk.resize(
         std::min<uint64_t>(dictionary_used_ - dictionary_read_, kMaxEntryBytes));
-    if (!Read(layout_.dictionary_offset + dictionary_read_, chunk.data(),
+    if (!Read(geometry_.dictionary_offset + dictionary_read_, chunk.data(),
               chunk.size())) {
       dictionary_ok_ = false;
       break;
@@ -420,10 +423,10 @@ size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
   uint64_t waiting = position.head - position.tail;
   size_t count = std::min<uint64_t>(waiting, out.size());
   if (count == 0) return 0;
-  const uint64_t slots =
-      layout_.rings_offset + index * layout_.ring_stride + ROCATTACH_RING_HEADER_BYTES;
-  uint64_t first = position.tail & (layout_.ring_slots - 1);
-  size_t run = std::min<uint64_t>(count, layout_.ring_slots - first);
+  const uint64_t slots = geometry_.rings_offset + index * geometry_.ring_stride +
+                         ROCATTACH_RING_HEADER_BYTES;
+  uint64_t first = position.tail & (geometry_.ring_slots - 1);
+  size_t run = std::min<uint64_t>(count, geometry_.ring_slots - first);
   if (!Read(slots + first * ROCATTACH_SLOT_BYTES, out.data(),
             run * ROCATTACH_SLOT_BYTES) ||
       !Read(slots, out.data() + run, (count - run) * ROCATTACH_SLOT_BYTES)) {
@@ -438,10 +441,10 @@ size_t CollectorMemory::Drain(uint32_t index, absl::Span<RecordSlot> out) {
 std::vector<RecordSlot> CollectorMemory::UnfinishedRecords(uint32_t first,
                                                            uint32_t count) const {
   std::vector<RecordSlot> records;
-  if (first >= layout_.inflight_count) return records;
+  if (first >= geometry_.inflight_count) return records;
   std::vector<rocattach_inflight> entries(
-      std::min(count, layout_.inflight_count - first));
-  if (!Read(layout_.inflight_offset + uint64_t{first} * sizeof(rocattach_inflight),
+      std::min(count, geometry_.inflight_count - first));
+  if (!Read(geometry_.inflight_offset + uint64_t{first} * sizeof(rocattach_inflight),
             entries.data(), entries.size() * sizeof(rocattach_inflight))) {
     return records;
   }

@@ -143,32 +143,33 @@ class CollectorMemory {
   // Copies up to `out.size()` slots of ring `index`, but none behind the snapshot.
   // Returns how many; the slots are free for the collector again.
   size_t Drain(uint32_t index, absl::Span<RecordSlot> out);
-  uint32_t ring_count() const { return layout_.ring_count; }
+  uint32_t ring_count() const { return geometry_.ring_count; }
   // Rings from this number on had had no record at the snapshot.
   uint32_t rings_used() const { return rings_used_; }
   // Those that have one by now.
   bool all_rings_read() const;
   // Operations that fit into the rings and into the table of those in flight.
   uint64_t room() const {
-    return uint64_t{layout_.ring_count} * layout_.ring_slots + layout_.inflight_count;
+    return uint64_t{geometry_.ring_count} * geometry_.ring_slots +
+           geometry_.inflight_count;
   }
 
   // Operations that were captured and never published, among the `count` entries from
   // `first` of the table on; there are `inflight_count()`. Only when the target is
   // dead.
   std::vector<RecordSlot> UnfinishedRecords(uint32_t first, uint32_t count) const;
-  uint32_t inflight_count() const { return layout_.inflight_count; }
+  uint32_t inflight_count() const { return geometry_.inflight_count; }
 
  private:
-  CollectorMemory(UniqueFd fd, uint8_t* base, const collector::Layout& layout)
+  CollectorMemory(UniqueFd fd, uint8_t* base, const collector::Geometry& geometry)
       : fd_(std::move(fd)),
         base_(base),
-        layout_(layout),
-        positions_(layout.ring_count) {
-    guard_.emplace(base, layout.total_bytes);
+        geometry_(geometry),
+        positions_(geometry.ring_count) {
+    guard_.emplace(base, geometry.total_bytes);
   }
   static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapOwn(
-      UniqueFd fd, const collector::Layout& layout);
+      UniqueFd fd, const collector::Geometry& geometry);
   absl::Status CheckControl();
   // Maps a part of the memory, whole pages, into its place behind `base_`.
   absl::Status MapPart(uint64_t offset, uint64_t bytes);
@@ -182,7 +183,7 @@ class CollectorMemory {
   // Address space for all of it. In it are the control block, the plan, and the first
   // page of each ring that is in use.
   uint8_t* base_;
-  const collector::Layout layout_;
+  const collector::Geometry geometry_;
   std::optional<FaultGuard> guard_;  // always there; ends before the mapping
   mutable bool readable_ = true;
   uint32_t rings_used_ = 0;

@@ -51,8 +51,8 @@ rocattach_collector_config DefaultCollectorConfig(const WatcherOptions& options)
 
 uint64_t MemoryBytes(rocattach_collector_config config) {
   config.collector_path[0] = '/';  // any: without one the config is not valid
-  collector::Layout layout;
-  return collector::ComputeLayout(config, &layout) ? layout.total_bytes : 0;
+  collector::Geometry geometry;
+  return collector::ComputeGeometry(config, &geometry) ? geometry.total_bytes : 0;
 }
 
 // Directories that the command's own environment adds to the search for libraries.

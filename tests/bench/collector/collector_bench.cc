@@ -25,7 +25,7 @@ rocattach_collector_config Config() {
 
 // Takes what is in the ring, as the service would between two looks.
 void Consume(Memory& memory) {
-  for (uint32_t i = 0; i < memory.layout().ring_count; ++i) {
+  for (uint32_t i = 0; i < memory.geometry().ring_count; ++i) {
     StoreRelease(&memory.ring(i)->tail, LoadAcquire(&memory.ring(i)->head));
   }
 }
@@ -82,7 +82,7 @@ void BM_DispatchThroughTheDoorbell(benchmark::State& state) {
       tracker.Init(&memory, &hsa) != 0) {
     abort();
   }
-  std::vector<amd_signal_t> pool(memory.layout().inflight_count);
+  std::vector<amd_signal_t> pool(memory.geometry().inflight_count);
   tracker.signals().Adopt(pool.data());
   tracker.clocks().Init(&hsa);
   capture.Init(&tracker, &kernels);

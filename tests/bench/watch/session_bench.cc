@@ -141,7 +141,7 @@ class Consumer {
     auto output = outputs_->OpenProcess(window.process, {});
     auto mapped =
         CollectorMemory::Map(getpid(), reinterpret_cast<uint64_t>(memory->base()),
-                             memory->layout().total_bytes, Config());
+                             memory->geometry().total_bytes, Config());
     if (!output.ok() || !mapped.ok()) return "cannot map the memory";
     target_ = std::make_unique<Target>(std::move(window), *output, v1::Process(),
                                        outputs_.get());

@@ -24,8 +24,8 @@
 #include "userspace/abi/geometry.h"
 #include "userspace/abi/shared_memory.h"
 
-using rocattach::collector::ComputeLayout;
-using rocattach::collector::Layout;
+using rocattach::collector::ComputeGeometry;
+using rocattach::collector::Geometry;
 
 namespace {
 
@@ -34,7 +34,7 @@ const char* collector_path = "";
 uint8_t* memory = nullptr;  // as the service was told
 uint64_t memory_bytes = 0;
 rocattach_control* control = nullptr;  // null where nothing may be written
-Layout layout;
+Geometry geometry;
 volatile sig_atomic_t stopped = 0;
 
 bool Is(const char* name) {
@@ -74,23 +74,23 @@ void Map(int fd, uint64_t bytes) {
   memory_bytes = bytes;
 }
 
-// What an honest collector writes, with the sizes of `layout`.
+// What an honest collector writes, with the sizes of `geometry`.
 void FillControl(uint64_t window_id) {
   control = reinterpret_cast<rocattach_control*>(memory);
   control->magic = ROCATTACH_SHM_MAGIC;
   control->version = ROCATTACH_SHM_VERSION;
   control->control_bytes = sizeof(*control);
-  control->total_bytes = layout.total_bytes;
-  control->rings_offset = layout.rings_offset;
-  control->ring_stride = layout.ring_stride;
-  control->ring_count = layout.ring_count;
-  control->ring_slots = layout.ring_slots;
-  control->inflight_offset = layout.inflight_offset;
-  control->inflight_count = layout.inflight_count;
+  control->total_bytes = geometry.total_bytes;
+  control->rings_offset = geometry.rings_offset;
+  control->ring_stride = geometry.ring_stride;
+  control->ring_count = geometry.ring_count;
+  control->ring_slots = geometry.ring_slots;
+  control->inflight_offset = geometry.inflight_offset;
+  control->inflight_count = geometry.inflight_count;
   control->inflight_bytes = sizeof(rocattach_inflight);
-  control->dictionary_offset = layout.dictionary_offset;
-  control->dictionary_bytes = layout.dictionary_bytes;
-  control->plan_offset = layout.plan_offset;
+  control->dictionary_offset = geometry.dictionary_offset;
+  control->dictionary_bytes = geometry.dictionary_bytes;
+  control->plan_offset = geometry.plan_offset;
   control->plan_bytes = sizeof(rocattach_plan);
   control->window_id = window_id;
   control->pid = getpid();
@@ -112,16 +112,16 @@ void HugePagesWithHoles() {
 void FileWithLease(bool sealed_memfd) {
   int fd = -1;
   if (sealed_memfd) {
-    fd = Memfd(0, layout.total_bytes);
+    fd = Memfd(0, geometry.total_bytes);
     Seal(fd);
   } else {
     char name[] = "/tmp/hostile-lease.XXXXXX";
     fd = mkstemp(name);
     if (fd < 0) Fail("mkstemp");
     unlink(name);
-    if (ftruncate(fd, static_cast<off_t>(layout.total_bytes)) != 0) Fail("ftruncate");
+    if (ftruncate(fd, static_cast<off_t>(geometry.total_bytes)) != 0) Fail("ftruncate");
   }
-  Map(fd, layout.total_bytes);
+  Map(fd, geometry.total_bytes);
   signal(SIGIO, SIG_IGN);
   // Of a memfd the kernel grants none while it is mapped for writing; then it is as
   // any other.
@@ -129,9 +129,9 @@ void FileWithLease(bool sealed_memfd) {
 }
 
 void OrdinaryMemory() {
-  int fd = Memfd(0, layout.total_bytes);
+  int fd = Memfd(0, geometry.total_bytes);
   Seal(fd);
-  Map(fd, layout.total_bytes);
+  Map(fd, geometry.total_bytes);
   close(fd);
 }
 
@@ -142,23 +142,23 @@ void OtherGeometry(const rocattach_collector_config& configured) {
   config.ring_slots = 16;
   config.inflight_count = 16;
   config.dictionary_bytes = 4096;
-  if (!ComputeLayout(config, &layout)) Fail("ComputeLayout");
-  const uint64_t more = (ROCATTACH_SHM_MAX_BYTES - layout.total_bytes) / 4096 * 4096;
-  layout.dictionary_bytes += static_cast<uint32_t>(more);
-  layout.plan_offset += more;
-  layout.total_bytes += more;
+  if (!ComputeGeometry(config, &geometry)) Fail("ComputeGeometry");
+  const uint64_t more = (ROCATTACH_SHM_MAX_BYTES - geometry.total_bytes) / 4096 * 4096;
+  geometry.dictionary_bytes += static_cast<uint32_t>(more);
+  geometry.plan_offset += more;
+  geometry.total_bytes += more;
 }
 
 rocattach_ring* Ring(uint32_t i) {
-  return reinterpret_cast<rocattach_ring*>(memory + layout.rings_offset +
-                                           i * layout.ring_stride);
+  return reinterpret_cast<rocattach_ring*>(memory + geometry.rings_offset +
+                                           i * geometry.ring_stride);
 }
 
 // As many of the smallest entries as there is room for.
 void FillDictionary() {
-  uint8_t* at = memory + layout.dictionary_offset;
+  uint8_t* at = memory + geometry.dictionary_offset;
   uint64_t used = 0;
-  for (uint32_t id = 1; used + sizeof(rocattach_entry) <= layout.dictionary_bytes;
+  for (uint32_t id = 1; used + sizeof(rocattach_entry) <= geometry.dictionary_bytes;
        ++id) {
     rocattach_entry entry = {};
     entry.bytes = sizeof(entry);
@@ -173,10 +173,11 @@ void FillDictionary() {
 // Kernels with names of `text` bytes that do not compress, until the dictionary is
 // full.
 void FillDictionaryWithKernels(uint16_t text) {
-  uint8_t* at = memory + layout.dictionary_offset;
+  uint8_t* at = memory + geometry.dictionary_offset;
   const uint64_t bytes = (sizeof(rocattach_kernel_entry) + text + 7) / 8 * 8;
   uint64_t used = 0, noise = 88172645463325252u;
-  for (uint32_t id = 1; used + bytes <= layout.dictionary_bytes; ++id, used += bytes) {
+  for (uint32_t id = 1; used + bytes <= geometry.dictionary_bytes;
+       ++id, used += bytes) {
     rocattach_kernel_entry kernel = {};
     kernel.entry.bytes = static_cast<uint32_t>(bytes);
     kernel.entry.kind = ROCATTACH_ENTRY_KERNEL;
@@ -193,22 +194,22 @@ void FillDictionaryWithKernels(uint16_t text) {
 
 // Everything full, by the positions; nothing is written there.
 void ClaimHoles() {
-  control->rings_used = layout.ring_count;
-  for (uint32_t i = 0; i < layout.ring_count; ++i) {
+  control->rings_used = geometry.ring_count;
+  for (uint32_t i = 0; i < geometry.ring_count; ++i) {
     Ring(i)->inflight = 1;
-    Ring(i)->dispatches_seen = layout.ring_slots;
-    __atomic_store_n(&Ring(i)->head, uint64_t{layout.ring_slots}, __ATOMIC_RELEASE);
+    Ring(i)->dispatches_seen = geometry.ring_slots;
+    __atomic_store_n(&Ring(i)->head, uint64_t{geometry.ring_slots}, __ATOMIC_RELEASE);
   }
-  __atomic_store_n(&control->dictionary_used, uint64_t{layout.dictionary_bytes},
+  __atomic_store_n(&control->dictionary_used, uint64_t{geometry.dictionary_bytes},
                    __ATOMIC_RELEASE);
 }
 
 // Fills every ring with plausible records of `kind`.
 void FillRings(uint16_t kind) {
-  control->rings_used = layout.ring_count;
-  for (uint32_t i = 0; i < layout.ring_count; ++i) {
+  control->rings_used = geometry.ring_count;
+  for (uint32_t i = 0; i < geometry.ring_count; ++i) {
     auto* slots = reinterpret_cast<uint8_t*>(Ring(i)) + ROCATTACH_RING_HEADER_BYTES;
-    for (uint64_t slot = 0; slot < layout.ring_slots; ++slot) {
+    for (uint64_t slot = 0; slot < geometry.ring_slots; ++slot) {
       rocattach_dispatch record = {};
       record.kind = kind;
       // Most are of a queue that there is not: they cost the service the same, and the
@@ -224,16 +225,16 @@ void FillRings(uint16_t kind) {
 
 // Says at every instant that all rings are full again.
 void Flood() {
-  for (uint32_t i = 0; i < layout.ring_count; ++i) {
+  for (uint32_t i = 0; i < geometry.ring_count; ++i) {
     const uint64_t tail = __atomic_load_n(&Ring(i)->tail, __ATOMIC_ACQUIRE);
-    const uint64_t head = tail + layout.ring_slots;
+    const uint64_t head = tail + geometry.ring_slots;
     __atomic_store_n(&Ring(i)->dispatches_seen, head, __ATOMIC_RELAXED);
     __atomic_store_n(&Ring(i)->head, head, __ATOMIC_RELEASE);
   }
 }
 
 void MakeMemory(const rocattach_collector_config* config) {
-  if (!ComputeLayout(*config, &layout)) Fail("ComputeLayout");
+  if (!ComputeGeometry(*config, &geometry)) Fail("ComputeGeometry");
   if (Is("geometry")) {
     OtherGeometry(*config);
     OrdinaryMemory();

@@ -34,7 +34,7 @@ std::vector<T> RecordsIn(const Memory& memory, uint32_t ring, uint64_t first = 0
       reinterpret_cast<const uint8_t*>(header) + ROCATTACH_RING_HEADER_BYTES;
   for (uint64_t i = first; i < header->head; ++i) {
     T record;
-    memcpy(&record, slots + (i % memory.layout().ring_slots) * ROCATTACH_SLOT_BYTES,
+    memcpy(&record, slots + (i % memory.geometry().ring_slots) * ROCATTACH_SLOT_BYTES,
            sizeof(record));
     records.push_back(record);
   }
@@ -44,7 +44,7 @@ std::vector<T> RecordsIn(const Memory& memory, uint32_t ring, uint64_t first = 0
 // All dispatch records of all rings.
 inline std::vector<rocattach_dispatch> AllDispatches(const Memory& memory) {
   std::vector<rocattach_dispatch> all;
-  for (uint32_t i = 0; i < memory.layout().ring_count; ++i) {
+  for (uint32_t i = 0; i < memory.geometry().ring_count; ++i) {
     for (const auto& record : RecordsIn<rocattach_dispatch>(memory, i)) {
       if (record.kind == ROCATTACH_RECORD_DISPATCH) all.push_back(record);
     }

@@ -77,13 +77,13 @@ TEST(CollectorMemory, RefusesHugePages) {
 // Its owner keeps everybody who opens it waiting for the lease's end.
 TEST(CollectorMemory, ALeaseIsNotWaitedFor) {
   rocattach_collector_config config = FakeCollector::Config();
-  collector::Layout layout;
-  ASSERT_TRUE(collector::ComputeLayout(config, &layout));
+  collector::Geometry geometry;
+  ASSERT_TRUE(collector::ComputeGeometry(config, &geometry));
   char name[] = "/tmp/rocattach-lease.XXXXXX";
   UniqueFd fd(mkstemp(name));
   unlink(name);
-  ASSERT_EQ(ftruncate(fd.get(), static_cast<off_t>(layout.total_bytes)), 0);
-  void* mapped = mmap(nullptr, layout.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+  ASSERT_EQ(ftruncate(fd.get(), static_cast<off_t>(geometry.total_bytes)), 0);
+  void* mapped = mmap(nullptr, geometry.total_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                       fd.get(), 0);
   ASSERT_NE(mapped, MAP_FAILED);
   signal(SIGIO, SIG_IGN);
@@ -92,11 +92,11 @@ TEST(CollectorMemory, ALeaseIsNotWaitedFor) {
   }
   const uint64_t begin = BootNs();
   EXPECT_FALSE(CollectorMemory::Map(getpid(), reinterpret_cast<uint64_t>(mapped),
-                                    layout.total_bytes, config)
+                                    geometry.total_bytes, config)
                    .ok());
   // By default the kernel waits 45 s.
   EXPECT_LT(BootNs() - begin, 10'000'000'000u);
-  munmap(mapped, layout.total_bytes);
+  munmap(mapped, geometry.total_bytes);
 }
 
 TEST(CollectorMemory, RefusesWhatIsNoMemfd) {
@@ -177,7 +177,7 @@ TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
   EXPECT_EQ((*next)->backend().backend, static_cast<uint32_t>(ROCATTACH_BACKEND_SDK));
 }
 
-// The layout is read once: what the target writes there later changes nothing.
+// The geometry is read once: what the target writes there later changes nothing.
 TEST(CollectorMemory, LaterChangesOfTheLayoutAreIgnored) {
   FakeCollector fake;
   auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());

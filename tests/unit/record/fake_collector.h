@@ -1,4 +1,4 @@
-// A collector's shared memory as a test fills it: the real layout in a real sealed
+// A collector's shared memory as a test fills it: the real geometry in a real sealed
 // memfd, without a target process.
 #ifndef ROCATTACH_TESTS_UNIT_RECORD_FAKE_COLLECTOR_H_
 #define ROCATTACH_TESTS_UNIT_RECORD_FAKE_COLLECTOR_H_
@@ -38,10 +38,10 @@ class FakeCollector {
   }
 
   explicit FakeCollector(bool seal = true) {
-    collector::Layout layout;
-    if (!collector::ComputeLayout(Config(), &layout)) abort();
-    bytes_ = layout.total_bytes;
-    rings_offset_ = layout.rings_offset;
+    collector::Geometry geometry;
+    if (!collector::ComputeGeometry(Config(), &geometry)) abort();
+    bytes_ = geometry.total_bytes;
+    rings_offset_ = geometry.rings_offset;
     fd_.reset(memfd_create(ROCATTACH_SHM_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     (void)!ftruncate(fd_.get(), static_cast<off_t>(bytes_));
     if (seal) fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -52,16 +52,16 @@ class FakeCollector {
     c->version = ROCATTACH_SHM_VERSION;
     c->control_bytes = sizeof(*c);
     c->total_bytes = bytes_;
-    c->rings_offset = layout.rings_offset;
-    c->ring_stride = layout.ring_stride;
+    c->rings_offset = geometry.rings_offset;
+    c->ring_stride = geometry.ring_stride;
     c->ring_count = kRings;
     c->ring_slots = kSlots;
-    c->inflight_offset = layout.inflight_offset;
+    c->inflight_offset = geometry.inflight_offset;
     c->inflight_count = kInflight;
     c->inflight_bytes = sizeof(rocattach_inflight);
-    c->dictionary_offset = layout.dictionary_offset;
+    c->dictionary_offset = geometry.dictionary_offset;
     c->dictionary_bytes = kDictionaryBytes;
-    c->plan_offset = layout.plan_offset;
+    c->plan_offset = geometry.plan_offset;
     c->plan_bytes = sizeof(rocattach_plan);
     c->rings_used = kRings;
     c->state = ROCATTACH_STATE_LOADED;

@@ -11,7 +11,7 @@ uint32_t Dictionary::AppendBytes(rocattach_entry_kind kind, rocattach_entry* fix
   uint32_t bytes = (fixed_bytes + text_bytes + 7) & ~7u;
   TinyLockHolder hold(lock_);
   rocattach_control* c = memory_->control();
-  if (bytes > memory_->layout().dictionary_bytes - used_) {
+  if (bytes > memory_->geometry().dictionary_bytes - used_) {
     __atomic_fetch_add(&c->dictionary_dropped, 1u, __ATOMIC_RELAXED);
     return 0;
   }
@@ -20,7 +20,7 @@ uint32_t Dictionary::AppendBytes(rocattach_entry_kind kind, rocattach_entry* fix
   fixed->text_bytes = static_cast<uint16_t>(text_bytes);
   fixed->id = ++last_id_[kind];
   fixed->pad = 0;
-  uint8_t* at = memory_->base() + memory_->layout().dictionary_offset + used_;
+  uint8_t* at = memory_->base() + memory_->geometry().dictionary_offset + used_;
   memcpy(at, fixed, fixed_bytes);
   if (text_bytes != 0) memcpy(at + fixed_bytes, text, text_bytes);
   used_ += bytes;

@@ -51,22 +51,22 @@ void* MapUnlocked(int fd, size_t bytes) {
   return MAP_FAILED;
 }
 
-void FillControl(const rocattach_collector_config& config, const Layout& l,
+void FillControl(const rocattach_collector_config& config, const Geometry& g,
                  rocattach_control* c) {
   c->magic = ROCATTACH_SHM_MAGIC;
   c->version = ROCATTACH_SHM_VERSION;
   c->control_bytes = sizeof(*c);
-  c->total_bytes = l.total_bytes;
-  c->rings_offset = l.rings_offset;
-  c->ring_stride = l.ring_stride;
-  c->ring_count = l.ring_count;
-  c->ring_slots = l.ring_slots;
-  c->inflight_offset = l.inflight_offset;
-  c->inflight_count = l.inflight_count;
+  c->total_bytes = g.total_bytes;
+  c->rings_offset = g.rings_offset;
+  c->ring_stride = g.ring_stride;
+  c->ring_count = g.ring_count;
+  c->ring_slots = g.ring_slots;
+  c->inflight_offset = g.inflight_offset;
+  c->inflight_count = g.inflight_count;
   c->inflight_bytes = sizeof(rocattach_inflight);
-  c->dictionary_offset = l.dictionary_offset;
-  c->dictionary_bytes = l.dictionary_bytes;
-  c->plan_offset = l.plan_offset;
+  c->dictionary_offset = g.dictionary_offset;
+  c->dictionary_bytes = g.dictionary_bytes;
+  c->plan_offset = g.plan_offset;
   c->plan_bytes = sizeof(rocattach_plan);
   c->window_id = config.window_id;
   c->pid = getpid();
@@ -78,33 +78,33 @@ void FillControl(const rocattach_collector_config& config, const Layout& l,
 }  // namespace
 
 int Memory::Create(const rocattach_collector_config& config) {
-  Layout layout;
-  if (!ComputeLayout(config, &layout)) return EINVAL;
+  Geometry geometry;
+  if (!ComputeGeometry(config, &geometry)) return EINVAL;
   int fd = OpenMemfd();
   if (fd < 0) return errno;
   // Beyond the limit ftruncate does not only fail: SIGXFSZ kills the process.
   rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < layout.total_bytes) {
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < geometry.total_bytes) {
     close(fd);
     return EFBIG;
   }
   void* base = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(layout.total_bytes)) == 0 &&
+  if (ftruncate(fd, static_cast<off_t>(geometry.total_bytes)) == 0 &&
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-    base = MapUnlocked(fd, layout.total_bytes);
+    base = MapUnlocked(fd, geometry.total_bytes);
   }
   int error = base == MAP_FAILED ? errno : 0;
   close(fd);
   if (error != 0) return error;
-  layout_ = layout;
+  geometry_ = geometry;
   base_ = static_cast<uint8_t*>(base);
-  FillControl(config, layout_, control());
+  FillControl(config, geometry_, control());
   SetState(ROCATTACH_STATE_LOADED);
   return 0;
 }
 
 void Memory::Discard() {
-  if (base_ != nullptr) munmap(base_, layout_.total_bytes);
+  if (base_ != nullptr) munmap(base_, geometry_.total_bytes);
   base_ = nullptr;
 }
 

@@ -22,20 +22,20 @@ class Memory {
 
   bool valid() const { return base_ != nullptr; }
   uint8_t* base() const { return base_; }
-  const Layout& layout() const { return layout_; }
+  const Geometry& geometry() const { return geometry_; }
   rocattach_control* control() const {
     return reinterpret_cast<rocattach_control*>(base_);
   }
   rocattach_ring* ring(uint32_t index) const {
-    return reinterpret_cast<rocattach_ring*>(base_ + layout_.rings_offset +
-                                             index * layout_.ring_stride);
+    return reinterpret_cast<rocattach_ring*>(base_ + geometry_.rings_offset +
+                                             index * geometry_.ring_stride);
   }
   rocattach_inflight* inflight(uint32_t index) const {
-    return reinterpret_cast<rocattach_inflight*>(base_ + layout_.inflight_offset) +
+    return reinterpret_cast<rocattach_inflight*>(base_ + geometry_.inflight_offset) +
            index;
   }
   rocattach_plan* plan() const {
-    return reinterpret_cast<rocattach_plan*>(base_ + layout_.plan_offset);
+    return reinterpret_cast<rocattach_plan*>(base_ + geometry_.plan_offset);
   }
 
   void SetState(rocattach_collector_state state);
@@ -44,7 +44,7 @@ class Memory {
 
  private:
   uint8_t* base_ = nullptr;
-  Layout layout_;
+  Geometry geometry_;
 };
 
 // Private zeroed memory that is never given back; nullptr when there is none.

@@ -15,16 +15,16 @@ uint32_t CurrentTid() {
 
 int RingSet::Init(Memory* memory) {
   memory_ = memory;
-  const Layout& l = memory->layout();
+  const Geometry& g = memory->geometry();
   auto* producers =
-      static_cast<RingProducer*>(AllocatePrivate(l.ring_count * sizeof(RingProducer)));
+      static_cast<RingProducer*>(AllocatePrivate(g.ring_count * sizeof(RingProducer)));
   if (producers == nullptr) return ENOMEM;
-  for (uint32_t i = 0; i < l.ring_count; ++i) {
+  for (uint32_t i = 0; i < g.ring_count; ++i) {
     producers[i] = RingProducer();
     producers[i].shared = memory->ring(i);
     producers[i].slots =
         reinterpret_cast<uint8_t*>(memory->ring(i)) + ROCATTACH_RING_HEADER_BYTES;
-    producers[i].slot_count = l.ring_slots;
+    producers[i].slot_count = g.ring_slots;
   }
   if (!key_made_) {
     int error = pthread_key_create(&key_, &RingSet::Release);
@@ -34,7 +34,7 @@ int RingSet::Init(Memory* memory) {
   // A forked child starts anew with the forking thread's value still set.
   pthread_setspecific(key_, nullptr);
   producers_ = producers;
-  count_ = l.ring_count;
+  count_ = g.ring_count;
   used_ = 0;
   StoreRelease(&g_release_set, this);
   return 0;

@@ -14,7 +14,7 @@ constexpr uint32_t kLookAhead = 4;
 
 int OpTracker::Init(Memory* memory, const HsaFunctions* hsa) {
   memory_ = memory;
-  uint32_t count = memory->layout().inflight_count;
+  uint32_t count = memory->geometry().inflight_count;
   ops_ = static_cast<Op*>(AllocatePrivate(count * sizeof(Op)));
   links_ = static_cast<OpLink*>(AllocatePrivate(count * sizeof(OpLink)));
   if (ops_ == nullptr || links_ == nullptr) return ENOMEM;
@@ -31,7 +31,7 @@ bool OpTracker::Restock(OpList* list) {
     if (free_head_ != kNoOp) {
       index = free_head_;
       free_head_ = links_[index].next;
-    } else if (never_used_ < memory_->layout().inflight_count) {
+    } else if (never_used_ < memory_->geometry().inflight_count) {
       index = never_used_++;
     } else {
       break;

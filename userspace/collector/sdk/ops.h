@@ -27,7 +27,7 @@ class SdkOps {
   // 0 or an errno value.
   int Init(Memory* memory) {
     memory_ = memory;
-    count_ = memory->layout().inflight_count;
+    count_ = memory->geometry().inflight_count;
     ops_ = static_cast<SdkOp*>(AllocatePrivate(count_ * sizeof(SdkOp)));
     seen_ = static_cast<Seen*>(AllocatePrivate(kSeen * sizeof(Seen)));
     return ops_ == nullptr || seen_ == nullptr ? ENOMEM : 0;

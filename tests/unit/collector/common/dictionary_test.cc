@@ -19,7 +19,7 @@ class DictionaryTest : public testing::Test {
   }
   void TearDown() override { memory_.Discard(); }
   const uint8_t* Start() const {
-    return memory_.base() + memory_.layout().dictionary_offset;
+    return memory_.base() + memory_.geometry().dictionary_offset;
   }
   Memory memory_;
   Dictionary dictionary_;

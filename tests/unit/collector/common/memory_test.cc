@@ -69,8 +69,8 @@ TEST(MemoryTest, StaysSparseWhereEverythingIsLocked) {
         if (mlockall(MCL_FUTURE) != 0) return 2;
         Memory memory;
         if (memory.Create(LargeConfig()) != 0) return 3;
-        std::vector<unsigned char> pages(memory.layout().total_bytes / 4096);
-        if (mincore(memory.base(), memory.layout().total_bytes, pages.data()) != 0)
+        std::vector<unsigned char> pages(memory.geometry().total_bytes / 4096);
+        if (mincore(memory.base(), memory.geometry().total_bytes, pages.data()) != 0)
           return 4;
         long filled = 0;
         for (unsigned char page : pages) filled += page & 1;
@@ -80,8 +80,8 @@ TEST(MemoryTest, StaysSparseWhereEverythingIsLocked) {
 }
 
 TEST(LayoutTest, PartsDoNotOverlapAndFit) {
-  Layout l;
-  ASSERT_TRUE(ComputeLayout(SmallConfig(), &l));
+  Geometry l;
+  ASSERT_TRUE(ComputeGeometry(SmallConfig(), &l));
   EXPECT_GE(l.rings_offset, sizeof(rocattach_control));
   EXPECT_GE(l.ring_stride, ROCATTACH_RING_HEADER_BYTES + 64u * ROCATTACH_SLOT_BYTES);
   EXPECT_EQ(l.inflight_offset, l.rings_offset + 4 * l.ring_stride);
@@ -95,11 +95,11 @@ TEST(LayoutTest, PartsDoNotOverlapAndFit) {
 }
 
 TEST(LayoutTest, RefusesBadConfigurations) {
-  Layout l;
+  Geometry l;
   auto refused = [&l](auto change) {
     rocattach_collector_config config = SmallConfig();
     change(config);
-    return !ComputeLayout(config, &l);
+    return !ComputeGeometry(config, &l);
   };
   using Config = rocattach_collector_config;
   EXPECT_TRUE(refused([](Config& c) { c.size -= 8; }));
@@ -131,7 +131,7 @@ TEST(MemoryTest, IsASealedMemfdWithoutDescriptor) {
   snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx",
            reinterpret_cast<unsigned long>(memory.base()),
            reinterpret_cast<unsigned long>(memory.base()) +
-               static_cast<unsigned long>(memory.layout().total_bytes));
+               static_cast<unsigned long>(memory.geometry().total_bytes));
   char target[128] = {};
   // Without CAP_CHECKPOINT_RESTORE the link may be unreadable; its name is not.
   if (readlink(path, target, sizeof(target) - 1) > 0) {
@@ -148,7 +148,7 @@ TEST(MemoryTest, IsASealedMemfdWithoutDescriptor) {
   const rocattach_control* c = memory.control();
   EXPECT_EQ(c->magic, ROCATTACH_SHM_MAGIC);
   EXPECT_EQ(c->version, ROCATTACH_SHM_VERSION);
-  EXPECT_EQ(c->total_bytes, memory.layout().total_bytes);
+  EXPECT_EQ(c->total_bytes, memory.geometry().total_bytes);
   EXPECT_EQ(c->window_id, 77u);
   EXPECT_EQ(c->pid, getpid());
   EXPECT_EQ(c->recording, 1u);

@@ -30,7 +30,7 @@ class RingTest : public testing::Test {
   }
   uint64_t Produced() const {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < memory_.layout().ring_count; ++i)
+    for (uint32_t i = 0; i < memory_.geometry().ring_count; ++i)
       sum += memory_.ring(i)->head;
     return sum;
   }

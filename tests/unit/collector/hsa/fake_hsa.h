@@ -79,13 +79,13 @@ class CaptureFixture {
 
   uint64_t Sum(uint64_t rocattach_ring::*field) const {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < memory.layout().ring_count; ++i)
+    for (uint32_t i = 0; i < memory.geometry().ring_count; ++i)
       sum += memory.ring(i)->*field;
     return sum;
   }
   int64_t Inflight() const {
     int64_t sum = 0;
-    for (uint32_t i = 0; i < memory.layout().ring_count; ++i) {
+    for (uint32_t i = 0; i < memory.geometry().ring_count; ++i) {
       sum += memory.ring(i)->inflight;
     }
     return sum;

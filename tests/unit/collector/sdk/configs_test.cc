@@ -25,7 +25,7 @@ TEST_F(SdkConfigsTest, AgentsBecomeDictionaryEntries) {
   EXPECT_EQ(agents_.Find({102}), 2u);
   EXPECT_EQ(agents_.Find({7}), SdkAgents::kNone);
   const auto* entry = reinterpret_cast<const rocattach_agent_entry*>(
-      memory_.base() + memory_.layout().dictionary_offset);
+      memory_.base() + memory_.geometry().dictionary_offset);
   EXPECT_EQ(entry->entry.kind, ROCATTACH_ENTRY_AGENT);
   EXPECT_EQ(entry->type, 1u);
   const std::string text(reinterpret_cast<const char*>(entry + 1),

@@ -193,7 +193,7 @@ TEST_F(SdkDispatchesTest, AFullRingDropsTheWholeGroup) {
 
 TEST_F(SdkDispatchesTest, AFullTableDropsAndCounts) {
   Start(2, {{1}});
-  const uint32_t room = memory_.layout().inflight_count;
+  const uint32_t room = memory_.geometry().inflight_count;
   for (uint64_t id = 1; id <= room; ++id) EXPECT_NE(Count(id), 0u);
   EXPECT_EQ(Count(room + 1), 0u);
   EXPECT_EQ(other_dropped_, 1u) << "not for want of room in a ring";
