@@ -9,9 +9,9 @@
 
 /* One user, as charged_user() numbers them. */
 struct account {
-  __u64 due_ns;  /* see take_window() */
-  __u64 told_ns; /* when the service was last told of a refusal */
-  __u64 refused; /* windows */
+  __u64 due_ns;      /* see take_window() */
+  __u64 notified_ns; /* when the service was last notified of a refusal */
+  __u64 refused;     /* windows */
   __u32 processes;
   __u32 pad;
 };
@@ -23,8 +23,8 @@ struct {
   __type(value, struct account);
 } accounts SEC(".maps");
 
-/* Tell of a refusal once in this time; each one is counted. */
-#define TELL_PERIOD_NS 1000000000ull
+/* A refusal is reported once in this time; each one is counted. */
+#define NOTIFY_PERIOD_NS 1000000000ull
 
 /* Who pays for the calling process: its user. One in a user namespace that a user has
  * made pays as that user, because it can be any of the namespace's users. */
@@ -44,7 +44,7 @@ FRAME struct account* account_of(__u32 user) {
   struct account* found = bpf_map_lookup_elem(&accounts, &user);
   struct account empty;
   if (found) return found;
-  empty.due_ns = empty.told_ns = empty.refused = 0;
+  empty.due_ns = empty.notified_ns = empty.refused = 0;
   empty.processes = empty.pad = 0;
   bpf_map_update_elem(&accounts, &user, &empty, BPF_NOEXIST);
   found = bpf_map_lookup_elem(&accounts, &user);
@@ -96,16 +96,17 @@ FRAME int return_process(__u32 user) {
   return 0;
 }
 
-/* Counts a window that was refused; true if the service is to be told. */
+/* Counts a window that was refused; true if the service is to be notified. */
 FRAME int note_refusal(__u32 user, __u64 now_ns) {
   struct account* account = account_of(user);
-  __u64 told_ns;
+  __u64 notified_ns;
   COUNT(over_budget);
   if (!account) return 0;
   __sync_fetch_and_add(&account->refused, 1);
-  told_ns = account->told_ns;
-  if (told_ns && now_ns - told_ns < TELL_PERIOD_NS) return 0;
-  return __sync_val_compare_and_swap(&account->told_ns, told_ns, now_ns) == told_ns;
+  notified_ns = account->notified_ns;
+  if (notified_ns && now_ns - notified_ns < NOTIFY_PERIOD_NS) return 0;
+  return __sync_val_compare_and_swap(&account->notified_ns, notified_ns, now_ns) ==
+         notified_ns;
 }
 
 FRAME __u64 refusals_of(__u32 user) {

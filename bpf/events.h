@@ -89,7 +89,7 @@ static __always_inline struct rocattach_event* new_event(__u32 type) {
 }
 
 /* An event without more to say. */
-FRAME int tell(__u32 type) {
+FRAME int notify(__u32 type) {
   struct rocattach_event* e = new_event(type);
   if (e) bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 0;

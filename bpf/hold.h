@@ -14,7 +14,7 @@
 /* The limit of a hold is for time on the wall, whatever the load. One thing is not
  * load: a virtual machine that is paused, or whose processor is taken away by its host,
  * wakes up with its clock far ahead, and the thread would have had none of that time
- * without us either. It is told by the thread's own account. A round takes some
+ * without us either. The thread's own account shows it. A round takes some
  * microseconds at most on the processor, so where a round took long, and the thread
  * neither slept nor waited for a processor, the processor stood still: that counts as a
  * quarter of the limit at most. */
@@ -108,7 +108,7 @@ static long hold_round(__u32 index, struct hold* h) {
   return 0;
 }
 
-FRAME int tell_hold_end(__u64 opened_ns, __u32 end, __u32 rounds) {
+FRAME int notify_hold_end(__u64 opened_ns, __u32 end, __u32 rounds) {
   struct rocattach_event* e = new_event(ROCATTACH_EVENT_HOLD_END);
   if (!e) return 0;
   e->mode = end;

@@ -74,17 +74,16 @@ FRAME int is_below(__u32 tgid) {
 }
 
 /* How this window is met, before anything is done about it. */
-static __always_inline __u32 window_mode(struct rocattach_settings* set,
-                                         __u32 hold_mode) {
+static __always_inline __u32 window_mode(struct rocattach_settings* set, __u32 wanted) {
   if (set->paused) return ROCATTACH_WINDOW_PAUSED;
   if (set->only_below && !is_below(set->only_below)) return ROCATTACH_WINDOW_UNRELATED;
   if (is_denied()) return ROCATTACH_WINDOW_DENIED;
   if (set->only_uid_set && bpf_get_current_task_btf()->cred->euid.val != set->only_uid)
     return ROCATTACH_WINDOW_DENIED;
   if (!set->hold) return ROCATTACH_WINDOW_REPORTED;
-  if (hold_mode != ROCATTACH_WINDOW_SHARED && is_unserved())
+  if (wanted != ROCATTACH_WINDOW_SHARED && is_unserved())
     return ROCATTACH_WINDOW_UNSERVED;
-  return hold_mode;
+  return wanted;
 }
 
 #endif /* ROCATTACH_BPF_POLICY_H_ */

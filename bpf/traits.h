@@ -36,7 +36,7 @@ FRAME __u64 secure_flags(void) {
 
 /* What decides how a process sees the file system, as one number: its mount namespace
  * and its root. Good for a second's cache, since numbers are used again. */
-FRAME __u64 place(void) {
+FRAME __u64 filesystem_view_id(void) {
   struct task_struct* task = bpf_get_current_task_btf();
   __u64 mount = (__u64)BPF_CORE_READ(task, fs, root.mnt);
   __u64 dentry = (__u64)BPF_CORE_READ(task, fs, root.dentry);

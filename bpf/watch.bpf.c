@@ -19,7 +19,7 @@ FRAME __u64 cookie(struct pt_regs* ctx) {
   return use_cookies ? bpf_get_attach_cookie(ctx) : 0;
 }
 
-/* Tells the service of a window, and wakes it. False if the event found no room.
+/* Notifies the service of a window, and wakes it. False if the event found no room.
  * `layout` is the number of the window's layout plus one, or 0. */
 FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, int again,
                    __u32 layout) {
@@ -34,13 +34,13 @@ FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, int again,
   e->charged_uid = claim_charged_uid();
   e->args[0] = window_flags(again);
   e->args[1] = bpf_get_smp_processor_id();
-  e->args[2] = place();
+  e->args[2] = filesystem_view_id();
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 1;
 }
 
-/* Tells the service that the calling thread waits for a window, and whose it is. */
-FRAME int tell_follow(void) {
+/* Notifies the service that the calling thread waits for a window, and whose it is. */
+FRAME int notify_follow(void) {
   struct claim_key* owner = memory_owner();
   struct rocattach_event* e = new_event(ROCATTACH_EVENT_FOLLOW);
   if (!e) return 0;
@@ -92,7 +92,7 @@ FRAME int report_shared(struct pt_regs* ctx, __u64 opened_ns) {
 }
 
 /* Holds the thread that opened a window, until the service has stopped it or let it
- * go. The service is told first: it wakes up while the layout is written. */
+ * go. The service is notified first: it wakes up while the layout is written. */
 FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int again) {
   __u32 layout = take_layout(opened_ns);
   __u64 held;
@@ -108,11 +108,11 @@ FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int 
   /* Stopped: the claim stays open until the collector reports in. */
   if ((__u32)held != ROCATTACH_HOLD_STOPPED) settle_claim(CLAIM_RELEASED);
   if ((__u32)held == ROCATTACH_HOLD_DEADLINE) COUNT(deadlines);
-  tell_hold_end(opened_ns, (__u32)held, held >> 32);
+  notify_hold_end(opened_ns, (__u32)held, held >> 32);
   return 0;
 }
 
-/* Rung 0 of the hold: sleepable, the thread stays inside the probe. */
+/* The yielding hold mode: sleepable, the thread stays inside the probe. */
 SEC("uprobe.s")
 int hsa_init_yield(struct pt_regs* ctx) {
   struct rocattach_settings* set = get_settings();
@@ -129,7 +129,7 @@ int hsa_init_yield(struct pt_regs* ctx) {
      * settled: while it spins here it takes the address space's lock again and again,
      * and may sleep with it, and the thread that loads the collector needs that lock.
      */
-    tell_follow();
+    notify_follow();
     hold_thread(ctx->sp, set->limit_ns, 1);
     return 0;
   }
@@ -150,8 +150,9 @@ FRAME int is_stoppable(struct rocattach_settings* set) {
          !(task->blocked.sig[0] & (1ul << (ROCATTACH_STOP_SIGNAL - 1)));
 }
 
-/* Opens a window on rung 1. The signal first: nothing of it is visible before the event
- * is, so the service cannot answer a stop that has not been asked for. */
+/* Opens a window in the signal hold mode. The signal first: nothing of it is visible
+ * before the event is, so the service cannot answer a stop that has not been asked for.
+ */
 FRAME int signal_window(struct pt_regs* ctx, __u64 opened_ns, int again) {
   struct rocattach_settings* set = get_settings();
   struct rocattach_event* e;
@@ -183,10 +184,10 @@ FRAME int signal_window(struct pt_regs* ctx, __u64 opened_ns, int again) {
   return 0;
 }
 
-/* Rung 1: for kernels without sleepable uprobes. The service has seized the thread when
- * it mapped the library; a signal to this thread then becomes a ptrace stop that only
- * the tracer sees. A thread that is not ours is never signalled. Threads that follow
- * are stopped in the same way, until the window is settled. */
+/* The signal hold mode, for kernels without sleepable uprobes. The service has seized
+ * the thread when it mapped the library; a signal to this thread then becomes a ptrace
+ * stop that only the tracer sees. A thread that is not ours is never signalled. Threads
+ * that follow are stopped in the same way, until the window is settled. */
 SEC("uprobe")
 int hsa_init_signal(struct pt_regs* ctx) {
   struct rocattach_settings* set = get_settings();
@@ -273,6 +274,6 @@ SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args* ctx) {
   leave_memory();
   /* The new program is another process to us, with a claim of its own. */
-  if (!remove_claim()) tell(ROCATTACH_EVENT_EXEC);
+  if (!remove_claim()) notify(ROCATTACH_EVENT_EXEC);
   return 0;
 }

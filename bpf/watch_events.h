@@ -41,11 +41,11 @@ enum rocattach_event_type {
 enum rocattach_window_mode {
   ROCATTACH_WINDOW_REPORTED = 0,  /* not held: watching only */
   ROCATTACH_WINDOW_HELD = 1,      /* the thread yields inside the probe */
-  ROCATTACH_WINDOW_SIGNALLED = 2, /* next rung: a private stop, seized already */
+  ROCATTACH_WINDOW_SIGNALLED = 2, /* signal hold mode: a private stop, seized already */
   ROCATTACH_WINDOW_DENIED = 3,    /* in-kernel deny list */
   ROCATTACH_WINDOW_PAUSED = 4,    /* the service has paused attaching */
   ROCATTACH_WINDOW_UNRELATED = 5, /* not below settings.only_below */
-  /* Refused: beyond a budget. Told of once a second for each user. */
+  /* Refused: beyond a budget. Reported once a second for each user. */
   ROCATTACH_WINDOW_OVER_BUDGET = 6,
   ROCATTACH_WINDOW_SHARED = 7,   /* shares its memory with a process that goes first */
   ROCATTACH_WINDOW_UNSERVED = 8, /* the service is stopped: not held */
@@ -62,15 +62,16 @@ enum rocattach_budget {
 /* The account of all users for whom there is no room; map `accounts`. */
 #define ROCATTACH_OTHER_USERS 0xffffffffu
 
-/* The signal of the second rung: SIGURG, which nobody hears who has no handler for it.
- * Should the service die while a thread stands in its stop, the kernel delivers it. A
- * SIGSTOP would then stop the process for good. */
+/* The signal of the signal hold mode: SIGURG, which nobody hears who has no handler for
+ * it. Should the service die while a thread stands in its stop, the kernel delivers it.
+ * A SIGSTOP would then stop the process for good. */
 #define ROCATTACH_STOP_SIGNAL 23
 
-/* Bits of a WINDOW event's args[0]. Without KNOWN, which the signal rung never sets,
- * only AGAIN has a meaning, and so has no other argument. */
-#define ROCATTACH_WINDOW_AGAIN 1u  /* the process had a window before */
-#define ROCATTACH_WINDOW_KNOWN 2u  /* all below, the CPU and the place are known */
+/* Bits of a WINDOW event's args[0]. Without KNOWN, which the signal hold mode never
+ * sets, only AGAIN has a meaning, and so has no other argument. */
+#define ROCATTACH_WINDOW_AGAIN 1u /* the process had a window before */
+#define ROCATTACH_WINDOW_KNOWN \
+  2u /* all below, the CPU and filesystem_view_id are known */
 #define ROCATTACH_WINDOW_SECURE 4u /* AT_SECURE is set */
 #define ROCATTACH_WINDOW_STRICT 8u /* seccomp's strict mode */
 #define ROCATTACH_WINDOW_LIMITED \
@@ -104,7 +105,7 @@ struct rocattach_event {
   rwa_u64 sp;     /* WINDOW: the thread's stack pointer there */
   rwa_u32 layout; /* WINDOW, held: number of its rocattach_layout, plus one; 0: none */
   rwa_u32 charged_uid; /* WINDOW: the user whose budgets it counts for */
-  /* WINDOW: ROCATTACH_WINDOW_* bits, CPU of the thread, number of its place;
+  /* WINDOW: ROCATTACH_WINDOW_* bits, CPU of the thread, filesystem_view_id;
    * WINDOW, OVER_BUDGET: 0, enum rocattach_budget, windows of the user that were
    * refused so far; WINDOW, SHARED: the bits, tgid of the process that goes first, 1 if
    * that one waits for this child of a vfork; FOLLOW: tgid and start_ns of the process
@@ -171,7 +172,7 @@ struct rocattach_settings {
   rwa_u32 hold;         /* 1: hold new windows */
   rwa_u32 paused;       /* 1: neither hold nor attach, only report */
   rwa_u32 service_tgid; /* whose ptrace stop ends a hold */
-  rwa_u32 rung;         /* 0 yielding hold, 1 private stop */
+  rwa_u32 hold_mode;    /* 0 yielding, 1 signal (a private stop) */
   rwa_u64 limit_ns;     /* longest hold */
   rwa_u32 only_uid_set; /* 1: only processes of `only_uid` */
   rwa_u32 only_uid;

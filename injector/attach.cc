@@ -97,7 +97,7 @@ class AttachRun {
   StepResult CheckRequest();
   StepResult Seize();
   bool SharesCpu() const;
-  StepResult LookAround();
+  StepResult InspectTarget();
   StepResult CheckTarget();
   bool IsDescribed();
   StepResult Resolve();
@@ -144,13 +144,13 @@ StepResult AttachRun::Steps() {
   } else {
     if (auto failure = Seize()) return failure;
     if (!SharesCpu() && (!request_.read_layout || IsDescribed())) {
-      if (auto failure = LookAround()) return failure;
+      if (auto failure = InspectTarget()) return failure;
     }
     if (auto failure = WaitForStop()) return failure;
   }
   if (auto failure = CheckWindow()) return failure;
   if (!maps_.has_value()) {
-    if (auto failure = LookAround()) return failure;
+    if (auto failure = InspectTarget()) return failure;
   }
   if (auto failure = CheckRoom()) return failure;
   if (auto failure = CheckCalls()) return failure;
@@ -165,7 +165,7 @@ bool AttachRun::SharesCpu() const {
   return request_.cpu >= 0 && request_.cpu == sched_getcpu();
 }
 
-StepResult AttachRun::LookAround() {
+StepResult AttachRun::InspectTarget() {
   if (auto failure = CheckTarget()) return failure;
   return Resolve();
 }
@@ -211,10 +211,11 @@ StepResult AttachRun::CheckTarget() {
   if (!request_.known_unlimited) {
     if (auto failure = CheckLimits(request_.tid, request_.memory_bytes)) return failure;
   }
-  if (request_.known_harmless && request_.places != nullptr && request_.place != 0 &&
-      request_.places->EverybodyMayLoad(request_.tid, request_.place,
-                                        request_.collector_path,
-                                        request_.collector_file)) {
+  if (request_.known_harmless && request_.filesystem_views != nullptr &&
+      request_.filesystem_view_id != 0 &&
+      request_.filesystem_views->EverybodyMayLoad(
+          request_.tid, request_.filesystem_view_id, request_.collector_path,
+          request_.collector_file)) {
     return std::nullopt;
   }
   if (auto failure = CheckNotSecure(request_.tid)) return failure;

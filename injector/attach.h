@@ -12,10 +12,10 @@
 #include "absl/functional/function_ref.h"
 #include "injector/failure.h"
 #include "injector/file_identity.h"
+#include "injector/filesystem_view_cache.h"
 #include "injector/known_files.h"
 #include "injector/library_facts.h"
 #include "injector/outcome.h"
-#include "injector/place_cache.h"
 #include "injector/tracee.h"
 #include "userspace/abi/shared_memory.h"
 
@@ -62,9 +62,9 @@ struct AttachRequest {
   // None of its resource limits can be in the collector's way.
   bool known_unlimited = false;
   // A number that stands for the process's mount namespace and root; 0: not known.
-  uint64_t place = 0;
+  uint64_t filesystem_view_id = 0;
   // Shared by threads, must outlive the attach; null: every directory is looked at.
-  PlaceCache* places = nullptr;
+  FilesystemViewCache* filesystem_views = nullptr;
   // Copies what the kernel says of the process's mappings; false if it does not say it
   // (yet). null: it never does. With it go the files that are known so far; both must
   // outlive the attach.

@@ -38,19 +38,19 @@ AttachFailure InUse(absl::string_view why) {
           absl::StrCat("the stub may still be in use: ", why), true};
 }
 
-std::string TaskPath(const StubPlace& place) {
-  return absl::StrCat("/proc/", place.pid, "/task/", place.tid);
+std::string TaskPath(const StubLocation& location) {
+  return absl::StrCat("/proc/", location.pid, "/task/", location.tid);
 }
 
-bool IsGone(const StubPlace& place) {
+bool IsGone(const StubLocation& location) {
   struct stat info;
-  return stat(TaskPath(place).c_str(), &info) != 0 && errno == ENOENT;
+  return stat(TaskPath(location).c_str(), &info) != 0 && errno == ENOENT;
 }
 
 // Of a thread that sleeps: "NUMBER ARGUMENTS… SP PC", or "-1 SP PC". Empty for one that
 // runs, or where the kernel does not tell.
-std::optional<Position> SleepingAt(const StubPlace& place) {
-  auto text = ReadFile(absl::StrCat(TaskPath(place), "/syscall"), 4096);
+std::optional<Position> SleepingAt(const StubLocation& location) {
+  auto text = ReadFile(absl::StrCat(TaskPath(location), "/syscall"), 4096);
   if (!text.ok()) return std::nullopt;
   std::vector<absl::string_view> words =
       absl::StrSplit(absl::StripAsciiWhitespace(*text), ' ');
@@ -63,28 +63,28 @@ std::optional<Position> SleepingAt(const StubPlace& place) {
   return position;
 }
 
-bool InStub(const StubPlace& place, uint64_t address) {
-  return address - place.address < StubBytes();
+bool InStub(const StubLocation& location, uint64_t address) {
+  return address - location.address < StubBytes();
 }
 
 // Has a thread at `position` left the stub? While it is in what the stub has called,
 // its stack pointer is on the stub's own stack; while it is in a signal handler that
 // has interrupted the stub itself, the stub's address is on its stack.
-StepResult CheckLeft(const StubPlace& place, const TargetMemory& memory,
+StepResult CheckLeft(const StubLocation& location, const TargetMemory& memory,
                      Position position) {
-  if (InStub(place, position.ip)) return InUse("its thread is in it");
-  auto maps = Maps::ReadFiles(place.pid, RemoteAddress(position.stack_pointer));
+  if (InStub(location, position.ip)) return InUse("its thread is in it");
+  auto maps = Maps::ReadFiles(location.pid, RemoteAddress(position.stack_pointer));
   if (!maps.ok()) {
     return AttachFailure{AttachReason::kMemoryAccess, 0,
                          std::string(maps.status().message())};
   }
   const Mapping* stack = maps->Find(RemoteAddress(position.stack_pointer));
-  if (stack == nullptr || !stack->Contains(RemoteAddress(place.stack_pointer - 1))) {
+  if (stack == nullptr || !stack->Contains(RemoteAddress(location.stack_pointer - 1))) {
     return InUse("its thread is on another stack");
   }
-  if (position.stack_pointer >= place.stack_pointer) return std::nullopt;
+  if (position.stack_pointer >= location.stack_pointer) return std::nullopt;
   const uint64_t begin = position.stack_pointer & ~uint64_t{7};
-  const uint64_t bytes = place.stack_pointer - begin;
+  const uint64_t bytes = location.stack_pointer - begin;
   if (bytes > kMaxStack) return InUse("its thread uses much stack");
   std::vector<uint64_t> words(bytes / sizeof(uint64_t));
   absl::Status status =
@@ -94,19 +94,20 @@ StepResult CheckLeft(const StubPlace& place, const TargetMemory& memory,
                          std::string(status.message())};
   }
   if (std::any_of(words.begin(), words.end(),
-                  [&](uint64_t word) { return InStub(place, word); })) {
+                  [&](uint64_t word) { return InStub(location, word); })) {
     return InUse("its address is on its thread's stack");
   }
   return std::nullopt;
 }
 
 // `tracee` holds the thread, or is null.
-StepResult Zero(const StubPlace& place, const TargetMemory& memory, Tracee* tracee) {
+StepResult Zero(const StubLocation& location, const TargetMemory& memory,
+                Tracee* tracee) {
   std::string room(StubBytes(), '\0');
-  const RemoteAddress address(place.address);
+  const RemoteAddress address(location.address);
   absl::Status status = memory.Read(address, room.data(), room.size());
   // Another program by now, or none.
-  if (!status.ok() || WindowOf(room) != place.window_id) return std::nullopt;
+  if (!status.ok() || WindowOf(room) != location.window_id) return std::nullopt;
   room.assign(room.size(), '\0');
   status = memory.Write(address, room.data(), room.size());
   if (status.ok()) return std::nullopt;
@@ -115,46 +116,46 @@ StepResult Zero(const StubPlace& place, const TargetMemory& memory, Tracee* trac
                        std::string(status.message()), true};
 }
 
-StepResult RemoveStopped(const StubPlace& place, const TargetMemory& memory) {
+StepResult RemoveStopped(const StubLocation& location, const TargetMemory& memory) {
   Tracee tracee;
-  if (auto failure = tracee.Seize(place.pid, place.tid)) return failure;
+  if (auto failure = tracee.Seize(location.pid, location.tid)) return failure;
   if (auto failure = tracee.Interrupt()) return failure;
   if (auto failure = tracee.WaitForStop(BootNs() + kStopPatienceNs)) return failure;
   user_regs_struct registers;
   if (auto failure = tracee.ReadRegisters(&registers)) return failure;
-  if (auto failure = CheckLeft(place, memory, {registers.rip, registers.rsp})) {
+  if (auto failure = CheckLeft(location, memory, {registers.rip, registers.rsp})) {
     return failure;
   }
-  return Zero(place, memory, &tracee);
+  return Zero(location, memory, &tracee);
 }
 
-StepResult Remove(const StubPlace& place) {
-  auto memory = TargetMemory::Open(place.pid, place.tid);
-  if (!memory.ok() && IsGone(place)) {
-    memory = TargetMemory::Open(place.pid, place.pid);
+StepResult Remove(const StubLocation& location) {
+  auto memory = TargetMemory::Open(location.pid, location.tid);
+  if (!memory.ok() && IsGone(location)) {
+    memory = TargetMemory::Open(location.pid, location.pid);
   }
   if (!memory.ok()) {
     return AttachFailure{AttachReason::kTargetExited, 0,
                          std::string(memory.status().message())};
   }
-  if (auto failure = CheckIdentity(place.pid, place.start_ns)) return failure;
-  if (IsGone(place)) return Zero(place, *memory, nullptr);
-  if (std::optional<Position> position = SleepingAt(place)) {
-    auto failure = CheckLeft(place, *memory, *position);
-    if (!failure) failure = Zero(place, *memory, nullptr);
+  if (auto failure = CheckIdentity(location.pid, location.start_ns)) return failure;
+  if (IsGone(location)) return Zero(location, *memory, nullptr);
+  if (std::optional<Position> position = SleepingAt(location)) {
+    auto failure = CheckLeft(location, *memory, *position);
+    if (!failure) failure = Zero(location, *memory, nullptr);
     // A kernel that forbids the write allows it to a tracer.
     if (!failure || failure->reason == AttachReason::kNotAtWindow) return failure;
   }
-  return RemoveStopped(place, *memory);
+  return RemoveStopped(location, *memory);
 }
 
 }  // namespace
 
-StepResult RemoveStub(const StubPlace& place) {
-  if (place.address == 0) return std::nullopt;
+StepResult RemoveStub(const StubLocation& location) {
+  if (location.address == 0) return std::nullopt;
   // A thread of its own: its end frees the target where nothing else does.
   StepResult result;
-  std::thread([&] { result = Remove(place); }).join();
+  std::thread([&] { result = Remove(location); }).join();
   return result;
 }
 

@@ -10,7 +10,7 @@
 
 namespace rocattach {
 
-struct StubPlace {
+struct StubLocation {
   pid_t pid = 0;
   pid_t tid = 0;               // the thread that ran it
   uint64_t start_ns = 0;       // the process's start, as in AttachRequest
@@ -24,7 +24,7 @@ struct StubPlace {
 // moment. Where the thread still is in the stub, or in what that has called, nothing is
 // changed: kNotAtWindow, retryable. Success also if there is no such stub any more.
 // Blocks for a tenth of a second at most.
-StepResult RemoveStub(const StubPlace& place);
+StepResult RemoveStub(const StubLocation& location);
 
 }  // namespace rocattach
 

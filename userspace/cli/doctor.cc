@@ -21,7 +21,7 @@ struct DoctorArguments {
   DoctorOptions doctor;
   bool json = false;
   bool verbose = false;
-  std::string rung = "yielding";
+  std::string hold_mode = "yielding";
 };
 
 // Colours and the terminal's width on a terminal only.
@@ -39,8 +39,8 @@ DoctorTextOptions TextOptions(bool verbose) {
 
 int RunDoctorCommand(const DoctorArguments& arguments) {
   DoctorOptions options = arguments.doctor;
-  options.best_rung =
-      arguments.rung == "signal" ? HoldRung::kSignal : HoldRung::kYielding;
+  options.best_hold_mode =
+      arguments.hold_mode == "signal" ? HoldMode::kSignal : HoldMode::kYielding;
   DoctorReport report = RunDoctor(options);
   std::string text = arguments.json
                          ? DoctorJson(report)
@@ -62,8 +62,8 @@ void RegisterDoctor(CLI::App* app, std::function<int()>* run) {
   command->add_flag("-v,--verbose", arguments->verbose,
                     "Also explain the checks that pass");
   command
-      ->add_option("--hold", arguments->rung,
-                   "Best level of the hold to try: yielding or signal")
+      ->add_option("--hold", arguments->hold_mode,
+                   "Best hold mode to try: yielding or signal")
       ->check(CLI::IsMember({"yielding", "signal"}))
       ->capture_default_str();
   command

@@ -83,10 +83,9 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
                   "for. 0: at Ctrl-C or with the command")
       ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
       ->capture_default_str();
-  app->add_option(
-         "--hold", args->rung,
-         "Best level of the hold to use: yielding, signal (for kernels without "
-         "sleepable uprobes) or none")
+  app->add_option("--hold", args->hold_mode,
+                  "Best hold mode to use: yielding, signal (for kernels without "
+                  "sleepable uprobes) or none")
       ->check(CLI::IsMember({"yielding", "signal", "none"}))
       ->capture_default_str();
   app->add_option("--capture", args->capture,
@@ -165,9 +164,9 @@ void AddBudgets(CLI::App* app, WatchArguments* args) {
 void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args) {
   WatcherOptions& watcher = args->watcher;
   if (app.count("--uid") > 0) watcher.policy.only_uid = args->uid;
-  watcher.best_rung = args->rung == "yielding" ? HoldRung::kYielding
-                      : args->rung == "signal" ? HoldRung::kSignal
-                                               : HoldRung::kNone;
+  watcher.best_hold_mode = args->hold_mode == "yielding" ? HoldMode::kYielding
+                           : args->hold_mode == "signal" ? HoldMode::kSignal
+                                                         : HoldMode::kNone;
   if (args->capture == "doorbell") watcher.plan_flags |= ROCATTACH_PLAN_FORCE_DOORBELL;
   if (args->capture == "intercept")
     watcher.plan_flags |= ROCATTACH_PLAN_FORCE_INTERCEPT;

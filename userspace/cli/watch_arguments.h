@@ -25,7 +25,7 @@ struct WatchArguments {
   bool no_recording = false;
   std::vector<std::string> command;
   uid_t uid = 0;
-  std::string rung = "yielding";
+  std::string hold_mode = "yielding";
   std::string capture = "auto";
   std::string backend = "auto";
   SessionArguments session;

@@ -146,8 +146,8 @@ void WatchConsole::Announce(const Watcher& watcher) {
       rejected.push_back({{"path", library.path}, {"reason", library.reason}});
     }
     Json line = {{"event", "ready"},
-                 {"hold", std::string(HoldRungName(watcher.rung()))},
-                 {"hold_reason", watcher.rung_reason()},
+                 {"hold", std::string(HoldModeName(watcher.hold_mode()))},
+                 {"hold_reason", watcher.hold_mode_reason()},
                  {"realtime", watcher.realtime()},
                  {"libraries", libraries},
                  {"writable_libraries", writable},
@@ -172,14 +172,14 @@ void WatchConsole::Announce(const Watcher& watcher) {
           CleanText(copy.path).c_str(), by.c_str());
     }
   }
-  std::string reason = watcher.rung_reason();
-  if (options_.attach && watcher.rung() == HoldRung::kNone) {
+  std::string reason = watcher.hold_mode_reason();
+  if (options_.attach && watcher.hold_mode() == HoldMode::kNone) {
     reason = "as asked for: nothing is held, so nothing is attached to";
   }
   Say("rocattach-watch: %s %zu HSA runtime %s, hold '%s'%s, output %s\n",
       options_.attach ? "attaching through" : "watching", scan.copies.size(),
       scan.copies.size() == 1 ? "copy" : "copies",
-      std::string(HoldRungName(watcher.rung())).c_str(),
+      std::string(HoldModeName(watcher.hold_mode())).c_str(),
       reason.empty() ? "" : absl::StrCat(" (", reason, ")").c_str(),
       watcher.output_name().c_str());
 }
@@ -187,7 +187,7 @@ void WatchConsole::Announce(const Watcher& watcher) {
 void WatchConsole::Tick(const RunTotals& totals) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    TellLeftOut();
+    NotifyLeftOut();
     out_.Flush();
   }
   if (!terminal_ || !options_.live || options_.json || options_.quiet) return;
@@ -255,7 +255,7 @@ void WatchConsole::OnVerdict(const v1::Process& process,
   }
 }
 
-void WatchConsole::TellLeftOut() {
+void WatchConsole::NotifyLeftOut() {
   for (const UserRate::LeftOut& user : lines_.TakeLeftOut()) {
     if (options_.json) {
       Json line = {
@@ -410,7 +410,7 @@ void WatchConsole::Summarize(const RunResult& result) {
   std::lock_guard<std::mutex> lock(mutex_);
   const RunTotals& totals = result.totals;
   ClearLiveLine();
-  TellLeftOut();
+  NotifyLeftOut();
   SummarizeSession(result);
   if (options_.json) {
     Json line = {{"event", "summary"},

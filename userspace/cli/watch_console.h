@@ -29,7 +29,7 @@ class WatchConsole : public WatcherObserver {
   explicit WatchConsole(WatchConsoleOptions options);
   ~WatchConsole() override;
 
-  // At start: the hold's level, the library copies, where output goes.
+  // At start: the hold mode, the library copies, where output goes.
   void Announce(const Watcher& watcher);
   // The live line, on a terminal only.
   void Tick(const RunTotals& totals);
@@ -46,7 +46,7 @@ class WatchConsole : public WatcherObserver {
   // Removes the live line, so that other text can stand there.
   void ClearLiveLine();
   // Says what was left out; with the lock held.
-  void TellLeftOut();
+  void NotifyLeftOut();
   // What came of the session that the options name.
   void SummarizeSession(const RunResult& result);
   // A line on standard error, whatever else goes where.

@@ -47,7 +47,7 @@ DoctorReport RunDoctor(const DoctorOptions& options) {
 
   report.checks.push_back(CheckPtrace());
   std::unique_ptr<KernelProbe> probe;
-  report.checks.push_back(CheckHold(capabilities, options.best_rung, &probe));
+  report.checks.push_back(CheckHold(capabilities, options.best_hold_mode, &probe));
   report.checks.push_back(CheckFeatures(probe.get()));
   report.checks.push_back(CheckWindow(capabilities, probe.get()));
   probe.reset();

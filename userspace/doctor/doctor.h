@@ -14,7 +14,7 @@ namespace rocattach {
 struct DoctorOptions {
   std::vector<std::string> libraries;  // as rocattach-watch --library
   std::string collector;               // as rocattach-watch --collector
-  HoldRung best_rung = HoldRung::kYielding;
+  HoldMode best_hold_mode = HoldMode::kYielding;
 };
 
 // Runs every check, in the order in which one depends on another. Changes nothing on

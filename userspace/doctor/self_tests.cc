@@ -125,15 +125,15 @@ absl::StatusOr<rocattach_event> NextWindow(KernelProbe* probe, uint64_t deadline
   }
 }
 
-// The signal rung holds only threads that are seized already; the yielding one is met
-// the way the service does it: seize, interrupt, wait.
+// The signal hold mode holds only threads that are seized already; the yielding one is
+// met the way the service does it: seize, interrupt, wait.
 absl::StatusOr<WindowResult> TryWindow(KernelProbe* probe) {
   WindowResult result;
   ASSIGN_OR_RETURN(uint64_t offset, OwnFileOffset(rocattach_doctor_probe_point));
   RETURN_IF_ERROR(probe->AddLibrary("/proc/self/exe", offset, /*cookie=*/1));
   ASSIGN_OR_RETURN(std::unique_ptr<TestChild> child,
                    TestChild::Start(rocattach_doctor_probe_point));
-  const bool signalled = probe->rung() == HoldRung::kSignal;
+  const bool signalled = probe->hold_mode() == HoldMode::kSignal;
   {
     Tracee tracee;
     if (signalled) {
@@ -208,7 +208,7 @@ Check CheckPtrace() {
   return check;
 }
 
-Check CheckHold(const Capabilities& capabilities, HoldRung best_rung,
+Check CheckHold(const Capabilities& capabilities, HoldMode best_hold_mode,
                 std::unique_ptr<KernelProbe>* probe) {
   Check check = {.name = "hold"};
   probe->reset();
@@ -216,7 +216,7 @@ Check CheckHold(const Capabilities& capabilities, HoldRung best_rung,
   options.hold = true;
   options.hold_deadline_ns = kDeadlineNs;
   options.only_below = getpid();
-  options.best_rung = best_rung;
+  options.best_hold_mode = best_hold_mode;
   auto loaded = KernelProbe::Load(options);
   if (!loaded.ok()) {
     std::vector<std::string> lines = absl::StrSplit(
@@ -227,7 +227,7 @@ Check CheckHold(const Capabilities& capabilities, HoldRung best_rung,
     }
     if (!capabilities.CanLoadBpf()) {
       check.state = CheckState::kUnchecked;
-      check.meaning = "Which level of the hold this kernel allows is not known.";
+      check.meaning = "Which hold mode this kernel allows is not known.";
       check.remedy = "Run 'rocattach doctor' as root.";
       return check;
     }
@@ -238,16 +238,16 @@ Check CheckHold(const Capabilities& capabilities, HoldRung best_rung,
     return check;
   }
   *probe = *std::move(loaded);
-  HoldRung rung = (*probe)->rung();
-  check.found = absl::StrCat("level '", HoldRungName(rung), "'");
-  check.meaning = absl::StrCat(HoldRungHelp(rung), ".");
-  if (!(*probe)->rung_reason().empty()) {
-    absl::StrAppend(&check.found, ": ", (*probe)->rung_reason());
+  HoldMode mode = (*probe)->hold_mode();
+  check.found = absl::StrCat("hold mode '", HoldModeName(mode), "'");
+  check.meaning = absl::StrCat(HoldModeHelp(mode), ".");
+  if (!(*probe)->hold_mode_reason().empty()) {
+    absl::StrAppend(&check.found, ": ", (*probe)->hold_mode_reason());
   }
-  if (rung != HoldRung::kYielding) {
+  if (mode != HoldMode::kYielding) {
     check.state = CheckState::kWarning;
     check.remedy =
-        best_rung == HoldRung::kYielding
+        best_hold_mode == HoldMode::kYielding
             ? absl::StrCat("The yielding hold needs ",
                            DescribeFeature(KernelFeature::kYieldingHold).needs, ".")
             : "Leave out --hold to see whether the yielding hold works.";

@@ -17,10 +17,10 @@ namespace rocattach {
 // attach does.
 Check CheckPtrace();
 
-// "hold": loads the BPF programs and says which level of the hold is in force. Gives
-// them to `probe` (null where they do not load). Levels above `best_rung` are not
-// tried.
-Check CheckHold(const Capabilities& capabilities, HoldRung best_rung,
+// "hold": loads the BPF programs and says which hold mode is in force. Gives
+// them to `probe` (null where they do not load). Hold modes above `best_hold_mode` are
+// not tried.
+Check CheckHold(const Capabilities& capabilities, HoldMode best_hold_mode,
                 std::unique_ptr<KernelProbe>* probe);
 
 // "features": what the loaded BPF programs do without on this kernel, and what that

@@ -597,14 +597,14 @@ void Recorder::NoteVerdict(const Target& target) {
 // An attach that came to nothing leaves nothing behind.
 void Recorder::RemoveStub(const Window& window) {
   if (options_.stub_remover == nullptr || !window.outcome.ok()) return;
-  StubPlace place;
-  place.pid = static_cast<pid_t>(window.event.pid);
-  place.tid = static_cast<pid_t>(window.event.tid);
-  place.start_ns = window.event.start_ns;
-  place.address = window.outcome.stub_address;
-  place.stack_pointer = window.outcome.stub_stack_pointer;
-  place.window_id = window.event.time_ns;
-  options_.stub_remover->Remove(place);
+  StubLocation location;
+  location.pid = static_cast<pid_t>(window.event.pid);
+  location.tid = static_cast<pid_t>(window.event.tid);
+  location.start_ns = window.event.start_ns;
+  location.address = window.outcome.stub_address;
+  location.stack_pointer = window.outcome.stub_stack_pointer;
+  location.window_id = window.event.time_ns;
+  options_.stub_remover->Remove(location);
 }
 
 RunTotals Recorder::Totals() const {

@@ -146,24 +146,24 @@ void SessionService::Serve(TargetId target, bool waiting) {
   }
   if (waiting) backend_->LetGo(target);
   for (auto& [number, session] : sessions_) {
-    if (session.collecting) TellRefused(&session);
+    if (session.collecting) NotifyRefused(&session);
   }
 }
 
-void SessionService::TellRefused(Session* session) {
+void SessionService::NotifyRefused(Session* session) {
   auto report = engine_->Report(session->id);
   if (!report.ok()) return;
   session->ran |= !report->running.empty();
   session->was_refused |= !report->refused.empty();
   for (const auto& [target, status] : report->refused) {
-    Tell(*session, target, std::string(status.message()));
+    Notify(*session, target, std::string(status.message()));
   }
 }
 
-void SessionService::Tell(const Session& session, TargetId target,
-                          const std::string& why) {
+void SessionService::Notify(const Session& session, TargetId target,
+                            const std::string& why) {
   const uint64_t number = NumberOf(session.id);
-  auto [entry, is_new] = told_.try_emplace({number, target});
+  auto [entry, is_new] = notified_.try_emplace({number, target});
   const bool other = is_new || entry->second.why != why;
   if (!other && entry->second.period == session.period) return;
   entry->second = {why, session.period};
@@ -173,14 +173,15 @@ void SessionService::Tell(const Session& session, TargetId target,
 }
 
 void SessionService::Forget(uint64_t number) {
-  std::erase_if(told_, [&](const auto& entry) { return entry.first.first == number; });
+  std::erase_if(notified_,
+                [&](const auto& entry) { return entry.first.first == number; });
 }
 
 void SessionService::Begin(Session* session) {
   const absl::Status started = engine_->StartSession(session->id);
   session->collecting = started.ok();
   session->waiting_for = started.ok() ? "" : std::string(started.message());
-  TellRefused(session);
+  NotifyRefused(session);
   if (started.ok()) return;
   // The engine names the processes that refuse; if another session is in the way, it
   // stops at the first.
@@ -188,7 +189,7 @@ void SessionService::Begin(Session* session) {
   const auto report = engine_->Report(session->id);
   for (TargetId target : TargetsOf(*session)) {
     if (report.ok() && report->refused.contains(target)) continue;
-    Tell(*session, target, session->waiting_for);
+    Notify(*session, target, session->waiting_for);
   }
 }
 
@@ -203,16 +204,16 @@ std::vector<TargetId> SessionService::TargetsOf(const Session& session) {
   return targets;
 }
 
-void SessionService::TellLate(Session* session, uint64_t elapsed_ns, bool due) {
+void SessionService::NotifyLate(Session* session, uint64_t elapsed_ns, bool due) {
   const uint64_t begun = session->schedule.Begun(elapsed_ns);
   const uint64_t in_time = session->begun + (due ? 1 : 0);
   session->begun = begun;
   if (begun <= in_time) return;
   session->period += begun - in_time;
   for (TargetId target : TargetsOf(*session)) {
-    Tell(*session, target,
-         absl::StrCat(begun - in_time,
-                      " periods were over before the service came to them"));
+    Notify(*session, target,
+           absl::StrCat(begun - in_time,
+                        " periods were over before the service came to them"));
   }
 }
 
@@ -243,7 +244,7 @@ uint64_t SessionService::ServeSession(Session* session, uint64_t now_ns,
   const uint64_t elapsed = now_ns - std::min(now_ns, session->begin_ns);
   const CollectionSchedule::Step step = session->schedule.At(elapsed);
   const uint64_t duration = session->request.duration_ns;
-  TellLate(session, elapsed, step.collect);
+  NotifyLate(session, elapsed, step.collect);
   if (step.over || (duration != 0 && elapsed >= duration)) {
     *released |= session->collecting;
     End(session).IgnoreError();  // the stream tells
@@ -326,7 +327,7 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
   if (session.collecting) {
     const absl::Status started = engine_->StartSession(id);
     session.request = request;
-    TellRefused(&session);
+    NotifyRefused(&session);
     if (!started.ok()) {
       Count(request, -1);
       engine_->DestroySession(id).IgnoreError();

@@ -111,8 +111,8 @@ class SessionService {
     uint64_t begun = 0;       // and those that have begun
     bool ran = false, was_refused = false;
   };
-  // What a process was told last.
-  struct Told {
+  // What was last reported for a process.
+  struct Notified {
     std::string why;
     uint64_t period = 0;
   };
@@ -130,14 +130,14 @@ class SessionService {
   uint64_t ServeSession(Session* session, uint64_t now_ns, bool* released);
   // A period has begun, or something that it waits for has changed.
   void Begin(Session* session);
-  // Notes in streams and tells `on_refused` what it does not know yet.
-  void TellRefused(Session* session);
+  // Notes in streams and notifies `on_refused` what it does not know yet.
+  void NotifyRefused(Session* session);
   // Periods that were over before the service, on a busy machine, came to them.
-  void TellLate(Session* session, uint64_t elapsed_ns, bool due);
+  void NotifyLate(Session* session, uint64_t elapsed_ns, bool due);
   // The processes that it is for.
   std::vector<TargetId> TargetsOf(const Session& session);
-  void Tell(const Session& session, TargetId target, const std::string& why);
-  // What was told of a session that is over.
+  void Notify(const Session& session, TargetId target, const std::string& why);
+  // What was reported for a session that is over.
   void Forget(uint64_t number);
   void LookAgain();
   void Count(const SessionRequest& request, int change);
@@ -150,7 +150,7 @@ class SessionService {
 
   std::mutex serving_;  // sessions_; one start, stop or step of time at a time
   std::map<uint64_t, Session> sessions_;
-  std::map<std::pair<uint64_t, TargetId>, Told> told_;
+  std::map<std::pair<uint64_t, TargetId>, Notified> notified_;
 
   std::mutex mutex_;  // what stands below
   std::condition_variable changed_;

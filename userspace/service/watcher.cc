@@ -179,10 +179,10 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   if (!watcher->stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
 
   KernelProbeOptions probe;
-  probe.hold = o.attach && !o.dry_run && o.best_rung != HoldRung::kNone;
+  probe.hold = o.attach && !o.dry_run && o.best_hold_mode != HoldMode::kNone;
   probe.hold_deadline_ns = uint64_t{o.hold_timeout_msec} * 1'000'000;
   probe.budget = o.budget;
-  probe.best_rung = std::min(o.best_rung, HoldRung::kSignal);
+  probe.best_hold_mode = std::min(o.best_hold_mode, HoldMode::kSignal);
   if (o.only_own_command) {
     probe.only_below = getpid();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
@@ -255,7 +255,7 @@ WindowServerOptions Watcher::ServerOptions() const {
   server.stub_remover = stub_remover_.get();
   server.attach = options_.attach;
   server.dry_run = options_.dry_run;
-  server.hold = options_.best_rung != HoldRung::kNone;
+  server.hold = options_.best_hold_mode != HoldMode::kNone;
   server.hold_timeout_msec = options_.hold_timeout_msec;
   server.threads = options_.threads;
   server.budget = options_.budget;

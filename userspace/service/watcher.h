@@ -42,7 +42,7 @@ struct WatcherOptions {
   // Of each ring of a collector; a power of two.
   uint32_t ring_slots = 16384;
   bool recording = true;  // false: armed but idle
-  HoldRung best_rung = HoldRung::kYielding;
+  HoldMode best_hold_mode = HoldMode::kYielding;
   // Held processes spin until a thread of ours has taken them up: there must be more of
   // these than processes start in one burst. They sleep nearly always.
   int threads = 64;
@@ -95,12 +95,14 @@ class Watcher {
                                                         WatcherObserver* observer);
   ~Watcher();
 
-  // The level in force; kNone when nothing is to be held.
-  HoldRung rung() const {
-    return options_.best_rung == HoldRung::kNone ? HoldRung::kNone : probe_->rung();
+  // The hold mode in force; kNone when nothing is to be held.
+  HoldMode hold_mode() const {
+    return options_.best_hold_mode == HoldMode::kNone ? HoldMode::kNone
+                                                      : probe_->hold_mode();
   }
-  const std::string& rung_reason() const {
-    return options_.best_rung == HoldRung::kNone ? no_reason_ : probe_->rung_reason();
+  const std::string& hold_mode_reason() const {
+    return options_.best_hold_mode == HoldMode::kNone ? no_reason_
+                                                      : probe_->hold_mode_reason();
   }
   bool realtime() const { return server_ != nullptr && server_->realtime(); }
   const LibraryScan& libraries() const { return libraries_; }

@@ -42,7 +42,7 @@ struct Claim {
 };
 struct Account {
   uint64_t due_ns;
-  uint64_t told_ns;
+  uint64_t notified_ns;
   uint64_t refused;
   uint32_t processes;
   uint32_t pad;
@@ -87,27 +87,27 @@ constexpr size_t kDetachThreads = 32;
 
 }  // namespace
 
-absl::string_view HoldRungName(HoldRung rung) {
-  switch (rung) {
-    case HoldRung::kYielding:
+absl::string_view HoldModeName(HoldMode mode) {
+  switch (mode) {
+    case HoldMode::kYielding:
       return "yielding";
-    case HoldRung::kSignal:
+    case HoldMode::kSignal:
       return "signal";
-    case HoldRung::kNone:
+    case HoldMode::kNone:
       return "none";
   }
   return "unknown";
 }
 
-absl::string_view HoldRungHelp(HoldRung rung) {
-  switch (rung) {
-    case HoldRung::kYielding:
+absl::string_view HoldModeHelp(HoldMode mode) {
+  switch (mode) {
+    case HoldMode::kYielding:
       return "the thread waits inside a sleepable uprobe; no signal, nothing that a "
              "parent or a shell can see";
-    case HoldRung::kSignal:
+    case HoldMode::kSignal:
       return "processes are seized when they map the library, and a private stop holds "
              "the thread; while seized they cannot be debugged";
-    case HoldRung::kNone:
+    case HoldMode::kNone:
       return "windows are reported, not held";
   }
   return "";
@@ -189,7 +189,7 @@ absl::StatusOr<std::unique_ptr<KernelProbe>> KernelProbe::Load(
     const KernelProbeOptions& options) {
   KernelFeatures wanted = KernelFeatures::All();
   std::string reason;
-  if (options.best_rung > HoldRung::kYielding) {
+  if (options.best_hold_mode > HoldMode::kYielding) {
     wanted.Remove(KernelFeature::kYieldingHold);
     reason = "yielding is switched off";
   }
@@ -202,10 +202,10 @@ absl::StatusOr<std::unique_ptr<KernelProbe>> KernelProbe::Load(
     }
   }
   auto probe = std::unique_ptr<KernelProbe>(new KernelProbe(std::move(state)));
-  probe->rung_ = probe->features().Has(KernelFeature::kYieldingHold)
-                     ? HoldRung::kYielding
-                     : HoldRung::kSignal;
-  probe->rung_reason_ = reason;
+  probe->hold_mode_ = probe->features().Has(KernelFeature::kYieldingHold)
+                          ? HoldMode::kYielding
+                          : HoldMode::kSignal;
+  probe->hold_mode_reason_ = reason;
   RETURN_IF_ERROR(probe->Start(options));
   return probe;
 }
@@ -239,7 +239,7 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   }
   const uint32_t tgid = state_->skeleton->bss->service.tgid;
   settings_.service_tgid = tgid != 0 ? tgid : static_cast<uint32_t>(getpid());
-  settings_.rung = static_cast<uint32_t>(rung_);
+  settings_.hold_mode = static_cast<uint32_t>(hold_mode_);
   settings_.limit_ns = options.hold_deadline_ns;
   settings_.only_below = static_cast<uint32_t>(options.only_below);
   const BudgetLimits& budget = options.budget;
@@ -287,7 +287,7 @@ absl::Status KernelProbe::WriteSettings() {
 
 absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offset,
                                      uint64_t cookie) {
-  bpf_program* program = rung_ == HoldRung::kYielding
+  bpf_program* program = hold_mode_ == HoldMode::kYielding
                              ? state_->skeleton->progs.hsa_init_yield
                              : state_->skeleton->progs.hsa_init_signal;
   if (state_->loaded.multi_probes) {

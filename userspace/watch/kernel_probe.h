@@ -20,14 +20,14 @@
 namespace rocattach {
 
 // Levels of the hold, best first.
-enum class HoldRung : uint8_t {
+enum class HoldMode : uint8_t {
   kYielding = 0,  // sleepable uprobe: the thread yields inside the probe
   kSignal = 1,    // thread-directed stop of a thread that we have seized beforehand
   kNone = 2,      // windows are reported only
 };
-absl::string_view HoldRungName(HoldRung rung);
-// One sentence on what the rung means for users.
-absl::string_view HoldRungHelp(HoldRung rung);
+absl::string_view HoldModeName(HoldMode mode);
+// One sentence on what the hold mode means for users.
+absl::string_view HoldModeHelp(HoldMode mode);
 
 // What the service wants of the kernel side.
 struct KernelProbeOptions {
@@ -37,8 +37,8 @@ struct KernelProbeOptions {
   pid_t only_below = 0;
   // Of these, the windows and the processes of a user are the kernel's business.
   BudgetLimits budget;
-  // Rungs above this one are not tried: how the lower ones are tested.
-  HoldRung best_rung = HoldRung::kYielding;
+  // Better modes than this one are not tried: how the other one is tested.
+  HoldMode best_hold_mode = HoldMode::kYielding;
   // Programs with these features do not load, as if the kernel lacked them: for tests.
   KernelFeatures lacking;
 };
@@ -68,9 +68,9 @@ class KernelProbe {
   absl::Status AddCollector(const std::string& path, uint64_t ready_offset,
                             uint64_t unloaded_offset);
 
-  HoldRung rung() const { return rung_; }
-  // Why a better rung is not in force; empty if the best one is.
-  const std::string& rung_reason() const { return rung_reason_; }
+  HoldMode hold_mode() const { return hold_mode_; }
+  // Why a better mode is not in force; empty if the best one is.
+  const std::string& hold_mode_reason() const { return hold_mode_reason_; }
   // What is in force of the programs' features, and what the kernel lacks of them.
   KernelFeatures features() const;
   const std::vector<MissingFeature>& missing_features() const;
@@ -122,8 +122,8 @@ class KernelProbe {
   const rocattach_layout* LayoutOf(const rocattach_event& window) const;
 
   std::unique_ptr<State> state_;
-  HoldRung rung_ = HoldRung::kNone;
-  std::string rung_reason_;
+  HoldMode hold_mode_ = HoldMode::kNone;
+  std::string hold_mode_reason_;
   rocattach_settings settings_ = {};
 };
 

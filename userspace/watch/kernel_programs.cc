@@ -154,10 +154,9 @@ KernelFeatureText DescribeFeature(KernelFeature feature) {
     case KernelFeature::kYieldingHold:
       return {"yielding-hold",
               "sleepable uprobes with bpf_loop and bpf_copy_from_user_task (Linux 6.0)",
-              "Processes are held by a private stop (level 'signal')."};
+              "Processes are held by a private stop (hold mode 'signal')."};
     case KernelFeature::kSignalHold:
-      return {"signal-hold", "bpf_send_signal_thread",
-              "There is no second level of the hold."};
+      return {"signal-hold", "bpf_send_signal_thread", "There is no signal hold mode."};
     case KernelFeature::kLayouts:
       return {"layouts", "bpf_iter_task_vma (Linux 6.7)",
               "An attach reads /proc/PID/maps, and holds the thread some 100 us longer "

@@ -245,7 +245,7 @@ bool Preseizer::TryAttach(Task* task) {
     outcome.detail =
         tracee != nullptr
             ? "the thread did not come to its stop"
-            : "the process had been let go: this level of the hold keeps one only for "
+            : "the process had been let go: this hold mode keeps one only for "
               "its first hsa_init";
   }
   if (process != processes_.end()) {

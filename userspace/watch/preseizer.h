@@ -1,4 +1,4 @@
-// The second rung of the hold, for kernels without sleepable uprobes: processes are
+// The signal hold mode, for kernels without sleepable uprobes: processes are
 // seized when they map the HSA runtime, so that the probe can stop the thread that
 // enters hsa_init with a signal that nobody but the tracer sees.
 #ifndef ROCATTACH_USERSPACE_WATCH_PRESEIZER_H_

@@ -16,11 +16,11 @@ StubRemover::~StubRemover() {
   thread_.join();
 }
 
-void StubRemover::Remove(const StubPlace& place) {
+void StubRemover::Remove(const StubLocation& location) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (place.address == 0 || jobs_.size() >= kMaxJobs) return;
-    jobs_.push_back({place});
+    if (location.address == 0 || jobs_.size() >= kMaxJobs) return;
+    jobs_.push_back({location});
   }
   changed_.notify_all();
 }
@@ -35,10 +35,10 @@ void StubRemover::Run() {
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
     // The process is being attached to once more: its stub is in use, or will be.
-    if (again_.contains(job.place.pid)) continue;
-    removing_ = job.place.pid;
+    if (again_.contains(job.location.pid)) continue;
+    removing_ = job.location.pid;
     lock.unlock();
-    StepResult failure = RemoveStub(job.place);
+    StepResult failure = RemoveStub(job.location);
     lock.lock();
     removing_ = 0;
     if (failure && failure->retryable && --job.tries_left > 0 &&

@@ -33,7 +33,7 @@ class StubRemover {
   StubRemover& operator=(const StubRemover&) = delete;
 
   // Removes it soon.
-  void Remove(const StubPlace& place);
+  void Remove(const StubLocation& location);
 
   // For as long as it lives, nothing is removed from the process. !ok(): something is
   // being removed right now, and its room must not be used.
@@ -53,7 +53,7 @@ class StubRemover {
 
  private:
   struct Job {
-    StubPlace place;
+    StubLocation location;
     int tries_left = kTries;
   };
 

@@ -70,7 +70,8 @@ WindowServer::~WindowServer() {
 absl::Status WindowServer::Start() {
   stop_fd_.reset(eventfd(0, EFD_CLOEXEC));
   if (!stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
-  if (options_.attach && !options_.dry_run && probe_->rung() == HoldRung::kSignal) {
+  if (options_.attach && !options_.dry_run &&
+      probe_->hold_mode() == HoldMode::kSignal) {
     auto preseizer = Preseizer::Start(
         [this](pid_t pid) { return Wants(pid); },
         [this](const rocattach_event& event) { return probe_->IsOpen(event); }, &cache_,
@@ -78,12 +79,12 @@ absl::Status WindowServer::Start() {
     if (!preseizer.ok()) return preseizer.status();
     preseizer_ = *std::move(preseizer);
   }
-  if (absl::Status told = TellRules(); !told.ok()) return told;
+  if (absl::Status told = PublishRules(); !told.ok()) return told;
   for (int i = 0; i < options_.threads; ++i) StartThread();
   return absl::OkStatus();
 }
 
-absl::Status WindowServer::TellRules() {
+absl::Status WindowServer::PublishRules() {
   const PolicyRules& rules = options_.policy;
   if (rules.only_uid.has_value()) {
     if (absl::Status told = probe_->OnlyUid(*rules.only_uid); !told.ok()) return told;
@@ -124,7 +125,7 @@ void WindowServer::Run() {
     realtime_ = true;
   }
   (void)pthread_setname_np(pthread_self(), "rwa-window");
-  Rehearse();
+  WarmUp();
   Worker worker;
   rocattach_event event;
   for (;;) {
@@ -139,7 +140,7 @@ void WindowServer::Run() {
   }
 }
 
-void WindowServer::Rehearse() {
+void WindowServer::WarmUp() {
   if (!options_.attach) return;
   const pid_t self = getpid();
   auto status = ReadThreadStatus(self, gettid());
@@ -309,7 +310,7 @@ bool WindowServer::RefuseOverBudget(Window* window) const {
   return true;
 }
 
-bool WindowServer::LeaveAlone(Window* window, Worker* worker) {
+bool WindowServer::ShouldSkip(Window* window, Worker* worker) {
   if (RefuseOverBudget(window)) return true;
   window->verdict = Verdict::kPassed;
   switch (window->event.mode) {
@@ -387,7 +388,7 @@ bool WindowServer::ServeWindow(const rocattach_event& event, Worker* worker) {
   if (event.cookie >= 1 && event.cookie <= options_.libraries.size()) {
     window.library = options_.libraries[event.cookie - 1];
   }
-  if (!at_once && LeaveAlone(&window, worker)) {
+  if (!at_once && ShouldSkip(&window, worker)) {
     if (event.mode == ROCATTACH_WINDOW_HELD) probe_->Release(event);
     if (preseizer_ != nullptr) preseizer_->Forget(static_cast<pid_t>(event.pid));
   } else if (!Attach(&window, worker, &start)) {
@@ -446,9 +447,9 @@ void WindowServer::AddKnown(const Window& window, AttachRequest* request) {
     request->known_harmless =
         (event.args[0] & (ROCATTACH_WINDOW_SECURE | ROCATTACH_WINDOW_STRICT)) == 0;
     request->known_unlimited = (event.args[0] & ROCATTACH_WINDOW_LIMITED) == 0;
-    request->place = event.args[2];
+    request->filesystem_view_id = event.args[2];
     request->stack = event.sp;
-    request->places = &places_;
+    request->filesystem_views = &filesystem_views_;
   }
   if (probe_->describes_processes() && event.layout != 0) {
     request->read_layout = [this, &event](rocattach_layout* copy) {

@@ -80,7 +80,7 @@ class WindowServer {
   void Run();
   // Goes through the steps of an attach on this process, so that the first held thread
   // does not wait for page faults, heaps and the parsing of libraries.
-  void Rehearse();
+  void WarmUp();
   // Waits until there is no other leader.
   void Lead(Worker* worker);
   void HandOver(Worker* worker);
@@ -97,7 +97,7 @@ class WindowServer {
   // Refuses the window if a budget of the service is used up; true if so.
   bool RefuseOverBudget(Window* window) const;
   // Fills in verdict and reason of a window that is not to be attached; true if so.
-  bool LeaveAlone(Window* window, Worker* worker);
+  bool ShouldSkip(Window* window, Worker* worker);
   // Verdict and reason of a process that shares its memory with another one.
   static void RefuseShared(Window* window);
   // The verdict of a process that could not be looked at.
@@ -107,7 +107,7 @@ class WindowServer {
   // Why the kernel did not hold it.
   std::string WhyDenied(Window* window);
   // Gives the kernel those rules that it can apply without the service.
-  absl::Status TellRules();
+  absl::Status PublishRules();
   // Fills in what the kernel knows of the held process.
   void AddKnown(const Window& window, AttachRequest* request);
   // Tries the attach, which may have begun; false if the preseizer has taken the window
@@ -124,7 +124,7 @@ class WindowServer {
   WindowServerOptions options_;
   bool policy_reads_process_;
   LibraryCache cache_;
-  PlaceCache places_;
+  FilesystemViewCache filesystem_views_;
   KnownFiles files_;
   // Windows that this service has attached at. Another service on the machine puts its
   // probe on the same collector: its targets report to us too, and are not ours to
@@ -132,7 +132,7 @@ class WindowServer {
   std::mutex attempted_mutex_;
   absl::flat_hash_set<uint64_t> attempted_;
   FollowerKeeper followers_;
-  std::unique_ptr<Preseizer> preseizer_;  // on the signal rung only
+  std::unique_ptr<Preseizer> preseizer_;  // in the signal hold mode only
   std::mutex lead_mutex_;
   bool has_leader_ = false;    // guarded by lead_mutex_
   std::vector<Worker*> idle_;  // guarded by lead_mutex_; the last one is next

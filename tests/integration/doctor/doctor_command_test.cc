@@ -170,7 +170,7 @@ TEST_F(PrivilegedDoctorTest, ACollectorThatOthersCannotReachIsNamed) {
       << result.output;
 }
 
-TEST_F(PrivilegedDoctorTest, SaysThatALowerRungIsInForce) {
+TEST_F(PrivilegedDoctorTest, ReportsALowerHoldMode) {
   CommandResult result = RunDoctor({"--json", "--hold", "signal"});
   ExpectConsistent(result);
   EXPECT_EQ(result.State("hold"), "warning");

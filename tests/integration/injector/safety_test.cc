@@ -134,15 +134,15 @@ TEST(StubRoomTest, AThousandAttachesNeedNoMoreRoomThanOne) {
   EXPECT_TRUE(target.Intact()) << target.output();
 }
 
-StubPlace PlaceOf(const TargetProcess& target, const AttachRequest& request,
-                  const AttachOutcome& outcome) {
-  StubPlace place;
-  place.pid = target.pid();
-  place.tid = target.tid();
-  place.address = outcome.stub_address;
-  place.stack_pointer = outcome.stub_stack_pointer;
-  place.window_id = request.config.window_id;
-  return place;
+StubLocation LocationOf(const TargetProcess& target, const AttachRequest& request,
+                        const AttachOutcome& outcome) {
+  StubLocation location;
+  location.pid = target.pid();
+  location.tid = target.tid();
+  location.address = outcome.stub_address;
+  location.stack_pointer = outcome.stub_stack_pointer;
+  location.window_id = request.config.window_id;
+  return location;
 }
 
 TEST(StubRemovalTest, AfterACollectorThatDoesNotLoadTheCodeIsAsBefore) {
@@ -156,12 +156,12 @@ TEST(StubRemovalTest, AfterACollectorThatDoesNotLoadTheCodeIsAsBefore) {
     ASSERT_TRUE(outcome.ok()) << Describe(outcome);
     ASSERT_TRUE(target.WaitAtWindow());
     EXPECT_NE(before.code, target.Snapshot().code) << "the check below can fail";
-    StubPlace place = PlaceOf(target, request, outcome);
-    place.window_id += 1;
-    EXPECT_FALSE(RemoveStub(place).has_value());
+    StubLocation location = LocationOf(target, request, outcome);
+    location.window_id += 1;
+    EXPECT_FALSE(RemoveStub(location).has_value());
     EXPECT_NE(before.code, target.Snapshot().code) << "the stub of another attach";
-    place.window_id -= 1;
-    auto failure = RemoveStub(place);
+    location.window_id -= 1;
+    auto failure = RemoveStub(location);
     EXPECT_FALSE(failure.has_value()) << failure->detail;
     EXPECT_EQ(before.code, target.Snapshot().code);
     target.Finish();
@@ -176,15 +176,15 @@ TEST(StubRemovalTest, AStubThatIsInUseStays) {
   AttachRequest request = target.Request();
   AttachOutcome outcome = target.Attach(request);
   ASSERT_TRUE(outcome.ok()) << Describe(outcome);
-  const StubPlace place = PlaceOf(target, request, outcome);
+  const StubLocation location = LocationOf(target, request, outcome);
   ASSERT_THAT(target.WaitForReport(), HasSubstr("started"));
   // The collector's start function sleeps, on the stub's stack.
   ASSERT_TRUE(target.WaitForState('S'));
-  auto failure = RemoveStub(place);
+  auto failure = RemoveStub(location);
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->reason, AttachReason::kNotAtWindow) << failure->detail;
   ASSERT_TRUE(target.WaitAtWindow());
-  failure = RemoveStub(place);
+  failure = RemoveStub(location);
   EXPECT_FALSE(failure.has_value()) << failure->detail;
   target.Finish();
   EXPECT_TRUE(target.Intact()) << target.output();

@@ -306,7 +306,7 @@ TEST_F(AttachTest, OneFileAProcessWithKeys) {
   EXPECT_TRUE(recording.ended);
 }
 
-TEST_F(AttachTest, TheSignalRungWorksToo) {
+TEST_F(AttachTest, TheSignalHoldModeWorksToo) {
   WatcherProcess watcher({"--auto", "--hold", "signal"});
   ASSERT_TRUE(watcher.ready());
   ASSERT_EQ(watcher.Events("ready").at(0)["hold"], "signal");

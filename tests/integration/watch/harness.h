@@ -40,7 +40,7 @@ std::string SimrocmRunPath();
 std::string ClientPath();  // rocattach
 std::string TargetPath(const std::string& name);
 
-// Milliseconds from the runtime's mapping to hsa_init that the second level of the hold
+// Milliseconds from the runtime's mapping to hsa_init that the signal hold mode
 // needs even on a machine that is crowded: --wait-msec of the targets.
 inline constexpr char kTimeToSeize[] = "200";
 

@@ -50,12 +50,13 @@ TEST(KernelTest, WhatIsMissingCostsThatFeatureOnly) {
   SKIP_WITHOUT_PRIVILEGES();
   auto whole = LoadWithout({});
   ASSERT_TRUE(whole.ok()) << whole.status();
-  EXPECT_EQ((*whole)->rung(), HoldRung::kYielding) << (*whole)->rung_reason();
+  EXPECT_EQ((*whole)->hold_mode(), HoldMode::kYielding) << (*whole)->hold_mode_reason();
   for (KernelFeature lacking :
        {KernelFeature::kLayouts, KernelFeature::kCookies, KernelFeature::kServiceEnd}) {
     auto probe = LoadWithout({lacking});
     ASSERT_TRUE(probe.ok()) << probe.status();
-    EXPECT_EQ((*probe)->rung(), HoldRung::kYielding) << (*probe)->rung_reason();
+    EXPECT_EQ((*probe)->hold_mode(), HoldMode::kYielding)
+        << (*probe)->hold_mode_reason();
     EXPECT_TRUE(Misses(**probe, lacking)) << DescribeFeature(lacking).name;
     for (KernelFeature feature : kKernelFeatures) {
       EXPECT_EQ((*probe)->features().Has(feature),
@@ -70,8 +71,8 @@ TEST(KernelTest, WithoutTheYieldingHoldTheOtherOneIsInForce) {
   SKIP_WITHOUT_PRIVILEGES();
   auto probe = LoadWithout({KernelFeature::kYieldingHold, KernelFeature::kCookies});
   ASSERT_TRUE(probe.ok()) << probe.status();
-  EXPECT_EQ((*probe)->rung(), HoldRung::kSignal);
-  EXPECT_NE((*probe)->rung_reason(), "");
+  EXPECT_EQ((*probe)->hold_mode(), HoldMode::kSignal);
+  EXPECT_NE((*probe)->hold_mode_reason(), "");
   EXPECT_TRUE(Misses(**probe, KernelFeature::kYieldingHold));
   EXPECT_TRUE(Misses(**probe, KernelFeature::kCookies));
   EXPECT_TRUE((*probe)->features().Has(KernelFeature::kServiceEnd));

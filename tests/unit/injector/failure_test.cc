@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "injector/filesystem_view_cache.h"
 #include "injector/maps.h"
-#include "injector/place_cache.h"
 #include "injector/target_checks.h"
 #include "injector/target_memory.h"
 #include "injector/thread_status.h"

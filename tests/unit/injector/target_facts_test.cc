@@ -7,9 +7,9 @@
 
 #include <set>
 
+#include "injector/filesystem_view_cache.h"
 #include "injector/library_facts.h"
 #include "injector/outcome.h"
-#include "injector/place_cache.h"
 #include "injector/symbol_lookup.h"
 #include "injector/target_checks.h"
 #include "injector/thread_status.h"
@@ -40,7 +40,7 @@ TEST(ThreadStatusTest, GarbageIsNobody) {
   EXPECT_EQ(status.seccomp_mode, 0);
 }
 
-class PlaceCacheTest : public testing::Test {
+class FilesystemViewCacheTest : public testing::Test {
  protected:
   void SetUp() override {
     // Not below a directory that only root may search.
@@ -61,8 +61,8 @@ class PlaceCacheTest : public testing::Test {
   std::string directory_, file_;
 };
 
-TEST_F(PlaceCacheTest, SaysYesOnlyWhereEverybodyMay) {
-  PlaceCache cache;
+TEST_F(FilesystemViewCacheTest, SaysYesOnlyWhereEverybodyMay) {
+  FilesystemViewCache cache;
   EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_, {}));
   ASSERT_EQ(chmod(file_.c_str(), 0640), 0);
   EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_, {}));
@@ -72,23 +72,23 @@ TEST_F(PlaceCacheTest, SaysYesOnlyWhereEverybodyMay) {
   EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 4, directory_ + "/none.so", {}));
 }
 
-TEST_F(PlaceCacheTest, AnotherFileAtThePathIsNotTheOne) {
+TEST_F(FilesystemViewCacheTest, AnotherFileAtThePathIsNotTheOne) {
   struct stat info;
   ASSERT_EQ(stat(file_.c_str(), &info), 0);
   FileIdentity file = FileIdentity::Of(info);
-  PlaceCache cache;
+  FilesystemViewCache cache;
   EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_, file));
   ++file.inode;
   EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_, file));
 }
 
-TEST_F(PlaceCacheTest, AnswersForPlaceAndPathForAWhile) {
-  PlaceCache cache;
+TEST_F(FilesystemViewCacheTest, AnswersForViewAndPathForAWhile) {
+  FilesystemViewCache cache;
   EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_, {}));
   ASSERT_EQ(chmod(file_.c_str(), 0600), 0);
   EXPECT_TRUE(cache.EverybodyMayLoad(getpid(), 1, file_, {}))
       << "not older than a second";
-  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_, {})) << "another place";
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_, {})) << "another view";
   EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 1, file_ + "x", {})) << "another path";
   EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 1, file_, {}))
       << "the last path counts";

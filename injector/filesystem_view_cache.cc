@@ -1,4 +1,4 @@
-#include "injector/place_cache.h"
+#include "injector/filesystem_view_cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -41,12 +41,13 @@ bool IsSettled(pid_t pid, const std::string& path) {
 
 }  // namespace
 
-bool PlaceCache::EverybodyMayLoad(pid_t pid, uint64_t place, const std::string& path,
-                                  const FileIdentity& file) {
+bool FilesystemViewCache::EverybodyMayLoad(pid_t pid, uint64_t view_id,
+                                           const std::string& path,
+                                           const FileIdentity& file) {
   const uint64_t now_ns = BootNs();
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    auto found = answers_.find(place);
+    auto found = answers_.find(view_id);
     if (found != answers_.end() && found->second.path == path &&
         now_ns < found->second.time_ns + kLifeNs) {
       return found->second.everybody;
@@ -55,8 +56,8 @@ bool PlaceCache::EverybodyMayLoad(pid_t pid, uint64_t place, const std::string& 
   const bool everybody =
       !CheckCollector(pid, Nobody(), path, file).has_value() && IsSettled(pid, path);
   std::lock_guard<std::mutex> lock(mutex_);
-  if (answers_.size() >= kMaxPlaces) answers_.clear();
-  answers_[place] = {now_ns, path, everybody};
+  if (answers_.size() >= kMaxViews) answers_.clear();
+  answers_[view_id] = {now_ns, path, everybody};
   return everybody;
 }
 
