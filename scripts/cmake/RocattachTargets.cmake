@@ -1,9 +1,16 @@
 # Helpers that every folder uses, so that a target is declared in one line and all
 # targets get the same warnings, sanitizers and include root (the repository's top).
 
+# For every compile command, also those of custom commands: -Werror where warnings are
+# to fail the build, which is nowhere but in the developer presets.
+set(ROCATTACH_WERROR_FLAG)
+if(ROCATTACH_WERROR)
+  set(ROCATTACH_WERROR_FLAG -Werror)
+endif()
+
 add_library(rocattach_options INTERFACE)
 target_compile_options(rocattach_options INTERFACE
-  -Wall -Wextra -Wshadow -Wvla -Wpointer-arith -Werror
+  -Wall -Wextra -Wshadow -Wvla -Wpointer-arith ${ROCATTACH_WERROR_FLAG}
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
   # g++ 12 warns of overlaps inside std::string that cannot be (GCC bug 105329).
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>
@@ -73,9 +80,14 @@ target_link_libraries(rocattach_test_options INTERFACE rocattach_options)
 target_include_directories(rocattach_test_options INTERFACE ${PROJECT_SOURCE_DIR})
 
 # rocattach_test(name SOURCES … DEPS … LABELS unit|integration|privileged …
-#                [TIMEOUT s] [ENV A=B …]): a GoogleTest program, one ctest entry.
+#                [QUICK Suite.Case …] [TIMEOUT s] [ENV A=B …] [RUN_SERIAL]):
+# a GoogleTest program. Each of its cases is a test of its own, NAME/Suite.Case, with its
+# own status, time and time limit, so that a case that was skipped shows as skipped. The
+# cases are listed when ctest runs, not when the program is built. The cases under QUICK
+# belong to `scripts/test --quick`, as all with the label unit do. With RUN_SERIAL nothing
+# runs beside a case.
 function(rocattach_test name)
-  cmake_parse_arguments(ARG "RUN_SERIAL" "TIMEOUT" "SOURCES;DEPS;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(ARG "RUN_SERIAL" "TIMEOUT" "SOURCES;DEPS;LABELS;ENV;QUICK" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -85,12 +97,25 @@ function(rocattach_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock
     GTest::gtest_main rocattach_test_options)
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-    SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\].*all tests" ENVIRONMENT "${ARG_ENV}")
+  gtest_discover_tests(${name} TEST_PREFIX ${name}/ NO_PRETTY_VALUES
+    DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
+  # gtest_discover_tests(PROPERTIES) takes no lists.
+  set(properties "TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT [==[${ARG_ENV}]==]")
   if(ARG_RUN_SERIAL)
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+    string(APPEND properties " RUN_SERIAL TRUE")
   endif()
+  set(script "if(${name}_TESTS)
+  set_tests_properties(\${${name}_TESTS} PROPERTIES LABELS [==[${ARG_LABELS}]==]
+    ${properties})
+")
+  foreach(case IN LISTS ARG_QUICK)
+    string(APPEND script "  set_tests_properties(${name}/${case} PROPERTIES
+    LABELS [==[${ARG_LABELS};quick]==])
+")
+  endforeach()
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
+  file(GENERATE OUTPUT ${file} CONTENT "${script}endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
 endfunction()
 
 # rocattach_fuzz(name SOURCES … DEPS … CORPUS dir …): a libFuzzer program; built only
