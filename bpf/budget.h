@@ -7,20 +7,11 @@
 #include "bpf/events.h"
 #include "bpf/policy.h"
 
-/* One user, as charged_user() numbers them. */
-struct account {
-  __u64 due_ns;      /* see take_window() */
-  __u64 notified_ns; /* when the service was last notified of a refusal */
-  __u64 refused;     /* windows */
-  __u32 processes;
-  __u32 pad;
-};
-
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 4096);
   __type(key, __u32);
-  __type(value, struct account);
+  __type(value, struct rocattach_account);
 } accounts SEC(".maps");
 
 /* A refusal is reported once in this time; each one is counted. */
@@ -40,9 +31,9 @@ FRAME __u32 charged_user(void) {
 }
 
 /* The user's account; with too many users one that is shared. */
-FRAME struct account* account_of(__u32 user) {
-  struct account* found = bpf_map_lookup_elem(&accounts, &user);
-  struct account empty;
+FRAME struct rocattach_account* account_of(__u32 user) {
+  struct rocattach_account* found = bpf_map_lookup_elem(&accounts, &user);
+  struct rocattach_account empty;
   if (found) return found;
   empty.due_ns = empty.notified_ns = empty.refused = 0;
   empty.processes = empty.pad = 0;
@@ -66,39 +57,37 @@ FRAME int take_window(__u64* due_ns, __u64 now_ns, __u64 interval_ns, __u64 burs
 }
 
 FRAME int take_user_window(__u32 user, __u64 now_ns) {
-  struct rocattach_settings* set = get_settings();
-  struct account* account = account_of(user);
-  if (!set || !account) return 1;
-  return take_window(&account->due_ns, now_ns, set->window_interval_ns,
-                     set->window_burst_ns);
+  struct rocattach_account* account = account_of(user);
+  if (!account) return 1;
+  return take_window(&account->due_ns, now_ns, settings.window_interval_ns,
+                     settings.window_burst_ns);
 }
 
 /* A process may take half of what its user may. */
 FRAME int take_process_window(__u64* due_ns, __u64 now_ns) {
-  struct rocattach_settings* set = get_settings();
-  if (!set) return 1;
-  return take_window(due_ns, now_ns, 2 * set->window_interval_ns, set->window_burst_ns);
+  return take_window(due_ns, now_ns, 2 * settings.window_interval_ns,
+                     settings.window_burst_ns);
 }
 
 /* One process more; false if the user has as many as are allowed. */
 FRAME int take_process(__u32 user) {
-  struct rocattach_settings* set = get_settings();
-  struct account* account = account_of(user);
-  if (!set || !account) return 1;
-  if (set->user_processes && account->processes >= set->user_processes) return 0;
+  struct rocattach_account* account = account_of(user);
+  if (!account) return 1;
+  if (settings.user_processes && account->processes >= settings.user_processes)
+    return 0;
   __sync_fetch_and_add(&account->processes, 1);
   return 1;
 }
 
 FRAME int return_process(__u32 user) {
-  struct account* account = account_of(user);
+  struct rocattach_account* account = account_of(user);
   if (account && account->processes) __sync_fetch_and_add(&account->processes, -1);
   return 0;
 }
 
 /* Counts a window that was refused; true if the service is to be notified. */
 FRAME int note_refusal(__u32 user, __u64 now_ns) {
-  struct account* account = account_of(user);
+  struct rocattach_account* account = account_of(user);
   __u64 notified_ns;
   COUNT(over_budget);
   if (!account) return 0;
@@ -110,7 +99,7 @@ FRAME int note_refusal(__u32 user, __u64 now_ns) {
 }
 
 FRAME __u64 refusals_of(__u32 user) {
-  struct account* account = account_of(user);
+  struct rocattach_account* account = account_of(user);
   return account ? account->refused : 0;
 }
 

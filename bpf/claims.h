@@ -5,39 +5,11 @@
 #include "bpf/budget.h"
 #include "bpf/events.h"
 
-/* CLAIM_FORGOTTEN, after the runtime was shut down, keeps the process known, so that
- * its end is still reported, while its next hsa_init opens a window again. While a
- * claim is open, other threads that enter hsa_init wait too: if one of them overtook,
- * the runtime would be loaded without the collector. */
-enum claim_state {
-  CLAIM_OPEN = 0,     /* held; the collector is on its way */
-  CLAIM_RELEASED = 1, /* let go: not wanted, failed, too late */
-  CLAIM_FORGOTTEN = 2,
-  CLAIM_READY = 3, /* the collector has reported in */
-};
-
-/* One process: a pid is reused, a pid with its start time is not. */
-struct claim_key {
-  __u32 tgid;
-  __u32 pad;
-  __u64 start_ns;
-};
-
-struct claim {
-  __u32 state; /* enum claim_state; the service may set CLAIM_RELEASED */
-  __u32 tid;   /* the thread that opened the window */
-  __u64 opened_ns;
-  __u64 mm;     /* key of `memories` */
-  __u64 due_ns; /* budget of its windows, take_window() */
-  __u32 charged_uid;
-  __u32 reported; /* the window that a collector has reported for, see take_report() */
-};
-
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 32768);
-  __type(key, struct claim_key);
-  __type(value, struct claim);
+  __type(key, struct rocattach_process_key);
+  __type(value, struct rocattach_claim);
 } claims SEC(".maps");
 
 /* Processes may share their memory (CLONE_VM without CLONE_THREAD), and a collector or
@@ -49,7 +21,7 @@ struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 32768);
   __type(key, __u64); /* address of the mm_struct */
-  __type(value, struct claim_key);
+  __type(value, struct rocattach_process_key);
 } memories SEC(".maps");
 
 /* Processes that were refused before they had a claim: the runtime goes up without the
@@ -58,33 +30,34 @@ struct {
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 16384);
-  __type(key, struct claim_key);
+  __type(key, struct rocattach_process_key);
   __type(value, __u8);
 } refused_processes SEC(".maps");
 
-static __always_inline void make_key(struct task_struct* task, struct claim_key* key) {
-  key->tgid = task->tgid;
+static __always_inline void make_key(struct task_struct* task,
+                                     struct rocattach_process_key* key) {
+  key->pid = task->tgid;
   key->pad = 0;
   key->start_ns = task->group_leader->start_boottime;
 }
 
 /* The calling process's claim, or null. */
-FRAME struct claim* my_claim(void) {
-  struct claim_key key;
+FRAME struct rocattach_claim* my_claim(void) {
+  struct rocattach_process_key key;
   make_key(bpf_get_current_task_btf(), &key);
   return bpf_map_lookup_elem(&claims, &key);
 }
 
 /* Whose memory the calling process runs in; null if nobody has opened a window there.
  */
-FRAME struct claim_key* memory_owner(void) {
-  struct claim* claim = my_claim();
+FRAME struct rocattach_process_key* memory_owner(void) {
+  struct rocattach_claim* claim = my_claim();
   return claim ? bpf_map_lookup_elem(&memories, &claim->mm) : 0;
 }
 
 /* The claim that a thread waits for which is not the first one: that of its memory. */
-FRAME struct claim* awaited_claim(void) {
-  struct claim_key* owner = memory_owner();
+FRAME struct rocattach_claim* awaited_claim(void) {
+  struct rocattach_process_key* owner = memory_owner();
   return owner ? bpf_map_lookup_elem(&claims, owner) : my_claim();
 }
 
@@ -101,21 +74,21 @@ FRAME __u32 vfork_parent(void) {
 /* Makes the memory the calling process's own, unless it has an owner. True if it is
  * its own now. */
 FRAME int own_memory(__u64 mm) {
-  struct claim_key* owner;
-  struct claim_key key;
+  struct rocattach_process_key* owner;
+  struct rocattach_process_key key;
   make_key(bpf_get_current_task_btf(), &key);
   bpf_map_update_elem(&memories, &mm, &key, BPF_NOEXIST);
   owner = bpf_map_lookup_elem(&memories, &mm);
   /* No room: as if nobody shared it. */
-  return !owner || (owner->tgid == key.tgid && owner->start_ns == key.start_ns);
+  return !owner || (owner->pid == key.pid && owner->start_ns == key.start_ns);
 }
 
 /* The calling process leaves its memory: it ends or runs another program. */
 FRAME int leave_memory(void) {
-  struct claim* claim = my_claim();
-  struct claim_key* owner = memory_owner();
+  struct rocattach_claim* claim = my_claim();
+  struct rocattach_process_key* owner = memory_owner();
   struct task_struct* task = bpf_get_current_task_btf();
-  if (!claim || !owner || owner->tgid != (__u32)task->tgid ||
+  if (!claim || !owner || owner->pid != (__u32)task->tgid ||
       owner->start_ns != task->group_leader->start_boottime)
     return 0;
   bpf_map_delete_elem(&memories, &claim->mm);
@@ -125,12 +98,13 @@ FRAME int leave_memory(void) {
 /* Whether the calling process, whose claim has just been made or renewed, has to leave
  * its window to another one. */
 FRAME int shares_memory(void) {
-  struct claim* claim = my_claim();
+  struct rocattach_claim* claim = my_claim();
   __u64 mm = (__u64)BPF_CORE_READ(bpf_get_current_task_btf(), mm);
   if (!claim) return 0;
   claim->mm = mm;
   if (!vfork_parent() && own_memory(mm)) return 0;
-  __sync_val_compare_and_swap(&claim->state, CLAIM_OPEN, CLAIM_RELEASED);
+  __sync_val_compare_and_swap(&claim->state, ROCATTACH_CLAIM_OPEN,
+                              ROCATTACH_CLAIM_RELEASED);
   return 1;
 }
 
@@ -140,20 +114,20 @@ enum { NOT_MINE = 0, FIRST_WINDOW = 1, WINDOW_AGAIN = 2, FOLLOW = 3, SHARED = 4 
 #define OVER_BUDGET 16
 
 FRAME int is_refused(void) {
-  struct claim_key key;
+  struct rocattach_process_key key;
   make_key(bpf_get_current_task_btf(), &key);
   return bpf_map_lookup_elem(&refused_processes, &key) != 0;
 }
 
 FRAME int remember_refused(void) {
-  struct claim_key key;
+  struct rocattach_process_key key;
   __u8 one = 1;
   make_key(bpf_get_current_task_btf(), &key);
   return bpf_map_update_elem(&refused_processes, &key, &one, BPF_ANY);
 }
 
 FRAME int forget_refused(void) {
-  struct claim_key key;
+  struct rocattach_process_key key;
   make_key(bpf_get_current_task_btf(), &key);
   return bpf_map_delete_elem(&refused_processes, &key);
 }
@@ -161,16 +135,16 @@ FRAME int forget_refused(void) {
 /* Adds a claim of the calling process. The key is in a frame of its own: bpf/frame.h.
  * An int: before Linux 6.4 the upper half of what map helpers return is undefined,
  * since the JIT calls functions that return an int. */
-FRAME int put_claim(struct claim* claim) {
-  struct claim_key key;
+FRAME int put_claim(struct rocattach_claim* claim) {
+  struct rocattach_process_key key;
   make_key(bpf_get_current_task_btf(), &key);
   return bpf_map_update_elem(&claims, &key, claim, BPF_NOEXIST);
 }
 
 FRAME int insert_claim(__u64 now_ns, __u32 charged_uid) {
   struct task_struct* task = bpf_get_current_task_btf();
-  struct claim claim;
-  claim.state = CLAIM_OPEN;
+  struct rocattach_claim claim;
+  claim.state = ROCATTACH_CLAIM_OPEN;
   claim.tid = task->pid;
   claim.opened_ns = now_ns;
   claim.mm = (__u64)BPF_CORE_READ(task, mm);
@@ -206,7 +180,7 @@ FRAME int claim_first(__u64 now_ns) {
 
 /* A further window of a process that is known. */
 FRAME int claim_again(__u64 now_ns) {
-  struct claim* claim = my_claim();
+  struct rocattach_claim* claim = my_claim();
   int budget = ROCATTACH_BUDGET_NONE;
   if (!claim) return NOT_MINE;
   if (!take_process_window(&claim->due_ns, now_ns))
@@ -214,9 +188,10 @@ FRAME int claim_again(__u64 now_ns) {
   else if (!take_user_window(claim->charged_uid, now_ns))
     budget = ROCATTACH_BUDGET_USER_WINDOWS;
   /* Refused once, refused for good: its runtime goes up without the collector. */
-  if (__sync_val_compare_and_swap(&claim->state, CLAIM_FORGOTTEN,
-                                  budget ? CLAIM_RELEASED : CLAIM_OPEN) !=
-      CLAIM_FORGOTTEN)
+  if (__sync_val_compare_and_swap(
+          &claim->state, ROCATTACH_CLAIM_FORGOTTEN,
+          budget ? ROCATTACH_CLAIM_RELEASED : ROCATTACH_CLAIM_OPEN) !=
+      ROCATTACH_CLAIM_FORGOTTEN)
     return FOLLOW; /* another thread was faster */
   if (budget) return OVER_BUDGET + budget;
   claim->tid = bpf_get_current_task_btf()->pid;
@@ -227,8 +202,8 @@ FRAME int claim_again(__u64 now_ns) {
 
 /* A thread that waits costs the service an event as well. */
 FRAME int may_follow(__u64 now_ns) {
-  struct claim* claim = my_claim();
-  return claim && claim->state == CLAIM_OPEN &&
+  struct rocattach_claim* claim = my_claim();
+  return claim && claim->state == ROCATTACH_CLAIM_OPEN &&
          take_process_window(&claim->due_ns, now_ns) &&
          take_user_window(claim->charged_uid, now_ns);
 }
@@ -237,12 +212,12 @@ FRAME int may_follow(__u64 now_ns) {
  * that come while its window is open are told to follow it. Of processes that share
  * their memory one wins. */
 FRAME int claim_window(__u64 now_ns) {
-  struct claim* claim = my_claim();
+  struct rocattach_claim* claim = my_claim();
   int answer = FOLLOW;
   COUNT(hits);
   if (!claim) {
     answer = claim_first(now_ns);
-  } else if (claim->state == CLAIM_FORGOTTEN) {
+  } else if (claim->state == ROCATTACH_CLAIM_FORGOTTEN) {
     answer = claim_again(now_ns);
   }
   if (answer == FOLLOW && !may_follow(now_ns)) return NOT_MINE;
@@ -251,15 +226,15 @@ FRAME int claim_window(__u64 now_ns) {
 
 /* Moves an open claim on, if it still is open. */
 FRAME int settle_claim(__u32 state) {
-  struct claim* claim = my_claim();
-  if (claim) __sync_val_compare_and_swap(&claim->state, CLAIM_OPEN, state);
+  struct rocattach_claim* claim = my_claim();
+  if (claim) __sync_val_compare_and_swap(&claim->state, ROCATTACH_CLAIM_OPEN, state);
   return 0;
 }
 
 /* Anybody can call the collector's functions, as often as they like: each window has
  * one report. */
 FRAME int take_report(void) {
-  struct claim* claim = my_claim();
+  struct rocattach_claim* claim = my_claim();
   __u32 window, seen;
   if (!claim) return 0;
   window = (__u32)claim->opened_ns | 1;
@@ -269,22 +244,22 @@ FRAME int take_report(void) {
 }
 
 FRAME __u32 claim_charged_uid(void) {
-  struct claim* claim = my_claim();
+  struct rocattach_claim* claim = my_claim();
   return claim ? claim->charged_uid : charged_user();
 }
 
 /* Lets the process's next hsa_init open a window. False if it has no claim. */
 FRAME int forget_window(void) {
-  struct claim* claim = my_claim();
+  struct rocattach_claim* claim = my_claim();
   if (!claim) return 0;
-  claim->state = CLAIM_FORGOTTEN;
+  claim->state = ROCATTACH_CLAIM_FORGOTTEN;
   return 1;
 }
 
 /* 0 if the process had a claim. */
 FRAME int remove_claim(void) {
-  struct claim_key key;
-  struct claim* claim = my_claim();
+  struct rocattach_process_key key;
+  struct rocattach_claim* claim = my_claim();
   __u32 user;
   int rc;
   if (!claim) return forget_refused(), -2 /* ENOENT */;

@@ -83,7 +83,7 @@ static __always_inline struct rocattach_event* new_event(__u32 type) {
   e->sp = 0;
   e->layout = 0;
   e->charged_uid = 0;
-  e->args[0] = e->args[1] = e->args[2] = 0;
+  e->words[0] = e->words[1] = e->words[2] = 0;
   bpf_get_current_comm(e->comm, sizeof(e->comm));
   return e;
 }

@@ -58,11 +58,11 @@ static __always_inline __u64 moving_time(struct hold* h, __u64 spent_ns,
 }
 
 /* Takes the time since the last round off what is left; true when nothing is. */
-static __always_inline int is_over(struct hold* h, struct rocattach_settings* set) {
+static __always_inline int is_over(struct hold* h) {
   __u64 now_ns = bpf_ktime_get_boot_ns();
   __u64 spent_ns = h->round_ns ? now_ns - h->round_ns : 0;
   h->round_ns = now_ns;
-  spent_ns = moving_time(h, spent_ns, LONGEST_ROUND(set->limit_ns));
+  spent_ns = moving_time(h, spent_ns, LONGEST_ROUND(settings.limit_ns));
   if (spent_ns >= h->left_ns) return 1;
   h->left_ns -= spent_ns;
   return 0;
@@ -73,8 +73,7 @@ static __always_inline int is_over(struct hold* h, struct rocattach_settings* se
  * so the service can run on it. A read that fails may not have come to that point. */
 static long hold_round(__u32 index, struct hold* h) {
   struct task_struct* task = bpf_get_current_task_btf();
-  struct rocattach_settings* set;
-  struct claim* claim;
+  struct rocattach_claim* claim;
   char byte;
   ++h->rounds;
   if (task->jobctl & JOBCTL_TRAP_STOP) {
@@ -86,9 +85,8 @@ static long hold_round(__u32 index, struct hold* h) {
     return 1;
   }
   claim = h->follower ? awaited_claim() : my_claim();
-  set = get_settings();
-  if (!set || service.gone || !claim || claim->state == CLAIM_RELEASED ||
-      (h->follower && claim->state != CLAIM_OPEN)) {
+  if (service.gone || !claim || claim->state == ROCATTACH_CLAIM_RELEASED ||
+      (h->follower && claim->state != ROCATTACH_CLAIM_OPEN)) {
     h->end = ROCATTACH_HOLD_RELEASED;
     return 1;
   }
@@ -96,7 +94,7 @@ static long hold_round(__u32 index, struct hold* h) {
     h->end = ROCATTACH_HOLD_UNSERVED;
     return 1;
   }
-  if (is_over(h, set)) {
+  if (is_over(h)) {
     h->end = ROCATTACH_HOLD_DEADLINE;
     return 1;
   }
@@ -112,9 +110,9 @@ FRAME int notify_hold_end(__u64 opened_ns, __u32 end, __u32 rounds) {
   struct rocattach_event* e = new_event(ROCATTACH_EVENT_HOLD_END);
   if (!e) return 0;
   e->mode = end;
-  e->args[0] = e->time_ns - opened_ns;
-  e->args[1] = rounds;
-  e->args[2] = opened_ns;
+  e->hold_end.held_ns = e->time_ns - opened_ns;
+  e->hold_end.rounds = rounds;
+  e->hold_end.window_ns = opened_ns;
   bpf_ringbuf_submit(e, 0);
   return 0;
 }

@@ -8,12 +8,8 @@ struct comm_key {
   char comm[ROCATTACH_COMM_BYTES];
 };
 
-struct {
-  __uint(type, BPF_MAP_TYPE_ARRAY);
-  __uint(max_entries, 1);
-  __type(key, __u32);
-  __type(value, struct rocattach_settings);
-} settings SEC(".maps");
+/* The service writes these; zeros, until it has. */
+struct rocattach_settings settings;
 
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
@@ -48,11 +44,6 @@ FRAME int is_unserved(void) {
          (BPF_CORE_READ(leader, jobctl) & JOBCTL_TRAP_FREEZE);
 }
 
-FRAME struct rocattach_settings* get_settings(void) {
-  __u32 zero = 0;
-  return bpf_map_lookup_elem(&settings, &zero);
-}
-
 /* The names are those of the first threads, as the service's rules mean them. */
 FRAME int is_denied(void) {
   struct comm_key comm = {};
@@ -74,13 +65,15 @@ FRAME int is_below(__u32 tgid) {
 }
 
 /* How this window is met, before anything is done about it. */
-static __always_inline __u32 window_mode(struct rocattach_settings* set, __u32 wanted) {
-  if (set->paused) return ROCATTACH_WINDOW_PAUSED;
-  if (set->only_below && !is_below(set->only_below)) return ROCATTACH_WINDOW_UNRELATED;
+static __always_inline __u32 window_mode(__u32 wanted) {
+  if (settings.paused) return ROCATTACH_WINDOW_PAUSED;
+  if (settings.only_below && !is_below(settings.only_below))
+    return ROCATTACH_WINDOW_UNRELATED;
   if (is_denied()) return ROCATTACH_WINDOW_DENIED;
-  if (set->only_uid_set && bpf_get_current_task_btf()->cred->euid.val != set->only_uid)
+  if (settings.only_uid_set &&
+      bpf_get_current_task_btf()->cred->euid.val != settings.only_uid)
     return ROCATTACH_WINDOW_DENIED;
-  if (!set->hold) return ROCATTACH_WINDOW_REPORTED;
+  if (!settings.hold) return ROCATTACH_WINDOW_REPORTED;
   if (wanted != ROCATTACH_WINDOW_SHARED && is_unserved())
     return ROCATTACH_WINDOW_UNSERVED;
   return wanted;

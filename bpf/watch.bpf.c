@@ -32,32 +32,31 @@ FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, int again,
   e->sp = ctx->sp;
   e->layout = layout;
   e->charged_uid = claim_charged_uid();
-  e->args[0] = window_flags(again);
-  e->args[1] = bpf_get_smp_processor_id();
-  e->args[2] = filesystem_view_id();
+  e->window.flags = window_flags(again);
+  e->window.cpu = bpf_get_smp_processor_id();
+  e->window.filesystem_view_id = filesystem_view_id();
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 1;
 }
 
 /* Notifies the service that the calling thread waits for a window, and whose it is. */
 FRAME int notify_follow(void) {
-  struct claim_key* owner = memory_owner();
+  struct rocattach_process_key* owner = memory_owner();
   struct rocattach_event* e = new_event(ROCATTACH_EVENT_FOLLOW);
   if (!e) return 0;
-  e->args[0] = owner ? owner->tgid : e->pid;
-  e->args[1] = owner ? owner->start_ns : e->start_ns;
+  e->follow.pid = owner ? owner->pid : e->pid;
+  e->follow.start_ns = owner ? owner->start_ns : e->start_ns;
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 0;
 }
 
 /* A window that is refused because of a budget. */
 FRAME int refuse_window(struct pt_regs* ctx, __u64 opened_ns, __u32 budget) {
-  struct rocattach_settings* set = get_settings();
   __u32 user = claim_charged_uid();
   struct rocattach_event* e;
   __u32 mode;
-  if (!set || !note_refusal(user, opened_ns)) return 0;
-  mode = window_mode(set, ROCATTACH_WINDOW_HELD);
+  if (!note_refusal(user, opened_ns)) return 0;
+  mode = window_mode(ROCATTACH_WINDOW_HELD);
   if (mode != ROCATTACH_WINDOW_HELD && mode != ROCATTACH_WINDOW_REPORTED) return 0;
   e = new_event(ROCATTACH_EVENT_WINDOW);
   if (!e) return 0;
@@ -65,8 +64,8 @@ FRAME int refuse_window(struct pt_regs* ctx, __u64 opened_ns, __u32 budget) {
   e->mode = ROCATTACH_WINDOW_OVER_BUDGET;
   e->cookie = bpf_get_attach_cookie(ctx);
   e->charged_uid = user;
-  e->args[1] = budget;
-  e->args[2] = refusals_of(user);
+  e->over_budget.budget = budget;
+  e->over_budget.refused = refusals_of(user);
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 0;
 }
@@ -74,21 +73,21 @@ FRAME int refuse_window(struct pt_regs* ctx, __u64 opened_ns, __u32 budget) {
 /* The window of a process that leaves it to another one; true if that one's is open, so
  * that this one has to wait for it. */
 FRAME int report_shared(struct pt_regs* ctx, __u64 opened_ns) {
-  struct rocattach_settings* set = get_settings();
-  struct claim_key* owner = memory_owner();
-  struct claim* claim = awaited_claim();
-  __u32 mode = set ? window_mode(set, ROCATTACH_WINDOW_SHARED) : 0;
+  struct rocattach_process_key* owner = memory_owner();
+  struct rocattach_claim* claim = awaited_claim();
+  __u32 mode = window_mode(ROCATTACH_WINDOW_SHARED);
   struct rocattach_event* e = new_event(ROCATTACH_EVENT_WINDOW);
   if (!e) return 0;
   e->time_ns = opened_ns;
   e->mode = mode;
   e->cookie = bpf_get_attach_cookie(ctx);
   e->ip = ctx->ip;
-  e->args[2] = vfork_parent();
-  e->args[1] = owner ? owner->tgid : e->args[2];
-  e->args[2] = e->args[2] != 0;
+  e->shared.owner_pid = vfork_parent();
+  e->shared.is_vfork_child = e->shared.owner_pid != 0;
+  if (owner) e->shared.owner_pid = owner->pid;
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
-  return mode == ROCATTACH_WINDOW_SHARED && claim && claim->state == CLAIM_OPEN;
+  return mode == ROCATTACH_WINDOW_SHARED && claim &&
+         claim->state == ROCATTACH_CLAIM_OPEN;
 }
 
 /* Holds the thread that opened a window, until the service has stopped it or let it
@@ -98,7 +97,7 @@ FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int 
   __u64 held;
   if (!announce(ctx, opened_ns, ROCATTACH_WINDOW_HELD, again, layout + 1)) {
     leave_layout(layout, opened_ns);
-    settle_claim(CLAIM_RELEASED); /* nobody would come: do not hold */
+    settle_claim(ROCATTACH_CLAIM_RELEASED); /* nobody would come: do not hold */
     return 0;
   }
   COUNT(held);
@@ -106,7 +105,7 @@ FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int 
   held = hold_thread(ctx->sp, limit_ns, 0);
   leave_layout(layout, opened_ns);
   /* Stopped: the claim stays open until the collector reports in. */
-  if ((__u32)held != ROCATTACH_HOLD_STOPPED) settle_claim(CLAIM_RELEASED);
+  if ((__u32)held != ROCATTACH_HOLD_STOPPED) settle_claim(ROCATTACH_CLAIM_RELEASED);
   if ((__u32)held == ROCATTACH_HOLD_DEADLINE) COUNT(deadlines);
   notify_hold_end(opened_ns, (__u32)held, held >> 32);
   return 0;
@@ -115,12 +114,11 @@ FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int 
 /* The yielding hold mode: sleepable, the thread stays inside the probe. */
 SEC("uprobe.s")
 int hsa_init_yield(struct pt_regs* ctx) {
-  struct rocattach_settings* set = get_settings();
   __u64 now_ns = bpf_ktime_get_boot_ns();
   __u32 mode;
   int mine;
 
-  if (!set || service.gone) return 0;
+  if (service.gone) return 0;
   mine = claim_window(now_ns);
   if (mine == NOT_MINE) return 0;
   if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
@@ -130,23 +128,23 @@ int hsa_init_yield(struct pt_regs* ctx) {
      * and may sleep with it, and the thread that loads the collector needs that lock.
      */
     notify_follow();
-    hold_thread(ctx->sp, set->limit_ns, 1);
+    hold_thread(ctx->sp, settings.limit_ns, 1);
     return 0;
   }
   if (mine == SHARED) return 0;
-  mode = window_mode(set, ROCATTACH_WINDOW_HELD);
+  mode = window_mode(ROCATTACH_WINDOW_HELD);
   if (mode == ROCATTACH_WINDOW_HELD)
-    return hold_window(ctx, now_ns, set->limit_ns, mine == WINDOW_AGAIN);
-  settle_claim(CLAIM_RELEASED);
+    return hold_window(ctx, now_ns, settings.limit_ns, mine == WINDOW_AGAIN);
+  settle_claim(ROCATTACH_CLAIM_RELEASED);
   announce(ctx, now_ns, mode, mine == WINDOW_AGAIN, 0);
   return 0;
 }
 
 /* True if a signal to the calling thread becomes a stop that the service sees. */
-FRAME int is_stoppable(struct rocattach_settings* set) {
+FRAME int is_stoppable(void) {
   struct task_struct* task = bpf_get_current_task_btf();
   return (task->ptrace & PT_PTRACED) &&
-         (__u32)task->parent->tgid == set->service_tgid &&
+         (__u32)task->parent->tgid == settings.service_tgid &&
          !(task->blocked.sig[0] & (1ul << (ROCATTACH_STOP_SIGNAL - 1)));
 }
 
@@ -154,23 +152,21 @@ FRAME int is_stoppable(struct rocattach_settings* set) {
  * before the event is, so the service cannot answer a stop that has not been asked for.
  */
 FRAME int signal_window(struct pt_regs* ctx, __u64 opened_ns, int again) {
-  struct rocattach_settings* set = get_settings();
   struct rocattach_event* e;
   __u32 mode;
-  if (!set) return 0;
-  mode = window_mode(set, ROCATTACH_WINDOW_SIGNALLED);
-  if (mode == ROCATTACH_WINDOW_SIGNALLED && !is_stoppable(set))
+  mode = window_mode(ROCATTACH_WINDOW_SIGNALLED);
+  if (mode == ROCATTACH_WINDOW_SIGNALLED && !is_stoppable())
     mode = ROCATTACH_WINDOW_REPORTED;
   e = new_event(ROCATTACH_EVENT_WINDOW);
   if (!e) {
-    settle_claim(CLAIM_RELEASED);
+    settle_claim(ROCATTACH_CLAIM_RELEASED);
     return 0;
   }
   e->time_ns = opened_ns;
   e->cookie = cookie(ctx);
   e->ip = ctx->ip;
   e->charged_uid = claim_charged_uid();
-  e->args[0] = again ? ROCATTACH_WINDOW_AGAIN : 0;
+  e->window.flags = again ? ROCATTACH_WINDOW_AGAIN : 0;
   if (mode == ROCATTACH_WINDOW_SIGNALLED &&
       bpf_send_signal_thread(ROCATTACH_STOP_SIGNAL))
     mode = ROCATTACH_WINDOW_REPORTED;
@@ -179,7 +175,7 @@ FRAME int signal_window(struct pt_regs* ctx, __u64 opened_ns, int again) {
   if (mode == ROCATTACH_WINDOW_SIGNALLED) {
     COUNT(held);
   } else {
-    settle_claim(CLAIM_RELEASED);
+    settle_claim(ROCATTACH_CLAIM_RELEASED);
   }
   return 0;
 }
@@ -190,15 +186,13 @@ FRAME int signal_window(struct pt_regs* ctx, __u64 opened_ns, int again) {
  * that follow are stopped in the same way, until the window is settled. */
 SEC("uprobe")
 int hsa_init_signal(struct pt_regs* ctx) {
-  struct rocattach_settings* set = get_settings();
   __u64 now_ns = bpf_ktime_get_boot_ns();
   int mine;
 
-  if (!set) return 0;
   mine = claim_window(now_ns);
   if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
   if (mine == SHARED) report_shared(ctx, now_ns);
-  if (mine == FOLLOW && is_stoppable(set) && !is_unserved())
+  if (mine == FOLLOW && is_stoppable() && !is_unserved())
     bpf_send_signal_thread(ROCATTACH_STOP_SIGNAL);
   if (mine == FIRST_WINDOW || mine == WINDOW_AGAIN)
     signal_window(ctx, now_ns, mine == WINDOW_AGAIN);
@@ -210,12 +204,12 @@ SEC("uprobe")
 int collector_ready(struct pt_regs* ctx) {
   struct rocattach_event* e;
   if (!take_report()) return 0;
-  settle_claim(CLAIM_READY);
+  settle_claim(ROCATTACH_CLAIM_READY);
   e = new_event(ROCATTACH_EVENT_READY);
   if (!e) return 0;
-  e->args[0] = ctx->di;
-  e->args[1] = ctx->si;
-  e->args[2] = ctx->dx;
+  e->ready.memory = ctx->di;
+  e->ready.bytes_or_errno = ctx->si;
+  e->ready.window_id = ctx->dx;
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 0;
 }
@@ -264,8 +258,9 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
   if (remove_claim()) return 0;
   e = new_event(ROCATTACH_EVENT_EXIT);
   if (!e) return 0;
-  e->args[0] = signal->flags & SIGNAL_GROUP_EXIT ? signal->group_exit_code
-                                                 : task->group_leader->exit_code;
+  e->exit.wait_status = signal->flags & SIGNAL_GROUP_EXIT
+                            ? signal->group_exit_code
+                            : task->group_leader->exit_code;
   bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
   return 0;
 }

@@ -1,5 +1,5 @@
-/* Events and settings that the BPF programs and the service share. Plain C, fixed
- * width, explicit padding; sizes asserted on both sides. Times are CLOCK_BOOTTIME
+/* All types that the BPF programs and the service share. Plain C, fixed width, explicit
+ * padding; sizes and offsets are asserted by both compilers. Times are CLOCK_BOOTTIME
  * nanoseconds. */
 #ifndef ROCATTACH_BPF_WATCH_EVENTS_H_
 #define ROCATTACH_BPF_WATCH_EVENTS_H_
@@ -17,6 +17,13 @@ typedef unsigned short rwa_u16;
 typedef unsigned int rwa_u32;
 typedef unsigned long long rwa_u64;
 typedef int rwa_s32;
+#endif
+
+#ifdef __cplusplus
+#define ROCATTACH_ASSERT(condition) \
+  static_assert(condition, "shared with the kernel side")
+#else
+#define ROCATTACH_ASSERT(condition) _Static_assert(condition, "shared with the service")
 #endif
 
 #define ROCATTACH_EVENT_VERSION 3
@@ -51,7 +58,7 @@ enum rocattach_window_mode {
   ROCATTACH_WINDOW_UNSERVED = 8, /* the service is stopped: not held */
 };
 
-/* Which one; args[1] of such a window. */
+/* Which one. */
 enum rocattach_budget {
   ROCATTACH_BUDGET_NONE = 0,
   ROCATTACH_BUDGET_USER_WINDOWS = 1,    /* windows a second of the user's processes */
@@ -67,11 +74,10 @@ enum rocattach_budget {
  * A SIGSTOP would then stop the process for good. */
 #define ROCATTACH_STOP_SIGNAL 23
 
-/* Bits of a WINDOW event's args[0]. Without KNOWN, which the signal hold mode never
- * sets, only AGAIN has a meaning, and so has no other argument. */
-#define ROCATTACH_WINDOW_AGAIN 1u /* the process had a window before */
-#define ROCATTACH_WINDOW_KNOWN \
-  2u /* all below, the CPU and filesystem_view_id are known */
+/* Bits of rocattach_window_event.flags. Without KNOWN, which the signal hold mode never
+ * sets, only AGAIN has a meaning, and the other fields have none. */
+#define ROCATTACH_WINDOW_AGAIN 1u  /* the process had a window before */
+#define ROCATTACH_WINDOW_KNOWN 2u  /* all below and all fields are known */
 #define ROCATTACH_WINDOW_SECURE 4u /* AT_SECURE is set */
 #define ROCATTACH_WINDOW_STRICT 8u /* seccomp's strict mode */
 #define ROCATTACH_WINDOW_LIMITED \
@@ -85,6 +91,55 @@ enum rocattach_hold_end {
   ROCATTACH_HOLD_RELEASED = 4,   /* the service said so */
   ROCATTACH_HOLD_UNYIELDING = 5, /* the CPU could not be given away while holding */
   ROCATTACH_HOLD_UNSERVED = 6,   /* the service has been stopped meanwhile */
+};
+
+/* One process: a pid is reused, a pid with its start time is not. */
+struct rocattach_process_key {
+  rwa_u32 pid; /* tgid in the initial namespace */
+  rwa_u32 pad;
+  rwa_u64 start_ns; /* start_boottime of its first thread */
+};
+ROCATTACH_ASSERT(sizeof(struct rocattach_process_key) == 16);
+
+/* A window that is held or reported. */
+struct rocattach_window_event {
+  rwa_u32 flags; /* ROCATTACH_WINDOW_* bits */
+  rwa_u32 cpu;   /* of the thread */
+  /* The same for processes with the same mount namespace and root. */
+  rwa_u64 filesystem_view_id;
+};
+
+/* A window of mode OVER_BUDGET. */
+struct rocattach_over_budget_event {
+  rwa_u32 flags;   /* 0 */
+  rwa_u32 budget;  /* enum rocattach_budget */
+  rwa_u64 refused; /* windows of the user, so far */
+};
+
+/* A window of mode SHARED. */
+struct rocattach_shared_event {
+  rwa_u32 flags;          /* 0 */
+  rwa_u32 owner_pid;      /* tgid of the process that goes first */
+  rwa_u32 is_vfork_child; /* 1: that one waits for this child of a vfork */
+  rwa_u32 pad;
+};
+
+/* READY: what rocattach_collector_ready() was called with. */
+struct rocattach_ready_event {
+  rwa_u64 memory;         /* 0: the collector has none */
+  rwa_u64 bytes_or_errno; /* of the memory; without one why */
+  rwa_u64 window_id;
+};
+
+struct rocattach_exit_event {
+  rwa_u32 wait_status; /* as in wait(2) */
+  rwa_u32 pad;
+};
+
+struct rocattach_hold_end_event {
+  rwa_u64 held_ns;
+  rwa_u64 rounds;    /* of the loop */
+  rwa_u64 window_ns; /* time_ns of the window */
 };
 
 struct rocattach_event {
@@ -105,15 +160,24 @@ struct rocattach_event {
   rwa_u64 sp;     /* WINDOW: the thread's stack pointer there */
   rwa_u32 layout; /* WINDOW, held: number of its rocattach_layout, plus one; 0: none */
   rwa_u32 charged_uid; /* WINDOW: the user whose budgets it counts for */
-  /* WINDOW: ROCATTACH_WINDOW_* bits, CPU of the thread, filesystem_view_id;
-   * WINDOW, OVER_BUDGET: 0, enum rocattach_budget, windows of the user that were
-   * refused so far; WINDOW, SHARED: the bits, tgid of the process that goes first, 1 if
-   * that one waits for this child of a vfork; FOLLOW: tgid and start_ns of the process
-   * whose window is open; READY: memory, bytes, window id; EXIT: exit_code as in
-   * wait(2); HOLD_END: nanoseconds held, loop rounds, window's time_ns */
-  rwa_u64 args[3];
+  /* By type, and of WINDOW by mode; an EXEC event has none. */
+  union {
+    struct rocattach_window_event window;
+    struct rocattach_over_budget_event over_budget;
+    struct rocattach_shared_event shared;
+    struct rocattach_process_key follow; /* FOLLOW: the process whose window is open */
+    struct rocattach_ready_event ready;
+    struct rocattach_exit_event exit;
+    struct rocattach_hold_end_event hold_end;
+    rwa_u64 words[3]; /* all of it */
+  };
   char comm[ROCATTACH_COMM_BYTES];
 };
+ROCATTACH_ASSERT(sizeof(struct rocattach_event) == 128);
+ROCATTACH_ASSERT(__builtin_offsetof(struct rocattach_event, start_ns) == 32);
+ROCATTACH_ASSERT(__builtin_offsetof(struct rocattach_event, cookie) == 56);
+ROCATTACH_ASSERT(__builtin_offsetof(struct rocattach_event, words) == 88);
+ROCATTACH_ASSERT(__builtin_offsetof(struct rocattach_event, comm) == 112);
 
 /* Which file, and which contents: numbers that mean something to the kernel only. */
 struct rocattach_file_key {
@@ -122,6 +186,7 @@ struct rocattach_file_key {
   rwa_u32 device;
   rwa_u32 pad;
 };
+ROCATTACH_ASSERT(sizeof(struct rocattach_file_key) == 24);
 
 /* What the service has said of a file; map `file_kinds`. */
 enum rocattach_file_kind {
@@ -166,22 +231,59 @@ struct rocattach_layout {
   rwa_u64 stack_end;
   struct rocattach_mapped_file files[ROCATTACH_LAYOUT_FILES];
 };
+ROCATTACH_ASSERT(sizeof(struct rocattach_mapped_file) == 56);
+ROCATTACH_ASSERT(__builtin_offsetof(struct rocattach_layout, files) == 64);
 
-/* The service writes this; map `settings`, key 0. */
+/* What has become of a process's window. FORGOTTEN, after the runtime was shut down,
+ * keeps the process known, so that its end is still reported, while its next hsa_init
+ * opens a window again. While a claim is open, other threads that enter hsa_init wait
+ * too: if one of them overtook, the runtime would be loaded without the collector. */
+enum rocattach_claim_state {
+  ROCATTACH_CLAIM_OPEN = 0,     /* held; the collector is on its way */
+  ROCATTACH_CLAIM_RELEASED = 1, /* let go: not wanted, failed, too late */
+  ROCATTACH_CLAIM_FORGOTTEN = 2,
+  ROCATTACH_CLAIM_READY = 3, /* the collector has reported in */
+};
+
+/* The window of a process; map `claims`, by rocattach_process_key. */
+struct rocattach_claim {
+  rwa_u32 state; /* enum rocattach_claim_state; the service may set RELEASED */
+  rwa_u32 tid;   /* the thread that opened the window */
+  rwa_u64 opened_ns;
+  rwa_u64 mm;     /* key of `memories` */
+  rwa_u64 due_ns; /* budget of its windows, take_window() */
+  rwa_u32 charged_uid;
+  rwa_u32
+      reported; /* the window that a collector has reported for, see take_report() */
+};
+ROCATTACH_ASSERT(sizeof(struct rocattach_claim) == 40);
+
+/* One user, as charged_user() numbers them; map `accounts`. */
+struct rocattach_account {
+  rwa_u64 due_ns;      /* see take_window() */
+  rwa_u64 notified_ns; /* when the service was last notified of a refusal */
+  rwa_u64 refused;     /* windows */
+  rwa_u32 processes;
+  rwa_u32 pad;
+};
+ROCATTACH_ASSERT(sizeof(struct rocattach_account) == 32);
+
+/* The global variable `settings` of the programs, which the service maps and writes. */
 struct rocattach_settings {
-  rwa_u32 hold;         /* 1: hold new windows */
-  rwa_u32 paused;       /* 1: neither hold nor attach, only report */
-  rwa_u32 service_tgid; /* whose ptrace stop ends a hold */
-  rwa_u32 hold_mode;    /* 0 yielding, 1 signal (a private stop) */
-  rwa_u64 limit_ns;     /* longest hold */
-  rwa_u32 only_uid_set; /* 1: only processes of `only_uid` */
-  rwa_u32 only_uid;
+  rwa_u32 hold;           /* 1: hold new windows */
+  rwa_u32 paused;         /* 1: neither hold nor attach, only report */
+  rwa_u32 service_tgid;   /* whose ptrace stop ends a hold */
   rwa_u32 only_below;     /* only processes below this tgid; 0: all */
   rwa_u32 user_processes; /* of one user, known at a time; 0: no limit */
+  rwa_u32 only_uid_set;   /* 1: only processes of `only_uid` */
+  rwa_u32 only_uid;
+  rwa_u32 pad;
+  rwa_u64 limit_ns; /* longest hold */
   /* One user's windows: one in this time, 0: no limit; so much ahead of that. */
   rwa_u64 window_interval_ns;
   rwa_u64 window_burst_ns;
 };
+ROCATTACH_ASSERT(sizeof(struct rocattach_settings) == 56);
 
 /* Counters; map `stats`, a per-CPU array of one. */
 struct rocattach_bpf_stats {
@@ -193,5 +295,6 @@ struct rocattach_bpf_stats {
   rwa_u64 deadlines;
   rwa_u64 over_budget; /* windows that were refused for that */
 };
+ROCATTACH_ASSERT(sizeof(struct rocattach_bpf_stats) == 56);
 
 #endif /* ROCATTACH_BPF_WATCH_EVENTS_H_ */

@@ -31,16 +31,16 @@ Arrival MapArrival(const rocattach_event& event,
                    const rocattach_collector_config& config, bool hold) {
   Arrival arrival;
   arrival.event = event;
-  if (event.args[0] == 0) {
-    arrival.failure = StartFailure(static_cast<int>(event.args[1]));
+  if (event.ready.memory == 0) {
+    arrival.failure = StartFailure(static_cast<int>(event.ready.bytes_or_errno));
     return arrival;
   }
   // By the thread: the process's first one may have exited.
-  auto memory = CollectorMemory::Map(static_cast<pid_t>(event.tid), event.args[0],
-                                     event.args[1], config);
+  auto memory = CollectorMemory::Map(static_cast<pid_t>(event.tid), event.ready.memory,
+                                     event.ready.bytes_or_errno, config);
   if (!memory.ok() && event.tid != event.pid) {
-    memory = CollectorMemory::Map(static_cast<pid_t>(event.pid), event.args[0],
-                                  event.args[1], config);
+    memory = CollectorMemory::Map(static_cast<pid_t>(event.pid), event.ready.memory,
+                                  event.ready.bytes_or_errno, config);
   }
   if (!memory.ok()) {
     arrival.failure = UnusableMemory(memory.status());

@@ -384,7 +384,7 @@ void Recorder::Handle(const rocattach_event& event) {
   }
   // The thread that serves a window posts it later than the end of its hold.
   if (event.type == ROCATTACH_EVENT_HOLD_END &&
-      event.args[2] > target->opened().event.time_ns) {
+      event.hold_end.window_ns > target->opened().event.time_ns) {
     KeepEarly(key, event);
     return;
   }
@@ -392,11 +392,11 @@ void Recorder::Handle(const rocattach_event& event) {
     case ROCATTACH_EVENT_HOLD_END: {
       target->NoteHoldEnd(event);
       std::lock_guard<std::mutex> lock(mutex_);
-      totals_.hold.Add(event.args[0]);
+      totals_.hold.Add(event.hold_end.held_ns);
       return;
     }
     case ROCATTACH_EVENT_EXIT: {
-      v1::ProcessEnd end = EndFromWaitStatus(static_cast<int>(event.args[0]));
+      v1::ProcessEnd end = EndFromWaitStatus(static_cast<int>(event.exit.wait_status));
       end.set_time_ns(event.time_ns);
       end.set_wall_ns(event.time_ns - event.start_ns);
       EndTarget(key, end);

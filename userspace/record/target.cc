@@ -131,9 +131,9 @@ void Target::WriteVerdict(v1::WindowState state) {
 }
 
 void Target::NoteHoldEnd(const rocattach_event& event) {
-  if (event.args[2] != opened_.event.time_ns) return;
+  if (event.hold_end.window_ns != opened_.event.time_ns) return;
   window_.set_hold_end_ns(event.time_ns);
-  window_.set_hold_ns(event.args[0]);
+  window_.set_hold_ns(event.hold_end.held_ns);
   window_.set_hold_end(static_cast<v1::HoldEnd>(event.mode));
   // A verdict that was written without this is written again.
   if (verdict_ != Verdict::kOpen) WriteVerdict(StateOf(verdict_));

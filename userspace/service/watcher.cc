@@ -463,7 +463,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   const uint64_t duration_ns = uint64_t{options_.duration_msec} * 1'000'000;
   Wait(duration_ns == 0 ? 0 : BootNs() + duration_ns, on_tick, &result);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
-  (void)probe_->SetPaused(true);
+  probe_->SetPaused(true);
   server_->Stop();
   if (sessions_ != nullptr) {
     sessions_->Close();

@@ -20,36 +20,6 @@
 namespace rocattach {
 namespace {
 
-static_assert(sizeof(rocattach_event) == 128, "shared with the BPF programs");
-static_assert(sizeof(rocattach_settings) == 56, "shared with the BPF programs");
-static_assert(sizeof(rocattach_layout) == 64 + ROCATTACH_LAYOUT_FILES * 56,
-              "shared with the BPF programs");
-
-// The keys of the BPF maps, as bpf/watch.bpf.c declares them.
-struct ClaimKey {
-  uint32_t tgid;
-  uint32_t pad;
-  uint64_t start_ns;
-};
-struct Claim {
-  uint32_t state;
-  uint32_t tid;
-  uint64_t opened_ns;
-  uint64_t mm;
-  uint64_t due_ns;
-  uint32_t charged_uid;
-  uint32_t reported;
-};
-struct Account {
-  uint64_t due_ns;
-  uint64_t notified_ns;
-  uint64_t refused;
-  uint32_t processes;
-  uint32_t pad;
-};
-constexpr uint32_t kClaimOpen = 0;
-constexpr uint32_t kClaimReleased = 1;
-
 // BPF_LINK_CREATE of a probe without a perf event, which libbpf 1.1 and the headers of
 // Linux 6.1 do not know: include/uapi/linux/bpf.h, from Linux 6.6 on.
 struct MultiLinkAttributes {
@@ -225,7 +195,8 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
     return absl::ErrnoToStatus(errno, "ring_buffer__new(events) failed");
   }
   RETURN_IF_ERROR(MapLayouts());
-  settings_.hold = options.hold ? 1 : 0;
+  rocattach_settings& settings = state_->skeleton->bss->settings;
+  settings.hold = options.hold ? 1 : 0;
   // A kernel that cannot run it takes our own word for who we are; holds that are under
   // way when the service dies then last until their deadline.
   if (features().Has(KernelFeature::kServiceEnd)) {
@@ -238,23 +209,21 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
     }
   }
   const uint32_t tgid = state_->skeleton->bss->service.tgid;
-  settings_.service_tgid = tgid != 0 ? tgid : static_cast<uint32_t>(getpid());
-  settings_.hold_mode = static_cast<uint32_t>(hold_mode_);
-  settings_.limit_ns = options.hold_deadline_ns;
-  settings_.only_below = static_cast<uint32_t>(options.only_below);
+  settings.service_tgid = tgid != 0 ? tgid : static_cast<uint32_t>(getpid());
+  settings.limit_ns = options.hold_deadline_ns;
+  settings.only_below = static_cast<uint32_t>(options.only_below);
   const BudgetLimits& budget = options.budget;
-  settings_.user_processes = budget.processes_per_user;
+  settings.user_processes = budget.processes_per_user;
   if (budget.windows_per_second > 0) {
-    settings_.window_interval_ns = 1'000'000'000 / budget.windows_per_second;
-    settings_.window_burst_ns = uint64_t{BudgetLimits::kBurstSeconds} * 1'000'000'000;
+    settings.window_interval_ns = 1'000'000'000 / budget.windows_per_second;
+    settings.window_burst_ns = uint64_t{BudgetLimits::kBurstSeconds} * 1'000'000'000;
   }
   const uint32_t others = ROCATTACH_OTHER_USERS;
-  const Account empty = {};
+  const rocattach_account empty = {};
   if (bpf_map__update_elem(state_->skeleton->maps.accounts, &others, sizeof(others),
                            &empty, sizeof(empty), BPF_ANY) != 0) {
     return absl::ErrnoToStatus(errno, "bpf_map_update_elem(accounts) failed");
   }
-  RETURN_IF_ERROR(WriteSettings());
   for (bpf_program* program :
        {state_->skeleton->progs.process_exit, state_->skeleton->progs.process_exec}) {
     bpf_link* link = bpf_program__attach(program);
@@ -273,15 +242,6 @@ absl::Status KernelProbe::MapLayouts() {
                       MAP_SHARED, bpf_map__fd(state_->skeleton->maps.layouts), 0);
   if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mmap(layouts) failed");
   state_->layouts = static_cast<const rocattach_layout*>(memory);
-  return absl::OkStatus();
-}
-
-absl::Status KernelProbe::WriteSettings() {
-  uint32_t zero = 0;
-  if (bpf_map__update_elem(state_->skeleton->maps.settings, &zero, sizeof(zero),
-                           &settings_, sizeof(settings_), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(errno, "bpf_map_update_elem(settings) failed");
-  }
   return absl::OkStatus();
 }
 
@@ -337,9 +297,9 @@ absl::Status KernelProbe::AddCollector(const std::string& path, uint64_t ready_o
   return absl::OkStatus();
 }
 
-absl::Status KernelProbe::SetPaused(bool paused) {
-  settings_.paused = paused ? 1 : 0;
-  return WriteSettings();
+void KernelProbe::SetPaused(bool paused) {
+  __atomic_store_n(&state_->skeleton->bss->settings.paused, paused ? 1u : 0u,
+                   __ATOMIC_RELEASE);
 }
 
 absl::Status KernelProbe::DenyComm(absl::string_view comm) {
@@ -355,37 +315,37 @@ absl::Status KernelProbe::DenyComm(absl::string_view comm) {
   return absl::OkStatus();
 }
 
-absl::Status KernelProbe::OnlyUid(uint32_t uid) {
-  settings_.only_uid_set = 1;
-  settings_.only_uid = uid;
-  return WriteSettings();
+void KernelProbe::OnlyUid(uint32_t uid) {
+  rocattach_settings& settings = state_->skeleton->bss->settings;
+  settings.only_uid = uid;
+  __atomic_store_n(&settings.only_uid_set, 1u, __ATOMIC_RELEASE);
 }
 
 void KernelProbe::Release(const rocattach_event& window) {
-  ClaimKey key = {window.pid, 0, window.start_ns};
-  Claim claim = {};
+  rocattach_process_key key = {window.pid, 0, window.start_ns};
+  rocattach_claim claim = {};
   if (bpf_map__lookup_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
                            sizeof(claim), 0) != 0) {
     return;
   }
   // Not a later window's claim, nor one that is settled.
-  if (claim.opened_ns != window.time_ns || claim.state != kClaimOpen) return;
-  claim.state = kClaimReleased;
+  if (claim.opened_ns != window.time_ns || claim.state != ROCATTACH_CLAIM_OPEN) return;
+  claim.state = ROCATTACH_CLAIM_RELEASED;
   // BPF_EXIST: a claim that has gone with its process must not come back.
   (void)bpf_map__update_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
                              sizeof(claim), BPF_EXIST);
 }
 
 bool KernelProbe::IsOpen(const rocattach_event& event) const {
-  ClaimKey key = {event.pid, 0, event.start_ns};
+  rocattach_process_key key = {event.pid, 0, event.start_ns};
   if (event.type == ROCATTACH_EVENT_FOLLOW) {
     // The window may be that of another process, whose memory this one shares.
-    key = {static_cast<uint32_t>(event.args[0]), 0, event.args[1]};
+    key = event.follow;
   }
-  Claim claim = {};
+  rocattach_claim claim = {};
   return bpf_map__lookup_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
                               sizeof(claim), 0) == 0 &&
-         claim.state == kClaimOpen;
+         claim.state == ROCATTACH_CLAIM_OPEN;
 }
 
 const rocattach_layout* KernelProbe::LayoutOf(const rocattach_event& window) const {
@@ -482,7 +442,7 @@ std::vector<UserRefusals> KernelProbe::ReadRefusals() const {
   while (bpf_map__get_next_key(map, before, &next, sizeof(next)) == 0) {
     user = next;
     before = &user;
-    Account account = {};
+    rocattach_account account = {};
     if (bpf_map__lookup_elem(map, &user, sizeof(user), &account, sizeof(account), 0) ==
             0 &&
         account.refused > 0) {

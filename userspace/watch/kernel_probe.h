@@ -76,12 +76,12 @@ class KernelProbe {
   const std::vector<MissingFeature>& missing_features() const;
 
   // While paused, windows are reported and nothing is held.
-  absl::Status SetPaused(bool paused);
+  void SetPaused(bool paused);
   // Processes with this command name are not held, nor those of other users than this
   // one. What can be said here costs such a process some microseconds; what is decided
   // by the service holds it until then.
   absl::Status DenyComm(absl::string_view comm);
-  absl::Status OnlyUid(uint32_t uid);
+  void OnlyUid(uint32_t uid);
   // Ends the hold of a window that we do not want: the thread goes on at once.
   void Release(const rocattach_event& window);
 
@@ -117,14 +117,12 @@ class KernelProbe {
   struct State;
   explicit KernelProbe(std::unique_ptr<State> state);
   absl::Status Start(const KernelProbeOptions& options);
-  absl::Status WriteSettings();
   absl::Status MapLayouts();
   const rocattach_layout* LayoutOf(const rocattach_event& window) const;
 
   std::unique_ptr<State> state_;
   HoldMode hold_mode_ = HoldMode::kNone;
   std::string hold_mode_reason_;
-  rocattach_settings settings_ = {};
 };
 
 }  // namespace rocattach

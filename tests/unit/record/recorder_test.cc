@@ -130,7 +130,7 @@ TEST_F(RecorderTest, RecordsFromTheReportToTheExit) {
   }
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 1; }));
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
-  exit.args[0] = 3 << 8;
+  exit.exit.wait_status = 3 << 8;
   recorder_->OnEvent(exit);
   Seen seen = Finish();
   ASSERT_EQ(seen.processes.size(), 1u);
@@ -154,7 +154,7 @@ TEST_F(RecorderTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
   recorder_->OnWindow(Attached());
   Window again = Attached();
   again.event.time_ns = window_ns_ + 10'000'000;
-  again.event.args[0] = ROCATTACH_WINDOW_AGAIN;
+  again.event.window.flags = ROCATTACH_WINDOW_AGAIN;
   recorder_->OnWindow(again);
   ASSERT_TRUE(WaitFor([](const RunTotals& t) { return t.attached == 1; }));
   __atomic_store_n(&fake.control()->armed_ns, window_ns_ + 11'000'000,
@@ -176,9 +176,9 @@ TEST_F(RecorderTest, EachWindowHasItsHold) {
   auto hold_end = [&](uint64_t number) {
     rocattach_event end = Event(ROCATTACH_EVENT_HOLD_END);
     end.mode = ROCATTACH_HOLD_STOPPED;
-    end.args[0] = 100'000 + number;
-    end.args[2] = window_ns_ + number * 10'000'000;
-    end.time_ns = end.args[2] + end.args[0];
+    end.hold_end.held_ns = 100'000 + number;
+    end.hold_end.window_ns = window_ns_ + number * 10'000'000;
+    end.time_ns = end.hold_end.window_ns + end.hold_end.held_ns;
     recorder_->OnEvent(end);
   };
   hold_end(0);
@@ -188,7 +188,7 @@ TEST_F(RecorderTest, EachWindowHasItsHold) {
   for (uint64_t number : {1, 2}) {
     Window again = Attached();
     again.event.time_ns = window_ns_ + number * 10'000'000;
-    again.event.args[0] = ROCATTACH_WINDOW_AGAIN;
+    again.event.window.flags = ROCATTACH_WINDOW_AGAIN;
     recorder_->OnWindow(again);
     __atomic_store_n(&fake.control()->armed_ns, again.event.time_ns + 1'000'000,
                      __ATOMIC_RELEASE);
@@ -257,7 +257,7 @@ TEST_F(RecorderTest, ReportAndExitMayOvertakeTheWindow) {
                         true,
                         {}});
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
-  exit.args[0] = 9;
+  exit.exit.wait_status = 9;
   recorder_->OnEvent(exit);
   recorder_->OnWindow(Attached());
   Seen seen = Finish();
@@ -280,7 +280,7 @@ TEST_F(RecorderTest, ADeathDuringTheAttachIsSaidToBeOne) {
   recorder_->OnWindow(Attached());
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
   exit.time_ns += 3'000'000;
-  exit.args[0] = SIGSYS;
+  exit.exit.wait_status = SIGSYS;
   recorder_->OnEvent(exit);
   Seen seen = Finish();
   const v1::WindowEvent& verdict = seen.verdicts.begin()->second;
@@ -302,14 +302,14 @@ TEST_F(RecorderTest, ADeathThatStopsTheAttachWaitsForItsSignal) {
   window.outcome.target_modified = true;
   recorder_->OnWindow(window);
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
-  exit.args[0] = SIGSEGV;
+  exit.exit.wait_status = SIGSEGV;
   recorder_->OnEvent(exit);
   // The same, before anything was written.
   window.event = Event(ROCATTACH_EVENT_WINDOW, 1);
   window.outcome.target_modified = false;
   recorder_->OnWindow(window);
   rocattach_event second = Event(ROCATTACH_EVENT_EXIT, 1);
-  second.args[0] = SIGKILL;
+  second.exit.wait_status = SIGKILL;
   recorder_->OnEvent(second);
   Seen seen = Finish();
   ASSERT_EQ(seen.verdicts.size(), 2u);
@@ -394,7 +394,7 @@ TEST_F(RecorderTest, LossIsCountedInFull) {
   fake.ring(0)->inflight = 1;
   fake.ring(0)->dispatches_seen = 1 + 1 + 5 + 2 + 1 + 4;  // 4 vanished at the death
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
-  exit.args[0] = 9;
+  exit.exit.wait_status = 9;
   recorder_->OnEvent(exit);
   Seen seen = Finish();
   ASSERT_EQ(seen.accounts.size(), 1u);
