@@ -1,4 +1,4 @@
-// rocattach counters: what can be counted.
+// rocattach counters: lists what can be measured.
 #include <stdio.h>
 
 #include <CLI/CLI.hpp>
@@ -99,7 +99,7 @@ std::string Text(const ArchitectureCounters& known) {
   std::vector<std::vector<std::string>> rows;
   for (const CounterBlock& block : known.blocks()) {
     rows.push_back(
-        {block.name, absl::StrCat(block.counters, " a pass"), block.description});
+        {block.name, absl::StrCat(block.counters, " per pass"), block.description});
   }
   section("block", rows);
   rows.clear();
@@ -140,8 +140,7 @@ int RunCounters(const CountersArguments& arguments) {
   std::vector<std::string> names = catalog->Architectures();
   if (!arguments.architecture.empty()) {
     if (catalog->Find(arguments.architecture) == nullptr) {
-      fprintf(stderr,
-              "rocattach counters: the counters of %s are not known; there are %s\n",
+      fprintf(stderr, "rocattach counters: unknown GPU architecture %s; known: %s\n",
               arguments.architecture.c_str(), absl::StrJoin(names, ", ").c_str());
       return kExitUsage;
     }
@@ -182,13 +181,13 @@ void RegisterCounters(CLI::App* app, std::function<int()>* run) {
       ->type_name("FILE")
       ->expected(1)
       ->take_all();
-  command->add_flag("--json", arguments->json, "List as one JSON array");
+  command->add_flag("--json", arguments->json, "Print one JSON array");
   command->footer(
       "Examples:\n"
       "  rocattach counters --arch gfx90a | less\n"
       "  rocattach counters --json | jq -r '.[].counters[].name'\n"
       "  rocattach counters --extra-counters mine.yaml --arch gfx1100\n\n"
-      "Exit status: 0; 2 usage or an architecture that is not known; 3 a file cannot "
+      "Exit status: 0 success; 2 usage error or unknown architecture; 3 a file cannot "
       "be\n"
       "read.");
   command->callback(

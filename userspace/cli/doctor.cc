@@ -1,4 +1,4 @@
-// rocattach doctor: what this machine lacks for attaching, and how to get it.
+// rocattach doctor: checks whether this machine can attach, and how to fix it if not.
 #include "userspace/doctor/doctor.h"
 
 #include <stdio.h>
@@ -57,8 +57,9 @@ int RunDoctorCommand(const DoctorArguments& arguments) {
 void RegisterDoctor(CLI::App* app, std::function<int()>* run) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app->add_subcommand(
-      "doctor", "Say what this machine lacks for attaching, and how to get it");
-  command->add_flag("--json", arguments->json, "Report as one JSON object");
+      "doctor",
+      "Check whether this machine can attach, and how to fix what is missing");
+  command->add_flag("--json", arguments->json, "Print one JSON object");
   command->add_flag("-v,--verbose", arguments->verbose,
                     "Also explain the checks that pass");
   command
@@ -68,18 +69,18 @@ void RegisterDoctor(CLI::App* app, std::function<int()>* run) {
       ->capture_default_str();
   command
       ->add_option("--library", arguments->doctor.libraries,
-                   "A further HSA runtime library, or a directory that holds one; "
+                   "Additional HSA runtime library, or a directory that contains one; "
                    "repeatable")
       ->type_name("PATH")
       ->expected(1)
       ->take_all();
   command
-      ->add_option("--collector", arguments->doctor.collector,
-                   "The collector library to check (default: the one that came along)")
+      ->add_option(
+          "--collector", arguments->doctor.collector,
+          "Collector library to check (default: the one installed with this program)")
       ->type_name("FILE");
   command->footer(
-      "Exit status: 0 all that attaching needs is there; 1 it works in part; 2 usage;\n"
-      "3 attaching cannot work.");
+      "Exit status: 0 OK; 1 degraded; 2 usage error; 3 attaching cannot work.");
   command->callback([arguments, run] {
     *run = [arguments] { return RunDoctorCommand(*arguments); };
   });

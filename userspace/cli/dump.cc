@@ -57,9 +57,9 @@ void RegisterDump(CLI::App* app, std::function<int()>* run) {
   dump->add_option("FILE", options->paths, "Recordings; - is standard input")
       ->required()
       ->type_name("");
-  dump->add_flag("--json", options->json, "One JSON object a line");
+  dump->add_flag("--json", options->json, "Print one JSON object per line");
   dump->add_flag("-f,--follow", options->follow,
-                 "Wait for more until the recording ends (last FILE)");
+                 "Wait for more data until the recording ends (last FILE only)");
   dump->add_option("-t,--type", options->types,
                    "Only these types of records, separated by commas: " +
                        absl::StrJoin(RecordPrinter::RecordTypes(), ", "))
@@ -73,9 +73,9 @@ void RegisterDump(CLI::App* app, std::function<int()>* run) {
       "  rocattach dump --follow run.rwa\n"
       "  ssh node rocattach-watch --auto -o - | rocattach dump -\n"
       "\n"
-      "Exit status: 0 all was read; 1 the stream is damaged, what is intact was "
-      "printed;\n"
-      "2 usage; 3 a FILE cannot be read, or is no recording.");
+      "Exit status: 0 everything was read; 1 the recording is damaged, and what is "
+      "intact\n"
+      "was printed; 2 usage error; 3 a FILE cannot be read or is not a recording.");
   dump->callback([options, run] { *run = [options] { return RunDump(*options); }; });
 }
 

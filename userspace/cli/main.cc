@@ -24,7 +24,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("rocattach ") + ROCATTACH_VERSION);
   app.require_subcommand(1);
   app.failure_message(rocattach::UsageError);
-  app.footer("rocattach COMMAND --help tells more about a command.");
+  app.footer("Run 'rocattach COMMAND --help' for more about a command.");
   std::function<int()> run;
   rocattach::RegisterReport(&app, &run);
   rocattach::RegisterDump(&app, &run);

@@ -28,15 +28,14 @@ std::string Lost(const RecoveryResult& result) {
   std::vector<std::string> lost;
   if (read.skipped_bytes > 0) {
     lost.push_back(
-        absl::StrCat(HumanCount(read.skipped_bytes), " bytes in no intact frame"));
+        absl::StrCat(HumanCount(read.skipped_bytes), " bytes outside intact frames"));
   }
   if (read.missing_frames > 0) {
-    lost.push_back(absl::StrCat(HumanCount(read.missing_frames),
-                                " frames missing by their numbers"));
+    lost.push_back(absl::StrCat(HumanCount(read.missing_frames), " missing frames"));
   }
   if (result.lost.frames_left_out() > 0) {
-    lost.push_back(absl::StrCat(HumanCount(result.lost.frames_left_out()),
-                                " frames that make no sense"));
+    lost.push_back(
+        absl::StrCat(HumanCount(result.lost.frames_left_out()), " invalid frames"));
   }
   if (result.lost.records_lost() > 0) {
     lost.push_back(
@@ -53,7 +52,7 @@ std::string Lost(const RecoveryResult& result) {
 
 int RunRecover(const RecoverOptions& options) {
   StopReadingOnSignals();
-  signal(SIGXFSZ, SIG_IGN);  // a full disk is an error that is told
+  signal(SIGXFSZ, SIG_IGN);  // a full disk is an error that is reported
   auto result = RecoverStream(options.path, options.output, ReadingStopped);
   if (!result.ok()) {
     fprintf(stderr, "rocattach: %s\n", std::string(result.status().message()).c_str());
@@ -75,25 +74,26 @@ int RunRecover(const RecoverOptions& options) {
 void RegisterRecover(CLI::App* app, std::function<int()>* run) {
   auto options = std::make_shared<RecoverOptions>();
   CLI::App* recover =
-      app->add_subcommand("recover", "Copy what is intact of a damaged recording");
-  recover->add_option("FILE", options->path, "A recording; it is not changed")
+      app->add_subcommand("recover", "Copy the intact part of a damaged recording");
+  recover->add_option("FILE", options->path, "Damaged recording; it is not changed")
       ->required()
       ->type_name("");
   recover
-      ->add_option("-o,--output-file", options->output,
-                   "The new recording; must not exist")
+      ->add_option("-o,--output-file", options->output, "New recording; must not exist")
       ->required()
       ->type_name("FILE");
   recover->footer(
       "Example:\n"
       "  rocattach recover torn.rwa -o whole.rwa\n"
       "\n"
-      "Readers take the new file without complaint; its end, and so `rocattach "
-      "report`,\n"
-      "says what was lost.\n"
-      "Exit status: 0 nothing was lost; 1 something was, what is intact was written;\n"
-      "2 usage; 3 FILE cannot be read or is no recording, or the new one cannot be\n"
-      "written: then nothing is left of it.");
+      "The new file reads without errors. Its end frame, and so `rocattach report`, "
+      "states\n"
+      "what was lost.\n"
+      "Exit status: 0 nothing was lost; 1 data was lost, and what is intact was "
+      "written;\n"
+      "2 usage error; 3 FILE cannot be read or is not a recording, or the new one "
+      "cannot be\n"
+      "written (it is then removed).");
   recover->callback(
       [options, run] { *run = [options] { return RunRecover(*options); }; });
 }

@@ -1,4 +1,4 @@
-// rocattach report: what recordings come to.
+// rocattach report: summarises recordings.
 #include "userspace/report/report.h"
 
 #include <stdlib.h>
@@ -51,21 +51,22 @@ int RunReport(const ReportOptions& options) {
 
 void RegisterReport(CLI::App* app, std::function<int()>* run) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* report =
-      app->add_subcommand("report", "Show which processes ran what, and what was lost");
+  CLI::App* report = app->add_subcommand(
+      "report", "Summarise recordings: processes, kernels, copies and losses");
   report->add_option("FILE", options->paths, "Recordings; - is standard input")
       ->required()
       ->type_name("");
   report->add_flag("--json", options->json,
-                   "One JSON object, with all processes and kernels");
-  report->add_flag("-f,--follow", options->follow,
-                   "Wait until the recording ends, or for Ctrl-C (last FILE)");
-  report->add_option("--top", options->top, "Kernels shown for a process; 0: all")
+                   "Print one JSON object, with all processes and kernels");
+  report->add_flag(
+      "-f,--follow", options->follow,
+      "Wait until the recording ends or Ctrl-C is pressed (last FILE only)");
+  report->add_option("--top", options->top, "Kernels shown per process; 0: all")
       ->capture_default_str()
       ->type_name("N");
   report
       ->add_option("--limit", options->limit,
-                   "Processes shown of a recording, those with losses and failures "
+                   "Processes shown per recording, those with losses and failures "
                    "first; 0: all")
       ->capture_default_str()
       ->type_name("N");
@@ -77,10 +78,10 @@ void RegisterReport(CLI::App* app, std::function<int()>* run) {
       "  rocattach-watch --auto -o - -- ./app | rocattach report -\n"
       "\n"
       "Exit status: 0 nothing was lost; 1 data is damaged or was lost, or the "
-      "recording "
-      "has\n"
-      "no end: the report says which; 2 usage; 3 a FILE cannot be read, or is no "
-      "recording.");
+      "recording is\n"
+      "incomplete (the report says which); 2 usage error; 3 a FILE cannot be read or "
+      "is not\n"
+      "a recording.");
   report->callback(
       [options, run] { *run = [options] { return RunReport(*options); }; });
 }

@@ -23,16 +23,16 @@
 namespace rocattach {
 namespace {
 
-// Exit codes beside the command's own.
-constexpr int kExitIncomplete = 1;  // the run went on, not all is in its output
+// Exit statuses other than the command's own.
+constexpr int kExitIncomplete = 1;  // the run finished, but its output is incomplete
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotStart = 3;
 // As shells, env and nohup have them.
 constexpr int kExitCannotExecute = 126;
 constexpr int kExitNoCommand = 127;
 
-// Null where nobody can ask. A place that was named must work; the default one may be
-// taken by another service.
+// Null where there is no control socket. A path that was given must work; the default
+// one may be in use by another service.
 absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const WatchArguments& args,
                                                             Watcher* watcher) {
   if (watcher->sessions() == nullptr) return nullptr;
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const WatchArguments
   auto server =
       ControlServer::Start(args.socket, watcher->sessions(), watcher->output_name());
   if (server.ok() || args.socket_named) return server;
-  fprintf(stderr, "rocattach-watch: no control: %s\n",
+  fprintf(stderr, "rocattach-watch: no control socket: %s\n",
           std::string(server.status().message()).c_str());
   return nullptr;
 }
@@ -62,7 +62,7 @@ int ExitStatus(const RunResult& result) {
   return complete ? 0 : kExitIncomplete;
 }
 
-int Complain(const absl::Status& status, int exit_status) {
+int PrintError(const absl::Status& status, int exit_status) {
   fprintf(stderr, "rocattach-watch: %s\n", std::string(status.message()).c_str());
   return exit_status;
 }
@@ -88,7 +88,7 @@ bool Parse(int argc, char** argv, WatchArguments* args, int* exit_status) {
   }
   absl::Status status = InterpretWatchArguments(app, argc, argv, args);
   if (status.ok()) return true;
-  *exit_status = Complain(
+  *exit_status = PrintError(
       status, absl::IsInvalidArgument(status) ? kExitUsage : CommandExit(status));
   return false;
 }
@@ -102,8 +102,8 @@ void StopOnSignals(Watcher* watcher) {
   signal(SIGPIPE, SIG_IGN);
 }
 
-// One run of the service; with a command, until that ends. `interrupted`: somebody
-// asked for the end.
+// One run of the service; with a command, until that ends. `interrupted`: a signal or
+// the Enter key ended it.
 int RunOnce(const WatchArguments& args, bool* interrupted) {
   const bool has_command = !args.command.empty();
   bool stdout_taken = args.watcher.output_file == "-" || has_command;
@@ -114,15 +114,15 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
                         .lines_per_second = args.watcher.budget.lines_per_second,
                         .out = args.json && !stdout_taken ? stdout : stderr});
   auto watcher = Watcher::Start(args.watcher, &console);
-  if (!watcher.ok()) return Complain(watcher.status(), kExitCannotStart);
+  if (!watcher.ok()) return PrintError(watcher.status(), kExitCannotStart);
   auto control = StartControl(args, watcher->get());
-  if (!control.ok()) return Complain(control.status(), kExitCannotStart);
+  if (!control.ok()) return PrintError(control.status(), kExitCannotStart);
   StopOnSignals(watcher->get());
 
   console.Announce(**watcher);
   EnterKey enter(/*wanted=*/args.command.empty());
   if (enter.watching() && !args.quiet && !args.json) {
-    fprintf(stderr, "rocattach-watch: Enter or Ctrl-C ends it\n");
+    fprintf(stderr, "rocattach-watch: press Enter or Ctrl-C to stop\n");
   }
   auto result = (*watcher)->Run(args.command, [&] {
     console.Tick((*watcher)->Totals());
@@ -130,8 +130,8 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
   });
   if (!result.ok()) {
     running_watcher = nullptr;
-    *interrupted = true;  // it would not be otherwise the next time
-    return Complain(result.status(), CommandExit(result.status()));
+    *interrupted = true;  // the next run would fail in the same way
+    return PrintError(result.status(), CommandExit(result.status()));
   }
   console.Summarize(*result);
   if (result->command_runs_on) {
@@ -154,7 +154,7 @@ int RunEach(WatchArguments args) {
     args.watcher.output_directory =
         absl::StrCat(directory.empty() ? "." : directory, "/pass_", i + 1);
     if (!args.quiet) {
-      fprintf(stderr, "rocattach-watch: run %zu of %zu, for jobs with other filters\n",
+      fprintf(stderr, "rocattach-watch: run %zu of %zu (jobs with different filters)\n",
               i + 1, args.runs.size());
     }
     const int status = RunOnce(args, &interrupted);

@@ -28,8 +28,10 @@ namespace {
 constexpr int kExitRefused = 1;
 
 constexpr char kExitHelp[] =
-    "Exit status: 0 done; 1 the service refused, and says why; 2 usage, an unknown\n"
-    "counter or a list that cannot be measured; 3 no rocattach-watch answers.";
+    "Exit status: 0 success; 1 the service refused, with its reason; 2 usage error, "
+    "unknown\n"
+    "counter, or counters that do not fit one pass with --single-pass; 3 no service\n"
+    "answers.";
 
 struct Arguments {
   std::string socket = kDefaultControlSocket;
@@ -57,7 +59,7 @@ std::string Pids(const google::protobuf::RepeatedField<uint32_t>& pids) {
 }
 
 void PrintOver(bool json, uint64_t session) {
-  printf(json ? "{\"session\":%llu}\n" : "session %llu: over\n",
+  printf(json ? "{\"session\":%llu}\n" : "session %llu: ended\n",
          static_cast<unsigned long long>(session));
 }
 
@@ -89,20 +91,20 @@ void Print(const v1::SessionStatus& session) {
 }
 
 v1::StartSessionRequest Request(const std::vector<uint32_t>& pids,
-                                const SessionWish& wish) {
+                                const SessionSpec& session) {
   v1::StartSessionRequest request;
   request.mutable_pids()->Add(pids.begin(), pids.end());
-  for (const FilterSpec& filter : wish.filters) {
+  for (const FilterSpec& filter : session.filters) {
     *request.add_filters() = FilterToProto(filter);
   }
-  for (const CollectionPeriod& period : wish.periods) {
+  for (const CollectionPeriod& period : session.periods) {
     v1::Period* out = request.add_periods();
     out->set_delay_ns(period.delay_ns);
     out->set_duration_ns(period.duration_ns);
     out->set_repeat(period.repeat);
   }
-  request.set_duration_ns(wish.duration_ns);
-  for (const CounterText& file : wish.counter_files) {
+  request.set_duration_ns(session.duration_ns);
+  for (const CounterText& file : session.counter_files) {
     v1::CounterFile* out = request.add_counter_files();
     out->set_name(file.name);
     out->set_text(file.text);
@@ -130,28 +132,28 @@ absl::StatusOr<std::vector<std::string>> AttachedArchitectures(
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-absl::StatusOr<SessionWish> Wish(const Arguments& arguments) {
+absl::StatusOr<SessionSpec> ReadSpec(const Arguments& arguments) {
   ASSIGN_OR_RETURN(CounterCatalog catalog, CounterCatalog::Builtin());
-  ASSIGN_OR_RETURN(SessionWish wish,
+  ASSIGN_OR_RETURN(SessionSpec session,
                    InterpretSession(
                        arguments.session,
                        [&] { return AttachedArchitectures(arguments); }, &catalog));
-  for (const std::string& key : wish.ignored) {
-    fprintf(stderr, "rocattach session: %s: %s means nothing here\n",
+  for (const std::string& key : session.ignored) {
+    fprintf(stderr, "rocattach session: %s: %s is ignored\n",
             TerminalSafe(arguments.session.input).c_str(), TerminalSafe(key).c_str());
   }
-  if (!wish.filters.empty()) return wish;
+  if (!session.filters.empty()) return session;
   return absl::InvalidArgumentError(
-      "nothing to collect: say what with --pmc, --set, --block, --kernel-trace, "
+      "nothing to collect: specify --pmc, --set, --block, --kernel-trace, "
       "--hip-trace or -i");
 }
 
 int RunStart(const Arguments& arguments) {
-  // Names are checked before anybody is asked.
-  const auto wish = Wish(arguments);
-  if (!wish.ok()) {
-    Fail(wish.status());
-    return absl::IsUnavailable(wish.status()) ? kExitUnreadable : kExitUsage;
+  // Names are checked before the service is asked.
+  const auto session = ReadSpec(arguments);
+  if (!session.ok()) {
+    Fail(session.status());
+    return absl::IsUnavailable(session.status()) ? kExitUnreadable : kExitUsage;
   }
   auto client = ControlClient::Connect(arguments.socket);
   if (!client.ok()) return Fail(client.status());
@@ -159,7 +161,7 @@ int RunStart(const Arguments& arguments) {
   const bool wait =
       arguments.wait || (terminal && !arguments.json && !arguments.no_wait);
   SessionWait waiting(client->get(), wait);
-  const auto response = (*client)->StartSession(Request(arguments.pids, *wish));
+  const auto response = (*client)->StartSession(Request(arguments.pids, *session));
   if (!response.ok()) return Fail(response.status());
   if (arguments.json) {
     PrintJson(*response);
@@ -168,7 +170,7 @@ int RunStart(const Arguments& arguments) {
   }
   if (!wait) return kExitOk;
   if (!arguments.json && waiting.watching_keys()) {
-    printf("press Enter or Ctrl-C to stop it\n");
+    printf("press Enter or Ctrl-C to stop\n");
   }
   fflush(stdout);
   const absl::Status ended = waiting.UntilEnd(response->session());
@@ -200,7 +202,7 @@ int RunStatus(const Arguments& arguments) {
          TerminalSafe(response->output()).c_str());
   for (const v1::AttachedProcess& process : response->processes()) {
     const char* what = process.can_count()    ? "can be measured"
-                       : process.can_sample() ? "whole GPUs can be measured: "
+                       : process.can_sample() ? "only whole GPUs can be measured: "
                                               : "cannot be measured: ";
     printf("process %u: %s, %s%s\n", process.pid(),
            TerminalSafe(absl::StrJoin(process.gpus(), ", ")).c_str(), what,
@@ -211,10 +213,11 @@ int RunStatus(const Arguments& arguments) {
 }
 
 void AddCommon(CLI::App* command, const std::shared_ptr<Arguments>& arguments) {
-  command->add_option("--socket", arguments->socket, "Where rocattach-watch answers")
+  command
+      ->add_option("--socket", arguments->socket, "Control socket of rocattach-watch")
       ->type_name("PATH")
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "Answer as one JSON object");
+  command->add_flag("--json", arguments->json, "Print one JSON object");
 }
 
 }  // namespace
@@ -225,8 +228,10 @@ void RegisterSession(CLI::App* app, std::function<int()>* run) {
       "session", "Start, stop and list sessions of a running rocattach-watch");
   session->require_subcommand(1);
   session->footer(
-      "rocattach session COMMAND --help tells more about a command. Processes can be\n"
-      "measured that 'rocattach-watch --auto --backend sdk' has attached to.");
+      "Run 'rocattach session COMMAND --help' for more about a command. To measure "
+      "counters\n"
+      "of processes that already run, start the service with 'rocattach-watch --auto "
+      "--backend sdk'.");
   CLI::App* start = session->add_subcommand("start", "Start a session");
   start->footer(absl::StrCat(
       "Examples:\n"
@@ -236,11 +241,11 @@ void RegisterSession(CLI::App* app, std::function<int()>* run) {
       "  rocattach session start --set mem_thruput --kernel-include-regex gemm "
       "--no-wait\n"
       "  rocattach session start --pmc SQ_WAVES --collection-period 5:1:0\n"
-      "                             one second after every five, until stopped\n\n",
+      "                             collect for 1 s after every 5 s, until stopped\n\n",
       kExitHelp));
   start
       ->add_option("-p,--pid", arguments->pids,
-                   "Only this attached process (else all, and those to come); "
+                   "Only this attached process (default: all, including later ones); "
                    "repeatable")
       ->type_name("PID")
       ->expected(1)
@@ -248,16 +253,18 @@ void RegisterSession(CLI::App* app, std::function<int()>* run) {
   AddSessionOptions(start, &arguments->session);
   CLI::Option* wait = start->add_flag(
       "--wait", arguments->wait,
-      "Stay until the session ends; Enter or Ctrl-C stops it (the default on a "
-      "terminal, without --json)");
-  start->add_flag("--no-wait", arguments->no_wait, "Return when it has started")
+      "Wait until the session ends; Enter or Ctrl-C stops it (default on a "
+      "terminal without --json)");
+  start
+      ->add_flag("--no-wait", arguments->no_wait,
+                 "Return as soon as the session has started")
       ->excludes(wait);
   AddCommon(start, arguments);
   start->callback(
       [run, arguments] { *run = [arguments] { return RunStart(*arguments); }; });
   CLI::App* stop = session->add_subcommand("stop", "Stop a session");
   stop->footer(kExitHelp);
-  stop->add_option("session", arguments->number, "Its number")->required();
+  stop->add_option("session", arguments->number, "Session number")->required();
   AddCommon(stop, arguments);
   stop->callback(
       [run, arguments] { *run = [arguments] { return RunStop(*arguments); }; });

@@ -67,7 +67,7 @@ void ApplyOptions(const SessionArguments& args, InputJob* job) {
 }
 
 // Jobs that differ in one of these cannot be collected together: a session has one
-// filter, and passes take turns over the dispatches that it lets through.
+// filter, and passes are multiplexed across the dispatches that match it.
 bool SameRun(const InputJob& a, const InputJob& b) {
   return a.kernel_include == b.kernel_include && a.kernel_exclude == b.kernel_exclude &&
          a.iterations == b.iterations && a.periods == b.periods;
@@ -87,10 +87,10 @@ void AddJob(const InputJob& job, Collected* collected,
 }
 
 absl::Status AddCounterFile(const std::string& path, CounterCatalog* catalog,
-                            SessionWish* wish) {
+                            SessionSpec* session) {
   ASSIGN_OR_RETURN(std::string text, ReadFile(path, kMaxDocumentBytes));
   RETURN_IF_ERROR(catalog->Add(text, path));
-  wish->counter_files.push_back({path, std::move(text)});
+  session->counter_files.push_back({path, std::move(text)});
   return absl::OkStatus();
 }
 
@@ -159,9 +159,8 @@ absl::StatusOr<const ArchitectureCounters*> Named(const CounterCatalog& catalog,
   const ArchitectureCounters* known = catalog.Find(architecture);
   if (known != nullptr) return known;
   return absl::InvalidArgumentError(
-      absl::StrCat("the counters of ", architecture,
-                   " are not known; --extra-counters can add "
-                   "them, and there are ",
+      absl::StrCat("unknown GPU architecture ", architecture,
+                   " (--extra-counters can add one); known: ",
                    absl::StrJoin(catalog.Architectures(), ", ")));
 }
 
@@ -171,11 +170,10 @@ absl::StatusOr<const ArchitectureCounters*> OnlyArchitecture(
   ASSIGN_OR_RETURN(const std::vector<std::string> present, architectures());
   if (present.size() == 1) return Named(catalog, present[0]);
   return absl::InvalidArgumentError(absl::StrCat(
-      "--set and --block mean other counters on other GPUs, and ",
-      present.empty() ? "which ones there will be is not known"
+      "--set and --block depend on the GPU architecture, and ",
+      present.empty() ? "which GPUs will be used is not known"
                       : absl::StrCat("there are ", absl::StrJoin(present, " and ")),
-      ": name an architecture with --arch (",
-      absl::StrJoin(catalog.Architectures(), ", "), ")"));
+      ": choose one with --arch (", absl::StrJoin(catalog.Architectures(), ", "), ")"));
 }
 
 absl::StatusOr<std::vector<CounterNames>> Groups(
@@ -185,7 +183,7 @@ absl::StatusOr<std::vector<CounterNames>> Groups(
   if (!architecture.empty()) {
     if (options.pmc.empty() && !names_groups) {
       return absl::InvalidArgumentError(
-          "--arch says where counters are looked up, but none are named");
+          "--arch requires counters: specify them with --pmc, --set or --block");
     }
     ASSIGN_OR_RETURN(const auto* counters, Named(catalog, architecture));
     return ResolveCounters(*counters, options);
@@ -234,16 +232,16 @@ absl::Status CheckSinglePass(const FilterSpec& spec, const std::string& architec
 
 absl::Status AddCounters(const SessionArguments& args, const Collected& collected,
                          const KnownArchitectures& architectures,
-                         const CounterCatalog& catalog, SessionWish* wish) {
+                         const CounterCatalog& catalog, SessionSpec* session) {
   FilterSpec spec;
   ASSIGN_OR_RETURN(spec.counters, Groups(collected.counters, args.architecture,
                                          architectures, catalog));
   const bool samples = args.device_samples_msec != 0;
   if (spec.counters.empty()) {
     if (!samples && !args.single_pass) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(samples ? "--device-samples" : "--single-pass",
-                     " is about counters: name them with --pmc, --set, --block or -i"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        samples ? "--device-samples" : "--single-pass",
+        " requires counters: specify them with --pmc, --set, --block or -i"));
   }
   spec.kind = samples ? FilterKind::kCountersSampler : FilterKind::kCounters;
   spec.single_pass = args.single_pass;
@@ -261,18 +259,18 @@ absl::Status AddCounters(const SessionArguments& args, const Collected& collecte
   if (spec.single_pass) {
     RETURN_IF_ERROR(CheckSinglePass(spec, args.architecture, architectures, catalog));
   }
-  wish->filters.push_back(std::move(spec));
+  session->filters.push_back(std::move(spec));
   return absl::OkStatus();
 }
 
-void AddTraces(const Collected& collected, SessionWish* wish) {
+void AddTraces(const Collected& collected, SessionSpec* session) {
   if (collected.kernel_trace) {
     FilterSpec spec;
     spec.kind = FilterKind::kDispatchTimestamps;
     spec.selection = collected.selection;
     spec.selection.hsa_functions.clear();
     spec.selection.hip_functions.clear();
-    wish->filters.push_back(std::move(spec));
+    session->filters.push_back(std::move(spec));
   }
   if (!collected.api_domains.empty()) {
     FilterSpec spec;
@@ -280,15 +278,16 @@ void AddTraces(const Collected& collected, SessionWish* wish) {
     spec.api_domains.assign(collected.api_domains.begin(), collected.api_domains.end());
     spec.selection.hsa_functions = collected.selection.hsa_functions;
     spec.selection.hip_functions = collected.selection.hip_functions;
-    wish->filters.push_back(std::move(spec));
+    session->filters.push_back(std::move(spec));
   }
 }
 
-// A filter that nothing obeys is an error, or in the file's case worth a word.
+// A filter that applies to nothing is an error on the command line, and reported as
+// ignored in a file.
 absl::Status CheckFilters(const SessionArguments& args, const Collected& collected,
-                          SessionWish* wish) {
+                          SessionSpec* session) {
   bool of_dispatches = false, of_gpus = false;
-  for (const FilterSpec& filter : wish->filters) {
+  for (const FilterSpec& filter : session->filters) {
     of_dispatches |= filter.kind == FilterKind::kDispatchTimestamps ||
                      filter.kind == FilterKind::kCounters;
     of_gpus |= filter.kind != FilterKind::kApiTrace;
@@ -298,20 +297,20 @@ absl::Status CheckFilters(const SessionArguments& args, const Collected& collect
   if (!of_dispatches && named) {
     return absl::InvalidArgumentError(
         "--kernel-include-regex, --kernel-exclude-regex, --kernel-iteration-range and "
-        "--dispatch-range choose among dispatches: add --kernel-trace, or --pmc "
+        "--dispatch-range apply to dispatches: add --kernel-trace, or --pmc "
         "without --device-samples");
   }
   if (!of_gpus && !args.gpus.empty()) {
     return absl::InvalidArgumentError(
-        "--gpu chooses among dispatches and samples: add --pmc or --kernel-trace");
+        "--gpu applies to dispatches and samples: add --pmc or --kernel-trace");
   }
   if (!of_dispatches && collected.dispatch_filters()) {
-    wish->ignored.push_back("kernel_* (nothing of dispatches is collected)");
+    session->ignored.push_back("kernel_* (no dispatches are collected)");
   }
-  if (wish->filters.empty() &&
+  if (session->filters.empty() &&
       (!collected.periods.empty() || args.duration_msec != 0)) {
     return absl::InvalidArgumentError(
-        "periods and durations belong to a session: say what it collects with --pmc, "
+        "periods and durations require a session: specify what to collect with --pmc, "
         "--set, --block, --kernel-trace, --hip-trace or -i");
   }
   return absl::OkStatus();
@@ -321,20 +320,20 @@ absl::Status CheckFilters(const SessionArguments& args, const Collected& collect
 
 namespace {
 
-absl::StatusOr<SessionWish> InterpretRun(const SessionArguments& args,
+absl::StatusOr<SessionSpec> InterpretRun(const SessionArguments& args,
                                          const std::vector<InputJob>& jobs,
                                          const KnownArchitectures& architectures,
                                          CounterCatalog* catalog) {
-  SessionWish wish;
+  SessionSpec session;
   Collected collected;
   for (const std::string& file : args.extra_counters) {
-    RETURN_IF_ERROR(AddCounterFile(file, catalog, &wish));
+    RETURN_IF_ERROR(AddCounterFile(file, catalog, &session));
   }
   for (const InputJob& job : jobs) {
     for (const std::string& file : job.extra_counters) {
-      RETURN_IF_ERROR(AddCounterFile(file, catalog, &wish));
+      RETURN_IF_ERROR(AddCounterFile(file, catalog, &session));
     }
-    AddJob(job, &collected, &wish.ignored);
+    AddJob(job, &collected, &session.ignored);
   }
   for (const auto& group : args.pmc) collected.counters.pmc.push_back(group);
   collected.counters.sets = args.sets;
@@ -344,44 +343,43 @@ absl::StatusOr<SessionWish> InterpretRun(const SessionArguments& args,
                                      {args.hsa_trace, "hsa_trace"},
                                      {args.hip_trace, "hip_trace"},
                                      {args.marker_trace, "marker_trace"}}) {
-    if (wanted) AddTrace(name, &collected, &wish.ignored);
+    if (wanted) AddTrace(name, &collected, &session.ignored);
   }
   RETURN_IF_ERROR(AddFilters(args, &collected));
-  RETURN_IF_ERROR(AddCounters(args, collected, architectures, *catalog, &wish));
-  AddTraces(collected, &wish);
-  RETURN_IF_ERROR(CheckFilters(args, collected, &wish));
-  wish.periods = std::move(collected.periods);
-  wish.duration_ns = static_cast<uint64_t>(args.duration_msec) * 1'000'000;
-  return wish;
+  RETURN_IF_ERROR(AddCounters(args, collected, architectures, *catalog, &session));
+  AddTraces(collected, &session);
+  RETURN_IF_ERROR(CheckFilters(args, collected, &session));
+  session.periods = std::move(collected.periods);
+  session.duration_ns = static_cast<uint64_t>(args.duration_msec) * 1'000'000;
+  return session;
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<SessionWish>> InterpretRuns(
+absl::StatusOr<std::vector<SessionSpec>> InterpretRuns(
     const SessionArguments& args, const KnownArchitectures& architectures,
     CounterCatalog* catalog) {
   ASSIGN_OR_RETURN(const Runs runs, ReadRuns(args));
-  std::vector<SessionWish> wishes;
+  std::vector<SessionSpec> sessions;
   for (const std::vector<InputJob>& jobs : runs) {
-    ASSIGN_OR_RETURN(SessionWish wish,
+    ASSIGN_OR_RETURN(SessionSpec session,
                      InterpretRun(args, jobs, architectures, catalog));
-    wishes.push_back(std::move(wish));
+    sessions.push_back(std::move(session));
   }
-  return wishes;
+  return sessions;
 }
 
 absl::Status MoreThanOneRun(const std::string& input) {
   return absl::InvalidArgumentError(absl::StrCat(
       input,
-      ": its jobs have different filters or periods, so each takes a run of its own: "
-      "give rocattach-watch the COMMAND to run, or put these jobs into files of their "
-      "own"));
+      ": its jobs have different filters or periods and need separate runs: give "
+      "rocattach-watch a COMMAND to run, or split the jobs into separate files"));
 }
 
-absl::StatusOr<SessionWish> InterpretSession(const SessionArguments& args,
+absl::StatusOr<SessionSpec> InterpretSession(const SessionArguments& args,
                                              const KnownArchitectures& architectures,
                                              CounterCatalog* catalog) {
-  ASSIGN_OR_RETURN(std::vector<SessionWish> runs,
+  ASSIGN_OR_RETURN(std::vector<SessionSpec> runs,
                    InterpretRuns(args, architectures, catalog));
   if (runs.size() != 1) return MoreThanOneRun(args.input);
   return std::move(runs.front());

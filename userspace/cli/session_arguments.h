@@ -44,13 +44,13 @@ struct CounterText {
   std::string name, text;
 };
 
-// What they come to.
-struct SessionWish {
+// The session that the options and the input file specify.
+struct SessionSpec {
   std::vector<FilterSpec> filters;  // empty: no session was asked for
   std::vector<CollectionPeriod> periods;
   uint64_t duration_ns = 0;
   std::vector<CounterText> counter_files;
-  std::vector<std::string> ignored;  // keys of the input file that mean nothing here
+  std::vector<std::string> ignored;  // keys of the input file that have no effect here
 };
 
 // Architectures of the GPUs that will be measured, as far as anybody knows. Asked only
@@ -61,17 +61,17 @@ void AddSessionOptions(CLI::App* app, SessionArguments* arguments);
 
 // Reads the files that are named and checks every name against the catalog, to which it
 // adds what the files define. Errors say which option or key is wrong. Jobs of an input
-// file with different filters or periods take a run each: there is one wish for each
-// run, in the file's order, and at least one.
-absl::StatusOr<std::vector<SessionWish>> InterpretRuns(
+// file with different filters or periods take a run each: there is one SessionSpec for
+// each run, in the file's order, and at least one.
+absl::StatusOr<std::vector<SessionSpec>> InterpretRuns(
     const SessionArguments& arguments, const KnownArchitectures& architectures,
     CounterCatalog* catalog);
 
-// What to say where there can be only one.
+// The error where there can be only one run.
 absl::Status MoreThanOneRun(const std::string& input);
 
 // The same for one run; jobs that take more are an error.
-absl::StatusOr<SessionWish> InterpretSession(const SessionArguments& arguments,
+absl::StatusOr<SessionSpec> InterpretSession(const SessionArguments& arguments,
                                              const KnownArchitectures& architectures,
                                              CounterCatalog* catalog);
 

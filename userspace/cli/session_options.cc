@@ -29,7 +29,7 @@ void AddCounterOptions(CLI::App* app, SessionArguments* args) {
           "Counters of a hardware block or of a report section such as 2 or 5.1", "ID");
   app->add_option("--arch", args->architecture,
                   "GPU architecture in which counters, sets and blocks are looked up, "
-                  "such as gfx90a (default: that of the GPUs that are there)")
+                  "such as gfx90a (default: that of the GPUs present)")
       ->type_name("NAME");
   app->add_option("-i,--input", args->input,
                   "rocprofv3 input file (JSON, YAML or text) with jobs, counters and "
@@ -38,42 +38,42 @@ void AddCounterOptions(CLI::App* app, SessionArguments* args) {
   AddList(app, "--extra-counters", &args->extra_counters,
           "YAML file with more counters, metrics and sets", "FILE");
   app->add_flag("--single-pass", args->single_pass,
-                "Refuse counters that take more than one hardware pass");
+                "Refuse counters that need more than one hardware pass");
   app->add_option("--device-samples", args->device_samples_msec,
-                  "Measure the counters of whole GPUs at this interval, not those of "
+                  "Sample counters of whole GPUs at this interval instead of measuring "
                   "dispatches")
       ->check(CLI::Range(int64_t{1}, kMaxSampleMsec))
       ->type_name("MSEC");
 }
 
 void AddFilterOptions(CLI::App* app, SessionArguments* args) {
-  AddList(
-      app, "--gpu", &args->gpus,
-      "Only this GPU: number, architecture, part of its product's name, UUID or PCI "
-      "address",
-      "GPU");
+  AddList(app, "--gpu", &args->gpus,
+          "Only this GPU: index, architecture, part of the product name, UUID or PCI "
+          "address",
+          "GPU");
   AddList(app, "--kernel-include-regex", &args->include,
           "Only kernels whose name matches", "REGEX");
   AddList(app, "--kernel-exclude-regex", &args->exclude,
-          "No kernels whose name matches", "REGEX");
+          "Exclude kernels whose name matches", "REGEX");
   app->add_option("--kernel-iteration-range", args->iterations,
-                  "Which dispatches of each kernel, from 1: \"[1-3],[7]\"")
+                  "Dispatches of each kernel to collect, counted from 1: \"[1-3],[7]\"")
       ->type_name("RANGES");
-  app->add_option("--dispatch-range", args->dispatches,
-                  "Which dispatches of each process, from 1: \"[100-200]\"")
+  app->add_option(
+         "--dispatch-range", args->dispatches,
+         "Dispatches of each process to collect, counted from 1: \"[100-200]\"")
       ->type_name("RANGES");
 }
 
 void AddTraceOptions(CLI::App* app, SessionArguments* args) {
   app->add_flag("--kernel-trace", args->kernel_trace,
-                "Record kernel dispatches; without --no-recording all are anyway");
+                "Record kernel dispatches (implied unless --no-recording is given)");
   app->add_flag("--memory-copy-trace", args->memory_copy_trace,
-                "Record memory copies; without --no-recording all are anyway");
+                "Record memory copies (implied unless --no-recording is given)");
   app->add_flag("--hsa-trace", args->hsa_trace, "Record calls of the HSA API");
   app->add_flag("--hip-trace", args->hip_trace, "Record calls of the HIP API");
   app->add_flag("--marker-trace", args->marker_trace, "Record ROCTx markers");
   AddList(app, "--api-function", &args->api_functions,
-          "Of the HSA or HIP API, record calls of this function only", "NAME");
+          "Record calls of this HSA or HIP function only", "NAME");
 }
 
 }  // namespace
@@ -82,18 +82,18 @@ void AddSessionOptions(CLI::App* app, SessionArguments* args) {
   AddCounterOptions(app, args);
   AddFilterOptions(app, args);
   AddTraceOptions(app, args);
-  CLI::Option* period =
-      AddList(app, "--collection-period", &args->periods,
-              "Collect in periods: wait, collect, this often (0: for ever)",
-              "DELAY:DURATION:REPEAT");
+  CLI::Option* period = AddList(app, "--collection-period", &args->periods,
+                                "Collect periodically: wait DELAY, collect for "
+                                "DURATION, REPEAT times (0: forever)",
+                                "DELAY:DURATION:REPEAT");
   app->add_option("--collection-period-unit", args->period_unit,
-                  "Unit of numbers in --collection-period that have none: hour, min, "
+                  "Unit of --collection-period values without one: hour, min, "
                   "sec, msec, usec or nsec")
       ->needs(period)
       ->type_name("UNIT")
       ->capture_default_str();
   app->add_option("--attach-duration-msec", args->duration_msec,
-                  "End the session after this long; 0: with the run")
+                  "End the session after this time; 0: when the run ends")
       ->check(CLI::Range(int64_t{0}, kMaxDurationMsec))
       ->type_name("MSEC");
 }

@@ -55,7 +55,8 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
     }
   }
   const std::string name = FullName(*app);
-  return absl::StrCat(app->get_name(), ": ", what, "\n", name, " --help tells more.\n");
+  return absl::StrCat(app->get_name(), ": ", what, "\nRun '", name,
+                      " --help' for more information.\n");
 }
 
 void LastValueWins(CLI::App* app) {

@@ -19,29 +19,30 @@ namespace {
 
 constexpr char kExamples[] =
     "Examples:\n"
-    "  rocattach-watch                            report GPU processes, touch none\n"
+    "  rocattach-watch                            report GPU processes without "
+    "attaching\n"
     "  rocattach-watch --auto                     profile every GPU process until "
     "Ctrl-C\n"
-    "  rocattach-watch --auto -- ./app --size 4   profile one command, then end\n"
+    "  rocattach-watch --auto -- ./app --size 4   profile one command\n"
     "  rocattach-watch --auto --pmc SQ_WAVES GRBM_COUNT -- ./app\n"
     "                                             with hardware counters\n"
     "  rocattach-watch --auto -p 'python3*' --uid 1000 -d /var/log/gpu\n"
     "  rocattach-watch --auto -o %hostname%/%pid% one file per process\n"
-    "  rocattach-watch --auto --dry-run           say what --auto would do\n"
+    "  rocattach-watch --auto --dry-run           show what --auto would do\n"
     "Then: rocattach report FILE, rocattach dump FILE --json\n"
     "\n"
     "Exit status: the command's own (128 + signal if it was killed, 126 or 127 if it "
     "cannot\n"
-    "be run); without a command 0, 1 when the recording is incomplete, 2 for a usage\n"
-    "error, 3 when watching could not start. 'rocattach doctor' tells what a machine "
-    "lacks.";
+    "be run); without a command 0, 1 if the recording is incomplete, 2 for a usage\n"
+    "error, 3 if rocattach-watch could not start. 'rocattach doctor' shows what is "
+    "missing.";
 
 void AddSelection(CLI::App* app, WatchArguments* args) {
   CLI::Option* attach = app->add_flag(
       "--auto", args->watcher.attach,
-      "Hold and attach to new GPU processes (else they are only reported)");
+      "Hold and attach to new GPU processes (otherwise they are only reported)");
   app->add_flag("--dry-run", args->watcher.dry_run,
-                "With --auto: say what would be done, touch nothing")
+                "With --auto: report what would be done, without doing it")
       ->needs(attach);
   app->add_option("-p,--process", args->watcher.policy.allow,
                   "Only processes whose name, executable path or script matches this "
@@ -60,7 +61,7 @@ void AddSelection(CLI::App* app, WatchArguments* args) {
 
 void AddOutput(CLI::App* app, WatchArguments* args) {
   app->add_option("-d,--output-directory", args->watcher.output_directory,
-                  "Where output files go; created if missing")
+                  "Directory of output files; created if missing")
       ->type_name("DIR");
   app->add_option("-o,--output-file", args->watcher.output_file,
                   "Name of the output, '-' for standard output; keys as in rocprofv3: "
@@ -79,8 +80,8 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   app->add_option("--duration-msec", args->watcher.duration_msec,
-                  "End the recording after this long; a command that runs on is waited "
-                  "for. 0: at Ctrl-C or with the command")
+                  "Stop recording after this time; a command that still runs is waited "
+                  "for. 0: until Ctrl-C or the end of the command")
       ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
       ->capture_default_str();
   app->add_option("--hold", args->hold_mode,
@@ -89,13 +90,12 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
       ->check(CLI::IsMember({"yielding", "signal", "none"}))
       ->capture_default_str();
   app->add_option("--capture", args->capture,
-                  "How dispatches are seen: auto, doorbell or intercept")
+                  "How dispatches are captured: auto, doorbell or intercept")
       ->check(CLI::IsMember({"auto", "doorbell", "intercept"}))
       ->capture_default_str();
   app->add_option(
          "--ring-slots", args->watcher.ring_slots,
-         "Records that a thread's ring in a process holds until they are read: "
-         "a power of two")
+         "Records that each thread's ring holds until they are read: a power of two")
       ->check(CLI::Validator(
           [](const std::string& text) {
             uint32_t slots = 0;
@@ -107,32 +107,34 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
       ->capture_default_str();
   app->add_option(
          "--socket", args->socket,
-         "Where 'rocattach session' reaches this service; with a command, only "
-         "if it is named")
+         "Control socket for 'rocattach session'; with a command, created only if "
+         "this option is given")
       ->type_name("PATH")
       ->capture_default_str();
   app->add_option("--backend", args->backend,
-                  "Interface that collectors use: auto takes rocprofiler-sdk where the "
-                  "first session needs it; sdk takes it wherever it is there, so that "
-                  "later sessions can measure counters; hsa never")
+                  "Collector backend: auto uses rocprofiler-sdk if the first session "
+                  "needs it; sdk uses it wherever it is available, so that later "
+                  "sessions can measure counters; hsa never uses it")
       ->check(CLI::IsMember({"auto", "sdk", "hsa"}))
       ->capture_default_str();
   app->add_option("--kfd-topology", args->watcher.sdk_search.topology,
-                  "Where processes see the driver's topology, for simulated GPUs")
+                  "KFD topology directory as processes see it, for simulated GPUs")
       ->type_name("DIR")
       ->capture_default_str();
   app->add_flag("--no-recording", args->no_recording,
                 "Attach, but leave the collectors idle");
   app->add_option("--library", args->watcher.extra_libraries,
-                  "A further HSA runtime library, or a directory that holds one; "
+                  "Additional HSA runtime library, or a directory that contains one; "
                   "repeatable")
       ->type_name("PATH")
       ->expected(1)
       ->take_all();
-  app->add_option("--collector", args->watcher.collector_path,
-                  "The collector library to inject (default: the one that came along)")
+  app->add_option(
+         "--collector", args->watcher.collector_path,
+         "Collector library to inject (default: the one installed with this program)")
       ->type_name("FILE");
-  app->add_option("--threads", args->watcher.threads, "Windows served at the same time")
+  app->add_option("--threads", args->watcher.threads,
+                  "Attach windows served concurrently")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
 }
@@ -147,18 +149,18 @@ void AddBudgets(CLI::App* app, WatchArguments* args) {
         ->capture_default_str();
   };
   add("--windows-per-second", &budget.windows_per_second, 1'000'000,
-      "First calls of hsa_init a second by the processes of one user; further ones are "
+      "First hsa_init calls per second by one user's processes; further ones are "
       "refused. 0, here and below: no limit");
   add("--processes-per-user", &budget.processes_per_user, 32'768,
-      "GPU processes of one user at a time; further ones are refused");
+      "Concurrent GPU processes of one user; further ones are refused");
   add("--max-processes", &budget.processes, 32'768,
-      "Processes that are attached at a time; further ones are refused");
+      "Processes attached at the same time; further ones are refused");
   add("--max-libraries", &budget.libraries, 65'536,
-      "Copies of the HSA runtime that are found and get a probe");
+      "Copies of the HSA runtime that are probed");
   add("--max-libraries-per-user", &budget.libraries_per_user, 65'536,
-      "The same of files of one user who is not root");
+      "Copies of the HSA runtime that are probed among the files of one non-root user");
   add("--lines-per-second", &budget.lines_per_second, 1'000'000,
-      "Lines that are printed about the processes of one user; the rest is counted");
+      "Lines printed about one user's processes; the rest are counted");
 }
 
 void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args) {
@@ -181,33 +183,32 @@ absl::Status PrepareSession(WatchArguments* args) {
   auto catalog = CounterCatalog::Builtin();
   if (!catalog.ok()) return catalog.status();
   const std::string& topology = args->watcher.sdk_search.topology;
-  auto wishes = InterpretRuns(
+  auto sessions = InterpretRuns(
       args->session, [&] { return TopologyArchitectures(topology); }, &*catalog);
-  if (!wishes.ok()) return wishes.status();
+  if (!sessions.ok()) return sessions.status();
   WatcherOptions& watcher = args->watcher;
-  if (wishes->size() > 1 && args->command.empty()) {
+  if (sessions->size() > 1 && args->command.empty()) {
     return MoreThanOneRun(args->session.input);
   }
-  if (wishes->size() > 1 && watcher.output_file == "-") {
+  if (sessions->size() > 1 && watcher.output_file == "-") {
     return absl::InvalidArgumentError(
         absl::StrCat(args->session.input,
-                     ": its jobs take several runs, which cannot share one pipe: name "
-                     "an output directory with -d instead of -o -"));
+                     ": its jobs need several runs, which cannot share standard "
+                     "output: use -d DIR instead of -o -"));
   }
-  for (SessionWish& wish : *wishes) {
-    if (!wish.filters.empty() && !watcher.attach) {
+  for (SessionSpec& session : *sessions) {
+    if (!session.filters.empty() && !watcher.attach) {
       return absl::InvalidArgumentError(
-          "what a session collects comes from processes that --auto attaches to; add "
-          "--auto");
+          "a session needs attached processes; add --auto");
     }
-    for (const std::string& key : wish.ignored) {
-      fprintf(stderr, "rocattach-watch: %s: %s means nothing here\n",
+    for (const std::string& key : session.ignored) {
+      fprintf(stderr, "rocattach-watch: %s: %s is ignored\n",
               args->session.input.c_str(), key.c_str());
     }
     SessionRequest request;
-    request.filters = std::move(wish.filters);
-    request.periods = std::move(wish.periods);
-    request.duration_ns = wish.duration_ns;
+    request.filters = std::move(session.filters);
+    request.periods = std::move(session.periods);
+    request.duration_ns = session.duration_ns;
     request.from_first_process = true;
     args->runs.push_back(std::move(request));
   }
@@ -229,8 +230,7 @@ void AddWatchOptions(CLI::App* app, WatchArguments* args) {
   AddSessionOptions(app, &args->session);
   AddTuning(app, args);
   AddBudgets(app, args);
-  app->add_option("command", args->command,
-                  "Command to run and to profile; ends with it")
+  app->add_option("command", args->command, "Command to run and profile")
       ->type_name("-- COMMAND…");
   app->positionals_at_end();
   LastValueWins(app);

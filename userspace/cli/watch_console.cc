@@ -25,12 +25,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// At the end a reader is waited for as long as it takes something in this time.
+// At the end, output is flushed as long as its reader makes progress within this time.
 constexpr int kPatienceMsec = 2000;
 // Lines about a user's processes: so many seconds' worth may come at once.
 constexpr uint32_t kBurstSeconds = 20;
 
-std::string VerdictWord(v1::WindowState state) {
+std::string VerdictText(v1::WindowState state) {
   switch (state) {
     case v1::WINDOW_STATE_ATTACHED:
       return "attached";
@@ -45,7 +45,7 @@ std::string VerdictWord(v1::WindowState state) {
   }
 }
 
-std::string EndWords(const v1::ProcessEnd& end) {
+std::string EndText(const v1::ProcessEnd& end) {
   switch (end.how()) {
     case v1::ProcessEnd::EXITED:
       return absl::StrCat("exited with status ", end.exit_code());
@@ -55,11 +55,11 @@ std::string EndWords(const v1::ProcessEnd& end) {
                               ? sigabbrev_np(static_cast<int>(end.signal()))
                               : absl::StrCat(end.signal()));
     case v1::ProcessEnd::EXECED:
-      return "replaced its program";
+      return "called exec";
     case v1::ProcessEnd::STILL_RUNNING:
       return "is still running";
     default:
-      return "ended; how is not known";
+      return "ended in an unknown way";
   }
 }
 
@@ -74,18 +74,18 @@ Json Distribution(const DurationStatistics& statistics) {
           {"max", statistics.max()}};
 }
 
-std::string DistributionWords(const DurationStatistics& statistics) {
+std::string DistributionText(const DurationStatistics& statistics) {
   return absl::StrFormat(
       "median %s, p99 %s, max %s", HumanDuration(statistics.Quantile(0.5)),
       HumanDuration(statistics.Quantile(0.99)), HumanDuration(statistics.max()));
 }
 
-// ", 5 LOST, 7 never SEEN"; nothing if nothing was lost. What was never seen are
-// packets that the GPU took before the collector could read them.
-std::string LossWords(uint64_t dropped, uint64_t unseen) {
+// ", 5 LOST, 7 UNSEEN"; nothing if nothing was lost. Unseen packets are those
+// that the GPU consumed before the collector could read them.
+std::string LossText(uint64_t dropped, uint64_t unseen) {
   std::string words;
   if (dropped > 0) absl::StrAppend(&words, ", ", HumanCount(dropped), " LOST");
-  if (unseen > 0) absl::StrAppend(&words, ", ", HumanCount(unseen), " never SEEN");
+  if (unseen > 0) absl::StrAppend(&words, ", ", HumanCount(unseen), " UNSEEN");
   return words;
 }
 
@@ -108,11 +108,11 @@ WatchConsole::~WatchConsole() {
   errors_.Finish(kPatienceMsec);
 }
 
-void WatchConsole::Complain(absl::string_view line) {
+void WatchConsole::PrintError(absl::string_view line) {
   (fileno(options_.out) == STDERR_FILENO ? out_ : errors_).Add(line);
 }
 
-void WatchConsole::Say(const char* format, ...) {
+void WatchConsole::Print(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
   char* text = nullptr;
@@ -153,41 +153,43 @@ void WatchConsole::Announce(const Watcher& watcher) {
                  {"writable_libraries", writable},
                  {"rejected", rejected},
                  {"output", watcher.output_name()}};
-    Say("%s\n", Dump(line).c_str());
+    Print("%s\n", Dump(line).c_str());
     return;
   }
   for (const RejectedLibrary& library : scan.rejected) {
-    Say("rocattach-watch: left out %s: %s\n", CleanText(library.path).c_str(),
-        CleanText(library.reason).c_str());
+    Print("rocattach-watch: skipped %s: %s\n", CleanText(library.path).c_str(),
+          CleanText(library.reason).c_str());
   }
   if (scan.copies.empty()) {
-    Say("rocattach-watch: no HSA runtime found on this machine; nothing can be seen. "
-        "Name one with --library PATH.\n");
+    Print(
+        "rocattach-watch: no HSA runtime found on this machine, so no process can be "
+        "seen; specify one with --library PATH\n");
   }
   if (options_.quiet) return;
   for (const LibraryCopy& copy : scan.copies) {
     if (std::string by = copy.file.Writers(); !by.empty()) {
-      Say("rocattach-watch: %s can be written by %s; it gets its probe, and loses it "
-          "when it is written to\n",
+      Print(
+          "rocattach-watch: %s is writable by %s; its probe is removed if the file is "
+          "modified\n",
           CleanText(copy.path).c_str(), by.c_str());
     }
   }
   std::string reason = watcher.hold_mode_reason();
   if (options_.attach && watcher.hold_mode() == HoldMode::kNone) {
-    reason = "as asked for: nothing is held, so nothing is attached to";
+    reason = "as requested; no process is held or attached";
   }
-  Say("rocattach-watch: %s %zu HSA runtime %s, hold '%s'%s, output %s\n",
-      options_.attach ? "attaching through" : "watching", scan.copies.size(),
-      scan.copies.size() == 1 ? "copy" : "copies",
-      std::string(HoldModeName(watcher.hold_mode())).c_str(),
-      reason.empty() ? "" : absl::StrCat(" (", reason, ")").c_str(),
-      watcher.output_name().c_str());
+  Print("rocattach-watch: %s %zu HSA runtime %s, hold '%s'%s, output %s\n",
+        options_.attach ? "attaching through" : "watching", scan.copies.size(),
+        scan.copies.size() == 1 ? "copy" : "copies",
+        std::string(HoldModeName(watcher.hold_mode())).c_str(),
+        reason.empty() ? "" : absl::StrCat(" (", reason, ")").c_str(),
+        watcher.output_name().c_str());
 }
 
 void WatchConsole::Tick(const RunTotals& totals) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    NotifyLeftOut();
+    ReportLeftOut();
     out_.Flush();
   }
   if (!terminal_ || !options_.live || options_.json || options_.quiet) return;
@@ -201,17 +203,17 @@ void WatchConsole::Tick(const RunTotals& totals) {
   last_tick_ns_ = now;
   last_dispatches_ = totals.dispatches;
   ClearLiveLine();
-  Say("%s running, %s attached | %s dispatches (%s/s), %s copies",
-      HumanCount(totals.running).c_str(), HumanCount(totals.attached).c_str(),
-      HumanCount(totals.dispatches).c_str(),
-      HumanCount(static_cast<uint64_t>(rate)).c_str(),
-      HumanCount(totals.copies).c_str());
+  Print("%s running, %s attached | %s dispatches (%s/s), %s copies",
+        HumanCount(totals.running).c_str(), HumanCount(totals.attached).c_str(),
+        HumanCount(totals.dispatches).c_str(),
+        HumanCount(static_cast<uint64_t>(rate)).c_str(),
+        HumanCount(totals.copies).c_str());
   if (totals.missed + totals.refused > 0) {
-    Say(" | %s missed, %s refused", HumanCount(totals.missed).c_str(),
-        HumanCount(totals.refused).c_str());
+    Print(" | %s missed, %s refused", HumanCount(totals.missed).c_str(),
+          HumanCount(totals.refused).c_str());
   }
   if (totals.dropped + totals.unseen > 0) {
-    Say(" |%s", LossWords(totals.dropped, totals.unseen).c_str() + 1);
+    Print(" |%s", LossText(totals.dropped, totals.unseen).c_str() + 1);
   }
   live_line_shown_ = true;
 }
@@ -226,7 +228,7 @@ void WatchConsole::OnVerdict(const v1::Process& process,
                  {"comm", process.comm()},
                  {"executable", process.executable()},
                  {"uid", process.uid()},
-                 {"verdict", VerdictWord(verdict.state())},
+                 {"verdict", VerdictText(verdict.state())},
                  {"stage", v1::AttachStage_Name(verdict.stage())},
                  {"reason", v1::AttachReason_Name(verdict.reason())},
                  {"errno", verdict.error()},
@@ -239,7 +241,7 @@ void WatchConsole::OnVerdict(const v1::Process& process,
                  {"stopped_ns", verdict.stopped_ns()},
                  {"released_ns", verdict.released_ns()},
                  {"armed_ns", verdict.armed_ns()}};
-    Say("%s\n", Dump(line).c_str());
+    Print("%s\n", Dump(line).c_str());
     return;
   }
   bool problem = verdict.state() == v1::WINDOW_STATE_REFUSED ||
@@ -247,36 +249,37 @@ void WatchConsole::OnVerdict(const v1::Process& process,
   if (options_.quiet && !problem) return;
   ClearLiveLine();
   if (verdict.state() == v1::WINDOW_STATE_ATTACHED) {
-    Say("rocattach-watch: attached to %s, held %s\n", Name(process).c_str(),
-        HumanDuration(verdict.released_ns() - verdict.hit_ns()).c_str());
+    Print("rocattach-watch: attached to %s, held %s\n", Name(process).c_str(),
+          HumanDuration(verdict.released_ns() - verdict.hit_ns()).c_str());
   } else {
-    Say("rocattach-watch: %s %s: %s\n", VerdictWord(verdict.state()).c_str(),
-        Name(process).c_str(), verdict.detail().c_str());
+    Print("rocattach-watch: %s %s: %s\n", VerdictText(verdict.state()).c_str(),
+          Name(process).c_str(), verdict.detail().c_str());
   }
 }
 
-void WatchConsole::NotifyLeftOut() {
+void WatchConsole::ReportLeftOut() {
   for (const UserRate::LeftOut& user : lines_.TakeLeftOut()) {
     if (options_.json) {
       Json line = {
           {"event", "lines_left_out"}, {"uid", user.uid}, {"lines", user.count}};
-      Say("%s\n", Dump(line).c_str());
+      Print("%s\n", Dump(line).c_str());
     } else {
       ClearLiveLine();
-      Say("rocattach-watch: %s more lines about processes of user %u were left out "
+      Print(
+          "rocattach-watch: %s more lines about processes of user %u were suppressed "
           "(--lines-per-second)\n",
           HumanCount(user.count).c_str(), user.uid);
     }
   }
-  if (out_.lines_left_out() > lines_lost_told_) {
-    const uint64_t lost = out_.lines_left_out() - lines_lost_told_;
-    lines_lost_told_ = out_.lines_left_out();
+  if (out_.lines_left_out() > lines_lost_reported_) {
+    const uint64_t lost = out_.lines_left_out() - lines_lost_reported_;
+    lines_lost_reported_ = out_.lines_left_out();
     if (options_.json) {
       Json line = {{"event", "lines_lost"}, {"lines", lost}};
-      Say("%s\n", Dump(line).c_str());
+      Print("%s\n", Dump(line).c_str());
     } else {
-      Say("rocattach-watch: %s lines were lost, because nobody read them in time\n",
-          HumanCount(lost).c_str());
+      Print("rocattach-watch: %s lines were lost because they were not read in time\n",
+            HumanCount(lost).c_str());
     }
   }
 }
@@ -285,10 +288,10 @@ void WatchConsole::OnLibraryChanged(const std::string& path, const std::string& 
   std::lock_guard<std::mutex> lock(mutex_);
   if (options_.json) {
     const Json line = {{"event", "library_changed"}, {"path", path}, {"reason", why}};
-    Say("%s\n", Dump(line).c_str());
+    Print("%s\n", Dump(line).c_str());
   } else {
     ClearLiveLine();
-    Say("rocattach-watch: %s %s\n", CleanText(path).c_str(), why.c_str());
+    Print("rocattach-watch: %s %s\n", CleanText(path).c_str(), why.c_str());
   }
 }
 
@@ -296,10 +299,10 @@ void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (options_.json) {
     Json line = {{"event", "session_refused"}, {"pid", pid}, {"reason", why}};
-    Say("%s\n", Dump(line).c_str());
+    Print("%s\n", Dump(line).c_str());
   } else {
     ClearLiveLine();
-    Say("rocattach-watch: process %d: no session: %s\n", pid, why.c_str());
+    Print("rocattach-watch: process %d: session refused: %s\n", pid, why.c_str());
   }
 }
 
@@ -310,11 +313,11 @@ void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string
                  {"pid", process.pid()},
                  {"comm", process.comm()},
                  {"reason", why}};
-    Say("%s\n", Dump(line).c_str());
+    Print("%s\n", Dump(line).c_str());
   } else {
     ClearLiveLine();
-    Say("rocattach-watch: %s cannot be believed and is not read any more: %s\n",
-        Name(process).c_str(), why.c_str());
+    Print("rocattach-watch: %s reports impossible numbers and is no longer read: %s\n",
+          Name(process).c_str(), why.c_str());
   }
 }
 
@@ -343,7 +346,7 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                  {"counted_dropped", account.counted_dropped()},
                  {"samples", account.samples_delivered()},
                  {"api_calls", account.api_calls_delivered()}};
-    Say("%s\n", Dump(line).c_str());
+    Print("%s\n", Dump(line).c_str());
     return;
   }
   if (options_.quiet && dropped + account.packets_unseen() == 0 &&
@@ -355,13 +358,13 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
   if (account.counted_seen() > 0) {
     more = absl::StrCat(", ", HumanCount(account.counted_delivered()), " measured");
   }
-  absl::StrAppend(&more, LossWords(dropped, account.packets_unseen()));
+  absl::StrAppend(&more, LossText(dropped, account.packets_unseen()));
   if (!account.not_believable().empty()) {
-    more = ", and what was LOST is not known: it cannot be believed";
+    more = ", losses UNKNOWN: its numbers are impossible";
   }
-  Say("rocattach-watch: %s %s: %s dispatches, %s copies%s\n", Name(process).c_str(),
-      EndWords(end).c_str(), HumanCount(account.dispatches_delivered()).c_str(),
-      HumanCount(account.copies_delivered()).c_str(), more.c_str());
+  Print("rocattach-watch: %s %s: %s dispatches, %s copies%s\n", Name(process).c_str(),
+        EndText(end).c_str(), HumanCount(account.dispatches_delivered()).c_str(),
+        HumanCount(account.copies_delivered()).c_str(), more.c_str());
 }
 
 namespace {
@@ -378,9 +381,8 @@ Json RefusalsJson(const std::vector<UserRefusals>& refusals) {
 
 void WatchConsole::SummarizeSession(const RunResult& result) {
   if (result.session_refused) {
-    Complain(
-        "rocattach-watch: the session collected nothing: no process could do what "
-        "it asks for\n");
+    PrintError(
+        "rocattach-watch: the session collected nothing: every process refused it\n");
     return;
   }
   const RunTotals& totals = result.totals;
@@ -397,12 +399,12 @@ void WatchConsole::SummarizeSession(const RunResult& result) {
     what.push_back(absl::StrCat(HumanCount(totals.api_calls), " API calls"));
   }
   if (what.empty()) {
-    Complain(
-        "rocattach-watch: the session collected nothing: no process did within its "
-        "times what its filters let through\n");
+    PrintError(
+        "rocattach-watch: the session collected nothing: nothing matched its filters "
+        "within its periods\n");
   } else if (!options_.quiet && !options_.json) {
-    Say("rocattach-watch: the session collected %s\n",
-        absl::StrJoin(what, ", ").c_str());
+    Print("rocattach-watch: the session collected %s\n",
+          absl::StrJoin(what, ", ").c_str());
   }
 }
 
@@ -410,7 +412,7 @@ void WatchConsole::Summarize(const RunResult& result) {
   std::lock_guard<std::mutex> lock(mutex_);
   const RunTotals& totals = result.totals;
   ClearLiveLine();
-  NotifyLeftOut();
+  ReportLeftOut();
   SummarizeSession(result);
   if (options_.json) {
     Json line = {{"event", "summary"},
@@ -437,53 +439,56 @@ void WatchConsole::Summarize(const RunResult& result) {
                  {"files", result.files},
                  {"command_runs_on", result.command_runs_on},
                  {"output_error", std::string(result.output_status.message())}};
-    Say("%s\n", Dump(line).c_str());
+    Print("%s\n", Dump(line).c_str());
     return;
   }
   if (!result.output_status.ok()) {
-    Say("rocattach-watch: the recording is incomplete: %s\n",
-        std::string(result.output_status.message()).c_str());
+    Print("rocattach-watch: the recording is incomplete: %s\n",
+          std::string(result.output_status.message()).c_str());
   }
   uint64_t lost_windows = result.kernel.lost + result.kernel.claims_full;
   if (lost_windows > 0) {
-    Say("rocattach-watch: %s kernel events were lost: windows may have been missed\n",
-        HumanCount(lost_windows).c_str());
+    Print("rocattach-watch: %s kernel events were lost: windows may have been missed\n",
+          HumanCount(lost_windows).c_str());
   }
   if (totals.not_believable > 0) {
-    Say("rocattach-watch: %s cannot be believed: what was lost there is not known\n",
+    Print(
+        "rocattach-watch: %s reported impossible numbers, so the losses are unknown\n",
         totals.not_believable == 1
             ? "1 process"
             : absl::StrCat(HumanCount(totals.not_believable), " processes").c_str());
   }
   for (const UserRefusals& user : result.refusals) {
-    Say("rocattach-watch: %s windows of %s were refused: more than this user's "
-        "processes "
-        "may have (--windows-per-second, --processes-per-user)\n",
+    Print(
+        "rocattach-watch: %s windows of %s were refused: over the user's budget "
+        "(--windows-per-second, --processes-per-user)\n",
         HumanCount(user.windows).c_str(), BudgetUser(user.uid).c_str());
   }
   if (options_.quiet) return;
-  Say("rocattach-watch: %s attached, %s passed, %s refused, %s missed; "
+  Print(
+      "rocattach-watch: %s attached, %s passed, %s refused, %s missed; "
       "%s dispatches, %s copies%s\n",
       HumanCount(totals.attached).c_str(), HumanCount(totals.passed).c_str(),
       HumanCount(totals.refused).c_str(), HumanCount(totals.missed).c_str(),
       HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
       totals.dropped + totals.unseen == 0
           ? ", 0 lost"
-          : LossWords(totals.dropped, totals.unseen).c_str());
+          : LossText(totals.dropped, totals.unseen).c_str());
   if (totals.unrelated > 0) {
-    Say("rocattach-watch: %s other GPU processes started meanwhile\n",
-        HumanCount(totals.unrelated).c_str());
+    Print("rocattach-watch: %s other GPU processes started meanwhile\n",
+          HumanCount(totals.unrelated).c_str());
   }
   if (totals.hit_to_released.count() > 0) {
-    Say("rocattach-watch: held %s\n",
-        DistributionWords(totals.hit_to_released).c_str());
+    Print("rocattach-watch: held %s\n",
+          DistributionText(totals.hit_to_released).c_str());
   }
   for (const std::string& file : result.files) {
-    Say("rocattach-watch: wrote %s\n", file.c_str());
+    Print("rocattach-watch: wrote %s\n", file.c_str());
   }
   if (result.command_runs_on) {
-    Say("rocattach-watch: the time is over; waiting for the command, which runs on "
-        "unrecorded\n");
+    Print(
+        "rocattach-watch: --duration-msec elapsed; waiting for the command, which "
+        "continues unrecorded\n");
   }
 }
 

@@ -1,4 +1,4 @@
-// What rocattach-watch says while it runs: text for people, JSON lines for machines.
+// What rocattach-watch prints while it runs: text for people, JSON lines for machines.
 #ifndef ROCATTACH_USERSPACE_CLI_WATCH_CONSOLE_H_
 #define ROCATTACH_USERSPACE_CLI_WATCH_CONSOLE_H_
 
@@ -16,8 +16,8 @@ namespace rocattach {
 struct WatchConsoleOptions {
   bool json = false;
   bool quiet = false;
-  bool attach = false;  // the user wants attaches: windows let go deserve a word
-  // A line that shows how things stand: not beside a command's own output.
+  bool attach = false;  // the user wants attaches: windows let go are reported
+  // A status line: not together with a command's own output.
   bool live = true;
   uint32_t lines_per_second = 0;  // about one user's processes; 0: no limit
   FILE* out = stderr;
@@ -45,19 +45,19 @@ class WatchConsole : public WatcherObserver {
  private:
   // Removes the live line, so that other text can stand there.
   void ClearLiveLine();
-  // Says what was left out; with the lock held.
-  void NotifyLeftOut();
+  // Reports suppressed and lost lines; with the lock held.
+  void ReportLeftOut();
   // What came of the session that the options name.
   void SummarizeSession(const RunResult& result);
   // A line on standard error, whatever else goes where.
-  void Complain(absl::string_view line);
-  void Say(const char* format, ...) __attribute__((format(printf, 2, 3)));
+  void PrintError(absl::string_view line);
+  void Print(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
   WatchConsoleOptions options_;
   bool terminal_;
   // Whoever reads it must not hold up the service.
   LineOutput out_;
-  uint64_t lines_lost_told_ = 0;
+  uint64_t lines_lost_reported_ = 0;
   LineOutput errors_{2};  // standard error, where that is another one
   std::mutex mutex_;
   UserRate lines_;

@@ -35,11 +35,11 @@ absl::string_view DoctorVerdictName(DoctorVerdict verdict) {
 absl::string_view DoctorVerdictHelp(DoctorVerdict verdict) {
   switch (verdict) {
     case DoctorVerdict::kFull:
-      return "everything that attaching needs is there";
+      return "OK: everything needed for attaching is available";
     case DoctorVerdict::kPartial:
-      return "attaching works, but something works only in part";
+      return "degraded: attaching works, with limitations";
     case DoctorVerdict::kNone:
-      return "attaching cannot work here as things are";
+      return "attaching cannot work on this machine";
   }
   return "";
 }
@@ -48,7 +48,7 @@ DoctorVerdict DoctorReport::verdict() const {
   CheckState worst = CheckState::kOk;
   for (const Check& check : checks) worst = std::max(worst, check.state);
   if (worst == CheckState::kFailed) return DoctorVerdict::kNone;
-  // What could not be looked at may be missing: that is not "everything is there".
+  // What could not be checked may be missing, so the verdict is not "full".
   if (worst >= CheckState::kUnchecked) return DoctorVerdict::kPartial;
   return DoctorVerdict::kFull;
 }

@@ -10,13 +10,13 @@
 
 namespace rocattach {
 
-// In rising order of weight: the worst one decides the verdict.
+// In rising order of severity: the worst one decides the verdict.
 enum class CheckState : uint8_t {
   kOk = 0,
-  kNote = 1,       // worth knowing; nothing that rocattach-watch does suffers
-  kUnchecked = 2,  // could not be looked at, mostly for want of a privilege
-  kWarning = 3,    // something works only in part
-  kFailed = 4,     // attaching cannot work until this is remedied
+  kNote = 1,       // worth knowing; rocattach-watch is not affected
+  kUnchecked = 2,  // could not be checked, usually for lack of a privilege
+  kWarning = 3,    // degraded: something works with limitations
+  kFailed = 4,     // attaching cannot work until this is fixed
 };
 // Stable lower-case names, as used in the output and in JSON.
 absl::string_view CheckStateName(CheckState state);
@@ -25,22 +25,22 @@ absl::string_view CheckStateName(CheckState state);
 struct CheckItem {
   std::string name = {};
   CheckState state = CheckState::kOk;
-  std::string found = {};  // empty: the name says it all
+  std::string found = {};  // empty: the name is enough
 };
 
 struct Check {
   std::string name = {};  // stable, lower case, words joined by '-'
   CheckState state = CheckState::kOk;
-  std::string found = {};    // what is there, in a few words
-  std::string meaning = {};  // what it means for profiling; may be empty if all is well
-  std::string remedy = {};   // how to get what is missing; empty when nothing is
+  std::string found = {};    // what was found, in a few words
+  std::string meaning = {};  // what it means for profiling; may be empty if it passed
+  std::string remedy = {};   // how to fix it; empty if there is nothing to fix
   std::vector<CheckItem> items = {};
 };
 
-// What a machine is good for.
+// How well attaching works on a machine.
 enum class DoctorVerdict : uint8_t {
-  kFull = 0,     // everything that is needed is there
-  kPartial = 1,  // it works, with less than there could be
+  kFull = 0,     // everything needed is available
+  kPartial = 1,  // degraded: it works, with limitations
   kNone = 2,     // attaching cannot work
 };
 absl::string_view DoctorVerdictName(DoctorVerdict verdict);

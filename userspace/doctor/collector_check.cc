@@ -25,7 +25,7 @@
 namespace rocattach {
 namespace {
 
-// A constructor that hangs must not hang the doctor.
+// A constructor that hangs must not hang the check.
 constexpr unsigned kLoadSeconds = 10;
 
 absl::Status CheckProbePoints(const std::string& path) {
@@ -46,7 +46,7 @@ Check Failed(std::string found, std::string remedy) {
   return {.name = "collector",
           .state = CheckState::kFailed,
           .found = std::move(found),
-          .meaning = "There is nothing to inject that would work.",
+          .meaning = "There is no working collector to inject.",
           .remedy = std::move(remedy),
           .items = {}};
 }
@@ -63,7 +63,7 @@ absl::Status TryLoad(const std::string& path) {
     alarm(kLoadSeconds);
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     const char* error = library == nullptr ? dlerror() : "";
-    if (error == nullptr) error = "dlopen failed without saying why";
+    if (error == nullptr) error = "dlopen failed without an error message";
     (void)!write(writer.get(), error, strnlen(error, 1000));
     if (library != nullptr) dlclose(library);
     _exit(0);
@@ -100,7 +100,7 @@ std::string ObstacleForOthers(const std::string& path) {
     return absl::StrCat(path, ": ", strerror(errno));
   }
   if ((info.st_mode & S_IROTH) == 0) {
-    return absl::StrCat(path, " is not readable for other users");
+    return absl::StrCat(path, " is not readable by other users");
   }
   for (size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0;
        slash = path.rfind('/', slash - 1)) {
@@ -109,7 +109,7 @@ std::string ObstacleForOthers(const std::string& path) {
       return absl::StrCat(directory, ": ", strerror(errno));
     }
     if ((info.st_mode & S_IXOTH) == 0) {
-      return absl::StrCat(directory, " is not open to other users");
+      return absl::StrCat(directory, " is not searchable by other users");
     }
   }
   return "";
@@ -119,8 +119,8 @@ Check CheckCollector(const std::string& given) {
   auto path = FindCollector(given);
   if (!path.ok()) {
     return Failed(std::string(path.status().message()),
-                  "Install rocattach-watch whole (cmake --install), or name the file "
-                  "with --collector FILE.");
+                  "Install all of rocattach-watch (cmake --install), or specify the "
+                  "file with --collector FILE.");
   }
   if (absl::Status status = CheckProbePoints(*path); !status.ok()) {
     return Failed(absl::StrCat(*path, ": ", status.message()),
@@ -128,7 +128,7 @@ Check CheckCollector(const std::string& given) {
   }
   if (OnNoExecMount(*path)) {
     return Failed(absl::StrCat(*path, " is on a file system mounted noexec"),
-                  "Put it on a file system from which code can be mapped.");
+                  "Move it to a file system that is not mounted noexec.");
   }
   if (absl::Status status = TryLoad(*path); !status.ok()) {
     return Failed(std::string(status.message()),
@@ -142,20 +142,21 @@ Check CheckCollector(const std::string& given) {
   Check check = {.name = "collector"};
   std::string glibc = HighestGlibcVersion(*needs);
   check.found = absl::StrCat(*path, ", loads, needs ",
-                             glibc.empty() ? "no version of glibc" : glibc);
+                             glibc.empty() ? "no particular glibc version" : glibc);
   check.meaning =
-      "Can be injected into any process with that C library or a newer one.";
+      "Can be injected into any process with this C library version or later.";
   if (NewerGlibcVersion(glibc, kOldestGlibc)) {
     check.state = CheckState::kWarning;
     check.meaning = absl::StrCat("Programs in containers with an older C library than ",
                                  glibc, " cannot load it.");
     check.remedy = absl::StrCat("Install a collector that needs ", kOldestGlibc,
-                                " at most, as the released ones do.");
+                                " or earlier, as released versions do.");
   } else if (std::string obstacle = ObstacleForOthers(*path); !obstacle.empty()) {
     check.state = CheckState::kWarning;
     check.meaning =
         absl::StrCat("Programs of other users cannot load it: ", obstacle, ".");
-    check.remedy = "Open the way to it (chmod o+x, o+r), or install it in /usr/local.";
+    check.remedy =
+        "Make the path accessible (chmod o+x, o+r), or install it in /usr/local.";
   }
   return check;
 }

@@ -13,15 +13,15 @@ namespace rocattach {
 inline constexpr char kOldestGlibc[] = "GLIBC_2.17";
 
 // "collector": is it found (`given` as by --collector, empty for the usual places),
-// has it the functions that probes go to, which C library does it need, can every user
+// does it have the functions to probe, which C library does it need, can every user
 // read it, does it load?
 Check CheckCollector(const std::string& given);
 
 // Loads and unloads a library in a child of this process, so that nothing of it stays.
 absl::Status TryLoad(const std::string& path);
 
-// An empty string if any user can read the file at `path` and reach it; else what is in
-// the way, as "/root is not open to other users".
+// An empty string if any user can read the file at `path` and reach it; otherwise the
+// obstacle, such as "/root is not searchable by other users".
 std::string ObstacleForOthers(const std::string& path);
 
 }  // namespace rocattach

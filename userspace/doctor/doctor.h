@@ -1,4 +1,4 @@
-// Looks at a machine and says what it lacks for attaching to GPU processes.
+// Checks whether a machine can attach to GPU processes, and reports what is missing.
 #ifndef ROCATTACH_USERSPACE_DOCTOR_DOCTOR_H_
 #define ROCATTACH_USERSPACE_DOCTOR_DOCTOR_H_
 

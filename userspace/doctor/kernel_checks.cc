@@ -84,18 +84,17 @@ Check CheckKernel(absl::string_view release, absl::string_view machine) {
   auto version = ParseKernelVersion(release);
   if (machine != "x86_64") {
     check.state = CheckState::kFailed;
-    check.meaning =
-        "The injector writes x86-64 instructions; other machines have none.";
-    check.remedy = "Run it on an x86-64 machine.";
+    check.meaning = "The injected code is x86-64 only.";
+    check.remedy = "Use an x86-64 machine.";
   } else if (!version.has_value()) {
     check.state = CheckState::kUnchecked;
-    check.meaning = "The kernel's version number is not understood.";
-    check.remedy = "See the check 'hold' for what the kernel can do.";
+    check.meaning = "The kernel's version number cannot be parsed.";
+    check.remedy = "See the check 'hold', which tries the features.";
   } else if (*version < kOldestTested) {
     check.state = CheckState::kWarning;
     check.meaning = absl::StrFormat(
-        "Nothing before Linux %d.%d has been tested. The checks 'hold', 'features' and "
-        "'window' try what this kernel can do.",
+        "Kernels before Linux %d.%d are not tested. The checks 'hold', 'features' and "
+        "'window' try the features of this one.",
         kOldestTested.major, kOldestTested.minor);
     check.remedy = absl::StrFormat("Boot Linux %d.%d or later.", kOldestTested.major,
                                    kOldestTested.minor);
@@ -109,22 +108,21 @@ Check CheckBtf(const Machine& machine) {
     check.state = CheckState::kFailed;
     check.found = "no /sys/kernel/btf/vmlinux";
     check.meaning =
-        "Without the kernel's type information the BPF programs cannot be fitted to "
-        "it.";
+        "Without the kernel's type information (BTF) the BPF programs cannot be "
+        "relocated for it.";
     check.remedy =
-        "Boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (every current "
-        "distribution's "
-        "is); in a container, mount /sys.";
+        "Boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, as current distributions' "
+        "kernels are; in a container, mount /sys.";
   } else if (!machine.CanOpen("/sys/kernel/btf/vmlinux", false)) {
     check.state = CheckState::kFailed;
     check.found = "/sys/kernel/btf/vmlinux cannot be read";
     check.meaning =
-        "Without the kernel's type information the BPF programs cannot be fitted to "
-        "it.";
-    check.remedy = "Run as root, or let the container see /sys/kernel/btf.";
+        "Without the kernel's type information (BTF) the BPF programs cannot be "
+        "relocated for it.";
+    check.remedy = "Run as root, or make /sys/kernel/btf available in the container.";
   } else {
     check.meaning =
-        "The BPF programs are fitted to this kernel's types when they load.";
+        "The BPF programs are relocated for this kernel's types when they load.";
   }
   return check;
 }
@@ -134,12 +132,12 @@ Check CheckUprobeSource(const Machine& machine) {
   auto type = machine.Read("/sys/bus/event_source/devices/uprobe/type");
   if (type.ok()) {
     check.found = absl::StrCat("perf event source ", *type);
-    check.meaning = "A probe can be put on a function of every copy of a library.";
+    check.meaning = "Functions can be probed in every copy of a library.";
     return check;
   }
   check.state = CheckState::kFailed;
   check.found = "no /sys/bus/event_source/devices/uprobe";
-  check.meaning = "The kernel cannot put a probe on hsa_init.";
+  check.meaning = "hsa_init cannot be probed.";
   check.remedy =
       "Boot a kernel built with CONFIG_UPROBE_EVENTS=y and CONFIG_PERF_EVENTS=y; in a "
       "container, mount /sys.";
@@ -150,7 +148,7 @@ Check CheckLockdown(const Machine& machine) {
   Check check = {.name = "lockdown"};
   auto text = machine.Read("/sys/kernel/security/lockdown");
   if (!text.ok()) {
-    check.found = "not in force, or not shown";
+    check.found = "not enabled, or not visible";
     check.meaning = "The kernel has no lockdown, or securityfs is not mounted.";
     return check;
   }
@@ -159,16 +157,16 @@ Check CheckLockdown(const Machine& machine) {
   if (mode == "confidentiality") {
     check.state = CheckState::kFailed;
     check.meaning =
-        "Lockdown 'confidentiality' forbids BPF programs to read kernel memory and "
-        "forbids perf events: no probe can work.";
+        "Lockdown mode 'confidentiality' prevents BPF programs from reading kernel "
+        "memory and disables perf events, so no probe can work.";
     check.remedy =
         "Boot with lockdown=integrity or without lockdown (it cannot be lowered while "
         "the kernel runs).";
   } else if (mode == "integrity" || mode == "none") {
-    check.meaning = "Does not keep BPF programs or uprobes from working.";
+    check.meaning = "Does not restrict BPF programs or uprobes.";
   } else {
     check.state = CheckState::kUnchecked;
-    check.meaning = "The mode is not known to this program.";
+    check.meaning = "Unknown lockdown mode.";
     check.remedy = "See the check 'hold' for whether BPF programs load.";
   }
   return check;
@@ -191,7 +189,7 @@ Check CheckUnprivilegedBpf(const Machine& machine) {
   }
   check.found = absl::StrCat("kernel.unprivileged_bpf_disabled = ", *value);
   check.meaning =
-      "Concerns processes without CAP_BPF only; rocattach-watch needs it in any case.";
+      "Affects only processes without CAP_BPF; rocattach-watch always needs CAP_BPF.";
   return check;
 }
 
@@ -224,12 +222,14 @@ Check CheckMemfd(const Machine& machine) {
                                   : "no vm.memfd_noexec (before Linux 6.3)";
   std::string failure = TryCollectorMemory();
   if (failure.empty()) {
-    check.meaning = "The collector's rings need no executable memory; they can be had.";
+    check.meaning = "The collector's shared memory can be created.";
     return check;
   }
   check.state = CheckState::kFailed;
   absl::StrAppend(&check.found, "; ", failure);
-  check.meaning = "The collector keeps its records in a sealed memfd, and gets none.";
+  check.meaning =
+      "The collector keeps its records in a sealed memfd, which cannot be created "
+      "here.";
   check.remedy =
       "Use a kernel built with CONFIG_MEMFD_CREATE=y, and a container profile that "
       "allows memfd_create and fcntl.";
@@ -243,7 +243,7 @@ Check CheckProcMem(const Machine& machine) {
     check.state = CheckState::kUnchecked;
     check.found = "/proc/cmdline cannot be read";
     check.meaning =
-        "Boot options that forbid writes through /proc/PID/mem are unknown.";
+        "Whether a boot option forbids writes through /proc/PID/mem is unknown.";
     check.remedy = "See the check 'ptrace', which tries such a write.";
     return check;
   }
@@ -257,13 +257,13 @@ Check CheckProcMem(const Machine& machine) {
   if (force.empty()) {
     check.found = "no proc_mem.force_override";
     check.meaning =
-        "The kernel's default holds; the check 'ptrace' tries the write that it rules.";
+        "The kernel's default applies; the check 'ptrace' tries such a write.";
   } else if (force == "never") {
     check.state = CheckState::kNote;
     check.found = "proc_mem.force_override=never";
     check.meaning =
-        "Code pages cannot be written through /proc/PID/mem; the injector writes them "
-        "through ptrace instead, a little slower.";
+        "Code pages cannot be written through /proc/PID/mem; the injector uses ptrace "
+        "instead, which is slightly slower.";
   } else {
     check.found = absl::StrCat("proc_mem.force_override=", force);
     check.meaning = "A tracer may write its tracee's code pages.";
@@ -277,20 +277,19 @@ Check CheckClock(const Machine& machine) {
       machine.Read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   uint64_t cost_ns = ClockReadNs();
   check.found =
-      absl::StrFormat("%s, %d ns a reading",
-                      source.ok() ? source->c_str() : "source not shown", cost_ns);
+      absl::StrFormat("%s, %d ns per reading",
+                      source.ok() ? source->c_str() : "unknown source", cost_ns);
   // Those that the vDSO reads without a system call.
   bool fast = source.ok() && (*source == "tsc" || *source == "kvm-clock" ||
                               *source == "hyperv_clocksource_tsc_page");
   if (fast) {
-    check.meaning = "Time stamps are read without a system call.";
+    check.meaning = "Timestamps are read without a system call.";
   } else if (source.ok()) {
     check.state = CheckState::kNote;
-    check.meaning =
-        "Every time stamp is a system call, so that recording costs the programs more.";
+    check.meaning = "Every timestamp is a system call, which makes recording slower.";
     check.remedy =
-        "Use the time stamp counter if the machine's is reliable: boot with "
-        "tsc=reliable, or see the kernel's log for why it was given up.";
+        "Use the TSC if it is reliable on this machine: boot with tsc=reliable, or see "
+        "the kernel log for why it was marked unstable.";
   }
   return check;
 }

@@ -78,16 +78,16 @@ CheckItem DescribeCopy(const LibraryCopy& copy) {
                     absl::StrFormat("hsa_init at 0x%x, %s", copy.hsa_init_offset,
                                     MappedBy(copy.mapped_by))};
   if (std::string by = copy.file.Writers(); !by.empty()) {
-    absl::StrAppend(&item.found, ", can be written by ", by);
+    absl::StrAppend(&item.found, ", writable by ", by);
   }
   auto needs = NeedsOf(copy);
   if (!needs.ok()) {
     absl::StrAppend(&item.found,
-                    ", its needs cannot be read: ", needs.status().message());
+                    ", its dependencies cannot be read: ", needs.status().message());
   } else if (NeedsRegister(*needs)) {
-    absl::StrAppend(&item.found, ", needs ", kRegisterName);
+    absl::StrAppend(&item.found, ", depends on ", kRegisterName);
   } else {
-    absl::StrAppend(&item.found, ", does not need ", kRegisterName);
+    absl::StrAppend(&item.found, ", does not depend on ", kRegisterName);
   }
   return item;
 }
@@ -163,8 +163,7 @@ Check CheckGpu(const Machine& machine) {
   if (!machine.Exists("/dev/kfd")) {
     check.state = CheckState::kWarning;
     check.found = "no /dev/kfd";
-    check.meaning =
-        "Programs find no GPU here: hsa_init fails, or sees a simulated one.";
+    check.meaning = "Programs find no GPU: hsa_init fails, unless a GPU is simulated.";
     check.remedy =
         "Load the amdgpu driver (modprobe amdgpu); in a container: --device=/dev/kfd "
         "--device=/dev/dri.";
@@ -172,10 +171,10 @@ Check CheckGpu(const Machine& machine) {
   }
   if (check.items.empty()) {
     check.state = CheckState::kWarning;
-    check.found = "/dev/kfd, and no GPU in its topology";
-    check.meaning = "The driver is there and drives no GPU that can compute.";
+    check.found = "/dev/kfd, but no GPU in its topology";
+    check.meaning = "The driver is loaded but has no compute-capable GPU.";
     check.remedy = absl::StrCat(
-        "See the kernel's log (dmesg | grep -i kfd); in a "
+        "See the kernel log (dmesg | grep -i kfd); in a "
         "container, mount /sys for ",
         kTopology, ".");
     return check;
@@ -185,8 +184,8 @@ Check CheckGpu(const Machine& machine) {
   if (!machine.CanOpen("/dev/kfd", true)) {
     check.state = CheckState::kNote;
     check.meaning =
-        "This user cannot open /dev/kfd, so that a program started as this user finds "
-        "no GPU; watching others' programs does not need it.";
+        "This user cannot open /dev/kfd, so programs started by this user find no GPU. "
+        "Profiling other users' programs does not need it.";
     check.remedy = "Add the user to the groups render and video.";
   }
   return check;
@@ -197,29 +196,27 @@ Check CheckHsaRuntimes(const LibraryScan& scan, bool all_processes) {
   for (const LibraryCopy& copy : scan.copies) check.items.push_back(DescribeCopy(copy));
   for (const RejectedLibrary& library : scan.rejected) {
     check.items.push_back({library.path, CheckState::kWarning,
-                           absl::StrCat("left out: ", library.reason)});
+                           absl::StrCat("skipped: ", library.reason)});
   }
   check.found = absl::StrCat(
       scan.copies.size(), scan.copies.size() == 1 ? " copy" : " copies",
-      scan.rejected.empty() ? ""
-                            : absl::StrCat(", ", scan.rejected.size(), " left out"),
-      all_processes ? "" : "; other users' processes could not be looked at");
+      scan.rejected.empty() ? "" : absl::StrCat(", ", scan.rejected.size(), " skipped"),
+      all_processes ? "" : "; other users' processes could not be inspected");
   if (scan.copies.empty()) {
     check.state = CheckState::kFailed;
-    check.meaning =
-        "There is no hsa_init to put a probe on: no GPU process can be seen.";
+    check.meaning = "There is no hsa_init to probe, so no GPU process can be seen.";
     check.remedy =
-        "Install the HSA runtime (Debian: libhsa-runtime64-1; ROCm: hsa-rocr), or name "
-        "the copy with --library PATH if it is in no usual place.";
+        "Install the HSA runtime (Debian: libhsa-runtime64-1; ROCm: hsa-rocr), or "
+        "specify its path with --library PATH if it is not in a standard location.";
     return check;
   }
   if (!scan.rejected.empty()) {
     check.state = CheckState::kWarning;
-    check.meaning = "Processes that use the copies left out are not seen.";
-    check.remedy = "See the reason beside each copy.";
+    check.meaning = "Processes that use a skipped copy are not seen.";
+    check.remedy = "See the reason for each copy.";
     return check;
   }
-  check.meaning = "Each copy gets a probe on hsa_init, for all processes that map it.";
+  check.meaning = "hsa_init of each copy is probed, in all processes that map it.";
   return check;
 }
 
@@ -233,20 +230,21 @@ Check CheckRocprofilerRegister(const Machine& machine, const LibraryScan& scan) 
       });
   if (!found.empty()) {
     AddFound(found, &check);
-    check.meaning = "Runtimes of ROCm 6.2 and later offer their tables to tools here.";
+    check.meaning = "Runtimes of ROCm 6.2 and later register their API tables with it.";
   } else if (needed) {
     check.state = CheckState::kWarning;
-    check.found = "not found in the usual places";
+    check.found = "not found in the standard locations";
     check.meaning =
-        "A copy of the HSA runtime needs it: programs that use that copy start only "
-        "where their library path has it.";
-    check.remedy = "Install rocprofiler-register, of the same ROCm as the runtime.";
+        "A copy of the HSA runtime depends on it: programs that use that copy start "
+        "only if their library path contains it.";
+    check.remedy =
+        "Install rocprofiler-register from the same ROCm version as the runtime.";
   } else {
     check.state = CheckState::kNote;
     check.found = "not found";
     check.meaning =
-        "No copy of the HSA runtime needs it; kernels and copies are "
-        "recorded without it.";
+        "No copy of the HSA runtime depends on it; kernels and copies are recorded "
+        "without it.";
   }
   return check;
 }
@@ -256,13 +254,13 @@ Check CheckRocprofilerSdk(const Machine& machine, const LibraryScan& scan) {
   auto found = FindLibraries(machine, "librocprofiler-sdk", CopyDirectories(scan));
   if (!found.empty()) {
     AddFound(found, &check);
-    check.meaning = "Can give hardware counters and traces of HIP calls.";
+    check.meaning = "Provides hardware counters and HIP API traces.";
   } else {
     check.state = CheckState::kNote;
     check.found = "not found";
     check.meaning =
-        "Hardware counters and traces of HIP calls need it; kernels, copies and their "
-        "times do not.";
+        "Required for hardware counters and HIP API traces; not for kernels, copies "
+        "and their times.";
     check.remedy = "Install rocprofiler-sdk 1.0 or later (ROCm 7.0).";
   }
   return check;

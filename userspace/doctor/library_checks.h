@@ -1,4 +1,4 @@
-// Checks of what ROCm has put on the machine: GPUs, runtimes, profiling libraries.
+// Checks of the ROCm installation: GPUs, runtimes, profiling libraries.
 #ifndef ROCATTACH_USERSPACE_DOCTOR_LIBRARY_CHECKS_H_
 #define ROCATTACH_USERSPACE_DOCTOR_LIBRARY_CHECKS_H_
 
@@ -12,7 +12,7 @@
 
 namespace rocattach {
 
-// A library file found in one of the usual places.
+// A library file found in one of the standard locations.
 struct FoundLibrary {
   std::string path;    // as found, without links followed
   std::string real;    // the file that it leads to

@@ -20,7 +20,7 @@ namespace {
 constexpr absl::string_view kInitialPidNamespace = "pid:[4026531836]";
 constexpr absl::string_view kInitialUserNamespace = "user:[4026531837]";
 
-// One capability, the part that uses it, and what its want costs.
+// One capability, what it is used for, and how severe its absence is.
 struct CapabilityUse {
   const char* name;
   const char* use;
@@ -35,30 +35,30 @@ constexpr std::array<CapabilityUse, 8> kUses = {{
      [](const Capabilities& c) {
        return c.Has(Capabilities::kBpf) || c.Has(Capabilities::kSysAdmin);
      }},
-    {"CAP_PERFMON", "lets them read kernel data", CheckState::kFailed,
+    {"CAP_PERFMON", "allows them to read kernel data", CheckState::kFailed,
      [](const Capabilities& c) {
        return c.Has(Capabilities::kPerfmon) || c.Has(Capabilities::kSysAdmin);
      }},
-    {"CAP_SYS_ADMIN", "puts probes on libraries, for all processes",
-     CheckState::kFailed,
+    {"CAP_SYS_ADMIN", "probes libraries in all processes", CheckState::kFailed,
      [](const Capabilities& c) { return c.Has(Capabilities::kSysAdmin); }},
     {"CAP_SYS_PTRACE", "attaches to processes, reads their mappings and records",
      CheckState::kFailed,
      [](const Capabilities& c) { return c.Has(Capabilities::kSysPtrace); }},
-    {"CAP_DAC_READ_SEARCH", "reads libraries below private directories",
+    {"CAP_DAC_READ_SEARCH", "reads libraries in private directories",
      CheckState::kWarning,
      [](const Capabilities& c) {
        return c.Has(Capabilities::kDacReadSearch) || c.Has(Capabilities::kDacOverride);
      }},
-    {"CAP_CHECKPOINT_RESTORE", "reads libraries that are mapped and deleted",
+    {"CAP_CHECKPOINT_RESTORE", "reads deleted libraries that are still mapped",
      CheckState::kWarning,
      [](const Capabilities& c) {
        return c.Has(Capabilities::kCheckpointRestore) || c.Has(Capabilities::kSysAdmin);
      }},
-    {"CAP_SYS_NICE", "serves windows at real-time priority: short holds under load",
+    {"CAP_SYS_NICE",
+     "serves attach windows at real-time priority, for short holds under load",
      CheckState::kWarning,
      [](const Capabilities& c) { return c.Has(Capabilities::kSysNice); }},
-    {"CAP_KILL", "passes signals on to a command that changed its user",
+    {"CAP_KILL", "forwards signals to a command that changed its user",
      CheckState::kNote,
      [](const Capabilities& c) { return c.Has(Capabilities::kKill); }},
 }};
@@ -107,13 +107,14 @@ Check CheckCapabilities(const Capabilities& capabilities) {
   }
   if (missing.empty()) {
     check.found = absl::StrCat("all ", kUses.size());
-    check.meaning = "Every part of the service may do what it has to.";
+    check.meaning = "The service has all privileges that it uses.";
     return check;
   }
   check.found = absl::StrCat("missing ", absl::StrJoin(missing, ", "));
-  check.meaning = check.state == CheckState::kFailed
-                      ? "This process may not watch and attach to other processes."
-                      : "Attaching works, with what the missing ones are for left out.";
+  check.meaning =
+      check.state == CheckState::kFailed
+          ? "This process may not observe and attach to other processes."
+          : "Attaching works, without what the missing capabilities are used for.";
   check.remedy = absl::StrCat("Run as root (sudo), or give the service ",
                               absl::StrJoin(missing, " "),
                               "; in a container: --privileged, or --cap-add for each.");
@@ -126,28 +127,28 @@ Check CheckYama(const Machine& machine, const Capabilities& capabilities) {
   int scope = 0;
   if (!text.ok()) {
     check.found = "not in this kernel";
-    check.meaning = "Nothing beside capabilities restricts ptrace.";
+    check.meaning = "Only capabilities restrict ptrace.";
     return check;
   }
   if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &scope)) {
     check.state = CheckState::kUnchecked;
     check.found = absl::StrCat("kernel.yama.ptrace_scope = '", *text, "'");
-    check.meaning = "The value is not understood.";
+    check.meaning = "Unknown value.";
     return check;
   }
   check.found = absl::StrCat("kernel.yama.ptrace_scope = ", scope);
   if (scope >= 3) {
     check.state = CheckState::kFailed;
-    check.meaning = "No process may trace another one, root included.";
+    check.meaning = "No process may trace another, not even as root.";
     check.remedy =
-        "Set kernel.yama.ptrace_scope to 2 or less in /etc/sysctl.d and boot again "
+        "Set kernel.yama.ptrace_scope to 2 or less in /etc/sysctl.d and reboot "
         "(it cannot be lowered while the kernel runs).";
   } else if (scope == 0 || capabilities.CanTraceOthers()) {
     check.meaning = scope == 0 ? "Does not restrict ptrace."
-                               : "Does not restrict those who have CAP_SYS_PTRACE.";
+                               : "Does not restrict processes with CAP_SYS_PTRACE.";
   } else {
     check.state = CheckState::kFailed;
-    check.meaning = "Restricts ptrace to those who have CAP_SYS_PTRACE.";
+    check.meaning = "Restricts ptrace to processes with CAP_SYS_PTRACE.";
     check.remedy = "Run as root, or give the service CAP_SYS_PTRACE.";
   }
   return check;
@@ -159,22 +160,22 @@ Check CheckSeccompOfSelf(const Machine& machine) {
   if (!text.ok()) {
     check.state = CheckState::kUnchecked;
     check.found = "/proc/self/status cannot be read";
-    check.meaning = "Whether a filter is on this process is unknown.";
+    check.meaning = "Whether this process has a seccomp filter is unknown.";
     check.remedy = "Mount /proc.";
     return check;
   }
   if (ParseThreadStatus(*text).seccomp_mode == 0) {
-    check.found = "no filter on this process";
+    check.found = "this process has no filter";
     return check;
   }
   check.state = CheckState::kNote;
-  check.found = "a filter is on this process";
+  check.found = "this process has a filter";
   check.meaning =
       "Container profiles often forbid bpf, perf_event_open and ptrace; the checks "
-      "'hold' and 'ptrace' tell whether this one does.";
+      "'hold' and 'ptrace' show whether this one does.";
   check.remedy =
       "If they fail: run the container with --security-opt seccomp=unconfined, or "
-      "allow these three.";
+      "allow these system calls.";
   return check;
 }
 
@@ -192,26 +193,26 @@ Check CheckNamespaces(const Machine& machine) {
   bool inner_pid = *pid != kInitialPidNamespace;
   bool inner_user = user.ok() && *user != kInitialUserNamespace;
   check.found =
-      absl::StrCat(inner_pid ? "an inner" : "the initial", " pid namespace, ",
-                   inner_user ? "an inner" : "the initial", " user namespace");
+      absl::StrCat(inner_pid ? "a nested" : "the initial", " pid namespace, ",
+                   inner_user ? "a nested" : "the initial", " user namespace");
   if (!inner_pid && !inner_user) {
-    check.meaning = "Process numbers are those that the BPF programs see.";
+    check.meaning = "Process IDs are the same as in the BPF programs.";
     return check;
   }
   check.state = CheckState::kFailed;
   std::vector<std::string> remedies;
   if (inner_pid) {
     check.meaning =
-        "The BPF programs see the host's process numbers, which name other processes, "
-        "or none, in here.";
+        "The BPF programs see the host's process IDs, which do not match those in "
+        "this namespace.";
     remedies.push_back(
         "run it on the host, or the container with --pid=host "
         "(hostPID: true in a pod)");
   }
   if (inner_user) {
     absl::StrAppend(&check.meaning, check.meaning.empty() ? "" : " ",
-                    "The kernel asks for capabilities in the initial user namespace; "
-                    "those held in here do not count.");
+                    "The kernel requires capabilities in the initial user namespace; "
+                    "those held in this namespace do not count.");
     remedies.push_back(
         "run it outside the user namespace (not in a rootless container)");
   }
@@ -227,7 +228,8 @@ Check CheckHidePid(const Machine& machine, const Capabilities& capabilities) {
   if (!text.ok()) {
     check.state = CheckState::kUnchecked;
     check.found = "/proc/self/mountinfo cannot be read";
-    check.meaning = "Processes are looked up in /proc; it seems not to be there.";
+    check.meaning =
+        "Processes are looked up in /proc, which does not seem to be mounted.";
     check.remedy = "Mount /proc.";
     return check;
   }
@@ -237,15 +239,15 @@ Check CheckHidePid(const Machine& machine, const Capabilities& capabilities) {
     if (option != "0" && option != "off") hidden = std::string(option);
   }
   if (hidden.empty()) {
-    check.found = "all processes are shown";
+    check.found = "all processes are visible";
     return check;
   }
   check.found = absl::StrCat("mounted with hidepid=", hidden);
   if (capabilities.CanTraceOthers()) {
-    check.meaning = "Does not hide anything from those who have CAP_SYS_PTRACE.";
+    check.meaning = "Hides nothing from processes with CAP_SYS_PTRACE.";
   } else {
     check.state = CheckState::kWarning;
-    check.meaning = "Other users' processes cannot be seen, nor what they have mapped.";
+    check.meaning = "Other users' processes and their mappings cannot be seen.";
     check.remedy = "Run as root, or give the service CAP_SYS_PTRACE.";
   }
   return check;

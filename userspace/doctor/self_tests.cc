@@ -60,7 +60,7 @@ absl::StatusOr<CodeWrite> WriteCode(pid_t pid, Tracee* tracee) {
   }
   RETURN_IF_ERROR(memory.Read(ProbePoint(), &after, sizeof(after)));
   if (after != changed) {
-    return absl::DataLossError("what was written to a code page does not stand there");
+    return absl::DataLossError("a write to a code page had no effect");
   }
   absl::string_view original(reinterpret_cast<const char*>(&before), sizeof(before));
   if (how == CodeWrite::kProcMem) {
@@ -98,7 +98,7 @@ absl::StatusOr<PtraceResult> TryPtrace() {
   ASSIGN_OR_RETURN(int status, child->Wait(kChildExitMsec));
   if (status != 0) {
     return absl::InternalError(absl::StrCat("the child ended with wait status ", status,
-                                            " after it was let go"));
+                                            " after its release"));
   }
   return result;
 }
@@ -117,8 +117,7 @@ absl::StatusOr<rocattach_event> NextWindow(KernelProbe* probe, uint64_t deadline
     }
     uint64_t now = BootNs();
     if (now >= deadline_ns) {
-      return absl::DeadlineExceededError(
-          "a child ran into the probe, and no event came");
+      return absl::DeadlineExceededError("a child hit the probe, but no event arrived");
     }
     pollfd fd = {probe->events_fd(), POLLIN, 0};
     poll(&fd, 1, static_cast<int>((deadline_ns - now) / 1'000'000 + 1));
@@ -145,7 +144,7 @@ absl::StatusOr<WindowResult> TryWindow(KernelProbe* probe) {
     ASSIGN_OR_RETURN(result.event, NextWindow(probe, deadline));
     if (result.event.pid != static_cast<uint32_t>(child->pid())) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "the probe's event names process ", result.event.pid, " for child ",
+          "the probe's event is for process ", result.event.pid, " instead of child ",
           child->pid(), ": this is not the initial pid namespace"));
     }
     if (result.event.mode == ROCATTACH_WINDOW_HELD) {
@@ -185,7 +184,7 @@ Check CheckPtrace() {
   if (!result.ok()) {
     check.state = CheckState::kFailed;
     check.found = std::string(result.status().message());
-    check.meaning = "Not even a child of this process can be attached to.";
+    check.meaning = "Not even a child process can be attached to.";
     check.remedy =
         "Run as root; in a container, allow ptrace (--cap-add=SYS_PTRACE and a seccomp "
         "profile that permits it); see the checks 'yama', 'seccomp' and 'proc-mem', "
@@ -194,16 +193,16 @@ Check CheckPtrace() {
     return check;
   }
   check.found =
-      absl::StrCat("a child was stopped in ", HumanDuration(result->stopped_ns),
+      absl::StrCat("a child was stopped after ", HumanDuration(result->stopped_ns),
                    ", changed and released");
   if (result->write == CodeWrite::kPoke) {
     check.state = CheckState::kNote;
     check.meaning =
-        "Code pages can be written through ptrace only, not through /proc/PID/mem: an "
-        "attach takes a little longer.";
-    check.remedy = "Boot with proc_mem.force_override=ptrace to get it back.";
+        "Code pages can be written only through ptrace, not through /proc/PID/mem, "
+        "which makes an attach slightly slower.";
+    check.remedy = "Boot with proc_mem.force_override=ptrace to allow it.";
   } else {
-    check.meaning = "The injector can do its work.";
+    check.meaning = "The injector works.";
   }
   return check;
 }
@@ -223,11 +222,11 @@ Check CheckHold(const Capabilities& capabilities, HoldMode best_hold_mode,
         std::string(loaded.status().message()), absl::MaxSplits('\n', 1));
     check.found = lines[0];
     if (lines.size() > 1) {
-      check.items.push_back({"kernel's log", CheckState::kFailed, lines[1]});
+      check.items.push_back({"kernel log", CheckState::kFailed, lines[1]});
     }
     if (!capabilities.CanLoadBpf()) {
       check.state = CheckState::kUnchecked;
-      check.meaning = "Which hold mode this kernel allows is not known.";
+      check.meaning = "Which hold mode this kernel supports is unknown.";
       check.remedy = "Run 'rocattach doctor' as root.";
       return check;
     }
@@ -250,7 +249,7 @@ Check CheckHold(const Capabilities& capabilities, HoldMode best_hold_mode,
         best_hold_mode == HoldMode::kYielding
             ? absl::StrCat("The yielding hold needs ",
                            DescribeFeature(KernelFeature::kYieldingHold).needs, ".")
-            : "Leave out --hold to see whether the yielding hold works.";
+            : "Omit --hold to check whether the yielding hold works.";
   }
   return check;
 }
@@ -260,7 +259,7 @@ Check CheckFeatures(const KernelProbe* probe) {
   if (probe == nullptr) {
     check.state = CheckState::kUnchecked;
     check.found = "not tried: the BPF programs are not loaded";
-    check.meaning = "Whether the kernel has all that they can use is not known.";
+    check.meaning = "Whether the kernel has all optional features is unknown.";
     check.remedy = "See the check 'hold'.";
     return check;
   }
@@ -273,12 +272,12 @@ Check CheckFeatures(const KernelProbe* probe) {
          absl::StrCat("needs ", text.needs, ": ", missing.reason, ". ", text.without)});
   }
   if (names.empty()) {
-    check.found = "this kernel has all that the BPF programs use";
+    check.found = "all features that the BPF programs use";
     return check;
   }
   check.state = CheckState::kNote;
   check.found = absl::StrCat("without ", absl::StrJoin(names, ", "));
-  check.meaning = "The BPF programs work without it.";
+  check.meaning = "The BPF programs work without these features.";
   return check;
 }
 
@@ -287,7 +286,7 @@ Check CheckWindow(const Capabilities& capabilities, KernelProbe* probe) {
   if (probe == nullptr) {
     check.state = CheckState::kUnchecked;
     check.found = "not tried: the BPF programs are not loaded";
-    check.meaning = "Whether a process can be held is not known.";
+    check.meaning = "Whether a process can be held is unknown.";
     check.remedy = "See the check 'hold'.";
     return check;
   }
@@ -296,7 +295,7 @@ Check CheckWindow(const Capabilities& capabilities, KernelProbe* probe) {
     check.found = std::string(result.status().message());
     if (!capabilities.CanAttachUprobes()) {
       check.state = CheckState::kUnchecked;
-      check.meaning = "Whether a process can be held is not known.";
+      check.meaning = "Whether a process can be held is unknown.";
       check.remedy = "Run 'rocattach doctor' as root.";
       return check;
     }
@@ -306,14 +305,14 @@ Check CheckWindow(const Capabilities& capabilities, KernelProbe* probe) {
     return check;
   }
   if (result->stopped_ns != 0) {
-    check.found = absl::StrCat("a child ran into a probe, was held, and stopped after ",
+    check.found = absl::StrCat("a child hit a probe, was held, and stopped after ",
                                HumanDuration(result->stopped_ns));
-    check.meaning = "The attach window works from end to end.";
+    check.meaning = "The attach window works end to end.";
     return check;
   }
   check.state = CheckState::kWarning;
-  check.found = "a child ran into a probe and was seen, but not held";
-  check.meaning = "GPU processes are seen when they initialise, and not attached to.";
+  check.found = "a child hit a probe and was seen, but not held";
+  check.meaning = "GPU processes are seen when they initialise, but not attached to.";
   check.remedy = "See the check 'hold'.";
   return check;
 }

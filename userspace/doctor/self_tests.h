@@ -17,14 +17,14 @@ namespace rocattach {
 // attach does.
 Check CheckPtrace();
 
-// "hold": loads the BPF programs and says which hold mode is in force. Gives
-// them to `probe` (null where they do not load). Hold modes above `best_hold_mode` are
-// not tried.
+// "hold": loads the BPF programs and reports the hold mode in use. Hands them over to
+// `probe` (null where they do not load). Modes preferred over `best_hold_mode` are not
+// tried.
 Check CheckHold(const Capabilities& capabilities, HoldMode best_hold_mode,
                 std::unique_ptr<KernelProbe>* probe);
 
-// "features": what the loaded BPF programs do without on this kernel, and what that
-// costs. `probe` may be null.
+// "features": which optional features this kernel lacks, and what that costs. `probe`
+// may be null.
 Check CheckFeatures(const KernelProbe* probe);
 
 // "window": puts the real probe on a function of this program, lets a child run into

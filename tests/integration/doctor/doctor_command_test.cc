@@ -188,7 +188,7 @@ TEST_F(PrivilegedDoctorTest, NobodyIsToldWhatIsMissing) {
   EXPECT_EQ(result.State("hold"), "unchecked");
   EXPECT_EQ(result.State("window"), "unchecked");
   EXPECT_THAT(result.Check("hsa-runtime")["found"].get<std::string>(),
-              HasSubstr("could not be looked at"));
+              HasSubstr("could not be inspected"));
 }
 
 TEST_F(PrivilegedDoctorTest, OneMissingCapabilityIsNamed) {

@@ -242,7 +242,7 @@ TEST_F(SafetyTest, AnInstructionThatCannotCarryAProbeIsNamed) {
   EXPECT_TRUE(result.exited_with(0)) << result.errors;
   for (const auto& [path, name] : {std::pair(syscall.path(), "syscall"),
                                    std::pair(lock.path(), "a lock prefix")}) {
-    const size_t at = result.errors.find("left out " + path);
+    const size_t at = result.errors.find("skipped " + path);
     ASSERT_NE(at, std::string::npos) << result.errors;
     const std::string line =
         result.errors.substr(at, result.errors.find('\n', at) - at);

@@ -43,14 +43,14 @@ TEST_F(SessionTerminal, EnterStopsTheSession) {
   EXPECT_THAT(Status(), HasSubstr("session 1: collecting"));
   terminal.Type("\n");
   EXPECT_EQ(Exit(&terminal), 0) << terminal.seen();
-  EXPECT_THAT(terminal.seen(), HasSubstr("session 1: over"));
-  EXPECT_THAT(Status(), HasSubstr("session 1: over"));
+  EXPECT_THAT(terminal.seen(), HasSubstr("session 1: ended"));
+  EXPECT_THAT(Status(), HasSubstr("session 1: ended"));
   // Ctrl-C does the same.
   Terminal second(Start({}));
   EXPECT_THAT(second.ReadUntil("press Enter"), HasSubstr("session 2: collecting"));
   second.Type("\x03");
   EXPECT_EQ(Exit(&second), 0) << second.seen();
-  EXPECT_THAT(Status(), HasSubstr("session 2: over"));
+  EXPECT_THAT(Status(), HasSubstr("session 2: ended"));
   // It need not stay, not even at a terminal.
   Terminal third(Start({"--no-wait"}));
   EXPECT_EQ(Exit(&third), 0) << third.seen();
@@ -76,7 +76,7 @@ TEST_F(SessionTerminal, WaitingWithoutATerminal) {
   waiting.Signal(SIGINT);
   const Finished stopped = waiting.Wait();
   EXPECT_TRUE(stopped.exited_with(0)) << stopped.errors;
-  EXPECT_THAT(stopped.output, HasSubstr("session 2: over"));
+  EXPECT_THAT(stopped.output, HasSubstr("session 2: ended"));
   // Another client.
   Child left(Start({"--wait"}));
   for (int i = 0; i < 500; ++i) {

@@ -199,7 +199,7 @@ TEST_F(CliTest, UnreadableIsExitStatusThree) {
 TEST_F(CliTest, UsageErrorsSayWhatIsWrong) {
   EXPECT_EQ(Run({"repot"}).err,
             "rocattach: there is no command 'repot'; did you mean report?\n"
-            "rocattach --help tells more.\n");
+            "Run 'rocattach --help' for more information.\n");
   EXPECT_THAT(Run({}).err, HasSubstr("rocattach: a command is missing"));
   Result option = Run({"report", "--nonsense", "x"});
   EXPECT_THAT(option.err, HasSubstr("--nonsense"));

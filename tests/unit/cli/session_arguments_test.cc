@@ -34,8 +34,8 @@ class SessionArgumentsTest : public testing::Test {
   }
 
   // As a command does it: parsed, then interpreted.
-  absl::StatusOr<SessionWish> Interpret(std::vector<std::string> words,
-                                        std::vector<SessionWish>* runs = nullptr) {
+  absl::StatusOr<SessionSpec> Interpret(std::vector<std::string> words,
+                                        std::vector<SessionSpec>* runs = nullptr) {
     CLI::App app;
     SessionArguments arguments;
     AddSessionOptions(&app, &arguments);
@@ -56,10 +56,10 @@ class SessionArgumentsTest : public testing::Test {
     return runs->front();
   }
   // The words must be good.
-  SessionWish Wish(const std::vector<std::string>& words) {
+  SessionSpec Wish(const std::vector<std::string>& words) {
     auto wish = Interpret(words);
     EXPECT_TRUE(wish.ok()) << wish.status();
-    return wish.ok() ? *std::move(wish) : SessionWish();
+    return wish.ok() ? *std::move(wish) : SessionSpec();
   }
   std::string Refusal(const std::vector<std::string>& words) {
     const auto wish = Interpret(words);
@@ -76,7 +76,7 @@ TEST_F(SessionArgumentsTest, NothingAskedForIsNoSession) {
 }
 
 TEST_F(SessionArgumentsTest, CountersInGroupsWithFilters) {
-  const SessionWish wish =
+  const SessionSpec wish =
       Wish({"--pmc", "SQ_WAVES", "GRBM_COUNT", "--pmc", "TCC_HIT",
             "--kernel-include-regex", "a", "--kernel-exclude-regex", "b",
             "--kernel-iteration-range", "[1-3],[7]", "--dispatch-range", "100-200",
@@ -96,7 +96,7 @@ TEST_F(SessionArgumentsTest, CountersInGroupsWithFilters) {
 }
 
 TEST_F(SessionArgumentsTest, TracesAndFunctions) {
-  const SessionWish wish =
+  const SessionSpec wish =
       Wish({"--kernel-trace", "--kernel-include-regex", "a", "--memory-copy-trace",
             "--marker-trace", "--api-function", "hsa_init", "--api-function",
             "hipMalloc", "--api-function", "__hipPushCallConfiguration"});
@@ -122,7 +122,7 @@ TEST_F(SessionArgumentsTest, TracesAndFunctions) {
 }
 
 TEST_F(SessionArgumentsTest, DeviceSamples) {
-  const SessionWish wish = Wish({"--pmc", "SQ_WAVES", "--device-samples", "20", "--gpu",
+  const SessionSpec wish = Wish({"--pmc", "SQ_WAVES", "--device-samples", "20", "--gpu",
                                  "gfx90a", "--kernel-trace", "--dispatch-range", "1"});
   ASSERT_EQ(wish.filters.size(), 2u);
   const FilterSpec& samples = wish.filters[0];
@@ -215,7 +215,7 @@ TEST_F(SessionArgumentsTest, InputFile) {
      "hsa_trace": true, "stats": true, "output_file": "x",
      "kernel_include_regex": "file", "kernel_iteration_range": "[2-4]",
      "collection_period": ["1:2:3"], "collection_period_unit": "msec"}]})");
-  const SessionWish wish = Wish({"-i", file, "--kernel-include-regex", "line"});
+  const SessionSpec wish = Wish({"-i", file, "--kernel-include-regex", "line"});
   ASSERT_EQ(wish.filters.size(), 3u);
   EXPECT_EQ(wish.filters[0].kind, FilterKind::kCounters);
   EXPECT_THAT(wish.filters[0].selection.kernel_include, ElementsAre("line"))
@@ -245,7 +245,7 @@ TEST_F(SessionArgumentsTest, JobsWithOtherFiltersTakeRunsOfTheirOwn) {
       {"pmc": ["TCC_HIT"], "kernel_include_regex": "a"},
       {"pmc": ["GRBM_COUNT"]},
       {"kernel_trace": true, "kernel_include_regex": "b"}]})");
-  std::vector<SessionWish> runs;
+  std::vector<SessionSpec> runs;
   ASSERT_TRUE(Interpret({"-i", file}, &runs).ok());
   ASSERT_EQ(runs.size(), 3u);
   ASSERT_EQ(runs[0].filters.size(), 1u);
@@ -266,7 +266,7 @@ TEST_F(SessionArgumentsTest, OwnCountersComeWithTheirText) {
       "metrics: {MyRatio: {expression: SQ_WAVES / GRBM_COUNT}}\n";
   const std::string file = File("mine.yaml", text);
   Refusal({"--pmc", "MyRatio"});
-  SessionWish wish = Wish({"--pmc", "MyRatio", "--extra-counters", file});
+  SessionSpec wish = Wish({"--pmc", "MyRatio", "--extra-counters", file});
   ASSERT_EQ(wish.counter_files.size(), 1u);
   EXPECT_EQ(wish.counter_files[0].text, text);
   EXPECT_EQ(wish.counter_files[0].name, file);

@@ -34,10 +34,10 @@ TEST(ObstacleForOthers, NamesTheClosedDirectory) {
   FakeMachine fake;  // mkdtemp makes the root private
   fake.Write("/a/b/file", "x");
   const std::string file = fake.root() + "/a/b/file";
-  EXPECT_EQ(ObstacleForOthers(file), fake.root() + " is not open to other users");
+  EXPECT_EQ(ObstacleForOthers(file), fake.root() + " is not searchable by other users");
   ASSERT_EQ(chmod(fake.root().c_str(), 0755), 0);
   ASSERT_EQ(chmod(file.c_str(), 0600), 0);
-  EXPECT_EQ(ObstacleForOthers(file), file + " is not readable for other users");
+  EXPECT_EQ(ObstacleForOthers(file), file + " is not readable by other users");
   EXPECT_THAT(ObstacleForOthers(fake.root() + "/missing"), HasSubstr("No such file"));
 }
 

@@ -60,7 +60,7 @@ TEST(CheckHsaRuntimes, TellsOfEachCopy) {
             "hsa_init at 0x1120, mapped by 2 processes (11, 12), needs "
             "librocprofiler-register.so");
   Check partial = CheckHsaRuntimes(ScanOf(ROCATTACH_TEST_FAKE_RUNTIME), false);
-  EXPECT_THAT(partial.found, HasSubstr("could not be looked at"));
+  EXPECT_THAT(partial.found, HasSubstr("could not be inspected"));
 }
 
 TEST(CheckHsaRuntimes, WarnsOfRejectedFiles) {
@@ -69,7 +69,7 @@ TEST(CheckHsaRuntimes, WarnsOfRejectedFiles) {
   Check check = CheckHsaRuntimes(scan, true);
   EXPECT_EQ(check.state, CheckState::kWarning);
   ASSERT_EQ(check.items.size(), 2u);
-  EXPECT_EQ(check.items[1].found, "left out: not an ELF file");
+  EXPECT_EQ(check.items[1].found, "skipped: not an ELF file");
 }
 
 TEST(FindLibraries, FindsEachFileOnce) {

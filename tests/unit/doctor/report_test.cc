@@ -90,7 +90,7 @@ TEST(DoctorText, IsPlainWithoutATerminal) {
   EXPECT_THAT(text, HasSubstr("ok         check-0"));
   EXPECT_THAT(text, HasSubstr("failed     check-1"));
   EXPECT_THAT(text, HasSubstr("-> Do that."));
-  EXPECT_THAT(text, HasSubstr("attaching cannot work here as things are: check-1\n"));
+  EXPECT_THAT(text, HasSubstr("attaching cannot work on this machine: check-1\n"));
 }
 
 TEST(DoctorText, ColorsAndExplainsWhenAsked) {
