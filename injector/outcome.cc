@@ -93,85 +93,87 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
     case AttachReason::kNone:
       return "The collector was started in the process.";
     case AttachReason::kTargetExited:
-      return "The process ended before the collector was in it; nothing is to be done.";
+      return "The process ended before the collector was loaded; no action needed.";
     case AttachReason::kPidReused:
-      return "The process ended and another one got its number, which was left alone.";
+      return "The process ended and its process ID was reused; the new process was not "
+             "touched.";
     case AttachReason::kAlreadyTraced:
-      return "Another debugger or tracer holds the process; detach it and start the "
-             "process again.";
+      return "Another debugger or tracer is attached to the process; detach it and "
+             "restart the process.";
     case AttachReason::kNotPermitted:
-      return "The kernel forbids tracing the process: run the service as root or with "
-             "CAP_SYS_PTRACE, and look at kernel.yama.ptrace_scope and the security "
-             "module's rules.";
+      return "The kernel does not permit tracing the process: run the service as root "
+             "or with CAP_SYS_PTRACE, and check kernel.yama.ptrace_scope and the "
+             "security module.";
     case AttachReason::kStopTimeout:
-      return "The thread did not stop in time: it is frozen or sleeps where it cannot "
-             "be interrupted; a longer hold timeout may help.";
+      return "The thread did not stop in time: it is frozen or in uninterruptible "
+             "sleep; a longer hold timeout may help.";
     case AttachReason::kNotAtWindow:
-      return "The thread had gone on past the entry of hsa_init when it was stopped; "
-             "start the process again, and raise the hold timeout if this repeats.";
+      return "The thread was past the entry of hsa_init when it was stopped; restart "
+             "the process, and raise the hold timeout if this happens again.";
     case AttachReason::kCollectorMissing:
       return "The collector's file does not exist in the process's root directory; "
              "install it there or mount it into the container.";
     case AttachReason::kCollectorUnreadable:
       return "The process's user cannot read or map the collector's file; make it and "
-             "its directories readable for all, on a file system that is not noexec.";
+             "its directories readable by all users, on a file system that is not "
+             "mounted noexec.";
     case AttachReason::kNoDlopen:
       return "No usable dlopen was found in the process: only programs that use one "
              "glibc dynamically can be attached to.";
     case AttachReason::kNoCave:
-      return "The process has no room for 1 KB of code behind a library's own, or its "
-             "thread no stack left; call hsa_init from a thread with a larger stack.";
+      return "The process has no room for 1 KB of code after a library's code segment, "
+             "or its thread has no stack left; call hsa_init from a thread with a "
+             "larger stack.";
     case AttachReason::kBadElf:
-      return "A library of the process could not be understood; check that the file is "
+      return "A library of the process could not be parsed; check that the file is "
              "complete.";
     case AttachReason::kUnsupported:
       return "This kind of process is not supported: only native 64-bit x86 programs "
-             "outside of seccomp's strict mode and of emulators are.";
+             "are, without seccomp's strict mode and not under an emulator.";
     case AttachReason::kMemoryAccess:
       return "The process's memory could not be read or written; see the errno.";
     case AttachReason::kRegisters:
       return "The thread's registers could not be read or set; see the errno.";
     case AttachReason::kAlreadyAttached:
-      return "The collector is in the process already; use a session to control it.";
+      return "The process already has a collector; use a session to control it.";
     case AttachReason::kSecureExec:
-      return "The process runs with more rights than its user (set-uid or file "
-             "capabilities) and is left alone.";
+      return "The process has more privileges than its user (set-uid or file "
+             "capabilities) and is deliberately not attached to.";
     case AttachReason::kCollectorSilent:
-      return "The collector was started and did not report; see whether its library "
-             "is mapped in the process and whether all it depends on can be loaded.";
+      return "The collector was started but did not report; check whether its library "
+             "is mapped in the process and whether its dependencies can be loaded.";
     case AttachReason::kCollectorRefused:
-      return "The collector looked at the process and gave up without changing it; its "
-             "own text says why.";
+      return "The collector does not support the process's runtime and changed "
+             "nothing; its own text says why.";
     case AttachReason::kServiceResources:
       return "The service, not the process, ran out of open files or memory; raise its "
-             "limits (LimitNOFILE, fs.file-max, memory) or watch fewer processes.";
+             "limits (LimitNOFILE, fs.file-max, memory) or attach to fewer processes.";
     case AttachReason::kOverBudget:
-      return "The processes of its user have gone beyond a budget of the service; the "
-             "options that set it are named in the text.";
+      return "The processes of its user exceeded a budget of the service; the text "
+             "names the option that sets it.";
     case AttachReason::kDiedDuringAttach:
       return "A signal killed the process during its attach, which may be the cause: "
-             "see whether it also dies without the watcher; leave it out with --deny, "
+             "check whether it also dies without the service; exclude it with --deny, "
              "and report it.";
     case AttachReason::kSharedMemory:
       return "The process shares its memory with another one (CLONE_VM, vfork), and a "
-             "collector is for one process; call hsa_init in one of them only, and not "
+             "collector serves one process; call hsa_init in only one of them, and not "
              "in the child of a vfork.";
     case AttachReason::kResourceLimit:
       return "A resource limit of the process leaves no room for the collector; raise "
              "the limit that is named (ulimit, setrlimit, LimitFSIZE and the like of "
              "the "
-             "service manager) and start the process again.";
+             "service manager) and restart the process.";
     case AttachReason::kCollectorChanged:
-      return "The file at the collector's path is not the one that the watcher was "
-             "started with; start the watcher again after an upgrade, and mount its "
-             "own "
+      return "The file at the collector's path is not the one that the service was "
+             "started with; restart the service after an upgrade, and mount its own "
              "file into containers.";
     case AttachReason::kInternal:
       return "The request or the injector itself is at fault; please report it with "
              "the detail.";
     case AttachReason::kLoaderBusy:
-      return "Another thread of the process held the dynamic loader's lock all the "
-             "time, for example in a library constructor that waits for hsa_init; call "
+      return "Another thread of the process held the dynamic loader's lock throughout, "
+             "for example in a library constructor that waits for hsa_init; call "
              "hsa_init outside of constructors and of dlopen.";
     case AttachReason::kUnsafeContext:
       return "hsa_init was called inside the memory allocator, or in a signal handler "

@@ -64,7 +64,7 @@ void RegisterDoctor(CLI::App* app, std::function<int()>* run) {
                     "Also explain the checks that pass");
   command
       ->add_option("--hold", arguments->hold_mode,
-                   "Best hold mode to try: yielding or signal")
+                   "Preferred hold mode: yielding or signal")
       ->check(CLI::IsMember({"yielding", "signal"}))
       ->capture_default_str();
   command

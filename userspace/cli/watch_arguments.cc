@@ -85,7 +85,7 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
       ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
       ->capture_default_str();
   app->add_option("--hold", args->hold_mode,
-                  "Best hold mode to use: yielding, signal (for kernels without "
+                  "Preferred hold mode: yielding, signal (for kernels without "
                   "sleepable uprobes) or none")
       ->check(CLI::IsMember({"yielding", "signal", "none"}))
       ->capture_default_str();
