@@ -56,7 +56,7 @@ class SessionArgumentsTest : public testing::Test {
     return runs->front();
   }
   // The words must be good.
-  SessionSpec Wish(const std::vector<std::string>& words) {
+  SessionSpec Spec(const std::vector<std::string>& words) {
     auto wish = Interpret(words);
     EXPECT_TRUE(wish.ok()) << wish.status();
     return wish.ok() ? *std::move(wish) : SessionSpec();
@@ -72,12 +72,12 @@ class SessionArgumentsTest : public testing::Test {
 };
 
 TEST_F(SessionArgumentsTest, NothingAskedForIsNoSession) {
-  EXPECT_THAT(Wish({}).filters, IsEmpty());
+  EXPECT_THAT(Spec({}).filters, IsEmpty());
 }
 
 TEST_F(SessionArgumentsTest, CountersInGroupsWithFilters) {
   const SessionSpec wish =
-      Wish({"--pmc", "SQ_WAVES", "GRBM_COUNT", "--pmc", "TCC_HIT",
+      Spec({"--pmc", "SQ_WAVES", "GRBM_COUNT", "--pmc", "TCC_HIT",
             "--kernel-include-regex", "a", "--kernel-exclude-regex", "b",
             "--kernel-iteration-range", "[1-3],[7]", "--dispatch-range", "100-200",
             "--gpu", "0", "--gpu", "0000:03:00.0", "--attach-duration-msec", "1500"});
@@ -97,7 +97,7 @@ TEST_F(SessionArgumentsTest, CountersInGroupsWithFilters) {
 
 TEST_F(SessionArgumentsTest, TracesAndFunctions) {
   const SessionSpec wish =
-      Wish({"--kernel-trace", "--kernel-include-regex", "a", "--memory-copy-trace",
+      Spec({"--kernel-trace", "--kernel-include-regex", "a", "--memory-copy-trace",
             "--marker-trace", "--api-function", "hsa_init", "--api-function",
             "hipMalloc", "--api-function", "__hipPushCallConfiguration"});
   ASSERT_EQ(wish.filters.size(), 2u);
@@ -114,15 +114,15 @@ TEST_F(SessionArgumentsTest, TracesAndFunctions) {
   EXPECT_THAT(api.selection.hip_functions,
               ElementsAre("hipMalloc", "__hipPushCallConfiguration"));
   EXPECT_THAT(api.selection.kernel_include, IsEmpty());
-  EXPECT_THAT(Wish({"--hsa-trace"}).filters[0].api_domains,
+  EXPECT_THAT(Spec({"--hsa-trace"}).filters[0].api_domains,
               ElementsAre(ROCATTACH_ACTIVITY_DOMAIN_HSA_API));
-  EXPECT_THAT(Wish({"--hip-trace"}).filters[0].api_domains,
+  EXPECT_THAT(Spec({"--hip-trace"}).filters[0].api_domains,
               ElementsAre(ROCATTACH_ACTIVITY_DOMAIN_HIP_API));
   EXPECT_THAT(Refusal({"--api-function", "malloc"}), HasSubstr("malloc"));
 }
 
 TEST_F(SessionArgumentsTest, DeviceSamples) {
-  const SessionSpec wish = Wish({"--pmc", "SQ_WAVES", "--device-samples", "20", "--gpu",
+  const SessionSpec wish = Spec({"--pmc", "SQ_WAVES", "--device-samples", "20", "--gpu",
                                  "gfx90a", "--kernel-trace", "--dispatch-range", "1"});
   ASSERT_EQ(wish.filters.size(), 2u);
   const FilterSpec& samples = wish.filters[0];
@@ -162,7 +162,7 @@ TEST_F(SessionArgumentsTest, WhatNothingObeysIsRefused) {
   EXPECT_THAT(Refusal({"--attach-duration-msec", "5"}), HasSubstr("session"));
   EXPECT_THAT(Refusal({"--collection-period", "1:1:1"}), HasSubstr("session"));
   EXPECT_THAT(Refusal({"--arch", "gfx90a", "--hip-trace"}),
-              HasSubstr("none are named"));
+              HasSubstr("--arch requires counters"));
   EXPECT_THAT(Refusal({"--arch", "gfx9999", "--pmc", "SQ_WAVES"}),
               HasSubstr("gfx9999"));
   EXPECT_THAT(Refusal({"--pmc", "SQ_WAVES", "--collection-period-unit", "sec"}),
@@ -183,15 +183,16 @@ TEST_F(SessionArgumentsTest, BlocksAndSetsAreThoseOfTheGpusThatAreThere) {
   present_ = {"gfx90a", "gfx942"};
   EXPECT_THAT(Refusal({"--block", "SQ"}), HasSubstr("gfx90a and gfx942"));
   const size_t named =
-      Wish({"--block", "GRBM", "--arch", "gfx906"}).filters[0].CounterList().size();
+      Spec({"--block", "GRBM", "--arch", "gfx906"}).filters[0].CounterList().size();
   present_ = {"gfx906"};
-  EXPECT_EQ(Wish({"--block", "GRBM"}).filters[0].CounterList().size(), named);
+  EXPECT_EQ(Spec({"--block", "GRBM"}).filters[0].CounterList().size(), named);
   const CounterCatalog catalog = *CounterCatalog::Builtin();
   present_ = {"gfx90a"};
   ASSERT_FALSE(catalog.Find("gfx90a")->sets().empty());
-  EXPECT_FALSE(Wish({"--set", catalog.Find("gfx90a")->sets()[0].name}).filters.empty());
+  EXPECT_FALSE(Spec({"--set", catalog.Find("gfx90a")->sets()[0].name}).filters.empty());
   present_ = {"gfx1036"};
-  EXPECT_THAT(Refusal({"--block", "SQ"}), HasSubstr("gfx1036 are not known"));
+  EXPECT_THAT(Refusal({"--block", "SQ"}),
+              HasSubstr("unknown GPU architecture gfx1036"));
 }
 
 TEST_F(SessionArgumentsTest, SinglePassIsDecidedBeforeAnybodyIsTouched) {
@@ -204,9 +205,9 @@ TEST_F(SessionArgumentsTest, SinglePassIsDecidedBeforeAnybodyIsTouched) {
   Refusal(words);  // wherever it may be
   present_ = {"gfx90a"};
   EXPECT_THAT(Refusal(words), HasSubstr("pass"));
-  EXPECT_TRUE(Wish({"--single-pass", "--pmc", "SQ_WAVES"}).filters[0].single_pass);
+  EXPECT_TRUE(Spec({"--single-pass", "--pmc", "SQ_WAVES"}).filters[0].single_pass);
   words[0] = "--kernel-trace";
-  EXPECT_EQ(Wish(words).filters.size(), 2u) << "several passes are fine";
+  EXPECT_EQ(Spec(words).filters.size(), 2u) << "several passes are fine";
 }
 
 TEST_F(SessionArgumentsTest, InputFile) {
@@ -215,7 +216,7 @@ TEST_F(SessionArgumentsTest, InputFile) {
      "hsa_trace": true, "stats": true, "output_file": "x",
      "kernel_include_regex": "file", "kernel_iteration_range": "[2-4]",
      "collection_period": ["1:2:3"], "collection_period_unit": "msec"}]})");
-  const SessionSpec wish = Wish({"-i", file, "--kernel-include-regex", "line"});
+  const SessionSpec wish = Spec({"-i", file, "--kernel-include-regex", "line"});
   ASSERT_EQ(wish.filters.size(), 3u);
   EXPECT_EQ(wish.filters[0].kind, FilterKind::kCounters);
   EXPECT_THAT(wish.filters[0].selection.kernel_include, ElementsAre("line"))
@@ -231,7 +232,7 @@ TEST_F(SessionArgumentsTest, InputFile) {
 TEST_F(SessionArgumentsTest, InputFilesThatAskForMoreThanThereIs) {
   const std::string regex_only =
       File("regex.json", R"({"hip_trace": true, "kernel_include_regex": "foo"})");
-  EXPECT_THAT(Wish({"-i", regex_only}).ignored, ElementsAre(HasSubstr("kernel_")));
+  EXPECT_THAT(Spec({"-i", regex_only}).ignored, ElementsAre(HasSubstr("kernel_")));
   const std::string two = File("two.json", R"({"jobs": [
       {"pmc": ["SQ_WAVES"]}, {"pmc": ["TCC_HIT"], "kernel_include_regex": "a"}]})");
   EXPECT_THAT(Refusal({"-i", two}), HasSubstr("different filters"));
@@ -266,13 +267,13 @@ TEST_F(SessionArgumentsTest, OwnCountersComeWithTheirText) {
       "metrics: {MyRatio: {expression: SQ_WAVES / GRBM_COUNT}}\n";
   const std::string file = File("mine.yaml", text);
   Refusal({"--pmc", "MyRatio"});
-  SessionSpec wish = Wish({"--pmc", "MyRatio", "--extra-counters", file});
+  SessionSpec wish = Spec({"--pmc", "MyRatio", "--extra-counters", file});
   ASSERT_EQ(wish.counter_files.size(), 1u);
   EXPECT_EQ(wish.counter_files[0].text, text);
   EXPECT_EQ(wish.counter_files[0].name, file);
   const std::string job = File(
       "job.json", R"({"pmc": ["MyRatio"], "extra_counters": [")" + file + R"("]})");
-  wish = Wish({"-i", job});
+  wish = Spec({"-i", job});
   EXPECT_EQ(wish.counter_files.size(), 1u);
 }
 
