@@ -263,7 +263,7 @@ struct rocattach_code_object_entry {
   int64_t load_delta;
 };
 
-/* An API function. All that the back end can trace are there before `backend` is
+/* An API function. All that the backend can trace are there before `backend` is
  * stored, so that the service can write a plan that names functions. */
 struct rocattach_function_entry {
   struct rocattach_entry entry; /* text: "hipLaunchKernel" */

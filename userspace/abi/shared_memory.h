@@ -95,7 +95,7 @@ enum rocattach_backend_reason {
 enum rocattach_plan_error {
   ROCATTACH_PLAN_ERROR_NONE = 0,
   ROCATTACH_PLAN_ERROR_MALFORMED = 1,   /* magic, version, size or an index */
-  ROCATTACH_PLAN_ERROR_UNSUPPORTED = 2, /* this back end cannot record such a kind */
+  ROCATTACH_PLAN_ERROR_UNSUPPORTED = 2, /* this backend cannot record such a kind */
   ROCATTACH_PLAN_ERROR_NO_COUNTER = 3,  /* a GPU of the plan has no such counter */
   ROCATTACH_PLAN_ERROR_HW_LIMIT = 4,    /* more counters than one pass can hold */
   ROCATTACH_PLAN_ERROR_CONFLICT = 5,    /* another tool counts in this process */
@@ -184,7 +184,7 @@ struct rocattach_control {
   uint64_t plan_offset;
   uint64_t plan_bytes; /* sizeof(struct rocattach_plan) */
 
-  /* Collector -> service, atomic: what the back end can do. `backend` is stored last,
+  /* Collector -> service, atomic: what the backend can do. `backend` is stored last,
    * release; the others, and the agents and functions in the dictionary, hold from
    * then on. */
   uint32_t backend;        /* enum rocattach_backend; NONE until the runtime called */

@@ -5,10 +5,10 @@
 
 #define ROCATTACH_EXPORT extern "C" __attribute__((visibility("default")))
 
-// The service's uprobe stands here, so the call must be a real one.
+// The service's uprobe is placed here, so the call must be a real one.
 ROCATTACH_EXPORT __attribute__((noinline)) void rocattach_collector_ready(
     const void* memory, uint64_t bytes, uint64_t window_id) {
-  // A plain instruction for the probe to stand on; the arguments stay in their
+  // A plain instruction for the probe to be placed on; the arguments stay in their
   // registers.
   __asm__ volatile("nop" : : "r"(memory), "r"(bytes), "r"(window_id) : "memory");
 }
@@ -30,17 +30,16 @@ ROCATTACH_EXPORT int rocattach_collector_start(
     }
     return error;
   }
-  const rocattach::collector::Memory& memory = rocattach::collector::g_collector.memory;
+  const rocattach::collector::Memory& memory = rocattach::collector::g_process.memory;
   rocattach_collector_ready(memory.base(), memory.geometry().total_bytes,
                             config->window_id);
   return 0;
 }
 
-ROCATTACH_EXPORT bool OnLoad(void* table, uint64_t runtime_version, uint64_t,
-                             const char* const*) {
+ROCATTACH_EXPORT bool OnLoad(void* table, uint64_t, uint64_t, const char* const*) {
   rocattach::collector::ErrnoKeeper keep_errno;
   return rocattach::collector::Load(
-      static_cast<rocattach::collector::ApiTableRoot*>(table), runtime_version);
+      static_cast<rocattach::collector::ApiTableRoot*>(table));
 }
 
 // For rocprofiler-sdk, which finds them by ROCP_TOOL_LIBRARIES, or when it goes through
@@ -49,9 +48,8 @@ ROCATTACH_EXPORT bool OnLoad(void* table, uint64_t runtime_version, uint64_t,
 ROCATTACH_EXPORT rocattach_sdk_configure_result* rocprofiler_configure(
     uint32_t version, const char*, uint32_t, rocattach_sdk_client_id* client) {
   rocattach::collector::ErrnoKeeper keep_errno;
-  rocattach::collector::Collector& collector = rocattach::collector::g_collector;
-  return collector.sdk.Configure(&collector, version, __builtin_return_address(0),
-                                 client);
+  return rocattach::collector::g_collector.sdk.Configure(
+      version, __builtin_return_address(0), client);
 }
 
 ROCATTACH_EXPORT rocattach_sdk_configure_attach_result* rocprofiler_configure_attach(

@@ -1,6 +1,6 @@
 // collector_sdk_rate [ROUNDS [DISPATCHES]]: what a dispatch costs the application with
-// the SDK back end, armed but idle, tracing, and counting 1, 8 and (in passes) 40
-// counters, beside the HSA tools back end and nothing at all; 1 and 16 threads. The SDK
+// the SDK backend, armed but idle, tracing, and counting 1, 8 and (in passes) 40
+// counters, beside the HSA tools backend and nothing at all; 1 and 16 threads. The SDK
 // is the simulated one and most of the time is its own; "ours" is what the collector's
 // part takes, on all threads.
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Hardware counters through the SDK back end: values against the truth, filters, and
+// Hardware counters through the SDK backend: values against the truth, filters, and
 // plans that cannot be carried out.
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The SDK back end's life: how it gets in and falls back, starts and stops, is attached
+// The SDK backend's life: how it gets in and falls back, starts and stops, is attached
 // and detached, and what it leaves behind.
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What the SDK back end records beside dispatch counters: copies, API calls, samples.
+// What the SDK backend records beside dispatch counters: copies, API calls, samples.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -100,7 +100,7 @@ TEST_F(SdkRecords, MarkerCallsNeedWhatRegisteredEarlier) {
   EXPECT_THAT(result.run.output, testing::Not(HasSubstr("child: ")));
 }
 
-// What it can do of a plan, the HSA tools back end does as well.
+// What it can do of a plan, the HSA tools backend does as well.
 TEST_F(SdkRecords, TheHsaToolsBackEndSelectsToo) {
   FilterSpec times;
   times.kind = FilterKind::kDispatchTimestamps;

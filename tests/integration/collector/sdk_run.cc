@@ -146,7 +146,7 @@ SdkResult RunSdk(const SdkOptions& options) {
   run.prepare = [&](CollectorMemory& memory, CollectorResult& so_far) {
     result.backend = memory.backend();
     if (result.backend.backend == 0) return false;
-    // The dictionary is whole once the back end is known: read it after that.
+    // The dictionary is whole once the backend is known: read it after that.
     if (!described) {
       described = true;
       return false;

@@ -121,7 +121,7 @@ int Environment::Install(const char* path, ToolVariables variables) {
   if (variables == ToolVariables::kSdk && strchr(path, ':') != nullptr) return EINVAL;
   TinyLockHolder hold(lock_);
   if (installed_ != 0) return 0;
-  char** array = LoadAcquire(place_);
+  char** array = LoadAcquire(variable_);
   size_t count = 0;
   while (array != nullptr && array[count] != nullptr) ++count;
   size_t room = count + kMaxChanges;
@@ -142,7 +142,7 @@ int Environment::Install(const char* path, ToolVariables variables) {
   old_array_ = array;
   our_array_ = copy;
   count_ = count;
-  StoreRelease(place_, copy);
+  StoreRelease(variable_, copy);
   StoreRelease(&installed_, 1);
   return 0;
 }
@@ -151,13 +151,13 @@ void Environment::Restore() {
   TinyLockHolder hold(lock_);
   if (installed_ == 0) return;
   StoreRelease(&installed_, 0);
-  char** array = LoadAcquire(place_);
+  char** array = LoadAcquire(variable_);
   bool untouched = array == our_array_ && our_array_[count_] == nullptr &&
                    memcmp(our_array_, snapshot_, count_ * sizeof(char*)) == 0;
   if (untouched) {
     // A change between the look above and this store would be lost; no lock that
     // setenv takes is within reach, and the window is a few nanoseconds.
-    StoreRelease(place_, old_array_);
+    StoreRelease(variable_, old_array_);
     return;
   }
   if (array != nullptr) RestoreInPlace(array);

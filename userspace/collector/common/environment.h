@@ -36,11 +36,11 @@ enum class ToolVariables {
 // Restore may be called any number of times.
 class Environment {
  public:
-  // `place` is the address of the process's `environ`.
-  explicit constexpr Environment(char*** place) : place_(place) {}
+  // `variable` is the address of the process's `environ`.
+  explicit constexpr Environment(char*** variable) : variable_(variable) {}
   constexpr Environment() = default;
 
-  void set_place(char*** place) { place_ = place; }
+  void set_variable(char*** variable) { variable_ = variable; }
 
   // 0, also if it was installed already; ENOMEM, or EINVAL for a path that the variable
   // cannot hold, with nothing changed.
@@ -69,7 +69,7 @@ class Environment {
   void RestoreInPlace(char** array);
   bool LeftBySdk(const char* entry) const;
 
-  char*** place_ = nullptr;
+  char*** variable_ = nullptr;
   TinyLock lock_;
   int installed_ = 0;
   char** old_array_ = nullptr;

@@ -92,7 +92,7 @@ class PlanGate {
   Decision Decide(const PlanState* state, uint32_t kernel, uint32_t agent,
                   uint64_t dispatch);
 
-  // For back ends whose runtime does not number dispatches.
+  // For backends whose runtime does not number dispatches.
   uint64_t NextDispatch() {
     return __atomic_add_fetch(&dispatches_, 1u, __ATOMIC_RELAXED);
   }

@@ -43,6 +43,7 @@ struct VisitData {
   Agents* agents;
   const HsaFunctions* hsa;
   Dictionary* dictionary;
+  AgentIds* ids;
 };
 
 void FillProperties(const HsaFunctions& hsa, hsa_agent_t agent,
@@ -87,19 +88,21 @@ uint16_t ParseGfx(const char* name) {
   return digits >= 3 && digits <= 4 ? static_cast<uint16_t>(value) : 0;
 }
 
-hsa_status_t Agents::Load(const HsaFunctions& hsa, Dictionary* dictionary) {
+hsa_status_t Agents::Load(const HsaFunctions& hsa, Dictionary* dictionary,
+                          AgentIds* ids) {
   count_ = 0;
-  VisitData data = {this, &hsa, dictionary};
+  VisitData data = {this, &hsa, dictionary, ids};
   return hsa.iterate_agents(&Agents::Visit, &data);
 }
 
 hsa_status_t Agents::Visit(hsa_agent_t agent, void* data) {
   auto* d = static_cast<VisitData*>(data);
-  d->agents->Add(*d->hsa, d->dictionary, agent);
+  d->agents->Add(*d->hsa, d->dictionary, d->ids, agent);
   return HSA_STATUS_SUCCESS;
 }
 
-void Agents::Add(const HsaFunctions& hsa, Dictionary* dictionary, hsa_agent_t handle) {
+void Agents::Add(const HsaFunctions& hsa, Dictionary* dictionary, AgentIds* ids,
+                 hsa_agent_t handle) {
   if (count_ == kMax) return;
   hsa_device_type_t type = HSA_DEVICE_TYPE_CPU;
   Query(hsa, handle, HSA_AGENT_INFO_DEVICE, &type);
@@ -113,11 +116,8 @@ void Agents::Add(const HsaFunctions& hsa, Dictionary* dictionary, hsa_agent_t ha
   Agent& agent = agents_[count_];
   agent = {handle, type == HSA_DEVICE_TYPE_GPU, 0, ParseGfx(name.text)};
   ++count_;
-  for (uint32_t i = 0; i < known_count_; ++i) {
-    if (known_nodes_[i] != entry.node_id + 1) continue;
-    agent.id = static_cast<uint16_t>(i + 1);
-    return;
-  }
+  agent.id = ids->Find(entry.node_id);
+  if (agent.id != 0) return;
   char text[2 * sizeof(Name)];
   size_t name_bytes = strnlen(name.text, sizeof(name.text));
   size_t product_bytes = strnlen(product.text, sizeof(product.text) - 1);
@@ -127,7 +127,7 @@ void Agents::Add(const HsaFunctions& hsa, Dictionary* dictionary, hsa_agent_t ha
   agent.id = static_cast<uint16_t>(
       dictionary->Append(ROCATTACH_ENTRY_AGENT, &entry, text,
                          static_cast<uint32_t>(name_bytes + 1 + product_bytes)));
-  if (agent.id == known_count_ + 1) known_nodes_[known_count_++] = entry.node_id + 1;
+  ids->Add(entry.node_id, agent.id);
 }
 
 }  // namespace rocattach::collector

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "userspace/collector/common/agent_ids.h"
 #include "userspace/collector/common/dictionary.h"
 #include "userspace/collector/hsa/functions.h"
 
@@ -19,11 +20,11 @@ struct Agent {
 // Filled in OnLoad and constant while the runtime lives.
 class Agents {
  public:
-  static constexpr uint32_t kMax = 64;
+  static constexpr uint32_t kMax = AgentIds::kMax;
 
   // Enumerates the agents into the dictionary. On a second hsa_init agents that are the
   // same device keep their ids.
-  hsa_status_t Load(const HsaFunctions& hsa, Dictionary* dictionary);
+  hsa_status_t Load(const HsaFunctions& hsa, Dictionary* dictionary, AgentIds* ids);
 
   // nullptr if the handle is not an agent's.
   const Agent* Find(hsa_agent_t handle) const {
@@ -32,25 +33,16 @@ class Agents {
     }
     return nullptr;
   }
-  // The dictionary id of the device with this number of the kernel driver; 0: none.
-  uint16_t IdOfNode(uint32_t node_id) const {
-    for (uint32_t i = 0; i < known_count_; ++i) {
-      if (known_nodes_[i] == node_id + 1) return static_cast<uint16_t>(i + 1);
-    }
-    return 0;
-  }
   uint32_t count() const { return count_; }
   const Agent& at(uint32_t index) const { return agents_[index]; }
 
  private:
   static hsa_status_t Visit(hsa_agent_t agent, void* data);
-  void Add(const HsaFunctions& hsa, Dictionary* dictionary, hsa_agent_t handle);
+  void Add(const HsaFunctions& hsa, Dictionary* dictionary, AgentIds* ids,
+           hsa_agent_t handle);
 
   Agent agents_[kMax] = {};
   uint32_t count_ = 0;
-  // Devices seen in any hsa_init of this process: node id + 1 of dictionary id i + 1.
-  uint32_t known_nodes_[kMax] = {};
-  uint32_t known_count_ = 0;
 };
 
 // "gfx90a" -> 0x90a, "gfx1100" -> 0x1100; 0 if `name` is nothing of the kind.

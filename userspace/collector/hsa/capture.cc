@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "userspace/collector/collector.h"
-
 namespace rocattach::collector {
 namespace {
 
@@ -41,10 +39,10 @@ bool Capture::Selected(const Queue& q, const hsa_kernel_dispatch_packet_t& packe
                        DispatchOwners* owners) {
   const PlanState* state = plan();
   if (state == nullptr) return true;
-  uint64_t dispatch = plans_->NextDispatch();
-  Decision decision =
-      plans_->Decide(state, kernels_->Find(packet.kernel_object), q.agent.id, dispatch);
-  bool baseline = g_collector.Baseline(ROCATTACH_PLAN_DISPATCHES);
+  uint64_t dispatch = process_->plans.NextDispatch();
+  Decision decision = process_->plans.Decide(
+      state, kernels_->Find(packet.kernel_object), q.agent.id, dispatch);
+  bool baseline = process_->Baseline(ROCATTACH_PLAN_DISPATCHES);
   owners->flags = static_cast<uint16_t>(decision.flags |
                                         (baseline ? ROCATTACH_DISPATCH_BASELINE : 0u));
   owners->iteration = decision.iteration;

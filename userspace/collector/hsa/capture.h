@@ -5,7 +5,7 @@
 #include <hsa/hsa.h>
 
 #include "userspace/collector/common/kernel_table.h"
-#include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/process.h"
 #include "userspace/collector/hsa/op_tracker.h"
 #include "userspace/collector/hsa/queue.h"
 
@@ -23,14 +23,16 @@ struct DispatchOwners {
   uint64_t dispatch_id = 0;
 };
 
-// Shared by both front ends (doorbell.h, intercept.h). Called under the queue's lock.
+// Shared by both ways of capture (doorbell.h, intercept.h). Called under the queue's
+// lock.
 class Capture {
  public:
-  // Without `plans` everything is recorded.
-  void Init(OpTracker* tracker, const KernelTable* kernels, PlanGate* plans = nullptr) {
+  // Without a process, whose plan decides, everything is recorded.
+  void Init(OpTracker* tracker, const KernelTable* kernels,
+            Process* process = nullptr) {
     tracker_ = tracker;
     kernels_ = kernels;
-    plans_ = plans;
+    process_ = process;
   }
   OpTracker& tracker() { return *tracker_; }
 
@@ -62,12 +64,12 @@ class Capture {
   bool Selected(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
                 DispatchOwners* owners);
   const PlanState* plan() const {
-    return plans_ != nullptr ? plans_->active() : nullptr;
+    return process_ != nullptr ? process_->plans.active() : nullptr;
   }
 
   OpTracker* tracker_ = nullptr;
   const KernelTable* kernels_ = nullptr;
-  PlanGate* plans_ = nullptr;
+  Process* process_ = nullptr;
 };
 
 }  // namespace rocattach::collector

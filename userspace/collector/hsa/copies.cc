@@ -1,7 +1,5 @@
 #include "userspace/collector/hsa/copies.h"
 
-#include "userspace/collector/collector.h"
-
 namespace rocattach::collector {
 namespace {
 
@@ -15,13 +13,13 @@ uint16_t Direction(bool src_known, bool src_gpu, bool dst_known, bool dst_gpu) {
   return dst_gpu ? ROCATTACH_COPY_HOST_TO_DEVICE : ROCATTACH_COPY_HOST_TO_HOST;
 }
 
-// Who wants it. Only a plan makes it necessary to say.
-uint16_t Owners() {
-  const Collector& c = g_collector;
-  const PlanState* state = c.plans.active();
+// Who wants a copy. Only a plan makes it necessary to record that.
+uint16_t Owners(const HsaRecording& recording) {
+  const PlanState* state = recording.plan();
   if (state == nullptr) return 0;
-  uint32_t flags = c.Baseline(ROCATTACH_PLAN_COPIES) ? ROCATTACH_COPY_BASELINE : 0u;
-  if (c.Planned(ROCATTACH_PLAN_RECORD_COPIES)) {
+  uint32_t flags =
+      recording.Baseline(ROCATTACH_PLAN_COPIES) ? ROCATTACH_COPY_BASELINE : 0u;
+  if (recording.Planned(ROCATTACH_PLAN_RECORD_COPIES)) {
     flags |= ROCATTACH_COPY_SELECTED |
              ROCATTACH_PLAN_TAG(LoadRelaxed(&state->generation)) << 9;
   }
@@ -35,7 +33,7 @@ rocattach_copy Copies::Describe(hsa_agent_t dst_agent, hsa_agent_t src_agent,
                                 RingHandle* ring) {
   rocattach_copy copy = {};
   copy.kind = ROCATTACH_RECORD_COPY;
-  copy.flags = Owners();
+  copy.flags = Owners(*recording_);
   const Agent* to = agents_->Find(dst_agent);
   const Agent* from = agents_->Find(src_agent);
   copy.dst_agent_id = to == nullptr ? 0 : to->id;

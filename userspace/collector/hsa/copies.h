@@ -4,6 +4,7 @@
 
 #include "userspace/collector/hsa/agents.h"
 #include "userspace/collector/hsa/op_tracker.h"
+#include "userspace/collector/hsa/recording.h"
 
 namespace rocattach::collector {
 
@@ -11,10 +12,12 @@ namespace rocattach::collector {
 // signal; synchronous ones are recorded with host times.
 class Copies {
  public:
-  void Init(OpTracker* tracker, const Agents* agents, const HsaFunctions* hsa) {
+  void Init(OpTracker* tracker, const Agents* agents, const HsaFunctions* hsa,
+            const HsaRecording* recording) {
     tracker_ = tracker;
     agents_ = agents;
     hsa_ = hsa;
+    recording_ = recording;
     profiled_ = false;
   }
 
@@ -52,6 +55,7 @@ class Copies {
   OpTracker* tracker_ = nullptr;
   const Agents* agents_ = nullptr;
   const HsaFunctions* hsa_ = nullptr;
+  const HsaRecording* recording_ = nullptr;
   TinyLock lock_;
   OpList list_;
   bool profiled_ = false;

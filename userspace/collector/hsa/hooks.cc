@@ -1,9 +1,11 @@
-// The functions that stand in the runtime's tables in place of its own.
+// The functions that replace the runtime's own in its tables.
 //
 // Each one passes through at once where there is nothing to do: no session records, or
 // this is a forked child. None keeps state across the runtime's own call except what
 // its object's lock guards.
-#include "userspace/collector/collector.h"
+#include "userspace/collector/hsa/hooks.h"
+
+#include "userspace/collector/hsa/backend.h"
 
 namespace rocattach::collector {
 namespace {
@@ -14,66 +16,71 @@ constexpr uint32_t kCostSample = 64;
 using SignalStore = decltype(&::hsa_signal_store_relaxed);
 
 void Ring(Queue* q, hsa_signal_value_t value) {
-  Collector& c = g_collector;
-  if (Unlikely(!c.tracker.signals().ready())) c.PreparePool();
-  RingHandle ring = c.rings.Mine();
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  if (Unlikely(!h.tracker.signals().ready())) h.PreparePool();
+  RingHandle ring = p.rings.Mine();
   uint64_t start = 0;
   bool sample = value % kCostSample == 0;
   if (Unlikely(sample)) start = BootNs();
-  c.doorbell.Ring(q, value, &ring);
+  h.doorbell.Ring(q, value, &ring);
   if (Unlikely(sample)) {
-    __atomic_fetch_add(&c.memory.control()->hook_ns_total,
+    __atomic_fetch_add(&p.memory.control()->hook_ns_total,
                        (BootNs() - start) * kCostSample, __ATOMIC_RELAXED);
   }
-  c.worker.Nudge();
+  p.worker.Nudge();
 }
 
 inline void Store(hsa_signal_t signal, hsa_signal_value_t value, SignalStore store) {
-  Collector& c = g_collector;
-  if (Unlikely(!c.Live())) return store(signal, value);
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  if (Unlikely(!p.Live())) return store(signal, value);
   // What a doorbell is, the registry knows. The signal's kind does not: those of queues
   // that another tool intercepts look like any other signal.
-  Queue* q = c.queues.Find(signal.handle);
+  Queue* q = h.queues.Find(signal.handle);
   if (q == nullptr) return store(signal, value);
-  if (c.Recording(ROCATTACH_PLAN_DISPATCHES)) return Ring(q, value);
-  c.doorbell.RingIdle(q, value, store);
+  if (h.recording.Dispatches()) return Ring(q, value);
+  h.doorbell.RingIdle(q, value, store);
 }
 
 void HookSignalStoreRelaxed(hsa_signal_t signal, hsa_signal_value_t value) {
-  Store(signal, value, g_collector.hsa.signal_store_relaxed);
+  Store(signal, value, g_hsa.functions.signal_store_relaxed);
 }
 void HookSignalStoreScrelease(hsa_signal_t signal, hsa_signal_value_t value) {
-  Store(signal, value, g_collector.hsa.signal_store_screlease);
+  Store(signal, value, g_hsa.functions.signal_store_screlease);
 }
 void HookSignalSilentStoreRelaxed(hsa_signal_t signal, hsa_signal_value_t value) {
-  Store(signal, value, g_collector.hsa.signal_silent_store_relaxed);
+  Store(signal, value, g_hsa.functions.signal_silent_store_relaxed);
 }
 void HookSignalSilentStoreScrelease(hsa_signal_t signal, hsa_signal_value_t value) {
-  Store(signal, value, g_collector.hsa.signal_silent_store_screlease);
+  Store(signal, value, g_hsa.functions.signal_silent_store_screlease);
 }
 
 hsa_status_t HookSignalDestroy(hsa_signal_t signal) {
-  Collector& c = g_collector;
-  if (c.Live()) c.tracker.app_signals().Destroying(signal.handle);
-  return c.hsa.signal_destroy(signal);
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  if (p.Live()) h.tracker.app_signals().Destroying(signal.handle);
+  return h.functions.signal_destroy(signal);
 }
 
 void InterceptPackets(const void* packets, uint64_t count, uint64_t user_index,
                       void* data, InterceptWriter writer) {
-  Collector& c = g_collector;
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
   auto* q = static_cast<Queue*>(data);
-  if (!c.Live() || LoadAcquire(&q->amd) == nullptr) return writer(packets, count);
-  bool recording = c.Recording(ROCATTACH_PLAN_DISPATCHES);
-  if (!c.tracker.signals().ready()) c.PreparePool();
-  RingHandle ring = c.rings.Mine();
-  c.intercept.Handle(q, packets, count, user_index, writer, recording, &ring);
-  c.worker.Nudge();
+  if (!p.Live() || LoadAcquire(&q->amd) == nullptr) return writer(packets, count);
+  bool recording = h.recording.Dispatches();
+  if (!h.tracker.signals().ready()) h.PreparePool();
+  RingHandle ring = p.rings.Mine();
+  h.intercept.Handle(q, packets, count, user_index, writer, recording, &ring);
+  p.worker.Nudge();
 }
 
 // Starts to follow a queue that the runtime has just made.
 void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted,
               bool profiled) {
-  Collector& c = g_collector;
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
   rocattach_queue_entry entry = {};
   entry.agent_id = agent.id;
   entry.packets = queue->size;
@@ -84,7 +91,7 @@ void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted
   q->packets = static_cast<uint8_t*>(queue->base_address);
   q->mask = queue->size - 1;
   q->agent = agent;
-  q->id = c.dictionary.Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
+  q->id = p.dictionary.Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
   q->intercepted = intercepted;
   q->many_producers = queue->type != HSA_QUEUE_TYPE_SINGLE;
   q->rung = q->looked = q->resumed = q->next = q->forwarded = q->harvested = 0;
@@ -96,7 +103,7 @@ void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted
   q->profiled = profiled;
   q->clock.Reset();
   StoreRelease(&q->amd, reinterpret_cast<amd_queue_t*>(queue));
-  if (!intercepted) c.queues.Publish(q);
+  if (!intercepted) h.queues.Publish(q);
 }
 
 hsa_status_t CreateIntercepted(Queue* q, hsa_agent_t agent, uint32_t size,
@@ -104,38 +111,39 @@ hsa_status_t CreateIntercepted(Queue* q, hsa_agent_t agent, uint32_t size,
                                void (*callback)(hsa_status_t, hsa_queue_t*, void*),
                                void* data, uint32_t private_bytes, uint32_t group_bytes,
                                hsa_queue_t** queue) {
-  Collector& c = g_collector;
-  hsa_status_t status = c.hsa.queue_intercept_create(agent, size, type, callback, data,
-                                                     private_bytes, group_bytes, queue);
+  HsaBackend& h = g_hsa;
+  hsa_status_t status = h.functions.queue_intercept_create(
+      agent, size, type, callback, data, private_bytes, group_bytes, queue);
   if (status != HSA_STATUS_SUCCESS) return status;
   if (!InterceptCapture::Prepare(q, (*queue)->size)) {
     return HSA_STATUS_SUCCESS;  // a proxy that nobody looks at is as good as a queue
   }
-  return c.hsa.queue_intercept_register(*queue, InterceptPackets, q);
+  return h.functions.queue_intercept_register(*queue, InterceptPackets, q);
 }
 
 // Makes a queue by `create`, and follows it. `create` says whether it has become an
 // intercept queue; it is given no entry for queues that are not ours to follow.
 template <typename Create>
 hsa_status_t MakeQueue(hsa_agent_t agent, hsa_queue_t** queue, Create create) {
-  Collector& c = g_collector;
-  if (c.guard.Ours()) c.live.ArmIfOpen();
-  const Agent* known = c.Live() ? c.agents.Find(agent) : nullptr;
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  if (p.guard.Ours()) h.live.ArmIfOpen();
+  const Agent* known = p.Live() ? h.agents.Find(agent) : nullptr;
   Queue* q =
-      known != nullptr && known->gpu && queue != nullptr ? c.queues.Add() : nullptr;
+      known != nullptr && known->gpu && queue != nullptr ? h.queues.Add() : nullptr;
   bool intercepted = false;
   hsa_status_t status = create(q, &intercepted);
   if (q == nullptr) return status;
   if (status != HSA_STATUS_SUCCESS) {
-    c.queues.Free(q);
+    h.queues.Free(q);
     return status;
   }
-  StoreRelaxed(&c.memory.control()->capture_mode, intercepted ? 2u : 1u);
-  bool recording = c.Recording(ROCATTACH_PLAN_DISPATCHES);
+  StoreRelaxed(&p.memory.control()->capture_mode, intercepted ? 2u : 1u);
+  bool recording = h.recording.Dispatches();
   if (recording) {
     // Here rather than at the first ring, while others wait for theirs.
-    c.PreparePool();
-    c.hsa.set_profiler_enabled(*queue, 1);
+    h.PreparePool();
+    h.functions.set_profiler_enabled(*queue, 1);
   }
   AddQueue(q, *queue, *known, intercepted, recording);
   return status;
@@ -148,17 +156,17 @@ hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_
                              void* data, uint32_t private_bytes, uint32_t group_bytes,
                              hsa_queue_t** queue) {
   return MakeQueue(agent, queue, [&](Queue* q, bool* intercepted) {
-    Collector& c = g_collector;
+    HsaBackend& h = g_hsa;
     // The runtime has no intercept queues of the cooperative type.
-    if (q != nullptr && c.UseIntercept() && NobodyIsAbove() &&
+    if (q != nullptr && h.UseIntercept() && NobodyIsAbove() &&
         type <= HSA_QUEUE_TYPE_SINGLE &&
         CreateIntercepted(q, agent, size, type, callback, data, private_bytes,
                           group_bytes, queue) == HSA_STATUS_SUCCESS) {
       *intercepted = true;
       return HSA_STATUS_SUCCESS;
     }
-    return c.hsa.queue_create(agent, size, type, callback, data, private_bytes,
-                              group_bytes, queue);
+    return h.functions.queue_create(agent, size, type, callback, data, private_bytes,
+                                    group_bytes, queue);
   });
 }
 
@@ -167,7 +175,7 @@ hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_
 // interposition counts the packets of every queue, but knows doorbells by their kind.
 // It would never ring that of an intercept queue, and the program would wait for ever.
 bool NobodyIsAbove() {
-  const ApiTable* core = g_collector.core_table;
+  const ApiTable* core = g_hsa.core_table;
   return core == nullptr || LoadRelaxed(&core->slots[kCoreQueueCreate]) ==
                                 reinterpret_cast<void*>(&HookQueueCreate);
 }
@@ -184,7 +192,7 @@ hsa_status_t HookInterceptCreate(hsa_agent_t agent, uint32_t size,
   return MakeQueue(agent, queue, [&](Queue* q, bool* intercepted) {
     *intercepted = true;
     if (q == nullptr) {
-      return g_collector.hsa.queue_intercept_create(agent, size, type, callback, data,
+      return g_hsa.functions.queue_intercept_create(agent, size, type, callback, data,
                                                     private_bytes, group_bytes, queue);
     }
     return CreateIntercepted(q, agent, size, type, callback, data, private_bytes,
@@ -193,72 +201,76 @@ hsa_status_t HookInterceptCreate(hsa_agent_t agent, uint32_t size,
 }
 
 hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
-  Collector& c = g_collector;
-  Queue* q = c.Live() ? c.queues.FindByHandle(queue) : nullptr;
-  if (q == nullptr) return c.hsa.queue_destroy(queue);
-  RingHandle ring = c.rings.Mine();
-  c.queues.Hide(q);
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  Queue* q = p.Live() ? h.queues.FindByHandle(queue) : nullptr;
+  if (q == nullptr) return h.functions.queue_destroy(queue);
+  RingHandle ring = p.rings.Mine();
+  h.queues.Hide(q);
   q->lock.Lock();
   // A ring that found the worker at it is the application's order all the same.
-  // And the processor may have been told past us.
+  // And the processor may have been notified past us.
   if (!q->intercepted) {
-    c.doorbell.ServeNew(q, &ring);
-    if (c.Recording(ROCATTACH_PLAN_DISPATCHES)) c.doorbell.CatchUp(q, &ring);
+    h.doorbell.ServeNew(q, &ring);
+    if (h.recording.Dispatches()) h.doorbell.CatchUp(q, &ring);
   }
   StoreRelaxed(&q->closing, true);
-  c.tracker.Harvest(&q->ops, c.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
+  h.tracker.Harvest(&q->ops, h.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
   q->lock.Unlock();
-  hsa_status_t status = c.hsa.queue_destroy(queue);
+  hsa_status_t status = h.functions.queue_destroy(queue);
   q->lock.Lock();
   if (status == HSA_STATUS_SUCCESS) {
     // The processor has stopped: what has not finished never will.
-    c.tracker.Harvest(&q->ops, c.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
-    c.tracker.PublishUnfinished(&q->ops, c.capture.Context(q, &ring));
-    c.tracker.Retire(&q->ops);
+    h.tracker.Harvest(&q->ops, h.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
+    h.tracker.PublishUnfinished(&q->ops, h.capture.Context(q, &ring));
+    h.tracker.Retire(&q->ops);
     q->marker_count = 0;
-    c.queues.Free(q);
+    h.queues.Free(q);
   } else {
     StoreRelaxed(&q->closing, false);
-    if (!q->intercepted) c.queues.Publish(q);
+    if (!q->intercepted) h.queues.Publish(q);
   }
   q->lock.Unlock();
   return status;
 }
 
 hsa_status_t HookSetProfilerEnabled(hsa_queue_t* queue, int enable) {
-  Collector& c = g_collector;
-  Queue* q = c.Live() && enable == 0 ? c.queues.FindByHandle(queue) : nullptr;
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  Queue* q = p.Live() && enable == 0 ? h.queues.FindByHandle(queue) : nullptr;
   if (q != nullptr) {
-    RingHandle ring = c.rings.Mine();
+    RingHandle ring = p.rings.Mine();
     q->lock.Lock();
     // While we need the timestamps they stay on: the application only sees signals with
     // times that it did not ask for.
-    const bool keep = q->profiled && c.Recording(ROCATTACH_PLAN_DISPATCHES);
+    const bool keep = q->profiled && h.recording.Dispatches();
     hsa_status_t status = HSA_STATUS_SUCCESS;
     if (!keep) {
       q->profiled = false;
-      status = c.hsa.set_profiler_enabled(queue, enable);
+      status = h.functions.set_profiler_enabled(queue, enable);
     }
     // Last: a ring that is served on leaving switches the times on again if it needs
     // them.
-    c.doorbell.Leave(q, &ring);
+    h.doorbell.Leave(q, &ring);
     return status;
   }
-  return c.hsa.set_profiler_enabled(queue, enable);
+  return h.functions.set_profiler_enabled(queue, enable);
 }
 
 hsa_status_t HookExecutableFreeze(hsa_executable_t executable, const char* options) {
-  Collector& c = g_collector;
-  hsa_status_t status = c.hsa.executable_freeze(executable, options);
-  if (c.guard.Ours()) c.live.ArmIfOpen();
-  if (status == HSA_STATUS_SUCCESS && c.Live()) c.executables.Frozen(executable);
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  hsa_status_t status = h.functions.executable_freeze(executable, options);
+  if (p.guard.Ours()) h.live.ArmIfOpen();
+  if (status == HSA_STATUS_SUCCESS && p.Live()) h.executables.Frozen(executable);
   return status;
 }
 
 hsa_status_t HookExecutableDestroy(hsa_executable_t executable) {
-  Collector& c = g_collector;
-  if (c.Live()) c.executables.Destroying(executable);
-  return c.hsa.executable_destroy(executable);
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  if (p.Live()) h.executables.Destroying(executable);
+  return h.functions.executable_destroy(executable);
 }
 
 // Calls `submit` with a copy noted around it.
@@ -266,27 +278,28 @@ template <typename Submit>
 hsa_status_t NoteCopy(hsa_agent_t dst_agent, hsa_agent_t src_agent, const void* dst,
                       const void* src, uint64_t bytes, uint16_t direction,
                       hsa_signal_t completion, Submit submit) {
-  Collector& c = g_collector;
-  RingHandle ring = c.rings.Mine();
-  rocattach_copy copy = c.copies.Describe(dst_agent, src_agent, dst, src, bytes, &ring);
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  RingHandle ring = p.rings.Mine();
+  rocattach_copy copy = h.copies.Describe(dst_agent, src_agent, dst, src, bytes, &ring);
   if (direction != ROCATTACH_COPY_UNKNOWN) copy.direction = direction;
-  uint32_t op = c.copies.Begin(copy, completion, &ring);
+  uint32_t op = h.copies.Begin(copy, completion, &ring);
   hsa_status_t status = submit();
-  c.copies.Submitted(op, status, copy, &ring);
-  c.worker.Nudge();
+  h.copies.Submitted(op, status, copy, &ring);
+  p.worker.Nudge();
   return status;
 }
 
 bool RecordCopies() {
-  if (g_collector.guard.Ours()) g_collector.live.ArmIfOpen();
-  return g_collector.Live() && g_collector.Recording(ROCATTACH_PLAN_COPIES);
+  if (g_process.guard.Ours()) g_hsa.live.ArmIfOpen();
+  return g_process.Live() && g_hsa.recording.Copies();
 }
 
 hsa_status_t HookAsyncCopy(void* dst, hsa_agent_t dst_agent, const void* src,
                            hsa_agent_t src_agent, size_t size, uint32_t num_deps,
                            const hsa_signal_t* deps, hsa_signal_t completion) {
   auto submit = [&] {
-    return g_collector.hsa.memory_async_copy(dst, dst_agent, src, src_agent, size,
+    return g_hsa.functions.memory_async_copy(dst, dst_agent, src, src_agent, size,
                                              num_deps, deps, completion);
   };
   if (!RecordCopies()) return submit();
@@ -300,7 +313,7 @@ hsa_status_t HookAsyncCopyOnEngine(void* dst, hsa_agent_t dst_agent, const void*
                                    hsa_signal_t completion, int engine,
                                    bool force_sdma) {
   auto submit = [&] {
-    return g_collector.hsa.memory_async_copy_on_engine(dst, dst_agent, src, src_agent,
+    return g_hsa.functions.memory_async_copy_on_engine(dst, dst_agent, src, src_agent,
                                                        size, num_deps, deps, completion,
                                                        engine, force_sdma);
   };
@@ -317,7 +330,7 @@ hsa_status_t HookAsyncCopyRect(const hsa_pitched_ptr_t* dst,
                                uint32_t num_deps, const hsa_signal_t* deps,
                                hsa_signal_t completion) {
   auto submit = [&] {
-    return g_collector.hsa.memory_async_copy_rect(dst, dst_offset, src, src_offset,
+    return g_hsa.functions.memory_async_copy_rect(dst, dst_offset, src, src_offset,
                                                   range, agent, direction, num_deps,
                                                   deps, completion);
   };
@@ -338,53 +351,47 @@ hsa_status_t HookAsyncCopyRect(const hsa_pitched_ptr_t* dst,
 }
 
 hsa_status_t HookAsyncCopyEnable(bool enable) {
-  Collector& c = g_collector;
-  if (c.Live() && !c.copies.AppEnables(enable, c.Recording(ROCATTACH_PLAN_COPIES))) {
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  if (p.Live() && !h.copies.AppEnables(enable, h.recording.Copies())) {
     return HSA_STATUS_SUCCESS;
   }
-  return c.hsa.async_copy_enable(enable);
+  return h.functions.async_copy_enable(enable);
 }
 
 hsa_status_t HookMemoryCopy(void* dst, const void* src, size_t size) {
-  Collector& c = g_collector;
-  if (!RecordCopies()) return c.hsa.memory_copy(dst, src, size);
-  RingHandle ring = c.rings.Mine();
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  if (!RecordCopies()) return h.functions.memory_copy(dst, src, size);
+  RingHandle ring = p.rings.Mine();
   hsa_agent_t none = {};
-  rocattach_copy copy = c.copies.Describe(none, none, dst, src, size, &ring);
-  c.copies.DescribePointers(dst, src, &copy);
+  rocattach_copy copy = h.copies.Describe(none, none, dst, src, size, &ring);
+  h.copies.DescribePointers(dst, src, &copy);
   copy.engine = ROCATTACH_ENGINE_SYNC;
   copy.start_ns = BootNs();
-  hsa_status_t status = c.hsa.memory_copy(dst, src, size);
+  hsa_status_t status = h.functions.memory_copy(dst, src, size);
   copy.end_ns = BootNs();
-  if (status == HSA_STATUS_SUCCESS) c.copies.Done(&copy, &ring);
+  if (status == HSA_STATUS_SUCCESS) h.copies.Done(&copy, &ring);
   return status;
 }
 
 hsa_status_t HookInit() {
-  Collector& c = g_collector;
-  if (!c.guard.Ours()) return c.hsa.init();
-  if (c.live.installed()) return c.live.Init();
-  {
-    TinyLockHolder hold(c.again_lock);
-    ++c.inits_under_way;
-    // Without it the runtime would not look for tools.
-    if (LoadAcquire(&c.phase) == kPhaseUnloaded) {
-      InstallVariables();
-    }
-  }
-  hsa_status_t status = c.hsa.init();
-  TinyLockHolder hold(c.again_lock);
-  --c.inits_under_way;
-  // The runtime may have been shut down once more already, and be needed by others.
-  if (LoadAcquire(&c.phase) != kPhaseUnloaded) c.environment.Restore();
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  if (!p.guard.Ours()) return h.functions.init();
+  if (h.live.installed()) return h.live.Init();
+  h.reentry.BeginInit();
+  hsa_status_t status = h.functions.init();
+  h.reentry.EndInit();
   return status;
 }
 
 hsa_status_t HookShutDown() {
-  Collector& c = g_collector;
-  if (c.guard.Ours() && c.live.installed()) return c.live.ShutDown();
-  hsa_status_t status = c.hsa.shut_down();
-  if (c.guard.Ours() && LoadAcquire(&c.phase) == kPhaseUnloaded) HookRuntimeInit();
+  Process& p = g_process;
+  HsaBackend& h = g_hsa;
+  if (p.guard.Ours() && h.live.installed()) return h.live.ShutDown();
+  hsa_status_t status = h.functions.shut_down();
+  if (p.guard.Ours() && LoadAcquire(&p.phase) == kPhaseUnloaded) HookRuntimeInit();
   return status;
 }
 
@@ -423,14 +430,14 @@ void InstallHooks(ApiTableRoot* root, const AmdSlots& slots) {
 }
 
 void HookRuntimeInit() {
-  Collector& c = g_collector;
+  HsaBackend& h = g_hsa;
   // The runtime resets its table on unloading; the memory is static and stays.
-  if (c.core_table != nullptr) Replace(c.core_table, kCoreInit, &HookInit);
+  if (h.core_table != nullptr) Replace(h.core_table, kCoreInit, &HookInit);
 }
 
 void UnhookInit(ApiTable* core) {
   if (core->slots[kCoreInit] == reinterpret_cast<void*>(&HookInit)) {
-    Replace(core, kCoreInit, g_collector.hsa.init);
+    Replace(core, kCoreInit, g_hsa.functions.init);
   }
 }
 

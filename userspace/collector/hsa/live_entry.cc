@@ -1,6 +1,7 @@
 #include "userspace/collector/hsa/live_entry.h"
 
-#include "userspace/collector/collector.h"
+#include "userspace/collector/hsa/backend.h"
+#include "userspace/collector/hsa/hooks.h"
 
 namespace rocattach::collector {
 
@@ -14,7 +15,7 @@ bool LiveEntry::TableIsTheRuntimes() const {
 }
 
 const char* LiveEntry::Install(const void* window) {
-  Collector& c = g_collector;
+  HsaBackend& h = g_hsa;
   LiveTables found;
   const char* why = FindLiveTables(window, &found);
   if (why != nullptr) return why;
@@ -25,17 +26,17 @@ const char* LiveEntry::Install(const void* window) {
   // In a child the table came with the parent's memory: with our functions, or with
   // those of a tool that calls ours. What they call in turn is known already.
   if (!known_ || TableIsTheRuntimes()) {
-    if (!c.hsa.Load(&tables_.root, tables_.slots)) {
+    if (!h.functions.Load(&tables_.root, tables_.slots)) {
       return "the runtime's API table has a null entry";
     }
-    c.amd_slots = tables_.slots;
-    c.core_table = tables_.root.core;
-    c.LookForOwnQueues(tables_.root.core);
+    h.amd_slots = tables_.slots;
+    h.core_table = tables_.root.core;
+    h.FindQueueOwner(tables_.root.core);
     Restore();
   }
-  c.tracker.set_times_are_ours(c.queues_are_the_runtimes);
+  h.tracker.set_times_are_ours(h.queues_are_the_runtimes);
   known_ = installed_ = true;
-  StoreRelaxed(&c.memory.control()->entry,
+  StoreRelaxed(&g_process.memory.control()->entry,
                static_cast<uint32_t>(ROCATTACH_ENTRY_PATH_LIVE_TABLE));
   return nullptr;
 }
@@ -46,37 +47,37 @@ void LiveEntry::Restore() {
 }
 
 void LiveEntry::ArmIfOpen() {
-  Collector& c = g_collector;
-  const uint32_t phase = LoadAcquire(&c.phase);
+  const uint32_t phase = LoadAcquire(&g_process.phase);
   if (!installed_ || (phase != kPhaseLoaded && phase != kPhaseUnloaded)) return;
-  if (ArmByLiveTable(&tables_.root)) c.BeginService();
+  if (g_hsa.ArmByLiveTable(&tables_.root)) g_process.upcalls->hsa_armed();
 }
 
 hsa_status_t LiveEntry::Init() {
-  Collector& c = g_collector;
+  Process& p = g_process;
   SleepingLockHolder life(life_lock_);
-  const hsa_status_t status = c.hsa.init();
+  const hsa_status_t status = g_hsa.functions.init();
   if (life.nested()) return status;
   ErrnoKeeper keep_errno;
   if (status == HSA_STATUS_SUCCESS) {
     ArmIfOpen();
-  } else {
-    c.NoteFailedInit(status);
+  } else if (LoadAcquire(&p.phase) == kPhaseLoaded) {
+    // The program has no GPU, and nothing to record.
+    StoreRelaxed(&p.memory.control()->init_status, static_cast<uint32_t>(status));
   }
   return status;
 }
 
 hsa_status_t LiveEntry::ShutDown() {
-  Collector& c = g_collector;
+  HsaBackend& h = g_hsa;
   SleepingLockHolder life(life_lock_);
-  if (life.nested()) return c.hsa.shut_down();
-  const uint32_t phase = LoadAcquire(&c.phase);
-  if (phase == kPhaseArmed) PrepareForShutDown();
-  const hsa_status_t status = c.hsa.shut_down();
+  if (life.nested()) return h.functions.shut_down();
+  const uint32_t phase = LoadAcquire(&g_process.phase);
+  if (phase == kPhaseArmed) h.PrepareForShutDown();
+  const hsa_status_t status = h.functions.shut_down();
   ErrnoKeeper keep_errno;
   const bool last = status == HSA_STATUS_SUCCESS && TableIsTheRuntimes();
   if (phase == kPhaseArmed) {
-    FinishShutDown(last);
+    h.FinishShutDown(last);
   } else if (last && phase != kPhaseEnded) {
     Restore();
   }

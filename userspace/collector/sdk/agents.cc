@@ -17,7 +17,7 @@ uint64_t Hash(const char* text) {
 }
 
 // As the HSA runtime makes it from KFD's unique_id, so that a GPU has the same name
-// whichever back end tells of it. Empty where the kernel does not say.
+// whichever backend lists it. Empty where the kernel has no unique_id.
 void ReadUuid(uint32_t node_id, char (&uuid)[24]) {
   char path[80];
   snprintf(path, sizeof(path), "/sys/class/kfd/kfd/topology/nodes/%u/properties",
@@ -44,7 +44,7 @@ void CopyText(const char* from, char* to, size_t room) {
 }  // namespace
 
 rocattach_sdk_status SdkAgents::Load(const rocattach_sdk_functions* sdk,
-                                     Dictionary* dictionary, const Agents* known) {
+                                     Dictionary* dictionary, const AgentIds* known) {
   sdk_ = sdk;
   known_ = known;
   dictionary_ = dictionary;
@@ -70,8 +70,7 @@ void SdkAgents::Add(const rocattach_sdk_agent& from) {
   agent.gpu = from.type == ROCATTACH_SDK_AGENT_GPU;
   CopyText(from.name, agent.name, sizeof(agent.name));
   ++count_;
-  agent.dictionary_id =
-      known_ != nullptr ? known_->IdOfNode(from.node_id) : uint16_t{0};
+  agent.dictionary_id = known_ != nullptr ? known_->Find(from.node_id) : uint16_t{0};
   if (agent.dictionary_id == 0) Describe(from, &agent);
 }
 

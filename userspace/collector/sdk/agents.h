@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
+#include "userspace/collector/common/agent_ids.h"
 #include "userspace/collector/common/dictionary.h"
-#include "userspace/collector/hsa/agents.h"
 #include "userspace/collector/sdk/functions.h"
 
 namespace rocattach::collector {
@@ -36,7 +36,7 @@ class SdkAgents {
 
   // Those that are in the dictionary already, by `known`, keep their ids.
   rocattach_sdk_status Load(const rocattach_sdk_functions* sdk, Dictionary* dictionary,
-                            const Agents* known = nullptr);
+                            const AgentIds* known = nullptr);
 
   // kNone if there is no such agent.
   uint32_t Find(rocattach_sdk_agent_id id) const {
@@ -64,7 +64,7 @@ class SdkAgents {
 
   const rocattach_sdk_functions* sdk_ = nullptr;
   Dictionary* dictionary_ = nullptr;
-  const Agents* known_ = nullptr;
+  const AgentIds* known_ = nullptr;
   SdkAgent agents_[kMax] = {};
   uint32_t count_ = 0;
 };

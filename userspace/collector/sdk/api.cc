@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "userspace/collector/collector.h"
-
 namespace rocattach::collector {
 namespace {
 
@@ -51,11 +49,6 @@ void PublishNames(const rocattach_sdk_functions& sdk, const Table& table,
   }
 }
 
-void OnCallback(rocattach_sdk_callback_record record,
-                rocattach_sdk_user_data* user_data, void* self) {
-  if (g_collector.SdkLive()) static_cast<SdkApi*>(self)->OnCall(record, user_data);
-}
-
 // A marker's message; it is the application's, which has just given it to the library.
 const char* MessageOf(const rocattach_sdk_callback_record& record) {
   if (record.kind != ROCATTACH_SDK_CALLBACK_MARKER_CORE_API) return nullptr;
@@ -88,12 +81,13 @@ bool ApiFunctionOf(int32_t kind, rocattach_sdk_operation operation,
 
 bool SdkApi::Configure(const rocattach_sdk_functions* sdk,
                        rocattach_sdk_context_id context, rocattach_plan_api domain,
-                       Dictionary* dictionary) {
+                       Dictionary* dictionary,
+                       rocattach_sdk_callback_tracing_cb callback, void* data) {
   bool any = false;
   for (const Table& table : kTables) {
     if (table.domain != domain) continue;
-    if (sdk->configure_callback_tracing(context, table.kind, nullptr, 0, &OnCallback,
-                                        this) != ROCATTACH_SDK_STATUS_SUCCESS) {
+    if (sdk->configure_callback_tracing(context, table.kind, nullptr, 0, callback,
+                                        data) != ROCATTACH_SDK_STATUS_SUCCESS) {
       continue;
     }
     any = true;

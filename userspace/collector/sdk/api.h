@@ -1,4 +1,4 @@
-// API calls as rocprofiler-sdk tells of them.
+// API calls as rocprofiler-sdk reports them.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_API_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_API_H_
 
@@ -15,9 +15,10 @@ namespace rocattach::collector {
 class SdkApi {
  public:
   // Configures the services of one domain in `context` and publishes its functions'
-  // names. False if the SDK has none of them.
+  // names. False if the SDK has none of them. `callback` is to pass calls on to OnCall.
   bool Configure(const rocattach_sdk_functions* sdk, rocattach_sdk_context_id context,
-                 rocattach_plan_api domain, Dictionary* dictionary);
+                 rocattach_plan_api domain, Dictionary* dictionary,
+                 rocattach_sdk_callback_tracing_cb callback, void* data);
   void Init(PlanGate* plans, RingSet* rings) {
     plans_ = plans;
     rings_ = rings;
@@ -34,8 +35,8 @@ class SdkApi {
   RingSet* rings_ = nullptr;
 };
 
-// Where a function of the SDK's callback kind stands among those of its domain. False
-// for a kind that is no API.
+// The number of a function of the SDK's callback kind within its domain. False for a
+// kind that is no API.
 bool ApiFunctionOf(int32_t callback_kind, rocattach_sdk_operation operation,
                    rocattach_plan_api* domain, uint32_t* function);
 

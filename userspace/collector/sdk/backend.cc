@@ -3,44 +3,51 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "userspace/collector/collector.h"
-
 namespace rocattach::collector {
 namespace {
 
-constexpr uint32_t kOldestVersion = 10000;  // SDK 1.0, ROCm 7.0; see sdk_abi.h
+constexpr uint32_t kOldestVersion = 10000;  // SDK 1.0, ROCm 7.0; see abi.h
 constexpr uint32_t kExitPatienceMsec = 200;
 
-// What the SDK calls for each event. They go on for a moment after everything has been
-// stopped, and in forked children.
-void OnCodeObject(rocattach_sdk_callback_record record, rocattach_sdk_user_data*,
-                  void* data) {
-  // Also before the runtime is armed: an SDK that is attached late tells of what it
-  // finds first.
-  if (g_collector.guard.Ours()) static_cast<SdkCodeObjects*>(data)->OnCallback(record);
-}
-
-void OnDispatchTrace(rocattach_sdk_callback_record record,
-                     rocattach_sdk_user_data* user_data, void* data) {
-  if (g_collector.SdkLive())
-    static_cast<SdkDispatches*>(data)->OnTrace(record, user_data);
-}
-
-void OnDispatch(rocattach_sdk_dispatch_data dispatch,
-                rocattach_sdk_counter_config_id* config,
-                rocattach_sdk_user_data* user_data, void* data) {
-  if (!g_collector.SdkLive()) return;
-  static_cast<SdkDispatches*>(data)->OnEnqueue(dispatch, config, user_data);
-}
-
-void OnDispatchValues(rocattach_sdk_dispatch_data dispatch,
-                      rocattach_sdk_counter_record* records, size_t count,
-                      rocattach_sdk_user_data user_data, void* data) {
-  if (!g_collector.SdkLive()) return;
-  static_cast<SdkDispatches*>(data)->OnValues(dispatch, records, count, user_data);
-}
-
 }  // namespace
+
+// What the SDK calls for each event. These calls go on for a moment after everything
+// has been stopped, and in forked children.
+void SdkBackend::OnCodeObject(rocattach_sdk_callback_record record,
+                              rocattach_sdk_user_data*, void* self_pointer) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  // Also before the runtime is armed: an SDK that is attached late reports first what
+  // it finds.
+  if (self->process_->guard.Ours()) self->code_objects_.OnCallback(record);
+}
+
+void SdkBackend::OnDispatchTrace(rocattach_sdk_callback_record record,
+                                 rocattach_sdk_user_data* user_data,
+                                 void* self_pointer) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  if (self->Live()) self->dispatches_.OnTrace(record, user_data);
+}
+
+void SdkBackend::OnDispatch(rocattach_sdk_dispatch_data dispatch,
+                            rocattach_sdk_counter_config_id* config,
+                            rocattach_sdk_user_data* user_data, void* self_pointer) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  if (self->Live()) self->dispatches_.OnEnqueue(dispatch, config, user_data);
+}
+
+void SdkBackend::OnDispatchValues(rocattach_sdk_dispatch_data dispatch,
+                                  rocattach_sdk_counter_record* records, size_t count,
+                                  rocattach_sdk_user_data user_data,
+                                  void* self_pointer) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  if (self->Live()) self->dispatches_.OnValues(dispatch, records, count, user_data);
+}
+
+void SdkBackend::OnApiCall(rocattach_sdk_callback_record record,
+                           rocattach_sdk_user_data* user_data, void* self_pointer) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  if (self->Live()) self->api_.OnCall(record, user_data);
+}
 
 bool SdkBackend::Fail(rocattach_backend_reason reason, const char* format, ...) {
   reason_ = reason;
@@ -51,17 +58,16 @@ bool SdkBackend::Fail(rocattach_backend_reason reason, const char* format, ...) 
   return false;
 }
 
-rocattach_sdk_configure_result* SdkBackend::Configure(Collector* collector,
-                                                      uint32_t version,
+rocattach_sdk_configure_result* SdkBackend::Configure(uint32_t version,
                                                       const void* caller,
                                                       rocattach_sdk_client_id* client) {
-  uint32_t phase = LoadAcquire(&collector->phase);
-  if (!collector->guard.Ours() || in_force() || client == nullptr ||
-      collector->config.backend < ROCATTACH_BACKEND_SDK ||
+  uint32_t phase = LoadAcquire(&process_->phase);
+  if (!process_->guard.Ours() || in_force() || client == nullptr ||
+      process_->config.backend < ROCATTACH_BACKEND_SDK ||
       (phase != kPhaseLoaded && phase != kPhaseUnloaded)) {
     return nullptr;
   }
-  collector_ = collector;
+  called_ = true;
   version_ = version;
   if (version < kOldestVersion) {
     Fail(ROCATTACH_BACKEND_REASON_SDK_VERSION,
@@ -73,14 +79,14 @@ rocattach_sdk_configure_result* SdkBackend::Configure(Collector* collector,
     Fail(ROCATTACH_BACKEND_REASON_SDK_INCOMPLETE, "rocprofiler-sdk has no %s", missing);
     return nullptr;
   }
-  attached_ = collector->config.backend != ROCATTACH_BACKEND_SDK_ATTACH;
+  attached_ = process_->config.backend != ROCATTACH_BACKEND_SDK_ATTACH;
   client->name = "rocattach";
   result_ = {sizeof(result_), &OnInitialize, &OnFinalize, this};
   return &result_;
 }
 
 rocattach_sdk_configure_attach_result* SdkBackend::ConfigureAttach() {
-  if (collector_ == nullptr) return nullptr;
+  if (!called_) return nullptr;
   attach_result_ = {sizeof(attach_result_), &OnAttach, &OnDetach, this};
   return &attach_result_;
 }
@@ -93,31 +99,31 @@ int SdkBackend::OnInitialize(rocattach_sdk_client_finalize_fn, void* self_pointe
 }
 
 bool SdkBackend::Initialize() {
-  Collector& c = *collector_;
-  rocattach_sdk_status status = agents_.Load(&sdk_, &c.dictionary);
+  Process& p = *process_;
+  rocattach_sdk_status status = agents_.Load(&sdk_, &p.dictionary);
   if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
     return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR,
                 "the SDK does not list its agents: %s", StatusName(sdk_, status));
   }
-  code_objects_.Init(&agents_, &c.dictionary);
+  code_objects_.Init(&agents_, &p.dictionary);
   configs_.Init(&sdk_, &agents_);
-  samples_.Init({&sdk_, &agents_, &configs_, &c.plans, &c.rings});
-  api_.Init(&c.plans, &c.rings);
+  samples_.Init({&sdk_, &agents_, &configs_, &p.plans, &p.rings});
+  api_.Init(&p.plans, &p.rings);
   int error = dispatches_.Init(
-      &c.memory,
-      {&sdk_, &c.plans, &agents_, &configs_, &c.dictionary, &c.rings,
-       code_objects_.kernels(), &next_correlation_, &c.memory.control()->hook_ns_total,
-       &c.memory.control()->other_dropped});
+      &p.memory,
+      {&sdk_, &p.plans, &agents_, &configs_, &p.dictionary, &p.rings,
+       code_objects_.kernels(), &next_correlation_, &p.memory.control()->hook_ns_total,
+       &p.memory.control()->other_dropped});
   if (error != 0) return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR, "out of memory");
-  uint32_t wanted = c.config.record_kinds != 0 ? c.config.record_kinds : UINT32_MAX;
+  uint32_t wanted = p.config.record_kinds != 0 ? p.config.record_kinds : UINT32_MAX;
   if (!ConfigureServices(wanted)) return false;
   sdk_.start_context(names_);
-  rocattach_control* control = c.memory.control();
+  rocattach_control* control = p.memory.control();
   reason_ = ROCATTACH_BACKEND_REASON_REQUESTED;
   StoreRelaxed(&control->record_kinds, record_kinds_);
   StoreRelaxed(&control->api_domains, api_domains_);
   StoreRelaxed(&control->sdk_version, version_);
-  c.PublishBackend(ROCATTACH_BACKEND_SDK, reason_, text_);
+  p.PublishBackend(ROCATTACH_BACKEND_SDK, reason_, text_);
   StoreRelease(&in_force_, 1u);
   return true;
 }
@@ -126,7 +132,7 @@ bool SdkBackend::ConfigureServices(uint32_t wanted) {
   rocattach_sdk_status status = sdk_.create_context(&names_);
   if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
     status = sdk_.configure_callback_tracing(names_, ROCATTACH_SDK_CALLBACK_CODE_OBJECT,
-                                             nullptr, 0, &OnCodeObject, &code_objects_);
+                                             nullptr, 0, &OnCodeObject, this);
   }
   if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
     status = sdk_.at_intercept_table(&OnHsaTable, ROCATTACH_SDK_TABLE_HSA, this);
@@ -139,8 +145,7 @@ bool SdkBackend::ConfigureServices(uint32_t wanted) {
   if ((wanted & ROCATTACH_PLAN_RECORD_COPIES) != 0) {
     rocattach_sdk_context_id& context = copies_service_.context;
     if (sdk_.create_context(&context) == ROCATTACH_SDK_STATUS_SUCCESS &&
-        copies_.Configure(&sdk_, context, &agents_, &collector_->memory,
-                          &collector_->rings,
+        copies_.Configure(&sdk_, context, &agents_, &process_->memory, &process_->rings,
                           &next_correlation_) == ROCATTACH_SDK_STATUS_SUCCESS) {
       record_kinds_ |= ROCATTACH_PLAN_RECORD_COPIES;
     }
@@ -159,7 +164,7 @@ bool SdkBackend::ConfigureDispatches(uint32_t wanted) {
   if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
     status =
         sdk_.configure_callback_tracing(traced, ROCATTACH_SDK_CALLBACK_KERNEL_DISPATCH,
-                                        nullptr, 0, &OnDispatchTrace, &dispatches_);
+                                        nullptr, 0, &OnDispatchTrace, this);
   }
   if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
     return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR,
@@ -170,8 +175,8 @@ bool SdkBackend::ConfigureDispatches(uint32_t wanted) {
   rocattach_sdk_context_id& counted = counters_service_.context;
   status = sdk_.create_context(&counted);
   if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
-    status = sdk_.configure_callback_dispatch_counting(
-        counted, &OnDispatch, &dispatches_, &OnDispatchValues, &dispatches_);
+    status = sdk_.configure_callback_dispatch_counting(counted, &OnDispatch, this,
+                                                       &OnDispatchValues, this);
   }
   if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
     record_kinds_ |= ROCATTACH_PLAN_RECORD_COUNTERS;
@@ -187,7 +192,7 @@ void SdkBackend::ConfigureApi() {
     rocattach_sdk_context_id& context = api_services_[d].context;
     if (sdk_.create_context(&context) != ROCATTACH_SDK_STATUS_SUCCESS) continue;
     if (!api_.Configure(&sdk_, context, static_cast<rocattach_plan_api>(d),
-                        &collector_->dictionary)) {
+                        &process_->dictionary, &OnApiCall, this)) {
       continue;
     }
     record_kinds_ |= ROCATTACH_PLAN_RECORD_API;
@@ -203,26 +208,26 @@ void SdkBackend::OnHsaTable(int32_t, uint64_t, uint64_t, void**, uint64_t,
 
 // On the thread that initialises the runtime (or attaches), once the SDK has its table.
 void SdkBackend::Arm() {
-  Collector& c = *collector_;
-  if (!c.guard.Ours()) return;
+  Process& p = *process_;
+  if (!p.guard.Ours()) return;
   {
-    TinyLockHolder hold(c.start_lock);
-    uint32_t phase = LoadAcquire(&c.phase);
+    TinyLockHolder hold(p.start_lock);
+    uint32_t phase = LoadAcquire(&p.phase);
     if (phase != kPhaseLoaded && phase != kPhaseUnloaded) return;
     // Else the worker's work has to be done without it: nothing is recorded.
-    if (!c.worker.running() && c.worker.Start(&c) != 0) return;
-    if (phase == kPhaseLoaded) c.RegisterEnd();
-    StoreRelease(&c.phase, static_cast<uint32_t>(kPhaseArmed));
-    StoreRelaxed(&c.memory.control()->entry,
+    if (!p.worker.running() && p.worker.Start() != 0) return;
+    if (phase == kPhaseLoaded) p.RegisterEnd();
+    StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseArmed));
+    StoreRelaxed(&p.memory.control()->entry,
                  static_cast<uint32_t>(ROCATTACH_ENTRY_PATH_SDK));
-    StoreRelaxed(&c.memory.control()->armed_ns, BootNs());
-    c.memory.SetState(ROCATTACH_STATE_ARMED);
+    StoreRelaxed(&p.memory.control()->armed_ns, BootNs());
+    p.memory.SetState(ROCATTACH_STATE_ARMED);
     // The HSA tools are loaded after this, and we with them: then it is done there.
-    if (!c.environment.tools_beside_sdk()) c.environment.Restore();
+    if (!p.environment.tools_beside_sdk()) p.environment.Restore();
   }
-  c.WaitForService();
+  p.WaitForService();
   Update();
-  c.worker.Wake();
+  p.worker.Wake();
 }
 
 int SdkBackend::OnAttach(rocattach_sdk_client_detach_fn, rocattach_sdk_context_id*,
@@ -235,11 +240,11 @@ int SdkBackend::OnAttach(rocattach_sdk_client_detach_fn, rocattach_sdk_context_i
     self->detached_ = false;
     // A detach has stopped this one as well.
     self->sdk_.start_context(self->names_);
-    self->collector_->plans.Reconsider();
+    self->process_->plans.Reconsider();
   }
-  self->collector_->environment.Restore();
+  self->process_->environment.Restore();
   self->Update();
-  self->collector_->worker.Wake();
+  self->process_->worker.Wake();
   return 0;
 }
 
@@ -255,13 +260,13 @@ void SdkBackend::OnDetach(void* self_pointer) {
 void SdkBackend::OnFinalize(void* self_pointer) {
   auto* self = static_cast<SdkBackend*>(self_pointer);
   ErrnoKeeper keep_errno;
-  if (self->collector_->guard.Ours()) self->End();
+  if (self->process_->guard.Ours()) self->End();
 }
 
 void SdkBackend::RuntimeGone() {
   TinyLockHolder hold(lock_);
   StopAll();
-  collector_->plans.Reconsider();
+  process_->plans.Reconsider();
 }
 
 void SdkBackend::End() {

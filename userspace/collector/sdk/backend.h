@@ -6,6 +6,7 @@
 
 #include "userspace/collector/common/kernel_table.h"
 #include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/process.h"
 #include "userspace/collector/sdk/agents.h"
 #include "userspace/collector/sdk/api.h"
 #include "userspace/collector/sdk/code_objects.h"
@@ -16,20 +17,17 @@
 
 namespace rocattach::collector {
 
-struct Collector;
-
 // The SDK wants every service configured while the tool is initialised; later only
 // contexts can be started and stopped. So there is a context for each thing that a plan
 // may ask for, and none but that of code objects runs until one does.
 class SdkBackend {
  public:
-  // What the SDK calls; see sdk_abi_tool.h. `caller` is a code address of the SDK.
-  rocattach_sdk_configure_result* Configure(Collector* collector, uint32_t version,
-                                            const void* caller,
+  // What the SDK calls; see abi_tool.h. `caller` is a code address of the SDK.
+  rocattach_sdk_configure_result* Configure(uint32_t version, const void* caller,
                                             rocattach_sdk_client_id* client);
   rocattach_sdk_configure_attach_result* ConfigureAttach();
 
-  // True once the SDK has initialised us: this back end is the one.
+  // True once the SDK has initialised us: then the HSA backend is not used.
   bool in_force() const { return LoadAcquire(&in_force_) != 0; }
   // Why it is not, where it was asked for.
   rocattach_backend_reason reason() const { return reason_; }
@@ -50,9 +48,23 @@ class SdkBackend {
   static int OnAttach(rocattach_sdk_client_detach_fn detach,
                       rocattach_sdk_context_id* contexts, uint64_t count, void* self);
   static void OnDetach(void* self);
+  static void OnCodeObject(rocattach_sdk_callback_record record,
+                           rocattach_sdk_user_data* user_data, void* self);
+  static void OnDispatchTrace(rocattach_sdk_callback_record record,
+                              rocattach_sdk_user_data* user_data, void* self);
+  static void OnDispatch(rocattach_sdk_dispatch_data dispatch,
+                         rocattach_sdk_counter_config_id* config,
+                         rocattach_sdk_user_data* user_data, void* self);
+  static void OnDispatchValues(rocattach_sdk_dispatch_data dispatch,
+                               rocattach_sdk_counter_record* records, size_t count,
+                               rocattach_sdk_user_data user_data, void* self);
+  static void OnApiCall(rocattach_sdk_callback_record record,
+                        rocattach_sdk_user_data* user_data, void* self);
   static void OnHsaTable(int32_t table, uint64_t lib_version, uint64_t instance,
                          void** tables, uint64_t count, void* self);
 
+  // True where callbacks have anything to do.
+  bool Live() const { return process_->Live() && in_force(); }
   bool Initialize();
   bool ConfigureServices(uint32_t wanted);
   bool ConfigureDispatches(uint32_t wanted);
@@ -61,7 +73,7 @@ class SdkBackend {
   bool Fail(rocattach_backend_reason reason, const char* format, ...)
       __attribute__((format(printf, 3, 4)));
 
-  // Carries out what the service wants; sdk_control.cc.
+  // Carries out what the service wants; control.cc.
   void Update();
   void TakePlan();
   PlanResult CheckKinds(const rocattach_plan& plan) const;
@@ -78,7 +90,9 @@ class SdkBackend {
   void ReplayRegistrations();
   bool TakeBackVariables();
 
-  Collector* collector_ = nullptr;
+  // Known from the beginning: the SDK may call in a forked child as well.
+  Process* process_ = &g_process;
+  bool called_ = false;  // by the SDK, to configure
   rocattach_sdk_functions sdk_ = {};
   rocattach_sdk_configure_result result_ = {};
   rocattach_sdk_configure_attach_result attach_result_ = {};

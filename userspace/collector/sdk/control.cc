@@ -1,5 +1,4 @@
 // Carrying out what the service asks for: which contexts run, and which plan decides.
-#include "userspace/collector/collector.h"
 #include "userspace/collector/sdk/backend.h"
 
 namespace rocattach::collector {
@@ -49,7 +48,7 @@ void SdkBackend::StopAll() {
 // Nothing is selected any more, and what was selected has been delivered, save for
 // traced dispatches under way. Tracing itself goes on for whoever else wants it.
 void SdkBackend::EndPlan() {
-  collector_->plans.Activate(nullptr);
+  process_->plans.Activate(nullptr);
   Switch(&counters_service_, false);
   dispatches_.SetPasses(nullptr);
   samples_.Stop();
@@ -124,12 +123,12 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
   plan_kinds_ = kinds;
   plan_generation_ = state->generation;
   dispatches_.SetPasses(table);
-  collector_->plans.Activate(kinds != 0 ? state : nullptr);
+  process_->plans.Activate(kinds != 0 ? state : nullptr);
   return result;
 }
 
 void SdkBackend::TakePlan() {
-  PlanGate& plans = collector_->plans;
+  PlanGate& plans = process_->plans;
   if (!plans.Pending()) return;
   EndPlan();
   // The old plan's copies are in the buffer.
@@ -145,9 +144,9 @@ void SdkBackend::TakePlan() {
 }
 
 void SdkBackend::ApplyBaseline() {
-  Collector& c = *collector_;
-  bool dispatches = c.Baseline(ROCATTACH_PLAN_DISPATCHES);
-  bool copies = c.Baseline(ROCATTACH_PLAN_COPIES);
+  Process& p = *process_;
+  bool dispatches = p.Baseline(ROCATTACH_PLAN_DISPATCHES);
+  bool copies = p.Baseline(ROCATTACH_PLAN_COPIES);
   if (!dispatches) dispatches_.SetBaseline(false);
   Switch(&dispatches_service_,
          dispatches || (plan_kinds_ & ROCATTACH_PLAN_RECORD_DISPATCHES) != 0);
@@ -164,22 +163,22 @@ void SdkBackend::ApplyBaseline() {
 
 void SdkBackend::Update() {
   TinyLockHolder hold(lock_);
-  Collector& c = *collector_;
+  Process& p = *process_;
   bool ended = LoadAcquire(&finalized_) != 0;
   if (ended || !attached_) {
     // Before the first attach a plan waits for it.
-    if (c.plans.Pending() && (ended || detached_)) {
-      c.plans.Refuse(
+    if (p.plans.Pending() && (ended || detached_)) {
+      p.plans.Refuse(
           PlanResult::Error(ROCATTACH_PLAN_ERROR_ENDED, 0,
                             ended ? "rocprofiler-sdk has ended in this process"
                                   : "this process is detached from rocprofiler-sdk"));
     }
     return;
   }
-  if (LoadAcquire(&c.phase) != kPhaseArmed) return;
-  if (LoadRelaxed(&c.self_stopped) != 0) {
+  if (LoadAcquire(&p.phase) != kPhaseArmed) return;
+  if (LoadRelaxed(&p.self_stopped) != 0) {
     // Whoever comes back finds the plan as it was.
-    if (plan_generation_ != 0) c.plans.Reconsider();
+    if (plan_generation_ != 0) p.plans.Reconsider();
     StopAll();
     return;
   }
@@ -192,30 +191,30 @@ void SdkBackend::Update() {
 void SdkBackend::ReplayRegistrations() {
   auto invoke = reinterpret_cast<rocattach_register_invoke_fn>(
       FindRegisterFunction("rocprofiler_register_invoke_nonpropagated_registrations"));
-  Collector& c = *collector_;
+  Process& p = *process_;
   // An hsa_init is under way, or somebody registers at this moment: later.
-  if (c.environment.installed()) {
+  if (p.environment.installed()) {
     --replay_;
     return;
   }
   if (invoke == nullptr ||
-      c.environment.Install(c.config.collector_path, ToolVariables::kSdk) != 0) {
+      p.environment.Install(p.config.collector_path, ToolVariables::kSdk) != 0) {
     replay_ = 0;
     return;
   }
   int32_t status = invoke();
-  c.environment.Restore();
+  p.environment.Restore();
   replay_ = status == ROCATTACH_REGISTER_DEADLOCK ? replay_ - 1 : 0;
 }
 
 // OnLoad takes our variables back; where it does not come, children must not inherit
 // them for ever. True while they are there.
 bool SdkBackend::TakeBackVariables() {
-  Collector& c = *collector_;
-  if (!c.environment.installed() || LoadAcquire(&c.phase) != kPhaseArmed) return false;
-  uint64_t armed_ns = LoadRelaxed(&c.memory.control()->armed_ns);
+  Process& p = *process_;
+  if (!p.environment.installed() || LoadAcquire(&p.phase) != kPhaseArmed) return false;
+  uint64_t armed_ns = LoadRelaxed(&p.memory.control()->armed_ns);
   if (BootNs() < armed_ns + kOnLoadTimeoutNs) return true;
-  c.environment.Restore();
+  p.environment.Restore();
   return false;
 }
 
@@ -224,7 +223,7 @@ uint64_t SdkBackend::Tick(RingHandle* ring) {
   {
     // The plan that samples is about to end.
     TinyLockHolder hold(lock_);
-    if (collector_->plans.Pending() && LoadAcquire(&finalized_) == 0 && attached_) {
+    if (process_->plans.Pending() && LoadAcquire(&finalized_) == 0 && attached_) {
       samples_.Finish(ring);
     }
   }

@@ -9,9 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "userspace/collector/collector.h"
-
-// As in sdk_functions.cc: up to glibc 2.33 only some programs have these.
+// As in functions.cc: up to glibc 2.33 only some programs have these.
 extern "C" {
 __attribute__((weak)) void* dlopen(const char* file, int mode) noexcept;
 __attribute__((weak)) void* dlsym(void* handle, const char* name) noexcept;
@@ -28,6 +26,9 @@ constexpr uint32_t kExitPatienceMsec = 200;
 constexpr size_t kStackBytes = 8 << 20;
 // From OnLoad to the end of hsa_init, with room to spare.
 constexpr uint64_t kSettledNs = 500'000'000;
+
+// Whom OnConfigure serves: the SDK passes nothing of ours to it.
+LateSampler* g_configuring = nullptr;
 
 bool StartThread(void* (*run)(void*), void* argument) {
   pthread_attr_t attributes;
@@ -55,12 +56,10 @@ bool LateSampler::Fail(const char* format, ...) {
   return false;
 }
 
-bool LateSampler::Start(Collector* collector, const PlanState* state,
-                        PlanResult* result) {
-  collector_ = collector;
+bool LateSampler::Start(const PlanState* state, PlanResult* result) {
   if (LoadAcquire(&state_) == kLoading) return false;
   // Inside hsa_init, or soon after: the runtime must not be half there.
-  const uint64_t armed_ns = LoadRelaxed(&collector->memory.control()->armed_ns);
+  const uint64_t armed_ns = LoadRelaxed(&process_->memory.control()->armed_ns);
   const bool settled = BootNs() >= armed_ns + kSettledNs;
   StoreRelaxed(&retry_ns_, settled ? 0 : armed_ns + kSettledNs);
   if (!settled) return false;
@@ -129,17 +128,22 @@ void LateSampler::End() {
   lock_.Unlock();
 }
 
+void LateSampler::SetState(State state) {
+  StoreRelease(&state_, static_cast<uint32_t>(state));
+  StoreRelease(&process_->sdk_added, state >= kLoading ? 1u : 0u);
+}
+
 bool LateSampler::StartLoading() {
   if (path_[0] != '/' || memchr(path_, '\0', sizeof(path_)) == nullptr) {
     Fail("the service named none");
   } else if (&dlopen == nullptr || &dlsym == nullptr || &dlerror == nullptr) {
     Fail("the program has no dlopen");
   } else {
-    StoreRelease(&state_, static_cast<uint32_t>(kLoading));
+    SetState(kLoading);
     if (StartThread(&LoadMain, this)) return true;
     Fail("no thread could be started");
   }
-  StoreRelease(&state_, static_cast<uint32_t>(kFailed));
+  SetState(kFailed);
   return false;
 }
 
@@ -147,10 +151,10 @@ void* LateSampler::LoadMain(void* self_pointer) {
   prctl(PR_SET_NAME, "rocattach-late");
   auto* self = static_cast<LateSampler*>(self_pointer);
   // A runtime that has shut down meanwhile gets it when it is back.
-  const bool armed = LoadAcquire(&self->collector_->phase) == kPhaseArmed;
-  const uint32_t state = !armed ? kNone : self->Load() ? kReady : kFailed;
-  StoreRelease(&self->state_, state);
-  self->collector_->worker.Wake();
+  const bool armed = LoadAcquire(&self->process_->phase) == kPhaseArmed;
+  const State state = !armed ? kNone : self->Load() ? kReady : kFailed;
+  self->SetState(state);
+  self->process_->worker.Wake();
   return nullptr;
 }
 
@@ -161,7 +165,7 @@ bool LateSampler::Load() {
   if (dlopen(path_, RTLD_LAZY | RTLD_NOLOAD) != nullptr) {
     return Fail("another tool has brought it along already");
   }
-  environment_.set_place(&environ);
+  environment_.set_variable(&environ);
   if (environment_.Install(path_, ToolVariables::kLateSdk) != 0) {
     return Fail("the process has no memory");
   }
@@ -183,6 +187,7 @@ bool LateSampler::ForceConfigure() {
           LoadSdkFunctions(reinterpret_cast<const void*>(force), &sdk_)) {
     return Fail("it has no %s", missing);
   }
+  g_configuring = this;
   const rocattach_sdk_status status = force(&OnConfigure);
   if (initialized_ && status == ROCATTACH_SDK_STATUS_SUCCESS) return true;
   if (text_[0] != '\0') return false;
@@ -193,8 +198,8 @@ bool LateSampler::ForceConfigure() {
 
 rocattach_sdk_configure_result* LateSampler::OnConfigure(
     uint32_t version, const char*, uint32_t, rocattach_sdk_client_id* client) {
-  LateSampler& self = g_collector.late;
-  if (!g_collector.guard.Ours() || client == nullptr) return nullptr;
+  LateSampler& self = *g_configuring;
+  if (!self.process_->guard.Ours() || client == nullptr) return nullptr;
   self.version_ = version;
   if (version < kOldestVersion) {
     self.Fail("version %u.%u.%u cannot be added to a process that runs, 1.3 can",
@@ -213,21 +218,22 @@ int LateSampler::OnInitialize(rocattach_sdk_client_finalize_fn, void* self_point
 }
 
 bool LateSampler::Initialize() {
-  Collector& c = *collector_;
-  const rocattach_sdk_status status = agents_.Load(&sdk_, &c.dictionary, &c.agents);
+  Process& p = *process_;
+  const rocattach_sdk_status status = agents_.Load(&sdk_, &p.dictionary, &p.agent_ids);
   if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
     return Fail("it does not list its agents (status %d)", status);
   }
   configs_.Init(&sdk_, &agents_);
-  samples_.Init({&sdk_, &agents_, &configs_, &c.plans, &c.rings});
+  samples_.Init({&sdk_, &agents_, &configs_, &p.plans, &p.rings});
   if (!samples_.Configure()) return Fail("it has no device counting");
-  StoreRelaxed(&c.memory.control()->sdk_version, version_);
+  StoreRelaxed(&p.memory.control()->sdk_version, version_);
   return true;
 }
 
 void LateSampler::OnFinalize(void* self_pointer) {
   ErrnoKeeper keep_errno;
-  if (g_collector.guard.Ours()) static_cast<LateSampler*>(self_pointer)->End();
+  auto* self = static_cast<LateSampler*>(self_pointer);
+  if (self->process_->guard.Ours()) self->End();
 }
 
 }  // namespace rocattach::collector

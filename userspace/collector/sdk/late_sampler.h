@@ -7,13 +7,12 @@
 
 #include "userspace/collector/common/environment.h"
 #include "userspace/collector/common/plan_gate.h"
+#include "userspace/collector/common/process.h"
 #include "userspace/collector/sdk/agents.h"
 #include "userspace/collector/sdk/configs.h"
 #include "userspace/collector/sdk/samples.h"
 
 namespace rocattach::collector {
-
-struct Collector;
 
 // The SDK is loaded when the first plan wants samples, and stays. It is asked for
 // device counting only: with such a tool it leaves queues, and the functions that make
@@ -23,8 +22,7 @@ struct Collector;
 // Loading takes its time, and belongs to nobody who must not wait: it has a thread of
 // its own. The order of its steps:
 // 1. Only if rocprofiler-register is there, which has the runtime's table, and the SDK
-// is
-//    not: one that another tool has brought keeps a table of before our functions.
+//    is not: one that another tool has brought keeps a table of before our functions.
 // 2. The variables that the SDK sets are put into a new array of the environment first.
 //    setenv then exchanges entries in place; otherwise it may move the array under
 //    another thread's getenv.
@@ -35,7 +33,7 @@ class LateSampler {
  public:
   // Starts what `state` wants sampled. False while the runtime is young or the SDK is
   // being loaded: the plan stays pending, and the worker tries again in time.
-  bool Start(Collector* collector, const PlanState* state, PlanResult* result);
+  bool Start(const PlanState* state, PlanResult* result);
   // True if the plan of that generation waits for the SDK.
   bool Awaited(uint64_t generation) const {
     return LoadAcquire(&state_) == kLoading && generation == awaited_generation_;
@@ -44,8 +42,6 @@ class LateSampler {
   void Finish(RingHandle* ring);
   // The worker's share of the work; nanoseconds until the next, 0: when woken.
   uint64_t Tick(RingHandle* ring);
-  // The SDK is in the process, or on its way.
-  bool present() const { return LoadAcquire(&state_) >= kLoading; }
   // Stops, until a plan is started again. True if samples were being taken.
   bool Pause();
   // At exit, before the SDK's own end.
@@ -61,13 +57,15 @@ class LateSampler {
   static int OnInitialize(rocattach_sdk_client_finalize_fn finalize, void* self);
   static void OnFinalize(void* self);
 
+  void SetState(State state);
   bool StartLoading();
   bool Load();
   bool ForceConfigure();
   bool Initialize();
   bool Fail(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-  Collector* collector_ = nullptr;
+  // Known from the beginning: the SDK may call in a forked child as well.
+  Process* process_ = &g_process;
   uint32_t state_ = kNone;
   uint64_t awaited_generation_ = 0;
   uint64_t retry_ns_ = 0;  // when the runtime will be old enough for a plan that waits

@@ -1,11 +1,11 @@
-// What the HSA tools back end can do of a plan: dispatches and copies, and by an SDK
-// that is loaded for it, counters of whole GPUs.
+// What the HSA backend can do of a plan: dispatches and copies, and by an SDK that is
+// loaded for it, counters of whole GPUs.
 #include "userspace/collector/collector.h"
 
 namespace rocattach::collector {
 namespace {
 
-PlanResult CheckKinds(const Collector& c, const rocattach_plan& plan) {
+PlanResult CheckKinds(const rocattach_plan& plan) {
   uint32_t known = ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES;
   if (plan.late_sdk[0] != '\0') known |= ROCATTACH_PLAN_RECORD_SAMPLES;
   constexpr uint32_t kCounted =
@@ -13,44 +13,44 @@ PlanResult CheckKinds(const Collector& c, const rocattach_plan& plan) {
   const uint32_t unknown = plan.record_kinds & ~known;
   if (unknown == 0) return PlanResult();
   return PlanResult::Error(
-      ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0,
-      "the HSA tools back end cannot record %s: %s",
+      ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0, "the HSA tools backend cannot record %s: %s",
       (unknown & kCounted) != 0 ? "hardware counters" : "API calls",
-      c.memory.control()->backend_text);
+      g_process.memory.control()->backend_text);
 }
 
 }  // namespace
 
-void TakeHsaPlan(Collector* collector, RingHandle* ring) {
-  Collector& c = *collector;
+void TakeHsaPlan(RingHandle* ring) {
+  Process& p = g_process;
+  Collector& c = g_collector;
   TinyLockHolder hold(c.plan_lock);
-  if (LoadRelaxed(&c.self_stopped) != 0) {
+  if (LoadRelaxed(&p.self_stopped) != 0) {
     // Whoever comes back finds the plan as it was.
-    if (c.late.Pause()) c.plans.Reconsider();
+    if (c.late.Pause()) p.plans.Reconsider();
     return;
   }
-  if (!c.plans.Pending() || LoadAcquire(&c.phase) != kPhaseArmed ||
-      c.late.Awaited(LoadAcquire(&c.memory.plan()->generation))) {
+  if (!p.plans.Pending() || LoadAcquire(&p.phase) != kPhaseArmed ||
+      c.late.Awaited(LoadAcquire(&p.memory.plan()->generation))) {
     return;
   }
   c.late.Finish(ring);
-  StoreRelaxed(&c.plan_kinds, 0u);
-  c.plans.Activate(nullptr);
+  c.hsa.recording.SetPlanKinds(0);
+  p.plans.Activate(nullptr);
   PlanResult result;
-  PlanState* state = c.plans.Prepare(&result);
+  PlanState* state = p.plans.Prepare(&result);
   // Being written once more: whoever writes wakes us again.
   if (state == nullptr && result.ok()) return;
-  if (state != nullptr) result = CheckKinds(c, state->plan);
+  if (state != nullptr) result = CheckKinds(state->plan);
   const uint32_t kinds = state != nullptr ? state->plan.record_kinds : 0;
   if (result.ok() && (kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0 &&
-      !c.late.Start(&c, state, &result)) {
+      !c.late.Start(state, &result)) {
     return;
   }
   if (result.ok() && kinds != 0) {
-    c.plans.Activate(state);
-    StoreRelaxed(&c.plan_kinds, kinds);
+    p.plans.Activate(state);
+    c.hsa.recording.SetPlanKinds(kinds);
   }
-  c.plans.Answer(c.plans.pending_generation(), result);
+  p.plans.Answer(p.plans.pending_generation(), result);
 }
 
 }  // namespace rocattach::collector

@@ -1,0 +1,36 @@
+// Dictionary ids of the machine's agents, whichever backend has listed them.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_AGENT_IDS_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_COMMON_AGENT_IDS_H_
+
+#include <stdint.h>
+
+namespace rocattach::collector {
+
+// By the kernel driver's node number. Filled while the runtime starts and constant
+// while it lives; ids stay for the whole process, so that a device keeps its id when
+// the runtime starts again, or when rocprofiler-sdk lists it as well.
+class AgentIds {
+ public:
+  static constexpr uint32_t kMax = 64;
+
+  // 0: the device is not in the dictionary.
+  uint16_t Find(uint32_t node_id) const {
+    for (uint32_t i = 0; i < count_; ++i) {
+      if (nodes_[i] == node_id + 1) return static_cast<uint16_t>(i + 1);
+    }
+    return 0;
+  }
+
+  // The device has been given this id, the dictionary's next one for agents.
+  void Add(uint32_t node_id, uint16_t id) {
+    if (count_ < kMax && id == count_ + 1) nodes_[count_++] = node_id + 1;
+  }
+
+ private:
+  uint32_t nodes_[kMax] = {};  // node number + 1 of dictionary id i + 1
+  uint32_t count_ = 0;
+};
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_COMMON_AGENT_IDS_H_

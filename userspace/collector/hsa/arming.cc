@@ -1,0 +1,130 @@
+// From a runtime that is open to a collector that records.
+#include "userspace/collector/hsa/backend.h"
+#include "userspace/collector/hsa/hooks.h"
+#include "userspace/collector/hsa/other_tool.h"
+
+namespace rocattach::collector {
+namespace {
+
+void PublishTableSizes(const ApiTableRoot* root) {
+  rocattach_control* control = g_process.memory.control();
+  if (root == nullptr || root->version.minor_id < sizeof(ApiTableRoot)) return;
+  if (root->core != nullptr) control->core_table_bytes = root->core->version.minor_id;
+  if (root->amd_ext != nullptr) {
+    control->amd_table_bytes = root->amd_ext->version.minor_id;
+  }
+}
+
+bool WaitsForRuntime(uint32_t phase) {
+  return phase == kPhaseLoaded || phase == kPhaseUnloaded;
+}
+
+}  // namespace
+
+const BackendReason kDefaultBackend = {
+    ROCATTACH_BACKEND_REASON_DEFAULT,
+    "hardware counters and API calls need rocprofiler-sdk, which nobody asked for when "
+    "this process started"};
+
+// Reads the tables that OnLoad was given; why that failed, or nullptr. Changes none.
+const char* HsaBackend::ReadTables(ApiTableRoot* root) {
+  const char* why = CheckTables(root, &amd_slots);
+  PublishTableSizes(root);
+  if (root == nullptr || why != nullptr) return why;
+  UnhookInit(root->core);
+  if (HooksInPlace(root)) return nullptr;
+  if (!functions.Load(root, amd_slots)) {
+    return "the runtime's API table has a null entry";
+  }
+  FindQueueOwner(root->core);
+  tracker.set_times_are_ours(queues_are_the_runtimes);
+  return nullptr;
+}
+
+// Asks the open runtime for what records refer to.
+const char* HsaBackend::ReadRuntime(rocattach_collector_reason* reason) {
+  Process& p = g_process;
+  rocattach_control* control = p.memory.control();
+  *reason = ROCATTACH_REASON_HSA_ERROR;
+  uint16_t major = 0, minor = 0;
+  functions.system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major);
+  functions.system_get_info(HSA_SYSTEM_INFO_VERSION_MINOR, &minor);
+  control->runtime_version_major = major;
+  control->runtime_version_minor = minor;
+  if (agents.Load(functions, &p.dictionary, &p.agent_ids) != HSA_STATUS_SUCCESS) {
+    return "hsa_iterate_agents failed";
+  }
+  *reason = ROCATTACH_REASON_NO_THREAD;
+  if (!p.worker.running() && p.worker.Start() != 0) return "pthread_create failed";
+  return nullptr;
+}
+
+// With the start lock: from here on hooks find everything that they need.
+void HsaBackend::BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,
+                                const BackendReason& reason) {
+  Process& p = g_process;
+  core_table = root->core;
+  tracker.clocks().Init(&functions);
+  executables.Init(&functions, &agents, &p.dictionary, &kernels);
+  intercept.Init(&capture, &functions, amd_slots.intercept_overflow_asserts);
+  if (LoadAcquire(&p.phase) == kPhaseLoaded) p.RegisterEnd();
+  rocattach_control* control = p.memory.control();
+  StoreRelaxed(&control->entry, static_cast<uint32_t>(entry));
+  NameOtherTool(root->core, control->other_tool, sizeof(control->other_tool));
+  StoreRelaxed(&control->capture_mode, UseIntercept() ? 2u : 1u);
+  StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseArmed));
+  if (entry == ROCATTACH_ENTRY_PATH_TOOLS_LIB && !HooksInPlace(root)) {
+    InstallHooks(root, amd_slots);
+  }
+  StoreRelaxed(&control->armed_ns, BootNs());
+  StoreRelaxed(&control->recording_acked, LoadRelaxed(&control->recording));
+  StoreRelaxed(&control->record_kinds,
+               ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES);
+  p.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, reason.reason, reason.text);
+  p.memory.SetState(ROCATTACH_STATE_ARMED);
+}
+
+bool HsaBackend::Arm(ApiTableRoot* root, const BackendReason& backend_reason) {
+  if (live.installed() || !WaitsForRuntime(LoadAcquire(&g_process.phase))) return false;
+  rocattach_collector_reason reason = ROCATTACH_REASON_UNKNOWN_TABLE;
+  const char* why = ReadTables(root);
+  if (why == nullptr) why = ReadRuntime(&reason);
+  if (why != nullptr) {
+    g_process.Refuse(reason, why);
+    return false;
+  }
+  BeginRecording(ROCATTACH_ENTRY_PATH_TOOLS_LIB, root, backend_reason);
+  return true;
+}
+
+bool HsaBackend::ArmByLiveTable(ApiTableRoot* root) {
+  Process& p = g_process;
+  TinyLockHolder hold(p.start_lock);
+  if (!WaitsForRuntime(LoadAcquire(&p.phase))) return false;
+  uint16_t major = 0;
+  // A program that calls other functions first gets that answer from the runtime.
+  if (functions.system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major) !=
+      HSA_STATUS_SUCCESS) {
+    return false;
+  }
+  PublishTableSizes(root);
+  rocattach_collector_reason reason;
+  const char* why = ReadRuntime(&reason);
+  if (why != nullptr) {
+    p.Refuse(reason, why);
+    return false;
+  }
+  BeginRecording(ROCATTACH_ENTRY_PATH_LIVE_TABLE, root, kDefaultBackend);
+  return true;
+}
+
+void HsaBackend::FindQueueOwner(const ApiTable* core) {
+  ElfObject runtime;
+  // Tables are the runtime's static data. Where nobody knows whose they are (in tests)
+  // there is no reason for doubt.
+  const bool known = ElfObject::Find(core, &runtime);
+  const auto* create = reinterpret_cast<const void*>(functions.queue_create);
+  queues_are_the_runtimes = !known || runtime.Contains(create);
+}
+
+}  // namespace rocattach::collector

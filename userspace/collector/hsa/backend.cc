@@ -1,0 +1,161 @@
+#include "userspace/collector/hsa/backend.h"
+
+#include <new>
+
+namespace rocattach::collector {
+
+constinit QueueRegistry g_queues;
+constinit HsaBackend g_hsa;
+
+namespace {
+
+constexpr uint32_t kExitPatienceMsec = 50;
+// The worker blocks all signals and calls nothing that waits: it only needs a CPU. The
+// limit is for a process in which a debugger has stopped it.
+constexpr uint32_t kWorkerPatienceMsec = 10'000;
+// Published with a queue's lock held before producers get their turn.
+constexpr uint32_t kChunk = 16;
+constexpr uint32_t kPatience = 256;
+
+}  // namespace
+
+int HsaBackend::Init() {
+  Process& p = g_process;
+  const int error = tracker.Init(&p.memory, &functions);
+  if (error != 0) return error;
+  recording.Init(&p);
+  capture.Init(&tracker, &kernels, &p);
+  doorbell.Init(&capture, &functions);
+  copies.Init(&tracker, &agents, &functions, &recording);
+  return 0;
+}
+
+void HsaBackend::StartAnewInChild() {
+  const HsaFunctions runtimes = functions;
+  ApiTable* const table = core_table;
+  const AmdSlots slots = amd_slots;
+  const bool own_queues = queues_are_the_runtimes;
+  const LiveEntry entry = live;
+  new (&g_queues) QueueRegistry();
+  new (this) HsaBackend();
+  live.KeepInChild(entry);
+  queues_are_the_runtimes = own_queues;
+  functions = runtimes;
+  core_table = table;
+  amd_slots = slots;
+}
+
+void HsaBackend::PreparePool() {
+  if (pool_failed || !pool_lock.TryLock()) return;
+  if (!tracker.signals().ready() && !pool_failed) {
+    pool_failed = tracker.signals().Allocate(
+                      functions, agents, g_process.memory.geometry().inflight_count) !=
+                  HSA_STATUS_SUCCESS;
+  }
+  pool_lock.Unlock();
+}
+
+template <typename Function>
+void HsaBackend::ForEachLockedQueue(RingHandle* ring, Function function) {
+  for (uint32_t i = 0; i < queues.count(); ++i) {
+    Queue* q = queues.at(i);
+    if (LoadAcquire(&q->amd) == nullptr) continue;
+    if (!q->lock.LockFor(kExitPatienceMsec)) continue;
+    function(q);
+    doorbell.Leave(q, ring);
+  }
+}
+
+void HsaBackend::CatchUpAll(RingHandle* ring) {
+  if (!recording.Dispatches()) return;
+  ForEachLockedQueue(ring, [&](Queue* q) {
+    if (q->intercepted || q->closing || q->amd == nullptr) return;
+    doorbell.ServeNew(q, ring);
+    doorbell.CatchUp(q, ring);
+  });
+}
+
+void HsaBackend::HarvestAll(RingHandle* ring, bool rest_too) {
+  ForEachLockedQueue(ring, [&](Queue* q) {
+    HarvestContext context = capture.Context(q, ring);
+    tracker.Harvest(&q->ops, context, UINT32_MAX, UINT32_MAX);
+    if (rest_too) tracker.PublishUnfinished(&q->ops, context);
+  });
+  copies.HarvestAll(ring);
+  if (rest_too) copies.PublishUnfinished(ring);
+  g_process.rings.UpdateTotals();
+}
+
+bool HsaBackend::Tick(RingHandle* ring) {
+  // Somebody who shuts the runtime down holds this for good.
+  if (!runtime_lock.TryLock()) return false;
+  bool busy = false;
+  if (LoadAcquire(&g_process.phase) == kPhaseArmed) {
+    const bool dispatches = recording.Dispatches();
+    for (uint32_t i = 0; i < queues.count(); ++i) {
+      Queue* q = queues.at(i);
+      if (LoadAcquire(&q->amd) != nullptr) busy |= TickQueue(q, ring, dispatches);
+    }
+    copies.Harvest(ring);
+    busy = busy || copies.Pending();
+  }
+  runtime_lock.Unlock();
+  return busy;
+}
+
+bool HsaBackend::TickQueue(Queue* q, RingHandle* ring, bool dispatches) {
+  if (!dispatches && LoadRelaxed(&q->ops.count) == 0 &&
+      LoadRelaxed(&q->deferred) == 0) {
+    return false;
+  }
+  if (!q->lock.TryLock()) return true;
+  if (q->closing || q->amd == nullptr) {
+    q->lock.Unlock();
+    return false;
+  }
+  if (!q->intercepted) {
+    if (LoadRelaxed(&q->deferred) != 0) doorbell.Serve(q, ring);
+    doorbell.ServeNew(q, ring);
+    // A queue on which nobody ever rang through the runtime, and which moves.
+    if (dispatches && doorbell.CatchUp(q, ring) && LoadAcquire(&q->rung) == 0 &&
+        LoadRelaxed(&q->resumed) == 0) {
+      StoreRelaxed(&saw_bypassed_doorbell, 1u);
+    }
+  }
+  uint32_t oldest = q->ops.head;
+  uint32_t published = 0;
+  for (;;) {
+    uint32_t n = tracker.Harvest(&q->ops, capture.Context(q, ring), kChunk, kPatience);
+    published += n;
+    if (!q->intercepted) doorbell.ServeNew(q, ring);
+    if (n == 0) break;
+  }
+  if (q->ops.head == oldest && published > kPatience) tracker.Rotate(&q->ops);
+  bool busy = q->ops.count != 0 || LoadRelaxed(&q->deferred) != 0;
+  if (q->intercepted) {
+    q->lock.Unlock();
+  } else {
+    doorbell.Leave(q, ring);
+  }
+  return busy;
+}
+
+// Other threads may go on dispatching.
+void HsaBackend::End(bool in_use) {
+  Process& p = g_process;
+  // A worker inside the runtime finishes its round first. One that never does keeps us
+  // from calling the runtime ourselves: what is in flight stays in its table.
+  // On a crowded machine that takes its time, and what it reads is unmapped by exit
+  // handlers that come after us.
+  const bool alone = runtime_lock.LockFor(kWorkerPatienceMsec);
+  const bool harvest = alone && in_use;
+  RingHandle ring;
+  if (harvest) {
+    ring = p.rings.Mine();
+    CatchUpAll(&ring);
+  }
+  StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseEnded));
+  if (harvest) HarvestAll(&ring, /*rest_too=*/true);
+}
+
+}  // namespace rocattach::collector

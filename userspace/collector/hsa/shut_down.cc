@@ -1,0 +1,83 @@
+// The end of a runtime that may start again: by OnUnload where we came in by OnLoad,
+// and around hsa_shut_down where our functions are in the live table.
+#include "userspace/collector/hsa/backend.h"
+
+namespace rocattach::collector {
+namespace {
+
+constexpr uint32_t kExitPatienceMsec = 50;
+
+}  // namespace
+
+// With the runtime's lock: nobody of ours looks at what the runtime is about to free.
+// What has finished is published; what has not may finish yet, unless this is the end.
+void HsaBackend::PublishFinished(RingHandle* ring) {
+  CatchUpAll(ring);
+  HarvestAll(ring, /*rest_too=*/false);
+}
+
+// The runtime has freed its queues, or is about to. Nothing is read of them.
+void HsaBackend::ForgetRuntime(RingHandle* ring) {
+  for (uint32_t i = 0; i < queues.count(); ++i) {
+    Queue* q = queues.at(i);
+    if (LoadAcquire(&q->amd) == nullptr) continue;
+    queues.Hide(q);
+    if (q->lock.LockFor(kExitPatienceMsec)) {
+      tracker.PublishUnfinished(&q->ops, capture.Context(q, ring));
+      tracker.Retire(&q->ops);
+      q->marker_count = 0;
+      queues.Free(q);
+      q->lock.Unlock();
+    }
+  }
+  copies.PublishUnfinished(ring);
+  copies.RuntimeGone();
+  tracker.signals().Drop();
+  pool_failed = false;
+  kernels.Forget();
+  g_process.rings.UpdateTotals();
+  g_process.memory.SetState(ROCATTACH_STATE_UNLOADED);
+}
+
+// Queues that the application leaked are still there, so finished work can be read.
+void HsaBackend::Unload() {
+  Process& p = g_process;
+  // Without a limit: what the worker looks at under this lock is freed next. It calls
+  // nothing there that could wait.
+  runtime_lock.Lock();
+  RingHandle ring = p.rings.Mine();
+  PublishFinished(&ring);
+  StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseUnloaded));
+  // What other threads have rung for meanwhile.
+  HarvestAll(&ring, /*rest_too=*/false);
+  ForgetRuntime(&ring);
+  runtime_lock.Unlock();
+  reentry.InstallForWaitingThreads();
+  p.worker.Wake();
+}
+
+void HsaBackend::PrepareForShutDown() {
+  ErrnoKeeper keep_errno;
+  g_process.upcalls->hsa_shuts_down();
+  runtime_lock.Lock();  // as above
+  RingHandle ring = g_process.rings.Mine();
+  PublishFinished(&ring);
+}
+
+void HsaBackend::FinishShutDown(bool last) {
+  Process& p = g_process;
+  if (last) {
+    // Another thread may open the runtime anew from here on, past our hook for
+    // hsa_init, because the table had lost it. Then the first use of the runtime arms
+    // us, and that waits for this lock.
+    TinyLockHolder hold(p.start_lock);
+    StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseUnloaded));
+    live.Restore();
+    RingHandle ring = p.rings.Mine();
+    ForgetRuntime(&ring);
+  }
+  runtime_lock.Unlock();
+  p.worker.Wake();
+}
+
+}  // namespace rocattach::collector
