@@ -16,7 +16,7 @@ bool EnterKey::Pressed(int timeout_msec) {
   char line[256];
   const ssize_t bytes = read(STDIN_FILENO, line, sizeof(line));
   if (bytes > 0) return line[bytes - 1] == '\n';
-  // The terminal has gone away, or there is nobody at it any more.
+  // The terminal has been closed or disconnected.
   if (bytes == 0 || errno != EINTR) watching_ = false;
   return false;
 }

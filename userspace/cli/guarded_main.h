@@ -9,7 +9,7 @@ namespace rocattach {
 
 // Runs `run`. Our own code throws nothing; what a library throws (no memory, above all)
 // ends the program with its message and the exit status `failure`, and destructors have
-// let go of whatever was held.
+// released whatever was held.
 inline int GuardedMain(const char* program, int failure, int (*run)(int, char**),
                        int argc, char** argv) {
   try {

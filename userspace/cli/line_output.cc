@@ -34,7 +34,7 @@ bool LineOutput::WriteSome(int wait_msec) {
       write(fd_, kept_.data() + written_, std::min<size_t>(kept_bytes(), PIPE_BUF));
   if (n < 0) {
     if (errno == EINTR || errno == EAGAIN) return errno == EINTR;
-    broken_ = true;  // nobody will read it any more
+    broken_ = true;  // the reader is gone
     kept_.clear();
     written_ = 0;
     return false;

@@ -12,7 +12,7 @@ namespace rocattach {
 
 // Writes to a descriptor that may block, such as a terminal or a shell's pipe, without
 // ever waiting: what the reader has not taken yet is kept, up to a limit, and written
-// later. What goes beyond is left out in whole lines, and counted.
+// later. What exceeds it is dropped in whole lines, and counted.
 // Not thread-safe. The program must ignore SIGPIPE.
 class LineOutput {
  public:

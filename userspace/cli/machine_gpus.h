@@ -1,4 +1,4 @@
-// Which GPUs a machine has, as its kernel driver tells.
+// Which GPUs a machine has, as its kernel driver reports them.
 #ifndef ROCATTACH_USERSPACE_CLI_MACHINE_GPUS_H_
 #define ROCATTACH_USERSPACE_CLI_MACHINE_GPUS_H_
 

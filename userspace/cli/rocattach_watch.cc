@@ -72,7 +72,7 @@ int CommandExit(const absl::Status& status) {
   return absl::IsNotFound(status) ? kExitNoCommand : kExitCannotExecute;
 }
 
-// False: `exit_status` says how the program ends.
+// False: the program ends with `exit_status`.
 bool Parse(int argc, char** argv, WatchArguments* args, int* exit_status) {
   CLI::App app(
       "Watches the machine for new AMD GPU processes, attaches a collector to each at "

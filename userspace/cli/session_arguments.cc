@@ -95,7 +95,7 @@ absl::Status AddCounterFile(const std::string& path, CounterCatalog* catalog,
 }
 
 // The jobs of each run, in the file's order. Without a file there is one run, of one
-// job that asks for nothing.
+// job that requests nothing.
 using Runs = std::vector<std::vector<InputJob>>;
 
 absl::StatusOr<Runs> ReadRuns(const SessionArguments& args) {
@@ -224,7 +224,7 @@ absl::Status CheckSinglePass(const FilterSpec& spec, const std::string& architec
         PlanPasses(*catalog.Find(name), spec.counters, {true, spec.keep_groups})
             .status();
     if (status.ok()) return status;
-    // An architecture that lacks a counter says nothing of passes.
+    // An architecture that lacks a counter does not decide about passes.
     if (refused.ok() || absl::IsNotFound(refused)) refused = status;
   }
   return refused;

@@ -1,5 +1,5 @@
-// The options by which people say what a session is to collect: of rocattach-watch and
-// of `rocattach session start`.
+// The options that define what a session collects: of rocattach-watch and of
+// `rocattach session start`.
 #ifndef ROCATTACH_USERSPACE_CLI_SESSION_ARGUMENTS_H_
 #define ROCATTACH_USERSPACE_CLI_SESSION_ARGUMENTS_H_
 
@@ -46,15 +46,15 @@ struct CounterText {
 
 // The session that the options and the input file specify.
 struct SessionSpec {
-  std::vector<FilterSpec> filters;  // empty: no session was asked for
+  std::vector<FilterSpec> filters;  // empty: no session was requested
   std::vector<CollectionPeriod> periods;
   uint64_t duration_ns = 0;
   std::vector<CounterText> counter_files;
   std::vector<std::string> ignored;  // keys of the input file that have no effect here
 };
 
-// Architectures of the GPUs that will be measured, as far as anybody knows. Asked only
-// where it matters.
+// Architectures of the GPUs that will be measured, as far as known. Called only if
+// needed.
 using KnownArchitectures = std::function<absl::StatusOr<std::vector<std::string>>()>;
 
 void AddSessionOptions(CLI::App* app, SessionArguments* arguments);

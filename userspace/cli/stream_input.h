@@ -11,7 +11,7 @@
 
 namespace rocattach {
 
-// SIGINT and SIGTERM end reading in order, so that what was read is still shown.
+// SIGINT and SIGTERM end reading cleanly, so that what was read is still shown.
 void StopReadingOnSignals();
 bool ReadingStopped();
 
@@ -20,8 +20,8 @@ bool ReadingStopped();
 int ReadStreams(const std::vector<std::string>& paths, bool follow,
                 StreamDecoder* decoder);
 
-// Writes to standard output. False once that has failed, which has been said then. A
-// reader that went away, as `head` does, is no failure: reading ends.
+// Writes to standard output. False once that has failed, which is reported once. A
+// reader that exits, as `head` does, is not a failure: reading ends.
 bool WriteStdout(absl::string_view text);
 
 // Columns of the terminal that standard output is; 0 if it is none.

@@ -1,4 +1,4 @@
-// What the command line of rocattach-watch says.
+// The command line of rocattach-watch.
 #ifndef ROCATTACH_USERSPACE_CLI_WATCH_ARGUMENTS_H_
 #define ROCATTACH_USERSPACE_CLI_WATCH_ARGUMENTS_H_
 

@@ -197,7 +197,7 @@ void WatchConsole::Tick(const RunTotals& totals) {
   uint64_t now = BootNs();
   double seconds =
       last_tick_ns_ == 0 ? 0 : static_cast<double>(now - last_tick_ns_) / 1e9;
-  // An account that is closed may come to less than was drained.
+  // The total of a final account may be less than was drained.
   uint64_t more = totals.dispatches - std::min(last_dispatches_, totals.dispatches);
   double rate = seconds <= 0 ? 0 : static_cast<double>(more) / seconds;
   last_tick_ns_ = now;

@@ -1,4 +1,4 @@
-// What rocattach-watch prints while it runs: text for people, JSON lines for machines.
+// What rocattach-watch prints while it runs: text for users, JSON lines for programs.
 #ifndef ROCATTACH_USERSPACE_CLI_WATCH_CONSOLE_H_
 #define ROCATTACH_USERSPACE_CLI_WATCH_CONSOLE_H_
 
@@ -43,13 +43,13 @@ class WatchConsole : public WatcherObserver {
   void OnLibraryChanged(const std::string& path, const std::string& why) override;
 
  private:
-  // Removes the live line, so that other text can stand there.
+  // Clears the live line, so that other text can be printed there.
   void ClearLiveLine();
   // Reports suppressed and lost lines; with the lock held.
   void ReportLeftOut();
-  // What came of the session that the options name.
+  // The result of the session that the options define.
   void SummarizeSession(const RunResult& result);
-  // A line on standard error, whatever else goes where.
+  // A line on standard error, regardless of the other output.
   void PrintError(absl::string_view line);
   void Print(const char* format, ...) __attribute__((format(printf, 2, 3)));
 

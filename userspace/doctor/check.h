@@ -44,7 +44,7 @@ enum class DoctorVerdict : uint8_t {
   kNone = 2,     // attaching cannot work
 };
 absl::string_view DoctorVerdictName(DoctorVerdict verdict);
-// One sentence for people.
+// One sentence for users.
 absl::string_view DoctorVerdictHelp(DoctorVerdict verdict);
 
 // Exit status of the command; 2 is for usage errors.

@@ -68,7 +68,7 @@ std::string MappedBy(const std::vector<pid_t>& pids) {
       absl::StrJoin(shown, ", "), pids.size() > kPidsShown ? ", …)" : ")");
 }
 
-// Of the file that was looked at, whatever stands at its path by now.
+// Of the file that was scanned, even if its path leads to another one by now.
 absl::StatusOr<ElfNeeds> NeedsOf(const LibraryCopy& copy) {
   return ReadElfNeeds(copy.file.valid() ? copy.file.ProbePath() : copy.path);
 }

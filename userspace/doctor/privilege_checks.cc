@@ -28,7 +28,7 @@ struct CapabilityUse {
   bool (*held)(const Capabilities&);
 };
 
-// CAP_SYS_ADMIN stands for the capabilities that were split off it; CAP_DAC_OVERRIDE
+// CAP_SYS_ADMIN includes the capabilities that were split off it; CAP_DAC_OVERRIDE
 // reads whatever CAP_DAC_READ_SEARCH does.
 constexpr std::array<CapabilityUse, 8> kUses = {{
     {"CAP_BPF", "loads the BPF programs", CheckState::kFailed,

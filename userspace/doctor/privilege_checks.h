@@ -28,9 +28,9 @@ class Capabilities {
   // No bits: no capabilities.
   explicit Capabilities(uint64_t bits = 0) : bits_(bits) {}
   bool Has(Number number) const { return ((bits_ >> number) & 1) != 0; }
-  // CAP_SYS_ADMIN stands for the three that were split off it.
+  // CAP_SYS_ADMIN includes the three that were split off it.
   bool CanLoadBpf() const;
-  // Uprobes go through the uprobe event source, which asks for CAP_SYS_ADMIN.
+  // Uprobes go through the uprobe event source, which requires CAP_SYS_ADMIN.
   bool CanAttachUprobes() const { return Has(kSysAdmin); }
   bool CanTraceOthers() const { return Has(kSysPtrace); }
 

@@ -28,10 +28,10 @@ Check CheckHold(const Capabilities& capabilities, HoldMode best_hold_mode,
 Check CheckFeatures(const KernelProbe* probe);
 
 // "window": puts the real probe on a function of this program, lets a child run into
-// it, and stops the child there. `probe` may be null (then it says what it waits for).
+// it, and stops the child there. `probe` may be null (then it is unchecked).
 Check CheckWindow(const Capabilities& capabilities, KernelProbe* probe);
 
-// Where the first instruction of `function` of this program stands in /proc/self/exe.
+// File offset in /proc/self/exe of the first instruction of `function`.
 absl::StatusOr<uint64_t> OwnFileOffset(void (*function)());
 
 }  // namespace rocattach

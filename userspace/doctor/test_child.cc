@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<TestChild>> TestChild::Start(void (*work)()) {
     do {
       n = read(reader.get(), &byte, 1);
     } while (n < 0 && errno == EINTR);
-    // The parent went before prctl could tie this process to it, or gave the test up.
+    // The parent exited before prctl took effect, or abandoned the test.
     if (n != 1 || getppid() != parent) _exit(1);
     work();
     _exit(0);
