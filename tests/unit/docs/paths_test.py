@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that what documents refer to exists: paths, links, and the table of promises.
+"""Checks that what documents refer to exists: paths, links, and the table of promises;
+and that they and the messages of the programs use the words of the glossary.
 
 usage: paths_test.py SOURCE_DIRECTORY
 """
@@ -13,6 +14,13 @@ import unittest
 SOURCE = ""
 # A span of code that begins with one of these is a path of this tree.
 FOLDERS = ("bpf", "docs", "injector", "schemas", "scripts", "tests", "userspace", ".ci")
+# What docs/glossary.md replaced; it lists such words itself.
+REPLACED = (
+    r"level of the hold|(first|second|signal|yielding) level|take turns|takes turns"
+    r"|the reason is said|touching none|touch none|stands? in\b|the one that came along"
+    r"|to mend it|means nothing here|the time is over|nothing is to be done|back end"
+    r"|for ever\b|tells more"
+)
 COLUMNS = ["promise", "code", "test", "fuzz target", "benchmark"]
 
 
@@ -97,6 +105,28 @@ class PathsTest(unittest.TestCase):
         self.assertEqual(listed, set(files))
         numbers = sorted(name[:4] for name in files)
         self.assertEqual(numbers, ["%04d" % (i + 1) for i in range(len(files))])
+
+
+class WordsTest(unittest.TestCase):
+    def check(self, name, text):
+        found = re.search(REPLACED, " ".join(text.split()))
+        with self.subTest(name):
+            self.assertIsNone(found, found and found.group(0))
+
+    def test_documents_and_manual_pages(self):
+        names = set(documents()) - {"docs/glossary.md"}
+        names |= set(glob.glob("docs/man/*.1", root_dir=SOURCE))
+        for name in names:
+            self.check(name, read(name))
+
+    def test_messages_of_the_programs(self):
+        count = 0
+        for pattern in ("userspace/cli/*.cc", "userspace/doctor/*.cc", "injector/*.cc"):
+            for name in glob.glob(pattern, root_dir=SOURCE):
+                literals = re.findall(r'"((?:[^"\\\n]|\\.)*)"', read(name))
+                count += len(literals)
+                self.check(name, "".join(literals))
+        self.assertGreater(count, 500)
 
 
 class PromisesTest(unittest.TestCase):
