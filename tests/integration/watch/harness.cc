@@ -324,6 +324,8 @@ namespace {
 class Collect : public StreamVisitor {
  public:
   explicit Collect(Recording* recording) : recording_(recording) {}
+  // Whether it has its end, and all that was to be written.
+  bool is_whole() const { return is_whole_; }
   RecordedProcess& At(const FrameContext& context) {
     auto [slot, made] =
         index_.try_emplace(context.stream, recording_->processes.size());
@@ -387,8 +389,9 @@ class Collect : public StreamVisitor {
   void OnSummary(const FrameContext&, const v1::WatcherSummary& s) override {
     recording_->summary = s;
   }
-  void OnStreamEnd(const FrameContext&, const v1::StreamEnd&) override {
+  void OnStreamEnd(const FrameContext&, const v1::StreamEnd& end) override {
     recording_->ended = true;
+    is_whole_ = end.frames_dropped() == 0;
   }
   void OnDamage(const Damage& damage) override {
     recording_->damage.push_back(damage.what);
@@ -396,6 +399,7 @@ class Collect : public StreamVisitor {
 
  private:
   Recording* recording_;
+  bool is_whole_ = false;
   std::map<uint32_t, size_t> index_;
 };
 
@@ -403,14 +407,34 @@ class Collect : public StreamVisitor {
 
 namespace {
 
+// What is known of a process whose end is not in the recording, because the recording
+// was cut off or the process was not attached: less than all, and no more than is
+// there.
+void ExpectOpenAccount(const RecordedProcess& process, const std::string& name) {
+  const v1::LossAccount& account = process.account;
+  EXPECT_FALSE(account.final()) << name;
+  EXPECT_LE(account.dispatches_delivered(), process.dispatches.size()) << name;
+  EXPECT_LE(account.copies_delivered(), process.copies.size()) << name;
+  EXPECT_GE(account.dispatches_seen() + account.copies_seen(),
+            account.dispatches_delivered() + account.copies_delivered())
+      << name;
+}
+
 // The promise of every recording: what a process produced was delivered or is counted
 // as dropped, and what counts as delivered is there.
-void ExpectAccountsAddUp(const Recording& recording) {
+void ExpectAccountsAddUp(const Recording& recording, bool is_whole) {
   for (const RecordedProcess& process : recording.processes) {
-    if (!process.ended) continue;
     const v1::LossAccount& account = process.account;
     const std::string name =
         process.process.comm() + " " + std::to_string(process.process.pid());
+    if (!process.ended) {
+      ExpectOpenAccount(process, name);
+      // A service that ends cleanly closes the account of all that it has attached to.
+      if (is_whole) {
+        EXPECT_NE(process.verdict.state(), v1::WINDOW_STATE_ATTACHED) << name;
+      }
+      continue;
+    }
     EXPECT_TRUE(account.final()) << name;
     EXPECT_EQ(
         account.dispatches_seen() + account.copies_seen(),
@@ -429,7 +453,7 @@ Recording ReadRecording(const std::string& path) {
   StreamDecoder decoder(&collect);
   absl::Status status = ReadStream(path, {}, &decoder);
   EXPECT_TRUE(status.ok()) << status;
-  ExpectAccountsAddUp(recording);
+  ExpectAccountsAddUp(recording, collect.is_whole());
   return recording;
 }
 

@@ -18,10 +18,10 @@
 namespace rocattach::testing_support {
 namespace {
 
-// Launches in all; ROCATTACH_MIXED_LAUNCHES for more.
+// Launches in all; ROCATTACH_MIXED_LAUNCHES for more, 250 and up before a release.
 int Launches() {
   const char* count = getenv("ROCATTACH_MIXED_LAUNCHES");
-  return count == nullptr ? 250 : atoi(count);
+  return count == nullptr ? 100 : atoi(count);
 }
 
 struct Kind {
