@@ -71,24 +71,26 @@ class AttachRun {
         begun_(begun) {}
 
   AttachOutcome Run() {
-    StepResult failure = Steps();
-    if (failure) RestoreCave(&*failure);
+    StepResult result = Steps();
+    if (!result.ok()) RestoreCave(&result.failure());
     tracee_->Release();
     outcome_.tracer_must_exit = tracee_->tracer_must_exit();
     outcome_.released_ns = tracee_->released_ns();
     if (!learned_.empty() && request_.on_learned) request_.on_learned(learned_);
-    if (!failure && outcome_.tracer_must_exit) {
-      // The stub is in place and runs as soon as the tracer ends.
-      outcome_.detail = "PTRACE_DETACH failed; the end of the calling thread detaches";
-    }
-    if (!failure) {
+    if (result.ok()) {
+      if (outcome_.tracer_must_exit) {
+        // The stub is in place and runs as soon as the tracer ends.
+        outcome_.detail =
+            "PTRACE_DETACH failed; the end of the calling thread detaches";
+      }
       outcome_.stage = AttachStage::kDone;
       return outcome_;
     }
-    outcome_.reason = failure->reason;
-    outcome_.error = failure->error;
-    outcome_.detail = std::move(failure->detail);
-    outcome_.retryable = failure->retryable;
+    AttachFailure& failure = result.failure();
+    outcome_.reason = failure.reason;
+    outcome_.error = failure.error;
+    outcome_.detail = std::move(failure.detail);
+    outcome_.retryable = failure.retryable;
     return outcome_;
   }
 
@@ -137,28 +139,28 @@ class AttachRun {
 };
 
 StepResult AttachRun::Steps() {
-  if (auto failure = CheckRequest()) return failure;
+  RETURN_IF_FAILED(CheckRequest());
   if (begun_ == nullptr) {
     outcome_.seized_ns = outcome_.stopped_ns = BootNs();
-    if (auto failure = CheckIdentity(request_.pid, request_.start_ns)) return failure;
+    RETURN_IF_FAILED(CheckIdentity(request_.pid, request_.start_ns));
   } else {
-    if (auto failure = Seize()) return failure;
+    RETURN_IF_FAILED(Seize());
     if (!SharesCpu() && (!request_.read_layout || IsDescribed())) {
-      if (auto failure = InspectTarget()) return failure;
+      RETURN_IF_FAILED(InspectTarget());
     }
-    if (auto failure = WaitForStop()) return failure;
+    RETURN_IF_FAILED(WaitForStop());
   }
-  if (auto failure = CheckWindow()) return failure;
+  RETURN_IF_FAILED(CheckWindow());
   if (!maps_.has_value()) {
-    if (auto failure = InspectTarget()) return failure;
+    RETURN_IF_FAILED(InspectTarget());
   }
-  if (auto failure = CheckRoom()) return failure;
-  if (auto failure = CheckCalls()) return failure;
-  if (auto failure = WriteStub()) return failure;
-  if (auto failure = Redirect()) return failure;
+  RETURN_IF_FAILED(CheckRoom());
+  RETURN_IF_FAILED(CheckCalls());
+  RETURN_IF_FAILED(WriteStub());
+  RETURN_IF_FAILED(Redirect());
   outcome_.stage = AttachStage::kRelease;
   (void)FaultAt("before-detach");
-  return std::nullopt;
+  return StepOk();
 }
 
 bool AttachRun::SharesCpu() const {
@@ -166,7 +168,7 @@ bool AttachRun::SharesCpu() const {
 }
 
 StepResult AttachRun::InspectTarget() {
-  if (auto failure = CheckTarget()) return failure;
+  RETURN_IF_FAILED(CheckTarget());
   return Resolve();
 }
 
@@ -192,46 +194,46 @@ StepResult AttachRun::CheckRequest() {
     return AttachFailure{AttachReason::kUnsupported, 0,
                          "the processor or the kernel has no XSAVE"};
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 StepResult AttachRun::Seize() {
-  if (begun_->seized_ns == 0 && !begun_->failure.has_value()) {
+  if (begun_->seized_ns == 0 && begun_->result.ok()) {
     BeginAttach(
         request_.pid, request_.tid, request_.start_ns, request_.stop_timeout_msec,
         [] { return false; }, begun_);
   }
   outcome_.stage = begun_->stage;
   outcome_.seized_ns = begun_->seized_ns;
-  return begun_->failure;
+  return begun_->result;
 }
 
 StepResult AttachRun::CheckTarget() {
   outcome_.stage = AttachStage::kCheck;
   if (!request_.known_unlimited) {
-    if (auto failure = CheckLimits(request_.tid, request_.memory_bytes)) return failure;
+    RETURN_IF_FAILED(CheckLimits(request_.tid, request_.memory_bytes));
   }
   if (request_.known_harmless && request_.filesystem_views != nullptr &&
       request_.filesystem_view_id != 0 &&
       request_.filesystem_views->EverybodyMayLoad(
           request_.tid, request_.filesystem_view_id, request_.collector_path,
           request_.collector_file)) {
-    return std::nullopt;
+    return StepOk();
   }
-  if (auto failure = CheckNotSecure(request_.tid)) return failure;
+  RETURN_IF_FAILED(CheckNotSecure(request_.tid));
   auto status = ReadThreadStatus(request_.pid, request_.tid);
   if (!status.ok()) {
-    AttachFailure failure = FailedLookAtProc(status.status());
+    AttachFailure failure = FailureFromProc(status.status());
     if (failure.reason == AttachReason::kTargetExited) {
       failure.detail = absl::StrCat("thread ", request_.tid, " is not in process ",
                                     request_.pid, ": ", failure.detail);
     }
     return failure;
   }
-  if (auto failure = CheckSeccomp(*status)) return failure;
-  auto failure = CheckCollector(request_.tid, *status, request_.collector_path,
-                                request_.collector_file);
-  if (!failure || request_.other_collector_path.empty()) return failure;
+  RETURN_IF_FAILED(CheckSeccomp(*status));
+  StepResult result = CheckCollector(request_.tid, *status, request_.collector_path,
+                                     request_.collector_file);
+  if (result.ok() || request_.other_collector_path.empty()) return result;
   collector_path_ = request_.other_collector_path;
   return CheckCollector(request_.tid, *status, collector_path_,
                         request_.other_collector_file);
@@ -247,7 +249,7 @@ bool AttachRun::IsDescribed() {
 StepResult AttachRun::Resolve() {
   outcome_.stage = AttachStage::kResolve;
   if (FaultAt("resolve")) return Injected("resolve");
-  if (ResolveFromLayout()) return std::nullopt;
+  if (ResolveFromLayout()) return StepOk();
   return ResolveFromProc();
 }
 
@@ -255,7 +257,7 @@ StepResult AttachRun::Resolve() {
 bool AttachRun::ResolveFromLayout() {
   if (!IsDescribed()) return false;
   std::optional<Maps> maps = request_.known_files->MapsOf(layout_);
-  if (!maps.has_value() || ResolveIn(*std::move(maps)).has_value()) return false;
+  if (!maps.has_value() || !ResolveIn(*std::move(maps)).ok()) return false;
   // A file is known by numbers that could, once in a great while, mean another one.
   return HaveTheirCode(functions_, *maps_, *memory_);
 }
@@ -263,29 +265,26 @@ bool AttachRun::ResolveFromLayout() {
 StepResult AttachRun::ResolveFromProc() {
   const RemoteAddress stack(request_.stack != 0 ? request_.stack - 1 : 0);
   auto maps = Maps::ReadFiles(request_.tid, stack);
-  if (!maps.ok()) return FailedLookAtProc(maps.status());
-  if (auto failure = ResolveIn(*std::move(maps))) return failure;
+  if (!maps.ok()) return FailureFromProc(maps.status());
+  RETURN_IF_FAILED(ResolveIn(*std::move(maps)));
   if (described_) {
     learned_ = request_.known_files->Learn(request_.tid, layout_, *maps_,
                                            collector_path_, cache_);
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 StepResult AttachRun::ResolveIn(Maps maps) {
   maps_.emplace(std::move(maps));
-  if (auto failure = CheckMappings(*maps_, collector_path_, request_.attached_before))
-    return failure;
+  RETURN_IF_FAILED(CheckMappings(*maps_, collector_path_, request_.attached_before));
 
   if (!memory_.has_value()) {
     auto memory = TargetMemory::Open(request_.pid, request_.tid);
-    if (!memory.ok()) return FailedLookAtProc(memory.status());
+    if (!memory.ok()) return FailureFromProc(memory.status());
     memory_.emplace(*std::move(memory));
   }
-  if (auto failure =
-          FindLoaderFunctions(request_.tid, *maps_, cache_, &functions_, &libc_)) {
-    return failure;
-  }
+  RETURN_IF_FAILED(
+      FindLoaderFunctions(request_.tid, *maps_, cache_, &functions_, &libc_));
   return FindCave();
 }
 
@@ -310,18 +309,16 @@ StepResult AttachRun::FindCave() {
 StepResult AttachRun::WaitForStop() {
   outcome_.stage = AttachStage::kStop;
   if (FaultAt("stop")) return Injected("stop");
-  if (auto failure = tracee_->WaitForStop(begun_->stop_deadline_ns, SharesCpu(),
-                                          request_.on_wait)) {
-    return failure;
-  }
+  RETURN_IF_FAILED(
+      tracee_->WaitForStop(begun_->stop_deadline_ns, SharesCpu(), request_.on_wait));
   outcome_.stopped_ns = BootNs();
   if (request_.on_stopped) request_.on_stopped();
   if (FaultAt("after-stop")) return Injected("after-stop");
-  return std::nullopt;
+  return StepOk();
 }
 
 StepResult AttachRun::CheckWindow() {
-  if (auto failure = tracee_->ReadRegisters(&registers_)) return failure;
+  RETURN_IF_FAILED(tracee_->ReadRegisters(&registers_));
   // Inside a system call the kernel owns what is to be restarted; there is no safe
   // place for a call then.
   if (registers_.orig_rax != static_cast<unsigned long long>(-1)) {
@@ -337,14 +334,14 @@ StepResult AttachRun::CheckWindow() {
                         registers_.rip, request_.window_ip),
         true};
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 StepResult AttachRun::CheckRoom() {
   const RemoteAddress stack_pointer(registers_.rsp);
   if (!maps_->whole() && maps_->Find(stack_pointer - 1) == nullptr) {
     auto around = Maps::ReadFiles(request_.tid, stack_pointer - 1);
-    if (!around.ok()) return FailedLookAtProc(around.status());
+    if (!around.ok()) return FailureFromProc(around.status());
     maps_.emplace(*std::move(around));
   }
   return CheckStack(request_.tid, *maps_, stack_pointer, StubFrameBytes());
@@ -361,14 +358,14 @@ StepResult AttachRun::CheckCalls() {
   context.memory = &*memory_;
   context.libc = &libc_;
   RemoteAddress loader_state;
-  if (auto failure = CheckCallContext(context, &loader_state)) return failure;
-  if (functions_.mutex_trylock.is_null()) return std::nullopt;
+  RETURN_IF_FAILED(CheckCallContext(context, &loader_state));
+  if (functions_.mutex_trylock.is_null()) return StepOk();
   locks_ = FindLoaderLocks(*memory_, loader_state, libc_.facts.get());
   const uint64_t now_ns = BootNs();
   const uint64_t deadline_ns = begun_ == nullptr ? now_ns + kShortPatienceNs
                                                  : std::min(now_ns + kLoaderPatienceNs,
                                                             begun_->stop_deadline_ns);
-  if (FaultAt("loader-wait")) return std::nullopt;
+  if (FaultAt("loader-wait")) return StepOk();
   return WaitForLoaderLocks(request_.pid, request_.tid, *memory_, locks_, deadline_ns);
 }
 
@@ -391,22 +388,23 @@ StepResult AttachRun::BuildTheStub(std::string* stub) const {
                          std::string(built.status().message())};
   }
   *stub = *std::move(built);
-  return std::nullopt;
+  return StepOk();
 }
 
 StepResult AttachRun::WriteAt(RemoteAddress address, absl::string_view bytes) {
   absl::Status status = memory_->Write(address, bytes.data(), bytes.size());
-  if (status.ok()) return std::nullopt;
-  const int error = errno;
-  if (error == ESRCH) {
-    return AttachFailure{AttachReason::kTargetExited, error,
-                         std::string(status.message())};
+  if (status.ok()) return StepOk();
+  if (ErrnoOf(status) == ESRCH) {
+    return FailureFromStatus(status, AttachReason::kTargetExited);
   }
   // EIO: this kernel forbids forced writes through /proc/PID/mem
   // (proc_mem.force_override=never); ptrace's own writes it allows.
-  auto failure = tracee_->Poke(address, bytes);
-  if (failure) failure->detail = absl::StrCat(status.message(), "; ", failure->detail);
-  return failure;
+  StepResult result = tracee_->Poke(address, bytes);
+  if (!result.ok()) {
+    result.failure().detail =
+        absl::StrCat(status.message(), "; ", result.failure().detail);
+  }
+  return result;
 }
 
 StepResult AttachRun::WritePieces(const std::string& stub) {
@@ -419,22 +417,20 @@ StepResult AttachRun::WritePieces(const std::string& stub) {
     }
     outcome_.target_modified = true;
     written_ = done + bytes;
-    if (auto failure = WriteAt(cave_.address + done,
-                               absl::string_view(stub).substr(done, bytes))) {
-      return failure;
-    }
+    RETURN_IF_FAILED(
+        WriteAt(cave_.address + done, absl::string_view(stub).substr(done, bytes)));
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 // Nothing points to the stub: its bytes go, as if they had never been there.
 void AttachRun::RestoreCave(AttachFailure* failure) {
   if (written_ == 0 || failure->reason == AttachReason::kTargetExited) return;
   const auto bytes = absl::string_view(cave_.before).substr(0, written_);
-  if (auto again = WriteAt(cave_.address, bytes)) {
+  if (StepResult again = WriteAt(cave_.address, bytes); !again.ok()) {
     absl::StrAppend(&failure->detail, "; ", written_, " bytes of code at ",
                     absl::Hex(cave_.address.value()),
-                    " could not be restored: ", again->detail);
+                    " could not be restored: ", again.failure().detail);
   }
 }
 
@@ -443,62 +439,61 @@ StepResult AttachRun::WriteStub() {
   // The cave may have been chosen before the thread stood.
   if (FreeBytesBegin(cave_.before) != 0 &&
       ReturnAddressOf(cave_.before).value() != registers_.rip) {
-    if (auto failure = FindCave()) return failure;
+    RETURN_IF_FAILED(FindCave());
   }
   std::string stub;
-  if (auto failure = BuildTheStub(&stub)) return failure;
-  if (auto failure = WritePieces(stub)) return failure;
+  RETURN_IF_FAILED(BuildTheStub(&stub));
+  RETURN_IF_FAILED(WritePieces(stub));
   // Nothing points to the stub yet: a write that did not arrive whole is found here.
   std::string back(stub.size(), '\0');
   absl::Status status = memory_->Read(cave_.address, back.data(), back.size());
   if (!status.ok()) {
-    return AttachFailure{ReasonForErrno(errno, AttachReason::kMemoryAccess), errno,
-                         std::string(status.message())};
+    return FailureFromStatus(status, AttachReason::kMemoryAccess);
   }
   if (back != stub) {
-    return AttachFailure{AttachReason::kMemoryAccess, 0,
+    return AttachFailure{AttachReason::kMemoryAccess, EIO,
                          absl::StrFormat("the stub at %#x reads back differently",
                                          cave_.address.value())};
   }
   if (FaultAt("after-write")) return Injected("after-write");
-  return std::nullopt;
+  return StepOk();
 }
 
 StepResult AttachRun::Redirect() {
   outcome_.stage = AttachStage::kRedirect;
   if (FaultAt("redirect")) return Injected("redirect");
-  if (auto failure = tracee_->SetInstructionPointer(cave_.address)) return failure;
+  RETURN_IF_FAILED(tracee_->SetInstructionPointer(cave_.address));
   outcome_.stub_address = cave_.address.value();
   outcome_.stub_stack_pointer = registers_.rsp;
   (void)FaultAt("after-redirect");
-  return std::nullopt;
+  return StepOk();
 }
 
 StepResult Begin(pid_t pid, pid_t tid, uint64_t start_ns,
                  absl::FunctionRef<bool()> is_same_process, AttachStart* start) {
   start->stage = AttachStage::kSeize;
   if (FaultAt("seize")) return Injected("seize");
-  if (auto failure = start->tracee.Seize(pid, tid)) return failure;
+  RETURN_IF_FAILED(start->tracee.Seize(pid, tid));
   start->seized_ns = BootNs();
   if (FaultAt("after-seize")) return Injected("after-seize");
 
   start->stage = AttachStage::kCheck;
   if (!is_same_process()) {
-    if (auto failure = CheckIdentity(pid, start_ns)) return failure;
+    RETURN_IF_FAILED(CheckIdentity(pid, start_ns));
   }
 
   start->stage = AttachStage::kStop;
   if (FaultAt("interrupt")) return Injected("interrupt");
-  if (auto failure = start->tracee.Interrupt()) return failure;
+  RETURN_IF_FAILED(start->tracee.Interrupt());
   if (FaultAt("after-interrupt")) return Injected("after-interrupt");
-  return std::nullopt;
+  return StepOk();
 }
 
 }  // namespace
 
 void BeginAttach(pid_t pid, pid_t tid, uint64_t start_ns, uint32_t stop_timeout_msec,
                  absl::FunctionRef<bool()> is_same_process, AttachStart* start) {
-  start->failure = Begin(pid, tid, start_ns, is_same_process, start);
+  start->result = Begin(pid, tid, start_ns, is_same_process, start);
   start->stop_deadline_ns = BootNs() + uint64_t{stop_timeout_msec} * 1'000'000;
 }
 

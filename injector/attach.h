@@ -84,7 +84,7 @@ struct AttachStart {
   uint64_t seized_ns = 0;         // CLOCK_BOOTTIME; 0: it was not
   uint64_t stop_deadline_ns = 0;  // how long the stop is waited for
   AttachStage stage = AttachStage::kSeize;
-  StepResult failure;
+  StepResult result;
 };
 
 // Seizes the thread `tid` of `pid`, makes sure that this is the process that started at

@@ -129,13 +129,13 @@ StepResult CheckInterrupted(const CallContext& context, const Maps& maps,
     return Unsafe(absl::StrCat(where, ", which ends the program"));
   }
   const Mapping* mapping = maps.Find(RemoteAddress(interrupted.ip));
-  if (mapping == nullptr) return std::nullopt;
+  if (mapping == nullptr) return StepOk();
   if (allocator.IsPart(*mapping)) {
     return Unsafe(absl::StrCat(where, " that interrupted the program's allocator in ",
                                mapping->path));
   }
   if (!IsLoaderOrLibc(*mapping) || IsHarmlessCall(context, interrupted.ip)) {
-    return std::nullopt;
+    return StepOk();
   }
   return Unsafe(
       absl::StrFormat("%s that interrupted %s at %#x, where dlopen could wait "
@@ -157,8 +157,7 @@ StepResult CheckCallContext(const CallContext& context, RemoteAddress* loader_st
     parts.push_back({libc.loader_state_slot, &state, sizeof(state)});
   }
   if (absl::Status status = context.memory->ReadParts(parts); !status.ok()) {
-    return AttachFailure{ReasonForErrno(errno, AttachReason::kMemoryAccess), errno,
-                         std::string(status.message())};
+    return FailureFromStatus(status, AttachReason::kMemoryAccess);
   }
   *loader_state = RemoteAddress(state);
   const Mapping* mapping = context.maps->Find(RemoteAddress(malloc));
@@ -167,22 +166,19 @@ StepResult CheckCallContext(const CallContext& context, RemoteAddress* loader_st
 
   size_t at = 0;
   std::optional<Interrupted> interrupted = NextSignalFrame(libc, part, &at);
-  if (!own_malloc && !interrupted.has_value()) return std::nullopt;
+  if (!own_malloc && !interrupted.has_value()) return StepOk();
 
   // Out of the ordinary, so now it may take time.
   auto maps = Maps::Read(context.pid);
   if (!maps.ok()) {
-    return AttachFailure{AttachReason::kMemoryAccess, 0,
-                         std::string(maps.status().message())};
+    return FailureFromStatus(maps.status(), AttachReason::kMemoryAccess);
   }
   AllocatorFrames allocator(context.pid, *maps, *context.memory);
   if (own_malloc) allocator.SetMalloc(RemoteAddress(malloc));
   bool in_handler = interrupted.has_value();
   for (int frames = 0; interrupted.has_value(); ++frames) {
     if (frames >= kMaxSignalFrames) return Unsafe("too many nested signal handlers");
-    if (auto failure = CheckInterrupted(context, *maps, allocator, *interrupted)) {
-      return failure;
-    }
+    RETURN_IF_FAILED(CheckInterrupted(context, *maps, allocator, *interrupted));
     const uint64_t next = interrupted->stack_pointer;
     if (next - part.begin < part.count * sizeof(uint64_t)) {
       at = std::max<size_t>(at, (next - part.begin) / sizeof(uint64_t));
@@ -194,11 +190,11 @@ StepResult CheckCallContext(const CallContext& context, RemoteAddress* loader_st
     }
     interrupted = NextSignalFrame(libc, part, &at);
   }
-  if (!own_malloc) return std::nullopt;
+  if (!own_malloc) return StepOk();
   // The unwinder does not pass signal frames; any address counts there.
   std::optional<std::string> call = in_handler ? allocator.FindAddress(part.span())
                                                : allocator.FindCall(context.registers);
-  if (!call.has_value()) return std::nullopt;
+  if (!call.has_value()) return StepOk();
   return Unsafe(
       absl::StrCat("hsa_init was called by the program's own allocator: ", *call));
 }

@@ -88,7 +88,7 @@ StepResult FindCodeCave(pid_t pid, const Maps& maps, const TargetMemory& memory,
     auto bias = LoadBias(**facts, *mapping);
     if (!bias.ok()) continue;
     if (FindInMapping(**facts, *bias, *mapping, memory, bytes, may_replace, cave)) {
-      return std::nullopt;
+      return StepOk();
     }
   }
   return AttachFailure{AttachReason::kNoCave, 0,

@@ -54,7 +54,7 @@ bool FilesystemViewCache::EverybodyMayLoad(pid_t pid, uint64_t view_id,
     }
   }
   const bool everybody =
-      !CheckCollector(pid, Nobody(), path, file).has_value() && IsSettled(pid, path);
+      CheckCollector(pid, Nobody(), path, file).ok() && IsSettled(pid, path);
   std::lock_guard<std::mutex> lock(mutex_);
   if (answers_.size() >= kMaxViews) answers_.clear();
   answers_[view_id] = {now_ns, path, everybody};

@@ -118,15 +118,14 @@ LoaderLocks FindLoaderLocks(const TargetMemory& memory, RemoteAddress state,
 
 StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
                               const LoaderLocks& locks, uint64_t deadline_ns) {
-  if (!locks.known() || locks.seen_free) return std::nullopt;
+  if (!locks.known() || locks.seen_free) return StepOk();
   std::optional<pid_t> self;
   for (;;) {
     int32_t owner = 0;
     for (RemoteAddress lock : {locks.load, locks.list}) {
       auto found = OwnerOf(memory, lock);
       if (!found.ok()) {
-        return AttachFailure{ReasonForErrno(errno, AttachReason::kMemoryAccess), errno,
-                             std::string(found.status().message())};
+        return FailureFromStatus(found.status(), AttachReason::kMemoryAccess);
       }
       if (*found == 0) continue;
       if (!self.has_value()) {
@@ -141,7 +140,7 @@ StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
       // A constructor that calls hsa_init itself may load libraries.
       if (*found != *self) owner = *found;
     }
-    if (owner == 0) return std::nullopt;
+    if (owner == 0) return StepOk();
     if (BootNs() >= deadline_ns) {
       return AttachFailure{
           AttachReason::kLoaderBusy, 0,

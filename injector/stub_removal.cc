@@ -75,14 +75,13 @@ StepResult CheckLeft(const StubLocation& location, const TargetMemory& memory,
   if (InStub(location, position.ip)) return InUse("its thread is in it");
   auto maps = Maps::ReadFiles(location.pid, RemoteAddress(position.stack_pointer));
   if (!maps.ok()) {
-    return AttachFailure{AttachReason::kMemoryAccess, 0,
-                         std::string(maps.status().message())};
+    return FailureFromStatus(maps.status(), AttachReason::kMemoryAccess);
   }
   const Mapping* stack = maps->Find(RemoteAddress(position.stack_pointer));
   if (stack == nullptr || !stack->Contains(RemoteAddress(location.stack_pointer - 1))) {
     return InUse("its thread is on another stack");
   }
-  if (position.stack_pointer >= location.stack_pointer) return std::nullopt;
+  if (position.stack_pointer >= location.stack_pointer) return StepOk();
   const uint64_t begin = position.stack_pointer & ~uint64_t{7};
   const uint64_t bytes = location.stack_pointer - begin;
   if (bytes > kMaxStack) return InUse("its thread uses much stack");
@@ -90,14 +89,13 @@ StepResult CheckLeft(const StubLocation& location, const TargetMemory& memory,
   absl::Status status =
       memory.Read(RemoteAddress(begin), words.data(), words.size() * sizeof(uint64_t));
   if (!status.ok()) {
-    return AttachFailure{ReasonForErrno(errno, AttachReason::kMemoryAccess), errno,
-                         std::string(status.message())};
+    return FailureFromStatus(status, AttachReason::kMemoryAccess);
   }
   if (std::any_of(words.begin(), words.end(),
                   [&](uint64_t word) { return InStub(location, word); })) {
     return InUse("its address is on its thread's stack");
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 // `tracee` holds the thread, or is null.
@@ -107,25 +105,24 @@ StepResult Zero(const StubLocation& location, const TargetMemory& memory,
   const RemoteAddress address(location.address);
   absl::Status status = memory.Read(address, room.data(), room.size());
   // Another program by now, or none.
-  if (!status.ok() || WindowOf(room) != location.window_id) return std::nullopt;
+  if (!status.ok() || WindowOf(room) != location.window_id) return StepOk();
   room.assign(room.size(), '\0');
   status = memory.Write(address, room.data(), room.size());
-  if (status.ok()) return std::nullopt;
+  if (status.ok()) return StepOk();
   if (tracee != nullptr) return tracee->Poke(address, room);
-  return AttachFailure{ReasonForErrno(errno, AttachReason::kMemoryAccess), errno,
-                       std::string(status.message()), true};
+  AttachFailure failure = FailureFromStatus(status, AttachReason::kMemoryAccess);
+  failure.retryable = true;
+  return failure;
 }
 
 StepResult RemoveStopped(const StubLocation& location, const TargetMemory& memory) {
   Tracee tracee;
-  if (auto failure = tracee.Seize(location.pid, location.tid)) return failure;
-  if (auto failure = tracee.Interrupt()) return failure;
-  if (auto failure = tracee.WaitForStop(BootNs() + kStopPatienceNs)) return failure;
+  RETURN_IF_FAILED(tracee.Seize(location.pid, location.tid));
+  RETURN_IF_FAILED(tracee.Interrupt());
+  RETURN_IF_FAILED(tracee.WaitForStop(BootNs() + kStopPatienceNs));
   user_regs_struct registers;
-  if (auto failure = tracee.ReadRegisters(&registers)) return failure;
-  if (auto failure = CheckLeft(location, memory, {registers.rip, registers.rsp})) {
-    return failure;
-  }
+  RETURN_IF_FAILED(tracee.ReadRegisters(&registers));
+  RETURN_IF_FAILED(CheckLeft(location, memory, {registers.rip, registers.rsp}));
   return Zero(location, memory, &tracee);
 }
 
@@ -135,16 +132,18 @@ StepResult Remove(const StubLocation& location) {
     memory = TargetMemory::Open(location.pid, location.pid);
   }
   if (!memory.ok()) {
-    return AttachFailure{AttachReason::kTargetExited, 0,
+    return AttachFailure{AttachReason::kTargetExited, ErrnoOf(memory.status()),
                          std::string(memory.status().message())};
   }
-  if (auto failure = CheckIdentity(location.pid, location.start_ns)) return failure;
+  RETURN_IF_FAILED(CheckIdentity(location.pid, location.start_ns));
   if (IsGone(location)) return Zero(location, *memory, nullptr);
   if (std::optional<Position> position = SleepingAt(location)) {
-    auto failure = CheckLeft(location, *memory, *position);
-    if (!failure) failure = Zero(location, *memory, nullptr);
+    StepResult removed = CheckLeft(location, *memory, *position);
+    if (removed.ok()) removed = Zero(location, *memory, nullptr);
     // A kernel that forbids the write allows it to a tracer.
-    if (!failure || failure->reason == AttachReason::kNotAtWindow) return failure;
+    if (removed.ok() || removed.failure().reason == AttachReason::kNotAtWindow) {
+      return removed;
+    }
   }
   return RemoveStopped(location, *memory);
 }
@@ -152,7 +151,7 @@ StepResult Remove(const StubLocation& location) {
 }  // namespace
 
 StepResult RemoveStub(const StubLocation& location) {
-  if (location.address == 0) return std::nullopt;
+  if (location.address == 0) return StepOk();
   // A thread of its own: its end frees the target where nothing else does.
   StepResult result;
   std::thread([&] { result = Remove(location); }).join();

@@ -51,7 +51,7 @@ StepResult FindLibrary(const Maps& maps, const GlibcLibrary& library,
                        "; which of them the window belongs to is not known")};
     }
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 void TakeState(const std::shared_ptr<const LibraryFacts>& library, uint64_t bias,
@@ -73,11 +73,10 @@ StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
                          LibraryCache* cache, std::vector<RemoteAddress>* addresses,
                          LibcState* state) {
   auto facts = LoadLibraryFacts(pid, mapping, cache);
-  if (!facts.ok()) return FailedLook(facts.status(), AttachReason::kBadElf);
+  if (!facts.ok()) return FailureFromStatus(facts.status(), AttachReason::kBadElf);
   auto bias = LoadBias(**facts, mapping);
   if (!bias.ok()) {
-    return AttachFailure{AttachReason::kBadElf, 0,
-                         std::string(bias.status().message())};
+    return FailureFromStatus(bias.status(), AttachReason::kBadElf);
   }
   TakeState(*facts, *bias, state);
   for (size_t i = 0; i < addresses->size(); ++i) {
@@ -92,7 +91,7 @@ StepResult TakeFunctions(pid_t pid, const Maps& maps, const Mapping& mapping,
     }
     (*addresses)[i] = address;
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 }  // namespace
@@ -138,11 +137,10 @@ StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
   bool has_libc = false;
   for (const GlibcLibrary& library : kLibraries) {
     const Mapping* mapping;
-    if (auto failure = FindLibrary(maps, library, &mapping)) return failure;
+    RETURN_IF_FAILED(FindLibrary(maps, library, &mapping));
     if (mapping == nullptr) continue;
     if (library.soname == kLibraries[0].soname) has_libc = true;
-    if (auto failure = TakeFunctions(pid, maps, *mapping, cache, &found, &found_state))
-      return failure;
+    RETURN_IF_FAILED(TakeFunctions(pid, maps, *mapping, cache, &found, &found_state));
     if (first_missing() == found.size()) break;
   }
   if (!has_libc) {
@@ -160,7 +158,7 @@ StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
     functions->mutex_trylock = functions->mutex_unlock = RemoteAddress();
   }
   if (state != nullptr) *state = std::move(found_state);
-  return std::nullopt;
+  return StepOk();
 }
 
 }  // namespace rocattach

@@ -86,9 +86,9 @@ StepResult CheckFile(pid_t pid, int root, const ThreadStatus& status,
                      const std::string& path, const FileIdentity& file) {
   auto fd = OpenInRoot(root, path, O_PATH);
   if (!fd.ok()) {
-    return FailedLook(fd.status(), absl::IsNotFound(fd.status())
-                                       ? AttachReason::kCollectorMissing
-                                       : AttachReason::kCollectorUnreadable);
+    return FailureFromStatus(fd.status(), absl::IsNotFound(fd.status())
+                                              ? AttachReason::kCollectorMissing
+                                              : AttachReason::kCollectorUnreadable);
   }
   struct stat info;
   struct statvfs file_system;
@@ -112,7 +112,7 @@ StepResult CheckFile(pid_t pid, int root, const ThreadStatus& status,
     return AttachFailure{AttachReason::kCollectorUnreadable, EPERM,
                          absl::StrCat(path, " is on a file system mounted noexec")};
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 }  // namespace
@@ -124,13 +124,13 @@ bool IsEmulator(absl::string_view basename) {
 }
 
 StepResult CheckIdentity(pid_t pid, uint64_t start_ns) {
-  if (start_ns == 0) return std::nullopt;
+  if (start_ns == 0) return StepOk();
   auto ticks = ReadStartTicks(pid);
   if (!ticks.ok()) {
-    return FailedLookAtProc(ticks.status());
+    return FailureFromProc(ticks.status());
   }
   const uint64_t tick_ns = 1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
-  if (*ticks == start_ns / tick_ns) return std::nullopt;
+  if (*ticks == start_ns / tick_ns) return StepOk();
   return AttachFailure{
       AttachReason::kPidReused, 0,
       absl::StrCat("process ", pid, " started at tick ", *ticks,
@@ -141,7 +141,7 @@ StepResult CheckNotSecure(pid_t pid) {
   const std::string path = absl::StrCat("/proc/", pid, "/auxv");
   auto text = ReadFile(path, kAuxvLimit);
   if (!text.ok()) {
-    return FailedLookAtProc(text.status());
+    return FailureFromProc(text.status());
   }
   Elf64_auxv_t entry;
   for (size_t at = 0; at + sizeof(entry) <= text->size(); at += sizeof(entry)) {
@@ -150,7 +150,7 @@ StepResult CheckNotSecure(pid_t pid) {
     // has an address in the upper half of its type.
     if (entry.a_type > UINT16_MAX) break;
     if (entry.a_type == AT_SECURE) {
-      if (entry.a_un.a_val == 0) return std::nullopt;
+      if (entry.a_un.a_val == 0) return StepOk();
       return AttachFailure{AttachReason::kSecureExec, 0,
                            absl::StrCat("process ", pid,
                                         " runs a set-uid program or one with file "
@@ -162,14 +162,14 @@ StepResult CheckNotSecure(pid_t pid) {
 }
 
 StepResult CheckSeccomp(const ThreadStatus& status) {
-  if (status.seccomp_mode != SECCOMP_MODE_STRICT) return std::nullopt;
+  if (status.seccomp_mode != SECCOMP_MODE_STRICT) return StepOk();
   return AttachFailure{AttachReason::kUnsupported, 0,
                        "the thread is in seccomp's strict mode, where opening a file "
                        "would kill it"};
 }
 
 StepResult CheckLimits(pid_t pid, uint64_t memory_bytes) {
-  if (memory_bytes == 0) return std::nullopt;
+  if (memory_bytes == 0) return StepOk();
   auto limit_of = [pid](__rlimit_resource resource) -> uint64_t {
     rlimit limit;
     return prlimit(pid, resource, nullptr, &limit) == 0 ? limit.rlim_cur
@@ -198,14 +198,14 @@ StepResult CheckLimits(pid_t pid, uint64_t memory_bytes) {
                         static_cast<uint64_t>(descriptors.st_size), 1,
                         "descriptor for the collector");
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
                           const std::string& path, const FileIdentity& file) {
   auto root = OpenRootOf(pid);
   if (!root.ok()) {
-    return FailedLookAtProc(root.status());
+    return FailureFromProc(root.status());
   }
   // Each directory must let the target's user through. Links are followed; what lies
   // on their other side is judged by the directory that they end in.
@@ -237,7 +237,7 @@ StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,
                            absl::StrCat("the target runs under ", mapping.path)};
     }
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 StepResult CheckStack(pid_t pid, const Maps& maps, RemoteAddress stack_pointer,
@@ -258,7 +258,7 @@ StepResult CheckStack(pid_t pid, const Maps& maps, RemoteAddress stack_pointer,
       room = std::max<uint64_t>(room, limit.rlim_cur - used);
     }
   }
-  if (room >= bytes) return std::nullopt;
+  if (room >= bytes) return StepOk();
   return AttachFailure{AttachReason::kNoCave, 0,
                        absl::StrCat("the thread has ", room, " bytes of stack left, ",
                                     bytes, " are needed")};

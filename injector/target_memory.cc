@@ -23,21 +23,16 @@ constexpr uint64_t kAddressLimit = 1ull << 57;
 
 absl::Status CheckRange(RemoteAddress address, size_t bytes) {
   if (bytes > TargetMemory::kMaxTransfer || address.value() >= kAddressLimit) {
-    errno = EINVAL;
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%d bytes at %#x are out of range", bytes, address.value()));
+    return ErrnoStatus(EINVAL, absl::StrFormat("%d bytes at %#x are out of range",
+                                               bytes, address.value()));
   }
   return absl::OkStatus();
 }
 
 absl::Status TransferError(const char* call, int fd, RemoteAddress address,
                            size_t bytes) {
-  int error = errno;
-  absl::Status status =
-      ErrnoStatus(error, absl::StrFormat("%s(mem=%d, %d bytes at %#x) failed", call, fd,
-                                         bytes, address.value()));
-  errno = error;
-  return status;
+  return ErrnoStatus(errno, absl::StrFormat("%s(mem=%d, %d bytes at %#x) failed", call,
+                                            fd, bytes, address.value()));
 }
 
 }  // namespace

@@ -1,18 +1,13 @@
 #include "injector/tracee.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/ptrace.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,8 +15,7 @@
 #include "bpf/watch_events.h"
 #include "injector/fault.h"
 #include "injector/thread_status.h"
-#include "injector/wait_alarm.h"
-#include "userspace/base/clock.h"
+#include "injector/wait_status.h"
 #include "userspace/base/file.h"
 
 namespace rocattach {
@@ -48,26 +42,6 @@ thread_local LeftToTheEnd left_to_the_end;
 
 static_assert(ROCATTACH_STOP_SIGNAL == SIGURG, "as bpf/watch_events.h says");
 
-uint64_t* Word(uint64_t value) {
-  return reinterpret_cast<uint64_t*>(value);
-}
-
-// What waitid says about one traced thread, without consuming it: a stop needs no
-// consuming, and an exit may be another part of this process's to collect.
-// 0: nothing yet; 1: `info` is filled; -1: errno.
-// With `block` it waits until there is something, or a signal comes.
-int Peek(pid_t tid, siginfo_t* info, bool block = false) {
-  std::memset(info, 0, sizeof(*info));
-  const int wait = block ? 0 : WNOHANG;
-  int rc;
-  do {
-    rc = waitid(P_PID, static_cast<id_t>(tid), info,
-                WEXITED | WSTOPPED | WNOWAIT | __WALL | wait);
-  } while (rc != 0 && errno == EINTR && !block);
-  if (rc != 0) return errno == EINTR ? 0 : -1;
-  return info->si_pid == 0 ? 0 : 1;
-}
-
 // The stop usually stands already when it is asked for, or comes within microseconds on
 // another processor: so long it is looked for again and again.
 constexpr uint64_t kYieldNs = 30'000;
@@ -82,26 +56,24 @@ constexpr uint64_t kStallNs = 60'000'000;
 
 // The longer it takes, the longer the sleeps: many of these threads may be waiting at
 // once, and together they must leave the processors to those that they wait for.
-void Nap(uint64_t waited_ns) {
+void Nap(TraceCalls& calls, uint64_t waited_ns) {
   constexpr uint64_t kShortestNs = 15'000, kLongestNs = 2'000'000;
-  timespec nap = {
-      0, static_cast<long>(std::clamp(waited_ns / 4, kShortestNs, kLongestNs))};
-  nanosleep(&nap, nullptr);
+  calls.Sleep(std::clamp(waited_ns / 4, kShortestNs, kLongestNs));
 }
 
-void Pause(uint64_t waited_ns) {
+void Pause(TraceCalls& calls, uint64_t waited_ns) {
   if (waited_ns < kYieldNs) {
-    sched_yield();
+    calls.Yield();
   } else {
-    Nap(waited_ns);
+    Nap(calls, waited_ns);
   }
 }
 
 // Why PTRACE_SEIZE said EPERM: a tracer, a dead thread, or a policy.
-AttachFailure WhyNotPermitted(pid_t pid, pid_t tid) {
-  auto status = ReadThreadStatus(pid, tid);
+AttachFailure WhyNotPermitted(TraceCalls& calls, pid_t pid, pid_t tid) {
+  auto status = calls.ReadStatus(pid, tid);
   if (!status.ok() && IsOwnShortage(ErrnoOf(status.status()))) {
-    return FailedLookAtProc(status.status());
+    return FailureFromProc(status.status());
   }
   if (!status.ok() || status->state == 'Z' || status->state == 'X') {
     return {AttachReason::kTargetExited, EPERM,
@@ -150,18 +122,17 @@ void Tracee::Become(State state) {
   state_ = state;
 }
 
-AttachFailure Tracee::Gone(absl::string_view call) {
-  int error = errno;
+AttachFailure Tracee::Gone(absl::string_view call, int error) {
   Become(State::kGone);
   Reap();
   return {AttachReason::kTargetExited, error,
           absl::StrCat(call, "(", tid_, "): the thread has exited")};
 }
 
-StepResult Tracee::Failed(absl::string_view call, AttachReason reason) {
-  int error = errno;
+StepResult Tracee::Checked(absl::string_view call, int error, AttachReason reason) {
+  if (error == 0) return StepOk();
   // ESRCH: a tracee that is dying is not stopped any more.
-  if (error == ESRCH) return Gone(call);
+  if (error == ESRCH) return Gone(call, error);
   return AttachFailure{reason, error,
                        absl::StrCat(call, "(", tid_, "): ", strerrorname_np(error))};
 }
@@ -178,82 +149,76 @@ StepResult Tracee::Seize(pid_t pid, pid_t tid) {
                          "nobody meanwhile",
                          true};
   }
-  if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) == 0) {
+  const int error = calls_.Seize(tid);
+  if (error == 0) {
     Become(State::kSeized);
-    return std::nullopt;
+    return StepOk();
   }
-  const int error = errno;
   --Gate().tracees;
-  errno = error;
-  if (errno == EPERM || errno == EACCES) return WhyNotPermitted(pid, tid);
-  return AttachFailure{
-      ReasonForErrno(errno, AttachReason::kNotPermitted), errno,
-      absl::StrCat("PTRACE_SEIZE(", tid, "): ", strerrorname_np(errno))};
+  if (error == EPERM || error == EACCES) return WhyNotPermitted(calls_, pid, tid);
+  AttachFailure failure = FailureFromErrno(
+      error, AttachReason::kNotPermitted,
+      absl::StrCat("PTRACE_SEIZE(", tid, "): ", strerrorname_np(error)));
+  failure.retryable = false;
+  return failure;
 }
 
 Tracee::Seen Tracee::Keep() {
-  siginfo_t info;
-  const int seen = Peek(tid_, &info);
-  if (seen == 0) return Seen::kRunning;
-  if (seen < 0) {
+  std::optional<WaitStatus> status;
+  if (calls_.Peek(tid_, /*block=*/false, &status) != 0) {
     Become(State::kNone);
     return Seen::kGone;
   }
-  if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
+  if (!status.has_value()) return Seen::kRunning;
+  if (!status->is_stop()) {
     Become(State::kGone);
     Reap();
     return Seen::kGone;
   }
-  const int event = info.si_status >> 8;
-  const int signal = info.si_status & 0x7f;
-  if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
+  if (status->kind() == WaitStatus::Kind::kGroupStop) {
     // The whole process has been stopped: it stays so until its SIGCONT.
-    (void)ptrace(PTRACE_LISTEN, tid_, nullptr, nullptr);
+    (void)calls_.Listen(tid_);
     return Seen::kRunning;
   }
+  const int signal =
+      status->kind() == WaitStatus::Kind::kSignalStop ? status->signal() : 0;
   siginfo_t why = {};
-  if (event == 0 && signal == ROCATTACH_STOP_SIGNAL &&
-      ptrace(PTRACE_GETSIGINFO, tid_, nullptr, &why) == 0 && why.si_code == SI_KERNEL) {
+  if (signal == ROCATTACH_STOP_SIGNAL && calls_.GetSignalInfo(tid_, &why) == 0 &&
+      why.si_code == SI_KERNEL) {
     pending_signal_ = 0;
     Become(State::kStopped);
     return Seen::kHeld;
   }
-  (void)ptrace(PTRACE_CONT, tid_, nullptr,
-               Word(event == 0 ? static_cast<uint64_t>(signal) : 0));
+  (void)calls_.Continue(tid_, signal);
   return Seen::kRunning;
 }
 
 void Tracee::Resume(bool deliver) {
   if (state_ != State::kStopped) return;
-  if (ptrace(PTRACE_CONT, tid_, nullptr, Word(deliver ? ROCATTACH_STOP_SIGNAL : 0)) ==
-      0) {
+  const int error = calls_.Continue(tid_, deliver ? ROCATTACH_STOP_SIGNAL : 0);
+  if (error == 0) {
     Become(State::kSeized);
   } else {
-    (void)Gone("PTRACE_CONT");
+    (void)Gone("PTRACE_CONT", error);
   }
 }
 
 StepResult Tracee::Interrupt() {
-  if (ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) != 0) {
-    return Failed("PTRACE_INTERRUPT", AttachReason::kInternal);
-  }
+  RETURN_IF_FAILED(
+      Checked("PTRACE_INTERRUPT", calls_.Interrupt(tid_), AttachReason::kInternal));
   Become(State::kInterrupted);
-  return std::nullopt;
+  return StepOk();
 }
 
-Tracee::Stop Tracee::LookForStop(bool block) {
-  siginfo_t info;
-  const int seen = Peek(tid_, &info, block);
-  if (seen < 0) return Stop::kGone;
-  if (seen == 0) return Stop::kNotYet;
-  if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
-    errno = 0;
-    return Stop::kGone;
-  }
-  // Bits 8 and up name a ptrace event; without them the stop is a signal on its way to
-  // the thread, which gets it when it is let go.
-  const int event = info.si_status >> 8;
-  pending_signal_ = event == 0 ? info.si_status & 0x7f : 0;
+Tracee::Stop Tracee::LookForStop(bool block, int* error) {
+  std::optional<WaitStatus> status;
+  *error = calls_.Peek(tid_, block, &status);
+  if (*error != 0) return Stop::kGone;
+  if (!status.has_value()) return Stop::kNotYet;
+  if (!status->is_stop()) return Stop::kGone;
+  // The thread gets a signal that was on its way to it when it is let go.
+  pending_signal_ =
+      status->kind() == WaitStatus::Kind::kSignalStop ? status->signal() : 0;
   Become(State::kStopped);
   return Stop::kStopped;
 }
@@ -270,82 +235,78 @@ AttachFailure Tracee::NoStop(uint64_t waited_ns) const {
 // 3. Says that it is long, and blocks until the stop or the deadline.
 StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
                                const std::function<void()>& on_wait) {
-  const uint64_t begin_ns = BootNs();
-  WaitAlarm* alarm = nullptr;  // armed
-  bool is_long = false;
+  const uint64_t begin_ns = calls_.NowNs();
+  bool armed = false, is_long = false;
   uint64_t look_ns = begin_ns;
+  int error = 0;
   Stop seen;
-  while ((seen = LookForStop(alarm != nullptr)) == Stop::kNotYet) {
-    const uint64_t now_ns = BootNs();
+  while ((seen = LookForStop(armed, &error)) == Stop::kNotYet) {
+    const uint64_t now_ns = calls_.NowNs();
     const uint64_t waited_ns = now_ns - begin_ns;
     if (now_ns - look_ns > kStallNs) deadline_ns += now_ns - look_ns;
     look_ns = now_ns;
     if (now_ns >= deadline_ns) break;
     if (!shares_cpu && waited_ns < kYieldNs) {
-      sched_yield();
+      calls_.Yield();
       continue;
     }
-    const bool first = alarm == nullptr;
+    const bool first = !armed;
     if (!is_long && waited_ns >= kShortWaitNs) {
       is_long = true;
       if (on_wait) on_wait();
     } else if (!first) {
       continue;  // the alarm comes again
     }
-    WaitAlarm& own = WaitAlarm::OfThisThread();
     constexpr uint64_t kLookNs = 20'000'000;
-    if (own.Arm(is_long ? std::min(deadline_ns - now_ns, kLookNs) : kShortWaitNs)) {
-      alarm = &own;
+    if (calls_.ArmAlarm(is_long ? std::min(deadline_ns - now_ns, kLookNs)
+                                : kShortWaitNs)) {
+      armed = true;
     } else {
-      Nap(waited_ns);
+      Nap(calls_, waited_ns);
     }
   }
-  if (alarm != nullptr) alarm->Disarm();
-  if (seen == Stop::kGone) return Gone("waitid");
-  if (seen == Stop::kNotYet) return NoStop(BootNs() - begin_ns);
-  return std::nullopt;
+  if (armed) calls_.DisarmAlarm();
+  if (seen == Stop::kGone) return Gone("waitid", error);
+  if (seen == Stop::kNotYet) return NoStop(calls_.NowNs() - begin_ns);
+  return StepOk();
 }
 
 StepResult Tracee::ReadRegisters(user_regs_struct* registers) {
-  iovec vector = {registers, sizeof(*registers)};
-  if (ptrace(PTRACE_GETREGSET, tid_, NT_PRSTATUS, &vector) != 0) {
-    return Failed("PTRACE_GETREGSET", AttachReason::kRegisters);
-  }
+  size_t bytes = 0;
+  RETURN_IF_FAILED(Checked("PTRACE_GETREGSET",
+                           calls_.GetRegisters(tid_, registers, &bytes),
+                           AttachReason::kRegisters));
   // 0x33 is the kernel's code segment for 64-bit user code; a 32-bit thread also has a
   // smaller register set.
-  if (vector.iov_len != sizeof(*registers) || registers->cs != 0x33) {
+  if (bytes != sizeof(*registers) || registers->cs != 0x33) {
     return AttachFailure{
         AttachReason::kUnsupported, 0,
         absl::StrFormat("thread %d runs 32-bit code (cs %#x)", tid_, registers->cs)};
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 StepResult Tracee::SetInstructionPointer(RemoteAddress address) {
-  if (ptrace(PTRACE_POKEUSER, tid_, offsetof(user_regs_struct, rip),
-             Word(address.value())) != 0) {
-    return Failed("PTRACE_POKEUSER", AttachReason::kRegisters);
-  }
-  return std::nullopt;
+  return Checked(
+      "PTRACE_POKEUSER",
+      calls_.PokeUser(tid_, offsetof(user_regs_struct, rip), address.value()),
+      AttachReason::kRegisters);
 }
 
 StepResult Tracee::Poke(RemoteAddress address, absl::string_view bytes) {
   for (size_t done = 0; done < bytes.size(); done += sizeof(uint64_t)) {
     const size_t part = std::min(sizeof(uint64_t), bytes.size() - done);
+    const uint64_t at = (address + done).value();
     uint64_t word = 0;
     if (part < sizeof(word)) {
-      errno = 0;
-      word = static_cast<uint64_t>(
-          ptrace(PTRACE_PEEKDATA, tid_, Word((address + done).value()), nullptr));
-      if (errno != 0) return Failed("PTRACE_PEEKDATA", AttachReason::kMemoryAccess);
+      RETURN_IF_FAILED(Checked("PTRACE_PEEKDATA", calls_.PeekData(tid_, at, &word),
+                               AttachReason::kMemoryAccess));
     }
     std::memcpy(&word, bytes.data() + done, part);
-    if (ptrace(PTRACE_POKEDATA, tid_, Word((address + done).value()), Word(word)) !=
-        0) {
-      return Failed("PTRACE_POKEDATA", AttachReason::kMemoryAccess);
-    }
+    RETURN_IF_FAILED(Checked("PTRACE_POKEDATA", calls_.PokeData(tid_, at, word),
+                             AttachReason::kMemoryAccess));
   }
-  return std::nullopt;
+  return StepOk();
 }
 
 void Tracee::Release() {
@@ -360,10 +321,10 @@ bool Tracee::TryRelease(uint64_t patience_ns) {
   if (state_ == State::kNone || state_ == State::kGone) return true;
   if (state_ == State::kSeized) {
     // Detaching needs a stop. Nobody has asked for one yet.
-    if (Interrupt()) return state_ == State::kGone;
+    if (!Interrupt().ok()) return state_ == State::kGone;
   }
   if (state_ == State::kInterrupted) {
-    if (WaitForStop(BootNs() + patience_ns)) return state_ == State::kGone;
+    if (!WaitForStop(calls_.NowNs() + patience_ns).ok()) return state_ == State::kGone;
   }
   Detach();
   return true;
@@ -373,18 +334,15 @@ void Tracee::Detach() {
   // 1. The signal of a signal-delivery stop is delivered now, as if nobody had looked.
   // 2. A stop of the whole process is resumed by the kernel after the detach.
   // 3. Any other pending stop is cancelled by it.
-  errno = 0;
-  const uint64_t now_ns = BootNs();
-  const bool failed =
-      FaultAt("detach") || ptrace(PTRACE_DETACH, tid_, nullptr,
-                                  Word(static_cast<uint64_t>(pending_signal_))) != 0;
-  if (failed && errno == ESRCH) {
+  const uint64_t now_ns = calls_.NowNs();
+  const int error = FaultAt("detach") ? EIO : calls_.Detach(tid_, pending_signal_);
+  if (error == ESRCH) {
     Become(State::kGone);
     Reap();
     return;
   }
-  if (!failed) released_ns_ = now_ns;
-  tracer_must_exit_ |= failed;
+  if (error == 0) released_ns_ = now_ns;
+  tracer_must_exit_ |= error != 0;
   Become(State::kNone);
 }
 
@@ -394,23 +352,23 @@ void Tracee::Reap() {
   // 2. If this process is the parent, the exit status of the whole target is not the
   //    injector's to collect; that of a further thread of it is.
   // 3. If the thread does not come to an end in time, the end of this thread does it.
-  const uint64_t deadline_ns = BootNs() + kReapNs;
-  for (uint64_t begin_ns = BootNs();;) {
-    siginfo_t info;
-    int seen = Peek(tid_, &info);
-    if (seen < 0) return;  // ECHILD: not a tracee any more
-    if (seen > 0 && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) {
-      auto status = ReadThreadStatus(pid_, tid_);
-      if (tid_ == pid_ && status.ok() && status->parent == getpid()) return;
-      waitid(P_PID, static_cast<id_t>(tid_), &info, WEXITED | WNOHANG | __WALL);
+  const uint64_t begin_ns = calls_.NowNs();
+  for (;;) {
+    std::optional<WaitStatus> seen;
+    if (calls_.Peek(tid_, /*block=*/false, &seen) != 0)
+      return;  // not a tracee any more
+    if (seen.has_value() && !seen->is_stop()) {
+      auto status = calls_.ReadStatus(pid_, tid_);
+      if (tid_ == pid_ && status.ok() && status->parent == calls_.Self()) return;
+      calls_.Collect(tid_);
       return;
     }
-    const uint64_t now_ns = BootNs();
-    if (now_ns >= deadline_ns) {
+    const uint64_t now_ns = calls_.NowNs();
+    if (now_ns - begin_ns >= kReapNs) {
       tracer_must_exit_ = true;
       return;
     }
-    Pause(now_ns - begin_ns);
+    Pause(calls_, now_ns - begin_ns);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "injector/failure.h"
 #include "injector/remote_address.h"
+#include "injector/trace_calls.h"
 
 namespace rocattach {
 
@@ -29,7 +30,8 @@ struct TraceGate {
 // (the kernel detaches it), at whatever instant it comes.
 class Tracee {
  public:
-  Tracee() = default;
+  // `calls` must outlive it: the kernel's, unless for tests.
+  explicit Tracee(TraceCalls& calls = TraceCalls::Kernel()) : calls_(calls) {}
   Tracee(const Tracee&) = delete;
   Tracee& operator=(const Tracee&) = delete;
   ~Tracee() { Release(); }
@@ -107,18 +109,21 @@ class Tracee {
   enum class State { kNone, kSeized, kInterrupted, kStopped, kGone };
 
   enum class Stop { kNotYet, kStopped, kGone };
-  // Looks for the stop, or waits for it until the thread's alarm.
-  Stop LookForStop(bool block);
+  // Looks for the stop, or waits for it until the thread's alarm. kGone: *error says
+  // why, 0 if the thread has ended.
+  Stop LookForStop(bool block, int* error);
   AttachFailure NoStop(uint64_t waited_ns) const;
   // Every change of the state, so that the gate's count is right.
   void Become(State state);
   // The last step of a release, from the stop.
   void Detach();
-  AttachFailure Gone(absl::string_view call);
-  StepResult Failed(absl::string_view call, AttachReason reason);
+  AttachFailure Gone(absl::string_view call, int error);
+  // What a call that returned `error` comes to; `reason` says why if it failed.
+  StepResult Checked(absl::string_view call, int error, AttachReason reason);
   // Takes the exit of a tracee that died, so that its parent learns of it.
   void Reap();
 
+  TraceCalls& calls_;
   State state_ = State::kNone;
   pid_t pid_ = 0;
   pid_t tid_ = 0;

@@ -29,7 +29,9 @@ namespace {
 constexpr uint64_t kDeadlineNs = 2'000'000'000;
 constexpr int kChildExitMsec = 5'000;
 
-absl::Status ToStatus(const AttachFailure& failure) {
+absl::Status ToStatus(const StepResult& result) {
+  if (result.ok()) return absl::OkStatus();
+  const AttachFailure& failure = result.failure();
   return failure.error != 0 ? absl::ErrnoToStatus(failure.error, failure.detail)
                             : absl::UnknownError(failure.detail);
 }
@@ -53,9 +55,9 @@ absl::StatusOr<CodeWrite> WriteCode(pid_t pid, Tracee* tracee) {
   if (absl::Status status = memory.Write(ProbePoint(), &changed, sizeof(changed));
       !status.ok()) {
     how = CodeWrite::kPoke;
-    if (auto failure = tracee->Poke(ProbePoint(), bytes)) {
-      return absl::Status(status.code(),
-                          absl::StrCat(status.message(), "; and ", failure->detail));
+    if (StepResult poked = tracee->Poke(ProbePoint(), bytes); !poked.ok()) {
+      return absl::Status(status.code(), absl::StrCat(status.message(), "; and ",
+                                                      poked.failure().detail));
     }
   }
   RETURN_IF_ERROR(memory.Read(ProbePoint(), &after, sizeof(after)));
@@ -65,8 +67,8 @@ absl::StatusOr<CodeWrite> WriteCode(pid_t pid, Tracee* tracee) {
   absl::string_view original(reinterpret_cast<const char*>(&before), sizeof(before));
   if (how == CodeWrite::kProcMem) {
     RETURN_IF_ERROR(memory.Write(ProbePoint(), &before, sizeof(before)));
-  } else if (auto failure = tracee->Poke(ProbePoint(), original)) {
-    return ToStatus(*failure);
+  } else if (StepResult poked = tracee->Poke(ProbePoint(), original); !poked.ok()) {
+    return ToStatus(poked);
   }
   return how;
 }
@@ -85,13 +87,11 @@ absl::StatusOr<PtraceResult> TryPtrace() {
     Tracee tracee;
     user_regs_struct registers;
     uint64_t begin = BootNs();
-    if (auto failure = tracee.Seize(child->pid(), child->pid()))
-      return ToStatus(*failure);
-    if (auto failure = tracee.Interrupt()) return ToStatus(*failure);
-    if (auto failure = tracee.WaitForStop(begin + kDeadlineNs))
-      return ToStatus(*failure);
+    RETURN_IF_ERROR(ToStatus(tracee.Seize(child->pid(), child->pid())));
+    RETURN_IF_ERROR(ToStatus(tracee.Interrupt()));
+    RETURN_IF_ERROR(ToStatus(tracee.WaitForStop(begin + kDeadlineNs)));
     result.stopped_ns = BootNs() - begin;
-    if (auto failure = tracee.ReadRegisters(&registers)) return ToStatus(*failure);
+    RETURN_IF_ERROR(ToStatus(tracee.ReadRegisters(&registers)));
     ASSIGN_OR_RETURN(result.write, WriteCode(child->pid(), &tracee));
   }
   child->Go();
@@ -136,8 +136,7 @@ absl::StatusOr<WindowResult> TryWindow(KernelProbe* probe) {
   {
     Tracee tracee;
     if (signalled) {
-      if (auto failure = tracee.Seize(child->pid(), child->pid()))
-        return ToStatus(*failure);
+      RETURN_IF_ERROR(ToStatus(tracee.Seize(child->pid(), child->pid())));
     }
     child->Go();
     const uint64_t deadline = BootNs() + kDeadlineNs;
@@ -148,13 +147,12 @@ absl::StatusOr<WindowResult> TryWindow(KernelProbe* probe) {
           child->pid(), ": this is not the initial pid namespace"));
     }
     if (result.event.mode == ROCATTACH_WINDOW_HELD) {
-      if (auto failure = tracee.Seize(child->pid(), child->pid()))
-        return ToStatus(*failure);
-      if (auto failure = tracee.Interrupt()) return ToStatus(*failure);
+      RETURN_IF_ERROR(ToStatus(tracee.Seize(child->pid(), child->pid())));
+      RETURN_IF_ERROR(ToStatus(tracee.Interrupt()));
     }
     if (result.event.mode == ROCATTACH_WINDOW_HELD ||
         result.event.mode == ROCATTACH_WINDOW_SIGNALLED) {
-      if (auto failure = tracee.WaitForStop(deadline)) return ToStatus(*failure);
+      RETURN_IF_ERROR(ToStatus(tracee.WaitForStop(deadline)));
       result.stopped_ns = BootNs() - result.event.time_ns;
     }
   }

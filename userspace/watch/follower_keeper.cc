@@ -85,11 +85,12 @@ void FollowerKeeper::Run() {
       follower.event = event;
       follower.tracee = std::make_unique<Tracee>();
       follower.deadline_ns = event.time_ns + uint64_t{limit_msec_} * 1'000'000;
-      if (follower.tracee->Seize(static_cast<pid_t>(event.pid),
-                                 static_cast<pid_t>(event.tid))) {
+      if (!follower.tracee
+               ->Seize(static_cast<pid_t>(event.pid), static_cast<pid_t>(event.tid))
+               .ok()) {
         continue;  // gone, or somebody else's
       }
-      if (!follower.tracee->Interrupt()) kept.push_back(std::move(follower));
+      if (follower.tracee->Interrupt().ok()) kept.push_back(std::move(follower));
     }
     for (size_t i = 0; i < kept.size();) {
       if (!let_go && is_open_(kept[i].event) && BootNs() < kept[i].deadline_ns) {

@@ -160,7 +160,7 @@ void Preseizer::SeizeThreads(pid_t pid, Process* process) {
       continue;
     auto tracee = std::make_unique<Tracee>();
     // Gone, or another debugger's: its window will be missed, and said to be.
-    if (tracee->Seize(pid, tid)) continue;
+    if (!tracee->Seize(pid, tid).ok()) continue;
     process->threads[tid].tracee = std::move(tracee);
   }
 }

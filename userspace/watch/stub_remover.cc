@@ -38,10 +38,10 @@ void StubRemover::Run() {
     if (again_.contains(job.location.pid)) continue;
     removing_ = job.location.pid;
     lock.unlock();
-    StepResult failure = RemoveStub(job.location);
+    StepResult removed = RemoveStub(job.location);
     lock.lock();
     removing_ = 0;
-    if (failure && failure->retryable && --job.tries_left > 0 &&
+    if (!removed.ok() && removed.failure().retryable && --job.tries_left > 0 &&
         jobs_.size() < kMaxJobs) {
       jobs_.push_back(std::move(job));
       changed_.wait_for(lock, std::chrono::milliseconds(kPauseMsec),

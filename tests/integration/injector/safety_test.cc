@@ -158,11 +158,11 @@ TEST(StubRemovalTest, AfterACollectorThatDoesNotLoadTheCodeIsAsBefore) {
     EXPECT_NE(before.code, target.Snapshot().code) << "the check below can fail";
     StubLocation location = LocationOf(target, request, outcome);
     location.window_id += 1;
-    EXPECT_FALSE(RemoveStub(location).has_value());
+    EXPECT_TRUE(RemoveStub(location).ok());
     EXPECT_NE(before.code, target.Snapshot().code) << "the stub of another attach";
     location.window_id -= 1;
-    auto failure = RemoveStub(location);
-    EXPECT_FALSE(failure.has_value()) << failure->detail;
+    StepResult removed = RemoveStub(location);
+    EXPECT_TRUE(removed.ok()) << removed.failure().detail;
     EXPECT_EQ(before.code, target.Snapshot().code);
     target.Finish();
     EXPECT_TRUE(target.Intact()) << target.output();
@@ -180,12 +180,13 @@ TEST(StubRemovalTest, AStubThatIsInUseStays) {
   ASSERT_THAT(target.WaitForReport(), HasSubstr("started"));
   // The collector's start function sleeps, on the stub's stack.
   ASSERT_TRUE(target.WaitForState('S'));
-  auto failure = RemoveStub(location);
-  ASSERT_TRUE(failure.has_value());
-  EXPECT_EQ(failure->reason, AttachReason::kNotAtWindow) << failure->detail;
+  StepResult removed = RemoveStub(location);
+  ASSERT_FALSE(removed.ok());
+  EXPECT_EQ(removed.failure().reason, AttachReason::kNotAtWindow)
+      << removed.failure().detail;
   ASSERT_TRUE(target.WaitAtWindow());
-  failure = RemoveStub(location);
-  EXPECT_FALSE(failure.has_value()) << failure->detail;
+  removed = RemoveStub(location);
+  EXPECT_TRUE(removed.ok()) << removed.failure().detail;
   target.Finish();
   EXPECT_TRUE(target.Intact()) << target.output();
 }

@@ -32,7 +32,7 @@ struct Own {
     EXPECT_TRUE(read.ok() && opened.ok());
     maps.emplace(*std::move(read));
     memory.emplace(*std::move(opened));
-    EXPECT_FALSE(FindLoaderFunctions(getpid(), *maps, nullptr, &functions, &libc));
+    EXPECT_TRUE(FindLoaderFunctions(getpid(), *maps, nullptr, &functions, &libc).ok());
   }
   RemoteAddress LoaderState() const {
     uint64_t state = 0;
@@ -82,13 +82,15 @@ TEST(LoaderLockTest, TellsWhoHoldsIt) {
     Held held = {&own, FindLoaderLocks(*own.memory, own.LoaderState(), facts), {}, {}};
     ASSERT_TRUE(held.locks.known());
     EXPECT_TRUE(held.locks.seen_free);
-    EXPECT_FALSE(WaitForLoaderLocks(getpid(), gettid(), *own.memory, held.locks, 0));
+    EXPECT_TRUE(
+        WaitForLoaderLocks(getpid(), gettid(), *own.memory, held.locks, 0).ok());
     dl_iterate_phdr(WhileHeld, &held);
-    ASSERT_TRUE(held.of_other.has_value());
-    EXPECT_EQ(held.of_other->reason, AttachReason::kLoaderBusy);
-    EXPECT_NE(held.of_other->detail.find(std::to_string(gettid())), std::string::npos)
-        << held.of_other->detail;
-    EXPECT_FALSE(held.of_holder.has_value()) << "its own thread may take it again";
+    ASSERT_FALSE(held.of_other.ok());
+    EXPECT_EQ(held.of_other.failure().reason, AttachReason::kLoaderBusy);
+    EXPECT_NE(held.of_other.failure().detail.find(std::to_string(gettid())),
+              std::string::npos)
+        << held.of_other.failure().detail;
+    EXPECT_TRUE(held.of_holder.ok()) << "its own thread may take it again";
   }
   EXPECT_NE(own.libc.facts->loader_locks_offset, 0u);
 }

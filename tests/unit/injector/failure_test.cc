@@ -24,21 +24,52 @@ TEST(FailureTest, AnErrnoStandsForTheSameWhereverItShows) {
   for (int error : {EMFILE, ENFILE, ENOMEM}) {
     EXPECT_EQ(ReasonForErrno(error, AttachReason::kNotPermitted),
               AttachReason::kServiceResources);
-    AttachFailure failure =
-        FailedLook(ErrnoStatus(error, "open"), AttachReason::kCollectorUnreadable);
+    AttachFailure failure = FailureFromStatus(ErrnoStatus(error, "open"),
+                                              AttachReason::kCollectorUnreadable);
     EXPECT_EQ(failure.reason, AttachReason::kServiceResources);
     EXPECT_EQ(failure.error, error);
     EXPECT_TRUE(failure.retryable);
   }
-  EXPECT_EQ(FailedLook(ErrnoStatus(ESRCH, ""), AttachReason::kBadElf).reason,
+  EXPECT_EQ(FailureFromStatus(ErrnoStatus(ESRCH, ""), AttachReason::kBadElf).reason,
             AttachReason::kTargetExited);
-  EXPECT_EQ(FailedLook(ErrnoStatus(EIO, ""), AttachReason::kBadElf).reason,
+  EXPECT_EQ(FailureFromStatus(ErrnoStatus(EIO, ""), AttachReason::kBadElf).reason,
             AttachReason::kBadElf);
-  EXPECT_EQ(FailedLookAtProc(ErrnoStatus(ENOENT, "")).reason,
+  EXPECT_EQ(FailureFromProc(ErrnoStatus(ENOENT, "")).reason,
             AttachReason::kTargetExited);
-  EXPECT_EQ(FailedLookAtProc(ErrnoStatus(EACCES, "")).reason,
+  EXPECT_EQ(FailureFromProc(ErrnoStatus(EACCES, "")).reason,
             AttachReason::kNotPermitted);
-  EXPECT_EQ(FailedLookAtProc(ErrnoStatus(EIO, "")).reason, AttachReason::kMemoryAccess);
+  EXPECT_EQ(FailureFromProc(ErrnoStatus(EIO, "")).reason, AttachReason::kMemoryAccess);
+}
+
+TEST(FailureTest, AStepIsOkOrHasItsFailure) {
+  EXPECT_TRUE(StepOk().ok());
+  auto step = [](bool fail) -> StepResult {
+    if (fail) return AttachFailure{AttachReason::kNoCave, 0, "full"};
+    return StepOk();
+  };
+  auto both = [&](bool first, bool second) -> StepResult {
+    RETURN_IF_FAILED(step(first));
+    RETURN_IF_FAILED(step(second));
+    return StepOk();
+  };
+  EXPECT_TRUE(both(false, false).ok());
+  EXPECT_FALSE(both(true, false).ok());
+  const StepResult second = both(false, true);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.failure().reason, AttachReason::kNoCave);
+  EXPECT_EQ(second.failure().detail, "full");
+}
+
+TEST(FailureTest, WhereTheHelpNamesTheErrnoThereIsOne) {
+  for (AttachReason reason : {AttachReason::kMemoryAccess, AttachReason::kRegisters}) {
+    EXPECT_NE(AttachReasonHelp(reason).find("see the errno"), absl::string_view::npos);
+    const StepResult step = AttachFailure{reason, 0, "short"};
+    EXPECT_EQ(step.failure().error, EIO);
+    EXPECT_EQ(FailureFromStatus(absl::InternalError("odd"), reason).error, EIO);
+    EXPECT_EQ(FailureFromStatus(ErrnoStatus(EFAULT, "read"), reason).error, EFAULT);
+  }
+  const StepResult other = AttachFailure{AttachReason::kNoCave, 0, ""};
+  EXPECT_EQ(other.failure().error, 0);
 }
 
 // Takes all descriptors of this process away while it lives.
@@ -73,12 +104,13 @@ TEST(FailureTest, EveryCheckKnowsAServiceWithoutDescriptors) {
     process = ReadProcessInfo(self).status();
   }
   for (const StepResult& result : results) {
-    ASSERT_TRUE(result.has_value());
-    EXPECT_EQ(result->reason, AttachReason::kServiceResources) << result->detail;
-    EXPECT_EQ(result->error, EMFILE) << result->detail;
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.failure().reason, AttachReason::kServiceResources)
+        << result.failure().detail;
+    EXPECT_EQ(result.failure().error, EMFILE) << result.failure().detail;
   }
   for (const absl::Status& look : {maps, memory, thread, process}) {
-    EXPECT_EQ(FailedLookAtProc(look).reason, AttachReason::kServiceResources) << look;
+    EXPECT_EQ(FailureFromProc(look).reason, AttachReason::kServiceResources) << look;
   }
 }
 

@@ -110,8 +110,8 @@ TEST_F(KnownFilesTest, FindsTheLoaderWithoutAnotherLook) {
   EXPECT_FALSE(maps->whole());
   LoaderFunctions functions;
   // No such process: whatever is asked of /proc fails.
-  auto failure = FindLoaderFunctions(-1, *maps, nullptr, &functions);
-  ASSERT_FALSE(failure.has_value()) << failure->detail;
+  StepResult result = FindLoaderFunctions(-1, *maps, nullptr, &functions);
+  ASSERT_TRUE(result.ok()) << result.failure().detail;
   // libc's own, also where a sanitizer has put itself before it.
   void* const libc = ::dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(libc, nullptr);
@@ -129,7 +129,7 @@ TEST_F(KnownFilesTest, TheCodeTellsWhetherItIsTheFile) {
   std::optional<Maps> maps = files_.MapsOf(LearnAll());
   ASSERT_TRUE(maps.has_value());
   LoaderFunctions functions;
-  ASSERT_FALSE(FindLoaderFunctions(-1, *maps, nullptr, &functions).has_value());
+  ASSERT_TRUE(FindLoaderFunctions(-1, *maps, nullptr, &functions).ok());
   auto memory = TargetMemory::Open(getpid(), gettid());
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_TRUE(HaveTheirCode(functions, *maps, *memory));

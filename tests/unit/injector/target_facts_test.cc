@@ -108,8 +108,8 @@ TEST(SymbolLookupTest, FindsItsOwnLoader) {
   LibraryCache cache;
   for (int round = 0; round < 2; ++round) {
     LoaderFunctions functions;
-    StepResult failure = FindLoaderFunctions(getpid(), *maps, &cache, &functions);
-    ASSERT_FALSE(failure) << failure->detail;
+    StepResult result = FindLoaderFunctions(getpid(), *maps, &cache, &functions);
+    ASSERT_TRUE(result.ok()) << result.failure().detail;
     EXPECT_FALSE(functions.dlopen.is_null() || functions.dlsym.is_null() ||
                  functions.dlerror.is_null() || functions.errno_location.is_null());
     using ErrnoLocation = int* (*)();
@@ -138,10 +138,10 @@ TEST(SymbolLookupTest, TwoCLibrariesAreAmbiguous) {
   auto maps = Maps::Parse(text);
   ASSERT_TRUE(maps.ok()) << maps.status();
   LoaderFunctions functions;
-  StepResult failure = FindLoaderFunctions(getpid(), *maps, nullptr, &functions);
-  ASSERT_TRUE(failure);
-  EXPECT_EQ(failure->reason, AttachReason::kNoDlopen);
-  EXPECT_NE(failure->detail.find("twice"), std::string::npos);
+  StepResult result = FindLoaderFunctions(getpid(), *maps, nullptr, &functions);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.failure().reason, AttachReason::kNoDlopen);
+  EXPECT_NE(result.failure().detail.find("twice"), std::string::npos);
 }
 
 TEST(LibraryFactsTest, BiasComesFromTheSegmentThatIsMapped) {
@@ -185,8 +185,8 @@ TEST(TargetChecksTest, MappingsTellAnEarlierAttachAndAnEmulator) {
   auto reason = [](const std::string& text) {
     auto maps = Maps::Parse(text);
     EXPECT_TRUE(maps.ok()) << maps.status();
-    StepResult failure = CheckMappings(*maps, "/opt/collector.so", false);
-    return failure ? failure->reason : AttachReason::kNone;
+    StepResult result = CheckMappings(*maps, "/opt/collector.so", false);
+    return result.ok() ? AttachReason::kNone : result.failure().reason;
   };
   EXPECT_EQ(reason("1000-2000 r-xp 0 0:1 5 /opt/other.so\n"), AttachReason::kNone);
   EXPECT_EQ(reason("1000-2000 r-xp 0 0:1 5 /opt/collector.so\n"),
@@ -200,11 +200,11 @@ TEST(TargetChecksTest, MappingsTellAnEarlierAttachAndAnEmulator) {
 TEST(TargetChecksTest, StackRoomIsMeasured) {
   auto maps = Maps::Parse("10000-90000 rw-p 0 0:0 0\n90000-a0000 r--p 0 0:0 0\n");
   ASSERT_TRUE(maps.ok());
-  EXPECT_FALSE(CheckStack(getpid(), *maps, RemoteAddress(0x90000), 0x80000));
-  EXPECT_TRUE(CheckStack(getpid(), *maps, RemoteAddress(0x90000), 0x80001));
-  EXPECT_TRUE(CheckStack(getpid(), *maps, RemoteAddress(0x98000), 16));
-  EXPECT_TRUE(CheckStack(getpid(), *maps, RemoteAddress(0xff0000), 16));
-  EXPECT_TRUE(CheckStack(getpid(), *maps, RemoteAddress(0), 16));
+  EXPECT_TRUE(CheckStack(getpid(), *maps, RemoteAddress(0x90000), 0x80000).ok());
+  EXPECT_FALSE(CheckStack(getpid(), *maps, RemoteAddress(0x90000), 0x80001).ok());
+  EXPECT_FALSE(CheckStack(getpid(), *maps, RemoteAddress(0x98000), 16).ok());
+  EXPECT_FALSE(CheckStack(getpid(), *maps, RemoteAddress(0xff0000), 16).ok());
+  EXPECT_FALSE(CheckStack(getpid(), *maps, RemoteAddress(0), 16).ok());
 }
 
 TEST(OutcomeTest, EveryNameIsThereAndUnique) {

@@ -1,0 +1,110 @@
+#include "injector/trace_calls.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <sched.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "injector/wait_alarm.h"
+#include "userspace/base/clock.h"
+
+namespace rocattach {
+namespace {
+
+void* Word(uint64_t value) {
+  return reinterpret_cast<void*>(value);
+}
+
+int Result(long rc) {
+  return rc == 0 ? 0 : errno;
+}
+
+class KernelCalls : public TraceCalls {
+ public:
+  // Without options: nothing that the target could notice.
+  int Seize(pid_t tid) override {
+    return Result(ptrace(PTRACE_SEIZE, tid, nullptr, nullptr));
+  }
+  int Interrupt(pid_t tid) override {
+    return Result(ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr));
+  }
+  int Continue(pid_t tid, int signal) override {
+    return Result(
+        ptrace(PTRACE_CONT, tid, nullptr, Word(static_cast<uint64_t>(signal))));
+  }
+  int Detach(pid_t tid, int signal) override {
+    return Result(
+        ptrace(PTRACE_DETACH, tid, nullptr, Word(static_cast<uint64_t>(signal))));
+  }
+  int Listen(pid_t tid) override {
+    return Result(ptrace(PTRACE_LISTEN, tid, nullptr, nullptr));
+  }
+  int GetSignalInfo(pid_t tid, siginfo_t* info) override {
+    return Result(ptrace(PTRACE_GETSIGINFO, tid, nullptr, info));
+  }
+  int GetRegisters(pid_t tid, user_regs_struct* registers, size_t* bytes) override {
+    iovec vector = {registers, sizeof(*registers)};
+    const int error = Result(ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &vector));
+    *bytes = vector.iov_len;
+    return error;
+  }
+  int PokeUser(pid_t tid, size_t offset, uint64_t value) override {
+    return Result(ptrace(PTRACE_POKEUSER, tid, offset, Word(value)));
+  }
+  int PeekData(pid_t tid, uint64_t address, uint64_t* word) override {
+    errno = 0;
+    *word = static_cast<uint64_t>(ptrace(PTRACE_PEEKDATA, tid, Word(address), nullptr));
+    return errno;
+  }
+  int PokeData(pid_t tid, uint64_t address, uint64_t word) override {
+    return Result(ptrace(PTRACE_POKEDATA, tid, Word(address), Word(word)));
+  }
+
+  int Peek(pid_t tid, bool block, std::optional<WaitStatus>* status) override {
+    status->reset();
+    siginfo_t info = {};
+    const int options = WEXITED | WSTOPPED | WNOWAIT | __WALL | (block ? 0 : WNOHANG);
+    int rc;
+    do {
+      rc = waitid(P_PID, static_cast<id_t>(tid), &info, options);
+    } while (rc != 0 && errno == EINTR && !block);
+    if (rc != 0) return errno == EINTR ? 0 : errno;
+    if (info.si_pid != 0) {
+      status->emplace(WaitStatus::FromWaitid(info.si_code, info.si_status));
+    }
+    return 0;
+  }
+  void Collect(pid_t tid) override {
+    siginfo_t info = {};
+    (void)waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | __WALL);
+  }
+  absl::StatusOr<ThreadStatus> ReadStatus(pid_t pid, pid_t tid) override {
+    return ReadThreadStatus(pid, tid);
+  }
+  pid_t Self() override { return getpid(); }
+
+  uint64_t NowNs() override { return BootNs(); }
+  void Yield() override { sched_yield(); }
+  void Sleep(uint64_t ns) override {
+    timespec nap = {static_cast<time_t>(ns / 1'000'000'000),
+                    static_cast<long>(ns % 1'000'000'000)};
+    nanosleep(&nap, nullptr);
+  }
+  bool ArmAlarm(uint64_t after_ns) override {
+    return WaitAlarm::OfThisThread().Arm(after_ns);
+  }
+  void DisarmAlarm() override { WaitAlarm::OfThisThread().Disarm(); }
+};
+
+}  // namespace
+
+TraceCalls& TraceCalls::Kernel() {
+  static KernelCalls calls;
+  return calls;
+}
+
+}  // namespace rocattach

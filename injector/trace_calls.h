@@ -1,0 +1,62 @@
+// The system calls of a tracer, and its clock.
+#ifndef ROCATTACH_INJECTOR_TRACE_CALLS_H_
+#define ROCATTACH_INJECTOR_TRACE_CALLS_H_
+
+#include <signal.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "injector/thread_status.h"
+#include "injector/wait_status.h"
+
+namespace rocattach {
+
+// What a Tracee asks of the kernel: an interface, so that its states can be tested
+// without processes. The calls that return an int return 0 or an errno. Stateless;
+// ptrace and the alarm belong to the calling thread.
+class TraceCalls {
+ public:
+  // The kernel's own.
+  static TraceCalls& Kernel();
+
+  virtual ~TraceCalls() = default;
+
+  virtual int Seize(pid_t tid) = 0;
+  virtual int Interrupt(pid_t tid) = 0;
+  // `signal` is delivered; 0: none.
+  virtual int Continue(pid_t tid, int signal) = 0;
+  virtual int Detach(pid_t tid, int signal) = 0;
+  virtual int Listen(pid_t tid) = 0;
+  virtual int GetSignalInfo(pid_t tid, siginfo_t* info) = 0;
+  // *bytes: how many of them the kernel has filled in.
+  virtual int GetRegisters(pid_t tid, user_regs_struct* registers, size_t* bytes) = 0;
+  virtual int PokeUser(pid_t tid, size_t offset, uint64_t value) = 0;
+  virtual int PeekData(pid_t tid, uint64_t address, uint64_t* word) = 0;
+  virtual int PokeData(pid_t tid, uint64_t address, uint64_t word) = 0;
+
+  // What there is to report of the thread, without consuming it: a stop needs no
+  // consuming, and an exit may be another part of this process's to collect. Empty:
+  // nothing yet. With `block` it waits until there is something, or a signal comes.
+  virtual int Peek(pid_t tid, bool block, std::optional<WaitStatus>* status) = 0;
+  // Consumes the exit of a thread.
+  virtual void Collect(pid_t tid) = 0;
+  virtual absl::StatusOr<ThreadStatus> ReadStatus(pid_t pid, pid_t tid) = 0;
+  // This process.
+  virtual pid_t Self() = 0;
+
+  virtual uint64_t NowNs() = 0;  // CLOCK_BOOTTIME
+  virtual void Yield() = 0;
+  virtual void Sleep(uint64_t ns) = 0;
+  // WaitAlarm of the calling thread.
+  virtual bool ArmAlarm(uint64_t after_ns) = 0;
+  virtual void DisarmAlarm() = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_TRACE_CALLS_H_
