@@ -48,10 +48,10 @@ void RingSet::NoteUsed(uint32_t index) {
   }
   // Two threads may come here in either order: the larger number must stay.
   uint32_t* shared = &memory_->control()->rings_used;
-  uint32_t told = LoadAcquire(shared);
-  while (told <= index &&
-         !__atomic_compare_exchange_n(shared, &told, index + 1, false, __ATOMIC_ACQ_REL,
-                                      __ATOMIC_ACQUIRE)) {
+  uint32_t known = LoadAcquire(shared);
+  while (known <= index &&
+         !__atomic_compare_exchange_n(shared, &known, index + 1, false,
+                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
   }
 }
 

@@ -26,7 +26,7 @@ class AppSignals {
 
   // Starts to follow `ops[index].signal`. Reads the signal, so it must be alive, and
   // must not be visible to the GPU yet. If another operation still waits for the same
-  // signal, times could no longer be told apart: both end up without.
+  // signal, times could no longer be distinguished: both end up without.
   void Track(uint32_t index);
 
   // Looks whether the operation has finished. True if nothing more is to be had.

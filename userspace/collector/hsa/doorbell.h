@@ -1,4 +1,4 @@
-// Front end (a): dispatches captured where the application rings a doorbell.
+// Dispatches captured where the application rings a doorbell.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_DOORBELL_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_DOORBELL_H_
 
@@ -13,10 +13,9 @@ namespace rocattach::collector {
 // so that is where it is read and, if need be, given a completion signal. Producers
 // that share a queue ring in any order:
 //   1. A writes packet 5 and rings 5, while packet 4 is reserved by B but not yet
-//   valid.
+//      valid.
 //   2. Forwarded as it is, the ring would let the GPU run packet 4 the moment B makes
-//   it
-//      valid, before B's ring brings us to look at it.
+//      it valid, before B's ring brings us to look at it.
 //   3. So only the contiguous valid prefix is rung for, and B's ring carries both.
 // If no ring ever comes for packet 4 (its producer writes the doorbell register
 // itself), the worker looks again and forwards what has become valid.
@@ -49,7 +48,7 @@ class DoorbellCapture {
   }
   // Unlocks, and serves producers that rang while the lock was taken. Whoever has held
   // the lock of a queue that is not intercepted must leave it so, for whatever reason
-  // he took it: a ring that finds it taken relies on that.
+  // it was taken: a ring that finds it taken relies on that.
   void Leave(Queue* q, RingHandle* ring) {
     q->lock.UnlockFence();
     ServeMissed(q, ring);

@@ -1,4 +1,4 @@
-// Front end (b): dispatches captured by the runtime's intercept queues.
+// Dispatches captured by the runtime's intercept queues.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_INTERCEPT_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_INTERCEPT_H_
 

@@ -19,8 +19,8 @@ namespace rocattach::collector {
 // here, and the rest of arming, which needs an open runtime, follows hsa_init; or the
 // first use of the runtime inside of it, which a tool may make.
 //
-// After the last hsa_shut_down the runtime makes its table anew. Nobody tells a tool
-// that is not registered which one is the last, so each is treated so that it may be:
+// After the last hsa_shut_down the runtime makes its table anew. A tool that is not
+// registered does not learn which one is the last, so each is treated as if it were:
 // 1. What has finished is published. The worker, which reads queues, is kept out.
 // 2. The runtime shuts down, or only counts.
 // 3. If its table has lost our functions it was the last one: queues are forgotten

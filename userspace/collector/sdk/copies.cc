@@ -94,7 +94,7 @@ void SdkCopies::Take(const rocattach_sdk_memory_copy_record& from, uint16_t flag
     copy.start_ns = copy.end_ns = 0;
     copy.flags = static_cast<uint16_t>(copy.flags | ROCATTACH_DISPATCH_UNTIMED);
   }
-  copy.enqueue_ns = copy.start_ns;  // the SDK does not tell
+  copy.enqueue_ns = copy.start_ns;  // the SDK does not report it
   copy.bytes = from.bytes;
   copy.tid = static_cast<uint32_t>(from.thread_id);
   copy.direction = Direction(from.operation);

@@ -1,4 +1,4 @@
-// Memory copies as rocprofiler-sdk tells of them.
+// Memory copies as rocprofiler-sdk reports them.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_COPIES_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_COPIES_H_
 

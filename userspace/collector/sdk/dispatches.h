@@ -1,4 +1,4 @@
-// Dispatches as rocprofiler-sdk tells of them, with and without counters.
+// Dispatches as rocprofiler-sdk reports them, with and without counters.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_DISPATCHES_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_DISPATCHES_H_
 
