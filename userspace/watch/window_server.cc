@@ -465,7 +465,7 @@ void WindowServer::AddKnown(const Window& window, AttachRequest* request) {
 bool WindowServer::Attach(Window* window, Worker* worker, AttachStart* start) {
   window->attach_tried = true;
   if (window->event.mode == ROCATTACH_WINDOW_HELD && start->seized_ns == 0 &&
-      !start->failure.has_value()) {
+      start->result.ok()) {
     Begin(window->event, start);
   }
   AttachRequest request = MakeRequest(window->event);
