@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "injector/mapped_file.h"
 #include "userspace/abi/shared_memory.h"
+#include "userspace/base/clock_ticks.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 
@@ -129,7 +130,7 @@ StepResult CheckIdentity(pid_t pid, uint64_t start_ns) {
   if (!ticks.ok()) {
     return FailureFromProc(ticks.status());
   }
-  const uint64_t tick_ns = 1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  const uint64_t tick_ns = ClockTickNs();
   if (*ticks == start_ns / tick_ns) return StepOk();
   return AttachFailure{
       AttachReason::kPidReused, 0,

@@ -11,6 +11,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/clock_ticks.h"
 #include "userspace/record/belief.h"
 #include "userspace/record/convert.h"
 #include "userspace/record/dictionary.h"
@@ -97,7 +98,7 @@ Target::Target(Window window, ProcessOutput output, v1::Process process,
   if (auto fd = OpenPidFd(static_cast<pid_t>(window.event.pid)); fd.ok()) {
     // Only if it still is the same process: a pid may have been given away since.
     auto ticks = ReadStartTicks(static_cast<pid_t>(window.event.pid));
-    if (ticks.ok() && *ticks == window.event.start_ns / 10'000'000)
+    if (ticks.ok() && *ticks == window.event.start_ns / ClockTickNs())
       pidfd_ = *std::move(fd);
   }
   Reopen(std::move(window));
@@ -140,7 +141,8 @@ void Target::NoteHoldEnd(const rocattach_event& event) {
 }
 
 TargetId Target::id() const {
-  return {static_cast<pid_t>(opened_.event.pid), opened_.event.start_ns / 10'000'000};
+  return {static_cast<pid_t>(opened_.event.pid),
+          opened_.event.start_ns / ClockTickNs()};
 }
 
 void Target::AcknowledgeMapped() {

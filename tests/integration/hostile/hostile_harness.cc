@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "tests/places.h"
+#include "userspace/base/clock_ticks.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -61,7 +62,7 @@ ProcessUse MeasureProcess(pid_t pid) {
   for (int i = 3; i <= 15 && fields >> field; ++i) {
     if (i >= 14) ticks += std::strtoull(field.c_str(), nullptr, 10);
   }
-  use.cpu_ns = ticks * (1'000'000'000 / static_cast<uint64_t>(sysconf(_SC_CLK_TCK)));
+  use.cpu_ns = ticks * ClockTickNs();
   use.descriptors = CountEntries(directory + "/fd");
   return use;
 }

@@ -17,6 +17,7 @@
 #include "injector/attach.h"
 #include "tests/integration/injector/target_process.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/clock_ticks.h"
 #include "userspace/base/process.h"
 
 namespace rocattach {
@@ -67,7 +68,7 @@ TEST(RefusalTest, ReusedProcessNumber) {
   AttachRequest request = target.Request();
   auto ticks = ReadStartTicks(target.pid());
   ASSERT_TRUE(ticks.ok());
-  const uint64_t tick_ns = 1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  const uint64_t tick_ns = ClockTickNs();
   request.start_ns = (*ticks - 1) * tick_ns;
   ExpectRefusal(target, request, AttachReason::kPidReused);
 }
@@ -78,7 +79,7 @@ TEST(RefusalTest, TheRightStartIsAccepted) {
   AttachRequest request = target.Request();
   auto ticks = ReadStartTicks(target.pid());
   ASSERT_TRUE(ticks.ok());
-  const uint64_t tick_ns = 1'000'000'000u / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  const uint64_t tick_ns = ClockTickNs();
   request.start_ns = *ticks * tick_ns + tick_ns / 2;
   AttachOutcome outcome = target.Attach(request);
   EXPECT_TRUE(outcome.ok()) << Describe(outcome);
