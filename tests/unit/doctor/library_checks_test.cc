@@ -57,7 +57,7 @@ TEST(CheckHsaRuntimes, TellsOfEachCopy) {
   EXPECT_EQ(check.state, CheckState::kOk);
   ASSERT_EQ(check.items.size(), 1u);
   EXPECT_EQ(check.items[0].found,
-            "hsa_init at 0x1120, mapped by 2 processes (11, 12), needs "
+            "hsa_init at 0x1120, mapped by 2 processes (11, 12), depends on "
             "librocprofiler-register.so");
   Check partial = CheckHsaRuntimes(ScanOf(ROCATTACH_TEST_FAKE_RUNTIME), false);
   EXPECT_THAT(partial.found, HasSubstr("could not be inspected"));
