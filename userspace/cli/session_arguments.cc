@@ -26,7 +26,7 @@ struct Collected {
   uint64_t group_interval = 1;
   Selection selection;
   std::vector<CollectionPeriod> periods;
-  std::set<int> api_domains;
+  std::set<TraceDomain> api_domains;
   bool kernel_trace = false;
 
   bool dispatch_filters() const {
@@ -40,17 +40,16 @@ void AddTrace(const std::string& name, Collected* collected,
               std::vector<std::string>* ignored) {
   if (name == "sys_trace" || name == "runtime_trace") {
     collected->kernel_trace = true;
-    collected->api_domains.insert(
-        {ROCATTACH_ACTIVITY_DOMAIN_HSA_API, ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS,
-         ROCATTACH_ACTIVITY_DOMAIN_HIP_API, ROCATTACH_ACTIVITY_DOMAIN_ROCTX});
+    collected->api_domains.insert({TraceDomain::kHsaApi, TraceDomain::kMemoryCopies,
+                                   TraceDomain::kHipApi, TraceDomain::kMarkers});
   } else if (absl::StartsWith(name, "hsa_")) {
-    collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_HSA_API);
+    collected->api_domains.insert(TraceDomain::kHsaApi);
   } else if (absl::StartsWith(name, "hip_")) {
-    collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_HIP_API);
+    collected->api_domains.insert(TraceDomain::kHipApi);
   } else if (name == "marker_trace") {
-    collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_ROCTX);
+    collected->api_domains.insert(TraceDomain::kMarkers);
   } else if (name == "memory_copy_trace") {
-    collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS);
+    collected->api_domains.insert(TraceDomain::kMemoryCopies);
   } else if (name == "kernel_trace") {
     collected->kernel_trace = true;
   } else if (name != "stats") {  // the report has them
@@ -121,10 +120,10 @@ absl::StatusOr<Runs> ReadRuns(const SessionArguments& args) {
 absl::Status AddFunction(const std::string& name, Collected* collected) {
   if (absl::StartsWith(name, "hsa_")) {
     collected->selection.hsa_functions.push_back(name);
-    collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_HSA_API);
+    collected->api_domains.insert(TraceDomain::kHsaApi);
   } else if (absl::StartsWith(name, "hip") || absl::StartsWith(name, "__hip")) {
     collected->selection.hip_functions.push_back(name);
-    collected->api_domains.insert(ROCATTACH_ACTIVITY_DOMAIN_HIP_API);
+    collected->api_domains.insert(TraceDomain::kHipApi);
   } else {
     return absl::InvalidArgumentError(absl::StrCat(
         "--api-function ", name,

@@ -14,11 +14,11 @@ static_assert(int{v1::FILTER_KIND_COUNTERS} == static_cast<int>(FilterKind::kCou
 static_assert(int{v1::FILTER_KIND_API} == static_cast<int>(FilterKind::kApiTrace));
 static_assert(int{v1::FILTER_KIND_SAMPLES} ==
               static_cast<int>(FilterKind::kCountersSampler));
-static_assert(int{v1::TRACE_DOMAIN_HSA} == int{ROCATTACH_ACTIVITY_DOMAIN_HSA_API});
+static_assert(int{v1::TRACE_DOMAIN_HSA} == static_cast<int>(TraceDomain::kHsaApi));
 static_assert(int{v1::TRACE_DOMAIN_MEMORY_COPIES} ==
-              int{ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS});
-static_assert(int{v1::TRACE_DOMAIN_HIP} == int{ROCATTACH_ACTIVITY_DOMAIN_HIP_API});
-static_assert(int{v1::TRACE_DOMAIN_MARKERS} == int{ROCATTACH_ACTIVITY_DOMAIN_ROCTX});
+              static_cast<int>(TraceDomain::kMemoryCopies));
+static_assert(int{v1::TRACE_DOMAIN_HIP} == static_cast<int>(TraceDomain::kHipApi));
+static_assert(int{v1::TRACE_DOMAIN_MARKERS} == static_cast<int>(TraceDomain::kMarkers));
 
 using Words = google::protobuf::RepeatedPtrField<std::string>;
 using Ranges = google::protobuf::RepeatedPtrField<v1::NumberRange>;
@@ -67,7 +67,7 @@ v1::Filter FilterToProto(const FilterSpec& spec) {
   out.set_keep_groups(spec.keep_groups);
   out.set_rotation_iterations(spec.rotation_iterations);
   out.set_rotation_ns(spec.rotation_ns);
-  for (int domain : spec.api_domains) {
+  for (TraceDomain domain : spec.api_domains) {
     out.add_api_domains(static_cast<v1::TraceDomain>(domain));
   }
   out.set_sample_interval_ns(spec.sample_interval_ns);
@@ -95,7 +95,9 @@ FilterSpec FilterFromProto(const v1::Filter& filter) {
   spec.keep_groups = filter.keep_groups();
   spec.rotation_iterations = std::max<uint64_t>(1, filter.rotation_iterations());
   spec.rotation_ns = filter.rotation_ns();
-  spec.api_domains.assign(filter.api_domains().begin(), filter.api_domains().end());
+  for (int domain : filter.api_domains()) {
+    spec.api_domains.push_back(static_cast<TraceDomain>(domain));
+  }
   spec.sample_interval_ns = filter.sample_interval_ns();
   spec.sample_duration_ns = filter.sample_duration_ns();
   spec.sample_delay_ns = filter.sample_delay_ns();

@@ -22,13 +22,13 @@ absl::Status AsError(const absl::Status& status) {
 
 class RemoteRun : public SessionRun {
  public:
-  RemoteRun(std::shared_ptr<ServiceConnection> connection, const RunWish& wish,
+  RemoteRun(std::shared_ptr<ServiceConnection> connection, const RunSpec& spec,
             std::shared_ptr<RecordRouter> router)
       : connection_(connection), stream_(std::move(connection), std::move(router)) {
-    for (const FilterSpec& filter : wish.filters) {
+    for (const FilterSpec& filter : spec.filters) {
       *request_.add_filters() = FilterToProto(filter);
     }
-    for (TargetId target : wish.targets) *request_.add_processes() = ToProto(target);
+    for (TargetId target : spec.targets) *request_.add_processes() = ToProto(target);
   }
 
   absl::Status Start() override {
@@ -128,9 +128,9 @@ absl::StatusOr<TargetId> RemoteRunner::FindTarget(pid_t pid) {
   return FromProto(response);
 }
 
-std::shared_ptr<SessionRun> RemoteRunner::NewRun(RunWish wish,
+std::shared_ptr<SessionRun> RemoteRunner::NewRun(RunSpec spec,
                                                  std::shared_ptr<RecordRouter> router) {
-  return std::make_shared<RemoteRun>(connection_, wish, std::move(router));
+  return std::make_shared<RemoteRun>(connection_, spec, std::move(router));
 }
 
 absl::StatusOr<std::string> RemoteRunner::CheckDevice(

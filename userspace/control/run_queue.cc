@@ -6,13 +6,12 @@
 
 namespace rocattach {
 
-void RunQueue::PushRecords(const rocattach_record_header_t* begin,
-                           const rocattach_record_header_t* end) {
+void RunQueue::PushRecords(const RecordHeader* begin, const RecordHeader* end) {
   const char* at = reinterpret_cast<const char*>(begin);
   const size_t bytes = static_cast<size_t>(reinterpret_cast<const char*>(end) - at);
   uint64_t count = 0;
   for (size_t offset = 0; offset < bytes; ++count) {
-    offset += reinterpret_cast<const rocattach_record_header_t*>(at + offset)->bytes;
+    offset += reinterpret_cast<const RecordHeader*>(at + offset)->bytes;
   }
   std::lock_guard<std::mutex> lock(mutex_);
   total_ += count;

@@ -22,8 +22,7 @@ class RunQueue {
   // More than this is lost, and counted.
   static constexpr size_t kMostBytes = size_t{64} << 20;
 
-  void PushRecords(const rocattach_record_header_t* begin,
-                   const rocattach_record_header_t* end);
+  void PushRecords(const RecordHeader* begin, const RecordHeader* end);
   void PushEnded(TargetId target);
   // Nothing comes any more.
   void Close();

@@ -48,8 +48,8 @@ absl::StatusOr<std::shared_ptr<SessionApiServer::ActiveRun>> SessionApiServer::F
 absl::Status SessionApiServer::End(ActiveRun* run) {
   if (run->device == SessionId()) return sessions_->Stop(run->session);
   SessionEngine& engine = sessions_->engine();
-  const absl::Status stopped = engine.StopDeviceSession(run->device);
-  engine.DestroyDeviceSession(run->device).IgnoreError();  // another has been quicker
+  const absl::Status stopped = engine.devices().Stop(run->device);
+  engine.devices().Destroy(run->device).IgnoreError();  // another has been quicker
   run->queue.Close();
   return stopped;
 }
@@ -77,7 +77,7 @@ grpc::Status SessionApiServer::Pump(grpc::ServerContext* context, ActiveRun* run
     if (event.has_value()) reading = writer->Write(*event);
     if (const auto now = std::chrono::steady_clock::now(); now - ticked >= kTick) {
       ticked = now;
-      sessions_->engine().Tick(BootNs());
+      sessions_->engine().buffers().Tick(BootNs());
     }
   }
   // Without a client nobody else would end it.
@@ -126,8 +126,8 @@ grpc::Status SessionApiServer::Run(grpc::ServerContext* context,
   for (const v1::TargetProcess& process : request->processes()) {
     wish.targets.push_back(FromProto(process));
   }
-  wish.records = [run = *run](const rocattach_record_header_t* begin,
-                              const rocattach_record_header_t* end, SessionId,
+  wish.records = [run = *run](const RecordHeader* begin, const RecordHeader* end,
+                              SessionId,
                               BufferId) { run->queue.PushRecords(begin, end); };
   wish.process_ended = [run = *run](TargetId target) { run->queue.PushEnded(target); };
   wish.over = [run = *run] { run->queue.Close(); };
@@ -165,7 +165,7 @@ grpc::Status SessionApiServer::CheckDevice(grpc::ServerContext*,
                                            v1::CheckDeviceResponse* response) {
   const std::vector<std::string> counters(request->counters().begin(),
                                           request->counters().end());
-  const auto key = sessions_->engine().CheckDevice(counters, request->gpu_index());
+  const auto key = sessions_->engine().devices().Check(counters, request->gpu_index());
   if (!key.ok()) return ToGrpc(key.status());
   response->set_gpu_key(*key);
   return grpc::Status::OK;
@@ -177,11 +177,11 @@ grpc::Status SessionApiServer::RunDevice(grpc::ServerContext* context,
   auto run = NewRun();
   if (!run.ok()) return ToGrpc(run.status());
   SessionEngine& engine = sessions_->engine();
-  (*run)->device = engine.AddDeviceSession(
+  (*run)->device = engine.devices().Add(
       {request->counters().begin(), request->counters().end()}, request->gpu_key());
-  const absl::Status started = engine.StartDeviceSession((*run)->device);
+  const absl::Status started = engine.devices().Start((*run)->device);
   if (!started.ok()) {
-    engine.DestroyDeviceSession((*run)->device).IgnoreError();
+    engine.devices().Destroy((*run)->device).IgnoreError();
     std::lock_guard<std::mutex> lock(mutex_);
     runs_.erase((*run)->number);
     return ToGrpc(started);
@@ -194,7 +194,7 @@ grpc::Status SessionApiServer::PollDevice(grpc::ServerContext*,
                                           v1::DeviceValues* response) {
   const auto run = Find(*request);
   if (!run.ok()) return ToGrpc(run.status());
-  const auto values = sessions_->engine().PollDeviceSession((*run)->device);
+  const auto values = sessions_->engine().devices().Poll((*run)->device);
   if (!values.ok()) return ToGrpc(values.status());
   response->mutable_values()->Add(values->begin(), values->end());
   return grpc::Status::OK;

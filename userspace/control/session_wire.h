@@ -12,7 +12,7 @@
 
 namespace rocattach {
 
-// Changes whenever a record of rocattach_sessions.h does.
+// Changes whenever a record of session_record.h does.
 inline constexpr uint32_t kRecordLayout = 1;
 
 v1::TargetProcess ToProto(TargetId target);

@@ -13,6 +13,26 @@
 namespace rocattach {
 namespace {
 
+template <typename Ours, typename Theirs>
+constexpr bool Same(Ours ours, Theirs theirs) {
+  return static_cast<int>(ours) == static_cast<int>(theirs);
+}
+static_assert(Same(FilterKind::kDispatchTimestamps,
+                   ROCATTACH_DISPATCH_TIMESTAMPS_COLLECTION) &&
+              Same(FilterKind::kCounters, ROCATTACH_COUNTERS_COLLECTION) &&
+              Same(FilterKind::kPcSampling, ROCATTACH_PC_SAMPLING_COLLECTION) &&
+              Same(FilterKind::kThreadTrace, ROCATTACH_ATT_TRACE_COLLECTION) &&
+              Same(FilterKind::kSpm, ROCATTACH_SPM_COLLECTION) &&
+              Same(FilterKind::kApiTrace, ROCATTACH_API_TRACE) &&
+              Same(FilterKind::kCountersSampler, ROCATTACH_COUNTERS_SAMPLER));
+static_assert(Same(TraceDomain::kHsaApi, ROCATTACH_ACTIVITY_DOMAIN_HSA_API) &&
+              Same(TraceDomain::kMemoryCopies, ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS) &&
+              Same(TraceDomain::kHipOperations, ROCATTACH_ACTIVITY_DOMAIN_HIP_OPS) &&
+              Same(TraceDomain::kHipApi, ROCATTACH_ACTIVITY_DOMAIN_HIP_API) &&
+              Same(TraceDomain::kKfdApi, ROCATTACH_ACTIVITY_DOMAIN_KFD_API) &&
+              Same(TraceDomain::kExtensionApi, ROCATTACH_ACTIVITY_DOMAIN_EXT_API) &&
+              Same(TraceDomain::kMarkers, ROCATTACH_ACTIVITY_DOMAIN_ROCTX));
+
 constexpr size_t kMaxNameBytes = 4096;
 
 absl::Status Corrupted(absl::string_view what) {
@@ -51,7 +71,9 @@ absl::Status ReadData(const rocattach_filter_data_t& data, uint64_t count,
     case FilterKind::kApiTrace: {
       const auto domains = ReadUserArray(data.trace_apis, count);
       if (!domains.has_value()) return Corrupted("cannot read the API domains");
-      spec.api_domains.assign(domains->begin(), domains->end());
+      for (rocattach_tracer_activity_domain_t domain : *domains) {
+        spec.api_domains.push_back(static_cast<TraceDomain>(domain));
+      }
       return absl::OkStatus();
     }
     case FilterKind::kCountersSampler: {

@@ -5,13 +5,14 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "userspace/library/rocattach_sessions.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {
 
 // FILTER_DATA_CORRUPTED for what cannot be read; SESSION_FILTER_DATA_MISMATCH for data
-// and properties that the kind does not take. Kinds that are not offered are passed on
-// without looking at their data.
+// and properties that the kind does not take. The data of kinds that are not offered is
+// not read: CheckFilter refuses them.
 absl::StatusOr<FilterSpec> ReadFilter(rocattach_filter_kind_t kind,
                                       const rocattach_filter_data_t& data,
                                       uint64_t data_count,

@@ -1,69 +1,32 @@
 #include "userspace/library/sessions_c_api.h"
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/library/c_filter.h"
+#include "userspace/library/c_record.h"
+#include "userspace/library/rocattach_sessions.h"
+#include "userspace/library/ticker.h"
 #include "userspace/library/user_memory.h"
-#include "userspace/session/record_buffer.h"
 
 namespace rocattach {
 namespace {
 
-// A thread that flushes buffers at their intervals, while there are any.
-class Ticker {
- public:
-  explicit Ticker(std::weak_ptr<SessionEngine> engine)
-      : shared_(std::make_shared<Shared>()),
-        thread_([shared = shared_, engine = std::move(engine)] {
-          std::unique_lock<std::mutex> lock(shared->mutex);
-          while (!shared->stop) {
-            shared->wake.wait_for(lock, std::chrono::milliseconds(1));
-            lock.unlock();
-            if (auto alive = engine.lock()) alive->Tick(BootNs());
-            lock.lock();
-          }
-        }) {}
-  ~Ticker() {
-    {
-      std::lock_guard<std::mutex> lock(shared_->mutex);
-      shared_->stop = true;
-    }
-    shared_->wake.notify_all();
-    // A callback that the ticker runs, or that waits for one, may be what ends it.
-    if (RecordBuffer::InCallback()) {
-      thread_.detach();
-    } else {
-      thread_.join();
-    }
-  }
-
- private:
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable wake;
-    bool stop = false;
-  };
-  std::shared_ptr<Shared> shared_;
-  std::thread thread_;
-};
-
-// The one thing that outlives a call.
+// What outlives a call.
 struct Api {
-  std::mutex mutex;
-  std::shared_ptr<SessionEngine> engine;
-  std::unique_ptr<Ticker> ticker;
+  absl::Mutex mutex;
+  std::shared_ptr<SessionEngine> engine ABSL_GUARDED_BY(mutex);
+  // While buffers have flush intervals.
+  std::unique_ptr<Ticker> ticker ABSL_GUARDED_BY(mutex);
 };
 
 Api& TheApi() {
@@ -72,15 +35,17 @@ Api& TheApi() {
 }
 
 void StartTicker(const std::shared_ptr<SessionEngine>& engine) {
-  std::lock_guard<std::mutex> lock(TheApi().mutex);
-  if (TheApi().ticker == nullptr) TheApi().ticker = std::make_unique<Ticker>(engine);
+  Api& api = TheApi();
+  absl::MutexLock lock(&api.mutex);
+  if (api.ticker == nullptr) api.ticker = std::make_unique<Ticker>(engine);
 }
 
 void StopTicker() {
   std::unique_ptr<Ticker> ticker;
   {
-    std::lock_guard<std::mutex> lock(TheApi().mutex);
-    ticker = std::move(TheApi().ticker);
+    Api& api = TheApi();
+    absl::MutexLock lock(&api.mutex);
+    ticker = std::move(api.ticker);
   }
 }
 
@@ -119,18 +84,17 @@ absl::Status IsNull(absl::string_view what) {
 
 BufferCallback Wrap(rocattach_buffer_callback_t callback) {
   if (callback == nullptr) return nullptr;
-  return [callback](const rocattach_record_header_t* begin,
-                    const rocattach_record_header_t* end, SessionId session,
-                    BufferId buffer) {
-    callback(begin, end, {static_cast<uint64_t>(session)},
+  return [callback](const RecordHeader* begin, const RecordHeader* end,
+                    SessionId session, BufferId buffer) {
+    callback(ToC(begin), ToC(end), {static_cast<uint64_t>(session)},
              {static_cast<uint64_t>(buffer)});
   };
 }
 
 SyncCallback Wrap(rocattach_sync_callback_t callback) {
   if (callback == nullptr) return nullptr;
-  return [callback](const rocattach_record_tracer_t& record, SessionId session) {
-    callback(record, {static_cast<uint64_t>(session)});
+  return [callback](const TraceRecord& record, SessionId session) {
+    callback(ToC(record), {static_cast<uint64_t>(session)});
   };
 }
 
@@ -139,13 +103,14 @@ SyncCallback Wrap(rocattach_sync_callback_t callback) {
 void SetSessionsRunner(std::shared_ptr<SessionRunner> runner) {
   StopTicker();
   auto engine = std::make_shared<SessionEngine>(std::move(runner));
-  std::lock_guard<std::mutex> lock(TheApi().mutex);
-  TheApi().engine.swap(engine);
+  Api& api = TheApi();
+  absl::MutexLock lock(&api.mutex);
+  api.engine.swap(engine);
 }
 
 std::shared_ptr<SessionEngine> SessionsEngine() {
   Api& api = TheApi();
-  std::lock_guard<std::mutex> lock(api.mutex);
+  absl::MutexLock lock(&api.mutex);
   if (api.engine == nullptr) {
     std::shared_ptr<SessionRunner> runner = DefaultSessionRunner();
     if (runner == nullptr) return nullptr;
@@ -242,7 +207,7 @@ rocattach_session_status_t rocattach_create_filter(
     ASSIGN_OR_RETURN(auto spec,
                      rocattach::ReadFilter(filter_kind, data, data_count, property));
     ASSIGN_OR_RETURN(const auto id,
-                     engine.CreateFilter(Id(session_id), std::move(spec)));
+                     engine.filters().Create(Id(session_id), std::move(spec)));
     filter_id->value = static_cast<uint64_t>(id);
     return absl::OkStatus();
   });
@@ -251,7 +216,7 @@ rocattach_session_status_t rocattach_create_filter(
 rocattach_session_status_t rocattach_destroy_filter(rocattach_session_id_t session_id,
                                                     rocattach_filter_id_t filter_id) {
   return With([&](SessionEngine& engine) {
-    return engine.DestroyFilter(Id(session_id), Id(filter_id));
+    return engine.filters().Destroy(Id(session_id), Id(filter_id));
   });
 }
 
@@ -262,8 +227,8 @@ rocattach_session_status_t rocattach_create_buffer(
     RETURN_IF_ERROR(engine.CheckSession(Id(session_id)));
     if (buffer_id == nullptr) return IsNull("buffer_id");
     ASSIGN_OR_RETURN(const auto id,
-                     engine.CreateBuffer(Id(session_id), buffer_size,
-                                         Wrap(buffer_callback), Id(*buffer_id)));
+                     engine.buffers().Create(Id(session_id), buffer_size,
+                                             Wrap(buffer_callback), Id(*buffer_id)));
     buffer_id->value = static_cast<uint64_t>(id);
     return absl::OkStatus();
   });
@@ -275,7 +240,7 @@ rocattach_session_status_t rocattach_set_buffer_properties(
   const auto engine = rocattach::SessionsEngine();
   if (engine == nullptr) return Result(SessionStatus::kError, "no session engine");
   auto set = [&]() -> absl::Status {
-    RETURN_IF_ERROR(engine->CheckBuffer(Id(session_id), Id(buffer_id)));
+    RETURN_IF_ERROR(engine->buffers().Check(Id(session_id), Id(buffer_id)));
     const auto properties = rocattach::ReadUserArray<rocattach_buffer_property_t>(
         buffer_properties, buffer_properties_count);
     if (!properties.has_value()) {
@@ -291,11 +256,11 @@ rocattach_session_status_t rocattach_set_buffer_properties(
     }
     // All are checked before the first one is applied.
     for (const auto& property : *properties) {
-      RETURN_IF_ERROR(SessionEngine::CheckFlushInterval(property.value));
+      RETURN_IF_ERROR(rocattach::SessionBuffers::CheckFlushInterval(property.value));
     }
     for (const auto& property : *properties) {
-      RETURN_IF_ERROR(
-          engine->SetFlushInterval(Id(session_id), Id(buffer_id), property.value));
+      RETURN_IF_ERROR(engine->buffers().SetFlushInterval(Id(session_id), Id(buffer_id),
+                                                         property.value));
       rocattach::StartTicker(engine);
     }
     return absl::OkStatus();
@@ -306,7 +271,7 @@ rocattach_session_status_t rocattach_set_buffer_properties(
 rocattach_session_status_t rocattach_destroy_buffer(rocattach_session_id_t session_id,
                                                     rocattach_buffer_id_t buffer_id) {
   return With([&](SessionEngine& engine) {
-    return engine.DestroyBuffer(Id(session_id), Id(buffer_id));
+    return engine.buffers().Destroy(Id(session_id), Id(buffer_id));
   });
 }
 
@@ -314,7 +279,7 @@ rocattach_session_status_t rocattach_set_filter_buffer(
     rocattach_session_id_t session_id, rocattach_filter_id_t filter_id,
     rocattach_buffer_id_t buffer_id) {
   return With([&](SessionEngine& engine) {
-    return engine.SetFilterBuffer(Id(session_id), Id(filter_id), Id(buffer_id));
+    return engine.filters().SetBuffer(Id(session_id), Id(filter_id), Id(buffer_id));
   });
 }
 
@@ -322,15 +287,15 @@ rocattach_session_status_t rocattach_set_api_trace_sync_callback(
     rocattach_session_id_t session_id, rocattach_filter_id_t filter_id,
     rocattach_sync_callback_t callback) {
   return With([&](SessionEngine& engine) {
-    return engine.SetApiTraceSyncCallback(Id(session_id), Id(filter_id),
-                                          Wrap(callback));
+    return engine.filters().SetSyncCallback(Id(session_id), Id(filter_id),
+                                            Wrap(callback));
   });
 }
 
 rocattach_session_status_t rocattach_flush_data(rocattach_session_id_t session_id,
                                                 rocattach_buffer_id_t buffer_id) {
   return With([&](SessionEngine& engine) {
-    return engine.FlushData(Id(session_id), Id(buffer_id));
+    return engine.buffers().Flush(Id(session_id), Id(buffer_id));
   });
 }
 
@@ -348,9 +313,11 @@ rocattach_session_status_t rocattach_next_record(
     const rocattach_record_header_t* record, const rocattach_record_header_t** next,
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id) {
   return With([&](SessionEngine& engine) {
-    const rocattach_record_header_t* ignored = nullptr;
-    return engine.NextRecord(record, next == nullptr ? &ignored : next, Id(session_id),
-                             Id(buffer_id));
+    const rocattach::RecordHeader* after = nullptr;
+    const absl::Status status = engine.buffers().NextRecord(
+        rocattach::FromC(record), &after, Id(session_id), Id(buffer_id));
+    if (status.ok() && next != nullptr) *next = rocattach::ToC(after);
+    return status;
   });
 }
 
@@ -373,7 +340,7 @@ rocattach_session_status_t rocattach_device_profiling_session_create(
       names.push_back(*std::move(name));
     }
     ASSIGN_OR_RETURN(const auto id,
-                     engine.CreateDeviceSession(std::move(names), gpu_index));
+                     engine.devices().Create(std::move(names), gpu_index));
     session_id->handle = static_cast<uint64_t>(id);
     return absl::OkStatus();
   });
@@ -382,15 +349,15 @@ rocattach_session_status_t rocattach_device_profiling_session_create(
 rocattach_session_status_t rocattach_device_profiling_session_start(
     rocattach_session_id_t session_id) {
   return With(
-      [&](SessionEngine& engine) { return engine.StartDeviceSession(Id(session_id)); });
+      [&](SessionEngine& engine) { return engine.devices().Start(Id(session_id)); });
 }
 
 rocattach_session_status_t rocattach_device_profiling_session_poll(
     rocattach_session_id_t session_id, rocattach_device_profile_metric_t* data) {
   return With([&](SessionEngine& engine) -> absl::Status {
-    ASSIGN_OR_RETURN(const auto names, engine.DeviceSessionCounters(Id(session_id)));
+    ASSIGN_OR_RETURN(const auto names, engine.devices().Counters(Id(session_id)));
     if (data == nullptr) return IsNull("data");
-    ASSIGN_OR_RETURN(const auto values, engine.PollDeviceSession(Id(session_id)));
+    ASSIGN_OR_RETURN(const auto values, engine.devices().Poll(Id(session_id)));
     for (size_t i = 0; i < values.size(); ++i) {
       std::memset(data[i].metric_name, 0, sizeof(data[i].metric_name));
       std::memcpy(data[i].metric_name, names[i].data(),
@@ -404,14 +371,13 @@ rocattach_session_status_t rocattach_device_profiling_session_poll(
 rocattach_session_status_t rocattach_device_profiling_session_stop(
     rocattach_session_id_t session_id) {
   return With(
-      [&](SessionEngine& engine) { return engine.StopDeviceSession(Id(session_id)); });
+      [&](SessionEngine& engine) { return engine.devices().Stop(Id(session_id)); });
 }
 
 rocattach_session_status_t rocattach_device_profiling_session_destroy(
     rocattach_session_id_t session_id) {
-  return With([&](SessionEngine& engine) {
-    return engine.DestroyDeviceSession(Id(session_id));
-  });
+  return With(
+      [&](SessionEngine& engine) { return engine.devices().Destroy(Id(session_id)); });
 }
 
 const char* rocattach_error_str(rocattach_session_status_t status) {

@@ -465,11 +465,11 @@ void Target::WriteRecords() {
   // Dispatches before their values.
   if (!dispatch_batch_.empty()) {
     output_set_->Note(
-        output_.writer->AppendDispatches(output_.stream, dispatch_batch_));
+        output_.writer->Append<DispatchKind>(output_.stream, dispatch_batch_));
     dispatch_batch_.clear();
   }
   if (!copy_batch_.empty()) {
-    output_set_->Note(output_.writer->AppendCopies(output_.stream, copy_batch_));
+    output_set_->Note(output_.writer->Append<CopyKind>(output_.stream, copy_batch_));
     copy_batch_.clear();
   }
   session_->Write();

@@ -289,9 +289,8 @@ void TargetSession::TakeApiCall(const RecordSlot& slot) {
   record.text =
       CleanText(absl::string_view(call.text, strnlen(call.text, sizeof(call.text))));
   api_batch_.push_back(std::move(record));
-  static constexpr int kDomains[] = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API,
-                                     ROCATTACH_ACTIVITY_DOMAIN_HIP_API,
-                                     ROCATTACH_ACTIVITY_DOMAIN_ROCTX};
+  static constexpr TraceDomain kDomains[] = {TraceDomain::kHsaApi, TraceDomain::kHipApi,
+                                             TraceDomain::kMarkers};
   ApiEvent event;
   event.domain = kDomains[call.domain];
   event.function = call.function;
@@ -305,15 +304,15 @@ void TargetSession::TakeApiCall(const RecordSlot& slot) {
 void TargetSession::Write() {
   StreamWriter* writer = output_.writer;
   if (!counter_batch_.empty()) {
-    output_set_->Note(writer->AppendCounters(output_.stream, counter_batch_));
+    output_set_->Note(writer->Append<CounterKind>(output_.stream, counter_batch_));
     counter_batch_.clear();
   }
   if (!sample_batch_.empty()) {
-    output_set_->Note(writer->AppendSamples(output_.stream, sample_batch_));
+    output_set_->Note(writer->Append<SampleKind>(output_.stream, sample_batch_));
     sample_batch_.clear();
   }
   if (!api_batch_.empty()) {
-    output_set_->Note(writer->AppendApiCalls(output_.stream, api_batch_));
+    output_set_->Note(writer->Append<ApiCallKind>(output_.stream, api_batch_));
     api_batch_.clear();
   }
 }

@@ -45,11 +45,11 @@ void Describe(const FilterSpec& filter, SessionInfo* info) {
   if (filter.kind == FilterKind::kDispatchTimestamps) add("dispatches");
   if (filter.kind == FilterKind::kCounters) add("counters of dispatches");
   if (filter.kind == FilterKind::kCountersSampler) add("counters of whole GPUs");
-  for (int domain : filter.api_domains) {
-    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API) add("HSA calls");
-    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HIP_API) add("HIP calls");
-    if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS) add("memory copies");
-    if (domain == ROCATTACH_ACTIVITY_DOMAIN_ROCTX) add("markers");
+  for (TraceDomain domain : filter.api_domains) {
+    if (domain == TraceDomain::kHsaApi) add("HSA calls");
+    if (domain == TraceDomain::kHipApi) add("HIP calls");
+    if (domain == TraceDomain::kMemoryCopies) add("memory copies");
+    if (domain == TraceDomain::kMarkers) add("markers");
   }
 }
 
@@ -61,8 +61,8 @@ bool NeedsSdk(const std::vector<FilterSpec>& filters) {
            filter.kind == FilterKind::kCountersSampler ||
            (filter.kind == FilterKind::kApiTrace &&
             std::any_of(filter.api_domains.begin(), filter.api_domains.end(),
-                        [](int domain) {
-                          return domain != ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS;
+                        [](TraceDomain domain) {
+                          return domain != TraceDomain::kMemoryCopies;
                         }));
   });
 }
@@ -271,7 +271,7 @@ absl::Status SessionService::Create(const SessionRequest& request, Session* sess
   if (request.filters.empty()) {
     return SessionError(SessionStatus::kSessionMissingFilter, "nothing to collect");
   }
-  ASSIGN_OR_RETURN(session->id, engine_->CreateSession(ROCATTACH_NONE_REPLAY_MODE));
+  ASSIGN_OR_RETURN(session->id, engine_->CreateSession(kNoReplay));
   absl::Status status = Complete(request, session);
   if (!status.ok()) engine_->DestroySession(session->id).IgnoreError();
   return status;
@@ -281,17 +281,18 @@ absl::Status SessionService::Create(const SessionRequest& request, Session* sess
 absl::Status SessionService::Complete(const SessionRequest& request, Session* session) {
   const SessionId id = session->id;
   for (const FilterSpec& spec : request.filters) {
-    ASSIGN_OR_RETURN(const FilterId filter, engine_->CreateFilter(id, spec));
+    ASSIGN_OR_RETURN(const FilterId filter, engine_->filters().Create(id, spec));
     if (session->buffer != BufferId()) {
       // The one that the first filter got.
     } else if (!request.records) {
-      ASSIGN_OR_RETURN(session->buffer, engine_->CreateUnreadBuffer(id));
+      ASSIGN_OR_RETURN(session->buffer, engine_->buffers().CreateUnread(id));
     } else {
-      ASSIGN_OR_RETURN(session->buffer,
-                       engine_->CreateBuffer(id, kClientBufferBytes, request.records));
-      RETURN_IF_ERROR(engine_->SetFlushInterval(id, session->buffer, kClientFlushMs));
+      ASSIGN_OR_RETURN(session->buffer, engine_->buffers().Create(
+                                            id, kClientBufferBytes, request.records));
+      RETURN_IF_ERROR(
+          engine_->buffers().SetFlushInterval(id, session->buffer, kClientFlushMs));
     }
-    RETURN_IF_ERROR(engine_->SetFilterBuffer(id, filter, session->buffer));
+    RETURN_IF_ERROR(engine_->filters().SetBuffer(id, filter, session->buffer));
   }
   if (request.process_ended) {
     RETURN_IF_ERROR(engine_->SetProcessEndedCallback(id, request.process_ended));
@@ -388,7 +389,7 @@ absl::Status SessionService::Flush(uint64_t number) {
     }
   }
   // Without the lock: the recorder is waited for.
-  return engine_->FlushData(id, buffer);
+  return engine_->buffers().Flush(id, buffer);
 }
 
 std::vector<SessionInfo> SessionService::List() {

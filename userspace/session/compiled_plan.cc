@@ -275,18 +275,18 @@ class Compiler {
   }
 
   absl::Status AddApi(const FilterSpec& spec) {
-    for (int domain : spec.api_domains) {
-      if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS) {
+    for (TraceDomain domain : spec.api_domains) {
+      if (domain == TraceDomain::kMemoryCopies) {
         RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_COPIES, "memory copies"));
         continue;
       }
       RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_API, "API calls"));
       const std::vector<std::string>* names = nullptr;
       uint32_t table = ROCATTACH_PLAN_API_MARKER;
-      if (domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API) {
+      if (domain == TraceDomain::kHsaApi) {
         table = ROCATTACH_PLAN_API_HSA;
         names = &spec.selection.hsa_functions;
-      } else if (domain == ROCATTACH_ACTIVITY_DOMAIN_HIP_API) {
+      } else if (domain == TraceDomain::kHipApi) {
         table = ROCATTACH_PLAN_API_HIP;
         names = &spec.selection.hip_functions;
       }

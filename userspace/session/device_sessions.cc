@@ -1,52 +1,14 @@
-// Device profiling: the counters of a GPU, whoever uses it.
+#include "userspace/session/device_sessions.h"
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/session/engine_state.h"
-#include "userspace/session/session_engine.h"
 #include "userspace/session/target_runner.h"
 
 namespace rocattach {
 namespace {
-
-// Takes a device session for one conversation with the backend.
-class Conversation {
- public:
-  static absl::StatusOr<Conversation> Begin(EngineState& state, SessionId id) {
-    std::unique_lock<std::mutex> lock(state.mutex);
-    while (true) {
-      auto found = state.devices.find(id);
-      if (found == state.devices.end()) {
-        return SessionError(SessionStatus::kSessionNotFound,
-                            absl::StrCat("device session ", Number(id)));
-      }
-      if (!found->second->busy) {
-        found->second->busy = true;
-        return Conversation(state, found->second);
-      }
-      state.changed.wait(lock);
-    }
-  }
-  ~Conversation() {
-    if (session_ == nullptr) return;
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    session_->busy = false;
-    state_->changed.notify_all();
-  }
-  Conversation(Conversation&& other) noexcept
-      : state_(other.state_), session_(std::exchange(other.session_, nullptr)) {}
-  Conversation& operator=(Conversation&&) = delete;
-
-  DeviceSession* operator->() const { return session_.get(); }
-
- private:
-  Conversation(EngineState& state, std::shared_ptr<DeviceSession> session)
-      : state_(&state), session_(std::move(session)) {}
-  EngineState* state_;
-  std::shared_ptr<DeviceSession> session_;
-};
 
 absl::Status NotActive(SessionId id) {
   return SessionError(SessionStatus::kSessionNotActive,
@@ -55,62 +17,119 @@ absl::Status NotActive(SessionId id) {
 
 }  // namespace
 
-absl::StatusOr<SessionId> SessionEngine::CreateDeviceSession(
-    std::vector<std::string> counters, int gpu_index) {
-  ASSIGN_OR_RETURN(std::string gpu_key, CheckDevice(counters, gpu_index));
-  return AddDeviceSession(std::move(counters), std::move(gpu_key));
+// A device session that no other thread uses meanwhile.
+class DeviceSessions::Use {
+ public:
+  static absl::StatusOr<Use> Begin(DeviceSessions* owner, SessionId id) {
+    ASSIGN_OR_RETURN(std::shared_ptr<Device> device, owner->BeginUse(id));
+    return Use(owner, std::move(device));
+  }
+  ~Use() {
+    if (device_ != nullptr) owner_->EndUse(*device_);
+  }
+  Use(Use&& other) noexcept
+      : owner_(other.owner_), device_(std::exchange(other.device_, nullptr)) {}
+  Use& operator=(Use&&) = delete;
+
+  Device* operator->() const { return device_.get(); }
+
+ private:
+  Use(DeviceSessions* owner, std::shared_ptr<Device> device)
+      : owner_(owner), device_(std::move(device)) {}
+
+  DeviceSessions* owner_;
+  std::shared_ptr<Device> device_;
+};
+
+DeviceSessions::DeviceSessions(std::shared_ptr<SessionRunner> runner)
+    : runner_(std::move(runner)) {}
+
+DeviceSessions::~DeviceSessions() {
+  std::vector<SessionId> ids;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [id, device] : devices_) ids.push_back(id);
+  }
+  for (SessionId id : ids) Destroy(id).IgnoreError();
 }
 
-absl::StatusOr<std::string> SessionEngine::CheckDevice(
+absl::StatusOr<std::shared_ptr<DeviceSessions::Device>> DeviceSessions::BeginUse(
+    SessionId id) {
+  absl::MutexLock lock(&mutex_);
+  while (true) {
+    auto found = devices_.find(id);
+    if (found == devices_.end()) {
+      return SessionError(SessionStatus::kSessionNotFound,
+                          absl::StrCat("device session ", Number(id)));
+    }
+    if (!found->second->busy) {
+      found->second->busy = true;
+      return found->second;
+    }
+    use_ended_.Wait(&mutex_);
+  }
+}
+
+void DeviceSessions::EndUse(Device& device) {
+  absl::MutexLock lock(&mutex_);
+  device.busy = false;
+  use_ended_.SignalAll();
+}
+
+absl::StatusOr<std::string> DeviceSessions::Check(
     const std::vector<std::string>& counters, int gpu_index) const {
-  return state_->runner->CheckDevice(counters, gpu_index);
+  return runner_->CheckDevice(counters, gpu_index);
 }
 
-SessionId SessionEngine::AddDeviceSession(std::vector<std::string> counters,
-                                          std::string gpu_key) {
-  auto session = std::make_shared<DeviceSession>();
-  session->gpu_key = std::move(gpu_key);
-  session->names = std::move(counters);
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  const auto id = static_cast<SessionId>(state_->NewHandle(kDeviceHandle));
-  state_->devices.emplace(id, std::move(session));
+absl::StatusOr<SessionId> DeviceSessions::Create(std::vector<std::string> counters,
+                                                 int gpu_index) {
+  ASSIGN_OR_RETURN(std::string gpu_key, Check(counters, gpu_index));
+  return Add(std::move(counters), std::move(gpu_key));
+}
+
+SessionId DeviceSessions::Add(std::vector<std::string> counters, std::string gpu_key) {
+  auto device = std::make_shared<Device>();
+  device->gpu_key = std::move(gpu_key);
+  device->names = std::move(counters);
+  absl::MutexLock lock(&mutex_);
+  const auto id = static_cast<SessionId>(handles_.Next());
+  devices_.emplace(id, std::move(device));
   return id;
 }
 
-absl::Status SessionEngine::StartDeviceSession(SessionId id) {
-  ASSIGN_OR_RETURN(const Conversation session, Conversation::Begin(*state_, id));
-  if (session->run != nullptr) return OwnedBy("what it measures", id);
-  ASSIGN_OR_RETURN(session->run,
-                   state_->runner->StartDevice(id, session->names, session->gpu_key));
+absl::Status DeviceSessions::Start(SessionId id) {
+  ASSIGN_OR_RETURN(const Use device, Use::Begin(this, id));
+  if (device->run != nullptr) return OwnedBy("what it measures", id);
+  ASSIGN_OR_RETURN(device->run,
+                   runner_->StartDevice(id, device->names, device->gpu_key));
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<double>> SessionEngine::PollDeviceSession(SessionId id) {
-  ASSIGN_OR_RETURN(const Conversation session, Conversation::Begin(*state_, id));
-  if (session->run == nullptr) return NotActive(id);
-  return session->run->Poll();
+absl::StatusOr<std::vector<double>> DeviceSessions::Poll(SessionId id) {
+  ASSIGN_OR_RETURN(const Use device, Use::Begin(this, id));
+  if (device->run == nullptr) return NotActive(id);
+  return device->run->Poll();
 }
 
-absl::StatusOr<std::vector<std::string>> SessionEngine::DeviceSessionCounters(
-    SessionId id) const {
-  ASSIGN_OR_RETURN(const Conversation session, Conversation::Begin(*state_, id));
-  return session->names;
+absl::StatusOr<std::vector<std::string>> DeviceSessions::Counters(SessionId id) {
+  ASSIGN_OR_RETURN(const Use device, Use::Begin(this, id));
+  return device->names;
 }
 
-absl::Status SessionEngine::StopDeviceSession(SessionId id) {
-  ASSIGN_OR_RETURN(const Conversation session, Conversation::Begin(*state_, id));
-  if (session->run == nullptr) return NotActive(id);
-  return std::exchange(session->run, nullptr)->Stop();
+absl::Status DeviceSessions::Stop(SessionId id) {
+  ASSIGN_OR_RETURN(const Use device, Use::Begin(this, id));
+  if (device->run == nullptr) return NotActive(id);
+  return std::exchange(device->run, nullptr)->Stop();
 }
 
-absl::Status SessionEngine::DestroyDeviceSession(SessionId id) {
-  ASSIGN_OR_RETURN(const Conversation session, Conversation::Begin(*state_, id));
-  if (session->run != nullptr) {
+absl::Status DeviceSessions::Destroy(SessionId id) {
+  ASSIGN_OR_RETURN(const Use device, Use::Begin(this, id));
+  if (device->run != nullptr) {
     // It is going away.
-    std::exchange(session->run, nullptr)->Stop().IgnoreError();
+    std::exchange(device->run, nullptr)->Stop().IgnoreError();
   }
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  state_->devices.erase(id);
+  absl::MutexLock lock(&mutex_);
+  devices_.erase(id);
   return absl::OkStatus();
 }
 

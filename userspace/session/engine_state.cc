@@ -7,6 +7,17 @@
 
 namespace rocattach {
 
+EngineState::EngineState(std::shared_ptr<SessionRunner> session_runner)
+    : runner(std::move(session_runner)),
+      session_handles(HandleKind::kSession),
+      filter_handles(HandleKind::kFilter),
+      buffer_handles(HandleKind::kBuffer) {}
+
+absl::Status NoBuffer(BufferId id) {
+  return SessionError(SessionStatus::kBufferNotFound,
+                      absl::StrCat("buffer ", static_cast<uint64_t>(id)));
+}
+
 absl::StatusOr<std::shared_ptr<Session>> EngineState::Find(SessionId id) const {
   if (!initialized) {
     return SessionError(SessionStatus::kNotInitialized, "sessions are not initialized");
@@ -19,11 +30,10 @@ absl::StatusOr<std::shared_ptr<Session>> EngineState::Find(SessionId id) const {
   return found->second;
 }
 
-bool EngineState::WaitSettled(std::unique_lock<std::mutex>& lock,
-                              const Session& session) {
+bool EngineState::WaitSettled(const Session& session) {
   while (session.phase == Phase::kStarting || session.phase == Phase::kStopping) {
     if (RecordBuffer::InCallback()) return false;
-    changed.wait(lock);
+    changed.Wait(&mutex);
   }
   return true;
 }
@@ -55,9 +65,15 @@ void EngineState::UpdateRoutes(Session& session) const {
   session.router->SetRoutes(std::move(routes));
 }
 
+void EngineState::AddLeaving(BufferId id,
+                             const std::shared_ptr<RecordBuffer>& records) {
+  std::erase_if(leaving, [](const auto& entry) { return entry.second.expired(); });
+  leaving[id] = records;
+}
+
 void EngineState::Settle(Session& session, Phase phase) {
   session.phase = phase;
-  changed.notify_all();
+  changed.SignalAll();
 }
 
 }  // namespace rocattach

@@ -1,26 +1,23 @@
-// What the parts of the session engine share. Everything is guarded by
-// EngineState::mutex, except what says otherwise.
+// What the parts of the session engine share: the sessions with their filters and
+// buffers.
 #ifndef ROCATTACH_USERSPACE_SESSION_ENGINE_STATE_H_
 #define ROCATTACH_USERSPACE_SESSION_ENGINE_STATE_H_
 
-#include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
-#include <string>
-#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/session/record_buffer.h"
 #include "userspace/session/record_router.h"
+#include "userspace/session/session_handle.h"
 #include "userspace/session/session_runner.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {
-
-inline constexpr uint8_t kSessionHandle = 1, kFilterHandle = 2, kBufferHandle = 3,
-                         kDeviceHandle = 4, kHandleKinds = 5;
 
 struct Filter {
   FilterSpec spec;
@@ -34,10 +31,11 @@ struct SessionBuffer {
   uint64_t flushed_ns = 0;
 };
 
-// kStarting and kStopping belong to the thread that set them: it alone talks to the
-// backend about this session and ends the phase.
+// kStarting and kStopping belong to the thread that set them: it alone uses the run of
+// this session and ends the phase.
 enum class Phase { kIdle, kStarting, kActive, kStopping };
 
+// Guarded by EngineState::mutex; the run is used without it.
 struct Session {
   SessionId id = {};
   std::set<TargetId> targets;  // empty: all that there are
@@ -53,47 +51,40 @@ struct Session {
   uint64_t dropped_before = 0;  // what the buffers had dropped when it started
 };
 
-struct DeviceSession {
-  std::string gpu_key;
-  std::vector<std::string> names;  // as asked for
-  std::shared_ptr<DeviceRun> run;  // nullptr: not active
-  bool busy = false;               // some thread talks to the runner about it
-};
-
 struct EngineState {
-  std::shared_ptr<SessionRunner> runner;  // constant
+  explicit EngineState(std::shared_ptr<SessionRunner> session_runner);
 
-  mutable std::mutex mutex;
-  std::condition_variable changed;  // a phase ended
-  bool initialized = false;
-  int finalizing = 0;                       // no session starts meanwhile
-  uint64_t last_handle[kHandleKinds] = {};  // sessions count 1, 2, 3
-  std::map<SessionId, std::shared_ptr<Session>> sessions;
-  std::map<SessionId, std::shared_ptr<DeviceSession>> devices;
-  // Buffers whose last delivery is under way while their session is gone already, so
-  // that the callback can still step through it.
-  std::map<BufferId, std::weak_ptr<RecordBuffer>> leaving;
-
-  // Handles say what they are: a filter's id is never taken for a session's.
-  uint64_t NewHandle(uint8_t kind) {
-    return uint64_t{0x5257} << 48 | uint64_t{kind} << 40 | ++last_handle[kind];
-  }
-
-  // The following want the mutex held.
-  absl::StatusOr<std::shared_ptr<Session>> Find(SessionId id) const;
+  // NOT_INITIALIZED, SESSION_NOT_FOUND.
+  absl::StatusOr<std::shared_ptr<Session>> Find(SessionId id) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex);
   // Waits until no thread is starting or stopping the session. False if this thread
   // must not wait, because it is inside a callback that the other may be waiting for.
-  bool WaitSettled(std::unique_lock<std::mutex>& lock, const Session& session);
-  // Tells an active session where its records go now.
-  void UpdateRoutes(Session& session) const;
+  bool WaitSettled(const Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Ends a phase.
-  void Settle(Session& session, Phase phase);
+  void Settle(Session& session, Phase phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Sets where the records of an active session go from now on.
+  void UpdateRoutes(Session& session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Keeps the buffer known for as long as its last delivery takes.
+  void AddLeaving(BufferId id, const std::shared_ptr<RecordBuffer>& records)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
+  const std::shared_ptr<SessionRunner> runner;
+
+  mutable absl::Mutex mutex;
+  absl::CondVar changed;  // a phase ended
+  bool initialized ABSL_GUARDED_BY(mutex) = false;
+  int finalizing ABSL_GUARDED_BY(mutex) = 0;  // no session starts meanwhile
+  HandleSource session_handles ABSL_GUARDED_BY(mutex);
+  HandleSource filter_handles ABSL_GUARDED_BY(mutex);
+  HandleSource buffer_handles ABSL_GUARDED_BY(mutex);
+  std::map<SessionId, std::shared_ptr<Session>> sessions ABSL_GUARDED_BY(mutex);
+  // Buffers whose last delivery is under way while their session is gone already, so
+  // that the callback can still step through it.
+  std::map<BufferId, std::weak_ptr<RecordBuffer>> leaving ABSL_GUARDED_BY(mutex);
 };
 
-// For people, and as in recordings: without what makes a handle.
-inline uint64_t Number(SessionId id) {
-  return static_cast<uint64_t>(id) & 0xffffffffff;
-}
+// BUFFER_NOT_FOUND.
+absl::Status NoBuffer(BufferId id);
 
 }  // namespace rocattach
 

@@ -97,14 +97,14 @@ absl::Status CheckConditions(const FilterSpec& spec) {
         selection.dispatches.empty() && selection.iterations.empty())) {
     return Mismatch("kernels and dispatches can be chosen for dispatch filters only");
   }
-  auto traces = [&](int domain) {
+  auto traces = [&](TraceDomain domain) {
     return spec.kind == FilterKind::kApiTrace &&
            std::count(spec.api_domains.begin(), spec.api_domains.end(), domain) > 0;
   };
-  if (!selection.hsa_functions.empty() && !traces(ROCATTACH_ACTIVITY_DOMAIN_HSA_API)) {
+  if (!selection.hsa_functions.empty() && !traces(TraceDomain::kHsaApi)) {
     return Mismatch("HSA functions are named, but the filter does not trace HSA_API");
   }
-  if (!selection.hip_functions.empty() && !traces(ROCATTACH_ACTIVITY_DOMAIN_HIP_API)) {
+  if (!selection.hip_functions.empty() && !traces(TraceDomain::kHipApi)) {
     return Mismatch("HIP functions are named, but the filter does not trace HIP_API");
   }
   if (!selection.gpus.empty() && spec.kind == FilterKind::kApiTrace) {
@@ -120,27 +120,28 @@ absl::Status CheckConditions(const FilterSpec& spec) {
 }
 
 absl::Status CheckDomains(const FilterSpec& spec) {
-  for (int domain : spec.api_domains) {
+  for (TraceDomain domain : spec.api_domains) {
     switch (domain) {
-      case ROCATTACH_ACTIVITY_DOMAIN_HSA_API:
-      case ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS:
-      case ROCATTACH_ACTIVITY_DOMAIN_HIP_API:
-      case ROCATTACH_ACTIVITY_DOMAIN_ROCTX:
+      case TraceDomain::kHsaApi:
+      case TraceDomain::kMemoryCopies:
+      case TraceDomain::kHipApi:
+      case TraceDomain::kMarkers:
         break;
-      case ROCATTACH_ACTIVITY_DOMAIN_HIP_OPS:
-      case ROCATTACH_ACTIVITY_DOMAIN_KFD_API:
-      case ROCATTACH_ACTIVITY_DOMAIN_EXT_API:
-        return SessionError(SessionStatus::kIncorrectDomain,
-                            absl::StrCat("API domain ", domain, " cannot be traced"));
+      case TraceDomain::kHipOperations:
+      case TraceDomain::kKfdApi:
+      case TraceDomain::kExtensionApi:
+        return SessionError(
+            SessionStatus::kIncorrectDomain,
+            absl::StrCat("API domain ", static_cast<int>(domain), " cannot be traced"));
       default:
         return SessionError(SessionStatus::kInvalidDomainId,
-                            absl::StrCat("API domain ", domain));
+                            absl::StrCat("API domain ", static_cast<int>(domain)));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckFunctions(int domain, const std::vector<std::string>& names,
+absl::Status CheckFunctions(TraceDomain domain, const std::vector<std::string>& names,
                             SessionBackend& backend) {
   for (const std::string& name : names) {
     if (!backend.MayHaveApiFunction(domain, name)) {
@@ -164,28 +165,25 @@ absl::Status CheckFilter(const FilterSpec& spec, const CounterCatalog& catalog,
     }
   }
   RETURN_IF_ERROR(CheckDomains(spec));
-  RETURN_IF_ERROR(CheckFunctions(ROCATTACH_ACTIVITY_DOMAIN_HSA_API,
-                                 spec.selection.hsa_functions, backend));
-  return CheckFunctions(ROCATTACH_ACTIVITY_DOMAIN_HIP_API, spec.selection.hip_functions,
-                        backend);
+  RETURN_IF_ERROR(
+      CheckFunctions(TraceDomain::kHsaApi, spec.selection.hsa_functions, backend));
+  return CheckFunctions(TraceDomain::kHipApi, spec.selection.hip_functions, backend);
 }
 
 size_t RecordBytes(const FilterSpec& spec) {
-  const size_t values = spec.CounterList().size() * sizeof(rocattach_record_counter_t);
+  const size_t values = spec.CounterList().size() * sizeof(RecordValue);
   switch (spec.kind) {
     case FilterKind::kApiTrace:
-      return sizeof(rocattach_record_tracer_t);
+      return sizeof(TraceRecord);
     case FilterKind::kCountersSampler:
-      return sizeof(rocattach_record_counters_sampler_t) + values;
+      return sizeof(SampleRecord) + values;
     default:
-      return sizeof(rocattach_record_profiler_t) + values;
+      return sizeof(DispatchRecord) + values;
   }
 }
 
 size_t SmallestRecordBytes() {
-  return std::min({sizeof(rocattach_record_tracer_t),
-                   sizeof(rocattach_record_counters_sampler_t),
-                   sizeof(rocattach_record_profiler_t)});
+  return std::min({sizeof(TraceRecord), sizeof(SampleRecord), sizeof(DispatchRecord)});
 }
 
 }  // namespace rocattach

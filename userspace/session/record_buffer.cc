@@ -37,18 +37,18 @@ RecordBuffer::RecordBuffer(size_t bytes, Deliver deliver, bool unread)
       filling_(bytes / 8),
       delivered_(bytes / 8) {}
 
-bool RecordBuffer::Append(const rocattach_record_header_t* header) {
+bool RecordBuffer::Append(const RecordHeader* header) {
   if (unread_) return true;
-  std::unique_lock<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   const size_t need = header->bytes;
   // The size can change while this thread waits.
   while (need <= filling_.size() * 8 && used_ + need > filling_.size() * 8) {
     if (!delivering_) {
-      DeliverAll(lock);
+      DeliverAll();
     } else if (InCallback()) {
       break;
     } else {
-      idle_.wait(lock);
+      idle_.Wait(&mutex_);
     }
   }
   if (need > filling_.size() * 8 || used_ + need > filling_.size() * 8) {
@@ -58,11 +58,11 @@ bool RecordBuffer::Append(const rocattach_record_header_t* header) {
   uint8_t* slot = reinterpret_cast<uint8_t*>(filling_.data()) + used_;
   std::memcpy(slot, header, need);
   const uint64_t id = ++last_id_;
-  std::memcpy(slot + offsetof(rocattach_record_header_t, id), &id, sizeof(id));
+  std::memcpy(slot + offsetof(RecordHeader, id), &id, sizeof(id));
   used_ += need;
   if (used_ + need > filling_.size() * 8) {
     if (!delivering_) {
-      DeliverAll(lock);
+      DeliverAll();
     } else {
       flush_again_ = true;
     }
@@ -70,7 +70,7 @@ bool RecordBuffer::Append(const rocattach_record_header_t* header) {
   return true;
 }
 
-void RecordBuffer::DeliverAll(std::unique_lock<std::mutex>& lock) {
+void RecordBuffer::DeliverAll() {
   // A callback may drop the last other reference.
   const std::shared_ptr<RecordBuffer> self = shared_from_this();
   delivering_ = true;
@@ -84,43 +84,42 @@ void RecordBuffer::DeliverAll(std::unique_lock<std::mutex>& lock) {
     const Deliver deliver = deliver_;
     const uint8_t* begin = reinterpret_cast<const uint8_t*>(delivered_.data());
     const uint8_t* end = begin + window_;
-    lock.unlock();
+    mutex_.Unlock();
     {
       CallbackScope scope;
-      deliver(reinterpret_cast<const rocattach_record_header_t*>(begin),
-              reinterpret_cast<const rocattach_record_header_t*>(end));
+      deliver(reinterpret_cast<const RecordHeader*>(begin),
+              reinterpret_cast<const RecordHeader*>(end));
     }
-    lock.lock();
+    mutex_.Lock();
     window_ = 0;
   } while (flush_again_ && used_ > 0);
   flush_again_ = false;
   delivering_ = false;
   deliverer_ = std::thread::id();
-  idle_.notify_all();
+  idle_.SignalAll();
 }
 
 void RecordBuffer::Flush() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   while (delivering_) {
     if (InCallback()) {
       flush_again_ = true;
       return;
     }
-    idle_.wait(lock);
+    idle_.Wait(&mutex_);
   }
-  if (used_ > 0) DeliverAll(lock);
+  if (used_ > 0) DeliverAll();
 }
 
 void RecordBuffer::Grow(size_t more, Deliver deliver) {
   Flush();
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   filling_.resize(filling_.size() + more / 8);
   deliver_ = std::move(deliver);
 }
 
-bool RecordBuffer::Next(const rocattach_record_header_t* record,
-                        const rocattach_record_header_t** next) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+bool RecordBuffer::Next(const RecordHeader* record, const RecordHeader** next) const {
+  absl::MutexLock lock(&mutex_);
   if (!delivering_ || deliverer_ != std::this_thread::get_id()) return false;
   const uintptr_t begin = reinterpret_cast<uintptr_t>(delivered_.data());
   const uintptr_t at = reinterpret_cast<uintptr_t>(record);
@@ -132,21 +131,21 @@ bool RecordBuffer::Next(const rocattach_record_header_t* record,
   // The user may have written over it, or point into the middle of one.
   const size_t bytes = record->bytes;
   if (bytes < sizeof(*record) || bytes % 8 != 0 || bytes > rest || record->id == 0 ||
-      record->id > last_id_ || record->kind > ROCATTACH_COUNTERS_SAMPLER_RECORD) {
+      record->id > last_id_ || record->kind > SessionRecordKind::kSample) {
     return false;
   }
-  *next = reinterpret_cast<const rocattach_record_header_t*>(
+  *next = reinterpret_cast<const RecordHeader*>(
       reinterpret_cast<const uint8_t*>(record) + bytes);
   return true;
 }
 
 size_t RecordBuffer::bytes() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   return filling_.size() * 8;
 }
 
 uint64_t RecordBuffer::dropped() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   return dropped_;
 }
 

@@ -2,16 +2,16 @@
 #ifndef ROCATTACH_USERSPACE_SESSION_RECORD_BUFFER_H_
 #define ROCATTACH_USERSPACE_SESSION_RECORD_BUFFER_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
-#include "userspace/session/rocattach_sessions.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "userspace/session/session_record.h"
 
 namespace rocattach {
 
@@ -19,16 +19,15 @@ namespace rocattach {
 // happens when the next record of the same size would not fit, and on Flush(). No lock
 // is held during a callback: it may call anything, this buffer included.
 //
-//   1. A callback that flushes its own buffer, or one that another thread is
-//   delivering,
+//   1. A callback that flushes its own buffer, or one that another thread delivers,
 //      must not wait (it might wait for itself): the flush is left to the thread that
 //      delivers, which goes on until the buffer is empty.
 //   2. A thread outside of callbacks waits for a delivery under way, so that when Flush
 //      returns to it everything that was there has been delivered.
 class RecordBuffer : public std::enable_shared_from_this<RecordBuffer> {
  public:
-  using Deliver = std::function<void(const rocattach_record_header_t* begin,
-                                     const rocattach_record_header_t* end)>;
+  using Deliver =
+      std::function<void(const RecordHeader* begin, const RecordHeader* end)>;
 
   // `bytes` is rounded down to a multiple of 8.
   static std::shared_ptr<RecordBuffer> Create(size_t bytes, Deliver deliver);
@@ -40,7 +39,7 @@ class RecordBuffer : public std::enable_shared_from_this<RecordBuffer> {
   // Copies a record of header->bytes (a multiple of 8), giving it the next id. False,
   // and counted as dropped, if it is larger than the buffer, or if a callback on this
   // thread's stack leaves no way to make room.
-  bool Append(const rocattach_record_header_t* header);
+  bool Append(const RecordHeader* header);
 
   void Flush();
 
@@ -49,8 +48,7 @@ class RecordBuffer : public std::enable_shared_from_this<RecordBuffer> {
 
   // For the callback: steps from a record of the delivery under way on this thread to
   // the next. False if `record` is none of it.
-  bool Next(const rocattach_record_header_t* record,
-            const rocattach_record_header_t** next) const;
+  bool Next(const RecordHeader* record, const RecordHeader** next) const;
 
   size_t bytes() const;
   uint64_t dropped() const;
@@ -67,20 +65,23 @@ class RecordBuffer : public std::enable_shared_from_this<RecordBuffer> {
 
  private:
   RecordBuffer(size_t bytes, Deliver deliver, bool unread);
-  void DeliverAll(std::unique_lock<std::mutex>& lock);
+  // Gives up the mutex during the callback.
+  void DeliverAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const bool unread_;
-  mutable std::mutex mutex_;
-  std::condition_variable idle_;
-  Deliver deliver_;
-  std::vector<uint64_t> filling_, delivered_;
-  size_t used_ = 0;  // bytes of filling_
-  uint64_t last_id_ = 0;
-  uint64_t dropped_ = 0;
-  bool delivering_ = false;
-  bool flush_again_ = false;
-  std::thread::id deliverer_;
-  size_t window_ = 0;  // bytes of delivered_ that the callback may look at
+  mutable absl::Mutex mutex_;
+  absl::CondVar idle_;
+  Deliver deliver_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> filling_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint64_t> delivered_ ABSL_GUARDED_BY(mutex_);
+  size_t used_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of filling_
+  uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool delivering_ ABSL_GUARDED_BY(mutex_) = false;
+  bool flush_again_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread::id deliverer_ ABSL_GUARDED_BY(mutex_);
+  // Bytes of delivered_ that the callback may look at.
+  size_t window_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rocattach

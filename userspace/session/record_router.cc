@@ -11,47 +11,47 @@ void RecordRouter::SetRoutes(SessionRoutes routes) {
   const auto unread = [](const std::shared_ptr<RecordBuffer>& buffer, Route route) {
     return buffer != nullptr && buffer->unread() ? uint32_t{route} : 0;
   };
-  uint32_t all_unread = unread(routes.timestamps, kTimestamps) |
-                        unread(routes.counters, kCounters) |
-                        unread(routes.sampler, kSampler);
-  if (!routes.sync) all_unread |= unread(routes.api, kApi);
+  uint32_t all_unread = unread(routes.timestamps, kToTimestamps) |
+                        unread(routes.counters, kToCounters) |
+                        unread(routes.sampler, kToSampler);
+  if (!routes.sync) all_unread |= unread(routes.api, kToApi);
   unread_.store(all_unread, std::memory_order_relaxed);
   auto changed = std::make_shared<const SessionRoutes>(std::move(routes));
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   routes_.swap(changed);
 }
 
 bool RecordRouter::WantsDispatch(bool for_timestamps, bool for_counters) const {
-  const uint32_t wanted = (for_timestamps ? uint32_t{kTimestamps} : 0) |
-                          (for_counters ? uint32_t{kCounters} : 0);
+  const uint32_t wanted = (for_timestamps ? uint32_t{kToTimestamps} : 0) |
+                          (for_counters ? uint32_t{kToCounters} : 0);
   return (wanted & ~unread_.load(std::memory_order_relaxed)) != 0;
 }
 
-bool RecordRouter::WantsTracer() const {
-  return (unread_.load(std::memory_order_relaxed) & kApi) == 0;
+bool RecordRouter::WantsTrace() const {
+  return (unread_.load(std::memory_order_relaxed) & kToApi) == 0;
 }
 
 bool RecordRouter::WantsSample() const {
-  return (unread_.load(std::memory_order_relaxed) & kSampler) == 0;
+  return (unread_.load(std::memory_order_relaxed) & kToSampler) == 0;
 }
 
 std::shared_ptr<const SessionRoutes> RecordRouter::Now() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   return routes_;
 }
 
 uint64_t RecordRouter::dropped() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   return dropped_;
 }
 
 void RecordRouter::CountLost(uint64_t records) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   dropped_ += records;
 }
 
 void RecordRouter::Put(const std::shared_ptr<RecordBuffer>& buffer,
-                       const rocattach_record_header_t* record) {
+                       const RecordHeader* record) {
   if (buffer != nullptr) {
     buffer->Append(record);
   } else {
@@ -59,16 +59,16 @@ void RecordRouter::Put(const std::shared_ptr<RecordBuffer>& buffer,
   }
 }
 
-void RecordRouter::Take(const rocattach_record_header_t* record) {
+void RecordRouter::Take(const RecordHeader* record) {
   const std::shared_ptr<const SessionRoutes> now = Now();
   switch (record->kind) {
-    case ROCATTACH_PROFILER_RECORD:
-      TakeDispatch(*now, *reinterpret_cast<const rocattach_record_profiler_t*>(record));
+    case SessionRecordKind::kDispatch:
+      TakeDispatch(*now, RecordAs<DispatchRecord>(record));
       break;
-    case ROCATTACH_TRACER_RECORD:
-      TakeTracer(*now, *reinterpret_cast<const rocattach_record_tracer_t*>(record));
+    case SessionRecordKind::kTrace:
+      TakeTrace(*now, RecordAs<TraceRecord>(record));
       break;
-    case ROCATTACH_COUNTERS_SAMPLER_RECORD:
+    case SessionRecordKind::kSample:
       Put(now->sampler, record);
       break;
     default:
@@ -78,21 +78,20 @@ void RecordRouter::Take(const rocattach_record_header_t* record) {
 }
 
 void RecordRouter::TakeDispatch(const SessionRoutes& now,
-                                const rocattach_record_profiler_t& record) {
-  const bool for_timestamps = (record.selected_by & ROCATTACH_SELECTED_BY_TIMESTAMPS);
-  const bool for_counters = (record.selected_by & ROCATTACH_SELECTED_BY_COUNTERS);
-  // A dispatch stands once in a buffer, even if both filters write to it.
+                                const DispatchRecord& record) {
+  const bool for_timestamps = (record.selected_by & kSelectedByTimestamps);
+  const bool for_counters = (record.selected_by & kSelectedByCounters);
+  // A dispatch is in a buffer once, even if both filters write to it.
   if (for_timestamps && !(for_counters && now.timestamps == now.counters)) {
-    rocattach_record_profiler_t times = record;
+    DispatchRecord times = record;
     times.header.bytes = sizeof(times);
-    times.counters_count = 0;
+    times.values = 0;
     Put(now.timestamps, &times.header);
   }
   if (for_counters) Put(now.counters, &record.header);
 }
 
-void RecordRouter::TakeTracer(const SessionRoutes& now,
-                              const rocattach_record_tracer_t& record) {
+void RecordRouter::TakeTrace(const SessionRoutes& now, const TraceRecord& record) {
   if (now.sync) {
     RecordBuffer::CallbackScope scope;
     now.sync(record, session_);

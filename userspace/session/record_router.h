@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/session/record_buffer.h"
 #include "userspace/session/session_types.h"
 
@@ -31,11 +32,11 @@ class RecordRouter {
   // False if such a record would go to a buffer that nobody reads: it need not be made.
   // A record that has no buffer is wanted: it is counted as dropped.
   bool WantsDispatch(bool for_timestamps, bool for_counters) const;
-  bool WantsTracer() const;
+  bool WantsTrace() const;
   bool WantsSample() const;
-  // A record of rocattach_sessions.h, complete with what follows its fixed part; a
-  // dispatch says itself which filters selected it.
-  void Take(const rocattach_record_header_t* record);
+  // A record, complete with the values that follow its fixed part; which filters
+  // selected a dispatch is in its selected_by.
+  void Take(const RecordHeader* record);
   // Records that were lost on their way here.
   void CountLost(uint64_t records);
   // Everything of this process has been taken: flushes all buffers.
@@ -48,20 +49,23 @@ class RecordRouter {
 
  private:
   std::shared_ptr<const SessionRoutes> Now() const;
-  void Put(const std::shared_ptr<RecordBuffer>& buffer,
-           const rocattach_record_header_t* record);
-  void TakeDispatch(const SessionRoutes& now,
-                    const rocattach_record_profiler_t& record);
-  void TakeTracer(const SessionRoutes& now, const rocattach_record_tracer_t& record);
+  void Put(const std::shared_ptr<RecordBuffer>& buffer, const RecordHeader* record);
+  void TakeDispatch(const SessionRoutes& now, const DispatchRecord& record);
+  void TakeTrace(const SessionRoutes& now, const TraceRecord& record);
 
   const SessionId session_;
-  mutable std::mutex mutex_;
-  std::shared_ptr<const SessionRoutes> routes_;
-  uint64_t dropped_ = 0;
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const SessionRoutes> routes_ ABSL_GUARDED_BY(mutex_);
+  uint64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
   // What Wants…() answer, of the last SetRoutes: without the lock, since they are asked
   // for every record. A record that is made or not made while routes change may have
   // come just before.
-  enum Route : uint32_t { kTimestamps = 1, kCounters = 2, kApi = 4, kSampler = 8 };
+  enum Route : uint32_t {
+    kToTimestamps = 1,
+    kToCounters = 2,
+    kToApi = 4,
+    kToSampler = 8
+  };
   std::atomic<uint32_t> unread_ = 0;
 };
 

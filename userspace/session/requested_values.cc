@@ -61,7 +61,7 @@ RequestedValues::RequestedValues(const CompiledPlan& plan,
 
 void RequestedValues::Append(uint32_t pass, const TargetGpu& gpu,
                              absl::Span<const CounterReading> readings,
-                             std::vector<rocattach_record_counter_t>* values) const {
+                             std::vector<RecordValue>* values) const {
   if (pass >= passes_.size()) return;
   for (const Value& wanted : passes_[pass]) {
     std::optional<double> value;

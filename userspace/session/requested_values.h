@@ -10,8 +10,8 @@
 
 #include "absl/types/span.h"
 #include "userspace/session/compiled_plan.h"
-#include "userspace/session/rocattach_sessions.h"
 #include "userspace/session/session_backend.h"
+#include "userspace/session/session_record.h"
 
 namespace rocattach {
 
@@ -31,7 +31,7 @@ class RequestedValues {
   // measured all of their counters. A value that cannot be had is left out.
   void Append(uint32_t pass, const TargetGpu& gpu,
               absl::Span<const CounterReading> readings,
-              std::vector<rocattach_record_counter_t>* values) const;
+              std::vector<RecordValue>* values) const;
 
  private:
   struct Value {

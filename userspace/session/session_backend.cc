@@ -4,21 +4,20 @@
 
 namespace rocattach {
 
-bool SessionBackend::MayHaveApiFunction(int domain, const std::string& name) {
-  const uint32_t table = domain == ROCATTACH_ACTIVITY_DOMAIN_HSA_API
-                             ? ROCATTACH_PLAN_API_HSA
-                             : ROCATTACH_PLAN_API_HIP;
-  bool told = false;
+bool SessionBackend::MayHaveApiFunction(TraceDomain domain, const std::string& name) {
+  const uint32_t table =
+      domain == TraceDomain::kHsaApi ? ROCATTACH_PLAN_API_HSA : ROCATTACH_PLAN_API_HIP;
+  bool reported = false;
   for (TargetId target : Targets()) {
     const auto description = Describe(target);
     if (!description.ok()) continue;
     for (const TargetFunction& function : description->functions) {
       if (function.domain != table) continue;
       if (function.name == name) return true;
-      told = true;
+      reported = true;
     }
   }
-  return !told;
+  return !reported;
 }
 
 }  // namespace rocattach

@@ -67,7 +67,7 @@ struct DispatchEvent {
 };
 
 struct ApiEvent {
-  int domain = 0;         // rocattach_tracer_activity_domain_t
+  TraceDomain domain = TraceDomain::kHsaApi;
   uint32_t function = 0;  // within the domain
   uint32_t tid = 0;
   uint64_t correlation_id = 0;
@@ -109,10 +109,9 @@ class SessionBackend {
   virtual absl::StatusOr<TargetDescription> Describe(TargetId target) = 0;
   // The target that a pid names now.
   virtual absl::StatusOr<TargetId> FindTarget(pid_t pid) = 0;
-  // False if processes are there, have said which API functions they have, and none has
-  // this one; `domain` as in rocattach_tracer_activity_domain_t. Processes that come
-  // are asked at their start.
-  virtual bool MayHaveApiFunction(int domain, const std::string& name);
+  // False if processes are there, have reported their API functions, and none has
+  // this one. Processes that come are asked at their start.
+  virtual bool MayHaveApiFunction(TraceDomain domain, const std::string& name);
 
   // Puts the plan in force. On success records come until Stop returns or the process
   // ends; on an error none come.

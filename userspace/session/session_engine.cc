@@ -1,4 +1,3 @@
-// The life cycle. Filters and buffers: session_objects.cc.
 #include "userspace/session/session_engine.h"
 
 #include <algorithm>
@@ -23,9 +22,10 @@ uint64_t BufferDrops(const Session& session) {
 }  // namespace
 
 SessionEngine::SessionEngine(std::shared_ptr<SessionRunner> runner)
-    : state_(std::make_shared<EngineState>()) {
-  state_->runner = std::move(runner);
-}
+    : state_(std::make_shared<EngineState>(std::move(runner))),
+      filters_(state_),
+      buffers_(state_),
+      devices_(state_->runner) {}
 
 SessionEngine::SessionEngine(std::shared_ptr<SessionBackend> backend,
                              std::shared_ptr<const CounterCatalog> catalog)
@@ -34,26 +34,18 @@ SessionEngine::SessionEngine(std::shared_ptr<SessionBackend> backend,
 
 SessionEngine::~SessionEngine() {
   StopAll().IgnoreError();
-  std::vector<SessionId> devices;
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    for (const auto& [id, device] : state_->devices) devices.push_back(id);
-  }
-  for (SessionId id : devices) DestroyDeviceSession(id).IgnoreError();
 }
 
 absl::Status SessionEngine::Initialize() {
-  auto check = [this]() -> absl::Status {
-    if (!state_->initialized) return absl::OkStatus();
-    return SessionError(SessionStatus::kAlreadyInitialized, "initialize was called");
-  };
+  const absl::Status done =
+      SessionError(SessionStatus::kAlreadyInitialized, "initialize was called");
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    RETURN_IF_ERROR(check());
+    absl::MutexLock lock(&state_->mutex);
+    if (state_->initialized) return done;
   }
   RETURN_IF_ERROR(state_->runner->Connect());
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  RETURN_IF_ERROR(check());  // another thread was quicker
+  absl::MutexLock lock(&state_->mutex);
+  if (state_->initialized) return done;  // another thread was quicker
   state_->initialized = true;
   return absl::OkStatus();
 }
@@ -66,17 +58,17 @@ absl::Status SessionEngine::Finalize() {
 // Stops every session, then counts as not initialized.
 absl::Status SessionEngine::StopAll() {
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    absl::MutexLock lock(&state_->mutex);
     ++state_->finalizing;
   }
   absl::Cleanup done = [&] {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    absl::MutexLock lock(&state_->mutex);
     --state_->finalizing;
   };
   while (true) {
     std::shared_ptr<Session> session;
     {
-      std::unique_lock<std::mutex> lock(state_->mutex);
+      absl::MutexLock lock(&state_->mutex);
       for (const auto& [id, candidate] : state_->sessions) {
         if (candidate->phase != Phase::kIdle) session = candidate;
       }
@@ -84,7 +76,7 @@ absl::Status SessionEngine::StopAll() {
         state_->initialized = false;
         return absl::OkStatus();
       }
-      if (!state_->WaitSettled(lock, *session)) {
+      if (!state_->WaitSettled(*session)) {
         return SessionError(SessionStatus::kError,
                             "finalize inside a callback while a session is starting or "
                             "stopping");
@@ -97,29 +89,29 @@ absl::Status SessionEngine::StopAll() {
 }
 
 absl::Status SessionEngine::CheckInitialized() const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  absl::MutexLock lock(&state_->mutex);
   if (state_->initialized) return absl::OkStatus();
   return SessionError(SessionStatus::kNotInitialized, "sessions are not initialized");
 }
 
 absl::Status SessionEngine::CheckSession(SessionId session) const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  absl::MutexLock lock(&state_->mutex);
   return state_->Find(session).status();
 }
 
 absl::StatusOr<SessionId> SessionEngine::CreateSession(int replay_mode) {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  absl::MutexLock lock(&state_->mutex);
   if (!state_->initialized) {
     return SessionError(SessionStatus::kNotInitialized, "sessions are not initialized");
   }
-  if (replay_mode != ROCATTACH_NONE_REPLAY_MODE) {
+  if (replay_mode != kNoReplay) {
     return SessionError(SessionStatus::kIncorrectReplayMode,
                         absl::StrCat("replay mode ", replay_mode,
                                      "; a program's work cannot be repeated from "
                                      "outside, only NONE is offered"));
   }
   auto session = std::make_shared<Session>();
-  session->id = static_cast<SessionId>(state_->NewHandle(kSessionHandle));
+  session->id = static_cast<SessionId>(state_->session_handles.Next());
   state_->sessions.emplace(session->id, session);
   return session->id;
 }
@@ -132,12 +124,12 @@ absl::StatusOr<SessionId> SessionEngine::CreateReadySession(int replay_mode,
   ASSIGN_OR_RETURN(const SessionId session, CreateSession(replay_mode));
   auto complete = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const FilterId filter_id,
-                     CreateFilter(session, std::move(filter)));
+                     filters_.Create(session, std::move(filter)));
     ASSIGN_OR_RETURN(const BufferId buffer_id,
-                     CreateBuffer(session, buffer_bytes, std::move(callback)));
-    RETURN_IF_ERROR(SetFilterBuffer(session, filter_id, buffer_id));
+                     buffers_.Create(session, buffer_bytes, std::move(callback)));
+    RETURN_IF_ERROR(filters_.SetBuffer(session, filter_id, buffer_id));
     if (!sync) return absl::OkStatus();
-    return SetApiTraceSyncCallback(session, filter_id, std::move(sync));
+    return filters_.SetSyncCallback(session, filter_id, std::move(sync));
   };
   if (absl::Status status = complete(); !status.ok()) {
     DestroySession(session).IgnoreError();
@@ -147,7 +139,7 @@ absl::StatusOr<SessionId> SessionEngine::CreateReadySession(int replay_mode,
 }
 
 absl::Status SessionEngine::AddSessionTarget(SessionId id, TargetId target) {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  absl::MutexLock lock(&state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
   if (session->phase != Phase::kIdle) return OwnedBy("its process", id);
   session->targets.insert(target);
@@ -156,7 +148,7 @@ absl::Status SessionEngine::AddSessionTarget(SessionId id, TargetId target) {
 
 absl::Status SessionEngine::AddSessionProcess(SessionId id, pid_t pid) {
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    absl::MutexLock lock(&state_->mutex);
     ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
     if (session->phase != Phase::kIdle) return OwnedBy("its process", id);
   }
@@ -166,7 +158,7 @@ absl::Status SessionEngine::AddSessionProcess(SessionId id, pid_t pid) {
 
 absl::Status SessionEngine::SetProcessEndedCallback(SessionId id,
                                                     ProcessEndedCallback callback) {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  absl::MutexLock lock(&state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
   session->ended = std::move(callback);
   state_->UpdateRoutes(*session);
@@ -177,7 +169,7 @@ absl::Status SessionEngine::SetProcessEndedCallback(SessionId id,
 absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId id) {
   // Goes when the lock has been given up: its end may have to wait for a callback.
   std::shared_ptr<SessionRun> previous;
-  std::unique_lock<std::mutex> lock(state_->mutex);
+  absl::MutexLock lock(&state_->mutex);
   ASSIGN_OR_RETURN(std::shared_ptr<Session> session, state_->Find(id));
   if (state_->finalizing > 0) {
     return SessionError(SessionStatus::kNotInitialized, "finalize is under way");
@@ -193,20 +185,20 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
                                        " of session ", Number(id)));
     }
   }
-  if (!state_->WaitSettled(lock, *session) || session->phase != Phase::kIdle) {
+  if (!state_->WaitSettled(*session) || session->phase != Phase::kIdle) {
     return OwnedBy("what it asks for", id);
   }
   if (session->destroying) return state_->Find(id).status();
   session->phase = Phase::kStarting;
-  RunWish wish;
-  wish.session = id;
-  wish.targets.assign(session->targets.begin(), session->targets.end());
+  RunSpec spec;
+  spec.session = id;
+  spec.targets.assign(session->targets.begin(), session->targets.end());
   for (const auto& [filter_id, filter] : session->filters) {
-    wish.filters.push_back(filter.spec);
+    spec.filters.push_back(filter.spec);
   }
   session->router = std::make_shared<RecordRouter>(id);
   previous = std::move(session->run);
-  session->run = state_->runner->NewRun(std::move(wish), session->router);
+  session->run = state_->runner->NewRun(std::move(spec), session->router);
   session->dropped_before = BufferDrops(*session);
   state_->UpdateRoutes(*session);
   return session;
@@ -217,7 +209,7 @@ absl::Status SessionEngine::StartSession(SessionId id) {
   if (absl::Status status = session->run->Start(); !status.ok()) {
     // What was started before it failed; nothing that was collected is thrown away.
     {
-      std::lock_guard<std::mutex> lock(state_->mutex);
+      absl::MutexLock lock(&state_->mutex);
       session->phase = Phase::kStopping;
     }
     StopRun(session).IgnoreError();
@@ -230,7 +222,7 @@ absl::Status SessionEngine::StartSession(SessionId id) {
 // Ends phase kStarting.
 void SessionEngine::BecomeActive(const std::shared_ptr<Session>& session) {
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    absl::MutexLock lock(&state_->mutex);
     if (!session->destroy_settled) {
       state_->Settle(*session, Phase::kActive);
       return;
@@ -245,13 +237,13 @@ absl::Status SessionEngine::StopRun(const std::shared_ptr<Session>& session) {
   absl::Status result = session->run->Stop();
   std::vector<std::shared_ptr<RecordBuffer>> buffers;
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    absl::MutexLock lock(&state_->mutex);
     for (const auto& [id, buffer] : session->buffers) buffers.push_back(buffer.records);
   }
   for (const auto& buffer : buffers) buffer->Flush();
   bool destroy = false;
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    absl::MutexLock lock(&state_->mutex);
     state_->Settle(*session, Phase::kIdle);
     destroy = session->destroy_settled;
   }
@@ -263,23 +255,23 @@ absl::Status SessionEngine::StopRun(const std::shared_ptr<Session>& session) {
 void SessionEngine::FinishDestroy(const std::shared_ptr<Session>& session) {
   std::vector<std::shared_ptr<RecordBuffer>> buffers;
   {
-    std::lock_guard<std::mutex> lock(state_->mutex);
+    absl::MutexLock lock(&state_->mutex);
     for (const auto& [id, buffer] : session->buffers) buffers.push_back(buffer.records);
   }
   for (const auto& buffer : buffers) buffer->Flush();
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  std::erase_if(state_->leaving, [](const auto& e) { return e.second.expired(); });
-  for (const auto& [id, buffer] : session->buffers)
-    state_->leaving[id] = buffer.records;
+  absl::MutexLock lock(&state_->mutex);
+  for (const auto& [id, buffer] : session->buffers) {
+    state_->AddLeaving(id, buffer.records);
+  }
   state_->sessions.erase(session->id);
 }
 
 absl::Status SessionEngine::TerminateSession(SessionId id) {
   std::shared_ptr<Session> session;
   {
-    std::unique_lock<std::mutex> lock(state_->mutex);
+    absl::MutexLock lock(&state_->mutex);
     ASSIGN_OR_RETURN(session, state_->Find(id));
-    if (!state_->WaitSettled(lock, *session) || session->phase != Phase::kActive) {
+    if (!state_->WaitSettled(*session) || session->phase != Phase::kActive) {
       return SessionError(SessionStatus::kSessionNotActive,
                           absl::StrCat("session ", Number(id)));
     }
@@ -292,9 +284,9 @@ absl::Status SessionEngine::DestroySession(SessionId id) {
   std::shared_ptr<Session> session;
   bool active = false;
   {
-    std::unique_lock<std::mutex> lock(state_->mutex);
+    absl::MutexLock lock(&state_->mutex);
     ASSIGN_OR_RETURN(session, state_->Find(id));
-    const bool settled = state_->WaitSettled(lock, *session);
+    const bool settled = state_->WaitSettled(*session);
     if (session->destroying) return state_->Find(id).status();
     session->destroying = true;
     active = session->phase == Phase::kActive;
@@ -313,10 +305,10 @@ absl::Status SessionEngine::DestroySession(SessionId id) {
 void SessionEngine::TargetArrived(TargetId target) {
   std::shared_ptr<Session> session;
   {
-    std::unique_lock<std::mutex> lock(state_->mutex);
+    absl::MutexLock lock(&state_->mutex);
     auto found = state_->sessions.find(state_->runner->AllOwner());
     if (found != state_->sessions.end()) session = found->second;
-    if (session == nullptr || !state_->WaitSettled(lock, *session) ||
+    if (session == nullptr || !state_->WaitSettled(*session) ||
         session->phase != Phase::kActive) {
       return;
     }
@@ -327,7 +319,7 @@ void SessionEngine::TargetArrived(TargetId target) {
 }
 
 absl::StatusOr<SessionReport> SessionEngine::Report(SessionId id) const {
-  std::lock_guard<std::mutex> lock(state_->mutex);
+  absl::MutexLock lock(&state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
   SessionReport report;
   report.active = session->phase == Phase::kActive;

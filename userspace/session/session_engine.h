@@ -1,4 +1,5 @@
-// Profiling sessions: their life cycle, filters and buffers.
+// Profiling sessions: their life cycle. Filters, buffers and device sessions have
+// classes of their own.
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_ENGINE_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_ENGINE_H_
 
@@ -12,8 +13,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "userspace/counters/catalog.h"
-#include "userspace/session/rocattach_sessions.h"
+#include "userspace/session/device_sessions.h"
 #include "userspace/session/session_backend.h"
+#include "userspace/session/session_buffers.h"
+#include "userspace/session/session_filters.h"
 #include "userspace/session/session_runner.h"
 #include "userspace/session/session_types.h"
 
@@ -38,7 +41,7 @@ struct SessionReport {
 // first, and changes nothing when it fails. User callbacks run with no lock held and
 // may call any function.
 //
-// A session is for the processes that it was told, or for all that there are and come.
+// A session is for the processes that were added, or for all that there are and come.
 // A process has at most one active session; so has the counters of a GPU.
 class SessionEngine {
  public:
@@ -65,62 +68,26 @@ class SessionEngine {
   // The session is for this process (and others that are named).
   absl::Status AddSessionTarget(SessionId session, TargetId target);
   absl::Status AddSessionProcess(SessionId session, pid_t pid);
-  // Whom to tell of processes of the session that end.
+  // Called when a process of the session has ended.
   absl::Status SetProcessEndedCallback(SessionId session,
                                        ProcessEndedCallback callback);
   absl::Status StartSession(SessionId session);
   absl::Status TerminateSession(SessionId session);
   absl::Status DestroySession(SessionId session);
 
-  absl::StatusOr<FilterId> CreateFilter(SessionId session, FilterSpec filter);
-  absl::Status DestroyFilter(SessionId session, FilterId filter);
-  // `existing`: a buffer of the session that grows by `bytes` instead.
-  absl::StatusOr<BufferId> CreateBuffer(SessionId session, size_t bytes,
-                                        BufferCallback callback,
-                                        BufferId existing = {});
-  // A buffer for filters whose records nobody reads here, because the backend puts them
-  // elsewhere by itself: takes no memory, drops nothing, cannot grow.
-  absl::StatusOr<BufferId> CreateUnreadBuffer(SessionId session);
-  // Milliseconds. INCORRECT_FLUSH_INTERVAL.
-  static absl::Status CheckFlushInterval(uint64_t interval);
-  absl::Status SetFlushInterval(SessionId session, BufferId buffer, uint64_t interval);
-  absl::Status DestroyBuffer(SessionId session, BufferId buffer);
-  absl::Status SetFilterBuffer(SessionId session, FilterId filter, BufferId buffer);
-  absl::Status SetApiTraceSyncCallback(SessionId session, FilterId filter,
-                                       SyncCallback callback);
-  absl::Status FlushData(SessionId session, BufferId buffer);
-  absl::Status NextRecord(const rocattach_record_header_t* record,
-                          const rocattach_record_header_t** next, SessionId session,
-                          BufferId buffer);
-
-  // Device profiling; these do not ask for Initialize.
-  absl::StatusOr<SessionId> CreateDeviceSession(std::vector<std::string> counters,
-                                                int gpu_index);
-  absl::Status StartDeviceSession(SessionId session);
-  // Of a GPU by its key, with counters that CheckDevice has found good.
-  SessionId AddDeviceSession(std::vector<std::string> counters, std::string gpu_key);
-  // One value per counter of the create call, NaN where there is none.
-  absl::StatusOr<std::vector<double>> PollDeviceSession(SessionId session);
-  absl::StatusOr<std::vector<std::string>> DeviceSessionCounters(
-      SessionId session) const;
-  absl::Status StopDeviceSession(SessionId session);
-  absl::Status DestroyDeviceSession(SessionId session);
-
-  // What create calls check of their arguments; see SessionRunner.
-  absl::Status CheckFilter(const FilterSpec& filter) const;
-  absl::StatusOr<std::string> CheckDevice(const std::vector<std::string>& counters,
-                                          int gpu_index) const;
   // NOT_INITIALIZED.
   absl::Status CheckInitialized() const;
   // NOT_INITIALIZED, SESSION_NOT_FOUND.
   absl::Status CheckSession(SessionId session) const;
-  absl::Status CheckBuffer(SessionId session, BufferId buffer) const;
   absl::StatusOr<SessionReport> Report(SessionId session) const;
 
   // A process became ready: an active session for all processes starts there.
   void TargetArrived(TargetId target);
-  // Flushes buffers whose interval is over. Call it every few milliseconds.
-  void Tick(uint64_t now_ns);
+
+  SessionFilters& filters() { return filters_; }
+  SessionBuffers& buffers() { return buffers_; }
+  // Device profiling; these do not ask for Initialize.
+  DeviceSessions& devices() { return devices_; }
 
  private:
   absl::StatusOr<std::shared_ptr<Session>> PrepareStart(SessionId id);
@@ -130,6 +97,9 @@ class SessionEngine {
   absl::Status StopAll();
 
   const std::shared_ptr<EngineState> state_;
+  SessionFilters filters_;
+  SessionBuffers buffers_;
+  DeviceSessions devices_;
 };
 
 }  // namespace rocattach

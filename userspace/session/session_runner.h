@@ -19,7 +19,7 @@
 namespace rocattach {
 
 // What one start of a session is to collect.
-struct RunWish {
+struct RunSpec {
   SessionId session = {};
   std::vector<FilterSpec> filters;  // checked, one of each kind
   std::vector<TargetId> targets;    // empty: all that there are and come
@@ -48,7 +48,7 @@ class SessionRun {
   virtual std::map<TargetId, absl::Status> Refused() const = 0;
 };
 
-// The counters of a GPU, whoever uses it, from its making on.
+// The counters of a GPU, whoever uses it, from construction on.
 class DeviceRun {
  public:
   virtual ~DeviceRun() = default;
@@ -69,10 +69,10 @@ class SessionRunner {
   // The process that a pid names now; INVALID_ARGUMENTS.
   virtual absl::StatusOr<TargetId> FindTarget(pid_t pid) = 0;
   // Nothing happens before its Start.
-  virtual std::shared_ptr<SessionRun> NewRun(RunWish wish,
+  virtual std::shared_ptr<SessionRun> NewRun(RunSpec spec,
                                              std::shared_ptr<RecordRouter> router) = 0;
-  // The session that runs on all processes; none without one, or if it is not for us to
-  // say when processes arrive.
+  // The session that runs on all processes; none without one, or if the runner itself
+  // notices when processes arrive.
   virtual SessionId AllOwner() const { return {}; }
 
   // The key of the GPU with this index, if its counters can be measured: errors as of

@@ -7,11 +7,10 @@
 namespace rocattach {
 namespace {
 
-rocattach_record_profiler_t ProfilerRecord(TargetId target,
-                                           const DispatchEvent& event) {
+DispatchRecord ProfilerRecord(TargetId target, const DispatchEvent& event) {
   const rocattach_dispatch& dispatch = event.dispatch;
-  rocattach_record_profiler_t record = {};
-  record.header.kind = ROCATTACH_PROFILER_RECORD;
+  DispatchRecord record = {};
+  record.header.kind = SessionRecordKind::kDispatch;
   record.header.bytes = sizeof(record);
   record.pid = target.pid;
   record.tid = dispatch.tid;
@@ -20,7 +19,7 @@ rocattach_record_profiler_t ProfilerRecord(TargetId target,
   record.kernel_id = dispatch.kernel_id;
   record.pass = event.pass;
   record.correlation_id = dispatch.correlation_id;
-  record.timestamps = {dispatch.start_ns, dispatch.end_ns};
+  record.times = {dispatch.start_ns, dispatch.end_ns};
   const uint32_t grid[3] = {dispatch.grid_x, dispatch.grid_y, dispatch.grid_z};
   const uint32_t group[3] = {dispatch.workgroup_x, dispatch.workgroup_y,
                              dispatch.workgroup_z};
@@ -28,8 +27,8 @@ rocattach_record_profiler_t ProfilerRecord(TargetId target,
   std::copy(group, group + 3, record.workgroup_size);
   record.lds_bytes = dispatch.lds_bytes;
   record.scratch_bytes = dispatch.scratch_bytes;
-  if (event.for_timestamps) record.selected_by |= ROCATTACH_SELECTED_BY_TIMESTAMPS;
-  if (event.for_counters) record.selected_by |= ROCATTACH_SELECTED_BY_COUNTERS;
+  if (event.for_timestamps) record.selected_by |= kSelectedByTimestamps;
+  if (event.for_counters) record.selected_by |= kSelectedByCounters;
   return record;
 }
 
@@ -56,12 +55,12 @@ void SessionSink::AddTarget(TargetId id, std::shared_ptr<const CompiledPlan> pla
                                  sampler_names_);
   }
   target->plan = std::move(plan);
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   targets_[id] = std::move(target);
 }
 
 std::shared_ptr<SessionSink::Target> SessionSink::Find(TargetId id) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   auto found = targets_.find(id);
   return found == targets_.end() ? nullptr : found->second;
 }
@@ -89,7 +88,7 @@ void SessionSink::PassOn(const Fixed& fixed, Target* target) {
   if (!values.empty()) {
     std::memcpy(target->record.data() + sizeof(Fixed) / 8, values.data(), values_bytes);
   }
-  auto* header = reinterpret_cast<rocattach_record_header_t*>(target->record.data());
+  auto* header = reinterpret_cast<RecordHeader*>(target->record.data());
   header->bytes = static_cast<uint32_t>(sizeof(Fixed) + values_bytes);
   router_->Take(header);
 }
@@ -97,33 +96,34 @@ void SessionSink::PassOn(const Fixed& fixed, Target* target) {
 void SessionSink::OnDispatches(TargetId id, absl::Span<const DispatchEvent> events) {
   std::shared_ptr<Target> target;
   for (const DispatchEvent& event : events) {
-    // In the service most sessions are only recorded: no record is made for nobody.
+    // In the service most sessions are only recorded: a record that nobody reads is not
+    // made.
     if (!router_->WantsDispatch(event.for_timestamps, event.for_counters)) continue;
     if (target == nullptr) target = Find(id);
     if (target == nullptr) return;
-    rocattach_record_profiler_t record = ProfilerRecord(id, event);
+    DispatchRecord record = ProfilerRecord(id, event);
     target->values.clear();
     if (event.for_counters) {
       Request(target->dispatch, event.dispatch.agent_id, event.pass, event.readings,
               target.get());
     }
-    record.counters_count = static_cast<uint32_t>(target->values.size());
+    record.values = static_cast<uint32_t>(target->values.size());
     PassOn(record, target.get());
   }
 }
 
 void SessionSink::OnCopies(TargetId id, absl::Span<const rocattach_copy> copies) {
-  if (!router_->WantsTracer() || Find(id) == nullptr) return;
+  if (!router_->WantsTrace() || Find(id) == nullptr) return;
   for (const rocattach_copy& copy : copies) {
-    rocattach_record_tracer_t record = {};
-    record.header.kind = ROCATTACH_TRACER_RECORD;
+    TraceRecord record = {};
+    record.header.kind = SessionRecordKind::kTrace;
     record.header.bytes = sizeof(record);
     record.pid = id.pid;
     record.tid = copy.tid;
-    record.domain = ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS;
+    record.domain = TraceDomain::kMemoryCopies;
     record.operation_id = copy.direction;
     record.correlation_id = copy.correlation_id;
-    record.timestamps = {copy.start_ns, copy.end_ns};
+    record.times = {copy.start_ns, copy.end_ns};
     record.source_gpu_id = copy.src_agent_id;
     record.target_gpu_id = copy.dst_agent_id;
     record.bytes = copy.bytes;
@@ -132,17 +132,17 @@ void SessionSink::OnCopies(TargetId id, absl::Span<const rocattach_copy> copies)
 }
 
 void SessionSink::OnApiCalls(TargetId id, absl::Span<const ApiEvent> events) {
-  if (!router_->WantsTracer() || Find(id) == nullptr) return;
+  if (!router_->WantsTrace() || Find(id) == nullptr) return;
   for (const ApiEvent& event : events) {
-    rocattach_record_tracer_t record = {};
-    record.header.kind = ROCATTACH_TRACER_RECORD;
+    TraceRecord record = {};
+    record.header.kind = SessionRecordKind::kTrace;
     record.header.bytes = sizeof(record);
     record.pid = id.pid;
     record.tid = event.tid;
     record.domain = event.domain;
     record.operation_id = event.function;
     record.correlation_id = event.correlation_id;
-    record.timestamps = {event.begin_ns, event.end_ns};
+    record.times = {event.begin_ns, event.end_ns};
     router_->Take(&record.header);
   }
 }
@@ -154,20 +154,20 @@ void SessionSink::OnSamples(TargetId id, absl::Span<const SampleEvent> events) {
   for (const SampleEvent& event : events) {
     if (target->plan->Architecture(event.agent_id) == nullptr) continue;
     Request(target->sampler, event.agent_id, event.pass, event.readings, target.get());
-    rocattach_record_counters_sampler_t record = {};
-    record.header.kind = ROCATTACH_COUNTERS_SAMPLER_RECORD;
+    SampleRecord record = {};
+    record.header.kind = SessionRecordKind::kSample;
     record.pid = id.pid;
     record.gpu_id = event.agent_id;
     record.pass = event.pass;
-    record.timestamps = {event.begin_ns, event.end_ns};
-    record.num_counters = static_cast<uint32_t>(target->values.size());
+    record.times = {event.begin_ns, event.end_ns};
+    record.values = static_cast<uint32_t>(target->values.size());
     PassOn(record, target.get());
   }
 }
 
 void SessionSink::OnTargetEnded(TargetId id) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     if (targets_.erase(id) == 0) return;
   }
   router_->TargetEnded(id);

@@ -5,10 +5,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/record_router.h"
 #include "userspace/session/requested_values.h"
@@ -42,7 +43,7 @@ class SessionSink : public RecordSink {
     // By index of plan->architectures.
     std::vector<RequestedValues> dispatch, sampler;
     // Calls for one target come one at a time: kept so that a record allocates nothing.
-    std::vector<rocattach_record_counter_t> values;
+    std::vector<RecordValue> values;
     std::vector<uint64_t> record;
   };
 
@@ -59,8 +60,8 @@ class SessionSink : public RecordSink {
   const std::shared_ptr<RecordRouter> router_;
   std::vector<std::string> counter_names_, sampler_names_;
   const std::function<void(TargetId)> ended_;
-  mutable std::mutex mutex_;
-  std::map<TargetId, std::shared_ptr<Target>> targets_;
+  mutable absl::Mutex mutex_;
+  std::map<TargetId, std::shared_ptr<Target>> targets_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

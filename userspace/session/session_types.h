@@ -1,4 +1,4 @@
-// The nouns of a session: targets, ids, filters.
+// What sessions are described with: targets, ids, filters.
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_TYPES_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_TYPES_H_
 
@@ -11,11 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "userspace/session/rocattach_sessions.h"
+#include "userspace/session/session_record.h"
 
 namespace rocattach {
 
 class CounterCatalog;
+
+// The only replay mode: a program's work cannot be repeated from outside.
+inline constexpr int kNoReplay = -1;
 
 // Handles; 0 names nothing. Never reused within one engine.
 enum class SessionId : uint64_t {};
@@ -29,7 +32,7 @@ struct TargetId {
   auto operator<=>(const TargetId&) const = default;
 };
 
-// Values are those of rocattach_filter_kind_t.
+// Values are those of ROCProfiler.
 enum class FilterKind : int {
   kDispatchTimestamps = 1,
   kCounters = 2,
@@ -70,7 +73,7 @@ struct FilterSpec {
   FilterKind kind = FilterKind::kDispatchTimestamps;
   Selection selection;
   // kCounters and kCountersSampler: counters and metrics, in groups that want to be in
-  // one pass. Records name them by their place in the list of all groups, one after the
+  // one pass. Records name them by their index in the list of all groups, one after the
   // other.
   std::vector<std::vector<std::string>> counters;
   // What they are looked up in; null: the catalog of whoever runs the session. The same
@@ -82,8 +85,8 @@ struct FilterSpec {
   // rotation_ns is 0; else the time it holds.
   uint64_t rotation_iterations = 1;
   uint64_t rotation_ns = 0;
-  // kApiTrace: values of rocattach_tracer_activity_domain_t.
-  std::vector<int> api_domains;
+  // kApiTrace. May hold a number that is none of the enumeration's: it is refused.
+  std::vector<TraceDomain> api_domains;
   // kCountersSampler, nanoseconds; duration 0: until the session ends.
   uint64_t sample_interval_ns = 0;
   uint64_t sample_duration_ns = 0;
@@ -100,10 +103,9 @@ struct FilterSpec {
 };
 
 // Records [begin, end) of a buffer; valid until it returns.
-using BufferCallback =
-    std::function<void(const rocattach_record_header_t* begin,
-                       const rocattach_record_header_t* end, SessionId, BufferId)>;
-using SyncCallback = std::function<void(const rocattach_record_tracer_t&, SessionId)>;
+using BufferCallback = std::function<void(
+    const RecordHeader* begin, const RecordHeader* end, SessionId, BufferId)>;
+using SyncCallback = std::function<void(const TraceRecord&, SessionId)>;
 // A process that a session collected from is gone, and all of its records have been
 // delivered. Must not wait.
 using ProcessEndedCallback = std::function<void(TargetId)>;

@@ -11,14 +11,14 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/session/engine_state.h"
+#include "userspace/session/record_buffer.h"
 #include "userspace/session/requested_values.h"
 
 namespace rocattach {
 namespace {
 
 // How long Poll waits for a reading that covers its call.
-constexpr uint64_t kPatienceNs = 1'000'000'000;
+constexpr uint64_t kPollTimeoutNs = 1'000'000'000;
 
 // The GPUs that attached processes see; see TargetDevice::Check.
 std::vector<TargetGpu> MachineGpus(SessionBackend& backend) {
@@ -58,7 +58,7 @@ class DeviceSums : public RecordSink {
   void OnCopies(TargetId, absl::Span<const rocattach_copy>) override {}
   void OnApiCalls(TargetId, absl::Span<const ApiEvent>) override {}
   void OnSamples(TargetId, absl::Span<const SampleEvent> events) override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     for (const SampleEvent& event : events) {
       agent_id_ = event.agent_id;
       end_ns_ = event.end_ns;
@@ -66,7 +66,7 @@ class DeviceSums : public RecordSink {
     }
   }
   void OnTargetEnded(TargetId) override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     ended_ = true;
   }
 
@@ -77,7 +77,7 @@ class DeviceSums : public RecordSink {
     bool ended = false;
   };
   Now Read() const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     Now now;
     for (const auto& [counter, reading] : sums_) now.readings.push_back(reading);
     now.agent_id = agent_id_;
@@ -87,7 +87,7 @@ class DeviceSums : public RecordSink {
   }
 
  private:
-  void Add(const CounterReading& reading) {
+  void Add(const CounterReading& reading) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     auto [entry, is_new] = sums_.try_emplace(reading.counter, reading);
     if (is_new) return;
     CounterReading& sum = entry->second;
@@ -100,11 +100,11 @@ class DeviceSums : public RecordSink {
     }
   }
 
-  mutable std::mutex mutex_;
-  std::map<uint16_t, CounterReading> sums_;
-  uint32_t agent_id_ = 0;
-  uint64_t end_ns_ = 0;
-  bool ended_ = false;
+  mutable absl::Mutex mutex_;
+  std::map<uint16_t, CounterReading> sums_ ABSL_GUARDED_BY(mutex_);
+  uint32_t agent_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t end_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 absl::StatusOr<std::string> TargetDevice::Check(
@@ -153,7 +153,7 @@ absl::StatusOr<std::shared_ptr<DeviceRun>> TargetDevice::Start(
         std::make_shared<TargetDevice>(owners, session, target, counters, *plan);
     const absl::Status begun = device->Begin();
     if (begun.ok()) return std::shared_ptr<DeviceRun>(std::move(device));
-    // That the counters are in use says more than what another process cannot.
+    // That the counters are in use explains more than why another process cannot.
     const bool busy = SessionStatusOf(begun) == SessionStatus::kHasActiveSession;
     if (busy) {
       refused = begun;
@@ -180,7 +180,7 @@ TargetDevice::TargetDevice(std::shared_ptr<TargetOwners> owners, SessionId sessi
 absl::Status TargetDevice::Begin() {
   const std::string process = absl::StrCat("process ", target_.pid);
   {
-    std::lock_guard<std::mutex> lock(owners_->mutex);
+    absl::MutexLock lock(&owners_->mutex);
     for (const std::string& key : plan_->counter_gpus) {
       auto owner = owners_->counters.find(key);
       if (owner != owners_->counters.end()) {
@@ -196,7 +196,7 @@ absl::Status TargetDevice::Begin() {
   }
   const absl::Status started = owners_->backend->Start(target_, plan_, sums_);
   if (started.ok()) return absl::OkStatus();
-  std::lock_guard<std::mutex> lock(owners_->mutex);
+  absl::MutexLock lock(&owners_->mutex);
   owners_->Release(session_);
   return SessionError(SessionStatus::kError,
                       absl::StrCat(process, ": ", started.message()));
@@ -216,7 +216,7 @@ absl::StatusOr<std::vector<double>> TargetDevice::Poll() {
                        now.ended ? "has ended" : std::string(drained.message())));
     }
     if (now.end_ns >= asked_ns) break;
-    if (BootNs() > asked_ns + kPatienceNs) {
+    if (BootNs() > asked_ns + kPollTimeoutNs) {
       return SessionError(
           SessionStatus::kError,
           absl::StrCat("process ", target_.pid,
@@ -230,10 +230,10 @@ absl::StatusOr<std::vector<double>> TargetDevice::Poll() {
   const PlanArchitecture* architecture = plan_->Architecture(now.agent_id);
   if (gpu == nullptr || architecture == nullptr) return values;
   // The same evaluation as that of a session's records.
-  std::vector<rocattach_record_counter_t> seen;
+  std::vector<RecordValue> seen;
   RequestedValues(*plan_, *architecture, architecture->sampler, counters_)
       .Append(/*pass=*/0, *gpu, now.readings, &seen);
-  for (const rocattach_record_counter_t& value : seen) {
+  for (const RecordValue& value : seen) {
     // A name that was asked for twice has its value twice.
     for (size_t i = 0; i < values.size(); ++i) {
       if (counters_[i] == counters_[value.counter]) values[i] = value.value;
@@ -245,7 +245,7 @@ absl::StatusOr<std::vector<double>> TargetDevice::Poll() {
 absl::Status TargetDevice::Stop() {
   absl::Status stopped = owners_->backend->Stop(target_);
   if (!RecordBuffer::InCallback()) stopped.Update(owners_->backend->Settle(target_));
-  std::lock_guard<std::mutex> lock(owners_->mutex);
+  absl::MutexLock lock(&owners_->mutex);
   owners_->Release(session_);
   if (stopped.ok()) return absl::OkStatus();
   return SessionError(SessionStatus::kError, stopped.message());

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/session/engine_state.h"
 #include "userspace/session/filter_check.h"
+#include "userspace/session/session_handle.h"
 #include "userspace/session/session_sink.h"
 #include "userspace/session/target_device.h"
 
@@ -20,10 +20,10 @@ std::string Name(TargetId target) {
 
 class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetRun> {
  public:
-  TargetRun(std::shared_ptr<TargetOwners> owners, RunWish wish,
+  TargetRun(std::shared_ptr<TargetOwners> owners, RunSpec spec,
             std::shared_ptr<RecordRouter> router)
       : owners_(std::move(owners)),
-        wish_(std::move(wish)),
+        spec_(std::move(spec)),
         router_(std::move(router)) {}
 
   absl::Status Start() override;
@@ -32,11 +32,11 @@ class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetR
   void Arrived(TargetId target) override;
 
   std::vector<TargetId> Running() const override {
-    std::lock_guard<std::mutex> lock(owners_->mutex);
+    absl::MutexLock lock(&owners_->mutex);
     return {running_.begin(), running_.end()};
   }
   std::map<TargetId, absl::Status> Refused() const override {
-    std::lock_guard<std::mutex> lock(owners_->mutex);
+    absl::MutexLock lock(&owners_->mutex);
     return refused_;
   }
 
@@ -49,16 +49,15 @@ class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetR
   void Ended(TargetId target);
 
   const std::shared_ptr<TargetOwners> owners_;
-  const RunWish wish_;
+  const RunSpec spec_;
   const std::shared_ptr<RecordRouter> router_;
   std::shared_ptr<SessionSink> sink_;  // set by Start
-  // Guarded by owners_->mutex.
-  std::set<TargetId> running_;
-  std::map<TargetId, absl::Status> refused_;
+  std::set<TargetId> running_ ABSL_GUARDED_BY(owners_->mutex);
+  std::map<TargetId, absl::Status> refused_ ABSL_GUARDED_BY(owners_->mutex);
 };
 
 std::shared_ptr<const CounterCatalog> TargetRun::Catalog() const {
-  for (const FilterSpec& filter : wish_.filters) {
+  for (const FilterSpec& filter : spec_.filters) {
     if (filter.catalog != nullptr) return filter.catalog;
   }
   return owners_->catalog;
@@ -66,21 +65,21 @@ std::shared_ptr<const CounterCatalog> TargetRun::Catalog() const {
 
 absl::StatusOr<std::vector<TargetId>> TargetRun::Reserve() {
   // Quick and without calls back, so that what is checked is what is reserved.
-  const bool all = wish_.targets.empty();
-  std::vector<TargetId> targets = all ? owners_->backend->Targets() : wish_.targets;
-  std::lock_guard<std::mutex> lock(owners_->mutex);
+  const bool all = spec_.targets.empty();
+  std::vector<TargetId> targets = all ? owners_->backend->Targets() : spec_.targets;
+  absl::MutexLock lock(&owners_->mutex);
   if (owners_->all != SessionId()) return OwnedBy("every process", owners_->all);
   for (TargetId target : targets) {
     auto owner = owners_->targets.find(target);
     if (owner != owners_->targets.end()) return OwnedBy(Name(target), owner->second);
   }
-  for (TargetId target : targets) owners_->targets[target] = wish_.session;
-  if (all) owners_->all = wish_.session;
+  for (TargetId target : targets) owners_->targets[target] = spec_.session;
+  if (all) owners_->all = spec_.session;
   return targets;
 }
 
 absl::Status TargetRun::Start() {
-  sink_ = std::make_shared<SessionSink>(router_, wish_.filters,
+  sink_ = std::make_shared<SessionSink>(router_, spec_.filters,
                                         [weak = weak_from_this()](TargetId target) {
                                           if (const auto run = weak.lock())
                                             run->Ended(target);
@@ -96,7 +95,7 @@ absl::Status TargetRun::Start() {
     }
     // One process that cannot give what is asked for does not keep the others from it,
     // unless it was named.
-    if (!wish_.targets.empty() ||
+    if (!spec_.targets.empty() ||
         SessionStatusOf(status) == SessionStatus::kHasActiveSession) {
       return status;
     }
@@ -106,23 +105,23 @@ absl::Status TargetRun::Start() {
 }
 
 absl::Status TargetRun::Refuse(TargetId target, absl::Status why) {
-  std::lock_guard<std::mutex> lock(owners_->mutex);
+  absl::MutexLock lock(&owners_->mutex);
   running_.erase(target);
   refused_[target] = why;
-  owners_->ReleaseTarget(target, wish_.session);
+  owners_->ReleaseTarget(target, spec_.session);
   return why;
 }
 
 absl::Status TargetRun::OwnCounters(TargetId target, const CompiledPlan& plan) {
-  std::lock_guard<std::mutex> lock(owners_->mutex);
+  absl::MutexLock lock(&owners_->mutex);
   for (const std::string& key : plan.counter_gpus) {
     auto owner = owners_->counters.find(key);
-    if (owner != owners_->counters.end() && owner->second != wish_.session) {
+    if (owner != owners_->counters.end() && owner->second != spec_.session) {
       return CountersOwnedBy(key, owner->second);
     }
   }
   for (const std::string& key : plan.counter_gpus) {
-    owners_->counters[key] = wish_.session;
+    owners_->counters[key] = spec_.session;
   }
   // Before the backend knows of it: the process may end at once.
   running_.insert(target);
@@ -137,7 +136,7 @@ absl::Status TargetRun::StartTarget(TargetId target) {
                                        absl::StrCat(Name(target), ": ",
                                                     description.status().message())));
   }
-  auto plan = CompilePlan(wish_.session, wish_.filters, *description, Catalog());
+  auto plan = CompilePlan(spec_.session, spec_.filters, *description, Catalog());
   if (!plan.ok()) return Refuse(target, plan.status());
   if (absl::Status owned = OwnCounters(target, **plan); !owned.ok()) {
     return Refuse(target, std::move(owned));
@@ -151,9 +150,9 @@ absl::Status TargetRun::StartTarget(TargetId target) {
 }
 
 void TargetRun::Ended(TargetId target) {
-  std::lock_guard<std::mutex> lock(owners_->mutex);
+  absl::MutexLock lock(&owners_->mutex);
   running_.erase(target);
-  owners_->ReleaseTarget(target, wish_.session);
+  owners_->ReleaseTarget(target, spec_.session);
 }
 
 absl::Status TargetRun::Stop() {
@@ -169,8 +168,8 @@ absl::Status TargetRun::Stop() {
   if (!RecordBuffer::InCallback()) {
     for (TargetId target : running) note(target, owners_->backend->Settle(target));
   }
-  std::lock_guard<std::mutex> lock(owners_->mutex);
-  owners_->Release(wish_.session);
+  absl::MutexLock lock(&owners_->mutex);
+  owners_->Release(spec_.session);
   running_.clear();
   return result;
 }
@@ -188,10 +187,10 @@ absl::Status TargetRun::Drain() {
 
 void TargetRun::Arrived(TargetId target) {
   {
-    std::lock_guard<std::mutex> lock(owners_->mutex);
-    if (!owners_->targets.try_emplace(target, wish_.session).second) return;
+    absl::MutexLock lock(&owners_->mutex);
+    if (!owners_->targets.try_emplace(target, spec_.session).second) return;
   }
-  StartTarget(target).IgnoreError();  // Refused() tells
+  StartTarget(target).IgnoreError();  // it is in Refused()
 }
 
 }  // namespace
@@ -238,13 +237,13 @@ absl::StatusOr<TargetId> TargetRunner::FindTarget(pid_t pid) {
   return SessionError(SessionStatus::kInvalidArguments, target.status().message());
 }
 
-std::shared_ptr<SessionRun> TargetRunner::NewRun(RunWish wish,
+std::shared_ptr<SessionRun> TargetRunner::NewRun(RunSpec spec,
                                                  std::shared_ptr<RecordRouter> router) {
-  return std::make_shared<TargetRun>(owners_, std::move(wish), std::move(router));
+  return std::make_shared<TargetRun>(owners_, std::move(spec), std::move(router));
 }
 
 SessionId TargetRunner::AllOwner() const {
-  std::lock_guard<std::mutex> lock(owners_->mutex);
+  absl::MutexLock lock(&owners_->mutex);
   return owners_->all;
 }
 

@@ -4,11 +4,12 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/counters/catalog.h"
 #include "userspace/session/session_backend.h"
 #include "userspace/session/session_runner.h"
@@ -21,17 +22,19 @@ struct TargetOwners {
   std::shared_ptr<SessionBackend> backend;        // constant
   std::shared_ptr<const CounterCatalog> catalog;  // constant
 
-  std::mutex mutex;  // guards what stands below
-  std::map<TargetId, SessionId> targets;
-  SessionId all = {};  // the session for all processes, those to come included
-  std::map<std::string, SessionId> counters;  // by the GPU's key
+  absl::Mutex mutex;
+  std::map<TargetId, SessionId> targets ABSL_GUARDED_BY(mutex);
+  // The session for all processes, those to come included.
+  SessionId all ABSL_GUARDED_BY(mutex) = {};
+  std::map<std::string, SessionId> counters ABSL_GUARDED_BY(mutex);  // by GPU key
 
-  // The following want the mutex held. Gives up what the session owns.
-  void Release(SessionId session);
-  void ReleaseTarget(TargetId target, SessionId session);
+  // Gives up what the session owns.
+  void Release(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void ReleaseTarget(TargetId target, SessionId session)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
-// HAS_ACTIVE_SESSION, in words.
+// HAS_ACTIVE_SESSION, with a message for people.
 absl::Status OwnedBy(absl::string_view what, SessionId owner);
 // The same for the counters of a GPU; its key is a serial number or a PCI address.
 absl::Status CountersOwnedBy(absl::string_view key, SessionId owner);
@@ -43,7 +46,7 @@ class TargetRunner : public SessionRunner {
 
   absl::Status CheckFilter(const FilterSpec& filter) override;
   absl::StatusOr<TargetId> FindTarget(pid_t pid) override;
-  std::shared_ptr<SessionRun> NewRun(RunWish wish,
+  std::shared_ptr<SessionRun> NewRun(RunSpec spec,
                                      std::shared_ptr<RecordRouter> router) override;
   SessionId AllOwner() const override;
   absl::StatusOr<std::string> CheckDevice(const std::vector<std::string>& counters,

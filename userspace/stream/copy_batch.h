@@ -28,6 +28,8 @@ class CopyBatchEncoder {
 
   bool full() const;
   size_t count() const { return count_; }
+  // What the records are of: each is an operation of its own.
+  size_t operations() const { return count_; }
   size_t bytes() const;
 
   // Replaces *out with the message and starts the next batch.

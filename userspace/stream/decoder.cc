@@ -5,10 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/stream/api_batch.h"
-#include "userspace/stream/copy_batch.h"
-#include "userspace/stream/counter_batch.h"
-#include "userspace/stream/dispatch_batch.h"
 
 namespace rocattach {
 namespace {
@@ -23,14 +19,10 @@ absl::Status Parse(absl::string_view payload, M* message) {
 }
 
 bool IsKnownType(uint8_t type) {
+  if (IsRecordFrame(type)) return true;
   switch (type) {
     case v1::FRAME_TYPE_STREAM_HEADER:
     case v1::FRAME_TYPE_DICTIONARY:
-    case v1::FRAME_TYPE_DISPATCHES:
-    case v1::FRAME_TYPE_COUNTERS:
-    case v1::FRAME_TYPE_API_CALLS:
-    case v1::FRAME_TYPE_COPIES:
-    case v1::FRAME_TYPE_SAMPLES:
     case v1::FRAME_TYPE_SESSION:
     case v1::FRAME_TYPE_EVENT:
     case v1::FRAME_TYPE_ACCOUNT:
@@ -171,13 +163,10 @@ absl::Status StreamDecoder::HandlePayload(const FrameView& frame,
   }
   PlaceFrame(frame, "", nullptr);
   (void)CheckSequence(frame);
+  if (IsRecordFrame(frame.header.type)) {
+    return HandleRecords(frame.header.type, payload);
+  }
   switch (frame.header.type) {
-    case v1::FRAME_TYPE_DISPATCHES:
-    case v1::FRAME_TYPE_COPIES:
-    case v1::FRAME_TYPE_COUNTERS:
-    case v1::FRAME_TYPE_SAMPLES:
-    case v1::FRAME_TYPE_API_CALLS:
-      return HandleRecords(frame, payload);
     case v1::FRAME_TYPE_SESSION: {
       v1::SessionEvent event;
       RETURN_IF_ERROR(Parse(payload, &event));
@@ -328,40 +317,25 @@ void StreamDecoder::DeliverDictionary(const FrameContext& context,
   if (entries.has_end()) visitor_->OnProcessEnd(context, entries.end());
 }
 
-absl::Status StreamDecoder::HandleRecords(const FrameView& frame,
-                                          absl::string_view payload) {
-  switch (frame.header.type) {
-    case v1::FRAME_TYPE_DISPATCHES:
-      dispatches_.clear();
-      RETURN_IF_ERROR(DecodeDispatchBatch(payload, &dispatches_));
-      stats_.dispatches += dispatches_.size();
-      visitor_->OnDispatches(context_, dispatches_);
-      return absl::OkStatus();
-    case v1::FRAME_TYPE_COPIES:
-      copies_.clear();
-      RETURN_IF_ERROR(DecodeCopyBatch(payload, &copies_));
-      stats_.copies += copies_.size();
-      visitor_->OnCopies(context_, copies_);
-      return absl::OkStatus();
-    case v1::FRAME_TYPE_API_CALLS:
-      api_calls_.clear();
-      RETURN_IF_ERROR(DecodeApiBatch(payload, &api_calls_));
-      stats_.api_calls += api_calls_.size();
-      visitor_->OnApiCalls(context_, api_calls_);
-      return absl::OkStatus();
-    default:
-      break;
-  }
-  counters_.clear();
-  RETURN_IF_ERROR(DecodeCounterBatch(payload, &counters_));
-  if (frame.header.type == v1::FRAME_TYPE_COUNTERS) {
-    stats_.counter_values += counters_.size();
-    visitor_->OnCounters(context_, counters_);
-  } else {
-    stats_.sample_values += counters_.size();
-    visitor_->OnSamples(context_, counters_);
-  }
+template <typename Kind>
+absl::Status StreamDecoder::HandleBatch(absl::string_view payload) {
+  auto& records = records_.of<Kind>();
+  records.clear();
+  RETURN_IF_ERROR(Kind::kDecode(payload, &records));
+  stats_.records[Kind::kKind] += records.size();
+  visitor_->OnBatch(context_, Kind::kKind, records.size());
+  (visitor_->*Kind::kVisit)(context_, records);
   return absl::OkStatus();
+}
+
+absl::Status StreamDecoder::HandleRecords(uint8_t frame_type,
+                                          absl::string_view payload) {
+  absl::Status status;
+  ForEachRecordKind([&](auto kind) {
+    using Kind = decltype(kind);
+    if (frame_type == Kind::kFrame) status = HandleBatch<Kind>(payload);
+  });
+  return status;
 }
 
 absl::Status StreamDecoder::HandleEvent(absl::string_view payload) {

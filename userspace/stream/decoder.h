@@ -13,6 +13,8 @@
 #include "absl/strings/string_view.h"
 #include "userspace/stream/compression.h"
 #include "userspace/stream/frame_scanner.h"
+#include "userspace/stream/record_counts.h"
+#include "userspace/stream/record_kinds.h"
 #include "userspace/stream/visitor.h"
 
 namespace rocattach {
@@ -27,11 +29,7 @@ struct ReadStats {
   uint64_t frames = 0;  // intact and understood
   uint64_t recordings = 0;
   uint64_t recordings_ended = 0;  // with their end frame
-  uint64_t dispatches = 0;
-  uint64_t copies = 0;
-  uint64_t counter_values = 0;
-  uint64_t sample_values = 0;
-  uint64_t api_calls = 0;
+  PerRecordKind<uint64_t> records;
   // Damage.
   uint64_t skipped_bytes = 0;
   uint64_t skipped_ranges = 0;
@@ -59,8 +57,8 @@ enum class FrameFate {
 // bounded whatever the bytes say.
 class StreamDecoder {
  public:
-  // Told of every intact frame, after the visitor was told what is in it. The payload
-  // is the uncompressed one, and empty if the frame is not kUnderstood.
+  // Called for every intact frame, after the visitor was called for what is in it. The
+  // payload is the uncompressed one, and empty if the frame is not kUnderstood.
   using FrameObserver = std::function<void(const FrameContext&, const FrameView&,
                                            absl::string_view payload, FrameFate)>;
 
@@ -110,7 +108,9 @@ class StreamDecoder {
   absl::Status HandleHeader(const FrameView& frame, absl::string_view payload);
   absl::Status HandleDictionary(const FrameView& frame, absl::string_view payload);
   void DeliverDictionary(const FrameContext& context, const v1::Dictionary& entries);
-  absl::Status HandleRecords(const FrameView& frame, absl::string_view payload);
+  absl::Status HandleRecords(uint8_t frame_type, absl::string_view payload);
+  template <typename Kind>
+  absl::Status HandleBatch(absl::string_view payload);
   absl::Status HandleEvent(absl::string_view payload);
   absl::Status HandleStreamEnd(absl::string_view payload);
   void HandleSkip(const SkippedRange& range);
@@ -133,10 +133,10 @@ class StreamDecoder {
   absl::flat_hash_map<uint32_t, StreamState> streams_;
   StreamState untracked_;  // stands for streams beyond the limit
   std::string plain_;
-  std::vector<rocattach_dispatch> dispatches_;
-  std::vector<rocattach_copy> copies_;
-  std::vector<CounterRecord> counters_;
-  std::vector<ApiCallRecord> api_calls_;
+  // Kept between frames so that reading one allocates little.
+  template <typename Kind>
+  using RecordsOf = std::vector<typename Kind::Record>;
+  ByRecordKind<RecordsOf> records_;
 };
 
 }  // namespace rocattach

@@ -36,6 +36,8 @@ class DispatchBatchEncoder {
 
   bool full() const;
   size_t count() const { return count_; }
+  // What the records are of: each is an operation of its own.
+  size_t operations() const { return count_; }
   // About what EncodeTo will write.
   size_t bytes() const;
 

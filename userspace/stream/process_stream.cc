@@ -68,37 +68,11 @@ std::vector<std::string> ProcessStream::TakeNewEntries() {
   return std::exchange(new_entries_, {});
 }
 
-DispatchBatchEncoder* ProcessStream::dispatches(size_t batch_bytes) {
-  if (!dispatches_) dispatches_ = std::make_unique<DispatchBatchEncoder>(batch_bytes);
-  return dispatches_.get();
-}
-
-CopyBatchEncoder* ProcessStream::copies(size_t batch_bytes) {
-  if (!copies_) copies_ = std::make_unique<CopyBatchEncoder>(batch_bytes);
-  return copies_.get();
-}
-
-CounterBatchEncoder* ProcessStream::counters(size_t batch_bytes) {
-  if (!counters_) counters_ = std::make_unique<CounterBatchEncoder>(batch_bytes);
-  return counters_.get();
-}
-
-CounterBatchEncoder* ProcessStream::samples(size_t batch_bytes) {
-  if (!samples_) samples_ = std::make_unique<CounterBatchEncoder>(batch_bytes);
-  return samples_.get();
-}
-
-ApiBatchEncoder* ProcessStream::api_calls(size_t batch_bytes) {
-  if (!api_calls_) api_calls_ = std::make_unique<ApiBatchEncoder>(batch_bytes);
-  return api_calls_.get();
-}
-
 void ProcessStream::ReleaseEncoders() {
-  if (!has_dispatches()) dispatches_.reset();
-  if (!has_copies()) copies_.reset();
-  if (!has_counters()) counters_.reset();
-  if (!has_samples()) samples_.reset();
-  if (!has_api_calls()) api_calls_.reset();
+  ForEachRecordKind([&](auto kind) {
+    using Kind = decltype(kind);
+    if (!HasRecords<Kind>()) encoders_.of<Kind>().reset();
+  });
 }
 
 }  // namespace rocattach

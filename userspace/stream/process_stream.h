@@ -12,18 +12,10 @@
 
 #include "absl/strings/string_view.h"
 #include "schemas/stream.pb.h"
-#include "userspace/stream/api_batch.h"
-#include "userspace/stream/copy_batch.h"
-#include "userspace/stream/counter_batch.h"
-#include "userspace/stream/dispatch_batch.h"
+#include "userspace/stream/record_counts.h"
+#include "userspace/stream/record_kinds.h"
 
 namespace rocattach {
-
-// What became of one kind of records: written, or lost because they could not be.
-struct RecordCounts {
-  uint64_t delivered = 0;
-  uint64_t dropped = 0;
-};
 
 class ProcessStream {
  public:
@@ -35,7 +27,7 @@ class ProcessStream {
   void AddWindow(const v1::WindowEvent& event);
   void AddClock(const v1::ClockRelation& clock);
 
-  // Payloads of the frames that tell all of it. Protobuf messages concatenate, so the
+  // Payloads of the frames that repeat all of it. Protobuf messages concatenate, so the
   // dictionary is kept serialised, in pieces that each fit a frame.
   std::vector<std::string> KeyFramePayloads(const std::string& recording_id,
                                             const v1::ClockSnapshot& clock) const;
@@ -45,20 +37,23 @@ class ProcessStream {
   std::vector<std::string> TakeNewEntries();
 
   // Encoders exist only while they are used: most of many processes are idle.
-  DispatchBatchEncoder* dispatches(size_t batch_bytes);
-  CopyBatchEncoder* copies(size_t batch_bytes);
-  CounterBatchEncoder* counters(size_t batch_bytes);
-  CounterBatchEncoder* samples(size_t batch_bytes);
-  ApiBatchEncoder* api_calls(size_t batch_bytes);
-  bool has_dispatches() const { return dispatches_ && dispatches_->count() > 0; }
-  bool has_copies() const { return copies_ && copies_->count() > 0; }
-  bool has_counters() const { return counters_ && counters_->count() > 0; }
-  bool has_samples() const { return samples_ && samples_->count() > 0; }
-  bool has_api_calls() const { return api_calls_ && api_calls_->count() > 0; }
-  bool has_records() const {
-    return has_dispatches() || has_copies() || has_counters() || has_samples() ||
-           has_api_calls();
+  template <typename Kind>
+  typename Kind::Encoder* Encoder(size_t batch_bytes) {
+    auto& encoder = encoders_.of<Kind>();
+    if (!encoder) encoder = std::make_unique<typename Kind::Encoder>(batch_bytes);
+    return encoder.get();
   }
+  template <typename Kind>
+  bool HasRecords() const {
+    const auto& encoder = encoders_.of<Kind>();
+    return encoder && encoder->count() > 0;
+  }
+  bool HasAnyRecords() const {
+    bool any = false;
+    ForEachRecordKind([&](auto kind) { any |= HasRecords<decltype(kind)>(); });
+    return any;
+  }
+  // Those without records.
   void ReleaseEncoders();
 
   const uint32_t id;
@@ -74,10 +69,7 @@ class ProcessStream {
   // Flushes in a row without records.
   uint32_t idle_flushes = 0;
 
-  RecordCounts dispatches_count, copies_count;
-  // Operations, each with all of its values.
-  RecordCounts counted_count, samples_count;
-  RecordCounts api_calls_count;
+  PerRecordKind<DeliveryCount> counts;
   std::optional<v1::LossAccount> account;
   std::optional<v1::ProcessEnd> end;
 
@@ -87,10 +79,9 @@ class ProcessStream {
   std::map<uint32_t, v1::ClockRelation> clocks_;  // the last one of each agent
   std::vector<std::string> all_entries_;
   std::vector<std::string> new_entries_;
-  std::unique_ptr<DispatchBatchEncoder> dispatches_;
-  std::unique_ptr<CopyBatchEncoder> copies_;
-  std::unique_ptr<CounterBatchEncoder> counters_, samples_;
-  std::unique_ptr<ApiBatchEncoder> api_calls_;
+  template <typename Kind>
+  using EncoderOf = std::unique_ptr<typename Kind::Encoder>;
+  ByRecordKind<EncoderOf> encoders_;
 };
 
 }  // namespace rocattach

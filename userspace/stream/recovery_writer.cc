@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "userspace/stream/frame.h"
+#include "userspace/stream/record_kinds.h"
 #include "userspace/stream/stream_header.h"
 
 namespace rocattach {
@@ -90,12 +91,19 @@ void RecoveryWriter::WriteEnd(const FrameView* frame, v1::StreamEnd end) {
   WriteMessage(v1::FRAME_TYPE_END, kFrameFlagLast, end);
 }
 
+void RecoveryWriter::WriteMadeEnd() {
+  v1::StreamEnd end = counts_;
+  SetTotals(records_, &end);
+  WriteEnd(nullptr, std::move(end));
+}
+
 void RecoveryWriter::OnRecording(const FrameContext& at,
                                  const v1::StreamHeader* header) {
-  if (in_recording_) WriteEnd(nullptr, counts_);
+  if (in_recording_) WriteMadeEnd();
   // What was lost between two recordings stays in lost_, and counts for this one.
   in_recording_ = true;
   counts_.Clear();
+  records_ = {};
   sequences_.clear();
   if (at.recording >= facts_.size()) {
     status_.Update(absl::DataLossError("it changed while it was read"));
@@ -131,32 +139,11 @@ void RecoveryWriter::OnDamage(const Damage& damage) {
 }
 
 absl::Status RecoveryWriter::Finish() {
-  if (in_recording_) WriteEnd(nullptr, counts_);
+  if (in_recording_) WriteMadeEnd();
   Add(lost_, &result_.lost);  // behind the last end
   if (status_.ok()) status_ = write_(pending_);
   pending_.clear();
   return status_;
-}
-
-void RecoveryWriter::OnDispatches(const FrameContext&,
-                                  absl::Span<const rocattach_dispatch> records) {
-  counts_.set_dispatches(counts_.dispatches() + records.size());
-}
-void RecoveryWriter::OnCopies(const FrameContext&,
-                              absl::Span<const rocattach_copy> records) {
-  counts_.set_copies(counts_.copies() + records.size());
-}
-void RecoveryWriter::OnCounters(const FrameContext&,
-                                absl::Span<const CounterRecord> records) {
-  counts_.set_counter_values(counts_.counter_values() + records.size());
-}
-void RecoveryWriter::OnSamples(const FrameContext&,
-                               absl::Span<const CounterRecord> records) {
-  counts_.set_sample_values(counts_.sample_values() + records.size());
-}
-void RecoveryWriter::OnApiCalls(const FrameContext&,
-                                absl::Span<const ApiCallRecord> records) {
-  counts_.set_api_calls(counts_.api_calls() + records.size());
 }
 
 }  // namespace rocattach

@@ -44,20 +44,17 @@ class RecoveryWriter : public StreamVisitor {
   const RecoveryResult& result() const { return result_; }
 
   void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
-  void OnDispatches(const FrameContext&,
-                    absl::Span<const rocattach_dispatch> records) override;
-  void OnCopies(const FrameContext&, absl::Span<const rocattach_copy> records) override;
-  void OnCounters(const FrameContext&,
-                  absl::Span<const CounterRecord> records) override;
-  void OnSamples(const FrameContext&, absl::Span<const CounterRecord> records) override;
-  void OnApiCalls(const FrameContext&,
-                  absl::Span<const ApiCallRecord> records) override;
+  void OnBatch(const FrameContext&, RecordKind kind, size_t records) override {
+    records_[kind] += records;
+  }
   void OnDamage(const Damage& damage) override;
 
  private:
   void WriteHeader(const RecordingFacts& facts);
   // The end of the current recording: the one that it had, or one that is made.
   void WriteEnd(const FrameView* frame, v1::StreamEnd end);
+  // One that is made from what is here.
+  void WriteMadeEnd();
   // A message as a frame of the recorder's stream.
   void WriteMessage(uint8_t type, uint8_t flags,
                     const google::protobuf::Message& message);
@@ -72,7 +69,8 @@ class RecoveryWriter : public StreamVisitor {
   v1::Recovery lost_;  // of the current recording, or before the next one
   // The current recording.
   bool in_recording_ = false;
-  v1::StreamEnd counts_;                               // what is here of it
+  v1::StreamEnd counts_;  // what is here of it, without the records
+  PerRecordKind<uint64_t> records_;
   absl::flat_hash_map<uint32_t, uint32_t> sequences_;  // by stream
 };
 

@@ -1,4 +1,4 @@
-// What a reader tells of a stream.
+// What a reader finds in a stream.
 #ifndef ROCATTACH_USERSPACE_STREAM_VISITOR_H_
 #define ROCATTACH_USERSPACE_STREAM_VISITOR_H_
 
@@ -10,11 +10,12 @@
 #include "schemas/stream.pb.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/stream/frame_scanner.h"
+#include "userspace/stream/record_counts.h"
 #include "userspace/stream/session_records.h"
 
 namespace rocattach {
 
-// Where something stands.
+// Where something is in the input.
 struct FrameContext {
   // Which recording, from 0: concatenated files hold several.
   uint32_t recording = 0;
@@ -48,8 +49,8 @@ struct Damage {
   std::string what;  // one sentence for people
 };
 
-// Told of everything in the order of the stream. Dictionary entries and events can come
-// twice (FrameContext.repeated); records never do. Messages live until the call
+// Called for everything in the order of the stream. Dictionary entries and events can
+// come twice (FrameContext.repeated); records never do. Messages live until the call
 // returns.
 class StreamVisitor {
  public:
@@ -63,6 +64,10 @@ class StreamVisitor {
   virtual void OnQueue(const FrameContext&, const v1::Queue&) {}
   virtual void OnKernel(const FrameContext&, const v1::Kernel&) {}
   virtual void OnCodeObject(const FrameContext&, const v1::CodeObject&) {}
+  // A batch of records of any kind comes; the call of its kind follows.
+  virtual void OnBatch(const FrameContext&, RecordKind, size_t records) {
+    (void)records;
+  }
   virtual void OnDispatches(const FrameContext&, absl::Span<const rocattach_dispatch>) {
   }
   virtual void OnCopies(const FrameContext&, absl::Span<const rocattach_copy>) {}

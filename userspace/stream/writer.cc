@@ -5,10 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/stream/compression.h"
 #include "userspace/stream/frame.h"
-#include "userspace/stream/process_stream.h"
-#include "userspace/stream/stream_header.h"
 #include "userspace/stream/utf8.h"
 
 namespace rocattach {
@@ -23,11 +20,7 @@ constexpr uint32_t kIdleFlushes = 8;
 }  // namespace
 
 StreamWriter::StreamWriter(std::unique_ptr<Sink> sink, WriterOptions options)
-    : sink_(std::move(sink)), options_(std::move(options)) {
-  int level = options_.compression_level.value_or(sink_->compress_by_default() ? 1 : 0);
-  if (level > 0) compressor_ = std::make_unique<Compressor>(std::min(level, 19));
-  header_ = MakeStreamHeader(options_.recorder_arguments);
-}
+    : options_(std::move(options)), frames_(std::move(sink), options_) {}
 
 StreamWriter::~StreamWriter() {
   if (!closed_) (void)FlushAll();
@@ -37,7 +30,7 @@ absl::StatusOr<std::unique_ptr<StreamWriter>> StreamWriter::Create(
     std::unique_ptr<Sink> sink, WriterOptions options) {
   std::unique_ptr<StreamWriter> writer(
       new StreamWriter(std::move(sink), std::move(options)));
-  RETURN_IF_ERROR(writer->WriteStreamHeader());
+  RETURN_IF_ERROR(writer->frames_.WriteStreamHeader());
   return writer;
 }
 
@@ -48,7 +41,7 @@ ProcessStream* StreamWriter::Find(StreamId stream) const {
 
 absl::Status StreamWriter::NotFound(StreamId stream) const {
   return absl::NotFoundError(
-      absl::StrCat(sink_->name(), ": stream ", stream, " is not open"));
+      absl::StrCat(sink().name(), ": stream ", stream, " is not open"));
 }
 
 StreamId StreamWriter::OpenProcess(v1::Process process) {
@@ -58,148 +51,70 @@ StreamId StreamWriter::OpenProcess(v1::Process process) {
   LimitArguments(process.mutable_arguments());
   StreamId id = next_stream_++;
   streams_[id] = std::make_unique<ProcessStream>(id, std::move(process));
-  ++stats_.streams;
+  frames_.CountStream();
   return id;
 }
 
-absl::Status StreamWriter::AddAgent(StreamId id, v1::Agent agent) {
+absl::Status StreamWriter::AddEntries(StreamId id, size_t limit,
+                                      v1::Dictionary entries) {
   ProcessStream* stream = Find(id);
   if (stream == nullptr) return NotFound(id);
-  v1::Dictionary entries;
-  *entries.add_agents() = std::move(agent);
-  SanitizeStrings(kTextLimit, &entries);
-  stream->AddEntries(entries);
-  return absl::OkStatus();
-}
-
-absl::Status StreamWriter::AddQueue(StreamId id, v1::Queue queue) {
-  ProcessStream* stream = Find(id);
-  if (stream == nullptr) return NotFound(id);
-  v1::Dictionary entries;
-  *entries.add_queues() = std::move(queue);
-  stream->AddEntries(entries);
-  return absl::OkStatus();
-}
-
-absl::Status StreamWriter::AddKernel(StreamId id, v1::Kernel kernel) {
-  ProcessStream* stream = Find(id);
-  if (stream == nullptr) return NotFound(id);
-  v1::Dictionary entries;
-  *entries.add_kernels() = std::move(kernel);
-  SanitizeStrings(kTextLimit, &entries);
-  stream->AddEntries(entries);
-  return absl::OkStatus();
-}
-
-absl::Status StreamWriter::AddCodeObject(StreamId id, v1::CodeObject code_object) {
-  ProcessStream* stream = Find(id);
-  if (stream == nullptr) return NotFound(id);
-  v1::Dictionary entries;
-  *entries.add_code_objects() = std::move(code_object);
-  SanitizeStrings(kTextLimit, &entries);
-  stream->AddEntries(entries);
-  return absl::OkStatus();
-}
-
-absl::Status StreamWriter::AddSessionPlan(StreamId id, v1::SessionPlan plan) {
-  ProcessStream* stream = Find(id);
-  if (stream == nullptr) return NotFound(id);
-  v1::Dictionary entries;
-  *entries.add_session_plans() = std::move(plan);
-  SanitizeStrings(kDetailLimit, &entries);
-  if (entries.ByteSizeLong() > kMaxPlanBytes) {
+  SanitizeStrings(limit, &entries);
+  if (entries.session_plans_size() > 0 && entries.ByteSizeLong() > kMaxPlanBytes) {
     return absl::InvalidArgumentError("the session's plan is too large for the stream");
   }
   stream->AddEntries(entries);
   return absl::OkStatus();
 }
 
+absl::Status StreamWriter::AddAgent(StreamId id, v1::Agent agent) {
+  v1::Dictionary entries;
+  *entries.add_agents() = std::move(agent);
+  return AddEntries(id, kTextLimit, std::move(entries));
+}
+
+absl::Status StreamWriter::AddQueue(StreamId id, v1::Queue queue) {
+  v1::Dictionary entries;
+  *entries.add_queues() = std::move(queue);
+  return AddEntries(id, kTextLimit, std::move(entries));
+}
+
+absl::Status StreamWriter::AddKernel(StreamId id, v1::Kernel kernel) {
+  v1::Dictionary entries;
+  *entries.add_kernels() = std::move(kernel);
+  return AddEntries(id, kTextLimit, std::move(entries));
+}
+
+absl::Status StreamWriter::AddCodeObject(StreamId id, v1::CodeObject code_object) {
+  v1::Dictionary entries;
+  *entries.add_code_objects() = std::move(code_object);
+  return AddEntries(id, kTextLimit, std::move(entries));
+}
+
+absl::Status StreamWriter::AddSessionPlan(StreamId id, v1::SessionPlan plan) {
+  v1::Dictionary entries;
+  *entries.add_session_plans() = std::move(plan);
+  return AddEntries(id, kDetailLimit, std::move(entries));
+}
+
 absl::Status StreamWriter::AddApiFunction(StreamId id, v1::ApiFunction function) {
-  ProcessStream* stream = Find(id);
-  if (stream == nullptr) return NotFound(id);
   v1::Dictionary entries;
   *entries.add_api_functions() = std::move(function);
-  SanitizeStrings(kDetailLimit, &entries);
-  stream->AddEntries(entries);
-  return absl::OkStatus();
-}
-
-absl::Status StreamWriter::AppendDispatches(
-    StreamId id, absl::Span<const rocattach_dispatch> records) {
-  ProcessStream* stream = Find(id);
-  if (stream == nullptr) return NotFound(id);
-  absl::Status status;
-  while (!records.empty()) {
-    DispatchBatchEncoder* batch = stream->dispatches(options_.batch_bytes);
-    records.remove_prefix(batch->Append(records));
-    if (batch->full()) status.Update(WriteDispatches(stream));
-  }
-  return status;
-}
-
-absl::Status StreamWriter::AppendCopies(StreamId id,
-                                        absl::Span<const rocattach_copy> records) {
-  ProcessStream* stream = Find(id);
-  if (stream == nullptr) return NotFound(id);
-  absl::Status status;
-  while (!records.empty()) {
-    CopyBatchEncoder* batch = stream->copies(options_.batch_bytes);
-    records.remove_prefix(batch->Append(records));
-    if (batch->full()) status.Update(WriteCopies(stream));
-  }
-  return status;
-}
-
-absl::Status StreamWriter::AppendCounters(StreamId id,
-                                          absl::Span<const CounterRecord> records) {
-  ProcessStream* stream = Find(id);
-  if (stream == nullptr) return NotFound(id);
-  absl::Status status;
-  while (!records.empty()) {
-    CounterBatchEncoder* batch = stream->counters(options_.batch_bytes);
-    records.remove_prefix(batch->Append(records));
-    if (batch->full()) status.Update(WriteCounters(stream));
-  }
-  return status;
-}
-
-absl::Status StreamWriter::AppendSamples(StreamId id,
-                                         absl::Span<const CounterRecord> records) {
-  ProcessStream* stream = Find(id);
-  if (stream == nullptr) return NotFound(id);
-  absl::Status status;
-  while (!records.empty()) {
-    CounterBatchEncoder* batch = stream->samples(options_.batch_bytes);
-    records.remove_prefix(batch->Append(records));
-    if (batch->full()) status.Update(WriteSamples(stream));
-  }
-  return status;
-}
-
-absl::Status StreamWriter::AppendApiCalls(StreamId id,
-                                          absl::Span<const ApiCallRecord> records) {
-  ProcessStream* stream = Find(id);
-  if (stream == nullptr) return NotFound(id);
-  absl::Status status;
-  while (!records.empty()) {
-    ApiBatchEncoder* batch = stream->api_calls(options_.batch_bytes);
-    records.remove_prefix(batch->Append(records));
-    if (batch->full()) status.Update(WriteApiCalls(stream));
-  }
-  return status;
+  return AddEntries(id, kDetailLimit, std::move(entries));
 }
 
 absl::Status StreamWriter::AddWindowEvent(StreamId id, v1::WindowEvent event) {
   ProcessStream* stream = Find(id);
   if (stream == nullptr) return NotFound(id);
   SanitizeStrings(kDetailLimit, &event);
-  absl::Status status = CutBatches(stream);
+  absl::Status status = frames_.CutBatches(stream);
   // A key frame that comes first must not hold the event that follows it.
-  absl::Status prepared = Prepare(stream);
+  absl::Status prepared = frames_.Prepare(stream);
   stream->AddWindow(event);
   v1::Event wrapped;
   *wrapped.mutable_window() = std::move(event);
-  status.Update(WriteEvent(stream, prepared, wrapped, 0));
+  status.Update(
+      frames_.WriteMessage(stream, prepared, v1::FRAME_TYPE_EVENT, 0, wrapped));
   return status;
 }
 
@@ -213,58 +128,38 @@ absl::Status StreamWriter::AddClock(StreamId id, const rocattach_clock& clock) {
   relation->set_boottime_ns(clock.boottime_ns);
   relation->set_ticks_per_second(clock.ticks_per_second);
   // No order with records to keep: the times are in it.
-  absl::Status prepared = Prepare(stream);
+  absl::Status prepared = frames_.Prepare(stream);
   stream->AddClock(*relation);
-  return WriteEvent(stream, prepared, event, 0);
+  return frames_.WriteMessage(stream, prepared, v1::FRAME_TYPE_EVENT, 0, event);
 }
 
 absl::Status StreamWriter::AddSessionEvent(StreamId id, v1::SessionEvent event) {
   ProcessStream* stream = Find(id);
   if (stream == nullptr) return NotFound(id);
   SanitizeStrings(kDetailLimit, &event);
-  absl::Status status = CutBatches(stream);
-  absl::Status prepared = Prepare(stream);
-  if (!prepared.ok()) {
-    NoteUnwritten(stream);
-    status.Update(prepared);
-    return status;
-  }
-  event.SerializeToString(&payload_);
-  status.Update(WriteProcessFrame(stream, v1::FRAME_TYPE_SESSION, 0, 1, payload_));
+  absl::Status status = frames_.CutBatches(stream);
+  absl::Status prepared = frames_.Prepare(stream);
+  status.Update(
+      frames_.WriteMessage(stream, prepared, v1::FRAME_TYPE_SESSION, 0, event));
   return status;
 }
 
 absl::Status StreamWriter::SetAccount(StreamId id, v1::LossAccount account) {
   ProcessStream* stream = Find(id);
   if (stream == nullptr) return NotFound(id);
-  absl::Status status = CutBatches(stream);
-  account.set_dispatches_delivered(stream->dispatches_count.delivered);
-  account.set_copies_delivered(stream->copies_count.delivered);
-  account.set_dropped_writer(stream->dispatches_count.dropped +
-                             stream->copies_count.dropped);
-  account.set_counted_delivered(stream->counted_count.delivered);
-  account.set_counted_dropped(account.counted_dropped() +
-                              stream->counted_count.dropped);
-  account.set_samples_delivered(stream->samples_count.delivered);
-  account.set_samples_dropped(account.samples_dropped() +
-                              stream->samples_count.dropped);
-  account.set_api_calls_delivered(stream->api_calls_count.delivered);
-  account.set_api_calls_dropped(account.api_calls_dropped() +
-                                stream->api_calls_count.dropped);
+  absl::Status status = frames_.CutBatches(stream);
+  account.clear_dropped_writer();
+  ForEachRecordKind(
+      [&](auto kind) { kind.AddTo(stream->counts[kind.kKind], &account); });
   if (stream->account) {
     v1::LossAccount before = *stream->account;
     before.set_time_ns(account.time_ns());
     if (before.SerializeAsString() == account.SerializeAsString()) return status;
   }
-  absl::Status prepared = Prepare(stream);
+  absl::Status prepared = frames_.Prepare(stream);
   stream->account = account;
-  if (prepared.ok()) {
-    account.SerializeToString(&payload_);
-    status.Update(WriteProcessFrame(stream, v1::FRAME_TYPE_ACCOUNT, 0, 1, payload_));
-  } else {
-    NoteUnwritten(stream);
-    status.Update(prepared);
-  }
+  status.Update(
+      frames_.WriteMessage(stream, prepared, v1::FRAME_TYPE_ACCOUNT, 0, account));
   return status;
 }
 
@@ -275,40 +170,41 @@ absl::Status StreamWriter::EndProcess(StreamId id, v1::ProcessEnd end) {
   streams_.erase(it);
   v1::Event event;
   *event.mutable_end() = end;
-  absl::Status status = CutBatches(stream.get());
-  absl::Status prepared = Prepare(stream.get());
+  absl::Status status = frames_.CutBatches(stream.get());
+  absl::Status prepared = frames_.Prepare(stream.get());
   stream->end = std::move(end);
-  absl::Status ended = WriteEvent(stream.get(), prepared, event, kFrameFlagLast);
+  absl::Status ended = frames_.WriteMessage(
+      stream.get(), prepared, v1::FRAME_TYPE_EVENT, kFrameFlagLast, event);
   status.Update(ended);
   if (!ended.ok()) ending_.push_back(std::move(stream));
   return status;
 }
 
 absl::Status StreamWriter::AddSummary(const v1::WatcherSummary& summary) {
-  return WriteRecorderFrame(v1::FRAME_TYPE_SUMMARY, 0, summary);
+  return frames_.WriteRecorderFrame(v1::FRAME_TYPE_SUMMARY, 0, summary);
 }
 
 absl::Status StreamWriter::Flush(uint64_t now_ns) {
-  now_ns_ = std::max(now_ns_, now_ns);
+  frames_.AdvanceTo(now_ns);
   absl::Status status;
   for (auto& [id, stream] : streams_) {
     if (stream->key_frame_due || stream->has_new_entries()) {
-      status.Update(Prepare(stream.get()));
+      status.Update(frames_.Prepare(stream.get()));
     }
-    if (!stream->has_records()) {
+    if (!stream->HasAnyRecords()) {
       if (++stream->idle_flushes == kIdleFlushes) stream->ReleaseEncoders();
       continue;
     }
     stream->idle_flushes = 0;
     if (stream->batch_seen_ns == 0) {
-      stream->batch_seen_ns = now_ns_;
-    } else if (now_ns_ - stream->batch_seen_ns >= options_.batch_ns) {
-      status.Update(CutBatches(stream.get()));
+      stream->batch_seen_ns = frames_.now_ns();
+    } else if (frames_.now_ns() - stream->batch_seen_ns >= options_.batch_ns) {
+      status.Update(frames_.CutBatches(stream.get()));
     }
   }
   // Ends that could not be written before.
   for (auto& stream : ending_) {
-    absl::Status ended = WriteKeyFrame(stream.get());
+    absl::Status ended = frames_.WriteKeyFrame(stream.get());
     if (ended.ok()) stream.reset();
     status.Update(ended);
   }
@@ -317,8 +213,8 @@ absl::Status StreamWriter::Flush(uint64_t now_ns) {
 }
 
 absl::Status StreamWriter::FlushAll() {
-  absl::Status status = Flush(now_ns_);
-  for (auto& [id, stream] : streams_) status.Update(CutBatches(stream.get()));
+  absl::Status status = Flush(frames_.now_ns());
+  for (auto& [id, stream] : streams_) status.Update(frames_.CutBatches(stream.get()));
   return status;
 }
 
@@ -326,18 +222,15 @@ absl::Status StreamWriter::Close() {
   absl::Status status = FlushAll();
   closed_ = true;
   v1::StreamEnd end;
-  *end.mutable_clock() = ClockToProto(options_.clock());
-  end.set_frames(stats_.frames);
-  end.set_bytes(stats_.bytes);
-  end.set_streams(stats_.streams);
-  end.set_dispatches(stats_.dispatches);
-  end.set_copies(stats_.copies);
-  end.set_counter_values(stats_.counter_values);
-  end.set_sample_values(stats_.sample_values);
-  end.set_api_calls(stats_.api_calls);
-  end.set_frames_dropped(stats_.frames_dropped);
-  end.set_records_dropped(stats_.records_dropped);
-  status.Update(WriteRecorderFrame(v1::FRAME_TYPE_END, kFrameFlagLast, end));
+  *end.mutable_clock() = frames_.Clock();
+  const WriterStats& stats = frames_.stats();
+  end.set_frames(stats.frames);
+  end.set_bytes(stats.bytes);
+  end.set_streams(stats.streams);
+  SetTotals(stats.records, &end);
+  end.set_frames_dropped(stats.frames_dropped);
+  end.set_records_dropped(stats.records_dropped);
+  status.Update(frames_.WriteRecorderFrame(v1::FRAME_TYPE_END, kFrameFlagLast, end));
   return status;
 }
 

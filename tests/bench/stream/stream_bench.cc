@@ -91,7 +91,7 @@ void WriteFile(benchmark::State& state,
     StreamId id = (*writer)->OpenProcess({});
     // In pieces, as a drain brings them.
     for (size_t at = 0; at < records.size(); at += 1024) {
-      absl::Status status = (*writer)->AppendDispatches(
+      absl::Status status = (*writer)->Append<DispatchKind>(
           id, absl::MakeConstSpan(records).subspan(at, 1024));
       if (!status.ok()) state.SkipWithError(std::string(status.message()).c_str());
     }
@@ -175,7 +175,7 @@ std::string Recording(int level) {
   options.compression_level = level;
   auto writer = StreamWriter::Create(std::make_unique<MemorySink>(&bytes), options);
   StreamId id = (*writer)->OpenProcess({});
-  (void)(*writer)->AppendDispatches(id, Dispatches());
+  (void)(*writer)->Append<DispatchKind>(id, Dispatches());
   (void)(*writer)->Close();
   return bytes;
 }
@@ -188,7 +188,8 @@ void BM_Read(benchmark::State& state) {
     StreamDecoder decoder(&visitor);
     decoder.Feed(bytes);
     decoder.FinishInput();
-    if (decoder.stats().dispatches != kRecords) state.SkipWithError("records missing");
+    if (decoder.stats().records[RecordKind::kDispatch] != kRecords)
+      state.SkipWithError("records missing");
   }
   SetRates(state, bytes.size());
 }

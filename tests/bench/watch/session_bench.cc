@@ -162,12 +162,11 @@ class Consumer {
     // to a buffer that is sent off whenever it is full.
     SessionRoutes routes;
     routes.counters =
-        to_program ? RecordBuffer::Create(256 << 10,
-                                          [this](const rocattach_record_header_t* begin,
-                                                 const rocattach_record_header_t* end) {
-                                            Count(begin, end);
-                                          })
-                   : RecordBuffer::CreateUnread();
+        to_program
+            ? RecordBuffer::Create(
+                  256 << 10, [this](const RecordHeader* begin,
+                                    const RecordHeader* end) { Count(begin, end); })
+            : RecordBuffer::CreateUnread();
     auto router = std::make_shared<RecordRouter>(SessionId(1));
     router->SetRoutes(std::move(routes));
     auto sink = std::make_shared<SessionSink>(
@@ -189,13 +188,12 @@ class Consumer {
   }
 
  private:
-  void Count(const rocattach_record_header_t* begin,
-             const rocattach_record_header_t* end) {
+  void Count(const RecordHeader* begin, const RecordHeader* end) {
     for (auto* at = reinterpret_cast<const uint8_t*>(begin);
          at < reinterpret_cast<const uint8_t*>(end);
-         at += reinterpret_cast<const rocattach_record_header_t*>(at)->bytes) {
-      const auto* record = reinterpret_cast<const rocattach_record_profiler_t*>(at);
-      handed_on_ += record->counters_count == kCounters ? 1 : 0;
+         at += reinterpret_cast<const RecordHeader*>(at)->bytes) {
+      const auto* record = reinterpret_cast<const DispatchRecord*>(at);
+      handed_on_ += record->values == kCounters ? 1 : 0;
     }
   }
 

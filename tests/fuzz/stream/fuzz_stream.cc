@@ -82,7 +82,7 @@ void RunOne(absl::string_view bytes) {
   ReadStats again = Decode(bytes, 1 + mode / 4, &printer);
   Require(again.frames == stats.frames);
   Require(again.skipped_bytes == stats.skipped_bytes);
-  Require(again.dispatches == stats.dispatches);
+  Require(again.records[RecordKind::kDispatch] == stats.records[RecordKind::kDispatch]);
   Require(again.missing_frames == stats.missing_frames);
 }
 

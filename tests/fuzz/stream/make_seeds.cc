@@ -39,8 +39,8 @@ void AddRecords(StreamWriter* writer, StreamId id) {
   }
   copies[1].bytes = 4096;
   copies[1].direction = ROCATTACH_COPY_HOST_TO_DEVICE;
-  (void)writer->AppendDispatches(id, dispatches);
-  (void)writer->AppendCopies(id, copies);
+  (void)writer->Append<DispatchKind>(id, dispatches);
+  (void)writer->Append<CopyKind>(id, copies);
 }
 
 void AddPlan(StreamWriter* writer, StreamId id) {
@@ -87,15 +87,15 @@ void AddSessionRecords(StreamWriter* writer, StreamId id) {
     record.agent_id = 1;
     record.sum = 12.5;
   }
-  (void)writer->AppendCounters(id, values);
+  (void)writer->Append<CounterKind>(id, values);
   values[1].counter = 1;
   values[1].end_ns = 1000;
-  (void)writer->AppendSamples(id, absl::MakeConstSpan(values).subspan(1));
+  (void)writer->Append<SampleKind>(id, absl::MakeConstSpan(values).subspan(1));
   ApiCallRecord call;
   call.domain = v1::API_DOMAIN_HIP;
   call.function = 7;
   call.text = "text";
-  (void)writer->AppendApiCalls(id, {call});
+  (void)writer->Append<ApiCallKind>(id, {call});
 }
 
 std::string Record(int level) {

@@ -281,7 +281,7 @@ TEST_F(SdkRefusals, MalformedPlans) {
 TEST_F(SdkRefusals, KindsThatWereLeftOutAtLoad) {
   FilterSpec api;
   api.kind = FilterKind::kApiTrace;
-  api.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API};
+  api.api_domains = {TraceDomain::kHsaApi};
   SdkResult result = RunSdk({.steps = {"dispatch:3", "sleep:100"},
                              .filters = {api},
                              .environment = {"COLLECTOR_TEST_KINDS=3"}});

@@ -52,7 +52,7 @@ TEST_F(SdkRecords, BaselineDispatchesAndCopies) {
 
 TEST_F(SdkRecords, CopiesOfAPlanOnly) {
   SdkResult result = RunSdk({.steps = {"copy:4", "dispatch:5"},
-                             .filters = {Api(ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS)}});
+                             .filters = {Api(TraceDomain::kMemoryCopies)}});
   EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
   ExpectCleanRun(result);
   EXPECT_TRUE(result.run.dispatches.empty());
@@ -65,7 +65,7 @@ TEST_F(SdkRecords, CopiesOfAPlanOnly) {
 }
 
 TEST_F(SdkRecords, HsaCallsByName) {
-  FilterSpec spec = Api(ROCATTACH_ACTIVITY_DOMAIN_HSA_API);
+  FilterSpec spec = Api(TraceDomain::kHsaApi);
   spec.selection.hsa_functions = {"hsa_amd_memory_async_copy", "hsa_signal_destroy"};
   SdkResult result = RunSdk({.steps = {"copy:3", "dispatch:4"}, .filters = {spec}});
   EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
@@ -93,7 +93,7 @@ TEST_F(SdkRecords, HsaCallsByName) {
 // that is not in the middle of a registration.
 TEST_F(SdkRecords, MarkerCallsNeedWhatRegisteredEarlier) {
   SdkResult result = RunSdk({.steps = {"dispatch:3", "sleep:300", "environment"},
-                             .filters = {Api(ROCATTACH_ACTIVITY_DOMAIN_ROCTX)}});
+                             .filters = {Api(TraceDomain::kMarkers)}});
   EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
   ExpectCleanRun(result);
   EXPECT_EQ(result.LogOrder({"register.invoke_nonpropagated"}).size(), 1u);
@@ -106,11 +106,10 @@ TEST_F(SdkRecords, TheHsaToolsBackEndSelectsToo) {
   times.kind = FilterKind::kDispatchTimestamps;
   times.selection.dispatches = {{3, 10}};
   for (bool recording : {false, true}) {
-    SdkResult result =
-        RunSdk({.steps = {"dispatch:20", "copy:2"},
-                .filters = {times, Api(ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS)},
-                .backend = ROCATTACH_BACKEND_HSA_TOOLS,
-                .recording = recording});
+    SdkResult result = RunSdk({.steps = {"dispatch:20", "copy:2"},
+                               .filters = {times, Api(TraceDomain::kMemoryCopies)},
+                               .backend = ROCATTACH_BACKEND_HSA_TOOLS,
+                               .recording = recording});
     EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
     ExpectCleanRun(result);
     EXPECT_EQ(result.run.dispatches.size(), recording ? 20u : 8u);

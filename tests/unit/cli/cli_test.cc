@@ -104,7 +104,7 @@ class CliTest : public testing::Test {
       records[i].start_ns = 1000 * (i + 1);
       records[i].end_ns = records[i].start_ns + 500;
     }
-    EXPECT_TRUE(writer->AppendDispatches(id, records).ok());
+    EXPECT_TRUE(writer->Append<DispatchKind>(id, records).ok());
     v1::LossAccount account;
     account.set_final(true);
     account.set_dispatches_seen(count);

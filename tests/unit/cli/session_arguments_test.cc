@@ -106,18 +106,17 @@ TEST_F(SessionArgumentsTest, TracesAndFunctions) {
   EXPECT_THAT(wish.filters[0].selection.hsa_functions, IsEmpty());
   const FilterSpec& api = wish.filters[1];
   EXPECT_EQ(api.kind, FilterKind::kApiTrace);
-  EXPECT_THAT(
-      api.api_domains,
-      ElementsAre(ROCATTACH_ACTIVITY_DOMAIN_HSA_API, ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS,
-                  ROCATTACH_ACTIVITY_DOMAIN_HIP_API, ROCATTACH_ACTIVITY_DOMAIN_ROCTX));
+  EXPECT_THAT(api.api_domains,
+              ElementsAre(TraceDomain::kHsaApi, TraceDomain::kMemoryCopies,
+                          TraceDomain::kHipApi, TraceDomain::kMarkers));
   EXPECT_THAT(api.selection.hsa_functions, ElementsAre("hsa_init"));
   EXPECT_THAT(api.selection.hip_functions,
               ElementsAre("hipMalloc", "__hipPushCallConfiguration"));
   EXPECT_THAT(api.selection.kernel_include, IsEmpty());
   EXPECT_THAT(Spec({"--hsa-trace"}).filters[0].api_domains,
-              ElementsAre(ROCATTACH_ACTIVITY_DOMAIN_HSA_API));
+              ElementsAre(TraceDomain::kHsaApi));
   EXPECT_THAT(Spec({"--hip-trace"}).filters[0].api_domains,
-              ElementsAre(ROCATTACH_ACTIVITY_DOMAIN_HIP_API));
+              ElementsAre(TraceDomain::kHipApi));
   EXPECT_THAT(Refusal({"--api-function", "malloc"}), HasSubstr("malloc"));
 }
 

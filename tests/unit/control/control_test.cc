@@ -118,8 +118,7 @@ TEST_F(ControlTest, FiltersComeThroughWhole) {
   spec.single_pass = spec.keep_groups = true;
   spec.rotation_iterations = 5;
   spec.rotation_ns = 6;
-  spec.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API,
-                      ROCATTACH_ACTIVITY_DOMAIN_ROCTX};
+  spec.api_domains = {TraceDomain::kHsaApi, TraceDomain::kMarkers};
   spec.sample_interval_ns = 7;
   spec.sample_duration_ns = 8;
   spec.sample_delay_ns = 9;

@@ -21,11 +21,10 @@ class RecordWireTest : public testing::Test {
     router_.SetRoutes(std::move(routes));
   }
 
-  void Count(const rocattach_record_header_t* begin,
-             const rocattach_record_header_t* end) {
+  void Count(const RecordHeader* begin, const RecordHeader* end) {
     const auto* at = reinterpret_cast<const char*>(begin);
     while (at < reinterpret_cast<const char*>(end)) {
-      const auto* record = reinterpret_cast<const rocattach_record_header_t*>(at);
+      const auto* record = reinterpret_cast<const RecordHeader*>(at);
       kinds_.push_back(record->kind);
       at += record->bytes;
     }
@@ -33,7 +32,7 @@ class RecordWireTest : public testing::Test {
   }
 
   // What came through of these bytes, and how many records were lost.
-  std::vector<uint32_t> Route(const std::string& bytes, uint64_t* lost) {
+  std::vector<SessionRecordKind> Route(const std::string& bytes, uint64_t* lost) {
     v1::RunRecords message;
     message.set_records(bytes);
     const uint64_t before = router_.dropped();
@@ -46,29 +45,28 @@ class RecordWireTest : public testing::Test {
 
   template <typename Record>
   static std::string Bytes(const Record& record, uint32_t counters) {
-    std::string bytes(sizeof(record) + counters * sizeof(rocattach_record_counter_t),
-                      '\0');
+    std::string bytes(sizeof(record) + counters * sizeof(RecordValue), '\0');
     memcpy(bytes.data(), &record, sizeof(record));
     const auto size = static_cast<uint32_t>(bytes.size());
-    memcpy(&bytes[offsetof(rocattach_record_header_t, bytes)], &size, sizeof(size));
+    memcpy(&bytes[offsetof(RecordHeader, bytes)], &size, sizeof(size));
     return bytes;
   }
   static std::string Dispatch(uint32_t counters) {
-    rocattach_record_profiler_t record = {};
-    record.header.kind = ROCATTACH_PROFILER_RECORD;
-    record.selected_by = ROCATTACH_SELECTED_BY_COUNTERS;
-    record.counters_count = counters;
+    DispatchRecord record = {};
+    record.header.kind = SessionRecordKind::kDispatch;
+    record.selected_by = kSelectedByCounters;
+    record.values = counters;
     return Bytes(record, counters);
   }
   static std::string Call() {
-    rocattach_record_tracer_t record = {};
-    record.header.kind = ROCATTACH_TRACER_RECORD;
+    TraceRecord record = {};
+    record.header.kind = SessionRecordKind::kTrace;
     return Bytes(record, 0);
   }
   static std::string Sample(uint32_t counters) {
-    rocattach_record_counters_sampler_t record = {};
-    record.header.kind = ROCATTACH_COUNTERS_SAMPLER_RECORD;
-    record.num_counters = counters;
+    SampleRecord record = {};
+    record.header.kind = SessionRecordKind::kSample;
+    record.values = counters;
     return Bytes(record, counters);
   }
   // `bytes` with a field of 32 bits overwritten.
@@ -78,15 +76,15 @@ class RecordWireTest : public testing::Test {
   }
 
   RecordRouter router_;
-  std::vector<uint32_t> kinds_;
+  std::vector<SessionRecordKind> kinds_;
 };
 
 TEST_F(RecordWireTest, WholeRecordsComeThroughInOrder) {
   uint64_t lost = 0;
   EXPECT_EQ(Route(Dispatch(3) + Call() + Sample(0) + Dispatch(0), &lost),
-            (std::vector<uint32_t>{ROCATTACH_PROFILER_RECORD, ROCATTACH_TRACER_RECORD,
-                                   ROCATTACH_COUNTERS_SAMPLER_RECORD,
-                                   ROCATTACH_PROFILER_RECORD}));
+            (std::vector<uint32_t>{
+                SessionRecordKind::kDispatch, SessionRecordKind::kTrace,
+                SessionRecordKind::kSample, SessionRecordKind::kDispatch}));
   EXPECT_EQ(lost, 0u);
   EXPECT_TRUE(Route("", &lost).empty());
   EXPECT_EQ(lost, 0u);
@@ -109,9 +107,9 @@ TEST_F(RecordWireTest, ARecordThatIsCutIsLostAndThoseBeforeItAreNot) {
 }
 
 TEST_F(RecordWireTest, SizesAreNotBelieved) {
-  constexpr size_t kKind = offsetof(rocattach_record_header_t, kind);
-  constexpr size_t kBytes = offsetof(rocattach_record_header_t, bytes);
-  constexpr size_t kCounters = offsetof(rocattach_record_profiler_t, counters_count);
+  constexpr size_t kKind = offsetof(RecordHeader, kind);
+  constexpr size_t kBytes = offsetof(RecordHeader, bytes);
+  constexpr size_t kCounters = offsetof(DispatchRecord, values);
   const std::string good = Dispatch(4);
   const auto size = static_cast<uint32_t>(good.size());
   const std::vector<std::string> hostile = {
@@ -126,7 +124,7 @@ TEST_F(RecordWireTest, SizesAreNotBelieved) {
       With(good, kCounters, 5),
       // 16 bytes each: in 32 bits this would come out at 4.
       With(good, kCounters, 0x10000004),
-      With(Sample(1), offsetof(rocattach_record_counters_sampler_t, num_counters), 2),
+      With(Sample(1), offsetof(SampleRecord, values), 2),
       With(Call(), kBytes, static_cast<uint32_t>(Call().size()) - 8),
   };
   for (size_t i = 0; i < hostile.size(); ++i) {

@@ -35,20 +35,20 @@ TEST(SessionWireTest, EveryStatusKeepsItsNumberAndItsWords) {
   EXPECT_THAT(std::string(gone.message()), HasSubstr("closed the connection"));
 }
 
-std::vector<rocattach_record_tracer_t> Calls(size_t count) {
-  rocattach_record_tracer_t call = {};
-  call.header.kind = ROCATTACH_TRACER_RECORD;
+std::vector<TraceRecord> Calls(size_t count) {
+  TraceRecord call = {};
+  call.header.kind = SessionRecordKind::kTrace;
   call.header.bytes = sizeof(call);
-  return std::vector<rocattach_record_tracer_t>(count, call);
+  return std::vector<TraceRecord>(count, call);
 }
 
-void Push(RunQueue* queue, const std::vector<rocattach_record_tracer_t>& calls) {
+void Push(RunQueue* queue, const std::vector<TraceRecord>& calls) {
   queue->PushRecords(&calls.data()->header, &(calls.data() + calls.size())->header);
 }
 
 TEST(RunQueueTest, CountsWhatNobodyReads) {
   RunQueue queue;
-  const auto calls = Calls((1 << 20) / sizeof(rocattach_record_tracer_t));
+  const auto calls = Calls((1 << 20) / sizeof(TraceRecord));
   const uint64_t fits = RunQueue::kMostBytes / (calls.size() * sizeof(calls[0]));
   for (uint64_t i = 0; i < fits + 3; ++i) Push(&queue, calls);
   EXPECT_EQ(queue.total(), (fits + 3) * calls.size());
@@ -130,8 +130,7 @@ class SessionApiTest : public testing::Test {
   std::unique_ptr<SessionEngine> engine_;
 };
 
-void Ignore(const rocattach_record_header_t*, const rocattach_record_header_t*,
-            SessionId, BufferId) {}
+void Ignore(const RecordHeader*, const RecordHeader*, SessionId, BufferId) {}
 
 TEST_F(SessionApiTest, SessionsRunInTheService) {
   ASSERT_TRUE(engine_->Initialize().ok());
@@ -157,7 +156,7 @@ TEST_F(SessionApiTest, SessionsRunInTheService) {
 }
 
 TEST_F(SessionApiTest, ErrorsOfTheServiceKeepTheirNumbers) {
-  EXPECT_EQ(SessionStatusOf(engine_->CreateDeviceSession({"SQ_WAVES"}, 0).status()),
+  EXPECT_EQ(SessionStatusOf(engine_->devices().Create({"SQ_WAVES"}, 0).status()),
             S::kAgentNotFound);
   ASSERT_TRUE(engine_->Initialize().ok());
   const auto session = engine_->CreateSession(-1);
@@ -166,11 +165,11 @@ TEST_F(SessionApiTest, ErrorsOfTheServiceKeepTheirNumbers) {
             S::kInvalidArguments);
   FilterSpec spec = Waves();
   spec.counters = {{"SQ_WAVE"}};
-  const auto filter = engine_->CreateFilter(*session, spec);
+  const auto filter = engine_->filters().Create(*session, spec);
   EXPECT_EQ(SessionStatusOf(filter.status()), S::kCounterNotFound);
   EXPECT_THAT(std::string(filter.status().message()), HasSubstr("SQ_WAVES"));
   spec.kind = FilterKind::kSpm;
-  EXPECT_EQ(SessionStatusOf(engine_->CreateFilter(*session, spec).status()),
+  EXPECT_EQ(SessionStatusOf(engine_->filters().Create(*session, spec).status()),
             S::kFilterNotSupported);
 }
 

@@ -11,9 +11,9 @@
 
 #include "tests/unit/session/fake_backend.h"
 #include "userspace/base/session_status.h"
+#include "userspace/library/rocattach_sessions.h"
 #include "userspace/library/sessions_c_api.h"
 #include "userspace/library/user_memory.h"
-#include "userspace/session/rocattach_sessions.h"
 #include "userspace/session/target_runner.h"
 
 namespace rocattach {

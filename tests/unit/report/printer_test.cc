@@ -38,12 +38,12 @@ std::string Recording() {
   dispatch.end_ns = 1250;
   dispatch.grid_x = 64;
   dispatch.grid_y = dispatch.grid_z = 1;
-  EXPECT_TRUE(writer->AppendDispatches(id, {dispatch}).ok());
+  EXPECT_TRUE(writer->Append<DispatchKind>(id, {dispatch}).ok());
   rocattach_copy copy = {};
   copy.bytes = 4096;
   copy.direction = ROCATTACH_COPY_DEVICE_TO_HOST;
   copy.flags = ROCATTACH_DISPATCH_UNTIMED;
-  EXPECT_TRUE(writer->AppendCopies(id, {copy}).ok());
+  EXPECT_TRUE(writer->Append<CopyKind>(id, {copy}).ok());
   EXPECT_TRUE(writer->EndProcess(id, {}).ok());
   EXPECT_TRUE(writer->Close().ok());
   return bytes;

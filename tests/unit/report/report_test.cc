@@ -96,12 +96,12 @@ class ReportTest : public testing::Test {
     std::vector<rocattach_dispatch> records = {
         Dispatch(1, 1, 10'000, 1'000), Dispatch(2, 1, 20'000, 3'000),
         Dispatch(3, 2, 30'000, 10'000), Dispatch(4, 3, 50'000, 30'000)};
-    EXPECT_TRUE(writer_->AppendDispatches(id, records).ok());
+    EXPECT_TRUE(writer_->Append<DispatchKind>(id, records).ok());
     std::vector<rocattach_copy> copies = {
         Copy(ROCATTACH_COPY_HOST_TO_DEVICE, 1000, 100),
         Copy(ROCATTACH_COPY_HOST_TO_DEVICE, 3000, 100),
         Copy(ROCATTACH_COPY_DEVICE_TO_HOST, 500, 50)};
-    EXPECT_TRUE(writer_->AppendCopies(id, copies).ok());
+    EXPECT_TRUE(writer_->Append<CopyKind>(id, copies).ok());
     return id;
   }
 
@@ -181,7 +181,7 @@ TEST_F(ReportTest, TextSaysWhoWhatAndHowItEnded) {
 TEST_F(ReportTest, FitsTheTerminalAndIsColouredOnlyThere) {
   StreamId id = OpenBusy();
   EXPECT_TRUE(writer_->AddKernel(id, Kernel(9, std::string(500, 'n'))).ok());
-  EXPECT_TRUE(writer_->AppendDispatches(id, {Dispatch(5, 9, 90'000, 1)}).ok());
+  EXPECT_TRUE(writer_->Append<DispatchKind>(id, {Dispatch(5, 9, 90'000, 1)}).ok());
   End(id, 5, 3);
   Report report = Read();
   for (size_t width : {100u, 132u}) {
@@ -207,7 +207,7 @@ TEST_F(ReportTest, TopLimitsKernels) {
     EXPECT_TRUE(writer_->AddKernel(id, Kernel(i, absl::StrCat("kernel_", i))).ok());
     records.push_back(Dispatch(i, i, 1'000'000 * i, 1000 * i));
   }
-  EXPECT_TRUE(writer_->AppendDispatches(id, records).ok());
+  EXPECT_TRUE(writer_->Append<DispatchKind>(id, records).ok());
   Report report = Read();
   TextReportOptions options;
   options.top = 3;
@@ -228,7 +228,7 @@ TEST_F(ReportTest, LimitLeavesTheDullOnesOut) {
     EXPECT_TRUE(writer_->AddWindowEvent(id, event).ok());
     if (i == 5 || i == 6) {
       EXPECT_TRUE(writer_->AddKernel(id, Kernel(1, "kernel")).ok());
-      EXPECT_TRUE(writer_->AppendDispatches(id, {Dispatch(i, 1, 1000, 10)}).ok());
+      EXPECT_TRUE(writer_->Append<DispatchKind>(id, {Dispatch(i, 1, 1000, 10)}).ok());
     }
     dropped_ = i == 9 ? 2 : 0;
     End(id, (i == 5 || i == 6 ? 1 : 0) + dropped_, 0);
@@ -387,7 +387,7 @@ TEST_F(ReportTest, ProcessesThatCannotBeBelievedCountForThemselves) {
   v1::WindowEvent event;
   event.set_state(v1::WINDOW_STATE_ATTACHED);
   EXPECT_TRUE(writer_->AddWindowEvent(liar, event).ok());
-  EXPECT_TRUE(writer_->AppendDispatches(liar, {Dispatch(1, 0, 10'000, 1)}).ok());
+  EXPECT_TRUE(writer_->Append<DispatchKind>(liar, {Dispatch(1, 0, 10'000, 1)}).ok());
   v1::LossAccount account;
   account.set_final(true);
   account.set_dispatches_seen(1'000'001);
@@ -420,7 +420,7 @@ TEST_F(ReportTest, OneProcessCannotTakeTheRoomOfTheOthers) {
     records.push_back(Dispatch(queue + 1, 1, 10'000, 1));
     records.back().queue_id = queue;
   }
-  EXPECT_TRUE(writer_->AppendDispatches(greedy, records).ok());
+  EXPECT_TRUE(writer_->Append<DispatchKind>(greedy, records).ok());
   End(greedy, records.size(), 0);
   End(OpenBusy(), 4, 3);
   Report report = Read();
@@ -452,7 +452,7 @@ TEST_F(ReportTest, ADeathDuringTheAttachComesFirst) {
 TEST_F(ReportTest, HostileNamesDoNotReachTheTerminal) {
   StreamId id = Open("\x1b[2Jcomm", 1);
   EXPECT_TRUE(writer_->AddKernel(id, Kernel(1, "evil\x1b]0;title\x07\nname")).ok());
-  EXPECT_TRUE(writer_->AppendDispatches(id, {Dispatch(1, 1, 1000, 10)}).ok());
+  EXPECT_TRUE(writer_->Append<DispatchKind>(id, {Dispatch(1, 1, 1000, 10)}).ok());
   std::string text = FormatReport(Read(), {});
   for (char byte : text)
     ASSERT_TRUE(static_cast<uint8_t>(byte) >= 0x20 || byte == '\n');

@@ -97,7 +97,7 @@ class SessionReportTest : public testing::Test {
         Value(1, 1, 0, 0, 100), Value(1, 1, 0, 1, 800), Value(2, 1, 1, 2, 4000),
         Value(3, 3, 0, 0, 300), Value(3, 3, 0, 1, 800), Value(4, 2, 0, 0, 7),
         Value(4, 2, 0, 1, 14)};
-    EXPECT_TRUE(writer_->AppendCounters(id_, values).ok());
+    EXPECT_TRUE(writer_->Append<CounterKind>(id_, values).ok());
   }
 
   Report Read() {
@@ -168,7 +168,7 @@ void WriteSamplesAndApiCalls(StreamWriter* writer, StreamId id) {
   values[0].begin_ns = 1'000'000'000;
   values[0].end_ns = values[1].begin_ns = 1'500'000'000;
   values[1].end_ns = 2'000'000'000;
-  EXPECT_TRUE(writer->AppendSamples(id, values).ok());
+  EXPECT_TRUE(writer->Append<SampleKind>(id, values).ok());
   v1::ApiFunction function;
   function.set_domain(v1::API_DOMAIN_HIP);
   function.set_function(9);
@@ -182,7 +182,7 @@ void WriteSamplesAndApiCalls(StreamWriter* writer, StreamId id) {
     call.end_ns = 3000;
   }
   calls[1].text = "step";
-  EXPECT_TRUE(writer->AppendApiCalls(id, calls).ok());
+  EXPECT_TRUE(writer->Append<ApiCallKind>(id, calls).ok());
 }
 
 TEST_F(SessionReportTest, SamplesAndApiCallsAndEvents) {
@@ -246,7 +246,7 @@ TEST_F(SessionReportTest, APlanThatContradictsItselfIsSurvived) {
   values.back().plan = 4;
   values.push_back(Value(6, 1, 0, 0, 1));
   values.back().agent_id = 9;
-  EXPECT_TRUE(writer_->AppendCounters(id_, values).ok());
+  EXPECT_TRUE(writer_->Append<CounterKind>(id_, values).ok());
   const Report report = Read();
   const ProcessReport& process = *report.recordings.at(0).processes.at(0);
   EXPECT_EQ(process.unknown_values, 4u);

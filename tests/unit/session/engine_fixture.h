@@ -49,7 +49,7 @@ inline FilterSpec Counters(std::vector<std::string> names) {
   return spec;
 }
 
-inline FilterSpec Api(std::vector<int> domains) {
+inline FilterSpec Api(std::vector<TraceDomain> domains) {
   FilterSpec spec;
   spec.kind = FilterKind::kApiTrace;
   spec.api_domains = std::move(domains);
@@ -77,11 +77,11 @@ inline DispatchEvent Dispatch(uint64_t correlation, bool timestamps,
 
 // A record, copied out of a callback.
 struct Seen {
-  rocattach_record_header_t header;
-  rocattach_record_profiler_t profiler;
-  rocattach_record_tracer_t tracer;
-  rocattach_record_counters_sampler_t sampler;
-  std::vector<rocattach_record_counter_t> counters;
+  RecordHeader header;
+  DispatchRecord profiler;
+  TraceRecord tracer;
+  SampleRecord sampler;
+  std::vector<RecordValue> counters;
 };
 
 class SessionEngineTest : public ::testing::Test {
@@ -103,29 +103,29 @@ class SessionEngineTest : public ::testing::Test {
 
   // Steps through a delivery with NextRecord, as users do.
   BufferCallback Collect() {
-    return [this](const rocattach_record_header_t* begin,
-                  const rocattach_record_header_t* end, SessionId session,
+    return [this](const RecordHeader* begin, const RecordHeader* end, SessionId session,
                   BufferId buffer) {
       ++callbacks_;
       size_t steps = 0;
-      for (const rocattach_record_header_t* at = begin; at < end;) {
+      for (const RecordHeader* at = begin; at < end;) {
         Seen seen = {};
         seen.header = *at;
-        if (at->kind == ROCATTACH_PROFILER_RECORD) {
+        if (at->kind == SessionRecordKind::kDispatch) {
           std::memcpy(&seen.profiler, at, sizeof(seen.profiler));
-          seen.counters.resize(seen.profiler.counters_count);
+          seen.counters.resize(seen.profiler.values);
           CopyCounters(reinterpret_cast<const char*>(at) + sizeof(seen.profiler),
                        &seen);
-        } else if (at->kind == ROCATTACH_TRACER_RECORD) {
+        } else if (at->kind == SessionRecordKind::kTrace) {
           std::memcpy(&seen.tracer, at, sizeof(seen.tracer));
         } else {
           std::memcpy(&seen.sampler, at, sizeof(seen.sampler));
-          seen.counters.resize(seen.sampler.num_counters);
+          seen.counters.resize(seen.sampler.values);
           CopyCounters(reinterpret_cast<const char*>(at) + sizeof(seen.sampler), &seen);
         }
         seen_.push_back(seen);
-        const rocattach_record_header_t* next = nullptr;
-        const absl::Status status = engine_.NextRecord(at, &next, session, buffer);
+        const RecordHeader* next = nullptr;
+        const absl::Status status =
+            engine_.buffers().NextRecord(at, &next, session, buffer);
         ASSERT_TRUE(status.ok()) << status;
         ASSERT_GT(next, at);
         ASSERT_LT(++steps, 1000000u);

@@ -154,9 +154,8 @@ TEST_F(PlanTest, PassesTakeTurns) {
 TEST_F(PlanTest, ApiFunctionsAreChosenByName) {
   FilterSpec spec;
   spec.kind = FilterKind::kApiTrace;
-  spec.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API,
-                      ROCATTACH_ACTIVITY_DOMAIN_ROCTX,
-                      ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS};
+  spec.api_domains = {TraceDomain::kHsaApi, TraceDomain::kMarkers,
+                      TraceDomain::kMemoryCopies};
   spec.selection.hsa_functions = {"hsa_queue_create"};
   auto plan = Compile({spec});
   ASSERT_NE(plan, nullptr);
@@ -173,7 +172,7 @@ TEST_F(PlanTest, ApiFunctionsAreChosenByName) {
 TEST_F(PlanTest, ApiFunctionsHaveTheNumbersOfTheProcess) {
   FilterSpec spec;
   spec.kind = FilterKind::kApiTrace;
-  spec.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API};
+  spec.api_domains = {TraceDomain::kHsaApi};
   spec.selection.hsa_functions = {"hsa_queue_create"};
   const auto here = Compile({spec});
   // The same function in another version of the SDK.
@@ -194,7 +193,7 @@ TEST_F(PlanTest, ApiFunctionsHaveTheNumbersOfTheProcess) {
 TEST(SessionBackendTest, FunctionsAreUnknownOnlyToThoseThatAreThere) {
   FakeBackend backend;
   auto known = [&](const char* name) {
-    return backend.MayHaveApiFunction(ROCATTACH_ACTIVITY_DOMAIN_HSA_API, name);
+    return backend.MayHaveApiFunction(TraceDomain::kHsaApi, name);
   };
   EXPECT_TRUE(known("hsa_nonsense")) << "nobody is there who could say";
   const TargetId target = backend.AddProcess(1, {});

@@ -25,17 +25,18 @@ TEST_F(SessionEngineTest, EveryCallAsksForInitialize) {
   EXPECT_STATUS(S::kNotInitialized, engine_.StartSession({}));
   EXPECT_STATUS(S::kNotInitialized, engine_.TerminateSession({}));
   EXPECT_STATUS(S::kNotInitialized, engine_.DestroySession({}));
-  EXPECT_STATUS(S::kNotInitialized, engine_.CreateFilter({}, {}));
-  EXPECT_STATUS(S::kNotInitialized, engine_.DestroyFilter({}, {}));
-  EXPECT_STATUS(S::kNotInitialized, engine_.CreateBuffer({}, 0, nullptr));
-  EXPECT_STATUS(S::kNotInitialized, engine_.SetFlushInterval({}, {}, 0));
-  EXPECT_STATUS(S::kNotInitialized, engine_.DestroyBuffer({}, {}));
-  EXPECT_STATUS(S::kNotInitialized, engine_.SetFilterBuffer({}, {}, {}));
-  EXPECT_STATUS(S::kNotInitialized, engine_.SetApiTraceSyncCallback({}, {}, nullptr));
-  EXPECT_STATUS(S::kNotInitialized, engine_.FlushData({}, {}));
-  EXPECT_STATUS(S::kNotInitialized, engine_.NextRecord(nullptr, nullptr, {}, {}));
+  EXPECT_STATUS(S::kNotInitialized, engine_.filters().Create({}, {}));
+  EXPECT_STATUS(S::kNotInitialized, engine_.filters().Destroy({}, {}));
+  EXPECT_STATUS(S::kNotInitialized, engine_.buffers().Create({}, 0, nullptr));
+  EXPECT_STATUS(S::kNotInitialized, engine_.buffers().SetFlushInterval({}, {}, 0));
+  EXPECT_STATUS(S::kNotInitialized, engine_.buffers().Destroy({}, {}));
+  EXPECT_STATUS(S::kNotInitialized, engine_.filters().SetBuffer({}, {}, {}));
+  EXPECT_STATUS(S::kNotInitialized, engine_.filters().SetSyncCallback({}, {}, nullptr));
+  EXPECT_STATUS(S::kNotInitialized, engine_.buffers().Flush({}, {}));
+  EXPECT_STATUS(S::kNotInitialized,
+                engine_.buffers().NextRecord(nullptr, nullptr, {}, {}));
   // Device profiling does not.
-  EXPECT_STATUS(S::kInvalidArguments, engine_.CreateDeviceSession({}, 0));
+  EXPECT_STATUS(S::kInvalidArguments, engine_.devices().Create({}, 0));
   // Ids outlive finalize.
   EXPECT_TRUE(engine_.Initialize().ok());
   EXPECT_STATUS(S::kSessionMissingFilter, engine_.StartSession(session));
@@ -48,16 +49,17 @@ TEST_F(SessionEngineTest, SessionIsCheckedNext) {
   EXPECT_STATUS(S::kSessionNotFound, engine_.TerminateSession(none));
   EXPECT_STATUS(S::kSessionNotFound, engine_.DestroySession(none));
   EXPECT_STATUS(S::kSessionNotFound,
-                engine_.CreateFilter(none, Counters({"NO_SUCH_COUNTER"})));
-  EXPECT_STATUS(S::kSessionNotFound, engine_.DestroyFilter(none, {}));
-  EXPECT_STATUS(S::kSessionNotFound, engine_.CreateBuffer(none, 0, nullptr));
-  EXPECT_STATUS(S::kSessionNotFound, engine_.SetFlushInterval(none, {}, 0));
-  EXPECT_STATUS(S::kSessionNotFound, engine_.DestroyBuffer(none, {}));
-  EXPECT_STATUS(S::kSessionNotFound, engine_.SetFilterBuffer(none, {}, {}));
+                engine_.filters().Create(none, Counters({"NO_SUCH_COUNTER"})));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.filters().Destroy(none, {}));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.buffers().Create(none, 0, nullptr));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.buffers().SetFlushInterval(none, {}, 0));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.buffers().Destroy(none, {}));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.filters().SetBuffer(none, {}, {}));
   EXPECT_STATUS(S::kSessionNotFound,
-                engine_.SetApiTraceSyncCallback(none, {}, nullptr));
-  EXPECT_STATUS(S::kSessionNotFound, engine_.FlushData(none, {}));
-  EXPECT_STATUS(S::kSessionNotFound, engine_.NextRecord(nullptr, nullptr, none, {}));
+                engine_.filters().SetSyncCallback(none, {}, nullptr));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.buffers().Flush(none, {}));
+  EXPECT_STATUS(S::kSessionNotFound,
+                engine_.buffers().NextRecord(nullptr, nullptr, none, {}));
 }
 
 TEST_F(SessionEngineTest, OnlyNoneIsAReplayMode) {
@@ -71,12 +73,12 @@ TEST_F(SessionEngineTest, OnlyNoneIsAReplayMode) {
 TEST_F(SessionEngineTest, StartChecksFilterBufferThenActivity) {
   const SessionId session = NewSession();
   EXPECT_STATUS(S::kSessionMissingFilter, engine_.StartSession(session));
-  auto buffer = engine_.CreateBuffer(session, 4096, Collect());
+  auto buffer = engine_.buffers().Create(session, 4096, Collect());
   EXPECT_STATUS(S::kSessionMissingFilter, engine_.StartSession(session));
-  auto filter = engine_.CreateFilter(session, Timestamps());
+  auto filter = engine_.filters().Create(session, Timestamps());
   ASSERT_TRUE(filter.ok() && buffer.ok());
   EXPECT_STATUS(S::kSessionMissingBuffer, engine_.StartSession(session));
-  EXPECT_TRUE(engine_.SetFilterBuffer(session, *filter, *buffer).ok());
+  EXPECT_TRUE(engine_.filters().SetBuffer(session, *filter, *buffer).ok());
   EXPECT_TRUE(engine_.StartSession(session).ok());
   EXPECT_STATUS(S::kHasActiveSession, engine_.StartSession(session));
   const SessionId other = Ready(Timestamps());
@@ -134,23 +136,24 @@ TEST_F(SessionEngineTest, ReadySessionsLeaveNothingBehindWhenTheyFail) {
   EXPECT_STATUS(S::kIncorrectSize, ready(Timestamps(), 96));
   EXPECT_STATUS(S::kFilterNotSupported,
                 ready(Timestamps(), 4096, [](const auto&, SessionId) {}));
-  EXPECT_TRUE(ready(Api({0}), 4096, [](const auto&, SessionId) {}).ok());
+  EXPECT_TRUE(
+      ready(Api({TraceDomain::kHsaApi}), 4096, [](const auto&, SessionId) {}).ok());
 }
 
 TEST_F(SessionEngineTest, CallbacksMayCallAnything) {
-  const size_t record = sizeof(rocattach_record_profiler_t);
+  const size_t record = sizeof(DispatchRecord);
   const SessionId session = NewSession();
-  auto filter = engine_.CreateFilter(session, Timestamps());
+  auto filter = engine_.filters().Create(session, Timestamps());
   BufferId buffer = {};
   std::vector<absl::Status> results;
   size_t records = 0;
-  auto callback = [&](const rocattach_record_header_t* begin,
-                      const rocattach_record_header_t* end, SessionId s, BufferId b) {
+  auto callback = [&](const RecordHeader* begin, const RecordHeader* end, SessionId s,
+                      BufferId b) {
     records += static_cast<size_t>(reinterpret_cast<const char*>(end) -
                                    reinterpret_cast<const char*>(begin)) /
                record;
     if (results.empty()) {
-      results.push_back(engine_.FlushData(s, b));
+      results.push_back(engine_.buffers().Flush(s, b));
       results.push_back(engine_.StartSession(s));      // active
       results.push_back(engine_.TerminateSession(s));  // from inside its own delivery
       results.push_back(engine_.TerminateSession(s));  // not active any more
@@ -159,8 +162,8 @@ TEST_F(SessionEngineTest, CallbacksMayCallAnything) {
       results.push_back(engine_.DestroySession(s));
     }
   };
-  buffer = *engine_.CreateBuffer(session, 2 * record, callback);
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *filter, buffer).ok());
+  buffer = *engine_.buffers().Create(session, 2 * record, callback);
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *filter, buffer).ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   backend_->Dispatch(target_, Dispatch(1, true));
   backend_->Dispatch(target_, Dispatch(2, true));
@@ -178,13 +181,14 @@ TEST_F(SessionEngineTest, CallbacksMayCallAnything) {
 
 TEST_F(SessionEngineTest, DestroyInsideTheCallbackOfItsTerminate) {
   const SessionId session = NewSession();
-  auto filter = engine_.CreateFilter(session, Timestamps());
+  auto filter = engine_.filters().Create(session, Timestamps());
   absl::Status destroyed = absl::UnknownError("not called");
-  auto buffer = engine_.CreateBuffer(
+  auto buffer = engine_.buffers().Create(
       session, 65536,
-      [&](const rocattach_record_header_t*, const rocattach_record_header_t*,
-          SessionId s, BufferId) { destroyed = engine_.DestroySession(s); });
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *filter, *buffer).ok());
+      [&](const RecordHeader*, const RecordHeader*, SessionId s, BufferId) {
+        destroyed = engine_.DestroySession(s);
+      });
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *filter, *buffer).ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   backend_->Dispatch(target_, Dispatch(1, true));
   EXPECT_TRUE(engine_.TerminateSession(session).ok());
@@ -194,43 +198,42 @@ TEST_F(SessionEngineTest, DestroyInsideTheCallbackOfItsTerminate) {
 }
 
 TEST_F(SessionEngineTest, DeviceSessions) {
-  EXPECT_STATUS(S::kInvalidArguments, engine_.CreateDeviceSession({}, 0));
-  EXPECT_STATUS(S::kAgentNotFound, engine_.CreateDeviceSession({"SQ_WAVES"}, 1));
-  EXPECT_STATUS(S::kAgentNotFound, engine_.CreateDeviceSession({"SQ_WAVES"}, -1));
-  EXPECT_STATUS(S::kCounterNotFound, engine_.CreateDeviceSession({"SQ_WAVEZ"}, 0));
-  EXPECT_STATUS(S::kInvalidArguments,
-                engine_.CreateDeviceSession(
-                    {"GRBM_COUNT", "GRBM_GUI_ACTIVE", "GRBM_CP_BUSY"}, 0));
-  auto session =
-      engine_.CreateDeviceSession({"SQ_WAVES", "Wavefronts", "GRBM_COUNT"}, 0);
+  EXPECT_STATUS(S::kInvalidArguments, engine_.devices().Create({}, 0));
+  EXPECT_STATUS(S::kAgentNotFound, engine_.devices().Create({"SQ_WAVES"}, 1));
+  EXPECT_STATUS(S::kAgentNotFound, engine_.devices().Create({"SQ_WAVES"}, -1));
+  EXPECT_STATUS(S::kCounterNotFound, engine_.devices().Create({"SQ_WAVEZ"}, 0));
+  EXPECT_STATUS(
+      S::kInvalidArguments,
+      engine_.devices().Create({"GRBM_COUNT", "GRBM_GUI_ACTIVE", "GRBM_CP_BUSY"}, 0));
+  auto session = engine_.devices().Create({"SQ_WAVES", "Wavefronts", "GRBM_COUNT"}, 0);
   ASSERT_TRUE(session.ok()) << session.status();
   const SessionId none = static_cast<SessionId>(3);
-  EXPECT_STATUS(S::kSessionNotFound, engine_.StartDeviceSession(none));
-  EXPECT_STATUS(S::kSessionNotFound, engine_.PollDeviceSession(none));
-  EXPECT_STATUS(S::kSessionNotFound, engine_.StopDeviceSession(none));
-  EXPECT_STATUS(S::kSessionNotFound, engine_.DestroyDeviceSession(none));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.devices().Start(none));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.devices().Poll(none));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.devices().Stop(none));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.devices().Destroy(none));
   EXPECT_STATUS(S::kSessionNotFound, engine_.StartSession(*session));
-  EXPECT_STATUS(S::kSessionNotActive, engine_.PollDeviceSession(*session));
-  EXPECT_STATUS(S::kSessionNotActive, engine_.StopDeviceSession(*session));
-  ASSERT_TRUE(engine_.StartDeviceSession(*session).ok());
-  EXPECT_STATUS(S::kHasActiveSession, engine_.StartDeviceSession(*session));
+  EXPECT_STATUS(S::kSessionNotActive, engine_.devices().Poll(*session));
+  EXPECT_STATUS(S::kSessionNotActive, engine_.devices().Stop(*session));
+  ASSERT_TRUE(engine_.devices().Start(*session).ok());
+  EXPECT_STATUS(S::kHasActiveSession, engine_.devices().Start(*session));
   // The GPU's counters are taken, for sessions of processes too.
   EXPECT_STATUS(S::kHasActiveSession,
                 engine_.StartSession(Ready(Counters({"SQ_WAVES"}))));
   EXPECT_TRUE(backend_->process(target_).running);
   backend_->device_readings = {{0, 1, 64, 64, 64}};  // GRBM_COUNT is missing
-  auto values = engine_.PollDeviceSession(*session);
+  auto values = engine_.devices().Poll(*session);
   ASSERT_TRUE(values.ok());
   EXPECT_EQ((*values)[0], 64);
   EXPECT_EQ((*values)[1], 64);
   EXPECT_NE((*values)[2], (*values)[2]);  // not a number: never a made-up zero
-  EXPECT_EQ((*engine_.PollDeviceSession(*session))[0], 128) << "since its start";
+  EXPECT_EQ((*engine_.devices().Poll(*session))[0], 128) << "since its start";
   backend_->process(target_).drain_error = absl::DataLossError("lost");
-  EXPECT_STATUS(S::kError, engine_.PollDeviceSession(*session));
+  EXPECT_STATUS(S::kError, engine_.devices().Poll(*session));
   backend_->process(target_).drain_error = absl::OkStatus();
-  ASSERT_TRUE(engine_.StopDeviceSession(*session).ok());
-  ASSERT_TRUE(engine_.StartDeviceSession(*session).ok());
-  EXPECT_TRUE(engine_.DestroyDeviceSession(*session).ok());
+  ASSERT_TRUE(engine_.devices().Stop(*session).ok());
+  ASSERT_TRUE(engine_.devices().Start(*session).ok());
+  EXPECT_TRUE(engine_.devices().Destroy(*session).ok());
   EXPECT_FALSE(backend_->process(target_).running);
   EXPECT_TRUE(engine_.StartSession(Ready(Counters({"SQ_WAVES"}))).ok());
 }

@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "userspace/base/session_status.h"
-#include "userspace/session/rocattach_sessions.h"
+#include "userspace/session/session_record.h"
 
 namespace rocattach {
 
 using S = SessionStatus;
 
-inline constexpr size_t kRecord = sizeof(rocattach_record_profiler_t);
-inline constexpr size_t kTracer = sizeof(rocattach_record_tracer_t);
-inline constexpr size_t kValue = sizeof(rocattach_record_counter_t);
+inline constexpr size_t kRecord = sizeof(DispatchRecord);
+inline constexpr size_t kTracer = sizeof(TraceRecord);
+inline constexpr size_t kValue = sizeof(RecordValue);
 
 enum Kind { kTimes = 1, kCounts = 2, kUnsupported = 4, kApi = 6 };
 

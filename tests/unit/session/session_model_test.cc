@@ -121,20 +121,18 @@ class Duel {
   }
 
   BufferCallback Collect() {
-    return [this](const rocattach_record_header_t* begin,
-                  const rocattach_record_header_t* end, SessionId session,
+    return [this](const RecordHeader* begin, const RecordHeader* end, SessionId session,
                   BufferId buffer) {
       std::vector<uint64_t>& list = delivered_[static_cast<uint64_t>(buffer)];
       while (begin < end) {
-        if (begin->kind == ROCATTACH_PROFILER_RECORD) {
-          list.push_back(reinterpret_cast<const rocattach_record_profiler_t*>(begin)
-                             ->correlation_id);
+        if (begin->kind == SessionRecordKind::kDispatch) {
+          list.push_back(
+              reinterpret_cast<const DispatchRecord*>(begin)->correlation_id);
         } else {
-          list.push_back(reinterpret_cast<const rocattach_record_tracer_t*>(begin)
-                             ->correlation_id);
+          list.push_back(reinterpret_cast<const TraceRecord*>(begin)->correlation_id);
         }
-        const rocattach_record_header_t* next = nullptr;
-        ASSERT_TRUE(engine_.NextRecord(begin, &next, session, buffer).ok());
+        const RecordHeader* next = nullptr;
+        ASSERT_TRUE(engine_.buffers().NextRecord(begin, &next, session, buffer).ok());
         begin = next;
       }
     };
@@ -230,14 +228,14 @@ class Duel {
     FilterSpec spec;
     spec.kind = static_cast<FilterKind>(kind);
     if (kind == kCounts) spec.counters = {{"SQ_WAVES", "GRBM_COUNT"}};
-    if (kind == kApi) spec.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_HSA_API};
+    if (kind == kApi) spec.api_domains = {TraceDomain::kHsaApi};
     const bool corrupt = Pick(12) == 0;
     if (corrupt) spec.selection.dispatches = {{9, 3}};
     const bool mismatch = Pick(12) == 0;
-    if (mismatch && kind != kApi) spec.api_domains = {0};
+    if (mismatch && kind != kApi) spec.api_domains = {TraceDomain::kHsaApi};
     if (mismatch && kind == kApi) spec.selection.gpus = {"gfx90a"};
     const bool bad_domain = kind == kApi && Pick(12) == 0;
-    if (bad_domain) spec.api_domains = {ROCATTACH_ACTIVITY_DOMAIN_KFD_API};
+    if (bad_domain) spec.api_domains = {TraceDomain::kKfdApi};
     ModelSession* session = nullptr;
     S expected = model_.Find(id, &session);
     if (expected == S::kSuccess) {
@@ -253,7 +251,7 @@ class Duel {
         expected = S::kSessionFilterDataMismatch;
       }
     }
-    auto filter = engine_.CreateFilter(static_cast<SessionId>(id), spec);
+    auto filter = engine_.filters().Create(static_cast<SessionId>(id), spec);
     Same(expected, filter.status(), "create_filter");
     if (filter.ok()) session->filters[static_cast<uint64_t>(*filter)].kind = kind;
   }
@@ -266,8 +264,8 @@ class Duel {
       expected = S::kFilterNotFound;
     }
     Same(expected,
-         engine_.DestroyFilter(static_cast<SessionId>(id),
-                               static_cast<FilterId>(filter)),
+         engine_.filters().Destroy(static_cast<SessionId>(id),
+                                   static_cast<FilterId>(filter)),
          "destroy_filter");
     if (expected == S::kSuccess) session->filters.erase(filter);
   }
@@ -277,14 +275,14 @@ class Duel {
     ModelSession* session = nullptr;
     S expected = model_.Find(id, &session);
     if (expected == S::kSuccess && session->buffers.size() >= 4) return;
-    const size_t smallest = sizeof(rocattach_record_counters_sampler_t);
+    const size_t smallest = sizeof(SampleRecord);
     const size_t sizes[] = {8,           smallest,         kTracer,     kRecord,
                             3 * kRecord, 10 * kRecord + 4, 2 * kTracer, 64 * kRecord};
     const size_t bytes = sizes[Pick(8)];
     const uint64_t existing = Pick(4) == 0 ? SomeBuffer(id) : 0;
     if (expected == S::kSuccess && bytes < smallest) expected = S::kIncorrectSize;
-    auto buffer = engine_.CreateBuffer(static_cast<SessionId>(id), bytes, Collect(),
-                                       static_cast<BufferId>(existing));
+    auto buffer = engine_.buffers().Create(static_cast<SessionId>(id), bytes, Collect(),
+                                           static_cast<BufferId>(existing));
     Same(expected, buffer.status(), "create_buffer");
     if (!buffer.ok()) return;
     const uint64_t buffer_id = static_cast<uint64_t>(*buffer);
@@ -302,8 +300,8 @@ class Duel {
       expected = S::kBufferNotFound;
     }
     Same(expected,
-         engine_.DestroyBuffer(static_cast<SessionId>(id),
-                               static_cast<BufferId>(buffer)),
+         engine_.buffers().Destroy(static_cast<SessionId>(id),
+                                   static_cast<BufferId>(buffer)),
          "destroy_buffer");
     if (expected != S::kSuccess) return;
     model_.Deliver(session->buffers.at(buffer));
@@ -332,9 +330,9 @@ class Duel {
       }
     }
     Same(expected,
-         engine_.SetFilterBuffer(static_cast<SessionId>(id),
-                                 static_cast<FilterId>(filter),
-                                 static_cast<BufferId>(buffer)),
+         engine_.filters().SetBuffer(static_cast<SessionId>(id),
+                                     static_cast<FilterId>(filter),
+                                     static_cast<BufferId>(buffer)),
          "set_filter_buffer");
     if (expected == S::kSuccess) session->filters.at(filter).buffer = buffer;
   }
@@ -353,13 +351,13 @@ class Duel {
     }
     SyncCallback callback;
     if (set) {
-      callback = [this](const rocattach_record_tracer_t& record, SessionId) {
+      callback = [this](const TraceRecord& record, SessionId) {
         sync_calls_.push_back(record.correlation_id);
       };
     }
     Same(expected,
-         engine_.SetApiTraceSyncCallback(static_cast<SessionId>(id),
-                                         static_cast<FilterId>(filter), callback),
+         engine_.filters().SetSyncCallback(static_cast<SessionId>(id),
+                                           static_cast<FilterId>(filter), callback),
          "set_api_trace_sync_callback");
     if (expected == S::kSuccess) session->filters.at(filter).sync = set;
   }
@@ -372,7 +370,8 @@ class Duel {
       expected = S::kBufferNotFound;
     }
     Same(expected,
-         engine_.FlushData(static_cast<SessionId>(id), static_cast<BufferId>(buffer)),
+         engine_.buffers().Flush(static_cast<SessionId>(id),
+                                 static_cast<BufferId>(buffer)),
          "flush_data");
     if (expected == S::kSuccess) model_.Deliver(session->buffers.at(buffer));
   }
@@ -385,11 +384,11 @@ class Duel {
       expected =
           session->buffers.count(buffer) ? S::kRecordCorrupted : S::kBufferNotFound;
     }
-    const rocattach_record_header_t stray = {ROCATTACH_TRACER_RECORD, kTracer, 1};
-    const rocattach_record_header_t* next = nullptr;
+    const RecordHeader stray = {SessionRecordKind::kTrace, kTracer, 1};
+    const RecordHeader* next = nullptr;
     Same(expected,
-         engine_.NextRecord(&stray, &next, static_cast<SessionId>(id),
-                            static_cast<BufferId>(buffer)),
+         engine_.buffers().NextRecord(&stray, &next, static_cast<SessionId>(id),
+                                      static_cast<BufferId>(buffer)),
          "next_record");
   }
 
@@ -406,8 +405,8 @@ class Duel {
       }
     }
     Same(expected,
-         engine_.SetFlushInterval(static_cast<SessionId>(id),
-                                  static_cast<BufferId>(buffer), interval),
+         engine_.buffers().SetFlushInterval(static_cast<SessionId>(id),
+                                            static_cast<BufferId>(buffer), interval),
          "set_buffer_properties");
   }
 

@@ -18,10 +18,10 @@ TEST_F(SessionEngineTest, FilterKindsAndData) {
         static_cast<FilterKind>(0), static_cast<FilterKind>(8)}) {
     FilterSpec spec;
     spec.kind = kind;
-    EXPECT_STATUS(S::kFilterNotSupported, engine_.CreateFilter(session, spec));
+    EXPECT_STATUS(S::kFilterNotSupported, engine_.filters().Create(session, spec));
   }
   auto refused = [&](S expected, const FilterSpec& spec) {
-    EXPECT_STATUS(expected, engine_.CreateFilter(session, spec));
+    EXPECT_STATUS(expected, engine_.filters().Create(session, spec));
   };
   refused(S::kFilterDataCorrupted, Counters({}));
   refused(S::kFilterDataCorrupted, Counters({""}));
@@ -46,31 +46,31 @@ TEST_F(SessionEngineTest, FilterKindsAndData) {
 TEST_F(SessionEngineTest, FilterDataGoesWithTheKind) {
   const SessionId session = NewSession();
   auto refused = [&](S expected, const FilterSpec& spec) {
-    EXPECT_STATUS(expected, engine_.CreateFilter(session, spec));
+    EXPECT_STATUS(expected, engine_.filters().Create(session, spec));
   };
-  FilterSpec spec = Api({ROCATTACH_ACTIVITY_DOMAIN_HSA_API});
+  FilterSpec spec = Api({TraceDomain::kHsaApi});
   spec.selection.kernel_include = {"x"};
   refused(S::kSessionFilterDataMismatch, spec);
-  spec = Api({ROCATTACH_ACTIVITY_DOMAIN_HSA_API});
+  spec = Api({TraceDomain::kHsaApi});
   spec.selection.hip_functions = {"hipMalloc"};
   refused(S::kSessionFilterDataMismatch, spec);
   spec = Timestamps();
   spec.selection.hsa_functions = {"hsa_init"};
   refused(S::kSessionFilterDataMismatch, spec);
-  spec = Api({ROCATTACH_ACTIVITY_DOMAIN_HSA_API});
+  spec = Api({TraceDomain::kHsaApi});
   spec.selection.gpus = {"gfx90a"};
   refused(S::kSessionFilterDataMismatch, spec);
   spec = Timestamps();
   spec.counters = {{"SQ_WAVES"}};
   refused(S::kSessionFilterDataMismatch, spec);
   spec = Timestamps();
-  spec.api_domains = {0};
+  spec.api_domains = {TraceDomain::kHsaApi};
   refused(S::kSessionFilterDataMismatch, spec);
   refused(S::kCounterNotFound, Counters({"SQ_WAVES", "SQ_WAVEZ"}));
-  refused(S::kInvalidDomainId, Api({17}));
-  refused(S::kInvalidDomainId, Api({-1}));
-  refused(S::kIncorrectDomain, Api({ROCATTACH_ACTIVITY_DOMAIN_KFD_API}));
-  spec = Api({ROCATTACH_ACTIVITY_DOMAIN_HSA_API});
+  refused(S::kInvalidDomainId, Api({static_cast<TraceDomain>(17)}));
+  refused(S::kInvalidDomainId, Api({static_cast<TraceDomain>(-1)}));
+  refused(S::kIncorrectDomain, Api({TraceDomain::kKfdApi}));
+  spec = Api({TraceDomain::kHsaApi});
   spec.selection.hsa_functions = {"hsa_init", "hsa_nonsense"};
   refused(S::kInvalidOperationId, spec);
 }
@@ -78,73 +78,74 @@ TEST_F(SessionEngineTest, FilterDataGoesWithTheKind) {
 TEST_F(SessionEngineTest, TheFirstFailureOfAFilterDecides) {
   const SessionId session = NewSession();
   auto refused = [&](S expected, const FilterSpec& spec) {
-    EXPECT_STATUS(expected, engine_.CreateFilter(session, spec));
+    EXPECT_STATUS(expected, engine_.filters().Create(session, spec));
   };
   // Corrupted before mismatch before unknown counter.
   FilterSpec spec = Counters({"NO_SUCH", ""});
-  spec.api_domains = {3};
+  spec.api_domains = {TraceDomain::kHipApi};
   refused(S::kFilterDataCorrupted, spec);
   spec = Counters({"NO_SUCH"});
-  spec.api_domains = {3};
+  spec.api_domains = {TraceDomain::kHipApi};
   refused(S::kSessionFilterDataMismatch, spec);
   // One of each kind.
-  EXPECT_TRUE(engine_.CreateFilter(session, Timestamps()).ok());
+  EXPECT_TRUE(engine_.filters().Create(session, Timestamps()).ok());
   refused(S::kSessionFilterDataMismatch, Timestamps());
-  EXPECT_TRUE(engine_.CreateFilter(session, Counters({"SQ_WAVES"})).ok());
-  EXPECT_TRUE(
-      engine_.CreateFilter(session, Api({ROCATTACH_ACTIVITY_DOMAIN_HIP_API})).ok());
-  EXPECT_TRUE(engine_.CreateFilter(session, Sampler({"SQ_WAVES"})).ok());
+  EXPECT_TRUE(engine_.filters().Create(session, Counters({"SQ_WAVES"})).ok());
+  EXPECT_TRUE(engine_.filters().Create(session, Api({TraceDomain::kHipApi})).ok());
+  EXPECT_TRUE(engine_.filters().Create(session, Sampler({"SQ_WAVES"})).ok());
 }
 
 TEST_F(SessionEngineTest, BuffersAndTheirChecks) {
   const SessionId session = NewSession();
-  EXPECT_STATUS(S::kInvalidArguments, engine_.CreateBuffer(session, 4096, nullptr));
-  EXPECT_STATUS(S::kIncorrectSize, engine_.CreateBuffer(session, 0, Collect()));
-  EXPECT_STATUS(S::kIncorrectSize, engine_.CreateBuffer(session, 47, Collect()));
+  EXPECT_STATUS(S::kInvalidArguments, engine_.buffers().Create(session, 4096, nullptr));
+  EXPECT_STATUS(S::kIncorrectSize, engine_.buffers().Create(session, 0, Collect()));
+  EXPECT_STATUS(S::kIncorrectSize, engine_.buffers().Create(session, 47, Collect()));
   EXPECT_STATUS(S::kIncorrectSize,
-                engine_.CreateBuffer(session, (size_t{1} << 30) + 1, Collect()));
-  auto buffer = engine_.CreateBuffer(session, 64, Collect());
+                engine_.buffers().Create(session, (size_t{1} << 30) + 1, Collect()));
+  auto buffer = engine_.buffers().Create(session, 64, Collect());
   ASSERT_TRUE(buffer.ok()) << buffer.status();
   const auto no_buffer = static_cast<BufferId>(1);
   const auto no_filter = static_cast<FilterId>(1);
   EXPECT_STATUS(S::kBufferNotFound,
-                engine_.SetFilterBuffer(session, no_filter, no_buffer));
+                engine_.filters().SetBuffer(session, no_filter, no_buffer));
   EXPECT_STATUS(S::kFilterNotFound,
-                engine_.SetFilterBuffer(session, no_filter, *buffer));
-  auto filter = engine_.CreateFilter(session, Timestamps());
+                engine_.filters().SetBuffer(session, no_filter, *buffer));
+  auto filter = engine_.filters().Create(session, Timestamps());
   ASSERT_TRUE(filter.ok());
-  EXPECT_STATUS(S::kIncorrectSize, engine_.SetFilterBuffer(session, *filter, *buffer));
+  EXPECT_STATUS(S::kIncorrectSize,
+                engine_.filters().SetBuffer(session, *filter, *buffer));
   // Growing: the new size in addition to the old one, the id stays.
-  auto grown = engine_.CreateBuffer(session, 64, Collect(), *buffer);
+  auto grown = engine_.buffers().Create(session, 64, Collect(), *buffer);
   ASSERT_TRUE(grown.ok());
   EXPECT_EQ(*grown, *buffer);
-  EXPECT_TRUE(engine_.SetFilterBuffer(session, *filter, *buffer).ok());
-  EXPECT_STATUS(S::kBufferNotFound, engine_.SetFlushInterval(session, no_buffer, 0));
+  EXPECT_TRUE(engine_.filters().SetBuffer(session, *filter, *buffer).ok());
+  EXPECT_STATUS(S::kBufferNotFound,
+                engine_.buffers().SetFlushInterval(session, no_buffer, 0));
   EXPECT_STATUS(S::kIncorrectFlushInterval,
-                engine_.SetFlushInterval(session, *buffer, 0));
+                engine_.buffers().SetFlushInterval(session, *buffer, 0));
   EXPECT_STATUS(S::kIncorrectFlushInterval,
-                engine_.SetFlushInterval(session, *buffer, 86'400'001));
-  EXPECT_TRUE(engine_.SetFlushInterval(session, *buffer, 1).ok());
-  EXPECT_STATUS(S::kBufferNotFound, engine_.FlushData(session, no_buffer));
-  EXPECT_STATUS(S::kBufferNotFound, engine_.DestroyBuffer(session, no_buffer));
-  EXPECT_STATUS(S::kFilterNotFound, engine_.DestroyFilter(session, no_filter));
+                engine_.buffers().SetFlushInterval(session, *buffer, 86'400'001));
+  EXPECT_TRUE(engine_.buffers().SetFlushInterval(session, *buffer, 1).ok());
+  EXPECT_STATUS(S::kBufferNotFound, engine_.buffers().Flush(session, no_buffer));
+  EXPECT_STATUS(S::kBufferNotFound, engine_.buffers().Destroy(session, no_buffer));
+  EXPECT_STATUS(S::kFilterNotFound, engine_.filters().Destroy(session, no_filter));
   EXPECT_STATUS(S::kFilterNotFound,
-                engine_.SetApiTraceSyncCallback(session, no_filter, nullptr));
+                engine_.filters().SetSyncCallback(session, no_filter, nullptr));
   EXPECT_STATUS(S::kFilterNotSupported,
-                engine_.SetApiTraceSyncCallback(session, *filter, nullptr));
-  EXPECT_TRUE(engine_.DestroyBuffer(session, *buffer).ok());
+                engine_.filters().SetSyncCallback(session, *filter, nullptr));
+  EXPECT_TRUE(engine_.buffers().Destroy(session, *buffer).ok());
   EXPECT_STATUS(S::kSessionMissingBuffer, engine_.StartSession(session));
-  EXPECT_STATUS(S::kBufferNotFound, engine_.DestroyBuffer(session, *buffer));
-  EXPECT_TRUE(engine_.DestroyFilter(session, *filter).ok());
+  EXPECT_STATUS(S::kBufferNotFound, engine_.buffers().Destroy(session, *buffer));
+  EXPECT_TRUE(engine_.filters().Destroy(session, *filter).ok());
   EXPECT_STATUS(S::kSessionMissingFilter, engine_.StartSession(session));
 }
 
 TEST_F(SessionEngineTest, DeliversWhenFullFlushedAndEnded) {
-  const size_t record = sizeof(rocattach_record_profiler_t);
+  const size_t record = sizeof(DispatchRecord);
   const SessionId session = NewSession();
-  auto filter = engine_.CreateFilter(session, Timestamps());
-  auto buffer = engine_.CreateBuffer(session, 4 * record, Collect());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *filter, *buffer).ok());
+  auto filter = engine_.filters().Create(session, Timestamps());
+  auto buffer = engine_.buffers().Create(session, 4 * record, Collect());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *filter, *buffer).ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   for (uint64_t i = 1; i <= 3; ++i) backend_->Dispatch(target_, Dispatch(i, true));
   EXPECT_EQ(callbacks_, 0);
@@ -152,10 +153,10 @@ TEST_F(SessionEngineTest, DeliversWhenFullFlushedAndEnded) {
   EXPECT_EQ(callbacks_, 1);  // full
   EXPECT_EQ(seen_.size(), 4u);
   backend_->Dispatch(target_, Dispatch(5, true));
-  EXPECT_TRUE(engine_.FlushData(session, *buffer).ok());
+  EXPECT_TRUE(engine_.buffers().Flush(session, *buffer).ok());
   EXPECT_EQ(callbacks_, 2);
   EXPECT_EQ(seen_.size(), 5u);
-  EXPECT_TRUE(engine_.FlushData(session, *buffer).ok());
+  EXPECT_TRUE(engine_.buffers().Flush(session, *buffer).ok());
   EXPECT_EQ(callbacks_, 2);  // nothing to deliver
   backend_->Dispatch(target_, Dispatch(6, true));
   backend_->End(target_);  // the application finished
@@ -173,63 +174,63 @@ TEST_F(SessionEngineTest, DeliversWhenFullFlushedAndEnded) {
 
 TEST_F(SessionEngineTest, FlushWorksOnATerminatedSession) {
   const SessionId session = NewSession();
-  auto filter = engine_.CreateFilter(session, Timestamps());
-  auto buffer = engine_.CreateBuffer(session, 65536, Collect());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *filter, *buffer).ok());
+  auto filter = engine_.filters().Create(session, Timestamps());
+  auto buffer = engine_.buffers().Create(session, 65536, Collect());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *filter, *buffer).ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   ASSERT_TRUE(engine_.TerminateSession(session).ok());
-  EXPECT_TRUE(engine_.FlushData(session, *buffer).ok());
+  EXPECT_TRUE(engine_.buffers().Flush(session, *buffer).ok());
   EXPECT_EQ(callbacks_, 0);
 }
 
 TEST_F(SessionEngineTest, FlushSaysWhenTheTargetsMemoryIsBroken) {
   const SessionId session = NewSession();
-  auto filter = engine_.CreateFilter(session, Timestamps());
-  auto buffer = engine_.CreateBuffer(session, 65536, Collect());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *filter, *buffer).ok());
+  auto filter = engine_.filters().Create(session, Timestamps());
+  auto buffer = engine_.buffers().Create(session, 65536, Collect());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *filter, *buffer).ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   backend_->process(target_).drain_error = absl::DataLossError("scribbled on");
   backend_->Dispatch(target_, Dispatch(1, true));
-  EXPECT_STATUS(S::kCorruptedSessionBuffer, engine_.FlushData(session, *buffer));
+  EXPECT_STATUS(S::kCorruptedSessionBuffer, engine_.buffers().Flush(session, *buffer));
   EXPECT_EQ(seen_.size(), 1u);  // what there was came all the same
 }
 
 TEST_F(SessionEngineTest, NextRecordAcceptsOnlyRecordsOfTheDelivery) {
   const SessionId session = NewSession();
   std::vector<absl::Status> inside;
-  rocattach_record_header_t foreign = {ROCATTACH_PROFILER_RECORD, 16, 1};
+  RecordHeader foreign = {SessionRecordKind::kDispatch, 16, 1};
   BufferId buffer_id = {};
-  auto callback = [&](const rocattach_record_header_t* begin,
-                      const rocattach_record_header_t* end, SessionId s, BufferId b) {
-    const rocattach_record_header_t* next = nullptr;
-    inside.push_back(engine_.NextRecord(begin, &next, s, b));
-    inside.push_back(engine_.NextRecord(end, &next, s, b));
-    inside.push_back(engine_.NextRecord(nullptr, &next, s, b));
-    inside.push_back(engine_.NextRecord(&foreign, &next, s, b));
-    inside.push_back(
-        engine_.NextRecord(reinterpret_cast<const rocattach_record_header_t*>(
-                               reinterpret_cast<const char*>(begin) + 4),
-                           &next, s, b));
-    auto* scribbled = const_cast<rocattach_record_header_t*>(begin);
-    const rocattach_record_header_t before = *begin;
+  auto callback = [&](const RecordHeader* begin, const RecordHeader* end, SessionId s,
+                      BufferId b) {
+    const RecordHeader* next = nullptr;
+    inside.push_back(engine_.buffers().NextRecord(begin, &next, s, b));
+    inside.push_back(engine_.buffers().NextRecord(end, &next, s, b));
+    inside.push_back(engine_.buffers().NextRecord(nullptr, &next, s, b));
+    inside.push_back(engine_.buffers().NextRecord(&foreign, &next, s, b));
+    inside.push_back(engine_.buffers().NextRecord(
+        reinterpret_cast<const RecordHeader*>(reinterpret_cast<const char*>(begin) + 4),
+        &next, s, b));
+    auto* scribbled = const_cast<RecordHeader*>(begin);
+    const RecordHeader before = *begin;
     for (uint32_t bytes : {0u, 8u, 17u, 0x7ffffff8u, 0xffffffffu}) {
       scribbled->bytes = bytes;
-      inside.push_back(engine_.NextRecord(begin, &next, s, b));
+      inside.push_back(engine_.buffers().NextRecord(begin, &next, s, b));
     }
     *scribbled = before;
-    scribbled->kind = 77;
-    inside.push_back(engine_.NextRecord(begin, &next, s, b));
+    scribbled->kind = static_cast<SessionRecordKind>(77);
+    inside.push_back(engine_.buffers().NextRecord(begin, &next, s, b));
     *scribbled = before;
-    inside.push_back(engine_.NextRecord(begin, &next, s, static_cast<BufferId>(5)));
+    inside.push_back(
+        engine_.buffers().NextRecord(begin, &next, s, static_cast<BufferId>(5)));
     // From another thread, it is nobody's.
     std::thread([&] {
-      inside.push_back(engine_.NextRecord(begin, &next, s, b));
+      inside.push_back(engine_.buffers().NextRecord(begin, &next, s, b));
     }).join();
   };
-  auto filter = engine_.CreateFilter(session, Timestamps());
-  auto buffer = engine_.CreateBuffer(session, 65536, callback);
+  auto filter = engine_.filters().Create(session, Timestamps());
+  auto buffer = engine_.buffers().Create(session, 65536, callback);
   buffer_id = *buffer;
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *filter, *buffer).ok());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *filter, *buffer).ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   backend_->Dispatch(target_, Dispatch(1, true));
   ASSERT_TRUE(engine_.TerminateSession(session).ok());
@@ -238,69 +239,69 @@ TEST_F(SessionEngineTest, NextRecordAcceptsOnlyRecordsOfTheDelivery) {
   for (size_t i = 1; i < inside.size(); ++i) {
     EXPECT_STATUS(i == 11 ? S::kBufferNotFound : S::kRecordCorrupted, inside[i]);
   }
-  const rocattach_record_header_t* next = nullptr;
+  const RecordHeader* next = nullptr;
   EXPECT_STATUS(S::kRecordCorrupted,
-                engine_.NextRecord(&foreign, &next, session, buffer_id));
+                engine_.buffers().NextRecord(&foreign, &next, session, buffer_id));
 }
 
 TEST_F(SessionEngineTest, FlushIntervals) {
   const SessionId session = NewSession();
-  auto filter = engine_.CreateFilter(session, Timestamps());
-  auto buffer = engine_.CreateBuffer(session, 65536, Collect());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *filter, *buffer).ok());
-  ASSERT_TRUE(engine_.SetFlushInterval(session, *buffer, 60'000).ok());
+  auto filter = engine_.filters().Create(session, Timestamps());
+  auto buffer = engine_.buffers().Create(session, 65536, Collect());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *filter, *buffer).ok());
+  ASSERT_TRUE(engine_.buffers().SetFlushInterval(session, *buffer, 60'000).ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   backend_->Dispatch(target_, Dispatch(1, true));
   const uint64_t now = BootNs();
-  engine_.Tick(now);
+  engine_.buffers().Tick(now);
   EXPECT_EQ(callbacks_, 0);
-  engine_.Tick(now + 61'000'000'000ull);
+  engine_.buffers().Tick(now + 61'000'000'000ull);
   EXPECT_EQ(callbacks_, 1);
 }
 
 TEST_F(SessionEngineTest, RecordsWithoutABufferAreCounted) {
   const SessionId session = NewSession();
-  auto filter = engine_.CreateFilter(session, Timestamps());
-  auto buffer = engine_.CreateBuffer(session, 65536, Collect());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *filter, *buffer).ok());
+  auto filter = engine_.filters().Create(session, Timestamps());
+  auto buffer = engine_.buffers().Create(session, 65536, Collect());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *filter, *buffer).ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   backend_->Dispatch(target_, Dispatch(1, true));
-  ASSERT_TRUE(engine_.DestroyBuffer(session, *buffer).ok());
+  ASSERT_TRUE(engine_.buffers().Destroy(session, *buffer).ok());
   EXPECT_EQ(seen_.size(), 1u);
   backend_->Dispatch(target_, Dispatch(2, true));
   EXPECT_EQ(engine_.Report(session)->dropped, 1u);
-  auto second = engine_.CreateBuffer(session, 65536, Collect());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *filter, *second).ok());
+  auto second = engine_.buffers().Create(session, 65536, Collect());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *filter, *second).ok());
   backend_->Dispatch(target_, Dispatch(3, true));
   ASSERT_TRUE(engine_.TerminateSession(session).ok());
   EXPECT_EQ(seen_.size(), 2u);
 }
 
 TEST_F(SessionEngineTest, ABufferThatNobodyReadsTakesEverything) {
-  EXPECT_STATUS(S::kSessionNotFound, engine_.CreateUnreadBuffer(SessionId(77)));
+  EXPECT_STATUS(S::kSessionNotFound, engine_.buffers().CreateUnread(SessionId(77)));
   const SessionId session = NewSession();
-  auto counters = engine_.CreateFilter(session, Counters({"SQ_WAVES"}));
-  auto api = engine_.CreateFilter(session, Api({ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS}));
-  auto unread = engine_.CreateUnreadBuffer(session);
+  auto counters = engine_.filters().Create(session, Counters({"SQ_WAVES"}));
+  auto api = engine_.filters().Create(session, Api({TraceDomain::kMemoryCopies}));
+  auto unread = engine_.buffers().CreateUnread(session);
   ASSERT_TRUE(unread.ok()) << unread.status();
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *counters, *unread).ok());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *api, *unread).ok());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *counters, *unread).ok());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *api, *unread).ok());
   EXPECT_STATUS(S::kInvalidArguments,
-                engine_.CreateBuffer(session, 65536, Collect(), *unread));
+                engine_.buffers().Create(session, 65536, Collect(), *unread));
   ASSERT_TRUE(engine_.StartSession(session).ok());
   EXPECT_TRUE(backend_->Dispatch(target_, Dispatch(1, false, true)));
-  EXPECT_TRUE(engine_.FlushData(session, *unread).ok());
+  EXPECT_TRUE(engine_.buffers().Flush(session, *unread).ok());
   EXPECT_TRUE(seen_.empty());
   // Each filter by itself, from the next record on.
-  auto read = engine_.CreateBuffer(session, 65536, Collect());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *counters, *read).ok());
+  auto read = engine_.buffers().Create(session, 65536, Collect());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *counters, *read).ok());
   EXPECT_TRUE(backend_->Dispatch(target_, Dispatch(2, false, true)));
-  ASSERT_TRUE(engine_.FlushData(session, *read).ok());
+  ASSERT_TRUE(engine_.buffers().Flush(session, *read).ok());
   ASSERT_EQ(seen_.size(), 1u);
   EXPECT_EQ(seen_[0].profiler.correlation_id, 2u);
   EXPECT_EQ(engine_.Report(session)->dropped, 0u);
   // A destroyed one drops, as any other.
-  ASSERT_TRUE(engine_.DestroyBuffer(session, *read).ok());
+  ASSERT_TRUE(engine_.buffers().Destroy(session, *read).ok());
   EXPECT_TRUE(backend_->Dispatch(target_, Dispatch(3, false, true)));
   EXPECT_EQ(engine_.Report(session)->dropped, 1u);
   ASSERT_TRUE(engine_.TerminateSession(session).ok());
@@ -308,14 +309,13 @@ TEST_F(SessionEngineTest, ABufferThatNobodyReadsTakesEverything) {
 
 TEST_F(SessionEngineTest, SynchronousCallbacksHearOfWhatNoBufferKeeps) {
   const SessionId session = NewSession();
-  auto api = engine_.CreateFilter(session, Api({ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS}));
-  auto unread = engine_.CreateUnreadBuffer(session);
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *api, *unread).ok());
+  auto api = engine_.filters().Create(session, Api({TraceDomain::kMemoryCopies}));
+  auto unread = engine_.buffers().CreateUnread(session);
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *api, *unread).ok());
   int heard = 0;
-  ASSERT_TRUE(engine_
-                  .SetApiTraceSyncCallback(
-                      session, *api,
-                      [&](const rocattach_record_tracer_t&, SessionId) { ++heard; })
+  ASSERT_TRUE(engine_.filters()
+                  .SetSyncCallback(session, *api,
+                                   [&](const TraceRecord&, SessionId) { ++heard; })
                   .ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   rocattach_copy copy = {};

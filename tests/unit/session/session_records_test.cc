@@ -47,11 +47,11 @@ TEST_F(SessionEngineTest, CountersBecomeTheRequestedValues) {
 
 TEST_F(SessionEngineTest, OneRecordPerDispatchInASharedBuffer) {
   const SessionId session = NewSession();
-  auto timestamps = engine_.CreateFilter(session, Timestamps());
-  auto counters = engine_.CreateFilter(session, Counters({"SQ_WAVES"}));
-  auto buffer = engine_.CreateBuffer(session, 65536, Collect());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *timestamps, *buffer).ok());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *counters, *buffer).ok());
+  auto timestamps = engine_.filters().Create(session, Timestamps());
+  auto counters = engine_.filters().Create(session, Counters({"SQ_WAVES"}));
+  auto buffer = engine_.buffers().Create(session, 65536, Collect());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *timestamps, *buffer).ok());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *counters, *buffer).ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   backend_->Dispatch(target_, Dispatch(1, true, true));
   backend_->Dispatch(target_, Dispatch(2, true, false));
@@ -59,8 +59,8 @@ TEST_F(SessionEngineTest, OneRecordPerDispatchInASharedBuffer) {
   ASSERT_TRUE(engine_.TerminateSession(session).ok());
   EXPECT_EQ(seen_.size(), 3u);
   // With two buffers, each filter has its own.
-  auto second = engine_.CreateBuffer(session, 65536, Collect());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *counters, *second).ok());
+  auto second = engine_.buffers().Create(session, 65536, Collect());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *counters, *second).ok());
   seen_.clear();
   ASSERT_TRUE(engine_.StartSession(session).ok());
   backend_->Dispatch(target_, Dispatch(1, true, true));
@@ -71,24 +71,24 @@ TEST_F(SessionEngineTest, OneRecordPerDispatchInASharedBuffer) {
 TEST_F(SessionEngineTest, ApiCallsCopiesAndSamples) {
   int synchronous = 0;
   const SessionId session = NewSession();
-  auto api = engine_.CreateFilter(session, Api({ROCATTACH_ACTIVITY_DOMAIN_HSA_API,
-                                                ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS}));
-  auto sampler = engine_.CreateFilter(session, Sampler({"SQ_WAVES"}));
-  auto buffer = engine_.CreateBuffer(session, 65536, Collect());
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *sampler, *buffer).ok());
+  auto api = engine_.filters().Create(
+      session, Api({TraceDomain::kHsaApi, TraceDomain::kMemoryCopies}));
+  auto sampler = engine_.filters().Create(session, Sampler({"SQ_WAVES"}));
+  auto buffer = engine_.buffers().Create(session, 65536, Collect());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *sampler, *buffer).ok());
   EXPECT_STATUS(S::kSessionMissingBuffer, engine_.StartSession(session));
   // A synchronous callback is enough for API tracing.
-  ASSERT_TRUE(engine_
-                  .SetApiTraceSyncCallback(session, *api,
-                                           [&](const auto& record, SessionId id) {
-                                             EXPECT_EQ(id, session);
-                                             EXPECT_NE(record.correlation_id, 0u);
-                                             ++synchronous;
-                                           })
+  ASSERT_TRUE(engine_.filters()
+                  .SetSyncCallback(session, *api,
+                                   [&](const auto& record, SessionId id) {
+                                     EXPECT_EQ(id, session);
+                                     EXPECT_NE(record.correlation_id, 0u);
+                                     ++synchronous;
+                                   })
                   .ok());
   ASSERT_TRUE(engine_.StartSession(session).ok());
   ApiEvent call;
-  call.domain = ROCATTACH_ACTIVITY_DOMAIN_HSA_API;
+  call.domain = TraceDomain::kHsaApi;
   call.function = 17;
   call.correlation_id = 5;
   call.begin_ns = 10;
@@ -100,7 +100,7 @@ TEST_F(SessionEngineTest, ApiCallsCopiesAndSamples) {
   backend_->ApiCall(target_, call);
   EXPECT_EQ(synchronous, 1);
   EXPECT_EQ(engine_.Report(session)->dropped, 0u);
-  ASSERT_TRUE(engine_.SetFilterBuffer(session, *api, *buffer).ok());
+  ASSERT_TRUE(engine_.filters().SetBuffer(session, *api, *buffer).ok());
   backend_->ApiCall(target_, call);
   backend_->Copy(target_, copy);
   const CounterReading reading = {0, 1, 64, 64, 64};
@@ -112,10 +112,10 @@ TEST_F(SessionEngineTest, ApiCallsCopiesAndSamples) {
   EXPECT_EQ(synchronous, 3);
   ASSERT_EQ(seen_.size(), 3u);
   EXPECT_EQ(seen_[0].tracer.operation_id, 17u);
-  EXPECT_EQ(seen_[0].tracer.timestamps.end, 20u);
-  EXPECT_EQ(seen_[1].tracer.domain, ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS);
+  EXPECT_EQ(seen_[0].tracer.times.end_ns, 20u);
+  EXPECT_EQ(seen_[1].tracer.domain, TraceDomain::kMemoryCopies);
   EXPECT_EQ(seen_[1].tracer.bytes, 4096u);
-  EXPECT_EQ(seen_[2].header.kind, uint32_t{ROCATTACH_COUNTERS_SAMPLER_RECORD});
+  EXPECT_EQ(seen_[2].header.kind, SessionRecordKind::kSample);
   ASSERT_EQ(seen_[2].counters.size(), 1u);
   EXPECT_EQ(seen_[2].counters[0].value, 64);
 }

@@ -43,15 +43,13 @@ TEST(SessionThreads, RecordsOfManyProcessesArriveOnceAndInOrder) {
   ASSERT_TRUE(engine.Initialize().ok());
   uint64_t last_id = 0;
   auto session = engine.CreateReadySession(
-      -1, FilterSpec(), 8 * sizeof(rocattach_record_profiler_t),
-      [&](const rocattach_record_header_t* begin, const rocattach_record_header_t* end,
-          SessionId s, BufferId b) {
+      -1, FilterSpec(), 8 * sizeof(DispatchRecord),
+      [&](const RecordHeader* begin, const RecordHeader* end, SessionId s, BufferId b) {
         while (begin < end) {
-          const auto* record =
-              reinterpret_cast<const rocattach_record_profiler_t*>(begin);
+          const auto* record = reinterpret_cast<const DispatchRecord*>(begin);
           EXPECT_EQ(record->header.id, ++last_id);
           seen[static_cast<size_t>(record->pid)].push_back(record->correlation_id);
-          ASSERT_TRUE(engine.NextRecord(begin, &begin, s, b).ok());
+          ASSERT_TRUE(engine.buffers().NextRecord(begin, &begin, s, b).ok());
         }
       },
       nullptr);
@@ -144,16 +142,15 @@ class Crowd {
 
  private:
   // Now and then a callback does what is hardest: it ends or destroys sessions.
-  void Called(const rocattach_record_header_t* begin,
-              const rocattach_record_header_t* end, SessionId session,
+  void Called(const RecordHeader* begin, const RecordHeader* end, SessionId session,
               BufferId buffer) {
     delivered_ += static_cast<uint64_t>(begin < end);
     const uint64_t pick = delivered_ % 41;
-    if (pick == 1) engine_.FlushData(session, buffer).IgnoreError();
+    if (pick == 1) engine_.buffers().Flush(session, buffer).IgnoreError();
     if (pick == 2) engine_.TerminateSession(session).IgnoreError();
     if (pick == 3) engine_.DestroySession(session).IgnoreError();
     if (pick == 4) engine_.StartSession(session).IgnoreError();
-    if (pick == 5) engine_.DestroyBuffer(session, buffer).IgnoreError();
+    if (pick == 5) engine_.buffers().Destroy(session, buffer).IgnoreError();
   }
 
   void Use(uint32_t seed) {
@@ -166,10 +163,10 @@ class Crowd {
       if (pick >= 1 && pick <= 3) engine_.StartSession(session).IgnoreError();
       if (pick == 4 || pick == 5) engine_.TerminateSession(session).IgnoreError();
       if (pick == 6) engine_.DestroySession(session).IgnoreError();
-      if (pick == 7) engine_.CreateFilter(session, FilterSpec()).IgnoreError();
+      if (pick == 7) engine_.filters().Create(session, FilterSpec()).IgnoreError();
       if (pick == 8) {
         engine_.Report(session).IgnoreError();
-        engine_.Tick(i * 1'000'000ull);
+        engine_.buffers().Tick(i * 1'000'000ull);
       }
       if (pick == 9 && random() % 20 == 0) {
         engine_.Finalize().IgnoreError();
@@ -195,8 +192,7 @@ class Crowd {
     }
     auto made = engine_.CreateReadySession(
         -1, spec, 1024,
-        [this](const rocattach_record_header_t* begin,
-               const rocattach_record_header_t* end, SessionId session,
+        [this](const RecordHeader* begin, const RecordHeader* end, SessionId session,
                BufferId buffer) { Called(begin, end, session, buffer); },
         nullptr);
     if (!made.ok()) return;
@@ -210,11 +206,11 @@ class Crowd {
   }
 
   void UseDevice() {
-    auto device = engine_.CreateDeviceSession({"SQ_WAVES"}, 0);
+    auto device = engine_.devices().Create({"SQ_WAVES"}, 0);
     if (!device.ok()) return;
-    engine_.StartDeviceSession(*device).IgnoreError();
-    engine_.PollDeviceSession(*device).IgnoreError();
-    EXPECT_TRUE(engine_.DestroyDeviceSession(*device).ok());
+    engine_.devices().Start(*device).IgnoreError();
+    engine_.devices().Poll(*device).IgnoreError();
+    EXPECT_TRUE(engine_.devices().Destroy(*device).ok());
   }
 
   const std::shared_ptr<FakeBackend> backend_ = std::make_shared<FakeBackend>();
@@ -237,13 +233,13 @@ TEST(SessionThreads, EverythingAtOnce) {
 
 TEST(RecordBufferThreads, FlushWaitsForADeliveryUnderWay) {
   std::atomic<bool> inside = false, go = false, finished = false;
-  auto buffer = RecordBuffer::Create(
-      1024, [&](const rocattach_record_header_t*, const rocattach_record_header_t*) {
+  auto buffer =
+      RecordBuffer::Create(1024, [&](const RecordHeader*, const RecordHeader*) {
         inside = true;
         while (!go) std::this_thread::yield();
         finished = true;
       });
-  const rocattach_record_header_t record = {ROCATTACH_TRACER_RECORD, sizeof(record), 0};
+  const RecordHeader record = {SessionRecordKind::kTrace, sizeof(record), 0};
   ASSERT_TRUE(buffer->Append(&record));
   std::thread first([&] { buffer->Flush(); });
   while (!inside) std::this_thread::yield();
@@ -258,18 +254,18 @@ TEST(RecordBufferThreads, FlushWaitsForADeliveryUnderWay) {
 
 TEST(RecordBufferThreads, DropsAreCountedWhenACallbackLeavesNoRoom) {
   std::shared_ptr<RecordBuffer> buffer;
-  const rocattach_record_header_t record = {ROCATTACH_TRACER_RECORD, sizeof(record), 0};
+  const RecordHeader record = {SessionRecordKind::kTrace, sizeof(record), 0};
   int accepted = 0;
-  buffer = RecordBuffer::Create(
-      4 * sizeof(record),
-      [&](const rocattach_record_header_t*, const rocattach_record_header_t*) {
-        if (accepted > 0) return;
-        for (int i = 0; i < 10; ++i) accepted += buffer->Append(&record);
-      });
+  buffer = RecordBuffer::Create(4 * sizeof(record),
+                                [&](const RecordHeader*, const RecordHeader*) {
+                                  if (accepted > 0) return;
+                                  for (int i = 0; i < 10; ++i)
+                                    accepted += buffer->Append(&record);
+                                });
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(buffer->Append(&record));
   EXPECT_EQ(accepted, 4);
   EXPECT_EQ(buffer->dropped(), 6u);
-  const rocattach_record_header_t large = {ROCATTACH_TRACER_RECORD, 1 << 20, 0};
+  const RecordHeader large = {SessionRecordKind::kTrace, 1 << 20, 0};
   EXPECT_FALSE(buffer->Append(&large));
   EXPECT_EQ(buffer->dropped(), 7u);
 }

@@ -41,7 +41,7 @@ class RandomCalls {
         if (StreamId id = Pick()) {
           auto& kept = models_[id].dispatches;
           kept.insert(kept.end(), records.begin(), records.end());
-          EXPECT_TRUE(writer_->AppendDispatches(id, records).ok());
+          EXPECT_TRUE(writer_->Append<DispatchKind>(id, records).ok());
         }
         break;
       }
@@ -50,7 +50,7 @@ class RandomCalls {
           std::vector<rocattach_copy> records = RandomCopies(random_() % 50, &random_);
           auto& kept = models_[id].copies;
           kept.insert(kept.end(), records.begin(), records.end());
-          EXPECT_TRUE(writer_->AppendCopies(id, records).ok());
+          EXPECT_TRUE(writer_->Append<CopyKind>(id, records).ok());
         }
         break;
       case 5:
@@ -141,7 +141,8 @@ TEST(Model, WhatIsWrittenIsRead) {
     ReadStats stats = ReadBytes(bytes, &visitor);
     EXPECT_FALSE(stats.damaged()) << "seed " << seed;
     EXPECT_TRUE(visitor.damages.empty());
-    EXPECT_EQ(writer->stats().dispatches, stats.dispatches);
+    EXPECT_EQ(writer->stats().records[RecordKind::kDispatch],
+              stats.records[RecordKind::kDispatch]);
     for (const auto& [id, model] : calls.models()) {
       SCOPED_TRACE(absl::StrCat("seed ", seed, ", stream ", id));
       const KeepingVisitor::Stream& got = visitor.streams[Key(0, id)];

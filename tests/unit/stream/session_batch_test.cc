@@ -228,7 +228,7 @@ TEST(SessionFrames, WhatIsWrittenIsRead) {
   event.set_what(v1::SessionEvent::STARTED);
   ASSERT_TRUE(writer->AddSessionEvent(id, event).ok());
   const std::vector<CounterRecord> records = Regular(5000);
-  ASSERT_TRUE(writer->AppendCounters(id, records).ok());
+  ASSERT_TRUE(writer->Append<CounterKind>(id, records).ok());
   event.set_what(v1::SessionEvent::STOPPED);
   ASSERT_TRUE(writer->AddSessionEvent(id, event).ok());
   v1::LossAccount account;
@@ -242,7 +242,7 @@ TEST(SessionFrames, WhatIsWrittenIsRead) {
   decoder.Feed(bytes);
   decoder.FinishInput();
   EXPECT_FALSE(decoder.stats().damaged());
-  EXPECT_EQ(decoder.stats().counter_values, records.size());
+  EXPECT_EQ(decoder.stats().records[RecordKind::kCounter], records.size());
   ASSERT_EQ(visitor.events.size(), 2u);
   EXPECT_EQ(visitor.values_before[0], 0u);
   EXPECT_EQ(visitor.values_before[1], records.size()) << "the stop comes last";

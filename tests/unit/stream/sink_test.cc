@@ -107,17 +107,17 @@ TEST_F(SinkTest, PartialWritesAreTakenBack) {
     StreamId id = (*writer)->OpenProcess({});
     std::vector<rocattach_dispatch> records = RegularDispatches(40'000);
     auto span = absl::MakeConstSpan(records);
-    absl::Status status = (*writer)->AppendDispatches(id, span.subspan(0, 20'000));
+    absl::Status status = (*writer)->Append<DispatchKind>(id, span.subspan(0, 20'000));
     if (status.ok()) _exit(12);
     if (status.message().find(path()) == absl::string_view::npos) _exit(13);
-    uint64_t written = (*writer)->stats().dispatches;
+    uint64_t written = (*writer)->stats().records[RecordKind::kDispatch];
     if (written == 0 || written >= 20'000) _exit(14);
     struct stat info;
     if (stat(path().c_str(), &info) != 0) _exit(15);
     if (static_cast<uint64_t>(info.st_size) != (*writer)->stats().bytes) _exit(16);
     limit.rlim_cur = RLIM_INFINITY;
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(17);
-    if (!(*writer)->AppendDispatches(id, span.subspan(20'000)).ok()) _exit(18);
+    if (!(*writer)->Append<DispatchKind>(id, span.subspan(20'000)).ok()) _exit(18);
     v1::LossAccount account;
     account.set_final(true);
     account.set_dispatches_seen(40'000);
@@ -182,15 +182,15 @@ TEST_F(SinkTest, SlowReaderOfANonBlockingPipeLosesFramesNotFraming) {
   };
   drain();
   // More than the pipe holds: the last frame is torn.
-  EXPECT_EQ(writer->AppendDispatches(id, span.subspan(0, 30'000)).code(),
+  EXPECT_EQ(writer->Append<DispatchKind>(id, span.subspan(0, 30'000)).code(),
             absl::StatusCode::kUnavailable);
   drain();
   for (size_t at = 30'000; at < 60'000; at += 1000) {
-    EXPECT_TRUE(writer->AppendDispatches(id, span.subspan(at, 1000)).ok());
+    EXPECT_TRUE(writer->Append<DispatchKind>(id, span.subspan(at, 1000)).ok());
     EXPECT_TRUE(writer->FlushAll().ok());
     drain();
   }
-  uint64_t delivered = writer->stats().dispatches;
+  uint64_t delivered = writer->stats().records[RecordKind::kDispatch];
   uint64_t dropped = writer->stats().records_dropped;
   EXPECT_EQ(delivered + dropped, 60'000u);
   EXPECT_GT(dropped, 0u);
@@ -198,7 +198,7 @@ TEST_F(SinkTest, SlowReaderOfANonBlockingPipeLosesFramesNotFraming) {
   drain();
   decoder.FinishInput();
   EXPECT_TRUE(decoder.stats().damaged());
-  EXPECT_EQ(decoder.stats().dispatches, delivered);
+  EXPECT_EQ(decoder.stats().records[RecordKind::kDispatch], delivered);
   EXPECT_EQ(visitor.streams[std::make_pair(0u, id)].dispatches.back().correlation_id,
             60'000u);
 }

@@ -249,12 +249,13 @@ std::string SampleRecording(int level) {
   }
   std::vector<rocattach_dispatch> records = RegularDispatches(40);
   EXPECT_TRUE(
-      writer->AppendDispatches(app, absl::MakeConstSpan(records).subspan(0, 20)).ok());
+      writer->Append<DispatchKind>(app, absl::MakeConstSpan(records).subspan(0, 20))
+          .ok());
   EXPECT_TRUE(writer->FlushAll().ok());
   EXPECT_TRUE(
-      writer->AppendDispatches(app, absl::MakeConstSpan(records).subspan(20)).ok());
+      writer->Append<DispatchKind>(app, absl::MakeConstSpan(records).subspan(20)).ok());
   std::mt19937_64 random(7);
-  EXPECT_TRUE(writer->AppendCopies(app, RandomCopies(3, &random)).ok());
+  EXPECT_TRUE(writer->Append<CopyKind>(app, RandomCopies(3, &random)).ok());
 
   process.set_pid(101);
   process.set_comm("other");

@@ -78,7 +78,7 @@ TEST(Writer, DictionaryEntriesComeBeforeTheRecordsThatNameThem) {
   auto writer = MakeWriter(&bytes);
   StreamId id = writer->OpenProcess({});
   std::vector<rocattach_dispatch> records = RegularDispatches(10);
-  ASSERT_TRUE(writer->AppendDispatches(id, records).ok());
+  ASSERT_TRUE(writer->Append<DispatchKind>(id, records).ok());
   v1::Kernel kernel;
   kernel.set_id(1);
   kernel.set_name("late");
@@ -103,13 +103,13 @@ TEST(Writer, BatchesAreCutByAge) {
   std::string bytes;
   auto writer = MakeWriter(&bytes);
   StreamId id = writer->OpenProcess({});
-  ASSERT_TRUE(writer->AppendDispatches(id, RegularDispatches(10)).ok());
+  ASSERT_TRUE(writer->Append<DispatchKind>(id, RegularDispatches(10)).ok());
   ASSERT_TRUE(writer->Flush(1'000'000'000).ok());
-  EXPECT_EQ(writer->stats().dispatches, 0u) << "young";
+  EXPECT_EQ(writer->stats().records[RecordKind::kDispatch], 0u) << "young";
   ASSERT_TRUE(writer->Flush(1'249'999'999).ok());
-  EXPECT_EQ(writer->stats().dispatches, 0u);
+  EXPECT_EQ(writer->stats().records[RecordKind::kDispatch], 0u);
   ASSERT_TRUE(writer->Flush(1'250'000'000).ok());
-  EXPECT_EQ(writer->stats().dispatches, 10u);
+  EXPECT_EQ(writer->stats().records[RecordKind::kDispatch], 10u);
   ASSERT_TRUE(writer->SetAccount(id, {}).ok());
   EXPECT_EQ(writer->account(id)->dispatches_delivered(), 10u);
 }
@@ -118,9 +118,10 @@ TEST(Writer, EventsKeepTheirPlaceAmongRecords) {
   std::string bytes;
   auto writer = MakeWriter(&bytes);
   StreamId id = writer->OpenProcess({});
-  ASSERT_TRUE(writer->AppendDispatches(id, RegularDispatches(10)).ok());
+  ASSERT_TRUE(writer->Append<DispatchKind>(id, RegularDispatches(10)).ok());
   ASSERT_TRUE(writer->AddWindowEvent(id, {}).ok());
-  EXPECT_EQ(writer->stats().dispatches, 10u) << "the batch was cut first";
+  EXPECT_EQ(writer->stats().records[RecordKind::kDispatch], 10u)
+      << "the batch was cut first";
 }
 
 TEST(Writer, UnknownStreamsAreRefused) {
@@ -129,7 +130,7 @@ TEST(Writer, UnknownStreamsAreRefused) {
   EXPECT_EQ(writer->AddKernel(1, {}).code(), absl::StatusCode::kNotFound);
   StreamId id = writer->OpenProcess({});
   EXPECT_TRUE(writer->EndProcess(id, {}).ok());
-  EXPECT_EQ(writer->AppendDispatches(id, {}).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(writer->Append<DispatchKind>(id, {}).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(writer->EndProcess(id, {}).code(), absl::StatusCode::kNotFound);
 }
 
@@ -198,7 +199,7 @@ TEST(Writer, ReadersCanJoinAtKeyFrames) {
     ASSERT_TRUE(writer->AddKernel(id, kernel).ok());
   }
   std::vector<rocattach_dispatch> records = RegularDispatches(40'000);
-  ASSERT_TRUE(writer->AppendDispatches(id, records).ok());
+  ASSERT_TRUE(writer->Append<DispatchKind>(id, records).ok());
   ASSERT_TRUE(writer->Close().ok());
 
   std::vector<size_t> offsets = FrameOffsets(bytes);
@@ -253,11 +254,11 @@ TEST(Writer, DestructorWritesWhatIsPending) {
   {
     auto writer = MakeWriter(&bytes);
     StreamId id = writer->OpenProcess({});
-    ASSERT_TRUE(writer->AppendDispatches(id, RegularDispatches(10)).ok());
+    ASSERT_TRUE(writer->Append<DispatchKind>(id, RegularDispatches(10)).ok());
   }
   KeepingVisitor visitor;
   ReadStats stats = ReadBytes(bytes, &visitor);
-  EXPECT_EQ(stats.dispatches, 10u);
+  EXPECT_EQ(stats.records[RecordKind::kDispatch], 10u);
   EXPECT_FALSE(stats.damaged());
   EXPECT_TRUE(visitor.HasDamage(Damage::Kind::kNoEnd));
 }
@@ -290,11 +291,11 @@ TEST(Writer, ResumesWhenSpaceReturnsAndAccountsForTheGap) {
   StreamId id = writer->OpenProcess(process);
   std::vector<rocattach_dispatch> records = RegularDispatches(300);
   auto span = absl::MakeConstSpan(records);
-  ASSERT_TRUE(writer->AppendDispatches(id, span.subspan(0, 100)).ok());
+  ASSERT_TRUE(writer->Append<DispatchKind>(id, span.subspan(0, 100)).ok());
   ASSERT_TRUE(writer->FlushAll().ok());
 
   fail = true;
-  ASSERT_TRUE(writer->AppendDispatches(id, span.subspan(100, 100)).ok());
+  ASSERT_TRUE(writer->Append<DispatchKind>(id, span.subspan(100, 100)).ok());
   EXPECT_FALSE(writer->FlushAll().ok());
   v1::Kernel kernel;
   kernel.set_id(1);
@@ -312,7 +313,7 @@ TEST(Writer, ResumesWhenSpaceReturnsAndAccountsForTheGap) {
   EXPECT_FALSE(writer->EndProcess(brief, end).ok());
 
   fail = false;
-  ASSERT_TRUE(writer->AppendDispatches(id, span.subspan(200)).ok());
+  ASSERT_TRUE(writer->Append<DispatchKind>(id, span.subspan(200)).ok());
   ASSERT_TRUE(writer->FlushAll().ok());
   v1::LossAccount account;
   account.set_final(true);

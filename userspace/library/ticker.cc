@@ -1,0 +1,49 @@
+#include "userspace/library/ticker.h"
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "userspace/base/clock.h"
+#include "userspace/session/record_buffer.h"
+
+namespace rocattach {
+
+// Also of a thread that outlives its Ticker.
+struct Ticker::Shared {
+  absl::Mutex mutex;
+  absl::CondVar wake;
+  bool stop ABSL_GUARDED_BY(mutex) = false;
+};
+
+Ticker::Ticker(std::weak_ptr<SessionEngine> engine)
+    : shared_(std::make_shared<Shared>()),
+      thread_(
+          [shared = shared_, engine = std::move(engine)] { Run(*shared, engine); }) {}
+
+Ticker::~Ticker() {
+  {
+    absl::MutexLock lock(&shared_->mutex);
+    shared_->stop = true;
+  }
+  shared_->wake.SignalAll();
+  // A callback that the ticker runs, or that waits for one, may be what ends it.
+  if (RecordBuffer::InCallback()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+void Ticker::Run(Shared& shared, const std::weak_ptr<SessionEngine>& engine) {
+  absl::MutexLock lock(&shared.mutex);
+  while (!shared.stop) {
+    shared.wake.WaitWithTimeout(&shared.mutex, absl::Milliseconds(1));
+    shared.mutex.Unlock();
+    if (auto alive = engine.lock()) alive->buffers().Tick(BootNs());
+    shared.mutex.Lock();
+  }
+}
+
+}  // namespace rocattach

@@ -1,0 +1,89 @@
+#include "userspace/session/session_filters.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/session_status.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/session/engine_state.h"
+#include "userspace/session/filter_check.h"
+
+namespace rocattach {
+namespace {
+
+absl::Status NoFilter(FilterId id) {
+  return SessionError(SessionStatus::kFilterNotFound,
+                      absl::StrCat("filter ", static_cast<uint64_t>(id)));
+}
+
+}  // namespace
+
+absl::Status SessionFilters::Check(const FilterSpec& filter) const {
+  return state_->runner->CheckFilter(filter);
+}
+
+absl::StatusOr<FilterId> SessionFilters::Create(SessionId id, FilterSpec filter) {
+  {
+    absl::MutexLock lock(&state_->mutex);
+    RETURN_IF_ERROR(state_->Find(id).status());
+  }
+  // Without the lock: expressions are compiled, and the runner may ask a service.
+  RETURN_IF_ERROR(Check(filter));
+  absl::MutexLock lock(&state_->mutex);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+  for (const auto& [other_id, other] : session->filters) {
+    if (other.spec.kind == filter.kind) {
+      return SessionError(SessionStatus::kSessionFilterDataMismatch,
+                          absl::StrCat("session ", Number(id), " has a filter of kind ",
+                                       static_cast<int>(filter.kind)));
+    }
+  }
+  const auto filter_id = static_cast<FilterId>(state_->filter_handles.Next());
+  session->filters[filter_id].spec = std::move(filter);
+  return filter_id;
+}
+
+absl::Status SessionFilters::Destroy(SessionId id, FilterId filter) {
+  absl::MutexLock lock(&state_->mutex);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+  if (session->filters.erase(filter) == 0) return NoFilter(filter);
+  state_->UpdateRoutes(*session);
+  return absl::OkStatus();
+}
+
+absl::Status SessionFilters::SetBuffer(SessionId id, FilterId filter, BufferId buffer) {
+  absl::MutexLock lock(&state_->mutex);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+  auto found_buffer = session->buffers.find(buffer);
+  if (found_buffer == session->buffers.end()) return NoBuffer(buffer);
+  auto found_filter = session->filters.find(filter);
+  if (found_filter == session->filters.end()) return NoFilter(filter);
+  const size_t needed = RecordBytes(found_filter->second.spec);
+  const size_t present = found_buffer->second.records->bytes();
+  if (present < needed && !found_buffer->second.records->unread()) {
+    return SessionError(
+        SessionStatus::kIncorrectSize,
+        absl::StrCat("the buffer holds ", present,
+                     " bytes and a record of this filter takes ", needed));
+  }
+  found_filter->second.buffer = buffer;
+  state_->UpdateRoutes(*session);
+  return absl::OkStatus();
+}
+
+absl::Status SessionFilters::SetSyncCallback(SessionId id, FilterId filter,
+                                             SyncCallback callback) {
+  absl::MutexLock lock(&state_->mutex);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+  auto found = session->filters.find(filter);
+  if (found == session->filters.end()) return NoFilter(filter);
+  if (found->second.spec.kind != FilterKind::kApiTrace) {
+    return SessionError(SessionStatus::kFilterNotSupported,
+                        "synchronous callbacks are for API tracing");
+  }
+  found->second.sync = std::move(callback);
+  state_->UpdateRoutes(*session);
+  return absl::OkStatus();
+}
+
+}  // namespace rocattach

@@ -1,0 +1,108 @@
+// What a session puts into its buffers: records of different sizes, one behind the
+// other, each 8-byte aligned.
+#ifndef ROCATTACH_USERSPACE_SESSION_SESSION_RECORD_H_
+#define ROCATTACH_USERSPACE_SESSION_SESSION_RECORD_H_
+
+#include <cstdint>
+#include <type_traits>
+
+namespace rocattach {
+
+// The control protocol and the C API (rocattach_sessions.h) use the same numbers and
+// the same layout, so that a buffer is handed over as it is.
+enum class SessionRecordKind : uint32_t {
+  kDispatch = 0,
+  kTrace = 1,
+  // 2 to 4 are kinds that ROCProfiler has and this program does not make.
+  kSample = 5,
+};
+
+struct RecordHeader {
+  SessionRecordKind kind;
+  uint32_t bytes;  // of the whole record; the next one follows
+  uint64_t id;     // counts the records of a buffer, from 1
+};
+
+// CLOCK_BOOTTIME; 0: not known.
+struct RecordTimes {
+  uint64_t begin_ns, end_ns;
+};
+
+// Absent values are not in a record; a value of 0 was measured.
+struct RecordValue {
+  uint32_t counter;  // index into the names that the filter was created with
+  uint32_t pad;
+  double value;  // added up over the instances of a hardware counter
+};
+
+// Bits of DispatchRecord.selected_by.
+inline constexpr uint32_t kSelectedByTimestamps = 1;
+inline constexpr uint32_t kSelectedByCounters = 2;
+
+// A kernel dispatch; RecordValue[values] follow.
+struct DispatchRecord {
+  RecordHeader header;
+  int32_t pid;
+  uint32_t tid;
+  uint32_t gpu_id;  // numbers of the process, as in the stream
+  uint32_t queue_id;
+  uint32_t kernel_id;  // 0: not known
+  uint32_t pass;       // which pass its values are of, from 0
+  uint64_t correlation_id;
+  RecordTimes times;
+  uint32_t grid_size[3];  // work-items
+  uint32_t workgroup_size[3];
+  uint32_t lds_bytes;
+  uint32_t scratch_bytes;
+  uint32_t selected_by;  // which filters of the session: kSelectedBy*
+  uint32_t values;
+};
+
+// What an API trace can be of. Numbers of ROCProfiler's domains.
+enum class TraceDomain : int32_t {
+  kHsaApi = 0,
+  kMemoryCopies = 1,
+  kHipOperations = 2,  // cannot be traced
+  kHipApi = 3,
+  kKfdApi = 4,        // cannot be traced
+  kExtensionApi = 5,  // cannot be traced
+  kMarkers = 6,
+};
+
+// An API call, or a memory copy.
+struct TraceRecord {
+  RecordHeader header;
+  int32_t pid;
+  uint32_t tid;
+  TraceDomain domain;
+  uint32_t operation_id;  // the function; of copies the direction: 1 host to host,
+                          // 2 host to device, 3 device to host, 4 device to device
+  uint64_t correlation_id;
+  RecordTimes times;
+  uint32_t source_gpu_id, target_gpu_id;  // of copies; 0: host or not known
+  uint64_t bytes;                         // of copies
+};
+
+// Counters of a whole GPU over an interval; RecordValue[values] follow.
+struct SampleRecord {
+  RecordHeader header;
+  int32_t pid;  // the process through which the GPU was sampled
+  uint32_t gpu_id;
+  uint32_t pass;
+  uint32_t values;
+  RecordTimes times;
+};
+
+// They are copied as bytes.
+static_assert(std::is_trivial_v<DispatchRecord> && std::is_trivial_v<TraceRecord> &&
+              std::is_trivial_v<SampleRecord> && std::is_trivial_v<RecordValue>);
+
+// Every record begins with its header, so that one pointer serves for all kinds.
+template <typename Record>
+const Record& RecordAs(const RecordHeader* header) {
+  return *reinterpret_cast<const Record*>(header);
+}
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SESSION_SESSION_RECORD_H_

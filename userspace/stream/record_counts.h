@@ -1,0 +1,36 @@
+// Counts of records, by kind.
+#ifndef ROCATTACH_USERSPACE_STREAM_RECORD_COUNTS_H_
+#define ROCATTACH_USERSPACE_STREAM_RECORD_COUNTS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace rocattach {
+
+// See record_kinds.h. Of counters and samples the records are single values.
+enum class RecordKind : uint8_t { kDispatch, kCopy, kCounter, kSample, kApiCall };
+inline constexpr size_t kRecordKinds = 5;
+
+template <typename T>
+class PerRecordKind {
+ public:
+  T& operator[](RecordKind kind) { return values_[static_cast<size_t>(kind)]; }
+  const T& operator[](RecordKind kind) const {
+    return values_[static_cast<size_t>(kind)];
+  }
+
+ private:
+  std::array<T, kRecordKinds> values_ = {};
+};
+
+// What became of one kind of records: written, or lost because they could not be. Of
+// counters and samples it counts operations, each with all of its values.
+struct DeliveryCount {
+  uint64_t delivered = 0;
+  uint64_t dropped = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_STREAM_RECORD_COUNTS_H_
