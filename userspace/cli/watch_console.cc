@@ -67,17 +67,17 @@ std::string Name(const v1::Process& process) {
   return absl::StrCat(process.comm(), " (pid ", process.pid(), ")");
 }
 
-Json Distribution(const DurationStatistics& statistics) {
-  return {{"count", statistics.count()},
-          {"median", statistics.Quantile(0.5)},
-          {"p99", statistics.Quantile(0.99)},
-          {"max", statistics.max()}};
+Json Distribution(const DurationHistogram& durations) {
+  return {{"count", durations.count()},
+          {"median", durations.Quantile(0.5)},
+          {"p99", durations.Quantile(0.99)},
+          {"max", durations.max()}};
 }
 
-std::string DistributionText(const DurationStatistics& statistics) {
+std::string DistributionText(const DurationHistogram& durations) {
   return absl::StrFormat(
-      "median %s, p99 %s, max %s", HumanDuration(statistics.Quantile(0.5)),
-      HumanDuration(statistics.Quantile(0.99)), HumanDuration(statistics.max()));
+      "median %s, p99 %s, max %s", HumanDuration(durations.Quantile(0.5)),
+      HumanDuration(durations.Quantile(0.99)), HumanDuration(durations.max()));
 }
 
 // ", 5 LOST, 7 UNSEEN"; nothing if nothing was lost. Unseen packets are those

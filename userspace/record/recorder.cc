@@ -69,7 +69,7 @@ v1::Process DescribeProcess(const Window& window) {
   return process;
 }
 
-void SetQuantiles(const DurationStatistics& from, v1::Quantiles* to) {
+void SetQuantiles(const DurationHistogram& from, v1::Quantiles* to) {
   to->set_count(from.count());
   to->set_median_ns(from.Quantile(0.5));
   to->set_p99_ns(from.Quantile(0.99));

@@ -19,9 +19,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "schemas/stream.pb.h"
+#include "userspace/base/duration_histogram.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/record/arrival.h"
-#include "userspace/record/duration_statistics.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/target.h"
 #include "userspace/watch/stub_remover.h"
@@ -45,7 +45,7 @@ struct RunTotals {
   uint64_t unseen = 0;   // packets that the GPU took behind the collector's back
   // Processes whose accounts cannot be true; what they claim is in no other number.
   uint64_t not_believable = 0;
-  DurationStatistics hold, hit_to_stopped, hit_to_released;
+  DurationHistogram hold, hit_to_stopped, hit_to_released;
 };
 
 // Hears of processes that sessions can use, on the recorder's thread. Must not wait.

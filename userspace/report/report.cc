@@ -36,27 +36,6 @@ bool HasTimes(uint16_t flags, uint64_t start_ns, uint64_t end_ns) {
 
 }  // namespace
 
-void DurationSummary::Add(uint64_t ns) {
-  min_ns = timed == 0 ? ns : std::min(min_ns, ns);
-  max_ns = std::max(max_ns, ns);
-  total_ns += ns;
-  ++timed;
-  histogram.Add(ns);
-}
-
-void DurationSummary::Merge(const DurationSummary& other) {
-  if (other.timed == 0) return;
-  min_ns = timed == 0 ? other.min_ns : std::min(min_ns, other.min_ns);
-  max_ns = std::max(max_ns, other.max_ns);
-  total_ns += other.total_ns;
-  timed += other.timed;
-  histogram.Merge(other.histogram);
-}
-
-uint64_t DurationSummary::Quantile(double quantile) const {
-  return std::clamp(histogram.Quantile(quantile), min_ns, max_ns);
-}
-
 uint64_t DroppedRecords(const v1::LossAccount& account) {
   return account.dropped_ring_full() + account.dropped_collector() +
          account.dropped_invalid() + account.dropped_inflight() +
@@ -78,8 +57,8 @@ std::vector<KernelReport> ProcessReport::KernelsByName() const {
   list.reserve(merged.size());
   for (auto& [name, kernel] : merged) list.push_back(std::move(kernel));
   std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
-    return std::make_pair(a.durations.total_ns, a.count) >
-           std::make_pair(b.durations.total_ns, b.count);
+    return std::make_pair(a.durations.sum(), a.count) >
+           std::make_pair(b.durations.sum(), b.count);
   });
   return list;
 }

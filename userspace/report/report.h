@@ -12,7 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "userspace/base/demangler.h"
-#include "userspace/report/duration_histogram.h"
+#include "userspace/base/duration_histogram.h"
 #include "userspace/report/session_counters.h"
 #include "userspace/stream/decoder.h"
 #include "userspace/stream/visitor.h"
@@ -20,25 +20,11 @@
 namespace rocattach {
 
 // Durations of a set of operations, nanoseconds.
-struct DurationSummary {
-  uint64_t timed = 0;  // operations that have both times
-  uint64_t total_ns = 0;
-  uint64_t min_ns = 0;
-  uint64_t max_ns = 0;
-  DurationHistogram histogram;
-
-  void Add(uint64_t ns);
-  void Merge(const DurationSummary& other);
-  uint64_t mean_ns() const { return timed == 0 ? 0 : total_ns / timed; }
-  // Within min and max.
-  uint64_t Quantile(double quantile) const;
-};
-
 struct KernelReport {
   std::string name;        // demangled; empty: not in the recording
   uint32_t kernel_id = 0;  // one of them, where several share the name
   uint64_t count = 0;
-  DurationSummary durations;
+  DurationHistogram durations;  // of operations that have both times
   v1::Kernel kernel;
 };
 
@@ -46,8 +32,8 @@ struct CopyReport {
   v1::CopyDirection direction = v1::COPY_DIRECTION_UNKNOWN;
   uint64_t count = 0;
   uint64_t bytes = 0;
-  uint64_t timed_bytes = 0;  // of the copies that have times
-  DurationSummary durations;
+  uint64_t timed_bytes = 0;     // of the copies that have times
+  DurationHistogram durations;  // of operations that have both times
 };
 
 struct QueueReport {
@@ -67,7 +53,7 @@ struct PlanReport {
 struct ApiReport {
   std::string function;  // empty: its name is not in the recording
   uint64_t count = 0;
-  DurationSummary durations;
+  DurationHistogram durations;  // of operations that have both times
 };
 
 struct ProcessReport {

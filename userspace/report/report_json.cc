@@ -26,14 +26,14 @@ void Message(const char* key, const google::protobuf::Message& message,
   json->Raw(MessageJson(message));
 }
 
-void Durations(const DurationSummary& durations, JsonWriter* json) {
-  json->Field("timed", durations.timed);
-  json->Field("total_ns", durations.total_ns);
-  json->Field("mean_ns", durations.mean_ns());
-  json->Field("min_ns", durations.min_ns);
+void Durations(const DurationHistogram& durations, JsonWriter* json) {
+  json->Field("timed", durations.count());
+  json->Field("total_ns", durations.sum());
+  json->Field("mean_ns", durations.mean());
+  json->Field("min_ns", durations.min());
   json->Field("p50_ns", durations.Quantile(0.5));
   json->Field("p99_ns", durations.Quantile(0.99));
-  json->Field("max_ns", durations.max_ns);
+  json->Field("max_ns", durations.max());
 }
 
 void Kernels(const ProcessReport& process, JsonWriter* json) {
@@ -66,10 +66,10 @@ void Copies(const ProcessReport& process, JsonWriter* json) {
     json->Field("bytes", copies.bytes);
     Durations(copies.durations, json);
     json->Key("gigabytes_per_second");
-    json->Real(copies.durations.total_ns == 0
+    json->Real(copies.durations.sum() == 0
                    ? 0.0
                    : static_cast<double>(copies.timed_bytes) /
-                         static_cast<double>(copies.durations.total_ns));
+                         static_cast<double>(copies.durations.sum()));
     json->EndObject();
   }
   json->EndArray();

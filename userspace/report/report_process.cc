@@ -153,8 +153,7 @@ void Agents(const ProcessReport& process, ReportPage* page) {
 
 void Activity(const ProcessReport& process, ReportPage* page) {
   uint64_t kernel_ns = 0;
-  for (const auto& [id, kernel] : process.kernels)
-    kernel_ns += kernel.durations.total_ns;
+  for (const auto& [id, kernel] : process.kernels) kernel_ns += kernel.durations.sum();
   std::string text =
       absl::StrCat(Plural(process.dispatches, "dispatch", "dispatches"), " and ",
                    Plural(process.copies_count, "copy", "copies"));

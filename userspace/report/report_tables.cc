@@ -40,20 +40,19 @@ void WriteKernels(const ProcessReport& process, ReportPage* page) {
   std::vector<KernelReport> kernels = process.KernelsByName();
   if (kernels.empty()) return;
   uint64_t total = 0;
-  for (const KernelReport& kernel : kernels) total += kernel.durations.total_ns;
+  for (const KernelReport& kernel : kernels) total += kernel.durations.sum();
   Table table(
       {"share", "count", "total", "mean", "min", "p50", "p99", "max", "kernel"});
   size_t shown = page->Shown(kernels.size());
   for (size_t i = 0; i < shown; ++i) {
     const KernelReport& kernel = kernels[i];
-    const DurationSummary& d = kernel.durations;
+    const DurationHistogram& d = kernel.durations;
     auto time = [&](uint64_t ns) {
-      return d.timed == 0 ? std::string("-") : HumanDuration(ns);
+      return d.count() == 0 ? std::string("-") : HumanDuration(ns);
     };
-    table.Add({d.timed == 0 ? "-" : Percent(d.total_ns, total),
-               HumanCount(kernel.count), time(d.total_ns), time(d.mean_ns()),
-               time(d.min_ns), time(d.Quantile(0.5)), time(d.Quantile(0.99)),
-               time(d.max_ns), KernelText(kernel)});
+    table.Add({d.count() == 0 ? "-" : Percent(d.sum(), total), HumanCount(kernel.count),
+               time(d.sum()), time(d.mean()), time(d.min()), time(d.Quantile(0.5)),
+               time(d.Quantile(0.99)), time(d.max()), KernelText(kernel)});
   }
   page->Add(table);
   page->LeftOut(kernels.size(), "more kernel", "more kernels");
@@ -64,18 +63,18 @@ void WriteCopies(const ProcessReport& process, ReportPage* page) {
   Table table({"count", "bytes", "total", "mean", "min", "p50", "p99", "max", "GB/s",
                "copies"});
   for (const auto& [direction, copies] : process.copies) {
-    const DurationSummary& d = copies.durations;
+    const DurationHistogram& d = copies.durations;
     auto time = [&](uint64_t ns) {
-      return d.timed == 0 ? std::string("-") : HumanDuration(ns);
+      return d.count() == 0 ? std::string("-") : HumanDuration(ns);
     };
     std::string rate = "-";
-    if (d.total_ns > 0) {
+    if (d.sum() > 0) {
       rate = absl::StrFormat("%.2f", static_cast<double>(copies.timed_bytes) /
-                                         static_cast<double>(d.total_ns));
+                                         static_cast<double>(d.sum()));
     }
-    table.Add({HumanCount(copies.count), HumanBytes(copies.bytes), time(d.total_ns),
-               time(d.mean_ns()), time(d.min_ns), time(d.Quantile(0.5)),
-               time(d.Quantile(0.99)), time(d.max_ns), rate,
+    table.Add({HumanCount(copies.count), HumanBytes(copies.bytes), time(d.sum()),
+               time(d.mean()), time(d.min()), time(d.Quantile(0.5)),
+               time(d.Quantile(0.99)), time(d.max()), rate,
                DirectionText(copies.direction)});
   }
   page->Add(table);
@@ -142,16 +141,16 @@ void WriteApiCalls(const ProcessReport& process, ReportPage* page) {
     if (call.count > 0) calls.emplace_back(key, &call);
   }
   std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
-    return a.second->durations.total_ns > b.second->durations.total_ns;
+    return a.second->durations.sum() > b.second->durations.sum();
   });
   Table table({"count", "total", "mean", "p50", "p99", "max", "API call"});
   const size_t shown = page->Shown(calls.size());
   for (size_t i = 0; i < shown; ++i) {
     const auto& [key, call] = calls[i];
-    const DurationSummary& d = call->durations;
-    table.Add({HumanCount(call->count), HumanDuration(d.total_ns),
-               HumanDuration(d.mean_ns()), HumanDuration(d.Quantile(0.5)),
-               HumanDuration(d.Quantile(0.99)), HumanDuration(d.max_ns),
+    const DurationHistogram& d = call->durations;
+    table.Add({HumanCount(call->count), HumanDuration(d.sum()), HumanDuration(d.mean()),
+               HumanDuration(d.Quantile(0.5)), HumanDuration(d.Quantile(0.99)),
+               HumanDuration(d.max()),
                call->function.empty()
                    ? absl::StrCat(ShortName(static_cast<v1::ApiDomain>(key.first)),
                                   " function ", key.second)

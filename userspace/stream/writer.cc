@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/frame.h"
+#include "userspace/stream/stream_header.h"
 #include "userspace/stream/utf8.h"
 
 namespace rocattach {

@@ -145,12 +145,12 @@ TEST_F(ReportTest, KernelsAreSummedByName) {
   ASSERT_EQ(kernels.size(), 2u);
   EXPECT_EQ(kernels[0].name, "scale") << "the longest total first";
   EXPECT_EQ(kernels[0].count, 2u);
-  EXPECT_EQ(kernels[0].durations.total_ns, 40'000u);
-  EXPECT_EQ(kernels[0].durations.min_ns, 10'000u);
-  EXPECT_EQ(kernels[0].durations.max_ns, 30'000u);
-  EXPECT_EQ(kernels[0].durations.mean_ns(), 20'000u);
+  EXPECT_EQ(kernels[0].durations.sum(), 40'000u);
+  EXPECT_EQ(kernels[0].durations.min(), 10'000u);
+  EXPECT_EQ(kernels[0].durations.max(), 30'000u);
+  EXPECT_EQ(kernels[0].durations.mean(), 20'000u);
   EXPECT_EQ(kernels[1].name, "vadd(float*, float*, int)");
-  EXPECT_EQ(kernels[1].durations.total_ns, 4'000u);
+  EXPECT_EQ(kernels[1].durations.sum(), 4'000u);
   EXPECT_EQ(process.copies.at(v1::COPY_DIRECTION_HOST_TO_DEVICE).bytes, 4000u);
   EXPECT_EQ(process.queues.at(1).dispatches, 4u);
   EXPECT_EQ(process.first_ns, 10'000u);

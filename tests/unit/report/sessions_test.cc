@@ -195,7 +195,7 @@ TEST_F(SessionReportTest, SamplesAndApiCallsAndEvents) {
   EXPECT_EQ(samples[0].total, 2000);
   EXPECT_EQ(samples[0].covered_ns, 1'000'000'000u);
   EXPECT_EQ(samples[0].largest, 1500);
-  EXPECT_EQ((process.api_calls.at({v1::API_DOMAIN_HIP, 9}).durations.total_ns), 4000u);
+  EXPECT_EQ((process.api_calls.at({v1::API_DOMAIN_HIP, 9}).durations.sum()), 4000u);
   const std::string text = FormatReport(report, {});
   EXPECT_THAT(text, AllOf(HasSubstr("hipMalloc"), HasSubstr("refused, plan 1"),
                           HasSubstr("2,000"), Not(HasSubstr("\x1b"))));

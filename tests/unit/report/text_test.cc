@@ -2,11 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
 #include <vector>
 
 #include "schemas/stream.pb.h"
-#include "userspace/report/duration_histogram.h"
 #include "userspace/report/table.h"
 
 namespace rocattach {
@@ -73,38 +71,6 @@ TEST(Table, FitsTheTerminal) {
   }
   EXPECT_NE(cut.find("…"), std::string::npos);
   EXPECT_NE(table.Format(2, 0, "", "").find("for this terminal"), std::string::npos);
-}
-
-TEST(DurationHistogram, QuantilesAreCloseToExactOnes) {
-  std::mt19937_64 random(3);
-  for (uint64_t range : {100ull, 100'000ull, 1'000'000'000'000ull}) {
-    DurationHistogram histogram, first, second;
-    std::vector<uint64_t> exact;
-    for (int i = 0; i < 20'000; ++i) {
-      uint64_t ns = random() % range;
-      exact.push_back(ns);
-      histogram.Add(ns);
-      (i % 3 ? first : second).Add(ns);
-    }
-    first.Merge(second);
-    std::sort(exact.begin(), exact.end());
-    for (double q : {0.0, 0.01, 0.5, 0.9, 0.99, 1.0}) {
-      size_t rank = std::min(
-          exact.size() - 1, static_cast<size_t>(q * static_cast<double>(exact.size())));
-      double want = static_cast<double>(exact[rank]);
-      EXPECT_NEAR(static_cast<double>(histogram.Quantile(q)), want, want * 0.032 + 1);
-      EXPECT_NEAR(static_cast<double>(first.Quantile(q)), want, want * 0.032 + 1);
-    }
-  }
-}
-
-TEST(DurationHistogram, Extremes) {
-  DurationHistogram histogram;
-  EXPECT_EQ(histogram.Quantile(0.5), 0u);
-  histogram.Add(~uint64_t{0});
-  histogram.Add(0);
-  EXPECT_EQ(histogram.Quantile(0), 0u);
-  EXPECT_GT(histogram.Quantile(1), uint64_t{1} << 63);
 }
 
 }  // namespace

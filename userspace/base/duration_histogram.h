@@ -1,6 +1,6 @@
 // Quantiles of many durations in little memory.
-#ifndef ROCATTACH_USERSPACE_REPORT_DURATION_HISTOGRAM_H_
-#define ROCATTACH_USERSPACE_REPORT_DURATION_HISTOGRAM_H_
+#ifndef ROCATTACH_USERSPACE_BASE_DURATION_HISTOGRAM_H_
+#define ROCATTACH_USERSPACE_BASE_DURATION_HISTOGRAM_H_
 
 #include <algorithm>
 #include <bit>
@@ -14,8 +14,52 @@ namespace rocattach {
 // Only the buckets between the smallest and the largest duration take memory.
 class DurationHistogram {
  public:
-  void Add(uint64_t ns, uint64_t times = 1) {
-    size_t bucket = Bucket(ns);
+  void Add(uint64_t ns) {
+    min_ = total_ == 0 ? ns : std::min(min_, ns);
+    max_ = std::max(max_, ns);
+    sum_ += ns;
+    AddToBucket(Bucket(ns), 1);
+  }
+
+  void Merge(const DurationHistogram& other) {
+    if (other.total_ == 0) return;
+    min_ = total_ == 0 ? other.min_ : std::min(min_, other.min_);
+    max_ = std::max(max_, other.max_);
+    sum_ += other.sum_;
+    for (size_t i = 0; i < other.counts_.size(); ++i) {
+      if (other.counts_[i] > 0) AddToBucket(other.base_ + i, other.counts_[i]);
+    }
+  }
+
+  // The duration below which a share `quantile` (0..1) of them lies, within the
+  // smallest and the largest; 0 if there are none.
+  uint64_t Quantile(double quantile) const {
+    uint64_t rank = static_cast<uint64_t>(quantile * static_cast<double>(total_));
+    rank = std::min(rank, total_ == 0 ? 0 : total_ - 1);
+    uint64_t seen = 0;
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      seen += counts_[i];
+      if (seen > rank) {
+        const uint64_t low = LowerBound(base_ + i);
+        const uint64_t middle = low + (LowerBound(base_ + i + 1) - low) / 2;
+        return std::clamp(middle, min_, max_);
+      }
+    }
+    return 0;
+  }
+
+  uint64_t count() const { return total_; }
+  // These are exact; 0 if there are none.
+  uint64_t sum() const { return sum_; }
+  uint64_t min() const { return min_; }
+  uint64_t max() const { return max_; }
+  uint64_t mean() const { return total_ == 0 ? 0 : sum_ / total_; }
+
+ private:
+  static constexpr unsigned kBits = 5;
+  static constexpr uint64_t kSteps = 1 << kBits;
+
+  void AddToBucket(size_t bucket, uint64_t times) {
     if (counts_.empty()) base_ = bucket;
     if (bucket < base_) {
       counts_.insert(counts_.begin(), base_ - bucket, 0);
@@ -25,34 +69,6 @@ class DurationHistogram {
     counts_[bucket - base_] += times;
     total_ += times;
   }
-
-  void Merge(const DurationHistogram& other) {
-    for (size_t i = 0; i < other.counts_.size(); ++i) {
-      if (other.counts_[i] > 0) Add(LowerBound(other.base_ + i), other.counts_[i]);
-    }
-  }
-
-  // The duration below which a share `quantile` (0..1) of them lies; 0 if there are
-  // none.
-  uint64_t Quantile(double quantile) const {
-    uint64_t rank = static_cast<uint64_t>(quantile * static_cast<double>(total_));
-    rank = std::min(rank, total_ == 0 ? 0 : total_ - 1);
-    uint64_t seen = 0;
-    for (size_t i = 0; i < counts_.size(); ++i) {
-      seen += counts_[i];
-      if (seen > rank) {
-        uint64_t low = LowerBound(base_ + i);
-        return low + (LowerBound(base_ + i + 1) - low) / 2;
-      }
-    }
-    return 0;
-  }
-
-  uint64_t count() const { return total_; }
-
- private:
-  static constexpr unsigned kBits = 5;
-  static constexpr uint64_t kSteps = 1 << kBits;
 
   static size_t Bucket(uint64_t ns) {
     if (ns < kSteps) return static_cast<size_t>(ns);
@@ -71,8 +87,10 @@ class DurationHistogram {
   std::vector<uint64_t> counts_;
   size_t base_ = 0;
   uint64_t total_ = 0;
+  uint64_t sum_ = 0;
+  uint64_t min_ = 0, max_ = 0;
 };
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_USERSPACE_REPORT_DURATION_HISTOGRAM_H_
+#endif  // ROCATTACH_USERSPACE_BASE_DURATION_HISTOGRAM_H_

@@ -1,0 +1,69 @@
+#include "userspace/base/duration_histogram.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace rocattach {
+namespace {
+
+TEST(DurationHistogram, SumAndExtremesAreExact) {
+  DurationHistogram durations;
+  EXPECT_EQ(durations.Quantile(0.5), 0u);
+  for (uint64_t ns = 1000; ns > 0; --ns) durations.Add(ns);
+  EXPECT_EQ(durations.count(), 1000u);
+  EXPECT_EQ(durations.min(), 1u);
+  EXPECT_EQ(durations.max(), 1000u);
+  EXPECT_EQ(durations.mean(), 500u);
+  EXPECT_EQ(durations.sum(), 500'500u);
+  EXPECT_NEAR(static_cast<double>(durations.Quantile(0.5)), 501, 501 * 0.016);
+  EXPECT_NEAR(static_cast<double>(durations.Quantile(0.99)), 991, 991 * 0.016);
+  EXPECT_LE(durations.Quantile(1.0), 1000u) << "not beyond the largest";
+}
+
+TEST(DurationHistogram, StaysBoundedAndClose) {
+  DurationHistogram durations;
+  constexpr uint64_t kMany = 1'000'000;
+  for (uint64_t ns = 1; ns <= kMany; ++ns) durations.Add(ns);
+  EXPECT_EQ(durations.count(), kMany);
+  EXPECT_EQ(durations.max(), kMany);
+  EXPECT_NEAR(static_cast<double>(durations.Quantile(0.5)), kMany / 2.0,
+              kMany / 2.0 * 0.016);
+}
+
+TEST(DurationHistogram, QuantilesAreCloseToExactOnes) {
+  std::mt19937_64 random(3);
+  for (uint64_t range : {100ull, 100'000ull, 1'000'000'000'000ull}) {
+    DurationHistogram histogram, first, second;
+    std::vector<uint64_t> exact;
+    for (int i = 0; i < 20'000; ++i) {
+      uint64_t ns = random() % range;
+      exact.push_back(ns);
+      histogram.Add(ns);
+      (i % 3 ? first : second).Add(ns);
+    }
+    first.Merge(second);
+    std::sort(exact.begin(), exact.end());
+    for (double q : {0.0, 0.01, 0.5, 0.9, 0.99, 1.0}) {
+      size_t rank = std::min(
+          exact.size() - 1, static_cast<size_t>(q * static_cast<double>(exact.size())));
+      double want = static_cast<double>(exact[rank]);
+      EXPECT_NEAR(static_cast<double>(histogram.Quantile(q)), want, want * 0.032 + 1);
+      EXPECT_NEAR(static_cast<double>(first.Quantile(q)), want, want * 0.032 + 1);
+    }
+  }
+}
+
+TEST(DurationHistogram, Extremes) {
+  DurationHistogram histogram;
+  EXPECT_EQ(histogram.Quantile(0.5), 0u);
+  histogram.Add(~uint64_t{0});
+  histogram.Add(0);
+  EXPECT_EQ(histogram.Quantile(0), 0u);
+  EXPECT_GT(histogram.Quantile(1), uint64_t{1} << 63);
+}
+
+}  // namespace
+}  // namespace rocattach
