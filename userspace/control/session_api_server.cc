@@ -98,7 +98,7 @@ grpc::Status SessionApiServer::Hello(grpc::ServerContext*, const v1::HelloReques
 grpc::Status SessionApiServer::CheckFilter(grpc::ServerContext*,
                                            const v1::Filter* filter,
                                            v1::CheckFilterResponse*) {
-  return ToGrpc(sessions_->engine().CheckFilter(FilterFromProto(*filter)));
+  return ToGrpc(sessions_->engine().filters().Check(FilterFromProto(*filter)));
 }
 
 grpc::Status SessionApiServer::FindProcess(grpc::ServerContext*,

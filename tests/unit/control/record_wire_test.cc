@@ -82,7 +82,7 @@ class RecordWireTest : public testing::Test {
 TEST_F(RecordWireTest, WholeRecordsComeThroughInOrder) {
   uint64_t lost = 0;
   EXPECT_EQ(Route(Dispatch(3) + Call() + Sample(0) + Dispatch(0), &lost),
-            (std::vector<uint32_t>{
+            (std::vector<SessionRecordKind>{
                 SessionRecordKind::kDispatch, SessionRecordKind::kTrace,
                 SessionRecordKind::kSample, SessionRecordKind::kDispatch}));
   EXPECT_EQ(lost, 0u);
