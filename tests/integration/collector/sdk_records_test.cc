@@ -17,7 +17,7 @@ class SdkRecords : public testing::Test {
   void SetUp() override { SKIP_UNLESS_TARGETS_CAN_BE_MAPPED(); }
 };
 
-FilterSpec Api(int domain) {
+FilterSpec Api(TraceDomain domain) {
   FilterSpec spec;
   spec.kind = FilterKind::kApiTrace;
   spec.api_domains = {domain};

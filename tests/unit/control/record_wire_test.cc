@@ -113,7 +113,7 @@ TEST_F(RecordWireTest, SizesAreNotBelieved) {
   const std::string good = Dispatch(4);
   const auto size = static_cast<uint32_t>(good.size());
   const std::vector<std::string> hostile = {
-      With(good, kKind, ROCATTACH_SPM_RECORD),
+      With(good, kKind, 4),  // SPM, which is not made
       With(good, kKind, 0xffffffff),
       With(good, kBytes, 0),  // would not end
       With(good, kBytes, 8),
