@@ -48,8 +48,8 @@ TEST_P(RecordedBeforeTest, PrintsTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Versions, RecordedBeforeTest,
                          ::testing::Values("0.1.0-plain", "0.1.0-compressed"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& test) {
+                           std::string name = test.param;
                            for (char& c : name) {
                              if (c == '.' || c == '-') c = '_';
                            }
