@@ -96,8 +96,8 @@ class Service : public v1::Control::Service {
     for (const SessionInfo& info : sessions_->List()) {
       Fill(info, response->add_sessions());
     }
-    for (TargetId target : sessions_->backend()->Targets()) {
-      const auto description = sessions_->backend()->Describe(target);
+    for (TargetId target : sessions_->targets()->Targets()) {
+      const auto description = sessions_->targets()->Describe(target);
       if (!description.ok()) continue;  // it has just ended
       v1::AttachedProcess* process = response->add_processes();
       process->set_pid(static_cast<uint32_t>(target.pid));

@@ -2,9 +2,9 @@
 
 #include <pthread.h>
 
-#include <chrono>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "userspace/base/session_status.h"
 #include "userspace/control/record_wire.h"
 #include "userspace/control/session_wire.h"
@@ -15,7 +15,7 @@ namespace {
 
 // How long the last records may take when the service has said that they have been
 // sent.
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr absl::Duration kPatience = absl::Seconds(60);
 
 }  // namespace
 
@@ -56,9 +56,8 @@ absl::Status RemoteStream::Start(const Begin& begin) {
 
 void RemoteStream::Take(Shared* shared, const v1::RunRecords& records) {
   if (shared->router != nullptr) RouteRecords(records, shared->router.get());
-  std::lock_guard<std::mutex> lock(shared->mutex);
+  absl::MutexLock lock(&shared->mutex);
   shared->total = records.total();
-  shared->changed.notify_all();
 }
 
 void RemoteStream::Read(const std::shared_ptr<Shared>& shared) {
@@ -73,23 +72,24 @@ void RemoteStream::Read(const std::shared_ptr<Shared>& shared) {
   const absl::Status end = FromGrpc(shared->reader->Finish());
   // A stop inside a callback has not waited for the last ones.
   if (shared->router != nullptr) shared->router->Flush();
-  std::lock_guard<std::mutex> lock(shared->mutex);
+  absl::MutexLock lock(&shared->mutex);
   shared->ended = true;
   shared->end = end;
-  shared->changed.notify_all();
 }
 
 void RemoteStream::WaitFor(uint64_t total) {
   if (RecordBuffer::InCallback()) return;
-  std::unique_lock<std::mutex> lock(shared_->mutex);
-  shared_->changed.wait_for(lock, kPatience,
-                            [&] { return shared_->ended || shared_->total >= total; });
+  absl::MutexLock lock(&shared_->mutex);
+  auto arrived = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex) {
+    return shared_->ended || shared_->total >= total;
+  };
+  shared_->mutex.AwaitWithTimeout(absl::Condition(&arrived), kPatience);
 }
 
 absl::Status RemoteStream::Stop() {
   if (!thread_.joinable()) return absl::OkStatus();
   {
-    std::lock_guard<std::mutex> lock(shared_->mutex);
+    absl::MutexLock lock(&shared_->mutex);
     if (shared_->ended) {
       return SessionError(SessionStatus::kError, shared_->end.message());
     }
@@ -103,8 +103,8 @@ absl::Status RemoteStream::Stop() {
     return stub->StopRun(&context, request, &response);
   });
   if (RecordBuffer::InCallback()) return stopped;
-  std::unique_lock<std::mutex> lock(shared_->mutex);
-  if (!shared_->changed.wait_for(lock, kPatience, [&] { return shared_->ended; })) {
+  absl::MutexLock lock(&shared_->mutex);
+  if (!shared_->mutex.AwaitWithTimeout(absl::Condition(&shared_->ended), kPatience)) {
     stopped.Update(
         SessionError(SessionStatus::kError, "the last records have not come"));
   }

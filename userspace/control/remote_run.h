@@ -2,14 +2,14 @@
 #ifndef ROCATTACH_USERSPACE_CONTROL_REMOTE_RUN_H_
 #define ROCATTACH_USERSPACE_CONTROL_REMOTE_RUN_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/control/service_connection.h"
 #include "userspace/session/record_router.h"
 
@@ -48,11 +48,10 @@ class RemoteStream {
     std::shared_ptr<RecordRouter> router;
     grpc::ClientContext context;
     std::unique_ptr<Reader> reader;
-    std::mutex mutex;
-    std::condition_variable changed;
-    uint64_t total = 0;
-    bool ended = false;
-    absl::Status end;
+    absl::Mutex mutex;
+    uint64_t total ABSL_GUARDED_BY(mutex) = 0;
+    bool ended ABSL_GUARDED_BY(mutex) = false;
+    absl::Status end ABSL_GUARDED_BY(mutex);
   };
   static void Read(const std::shared_ptr<Shared>& shared);
   static void Take(Shared* shared, const v1::RunRecords& records);

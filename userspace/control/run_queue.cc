@@ -13,7 +13,7 @@ void RunQueue::PushRecords(const RecordHeader* begin, const RecordHeader* end) {
   for (size_t offset = 0; offset < bytes; ++count) {
     offset += reinterpret_cast<const RecordHeader*>(at + offset)->bytes;
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   total_ += count;
   if (bytes_ + bytes > kMostBytes || closed_) {
     lost_ += count;
@@ -24,43 +24,52 @@ void RunQueue::PushRecords(const RecordHeader* begin, const RecordHeader* end) {
   records->set_total(total_);
   records->set_lost(std::exchange(lost_, 0));
   bytes_ += bytes;
-  changed_.notify_all();
+  changed_.Signal();
 }
 
 void RunQueue::PushEnded(TargetId target) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   *events_.emplace_back().mutable_ended() = ToProto(target);
-  changed_.notify_all();
+  changed_.Signal();
 }
 
 void RunQueue::Close() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (lost_ > 0 && !closed_) {
     v1::RunRecords* records = events_.emplace_back().mutable_records();
     records->set_total(total_);
     records->set_lost(std::exchange(lost_, 0));
   }
   closed_ = true;
-  changed_.notify_all();
+  changed_.Signal();
 }
 
 std::optional<v1::RunEvent> RunQueue::Pop(std::chrono::milliseconds patience) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait_for(lock, patience, [&] { return !events_.empty() || closed_; });
-  if (events_.empty()) return std::nullopt;
-  v1::RunEvent event = std::move(events_.front());
-  events_.pop_front();
-  bytes_ -= event.records().records().size();
-  return event;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!events_.empty()) {
+        v1::RunEvent event = std::move(events_.front());
+        events_.pop_front();
+        bytes_ -= event.records().records().size();
+        return event;
+      }
+      if (closed_) return std::nullopt;
+    }
+    const std::chrono::nanoseconds left = deadline - std::chrono::steady_clock::now();
+    if (left.count() <= 0) return std::nullopt;
+    (void)changed_.WaitFor(static_cast<uint64_t>(left.count()));
+  }
 }
 
 bool RunQueue::finished() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   return closed_ && events_.empty();
 }
 
 uint64_t RunQueue::total() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   return total_;
 }
 

@@ -22,7 +22,7 @@ void SetDeadline(grpc::ClientContext* context) {
 
 absl::StatusOr<std::shared_ptr<ServiceConnection::Stub>> ServiceConnection::Get(
     bool* is_new) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   *is_new = stub_ == nullptr;
   if (stub_ != nullptr) return stub_;
   const auto channel = ConnectToService(socket_);
@@ -46,7 +46,7 @@ absl::StatusOr<std::shared_ptr<ServiceConnection::Stub>> ServiceConnection::Get(
 }
 
 void ServiceConnection::Drop(const std::shared_ptr<Stub>& stub) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (stub_ == stub) stub_ = nullptr;
 }
 

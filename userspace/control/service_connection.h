@@ -1,15 +1,16 @@
-// A program's connection to the service: made when it is needed, made again when it
+// A program's connection to the service: opened when it is needed, and again when it
 // broke.
 #ifndef ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_
 #define ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "schemas/session_api.grpc.pb.h"
 
 namespace rocattach {
@@ -21,18 +22,18 @@ class ServiceConnection {
 
   explicit ServiceConnection(std::string socket) : socket_(std::move(socket)) {}
 
-  // Asks the service; once more, over a new connection, if it went away meanwhile: a
-  // service that was started again is as good as the old one.
+  // Calls the service; once more, over a new connection, if it went away meanwhile: a
+  // restarted service is as good as the old one.
   absl::Status Ask(const std::function<grpc::Status(Stub*)>& call);
 
  private:
   // The connection, and whether it is new.
-  absl::StatusOr<std::shared_ptr<Stub>> Get(bool* is_new);
-  void Drop(const std::shared_ptr<Stub>& stub);
+  absl::StatusOr<std::shared_ptr<Stub>> Get(bool* is_new) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Drop(const std::shared_ptr<Stub>& stub) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::string socket_;
-  std::mutex mutex_;
-  std::shared_ptr<Stub> stub_;
+  absl::Mutex mutex_;
+  std::shared_ptr<Stub> stub_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A limit for calls that the service answers at once, or after a process has.

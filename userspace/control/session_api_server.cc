@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kTick(10);
 
 absl::StatusOr<std::shared_ptr<SessionApiServer::ActiveRun>>
 SessionApiServer::NewRun() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (closed_) return absl::UnavailableError("the service is ending");
   if (runs_.size() >= kMostRuns) {
     return SessionError(SessionStatus::kError,
@@ -38,7 +38,7 @@ SessionApiServer::NewRun() {
 
 absl::StatusOr<std::shared_ptr<SessionApiServer::ActiveRun>> SessionApiServer::Find(
     const v1::RunNumber& number) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   auto found = runs_.find(number.run());
   if (found != runs_.end()) return found->second;
   return SessionError(SessionStatus::kSessionNotActive,
@@ -57,7 +57,7 @@ absl::Status SessionApiServer::End(ActiveRun* run) {
 void SessionApiServer::Close() {
   std::map<uint64_t, std::shared_ptr<ActiveRun>> runs;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     closed_ = true;
     runs = runs_;
   }
@@ -82,7 +82,7 @@ grpc::Status SessionApiServer::Pump(grpc::ServerContext* context, ActiveRun* run
   }
   // Without a client nobody else would end it.
   if (!run->asked) End(run).IgnoreError();
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   runs_.erase(run->number);
   if (run->asked) return grpc::Status::OK;
   return {grpc::StatusCode::ABORTED, "the service has ended the session"};
@@ -105,7 +105,7 @@ grpc::Status SessionApiServer::FindProcess(grpc::ServerContext*,
                                            const v1::FindProcessRequest* request,
                                            v1::TargetProcess* response) {
   const auto target =
-      sessions_->backend()->FindTarget(static_cast<pid_t>(request->pid()));
+      sessions_->targets()->FindTarget(static_cast<pid_t>(request->pid()));
   if (!target.ok()) {
     return ToGrpc(
         SessionError(SessionStatus::kInvalidArguments, target.status().message()));
@@ -119,21 +119,21 @@ grpc::Status SessionApiServer::Run(grpc::ServerContext* context,
                                    grpc::ServerWriter<v1::RunEvent>* writer) {
   auto run = NewRun();
   if (!run.ok()) return ToGrpc(run.status());
-  SessionRequest wish;
+  SessionRequest spec;
   for (const v1::Filter& filter : request->filters()) {
-    wish.filters.push_back(FilterFromProto(filter));
+    spec.filters.push_back(FilterFromProto(filter));
   }
   for (const v1::TargetProcess& process : request->processes()) {
-    wish.targets.push_back(FromProto(process));
+    spec.targets.push_back(FromProto(process));
   }
-  wish.records = [run = *run](const RecordHeader* begin, const RecordHeader* end,
+  spec.records = [run = *run](const RecordHeader* begin, const RecordHeader* end,
                               SessionId,
                               BufferId) { run->queue.PushRecords(begin, end); };
-  wish.process_ended = [run = *run](TargetId target) { run->queue.PushEnded(target); };
-  wish.over = [run = *run] { run->queue.Close(); };
-  const auto session = sessions_->Start(std::move(wish));
+  spec.process_ended = [run = *run](TargetId target) { run->queue.PushEnded(target); };
+  spec.over = [run = *run] { run->queue.Close(); };
+  const auto session = sessions_->Start(std::move(spec));
   if (!session.ok()) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     runs_.erase((*run)->number);
     return ToGrpc(session.status());
   }
@@ -182,7 +182,7 @@ grpc::Status SessionApiServer::RunDevice(grpc::ServerContext* context,
   const absl::Status started = engine.devices().Start((*run)->device);
   if (!started.ok()) {
     engine.devices().Destroy((*run)->device).IgnoreError();
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     runs_.erase((*run)->number);
     return ToGrpc(started);
   }

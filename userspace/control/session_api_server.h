@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "schemas/session_api.grpc.pb.h"
 #include "userspace/base/clock.h"
 #include "userspace/control/run_queue.h"
@@ -63,11 +64,12 @@ class SessionApiServer : public v1::SessionApi::Service {
                     grpc::ServerWriter<v1::RunEvent>* writer);
 
   SessionService* const sessions_;
-  std::mutex mutex_;
-  std::map<uint64_t, std::shared_ptr<ActiveRun>> runs_;
-  // Not those of a service before us: a client may not know yet that it has gone.
-  uint64_t last_run_ = BootNs();
-  bool closed_ = false;
+  absl::Mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<ActiveRun>> runs_ ABSL_GUARDED_BY(mutex_);
+  // Numbers of a previous service must not recur: a client may not have noticed its
+  // end.
+  uint64_t last_run_ ABSL_GUARDED_BY(mutex_) = BootNs();
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rocattach

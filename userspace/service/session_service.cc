@@ -3,7 +3,8 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <chrono>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
@@ -13,7 +14,7 @@
 namespace rocattach {
 namespace {
 
-// For programs: as much as goes over the socket at once, and how long it waits for
+// For programs: how many bytes go over the socket at once, and how long they wait for
 // more.
 constexpr size_t kClientBufferBytes = 256 << 10;
 constexpr uint64_t kClientFlushMs = 10;
@@ -25,55 +26,15 @@ uint64_t NumberOf(SessionId id) {
   return static_cast<uint64_t>(id) & kNumberMask;
 }
 
-absl::Status CheckTimes(const SessionRequest& request) {
-  bool too_long = request.duration_ns > kLongestTimeNs;
-  for (const CollectionPeriod& period : request.periods) {
-    if (period.duration_ns == 0) {
-      return absl::InvalidArgumentError("a period without a duration");
-    }
-    too_long |= period.delay_ns > kLongestTimeNs || period.duration_ns > kLongestTimeNs;
-  }
-  return too_long ? absl::InvalidArgumentError("a time of more than nine years")
-                  : absl::OkStatus();
-}
-
-void Describe(const FilterSpec& filter, SessionInfo* info) {
-  for (std::string& name : filter.CounterList()) {
-    info->counters.push_back(std::move(name));
-  }
-  const auto add = [&](const char* what) { info->collects.push_back(what); };
-  if (filter.kind == FilterKind::kDispatchTimestamps) add("dispatches");
-  if (filter.kind == FilterKind::kCounters) add("counters of dispatches");
-  if (filter.kind == FilterKind::kCountersSampler) add("counters of whole GPUs");
-  for (TraceDomain domain : filter.api_domains) {
-    if (domain == TraceDomain::kHsaApi) add("HSA calls");
-    if (domain == TraceDomain::kHipApi) add("HIP calls");
-    if (domain == TraceDomain::kMemoryCopies) add("memory copies");
-    if (domain == TraceDomain::kMarkers) add("markers");
-  }
-}
-
 }  // namespace
-
-bool NeedsSdk(const std::vector<FilterSpec>& filters) {
-  return std::any_of(filters.begin(), filters.end(), [](const FilterSpec& filter) {
-    return filter.kind == FilterKind::kCounters ||
-           filter.kind == FilterKind::kCountersSampler ||
-           (filter.kind == FilterKind::kApiTrace &&
-            std::any_of(filter.api_domains.begin(), filter.api_domains.end(),
-                        [](TraceDomain domain) {
-                          return domain != TraceDomain::kMemoryCopies;
-                        }));
-  });
-}
 
 SessionService::SessionService(
     std::shared_ptr<const CounterCatalog> catalog,
     std::function<void(pid_t, const std::string&)> on_refused)
     : catalog_(std::move(catalog)), on_refused_(std::move(on_refused)) {
-  backend_ = std::make_shared<RecorderBackend>(
-      [this](TargetId target, bool waiting) { Arrived(target, waiting); });
-  engine_ = std::make_unique<SessionEngine>(backend_, catalog_);
+  targets_ = std::make_shared<SessionTargets>(
+      [this](TargetId target, bool waiting) { OnArrival(target, waiting); });
+  engine_ = std::make_unique<SessionEngine>(targets_, catalog_);
   engine_->Initialize().IgnoreError();  // it is new
   thread_ = std::thread([this] { Run(); });
 }
@@ -84,104 +45,94 @@ SessionService::~SessionService() {
 
 void SessionService::Close() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     if (std::exchange(stopping_, true)) return;
   }
-  changed_.notify_all();
+  changed_.Signal();
   thread_.join();
-  std::lock_guard<std::mutex> serving(serving_);
+  absl::MutexLock lock(&sessions_mutex_);
   for (auto& [number, session] : sessions_) {
-    if (!session.over) End(&session).IgnoreError();  // nobody is left to tell
+    if (!session.over) End(&session).IgnoreError();  // nobody is left to report to
   }
   engine_->Finalize().IgnoreError();
 }
 
-void SessionService::Arrived(TargetId target, bool waiting) {
+void SessionService::OnArrival(TargetId target, bool waiting) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    arrivals_.emplace_back(target, waiting);
+    absl::MutexLock lock(&mutex_);
+    arrivals_.push_back({target, waiting});
   }
-  changed_.notify_all();
+  changed_.Signal();
 }
 
 void SessionService::Run() {
   (void)pthread_setname_np(pthread_self(), "rwa-sessions");
-  uint64_t wake_ns = UINT64_MAX;
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (!stopping_) {
-    if (!arrivals_.empty()) {
-      auto [target, waiting] = arrivals_.front();
-      arrivals_.pop_front();
-      lock.unlock();
-      Serve(target, waiting);
-      lock.lock();
+  for (uint64_t wake_ns = UINT64_MAX;;) {
+    std::optional<Arrival> arrival;
+    bool look_again = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopping_) return;
+      if (!arrivals_.empty()) {
+        arrival = arrivals_.front();
+        arrivals_.pop_front();
+      } else {
+        look_again = std::exchange(look_again_, false);
+      }
+    }
+    if (arrival.has_value()) {
+      ServeArrival(*arrival);
       continue;
     }
     const uint64_t now = BootNs();
-    if (look_again_ || now >= wake_ns) {
-      look_again_ = false;
-      lock.unlock();
-      wake_ns = ServeTime(now);
-      lock.lock();
+    if (look_again || now >= wake_ns) {
+      wake_ns = ServeSchedules(now);
       continue;
     }
-    if (wake_ns == UINT64_MAX) {
-      changed_.wait(lock);
-    } else {
-      changed_.wait_for(lock, std::chrono::nanoseconds(wake_ns - now));
-    }
+    (void)changed_.WaitFor(wake_ns == UINT64_MAX ? WakeEvent::kForever : wake_ns - now);
   }
 }
 
-void SessionService::Serve(TargetId target, bool waiting) {
-  std::lock_guard<std::mutex> serving(serving_);
-  engine_->TargetArrived(target);
+void SessionService::ServeArrival(const Arrival& arrival) {
+  absl::MutexLock lock(&sessions_mutex_);
+  engine_->TargetArrived(arrival.target);
   for (auto& [number, session] : sessions_) {
     if (std::exchange(session.awaits_first, false)) {
       session.begin_ns = BootNs();
-      LookAgain();
+      WakeScheduler();
     }
-    // One that nobody could collect for so far may find its process in this one.
-    if (!session.waiting_for.empty()) Begin(&session);
+    // A session that no process could serve so far may be served by this one.
+    if (!session.waiting_for.empty()) BeginPeriod(&session);
   }
-  if (waiting) backend_->LetGo(target);
+  if (arrival.waiting) targets_->Release(arrival.target);
   for (auto& [number, session] : sessions_) {
-    if (session.collecting) NotifyRefused(&session);
+    if (session.collecting) ReportRefusals(&session);
   }
 }
 
-void SessionService::NotifyRefused(Session* session) {
+void SessionService::ReportRefusals(Session* session) {
   auto report = engine_->Report(session->id);
   if (!report.ok()) return;
   session->ran |= !report->running.empty();
   session->was_refused |= !report->refused.empty();
   for (const auto& [target, status] : report->refused) {
-    Notify(*session, target, std::string(status.message()));
+    ReportRefusal(*session, target, std::string(status.message()));
   }
 }
 
-void SessionService::Notify(const Session& session, TargetId target,
-                            const std::string& why) {
+void SessionService::ReportRefusal(const Session& session, TargetId target,
+                                   const std::string& why) {
   const uint64_t number = NumberOf(session.id);
-  auto [entry, is_new] = notified_.try_emplace({number, target});
-  const bool other = is_new || entry->second.why != why;
-  if (!other && entry->second.period == session.period) return;
-  entry->second = {why, session.period};
-  // Each period that is lost stands in the stream; people are told once.
-  backend_->NoteRefusal(target, number, why);
-  if (other && on_refused_) on_refused_(target.pid, why);
+  const RefusalNotices::Due due = notices_.Note(number, target, why, session.period);
+  if (due.stream) targets_->NoteRefusal(target, number, why);
+  if (due.people && on_refused_) on_refused_(target.pid, why);
 }
 
-void SessionService::Forget(uint64_t number) {
-  std::erase_if(notified_,
-                [&](const auto& entry) { return entry.first.first == number; });
-}
-
-void SessionService::Begin(Session* session) {
+void SessionService::BeginPeriod(Session* session) {
   const absl::Status started = engine_->StartSession(session->id);
   session->collecting = started.ok();
   session->waiting_for = started.ok() ? "" : std::string(started.message());
-  NotifyRefused(session);
+  ReportRefusals(session);
   if (started.ok()) return;
   // The engine names the processes that refuse; if another session is in the way, it
   // stops at the first.
@@ -189,72 +140,73 @@ void SessionService::Begin(Session* session) {
   const auto report = engine_->Report(session->id);
   for (TargetId target : TargetsOf(*session)) {
     if (report.ok() && report->refused.contains(target)) continue;
-    Notify(*session, target, session->waiting_for);
+    ReportRefusal(*session, target, session->waiting_for);
   }
 }
 
 std::vector<TargetId> SessionService::TargetsOf(const Session& session) {
+  if (IsForAllProcesses(session.request)) return targets_->Targets();
   std::vector<TargetId> targets = session.request.targets;
-  if (session.request.pids.empty() && targets.empty()) return backend_->Targets();
   for (pid_t pid : session.request.pids) {
-    if (auto target = backend_->FindTarget(pid); target.ok()) {
+    if (auto target = targets_->FindTarget(pid); target.ok()) {
       targets.push_back(*target);
     }
   }
   return targets;
 }
 
-void SessionService::NotifyLate(Session* session, uint64_t elapsed_ns, bool due) {
+void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
+                                         bool due) {
   const uint64_t begun = session->schedule.Begun(elapsed_ns);
   const uint64_t in_time = session->begun + (due ? 1 : 0);
   session->begun = begun;
   if (begun <= in_time) return;
   session->period += begun - in_time;
   for (TargetId target : TargetsOf(*session)) {
-    Notify(*session, target,
-           absl::StrCat(begun - in_time,
-                        " periods were over before the service came to them"));
+    ReportRefusal(*session, target,
+                  absl::StrCat(begun - in_time,
+                               " periods had passed before the service came to them"));
   }
 }
 
-void SessionService::LookAgain() {
+void SessionService::WakeScheduler() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     look_again_ = true;
   }
-  changed_.notify_all();
+  changed_.Signal();
 }
 
-uint64_t SessionService::ServeTime(uint64_t now_ns) {
-  std::lock_guard<std::mutex> serving(serving_);
+uint64_t SessionService::ServeSchedules(uint64_t now_ns) {
+  absl::MutexLock lock(&sessions_mutex_);
   uint64_t wake_ns = UINT64_MAX;
   for (bool released = true; std::exchange(released, false);) {
     wake_ns = UINT64_MAX;
     for (auto& [number, session] : sessions_) {
       if (session.over) continue;
-      wake_ns = std::min(wake_ns, ServeSession(&session, now_ns, &released));
+      wake_ns = std::min(wake_ns, ServeSchedule(&session, now_ns, &released));
     }
   }
   return wake_ns;
 }
 
-uint64_t SessionService::ServeSession(Session* session, uint64_t now_ns,
-                                      bool* released) {
+uint64_t SessionService::ServeSchedule(Session* session, uint64_t now_ns,
+                                       bool* released) {
   if (session->awaits_first) return UINT64_MAX;
   const uint64_t elapsed = now_ns - std::min(now_ns, session->begin_ns);
   const CollectionSchedule::Step step = session->schedule.At(elapsed);
   const uint64_t duration = session->request.duration_ns;
-  NotifyLate(session, elapsed, step.collect);
+  ReportMissedPeriods(session, elapsed, step.collect);
   if (step.over || (duration != 0 && elapsed >= duration)) {
     *released |= session->collecting;
-    End(session).IgnoreError();  // the stream tells
+    End(session).IgnoreError();  // the stream has it
     return UINT64_MAX;
   }
   const bool was_due = session->collecting || !session->waiting_for.empty();
-  if (step.collect && !session->collecting) Begin(session);
+  if (step.collect && !session->collecting) BeginPeriod(session);
   if (!step.collect && was_due) {
     if (session->collecting) {
-      engine_->TerminateSession(session->id).IgnoreError();  // the stream tells
+      engine_->TerminateSession(session->id).IgnoreError();  // the stream has it
       *released = true;
     }
     session->collecting = false;
@@ -277,7 +229,6 @@ absl::Status SessionService::Create(const SessionRequest& request, Session* sess
   return status;
 }
 
-// Filters, buffers and processes.
 absl::Status SessionService::Complete(const SessionRequest& request, Session* session) {
   const SessionId id = session->id;
   for (const FilterSpec& spec : request.filters) {
@@ -298,7 +249,7 @@ absl::Status SessionService::Complete(const SessionRequest& request, Session* se
     RETURN_IF_ERROR(engine_->SetProcessEndedCallback(id, request.process_ended));
   }
   for (pid_t pid : request.pids) {
-    ASSIGN_OR_RETURN(const TargetId target, backend_->FindTarget(pid));
+    ASSIGN_OR_RETURN(const TargetId target, targets_->FindTarget(pid));
     RETURN_IF_ERROR(engine_->AddSessionTarget(id, target));
   }
   for (TargetId target : request.targets) {
@@ -308,31 +259,31 @@ absl::Status SessionService::Complete(const SessionRequest& request, Session* se
 }
 
 void SessionService::Count(const SessionRequest& request, int change) {
-  if (!request.pids.empty() || !request.targets.empty()) return;
+  if (!IsForAllProcesses(request)) return;
   all_sessions_ += change;
   if (NeedsSdk(request.filters)) sdk_sessions_ += change;
 }
 
 absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
   RETURN_IF_ERROR(CheckTimes(request));
-  std::lock_guard<std::mutex> serving(serving_);
+  absl::MutexLock lock(&sessions_mutex_);
   Session session;
   RETURN_IF_ERROR(Create(request, &session));
   const SessionId id = session.id;
   session.schedule = CollectionSchedule(request.periods);
   session.begin_ns = BootNs();
-  session.awaits_first = request.from_first_process && backend_->Targets().empty();
+  session.awaits_first = request.from_first_process && targets_->Targets().empty();
   session.collecting = session.schedule.At(0).collect;
   session.begun = session.schedule.Begun(0);
   Count(request, 1);
   if (session.collecting) {
     const absl::Status started = engine_->StartSession(id);
     session.request = request;
-    NotifyRefused(&session);
+    ReportRefusals(&session);
     if (!started.ok()) {
       Count(request, -1);
       engine_->DestroySession(id).IgnoreError();
-      Forget(NumberOf(id));
+      notices_.Forget(NumberOf(id));
       return started;
     }
   }
@@ -343,7 +294,7 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
     if (over != sessions_.end()) sessions_.erase(over);
   }
   sessions_[NumberOf(id)] = std::move(session);
-  LookAgain();
+  WakeScheduler();
   return NumberOf(id);
 }
 
@@ -356,9 +307,9 @@ absl::Status SessionService::End(Session* session) {
   session->waiting_for.clear();
   session->over = true;
   session->end_ns = BootNs();
-  Forget(NumberOf(session->id));
+  notices_.Forget(NumberOf(session->id));
   if (session->request.over) session->request.over();
-  // The session stays listed; who waited for its records is done.
+  // The session stays listed; its client is done.
   session->request.records = nullptr;
   session->request.process_ended = nullptr;
   session->request.over = nullptr;
@@ -366,14 +317,14 @@ absl::Status SessionService::End(Session* session) {
 }
 
 absl::Status SessionService::Stop(uint64_t number) {
-  std::lock_guard<std::mutex> serving(serving_);
+  absl::MutexLock lock(&sessions_mutex_);
   auto found = sessions_.find(number);
   if (found == sessions_.end() || found->second.over) {
     return SessionError(SessionStatus::kSessionNotFound,
                         absl::StrCat("no session ", number, " is under way"));
   }
   absl::Status ended = End(&found->second);
-  LookAgain();  // another one may have waited for this
+  WakeScheduler();  // another one may have waited for this
   return ended;
 }
 
@@ -381,7 +332,7 @@ absl::Status SessionService::Flush(uint64_t number) {
   SessionId id = {};
   BufferId buffer = {};
   {
-    std::lock_guard<std::mutex> serving(serving_);
+    absl::MutexLock lock(&sessions_mutex_);
     auto found = sessions_.find(number);
     if (found != sessions_.end() && !found->second.over) {
       id = found->second.id;
@@ -393,7 +344,7 @@ absl::Status SessionService::Flush(uint64_t number) {
 }
 
 std::vector<SessionInfo> SessionService::List() {
-  std::lock_guard<std::mutex> serving(serving_);
+  absl::MutexLock lock(&sessions_mutex_);
   std::vector<SessionInfo> list;
   for (const auto& [number, session] : sessions_) {
     SessionInfo info;
@@ -405,7 +356,7 @@ std::vector<SessionInfo> SessionService::List() {
     info.waiting_for = session.waiting_for;
     info.refused_by_all = session.was_refused && !session.ran;
     for (const FilterSpec& filter : session.request.filters) {
-      Describe(filter, &info);
+      DescribeFilter(filter, &info);
     }
     if (auto report = engine_->Report(session.id); report.ok()) {
       for (TargetId target : report->running) info.running.push_back(target.pid);

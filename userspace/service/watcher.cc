@@ -212,7 +212,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
         o.catalog, [observer](pid_t pid, const std::string& why) {
           if (observer != nullptr) observer->OnSessionRefused(pid, why);
         });
-    recorder.targets = watcher->sessions_->backend();
+    recorder.targets = watcher->sessions_->targets();
     recorder.sdk_search = o.sdk_search;
     recorder.hold_arrivals = [sessions = watcher->sessions_.get()] {
       return sessions->holds_arrivals();
@@ -251,15 +251,15 @@ WindowServerOptions Watcher::ServerOptions() const {
     };
     server.sdk_search = options_.sdk_search;
   }
-  server.policy = options_.policy;
+  server.policy.rules = options_.policy;
   server.stub_remover = stub_remover_.get();
-  server.attach = options_.attach;
-  server.dry_run = options_.dry_run;
-  server.hold = options_.best_hold_mode != HoldMode::kNone;
+  server.policy.attach = options_.attach;
+  server.policy.dry_run = options_.dry_run;
+  server.policy.hold = options_.best_hold_mode != HoldMode::kNone;
   server.hold_timeout_msec = options_.hold_timeout_msec;
   server.threads = options_.threads;
-  server.budget = options_.budget;
-  server.full = [recorder = recorder_.get(), most = options_.budget.processes] {
+  server.policy.budget = options_.budget;
+  server.policy.full = [recorder = recorder_.get(), most = options_.budget.processes] {
     if (recorder->running() >= most) {
       return absl::StrCat(most,
                           " processes are attached, as many as --max-processes and the "
@@ -273,12 +273,12 @@ WindowServerOptions Watcher::ServerOptions() const {
     }
     return std::string();
   };
-  server.collector_config = DefaultCollectorConfig(options_);
-  server.collector_memory_bytes = MemoryBytes(server.collector_config);
+  server.collector.config = DefaultCollectorConfig(options_);
+  server.collector.memory_bytes = MemoryBytes(server.collector.config);
   if (collector_ != nullptr) {
     const CollectorFile::Choice* copy = collector_->copy();
-    server.collector = copy != nullptr ? *copy : collector_->original();
-    if (copy != nullptr) server.other_collector = collector_->original();
+    server.collector.file = copy != nullptr ? *copy : collector_->original();
+    if (copy != nullptr) server.collector.other_file = collector_->original();
   }
   for (const LibraryCopy& copy : libraries_.copies) {
     server.libraries.push_back(copy.path);

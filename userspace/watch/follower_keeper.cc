@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <chrono>
 #include <utility>
 
 #include "userspace/base/clock.h"
@@ -11,8 +10,8 @@
 namespace rocattach {
 namespace {
 
-constexpr auto kPollPeriod = std::chrono::microseconds(100);
-constexpr auto kIdleLife = std::chrono::seconds(5);
+constexpr uint64_t kPollPeriodNs = 100'000;
+constexpr uint64_t kIdleLifeNs = 5'000'000'000;
 // A thread that was asked to stop sits in the probe's loop and sees it within
 // microseconds of getting a CPU.
 constexpr uint64_t kStopPatienceNs = 500'000'000;
@@ -28,11 +27,11 @@ FollowerKeeper::~FollowerKeeper() {
 }
 
 void FollowerKeeper::Add(const rocattach_event& event) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (stopping_) return;
   added_.push_back(event);
   if (running_) {
-    wake_.notify_one();
+    wake_.Signal();
     return;
   }
   // The thread lives only where programs do this: few do.
@@ -43,10 +42,10 @@ void FollowerKeeper::Add(const rocattach_event& event) {
 
 void FollowerKeeper::Stop() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     stopping_ = true;
-    wake_.notify_one();
   }
+  wake_.Signal();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -57,52 +56,60 @@ bool FollowerKeeper::LetGo(Follower* follower) {
   return !follower->tracee->tracer_must_exit();
 }
 
+void FollowerKeeper::Keep(const rocattach_event& event,
+                          std::vector<Follower>* kept) const {
+  // Settled meanwhile: the thread has left the probe or is about to.
+  if (!is_open_(event)) return;
+  Follower follower;
+  follower.event = event;
+  follower.tracee = std::make_unique<Tracee>();
+  follower.deadline_ns = event.time_ns + uint64_t{limit_msec_} * 1'000'000;
+  if (!follower.tracee
+           ->Seize(static_cast<pid_t>(event.pid), static_cast<pid_t>(event.tid))
+           .ok()) {
+    return;  // gone, or another debugger's
+  }
+  if (follower.tracee->Interrupt().ok()) kept->push_back(std::move(follower));
+}
+
+std::vector<rocattach_event> FollowerKeeper::NextAdded(bool keeping, bool* stopping,
+                                                       bool* finished) {
+  {
+    absl::MutexLock lock(&mutex_);
+    *stopping = stopping_;
+    if (!added_.empty() || stopping_) return std::exchange(added_, {});
+  }
+  // A timeout on the wall clock could stretch, and with it the stop of whom we keep.
+  const bool woken = wake_.WaitFor(keeping ? kPollPeriodNs : kIdleLifeNs);
+  absl::MutexLock lock(&mutex_);
+  *stopping = stopping_;
+  *finished = !keeping && !woken && !stopping_ && added_.empty();
+  if (*finished) running_ = false;
+  return std::exchange(added_, {});
+}
+
 void FollowerKeeper::Run() {
   sched_param param = {};
   param.sched_priority = 1;
   (void)pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
   (void)pthread_setname_np(pthread_self(), "rwa-followers");
   std::vector<Follower> kept;
-  bool must_exit = false;
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (!must_exit) {
-    if (added_.empty() && !stopping_) {
-      if (!kept.empty()) {
-        wake_.wait_for(lock, kPollPeriod);
-      } else if (wake_.wait_for(lock, kIdleLife) == std::cv_status::timeout &&
-                 added_.empty()) {
-        break;
-      }
-    }
-    std::vector<rocattach_event> added = std::exchange(added_, {});
-    const bool stopping = stopping_;
-    lock.unlock();
+  for (bool must_exit = false; !must_exit;) {
+    bool stopping = false, finished = false;
+    const auto added = NextAdded(!kept.empty(), &stopping, &finished);
+    if (finished) return;
     const bool let_go = stopping || Tracee::MustLetGo();
-    for (const rocattach_event& event : added) {
-      // Settled meanwhile: the thread has left the probe or is about to.
-      if (!is_open_(event)) continue;
-      Follower follower;
-      follower.event = event;
-      follower.tracee = std::make_unique<Tracee>();
-      follower.deadline_ns = event.time_ns + uint64_t{limit_msec_} * 1'000'000;
-      if (!follower.tracee
-               ->Seize(static_cast<pid_t>(event.pid), static_cast<pid_t>(event.tid))
-               .ok()) {
-        continue;  // gone, or somebody else's
+    for (const rocattach_event& event : added) Keep(event, &kept);
+    std::erase_if(kept, [&](Follower& follower) {
+      if (!let_go && is_open_(follower.event) && BootNs() < follower.deadline_ns) {
+        return false;
       }
-      if (follower.tracee->Interrupt().ok()) kept.push_back(std::move(follower));
-    }
-    for (size_t i = 0; i < kept.size();) {
-      if (!let_go && is_open_(kept[i].event) && BootNs() < kept[i].deadline_ns) {
-        ++i;
-        continue;
-      }
-      must_exit |= !LetGo(&kept[i]);
-      kept.erase(kept.begin() + static_cast<ptrdiff_t>(i));
-    }
-    lock.lock();
-    if (stopping && kept.empty()) break;
+      must_exit |= !LetGo(&follower);
+      return true;
+    });
+    if (stopping) break;
   }
+  absl::MutexLock lock(&mutex_);
   running_ = false;
 }
 

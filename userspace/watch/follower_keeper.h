@@ -5,16 +5,17 @@
 #define ROCATTACH_USERSPACE_WATCH_FOLLOWER_KEEPER_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "bpf/watch_events.h"
 #include "injector/tracee.h"
+#include "userspace/base/wake_event.h"
 
 namespace rocattach {
 
@@ -27,9 +28,9 @@ class FollowerKeeper {
   ~FollowerKeeper();
 
   // Takes charge of the thread of a FOLLOW event. Any thread may call this.
-  void Add(const rocattach_event& event);
+  void Add(const rocattach_event& event) ABSL_LOCKS_EXCLUDED(mutex_);
   // Lets everybody go and ends the keeper's thread.
-  void Stop();
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Follower {
@@ -39,17 +40,24 @@ class FollowerKeeper {
   };
   // The thread that traces: ptrace belongs to one thread. Ends when idle for a while,
   // or when a tracee can only be freed by its end.
-  void Run();
-  bool LetGo(Follower* follower);
+  void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Seizes and stops the thread of a FOLLOW event, unless its window is settled.
+  void Keep(const rocattach_event& event, std::vector<Follower>* kept) const;
+  // False if only the end of the tracing thread frees it.
+  static bool LetGo(Follower* follower);
+  // What was added, and whether to stop. Waits where there is nothing to do; sets
+  // `finished` if the thread has been idle for so long that it ends.
+  std::vector<rocattach_event> NextAdded(bool keeping, bool* stopping, bool* finished)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::function<bool(const rocattach_event&)> is_open_;
   uint32_t limit_msec_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<rocattach_event> added_;
-  bool running_ = false;
-  bool stopping_ = false;
-  std::thread thread_;
+  WakeEvent wake_;
+  absl::Mutex mutex_;
+  std::vector<rocattach_event> added_ ABSL_GUARDED_BY(mutex_);
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // started in Add(), under the lock; Stop() comes last
 };
 
 }  // namespace rocattach

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,8 +24,8 @@ namespace {
 // that they start is seized after this long at most.
 constexpr int kKeepPeriodMsec = 1;
 
-// A window's event comes right after its stop. A thread that stands without one got the
-// signal from somebody else (a socket's urgent data), and is not kept from it.
+// A window's event comes right after its stop. A thread that is stopped without one got
+// the signal from elsewhere (a socket's urgent data), and receives it.
 constexpr uint64_t kStrayNs = 100'000'000;
 
 // How long a process stays seized when its window is settled, for threads that come
@@ -58,9 +57,7 @@ absl::StatusOr<std::unique_ptr<Preseizer>> Preseizer::Start(
   auto preseizer = std::unique_ptr<Preseizer>(
       new Preseizer(std::move(wanted), std::move(is_open), cache, patience_msec));
   ASSIGN_OR_RETURN(preseizer->events_, MmapEvents::Open());
-  preseizer->wake_fd_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!preseizer->wake_fd_.valid())
-    return absl::ErrnoToStatus(errno, "eventfd() failed");
+  RETURN_IF_ERROR(preseizer->wake_.status());
   preseizer->thread_ = std::thread([raw = preseizer.get()] {
     // A tracee that cannot be detached is freed by the end of the thread that seized
     // it.
@@ -79,68 +76,71 @@ void Preseizer::Serve(Window window, AttachRequest request, Done done) {
   Task task = {std::move(window), std::move(request), std::move(done), 0};
   task.deadline_ns = BootNs() + uint64_t{task.request.stop_timeout_msec} * 1'000'000;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     added_.push_back(std::move(task));
   }
-  uint64_t one = 1;
-  (void)!write(wake_fd_.get(), &one, sizeof(one));
+  wake_.Signal();
 }
 
 void Preseizer::Forget(pid_t pid) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     forgotten_.push_back(pid);
   }
-  uint64_t one = 1;
-  (void)!write(wake_fd_.get(), &one, sizeof(one));
+  wake_.Signal();
 }
 
 void Preseizer::Stop() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  uint64_t one = 1;
-  (void)!write(wake_fd_.get(), &one, sizeof(one));
+  wake_.Signal();
   if (thread_.joinable()) thread_.join();
 }
 
 bool Preseizer::Run() {
+  tracing_thread_.Adopt();
   sched_param param = {};
   param.sched_priority = 1;
   (void)pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
   (void)pthread_setname_np(pthread_self(), "rwa-preseizer");
   std::vector<pollfd> fds;
-  fds.push_back({wake_fd_.get(), POLLIN, 0});
+  fds.push_back({wake_.fd(), POLLIN, 0});
   for (int fd : events_->fds()) fds.push_back({fd, POLLIN, 0});
   bool stopping = false;
   must_exit_ = false;
   while (!stopping && !must_exit_) {
     const bool idle = processes_.empty() && tasks_.empty() && leaving_.empty();
     poll(fds.data(), fds.size(), idle ? -1 : kKeepPeriodMsec);
-    uint64_t count;
-    (void)!read(wake_fd_.get(), &count, sizeof(count));
-    events_->Read([this](const MmapEvent& event) { OnMmap(event); });
+    wake_.Clear();
+    events_->Read([this](const MmapEvent& event) {
+      tracing_thread_.AssertOwned();
+      OnMmap(event);
+    });
     std::vector<pid_t> forgotten;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      for (Task& task : added_) tasks_.push_back(std::move(task));
-      added_.clear();
-      forgotten = std::exchange(forgotten_, {});
-      stopping = stopping_;
-    }
+    stopping = TakeAdded(&forgotten);
     ReleaseLate();
     KeepAll();
-    std::erase_if(tasks_, [this](Task& task) { return TryAttach(&task); });
+    std::erase_if(tasks_, [this](Task& task) {
+      tracing_thread_.AssertOwned();
+      return TryAttach(&task);
+    });
     for (pid_t pid : forgotten) Release(pid);
-    if (Tracee::MustLetGo()) {
-      while (!processes_.empty()) Release(processes_.begin()->first);
-    }
+    if (Tracee::MustLetGo()) ReleaseAll();
   }
-  while (!processes_.empty()) Release(processes_.begin()->first);
+  ReleaseAll();
   // The end of this thread frees whatever could not be detached.
   leaving_.clear();
   return !stopping;
+}
+
+bool Preseizer::TakeAdded(std::vector<pid_t>* forgotten) {
+  absl::MutexLock lock(&mutex_);
+  for (Task& task : added_) tasks_.push_back(std::move(task));
+  added_.clear();
+  *forgotten = std::exchange(forgotten_, {});
+  return stopping_;
 }
 
 void Preseizer::OnMmap(const MmapEvent& event) {
@@ -159,7 +159,7 @@ void Preseizer::SeizeThreads(pid_t pid, Process* process) {
     if (process->settling && static_cast<pid_t>(process->settling->tid) == tid)
       continue;
     auto tracee = std::make_unique<Tracee>();
-    // Gone, or another debugger's: its window will be missed, and said to be.
+    // Gone, or another debugger's: its window will be reported as missed.
     if (!tracee->Seize(pid, tid).ok()) continue;
     process->threads[tid].tracee = std::move(tracee);
   }
@@ -174,6 +174,10 @@ void Preseizer::Release(pid_t pid) {
     }
   }
   processes_.erase(found);
+}
+
+void Preseizer::ReleaseAll() {
+  while (!processes_.empty()) Release(processes_.begin()->first);
 }
 
 void Preseizer::ReleaseLate() {
@@ -242,11 +246,10 @@ bool Preseizer::TryAttach(Task* task) {
   } else {
     outcome.stage = AttachStage::kStop;
     outcome.reason = AttachReason::kStopTimeout;
-    outcome.detail =
-        tracee != nullptr
-            ? "the thread did not come to its stop"
-            : "the process had been let go: this hold mode keeps one only for "
-              "its first hsa_init";
+    outcome.detail = tracee != nullptr ? "the thread did not come to its stop"
+                                       : "the process had been released: hold mode "
+                                         "signal keeps a process only for "
+                                         "its first hsa_init";
   }
   if (process != processes_.end()) {
     // The others go on when the window is settled: when the collector reports, or now

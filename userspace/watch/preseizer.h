@@ -1,6 +1,6 @@
-// The signal hold mode, for kernels without sleepable uprobes: processes are
-// seized when they map the HSA runtime, so that the probe can stop the thread that
-// enters hsa_init with a signal that nobody but the tracer sees.
+// Hold mode "signal", for kernels without sleepable uprobes: processes are seized when
+// they map the HSA runtime, so that the probe can stop the thread that enters hsa_init
+// with a signal that nobody but the tracer sees.
 #ifndef ROCATTACH_USERSPACE_WATCH_PRESEIZER_H_
 #define ROCATTACH_USERSPACE_WATCH_PRESEIZER_H_
 
@@ -9,26 +9,28 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "bpf/watch_events.h"
 #include "injector/attach.h"
 #include "injector/library_facts.h"
 #include "injector/tracee.h"
-#include "userspace/base/unique_fd.h"
+#include "userspace/base/thread_checker.h"
+#include "userspace/base/wake_event.h"
 #include "userspace/watch/mmap_events.h"
 #include "userspace/watch/window.h"
 
 namespace rocattach {
 
 // Owns the thread that traces. While a process is seized nobody else can debug it, and
-// its signals take the way through us: a process that has not opened its window after
-// `patience_msec` is let go.
+// its signals pass through this thread: a process that has not opened its window after
+// `patience_msec` is released.
 class Preseizer {
  public:
   // A stopped window's end: the outcome of its attach.
@@ -75,39 +77,44 @@ class Preseizer {
         patience_msec_(patience_msec) {}
   // False when it was told to stop; true if this thread has to end and another one to
   // go on in its place.
-  bool Run();
-  void OnMmap(const MmapEvent& event);
+  bool Run() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes over what others have added; true if the thread is to stop.
+  bool TakeAdded(std::vector<pid_t>* forgotten) ABSL_LOCKS_EXCLUDED(mutex_)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  void OnMmap(const MmapEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   // Seizes the threads of a process that are not seized yet.
-  void SeizeThreads(pid_t pid, Process* process);
-  void Release(pid_t pid);
+  static void SeizeThreads(pid_t pid, Process* process);
+  void Release(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  void ReleaseAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   // Lets go what has come to its stop since it was released.
-  void ReleaseLate();
-  void KeepAll();
-  void KeepThreads(Process* process, bool has_window);
-  void Settle(Process* process);
-  bool HasTask(pid_t pid) const;
+  void ReleaseLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  void KeepAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  static void KeepThreads(Process* process, bool has_window);
+  static void Settle(Process* process);
+  bool HasTask(pid_t pid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   // Attaches if the thread stands; false if the task must wait.
-  bool TryAttach(Task* task);
+  bool TryAttach(Task* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
 
   std::function<bool(pid_t)> wanted_;
   std::function<bool(const rocattach_event&)> is_open_;
   LibraryCache* cache_;
   uint32_t patience_msec_;
   std::unique_ptr<MmapEvents> events_;
-  UniqueFd wake_fd_;
+  WakeEvent wake_;
   std::thread thread_;
-  std::mutex mutex_;  // guards the three below
-  std::vector<Task> added_;
-  std::vector<pid_t> forgotten_;
-  bool stopping_ = false;
+  absl::Mutex mutex_;
+  std::vector<Task> added_ ABSL_GUARDED_BY(mutex_);
+  std::vector<pid_t> forgotten_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::map<pid_t, Process> processes_;
+  ThreadChecker tracing_thread_;
+  std::map<pid_t, Process> processes_ ABSL_GUARDED_BY(tracing_thread_);
   // Released, but yet to come to the stop that a detach needs: whoever forgot them
   // would leave them standing there.
-  std::vector<std::unique_ptr<Tracee>> leaving_;
-  std::vector<Task> tasks_;
+  std::vector<std::unique_ptr<Tracee>> leaving_ ABSL_GUARDED_BY(tracing_thread_);
+  std::vector<Task> tasks_ ABSL_GUARDED_BY(tracing_thread_);
   // A tracee could not be detached.
-  bool must_exit_ = false;
+  bool must_exit_ ABSL_GUARDED_BY(tracing_thread_) = false;
 };
 
 }  // namespace rocattach

@@ -4,14 +4,14 @@
 
 #include <sys/types.h>
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <set>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "injector/stub_removal.h"
 
 namespace rocattach {
@@ -33,16 +33,16 @@ class StubRemover {
   StubRemover& operator=(const StubRemover&) = delete;
 
   // Removes it soon.
-  void Remove(const StubLocation& location);
+  void Remove(const StubLocation& location) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // For as long as it lives, nothing is removed from the process. !ok(): something is
-  // being removed right now, and its room must not be used.
-  class Again {
+  // A process is attached to once more: for as long as this lives, nothing is removed
+  // from it. !ok(): a stub is being removed right now, and its room must not be used.
+  class Reattach {
    public:
-    Again(StubRemover* remover, pid_t pid);
-    ~Again();
-    Again(const Again&) = delete;
-    Again& operator=(const Again&) = delete;
+    Reattach(StubRemover* remover, pid_t pid);
+    ~Reattach();
+    Reattach(const Reattach&) = delete;
+    Reattach& operator=(const Reattach&) = delete;
     bool ok() const { return ok_; }
 
    private:
@@ -57,14 +57,14 @@ class StubRemover {
     int tries_left = kTries;
   };
 
-  void Run();
+  void Run() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stopping_ = false;
-  std::deque<Job> jobs_;
-  std::multiset<pid_t> again_;
-  pid_t removing_ = 0;  // 0: none
+  absl::Mutex mutex_;
+  absl::CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::multiset<pid_t> attaching_ ABSL_GUARDED_BY(mutex_);
+  pid_t removing_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none
   std::thread thread_;
 };
 

@@ -2,6 +2,8 @@
 #ifndef ROCATTACH_USERSPACE_WATCH_WINDOW_H_
 #define ROCATTACH_USERSPACE_WATCH_WINDOW_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,13 +47,23 @@ struct Window {
   rocattach_event event = {};
   ProcessInfo process;
   Verdict verdict = Verdict::kOpen;
-  std::string reason;     // policy's words, or what to do about a refusal
+  std::string reason;     // the policy's reason, or what to do about a refusal
   AttachOutcome outcome;  // meaningful once an attach was tried
   bool attach_tried = false;
   // Why rocprofiler-sdk was not chosen although a session wants it.
   std::string sdk_missing;
   std::string library;  // path of the library copy that was hit
 };
+
+// Verdicts with their reasons.
+// Of a process that could not be inspected: it has exited, or the service itself is
+// short of resources, as `status` says.
+void SetUnreadableVerdict(const absl::Status& status, Window* window);
+// Of a process that shares its memory with process `other`.
+void SetSharedMemoryVerdict(pid_t other, bool is_vfork_child, Window* window);
+// Of an attach that has been tried. Stays open after a success, until the collector
+// reports, and if the process has exited, until the kernel tells how.
+void SetAttachVerdict(Window* window);
 
 // Receives what the attach threads see; called from several threads.
 class WindowSink {

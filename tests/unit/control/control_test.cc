@@ -25,7 +25,7 @@ class ControlTest : public testing::Test {
         std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()), nullptr);
     RecorderOptions options;
     options.output = {directory_, "run", {}};
-    options.targets = service_->backend();
+    options.targets = service_->targets();
     recorder_ = *Recorder::Start(options, nullptr);
     service_->SetRecorder(recorder_.get());
     auto server = ControlServer::Start(socket_, service_.get(), "run.rwa");

@@ -105,7 +105,7 @@ class SessionApiTest : public testing::Test {
         std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()), nullptr);
     RecorderOptions options;
     options.output = {directory_, "run", {}};
-    options.targets = service_->backend();
+    options.targets = service_->targets();
     recorder_ = *Recorder::Start(options, nullptr);
     service_->SetRecorder(recorder_.get());
     server_ = *ControlServer::Start(directory_ + "/socket", service_.get(), "");

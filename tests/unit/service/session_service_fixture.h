@@ -118,7 +118,7 @@ class SessionServiceTest : public testing::Test {
         });
     RecorderOptions options;
     options.output = {directory_, "run", {}};
-    options.targets = service_->backend();
+    options.targets = service_->targets();
     auto recorder = Recorder::Start(options, nullptr);
     ASSERT_TRUE(recorder.ok()) << recorder.status();
     recorder_ = *std::move(recorder);
@@ -158,7 +158,7 @@ class SessionServiceTest : public testing::Test {
     __atomic_store_n(&fake->control()->backend, ROCATTACH_BACKEND_SDK,
                      __ATOMIC_RELEASE);
     __atomic_store_n(&fake->control()->state, ROCATTACH_STATE_ARMED, __ATOMIC_RELEASE);
-    for (int i = 0; i < 2000 && service_->backend()->Targets().size() <= number; ++i) {
+    for (int i = 0; i < 2000 && service_->targets()->Targets().size() <= number; ++i) {
       usleep(1000);
     }
   }

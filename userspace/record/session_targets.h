@@ -1,33 +1,34 @@
-// Sessions on the recorder's targets.
-#ifndef ROCATTACH_USERSPACE_RECORD_RECORDER_BACKEND_H_
-#define ROCATTACH_USERSPACE_RECORD_RECORDER_BACKEND_H_
+// The recorder's targets, as the session engine uses them.
+#ifndef ROCATTACH_USERSPACE_RECORD_SESSION_TARGETS_H_
+#define ROCATTACH_USERSPACE_RECORD_SESSION_TARGETS_H_
 
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/record/recorder.h"
 #include "userspace/session/session_backend.h"
 
 namespace rocattach {
 
-// What the session engine asks is done on the recorder's thread, which alone touches
+// Carries the session engine's requests out on the recorder's thread, which alone uses
 // targets. Thread-safe.
-class RecorderBackend : public SessionBackend, public TargetObserver {
+class SessionTargets : public SessionBackend, public TargetObserver {
  public:
   // `arrived` is called on the recorder's thread and must not wait; `waiting` as in
   // TargetObserver.
-  explicit RecorderBackend(std::function<void(TargetId, bool waiting)> arrived)
+  explicit SessionTargets(std::function<void(TargetId, bool waiting)> arrived)
       : arrived_(std::move(arrived)) {}
 
   // Before any process comes. The recorder outlives all calls but the observer's.
   void SetRecorder(Recorder* recorder) { recorder_ = recorder; }
-  // Lets a process go on that waits in its OnLoad.
-  void LetGo(TargetId target);
-  // Says in the process's stream that it cannot do what a session asks for.
+  // Lets a process continue that waits in its OnLoad.
+  void Release(TargetId target);
+  // Writes to the process's stream that it cannot do what a session asks for.
   void NoteRefusal(TargetId target, uint64_t session, const std::string& why);
 
   std::vector<TargetId> Targets() override;
@@ -49,10 +50,10 @@ class RecorderBackend : public SessionBackend, public TargetObserver {
 
   const std::function<void(TargetId, bool)> arrived_;
   Recorder* recorder_ = nullptr;
-  std::mutex mutex_;
-  std::map<TargetId, TargetDescription> targets_;
+  absl::Mutex mutex_;
+  std::map<TargetId, TargetDescription> targets_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_USERSPACE_RECORD_RECORDER_BACKEND_H_
+#endif  // ROCATTACH_USERSPACE_RECORD_SESSION_TARGETS_H_

@@ -1,4 +1,4 @@
-#include "userspace/record/recorder_backend.h"
+#include "userspace/record/session_targets.h"
 
 #include <time.h>
 
@@ -27,7 +27,7 @@ absl::Status Gone(TargetId target) {
 
 }  // namespace
 
-absl::Status RecorderBackend::Ask(std::function<void(TargetSession::Done)> work) {
+absl::Status SessionTargets::Ask(std::function<void(TargetSession::Done)> work) {
   auto promise = std::make_shared<std::promise<absl::Status>>();
   auto done = [promise](absl::Status status) { promise->set_value(std::move(status)); };
   if (!recorder_->RunOnThread([work = std::move(work), done] { work(done); })) {
@@ -40,14 +40,14 @@ absl::Status RecorderBackend::Ask(std::function<void(TargetSession::Done)> work)
   return answer.get();
 }
 
-void RecorderBackend::LetGo(TargetId id) {
+void SessionTargets::Release(TargetId id) {
   recorder_->RunOnThread([this, id] {
     if (Target* target = recorder_->FindTarget(id)) target->AcknowledgeMapped();
   });
 }
 
-void RecorderBackend::NoteRefusal(TargetId id, uint64_t session,
-                                  const std::string& why) {
+void SessionTargets::NoteRefusal(TargetId id, uint64_t session,
+                                 const std::string& why) {
   recorder_->RunOnThread([this, id, session, why] {
     if (Target* target = recorder_->FindTarget(id)) {
       target->session()->NoteRefusal(session, why);
@@ -55,22 +55,22 @@ void RecorderBackend::NoteRefusal(TargetId id, uint64_t session,
   });
 }
 
-std::vector<TargetId> RecorderBackend::Targets() {
-  std::lock_guard<std::mutex> lock(mutex_);
+std::vector<TargetId> SessionTargets::Targets() {
+  absl::MutexLock lock(&mutex_);
   std::vector<TargetId> ids;
   for (const auto& [id, description] : targets_) ids.push_back(id);
   return ids;
 }
 
-absl::StatusOr<TargetDescription> RecorderBackend::Describe(TargetId target) {
-  std::lock_guard<std::mutex> lock(mutex_);
+absl::StatusOr<TargetDescription> SessionTargets::Describe(TargetId target) {
+  absl::MutexLock lock(&mutex_);
   auto found = targets_.find(target);
   if (found == targets_.end()) return Gone(target);
   return found->second;
 }
 
-absl::StatusOr<TargetId> RecorderBackend::FindTarget(pid_t pid) {
-  std::lock_guard<std::mutex> lock(mutex_);
+absl::StatusOr<TargetId> SessionTargets::FindTarget(pid_t pid) {
+  absl::MutexLock lock(&mutex_);
   for (const auto& [id, description] : targets_) {
     if (id.pid == pid) return id;
   }
@@ -80,9 +80,9 @@ absl::StatusOr<TargetId> RecorderBackend::FindTarget(pid_t pid) {
                    "those that are"));
 }
 
-absl::Status RecorderBackend::Start(TargetId id,
-                                    std::shared_ptr<const CompiledPlan> plan,
-                                    std::shared_ptr<RecordSink> sink) {
+absl::Status SessionTargets::Start(TargetId id,
+                                   std::shared_ptr<const CompiledPlan> plan,
+                                   std::shared_ptr<RecordSink> sink) {
   // The lower part of a session's handle counts sessions.
   const uint64_t session = plan->image->session_id & 0xffffffffff;
   auto start = [this, id, plan, sink, session](TargetSession::Done done) {
@@ -110,7 +110,7 @@ absl::Status RecorderBackend::Start(TargetId id,
   return *result;
 }
 
-absl::Status RecorderBackend::Stop(TargetId id) {
+absl::Status SessionTargets::Stop(TargetId id) {
   auto stop = [this, id] {
     if (Target* target = recorder_->FindTarget(id)) target->session()->Stop();
   };
@@ -122,7 +122,7 @@ absl::Status RecorderBackend::Stop(TargetId id) {
   return absl::OkStatus();
 }
 
-absl::Status RecorderBackend::Settle(TargetId id) {
+absl::Status SessionTargets::Settle(TargetId id) {
   return Ask([this, id](TargetSession::Done done) {
     Target* target = recorder_->FindTarget(id);
     if (target == nullptr) {
@@ -133,7 +133,7 @@ absl::Status RecorderBackend::Settle(TargetId id) {
   });
 }
 
-absl::Status RecorderBackend::Drain(TargetId id) {
+absl::Status SessionTargets::Drain(TargetId id) {
   return Ask([this, id](TargetSession::Done done) {
     Target* target = recorder_->FindTarget(id);
     if (target == nullptr) {
@@ -158,17 +158,17 @@ absl::Status RecorderBackend::Drain(TargetId id) {
   });
 }
 
-void RecorderBackend::OnTargetReady(TargetId target, TargetDescription description,
-                                    bool waiting) {
+void SessionTargets::OnTargetReady(TargetId target, TargetDescription description,
+                                   bool waiting) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     targets_[target] = std::move(description);
   }
   arrived_(target, waiting);
 }
 
-void RecorderBackend::OnTargetGone(TargetId target) {
-  std::lock_guard<std::mutex> lock(mutex_);
+void SessionTargets::OnTargetGone(TargetId target) {
+  absl::MutexLock lock(&mutex_);
   targets_.erase(target);
 }
 

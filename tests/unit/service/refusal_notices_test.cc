@@ -1,0 +1,36 @@
+#include "userspace/service/refusal_notices.h"
+
+#include <gtest/gtest.h>
+
+namespace rocattach {
+namespace {
+
+constexpr TargetId kTarget = {100, 7};
+
+TEST(RefusalNotices, EachPeriodGoesToTheStreamAndEachReasonToPeople) {
+  RefusalNotices notices;
+  RefusalNotices::Due due = notices.Note(1, kTarget, "no counter", 0);
+  EXPECT_TRUE(due.stream);
+  EXPECT_TRUE(due.people);
+  due = notices.Note(1, kTarget, "no counter", 0);
+  EXPECT_FALSE(due.stream);
+  EXPECT_FALSE(due.people);
+  due = notices.Note(1, kTarget, "no counter", 1);
+  EXPECT_TRUE(due.stream);
+  EXPECT_FALSE(due.people);
+  due = notices.Note(1, kTarget, "another tool counts", 1);
+  EXPECT_TRUE(due.stream);
+  EXPECT_TRUE(due.people);
+}
+
+TEST(RefusalNotices, ForgetsASessionAndKeepsTheOthers) {
+  RefusalNotices notices;
+  notices.Note(1, kTarget, "no counter", 0);
+  notices.Note(2, kTarget, "no counter", 0);
+  notices.Forget(1);
+  EXPECT_TRUE(notices.Note(1, kTarget, "no counter", 0).people);
+  EXPECT_FALSE(notices.Note(2, kTarget, "no counter", 0).stream);
+}
+
+}  // namespace
+}  // namespace rocattach

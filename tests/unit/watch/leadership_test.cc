@@ -1,0 +1,57 @@
+#include "userspace/watch/leadership.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace rocattach {
+namespace {
+
+TEST(Leadership, TheFirstLeadsAtOnce) {
+  Leadership leadership;
+  Leadership::Member member;
+  EXPECT_FALSE(member.leads());
+  leadership.Acquire(&member);
+  EXPECT_TRUE(member.leads());
+  leadership.HandOver(&member);
+  EXPECT_FALSE(member.leads());
+  // Nobody waited for it, so it can be had again.
+  leadership.Acquire(&member);
+  EXPECT_TRUE(member.leads());
+}
+
+TEST(Leadership, OnlyTheLeaderHandsOver) {
+  Leadership leadership;
+  Leadership::Member leader, other;
+  leadership.Acquire(&leader);
+  leadership.HandOver(&other);
+  EXPECT_TRUE(leader.leads());
+}
+
+TEST(Leadership, OneLeadsAtATimeAndAllGetTheirTurn) {
+  constexpr int kThreads = 4, kTurns = 500;
+  Leadership leadership;
+  std::atomic<int> leaders = 0, turns = 0;
+  std::atomic<bool> two_leaders = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      Leadership::Member member;
+      for (int turn = 0; turn < kTurns; ++turn) {
+        leadership.Acquire(&member);
+        if (++leaders != 1) two_leaders = true;
+        ++turns;
+        --leaders;
+        leadership.HandOver(&member);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(two_leaders);
+  EXPECT_EQ(turns, kThreads * kTurns);
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,40 @@
+// An eventfd that wakes a thread which waits with poll(2).
+#ifndef ROCATTACH_USERSPACE_BASE_WAKE_EVENT_H_
+#define ROCATTACH_USERSPACE_BASE_WAKE_EVENT_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+
+// Signals are counted, not queued: a waiting thread wakes once for all signals since it
+// last waited. Timeouts run on CLOCK_MONOTONIC; those of absl::CondVar run on the wall
+// clock, and a step of that clock would stretch them. Signal() is thread-safe and
+// async-signal-safe; one thread at a time may wait.
+class WakeEvent {
+ public:
+  // Waits until there is a signal, see WaitFor().
+  static constexpr uint64_t kForever = UINT64_MAX;
+
+  WakeEvent();
+
+  // An error if the process has no descriptor left.
+  absl::Status status() const;
+  // For poll(2) together with other descriptors; Clear() belongs behind it.
+  int fd() const { return fd_.get(); }
+  void Signal() const;
+  // Forgets all signals so far.
+  void Clear() const;
+  // Waits for a signal, `timeout_ns` at most, and clears it. True if there was one.
+  bool WaitFor(uint64_t timeout_ns) const;
+
+ private:
+  UniqueFd fd_;
+  int error_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_BASE_WAKE_EVENT_H_

@@ -1,0 +1,18 @@
+#include "userspace/service/refusal_notices.h"
+
+namespace rocattach {
+
+RefusalNotices::Due RefusalNotices::Note(uint64_t session, TargetId target,
+                                         const std::string& why, uint64_t period) {
+  auto [entry, is_new] = last_.try_emplace({session, target});
+  const bool other_reason = is_new || entry->second.why != why;
+  if (!other_reason && entry->second.period == period) return {};
+  entry->second = {why, period};
+  return {.stream = true, .people = other_reason};
+}
+
+void RefusalNotices::Forget(uint64_t session) {
+  std::erase_if(last_, [&](const auto& entry) { return entry.first.first == session; });
+}
+
+}  // namespace rocattach

@@ -1,0 +1,39 @@
+// Which refusals of sessions have been reported already.
+#ifndef ROCATTACH_USERSPACE_SERVICE_REFUSAL_NOTICES_H_
+#define ROCATTACH_USERSPACE_SERVICE_REFUSAL_NOTICES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "userspace/session/session_types.h"
+
+namespace rocattach {
+
+// A refusal is written to the stream once for each period that is lost, and shown to
+// people once for each reason. Not thread-safe.
+class RefusalNotices {
+ public:
+  struct Due {
+    bool stream = false;  // write it to the process's stream
+    bool people = false;  // and show it
+  };
+
+  // The process refuses session `session` in its `period`th period; what is to be done
+  // about it counts as done.
+  Due Note(uint64_t session, TargetId target, const std::string& why, uint64_t period);
+  // The session is over.
+  void Forget(uint64_t session);
+
+ private:
+  struct Notice {
+    std::string why;
+    uint64_t period = 0;
+  };
+  std::map<std::pair<uint64_t, TargetId>, Notice> last_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_REFUSAL_NOTICES_H_

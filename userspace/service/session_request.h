@@ -1,0 +1,60 @@
+// What somebody wants collected, and how it stands.
+#ifndef ROCATTACH_USERSPACE_SERVICE_SESSION_REQUEST_H_
+#define ROCATTACH_USERSPACE_SERVICE_SESSION_REQUEST_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "userspace/session/collection_period.h"
+#include "userspace/session/session_engine.h"
+
+namespace rocattach {
+
+struct SessionRequest {
+  std::vector<pid_t> pids = {};  // empty: every process, and those to come
+  std::vector<FilterSpec> filters = {};
+  uint64_t duration_ns = 0;                    // 0: until it is stopped
+  std::vector<CollectionPeriod> periods = {};  // empty: all the time
+  // Both begin with the first process instead of now.
+  bool from_first_process = false;
+  // For programs that want the records themselves; filters share one buffer then.
+  std::vector<TargetId> targets = {};  // as pids
+  BufferCallback records = {};
+  ProcessEndedCallback process_ended = {};
+  std::function<void()> over = {};  // the session has ended; must not wait
+};
+
+// How a session stands.
+struct SessionInfo {
+  uint64_t number = 0;  // as in the stream
+  bool active = false;  // false between periods, and when it is over
+  bool over = false;
+  uint64_t begin_ns = 0, end_ns = 0;  // CLOCK_BOOTTIME; end 0: not yet
+  std::vector<pid_t> running;
+  std::map<pid_t, std::string> refused;  // and why; of the last start
+  // Why it does not collect during one of its periods; empty if it does, or none is on.
+  std::string waiting_for;
+  std::vector<std::string> counters;
+  std::vector<std::string> collects;  // "counters", "dispatches" …
+  // Every process that it was started in has refused.
+  bool refused_by_all = false;
+};
+
+// True if only rocprofiler-sdk has what the filters ask for.
+bool NeedsSdk(const std::vector<FilterSpec>& filters);
+// True if processes to come belong to it.
+bool IsForAllProcesses(const SessionRequest& request);
+// INVALID_ARGUMENT if its durations and periods make no sense.
+absl::Status CheckTimes(const SessionRequest& request);
+// Adds what the filter collects.
+void DescribeFilter(const FilterSpec& filter, SessionInfo* info);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_SESSION_REQUEST_H_

@@ -1,0 +1,51 @@
+// What is attached to the process of a window, with what the kernel knows of it.
+#ifndef ROCATTACH_USERSPACE_WATCH_ATTACH_REQUEST_BUILDER_H_
+#define ROCATTACH_USERSPACE_WATCH_ATTACH_REQUEST_BUILDER_H_
+
+#include <cstdint>
+
+#include "bpf/watch_events.h"
+#include "injector/attach.h"
+#include "injector/filesystem_view_cache.h"
+#include "injector/known_files.h"
+#include "userspace/abi/shared_memory.h"
+#include "userspace/watch/collector_file.h"
+#include "userspace/watch/kernel_probe.h"
+
+namespace rocattach {
+
+struct CollectorOptions {
+  // What targets load, and what those load that do not see it (empty path: nothing).
+  CollectorFile::Choice file, other_file;
+  rocattach_collector_config config = {};
+  uint64_t memory_bytes = 0;  // that the collector makes of this config
+};
+
+// Thread-safe. Remembers across attaches what was learned of files and directories, and
+// outlives the attaches of its requests.
+class AttachRequestBuilder {
+ public:
+  // `probe` must outlive it.
+  AttachRequestBuilder(KernelProbe* probe, CollectorOptions collector,
+                       uint32_t stop_timeout_msec)
+      : probe_(probe),
+        collector_(std::move(collector)),
+        stop_timeout_msec_(stop_timeout_msec) {}
+
+  const CollectorOptions& collector() const { return collector_; }
+  AttachRequest Build(const rocattach_event& event) const;
+  // Adds what the kernel knows of the process, which is held: each fact saves a look at
+  // /proc. `event` must outlive the request.
+  void AddKernelFacts(const rocattach_event& event, AttachRequest* request);
+
+ private:
+  KernelProbe* const probe_;
+  const CollectorOptions collector_;
+  const uint32_t stop_timeout_msec_;
+  FilesystemViewCache filesystem_views_;
+  KnownFiles files_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_ATTACH_REQUEST_BUILDER_H_

@@ -1,0 +1,63 @@
+// Decides which windows are attached at, before anything is done to their processes.
+#ifndef ROCATTACH_USERSPACE_WATCH_WINDOW_POLICY_H_
+#define ROCATTACH_USERSPACE_WATCH_WINDOW_POLICY_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "userspace/watch/budget.h"
+#include "userspace/watch/policy.h"
+#include "userspace/watch/window.h"
+
+namespace rocattach {
+
+struct WindowPolicyOptions {
+  PolicyRules rules;
+  bool attach = false;   // --auto; else windows are only reported
+  bool dry_run = false;  // report what would be done
+  bool hold = true;      // false: the user has switched holding off
+  BudgetLimits budget;
+  // Why one process more cannot be attached now; empty if it can. May be null.
+  std::function<std::string()> full;
+};
+
+// Thread-safe: immutable.
+class WindowPolicy {
+ public:
+  explicit WindowPolicy(WindowPolicyOptions options);
+
+  const PolicyRules& rules() const { return options_.rules; }
+  // False if every window is only reported.
+  bool attaches() const { return options_.attach && !options_.dry_run; }
+  // The reason to attach, which may be empty, if the event alone tells that the window
+  // is to be attached at.
+  std::optional<std::string> AcceptFromEvent(const rocattach_event& event) const;
+  // Fills in verdict and reason of a window that is not to be attached at; true if so.
+  // Reading the process takes some time: `before_slow_read` is called first.
+  bool ShouldSkip(Window* window, absl::FunctionRef<void()> before_slow_read) const;
+  // Whether the rules allow to attach to a process that has opened no window yet.
+  bool Allows(pid_t pid) const;
+
+ private:
+  // Refuses the window if a budget of the service is used up; true if so.
+  bool RefuseOverBudget(Window* window) const;
+  // Modes that tell by themselves that the window is not attached at; true if so.
+  bool SkipByMode(Window* window) const;
+  // True, with verdict and reason, if a window that the rules allow cannot be served.
+  bool SkipUnserved(Window* window) const;
+  // False, with verdict and reason, if the rules forbid to attach.
+  bool RulesAllow(Window* window, absl::FunctionRef<void()> before_slow_read) const;
+  // The rule by which the kernel did not hold the process.
+  std::string KernelDenial(Window* window) const;
+
+  const WindowPolicyOptions options_;
+  const bool reads_process_;  // some rule needs more than the event tells
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_WINDOW_POLICY_H_
