@@ -9,15 +9,12 @@
 #include "schemas/stream.pb.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/record/operation_counts.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/target_session.h"
 #include "userspace/watch/window.h"
 
 namespace rocattach {
-
-struct OperationCounts {
-  uint64_t dispatches = 0, copies = 0;
-};
 
 // What the targets of one user keep in the service's memory.
 struct UserMemory {
@@ -93,8 +90,8 @@ class Target {
   uint32_t uid() const { return opened_.event.uid; }
   // What the recorder's totals count of it while it lives.
   OperationCounts published;
-  // The recorder has told the observer that it cannot be believed.
-  bool told_not_believable = false;
+  // The recorder has notified the observer that it cannot be believed.
+  bool reported_not_believable = false;
   // True if the process has ended, as far as its pidfd says.
   bool IsGone() const;
 

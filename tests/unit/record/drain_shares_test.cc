@@ -1,0 +1,34 @@
+#include "userspace/record/drain_shares.h"
+
+#include <gtest/gtest.h>
+
+namespace rocattach {
+namespace {
+
+TEST(DrainShares, OneThatIsAloneGetsTheWholeRound) {
+  DrainShares shares;
+  EXPECT_EQ(shares.Of(1000), DrainShares::kRoundCost);
+  shares.Add(1000);
+  EXPECT_EQ(shares.Of(1000), DrainShares::kRoundCost);
+}
+
+TEST(DrainShares, UsersGetTheSameHoweverManyTargetsTheyHave) {
+  DrainShares shares;
+  shares.Add(1000);
+  for (int i = 0; i < 4; ++i) shares.Add(1001);
+  EXPECT_EQ(shares.Of(1000), DrainShares::kRoundCost / 2);
+  EXPECT_EQ(shares.Of(1001), DrainShares::kRoundCost / 2 / 4);
+  // One that is not behind competes with both.
+  EXPECT_EQ(shares.Of(1002), DrainShares::kRoundCost / 3);
+  shares.Clear();
+  EXPECT_EQ(shares.Of(1001), DrainShares::kRoundCost);
+}
+
+TEST(DrainShares, NobodyGetsLessThanTheLeast) {
+  DrainShares shares;
+  for (int i = 0; i < 100'000; ++i) shares.Add(1000);
+  EXPECT_EQ(shares.Of(1000), DrainShares::kLeastShare);
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,53 @@
+#include "userspace/record/early_messages.h"
+
+#include <gtest/gtest.h>
+
+namespace rocattach {
+namespace {
+
+constexpr TargetKey kProcess = {10, 1}, kOther = {11, 1};
+
+TEST(EarlyMessages, GivesAProcessItsMessagesOnce) {
+  EarlyMessages early;
+  early.Keep(kProcess, rocattach_event{.pid = 1}, 5);
+  early.Keep(kOther, rocattach_event{}, 5);
+  early.Keep(kProcess, rocattach_event{.pid = 2}, 6);
+  const auto messages = early.Take(kProcess);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(std::get<rocattach_event>(messages[0]).pid, 1u);
+  EXPECT_EQ(std::get<rocattach_event>(messages[1]).pid, 2u);
+  EXPECT_TRUE(early.Take(kProcess).empty());
+  EXPECT_FALSE(early.empty());
+}
+
+TEST(EarlyMessages, ExpireCountsFromTheFirst) {
+  EarlyMessages early;
+  early.Keep(kProcess, rocattach_event{}, 100);
+  early.Keep(kProcess, rocattach_event{}, 100 + EarlyMessages::kLifeNs);
+  early.Expire(100 + EarlyMessages::kLifeNs);
+  EXPECT_FALSE(early.empty());
+  early.Expire(101 + EarlyMessages::kLifeNs);
+  EXPECT_TRUE(early.empty());
+}
+
+TEST(EarlyMessages, OneProcessCannotFillTheMemory) {
+  EarlyMessages early;
+  for (size_t i = 0; i < 2 * EarlyMessages::kMostPerProcess; ++i) {
+    early.Keep(kProcess, rocattach_event{}, 1);
+  }
+  EXPECT_EQ(early.Take(kProcess).size(), EarlyMessages::kMostPerProcess);
+}
+
+TEST(EarlyMessages, NorCanManyProcesses) {
+  EarlyMessages early;
+  for (uint32_t pid = 0; pid < EarlyMessages::kMostProcesses; ++pid) {
+    early.Keep({pid, 1}, rocattach_event{}, 1);
+  }
+  early.Keep({1'000'000, 1}, rocattach_event{}, 1);
+  EXPECT_TRUE(early.Take({1'000'000, 1}).empty());
+  early.Keep({0, 1}, rocattach_event{}, 1);  // one that is known
+  EXPECT_EQ(early.Take({0, 1}).size(), 2u);
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,35 @@
+// How much of a round of the recorder each target may take.
+#ifndef ROCATTACH_USERSPACE_RECORD_DRAIN_SHARES_H_
+#define ROCATTACH_USERSPACE_RECORD_DRAIN_SHARES_H_
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace rocattach {
+
+// Each user gets the same, and each of a user's targets the same part of that. Only
+// targets that could not be drained in one go count; the others cost little. Not
+// thread-safe.
+class DrainShares {
+ public:
+  // What one round may cost where several targets have more than that, see
+  // Target::Drain; a dispatch costs 1, and takes some 100 ns. A ring holds 16,384 of
+  // them: it does not fill up between two rounds of this length.
+  static constexpr uint64_t kRoundCost = 65'536;
+  static constexpr uint64_t kLeastShare = 256;
+
+  void Clear() { behind_.clear(); }
+  // A target of user `uid` has more waiting than one round could take.
+  void Add(uint32_t uid) { ++behind_[uid]; }
+  // What one target of user `uid` may cost.
+  uint64_t Of(uint32_t uid) const;
+
+ private:
+  // Users with targets that are behind, and how many of those.
+  absl::flat_hash_map<uint32_t, uint32_t> behind_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_DRAIN_SHARES_H_

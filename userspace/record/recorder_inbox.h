@@ -1,0 +1,70 @@
+// What other threads have for the recorder's thread.
+#ifndef ROCATTACH_USERSPACE_RECORD_RECORDER_INBOX_H_
+#define ROCATTACH_USERSPACE_RECORD_RECORDER_INBOX_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <variant>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "bpf/watch_events.h"
+#include "userspace/base/wake_event.h"
+#include "userspace/record/arrival.h"
+#include "userspace/watch/window.h"
+
+namespace rocattach {
+
+// Work for the recorder's thread.
+struct RecorderTask {
+  std::function<void()> run;
+};
+using RecorderMessage = std::variant<Window, Arrival, RecorderTask, rocattach_event>;
+
+// Thread-safe; one thread takes and waits. Putting something in never waits.
+class RecorderInbox {
+ public:
+  // From so many waiting messages on no process is attached, and beyond the second
+  // number only messages about attached processes are accepted. The first is more than
+  // the kernel lets one user cause in a second.
+  static constexpr size_t kCrowdedMessages = 8192;
+  static constexpr size_t kMostMessages = 16384;
+
+  // An error if the process has no descriptor left.
+  absl::Status status() const { return wake_.status(); }
+
+  void Post(RecorderMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same, unless too many are waiting: then the message is dropped and counted.
+  void PostIfRoom(RecorderMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same as Post(); false, and nothing is done, after Close().
+  bool PostTask(std::function<void()> task) ABSL_LOCKS_EXCLUDED(mutex_);
+  // No tasks from here on; Wait() tells when everything has been taken.
+  void Close() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  std::deque<RecorderMessage> TakeAll() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until there is a message, `timeout_msec` at most; -1: for ever. False if the
+  // inbox is closed and empty.
+  bool Wait(int timeout_msec) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Too many messages are waiting; cheap.
+  bool crowded() const { return crowded_.load(std::memory_order_relaxed); }
+  uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+ private:
+  void Push(RecorderMessage message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  WakeEvent wake_;
+  absl::Mutex mutex_;
+  std::deque<RecorderMessage> messages_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> crowded_ = false;
+  std::atomic<uint64_t> dropped_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_RECORDER_INBOX_H_

@@ -1,0 +1,126 @@
+#include "userspace/record/run_statistics.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "userspace/base/clock.h"
+
+namespace rocattach {
+namespace {
+
+void SetQuantiles(const DurationHistogram& from, v1::Quantiles* to) {
+  to->set_count(from.count());
+  to->set_median_ns(from.Quantile(0.5));
+  to->set_p99_ns(from.Quantile(0.99));
+  to->set_max_ns(from.max());
+  to->set_min_ns(from.min());
+}
+
+}  // namespace
+
+void RunStatistics::CountVerdict(Verdict verdict) {
+  absl::MutexLock lock(&mutex_);
+  switch (verdict) {
+    case Verdict::kAttached:
+      ++totals_.attached;
+      return;
+    case Verdict::kPassed:
+      ++totals_.passed;
+      return;
+    case Verdict::kRefused:
+      ++totals_.refused;
+      return;
+    case Verdict::kMissed:
+      ++totals_.missed;
+      return;
+    case Verdict::kOpen:
+      return;
+  }
+}
+
+void RunStatistics::CountAttach(const Window& window) {
+  const AttachOutcome& outcome = window.outcome;
+  if (!outcome.ok()) return;
+  const uint64_t hit = window.event.time_ns;
+  absl::MutexLock lock(&mutex_);
+  totals_.hit_to_stopped.Add(outcome.stopped_ns - std::min(hit, outcome.stopped_ns));
+  totals_.hit_to_released.Add(outcome.released_ns - std::min(hit, outcome.released_ns));
+}
+
+void RunStatistics::CountHold(uint64_t hold_ns) {
+  absl::MutexLock lock(&mutex_);
+  totals_.hold.Add(hold_ns);
+}
+
+void RunStatistics::CountUnrelated() {
+  absl::MutexLock lock(&mutex_);
+  ++totals_.unrelated;
+}
+
+void RunStatistics::CountNotBelievable() {
+  absl::MutexLock lock(&mutex_);
+  ++totals_.not_believable;
+}
+
+void RunStatistics::CountEnd(const v1::LossAccount& account,
+                             const OperationCounts& published) {
+  absl::MutexLock lock(&mutex_);
+  live_ -= published;
+  totals_.dispatches += account.dispatches_delivered();
+  totals_.copies += account.copies_delivered();
+  totals_.measured += account.counted_delivered();
+  totals_.samples += account.samples_delivered();
+  totals_.api_calls += account.api_calls_delivered();
+  if (!account.not_believable().empty()) return;
+  totals_.dropped += account.dropped_ring_full() + account.dropped_collector() +
+                     account.dropped_invalid() + account.dropped_inflight() +
+                     account.dropped_writer();
+  totals_.unseen += account.packets_unseen();
+}
+
+void RunStatistics::SetLive(const OperationCounts& operations, uint64_t running) {
+  absl::MutexLock lock(&mutex_);
+  live_ = operations;
+  totals_.running = running;
+}
+
+RunTotals RunStatistics::Totals(uint64_t unheard) const {
+  absl::MutexLock lock(&mutex_);
+  RunTotals totals = totals_;
+  totals.dispatches += live_.dispatches;
+  totals.copies += live_.copies;
+  totals.unheard = unheard;
+  return totals;
+}
+
+v1::WatcherSummary RunStatistics::Summary(const rocattach_bpf_stats& kernel,
+                                          uint64_t unheard) const {
+  v1::WatcherSummary summary;
+  absl::MutexLock lock(&mutex_);
+  summary.set_begin_ns(totals_.begin_ns);
+  summary.set_end_ns(BootNs());
+  summary.set_windows_attached(totals_.attached);
+  summary.set_windows_passed(totals_.passed);
+  summary.set_windows_unrelated(totals_.unrelated);
+  summary.set_windows_refused(totals_.refused);
+  summary.set_windows_missed(totals_.missed);
+  SetQuantiles(totals_.hold, summary.mutable_hold());
+  SetQuantiles(totals_.hit_to_released, summary.mutable_hit_to_released());
+  SetQuantiles(totals_.hit_to_stopped, summary.mutable_hit_to_stopped());
+  summary.set_dispatches(totals_.dispatches);
+  summary.set_copies(totals_.copies);
+  summary.set_dropped(totals_.dropped);
+  summary.set_not_believable(totals_.not_believable);
+  summary.set_probe_hits(kernel.hits);
+  summary.set_probe_windows(kernel.windows);
+  summary.set_events_lost(kernel.lost + unheard);
+  summary.set_claims_full(kernel.claims_full);
+  summary.set_windows_over_budget(kernel.over_budget);
+  summary.set_holds(kernel.held);
+  summary.set_hold_deadlines(kernel.deadlines);
+  summary.set_recorder_cpu_ns(ClockNs(CLOCK_PROCESS_CPUTIME_ID));
+  return summary;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,68 @@
+// What a run has amounted to so far.
+#ifndef ROCATTACH_USERSPACE_RECORD_RUN_STATISTICS_H_
+#define ROCATTACH_USERSPACE_RECORD_RUN_STATISTICS_H_
+
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "bpf/watch_events.h"
+#include "schemas/stream.pb.h"
+#include "userspace/base/duration_histogram.h"
+#include "userspace/record/operation_counts.h"
+#include "userspace/watch/window.h"
+
+namespace rocattach {
+
+struct RunTotals {
+  uint64_t begin_ns = 0;
+  uint64_t attached = 0, passed = 0, refused = 0, missed = 0, open = 0;
+  // Windows of processes that the command did not start: counted, nothing else.
+  uint64_t unrelated = 0;
+  uint64_t running = 0;  // attached processes that live
+  // Messages for which there was no room, because the output was too slow.
+  uint64_t unheard = 0;
+  uint64_t dispatches = 0, copies = 0;
+  // Of sessions: dispatches with counters, samples of whole GPUs, calls of APIs.
+  uint64_t measured = 0, samples = 0, api_calls = 0;
+  uint64_t dropped = 0;  // records lost, for whatever reason
+  uint64_t unseen = 0;   // packets that reached the GPU without passing the collector
+  // Processes whose accounts cannot be true; what they claim is in no other number.
+  uint64_t not_believable = 0;
+  DurationHistogram hold, hit_to_stopped, hit_to_released;
+};
+
+// Thread-safe: the recorder counts, anybody may ask.
+class RunStatistics {
+ public:
+  explicit RunStatistics(uint64_t begin_ns) { totals_.begin_ns = begin_ns; }
+
+  // A window's final verdict.
+  void CountVerdict(Verdict verdict) ABSL_LOCKS_EXCLUDED(mutex_);
+  // How long an attach took, if it has succeeded.
+  void CountAttach(const Window& window) ABSL_LOCKS_EXCLUDED(mutex_);
+  void CountHold(uint64_t hold_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  void CountUnrelated() ABSL_LOCKS_EXCLUDED(mutex_);
+  void CountNotBelievable() ABSL_LOCKS_EXCLUDED(mutex_);
+  // A process has ended: its account replaces the `published` operations, which were
+  // counted as those of a living one.
+  void CountEnd(const v1::LossAccount& account, const OperationCounts& published)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // What all living processes are counted with.
+  void SetLive(const OperationCounts& operations, uint64_t running)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // `unheard` is counted elsewhere, see RecorderInbox.
+  RunTotals Totals(uint64_t unheard) const ABSL_LOCKS_EXCLUDED(mutex_);
+  v1::WatcherSummary Summary(const rocattach_bpf_stats& kernel, uint64_t unheard) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  mutable absl::Mutex mutex_;
+  RunTotals totals_ ABSL_GUARDED_BY(mutex_);      // of ended targets
+  OperationCounts live_ ABSL_GUARDED_BY(mutex_);  // of living ones
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_RUN_STATISTICS_H_

@@ -1,0 +1,67 @@
+#include "userspace/record/settle_target.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/record/end_verdict.h"
+
+namespace rocattach {
+namespace {
+
+// A collector that hears of hsa_init is in place: the call may take its time.
+bool IsInPlace(const Target& target) {
+  return target.has_memory() && target.memory()->hears_of_init();
+}
+
+CollectorProgress ProgressOf(const Target& target) {
+  if (IsInPlace(target)) return CollectorProgress::kInPlace;
+  return target.has_memory() ? CollectorProgress::kReported : CollectorProgress::kNone;
+}
+
+}  // namespace
+
+bool SettleAtEnd(Target* target, const v1::ProcessEnd& end) {
+  if (target->SettleFromCollector()) return true;
+  if (target->verdict() != Verdict::kOpen) return false;
+  if (IsInPlace(*target) && target->memory()->init_status() != 0) {
+    target->Settle(Verdict::kPassed, AttachReason::kNone,
+                   absl::StrFormat("hsa_init failed in this process (status %#x): it "
+                                   "had no GPU to use, and there was nothing to record",
+                                   target->memory()->init_status()));
+    return true;
+  }
+  const EndVerdict verdict = VerdictAtEnd(target->opened(), ProgressOf(*target), end);
+  target->Settle(verdict.verdict, verdict.reason, verdict.detail);
+  return true;
+}
+
+bool SettleBeforeReopen(Target* target) {
+  if (target->verdict() != Verdict::kOpen) return false;
+  if (!target->SettleFromCollector()) {
+    target->Settle(Verdict::kRefused, AttachReason::kCollectorSilent,
+                   "the process opened its next window before the collector reported");
+  }
+  return true;
+}
+
+bool SettleIfOverdue(Target* target, uint64_t now_ns, uint64_t timeout_ns) {
+  const Window& window = target->opened();
+  if (target->verdict() != Verdict::kOpen || !window.attach_tried ||
+      IsInPlace(*target) || now_ns <= window.event.time_ns + timeout_ns) {
+    return false;
+  }
+  if (target->has_memory()) {
+    target->Settle(Verdict::kRefused, AttachReason::kCollectorSilent,
+                   "the collector was loaded, but the runtime never called it: another "
+                   "tool may be registered with rocprofiler-register");
+  } else if (window.outcome.ok()) {
+    target->Settle(Verdict::kRefused, AttachReason::kCollectorSilent,
+                   absl::StrCat("the collector did not report in; ",
+                                AttachReasonHelp(AttachReason::kCollectorSilent)));
+  } else {
+    const EndVerdict verdict = VerdictOfLostThread(window);
+    target->Settle(verdict.verdict, verdict.reason, verdict.detail);
+  }
+  return true;
+}
+
+}  // namespace rocattach

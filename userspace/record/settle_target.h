@@ -1,0 +1,25 @@
+// The verdict of a window whose collector has not armed itself.
+#ifndef ROCATTACH_USERSPACE_RECORD_SETTLE_TARGET_H_
+#define ROCATTACH_USERSPACE_RECORD_SETTLE_TARGET_H_
+
+#include <cstdint>
+
+#include "schemas/stream.pb.h"
+#include "userspace/record/target.h"
+
+namespace rocattach {
+
+// Each settles an open verdict, from what the collector says if it says anything. True
+// if the verdict was open.
+
+// The process has ended, or the recording has.
+bool SettleAtEnd(Target* target, const v1::ProcessEnd& end);
+// The process has shut its runtime down and opens its next window before anybody has
+// looked at it.
+bool SettleBeforeReopen(Target* target);
+// Nothing was heard of an attach for `timeout_ns`, at `now_ns`: true only then.
+bool SettleIfOverdue(Target* target, uint64_t now_ns, uint64_t timeout_ns);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_SETTLE_TARGET_H_
