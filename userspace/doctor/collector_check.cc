@@ -20,7 +20,7 @@
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/service/watcher.h"
+#include "userspace/service/collector_search.h"
 
 namespace rocattach {
 namespace {

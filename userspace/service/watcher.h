@@ -14,13 +14,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/base/wake_event.h"
 #include "userspace/record/recorder.h"
+#include "userspace/service/armed_libraries.h"
+#include "userspace/service/child_command.h"
 #include "userspace/service/session_service.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/collector_file.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/library_scanner.h"
-#include "userspace/watch/library_watch.h"
 #include "userspace/watch/policy.h"
 #include "userspace/watch/stop_guard.h"
 #include "userspace/watch/window_server.h"
@@ -105,7 +107,7 @@ class Watcher {
                                                       : probe_->hold_mode_reason();
   }
   bool realtime() const { return server_ != nullptr && server_->realtime(); }
-  const LibraryScan& libraries() const { return libraries_; }
+  const LibraryScan& libraries() const { return libraries_->scan(); }
   const std::string& output_name() const { return recorder_->output_name(); }
   RunTotals Totals() const { return recorder_->Totals(); }
   // Null without a catalog.
@@ -130,12 +132,9 @@ class Watcher {
  private:
   Watcher() = default;
   WindowServerOptions ServerOptions() const;
-  absl::Status ArmLibraries();
-  absl::Status ArmLibrary(size_t index);
   // Takes the probes away from libraries that have been written to.
   void DisarmWritten();
   absl::Status ArmCollector();
-  absl::StatusOr<pid_t> Launch(const std::vector<std::string>& command);
   // Waits for the run's end, or `deadline_ns` (0: none), and fills in the result.
   void Wait(uint64_t deadline_ns, const std::function<void()>& on_tick,
             RunResult* result);
@@ -144,10 +143,9 @@ class Watcher {
 
   WatcherOptions options_;
   WatcherObserver* observer_ = nullptr;
-  LibraryScan libraries_;
+  std::unique_ptr<ArmedLibraries> libraries_;
   std::unique_ptr<StopGuard> stop_guard_;
   std::unique_ptr<CollectorFile> collector_;
-  LibraryWatch library_watch_;
   std::unique_ptr<KernelProbe> probe_;
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<StubRemover> stub_remover_;
@@ -155,19 +153,12 @@ class Watcher {
   std::unique_ptr<WindowServer> server_;
   uint64_t session_ = 0;  // the one that the options name; 0: none
   DescriptorLimit descriptors_;
-  UniqueFd stop_fd_;
+  WakeEvent stop_;
   std::atomic<int> forward_signal_ = 0;
   std::string no_reason_;
-  pid_t command_ = -1;  // the child, until it has been waited for
-  bool ran_ = false;    // Run() has got as far as the command's start
+  std::unique_ptr<ChildCommand> command_;  // until it has been waited for
+  bool ran_ = false;  // Run() has got as far as the command's start
 };
-
-// The program that execvp(3) would run as `name`; an error says why there is none, with
-// exec's errno as its code.
-absl::StatusOr<std::string> FindProgram(const std::string& name);
-
-// The collector's file: as given, beside this program, in the build tree, installed.
-absl::StatusOr<std::string> FindCollector(const std::string& given);
 
 }  // namespace rocattach
 

@@ -1,0 +1,55 @@
+#include "userspace/service/armed_libraries.h"
+
+#include <cstdint>
+
+#include "injector/function_offset.h"
+#include "injector/probe_instruction.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+
+// 1. The scan has opened the file and found hsa_init in it.
+// 2. The probe goes to what was opened.
+// 3. A file that has changed meanwhile is looked at once more: a rename is no harm. If
+//    it was written, the probe may stand anywhere: it goes away again.
+// 4. What is written after the watch was set, the watch tells.
+absl::Status ArmedLibraries::ArmOne(size_t index, KernelProbe* probe) {
+  const LibraryCopy& copy = scan_.copies[index];
+  const uint64_t cookie = index + 1;
+  watch_.Add(index, copy.file);
+  RETURN_IF_ERROR(
+      probe->AddLibrary(copy.file.ProbePath(), copy.hsa_init_offset, cookie));
+  absl::Status unchanged = copy.file.CheckUnchanged();
+  if (unchanged.ok()) return absl::OkStatus();
+  const int fd = copy.file.fd();
+  auto offset = FindFunctionFileOffset(fd, "hsa_init");
+  if (offset.ok() && *offset == copy.hsa_init_offset &&
+      CheckProbeInstruction(fd, *offset).ok()) {
+    return absl::OkStatus();
+  }
+  probe->RemoveLibrary(cookie);
+  return unchanged;
+}
+
+absl::Status ArmedLibraries::Arm(KernelProbe* probe) {
+  for (size_t i = 0; i < scan_.copies.size(); ++i) {
+    const LibraryCopy& copy = scan_.copies[i];
+    absl::Status status = ArmOne(i, probe);
+    if (status.ok()) continue;
+    scan_.rejected.push_back({copy.path, std::string(status.message())});
+    // One copy that resists must not cost the others; no copy at all is an error.
+    if (scan_.copies.size() == 1) return status;
+  }
+  return absl::OkStatus();
+}
+
+void ArmedLibraries::DisarmWritten(
+    KernelProbe* probe,
+    const std::function<void(const std::string& path)>& on_disarmed) {
+  for (size_t index : watch_.Written()) {
+    probe->RemoveLibrary(index + 1);
+    on_disarmed(scan_.copies[index].path);
+  }
+}
+
+}  // namespace rocattach

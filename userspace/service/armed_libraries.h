@@ -1,0 +1,42 @@
+// The copies of the HSA runtime that are probed.
+#ifndef ROCATTACH_USERSPACE_SERVICE_ARMED_LIBRARIES_H_
+#define ROCATTACH_USERSPACE_SERVICE_ARMED_LIBRARIES_H_
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/library_scanner.h"
+#include "userspace/watch/library_watch.h"
+
+namespace rocattach {
+
+// Probes must stand on hsa_init's first instruction and nowhere else: files that are
+// written to lose their probe. The probe of copy I has the cookie I + 1.
+class ArmedLibraries {
+ public:
+  explicit ArmedLibraries(LibraryScan scan) : scan_(std::move(scan)) {}
+
+  // Copies that were found, and those that were rejected, also by Arm().
+  const LibraryScan& scan() const { return scan_; }
+  // Puts the probes in. Copies that resist are rejected; an error only if there is no
+  // other.
+  absl::Status Arm(KernelProbe* probe);
+  // Readable when a copy has been written to.
+  int fd() const { return watch_.fd(); }
+  // Takes the probes away from copies that have been written to, and reports them.
+  void DisarmWritten(KernelProbe* probe,
+                     const std::function<void(const std::string& path)>& on_disarmed);
+
+ private:
+  absl::Status ArmOne(size_t index, KernelProbe* probe);
+
+  LibraryScan scan_;
+  LibraryWatch watch_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_ARMED_LIBRARIES_H_

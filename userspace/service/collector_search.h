@@ -1,0 +1,16 @@
+// Where the collector's file is.
+#ifndef ROCATTACH_USERSPACE_SERVICE_COLLECTOR_SEARCH_H_
+#define ROCATTACH_USERSPACE_SERVICE_COLLECTOR_SEARCH_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace rocattach {
+
+// The collector's file: as given, beside this program, in the build tree, installed.
+absl::StatusOr<std::string> FindCollector(const std::string& given);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_COLLECTOR_SEARCH_H_
