@@ -397,15 +397,15 @@ void Target::Take(uint32_t ring, const RecordSlot& slot) {
     // What sessions collect has accounts of its own.
     case ROCATTACH_RECORD_VALUES:
       ++other_records_;
-      session_->TakeValues(ring, slot);
+      session_->records()->TakeValues(ring, slot);
       return;
     case ROCATTACH_RECORD_SAMPLE:
       ++other_records_;
-      session_->TakeSample(ring, slot);
+      session_->records()->TakeSample(ring, slot);
       return;
     case ROCATTACH_RECORD_API:
       ++other_records_;
-      session_->TakeApiCall(slot);
+      session_->records()->TakeApiCall(slot);
       return;
     default:
       ++nonsense_;
@@ -428,7 +428,7 @@ void Target::TakeDispatch(uint32_t ring, rocattach_dispatch record) {
     ++untimed_;
   }
   if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) ++unfinished_;
-  if (!session_->TakeDispatch(ring, &record)) return;
+  if (!session_->records()->TakeDispatch(ring, &record)) return;
   ++dispatches_;
   dispatch_batch_.push_back(record);
 }
@@ -447,7 +447,7 @@ void Target::TakeCopy(rocattach_copy record) {
     ++untimed_;
   }
   if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) ++unfinished_;
-  if (!session_->TakeCopy(&record)) return;
+  if (!session_->records()->TakeCopy(&record)) return;
   ++copies_;
   copy_batch_.push_back(record);
 }
@@ -472,7 +472,7 @@ void Target::WriteRecords() {
     output_set_->Note(output_.writer->Append<CopyKind>(output_.stream, copy_batch_));
     copy_batch_.clear();
   }
-  session_->Write();
+  session_->records()->Write();
 }
 
 v1::LossAccount Target::Account(bool final) const {

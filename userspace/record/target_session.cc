@@ -1,4 +1,3 @@
-// Plans and their answers. Records: target_session_records.cc.
 #include "userspace/record/target_session.h"
 
 #include <string.h>
@@ -15,8 +14,6 @@
 namespace rocattach {
 namespace {
 
-// Plans whose late records are still understood: what was under way when they ended.
-constexpr size_t kRecentPlans = 64;
 // Plans that are found again when a session asks for the same: sessions that change all
 // the time must not make the service grow.
 constexpr size_t kKnownPlans = 64;
@@ -72,7 +69,11 @@ std::string ErrorText(const PlanAnswer& answer) {
 
 TargetSession::TargetSession(TargetId id, CollectorMemory* memory, ProcessOutput output,
                              OutputSet* output_set)
-    : id_(id), memory_(memory), output_(output), output_set_(output_set) {}
+    : id_(id),
+      memory_(memory),
+      output_(output),
+      output_set_(output_set),
+      records_(id, output, output_set, &plans_, &kernels_) {}
 
 TargetSession::~TargetSession() = default;
 
@@ -87,14 +88,8 @@ void TargetSession::AddAgent(const v1::Agent& agent) {
 }
 
 void TargetSession::AddKernel(const v1::Kernel& kernel) {
-  if (kernel.id() >= ROCATTACH_PLAN_MAX_KERNELS) return;
-  if (kernels_.size() <= kernel.id()) kernels_.resize(kernel.id() + 1);
-  kernels_[kernel.id()] = kernel.name();
-  for (const std::shared_ptr<Active>& active : recent_) {
-    for (std::vector<uint8_t>& answers : active->answers) {
-      if (kernel.id() < answers.size()) answers[kernel.id()] = 0;
-    }
-  }
+  if (!kernels_.Add(kernel)) return;
+  plans_.ForgetAnswers(kernel.id());
   DecideKernels();
 }
 
@@ -201,7 +196,7 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
       return;
     }
   }
-  auto active = std::make_shared<Active>();
+  auto active = std::make_shared<ActivePlan>();
   active->session = session;
   active->plan = std::move(plan);
   active->sink = std::move(sink);
@@ -210,36 +205,22 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
   active->generation = generation_ =
       memory_->WritePlan(late ? *image : *active->plan->image);
   current_ = active;
-  recent_.push_back(std::move(active));
-  if (recent_.size() > kRecentPlans) recent_.pop_front();
+  plans_.Add(std::move(active));
   DecideKernels();
   starting_ =
       Waiting{generation_, now, std::move(done), late ? kLateAnswerNs : kAnswerNs};
 }
 
-bool TargetSession::SelectsName(Active* active, uint32_t selection, uint32_t kernel) {
-  std::vector<uint8_t>& answers = active->answers[selection];
-  if (answers.size() < kernels_.size()) answers.resize(kernels_.size());
-  uint8_t& answer = answers[kernel];
-  if (answer == 0) {
-    const KernelFilter& filter = active->plan->selections[selection].kernels;
-    answer = filter.Matches(kernels_[kernel], &demangler_) ? 2 : 1;
-  }
-  return answer == 2;
-}
-
 void TargetSession::DecideKernels() {
   if (current_ == nullptr) return;
-  // Ids come in order; a name that did not fit the dictionary leaves a gap, and what is
-  // behind it stays undecided: the service decides then.
-  uint32_t decided = 1;
-  while (decided < kernels_.size() && !kernels_[decided].empty()) ++decided;
+  // What is behind a missing name stays undecided: the service decides then.
+  const uint32_t decided = kernels_.FirstMissing(1);
   for (uint32_t index = 0; index < ROCATTACH_PLAN_SELECTIONS; ++index) {
     const ExactSelection& exact = current_->plan->selections[index];
     if (!exact.wanted || !exact.kernels.restricts()) continue;
     std::vector<uint32_t> selected;
     for (uint32_t kernel = current_->decided; kernel < decided; ++kernel) {
-      if (SelectsName(current_.get(), index, kernel)) selected.push_back(kernel);
+      if (kernels_.Selects(current_.get(), index, kernel)) selected.push_back(kernel);
     }
     memory_->DecideKernels(index, selected, decided);
   }
@@ -292,7 +273,7 @@ bool TargetSession::Poll(uint64_t now_ns) {
 void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   Waiting waiting = *std::move(starting_);
   starting_.reset();
-  std::shared_ptr<Active> active = current_;
+  std::shared_ptr<ActivePlan> active = current_;
   absl::Status status;
   if (!answered) {
     status = absl::DeadlineExceededError(absl::StrCat(
@@ -330,9 +311,7 @@ void TargetSession::Drained() {
 }
 
 void TargetSession::Ended() {
-  for (const Pending& pending : pending_) CountInvalid(pending);
-  pending_.clear();
-  Write();
+  records_.End();
   if (starting_.has_value()) {
     Waiting waiting = *std::move(starting_);
     starting_.reset();
@@ -348,19 +327,19 @@ void TargetSession::Ended() {
   }
   if (current_ == nullptr) return;
   Event(*current_, v1::SessionEvent::STOPPED, "the process ended", 0);
-  std::shared_ptr<Active> active = std::exchange(current_, nullptr);
+  std::shared_ptr<ActivePlan> active = std::exchange(current_, nullptr);
   active->sink->OnTargetEnded(id_);
 }
 
 void TargetSession::NoteRefusal(uint64_t session, const std::string& why) {
-  Active active;
+  ActivePlan active;
   active.session = session;
   Event(active, v1::SessionEvent::REFUSED, why, 0);
 }
 
-void TargetSession::Event(const Active& active, v1::SessionEvent::What what,
+void TargetSession::Event(const ActivePlan& active, v1::SessionEvent::What what,
                           const std::string& detail, uint64_t latency_ns) {
-  Write();
+  records_.Write();
   v1::SessionEvent event;
   event.set_time_ns(BootNs());
   event.set_session(active.session);

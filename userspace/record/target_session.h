@@ -1,10 +1,8 @@
-// The sessions of one process: its plan, and the records that come of it.
+// The sessions of one process: its plan, and what its collector answers.
 #ifndef ROCATTACH_USERSPACE_RECORD_TARGET_SESSION_H_
 #define ROCATTACH_USERSPACE_RECORD_TARGET_SESSION_H_
 
-#include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,28 +12,19 @@
 
 #include "absl/status/status.h"
 #include "schemas/stream.pb.h"
-#include "userspace/base/demangler.h"
+#include "userspace/record/active_plan.h"
 #include "userspace/record/collector_memory.h"
+#include "userspace/record/kernel_names.h"
 #include "userspace/record/output_set.h"
+#include "userspace/record/session_records.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/session_backend.h"
 #include "userspace/watch/backend_choice.h"
 
 namespace rocattach {
 
-// What became of records that sessions asked for.
-struct SessionCounts {
-  uint64_t counted = 0;  // dispatches with values, handed on
-  uint64_t samples = 0;
-  uint64_t api_calls = 0;
-  uint64_t counted_invalid = 0, samples_invalid = 0, api_calls_invalid = 0;
-  // What the exact filter did not want: dispatches, and values of dispatches.
-  uint64_t filtered = 0, counted_filtered = 0;
-};
-
-// Everything in a target's memory is the target's word: plans are written and never
-// read back, what is read is checked against the plan that we wrote. On the recorder's
-// thread.
+// Nothing in a target's memory is trusted: plans are written and never read back. On
+// the recorder's thread.
 class TargetSession {
  public:
   using Done = std::function<void(absl::Status)>;
@@ -69,7 +58,7 @@ class TargetSession {
   // rocprofiler-sdk, and that cannot be added.
   void Start(std::shared_ptr<const CompiledPlan> plan, std::shared_ptr<RecordSink> sink,
              uint64_t session, Done done);
-  // Says in the stream that the process cannot do what a session asks for.
+  // Writes to the stream that the process cannot do what a session asks for.
   void NoteRefusal(uint64_t session, const std::string& why);
   // Ends the active session. Records of it may still come.
   void Stop();
@@ -87,43 +76,11 @@ class TargetSession {
 
   bool active() const { return current_ != nullptr; }
 
-  // A dispatch whose fields have been checked. Returns whether it goes into the stream;
-  // removes what only sessions understand from its flags.
-  bool TakeDispatch(uint32_t ring, rocattach_dispatch* record);
-  bool TakeCopy(rocattach_copy* record);
-  void TakeSample(uint32_t ring, const RecordSlot& slot);
-  void TakeValues(uint32_t ring, const RecordSlot& slot);
-  void TakeApiCall(const RecordSlot& slot);
-  // Anything that does not continue the values of an operation.
-  void EndValues(uint32_t ring);
-  // Hands the values that have been collected to the stream.
-  void Write();
-
-  const SessionCounts& counts() const { return counts_; }
+  // The records of its sessions.
+  SessionRecords* records() { return &records_; }
+  const SessionCounts& counts() const { return records_.counts(); }
 
  private:
-  // A plan that was written, from then until nothing of it can come any more.
-  struct Active {
-    uint64_t generation = 0;
-    uint64_t session = 0;
-    uint32_t plan_id = 0;
-    std::shared_ptr<const CompiledPlan> plan;
-    std::shared_ptr<RecordSink> sink;
-    uint32_t decided = 1;  // kernels below have been told to the target
-    // By selection and kernel, what its filter says of the name: 0 not asked yet, 1 no,
-    // 2 yes. The name of a kernel is looked at once, not with every dispatch.
-    std::array<std::vector<uint8_t>, ROCATTACH_PLAN_SELECTIONS> answers = {};
-  };
-  // An operation whose values are being read.
-  struct Pending {
-    enum class Of { kNothing, kDispatch, kSample } of = Of::kNothing;
-    rocattach_dispatch dispatch = {};
-    rocattach_sample sample = {};
-    bool for_timestamps = false, for_counters = false;
-    std::shared_ptr<Active> active;
-    uint16_t pass = 0, slots = 0, next = 0;
-    std::vector<CounterReading> readings;
-  };
   struct Waiting {
     uint64_t generation = 0;
     uint64_t asked_ns = 0;
@@ -132,31 +89,14 @@ class TargetSession {
     int rounds = 0;
   };
 
-  std::shared_ptr<Active> ByTag(uint32_t tag) const;
-  std::shared_ptr<Active> ByGeneration(uint64_t generation) const;
-  // Numbers of rings are ours: there are as many as the memory had when it was mapped.
-  Pending& PendingOf(uint32_t ring) {
-    return ring < pending_.size() ? pending_[ring] : NewPending(ring);
-  }
-  Pending& NewPending(uint32_t ring);
   uint32_t PlanId(const CompiledPlan& plan);
   void DecideKernels();
-  // What the selection's filter says of the kernel's name.
-  bool SelectsName(Active* active, uint32_t selection, uint32_t kernel);
-  bool Selects(Active* active, uint32_t selection, const rocattach_dispatch& record);
-  bool Continues(const Pending& pending, const rocattach_values& values) const;
-  void Complete(Pending* pending);
-  void CompleteDispatch(const Pending& pending);
-  void CompleteSample(const Pending& pending);
-  // What the records of its values have in common.
-  static CounterRecord RecordOf(const Pending& pending);
-  void CountInvalid(const Pending& pending);
   void AnswerStart(uint64_t now_ns, bool answered);
   // True if the process was armed without the SDK because nobody had asked for it.
   bool LacksSdk(const BackendFacts& backend) const;
   // Fills in `image` what a collector without the SDK needs for samples.
   absl::Status AddLateSdk(rocattach_plan* image) const;
-  void Event(const Active& active, v1::SessionEvent::What what,
+  void Event(const ActivePlan& active, v1::SessionEvent::What what,
              const std::string& detail, uint64_t latency_ns);
 
   const TargetId id_;
@@ -167,20 +107,16 @@ class TargetSession {
 
   std::vector<v1::Agent> agents_;
   std::vector<TargetFunction> functions_;
-  std::vector<std::string> kernels_;  // by id; names end at the first that is missing
-  Demangler demangler_;
+  KernelNames kernels_;
+  RecentPlans plans_;
+  SessionRecords records_;
   uint64_t generation_ = 0;  // of the last plan that was written
-  std::shared_ptr<Active> current_;
-  std::shared_ptr<Active> stopped_;  // its last answer is awaited
+  std::shared_ptr<ActivePlan> current_;
+  std::shared_ptr<ActivePlan> stopped_;  // its last answer is awaited
   uint64_t stop_asked_ns_ = 0;
-  std::deque<std::shared_ptr<Active>> recent_;  // the current one included
   std::optional<Waiting> starting_;
   std::vector<Waiting> settling_;
   std::map<std::string, uint32_t> plan_ids_;  // by the serialised description
-  std::vector<Pending> pending_;              // by ring
-  std::vector<CounterRecord> counter_batch_, sample_batch_;
-  std::vector<ApiCallRecord> api_batch_;
-  SessionCounts counts_;
 };
 
 }  // namespace rocattach

@@ -1,12 +1,11 @@
-// The records of sessions: checked against the plan that was written, never against
-// what stands in the target's memory.
+#include "userspace/record/session_records.h"
+
 #include <string.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "userspace/record/dictionary.h"
-#include "userspace/record/target_session.h"
 #include "userspace/stream/utf8.h"
 
 namespace rocattach {
@@ -43,49 +42,33 @@ void AppendReadings(CounterRecord record, absl::Span<const CounterReading> readi
 
 }  // namespace
 
-std::shared_ptr<TargetSession::Active> TargetSession::ByTag(uint32_t tag) const {
-  // The latest of that tag: kRecentPlans are fewer than there are tags.
-  for (auto active = recent_.rbegin(); active != recent_.rend(); ++active) {
-    if (ROCATTACH_PLAN_TAG((*active)->generation) == tag) return *active;
-  }
-  return nullptr;
-}
-
-std::shared_ptr<TargetSession::Active> TargetSession::ByGeneration(
-    uint64_t generation) const {
-  for (const std::shared_ptr<Active>& active : recent_) {
-    if (active->generation == generation) return active;
-  }
-  return nullptr;
-}
-
-TargetSession::Pending& TargetSession::NewPending(uint32_t ring) {
+SessionRecords::Pending& SessionRecords::NewPending(uint32_t ring) {
   pending_.resize(ring + 1);
   return pending_[ring];
 }
 
 // What the target could not decide: a kernel whose name we had not seen, a list longer
 // than the table.
-bool TargetSession::Selects(Active* active, uint32_t selection,
-                            const rocattach_dispatch& record) {
+bool SessionRecords::Selects(ActivePlan* active, uint32_t selection,
+                             const rocattach_dispatch& record) {
   const ExactSelection& exact = active->plan->selections[selection];
   if (!exact.SelectsBut(record.agent_id, record.dispatch_id, record.iteration)) {
     return false;
   }
   if (!exact.kernels.restricts()) return true;
-  return record.kernel_id < kernels_.size() &&
-         SelectsName(active, selection, record.kernel_id);
+  return kernels_->Contains(record.kernel_id) &&
+         kernels_->Selects(active, selection, record.kernel_id);
 }
 
-bool TargetSession::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
+bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   EndValues(ring);
   const uint16_t flags = record->flags;
   record->flags &= kStreamFlags;
   const bool baseline =
       (flags & ROCATTACH_DISPATCH_BASELINE) != 0 || (flags & kWantedBySessions) == 0;
-  std::shared_ptr<Active> active;
+  std::shared_ptr<ActivePlan> active;
   if ((flags & kWantedBySessions) != 0) {
-    active = ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags));
+    active = plans_->ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags));
   }
   bool for_timestamps = false, for_counters = false;
   if (active != nullptr) {
@@ -122,21 +105,22 @@ bool TargetSession::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   return wanted;
 }
 
-bool TargetSession::TakeCopy(rocattach_copy* record) {
+bool SessionRecords::TakeCopy(rocattach_copy* record) {
   const uint16_t flags = record->flags;
   record->flags &= kStreamFlags;
   if ((flags & ROCATTACH_COPY_SELECTED) == 0) return true;
-  const std::shared_ptr<Active> active = ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags));
+  const std::shared_ptr<ActivePlan> active =
+      plans_->ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags));
   if (active != nullptr) active->sink->OnCopies(id_, {record, 1});
   return true;
 }
 
-void TargetSession::TakeSample(uint32_t ring, const RecordSlot& slot) {
+void SessionRecords::TakeSample(uint32_t ring, const RecordSlot& slot) {
   EndValues(ring);
   Pending& pending = PendingOf(ring);
   pending.of = Pending::Of::kSample;
   pending.sample = CopyOf<rocattach_sample>(slot);
-  pending.active = ByGeneration(pending.sample.plan_generation);
+  pending.active = plans_->ByGeneration(pending.sample.plan_generation);
   pending.slots = pending.next = 0;
   pending.readings.clear();
   if (pending.active == nullptr || pending.sample.slots == 0 ||
@@ -145,8 +129,8 @@ void TargetSession::TakeSample(uint32_t ring, const RecordSlot& slot) {
   }
 }
 
-bool TargetSession::Continues(const Pending& pending,
-                              const rocattach_values& values) const {
+bool SessionRecords::Continues(const Pending& pending,
+                               const rocattach_values& values) const {
   if (pending.of == Pending::Of::kNothing || pending.active == nullptr) return false;
   const bool sample = pending.of == Pending::Of::kSample;
   const uint64_t operation =
@@ -182,7 +166,7 @@ bool TargetSession::Continues(const Pending& pending,
   return true;
 }
 
-void TargetSession::TakeValues(uint32_t ring, const RecordSlot& slot) {
+void SessionRecords::TakeValues(uint32_t ring, const RecordSlot& slot) {
   const auto values = CopyOf<rocattach_values>(slot);
   Pending& pending = PendingOf(ring);
   if (!Continues(pending, values)) {
@@ -201,18 +185,18 @@ void TargetSession::TakeValues(uint32_t ring, const RecordSlot& slot) {
   if (pending.next == pending.slots) Complete(&pending);
 }
 
-void TargetSession::EndValues(uint32_t ring) {
+void SessionRecords::EndValues(uint32_t ring) {
   if (ring >= pending_.size()) return;
   CountInvalid(pending_[ring]);
   pending_[ring].of = Pending::Of::kNothing;
 }
 
-void TargetSession::CountInvalid(const Pending& pending) {
+void SessionRecords::CountInvalid(const Pending& pending) {
   counts_.counted_invalid += pending.of == Pending::Of::kDispatch;
   counts_.samples_invalid += pending.of == Pending::Of::kSample;
 }
 
-void TargetSession::Complete(Pending* pending) {
+void SessionRecords::Complete(Pending* pending) {
   if (pending->of == Pending::Of::kDispatch) {
     CompleteDispatch(*pending);
   } else {
@@ -221,7 +205,7 @@ void TargetSession::Complete(Pending* pending) {
   pending->of = Pending::Of::kNothing;
 }
 
-CounterRecord TargetSession::RecordOf(const Pending& pending) {
+CounterRecord SessionRecords::RecordOf(const Pending& pending) {
   CounterRecord record;
   record.session = pending.active->session;
   record.plan = pending.active->plan_id;
@@ -229,7 +213,7 @@ CounterRecord TargetSession::RecordOf(const Pending& pending) {
   return record;
 }
 
-void TargetSession::CompleteDispatch(const Pending& pending) {
+void SessionRecords::CompleteDispatch(const Pending& pending) {
   DispatchEvent event;
   event.dispatch = pending.dispatch;
   event.for_timestamps = pending.for_timestamps;
@@ -250,7 +234,7 @@ void TargetSession::CompleteDispatch(const Pending& pending) {
   pending.active->sink->OnDispatches(id_, {&event, 1});
 }
 
-void TargetSession::CompleteSample(const Pending& pending) {
+void SessionRecords::CompleteSample(const Pending& pending) {
   ++counts_.samples;
   CounterRecord record = RecordOf(pending);
   record.operation = pending.sample.sample_id;
@@ -267,9 +251,9 @@ void TargetSession::CompleteSample(const Pending& pending) {
   pending.active->sink->OnSamples(id_, {&event, 1});
 }
 
-void TargetSession::TakeApiCall(const RecordSlot& slot) {
+void SessionRecords::TakeApiCall(const RecordSlot& slot) {
   const auto call = CopyOf<rocattach_api_call>(slot);
-  const std::shared_ptr<Active> active = ByTag(call.plan_tag);
+  const std::shared_ptr<ActivePlan> active = plans_->ByTag(call.plan_tag);
   if (active == nullptr || call.domain >= ROCATTACH_PLAN_API_DOMAINS ||
       call.function >= ROCATTACH_PLAN_API_FUNCTIONS || call.end_ns < call.begin_ns) {
     ++counts_.api_calls_invalid;
@@ -301,7 +285,13 @@ void TargetSession::TakeApiCall(const RecordSlot& slot) {
   active->sink->OnApiCalls(id_, {&event, 1});
 }
 
-void TargetSession::Write() {
+void SessionRecords::End() {
+  for (const Pending& pending : pending_) CountInvalid(pending);
+  pending_.clear();
+  Write();
+}
+
+void SessionRecords::Write() {
   StreamWriter* writer = output_.writer;
   if (!counter_batch_.empty()) {
     output_set_->Note(writer->Append<CounterKind>(output_.stream, counter_batch_));

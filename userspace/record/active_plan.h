@@ -1,0 +1,50 @@
+// Plans that were written into a target, until no record of them can come any more.
+#ifndef ROCATTACH_USERSPACE_RECORD_ACTIVE_PLAN_H_
+#define ROCATTACH_USERSPACE_RECORD_ACTIVE_PLAN_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "userspace/abi/shared_memory.h"
+#include "userspace/session/compiled_plan.h"
+#include "userspace/session/session_backend.h"
+
+namespace rocattach {
+
+struct ActivePlan {
+  uint64_t generation = 0;
+  uint64_t session = 0;
+  uint32_t plan_id = 0;
+  std::shared_ptr<const CompiledPlan> plan;
+  std::shared_ptr<RecordSink> sink;
+  uint32_t decided = 1;  // kernels below have been decided in the target's memory
+  // By selection and kernel, what its filter says of the name: 0 not asked yet, 1 no,
+  // 2 yes. The name of a kernel is matched once, not with every dispatch.
+  std::array<std::vector<uint8_t>, ROCATTACH_PLAN_SELECTIONS> answers = {};
+};
+
+// The last plans of one target, the current one included.
+class RecentPlans {
+ public:
+  // Plans whose late records are still understood: what was under way when they ended.
+  // Fewer than there are tags.
+  static constexpr size_t kMost = 64;
+
+  void Add(std::shared_ptr<ActivePlan> plan);
+  // The latest of that tag; null if there is none.
+  std::shared_ptr<ActivePlan> ByTag(uint32_t tag) const;
+  std::shared_ptr<ActivePlan> ByGeneration(uint64_t generation) const;
+  // The kernel's name has become known, or another one.
+  void ForgetAnswers(uint32_t kernel);
+
+ private:
+  std::deque<std::shared_ptr<ActivePlan>> plans_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_ACTIVE_PLAN_H_

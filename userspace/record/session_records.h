@@ -1,0 +1,98 @@
+// The records that a target publishes for its sessions.
+#ifndef ROCATTACH_USERSPACE_RECORD_SESSION_RECORDS_H_
+#define ROCATTACH_USERSPACE_RECORD_SESSION_RECORDS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "userspace/record/active_plan.h"
+#include "userspace/record/collector_memory.h"
+#include "userspace/record/kernel_names.h"
+#include "userspace/record/output_set.h"
+#include "userspace/session/session_backend.h"
+
+namespace rocattach {
+
+// What became of records that sessions asked for.
+struct SessionCounts {
+  uint64_t counted = 0;  // dispatches with values, handed on
+  uint64_t samples = 0;
+  uint64_t api_calls = 0;
+  uint64_t counted_invalid = 0, samples_invalid = 0, api_calls_invalid = 0;
+  // What the exact filter did not want: dispatches, and values of dispatches.
+  uint64_t filtered = 0, counted_filtered = 0;
+};
+
+// Checks records against the plan that was written, never against what the target's
+// memory says of it, and hands them to the stream and to the session's sink. On the
+// recorder's thread.
+class SessionRecords {
+ public:
+  // All outlive it.
+  SessionRecords(TargetId id, ProcessOutput output, OutputSet* output_set,
+                 const RecentPlans* plans, KernelNames* kernels)
+      : id_(id),
+        output_(output),
+        output_set_(output_set),
+        plans_(plans),
+        kernels_(kernels) {}
+
+  // A dispatch whose fields have been checked. Returns whether it goes into the stream;
+  // removes what only sessions understand from its flags.
+  bool TakeDispatch(uint32_t ring, rocattach_dispatch* record);
+  bool TakeCopy(rocattach_copy* record);
+  void TakeSample(uint32_t ring, const RecordSlot& slot);
+  void TakeValues(uint32_t ring, const RecordSlot& slot);
+  void TakeApiCall(const RecordSlot& slot);
+  // Anything that does not continue the values of an operation.
+  void EndValues(uint32_t ring);
+  // Hands the values that have been collected to the stream.
+  void Write();
+
+  // The process is gone and its memory drained: what is incomplete stays so.
+  void End();
+
+  const SessionCounts& counts() const { return counts_; }
+
+ private:
+  // An operation whose values are being read.
+  struct Pending {
+    enum class Of { kNothing, kDispatch, kSample } of = Of::kNothing;
+    rocattach_dispatch dispatch = {};
+    rocattach_sample sample = {};
+    bool for_timestamps = false, for_counters = false;
+    std::shared_ptr<ActivePlan> active;
+    uint16_t pass = 0, slots = 0, next = 0;
+    std::vector<CounterReading> readings;
+  };
+
+  // Numbers of rings are ours: there are as many as the memory had when it was mapped.
+  Pending& PendingOf(uint32_t ring) {
+    return ring < pending_.size() ? pending_[ring] : NewPending(ring);
+  }
+  Pending& NewPending(uint32_t ring);
+  bool Selects(ActivePlan* active, uint32_t selection,
+               const rocattach_dispatch& record);
+  bool Continues(const Pending& pending, const rocattach_values& values) const;
+  void Complete(Pending* pending);
+  void CompleteDispatch(const Pending& pending);
+  void CompleteSample(const Pending& pending);
+  // What the records of its values have in common.
+  static CounterRecord RecordOf(const Pending& pending);
+  void CountInvalid(const Pending& pending);
+
+  const TargetId id_;
+  const ProcessOutput output_;
+  OutputSet* const output_set_;
+  const RecentPlans* const plans_;
+  KernelNames* const kernels_;
+  std::vector<Pending> pending_;  // by ring
+  std::vector<CounterRecord> counter_batch_, sample_batch_;
+  std::vector<ApiCallRecord> api_batch_;
+  SessionCounts counts_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_SESSION_RECORDS_H_
