@@ -5,13 +5,19 @@
 namespace rocattach {
 namespace {
 
+rocattach_event EventOf(uint32_t pid) {
+  rocattach_event event = {};
+  event.pid = pid;
+  return event;
+}
+
 constexpr TargetKey kProcess = {10, 1}, kOther = {11, 1};
 
 TEST(EarlyMessages, GivesAProcessItsMessagesOnce) {
   EarlyMessages early;
-  early.Keep(kProcess, rocattach_event{.pid = 1}, 5);
+  early.Keep(kProcess, EventOf(1), 5);
   early.Keep(kOther, rocattach_event{}, 5);
-  early.Keep(kProcess, rocattach_event{.pid = 2}, 6);
+  early.Keep(kProcess, EventOf(2), 6);
   const auto messages = early.Take(kProcess);
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(std::get<rocattach_event>(messages[0]).pid, 1u);

@@ -8,9 +8,15 @@
 namespace rocattach {
 namespace {
 
+rocattach_event EventOf(uint32_t pid) {
+  rocattach_event event = {};
+  event.pid = pid;
+  return event;
+}
+
 TEST(RecorderInbox, KeepsTheOrder) {
   RecorderInbox inbox;
-  inbox.Post(rocattach_event{.pid = 1});
+  inbox.Post(EventOf(1));
   inbox.PostIfRoom(Window());
   EXPECT_TRUE(inbox.Wait(-1));
   const auto messages = inbox.TakeAll();

@@ -58,6 +58,7 @@ TEST(RunStatistics, TimesOnlyAttachesThatSucceeded) {
   statistics.CountAttach(window);
   EXPECT_EQ(statistics.Totals(0).hit_to_stopped.count(), 0u);
   window.outcome.reason = AttachReason::kNone;
+  window.outcome.stage = AttachStage::kDone;
   statistics.CountAttach(window);
   EXPECT_EQ(statistics.Totals(0).hit_to_stopped.max(), 30u);
   EXPECT_EQ(statistics.Totals(0).hit_to_released.max(), 70u);

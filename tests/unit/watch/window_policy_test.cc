@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "userspace/base/errno_status.h"
+
 namespace rocattach {
 namespace {
 
@@ -98,11 +100,11 @@ TEST(WindowPolicy, ReadsTheProcessOnlyIfARuleNeedsIt) {
 
 TEST(WindowVerdict, OfAProcessThatCannotBeRead) {
   Window window;
-  SetUnreadableVerdict(absl::ErrnoToStatus(ENOENT, "gone"), &window);
+  SetUnreadableVerdict(ErrnoStatus(ENOENT, "gone"), &window);
   EXPECT_EQ(window.verdict, Verdict::kMissed);
   EXPECT_FALSE(window.attach_tried);
   window = Window();
-  SetUnreadableVerdict(absl::ErrnoToStatus(EMFILE, "open() failed"), &window);
+  SetUnreadableVerdict(ErrnoStatus(EMFILE, "open() failed"), &window);
   EXPECT_EQ(window.verdict, Verdict::kRefused);
   EXPECT_EQ(window.outcome.reason, AttachReason::kServiceResources);
 }
