@@ -11,7 +11,7 @@ constexpr TargetId kTarget = {100, 7};
 
 TEST(RunQueue, DeliversInOrderAndEnds) {
   RunQueue queue;
-  rocattach_record_header_t record = {};
+  RecordHeader record = {};
   record.bytes = sizeof(record);
   queue.PushRecords(&record, &record + 1);
   queue.PushEnded(kTarget);
@@ -30,7 +30,7 @@ TEST(RunQueue, DeliversInOrderAndEnds) {
 TEST(RunQueue, WhatComesBehindTheEndIsCountedAndLost) {
   RunQueue queue;
   queue.Close();
-  rocattach_record_header_t record = {};
+  RecordHeader record = {};
   record.bytes = sizeof(record);
   queue.PushRecords(&record, &record + 1);
   EXPECT_EQ(queue.total(), 1u);
