@@ -12,6 +12,7 @@
 #include "userspace/base/human.h"
 #include "userspace/cli/stream_input.h"
 #include "userspace/cli/subcommands.h"
+#include "userspace/stream/record_counts.h"
 #include "userspace/stream/recovery.h"
 
 namespace rocattach {
@@ -63,8 +64,9 @@ int RunRecover(const RecoverOptions& options) {
       options.output, ": ", HumanCount(result->frames_written), " frames, ",
       HumanBytes(result->bytes_written), "; ", HumanCount(read.recordings),
       read.recordings == 1 ? " recording" : " recordings", " with ",
-      HumanCount(read.dispatches), " dispatches and ", HumanCount(read.copies),
-      " copies\n", options.path, ": ", Lost(*result), "\n"));
+      HumanCount(read.records[RecordKind::kDispatch]), " dispatches and ",
+      HumanCount(read.records[RecordKind::kCopy]), " copies\n", options.path, ": ",
+      Lost(*result), "\n"));
   if (!written) return kExitUnreadable;
   return result->incomplete() ? kExitLosses : kExitOk;
 }
