@@ -52,7 +52,7 @@ TEST_F(PolicyTest, DryRunTellsWhatThePolicyWouldSay) {
   EXPECT_NE(verdict.detail().find("--deny"), std::string::npos) << verdict.detail();
 }
 
-// Nothing is held, so nothing is attached to; the processes do not notice.
+// Nothing is held, so no process is held or attached; the processes do not notice.
 TEST_F(PolicyTest, NoHoldAtAll) {
   v1::WindowEvent verdict = VerdictWith({"--auto", "--hold", "none"});
   EXPECT_EQ(verdict.state(), v1::WINDOW_STATE_MISSED);
@@ -69,7 +69,7 @@ TEST_F(PolicyTest, NoHoldAtAll) {
       Child({WatcherPath(), "--auto", "--hold", "none", "--collector", CollectorPath(),
              "-d", directory.path(), "--duration-msec", "50"})
           .Wait();
-  EXPECT_NE(words.errors.find("nothing is attached to"), std::string::npos)
+  EXPECT_NE(words.errors.find("no process is held or attached"), std::string::npos)
       << words.errors;
 }
 
