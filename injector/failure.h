@@ -32,6 +32,7 @@ constexpr bool NeedsErrno(AttachReason reason) {
 class [[nodiscard]] StepResult {
  public:
   StepResult() = default;  // success
+  // NOLINTNEXTLINE(google-explicit-constructor): a failure is returned as it is.
   StepResult(AttachFailure failure) : failure_(std::move(failure)) {
     if (failure_->error == 0 && NeedsErrno(failure_->reason)) failure_->error = EIO;
   }
