@@ -44,7 +44,7 @@ v1::Process DescribeProcess(const Window& window) {
   process.set_cgroup_id(window.event.cgroup_id);
   process.set_window_id(window.event.time_ns);
   process.set_seen_ns(window.event.time_ns);
-  process.set_hsa_library(window.library);
+  process.set_hsa_library(window.hsa_library);
   return process;
 }
 

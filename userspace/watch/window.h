@@ -52,7 +52,7 @@ struct Window {
   bool attach_tried = false;
   // Why rocprofiler-sdk was not chosen although a session wants it.
   std::string sdk_missing;
-  std::string library;  // path of the library copy that was hit
+  std::string hsa_library;  // path of the library copy that was hit
 };
 
 // Verdicts with their reasons.

@@ -186,7 +186,7 @@ bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
   Window window;
   window.event = event;
   if (event.cookie >= 1 && event.cookie <= options_.libraries.size()) {
-    window.library = options_.libraries[event.cookie - 1];
+    window.hsa_library = options_.libraries[event.cookie - 1];
   }
   // Reading a process takes longer than a hand-over.
   auto hand_over = [this, member] { leadership_.HandOver(member); };
