@@ -83,24 +83,77 @@ const rocattach_plan_architecture* FindArchitecture(const rocattach_plan& plan,
   return nullptr;
 }
 
+// Against Hold():
+//   1. the generation is withdrawn here, and the holders are counted after that;
+//   2. there the holder is added, and the generation is looked at after that.
+// Both have a full fence in between, so at least one of them sees the other.
+PlanState* PlanGate::TakePlace(PlanResult* result) {
+  for (PlanState*& place : places_) {
+    if (place == nullptr) {
+      place = static_cast<PlanState*>(AllocatePrivate(sizeof(PlanState)));
+      if (place == nullptr) {
+        *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_MEMORY, ENOMEM,
+                                    "the process has no memory for a plan");
+        return nullptr;
+      }
+    }
+    const bool recent = place->order != 0 && place->order + kLaterPlans > prepared_;
+    if (recent || LoadAcquire(&place->holders) != 0) continue;
+    const uint64_t generation = LoadRelaxed(&place->generation);
+    StoreRelaxed(&place->generation, uint64_t{0});
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (LoadRelaxed(&place->holders) == 0) {
+      place->order = ++prepared_;
+      return place;
+    }
+    StoreRelease(&place->generation, generation);
+  }
+  *result = PlanResult::Error(
+      ROCATTACH_PLAN_ERROR_NO_MEMORY, EBUSY,
+      "dispatches that have not finished are still counted by %u earlier plans",
+      kPlaces - static_cast<uint32_t>(kLaterPlans));
+  return nullptr;
+}
+
+bool PlanGate::Hold(const PlanState* state, uint64_t generation) {
+  auto* holders = const_cast<uint32_t*>(&state->holders);
+  __atomic_fetch_add(holders, 1u, __ATOMIC_SEQ_CST);
+  if (StillGeneration(&state->generation, generation)) return true;
+  __atomic_fetch_sub(holders, 1u, __ATOMIC_RELEASE);
+  return false;
+}
+
+void PlanGate::Release(const PlanState* state) {
+  __atomic_fetch_sub(const_cast<uint32_t*>(&state->holders), 1u, __ATOMIC_RELEASE);
+}
+
+uint64_t PlanGate::OldestHeld() const {
+  uint64_t oldest = UINT64_MAX;
+  for (const PlanState* place : places_) {
+    if (place == nullptr || LoadAcquire(&place->holders) == 0) continue;
+    const uint64_t generation = LoadAcquire(&place->generation);
+    if (generation != 0 && generation < oldest) oldest = generation;
+  }
+  return oldest;
+}
+
 PlanState* PlanGate::Prepare(PlanResult* result) {
   *result = PlanResult();
-  if (states_ == nullptr) {
+  if (iterations_ == nullptr) {
     auto* cells = static_cast<uint64_t*>(
         AllocatePrivate(ROCATTACH_PLAN_MAX_KERNELS * sizeof(uint64_t)));
     StoreRelease(&iterations_, cells);
-    states_ = static_cast<PlanState*>(AllocatePrivate(kStates * sizeof(PlanState)));
   }
   const rocattach_plan* shared = memory_->plan();
   pending_ = LoadAcquire(&shared->generation);
-  if (states_ == nullptr || iterations_ == nullptr) {
+  if (iterations_ == nullptr) {
     *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_MEMORY, ENOMEM,
                                 "the process has no memory for a plan");
     return nullptr;
   }
   if ((pending_ & 1) != 0) return nullptr;
-  PlanState* state = &states_[next_state_++ % kStates];
-  StoreRelease(&state->generation, uint64_t{0});
+  PlanState* state = TakePlace(result);
+  if (state == nullptr) return nullptr;
   memcpy(&state->plan, shared, offsetof(rocattach_plan, selections));
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (LoadRelaxed(&shared->generation) != pending_) return nullptr;

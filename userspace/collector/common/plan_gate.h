@@ -23,11 +23,15 @@ struct PlanResult {
 };
 
 // A plan that has been looked at: a private copy, whose indices are all in range. A
-// place is used again only after three later plans; a reader that is still inside by
-// then sees the generation change and records nothing.
+// place is used again only after three later plans, and never while a dispatch holds
+// it; a reader that is still inside by then sees the generation change and records
+// nothing.
 struct PlanState {
-  uint64_t generation;  // 0: being filled in
-  rocattach_plan plan;  // all but the selections, which are read where they grow
+  uint64_t generation;              // 0: being filled in
+  uint64_t order;                   // of its preparation, from 1
+  uint32_t holders;                 // see PlanGate::Hold
+  alignas(64) rocattach_plan plan;  // all but the selections, which are read where
+                                    // they grow
 };
 
 // After reading from something with a generation: whether it was that one all the
@@ -78,19 +82,17 @@ class PlanGate {
   // nullptr while there is nothing to do.
   const PlanState* active() const { return LoadAcquire(&active_); }
 
-  // The plan of that generation, also if it is no longer in force; nullptr if it is
-  // gone. Its generation may change while it is being read.
-  const PlanState* Find(uint64_t generation) const {
-    for (uint32_t i = 0; states_ != nullptr && generation != 0 && i < kStates; ++i) {
-      if (LoadAcquire(&states_[i].generation) == generation) return &states_[i];
-    }
-    return nullptr;
-  }
-
   // `kernel` and `agent` are dictionary ids, `dispatch` counts those of the process.
   // Counts the kernel's iteration: once for each dispatch.
   Decision Decide(const PlanState* state, uint32_t kernel, uint32_t agent,
                   uint64_t dispatch);
+
+  // What is counted by a plan needs it until its values are there, however many plans
+  // come in the meantime. False: the plan is gone already. Pairs with Release().
+  static bool Hold(const PlanState* state, uint64_t generation);
+  static void Release(const PlanState* state);
+  // The oldest plan that is held; UINT64_MAX: none.
+  uint64_t OldestHeld() const;
 
   // For backends whose runtime does not number dispatches.
   uint64_t NextDispatch() {
@@ -98,8 +100,13 @@ class PlanGate {
   }
 
  private:
-  static constexpr uint32_t kStates = 4;
+  // Places are made as they are needed: four, unless dispatches hold some.
+  static constexpr uint32_t kPlaces = 64;
+  static constexpr uint64_t kLaterPlans = 3;
 
+  // A place for a plan, its generation 0; nullptr with `result` filled in if there is
+  // none.
+  PlanState* TakePlace(PlanResult* result);
   bool Unchanged(const PlanState* state) const {
     return StillGeneration(&memory_->plan()->generation,
                            LoadRelaxed(&state->generation));
@@ -107,8 +114,8 @@ class PlanGate {
   uint64_t NextIteration(uint32_t kernel, uint64_t generation);
 
   Memory* memory_ = nullptr;
-  PlanState* states_ = nullptr;
-  uint32_t next_state_ = 0;
+  PlanState* places_[kPlaces] = {};
+  uint64_t prepared_ = 0;  // plans so far
   const PlanState* active_ = nullptr;
   uint64_t answered_ = 0;
   uint64_t pending_ = 0;

@@ -106,7 +106,7 @@ bool SdkBackend::Initialize() {
                 "the SDK does not list its agents: %s", StatusName(sdk_, status));
   }
   code_objects_.Init(&agents_, &p.dictionary);
-  configs_.Init(&sdk_, &agents_);
+  configs_.Init(&sdk_, &agents_, &p.plans);
   samples_.Init({&sdk_, &agents_, &configs_, &p.plans, &p.rings});
   api_.Init(&p.plans, &p.rings);
   int error = dispatches_.Init(

@@ -135,7 +135,7 @@ bool SdkConfigs::BuildPass(const PlanState& state, uint32_t agent, uint32_t pass
     config.agent = agent;
     config.count = pass.counters;
     memcpy(config.counters, counters, pass.counters * sizeof(uint64_t));
-    StoreRelaxed(&config.handle, handle.handle);
+    StoreRelease(&config.handle, handle.handle);
   }
   configs_[place].used = state.generation;
   table->config[agent][pass_index] = place;
@@ -155,23 +155,36 @@ uint32_t SdkConfigs::Find(uint32_t agent, const uint64_t* counters,
 }
 
 // A place that is free, or that of a config which no plan has used for a while; one of
-// the plan that is being built is never given away.
+// the plan that is being built, or of a plan that is held, is never given away.
 uint32_t SdkConfigs::FreePlace(uint64_t generation) {
   constexpr uint32_t kKeep = 256;
   if (used_ < kKeep) return used_++;
   uint32_t oldest = SdkPassTable::kNoConfig;
+  const uint64_t held = plans_->OldestHeld();
   for (uint32_t i = 0; i < used_; ++i) {
     const SdkConfig& c = configs_[i];
     if (c.handle == 0) return i;
-    if (c.used == generation) continue;
+    if (c.used == generation || c.used >= held) continue;
     if (oldest == SdkPassTable::kNoConfig || c.used < configs_[oldest].used) oldest = i;
   }
-  if (oldest == SdkPassTable::kNoConfig) {
-    return used_ < kMaxConfigs ? used_++ : SdkPassTable::kNoConfig;
+  if (oldest != SdkPassTable::kNoConfig && Destroy(oldest)) return oldest;
+  return used_ < kMaxConfigs ? used_++ : SdkPassTable::kNoConfig;
+}
+
+// Against a dispatch that is just choosing this config: it holds its plan, and looks at
+// the handle after that; here the handle is withdrawn, and the plans that are held are
+// looked at after that. False: it came first, the config stays.
+bool SdkConfigs::Destroy(uint32_t place) {
+  SdkConfig& config = configs_[place];
+  const uint64_t handle = LoadRelaxed(&config.handle);
+  StoreRelaxed(&config.handle, uint64_t{0});
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (config.used >= plans_->OldestHeld()) {
+    StoreRelease(&config.handle, handle);
+    return false;
   }
-  sdk_->destroy_counter_config({configs_[oldest].handle});
-  StoreRelaxed(&configs_[oldest].handle, uint64_t{0});
-  return oldest;
+  sdk_->destroy_counter_config({handle});
+  return true;
 }
 
 PlanResult SdkConfigs::Refusal(const PlanState& state, uint32_t agent,

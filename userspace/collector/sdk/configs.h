@@ -35,9 +35,12 @@ struct SdkPassTable {
 // plan in force: what that plan uses stays.
 class SdkConfigs {
  public:
-  void Init(const rocattach_sdk_functions* sdk, SdkAgents* agents) {
+  // Configs of plans that dispatches hold in `plans` are kept.
+  void Init(const rocattach_sdk_functions* sdk, SdkAgents* agents,
+            const PlanGate* plans) {
     sdk_ = sdk;
     agents_ = agents;
+    plans_ = plans;
   }
 
   // Makes what the plan needs on the GPUs that are there. nullptr with `result` filled
@@ -47,7 +50,7 @@ class SdkConfigs {
   const SdkConfig& at(uint32_t index) const { return configs_[index]; }
   // 0 for a place that there is not.
   uint64_t HandleOf(uint32_t index) const {
-    return index < kMaxConfigs ? LoadRelaxed(&configs_[index].handle) : 0;
+    return index < kMaxConfigs ? LoadAcquire(&configs_[index].handle) : 0;
   }
 
  private:
@@ -60,12 +63,14 @@ class SdkConfigs {
                   PlanResult* result);
   uint32_t Find(uint32_t agent, const uint64_t* counters, uint32_t count) const;
   uint32_t FreePlace(uint64_t generation);
+  bool Destroy(uint32_t place);
   PlanResult Refusal(const PlanState& state, uint32_t agent,
                      const rocattach_plan_pass& pass,
                      rocattach_sdk_status status) const;
 
   const rocattach_sdk_functions* sdk_ = nullptr;
   SdkAgents* agents_ = nullptr;
+  const PlanGate* plans_ = nullptr;
   SdkConfig* configs_ = nullptr;
   uint32_t used_ = 0;  // places that were ever filled
   SdkPassTable* tables_ = nullptr;

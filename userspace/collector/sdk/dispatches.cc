@@ -110,10 +110,15 @@ Decision SdkDispatches::Decide(const PlanState* state,
     count->pass = static_cast<uint16_t>(count->first_pass + due);
     count->config = table->config[agent][count->pass % ROCATTACH_PLAN_MAX_PASSES];
     count->config_handle = parts_.configs->HandleOf(count->config);
-    count->generation = generation;
     if (count->config_handle != 0 && StillGeneration(&table->generation, generation) &&
-        StillGeneration(&state->generation, generation)) {
-      return decision;
+        PlanGate::Hold(state, generation)) {
+      // What a held plan uses stays: look once more, now that it is held.
+      if (parts_.configs->HandleOf(count->config) == count->config_handle) {
+        count->plan = state;
+        count->generation = generation;
+        return decision;
+      }
+      PlanGate::Release(state);
     }
   }
   decision.counters = false;
@@ -142,11 +147,13 @@ uint32_t SdkDispatches::Open(const rocattach_sdk_dispatch_info& info,
   index = ops_.Take();
   ops_.Note(info.dispatch_id, index);
   if (index == kNoOp) {
+    if (count.plan != nullptr) PlanGate::Release(count.plan);
     __atomic_fetch_add(parts_.other_dropped, uint64_t{1}, __ATOMIC_RELAXED);
     return kNoOp;
   }
   SdkOp& op = ops_.at(index);
-  op.generation = decision.counters ? count.generation : 0;
+  op.plan = count.plan;
+  op.generation = count.generation;
   op.config_handle = count.config_handle;
   op.config = count.config;
   op.pass = count.pass;
@@ -195,7 +202,7 @@ void SdkDispatches::OnEnqueue(const rocattach_sdk_dispatch_data& data,
   uint32_t index = Open(data.dispatch_info, &ring);
   if (index == kNoOp) return;
   SdkOp& op = ops_.at(index);
-  if (op.generation == 0) return;
+  if (op.plan == nullptr) return;
   StoreRelease(&op.counted, 1u);
   ring.Count(&rocattach_ring::counted_seen, uint64_t{1});
   config->handle = op.config_handle;
@@ -215,9 +222,9 @@ void SdkDispatches::Publish(uint32_t index, uint64_t start_ns, uint64_t end_ns) 
 uint32_t SdkDispatches::MakeValues(const SdkOp& op, const rocattach_inflight& entry,
                                    const rocattach_sdk_counter_record* records,
                                    size_t count, rocattach_values* slots) {
-  const PlanState* state = parts_.plans->Find(op.generation);
+  const PlanState* state = op.plan;
+  if (state == nullptr) return 0;
   const SdkConfig& config = parts_.configs->at(op.config);
-  if (state == nullptr || config.handle != op.config_handle) return 0;
   CounterReducer reducer(parts_.sdk, config);
   for (size_t i = 0; i < count; ++i) {
     uint32_t place = reducer.Find(records[i].id);
@@ -231,10 +238,8 @@ uint32_t SdkDispatches::MakeValues(const SdkOp& op, const rocattach_inflight& en
   head.agent_id = entry.u.dispatch.agent_id;
   head.of = ROCATTACH_RECORD_DISPATCH;
   uint32_t total = 0;
-  uint32_t used = PackValues(reducer, config, state->plan, state->plan.pass[op.pass],
-                             head, slots, &total);
-  // Still the plan that it was when we began to read it.
-  return StillGeneration(&state->generation, op.generation) ? used : 0;
+  return PackValues(reducer, config, state->plan, state->plan.pass[op.pass], head,
+                    slots, &total);
 }
 
 void SdkDispatches::OnValues(const rocattach_sdk_dispatch_data& data,

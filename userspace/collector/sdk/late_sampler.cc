@@ -223,7 +223,7 @@ bool LateSampler::Initialize() {
   if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
     return Fail("it does not list its agents (status %d)", status);
   }
-  configs_.Init(&sdk_, &agents_);
+  configs_.Init(&sdk_, &agents_, &p.plans);
   samples_.Init({&sdk_, &agents_, &configs_, &p.plans, &p.rings});
   if (!samples_.Configure()) return Fail("it has no device counting");
   StoreRelaxed(&p.memory.control()->sdk_version, version_);

@@ -6,13 +6,15 @@
 
 #include "userspace/collector/common/memory.h"
 #include "userspace/collector/common/op.h"
+#include "userspace/collector/common/plan_gate.h"
 
 namespace rocattach::collector {
 
 // What the collector itself knows beside the shared record; same index.
 struct SdkOp {
-  uint64_t dispatch_id;  // the SDK's; 0: free
-  uint64_t generation;   // of the plan that decided
+  uint64_t dispatch_id;   // the SDK's; 0: free
+  const PlanState* plan;  // that it is counted by, and holds; nullptr: not counted
+  uint64_t generation;    // of that plan
   uint64_t config_handle;
   uint32_t next;        // free list
   uint32_t config;      // of SdkConfigs, if counted
@@ -53,9 +55,10 @@ class SdkOps {
   void Clear(uint32_t index) {
     StoreRelease(&shared(index)->kind, uint16_t{ROCATTACH_RECORD_NONE});
   }
-  // Its entry is free from here on. After Claim().
+  // Its entry is free from here on, and its plan released. After Claim().
   void Give(uint32_t index) {
     Clear(index);
+    if (ops_[index].plan != nullptr) PlanGate::Release(ops_[index].plan);
     TinyLockHolder hold(lock_);
     ops_[index].next = free_head_;
     free_head_ = index;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string.h>
+
 #include <memory>
 #include <vector>
 
@@ -16,7 +18,6 @@ class SdkDispatchesTest : public SdkFixture {
   void SetUp() override {
     SdkFixture::SetUp();
     ASSERT_EQ(rings_.Init(&memory_), 0);
-    plans_.Init(&memory_);
     ASSERT_EQ(dispatches_.Init(
                   &memory_, {&sdk_, &plans_, &agents_, &configs_, &dictionary_, &rings_,
                              &kernels_, &correlation_, &own_ns_, &other_dropped_}),
@@ -99,7 +100,6 @@ class SdkDispatchesTest : public SdkFixture {
   const rocattach_ring& ring() const { return *memory_.ring(0); }
 
   RingSet rings_;
-  PlanGate plans_;
   KernelTable kernels_;
   SdkDispatches dispatches_;
   uint64_t correlation_ = 1, own_ns_ = 0, other_dropped_ = 0;
@@ -202,24 +202,50 @@ TEST_F(SdkDispatchesTest, AFullTableDropsAndCounts) {
   EXPECT_EQ(ring().dispatches_seen, room + 2);
 }
 
-// Values of a plan that is long gone cannot be told apart: the dispatch stays.
-TEST_F(SdkDispatchesTest, ValuesThatOutliveTheirPlan) {
+// A long kernel is counted by the plan that was in force when it was launched, whatever
+// comes in the meantime.
+TEST_F(SdkDispatchesTest, ValuesOutliveTheirPlan) {
   Start(2, {{1, 2}});
   ASSERT_NE(Count(1), 0u);
-  Start(4, {{3}});
+  uint64_t generation = 4;
+  // So many sets of counters that configs are given away.
+  for (uint64_t i = 1; i <= 300; ++i, generation += 2) Start(generation, {{i, 400}});
   ASSERT_NE(Count(2), 0u);
-  Values(1, {1001, 2001});  // the plan before this one is still known
-  for (uint64_t generation = 6; generation <= 12; generation += 2) {
-    Start(generation, {{4}});
-  }
-  Values(2, {3001});
+  for (uint64_t i = 0; i < 20; ++i, generation += 2) Start(generation, {{4}});
+  Values(2, {300001, 400002});
+  Values(1, {1001, 2001});
   auto records = Records();
-  ASSERT_EQ(records.size(), 3u);
-  EXPECT_TRUE(records[0].flags & ROCATTACH_DISPATCH_COUNTED);
-  EXPECT_EQ(ROCATTACH_DISPATCH_PLAN_TAG(records[0].flags), ROCATTACH_PLAN_TAG(2));
-  EXPECT_EQ(records[2].dispatch_id, 2u);
-  EXPECT_FALSE(records[2].flags & ROCATTACH_DISPATCH_COUNTED);
-  EXPECT_EQ(ring().values_dropped, 1u);
+  ASSERT_EQ(records.size(), 4u);
+  for (size_t i : {0, 2}) {
+    EXPECT_TRUE(records[i].flags & ROCATTACH_DISPATCH_COUNTED);
+    EXPECT_EQ(records[i + 1].kind, ROCATTACH_RECORD_VALUES);
+  }
+  rocattach_values values;
+  memcpy(&values, &records[3], sizeof(values));
+  EXPECT_EQ(values.plan_generation, 2u);
+  EXPECT_EQ(values.count, 2u);
+  EXPECT_EQ(values.value[1].sum, 2001);
+  EXPECT_EQ(ring().values_dropped, 0u);
+}
+
+// Each of them keeps a plan. One more is refused, in words, until one has finished.
+TEST_F(SdkDispatchesTest, DispatchesThatHoldEveryPlan) {
+  uint64_t id = 1;
+  for (; id <= 61; ++id) {
+    Start(2 * id, {{1}});
+    ASSERT_NE(Count(id), 0u);
+  }
+  for (; id <= 64; ++id) Start(2 * id, {{1}});
+  ASSERT_NE(Count(id), 0u);
+  memory_.plan()->generation = 2 * id;
+  PlanResult result;
+  // The three newest are kept for those that read them just now.
+  EXPECT_EQ(plans_.Prepare(&result), nullptr);
+  EXPECT_EQ(result.error, ROCATTACH_PLAN_ERROR_NO_MEMORY);
+  EXPECT_NE(strstr(result.text, "61 earlier plans"), nullptr) << result.text;
+  Values(7, {1001});
+  Start(2 * id, {{1}});
+  EXPECT_EQ(ring().values_dropped, 0u);
 }
 
 TEST_F(SdkDispatchesTest, AtTheEndWhatIsUnderWayIsUnfinished) {

@@ -107,7 +107,8 @@ class SdkFixture : public testing::Test {
     sdk_.destroy_counter_config = DestroyConfig;
     sdk_.query_record_counter_id = CounterOf;
     ASSERT_EQ(agents_.Load(&sdk_, &dictionary_), ROCATTACH_SDK_STATUS_SUCCESS);
-    configs_.Init(&sdk_, &agents_);
+    plans_.Init(&memory_);
+    configs_.Init(&sdk_, &agents_, &plans_);
   }
   void TearDown() override { memory_.Discard(); }
 
@@ -140,6 +141,7 @@ class SdkFixture : public testing::Test {
   Dictionary dictionary_;
   rocattach_sdk_functions sdk_ = {};
   SdkAgents agents_;
+  PlanGate plans_;
   SdkConfigs configs_;
   PlanState state_;
 };
