@@ -66,7 +66,7 @@ class AttachRun {
             AttachStart* begun)
       : request_(request),
         cache_(cache),
-        collector_path_(request.collector_path),
+        collector_path_(request.collector.path),
         tracee_(tracee),
         begun_(begun) {}
 
@@ -76,7 +76,8 @@ class AttachRun {
     tracee_->Release();
     outcome_.tracer_must_exit = tracee_->tracer_must_exit();
     outcome_.released_ns = tracee_->released_ns();
-    if (!learned_.empty() && request_.on_learned) request_.on_learned(learned_);
+    if (!learned_.empty() && request_.callbacks.on_learned)
+      request_.callbacks.on_learned(learned_);
     if (result.ok()) {
       if (outcome_.tracer_must_exit) {
         // The stub is in place and runs as soon as the tracer ends.
@@ -142,10 +143,10 @@ StepResult AttachRun::Steps() {
   RETURN_IF_FAILED(CheckRequest());
   if (begun_ == nullptr) {
     outcome_.seized_ns = outcome_.stopped_ns = BootNs();
-    RETURN_IF_FAILED(CheckIdentity(request_.pid, request_.start_ns));
+    RETURN_IF_FAILED(CheckIdentity(request_.point.pid, request_.point.start_ns));
   } else {
     RETURN_IF_FAILED(Seize());
-    if (!SharesCpu() && (!request_.read_layout || IsDescribed())) {
+    if (!SharesCpu() && (!request_.known.read_layout || IsDescribed())) {
       RETURN_IF_FAILED(InspectTarget());
     }
     RETURN_IF_FAILED(WaitForStop());
@@ -164,7 +165,7 @@ StepResult AttachRun::Steps() {
 }
 
 bool AttachRun::SharesCpu() const {
-  return request_.cpu >= 0 && request_.cpu == sched_getcpu();
+  return request_.known.cpu >= 0 && request_.known.cpu == sched_getcpu();
 }
 
 StepResult AttachRun::InspectTarget() {
@@ -174,14 +175,16 @@ StepResult AttachRun::InspectTarget() {
 
 StepResult AttachRun::CheckRequest() {
   outcome_.stage = AttachStage::kCheck;
-  if (request_.pid <= 0 || request_.tid <= 0 || request_.window_ip == 0) {
-    return AttachFailure{AttachReason::kInternal, EINVAL,
-                         absl::StrCat("request without pid (", request_.pid, "), tid (",
-                                      request_.tid, ") or window_ip")};
+  if (request_.point.pid <= 0 || request_.point.tid <= 0 ||
+      request_.point.window_ip == 0) {
+    return AttachFailure{
+        AttachReason::kInternal, EINVAL,
+        absl::StrCat("request without pid (", request_.point.pid, "), tid (",
+                     request_.point.tid, ") or window_ip")};
   }
   for (const std::string* path :
-       {&request_.collector_path, &request_.other_collector_path}) {
-    if (path->empty() && path != &request_.collector_path) continue;
+       {&request_.collector.path, &request_.other_collector.path}) {
+    if (path->empty() && path != &request_.collector.path) continue;
     if (path->empty() || path->front() != '/' || path->find('\0') != path->npos ||
         path->size() >= sizeof(request_.config.collector_path)) {
       return AttachFailure{
@@ -200,8 +203,8 @@ StepResult AttachRun::CheckRequest() {
 StepResult AttachRun::Seize() {
   if (begun_->seized_ns == 0 && begun_->result.ok()) {
     BeginAttach(
-        request_.pid, request_.tid, request_.start_ns, request_.stop_timeout_msec,
-        [] { return false; }, begun_);
+        request_.point.pid, request_.point.tid, request_.point.start_ns,
+        request_.stop_timeout_msec, [] { return false; }, begun_);
   }
   outcome_.stage = begun_->stage;
   outcome_.seized_ns = begun_->seized_ns;
@@ -210,38 +213,39 @@ StepResult AttachRun::Seize() {
 
 StepResult AttachRun::CheckTarget() {
   outcome_.stage = AttachStage::kCheck;
-  if (!request_.known_unlimited) {
-    RETURN_IF_FAILED(CheckLimits(request_.tid, request_.memory_bytes));
+  if (!request_.known.unlimited) {
+    RETURN_IF_FAILED(CheckLimits(request_.point.tid, request_.memory_bytes));
   }
-  if (request_.known_harmless && request_.filesystem_views != nullptr &&
-      request_.filesystem_view_id != 0 &&
-      request_.filesystem_views->EverybodyMayLoad(
-          request_.tid, request_.filesystem_view_id, request_.collector_path,
-          request_.collector_file)) {
+  if (request_.known.harmless && request_.known.filesystem_views != nullptr &&
+      request_.known.filesystem_view_id != 0 &&
+      request_.known.filesystem_views->EverybodyMayLoad(
+          request_.point.tid, request_.known.filesystem_view_id,
+          request_.collector.path, request_.collector.file)) {
     return StepOk();
   }
-  RETURN_IF_FAILED(CheckNotSecure(request_.tid));
-  auto status = ReadThreadStatus(request_.pid, request_.tid);
+  RETURN_IF_FAILED(CheckNotSecure(request_.point.tid));
+  auto status = ReadThreadStatus(request_.point.pid, request_.point.tid);
   if (!status.ok()) {
     AttachFailure failure = FailureFromProc(status.status());
     if (failure.reason == AttachReason::kTargetExited) {
-      failure.detail = absl::StrCat("thread ", request_.tid, " is not in process ",
-                                    request_.pid, ": ", failure.detail);
+      failure.detail =
+          absl::StrCat("thread ", request_.point.tid, " is not in process ",
+                       request_.point.pid, ": ", failure.detail);
     }
     return failure;
   }
   RETURN_IF_FAILED(CheckSeccomp(*status));
-  StepResult result = CheckCollector(request_.tid, *status, request_.collector_path,
-                                     request_.collector_file);
-  if (result.ok() || request_.other_collector_path.empty()) return result;
-  collector_path_ = request_.other_collector_path;
-  return CheckCollector(request_.tid, *status, collector_path_,
-                        request_.other_collector_file);
+  StepResult result = CheckCollector(request_.point.tid, *status,
+                                     request_.collector.path, request_.collector.file);
+  if (result.ok() || request_.other_collector.path.empty()) return result;
+  collector_path_ = request_.other_collector.path;
+  return CheckCollector(request_.point.tid, *status, collector_path_,
+                        request_.other_collector.file);
 }
 
 bool AttachRun::IsDescribed() {
-  if (!described_ && request_.read_layout && request_.known_files != nullptr) {
-    described_ = request_.read_layout(&layout_);
+  if (!described_ && request_.known.read_layout && request_.known.files != nullptr) {
+    described_ = request_.known.read_layout(&layout_);
   }
   return described_;
 }
@@ -256,19 +260,19 @@ StepResult AttachRun::Resolve() {
 // False, whatever the reason: then /proc is asked, which knows more.
 bool AttachRun::ResolveFromLayout() {
   if (!IsDescribed()) return false;
-  std::optional<Maps> maps = request_.known_files->MapsOf(layout_);
+  std::optional<Maps> maps = request_.known.files->MapsOf(layout_);
   if (!maps.has_value() || !ResolveIn(*std::move(maps)).ok()) return false;
   // A file is known by numbers that could, once in a great while, mean another one.
   return HaveTheirCode(functions_, *maps_, *memory_);
 }
 
 StepResult AttachRun::ResolveFromProc() {
-  const RemoteAddress stack(request_.stack != 0 ? request_.stack - 1 : 0);
-  auto maps = Maps::ReadFiles(request_.tid, stack);
+  const RemoteAddress stack(request_.known.stack != 0 ? request_.known.stack - 1 : 0);
+  auto maps = Maps::ReadFiles(request_.point.tid, stack);
   if (!maps.ok()) return FailureFromProc(maps.status());
   RETURN_IF_FAILED(ResolveIn(*std::move(maps)));
   if (described_) {
-    learned_ = request_.known_files->Learn(request_.tid, layout_, *maps_,
+    learned_ = request_.known.files->Learn(request_.point.tid, layout_, *maps_,
                                            collector_path_, cache_);
   }
   return StepOk();
@@ -276,15 +280,16 @@ StepResult AttachRun::ResolveFromProc() {
 
 StepResult AttachRun::ResolveIn(Maps maps) {
   maps_.emplace(std::move(maps));
-  RETURN_IF_FAILED(CheckMappings(*maps_, collector_path_, request_.attached_before));
+  RETURN_IF_FAILED(
+      CheckMappings(*maps_, collector_path_, request_.earlier != EarlierAttach::kNone));
 
   if (!memory_.has_value()) {
-    auto memory = TargetMemory::Open(request_.pid, request_.tid);
+    auto memory = TargetMemory::Open(request_.point.pid, request_.point.tid);
     if (!memory.ok()) return FailureFromProc(memory.status());
     memory_.emplace(*std::move(memory));
   }
   RETURN_IF_FAILED(
-      FindLoaderFunctions(request_.tid, *maps_, cache_, &functions_, &libc_));
+      FindLoaderFunctions(request_.point.tid, *maps_, cache_, &functions_, &libc_));
   return FindCave();
 }
 
@@ -295,24 +300,25 @@ StepResult AttachRun::ResolveIn(Maps maps) {
 // old one at any time: what the thread still reads stays the same.
 StepResult AttachRun::FindCave() {
   return FindCodeCave(
-      request_.tid, *maps_, *memory_, cache_, RemoteAddress(request_.window_ip),
-      StubBytes(), &cave_, [this](absl::string_view room) {
+      request_.point.tid, *maps_, *memory_, cache_,
+      RemoteAddress(request_.point.window_ip), StubBytes(), &cave_,
+      [this](absl::string_view room) {
         const RemoteAddress back = ReturnAddressOf(room);
-        if (!request_.attached_before || request_.keep_old_stub || back.is_null()) {
+        if (request_.earlier != EarlierAttach::kReplaceStub || back.is_null()) {
           return false;
         }
         if (registers_.rip != 0) return back.value() == registers_.rip;
-        return back.value() - request_.window_ip <= kWindowBytes;
+        return back.value() - request_.point.window_ip <= kWindowBytes;
       });
 }
 
 StepResult AttachRun::WaitForStop() {
   outcome_.stage = AttachStage::kStop;
   if (FaultAt("stop")) return Injected("stop");
-  RETURN_IF_FAILED(
-      tracee_->WaitForStop(begun_->stop_deadline_ns, SharesCpu(), request_.on_wait));
+  RETURN_IF_FAILED(tracee_->WaitForStop(begun_->stop_deadline_ns, SharesCpu(),
+                                        request_.callbacks.on_wait));
   outcome_.stopped_ns = BootNs();
-  if (request_.on_stopped) request_.on_stopped();
+  if (request_.callbacks.on_stopped) request_.callbacks.on_stopped();
   if (FaultAt("after-stop")) return Injected("after-stop");
   return StepOk();
 }
@@ -323,15 +329,15 @@ StepResult AttachRun::CheckWindow() {
   // place for a call then.
   if (registers_.orig_rax != static_cast<unsigned long long>(-1)) {
     return AttachFailure{AttachReason::kNotAtWindow, 0,
-                         absl::StrCat("thread ", request_.tid, " is in system call ",
-                                      registers_.orig_rax)};
+                         absl::StrCat("thread ", request_.point.tid,
+                                      " is in system call ", registers_.orig_rax)};
   }
   // As one comparison: below the window the difference wraps.
-  if (registers_.rip - request_.window_ip > kWindowBytes) {
+  if (registers_.rip - request_.point.window_ip > kWindowBytes) {
     return AttachFailure{
         AttachReason::kNotAtWindow, 0,
-        absl::StrFormat("thread %d is at %#x, the window at %#x", request_.tid,
-                        registers_.rip, request_.window_ip),
+        absl::StrFormat("thread %d is at %#x, the window at %#x", request_.point.tid,
+                        registers_.rip, request_.point.window_ip),
         true};
   }
   return StepOk();
@@ -340,11 +346,11 @@ StepResult AttachRun::CheckWindow() {
 StepResult AttachRun::CheckRoom() {
   const RemoteAddress stack_pointer(registers_.rsp);
   if (!maps_->whole() && maps_->Find(stack_pointer - 1) == nullptr) {
-    auto around = Maps::ReadFiles(request_.tid, stack_pointer - 1);
+    auto around = Maps::ReadFiles(request_.point.tid, stack_pointer - 1);
     if (!around.ok()) return FailureFromProc(around.status());
     maps_.emplace(*std::move(around));
   }
-  return CheckStack(request_.tid, *maps_, stack_pointer, StubFrameBytes());
+  return CheckStack(request_.point.tid, *maps_, stack_pointer, StubFrameBytes());
 }
 
 // May dlopen be called here and now? The thread stands, but others run on: the stub
@@ -352,7 +358,7 @@ StepResult AttachRun::CheckRoom() {
 StepResult AttachRun::CheckCalls() {
   outcome_.stage = AttachStage::kCheck;
   CallContext context;
-  context.pid = request_.tid;
+  context.pid = request_.point.tid;
   context.registers = registers_;
   context.maps = &*maps_;
   context.memory = &*memory_;
@@ -366,7 +372,8 @@ StepResult AttachRun::CheckCalls() {
                                                  : std::min(now_ns + kLoaderPatienceNs,
                                                             begun_->stop_deadline_ns);
   if (FaultAt("loader-wait")) return StepOk();
-  return WaitForLoaderLocks(request_.pid, request_.tid, *memory_, locks_, deadline_ns);
+  return WaitForLoaderLocks(request_.point.pid, request_.point.tid, *memory_, locks_,
+                            deadline_ns);
 }
 
 StepResult AttachRun::BuildTheStub(std::string* stub) const {
@@ -378,7 +385,7 @@ StepResult AttachRun::BuildTheStub(std::string* stub) const {
   plan.config = request_.config;
   plan.config.size = sizeof(plan.config);
   plan.config.version = ROCATTACH_SHM_VERSION;
-  plan.config.window_address = request_.window_ip;
+  plan.config.window_address = request_.point.window_ip;
   std::memset(plan.config.collector_path, 0, sizeof(plan.config.collector_path));
   std::memcpy(plan.config.collector_path, collector_path_.data(),
               collector_path_.size());

@@ -19,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "injector/mapped_file.h"
 #include "userspace/abi/shared_memory.h"
-#include "userspace/base/clock_ticks.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
 
@@ -130,12 +129,12 @@ StepResult CheckIdentity(pid_t pid, uint64_t start_ns) {
   if (!ticks.ok()) {
     return FailureFromProc(ticks.status());
   }
-  const uint64_t tick_ns = ClockTickNs();
-  if (*ticks == start_ns / tick_ns) return StepOk();
+  const ProcessId meant = ProcessId::StartedAt(pid, start_ns);
+  if (*ticks == meant.start_ticks) return StepOk();
   return AttachFailure{
       AttachReason::kPidReused, 0,
       absl::StrCat("process ", pid, " started at tick ", *ticks,
-                   ", the one that was meant at tick ", start_ns / tick_ns)};
+                   ", the one that was meant at tick ", meant.start_ticks)};
 }
 
 StepResult CheckNotSecure(pid_t pid) {

@@ -19,7 +19,11 @@ enum way { BY_POPEN, BY_SPAWN, BY_FORK_EXEC, BY_VFORK_EXEC, WAYS };
 // Starts `path` with its output going to a pipe; returns the reading end.
 static FILE* start(enum way way, char* path, pid_t* child) {
   *child = 0;
-  if (way == BY_POPEN) return popen(path, "r");
+  if (way == BY_POPEN) {
+    char command[PATH_MAX + 2];  // for a shell, which would split it at blanks
+    snprintf(command, sizeof(command), "'%s'", path);
+    return popen(command, "r");
+  }
   int ends[2];
   if (pipe(ends) != 0) die("pipe failed");
   char* const arguments[] = {path, NULL};

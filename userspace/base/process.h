@@ -5,11 +5,14 @@
 
 #include <sys/types.h>
 
+#include <compare>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "userspace/base/clock_ticks.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {
@@ -20,6 +23,16 @@ struct ProcessId {
   pid_t pid = 0;
   // CLOCK_BOOTTIME in clock ticks (field 22 of /proc/PID/stat, 10 ms resolution).
   uint64_t start_ticks = 0;
+
+  // `start_ns` as the kernel keeps it (task_struct.start_boottime).
+  static ProcessId StartedAt(pid_t pid, uint64_t start_ns) {
+    return {pid, start_ns / ClockTickNs()};
+  }
+  auto operator<=>(const ProcessId&) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ProcessId& id) {
+    return H::combine(std::move(h), id.pid, id.start_ticks);
+  }
 };
 
 // Descriptive facts for policies, reports and logs. Empty where it could not be read.

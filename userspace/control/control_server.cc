@@ -96,7 +96,7 @@ class Service : public v1::Control::Service {
     for (const SessionInfo& info : sessions_->List()) {
       Fill(info, response->add_sessions());
     }
-    for (TargetId target : sessions_->targets()->Targets()) {
+    for (ProcessId target : sessions_->targets()->Targets()) {
       const auto description = sessions_->targets()->Describe(target);
       if (!description.ok()) continue;  // it has just ended
       v1::AttachedProcess* process = response->add_processes();

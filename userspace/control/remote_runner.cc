@@ -28,7 +28,7 @@ class RemoteRun : public SessionRun {
     for (const FilterSpec& filter : spec.filters) {
       *request_.add_filters() = FilterToProto(filter);
     }
-    for (TargetId target : spec.targets) *request_.add_processes() = ToProto(target);
+    for (ProcessId target : spec.targets) *request_.add_processes() = ToProto(target);
   }
 
   absl::Status Start() override {
@@ -56,9 +56,9 @@ class RemoteRun : public SessionRun {
   }
 
   // The service knows when processes come, and which they are.
-  void Arrived(TargetId) override {}
-  std::vector<TargetId> Running() const override { return {}; }
-  std::map<TargetId, absl::Status> Refused() const override { return {}; }
+  void Arrived(ProcessId) override {}
+  std::vector<ProcessId> Running() const override { return {}; }
+  std::map<ProcessId, absl::Status> Refused() const override { return {}; }
 
  private:
   const std::shared_ptr<ServiceConnection> connection_;
@@ -116,7 +116,7 @@ absl::Status RemoteRunner::CheckFilter(const FilterSpec& filter) {
   });
 }
 
-absl::StatusOr<TargetId> RemoteRunner::FindTarget(pid_t pid) {
+absl::StatusOr<ProcessId> RemoteRunner::FindTarget(pid_t pid) {
   v1::FindProcessRequest request;
   request.set_pid(static_cast<uint32_t>(pid));
   v1::TargetProcess response;

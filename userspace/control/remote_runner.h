@@ -19,7 +19,7 @@ class RemoteRunner : public SessionRunner {
 
   absl::Status Connect() override;
   absl::Status CheckFilter(const FilterSpec& filter) override;
-  absl::StatusOr<TargetId> FindTarget(pid_t pid) override;
+  absl::StatusOr<ProcessId> FindTarget(pid_t pid) override;
   std::shared_ptr<SessionRun> NewRun(RunSpec spec,
                                      std::shared_ptr<RecordRouter> router) override;
   absl::StatusOr<std::string> CheckDevice(const std::vector<std::string>& counters,

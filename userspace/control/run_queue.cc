@@ -27,7 +27,7 @@ void RunQueue::PushRecords(const RecordHeader* begin, const RecordHeader* end) {
   changed_.Signal();
 }
 
-void RunQueue::PushEnded(TargetId target) {
+void RunQueue::PushEnded(ProcessId target) {
   absl::MutexLock lock(&mutex_);
   *events_.emplace_back().mutable_ended() = ToProto(target);
   changed_.Signal();

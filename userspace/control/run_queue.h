@@ -24,7 +24,7 @@ class RunQueue {
   static constexpr size_t kMostBytes = size_t{64} << 20;
 
   void PushRecords(const RecordHeader* begin, const RecordHeader* end);
-  void PushEnded(TargetId target);
+  void PushEnded(ProcessId target);
   // Ends the queue: what is put in afterwards is lost.
   void Close();
 

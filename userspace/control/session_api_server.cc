@@ -129,7 +129,7 @@ grpc::Status SessionApiServer::Run(grpc::ServerContext* context,
   spec.records = [run = *run](const RecordHeader* begin, const RecordHeader* end,
                               SessionId,
                               BufferId) { run->queue.PushRecords(begin, end); };
-  spec.process_ended = [run = *run](TargetId target) { run->queue.PushEnded(target); };
+  spec.process_ended = [run = *run](ProcessId target) { run->queue.PushEnded(target); };
   spec.over = [run = *run] { run->queue.Close(); };
   const auto session = sessions_->Start(std::move(spec));
   if (!session.ok()) {

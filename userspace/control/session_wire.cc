@@ -7,14 +7,14 @@
 #include "userspace/base/session_status.h"
 
 namespace rocattach {
-v1::TargetProcess ToProto(TargetId target) {
+v1::TargetProcess ToProto(ProcessId target) {
   v1::TargetProcess out;
   out.set_pid(static_cast<uint32_t>(target.pid));
   out.set_start_ticks(target.start_ticks);
   return out;
 }
 
-TargetId FromProto(const v1::TargetProcess& process) {
+ProcessId FromProto(const v1::TargetProcess& process) {
   return {static_cast<pid_t>(process.pid()), process.start_ticks()};
 }
 

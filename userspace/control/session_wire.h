@@ -15,8 +15,8 @@ namespace rocattach {
 // Changes whenever a record of session_record.h does.
 inline constexpr uint32_t kRecordLayout = 1;
 
-v1::TargetProcess ToProto(TargetId target);
-TargetId FromProto(const v1::TargetProcess& process);
+v1::TargetProcess ToProto(ProcessId target);
+ProcessId FromProto(const v1::TargetProcess& process);
 
 // The codes of absl and gRPC have the same numbers; the session status goes along.
 grpc::Status ToGrpc(const absl::Status& status);

@@ -4,7 +4,7 @@
 
 namespace rocattach {
 
-void EarlyMessages::Keep(const TargetKey& process, RecorderMessage message,
+void EarlyMessages::Keep(const ProcessId& process, RecorderMessage message,
                          uint64_t now_ns) {
   if (processes_.size() >= kMostProcesses && !processes_.contains(process)) return;
   Waiting& waiting = processes_[process];
@@ -13,7 +13,7 @@ void EarlyMessages::Keep(const TargetKey& process, RecorderMessage message,
   waiting.messages.push_back(std::move(message));
 }
 
-std::vector<RecorderMessage> EarlyMessages::Take(const TargetKey& process) {
+std::vector<RecorderMessage> EarlyMessages::Take(const ProcessId& process) {
   auto found = processes_.extract(process);
   if (found.empty()) return {};
   return std::move(found.mapped().messages);

@@ -22,9 +22,9 @@ class EarlyMessages {
   static constexpr size_t kMostPerProcess = 16;
   static constexpr size_t kMostProcesses = 8192;
 
-  void Keep(const TargetKey& process, RecorderMessage message, uint64_t now_ns);
+  void Keep(const ProcessId& process, RecorderMessage message, uint64_t now_ns);
   // The messages of the process, in their order, which are not kept any more.
-  std::vector<RecorderMessage> Take(const TargetKey& process);
+  std::vector<RecorderMessage> Take(const ProcessId& process);
   // Drops what has waited for too long.
   void Expire(uint64_t now_ns);
   bool empty() const { return processes_.empty(); }
@@ -34,7 +34,7 @@ class EarlyMessages {
     uint64_t since_ns = 0;
     std::vector<RecorderMessage> messages;
   };
-  absl::flat_hash_map<TargetKey, Waiting> processes_;
+  absl::flat_hash_map<ProcessId, Waiting> processes_;
 };
 
 }  // namespace rocattach

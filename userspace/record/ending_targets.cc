@@ -36,7 +36,7 @@ void EndingTargets::CloseAll(Close close) {
   entries_.clear();
 }
 
-Target* EndingTargets::Find(TargetId id) {
+Target* EndingTargets::Find(ProcessId id) {
   for (Entry& entry : entries_) {
     if (entry.target->has_memory() && entry.target->id() == id) {
       return entry.target.get();

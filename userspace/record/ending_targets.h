@@ -31,7 +31,7 @@ class EndingTargets {
 
   bool empty() const { return entries_.empty(); }
   // The target with a collector, or null.
-  Target* Find(TargetId id);
+  Target* Find(ProcessId id);
   void AddTo(DrainShares* shares) const;
   // Updates what the totals count of them, and returns the sum.
   OperationCounts Publish();

@@ -98,7 +98,7 @@ bool Recorder::RunOnThread(std::function<void()> task) {
   return inbox_.PostTask(std::move(task));
 }
 
-Target* Recorder::FindTarget(TargetId id) {
+Target* Recorder::FindTarget(ProcessId id) {
   recorder_thread_.AssertOwned();
   for (auto& [key, target] : targets_) {
     if (target->has_memory() && target->id() == id) return target.get();
@@ -108,7 +108,7 @@ Target* Recorder::FindTarget(TargetId id) {
 
 bool Recorder::ServeSession(Target* target, uint64_t now_ns) {
   if (!target->has_memory()) return false;
-  const TargetId id = target->id();
+  const ProcessId id = target->id();
   bool awaited = target->session()->Poll(now_ns);
   if (options_.targets == nullptr) {
     target->AcknowledgeMapped();
@@ -187,7 +187,7 @@ void Recorder::Dispatch(RecorderMessage message) {
   }
 }
 
-Target* Recorder::Find(const TargetKey& key) {
+Target* Recorder::Find(const ProcessId& key) {
   auto found = targets_.find(key);
   return found == targets_.end() ? nullptr : found->second.get();
 }
@@ -202,14 +202,14 @@ Target* Recorder::AddTarget(Window window) {
   std::weak_ptr<UserMemory>& kept = user_memory_[window.event.uid];
   std::shared_ptr<UserMemory> user = kept.lock();
   if (user == nullptr) kept = user = std::make_shared<UserMemory>();
-  std::unique_ptr<Target>& target = targets_[KeyOf(window.event)];
+  std::unique_ptr<Target>& target = targets_[ProcessIdOf(window.event)];
   target = std::make_unique<Target>(std::move(window), *output, std::move(process),
                                     &output_, std::move(user));
   return target.get();
 }
 
 void Recorder::Handle(Window window) {
-  const TargetKey key = KeyOf(window.event);
+  const ProcessId key = ProcessIdOf(window.event);
   Target* target = Find(key);
   if (target == nullptr && window.event.mode == ROCATTACH_WINDOW_UNRELATED) {
     return NoteUnrelated(key);
@@ -229,7 +229,7 @@ void Recorder::Handle(Window window) {
   for (RecorderMessage& message : early_.Take(key)) Dispatch(std::move(message));
 }
 
-void Recorder::NoteUnrelated(const TargetKey& key) {
+void Recorder::NoteUnrelated(const ProcessId& key) {
   statistics_.CountUnrelated();
   // Nothing but its end can have come before.
   if (early_.Take(key).empty()) unrelated_.insert(key);
@@ -240,20 +240,19 @@ void Recorder::NoteOverBudget(Window window) {
   v1::Process process = DescribeProcess(window);
   auto output = output_.OpenProcess(window.process, process);
   if (!output.ok()) return output_.Note(output.status());
-  const TargetKey key = KeyOf(window.event);
   Target target(std::move(window), *output, std::move(process), &output_);
   NoteVerdict(target);
   v1::ProcessEnd end;
   end.set_how(v1::ProcessEnd::STILL_RUNNING);
   end.set_time_ns(BootNs());
-  end.set_wall_ns(BootNs() - key.start_ns);
+  end.set_wall_ns(BootNs() - target.opened().event.start_ns);
   target.Close(end);
 }
 
 void Recorder::Handle(Arrival arrival) {
-  Target* target = Find(KeyOf(arrival.event));
+  Target* target = Find(ProcessIdOf(arrival.event));
   if (target == nullptr) {
-    TargetKey key = KeyOf(arrival.event);
+    ProcessId key = ProcessIdOf(arrival.event);
     early_.Keep(key, std::move(arrival), BootNs());
     return;
   }
@@ -269,7 +268,7 @@ void Recorder::Handle(Arrival arrival) {
 }
 
 void Recorder::Handle(const rocattach_event& event) {
-  TargetKey key = KeyOf(event);
+  ProcessId key = ProcessIdOf(event);
   Target* target = Find(key);
   if (target == nullptr) {
     if (unrelated_.erase(key) == 0) early_.Keep(key, event, BootNs());
@@ -322,7 +321,7 @@ void Recorder::DrainEnding(uint64_t now_ns) {
   });
 }
 
-void Recorder::EndTarget(const TargetKey& key, const v1::ProcessEnd& end) {
+void Recorder::EndTarget(const ProcessId& key, const v1::ProcessEnd& end) {
   auto found = targets_.extract(key);
   if (found.empty()) return;
   std::unique_ptr<Target> target = std::move(found.mapped());
@@ -340,7 +339,7 @@ void Recorder::EndTarget(const TargetKey& key, const v1::ProcessEnd& end) {
 void Recorder::CloseTarget(Target* target, const v1::ProcessEnd& end) {
   if (SettleAtEnd(target, end)) NoteVerdict(*target);
   const bool attached = target->verdict() == Verdict::kAttached;
-  const TargetId id = target->id();
+  const ProcessId id = target->id();
   NoteBelief(target);
   const v1::LossAccount account = target->Close(end);
   statistics_.CountEnd(account, target->published);
@@ -363,7 +362,7 @@ void Recorder::Scan(uint64_t now_ns) {
   last_scan_ns_ = now_ns;
   const bool note_losses = now_ns - last_losses_ns_ >= kLossesPeriodNs;
   if (note_losses) last_losses_ns_ = now_ns;
-  std::vector<TargetKey> gone;
+  std::vector<ProcessId> gone;
   for (auto& [key, target] : targets_) {
     if (SettleIfOverdue(target.get(), now_ns, options_.report_timeout_ns)) {
       NoteVerdict(*target);
@@ -379,15 +378,15 @@ void Recorder::Scan(uint64_t now_ns) {
 
 // The kernel's event comes first if there is one: a pidfd is readable only after it.
 // One round of grace lets the event, which another thread posts, win.
-void Recorder::EndLost(const std::vector<TargetKey>& gone, uint64_t now_ns) {
-  for (const TargetKey& key : gone) {
+void Recorder::EndLost(const std::vector<ProcessId>& gone, uint64_t now_ns) {
+  for (const ProcessId& key : gone) {
     if (!suspected_gone_.contains(key)) continue;
     v1::ProcessEnd end;
     end.set_how(v1::ProcessEnd::LOST);
     end.set_time_ns(now_ns);
     EndTarget(key, end);
   }
-  suspected_gone_ = absl::flat_hash_set<TargetKey>(gone.begin(), gone.end());
+  suspected_gone_ = absl::flat_hash_set<ProcessId>(gone.begin(), gone.end());
 }
 
 void Recorder::NoteVerdict(const Target& target) {
@@ -436,13 +435,15 @@ absl::Status Recorder::CloseAll(const rocattach_bpf_stats& kernel) {
   for (auto& [key, target] : targets_) target->SetRecording(false);
   timespec pause = {0, kQuiesceNs};
   if (!targets_.empty()) nanosleep(&pause, nullptr);
-  std::vector<TargetKey> keys;
-  for (auto& [key, target] : targets_) keys.push_back(key);
-  for (const TargetKey& key : keys) {
+  std::vector<std::pair<ProcessId, uint64_t>> started;
+  for (auto& [key, target] : targets_) {
+    started.emplace_back(key, target->opened().event.start_ns);
+  }
+  for (const auto& [key, start_ns] : started) {
     v1::ProcessEnd end;
     end.set_how(v1::ProcessEnd::STILL_RUNNING);
     end.set_time_ns(BootNs());
-    end.set_wall_ns(BootNs() - key.start_ns);
+    end.set_wall_ns(BootNs() - start_ns);
     EndTarget(key, end);
   }
   const uint64_t give_up_ns = BootNs() + kLastDrainNs;

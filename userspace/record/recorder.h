@@ -76,7 +76,7 @@ class Recorder : public WindowSink {
   bool RunOnThread(std::function<void()> task);
   bool OnRecorderThread() const { return recorder_thread_.IsOwner(); }
   // On the recorder's thread: the target, or null. Only those with a collector.
-  Target* FindTarget(TargetId id);
+  Target* FindTarget(ProcessId id);
 
   RunTotals Totals() const { return statistics_.Totals(inbox_.dropped()); }
   // How many processes are attached, and whether too many messages wait; both are
@@ -100,15 +100,15 @@ class Recorder : public WindowSink {
   void Handle(Arrival arrival) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void Handle(const rocattach_event& event)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  void NoteUnrelated(const TargetKey& key)
+  void NoteUnrelated(const ProcessId& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // A window that was refused in the kernel: only its verdict is recorded.
   void NoteOverBudget(Window window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  Target* Find(const TargetKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
+  Target* Find(const ProcessId& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Opens the stream of a new target; null if that failed.
   Target* AddTarget(Window window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // The process has ended: it leaves the table, and is closed once it is drained.
-  void EndTarget(const TargetKey& key, const v1::ProcessEnd& end)
+  void EndTarget(const ProcessId& key, const v1::ProcessEnd& end)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // It is drained, or out of time: verdict, account, totals.
   void CloseTarget(Target* target, const v1::ProcessEnd& end)
@@ -119,7 +119,7 @@ class Recorder : public WindowSink {
   // Verdicts that time has decided, and ends that the kernel's events did not report.
   void Scan(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Ends targets whose processes have exited without an event.
-  void EndLost(const std::vector<TargetKey>& gone, uint64_t now_ns)
+  void EndLost(const std::vector<ProcessId>& gone, uint64_t now_ns)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Offers a target to sessions once it can be described, and serves its session. True
   // if something is awaited.
@@ -142,7 +142,7 @@ class Recorder : public WindowSink {
 
   // Owned by thread_, and after its end by the caller of Finish() or Abandon().
   ThreadChecker recorder_thread_;
-  absl::flat_hash_map<TargetKey, std::unique_ptr<Target>> targets_
+  absl::flat_hash_map<ProcessId, std::unique_ptr<Target>> targets_
       ABSL_GUARDED_BY(recorder_thread_);
   EndingTargets ending_ ABSL_GUARDED_BY(recorder_thread_);
   DrainShares shares_ ABSL_GUARDED_BY(recorder_thread_);
@@ -151,9 +151,9 @@ class Recorder : public WindowSink {
   absl::flat_hash_map<uint32_t, std::weak_ptr<UserMemory>> user_memory_
       ABSL_GUARDED_BY(recorder_thread_);
   // Processes whose window was UNRELATED: the kernel reports their ends.
-  absl::flat_hash_set<TargetKey> unrelated_ ABSL_GUARDED_BY(recorder_thread_);
-  absl::flat_hash_set<TargetKey> suspected_gone_ ABSL_GUARDED_BY(recorder_thread_);
-  std::set<TargetId> offered_ ABSL_GUARDED_BY(recorder_thread_);
+  absl::flat_hash_set<ProcessId> unrelated_ ABSL_GUARDED_BY(recorder_thread_);
+  absl::flat_hash_set<ProcessId> suspected_gone_ ABSL_GUARDED_BY(recorder_thread_);
+  std::set<ProcessId> offered_ ABSL_GUARDED_BY(recorder_thread_);
   uint64_t last_scan_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
   uint64_t last_losses_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
 };

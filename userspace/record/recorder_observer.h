@@ -15,10 +15,10 @@ class TargetObserver {
   virtual ~TargetObserver() = default;
   // It can be described now. `waiting`: it is held in its OnLoad until
   // Target::AcknowledgeMapped, for a limited time.
-  virtual void OnTargetReady(TargetId target, TargetDescription description,
+  virtual void OnTargetReady(ProcessId target, TargetDescription description,
                              bool waiting) = 0;
   // It was ready once, and has ended.
-  virtual void OnTargetGone(TargetId target) = 0;
+  virtual void OnTargetGone(ProcessId target) = 0;
 };
 
 // Hears of verdicts and ends.

@@ -30,7 +30,7 @@ struct SessionCounts {
 class SessionRecords {
  public:
   // All outlive it.
-  SessionRecords(TargetId id, ProcessOutput output, OutputSet* output_set,
+  SessionRecords(ProcessId id, ProcessOutput output, OutputSet* output_set,
                  const RecentPlans* plans, KernelNames* kernels)
       : id_(id),
         output_(output),
@@ -82,7 +82,7 @@ class SessionRecords {
   static CounterRecord RecordOf(const Pending& pending);
   void CountInvalid(const Pending& pending);
 
-  const TargetId id_;
+  const ProcessId id_;
   const ProcessOutput output_;
   OutputSet* const output_set_;
   const RecentPlans* const plans_;

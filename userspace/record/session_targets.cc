@@ -20,7 +20,7 @@ constexpr auto kPatience = std::chrono::seconds(10);
 // What a call of Drain() takes at once, see Target::Drain.
 constexpr uint64_t kDrainCost = 32'768;
 
-absl::Status Gone(TargetId target) {
+absl::Status Gone(ProcessId target) {
   return absl::NotFoundError(
       absl::StrCat("process ", target.pid, " is not, or no longer, attached"));
 }
@@ -40,13 +40,13 @@ absl::Status SessionTargets::Ask(std::function<void(TargetSession::Done)> work) 
   return answer.get();
 }
 
-void SessionTargets::Release(TargetId id) {
+void SessionTargets::Release(ProcessId id) {
   recorder_->RunOnThread([this, id] {
     if (Target* target = recorder_->FindTarget(id)) target->AcknowledgeMapped();
   });
 }
 
-void SessionTargets::NoteRefusal(TargetId id, uint64_t session,
+void SessionTargets::NoteRefusal(ProcessId id, uint64_t session,
                                  const std::string& why) {
   recorder_->RunOnThread([this, id, session, why] {
     if (Target* target = recorder_->FindTarget(id)) {
@@ -55,21 +55,21 @@ void SessionTargets::NoteRefusal(TargetId id, uint64_t session,
   });
 }
 
-std::vector<TargetId> SessionTargets::Targets() {
+std::vector<ProcessId> SessionTargets::Targets() {
   absl::MutexLock lock(&mutex_);
-  std::vector<TargetId> ids;
+  std::vector<ProcessId> ids;
   for (const auto& [id, description] : targets_) ids.push_back(id);
   return ids;
 }
 
-absl::StatusOr<TargetDescription> SessionTargets::Describe(TargetId target) {
+absl::StatusOr<TargetDescription> SessionTargets::Describe(ProcessId target) {
   absl::MutexLock lock(&mutex_);
   auto found = targets_.find(target);
   if (found == targets_.end()) return Gone(target);
   return found->second;
 }
 
-absl::StatusOr<TargetId> SessionTargets::FindTarget(pid_t pid) {
+absl::StatusOr<ProcessId> SessionTargets::FindTarget(pid_t pid) {
   absl::MutexLock lock(&mutex_);
   for (const auto& [id, description] : targets_) {
     if (id.pid == pid) return id;
@@ -80,7 +80,7 @@ absl::StatusOr<TargetId> SessionTargets::FindTarget(pid_t pid) {
                    "those that are"));
 }
 
-absl::Status SessionTargets::Start(TargetId id,
+absl::Status SessionTargets::Start(ProcessId id,
                                    std::shared_ptr<const CompiledPlan> plan,
                                    std::shared_ptr<RecordSink> sink) {
   // The lower part of a session's handle counts sessions.
@@ -110,7 +110,7 @@ absl::Status SessionTargets::Start(TargetId id,
   return *result;
 }
 
-absl::Status SessionTargets::Stop(TargetId id) {
+absl::Status SessionTargets::Stop(ProcessId id) {
   auto stop = [this, id] {
     if (Target* target = recorder_->FindTarget(id)) target->session()->Stop();
   };
@@ -122,7 +122,7 @@ absl::Status SessionTargets::Stop(TargetId id) {
   return absl::OkStatus();
 }
 
-absl::Status SessionTargets::Settle(TargetId id) {
+absl::Status SessionTargets::Settle(ProcessId id) {
   return Ask([this, id](TargetSession::Done done) {
     Target* target = recorder_->FindTarget(id);
     if (target == nullptr) {
@@ -133,7 +133,7 @@ absl::Status SessionTargets::Settle(TargetId id) {
   });
 }
 
-absl::Status SessionTargets::Drain(TargetId id) {
+absl::Status SessionTargets::Drain(ProcessId id) {
   return Ask([this, id](TargetSession::Done done) {
     Target* target = recorder_->FindTarget(id);
     if (target == nullptr) {
@@ -158,7 +158,7 @@ absl::Status SessionTargets::Drain(TargetId id) {
   });
 }
 
-void SessionTargets::OnTargetReady(TargetId target, TargetDescription description,
+void SessionTargets::OnTargetReady(ProcessId target, TargetDescription description,
                                    bool waiting) {
   {
     absl::MutexLock lock(&mutex_);
@@ -167,7 +167,7 @@ void SessionTargets::OnTargetReady(TargetId target, TargetDescription descriptio
   arrived_(target, waiting);
 }
 
-void SessionTargets::OnTargetGone(TargetId target) {
+void SessionTargets::OnTargetGone(ProcessId target) {
   absl::MutexLock lock(&mutex_);
   targets_.erase(target);
 }

@@ -21,37 +21,37 @@ class SessionTargets : public SessionBackend, public TargetObserver {
  public:
   // `arrived` is called on the recorder's thread and must not wait; `waiting` as in
   // TargetObserver.
-  explicit SessionTargets(std::function<void(TargetId, bool waiting)> arrived)
+  explicit SessionTargets(std::function<void(ProcessId, bool waiting)> arrived)
       : arrived_(std::move(arrived)) {}
 
   // Before any process comes. The recorder outlives all calls but the observer's.
   void SetRecorder(Recorder* recorder) { recorder_ = recorder; }
   // Lets a process continue that waits in its OnLoad.
-  void Release(TargetId target);
+  void Release(ProcessId target);
   // Writes to the process's stream that it cannot do what a session asks for.
-  void NoteRefusal(TargetId target, uint64_t session, const std::string& why);
+  void NoteRefusal(ProcessId target, uint64_t session, const std::string& why);
 
-  std::vector<TargetId> Targets() override;
-  absl::StatusOr<TargetDescription> Describe(TargetId target) override;
-  absl::StatusOr<TargetId> FindTarget(pid_t pid) override;
-  absl::Status Start(TargetId target, std::shared_ptr<const CompiledPlan> plan,
+  std::vector<ProcessId> Targets() override;
+  absl::StatusOr<TargetDescription> Describe(ProcessId target) override;
+  absl::StatusOr<ProcessId> FindTarget(pid_t pid) override;
+  absl::Status Start(ProcessId target, std::shared_ptr<const CompiledPlan> plan,
                      std::shared_ptr<RecordSink> sink) override;
-  absl::Status Stop(TargetId target) override;
-  absl::Status Settle(TargetId target) override;
-  absl::Status Drain(TargetId target) override;
+  absl::Status Stop(ProcessId target) override;
+  absl::Status Settle(ProcessId target) override;
+  absl::Status Drain(ProcessId target) override;
 
-  void OnTargetReady(TargetId target, TargetDescription description,
+  void OnTargetReady(ProcessId target, TargetDescription description,
                      bool waiting) override;
-  void OnTargetGone(TargetId target) override;
+  void OnTargetGone(ProcessId target) override;
 
  private:
   // Runs `work` on the recorder's thread and waits until it calls its argument.
   absl::Status Ask(std::function<void(TargetSession::Done)> work);
 
-  const std::function<void(TargetId, bool)> arrived_;
+  const std::function<void(ProcessId, bool)> arrived_;
   Recorder* recorder_ = nullptr;
   absl::Mutex mutex_;
-  std::map<TargetId, TargetDescription> targets_ ABSL_GUARDED_BY(mutex_);
+  std::map<ProcessId, TargetDescription> targets_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

@@ -11,7 +11,6 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/clock_ticks.h"
 #include "userspace/record/belief.h"
 #include "userspace/record/convert.h"
 #include "userspace/record/dictionary.h"
@@ -95,11 +94,11 @@ Target::Target(Window window, ProcessOutput output, v1::Process process,
       output_set_(output_set),
       process_(std::move(process)),
       user_(user != nullptr ? std::move(user) : std::make_shared<UserMemory>()) {
-  if (auto fd = OpenPidFd(static_cast<pid_t>(window.event.pid)); fd.ok()) {
+  const ProcessId id = ProcessIdOf(window.event);
+  if (auto fd = OpenPidFd(id.pid); fd.ok()) {
     // Only if it still is the same process: a pid may have been given away since.
-    auto ticks = ReadStartTicks(static_cast<pid_t>(window.event.pid));
-    if (ticks.ok() && *ticks == window.event.start_ns / ClockTickNs())
-      pidfd_ = *std::move(fd);
+    auto ticks = ReadStartTicks(id.pid);
+    if (ticks.ok() && *ticks == id.start_ticks) pidfd_ = *std::move(fd);
   }
   Reopen(std::move(window));
 }
@@ -140,9 +139,8 @@ void Target::NoteHoldEnd(const rocattach_event& event) {
   if (verdict_ != Verdict::kOpen) WriteVerdict(StateOf(verdict_));
 }
 
-TargetId Target::id() const {
-  return {static_cast<pid_t>(opened_.event.pid),
-          opened_.event.start_ns / ClockTickNs()};
+ProcessId Target::id() const {
+  return ProcessIdOf(opened_.event);
 }
 
 void Target::AcknowledgeMapped() {

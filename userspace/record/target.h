@@ -57,7 +57,7 @@ class Target {
   bool acknowledged() const { return acknowledged_; }
   // Null until the collector has reported in.
   TargetSession* session() { return session_.get(); }
-  TargetId id() const;
+  ProcessId id() const;
   // Looks at the collector's state and settles an open verdict: true if it did now.
   bool SettleFromCollector();
   // Settles an open verdict with a reason found on our side.

@@ -67,8 +67,8 @@ std::string ErrorText(const PlanAnswer& answer) {
 
 }  // namespace
 
-TargetSession::TargetSession(TargetId id, CollectorMemory* memory, ProcessOutput output,
-                             OutputSet* output_set)
+TargetSession::TargetSession(ProcessId id, CollectorMemory* memory,
+                             ProcessOutput output, OutputSet* output_set)
     : id_(id),
       memory_(memory),
       output_(output),

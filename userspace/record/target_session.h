@@ -35,7 +35,7 @@ class TargetSession {
   static constexpr uint64_t kLateAnswerNs = 8'000'000'000;
 
   // All outlive it.
-  TargetSession(TargetId id, CollectorMemory* memory, ProcessOutput output,
+  TargetSession(ProcessId id, CollectorMemory* memory, ProcessOutput output,
                 OutputSet* output_set);
   ~TargetSession();
 
@@ -99,7 +99,7 @@ class TargetSession {
   void Event(const ActivePlan& active, v1::SessionEvent::What what,
              const std::string& detail, uint64_t latency_ns);
 
-  const TargetId id_;
+  const ProcessId id_;
   CollectorMemory* memory_;
   const ProcessOutput output_;
   OutputSet* output_set_;

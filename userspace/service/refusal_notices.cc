@@ -2,7 +2,7 @@
 
 namespace rocattach {
 
-RefusalNotices::Due RefusalNotices::Note(uint64_t session, TargetId target,
+RefusalNotices::Due RefusalNotices::Note(uint64_t session, ProcessId target,
                                          const std::string& why, uint64_t period) {
   auto [entry, is_new] = last_.try_emplace({session, target});
   const bool other_reason = is_new || entry->second.why != why;

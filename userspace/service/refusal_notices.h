@@ -22,7 +22,7 @@ class RefusalNotices {
 
   // The process refuses session `session` in its `period`th period; what is to be done
   // about it counts as done.
-  Due Note(uint64_t session, TargetId target, const std::string& why, uint64_t period);
+  Due Note(uint64_t session, ProcessId target, const std::string& why, uint64_t period);
   // The session is over.
   void Forget(uint64_t session);
 
@@ -31,7 +31,7 @@ class RefusalNotices {
     std::string why;
     uint64_t period = 0;
   };
-  std::map<std::pair<uint64_t, TargetId>, Notice> last_;
+  std::map<std::pair<uint64_t, ProcessId>, Notice> last_;
 };
 
 }  // namespace rocattach

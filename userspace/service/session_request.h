@@ -24,7 +24,7 @@ struct SessionRequest {
   // Both begin with the first process instead of now.
   bool from_first_process = false;
   // For programs that want the records themselves; filters share one buffer then.
-  std::vector<TargetId> targets = {};  // as pids
+  std::vector<ProcessId> targets = {};  // as pids
   BufferCallback records = {};
   ProcessEndedCallback process_ended = {};
   std::function<void()> over = {};  // the session has ended; must not wait

@@ -33,7 +33,7 @@ SessionService::SessionService(
     std::function<void(pid_t, const std::string&)> on_refused)
     : catalog_(std::move(catalog)), on_refused_(std::move(on_refused)) {
   targets_ = std::make_shared<SessionTargets>(
-      [this](TargetId target, bool waiting) { OnArrival(target, waiting); });
+      [this](ProcessId target, bool waiting) { OnArrival(target, waiting); });
   engine_ = std::make_unique<SessionEngine>(targets_, catalog_);
   engine_->Initialize().IgnoreError();  // it is new
   thread_ = std::thread([this] { Run(); });
@@ -57,7 +57,7 @@ void SessionService::Close() {
   engine_->Finalize().IgnoreError();
 }
 
-void SessionService::OnArrival(TargetId target, bool waiting) {
+void SessionService::OnArrival(ProcessId target, bool waiting) {
   {
     absl::MutexLock lock(&mutex_);
     arrivals_.push_back({target, waiting});
@@ -120,7 +120,7 @@ void SessionService::ReportRefusals(Session* session) {
   }
 }
 
-void SessionService::ReportRefusal(const Session& session, TargetId target,
+void SessionService::ReportRefusal(const Session& session, ProcessId target,
                                    const std::string& why) {
   const uint64_t number = NumberOf(session.id);
   const RefusalNotices::Due due = notices_.Note(number, target, why, session.period);
@@ -138,15 +138,15 @@ void SessionService::BeginPeriod(Session* session) {
   // stops at the first.
   session->was_refused = true;
   const auto report = engine_->Report(session->id);
-  for (TargetId target : TargetsOf(*session)) {
+  for (ProcessId target : TargetsOf(*session)) {
     if (report.ok() && report->refused.contains(target)) continue;
     ReportRefusal(*session, target, session->waiting_for);
   }
 }
 
-std::vector<TargetId> SessionService::TargetsOf(const Session& session) {
+std::vector<ProcessId> SessionService::TargetsOf(const Session& session) {
   if (IsForAllProcesses(session.request)) return targets_->Targets();
-  std::vector<TargetId> targets = session.request.targets;
+  std::vector<ProcessId> targets = session.request.targets;
   for (pid_t pid : session.request.pids) {
     if (auto target = targets_->FindTarget(pid); target.ok()) {
       targets.push_back(*target);
@@ -162,7 +162,7 @@ void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
   session->begun = begun;
   if (begun <= in_time) return;
   session->period += begun - in_time;
-  for (TargetId target : TargetsOf(*session)) {
+  for (ProcessId target : TargetsOf(*session)) {
     ReportRefusal(*session, target,
                   absl::StrCat(begun - in_time,
                                " periods had passed before the service came to them"));
@@ -249,10 +249,10 @@ absl::Status SessionService::Complete(const SessionRequest& request, Session* se
     RETURN_IF_ERROR(engine_->SetProcessEndedCallback(id, request.process_ended));
   }
   for (pid_t pid : request.pids) {
-    ASSIGN_OR_RETURN(const TargetId target, targets_->FindTarget(pid));
+    ASSIGN_OR_RETURN(const ProcessId target, targets_->FindTarget(pid));
     RETURN_IF_ERROR(engine_->AddSessionTarget(id, target));
   }
-  for (TargetId target : request.targets) {
+  for (ProcessId target : request.targets) {
     RETURN_IF_ERROR(engine_->AddSessionTarget(id, target));
   }
   return absl::OkStatus();
@@ -359,7 +359,7 @@ std::vector<SessionInfo> SessionService::List() {
       DescribeFilter(filter, &info);
     }
     if (auto report = engine_->Report(session.id); report.ok()) {
-      for (TargetId target : report->running) info.running.push_back(target.pid);
+      for (ProcessId target : report->running) info.running.push_back(target.pid);
       for (const auto& [target, status] : report->refused) {
         info.refused[target.pid] = std::string(status.message());
       }

@@ -82,13 +82,13 @@ class SessionService {
     bool ran = false, was_refused = false;
   };
   struct Arrival {
-    TargetId target;
+    ProcessId target;
     bool waiting = false;  // it is held until the sessions have been offered to it
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(sessions_mutex_, mutex_);
   // From the recorder's thread.
-  void OnArrival(TargetId target, bool waiting) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnArrival(ProcessId target, bool waiting) ABSL_LOCKS_EXCLUDED(mutex_);
   void ServeArrival(const Arrival& arrival) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // Carries out the schedules; returns when to look again.
   uint64_t ServeSchedules(uint64_t now_ns) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
@@ -113,10 +113,10 @@ class SessionService {
   // them.
   void ReportMissedPeriods(Session* session, uint64_t elapsed_ns, bool due)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  void ReportRefusal(const Session& session, TargetId target, const std::string& why)
+  void ReportRefusal(const Session& session, ProcessId target, const std::string& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // The processes that it is for.
-  std::vector<TargetId> TargetsOf(const Session& session);
+  std::vector<ProcessId> TargetsOf(const Session& session);
   // Counts a session that begins (1) or ends (-1), see holds_arrivals().
   void Count(const SessionRequest& request, int change);
 

@@ -38,7 +38,7 @@ enum class Phase { kIdle, kStarting, kActive, kStopping };
 // Guarded by EngineState::mutex; the run is used without it.
 struct Session {
   SessionId id = {};
-  std::set<TargetId> targets;  // empty: all that there are
+  std::set<ProcessId> targets;  // empty: all that there are
   std::map<FilterId, Filter> filters;
   std::map<BufferId, SessionBuffer> buffers;
   ProcessEndedCallback ended;

@@ -107,7 +107,7 @@ void RecordRouter::Flush() {
   }
 }
 
-void RecordRouter::TargetEnded(TargetId target) {
+void RecordRouter::TargetEnded(ProcessId target) {
   Flush();
   const std::shared_ptr<const SessionRoutes> now = Now();
   if (now->ended) now->ended(target);

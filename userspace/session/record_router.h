@@ -40,7 +40,7 @@ class RecordRouter {
   // Records that were lost on their way here.
   void CountLost(uint64_t records);
   // Everything of this process has been taken: flushes all buffers.
-  void TargetEnded(TargetId target);
+  void TargetEnded(ProcessId target);
   void Flush();
 
   // Records that were lost, or had no buffer to go to. What buffers drop, they count

@@ -8,7 +8,7 @@ bool SessionBackend::MayHaveApiFunction(TraceDomain domain, const std::string& n
   const uint32_t table =
       domain == TraceDomain::kHsaApi ? ROCATTACH_PLAN_API_HSA : ROCATTACH_PLAN_API_HIP;
   bool reported = false;
-  for (TargetId target : Targets()) {
+  for (ProcessId target : Targets()) {
     const auto description = Describe(target);
     if (!description.ok()) continue;
     for (const TargetFunction& function : description->functions) {

@@ -87,14 +87,14 @@ struct SampleEvent {
 class RecordSink {
  public:
   virtual ~RecordSink() = default;
-  virtual void OnDispatches(TargetId target,
+  virtual void OnDispatches(ProcessId target,
                             absl::Span<const DispatchEvent> events) = 0;
-  virtual void OnCopies(TargetId target, absl::Span<const rocattach_copy> copies) = 0;
-  virtual void OnApiCalls(TargetId target, absl::Span<const ApiEvent> events) = 0;
-  virtual void OnSamples(TargetId target, absl::Span<const SampleEvent> events) = 0;
+  virtual void OnCopies(ProcessId target, absl::Span<const rocattach_copy> copies) = 0;
+  virtual void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) = 0;
+  virtual void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) = 0;
   // The process is gone and everything it left has been delivered: the last call for
   // this target.
-  virtual void OnTargetEnded(TargetId target) = 0;
+  virtual void OnTargetEnded(ProcessId target) = 0;
 };
 
 // Implementations are thread-safe. Every function may be called from inside a sink
@@ -104,31 +104,31 @@ class SessionBackend {
   virtual ~SessionBackend() = default;
 
   // The processes that there are now. Quick, never calls a sink.
-  virtual std::vector<TargetId> Targets() = 0;
+  virtual std::vector<ProcessId> Targets() = 0;
   // NOT_FOUND for a process that is not there (any more). Quick, never calls a sink.
-  virtual absl::StatusOr<TargetDescription> Describe(TargetId target) = 0;
+  virtual absl::StatusOr<TargetDescription> Describe(ProcessId target) = 0;
   // The target that a pid names now.
-  virtual absl::StatusOr<TargetId> FindTarget(pid_t pid) = 0;
+  virtual absl::StatusOr<ProcessId> FindTarget(pid_t pid) = 0;
   // False if processes are there, have reported their API functions, and none has
   // this one. Processes that come are asked at their start.
   virtual bool MayHaveApiFunction(TraceDomain domain, const std::string& name);
 
   // Puts the plan in force. On success records come until Stop returns or the process
   // ends; on an error none come.
-  virtual absl::Status Start(TargetId target, std::shared_ptr<const CompiledPlan> plan,
+  virtual absl::Status Start(ProcessId target, std::shared_ptr<const CompiledPlan> plan,
                              std::shared_ptr<RecordSink> sink) = 0;
   // Ends recording and waits for nobody: what was recorded before may still be on its
   // way. OK for a process that has ended.
-  virtual absl::Status Stop(TargetId target) = 0;
+  virtual absl::Status Stop(ProcessId target) = 0;
   // When it returns, everything that a stopped process recorded has been delivered.
   // Never called from a user's callback, because a delivery may be waiting for that
   // callback to return (it wants room in the buffer that is being delivered). The
   // engine stops all targets of a session before it waits for the first: a thread that
   // delivers may be busy with the records of the others as long as they go on coming.
-  virtual absl::Status Settle(TargetId target) = 0;
+  virtual absl::Status Settle(ProcessId target) = 0;
   // Delivers what is there now. Never called from a user's callback. DATA_LOSS if the
   // memory makes no sense any more.
-  virtual absl::Status Drain(TargetId target) = 0;
+  virtual absl::Status Drain(ProcessId target) = 0;
 };
 
 }  // namespace rocattach

@@ -138,7 +138,7 @@ absl::StatusOr<SessionId> SessionEngine::CreateReadySession(int replay_mode,
   return session;
 }
 
-absl::Status SessionEngine::AddSessionTarget(SessionId id, TargetId target) {
+absl::Status SessionEngine::AddSessionTarget(SessionId id, ProcessId target) {
   absl::MutexLock lock(&state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
   if (session->phase != Phase::kIdle) return OwnedBy("its process", id);
@@ -152,7 +152,7 @@ absl::Status SessionEngine::AddSessionProcess(SessionId id, pid_t pid) {
     ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
     if (session->phase != Phase::kIdle) return OwnedBy("its process", id);
   }
-  ASSIGN_OR_RETURN(const TargetId target, state_->runner->FindTarget(pid));
+  ASSIGN_OR_RETURN(const ProcessId target, state_->runner->FindTarget(pid));
   return AddSessionTarget(id, target);
 }
 
@@ -302,7 +302,7 @@ absl::Status SessionEngine::DestroySession(SessionId id) {
   return absl::OkStatus();
 }
 
-void SessionEngine::TargetArrived(TargetId target) {
+void SessionEngine::TargetArrived(ProcessId target) {
   std::shared_ptr<Session> session;
   {
     absl::MutexLock lock(&state_->mutex);

@@ -29,9 +29,9 @@ struct Session;
 struct SessionReport {
   bool active = false;
   // The processes it collects from now.
-  std::vector<TargetId> running;
+  std::vector<ProcessId> running;
   // Processes that could not be started, and why; of the last start.
-  std::map<TargetId, absl::Status> refused;
+  std::map<ProcessId, absl::Status> refused;
   // Records of the last start that found no room, or no buffer to go to.
   uint64_t dropped = 0;
 };
@@ -66,7 +66,7 @@ class SessionEngine {
                                                BufferCallback callback,
                                                SyncCallback sync);
   // The session is for this process (and others that are named).
-  absl::Status AddSessionTarget(SessionId session, TargetId target);
+  absl::Status AddSessionTarget(SessionId session, ProcessId target);
   absl::Status AddSessionProcess(SessionId session, pid_t pid);
   // Called when a process of the session has ended.
   absl::Status SetProcessEndedCallback(SessionId session,
@@ -82,7 +82,7 @@ class SessionEngine {
   absl::StatusOr<SessionReport> Report(SessionId session) const;
 
   // A process became ready: an active session for all processes starts there.
-  void TargetArrived(TargetId target);
+  void TargetArrived(ProcessId target);
 
   SessionFilters& filters() { return filters_; }
   SessionBuffers& buffers() { return buffers_; }

@@ -22,7 +22,7 @@ namespace rocattach {
 struct RunSpec {
   SessionId session = {};
   std::vector<FilterSpec> filters;  // checked, one of each kind
-  std::vector<TargetId> targets;    // empty: all that there are and come
+  std::vector<ProcessId> targets;   // empty: all that there are and come
 };
 
 // One start of a session. Start, Arrived and Stop are called one at a time; the others
@@ -40,12 +40,12 @@ class SessionRun {
   // Hands over what is there now. Never called from a user's callback.
   virtual absl::Status Drain() = 0;
   // A process became ready; only for runs of all processes.
-  virtual void Arrived(TargetId target) = 0;
+  virtual void Arrived(ProcessId target) = 0;
 
   // The processes that it collects from now.
-  virtual std::vector<TargetId> Running() const = 0;
+  virtual std::vector<ProcessId> Running() const = 0;
   // Those that could not be started, and why.
-  virtual std::map<TargetId, absl::Status> Refused() const = 0;
+  virtual std::map<ProcessId, absl::Status> Refused() const = 0;
 };
 
 // The counters of a GPU, whoever uses it, from construction on.
@@ -67,7 +67,7 @@ class SessionRunner {
   // In the order that rocattach_create_filter documents, from its kind on.
   virtual absl::Status CheckFilter(const FilterSpec& filter) = 0;
   // The process that a pid names now; INVALID_ARGUMENTS.
-  virtual absl::StatusOr<TargetId> FindTarget(pid_t pid) = 0;
+  virtual absl::StatusOr<ProcessId> FindTarget(pid_t pid) = 0;
   // Nothing happens before its Start.
   virtual std::shared_ptr<SessionRun> NewRun(RunSpec spec,
                                              std::shared_ptr<RecordRouter> router) = 0;

@@ -7,7 +7,7 @@
 namespace rocattach {
 namespace {
 
-DispatchRecord ProfilerRecord(TargetId target, const DispatchEvent& event) {
+DispatchRecord ProfilerRecord(ProcessId target, const DispatchEvent& event) {
   const rocattach_dispatch& dispatch = event.dispatch;
   DispatchRecord record = {};
   record.header.kind = SessionRecordKind::kDispatch;
@@ -36,7 +36,7 @@ DispatchRecord ProfilerRecord(TargetId target, const DispatchEvent& event) {
 
 SessionSink::SessionSink(std::shared_ptr<RecordRouter> router,
                          const std::vector<FilterSpec>& filters,
-                         std::function<void(TargetId)> ended)
+                         std::function<void(ProcessId)> ended)
     : router_(std::move(router)), ended_(std::move(ended)) {
   for (const FilterSpec& filter : filters) {
     if (filter.kind == FilterKind::kCounters) counter_names_ = filter.CounterList();
@@ -46,7 +46,7 @@ SessionSink::SessionSink(std::shared_ptr<RecordRouter> router,
   }
 }
 
-void SessionSink::AddTarget(TargetId id, std::shared_ptr<const CompiledPlan> plan) {
+void SessionSink::AddTarget(ProcessId id, std::shared_ptr<const CompiledPlan> plan) {
   auto target = std::make_shared<Target>();
   for (const PlanArchitecture& architecture : plan->architectures) {
     target->dispatch.emplace_back(*plan, architecture, architecture.dispatch,
@@ -59,7 +59,7 @@ void SessionSink::AddTarget(TargetId id, std::shared_ptr<const CompiledPlan> pla
   targets_[id] = std::move(target);
 }
 
-std::shared_ptr<SessionSink::Target> SessionSink::Find(TargetId id) const {
+std::shared_ptr<SessionSink::Target> SessionSink::Find(ProcessId id) const {
   absl::MutexLock lock(&mutex_);
   auto found = targets_.find(id);
   return found == targets_.end() ? nullptr : found->second;
@@ -93,7 +93,7 @@ void SessionSink::PassOn(const Fixed& fixed, Target* target) {
   router_->Take(header);
 }
 
-void SessionSink::OnDispatches(TargetId id, absl::Span<const DispatchEvent> events) {
+void SessionSink::OnDispatches(ProcessId id, absl::Span<const DispatchEvent> events) {
   std::shared_ptr<Target> target;
   for (const DispatchEvent& event : events) {
     // In the service most sessions are only recorded: a record that nobody reads is not
@@ -112,7 +112,7 @@ void SessionSink::OnDispatches(TargetId id, absl::Span<const DispatchEvent> even
   }
 }
 
-void SessionSink::OnCopies(TargetId id, absl::Span<const rocattach_copy> copies) {
+void SessionSink::OnCopies(ProcessId id, absl::Span<const rocattach_copy> copies) {
   if (!router_->WantsTrace() || Find(id) == nullptr) return;
   for (const rocattach_copy& copy : copies) {
     TraceRecord record = {};
@@ -131,7 +131,7 @@ void SessionSink::OnCopies(TargetId id, absl::Span<const rocattach_copy> copies)
   }
 }
 
-void SessionSink::OnApiCalls(TargetId id, absl::Span<const ApiEvent> events) {
+void SessionSink::OnApiCalls(ProcessId id, absl::Span<const ApiEvent> events) {
   if (!router_->WantsTrace() || Find(id) == nullptr) return;
   for (const ApiEvent& event : events) {
     TraceRecord record = {};
@@ -147,7 +147,7 @@ void SessionSink::OnApiCalls(TargetId id, absl::Span<const ApiEvent> events) {
   }
 }
 
-void SessionSink::OnSamples(TargetId id, absl::Span<const SampleEvent> events) {
+void SessionSink::OnSamples(ProcessId id, absl::Span<const SampleEvent> events) {
   if (!router_->WantsSample()) return;
   const std::shared_ptr<Target> target = Find(id);
   if (target == nullptr) return;
@@ -165,7 +165,7 @@ void SessionSink::OnSamples(TargetId id, absl::Span<const SampleEvent> events) {
   }
 }
 
-void SessionSink::OnTargetEnded(TargetId id) {
+void SessionSink::OnTargetEnded(ProcessId id) {
   {
     absl::MutexLock lock(&mutex_);
     if (targets_.erase(id) == 0) return;

@@ -25,16 +25,16 @@ class SessionSink : public RecordSink {
   // `ended` runs when a target has ended and its buffers have been flushed.
   SessionSink(std::shared_ptr<RecordRouter> router,
               const std::vector<FilterSpec>& filters,
-              std::function<void(TargetId)> ended);
+              std::function<void(ProcessId)> ended);
 
   // Before the backend starts that target.
-  void AddTarget(TargetId target, std::shared_ptr<const CompiledPlan> plan);
+  void AddTarget(ProcessId target, std::shared_ptr<const CompiledPlan> plan);
 
-  void OnDispatches(TargetId target, absl::Span<const DispatchEvent> events) override;
-  void OnCopies(TargetId target, absl::Span<const rocattach_copy> copies) override;
-  void OnApiCalls(TargetId target, absl::Span<const ApiEvent> events) override;
-  void OnSamples(TargetId target, absl::Span<const SampleEvent> events) override;
-  void OnTargetEnded(TargetId target) override;
+  void OnDispatches(ProcessId target, absl::Span<const DispatchEvent> events) override;
+  void OnCopies(ProcessId target, absl::Span<const rocattach_copy> copies) override;
+  void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) override;
+  void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) override;
+  void OnTargetEnded(ProcessId target) override;
 
  private:
   // What is needed for each record of a process.
@@ -48,7 +48,7 @@ class SessionSink : public RecordSink {
   };
 
   // nullptr: not one of our targets.
-  std::shared_ptr<Target> Find(TargetId target) const;
+  std::shared_ptr<Target> Find(ProcessId target) const;
   // Fills target->values from readings of the GPU.
   static void Request(const std::vector<RequestedValues>& requested, uint32_t agent_id,
                       uint32_t pass, absl::Span<const CounterReading> readings,
@@ -59,9 +59,9 @@ class SessionSink : public RecordSink {
 
   const std::shared_ptr<RecordRouter> router_;
   std::vector<std::string> counter_names_, sampler_names_;
-  const std::function<void(TargetId)> ended_;
+  const std::function<void(ProcessId)> ended_;
   mutable absl::Mutex mutex_;
-  std::map<TargetId, std::shared_ptr<Target>> targets_ ABSL_GUARDED_BY(mutex_);
+  std::map<ProcessId, std::shared_ptr<Target>> targets_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

@@ -2,15 +2,13 @@
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_TYPES_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_TYPES_H_
 
-#include <sys/types.h>
-
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "userspace/base/process.h"
 #include "userspace/session/session_record.h"
 
 namespace rocattach {
@@ -24,13 +22,6 @@ inline constexpr int kNoReplay = -1;
 enum class SessionId : uint64_t {};
 enum class FilterId : uint64_t {};
 enum class BufferId : uint64_t {};
-
-// A process with a collector in it. The start time keeps a reused pid apart.
-struct TargetId {
-  pid_t pid = 0;
-  uint64_t start_ticks = 0;  // as ProcessId
-  auto operator<=>(const TargetId&) const = default;
-};
 
 // Values are those of ROCProfiler.
 enum class FilterKind : int {
@@ -108,7 +99,7 @@ using BufferCallback = std::function<void(
 using SyncCallback = std::function<void(const TraceRecord&, SessionId)>;
 // A process that a session collected from is gone, and all of its records have been
 // delivered. Must not wait.
-using ProcessEndedCallback = std::function<void(TargetId)>;
+using ProcessEndedCallback = std::function<void(ProcessId)>;
 
 }  // namespace rocattach
 

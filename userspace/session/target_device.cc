@@ -23,7 +23,7 @@ constexpr uint64_t kPollTimeoutNs = 1'000'000'000;
 // The GPUs that attached processes see; see TargetDevice::Check.
 std::vector<TargetGpu> MachineGpus(SessionBackend& backend) {
   std::vector<std::vector<TargetGpu>> views;
-  for (TargetId target : backend.Targets()) {
+  for (ProcessId target : backend.Targets()) {
     auto description = backend.Describe(target);
     if (description.ok()) views.push_back(std::move(description->gpus));
   }
@@ -54,10 +54,10 @@ FilterSpec SamplerOf(const std::vector<std::string>& counters, int gpu_index) {
 // Adds up what the process reads.
 class DeviceSums : public RecordSink {
  public:
-  void OnDispatches(TargetId, absl::Span<const DispatchEvent>) override {}
-  void OnCopies(TargetId, absl::Span<const rocattach_copy>) override {}
-  void OnApiCalls(TargetId, absl::Span<const ApiEvent>) override {}
-  void OnSamples(TargetId, absl::Span<const SampleEvent> events) override {
+  void OnDispatches(ProcessId, absl::Span<const DispatchEvent>) override {}
+  void OnCopies(ProcessId, absl::Span<const rocattach_copy>) override {}
+  void OnApiCalls(ProcessId, absl::Span<const ApiEvent>) override {}
+  void OnSamples(ProcessId, absl::Span<const SampleEvent> events) override {
     absl::MutexLock lock(&mutex_);
     for (const SampleEvent& event : events) {
       agent_id_ = event.agent_id;
@@ -65,7 +65,7 @@ class DeviceSums : public RecordSink {
       for (const CounterReading& reading : event.readings) Add(reading);
     }
   }
-  void OnTargetEnded(TargetId) override {
+  void OnTargetEnded(ProcessId) override {
     absl::MutexLock lock(&mutex_);
     ended_ = true;
   }
@@ -135,7 +135,7 @@ absl::StatusOr<std::shared_ptr<DeviceRun>> TargetDevice::Start(
     const std::shared_ptr<TargetOwners>& owners, SessionId session,
     const std::vector<std::string>& counters, const std::string& gpu_key) {
   absl::Status refused;  // the first reason
-  for (TargetId target : owners->backend->Targets()) {
+  for (ProcessId target : owners->backend->Targets()) {
     const auto description = owners->backend->Describe(target);
     if (!description.ok()) continue;
     const auto& gpus = description->gpus;
@@ -168,7 +168,7 @@ absl::StatusOr<std::shared_ptr<DeviceRun>> TargetDevice::Start(
 }
 
 TargetDevice::TargetDevice(std::shared_ptr<TargetOwners> owners, SessionId session,
-                           TargetId target, std::vector<std::string> counters,
+                           ProcessId target, std::vector<std::string> counters,
                            std::shared_ptr<const CompiledPlan> plan)
     : owners_(std::move(owners)),
       session_(session),

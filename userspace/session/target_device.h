@@ -32,8 +32,8 @@ class TargetDevice : public DeviceRun {
       const std::shared_ptr<TargetOwners>& owners, SessionId session,
       const std::vector<std::string>& counters, const std::string& gpu_key);
 
-  TargetDevice(std::shared_ptr<TargetOwners> owners, SessionId session, TargetId target,
-               std::vector<std::string> counters,
+  TargetDevice(std::shared_ptr<TargetOwners> owners, SessionId session,
+               ProcessId target, std::vector<std::string> counters,
                std::shared_ptr<const CompiledPlan> plan);
   absl::StatusOr<std::vector<double>> Poll() override;
   absl::Status Stop() override;
@@ -43,7 +43,7 @@ class TargetDevice : public DeviceRun {
 
   const std::shared_ptr<TargetOwners> owners_;
   const SessionId session_;
-  const TargetId target_;
+  const ProcessId target_;
   const std::vector<std::string> counters_;
   const std::shared_ptr<const CompiledPlan> plan_;
   const std::shared_ptr<DeviceSums> sums_;

@@ -14,7 +14,7 @@
 namespace rocattach {
 namespace {
 
-std::string Name(TargetId target) {
+std::string Name(ProcessId target) {
   return absl::StrCat("process ", target.pid);
 }
 
@@ -29,31 +29,31 @@ class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetR
   absl::Status Start() override;
   absl::Status Stop() override;
   absl::Status Drain() override;
-  void Arrived(TargetId target) override;
+  void Arrived(ProcessId target) override;
 
-  std::vector<TargetId> Running() const override {
+  std::vector<ProcessId> Running() const override {
     absl::MutexLock lock(&owners_->mutex);
     return {running_.begin(), running_.end()};
   }
-  std::map<TargetId, absl::Status> Refused() const override {
+  std::map<ProcessId, absl::Status> Refused() const override {
     absl::MutexLock lock(&owners_->mutex);
     return refused_;
   }
 
  private:
   std::shared_ptr<const CounterCatalog> Catalog() const;
-  absl::StatusOr<std::vector<TargetId>> Reserve();
-  absl::Status StartTarget(TargetId target);
-  absl::Status OwnCounters(TargetId target, const CompiledPlan& plan);
-  absl::Status Refuse(TargetId target, absl::Status why);
-  void Ended(TargetId target);
+  absl::StatusOr<std::vector<ProcessId>> Reserve();
+  absl::Status StartTarget(ProcessId target);
+  absl::Status OwnCounters(ProcessId target, const CompiledPlan& plan);
+  absl::Status Refuse(ProcessId target, absl::Status why);
+  void Ended(ProcessId target);
 
   const std::shared_ptr<TargetOwners> owners_;
   const RunSpec spec_;
   const std::shared_ptr<RecordRouter> router_;
   std::shared_ptr<SessionSink> sink_;  // set by Start
-  std::set<TargetId> running_ ABSL_GUARDED_BY(owners_->mutex);
-  std::map<TargetId, absl::Status> refused_ ABSL_GUARDED_BY(owners_->mutex);
+  std::set<ProcessId> running_ ABSL_GUARDED_BY(owners_->mutex);
+  std::map<ProcessId, absl::Status> refused_ ABSL_GUARDED_BY(owners_->mutex);
 };
 
 std::shared_ptr<const CounterCatalog> TargetRun::Catalog() const {
@@ -63,31 +63,31 @@ std::shared_ptr<const CounterCatalog> TargetRun::Catalog() const {
   return owners_->catalog;
 }
 
-absl::StatusOr<std::vector<TargetId>> TargetRun::Reserve() {
+absl::StatusOr<std::vector<ProcessId>> TargetRun::Reserve() {
   // Quick and without calls back, so that what is checked is what is reserved.
   const bool all = spec_.targets.empty();
-  std::vector<TargetId> targets = all ? owners_->backend->Targets() : spec_.targets;
+  std::vector<ProcessId> targets = all ? owners_->backend->Targets() : spec_.targets;
   absl::MutexLock lock(&owners_->mutex);
   if (owners_->all != SessionId()) return OwnedBy("every process", owners_->all);
-  for (TargetId target : targets) {
+  for (ProcessId target : targets) {
     auto owner = owners_->targets.find(target);
     if (owner != owners_->targets.end()) return OwnedBy(Name(target), owner->second);
   }
-  for (TargetId target : targets) owners_->targets[target] = spec_.session;
+  for (ProcessId target : targets) owners_->targets[target] = spec_.session;
   if (all) owners_->all = spec_.session;
   return targets;
 }
 
 absl::Status TargetRun::Start() {
   sink_ = std::make_shared<SessionSink>(router_, spec_.filters,
-                                        [weak = weak_from_this()](TargetId target) {
+                                        [weak = weak_from_this()](ProcessId target) {
                                           if (const auto run = weak.lock())
                                             run->Ended(target);
                                         });
-  ASSIGN_OR_RETURN(const std::vector<TargetId> targets, Reserve());
+  ASSIGN_OR_RETURN(const std::vector<ProcessId> targets, Reserve());
   absl::Status first;
   size_t started = 0;
-  for (TargetId target : targets) {
+  for (ProcessId target : targets) {
     absl::Status status = StartTarget(target);
     if (status.ok()) {
       ++started;
@@ -104,7 +104,7 @@ absl::Status TargetRun::Start() {
   return started == 0 ? first : absl::OkStatus();
 }
 
-absl::Status TargetRun::Refuse(TargetId target, absl::Status why) {
+absl::Status TargetRun::Refuse(ProcessId target, absl::Status why) {
   absl::MutexLock lock(&owners_->mutex);
   running_.erase(target);
   refused_[target] = why;
@@ -112,7 +112,7 @@ absl::Status TargetRun::Refuse(TargetId target, absl::Status why) {
   return why;
 }
 
-absl::Status TargetRun::OwnCounters(TargetId target, const CompiledPlan& plan) {
+absl::Status TargetRun::OwnCounters(ProcessId target, const CompiledPlan& plan) {
   absl::MutexLock lock(&owners_->mutex);
   for (const std::string& key : plan.counter_gpus) {
     auto owner = owners_->counters.find(key);
@@ -128,7 +128,7 @@ absl::Status TargetRun::OwnCounters(TargetId target, const CompiledPlan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status TargetRun::StartTarget(TargetId target) {
+absl::Status TargetRun::StartTarget(ProcessId target) {
   SessionBackend& backend = *owners_->backend;
   auto description = backend.Describe(target);
   if (!description.ok()) {
@@ -149,24 +149,24 @@ absl::Status TargetRun::StartTarget(TargetId target) {
                              absl::StrCat(Name(target), ": ", started.message())));
 }
 
-void TargetRun::Ended(TargetId target) {
+void TargetRun::Ended(ProcessId target) {
   absl::MutexLock lock(&owners_->mutex);
   running_.erase(target);
   owners_->ReleaseTarget(target, spec_.session);
 }
 
 absl::Status TargetRun::Stop() {
-  const std::vector<TargetId> running = Running();
+  const std::vector<ProcessId> running = Running();
   absl::Status result;
-  auto note = [&](TargetId target, const absl::Status& status) {
+  auto note = [&](ProcessId target, const absl::Status& status) {
     if (status.ok()) return;
     result.Update(SessionError(SessionStatus::kError,
                                absl::StrCat(Name(target), ": ", status.message())));
   };
-  for (TargetId target : running) note(target, owners_->backend->Stop(target));
+  for (ProcessId target : running) note(target, owners_->backend->Stop(target));
   // In a callback nobody is waited for: see SessionBackend::Settle.
   if (!RecordBuffer::InCallback()) {
-    for (TargetId target : running) note(target, owners_->backend->Settle(target));
+    for (ProcessId target : running) note(target, owners_->backend->Settle(target));
   }
   absl::MutexLock lock(&owners_->mutex);
   owners_->Release(spec_.session);
@@ -176,7 +176,7 @@ absl::Status TargetRun::Stop() {
 
 absl::Status TargetRun::Drain() {
   absl::Status result;
-  for (TargetId target : Running()) {
+  for (ProcessId target : Running()) {
     const absl::Status drained = owners_->backend->Drain(target);
     if (drained.ok()) continue;
     result.Update(SessionError(SessionStatus::kCorruptedSessionBuffer,
@@ -185,7 +185,7 @@ absl::Status TargetRun::Drain() {
   return result;
 }
 
-void TargetRun::Arrived(TargetId target) {
+void TargetRun::Arrived(ProcessId target) {
   {
     absl::MutexLock lock(&owners_->mutex);
     if (!owners_->targets.try_emplace(target, spec_.session).second) return;
@@ -213,7 +213,7 @@ void TargetOwners::Release(SessionId session) {
   if (all == session) all = {};
 }
 
-void TargetOwners::ReleaseTarget(TargetId target, SessionId session) {
+void TargetOwners::ReleaseTarget(ProcessId target, SessionId session) {
   auto owner = targets.find(target);
   if (owner != targets.end() && owner->second == session) targets.erase(owner);
 }
@@ -231,7 +231,7 @@ absl::Status TargetRunner::CheckFilter(const FilterSpec& filter) {
   return rocattach::CheckFilter(filter, catalog, *owners_->backend);
 }
 
-absl::StatusOr<TargetId> TargetRunner::FindTarget(pid_t pid) {
+absl::StatusOr<ProcessId> TargetRunner::FindTarget(pid_t pid) {
   auto target = owners_->backend->FindTarget(pid);
   if (target.ok()) return target;
   return SessionError(SessionStatus::kInvalidArguments, target.status().message());

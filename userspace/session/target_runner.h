@@ -23,14 +23,14 @@ struct TargetOwners {
   std::shared_ptr<const CounterCatalog> catalog;  // constant
 
   absl::Mutex mutex;
-  std::map<TargetId, SessionId> targets ABSL_GUARDED_BY(mutex);
+  std::map<ProcessId, SessionId> targets ABSL_GUARDED_BY(mutex);
   // The session for all processes, those to come included.
   SessionId all ABSL_GUARDED_BY(mutex) = {};
   std::map<std::string, SessionId> counters ABSL_GUARDED_BY(mutex);  // by GPU key
 
   // Gives up what the session owns.
   void Release(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void ReleaseTarget(TargetId target, SessionId session)
+  void ReleaseTarget(ProcessId target, SessionId session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
@@ -45,7 +45,7 @@ class TargetRunner : public SessionRunner {
                std::shared_ptr<const CounterCatalog> catalog);
 
   absl::Status CheckFilter(const FilterSpec& filter) override;
-  absl::StatusOr<TargetId> FindTarget(pid_t pid) override;
+  absl::StatusOr<ProcessId> FindTarget(pid_t pid) override;
   std::shared_ptr<SessionRun> NewRun(RunSpec spec,
                                      std::shared_ptr<RecordRouter> router) override;
   SessionId AllOwner() const override;

@@ -6,17 +6,15 @@ namespace rocattach {
 
 AttachRequest AttachRequestBuilder::Build(const rocattach_event& event) const {
   AttachRequest request;
-  request.pid = static_cast<pid_t>(event.pid);
-  request.tid = static_cast<pid_t>(event.tid);
-  request.start_ns = event.start_ns;
-  request.window_ip = event.ip;
-  request.collector_path = collector_.file.path;
-  request.collector_file = collector_.file.file;
-  request.other_collector_path = collector_.other_file.path;
-  request.other_collector_file = collector_.other_file.file;
+  request.point = {static_cast<pid_t>(event.pid), static_cast<pid_t>(event.tid),
+                   event.start_ns, event.ip};
+  request.collector = {collector_.file.path, collector_.file.file};
+  request.other_collector = {collector_.other_file.path, collector_.other_file.file};
   request.config = collector_.config;
   request.config.window_id = event.time_ns;
-  request.attached_before = (event.window.flags & ROCATTACH_WINDOW_AGAIN) != 0;
+  if ((event.window.flags & ROCATTACH_WINDOW_AGAIN) != 0) {
+    request.earlier = EarlierAttach::kReplaceStub;
+  }
   request.stop_timeout_msec = stop_timeout_msec_;
   request.memory_bytes = collector_.memory_bytes;
   return request;
@@ -24,23 +22,25 @@ AttachRequest AttachRequestBuilder::Build(const rocattach_event& event) const {
 
 void AttachRequestBuilder::AddKernelFacts(const rocattach_event& event,
                                           AttachRequest* request) {
+  KernelFacts& known = request->known;
   if ((event.window.flags & ROCATTACH_WINDOW_KNOWN) != 0) {
-    request->cpu = static_cast<int>(event.window.cpu);
-    request->known_harmless =
+    known.cpu = static_cast<int>(event.window.cpu);
+    known.harmless =
         (event.window.flags & (ROCATTACH_WINDOW_SECURE | ROCATTACH_WINDOW_STRICT)) == 0;
-    request->known_unlimited = (event.window.flags & ROCATTACH_WINDOW_LIMITED) == 0;
-    request->filesystem_view_id = event.window.filesystem_view_id;
-    request->stack = event.sp;
-    request->filesystem_views = &filesystem_views_;
+    known.unlimited = (event.window.flags & ROCATTACH_WINDOW_LIMITED) == 0;
+    known.filesystem_view_id = event.window.filesystem_view_id;
+    known.stack = event.sp;
+    known.filesystem_views = &filesystem_views_;
   }
   if (probe_->describes_processes() && event.layout != 0) {
-    request->read_layout = [this, &event](rocattach_layout* copy) {
+    known.read_layout = [this, &event](rocattach_layout* copy) {
       return probe_->ReadLayout(event, copy);
     };
-    request->known_files = &files_;
-    request->on_learned = [this](const std::vector<KnownFiles::Judgement>& learned) {
-      for (const auto& [file, kind] : learned) probe_->SetFileKind(file, kind);
-    };
+    known.files = &files_;
+    request->callbacks.on_learned =
+        [this](const std::vector<KnownFiles::Judgement>& learned) {
+          for (const auto& [file, kind] : learned) probe_->SetFileKind(file, kind);
+        };
   }
 }
 

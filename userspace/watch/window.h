@@ -26,20 +26,8 @@ enum class Verdict : uint8_t {
 };
 absl::string_view VerdictName(Verdict verdict);
 
-// A process of the machine for ever: its number and its start.
-struct TargetKey {
-  uint32_t pid = 0;
-  uint64_t start_ns = 0;
-  template <typename H>
-  friend H AbslHashValue(H h, const TargetKey& k) {
-    return H::combine(std::move(h), k.pid, k.start_ns);
-  }
-  friend bool operator==(const TargetKey& a, const TargetKey& b) {
-    return a.pid == b.pid && a.start_ns == b.start_ns;
-  }
-};
-inline TargetKey KeyOf(const rocattach_event& event) {
-  return {event.pid, event.start_ns};
+inline ProcessId ProcessIdOf(const rocattach_event& event) {
+  return ProcessId::StartedAt(static_cast<pid_t>(event.pid), event.start_ns);
 }
 
 // A window as the attach threads hand it to the recorder.

@@ -231,16 +231,16 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
   if (options_.needs_sdk != nullptr && options_.needs_sdk()) {
     // Reads the process; only windows of services whose sessions ask for the SDK wait
     // for it.
-    BackendChoice choice = ChooseBackend(request.pid, options_.sdk_search);
+    BackendChoice choice = ChooseBackend(request.point.pid, options_.sdk_search);
     request.config.backend = choice.backend;
     window->sdk_missing = std::move(choice.missing);
   }
   awaited_.Add(request.config.window_id, BootNs());
   std::shared_ptr<StubRemover::Reattach> reattach;
-  if (request.attached_before && options_.stub_remover != nullptr) {
-    reattach =
-        std::make_shared<StubRemover::Reattach>(options_.stub_remover, request.pid);
-    request.keep_old_stub = !reattach->ok();
+  if (request.earlier != EarlierAttach::kNone && options_.stub_remover != nullptr) {
+    reattach = std::make_shared<StubRemover::Reattach>(options_.stub_remover,
+                                                       request.point.pid);
+    if (!reattach->ok()) request.earlier = EarlierAttach::kKeepStub;
   }
   if (window->event.mode == ROCATTACH_WINDOW_SIGNALLED) {
     preseizer_->Serve(std::move(*window), std::move(request),
@@ -253,8 +253,8 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
   requests_.AddKernelFacts(window->event, &request);
   // A hand-over wakes a thread, perhaps on the very processor that the held one needs
   // to come to its stop: it waits for the stop, and happens only if events are waiting.
-  request.on_wait = [this, member] { leadership_.HandOver(member); };
-  request.on_stopped = [this, member] {
+  request.callbacks.on_wait = [this, member] { leadership_.HandOver(member); };
+  request.callbacks.on_stopped = [this, member] {
     if (member->leads() && probe_->HasUrgentEvents()) leadership_.HandOver(member);
   };
   window->outcome = AttachAtWindow(request, &cache_, start);

@@ -136,7 +136,7 @@ void BM_CheckIdentity(benchmark::State& state) {
   if (!target.Start("plain")) state.SkipWithError("no target");
   const AttachRequest request = target.Request();
   for (auto _ : state) {
-    benchmark::DoNotOptimize(CheckIdentity(request.pid, request.start_ns));
+    benchmark::DoNotOptimize(CheckIdentity(request.point.pid, request.point.start_ns));
   }
 }
 BENCHMARK(BM_CheckIdentity)->Unit(benchmark::kMicrosecond);

@@ -170,7 +170,7 @@ class Consumer {
     auto router = std::make_shared<RecordRouter>(SessionId(1));
     router->SetRoutes(std::move(routes));
     auto sink = std::make_shared<SessionSink>(
-        std::move(router), std::vector<FilterSpec>{filter}, [](TargetId) {});
+        std::move(router), std::vector<FilterSpec>{filter}, [](ProcessId) {});
     sink->AddTarget(target_->id(), *plan);
     target_->session()->Start(*plan, std::move(sink), 1, [](absl::Status) {});
     return nullptr;

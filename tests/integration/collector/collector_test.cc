@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/collector/collector_run.h"
+#include "tests/places.h"
 
 namespace rocattach {
 namespace {
@@ -312,7 +313,8 @@ TEST_F(CollectorLifeTest, EarlyExit) {
 }
 
 TEST_F(CollectorLifeTest, AUsersToolIsLoadedAsWell) {
-  CollectorOptions options = Default({"HSA_TOOLS_LIB=" NULL_TOOL_PATH});
+  CollectorOptions options =
+      Default({"HSA_TOOLS_LIB=" + testing_support::WithoutBlanks(NULL_TOOL_PATH)});
   CollectorResult r = RunWithCollector({Target("hsa_dispatch"), "-n", "100"}, options);
   ExpectOk(r);
   ExpectComplete(r);

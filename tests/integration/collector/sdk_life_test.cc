@@ -72,15 +72,16 @@ TEST_F(SdkLife, ComesInByTheCheapDoorAndLeavesChildrenAlone) {
 
 // The user's variables are what children see, as without us.
 TEST_F(SdkLife, KeepsTheUsersToolsOfBothKinds) {
+  const std::string tool = testing_support::WithoutBlanks(HSA_TOOL_PATH);
   SdkResult result = RunSdk({.steps = {"dispatch:5", "environment"},
                              .filters = {CountersFilter({"SQ_WAVES"})},
-                             .environment = {"HSA_TOOLS_LIB=" HSA_TOOL_PATH}});
+                             .environment = {"HSA_TOOLS_LIB=" + tool}});
   ExpectCleanRun(result);
   EXPECT_EQ(result.run.dispatches.size(), 5u);
-  EXPECT_THAT(result.run.output, HasSubstr("child: HSA_TOOLS_LIB=" HSA_TOOL_PATH "\n"));
+  EXPECT_THAT(result.run.output, HasSubstr("child: HSA_TOOLS_LIB=" + tool + "\n"));
   bool called = false;
   for (const LogEvent& event : result.log) {
-    called |= event.name == "bridge.tool" && event.Field("name") == HSA_TOOL_PATH &&
+    called |= event.name == "bridge.tool" && event.Field("name") == tool &&
               event.Field("loaded") == "1";
   }
   EXPECT_TRUE(called) << "the user's HSA tool was left out";

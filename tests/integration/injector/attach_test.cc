@@ -186,7 +186,7 @@ TEST(AttachTest, ACollectorThatDoesNotLoadLeavesTheTargetAsItWas) {
     TargetProcess target;
     ASSERT_TRUE(target.Start("plain"));
     AttachRequest request = target.Request();
-    request.collector_path = path;
+    request.collector.path = path;
     AttachOutcome outcome = target.Attach(request);
     EXPECT_TRUE(outcome.ok()) << Describe(outcome);
     target.Finish();

@@ -9,10 +9,10 @@
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   rocattach::AttachRequest request;
-  request.pid = std::atoi(argv[1]);
-  request.tid = std::atoi(argv[2]);
-  request.window_ip = std::strtoull(argv[3], nullptr, 10);
-  request.collector_path = argv[4];
+  request.point.pid = std::atoi(argv[1]);
+  request.point.tid = std::atoi(argv[2]);
+  request.point.window_ip = std::strtoull(argv[3], nullptr, 10);
+  request.collector.path = argv[4];
   request.stop_timeout_msec = 5000;
   std::printf("begin\n");
   std::fflush(stdout);

@@ -69,7 +69,7 @@ TEST(RefusalTest, ReusedProcessNumber) {
   auto ticks = ReadStartTicks(target.pid());
   ASSERT_TRUE(ticks.ok());
   const uint64_t tick_ns = ClockTickNs();
-  request.start_ns = (*ticks - 1) * tick_ns;
+  request.point.start_ns = (*ticks - 1) * tick_ns;
   ExpectRefusal(target, request, AttachReason::kPidReused);
 }
 
@@ -80,7 +80,7 @@ TEST(RefusalTest, TheRightStartIsAccepted) {
   auto ticks = ReadStartTicks(target.pid());
   ASSERT_TRUE(ticks.ok());
   const uint64_t tick_ns = ClockTickNs();
-  request.start_ns = *ticks * tick_ns + tick_ns / 2;
+  request.point.start_ns = *ticks * tick_ns + tick_ns / 2;
   AttachOutcome outcome = target.Attach(request);
   EXPECT_TRUE(outcome.ok()) << Describe(outcome);
   target.Finish();
@@ -91,7 +91,7 @@ TEST(RefusalTest, NotAtTheWindow) {
   TargetProcess target;
   ASSERT_TRUE(target.Start("plain") && target.WaitAtWindow());
   AttachRequest request = target.Request();
-  request.window_ip += 64;
+  request.point.window_ip += 64;
   ExpectRefusal(target, request, AttachReason::kNotAtWindow);
 }
 
@@ -107,7 +107,7 @@ TEST(RefusalTest, ThreadOfAnotherProcess) {
   ASSERT_TRUE(target.Start("plain"));
   ASSERT_TRUE(other.Start("plain"));
   AttachRequest request = target.Request();
-  request.pid = other.pid();
+  request.point.pid = other.pid();
   ExpectRefusal(target, request, AttachReason::kTargetExited);
 }
 
@@ -149,9 +149,9 @@ TEST(RefusalTest, NoSuchProcess) {
   // A zombie first, then nothing at all.
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   AttachRequest request;
-  request.pid = request.tid = child;
-  request.window_ip = 0x1000;
-  request.collector_path = CollectorPath();
+  request.point.pid = request.point.tid = child;
+  request.point.window_ip = 0x1000;
+  request.collector.path = CollectorPath();
   AttachOutcome outcome = AttachOnOwnThread(request);
   EXPECT_EQ(outcome.reason, AttachReason::kTargetExited) << Describe(outcome);
   int status;
@@ -182,9 +182,9 @@ TEST(RefusalTest, ThirtyTwoBit) {
     _exit(93);
   }
   AttachRequest request;
-  request.pid = request.tid = child;
-  request.window_ip = 0x1000;
-  request.collector_path = CollectorPath();
+  request.point.pid = request.point.tid = child;
+  request.point.window_ip = 0x1000;
+  request.collector.path = CollectorPath();
   AttachOutcome outcome;
   // It is a copy of this test until its exec, and has no libc yet in the middle of it.
   for (int tries = 0; tries < 2000; ++tries) {
@@ -213,7 +213,7 @@ TEST(RefusalTest, CollectorIsNotThere) {
     TargetProcess target;
     ASSERT_TRUE(target.Start("plain"));
     AttachRequest request = target.Request();
-    request.collector_path = path;
+    request.collector.path = path;
     ExpectRefusal(target, request, AttachReason::kCollectorMissing);
   }
 }
@@ -224,7 +224,7 @@ TEST(RefusalTest, CollectorPathIsNoPath) {
     TargetProcess target;
     ASSERT_TRUE(target.Start("plain"));
     AttachRequest request = target.Request();
-    request.collector_path = path;
+    request.collector.path = path;
     ExpectRefusal(target, request, AttachReason::kInternal);
   }
 }
@@ -255,7 +255,7 @@ TEST(RefusalTest, CollectorIsUnreadableForTheTargetsUser) {
                                 BecomeNobody();
                               }}));
     AttachRequest request = target.Request();
-    request.collector_path = file;
+    request.collector.path = file;
     ExpectRefusal(target, request, AttachReason::kCollectorUnreadable);
     std::filesystem::remove_all(place);
   }

@@ -13,6 +13,7 @@
 #include "injector/attach.h"
 #include "injector/stub_removal.h"
 #include "tests/integration/injector/target_process.h"
+#include "tests/places.h"
 
 namespace rocattach {
 namespace {
@@ -46,7 +47,9 @@ class ContextTest : public testing::TestWithParam<ContextCase> {
     options.mode = GetParam().mode;
     const std::string preload = GetParam().preload;
     if (!preload.empty()) {
-      options.prepare = [] { setenv("LD_PRELOAD", OwnMallocPath().c_str(), 1); };
+      options.prepare = [path = testing_support::WithoutBlanks(OwnMallocPath())] {
+        setenv("LD_PRELOAD", path.c_str(), 1);
+      };
     }
     return options;
   }
@@ -120,7 +123,7 @@ TEST(StubRoomTest, AThousandAttachesNeedNoMoreRoomThanOne) {
   std::set<uint64_t> places;
   AttachRequest request = target.Request();
   for (int round = 0; round < rounds; ++round) {
-    request.attached_before = round > 0;
+    if (round > 0) request.earlier = EarlierAttach::kReplaceStub;
     AttachOutcome outcome = target.Attach(request, &cache);
     ASSERT_TRUE(outcome.ok()) << "round " << round << ": " << Describe(outcome);
     places.insert(outcome.stub_address);
@@ -151,7 +154,7 @@ TEST(StubRemovalTest, AfterACollectorThatDoesNotLoadTheCodeIsAsBefore) {
     ASSERT_TRUE(target.Start(mode) && target.WaitAtWindow());
     const TargetSnapshot before = target.Snapshot();
     AttachRequest request = target.Request();
-    request.collector_path = NotACollectorPath();
+    request.collector.path = NotACollectorPath();
     AttachOutcome outcome = target.Attach(request);
     ASSERT_TRUE(outcome.ok()) << Describe(outcome);
     ASSERT_TRUE(target.WaitAtWindow());

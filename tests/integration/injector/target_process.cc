@@ -149,10 +149,10 @@ bool TargetProcess::WaitAtWindow() const {
 
 AttachRequest TargetProcess::Request() const {
   AttachRequest request;
-  request.pid = pid_;
-  request.tid = tid_;
-  request.window_ip = window_;
-  request.collector_path = CollectorPath();
+  request.point.pid = pid_;
+  request.point.tid = tid_;
+  request.point.window_ip = window_;
+  request.collector.path = CollectorPath();
   request.config.recording = 1;
   request.config.window_id = static_cast<uint64_t>(pid_) + 1000000;
   request.stop_timeout_msec = 5000;

@@ -207,7 +207,8 @@ TEST(HsaTools, AreLeftOutOnceTheSdkIsIn) {
   };
   for (const Case& example : cases) {
     auto environment = example.environment;
-    environment["HSA_TOOLS_LIB"] = "/no/such/tool.so " HSA_TOOL;
+    environment["HSA_TOOLS_LIB"] =
+        "/no/such/tool.so " + testing_support::WithoutBlanks(HSA_TOOL);
     SessionResult result = RunSession({.plan = "trace=dispatch",
                                        .run_options = {},
                                        .command = {},

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "tests/integration/watch/harness.h"
+#include "tests/places.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -251,7 +252,8 @@ TEST_F(AttachTest, ChildrenInheritACleanEnvironment) {
 // A tool of the user's is loaded beside the collector, and everything is recorded.
 TEST_F(AttachTest, TheUsersOwnToolIsLoadedToo) {
   Child::Options environment = {
-      .environment = {"HSA_TOOLS_LIB=" ROCATTACH_TEST_NULL_TOOL}};
+      .environment = {"HSA_TOOLS_LIB=" +
+                      testing_support::WithoutBlanks(ROCATTACH_TEST_NULL_TOOL)}};
   Finished alone = Child(OnSimgpu({"hsa_dispatch", "-n", "30"}), environment).Wait();
   EXPECT_EQ(alone.errors, "null tool loaded\n");
   WatcherProcess watcher({"--auto"});

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/simrocm/call_log.h"
@@ -43,10 +43,24 @@ std::vector<void*>& LoadedTools() {
   return *tools;
 }
 
-const char* Own() {
+std::string OwnPath() {
   Dl_info info;
   return dladdr(reinterpret_cast<void*>(&LoadedTools), &info) != 0 ? info.dli_fname
-                                                                   : nullptr;
+                                                                   : "";
+}
+
+// Our own file, as one word of HSA_TOOLS_LIB: the runtime splits that at blanks, and a
+// backslash takes the next character as it is.
+char* OwnWord() {
+  static std::string* const word = [] {
+    auto* escaped = new std::string;
+    for (char c : OwnPath()) {
+      if (c == ' ' || c == '"' || c == '\\') escaped->push_back('\\');
+      escaped->push_back(c);
+    }
+    return escaped;
+  }();
+  return word->data();
 }
 
 char* FindInEnvironment(const char* name) {
@@ -65,11 +79,27 @@ bool IsHsaRuntime(const void* address) {
          strstr(info.dli_fname, "libhsa-runtime64.so") != nullptr;
 }
 
+// The words of HSA_TOOLS_LIB, without their backslashes.
+std::vector<std::string> ToolNames() {
+  std::vector<std::string> names;
+  bool in_word = false;
+  const std::string list = simrocm::GetString("HSA_TOOLS_LIB");
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i] == ' ') {
+      in_word = false;
+      continue;
+    }
+    if (!std::exchange(in_word, true)) names.emplace_back();
+    if (list[i] == '\\' && i + 1 < list.size()) ++i;
+    names.back().push_back(list[i]);
+  }
+  return names;
+}
+
 void LoadTools(HsaApiTable* table, uint64_t version) {
-  std::istringstream names(simrocm::GetString("HSA_TOOLS_LIB"));
   std::vector<std::string> failed;
-  for (std::string name; names >> name;) {
-    if (Own() != nullptr && name == Own()) continue;
+  for (const std::string& name : ToolNames()) {
+    if (name == OwnPath()) continue;
     void* handle = dlopen(name.c_str(), RTLD_LAZY);
     auto on_load = handle != nullptr
                        ? reinterpret_cast<OnLoadFunction>(dlsym(handle, "OnLoad"))
@@ -94,7 +124,7 @@ void LoadTools(HsaApiTable* table, uint64_t version) {
 SIMROCM_EXPORT char* getenv(const char* name) {
   if (strcmp(name, "HSA_TOOLS_LIB") == 0 && IsHsaRuntime(__builtin_return_address(0))) {
     answered = true;
-    return const_cast<char*>(Own());
+    return OwnWord();
   }
   return FindInEnvironment(name);
 }

@@ -7,7 +7,7 @@
 namespace rocattach {
 namespace {
 
-constexpr TargetId kTarget = {100, 7};
+constexpr ProcessId kTarget = {100, 7};
 
 TEST(RunQueue, DeliversInOrderAndEnds) {
   RunQueue queue;

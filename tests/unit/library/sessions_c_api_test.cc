@@ -74,7 +74,7 @@ class SessionsCApiTest : public ::testing::Test {
 
   std::vector<uint64_t> seen_;
   std::shared_ptr<FakeBackend> backend_;
-  TargetId target_;
+  ProcessId target_;
 };
 
 TEST_F(SessionsCApiTest, LifeCycle) {

@@ -11,7 +11,7 @@ rocattach_event EventOf(uint32_t pid) {
   return event;
 }
 
-constexpr TargetKey kProcess = {10, 1}, kOther = {11, 1};
+constexpr ProcessId kProcess = {10, 1}, kOther = {11, 1};
 
 TEST(EarlyMessages, GivesAProcessItsMessagesOnce) {
   EarlyMessages early;
@@ -46,7 +46,7 @@ TEST(EarlyMessages, OneProcessCannotFillTheMemory) {
 
 TEST(EarlyMessages, NorCanManyProcesses) {
   EarlyMessages early;
-  for (uint32_t pid = 0; pid < EarlyMessages::kMostProcesses; ++pid) {
+  for (int pid = 0; pid < int{EarlyMessages::kMostProcesses}; ++pid) {
     early.Keep({pid, 1}, rocattach_event{}, 1);
   }
   early.Keep({1'000'000, 1}, rocattach_event{}, 1);

@@ -5,7 +5,7 @@
 namespace rocattach {
 namespace {
 
-constexpr TargetId kTarget = {100, 7};
+constexpr ProcessId kTarget = {100, 7};
 
 TEST(RefusalNotices, EachPeriodGoesToTheStreamAndEachReasonToPeople) {
   RefusalNotices notices;

@@ -141,7 +141,7 @@ class SessionEngineTest : public ::testing::Test {
   }
 
   std::shared_ptr<FakeBackend> backend_;
-  TargetId target_;
+  ProcessId target_;
   int callbacks_ = 0;
   std::vector<Seen> seen_;
   SessionEngine engine_;

@@ -56,44 +56,44 @@ class FakeBackend : public SessionBackend {
     int delivering = 0;
   };
 
-  TargetId AddProcess(pid_t pid, std::vector<TargetGpu> gpus,
-                      uint32_t kinds = kEverything) {
+  ProcessId AddProcess(pid_t pid, std::vector<TargetGpu> gpus,
+                       uint32_t kinds = kEverything) {
     std::lock_guard<std::mutex> lock(mutex_);
-    const TargetId target = {pid, 1000};
+    const ProcessId target = {pid, 1000};
     Process& process = processes_[target];
     process.description = {std::move(gpus), kinds, "it is a fake", MakeFunctions()};
     return target;
   }
 
   // Read or change a process; not while other threads use the engine.
-  Process& process(TargetId target) { return processes_.at(target); }
+  Process& process(ProcessId target) { return processes_.at(target); }
   // What processes that sample find whenever they are drained; nothing if empty.
   std::vector<CounterReading> device_readings;
 
   // The process records; false if it is not recording.
-  bool Dispatch(TargetId target, DispatchEvent event) {
+  bool Dispatch(ProcessId target, DispatchEvent event) {
     return Deliver(target, [&](RecordSink& sink) {
       sink.OnDispatches(target, {&event, 1});
     });
   }
-  bool Copy(TargetId target, const rocattach_copy& copy) {
+  bool Copy(ProcessId target, const rocattach_copy& copy) {
     return Deliver(target, [&](RecordSink& sink) {
       sink.OnCopies(target, {&copy, 1});
     });
   }
-  bool ApiCall(TargetId target, const ApiEvent& event) {
+  bool ApiCall(ProcessId target, const ApiEvent& event) {
     return Deliver(target, [&](RecordSink& sink) {
       sink.OnApiCalls(target, {&event, 1});
     });
   }
-  bool Sample(TargetId target, const SampleEvent& event) {
+  bool Sample(ProcessId target, const SampleEvent& event) {
     return Deliver(target, [&](RecordSink& sink) {
       sink.OnSamples(target, {&event, 1});
     });
   }
 
   // The process ends.
-  void End(TargetId target) {
+  void End(ProcessId target) {
     std::shared_ptr<RecordSink> sink;
     {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -106,21 +106,21 @@ class FakeBackend : public SessionBackend {
     if (sink != nullptr) sink->OnTargetEnded(target);
   }
 
-  std::vector<TargetId> Targets() override {
+  std::vector<ProcessId> Targets() override {
     std::lock_guard<std::mutex> lock(mutex_);
-    std::vector<TargetId> targets;
+    std::vector<ProcessId> targets;
     for (const auto& [target, process] : processes_) targets.push_back(target);
     return targets;
   }
 
-  absl::StatusOr<TargetDescription> Describe(TargetId target) override {
+  absl::StatusOr<TargetDescription> Describe(ProcessId target) override {
     std::lock_guard<std::mutex> lock(mutex_);
     auto found = processes_.find(target);
     if (found == processes_.end()) return absl::NotFoundError("it has ended");
     return found->second.description;
   }
 
-  absl::StatusOr<TargetId> FindTarget(pid_t pid) override {
+  absl::StatusOr<ProcessId> FindTarget(pid_t pid) override {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [target, process] : processes_) {
       if (target.pid == pid) return target;
@@ -128,7 +128,7 @@ class FakeBackend : public SessionBackend {
     return absl::NotFoundError("no such process");
   }
 
-  absl::Status Start(TargetId target, std::shared_ptr<const CompiledPlan> plan,
+  absl::Status Start(ProcessId target, std::shared_ptr<const CompiledPlan> plan,
                      std::shared_ptr<RecordSink> sink) override {
     std::lock_guard<std::mutex> lock(mutex_);
     auto found = processes_.find(target);
@@ -143,7 +143,7 @@ class FakeBackend : public SessionBackend {
     return absl::OkStatus();
   }
 
-  absl::Status Stop(TargetId target) override {
+  absl::Status Stop(ProcessId target) override {
     std::lock_guard<std::mutex> lock(mutex_);
     auto found = processes_.find(target);
     if (found == processes_.end()) return absl::OkStatus();
@@ -153,7 +153,7 @@ class FakeBackend : public SessionBackend {
     return absl::OkStatus();
   }
 
-  absl::Status Settle(TargetId target) override {
+  absl::Status Settle(ProcessId target) override {
     std::unique_lock<std::mutex> lock(mutex_);
     idle_.wait(lock, [&] {
       auto now = processes_.find(target);
@@ -162,7 +162,7 @@ class FakeBackend : public SessionBackend {
     return absl::OkStatus();
   }
 
-  absl::Status Drain(TargetId target) override {
+  absl::Status Drain(ProcessId target) override {
     std::shared_ptr<RecordSink> sink;
     SampleEvent event;
     std::vector<CounterReading> readings;
@@ -189,7 +189,7 @@ class FakeBackend : public SessionBackend {
  private:
   // Deliveries of one process come one at a time.
   template <typename F>
-  bool Deliver(TargetId target, F f) {
+  bool Deliver(ProcessId target, F f) {
     std::shared_ptr<RecordSink> sink;
     {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -214,7 +214,7 @@ class FakeBackend : public SessionBackend {
 
   std::mutex mutex_;
   std::condition_variable idle_;
-  std::map<TargetId, Process> processes_;
+  std::map<ProcessId, Process> processes_;
 };
 
 }  // namespace rocattach

@@ -196,7 +196,7 @@ TEST(SessionBackendTest, FunctionsAreUnknownOnlyToThoseThatAreThere) {
     return backend.MayHaveApiFunction(TraceDomain::kHsaApi, name);
   };
   EXPECT_TRUE(known("hsa_nonsense")) << "nobody is there who could say";
-  const TargetId target = backend.AddProcess(1, {});
+  const ProcessId target = backend.AddProcess(1, {});
   EXPECT_FALSE(known("hsa_nonsense"));
   EXPECT_FALSE(known("hipMalloc")) << "it is of another domain";
   EXPECT_TRUE(known("hsa_init"));

@@ -72,7 +72,7 @@ class Duel {
       ASSERT_TRUE(report.ok());
       ASSERT_EQ(report->active, session.active) << "step " << step_;
       std::set<pid_t> running;
-      for (TargetId target : report->running) running.insert(target.pid);
+      for (ProcessId target : report->running) running.insert(target.pid);
       ASSERT_EQ(running, session.running) << "step " << step_;
     }
     for (const auto& [pid, process] : model_.processes) {
@@ -417,7 +417,7 @@ class Duel {
     process.gpu = static_cast<int>(Pick(3));
     process.counts = Pick(4) != 0;
     model_.processes[pid] = process;
-    const TargetId target = backend_->AddProcess(
+    const ProcessId target = backend_->AddProcess(
         pid, {MakeGpu(1, absl::StrCat("GPU-", process.gpu))},
         process.counts ? kEverything
                        : kEverything & ~uint32_t{ROCATTACH_PLAN_RECORD_COUNTERS});
@@ -435,7 +435,7 @@ class Duel {
 
   void Record() {
     const pid_t pid = static_cast<pid_t>(1 + Pick(4));
-    const TargetId target = {pid, 1000};
+    const ProcessId target = {pid, 1000};
     ModelSession* session = model_.RecordingSession(pid);
     if (session == nullptr) return;
     ++correlation_;

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST_F(SessionEngineTest, OneActiveSessionPerProcessAndManyProcesses) {
-  const TargetId second = backend_->AddProcess(200, {MakeGpu(1, "GPU-b")});
+  const ProcessId second = backend_->AddProcess(200, {MakeGpu(1, "GPU-b")});
   const SessionId a = Ready(Timestamps());
   const SessionId b = Ready(Timestamps());
   const SessionId all = Ready(Timestamps());
@@ -39,7 +39,7 @@ TEST_F(SessionEngineTest, OneActiveSessionPerProcessAndManyProcesses) {
 TEST_F(SessionEngineTest, ProcessesThatComeLaterAreJoined) {
   const SessionId all = Ready(Timestamps());
   ASSERT_TRUE(engine_.StartSession(all).ok());
-  const TargetId late = backend_->AddProcess(300, {MakeGpu(1, "GPU-a")});
+  const ProcessId late = backend_->AddProcess(300, {MakeGpu(1, "GPU-a")});
   engine_.TargetArrived(late);
   EXPECT_TRUE(backend_->process(late).running);
   engine_.TargetArrived(late);  // twice does nothing
@@ -53,7 +53,7 @@ TEST_F(SessionEngineTest, ProcessesThatComeLaterAreJoined) {
 }
 
 TEST_F(SessionEngineTest, OneSessionPerGpusCounters) {
-  const TargetId same_gpu = backend_->AddProcess(200, {MakeGpu(1, "GPU-a")});
+  const ProcessId same_gpu = backend_->AddProcess(200, {MakeGpu(1, "GPU-a")});
   const SessionId a = Ready(Counters({"SQ_WAVES"}));
   const SessionId b = Ready(Counters({"GRBM_COUNT"}));
   const SessionId c = Ready(Timestamps());
@@ -83,9 +83,9 @@ TEST_F(SessionEngineTest, StartSaysWhatAProcessCannotGive) {
 }
 
 TEST_F(SessionEngineTest, StartChecksTheGpusOfTheProcess) {
-  const TargetId old = backend_->AddProcess(200, {MakeGpu(1, "GPU-b", "gfx906")});
-  const TargetId odd = backend_->AddProcess(300, {MakeGpu(1, "GPU-c", "gfx1036")});
-  auto start = [&](FilterSpec spec, TargetId target) {
+  const ProcessId old = backend_->AddProcess(200, {MakeGpu(1, "GPU-b", "gfx906")});
+  const ProcessId odd = backend_->AddProcess(300, {MakeGpu(1, "GPU-c", "gfx1036")});
+  auto start = [&](FilterSpec spec, ProcessId target) {
     const SessionId session = Ready(spec);
     EXPECT_TRUE(engine_.AddSessionTarget(session, target).ok());
     const absl::Status status = engine_.StartSession(session);
@@ -104,13 +104,13 @@ TEST_F(SessionEngineTest, StartChecksTheGpusOfTheProcess) {
   EXPECT_STATUS(S::kInvalidArguments, start(spec, target_));
   spec.single_pass = false;
   EXPECT_STATUS(S::kSuccess, start(spec, target_));
-  EXPECT_STATUS(S::kError, start(Timestamps(), TargetId{999, 1}));  // gone
+  EXPECT_STATUS(S::kError, start(Timestamps(), ProcessId{999, 1}));  // gone
   backend_->process(target_).start_error = absl::InternalError("no");
   EXPECT_STATUS(S::kError, start(Timestamps(), target_));
 }
 
 TEST_F(SessionEngineTest, OneProcessThatCannotDoesNotKeepOthersFromIt) {
-  const TargetId poor =
+  const ProcessId poor =
       backend_->AddProcess(50, {MakeGpu(1, "GPU-b")}, ROCATTACH_PLAN_RECORD_DISPATCHES);
   const SessionId all = Ready(Counters({"SQ_WAVES"}));
   ASSERT_TRUE(engine_.StartSession(all).ok());

@@ -33,7 +33,7 @@ DispatchEvent Event(uint64_t correlation) {
 
 TEST(SessionThreads, RecordsOfManyProcessesArriveOnceAndInOrder) {
   auto backend = std::make_shared<FakeBackend>();
-  std::vector<TargetId> targets;
+  std::vector<ProcessId> targets;
   for (int i = 0; i < 4; ++i) {
     targets.push_back(
         backend->AddProcess(i + 1, {MakeGpu(1, absl::StrCat("GPU-", i))}));
@@ -57,7 +57,7 @@ TEST(SessionThreads, RecordsOfManyProcessesArriveOnceAndInOrder) {
   ASSERT_TRUE(engine.StartSession(*session).ok());
   constexpr uint64_t kEach = 2000;
   std::vector<std::thread> threads;
-  for (TargetId target : targets) {
+  for (ProcessId target : targets) {
     threads.emplace_back([&, target] {
       for (uint64_t i = 1; i <= kEach; ++i) {
         EXPECT_TRUE(backend->Dispatch(target, Event(i)));
@@ -75,7 +75,7 @@ TEST(SessionThreads, RecordsOfManyProcessesArriveOnceAndInOrder) {
 
 TEST(SessionThreads, OnlyOneOfManyStartsWins) {
   auto backend = std::make_shared<FakeBackend>();
-  const TargetId target = backend->AddProcess(1, {MakeGpu(1, "GPU")});
+  const ProcessId target = backend->AddProcess(1, {MakeGpu(1, "GPU")});
   SessionEngine engine(backend, Catalog());
   ASSERT_TRUE(engine.Initialize().ok());
   constexpr int kThreads = 4;
