@@ -41,9 +41,11 @@ static const char help[] =
 
 static char directory[PATH_MAX];  // of this program
 
+// The folder holds nothing else: in a path with blanks it becomes one of
+// LD_LIBRARY_PATH, and no SDK may be found there.
 static void preload(const char* name) {
   char* path = NULL;
-  if (asprintf(&path, "%s/lib/%s", directory, name) < 0) {
+  if (asprintf(&path, "%s/lib/preload/%s", directory, name) < 0) {
     launcher_fail("cannot set", "LD_PRELOAD");
   }
   if (access(path, R_OK) != 0) launcher_fail("cannot read", path);

@@ -13,7 +13,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/counters/catalog.h"
-#include "userspace/report/json_writer.h"
+#include "userspace/report/message_json.h"
 #include "userspace/report/table.h"
 
 namespace rocattach {
@@ -25,60 +25,40 @@ struct CountersArguments {
   bool json = false;
 };
 
-void Groups(const char* key, const std::vector<CounterGroup>& groups,
-            JsonWriter* json) {
-  json->Key(key);
-  json->Array();
+Json GroupsJson(const std::vector<CounterGroup>& groups) {
+  Json array = Json::array();
   for (const CounterGroup& group : groups) {
-    json->Object();
-    json->Field("name", group.name);
-    json->Field("description", group.description);
-    json->Key("members");
-    json->Array();
-    for (const std::string& member : group.members) json->Text(member);
-    json->EndArray();
-    json->EndObject();
+    array.push_back({{"name", group.name},
+                     {"description", group.description},
+                     {"members", group.members}});
   }
-  json->EndArray();
+  return array;
 }
 
-void WriteJson(const ArchitectureCounters& known, JsonWriter* json) {
-  json->Object();
-  json->Field("architecture", known.name());
-  json->Key("blocks");
-  json->Array();
+Json ArchitectureJson(const ArchitectureCounters& known) {
+  Json blocks = Json::array(), counters = Json::array(), metrics = Json::array();
   for (const CounterBlock& block : known.blocks()) {
-    json->Object();
-    json->Field("name", block.name);
-    json->Field("counters_per_pass", block.counters);
-    json->Field("description", block.description);
-    json->EndObject();
+    blocks.push_back({{"name", block.name},
+                      {"counters_per_pass", block.counters},
+                      {"description", block.description}});
   }
-  json->EndArray();
-  json->Key("counters");
-  json->Array();
   for (const HardwareCounter& counter : known.counters()) {
-    json->Object();
-    json->Field("name", counter.name);
-    json->Field("block", counter.block);
-    json->Field("description", counter.description);
-    json->EndObject();
+    counters.push_back({{"name", counter.name},
+                        {"block", counter.block},
+                        {"description", counter.description}});
   }
-  json->EndArray();
-  json->Key("metrics");
-  json->Array();
   for (const DerivedMetric& metric : known.metrics()) {
-    json->Object();
-    json->Field("name", metric.name);
-    json->Field("unit", metric.unit);
-    json->Field("expression", metric.text);
-    json->Field("description", metric.description);
-    json->EndObject();
+    metrics.push_back({{"name", metric.name},
+                       {"unit", metric.unit},
+                       {"expression", metric.text},
+                       {"description", metric.description}});
   }
-  json->EndArray();
-  Groups("sets", known.sets(), json);
-  Groups("sections", known.sections(), json);
-  json->EndObject();
+  return {{"architecture", known.name()},
+          {"blocks", blocks},
+          {"counters", counters},
+          {"metrics", metrics},
+          {"sets", GroupsJson(known.sets())},
+          {"sections", GroupsJson(known.sections())}};
 }
 
 // "Waves." and "SQ_WAVES" are "Waves: SQ_WAVES".
@@ -148,11 +128,11 @@ int RunCounters(const CountersArguments& arguments) {
   }
   std::string out;
   if (arguments.json) {
-    JsonWriter json(&out);
-    json.Array();
-    for (const std::string& name : names) WriteJson(*catalog->Find(name), &json);
-    json.EndArray();
-    out += '\n';
+    Json json = Json::array();
+    for (const std::string& name : names) {
+      json.push_back(ArchitectureJson(*catalog->Find(name)));
+    }
+    out = DumpJson(json) + "\n";
   } else {
     for (const std::string& name : names) {
       absl::StrAppend(&out, out.empty() ? "" : "\n", Text(*catalog->Find(name)));

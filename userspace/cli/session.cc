@@ -19,7 +19,7 @@
 #include "userspace/cli/subcommands.h"
 #include "userspace/control/control_client.h"
 #include "userspace/control/filter_proto.h"
-#include "userspace/report/line_writer.h"
+#include "userspace/report/message_json.h"
 #include "userspace/report/text.h"
 
 namespace rocattach {
@@ -49,9 +49,7 @@ int Fail(const absl::Status& status) {
 }
 
 void PrintJson(const google::protobuf::Message& message) {
-  std::string out;
-  LineWriter(LineWriter::Style::kJson, &out).Object(message);
-  printf("%s\n", out.c_str());
+  printf("%s\n", DumpJson(MessageJson(message)).c_str());
 }
 
 std::string Pids(const google::protobuf::RepeatedField<uint32_t>& pids) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "userspace/report/message_json.h"
 
 namespace rocattach {
 
@@ -23,40 +24,29 @@ class LineWriter {
   void Begin(absl::string_view type);
   void End();
 
-  void Number(absl::string_view key, uint64_t value);
-  void Signed(absl::string_view key, int64_t value);
+  void Number(absl::string_view key, uint64_t value) { Add(key, value); }
   // With all digits; infinities and what is no number as null.
-  void Real(absl::string_view key, double value);
-  void Boolean(absl::string_view key, bool value);
-  void Text(absl::string_view key, absl::string_view value);
+  void Real(absl::string_view key, double value) { Add(key, NumberJson(value)); }
+  void Boolean(absl::string_view key, bool value) { Add(key, value); }
+  void Text(absl::string_view key, absl::string_view value) {
+    Add(key, std::string(value));
+  }
+  // In text: 64x1x1.
   void Triple(absl::string_view key, const std::array<uint32_t, 3>& values);
 
-  // Every field of a message by its name: enums by their short names, bytes in
-  // hexadecimal, nested messages as objects (in text: with dotted keys), descriptors
-  // not at all. Text leaves out what is not set; JSON always has all keys but those of
-  // absent messages. A field "type" of the line's message is "agent_type" (of an
-  // Agent): "type" says what the line is.
+  // Every field of a message, see MessageJson(). In text nested messages have dotted
+  // keys, and what is not set is left out. A field "type" of the line's message is
+  // "agent_type" (of an Agent): "type" says what the line is.
   void Fields(const google::protobuf::Message& message);
 
-  // A message as a JSON object by itself, without type and line end.
-  void Object(const google::protobuf::Message& message) { Nested("", message); }
-
  private:
-  void Key(absl::string_view key);
-  void FieldsOf(const google::protobuf::Message& message, absl::string_view type_key);
-  void Field(const google::protobuf::Message& message,
-             const google::protobuf::FieldDescriptor* field, absl::string_view key);
-  void Element(const google::protobuf::Message& message,
-               const google::protobuf::FieldDescriptor* field, int index);
-  void Repeated(const google::protobuf::Message& message,
-                const google::protobuf::FieldDescriptor* field, absl::string_view key);
-  void Nested(absl::string_view key, const google::protobuf::Message& message);
-  void Value(absl::string_view text);
+  void Add(absl::string_view key, Json value);
+  void AddText(absl::string_view key, const Json& value);
+  std::string TextOf(const Json& value) const;
 
   Style style_;
   std::string* out_;
-  std::string prefix_;  // of keys, in text
-  bool first_ = true;   // of the current object's fields
+  Json line_;
 };
 
 }  // namespace rocattach

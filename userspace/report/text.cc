@@ -103,36 +103,6 @@ std::vector<std::string> WrapWidth(absl::string_view text, size_t width,
   return lines;
 }
 
-void AppendJsonString(absl::string_view text, std::string* out) {
-  out->push_back('"');
-  while (!text.empty()) {
-    char byte = text[0];
-    if (byte == '"' || byte == '\\') {
-      out->push_back('\\');
-      out->push_back(byte);
-      text.remove_prefix(1);
-    } else if (static_cast<uint8_t>(byte) < 0x20 || byte == 0x7f) {
-      absl::StrAppendFormat(out, "\\u%04x", static_cast<uint8_t>(byte));
-      text.remove_prefix(1);
-    } else if (size_t bytes = Utf8CharacterBytes(text); bytes > 0) {
-      out->append(text.data(), bytes);
-      text.remove_prefix(bytes);
-    } else {
-      out->append("\\ufffd");
-      text.remove_prefix(1);
-    }
-  }
-  out->push_back('"');
-}
-
-std::string ExactNumber(double value) {
-  if (!std::isfinite(value)) return "null";
-  if (std::abs(value) < 9e15 && value == std::trunc(value)) {
-    return absl::StrCat(static_cast<int64_t>(value));
-  }
-  return absl::StrFormat("%.17g", value);
-}
-
 std::string ShortEnumName(const google::protobuf::EnumDescriptor* type, int number) {
   const auto* value = type->FindValueByNumber(number);
   if (value == nullptr) return absl::StrCat(number);

@@ -1,4 +1,4 @@
-// Text from targets, made fit for terminals and JSON.
+// Text from targets, made fit for terminals.
 #ifndef ROCATTACH_USERSPACE_REPORT_TEXT_H_
 #define ROCATTACH_USERSPACE_REPORT_TEXT_H_
 
@@ -27,13 +27,6 @@ std::string FitWidth(absl::string_view text, size_t width);
 // what does not fit in `max_lines` is cut. `width` 0: one line, whole.
 std::vector<std::string> WrapWidth(absl::string_view text, size_t width,
                                    size_t max_lines);
-
-// A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
-void AppendJsonString(absl::string_view text, std::string* out);
-
-// A number so that reading it gives the same one: whole numbers without a point, others
-// with as many digits as it takes; "null" for infinities and what is no number.
-std::string ExactNumber(double value);
 
 // "WINDOW_STATE_ATTACHED" of WindowState as "attached"; a number that has no name as
 // the number. These names are stable: JSON output and metrics use them.

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "schemas/stream.pb.h"
+#include "userspace/report/message_json.h"
 #include "userspace/report/table.h"
 
 namespace rocattach {
@@ -42,10 +45,19 @@ TEST(WrapWidth, BreaksAtBlanks) {
             (Lines{"\xc3\xa4\xc3\xa4", "\xc3\xa4"}));
 }
 
-TEST(JsonString, Escapes) {
-  std::string out;
-  AppendJsonString("a\"\\\n\x1f\x7f\xc3\xa4\xff", &out);
-  EXPECT_EQ(out, "\"a\\\"\\\\\\u000a\\u001f\\u007f\xc3\xa4\\ufffd\"");
+TEST(DumpJson, BytesThatAreNotUtf8AreReplaced) {
+  EXPECT_EQ(DumpJson("a\"\\\n\x1f\xc3\xa4\xff"),
+            "\"a\\\"\\\\\\n\\u001f\xc3\xa4\xef\xbf\xbd\"");
+}
+
+TEST(NumberJson, ReadsBackTheSame) {
+  EXPECT_EQ(NumberJson(3).dump(), "3");
+  EXPECT_EQ(NumberJson(-2e14).dump(), "-200000000000000");
+  EXPECT_EQ(NumberJson(0.1).dump(), "0.1");
+  EXPECT_EQ(NumberJson(1.0 / 3).get<double>(), 1.0 / 3);
+  EXPECT_EQ(NumberJson(INFINITY).dump(), "null");
+  EXPECT_EQ(NumberJson(NAN).dump(), "null");
+  EXPECT_EQ(NumberJson(std::nullopt).dump(), "null");
 }
 
 TEST(ShortName, IsStable) {
