@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/places.h"
+
 namespace rocattach {
 namespace {
 
@@ -30,17 +32,13 @@ TEST(LooksLikeHsaRuntime, KnowsVersionsAndWheels) {
 
 class ScanTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/rocattach-scan-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
+  void SetUp() override { ASSERT_FALSE(directory_.empty()); }
   LibraryScan Scan(std::vector<std::string> extra) {
     return ScanLibraries(
         {.extra_paths = std::move(extra), .usual_places = {}, .scan_mapped = false});
   }
-  std::string directory_;
+  const testing_support::ExecutableDirectory executable_;
+  const std::string directory_ = executable_.path();
 };
 
 TEST_F(ScanTest, LinksAndCopiesAreToldApartByInode) {
