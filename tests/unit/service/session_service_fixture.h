@@ -31,6 +31,10 @@ class Player {
   explicit Player(FakeCollector* fake, uint32_t error = 0)
       : fake_(fake), thread_([this, error] {
           while (!stop_) {
+            if (scribble_) {
+              memset(static_cast<void*>(plan()), 0x5a, sizeof(rocattach_plan));
+              scribble_ = false;
+            }
             const uint64_t generation = Generation();
             if (generation % 2 == 0 && generation != 0 && generation != answered_) {
               if (plan()->record_kinds != 0) {
@@ -49,6 +53,11 @@ class Player {
     stop_ = true;
     thread_.join();
   }
+  // Overwrites its own plan, as a hostile target may.
+  void Scribble() {
+    scribble_ = true;
+    while (scribble_) std::this_thread::yield();
+  }
   rocattach_plan* plan() { return fake_->plan(); }
   uint64_t Generation() {
     return __atomic_load_n(&plan()->generation, __ATOMIC_ACQUIRE);
@@ -57,7 +66,7 @@ class Player {
  private:
   FakeCollector* fake_;
   uint64_t answered_ = 0;
-  std::atomic<bool> stop_ = false;
+  std::atomic<bool> stop_ = false, scribble_ = false;
   std::thread thread_;
 };
 
