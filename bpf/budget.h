@@ -1,6 +1,6 @@
 /* What the processes of one user may cost: how many windows they open in a second, and
- * how many of them are known at a time. A process beyond that is not held, and costs no
- * event, so that whatever it does costs neither the service nor the other users. */
+ * how many of them are known at a time. A process over budget is not held and causes no
+ * event, so that it costs neither the service nor other users anything. */
 #ifndef ROCATTACH_BPF_BUDGET_H_
 #define ROCATTACH_BPF_BUDGET_H_
 
@@ -14,11 +14,12 @@ struct {
   __type(value, struct rocattach_account);
 } accounts SEC(".maps");
 
-/* A refusal is reported once in this time; each one is counted. */
+/* At most one refusal is reported per period; each one is counted. */
 #define NOTIFY_PERIOD_NS 1000000000ull
 
-/* Who pays for the calling process: its user. One in a user namespace that a user has
- * made pays as that user, because it can be any of the namespace's users. */
+/* The user whose budget the calling process is charged to: its own. In a user namespace
+ * that a user has created, it is that user, because the process can become any of the
+ * namespace's users. */
 FRAME __u32 charged_user(void) {
   const struct cred* cred = bpf_get_current_task_btf()->cred;
   struct user_namespace* ns = cred->user_ns;
@@ -30,7 +31,7 @@ FRAME __u32 charged_user(void) {
   return user;
 }
 
-/* The user's account; with too many users one that is shared. */
+/* The user's account; with too many users, a shared one. */
 FRAME struct rocattach_account* account_of(__u32 user) {
   struct rocattach_account* found = bpf_map_lookup_elem(&accounts, &user);
   struct rocattach_account empty;
@@ -44,9 +45,9 @@ FRAME struct rocattach_account* account_of(__u32 user) {
   return bpf_map_lookup_elem(&accounts, &user);
 }
 
-/* One window out of a rate of one in `interval_ns`. *due_ns is when the next one is due
- * if all come at that rate; whoever is early by no more than `burst_ns` may go on. Of
- * two that come at the very same time one may go free. */
+/* Takes one window from a rate of one per `interval_ns`. *due_ns is when the next one
+ * is due at that rate; a window that is early by at most `burst_ns` is allowed. Of two
+ * that come at exactly the same time, one may not be charged. */
 FRAME int take_window(__u64* due_ns, __u64 now_ns, __u64 interval_ns, __u64 burst_ns) {
   __u64 seen_ns = *due_ns;
   __u64 next_ns = seen_ns < now_ns ? now_ns : seen_ns;
@@ -63,13 +64,13 @@ FRAME int take_user_window(__u32 user, __u64 now_ns) {
                      settings.window_burst_ns);
 }
 
-/* A process may take half of what its user may. */
+/* A process may use half of its user's rate. */
 FRAME int take_process_window(__u64* due_ns, __u64 now_ns) {
   return take_window(due_ns, now_ns, 2 * settings.window_interval_ns,
                      settings.window_burst_ns);
 }
 
-/* One process more; false if the user has as many as are allowed. */
+/* Adds one process; false if the user already has as many as are allowed. */
 FRAME int take_process(__u32 user) {
   struct rocattach_account* account = account_of(user);
   if (!account) return 1;

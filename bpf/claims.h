@@ -1,4 +1,4 @@
-/* Who has opened the window of a process, and what has become of it. */
+/* Who has opened the window of a process, and the window's state. */
 #ifndef ROCATTACH_BPF_CLAIMS_H_
 #define ROCATTACH_BPF_CLAIMS_H_
 
@@ -13,10 +13,9 @@ struct {
 } claims SEC(".maps");
 
 /* Processes may share their memory (CLONE_VM without CLONE_THREAD), and a collector or
- * a loader that is at work in it is there for all of them. So a memory belongs to the
- * process that opens the first window in it, until that one ends or runs another
- * program: so long its mm_struct stays, and the address means this memory and no other.
- */
+ * a loader that works in it does so for all of them. So a memory belongs to the process
+ * that opens the first window in it, until that process ends or runs another program:
+ * its mm_struct lives that long, so its address identifies this memory. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 32768);
@@ -24,9 +23,9 @@ struct {
   __type(value, struct rocattach_process_key);
 } memories SEC(".maps");
 
-/* Processes that were refused before they had a claim: the runtime goes up without the
- * collector, so a later call of hsa_init opens no window. If one is forgotten, it is
- * looked at once more. */
+/* Processes that were refused before they had a claim: the runtime starts without the
+ * collector, so a later call of hsa_init opens no window. If an entry is evicted, the
+ * process is checked again. */
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 16384);
@@ -48,21 +47,21 @@ FRAME struct rocattach_claim* my_claim(void) {
   return bpf_map_lookup_elem(&claims, &key);
 }
 
-/* Whose memory the calling process runs in; null if nobody has opened a window there.
- */
+/* The owner of the memory that the calling process runs in; null if no process has
+ * opened a window there. */
 FRAME struct rocattach_process_key* memory_owner(void) {
   struct rocattach_claim* claim = my_claim();
   return claim ? bpf_map_lookup_elem(&memories, &claim->mm) : 0;
 }
 
-/* The claim that a thread waits for which is not the first one: that of its memory. */
+/* The claim that a follower waits for: that of its memory. */
 FRAME struct rocattach_claim* awaited_claim(void) {
   struct rocattach_process_key* owner = memory_owner();
   return owner ? bpf_map_lookup_elem(&claims, owner) : my_claim();
 }
 
-/* The process that waits for the calling one to exec or end, which runs in its memory
- * meanwhile (vfork); 0: none. */
+/* The process that waits for the calling one to exec or end, because that one runs in
+ * its memory (vfork); 0: none. */
 FRAME __u32 vfork_parent(void) {
   struct task_struct* task = bpf_get_current_task_btf();
   if (!BPF_CORE_READ(task, group_leader, vfork_done)) return 0;
@@ -79,7 +78,7 @@ FRAME int own_memory(__u64 mm) {
   make_key(bpf_get_current_task_btf(), &key);
   bpf_map_update_elem(&memories, &mm, &key, BPF_NOEXIST);
   owner = bpf_map_lookup_elem(&memories, &mm);
-  /* No room: as if nobody shared it. */
+  /* No room: treated as not shared. */
   return !owner || (owner->pid == key.pid && owner->start_ns == key.start_ns);
 }
 
@@ -95,8 +94,8 @@ FRAME int leave_memory(void) {
   return 1;
 }
 
-/* Whether the calling process, whose claim has just been made or renewed, has to leave
- * its window to another one. */
+/* Whether the calling process, whose claim has just been made or renewed, has to yield
+ * its window to another process. */
 FRAME int shares_memory(void) {
   struct rocattach_claim* claim = my_claim();
   __u64 mm = (__u64)BPF_CORE_READ(bpf_get_current_task_btf(), mm);
@@ -178,7 +177,7 @@ FRAME int claim_first(__u64 now_ns) {
   return NOT_MINE;
 }
 
-/* A further window of a process that is known. */
+/* A further window of a known process. */
 FRAME int claim_again(__u64 now_ns) {
   struct rocattach_claim* claim = my_claim();
   int budget = ROCATTACH_BUDGET_NONE;
@@ -187,7 +186,7 @@ FRAME int claim_again(__u64 now_ns) {
     budget = ROCATTACH_BUDGET_PROCESS_WINDOWS;
   else if (!take_user_window(claim->charged_uid, now_ns))
     budget = ROCATTACH_BUDGET_USER_WINDOWS;
-  /* Refused once, refused for good: its runtime goes up without the collector. */
+  /* Once refused, always refused: its runtime starts without the collector. */
   if (__sync_val_compare_and_swap(
           &claim->state, ROCATTACH_CLAIM_FORGOTTEN,
           budget ? ROCATTACH_CLAIM_RELEASED : ROCATTACH_CLAIM_OPEN) !=
@@ -200,7 +199,7 @@ FRAME int claim_again(__u64 now_ns) {
   return shares_memory() ? SHARED : WINDOW_AGAIN;
 }
 
-/* A thread that waits costs the service an event as well. */
+/* A waiting thread costs the service an event as well. */
 FRAME int may_follow(__u64 now_ns) {
   struct rocattach_claim* claim = my_claim();
   return claim && claim->state == ROCATTACH_CLAIM_OPEN &&
@@ -209,8 +208,8 @@ FRAME int may_follow(__u64 now_ns) {
 }
 
 /* Claims the window for the calling thread. Exactly one thread of a process wins; those
- * that come while its window is open are told to follow it. Of processes that share
- * their memory one wins. */
+ * that enter while its window is open become followers. Of processes that share their
+ * memory, one wins. */
 FRAME int claim_window(__u64 now_ns) {
   struct rocattach_claim* claim = my_claim();
   int answer = FOLLOW;
@@ -231,8 +230,8 @@ FRAME int settle_claim(__u32 state) {
   return 0;
 }
 
-/* Anybody can call the collector's functions, as often as they like: each window has
- * one report. */
+/* Any code in the target can call the collector's functions at any rate, so each window
+ * is allowed one report. */
 FRAME int take_report(void) {
   struct rocattach_claim* claim = my_claim();
   __u32 window, seen;

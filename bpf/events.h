@@ -27,10 +27,10 @@ FRAME struct rocattach_bpf_stats* my_stats(void) {
     if (s_) __sync_fetch_and_add(&s_->field, 1); \
   } while (0)
 
-/* The task's number in its innermost pid namespace. */
+/* The task's ID in its innermost pid namespace. */
 static __always_inline __u32 inner_number(struct task_struct* task) {
-  /* Read as a number: the verifier of Linux 6.1 allows no variable offset to a pointer
-   * whose type it knows. */
+  /* Read as an integer: the verifier of Linux 6.1 allows no variable offset to a
+   * pointer whose type it knows. */
   __u64 pid = (__u64)BPF_CORE_READ(task, thread_pid);
   unsigned int level = BPF_CORE_READ((struct pid*)pid, level) & 31;
   int number = 0;
@@ -47,13 +47,13 @@ FRAME __u32 inner_tid(void) {
   return inner_number(bpf_get_current_task_btf());
 }
 
-/* The same for the process: the number of its first thread. */
+/* The same for the process: the ID of its first thread. */
 FRAME __u32 inner_pid(void) {
   return inner_number(bpf_get_current_task_btf()->group_leader);
 }
 
-/* How many events a thread waits for have been put into the ring. The service, which
- * maps this memory, counts those that it has taken out. */
+/* Number of events put into the ring for which a thread waits. The service, which maps
+ * this memory, counts those that it has consumed. */
 __u64 urgent_events;
 
 /* An event of the calling thread, to be filled in further and submitted; null, and
@@ -88,7 +88,7 @@ static __always_inline struct rocattach_event* new_event(__u32 type) {
   return e;
 }
 
-/* An event without more to say. */
+/* An event without further data. */
 FRAME int notify(__u32 type) {
   struct rocattach_event* e = new_event(type);
   if (e) bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);

@@ -1,4 +1,4 @@
-/* What every part of the BPF programs starts with. */
+/* Common to all parts of the BPF programs. */
 #ifndef ROCATTACH_BPF_FRAME_H_
 #define ROCATTACH_BPF_FRAME_H_
 
@@ -14,8 +14,8 @@
  *   1. Program A sleeps, or is preempted, inside a helper.
  *   2. On the same CPU, program B of another process runs the same function.
  *   3. A goes on, with B's variables in its frame.
- * Smaller frames stay on the kernel stack. That is why the work is cut into functions
- * that are not inlined. tests/integration/watch/frames_test.cc holds this. */
+ * Smaller frames stay on the kernel stack. That is why the work is split into functions
+ * that are not inlined. Checked by tests/integration/watch/frames_test.cc. */
 #define FRAME static __noinline
 
 #endif /* ROCATTACH_BPF_FRAME_H_ */

@@ -11,13 +11,12 @@
 #define SIGNAL_GROUP_EXIT 0x4u
 #define SIGKILL_BIT (1ul << (9 - 1))
 
-/* The limit of a hold is for time on the wall, whatever the load. One thing is not
- * load: a virtual machine that is paused, or whose processor is taken away by its host,
- * wakes up with its clock far ahead, and the thread would have had none of that time
- * without us either. The thread's own account shows it. A round takes some
- * microseconds at most on the processor, so where a round took long, and the thread
- * neither slept nor waited for a processor, the processor stood still: that counts as a
- * quarter of the limit at most. */
+/* The limit of a hold is wall-clock time, whatever the load. One case is not load: a
+ * virtual machine that is paused, or whose CPU is taken away by its host, resumes with
+ * its clock far ahead, and the thread would have had none of that time without us
+ * either. The thread's own accounting shows this. A round takes some microseconds of
+ * CPU time at most, so if a round took long and the thread neither slept nor waited for
+ * a CPU, the CPU was paused: that counts as a quarter of the limit at most. */
 #define LONGEST_ROUND(limit_ns) ((limit_ns) / 4)
 
 struct hold {
@@ -39,7 +38,7 @@ static __always_inline int is_dying(struct task_struct* task) {
          (signal->flags & SIGNAL_GROUP_EXIT);
 }
 
-/* Of the time since the last round that in which the machine moved. */
+/* The part of the time since the last round in which the machine ran. */
 static __always_inline __u64 moving_time(struct hold* h, __u64 spent_ns,
                                          __u64 longest_ns) {
   struct task_struct* task = bpf_get_current_task_btf();
@@ -57,7 +56,7 @@ static __always_inline __u64 moving_time(struct hold* h, __u64 spent_ns,
   return waited_ns + longest_ns;
 }
 
-/* Takes the time since the last round off what is left; true when nothing is. */
+/* Subtracts the time since the last round from what is left; true if nothing is. */
 static __always_inline int is_over(struct hold* h) {
   __u64 now_ns = bpf_ktime_get_boot_ns();
   __u64 spent_ns = h->round_ns ? now_ns - h->round_ns : 0;
@@ -68,9 +67,10 @@ static __always_inline int is_over(struct hold* h) {
   return 0;
 }
 
-/* One round of the hold. The read of one byte of the thread's own stack is there for
- * its resched point: the thread gives its CPU away even on a kernel without preemption,
- * so the service can run on it. A read that fails may not have come to that point. */
+/* One round of the hold. One byte of the thread's own stack is read only for the
+ * resched point in that read: the thread yields its CPU even on a kernel without
+ * preemption, so the service can run on it. A read that fails may not have reached that
+ * point. */
 static long hold_round(__u32 index, struct hold* h) {
   struct task_struct* task = bpf_get_current_task_btf();
   struct rocattach_claim* claim;
@@ -117,7 +117,7 @@ FRAME int notify_hold_end(__u64 opened_ns, __u32 end, __u32 rounds) {
   return 0;
 }
 
-/* bpf_loop has a limit of its own, which an idle processor reaches in some 4 s. */
+/* bpf_loop has its own limit, which an idle CPU reaches in some 4 s. */
 #define ROUNDS (1 << 23)
 
 static long hold_rounds(__u32 index, struct hold* h) {
@@ -135,8 +135,8 @@ volatile __u64 no_flags = 0;
 #define RLIMIT_RTTIME 15
 #define NO_LIMIT (~0ul)
 
-/* A real-time thread may be allowed to run so long without a sleep, in microseconds;
- * then it gets SIGXCPU. A hold takes half of that at most. */
+/* How long a real-time thread may run without sleeping before it gets SIGXCPU, in
+ * microseconds. A hold takes at most half of that. */
 FRAME __u64 longest_hold(__u64 limit_ns) {
   struct task_struct* task = bpf_get_current_task_btf();
   __u64 allowed;
@@ -146,8 +146,8 @@ FRAME __u64 longest_hold(__u64 limit_ns) {
   return allowed * 500;
 }
 
-/* Holds the calling thread for `limit_ns` at most; why that ended, and in the upper
- * half the number of rounds. */
+/* Holds the calling thread for at most `limit_ns`; returns why the hold ended, and in
+ * the upper half the number of rounds. */
 FRAME __u64 hold_thread(__u64 stack, __u64 limit_ns, __u32 follower) {
   struct hold h = {};
   h.left_ns = longest_hold(limit_ns);

@@ -1,9 +1,8 @@
-/* The few kernel types that our programs look into, cut by hand. Only the fields that
- * are read stand here: CO-RE relocates every access to the running kernel's layout, so
- * the order and the missing neighbours do not matter. Nothing is generated from the
- * machine that builds. Field names and meanings: include/linux/sched.h,
- * include/linux/sched/signal.h, include/linux/pid.h, include/linux/cred.h,
- * include/linux/user_namespace.h,
+/* The few kernel types that our programs access, reduced by hand to the fields that are
+ * read: CO-RE relocates every access to the running kernel's layout, so order and
+ * missing fields do not matter. Nothing is generated from the build machine. Field
+ * names and meanings: include/linux/sched.h, include/linux/sched/signal.h,
+ * include/linux/pid.h, include/linux/cred.h, include/linux/user_namespace.h,
  * include/linux/mm_types.h, include/linux/fs.h. */
 #ifndef ROCATTACH_BPF_KERNEL_TYPES_H_
 #define ROCATTACH_BPF_KERNEL_TYPES_H_
@@ -167,7 +166,7 @@ struct vm_area_struct {
   struct file* vm_file;
 };
 
-/* Without CONFIG_SCHED_INFO it is empty. */
+/* Empty without CONFIG_SCHED_INFO. */
 struct sched_info {
   unsigned long long run_delay;
 };
@@ -203,7 +202,7 @@ struct task_struct {
 
 #pragma clang attribute pop
 
-/* x86-64 registers as a uprobe program's context gives them: fixed ABI, no CO-RE. */
+/* x86-64 registers in the context of a uprobe program: fixed ABI, no CO-RE. */
 struct pt_regs {
   unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
   unsigned long orig_ax, ip, cs, flags, sp, ss;

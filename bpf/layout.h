@@ -1,6 +1,6 @@
 /* What an injector must know of a process's address space, gathered while the process
  * is held: which of the files that matter are mapped where. Reading /proc/PID/maps for
- * it takes longer than all the rest of an attach. Needs the kernel's iterator over the
+ * this takes longer than the rest of an attach. Needs the kernel's iterator over the
  * mappings of a task (Linux 6.7); without it the service reads /proc. */
 #ifndef ROCATTACH_BPF_LAYOUT_H_
 #define ROCATTACH_BPF_LAYOUT_H_
@@ -15,8 +15,8 @@
 #define VM_GROWSDOWN 0x100ul
 #define VM_ACCESS (VM_READ | VM_WRITE | VM_EXEC | VM_SHARED | VM_GROWSDOWN)
 #define PAGE_BITS 12
-/* include/linux/time64.h, include/linux/fs.h: the highest bit of i_ctime_nsec says that
- * the time has been looked at (6.13). */
+/* include/linux/time64.h, include/linux/fs.h: the highest bit of i_ctime_nsec means
+ * that the time has been queried (6.13). */
 #define NSEC_PER_SEC 1000000000ull
 #define NSEC_MASK 0x3fffffffu
 
@@ -31,7 +31,7 @@ extern struct vm_area_struct* bpf_iter_task_vma_next(
 extern void bpf_iter_task_vma_destroy(struct bpf_iter_task_vma* it) __ksym __weak;
 
 /* Set before loading if the kernel has the iterator: otherwise the code that calls it
- * is dead, and the verifier takes it out. */
+ * is dead, and the verifier removes it. */
 const volatile __u32 read_layouts = 0;
 
 struct {
@@ -42,7 +42,7 @@ struct {
   __type(value, struct rocattach_layout);
 } layouts SEC(".maps");
 
-/* What the service has found out about files: enum rocattach_file_kind. */
+/* What the service knows of files: enum rocattach_file_kind. */
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 16384);
@@ -57,8 +57,8 @@ FRAME struct rocattach_layout* get_layout(__u32 number) {
   return bpf_map_lookup_elem(&layouts, &index);
 }
 
-/* Takes the next layout for a window; its number. One that is still in use is taken
- * away from a window that is many windows older: its reader sees another time in it. */
+/* Takes the next layout for a window; returns its index. If it is still in use, it is
+ * taken from a much older window, whose reader will see a different time in it. */
 FRAME __u32 take_layout(__u64 opened_ns) {
   __u32 number = __sync_fetch_and_add(&next_layout, 1) % ROCATTACH_LAYOUTS;
   struct rocattach_layout* layout = get_layout(number);
@@ -69,7 +69,8 @@ FRAME __u32 take_layout(__u64 opened_ns) {
   return number;
 }
 
-/* The change time of an inode: contents that were replaced in place have another. */
+/* The change time of an inode: contents that were replaced in place have a different
+ * one. */
 FRAME __u64 version_of(struct inode* inode) {
   if (bpf_core_field_exists(inode->i_ctime_sec))
     return BPF_CORE_READ(inode, i_ctime_sec) * NSEC_PER_SEC +
@@ -99,12 +100,13 @@ FRAME int is_collector_memory(struct file* file) {
     __u64 words[2];
   } name = {}, wanted = {ROCATTACH_MEMORY_NAME};
   _Static_assert(sizeof(name) == 16, "compared as two words");
-  /* Without the end: more may follow. */
+  /* Without the terminator: more may follow. */
   bpf_core_read(name.text, sizeof(name.text) - 1, name_of(file));
   return name.words[0] == wanted.words[0] && name.words[1] == wanted.words[1];
 }
 
-/* Describes a mapping in the next free entry, which becomes valid by the count. */
+/* Describes a mapping in the next free entry, which becomes valid when the count
+ * includes it. */
 FRAME int describe(struct vm_area_struct* vma, struct rocattach_layout* layout) {
   __u32 index = layout->count;
   struct rocattach_mapped_file* file;
@@ -142,7 +144,7 @@ FRAME int look_at(struct vm_area_struct* vma, struct rocattach_layout* layout) {
   return 0;
 }
 
-/* Goes through all mappings. False if another thread is changing them just now. */
+/* Goes through all mappings. False if another thread is changing them. */
 FRAME int walk(struct rocattach_layout* layout) {
   struct bpf_iter_task_vma it;
   struct vm_area_struct* vma;
@@ -162,13 +164,15 @@ FRAME int fill_layout(struct pt_regs* ctx, __u32 number, __u64 opened_ns) {
   layout->sp = ctx->sp;
   layout->stack_start = layout->stack_end = 0;
   if (!walk(layout)) return 0;
-  /* All of it before the time that says so; on x86 stores are seen in their order. */
+  /* All of it before the time that marks it complete; on x86 stores are seen in order.
+   */
   barrier();
   layout->window_ns = opened_ns;
   return 0;
 }
 
-/* The hold is over: what the service takes for alive by this may end from now on. */
+/* The hold is over: a process that the service considers alive because of this layout
+ * may end from now on. */
 FRAME int leave_layout(__u32 number, __u64 opened_ns) {
   struct rocattach_layout* layout = get_layout(number);
   if (layout) __sync_val_compare_and_swap(&layout->held_ns, opened_ns, 0);

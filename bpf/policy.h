@@ -1,4 +1,4 @@
-/* How a window is met, before anything is done about it: settings and denials. */
+/* How a window is treated, before anything is done about it: settings and denials. */
 #ifndef ROCATTACH_BPF_POLICY_H_
 #define ROCATTACH_BPF_POLICY_H_
 
@@ -8,7 +8,7 @@ struct comm_key {
   char comm[ROCATTACH_COMM_BYTES];
 };
 
-/* The service writes these; zeros, until it has. */
+/* Written by the service; zeros until then. */
 struct rocattach_settings settings;
 
 struct {
@@ -18,12 +18,12 @@ struct {
   __type(value, __u8);
 } deny_comm SEC(".maps");
 
-/* Who holds, as the kernel numbers processes. The service reads `tgid`. */
+/* The service, by the kernel's own process ID. The service reads `tgid`. */
 struct {
   __u32 tgid;
   __u32 gone; /* it has ended: nobody comes for those that are held */
   __u64 start_ns;
-  /* Addresses of its signal_struct and its first thread, valid until it is gone; 0: not
+  /* Addresses of its signal_struct and its first thread, valid until it ends; 0: not
    * known. */
   __u64 signal;
   __u64 leader;
@@ -34,7 +34,7 @@ struct {
 /* include/linux/sched/jobctl.h: frozen by its control group, or about to be. */
 #define JOBCTL_TRAP_FREEZE (1ul << 23)
 
-/* True while the service is stopped (SIGSTOP, ^Z) or frozen: nobody comes either. */
+/* True while the service is stopped (SIGSTOP, ^Z) or frozen, and so cannot act. */
 FRAME int is_unserved(void) {
   struct signal_struct* signal = (void*)service.signal;
   struct task_struct* leader = (void*)service.leader;
@@ -44,7 +44,7 @@ FRAME int is_unserved(void) {
          (BPF_CORE_READ(leader, jobctl) & JOBCTL_TRAP_FREEZE);
 }
 
-/* The names are those of the first threads, as the service's rules mean them. */
+/* The names are those of the first threads, as in the service's policy. */
 FRAME int is_denied(void) {
   struct comm_key comm = {};
   bpf_core_read_str(comm.comm, sizeof(comm.comm),
@@ -64,7 +64,7 @@ FRAME int is_below(__u32 tgid) {
   return 0;
 }
 
-/* How this window is met, before anything is done about it. */
+/* How this window is treated, before anything is done about it. */
 static __always_inline __u32 window_mode(__u32 wanted) {
   if (settings.paused) return ROCATTACH_WINDOW_PAUSED;
   if (settings.only_below && !is_below(settings.only_below))

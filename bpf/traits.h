@@ -1,4 +1,5 @@
-/* What an injector wants to know of a process and is quickest read in the kernel. */
+/* What an injector needs to know of a process and is read most quickly in the kernel.
+ */
 #ifndef ROCATTACH_BPF_TRAITS_H_
 #define ROCATTACH_BPF_TRAITS_H_
 
@@ -35,7 +36,7 @@ FRAME __u64 secure_flags(void) {
 }
 
 /* What decides how a process sees the file system, as one number: its mount namespace
- * and its root. Good for a second's cache, since numbers are used again. */
+ * and its root. Numbers are reused, so it may be cached for a second only. */
 FRAME __u64 filesystem_view_id(void) {
   struct task_struct* task = bpf_get_current_task_btf();
   __u64 mount = (__u64)BPF_CORE_READ(task, fs, root.mnt);
@@ -44,8 +45,8 @@ FRAME __u64 filesystem_view_id(void) {
   return (mounts * 0x9e3779b97f4a7c15ull) ^ mount ^ (dentry << 21 | dentry >> 43);
 }
 
-/* ROCATTACH_WINDOW_LIMITED if a limit has to be looked at more closely. The table of
- * descriptors grows with them: below a limit that is larger than the table one is free.
+/* ROCATTACH_WINDOW_LIMITED if a limit has to be checked more closely. The descriptor
+ * table grows on demand: if the limit is larger than the table, a descriptor is free.
  */
 FRAME __u64 limit_flags(void) {
   struct task_struct* task = bpf_get_current_task_btf();
@@ -61,7 +62,7 @@ FRAME __u64 limit_flags(void) {
 FRAME __u64 window_flags(__u32 again) {
   __u64 flags = secure_flags() | limit_flags();
   if (again) flags |= ROCATTACH_WINDOW_AGAIN;
-  /* A kernel without CONFIG_SECCOMP has no mode either. */
+  /* A kernel without CONFIG_SECCOMP has no mode. */
   if (bpf_core_field_exists(bpf_get_current_task_btf()->seccomp.mode) &&
       bpf_get_current_task_btf()->seccomp.mode == SECCOMP_MODE_STRICT)
     flags |= ROCATTACH_WINDOW_STRICT;

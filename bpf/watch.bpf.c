@@ -19,8 +19,8 @@ FRAME __u64 cookie(struct pt_regs* ctx) {
   return use_cookies ? bpf_get_attach_cookie(ctx) : 0;
 }
 
-/* Notifies the service of a window, and wakes it. False if the event found no room.
- * `layout` is the number of the window's layout plus one, or 0. */
+/* Notifies the service of a window, and wakes it. False if there was no room for the
+ * event. `layout` is the index of the window's layout plus one, or 0. */
 FRAME int announce(struct pt_regs* ctx, __u64 opened_ns, __u32 mode, int again,
                    __u32 layout) {
   struct rocattach_event* e = new_event(ROCATTACH_EVENT_WINDOW);
@@ -70,8 +70,8 @@ FRAME int refuse_window(struct pt_regs* ctx, __u64 opened_ns, __u32 budget) {
   return 0;
 }
 
-/* The window of a process that leaves it to another one; true if that one's is open, so
- * that this one has to wait for it. */
+/* The window of a process that yields it to another one; true if the other's is open,
+ * so that this process has to wait for it. */
 FRAME int report_shared(struct pt_regs* ctx, __u64 opened_ns) {
   struct rocattach_process_key* owner = memory_owner();
   struct rocattach_claim* claim = awaited_claim();
@@ -90,8 +90,8 @@ FRAME int report_shared(struct pt_regs* ctx, __u64 opened_ns) {
          claim->state == ROCATTACH_CLAIM_OPEN;
 }
 
-/* Holds the thread that opened a window, until the service has stopped it or let it
- * go. The service is notified first: it wakes up while the layout is written. */
+/* Holds the thread that opened a window until the service has stopped or released it.
+ * The service is notified first, so that it wakes up while the layout is written. */
 FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int again) {
   __u32 layout = take_layout(opened_ns);
   __u64 held;
@@ -123,10 +123,9 @@ int hsa_init_yield(struct pt_regs* ctx) {
   if (mine == NOT_MINE) return 0;
   if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
   if (mine == FOLLOW || (mine == SHARED && report_shared(ctx, now_ns))) {
-    /* The service stops it with ptrace as well, and lets it go when the window is
-     * settled: while it spins here it takes the address space's lock again and again,
-     * and may sleep with it, and the thread that loads the collector needs that lock.
-     */
+    /* The service stops it with ptrace as well, and releases it when the window is
+     * settled: while spinning here it repeatedly takes the address space's lock, may
+     * sleep with it, and the thread that loads the collector needs that lock. */
     notify_follow();
     hold_thread(ctx->sp, settings.limit_ns, 1);
     return 0;
@@ -148,9 +147,8 @@ FRAME int is_stoppable(void) {
          !(task->blocked.sig[0] & (1ul << (ROCATTACH_STOP_SIGNAL - 1)));
 }
 
-/* Opens a window in the signal hold mode. The signal first: nothing of it is visible
- * before the event is, so the service cannot answer a stop that has not been asked for.
- */
+/* Opens a window in the signal hold mode. The signal comes first, before the event is
+ * visible, so that the service cannot answer a stop that was not requested. */
 FRAME int signal_window(struct pt_regs* ctx, __u64 opened_ns, int again) {
   struct rocattach_event* e;
   __u32 mode;
@@ -182,8 +180,8 @@ FRAME int signal_window(struct pt_regs* ctx, __u64 opened_ns, int again) {
 
 /* The signal hold mode, for kernels without sleepable uprobes. The service has seized
  * the thread when it mapped the library; a signal to this thread then becomes a ptrace
- * stop that only the tracer sees. A thread that is not ours is never signalled. Threads
- * that follow are stopped in the same way, until the window is settled. */
+ * stop that only the tracer sees. A thread that the service does not trace is never
+ * signalled. Followers are stopped in the same way, until the window is settled. */
 SEC("uprobe")
 int hsa_init_signal(struct pt_regs* ctx) {
   __u64 now_ns = bpf_ktime_get_boot_ns();
@@ -214,16 +212,16 @@ int collector_ready(struct pt_regs* ctx) {
   return 0;
 }
 
-/* The runtime has been shut down: the process's next hsa_init is a first one again. */
+/* The runtime has been shut down: the process's next hsa_init opens a window again. */
 SEC("uprobe")
 int collector_unloaded(struct pt_regs* ctx) {
   forget_window();
   return 0;
 }
 
-/* Nobody will come for those that are held: the service's own end, by whatever cause,
- * passes here before its probes are taken out. Holds that are under way would otherwise
- * last until their deadline, probes or not. */
+/* Ends the holds when the service ends: for any cause, its exit passes here before its
+ * probes are removed. Current holds would otherwise last until their deadline, with or
+ * without probes. */
 FRAME int note_service_end(void) {
   struct task_struct* task = bpf_get_current_task_btf();
   if (service.start_ns && (__u32)task->tgid == service.tgid &&
@@ -232,8 +230,8 @@ FRAME int note_service_end(void) {
   return 0;
 }
 
-/* The service runs this once, in its own context, to say who it is: it may live in a
- * pid namespace, where it does not know its number. */
+/* The service runs this once, in its own context, to identify itself: in a pid
+ * namespace it does not know its global process ID. */
 SEC("raw_tp")
 int note_service(void* ctx) {
   struct task_struct* task = bpf_get_current_task_btf();
@@ -246,8 +244,8 @@ int note_service(void* ctx) {
 
 SEC("raw_tp/sched_process_exit")
 int process_exit(struct bpf_raw_tracepoint_args* ctx) {
-  /* It is the exiting thread that comes by; the last one of its process has brought
-   * signal->live to 0 before. */
+  /* Called by the exiting thread; the last one of its process has already brought
+   * signal->live to 0. */
   struct task_struct* task = bpf_get_current_task_btf();
   struct signal_struct* signal = task->signal;
   struct rocattach_event* e;
@@ -268,7 +266,7 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args* ctx) {
   leave_memory();
-  /* The new program is another process to us, with a claim of its own. */
+  /* The new program counts as another process, with its own claim. */
   if (!remove_claim()) notify(ROCATTACH_EVENT_EXEC);
   return 0;
 }

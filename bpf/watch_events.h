@@ -58,7 +58,7 @@ enum rocattach_window_mode {
   ROCATTACH_WINDOW_UNSERVED = 8, /* the service is stopped: not held */
 };
 
-/* Which one. */
+/* Which budget. */
 enum rocattach_budget {
   ROCATTACH_BUDGET_NONE = 0,
   ROCATTACH_BUDGET_USER_WINDOWS = 1,    /* windows a second of the user's processes */
@@ -69,13 +69,13 @@ enum rocattach_budget {
 /* The account of all users for whom there is no room; map `accounts`. */
 #define ROCATTACH_OTHER_USERS 0xffffffffu
 
-/* The signal of the signal hold mode: SIGURG, which nobody hears who has no handler for
- * it. Should the service die while a thread stands in its stop, the kernel delivers it.
- * A SIGSTOP would then stop the process for good. */
+/* The signal of the signal hold mode: SIGURG, which is ignored without a handler. If
+ * the service dies while a thread is in this stop, the kernel delivers the signal. A
+ * SIGSTOP would then stop the process for good. */
 #define ROCATTACH_STOP_SIGNAL 23
 
 /* Bits of rocattach_window_event.flags. Without KNOWN, which the signal hold mode never
- * sets, only AGAIN has a meaning, and the other fields have none. */
+ * sets, only AGAIN is valid, and the other fields are not. */
 #define ROCATTACH_WINDOW_AGAIN 1u  /* the process had a window before */
 #define ROCATTACH_WINDOW_KNOWN 2u  /* all below and all fields are known */
 #define ROCATTACH_WINDOW_SECURE 4u /* AT_SECURE is set */
@@ -93,7 +93,7 @@ enum rocattach_hold_end {
   ROCATTACH_HOLD_UNSERVED = 6,   /* the service has been stopped meanwhile */
 };
 
-/* One process: a pid is reused, a pid with its start time is not. */
+/* A process identity: a pid is reused, a pid with its start time is not. */
 struct rocattach_process_key {
   rwa_u32 pid; /* tgid in the initial namespace */
   rwa_u32 pad;
@@ -188,7 +188,7 @@ struct rocattach_file_key {
 };
 ROCATTACH_ASSERT(sizeof(struct rocattach_file_key) == 24);
 
-/* What the service has said of a file; map `file_kinds`. */
+/* What the service has determined about a file; map `file_kinds`. */
 enum rocattach_file_kind {
   ROCATTACH_FILE_UNKNOWN = 0,
   ROCATTACH_FILE_PLAIN = 1,      /* of no interest: left out of layouts */
@@ -216,8 +216,8 @@ struct rocattach_mapped_file {
 #define ROCATTACH_MEMORY_NAME "memfd:rocattach"
 
 /* A held process, as an attach needs to know it; map `layouts`, which the service maps
- * into its memory. Written by the thread that is held. Executable mappings of files
- * that are not plain, and the one around the window. */
+ * into its memory. Written by the thread that is held. Has the executable mappings of
+ * files that are not plain, and the one around the window. */
 struct rocattach_layout {
   rwa_u64 held_ns;   /* time_ns of the window whose thread is held; 0: no more */
   rwa_u64 window_ns; /* the same, once all below is written; 0: being written */
@@ -234,10 +234,10 @@ struct rocattach_layout {
 ROCATTACH_ASSERT(sizeof(struct rocattach_mapped_file) == 56);
 ROCATTACH_ASSERT(__builtin_offsetof(struct rocattach_layout, files) == 64);
 
-/* What has become of a process's window. FORGOTTEN, after the runtime was shut down,
- * keeps the process known, so that its end is still reported, while its next hsa_init
- * opens a window again. While a claim is open, other threads that enter hsa_init wait
- * too: if one of them overtook, the runtime would be loaded without the collector. */
+/* The state of a process's window. FORGOTTEN, after the runtime was shut down, keeps
+ * the process known, so that its end is still reported, while its next hsa_init opens a
+ * window again. While a claim is open, other threads that enter hsa_init wait too: if
+ * one of them overtook the first, the runtime would be loaded without the collector. */
 enum rocattach_claim_state {
   ROCATTACH_CLAIM_OPEN = 0,     /* held; the collector is on its way */
   ROCATTACH_CLAIM_RELEASED = 1, /* let go: not wanted, failed, too late */
@@ -279,7 +279,7 @@ struct rocattach_settings {
   rwa_u32 only_uid;
   rwa_u32 pad;
   rwa_u64 limit_ns; /* longest hold */
-  /* One user's windows: one in this time, 0: no limit; so much ahead of that. */
+  /* One user's windows: one per interval, 0: no limit; and the allowed burst. */
   rwa_u64 window_interval_ns;
   rwa_u64 window_burst_ns;
 };

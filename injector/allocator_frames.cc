@@ -18,9 +18,9 @@ namespace rocattach {
 namespace {
 
 constexpr size_t kMaxFrames = 512;
-// Of the stack that could not be unwound.
+// Longest part of a stack that is searched where it cannot be unwound.
 constexpr uint64_t kMaxRest = 64 * 1024;
-// A thread's start has two frames of the C library, the program's three.
+// A thread starts with two frames of the C library, the program with three.
 constexpr size_t kMaxStartFrames = 3;
 
 constexpr absl::string_view kAllocatorFunctions[] = {"malloc",
@@ -52,7 +52,7 @@ bool IsProgram(pid_t pid, const Mapping& mapping) {
 }
 
 UnwindRegisters FirstFrame(const user_regs_struct& registers) {
-  // The order of DWARF.
+  // In DWARF order.
   return {registers.rax, registers.rdx, registers.rcx, registers.rbx, registers.rsi,
           registers.rdi, registers.rbp, registers.rsp, registers.r8,  registers.r9,
           registers.r10, registers.r11, registers.r12, registers.r13, registers.r14,
@@ -141,7 +141,7 @@ bool AllocatorFrames::IsCall(absl::Span<const uint64_t> callers) const {
   if (IsFunction(Called(callers[0]))) return true;
   if (!Inside(callers[0] - 1)) return false;
   if (is_program_) return true;
-  // Behind the allocator's own functions: who called it?
+  // Beyond the allocator's own functions: who called it?
   size_t outer = 1;
   while (outer < callers.size() && Inside(callers[outer] - 1)) ++outer;
   if (outer == callers.size()) return false;
@@ -169,7 +169,7 @@ absl::StatusOr<const AllocatorFrames::Module*> AllocatorFrames::ModuleOf(
 absl::StatusOr<UnwindRegisters> AllocatorFrames::Caller(const UnwindRegisters& frame,
                                                         bool first) {
   auto read = [this](uint64_t address) { return ReadWord(address); };
-  // A return address may lie behind its function's end.
+  // A return address may lie past the end of its function.
   const uint64_t ip = *frame[kUnwindReturn] - (first ? 0 : 1);
   const Mapping* mapping = maps_.Find(RemoteAddress(ip));
   if (mapping == nullptr || !mapping->is_file() || !mapping->executable) {
@@ -184,7 +184,7 @@ absl::StatusOr<UnwindRegisters> AllocatorFrames::Caller(const UnwindRegisters& f
   }
   if (!first) return why;
   // hsa_init without unwind information: at its entry the return address is the first
-  // word, or the second one behind `push %rbp`.
+  // word, or the second one after `push %rbp`.
   for (uint64_t skipped : {0, 8}) {
     const uint64_t at = *frame[kUnwindRsp] + skipped;
     std::optional<uint64_t> word = read(at);

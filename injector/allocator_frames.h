@@ -24,9 +24,9 @@
 
 namespace rocattach {
 
-// Of a library that provides malloc every function counts; of the program itself only
-// the functions that replace the C library's, and what was called by their names. What
-// it reads must outlive it.
+// In a library that provides malloc, every function counts; in the program itself, only
+// those that replace functions of the C library and those that were called by their
+// names. All objects passed to it must outlive it.
 class AllocatorFrames {
  public:
   AllocatorFrames(pid_t pid, const Maps& maps, const TargetMemory& memory)
@@ -35,15 +35,15 @@ class AllocatorFrames {
   // `malloc` is the function that the program uses.
   void SetMalloc(RemoteAddress malloc);
 
-  // `mapping` is a part of the file that has it.
+  // True if `mapping` is a part of the allocator's file.
   bool IsPart(const Mapping& mapping) const {
     return file_ != nullptr && mapping.SameFile(*file_);
   }
 
-  // Looks at the callers of the thread with these registers. Says where the allocator
-  // is among them; empty if it is not. Threads that the allocator's library has
-  // started, or a `main` that it has wrapped, are not calls of the allocator. Where the
-  // stack cannot be unwound, the same as FindAddress for what is left of it.
+  // Unwinds the callers of the thread with these registers. Returns where the allocator
+  // is among them; empty if it is not. Threads that the allocator's library started, or
+  // a `main` that it wrapped, are not calls of the allocator. Where the stack cannot be
+  // unwound, the rest of it is searched as by FindAddress.
   std::optional<std::string> FindCall(const user_regs_struct& registers);
 
   // Is there any address of the allocator among these words of a stack?
@@ -68,11 +68,11 @@ class AllocatorFrames {
   bool IsFunction(uint64_t address) const;
   std::optional<uint64_t> ReadWord(uint64_t address) const;
   // The function that was called by the instruction before this return address, which
-  // may be another one than it has come to: compilers turn a last call into a jump. 0
-  // for calls through registers.
+  // need not be the one that now runs: compilers turn a tail call into a jump. 0 for
+  // calls through registers.
   uint64_t Called(uint64_t return_address) const;
-  // Is the first of these return addresses the allocator's, as one of its functions
-  // that somebody called?
+  // Is the first of these return addresses in a function of the allocator that was
+  // called from outside?
   bool IsCall(absl::Span<const uint64_t> callers) const;
   std::optional<std::string> Describe(uint64_t address) const;
 

@@ -29,14 +29,14 @@
 namespace rocattach {
 namespace {
 
-// The thread stands behind the probed instruction, whose length is at most 15; a window
-// entered by other means may stand a little further on.
+// The thread is stopped right after the probed instruction, which has at most 15 bytes;
+// in a window entered by other means it may be slightly further on.
 constexpr uint64_t kWindowBytes = 16;
 
-// In the fault-injection build the stub is written in pieces with a fault point each.
+// The fault-injection build writes the stub in pieces, with a fault point for each.
 constexpr size_t kWritePiece = kFaultsBuiltIn ? 64 : TargetMemory::kMaxTransfer;
 
-// How long another thread may keep the loader's lock until the attach is given up.
+// How long another thread may hold the loader's lock before the attach is abandoned.
 constexpr uint64_t kLoaderPatienceNs = 100'000'000;
 // The same for a caller that serves the stops of many processes.
 constexpr uint64_t kShortPatienceNs = 10'000'000;
@@ -46,22 +46,20 @@ AttachFailure Injected(const char* step) {
 }
 
 // One attach, step by step. The order:
-// 1. Seize. From here the thread and its number stay together; the target sees nothing.
-// 2. Is it the right process? Only then is the thread asked to stop: an innocent one
-//    could see EINTR.
-// 3. While the thread comes to its stop, everything is looked up and checked; but if it
-//    is held on our own processor it comes no further while we work, and so that
-//    follows the stop.
-// 4. The stub, rip, detach.
-// /proc is asked by the thread's number, which it knows as well as the process's: where
-// the first thread has exited and others go on, all that hangs on the memory is empty
-// under the process's.
-// Until the stub is written in full and verified nothing points to it; once rip is set
-// the thread needs nobody any more.
+// 1. Seize. From here on the thread ID cannot be reused; the target sees nothing.
+// 2. Check that it is the right process. Only then is the thread asked to stop: a
+//    thread of another process could see EINTR.
+// 3. While the thread is stopping, everything is looked up and checked. If it is held
+//    on our own CPU, it makes no progress while we work, so this follows the stop.
+// 4. Write the stub, set rip, detach.
+// /proc is read under the thread's ID, which works as well as the process's: once the
+// first thread has exited while others run on, everything that depends on the memory is
+// empty under the process's ID. Nothing points to the stub until it is completely
+// written and verified; once rip is set, the thread no longer depends on the service.
 class AttachRun {
  public:
-  // `tracee` stands at the window already, or has been asked to by `begun`, or is the
-  // own one of `begun`, where nothing has begun.
+  // `tracee` is stopped at the window already, or has been asked to stop through
+  // `begun`, or is this object's own where nothing has begun.
   AttachRun(const AttachRequest& request, LibraryCache* cache, Tracee* tracee,
             AttachStart* begun)
       : request_(request),
@@ -125,9 +123,9 @@ class AttachRun {
   std::string collector_path_;  // the one of the request's that the target can load
   AttachOutcome outcome_;
   Tracee* tracee_;
-  AttachStart* begun_;  // null: the thread stands
+  AttachStart* begun_;  // null: the thread is stopped
   std::optional<Maps> maps_;
-  rocattach_layout layout_;  // as far as it says itself, once described_
+  rocattach_layout layout_;  // valid as far as it states, once described_
   bool described_ = false;
   std::vector<KnownFiles::Judgement> learned_;
   std::optional<TargetMemory> memory_;
@@ -257,12 +255,12 @@ StepResult AttachRun::Resolve() {
   return ResolveFromProc();
 }
 
-// False, whatever the reason: then /proc is asked, which knows more.
+// False for any reason: /proc is read then, which knows more.
 bool AttachRun::ResolveFromLayout() {
   if (!IsDescribed()) return false;
   std::optional<Maps> maps = request_.known.files->MapsOf(layout_);
   if (!maps.has_value() || !ResolveIn(*std::move(maps)).ok()) return false;
-  // A file is known by numbers that could, once in a great while, mean another one.
+  // A file is identified by numbers that could, very rarely, mean another one.
   return HaveTheirCode(functions_, *maps_, *memory_);
 }
 
@@ -293,11 +291,11 @@ StepResult AttachRun::ResolveIn(Maps maps) {
   return FindCave();
 }
 
-// A process that starts its runtime again has our stub from the last time. The thread
-// that ran it has reported from inside the collector, but may still be on its way out
-// of it, with nothing but restoring to do. Of the parameters it needs the address that
-// it goes back to, so a stub that goes back to the same place can be written over the
-// old one at any time: what the thread still reads stays the same.
+// A process that starts its runtime again still has our stub from the last time. The
+// thread that ran it has reported from inside the collector, but may still be restoring
+// its registers in the stub. The only parameter that it still needs is its return
+// address, so a stub with the same return address can be written over the old one at
+// any time.
 StepResult AttachRun::FindCave() {
   return FindCodeCave(
       request_.point.tid, *maps_, *memory_, cache_,
@@ -325,14 +323,14 @@ StepResult AttachRun::WaitForStop() {
 
 StepResult AttachRun::CheckWindow() {
   RETURN_IF_FAILED(tracee_->ReadRegisters(&registers_));
-  // Inside a system call the kernel owns what is to be restarted; there is no safe
-  // place for a call then.
+  // Inside a system call the kernel owns the restart state, so a call cannot safely be
+  // inserted.
   if (registers_.orig_rax != static_cast<unsigned long long>(-1)) {
     return AttachFailure{AttachReason::kNotAtWindow, 0,
                          absl::StrCat("thread ", request_.point.tid,
                                       " is in system call ", registers_.orig_rax)};
   }
-  // As one comparison: below the window the difference wraps.
+  // One comparison suffices: below the window the difference wraps.
   if (registers_.rip - request_.point.window_ip > kWindowBytes) {
     return AttachFailure{
         AttachReason::kNotAtWindow, 0,
@@ -353,8 +351,8 @@ StepResult AttachRun::CheckRoom() {
   return CheckStack(request_.point.tid, *maps_, stack_pointer, StubFrameBytes());
 }
 
-// May dlopen be called here and now? The thread stands, but others run on: the stub
-// tries the lock once more.
+// May dlopen be called here and now? This thread is stopped but others run, so the stub
+// tries the lock again.
 StepResult AttachRun::CheckCalls() {
   outcome_.stage = AttachStage::kCheck;
   CallContext context;
@@ -405,7 +403,7 @@ StepResult AttachRun::WriteAt(RemoteAddress address, absl::string_view bytes) {
     return FailureFromStatus(status, AttachReason::kTargetExited);
   }
   // EIO: this kernel forbids forced writes through /proc/PID/mem
-  // (proc_mem.force_override=never); ptrace's own writes it allows.
+  // (proc_mem.force_override=never); it allows those by ptrace.
   StepResult result = tracee_->Poke(address, bytes);
   if (!result.ok()) {
     result.failure().detail =
@@ -430,7 +428,7 @@ StepResult AttachRun::WritePieces(const std::string& stub) {
   return StepOk();
 }
 
-// Nothing points to the stub: its bytes go, as if they had never been there.
+// Nothing points to the stub, so its bytes can be put back as they were.
 void AttachRun::RestoreCave(AttachFailure* failure) {
   if (written_ == 0 || failure->reason == AttachReason::kTargetExited) return;
   const auto bytes = absl::string_view(cave_.before).substr(0, written_);
@@ -443,7 +441,7 @@ void AttachRun::RestoreCave(AttachFailure* failure) {
 
 StepResult AttachRun::WriteStub() {
   outcome_.stage = AttachStage::kWrite;
-  // The cave may have been chosen before the thread stood.
+  // The cave may have been chosen before the thread stopped.
   if (FreeBytesBegin(cave_.before) != 0 &&
       ReturnAddressOf(cave_.before).value() != registers_.rip) {
     RETURN_IF_FAILED(FindCave());
@@ -451,7 +449,7 @@ StepResult AttachRun::WriteStub() {
   std::string stub;
   RETURN_IF_FAILED(BuildTheStub(&stub));
   RETURN_IF_FAILED(WritePieces(stub));
-  // Nothing points to the stub yet: a write that did not arrive whole is found here.
+  // Nothing points to the stub yet: an incomplete write is found here.
   std::string back(stub.size(), '\0');
   absl::Status status = memory_->Read(cave_.address, back.data(), back.size());
   if (!status.ok()) {

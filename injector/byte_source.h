@@ -12,11 +12,11 @@
 
 namespace rocattach {
 
-// Random access to bytes that nobody vouches for.
+// Random access to untrusted bytes.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Fills all of `buffer` from `position` or fails (OUT_OF_RANGE behind the end).
+  // Fills all of `buffer` from `position` or fails (OUT_OF_RANGE past the end).
   virtual absl::Status ReadAt(uint64_t position, void* buffer, size_t bytes) const = 0;
 };
 

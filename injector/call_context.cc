@@ -24,7 +24,7 @@ constexpr int kMaxSignalFrames = 8;
 constexpr uint64_t kUserCode = 0x33;  // the code segment of 64-bit programs
 
 // struct ucontext and sigcontext of the kernel (arch/x86/include/uapi/asm), in words
-// behind the return address of a handler.
+// after the return address of a handler.
 constexpr size_t kRegisters = 5;
 constexpr size_t kStackPointer = kRegisters + 15;
 constexpr size_t kInstruction = kRegisters + 16;
@@ -69,9 +69,8 @@ TargetMemory::Part PartOf(const StackPart& part) {
   return {RemoteAddress(part.begin), part.words.get(), part.count * sizeof(uint64_t)};
 }
 
-// The next signal frame from `*at` upwards. A frame is believed if it looks like one;
-// what looks like one and is not (left in a buffer that nobody has written) can only
-// refuse too much.
+// The next signal frame from `*at` upwards. Anything that looks like one is taken for
+// one; a false match (stale data in an uninitialized buffer) can only refuse too much.
 std::optional<Interrupted> NextSignalFrame(const LibcState& libc, const StackPart& part,
                                            size_t* at) {
   for (; *at + kFrameWords <= part.count; ++*at) {
@@ -168,7 +167,7 @@ StepResult CheckCallContext(const CallContext& context, RemoteAddress* loader_st
   std::optional<Interrupted> interrupted = NextSignalFrame(libc, part, &at);
   if (!own_malloc && !interrupted.has_value()) return StepOk();
 
-  // Out of the ordinary, so now it may take time.
+  // This is rare, so from here on it may take time.
   auto maps = Maps::Read(context.pid);
   if (!maps.ok()) {
     return FailureFromStatus(maps.status(), AttachReason::kMemoryAccess);
@@ -185,13 +184,13 @@ StepResult CheckCallContext(const CallContext& context, RemoteAddress* loader_st
     } else {
       part = StackAt(*maps, next);
       at = 0;
-      // A stack that is not there has no frames.
+      // A stack that is not mapped has no frames.
       if (part.count == 0 || !context.memory->ReadParts({PartOf(part)}).ok()) break;
     }
     interrupted = NextSignalFrame(libc, part, &at);
   }
   if (!own_malloc) return StepOk();
-  // The unwinder does not pass signal frames; any address counts there.
+  // The unwinder cannot unwind signal frames; any address counts there.
   std::optional<std::string> call = in_handler ? allocator.FindAddress(part.span())
                                                : allocator.FindCall(context.registers);
   if (!call.has_value()) return StepOk();

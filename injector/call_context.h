@@ -1,4 +1,4 @@
-// From where hsa_init was called, as far as that says whether dlopen may be called.
+// Where hsa_init was called from, to decide whether dlopen may be called.
 #ifndef ROCATTACH_INJECTOR_CALL_CONTEXT_H_
 #define ROCATTACH_INJECTOR_CALL_CONTEXT_H_
 
@@ -28,9 +28,9 @@ struct CallContext {
 // - a call from inside an allocator that the program brings itself (its calls are found
 //   by unwinding the stack; where that does not work, by any address of the allocator
 //   on it).
-// Looks at the nearest 32 KiB of the stack; of a program with glibc's malloc, which
-// calls nobody, only at those, which costs some microseconds. With the same call it
-// reads the address of `_rtld_global`, null if it cannot.
+// Reads the nearest 32 KiB of the stack; in a program with glibc's malloc, which calls
+// no other code, only those, which takes some microseconds. The same call reads the
+// address of `_rtld_global`, null on failure.
 StepResult CheckCallContext(const CallContext& context, RemoteAddress* loader_state);
 
 }  // namespace rocattach

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAlignment = 16;
-// A target can map any number of files; looking at each would hold it for too long.
+// A target can map any number of files; checking all would hold it for too long.
 constexpr size_t kMaxCandidates = 24;
 
 // Smaller is better.
@@ -45,7 +45,7 @@ std::vector<const Mapping*> Candidates(const Maps& maps, RemoteAddress window) {
   return candidates;
 }
 
-// Looks at the tails of one library's executable segments that lie in `mapping`.
+// Checks the tails of one library's executable segments that lie in `mapping`.
 bool FindInMapping(const LibraryFacts& facts, uint64_t bias, const Mapping& mapping,
                    const TargetMemory& memory, size_t bytes,
                    absl::FunctionRef<bool(absl::string_view)> may_replace,

@@ -1,8 +1,8 @@
 // Room for the stub: the zero-filled rest of the last page of a library's code.
 //
-// A code segment that comes from a file ends somewhere inside a page; what follows up
-// to the page's end is mapped, executable, and nobody's. Writing there copies that one
-// page for this process; no mapping is added or changed.
+// A code segment that comes from a file ends somewhere inside a page; the rest of that
+// page is mapped, executable, and unused. Writing there copies that one page for this
+// process; no mapping is added or changed.
 #ifndef ROCATTACH_INJECTOR_CODE_CAVE_H_
 #define ROCATTACH_INJECTOR_CODE_CAVE_H_
 
@@ -24,11 +24,11 @@ namespace rocattach {
 struct CodeCave {
   RemoteAddress address;  // 16-byte aligned
   size_t bytes = 0;       // up to the end of the page
-  std::string before;     // what is there: zeros, or what `may_replace` has accepted
+  std::string before;     // present contents: zeros, or what `may_replace` accepted
 };
 
 // Finds at least `bytes` zero bytes: first in the library around `window` (so that the
-// stub's calls come from the library that is held, as its own would), then in libc,
+// stub's calls appear to come from the library that contains the window), then in libc,
 // ld.so, libstdc++, libhsakmt, then in other libraries. What an earlier attach left
 // behind is not zero and is kept, unless `may_replace` accepts it. kNoCave if there is
 // no room.
@@ -39,7 +39,7 @@ StepResult FindCodeCave(
       return false;
     });
 
-// Offset of the first free byte in `tail`, aligned for a page-aligned end: behind the
+// Offset of the first free byte in `tail`, aligned for a page-aligned end: after the
 // last byte that is not zero. tail.size() if nothing is free.
 size_t FreeBytesBegin(absl::string_view tail);
 

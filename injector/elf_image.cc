@@ -291,7 +291,7 @@ absl::Status ElfImage::Consider(uint64_t index, absl::string_view name,
                                 Search* search) const {
   ASSIGN_OR_RETURN(Elf64_Sym symbol, ReadElement<Elf64_Sym>(symtab_, index));
   if (!Inside(symbol.st_name, name.size() + 1, 0, strtab_bytes_)) {
-    return absl::OkStatus();  // too near the end of the strings to be this name
+    return absl::OkStatus();  // too close to the end of the strings to be this name
   }
   char text[kMaxName + 1];
   ASSIGN_OR_RETURN(char first, ReadElement<char>(strtab_, symbol.st_name));

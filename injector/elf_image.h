@@ -26,7 +26,7 @@ struct ElfSegment {
 // A function that the image exports.
 struct ElfFunction {
   uint64_t vaddr = 0;  // as linked, inside an executable PT_LOAD
-  uint64_t size = 0;   // the symbol's own claim, may be 0
+  uint64_t size = 0;   // as the symbol states, may be 0
 };
 
 class ElfImage {
@@ -39,9 +39,9 @@ class ElfImage {
   static constexpr size_t kMaxProgramHeaders = 128;
   static constexpr size_t kMaxDynamicEntries = 4096;
   static constexpr uint32_t kMaxHashBuckets = 1u << 24;
-  static constexpr size_t kMaxChain = 1u << 14;        // symbols looked at for one name
+  static constexpr size_t kMaxChain = 1u << 14;        // symbols compared for one name
   static constexpr size_t kMaxName = 128;              // of a symbol that is looked for
-  static constexpr size_t kMaxRelocations = 1u << 16;  // looked at for slots
+  static constexpr size_t kMaxRelocations = 1u << 16;  // searched for slots
 
   // Reads headers and the dynamic section. `source` must outlive the image. `bias` is
   // the load bias (kMemory only): ld.so adds it to some dynamic entries in place.
@@ -54,14 +54,14 @@ class ElfImage {
   // All PT_LOADs, in the order of the file.
   const std::vector<ElfSegment>& segments() const { return segments_; }
 
-  // A global function by name, through DT_GNU_HASH or DT_HASH. Of several versions the
+  // A global function by name, through DT_GNU_HASH or DT_HASH. Of several versions, the
   // default one. NOT_FOUND: not exported, or only as a hidden old version.
   // UNIMPLEMENTED: an IFUNC, whose address only the target knows, or no hash table.
   absl::StatusOr<ElfFunction> FindFunction(absl::string_view name) const;
 
   // Where the image keeps the address of each of `names`, symbols that it binds at
   // runtime: linked addresses of 8-byte words that ld.so fills in, 0 where it has none.
-  // Of several the first one.
+  // If there are several, the first one.
   absl::StatusOr<std::vector<uint64_t>> FindSlots(
       absl::Span<const absl::string_view> names) const;
 
@@ -73,7 +73,8 @@ class ElfImage {
   // Linked address of the index of unwind information (PT_GNU_EH_FRAME), 0: none.
   uint64_t eh_frame_header() const { return eh_frame_header_; }
 
-  // Where the byte linked at `vaddr` lies in the file; NOT_FOUND if it does not.
+  // Where the byte linked at `vaddr` lies in the file; NOT_FOUND if it is not in the
+  // file.
   absl::StatusOr<uint64_t> FileOffset(uint64_t vaddr) const;
 
  private:

@@ -65,7 +65,7 @@ class NeedsReader {
   absl::Status ReadDynamic() {
     Elf64_Ehdr header;
     RETURN_IF_ERROR(file_.ReadAt(0, &header, sizeof(header)));
-    // The image has been parsed: these are within its limits.
+    // The image has been parsed, so these are within its limits.
     for (unsigned i = 0; i < header.e_phnum; ++i) {
       Elf64_Phdr segment;
       RETURN_IF_ERROR(file_.ReadAt(header.e_phoff + i * sizeof(segment), &segment,

@@ -1,5 +1,4 @@
-// What a library asks of others: its needed libraries and the versions of their
-// symbols.
+// A library's dependencies: its needed libraries and the versions of their symbols.
 #ifndef ROCATTACH_INJECTOR_ELF_NEEDS_H_
 #define ROCATTACH_INJECTOR_ELF_NEEDS_H_
 
@@ -19,8 +18,8 @@ struct ElfNeeds {
   std::vector<std::string> versions;  // "GLIBC_2.17", … as imported, each once
 };
 
-// Reads the dynamic section of an x86-64 ELF file whose bytes nobody vouches for.
-// Errors as of ElfImage::Parse.
+// Reads the dynamic section of an untrusted x86-64 ELF file. Errors as for
+// ElfImage::Parse.
 absl::StatusOr<ElfNeeds> ReadElfNeeds(const ByteSource& file);
 absl::StatusOr<ElfNeeds> ReadElfNeeds(const std::string& path);
 

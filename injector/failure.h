@@ -1,5 +1,5 @@
-// Why one step of an attach cannot go on. The steps return it; attach.cc turns it into
-// the AttachOutcome of the stage at hand.
+// Why one step of an attach failed. The steps return it; attach.cc turns it into the
+// AttachOutcome of the current stage.
 #ifndef ROCATTACH_INJECTOR_FAILURE_H_
 #define ROCATTACH_INJECTOR_FAILURE_H_
 
@@ -22,13 +22,13 @@ struct AttachFailure {
   bool retryable = false;  // the same request may succeed later
 };
 
-// The texts for people on these reasons refer to the errno, so there is one: EIO where
-// no call failed (a short or a wrong answer).
+// The help texts of these reasons refer to the errno, so there must be one: EIO where
+// no call failed (a short transfer or a wrong result).
 constexpr bool NeedsErrno(AttachReason reason) {
   return reason == AttachReason::kMemoryAccess || reason == AttachReason::kRegisters;
 }
 
-// What a step of an attach comes to: success, or one failure.
+// The result of a step of an attach: success, or one failure.
 class [[nodiscard]] StepResult {
  public:
   StepResult() = default;  // success
@@ -57,16 +57,15 @@ inline StepResult StepOk() {
     }                                                                        \
   } while (false)
 
-// What an errno of one of our calls stands for in an attach, wherever it shows: a
-// target that has gone, or a service that lacks files or memory, is a verdict of its
-// own.
+// The reason that an errno of one of our calls implies at any stage: a target that has
+// exited, and a service that lacks files or memory, have their own reasons.
 inline AttachReason ReasonForErrno(int error, AttachReason otherwise) {
   if (error == ESRCH) return AttachReason::kTargetExited;
   return IsOwnShortage(error) ? AttachReason::kServiceResources : otherwise;
 }
 
-// The failure that an errno of one of our calls comes to. `otherwise`: the reason if
-// the errno does not say better.
+// The failure for an errno of one of our calls. `otherwise`: the reason if the errno
+// implies none.
 inline AttachFailure FailureFromErrno(int error, AttachReason otherwise,
                                       std::string detail) {
   AttachFailure failure;
@@ -78,14 +77,14 @@ inline AttachFailure FailureFromErrno(int error, AttachReason otherwise,
   return failure;
 }
 
-// The same for a status, which has its errno with it (ErrnoStatus).
+// The same for a status that carries an errno (ErrnoStatus).
 inline AttachFailure FailureFromStatus(const absl::Status& status,
                                        AttachReason otherwise) {
   return FailureFromErrno(ErrnoOf(status), otherwise, std::string(status.message()));
 }
 
-// The same for a file below /proc/PID, which goes with the process and which only its
-// user and a tracer may open.
+// The same for a file below /proc/PID, which disappears with the process and which only
+// its user and a tracer may open.
 inline AttachFailure FailureFromProc(const absl::Status& status) {
   return FailureFromStatus(
       status, absl::IsPermissionDenied(status) ? AttachReason::kNotPermitted

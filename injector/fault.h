@@ -1,5 +1,5 @@
-// Named places at which the fault-injection build dies, fails or waits. Nothing of it
-// is in the library that is installed.
+// Named places at which the fault-injection build dies, fails or waits. The installed
+// library contains none of this.
 #ifndef ROCATTACH_INJECTOR_FAULT_H_
 #define ROCATTACH_INJECTOR_FAULT_H_
 
@@ -9,8 +9,8 @@ namespace rocattach {
 
 #ifdef ROCATTACH_FAULTS
 inline constexpr bool kFaultsBuiltIn = true;
-// The environment says what happens: ROCATTACH_FAULT=die-NAME kills this process here,
-// fail-NAME makes the step fail (returns true), delay-ms=N waits at every place.
+// The environment selects what happens: ROCATTACH_FAULT=die-NAME kills this process
+// here, fail-NAME makes the step fail (returns true), delay-ms=N waits at every place.
 bool FaultAt(const char* name);
 #else
 inline constexpr bool kFaultsBuiltIn = false;

@@ -12,7 +12,7 @@ struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;  // 0: any file
   uint64_t bytes = 0;
-  // Of the last change of the contents, nanoseconds. Mode and links may change.
+  // Time of the last change of the contents, nanoseconds. Mode and links may change.
   uint64_t modified_ns = 0;
 
   static FileIdentity Of(const struct stat& info) {

@@ -1,4 +1,4 @@
-// Where everybody may load the collector, remembered for a moment.
+// A short-lived cache of where any user may load the collector.
 #ifndef ROCATTACH_INJECTOR_FILESYSTEM_VIEW_CACHE_H_
 #define ROCATTACH_INJECTOR_FILESYSTEM_VIEW_CACHE_H_
 
@@ -13,16 +13,16 @@
 
 namespace rocattach {
 
-// Looking at each directory on the way to the collector takes a good part of an attach,
-// and nearly always says the same: all processes of a mount namespace with one root see
-// the same files, and a collector that is installed well can be read by everybody.
-// Thread-safe. An answer lasts a second; one that is out of date costs a dlopen that
+// Checking each directory of the collector's path takes a good part of an attach, with
+// nearly always the same result: all processes of a mount namespace with one root see
+// the same files, and a properly installed collector can be read by all users.
+// Thread-safe. An answer is valid for a second; an outdated one costs a dlopen that
 // fails cleanly.
 class FilesystemViewCache {
  public:
   // True if any user may load `path` as process `pid` sees it, and it is `file`;
   // `view_id` is the same for processes with the same mount namespace and root. False
-  // says nothing. A path that somebody else than root could change is not remembered.
+  // means unknown. A path that users other than root could change is not remembered.
   bool EverybodyMayLoad(pid_t pid, uint64_t view_id, const std::string& path,
                         const FileIdentity& file);
 

@@ -1,5 +1,5 @@
-// From the name of an exported function to its place in the file, which is what a
-// uprobe is attached to.
+// From the name of an exported function to its offset in the file, where a uprobe is
+// attached.
 #ifndef ROCATTACH_INJECTOR_FUNCTION_OFFSET_H_
 #define ROCATTACH_INJECTOR_FUNCTION_OFFSET_H_
 
@@ -11,8 +11,8 @@
 namespace rocattach {
 
 // Offset in the ELF file `fd` of the first instruction of `function` (for the watcher:
-// "hsa_init"). The descriptor stays the caller's and its position does not move; it may
-// be of any file that a target mapped, its contents are not trusted.
+// "hsa_init"). The caller keeps the descriptor, whose position does not change; it may
+// refer to any file that a target mapped, so its contents are not trusted.
 // INVALID_ARGUMENT: not an ELF file, or a broken one. UNIMPLEMENTED: another class,
 // byte order or machine, an IFUNC, no hash table. NOT_FOUND: exports no such function.
 // OUT_OF_RANGE: truncated, or beyond the parser's limits.

@@ -37,7 +37,7 @@ Mapping StackOf(const rocattach_layout& layout) {
   return mapping;
 }
 
-// What an attach has to see each time.
+// Mappings that an attach has to inspect each time.
 bool IsNoteworthy(const Mapping& mapping, absl::string_view collector_path) {
   return IsGlibcLibrary(mapping.basename()) || IsEmulator(mapping.basename()) ||
          mapping.path == collector_path ||
@@ -90,7 +90,7 @@ std::vector<KnownFiles::Judgement> KnownFiles::Learn(pid_t pid,
   for (uint32_t i = 0; i < layout.count && i < ROCATTACH_LAYOUT_FILES; ++i) {
     const rocattach_mapped_file& file = layout.files[i];
     const Mapping* mapping = maps.Find(RemoteAddress(file.start));
-    // Both looks must mean the same mapping.
+    // Both sources must describe the same mapping.
     if (mapping == nullptr || mapping->start.value() != file.start ||
         mapping->end.value() != file.end || mapping->inode == 0) {
       continue;

@@ -1,4 +1,4 @@
-// Which of a process's files matter to an attach, learned once from a full look.
+// Which of a process's files matter to an attach, learned once from /proc.
 #ifndef ROCATTACH_INJECTOR_KNOWN_FILES_H_
 #define ROCATTACH_INJECTOR_KNOWN_FILES_H_
 
@@ -22,25 +22,25 @@
 namespace rocattach {
 
 // The kernel describes a held process by the numbers of its files (rocattach_layout).
-// What those files are is found out from /proc, at the first process that has them:
-// from then on an attach needs no look at /proc for its mappings. Thread-safe.
+// What those files are is read from /proc for the first process that maps them; from
+// then on an attach does not read the mappings from /proc. Thread-safe.
 class KnownFiles {
  public:
   static constexpr size_t kMaxFiles = 4096;
 
-  // What the kernel is to be told of a file.
+  // What is recorded in the kernel about a file.
   struct Judgement {
     rocattach_file_key file = {};
     rocattach_file_kind kind = ROCATTACH_FILE_UNKNOWN;
   };
 
-  // The mappings that an attach at layout.ip looks at: C libraries, the library with
-  // the window, the stack. Empty if anything in the layout calls for the full look: a
-  // file that is not known, a collector, an emulator, too many files.
+  // The mappings that an attach at layout.ip needs: C libraries, the library with the
+  // window, the stack. Empty if anything in the layout requires /proc: an unknown file,
+  // a collector, an emulator, too many files.
   std::optional<Maps> MapsOf(const rocattach_layout& layout) const;
 
-  // Learns from a full look at process `pid`, whose mappings `maps` are. `facts` finds
-  // what is in libraries. Returns what the kernel is to be told.
+  // Learns from `maps`, all mappings of process `pid`. `facts` finds what is in
+  // libraries. Returns what to record in the kernel.
   std::vector<Judgement> Learn(pid_t pid, const rocattach_layout& layout,
                                const Maps& maps, absl::string_view collector_path,
                                LibraryCache* facts);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-// mov $SYS_rt_sigreturn, %rax; syscall: glibc's __restore_rt is nothing else.
+// mov $SYS_rt_sigreturn, %rax; syscall: all of glibc's __restore_rt.
 constexpr absl::string_view kSignalReturn("\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", 9);
 constexpr size_t kMaxSignalReturns = 4;
 // More code than this is not searched; glibc has 1.5 MB.
@@ -49,8 +49,8 @@ std::vector<uint64_t> FindSignalReturns(const ByteSource& source,
   return found;
 }
 
-// What only a C library has. One that is built otherwise has no such things; an attach
-// then goes without them.
+// What only a C library has. One that was built differently lacks these; an attach then
+// works without them.
 void ReadLibcFacts(const ByteSource& source, const ElfImage& image,
                    LibraryFacts* facts) {
   if (auto slots = image.FindSlots({"_rtld_global", "malloc"}); slots.ok()) {
@@ -143,7 +143,7 @@ absl::StatusOr<std::shared_ptr<const LibraryFacts>> LoadLibraryFacts(
     if (auto facts = cache->Find(LibraryKey::FromStat(info))) return facts;
   }
   ASSIGN_OR_RETURN(UniqueFd fd, OpenMappedFile(pid, mapping));
-  // The key is of the file that is read now, not of the one that was looked up above.
+  // The key is that of the file being read, not of the one that was looked up above.
   if (fstat(fd.get(), &info) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", mapping.path, ") failed"));
   }

@@ -1,4 +1,4 @@
-// What an attach needs to know of one library file, found once and kept.
+// What an attach needs to know of one library file, found once and cached.
 #ifndef ROCATTACH_INJECTOR_LIBRARY_FACTS_H_
 #define ROCATTACH_INJECTOR_LIBRARY_FACTS_H_
 
@@ -40,7 +40,7 @@ struct LibraryFacts {
   std::vector<ElfSegment> segments;
   // Linked addresses, 0 where the library has no such function.
   std::array<uint64_t, static_cast<size_t>(LibcFunction::kCount)> functions = {};
-  // How their code begins.
+  // The first bytes of their code.
   static constexpr size_t kCodeBytes = 16;
   using Code = std::array<char, kCodeBytes>;
   std::array<Code, static_cast<size_t>(LibcFunction::kCount)> code = {};
@@ -50,7 +50,7 @@ struct LibraryFacts {
   // program uses.
   uint64_t loader_state_slot = 0;
   uint64_t malloc_slot = 0;
-  // How far inside `_rtld_global` the loader's locks were seen, 0: not yet.
+  // Offset in `_rtld_global` at which the loader's locks were found, 0: not yet.
   mutable std::atomic<uint32_t> loader_locks_offset = 0;
   // What signal handlers return to.
   std::vector<uint64_t> signal_returns;
@@ -60,8 +60,8 @@ struct LibraryFacts {
   }
 };
 
-// Which file, and which contents of it: a file that was changed in place, or another
-// one that got the number of a deleted one, has other facts.
+// Which file, and which version of its contents: a file that was changed in place, or
+// one that reuses the inode of a deleted one, has other facts.
 struct LibraryKey {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -73,8 +73,8 @@ struct LibraryKey {
   auto operator<=>(const LibraryKey&) const = default;
 };
 
-// Remembers facts across attaches. Thread-safe; own one for as long as the service
-// lives. Holds at most kMaxEntries and starts afresh when full.
+// Caches facts across attaches. Thread-safe; keep one for the lifetime of the service.
+// Holds at most kMaxEntries and is cleared when full.
 class LibraryCache {
  public:
   static constexpr size_t kMaxEntries = 1024;
@@ -88,8 +88,7 @@ class LibraryCache {
   std::map<LibraryKey, std::shared_ptr<const LibraryFacts>> entries_;
 };
 
-// Facts of the file behind `mapping`, from the cache if it is there already. `cache`
-// may be null.
+// Facts of the file behind `mapping`, from the cache if present. `cache` may be null.
 absl::StatusOr<std::shared_ptr<const LibraryFacts>> LoadLibraryFacts(
     pid_t pid, const Mapping& mapping, LibraryCache* cache);
 

@@ -50,7 +50,7 @@ bool IsFree(const char* bytes) {
   return mutex.lock == 0;
 }
 
-// Up to the end of what is mapped there.
+// Reads up to the end of what is mapped there.
 std::string ReadState(const TargetMemory& memory, RemoteAddress address) {
   std::string state(kMaxState, '\0');
   size_t done = 0;
@@ -129,7 +129,7 @@ StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
       }
       if (*found == 0) continue;
       if (!self.has_value()) {
-        // Only now, since it is a file of /proc.
+        // Only now, since reading a file of /proc takes time.
         auto status = ReadThreadStatus(pid, tid);
         if (!status.ok()) {
           return AttachFailure{AttachReason::kTargetExited, ESRCH,

@@ -29,18 +29,18 @@ struct LoaderLocks {
 // Finds them in the `_rtld_global` at `state`. Its layout differs from version to
 // version, but in all of them (2.17 to 2.41) the number of namespaces, 1 to 16, comes
 // right before the two locks, and nowhere else are there two recursive mutexes in a
-// row. Not known() where that is not found. Where they are is remembered in `facts` (of
-// the C library; null: it is not) and only looked at the next time.
+// row. Not known() if that pattern is not found. Their offset is remembered in `facts`
+// (of the C library; may be null) and only verified the next time.
 LoaderLocks FindLoaderLocks(const TargetMemory& memory, RemoteAddress state,
                             const LibraryFacts* facts);
 
 // The same in a copy of `_rtld_global`, which begins at `address`.
 LoaderLocks FindLoaderLocksIn(absl::string_view state, RemoteAddress address);
 
-// Is no other thread holding one of them? The stopped thread `tid` of `pid` would wait
-// for that one. A lock that is held is looked at again each millisecond, until
-// `deadline_ns` (CLOCK_BOOTTIME) at the latest, since most holders do not keep it.
-// kLoaderBusy, kMemoryAccess.
+// Waits until no other thread holds one of them, for which the stopped thread `tid` of
+// `pid` would wait. A lock that is held is checked again each millisecond until
+// `deadline_ns` (CLOCK_BOOTTIME), since most holders soon release it. kLoaderBusy,
+// kMemoryAccess.
 StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
                               const LoaderLocks& locks, uint64_t deadline_ns);
 

@@ -14,9 +14,10 @@
 
 namespace rocattach {
 
-// Opens the very file that is mapped: through /proc/PID/map_files, which also reaches
-// deleted, replaced, overlay and other-namespace files; without the right to that,
-// through the path in the target's root, accepted only if device and inode agree.
+// Opens exactly the file that is mapped: through /proc/PID/map_files, which also
+// reaches deleted, replaced, overlay and other-namespace files; without the right to
+// use that, through the path in the target's root, accepted only if device and inode
+// agree.
 absl::StatusOr<UniqueFd> OpenMappedFile(pid_t pid, const Mapping& mapping);
 
 // stat(2) of the same file. Cheaper than opening it.

@@ -21,7 +21,7 @@
 namespace rocattach {
 namespace {
 
-// Takes fields off the front of one line; false as soon as something is not as the
+// Consumes fields from the front of one line; false as soon as something is not as the
 // kernel prints it.
 class FieldReader {
  public:
@@ -90,7 +90,7 @@ bool ParsePath(absl::string_view rest, Mapping* mapping) {
   if (rest.empty()) return true;
   if (rest[0] != ' ') return false;
   // The kernel pads with blanks up to the path; a path of a file starts with '/', so
-  // blanks at its front are never its own.
+  // leading blanks are never part of it.
   size_t begin = rest.find_first_not_of(' ');
   if (begin == absl::string_view::npos) return true;
   mapping->path = rest.substr(begin);
@@ -155,7 +155,7 @@ absl::StatusOr<Maps> Maps::Read(pid_t pid) {
   std::string text;
   size_t used = 0;
   for (;;) {
-    // The kernel hands out whole lines, about a page of them for each call.
+    // The kernel returns whole lines, about a page of them for each call.
     if (text.size() - used < 8192) text.resize(text.size() * 2 + 16384);
     ssize_t n = read(fd.get(), text.data() + used, text.size() - used);
     if (n < 0 && errno == EINTR) continue;
@@ -176,7 +176,7 @@ absl::StatusOr<Maps> Maps::ReadFiles(pid_t pid, RemoteAddress around) {
   ASSIGN_OR_RETURN(UniqueFd fd,
                    OpenFile(absl::StrCat("/proc/", pid, "/maps"), O_RDONLY));
   MapsQuery query(fd.get());
-  // Whatever is the matter with a query, the text can be read.
+  // If a query fails for any reason, the text can be read.
   if (FaultAt("maps-query") || !query.AddExecutableFiles().ok() ||
       !query.AddShared().ok() || (!around.is_null() && !query.AddAround(around).ok()))
     return Read(pid);

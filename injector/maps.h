@@ -20,7 +20,7 @@ struct LibraryFacts;
 // One line of /proc/PID/maps.
 struct Mapping {
   RemoteAddress start;
-  RemoteAddress end;  // behind the last byte
+  RemoteAddress end;  // after the last byte
   bool readable = false;
   bool writable = false;
   bool executable = false;
@@ -29,17 +29,17 @@ struct Mapping {
   uint32_t device_major = 0;
   uint32_t device_minor = 0;
   uint64_t inode = 0;  // 0: not a file
-  // As the kernel printed it, without " (deleted)": a newline in a name stands as \012.
-  // Lives as long as the Maps that it came from.
+  // As the kernel printed it, without " (deleted)": a newline in a name is \012. Valid
+  // as long as the Maps that it came from.
   absl::string_view path;
   bool deleted = false;
-  // What is in the file, where that is known already.
+  // What is in the file, if that is known already.
   std::shared_ptr<const LibraryFacts> facts;
 
   bool Contains(RemoteAddress address) const {
     return start <= address && address < end;
   }
-  // Behind the last '/', or all of it.
+  // After the last '/', or all of it.
   absl::string_view basename() const;
   // A part of a file, and not a name in brackets, a pipe or a memfd's "/memfd:…".
   bool is_file() const { return inode != 0 && !path.empty() && path[0] == '/'; }
@@ -57,19 +57,19 @@ class Maps {
 
   // Reads the maps of `pid`.
   static absl::StatusOr<Maps> Read(pid_t pid);
-  // Only what an attach looks at: executable mappings of files, shared mappings, and
-  // the one around `around` if that is not null (a stack is no file). Where the kernel
-  // answers queries (6.11 and later) each of them costs about a microsecond and the
-  // others nothing, which a process with thousands of mappings needs; elsewhere the
-  // same as Read.
+  // Only what an attach needs: executable mappings of files, shared mappings, and the
+  // one around `around` if that is not null (a stack is not a file). Where the kernel
+  // supports queries (6.11 and later), each of these mappings takes about a microsecond
+  // and the others nothing, which matters for a process with thousands of mappings;
+  // elsewhere the same as Read.
   static absl::StatusOr<Maps> ReadFiles(pid_t pid,
                                         RemoteAddress around = RemoteAddress());
   // Parses the text of a maps file. Six fixed fields, then the path to the end of the
-  // line, with whatever blanks it holds. One bad line refuses the whole text.
+  // line, including any blanks in it. One bad line makes the whole text invalid.
   static absl::StatusOr<Maps> Parse(std::string text);
 
-  // Some mappings of a process, in rising order; the path of each lives as long as its
-  // facts, or for ever.
+  // Some mappings of a process, in rising order; the path of each must live as long as
+  // its facts, or forever.
   static Maps Of(std::vector<Mapping> mappings);
 
   const std::vector<Mapping>& mappings() const { return mappings_; }

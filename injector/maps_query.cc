@@ -128,7 +128,7 @@ Maps MapsQuery::Take() {
   });
   for (size_t index : order) {
     Mapping mapping = mappings_[index];
-    // Found by two questions, or moved between them.
+    // Found by two queries, or moved between them.
     if (!maps.mappings_.empty() && mapping.start < maps.mappings_.back().end) continue;
     mapping.path = absl::string_view(*maps.text_)
                        .substr(name_of_[index].begin, name_of_[index].length);

@@ -1,4 +1,4 @@
-// Single questions to the kernel about a target's mappings (PROCMAP_QUERY).
+// Queries to the kernel about single mappings of a target (PROCMAP_QUERY).
 #ifndef ROCATTACH_INJECTOR_MAPS_QUERY_H_
 #define ROCATTACH_INJECTOR_MAPS_QUERY_H_
 
@@ -31,7 +31,7 @@ class MapsQuery {
 
  private:
   absl::Status AddAll(uint64_t flags);
-  // The mapping at or (with the flag for it) behind `address`; NOT_FOUND: no more.
+  // The mapping at or (with the flag for it) after `address`; NOT_FOUND: no more.
   absl::Status Query(uint64_t address, uint64_t flags, uint64_t* end);
 
   struct Name {

@@ -10,9 +10,9 @@
 
 namespace rocattach {
 
-// How far the attach had come.
+// How far the attach got.
 enum class AttachStage : uint8_t {
-  kCheck = 0,     // looking at the target, nothing requested yet
+  kCheck = 0,     // inspecting the target, nothing requested yet
   kSeize = 1,     // PTRACE_SEIZE
   kStop = 2,      // PTRACE_INTERRUPT and the wait for the stop
   kResolve = 3,   // maps and ELF images
@@ -34,26 +34,26 @@ enum class AttachReason : uint8_t {
   kNotAtWindow = 6,          // the thread is not where the probe left it
   kCollectorMissing = 7,     // the path does not exist in the target's root
   kCollectorUnreadable = 8,  // … or its user cannot read it
-  kNoDlopen = 9,             // no libc that we understand
+  kNoDlopen = 9,             // no libc that we support
   kNoCave = 10,              // no room for the stub
-  kBadElf = 11,              // an image that does not parse
-  kUnsupported = 12,   // 32-bit, emulated, static, shadow stack that we cannot serve
-  kMemoryAccess = 13,  // reading or writing the target failed
+  kBadElf = 11,              // an image that cannot be parsed
+  kUnsupported = 12,         // 32-bit, emulated, static, or an unsupported shadow stack
+  kMemoryAccess = 13,        // reading or writing the target failed
   kRegisters = 14,
   kAlreadyAttached = 15,
   kSecureExec = 16,       // set-uid or file capabilities
-  kCollectorSilent = 17,  // the stub ran and no report came
+  kCollectorSilent = 17,  // the stub ran and no report arrived
   kCollectorRefused = 18,
   kInternal = 19,
   kLoaderBusy = 20,        // another thread holds the dynamic loader's lock
-  kUnsafeContext = 21,     // hsa_init was called where dlopen must not be
+  kUnsafeContext = 21,     // hsa_init was called where dlopen must not be called
   kServiceResources = 22,  // EMFILE, ENFILE, ENOMEM of the service's own calls
   kDiedDuringAttach =
       23,               // killed after it was stopped, before the collector was armed
-  kOverBudget = 24,     // the process's user has gone beyond a budget of the service
-  kSharedMemory = 25,   // another process that shares its memory goes first
+  kOverBudget = 24,     // the process's user exceeded a budget of the service
+  kSharedMemory = 25,   // another process that shares its memory has the window
   kResourceLimit = 26,  // one of its rlimits leaves no room for the collector
-  kCollectorChanged = 27,  // another file than the service's at the collector's path
+  kCollectorChanged = 27,  // the file at the collector's path is not the service's
 };
 
 struct AttachOutcome {
@@ -71,8 +71,8 @@ struct AttachOutcome {
   uint64_t seized_ns = 0;
   uint64_t stopped_ns = 0;
   uint64_t released_ns = 0;  // read right before the detach
-  // Where the thread was sent to (0: it was not), and its stack pointer then: what
-  // RemoveStub needs.
+  // The stub's address if the thread was redirected to it (else 0), and its stack
+  // pointer then, for RemoveStub.
   uint64_t stub_address = 0;
   uint64_t stub_stack_pointer = 0;
 
@@ -82,7 +82,7 @@ struct AttachOutcome {
 // Stable lower-case names, as used in the stream, in JSON and in metrics.
 absl::string_view AttachStageName(AttachStage stage);
 absl::string_view AttachReasonName(AttachReason reason);
-// One sentence for people: what it means and what the user can do.
+// One sentence for users: what it means and what they can do.
 absl::string_view AttachReasonHelp(AttachReason reason);
 
 }  // namespace rocattach

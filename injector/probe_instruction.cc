@@ -12,8 +12,8 @@ namespace {
 constexpr uint8_t kTwoByteEscape = 0x0f;
 constexpr uint8_t kOperandSize = 0x66;
 
-// Prefixes that the kernel's uprobes refuse (is_prefix_bad in
-// arch/x86/kernel/uprobes.c) and those that it passes. Null: not a prefix.
+// A prefix that the kernel's uprobes refuse (is_prefix_bad in
+// arch/x86/kernel/uprobes.c); null for any other byte.
 const char* RefusedPrefix(uint8_t byte) {
   switch (byte) {
     case 0xf0:
@@ -95,7 +95,7 @@ const char* RefusedOpcode(uint8_t opcode) {
   }
 }
 
-// Opcodes behind 0x0f.
+// Opcodes after 0x0f.
 const char* RefusedTwoByteOpcode(uint8_t opcode) {
   switch (opcode) {
     case 0x05:
@@ -156,7 +156,7 @@ std::string RefusedByUprobes(absl::Span<const uint8_t> code) {
     return Name(RefusedTwoByteOpcode(second));
   }
   if (short_operands && IsRelativeBranch(opcode)) return "a branch of 16 bits";
-  // It masks the exception by which the kernel takes the thread back.
+  // It masks the exception through which the kernel regains the thread.
   if (opcode == 0x8e && has_next && (code[at + 1] >> 3 & 7) == 2) return "mov to ss";
   return Name(RefusedOpcode(opcode));
 }

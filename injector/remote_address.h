@@ -7,8 +7,8 @@
 
 namespace rocattach {
 
-// Arithmetic wraps as unsigned numbers do; whoever takes the sum of untrusted parts
-// checks the result against a mapping before using it.
+// Arithmetic wraps as unsigned numbers do; a sum of untrusted parts must be checked
+// against a mapping before it is used.
 class RemoteAddress {
  public:
   constexpr RemoteAddress() = default;
@@ -23,7 +23,7 @@ class RemoteAddress {
   constexpr RemoteAddress operator-(uint64_t bytes) const {
     return RemoteAddress(value_ - bytes);
   }
-  // Distance in bytes; the caller knows that `other` is not behind this one.
+  // Distance in bytes; `other` must not be above this one.
   constexpr uint64_t operator-(RemoteAddress other) const {
     return value_ - other.value_;
   }

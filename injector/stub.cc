@@ -47,7 +47,7 @@ static_assert(offsetof(rocattach_collector_config, collector_path) == 64 &&
               "stub_code.S has the path of the collector 64 bytes into the config");
 static_assert(sizeof(ROCATTACH_COLLECTOR_START) <= 40);
 
-// All signals but those of faults, which the thread must take at once, and the two that
+// All signals except those of faults, which must be delivered at once, and the two that
 // glibc uses between its own threads (setuid waits for them with a lock held that
 // pthread_create in the collector may need).
 constexpr uint64_t SignalBit(int signal) {
@@ -58,7 +58,7 @@ constexpr uint64_t kSignalMask =
       SignalBit(SIGTRAP) | SignalBit(SIGSYS) | SignalBit(SIGABRT) | SignalBit(32) |
       SignalBit(33));
 
-// From one try of the loader's lock to the next.
+// Pause between two attempts to take the loader's lock.
 constexpr uint64_t kLockPauseNs = 500'000;
 
 size_t CodeBytes() {
@@ -138,7 +138,7 @@ uint64_t WindowOf(absl::string_view room) {
 }
 
 uint32_t XstateBytes() {
-  // CPUID leaves a virtual machine each time, so once.
+  // CPUID causes a VM exit each time, so it is executed only once.
   static const uint32_t bytes = [] {
     unsigned eax, ebx, ecx, edx;
     if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & bit_OSXSAVE) == 0) {

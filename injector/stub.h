@@ -16,27 +16,28 @@
 namespace rocattach {
 
 struct StubPlan {
-  RemoteAddress return_ip;  // where the thread stands and goes on
+  RemoteAddress return_ip;  // where the thread is stopped and continues
   LoaderFunctions functions;
-  LoaderLocks locks;          // not known: dlopen is called without a look at them
-  uint32_t xstate_bytes = 0;  // as XstateBytes() says
+  LoaderLocks locks;          // not known: dlopen is called without checking them
+  uint32_t xstate_bytes = 0;  // of XstateBytes()
   // collector_path is the file to dlopen.
   rocattach_collector_config config = {};
 };
 
-// Bytes that BuildStub returns, always the same number.
+// Number of bytes that BuildStub returns; constant.
 size_t StubBytes();
 
 // The stub ready to be written to any 16-byte aligned address; its first byte is its
-// entry. INVALID_ARGUMENT if the plan has a null address, no path, or a path without an
-// end. Ends with a mark that is not zero, by which a later attach sees the room taken.
+// entry. INVALID_ARGUMENT if the plan has a null address, no path, or an unterminated
+// path. The stub ends with a nonzero mark, by which a later attach sees that the space
+// is taken.
 absl::StatusOr<std::string> BuildStub(const StubPlan& plan);
 
-// The address that a stub goes back to, if `room` is the code of this very stub with
-// its parameters, as BuildStub makes them; null if it is something else.
+// The return address of a stub, if `room` holds exactly this stub's code with
+// parameters as BuildStub writes them; null otherwise.
 RemoteAddress ReturnAddressOf(absl::string_view room);
 
-// The window_id in the configuration of such a stub, 0 if it is something else.
+// The window_id in the configuration of such a stub, 0 otherwise.
 uint64_t WindowOf(absl::string_view room);
 
 // Size of the XSAVE area with all features that the kernel has enabled, header
@@ -45,7 +46,7 @@ uint64_t WindowOf(absl::string_view room);
 uint32_t XstateBytes();
 
 // Bytes that the stub writes below the thread's stack pointer. Everything else is on a
-// stack that it maps for itself.
+// stack that the stub maps.
 uint64_t StubFrameBytes();
 
 }  // namespace rocattach

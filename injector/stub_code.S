@@ -1,33 +1,31 @@
-/* The machine code that the held thread runs by itself.
+/* The machine code that the held thread runs.
  *
- * It is copied, parameters and all, into the target; the injector sets the thread's
- * instruction pointer to its first byte and is not needed any more. It saves what the
- * thread has, maps a stack of its own, opens the collector, calls its start function,
- * puts everything back and jumps to where the thread was. Position-independent; it
- * writes nothing but the two stacks, because it lies in memory that the target cannot
- * write.
+ * It is copied into the target with its parameters; the injector sets the thread's
+ * instruction pointer to its first byte and is no longer needed. It saves the thread's
+ * state, maps its own stack, opens the collector, calls its start function, restores
+ * everything and jumps to where the thread was. Position-independent; it writes only to
+ * the two stacks, because it is in memory that the target cannot write.
  *
  * On the thread's stack, from its stack pointer downwards (STUB_FRAME bytes in all; the
  * thread may have no more than a function needs: a signal stack, a coroutine):
  *   128 bytes   the red zone of the interrupted function, untouched
  *   flags, 14 registers
- *   return address, rbp: a frame record, so that profilers can walk through
+ *   return address, rbp: a frame record, so that profilers can unwind through it
  *   16 bytes    the thread's signal mask
- * On the own one, which has an unmapped page below it:
+ * On its own stack, which has an inaccessible page below it:
  *   xstate area, 64-byte aligned (its size is a parameter)
- *   16 bytes    the tries that are left for the loader's lock; the start function
+ *   16 bytes    the remaining attempts to take the loader's lock; the start function
  * While it calls: rbp the frame record, rbx the xstate area, r12 0 if the signal mask
  * was changed, r13 errno's value, r14 errno's address, r15 the own stack's mapping.
  *
  * dlopen takes the loader's lock and would wait for it. A thread that holds it may be
- * waiting for this one, so the lock is only tried, some times, and then kept: it is
- * recursive. Not across the start function, because a child that another thread forks
- * meanwhile could never take it. The lock of the list of libraries (dl_iterate_phdr) is
- * tried and given back, for the same reason.
+ * waiting for this one, so the stub only tries the lock, a limited number of times, and
+ * keeps it across dlopen: it is recursive. It is not kept across the start function,
+ * because a child that another thread forks meanwhile could never take it. The lock of
+ * the list of libraries (dl_iterate_phdr) is tried and released, for the same reason.
  *
- * With a shadow stack on, calls and returns here are paired and the way in and out is
- * by a changed instruction pointer and a jump, so that the two stacks stay equal.
- */
+ * With a shadow stack, calls and returns here are paired, and entry and exit are by a
+ * changed instruction pointer and a jump, so that the two stacks stay in step. */
 #include "injector/stub_frame.h"
 
 #define SYS_mmap 9
@@ -44,7 +42,7 @@
 #define SIGSET_BYTES 8
 #define RTLD_NOW 2
 #define RED_ZONE 128
-/* Times half a millisecond. */
+/* In units of half a millisecond. */
 #define LOCK_TRIES 200
 /* Reserved bit 1 only: direction, trap and alignment-check flags off. */
 #define CLEAN_FLAGS 2
@@ -59,7 +57,7 @@
     .hidden rocattach_stub_end
 
 rocattach_stub_begin:
-    /* lea leaves the flags alone until they are saved. */
+    /* lea leaves the flags unchanged until they are saved. */
     lea     -RED_ZONE(%rsp), %rsp
     pushfq
     push    %rax
@@ -82,8 +80,8 @@ rocattach_stub_begin:
     pushq   $CLEAN_FLAGS
     popfq
 
-    /* Signals wait until the stub is done: a handler that leaves by longjmp would leave
-     * the dynamic loader locked. The faults' own signals stay open. */
+    /* Signals are blocked until the stub is done: a handler that leaves by longjmp
+     * would leave the dynamic loader locked. Signals of faults stay unblocked. */
     sub     $16, %rsp
     mov     $SIG_SETMASK, %edi
     lea     signal_mask(%rip), %rsi
@@ -114,7 +112,7 @@ rocattach_stub_begin:
     lea     STUB_STACK_BYTES(%r15), %rsp
 
     /* All of the enabled xstate. The header must be zero before XSAVE, which sets the
-     * bits of what it stores; XRSTOR faults on what else it finds there. The mapping is
+     * bits of what it stores; XRSTOR faults on other nonzero bits there. The mapping is
      * fresh and zero. */
     mov     xstate_bytes(%rip), %eax
     sub     %rax, %rsp
@@ -168,7 +166,7 @@ rocattach_stub_begin:
     test    %rax, %rax
     jnz     .Lunlock
 .Lno_collector:
-    /* Takes the error text, so that the target's next dlerror() does not show it. */
+    /* Consumes the error, so that the target's next dlerror() does not return it. */
     call    *dlerror(%rip)
     movq    $0, 8(%rsp)
 .Lunlock:

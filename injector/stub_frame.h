@@ -2,13 +2,13 @@
 #ifndef ROCATTACH_INJECTOR_STUB_FRAME_H_
 #define ROCATTACH_INJECTOR_STUB_FRAME_H_
 
-/* What the stub writes at most below the thread's stack pointer, red zone included:
+/* The most that the stub writes below the thread's stack pointer, red zone included:
  * 128 bytes of red zone, 15 pushes, the frame record, the signal mask, rounded up. */
 #define STUB_FRAME_BYTES 320
 
-/* The stub's own stack, and the part of it at the lower end that is not accessible.
- * dlopen and the collector's start were seen to use some 13 KB; functions of the target
- * that dlopen calls (a malloc, auditors) may use more. */
+/* The stub's own stack, and the inaccessible part at its lower end. dlopen and the
+ * collector's start used some 13 KB in measurements; functions of the target that
+ * dlopen calls (a malloc, auditors) may use more. */
 #define STUB_STACK_BYTES (256 * 1024)
 #define STUB_STACK_GUARD 4096
 

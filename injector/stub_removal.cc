@@ -25,7 +25,7 @@ namespace rocattach {
 namespace {
 
 constexpr uint64_t kStopPatienceNs = 100'000'000;
-// More stack than this between hsa_init and where its thread is, is not looked at.
+// No more stack than this is searched between hsa_init and the thread's position.
 constexpr uint64_t kMaxStack = 1u << 20;
 
 struct Position {
@@ -48,7 +48,7 @@ bool IsGone(const StubLocation& location) {
 }
 
 // Of a thread that sleeps: "NUMBER ARGUMENTS… SP PC", or "-1 SP PC". Empty for one that
-// runs, or where the kernel does not tell.
+// runs, or where the kernel does not provide it.
 std::optional<Position> SleepingAt(const StubLocation& location) {
   auto text = ReadFile(absl::StrCat(TaskPath(location), "/syscall"), 4096);
   if (!text.ok()) return std::nullopt;
@@ -69,7 +69,7 @@ bool InStub(const StubLocation& location, uint64_t address) {
 
 // Has a thread at `position` left the stub? While it is in what the stub has called,
 // its stack pointer is on the stub's own stack; while it is in a signal handler that
-// has interrupted the stub itself, the stub's address is on its stack.
+// interrupted the stub itself, the stub's address is on its stack.
 StepResult CheckLeft(const StubLocation& location, const TargetMemory& memory,
                      Position position) {
   if (InStub(location, position.ip)) return InUse("its thread is in it");
@@ -140,7 +140,7 @@ StepResult Remove(const StubLocation& location) {
   if (std::optional<Position> position = SleepingAt(location)) {
     StepResult removed = CheckLeft(location, *memory, *position);
     if (removed.ok()) removed = Zero(location, *memory, nullptr);
-    // A kernel that forbids the write allows it to a tracer.
+    // A kernel that forbids the write may still allow it to a tracer.
     if (removed.ok() || removed.failure().reason == AttachReason::kNotAtWindow) {
       return removed;
     }
@@ -152,7 +152,7 @@ StepResult Remove(const StubLocation& location) {
 
 StepResult RemoveStub(const StubLocation& location) {
   if (location.address == 0) return StepOk();
-  // A thread of its own: its end frees the target where nothing else does.
+  // On a new thread: its end releases the target where nothing else does.
   StepResult result;
   std::thread([&] { result = Remove(location); }).join();
   return result;

@@ -1,4 +1,4 @@
-// Takes the stub of an attach that failed after the thread had been sent to it.
+// Removes the stub of an attach that failed after the thread was redirected to it.
 #ifndef ROCATTACH_INJECTOR_STUB_REMOVAL_H_
 #define ROCATTACH_INJECTOR_STUB_REMOVAL_H_
 
@@ -19,11 +19,11 @@ struct StubLocation {
   uint64_t window_id = 0;      // of the attach: a later one's stub is left alone
 };
 
-// Zeroes the stub if its thread has left it for good; nothing else of the process ever
-// enters it. A thread that sleeps is judged from /proc; one that runs is stopped for a
-// moment. Where the thread still is in the stub, or in what that has called, nothing is
-// changed: kNotAtWindow, retryable. Success also if there is no such stub any more.
-// Blocks for a tenth of a second at most.
+// Zeroes the stub if its thread has left it for good; no other thread ever enters it.
+// The position of a sleeping thread is read from /proc; a running one is stopped
+// briefly. While the thread is in the stub, or in functions called by it, nothing is
+// changed: kNotAtWindow, retryable. Also succeeds if the stub is already gone. Blocks
+// for a tenth of a second at most.
 StepResult RemoveStub(const StubLocation& location);
 
 }  // namespace rocattach

@@ -23,7 +23,7 @@ struct GlibcLibrary {
   absl::string_view versioned_prefix;
 };
 
-// In the order in which a function is looked for.
+// In the order in which they are searched for a function.
 constexpr std::array<GlibcLibrary, 3> kLibraries = {{
     {"libc.so.6", "libc-2."},
     {"libdl.so.2", "libdl-2."},

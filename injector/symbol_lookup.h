@@ -25,7 +25,7 @@ struct LoaderFunctions {
   RemoteAddress mutex_unlock;
 };
 
-// Where a glibc keeps what CheckCallContext and FindLoaderLocks look at; null or empty
+// Where a glibc keeps what CheckCallContext and FindLoaderLocks read; null or empty
 // where it was not found.
 struct LibcState {
   RemoteAddress loader_state_slot;  // holds the address of ld.so's _rtld_global
@@ -36,13 +36,13 @@ struct LibcState {
 
 // Finds them in the target's libc.so.6 and, for a glibc before 2.34, in its libdl and
 // libpthread. Each address lies in an executable mapping of the library that has it.
-// kNoDlopen: no glibc, or two of them (dlmopen, LD_AUDIT) so that the choice would be
-// a guess. kBadElf: a library that does not parse. `state` may be null.
+// kNoDlopen: no glibc, or two of them (dlmopen, LD_AUDIT), so that the choice would be
+// a guess. kBadElf: a library that cannot be parsed. `state` may be null.
 StepResult FindLoaderFunctions(pid_t pid, const Maps& maps, LibraryCache* cache,
                                LoaderFunctions* functions, LibcState* state = nullptr);
 
-// True if at each of the functions stands the code of the file that `maps` name there:
-// a check of what was remembered of that file. Mappings without facts are not trusted.
+// True if the memory at each function has the code of the file that `maps` give there,
+// which verifies the cached facts of that file. Mappings without facts are not trusted.
 bool HaveTheirCode(const LoaderFunctions& functions, const Maps& maps,
                    const TargetMemory& memory);
 

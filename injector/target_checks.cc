@@ -40,7 +40,7 @@ bool SameUserNamespace(pid_t pid) {
 }
 
 // May the thread use the rights `wanted` (of 4 read, 1 search) on this file? Access
-// lists are not looked at; a dlopen that they stop fails cleanly.
+// control lists are ignored; a dlopen that they deny fails cleanly.
 bool MayAccess(pid_t pid, const ThreadStatus& status, const struct stat& info,
                mode_t wanted) {
   mode_t all = wanted << 6 | wanted << 3 | wanted;
@@ -146,8 +146,8 @@ StepResult CheckNotSecure(pid_t pid) {
   Elf64_auxv_t entry;
   for (size_t at = 0; at + sizeof(entry) <= text->size(); at += sizeof(entry)) {
     std::memcpy(&entry, text->data() + at, sizeof(entry));
-    // A 32-bit process has entries of half the size: read as one of ours, the first
-    // has an address in the upper half of its type.
+    // A 32-bit process has entries of half the size: read as a 64-bit entry, the first
+    // has a value in the upper half of its type.
     if (entry.a_type > UINT16_MAX) break;
     if (entry.a_type == AT_SECURE) {
       if (entry.a_un.a_val == 0) return StepOk();
@@ -179,8 +179,8 @@ StepResult CheckLimits(pid_t pid, uint64_t memory_bytes) {
     return LimitFailure("file size (RLIMIT_FSIZE, ulimit -f)", limit, 0, memory_bytes,
                         "bytes for the collector's shared memory");
   }
-  // What the collector takes would be missing later, when the runtime or the program
-  // asks for memory: such a limit may be made to fit, and hsa_init aborts beyond it.
+  // Memory that the collector takes would be missing later, when the runtime or the
+  // program needs it: such a limit may be an exact fit, and hsa_init aborts beyond it.
   for (const MemoryLimit& limit : kMemoryLimits) {
     if (const uint64_t bytes = limit_of(limit.resource); bytes != RLIM_INFINITY) {
       return AttachFailure{
@@ -207,8 +207,8 @@ StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
   if (!root.ok()) {
     return FailureFromProc(root.status());
   }
-  // Each directory must let the target's user through. Links are followed; what lies
-  // on their other side is judged by the directory that they end in.
+  // Each directory must let the target's user through. Links are followed; only the
+  // directory that they resolve to is checked.
   for (size_t slash = path.find('/', 1); slash != std::string::npos;
        slash = path.find('/', slash + 1)) {
     auto directory =

@@ -1,4 +1,4 @@
-// What is looked at before anything of the target is changed.
+// Checks that are made before anything in the target is changed.
 #ifndef ROCATTACH_INJECTOR_TARGET_CHECKS_H_
 #define ROCATTACH_INJECTOR_TARGET_CHECKS_H_
 
@@ -20,12 +20,13 @@ namespace rocattach {
 // kPidReused, kTargetExited.
 StepResult CheckIdentity(pid_t pid, uint64_t start_ns);
 
-// Does the process run with its own user's rights only? A set-uid program or one with
-// file capabilities has AT_SECURE set. kSecureExec; kUnsupported for a 32-bit process.
+// Does the process run only with its own user's privileges? A set-uid program or one
+// with file capabilities has AT_SECURE set. kSecureExec; kUnsupported for a 32-bit
+// process.
 StepResult CheckNotSecure(pid_t pid);
 
 // Can the thread make the system calls of dlopen? kUnsupported in seccomp's strict
-// mode. Filters are passed: what hsa_init itself needs is what dlopen needs.
+// mode. Filters are accepted: hsa_init itself needs the same calls as dlopen.
 StepResult CheckSeccomp(const ThreadStatus& status);
 
 // Do the limits of process `pid` leave room for the collector and for shared memory of
@@ -42,8 +43,9 @@ StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
 // True for the name of a file that only a process under an emulator or a recorder maps.
 bool IsEmulator(absl::string_view basename);
 
-// Is the collector there already, or is the process run by an emulator or recorder
-// whose registers are not what they seem? kAlreadyAttached, kUnsupported.
+// Is the collector mapped already, or does the process run under an emulator or
+// recorder, so that its registers are not what they seem? kAlreadyAttached,
+// kUnsupported.
 StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,
                          bool attached_before);
 

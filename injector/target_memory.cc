@@ -38,8 +38,8 @@ absl::Status TransferError(const char* call, int fd, RemoteAddress address,
 }  // namespace
 
 absl::StatusOr<TargetMemory> TargetMemory::Open(pid_t pid, pid_t tid) {
-  // The first thread's file is nearer: three names fewer, each of which the kernel has
-  // to make. Another thread may have outlived the first one.
+  // For the first thread the shorter path is faster: the kernel has to create three
+  // names fewer. Another thread may have outlived the first one.
   const std::string path = pid == tid
                                ? absl::StrCat("/proc/", pid, "/mem")
                                : absl::StrCat("/proc/", pid, "/task/", tid, "/mem");
@@ -62,7 +62,7 @@ absl::Status TargetMemory::Read(RemoteAddress address, void* buffer,
   return absl::OkStatus();
 }
 
-// Finding the thread and locking its mappings costs more than a few copied pages.
+// Finding the thread and locking its mappings costs more than copying a few pages.
 absl::Status TargetMemory::ReadParts(absl::Span<const Part> parts) const {
   iovec theirs[kMaxParts] = {}, ours[kMaxParts] = {};
   size_t bytes = 0;

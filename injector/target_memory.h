@@ -15,22 +15,22 @@
 
 namespace rocattach {
 
-// Holds the address space that the target had when it was opened: after an exec,
+// Refers to the address space that the target had when this was opened: after an exec,
 // transfers fail instead of reaching the new program.
 class TargetMemory {
  public:
   // No transfer is longer than this.
   static constexpr size_t kMaxTransfer = 1 << 20;
 
-  // The file of the thread that is traced is opened, not the process's: kernels that
-  // restrict forced writes to the tracer (proc_mem.force_override=ptrace) look at it.
+  // Opens the file of the traced thread, not the process's: kernels that restrict
+  // forced writes to the tracer (proc_mem.force_override=ptrace) check that thread.
   // Errors carry the errno's meaning (NOT_FOUND: gone, PERMISSION_DENIED).
   static absl::StatusOr<TargetMemory> Open(pid_t pid, pid_t tid);
 
   // Fills all of `buffer` or fails: a partly mapped range is an error.
   absl::Status Read(RemoteAddress address, void* buffer, size_t bytes) const;
 
-  // The same for a few places, with one call where the kernel allows that.
+  // The same for a few ranges, with one call where the kernel allows that.
   struct Part {
     RemoteAddress address;
     void* buffer;

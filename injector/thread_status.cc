@@ -14,12 +14,12 @@ namespace {
 
 constexpr size_t kStatusLimit = 1 << 20;
 
-// The id that file access is checked with: the last of real, effective, saved, file.
+// The id that file access is checked against: the last of real, effective, saved, file.
 uint32_t FileId(absl::string_view values) {
   std::vector<absl::string_view> ids =
       absl::StrSplit(values, absl::ByAnyChar("\t "), absl::SkipEmpty());
   uint32_t id;
-  // An id that cannot be read is nobody's, which can only refuse too much.
+  // An unreadable id becomes an unused one, which can only refuse too much.
   return ids.size() == 4 && absl::SimpleAtoi(ids[3], &id) ? id : UINT32_MAX;
 }
 
@@ -50,7 +50,7 @@ ThreadStatus ParseThreadStatus(absl::string_view text) {
     if (name == "State" && !value.empty()) {
       status.state = value[0];
     } else if (name == "NSpid") {
-      // From the reader's namespace to the thread's own one.
+      // Ordered from the reader's namespace to the thread's own.
       (void)absl::SimpleAtoi(value.substr(value.find_last_of("\t ") + 1),
                              &status.inner_tid);
     } else if (name == "PPid") {

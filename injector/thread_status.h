@@ -1,4 +1,4 @@
-// What /proc/PID/task/TID/status says that decides an attach.
+// The fields of /proc/PID/task/TID/status that matter to an attach.
 #ifndef ROCATTACH_INJECTOR_THREAD_STATUS_H_
 #define ROCATTACH_INJECTOR_THREAD_STATUS_H_
 
@@ -15,10 +15,10 @@ namespace rocattach {
 
 struct ThreadStatus {
   char state = '?';     // as in ps: R S D T t Z X
-  pid_t inner_tid = 0;  // its number in its own namespace; 0: not told
+  pid_t inner_tid = 0;  // its ID in its own namespace; 0: not known
   pid_t parent = 0;
   pid_t tracer = 0;    // 0: not traced
-  uid_t file_uid = 0;  // the ids that opening a file is checked with
+  uid_t file_uid = 0;  // the ids that file access is checked against
   gid_t file_gid = 0;
   std::vector<gid_t> groups;
   uint64_t effective_capabilities = 0;

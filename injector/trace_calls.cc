@@ -25,7 +25,7 @@ int Result(long rc) {
 
 class KernelCalls : public TraceCalls {
  public:
-  // Without options: nothing that the target could notice.
+  // Without options, so that the target cannot notice it.
   int Seize(pid_t tid) override {
     return Result(ptrace(PTRACE_SEIZE, tid, nullptr, nullptr));
   }

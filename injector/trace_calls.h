@@ -16,7 +16,7 @@
 
 namespace rocattach {
 
-// What a Tracee asks of the kernel: an interface, so that its states can be tested
+// The system calls of a Tracee, as an interface so that its states can be tested
 // without processes. The calls that return an int return 0 or an errno. Stateless;
 // ptrace and the alarm belong to the calling thread.
 class TraceCalls {
@@ -39,9 +39,9 @@ class TraceCalls {
   virtual int PeekData(pid_t tid, uint64_t address, uint64_t* word) = 0;
   virtual int PokeData(pid_t tid, uint64_t address, uint64_t word) = 0;
 
-  // What there is to report of the thread, without consuming it: a stop needs no
-  // consuming, and an exit may be another part of this process's to collect. Empty:
-  // nothing yet. With `block` it waits until there is something, or a signal comes.
+  // The thread's pending wait status, without consuming it: a stop need not be
+  // consumed, and an exit may have to be collected by another part of this process.
+  // Empty: none yet. With `block` it waits for one, or until a signal arrives.
   virtual int Peek(pid_t tid, bool block, std::optional<WaitStatus>* status) = 0;
   // Consumes the exit of a thread.
   virtual void Collect(pid_t tid) = 0;

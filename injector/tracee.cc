@@ -21,11 +21,11 @@
 namespace rocattach {
 namespace {
 
-// How long a tracee that has died is waited for; a process that is killed needs until
-// its last thread has left the kernel.
+// How long to wait for a tracee that has died; a killed process is not reaped until its
+// last thread has left the kernel.
 constexpr uint64_t kReapNs = 1'000'000'000;
 
-// One of the process's own until a watchdog shares another one.
+// The process's own gate, until the guard shares another one.
 TraceGate own_gate;
 std::atomic<TraceGate*> current_gate = &own_gate;
 
@@ -33,7 +33,7 @@ TraceGate& Gate() {
   return *current_gate.load(std::memory_order_acquire);
 }
 
-// Tracees that only the end of the calling thread sets free.
+// Tracees that only the end of the calling thread releases.
 struct LeftToTheEnd {
   uint32_t count = 0;
   ~LeftToTheEnd() { Gate().tracees -= count; }
@@ -42,20 +42,20 @@ thread_local LeftToTheEnd left_to_the_end;
 
 static_assert(ROCATTACH_STOP_SIGNAL == SIGURG, "as bpf/watch_events.h says");
 
-// The stop usually stands already when it is asked for, or comes within microseconds on
-// another processor: so long it is looked for again and again.
+// The thread usually has stopped already when this is first checked, or stops within
+// microseconds on another CPU: the wait spins for this long.
 constexpr uint64_t kYieldNs = 30'000;
 
 // After that a wait counts as long.
 constexpr uint64_t kShortWaitNs = 100'000;
 
-// A wait is interrupted more often than this. Where it took longer from one look to the
-// next, the machine stood still (a virtual machine that is paused), and the thread that
-// is waited for had none of that time either.
+// A wait is interrupted more often than this. If more time passed between two checks,
+// the machine was paused (a virtual machine), and the awaited thread had none of that
+// time either.
 constexpr uint64_t kStallNs = 60'000'000;
 
-// The longer it takes, the longer the sleeps: many of these threads may be waiting at
-// once, and together they must leave the processors to those that they wait for.
+// The longer the wait, the longer the sleeps: many of these threads may wait at once,
+// and together they must leave the CPUs to those that they wait for.
 void Nap(TraceCalls& calls, uint64_t waited_ns) {
   constexpr uint64_t kShortestNs = 15'000, kLongestNs = 2'000'000;
   calls.Sleep(std::clamp(waited_ns / 4, kShortestNs, kLongestNs));
@@ -69,7 +69,7 @@ void Pause(TraceCalls& calls, uint64_t waited_ns) {
   }
 }
 
-// Why PTRACE_SEIZE said EPERM: a tracer, a dead thread, or a policy.
+// Why PTRACE_SEIZE failed with EPERM: a tracer, a dead thread, or a policy.
 AttachFailure WhyNotPermitted(TraceCalls& calls, pid_t pid, pid_t tid) {
   auto status = calls.ReadStatus(pid, tid);
   if (!status.ok() && IsOwnShortage(ErrnoOf(status.status()))) {
@@ -140,7 +140,7 @@ StepResult Tracee::Checked(absl::string_view call, int error, AttachReason reaso
 StepResult Tracee::Seize(pid_t pid, pid_t tid) {
   pid_ = pid;
   tid_ = tid;
-  // Counted first: a watchdog that sees no tracee must be right.
+  // Counted first: when the guard sees no tracees, there must be none.
   ++Gate().tracees;
   if (MustLetGo()) {
     --Gate().tracees;
@@ -176,7 +176,7 @@ Tracee::Seen Tracee::Keep() {
     return Seen::kGone;
   }
   if (status->kind() == WaitStatus::Kind::kGroupStop) {
-    // The whole process has been stopped: it stays so until its SIGCONT.
+    // The whole process has been stopped: it remains so until its SIGCONT.
     (void)calls_.Listen(tid_);
     return Seen::kRunning;
   }
@@ -216,7 +216,7 @@ Tracee::Stop Tracee::LookForStop(bool block, int* error) {
   if (*error != 0) return Stop::kGone;
   if (!status.has_value()) return Stop::kNotYet;
   if (!status->is_stop()) return Stop::kGone;
-  // The thread gets a signal that was on its way to it when it is let go.
+  // A signal that was about to be delivered is delivered on release.
   pending_signal_ =
       status->kind() == WaitStatus::Kind::kSignalStop ? status->signal() : 0;
   Become(State::kStopped);
@@ -230,9 +230,9 @@ AttachFailure Tracee::NoStop(uint64_t waited_ns) const {
           true};
 }
 
-// 1. Looks again and again for a moment, unless that keeps the thread from stopping.
+// 1. Polls briefly, unless that keeps the thread from stopping.
 // 2. Blocks, until the stop or until the wait counts as long.
-// 3. Says that it is long, and blocks until the stop or the deadline.
+// 3. Calls on_wait, and blocks until the stop or the deadline.
 StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
                                const std::function<void()>& on_wait) {
   const uint64_t begin_ns = calls_.NowNs();
@@ -255,7 +255,7 @@ StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
       is_long = true;
       if (on_wait) on_wait();
     } else if (!first) {
-      continue;  // the alarm comes again
+      continue;  // the alarm repeats
     }
     constexpr uint64_t kLookNs = 20'000'000;
     if (calls_.ArmAlarm(is_long ? std::min(deadline_ns - now_ns, kLookNs)
@@ -310,7 +310,7 @@ StepResult Tracee::Poke(RemoteAddress address, absl::string_view bytes) {
 }
 
 void Tracee::Release() {
-  // After a timeout this looks once more; otherwise the stop is on its way.
+  // After a timeout this checks once more; otherwise the stop is imminent.
   constexpr uint64_t kGraceNs = 50'000'000;
   if (TryRelease(kGraceNs)) return;
   tracer_must_exit_ = true;
@@ -320,7 +320,7 @@ void Tracee::Release() {
 bool Tracee::TryRelease(uint64_t patience_ns) {
   if (state_ == State::kNone || state_ == State::kGone) return true;
   if (state_ == State::kSeized) {
-    // Detaching needs a stop. Nobody has asked for one yet.
+    // Detaching needs a stop, which has not been requested yet.
     if (!Interrupt().ok()) return state_ == State::kGone;
   }
   if (state_ == State::kInterrupted) {
@@ -331,7 +331,7 @@ bool Tracee::TryRelease(uint64_t patience_ns) {
 }
 
 void Tracee::Detach() {
-  // 1. The signal of a signal-delivery stop is delivered now, as if nobody had looked.
+  // 1. The signal of a signal-delivery stop is delivered now, as without a tracer.
   // 2. A stop of the whole process is resumed by the kernel after the detach.
   // 3. Any other pending stop is cancelled by it.
   const uint64_t now_ns = calls_.NowNs();
@@ -347,11 +347,11 @@ void Tracee::Detach() {
 }
 
 void Tracee::Reap() {
-  // 1. A tracee that died is kept by the kernel until its tracer has waited for it; its
-  //    parent hears of the death only after that.
-  // 2. If this process is the parent, the exit status of the whole target is not the
-  //    injector's to collect; that of a further thread of it is.
-  // 3. If the thread does not come to an end in time, the end of this thread does it.
+  // 1. The kernel keeps a dead tracee until its tracer has waited for it; its parent is
+  //    notified only after that.
+  // 2. If this process is the parent, the exit status of the whole target is not for
+  //    the injector to collect; that of one of its other threads is.
+  // 3. If the thread does not exit in time, the end of this thread releases it.
   const uint64_t begin_ns = calls_.NowNs();
   for (;;) {
     std::optional<WaitStatus> seen;

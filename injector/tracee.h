@@ -1,4 +1,4 @@
-// One thread under PTRACE_SEIZE, let go again whatever happens.
+// One thread under PTRACE_SEIZE, released in all cases.
 #ifndef ROCATTACH_INJECTOR_TRACEE_H_
 #define ROCATTACH_INJECTOR_TRACEE_H_
 
@@ -17,59 +17,58 @@
 
 namespace rocattach {
 
-// How many threads this process traces, and whether it may trace more: in memory that a
-// watchdog of this process may share, because a tracer that is stopped keeps its
-// tracees standing.
+// How many threads this process traces, and whether it may trace more. It can be in
+// memory shared with the guard, because the tracees of a stopped tracer remain stopped.
 struct TraceGate {
   std::atomic<uint32_t> tracees = 0;
-  std::atomic<uint32_t> closed = 0;  // 1: let everybody go, begin nothing
+  std::atomic<uint32_t> closed = 0;  // 1: release all tracees, seize no more
 };
 
-// All calls come from the thread that called Seize: ptrace belongs to a thread.
-// No ptrace option is ever set, so that the end of this process lets the tracee run on
-// (the kernel detaches it), at whatever instant it comes.
+// All calls come from the thread that called Seize: ptrace belongs to a thread. No
+// ptrace option is ever set, so that the tracee runs on (the kernel detaches it)
+// whenever this process ends.
 class Tracee {
  public:
-  // `calls` must outlive it: the kernel's, unless for tests.
+  // `calls` must outlive it; only tests replace the kernel's.
   explicit Tracee(TraceCalls& calls = TraceCalls::Kernel()) : calls_(calls) {}
   Tracee(const Tracee&) = delete;
   Tracee& operator=(const Tracee&) = delete;
   ~Tracee() { Release(); }
 
-  // The gate that all tracees of this process pass, from the next Seize on. Call it
-  // before any; `gate` must live as long as the process.
+  // Sets the gate of all tracees of this process. Call it before the first Seize;
+  // `gate` must live as long as the process.
   static void UseGate(TraceGate* gate);
-  // True while the gate is closed: whoever keeps tracees for longer than an attach
-  // lets them go.
+  // True while the gate is closed: tracees kept for longer than an attach must be
+  // released.
   static bool MustLetGo();
 
-  // PTRACE_SEIZE without options: nothing that the target could notice. The thread and
-  // its number stay paired until Release.
-  // kTargetExited, kAlreadyTraced (another tracer), kNotPermitted.
+  // PTRACE_SEIZE without options, so that the target cannot notice it. The thread ID
+  // cannot be reused until Release. kTargetExited, kAlreadyTraced (another tracer),
+  // kNotPermitted.
   StepResult Seize(pid_t pid, pid_t tid);
 
-  // For a thread that is seized ahead of time and runs on: deals with the stops that it
-  // makes on its own. Signals are delivered, a stop of the whole process lasts.
+  // For a thread that is seized ahead of time and runs on: handles stops that the
+  // tracer did not request. Signals are delivered; a stop of the whole process remains
+  // in effect.
   enum class Seen {
     kRunning,
     kHeld,  // stopped by ROCATTACH_STOP_SIGNAL from the kernel: stopped() is true now.
             // Release does not deliver the signal
-    kGone,  // it has ended, or is not a tracee any more
+    kGone,  // it has ended, or is no longer a tracee
   };
   Seen Keep();
   // After Keep reported kHeld: the thread runs on, seized. If no window asked for the
   // stop, it gets its signal (`deliver`).
   void Resume(bool deliver);
 
-  // PTRACE_INTERRUPT: asks for a stop, does not wait for it.
+  // PTRACE_INTERRUPT: requests a stop without waiting for it.
   StepResult Interrupt();
 
-  // Waits until the thread has stopped, at the latest until `deadline_ns`
-  // (CLOCK_BOOTTIME). Any stop will do. A signal that was about to be delivered is
-  // delivered by Release; a stop of the whole process (SIGSTOP) goes on after it.
-  // `shares_cpu`: the thread can only run, and so come to its stop, when the calling
-  // thread sleeps. `on_wait`, if not null, is called once if the stop takes long.
-  // kTargetExited, kStopTimeout.
+  // Waits until the thread has stopped, but not beyond `deadline_ns` (CLOCK_BOOTTIME).
+  // Any stop will do. A signal that was about to be delivered is delivered by Release;
+  // a stop of the whole process (SIGSTOP) continues after it. `shares_cpu`: the thread
+  // can run, and so stop, only while the calling thread sleeps. `on_wait`, if not null,
+  // is called once if the stop takes long. kTargetExited, kStopTimeout.
   StepResult WaitForStop(uint64_t deadline_ns, bool shares_cpu = false,
                          const std::function<void()>& on_wait = nullptr);
 
@@ -83,34 +82,34 @@ class Tracee {
   // through /proc/PID/mem.
   StepResult Poke(RemoteAddress address, absl::string_view bytes);
 
-  // Lets the thread go. Idempotent. A thread that has been asked to stop and has not
-  // done so cannot be detached (it may sit in an uninterruptible sleep): then
-  // tracer_must_exit() is true from here on.
+  // Releases the thread. Idempotent. A thread that was asked to stop and has not done
+  // so cannot be detached (it may be in uninterruptible sleep): tracer_must_exit() is
+  // then true from here on.
   void Release();
 
-  // The same for whoever comes back: false if the thread has not come to its stop
-  // within `patience_ns`. It is still a tracee then, will stand still when it does
-  // stop, and this must be called again.
+  // The same for callers that retry: false if the thread has not stopped within
+  // `patience_ns`. It is still a tracee then and will remain stopped once it does stop,
+  // so this must be called again.
   bool TryRelease(uint64_t patience_ns);
 
-  // It stands, and Release would let it go on.
+  // It is stopped, and Release would let it run.
   bool stopped() const { return state_ == State::kStopped; }
 
   // The kernel still has a tracee of this thread that only the end of this thread
-  // sets free. Until then that tracee may come to stand still.
+  // releases. Until then that tracee may stop and remain stopped.
   bool tracer_must_exit() const { return tracer_must_exit_; }
 
-  // When the thread was let go (CLOCK_BOOTTIME): read right before the detach, because
-  // the thread may run, and this one be preempted by it, before the call returns. 0 if
-  // it was not.
+  // When the thread was released (CLOCK_BOOTTIME): read right before the detach,
+  // because the thread may run, and preempt this one, before the call returns. 0 if it
+  // was not.
   uint64_t released_ns() const { return released_ns_; }
 
  private:
   enum class State { kNone, kSeized, kInterrupted, kStopped, kGone };
 
   enum class Stop { kNotYet, kStopped, kGone };
-  // Looks for the stop, or waits for it until the thread's alarm. kGone: *error says
-  // why, 0 if the thread has ended.
+  // Checks for the stop, or waits for it until the thread's alarm. kGone: *error is the
+  // reason, 0 if the thread has ended.
   Stop LookForStop(bool block, int* error);
   AttachFailure NoStop(uint64_t waited_ns) const;
   // Every change of the state, so that the gate's count is right.
@@ -118,9 +117,9 @@ class Tracee {
   // The last step of a release, from the stop.
   void Detach();
   AttachFailure Gone(absl::string_view call, int error);
-  // What a call that returned `error` comes to; `reason` says why if it failed.
+  // The result of a call that returned `error`; `reason` is used if it failed.
   StepResult Checked(absl::string_view call, int error, AttachReason reason);
-  // Takes the exit of a tracee that died, so that its parent learns of it.
+  // Collects the exit of a dead tracee, so that its parent is notified.
   void Reap();
 
   TraceCalls& calls_;

@@ -26,8 +26,7 @@ absl::Status Unknown(absl::string_view what) {
   return absl::UnimplementedError(absl::StrCat("unwind information: ", what));
 }
 
-// Reads forward in some bytes that nobody vouches for; behind the end it reads zeros
-// and is not ok() any more.
+// Reads forward in untrusted bytes; past the end it reads zeros and is no longer ok().
 class Cursor {
  public:
   explicit Cursor(absl::string_view bytes) : left_(bytes) {}
@@ -101,7 +100,7 @@ class Cursor {
   bool ok_ = true;
 };
 
-// What is common to some functions.
+// What several functions have in common.
 struct Cie {
   uint64_t code_unit = 1;
   int64_t data_unit = 1;
@@ -255,7 +254,7 @@ class Program {
     }
     return absl::OkStatus();
   }
-  // What holds before the function's own instructions.
+  // Saves the state before the function's own instructions.
   void KeepInitial() { initial_ = row_; }
   const Row& row() const { return row_; }
 
@@ -265,7 +264,7 @@ class Program {
   void Set(uint64_t which, Rule rule) {
     if (which < kUnwindRegisters) row_.rules[which] = rule;
   }
-  // Behind `until_` Run ends: what follows is of no account there.
+  // Run ends past `until_`: what follows does not apply there.
   void Advance(uint64_t units) { at_ += units * cie_.code_unit; }
   Rule AtOffset(int64_t units) const {
     return {Rule::kAtOffset,
@@ -382,8 +381,8 @@ absl::Status Program::StepExtended(uint8_t code, Cursor* cursor) {
   return absl::OkStatus();
 }
 
-// Enough for the one kind that compilers write for functions which align their stack:
-// a register with an offset, and what is stored there.
+// Sufficient for the one kind that compilers emit for functions that align their stack:
+// a register with an offset, dereferenced.
 absl::StatusOr<uint64_t> Evaluate(absl::string_view expression,
                                   const UnwindRegisters& frame, ReadWord read) {
   Cursor cursor(expression);

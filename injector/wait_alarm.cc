@@ -15,7 +15,7 @@ int AlarmSignal() {
 
 void DoNothing(int) {}
 
-// Once for the process. False if the signal has another use.
+// Once for the process. False if the signal is used otherwise.
 bool InstallHandler() {
   struct sigaction action = {}, old = {};
   if (sigaction(AlarmSignal(), nullptr, &old) != 0) return false;

@@ -8,14 +8,13 @@
 
 namespace rocattach {
 
-// The kernel has no wait call with a limit. To look again and again costs a held thread
-// time on a processor that both share: it runs only while its tracer sleeps, and a
-// sleep that is long enough for it is nearly always too long. So the tracer blocks, and
-// a timer of its own thread interrupts the call: the signal has a handler that does
-// nothing, without SA_RESTART.
+// The kernel has no wait call with a timeout. Polling costs a held thread time on a CPU
+// that both share: it runs only while its tracer sleeps, and a sleep that is long
+// enough for it is nearly always too long. So the tracer blocks, and a per-thread timer
+// interrupts the call: the signal has a handler that does nothing, without SA_RESTART.
 //
-// The signal is SIGRTMAX - 4; if the program has a handler of its own there,
-// nothing is installed and Arm says no.
+// The signal is SIGRTMAX - 4; if the program has a handler of its own there, nothing is
+// installed and Arm returns false.
 class WaitAlarm {
  public:
   // The calling thread's own; lives as long as the thread.
@@ -26,8 +25,8 @@ class WaitAlarm {
   ~WaitAlarm();
 
   // Interrupts this thread's system calls with EINTR after `after_ns`, and then every
-  // 20 milliseconds, because the first signal may come right before the call. False: it
-  // cannot be done.
+  // 20 milliseconds, because the first signal may arrive right before the call. False:
+  // not possible.
   bool Arm(uint64_t after_ns);
   void Disarm();
 

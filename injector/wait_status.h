@@ -1,4 +1,4 @@
-// What has become of a traced thread that was waited for.
+// The state change of a traced thread, as reported by waitid.
 #ifndef ROCATTACH_INJECTOR_WAIT_STATUS_H_
 #define ROCATTACH_INJECTOR_WAIT_STATUS_H_
 
@@ -18,7 +18,7 @@ class WaitStatus {
     kPtraceEvent,  // event(); PTRACE_EVENT_STOP after PTRACE_INTERRUPT
   };
 
-  // si_code and si_status of waitid. Codes that are no stop count as the end.
+  // si_code and si_status of waitid. Codes other than stops count as the end.
   static WaitStatus FromWaitid(int code, int status);
   static WaitStatus Exited(int code) { return {Kind::kExited, code}; }
   static WaitStatus Signalled(int signal) { return {Kind::kSignalled, signal}; }

@@ -86,7 +86,7 @@ class TinyLockHolder {
   TinyLock& lock_;
 };
 
-// Sleeps until `*word` differs from `expected`, a wake, or `timeout_ns` (0: for ever).
+// Sleeps until `*word` differs from `expected`, a wake, or `timeout_ns` (0: forever).
 // Not FUTEX_PRIVATE: the words lie in memory shared with the service.
 inline void FutexWaitNs(uint32_t* word, uint32_t expected, uint64_t timeout_ns) {
   timespec timeout = {static_cast<time_t>(timeout_ns / 1'000'000'000),
@@ -103,8 +103,8 @@ inline void FutexWake(uint32_t* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Asks for the cache line in a state that may be written at once. Processors without
-// the instruction take it for a no-op.
+// Prefetches the cache line in a writable state. CPUs without the instruction treat it
+// as a no-op.
 inline void PrefetchForWrite(const void* p) {
 #if defined(__x86_64__)
   __asm__ volatile("prefetchw %0" : : "m"(*static_cast<const char*>(p)));
@@ -121,7 +121,7 @@ inline uint64_t BootNs() {
          static_cast<uint64_t>(now.tv_nsec);
 }
 
-// Library code must leave errno as the application had it.
+// Restores errno: library code must not change the application's.
 class ErrnoKeeper {
  public:
   ErrnoKeeper() : saved_(errno) {}

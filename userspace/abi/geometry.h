@@ -22,7 +22,7 @@ struct Geometry {
   uint64_t total_bytes = 0;
 };
 
-// False where the configuration is malformed, of another version, or asks for more than
+// False if the configuration is malformed, of another version, or asks for more than
 // ROCATTACH_SHM_MAX_BYTES.
 bool ComputeGeometry(const rocattach_collector_config& config, Geometry* geometry);
 

@@ -10,7 +10,7 @@
 
 namespace rocattach::collector {
 
-// All but the kind, which makes the entry valid.
+// Packs all but the kind, which makes the entry valid.
 inline void PackCopy(const rocattach_copy& r, rocattach_inflight* entry) {
   entry->flags = r.flags;
   entry->tid = r.tid;
@@ -27,7 +27,7 @@ inline void PackCopy(const rocattach_copy& r, rocattach_inflight* entry) {
   memset(c->reserved, 0, sizeof(c->reserved));
 }
 
-// The part of a record that follows from how the operation ended.
+// The part of a record that is known only when the operation has ended.
 struct OperationEnd {
   uint16_t flags = 0;  // added to what the entry has
   uint64_t start_ns = 0;

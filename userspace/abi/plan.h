@@ -1,25 +1,24 @@
-/* The plan of a session as the collector inside a target reads it.
+/* The plan of a session, as the collector inside a target reads it.
  *
  * Plain C, fixed-width, no pointers: the service compiles a session's filters into this
  * block and copies it into the shared memory; the collector evaluates it for every
- * dispatch, so that what a session does not want is never recorded. Regular expressions
- * never run in a target: the service matches them when a kernel appears in the
- * dictionary and sets the kernel's bit.
+ * dispatch, so that nothing is recorded that a session does not want. Regular
+ * expressions never run in a target: the service matches them when a kernel appears in
+ * the dictionary and sets the kernel's bit.
  *
  * Writing a plan (the service is the only writer):
  *   1. generation + 1 (odd), release      readers treat the plan as empty
  *   2. everything else
- *   3. generation + 1 (even), release     the plan is in force
+ *   3. generation + 1 (even), release     the plan is active
  * A reader loads generation (acquire), evaluates, loads it again; on a change it
- * evaluates once more and gives up (records nothing) if that changes too. All indices
- * are bounded by the constants below, so a torn read can only decide one dispatch
- * wrongly, never reach outside the block. The kernel bitmaps are the exception to the
- * write protocol: bits are added to the plan in force (see kernels_decided).
+ * evaluates again and gives up (records nothing) if that changes too. All indices are
+ * bounded by the constants below, so an inconsistent read can only decide one dispatch
+ * wrongly, never access memory outside the block. The kernel bitmaps are the exception
+ * to the write protocol: bits are added to the active plan (see kernels_decided).
  *
  * What the target cannot decide (a kernel whose name the service has not seen yet, a
  * list longer than the table) it records, marked ROCATTACH_SELECTED_UNDECIDED, and the
- * service, which has the exact filter, decides before anything reaches a session.
- */
+ * service, which has the exact filter, decides before anything reaches a session. */
 #ifndef ROCATTACH_USERSPACE_ABI_PLAN_H_
 #define ROCATTACH_USERSPACE_ABI_PLAN_H_
 
@@ -67,7 +66,7 @@ struct rocattach_plan_range {
 struct rocattach_plan_selection {
   uint32_t flags;
   /* Kernel ids below this have their bit; atomic, release after the bits, grows while
-   * the plan is in force. Ids from here on are undecided. */
+   * the plan is active. Ids from here on are undecided. */
   uint32_t kernels_decided;
   uint32_t dispatch_ranges;                        /* used entries of dispatches[] */
   uint32_t iteration_ranges;                       /* used entries of iterations[] */
@@ -79,7 +78,7 @@ struct rocattach_plan_selection {
   uint64_t kernels[ROCATTACH_PLAN_MAX_KERNELS / 64]; /* bit: dictionary kernel id */
 };
 
-/* Which selection is whose (index of rocattach_plan.selections). */
+/* The selection of each filter (index of rocattach_plan.selections). */
 #define ROCATTACH_PLAN_SELECTION_DISPATCHES 0u
 #define ROCATTACH_PLAN_SELECTION_COUNTERS 1u
 #define ROCATTACH_PLAN_SELECTIONS 2u
@@ -111,7 +110,7 @@ struct rocattach_plan_architecture {
   uint16_t sampler_first_pass, sampler_passes;
 };
 
-/* How passes take turns. */
+/* How passes alternate. */
 enum rocattach_plan_rotation {
   ROCATTACH_ROTATE_NONE = 0,       /* there is one pass */
   ROCATTACH_ROTATE_ITERATIONS = 1, /* over the dispatches of each kernel */
@@ -210,7 +209,7 @@ static inline enum rocattach_selected rocattach_plan_selects(
 
 /* The next iteration of a kernel (from 1) in the session that `generation` names. The
  * collector keeps one cell, zero at first, per kernel id; a cell of another session
- * starts again by itself, so that nothing has to be cleared when a plan changes. */
+ * restarts by itself, so that nothing has to be cleared when a plan changes. */
 static inline uint64_t rocattach_plan_next_iteration(uint64_t* cell,
                                                      uint64_t generation) {
   uint64_t tag = (generation & 0xffffffu) << 40;

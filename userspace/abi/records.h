@@ -1,7 +1,6 @@
-/* What a collector records, as it lies in the shared memory: slots of the rings,
- * entries of the table of operations in flight and of the dictionary. Plain C,
- * fixed-width, the same on both sides; part of shared_memory.h and of its version.
- */
+/* What a collector records, as stored in the shared memory: slots of the rings, entries
+ * of the in-flight table and of the dictionary. Plain C, fixed-width, the same on both
+ * sides; part of shared_memory.h and of its version. */
 #ifndef ROCATTACH_USERSPACE_ABI_RECORDS_H_
 #define ROCATTACH_USERSPACE_ABI_RECORDS_H_
 
@@ -26,7 +25,7 @@ enum rocattach_record_kind {
 #define ROCATTACH_DISPATCH_APP_SIGNAL 2u
 #define ROCATTACH_DISPATCH_UNFINISHED 4u /* never seen to complete */
 #define ROCATTACH_DISPATCH_COUNTED 8u    /* its values follow in this ring */
-/* Who wants it, one or more. Without any of them: `recording` does. */
+/* What the record is for, one or more. Without any of them: for `recording`. */
 #define ROCATTACH_DISPATCH_BASELINE 16u     /* `recording` */
 #define ROCATTACH_DISPATCH_SELECTED 32u     /* the plan's selection of dispatches */
 #define ROCATTACH_DISPATCH_FOR_COUNTERS 64u /* the plan's selection of counters */
@@ -34,8 +33,8 @@ enum rocattach_record_kind {
 #define ROCATTACH_DISPATCH_SELECTED_UNDECIDED 128u
 #define ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED 256u
 /* The upper 7 bits name the plan that decided, so that a dispatch that outlives a
- * session is not taken for one of the next: compare with ROCATTACH_PLAN_TAG. Also a
- * copy's. */
+ * session is not mistaken for one of the next: compare with ROCATTACH_PLAN_TAG. Copies
+ * have it too. */
 #define ROCATTACH_DISPATCH_PLAN_TAG(flags) ((uint32_t)(flags) >> 9 & 0x7fu)
 #define ROCATTACH_PLAN_TAG(generation) ((uint32_t)((generation) / 2) & 0x7fu)
 
@@ -54,7 +53,8 @@ struct rocattach_dispatch {
   uint16_t agent_id;      /* dictionary */
   uint32_t lds_bytes;     /* packet.group_segment_size */
   uint32_t scratch_bytes; /* packet.private_segment_size, per work-item */
-  /* Of its kernel since the plan came into force, from 1; 0: no plan decided. */
+  /* Counts dispatches of its kernel since the plan became active, from 1; 0: no plan
+   * decided. */
   uint32_t iteration;
   uint64_t packet_index; /* in its queue; the SDK does not tell: 0 */
   uint64_t dispatch_id;  /* counts the dispatches of this process from 1; 0 unknown */
@@ -90,8 +90,8 @@ enum rocattach_copy_engine {
   ROCATTACH_ENGINE_SYNC = 2,  /* hsa_memory_copy: host times around the call */
 };
 
-/* Bits of rocattach_copy.flags beside UNTIMED and UNFINISHED: who wants it. The plan's
- * tag is where a dispatch has it. */
+/* Bits of rocattach_copy.flags besides UNTIMED and UNFINISHED: what the record is for.
+ * The plan's tag is where a dispatch has it. */
 #define ROCATTACH_COPY_BASELINE ROCATTACH_DISPATCH_BASELINE
 #define ROCATTACH_COPY_SELECTED ROCATTACH_DISPATCH_SELECTED
 
@@ -121,7 +121,7 @@ struct rocattach_values {
 };
 
 /* What a GPU's counters did between two moments; 96 bytes; its values follow. The sums
- * are of this span alone, so those of a session's samples may be added up. */
+ * are of this span only, so those of a session's samples may be added up. */
 struct rocattach_sample {
   uint16_t kind; /* ROCATTACH_RECORD_SAMPLE */
   uint16_t flags;
@@ -165,11 +165,11 @@ struct rocattach_clock {
   uint64_t reserved[8];
 };
 
-/* Captured, but its end is not known yet. Lives in shared memory so that a SIGKILL
- * loses only the times and never the fact. A record without what follows from its end:
- * thousands may be in flight, so every byte counts (inflight.h has the way back).
- * A process that is killed while it publishes may leave a record both here and in a
- * ring: the correlation id tells. */
+/* Captured, but its end is not known yet. It is in shared memory so that a SIGKILL
+ * loses only the times and not the operation. A record without what is known only at
+ * its end: thousands may be in flight, so every byte counts (inflight.h converts it
+ * back). A process that is killed while it publishes may leave a record both here and
+ * in a ring: both have the same correlation id. */
 struct rocattach_inflight_dispatch {
   uint32_t kernel_id;
   uint32_t queue_id;
@@ -263,8 +263,8 @@ struct rocattach_code_object_entry {
   int64_t load_delta;
 };
 
-/* An API function. All that the backend can trace are there before `backend` is
- * stored, so that the service can write a plan that names functions. */
+/* An API function. All functions that the backend can trace are entered before
+ * `backend` is stored, so that the service can write a plan that names functions. */
 struct rocattach_function_entry {
   struct rocattach_entry entry; /* text: "hipLaunchKernel" */
   uint16_t domain;              /* enum rocattach_plan_api */

@@ -3,19 +3,17 @@
  * Plain C, fixed-width, the same on both sides. The collector creates it as one sealed
  * memfd (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), maps it and closes the descriptor,
  * so that the target's descriptor table stays as it was; the service maps it through
- * /proc/PID/map_files. The service treats every byte in here as hostile: it copies a
- * record out once, then validates the copy.
+ * /proc/PID/map_files. The service trusts no byte of it: it copies a record out once,
+ * then validates the copy.
  *
  *   offset 0                 control block, one page
  *   rings_offset             ring_count x ring_stride: header (256 bytes) + slots
  *   inflight_offset          inflight_count entries: dispatches captured, not yet timed
- *   dictionary_offset        append-only entries: agents, queues, code objects,
- * kernels, API functions plan_offset              struct rocattach_plan (plan_abi.h),
- * written by the service
+ *   dictionary_offset        append-only entries: agents, queues, code objects, ...
+ *   plan_offset              struct rocattach_plan (plan.h), written by the service
  *
  * All times are CLOCK_BOOTTIME nanoseconds. "Atomic" fields are read and written with
- * __atomic builtins; `release`/`acquire` where the comment says so, else relaxed.
- */
+ * __atomic builtins; `release`/`acquire` where the comment says so, else relaxed. */
 #ifndef ROCATTACH_USERSPACE_ABI_SHARED_MEMORY_H_
 #define ROCATTACH_USERSPACE_ABI_SHARED_MEMORY_H_
 
@@ -37,7 +35,7 @@
 #define ROCATTACH_PLAN_COPIES 2u
 #define ROCATTACH_PLAN_ALLOCATIONS 4u
 #define ROCATTACH_PLAN_HSA_API 8u
-/* Which way dispatches are captured; 0 leaves the choice to the collector. */
+/* How dispatches are captured; 0 leaves the choice to the collector. */
 #define ROCATTACH_PLAN_FORCE_DOORBELL 0x100u
 #define ROCATTACH_PLAN_FORCE_INTERCEPT 0x200u
 
@@ -60,18 +58,18 @@ enum rocattach_collector_reason {
   ROCATTACH_REASON_HSA_ERROR = 4, /* an HSA call failed; text says which */
 };
 
-/* Through which interface of the runtime the collector works. */
+/* The interface of the runtime through which the collector works. */
 enum rocattach_backend {
   ROCATTACH_BACKEND_NONE = 0,      /* config: the default; control: none yet */
   ROCATTACH_BACKEND_HSA_TOOLS = 1, /* OnLoad by HSA_TOOLS_LIB, any ROCm */
   ROCATTACH_BACKEND_SDK = 2,       /* rocprofiler-sdk by ROCP_TOOL_LIBRARIES */
-  /* config only: the SDK by rocprofiler_register_attach, which somebody calls with the
-   * collector's path in a process that runs already; no variable is set. In control
-   * this is SDK. */
+  /* config only: the SDK through rocprofiler_register_attach, which another program
+   * calls with the collector's path in a process that already runs; no variable is set.
+   * In control this is SDK. */
   ROCATTACH_BACKEND_SDK_ATTACH = 3,
 };
 
-/* How the collector's functions came into the runtime's tables (control.entry). */
+/* How the collector's functions got into the runtime's tables (control.entry). */
 enum rocattach_entry_path {
   ROCATTACH_ENTRY_PATH_NONE = 0,       /* not yet */
   ROCATTACH_ENTRY_PATH_LIVE_TABLE = 1, /* stored there before hsa_init ran */
@@ -79,8 +77,8 @@ enum rocattach_entry_path {
   ROCATTACH_ENTRY_PATH_SDK = 3,        /* rocprofiler-sdk calls; nothing is replaced */
 };
 
-/* Why that one is in force (control.backend_reason). With all from NO_REGISTER on the
- * SDK was asked for and something else came of it. */
+/* Why that backend is used (control.backend_reason). From NO_REGISTER on, the SDK was
+ * requested but is not used. */
 enum rocattach_backend_reason {
   ROCATTACH_BACKEND_REASON_NONE = 0,
   ROCATTACH_BACKEND_REASON_DEFAULT = 1,     /* nobody asked for the SDK */
@@ -91,7 +89,7 @@ enum rocattach_backend_reason {
   ROCATTACH_BACKEND_REASON_SDK_ERROR = 6,      /* a call failed; backend_text */
 };
 
-/* What became of a plan (control.plan_error). */
+/* The result of a plan (control.plan_error). */
 enum rocattach_plan_error {
   ROCATTACH_PLAN_ERROR_NONE = 0,
   ROCATTACH_PLAN_ERROR_MALFORMED = 1,   /* magic, version, size or an index */
@@ -118,16 +116,16 @@ struct rocattach_collector_config {
    * process that lives for a millisecond is read in full. */
   uint32_t map_wait_msec;
   uint64_t window_id; /* the service's number of this attach window, echoed */
-  /* enum rocattach_backend. SDK only after a look from outside that the runtime has
-   * rocprofiler-register, that the SDK can be found and that KFD's topology is there:
-   * else rocprofiler-register aborts the process. */
+  /* enum rocattach_backend. SDK only after the service has checked that the runtime has
+   * rocprofiler-register, that the SDK can be found and that KFD's topology is visible:
+   * otherwise rocprofiler-register aborts the process. */
   uint32_t backend;
-  /* SDK: which kinds plans may ask for later, ROCATTACH_PLAN_RECORD_*; 0: all. The SDK
-   * wants everything configured at load, and API tracing costs each call a little even
-   * while nothing is traced. */
+  /* SDK: which kinds plans may request later, ROCATTACH_PLAN_RECORD_*; 0: all. The SDK
+   * requires everything to be configured at load, and API tracing costs each call a
+   * little even while nothing is traced. */
   uint32_t record_kinds;
   /* Address of hsa_init in the runtime whose window this is: a process may have several
-   * copies. 0: not known; then the collector gets in by HSA_TOOLS_LIB. */
+   * copies. 0: not known; then the collector is loaded through HSA_TOOLS_LIB. */
   uint64_t window_address;
   char collector_path[256]; /* the path under which the collector was opened */
 };
@@ -151,7 +149,7 @@ struct rocattach_control {
   uint64_t window_id;
   int32_t pid; /* in the target's own pid namespace */
   /* Atomic, release: rings below this number have had an owner, the others are
-   * untouched. Only grows. A reader that keeps to it touches no page in vain. */
+   * untouched. Never decreases. A reader that respects it touches no unused page. */
   uint32_t rings_used;
   uint64_t start_ns; /* when rocattach_collector_start ran */
 
@@ -169,8 +167,8 @@ struct rocattach_control {
   /* Accounts, from the start of the process; a dispatch is seen once, then either
    * becomes a record in a ring (produced there) or is counted here as lost. These are
    * sums of the rings' own counters, refreshed every few milliseconds and at the end of
-   * the process; a reader that needs them exact at any instant, SIGKILL included, adds
-   * up struct rocattach_ring itself. */
+   * the process; a reader that needs exact sums at any time, even after a SIGKILL, sums
+   * struct rocattach_ring itself. */
   uint64_t dispatches_seen;
   uint64_t copies_seen;
   uint64_t dispatches_untimed; /* published, but their times could not be had */
@@ -185,7 +183,7 @@ struct rocattach_control {
   uint64_t plan_bytes; /* sizeof(struct rocattach_plan) */
 
   /* Collector -> service, atomic: what the backend can do. `backend` is stored last,
-   * release; the others, and the agents and functions in the dictionary, hold from
+   * release; the others, and the agents and functions in the dictionary, are valid from
    * then on. */
   uint32_t backend;        /* enum rocattach_backend; NONE until the runtime called */
   uint32_t backend_reason; /* enum rocattach_backend_reason */
@@ -197,17 +195,17 @@ struct rocattach_control {
 
   /* Collector -> service: the answer to a plan. The other three are written before
    * plan_acked (release). plan_acked == generation and plan_error == NONE: the plan is
-   * in force, and everything older has been published save for dispatches that were
-   * under way (see ROCATTACH_DISPATCH_PLAN_TAG). plan_acked == generation and an error:
-   * nothing of it is recorded. Generation 0, never written, needs no answer. */
+   * active, and everything older has been published except for dispatches in flight
+   * (see ROCATTACH_DISPATCH_PLAN_TAG). plan_acked == generation and an error: nothing
+   * of it is recorded. Generation 0, never written, needs no answer. */
   uint64_t plan_acked;
   uint32_t plan_error;       /* enum rocattach_plan_error */
-  int32_t plan_error_code;   /* status of the SDK (sdk_abi_base.h), or errno; 0 none */
+  int32_t plan_error_code;   /* status of the SDK (sdk/abi_base.h), or errno; 0 none */
   char plan_error_text[256]; /* names the counters or kinds; NUL-terminated */
 
-  /* Collector -> service: how we got in, and who else is there. LIVE_TABLE is written
-   * before rocattach_collector_ready(): our functions are in the tables, and hsa_init
-   * comes by. All of it holds once the state is ARMED. */
+  /* Collector -> service: how the collector got in, and which other tools are there.
+   * LIVE_TABLE is written before rocattach_collector_ready(): our functions are in the
+   * tables, and hsa_init calls them. All of it is valid once the state is ARMED. */
   uint32_t entry; /* enum rocattach_entry_path */
   /* Last status of an hsa_init that failed before any succeeded; 0: none did. */
   uint32_t init_status;
@@ -223,10 +221,11 @@ struct rocattach_control {
   uint32_t pad1;
   uint64_t plan_flags;
   uint64_t service_beat_ns; /* last time the service drained; 0 never */
-  /* A plan is written to plan_offset as plan_abi.h says, then command + 1 and a wake.
-   * It is independent of `recording`: a process that records nothing else carries out
-   * its plan. A plan with record_kinds 0 ends the session. A service that wants a plan
-   * in force before the first dispatch writes it before it sets service_mapped. */
+  /* A plan is written to plan_offset as described in plan.h, then command + 1 and a
+   * wake. It is independent of `recording`: a process that records nothing else
+   * executes its plan. A plan with record_kinds 0 ends the session. To have a plan
+   * active before the first dispatch, the service writes it before it sets
+   * service_mapped. */
 };
 
 /* One per-thread ring. Single producer, single consumer; a slot is free when
@@ -236,19 +235,19 @@ struct rocattach_ring {
   uint64_t dropped;   /* producer: records of any kind that found no slot */
   uint32_t owner_tid; /* 0: free */
   uint32_t lock;      /* only the shared last ring uses it */
-  /* Accounts of the ring's producers, exact at any instant: dispatches_seen = dispatch
-   * records in all heads + in flight + dispatches_dropped, save for the operation under
-   * way. An operation is counted as seen first, leaves the table of those in flight
-   * second, and is counted as dropped last. */
+  /* Accounts of the ring's producers, exact at any time: dispatches_seen = dispatch
+   * records in all heads + in flight + dispatches_dropped, except for the operation in
+   * progress. An operation is first counted as seen, then leaves the in-flight table,
+   * and is counted as dropped last. */
   uint64_t dispatches_seen;
   uint64_t copies_seen;
   uint64_t dispatches_untimed;
   uint64_t packets_unseen;
   int64_t inflight; /* captured minus published here; the sum of all rings counts */
   uint64_t tail __attribute__((aligned(64))); /* consumer, release: slots consumed */
-  /* More accounts of the producers, as those above. `dropped` counts whatever found no
-   * room, clock relations included, each once however many slots it needs; these say
-   * what it was. */
+  /* More accounts of the producers, as above. `dropped` counts everything for which
+   * there was no room, clock relations included, each once however many slots it needs;
+   * these give its kind. */
   uint64_t counted_seen __attribute__((aligned(64))); /* dispatches with counters */
   uint64_t counted_dropped; /* … whose dispatch and values found no room */
   uint64_t values_dropped;  /* … whose values never came, or made no sense: the

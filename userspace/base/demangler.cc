@@ -1,8 +1,8 @@
 #include "userspace/base/demangler.h"
 
-// libiberty's demangler, the one behind abi::__cxa_demangle. This form of it takes no
-// memory from the heap and hands out its text in pieces, so it can be left at any time.
-// Its header would declare basename() in a way that C++ does not take.
+// libiberty's demangler, the one behind abi::__cxa_demangle. This form of it uses no
+// heap memory and returns its text in pieces, so it can be abandoned at any time. Its
+// header would declare basename() in a way that C++ does not accept.
 #define HAVE_DECL_BASENAME 1
 #include <libiberty/demangle.h>
 #include <pthread.h>
@@ -17,15 +17,15 @@
 namespace rocattach {
 namespace {
 
-// The one after that of WaitAlarm.
+// The signal after that of WaitAlarm.
 int LimitSignal() {
   return SIGRTMAX - 5;
 }
 
-// How a name was left.
+// How the demangling of a name ended.
 enum Outcome : int { kDone = 0, kNoSymbol, kTextLimit, kTimeLimit };
 
-// One name. Plain data: it is left by a jump.
+// One name. Plain data, because longjmp may leave it.
 struct Work {
   sigjmp_buf limit;
   char* text;
@@ -40,7 +40,7 @@ void OnTimeLimit(int) {
   if (Work* work = current; work != nullptr) siglongjmp(work->limit, kTimeLimit);
 }
 
-// Once for the process. False if the signal has another use.
+// Once for the process. False if the signal is used otherwise.
 bool InstallHandler() {
   struct sigaction action = {}, old = {};
   if (sigaction(LimitSignal(), nullptr, &old) != 0) return false;
@@ -51,7 +51,7 @@ bool InstallHandler() {
   return sigaction(LimitSignal(), &action, nullptr) == 0;
 }
 
-// Sends the calling thread the signal when it has used so much processor time.
+// Sends the calling thread the signal when it has used this much CPU time.
 class TimeLimit {
  public:
   explicit TimeLimit(uint64_t limit_ns) {
@@ -76,7 +76,7 @@ class TimeLimit {
   }
   ~TimeLimit() {
     if (!created_) return;
-    // A signal that is under way finds nothing to do.
+    // A pending signal then has nothing to do.
     timer_delete(timer_);
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
@@ -107,7 +107,7 @@ Outcome Run(const char* symbol, Work* work) {
   }
   current = work;
   // The length of the symbol bounds how deep the parser goes (by default, names longer
-  // than 1,024 characters would be refused); printing has a bound of its own.
+  // than 1,024 characters would be refused); printing has its own bound.
   const int known = cplus_demangle_v3_callback(
       symbol, DMGL_PARAMS | DMGL_TYPES | DMGL_NO_RECURSE_LIMIT, TakePiece, work);
   current = nullptr;

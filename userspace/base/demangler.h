@@ -1,4 +1,4 @@
-// C++ symbols as people write them, at a bounded cost.
+// Demangles C++ symbols at a bounded cost.
 #ifndef ROCATTACH_USERSPACE_BASE_DEMANGLER_H_
 #define ROCATTACH_USERSPACE_BASE_DEMANGLER_H_
 
@@ -11,27 +11,27 @@
 
 namespace rocattach {
 
-// Names come from programs that we do not trust. A symbol of a few hundred bytes can
-// stand for gigabytes of text, or keep a demangler busy for ever without any output. So
-// each name has a limit of text and of processor time; a name beyond either stays as it
-// is. Demangling takes no memory but that of the text.
+// Names come from untrusted programs. A symbol of a few hundred bytes can expand to
+// gigabytes of text, or keep a demangler busy forever without any output. So text and
+// CPU time are limited for each name; a name beyond either limit stays mangled.
+// Demangling uses no memory but that of the text.
 //
-// Not thread-safe. Names of one process belong to one Demangler: when its names have
-// wasted `wasted_ns`, only its names stay mangled.
+// Not thread-safe. Use one Demangler per process: when its names have wasted
+// `wasted_ns`, only that process's names stay mangled.
 class Demangler {
  public:
   struct Limits {
     size_t symbol_bytes = 8192;
     size_t text_bytes = 64 << 10;
-    // Processor time of one name. Real ones take some 10 us.
+    // CPU time of one name. Real ones take some 10 us.
     uint64_t name_ns = 10'000'000;
-    // Processor time of all names that were given up.
+    // CPU time of all names that were given up.
     uint64_t wasted_ns = 50'000'000;
-    // Names that are remembered.
+    // Size of the cache of names.
     size_t cache_bytes = 1 << 20;
   };
 
-  // For names that are asked for once.
+  // For names that are requested only once.
   static Limits WithoutCache() {
     Limits limits;
     limits.cache_bytes = 0;
@@ -41,10 +41,10 @@ class Demangler {
   Demangler() : Demangler(Limits()) {}
   explicit Demangler(const Limits& limits) : limits_(limits) {}
 
-  // What is no C++ symbol, or goes beyond a limit, stays as it is.
+  // Anything that is not a C++ symbol or exceeds a limit is returned unchanged.
   std::string Demangle(absl::string_view symbol);
 
-  // Names that were given up at a limit, or not tried any more.
+  // Names that were given up at a limit, or no longer tried.
   uint64_t given_up() const { return given_up_; }
 
  private:

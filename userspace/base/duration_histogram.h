@@ -10,8 +10,8 @@
 
 namespace rocattach {
 
-// Counts durations in buckets of 1/32 of a power of two: quantiles are right to 1.6 %.
-// Only the buckets between the smallest and the largest duration take memory.
+// Counts durations in buckets of 1/32 of a power of two: quantiles are accurate to 1.6
+// %. Only the buckets between the smallest and the largest duration take memory.
 class DurationHistogram {
  public:
   void Add(uint64_t ns) {
@@ -31,7 +31,7 @@ class DurationHistogram {
     }
   }
 
-  // The duration below which a share `quantile` (0..1) of them lies, within the
+  // The duration below which a fraction `quantile` (0..1) of them lies, clamped to the
   // smallest and the largest; 0 if there are none.
   uint64_t Quantile(double quantile) const {
     uint64_t rank = static_cast<uint64_t>(quantile * static_cast<double>(total_));

@@ -1,4 +1,4 @@
-// Statuses that remember the errno they came from.
+// Statuses that carry the errno that they were made from.
 #ifndef ROCATTACH_USERSPACE_BASE_ERRNO_STATUS_H_
 #define ROCATTACH_USERSPACE_BASE_ERRNO_STATUS_H_
 
@@ -7,14 +7,15 @@
 
 namespace rocattach {
 
-// absl::ErrnoToStatus, which forgets the number: several of them share one code.
+// Like absl::ErrnoToStatus, which loses the number, since several errnos share one
+// code.
 absl::Status ErrnoStatus(int error, absl::string_view message);
 
 // The errno of a status from ErrnoStatus; 0 for any other.
 int ErrnoOf(const absl::Status& status);
 
-// The errno says that this process, or the whole machine, lacks open files or memory:
-// whatever the call was about is not the cause.
+// The errno means that this process, or the whole machine, lacks open files or memory:
+// the object of the call is not the cause.
 bool IsOwnShortage(int error);
 
 }  // namespace rocattach

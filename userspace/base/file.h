@@ -16,8 +16,8 @@ namespace rocattach {
 // open(2) with O_CLOEXEC added to `flags`. Errors name the path.
 absl::StatusOr<UniqueFd> OpenFile(const std::string& path, int flags, mode_t mode = 0);
 
-// Reads a file whole, but never more than `limit` bytes: a longer file is an
-// OUT_OF_RANGE error. For /proc files, whose size is not known beforehand.
+// Reads a whole file, but never more than `limit` bytes: a longer file is an
+// OUT_OF_RANGE error. For /proc files, whose size is not known in advance.
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit);
 
 // The target of a symbolic link such as /proc/PID/exe.
@@ -26,7 +26,7 @@ absl::StatusOr<std::string> ReadLink(const std::string& path);
 // Creates a directory and its missing parents with `mode`; existing ones are fine.
 absl::Status MakeDirectories(const std::string& path, mode_t mode);
 
-// Writes all of `data`, however many write(2) calls that takes.
+// Writes all of `data`, with as many write(2) calls as needed.
 absl::Status WriteAll(int fd, absl::string_view data);
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers formatted for users.
 #ifndef ROCATTACH_USERSPACE_BASE_HUMAN_H_
 #define ROCATTACH_USERSPACE_BASE_HUMAN_H_
 

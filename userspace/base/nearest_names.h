@@ -10,13 +10,12 @@
 
 namespace rocattach {
 
-// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`,
-// upper and lower case being alike; `limit` + 1 as soon as it would be more than
-// `limit`.
+// Number of insertions, deletions, replacements and swaps of neighbours that turn `a`
+// into `b`, ignoring case; `limit` + 1 if it is more than `limit`.
 size_t EditDistance(absl::string_view a, absl::string_view b, size_t limit);
 
 // Up to `count` of `names`, nearest first, none farther than a third of the length. If
-// nothing is that near, those that contain `name` (or it them).
+// none is that near, those that contain `name` or are contained in it.
 std::vector<std::string> NearestNames(absl::string_view name,
                                       const std::vector<std::string>& names,
                                       size_t count);

@@ -28,11 +28,11 @@ std::string ProcPath(pid_t pid, absl::string_view file) {
   return absl::StrCat("/proc/", pid, "/", file);
 }
 
-// The beginning of a file: at most `limit` bytes. *cut says whether there is more.
+// The beginning of a file: at most `limit` bytes. *cut is true if there is more.
 absl::StatusOr<std::string> ReadFilePrefix(const std::string& path, size_t limit,
                                            bool* cut) {
   ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, O_RDONLY | O_NONBLOCK));
-  // One byte more tells whether there is more.
+  // One extra byte shows whether there is more.
   std::string data(limit + 1, '\0');
   size_t size = 0;
   while (size < data.size()) {
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> ReadFilePrefix(const std::string& path, size_t limit
   return data;
 }
 
-// The fields of /proc/PID/stat behind the command, which may itself hold blanks and
+// The fields of /proc/PID/stat after the command, which may itself contain blanks and
 // parentheses: the last ')' ends it.
 absl::StatusOr<std::vector<std::string>> ReadStatFields(pid_t pid) {
   ASSIGN_OR_RETURN(std::string stat, ReadFile(ProcPath(pid, "stat"), kProcFileLimit));
@@ -80,8 +80,8 @@ void ParseStatus(absl::string_view text, ProcessInfo* info) {
   }
 }
 
-// A thread that shows what hangs on the process's memory. The first one does not once
-// it has exited, while others go on.
+// A thread whose /proc entries still show what depends on the process's memory. The
+// first thread's do not once it has exited while others run on.
 pid_t LivingThread(pid_t pid) {
   char target[1];
   if (readlink(ProcPath(pid, "exe").c_str(), target, sizeof(target)) >= 0) return pid;
@@ -104,7 +104,7 @@ pid_t LivingThread(pid_t pid) {
 absl::StatusOr<uint64_t> ReadStartTicks(pid_t pid) {
   ASSIGN_OR_RETURN(std::vector<std::string> fields, ReadStatFields(pid));
   uint64_t ticks;
-  // Field 22 of the whole line is the 20th behind the command.
+  // Field 22 of the whole line is the 20th after the command.
   if (fields.size() < 20 || !absl::SimpleAtoi(fields[19], &ticks)) {
     return absl::InternalError(absl::StrCat("/proc/", pid, "/stat has no start time"));
   }
@@ -120,8 +120,8 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
   ProcessInfo info;
   info.id.pid = pid;
   ASSIGN_OR_RETURN(info.id.start_ticks, ReadStartTicks(pid));
-  // What the process hides, or has no more, stays empty; what we could not read must
-  // not look the same, since policies decide by it.
+  // What the process hides, or no longer has, stays empty; what we could not read must
+  // not look the same, since policies depend on it.
   absl::Status shortage;
   const auto read = [&](const char* file, auto take) {
     auto text = ReadFile(ProcPath(pid, file), kProcFileLimit);
@@ -133,7 +133,7 @@ absl::StatusOr<ProcessInfo> ReadProcessInfo(pid_t pid) {
     info.comm = std::string(absl::StripSuffix(text, "\n"));
   });
   if (auto exe = ReadExecutable(pid); exe.ok()) info.executable = *std::move(exe);
-  // Of a process whose first thread has exited another one tells the command line.
+  // If the first thread has exited, the command line is read from another one.
   bool cut = false;
   auto line = ReadFilePrefix(ProcPath(LivingThread(pid), "cmdline"),
                              ProcessInfo::kArgumentBytes, &cut);

@@ -1,5 +1,5 @@
-// What /proc says about a process. Everything here is a statement about one instant:
-// hold a pidfd, or compare start times, before acting on it.
+// Information about a process from /proc. All of it may be outdated at once: hold a
+// pidfd, or compare start times, before acting on it.
 #ifndef ROCATTACH_USERSPACE_BASE_PROCESS_H_
 #define ROCATTACH_USERSPACE_BASE_PROCESS_H_
 
@@ -17,7 +17,7 @@
 
 namespace rocattach {
 
-// A process and when it started: the pair names one process for ever, where a pid
+// A process and when it started: the pair identifies one process forever, whereas a pid
 // alone is reused.
 struct ProcessId {
   pid_t pid = 0;

@@ -66,7 +66,7 @@ inline constexpr int kLastSessionStatus = -38;
 // Empty for a number that is no status.
 absl::string_view SessionStatusName(int status);
 
-// One sentence for people. Never null; unknown numbers say so.
+// One sentence for users. Never null, even for unknown numbers.
 const char* SessionStatusText(int status);
 
 // An error that carries `status` (never kSuccess). Its absl code is the nearest one and

@@ -21,8 +21,7 @@
 // ASSIGN_OR_RETURN(auto x, F()): x is F()'s value, or F()'s error is returned.
 #define ASSIGN_OR_RETURN(lhs, expr) \
   ASSIGN_OR_RETURN_IMPL_(ROCATTACH_CONCAT_(rocattach_or_, __LINE__), lhs, expr)
-// A declaration cannot stand in parentheses.
-// NOLINTBEGIN(bugprone-macro-parentheses)
+// A declaration cannot be parenthesized. NOLINTBEGIN(bugprone-macro-parentheses)
 #define ASSIGN_OR_RETURN_IMPL_(tmp, lhs, expr)   \
   auto tmp = (expr);                             \
   if (!tmp.ok()) return std::move(tmp).status(); \

@@ -10,19 +10,19 @@
 
 namespace rocattach {
 
-// Stands for "this runs on the owner's thread" where a mutex would stand for "this is
-// locked": members that only one thread touches are ABSL_GUARDED_BY a checker,
-// functions on that thread are ABSL_EXCLUSIVE_LOCKS_REQUIRED of it. The thread begins
-// with Adopt(); functions that the analysis cannot follow (callbacks, virtual
-// functions) begin with AssertOwned(), which builds with assertions check.
+// Represents "this runs on the owner's thread" as a mutex represents "this is locked":
+// members that only one thread uses are ABSL_GUARDED_BY a checker, functions on that
+// thread are ABSL_EXCLUSIVE_LOCKS_REQUIRED of it. The thread begins with Adopt();
+// functions that the analysis cannot follow (callbacks, virtual functions) begin with
+// AssertOwned(), which is checked in builds with assertions.
 class ABSL_LOCKABLE ThreadChecker {
  public:
   ThreadChecker() = default;
   ThreadChecker(const ThreadChecker&) = delete;
   ThreadChecker& operator=(const ThreadChecker&) = delete;
 
-  // The calling thread owns the state from here on. The thread that owned it before has
-  // ended, or has not begun.
+  // The calling thread owns the state from here on. The previous owner has ended, or
+  // has not started.
   void Adopt() ABSL_ASSERT_EXCLUSIVE_LOCK() {
     owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   }

@@ -25,9 +25,9 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  // Gives the descriptor up without closing it.
+  // Releases the descriptor without closing it.
   int release() { return std::exchange(fd_, -1); }
-  // Closes what is held and holds `fd` instead.
+  // Closes the descriptor and holds `fd` instead.
   void reset(int fd = -1) {
     if (fd_ >= 0) close(fd_);
     fd_ = fd;

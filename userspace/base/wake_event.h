@@ -15,14 +15,14 @@ namespace rocattach {
 // async-signal-safe; one thread at a time may wait.
 class WakeEvent {
  public:
-  // Waits until there is a signal, see WaitFor().
+  // Timeout of WaitFor(): waits until there is a signal.
   static constexpr uint64_t kForever = UINT64_MAX;
 
   WakeEvent();
 
   // An error if the process has no descriptor left.
   absl::Status status() const;
-  // For poll(2) together with other descriptors; Clear() belongs behind it.
+  // For poll(2) together with other descriptors; call Clear() after it.
   int fd() const { return fd_.get(); }
   void Signal() const;
   // Forgets all signals so far.

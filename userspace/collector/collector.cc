@@ -8,15 +8,15 @@ constinit Collector g_collector;
 
 namespace {
 
-// Until the service reads us, and then its plan, if it has one.
+// Waits until the service reads our memory, then executes its plan, if it has one.
 void BeginService() {
   g_process.WaitForService();
   TakeHsaPlan(nullptr);
   g_process.worker.Wake();
 }
 
-// The SDK that a session has brought uses the runtime. Its plan is taken up again when
-// the runtime is back.
+// The SDK that a session has loaded uses the runtime. Its plan resumes when the runtime
+// is back.
 void PauseLateSdk() {
   if (g_collector.late.Pause()) g_process.plans.Reconsider();
 }
@@ -28,9 +28,9 @@ constexpr Upcalls kUpcalls = {
     &PauseLateSdk,
 };
 
-// A forked child of an attached process is a process of its own, in which nothing of
-// ours is set up; but hooks that the parent's runtime tables carried over must keep
-// finding the runtime's functions.
+// A forked child of an attached process is a separate process, in which the collector
+// is not set up; but hooks in the inherited runtime tables must still find the
+// runtime's functions.
 void StartAnewInChild() {
   g_process.environment.Restore();
   g_process.memory.Discard();
@@ -39,7 +39,7 @@ void StartAnewInChild() {
   new (&g_collector) Collector();
 }
 
-// Arranges that the runtime calls us. 0 or an errno.
+// Arranges for the runtime to call us. 0 or an errno.
 int Enter() {
   Process& p = g_process;
   if (p.config.backend < ROCATTACH_BACKEND_SDK) {
@@ -59,7 +59,7 @@ int SetUp(const rocattach_collector_config& config) {
   if (error == 0) error = Enter();
   if (error == 0) return 0;
   if (p.worker.running()) {
-    // It looks at the memory: leave that to it. Nothing else has changed.
+    // The service evaluates the state in memory. Nothing else has changed.
     StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseRefused));
   } else {
     p.memory.Discard();
@@ -67,7 +67,7 @@ int SetUp(const rocattach_collector_config& config) {
   return error;
 }
 
-// Why the HSA backend is the one in force.
+// Why the HSA backend is used.
 BackendReason WhyHsa() {
   const SdkBackend& sdk = g_collector.sdk;
   if (g_process.config.backend < ROCATTACH_BACKEND_SDK) return kDefaultBackend;
@@ -101,8 +101,8 @@ int Start(const rocattach_collector_config* config) {
   return p.memory.valid() ? 0 : EINVAL;
 }
 
-// We are here by HSA_TOOLS_LIB: the live table was not found, or the SDK was asked for
-// and did not take us.
+// Loaded through HSA_TOOLS_LIB: the live table was not found, or the SDK was requested
+// and did not load us.
 bool Load(ApiTableRoot* root) {
   Process& p = g_process;
   if (!p.guard.Ours()) return true;
@@ -141,7 +141,7 @@ void End() {
   p.environment.Restore();
   const uint32_t phase = LoadAcquire(&p.phase);
   if (phase == kPhaseEnded || phase == kPhaseRefused) return;
-  // While the callbacks are still heard: stopping delivers what is under way.
+  // While callbacks still arrive: stopping delivers what is in flight.
   const bool by_sdk = c.sdk.in_force();
   if (by_sdk) c.sdk.End();
   c.late.End();

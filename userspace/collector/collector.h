@@ -1,4 +1,4 @@
-// The collector as a whole: the process, the two backends, and what joins them.
+// The collector as a whole: the process, the two backends, and their connection.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COLLECTOR_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COLLECTOR_H_
 
@@ -11,27 +11,27 @@
 
 namespace rocattach::collector {
 
-// As Process trivially constructed and never destroyed.
+// Like Process, trivially constructed and never destroyed.
 struct Collector {
   Process& process = g_process;
   HsaBackend& hsa = g_hsa;
   SdkBackend sdk;
-  // Counters of whole GPUs beside the HSA backend.
+  // Counters of whole GPUs alongside the HSA backend.
   LateSampler late;
   TinyLock plan_lock;
 };
 
 extern Collector g_collector;
 
-// The entry points' substance.
+// Implementations of the entry points.
 int Start(const rocattach_collector_config* config);
 bool Load(ApiTableRoot* root);
 void Unload();
 // At exit.
 void End();
 
-// Carries out a plan with the HSA backend, if one is pending (hsa_plan.cc). `ring` is
-// the calling thread's; null while the runtime starts.
+// Executes a plan with the HSA backend, if one is pending (hsa_plan.cc). `ring` is the
+// calling thread's; null while the runtime starts.
 void TakeHsaPlan(RingHandle* ring);
 
 // What the collector's thread does (worker_rounds.cc).

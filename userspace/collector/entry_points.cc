@@ -13,7 +13,7 @@ ROCATTACH_EXPORT __attribute__((noinline)) void rocattach_collector_ready(
   __asm__ volatile("nop" : : "r"(memory), "r"(bytes), "r"(window_id) : "memory");
 }
 
-// The same for the end of the runtime: behind it, hsa_init opens a window again.
+// The same for the end of the runtime: after it, hsa_init opens a window again.
 ROCATTACH_EXPORT __attribute__((noinline)) void rocattach_collector_unloaded() {
   __asm__ volatile("nop" : : : "memory");
 }
@@ -23,7 +23,7 @@ ROCATTACH_EXPORT int rocattach_collector_start(
   rocattach::collector::ErrnoKeeper keep_errno;
   int error = rocattach::collector::Start(config);
   if (error != 0) {
-    // The service learns the errno value instead of an address, and need not wait.
+    // The service gets the errno value instead of an address, and need not wait.
     if (config != nullptr) {
       rocattach_collector_ready(nullptr, static_cast<uint64_t>(error),
                                 config->window_id);
@@ -42,9 +42,9 @@ ROCATTACH_EXPORT bool OnLoad(void* table, uint64_t, uint64_t, const char* const*
       static_cast<rocattach::collector::ApiTableRoot*>(table));
 }
 
-// For rocprofiler-sdk, which finds them by ROCP_TOOL_LIBRARIES, or when it goes through
-// every library of a process in which some other tool is visible to all. There we
-// decline, as wherever nobody has asked for the SDK.
+// For rocprofiler-sdk, which finds them through ROCP_TOOL_LIBRARIES, or when it
+// searches all libraries of a process in which another tool is globally visible. Then
+// we decline, as in all cases where the SDK was not requested.
 ROCATTACH_EXPORT rocattach_sdk_configure_result* rocprofiler_configure(
     uint32_t version, const char*, uint32_t, rocattach_sdk_client_id* client) {
   rocattach::collector::ErrnoKeeper keep_errno;

@@ -1,5 +1,5 @@
-// What the HSA backend can do of a plan: dispatches and copies, and by an SDK that is
-// loaded for it, counters of whole GPUs.
+// Executes plans with the HSA backend: dispatches and copies, and, through an SDK that
+// is loaded for this, counters of whole GPUs.
 #include "userspace/collector/collector.h"
 
 namespace rocattach::collector {
@@ -25,7 +25,7 @@ void TakeHsaPlan(RingHandle* ring) {
   Collector& c = g_collector;
   TinyLockHolder hold(c.plan_lock);
   if (LoadRelaxed(&p.self_stopped) != 0) {
-    // Whoever comes back finds the plan as it was.
+    // The plan is unchanged when recording resumes.
     if (c.late.Pause()) p.plans.Reconsider();
     return;
   }
@@ -38,7 +38,7 @@ void TakeHsaPlan(RingHandle* ring) {
   p.plans.Activate(nullptr);
   PlanResult result;
   PlanState* state = p.plans.Prepare(&result);
-  // Being written once more: whoever writes wakes us again.
+  // It is being written again: the writer wakes us afterwards.
   if (state == nullptr && result.ok()) return;
   if (state != nullptr) result = CheckKinds(state->plan);
   const uint32_t kinds = state != nullptr ? state->plan.record_kinds : 0;

@@ -1,6 +1,6 @@
-// The rounds of the collector's thread: it publishes what finishes while nobody rings,
-// retries doorbells that wait, carries out plans, keeps the totals fresh, and puts the
-// environment back if the runtime never calls.
+// The rounds of the collector's thread: it publishes what finishes while no doorbell is
+// rung, retries deferred doorbells, executes plans, updates the totals, and restores
+// the environment if the runtime never calls.
 #include "userspace/collector/collector.h"
 #include "userspace/collector/common/service_watch.h"
 
@@ -10,9 +10,9 @@ namespace {
 constexpr uint32_t kBusyTickMsec = 4;     // something is in flight
 constexpr uint32_t kQuietTickMsec = 200;  // recording, but nothing happens
 constexpr uint32_t kLoadTickMsec = 50;
-// A program may open the runtime when it likes; whoever does so wakes us.
+// A program may open the runtime at any time; the thread that does so wakes us.
 constexpr uint32_t kOpenTickMsec = 1000;
-// A runtime that has not called OnLoad by then is not going to.
+// A runtime that has not called OnLoad by then never will.
 constexpr uint64_t kLoadTimeoutNs = 5'000'000'000;
 
 // How long to sleep, at most; 0: without a limit.
@@ -44,7 +44,7 @@ bool Round(ServiceWatch* watch, Timeout* timeout) {
   if (!c.sdk.in_force()) busy = c.hsa.Tick(&ring);
   const bool was_stopped = LoadRelaxed(&p.self_stopped) != 0;
   watch->Check(&p, recording);
-  // The service is back, with a plan perhaps.
+  // The service is back, perhaps with a plan.
   if (was_stopped && LoadRelaxed(&p.self_stopped) == 0) return false;
   p.rings.UpdateTotals();
   recording = recording && LoadRelaxed(&p.self_stopped) == 0;

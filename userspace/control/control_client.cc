@@ -15,7 +15,7 @@ constexpr auto kPatience = std::chrono::seconds(60);
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  // Nobody cancels calls here but a service that ends.
+  // Only a service that ends cancels calls here.
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
       status.error_code() == grpc::StatusCode::CANCELLED) {
     return absl::UnavailableError(

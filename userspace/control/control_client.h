@@ -13,12 +13,12 @@ namespace rocattach {
 
 class ControlClient {
  public:
-  // UNAVAILABLE, with what to do about it, when nobody answers at `path`.
+  // UNAVAILABLE, with a remedy, if no service answers at `path`.
   static absl::StatusOr<std::unique_ptr<ControlClient>> Connect(
       const std::string& path);
   ~ControlClient();
 
-  // Errors carry the service's words.
+  // Errors carry the service's messages.
   absl::StatusOr<v1::StartSessionResponse> StartSession(
       const v1::StartSessionRequest& request);
   absl::Status StopSession(uint64_t session);

@@ -19,7 +19,7 @@ namespace {
 
 // How long a call may still take when the service ends.
 constexpr auto kLastCalls = std::chrono::seconds(3);
-constexpr int kMaxMessageBytes = 8 << 20;  // counter files may come along
+constexpr int kMaxMessageBytes = 8 << 20;  // may include counter files
 
 // The codes of absl and gRPC have the same numbers.
 grpc::Status ToGrpc(const absl::Status& status) {
@@ -28,7 +28,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
                       std::string(status.message()));
 }
 
-// The service's counters and those that came along; null if none did.
+// The service's counters and those in the request; null if it has none.
 absl::StatusOr<std::shared_ptr<const CounterCatalog>> CatalogOf(
     const v1::StartSessionRequest& request, const CounterCatalog& known) {
   if (request.counter_files().empty()) return nullptr;
@@ -139,14 +139,14 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(
   parts->session_api = std::make_unique<SessionApiServer>(sessions);
   builder.RegisterService(parts->session_api.get());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  // Few call at a time; a program's running session has a thread of its own.
+  // Few clients call at a time; a program's running session has its own thread.
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 2);
   parts->server = builder.BuildAndStart();
   if (parts->server == nullptr)
     return absl::InternalError("the gRPC server did not start");
-  // gRPC never sees a connection whose peer the kernel has not vouched for.
+  // gRPC never sees a connection with an untrusted peer.
   auto listener =
       SocketListener::Listen(path, [server = parts->server.get()](UniqueFd peer) {
         grpc::AddInsecureChannelFromFd(server, peer.release());

@@ -12,8 +12,8 @@ namespace rocattach {
 
 class ControlServer {
  public:
-  // Answers at `path` from now on. `sessions` outlives it; `output` is where the run
-  // records to, for status.
+  // Answers at `path` from now on. `sessions` must outlive it; `output` is where the
+  // run records to, for status.
   static absl::StatusOr<std::unique_ptr<ControlServer>> Start(const std::string& path,
                                                               SessionService* sessions,
                                                               std::string output);

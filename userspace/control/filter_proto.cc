@@ -101,7 +101,7 @@ FilterSpec FilterFromProto(const v1::Filter& filter) {
   spec.sample_interval_ns = filter.sample_interval_ns();
   spec.sample_duration_ns = filter.sample_duration_ns();
   spec.sample_delay_ns = filter.sample_delay_ns();
-  // What an int does not hold names no GPU either.
+  // A number that does not fit an int names no GPU either.
   constexpr uint32_t kMost = INT32_MAX;
   spec.sample_gpu_index = static_cast<int>(std::min(filter.sample_gpu(), kMost)) - 1;
   return spec;

@@ -9,7 +9,7 @@ namespace rocattach {
 
 v1::Filter FilterToProto(const FilterSpec& spec);
 
-// Takes any message: what makes no sense in it, the session engine refuses.
+// Accepts any message: the session engine refuses what is invalid in it.
 FilterSpec FilterFromProto(const v1::Filter& filter);
 
 }  // namespace rocattach

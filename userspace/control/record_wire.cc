@@ -12,7 +12,7 @@
 namespace rocattach {
 namespace {
 
-// What a record of this kind has at least; 0 for kinds that are not made.
+// The minimum size of a record of this kind; 0 for kinds that are not sent.
 size_t FixedBytes(SessionRecordKind kind) {
   switch (kind) {
     case SessionRecordKind::kDispatch:
@@ -26,7 +26,7 @@ size_t FixedBytes(SessionRecordKind kind) {
   }
 }
 
-// How many values follow, by what the record says. The fixed part must be there.
+// How many values follow, according to the record. The fixed part must be present.
 uint64_t CountersOf(const RecordHeader* record) {
   if (record->kind == SessionRecordKind::kDispatch) {
     return RecordAs<DispatchRecord>(record).values;
@@ -51,7 +51,7 @@ size_t WholeRecord(const RecordHeader* record, size_t rest) {
 void RouteRecords(const v1::RunRecords& records, RecordRouter* router) {
   if (records.lost() > 0) router->CountLost(records.lost());
   const std::string& bytes = records.records();
-  // Aligned, and not the message's.
+  // An aligned copy of the message's bytes.
   std::vector<uint64_t> words((bytes.size() + 7) / 8);
   if (!bytes.empty()) memcpy(words.data(), bytes.data(), bytes.size());
   const char* base = reinterpret_cast<const char*>(words.data());

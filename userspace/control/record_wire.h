@@ -1,4 +1,4 @@
-// Records of a session as they come over the socket.
+// Records of a session as sent over the socket.
 #ifndef ROCATTACH_USERSPACE_CONTROL_RECORD_WIRE_H_
 #define ROCATTACH_USERSPACE_CONTROL_RECORD_WIRE_H_
 
@@ -7,10 +7,9 @@
 
 namespace rocattach {
 
-// Hands the records on, one by one, and counts those that were lost on their way.
-// Nothing is trusted about where a record ends, although the service makes them: a
-// wrong step would be ours. What does not fit ends the message, and counts as one more
-// that is lost.
+// Passes the records on, one by one, and counts those that were lost in transit. Record
+// sizes are checked although the service is trusted: a wrong one would corrupt this
+// program. A record that does not fit ends the message, and counts as lost too.
 void RouteRecords(const v1::RunRecords& records, RecordRouter* router);
 
 }  // namespace rocattach

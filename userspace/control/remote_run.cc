@@ -13,7 +13,7 @@
 namespace rocattach {
 namespace {
 
-// How long the last records may take when the service has said that they have been
+// How long the last records may take after the service has reported that they were
 // sent.
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
@@ -26,7 +26,7 @@ RemoteStream::RemoteStream(std::shared_ptr<ServiceConnection> connection,
 RemoteStream::~RemoteStream() {
   if (!thread_.joinable()) return;
   shared_->context.TryCancel();
-  // In a callback the reader may be what waits for us.
+  // In a callback, the reader may be waiting for us.
   if (RecordBuffer::InCallback()) {
     thread_.detach();
   } else {
@@ -47,7 +47,7 @@ absl::Status RemoteStream::Start(const Begin& begin) {
   });
   if (!started.ok()) return started;
   if (run_ == 0) {
-    // The call has ended well without having begun.
+    // The call has ended without an error, but the run never started.
     return SessionError(SessionStatus::kError, "the service has not started anything");
   }
   thread_ = std::thread([shared = shared_] { Read(shared); });
@@ -70,7 +70,7 @@ void RemoteStream::Read(const std::shared_ptr<Shared>& shared) {
     }
   }
   const absl::Status end = FromGrpc(shared->reader->Finish());
-  // A stop inside a callback has not waited for the last ones.
+  // A stop inside a callback has not waited for the last records.
   if (shared->router != nullptr) shared->router->Flush();
   absl::MutexLock lock(&shared->mutex);
   shared->ended = true;

@@ -16,7 +16,7 @@
 namespace rocattach {
 
 // A thread reads the events of the call and hands records to a router; user callbacks
-// run on it. The service ends the run when the call ends, for whatever reason.
+// run on it. The service ends the run when the call ends for any reason.
 class RemoteStream {
  public:
   using Reader = grpc::ClientReader<v1::RunEvent>;
@@ -33,16 +33,17 @@ class RemoteStream {
 
   // Returns when the service has started the run, or refused it.
   absl::Status Start(const Begin& begin);
-  // Ends it. When it returns, all records have been handed over; not so inside a user's
-  // callback, which may be what the reader waits for.
+  // Ends the run. When this returns, all records have been delivered, except inside a
+  // user's callback, which the reader may be waiting for.
   absl::Status Stop();
-  // Waits until `total` records of the run have been handed over, or it has ended.
+  // Waits until `total` records of the run have been delivered, or it has ended.
   void WaitFor(uint64_t total);
 
   uint64_t run() const { return run_; }
 
  private:
-  // What the thread uses, which may outlive us: a callback can destroy its session.
+  // State of the thread, which may outlive this object: a callback can destroy its
+  // session.
   struct Shared {
     std::shared_ptr<ServiceConnection> connection;
     std::shared_ptr<RecordRouter> router;

@@ -13,8 +13,8 @@ namespace {
 
 using Stub = ServiceConnection::Stub;
 
-// Whether a session is active is for the engine to say: what the service says of its
-// own run is an error like others.
+// The engine knows whether a session is active: what the service reports of its own run
+// is an error like any other.
 absl::Status AsError(const absl::Status& status) {
   if (status.ok()) return status;
   return SessionError(SessionStatus::kError, status.message());
@@ -55,7 +55,7 @@ class RemoteRun : public SessionRun {
     return absl::OkStatus();
   }
 
-  // The service knows when processes come, and which they are.
+  // The service tracks processes itself.
   void Arrived(ProcessId) override {}
   std::vector<ProcessId> Running() const override { return {}; }
   std::map<ProcessId, absl::Status> Refused() const override { return {}; }

@@ -1,4 +1,4 @@
-// Sessions of this program that a running rocattach-watch carries out.
+// Sessions of this program that a running rocattach-watch executes.
 #ifndef ROCATTACH_USERSPACE_CONTROL_REMOTE_RUNNER_H_
 #define ROCATTACH_USERSPACE_CONTROL_REMOTE_RUNNER_H_
 

@@ -1,4 +1,4 @@
-// What a run has collected and its client has not read yet.
+// What a run has collected and its client has not read.
 #ifndef ROCATTACH_USERSPACE_CONTROL_RUN_QUEUE_H_
 #define ROCATTACH_USERSPACE_CONTROL_RUN_QUEUE_H_
 
@@ -17,7 +17,7 @@
 namespace rocattach {
 
 // Thread-safe; one thread at a time may call Pop(). Producers never wait: a client that
-// does not read must not hold up the thread that drains the targets' memory.
+// does not read must not delay the thread that drains the targets' memory.
 class RunQueue {
  public:
   // Records beyond this are lost, and counted.
@@ -25,14 +25,14 @@ class RunQueue {
 
   void PushRecords(const RecordHeader* begin, const RecordHeader* end);
   void PushEnded(ProcessId target);
-  // Ends the queue: what is put in afterwards is lost.
+  // Ends the queue: what is added afterwards is lost.
   void Close();
 
-  // The next event; nullopt if none came in time, or the queue has ended.
+  // The next event; nullopt if none arrived in time, or the queue has ended.
   std::optional<v1::RunEvent> Pop(std::chrono::milliseconds patience);
   // Closed, and everything has been taken.
   bool finished() const;
-  // Records that were put in, lost ones included.
+  // Records that were added, lost ones included.
   uint64_t total() const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 constexpr int kConnectTries = 50;
 constexpr long kConnectPauseNs = 100'000'000;
 
-// 0, or an errno. A queue of connections that is full may get room.
+// 0, or an errno. Retries while the queue of connections is full.
 int Connect(int fd, const sockaddr_un& address) {
   for (int i = 0;; ++i) {
     if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ==
@@ -42,8 +42,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
     return absl::InvalidArgumentError(absl::StrCat(path, " is too long for a socket"));
   }
   memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  // gRPC reads until there is nothing more: on a socket that waits, its threads hang.
-  // And with a full queue of connections, connect() would wait for ever.
+  // gRPC reads until there is no more data: on a blocking socket, its threads would
+  // hang. And with a full queue of connections, connect() would wait forever.
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket() failed");
   if (const int error = Connect(fd.get(), address); error != 0) {

@@ -1,4 +1,4 @@
-// The way to a running rocattach-watch.
+// Connects to a running rocattach-watch.
 #ifndef ROCATTACH_USERSPACE_CONTROL_SERVICE_CHANNEL_H_
 #define ROCATTACH_USERSPACE_CONTROL_SERVICE_CHANNEL_H_
 
@@ -11,11 +11,11 @@
 
 namespace rocattach {
 
-// Where a service answers if nothing else is said.
+// The default socket of a service.
 inline constexpr char kDefaultControlSocket[] = "/run/rocattach/control.sock";
 
-// UNAVAILABLE, with what to do about it, when nobody answers at `path`. The channel
-// does not connect again when the service goes away.
+// UNAVAILABLE, with a remedy, if no service answers at `path`. The channel does not
+// connect again when the service goes away.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
     const std::string& path);
 

@@ -1,4 +1,4 @@
-// A program's connection to the service: opened when it is needed, and again when it
+// A program's connection to the service: opened when it is needed, and reopened when it
 // broke.
 #ifndef ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_
 #define ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_
@@ -22,8 +22,8 @@ class ServiceConnection {
 
   explicit ServiceConnection(std::string socket) : socket_(std::move(socket)) {}
 
-  // Calls the service; once more, over a new connection, if it went away meanwhile: a
-  // restarted service is as good as the old one.
+  // Calls the service; if the connection is lost, once more over a new one, since the
+  // service may have been restarted.
   absl::Status Ask(const std::function<grpc::Status(Stub*)>& call);
 
  private:
@@ -36,7 +36,8 @@ class ServiceConnection {
   std::shared_ptr<Stub> stub_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A limit for calls that the service answers at once, or after a process has.
+// A time limit for calls that the service answers at once, or after a process has
+// answered.
 void SetDeadline(grpc::ClientContext* context);
 
 }  // namespace rocattach

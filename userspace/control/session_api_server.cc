@@ -15,7 +15,7 @@
 namespace rocattach {
 namespace {
 
-// How long a record may wait in the service for others to go along with.
+// How long a record may wait in the service to be sent together with others.
 constexpr std::chrono::milliseconds kTick(10);
 
 }  // namespace
@@ -49,7 +49,7 @@ absl::Status SessionApiServer::End(ActiveRun* run) {
   if (run->device == SessionId()) return sessions_->Stop(run->session);
   SessionEngine& engine = sessions_->engine();
   const absl::Status stopped = engine.devices().Stop(run->device);
-  engine.devices().Destroy(run->device).IgnoreError();  // another has been quicker
+  engine.devices().Destroy(run->device).IgnoreError();  // it may be gone already
   run->queue.Close();
   return stopped;
 }
@@ -80,7 +80,7 @@ grpc::Status SessionApiServer::Pump(grpc::ServerContext* context, ActiveRun* run
       sessions_->engine().buffers().Tick(BootNs());
     }
   }
-  // Without a client nobody else would end it.
+  // Without a client, nothing else would end it.
   if (!run->asked) End(run).IgnoreError();
   absl::MutexLock lock(&mutex_);
   runs_.erase(run->number);

@@ -18,13 +18,13 @@ namespace rocattach {
 
 class SessionApiServer : public v1::SessionApi::Service {
  public:
-  // Runs at the same time; each has a thread while it lasts.
+  // Runs at the same time; each has a thread while it runs.
   static constexpr size_t kMostRuns = 64;
 
-  // `sessions` outlives it.
+  // `sessions` must outlive it.
   explicit SessionApiServer(SessionService* sessions) : sessions_(sessions) {}
 
-  // Ends all runs, and lets none begin.
+  // Ends all runs, and lets no new one begin.
   void Close();
 
   grpc::Status Hello(grpc::ServerContext*, const v1::HelloRequest*,
@@ -53,7 +53,7 @@ class SessionApiServer : public v1::SessionApi::Service {
     RunQueue queue;
     uint64_t session = 0;             // of SessionService; 0: none
     SessionId device = {};            // of its engine; none: a session's run
-    std::atomic<bool> asked = false;  // the client wants it to end
+    std::atomic<bool> asked = false;  // the client has requested its end
   };
 
   absl::StatusOr<std::shared_ptr<ActiveRun>> NewRun();
@@ -66,8 +66,8 @@ class SessionApiServer : public v1::SessionApi::Service {
   SessionService* const sessions_;
   absl::Mutex mutex_;
   std::map<uint64_t, std::shared_ptr<ActiveRun>> runs_ ABSL_GUARDED_BY(mutex_);
-  // Numbers of a previous service must not recur: a client may not have noticed its
-  // end.
+  // Numbers of a previous service must not be reused: a client may not have noticed
+  // that it ended.
   uint64_t last_run_ ABSL_GUARDED_BY(mutex_) = BootNs();
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -1,4 +1,4 @@
-// What schemas/session_api.proto carries, filters apart.
+// Conversions for schemas/session_api.proto, except for filters.
 #ifndef ROCATTACH_USERSPACE_CONTROL_SESSION_WIRE_H_
 #define ROCATTACH_USERSPACE_CONTROL_SESSION_WIRE_H_
 
@@ -18,10 +18,10 @@ inline constexpr uint32_t kRecordLayout = 1;
 v1::TargetProcess ToProto(ProcessId target);
 ProcessId FromProto(const v1::TargetProcess& process);
 
-// The codes of absl and gRPC have the same numbers; the session status goes along.
+// The codes of absl and gRPC have the same numbers; the session status is included.
 grpc::Status ToGrpc(const absl::Status& status);
-// Errors that carry no session status become ERROR, those of the connection with words
-// about what to do.
+// Errors that carry no session status become ERROR, those of the connection with a
+// remedy.
 absl::Status FromGrpc(const grpc::Status& status);
 
 }  // namespace rocattach

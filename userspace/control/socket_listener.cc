@@ -36,8 +36,8 @@ bool IsSameFile(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-// Removes the socket of a service that is gone: a socket, of our own user, at which
-// nobody listens. Whatever else is there belongs to somebody.
+// Removes the socket of a service that is gone: a socket of our own user on which no
+// process listens. Anything else is in use.
 absl::Status RemoveLeftover(const std::string& path, const sockaddr_un& address) {
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
@@ -49,7 +49,7 @@ absl::Status RemoveLeftover(const std::string& path, const sockaddr_un& address)
         absl::StrCat("the socket ", path, " belongs to user ", info.st_uid,
                      "; remove it, or choose another with --socket"));
   }
-  // Without waiting: with a full queue of connections, connect() would block.
+  // Non-blocking: with a full queue of connections, connect() would wait.
   UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe.valid()) return absl::ErrnoToStatus(errno, "socket() failed");
   const int connected = connect(
@@ -65,7 +65,7 @@ absl::Status RemoveLeftover(const std::string& path, const sockaddr_un& address)
         absl::StrCat("the socket ", path, " is not one that rocattach-watch left (",
                      strerror(error), "); choose another with --socket"));
   }
-  // Nobody has put another one there meanwhile.
+  // Check that it has not been replaced meanwhile.
   struct stat now;
   if (lstat(path.c_str(), &now) != 0) return absl::OkStatus();
   if (!IsSameFile(info, now)) {
@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<SocketListener>> SocketListener::Listen(
   RETURN_IF_ERROR(RemoveLeftover(path, address));
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket() failed");
-  // The mode of the file is that of the socket, from its first moment on (Linux).
+  // On Linux the file gets the socket's mode as soon as it is created.
   if (fchmod(fd.get(), 0600) != 0) return absl::ErrnoToStatus(errno, "fchmod() failed");
   const mode_t before = umask(0177);
   const int bound =
@@ -127,7 +127,7 @@ SocketListener::~SocketListener() {
   const uint64_t one = 1;
   (void)!write(stop_fd_.get(), &one, sizeof(one));
   thread_.join();
-  // Not the one that another program has put in its place.
+  // Do not remove one that another program has put in its place.
   struct stat info;
   if (lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ &&
       info.st_ino == inode_) {

@@ -19,9 +19,9 @@ namespace rocattach {
 // Whether a peer may talk to us: root, and the user that runs the service.
 bool IsTrustedPeer(uid_t peer, uid_t self);
 
-// Listens at a path, mode 0600, and hands over connections whose peer the kernel says
-// is trusted (SO_PEERCRED); others are closed. A socket of the same user at which
-// nobody listens is one that a dead service left, and is replaced; nothing else is.
+// Listens at a path, mode 0600, and passes on connections with a trusted peer according
+// to the kernel (SO_PEERCRED); others are closed. A socket of the same user on which no
+// process listens was left by a dead service and is replaced; nothing else is.
 class SocketListener {
  public:
   static absl::StatusOr<std::unique_ptr<SocketListener>> Listen(

@@ -113,8 +113,8 @@ absl::StatusOr<std::vector<std::string>> ArchitectureCounters::Members(
 
 std::optional<double> ArchitectureCounters::Evaluate(
     const DerivedMetric& metric, const Expression::Lookup& lookup) const {
-  // Each metric is computed once, however often others mention it. Metrics do not refer
-  // to themselves (Resolve checked), so this ends.
+  // Each metric is computed once, however often others mention it. Resolve has checked
+  // that metrics do not refer to themselves, so this terminates.
   std::map<const DerivedMetric*, std::optional<double>> known;
   std::function<std::optional<double>(const DerivedMetric&)> evaluate;
   evaluate = [&](const DerivedMetric& current) -> std::optional<double> {
@@ -171,7 +171,7 @@ absl::Status ArchitectureCounters::Merge(const CounterDefinitions& definitions,
 }
 
 absl::Status ArchitectureCounters::ResolveMetrics(absl::string_view source) {
-  std::vector<char> state(metrics_.size(), 0);  // 0 new, 1 under way, 2 done
+  std::vector<char> state(metrics_.size(), 0);  // 0 new, 1 in progress, 2 done
   for (size_t i = 0; i < metrics_.size(); ++i) {
     RETURN_IF_ERROR(Resolve(i, state, source));
   }
@@ -187,7 +187,7 @@ absl::Status ArchitectureCounters::Resolve(size_t metric, std::vector<char>& sta
         absl::StrCat(source, ": metric ", self.name, " of ", name_, ": ", what));
   };
   if (state[metric] == 1) return error("is made of itself");
-  // A chain of metrics is followed by recursion, here and when it is evaluated.
+  // Chains of metrics are followed recursively, here and in their evaluation.
   if (std::count(state.begin(), state.end(), 1) >= 32) return error("too many levels");
   state[metric] = 1;
   std::vector<std::string> counters;
@@ -238,7 +238,7 @@ absl::Status CounterCatalog::Add(absl::string_view yaml, absl::string_view sourc
 
 absl::Status CounterCatalog::Add(const CounterDefinitions& definitions,
                                  absl::string_view source) {
-  // Copies of what changes only: each start of a program adds every shipped file.
+  // Copies only what changes: each start of a program adds every shipped file.
   std::map<std::string, ArchitectureCounters> changed;
   for (const std::string& name : definitions.architectures) {
     if (!absl::StartsWith(name, "gfx") || name.size() > 15) {

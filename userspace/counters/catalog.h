@@ -1,5 +1,5 @@
-// Which counters each GPU architecture has, what they need of the hardware, and which
-// metrics and named groups are made of them.
+// The counters of each GPU architecture, the hardware that they need, and the metrics
+// and named groups that are based on them.
 #ifndef ROCATTACH_USERSPACE_COUNTERS_CATALOG_H_
 #define ROCATTACH_USERSPACE_COUNTERS_CATALOG_H_
 
@@ -16,8 +16,8 @@
 
 namespace rocattach {
 
-// All that is known of one architecture. Lookups are exact; pointers stay valid while
-// the catalog is not added to.
+// All that is known of one architecture. Lookups are exact; pointers are valid until
+// something is added to the catalog.
 class ArchitectureCounters {
  public:
   explicit ArchitectureCounters(std::string name) : name_(std::move(name)) {}
@@ -51,8 +51,8 @@ class ArchitectureCounters {
   // counters, except those that follow others.
   absl::StatusOr<std::vector<std::string>> Members(const CounterGroup& group) const;
 
-  // Value of a metric. `lookup` gives hardware counters and kAgentConstants; metrics
-  // that this one is made of are evaluated here.
+  // Value of a metric. `lookup` returns hardware counters and kAgentConstants; metrics
+  // that this one uses are evaluated here.
   std::optional<double> Evaluate(const DerivedMetric& metric,
                                  const Expression::Lookup& lookup) const;
 
@@ -78,7 +78,7 @@ class CounterCatalog {
   // An empty catalog.
   CounterCatalog() = default;
 
-  // What this program ships.
+  // The definitions that this program ships.
   static absl::StatusOr<CounterCatalog> Builtin();
 
   // Adds or overrides definitions; on an error nothing is changed.

@@ -10,7 +10,7 @@
 
 namespace rocattach {
 
-// A unit of the GPU with counters of its own.
+// A hardware unit of the GPU that has counters.
 struct CounterBlock {
   std::string name;  // "SQ"
   std::string description;
@@ -25,8 +25,8 @@ struct HardwareCounter {
   std::string description;
   // How many of the block's counters it takes: 1, 2, 4 or 8.
   uint32_t slots = 1;
-  // It accumulates the counter named before it in a request and is measured beside it;
-  // a pass can hold one such counter of a name.
+  // It accumulates the counter named before it in a request and is measured with it; a
+  // pass can have only one such counter of each name.
   bool follows = false;
 };
 
@@ -37,8 +37,8 @@ struct DerivedMetric {
   std::string description;
   std::string text;  // the expression as written
   Expression expression;
-  // The hardware counters behind it, through all metrics that it uses. Set by the
-  // catalog.
+  // The hardware counters that it is based on, through all metrics that it uses. Set by
+  // the catalog.
   std::vector<std::string> counters;
 };
 
@@ -49,7 +49,7 @@ struct CounterGroup {
   std::vector<std::string> members;
 };
 
-// What one file says of some architectures.
+// The definitions of one file for some architectures.
 struct CounterDefinitions {
   std::vector<std::string> architectures;  // "gfx90a"
   std::vector<CounterBlock> blocks;
@@ -59,7 +59,7 @@ struct CounterDefinitions {
   std::vector<CounterGroup> sections;
 };
 
-// Things that an expression may use beside counters: properties of the GPU.
+// What an expression may use besides counters: properties of the GPU.
 inline constexpr const char* kAgentConstants[] = {"MAX_WAVE_SIZE", "SE_NUM", "SIMD_NUM",
                                                   "CU_NUM", "XCC_NUM"};
 

@@ -115,7 +115,7 @@ absl::Status ReadCounter(const std::string& name, const Document& node,
   ASSIGN_OR_RETURN(counter.description, section.Text("description", false));
   ASSIGN_OR_RETURN(counter.slots, section.Number("slots", 1, 8));
   ASSIGN_OR_RETURN(counter.follows, section.Flag("follows"));
-  // Sizes that divide each other: the planner's proof of minimality rests on it.
+  // Sizes that divide each other: the planner's proof of minimality relies on this.
   if (counter.slots == 0 || (counter.slots & (counter.slots - 1)) != 0) {
     return Bad(source, place, "\"slots\" must be 1, 2, 4 or 8");
   }

@@ -20,7 +20,7 @@ absl::Status TooLarge(absl::string_view source, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(source, ": ", what));
 }
 
-// nlohmann's parser is not recursive, but what reads the tree afterwards is.
+// nlohmann's parser is not recursive, but the code that reads the tree is.
 absl::Status CheckDepth(const Document& document, int depth, size_t& nodes,
                         absl::string_view source) {
   if (depth > kMaxDocumentDepth) return TooLarge(source, "nested too deeply");
@@ -41,7 +41,8 @@ Document Scalar(const YAML::Node& node) {
   int64_t integer = 0;
   if (absl::SimpleAtoi(text, &integer)) return integer;
   double number = 0;
-  // "nan", "inf" and hexadecimal floats stay text: nobody means them.
+  // "nan", "inf" and hexadecimal floats stay text, since they are not intended as
+  // numbers.
   if (text.find_first_not_of("0123456789+-.eE") == std::string::npos &&
       absl::SimpleAtod(text, &number) && std::isfinite(number)) {
     return number;
@@ -83,7 +84,7 @@ absl::Status CheckText(absl::string_view text, absl::string_view source) {
   if (text.find('\0') != absl::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": is not a text file"));
   }
-  // yaml-cpp and nlohmann both recurse somewhere; refuse before they do.
+  // yaml-cpp and nlohmann both recurse somewhere; refuse deep nesting before that.
   int depth = 0;
   for (char c : text) {
     if (c == '[' || c == '{') ++depth;

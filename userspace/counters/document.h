@@ -1,4 +1,4 @@
-// JSON and YAML text from people, read into one tree with bounds on size, depth and
+// JSON and YAML files of users, read into one tree with limits on size, depth and
 // number of nodes, so that no file can exhaust the service.
 #ifndef ROCATTACH_USERSPACE_COUNTERS_DOCUMENT_H_
 #define ROCATTACH_USERSPACE_COUNTERS_DOCUMENT_H_
@@ -24,12 +24,12 @@ absl::StatusOr<Document> ParseJson(absl::string_view text, absl::string_view sou
 
 // Parses one YAML document. Plain scalars become booleans (true, false), numbers or
 // null where they look like it; quoted ones stay strings. Anchors and aliases are
-// followed, each use counting towards the limit of nodes. Errors name `source` and the
+// followed, each use counts towards the limit of nodes. Errors name `source` and the
 // line.
 absl::StatusOr<Document> ParseYaml(absl::string_view text, absl::string_view source);
 
-// Reads `path` and parses it as JSON if its name ends in ".json", else as YAML, which
-// JSON is part of.
+// Reads `path` and parses it as JSON if its name ends in ".json", else as YAML, of
+// which JSON is a subset.
 absl::StatusOr<Document> ReadDocument(const std::string& path);
 
 }  // namespace rocattach

@@ -138,7 +138,7 @@ class ExpressionParser {
     return absl::OkStatus();
   }
 
-  // Behind "WORD(".
+  // Parses what follows "WORD(".
   absl::Status Call(absl::string_view function) {
     std::optional<Reduction> reduction = ReductionOf(function);
     if (!reduction.has_value() && function != "reduce") {

@@ -1,7 +1,7 @@
 // Arithmetic over counters, as in metric definitions: numbers, names, + - * / ( ), and
 // sum, avr (or avg), min and max of one counter over its instances. A bare name means
 // the sum. The form reduce(NAME, sum) and a second argument as in sum(NAME, 16), the
-// number of instances, are accepted; the number is not needed and ignored.
+// number of instances, are accepted; the number is ignored.
 #ifndef ROCATTACH_USERSPACE_COUNTERS_EXPRESSION_H_
 #define ROCATTACH_USERSPACE_COUNTERS_EXPRESSION_H_
 
@@ -16,7 +16,7 @@
 
 namespace rocattach {
 
-// How the instances of a counter become one number.
+// How the instances of a counter are reduced to one number.
 enum class Reduction { kSum, kAverage, kMinimum, kMaximum };
 
 class Expression {
@@ -25,15 +25,15 @@ class Expression {
   using Lookup = std::function<std::optional<double>(const std::string& name,
                                                      Reduction reduction)>;
 
-  // Refuses what is longer than 4096 characters or nested deeper than 64. Errors say at
-  // which character.
+  // Refuses what is longer than 4096 characters or nested deeper than 64. Errors give
+  // the character's position.
   static absl::StatusOr<Expression> Parse(absl::string_view text);
 
   // The names in it, each once, in order of appearance.
   const std::vector<std::string>& names() const { return names_; }
 
   // nullopt when a name has no value or the result is not a finite number (a division
-  // by zero, for example): a metric that cannot be had is absent, never 0.
+  // by zero, for example): a metric that is not available is absent, never 0.
   std::optional<double> Evaluate(const Lookup& lookup) const;
 
  private:

@@ -17,11 +17,11 @@
 namespace rocattach {
 namespace {
 
-// More is a mistake; it also bounds the plan's tables.
+// A longer request is a mistake; this also bounds the plan's tables.
 constexpr size_t kMaxRequest = 2048;
 constexpr size_t kMaxPasses = 64;
 
-// What goes into a pass in one piece: a counter, or a counter and its follower.
+// What goes into a pass as a unit: a counter, or a counter and its follower.
 struct Atom {
   const HardwareCounter* leader = nullptr;
   const HardwareCounter* follower = nullptr;
@@ -37,7 +37,7 @@ struct Atom {
 // The request in terms of hardware.
 struct Request {
   std::vector<Atom> atoms;
-  // Atoms that want to be together: those of metrics, then those of groups.
+  // Atoms that should be together: those of metrics, then those of groups.
   std::vector<std::vector<size_t>> wishes;
   size_t metric_wishes = 0;
   std::vector<PlannedValue> values;
@@ -74,7 +74,7 @@ class RequestBuilder {
     return absl::OkStatus();
   }
 
-  // Groups come behind metrics: a broken metric costs more than a divided group.
+  // Groups come after metrics: a metric that is split costs more than a split group.
   void Finish() {
     request_.metric_wishes = request_.wishes.size();
     for (auto& wish : group_wishes_) request_.wishes.push_back(std::move(wish));
@@ -89,7 +89,7 @@ class RequestBuilder {
   static constexpr size_t kNone = SIZE_MAX;
   using Key = std::pair<std::string, std::string>;
 
-  // A counter with its follower is measured too: the plain one is not needed beside it.
+  // A counter is also measured with its follower: the plain one is not needed then.
   void MergePlainIntoGlued() {
     std::vector<Atom>& atoms = request_.atoms;
     std::vector<size_t> target(atoms.size());
@@ -191,14 +191,14 @@ class Packing {
     }
   }
 
-  // First fit by decreasing size; false if something finds no room.
+  // First fit by decreasing size; false if there is no room for something.
   bool PlaceRest() {
     std::vector<size_t> rest;
     for (size_t atom = 0; atom < atoms_->size(); ++atom) {
       if (!placed_[atom]) rest.push_back(atom);
     }
     std::stable_sort(rest.begin(), rest.end(), [&](size_t a, size_t b) {
-      // Accumulators before plain counters of their size: they fit fewer passes.
+      // Accumulators before plain counters of their size: they fit into fewer passes.
       return std::make_pair(At(a).slots(), At(a).follower != nullptr) >
              std::make_pair(At(b).slots(), At(b).follower != nullptr);
     });
@@ -211,9 +211,9 @@ class Packing {
     return true;
   }
 
-  // Puts the atoms of a wish into the pass where fewest are missing, if all others can
-  // still be placed somewhere afterwards; between equals, into the first or, with
-  // `spread`, into the emptiest. False if there is no such pass.
+  // Puts the atoms of a wish into the pass where the fewest are missing, if all others
+  // can still be placed afterwards; among equals, into the first or, with `spread`,
+  // into the emptiest one. False if there is no such pass.
   bool Grant(const std::vector<size_t>& wish, bool spread) {
     std::vector<std::array<size_t, 3>> order;  // missing atoms, atoms held, pass
     for (size_t pass = 0; pass < held_.size(); ++pass) {
@@ -265,7 +265,7 @@ class Packing {
   bool Fits(size_t pass, const Atom& atom) const {
     if (used_[pass][atom.block] + atom.slots() > limits_[atom.block]) return false;
     if (atom.follower == nullptr) return true;
-    // Two values of one name in one pass could not be told apart.
+    // Two values of one name in one pass could not be distinguished.
     return std::none_of(held_[pass].begin(), held_[pass].end(), [&](size_t other) {
       return At(other).follower != nullptr &&
              (At(other).follower == atom.follower || At(other).leader == atom.leader);
@@ -285,7 +285,7 @@ class Packing {
   std::vector<bool> placed_;
 };
 
-// A number of passes below which no packing exists.
+// A lower bound on the number of passes of any packing.
 size_t LowerBound(const ArchitectureCounters& architecture,
                   const std::vector<Atom>& atoms) {
   std::map<std::string, size_t> slots;
@@ -303,7 +303,7 @@ size_t LowerBound(const ArchitectureCounters& architecture,
   return bound;
 }
 
-// Grants wishes in a given order, metrics first, then places what is left.
+// Grants wishes in a given order, metrics first, then places the remaining atoms.
 struct Attempt {
   Packing packing;
   size_t metrics = 0, groups = 0;  // granted
@@ -320,7 +320,7 @@ Attempt Try(const Packing& empty, const Request& request, uint32_t number) {
       return wishes[a].size() > wishes[b].size();
     });
   } else if (number / 2 > 1) {
-    // The same shuffles everywhere: a plan must not differ from one run to the next.
+    // A fixed seed: a plan must not differ between runs.
     std::mt19937 random(number / 2);
     for (size_t i = request.metric_wishes; i > 1; --i) {
       std::swap(order[i - 1], order[random() % i]);
@@ -336,7 +336,7 @@ Attempt Try(const Packing& empty, const Request& request, uint32_t number) {
 
 absl::StatusOr<std::vector<CounterPass>> Pack(const ArchitectureCounters& architecture,
                                               const Request& request) {
-  // Which wishes can be granted together is a hard problem; some orders do well.
+  // Which wishes can be granted together is a hard problem; some orders work well.
   constexpr uint32_t kAttempts = 32;
   if (request.atoms.empty()) return std::vector<CounterPass>();
   for (size_t count = LowerBound(architecture, request.atoms); count <= kMaxPasses;

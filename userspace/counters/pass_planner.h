@@ -1,16 +1,16 @@
 // Packs any list of counters into hardware passes.
 //
-// A pass holds, of every block, no more counters than the block has. Blocks do not
-// share anything, and a counter takes 1, 2, 4 or 8 of its block's counters, so the
-// number of passes is the largest that any one block needs, and first-fit by decreasing
-// size reaches it (sizes divide each other: it does not matter which gap a counter
-// fills). A counter that follows another (an accumulator) is glued to it and may stand
-// in a pass once; that adds the bound "passes ≥ accumulators of one name".
+// A pass has at most as many counters of each block as the block has. Blocks are
+// independent, and a counter takes 1, 2, 4 or 8 of its block's counters, so the number
+// of passes is the largest that any block needs, and first-fit by decreasing size
+// achieves it (sizes divide each other, so it does not matter which gap a counter
+// fills). A counter that follows another (an accumulator) is glued to it and may be in
+// a pass only once; this adds the bound "passes ≥ accumulators of one name".
 //
-// Within that number of passes the planner puts what belongs together into one pass:
-// the counters of a metric, then the groups of the request. Where room is left it
-// measures a counter in several passes, so that as many metrics as possible are whole
-// in one pass.
+// Within that number of passes the planner puts related counters into one pass: those
+// of a metric, then the groups of the request. If there is room left, it measures a
+// counter in several passes, so that as many metrics as possible are complete in one
+// pass.
 #ifndef ROCATTACH_USERSPACE_COUNTERS_PASS_PLANNER_H_
 #define ROCATTACH_USERSPACE_COUNTERS_PASS_PLANNER_H_
 
@@ -24,28 +24,29 @@
 
 namespace rocattach {
 
-// A list of counters and metrics that somebody wants together if possible.
+// A list of counters and metrics that should be measured together if possible.
 using CounterNames = std::vector<std::string>;
 
 struct PassOptions {
   // Refuse a request that needs more than one pass.
   bool single_pass = false;
-  // Each group of the request becomes a pass (or several) of its own, in their order,
-  // as rocprofv3's pmc_groups do; else all groups are packed together.
+  // Each group of the request becomes a separate pass (or several), in order, as with
+  // rocprofv3's pmc_groups; else all groups are packed together.
   bool keep_groups = false;
 };
 
 // What is measured together.
 struct CounterPass {
-  CounterNames counters;  // hardware counters, a follower right behind its leader
+  CounterNames counters;  // hardware counters, a follower right after its leader
 };
 
 // A requested name and where its value comes from.
 struct PlannedValue {
   std::string name;
   bool metric = false;
-  // Passes that measure all it needs. Empty for a metric that no pass holds whole: such
-  // a value is mixed, computed from means over different dispatches, and says so.
+  // Passes that measure all it needs. Empty for a metric that is complete in no pass:
+  // such a value is mixed, computed from means over different dispatches, and marked
+  // so.
   std::vector<size_t> passes;
   bool mixed() const { return passes.empty(); }
 };
@@ -58,8 +59,8 @@ struct PassPlan {
 
 // Names come from --pmc, sets, sections and files; unknown ones are COUNTER_NOT_FOUND
 // with the nearest names, and a counter that no pass can hold is
-// COUNTER_INFORMATION_MISSING. single_pass: INVALID_ARGUMENTS that says how many passes
-// it takes and which block is short. An empty request is an empty plan.
+// COUNTER_INFORMATION_MISSING. single_pass: INVALID_ARGUMENTS with the number of passes
+// needed and the block that is too small. An empty request is an empty plan.
 absl::StatusOr<PassPlan> PlanPasses(const ArchitectureCounters& architecture,
                                     const std::vector<CounterNames>& groups,
                                     const PassOptions& options);

@@ -34,7 +34,7 @@ std::vector<std::string> BlockNames(const ArchitectureCounters& architecture) {
   return names;
 }
 
-// "--block 5" stands for 5.1, 5.2 … as well.
+// "--block 5" also means 5.1, 5.2 …
 std::vector<const CounterGroup*> Sections(const ArchitectureCounters& architecture,
                                           absl::string_view name) {
   std::vector<const CounterGroup*> found;
@@ -47,7 +47,7 @@ std::vector<const CounterGroup*> Sections(const ArchitectureCounters& architectu
   return found;
 }
 
-// A group of that kind and name, if the architecture has it.
+// The group of that kind and name, if the architecture has it.
 absl::StatusOr<CounterNames> BlockMembers(const ArchitectureCounters& architecture,
                                           const std::string& name) {
   CounterNames names;

@@ -1,4 +1,4 @@
-// How people name counters: --pmc groups, --set and --block.
+// How users name counters: --pmc groups, --set and --block.
 #ifndef ROCATTACH_USERSPACE_COUNTERS_REQUEST_H_
 #define ROCATTACH_USERSPACE_COUNTERS_REQUEST_H_
 
@@ -22,13 +22,13 @@ struct CounterOptions {
 // Words separated by spaces or commas.
 CounterNames SplitCounters(absl::string_view text);
 
-// The groups that the options ask for on one architecture, names checked: unknown ones
-// are COUNTER_NOT_FOUND with the nearest names.
+// The groups that the options request on one architecture. Unknown names are
+// COUNTER_NOT_FOUND with the nearest names.
 absl::StatusOr<std::vector<CounterNames>> ResolveCounters(
     const ArchitectureCounters& architecture, const CounterOptions& options);
 
-// Checks names before any process is touched, when it is not known yet which GPUs there
-// will be: each must exist somewhere.
+// Checks names before any process is attached to, when the GPUs are not known yet: each
+// name must exist on some architecture.
 absl::Status CheckCounters(const CounterCatalog& catalog,
                            const CounterOptions& options);
 

@@ -1,4 +1,4 @@
-// Filters as the C API describes them.
+// Filters of the C API.
 #ifndef ROCATTACH_USERSPACE_LIBRARY_C_FILTER_H_
 #define ROCATTACH_USERSPACE_LIBRARY_C_FILTER_H_
 
@@ -11,8 +11,8 @@
 namespace rocattach {
 
 // FILTER_DATA_CORRUPTED for what cannot be read; SESSION_FILTER_DATA_MISMATCH for data
-// and properties that the kind does not take. The data of kinds that are not offered is
-// not read: CheckFilter refuses them.
+// and properties that the kind does not accept. The data of unsupported kinds is not
+// read: CheckFilter refuses them.
 absl::StatusOr<FilterSpec> ReadFilter(rocattach_filter_kind_t kind,
                                       const rocattach_filter_data_t& data,
                                       uint64_t data_count,

@@ -1,24 +1,25 @@
 /* Profiling sessions, with the life cycle, status values and order of checks of
- * ROCProfiler's version 2 API, for any number of processes that a collector is in.
+ * ROCProfiler's version 2 API, for any number of processes with a collector.
  *
  * The library is librocattach-sessions (pkg-config: rocattach-sessions). A running
- * rocattach-watch does the work: the one that answers at the socket that the variable
- * ROCATTACH_SOCKET names, or at /run/rocattach/control.sock. It must be root or the
- * user of the service that uses the library. A session ends when its program does.
+ * rocattach-watch does the work: the one at the socket that the variable
+ * ROCATTACH_SOCKET names, or at /run/rocattach/control.sock. The user of the library
+ * must be root or the user of the service. A session ends when its program does.
  *
- * The names are those of ROCProfiler with "rocattach_" in front. A session is created,
- * given filters (what to collect) and buffers (where to), started, terminated, started
- * again as often as wanted, and destroyed. Ids are valid until the destroy call.
+ * The names are those of ROCProfiler with the prefix "rocattach_". A session is
+ * created, given filters (what to collect) and buffers (where to), started, terminated,
+ * started again as often as wanted, and destroyed. Ids are valid until the destroy
+ * call.
  *
  * All functions may be called from any thread, and from inside a buffer's callback. A
- * call that the service must answer and does not is ERROR;
- * rocattach_session_error_detail says more, as of all errors. Inside a callback, a
- * flush of a buffer that is being delivered, and whatever implies one, is done when the
- * callback has returned.
+ * call that the service fails to answer returns ERROR; rocattach_session_error_detail
+ * gives details, as for all errors. Inside a callback, a flush of a buffer that is
+ * being delivered, and any call that implies one, is done when the callback has
+ * returned.
  *
  * Order of checks, in every function: initialized, session, then what its comment
- * lists, in that order. The first that fails decides; nothing has been changed then.
- */
+ * lists, in that order. The first check that fails decides; nothing has been changed
+ * then. */
 #ifndef ROCATTACH_SESSIONS_H_
 #define ROCATTACH_SESSIONS_H_
 
@@ -29,9 +30,8 @@
 extern "C" {
 #endif
 
-/* A number that is none of an enumeration's own is refused with a status. C++ lets it
- * be looked at only where the enumeration has a type of its own to begin with; in C it
- * has. */
+/* A number outside of an enumeration is refused with a status. In C++ it may be
+ * inspected only if the enumeration has a fixed underlying type; C needs none. */
 #ifdef __cplusplus
 #define ROCATTACH_SESSIONS_ENUM : int
 #else
@@ -46,8 +46,8 @@ extern "C" {
 
 /* ROCPROFILER_STATUS_ERROR_X is ROCATTACH_SESSION_ERROR_X here, with the same value.
  *
- * These are there for programs that name them, and are never returned: what they are
- * about is not offered (no NOT_IMPLEMENTED either: such a filter is
+ * These exist for programs that name them, and are never returned: what they concern is
+ * not supported (nor is NOT_IMPLEMENTED returned: such a filter is
  * FILTER_NOT_SUPPORTED).
  *   TIMESTAMP_NOT_APPLICABLE, AGENT_INFORMATION_MISSING, QUEUE_NOT_FOUND,
  *   QUEUE_INFORMATION_MISSING, KERNEL_NOT_FOUND, KERNEL_INFORMATION_MISSING,
@@ -106,7 +106,7 @@ typedef struct {
   uint64_t value; /* never 0 */
 } rocattach_filter_id_t;
 
-/* No replay is the only mode there is. */
+/* No replay is the only mode. */
 typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_NONE_REPLAY_MODE = -1
 } rocattach_replay_mode_t;
@@ -231,8 +231,8 @@ typedef struct {
   int32_t gpu_agent_index;    /* n-th GPU of the process, from 0; -1: all */
 } rocattach_counters_sampler_parameters_t;
 
-/* Which member holds is said by the filter's kind, and how many by data_count; kinds
- * that need nothing take NULL and 0, and COUNTERS_SAMPLER takes data_count 1. */
+/* The filter's kind determines which member is valid, and data_count how many entries;
+ * kinds that need none take NULL and 0, and COUNTERS_SAMPLER takes data_count 1. */
 typedef union {
   const rocattach_tracer_activity_domain_t* trace_apis;
   const char** counters_names;
@@ -288,7 +288,7 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_finalize(void);
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_session(
     rocattach_replay_mode_t replay_mode, rocattach_session_id_t* session_id);
 
-/* A session with one filter and one buffer of `buffer_size` bytes. Errors as of
+/* A session with one filter and one buffer of `buffer_size` bytes. Errors as for
  * create_session, create_filter, create_buffer, set_filter_buffer and, if `callback` is
  * given, set_api_trace_sync_callback, in this order; no session is left behind. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_ready_session(
@@ -297,8 +297,8 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_ready_session
     rocattach_buffer_callback_t buffer_callback, rocattach_session_id_t* session_id,
     rocattach_filter_property_t property, rocattach_sync_callback_t callback);
 
-/* Which process the session is for; by default every one that there is and that comes.
- * Beyond ROCProfiler. SESSION_NOT_FOUND, HAS_ACTIVE_SESSION (the session is active),
+/* Which process the session is for; by default all current and future ones. Not in
+ * ROCProfiler. SESSION_NOT_FOUND, HAS_ACTIVE_SESSION (the session is active),
  * INVALID_ARGUMENTS (no such process, or no collector in it). May be called several
  * times to name several. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
@@ -308,11 +308,11 @@ rocattach_add_session_process(rocattach_session_id_t session_id, int32_t pid);
  * neither a buffer nor a synchronous callback), HAS_ACTIVE_SESSION (this one or another
  * is active on one of the processes, or measures counters on one of the GPUs),
  * COUNTER_NOT_FOUND and COUNTER_INFORMATION_MISSING (for a GPU of the process),
- * AGENT_NOT_FOUND (no GPU matches), FILTER_NOT_SUPPORTED (the process cannot give
- * that), ERROR. */
+ * AGENT_NOT_FOUND (no GPU matches), FILTER_NOT_SUPPORTED (the process cannot record
+ * this), ERROR. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_start_session(rocattach_session_id_t session_id);
-/* Stops, takes what is under way, flushes every buffer. SESSION_NOT_FOUND,
+/* Stops, collects what is in flight, flushes every buffer. SESSION_NOT_FOUND,
  * SESSION_NOT_ACTIVE. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_terminate_session(rocattach_session_id_t session_id);
@@ -322,10 +322,10 @@ rocattach_destroy_session(rocattach_session_id_t session_id);
 
 /* SESSION_NOT_FOUND, INVALID_ARGUMENTS (NULL), FILTER_NOT_SUPPORTED (kind),
  * FILTER_DATA_CORRUPTED (cannot be read, empty names, bad expressions and ranges),
- * SESSION_FILTER_DATA_MISMATCH (data or a property that does not go with the kind),
+ * SESSION_FILTER_DATA_MISMATCH (data or a property that does not apply to the kind),
  * COUNTER_NOT_FOUND, INVALID_DOMAIN_ID, INCORRECT_DOMAIN, INVALID_OPERATION_ID (no such
  * API function); SESSION_FILTER_DATA_MISMATCH again for a second filter of the kind. An
- * active session goes on as it was started. */
+ * active session continues as it was started. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_filter(
     rocattach_session_id_t session_id, rocattach_filter_kind_t filter_kind,
     rocattach_filter_data_t data, uint64_t data_count, rocattach_filter_id_t* filter_id,
@@ -336,9 +336,8 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_destroy_filter(
     rocattach_session_id_t session_id, rocattach_filter_id_t filter_id);
 
 /* A new buffer, if buffer_id->value is 0 or not one of this session's; else that buffer
- * grows: it is made again with the new size in addition to the old one, and the new
- * callback. SESSION_NOT_FOUND, INVALID_ARGUMENTS (NULL), INCORRECT_SIZE (smaller than
- * the smallest record, or larger than 1 GiB). */
+ * grows by the new size and gets the new callback. SESSION_NOT_FOUND, INVALID_ARGUMENTS
+ * (NULL), INCORRECT_SIZE (smaller than the smallest record, or larger than 1 GiB). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_buffer(
     rocattach_session_id_t session_id, rocattach_buffer_callback_t buffer_callback,
     size_t buffer_size, rocattach_buffer_id_t* buffer_id);
@@ -357,29 +356,29 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_destroy_buffer(
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_set_filter_buffer(
     rocattach_session_id_t session_id, rocattach_filter_id_t filter_id,
     rocattach_buffer_id_t buffer_id);
-/* NULL takes the callback away. SESSION_NOT_FOUND, FILTER_NOT_FOUND,
- * FILTER_NOT_SUPPORTED (not an API_TRACE filter). */
+/* NULL removes the callback. SESSION_NOT_FOUND, FILTER_NOT_FOUND, FILTER_NOT_SUPPORTED
+ * (not an API_TRACE filter). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_set_api_trace_sync_callback(
     rocattach_session_id_t session_id, rocattach_filter_id_t filter_id,
     rocattach_sync_callback_t callback);
 
 /* Also for a session that is not active. SESSION_NOT_FOUND, BUFFER_NOT_FOUND,
- * CORRUPTED_SESSION_BUFFER (records that are under way could not be had). */
+ * CORRUPTED_SESSION_BUFFER (records in flight could not be collected). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_flush_data(
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id);
-/* Records of the last start that were lost: they found no room in a buffer or no
- * buffer, or the program did not read what the service sent. Beyond ROCProfiler.
+/* Records of the last start that were lost: there was no room in a buffer or no buffer,
+ * or the program did not read what the service sent. Not in ROCProfiler.
  * SESSION_NOT_FOUND, INVALID_ARGUMENTS (NULL). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_get_dropped_records(rocattach_session_id_t session_id, uint64_t* records);
-/* Inside a callback, for the records that it was given; `next` becomes `end` behind the
+/* Inside a callback, for the records that it was given; `next` becomes `end` after the
  * last one. SESSION_NOT_FOUND, BUFFER_NOT_FOUND, RECORD_CORRUPTED. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_next_record(
     const rocattach_record_header_t* record, const rocattach_record_header_t** next,
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id);
 
-/* ---- Device profiling: counters of a GPU, whoever uses it. These do not ask for
- * initialize, as in ROCProfiler. ---- */
+/* ---- Device profiling: counters of a GPU for all processes that use it. These do not
+ * require initialize, as in ROCProfiler. ---- */
 
 typedef struct {
   double value;
@@ -413,11 +412,11 @@ rocattach_device_profiling_session_destroy(rocattach_session_id_t session_id);
 
 /* ---- Others ---- */
 
-/* Words for a status; never NULL. */
+/* A description of a status; never NULL. */
 ROCATTACH_SESSIONS_API const char* rocattach_error_str(
     rocattach_session_status_t status);
-/* What went wrong in the calling thread's last call that failed: a sentence with the
- * arguments. Beyond ROCProfiler. Never NULL; valid until the thread's next call. */
+/* Details of the calling thread's last failed call: a sentence with the arguments. Not
+ * in ROCProfiler. Never NULL; valid until the thread's next call. */
 ROCATTACH_SESSIONS_API const char* rocattach_session_error_detail(void);
 /* CLOCK_BOOTTIME nanoseconds. INVALID_ARGUMENTS (NULL). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t

@@ -21,7 +21,7 @@
 namespace rocattach {
 namespace {
 
-// What outlives a call.
+// State that outlives a call.
 struct Api {
   absl::Mutex mutex;
   std::shared_ptr<SessionEngine> engine ABSL_GUARDED_BY(mutex);
@@ -324,7 +324,7 @@ rocattach_session_status_t rocattach_next_record(
 rocattach_session_status_t rocattach_device_profiling_session_create(
     const char** counter_names, uint64_t num_counters,
     rocattach_session_id_t* session_id, int cpu_index, int gpu_index) {
-  (void)cpu_index;  // which processor asks makes no difference here
+  (void)cpu_index;  // the calling CPU makes no difference here
   return With([&](SessionEngine& engine) -> absl::Status {
     if (session_id == nullptr) return IsNull("session_id");
     const auto pointers = rocattach::ReadUserArray<const char*>(

@@ -9,15 +9,15 @@
 
 namespace rocattach {
 
-// Makes the C API work on a new engine with this runner, in place of the old one, which
-// ends as soon as no call uses it. Before any other thread uses the C API. Without
-// this, the first call makes an engine with DefaultSessionRunner().
+// Makes the C API use a new engine with this runner instead of the old one, which ends
+// as soon as no call uses it. Call this before any other thread uses the C API.
+// Otherwise the first call creates an engine with DefaultSessionRunner().
 void SetSessionsRunner(std::shared_ptr<SessionRunner> runner);
 
-// The engine behind the C API, made if needed; nullptr if that failed.
+// The engine of the C API, created if needed; nullptr if that failed.
 std::shared_ptr<SessionEngine> SessionsEngine();
 
-// What the C API works on by itself. Defined where the library is put together.
+// The runner that the C API uses by default. Defined by each program or library.
 std::shared_ptr<SessionRunner> DefaultSessionRunner();
 
 }  // namespace rocattach

@@ -1,4 +1,4 @@
-// What the C API works on in the installed library: a service on this machine.
+// The default runner of the installed library: a service on this machine.
 #include <stdlib.h>
 
 #include <memory>
@@ -10,7 +10,7 @@
 namespace rocattach {
 
 std::shared_ptr<SessionRunner> DefaultSessionRunner() {
-  // Not for set-user-ID programs: their callers would choose whom they talk to.
+  // Not for set-user-ID programs: their callers could choose the service.
   const char* socket = secure_getenv("ROCATTACH_SOCKET");
   return std::make_shared<RemoteRunner>(
       socket != nullptr && socket[0] != '\0' ? socket : kDefaultControlSocket);

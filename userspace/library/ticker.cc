@@ -10,7 +10,7 @@
 
 namespace rocattach {
 
-// Also of a thread that outlives its Ticker.
+// Shared with a thread that may outlive its Ticker.
 struct Ticker::Shared {
   absl::Mutex mutex;
   absl::CondVar wake;
@@ -28,7 +28,7 @@ Ticker::~Ticker() {
     shared_->stop = true;
   }
   shared_->wake.SignalAll();
-  // A callback that the ticker runs, or that waits for one, may be what ends it.
+  // The ticker may be destroyed by a callback that it runs, or that waits for one.
   if (RecordBuffer::InCallback()) {
     thread_.detach();
   } else {

@@ -9,9 +9,9 @@
 
 namespace rocattach {
 
-// Copies `bytes` from `from`; false if they cannot be read. Where the kernel does not
-// let a process read itself this way (process_vm_readv is filtered), the pointer is
-// trusted, NULL excepted.
+// Copies `bytes` from `from`; false if they cannot be read. If the kernel does not let
+// a process read itself this way (process_vm_readv is filtered), any pointer but NULL
+// is trusted.
 bool ReadUserMemory(const void* from, void* to, size_t bytes);
 
 // A NUL-terminated string of at most `limit` bytes; nullopt if it cannot be read or

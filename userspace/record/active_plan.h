@@ -1,4 +1,4 @@
-// Plans that were written into a target, until no record of them can come any more.
+// Plans that were written into a target, kept until no record of them can arrive.
 #ifndef ROCATTACH_USERSPACE_RECORD_ACTIVE_PLAN_H_
 #define ROCATTACH_USERSPACE_RECORD_ACTIVE_PLAN_H_
 
@@ -22,23 +22,23 @@ struct ActivePlan {
   std::shared_ptr<const CompiledPlan> plan;
   std::shared_ptr<RecordSink> sink;
   uint32_t decided = 1;  // kernels below have been decided in the target's memory
-  // By selection and kernel, what its filter says of the name: 0 not asked yet, 1 no,
-  // 2 yes. The name of a kernel is matched once, not with every dispatch.
+  // By selection and kernel, whether the filter matches the name: 0 not known yet, 1
+  // no, 2 yes. The name of a kernel is matched once, not for every dispatch.
   std::array<std::vector<uint8_t>, ROCATTACH_PLAN_SELECTIONS> answers = {};
 };
 
 // The last plans of one target, the current one included.
 class RecentPlans {
  public:
-  // Plans whose late records are still understood: what was under way when they ended.
-  // Fewer than there are tags.
+  // Plans whose late records, of operations in flight when they ended, can still be
+  // decoded. Fewer than there are tags.
   static constexpr size_t kMost = 64;
 
   void Add(std::shared_ptr<ActivePlan> plan);
-  // The latest of that tag; null if there is none.
+  // The latest plan with that tag; null if there is none.
   std::shared_ptr<ActivePlan> ByTag(uint32_t tag) const;
   std::shared_ptr<ActivePlan> ByGeneration(uint64_t generation) const;
-  // The kernel's name has become known, or another one.
+  // The kernel's name has become known or has changed.
   void ForgetAnswers(uint32_t kernel);
 
  private:

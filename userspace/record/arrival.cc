@@ -12,7 +12,7 @@
 namespace rocattach {
 namespace {
 
-// A collector that could not be set up tells why by an errno value.
+// A collector that could not be set up reports an errno value.
 AttachFailure StartFailure(int error) {
   const bool is_limit = error == EFBIG || error == EMFILE || error == ENFILE ||
                         error == ENOMEM || error == EAGAIN;
@@ -35,7 +35,7 @@ Arrival MapArrival(const rocattach_event& event,
     arrival.failure = StartFailure(static_cast<int>(event.ready.bytes_or_errno));
     return arrival;
   }
-  // By the thread: the process's first one may have exited.
+  // By thread ID: the process's first thread may have exited.
   auto memory = CollectorMemory::Map(static_cast<pid_t>(event.tid), event.ready.memory,
                                      event.ready.bytes_or_errno, config);
   if (!memory.ok() && event.tid != event.pid) {

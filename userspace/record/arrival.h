@@ -12,16 +12,17 @@
 
 namespace rocattach {
 
-// What a READY event came to: memory that can be read, or the reason why not.
+// The result of a READY event: readable memory, or the reason why there is none.
 struct Arrival {
   rocattach_event event = {};
-  std::unique_ptr<CollectorMemory> memory;  // null: `failure` says why
+  std::unique_ptr<CollectorMemory> memory;  // null: `failure` is the reason
   bool acknowledged = false;  // the collector knows that its memory is mapped
   std::optional<AttachFailure> failure;
 };
 
 // Maps the memory that `event` reports. The process may be waiting for this in its
-// hsa_init: it is told at once, unless `hold`; then whoever takes the arrival does so.
+// hsa_init: it is acknowledged at once, unless `hold` is set; then the receiver of the
+// arrival must do so.
 Arrival MapArrival(const rocattach_event& event,
                    const rocattach_collector_config& config, bool hold);
 

@@ -8,16 +8,16 @@
 namespace rocattach {
 namespace {
 
-// Records that make no sense are counted one by one as long as they are few: a flaw of
-// a collector, not a flood.
+// Up to this many invalid records are always tolerated: a flaw of a collector, not a
+// flood.
 constexpr uint64_t kFewInvalid = 1000;
-// Of that many records that do make sense, one may make none.
+// For every this many valid records, one may be invalid.
 constexpr uint64_t kSensiblePerInvalid = 16;
-// No process submits more in a second; and a moment's worth for one that has just
-// begun.
+// Upper limits: operations per nanosecond, and an allowance for a process that has just
+// started.
 constexpr uint64_t kMostPerNs = 1;
 constexpr uint64_t kMostAtOnce = 1'000'000'000;
-// Operations that threads are just now working on are in no table yet.
+// Operations that threads are currently processing are in no table yet.
 constexpr uint64_t kThreads = 65'536;
 
 }  // namespace
@@ -43,11 +43,11 @@ std::string WhyNotBelievable(const Evidence& evidence) {
         claims.api_calls_dropped}) {
     if (claim > most) return absl::StrCat("it counts ", claim, " operations");
   }
-  // None of these is beyond `most`: sums do not overflow.
+  // None of these exceeds `most`, so sums do not overflow.
   const uint64_t seen = claims.dispatches_seen + claims.copies_seen;
   const uint64_t known =
       evidence.taken + evidence.invalid + claims.ring_dropped + claims.other_dropped;
-  // An operation may be seen in a ring that has just begun, and published in another.
+  // An operation may be seen in a ring that is not read yet, and published in another.
   if (known > seen && evidence.all_rings) {
     return absl::StrCat("it has seen ", HumanCount(seen), " operations and delivered ",
                         "or lost ", HumanCount(known));

@@ -1,5 +1,6 @@
-// Whether what a collector's memory says can be true. A target that is broken, or that
-// lies, must cost nobody but itself: its claims count in no sum, and it is not read on.
+// Whether the numbers in a collector's memory are plausible. A broken or malicious
+// target must not affect others: its numbers are excluded from all sums, and it is no
+// longer read.
 #ifndef ROCATTACH_USERSPACE_RECORD_BELIEF_H_
 #define ROCATTACH_USERSPACE_RECORD_BELIEF_H_
 
@@ -12,19 +13,19 @@ namespace rocattach {
 
 struct Evidence {
   CollectorAccount claims;
-  bool readable = true;   // nothing failed to be read
-  bool all_rings = true;  // `claims` is of every ring that anybody has written to
+  bool readable = true;   // no read has failed
+  bool all_rings = true;  // `claims` covers every ring that has been written to
   bool dictionary_ok = true;
-  uint64_t taken = 0;        // dispatches and copies that made sense
-  uint64_t invalid = 0;      // those that made none
-  uint64_t nonsense = 0;     // records and dictionary entries of no known kind
+  uint64_t taken = 0;        // valid dispatches and copies
+  uint64_t invalid = 0;      // invalid ones
+  uint64_t nonsense = 0;     // records and dictionary entries of unknown kind
   uint64_t lifetime_ns = 0;  // of the process
   // How many operations can be between "seen" and "taken": in the table of those in
   // flight, in the rings.
   uint64_t room = 0;
 };
 
-// Why it cannot be true; empty if it can.
+// Why the numbers are implausible; empty if they are plausible.
 std::string WhyNotBelievable(const Evidence& evidence);
 
 }  // namespace rocattach

@@ -25,7 +25,7 @@
 namespace rocattach {
 namespace {
 
-// No entry has more than 64 KiB of text, and little beside it.
+// An entry has at most 64 KiB of text, and little besides.
 constexpr size_t kMaxEntryBytes = 128 << 10;
 constexpr uint64_t kPage = 4096;
 
@@ -52,7 +52,7 @@ bool SameGeometry(const rocattach_control& c, const collector::Geometry& g) {
 absl::StatusOr<collector::Geometry> GeometryOf(
     const rocattach_collector_config& config) {
   rocattach_collector_config sizes = config;
-  // It is checked as well, and the stub fills it in.
+  // The path is checked as well, and only the stub fills it in.
   if (sizes.collector_path[0] == '\0') sizes.collector_path[0] = '/';
   collector::Geometry geometry;
   if (!collector::ComputeGeometry(sizes, &geometry)) {
@@ -61,7 +61,7 @@ absl::StatusOr<collector::Geometry> GeometryOf(
   return geometry;
 }
 
-// `entry` is our own copy of what the target left.
+// `entry` is our own copy of the target's entry.
 RecordSlot UnfinishedRecord(const rocattach_inflight& entry) {
   constexpr collector::OperationEnd kNoEnd;
   RecordSlot slot;
@@ -82,7 +82,7 @@ void FutexWake(uint32_t* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// A text of the target's, copied out once.
+// Copies a text of the target exactly once.
 std::string Printable(const char* from, size_t room) {
   std::string text(from, room);
   text.resize(strnlen(text.data(), room));
@@ -191,12 +191,12 @@ absl::Status CollectorMemory::CheckControl() {
                         "service knows version %u",
                         c.magic, c.version, ROCATTACH_SHM_VERSION));
   }
-  // More than was asked for would cost us, and so everybody else, time and memory.
+  // More than was configured would cost us, and so all other targets, time and memory.
   if (!SameGeometry(c, geometry_)) {
     return absl::DataLossError(
         "the collector's memory does not have the sizes that were configured");
   }
-  // A service before us may have written one.
+  // An earlier service may have written one.
   uint64_t generation = 0;
   if (!Read(geometry_.plan_offset + offsetof(rocattach_plan, generation), &generation,
             sizeof(generation))) {
@@ -317,23 +317,23 @@ CollectorAccount CollectorMemory::Account() const {
   account.other_dropped = LoadAcquire(&c->other_dropped);
   account.dictionary_dropped = Load(&c->dictionary_dropped);
   account.own_ns = Load(&c->hook_ns_total);
-  // A target may have written anything: a sum must not come out small again.
+  // A target may have written anything: sums must saturate, not wrap.
   auto add = [](uint64_t* sum, uint64_t more) {
     if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
   };
-  // What is lost before what is seen: an operation of a process that runs on may be
+  // Read what is lost before what is seen: an operation of a running process may be
   // seen in one ring and lost in another while we read.
   for (uint32_t i = 0; i < rings_used_; ++i) {
     add(&account.ring_dropped, LoadAcquire(&ring(i)->dispatches_dropped));
     add(&account.ring_dropped, LoadAcquire(&ring(i)->copies_dropped));
   }
-  // A ring's may be negative: another thread may publish what this one captured.
+  // A ring's value may be negative: another thread may publish what this one captured.
   uint64_t inflight = 0;
   for (uint32_t i = 0; i < rings_used_; ++i) {
     const rocattach_ring& from = *ring(i);
     add(&account.produced, LoadAcquire(&from.head));
-    // The rings' own counters, not the control block's sums: those are refreshed now
-    // and then, these are exact at any instant, that of a SIGKILL included.
+    // The rings' own counters, not the control block's sums: those are refreshed
+    // occasionally, these are exact at any time, even after a SIGKILL.
     add(&account.dispatches_seen, Load(&from.dispatches_seen));
     add(&account.copies_seen, Load(&from.copies_seen));
     add(&account.dispatches_untimed, Load(&from.dispatches_untimed));
@@ -361,7 +361,7 @@ bool CollectorMemory::all_rings_read() const {
 void CollectorMemory::Snapshot() {
   const uint32_t used =
       std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count);
-  // Only grows, whatever the target says later.
+  // Never decreases, whatever the target writes later.
   for (; rings_used_ < used; ++rings_used_) {
     // Its first page, with the positions and accounts.
     const uint64_t offset =
@@ -400,7 +400,7 @@ std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes)
       const size_t left = chunk.size() - at;
       if (left >= sizeof(head)) memcpy(&head, &chunk[at], sizeof(head));
       if (left < sizeof(head) || head.bytes > left)
-        break;  // cut off by the chunk's end
+        break;  // truncated by the end of the chunk
       if (head.bytes < sizeof(head) || head.bytes % 8 != 0) {
         dictionary_ok_ = false;
         return entries;
@@ -411,7 +411,7 @@ std::vector<std::vector<uint8_t>> CollectorMemory::NewEntries(size_t most_bytes)
       taken += head.bytes;
       dictionary_read_ += head.bytes;
     }
-    // A chunk from its start on holds any entry that there can be.
+    // Any valid entry fits into a chunk that begins with it.
     if (taken == before) dictionary_ok_ = false;
   }
   return entries;

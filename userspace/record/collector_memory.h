@@ -1,9 +1,9 @@
 // The service's view of the memory that a collector shares: checked, mapped, drained.
-// Every byte in there is written by a process that we do not trust. So the geometry is
-// the one that the service has configured, and no other. Records, entries and
-// operations in flight are read through the descriptor: a hole is read as zeros and
-// stays a hole, what is read does not become part of our memory, and nothing can fault.
-// Only what both sides change while the other looks is mapped, and guarded.
+// Every byte of it is written by an untrusted process. So only the geometry that the
+// service has configured is accepted. Records, entries and operations in flight are
+// read through the descriptor: a hole reads as zeros and stays a hole, what is read is
+// not charged to our memory, and reads cannot fault. Only what both sides change
+// concurrently is mapped, and guarded.
 #ifndef ROCATTACH_USERSPACE_RECORD_COLLECTOR_MEMORY_H_
 #define ROCATTACH_USERSPACE_RECORD_COLLECTOR_MEMORY_H_
 
@@ -26,7 +26,7 @@
 
 namespace rocattach {
 
-// Raw 96-byte slot; which record it is, its first 16 bits say.
+// Raw 96-byte slot; its first 16 bits give the kind of record.
 struct RecordSlot {
   alignas(8) uint8_t bytes[ROCATTACH_SLOT_BYTES];
   uint16_t kind() const;
@@ -45,17 +45,17 @@ struct CollectorAccount {
   uint64_t inflight = 0;
   uint64_t dictionary_dropped = 0;
   uint64_t counted_seen = 0;     // dispatches that were to have counter values
-  uint64_t counted_dropped = 0;  // … that found no room with them
-  uint64_t values_dropped = 0;   // … whose values never came
+  uint64_t counted_dropped = 0;  // … dropped because there was no room for values
+  uint64_t values_dropped = 0;   // … whose values never arrived
   uint64_t samples_seen = 0;
   uint64_t samples_dropped = 0;
   uint64_t api_calls_seen = 0;
   uint64_t api_calls_dropped = 0;
-  uint64_t own_ns = 0;         // what the collector's own code took, from samples
-  uint64_t corrupt_rings = 0;  // rings whose positions made no sense: no longer read
+  uint64_t own_ns = 0;         // time in the collector's own code, from samples
+  uint64_t corrupt_rings = 0;  // rings with impossible positions, no longer read
 };
 
-// What the collector said to the plan that it looked at last. Numbers are unchecked.
+// The collector's answer to the plan that it read last. Numbers are unchecked.
 struct PlanAnswer {
   uint64_t generation = 0;  // 0: none yet
   uint32_t error = 0;       // enum rocattach_plan_error
@@ -75,13 +75,13 @@ struct BackendFacts {
 
 class CollectorMemory {
  public:
-  // Takes [address, address + bytes) of process `pid`, which the target says is its
-  // collector's memory. Refuses what is not a sealed memfd with exactly the geometry
-  // that `config` makes. Never waits for the target.
+  // Maps [address, address + bytes) of process `pid`, which the target reports as its
+  // collector's memory. Accepts only a sealed memfd with exactly the geometry of
+  // `config`. Never waits for the target.
   static absl::StatusOr<std::unique_ptr<CollectorMemory>> Map(
       pid_t pid, uint64_t address, uint64_t bytes,
       const rocattach_collector_config& config);
-  // The same for an already opened memfd, which stays the caller's.
+  // The same for an already opened memfd, which the caller keeps.
   static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapFd(
       int fd, const rocattach_collector_config& config);
   ~CollectorMemory();
@@ -93,45 +93,45 @@ class CollectorMemory {
   // Starts or stops recording; takes effect in the target within microseconds, or with
   // its next operation.
   void SetRecording(bool recording);
-  // Puts a plan before the collector and wakes it; `image` is complete but for the
-  // generation, which is returned, and for start_ns, which is set to now if it is 0.
+  // Writes a plan for the collector and wakes it; `image` is complete except for the
+  // generation, which is returned, and start_ns, which is set to now if it is 0.
   uint64_t WritePlan(const rocattach_plan& image);
-  // Sets the bits of `kernels` in one selection of the plan in force; from then on all
+  // Sets the bits of `kernels` in one selection of the active plan; from then on all
   // kernels below `decided` count as decided.
   void DecideKernels(uint32_t selection, absl::Span<const uint32_t> kernels,
                      uint32_t decided);
-  // The plan in the memory. It is the target's as well: never read back what was
-  // written.
+  // The plan in the memory. The target can write to it as well: never read back what
+  // was written.
   rocattach_plan* plan();
   PlanAnswer plan_answer() const;
   uint64_t answered_generation() const;
   BackendFacts backend() const;
-  // Notes that we have drained; a collector whose service is gone stops by itself.
+  // Records that we have drained; a collector whose service is gone stops by itself.
   void Beat(uint64_t now_ns);
 
   uint32_t state() const;  // enum rocattach_collector_state, unchecked
-  // The collector's functions are in the runtime's tables: it hears of hsa_init.
+  // The collector's functions are in the runtime's tables: it is called by hsa_init.
   bool hears_of_init() const;
-  // Status of an hsa_init that failed before any succeeded; 0: none has returned so.
+  // Status of an hsa_init that failed before any succeeded; 0: none has failed so.
   uint32_t init_status() const;
   uint32_t reason() const;   // enum rocattach_collector_reason, unchecked
   std::string text() const;  // refusal in words, bounded and printable
   uint64_t window_id() const { return window_id_; }
   uint64_t armed_ns() const;
-  // What the collector says of itself, for the stream.
+  // The collector's description of itself, for the stream.
   v1::Collector Describe() const;
   // Of the rings that were in use at the snapshot.
   CollectorAccount Account() const;
 
-  // False once the memory could not be read any more: all of it counts as zeros then.
+  // False once the memory could not be read: all of it counts as zeros then.
   bool intact() const { return readable_ && !guard_->broken(); }
 
   // Reads the positions of all rings, then how much of the dictionary there is: an
-  // entry that a record refers to was committed before the record was published. What
-  // follows reads nothing behind these positions.
+  // entry that a record refers to was committed before the record was published. Later
+  // reads do not go beyond these positions.
   void Snapshot();
   // Copies out entries of the dictionary, up to `most_bytes` of them but at least one,
-  // that have not been copied out before. An entry that does not parse ends the
+  // that have not been copied out before. An entry that cannot be parsed ends the
   // dictionary for good (false from dictionary_ok()).
   std::vector<std::vector<uint8_t>> NewEntries(size_t most_bytes = SIZE_MAX);
   // All entries up to the snapshot have been copied out.
@@ -140,11 +140,11 @@ class CollectorMemory {
   }
   bool dictionary_ok() const { return dictionary_ok_; }
 
-  // Copies up to `out.size()` slots of ring `index`, but none behind the snapshot.
+  // Copies up to `out.size()` slots of ring `index`, but none after the snapshot.
   // Returns how many; the slots are free for the collector again.
   size_t Drain(uint32_t index, absl::Span<RecordSlot> out);
   uint32_t ring_count() const { return geometry_.ring_count; }
-  // Rings from this number on had had no record at the snapshot.
+  // Rings from this number on had no record at the snapshot.
   uint32_t rings_used() const { return rings_used_; }
   // Those that have one by now.
   bool all_rings_read() const;
@@ -171,7 +171,7 @@ class CollectorMemory {
   static absl::StatusOr<std::unique_ptr<CollectorMemory>> MapOwn(
       UniqueFd fd, const collector::Geometry& geometry);
   absl::Status CheckControl();
-  // Maps a part of the memory, whole pages, into its place behind `base_`.
+  // Maps whole pages of the memory at their place after `base_`.
   absl::Status MapPart(uint64_t offset, uint64_t bytes);
   // Reads through the descriptor; false, and never again, if that fails.
   bool Read(uint64_t offset, void* to, size_t bytes) const;

@@ -11,7 +11,8 @@
 
 namespace rocattach {
 
-// Fills in what /proc told; the caller adds start_ns, window_id, seen_ns and the rest.
+// Fills in what was read from /proc; the caller adds start_ns, window_id, seen_ns and
+// the rest.
 v1::Process ProcessToProto(const ProcessInfo& info);
 
 // Dictionary entries of a collector. `text` is the entry's text, already bounded: an
@@ -25,7 +26,8 @@ v1::CodeObject CodeObjectToProto(const rocattach_code_object_entry& entry,
 // Stage, reason, errno, retryable, target_modified, detail and the three times.
 void FillOutcome(const AttachOutcome& outcome, v1::WindowEvent* event);
 
-// What the collector says of itself in the control block. `control` is a private copy.
+// The collector's description of itself in the control block. `control` is a private
+// copy.
 v1::Collector CollectorToProto(const rocattach_control& control);
 
 // How a process ended, from the status word of wait(2).

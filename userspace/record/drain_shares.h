@@ -8,14 +8,14 @@
 
 namespace rocattach {
 
-// Each user gets the same, and each of a user's targets the same part of that. Only
-// targets that could not be drained in one go count; the others cost little. Not
+// Each user gets an equal share, divided equally among the user's targets. Only targets
+// that could not be drained in one round count; the others cost little. Not
 // thread-safe.
 class DrainShares {
  public:
   // What one round may cost where several targets have more than that, see
   // Target::Drain; a dispatch costs 1, and takes some 100 ns. A ring holds 16,384 of
-  // them: it does not fill up between two rounds of this length.
+  // them: so it does not fill up between two rounds of this length.
   static constexpr uint64_t kRoundCost = 65'536;
   static constexpr uint64_t kLeastShare = 256;
 

@@ -13,7 +13,7 @@
 namespace rocattach {
 
 // A report or an end may overtake its window, which another thread posts; the end of a
-// hold usually does where the process is known from an earlier window. Not thread-safe.
+// hold usually does if the process is known from an earlier window. Not thread-safe.
 class EarlyMessages {
  public:
   // Messages without a window are dropped after this: their window event was lost.
@@ -23,7 +23,7 @@ class EarlyMessages {
   static constexpr size_t kMostProcesses = 8192;
 
   void Keep(const ProcessId& process, RecorderMessage message, uint64_t now_ns);
-  // The messages of the process, in their order, which are not kept any more.
+  // Removes and returns the messages of the process, in order.
   std::vector<RecorderMessage> Take(const ProcessId& process);
   // Drops what has waited for too long.
   void Expire(uint64_t now_ns);

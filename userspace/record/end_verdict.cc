@@ -10,7 +10,7 @@
 namespace rocattach {
 namespace {
 
-// How far the attach had come, as the end of a sentence.
+// How far the attach got, as the end of a sentence.
 absl::string_view Progress(const Window& window, CollectorProgress collector) {
   if (collector == CollectorProgress::kInPlace) {
     return "inside hsa_init, with the collector in place";
@@ -29,7 +29,7 @@ absl::string_view Progress(const Window& window, CollectorProgress collector) {
   return "in its window, before anything was done to it";
 }
 
-// What of ours can send it, or make somebody else send it.
+// Which of our actions can cause the signal, directly or indirectly.
 absl::string_view Suspicion(uint32_t signal) {
   switch (signal) {
     case SIGSYS:

@@ -1,5 +1,5 @@
 // The verdict of a window whose process ended, or that was still open when the
-// recording ended, before the collector had said anything.
+// recording ended, before the collector had reported.
 #ifndef ROCATTACH_USERSPACE_RECORD_END_VERDICT_H_
 #define ROCATTACH_USERSPACE_RECORD_END_VERDICT_H_
 
@@ -12,7 +12,7 @@
 
 namespace rocattach {
 
-// How far the collector had come.
+// How far the collector got.
 enum class CollectorProgress {
   kNone,
   kReported,  // it waits for the runtime's call
@@ -28,13 +28,13 @@ struct EndVerdict {
 EndVerdict VerdictAtEnd(const Window& window, CollectorProgress collector,
                         const v1::ProcessEnd& end);
 
-// The same for a process that lives on, of whose thread nothing more is known.
+// The same for a process that runs on, but whose thread's fate is unknown.
 EndVerdict VerdictOfLostThread(const Window& window);
 
 // "SIGSEGV"; "signal 99" of one without a name.
 std::string SignalName(uint32_t signal);
 
-// Why the memory that a collector reported cannot be used, if opening it came to
+// Why the memory that a collector reported cannot be used; opening it returned
 // `status`.
 AttachFailure UnusableMemory(const absl::Status& status);
 

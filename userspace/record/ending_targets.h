@@ -15,11 +15,11 @@
 
 namespace rocattach {
 
-// They are drained in rounds like all others: a ring full of garbage must not keep the
-// recorder from the others. Not thread-safe.
+// They are drained in rounds like all others, so that a ring full of garbage does not
+// keep the recorder from the others. Not thread-safe.
 class EndingTargets {
  public:
-  // Of one user. With one more, what is left of the user's oldest counts as lost.
+  // For one user. Beyond it, what is left of the user's oldest counts as lost.
   static constexpr size_t kMaxPerUser = 64;
   // Called with a target that is drained, or out of time, and with its end.
   using Close = absl::FunctionRef<void(Target*, const v1::ProcessEnd&)>;

@@ -9,8 +9,8 @@
 namespace rocattach {
 namespace {
 
-// A guarded region. The handler may run at any instant on any thread, so it takes no
-// lock: a place is valid while `base` is set, and places are never freed.
+// A guarded region. The handler may run at any time on any thread, so it takes no lock:
+// a place is valid while `base` is set, and places are never freed.
 struct Place {
   std::atomic<bool> taken = false;
   std::atomic<uintptr_t> base = 0;
@@ -24,7 +24,7 @@ struct Block {
   std::atomic<Block*> next = nullptr;
 };
 
-// A signal's handler is one for the whole process, and so is what it reads.
+// Signal handlers are process-wide, so the data that they read is global too.
 Block g_first;
 
 Place* FindPlace(uintptr_t address) {

@@ -9,12 +9,12 @@ namespace rocattach {
 
 // While it exists, a SIGBUS inside [base, base + bytes) does not end the process. The
 // whole region becomes private zeros instead, the access that faulted is repeated, and
-// broken() is true from then on. So readers need no check of their own: they find zeros
-// where they have to expect anything.
+// broken() is true from then on. So readers need no extra checks: they read zeros where
+// they must expect arbitrary data anyway.
 //
-// The kernel sends SIGBUS where a page of a mapped file cannot be had: behind the end
-// of the file, in a hole that no page is left for, on a bad disk or memory cell. What
-// is mapped from a process that we do not trust may become so at any time.
+// The kernel sends SIGBUS if a page of a mapped file is not available: past the end of
+// the file, in a hole when memory is exhausted, on a disk or memory error. Memory that
+// is mapped from an untrusted process may fail like this at any time.
 //
 // Faults elsewhere end the process as if there were no guard.
 class FaultGuard {

@@ -17,10 +17,10 @@ class KernelNames {
   // False if its number is beyond what plans can name.
   bool Add(const v1::Kernel& kernel);
   bool Contains(uint32_t kernel) const { return kernel < names_.size(); }
-  // Numbers come in order; a name that did not fit the dictionary leaves a gap. The
+  // Numbers arrive in order; a name that did not fit the dictionary leaves a gap. The
   // first number from `first` on without a name.
   uint32_t FirstMissing(uint32_t first) const;
-  // What the selection's filter says of the name of a kernel that is contained.
+  // Whether the selection's filter matches the name of a known kernel.
   bool Selects(ActivePlan* plan, uint32_t selection, uint32_t kernel);
 
  private:

@@ -123,7 +123,7 @@ bool EnvironmentKey(absl::string_view text, absl::string_view* name, size_t* len
   return false;
 }
 
-// The key at the start of `text`, if any: what it stands for and how long it is.
+// The key at the start of `text`, if any: its value and its length.
 std::optional<std::string> KeyAt(absl::string_view text, const OutputKeys& keys,
                                  size_t* length) {
   absl::string_view name;

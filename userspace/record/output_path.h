@@ -11,7 +11,7 @@
 
 namespace rocattach {
 
-// What the keys stand for. Values that come from a process are cleaned before they
+// The values of the keys. Values that come from a process are cleaned before they
 // become part of a path: no '/', no control characters, never "." or "..".
 struct OutputKeys {
   ProcessInfo process;  // the target; all zero for the machine's own file

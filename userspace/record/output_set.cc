@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kExtension[] = ".rwa";
 constexpr char kDefaultName[] = "rocattach-%hostname%-%launch_date%-%launch_time%";
-// Names are tried with -1, -2 … behind them before a run gives up on a taken name.
+// Names are tried with the suffixes -1, -2 … before a run gives up on a name in use.
 constexpr int kMaxNameTries = 1000;
 // A run of weeks may write a file for each of many processes.
 constexpr size_t kMostNamedFiles = 10'000;
@@ -62,7 +62,8 @@ absl::Status OutputSet::OpenShared() {
     name_ = "standard output";
     return absl::OkStatus();
   }
-  // In per-process mode this is the refuge of processes whose own file cannot be made.
+  // In per-process mode this is the fallback for processes whose own file cannot be
+  // created.
   std::string pattern = per_process_ ? kDefaultName : options_.file;
   std::string path = absl::StrCat(options_.directory, "/",
                                   ExpandOutputKeys(pattern, CurrentOutputKeys({})));

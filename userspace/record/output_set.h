@@ -31,8 +31,8 @@ struct ProcessOutput {
 class OutputSet {
  public:
   // Opens the run's own file right away, so that an unwritable directory or a bad name
-  // is an error before any process is touched. With a name that differs per process the
-  // directory is checked instead.
+  // is an error before any process is attached to. With a name that differs per process
+  // the directory is checked instead.
   static absl::StatusOr<OutputSet> Open(OutputOptions options);
   OutputSet(OutputSet&&) = default;
 
@@ -42,7 +42,7 @@ class OutputSet {
                                             v1::Process process);
   // Ends the stream; a file of its own is closed.
   void EndProcess(const ProcessOutput& output, v1::ProcessEnd end);
-  // Writes what is due. Errors are kept: the first one of the run counts.
+  // Writes what is due. The first error of the run is kept.
   void Flush(uint64_t now_ns);
   void Note(const absl::Status& status);
   // The summary goes into every open file.
@@ -50,8 +50,8 @@ class OutputSet {
 
   // True once a process's stream was opened.
   bool used() const { return used_; }
-  // Removes the files that this run has made: its start failed, and they hold nothing.
-  // No other call may follow.
+  // Removes the files that this run has created, which are empty because its start
+  // failed. No other call may follow.
   void Discard();
 
   // First error of the run; OK if none.

@@ -22,17 +22,17 @@ namespace {
 
 constexpr int kDrainPeriodMsec = 4;
 constexpr uint64_t kScanPeriodNs = 100'000'000;
-// How often the recording says what was lost, for the case that it is cut off.
+// How often losses are written to the recording, in case it is truncated later.
 constexpr uint64_t kLossesPeriodNs = 1'000'000'000;
 constexpr int kNice = -10;
-// So many records in one round of one target: it is busy, do not sleep.
+// With this many records in one round, a target is busy: do not sleep.
 constexpr uint64_t kBusyRecords = 4096;
 // After recording was switched off, a hook may still be publishing.
 constexpr uint64_t kQuiesceNs = 20'000'000;
-// From the window to the moment that a process goes on without a session.
+// How long after its window a process waits for a session.
 constexpr uint64_t kLongestArrivalNs = 500'000'000;
 
-// What is left in all rings when the run ends.
+// Time limit for draining all rings when the run ends.
 constexpr uint64_t kLastDrainNs = 10'000'000'000;
 
 v1::Process DescribeProcess(const Window& window) {
@@ -72,7 +72,7 @@ Recorder::~Recorder() {
 }
 
 void Recorder::OnWindow(Window window) {
-  // What runs in a process must not be forgotten.
+  // A process with running code of ours must not be forgotten.
   if (window.attach_tried) {
     inbox_.Post(std::move(window));
   } else {
@@ -90,7 +90,7 @@ void Recorder::OnArrival(Arrival arrival) {
 }
 
 void Recorder::OnEvent(const rocattach_event& event) {
-  // An end is noticed without its event as well.
+  // An end is also noticed without its event.
   inbox_.PostIfRoom(event);
 }
 
@@ -136,7 +136,8 @@ bool Recorder::ServeSession(Target* target, uint64_t now_ns) {
 void Recorder::Run() {
   recorder_thread_.Adopt();
   (void)pthread_setname_np(pthread_self(), "rwa-recorder");
-  // Before the processes that it reads from: what is not drained in time is lost.
+  // Priority over the processes that it reads from: what is not drained in time is
+  // lost.
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
   while (inbox_.Wait(Round())) {
   }
@@ -231,11 +232,11 @@ void Recorder::Handle(Window window) {
 
 void Recorder::NoteUnrelated(const ProcessId& key) {
   statistics_.CountUnrelated();
-  // Nothing but its end can have come before.
+  // Only its end can have arrived earlier.
   if (early_.Take(key).empty()) unrelated_.insert(key);
 }
 
-// The kernel does not report its end, so its stream ends here.
+// The kernel does not report its end, so the stream ends here.
 void Recorder::NoteOverBudget(Window window) {
   v1::Process process = DescribeProcess(window);
   auto output = output_.OpenProcess(window.process, process);
@@ -274,7 +275,7 @@ void Recorder::Handle(const rocattach_event& event) {
     if (unrelated_.erase(key) == 0) early_.Keep(key, event, BootNs());
     return;
   }
-  // The thread that serves a window posts it later than the end of its hold.
+  // The thread that serves a window posts it after the end of its hold.
   if (event.type == ROCATTACH_EVENT_HOLD_END &&
       event.hold_end.window_ns > target->opened().event.time_ns) {
     early_.Keep(key, event, BootNs());
@@ -376,8 +377,8 @@ void Recorder::Scan(uint64_t now_ns) {
   early_.Expire(now_ns);
 }
 
-// The kernel's event comes first if there is one: a pidfd is readable only after it.
-// One round of grace lets the event, which another thread posts, win.
+// The kernel's event, if any, precedes this: a pidfd becomes readable only after it.
+// One round of grace lets the event, which another thread posts, arrive first.
 void Recorder::EndLost(const std::vector<ProcessId>& gone, uint64_t now_ns) {
   for (const ProcessId& key : gone) {
     if (!suspected_gone_.contains(key)) continue;
@@ -396,7 +397,7 @@ void Recorder::NoteVerdict(const Target& target) {
   if (observer_ != nullptr) observer_->OnVerdict(target.process(), target.window());
 }
 
-// A failed attach leaves nothing behind.
+// A failed attach must leave nothing behind.
 void Recorder::RemoveStub(const Window& window) const {
   if (options_.stub_remover == nullptr || !window.outcome.ok()) return;
   StubLocation location;
@@ -431,7 +432,7 @@ absl::Status Recorder::Finish(const rocattach_bpf_stats& kernel) {
 
 absl::Status Recorder::CloseAll(const rocattach_bpf_stats& kernel) {
   recorder_thread_.Adopt();
-  // Records that were under way when recording stopped get a moment to arrive.
+  // Records in progress when recording stopped get a moment to arrive.
   for (auto& [key, target] : targets_) target->SetRecording(false);
   timespec pause = {0, kQuiesceNs};
   if (!targets_.empty()) nanosleep(&pause, nullptr);

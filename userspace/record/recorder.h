@@ -36,15 +36,15 @@ namespace rocattach {
 struct RecorderOptions {
   OutputOptions output;
   bool recording = true;
-  // What collectors are configured with: their memory must fit it exactly.
+  // Configuration of collectors: their memory must match it exactly.
   rocattach_collector_config collector_config = {};
-  // Whether collectors wait until a session has its plan in them; may be null.
+  // Whether collectors wait until a session has written its plan; may be null.
   std::function<bool()> hold_arrivals;
-  // A stub that ran without a report by then: the collector is silent.
+  // After this time without a report, the collector counts as silent.
   uint64_t report_timeout_ns = 5'000'000'000;
   // May be null; must outlive the recorder.
   TargetObserver* targets = nullptr;
-  // Takes the stubs of attaches that failed; may be null; must outlive the recorder.
+  // Removes the stubs of failed attaches; may be null; must outlive the recorder.
   StubRemover* stub_remover = nullptr;
   // For processes that were armed without rocprofiler-sdk; see TargetSession.
   SdkSearch sdk_search;
@@ -61,15 +61,14 @@ class Recorder : public WindowSink {
   void OnWindow(Window window) override;
   void OnReady(const rocattach_event& event) override;
   void OnEvent(const rocattach_event& event) override;
-  // What OnReady makes of a report.
+  // The arrival that OnReady creates from a report.
   void OnArrival(Arrival arrival);
 
   // Stops recording in all targets, drains them once more, closes every account and
   // file. `kernel` goes into the summary.
   absl::Status Finish(const rocattach_bpf_stats& kernel);
 
-  // Instead of Finish() where the run never began: leaves no file without content
-  // behind.
+  // Replaces Finish() if the run never started: leaves no empty files behind.
   void Abandon();
 
   // Runs `task` on the recorder's thread, soon; false if that has ended.
@@ -107,7 +106,7 @@ class Recorder : public WindowSink {
   Target* Find(const ProcessId& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Opens the stream of a new target; null if that failed.
   Target* AddTarget(Window window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // The process has ended: it leaves the table, and is closed once it is drained.
+  // The process has ended: it is removed from the table, and closed once it is drained.
   void EndTarget(const ProcessId& key, const v1::ProcessEnd& end)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // It is drained, or out of time: verdict, account, totals.
@@ -116,7 +115,7 @@ class Recorder : public WindowSink {
   // Drains and closes what has ended, within each one's share.
   void DrainEnding(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void ShareOut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // Verdicts that time has decided, and ends that the kernel's events did not report.
+  // Settles overdue verdicts, and finds ends that no kernel event reported.
   void Scan(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Ends targets whose processes have exited without an event.
   void EndLost(const std::vector<ProcessId>& gone, uint64_t now_ns)
@@ -125,7 +124,7 @@ class Recorder : public WindowSink {
   // if something is awaited.
   bool ServeSession(Target* target, uint64_t now_ns)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
-  // Notifies the observer, once, of a target that cannot be believed.
+  // Notifies the observer, once, of a target with implausible numbers.
   void NoteBelief(Target* target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Counts a verdict and notifies the observer.
   void NoteVerdict(const Target& target)

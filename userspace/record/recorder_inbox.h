@@ -1,4 +1,4 @@
-// What other threads have for the recorder's thread.
+// Messages and tasks from other threads for the recorder's thread.
 #ifndef ROCATTACH_USERSPACE_RECORD_RECORDER_INBOX_H_
 #define ROCATTACH_USERSPACE_RECORD_RECORDER_INBOX_H_
 
@@ -25,12 +25,12 @@ struct RecorderTask {
 };
 using RecorderMessage = std::variant<Window, Arrival, RecorderTask, rocattach_event>;
 
-// Thread-safe; one thread takes and waits. Putting something in never waits.
+// Thread-safe; one thread takes and waits. Posting never waits.
 class RecorderInbox {
  public:
-  // From so many waiting messages on no process is attached, and beyond the second
-  // number only messages about attached processes are accepted. The first is more than
-  // the kernel lets one user cause in a second.
+  // With this many messages waiting, no process is attached; beyond the second number,
+  // only messages about attached processes are accepted. The first is more than the
+  // kernel side lets one user cause in a second.
   static constexpr size_t kCrowdedMessages = 8192;
   static constexpr size_t kMostMessages = 16384;
 
@@ -38,15 +38,16 @@ class RecorderInbox {
   absl::Status status() const { return wake_.status(); }
 
   void Post(RecorderMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same, unless too many are waiting: then the message is dropped and counted.
+  // The same, but if too many are waiting, the message is dropped and counted.
   void PostIfRoom(RecorderMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same as Post(); false, and nothing is done, after Close().
   bool PostTask(std::function<void()> task) ABSL_LOCKS_EXCLUDED(mutex_);
-  // No tasks from here on; Wait() tells when everything has been taken.
+  // No tasks are accepted from here on; Wait() returns false when everything has been
+  // taken.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::deque<RecorderMessage> TakeAll() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits until there is a message, `timeout_msec` at most; -1: for ever. False if the
+  // Waits until there is a message, `timeout_msec` at most; -1: forever. False if the
   // inbox is closed and empty.
   bool Wait(int timeout_msec) ABSL_LOCKS_EXCLUDED(mutex_);
 

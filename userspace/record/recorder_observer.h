@@ -1,4 +1,4 @@
-// Who hears of what the recorder does, on the recorder's thread. Must not wait.
+// Observers of the recorder, called on the recorder's thread. Must not wait.
 #ifndef ROCATTACH_USERSPACE_RECORD_RECORDER_OBSERVER_H_
 #define ROCATTACH_USERSPACE_RECORD_RECORDER_OBSERVER_H_
 
@@ -9,7 +9,7 @@
 
 namespace rocattach {
 
-// Hears of processes that sessions can use.
+// Observes processes that sessions can use.
 class TargetObserver {
  public:
   virtual ~TargetObserver() = default;
@@ -17,11 +17,11 @@ class TargetObserver {
   // Target::AcknowledgeMapped, for a limited time.
   virtual void OnTargetReady(ProcessId target, TargetDescription description,
                              bool waiting) = 0;
-  // It was ready once, and has ended.
+  // A process that was ready has ended.
   virtual void OnTargetGone(ProcessId target) = 0;
 };
 
-// Hears of verdicts and ends.
+// Observes verdicts and ends.
 class RecorderObserver {
  public:
   virtual ~RecorderObserver() = default;
@@ -29,7 +29,7 @@ class RecorderObserver {
                          const v1::WindowEvent& verdict) = 0;
   virtual void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                      const v1::LossAccount& account) = 0;
-  // Its numbers cannot be true, and it is not read any more. Once for a process.
+  // Its numbers are implausible, and it is no longer read. Once for a process.
   virtual void OnNotBelievable(const v1::Process& process, const std::string& why) {
     (void)process, (void)why;
   }

@@ -1,4 +1,4 @@
-// What a run has amounted to so far.
+// Totals of a run so far.
 #ifndef ROCATTACH_USERSPACE_RECORD_RUN_STATISTICS_H_
 #define ROCATTACH_USERSPACE_RECORD_RUN_STATISTICS_H_
 
@@ -19,7 +19,7 @@ struct RunTotals {
   uint64_t attached = 0, passed = 0, refused = 0, missed = 0, open = 0;
   // Windows of processes that the command did not start: counted, nothing else.
   uint64_t unrelated = 0;
-  uint64_t running = 0;  // attached processes that live
+  uint64_t running = 0;  // live attached processes
   // Messages for which there was no room, because the output was too slow.
   uint64_t unheard = 0;
   uint64_t dispatches = 0, copies = 0;
@@ -27,12 +27,12 @@ struct RunTotals {
   uint64_t measured = 0, samples = 0, api_calls = 0;
   uint64_t dropped = 0;  // records lost, for whatever reason
   uint64_t unseen = 0;   // packets that reached the GPU without passing the collector
-  // Processes whose accounts cannot be true; what they claim is in no other number.
+  // Processes with implausible accounts; their numbers are in no other total.
   uint64_t not_believable = 0;
   DurationHistogram hold, hit_to_stopped, hit_to_released;
 };
 
-// Thread-safe: the recorder counts, anybody may ask.
+// Thread-safe: the recorder counts, any thread may read.
 class RunStatistics {
  public:
   explicit RunStatistics(uint64_t begin_ns) { totals_.begin_ns = begin_ns; }
@@ -45,10 +45,10 @@ class RunStatistics {
   void CountUnrelated() ABSL_LOCKS_EXCLUDED(mutex_);
   void CountNotBelievable() ABSL_LOCKS_EXCLUDED(mutex_);
   // A process has ended: its account replaces the `published` operations, which were
-  // counted as those of a living one.
+  // counted while it lived.
   void CountEnd(const v1::LossAccount& account, const OperationCounts& published)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // What all living processes are counted with.
+  // The counts of all live processes.
   void SetLive(const OperationCounts& operations, uint64_t running)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,4 +1,4 @@
-// A compiled plan as the stream describes it.
+// A compiled plan as described in the stream.
 #ifndef ROCATTACH_USERSPACE_RECORD_SESSION_PLAN_H_
 #define ROCATTACH_USERSPACE_RECORD_SESSION_PLAN_H_
 

@@ -11,7 +11,8 @@
 namespace rocattach {
 namespace {
 
-// What the stream says of a dispatch or copy; the rest is between target and service.
+// Flags of a dispatch or copy in the stream; the rest are internal to target and
+// service.
 constexpr uint16_t kStreamFlags = ROCATTACH_DISPATCH_UNTIMED |
                                   ROCATTACH_DISPATCH_APP_SIGNAL |
                                   ROCATTACH_DISPATCH_UNFINISHED;
@@ -47,8 +48,8 @@ SessionRecords::Pending& SessionRecords::NewPending(uint32_t ring) {
   return pending_[ring];
 }
 
-// What the target could not decide: a kernel whose name we had not seen, a list longer
-// than the table.
+// Decides what the target could not: a kernel with a name that we had not seen, a list
+// longer than the table.
 bool SessionRecords::Selects(ActivePlan* active, uint32_t selection,
                              const rocattach_dispatch& record) {
   const ExactSelection& exact = active->plan->selections[selection];
@@ -72,7 +73,7 @@ bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   }
   bool for_timestamps = false, for_counters = false;
   if (active != nullptr) {
-    // Undecided is a yes that the service has to confirm.
+    // Undecided means yes, subject to the service's confirmation.
     for_timestamps =
         (flags & ROCATTACH_DISPATCH_SELECTED) != 0 &&
         ((flags & ROCATTACH_DISPATCH_SELECTED_UNDECIDED) == 0 ||
@@ -95,7 +96,7 @@ bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
     return wanted;
   }
   if (active != nullptr && (for_timestamps || for_counters)) {
-    // Without values, if they never came: the collector counts that.
+    // Without values if they never arrived: the collector counts that.
     DispatchEvent event;
     event.dispatch = *record;
     event.for_timestamps = for_timestamps;
@@ -146,7 +147,7 @@ bool SessionRecords::Continues(const Pending& pending,
   }
   const CompiledPlan& plan = *pending.active->plan;
   if (values.slot > 0) {
-    // The first slot's were looked at, and the GPU is the same.
+    // The first slot's values were checked, and the GPU is the same.
     if (values.slots != pending.slots || values.pass != pending.pass) return false;
   } else {
     const PlanArchitecture* architecture = plan.Architecture(agent);

@@ -14,22 +14,22 @@
 
 namespace rocattach {
 
-// What became of records that sessions asked for.
+// What became of the records that sessions requested.
 struct SessionCounts {
-  uint64_t counted = 0;  // dispatches with values, handed on
+  uint64_t counted = 0;  // dispatches with values, delivered
   uint64_t samples = 0;
   uint64_t api_calls = 0;
   uint64_t counted_invalid = 0, samples_invalid = 0, api_calls_invalid = 0;
-  // What the exact filter did not want: dispatches, and values of dispatches.
+  // Rejected by the exact filter: dispatches, and values of dispatches.
   uint64_t filtered = 0, counted_filtered = 0;
 };
 
-// Checks records against the plan that was written, never against what the target's
-// memory says of it, and hands them to the stream and to the session's sink. On the
-// recorder's thread.
+// Checks records against the plan that was written, never against the target's copy of
+// it, and passes them to the stream and to the session's sink. On the recorder's
+// thread.
 class SessionRecords {
  public:
-  // All outlive it.
+  // All arguments must outlive it.
   SessionRecords(ProcessId id, ProcessOutput output, OutputSet* output_set,
                  const RecentPlans* plans, KernelNames* kernels)
       : id_(id),
@@ -39,15 +39,15 @@ class SessionRecords {
         kernels_(kernels) {}
 
   // A dispatch whose fields have been checked. Returns whether it goes into the stream;
-  // removes what only sessions understand from its flags.
+  // removes flags that are for sessions only.
   bool TakeDispatch(uint32_t ring, rocattach_dispatch* record);
   bool TakeCopy(rocattach_copy* record);
   void TakeSample(uint32_t ring, const RecordSlot& slot);
   void TakeValues(uint32_t ring, const RecordSlot& slot);
   void TakeApiCall(const RecordSlot& slot);
-  // Anything that does not continue the values of an operation.
+  // Called for anything that does not continue the values of an operation.
   void EndValues(uint32_t ring);
-  // Hands the values that have been collected to the stream.
+  // Writes the collected values to the stream.
   void Write();
 
   // The process is gone and its memory drained: what is incomplete stays so.
@@ -67,7 +67,7 @@ class SessionRecords {
     std::vector<CounterReading> readings;
   };
 
-  // Numbers of rings are ours: there are as many as the memory had when it was mapped.
+  // Ring numbers are trusted: there are as many as when the memory was mapped.
   Pending& PendingOf(uint32_t ring) {
     return ring < pending_.size() ? pending_[ring] : NewPending(ring);
   }

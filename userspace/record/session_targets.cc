@@ -13,11 +13,11 @@
 namespace rocattach {
 namespace {
 
-// The recorder's thread answers at the latest when TargetSession gives up; a disk that
-// hangs must not hang those who ask.
+// The recorder's thread answers at the latest when TargetSession gives up; a hanging
+// disk must not hang the callers.
 constexpr auto kPatience = std::chrono::seconds(10);
 
-// What a call of Drain() takes at once, see Target::Drain.
+// Budget of a call of Drain(), see Target::Drain.
 constexpr uint64_t kDrainCost = 32'768;
 
 absl::Status Gone(ProcessId target) {
@@ -92,12 +92,12 @@ absl::Status SessionTargets::Start(ProcessId id,
       return;
     }
     target->session()->Start(plan, sink, session, std::move(done));
-    // The plan is there: when the process goes on, it is carried out from its first
-    // dispatch on.
+    // The plan is in place, so it applies from the first dispatch when the process
+    // continues.
     target->AcknowledgeMapped();
   };
   if (!recorder_->OnRecorderThread()) return Ask(start);
-  // From inside a sink's call nobody else can look for the answer.
+  // Inside a sink's call no other code polls for the answer.
   std::optional<absl::Status> result;
   start([&result](absl::Status status) { result = std::move(status); });
   while (!result.has_value()) {
@@ -147,7 +147,8 @@ absl::Status SessionTargets::Drain(ProcessId id) {
                     : absl::DataLossError(absl::StrCat("it cannot be believed: ",
                                                        drained->not_believable())));
     };
-    // Usually that is all. One that has more than this goes on with everybody else.
+    // Usually this is all. A target with more is drained further together with the
+    // others.
     const bool was_behind = target->behind();
     target->Drain(BootNs(), kDrainCost);
     if (was_behind || target->behind()) {

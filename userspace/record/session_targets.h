@@ -15,7 +15,7 @@
 
 namespace rocattach {
 
-// Carries the session engine's requests out on the recorder's thread, which alone uses
+// Executes the session engine's requests on the recorder's thread, which alone uses
 // targets. Thread-safe.
 class SessionTargets : public SessionBackend, public TargetObserver {
  public:
@@ -24,11 +24,12 @@ class SessionTargets : public SessionBackend, public TargetObserver {
   explicit SessionTargets(std::function<void(ProcessId, bool waiting)> arrived)
       : arrived_(std::move(arrived)) {}
 
-  // Before any process comes. The recorder outlives all calls but the observer's.
+  // Call this before any process arrives. The recorder must outlive all calls except
+  // the observer's.
   void SetRecorder(Recorder* recorder) { recorder_ = recorder; }
   // Lets a process continue that waits in its OnLoad.
   void Release(ProcessId target);
-  // Writes to the process's stream that it cannot do what a session asks for.
+  // Writes to the process's stream that it cannot do what a session requests.
   void NoteRefusal(ProcessId target, uint64_t session, const std::string& why);
 
   std::vector<ProcessId> Targets() override;

@@ -7,7 +7,7 @@
 namespace rocattach {
 namespace {
 
-// A collector that hears of hsa_init is in place: the call may take its time.
+// A collector that is called by hsa_init is in place: the call may take long.
 bool IsInPlace(const Target& target) {
   return target.has_memory() && target.memory()->hears_of_init();
 }

@@ -9,15 +9,15 @@
 
 namespace rocattach {
 
-// Each settles an open verdict, from what the collector says if it says anything. True
-// if the verdict was open.
+// Each settles an open verdict, from the collector's report if there is one. True if
+// the verdict was open.
 
 // The process has ended, or the recording has.
 bool SettleAtEnd(Target* target, const v1::ProcessEnd& end);
-// The process has shut its runtime down and opens its next window before anybody has
-// looked at it.
+// The process has shut its runtime down and opens its next window before its state was
+// read.
 bool SettleBeforeReopen(Target* target);
-// Nothing was heard of an attach for `timeout_ns`, at `now_ns`: true only then.
+// Settles an attach without a report for `timeout_ns` at `now_ns`; true only then.
 bool SettleIfOverdue(Target* target, uint64_t now_ns, uint64_t timeout_ns);
 
 }  // namespace rocattach

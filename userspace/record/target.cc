@@ -23,18 +23,18 @@ static_assert(offsetof(rocattach_dispatch, correlation_id) ==
               offsetof(rocattach_copy, correlation_id));
 
 constexpr size_t kDrainSlots = 2048;
-// Dictionary entries that one call of Drain() copies, and operations in flight that are
-// looked at in one piece.
+// Bytes of dictionary entries that one call of Drain() copies, and operations in flight
+// that are read at once.
 constexpr uint64_t kEntryBytesAtOnce = 128 << 10;
 constexpr uint32_t kInflightAtOnce = 4096;
 // What they cost, in dispatches.
 constexpr uint64_t kEntryCost = 8;
 constexpr uint64_t kInflightCost = 512;
-// Of agents, queues and functions.
+// For agents, queues and functions.
 constexpr uint64_t kMaxSmallBytes = 1 << 20;
-// Beside an entry's own bytes.
+// In addition to an entry's own bytes.
 constexpr uint64_t kEntryOverhead = 48;
-// Each relation of a clock is kept, and repeated in key frames.
+// Each clock relation is kept, and repeated in key frames.
 constexpr uint32_t kMaxClocks = 1024;
 // An operation that lasts longer than this has a broken clock, not a long life.
 constexpr uint64_t kLongestOperationNs = 24ull * 3600 * 1'000'000'000;
@@ -60,17 +60,17 @@ bool IsOperation(const RecordSlot& slot) {
          slot.kind() == ROCATTACH_RECORD_COPY;
 }
 
-// The number of an operation, which stands at the same place in dispatches and copies.
+// The number of an operation, which is at the same offset in dispatches and copies.
 uint64_t CorrelationOf(const RecordSlot& slot) {
   uint64_t id;
   memcpy(&id, slot.bytes + offsetof(rocattach_dispatch, correlation_id), sizeof(id));
   return id;
 }
 
-// What a record costs in comparison with a dispatch.
+// What a record costs relative to a dispatch.
 uint64_t CostOf(uint16_t kind) {
   switch (kind) {
-    case ROCATTACH_RECORD_CLOCK:  // a frame of its own
+    case ROCATTACH_RECORD_CLOCK:  // has its own frame
       return 32;
     case ROCATTACH_RECORD_SAMPLE:
     case ROCATTACH_RECORD_API:
@@ -96,7 +96,7 @@ Target::Target(Window window, ProcessOutput output, v1::Process process,
       user_(user != nullptr ? std::move(user) : std::make_shared<UserMemory>()) {
   const ProcessId id = ProcessIdOf(window.event);
   if (auto fd = OpenPidFd(id.pid); fd.ok()) {
-    // Only if it still is the same process: a pid may have been given away since.
+    // Only if it still is the same process: the pid may have been reused since.
     auto ticks = ReadStartTicks(id.pid);
     if (ticks.ok() && *ticks == id.start_ticks) pidfd_ = *std::move(fd);
   }
@@ -135,7 +135,7 @@ void Target::NoteHoldEnd(const rocattach_event& event) {
   window_.set_hold_end_ns(event.time_ns);
   window_.set_hold_ns(event.hold_end.held_ns);
   window_.set_hold_end(static_cast<v1::HoldEnd>(event.mode));
-  // A verdict that was written without this is written again.
+  // A verdict that was written without this information is written again.
   if (verdict_ != Verdict::kOpen) WriteVerdict(StateOf(verdict_));
 }
 
@@ -174,7 +174,7 @@ bool Target::SettleFromCollector() {
       state != ROCATTACH_STATE_ENDED) {
     return false;
   }
-  // A collector that was armed in an earlier life of the runtime has to say so again.
+  // A collector that was armed before the runtime was shut down has to arm again.
   if (memory_->armed_ns() < opened_.event.time_ns) return false;
   window_.set_armed_ns(memory_->armed_ns());
   *window_.mutable_collector() = memory_->Describe();
@@ -201,7 +201,7 @@ bool Target::Keep(const DictionaryEntry& entry, uint64_t bytes) {
   uint64_t cost = bytes + kEntryOverhead;
   const bool is_kernel = std::holds_alternative<v1::Kernel>(entry);
   if (!is_kernel && !std::holds_alternative<v1::CodeObject>(entry)) {
-    // Few and small, and nothing else tells what they do.
+    // These are few and small, and their information is nowhere else.
     if (small_bytes_ + cost > kMaxSmallBytes) return false;
     small_bytes_ += cost;
     return true;
@@ -222,7 +222,7 @@ void Target::CheckBelief(uint64_t now_ns) {
   evidence.readable = memory_->intact();
   evidence.all_rings = memory_->all_rings_read();
   evidence.dictionary_ok = memory_->dictionary_ok();
-  // What the sessions' exact filters did not want was taken as well.
+  // What the sessions' exact filters rejected was taken as well.
   evidence.taken = dispatches_ + copies_ + session_->counts().filtered;
   evidence.invalid = invalid_;
   evidence.nonsense = nonsense_;
@@ -231,7 +231,7 @@ void Target::CheckBelief(uint64_t now_ns) {
   not_believable_ = WhyNotBelievable(evidence);
   if (not_believable_.empty()) return;
   sweeping_ = false;
-  session_->Drained();  // whoever waits for it
+  session_->Drained();  // notifies waiting callers
   memory_->SetRecording(false);
   output_set_->Note(output_.writer->SetAccount(output_.stream, Account(false)));
 }
@@ -252,7 +252,7 @@ void Target::TakeEntry(const std::vector<uint8_t>& bytes) {
     ++nonsense_;
     return;
   }
-  // Dispatches of a queue without a description are dispatches all the same.
+  // Dispatches are accepted even if their queue has no description.
   if (const auto* agent = std::get_if<v1::Agent>(&*entry)) {
     max_agent_ = std::max(max_agent_, agent->id());
   } else if (const auto* queue = std::get_if<v1::Queue>(&*entry)) {
@@ -288,7 +288,7 @@ uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
   thread_local std::vector<RecordSlot> slots(kDrainSlots);
   const uint32_t rings = memory_->rings_used();
   uint64_t spent = 0;
-  // Some of each ring in turn, also from call to call.
+  // Takes some of each ring in turn, also across calls.
   uint32_t empty = 0;
   while (empty < rings && spent < budget) {
     if (++next_ring_ >= rings) next_ring_ = 0;
@@ -303,7 +303,7 @@ uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
       Take(next_ring_, slots[i]);
       spent += CostOf(slots[i].kind());
     }
-    // Records of other kinds may stand behind the last operation.
+    // Records of other kinds may follow the last operation.
     for (size_t i = count; i-- > 0;) {
       if (!IsOperation(slots[i])) continue;
       last_correlation_[next_ring_] = CorrelationOf(slots[i]);
@@ -321,7 +321,7 @@ uint64_t Target::Drain(uint64_t now_ns, uint64_t budget) {
   if (!std::exchange(sweeping_, true)) memory_->Snapshot();
   uint64_t records = 0;
   const uint64_t spent = ReadDictionary(budget);
-  // Not before all entries that records may refer to.
+  // Not before all dictionary entries that records may refer to have been read.
   if (memory_->dictionary_read()) {
     DrainRings(budget - std::min(spent, budget), &records);
   }
@@ -334,7 +334,7 @@ uint64_t Target::Drain(uint64_t now_ns, uint64_t budget) {
 bool Target::DrainLast(uint64_t now_ns, uint64_t budget) {
   if (memory_ == nullptr || !not_believable_.empty()) return true;
   if (!std::exchange(ending_, true)) {
-    // The sweep under way began while the process may have lived.
+    // The current sweep began while the process may still have been alive.
     sweeps_left_ = sweeping_ ? 2 : 1;
   }
   for (; sweeps_left_ > 0; --sweeps_left_) {
@@ -360,7 +360,7 @@ uint64_t Target::TakeUnfinished() {
     // A thread that dies between publishing a record and freeing its entry leaves it in
     // both places; it can only be the last one of its ring.
     if (absl::c_linear_search(last_correlation_, CorrelationOf(slot))) continue;
-    // Flags stand at the same place in every kind of record.
+    // Flags are at the same offset in every kind of record.
     uint16_t flags;
     memcpy(&flags, slot.bytes + offsetof(rocattach_dispatch, flags), sizeof(flags));
     flags |= ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED;
@@ -392,7 +392,7 @@ void Target::Take(uint32_t ring, const RecordSlot& slot) {
       TakeClock(record);
       return;
     }
-    // What sessions collect has accounts of its own.
+    // What sessions collect has separate accounts.
     case ROCATTACH_RECORD_VALUES:
       ++other_records_;
       session_->records()->TakeValues(ring, slot);
@@ -460,7 +460,7 @@ void Target::TakeClock(const rocattach_clock& record) {
 }
 
 void Target::WriteRecords() {
-  // Dispatches before their values.
+  // Dispatches are written before their values.
   if (!dispatch_batch_.empty()) {
     output_set_->Note(
         output_.writer->Append<DispatchKind>(output_.stream, dispatch_batch_));
@@ -479,7 +479,7 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_final(final);
   if (memory_ == nullptr) return account;
   if (!not_believable_.empty()) {
-    // Nothing that the target claims; the records that made sense are in the stream.
+    // Use none of the target's numbers; the valid records are in the stream.
     account.set_not_believable(not_believable_);
     account.set_dispatches_seen(dispatches_ + invalid_);
     account.set_copies_seen(copies_);
@@ -490,7 +490,7 @@ v1::LossAccount Target::Account(bool final) const {
   }
   CollectorAccount in_target = memory_->Account();
   const SessionCounts& sessions = session_->counts();
-  // What the exact filter did not want, nobody was to see.
+  // What the exact filter rejected does not count as seen.
   in_target.dispatches_seen -= std::min(sessions.filtered, in_target.dispatches_seen);
   account.set_dispatches_seen(in_target.dispatches_seen);
   account.set_counted_seen(in_target.counted_seen -
@@ -513,7 +513,7 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_dictionary_dropped(in_target.dictionary_dropped + dictionary_refused_);
   if (final) {
     // What the collector counted and neither published nor declared lost: captured at
-    // the instant of death, or in a ring that made no sense.
+    // the moment of death, or in a corrupt ring.
     uint64_t known = dispatches_ + copies_ + in_target.ring_dropped +
                      in_target.other_dropped + invalid_;
     uint64_t seen = in_target.dispatches_seen + in_target.copies_seen;

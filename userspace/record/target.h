@@ -16,20 +16,20 @@
 
 namespace rocattach {
 
-// What the targets of one user keep in the service's memory.
+// Memory of the service that the targets of one user occupy.
 struct UserMemory {
   uint64_t dictionary_bytes = 0;
 };
 
-// Dictionaries live as long as their process, twice: for key frames, and names for
-// sessions. A process beyond the first limit, or a user's processes beyond the second,
-// keep their records and lose the names.
+// Dictionaries are kept as long as their process, twice: for key frames, and the names
+// for sessions. Beyond the first limit for a process, or the second for a user's
+// processes, records are kept but names are lost.
 inline constexpr uint64_t kMaxDictionaryBytes = 16 << 20;
 inline constexpr uint64_t kMaxUserDictionaryBytes = 24 << 20;
 
 class Target {
  public:
-  // `output` must outlive the target. `user` is what all targets of its user share.
+  // `output` must outlive the target. `user` is shared by all targets of its user.
   Target(Window window, ProcessOutput output, v1::Process process,
          OutputSet* output_set, std::shared_ptr<UserMemory> user = nullptr);
   ~Target();
@@ -41,12 +41,12 @@ class Target {
   const v1::WindowEvent& window() const { return window_; }
   const Window& opened() const { return opened_; }
 
-  // The process has opened a window once more, after shutting HSA down.
+  // The process has opened another window, after shutting HSA down.
   void Reopen(Window window);
   // The kernel side's account of the hold.
   void NoteHoldEnd(const rocattach_event& event);
-  // The collector has reported in.
-  // `acknowledged`: it has been told that its memory is being read.
+  // The collector has reported. `acknowledged`: it has been notified that its memory is
+  // being read.
   void SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
                  bool acknowledged);
   bool has_memory() const { return memory_ != nullptr; }
@@ -58,41 +58,41 @@ class Target {
   // Null until the collector has reported in.
   TargetSession* session() { return session_.get(); }
   ProcessId id() const;
-  // Looks at the collector's state and settles an open verdict: true if it did now.
+  // Reads the collector's state and settles an open verdict; true if it did so now.
   bool SettleFromCollector();
-  // Settles an open verdict with a reason found on our side.
-  // `error`: the errno behind it, 0 if none.
+  // Settles an open verdict with a reason found by the service. `error`: its errno, 0
+  // if none.
   void Settle(Verdict verdict, AttachReason reason, const std::string& detail,
               int error = 0);
 
   void SetRecording(bool recording);
   // Moves what the collector has published into the stream, until that has cost
   // `budget`: a dispatch costs 1, and takes some 100 ns. Returns the number of records.
-  // What is left is for the next call; behind() tells.
+  // The rest is left for the next call, see behind().
   uint64_t Drain(uint64_t now_ns, uint64_t budget = UINT64_MAX);
   // More was waiting than the last call's budget allowed.
   bool behind() const { return sweeping_; }
-  // The process is gone: takes what is left, unfinished dispatches included, within the
-  // budget. True when nothing is left.
+  // The process is gone: drains what is left, unfinished dispatches included, within
+  // the budget. True when nothing is left.
   bool DrainLast(uint64_t now_ns, uint64_t budget = UINT64_MAX);
   // What became of every operation so far.
   v1::LossAccount Account(bool final) const;
-  // Account and end, written; the stream is closed.
+  // Writes the account and the end, and closes the stream.
   v1::LossAccount Close(v1::ProcessEnd end);
 
-  // Why the process's numbers cannot be true; empty while they can. It is not read any
-  // more then, and its account tells only what was taken before.
+  // Why the process's numbers are implausible; empty while they are plausible. After
+  // that it is no longer read, and its account has only what was taken before.
   const std::string& not_believable() const { return not_believable_; }
-  // Writes an account that says what was lost so far, if that has changed: a recording
-  // that is cut off here tells it.
+  // Writes an account of what was lost so far, if that has changed, so that a truncated
+  // recording has it.
   void NoteLosses();
   OperationCounts counts() const { return {dispatches_, copies_}; }
   uint32_t uid() const { return opened_.event.uid; }
   // What the recorder's totals count of it while it lives.
   OperationCounts published;
-  // The recorder has notified the observer that it cannot be believed.
+  // The recorder has notified the observer of implausible numbers.
   bool reported_not_believable = false;
-  // True if the process has ended, as far as its pidfd says.
+  // True if the process has ended, according to its pidfd.
   bool IsGone() const;
 
  private:
@@ -102,9 +102,9 @@ class Target {
   uint64_t DrainRings(uint64_t budget, uint64_t* records);
   uint64_t TakeUnfinished();
   void TakeEntry(const std::vector<uint8_t>& bytes);
-  // Counts an entry that is to be kept; false if there is too much already.
+  // Counts an entry that is to be kept; false if a limit is reached.
   bool Keep(const DictionaryEntry& entry, uint64_t bytes);
-  // Stops reading a target that cannot be believed.
+  // Stops reading a target with implausible numbers.
   void CheckBelief(uint64_t now_ns);
   void Take(uint32_t ring, const RecordSlot& slot);
   void TakeDispatch(uint32_t ring, rocattach_dispatch record);
@@ -127,18 +127,18 @@ class Target {
   std::shared_ptr<UserMemory> user_;
   uint64_t dictionary_bytes_ = 0;    // of that
   uint64_t small_bytes_ = 0;         // agents, queues and functions
-  uint64_t dictionary_refused_ = 0;  // entries that were too many
-  // A sweep takes all that stood in the memory when it began, over several calls.
+  uint64_t dictionary_refused_ = 0;  // entries beyond the limits
+  // A sweep reads all that was in the memory when it began, over several calls.
   bool sweeping_ = false;
   uint32_t next_ring_ = 0;
-  // How the end comes: sweeps, then the table of operations in flight.
+  // Steps of the end: sweeps, then the in-flight table.
   bool ending_ = false;
   int sweeps_left_ = 0;
   uint32_t inflight_read_ = 0;
   uint32_t max_kernel_ = 0, max_queue_ = 0, max_agent_ = 0;
   uint64_t dispatches_ = 0, copies_ = 0;
-  uint64_t invalid_ = 0;   // dispatches and copies that make no sense
-  uint64_t nonsense_ = 0;  // records and entries of no kind that we know
+  uint64_t invalid_ = 0;   // invalid dispatches and copies
+  uint64_t nonsense_ = 0;  // records and entries of unknown kind
   uint64_t untimed_ = 0, unfinished_ = 0, other_records_ = 0;
   // The last operation taken from each ring.
   std::vector<uint64_t> last_correlation_;

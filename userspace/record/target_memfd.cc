@@ -17,11 +17,11 @@
 namespace rocattach {
 namespace {
 
-// With these the size is what it is for ever, so that no access can be behind the end.
+// These fix the size forever, so that no access can be past the end.
 constexpr int kNeededSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Device, type and size without asking the file system: one in user space could let us
-// wait for an answer.
+// Device, type and size without a request to the file system: one in user space could
+// delay its answer.
 absl::Status CachedStat(int fd, struct statx* info) {
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_SIZE,
             info) != 0) {
@@ -83,11 +83,11 @@ absl::StatusOr<UniqueFd> OpenTargetMemfd(pid_t pid, uint64_t address, uint64_t b
   const uint64_t end = (address + bytes + 4095) & ~uint64_t{4095};
   const std::string path =
       absl::StrFormat("/proc/%d/map_files/%x-%x", pid, address, end);
-  // With O_PATH nothing of the file is asked yet.
+  // O_PATH does not access the file yet.
   ASSIGN_OR_RETURN(UniqueFd found, OpenFile(path, O_PATH));
   RETURN_IF_ERROR(CheckTargetMemfd(found.get(), bytes));
-  // The very file that was looked at. Its owner may hold a lease on it: without
-  // O_NONBLOCK that would be waited for.
+  // Opens exactly the file that was checked. Its owner may hold a lease on it, which
+  // open() would wait for without O_NONBLOCK.
   ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(absl::StrCat("/proc/self/fd/", found.get()),
                                          O_RDWR | O_NONBLOCK));
   RETURN_IF_ERROR(CheckSeals(fd.get()));

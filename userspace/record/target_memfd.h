@@ -1,4 +1,4 @@
-// Opening the memory that a target says is its collector's.
+// Opens the memory that a target reports as its collector's.
 #ifndef ROCATTACH_USERSPACE_RECORD_TARGET_MEMFD_H_
 #define ROCATTACH_USERSPACE_RECORD_TARGET_MEMFD_H_
 
@@ -12,10 +12,10 @@
 
 namespace rocattach {
 
-// Opens what process `pid` has mapped at [address, address + bytes) if it is memory of
-// the kernel's own file system for that (memfd_create without huge pages), sealed
-// against a change of its size, with exactly `bytes` bytes. Never waits for the target
-// or for a file system: what could make it wait is refused unopened.
+// Opens what process `pid` has mapped at [address, address + bytes) if it is a memfd
+// (memfd_create without huge pages), sealed against changes of its size, with exactly
+// `bytes` bytes. Never waits for the target or for a file system: files that could
+// cause a wait are refused unopened.
 absl::StatusOr<UniqueFd> OpenTargetMemfd(pid_t pid, uint64_t address, uint64_t bytes);
 
 // The checks by themselves. Device, type, size: of a descriptor opened with O_PATH too.

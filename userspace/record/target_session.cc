@@ -14,12 +14,13 @@
 namespace rocattach {
 namespace {
 
-// Plans that are found again when a session asks for the same: sessions that change all
-// the time must not make the service grow.
+// Plans that are reused when a session requests the same one; limited, so that
+// ever-changing sessions do not make the service grow.
 constexpr size_t kKnownPlans = 64;
 
-// Of a process that was let go without rocprofiler-sdk. It can be added, but finds the
-// queues made, and must leave those that come to the collector.
+// For a process that was released without rocprofiler-sdk. The SDK can be added later,
+// but existing queues are then out of its reach, and new ones must be left to the
+// collector.
 constexpr char kArmedWithHsaTools[] =
     "it was armed with the HSA tools: it gives dispatches, memory copies, and counters "
     "of whole GPUs (--device-samples), but no counters of single dispatches and no API "
@@ -33,8 +34,8 @@ std::string PciAddress(uint64_t bdf) {
 }
 
 // Accelerator complex dies that a GPU's counters are spread over; 0: not known. The
-// gfx94x and gfx950 have several, as many as their partition mode says, and
-// rocprofiler-sdk tells; others have one.
+// gfx94x and gfx950 have several, their number depends on the partition mode and is
+// known to rocprofiler-sdk; others have one.
 uint32_t XccsOf(const v1::Agent& agent) {
   if (agent.xccs() != 0) return agent.xccs();
   return absl::StartsWith(agent.name(), "gfx94") ||
@@ -111,7 +112,7 @@ std::optional<TargetDescription> TargetSession::Describe(
   description.missing_reason = sdk_missing.empty() ? backend.text : sdk_missing;
   if (sdk_missing.empty() && LacksSdk(backend)) {
     description.missing_reason = kArmedWithHsaTools;
-    // Whether it can be added is found out when somebody wants it.
+    // Whether it can be added is determined when a session needs it.
     if (late_sdk_.has_value()) {
       description.record_kinds |= ROCATTACH_PLAN_RECORD_SAMPLES;
     }
@@ -169,7 +170,7 @@ uint32_t TargetSession::PlanId(const CompiledPlan& plan) {
   uint32_t last = 0;
   for (const auto& [other, id] : plan_ids_) last = std::max(last, id);
   if (plan_ids_.size() >= kKnownPlans) {
-    // One that comes again is described again, under another number.
+    // A plan that recurs is described again, under another number.
     std::erase_if(plan_ids_, [&](const auto& entry) { return entry.second != last; });
   }
   plan_ids_[key] = last + 1;
@@ -213,7 +214,7 @@ void TargetSession::Start(std::shared_ptr<const CompiledPlan> plan,
 
 void TargetSession::DecideKernels() {
   if (current_ == nullptr) return;
-  // What is behind a missing name stays undecided: the service decides then.
+  // Kernels after a missing name stay undecided: the service decides then.
   const uint32_t decided = kernels_.FirstMissing(1);
   for (uint32_t index = 0; index < ROCATTACH_PLAN_SELECTIONS; ++index) {
     const ExactSelection& exact = current_->plan->selections[index];
@@ -230,7 +231,7 @@ void TargetSession::DecideKernels() {
 void TargetSession::Stop() {
   if (current_ == nullptr) return;
   if (starting_.has_value()) {
-    // Nobody waits for the old plan's answer any more.
+    // The old plan's answer is no longer awaited.
     Done done = std::move(starting_->done);
     starting_.reset();
     done(absl::CancelledError("the session was stopped before it was in force"));
@@ -297,7 +298,8 @@ void TargetSession::Drained() {
   const uint64_t now = BootNs();
   std::vector<Waiting> settled;
   for (auto waiting = settling_.begin(); waiting != settling_.end();) {
-    // Drained twice: the answer may have come behind the first look at the rings.
+    // Drained twice: the answer may have been written after the first read of the
+    // rings.
     const bool ready = answered >= waiting->generation && answered <= generation_;
     const bool late = now >= waiting->asked_ns + kAnswerNs;
     if ((ready && ++waiting->rounds >= 2) || late) {

@@ -31,45 +31,45 @@ class TargetSession {
 
   // How long a collector may take to answer a plan.
   static constexpr uint64_t kAnswerNs = 2'000'000'000;
-  // Where it has to load rocprofiler-sdk first.
+  // The same if it has to load rocprofiler-sdk first.
   static constexpr uint64_t kLateAnswerNs = 8'000'000'000;
 
-  // All outlive it.
+  // All arguments must outlive it.
   TargetSession(ProcessId id, CollectorMemory* memory, ProcessOutput output,
                 OutputSet* output_set);
   ~TargetSession();
 
-  // Allows to load rocprofiler-sdk into a process that was armed without it, where a
-  // session wants samples; by these rules it is looked for.
+  // Allows rocprofiler-sdk to be loaded into a process that was armed without it, if a
+  // session needs samples; `search` says how to find it.
   void AllowLateSdk(SdkSearch search) { late_sdk_ = std::move(search); }
 
-  // What the dictionary tells.
+  // Entries of the dictionary.
   void AddAgent(const v1::Agent& agent);
   void AddKernel(const v1::Kernel& kernel);
   void AddFunction(const v1::ApiFunction& function);
 
-  // What it can give; nullopt until its runtime has called the collector.
+  // What it can record; nullopt until its runtime has called the collector.
   // `sdk_missing`: why the service did not choose rocprofiler-sdk; empty if it did, or
-  // was not asked to.
+  // if no session needed it.
   std::optional<TargetDescription> Describe(const std::string& sdk_missing) const;
 
-  // Writes the plan. `done` is called when it is in force, refused, or not answered in
-  // time. FAILED_PRECONDITION at once if a session is active, or if the plan needs
+  // Writes the plan. `done` is called when the plan is active, refused, or not answered
+  // in time. FAILED_PRECONDITION at once if a session is active, or if the plan needs
   // rocprofiler-sdk, and that cannot be added.
   void Start(std::shared_ptr<const CompiledPlan> plan, std::shared_ptr<RecordSink> sink,
              uint64_t session, Done done);
-  // Writes to the stream that the process cannot do what a session asks for.
+  // Writes to the stream that the process cannot do what a session requests.
   void NoteRefusal(uint64_t session, const std::string& why);
-  // Ends the active session. Records of it may still come.
+  // Ends the active session. Its records may still arrive.
   void Stop();
   // `done` is called when the collector has answered the last plan, or is late, and
   // what it had published by then has been drained.
   void Settle(Done done);
   // `done` is called when everything that has been published by now has been drained.
   void AfterDrain(Done done);
-  // Looks for answers. True if one is awaited: call again soon.
+  // Checks for answers. True if one is awaited: call again soon.
   bool Poll(uint64_t now_ns);
-  // After each round of draining.
+  // Call this after each round of draining.
   void Drained();
   // The process is gone and its memory drained.
   void Ended();
@@ -92,7 +92,7 @@ class TargetSession {
   uint32_t PlanId(const CompiledPlan& plan);
   void DecideKernels();
   void AnswerStart(uint64_t now_ns, bool answered);
-  // True if the process was armed without the SDK because nobody had asked for it.
+  // True if the process was armed without the SDK because no session needed it.
   bool LacksSdk(const BackendFacts& backend) const;
   // Fills in `image` what a collector without the SDK needs for samples.
   absl::Status AddLateSdk(rocattach_plan* image) const;

@@ -8,7 +8,7 @@ namespace rocattach {
 namespace {
 
 constexpr size_t kFlushBytes = 64 << 10;
-// Kernel names that are kept to print them with dispatches; those beyond are not.
+// Limit of the kernel names that are kept to be printed with dispatches.
 constexpr size_t kMaxNameBytes = 256 << 20;
 
 std::string DamageKindName(Damage::Kind kind) {

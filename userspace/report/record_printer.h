@@ -22,7 +22,7 @@ struct PrinterOptions {
   LineWriter::Style style = LineWriter::Style::kText;
   // Print only these types ("dispatch", "window", …); empty: all. See RecordTypes().
   std::vector<std::string> types;
-  // Hand over every line at once, instead of many together.
+  // Write every line at once, instead of many together.
   bool flush_lines = false;
 };
 
@@ -32,7 +32,7 @@ class RecordPrinter : public StreamVisitor {
   RecordPrinter(PrinterOptions options, std::function<void(absl::string_view)> write);
   ~RecordPrinter() override { Flush(); }
 
-  // All types that there are, in the order of the manual.
+  // All types, in the order of the manual.
   static std::vector<std::string> RecordTypes();
 
   void Flush();
@@ -72,7 +72,7 @@ class RecordPrinter : public StreamVisitor {
                const google::protobuf::Message& message);
   const std::string& KernelName(uint32_t stream, uint32_t kernel_id) const;
   void Flags(uint16_t flags);
-  // What the values of dispatches and samples have in common.
+  // Prints what the values of dispatches and samples have in common.
   void Value(const FrameContext& at, const CounterRecord& record);
 
   PrinterOptions options_;
@@ -82,7 +82,7 @@ class RecordPrinter : public StreamVisitor {
   LineWriter line_;
   // Names of the current recording's kernels: stream << 32 | id.
   absl::flat_hash_map<uint64_t, std::string> kernel_names_;
-  // By stream: what one process's names waste is not taken from the others.
+  // By stream, so that one process's names cannot use up the time of others.
   absl::flat_hash_map<uint32_t, Demangler> demanglers_;
   // Names of a plan's counters: stream << 32 | plan.
   absl::flat_hash_map<uint64_t, std::vector<std::string>> counter_names_;

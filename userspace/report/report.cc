@@ -10,12 +10,11 @@
 namespace rocattach {
 namespace {
 
-// What a report takes in memory at most, about: hostile streams name things without
-// end.
+// Approximate limit of a report's memory: malicious streams have names without end.
 constexpr size_t kMaxBytes = 768 << 20;
-// Of one process, so that it cannot take the room of the others.
+// The limit for one process, so that it cannot use up the space of others.
 constexpr size_t kMaxProcessBytes = 64 << 20;
-// Processes, about 2 KiB each without what they name.
+// Limit of processes, about 2 KiB each without names.
 constexpr size_t kMaxProcesses = 128 << 10;
 constexpr size_t kEntryBytes = 512;
 constexpr size_t kMaxDamages = 64;
@@ -28,7 +27,7 @@ void NoteSpan(uint64_t start_ns, uint64_t end_ns, ProcessReport* process) {
   process->last_ns = std::max(process->last_ns, end_ns);
 }
 
-// Start and end are there and in order; a target can claim anything.
+// Start and end are present and in order; a target can claim anything.
 bool HasTimes(uint16_t flags, uint64_t start_ns, uint64_t end_ns) {
   return (flags & (ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED)) == 0 &&
          start_ns != 0 && end_ns >= start_ns;
@@ -160,7 +159,7 @@ bool Report::HasLosses() const {
     }
     if (!recording.WhyIncomplete().empty()) return true;
     for (const auto& process : recording.processes) {
-      // Who joined in the middle does not miss what went before.
+      // A reader that joined in the middle does not miss what came before.
       bool whole = recording.from_beginning;
       if (process->account && (DroppedRecords(*process->account) > 0 ||
                                process->account->packets_unseen() > 0)) {
@@ -223,7 +222,7 @@ void ReportBuilder::OnRecording(const FrameContext&, const v1::StreamHeader* hea
 
 void ReportBuilder::OnProcess(const FrameContext& at, const v1::Process& process) {
   ProcessReport* report = Find(at);
-  // A key frame says it again.
+  // A key frame repeats it.
   const bool known = report->process.has_value();
   if (known || Room(report, process.ByteSizeLong())) report->process = process;
 }
@@ -244,7 +243,7 @@ void ReportBuilder::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
   ProcessReport* process = Find(at);
   if (auto known = process->kernels.find(kernel.id());
       known != process->kernels.end() && known->second.kernel.name() == kernel.name()) {
-    known->second.kernel = kernel;  // a key frame says it again
+    known->second.kernel = kernel;  // a key frame repeats it
     return;
   }
   std::string name = demanglers_.try_emplace(at.stream, Demangler::WithoutCache())
@@ -330,7 +329,7 @@ void ReportBuilder::OnWindow(const FrameContext& at, const v1::WindowEvent& even
     return known.hit_ns() == event.hit_ns() || event.hit_ns() == 0;
   };
   if (process->windows.empty() || !same_window(process->windows.back())) {
-    // A key frame tells of earlier windows again.
+    // A key frame repeats earlier windows.
     auto it =
         std::find_if(process->windows.begin(), process->windows.end(), same_window);
     if (it != process->windows.end() && at.repeated) return;
@@ -338,8 +337,8 @@ void ReportBuilder::OnWindow(const FrameContext& at, const v1::WindowEvent& even
     process->windows.push_back(event);
     return;
   }
-  // Later events fill in what earlier ones did not know; fields that are zero keep what
-  // was there. The state is the last event's.
+  // Later events add what earlier ones lacked; fields that are zero keep the earlier
+  // value. The state is that of the last event.
   v1::WindowEvent* merged = &process->windows.back();
   if (event.state() != merged->state()) merged->clear_detail();
   merged->MergeFrom(event);

@@ -1,5 +1,5 @@
-// What streams come to: processes, kernels, copies, losses. The numbers behind
-// `rocattach report` and behind every other summary.
+// The contents of streams in numbers: processes, kernels, copies, losses. `rocattach
+// report` and all other summaries are based on it.
 #ifndef ROCATTACH_USERSPACE_REPORT_REPORT_H_
 #define ROCATTACH_USERSPACE_REPORT_REPORT_H_
 
@@ -22,7 +22,7 @@ namespace rocattach {
 // Durations of a set of operations, nanoseconds.
 struct KernelReport {
   std::string name;        // demangled; empty: not in the recording
-  uint32_t kernel_id = 0;  // one of them, where several share the name
+  uint32_t kernel_id = 0;  // one of them, if several share the name
   uint64_t count = 0;
   DurationHistogram durations;  // of operations that have both times
   v1::Kernel kernel;
@@ -41,7 +41,7 @@ struct QueueReport {
   uint64_t dispatches = 0;
 };
 
-// Counter values of the sessions that asked for the same.
+// Counter values of the sessions with the same plan.
 struct PlanReport {
   v1::SessionPlan plan;
   std::unique_ptr<SessionCounters> counters;
@@ -61,7 +61,7 @@ struct ProcessReport {
   uint32_t stream = 0;
   std::optional<v1::Process> process;  // none: its key frame is missing
   // One for each window (a process that shuts HSA down and initialises it again opens
-  // another): all that its events said, later ones over earlier ones.
+  // another): all facts from its events; later ones override earlier ones.
   std::vector<v1::WindowEvent> windows;
   std::map<uint32_t, v1::Agent> agents;
   std::map<uint32_t, QueueReport> queues;
@@ -77,26 +77,26 @@ struct ProcessReport {
   uint64_t untimed = 0;
   uint64_t unfinished = 0;
   uint64_t entries_omitted = 0;            // names beyond what a report keeps in memory
-  size_t bytes = 0;                        // that its entries take, about
+  size_t bytes = 0;                        // approximate memory of its entries
   uint64_t first_ns = 0, last_ns = 0;      // of the operations that have times
   std::optional<v1::LossAccount> account;  // the last one
   std::optional<v1::ProcessEnd> end;
 
-  // The window that decides: the first that was attached, else the last; null without
-  // any. Its state is the process's verdict.
+  // The decisive window: the first that was attached, else the last; null without any.
+  // Its state is the process's verdict.
   const v1::WindowEvent* Verdict() const;
-  // Kernels of the same name as one, the longest total first.
+  // Kernels with the same name combined, longest total first.
   std::vector<KernelReport> KernelsByName() const;
-  // Records that are known to be lost: dropped before the stream, or gone from it.
+  // Records known to be lost: dropped before the stream, or missing from it.
   uint64_t Lost() const;
-  // What of that was written and is not in what was read.
+  // Those of them that were written but are missing from what was read.
   uint64_t MissingFromStream() const;
   // Zero when the final account adds up: seen = delivered + dropped.
   int64_t Imbalance() const;
-  // It was recorded, and no account says what became of all that it did: the recording
-  // was cut off while it ran.
+  // It was recorded, but has no final account: the recording was truncated while it
+  // ran.
   bool LacksAccount() const;
-  // Its own numbers cannot be true: what it did and lost is not known.
+  // Its own numbers are implausible: what it did and lost is not known.
   bool NotBelievable() const;
   // A signal killed it during its attach.
   bool DiedDuringAttach() const;
@@ -109,7 +109,7 @@ struct RecordingReport {
   std::optional<v1::StreamEnd> end;
   bool from_beginning = true;
 
-  // Records of believable processes that are known to be lost.
+  // Records known to be lost, of processes with plausible numbers.
   uint64_t Lost() const;
   // Why it is not known what is missing, each as a clause; empty if it is known.
   std::vector<std::string> WhyIncomplete() const;
@@ -122,7 +122,7 @@ struct Report {
   uint64_t entries_omitted = 0;  // beyond what a report keeps in memory
   ReadStats stats;
 
-  // Data is damaged, was lost on the way, or may be missing.
+  // Data are damaged, were lost, or may be missing.
   bool HasLosses() const;
 };
 
@@ -132,7 +132,7 @@ bool LostInRecovery(const v1::Recovery& recovery);
 // Sums of an account's dropped_* fields.
 uint64_t DroppedRecords(const v1::LossAccount& account);
 
-// Collects a report from the streams that it is shown.
+// Builds a report from the streams that it visits.
 class ReportBuilder : public StreamVisitor {
  public:
   // Call after the last input; `stats` are the decoder's.
@@ -165,8 +165,8 @@ class ReportBuilder : public StreamVisitor {
 
  private:
   ProcessReport* Find(const FrameContext& at);
-  // False when the process's part of the report is full, or the report is: `bytes` more
-  // would be too many.
+  // False if the process's part of the report, or the whole report, has no room for
+  // `bytes` more.
   bool Room(ProcessReport* process, size_t bytes);
   // Splits records into operations; returns how many there were.
   uint64_t AddValues(ProcessReport* process, absl::Span<const CounterRecord> records,
@@ -177,7 +177,7 @@ class ReportBuilder : public StreamVisitor {
   absl::flat_hash_map<uint32_t, ProcessReport*> by_stream_;  // of the last recording
   // By stream: what one process's names waste is not taken from the others.
   absl::flat_hash_map<uint32_t, Demangler> demanglers_;
-  std::unique_ptr<ProcessReport> overflow_;  // takes what there is no room for
+  std::unique_ptr<ProcessReport> overflow_;  // receives what there is no room for
   size_t bytes_ = 0;                         // of entries
   size_t processes_ = 0;
 };

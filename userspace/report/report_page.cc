@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kIndent = 2;
 constexpr size_t kKeyWidth = 10;
-// Narrower than this no text is wrapped.
+// Text is not wrapped to a narrower width.
 constexpr size_t kLeastWidth = 20;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The text of a report as it grows: lines with keys, tables, colours.
+// Builds the text of a report: lines with keys, tables, colours.
 #ifndef ROCATTACH_USERSPACE_REPORT_REPORT_PAGE_H_
 #define ROCATTACH_USERSPACE_REPORT_REPORT_PAGE_H_
 
@@ -17,7 +17,7 @@ class ReportPage {
  public:
   explicit ReportPage(const TextReportOptions& options) : options_(options) {}
 
-  // What switches a look on, and all of them off; "" where nothing is coloured.
+  // Sequences that switch an attribute on, and all off; "" without colours.
   const char* Bold() const { return Color("\x1b[1m"); }
   const char* Dim() const { return Color("\x1b[2m"); }
   const char* Red() const { return Color("\x1b[31m"); }
@@ -25,21 +25,20 @@ class ReportPage {
   const char* Yellow() const { return Color("\x1b[33m"); }
   const char* Off() const { return Color("\x1b[0m"); }
 
-  // As it is.
+  // Appends text unchanged.
   void Raw(absl::string_view text) { out_.append(text.data(), text.size()); }
   // An empty line, but not at the beginning.
   void Gap();
-  // "  key       text", on as many lines as the terminal's width asks for, at most
-  // `max_lines`.
+  // "  key       text", wrapped to the terminal's width, on at most `max_lines` lines.
   void Line(absl::string_view key, absl::string_view text, const char* color = "",
             size_t max_lines = 8);
   // A remark below a table.
   void Note(absl::string_view text);
-  // Behind an empty line.
+  // Appends a table after an empty line.
   void Add(const Table& table);
   // How many of `all` rows are shown.
   size_t Shown(size_t all) const;
-  // "… and 3 more kernels (--top 13 shows all)", if rows are left out.
+  // "… and 3 more kernels (--top 13 shows all)", if rows are omitted.
   void LeftOut(size_t all, const char* one, const char* many);
 
   std::string Take() { return std::move(out_); }

@@ -51,8 +51,8 @@ void Identity(const RecordingReport& recording, const v1::Process& process,
   page->Line("run by", who);
 }
 
-// "held 395 us (180 us in the probe, stopped after 214 us)"; without a release only
-// what the kernel said of the hold.
+// "held 395 us (180 us in the probe, stopped after 214 us)"; without a release, only
+// what the kernel reported of the hold.
 std::string HoldText(const v1::WindowEvent& window) {
   if (window.mode() != v1::WINDOW_MODE_HELD &&
       window.mode() != v1::WINDOW_MODE_SIGNALLED) {
@@ -98,7 +98,7 @@ void Reason(const v1::WindowEvent& window, ReportPage* page) {
   page->Line("reason", why, failed ? page->Red() : "");
 }
 
-// `decides`: the verdict stands above already.
+// `decides`: the verdict is already printed above.
 void Window(const v1::WindowEvent& window, bool decides, ReportPage* page) {
   std::vector<std::string> parts;
   if (!decides) {
@@ -185,7 +185,7 @@ const char* EndColor(const v1::ProcessEnd& end, const ReportPage* page) {
   return bad ? page->Yellow() : "";
 }
 
-// What is known to be lost, each as a clause.
+// All that is known to be lost, each as a clause.
 std::vector<std::string> LossesOf(const RecordingReport& recording,
                                   const ProcessReport& process) {
   std::vector<std::string> lost;
@@ -216,7 +216,7 @@ std::vector<std::string> LossesOf(const RecordingReport& recording,
   return lost;
 }
 
-// Why what is lost of it is not known in full; empty if it is.
+// Why its losses are not fully known; empty if they are.
 std::string DoubtOf(const ProcessReport& process) {
   if (process.NotBelievable()) {
     return absl::StrCat("it cannot be believed (",

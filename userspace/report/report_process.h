@@ -1,4 +1,5 @@
-// One process in a report for people: who it was, what became of it, what it ran.
+// One process in a report for users: its identity, its verdict and end, and what it
+// ran.
 #ifndef ROCATTACH_USERSPACE_REPORT_REPORT_PROCESS_H_
 #define ROCATTACH_USERSPACE_REPORT_REPORT_PROCESS_H_
 
@@ -9,11 +10,10 @@
 
 namespace rocattach {
 
-// "app (pid 12)", or the stream's number where its name is not known.
+// "app (pid 12)", or the stream's number if its name is not known.
 std::string ProcessName(const ProcessReport& process);
 
-// What is lost of it, or may be, and whether the attach may have killed it; empty if
-// nothing is.
+// What is lost of it, or may be, and whether the attach may have killed it; else empty.
 std::string ProblemOf(const RecordingReport& recording, const ProcessReport& process);
 
 void WriteProcess(const RecordingReport& recording, const ProcessReport& process,

@@ -7,7 +7,7 @@ namespace rocattach {
 namespace {
 
 constexpr size_t kEntryBytes = 512;
-// Events that a report keeps of one process.
+// Maximum events of one process in a report.
 constexpr size_t kMaxSessionEvents = 4096;
 
 bool SameOperation(const CounterRecord& a, const CounterRecord& b) {
@@ -20,8 +20,8 @@ bool SameOperation(const CounterRecord& a, const CounterRecord& b) {
 void ReportBuilder::OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan) {
   ProcessReport* process = Find(at);
   auto known = process->plans.find(plan.id());
-  if (known != process->plans.end()) return;  // a key frame tells of it again
-  // The message, and a few strings for each counter of it.
+  if (known != process->plans.end()) return;  // a key frame repeats it
+  // The message, and a few strings for each of its counters.
   if (!Room(process, kEntryBytes + 8 * plan.ByteSizeLong())) return;
   PlanReport& report = process->plans[plan.id()];
   report.plan = plan;
@@ -55,7 +55,7 @@ uint64_t ReportBuilder::AddValues(
       process->unknown_values += count;
       continue;
     }
-    // What one operation takes is small; the next one finds the report full.
+    // One operation takes little memory, so the limit is checked for the next one.
     if (!Room(process, 0)) continue;
     const size_t bytes = (plan->second.counters.get()->*add)(values);
     bytes_ += bytes;

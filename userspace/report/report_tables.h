@@ -10,11 +10,11 @@
 
 namespace rocattach {
 
-// The GPU as --gpu takes it: its number among the GPUs of the process, from 0. An agent
-// that the recording does not have goes by its id.
+// The GPU as for --gpu: its number among the GPUs of the process, from 0. An agent that
+// is not in the recording is named by its id.
 std::string GpuNumber(const ProcessReport& process, uint32_t agent_id);
 
-// Each writes nothing where there is nothing.
+// Each writes nothing if there is nothing to write.
 void WriteKernels(const ProcessReport& process, ReportPage* page);
 void WriteCopies(const ProcessReport& process, ReportPage* page);
 // A plan's values, kernel by kernel, and those of whole GPUs.

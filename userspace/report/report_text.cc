@@ -74,8 +74,7 @@ std::string Totals(const RecordingReport& recording, bool has_problems,
   return text;
 }
 
-// What went wrong, before all that went well. The processes' own parts of the report
-// say more.
+// What went wrong comes first. The processes' own parts of the report give details.
 void Problems(const std::vector<std::string>& problems, ReportPage* page) {
   constexpr size_t kShown = 10;
   for (size_t i = 0; i < problems.size() && i < kShown; ++i) {
@@ -88,7 +87,7 @@ void Problems(const std::vector<std::string>& problems, ReportPage* page) {
   }
 }
 
-// The smaller, the sooner a process is shown: what went wrong, then what ran.
+// Processes with a smaller rank are shown first: failures, then what ran.
 int Rank(const ProcessReport& process) {
   const v1::WindowEvent* verdict = process.Verdict();
   if (process.Lost() > 0 || process.Imbalance() != 0 || process.NotBelievable() ||

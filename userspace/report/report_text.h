@@ -1,4 +1,4 @@
-// A report for people.
+// A report as text for users.
 #ifndef ROCATTACH_USERSPACE_REPORT_REPORT_TEXT_H_
 #define ROCATTACH_USERSPACE_REPORT_REPORT_TEXT_H_
 
@@ -10,7 +10,7 @@
 namespace rocattach {
 
 struct TextReportOptions {
-  // Columns of the terminal; 0: nothing is cut.
+  // Columns of the terminal; 0: no limit.
   size_t width = 0;
   bool color = false;
   // Kernels shown for a process; 0: all.

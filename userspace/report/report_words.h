@@ -1,4 +1,4 @@
-// The words of a report for people.
+// Phrases of a report for users.
 #ifndef ROCATTACH_USERSPACE_REPORT_REPORT_WORDS_H_
 #define ROCATTACH_USERSPACE_REPORT_REPORT_WORDS_H_
 
@@ -11,19 +11,19 @@ namespace rocattach {
 
 // "1 copy", "1,234 copies".
 std::string Plural(uint64_t count, const char* one, const char* many);
-// "12.3 %"; "-" of nothing.
+// "12.3 %"; "-" if `whole` is 0.
 std::string Percent(uint64_t part, uint64_t whole);
-// When something happened, in UTC, by a recording's clock snapshot; "" if not known.
+// A time in UTC, by a recording's clock snapshot; "" if not known.
 std::string WallTime(const v1::ClockSnapshot& clock, uint64_t boottime_ns);
 // "exited with status 0", "killed by SIGSEGV".
 std::string EndText(const v1::ProcessEnd& end);
 // Why a process was not held.
 std::string WindowModeText(v1::WindowMode mode);
-// What ended a hold, behind "held 250 ms in the probe"; "" if all went well.
+// What ended a hold, to follow "held 250 ms in the probe"; "" if all went well.
 std::string HoldEndText(v1::HoldEnd end);
 // "host to device".
 std::string DirectionText(v1::CopyDirection direction);
-// The kernel's name, safe for terminals, or why there is none.
+// The kernel's name, safe for terminals, or why it is missing.
 std::string KernelText(const KernelReport& kernel);
 
 }  // namespace rocattach

@@ -8,8 +8,8 @@
 namespace rocattach {
 namespace {
 
-// What a plan may have of each; more is not evaluated. The collector's own tables are
-// smaller (plan_abi.h).
+// Limits on a plan; more is not evaluated. The collector's own tables are smaller
+// (userspace/abi/plan.h).
 constexpr int kMaxPasses = 1024;
 constexpr int kMaxMetrics = 1024;
 constexpr int kMaxAgents = 4096;
@@ -79,7 +79,7 @@ SessionCounters::SessionCounters(const v1::SessionPlan& plan) {
     }
     architectures_[architecture.name()];
   }
-  // Pointers into the catalog hold from here on.
+  // Pointers into the catalog are valid from here on.
   for (const v1::SessionArchitecture& architecture : plan.architectures()) {
     if (architectures_.contains(architecture.name())) AddArchitecture(architecture);
   }

@@ -1,5 +1,4 @@
-// What the counter values of one session plan come to: per kernel, and per GPU for
-// samples.
+// Sums of the counter values of one session plan: per kernel, and per GPU for samples.
 #ifndef ROCATTACH_USERSPACE_REPORT_SESSION_COUNTERS_H_
 #define ROCATTACH_USERSPACE_REPORT_SESSION_COUNTERS_H_
 
@@ -20,11 +19,11 @@ namespace rocattach {
 // A kernel's values on the GPUs of one kind.
 struct KernelCounters {
   std::string kernel;        // demangled; empty: its name is not in the recording
-  uint32_t kernel_id = 0;    // one of them, where several share the name
+  uint32_t kernel_id = 0;    // one of them, if several share the name
   std::string architecture;  // "gfx90a"
   std::vector<uint32_t> agents;
   std::vector<uint64_t> passes;  // dispatches that each pass measured
-  bool complete = true;          // every pass had its turn
+  bool complete = true;          // every pass was measured
   std::vector<KernelValue> values;
 };
 
@@ -33,30 +32,30 @@ struct SampledCounter {
   uint32_t agent_id = 0;
   std::string name;
   uint64_t samples = 0;
-  uint64_t covered_ns = 0;  // how long they were measured, together
+  uint64_t covered_ns = 0;  // how long they were measured, in total
   double total = 0;
   double smallest = 0, largest = 0;  // of a sample
 };
 
 class SessionCounters {
  public:
-  // A plan that contradicts itself gives values without metrics; `problem` says so.
+  // An inconsistent plan yields values without metrics; `problem` is set then.
   explicit SessionCounters(const v1::SessionPlan& plan);
   SessionCounters(const SessionCounters&) = delete;
   SessionCounters& operator=(const SessionCounters&) = delete;
 
-  // The values of one dispatch. Returns about how many bytes of memory they took for
-  // good.
+  // The values of one dispatch. Returns roughly how many bytes were allocated
+  // permanently.
   size_t AddDispatch(absl::Span<const CounterRecord> values);
   size_t AddSample(absl::Span<const CounterRecord> values);
 
-  // By kernel name, in alphabetical order, joined over kernels of one name. `name`
-  // gives the name of a kernel id. Call once, when everything has been added.
+  // By kernel name, in alphabetical order, combined over kernels with the same name.
+  // `name` returns the name of a kernel id. Call once, when everything has been added.
   std::vector<KernelCounters> Kernels(const std::function<std::string(uint32_t)>& name);
   std::vector<SampledCounter> Samples() const;
 
   const std::string& problem() const { return problem_; }
-  // Values that name a counter, a GPU or a pass which the plan does not have.
+  // Values with a counter, a GPU or a pass that the plan does not have.
   uint64_t unknown_values() const { return unknown_values_; }
 
  private:

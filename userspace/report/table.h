@@ -8,8 +8,8 @@
 
 namespace rocattach {
 
-// All columns but the last are right-aligned; the last one is text, and is cut where
-// the line would be wider than allowed.
+// All columns but the last are right-aligned; the last one is text, and is truncated if
+// the line would be too wide.
 class Table {
  public:
   explicit Table(std::vector<std::string> heading) : rows_{std::move(heading)} {}
@@ -17,8 +17,8 @@ class Table {
   // As many cells as the heading has.
   void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
 
-  // Every line begins with `indent` blanks. `width` 0: nothing is cut. The heading
-  // stands between `heading_on` and `heading_off`.
+  // Every line begins with `indent` blanks. `width` 0: no limit. The heading is written
+  // between `heading_on` and `heading_off`.
   std::string Format(size_t indent, size_t width, const char* heading_on,
                      const char* heading_off) const;
 

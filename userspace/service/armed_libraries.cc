@@ -10,9 +10,9 @@ namespace rocattach {
 
 // 1. The scan has opened the file and found hsa_init in it.
 // 2. The probe goes to what was opened.
-// 3. A file that has changed meanwhile is looked at once more: a rename is no harm. If
-//    it was written, the probe may stand anywhere: it goes away again.
-// 4. What is written after the watch was set, the watch tells.
+// 3. A file that has changed meanwhile is scanned again: a rename is harmless. If it
+//    was written, the probe may be at any instruction and is removed.
+// 4. The watch reports what is written after it was set.
 absl::Status ArmedLibraries::ArmOne(size_t index, KernelProbe* probe) {
   const LibraryCopy& copy = scan_.copies[index];
   const uint64_t cookie = index + 1;
@@ -37,7 +37,8 @@ absl::Status ArmedLibraries::Arm(KernelProbe* probe) {
     absl::Status status = ArmOne(i, probe);
     if (status.ok()) continue;
     scan_.rejected.push_back({copy.path, std::string(status.message())});
-    // One copy that resists must not cost the others; no copy at all is an error.
+    // A copy that cannot be probed does not affect the others; no copy at all is an
+    // error.
     if (scan_.copies.size() == 1) return status;
   }
   return absl::OkStatus();

@@ -13,20 +13,20 @@
 
 namespace rocattach {
 
-// Probes must stand on hsa_init's first instruction and nowhere else: files that are
-// written to lose their probe. The probe of copy I has the cookie I + 1.
+// Probes must be on the first instruction of hsa_init and nowhere else, so files that
+// are written to lose their probe. The probe of copy I has the cookie I + 1.
 class ArmedLibraries {
  public:
   explicit ArmedLibraries(LibraryScan scan) : scan_(std::move(scan)) {}
 
-  // Copies that were found, and those that were rejected, also by Arm().
+  // Copies that were found, and those that were rejected, including by Arm().
   const LibraryScan& scan() const { return scan_; }
-  // Puts the probes in. Copies that resist are rejected; an error only if there is no
-  // other.
+  // Sets the probes. Copies that cannot be probed are rejected; it is an error only if
+  // there is no other.
   absl::Status Arm(KernelProbe* probe);
   // Readable when a copy has been written to.
   int fd() const { return watch_.fd(); }
-  // Takes the probes away from copies that have been written to, and reports them.
+  // Removes the probes from copies that have been written to, and reports them.
   void DisarmWritten(KernelProbe* probe,
                      const std::function<void(const std::string& path)>& on_disarmed);
 

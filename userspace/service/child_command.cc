@@ -22,7 +22,7 @@ absl::StatusOr<std::unique_ptr<ChildCommand>> ChildCommand::Start(
   for (const std::string& word : command)
     argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  // The exec's errno comes back through a pipe that a successful exec closes.
+  // The errno of exec is returned through a pipe that a successful exec closes.
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe2() failed");
   UniqueFd reader(fds[0]), writer(fds[1]);
@@ -31,8 +31,8 @@ absl::StatusOr<std::unique_ptr<ChildCommand>> ChildCommand::Start(
   if (child < 0) return absl::ErrnoToStatus(errno, "fork() failed");
   if (child == 0) {
     for (int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
-    // Like any child of a shell it dies of its own causes only; but a command whose
-    // watcher never came up must not run unprofiled.
+    // Like any child of a shell it outlives its parent; but a command whose service
+    // never started must not run unprofiled.
     if (getppid() != parent) _exit(127);
     descriptors.Restore();
     execvp(argv[0], argv.data());
@@ -58,8 +58,8 @@ std::optional<int> ChildCommand::TryWait() const {
   return status;
 }
 
-// One by one: waitpid(-1) could take a ptrace stop from an attach thread, and the
-// command's own status is wanted by the caller.
+// One by one: waitpid(-1) could consume a ptrace stop of an attach thread, and the
+// caller needs the command's own status.
 void ReapOrphans(const ChildCommand* command) {
   const pid_t child = command != nullptr ? command->pid() : -1;
   for (;;) {
@@ -82,7 +82,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
       candidates.push_back(entry.empty() ? name : absl::StrCat(entry, "/", name));
     }
   }
-  // As execvp: one that may not be executed is the answer only if no other is found.
+  // As execvp does: EACCES is returned only if no executable program is found.
   int error = ENOENT;
   for (const std::string& candidate : candidates) {
     struct stat info;

@@ -15,11 +15,11 @@
 
 namespace rocattach {
 
-// The child is not ended with this object.
+// The child outlives this object.
 class ChildCommand {
  public:
-  // Forks and execs; an error has exec's errno as its code. The child gets the limit of
-  // descriptors back that was in force before.
+  // Forks and execs; an error has exec's errno as its code. The child gets the original
+  // limit of descriptors back.
   static absl::StatusOr<std::unique_ptr<ChildCommand>> Start(
       const std::vector<std::string>& command, const DescriptorLimit& descriptors);
 
@@ -36,13 +36,13 @@ class ChildCommand {
   UniqueFd pidfd_;
 };
 
-// Reaps processes that the command left behind. They become ours
+// Reaps processes that the command left behind. They become our children
 // (PR_SET_CHILD_SUBREAPER), so that they still count as its descendants. `command` may
 // be null, and is not reaped.
 void ReapOrphans(const ChildCommand* command);
 
-// The program that execvp(3) would run as `name`; an error says why there is none, with
-// exec's errno as its code.
+// The program that execvp(3) would run as `name`; the error explains why there is none,
+// with exec's errno as its code.
 absl::StatusOr<std::string> FindProgram(const std::string& name);
 
 }  // namespace rocattach

@@ -19,13 +19,13 @@ constexpr char kCollectorName[] = "librocattach-collector.so";
 bool OthersMayWrite(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return true;
-  // In a sticky directory, as /tmp, files can be added by anybody.
+  // In a sticky directory such as /tmp, any user can add files.
   return (info.st_uid != 0 && info.st_uid != geteuid()) ||
          ((info.st_mode & S_IWGRP) != 0 && info.st_gid != 0) ||
          (info.st_mode & S_IWOTH) != 0;
 }
 
-// The file itself, or by another file in its directory.
+// By changing the file itself, or its entry in the directory.
 bool OthersMayReplace(const std::string& path) {
   char* real = realpath(path.c_str(), nullptr);
   if (real == nullptr) return true;
@@ -58,8 +58,8 @@ absl::StatusOr<std::string> FindCollector(const std::string& given) {
       std::string path = real;
       free(real);
       if (access(path.c_str(), R_OK) != 0) continue;
-      // A place that nobody has named must not be one where another user may put a
-      // library for us to load into every process.
+      // A default location must not be one where another user can put a library that we
+      // would load into every process.
       if (given.empty() && OthersMayReplace(path) &&
           !OthersMayReplace("/proc/self/exe")) {
         untrusted = path;

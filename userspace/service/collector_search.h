@@ -8,7 +8,8 @@
 
 namespace rocattach {
 
-// The collector's file: as given, beside this program, in the build tree, installed.
+// The collector's file: as given, next to this program, in the build tree, or
+// installed.
 absl::StatusOr<std::string> FindCollector(const std::string& given);
 
 }  // namespace rocattach

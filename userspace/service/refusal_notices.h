@@ -11,8 +11,8 @@
 
 namespace rocattach {
 
-// A refusal is written to the stream once for each period that is lost, and shown to
-// people once for each reason. Not thread-safe.
+// A refusal is written to the stream once for each lost period, and shown to users once
+// for each reason. Not thread-safe.
 class RefusalNotices {
  public:
   struct Due {
@@ -20,8 +20,8 @@ class RefusalNotices {
     bool people = false;  // and show it
   };
 
-  // The process refuses session `session` in its `period`th period; what is to be done
-  // about it counts as done.
+  // The process refuses session `session` in its `period`th period; the returned
+  // actions count as done.
   Due Note(uint64_t session, ProcessId target, const std::string& why, uint64_t period);
   // The session is over.
   void Forget(uint64_t session);

@@ -1,4 +1,4 @@
-// What somebody wants collected, and how it stands.
+// A request to collect something, and the state of its session.
 #ifndef ROCATTACH_USERSPACE_SERVICE_SESSION_REQUEST_H_
 #define ROCATTACH_USERSPACE_SERVICE_SESSION_REQUEST_H_
 
@@ -17,40 +17,41 @@
 namespace rocattach {
 
 struct SessionRequest {
-  std::vector<pid_t> pids = {};  // empty: every process, and those to come
+  std::vector<pid_t> pids = {};  // empty: every process, including future ones
   std::vector<FilterSpec> filters = {};
   uint64_t duration_ns = 0;                    // 0: until it is stopped
-  std::vector<CollectionPeriod> periods = {};  // empty: all the time
+  std::vector<CollectionPeriod> periods = {};  // empty: always
   // Both begin with the first process instead of now.
   bool from_first_process = false;
-  // For programs that want the records themselves; filters share one buffer then.
+  // For programs that receive the records themselves; filters then share one buffer.
   std::vector<ProcessId> targets = {};  // as pids
   BufferCallback records = {};
   ProcessEndedCallback process_ended = {};
   std::function<void()> over = {};  // the session has ended; must not wait
 };
 
-// How a session stands.
+// The state of a session.
 struct SessionInfo {
   uint64_t number = 0;  // as in the stream
   bool active = false;  // false between periods, and when it is over
   bool over = false;
   uint64_t begin_ns = 0, end_ns = 0;  // CLOCK_BOOTTIME; end 0: not yet
   std::vector<pid_t> running;
-  std::map<pid_t, std::string> refused;  // and why; of the last start
-  // Why it does not collect during one of its periods; empty if it does, or none is on.
+  std::map<pid_t, std::string> refused;  // with the reasons; of the last start
+  // Why it does not collect during one of its periods; empty if it does, or outside of
+  // periods.
   std::string waiting_for;
   std::vector<std::string> counters;
   std::vector<std::string> collects;  // "counters", "dispatches" …
-  // Every process that it was started in has refused.
+  // All processes in which it was started refused it.
   bool refused_by_all = false;
 };
 
-// True if only rocprofiler-sdk has what the filters ask for.
+// True if only rocprofiler-sdk provides what the filters request.
 bool NeedsSdk(const std::vector<FilterSpec>& filters);
-// True if processes to come belong to it.
+// True if it includes future processes.
 bool IsForAllProcesses(const SessionRequest& request);
-// INVALID_ARGUMENT if its durations and periods make no sense.
+// INVALID_ARGUMENT if its durations or periods are invalid.
 absl::Status CheckTimes(const SessionRequest& request);
 // Adds what the filter collects.
 void DescribeFilter(const FilterSpec& filter, SessionInfo* info);

@@ -14,8 +14,8 @@
 namespace rocattach {
 namespace {
 
-// For programs: how many bytes go over the socket at once, and how long they wait for
-// more.
+// For client programs: how many bytes are sent over the socket at once, and how long
+// they wait for more.
 constexpr size_t kClientBufferBytes = 256 << 10;
 constexpr uint64_t kClientFlushMs = 10;
 constexpr uint64_t kNumberMask = 0xffffffffff;
@@ -101,7 +101,7 @@ void SessionService::ServeArrival(const Arrival& arrival) {
       session.begin_ns = BootNs();
       WakeScheduler();
     }
-    // A session that no process could serve so far may be served by this one.
+    // This process may be able to serve a session that no other could.
     if (!session.waiting_for.empty()) BeginPeriod(&session);
   }
   if (arrival.waiting) targets_->Release(arrival.target);
@@ -134,8 +134,8 @@ void SessionService::BeginPeriod(Session* session) {
   session->waiting_for = started.ok() ? "" : std::string(started.message());
   ReportRefusals(session);
   if (started.ok()) return;
-  // The engine names the processes that refuse; if another session is in the way, it
-  // stops at the first.
+  // The engine names the processes that refuse; if another session conflicts, it stops
+  // at the first.
   session->was_refused = true;
   const auto report = engine_->Report(session->id);
   for (ProcessId target : TargetsOf(*session)) {
@@ -234,7 +234,7 @@ absl::Status SessionService::Complete(const SessionRequest& request, Session* se
   for (const FilterSpec& spec : request.filters) {
     ASSIGN_OR_RETURN(const FilterId filter, engine_->filters().Create(id, spec));
     if (session->buffer != BufferId()) {
-      // The one that the first filter got.
+      // The buffer that the first filter got.
     } else if (!request.records) {
       ASSIGN_OR_RETURN(session->buffer, engine_->buffers().CreateUnread(id));
     } else {
@@ -324,7 +324,7 @@ absl::Status SessionService::Stop(uint64_t number) {
                         absl::StrCat("no session ", number, " is under way"));
   }
   absl::Status ended = End(&found->second);
-  WakeScheduler();  // another one may have waited for this
+  WakeScheduler();  // another session may have waited for this
   return ended;
 }
 
@@ -339,7 +339,7 @@ absl::Status SessionService::Flush(uint64_t number) {
       buffer = found->second.buffer;
     }
   }
-  // Without the lock: the recorder is waited for.
+  // Without the lock, because this waits for the recorder.
   return engine_->buffers().Flush(id, buffer);
 }
 

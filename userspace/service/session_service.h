@@ -1,5 +1,5 @@
 // The sessions of a running service: started and stopped by clients, by their schedules
-// and by the command line, on processes that are attached and on those to come.
+// and by the command line, on attached processes and future ones.
 #ifndef ROCATTACH_USERSPACE_SERVICE_SESSION_SERVICE_H_
 #define ROCATTACH_USERSPACE_SERVICE_SESSION_SERVICE_H_
 
@@ -32,7 +32,7 @@ namespace rocattach {
 // Thread-safe; none of its functions may be called on the recorder's thread.
 class SessionService {
  public:
-  // `on_refused` hears of processes that cannot do what a session asks for.
+  // `on_refused` is called for processes that cannot do what a session requests.
   SessionService(std::shared_ptr<const CounterCatalog> catalog,
                  std::function<void(pid_t, const std::string& why)> on_refused);
   ~SessionService();
@@ -40,16 +40,16 @@ class SessionService {
   SessionService& operator=(const SessionService&) = delete;
 
   SessionTargets* targets() { return targets_.get(); }
-  // Before any process comes.
+  // Call this before any process arrives.
   void SetRecorder(Recorder* recorder) { targets_->SetRecorder(recorder); }
 
-  // Starts a session; its number. If it is for every process, those that cannot do it
-  // are refused one by one; if it names processes, each must.
+  // Starts a session and returns its number. If it is for all processes, those that
+  // cannot serve it refuse individually; if it names processes, all must be able to.
   absl::StatusOr<uint64_t> Start(SessionRequest request)
       ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // When it returns, everything that the session collected is in the stream.
   absl::Status Stop(uint64_t number) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
-  // Reads what the processes of a session have recorded, and delivers it.
+  // Drains the processes of a session and delivers what they recorded.
   absl::Status Flush(uint64_t number) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   std::vector<SessionInfo> List() ABSL_LOCKS_EXCLUDED(sessions_mutex_);
   // Stops all sessions. Before the recorder finishes.
@@ -61,38 +61,38 @@ class SessionService {
   bool needs_sdk() const { return sdk_sessions_ > 0; }
 
   const CounterCatalog& catalog() const { return *catalog_; }
-  // For what needs no session of the service: checks, device sessions, time.
+  // For uses that need no session of the service: checks, device sessions, time.
   SessionEngine& engine() { return *engine_; }
 
  private:
   struct Session {
     SessionId id = {};
-    // Of all its filters. Without request.records nobody reads it: what is recorded
-    // goes to the stream by itself.
+    // Shared by all its filters. Without request.records it is not read: records go to
+    // the stream anyway.
     BufferId buffer = {};
     SessionRequest request;
     CollectionSchedule schedule{{}};
     uint64_t begin_ns = 0, end_ns = 0;
-    bool awaits_first = false;  // its time has not begun
+    bool awaits_first = false;  // its time has not started
     bool collecting = false;
     bool over = false;
     std::string waiting_for;  // as SessionInfo
-    uint64_t period = 0;      // periods that are over
+    uint64_t period = 0;      // periods that have ended
     uint64_t begun = 0;       // and those that have begun
     bool ran = false, was_refused = false;
   };
   struct Arrival {
     ProcessId target;
-    bool waiting = false;  // it is held until the sessions have been offered to it
+    bool waiting = false;  // held until the sessions have been offered to it
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(sessions_mutex_, mutex_);
   // From the recorder's thread.
   void OnArrival(ProcessId target, bool waiting) ABSL_LOCKS_EXCLUDED(mutex_);
   void ServeArrival(const Arrival& arrival) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
-  // Carries out the schedules; returns when to look again.
+  // Executes the schedules; returns when to call it again.
   uint64_t ServeSchedules(uint64_t now_ns) ABSL_LOCKS_EXCLUDED(sessions_mutex_);
-  // Has Run() look at the schedules again.
+  // Makes Run() check the schedules again.
   void WakeScheduler() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Status Create(const SessionRequest& request, Session* session)
@@ -101,15 +101,15 @@ class SessionService {
   absl::Status Complete(const SessionRequest& request, Session* session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   absl::Status End(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  // Carries out the schedule of one session; returns when to look again. Sets
-  // `released` if other sessions may have waited for what it gives up.
+  // Executes the schedule of one session; returns when to call it again. Sets
+  // `released` if it released something that other sessions may wait for.
   uint64_t ServeSchedule(Session* session, uint64_t now_ns, bool* released)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // A period has begun, or something that it waits for has changed.
   void BeginPeriod(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
   // Reports the refusals of the last start that have not been reported yet.
   void ReportRefusals(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
-  // Reports periods that had passed before the service, on a busy machine, came to
+  // Reports periods that passed before the service, on a busy machine, could start
   // them.
   void ReportMissedPeriods(Session* session, uint64_t elapsed_ns, bool due)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(sessions_mutex_);
@@ -126,7 +126,7 @@ class SessionService {
   std::unique_ptr<SessionEngine> engine_;
   std::atomic<int> all_sessions_ = 0, sdk_sessions_ = 0;
 
-  // Held while a session is started or stopped, or a schedule is carried out.
+  // Held while a session is started or stopped, or a schedule is executed.
   absl::Mutex sessions_mutex_;
   std::map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(sessions_mutex_);
   RefusalNotices notices_ ABSL_GUARDED_BY(sessions_mutex_);

@@ -21,7 +21,7 @@ namespace rocattach {
 namespace {
 
 constexpr int kTickMsec = 500;
-// How long the last events of a command that has just ended may take to come through.
+// How long the last events of a command that has just ended may take to arrive.
 constexpr int kSettleMsec = 50;
 
 // Sizes of a collector's memory; sparse, only what is used costs anything.
@@ -40,12 +40,12 @@ rocattach_collector_config DefaultCollectorConfig(const WatcherOptions& options)
 }
 
 uint64_t MemoryBytes(rocattach_collector_config config) {
-  config.collector_path[0] = '/';  // any: without one the config is not valid
+  config.collector_path[0] = '/';  // any path: without one the config is invalid
   collector::Geometry geometry;
   return collector::ComputeGeometry(config, &geometry) ? geometry.total_bytes : 0;
 }
 
-// Directories that the command's own environment adds to the search for libraries.
+// Directories that the command's own environment adds to the library search path.
 std::vector<std::string> LibraryPathEntries() {
   std::vector<std::string> entries;
   const char* path = getenv("LD_LIBRARY_PATH");
@@ -127,7 +127,8 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   }
   watcher->server_ = std::make_unique<WindowServer>(
       watcher->probe_.get(), watcher->recorder_.get(), watcher->ServerOptions());
-  // The threads first: a window that opens while the probes are put in is served.
+  // The threads come first, so that a window that opens while the probes are being set
+  // is served.
   RETURN_IF_ERROR(watcher->server_->Start());
   RETURN_IF_ERROR(watcher->libraries_->Arm(watcher->probe_.get()));
   return watcher;
@@ -187,7 +188,7 @@ absl::Status Watcher::ArmCollector() {
                    FindFunctionFileOffset(fd, ROCATTACH_COLLECTOR_READY));
   ASSIGN_OR_RETURN(uint64_t unloaded,
                    FindFunctionFileOffset(fd, ROCATTACH_COLLECTOR_UNLOADED));
-  // By the descriptors: what lies at the path may have been replaced since.
+  // Through the descriptors: the file at the path may have been replaced since.
   RETURN_IF_ERROR(
       probe_->AddCollector(absl::StrCat("/proc/self/fd/", fd), ready, unloaded));
   if (collector_->copy() == nullptr) return absl::OkStatus();
@@ -214,8 +215,8 @@ void Watcher::RequestStop(int forward_signal) {
 
 bool Watcher::StopsNow(RunResult* result) {
   stop_.Clear();
-  // The command's end is the run's end: it is asked to end, and waited for. The second
-  // request, or one without a command, ends the run at once.
+  // The run ends with the command, so the command is asked to end, and waited for. A
+  // second request, or one without a command, ends the run at once.
   const bool again = std::exchange(result->interrupted, true);
   if (command_ == nullptr || again) return true;
   if (int number = forward_signal_.load(); number != 0) kill(command_->pid(), number);
@@ -236,7 +237,7 @@ void Watcher::Wait(uint64_t deadline_ns, const std::function<void()>& on_tick,
       timeout = static_cast<int>(
           std::min<uint64_t>(kTickMsec, (deadline_ns - now) / 1'000'000 + 1));
     }
-    // Without a descriptor poll() passes over the entry.
+    // poll() ignores an entry without a descriptor.
     pollfd fds[3] = {
         {stop_.fd(), POLLIN, 0}, {child_fd, POLLIN, 0}, {libraries_->fd(), POLLIN, 0}};
     int ready = poll(fds, 3, timeout);
@@ -254,7 +255,7 @@ void Watcher::Wait(uint64_t deadline_ns, const std::function<void()>& on_tick,
 }
 
 std::optional<int> Watcher::WaitForCommand() {
-  // Nobody would read the events of the probes.
+  // The events of the probes would not be read any more.
   server_.reset();
   probe_.reset();
   RunResult result;

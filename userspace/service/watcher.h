@@ -1,4 +1,5 @@
-// The whole service: finds library copies, arms the probe, attaches, records, sums up.
+// The whole service: finds library copies, sets the probes, attaches, records,
+// summarizes.
 #ifndef ROCATTACH_USERSPACE_SERVICE_WATCHER_H_
 #define ROCATTACH_USERSPACE_SERVICE_WATCHER_H_
 
@@ -39,22 +40,22 @@ struct WatcherOptions {
   uint32_t hold_timeout_msec = 250;
   uint32_t duration_msec = 0;  // 0: until a signal, or the command's end
   std::vector<std::string> extra_libraries;
-  std::string collector_path;  // empty: beside the program, or where it was installed
+  std::string collector_path;  // empty: next to the program, or where it was installed
   uint64_t plan_flags = ROCATTACH_PLAN_DISPATCHES | ROCATTACH_PLAN_COPIES;
   // Of each ring of a collector; a power of two.
   uint32_t ring_slots = 16384;
   bool recording = true;  // false: armed but idle
   HoldMode best_hold_mode = HoldMode::kYielding;
-  // Held processes spin until a thread of ours has taken them up: there must be more of
-  // these than processes start in one burst. They sleep nearly always.
+  // Held processes spin until one of these threads serves them, so there must be more
+  // of them than processes start in one burst. They sleep most of the time.
   int threads = 64;
   BudgetLimits budget;
   // Names and properties of counters; null: no sessions.
   std::shared_ptr<const CounterCatalog> catalog;
-  // Active from the start, on every process; without filters there is none.
+  // Active from the start, on every process; no session if it has no filters.
   SessionRequest session;
-  // Arm processes through rocprofiler-sdk where it is there, so that sessions that come
-  // later can measure counters.
+  // Arm processes through rocprofiler-sdk where it is available, so that later sessions
+  // can measure counters.
   bool always_sdk = false;
   SdkSearch sdk_search;
   std::vector<std::string> recorder_arguments;  // argv, for the stream's header
@@ -67,37 +68,37 @@ struct RunResult {
   // Windows that were refused in the kernel, by user.
   std::vector<UserRefusals> refusals;
   std::vector<std::string> files;
-  // Exit status as wait(2) gives it; unset without a command, or while it runs on.
+  // Exit status as wait(2) gives it; unset without a command, or while it still runs.
   std::optional<int> command_status;
   bool interrupted = false;
-  // The duration was over before the command: WaitForCommand() tells its status.
+  // The duration ended before the command: WaitForCommand() returns its status.
   bool command_runs_on = false;
-  // Processes were asked for what the options name, and no single one could do it.
+  // Processes were asked to do what the options request, and none could.
   bool session_refused = false;
-  // The options name a session that measures counters or records calls.
+  // The options request a session that measures counters or records calls.
   bool session_measures = false;
-  // The first thing that went wrong with the output; OK if nothing did.
+  // The first error of the output; OK if there was none.
   absl::Status output_status;
 };
 
-// What users of a run want to know while it goes on. Called on the recorder's thread.
+// Events of a run that are of interest to users. Called on the recorder's thread.
 class WatcherObserver : public RecorderObserver {
  public:
-  // A process cannot do what a session asks for. Not on the recorder's thread.
+  // A process cannot do what a session requests. Not on the recorder's thread.
   virtual void OnSessionRefused(pid_t pid, const std::string& why) = 0;
-  // A probed library is not probed any more. On the thread of Run().
+  // A library is no longer probed. On the thread of Run().
   virtual void OnLibraryChanged(const std::string& path, const std::string& why) = 0;
 };
 
 class Watcher {
  public:
-  // Does everything up to the point where new processes are seen: after this returns,
-  // every first hsa_init opens a window. `observer` may be null and must outlive it.
+  // Sets up everything that is needed to see new processes: after this returns, every
+  // first hsa_init opens a window. `observer` may be null and must outlive it.
   static absl::StatusOr<std::unique_ptr<Watcher>> Start(WatcherOptions options,
                                                         WatcherObserver* observer);
   ~Watcher();
 
-  // The hold mode in force; kNone when nothing is to be held.
+  // The active hold mode; kNone if nothing is to be held.
   HoldMode hold_mode() const {
     return options_.best_hold_mode == HoldMode::kNone ? HoldMode::kNone
                                                       : probe_->hold_mode();
@@ -113,32 +114,33 @@ class Watcher {
   // Null without a catalog.
   SessionService* sessions() { return sessions_.get(); }
 
-  // Runs until the command ends, the duration is over, or a stop is requested. With a
+  // Runs until the command or the duration ends, or a stop is requested. With a
   // command, forks and execs it first. `on_tick` is called twice a second. Fails only
   // if the command cannot be run, with exec's errno as the status's code.
   absl::StatusOr<RunResult> Run(const std::vector<std::string>& command,
                                 const std::function<void()>& on_tick);
 
-  // After a Run() whose command runs on: waits for its end. Signals are passed on as
-  // during Run(). Unset if a second one did not wait. Takes all probes away: no other
+  // After a Run() whose command runs on: waits for its end. Signals are forwarded as
+  // during Run(). Unset if a second signal ended the wait. Removes all probes: no other
   // call may follow.
   std::optional<int> WaitForCommand();
 
   // Ends Run() from a signal handler or another thread: async-signal-safe. A command is
-  // sent `forward_signal` (0: it has had its signal already) and waited for; a second
-  // request does not wait.
+  // sent `forward_signal` (0: it has already received its signal) and waited for; a
+  // second request does not wait.
   void RequestStop(int forward_signal);
 
  private:
   Watcher() = default;
   WindowServerOptions ServerOptions() const;
-  // Takes the probes away from libraries that have been written to.
+  // Removes the probes from libraries that have been written to.
   void DisarmWritten();
   absl::Status ArmCollector();
-  // Waits for the run's end, or `deadline_ns` (0: none), and fills in the result.
+  // Waits for the end of the run, or until `deadline_ns` (0: none), and fills in the
+  // result.
   void Wait(uint64_t deadline_ns, const std::function<void()>& on_tick,
             RunResult* result);
-  // Deals with a request to stop; true: at once.
+  // Handles a request to stop; true: stop at once.
   bool StopsNow(RunResult* result);
 
   WatcherOptions options_;
@@ -151,13 +153,13 @@ class Watcher {
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<WindowServer> server_;
-  uint64_t session_ = 0;  // the one that the options name; 0: none
+  uint64_t session_ = 0;  // the one that the options request; 0: none
   DescriptorLimit descriptors_;
   WakeEvent stop_;
   std::atomic<int> forward_signal_ = 0;
   std::string no_reason_;
   std::unique_ptr<ChildCommand> command_;  // until it has been waited for
-  bool ran_ = false;  // Run() has got as far as the command's start
+  bool ran_ = false;                       // Run() has reached the start of the command
 };
 
 }  // namespace rocattach

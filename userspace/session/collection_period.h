@@ -17,19 +17,19 @@ inline constexpr uint64_t kLongestTimeNs = 300'000'000'000'000'000;
 struct CollectionPeriod {
   uint64_t delay_ns = 0;
   uint64_t duration_ns = 0;  // never 0
-  uint64_t repeat = 1;       // 0: for ever
+  uint64_t repeat = 1;       // 0: forever
   bool operator==(const CollectionPeriod&) const = default;
 };
 
 // Nanoseconds of one unit: hour, min, sec, msec, usec, nsec, and h, m, s, ms, us, ns.
 absl::StatusOr<uint64_t> UnitNs(absl::string_view unit);
 
-// rocprofv3's "delay:duration:repeat", in `unit`; a number may have a unit of its own
-// behind it ("100ms:2s:0"), and decimals.
+// rocprofv3's "delay:duration:repeat", in `unit`; a number may have its own unit as a
+// suffix ("100ms:2s:0"), and decimals.
 absl::StatusOr<CollectionPeriod> ParseCollectionPeriod(absl::string_view text,
                                                        absl::string_view unit = "sec");
 
-// Several periods, one after the other. One that repeats for ever is the last.
+// Several periods, one after the other. One that repeats forever is the last.
 class CollectionSchedule {
  public:
   // No periods: always collecting.
@@ -40,10 +40,10 @@ class CollectionSchedule {
     bool collect = false;
     // When this changes, since the beginning; UINT64_MAX: never.
     uint64_t until_ns = UINT64_MAX;
-    bool over = false;  // nothing will be collected any more
+    bool over = false;  // nothing more will be collected
   };
   Step At(uint64_t elapsed_ns) const;
-  // How many times collecting has begun by then.
+  // How many times collecting has started by then.
   uint64_t Begun(uint64_t elapsed_ns) const;
 
  private:

@@ -24,8 +24,8 @@ absl::Status TooMuch(absl::string_view what) {
                       absl::StrCat("the plan cannot hold more ", what));
 }
 
-// What people may call the process's n-th GPU: its number, serial number, PCI address,
-// architecture, or a part of its product's name.
+// Whether users may mean the process's n-th GPU: by its number, serial number, PCI
+// address, architecture, or a part of its product's name.
 bool IsNamed(const TargetGpu& gpu, int index, absl::string_view name) {
   int number = 0;
   if (absl::SimpleAtoi(name, &number)) return number == index;
@@ -39,8 +39,8 @@ void SetBit(uint64_t* words, uint32_t bit) {
   words[bit / 64] |= uint64_t{1} << (bit % 64);
 }
 
-// Copies ranges, joining the last ones into one where the table is too short. True if
-// that widened them.
+// Copies ranges; if the table is too short, joins the last ones into one. True if that
+// widened them.
 bool CopyRanges(const std::vector<NumberRange>& from, rocattach_plan_range* to,
                 uint32_t& count) {
   count =
@@ -295,7 +295,7 @@ class Compiler {
       out.all = names == nullptr || names->empty() ? 1 : 0;
       if (out.all) continue;
       for (const std::string& name : *names) {
-        // Numbers differ from one version of the SDK to the next.
+        // Numbers differ between versions of the SDK.
         const auto function = std::find_if(
             target_.functions.begin(), target_.functions.end(), [&](const auto& known) {
               return known.domain == table && known.name == name;
@@ -335,7 +335,7 @@ const TargetGpu* CompiledPlan::Gpu(uint32_t agent_id) const {
 }
 
 const PlanArchitecture* CompiledPlan::Architecture(uint32_t agent_id) const {
-  // Asked for every record that has values: no names are compared here.
+  // Called for every record with values, so no names are compared here.
   for (size_t i = 0; i < gpu_architectures.size(); ++i) {
     if (target.gpus[i].agent_id != agent_id) continue;
     const int index = gpu_architectures[i];

@@ -1,5 +1,5 @@
 // A session's filters, compiled for one process: the block that its collector reads,
-// and what the service needs to decide and to name things exactly.
+// and what the service needs for exact decisions and for names.
 #ifndef ROCATTACH_USERSPACE_SESSION_COMPILED_PLAN_H_
 #define ROCATTACH_USERSPACE_SESSION_COMPILED_PLAN_H_
 
@@ -18,8 +18,8 @@
 
 namespace rocattach {
 
-// The exact conditions of one dispatch filter. The block may be coarser: what it lets
-// through undecided is asked here.
+// The exact conditions of one dispatch filter. The block may be coarser: what it passes
+// undecided is checked against these.
 struct ExactSelection {
   bool wanted = false;  // the session has this filter
   KernelFilter kernels;
@@ -37,8 +37,8 @@ struct PlanArchitecture {
 };
 
 struct CompiledPlan {
-  // generation and start_ns are 0: who puts it in force fills them in. kernels_decided
-  // is 0: kernels are decided as they come.
+  // generation and start_ns are 0: filled in when the plan is written to a target.
+  // kernels_decided is 0: kernels are decided as they appear.
   std::unique_ptr<rocattach_plan> image;
   ExactSelection selections[ROCATTACH_PLAN_SELECTIONS];
   std::vector<PlanArchitecture> architectures;
@@ -56,7 +56,7 @@ struct CompiledPlan {
 };
 
 // Filters have passed CheckFilter, one of each kind. FILTER_NOT_SUPPORTED for what the
-// process cannot give, AGENT_NOT_FOUND when no GPU matches, COUNTER_NOT_FOUND and
+// process cannot record, AGENT_NOT_FOUND if no GPU matches, COUNTER_NOT_FOUND and
 // COUNTER_INFORMATION_MISSING for its GPUs' architectures, INVALID_OPERATION_ID for an
 // API function that this process does not have, INVALID_ARGUMENTS for what the tables
 // cannot hold or single_pass refuses.

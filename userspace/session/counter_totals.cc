@@ -135,7 +135,7 @@ std::vector<KernelValue> CounterTotals::Values(uint32_t kernel_id) const {
           if (reduction == Reduction::kMaximum) number = sum.maximum;
           if (reduction == Reduction::kAverage) number = sum.sum / sum.instances;
           // Means: a quotient of means is the quotient of the sums where the dispatches
-          // are the same, and what is no quotient stays a value per dispatch.
+          // are the same, and what is not a quotient remains a value per dispatch.
           return number / static_cast<double>(sum.dispatches);
         });
     value.dispatches = fewest == UINT64_MAX ? 0 : fewest;

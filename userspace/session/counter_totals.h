@@ -1,4 +1,4 @@
-// What many dispatches, each measured in one pass, say together about a kernel.
+// Values of a kernel from many dispatches, each measured in one pass.
 #ifndef ROCATTACH_USERSPACE_SESSION_COUNTER_TOTALS_H_
 #define ROCATTACH_USERSPACE_SESSION_COUNTER_TOTALS_H_
 
@@ -20,10 +20,10 @@ struct KernelValue {
   // Counters: the sum over the dispatches that measured it. Metrics: absent.
   std::optional<double> total;
   // Counters: the mean of a dispatch. Metrics: the expression over such means, of the
-  // passes that hold it whole; long dispatches weigh more in a quotient, as they
-  // should.
+  // passes that contain all of it; long dispatches have more weight in a quotient, as
+  // they should.
   std::optional<double> mean;
-  uint64_t dispatches = 0;  // how many stand behind it
+  uint64_t dispatches = 0;  // how many it is based on
   // A metric over means of different dispatches: see PassPlan.
   bool mixed = false;
 };
@@ -31,27 +31,27 @@ struct KernelValue {
 // Passes of one architecture, for the kernels of one process. Not thread-safe.
 class CounterTotals {
  public:
-  // `gpu` gives the constants of metrics. Both outlive this.
+  // `gpu` provides the constants of metrics. Both must outlive this.
   CounterTotals(const CompiledPlan& plan, const PlanArchitecture& architecture,
                 const TargetGpu& gpu);
 
-  // A dispatch of `kernel`; a pass that the plan does not have is ignored. Returns
-  // about how many bytes of memory that took for good.
+  // Adds a dispatch of `kernel`; a pass that the plan does not have is ignored. Returns
+  // roughly how many bytes of memory were allocated permanently.
   size_t Add(uint32_t kernel, uint32_t pass, absl::Span<const CounterReading> readings);
-  // What is known of `from` counts for `into` from now on: two kernels of one name.
+  // Adds the values of `from` to `into` from now on: two kernels with the same name.
   void Join(uint32_t into, uint32_t from);
 
   std::vector<uint32_t> Kernels() const;
   // Dispatches of the kernel in each pass.
   std::vector<uint64_t> Passes(uint32_t kernel) const;
-  // False if some pass has never had its turn: the kernel was seen too seldom.
+  // False if a pass was never measured: the kernel was dispatched too rarely.
   bool Complete(uint32_t kernel) const;
   // In the order of the request.
   std::vector<KernelValue> Values(uint32_t kernel) const;
 
  private:
   struct Sum {
-    double sum = 0, minimum = 0, maximum = 0;  // of each added up over dispatches
+    double sum = 0, minimum = 0, maximum = 0;  // each summed over dispatches
     double instances = 0;
     uint64_t dispatches = 0;
     void Add(const Sum& other);

@@ -17,7 +17,7 @@ absl::Status NotActive(SessionId id) {
 
 }  // namespace
 
-// A device session that no other thread uses meanwhile.
+// A device session reserved for use by one thread.
 class DeviceSessions::Use {
  public:
   static absl::StatusOr<Use> Begin(DeviceSessions* owner, SessionId id) {
@@ -125,7 +125,7 @@ absl::Status DeviceSessions::Stop(SessionId id) {
 absl::Status DeviceSessions::Destroy(SessionId id) {
   ASSIGN_OR_RETURN(const Use device, Use::Begin(this, id));
   if (device->run != nullptr) {
-    // It is going away.
+    // It is being destroyed.
     std::exchange(device->run, nullptr)->Stop().IgnoreError();
   }
   absl::MutexLock lock(&mutex_);

@@ -1,4 +1,4 @@
-// Device profiling: the counters of a GPU, whoever uses it.
+// Device profiling: the counters of a GPU for all processes that use it.
 #ifndef ROCATTACH_USERSPACE_SESSION_DEVICE_SESSIONS_H_
 #define ROCATTACH_USERSPACE_SESSION_DEVICE_SESSIONS_H_
 
@@ -31,7 +31,7 @@ class DeviceSessions {
   absl::StatusOr<std::string> Check(const std::vector<std::string>& counters,
                                     int gpu_index) const;
   absl::StatusOr<SessionId> Create(std::vector<std::string> counters, int gpu_index);
-  // Of a GPU by its key, with counters that Check has found good.
+  // Adds a session for a GPU by its key, with counters that Check has accepted.
   SessionId Add(std::vector<std::string> counters, std::string gpu_key);
   absl::Status Start(SessionId session);
   // One value per counter of the create call, NaN where there is none.
@@ -43,7 +43,7 @@ class DeviceSessions {
  private:
   struct Device {
     std::string gpu_key;
-    std::vector<std::string> names;  // as asked for
+    std::vector<std::string> names;  // as requested
     std::shared_ptr<DeviceRun> run;  // nullptr: not active
     bool busy = false;               // in use by a thread; guarded by mutex_
   };

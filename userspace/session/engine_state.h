@@ -31,20 +31,20 @@ struct SessionBuffer {
   uint64_t flushed_ns = 0;
 };
 
-// kStarting and kStopping belong to the thread that set them: it alone uses the run of
-// this session and ends the phase.
+// kStarting and kStopping belong to the thread that set them: only it uses the
+// session's run and ends the phase.
 enum class Phase { kIdle, kStarting, kActive, kStopping };
 
 // Guarded by EngineState::mutex; the run is used without it.
 struct Session {
   SessionId id = {};
-  std::set<ProcessId> targets;  // empty: all that there are
+  std::set<ProcessId> targets;  // empty: all processes
   std::map<FilterId, Filter> filters;
   std::map<BufferId, SessionBuffer> buffers;
   ProcessEndedCallback ended;
   Phase phase = Phase::kIdle;
   bool destroying = false;       // its id counts as gone
-  bool destroy_settled = false;  // who ends the phase finishes the destruction
+  bool destroy_settled = false;  // the end of the phase finishes the destruction
   // The last start; nullptr before the first one.
   std::shared_ptr<SessionRun> run;
   std::shared_ptr<RecordRouter> router;
@@ -73,13 +73,13 @@ struct EngineState {
   mutable absl::Mutex mutex;
   absl::CondVar changed;  // a phase ended
   bool initialized ABSL_GUARDED_BY(mutex) = false;
-  int finalizing ABSL_GUARDED_BY(mutex) = 0;  // no session starts meanwhile
+  int finalizing ABSL_GUARDED_BY(mutex) = 0;  // nonzero: no session starts
   HandleSource session_handles ABSL_GUARDED_BY(mutex);
   HandleSource filter_handles ABSL_GUARDED_BY(mutex);
   HandleSource buffer_handles ABSL_GUARDED_BY(mutex);
   std::map<SessionId, std::shared_ptr<Session>> sessions ABSL_GUARDED_BY(mutex);
-  // Buffers whose last delivery is under way while their session is gone already, so
-  // that the callback can still step through it.
+  // Buffers whose last delivery is in progress although their session is gone, so that
+  // the callback can still step through it.
   std::map<BufferId, std::weak_ptr<RecordBuffer>> leaving ABSL_GUARDED_BY(mutex);
 };
 

@@ -1,4 +1,4 @@
-// Whether a filter makes sense, before any process is looked at.
+// Whether a filter is valid, before any process is considered.
 #ifndef ROCATTACH_USERSPACE_SESSION_FILTER_CHECK_H_
 #define ROCATTACH_USERSPACE_SESSION_FILTER_CHECK_H_
 
@@ -12,18 +12,18 @@
 namespace rocattach {
 
 // In this order: FILTER_NOT_SUPPORTED for kinds that are not offered;
-// FILTER_DATA_CORRUPTED for data without sense (nothing to collect, empty names,
-// malformed expressions, backward ranges, a sampling interval of 0);
-// SESSION_FILTER_DATA_MISMATCH for conditions that this kind does not have;
-// COUNTER_NOT_FOUND for counters that no architecture has; INVALID_DOMAIN_ID and
-// INCORRECT_DOMAIN for API domains; INVALID_OPERATION_ID for functions.
+// FILTER_DATA_CORRUPTED for invalid data (nothing to collect, empty names, malformed
+// expressions, backward ranges, a sampling interval of 0); SESSION_FILTER_DATA_MISMATCH
+// for conditions that this kind does not have; COUNTER_NOT_FOUND for counters that no
+// architecture has; INVALID_DOMAIN_ID and INCORRECT_DOMAIN for API domains;
+// INVALID_OPERATION_ID for functions.
 absl::Status CheckFilter(const FilterSpec& spec, const CounterCatalog& catalog,
                          SessionBackend& backend);
 
 // Bytes of the largest record that the filter can cause.
 size_t RecordBytes(const FilterSpec& spec);
 
-// Bytes of the smallest record that there is.
+// Bytes of the smallest possible record.
 size_t SmallestRecordBytes();
 
 }  // namespace rocattach

@@ -135,7 +135,7 @@ class JobReader {
     return words;
   }
 
-  // The same without the empty ones, which stand for "not given".
+  // The same without the empty ones, which mean "not given".
   absl::StatusOr<std::vector<std::string>> Patterns(absl::string_view key,
                                                     const Document& value) const {
     ASSIGN_OR_RETURN(std::vector<std::string> words, Words(key, value));

@@ -19,8 +19,7 @@ namespace rocattach {
 // counters are collected in one run here.
 struct InputJob {
   std::vector<CounterNames> groups;  // "pmc" is one group
-  // "pmc_groups": each is a pass of its own, for `group_interval` dispatches of a
-  // kernel.
+  // "pmc_groups": each is a separate pass, for `group_interval` dispatches of a kernel.
   bool keep_groups = false;
   uint64_t group_interval = 1;
   std::vector<std::string> kernel_include, kernel_exclude;
@@ -29,8 +28,8 @@ struct InputJob {
   // Which *_trace and *_stats keys are true, in the file's order.
   std::vector<std::string> traces;
   std::vector<std::string> extra_counters;  // files
-  // Keys that mean nothing here (output names and formats and such): worth a word to
-  // the user, no reason to refuse.
+  // Keys without a meaning here (such as output names and formats): reported to the
+  // user, but no reason to refuse.
   std::vector<std::string> ignored;
 };
 
@@ -43,7 +42,7 @@ absl::StatusOr<std::vector<InputJob>> ParseInput(const Document& document,
 absl::StatusOr<std::vector<InputJob>> ParseTextInput(absl::string_view text,
                                                      absl::string_view source);
 
-// By the name's end: .json, .txt, else YAML.
+// By the file name's extension: .json, .txt, else YAML.
 absl::StatusOr<std::vector<InputJob>> ReadInputFile(const std::string& path);
 
 }  // namespace rocattach

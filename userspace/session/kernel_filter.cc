@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kMaxPatternBytes = 4096;
 constexpr size_t kMaxPatterns = 256;
-// Memory of one compiled expression; RE2 falls back to a slower, still linear, way of
-// matching when its cache is full.
+// Memory of one compiled expression; RE2 falls back to a slower, still linear algorithm
+// when its cache is full.
 constexpr int64_t kPatternMemory = 1 << 20;
 
 absl::StatusOr<std::vector<std::unique_ptr<re2::RE2>>> Compile(

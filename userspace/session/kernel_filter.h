@@ -16,9 +16,9 @@ class RE2;
 
 namespace rocattach {
 
-// Matches in time linear in the name's length, whatever the expression: RE2 neither
-// backtracks nor takes more memory than it is given. That is also why it has no
-// back-references and no look-around; an error says so.
+// Matches in time linear in the name's length for any expression: RE2 does not
+// backtrack, and its memory is limited. It therefore supports no back-references and no
+// look-around; errors point this out.
 class KernelFilter {
  public:
   // Selects every kernel.
@@ -37,7 +37,7 @@ class KernelFilter {
 
   // Whether the kernel is selected: one of the include expressions (if there are any)
   // and none of the exclude expressions matches part of the symbol or of its demangled
-  // form, where `demangler` gives one.
+  // form, if `demangler` returns one.
   bool Matches(const std::string& symbol, Demangler* demangler) const;
 
  private:

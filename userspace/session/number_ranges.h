@@ -11,10 +11,11 @@
 
 namespace rocattach {
 
-// Sorted, with those that touch or overlap joined. Ranges must not be backwards.
+// Sorted, with those that touch or overlap joined. Ranges must not run backwards.
 std::vector<NumberRange> Normalize(std::vector<NumberRange> ranges);
 
-// Whether `value` lies in one of `ranges` (normalized); an empty list holds everything.
+// Whether `value` lies in one of `ranges` (normalized); an empty list contains
+// everything.
 bool InRanges(const std::vector<NumberRange>& ranges, uint64_t value);
 
 // "3", "2-5", "[1-3],[7]", "[1, 3-5]" and "9-" (to the end), as rocprofv3 writes them.

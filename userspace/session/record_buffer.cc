@@ -128,7 +128,7 @@ bool RecordBuffer::Next(const RecordHeader* record, const RecordHeader** next) c
     return false;
   }
   const size_t rest = begin + window_ - at;
-  // The user may have written over it, or point into the middle of one.
+  // The user may have overwritten it, or may point into the middle of a record.
   const size_t bytes = record->bytes;
   if (bytes < sizeof(*record) || bytes % 8 != 0 || bytes > rest || record->id == 0 ||
       record->id > last_id_ || record->kind > SessionRecordKind::kSample) {

@@ -1,4 +1,4 @@
-// The memory that a session's records wait in, and their delivery to the user.
+// Buffers a session's records and delivers them to the user.
 #ifndef ROCATTACH_USERSPACE_SESSION_RECORD_BUFFER_H_
 #define ROCATTACH_USERSPACE_SESSION_RECORD_BUFFER_H_
 
@@ -20,10 +20,10 @@ namespace rocattach {
 // is held during a callback: it may call anything, this buffer included.
 //
 //   1. A callback that flushes its own buffer, or one that another thread delivers,
-//      must not wait (it might wait for itself): the flush is left to the thread that
-//      delivers, which goes on until the buffer is empty.
-//   2. A thread outside of callbacks waits for a delivery under way, so that when Flush
-//      returns to it everything that was there has been delivered.
+//      must not wait (it might wait for itself): the flush is left to the delivering
+//      thread, which continues until the buffer is empty.
+//   2. A thread outside of callbacks waits for a delivery in progress, so that when
+//      Flush returns, everything that was in the buffer has been delivered.
 class RecordBuffer : public std::enable_shared_from_this<RecordBuffer> {
  public:
   using Deliver =
@@ -32,22 +32,22 @@ class RecordBuffer : public std::enable_shared_from_this<RecordBuffer> {
   // `bytes` is rounded down to a multiple of 8.
   static std::shared_ptr<RecordBuffer> Create(size_t bytes, Deliver deliver);
 
-  // Takes every record and keeps none: for sessions whose records go elsewhere.
+  // Accepts every record and keeps none: for sessions whose records go elsewhere.
   static std::shared_ptr<RecordBuffer> CreateUnread();
   bool unread() const { return unread_; }
 
   // Copies a record of header->bytes (a multiple of 8), giving it the next id. False,
   // and counted as dropped, if it is larger than the buffer, or if a callback on this
-  // thread's stack leaves no way to make room.
+  // thread's stack makes it impossible to free space.
   bool Append(const RecordHeader* header);
 
   void Flush();
 
-  // Delivers what is there, then has `more` bytes in addition.
+  // Delivers what is buffered, then grows by `more` bytes.
   void Grow(size_t more, Deliver deliver);
 
-  // For the callback: steps from a record of the delivery under way on this thread to
-  // the next. False if `record` is none of it.
+  // For the callback: steps from a record of the current delivery on this thread to the
+  // next. False if `record` is not part of it.
   bool Next(const RecordHeader* record, const RecordHeader** next) const;
 
   size_t bytes() const;
@@ -65,7 +65,7 @@ class RecordBuffer : public std::enable_shared_from_this<RecordBuffer> {
 
  private:
   RecordBuffer(size_t bytes, Deliver deliver, bool unread);
-  // Gives up the mutex during the callback.
+  // Releases the mutex during the callback.
   void DeliverAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const bool unread_;
@@ -80,7 +80,7 @@ class RecordBuffer : public std::enable_shared_from_this<RecordBuffer> {
   bool delivering_ ABSL_GUARDED_BY(mutex_) = false;
   bool flush_again_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread::id deliverer_ ABSL_GUARDED_BY(mutex_);
-  // Bytes of delivered_ that the callback may look at.
+  // Bytes of delivered_ that the callback may read.
   size_t window_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

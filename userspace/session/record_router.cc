@@ -72,7 +72,7 @@ void RecordRouter::Take(const RecordHeader* record) {
       Put(now->sampler, record);
       break;
     default:
-      CountLost(1);  // of a kind that is not made
+      CountLost(1);  // of a kind that is never produced
       break;
   }
 }
@@ -81,7 +81,7 @@ void RecordRouter::TakeDispatch(const SessionRoutes& now,
                                 const DispatchRecord& record) {
   const bool for_timestamps = (record.selected_by & kSelectedByTimestamps);
   const bool for_counters = (record.selected_by & kSelectedByCounters);
-  // A dispatch is in a buffer once, even if both filters write to it.
+  // A dispatch is put into a buffer only once, even if both filters write to it.
   if (for_timestamps && !(for_counters && now.timestamps == now.counters)) {
     DispatchRecord times = record;
     times.header.bytes = sizeof(times);

@@ -29,22 +29,21 @@ class RecordRouter {
   // Takes effect with the next record.
   void SetRoutes(SessionRoutes routes);
 
-  // False if such a record would go to a buffer that nobody reads: it need not be made.
-  // A record that has no buffer is wanted: it is counted as dropped.
+  // False if such a record would go to a buffer that is never read, and need not be
+  // created. A record without a buffer is wanted, because it is counted as dropped.
   bool WantsDispatch(bool for_timestamps, bool for_counters) const;
   bool WantsTrace() const;
   bool WantsSample() const;
-  // A record, complete with the values that follow its fixed part; which filters
-  // selected a dispatch is in its selected_by.
+  // Takes a complete record, including the values that follow its fixed part;
+  // selected_by tells which filters selected a dispatch.
   void Take(const RecordHeader* record);
-  // Records that were lost on their way here.
+  // Counts records that were lost before they reached the router.
   void CountLost(uint64_t records);
   // Everything of this process has been taken: flushes all buffers.
   void TargetEnded(ProcessId target);
   void Flush();
 
-  // Records that were lost, or had no buffer to go to. What buffers drop, they count
-  // themselves.
+  // Records that were lost or had no buffer. Buffers count what they drop themselves.
   uint64_t dropped() const;
 
  private:
@@ -57,9 +56,9 @@ class RecordRouter {
   mutable absl::Mutex mutex_;
   std::shared_ptr<const SessionRoutes> routes_ ABSL_GUARDED_BY(mutex_);
   uint64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
-  // What Wants…() answer, of the last SetRoutes: without the lock, since they are asked
-  // for every record. A record that is made or not made while routes change may have
-  // come just before.
+  // The results of Wants…() for the last SetRoutes; without the lock, since they are
+  // called for every record. A record that races with a change of routes may use
+  // either.
   enum Route : uint32_t {
     kToTimestamps = 1,
     kToCounters = 2,

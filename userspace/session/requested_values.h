@@ -1,4 +1,4 @@
-// From the readings of a pass to the values that somebody asked for by name.
+// From the readings of a pass to the values that were requested by name.
 #ifndef ROCATTACH_USERSPACE_SESSION_REQUESTED_VALUES_H_
 #define ROCATTACH_USERSPACE_SESSION_REQUESTED_VALUES_H_
 
@@ -18,17 +18,18 @@ namespace rocattach {
 // One of kAgentConstants; nullopt when the GPU's property is not known.
 std::optional<double> AgentConstant(const TargetGpu& gpu, const std::string& name);
 
-// The passes of one architecture, with names looked up once: its work is done for every
-// dispatch. The plan must outlive it. Const, so any number of threads may use it.
+// The passes of one architecture, with names looked up once, because it is used for
+// every dispatch. The plan must outlive it. Immutable, so any number of threads may use
+// it.
 class RequestedValues {
  public:
   // `passes`: of `architecture`, which is of `plan`. A value's number is its name's
-  // position in `names`; what is not in there has none.
+  // position in `names`; other values are skipped.
   RequestedValues(const CompiledPlan& plan, const PlanArchitecture& architecture,
                   const PassPlan& passes, const std::vector<std::string>& names);
 
-  // Appends what `pass` gives: hardware counters as sums, metrics where the pass
-  // measured all of their counters. A value that cannot be had is left out.
+  // Appends what `pass` measured: hardware counters as sums, metrics where the pass
+  // measured all of their counters. Values that are not available are omitted.
   void Append(uint32_t pass, const TargetGpu& gpu,
               absl::Span<const CounterReading> readings,
               std::vector<RecordValue>* values) const;

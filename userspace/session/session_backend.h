@@ -1,4 +1,4 @@
-// What the session engine needs of the processes that it collects from.
+// The session engine's interface to the processes that it collects from.
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_BACKEND_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_BACKEND_H_
 
@@ -39,12 +39,12 @@ struct TargetFunction {
   std::string name;
 };
 
-// What a process can give.
+// What a process can record.
 struct TargetDescription {
   std::vector<TargetGpu> gpus;
   // ROCATTACH_PLAN_RECORD_*.
   uint32_t record_kinds = 0;
-  // Why the others cannot be had, for people: "its runtime has no
+  // Why the others are not available, for users: "its runtime has no
   // rocprofiler-register".
   std::string missing_reason;
   std::vector<TargetFunction> functions = {};
@@ -81,7 +81,7 @@ struct SampleEvent {
   absl::Span<const CounterReading> readings;
 };
 
-// Where a backend puts what a session collects. Calls for one target come one at a
+// Receives from a backend what a session collects. Calls for one target come one at a
 // time; they may run user callbacks, and from there the engine may call the backend
 // again.
 class RecordSink {
@@ -92,8 +92,8 @@ class RecordSink {
   virtual void OnCopies(ProcessId target, absl::Span<const rocattach_copy> copies) = 0;
   virtual void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) = 0;
   virtual void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) = 0;
-  // The process is gone and everything it left has been delivered: the last call for
-  // this target.
+  // The process is gone and everything it recorded has been delivered: the last call
+  // for this target.
   virtual void OnTargetEnded(ProcessId target) = 0;
 };
 
@@ -103,31 +103,31 @@ class SessionBackend {
  public:
   virtual ~SessionBackend() = default;
 
-  // The processes that there are now. Quick, never calls a sink.
+  // The current processes. Quick, never calls a sink.
   virtual std::vector<ProcessId> Targets() = 0;
-  // NOT_FOUND for a process that is not there (any more). Quick, never calls a sink.
+  // NOT_FOUND for a process that does not exist (any more). Quick, never calls a sink.
   virtual absl::StatusOr<TargetDescription> Describe(ProcessId target) = 0;
   // The target that a pid names now.
   virtual absl::StatusOr<ProcessId> FindTarget(pid_t pid) = 0;
-  // False if processes are there, have reported their API functions, and none has
-  // this one. Processes that come are asked at their start.
+  // False if there are processes, they have reported their API functions, and none has
+  // this one. Future processes are checked when they start.
   virtual bool MayHaveApiFunction(TraceDomain domain, const std::string& name);
 
-  // Puts the plan in force. On success records come until Stop returns or the process
-  // ends; on an error none come.
+  // Activates the plan. On success, records arrive until Stop returns or the process
+  // ends; on an error, none do.
   virtual absl::Status Start(ProcessId target, std::shared_ptr<const CompiledPlan> plan,
                              std::shared_ptr<RecordSink> sink) = 0;
-  // Ends recording and waits for nobody: what was recorded before may still be on its
-  // way. OK for a process that has ended.
+  // Ends recording without waiting: what was recorded before may still have to be
+  // delivered. OK for a process that has ended.
   virtual absl::Status Stop(ProcessId target) = 0;
   // When it returns, everything that a stopped process recorded has been delivered.
   // Never called from a user's callback, because a delivery may be waiting for that
-  // callback to return (it wants room in the buffer that is being delivered). The
-  // engine stops all targets of a session before it waits for the first: a thread that
-  // delivers may be busy with the records of the others as long as they go on coming.
+  // callback to return (it needs room in the buffer that is being delivered). The
+  // engine stops all targets of a session before it waits for the first: a delivering
+  // thread may be busy with the records of the others as long as they keep arriving.
   virtual absl::Status Settle(ProcessId target) = 0;
   // Delivers what is there now. Never called from a user's callback. DATA_LOSS if the
-  // memory makes no sense any more.
+  // memory is no longer plausible.
   virtual absl::Status Drain(ProcessId target) = 0;
 };
 

@@ -154,7 +154,7 @@ absl::Status SessionBuffers::NextRecord(const RecordHeader* record,
     }
   }
   if (!records->Next(record, next)) {
-    // A buffer that is gone is known only while it is being delivered.
+    // A destroyed buffer is known only while it is being delivered.
     RETURN_IF_ERROR(Check(id, buffer));
     return SessionError(SessionStatus::kRecordCorrupted,
                         "not a record that this callback was given");

@@ -24,8 +24,8 @@ class SessionBuffers {
   // `existing`: a buffer of the session that grows by `bytes` instead.
   absl::StatusOr<BufferId> Create(SessionId session, size_t bytes,
                                   BufferCallback callback, BufferId existing = {});
-  // A buffer for filters whose records nobody reads here, because the backend puts them
-  // elsewhere by itself: takes no memory, drops nothing, cannot grow.
+  // A buffer for filters whose records are not read here, because the backend stores
+  // them elsewhere: takes no memory, drops nothing, cannot grow.
   absl::StatusOr<BufferId> CreateUnread(SessionId session);
   // Milliseconds. INCORRECT_FLUSH_INTERVAL.
   static absl::Status CheckFlushInterval(uint64_t interval);
@@ -37,7 +37,7 @@ class SessionBuffers {
   // For a callback: from a record of its delivery to the next.
   absl::Status NextRecord(const RecordHeader* record, const RecordHeader** next,
                           SessionId session, BufferId buffer) const;
-  // Flushes buffers whose interval is over. Call it every few milliseconds.
+  // Flushes buffers whose interval has elapsed. Call it every few milliseconds.
   void Tick(uint64_t now_ns);
 
  private:

@@ -45,7 +45,7 @@ absl::Status SessionEngine::Initialize() {
   }
   RETURN_IF_ERROR(state_->runner->Connect());
   absl::MutexLock lock(&state_->mutex);
-  if (state_->initialized) return done;  // another thread was quicker
+  if (state_->initialized) return done;  // another thread was faster
   state_->initialized = true;
   return absl::OkStatus();
 }
@@ -84,7 +84,7 @@ absl::Status SessionEngine::StopAll() {
       if (session->phase != Phase::kActive) continue;
       session->phase = Phase::kStopping;
     }
-    StopRun(session).IgnoreError();  // nobody is left to tell
+    StopRun(session).IgnoreError();  // there is no one to report the error to
   }
 }
 
@@ -167,7 +167,8 @@ absl::Status SessionEngine::SetProcessEndedCallback(SessionId id,
 
 // Enters phase kStarting.
 absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId id) {
-  // Goes when the lock has been given up: its end may have to wait for a callback.
+  // Destroyed after the lock is released: its destructor may have to wait for a
+  // callback.
   std::shared_ptr<SessionRun> previous;
   absl::MutexLock lock(&state_->mutex);
   ASSIGN_OR_RETURN(std::shared_ptr<Session> session, state_->Find(id));
@@ -207,7 +208,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
 absl::Status SessionEngine::StartSession(SessionId id) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, PrepareStart(id));
   if (absl::Status status = session->run->Start(); !status.ok()) {
-    // What was started before it failed; nothing that was collected is thrown away.
+    // Stops what was started before the failure; nothing that was collected is
+    // discarded.
     {
       absl::MutexLock lock(&state_->mutex);
       session->phase = Phase::kStopping;
@@ -232,7 +234,7 @@ void SessionEngine::BecomeActive(const std::shared_ptr<Session>& session) {
   StopRun(session).IgnoreError();
 }
 
-// In phase kStopping, which it ends.
+// Called in phase kStopping, which it ends.
 absl::Status SessionEngine::StopRun(const std::shared_ptr<Session>& session) {
   absl::Status result = session->run->Stop();
   std::vector<std::shared_ptr<RecordBuffer>> buffers;
@@ -251,7 +253,7 @@ absl::Status SessionEngine::StopRun(const std::shared_ptr<Session>& session) {
   return result;
 }
 
-// Of an idle session whose id counts as gone.
+// For an idle session whose id counts as gone.
 void SessionEngine::FinishDestroy(const std::shared_ptr<Session>& session) {
   std::vector<std::shared_ptr<RecordBuffer>> buffers;
   {
@@ -295,7 +297,7 @@ absl::Status SessionEngine::DestroySession(SessionId id) {
     if (active) session->phase = Phase::kStopping;
   }
   if (active) {
-    StopRun(session).IgnoreError();  // nobody is left to use the session
+    StopRun(session).IgnoreError();  // the session is no longer in use
   } else {
     FinishDestroy(session);
   }

@@ -1,5 +1,5 @@
-// Profiling sessions: their life cycle. Filters, buffers and device sessions have
-// classes of their own.
+// Profiling sessions: their life cycle. Filters, buffers and device sessions are in
+// separate classes.
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_ENGINE_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_ENGINE_H_
 
@@ -30,9 +30,9 @@ struct SessionReport {
   bool active = false;
   // The processes it collects from now.
   std::vector<ProcessId> running;
-  // Processes that could not be started, and why; of the last start.
+  // Processes in which it could not be started, with the reasons; of the last start.
   std::map<ProcessId, absl::Status> refused;
-  // Records of the last start that found no room, or no buffer to go to.
+  // Records of the last start for which there was no room or no buffer.
   uint64_t dropped = 0;
 };
 
@@ -41,12 +41,12 @@ struct SessionReport {
 // first, and changes nothing when it fails. User callbacks run with no lock held and
 // may call any function.
 //
-// A session is for the processes that were added, or for all that there are and come.
-// A process has at most one active session; so has the counters of a GPU.
+// A session is for the processes that were added, or for all current and future ones. A
+// process has at most one active session, and so have the counters of a GPU.
 class SessionEngine {
  public:
   explicit SessionEngine(std::shared_ptr<SessionRunner> runner);
-  // On the processes of this backend.
+  // For the processes of this backend.
   SessionEngine(std::shared_ptr<SessionBackend> backend,
                 std::shared_ptr<const CounterCatalog> catalog);
   // Terminates what is active. Not from inside a callback.
@@ -54,9 +54,9 @@ class SessionEngine {
   SessionEngine(const SessionEngine&) = delete;
   SessionEngine& operator=(const SessionEngine&) = delete;
 
-  // ERROR when the runner has nobody to collect.
+  // ERROR if the runner has no service to collect for it.
   absl::Status Initialize();
-  // Terminates active sessions; all ids stay valid for after the next Initialize.
+  // Terminates active sessions; all ids are valid again after the next Initialize.
   absl::Status Finalize();
 
   absl::StatusOr<SessionId> CreateSession(int replay_mode);
@@ -86,7 +86,7 @@ class SessionEngine {
 
   SessionFilters& filters() { return filters_; }
   SessionBuffers& buffers() { return buffers_; }
-  // Device profiling; these do not ask for Initialize.
+  // Device profiling; this does not require Initialize.
   DeviceSessions& devices() { return devices_; }
 
  private:

@@ -27,7 +27,7 @@ absl::StatusOr<FilterId> SessionFilters::Create(SessionId id, FilterSpec filter)
     absl::MutexLock lock(&state_->mutex);
     RETURN_IF_ERROR(state_->Find(id).status());
   }
-  // Without the lock: expressions are compiled, and the runner may ask a service.
+  // Without the lock: expressions are compiled, and the runner may call a service.
   RETURN_IF_ERROR(Check(filter));
   absl::MutexLock lock(&state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));

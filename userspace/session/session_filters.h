@@ -19,7 +19,7 @@ class SessionFilters {
   explicit SessionFilters(std::shared_ptr<EngineState> state)
       : state_(std::move(state)) {}
 
-  // What Create checks of its filter; see SessionRunner.
+  // The checks of Create on its filter; see SessionRunner.
   absl::Status Check(const FilterSpec& filter) const;
   absl::StatusOr<FilterId> Create(SessionId session, FilterSpec filter);
   absl::Status Destroy(SessionId session, FilterId filter);

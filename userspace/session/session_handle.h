@@ -8,7 +8,7 @@
 
 namespace rocattach {
 
-// Part of the number, so that a filter's id is never taken for a session's.
+// Part of the number, so that a filter's id is never mistaken for a session's.
 enum class HandleKind : uint8_t {
   kSession = 1,
   kFilter = 2,
@@ -31,7 +31,7 @@ class HandleSource {
   uint64_t last_ = 0;
 };
 
-// For people, and as in recordings: 1, 2, 3 …
+// For users, and as in recordings: 1, 2, 3 …
 inline uint64_t Number(SessionId id) {
   return static_cast<uint64_t>(id) & 0xffffffffff;
 }

@@ -1,4 +1,4 @@
-// What a session puts into its buffers: records of different sizes, one behind the
+// What a session puts into its buffers: records of different sizes, one after the
 // other, each 8-byte aligned.
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_RECORD_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_RECORD_H_
@@ -9,11 +9,11 @@
 namespace rocattach {
 
 // The control protocol and the C API (rocattach_sessions.h) use the same numbers and
-// the same layout, so that a buffer is handed over as it is.
+// the same layout, so that a buffer is delivered unchanged.
 enum class SessionRecordKind : uint32_t {
   kDispatch = 0,
   kTrace = 1,
-  // 2 to 4 are kinds that ROCProfiler has and this program does not make.
+  // 2 to 4 are kinds of ROCProfiler that this program does not produce.
   kSample = 5,
 };
 
@@ -32,7 +32,7 @@ struct RecordTimes {
 struct RecordValue {
   uint32_t counter;  // index into the names that the filter was created with
   uint32_t pad;
-  double value;  // added up over the instances of a hardware counter
+  double value;  // summed over the instances of a hardware counter
 };
 
 // Bits of DispatchRecord.selected_by.
@@ -58,7 +58,7 @@ struct DispatchRecord {
   uint32_t values;
 };
 
-// What an API trace can be of. Numbers of ROCProfiler's domains.
+// What an API trace can record. Numbers of ROCProfiler's domains.
 enum class TraceDomain : int32_t {
   kHsaApi = 0,
   kMemoryCopies = 1,
@@ -97,7 +97,7 @@ struct SampleRecord {
 static_assert(std::is_trivial_v<DispatchRecord> && std::is_trivial_v<TraceRecord> &&
               std::is_trivial_v<SampleRecord> && std::is_trivial_v<RecordValue>);
 
-// Every record begins with its header, so that one pointer serves for all kinds.
+// Every record begins with its header, so that one pointer type serves all kinds.
 template <typename Record>
 const Record& RecordAs(const RecordHeader* header) {
   return *reinterpret_cast<const Record*>(header);

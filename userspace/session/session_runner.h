@@ -1,5 +1,5 @@
-// How sessions come to run: on processes that this program reaches itself, or through a
-// service elsewhere. The engine keeps sessions, filters and buffers; a runner collects.
+// Runs sessions: on processes that this program accesses itself, or through a service.
+// The engine keeps sessions, filters and buffers; a runner collects.
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_RUNNER_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_RUNNER_H_
 
@@ -22,7 +22,7 @@ namespace rocattach {
 struct RunSpec {
   SessionId session = {};
   std::vector<FilterSpec> filters;  // checked, one of each kind
-  std::vector<ProcessId> targets;   // empty: all that there are and come
+  std::vector<ProcessId> targets;   // empty: all current and future ones
 };
 
 // One start of a session. Start, Arrived and Stop are called one at a time; the others
@@ -31,24 +31,24 @@ class SessionRun {
  public:
   virtual ~SessionRun() = default;
 
-  // On success records come until Stop returns. After an error Stop is called too:
-  // something may have been started before it failed.
+  // On success, records arrive until Stop returns. After an error, Stop is called too:
+  // something may have been started before the failure.
   virtual absl::Status Start() = 0;
-  // When it returns, all records have been handed to the router, unless it was called
-  // from inside a user's callback: there nobody may be waited for.
+  // When it returns, all records have been passed to the router, unless it was called
+  // from inside a user's callback, which must not wait.
   virtual absl::Status Stop() = 0;
-  // Hands over what is there now. Never called from a user's callback.
+  // Delivers what is there now. Never called from a user's callback.
   virtual absl::Status Drain() = 0;
   // A process became ready; only for runs of all processes.
   virtual void Arrived(ProcessId target) = 0;
 
   // The processes that it collects from now.
   virtual std::vector<ProcessId> Running() const = 0;
-  // Those that could not be started, and why.
+  // Those in which it could not be started, with the reasons.
   virtual std::map<ProcessId, absl::Status> Refused() const = 0;
 };
 
-// The counters of a GPU, whoever uses it, from construction on.
+// The counters of a GPU for all processes that use it, from construction on.
 class DeviceRun {
  public:
   virtual ~DeviceRun() = default;
@@ -62,7 +62,7 @@ class SessionRunner {
  public:
   virtual ~SessionRunner() = default;
 
-  // Before sessions are created. ERROR when there is nobody to collect.
+  // Called before sessions are created. ERROR if no service is there to collect.
   virtual absl::Status Connect() { return absl::OkStatus(); }
   // In the order that rocattach_create_filter documents, from its kind on.
   virtual absl::Status CheckFilter(const FilterSpec& filter) = 0;
@@ -71,11 +71,11 @@ class SessionRunner {
   // Nothing happens before its Start.
   virtual std::shared_ptr<SessionRun> NewRun(RunSpec spec,
                                              std::shared_ptr<RecordRouter> router) = 0;
-  // The session that runs on all processes; none without one, or if the runner itself
-  // notices when processes arrive.
+  // The session that runs on all processes; none if there is none, or if the runner
+  // tracks arriving processes itself.
   virtual SessionId AllOwner() const { return {}; }
 
-  // The key of the GPU with this index, if its counters can be measured: errors as of
+  // The key of the GPU with this index, if its counters can be measured: errors as for
   // rocattach_device_profiling_session_create.
   virtual absl::StatusOr<std::string> CheckDevice(
       const std::vector<std::string>& counters, int gpu_index) = 0;

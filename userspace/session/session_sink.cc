@@ -96,8 +96,8 @@ void SessionSink::PassOn(const Fixed& fixed, Target* target) {
 void SessionSink::OnDispatches(ProcessId id, absl::Span<const DispatchEvent> events) {
   std::shared_ptr<Target> target;
   for (const DispatchEvent& event : events) {
-    // In the service most sessions are only recorded: a record that nobody reads is not
-    // made.
+    // In the service, most sessions are only recorded: a record that is not read is not
+    // created.
     if (!router_->WantsDispatch(event.for_timestamps, event.for_counters)) continue;
     if (target == nullptr) target = Find(id);
     if (target == nullptr) return;

@@ -27,7 +27,7 @@ class SessionSink : public RecordSink {
               const std::vector<FilterSpec>& filters,
               std::function<void(ProcessId)> ended);
 
-  // Before the backend starts that target.
+  // Call this before the backend starts that target.
   void AddTarget(ProcessId target, std::shared_ptr<const CompiledPlan> plan);
 
   void OnDispatches(ProcessId target, absl::Span<const DispatchEvent> events) override;
@@ -42,7 +42,8 @@ class SessionSink : public RecordSink {
     std::shared_ptr<const CompiledPlan> plan;
     // By index of plan->architectures.
     std::vector<RequestedValues> dispatch, sampler;
-    // Calls for one target come one at a time: kept so that a record allocates nothing.
+    // Kept so that a record needs no allocation: calls for one target come one at a
+    // time.
     std::vector<RecordValue> values;
     std::vector<uint64_t> record;
   };
@@ -53,7 +54,7 @@ class SessionSink : public RecordSink {
   static void Request(const std::vector<RequestedValues>& requested, uint32_t agent_id,
                       uint32_t pass, absl::Span<const CounterReading> readings,
                       Target* target);
-  // Passes on `fixed` with target->values behind it.
+  // Passes on `fixed`, followed by target->values.
   template <typename Fixed>
   void PassOn(const Fixed& fixed, Target* target);
 

@@ -1,4 +1,4 @@
-// What sessions are described with: targets, ids, filters.
+// Types that describe sessions: targets, ids, filters.
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_TYPES_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_TYPES_H_
 
@@ -41,7 +41,7 @@ struct NumberRange {
   bool operator==(const NumberRange&) const = default;
 };
 
-// Which operations a filter is about. What is empty does not restrict.
+// Which operations a filter applies to. Empty members do not restrict.
 struct Selection {
   // "gfx90a", a part of the product's name, the number among the process's GPUs ("0"),
   // a UUID or a PCI address ("0000:03:00.0").
@@ -59,24 +59,24 @@ struct Selection {
   std::vector<std::string> hip_functions;
 };
 
-// One filter: what to collect, and of what.
+// One filter: what to collect, and for which operations.
 struct FilterSpec {
   FilterKind kind = FilterKind::kDispatchTimestamps;
   Selection selection;
-  // kCounters and kCountersSampler: counters and metrics, in groups that want to be in
+  // kCounters and kCountersSampler: counters and metrics, in groups that should be in
   // one pass. Records name them by their index in the list of all groups, one after the
   // other.
   std::vector<std::vector<std::string>> counters;
-  // What they are looked up in; null: the catalog of whoever runs the session. The same
+  // The catalog for lookups; null: that of the program that runs the session. The same
   // for all filters of a session.
   std::shared_ptr<const CounterCatalog> catalog;
   bool single_pass = false;  // refuse what takes more than one pass
-  bool keep_groups = false;  // each group is a pass of its own
-  // kCounters: dispatches of a kernel that a pass holds before the next one's turn, if
-  // rotation_ns is 0; else the time it holds.
+  bool keep_groups = false;  // each group is a separate pass
+  // kCounters: if rotation_ns is 0, the dispatches of a kernel after which the next
+  // pass is used; else rotation_ns is the time after which it is used.
   uint64_t rotation_iterations = 1;
   uint64_t rotation_ns = 0;
-  // kApiTrace. May hold a number that is none of the enumeration's: it is refused.
+  // kApiTrace. May contain a number outside of the enumeration, which is refused.
   std::vector<TraceDomain> api_domains;
   // kCountersSampler, nanoseconds; duration 0: until the session ends.
   uint64_t sample_interval_ns = 0;

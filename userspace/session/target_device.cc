@@ -51,7 +51,7 @@ FilterSpec SamplerOf(const std::vector<std::string>& counters, int gpu_index) {
 
 }  // namespace
 
-// Adds up what the process reads.
+// Sums what the process reads.
 class DeviceSums : public RecordSink {
  public:
   void OnDispatches(ProcessId, absl::Span<const DispatchEvent>) override {}
@@ -95,7 +95,7 @@ class DeviceSums : public RecordSink {
     if (sum.instances == 1) {
       sum.minimum = sum.maximum = sum.sum;
     } else {
-      // Which instance has the least is not known of a sum of several readings.
+      // The extremes of instances are not known for a sum of several readings.
       sum.minimum = sum.maximum = std::nan("");
     }
   }
@@ -153,7 +153,8 @@ absl::StatusOr<std::shared_ptr<DeviceRun>> TargetDevice::Start(
         std::make_shared<TargetDevice>(owners, session, target, counters, *plan);
     const absl::Status begun = device->Begin();
     if (begun.ok()) return std::shared_ptr<DeviceRun>(std::move(device));
-    // That the counters are in use explains more than why another process cannot.
+    // That the counters are in use is a better explanation than why another process
+    // cannot.
     const bool busy = SessionStatusOf(begun) == SessionStatus::kHasActiveSession;
     if (busy) {
       refused = begun;
@@ -205,7 +206,7 @@ absl::Status TargetDevice::Begin() {
 absl::StatusOr<std::vector<double>> TargetDevice::Poll() {
   const uint64_t asked_ns = BootNs();
   DeviceSums::Now now = sums_->Read();
-  // In a callback nobody is waited for: see SessionBackend::Drain.
+  // Callbacks must not wait: see SessionBackend::Drain.
   while (!RecordBuffer::InCallback() && now.end_ns < asked_ns) {
     const absl::Status drained = owners_->backend->Drain(target_);
     now = sums_->Read();
@@ -234,7 +235,7 @@ absl::StatusOr<std::vector<double>> TargetDevice::Poll() {
   RequestedValues(*plan_, *architecture, architecture->sampler, counters_)
       .Append(/*pass=*/0, *gpu, now.readings, &seen);
   for (const RecordValue& value : seen) {
-    // A name that was asked for twice has its value twice.
+    // A name that was requested twice gets its value twice.
     for (size_t i = 0; i < values.size(); ++i) {
       if (counters_[i] == counters_[value.counter]) values[i] = value.value;
     }

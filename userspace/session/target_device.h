@@ -15,16 +15,16 @@ namespace rocattach {
 
 class DeviceSums;
 
-// The counters of a GPU count what every process does on it; the process that they are
-// read through only lends its access to the driver, and cannot be in another session
+// The counters of a GPU count what all processes do on it; the process through which
+// they are read only provides access to the driver, and cannot be in another session
 // meanwhile.
 class TargetDevice : public DeviceRun {
  public:
   // How often the process is to read the counters: Poll waits for the next reading.
   static constexpr uint64_t kIntervalNs = 5'000'000;
 
-  // As SessionRunner::CheckDevice. GPUs are numbered as the attached process numbers
-  // them that sees most; those that only others see follow.
+  // As SessionRunner::CheckDevice. GPUs are numbered as in the attached process that
+  // sees most of them; those that only others see follow.
   static absl::StatusOr<std::string> Check(TargetOwners& owners,
                                            const std::vector<std::string>& counters,
                                            int gpu_index);

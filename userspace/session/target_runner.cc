@@ -64,7 +64,7 @@ std::shared_ptr<const CounterCatalog> TargetRun::Catalog() const {
 }
 
 absl::StatusOr<std::vector<ProcessId>> TargetRun::Reserve() {
-  // Quick and without calls back, so that what is checked is what is reserved.
+  // Quick and without callbacks, so that what is checked is what is reserved.
   const bool all = spec_.targets.empty();
   std::vector<ProcessId> targets = all ? owners_->backend->Targets() : spec_.targets;
   absl::MutexLock lock(&owners_->mutex);
@@ -93,8 +93,8 @@ absl::Status TargetRun::Start() {
       ++started;
       continue;
     }
-    // One process that cannot give what is asked for does not keep the others from it,
-    // unless it was named.
+    // A process that cannot record what is requested does not prevent the others from
+    // doing so, unless it was named.
     if (!spec_.targets.empty() ||
         SessionStatusOf(status) == SessionStatus::kHasActiveSession) {
       return status;
@@ -123,7 +123,7 @@ absl::Status TargetRun::OwnCounters(ProcessId target, const CompiledPlan& plan) 
   for (const std::string& key : plan.counter_gpus) {
     owners_->counters[key] = spec_.session;
   }
-  // Before the backend knows of it: the process may end at once.
+  // Before the backend is called: the process may end at once.
   running_.insert(target);
   return absl::OkStatus();
 }
@@ -164,7 +164,7 @@ absl::Status TargetRun::Stop() {
                                absl::StrCat(Name(target), ": ", status.message())));
   };
   for (ProcessId target : running) note(target, owners_->backend->Stop(target));
-  // In a callback nobody is waited for: see SessionBackend::Settle.
+  // Callbacks must not wait: see SessionBackend::Settle.
   if (!RecordBuffer::InCallback()) {
     for (ProcessId target : running) note(target, owners_->backend->Settle(target));
   }

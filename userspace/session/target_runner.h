@@ -16,7 +16,7 @@
 
 namespace rocattach {
 
-// What the runs of one runner share: a process has at most one active session, and so
+// Shared by the runs of one runner: a process has at most one active session, and so
 // have the counters of a GPU.
 struct TargetOwners {
   std::shared_ptr<SessionBackend> backend;        // constant
@@ -24,17 +24,17 @@ struct TargetOwners {
 
   absl::Mutex mutex;
   std::map<ProcessId, SessionId> targets ABSL_GUARDED_BY(mutex);
-  // The session for all processes, those to come included.
+  // The session for all processes, including future ones.
   SessionId all ABSL_GUARDED_BY(mutex) = {};
   std::map<std::string, SessionId> counters ABSL_GUARDED_BY(mutex);  // by GPU key
 
-  // Gives up what the session owns.
+  // Releases what the session owns.
   void Release(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void ReleaseTarget(ProcessId target, SessionId session)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
-// HAS_ACTIVE_SESSION, with a message for people.
+// HAS_ACTIVE_SESSION, with a message for users.
 absl::Status OwnedBy(absl::string_view what, SessionId owner);
 // The same for the counters of a GPU; its key is a serial number or a PCI address.
 absl::Status CountersOwnedBy(absl::string_view key, SessionId owner);

@@ -9,7 +9,7 @@
 namespace rocattach {
 namespace {
 
-// A shape on the wire, roughly.
+// Approximate size of a shape on the wire.
 constexpr size_t kShapeBytes = 12;
 
 }  // namespace

@@ -16,7 +16,7 @@
 
 namespace rocattach {
 
-// As DispatchBatchEncoder, for API calls. Texts are valid UTF-8 already.
+// Like DispatchBatchEncoder, for API calls. Texts are valid UTF-8 already.
 class ApiBatchEncoder {
  public:
   explicit ApiBatchEncoder(size_t batch_bytes) : batch_bytes_(batch_bytes) {}
@@ -26,7 +26,7 @@ class ApiBatchEncoder {
 
   bool full() const;
   size_t count() const { return count_; }
-  // What the records are of: each is an operation of its own.
+  // The number of operations: one for each record.
   size_t operations() const { return count_; }
   size_t bytes() const;
 

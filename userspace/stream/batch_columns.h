@@ -1,5 +1,5 @@
-// What batches have in common: the prediction of start times, the
-// shapes' table, the bounds of columns.
+// What batches have in common: the prediction of start times, the table of shapes, the
+// bounds of columns.
 #ifndef ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_
 #define ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_
 
@@ -20,7 +20,7 @@
 namespace rocattach {
 
 // Work on a busy queue starts when the work before it ends, on an idle queue when it is
-// submitted: whichever is later. Records without times predict 0, which they hold.
+// submitted: whichever is later. Records without times predict 0, which is their value.
 inline uint64_t PredictStart(uint32_t flags, uint64_t enqueue_ns,
                              const SlotState& slot) {
   if (flags & ROCATTACH_DISPATCH_UNTIMED) return 0;
@@ -36,8 +36,8 @@ inline void NoteTimes(uint64_t start_ns, uint64_t end_ns, uint64_t* first_start_
   *last_end_ns = std::max(*last_end_ns, end_ns);
 }
 
-// Where a column of the shapes' table comes from: field number in the batch's message,
-// word of the key, shift and width in bits (1 to 64).
+// The source of a column of the shape table: field number in the batch's message, word
+// of the key, shift and width in bits (1 to 64).
 struct ShapeColumn {
   uint32_t field;
   size_t word;
@@ -45,7 +45,7 @@ struct ShapeColumn {
   unsigned bits;
 };
 
-// Writes the shapes' table, one column after another.
+// Writes the shape table, one column after another.
 template <size_t kColumns, typename Key>
 void AppendShapeColumns(const ShapeColumn (&columns)[kColumns],
                         const std::vector<Key>& keys, std::string* out) {
@@ -73,7 +73,8 @@ inline uint64_t Residual(const google::protobuf::RepeatedField<int64_t>& column,
   return static_cast<uint64_t>(At(column, i));
 }
 
-// An absent column costs no bytes, so the counts bound what a batch can ask for.
+// An absent column takes no bytes, so the counts must bound the memory that a batch can
+// request.
 inline absl::Status CheckCounts(uint64_t count, uint64_t shapes) {
   if (count > kMaxBatchRecords) {
     return absl::DataLossError(absl::StrCat("batch claims ", count, " records"));

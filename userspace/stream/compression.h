@@ -21,8 +21,8 @@ class Compressor {
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
 
-  // Replaces *out with the compressed payload. False, and *out is unspecified, when
-  // that would not be smaller.
+  // Replaces *out with the compressed payload. False, and *out is unspecified, if that
+  // would not be smaller.
   bool Compress(absl::string_view payload, std::string* out);
 
  private:
@@ -37,8 +37,8 @@ class Decompressor {
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
 
-  // Replaces *out. A payload that does not say its size, or more than
-  // kMaxPayloadBytes, is refused before any memory is taken for it.
+  // Replaces *out. A payload that does not state its size, or states more than
+  // kMaxPayloadBytes, is refused before any memory is allocated for it.
   absl::Status Decompress(absl::string_view payload, std::string* out);
 
  private:

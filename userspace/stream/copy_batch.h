@@ -18,7 +18,7 @@
 
 namespace rocattach {
 
-// As DispatchBatchEncoder, for copies.
+// Like DispatchBatchEncoder, for copies.
 class CopyBatchEncoder {
  public:
   explicit CopyBatchEncoder(size_t batch_bytes) : batch_bytes_(batch_bytes) {}
@@ -28,7 +28,7 @@ class CopyBatchEncoder {
 
   bool full() const;
   size_t count() const { return count_; }
-  // What the records are of: each is an operation of its own.
+  // The number of operations: one for each record.
   size_t operations() const { return count_; }
   size_t bytes() const;
 

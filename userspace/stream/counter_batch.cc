@@ -13,10 +13,10 @@ namespace rocattach {
 namespace {
 
 constexpr uint32_t kWhole = 1;  // CounterBatch.shape_flags
-// Values of one operation that go into one batch at most, so that a payload stays far
-// below kMaxPayloadBytes.
+// Maximum values of one operation in a batch, so that a payload stays far below
+// kMaxPayloadBytes.
 constexpr size_t kMaxOperationRecords = 4096;
-// A shape on the wire, roughly.
+// Approximate size of a shape on the wire.
 constexpr size_t kShapeBytes = 16;
 
 uint64_t BitsOf(double value) {
@@ -25,9 +25,9 @@ uint64_t BitsOf(double value) {
   return bits;
 }
 
-// What differences are taken of: whole numbers as such, if all three are and come back
-// the same, bit by bit (not -0). Without std::trunc, which is a call on the baseline of
-// x86-64. Written out: this is done for every value.
+// The bits that differences are taken of: integers, if all three values are integers
+// and convert back bit by bit (-0 does not). Avoids std::trunc, which is a function
+// call on baseline x86-64. Unrolled by hand, since it runs for every value.
 bool TakeBits(const CounterRecord& record, CounterValueBits* bits) {
   constexpr double kLimit = 9007199254740992.0;  // 2^53
   const double sum = record.sum, minimum = record.minimum, maximum = record.maximum;
@@ -79,7 +79,7 @@ size_t CounterBatchEncoder::Append(absl::Span<const CounterRecord> records) {
       ++end;
     }
     if (count_ + (end - taken) > kMaxBatchRecords) {
-      no_room_ = true;  // it goes into the next batch whole
+      no_room_ = true;  // all of it goes into the next batch
       return taken;
     }
     for (PackedColumn* column :
@@ -92,7 +92,7 @@ size_t CounterBatchEncoder::Append(absl::Span<const CounterRecord> records) {
   return taken;
 }
 
-// Column by column: this is done for every value of every counted dispatch.
+// Column by column, since this runs for every value of every counted dispatch.
 void CounterBatchEncoder::AppendOperation(absl::Span<const CounterRecord> records) {
   uint64_t times = previous_begin_;
   entries_.resize(records.size());
@@ -125,7 +125,7 @@ void CounterBatchEncoder::AppendOperation(absl::Span<const CounterRecord> record
   operation_.Put(ZigZag(records[0].operation - previous_operation_));
   operation_.PutZeros(records.size() - 1);
   previous_operation_ = records[0].operation;
-  if (times == 0) {  // dispatches: theirs are in the dispatch
+  if (times == 0) {  // dispatches: the times are in the dispatch record
     begin_.PutZeros(records.size());
     duration_.PutZeros(records.size());
   } else {

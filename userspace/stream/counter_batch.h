@@ -20,13 +20,13 @@ namespace rocattach {
 // The last value of a shape, as the bits that differences are taken of.
 using CounterValueBits = std::array<uint64_t, 3>;
 
-// As DispatchBatchEncoder, for counter values.
+// Like DispatchBatchEncoder, for counter values.
 class CounterBatchEncoder {
  public:
   explicit CounterBatchEncoder(size_t batch_bytes) : batch_bytes_(batch_bytes) {}
 
   // Takes whole operations from the front until the batch is full; returns how many
-  // records. An operation with more than 4096 values is cut.
+  // records. An operation with more than 4096 values is split.
   size_t Append(absl::Span<const CounterRecord> records);
 
   bool full() const;
@@ -41,7 +41,7 @@ class CounterBatchEncoder {
   // session; plan|kernel; counter|pass|agent|flags; instances.
   using Shapes = ShapeTable<4>;
 
-  // A value on its way into the columns.
+  // A value to be put into the columns.
   struct Entry {
     uint32_t shape;
     CounterValueBits bits;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;  // reflected
 
-// kTables[k][b]: the effect of byte b that stands k bytes before the end of a word.
+// kTables[k][b]: the effect of byte b at k bytes before the end of a word.
 constexpr std::array<std::array<uint32_t, 256>, 8> MakeTables() {
   std::array<std::array<uint32_t, 256>, 8> tables = {};
   for (uint32_t byte = 0; byte < 256; ++byte) {

@@ -8,10 +8,10 @@
 
 namespace rocattach {
 
-// The checksum of `data`; the processor's instruction where there is one.
+// The checksum of `data`, with the CPU's instruction if it has one.
 uint32_t Crc32c(absl::string_view data);
 
-// The same from tables, on any processor. Tests compare the two.
+// The same from tables, for any CPU. Tests compare the two.
 uint32_t Crc32cPortable(absl::string_view data);
 
 }  // namespace rocattach

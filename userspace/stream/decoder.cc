@@ -192,9 +192,9 @@ absl::Status StreamDecoder::HandlePayload(const FrameView& frame,
   }
 }
 
-// A frame begins another recording if it says so by its id, follows an end frame, or
-// has a sequence number that its stream is past: files were concatenated, and the
-// frames that would have told more plainly are damaged.
+// A frame begins another recording if it has another recording id, follows an end
+// frame, or has a sequence number that its stream has already passed: then files were
+// concatenated, and the frames between them are damaged.
 void StreamDecoder::PlaceFrame(const FrameView& frame, absl::string_view recording_id,
                                const v1::StreamHeader* header) {
   bool begins = !in_recording_ || recording_ended_;
@@ -253,7 +253,7 @@ StreamDecoder::StreamState* StreamDecoder::CheckSequence(const FrameView& frame)
   state->next_sequence = frame.header.sequence + 1;
   if (gap == 0) return state;
   state->complete = false;
-  // Who joins in the middle does not miss what went before.
+  // A reader that joins in the middle does not miss earlier frames.
   if (is_new && !from_beginning_) return state;
   stats_.missing_frames += gap;
   recording_missing_ += gap;
@@ -363,7 +363,7 @@ absl::Status StreamDecoder::HandleStreamEnd(absl::string_view payload) {
   RETURN_IF_ERROR(Parse(payload, &end));
   recording_ended_ = true;
   ++stats_.recordings_ended;
-  // Frames that were the last of their streams leave no gap; the sum tells.
+  // Missing frames at the end of a stream leave no gap; only the sum shows them.
   uint64_t expected = end.frames() + end.frames_dropped() + 1;
   uint64_t known = recording_frames_ + recording_missing_;
   if (from_beginning_ && expected > known) {

@@ -19,11 +19,11 @@
 
 namespace rocattach {
 
-// Streams of a recording whose sequence numbers are checked; those beyond are read
-// without.
+// Maximum streams of a recording with checked sequence numbers; further ones are read
+// without checks.
 inline constexpr size_t kMaxTrackedStreams = 1 << 20;
 
-// What reading came to, over all files so far.
+// The result of reading, over all files so far.
 struct ReadStats {
   uint64_t bytes = 0;
   uint64_t frames = 0;  // intact and understood
@@ -35,30 +35,30 @@ struct ReadStats {
   uint64_t skipped_ranges = 0;
   uint64_t truncated_bytes = 0;  // of skipped_bytes, those at the end of an input
   uint64_t missing_frames = 0;   // by sequence numbers
-  uint64_t lost_records = 0;     // known from headers of damaged frames: at least
+  uint64_t lost_records = 0;     // from headers of damaged frames: a lower bound
   uint64_t undecodable_frames = 0;
   uint64_t unknown_frames = 0;  // of a newer version
 
-  // Something is missing that had been written. A recording that has no end yet, or was
+  // Something that was written is missing. A recording that has no end yet, or was
   // joined in the middle, is not damaged.
   bool damaged() const {
     return skipped_bytes > 0 || missing_frames > 0 || undecodable_frames > 0;
   }
 };
 
-// What a decoder made of an intact frame.
+// What a decoder did with an intact frame.
 enum class FrameFate {
   kUnderstood,
   kUnknown,      // of a newer version
-  kUndecodable,  // its payload makes no sense
+  kUndecodable,  // its payload is invalid
 };
 
 // Push bytes in; the visitor is called from within Feed() and FinishInput(). Memory is
-// bounded whatever the bytes say.
+// bounded for any input.
 class StreamDecoder {
  public:
-  // Called for every intact frame, after the visitor was called for what is in it. The
-  // payload is the uncompressed one, and empty if the frame is not kUnderstood.
+  // Called for every intact frame, after the visitor was called for its contents. The
+  // payload is uncompressed, and empty if the frame is not kUnderstood.
   using FrameObserver = std::function<void(const FrameContext&, const FrameView&,
                                            absl::string_view payload, FrameFate)>;
 
@@ -66,30 +66,29 @@ class StreamDecoder {
   explicit StreamDecoder(StreamVisitor* visitor);
 
   void Feed(absl::string_view bytes);
-  // The input ends here. Another one may follow, as the beginning of a new file.
+  // The input ends here. Another may follow, starting a new file.
   void FinishInput();
-  // The same for an input that is left early: a frame of which only a part has been
-  // read is no damage, and neither is a missing end.
+  // The same for an input that is abandoned early: a partly read frame is not damage,
+  // nor is a missing end.
   void AbandonInput();
 
   void set_frame_observer(FrameObserver observer) { observer_ = std::move(observer); }
 
   const ReadStats& stats() const { return stats_; }
-  // The current recording has its end frame: nothing more is expected.
+  // The current recording has its end frame; nothing more is expected.
   bool recording_ended() const { return in_recording_ && recording_ended_; }
   // Bytes that wait for the rest of their frame.
   size_t pending_bytes() const { return scanner_.pending_bytes(); }
 
  private:
-  // What is remembered of a stream.
+  // What is kept about a stream.
   struct StreamState {
     uint32_t next_sequence = 0;
-    // Everything that the stream has said so far has been heard: key frames bring
-    // nothing new.
+    // Everything so far in the stream has been read: key frames contain nothing new.
     bool complete = false;
-    // … and that was so once before.
+    // … and this was so at an earlier time.
     bool heard = false;
-    // Parts of the current key frame heard in a row.
+    // Consecutive parts of the current key frame that were read.
     uint32_t key_parts = 0;
   };
 
@@ -100,7 +99,7 @@ class StreamDecoder {
   }
   absl::Status Uncompress(const FrameView& frame, absl::string_view* payload);
   absl::Status HandlePayload(const FrameView& frame, absl::string_view payload);
-  // Which recording the frame belongs to; begins a new one where it must.
+  // Determines the frame's recording; begins a new one if needed.
   void PlaceFrame(const FrameView& frame, absl::string_view recording_id,
                   const v1::StreamHeader* header);
   void EndRecording();
@@ -124,14 +123,14 @@ class StreamDecoder {
   ReadStats stats_;
   bool in_recording_ = false;
   bool recording_ended_ = false;
-  // The recording was heard from its first frame on.
+  // The recording was read from its first frame on.
   bool from_beginning_ = false;
   std::string recording_id_;  // empty: not known
   uint64_t recording_frames_ = 0;
   uint64_t recording_missing_ = 0;
   FrameContext context_;  // of the current frame
   absl::flat_hash_map<uint32_t, StreamState> streams_;
-  StreamState untracked_;  // stands for streams beyond the limit
+  StreamState untracked_;  // for streams beyond the limit
   std::string plain_;
   // Kept between frames so that reading one allocates little.
   template <typename Kind>

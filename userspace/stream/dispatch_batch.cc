@@ -13,7 +13,7 @@
 namespace rocattach {
 namespace {
 
-// The shape's words are loaded from the record as they stand in memory, little-endian.
+// The shape's words are loaded from the record as they are in memory, little-endian.
 static_assert(offsetof(rocattach_dispatch, kernel_id) == 4);
 static_assert(offsetof(rocattach_dispatch, queue_id) == 40);
 static_assert(offsetof(rocattach_dispatch, tid) == 44);
@@ -26,9 +26,9 @@ static_assert(offsetof(rocattach_dispatch, lds_bytes) == 68);
 static_assert(offsetof(rocattach_dispatch, scratch_bytes) == 72);
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
-// Records between two looks at the size: the slack above batch_bytes_ stays small.
+// Records between two checks of the size: the excess over batch_bytes_ stays small.
 constexpr size_t kBlockRecords = 256;
-// A shape on the wire, roughly.
+// Approximate size of a shape on the wire.
 constexpr size_t kShapeBytes = 24;
 
 uint64_t LoadWord(const rocattach_dispatch& record, size_t offset) {

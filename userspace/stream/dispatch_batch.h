@@ -17,8 +17,7 @@
 
 namespace rocattach {
 
-// What the reader and the writer both remember of a queue while they go through a
-// batch.
+// State of a queue that reader and writer both keep within a batch.
 struct SlotState {
   uint64_t last_end = 0;
   uint64_t last_packet = 0;
@@ -36,17 +35,17 @@ class DispatchBatchEncoder {
 
   bool full() const;
   size_t count() const { return count_; }
-  // What the records are of: each is an operation of its own.
+  // The number of operations: one for each record.
   size_t operations() const { return count_; }
-  // About what EncodeTo will write.
+  // Approximately what EncodeTo will write.
   size_t bytes() const;
 
   // Replaces *out with the message and starts the next batch.
   void EncodeTo(std::string* out);
 
  private:
-  // kind|flags|kernel, queue|tid, grid x|y, grid z|workgroup x|y,
-  // workgroup z|agent|lds, scratch: the words of rocattach_dispatch as they stand.
+  // kind|flags|kernel, queue|tid, grid x|y, grid z|workgroup x|y, workgroup
+  // z|agent|lds, scratch: the words of rocattach_dispatch as in memory.
   using Shapes = ShapeTable<6>;
 
   void AppendOne(const rocattach_dispatch& record);

@@ -1,5 +1,5 @@
-// The frame: the unit of a stream that survives alone. docs/stream-format.md has the
-// byte layout.
+// The frame: the unit of a stream that can be read on its own. docs/stream-format.md
+// has the byte layout.
 #ifndef ROCATTACH_USERSPACE_STREAM_FRAME_H_
 #define ROCATTACH_USERSPACE_STREAM_FRAME_H_
 
@@ -27,8 +27,8 @@ enum class FrameCodec : uint8_t {
   kZstd = 2
 };
 
-// Bits of FrameHeader.flags.
-// A reader can start here: the frame tells all that is known of its stream.
+// Bits of FrameHeader.flags. A reader can start here: the frame contains all that is
+// known of its stream.
 inline constexpr uint8_t kFrameFlagKey = 1;
 // The last frame of its stream.
 inline constexpr uint8_t kFrameFlagLast = 2;
@@ -45,7 +45,7 @@ struct FrameHeader {
   uint32_t records = 0;        // records in the payload
 };
 
-// Payload bytes with the zeros that bring the next frame to a multiple of 8.
+// Payload bytes with the zeros that align the next frame to a multiple of 8.
 constexpr size_t PaddedBytes(size_t payload_bytes) {
   return (payload_bytes + 7) & ~static_cast<size_t>(7);
 }
@@ -54,10 +54,10 @@ constexpr size_t PaddedBytes(size_t payload_bytes) {
 void EncodeFrameHeader(const FrameHeader& header, char* out);
 
 // Reads 32 bytes; nothing unless magic and checksum are right and the length is within
-// kMaxPayloadBytes. Other versions than ours pass: their length can be trusted.
+// kMaxPayloadBytes. Other versions are accepted: their length can be trusted.
 std::optional<FrameHeader> DecodeFrameHeader(const char* bytes);
 
-// A complete frame around a payload that is as it goes on the wire. Fills in
+// Builds a complete frame around a payload that is in its wire form. Fills in
 // payload_bytes and payload_crc; replaces *out.
 void BuildFrame(FrameHeader header, absl::string_view payload, std::string* out);
 

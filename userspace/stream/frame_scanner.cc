@@ -38,10 +38,10 @@ void FrameScanner::EndSkip(bool at_end) {
   skip_ = {};
 }
 
-// Frames can stand inside the payload of a damaged one (it was torn, and others
-// follow), so the search goes on right behind a damaged header, and payloads may be
-// checksummed many times over. Made on purpose, that is quadratic work; past a generous
-// share of the input, damaged frames are skipped whole.
+// Frames can be inside the payload of a damaged one (it was truncated, and others
+// follow), so the search continues right after a damaged header, and payloads may be
+// checksummed many times. An attacker could make this quadratic work, so past a
+// generous share of the input, damaged frames are skipped as a whole.
 bool FrameScanner::WorthChecking(size_t bytes) {
   constexpr uint64_t kAllowance = 64 << 20;
   constexpr uint64_t kShare = 64;
@@ -58,7 +58,7 @@ bool FrameScanner::Next(FrameView* frame) {
       case Look::kNeedMore:
         return false;
       case Look::kNothing:
-        break;  // LookAtPosition has moved on
+        break;  // LookAtPosition has advanced
     }
   }
   if (finished_) EndSkip(true);
@@ -74,7 +74,7 @@ FrameScanner::Look FrameScanner::LookAtPosition(FrameView* frame) {
                          : static_cast<size_t>(static_cast<const char*>(next) - at));
     return Look::kNothing;
   }
-  // Not even the beginning of a frame: no need to wait for the rest of a header.
+  // Not the beginning of a frame: no need to wait for the rest of a header.
   if (memcmp(at, kFrameMagic, std::min(left, sizeof(kFrameMagic))) != 0) {
     Skip(1);
     return Look::kNothing;

@@ -1,4 +1,4 @@
-// Finds frames in bytes, whatever the bytes are.
+// Finds frames in arbitrary bytes.
 #ifndef ROCATTACH_USERSPACE_STREAM_FRAME_SCANNER_H_
 #define ROCATTACH_USERSPACE_STREAM_FRAME_SCANNER_H_
 
@@ -16,8 +16,8 @@ namespace rocattach {
 struct SkippedRange {
   uint64_t offset = 0;  // in everything that was appended
   uint64_t bytes = 0;
-  // Frames in it whose header was intact, and the records that they claim to hold:
-  // payload damaged, or cut off.
+  // Frames in it whose header was intact but whose payload was damaged or truncated,
+  // and the records that they claim to hold.
   uint64_t damaged_frames = 0;
   uint64_t damaged_records = 0;
   // It reaches the end of the input: most likely a frame that was being written.
@@ -32,20 +32,20 @@ struct FrameView {
   uint64_t offset = 0;
 };
 
-// Push bytes in with Append(), pull frames out with Next() until it says false. Holds
-// at most one frame of the largest size and what the last Append() brought. After
-// damage, looks for the next frame at every byte, so that a lost or added byte costs no
-// more than a changed one.
+// Push bytes in with Append(), pull frames out with Next() until it returns false.
+// Holds at most one frame of the largest size and the bytes of the last Append(). After
+// damage, searches for the next frame at every byte, so that a lost or added byte costs
+// no more than a changed one.
 class FrameScanner {
  public:
-  // `on_skip` is told of every skipped range, before the frame that follows it.
+  // `on_skip` is called for every skipped range, before the frame that follows it.
   explicit FrameScanner(std::function<void(const SkippedRange&)> on_skip)
       : on_skip_(std::move(on_skip)) {}
 
   void Append(absl::string_view bytes);
   // The next intact frame; false: more bytes are needed.
   bool Next(FrameView* frame);
-  // There are no more bytes. Call Next() until it says false once more.
+  // There are no more bytes. Call Next() until it returns false again.
   void Finish() { finished_ = true; }
   // Starts over with the next file.
   void Reset();

@@ -47,7 +47,7 @@ absl::Status FrameWriter::WriteStreamHeader() {
 absl::Status FrameWriter::WriteKeyFrame(ProcessStream* stream) {
   std::vector<std::string> payloads =
       stream->KeyFramePayloads(header_.recording_id(), Clock());
-  // What is new by now is in the key frame.
+  // The new entries are in the key frame.
   (void)stream->TakeNewEntries();
   stream->key_frame_due = false;
   stream->key_frame_size = 0;
@@ -66,8 +66,8 @@ absl::Status FrameWriter::Prepare(ProcessStream* stream) {
       now_ns_ - header_ns_ >= options_.key_frame_ns) {
     RETURN_IF_ERROR(WriteStreamHeader());
   }
-  // Readers that have heard everything pass over key frames: what is new must be in
-  // a frame of its own. When a key frame is due, no reader has heard everything.
+  // Readers that have read everything skip key frames, so new entries must be in a
+  // separate frame. When a key frame is due, no reader has read everything.
   if (!stream->key_frame_due) {
     for (const std::string& payload : stream->TakeNewEntries()) {
       RETURN_IF_ERROR(
@@ -75,7 +75,7 @@ absl::Status FrameWriter::Prepare(ProcessStream* stream) {
     }
   }
   // A large dictionary is repeated less often, so that it stays a small part of the
-  // whole.
+  // recording.
   uint64_t interval = std::max(options_.key_frame_bytes, 8 * stream->key_frame_size);
   if (stream->key_frame_due || stream->bytes_since_key >= interval ||
       now_ns_ - stream->key_frame_ns >= options_.key_frame_ns) {
@@ -106,7 +106,8 @@ absl::Status FrameWriter::WriteMessage(ProcessStream* stream,
 }
 
 void FrameWriter::NoteUnwritten(ProcessStream* stream) {
-  // The gap tells readers that something is missing; the key frame repeats what can be.
+  // The gap tells readers that something is missing; the key frame repeats what can be
+  // repeated.
   ++stream->sequence;
   ++stats_.frames_dropped;
   stream->key_frame_due = true;

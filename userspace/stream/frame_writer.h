@@ -1,5 +1,5 @@
-// The frames of one recording, and what each must be preceded by: the stream header, a
-// process's dictionary and its key frames.
+// Writes the frames of one recording, and whatever must precede each of them: the
+// stream header, a process's dictionary and its key frames.
 #ifndef ROCATTACH_USERSPACE_STREAM_FRAME_WRITER_H_
 #define ROCATTACH_USERSPACE_STREAM_FRAME_WRITER_H_
 
@@ -30,7 +30,7 @@ struct WriterOptions {
   size_t batch_bytes = 64 << 10;
   // … or when a Flush() finds it this old.
   uint64_t batch_ns = 250'000'000;
-  // A stream repeats all that is known of it after so many bytes, or so much time, and
+  // After this many bytes, or this much time, a stream repeats all that is known of it
   // before its next frame: a reader can join a running stream there.
   uint64_t key_frame_bytes = 4 << 20;
   uint64_t key_frame_ns = 30'000'000'000;
@@ -56,7 +56,7 @@ class FrameWriter {
   FrameWriter(std::unique_ptr<Sink> sink, const WriterOptions& options);
 
   absl::Status WriteStreamHeader();
-  // Of the recorder's own stream.
+  // Writes a frame of the recorder's own stream.
   absl::Status WriteRecorderFrame(v1::FrameType type, uint8_t flags,
                                   const google::protobuf::Message& message);
 
@@ -64,18 +64,18 @@ class FrameWriter {
   // frame that is due, new dictionary entries.
   absl::Status Prepare(ProcessStream* stream);
   absl::Status WriteKeyFrame(ProcessStream* stream);
-  // A message as a frame of a process, if `prepared` says that Prepare() went well;
-  // else notes that there is something missing.
+  // Writes a message as a frame of a process if `prepared`, the result of Prepare(), is
+  // OK; else notes that something is missing.
   absl::Status WriteMessage(ProcessStream* stream, const absl::Status& prepared,
                             v1::FrameType type, uint8_t flags,
                             const google::protobuf::Message& message);
-  // The pending records of one kind, and counts them.
+  // Writes the pending records of one kind, and counts them.
   template <typename Kind>
   absl::Status WriteBatch(ProcessStream* stream);
   // Those of all kinds.
   absl::Status CutBatches(ProcessStream* stream);
 
-  // The latest time that is known, CLOCK_BOOTTIME.
+  // The latest known time, CLOCK_BOOTTIME.
   uint64_t now_ns() const { return now_ns_; }
   void AdvanceTo(uint64_t now_ns) { now_ns_ = std::max(now_ns_, now_ns); }
 
@@ -89,7 +89,7 @@ class FrameWriter {
                                  uint8_t flags, size_t records,
                                  absl::string_view payload);
   void NoteUnwritten(ProcessStream* stream);
-  // Compresses and writes one frame, and counts it if that went well.
+  // Compresses and writes one frame, and counts it if that succeeded.
   absl::Status WriteFrame(FrameHeader header, absl::string_view payload);
 
   const std::unique_ptr<Sink> sink_;

@@ -1,5 +1,5 @@
-// Columns of varints, written by hand so that they cost a few nanoseconds an entry and
-// are still what protobuf calls a packed repeated field.
+// Columns of varints, encoded by hand so that an entry takes only a few nanoseconds;
+// the result is a packed repeated field of protobuf.
 #ifndef ROCATTACH_USERSPACE_STREAM_PACKED_COLUMN_H_
 #define ROCATTACH_USERSPACE_STREAM_PACKED_COLUMN_H_
 
@@ -14,7 +14,7 @@ namespace rocattach {
 
 inline constexpr size_t kMaxVarintBytes = 10;
 
-// Writes `value` as a varint and returns the position behind it.
+// Writes `value` as a varint and returns the position after it.
 inline uint8_t* PutVarint(uint64_t value, uint8_t* out) {
   while (value >= 0x80) {
     *out++ = static_cast<uint8_t>(value) | 0x80;
@@ -42,8 +42,7 @@ inline void AppendField(uint32_t field, uint64_t value, std::string* out) {
   AppendVarint(value, out);
 }
 
-// One column. Room is made for many entries at once (Reserve), then Put() does not
-// check.
+// One column. Reserve() makes room for many entries at once, so Put() does not check.
 class PackedColumn {
  public:
   size_t bytes() const { return size_; }
@@ -63,14 +62,14 @@ class PackedColumn {
     size_ = static_cast<size_t>(PutVarint(value, data_.get() + size_) - data_.get());
   }
 
-  // So many entries of zero, in room that is there.
+  // Appends zero entries to reserved room.
   void PutZeros(size_t entries) {
     memset(data_.get() + size_, 0, entries);
     size_ += entries;
   }
 
-  // Puts with position and bits in registers; for a loop over several columns. Nothing
-  // else may touch the column while it exists.
+  // Puts with position and bits in registers; for a loop over several columns. The
+  // column must not be used otherwise while a Run exists.
   class Run {
    public:
     explicit Run(PackedColumn* column)
@@ -92,7 +91,7 @@ class PackedColumn {
     uint64_t any_ = 0;
   };
 
-  // Appends the field, unless every entry is zero: then the column is left out.
+  // Appends the field, unless every entry is zero: then the column is omitted.
   void AppendTo(uint32_t field, std::string* out) const {
     if (any_ == 0) return;
     AppendVarint(uint64_t{field} << 3 | 2, out);

@@ -1,4 +1,4 @@
-// What a writer remembers of one process's stream.
+// A writer's state for one process's stream.
 #ifndef ROCATTACH_USERSPACE_STREAM_PROCESS_STREAM_H_
 #define ROCATTACH_USERSPACE_STREAM_PROCESS_STREAM_H_
 
@@ -27,13 +27,13 @@ class ProcessStream {
   void AddWindow(const v1::WindowEvent& event);
   void AddClock(const v1::ClockRelation& clock);
 
-  // Payloads of the frames that repeat all of it. Protobuf messages concatenate, so the
-  // dictionary is kept serialised, in pieces that each fit a frame.
+  // Payloads of the key frame's parts, which repeat all of it. Protobuf messages
+  // concatenate, so the dictionary is kept serialised, in pieces that each fit a frame.
   std::vector<std::string> KeyFramePayloads(const std::string& recording_id,
                                             const v1::ClockSnapshot& clock) const;
 
   bool has_new_entries() const { return !new_entries_.empty(); }
-  // The pieces of the dictionary frames that are due.
+  // Takes the pieces of the dictionary frames that are due.
   std::vector<std::string> TakeNewEntries();
 
   // Encoders exist only while they are used: most of many processes are idle.
@@ -53,13 +53,13 @@ class ProcessStream {
     ForEachRecordKind([&](auto kind) { any |= HasRecords<decltype(kind)>(); });
     return any;
   }
-  // Those without records.
+  // Frees encoders without records.
   void ReleaseEncoders();
 
   const uint32_t id;
   uint32_t sequence = 0;
   // Everything known must be written before anything else: at the beginning, after a
-  // frame was dropped, and now and then.
+  // frame was dropped, and periodically.
   bool key_frame_due = true;
   uint64_t bytes_since_key = 0;
   uint64_t key_frame_size = 0;

@@ -23,7 +23,7 @@ bool Stopped(const ReadOptions& options) {
   return options.stop && options.stop();
 }
 
-// Waits at the end of a followed file. False: nothing more will come.
+// Waits at the end of a followed file. False: there will be no more data.
 absl::StatusOr<bool> WaitForMore(int fd, const std::string& name, uint64_t read_bytes,
                                  const ReadOptions& options,
                                  const StreamDecoder& decoder) {

@@ -14,16 +14,16 @@ namespace rocattach {
 struct ReadOptions {
   // At the end of a file, wait for more until its recording ends.
   bool follow = false;
-  // Asked between reads, and some times a second while waiting: true ends the reading
-  // in order: what has been read stands, and the rest of the input is not missed.
+  // Called between reads, and several times a second while waiting: true ends the
+  // reading without an error: the rest of the input does not count as missing.
   std::function<bool()> stop = nullptr;
-  // At most so many bytes a read.
+  // Maximum bytes per read.
   size_t read_bytes = 256 << 10;
 };
 
 // Feeds everything in `path` ("-": standard input) to the decoder, and ends the input
-// there. Damage inside is the decoder's to report; errors are: the file cannot be
-// opened or read, shrank while it was followed (DATA_LOSS), or holds not a single frame
+// there. The decoder reports damage inside. Errors: the file cannot be opened or read,
+// shrank while it was followed (DATA_LOSS), or contains no frame at all
 // (INVALID_ARGUMENT). What was read before an error has been delivered.
 absl::Status ReadStream(const std::string& path, const ReadOptions& options,
                         StreamDecoder* decoder);

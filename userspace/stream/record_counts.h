@@ -8,7 +8,7 @@
 
 namespace rocattach {
 
-// See record_kinds.h. Of counters and samples the records are single values.
+// See record_kinds.h. For counters and samples, the records are single values.
 enum class RecordKind : uint8_t { kDispatch, kCopy, kCounter, kSample, kApiCall };
 inline constexpr size_t kRecordKinds = 5;
 
@@ -24,8 +24,8 @@ class PerRecordKind {
   std::array<T, kRecordKinds> values_ = {};
 };
 
-// What became of one kind of records: written, or lost because they could not be. Of
-// counters and samples it counts operations, each with all of its values.
+// Records of one kind that were written, or lost because they could not be. For
+// counters and samples, it counts operations, each with all of its values.
 struct DeliveryCount {
   uint64_t delivered = 0;
   uint64_t dropped = 0;

@@ -1,6 +1,6 @@
 // The kinds of records that a stream carries in batches. Each is defined once, here:
-// its frame, its columns, its counts and the visitor's call. What is particular to a
-// kind beyond that is its batch (…_batch.h) and how it is printed.
+// its frame, its columns, its counts and the visitor's call. Only its batch (…_batch.h)
+// and its printing are defined elsewhere.
 #ifndef ROCATTACH_USERSPACE_STREAM_RECORD_KINDS_H_
 #define ROCATTACH_USERSPACE_STREAM_RECORD_KINDS_H_
 
@@ -47,7 +47,7 @@ struct CopyKind {
   }
 };
 
-// Counter values of dispatches. Those of one dispatch are adjacent and come together.
+// Counter values of dispatches. Those of one dispatch are adjacent and in one call.
 struct CounterKind {
   using Record = CounterRecord;
   using Encoder = CounterBatchEncoder;
@@ -62,7 +62,7 @@ struct CounterKind {
   }
 };
 
-// Counter values of samples; those of one sample are adjacent and come together.
+// Counter values of samples; those of one sample are adjacent and in one call.
 struct SampleKind {
   using Record = CounterRecord;
   using Encoder = CounterBatchEncoder;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kReadBytes = 256 << 10;
 
-// First pass: what each recording's beginning lacks may stand further behind.
+// First pass: what is missing at the beginning of a recording may be found later in it.
 class FactsFinder : public StreamVisitor {
  public:
   explicit FactsFinder(std::vector<RecordingFacts>* facts) : facts_(facts) {}
@@ -56,8 +56,8 @@ class FactsFinder : public StreamVisitor {
   bool too_many_ = false;
 };
 
-// Feeds the first `bytes` of a file, so that both passes see the same of one that
-// grows.
+// Feeds the first `bytes` of a file, so that both passes read the same of a growing
+// one.
 absl::Status FeedFile(int fd, uint64_t bytes, const std::function<bool()>& stop,
                       const std::function<absl::Status(absl::string_view)>& feed) {
   std::unique_ptr<char[]> buffer(new char[kReadBytes]);
@@ -142,8 +142,7 @@ absl::StatusOr<RecoveryResult> RecoverStream(const std::string& from,
                                           info.st_mode & 0666));
   auto result = Copy(in.get(), size, out.get(), *facts, stop);
   if (result.ok()) return result;
-  (void)unlink(
-      to.c_str());  // created here, and half a recovery would look like a whole
+  (void)unlink(to.c_str());  // created here; a partial recovery would look complete
   return absl::Status(result.status().code(),
                       absl::StrCat(from, " to ", to, ": ", result.status().message()));
 }

@@ -1,4 +1,4 @@
-// Copies what is intact of a damaged file into one that readers take without complaint.
+// Copies what is intact of a damaged file into one that readers accept without errors.
 #ifndef ROCATTACH_USERSPACE_STREAM_RECOVERY_H_
 #define ROCATTACH_USERSPACE_STREAM_RECOVERY_H_
 
@@ -12,14 +12,14 @@
 
 namespace rocattach {
 
-// What a recovery came to, over all recordings of the file.
+// The result of a recovery, over all recordings of the file.
 struct RecoveryResult {
   // Of the file that was read.
   ReadStats read;
-  // Of the new one: headers and ends that were made are among them.
+  // Of the new file, including headers and ends that were added.
   uint64_t frames_written = 0;
   uint64_t bytes_written = 0;
-  // Summed over the recordings. What an earlier recovery noted is not in it.
+  // Summed over the recordings. Losses noted by an earlier recovery are not included.
   v1::Recovery lost;
   uint64_t headers_made = 0;
   uint64_t ends_made = 0;
@@ -33,9 +33,9 @@ struct RecoveryResult {
 
 // Reads the file `from` twice and writes its intact frames to `to`, which must not
 // exist (ALREADY_EXISTS). Frames get new sequence numbers; a recording without its
-// header or its end gets one, and the end says what was lost (v1::Recovery). A
-// recording that nothing is missing from is copied as it is. On an error nothing is
-// left at `to`. `stop` is asked between reads; true makes it CANCELLED.
+// header or its end gets one, and the end records what was lost (v1::Recovery). A
+// complete recording is copied unchanged. On an error, `to` does not exist. `stop` is
+// called between reads; true returns CANCELLED.
 absl::StatusOr<RecoveryResult> RecoverStream(const std::string& from,
                                              const std::string& to,
                                              const std::function<bool()>& stop);

@@ -24,7 +24,7 @@ void Add(const v1::Recovery& more, v1::Recovery* sum) {
 
 void RecoveryWriter::WriteFrame(absl::string_view frame) {
   FrameHeader header = *DecodeFrameHeader(frame.data());
-  // Streams whose numbers readers do not check keep them.
+  // Streams whose numbers are not checked by readers keep them.
   if (sequences_.size() < kMaxTrackedStreams || sequences_.contains(header.stream_id)) {
     auto [sequence, is_new] = sequences_.try_emplace(header.stream_id, 0);
     if (is_new && header.stream_id != 0) counts_.set_streams(counts_.streams() + 1);
@@ -61,7 +61,7 @@ void RecoveryWriter::WriteHeader(const RecordingFacts& facts) {
   lost_.set_header_made(true);
   ++result_.headers_made;
   v1::StreamHeader made = MakeStreamHeader({});
-  // Not this machine, but the one that is not known any more.
+  // Do not describe this machine: the original one is unknown.
   v1::StreamHeader header;
   header.set_recording_id(facts.recording_id.empty() ? made.recording_id()
                                                      : facts.recording_id);
@@ -87,7 +87,7 @@ void RecoveryWriter::WriteEnd(const FrameView* frame, v1::StreamEnd end) {
   end.set_frames(counts_.frames());
   end.set_bytes(counts_.bytes());
   end.set_streams(counts_.streams());
-  end.clear_frames_dropped();  // the gaps that they left are closed
+  end.clear_frames_dropped();  // their gaps are closed
   WriteMessage(v1::FRAME_TYPE_END, kFrameFlagLast, end);
 }
 
@@ -100,7 +100,7 @@ void RecoveryWriter::WriteMadeEnd() {
 void RecoveryWriter::OnRecording(const FrameContext& at,
                                  const v1::StreamHeader* header) {
   if (in_recording_) WriteMadeEnd();
-  // What was lost between two recordings stays in lost_, and counts for this one.
+  // What was lost between two recordings stays in lost_ and counts for this one.
   in_recording_ = true;
   counts_.Clear();
   records_ = {};
@@ -114,7 +114,7 @@ void RecoveryWriter::OnRecording(const FrameContext& at,
 
 void RecoveryWriter::OnFrame(const FrameView& frame, absl::string_view payload,
                              FrameFate fate) {
-  // Frames of another version are laid out in ways that cannot be renumbered here.
+  // Frames of another version cannot be renumbered here: their layout is unknown.
   if (fate == FrameFate::kUndecodable || frame.header.version != kFrameVersion) {
     lost_.set_frames_left_out(lost_.frames_left_out() + 1);
     lost_.set_records_lost(lost_.records_lost() + frame.header.records);
@@ -140,7 +140,7 @@ void RecoveryWriter::OnDamage(const Damage& damage) {
 
 absl::Status RecoveryWriter::Finish() {
   if (in_recording_) WriteMadeEnd();
-  Add(lost_, &result_.lost);  // behind the last end
+  Add(lost_, &result_.lost);  // after the last end
   if (status_.ok()) status_ = write_(pending_);
   pending_.clear();
   return status_;

@@ -14,20 +14,20 @@
 
 namespace rocattach {
 
-// Bounds the memory of a recovery; files of this many recordings are not made by `cat`.
+// Bounds the memory of a recovery; realistic files have far fewer recordings.
 inline constexpr size_t kMaxRecoveredRecordings = 1 << 16;
 
-// What has to be known before a recording's first frame can be written.
+// Facts needed before a recording's first frame can be written.
 struct RecordingFacts {
   bool begins_with_header = false;
-  // Otherwise: a repeated header from further behind, as on the wire …
+  // Otherwise: a repeated header from later in the recording, as on the wire …
   std::string header_frame;
-  // … or what key frames say.
+  // … or facts from key frames.
   std::string recording_id;
   v1::ClockSnapshot clock;
 };
 
-// Give it to a decoder as visitor, and every frame to OnFrame().
+// Pass it to a decoder as the visitor, and every frame to OnFrame().
 class RecoveryWriter : public StreamVisitor {
  public:
   // `facts` are in the order of recordings and must outlive the writer. `write` gets
@@ -51,14 +51,14 @@ class RecoveryWriter : public StreamVisitor {
 
  private:
   void WriteHeader(const RecordingFacts& facts);
-  // The end of the current recording: the one that it had, or one that is made.
+  // Writes the end of the current recording: its own or a new one.
   void WriteEnd(const FrameView* frame, v1::StreamEnd end);
-  // One that is made from what is here.
+  // Writes an end that is computed from what was copied.
   void WriteMadeEnd();
-  // A message as a frame of the recorder's stream.
+  // Writes a message as a frame of the recorder's stream.
   void WriteMessage(uint8_t type, uint8_t flags,
                     const google::protobuf::Message& message);
-  // A whole frame, with the next number of its stream.
+  // Writes a whole frame, with the next number of its stream.
   void WriteFrame(absl::string_view frame);
 
   const std::vector<RecordingFacts>& facts_;
@@ -69,7 +69,7 @@ class RecoveryWriter : public StreamVisitor {
   v1::Recovery lost_;  // of the current recording, or before the next one
   // The current recording.
   bool in_recording_ = false;
-  v1::StreamEnd counts_;  // what is here of it, without the records
+  v1::StreamEnd counts_;  // what was copied of it, without the records
   PerRecordKind<uint64_t> records_;
   absl::flat_hash_map<uint32_t, uint32_t> sequences_;  // by stream
 };

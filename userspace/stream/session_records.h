@@ -1,4 +1,4 @@
-// Records that sessions collect, as the stream carries them.
+// Records of sessions, as in the stream.
 #ifndef ROCATTACH_USERSPACE_STREAM_SESSION_RECORDS_H_
 #define ROCATTACH_USERSPACE_STREAM_SESSION_RECORDS_H_
 

@@ -23,8 +23,8 @@ class ShapeTable {
 
   // The number of `key`, a new one if it has not been seen in this batch.
   uint32_t Index(const Key& key) {
-    // The same kernel again is the common case; next to it comes a round that repeats
-    // itself: the counters of a pass, dispatch after dispatch.
+    // The same kernel again is the most common case; the next is a repeating sequence:
+    // the counters of a pass, dispatch after dispatch.
     if (last_ < keys_.size()) {
       if (Same(keys_[last_], key)) return last_;
       const uint32_t expected = followed_by_[last_];
@@ -53,7 +53,7 @@ class ShapeTable {
   static constexpr size_t kMinSlots = 64;
   static constexpr size_t kMaxKeptSlots = 4096;
 
-  // Words of that few are sooner compared than memcmp, which == means, is called.
+  // For so few words, this is faster than the call of memcmp that == makes.
   static bool Same(const Key& a, const Key& b) {
     return Same(a, b, std::make_index_sequence<kWords>());
   }
@@ -96,7 +96,7 @@ class ShapeTable {
   }
 
   std::vector<Key> keys_;
-  std::vector<uint32_t> followed_by_;  // by key: the one that came next the last time
+  std::vector<uint32_t> followed_by_;  // by key: the one that followed it the last time
   std::vector<uint32_t> slots_;
   uint32_t last_ = 0;
 };

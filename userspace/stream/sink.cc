@@ -18,8 +18,8 @@
 namespace rocattach {
 namespace {
 
-// A write past a size limit or into a closed pipe raises a signal beside its errno.
-// Keeps these two from the process while a write runs, and takes back those that it
+// A write past a size limit or into a closed pipe raises a signal in addition to its
+// errno. Blocks these two signals during a write, and consumes those that the write
 // caused; signals that were pending before are left alone.
 class WriteSignalGuard {
  public:
@@ -66,7 +66,8 @@ class FdSink : public Sink {
     size_t done = 0;
     while (done < frame.size()) {
       // A descriptor that may block is written to only when there is room. It cannot be
-      // made non-blocking: others may have the same open file, such as a terminal.
+      // made non-blocking, because other processes may share the open file, such as a
+      // terminal.
       if (!regular_ && !WaitWritable()) return Fail(EAGAIN, frame.size(), done);
       ssize_t n =
           write(fd_.get(), frame.data() + done, std::min(frame.size() - done, piece_));
@@ -90,9 +91,8 @@ class FdSink : public Sink {
   const std::string& name() const override { return name_; }
 
  private:
-  // Waits until there is room, but only once: whoever did not read for so long is not
-  // waited for again before there is room. So a run with a thousand frames to write
-  // ends in time as well.
+  // Waits until there is room. After a timeout it does not wait again until there was
+  // room, so that a run with a thousand frames to write also ends in time.
   bool WaitWritable() {
     pollfd waiter = {fd_.get(), POLLOUT, 0};
     int ready;
@@ -105,8 +105,8 @@ class FdSink : public Sink {
 
   absl::Status Fail(int error, size_t bytes, size_t done) {
     if (error == EPIPE || error == ECONNRESET || error == EBADF) broken_ = true;
-    // What was written of the frame is taken back, so that the file ends with a whole
-    // frame. Should even that fail, readers find the next frame by its checksums.
+    // Removes the partial frame, so that the file ends with a whole frame. If even that
+    // fails, readers find the next frame by its checksums.
     if (regular_ && done > 0 && ftruncate(fd_.get(), end_) == 0) {
       (void)lseek(fd_.get(), end_, SEEK_SET);
     }
@@ -126,10 +126,10 @@ class FdSink : public Sink {
   bool regular_ = false;
   bool broken_ = false;
   bool stalled_ = false;
-  // Written at a time. Where poll() says that there is room, a pipe takes this much
-  // without blocking (pipe(7)).
+  // Bytes per write. When poll() reports room, a pipe accepts this much without
+  // blocking (pipe(7)).
   size_t piece_ = SIZE_MAX;
-  off_t end_ = 0;  // behind the last whole frame
+  off_t end_ = 0;  // after the last whole frame
 };
 
 }  // namespace
@@ -145,7 +145,7 @@ absl::StatusOr<std::unique_ptr<Sink>> OpenFileSink(const std::string& path,
     return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", path, ") failed"));
   }
   if (S_ISREG(info.st_mode)) {
-    // Not O_TRUNC in open(): nothing is emptied before we know what it is.
+    // Not O_TRUNC in open(): nothing is truncated before its type is known.
     if (existing == ExistingFile::kTruncate && ftruncate(fd->get(), 0) != 0) {
       return absl::ErrnoToStatus(errno, absl::StrCat("ftruncate(", path, ") failed"));
     }

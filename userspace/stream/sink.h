@@ -18,14 +18,14 @@ class Sink {
  public:
   virtual ~Sink() = default;
 
-  // Writes one frame. On error either nothing of it is left behind, or (where nothing
-  // can be taken back) a torn piece that readers skip by the checksums.
+  // Writes one frame. On error, either nothing of it is left behind, or (where it
+  // cannot be removed) a partial frame that readers skip by the checksums.
   virtual absl::Status Write(absl::string_view frame) = 0;
 
-  // No later write can succeed: the reading end is gone.
+  // No later write can succeed: the reading end is closed.
   virtual bool broken() const = 0;
 
-  // Frames are compressed unless the writer is told otherwise.
+  // Whether frames are compressed by default.
   virtual bool compress_by_default() const = 0;
 
   // The path, or "standard output", for messages.
@@ -36,18 +36,18 @@ class Sink {
 enum class ExistingFile {
   kRefuse,    // ALREADY_EXISTS
   kTruncate,  // replace its content; the name must not be a symbolic link
-  kAppend,    // frames behind what is there: recordings concatenate
+  kAppend,    // append frames: recordings can be concatenated
 };
 
-// Creates `path` (O_NOFOLLOW, mode 0640). A fifo or a character device is written as a
-// pipe is. Errors name the path and, where there is one, the remedy.
+// Creates `path` (O_NOFOLLOW, mode 0640). A FIFO or a character device is written like
+// a pipe. Errors name the path and, if there is one, the remedy.
 absl::StatusOr<std::unique_ptr<Sink>> OpenFileSink(const std::string& path,
                                                    ExistingFile existing);
 
 // Writes to a descriptor: a pipe, a socket, a terminal, or an open file, from its
 // current position. One that stays full for `max_wait_msec` is an UNAVAILABLE error,
-// and is not waited for again before there is room. That goes for blocking descriptors
-// too; only where somebody else writes to the same pipe can a write block.
+// and is not waited for again before there is room. This holds for blocking descriptors
+// too; a write can block only if another process writes to the same pipe.
 std::unique_ptr<Sink> MakeFdSink(UniqueFd fd, std::string name,
                                  uint32_t max_wait_msec = 1000);
 

@@ -13,7 +13,7 @@
 namespace rocattach {
 namespace {
 
-// Command lines can be megabytes; the stream keeps their beginning.
+// Command lines can have megabytes; the stream keeps their beginning.
 constexpr size_t kArgumentsLimit = 64 << 10;
 
 std::string RandomId() {

@@ -14,7 +14,7 @@ namespace rocattach {
 // Longest text of one field, bytes.
 inline constexpr size_t kTextLimit = 64 << 10;
 
-// Drops arguments from the end until all together take at most 64 KiB.
+// Drops arguments from the end until all of them take at most 64 KiB.
 void LimitArguments(google::protobuf::RepeatedPtrField<std::string>* arguments);
 
 v1::ClockSnapshot ClockToProto(const ClockSnapshot& clock);

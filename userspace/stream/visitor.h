@@ -15,7 +15,7 @@
 
 namespace rocattach {
 
-// Where something is in the input.
+// A position in the input.
 struct FrameContext {
   // Which recording, from 0: concatenated files hold several.
   uint32_t recording = 0;
@@ -24,7 +24,7 @@ struct FrameContext {
   uint32_t sequence = 0;
   // Offset of the frame in its file.
   uint64_t offset = 0;
-  // From a key frame: what it says may have been said before.
+  // From a key frame: its contents may be a repetition.
   bool repeated = false;
 };
 
@@ -33,7 +33,7 @@ struct Damage {
   enum class Kind {
     kSkippedBytes,   // bytes that belong to no intact frame
     kMissingFrames,  // a gap in a stream's sequence numbers
-    kUndecodable,    // an intact frame whose payload makes no sense
+    kUndecodable,    // an intact frame whose payload is invalid
     kUnknownFrame,   // a frame of a newer version: skipped
     kNoBeginning,    // the input starts in the middle of a recording
     kNoEnd,          // a recording without its end frame
@@ -42,16 +42,16 @@ struct Damage {
   uint64_t offset = 0;   // in the file
   uint64_t bytes = 0;    // kSkippedBytes
   uint64_t frames = 0;   // kMissingFrames: how many; kSkippedBytes: seen damaged
-  uint64_t records = 0;  // records lost for certain
+  uint64_t records = 0;  // records known to be lost
   bool at_end = false;   // kSkippedBytes: up to the end of the input
   uint32_t recording = 0;
   uint32_t stream = 0;
-  std::string what;  // one sentence for people
+  std::string what;  // one sentence for users
 };
 
 // Called for everything in the order of the stream. Dictionary entries and events can
-// come twice (FrameContext.repeated); records never do. Messages live until the call
-// returns.
+// be repeated (FrameContext.repeated); records cannot. Messages are valid until the
+// call returns.
 class StreamVisitor {
  public:
   virtual ~StreamVisitor() = default;
@@ -64,7 +64,7 @@ class StreamVisitor {
   virtual void OnQueue(const FrameContext&, const v1::Queue&) {}
   virtual void OnKernel(const FrameContext&, const v1::Kernel&) {}
   virtual void OnCodeObject(const FrameContext&, const v1::CodeObject&) {}
-  // A batch of records of any kind comes; the call of its kind follows.
+  // A batch of records of any kind; the call for its kind follows.
   virtual void OnBatch(const FrameContext&, RecordKind, size_t records) {
     (void)records;
   }

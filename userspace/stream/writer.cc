@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kDetailLimit = 4 << 10;
 // A plan that names every counter of an architecture has about 100 KiB.
 constexpr size_t kMaxPlanBytes = 512 << 10;
-// Encoders of a stream that has been idle for so many flushes are freed.
+// Encoders of a stream that has been idle for this many flushes are freed.
 constexpr uint32_t kIdleFlushes = 8;
 
 }  // namespace
@@ -109,7 +109,7 @@ absl::Status StreamWriter::AddWindowEvent(StreamId id, v1::WindowEvent event) {
   if (stream == nullptr) return NotFound(id);
   SanitizeStrings(kDetailLimit, &event);
   absl::Status status = frames_.CutBatches(stream);
-  // A key frame that comes first must not hold the event that follows it.
+  // A key frame that is written first must not contain the event that follows it.
   absl::Status prepared = frames_.Prepare(stream);
   stream->AddWindow(event);
   v1::Event wrapped;
@@ -128,7 +128,7 @@ absl::Status StreamWriter::AddClock(StreamId id, const rocattach_clock& clock) {
   relation->set_gpu_ticks(clock.gpu_ticks);
   relation->set_boottime_ns(clock.boottime_ns);
   relation->set_ticks_per_second(clock.ticks_per_second);
-  // No order with records to keep: the times are in it.
+  // Needs no order relative to records: it contains the times.
   absl::Status prepared = frames_.Prepare(stream);
   stream->AddClock(*relation);
   return frames_.WriteMessage(stream, prepared, v1::FRAME_TYPE_EVENT, 0, event);
@@ -203,7 +203,7 @@ absl::Status StreamWriter::Flush(uint64_t now_ns) {
       status.Update(frames_.CutBatches(stream.get()));
     }
   }
-  // Ends that could not be written before.
+  // Write the ends that could not be written before.
   for (auto& stream : ending_) {
     absl::Status ended = frames_.WriteKeyFrame(stream.get());
     if (ended.ok()) stream.reset();

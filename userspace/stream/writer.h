@@ -16,10 +16,11 @@
 // writer stays usable: what could not be written is counted, and tried again only where
 // it is small and needed (headers, dictionaries, verdicts and ends, by the next key
 // frame); batches of records are dropped and counted. So a caller logs the first error
-// and goes on; once space returns, recording has resumed by itself. Whatever is in the
-// file stays readable at any time.
+// and continues; once there is space again, recording resumes by itself. The file's
+// contents are readable at any time.
 //
-// Text (names, arguments, details) is cut to 64 KiB a field and made valid UTF-8.
+// Text (names, arguments, details) is truncated to 64 KiB per field and made valid
+// UTF-8.
 //
 // Not thread-safe: one thread at a time.
 #ifndef ROCATTACH_USERSPACE_STREAM_WRITER_H_
@@ -52,8 +53,8 @@ class StreamWriter {
   // Writes the stream header. Fails if even that cannot be written.
   static absl::StatusOr<std::unique_ptr<StreamWriter>> Create(
       std::unique_ptr<Sink> sink, WriterOptions options);
-  // Without Close(), what is pending is written, but no end frame: readers will say
-  // that the recording was cut off.
+  // Without Close(), what is pending is written, but no end frame: readers will report
+  // that the recording was truncated.
   ~StreamWriter();
   StreamWriter(const StreamWriter&) = delete;
   StreamWriter& operator=(const StreamWriter&) = delete;
@@ -62,9 +63,9 @@ class StreamWriter {
   // the next Flush().
   StreamId OpenProcess(v1::Process process);
 
-  // Dictionary entries; they reach the stream before the next batch does, and at the
-  // latest with the next Flush(). Add each id once: it is kept for the key frames.
-  // The calls below with a stream that is not open return NOT_FOUND.
+  // Dictionary entries; they are written before the next batch, and at the latest by
+  // the next Flush(). Add each id once: it is kept for the key frames. The calls below
+  // with a stream that is not open return NOT_FOUND.
   absl::Status AddAgent(StreamId stream, v1::Agent agent);
   absl::Status AddQueue(StreamId stream, v1::Queue queue);
   absl::Status AddKernel(StreamId stream, v1::Kernel kernel);
@@ -73,7 +74,7 @@ class StreamWriter {
   absl::Status AddApiFunction(StreamId stream, v1::ApiFunction function);
 
   // Records of one kind, validated by the caller: Append<DispatchKind>(…). Full batches
-  // are written at once. Values of one dispatch or sample come in one call.
+  // are written at once. Pass all values of one dispatch or sample in one call.
   template <typename Kind>
   absl::Status Append(StreamId id, absl::Span<const typename Kind::Record> records) {
     ProcessStream* stream = Find(id);
@@ -87,7 +88,7 @@ class StreamWriter {
     return status;
   }
 
-  // Events cut the stream's batches first, so that order is kept, and are written at
+  // Events end the stream's batches first, so that order is kept, and are written at
   // once. The last window event is the process's verdict.
   absl::Status AddWindowEvent(StreamId stream, v1::WindowEvent event);
   absl::Status AddClock(StreamId stream, const rocattach_clock& clock);
@@ -98,7 +99,7 @@ class StreamWriter {
   // Written at once, after the stream's pending records, if anything changed.
   absl::Status SetAccount(StreamId stream, v1::LossAccount account);
 
-  // The process is gone, and so is its stream: `stream` is not valid any more. Set the
+  // The process is gone, and so is its stream: `stream` is no longer valid. Set the
   // final account before this.
   absl::Status EndProcess(StreamId stream, v1::ProcessEnd end);
 
@@ -110,13 +111,13 @@ class StreamWriter {
   // Writes all that is pending.
   absl::Status FlushAll();
 
-  // Writes all that is pending, and the end frame. Streams that are still open stay
-  // without an end. No other call may follow, but stats().
+  // Writes all that is pending, and the end frame. Streams that are still open get no
+  // end. No other call but stats() may follow.
   absl::Status Close();
 
   const WriterStats& stats() const { return frames_.stats(); }
   const Sink& sink() const { return frames_.sink(); }
-  // The last account of an open stream, as it was written; null without one.
+  // The last account of an open stream, as written; null if there is none.
   const v1::LossAccount* account(StreamId stream) const;
 
  private:

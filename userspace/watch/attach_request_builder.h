@@ -1,4 +1,4 @@
-// What is attached to the process of a window, with what the kernel knows of it.
+// Builds the attach request for a window, with what the kernel knows of its process.
 #ifndef ROCATTACH_USERSPACE_WATCH_ATTACH_REQUEST_BUILDER_H_
 #define ROCATTACH_USERSPACE_WATCH_ATTACH_REQUEST_BUILDER_H_
 
@@ -15,14 +15,16 @@
 namespace rocattach {
 
 struct CollectorOptions {
-  // What targets load, and what those load that do not see it (empty path: nothing).
+  // What targets load, and what is loaded by those that do not see it (empty path:
+  // nothing).
   CollectorFile::Choice file, other_file;
   rocattach_collector_config config = {};
-  uint64_t memory_bytes = 0;  // that the collector makes of this config
+  uint64_t memory_bytes =
+      0;  // of the shared memory that the collector creates with this config
 };
 
-// Thread-safe. Remembers across attaches what was learned of files and directories, and
-// outlives the attaches of its requests.
+// Thread-safe. Caches across attaches what was learned of files and directories; must
+// outlive the attaches of its requests.
 class AttachRequestBuilder {
  public:
   // `probe` must outlive it.
@@ -34,7 +36,7 @@ class AttachRequestBuilder {
 
   const CollectorOptions& collector() const { return collector_; }
   AttachRequest Build(const rocattach_event& event) const;
-  // Adds what the kernel knows of the process, which is held: each fact saves a look at
+  // Adds what the kernel knows of the held process: each fact saves reading a file of
   // /proc. `event` must outlive the request.
   void AddKernelFacts(const rocattach_event& event, AttachRequest* request);
 

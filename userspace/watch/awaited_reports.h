@@ -11,19 +11,19 @@
 
 namespace rocattach {
 
-// Thread-safe. Another service on the machine puts its probe on the same collector: its
-// targets report to us too, and are not ours to read.
+// Thread-safe. Another service on the machine may probe the same collector: its targets
+// report to us too, and must be ignored.
 class AwaitedReports {
  public:
-  // From so many on, those that have been awaited for longer than kPatienceNs are
+  // Above this number, windows that have been awaited for longer than kPatienceNs are
   // dropped: their collectors never reported.
   static constexpr size_t kMost = 8192;
   static constexpr uint64_t kPatienceNs = 60'000'000'000;
 
   // `window_id` is the time of the window, CLOCK_BOOTTIME.
   void Add(uint64_t window_id, uint64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The report has come, or will not come. False if it was not awaited: reports come
-  // once for each attach.
+  // The report has arrived, or will not arrive. False if it was not awaited: there is
+  // one report for each attach.
   bool Remove(uint64_t window_id) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

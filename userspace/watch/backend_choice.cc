@@ -40,7 +40,7 @@ std::string SdkIn(const std::string& root, absl::string_view directory) {
   return "";
 }
 
-// What the linker's cache says; its strings stand one behind the other.
+// The SDK in the linker's cache, whose strings are stored one after the other.
 std::string SdkInCache(const std::string& root) {
   auto cache = ReadFile(absl::StrCat(root, "/etc/ld.so.cache"), kMaxCache);
   if (!cache.ok()) return "";

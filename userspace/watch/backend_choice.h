@@ -12,21 +12,22 @@ namespace rocattach {
 
 struct SdkSearch {
   bool allowed = true;  // false: never
-  // Where the kernel driver tells of GPUs, as the process sees it.
+  // Where the kernel driver lists GPUs, as the process sees it.
   std::string topology = "/sys/class/kfd/kfd/topology";
 };
 
 struct BackendChoice {
   rocattach_backend backend = ROCATTACH_BACKEND_HSA_TOOLS;
   std::string sdk;  // its library's path in the process's root; empty without it
-  // Why rocprofiler-sdk cannot be had, for people; empty if it can, or if nobody asked.
+  // Why rocprofiler-sdk is not available, for users; empty if it is, or if no session
+  // needs it.
   std::string missing;
 };
 
-// Looks at a process that is about to initialise HSA: rocprofiler-sdk only if its
-// runtime brings rocprofiler-register, the SDK is where the process would find it, and
-// the driver's topology is there. With one of these missing the SDK would never be
-// called, or would abort the process.
+// Inspects a process that is about to initialise HSA: rocprofiler-sdk is chosen only if
+// the runtime brings rocprofiler-register, the process would find the SDK, and the
+// driver's topology is visible. Without one of these the SDK would never be called, or
+// would abort the process.
 BackendChoice ChooseBackend(pid_t pid, const SdkSearch& search);
 
 // The parts, with `root` for /proc/PID/root.

@@ -8,11 +8,11 @@
 namespace rocattach {
 namespace {
 
-// Users about whom something is remembered.
+// Users for whom a rate is kept.
 constexpr size_t kMostUsers = 4096;
 // Descriptors that the service needs for itself: probes, threads that attach, output.
 constexpr uint64_t kOwnDescriptors = 512;
-// Each attached process: one of it, one of its collector's memory.
+// For each attached process: one for the process, one for its collector's memory.
 constexpr uint64_t kDescriptorsOfAProcess = 2;
 
 }  // namespace
@@ -102,7 +102,7 @@ void DescriptorLimit::Restore() const {
 
 uint32_t DescriptorLimit::Processes(uint32_t wanted) const {
   if (most_ == 0) return wanted;
-  // With few descriptors, half of them.
+  // If there are few descriptors, half of them.
   const uint64_t own = most_ > 2 * kOwnDescriptors ? kOwnDescriptors : most_ / 2;
   const uint64_t room = (most_ - own) / kDescriptorsOfAProcess;
   if (wanted == 0) return static_cast<uint32_t>(std::min<uint64_t>(room, UINT32_MAX));

@@ -1,9 +1,10 @@
-// What the processes of one user may cost the service. It is privileged and serves
-// every user of the machine: whatever the processes of one of them do, the service's
-// memory, processor time and descriptors stay bounded, and the others lose nothing.
+// What the processes of one user may cost the service. The service is privileged and
+// serves every user of the machine: whatever the processes of one user do, the
+// service's memory, CPU time and descriptors stay bounded, and other users are not
+// affected.
 //
 // Windows and processes are counted in the kernel (bpf/budget.h): what is refused there
-// costs no event. The rest is counted here.
+// causes no event. The rest is counted here.
 #ifndef ROCATTACH_USERSPACE_WATCH_BUDGET_H_
 #define ROCATTACH_USERSPACE_WATCH_BUDGET_H_
 
@@ -19,12 +20,12 @@ namespace rocattach {
 
 // 0 is no limit, everywhere.
 struct BudgetLimits {
-  // So many seconds' worth may come at once.
+  // Windows worth this many seconds may come at once.
   static constexpr uint32_t kBurstSeconds = 2;
 
   // Windows of one user's processes; one process may take half of it.
   uint32_t windows_per_second = 1000;
-  // Processes of one user that have had a window and live.
+  // Live processes of one user that have had a window.
   uint32_t processes_per_user = 1024;
   // Processes that are attached at a time, of all users. Each takes two descriptors.
   uint32_t processes = 4096;
@@ -49,22 +50,22 @@ std::string BudgetRefusal(uint64_t budget, uint32_t uid, uint64_t refused,
 // "user 1000"
 std::string BudgetUser(uint32_t uid);
 
-// Lets through so many things a second for each user, and counts the rest. Not
+// Limits the rate of an action for each user, and counts what exceeds it. Not
 // thread-safe.
 class UserRate {
  public:
-  // `per_second` 0: everything.
+  // `per_second` 0: no limit.
   UserRate(uint32_t per_second, uint32_t burst)
       : interval_ns_(per_second == 0 ? 0 : 1'000'000'000 / per_second),
         burst_ns_(interval_ns_ * burst) {}
 
-  // False if this one is to be left out.
+  // False if this one is to be omitted.
   bool Take(uint32_t uid, uint64_t now_ns);
   struct LeftOut {
     uint32_t uid = 0;
     uint64_t count = 0;
   };
-  // What was left out since the last call.
+  // What was omitted since the last call.
   std::vector<LeftOut> TakeLeftOut();
 
  private:
@@ -72,16 +73,16 @@ class UserRate {
     uint64_t due_ns = 0;
     uint64_t left_out = 0;
   };
-  // Those who have been quiet are as good as new.
+  // Removes users that have been idle long enough to have their full rate again.
   void ForgetQuiet(uint64_t now_ns);
 
   const uint64_t interval_ns_, burst_ns_;
   absl::flat_hash_map<uint32_t, User> users_;
 };
 
-// As many descriptors as this process may have: the soft limit is raised to the hard
-// one. A child that runs another program gets the old limit back, because programs that
-// use select() fail with more than 1,024.
+// Gives this process as many descriptors as it may have: the soft limit is raised to
+// the hard limit. A child that runs another program gets the old limit back, because
+// programs that use select() fail with more than 1,024.
 class DescriptorLimit {
  public:
   static DescriptorLimit Raise();

@@ -20,8 +20,8 @@ bool SameTime(const timespec& a, const timespec& b) {
 }  // namespace
 
 absl::StatusOr<CheckedFile> CheckedFile::Open(const std::string& path) {
-  // Opening a device may have effects of its own, and a link to one can be given any
-  // name: the type is known before anything is opened for reading.
+  // Opening a device may have side effects, and a link to one can have any name: the
+  // type is checked before anything is opened for reading.
   ASSIGN_OR_RETURN(UniqueFd found, OpenFile(path, O_PATH));
   CheckedFile file;
   if (fstat(found.get(), &file.info_) != 0) {
@@ -33,7 +33,7 @@ absl::StatusOr<CheckedFile> CheckedFile::Open(const std::string& path) {
   auto fd =
       OpenFile(absl::StrCat("/proc/self/fd/", found.get()), O_RDONLY | O_NONBLOCK);
   if (!fd.ok()) {
-    // Somebody's lease, or a mount that root may not read either.
+    // Another process's lease, or a mount that root may not read either.
     return absl::Status(fd.status().code(), "cannot be opened for reading at once");
   }
   file.fd_ = std::make_shared<UniqueFd>(*std::move(fd));
@@ -47,7 +47,7 @@ std::string CheckedFile::ProbePath() const {
 absl::Status CheckedFile::CheckUnchanged() const {
   struct stat now;
   if (fstat(fd(), &now) != 0) return absl::ErrnoToStatus(errno, "fstat() failed");
-  // The kernel sets the change time itself: nobody can set it back.
+  // The kernel sets the change time itself: it cannot be set back.
   if (now.st_size != info_.st_size || !SameTime(now.st_mtim, info_.st_mtim) ||
       !SameTime(now.st_ctim, info_.st_ctim)) {
     return absl::FailedPreconditionError(
@@ -58,7 +58,7 @@ absl::Status CheckedFile::CheckUnchanged() const {
 
 std::string CheckedFile::Writers() const {
   std::vector<std::string> writers;
-  // An owner can give himself the right.
+  // Owners can give themselves the permission.
   if (info_.st_uid != 0) writers.push_back(absl::StrCat("user ", info_.st_uid));
   if ((info_.st_mode & S_IWGRP) != 0 && info_.st_gid != 0) {
     writers.push_back(absl::StrCat("group ", info_.st_gid));

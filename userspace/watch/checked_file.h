@@ -1,4 +1,4 @@
-// A file that is looked at and used, and is the same file both times.
+// A file that is guaranteed to be the same when it is checked and when it is used.
 #ifndef ROCATTACH_USERSPACE_WATCH_CHECKED_FILE_H_
 #define ROCATTACH_USERSPACE_WATCH_CHECKED_FILE_H_
 
@@ -13,14 +13,13 @@
 
 namespace rocattach {
 
-// Keeps the file open that it has opened once. Who may rename files in a directory on a
-// path can put another file there between two looks; so nothing uses the path again.
+// Opens the file once and keeps it open. Users that may rename files in a directory of
+// the path can replace the file between two opens, so the path is not used again.
 // Copies share the descriptor.
 class CheckedFile {
  public:
   CheckedFile() = default;
-  // Refuses what is no regular file. Does not wait for a file's owner (a lease, a
-  // FIFO).
+  // Accepts regular files only. Does not wait for a file's owner (a lease, a FIFO).
   static absl::StatusOr<CheckedFile> Open(const std::string& path);
 
   bool valid() const { return fd_ != nullptr; }
@@ -28,13 +27,13 @@ class CheckedFile {
   dev_t device() const { return info_.st_dev; }
   ino_t inode() const { return info_.st_ino; }
   uid_t owner() const { return info_.st_uid; }
-  // For calls that take a path, such as a uprobe's: leads to this very file, wherever
-  // it lies, whatever stands at its name by now, and if it was deleted.
+  // For calls that take a path, such as a uprobe's: leads to this very file even if it
+  // was moved, replaced or deleted.
   std::string ProbePath() const;
-  // FAILED_PRECONDITION if it has been written, or its times set, since it was opened.
+  // FAILED_PRECONDITION if it was written, or its times were set, since it was opened.
   absl::Status CheckUnchanged() const;
-  // Who beside root may write it, in words: "user 1000", "group 100", "everybody";
-  // empty: nobody.
+  // The users besides root who may write to it, in words: "user 1000", "group 100",
+  // "everybody"; empty: none.
   std::string Writers() const;
 
  private:

@@ -24,7 +24,7 @@ constexpr char kDirectoryPrefix[] = "/rocattach-collector-";
 constexpr char kName[] = "/librocattach-collector.so";
 constexpr off_t kMaxBytes = 64 << 20;
 
-// What a service that was killed has left: its lock is gone with it.
+// Removes the copy of a service that was killed: its lock is gone with it.
 void RemoveLeftOver(const std::string& base) {
   glob_t found = {};
   const std::string pattern = absl::StrCat(base, kDirectoryPrefix, "*");
@@ -39,7 +39,7 @@ void RemoveLeftOver(const std::string& base) {
       const std::string path = absl::StrCat(directory, kName);
       auto fd = OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       if (fd.ok() && flock(fd->get(), LOCK_EX | LOCK_NB) != 0) continue;
-      // Without a file: another service may be making it just now. It is young then.
+      // No file yet: another service may be creating it. The directory is young then.
       if (!fd.ok() && time(nullptr) - info.st_ctim.tv_sec < 60) continue;
       (void)unlink(path.c_str());
       (void)rmdir(directory.c_str());
@@ -48,7 +48,7 @@ void RemoveLeftOver(const std::string& base) {
   globfree(&found);
 }
 
-// Where SELinux labels files, a copy is to be what the original is: a library.
+// With SELinux, the copy must have the original's label, that of a library.
 void CopyLabel(int from, int to) {
   char label[256];
   const ssize_t bytes = fgetxattr(from, "security.selinux", label, sizeof(label));
@@ -57,7 +57,7 @@ void CopyLabel(int from, int to) {
   }
 }
 
-// False with nothing but a part of it written.
+// False if only a part was written.
 bool CopyContents(int from, int to) {
   char chunk[1 << 16];
   off_t at = 0;
@@ -110,8 +110,8 @@ bool CollectorFile::CopyTo(const std::string& base) {
             CopyContents(original_fd_.get(), made->get());
   if (ok) CopyLabel(original_fd_.get(), made->get());
   ok = ok && fchmod(made->get(), 0555) == 0 && chmod(directory.c_str(), 0755) == 0;
-  // Opened anew: who may write to it must not be what keeps it from being executed, and
-  // the lock belongs to the descriptor that stays.
+  // Opened again for reading: a file that is open for writing cannot be executed, and
+  // the lock must belong to the descriptor that is kept.
   auto fd = OpenFile(path, O_RDONLY | O_NOFOLLOW);
   ok = ok && fd.ok() && flock(fd->get(), LOCK_SH | LOCK_NB) == 0 &&
        fstat(fd->get(), &info) == 0;

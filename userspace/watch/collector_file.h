@@ -11,16 +11,16 @@
 
 namespace rocattach {
 
-// A library that is overwritten takes its users with it, and one that is upgraded does
-// not fit the service any more. So targets load a copy of the collector, made at the
-// start, that nobody but the service's user can touch, and everybody can read even
-// where the original lies in a private directory. A process that does not see the copy
-// (a container) loads the original, if that is still the file that was copied.
+// Overwriting a library crashes its users, and an upgraded one no longer fits the
+// service. So targets load a copy of the collector, made at the start, that only the
+// service's user can change, and that all users can read even if the original is in a
+// private directory. A process that does not see the copy (a container) loads the
+// original, if that is still the file that was copied.
 //
-// The copy lies in a directory of its own under /run, or the first of /dev/shm,
-// /var/tmp and /tmp that is not mounted noexec. It is removed at the end; that of a
-// service that was killed is removed by the next one. Without a place for it there is
-// only the original.
+// The copy is in its own directory under /run, or under the first of /dev/shm, /var/tmp
+// and /tmp that is not mounted noexec. It is removed at the end; that of a killed
+// service is removed by the next one. If there is no place for a copy, the original is
+// used.
 class CollectorFile {
  public:
   struct Choice {

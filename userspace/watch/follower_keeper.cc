@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kPollPeriodNs = 100'000;
 constexpr uint64_t kIdleLifeNs = 5'000'000'000;
-// A thread that was asked to stop sits in the probe's loop and sees it within
+// A thread that was asked to stop is in the probe's loop and notices within
 // microseconds of getting a CPU.
 constexpr uint64_t kStopPatienceNs = 500'000'000;
 
@@ -34,7 +34,7 @@ void FollowerKeeper::Add(const rocattach_event& event) {
     wake_.Signal();
     return;
   }
-  // The thread lives only where programs do this: few do.
+  // The thread exists only while it is needed: few programs do this.
   if (thread_.joinable()) thread_.join();
   running_ = true;
   thread_ = std::thread([this] { Run(); });
@@ -58,7 +58,7 @@ bool FollowerKeeper::LetGo(Follower* follower) {
 
 void FollowerKeeper::Keep(const rocattach_event& event,
                           std::vector<Follower>* kept) const {
-  // Settled meanwhile: the thread has left the probe or is about to.
+  // Already settled: the thread has left the probe or is about to.
   if (!is_open_(event)) return;
   Follower follower;
   follower.event = event;
@@ -79,7 +79,8 @@ std::vector<rocattach_event> FollowerKeeper::NextAdded(bool keeping, bool* stopp
     *stopping = stopping_;
     if (!added_.empty() || stopping_) return std::exchange(added_, {});
   }
-  // A timeout on the wall clock could stretch, and with it the stop of whom we keep.
+  // A change of the wall clock could extend a timeout based on it, and with it the stop
+  // of the kept threads.
   const bool woken = wake_.WaitFor(keeping ? kPollPeriodNs : kIdleLifeNs);
   absl::MutexLock lock(&mutex_);
   *stopping = stopping_;

@@ -1,6 +1,6 @@
-// Threads that enter hsa_init while another thread of their process stands in its
-// window are stopped until the window is settled. If one of them overtook, the runtime
-// would be loaded without the collector.
+// Threads that enter hsa_init while another thread of their process is in its window
+// are stopped until the window is settled. If one of them overtook, the runtime would
+// be loaded without the collector.
 #ifndef ROCATTACH_USERSPACE_WATCH_FOLLOWER_KEEPER_H_
 #define ROCATTACH_USERSPACE_WATCH_FOLLOWER_KEEPER_H_
 
@@ -21,15 +21,15 @@ namespace rocattach {
 
 class FollowerKeeper {
  public:
-  // `is_open` tells whether the window of an event's process is still open; nobody is
-  // kept longer than `limit_msec`.
+  // `is_open` returns whether the window of an event's process is still open; no thread
+  // is kept longer than `limit_msec`.
   FollowerKeeper(std::function<bool(const rocattach_event&)> is_open,
                  uint32_t limit_msec);
   ~FollowerKeeper();
 
   // Takes charge of the thread of a FOLLOW event. Any thread may call this.
   void Add(const rocattach_event& event) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Lets everybody go and ends the keeper's thread.
+  // Releases all threads and ends the keeper's thread.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -39,14 +39,14 @@ class FollowerKeeper {
     uint64_t deadline_ns = 0;
   };
   // The thread that traces: ptrace belongs to one thread. Ends when idle for a while,
-  // or when a tracee can only be freed by its end.
+  // or when only its end can release a tracee.
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // Seizes and stops the thread of a FOLLOW event, unless its window is settled.
   void Keep(const rocattach_event& event, std::vector<Follower>* kept) const;
-  // False if only the end of the tracing thread frees it.
+  // False if only the end of the tracing thread releases it.
   static bool LetGo(Follower* follower);
-  // What was added, and whether to stop. Waits where there is nothing to do; sets
-  // `finished` if the thread has been idle for so long that it ends.
+  // Returns what was added, and whether to stop. Waits if there is nothing to do; sets
+  // `finished` if the thread has been idle long enough to end.
   std::vector<rocattach_event> NextAdded(bool keeping, bool* stopping, bool* finished)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -52,7 +52,7 @@ int AttachMulti(const bpf_program* program, const char* path, uint64_t offset,
       syscall(SYS_bpf, BPF_LINK_CREATE, &attributes, kMultiLinkBytes));
 }
 
-// Probes that go away at the same time.
+// Probes that are removed at the same time.
 constexpr size_t kDetachThreads = 32;
 
 }  // namespace
@@ -88,7 +88,7 @@ struct KernelProbe::State {
   watch_bpf* skeleton = nullptr;  // that of `loaded`
   ring_buffer* ring = nullptr;
   std::vector<bpf_link*> links;
-  // Of libraries, by cookie: one or the other.
+  // Of libraries, by cookie: a probe is in one of the two.
   std::map<uint64_t, bpf_link*> library_links;
   std::map<uint64_t, UniqueFd> multi_links;
   const std::function<void(const rocattach_event&)>* visit = nullptr;
@@ -105,8 +105,8 @@ struct KernelProbe::State {
     if (ring != nullptr) ring_buffer__free(ring);
   }
 
-  // Taking a probe out waits until no processor is inside of it. Many at the same time
-  // wait together.
+  // Removing a probe waits until no CPU is inside it. Concurrent removals share the
+  // wait.
   void DestroyLinks() {
     for (auto [cookie, link] : library_links) links.push_back(link);
     library_links.clear();
@@ -197,8 +197,8 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   RETURN_IF_ERROR(MapLayouts());
   rocattach_settings& settings = state_->skeleton->bss->settings;
   settings.hold = options.hold ? 1 : 0;
-  // A kernel that cannot run it takes our own word for who we are; holds that are under
-  // way when the service dies then last until their deadline.
+  // On a kernel that cannot run it, holds that are in progress when the service dies
+  // last until their deadline.
   if (features().Has(KernelFeature::kServiceEnd)) {
     LIBBPF_OPTS(bpf_test_run_opts, run);
     const int rc = bpf_prog_test_run_opts(
@@ -328,7 +328,7 @@ void KernelProbe::Release(const rocattach_event& window) {
                            sizeof(claim), 0) != 0) {
     return;
   }
-  // Not a later window's claim, nor one that is settled.
+  // Skip a later window's claim, and one that is settled.
   if (claim.opened_ns != window.time_ns || claim.state != ROCATTACH_CLAIM_OPEN) return;
   claim.state = ROCATTACH_CLAIM_RELEASED;
   // BPF_EXIST: a claim that has gone with its process must not come back.
@@ -371,12 +371,12 @@ bool KernelProbe::ReadLayout(const rocattach_event& window,
                              rocattach_layout* copy) const {
   const rocattach_layout* layout = LayoutOf(window);
   if (layout == nullptr) return false;
-  // It may be given to another window meanwhile: that one clears the time first.
+  // The entry may be given to another window meanwhile, which clears the time first.
   auto is_whole = [layout, &window] {
     return __atomic_load_n(&layout->window_ns, __ATOMIC_ACQUIRE) == window.time_ns;
   };
   if (!is_whole()) return false;
-  // No more than there is: what the held thread's processor has written comes line by
+  // Copies no more than needed: what the held thread's CPU has written comes line by
   // line from its cache.
   memcpy(copy, layout, offsetof(rocattach_layout, files));
   if (copy->count > ROCATTACH_LAYOUT_FILES) return false;
@@ -388,7 +388,7 @@ bool KernelProbe::ReadLayout(const rocattach_event& window,
 void KernelProbe::SetFileKind(const rocattach_file_key& file,
                               rocattach_file_kind kind) const {
   const auto value = static_cast<uint8_t>(kind);
-  // One that does not arrive is asked about again.
+  // If this fails, the file is asked about again.
   (void)bpf_map__update_elem(state_->skeleton->maps.file_kinds, &file, sizeof(file),
                              &value, sizeof(value), BPF_ANY);
 }
@@ -429,7 +429,7 @@ KernelStats KernelProbe::ReadStats() const {
     sum.deadlines += one.deadlines;
     sum.over_budget += one.over_budget;
   }
-  // Whatever they told of is as lost as what found no room.
+  // Malformed events are lost, like those that found no room.
   sum.lost += state_->malformed;
   return sum;
 }

@@ -19,74 +19,74 @@
 
 namespace rocattach {
 
-// Levels of the hold, best first.
+// Hold modes, best first.
 enum class HoldMode : uint8_t {
   kYielding = 0,  // sleepable uprobe: the thread yields inside the probe
-  kSignal = 1,    // thread-directed stop of a thread that we have seized beforehand
+  kSignal = 1,    // thread-directed stop of a thread that was seized beforehand
   kNone = 2,      // windows are reported only
 };
 absl::string_view HoldModeName(HoldMode mode);
 // One sentence on what the hold mode means for users.
 absl::string_view HoldModeHelp(HoldMode mode);
 
-// What the service wants of the kernel side.
+// What the service requires of the kernel side.
 struct KernelProbeOptions {
   bool hold = false;
   uint64_t hold_deadline_ns = 250'000'000;
   // Only processes below this one; 0: all.
   pid_t only_below = 0;
-  // Of these, the windows and the processes of a user are the kernel's business.
+  // Of these, the kernel side enforces those for windows and processes of a user.
   BudgetLimits budget;
-  // Better modes than this one are not tried: how the other one is tested.
+  // Better modes than this one are not tried: for tests of the others.
   HoldMode best_hold_mode = HoldMode::kYielding;
   // Programs with these features do not load, as if the kernel lacked them: for tests.
   KernelFeatures lacking;
 };
 
 // Sums over all CPUs. Lost events are those that found no room in the ring, and those
-// that did not have the size or version we know.
+// with an unknown size or version.
 using KernelStats = rocattach_bpf_stats;
 
-// Owns every BPF object. All links go away with it, and with the process: nothing is
-// pinned, so a killed service leaves no probe behind.
+// Owns every BPF object. All links are removed with it, and with the process: nothing
+// is pinned, so a killed service leaves no probe behind.
 class KernelProbe {
  public:
-  // Loads and verifies the programs, falling down the ladder where the kernel lacks a
-  // feature. Errors say what is missing and how to get it.
+  // Loads and verifies the programs, without the features that the kernel lacks. Errors
+  // state what is missing and how to get it.
   static absl::StatusOr<std::unique_ptr<KernelProbe>> Load(
       const KernelProbeOptions& options);
   ~KernelProbe();
 
   // Puts the probe on `file_offset` (hsa_init) of the file at `path`, for all present
-  // and future processes. `cookie` comes back in the events. A path that another user
-  // could turn to another file must be one of CheckedFile::ProbePath().
+  // and future processes. `cookie` is returned in the events. If another user could
+  // replace the file at the path, it must be a CheckedFile::ProbePath().
   absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
                           uint64_t cookie);
-  // Takes away what AddLibrary() put in place with this cookie.
+  // Removes the probe that AddLibrary() set with this cookie.
   void RemoveLibrary(uint64_t cookie);
   // Puts the report probes on the collector.
   absl::Status AddCollector(const std::string& path, uint64_t ready_offset,
                             uint64_t unloaded_offset);
 
   HoldMode hold_mode() const { return hold_mode_; }
-  // Why a better mode is not in force; empty if the best one is.
+  // Why a better mode is not used; empty if the best one is.
   const std::string& hold_mode_reason() const { return hold_mode_reason_; }
-  // What is in force of the programs' features, and what the kernel lacks of them.
+  // The active features of the programs, and those that the kernel lacks.
   KernelFeatures features() const;
   const std::vector<MissingFeature>& missing_features() const;
 
   // While paused, windows are reported and nothing is held.
   void SetPaused(bool paused);
   // Processes with this command name are not held, nor those of other users than this
-  // one. What can be said here costs such a process some microseconds; what is decided
-  // by the service holds it until then.
+  // one. A denial in the kernel costs such a process some microseconds; a decision by
+  // the service holds it until then.
   absl::Status DenyComm(absl::string_view comm);
   void OnlyUid(uint32_t uid);
-  // Ends the hold of a window that we do not want: the thread goes on at once.
+  // Ends the hold of an unwanted window: the thread continues at once.
   void Release(const rocattach_event& window);
 
   // True while the window of the event's process is open: held, and the collector has
-  // not reported in.
+  // not reported.
   bool IsOpen(const rocattach_event& event) const;
 
   // True if the kernel describes held processes (ReadLayout).
@@ -95,22 +95,22 @@ class KernelProbe {
   // only. False if the kernel cannot tell this way.
   bool IsHeld(const rocattach_event& window) const;
   // Copies what the kernel has gathered of the held process's mappings; false if it has
-  // not (yet), or its place has been taken by a later window.
+  // not (yet), or if a later window has reused the entry.
   bool ReadLayout(const rocattach_event& window, rocattach_layout* copy) const;
   // Tells the kernel what a file is, for the layouts of later windows.
   void SetFileKind(const rocattach_file_key& file, rocattach_file_kind kind) const;
 
   // Readable when events wait.
   int events_fd() const;
-  // An event waits to be consumed for which a thread waits as well: a window, a report,
-  // a follower. Reads memory only.
+  // An event that a thread waits for is pending: a window, a report, a follower. Reads
+  // memory only.
   bool HasUrgentEvents() const;
-  // Hands at most one waiting event to `visit`; true if there was one. One caller at a
+  // Passes at most one pending event to `visit`; true if there was one. One caller at a
   // time.
   bool ConsumeOne(const std::function<void(const rocattach_event&)>& visit);
   KernelStats ReadStats() const;
-  // Windows that were refused because of a budget, by user; users with none are left
-  // out.
+  // Windows that were refused because of a budget, by user; users with none are
+  // omitted.
   std::vector<UserRefusals> ReadRefusals() const;
 
  private:

@@ -21,7 +21,7 @@
 namespace rocattach {
 namespace {
 
-// libbpf speaks through a callback without a context; the verifier's log is only of use
+// libbpf logs through a callback without a context; the verifier's log is of use only
 // when a load fails, so it is kept and shown then.
 thread_local std::string* captured_log = nullptr;
 
@@ -35,13 +35,13 @@ int CaptureLog(libbpf_print_level, const char* format, va_list args) {
   std::string text(static_cast<size_t>(size) + 1, '\0');
   vsnprintf(text.data(), text.size(), format, args);
   text.pop_back();
-  // A verifier's log comes in one piece: its end says what was wrong.
+  // A verifier's log comes in one piece; its end states what was wrong.
   constexpr size_t kMost = 64 * 1024;
   captured_log->append(text, text.size() > kMost ? text.size() - kMost : 0);
   return 0;
 }
 
-// Frees the log's place when the load is over, by whatever way.
+// Resets the log's destination when the load ends, by any path.
 class LogCapture {
  public:
   explicit LogCapture(std::string* log) { captured_log = log; }
@@ -60,8 +60,8 @@ std::string LastLines(const std::string& log, int lines) {
   return log.substr(at);
 }
 
-// The verifier's last word on a program, which stands before its statistics; without
-// one the error's name.
+// The verifier's last message on a program, which precedes its statistics; without one,
+// the error's name.
 std::string Cause(const std::string& log, int error) {
   absl::string_view last;
   for (absl::string_view line : absl::StrSplit(log, '\n')) {
@@ -87,8 +87,8 @@ absl::Status LoadFailure(absl::string_view what, int error, const std::string& l
   return absl::ErrnoToStatus(error, text);
 }
 
-// One try, with exactly these features: 0, or a negative errno with what libbpf and the
-// verifier said in `log`.
+// One attempt with exactly these features: 0, or a negative errno with the messages of
+// libbpf and the verifier in `log`.
 int TryLoad(KernelFeatures features, KernelFeatures lacking, LoadedPrograms* loaded,
             std::string* log) {
   log->clear();
@@ -117,13 +117,13 @@ int TryLoad(KernelFeatures features, KernelFeatures lacking, LoadedPrograms* loa
   return rc;
 }
 
-// Without this one `feature` has nothing to work with.
+// Whether the features that `feature` depends on are present.
 bool IsUsable(KernelFeature feature, KernelFeatures features) {
   return feature != KernelFeature::kLayouts ||
          features.Has(KernelFeature::kYieldingHold);
 }
 
-// Finds out which features load by trying one after the other on top of those that do.
+// Finds which features load by adding one after the other to those that do.
 KernelFeatures FindLoadable(KernelFeatures wanted, KernelFeatures lacking,
                             std::vector<MissingFeature>* missing) {
   KernelFeatures features;
@@ -199,7 +199,7 @@ absl::StatusOr<LoadedPrograms> LoadPrograms(KernelFeatures wanted,
   btf__free(types);
 
   std::string log;
-  // Most kernels take everything at once.
+  // Most kernels accept everything at once.
   KernelFeatures features = wanted;
   if (features.Has(KernelFeature::kYieldingHold)) {
     features.Remove(KernelFeature::kSignalHold);
@@ -210,7 +210,8 @@ absl::StatusOr<LoadedPrograms> LoadPrograms(KernelFeatures wanted,
     return loaded;
   }
   const absl::Status failure = LoadFailure("the BPF programs", -rc, log);
-  if (rc == -EPERM) return failure;  // no feature needs fewer rights than the others
+  if (rc == -EPERM)
+    return failure;  // no feature needs fewer privileges than the others
   rc = TryLoad({}, lacking, &loaded, &log);
   if (rc != 0) return LoadFailure("the BPF programs", -rc, log);
   features = FindLoadable(wanted, lacking, &missing);

@@ -15,13 +15,13 @@ struct watch_bpf;
 
 namespace rocattach {
 
-// What the programs ask of a kernel beyond the minimum. A kernel that lacks one of
-// these loses this one only; of the two holds one is enough.
+// What the programs require of a kernel beyond the minimum. These are independent, so a
+// kernel that lacks one loses only that one; one of the two hold modes suffices.
 enum class KernelFeature : uint8_t {
   kYieldingHold = 0,
   kSignalHold = 1,
   kLayouts = 2,     // held processes describe their mappings
-  kCookies = 3,     // a window says which library copy it belongs to
+  kCookies = 3,     // a window event names its library copy
   kServiceEnd = 4,  // the programs notice the end of the service
 };
 inline constexpr std::array kKernelFeatures = {
@@ -30,7 +30,7 @@ inline constexpr std::array kKernelFeatures = {
 
 struct KernelFeatureText {
   absl::string_view name;     // stable, lower case, words joined by '-'
-  absl::string_view needs;    // what it is in the kernel
+  absl::string_view needs;    // the kernel facility it uses
   absl::string_view without;  // what its absence costs, a sentence
 };
 KernelFeatureText DescribeFeature(KernelFeature feature);
@@ -60,10 +60,10 @@ class KernelFeatures {
   uint32_t bits_ = 0;
 };
 
-// One that was wanted and is not in force.
+// A feature that was requested and is not active.
 struct MissingFeature {
   KernelFeature feature = {};
-  std::string reason;  // what the kernel said of it
+  std::string reason;  // the kernel's error for it
 };
 
 struct DestroyPrograms {
@@ -71,19 +71,20 @@ struct DestroyPrograms {
 };
 struct LoadedPrograms {
   std::unique_ptr<watch_bpf, DestroyPrograms> skeleton;
-  KernelFeatures features;  // in force
+  KernelFeatures features;  // active
   std::vector<MissingFeature> missing;
-  // The programs of hsa_init are for uprobes without perf events (Linux 6.6). A perf
-  // event takes 100 ms to go away, one after the other; these go all at the same time.
+  // The programs of hsa_init are for uprobes without perf events (Linux 6.6). Removing
+  // perf events takes 100 ms for each, one after the other; these are removed
+  // concurrently.
   bool multi_probes = false;
 };
 // BPF_TRACE_UPROBE_MULTI, which the headers of Linux 6.1 do not have.
 inline constexpr uint32_t kUprobeMultiAttachType = 48;
 
 // Loads the programs with those of `wanted` that this kernel has; where it has the
-// yielding hold, the other one is left out. Errors name the kernel's reason and what
-// can be done: not even the minimum loads, or there is no hold. Programs that use one
-// of `lacking` do not load, as on a kernel that lacks it: for tests.
+// yielding hold mode, the signal mode is omitted. Fails if not even the minimum loads,
+// or if there is no hold mode; errors give the kernel's reason and a remedy. Programs
+// that use one of `lacking` do not load, as on a kernel that lacks it: for tests.
 absl::StatusOr<LoadedPrograms> LoadPrograms(KernelFeatures wanted,
                                             KernelFeatures lacking);
 

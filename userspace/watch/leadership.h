@@ -11,7 +11,8 @@
 namespace rocattach {
 
 // One thread at a time leads. The lead goes to the thread that has been idle for the
-// shortest time: few events meet few threads, whose caches and heaps are warm.
+// shortest time, so that few events are handled by few threads, whose caches and heaps
+// are warm.
 class Leadership {
  public:
   // One of the threads; used by that thread alone.
@@ -27,7 +28,8 @@ class Leadership {
 
   // Waits until there is no other leader.
   void Acquire(Member* member) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Hands the lead to the thread that became idle last; no effect unless it leads.
+  // Passes the lead to the thread that became idle last; no effect unless `member`
+  // leads.
   void HandOver(Member* member) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

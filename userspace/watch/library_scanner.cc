@@ -18,7 +18,7 @@
 namespace rocattach {
 namespace {
 
-// Anybody can have files with such names.
+// Any user can have files with such names.
 constexpr size_t kMostRejected = 64;
 
 // Collects files by inode; remembers what each process maps.
@@ -27,9 +27,9 @@ class Collection {
   explicit Collection(const LibraryScanOptions& options)
       : most_(options.most_copies), most_per_user_(options.most_copies_per_user) {}
 
-  // Adds the file at `path` if it is one we have not seen. `named` files were asked for
-  // by the user, so a failure is worth a word whatever its name. Returns the copy's
-  // number, -1 if it is none.
+  // Adds the file at `path` if it is new. `named` files were requested by the user, so
+  // a failure is reported whatever the file's name. Returns the copy's index, -1 if it
+  // is not a copy.
   int Add(const std::string& path, bool named) {
     auto file = CheckedFile::Open(path);
     if (!file.ok()) {
@@ -64,7 +64,7 @@ class Collection {
     return number;
   }
 
-  // Says what there was no room for.
+  // Reports what exceeded the limits.
   void Finish() {
     for (const auto& [uid, count] : left_out_) {
       scan.rejected.push_back(
@@ -108,7 +108,7 @@ void AddGlob(const std::string& pattern, bool named, Collection* collection) {
 }
 
 // A library that a process has mapped, whatever its mount namespace or whether its file
-// has been deleted since: map_files leads to the very file.
+// has been deleted since: map_files leads to exactly that file.
 void AddMapped(pid_t pid, Collection* collection) {
   auto maps = Maps::Read(pid);
   if (!maps.ok()) return;  // gone, or a kernel thread
@@ -122,8 +122,8 @@ void AddMapped(pid_t pid, Collection* collection) {
     std::string exact =
         absl::StrCat("/proc/", pid, "/map_files/", absl::Hex(mapping.start.value()),
                      "-", absl::Hex(mapping.end.value()));
-    // What stands at the path is what the process's user has put there; if that is
-    // another file than the mapped one, the mapped one counts.
+    // The process's user controls what is at the path; if that is not the mapped file,
+    // the mapped file counts.
     struct stat info;
     const bool same = !mapping.deleted && stat(plain.c_str(), &info) == 0 &&
                       info.st_ino == mapping.inode;

@@ -13,20 +13,20 @@
 
 namespace rocattach {
 
-// One file that holds an HSA runtime. Uprobes belong to the inode, so copies are told
-// apart by device and inode, not by path.
+// One file that holds an HSA runtime. Uprobes belong to the inode, so copies are
+// distinguished by device and inode, not by path.
 struct LibraryCopy {
   std::string path;  // one path that leads to it (possibly /proc/PID/root/…)
   dev_t device = 0;
   ino_t inode = 0;
   uint64_t hsa_init_offset = 0;  // in the file
   std::vector<pid_t> mapped_by;  // processes that have it mapped now
-  // What was looked at, still open: the probe goes there and not to `path`, where
-  // another file may stand by now.
+  // The file that was inspected, still open: the probe is put on it and not on `path`,
+  // where another file may be by now.
   CheckedFile file;
 };
 
-// A file that looked like one and was left out, with the reason for people.
+// A file that looked like a copy and was rejected, with the reason for users.
 struct RejectedLibrary {
   std::string path;
   std::string reason;
@@ -37,15 +37,15 @@ struct LibraryScan {
   std::vector<RejectedLibrary> rejected;
 };
 
-// Where to look beside what is mapped.
+// Where to look besides mapped files.
 struct LibraryScanOptions {
   // Files or directories named by the user.
   std::vector<std::string> extra_paths;
   // Globs of usual places; the default covers distributions, /opt/rocm*, wheels.
   std::vector<std::string> usual_places = DefaultLibraryPlaces();
   bool scan_mapped = true;
-  // Each copy costs a probe. So many are taken that are not named in extra_paths: in
-  // all, and of files of one user who is not root. 0: no limit.
+  // Each copy costs a probe. Limits on copies that are not named in extra_paths: in
+  // all, and for files of one user other than root. 0: no limit.
   uint32_t most_copies = 0;
   uint32_t most_copies_per_user = 0;
 
@@ -55,7 +55,7 @@ struct LibraryScanOptions {
 // True for libhsa-runtime64.so, libhsa-runtime64.so.1.2, libhsa-runtime64-abc123.so.1 …
 bool LooksLikeHsaRuntime(absl::string_view path);
 
-// Looks through /proc/*/maps and the usual places.
+// Searches /proc/*/maps and the usual places.
 LibraryScan ScanLibraries(const LibraryScanOptions& options);
 
 }  // namespace rocattach

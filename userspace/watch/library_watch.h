@@ -11,19 +11,19 @@
 
 namespace rocattach {
 
-// A probe stands on an offset of a file. Where the file's bytes are overwritten in
-// place, as cp does, another instruction may stand there, or the middle of one; a
-// process that maps the file later would execute the old one. Replacing a file by a
-// rename, as package managers do, makes another file and is harmless.
+// A probe is at an offset of a file. If the file is overwritten in place, as cp does,
+// another instruction may be there, or the middle of one; a process that maps the file
+// later would execute the old one. Replacing a file by a rename, as package managers
+// do, creates another file and is harmless.
 class LibraryWatch {
  public:
-  // Without inotify nothing is noticed.
+  // Without inotify, nothing is reported.
   LibraryWatch();
   // Watches `file` under this number.
   void Add(size_t number, const CheckedFile& file);
   // Readable when files have been written; -1 without inotify.
   int fd() const { return fd_.get(); }
-  // The numbers of files that have been written since the last call, each once for all.
+  // The numbers of files written since the last call; each file is reported only once.
   std::vector<size_t> Written();
 
  private:

@@ -37,7 +37,7 @@ int OpenSideBand(int cpu) {
   attr.config = PERF_COUNT_SW_DUMMY;
   attr.mmap = 1;
   attr.mmap2 = 1;
-  // Side-band records do not wake a reader that waits for a number of events: only a
+  // Side-band records do not wake a reader that waits for a number of events; only a
   // watermark in bytes does.
   attr.watermark = 1;
   attr.wakeup_watermark = 1;

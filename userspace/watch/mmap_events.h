@@ -1,5 +1,5 @@
-// The kernel's own notes of executable file mappings, for the whole machine: perf's
-// MMAP2 side band. Costs nothing but where an executable mapping is made.
+// The kernel's records of executable file mappings, system-wide: perf's MMAP2 side
+// band. Costs time only when an executable mapping is made.
 #ifndef ROCATTACH_USERSPACE_WATCH_MMAP_EVENTS_H_
 #define ROCATTACH_USERSPACE_WATCH_MMAP_EVENTS_H_
 
@@ -32,7 +32,7 @@ struct MmapEvent {
 };
 
 // Parses one PERF_RECORD_MMAP2 (header included); false if it is another record or
-// torn.
+// malformed.
 bool ParseMmapRecord(absl::Span<const uint8_t> record, MmapEvent* event);
 
 // One ring per CPU. Not thread-safe.
@@ -46,7 +46,7 @@ class MmapEvents {
 
   // Readable when records wait: one descriptor per CPU.
   std::vector<int> fds() const;
-  // Hands out what has come since the last call.
+  // Passes the records since the last call to `visit`.
   void Read(const std::function<void(const MmapEvent&)>& visit);
   // Records that the kernel could not store: processes may have gone unseen.
   uint64_t lost() const { return lost_; }

@@ -1,4 +1,4 @@
-// Which processes may be touched. Decided before anything is done to them.
+// Which processes may be attached to. Decided before anything is done to them.
 #ifndef ROCATTACH_USERSPACE_WATCH_POLICY_H_
 #define ROCATTACH_USERSPACE_WATCH_POLICY_H_
 
@@ -13,7 +13,7 @@
 
 namespace rocattach {
 
-// What the user asked for. An empty allow list allows everything; a deny always wins.
+// What the user requested. An empty allow list allows everything; a deny always wins.
 struct PolicyRules {
   // Shell globs against the command name, the executable's path and its last part.
   std::vector<std::string> allow;
@@ -21,7 +21,7 @@ struct PolicyRules {
   std::optional<uid_t> only_uid;
 };
 
-// The answer, and the reason in words for the verdict.
+// The decision, and the reason in words for the verdict.
 struct PolicyDecision {
   bool allowed = false;
   std::string reason;
@@ -29,8 +29,8 @@ struct PolicyDecision {
 
 PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process);
 
-// The same from what is known without a close look at the process: its effective user,
-// its command name (that of its first thread), and its executable's path if not empty.
+// The same from what is known without inspecting the process: its effective user, its
+// command name (that of its first thread), and its executable's path if not empty.
 // Empty if that is not enough.
 std::optional<PolicyDecision> DecideByName(const PolicyRules& rules, uid_t uid,
                                            absl::string_view comm,

@@ -20,20 +20,20 @@
 namespace rocattach {
 namespace {
 
-// While processes are seized: their signals wait for us this long at most, and a thread
-// that they start is seized after this long at most.
+// While processes are seized: their signals wait for this thread at most this long, and
+// a thread that they start is seized at most this much later.
 constexpr int kKeepPeriodMsec = 1;
 
-// A window's event comes right after its stop. A thread that is stopped without one got
-// the signal from elsewhere (a socket's urgent data), and receives it.
+// A window's event follows right after its stop. A thread that is stopped without one
+// got the signal from elsewhere (a socket's urgent data), so the signal is delivered.
 constexpr uint64_t kStrayNs = 100'000'000;
 
-// How long a process stays seized when its window is settled, for threads that come
-// late and start a runtime that the others have shut down already.
+// How long a process stays seized after its window is settled, for late threads that
+// start a runtime which the others have already shut down.
 constexpr uint64_t kLateNs = 100'000'000;
 
-// A thread that is asked to stop does so in some microseconds, unless it has no
-// processor or sits where it cannot be interrupted. Others wait meanwhile.
+// A thread that is asked to stop does so in some microseconds, unless it has no CPU or
+// is in uninterruptible sleep. Others wait meanwhile.
 constexpr uint64_t kStopPatienceNs = 5'000'000;
 
 std::vector<pid_t> ListThreads(pid_t pid) {
@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Preseizer>> Preseizer::Start(
   ASSIGN_OR_RETURN(preseizer->events_, MmapEvents::Open());
   RETURN_IF_ERROR(preseizer->wake_.status());
   preseizer->thread_ = std::thread([raw = preseizer.get()] {
-    // A tracee that cannot be detached is freed by the end of the thread that seized
+    // A tracee that cannot be detached is released by the end of the thread that seized
     // it.
     for (bool again = true; again;) {
       std::thread([&] { again = raw->Run(); }).join();
@@ -130,7 +130,7 @@ bool Preseizer::Run() {
     if (Tracee::MustLetGo()) ReleaseAll();
   }
   ReleaseAll();
-  // The end of this thread frees whatever could not be detached.
+  // The end of this thread releases whatever could not be detached.
   leaving_.clear();
   return !stopping;
 }
@@ -159,7 +159,7 @@ void Preseizer::SeizeThreads(pid_t pid, Process* process) {
     if (process->settling && static_cast<pid_t>(process->settling->tid) == tid)
       continue;
     auto tracee = std::make_unique<Tracee>();
-    // Gone, or another debugger's: its window will be reported as missed.
+    // It has exited or has another tracer: its window will be reported as missed.
     if (!tracee->Seize(pid, tid).ok()) continue;
     process->threads[tid].tracee = std::move(tracee);
   }
@@ -252,8 +252,8 @@ bool Preseizer::TryAttach(Task* task) {
                                          "its first hsa_init";
   }
   if (process != processes_.end()) {
-    // The others go on when the window is settled: when the collector reports, or now
-    // that the attach has failed.
+    // The others continue when the window is settled: when the collector reports, or
+    // now if the attach has failed.
     process->second.settling = event;
     process->second.deadline_ns = task->deadline_ns;
   }

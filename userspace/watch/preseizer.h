@@ -1,6 +1,6 @@
 // Hold mode "signal", for kernels without sleepable uprobes: processes are seized when
 // they map the HSA runtime, so that the probe can stop the thread that enters hsa_init
-// with a signal that nobody but the tracer sees.
+// with a signal that only the tracer sees.
 #ifndef ROCATTACH_USERSPACE_WATCH_PRESEIZER_H_
 #define ROCATTACH_USERSPACE_WATCH_PRESEIZER_H_
 
@@ -28,25 +28,25 @@
 
 namespace rocattach {
 
-// Owns the thread that traces. While a process is seized nobody else can debug it, and
-// its signals pass through this thread: a process that has not opened its window after
+// Owns the thread that traces. A seized process cannot be debugged, and its signals
+// pass through this thread: a process that has not opened its window after
 // `patience_msec` is released.
 class Preseizer {
  public:
-  // A stopped window's end: the outcome of its attach.
+  // Receives a window with the outcome of its attach.
   using Done = std::function<void(Window)>;
   // `wanted` decides, on the preseizer's thread, whether a process is seized at all.
-  // `is_open` tells whether the window of an event's process is still open.
+  // `is_open` returns whether the window of an event's process is still open.
   static absl::StatusOr<std::unique_ptr<Preseizer>> Start(
       std::function<bool(pid_t)> wanted,
       std::function<bool(const rocattach_event&)> is_open, LibraryCache* cache,
       uint32_t patience_msec);
   ~Preseizer();
 
-  // Attaches to the thread of a SIGNALLED window, which stands or is about to stand in
-  // its stop; `done` is called on the preseizer's thread.
+  // Attaches to the thread of a SIGNALLED window, which is stopped or about to stop;
+  // `done` is called on the preseizer's thread.
   void Serve(Window window, AttachRequest request, Done done);
-  // The process needs no seizing any more: its window went another way.
+  // The process no longer needs to be seized: its window was settled otherwise.
   void Forget(pid_t pid);
   void Stop();
 
@@ -64,7 +64,7 @@ class Preseizer {
   struct Process {
     std::map<pid_t, Thread> threads;
     uint64_t deadline_ns = 0;
-    // The attach has been tried: those that follow wait until the collector reports.
+    // The attach has been tried: followers wait until the collector reports.
     std::optional<rocattach_event> settling;
   };
 
@@ -75,8 +75,8 @@ class Preseizer {
         is_open_(std::move(is_open)),
         cache_(cache),
         patience_msec_(patience_msec) {}
-  // False when it was told to stop; true if this thread has to end and another one to
-  // go on in its place.
+  // False if asked to stop; true if this thread has to end and another has to take its
+  // place.
   bool Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes over what others have added; true if the thread is to stop.
   bool TakeAdded(std::vector<pid_t>* forgotten) ABSL_LOCKS_EXCLUDED(mutex_)
@@ -86,13 +86,13 @@ class Preseizer {
   static void SeizeThreads(pid_t pid, Process* process);
   void Release(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   void ReleaseAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
-  // Lets go what has come to its stop since it was released.
+  // Detaches released tracees that have stopped since.
   void ReleaseLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   void KeepAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   static void KeepThreads(Process* process, bool has_window);
   static void Settle(Process* process);
   bool HasTask(pid_t pid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
-  // Attaches if the thread stands; false if the task must wait.
+  // Attaches if the thread is stopped; false if the task must wait.
   bool TryAttach(Task* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
 
   std::function<bool(pid_t)> wanted_;
@@ -109,8 +109,8 @@ class Preseizer {
 
   ThreadChecker tracing_thread_;
   std::map<pid_t, Process> processes_ ABSL_GUARDED_BY(tracing_thread_);
-  // Released, but yet to come to the stop that a detach needs: whoever forgot them
-  // would leave them standing there.
+  // Released, but not yet in the stop that a detach needs: if forgotten, they would
+  // stop and never continue.
   std::vector<std::unique_ptr<Tracee>> leaving_ ABSL_GUARDED_BY(tracing_thread_);
   std::vector<Task> tasks_ ABSL_GUARDED_BY(tracing_thread_);
   // A tracee could not be detached.

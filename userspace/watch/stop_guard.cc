@@ -24,13 +24,13 @@
 namespace rocattach {
 namespace {
 
-// How long the service runs at most to let its tracees go; if that was not enough, it
-// runs again after the next look.
+// How long the service is continued at most to release its tracees; if that is not
+// enough, it is continued again at the next check.
 constexpr int kLetGoMsec = 100;
 // How long a stop takes at most: until the last thread has left the kernel.
 constexpr int kStopMsec = 50;
 
-// What both processes see.
+// Memory that both processes share.
 struct Shared {
   TraceGate gate;
   std::atomic<uint32_t> continues = 0;  // SIGCONTs that others have sent the service
@@ -38,7 +38,7 @@ struct Shared {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// For the signal handler, which has no other way to it. Never unmapped.
+// For the signal handler, which cannot reach it otherwise. Never unmapped.
 std::atomic<Shared*> shared_with_handler = nullptr;
 
 void CountContinue(int, siginfo_t* info, void*) {
@@ -54,7 +54,7 @@ void NapUsec(long usec) {
   nanosleep(&time, nullptr);
 }
 
-// `stat` is open on /proc/PID/stat. A stop for a debugger ('t') is not ours to end.
+// `stat` is open on /proc/PID/stat. A stop by a debugger ('t') must not be ended.
 bool IsStopped(int stat) {
   char text[512];
   const ssize_t n = pread(stat, text, sizeof(text) - 1, 0);
@@ -98,7 +98,7 @@ void LetTraceesGo(Shared* shared, pid_t service, int stat) {
   }
 }
 
-// All but two, and what the service's children would keep open.
+// Closes all descriptors but two: the guard would otherwise keep them open.
 void CloseOthers(int first, int second) {
   const int low = std::min(first, second), high = std::max(first, second);
   auto close_from_to = [](int from, int to) {

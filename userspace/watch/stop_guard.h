@@ -1,4 +1,4 @@
-// A stopped service (SIGSTOP, ^Z) keeps nobody standing.
+// Releases the tracees of a stopped service (SIGSTOP, ^Z).
 #ifndef ROCATTACH_USERSPACE_WATCH_STOP_GUARD_H_
 #define ROCATTACH_USERSPACE_WATCH_STOP_GUARD_H_
 
@@ -13,22 +13,23 @@
 
 namespace rocattach {
 
-// A thread that is traced stands still in its stops until its tracer lets it go, and
-// nobody else can do that: a tracer that is stopped cannot, either. So a small process
-// of its own looks after the service:
-// 1. It looks every few milliseconds whether the service traces anybody; that is a word
-//    in shared memory (TraceGate), and nearly always 0.
+// A traced thread remains stopped until its tracer releases it; nothing else can, and a
+// stopped tracer cannot either. So a small separate process, the guard, watches the
+// service:
+// 1. It checks every few milliseconds whether the service traces any thread: a word in
+//    shared memory (TraceGate), which is nearly always 0.
 // 2. If so, and the service is stopped, it closes the gate and continues the service,
-//    which finishes what is under way and lets everybody go: a millisecond.
-// 3. It stops the service again and opens the gate. If somebody else has continued the
-//    service meanwhile (its handler of SIGCONT counts those), that stands.
-// Holds in the kernel need none of this: they end by themselves when the service stops.
-// The process ends with the service. It has a process group of its own, so that ^Z in a
+//    which finishes attaches in progress and releases all tracees within a millisecond.
+// 3. It stops the service again and opens the gate. If another process has continued
+//    the service meanwhile (its SIGCONT handler counts these), the service is left
+//    running.
+// Holds in the kernel do not need the guard: they end by themselves when the service
+// stops. The guard ends with the service. It has its own process group, so that ^Z in a
 // terminal does not stop it too.
 class StopGuard {
  public:
-  // Starts the process. A tracee waits for a stopped service for `patience_msec` at
-  // most, and some milliseconds. Call it before any thread is traced.
+  // Starts the guard. A tracee waits for a stopped service for at most `patience_msec`
+  // plus some milliseconds. Call it before any thread is traced.
   static absl::StatusOr<std::unique_ptr<StopGuard>> Start(uint32_t patience_msec);
   ~StopGuard();
   StopGuard(const StopGuard&) = delete;
@@ -40,7 +41,7 @@ class StopGuard {
   StopGuard() = default;
 
   pid_t pid_ = -1;
-  UniqueFd alive_;  // its other end is the process's: closed when the service ends
+  UniqueFd alive_;  // the guard has the other end: closed when the service ends
 };
 
 }  // namespace rocattach

@@ -35,7 +35,7 @@ void StubRemover::Run() {
       if (stopping_) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();
-      // The process is being attached to once more: its stub is in use, or will be.
+      // The process is being attached to again: its stub is in use, or will be.
       if (attaching_.contains(job.location.pid)) continue;
       removing_ = job.location.pid;
     }

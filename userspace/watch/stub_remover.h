@@ -1,4 +1,4 @@
-// Takes the stubs of attaches that failed out of their processes.
+// Removes the stubs of failed attaches from their processes.
 #ifndef ROCATTACH_USERSPACE_WATCH_STUB_REMOVER_H_
 #define ROCATTACH_USERSPACE_WATCH_STUB_REMOVER_H_
 
@@ -16,14 +16,14 @@
 
 namespace rocattach {
 
-// A thread of its own, because a removal may wait for a thread to stop. A process whose
-// runtime starts again is attached to again, perhaps with the same room for the stub:
-// the two exclude each other, process by process.
+// Uses its own thread, because a removal may wait for a thread to stop. A process whose
+// runtime starts again is attached to again, perhaps with the same cave for the stub,
+// so removal and attach exclude each other for each process.
 class StubRemover {
  public:
   // More jobs than this are dropped; their stubs stay, which is harmless.
   static constexpr size_t kMaxJobs = 256;
-  // A thread that is still in the stub is looked at so often, with such pauses.
+  // How often, and with which pauses, a thread that is still in the stub is checked.
   static constexpr int kTries = 10;
   static constexpr uint64_t kPauseMsec = 100;
 
@@ -35,8 +35,8 @@ class StubRemover {
   // Removes it soon.
   void Remove(const StubLocation& location) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A process is attached to once more: for as long as this lives, nothing is removed
-  // from it. !ok(): a stub is being removed right now, and its room must not be used.
+  // A process is attached to again: while this exists, nothing is removed from it.
+  // !ok(): a stub is being removed right now, and its cave must not be used.
   class Reattach {
    public:
     Reattach(StubRemover* remover, pid_t pid);

@@ -16,13 +16,13 @@
 
 namespace rocattach {
 
-// What became of a window. Every process that opens one gets exactly one of these.
+// The outcome of a window. Every process that opens one gets exactly one of these.
 enum class Verdict : uint8_t {
   kOpen = 0,      // not decided yet
-  kAttached = 1,  // the collector reported in and is armed
-  kPassed = 2,    // left alone on purpose: policy, pause, dry run, watching only
-  kRefused = 3,   // wanted, but it could not or must not be done; nothing is running
-  kMissed = 4,    // wanted, and it would have been possible, but we came too late
+  kAttached = 1,  // the collector reported and is armed
+  kPassed = 2,    // deliberately not attached: policy, pause, dry run, watching only
+  kRefused = 3,   // wanted, but not possible or not permitted; nothing is running
+  kMissed = 4,    // wanted and possible, but the service was too late
 };
 absl::string_view VerdictName(Verdict verdict);
 
@@ -30,12 +30,12 @@ inline ProcessId ProcessIdOf(const rocattach_event& event) {
   return ProcessId::StartedAt(static_cast<pid_t>(event.pid), event.start_ns);
 }
 
-// A window as the attach threads hand it to the recorder.
+// A window as the attach threads pass it to the recorder.
 struct Window {
   rocattach_event event = {};
   ProcessInfo process;
   Verdict verdict = Verdict::kOpen;
-  std::string reason;     // the policy's reason, or what to do about a refusal
+  std::string reason;     // the policy's reason, or the remedy for a refusal
   AttachOutcome outcome;  // meaningful once an attach was tried
   bool attach_tried = false;
   // Why rocprofiler-sdk was not chosen although a session wants it.
@@ -43,14 +43,13 @@ struct Window {
   std::string hsa_library;  // path of the library copy that was hit
 };
 
-// Verdicts with their reasons.
-// Of a process that could not be inspected: it has exited, or the service itself is
-// short of resources, as `status` says.
+// Set verdict and reason of a window. Of a process that could not be inspected: it has
+// exited, or the service itself is short of resources, according to `status`.
 void SetUnreadableVerdict(const absl::Status& status, Window* window);
 // Of a process that shares its memory with process `other`.
 void SetSharedMemoryVerdict(pid_t other, bool is_vfork_child, Window* window);
-// Of an attach that has been tried. Stays open after a success, until the collector
-// reports, and if the process has exited, until the kernel tells how.
+// Of an attach that has been tried. Stays open after a success until the collector
+// reports, and for a process that has exited until the kernel reports how.
 void SetAttachVerdict(Window* window);
 
 // Receives what the attach threads see; called from several threads.

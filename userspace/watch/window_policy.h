@@ -21,7 +21,7 @@ struct WindowPolicyOptions {
   bool dry_run = false;  // report what would be done
   bool hold = true;      // false: the user has switched holding off
   BudgetLimits budget;
-  // Why one process more cannot be attached now; empty if it can. May be null.
+  // Why another process cannot be attached now; empty if it can. May be null.
   std::function<std::string()> full;
 };
 
@@ -33,7 +33,7 @@ class WindowPolicy {
   const PolicyRules& rules() const { return options_.rules; }
   // False if every window is only reported.
   bool attaches() const { return options_.attach && !options_.dry_run; }
-  // The reason to attach, which may be empty, if the event alone tells that the window
+  // The reason to attach, which may be empty, if the event alone shows that the window
   // is to be attached at.
   std::optional<std::string> AcceptFromEvent(const rocattach_event& event) const;
   // Fills in verdict and reason of a window that is not to be attached at; true if so.
@@ -45,7 +45,7 @@ class WindowPolicy {
  private:
   // Refuses the window if a budget of the service is used up; true if so.
   bool RefuseOverBudget(Window* window) const;
-  // Modes that tell by themselves that the window is not attached at; true if so.
+  // Skips the window if its mode alone excludes an attach; true if so.
   bool SkipByMode(Window* window) const;
   // True, with verdict and reason, if a window that the rules allow cannot be served.
   bool SkipUnserved(Window* window) const;
@@ -55,7 +55,7 @@ class WindowPolicy {
   std::string KernelDenial(Window* window) const;
 
   const WindowPolicyOptions options_;
-  const bool reads_process_;  // some rule needs more than the event tells
+  const bool reads_process_;  // some rule needs more than the event contains
 };
 
 }  // namespace rocattach

@@ -25,7 +25,7 @@
 namespace rocattach {
 namespace {
 
-// A process that is seized ahead of time and opens no window is let go after this.
+// A process that is seized in advance and opens no window is released after this time.
 constexpr uint32_t kSeizePatienceMsec = 30'000;
 
 }  // namespace
@@ -82,7 +82,7 @@ void WindowServer::Stop() {
   }
   uint64_t one = 1;
   (void)!write(stop_fd_.get(), &one, sizeof(one));
-  // None is added from here on.
+  // No thread is added from here on.
   std::vector<std::thread> threads;
   {
     absl::MutexLock lock(&mutex_);
@@ -94,8 +94,8 @@ void WindowServer::Stop() {
 }
 
 void WindowServer::Run() {
-  // A held thread waits for this one: it must not queue behind batch work. It sleeps
-  // nearly always and works for some 100 us a window.
+  // A held thread waits for this one, so it must not queue behind batch work. It sleeps
+  // most of the time and works for some 100 us per window.
   sched_param param = {};
   param.sched_priority = 1;
   if (pthread_setschedparam(pthread_self(), SCHED_FIFO | SCHED_RESET_ON_FORK, &param) ==
@@ -111,7 +111,7 @@ void WindowServer::Run() {
     const bool taken = Take(&event);
     if (taken && Serve(event, &member)) continue;
     leadership_.HandOver(&member);
-    // The end of this thread frees a tracee that cannot be detached; another thread
+    // The end of this thread releases a tracee that cannot be detached; another thread
     // takes its place.
     if (taken) StartThread();
     return;
@@ -145,10 +145,10 @@ bool WindowServer::Take(rocattach_event* event) {
       known = true;
     });
     if (known) return true;
-    if (consumed) continue;  // of a format that is not ours: counted as lost
+    if (consumed) continue;  // of an unknown format: counted as lost
     pollfd fds[2] = {{probe_->events_fd(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}};
     if (poll(fds, 2, -1) < 0 && errno != EINTR) return false;
-    // Stopping comes second, so that nothing that waits is left unserved.
+    // Stopping comes second, so that pending events are still served.
     if (fds[0].revents == 0 && fds[1].revents != 0) return false;
   }
 }
@@ -170,8 +170,8 @@ bool WindowServer::Serve(const rocattach_event& event, Member* member) {
 }
 
 void WindowServer::Begin(const rocattach_event& event, AttachStart* start) const {
-  // A thread that is held lives. And the first thread's number belongs to the process
-  // while its claim lasts.
+  // A held thread is alive. And the first thread's ID belongs to the process while its
+  // claim exists.
   auto is_same_process = [this, &event] {
     return probe_->IsHeld(event) || (event.tid == event.pid && probe_->IsOpen(event));
   };
@@ -188,7 +188,7 @@ bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
   if (event.cookie >= 1 && event.cookie <= options_.libraries.size()) {
     window.hsa_library = options_.libraries[event.cookie - 1];
   }
-  // Reading a process takes longer than a hand-over.
+  // Reading a process takes longer than passing the lead.
   auto hand_over = [this, member] { leadership_.HandOver(member); };
   if (accepted.has_value()) {
     window.reason = *std::move(accepted);
@@ -207,7 +207,7 @@ bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
 void WindowServer::Finish(Window window) {
   const rocattach_event& event = window.event;
   if (window.process.id.pid == 0) {
-    // Not before the stop: which process it is can be read while it runs on.
+    // Read only now, not before the stop: the process runs on meanwhile.
     auto info = ReadProcessInfo(static_cast<pid_t>(event.pid));
     if (info.ok()) {
       window.process = *std::move(info);
@@ -229,8 +229,8 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
   }
   AttachRequest request = requests_.Build(window->event);
   if (options_.needs_sdk != nullptr && options_.needs_sdk()) {
-    // Reads the process; only windows of services whose sessions ask for the SDK wait
-    // for it.
+    // Reads the process, which delays only windows of services with sessions that need
+    // the SDK.
     BackendChoice choice = ChooseBackend(request.point.pid, options_.sdk_search);
     request.config.backend = choice.backend;
     window->sdk_missing = std::move(choice.missing);
@@ -251,8 +251,9 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
     return false;
   }
   requests_.AddKernelFacts(window->event, &request);
-  // A hand-over wakes a thread, perhaps on the very processor that the held one needs
-  // to come to its stop: it waits for the stop, and happens only if events are waiting.
+  // Passing the lead wakes a thread, perhaps on the very CPU that the held one needs in
+  // order to stop: so it is delayed until the stop, or until the wait for it takes
+  // long, and after the stop it is done only if events are pending.
   request.callbacks.on_wait = [this, member] { leadership_.HandOver(member); };
   request.callbacks.on_stopped = [this, member] {
     if (member->leads() && probe_->HasUrgentEvents()) leadership_.HandOver(member);
@@ -265,7 +266,7 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
 void WindowServer::Settle(Window* window) {
   if (window->outcome.ok()) return;  // open until the collector reports
   (void)awaited_.Remove(window->event.time_ns);
-  // Whatever failed, the thread must not be held until its deadline.
+  // Whatever failed, do not hold the thread until its deadline.
   probe_->Release(window->event);
   SetAttachVerdict(window);
 }

@@ -44,9 +44,9 @@ struct WindowServerOptions {
 
 // Leader and followers: one thread, the leader, waits for the kernel's events and
 // serves small ones at once. When it has to wait for a held thread, or when other
-// events are waiting meanwhile, it hands over the lead. So an event never changes
-// threads (ptrace belongs to a thread, and a hand-over costs a wake-up), and as many
-// windows are served at once as there are threads.
+// events are pending, it passes the lead on. So an event stays on one thread (ptrace
+// belongs to a thread, and switching costs a wake-up), and as many windows are served
+// at once as there are threads.
 class WindowServer {
  public:
   // `probe` and `sink` must outlive the server.
@@ -54,7 +54,7 @@ class WindowServer {
   ~WindowServer();
 
   absl::Status Start() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Serves what is waiting, then ends the threads.
+  // Serves pending events, then ends the threads.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   // True if the threads run with real-time priority.
   bool realtime() const { return realtime_; }
@@ -64,8 +64,8 @@ class WindowServer {
 
   void StartThread() ABSL_LOCKS_EXCLUDED(mutex_);
   void Run();
-  // Goes through the steps of an attach on this process, so that the first held thread
-  // does not wait for page faults, heaps and the parsing of libraries.
+  // Performs the steps of an attach on this process, so that the first held thread does
+  // not wait for page faults, heap growth and the parsing of libraries.
   void WarmUp();
   // The leader waits until it has taken one event; false when stopping.
   bool Take(rocattach_event* event);
@@ -74,10 +74,10 @@ class WindowServer {
   bool ServeWindow(const rocattach_event& event, Member* member);
   // The first steps of an attach, before anything is prepared for the others.
   void Begin(const rocattach_event& event, AttachStart* start) const;
-  // Passes those rules to the kernel that it can apply without the service.
+  // Passes to the kernel the rules that it can apply without the service.
   absl::Status PublishRules();
-  // Tries the attach, which may have begun; false if the preseizer has taken the window
-  // over.
+  // Tries the attach, which may have begun; false if the preseizer has taken over the
+  // window.
   bool Attach(Window* window, Member* member, AttachStart* start);
   void Settle(Window* window);
   void Finish(Window window);

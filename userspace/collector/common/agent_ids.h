@@ -1,4 +1,4 @@
-// Dictionary ids of the machine's agents, whichever backend has listed them.
+// Dictionary ids of the machine's agents, for both backends.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_AGENT_IDS_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_AGENT_IDS_H_
 
@@ -7,8 +7,8 @@
 namespace rocattach::collector {
 
 // By the kernel driver's node number. Filled while the runtime starts and constant
-// while it lives; ids stay for the whole process, so that a device keeps its id when
-// the runtime starts again, or when rocprofiler-sdk lists it as well.
+// while it is open; ids are kept for the life of the process, so that a device keeps
+// its id when the runtime starts again, or when rocprofiler-sdk lists it as well.
 class AgentIds {
  public:
   static constexpr uint32_t kMax = 64;

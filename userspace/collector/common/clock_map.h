@@ -6,7 +6,7 @@
 
 namespace rocattach::collector {
 
-// A line through two points that the runtime gave, good near the first one. Not
+// A line through two points that the runtime returned, accurate near the base. Not
 // thread-safe: each queue has its own, under its lock.
 class ClockMap {
  public:
@@ -16,7 +16,7 @@ class ClockMap {
   }
 
   // Line through (ticks0, ns0) and (ticks1, ns1), ticks0 < ticks1, based at point 1.
-  // False, and the map covers nothing, if the points make no sense.
+  // False, and the map covers nothing, if the points are implausible.
   bool Set(uint64_t ticks0, uint64_t ns0, uint64_t ticks1, uint64_t ns1) {
     reach_ = 0;
     if (ticks1 <= ticks0 || ns1 <= ns0) return false;
@@ -28,7 +28,7 @@ class ClockMap {
         static_cast<uint64_t>((static_cast<unsigned __int128>(ns) << kShift) / ticks);
     base_ticks_ = ticks1;
     base_ns_ = ns1;
-    // 40 ms worth of ticks: the clocks' drift within that is far below a tick.
+    // 40 ms worth of ticks: the clocks' drift within this time is far below a tick.
     reach_ = static_cast<uint64_t>(
         (static_cast<unsigned __int128>(kReachNs) << kShift) / multiplier_);
     return true;

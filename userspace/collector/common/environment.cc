@@ -12,7 +12,7 @@ constexpr char kSdkTools[] = "ROCP_TOOL_LIBRARIES=";
 constexpr char kBothTools[] = "HSA_TOOLS_ROCPROFILER_V1_TOOLS=";
 constexpr char kForceLoad[] = "ROCPROFILER_REGISTER_FORCE_LOAD=";
 constexpr char kSdkLibrary[] = "ROCPROFILER_REGISTER_LIBRARY=";
-// Set by the SDK when it is loaded or asked for late, for good.
+// Set by the SDK, and never unset, when it is loaded or when it is requested late.
 constexpr const char* kSetBySdk[] = {kSdkLibrary, kForceLoad, kBothTools};
 
 bool Is(const char* entry, const char* name) {
@@ -89,7 +89,7 @@ size_t QuoteToolPath(const char* path, char* out) {
   return length;
 }
 
-// Makes the entries; changes nothing that anybody sees.
+// Creates the entries; changes nothing visible.
 bool Environment::MakeChanges(char** array, const char* path, ToolVariables variables) {
   count_changes_ = 0;
   auto add = [&](const char* name, char* entry) {
@@ -125,7 +125,7 @@ int Environment::Install(const char* path, ToolVariables variables) {
   size_t count = 0;
   while (array != nullptr && array[count] != nullptr) ++count;
   size_t room = count + kMaxChanges;
-  // The array, its terminator and the snapshot behind it.
+  // The array, its terminator, and the snapshot after it.
   auto* copy = static_cast<char**>(AllocatePrivate((2 * room + 1) * sizeof(char*)));
   if (copy == nullptr || !MakeChanges(array, path, variables)) return ENOMEM;
   if (count != 0) memcpy(copy, array, count * sizeof(char*));
@@ -155,8 +155,8 @@ void Environment::Restore() {
   bool untouched = array == our_array_ && our_array_[count_] == nullptr &&
                    memcmp(our_array_, snapshot_, count_ * sizeof(char*)) == 0;
   if (untouched) {
-    // A change between the look above and this store would be lost; no lock that
-    // setenv takes is within reach, and the window is a few nanoseconds.
+    // A change between the check above and this store would be lost; setenv's lock is
+    // not accessible, and the race lasts a few nanoseconds.
     StoreRelease(variable_, old_array_);
     return;
   }
@@ -181,7 +181,7 @@ void Environment::RestoreInPlace(char** array) {
     if (change != nullptr && change->old != nullptr) {
       StoreRelease(&array[i], change->old);
     } else if (change != nullptr || LeftBySdk(array[i])) {
-      // As unsetenv does: readers see every entry once or twice, never none.
+      // As unsetenv does: readers see every entry once or twice, but never miss one.
       for (size_t k = i; array[k] != nullptr; ++k) {
         StoreRelease(&array[k], array[k + 1]);
       }

@@ -1,4 +1,4 @@
-// Variables for the runtime's eyes only.
+// Environment variables that only the runtime is meant to see.
 //
 // setenv and putenv are of no use in a running program: other threads may be inside
 // getenv, and the array and strings that they walk would move or vanish. So the change
@@ -13,20 +13,20 @@
 
 namespace rocattach::collector {
 
-// What to bring the collector in by.
+// How the collector is loaded.
 enum class ToolVariables {
   // HSA_TOOLS_LIB="<what the user had> <path>".
   kHsaTools,
-  // That, and ROCP_TOOL_LIBRARIES="<what the user had>:<path>:" for the SDK, and, where
-  // the user has no tools of the SDK, HSA_TOOLS_ROCPROFILER_V1_TOOLS=1: a runtime that
-  // has loaded the SDK leaves the tools of HSA_TOOLS_LIB out without it, the user's
-  // included, and without us it would not have loaded the SDK.
+  // In addition ROCP_TOOL_LIBRARIES="<what the user had>:<path>:" for the SDK, and, if
+  // the user has no tools of the SDK, HSA_TOOLS_ROCPROFILER_V1_TOOLS=1: without that, a
+  // runtime that has loaded the SDK ignores the tools of HSA_TOOLS_LIB, including the
+  // user's, and only because of us has it loaded the SDK.
   kSdk,
-  // HSA_TOOLS_LIB, and HSA_TOOLS_ROCPROFILER_V1_TOOLS=1 as above: the SDK has come into
-  // the process late, and would keep the tools out when the runtime starts again.
+  // HSA_TOOLS_LIB, and HSA_TOOLS_ROCPROFILER_V1_TOOLS=1 as above: the SDK was loaded
+  // late, and would keep the tools out when the runtime starts again.
   kHsaToolsBesideSdk,
-  // For loading the SDK late; the path is the SDK's. What it would set with setenv is
-  // there already, so that setenv exchanges strings and leaves the array where it is:
+  // For loading the SDK late; the path is the SDK's. What it would set with setenv
+  // exists already, so that setenv replaces strings and does not move the array:
   // ROCPROFILER_REGISTER_FORCE_LOAD, ROCPROFILER_REGISTER_LIBRARY and
   // HSA_TOOLS_ROCPROFILER_V1_TOOLS.
   kLateSdk,
@@ -42,19 +42,19 @@ class Environment {
 
   void set_variable(char*** variable) { variable_ = variable; }
 
-  // 0, also if it was installed already; ENOMEM, or EINVAL for a path that the variable
-  // cannot hold, with nothing changed.
+  // 0, also if already installed; ENOMEM, or EINVAL for a path that the variable cannot
+  // hold, with nothing changed.
   int Install(const char* path, ToolVariables variables = ToolVariables::kHsaTools);
 
-  // Undoes Install. If nobody has touched the environment since then, the old array
-  // returns; else our entries alone are taken out or set back to the user's. After kSdk
-  // the variables that the SDK itself sets go as well, where they were not there
-  // before: a child that inherits them loads the SDK. After kLateSdk its variables are
-  // as they were before, whatever has been written to them.
+  // Undoes Install. If the environment has not been changed since, the old array is
+  // restored; else only our entries are removed or reset to the user's. After kSdk, the
+  // variables that the SDK itself sets are removed too, unless they were set before: a
+  // child that inherits them would load the SDK. After kLateSdk, its variables are as
+  // they were before, whatever has been written to them.
   void Restore();
 
   bool installed() const { return LoadAcquire(&installed_) != 0; }
-  // Whether the tools of HSA_TOOLS_LIB are called although the SDK is there.
+  // Whether the tools of HSA_TOOLS_LIB are called although the SDK is loaded.
   bool tools_beside_sdk() const { return count_changes_ > 2; }
 
  private:
@@ -87,7 +87,7 @@ class Environment {
 // Returns the length without the NUL. `out` holds 2 * strlen(path) + 1 bytes.
 size_t QuoteToolPath(const char* path, char* out);
 
-// The value of `name` ("X=") in an environment; nullptr if it is not there.
+// The value of `name` ("X=") in an environment; nullptr if it is not set.
 const char* FindVariable(char* const* array, const char* name);
 
 }  // namespace rocattach::collector

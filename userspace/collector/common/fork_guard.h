@@ -1,4 +1,4 @@
-// Tells the process that was attached from its forked children.
+// Distinguishes the attached process from its forked children.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_FORK_GUARD_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_FORK_GUARD_H_
 
@@ -9,8 +9,8 @@
 namespace rocattach::collector {
 
 // A word on a page with MADV_WIPEONFORK: one here, zero in every child, however it was
-// made (fork, raw clone), without a handler. A vfork child shares our memory and so
-// reads one, which is right: it only execs.
+// created (fork, raw clone), without a handler. A vfork child shares our memory and so
+// reads one, which is harmless: it only execs.
 class ForkGuard {
  public:
   // Maps the page. 0 or an errno value.

@@ -34,7 +34,7 @@ class KernelTable {
     return true;
   }
 
-  // Forgets an address; its slot stays and is used again if the address comes back.
+  // Forgets an address; its slot is kept and reused if the address comes back.
   void Erase(uint64_t kernel_object) {
     TinyLockHolder hold(lock_);
     if (table_ == nullptr) return;

@@ -36,9 +36,9 @@ int OpenMemfd() {
   return static_cast<int>(fd);
 }
 
-// In a process that locks all that it maps (mlockall with MCL_FUTURE) a plain mmap
-// would fill every page, some 150 MB of which nearly nothing is used. Pages without
-// access are not filled.
+// In a process that locks all its mappings (mlockall with MCL_FUTURE), a plain mmap
+// would populate every page, some 150 MB that are nearly unused. Inaccessible pages are
+// not populated.
 void* MapUnlocked(int fd, size_t bytes) {
   void* base = mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (base == MAP_FAILED) return MAP_FAILED;
@@ -82,7 +82,7 @@ int Memory::Create(const rocattach_collector_config& config) {
   if (!ComputeGeometry(config, &geometry)) return EINVAL;
   int fd = OpenMemfd();
   if (fd < 0) return errno;
-  // Beyond the limit ftruncate does not only fail: SIGXFSZ kills the process.
+  // Beyond the limit, ftruncate not only fails: SIGXFSZ kills the process.
   rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < geometry.total_bytes) {
     close(fd);

@@ -1,4 +1,4 @@
-// The collector's side of the shared memory: made, mapped, initialised.
+// The collector's side of the shared memory: created, mapped, initialised.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_MEMORY_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_MEMORY_H_
 
@@ -39,7 +39,7 @@ class Memory {
   }
 
   void SetState(rocattach_collector_state state);
-  // `text` is cut to what fits.
+  // `text` is truncated if it does not fit.
   void Refuse(rocattach_collector_reason reason, const char* text);
 
  private:

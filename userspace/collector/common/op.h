@@ -1,4 +1,4 @@
-// An operation in flight: what the collector itself knows beside the shared record.
+// An operation in flight: what only the collector needs besides the shared record.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_OP_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_OP_H_
 
@@ -14,17 +14,16 @@ enum class OpKind : uint8_t {
   kCopy,       // copy with the application's signal
 };
 
-// One per entry of the shared in-flight table, same index; the queue's lock. Small,
-// since there may be thousands in flight: of most operations this is all that is
-// needed.
+// One per entry of the shared in-flight table, same index; guarded by the queue's lock.
+// Small, since there may be thousands in flight: most operations need only this.
 struct OpLink {
   uint32_t next;  // list of the queue, or free list
   OpKind kind;
   uint8_t packet[3];  // low bits of a dispatch's packet index
 
   void SetPacket(uint64_t index) { __builtin_memcpy(packet, &index, sizeof(packet)); }
-  // True if the processor has gone past the packet. Queues are far shorter than the
-  // bits that we keep can count.
+  // True if the packet processor has passed the packet. Queues are far shorter than the
+  // stored bits can count.
   bool Consumed(uint64_t read_index) const {
     uint32_t low = 0;
     __builtin_memcpy(&low, packet, sizeof(packet));
@@ -34,12 +33,12 @@ struct OpLink {
 };
 static_assert(sizeof(OpLink) == 8, "there are thousands");
 
-// Of an operation that depends on an application's signal, same index; the lock of the
-// signal's shard (app_signals.h).
+// For operations that depend on an application's signal, same index; guarded by the
+// lock of the signal's shard (app_signals.h).
 struct Op {
   uint32_t signal_next;  // chain of AppSignals
   bool copy;             // OpKind::kCopy, else kAppSignal
-  bool resolved;         // nothing more is to be had from the signal
+  bool resolved;         // nothing more can be learned from the signal
   bool timed;            // start and end are known
   uint64_t signal;       // its handle
   uint64_t old_start;    // what the signal held before: GPU ticks, or a copy's value
@@ -48,8 +47,8 @@ struct Op {
   uint64_t end;
 };
 
-// Operations of one queue, oldest first, and a stock of free entries, so that the
-// common case takes no lock but the queue's.
+// Operations of one queue, oldest first, and a cache of free entries, so that the
+// common case takes only the queue's lock.
 struct OpList {
   uint32_t head = kNoOp;
   uint32_t tail = kNoOp;

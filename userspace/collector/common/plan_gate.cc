@@ -84,8 +84,8 @@ const rocattach_plan_architecture* FindArchitecture(const rocattach_plan& plan,
 }
 
 // Against Hold():
-//   1. the generation is withdrawn here, and the holders are counted after that;
-//   2. there the holder is added, and the generation is looked at after that.
+//   1. here the generation is withdrawn, and then the holders are counted;
+//   2. there the holder is added, and then the generation is checked.
 // Both have a full fence in between, so at least one of them sees the other.
 PlanState* PlanGate::TakePlace(PlanResult* result) {
   for (PlanState*& place : places_) {
@@ -198,7 +198,7 @@ Decision PlanGate::Decide(const PlanState* state, uint32_t kernel, uint32_t agen
   auto select = [&](uint32_t kind, uint32_t index, uint32_t yes, uint32_t undecided) {
     if ((kinds & kind) == 0) return false;
     const rocattach_plan_selection* selection = &memory_->plan()->selections[index];
-    // A kernel without a number is counted by nobody: any iteration may be meant.
+    // A kernel without an id has no iteration count: any iteration may be meant.
     rocattach_selected selected =
         iteration == 0 &&
                 (LoadRelaxed(&selection->flags) & ROCATTACH_SELECT_ITERATIONS) != 0
@@ -215,7 +215,7 @@ Decision PlanGate::Decide(const PlanState* state, uint32_t kernel, uint32_t agen
   decision.counters = select(
       ROCATTACH_PLAN_RECORD_COUNTERS, ROCATTACH_PLAN_SELECTION_COUNTERS,
       ROCATTACH_DISPATCH_FOR_COUNTERS, ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED);
-  // The service, or the worker, has moved on while we looked.
+  // The service or the worker has changed the plan meanwhile.
   if (!Unchanged(state) || !StillGeneration(&state->generation, generation)) {
     return Decision();
   }

@@ -1,4 +1,4 @@
-// The session's plan, as the collector carries it out.
+// The session's plan, as executed by the collector.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_GATE_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_PLAN_GATE_H_
 
@@ -9,7 +9,7 @@
 
 namespace rocattach::collector {
 
-// What came of a plan; `text` names what is wrong, `code` is a status of the SDK or an
+// The result of a plan; `text` names what is wrong, `code` is a status of the SDK or an
 // errno value.
 struct PlanResult {
   rocattach_plan_error error = ROCATTACH_PLAN_ERROR_NONE;
@@ -22,10 +22,9 @@ struct PlanResult {
                           ...) __attribute__((format(printf, 3, 4)));
 };
 
-// A plan that has been looked at: a private copy, whose indices are all in range. A
-// place is used again only after three later plans, and never while a dispatch holds
-// it; a reader that is still inside by then sees the generation change and records
-// nothing.
+// A plan that has been checked: a private copy with all indices in range. A slot is
+// reused only after three later plans, and never while a dispatch holds it; a reader
+// that is still inside by then sees the generation change and records nothing.
 struct PlanState {
   uint64_t generation;              // 0: being filled in
   uint64_t order;                   // of its preparation, from 1
@@ -34,14 +33,14 @@ struct PlanState {
                                     // they grow
 };
 
-// After reading from something with a generation: whether it was that one all the
-// while.
+// After reading data with a generation: whether the generation was unchanged
+// throughout.
 inline bool StillGeneration(const uint64_t* generation, uint64_t expected) {
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   return LoadRelaxed(generation) == expected;
 }
 
-// What a plan says of one dispatch.
+// A plan's decision for one dispatch.
 struct Decision {
   uint16_t flags = 0;      // of rocattach_dispatch; the plan's tag included
   uint32_t iteration = 0;  // of the kernel, from 1
@@ -49,10 +48,10 @@ struct Decision {
   bool counters = false;
 };
 
-// Reads the plan that the service writes, and decides by it. Reading takes no lock.
+// Reads the plan that the service writes, and decides by it. Deciding takes no lock.
 class PlanGate {
  public:
-  // Most counters of one pass; hardware has fewer.
+  // Maximum counters of one pass; hardware has fewer.
   static constexpr uint32_t kMaxPassCounters = 128;
 
   void Init(Memory* memory) { memory_ = memory; }
@@ -72,7 +71,7 @@ class PlanGate {
   void Activate(const PlanState* state);
   void Answer(uint64_t generation, const PlanResult& result);
   uint64_t pending_generation() const { return pending_; }
-  // Answers the pending plan without a look at it.
+  // Answers the pending plan without reading it.
   void Refuse(const PlanResult& result) {
     Answer(LoadAcquire(&memory_->plan()->generation), result);
   }
@@ -87,8 +86,8 @@ class PlanGate {
   Decision Decide(const PlanState* state, uint32_t kernel, uint32_t agent,
                   uint64_t dispatch);
 
-  // What is counted by a plan needs it until its values are there, however many plans
-  // come in the meantime. False: the plan is gone already. Pairs with Release().
+  // A dispatch that is counted by a plan needs it until its values have arrived,
+  // however many plans follow. False: the plan is gone already. Pairs with Release().
   static bool Hold(const PlanState* state, uint64_t generation);
   static void Release(const PlanState* state);
   // The oldest plan that is held; UINT64_MAX: none.
@@ -100,11 +99,11 @@ class PlanGate {
   }
 
  private:
-  // Places are made as they are needed: four, unless dispatches hold some.
+  // Slots are allocated as needed: four, unless dispatches hold some.
   static constexpr uint32_t kPlaces = 64;
   static constexpr uint64_t kLaterPlans = 3;
 
-  // A place for a plan, its generation 0; nullptr with `result` filled in if there is
+  // A slot for a plan, its generation 0; nullptr with `result` filled in if there is
   // none.
   PlanState* TakePlace(PlanResult* result);
   bool Unchanged(const PlanState* state) const {
@@ -123,11 +122,11 @@ class PlanGate {
   uint64_t dispatches_ = 0;
 };
 
-// nullptr, or what is wrong with a plan.
+// nullptr, or what is wrong with the plan.
 const char* CheckPlan(const rocattach_plan& plan);
 
-// The architecture of `plan` that a GPU's name ("gfx90a:sramecc+") means; nullptr if it
-// has none.
+// The architecture of `plan` for a GPU's name ("gfx90a:sramecc+"); nullptr if it has
+// none.
 const rocattach_plan_architecture* FindArchitecture(const rocattach_plan& plan,
                                                     const char* name);
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Exit handlers of the C library; in contrast to atexit not bound to this library.
+// Registers exit handlers that, unlike those of atexit, are not bound to this library.
 extern "C" int __cxa_atexit(void (*function)(void*), void* argument, void* dso);
 
 namespace rocattach::collector {
@@ -30,7 +30,7 @@ int Process::InstallVariables() {
     return environment.Install(path, ToolVariables::kSdk);
   }
   if (config.backend == ROCATTACH_BACKEND_SDK_ATTACH) return 0;
-  // A runtime that starts again finds the SDK that a session has brought.
+  // A runtime that starts again finds the SDK that a session has loaded.
   return environment.Install(path, LoadAcquire(&sdk_added) != 0
                                        ? ToolVariables::kHsaToolsBesideSdk
                                        : ToolVariables::kHsaTools);
@@ -43,8 +43,8 @@ void Process::RegisterEnd() {
 
 void Process::WaitForService() {
   rocattach_control* control = memory.control();
-  // In parts: where the machine stands still for a while (a virtual machine that is
-  // paused), one of them is over, not the whole wait.
+  // In parts: if the machine is paused for a while (a virtual machine), only one of
+  // them expires, not the whole wait.
   constexpr uint32_t kParts = 8;
   const uint32_t part_msec = (config.map_wait_msec + kParts - 1) / kParts;
   for (uint32_t i = 0; i < kParts && part_msec != 0; ++i) {

@@ -1,5 +1,4 @@
-// The process that the collector runs in: what exists once, whichever backend is in
-// force.
+// The process that the collector runs in: state that exists once, for both backends.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_PROCESS_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_PROCESS_H_
 
@@ -20,13 +19,13 @@ namespace rocattach::collector {
 enum Phase : uint32_t {
   kPhaseNone = 0,    // start has not run, or failed
   kPhaseLoaded = 1,  // waiting for the runtime to open
-  kPhaseArmed = 2,   // the tables are ours
+  kPhaseArmed = 2,   // our functions are in the tables
   kPhaseRefused = 3,
   kPhaseUnloaded = 4,  // the runtime has shut down
   kPhaseEnded = 5,     // exit handlers ran
 };
 
-// What the backends call of the whole collector, which lies above them.
+// Functions of the whole collector that the backends call.
 struct Upcalls {
   void (*run_worker)();      // the thread's work
   void (*end)(void*);        // at exit
@@ -34,8 +33,8 @@ struct Upcalls {
   void (*hsa_shuts_down)();  // hsa_shut_down is about to run
 };
 
-// Trivially constructed and never destroyed: exit handlers of others may still run our
-// hooks after our own have run.
+// Trivially constructed and never destroyed: exit handlers of other code may still call
+// our hooks after ours have run.
 struct Process {
   uint32_t phase = kPhaseNone;
   TinyLock start_lock;
@@ -46,34 +45,35 @@ struct Process {
   RingSet rings;
   Worker worker;
   const Upcalls* upcalls = nullptr;
-  // We have stopped by ourselves: nobody drains. Until the next command.
+  // We have stopped by ourselves, until the next command, because nothing drains.
   uint32_t self_stopped = 0;
-  // A session has brought rocprofiler-sdk into the process, or is about to.
+  // A session has loaded rocprofiler-sdk into the process, or is about to.
   uint32_t sdk_added = 0;
   AgentIds agent_ids;
   Dictionary dictionary;
   PlanGate plans;
 
-  // True where hooks have anything to do: armed, and not in a forked child.
+  // True if hooks have something to do: armed, and not in a forked child.
   bool Live() const { return guard.Ours() && LoadRelaxed(&phase) == kPhaseArmed; }
-  // `recording` asks for this, apart from any plan.
+  // `recording` requests this, independently of any plan.
   bool Baseline(uint64_t plan_flag) const {
     const rocattach_control* c = memory.control();
     return LoadRelaxed(&c->recording) != 0 && LoadRelaxed(&self_stopped) == 0 &&
            (LoadRelaxed(&c->plan_flags) & plan_flag) != 0;
   }
 
-  // Creates the shared memory and what lies in it. 0 or an errno value.
+  // Creates the shared memory and its contents. 0 or an errno value.
   int SetUp(const rocattach_collector_config& new_config, const Upcalls* calls);
-  // Brings the collector in at the runtime's next start. 0 or an errno value.
+  // Makes the runtime load the collector at its next start. 0 or an errno value.
   int InstallVariables();
-  // Arranges that Upcalls::end runs at exit, before the static destructors of the
+  // Arranges for Upcalls::end to run at exit, before the static destructors of the
   // runtime.
   void RegisterEnd();
-  // At the end of arming: until the service reads us, so that nothing is missed.
+  // At the end of arming: waits until the service reads our memory, so that nothing is
+  // missed.
   void WaitForService();
 
-  // Publishes which backend is in force; what it can do has been stored before.
+  // Publishes which backend is used; its capabilities must have been stored before.
   void PublishBackend(rocattach_backend backend, rocattach_backend_reason why,
                       const char* text);
   // Publishes why the live table could not be used.

@@ -3,8 +3,8 @@
 namespace rocattach::collector {
 namespace {
 
-// The set that Release() gives rings back to: a thread-specific destructor gets the
-// value only. There is one set per process; unit tests make several, one after another.
+// The set to which Release() returns rings: a thread-specific destructor gets only the
+// value. There is one set per process; unit tests create several, one after another.
 RingSet* g_release_set = nullptr;
 
 uint32_t CurrentTid() {
@@ -31,7 +31,7 @@ int RingSet::Init(Memory* memory) {
     if (error != 0) return error;
     key_made_ = true;
   }
-  // A forked child starts anew with the forking thread's value still set.
+  // A forked child is initialised again with the forking thread's value still set.
   pthread_setspecific(key_, nullptr);
   producers_ = producers;
   count_ = g.ring_count;
@@ -46,7 +46,7 @@ void RingSet::NoteUsed(uint32_t index) {
          !__atomic_compare_exchange_n(&used_, &used, index + 1, false, __ATOMIC_ACQ_REL,
                                       __ATOMIC_ACQUIRE)) {
   }
-  // Two threads may come here in either order: the larger number must stay.
+  // Two threads may get here in either order: the larger number must remain.
   uint32_t* shared = &memory_->control()->rings_used;
   uint32_t known = LoadAcquire(shared);
   while (known <= index &&
@@ -85,8 +85,8 @@ void RingSet::Release(void* value) {
   auto bits = reinterpret_cast<uintptr_t>(value);
   RingSet* set = LoadAcquire(&g_release_set);
   if (set == nullptr || set->producers_ == nullptr || (bits & kShared) != 0) return;
-  // A thread of a forked child ends here too, with the parent's rings before its eyes:
-  // only the thread that the ring knows gives it back.
+  // Threads of a forked child end here too, and see the parent's rings: only the owner
+  // of a ring returns it.
   uint32_t expected = static_cast<uint32_t>(bits);
   if (expected != CurrentTid()) return;
   uint32_t* owner = &set->producers_[(bits >> 32) - 1].shared->owner_tid;

@@ -12,12 +12,12 @@
 namespace rocattach::collector {
 
 // One ring as its producer sees it. `head` and the geometry are private copies, so that
-// nothing written by the other side can make a record land outside of the ring.
+// nothing written by the other side can place a record outside of the ring.
 struct RingProducer {
   rocattach_ring* shared = nullptr;
   uint8_t* slots = nullptr;
   uint64_t head = 0;
-  uint64_t seen_tail = 0;  // consumer's position when last looked at
+  uint64_t seen_tail = 0;  // consumer's position when last read
   uint32_t slot_count = 0;
 
   // Room for one 96-byte record, to be followed by Commit(). nullptr: the ring is full
@@ -25,7 +25,7 @@ struct RingProducer {
   void* Reserve() {
     if (Unlikely(head - seen_tail >= slot_count)) {
       seen_tail = LoadAcquire(&shared->tail);
-      // A tail that makes no sense also counts as full.
+      // An invalid tail also counts as full.
       if (head - seen_tail >= slot_count) {
         StoreRelaxed(&shared->dropped, shared->dropped + 1);
         return nullptr;
@@ -38,8 +38,8 @@ struct RingProducer {
     StoreRelease(&shared->head, head);
   }
 
-  // Copies `count` records, which lie one after the other, in at once: the consumer
-  // sees all of them or none. False: they do not fit, and one loss is counted.
+  // Copies `count` adjacent records into the ring atomically: the consumer sees all of
+  // them or none. False: they do not fit, and one loss is counted.
   bool PushGroup(const void* records, uint32_t count) {
     if (!Fits(count)) {
       seen_tail = LoadAcquire(&shared->tail);
@@ -65,7 +65,7 @@ struct RingProducer {
   }
 };
 
-// The calling thread's right to a ring. Cheap to copy; valid as long as the thread
+// The calling thread's access to a ring. Cheap to copy; valid as long as the thread
 // runs.
 class RingHandle {
  public:
@@ -77,7 +77,7 @@ class RingHandle {
   uint32_t tid() const { return tid_; }
 
   // Publishes the 96-byte record that `fill(void*)` writes; false if it was dropped,
-  // which counts in `dropped` only: who loses an operation says which kind it was.
+  // which counts in `dropped` only: the caller counts the kind of the operation.
   // `done()` is called in either case before another thread can publish in this ring.
   template <typename Fill, typename Done>
   bool PushWith(Fill fill, Done done) {
@@ -102,10 +102,10 @@ class RingHandle {
 
   // The record of a dispatch or copy whose entry in the table of operations in flight
   // is `entry`, or null if it has none.
-  // 1. The entry is freed right behind the record: of a process that is killed in
-  //    between, only the last operation of a ring can be in both places.
-  // 2. A loss is counted when the entry is free: one that is killed in between leaves
-  //    an operation that is seen and nothing else, never one that is counted twice.
+  // 1. The entry is freed right after the record is published: if the process is killed
+  //    in between, only the last operation of a ring can be in both places.
+  // 2. A loss is counted after the entry is freed: a process that is killed in between
+  //    leaves an operation that was only seen, never one that is counted twice.
   template <typename Fill>
   void PushOperation(Fill fill, uint64_t rocattach_ring::*dropped,
                      rocattach_inflight* entry) {
@@ -160,14 +160,15 @@ class RingHandle {
   bool shared_ = false;
 };
 
-// All rings. A thread claims one on its first record and gives it back when it ends;
-// when all but the last are taken, the others share the last one.
+// All rings. A thread claims one on its first record and returns it when it ends; when
+// all but the last are taken, the others share the last one.
 class RingSet {
  public:
   // 0 or an errno value.
   int Init(Memory* memory);
 
-  // The calling thread's ring. After a thread-specific destructor ran, asks again.
+  // The calling thread's ring. After a thread-specific destructor ran, claims one
+  // again.
   RingHandle Mine() {
     auto value = reinterpret_cast<uintptr_t>(pthread_getspecific(key_));
     if (Likely(value != 0)) return Decode(value);
@@ -177,10 +178,10 @@ class RingSet {
   // Refreshes the sums in the control block.
   void UpdateTotals();
 
-  // Records dropped so far, of all rings.
+  // Records dropped so far, in all rings.
   uint64_t Dropped() const;
 
-  // Drops the producers' state; for a forked child that starts anew.
+  // Drops the producers' state; for a forked child, which is initialised again.
   void Forget() { producers_ = nullptr; }
 
  private:

@@ -1,4 +1,4 @@
-// Notices that the service is gone.
+// Detects that the service is gone.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_SERVICE_WATCH_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_SERVICE_WATCH_H_
 
@@ -8,15 +8,15 @@
 
 namespace rocattach::collector {
 
-// Rings that are full and that nobody drains: recording on would cost the application
-// time for nothing. So we stop by ourselves, until the service's next command.
+// If rings are full and nothing drains them, further recording would cost the
+// application time in vain. So we stop by ourselves, until the service's next command.
 class ServiceWatch {
  public:
-  // The worker's look at it, at each of its rounds. Changes Process::self_stopped.
+  // Called in each of the worker's rounds. Changes Process::self_stopped.
   void Check(Process* process, bool recording);
 
  private:
-  uint64_t dropped_ = 0;     // as of the last look
+  uint64_t dropped_ = 0;     // as of the last check
   uint64_t full_since_ = 0;  // when drops began without the service draining
   uint32_t stopped_command_ = 0;
 };

@@ -1,4 +1,4 @@
-// A lock that may be held for long.
+// A lock that may be held for a long time.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_COMMON_SLEEPING_LOCK_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_COMMON_SLEEPING_LOCK_H_
 
@@ -6,8 +6,8 @@
 
 namespace rocattach::collector {
 
-// Waiters sleep in the kernel. The thread that holds it may take it again: then Lock
-// returns false, and Unlock is not to be called.
+// Waiters sleep in the kernel. The thread that holds it may call Lock again, which then
+// returns false: Unlock must not be called for it.
 class SleepingLock {
  public:
   bool Lock() {
@@ -16,7 +16,7 @@ class SleepingLock {
     uint32_t seen = kFree;
     if (!__atomic_compare_exchange_n(&word_, &seen, kTaken, false, __ATOMIC_ACQUIRE,
                                      __ATOMIC_RELAXED)) {
-      // From here on whoever unlocks must wake somebody.
+      // From here on, Unlock must wake a waiter.
       while (__atomic_exchange_n(&word_, kContended, __ATOMIC_ACQUIRE) != kFree) {
         FutexWaitNs(&word_, kContended, 0);
       }
@@ -46,7 +46,7 @@ class SleepingLockHolder {
   SleepingLockHolder(const SleepingLockHolder&) = delete;
   SleepingLockHolder& operator=(const SleepingLockHolder&) = delete;
 
-  // The thread holds it further up already.
+  // The thread already holds it further up the stack.
   bool nested() const { return !ours_; }
 
  private:

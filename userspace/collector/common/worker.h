@@ -8,8 +8,7 @@
 
 namespace rocattach::collector {
 
-// Starts the thread, puts it to sleep and wakes it. What it does is up to whoever
-// initialises this.
+// Starts the thread, puts it to sleep and wakes it. Init() determines what it does.
 class Worker {
  public:
   // The thread calls `run` once. It sleeps on `command`, of the control block.
@@ -21,15 +20,16 @@ class Worker {
   // Starts the thread, with all signals blocked. 0 or an errno value.
   int Start();
 
-  // For hooks, after something was put in flight: wakes the thread from a long sleep.
+  // For hooks, after an operation was put in flight: wakes the thread from a long
+  // sleep.
   void Nudge() {
     if (Unlikely(LoadRelaxed(&asleep_) != 0)) Wake();
   }
   void Wake();
 
-  // The thread itself: sleeps while the command is `seen`, for `timeout_ns` at most; 0:
-  // without a limit. From a long sleep the next operation in flight wakes it; that it
-  // may just miss the flag costs one period.
+  // For the thread itself: sleeps while the command is `seen`, for `timeout_ns` at
+  // most; 0: no limit. The next operation in flight ends a long sleep; if that just
+  // misses the flag, it costs one period.
   void Sleep(uint32_t seen, uint64_t timeout_ns, bool long_sleep);
 
   bool running() const { return LoadAcquire(&running_) != 0; }

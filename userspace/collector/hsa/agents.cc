@@ -34,7 +34,7 @@ hsa_status_t AddPool(hsa_amd_memory_pool_t pool, void* data) {
   if (segment != HSA_AMD_SEGMENT_GLOBAL) return HSA_STATUS_SUCCESS;
   sum->hsa->memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_GLOBAL_FLAGS, &flags);
   sum->hsa->memory_pool_get_info(pool, HSA_AMD_MEMORY_POOL_INFO_SIZE, &bytes);
-  // A device shows the same memory as several pools: the largest one counts.
+  // A device lists the same memory as several pools: the largest one counts.
   if (bytes > sum->bytes) sum->bytes = bytes;
   return HSA_STATUS_SUCCESS;
 }

@@ -17,7 +17,7 @@ struct Agent {
   uint16_t gfx;  // hexadecimal digits of the ISA: 0x906, 0x90a, 0x1100; 0 unknown
 };
 
-// Filled in OnLoad and constant while the runtime lives.
+// Filled in OnLoad and constant while the runtime is open.
 class Agents {
  public:
   static constexpr uint32_t kMax = AgentIds::kMax;
@@ -26,7 +26,7 @@ class Agents {
   // same device keep their ids.
   hsa_status_t Load(const HsaFunctions& hsa, Dictionary* dictionary, AgentIds* ids);
 
-  // nullptr if the handle is not an agent's.
+  // nullptr if the handle is not that of an agent.
   const Agent* Find(hsa_agent_t handle) const {
     for (uint32_t i = 0; i < count_; ++i) {
       if (agents_[i].handle.handle == handle.handle) return &agents_[i];
@@ -45,7 +45,7 @@ class Agents {
   uint32_t count_ = 0;
 };
 
-// "gfx90a" -> 0x90a, "gfx1100" -> 0x1100; 0 if `name` is nothing of the kind.
+// "gfx90a" -> 0x90a, "gfx1100" -> 0x1100; 0 if `name` has another form.
 uint16_t ParseGfx(const char* name);
 
 }  // namespace rocattach::collector

@@ -1,10 +1,10 @@
 // Layouts of the HSA runtime's API tables, ROCm 4.5 and later.
 //
-// A tool gets pointers to two tables of function pointers, each behind a version header
+// A tool gets pointers to two tables of function pointers, each after a version header
 // whose minor_id is the table's size in bytes. The core table has been 1016 bytes
 // throughout. The AMD extension table is not append-only: at 456 bytes (ROCm 5.6) two
-// functions were inserted at slot 16, and everything behind them moved by two. So slots
-// are looked up by the size, never through a header's struct.
+// functions were inserted at slot 16, and everything after them moved by two. So slots
+// are looked up by the size, never through a struct of a header file.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_API_TABLES_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_API_TABLES_H_
 
@@ -20,7 +20,7 @@ struct ApiTableVersion {
   uint32_t reserved;
 };
 
-// A table as it lies in the runtime's memory.
+// A table in the runtime's memory.
 struct ApiTable {
   ApiTableVersion version;
   void* slots[];
@@ -81,8 +81,8 @@ struct AmdSlots {
 // Looks `amd_ext_bytes` up. False: a size that no known runtime has.
 bool AmdSlotsForSize(uint32_t amd_ext_bytes, AmdSlots* slots);
 
-// Checks the root and both tables' versions and sizes, touching nothing else. nullptr
-// if all is known, else why not, in words.
+// Checks the root and both tables' versions and sizes, and reads nothing else. nullptr
+// if all are known, else the reason in words.
 const char* CheckTables(const ApiTableRoot* root, AmdSlots* slots);
 
 }  // namespace rocattach::collector

@@ -78,9 +78,8 @@ void AppSignals::ResolveAll(uint64_t signal) {
 bool AppSignals::TryResolve(Op* op, bool signal_ends) {
   bool finished;
   if (op->copy) {
-    // The runtime decrements at the end. A signal that is given a new duty with its old
-    // value has been re-armed in between; of one that counts several operations we
-    // cannot tell.
+    // The runtime decrements at the end. A signal that is reused with its old value has
+    // been re-armed in between; for one that counts several operations this is unknown.
     uint64_t value = ValueOf(*op);
     bool rearmed = signal_ends && op->old_start == 1 && value == 1;
     finished =

@@ -13,8 +13,8 @@ namespace rocattach::collector {
 // We never replace an application's signal and never write to it. A dispatch has
 // finished once the signal's timestamps differ from those at capture: GPU ticks never
 // repeat. They must be read before the signal serves another packet and before it is
-// destroyed, and its memory must not be read after that: hence this index from signal
-// to operation, and the calls on reuse and destruction.
+// destroyed, and its memory must not be read after that: therefore this index from
+// signals to operations, and the calls on reuse and destruction.
 class AppSignals {
  public:
   void Init(Op* ops, const HsaFunctions* hsa) {
@@ -26,16 +26,16 @@ class AppSignals {
 
   // Starts to follow `ops[index].signal`. Reads the signal, so it must be alive, and
   // must not be visible to the GPU yet. If another operation still waits for the same
-  // signal, times could no longer be distinguished: both end up without.
+  // signal, times could no longer be distinguished: both get none.
   void Track(uint32_t index);
 
-  // Looks whether the operation has finished. True if nothing more is to be had.
+  // Checks whether the operation has finished. True if nothing more can be learned.
   bool Poll(uint32_t index);
 
   // Ends the tracking of one operation, finished or not.
   void Abandon(uint32_t index);
 
-  // The signal is about to serve something that is not an operation of ours.
+  // The signal is about to be used for something that we do not track.
   void Reused(uint64_t signal) {
     if (LoadRelaxed(&tracked_) != 0) ResolveAll(signal);
   }
@@ -52,7 +52,7 @@ class AppSignals {
   static constexpr uint32_t kShards = 256;
 
   Shard& ShardOf(uint64_t signal) {
-    // Signals are 64-byte aligned, and often allocated in rows.
+    // Signals are 64-byte aligned, and often allocated contiguously.
     return shards_[((signal >> 6) ^ (signal >> 14)) % kShards];
   }
   void ResolveAll(uint64_t signal);

@@ -1,4 +1,4 @@
-// From a runtime that is open to a collector that records.
+// Arms the collector once the runtime is open.
 #include "userspace/collector/hsa/backend.h"
 #include "userspace/collector/hsa/hooks.h"
 #include "userspace/collector/hsa/other_tool.h"
@@ -26,7 +26,8 @@ const BackendReason kDefaultBackend = {
     "hardware counters and API calls need rocprofiler-sdk, which nobody asked for when "
     "this process started"};
 
-// Reads the tables that OnLoad was given; why that failed, or nullptr. Changes none.
+// Reads the tables that were passed to OnLoad; the reason of a failure, or nullptr.
+// Does not change them.
 const char* HsaBackend::ReadTables(ApiTableRoot* root) {
   const char* why = CheckTables(root, &amd_slots);
   PublishTableSizes(root);
@@ -41,7 +42,7 @@ const char* HsaBackend::ReadTables(ApiTableRoot* root) {
   return nullptr;
 }
 
-// Asks the open runtime for what records refer to.
+// Queries the open runtime for what records refer to.
 const char* HsaBackend::ReadRuntime(rocattach_collector_reason* reason) {
   Process& p = g_process;
   rocattach_control* control = p.memory.control();
@@ -59,7 +60,7 @@ const char* HsaBackend::ReadRuntime(rocattach_collector_reason* reason) {
   return nullptr;
 }
 
-// With the start lock: from here on hooks find everything that they need.
+// With the start lock: sets up everything that hooks need.
 void HsaBackend::BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,
                                 const BackendReason& reason) {
   Process& p = g_process;
@@ -102,7 +103,7 @@ bool HsaBackend::ArmByLiveTable(ApiTableRoot* root) {
   TinyLockHolder hold(p.start_lock);
   if (!WaitsForRuntime(LoadAcquire(&p.phase))) return false;
   uint16_t major = 0;
-  // A program that calls other functions first gets that answer from the runtime.
+  // Fails if a program calls other functions first.
   if (functions.system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major) !=
       HSA_STATUS_SUCCESS) {
     return false;
@@ -120,8 +121,8 @@ bool HsaBackend::ArmByLiveTable(ApiTableRoot* root) {
 
 void HsaBackend::FindQueueOwner(const ApiTable* core) {
   ElfObject runtime;
-  // Tables are the runtime's static data. Where nobody knows whose they are (in tests)
-  // there is no reason for doubt.
+  // Tables are the runtime's static data. If their owner is unknown (in tests), they
+  // are assumed to be.
   const bool known = ElfObject::Find(core, &runtime);
   const auto* create = reinterpret_cast<const void*>(functions.queue_create);
   queues_are_the_runtimes = !known || runtime.Contains(create);

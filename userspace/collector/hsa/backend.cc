@@ -11,9 +11,9 @@ namespace {
 
 constexpr uint32_t kExitPatienceMsec = 50;
 // The worker blocks all signals and calls nothing that waits: it only needs a CPU. The
-// limit is for a process in which a debugger has stopped it.
+// limit is for a worker that a debugger has stopped.
 constexpr uint32_t kWorkerPatienceMsec = 10'000;
-// Published with a queue's lock held before producers get their turn.
+// Operations that are published before the queue's lock is released to producers.
 constexpr uint32_t kChunk = 16;
 constexpr uint32_t kPatience = 256;
 
@@ -87,7 +87,7 @@ void HsaBackend::HarvestAll(RingHandle* ring, bool rest_too) {
 }
 
 bool HsaBackend::Tick(RingHandle* ring) {
-  // Somebody who shuts the runtime down holds this for good.
+  // A thread that shuts the runtime down keeps this lock.
   if (!runtime_lock.TryLock()) return false;
   bool busy = false;
   if (LoadAcquire(&g_process.phase) == kPhaseArmed) {
@@ -116,7 +116,7 @@ bool HsaBackend::TickQueue(Queue* q, RingHandle* ring, bool dispatches) {
   if (!q->intercepted) {
     if (LoadRelaxed(&q->deferred) != 0) doorbell.Serve(q, ring);
     doorbell.ServeNew(q, ring);
-    // A queue on which nobody ever rang through the runtime, and which moves.
+    // A queue that advances although no ring came through the runtime.
     if (dispatches && doorbell.CatchUp(q, ring) && LoadAcquire(&q->rung) == 0 &&
         LoadRelaxed(&q->resumed) == 0) {
       StoreRelaxed(&saw_bypassed_doorbell, 1u);
@@ -140,13 +140,12 @@ bool HsaBackend::TickQueue(Queue* q, RingHandle* ring, bool dispatches) {
   return busy;
 }
 
-// Other threads may go on dispatching.
+// Other threads may continue to dispatch.
 void HsaBackend::End(bool in_use) {
   Process& p = g_process;
-  // A worker inside the runtime finishes its round first. One that never does keeps us
-  // from calling the runtime ourselves: what is in flight stays in its table.
-  // On a crowded machine that takes its time, and what it reads is unmapped by exit
-  // handlers that come after us.
+  // A worker inside the runtime finishes its round first. If it never does, we cannot
+  // call the runtime ourselves: what is in flight stays in its table. On a busy machine
+  // this takes time, and what the worker reads is unmapped by later exit handlers.
   const bool alone = runtime_lock.LockFor(kWorkerPatienceMsec);
   const bool harvest = alone && in_use;
   RingHandle ring;

@@ -1,4 +1,4 @@
-// The HSA backend: hooks in the runtime's API tables, and what they work with.
+// The HSA backend: hooks in the runtime's API tables, and their state.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_BACKEND_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_BACKEND_H_
 
@@ -22,20 +22,21 @@
 
 namespace rocattach::collector {
 
-// Why this backend is in force, as the control block has it.
+// Why this backend is used, as in the control block.
 struct BackendReason {
   rocattach_backend_reason reason;
   const char* text;
 };
-// Where nobody has asked for rocprofiler-sdk.
+// If rocprofiler-sdk was not requested.
 extern const BackendReason kDefaultBackend;
 
-// All zero, and large: apart from the backend, whose other parts have values to begin
-// with, it takes no memory for queues that a process does not have.
+// All zero, and large: kept separate from the backend, whose other members have initial
+// values, so that it takes no memory for queues that a process does not have.
 extern QueueRegistry g_queues;
 
-// Its parts are open to the hooks (hooks.cc), which are called with nothing but the
-// application's arguments. As Process trivially constructed and never destroyed.
+// Its members are public for the hooks (hooks.cc), which are called with the
+// application's arguments only. Like Process, trivially constructed and never
+// destroyed.
 struct HsaBackend {
   AmdSlots amd_slots;
   HsaFunctions functions = {};
@@ -52,45 +53,45 @@ struct HsaBackend {
   HsaRecording recording;
   LiveEntry live;
   Reentry reentry;
-  // The runtime's own function makes the queues, not one of a tool that takes them
+  // Queues are created by the runtime's own function, not by a tool that takes them
   // over.
   bool queues_are_the_runtimes = true;
-  // The runtime may be called from our own thread; not while it shuts down.
+  // Held while our thread calls the runtime, and while the runtime shuts down.
   TinyLock runtime_lock;
   TinyLock pool_lock;
   bool pool_failed = false;
   // A producer was seen that rings doorbells without calling the runtime.
   uint32_t saw_bypassed_doorbell = 0;
 
-  // Once the process is set up. 0 or an errno value.
+  // Call this once the process is set up. 0 or an errno value.
   int Init();
-  // In a forked child, whose tables may have our hooks in them: keeps what these call.
+  // In a forked child, whose tables may contain our hooks: keeps what they call.
   void StartAnewInChild();
 
-  // From OnLoad, with the start lock. False if this was not the time for it, or the
+  // From OnLoad, with the start lock. False if it was not the right time, or if the
   // runtime was refused.
   bool Arm(ApiTableRoot* root, const BackendReason& reason);
-  // The same where our functions are in the live table. False too while the runtime is
+  // The same if our functions are in the live table. Also false while the runtime is
   // not open.
   bool ArmByLiveTable(ApiTableRoot* root);
-  // From OnUnload: the runtime is about to free what its handles stand for.
+  // From OnUnload: the runtime is about to free the objects behind its handles.
   void Unload();
-  // Around hsa_shut_down, which may be the last one: what has finished is published,
-  // and the worker kept out.
+  // Before hsa_shut_down, which may be the last one: publishes what has finished, and
+  // keeps the worker out.
   void PrepareForShutDown();
-  // `last`: the runtime has ended, and its tables have become its own again.
+  // `last`: the runtime has ended, and its tables have its own functions again.
   void FinishShutDown(bool last);
-  // At exit: from here on hooks pass through. `in_use`: this backend was armed.
+  // At exit: from here on, hooks only forward calls. `in_use`: this backend was armed.
   void End(bool in_use);
 
-  // The worker's round over all queues; true if anything is in flight or waits.
+  // The worker's round over all queues; true if anything is in flight or waiting.
   bool Tick(RingHandle* ring);
 
-  // Makes the signal pool if there is none yet.
+  // Creates the signal pool if there is none yet.
   void PreparePool();
-  // Queues made from now on are intercept queues.
+  // Queues created from now on are intercept queues.
   bool UseIntercept() const {
-    // A tool that takes queues over would not find its own in ours.
+    // A tool that takes over queues would not recognise ours.
     if (!queues_are_the_runtimes) return false;
     uint64_t flags = LoadRelaxed(&g_process.memory.control()->plan_flags);
     if ((flags & ROCATTACH_PLAN_FORCE_INTERCEPT) != 0) return true;
@@ -100,15 +101,16 @@ struct HsaBackend {
   // Finds out whether another tool takes over the runtime's queues.
   void FindQueueOwner(const ApiTable* core);
 
-  // Notices what the GPU has consumed without a ring through us, of all queues. While
-  // we are armed: later rings do not come through us any more, and are not ours to
-  // miss.
+  // Detects packets of all queues that the GPU has consumed without a ring through us.
+  // Only while we are armed: later rings do not pass through us, and do not count as
+  // missed.
   void CatchUpAll(RingHandle* ring);
-  // Publishes what has finished, of all queues. `rest_too`: what has not, as well.
+  // Publishes finished operations of all queues. `rest_too`: unfinished ones as well.
   void HarvestAll(RingHandle* ring, bool rest_too);
 
  private:
-  // Calls the function with each queue that lives and whose lock is to be had, held.
+  // Calls the function with each live queue whose lock can be taken, with the lock
+  // held.
   template <typename Function>
   void ForEachLockedQueue(RingHandle* ring, Function function);
   bool TickQueue(Queue* q, RingHandle* ring, bool recording);

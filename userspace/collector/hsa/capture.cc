@@ -54,7 +54,7 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
                        uint64_t now_ns, uint32_t tid, RingHandle* ring) {
   DispatchOwners owners;
   if (Unlikely(plan() != nullptr) && !Selected(*q, *packet, &owners)) {
-    // Its signal is no longer what an earlier dispatch waits for.
+    // Its signal is no longer the one that an earlier dispatch waits for.
     return Barrier(packet->completion_signal.handle);
   }
   ring->Count(&rocattach_ring::dispatches_seen, uint64_t{1});
@@ -93,7 +93,7 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
 void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring) {
   hsa_kernel_dispatch_packet_t packet;
   memcpy(&packet, q->packets + (index & q->mask) * sizeof(packet), sizeof(packet));
-  // The slot is the next producer's once the write index has gone once around.
+  // The slot belongs to the next producer once the write index has wrapped around.
   bool intact = WriteIndex(*q) - index <= uint64_t{q->mask} + 1;
   if (!intact) {
     ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
@@ -104,7 +104,7 @@ void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ri
                   packet.grid_size_x != 0;
   if (!dispatch) return;
   if (kernels_->Find(packet.kernel_object) == 0) {
-    // Not with certainty a dispatch.
+    // Not certainly a dispatch.
     ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
     return;
   }

@@ -27,7 +27,7 @@ struct DispatchOwners {
 // lock.
 class Capture {
  public:
-  // Without a process, whose plan decides, everything is recorded.
+  // Without a process and its plan, everything is recorded.
   void Init(OpTracker* tracker, const KernelTable* kernels,
             Process* process = nullptr) {
     tracker_ = tracker;
@@ -46,9 +46,9 @@ class Capture {
     if (completion_signal != 0) tracker_->app_signals().Reused(completion_signal);
   }
 
-  // Records packet `index`, which the GPU has consumed already: its header is gone, its
-  // body may be intact. A known kernel object makes it a dispatch; of what looks like
-  // one with an unknown kernel only the number is kept.
+  // Records packet `index`, which the GPU has consumed already: its header is gone, but
+  // its body may be intact. With a known kernel object it is a dispatch; packets that
+  // look like one with an unknown kernel are only counted.
   void Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ring);
 
   HarvestContext Context(Queue* q, RingHandle* ring) {
@@ -60,7 +60,7 @@ class Capture {
   void Fill(const Queue& q, const hsa_kernel_dispatch_packet_t& packet, uint64_t index,
             uint64_t now_ns, uint32_t tid, const DispatchOwners& owners,
             rocattach_inflight* entry);
-  // Whether anybody wants a dispatch.
+  // Whether a dispatch is to be recorded.
   bool Selected(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
                 DispatchOwners* owners);
   const PlanState* plan() const {

@@ -40,8 +40,8 @@ uint64_t ClockSource::ScaleSystem(uint64_t system) const {
 bool ClockSource::Refresh(const Agent& agent, uint64_t ticks, ClockMap* map) const {
   if (ticks <= kBaselineTicks) return false;
   uint64_t system0 = 0, system1 = 0;
-  // The later point first: a tick that is newer than the runtime's own samples makes it
-  // take new ones, and both points should lie on the same line.
+  // The later point first: a tick that is newer than the runtime's samples makes it
+  // take new ones, and both points should be on the same line.
   if (hsa_->convert_tick(agent.handle, ticks, &system1) != HSA_STATUS_SUCCESS ||
       hsa_->convert_tick(agent.handle, ticks - kBaselineTicks, &system0) !=
           HSA_STATUS_SUCCESS) {
@@ -56,7 +56,7 @@ void ClockSource::Publish(const Agent& agent, const ClockMap& map, RingHandle* r
   uint64_t* last = &published_ns_[agent.id];
   uint64_t seen = LoadRelaxed(last);
   if (seen != 0 && map.base_ns() < seen + kPublishPeriodNs) return;
-  // Of several queues of an agent one gets to publish.
+  // Only one of an agent's queues publishes.
   if (!__atomic_compare_exchange_n(last, &seen, map.base_ns(), false, __ATOMIC_RELAXED,
                                    __ATOMIC_RELAXED)) {
     return;

@@ -1,4 +1,4 @@
-// Where clock maps get their points from.
+// Provides the points of clock maps.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_CLOCK_SOURCE_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_CLOCK_SOURCE_H_
 
@@ -19,7 +19,8 @@ class ClockSource {
   // Samples the runtime's system clock against ours.
   void Init(const HsaFunctions* hsa);
 
-  // Makes `map` cover `ticks` of `agent`. False if the runtime's answers make no sense.
+  // Makes `map` cover `ticks` of `agent`. False if the runtime's answers are
+  // implausible.
   bool Refresh(const Agent& agent, uint64_t ticks, ClockMap* map) const;
 
   // System domain -> CLOCK_BOOTTIME.

@@ -13,7 +13,7 @@ uint16_t Direction(bool src_known, bool src_gpu, bool dst_known, bool dst_gpu) {
   return dst_gpu ? ROCATTACH_COPY_HOST_TO_DEVICE : ROCATTACH_COPY_HOST_TO_HOST;
 }
 
-// Who wants a copy. Only a plan makes it necessary to record that.
+// What a copy is recorded for. This needs to be recorded only if there is a plan.
 uint16_t Owners(const HsaRecording& recording) {
   const PlanState* state = recording.plan();
   if (state == nullptr) return 0;
@@ -136,7 +136,7 @@ void Copies::PublishUnfinished(RingHandle* ring) {
 bool Copies::AppEnables(bool enable, bool recording) {
   TinyLockHolder hold(lock_);
   if (!enable && recording && profiled_) return false;
-  // Whatever the application sets from here on, the next copy that is recorded looks
+  // The application may set this at any time, so the next recorded copy checks it
   // again.
   if (!enable) profiled_ = false;
   return true;

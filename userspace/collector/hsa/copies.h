@@ -24,27 +24,27 @@ class Copies {
   // Describes a copy; ids are 0 where an agent is unknown.
   rocattach_copy Describe(hsa_agent_t dst_agent, hsa_agent_t src_agent, const void* dst,
                           const void* src, uint64_t bytes, RingHandle* ring);
-  // Finds out whose memory two pointers are. A runtime call each.
+  // Finds which agents own the memory of two pointers, with one runtime call each.
   void DescribePointers(const void* dst, const void* src, rocattach_copy* copy);
 
-  // Before the runtime is called: makes it take copies' times and notes the copy.
-  // Returns the operation, or kNoOp when the copy will not be timed.
+  // Before the runtime is called: makes it record the times of copies, and notes the
+  // copy. Returns the operation, or kNoOp when the copy will not be timed.
   uint32_t Begin(const rocattach_copy& copy, hsa_signal_t completion, RingHandle* ring);
-  // After the runtime returned `status`; a copy that it refused never was.
+  // After the runtime returned `status`; a copy that it refused is discarded.
   void Submitted(uint32_t op, hsa_status_t status, const rocattach_copy& copy,
                  RingHandle* ring);
   // A copy that has ended already.
   void Done(rocattach_copy* copy, RingHandle* ring);
 
-  // Publishes finished copies, unless another thread is at it.
+  // Publishes finished copies, unless another thread is doing so.
   void Harvest(RingHandle* ring);
-  // Exit paths: all that have finished, and then those that have not, which are not
-  // looked at any more.
+  // Exit paths: publishes all finished copies, and then the unfinished ones, which are
+  // no longer polled.
   void HarvestAll(RingHandle* ring);
   void PublishUnfinished(RingHandle* ring);
   bool Pending() const { return LoadRelaxed(&list_.count) != 0; }
 
-  // The runtime is gone: its profiling switch with it.
+  // The runtime is gone, and its profiling switch with it.
   void RuntimeGone() { profiled_ = false; }
   // The application switches copy profiling; true if the call may be passed on.
   bool AppEnables(bool enable, bool recording);

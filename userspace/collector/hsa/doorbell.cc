@@ -3,9 +3,9 @@
 namespace rocattach::collector {
 namespace {
 
-// After so many packets a ring publishes finished dispatches on the way: in batches,
-// since looking how far the GPU is costs it and us a cache line, and more than have
-// come in, so that a backlog shrinks. What remains is the worker's.
+// After this many packets, a ring also publishes finished dispatches: in batches, since
+// reading the GPU's progress costs it and us a cache line, and more than have come in,
+// so that a backlog shrinks. The worker publishes the rest.
 constexpr uint32_t kPacketsPerHarvest = 16;
 constexpr uint32_t kHarvestLimit = 3 * kPacketsPerHarvest;
 
@@ -42,7 +42,7 @@ void RaiseTo(uint64_t* counter, uint64_t value) {
 
 void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring) {
   auto index = static_cast<uint64_t>(value);
-  // Not a packet index of this queue: none of our business.
+  // Not a packet index of this queue, so not tracked.
   if (Unlikely(index - LoadRelaxed(&q->next) > 2 * (uint64_t{q->mask} + 1) &&
                index + 1 > WriteIndex(*q))) {
     hsa_->signal_store_screlease(q->doorbell, value);
@@ -50,9 +50,8 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
   }
   if (Unlikely(LoadRelaxed(&q->idled) != 0)) Resume(q, index, ring);
   if (Unlikely(index < LoadRelaxed(&q->resumed))) {
-    // Recording began between two producers' rings, this one being the late one: the
-    // GPU has been rung past this packet before it was valid, and must hear of it
-    // again.
+    // Recording began between two producers' rings, and this is the later one: the GPU
+    // was rung past this packet before it was valid, and must be rung again.
     hsa_->signal_store_screlease(q->doorbell, value);
     return;
   }
@@ -60,18 +59,18 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
   RaiseTo(&q->rung, index + 1);
   if (!q->lock.TryLock()) {
     // 1. We raised `rung`. 2. Our failed try read the lock before the holder's unlock,
-    // which is a full fence. 3. Behind that the holder reads `rung`, sees our raise,
-    // and compares it with the `rung` that somebody looked at last, not with what it
-    // was when the holder came: that may have been between our raise and our try.
+    // which is a full fence. 3. After that the holder reads `rung`, sees our raise, and
+    // compares it with the `rung` that was last served, not with its value when the
+    // lock was taken, which may have been between our raise and our try.
     return;
   }
   bool forward = Look(q, ring);
   const uint64_t end = q->next;
   OpTracker& tracker = capture_->tracker();
   const bool harvest = end - q->harvested >= kPacketsPerHarvest;
-  // The processor polls the doorbell's line, or it is a register: the unlock, a full
-  // fence, would wait for the store. Behind it values may come in another order, which
-  // is what queues of several producers are made for.
+  // The packet processor polls the doorbell's line, or it is a register: the unlock, a
+  // full fence, would wait for the store. After the unlock, values may arrive in
+  // another order, which queues of several producers allow.
   if (forward && (harvest || !q->many_producers)) {
     Forward(*q, end);
     forward = false;
@@ -83,7 +82,7 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
   }
   tracker.PrefetchNext(q->ops);
   q->lock.UnlockFence();
-  // The application is inside of its own ring: it does not destroy the queue.
+  // The application is inside its own ring, so it does not destroy the queue.
   if (forward) Forward(*q, end);
   ServeMissed(q, ring);
 }
@@ -91,7 +90,7 @@ void DoorbellCapture::Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring)
 void DoorbellCapture::ServeMissed(Queue* q, RingHandle* ring) {
   while (Unlikely(Unseen(*q))) {
     if (!q->lock.TryLock()) return;
-    // Another thread may have destroyed it since our unlock, where we are the worker.
+    // If we are the worker, another thread may have destroyed it since our unlock.
     const bool gone = q->closing || q->amd == nullptr;
     if (Likely(!gone)) Serve(q, ring);
     q->lock.UnlockFence();
@@ -129,8 +128,8 @@ void DoorbellCapture::Scan(Queue* q, uint64_t limit, uint64_t now_ns,
     auto* packet = reinterpret_cast<hsa_kernel_dispatch_packet_t*>(
         q->packets + (index & q->mask) * sizeof(hsa_kernel_dispatch_packet_t));
     uint8_t type = PacketType(LoadAcquire(&packet->header));
-    // An invalid header is that of a packet which is not yet written, or consumed
-    // already. A valid one may be that of packet `index + size`, but then its producer
+    // An invalid header belongs to a packet that is not yet written or already
+    // consumed. A valid one may be that of packet `index + size`, but then its producer
     // raised the write index before it wrote the header that we have just read, and
     // waited for the read index before that.
     if (Unlikely(type == HSA_PACKET_TYPE_INVALID || WriteIndex(*q) - index > size)) {

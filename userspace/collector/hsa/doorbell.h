@@ -1,4 +1,4 @@
-// Dispatches captured where the application rings a doorbell.
+// Captures dispatches when the application rings a doorbell.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_DOORBELL_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_DOORBELL_H_
 
@@ -9,16 +9,16 @@
 
 namespace rocattach::collector {
 
-// Between writing a packet and ringing the doorbell the packet is the producer's own,
-// so that is where it is read and, if need be, given a completion signal. Producers
+// Between writing a packet and ringing the doorbell, the packet belongs to the
+// producer, so it is read then and, if necessary, given a completion signal. Producers
 // that share a queue ring in any order:
 //   1. A writes packet 5 and rings 5, while packet 4 is reserved by B but not yet
 //      valid.
-//   2. Forwarded as it is, the ring would let the GPU run packet 4 the moment B makes
-//      it valid, before B's ring brings us to look at it.
-//   3. So only the contiguous valid prefix is rung for, and B's ring carries both.
+//   2. If the ring were forwarded unchanged, the GPU would run packet 4 as soon as B
+//      makes it valid, before B's ring lets us capture it.
+//   3. So only the contiguous valid prefix is rung for, and B's ring covers both.
 // If no ring ever comes for packet 4 (its producer writes the doorbell register
-// itself), the worker looks again and forwards what has become valid.
+// itself), the worker checks again and forwards what has become valid.
 class DoorbellCapture {
  public:
   void Init(Capture* capture, const HsaFunctions* hsa) {
@@ -26,7 +26,7 @@ class DoorbellCapture {
     hsa_ = hsa;
   }
 
-  // The application rings `value` while we record. Never blocks: where another thread
+  // The application rings `value` while we record. Never blocks: if another thread
   // holds the queue, that thread forwards this ring as well.
   void Ring(Queue* q, hsa_signal_value_t value, RingHandle* ring);
 
@@ -34,33 +34,33 @@ class DoorbellCapture {
   void RingIdle(Queue* q, hsa_signal_value_t value,
                 decltype(&::hsa_signal_store_relaxed) store) {
     if (Unlikely(LoadRelaxed(&q->deferred) != 0)) Flush(q);
-    // Looked at first: a store by every producer would make them fight for the line.
+    // Read first: a store by every producer would cause contention for the line.
     if (LoadRelaxed(&q->idled) == 0) StoreRelaxed(&q->idled, 1u);
     store(q->doorbell, value);
   }
 
-  // With the queue's lock held: captures and forwards what can be. The doorbell is rung
-  // with the lock held, so that the queue is not destroyed meanwhile.
+  // With the queue's lock held: captures and forwards what is possible. The doorbell is
+  // rung with the lock held, so that the queue is not destroyed meanwhile.
   void Serve(Queue* q, RingHandle* ring);
-  // The same if anybody has rung since somebody looked last.
+  // The same if there were rings since the queue was last served.
   void ServeNew(Queue* q, RingHandle* ring) {
     if (Unlikely(Unseen(*q))) Serve(q, ring);
   }
-  // Unlocks, and serves producers that rang while the lock was taken. Whoever has held
-  // the lock of a queue that is not intercepted must leave it so, for whatever reason
-  // it was taken: a ring that finds it taken relies on that.
+  // Unlocks, and serves producers that rang while the lock was taken. The lock of a
+  // queue that is not intercepted must always be released this way: a ring that finds
+  // it taken relies on it.
   void Leave(Queue* q, RingHandle* ring) {
     q->lock.UnlockFence();
     ServeMissed(q, ring);
   }
 
-  // Notices packets that the GPU consumed without any ring through us, and records them
+  // Detects packets that the GPU consumed without any ring through us, and records them
   // as far as possible. With the lock. True if there were any.
   bool CatchUp(Queue* q, RingHandle* ring);
 
  private:
-  // Captures what can be, with the lock. True if the processor is to hear of it: of all
-  // packets before `next`.
+  // Captures what is possible, with the lock. True if the doorbell is to be rung for
+  // all packets before `next`.
   bool Look(Queue* q, RingHandle* ring);
   void Forward(const Queue& q, uint64_t end) {
     hsa_->signal_store_screlease(q.doorbell, static_cast<int64_t>(end - 1));
@@ -68,9 +68,10 @@ class DoorbellCapture {
   static bool Unseen(const Queue& q) {
     return LoadAcquire(&q.rung) != LoadRelaxed(&q.looked);
   }
-  // The rest of Leave(), behind the unlock.
+  // The rest of Leave(), after the unlock.
   void ServeMissed(Queue* q, RingHandle* ring);
-  // Recording begins with packet `index`: all before it has been rung for past us.
+  // Recording begins with packet `index`: all packets before it were rung for without
+  // us.
   void Resume(Queue* q, uint64_t index, RingHandle* ring);
   // Forwards rings that wait for an earlier packet, whatever its state.
   void Flush(Queue* q);

@@ -1,4 +1,4 @@
-// A shared object that the loader has mapped into this process, looked at in memory.
+// A shared object that the loader has mapped into this process, as in memory.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_ELF_OBJECT_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_ELF_OBJECT_H_
 
@@ -8,9 +8,9 @@
 
 namespace rocattach::collector {
 
-// Reads what the dynamic loader itself works with: program headers and the dynamic
-// section. So it needs no file, no path, and no dlsym, which would follow the order of
-// symbol resolution into other objects.
+// Reads what the dynamic loader itself uses: program headers and the dynamic section.
+// So it needs no file, no path, and no dlsym, which would follow the order of symbol
+// resolution into other objects.
 class ElfObject {
  public:
   ElfObject() = default;
@@ -30,7 +30,7 @@ class ElfObject {
   size_t CodeFrom(const void* address) const;
 
   // Address of a function that this object defines and exports; nullptr if there is
-  // none. Of several versions of a name the first one in the table.
+  // none. If a name has several versions, the first one in the table.
   const void* Function(const char* symbol) const;
 
  private:

@@ -183,7 +183,8 @@ uint32_t Executables::AppendKernel(rocattach_kernel_entry* entry,
   uint32_t name_bytes = 0;
   hsa_->executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME_LENGTH,
                                    &name_bytes);
-  // A name too long for the dictionary's 16-bit length is left out rather than cut.
+  // A name too long for the dictionary's 16-bit length is omitted rather than
+  // truncated.
   bool fits = name_bytes != 0 && name_bytes < Dictionary::kMaxText;
   TextBuffer name(fits ? name_bytes + 1 : 0);
   if (!fits || name.data() == nullptr ||

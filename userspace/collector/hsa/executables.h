@@ -14,7 +14,7 @@ namespace rocattach::collector {
 // Turns executables into dictionary entries and keeps the table of kernel objects.
 class Executables {
  public:
-  // `hsa` and the others outlive this object. Looks up the loader extension.
+  // All arguments must outlive this object. Looks up the loader extension.
   void Init(const HsaFunctions* hsa, const Agents* agents, Dictionary* dictionary,
             KernelTable* kernels);
 

@@ -1,4 +1,4 @@
-// The runtime's own functions, as they stood in its tables before ours replaced them.
+// The runtime's own functions, as in its tables before ours replaced them.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_FUNCTIONS_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_FUNCTIONS_H_
 
@@ -9,8 +9,7 @@
 
 namespace rocattach::collector {
 
-// The first half of what hsa_amd_memory_async_copy_on_engine takes; not in the headers
-// of ROCm 5.2.
+// The type of hsa_amd_memory_async_copy_on_engine; not in the headers of ROCm 5.2.
 using AsyncCopyOnEngine = hsa_status_t (*)(void* dst, hsa_agent_t dst_agent,
                                            const void* src, hsa_agent_t src_agent,
                                            size_t size, uint32_t num_dep_signals,
@@ -65,7 +64,7 @@ struct HsaFunctions {
   QueueInterceptRegister queue_intercept_register;
   decltype(&::hsa_amd_memory_async_copy_rect) memory_async_copy_rect;
 
-  // Reads all of them. False if a slot that must be there is null.
+  // Reads all of them. False if a required slot is null.
   bool Load(const ApiTableRoot* root, const AmdSlots& slots);
 };
 

@@ -1,6 +1,6 @@
 // The functions that replace the runtime's own in its tables.
 //
-// Each one passes through at once where there is nothing to do: no session records, or
+// Each one forwards the call at once if there is nothing to do: no session records, or
 // this is a forked child. None keeps state across the runtime's own call except what
 // its object's lock guards.
 #include "userspace/collector/hsa/hooks.h"
@@ -10,7 +10,7 @@
 namespace rocattach::collector {
 namespace {
 
-// One of so many rings is timed, for the account of our own cost.
+// One ring out of this many is timed, to account for our own cost.
 constexpr uint32_t kCostSample = 64;
 
 using SignalStore = decltype(&::hsa_signal_store_relaxed);
@@ -35,8 +35,8 @@ inline void Store(hsa_signal_t signal, hsa_signal_value_t value, SignalStore sto
   Process& p = g_process;
   HsaBackend& h = g_hsa;
   if (Unlikely(!p.Live())) return store(signal, value);
-  // What a doorbell is, the registry knows. The signal's kind does not: those of queues
-  // that another tool intercepts look like any other signal.
+  // The registry knows which signals are doorbells. The signal's kind does not show it:
+  // those of queues that another tool intercepts look like any other signal.
   Queue* q = h.queues.Find(signal.handle);
   if (q == nullptr) return store(signal, value);
   if (h.recording.Dispatches()) return Ring(q, value);
@@ -76,7 +76,7 @@ void InterceptPackets(const void* packets, uint64_t count, uint64_t user_index,
   p.worker.Nudge();
 }
 
-// Starts to follow a queue that the runtime has just made.
+// Starts to track a queue that the runtime has just created.
 void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted,
               bool profiled) {
   Process& p = g_process;
@@ -121,8 +121,8 @@ hsa_status_t CreateIntercepted(Queue* q, hsa_agent_t agent, uint32_t size,
   return h.functions.queue_intercept_register(*queue, InterceptPackets, q);
 }
 
-// Makes a queue by `create`, and follows it. `create` says whether it has become an
-// intercept queue; it is given no entry for queues that are not ours to follow.
+// Creates a queue with `create`, and tracks it. `create` returns whether it has become
+// an intercept queue; it gets no entry for queues that we do not track.
 template <typename Create>
 hsa_status_t MakeQueue(hsa_agent_t agent, hsa_queue_t** queue, Create create) {
   Process& p = g_process;
@@ -141,7 +141,7 @@ hsa_status_t MakeQueue(hsa_agent_t agent, hsa_queue_t** queue, Create create) {
   StoreRelaxed(&p.memory.control()->capture_mode, intercepted ? 2u : 1u);
   bool recording = h.recording.Dispatches();
   if (recording) {
-    // Here rather than at the first ring, while others wait for theirs.
+    // Here rather than at the first ring, which other threads might wait for.
     h.PreparePool();
     h.functions.set_profiler_enabled(*queue, 1);
   }
@@ -170,10 +170,11 @@ hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_
   });
 }
 
-// Whether programs call our function, and no other tool does so for them. One that does
-// relies on the kind of queue that the runtime makes: rocprofiler-sdk with inline queue
-// interposition counts the packets of every queue, but knows doorbells by their kind.
-// It would never ring that of an intercept queue, and the program would wait for ever.
+// Whether programs call our function directly, and not through another tool. Such a
+// tool relies on the kind of queue that the runtime creates: rocprofiler-sdk with
+// inline queue interposition counts the packets of every queue, but knows doorbells by
+// their kind. It would never ring that of an intercept queue, and the program would
+// wait forever.
 bool NobodyIsAbove() {
   const ApiTable* core = g_hsa.core_table;
   return core == nullptr || LoadRelaxed(&core->slots[kCoreQueueCreate]) ==
@@ -182,8 +183,8 @@ bool NobodyIsAbove() {
 
 // Another tool makes an intercept queue; rocprofiler-sdk does so for each queue of the
 // application while it traces. The handler that was registered last is called first:
-// ours, registered before the queue is handed out, is the last one in front of the
-// hardware, and sees what becomes of the application's packets.
+// ours, registered before the queue is returned, is the last one before the hardware,
+// and sees the final form of the application's packets.
 hsa_status_t HookInterceptCreate(hsa_agent_t agent, uint32_t size,
                                  hsa_queue_type32_t type,
                                  void (*callback)(hsa_status_t, hsa_queue_t*, void*),
@@ -208,8 +209,8 @@ hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
   RingHandle ring = p.rings.Mine();
   h.queues.Hide(q);
   q->lock.Lock();
-  // A ring that found the worker at it is the application's order all the same.
-  // And the processor may have been notified past us.
+  // A ring that found the lock held by the worker still has to be served. And the
+  // packet processor may have been rung without us.
   if (!q->intercepted) {
     h.doorbell.ServeNew(q, &ring);
     if (h.recording.Dispatches()) h.doorbell.CatchUp(q, &ring);
@@ -220,7 +221,7 @@ hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
   hsa_status_t status = h.functions.queue_destroy(queue);
   q->lock.Lock();
   if (status == HSA_STATUS_SUCCESS) {
-    // The processor has stopped: what has not finished never will.
+    // The packet processor has stopped: what has not finished never will.
     h.tracker.Harvest(&q->ops, h.capture.Context(q, &ring), UINT32_MAX, UINT32_MAX);
     h.tracker.PublishUnfinished(&q->ops, h.capture.Context(q, &ring));
     h.tracker.Retire(&q->ops);
@@ -241,8 +242,8 @@ hsa_status_t HookSetProfilerEnabled(hsa_queue_t* queue, int enable) {
   if (q != nullptr) {
     RingHandle ring = p.rings.Mine();
     q->lock.Lock();
-    // While we need the timestamps they stay on: the application only sees signals with
-    // times that it did not ask for.
+    // Timestamps stay on while we need them: the application only sees signals with
+    // times that it did not request.
     const bool keep = q->profiled && h.recording.Dispatches();
     hsa_status_t status = HSA_STATUS_SUCCESS;
     if (!keep) {
@@ -273,7 +274,7 @@ hsa_status_t HookExecutableDestroy(hsa_executable_t executable) {
   return h.functions.executable_destroy(executable);
 }
 
-// Calls `submit` with a copy noted around it.
+// Calls `submit`, and notes the copy before and after it.
 template <typename Submit>
 hsa_status_t NoteCopy(hsa_agent_t dst_agent, hsa_agent_t src_agent, const void* dst,
                       const void* src, uint64_t bytes, uint16_t direction,
@@ -431,7 +432,7 @@ void InstallHooks(ApiTableRoot* root, const AmdSlots& slots) {
 
 void HookRuntimeInit() {
   HsaBackend& h = g_hsa;
-  // The runtime resets its table on unloading; the memory is static and stays.
+  // The runtime resets its table on unloading; the memory is static and remains.
   if (h.core_table != nullptr) Replace(h.core_table, kCoreInit, &HookInit);
 }
 

@@ -6,16 +6,16 @@
 
 namespace rocattach::collector {
 
-// True if a runtime that starts again brings a table with our functions in it: an SDK
-// that has come late puts back the table as it found it, and its own functions over
-// ours. Then nothing is to be replaced, and what our functions call is as it was: the
-// SDK's would call ours again.
+// True if a runtime that starts again has a table that already contains our functions:
+// an SDK that was loaded late restores the table as it found it, and puts its own
+// functions over ours. Then nothing must be replaced, and our functions call the same
+// functions as before: those of the SDK would call ours again.
 bool HooksInPlace(const ApiTableRoot* root);
 // Replaces the table entries that we hook.
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
-// Has hsa_init pass through our hook.
+// Routes hsa_init through our hook.
 void HookRuntimeInit();
-// Gives the table its own hsa_init back.
+// Restores the table's own hsa_init.
 void UnhookInit(ApiTable* core);
 
 }  // namespace rocattach::collector

@@ -19,7 +19,7 @@ uint64_t SizeOf(const Queue& q) {
 }  // namespace
 
 bool InterceptCapture::Prepare(Queue* q, uint32_t packets) {
-  // Entries are used again by queues of other sizes; the old memory is left behind.
+  // Entries are reused by queues of other sizes; the old memory is leaked.
   if (packets <= q->batch_packets) return true;
   uint64_t bytes = (uint64_t{packets} + Queue::kMarkers) * sizeof(Packet);
   auto* batch = static_cast<uint8_t*>(AllocatePrivate(bytes));
@@ -29,7 +29,7 @@ bool InterceptCapture::Prepare(Queue* q, uint32_t packets) {
   return true;
 }
 
-// Takes back markers that the hardware has consumed.
+// Reclaims markers that the hardware has consumed.
 void InterceptCapture::CollectMarkers(Queue* q) {
   OpTracker& tracker = capture_->tracker();
   uint32_t done = 0;
@@ -70,9 +70,8 @@ void InterceptCapture::WaitForRoom(Queue* q, uint64_t count) {
   uint64_t deadline = 0;
   for (;;) {
     CollectMarkers(q);
-    // What no pending marker stands behind is a sixteenth of the queue at most. A batch
-    // that does not fit into an empty queue is the runtime's to spread: once is
-    // allowed.
+    // At most a sixteenth of the queue follows the last pending marker. A batch that
+    // does not fit into an empty queue is split by the runtime: this is allowed once.
     if (q->submitted + count - q->confirmed <= limit || q->marker_count == 0) return;
     uint64_t now = BootNs();
     if (deadline == 0) deadline = now + kMaxWaitNs;
@@ -98,7 +97,7 @@ void InterceptCapture::Handle(Queue* q, const void* packets, uint64_t count,
   bool bounded = bounded_ && SizeOf(*q) >= 4 * kMargin;
   uint64_t stride = SizeOf(*q) / Queue::kMarkers;
   if (bounded) WaitForRoom(q, count + count / stride + 1);
-  // Never more than a queue's worth; should a runtime do so, it gets its own back.
+  // A batch never exceeds the queue; if it does, it is forwarded unchanged.
   if (count > SizeOf(*q)) return writer(packets, count);
   auto* source = static_cast<const Packet*>(packets);
   auto* batch = reinterpret_cast<Packet*>(q->batch);

@@ -1,4 +1,4 @@
-// Dispatches captured by the runtime's intercept queues.
+// Captures dispatches with the runtime's intercept queues.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_INTERCEPT_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_INTERCEPT_H_
 
@@ -8,13 +8,13 @@
 namespace rocattach::collector {
 
 // The fallback for producers that write doorbell registers themselves. The runtime
-// hands us each batch of packets before it copies them to the hardware queue. Its
-// writer may be called once for each batch (5.2 crashes on a second call), so a batch
-// is put together in memory of our own first.
+// passes us each batch of packets before it copies them to the hardware queue. Its
+// writer may be called only once for each batch (5.2 crashes on a second call), so a
+// batch is first assembled in our own memory.
 //
 // ROCr up to 5.7 asserts when the hardware queue is full for two batches in a row.
-// There we keep count: every sixteenth of the queue a barrier packet with a signal of
-// ours is slipped in, whose completion says how far the hardware has come, and a batch
+// There we keep count: after every sixteenth of the queue, a barrier packet with one of
+// our signals is inserted, whose completion shows the hardware's progress, and a batch
 // that would not fit waits until it does, as its producer would without us.
 class InterceptCapture {
  public:
@@ -24,8 +24,8 @@ class InterceptCapture {
     bounded_ = bounded;
   }
 
-  // Memory that a queue of `packets` packets needs before it is intercepted. It stays
-  // with the entry. False: none to be had.
+  // Allocates the memory that a queue of `packets` packets needs before it is
+  // intercepted. The entry keeps it. False: out of memory.
   static bool Prepare(Queue* q, uint32_t packets);
 
   // What the handler does for one batch of queue `q`.
@@ -37,7 +37,7 @@ class InterceptCapture {
   void WaitForRoom(Queue* q, uint64_t count);
   void Record(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t index,
               uint64_t now_ns, RingHandle* ring);
-  // Writes a marker to `packet` and takes note of it; false if there is no signal left.
+  // Writes a marker to `packet` and records it; false if there is no signal left.
   bool MakeMarker(Queue* q, void* packet);
 
   Capture* capture_ = nullptr;

@@ -23,8 +23,9 @@ const char* LiveEntry::Install(const void* window) {
     return "this process was forked from one that uses another copy of the runtime";
   }
   tables_ = found;
-  // In a child the table came with the parent's memory: with our functions, or with
-  // those of a tool that calls ours. What they call in turn is known already.
+  // A child inherits the table with the parent's memory: with our functions, or with
+  // those of a tool that calls ours. The functions that they call in turn are already
+  // known.
   if (!known_ || TableIsTheRuntimes()) {
     if (!h.functions.Load(&tables_.root, tables_.slots)) {
       return "the runtime's API table has a null entry";

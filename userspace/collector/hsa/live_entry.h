@@ -1,4 +1,4 @@
-// Entry by the live API table: our functions are in the runtime's tables before
+// Entry through the live API table: our functions are in the runtime's tables before
 // hsa_init runs, and again after each shut-down.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_LIVE_ENTRY_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_LIVE_ENTRY_H_
@@ -10,36 +10,36 @@
 
 namespace rocattach::collector {
 
-// What is stored into the table before hsa_init runs lies below every other tool:
+// Functions stored into the table before hsa_init runs are below all other tools:
 // rocprofiler-sdk and the tools of HSA_TOOLS_LIB are called inside hsa_init, copy the
-// table with our functions in it as "the runtime's", and put theirs on top. So they
-// need not be there, nor be missing, and nothing is left in the environment.
+// table with our functions as "the runtime's", and put theirs on top. So such tools may
+// be present or not, and nothing is left in the environment.
 //
-// The runtime is not open yet when we store. hsa_init and hsa_shut_down pass through
-// here, and the rest of arming, which needs an open runtime, follows hsa_init; or the
-// first use of the runtime inside of it, which a tool may make.
+// The runtime is not open yet when we store. hsa_init and hsa_shut_down call us, and
+// the rest of arming, which needs an open runtime, follows hsa_init, or the first use
+// of the runtime inside it, by a tool.
 //
-// After the last hsa_shut_down the runtime makes its table anew. A tool that is not
-// registered does not learn which one is the last, so each is treated as if it were:
+// After the last hsa_shut_down the runtime rebuilds its table. A tool that is not
+// registered is not told which one is the last, so each is treated as if it were:
 // 1. What has finished is published. The worker, which reads queues, is kept out.
-// 2. The runtime shuts down, or only counts.
+// 2. The runtime shuts down, or only decrements its count.
 // 3. If its table has lost our functions it was the last one: queues are forgotten
-//    without another look, and our functions are stored again.
+//    without reading them, and our functions are stored again.
 class LiveEntry {
  public:
-  // At the window: finds the tables and stores our functions. nullptr, or why not, with
-  // nothing changed; the latter is known for a process that was forked from one with
-  // our functions in its tables as well.
+  // At the window: finds the tables and stores our functions. nullptr, or the reason
+  // why not, with nothing changed. Also works in a process that was forked from one
+  // with our functions in its tables.
   const char* Install(const void* window);
   bool installed() const { return installed_; }
 
-  // The hooks' substance.
+  // Implementations of the hooks.
   hsa_status_t Init();
   hsa_status_t ShutDown();
 
   // Arms the collector, if it waits for that and the runtime is open.
   void ArmIfOpen();
-  // Stores our functions again, into tables that the runtime has made anew.
+  // Stores our functions again, into tables that the runtime has rebuilt.
   void Restore();
 
   // What a forked child keeps: the tables are part of its memory.
@@ -49,7 +49,7 @@ class LiveEntry {
   }
 
  private:
-  // False if the table has functions in it that are not the runtime's.
+  // False if the table contains functions that are not the runtime's.
   bool TableIsTheRuntimes() const;
 
   LiveTables tables_ = {};

@@ -33,7 +33,7 @@ constexpr Anchor kCoreAnchors[] = {
     {"hsa_executable_iterate_agent_symbols", kCoreExecutableIterateAgentSymbols},
 };
 
-// In front of slot 16, where layouts differ.
+// Slots before 16, from where on layouts differ.
 constexpr AmdSlots kAnyLayout;
 constexpr Anchor kAmdAnchors[] = {
     {"hsa_amd_profiling_set_profiler_enabled",
@@ -71,7 +71,7 @@ class Vote {
     }
   }
 
-  // The table that all agree on; nullptr if they do not.
+  // The table on which all agree; nullptr if they do not.
   ApiTable* Table() const {
     if (disagreed_ != 0 || agreed_ * 4 < asked_ * 3) return nullptr;
     const auto* variable = reinterpret_cast<ApiTable* const*>(variable_);
@@ -95,7 +95,7 @@ class Vote {
   uint32_t asked_ = 0, agreed_ = 0, disagreed_ = 0;
 };
 
-// What lies behind slot 16, once the layout is known.
+// Checks the slots after 16, once the layout is known.
 bool ConfirmSlots(const ElfObject& runtime, const AmdSlots& slots) {
   const Anchor anchors[] = {
       {"hsa_amd_memory_async_copy", slots.memory_async_copy},

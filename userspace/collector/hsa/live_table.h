@@ -8,13 +8,12 @@
 
 namespace rocattach::collector {
 
-// The tables are static data of the runtime, and in place as soon as its library is
-// loaded. No function returns them, but every exported one gives away where they are.
+// The tables are static data of the runtime, and valid as soon as its library is
+// loaded. No function returns them, but the code of every exported one refers to them.
 //
-// Nothing is taken from one function alone. Each of some twenty is decoded, and votes:
-// its entry must be at the place that the table's layout gives it, and all must name
-// the same variable. One that says otherwise, or too few that can be decoded, and there
-// is no answer.
+// No single function is trusted. Each of some twenty is decoded and votes: its entry
+// must be at the offset given by the table's layout, and all must refer to the same
+// variable. If one disagrees, or too few can be decoded, there is no result.
 struct LiveTables {
   ElfObject runtime;
   ApiTableRoot root;  // made up here; the tables it points to are the runtime's

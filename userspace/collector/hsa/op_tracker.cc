@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint32_t kStock = 32;
 constexpr uint32_t kMaxStock = 4 * kStock;
-// Operations that are on their way into the cache while one is published.
+// Operations that are prefetched while one is published.
 constexpr uint32_t kLookAhead = 4;
 
 }  // namespace
@@ -99,7 +99,7 @@ uint32_t OpTracker::Harvest(OpList* list, const HarvestContext& context, uint32_
   return published;
 }
 
-// Asks for what publishing an operation reads; the one behind it.
+// Prefetches what publishing an operation reads; returns the next one.
 uint32_t OpTracker::Prefetch(uint32_t index, uint64_t read_index) {
   if (index == kNoOp || !links_[index].Consumed(read_index)) return kNoOp;
   if (links_[index].kind == OpKind::kOwnSignal) __builtin_prefetch(signals_.at(index));

@@ -14,7 +14,7 @@
 
 namespace rocattach::collector {
 
-// What publishing needs to know of the queue that an operation came from.
+// What publishing needs to know of an operation's queue.
 struct HarvestContext {
   const Agent* agent;  // whose ticks the signals hold
   ClockMap* clock;     // of the queue
@@ -42,8 +42,8 @@ class OpTracker {
     return index;
   }
 
-  // Asks for the cache lines that the next capture writes: the processor had them last,
-  // and the application is about to do something else.
+  // Prefetches the cache lines that the next capture writes: the packet processor had
+  // them last, and the application is about to do something else.
   void PrefetchNext(const OpList& list) {
     if (!signals_.ready()) return;
     if (list.free_head != kNoOp) {
@@ -54,7 +54,7 @@ class OpTracker {
     }
   }
 
-  // Gives back an entry that was taken and not appended.
+  // Returns an entry that was taken and not appended.
   void Return(OpList* list, uint32_t index) {
     links_[index].next = list->free_head;
     list->free_head = index;
@@ -85,31 +85,31 @@ class OpTracker {
   uint32_t Harvest(OpList* list, const HarvestContext& context, uint32_t limit,
                    uint32_t patience);
 
-  // Publishes finished dispatches, oldest first, at most `limit`, without a look at any
-  // that the processor has yet to come to: it would have to fetch the signal back
-  // before it can write it. Where a processor reports its progress late, others than
-  // the producers, who call this, harvest in full.
+  // Publishes finished dispatches, oldest first, at most `limit`, without reading the
+  // signals of packets that the packet processor has not reached: it would have to
+  // fetch the cache line back before it can write it. If a processor reports its
+  // progress late, callers other than the producers harvest in full.
   void HarvestConsumed(OpList* list, const HarvestContext& context, uint64_t read_index,
                        uint32_t limit);
 
-  // Takes an operation out without publishing it; its record never was.
+  // Removes an operation without publishing it, as if it had never existed.
   void Discard(OpList* list, uint32_t index, RingHandle* ring);
 
   // Moves the oldest operation to the end, so that one that never finishes does not
-  // stand in the way of those behind it.
+  // block those after it.
   void Rotate(OpList* list);
 
-  // Publishes everything that is left, as unfinished; nothing is looked at any more.
+  // Publishes everything that is left as unfinished, without further checks.
   void PublishUnfinished(OpList* list, const HarvestContext& context);
 
   // Publishes a dispatch that has no entry.
   void PublishUntimed(const rocattach_inflight& entry, RingHandle* ring);
 
-  // Gives the list's free entries back to all.
+  // Returns the list's free entries to the common pool.
   void Retire(OpList* list);
 
   // False where another tool, between us and the runtime, moves packets and signals: it
-  // may leave a signal of ours with two equal times, which say nothing then.
+  // may leave two equal times in one of our signals, which are meaningless then.
   void set_times_are_ours(bool ours) { times_are_ours_ = ours; }
 
   uint64_t NextCorrelation(uint64_t count) {
@@ -132,7 +132,7 @@ class OpTracker {
   AppSignals app_signals_;
   ClockSource clocks_;
   bool times_are_ours_ = true;
-  // Every producer writes these; what stands above, it only reads.
+  // Every producer writes these; it only reads those above.
   alignas(64) uint64_t next_correlation_ = 1;
   alignas(64) TinyLock free_lock_;
   uint32_t free_head_ = kNoOp;

@@ -24,7 +24,7 @@ int LookForTool(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-// Whose function is in the table, if it is neither the runtime's nor ours.
+// The owner of a function in the table that is neither the runtime's nor ours.
 const char* OwnerOfHooks(const ApiTable* core, const Search& search) {
   ElfObject runtime, owner;
   if (!ElfObject::Find(core, &runtime)) return nullptr;

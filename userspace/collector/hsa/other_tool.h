@@ -8,11 +8,11 @@
 
 namespace rocattach::collector {
 
-// Writes the path of the library that brings another profiler along: one that exports
+// Writes the path of the library that contains another profiler: one that exports
 // rocprofiler_configure, by which rocprofiler-sdk finds its tools, as ROCm's builds of
-// PyTorch do; or else the one whose functions are in the runtime's table, in place of
-// the runtime's own and of ours. An empty text if there is none. `core` is the live
-// table, after hsa_init.
+// PyTorch do; or else the one whose functions are in the runtime's table instead of the
+// runtime's own or ours. An empty text if there is none. `core` is the live table,
+// after hsa_init.
 void NameOtherTool(const ApiTable* core, char* text, size_t bytes);
 
 }  // namespace rocattach::collector

@@ -1,4 +1,4 @@
-// One HSA queue as the collector follows it.
+// The collector's state of one HSA queue.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_QUEUE_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_QUEUE_H_
 
@@ -12,7 +12,7 @@
 
 namespace rocattach::collector {
 
-// Who rang for which packet, for the last kRingers packets.
+// Which thread rang for which packet, for the last kRingers packets.
 struct Ringer {
   uint32_t index;  // low bits of the packet index, plus one
   uint32_t tid;
@@ -21,7 +21,7 @@ struct Ringer {
 struct Queue {
   static constexpr uint32_t kRingers = 64;
 
-  // Set when the queue is created, constant while it lives.
+  // Set when the queue is created, constant until it is destroyed.
   amd_queue_t* amd = nullptr;  // nullptr: no queue behind this entry
   bool reserved = false;       // the registry's: taken
   hsa_signal_t doorbell = {};
@@ -33,22 +33,22 @@ struct Queue {
   // Several threads may ring for it, with values in any order.
   bool many_producers = false;
 
-  // Packets [0, rung) have been rung for by the application while recording; grows.
-  // Apart from the lock's line: every producer writes it.
+  // Packets [0, rung) have been rung for by the application while recording; grows. Not
+  // on the lock's cache line: every producer writes it.
   alignas(64) uint64_t rung = 0;
   Ringer ringers[kRingers] = {};
 
   // Read by every producer, written rarely.
   alignas(64) uint32_t idled = 0;  // 1: rung while we did not record
   uint32_t deferred = 0;  // 1: a doorbell waits for an earlier packet to become valid
-  uint64_t resumed = 0;   // the first packet since recording began again
+  uint64_t resumed = 0;   // the first packet since recording resumed
 
   // Guards all below, and the packets between `next` and what the GPU may see.
   alignas(64) TinyLock lock;
-  // Being destroyed: `amd` must not be looked at. Read without the lock as well.
+  // Being destroyed: `amd` must not be accessed. Read without the lock as well.
   bool closing = false;
   bool profiled = false;   // the GPU writes timestamps
-  uint64_t looked = 0;     // value of `rung` when somebody last looked at the packets
+  uint64_t looked = 0;     // value of `rung` when packets were last checked
   uint64_t next = 0;       // first packet that has not been captured
   uint64_t forwarded = 0;  // packets [0, forwarded) have been rung for by us
   uint64_t harvested = 0;  // value of `next` when a ring last published
@@ -60,13 +60,13 @@ struct Queue {
   static constexpr uint32_t kMarkers = 16;
   struct Marker {
     uint32_t op;   // whose signal the marker packet decrements
-    uint64_t end;  // value of `submitted` behind it
+    uint64_t end;  // value of `submitted` after it
   };
   uint32_t batch_packets = 0;
   uint8_t* batch = nullptr;  // room for a whole queue of packets and their markers
   uint64_t submitted = 0;    // packets given to the hardware queue
   uint64_t confirmed = 0;    // of which the hardware is known to have consumed these
-  uint64_t marked = 0;       // value of `submitted` behind the newest marker
+  uint64_t marked = 0;       // value of `submitted` after the newest marker
   uint32_t marker_count = 0;
   Marker markers[kMarkers] = {};  // pending ones, oldest first
 };

@@ -14,7 +14,7 @@ Queue* QueueRegistry::Add() {
   if (count_ == kMax) return nullptr;
   void* memory = AllocatePrivate(sizeof(Queue));
   if (memory == nullptr) return nullptr;
-  // The zeroed page, with the few members that do not start as zero.
+  // Sets the few members that are not initially zero in the zeroed page.
   auto* queue = static_cast<Queue*>(memory);
   queue->ops = OpList();
   queue->reserved = true;
@@ -29,7 +29,7 @@ void QueueRegistry::Publish(Queue* queue) {
   for (uint32_t i = Hash(doorbell);; ++i) {
     Slot& slot = slots_[i % kSlots];
     if (slot.doorbell != doorbell && slot.queue != nullptr) continue;
-    // The queue comes first: who finds the doorbell finds it.
+    // The queue is stored first: a reader that finds the doorbell finds it.
     StoreRelaxed(&slot.queue, queue);
     StoreRelease(&slot.doorbell, doorbell);
     return;
@@ -59,7 +59,7 @@ Queue* QueueRegistry::FindByHandle(const hsa_queue_t* handle) const {
     Queue* queue = queues_[i];
     // 1. A destroys its queue, and is preempted on its way from the runtime to Free().
     // 2. B creates a queue, at the same address, and destroys it: it must not find A's
-    //    entry, or its own would stay behind with memory that is gone.
+    //    entry, or its own would remain with freed memory.
     if (LoadRelaxed(&queue->closing)) continue;
     if (reinterpret_cast<const hsa_queue_t*>(LoadRelaxed(&queue->amd)) == handle) {
       return queue;

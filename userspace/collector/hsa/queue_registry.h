@@ -8,21 +8,21 @@
 
 namespace rocattach::collector {
 
-// Entries are never freed, only used again: a doorbell hook may still look at one while
-// it is being removed. Lookup takes no lock.
+// Entries are never freed, only reused: a doorbell hook may still read one while it is
+// being removed. Lookup takes no lock.
 class QueueRegistry {
  public:
   static constexpr uint32_t kMax = 1024;
 
-  // Finds room for a queue; nullptr if there are too many. The entry is not found by
-  // Find() yet: fill it in, then Publish().
+  // Finds room for a queue; nullptr if there are too many. Find() does not return the
+  // entry yet: fill it in, then Publish().
   Queue* Add();
   void Publish(Queue* queue);
-  // Takes the queue out of Find(); the entry stays the caller's until Free().
+  // Hides the queue from Find(); the caller owns the entry until Free().
   void Hide(Queue* queue);
   void Free(Queue* queue);
 
-  // By doorbell signal handle; nullptr if it is no queue of ours.
+  // By doorbell signal handle; nullptr if it is not a tracked queue.
   Queue* Find(uint64_t doorbell) const {
     const uint32_t first = Hash(doorbell);
     for (uint32_t i = first; i != first + kSlots; ++i) {
@@ -47,8 +47,8 @@ class QueueRegistry {
     Queue* queue;       // nullptr: hidden
   };
   // Twice as many as queues, so that there is always one that is free or hidden. A
-  // hidden one is given to another doorbell: nobody asks for that of a queue that is
-  // gone.
+  // hidden one is reused for another doorbell: that of a destroyed queue is not looked
+  // up any more.
   static constexpr uint32_t kSlots = 2 * kMax;
 
   static uint32_t Hash(uint64_t doorbell) {

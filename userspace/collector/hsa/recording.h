@@ -1,4 +1,4 @@
-// What the HSA backend records at the moment.
+// What the HSA backend currently records.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_RECORDING_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_RECORDING_H_
 
@@ -8,8 +8,8 @@
 
 namespace rocattach::collector {
 
-// Records are wanted by the baseline, which is on or off for a whole target, and by the
-// plan in force.
+// Records are requested by the baseline, which is on or off for a whole target, and by
+// the active plan.
 class HsaRecording {
  public:
   void Init(const Process* process) { process_ = process; }

@@ -8,11 +8,11 @@
 namespace rocattach::collector {
 namespace {
 
-// Long enough for a thread to get a CPU and to come as far as looking for tools.
+// Long enough for a thread to get a CPU and to start looking for tools.
 constexpr uint64_t kGraceNs = 50'000'000;
 constexpr uint32_t kExpiryTickMsec = 10;
 
-// Threads of the process; 0 if that cannot be found out.
+// Number of threads of the process; 0 if unknown.
 uint32_t CountThreads() {
   char text[512];
   int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -44,16 +44,16 @@ void Reentry::BeginInit() {
 void Reentry::EndInit() {
   TinyLockHolder hold(lock_);
   --inits_under_way_;
-  // The runtime may have been shut down once more already, and the variables be needed
-  // by others.
+  // The runtime may have been shut down again already, and other threads may need the
+  // variables.
   if (LoadAcquire(&g_process.phase) != kPhaseUnloaded) g_process.environment.Restore();
 }
 
 // 1. The threads wait for the runtime's lock, which the caller of OnUnload holds.
-// 2. When it is free, one of them loads the runtime anew, past our hook, and looks for
-//    tools in the environment.
-// Whether there are such threads cannot be seen. In a process that has no threads
-// beside the caller and our worker there are none.
+// 2. When it is free, one of them starts the runtime again, without our hook, and looks
+//    for tools in the environment.
+// Whether there are such threads is unknown. In a process without threads other than
+// the caller and our worker there are none.
 void Reentry::InstallForWaitingThreads() {
   if (CountThreads() == 2) return;
   TinyLockHolder hold(lock_);

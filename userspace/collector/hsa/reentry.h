@@ -1,4 +1,4 @@
-// Brings the collector in again when a runtime that has shut down starts once more.
+// Loads the collector again when a runtime that has shut down starts again.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_REENTRY_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_REENTRY_H_
 
@@ -8,22 +8,23 @@
 
 namespace rocattach::collector {
 
-// Where our functions are not in the live table, the runtime finds us by the
-// environment each time that it starts. Orders the installations of the variables, by
-// several threads, and their end.
+// If our functions are not in the live table, the runtime finds us through the
+// environment each time it starts. Coordinates the installation and removal of the
+// variables by several threads.
 class Reentry {
  public:
-  // The service has started us again: from here on until OnLoad. 0 or an errno value.
+  // The service has started us again: installs the variables until OnLoad. 0 or an
+  // errno value.
   int Install();
   // Around the runtime's own hsa_init, which would not look for tools without the
   // variables.
   void BeginInit();
   void EndInit();
-  // Threads that entered hsa_init before our hook was there may load the runtime anew:
-  // the variables are there for a moment.
+  // Threads that entered hsa_init before our hook was in place may start the runtime
+  // again: installs the variables briefly.
   void InstallForWaitingThreads();
-  // Ends an installation for waiting threads that nobody has made use of in time. How
-  // long it still has, in ms; 0 if there is none.
+  // Ends an installation for waiting threads that was not used in time. Returns how
+  // long it remains, in ms; 0 if there is none.
   uint32_t Expire();
 
  private:

@@ -1,5 +1,5 @@
-// The end of a runtime that may start again: by OnUnload where we came in by OnLoad,
-// and around hsa_shut_down where our functions are in the live table.
+// The end of a runtime that may start again: in OnUnload if we were loaded by OnLoad,
+// and around hsa_shut_down if our functions are in the live table.
 #include "userspace/collector/hsa/backend.h"
 
 namespace rocattach::collector {
@@ -9,14 +9,15 @@ constexpr uint32_t kExitPatienceMsec = 50;
 
 }  // namespace
 
-// With the runtime's lock: nobody of ours looks at what the runtime is about to free.
-// What has finished is published; what has not may finish yet, unless this is the end.
+// With the runtime's lock, so that our worker does not read what the runtime is about
+// to free. Publishes what has finished; the rest may still finish, unless this is the
+// end.
 void HsaBackend::PublishFinished(RingHandle* ring) {
   CatchUpAll(ring);
   HarvestAll(ring, /*rest_too=*/false);
 }
 
-// The runtime has freed its queues, or is about to. Nothing is read of them.
+// The runtime has freed its queues, or is about to. They must not be read.
 void HsaBackend::ForgetRuntime(RingHandle* ring) {
   for (uint32_t i = 0; i < queues.count(); ++i) {
     Queue* q = queues.at(i);
@@ -42,13 +43,13 @@ void HsaBackend::ForgetRuntime(RingHandle* ring) {
 // Queues that the application leaked are still there, so finished work can be read.
 void HsaBackend::Unload() {
   Process& p = g_process;
-  // Without a limit: what the worker looks at under this lock is freed next. It calls
-  // nothing there that could wait.
+  // Without a time limit: what the worker reads under this lock is freed next. The
+  // worker calls nothing there that could wait.
   runtime_lock.Lock();
   RingHandle ring = p.rings.Mine();
   PublishFinished(&ring);
   StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseUnloaded));
-  // What other threads have rung for meanwhile.
+  // Packets that other threads have rung for meanwhile.
   HarvestAll(&ring, /*rest_too=*/false);
   ForgetRuntime(&ring);
   runtime_lock.Unlock();
@@ -67,9 +68,9 @@ void HsaBackend::PrepareForShutDown() {
 void HsaBackend::FinishShutDown(bool last) {
   Process& p = g_process;
   if (last) {
-    // Another thread may open the runtime anew from here on, past our hook for
-    // hsa_init, because the table had lost it. Then the first use of the runtime arms
-    // us, and that waits for this lock.
+    // From here on another thread may open the runtime again without our hook for
+    // hsa_init, which the table had lost. Then the first use of the runtime arms us,
+    // and that waits for this lock.
     TinyLockHolder hold(p.start_lock);
     StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseUnloaded));
     live.Restore();

@@ -50,7 +50,7 @@ hsa_status_t SignalPool::Allocate(const HsaFunctions& hsa, const Agents& agents,
   if (status != HSA_STATUS_SUCCESS) return status;
   if (gpu_count != 0) {
     status = hsa.agents_allow_access(gpu_count, gpus, nullptr, memory);
-    // The runtime has no user for the memory then; leaking it is the safe way.
+    // The memory is then unused by the runtime; leaking it is safe.
     if (status != HSA_STATUS_SUCCESS) return status;
   }
   StoreRelease(&signals_, static_cast<amd_signal_t*>(memory));

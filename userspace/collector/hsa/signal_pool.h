@@ -10,10 +10,10 @@
 namespace rocattach::collector {
 
 // An array of bare amd_signal_t in host memory that every GPU may write. They are never
-// handed to the runtime: a packet processor needs no more than the 64 bytes (HSA
-// Platform System Architecture, 2.8, and amd_hsa_signal.h), and without a mailbox it
-// raises no interrupt. The memory is never given back, since a packet of a queue that
-// was leaked may still be pending; a second hsa_init allocates anew.
+// passed to the runtime: a packet processor needs only the 64 bytes (HSA Platform
+// System Architecture, 2.8, and amd_hsa_signal.h), and without a mailbox it raises no
+// interrupt. The memory is never freed, since a packet of a leaked queue may still be
+// pending; a second hsa_init allocates again.
 class SignalPool {
  public:
   // Allocates `count` signals. HSA's status; nothing is kept on failure.
@@ -23,8 +23,8 @@ class SignalPool {
 
   amd_signal_t* at(uint32_t index) const { return &signals_[index]; }
 
-  // Makes a signal ready to be decremented once. Everything is written: the runtime
-  // may have handed out memory that was used before.
+  // Makes a signal ready to be decremented once. Every field is written: the runtime
+  // may have returned memory that was used before.
   static void Arm(amd_signal_t* s) {
     s->kind = AMD_SIGNAL_KIND_USER;
     s->value = 1;

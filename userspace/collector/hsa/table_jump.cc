@@ -45,7 +45,7 @@ bool Operand(const uint8_t* at, const uint8_t* end, int base, uint8_t rex,
   }
 }
 
-// Looks from `at` for what goes through the register.
+// Searches from `at` for the use of the register.
 bool FindEntry(const uint8_t* at, const uint8_t* end, int base, int32_t* offset) {
   for (; end - at >= 3; ++at) {
     const uint8_t rex = IsRex(at[0]) ? at[0] : 0;

@@ -17,10 +17,10 @@ struct TableJump {
 // Compilers write it in several forms, with more instructions before and between:
 //   mov variable(%rip),%rax; jmp *offset(%rax)
 //   mov variable(%rip),%rax; mov offset(%rax),%rax; jmp *%rax     or call
-// So the first load of a 64-bit register relative to rip is taken for the variable's,
-// and the next load, call or jump through that register for the entry's. Bytes are
-// looked at without decoding what lies between: a wrong answer is possible, and found
-// out by asking several functions (live_table.h).
+// So the first load of a 64-bit register relative to rip is taken as that of the
+// variable, and the next load, call or jump through that register as that of the entry.
+// The bytes in between are not decoded, so a wrong result is possible; it is detected
+// by comparing several functions (live_table.h).
 //
 // `code` are `bytes` bytes of the function at `address`, of which at most
 // kTableJumpBytes matter. False if neither form is found.

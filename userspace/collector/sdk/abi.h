@@ -1,37 +1,37 @@
-/* The C ABI of librocprofiler-sdk.so.1 as far as the collector uses it.
+/* The part of the C ABI of librocprofiler-sdk.so.1 that the collector uses.
  *
  * These are our own declarations: the collector is loaded into processes that may have
  * no SDK at all, so that nothing may be linked, and it must work with every SDK since
- * ROCm 7.0, so that no single version's headers fit. Names of types are ours;
- * layouts, values and names of functions are the SDK's. Where installed headers are
- * found, a test compiles both and compares (tests/unit/simrocm/layout_test.cc).
+ * ROCm 7.0, so that no single version's headers fit. Names of types are ours; layouts,
+ * values and names of functions are the SDK's. Where installed headers are found, a
+ * test compiles both and compares (tests/unit/simrocm/layout_test.cc).
  *
- *   sdk_abi_base.h      ids, status codes, enumerations
- *   sdk_abi_tool.h      what a tool exports, how it is attached and detached
- *   sdk_abi_records.h   agents, buffers, tracing records, code objects
- *   sdk_abi_counters.h  counters, dispatch and device counting
+ *   abi_base.h          ids, status codes, enumerations
+ *   abi_tool.h          what a tool exports, how it is attached and detached
+ *   abi_records.h       agents, buffers, tracing records, code objects
+ *   abi_counters.h      counters, dispatch and device counting
  *   register_abi.h      rocprofiler-register
  *
- * Functions are looked up with dlsym: ROCATTACH_SDK_FOR_EACH_FUNCTION(X) calls
- * X(field, symbol, pointer type). Treat any of them as possibly missing.
+ * Functions are looked up with dlsym: ROCATTACH_SDK_FOR_EACH_FUNCTION(X) calls X(field,
+ * symbol, pointer type). Any of them may be missing.
  *
- * Versions: everything here is SDK 1.0 (ROCm 7.0) and later, as rocprofiler_configure's
- * `version` says (10000 and more). The 0.x SDKs of ROCm 6.2 to 6.4 have other names for
- * the counting services ("profile" instead of "counter" config) and shorter records:
- * decline them, or declare them apart.
+ * Versions: everything here is SDK 1.0 (ROCm 7.0) and later, as given by `version` of
+ * rocprofiler_configure (10000 and more). The 0.x SDKs of ROCm 6.2 to 6.4 have other
+ * names for the counting services ("profile" instead of "counter" config) and shorter
+ * records: decline them, or declare them separately.
  *
  * Rules of the SDK that the types do not show:
- * - Contexts, buffers, services and callback threads can only be made inside the tool's
- *   initialize function; later calls return CONFIGURATION_LOCKED. Counter configs,
- *   starting, stopping and flushing are possible at any time until finalization.
+ * - Contexts, buffers, services and callback threads can only be created inside the
+ *   tool's initialize function; later calls return CONFIGURATION_LOCKED. Counter
+ *   configs, starting, stopping and flushing are possible at any time until
+ *   finalization.
  * - A context may be started before HSA is initialised: its services then begin with
  * the first table. Device counting returns HSA_NOT_LOADED from start in that case, and
  *   begins all the same once the table has come.
  * - Two active contexts with dispatch counting conflict: CONTEXT_CONFLICT. Dispatch and
  *   device counting in one context: AGENT_DISPATCH_CONFLICT.
  * - A buffer's size and watermark count the bytes of payloads. Flushing waits for the
- *   callback thread; never do it on that thread.
- */
+ *   callback thread; never do it on that thread. */
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_H_
 
@@ -48,7 +48,7 @@ typedef rocattach_sdk_status (*rocattach_sdk_get_version_fn)(uint32_t* major,
 typedef const char* (*rocattach_sdk_status_text_fn)(rocattach_sdk_status status);
 typedef rocattach_sdk_status (*rocattach_sdk_get_timestamp_fn)(
     rocattach_sdk_timestamp* now);
-/* 0 not initialised (finalised), 1 done, -1 under way. */
+/* 0 not initialised (finalised), 1 done, -1 in progress. */
 typedef rocattach_sdk_status (*rocattach_sdk_is_state_fn)(int* status);
 /* Makes `configure` a client now. CONFIGURATION_LOCKED when that is not possible. SDK
  * 1.3 leaves two ROCPROFILER_REGISTER_* variables in the environment for children. */

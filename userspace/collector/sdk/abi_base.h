@@ -1,5 +1,5 @@
 /* Identifiers, status codes and enumerations of librocprofiler-sdk.so.1, in our own
- * declarations; see sdk_abi.h for what they are part of and how versions are handled.
+ * declarations; see abi.h for what they are part of and how versions are handled.
  */
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_BASE_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_BASE_H_

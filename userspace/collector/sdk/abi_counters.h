@@ -1,5 +1,5 @@
 /* Hardware counters of librocprofiler-sdk.so.1: descriptions, records, callbacks. In
- * our own declarations; see sdk_abi.h.
+ * our own declarations; see abi.h.
  */
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_COUNTERS_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_COUNTERS_H_
@@ -107,7 +107,7 @@ ROCATTACH_SDK_SIZE(rocattach_sdk_dispatch_count_record, 176);
 ROCATTACH_SDK_OFFSET(rocattach_sdk_dispatch_count_record, dispatch_info, 48);
 
 /* At enqueue, on the application's thread. Leaving *config as it is, {0}, means that
- * this dispatch is not counted. user_data comes back with the values. */
+ * this dispatch is not counted. user_data is returned with the values. */
 typedef void (*rocattach_sdk_dispatch_cb)(struct rocattach_sdk_dispatch_data data,
                                           rocattach_sdk_counter_config_id* config,
                                           union rocattach_sdk_user_data* user_data,

@@ -1,17 +1,14 @@
 /* Agents and what librocprofiler-sdk.so.1 delivers: buffer headers, tracing records and
- * callback payloads. In our own declarations; see sdk_abi.h.
+ * callback payloads. In our own declarations; see abi.h.
  *
- * Records start with their own size as the SDK in the process knows it. Newer SDKs
- * append fields and older ones lack some: read a field only if ROCATTACH_SDK_HAS says
- * so.
- */
+ * Records start with their size in the SDK of the process. Newer SDKs append fields and
+ * older ones lack some: read a field only if ROCATTACH_SDK_HAS is true for it. */
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_RECORDS_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_RECORDS_H_
 
 #include "userspace/collector/sdk/abi_base.h"
 
-/* Whether the record behind `pointer`, which starts with its size, reaches to `field`.
- */
+/* Whether the record at `pointer`, which starts with its size, includes `field`. */
 #define ROCATTACH_SDK_HAS(type, pointer, field) \
   ((pointer)->size >=                           \
    offsetof(struct type, field) + sizeof(((const struct type*)0)->field))
@@ -100,7 +97,7 @@ typedef void (*rocattach_sdk_buffer_cb)(rocattach_sdk_context_id context,
                                         size_t header_count, void* data,
                                         uint64_t drop_count);
 
-/* A dispatch. `size` leaves out the padding, which is room for later fields. */
+/* A dispatch. `size` excludes the padding, which is reserved for later fields. */
 struct rocattach_sdk_dispatch_info {
   uint64_t size;
   rocattach_sdk_agent_id agent_id;

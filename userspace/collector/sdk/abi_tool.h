@@ -1,12 +1,12 @@
 /* How a tool and librocprofiler-sdk.so.1 find each other: what a tool exports and what
- * the SDK calls. In our own declarations; see sdk_abi.h.
+ * the SDK calls. In our own declarations; see abi.h.
  */
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_TOOL_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_TOOL_H_
 
 #include "userspace/collector/sdk/abi_base.h"
 
-/* A tool, to the SDK. The tool sets `name`, a string that lives as long as it does. */
+/* A tool, to the SDK. The tool sets `name`, a string that lives as long as the tool. */
 struct rocattach_sdk_client_id {
   size_t size;
   const char* name;
@@ -49,7 +49,8 @@ typedef void (*rocattach_sdk_client_detach_fn)(struct rocattach_sdk_client_id);
 typedef int (*rocattach_sdk_tool_attach_fn)(rocattach_sdk_client_detach_fn detach,
                                             rocattach_sdk_context_id* contexts,
                                             uint64_t context_count, void* tool_data);
-/* The SDK has stopped the contexts and waited for work under way: flush the buffers. */
+/* The SDK has stopped the contexts and waited for work in progress: flush the buffers.
+ */
 typedef void (*rocattach_sdk_tool_detach_fn)(void* tool_data);
 
 /* What rocprofiler_configure_attach returns (SDK 1.2 and later). */

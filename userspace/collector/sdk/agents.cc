@@ -16,8 +16,8 @@ uint64_t Hash(const char* text) {
   return hash;
 }
 
-// As the HSA runtime makes it from KFD's unique_id, so that a GPU has the same name
-// whichever backend lists it. Empty where the kernel has no unique_id.
+// Made from KFD's unique_id like the HSA runtime's, so that a GPU has the same name
+// with both backends. Empty if the kernel provides no unique_id.
 void ReadUuid(uint32_t node_id, char (&uuid)[24]) {
   char path[80];
   snprintf(path, sizeof(path), "/sys/class/kfd/kfd/topology/nodes/%u/properties",

@@ -1,4 +1,4 @@
-// The agents as rocprofiler-sdk numbers them, and the counters that each GPU has.
+// The agents by rocprofiler-sdk's numbers, and the counters of each GPU.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_AGENTS_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_AGENTS_H_
 
@@ -21,7 +21,7 @@ struct SdkAgent {
   uint16_t dictionary_id;
   bool gpu;
   char name[32];  // "gfx90a"
-  // Read when a plan first asks for counters: hundreds of calls of the SDK.
+  // Read when a plan first requests counters: takes hundreds of SDK calls.
   bool counters_read;
   uint32_t counter_count;
   Counter* counters;
@@ -34,7 +34,7 @@ class SdkAgents {
   static constexpr uint32_t kMaxCounters = 2048;
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // Those that are in the dictionary already, by `known`, keep their ids.
+  // Agents that are already in the dictionary, according to `known`, keep their ids.
   rocattach_sdk_status Load(const rocattach_sdk_functions* sdk, Dictionary* dictionary,
                             const AgentIds* known = nullptr);
 
@@ -58,7 +58,7 @@ class SdkAgents {
                                             rocattach_sdk_counter_id* counters,
                                             size_t count, void* self);
   void Add(const rocattach_sdk_agent& agent);
-  // Puts it into the dictionary.
+  // Adds it to the dictionary.
   void Describe(const rocattach_sdk_agent& from, SdkAgent* to);
   void ReadCounters(SdkAgent* agent);
 

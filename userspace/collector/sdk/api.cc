@@ -25,7 +25,8 @@ constexpr Table kTables[] = {
     {ROCATTACH_SDK_CALLBACK_MARKER_NAME_API, ROCATTACH_PLAN_API_MARKER, 512, 256},
 };
 
-// Numbers of functions may have gaps; a table ends where this many in a row are none.
+// Numbers of functions may have gaps; a table ends after this many unused numbers in a
+// row.
 constexpr uint32_t kLargestGap = 64;
 
 void PublishNames(const rocattach_sdk_functions& sdk, const Table& table,
@@ -49,7 +50,7 @@ void PublishNames(const rocattach_sdk_functions& sdk, const Table& table,
   }
 }
 
-// A marker's message; it is the application's, which has just given it to the library.
+// A marker's message, in the memory of the application, which has just passed it.
 const char* MessageOf(const rocattach_sdk_callback_record& record) {
   if (record.kind != ROCATTACH_SDK_CALLBACK_MARKER_CORE_API) return nullptr;
   if (record.operation != ROCATTACH_SDK_MARKER_MARK &&
@@ -102,7 +103,7 @@ void SdkApi::OnCall(const rocattach_sdk_callback_record& record,
     user_data->value = BootNs();
     return;
   }
-  // Of a call that was under way when tracing began only the end is seen.
+  // Only the end is seen of a call that was in progress when tracing began.
   if (record.phase != ROCATTACH_SDK_PHASE_EXIT || user_data->value == 0) return;
   const PlanState* state = plans_->active();
   rocattach_plan_api domain;

@@ -15,7 +15,7 @@ namespace rocattach::collector {
 class SdkApi {
  public:
   // Configures the services of one domain in `context` and publishes its functions'
-  // names. False if the SDK has none of them. `callback` is to pass calls on to OnCall.
+  // names. False if the SDK has none of them. `callback` must forward calls to OnCall.
   bool Configure(const rocattach_sdk_functions* sdk, rocattach_sdk_context_id context,
                  rocattach_plan_api domain, Dictionary* dictionary,
                  rocattach_sdk_callback_tracing_cb callback, void* data);
@@ -36,7 +36,7 @@ class SdkApi {
 };
 
 // The number of a function of the SDK's callback kind within its domain. False for a
-// kind that is no API.
+// kind that is not an API.
 bool ApiFunctionOf(int32_t callback_kind, rocattach_sdk_operation operation,
                    rocattach_plan_api* domain, uint32_t* function);
 

@@ -11,12 +11,12 @@ constexpr uint32_t kExitPatienceMsec = 200;
 
 }  // namespace
 
-// What the SDK calls for each event. These calls go on for a moment after everything
-// has been stopped, and in forked children.
+// The SDK's callbacks for events. They may still be called shortly after everything has
+// been stopped, and in forked children.
 void SdkBackend::OnCodeObject(rocattach_sdk_callback_record record,
                               rocattach_sdk_user_data*, void* self_pointer) {
   auto* self = static_cast<SdkBackend*>(self_pointer);
-  // Also before the runtime is armed: an SDK that is attached late reports first what
+  // Also before the collector is armed: an SDK that is attached late first reports what
   // it finds.
   if (self->process_->guard.Ours()) self->code_objects_.OnCallback(record);
 }
@@ -94,7 +94,7 @@ rocattach_sdk_configure_attach_result* SdkBackend::ConfigureAttach() {
 int SdkBackend::OnInitialize(rocattach_sdk_client_finalize_fn, void* self_pointer) {
   auto* self = static_cast<SdkBackend*>(self_pointer);
   ErrnoKeeper keep_errno;
-  // Otherwise the SDK drops what was made so far.
+  // Otherwise the SDK discards what was created so far.
   return self->Initialize() ? 0 : 1;
 }
 
@@ -157,7 +157,7 @@ bool SdkBackend::ConfigureServices(uint32_t wanted) {
   return true;
 }
 
-// Without these there is no point in the SDK.
+// Without these the SDK would be useless.
 bool SdkBackend::ConfigureDispatches(uint32_t wanted) {
   rocattach_sdk_context_id& traced = dispatches_service_.context;
   rocattach_sdk_status status = sdk_.create_context(&traced);
@@ -214,7 +214,7 @@ void SdkBackend::Arm() {
     TinyLockHolder hold(p.start_lock);
     uint32_t phase = LoadAcquire(&p.phase);
     if (phase != kPhaseLoaded && phase != kPhaseUnloaded) return;
-    // Else the worker's work has to be done without it: nothing is recorded.
+    // Without the worker, nothing is recorded.
     if (!p.worker.running() && p.worker.Start() != 0) return;
     if (phase == kPhaseLoaded) p.RegisterEnd();
     StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseArmed));
@@ -222,7 +222,7 @@ void SdkBackend::Arm() {
                  static_cast<uint32_t>(ROCATTACH_ENTRY_PATH_SDK));
     StoreRelaxed(&p.memory.control()->armed_ns, BootNs());
     p.memory.SetState(ROCATTACH_STATE_ARMED);
-    // The HSA tools are loaded after this, and we with them: then it is done there.
+    // The HSA tools are loaded after this, and we with them: then OnLoad does it.
     if (!p.environment.tools_beside_sdk()) p.environment.Restore();
   }
   p.WaitForService();
@@ -271,8 +271,8 @@ void SdkBackend::RuntimeGone() {
 
 void SdkBackend::End() {
   if (LoadAcquire(&finalized_) != 0) return;
-  // A worker that starts or stops contexts finishes that first. One that hangs in it
-  // keeps us from calling the SDK ourselves.
+  // A worker that is starting or stopping contexts finishes that first. If it hangs, we
+  // cannot call the SDK ourselves.
   bool alone = lock_.LockFor(kExitPatienceMsec);
   StoreRelease(&finalized_, 1u);
   if (alone) StopAll();

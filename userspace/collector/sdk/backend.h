@@ -17,29 +17,30 @@
 
 namespace rocattach::collector {
 
-// The SDK wants every service configured while the tool is initialised; later only
-// contexts can be started and stopped. So there is a context for each thing that a plan
-// may ask for, and none but that of code objects runs until one does.
+// The SDK requires every service to be configured while the tool is initialised; later,
+// contexts can only be started and stopped. So there is a context for each kind of data
+// that a plan may request, and only that of code objects runs until one does.
 class SdkBackend {
  public:
-  // What the SDK calls; see abi_tool.h. `caller` is a code address of the SDK.
+  // Called by the SDK; see abi_tool.h. `caller` is a code address of the SDK.
   rocattach_sdk_configure_result* Configure(uint32_t version, const void* caller,
                                             rocattach_sdk_client_id* client);
   rocattach_sdk_configure_attach_result* ConfigureAttach();
 
   // True once the SDK has initialised us: then the HSA backend is not used.
   bool in_force() const { return LoadAcquire(&in_force_) != 0; }
-  // Why it is not, where it was asked for.
+  // Why it is not, if it was requested.
   rocattach_backend_reason reason() const { return reason_; }
   const char* text() const { return text_; }
 
   // The worker's share of the work; nanoseconds until the next, 0: when woken.
   uint64_t Tick(RingHandle* ring);
-  // Anything is recorded, or may be at the next dispatch.
+  // Something is recorded, or may be at the next dispatch.
   bool busy() const { return LoadRelaxed(&plan_kinds_) != 0; }
-  // The runtime has shut down, and will perhaps start again.
+  // The runtime has shut down, and may start again.
   void RuntimeGone();
-  // At exit: contexts stop before the SDK's own end, and what is there is published.
+  // At exit: contexts are stopped before the SDK ends, and remaining records are
+  // published.
   void End();
 
  private:
@@ -63,7 +64,7 @@ class SdkBackend {
   static void OnHsaTable(int32_t table, uint64_t lib_version, uint64_t instance,
                          void** tables, uint64_t count, void* self);
 
-  // True where callbacks have anything to do.
+  // True if callbacks have something to do.
   bool Live() const { return process_->Live() && in_force(); }
   bool Initialize();
   bool ConfigureServices(uint32_t wanted);
@@ -73,7 +74,7 @@ class SdkBackend {
   bool Fail(rocattach_backend_reason reason, const char* format, ...)
       __attribute__((format(printf, 3, 4)));
 
-  // Carries out what the service wants; control.cc.
+  // Does what the service requests; control.cc.
   void Update();
   void TakePlan();
   PlanResult CheckKinds(const rocattach_plan& plan) const;
@@ -90,7 +91,7 @@ class SdkBackend {
   void ReplayRegistrations();
   bool TakeBackVariables();
 
-  // Known from the beginning: the SDK may call in a forked child as well.
+  // Set from the beginning: the SDK may call in a forked child as well.
   Process* process_ = &g_process;
   bool called_ = false;  // by the SDK, to configure
   rocattach_sdk_functions sdk_ = {};
@@ -102,7 +103,7 @@ class SdkBackend {
   rocattach_backend_reason reason_ = ROCATTACH_BACKEND_REASON_NONE;
   char text_[sizeof(rocattach_control::backend_text)] = {};
 
-  // Of a process that the SDK attaches to late, contexts run between attach and detach.
+  // In a process that the SDK attaches to late, contexts run between attach and detach.
   bool attached_ = true;
   bool detached_ = false;  // by the SDK, after having been attached
 
@@ -115,7 +116,7 @@ class SdkBackend {
   Service api_services_[ROCATTACH_PLAN_API_DOMAINS] = {};
   uint32_t record_kinds_ = 0;
   uint32_t api_domains_ = 0;
-  uint32_t plan_kinds_ = 0;  // of the plan in force
+  uint32_t plan_kinds_ = 0;  // of the active plan
   uint64_t plan_generation_ = 0;
   uint32_t replay_ = 0;  // attempts left
 

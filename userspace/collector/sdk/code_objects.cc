@@ -16,7 +16,7 @@ uint32_t TextBytes(const char* text) {
 }  // namespace
 
 void SdkCodeObjects::OnCallback(const rocattach_sdk_callback_record& record) {
-  // Ids are never used again, so that nothing has to be forgotten on unloading.
+  // Ids are never reused, so nothing has to be forgotten on unloading.
   if (record.phase != ROCATTACH_SDK_PHASE_LOAD || record.payload == nullptr) return;
   if (record.operation == ROCATTACH_SDK_CODE_OBJECT_LOAD) {
     AddCodeObject(*static_cast<const rocattach_sdk_code_object*>(record.payload));

@@ -1,4 +1,4 @@
-// Code objects and kernels as rocprofiler-sdk numbers them.
+// Code objects and kernels by rocprofiler-sdk's numbers.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_CODE_OBJECTS_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_CODE_OBJECTS_H_
 

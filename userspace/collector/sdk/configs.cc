@@ -54,7 +54,7 @@ const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result
   for (uint32_t i = 0; i < agents_->count(); ++i) {
     if (agents_->at(i).gpu && !BuildAgent(state, i, table, result)) return nullptr;
   }
-  // A plan for other GPUs than these would be in force, and count nothing.
+  // A plan for other GPUs would be active but count nothing.
   auto any = [&](const uint16_t(&passes)[SdkAgents::kMax], uint32_t kind) {
     for (uint16_t count : passes) {
       if (count != 0) return true;
@@ -154,8 +154,8 @@ uint32_t SdkConfigs::Find(uint32_t agent, const uint64_t* counters,
   return SdkPassTable::kNoConfig;
 }
 
-// A place that is free, or that of a config which no plan has used for a while; one of
-// the plan that is being built, or of a plan that is held, is never given away.
+// A free slot, or that of a config which no plan has used for a while; slots of the
+// plan that is being built, or of a held plan, are never reused.
 uint32_t SdkConfigs::FreePlace(uint64_t generation) {
   constexpr uint32_t kKeep = 256;
   if (used_ < kKeep) return used_++;
@@ -171,9 +171,9 @@ uint32_t SdkConfigs::FreePlace(uint64_t generation) {
   return used_ < kMaxConfigs ? used_++ : SdkPassTable::kNoConfig;
 }
 
-// Against a dispatch that is just choosing this config: it holds its plan, and looks at
-// the handle after that; here the handle is withdrawn, and the plans that are held are
-// looked at after that. False: it came first, the config stays.
+// Ordering against a dispatch that is choosing this config: it holds its plan, and then
+// reads the handle; here the handle is withdrawn, and then the held plans are checked.
+// False: the dispatch came first, so the config stays.
 bool SdkConfigs::Destroy(uint32_t place) {
   SdkConfig& config = configs_[place];
   const uint64_t handle = LoadRelaxed(&config.handle);

@@ -1,4 +1,4 @@
-// Counter configs of rocprofiler-sdk: made once for each GPU and set of counters.
+// Counter configs of rocprofiler-sdk: created once for each GPU and set of counters.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_CONFIGS_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_CONFIGS_H_
 
@@ -14,11 +14,11 @@ struct SdkConfig {
   uint64_t handle;  // 0: unused
   uint32_t agent;   // index in SdkAgents
   uint32_t count;
-  uint64_t used;  // generation of the last plan that wanted it
+  uint64_t used;  // generation of the last plan that used it
   uint64_t counters[PlanGate::kMaxPassCounters];
 };
 
-// What one plan counts with: for each agent its passes, each a place in the cache.
+// The configs of one plan: for each agent its passes, each a slot in the cache.
 struct SdkPassTable {
   static constexpr uint32_t kNoConfig = UINT32_MAX;
 
@@ -31,8 +31,8 @@ struct SdkPassTable {
   uint32_t config[SdkAgents::kMax][ROCATTACH_PLAN_MAX_PASSES];
 };
 
-// Changed by one thread at a time; read without a lock by whoever holds a table of a
-// plan in force: what that plan uses stays.
+// Changed by one thread at a time; read without a lock by threads that hold a table of
+// an active plan: what that plan uses is kept.
 class SdkConfigs {
  public:
   // Configs of plans that dispatches hold in `plans` are kept.
@@ -43,12 +43,13 @@ class SdkConfigs {
     plans_ = plans;
   }
 
-  // Makes what the plan needs on the GPUs that are there. nullptr with `result` filled
-  // in if the plan cannot be counted; what was made for it stays for a later one.
+  // Creates what the plan needs on the GPUs of the process. nullptr with `result`
+  // filled in if the plan cannot be counted; what was created for it is kept for a
+  // later one.
   const SdkPassTable* Build(const PlanState& state, PlanResult* result);
 
   const SdkConfig& at(uint32_t index) const { return configs_[index]; }
-  // 0 for a place that there is not.
+  // 0 for a slot that does not exist.
   uint64_t HandleOf(uint32_t index) const {
     return index < kMaxConfigs ? LoadAcquire(&configs_[index].handle) : 0;
   }
@@ -72,12 +73,12 @@ class SdkConfigs {
   SdkAgents* agents_ = nullptr;
   const PlanGate* plans_ = nullptr;
   SdkConfig* configs_ = nullptr;
-  uint32_t used_ = 0;  // places that were ever filled
+  uint32_t used_ = 0;  // slots that were ever filled
   SdkPassTable* tables_ = nullptr;
   uint32_t next_table_ = 0;
 };
 
-// The plan error that a status of the SDK stands for.
+// The plan error for a status of the SDK.
 rocattach_plan_error PlanErrorOf(rocattach_sdk_status status);
 // The SDK's name of a status, or nullptr.
 const char* StatusName(const rocattach_sdk_functions& sdk, rocattach_sdk_status status);

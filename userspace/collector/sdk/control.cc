@@ -1,4 +1,4 @@
-// Carrying out what the service asks for: which contexts run, and which plan decides.
+// Does what the service requests: which contexts run, and which plan decides.
 #include "userspace/collector/sdk/backend.h"
 
 namespace rocattach::collector {
@@ -7,7 +7,7 @@ namespace {
 constexpr uint32_t kCopyTickMsec = 20;
 constexpr uint32_t kReplayTickMsec = 50;
 constexpr uint32_t kVariablesTickMsec = 100;
-// A runtime that has not called OnLoad by then leaves the HSA tools out.
+// A runtime that has not called OnLoad by then does not load HSA tools.
 constexpr uint64_t kOnLoadTimeoutNs = 5'000'000'000;
 constexpr uint32_t kReplayAttempts = 40;
 
@@ -30,12 +30,12 @@ rocattach_sdk_status SdkBackend::Switch(Service* service, bool on) {
   if (service->on == on) return ROCATTACH_SDK_STATUS_SUCCESS;
   rocattach_sdk_status status =
       on ? sdk_.start_context(service->context) : sdk_.stop_context(service->context);
-  // What cannot be stopped is not running.
+  // A service that cannot be stopped is not running.
   service->on = on && status == ROCATTACH_SDK_STATUS_SUCCESS;
   return status;
 }
 
-// Everything off; what is under way is delivered as far as the SDK can.
+// Stops everything; what is in flight is delivered as far as the SDK can.
 void SdkBackend::StopAll() {
   EndPlan();
   dispatches_.SetBaseline(false);
@@ -45,8 +45,8 @@ void SdkBackend::StopAll() {
   copies_.SetFlags(0);
 }
 
-// Nothing is selected any more, and what was selected has been delivered, save for
-// traced dispatches under way. Tracing itself goes on for whoever else wants it.
+// Nothing is selected any more, and what was selected has been delivered, except for
+// traced dispatches in flight. Tracing itself continues if something else needs it.
 void SdkBackend::EndPlan() {
   process_->plans.Activate(nullptr);
   Switch(&counters_service_, false);
@@ -112,8 +112,8 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
     bool wanted = (kinds & ROCATTACH_PLAN_RECORD_API) != 0 && plan.api[d].enabled != 0;
     rocattach_sdk_status status = Switch(&api_services_[d], wanted);
     if (api_services_[d].on != wanted) return StartError("tracing of calls", status);
-    // Libraries that registered before the SDK was there are not traced until they are
-    // handed over to it.
+    // Libraries that registered before the SDK was loaded are not traced until their
+    // tables are passed to it.
     if (wanted && d != ROCATTACH_PLAN_API_HSA) replay_ = kReplayAttempts;
   }
   if ((kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0) {
@@ -131,11 +131,11 @@ void SdkBackend::TakePlan() {
   PlanGate& plans = process_->plans;
   if (!plans.Pending()) return;
   EndPlan();
-  // The old plan's copies are in the buffer.
+  // The old plan's copies may still be in the buffer.
   copies_.Flush();
   PlanResult result;
   PlanState* state = plans.Prepare(&result);
-  // Being written once more: whoever writes wakes us again.
+  // It is being written again: the writer wakes us afterwards.
   if (state == nullptr && result.ok()) return;
   if (state != nullptr) result = StartPlan(state);
   if (!result.ok()) EndPlan();
@@ -154,7 +154,7 @@ void SdkBackend::ApplyBaseline() {
   bool selected = (plan_kinds_ & ROCATTACH_PLAN_RECORD_COPIES) != 0;
   uint16_t flags = CopyFlags(copies, selected, plan_generation_);
   if (!copies_.configured() || flags == copies_.flags()) return;
-  // What was copied before belongs to who asked before.
+  // Earlier copies keep their earlier flags.
   if (flags == 0) Switch(&copies_service_, false);
   copies_.Flush();
   copies_.SetFlags(flags);
@@ -177,7 +177,7 @@ void SdkBackend::Update() {
   }
   if (LoadAcquire(&p.phase) != kPhaseArmed) return;
   if (LoadRelaxed(&p.self_stopped) != 0) {
-    // Whoever comes back finds the plan as it was.
+    // The plan is unchanged when recording resumes.
     if (plan_generation_ != 0) p.plans.Reconsider();
     StopAll();
     return;
@@ -186,13 +186,13 @@ void SdkBackend::Update() {
   ApplyBaseline();
 }
 
-// Hands over to the SDK what registered earlier: HIP does so before hsa_init. Our
-// variables must be there meanwhile, or rocprofiler-register does not look for tools.
+// Passes earlier registrations to the SDK: HIP registers before hsa_init. Our variables
+// must be set meanwhile, or rocprofiler-register does not look for tools.
 void SdkBackend::ReplayRegistrations() {
   auto invoke = reinterpret_cast<rocattach_register_invoke_fn>(
       FindRegisterFunction("rocprofiler_register_invoke_nonpropagated_registrations"));
   Process& p = *process_;
-  // An hsa_init is under way, or somebody registers at this moment: later.
+  // An hsa_init or a registration is in progress: try later.
   if (p.environment.installed()) {
     --replay_;
     return;
@@ -207,8 +207,8 @@ void SdkBackend::ReplayRegistrations() {
   replay_ = status == ROCATTACH_REGISTER_DEADLOCK ? replay_ - 1 : 0;
 }
 
-// OnLoad takes our variables back; where it does not come, children must not inherit
-// them for ever. True while they are there.
+// OnLoad removes our variables; if it is never called, children must not inherit them
+// forever. True while they are set.
 bool SdkBackend::TakeBackVariables() {
   Process& p = *process_;
   if (!p.environment.installed() || LoadAcquire(&p.phase) != kPhaseArmed) return false;

@@ -3,7 +3,8 @@
 namespace rocattach::collector {
 namespace {
 
-// Some 10,000 copies. It never makes the application wait: a full one drops and counts.
+// Some 10,000 copies. It never makes the application wait: if full, it drops and
+// counts.
 constexpr size_t kBufferBytes = 1 << 20;
 
 uint16_t Direction(rocattach_sdk_operation operation) {
@@ -44,7 +45,7 @@ rocattach_sdk_status SdkCopies::Configure(const rocattach_sdk_functions* sdk,
 }
 
 void SdkCopies::Flush() {
-  // Busy means that it is being delivered already.
+  // Busy means that it is already being delivered.
   if (configured()) sdk_->flush_buffer(buffer_);
 }
 
@@ -68,7 +69,7 @@ void SdkCopies::OnBuffer(rocattach_sdk_context_id, rocattach_sdk_buffer_id,
   }
   // One buffer is delivered by one thread at a time.
   if (dropped > self->dropped_) {
-    // Copies that nobody has seen yet: the SDK's buffer was full.
+    // Copies that were not counted as seen: the SDK's buffer was full.
     ring.Count(&rocattach_ring::copies_seen, dropped - self->dropped_);
     __atomic_fetch_add(&self->memory_->control()->other_dropped,
                        dropped - self->dropped_, __ATOMIC_RELAXED);

@@ -9,7 +9,7 @@
 
 namespace rocattach::collector {
 
-// Copies come in the SDK's buffer, which the worker flushes every few milliseconds:
+// Copies arrive in the SDK's buffer, which the worker flushes every few milliseconds:
 // only buffered records have both addresses in every version.
 class SdkCopies {
  public:
@@ -19,7 +19,7 @@ class SdkCopies {
                                  const SdkAgents* agents, Memory* memory,
                                  RingSet* rings, uint64_t* next_correlation);
 
-  // Who wants the copies that are delivered from now on: bits of rocattach_copy.flags.
+  // What copies delivered from now on are recorded for: bits of rocattach_copy.flags.
   void SetFlags(uint16_t flags) { StoreRelease(&flags_, flags); }
   uint16_t flags() const { return LoadRelaxed(&flags_); }
 
@@ -40,7 +40,7 @@ class SdkCopies {
   RingSet* rings_ = nullptr;
   uint64_t* next_correlation_ = nullptr;
   rocattach_sdk_buffer_id buffer_ = {0};
-  uint64_t dropped_ = 0;  // as the SDK last said
+  uint64_t dropped_ = 0;  // as last reported by the SDK
   uint16_t flags_ = 0;
 };
 

@@ -10,15 +10,15 @@ uint16_t Bounded(uint32_t value) {
   return static_cast<uint16_t>(value < UINT16_MAX ? value : UINT16_MAX);
 }
 
-// How a dispatch ended, as the SDK says; times that make no sense are none.
+// How a dispatch ended, according to the SDK; implausible times are removed.
 OperationEnd EndOf(uint64_t start_ns, uint64_t end_ns, RingHandle* ring) {
   if (start_ns != 0 && end_ns >= start_ns) return {0, start_ns, end_ns};
   ring->Count(&rocattach_ring::dispatches_untimed, uint64_t{1});
   return {ROCATTACH_DISPATCH_UNTIMED, 0, 0};
 }
 
-// Adds up what a callback takes, of every 61st dispatch: a power of two would meet the
-// first use of each page of our tables too often.
+// Adds up the time of a callback for every 61st dispatch: a power of two would coincide
+// too often with the first use of a page of our tables.
 class CostSample {
  public:
   CostSample(uint64_t dispatch_id, uint64_t* total)
@@ -91,8 +91,8 @@ void SdkDispatches::Fill(const rocattach_sdk_dispatch_info& info, uint32_t kerne
   d->dispatch_id = info.dispatch_id;
 }
 
-// What the plan says, and with which counters. Both come from one look at the plan:
-// when it changes later, this dispatch is still counted by the old one.
+// The plan's decision, and its counters. Both come from one read of the plan: if it
+// changes later, this dispatch is still counted by the old one.
 Decision SdkDispatches::Decide(const PlanState* state,
                                const rocattach_sdk_dispatch_info& info, uint32_t kernel,
                                uint32_t agent, SdkOp* count) {
@@ -112,7 +112,7 @@ Decision SdkDispatches::Decide(const PlanState* state,
     count->config_handle = parts_.configs->HandleOf(count->config);
     if (count->config_handle != 0 && StillGeneration(&table->generation, generation) &&
         PlanGate::Hold(state, generation)) {
-      // What a held plan uses stays: look once more, now that it is held.
+      // What a held plan uses is kept: check again, now that it is held.
       if (parts_.configs->HandleOf(count->config) == count->config_handle) {
         count->plan = state;
         count->generation = generation;
@@ -126,7 +126,8 @@ Decision SdkDispatches::Decide(const PlanState* state,
   return decision;
 }
 
-// The entry of a dispatch that anybody wants, made by whichever service calls first.
+// The entry of a dispatch that is to be recorded, created by the service that calls
+// first.
 uint32_t SdkDispatches::Open(const rocattach_sdk_dispatch_info& info,
                              RingHandle* ring) {
   uint32_t index = kNoOp;
@@ -188,7 +189,8 @@ void SdkDispatches::OnTrace(const rocattach_sdk_callback_record& record,
       !ops_.Claim(index, payload->dispatch_info.dispatch_id)) {
     return;
   }
-  // Counting began between the two services' looks at this one: it was never counted.
+  // Counting began between the two services' callbacks for this dispatch: it was never
+  // counted.
   rocattach_inflight* entry = ops_.shared(index);
   entry->flags = static_cast<uint16_t>(entry->flags & ~kForCounters);
   Publish(index, payload->start_timestamp, payload->end_timestamp);

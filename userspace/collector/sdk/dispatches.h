@@ -14,8 +14,8 @@ namespace rocattach::collector {
 
 // Two services of the SDK see a dispatch: tracing, and counting where a plan wants it.
 // Both call when it is enqueued, in an order that is not documented, and when it has
-// completed. One record comes of it: from counting, with the values, if they were asked
-// for; else from tracing.
+// completed. This yields one record: from counting, with the values, if they were
+// requested; else from tracing.
 class SdkDispatches {
  public:
   struct Parts {
@@ -27,14 +27,14 @@ class SdkDispatches {
     RingSet* rings;
     const KernelTable* kernels;  // by the SDK's kernel id
     uint64_t* next_correlation;
-    uint64_t* own_ns;         // what our part of the callbacks takes, from samples
+    uint64_t* own_ns;         // time of our part of the callbacks, from samples
     uint64_t* other_dropped;  // dispatches for which the in-flight table had no room
   };
   // 0 or an errno value.
   int Init(Memory* memory, const Parts& parts);
 
-  // What `recording` wants, and the table that goes with the plan in force (nullptr:
-  // nothing is counted). Set once the contexts run; taken back before they stop.
+  // What `recording` requests, and the table of the active plan (nullptr: nothing is
+  // counted). Set once the contexts run; reset before they stop.
   void SetBaseline(bool on) { StoreRelaxed(&baseline_, on ? 1u : 0u); }
   void SetPasses(const SdkPassTable* table) { StoreRelease(&passes_, table); }
 
@@ -49,7 +49,7 @@ class SdkDispatches {
                 const rocattach_sdk_counter_record* records, size_t count,
                 rocattach_sdk_user_data user_data);
 
-  // At the end: what is under way becomes a record without times.
+  // At the end: what is in flight becomes a record without times.
   void PublishRest();
 
  private:

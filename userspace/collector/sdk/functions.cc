@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-// Up to glibc 2.33 these live in a library of their own, which we do not link: there
-// they are found only if the program has it. A process with an SDK always does.
+// Up to glibc 2.33 these are in a separate library, which we do not link: there they
+// are found only if the program has loaded it. A process with an SDK always has.
 extern "C" {
 __attribute__((weak)) int dladdr(const void* address, Dl_info* info) noexcept;
 __attribute__((weak)) void* dlopen(const char* file, int mode) noexcept;
@@ -14,7 +14,7 @@ __attribute__((weak)) void* dlsym(void* handle, const char* name) noexcept;
 namespace rocattach::collector {
 namespace {
 
-// What we can do without: only some plans need them.
+// Optional functions: only some plans need them.
 constexpr const char* kOptional[] = {
     "rocprofiler_get_status_name",
     "rocprofiler_get_status_string",
@@ -54,7 +54,7 @@ bool HaveLoader() {
 
 const char* LoadSdkFunctions(const void* caller, rocattach_sdk_functions* functions) {
   if (!HaveLoader()) return "dlsym";
-  // The library stays: it is running. So the handle is not given back.
+  // The library remains loaded, since it is running, so the handle is not closed.
   void* handle = nullptr;
   Dl_info info;
   if (dladdr(caller, &info) != 0 && info.dli_fname != nullptr) {
@@ -79,7 +79,7 @@ void* FindRegisterFunction(const char* name) {
   if (!HaveLoader()) return nullptr;
   void* function = dlsym(RTLD_DEFAULT, name);
   if (function != nullptr) return function;
-  // A runtime that was opened with RTLD_LOCAL brought its own along.
+  // A runtime that was opened with RTLD_LOCAL has loaded its own.
   void* handle = dlopen("librocprofiler-register.so.0", RTLD_LAZY | RTLD_NOLOAD);
   return handle != nullptr ? dlsym(handle, name) : nullptr;
 }

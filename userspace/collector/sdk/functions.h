@@ -7,8 +7,8 @@
 namespace rocattach::collector {
 
 // Fills `functions` from the library that holds `caller`, a code address in the SDK, or
-// from what is visible to all. nullptr, or the name of a function that is missing and
-// without which the backend cannot work.
+// from the global scope. nullptr, or the name of a missing function without which the
+// backend cannot work.
 const char* LoadSdkFunctions(const void* caller, rocattach_sdk_functions* functions);
 
 // A function of the rocprofiler-register in this process; nullptr if there is none.

@@ -19,15 +19,15 @@ __attribute__((weak)) char* dlerror() noexcept;
 namespace rocattach::collector {
 namespace {
 
-// The first one that has rocprofiler-register hand the tables over again.
+// The first version that makes rocprofiler-register pass the tables again.
 constexpr uint32_t kOldestVersion = 10300;
 constexpr uint32_t kExitPatienceMsec = 200;
-// The SDK's initialisation is deep.
+// The SDK's initialisation needs a large stack.
 constexpr size_t kStackBytes = 8 << 20;
 // From OnLoad to the end of hsa_init, with room to spare.
 constexpr uint64_t kSettledNs = 500'000'000;
 
-// Whom OnConfigure serves: the SDK passes nothing of ours to it.
+// The object for OnConfigure, to which the SDK passes no user data.
 LateSampler* g_configuring = nullptr;
 
 bool StartThread(void* (*run)(void*), void* argument) {
@@ -58,7 +58,7 @@ bool LateSampler::Fail(const char* format, ...) {
 
 bool LateSampler::Start(const PlanState* state, PlanResult* result) {
   if (LoadAcquire(&state_) == kLoading) return false;
-  // Inside hsa_init, or soon after: the runtime must not be half there.
+  // Inside hsa_init, or soon after it, the runtime may be only partly initialised.
   const uint64_t armed_ns = LoadRelaxed(&process_->memory.control()->armed_ns);
   const bool settled = BootNs() >= armed_ns + kSettledNs;
   StoreRelaxed(&retry_ns_, settled ? 0 : armed_ns + kSettledNs);
@@ -120,7 +120,7 @@ bool LateSampler::Pause() {
 
 void LateSampler::End() {
   if (LoadAcquire(&state_) != kReady || LoadAcquire(&finalized_) != 0) return;
-  // A worker that hangs inside the SDK keeps us from calling it ourselves.
+  // If the worker hangs inside the SDK, we cannot call the SDK ourselves.
   const bool alone = lock_.LockFor(kExitPatienceMsec);
   StoreRelease(&finalized_, 1u);
   if (!alone) return;
@@ -150,7 +150,7 @@ bool LateSampler::StartLoading() {
 void* LateSampler::LoadMain(void* self_pointer) {
   prctl(PR_SET_NAME, "rocattach-late");
   auto* self = static_cast<LateSampler*>(self_pointer);
-  // A runtime that has shut down meanwhile gets it when it is back.
+  // If the runtime has shut down meanwhile, this happens when it is back.
   const bool armed = LoadAcquire(&self->process_->phase) == kPhaseArmed;
   const State state = !armed ? kNone : self->Load() ? kReady : kFailed;
   self->SetState(state);

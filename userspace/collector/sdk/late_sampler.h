@@ -14,25 +14,27 @@
 
 namespace rocattach::collector {
 
-// The SDK is loaded when the first plan wants samples, and stays. It is asked for
-// device counting only: with such a tool it leaves queues, and the functions that make
-// and ring them, as they are, so what the HSA tools record goes on. What it puts into
-// the runtime's table for code objects calls what it found there.
+// The SDK is loaded when the first plan requests samples, and remains loaded. It is
+// used for device counting only: with such a tool it does not change queues, nor the
+// functions that create and ring them, so the HSA backend continues to record. What it
+// puts into the runtime's table for code objects calls what it found there.
 //
-// Loading takes its time, and belongs to nobody who must not wait: it has a thread of
-// its own. The order of its steps:
-// 1. Only if rocprofiler-register is there, which has the runtime's table, and the SDK
-//    is not: one that another tool has brought keeps a table of before our functions.
+// Loading takes long, and must not delay other threads, so it has its own thread. The
+// order of its steps:
+// 1. Only if rocprofiler-register is loaded, which has the runtime's table, and the SDK
+//    is not: an SDK that another tool has loaded keeps a table from before our
+//    functions.
 // 2. The variables that the SDK sets are put into a new array of the environment first.
-//    setenv then exchanges entries in place; otherwise it may move the array under
+//    setenv then replaces entries in place; otherwise it may move the array under
 //    another thread's getenv.
-// 3. rocprofiler_force_configure: the SDK calls us back to configure, then has
-//    rocprofiler-register hand over the table.
-// 4. The variables go: children must not load the SDK.
+// 3. rocprofiler_force_configure: the SDK calls us back to configure, then makes
+//    rocprofiler-register pass the table.
+// 4. The variables are removed: children must not load the SDK.
 class LateSampler {
  public:
-  // Starts what `state` wants sampled. False while the runtime is young or the SDK is
-  // being loaded: the plan stays pending, and the worker tries again in time.
+  // Starts the samples that `state` requests. False while the runtime has only just
+  // started or the SDK is being loaded: the plan stays pending, and the worker tries
+  // again later.
   bool Start(const PlanState* state, PlanResult* result);
   // True if the plan of that generation waits for the SDK.
   bool Awaited(uint64_t generation) const {
@@ -64,11 +66,11 @@ class LateSampler {
   bool Initialize();
   bool Fail(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-  // Known from the beginning: the SDK may call in a forked child as well.
+  // Set from the beginning: the SDK may call in a forked child as well.
   Process* process_ = &g_process;
   uint32_t state_ = kNone;
   uint64_t awaited_generation_ = 0;
-  uint64_t retry_ns_ = 0;  // when the runtime will be old enough for a plan that waits
+  uint64_t retry_ns_ = 0;  // when a pending plan may be tried again
   char path_[sizeof(rocattach_plan::late_sdk)] = {};
   char text_[128] = {};  // why it is kFailed
   Environment environment_;
@@ -78,7 +80,7 @@ class LateSampler {
   bool initialized_ = false;
   uint32_t finalized_ = 0;
 
-  TinyLock lock_;  // whoever starts, stops or takes samples
+  TinyLock lock_;  // held to start, stop or take samples
   SdkAgents agents_;
   SdkConfigs configs_;
   SdkSamples samples_;

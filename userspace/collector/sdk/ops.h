@@ -10,7 +10,7 @@
 
 namespace rocattach::collector {
 
-// What the collector itself knows beside the shared record; same index.
+// What only the collector needs besides the shared record; same index.
 struct SdkOp {
   uint64_t dispatch_id;   // the SDK's; 0: free
   const PlanState* plan;  // that it is counted by, and holds; nullptr: not counted
@@ -20,7 +20,7 @@ struct SdkOp {
   uint32_t config;      // of SdkConfigs, if counted
   uint16_t pass;        // of rocattach_plan.pass
   uint16_t first_pass;  // of its architecture
-  uint32_t counted;     // the values are on their way and bring the record along
+  uint32_t counted;     // the values are still to come, and the record with them
 };
 
 // The in-flight table. Services that see the same dispatch find the same entry.
@@ -45,13 +45,13 @@ class SdkOps {
     }
     return never_used_ < count_ ? never_used_++ : kNoOp;
   }
-  // Whoever completes a dispatch claims it first: false if it is another's already.
+  // The thread that completes a dispatch claims it first; false if another one has.
   bool Claim(uint32_t index, uint64_t dispatch_id) {
     return dispatch_id != 0 && __atomic_compare_exchange_n(
                                    &ops_[index].dispatch_id, &dispatch_id, uint64_t{0},
                                    false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
   }
-  // The service does not find it in flight any more. After Claim().
+  // Removes it from the in-flight table that the service sees. After Claim().
   void Clear(uint32_t index) {
     StoreRelease(&shared(index)->kind, uint16_t{ROCATTACH_RECORD_NONE});
   }
@@ -83,7 +83,7 @@ class SdkOps {
   }
 
   // Several services announce a dispatch, one after the other on one thread. The first
-  // one decides and notes what came of it: an entry, or kNoOp.
+  // one decides and notes the result: an entry, or kNoOp.
   void Note(uint64_t dispatch_id, uint32_t index) {
     Seen& seen = seen_[dispatch_id % kSeen];
     StoreRelaxed(&seen.index, index);
@@ -101,7 +101,7 @@ class SdkOps {
     uint64_t dispatch_id;
     uint32_t index;
   };
-  // More than are under way at one moment.
+  // More than are in flight at one time.
   static constexpr uint32_t kSeen = 65536;
 
   Memory* memory_ = nullptr;

@@ -1,10 +1,9 @@
 /* The C ABI of librocprofiler-register.so.0, in our own declarations.
  *
- * ROCm's runtimes hand their API tables to this library, which looks for profiling
+ * ROCm's runtimes pass their API tables to this library, which looks for profiling
  * tools and passes the tables on to rocprofiler-sdk. Nothing here is linked: every
- * function is looked up by name at run time. Names and values are those of ROCm 6.2
- * to 7.x and of the attach interface that followed; what is newer than ROCm 7.1 is
- * marked.
+ * function is looked up by name at run time. Names and values are those of ROCm 6.2 to
+ * 7.x and of the attach interface that followed; what is newer than ROCm 7.1 is marked.
  */
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_SDK_REGISTER_ABI_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_REGISTER_ABI_H_
@@ -54,7 +53,8 @@ struct rocattach_register_info {
   uint64_t api_table_length;
 };
 
-/* The library's version; in secure mode its address proves where the caller lives. */
+/* The library's version; in secure mode its address proves which library the caller is
+ * in. */
 typedef uint32_t (*rocattach_register_import_fn)(void);
 /* Non-zero stops the iteration. */
 typedef int (*rocattach_register_info_cb)(struct rocattach_register_info* info,

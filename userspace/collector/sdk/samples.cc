@@ -54,7 +54,7 @@ bool SdkSamples::Grow(size_t records) {
   if (records_ != nullptr) munmap(records_, old * sizeof(*records_));
   records_ = memory;
   room_ = records;
-  // The values that are kept follow in size, and begin anew.
+  // The kept values are resized and reset.
   for (uint32_t i = 0; i < gpu_count_; ++i) {
     if (gpus_[i].last != nullptr) munmap(gpus_[i].last, old * sizeof(double));
     gpus_[i].last = nullptr;
@@ -93,7 +93,7 @@ PlanResult SdkSamples::Start(const PlanState* state, const SdkPassTable* table) 
     Gpu& gpu = gpus_[i];
     if (table->sampler_passes[gpu.agent] == 0) continue;
     gpu.pass = 0;
-    // Also ahead of a delay: what the SDK refuses is to be the plan's answer.
+    // Also before a delay: a refusal of the SDK must be the plan's answer.
     rocattach_sdk_status status = StartGpu(&gpu);
     if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
       if (state->plan.sample_delay_ns != 0) StopGpu(&gpu);
@@ -126,7 +126,7 @@ void SdkSamples::Begin() {
   for (uint32_t i = 0; i < gpu_count_; ++i) {
     Gpu& gpu = gpus_[i];
     if (table_->sampler_passes[gpu.agent] == 0) continue;
-    // A sample that is due tries once more, and counts what it cannot give.
+    // The next due sample tries again, and counts what it cannot read.
     if (StartGpu(&gpu) != ROCATTACH_SDK_STATUS_SUCCESS) StopGpu(&gpu);
   }
 }
@@ -164,7 +164,7 @@ uint64_t SdkSamples::Tick(uint64_t now_ns, RingHandle* ring) {
     Stop();
     return 0;
   }
-  // Late ones are left out: the next sample's span covers their time.
+  // Late samples are skipped: the next sample's span covers their time.
   next_ns_ = SaturatingAdd(next_ns_, Interval());
   now_ns = BootNs();
   if (next_ns_ <= now_ns) next_ns_ = SaturatingAdd(now_ns, Interval());
@@ -224,7 +224,7 @@ void SdkSamples::Publish(Gpu* gpu, const SdkConfig& config,
     uint32_t place = reducer.Find(records_[i].id);
     if (place != CounterReducer::kNone) reducer.Add(place, value - before);
   }
-  // Else there is nothing to subtract from: the span's own values are not known.
+  // Else there is nothing to subtract from: the values of the span are not known.
   bool whole = same || gpu->known == 0;
   gpu->known = gpu->last != nullptr ? static_cast<uint32_t>(count) : 0;
   rocattach_values head = {};

@@ -12,8 +12,8 @@
 namespace rocattach::collector {
 
 // Device counting. Only the worker samples. The SDK's values are sums since the context
-// was started, so that each instance's last one is kept and subtracted; where a plan
-// has several passes they take turns, a sample each, and the context is started anew.
+// was started, so each instance's last one is kept and subtracted; if a plan has
+// several passes, they alternate with each sample, and the context is restarted.
 class SdkSamples {
  public:
   struct Parts {
@@ -25,19 +25,20 @@ class SdkSamples {
   };
   void Init(const Parts& parts) { parts_ = parts; }
 
-  // A context and the service for each GPU. True if there is any.
+  // Creates a context and the service for each GPU. True if there is any.
   bool Configure();
 
   // Starts what the plan samples. An error leaves nothing running.
   PlanResult Start(const PlanState* state, const SdkPassTable* table);
-  // Ends sampling; what was counted since the last sample is thrown away.
+  // Ends sampling; what was counted since the last sample is discarded.
   void Stop();
   // Takes the last sample, which covers the time since the one before, and stops. On
   // the worker.
   void Finish(RingHandle* ring);
   bool running() const { return state_ != nullptr; }
 
-  // Takes the samples that are due; when the next ones are (CLOCK_BOOTTIME ns), or 0.
+  // Takes the samples that are due; returns when the next ones are (CLOCK_BOOTTIME ns),
+  // or 0.
   uint64_t Tick(uint64_t now_ns, RingHandle* ring);
 
  private:
@@ -72,7 +73,7 @@ class SdkSamples {
   const PlanState* state_ = nullptr;
   const SdkPassTable* table_ = nullptr;
   uint64_t begin_ns_ = 0;
-  bool delayed_ = false;  // begin_ns_ has not come
+  bool delayed_ = false;  // begin_ns_ is still in the future
   uint64_t next_ns_ = 0;
   uint64_t end_ns_ = 0;
   uint64_t next_sample_id_ = 1;

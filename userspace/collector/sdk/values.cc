@@ -7,7 +7,7 @@ uint32_t CounterReducer::Find(rocattach_sdk_instance_id instance) {
   if (sdk_->query_record_counter_id(instance, &id) != ROCATTACH_SDK_STATUS_SUCCESS) {
     return kNone;
   }
-  // Instances of one counter come one after the other.
+  // Instances of one counter are adjacent.
   for (uint32_t i = 0; i < config_.count; ++i) {
     uint32_t place = last_ + i < config_.count ? last_ + i : last_ + i - config_.count;
     if (config_.counters[place] == id.handle) return last_ = place;

@@ -17,7 +17,7 @@ class CounterReducer {
     for (uint32_t i = 0; i < config.count; ++i) values_[i].instances = 0;
   }
 
-  // Returns the counter's place in the config; kNone if it is none of it.
+  // Returns the counter's index in the config; kNone if it is not in it.
   static constexpr uint32_t kNone = UINT32_MAX;
   uint32_t Find(rocattach_sdk_instance_id instance);
   void Add(uint32_t place, double value);
@@ -31,8 +31,8 @@ class CounterReducer {
   rocattach_counter_value values_[PlanGate::kMaxPassCounters];
 };
 
-// Packs the values that `reducer` has into slots behind a dispatch or a sample,
-// counters by their index in `plan`. Returns how many slots; `total` values.
+// Packs the values of `reducer` into slots after a dispatch or a sample, counters by
+// their index in `plan`. Returns how many slots; `total` values.
 uint32_t PackValues(const CounterReducer& reducer, const SdkConfig& config,
                     const rocattach_plan& plan, const rocattach_plan_pass& pass,
                     const rocattach_values& head, rocattach_values* slots,
