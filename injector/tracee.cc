@@ -145,8 +145,8 @@ StepResult Tracee::Seize(pid_t pid, pid_t tid) {
   if (MustLetGo()) {
     --Gate().tracees;
     return AttachFailure{AttachReason::kStopTimeout, 0,
-                         "the watcher is being stopped (SIGSTOP or ^Z), and traces "
-                         "nobody meanwhile",
+                         "the service is being stopped (SIGSTOP or ^Z), and must "
+                         "not trace threads",
                          true};
   }
   const int error = calls_.Seize(tid);

@@ -128,7 +128,7 @@ class RequestBuilder {
       if (counter->follows) {
         return SessionError(SessionStatus::kCounterInformationMissing,
                             absl::StrCat("metric ", metric.name, " uses ", name,
-                                         ", which says nothing by itself"));
+                                         ", which has no meaning by itself"));
       }
       ASSIGN_OR_RETURN(atoms.emplace_back(), AddAtom(counter, nullptr));
     }

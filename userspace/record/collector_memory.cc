@@ -280,7 +280,7 @@ BackendFacts CollectorMemory::backend() const {
 }
 
 void CollectorMemory::Beat(uint64_t now_ns) {
-  __atomic_store_n(&control()->service_beat_ns, now_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&control()->service_heartbeat_ns, now_ns, __ATOMIC_RELAXED);
 }
 
 uint32_t CollectorMemory::state() const {

@@ -52,7 +52,7 @@ void SessionService::Close() {
   thread_.join();
   absl::MutexLock lock(&sessions_mutex_);
   for (auto& [number, session] : sessions_) {
-    if (!session.over) End(&session).IgnoreError();  // nobody is left to report to
+    if (!session.over) End(&session).IgnoreError();  // there is no client to report to
   }
   engine_->Finalize().IgnoreError();
 }
@@ -321,7 +321,7 @@ absl::Status SessionService::Stop(uint64_t number) {
   auto found = sessions_.find(number);
   if (found == sessions_.end() || found->second.over) {
     return SessionError(SessionStatus::kSessionNotFound,
-                        absl::StrCat("no session ", number, " is under way"));
+                        absl::StrCat("no session ", number, " is active"));
   }
   absl::Status ended = End(&found->second);
   WakeScheduler();  // another session may have waited for this
