@@ -163,9 +163,10 @@ void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
   if (begun <= in_time) return;
   session->period += begun - in_time;
   for (ProcessId target : TargetsOf(*session)) {
-    ReportRefusal(*session, target,
-                  absl::StrCat(begun - in_time,
-                               " periods had passed before the service came to them"));
+    ReportRefusal(
+        *session, target,
+        absl::StrCat(begun - in_time,
+                     " periods had passed before the service could start them"));
   }
 }
 

@@ -187,7 +187,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
     }
   }
   if (!state_->WaitSettled(*session) || session->phase != Phase::kIdle) {
-    return OwnedBy("what it asks for", id);
+    return OwnedBy("what it requests", id);
   }
   if (session->destroying) return state_->Find(id).status();
   session->phase = Phase::kStarting;
