@@ -22,7 +22,7 @@
 struct hold {
   __u64 left_ns;   /* until the deadline */
   __u64 round_ns;  /* when the last round was; 0 before the first */
-  __u64 waited_ns; /* how long the thread had waited for a processor by then */
+  __u64 waited_ns; /* how long the thread had waited for a CPU by then */
   __u64 stack;
   __u32 sleeps; /* how often it had slept by then */
   __u32 rounds;

@@ -21,7 +21,7 @@ struct {
 /* The service, by the kernel's own process ID. The service reads `tgid`. */
 struct {
   __u32 tgid;
-  __u32 gone; /* it has ended: nobody comes for those that are held */
+  __u32 gone; /* it has ended: held threads are not served */
   __u64 start_ns;
   /* Addresses of its signal_struct and its first thread, valid until it ends; 0: not
    * known. */

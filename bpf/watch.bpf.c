@@ -97,7 +97,7 @@ FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int 
   __u64 held;
   if (!announce(ctx, opened_ns, ROCATTACH_WINDOW_HELD, again, layout + 1)) {
     leave_layout(layout, opened_ns);
-    settle_claim(ROCATTACH_CLAIM_RELEASED); /* nobody would come: do not hold */
+    settle_claim(ROCATTACH_CLAIM_RELEASED); /* it would not be served: do not hold */
     return 0;
   }
   COUNT(held);

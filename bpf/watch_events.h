@@ -48,13 +48,13 @@ enum rocattach_event_type {
 enum rocattach_window_mode {
   ROCATTACH_WINDOW_REPORTED = 0,  /* not held: watching only */
   ROCATTACH_WINDOW_HELD = 1,      /* the thread yields inside the probe */
-  ROCATTACH_WINDOW_SIGNALLED = 2, /* signal hold mode: a private stop, seized already */
+  ROCATTACH_WINDOW_SIGNALLED = 2, /* signal hold mode: a private stop, already seized */
   ROCATTACH_WINDOW_DENIED = 3,    /* in-kernel deny list */
   ROCATTACH_WINDOW_PAUSED = 4,    /* the service has paused attaching */
   ROCATTACH_WINDOW_UNRELATED = 5, /* not below settings.only_below */
   /* Refused: beyond a budget. Reported once a second for each user. */
   ROCATTACH_WINDOW_OVER_BUDGET = 6,
-  ROCATTACH_WINDOW_SHARED = 7,   /* shares its memory with a process that goes first */
+  ROCATTACH_WINDOW_SHARED = 7,   /* shares its memory with the window's owner */
   ROCATTACH_WINDOW_UNSERVED = 8, /* the service is stopped: not held */
 };
 
@@ -76,20 +76,19 @@ enum rocattach_budget {
 
 /* Bits of rocattach_window_event.flags. Without KNOWN, which the signal hold mode never
  * sets, only AGAIN is valid, and the other fields are not. */
-#define ROCATTACH_WINDOW_AGAIN 1u  /* the process had a window before */
-#define ROCATTACH_WINDOW_KNOWN 2u  /* all below and all fields are known */
-#define ROCATTACH_WINDOW_SECURE 4u /* AT_SECURE is set */
-#define ROCATTACH_WINDOW_STRICT 8u /* seccomp's strict mode */
-#define ROCATTACH_WINDOW_LIMITED \
-  16u /* a resource limit may be in the collector's way */
+#define ROCATTACH_WINDOW_AGAIN 1u    /* the process had a window before */
+#define ROCATTACH_WINDOW_KNOWN 2u    /* all below and all fields are known */
+#define ROCATTACH_WINDOW_SECURE 4u   /* AT_SECURE is set */
+#define ROCATTACH_WINDOW_STRICT 8u   /* seccomp's strict mode */
+#define ROCATTACH_WINDOW_LIMITED 16u /* a resource limit may affect the collector */
 
 /* Why a hold ended. */
 enum rocattach_hold_end {
   ROCATTACH_HOLD_STOPPED = 1, /* the injector's ptrace stop is pending */
   ROCATTACH_HOLD_DEADLINE = 2,
   ROCATTACH_HOLD_KILLED = 3,     /* a fatal signal is pending */
-  ROCATTACH_HOLD_RELEASED = 4,   /* the service said so */
-  ROCATTACH_HOLD_UNYIELDING = 5, /* the CPU could not be given away while holding */
+  ROCATTACH_HOLD_RELEASED = 4,   /* released by the service */
+  ROCATTACH_HOLD_UNYIELDING = 5, /* the thread could not yield its CPU */
   ROCATTACH_HOLD_UNSERVED = 6,   /* the service has been stopped meanwhile */
 };
 
@@ -119,15 +118,15 @@ struct rocattach_over_budget_event {
 /* A window of mode SHARED. */
 struct rocattach_shared_event {
   rwa_u32 flags;          /* 0 */
-  rwa_u32 owner_pid;      /* tgid of the process that goes first */
-  rwa_u32 is_vfork_child; /* 1: that one waits for this child of a vfork */
+  rwa_u32 owner_pid;      /* tgid of the process with the window */
+  rwa_u32 is_vfork_child; /* 1: the owner waits for this child of a vfork */
   rwa_u32 pad;
 };
 
 /* READY: what rocattach_collector_ready() was called with. */
 struct rocattach_ready_event {
   rwa_u64 memory;         /* 0: the collector has none */
-  rwa_u64 bytes_or_errno; /* of the memory; without one why */
+  rwa_u64 bytes_or_errno; /* of the memory; without memory, the errno */
   rwa_u64 window_id;
 };
 
@@ -191,7 +190,7 @@ ROCATTACH_ASSERT(sizeof(struct rocattach_file_key) == 24);
 /* What the service has determined about a file; map `file_kinds`. */
 enum rocattach_file_kind {
   ROCATTACH_FILE_UNKNOWN = 0,
-  ROCATTACH_FILE_PLAIN = 1,      /* of no interest: left out of layouts */
+  ROCATTACH_FILE_PLAIN = 1,      /* of no interest: omitted from layouts */
   ROCATTACH_FILE_NOTEWORTHY = 2, /* a C library, a collector, an emulator */
 };
 
@@ -206,7 +205,7 @@ struct rocattach_mapped_file {
 };
 
 /* Bits of rocattach_layout.flags. */
-#define ROCATTACH_LAYOUT_UNKNOWN 1u   /* has files that the service has not judged */
+#define ROCATTACH_LAYOUT_UNKNOWN 1u   /* has files that are not classified yet */
 #define ROCATTACH_LAYOUT_FULL 2u      /* more files than entries */
 #define ROCATTACH_LAYOUT_COLLECTOR 4u /* a collector's shared memory is mapped */
 
@@ -239,10 +238,10 @@ ROCATTACH_ASSERT(__builtin_offsetof(struct rocattach_layout, files) == 64);
  * window again. While a claim is open, other threads that enter hsa_init wait too: if
  * one of them overtook the first, the runtime would be loaded without the collector. */
 enum rocattach_claim_state {
-  ROCATTACH_CLAIM_OPEN = 0,     /* held; the collector is on its way */
-  ROCATTACH_CLAIM_RELEASED = 1, /* let go: not wanted, failed, too late */
+  ROCATTACH_CLAIM_OPEN = 0,     /* held; the collector is being started */
+  ROCATTACH_CLAIM_RELEASED = 1, /* released: not wanted, failed, too late */
   ROCATTACH_CLAIM_FORGOTTEN = 2,
-  ROCATTACH_CLAIM_READY = 3, /* the collector has reported in */
+  ROCATTACH_CLAIM_READY = 3, /* the collector has reported */
 };
 
 /* The window of a process; map `claims`, by rocattach_process_key. */
@@ -289,11 +288,11 @@ ROCATTACH_ASSERT(sizeof(struct rocattach_settings) == 56);
 struct rocattach_bpf_stats {
   rwa_u64 hits;        /* probe entries, repeated ones included */
   rwa_u64 windows;     /* first entries */
-  rwa_u64 lost;        /* events that found no room in the ring */
-  rwa_u64 claims_full; /* first entries that found no room in the claims map */
+  rwa_u64 lost;        /* events dropped because the ring was full */
+  rwa_u64 claims_full; /* first entries dropped because the claims map was full */
   rwa_u64 held;
   rwa_u64 deadlines;
-  rwa_u64 over_budget; /* windows that were refused for that */
+  rwa_u64 over_budget; /* windows refused because of a budget */
 };
 ROCATTACH_ASSERT(sizeof(struct rocattach_bpf_stats) == 56);
 

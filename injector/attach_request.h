@@ -37,8 +37,8 @@ struct CollectorImage {
 // What an earlier attach of the same process left behind.
 enum class EarlierAttach {
   kNone,  // a process that has a collector is refused
-  // The process has shut its runtime down and starts it again: the collector is there,
-  // and its start function is called once more.
+  // The process has shut its runtime down and starts it again: the collector is loaded,
+  // and its start function is called again.
   kReplaceStub,  // the new stub may be written over the old one
   kKeepStub,     // the old stub is being removed, so its room is not used
 };

@@ -93,7 +93,7 @@ StepResult FindCodeCave(pid_t pid, const Maps& maps, const TargetMemory& memory,
   }
   return AttachFailure{AttachReason::kNoCave, 0,
                        absl::StrCat("none of ", candidates.size(), " libraries has ",
-                                    bytes, " free bytes behind its code")};
+                                    bytes, " free bytes after its code")};
 }
 
 }  // namespace rocattach

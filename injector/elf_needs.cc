@@ -125,7 +125,7 @@ class NeedsReader {
   absl::StatusOr<std::string> String(uint64_t offset) const {
     if (offset >= dynamic_.strings_bytes) {
       return absl::OutOfRangeError(
-          absl::StrCat("string ", offset, " is behind the table's end"));
+          absl::StrCat("string ", offset, " is past the end of the table"));
     }
     ASSIGN_OR_RETURN(uint64_t position, image_.FileOffset(dynamic_.strings));
     size_t bytes = static_cast<size_t>(

@@ -67,8 +67,8 @@ absl::StatusOr<std::shared_ptr<const LibraryFacts>> ReadLibraryFacts(int fd) {
   facts->segments = image.segments();
   for (size_t i = 0; i < facts->functions.size(); ++i) {
     auto found = image.FindFunction(LibcFunctionName(static_cast<LibcFunction>(i)));
-    // Not every library has them; one that cannot say (no hash table, IFUNC) counts as
-    // not having them. A broken table is an error.
+    // Not every library has them; one where this is unknown (no hash table, IFUNC)
+    // counts as not having them. A broken table is an error.
     if (found.ok()) {
       facts->functions[i] = found->vaddr;
       ASSIGN_OR_RETURN(uint64_t offset, image.FileOffset(found->vaddr));

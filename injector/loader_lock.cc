@@ -65,8 +65,8 @@ std::string ReadState(const TargetMemory& memory, RemoteAddress address) {
   return state;
 }
 
-// Who holds the mutex, as the target's own namespace numbers threads; 0: nobody; -1:
-// somebody who has just taken it.
+// Who holds the mutex, as the target's own namespace numbers threads; 0: none; -1:
+// a thread that has just taken it.
 absl::StatusOr<int32_t> OwnerOf(const TargetMemory& memory, RemoteAddress mutex) {
   Mutex copy;
   if (absl::Status status = memory.Read(mutex, &copy, sizeof(copy)); !status.ok()) {

@@ -144,7 +144,7 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
              "is mapped in the process and whether its dependencies can be loaded.";
     case AttachReason::kCollectorRefused:
       return "The collector does not support the process's runtime and changed "
-             "nothing; its own text says why.";
+             "nothing; its own text gives the reason.";
     case AttachReason::kServiceResources:
       return "The service, not the process, ran out of open files or memory; raise its "
              "limits (LimitNOFILE, fs.file-max, memory) or attach to fewer processes.";

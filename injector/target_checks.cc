@@ -101,10 +101,10 @@ StepResult CheckFile(pid_t pid, int root, const ThreadStatus& status,
     return AttachFailure{
         AttachReason::kCollectorChanged, 0,
         found.IsSameFile(file)
-            ? absl::StrCat(path, " has been written to since the watcher started")
+            ? absl::StrCat(path, " has been written to since the service started")
             : absl::StrCat(path, " is another file in the process's root (device ",
                            found.device, ", inode ", found.inode,
-                           ") than the watcher's own (device ", file.device, ", inode ",
+                           ") than the service's own (device ", file.device, ", inode ",
                            file.inode, ")")};
   }
   if (!MayAccess(pid, status, info, 4)) return Unreadable(path, "read it", status);

@@ -131,7 +131,7 @@ AttachFailure Tracee::Gone(absl::string_view call, int error) {
 
 StepResult Tracee::Checked(absl::string_view call, int error, AttachReason reason) {
   if (error == 0) return StepOk();
-  // ESRCH: a tracee that is dying is not stopped any more.
+  // ESRCH: a dying tracee is no longer stopped.
   if (error == ESRCH) return Gone(call, error);
   return AttachFailure{reason, error,
                        absl::StrCat(call, "(", tid_, "): ", strerrorname_np(error))};
@@ -145,8 +145,8 @@ StepResult Tracee::Seize(pid_t pid, pid_t tid) {
   if (MustLetGo()) {
     --Gate().tracees;
     return AttachFailure{AttachReason::kStopTimeout, 0,
-                         "the watcher is being stopped (SIGSTOP or ^Z), and traces "
-                         "nobody meanwhile",
+                         "the service is being stopped (SIGSTOP or ^Z), and must "
+                         "not trace threads",
                          true};
   }
   const int error = calls_.Seize(tid);

@@ -427,7 +427,7 @@ absl::StatusOr<UnwindRegisters> UnwindFrame(const ElfImage& image, uint64_t vadd
     ASSIGN_OR_RETURN(cfa, Evaluate(row.cfa_expression, frame, read));
   } else {
     if (row.cfa_register >= kUnwindRegisters || !frame[row.cfa_register]) {
-      return Unknown("the frame hangs on an unknown register");
+      return Unknown("the frame depends on an unknown register");
     }
     cfa = *frame[row.cfa_register] + static_cast<uint64_t>(row.cfa_offset);
   }

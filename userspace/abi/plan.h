@@ -49,7 +49,7 @@
 #define ROCATTACH_SELECT_AGENTS 2u
 #define ROCATTACH_SELECT_DISPATCHES 4u
 #define ROCATTACH_SELECT_ITERATIONS 8u
-#define ROCATTACH_SELECT_COARSE 16u /* ranges were widened to fit: never a sure yes */
+#define ROCATTACH_SELECT_COARSE 16u /* ranges were widened: never a certain match */
 
 enum rocattach_selected {
   ROCATTACH_SELECTED_NO = 0,

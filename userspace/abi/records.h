@@ -56,14 +56,14 @@ struct rocattach_dispatch {
   /* Counts dispatches of its kernel since the plan became active, from 1; 0: no plan
    * decided. */
   uint32_t iteration;
-  uint64_t packet_index; /* in its queue; the SDK does not tell: 0 */
+  uint64_t packet_index; /* in its queue; 0 with the SDK */
   uint64_t dispatch_id;  /* counts the dispatches of this process from 1; 0 unknown */
 };
 
 /* A memory copy; 96 bytes. */
 struct rocattach_copy {
   uint16_t kind;                       /* ROCATTACH_RECORD_COPY */
-  uint16_t flags;                      /* as a dispatch's */
+  uint16_t flags;                      /* as for dispatches */
   uint16_t src_agent_id, dst_agent_id; /* dictionary; 0 unknown (host pointer) */
   uint64_t correlation_id;
   uint64_t enqueue_ns;

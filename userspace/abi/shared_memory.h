@@ -81,8 +81,8 @@ enum rocattach_entry_path {
  * requested but is not used. */
 enum rocattach_backend_reason {
   ROCATTACH_BACKEND_REASON_NONE = 0,
-  ROCATTACH_BACKEND_REASON_DEFAULT = 1,     /* nobody asked for the SDK */
-  ROCATTACH_BACKEND_REASON_REQUESTED = 2,   /* the SDK was asked for, and is in force */
+  ROCATTACH_BACKEND_REASON_DEFAULT = 1,     /* the SDK was not requested */
+  ROCATTACH_BACKEND_REASON_REQUESTED = 2,   /* the SDK was requested, and is used */
   ROCATTACH_BACKEND_REASON_NO_REGISTER = 3, /* the runtime never asked for its tools */
   ROCATTACH_BACKEND_REASON_SDK_VERSION = 4, /* older than 1.0: declined */
   ROCATTACH_BACKEND_REASON_SDK_INCOMPLETE = 5, /* a function is missing */
@@ -160,10 +160,10 @@ struct rocattach_control {
   uint64_t ended_ns;
   uint64_t dictionary_used;                   /* bytes committed, release */
   uint64_t dictionary_dropped;                /* entries that did not fit */
-  uint64_t core_table_bytes, amd_table_bytes; /* the runtime's own claim */
+  uint64_t core_table_bytes, amd_table_bytes; /* as stated by the runtime */
   uint32_t runtime_version_major, runtime_version_minor;
   uint32_t capture_mode;    /* 1 doorbell, 2 intercept queues */
-  uint32_t recording_acked; /* copy of `recording` once it is in force */
+  uint32_t recording_acked; /* copy of `recording` once it is effective */
   /* Accounts, from the start of the process; a dispatch is seen once, then either
    * becomes a record in a ring (produced there) or is counted here as lost. These are
    * sums of the rings' own counters, refreshed every few milliseconds and at the end of
@@ -171,12 +171,12 @@ struct rocattach_control {
    * struct rocattach_ring itself. */
   uint64_t dispatches_seen;
   uint64_t copies_seen;
-  uint64_t dispatches_untimed; /* published, but their times could not be had */
-  uint64_t packets_unseen;     /* consumed by the GPU behind our back */
+  uint64_t dispatches_untimed; /* published, but without times */
+  uint64_t packets_unseen;     /* consumed by the GPU without being captured */
   uint64_t inflight_now;       /* captured, not yet published */
   uint64_t other_dropped;      /* lost before a ring was chosen */
   uint64_t hook_ns_total;      /* own cost, sampled: see docs/benchmarks.md */
-  char text[160];              /* human reason of a refusal, NUL-terminated */
+  char text[160];              /* reason of a refusal, NUL-terminated */
 
   /* Where the service writes the plan: written once, as the geometry above. */
   uint64_t plan_offset;
@@ -187,11 +187,11 @@ struct rocattach_control {
    * then on. */
   uint32_t backend;        /* enum rocattach_backend; NONE until the runtime called */
   uint32_t backend_reason; /* enum rocattach_backend_reason */
-  uint32_t record_kinds;   /* ROCATTACH_PLAN_RECORD_*: what a plan may ask for */
+  uint32_t record_kinds;   /* ROCATTACH_PLAN_RECORD_*: what a plan may request */
   uint32_t api_domains;    /* bits 1 << enum rocattach_plan_api */
   uint32_t sdk_version;    /* 10000 * major + 100 * minor + patch; 0: none */
   uint32_t pad2;
-  char backend_text[160]; /* why kinds are missing, for people; NUL-terminated */
+  char backend_text[160]; /* why kinds are missing, for users; NUL-terminated */
 
   /* Collector -> service: the answer to a plan. The other three are written before
    * plan_acked (release). plan_acked == generation and plan_error == NONE: the plan is
@@ -220,7 +220,7 @@ struct rocattach_control {
   uint32_t recording; /* 1 start, 0 stop */
   uint32_t pad1;
   uint64_t plan_flags;
-  uint64_t service_beat_ns; /* last time the service drained; 0 never */
+  uint64_t service_heartbeat_ns; /* last time the service drained; 0 never */
   /* A plan is written to plan_offset as described in plan.h, then command + 1 and a
    * wake. It is independent of `recording`: a process that records nothing else
    * executes its plan. A plan with record_kinds 0 ends the session. To have a plan
@@ -232,7 +232,7 @@ struct rocattach_control {
  * head - tail < ring_slots. The producer never waits: a full ring counts a drop. */
 struct rocattach_ring {
   uint64_t head __attribute__((aligned(64))); /* producer, release: slots published */
-  uint64_t dropped;   /* producer: records of any kind that found no slot */
+  uint64_t dropped;   /* producer: records of any kind without a free slot */
   uint32_t owner_tid; /* 0: free */
   uint32_t lock;      /* only the shared last ring uses it */
   /* Accounts of the ring's producers, exact at any time: dispatches_seen = dispatch
@@ -249,15 +249,15 @@ struct rocattach_ring {
    * there was no room, clock relations included, each once however many slots it needs;
    * these give its kind. */
   uint64_t counted_seen __attribute__((aligned(64))); /* dispatches with counters */
-  uint64_t counted_dropped; /* … whose dispatch and values found no room */
-  uint64_t values_dropped;  /* … whose values never came, or made no sense: the
-                             * dispatch is on record without COUNTED */
+  uint64_t counted_dropped; /* … dropped with their values */
+  uint64_t values_dropped;  /* … whose values never arrived, or were invalid:
+                             * the dispatch is recorded without COUNTED */
   uint64_t samples_seen;
   uint64_t samples_dropped;
   uint64_t api_calls_seen;
   uint64_t api_calls_dropped;
-  uint64_t dispatches_dropped; /* dispatches whose records found no slot */
-  uint64_t copies_dropped;     /* copies whose records found no slot */
+  uint64_t dispatches_dropped; /* dispatches without a free slot */
+  uint64_t copies_dropped;     /* copies without a free slot */
   uint64_t reserved[7];
 };
 

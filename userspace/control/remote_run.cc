@@ -106,7 +106,7 @@ absl::Status RemoteStream::Stop() {
   absl::MutexLock lock(&shared_->mutex);
   if (!shared_->mutex.AwaitWithTimeout(absl::Condition(&shared_->ended), kPatience)) {
     stopped.Update(
-        SessionError(SessionStatus::kError, "the last records have not come"));
+        SessionError(SessionStatus::kError, "the last records have not arrived"));
   }
   stopped.Update(shared_->end);
   return stopped;

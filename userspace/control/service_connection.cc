@@ -38,8 +38,8 @@ absl::StatusOr<std::shared_ptr<ServiceConnection::Stub>> ServiceConnection::Get(
     return SessionError(
         SessionStatus::kError,
         absl::StrCat("rocattach-watch ", response.version(), " at ", socket_,
-                     " makes other records than this library reads; use those of one "
-                     "version"));
+                     " sends other records than this library reads; use the same "
+                     "version of both"));
   }
   stub_ = stub;
   return stub;

@@ -27,7 +27,7 @@ SessionApiServer::NewRun() {
   if (runs_.size() >= kMostRuns) {
     return SessionError(SessionStatus::kError,
                         absl::StrCat("the service has ", kMostRuns,
-                                     " sessions of programs under way, and takes no "
+                                     " active sessions of programs, and accepts no "
                                      "more"));
   }
   auto run = std::make_shared<ActiveRun>();

@@ -42,7 +42,7 @@ absl::Status RemoveLeftover(const std::string& path, const sockaddr_un& address)
   struct stat info;
   if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
   if (!S_ISSOCK(info.st_mode)) {
-    return absl::AlreadyExistsError(absl::StrCat(path, " is there and is no socket"));
+    return absl::AlreadyExistsError(absl::StrCat(path, " exists and is not a socket"));
   }
   if (info.st_uid != geteuid()) {
     return absl::AlreadyExistsError(

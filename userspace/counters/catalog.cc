@@ -186,7 +186,7 @@ absl::Status ArchitectureCounters::Resolve(size_t metric, std::vector<char>& sta
     return absl::InvalidArgumentError(
         absl::StrCat(source, ": metric ", self.name, " of ", name_, ": ", what));
   };
-  if (state[metric] == 1) return error("is made of itself");
+  if (state[metric] == 1) return error("refers to itself");
   // Chains of metrics are followed recursively, here and in their evaluation.
   if (std::count(state.begin(), state.end(), 1) >= 32) return error("too many levels");
   state[metric] = 1;

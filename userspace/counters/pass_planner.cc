@@ -128,7 +128,7 @@ class RequestBuilder {
       if (counter->follows) {
         return SessionError(SessionStatus::kCounterInformationMissing,
                             absl::StrCat("metric ", metric.name, " uses ", name,
-                                         ", which says nothing by itself"));
+                                         ", which has no meaning by itself"));
       }
       ASSIGN_OR_RETURN(atoms.emplace_back(), AddAtom(counter, nullptr));
     }
@@ -367,7 +367,7 @@ std::string Shortage(const ArchitectureCounters& architecture, const Request& re
     const uint32_t limit = architecture.FindBlock(block)->counters;
     if (used > limit) {
       return absl::StrCat("; block ", block, " has ", limit, " counters and ", used,
-                          " are asked for");
+                          " are requested");
     }
   }
   return "";
@@ -437,7 +437,7 @@ absl::StatusOr<PassPlan> PlanPasses(const ArchitectureCounters& architecture,
     return SessionError(
         SessionStatus::kInvalidArguments,
         absl::StrCat("these counters take ", plan.passes.size(), " passes on ",
-                     architecture.name(), ", and a single one was asked for",
+                     architecture.name(), ", and a single one was requested",
                      Shortage(architecture, request)));
   }
   FillValues(architecture, plan);

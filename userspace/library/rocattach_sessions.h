@@ -116,9 +116,9 @@ typedef enum ROCATTACH_SESSIONS_ENUM {
 typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_PROFILER_RECORD = 0,        /* rocattach_record_profiler_t */
   ROCATTACH_TRACER_RECORD = 1,          /* rocattach_record_tracer_t */
-  ROCATTACH_ATT_TRACER_RECORD = 2,      /* not made */
-  ROCATTACH_PC_SAMPLING_RECORD = 3,     /* not made */
-  ROCATTACH_SPM_RECORD = 4,             /* not made */
+  ROCATTACH_ATT_TRACER_RECORD = 2,      /* not produced */
+  ROCATTACH_PC_SAMPLING_RECORD = 3,     /* not produced */
+  ROCATTACH_SPM_RECORD = 4,             /* not produced */
   ROCATTACH_COUNTERS_SAMPLER_RECORD = 5 /* rocattach_record_counters_sampler_t */
 } rocattach_record_kind_t;
 
@@ -137,7 +137,7 @@ typedef struct {
 typedef struct {
   uint32_t counter; /* index into the names that the filter was created with */
   uint32_t pad;
-  double value; /* added up over the instances of a hardware counter */
+  double value; /* summed over the instances of a hardware counter */
 } rocattach_record_counter_t;
 
 /* Bits of rocattach_record_profiler_t.selected_by. */
@@ -385,7 +385,7 @@ typedef struct {
 } rocattach_counter_value_t;
 typedef struct {
   char metric_name[64];
-  rocattach_counter_value_t value; /* NaN: not to be had */
+  rocattach_counter_value_t value; /* NaN: not available */
 } rocattach_device_profile_metric_t;
 
 /* INVALID_ARGUMENTS, AGENT_NOT_FOUND, COUNTER_NOT_FOUND, COUNTER_INFORMATION_MISSING;

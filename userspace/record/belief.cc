@@ -24,7 +24,7 @@ constexpr uint64_t kThreads = 65'536;
 
 std::string WhyNotBelievable(const Evidence& evidence) {
   const CollectorAccount& claims = evidence.claims;
-  if (!evidence.readable) return "its memory cannot be read any more";
+  if (!evidence.readable) return "its memory can no longer be read";
   if (claims.corrupt_rings > 0) {
     return absl::StrCat("the positions of ", claims.corrupt_rings,
                         " of its rings are impossible");
@@ -32,7 +32,7 @@ std::string WhyNotBelievable(const Evidence& evidence) {
   if (!evidence.dictionary_ok) return "its dictionary is damaged";
   const uint64_t senseless = evidence.invalid + evidence.nonsense;
   if (senseless > kFewInvalid && senseless > evidence.taken / kSensiblePerInvalid) {
-    return absl::StrCat(HumanCount(senseless), " of its records make no sense");
+    return absl::StrCat(HumanCount(senseless), " of its records are invalid");
   }
   const uint64_t most = evidence.lifetime_ns * kMostPerNs + kMostAtOnce;
   for (uint64_t claim :
@@ -54,7 +54,7 @@ std::string WhyNotBelievable(const Evidence& evidence) {
   }
   if (seen - known > evidence.room + kThreads) {
     return absl::StrCat("it has seen ", HumanCount(seen), " operations, and ",
-                        HumanCount(seen - known), " of them are nowhere");
+                        HumanCount(seen - known), " of them are unaccounted for");
   }
   return "";
 }

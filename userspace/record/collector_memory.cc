@@ -106,10 +106,11 @@ absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::Map(
   ASSIGN_OR_RETURN(const collector::Geometry geometry, GeometryOf(config));
   if (bytes != geometry.total_bytes || address % 4096 != 0 ||
       address + bytes < address) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "process %d reports %d bytes at 0x%x where the configuration makes %d: not a "
-        "collector's memory",
-        pid, bytes, address, geometry.total_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("process %d reports %d bytes at 0x%x where the configuration "
+                        "requires %d: not a "
+                        "collector's memory",
+                        pid, bytes, address, geometry.total_bytes));
   }
   ASSIGN_OR_RETURN(UniqueFd fd, OpenTargetMemfd(pid, address, bytes));
   return MapOwn(std::move(fd), geometry);
@@ -280,7 +281,7 @@ BackendFacts CollectorMemory::backend() const {
 }
 
 void CollectorMemory::Beat(uint64_t now_ns) {
-  __atomic_store_n(&control()->service_beat_ns, now_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&control()->service_heartbeat_ns, now_ns, __ATOMIC_RELAXED);
 }
 
 uint32_t CollectorMemory::state() const {

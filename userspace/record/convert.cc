@@ -140,7 +140,7 @@ std::string BackendReason(uint32_t reason, const std::string& text) {
     case ROCATTACH_BACKEND_REASON_NONE:
       return text;
     case ROCATTACH_BACKEND_REASON_DEFAULT:
-      return with_text("nothing was asked for that only rocprofiler-sdk has");
+      return with_text("no session needed what only rocprofiler-sdk has");
     case ROCATTACH_BACKEND_REASON_REQUESTED:
       return with_text("a session needs what only rocprofiler-sdk has");
     case ROCATTACH_BACKEND_REASON_NO_REGISTER:

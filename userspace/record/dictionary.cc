@@ -28,7 +28,7 @@ absl::Status Torn(const rocattach_entry& entry) {
                                           " with ", entry.bytes, " bytes is torn"));
 }
 
-// Decodes an entry of type T; `to_proto` makes the message of its fixed part and text.
+// Decodes an entry of type T; `to_proto` converts its fixed part and text to a message.
 template <typename T, typename F>
 absl::StatusOr<DictionaryEntry> Decode(absl::Span<const uint8_t> bytes, F to_proto) {
   T fixed;

@@ -40,7 +40,7 @@ absl::string_view Suspicion(uint32_t signal) {
     case SIGXCPU:
       return "a resource limit of the process was exceeded, perhaps by the attach";
     case SIGKILL:
-      return "somebody sent it, or a limit on memory was reached, perhaps by the "
+      return "another process sent it, or a memory limit was reached, perhaps by the "
              "attach";
     case SIGTERM:
     case SIGINT:
@@ -50,8 +50,8 @@ absl::string_view Suspicion(uint32_t signal) {
     case SIGALRM:
     case SIGUSR1:
     case SIGUSR2:
-      return "such a signal is sent by somebody as a rule, but the attach may be the "
-             "cause";
+      return "such a signal is usually sent by another process, but the attach may be "
+             "the cause";
     default:
       return "the attach may be the cause";
   }
@@ -93,7 +93,7 @@ EndVerdict VerdictAtEnd(const Window& window, CollectorProgress collector,
       if (touched && end.exit_code() != 0) {
         absl::StrAppend(
             &verdict.detail,
-            "; if it does not without the watcher, the attach is the cause");
+            "; if it does not without the service, the attach is the cause");
       }
       return verdict;
     case v1::ProcessEnd::EXECED:
@@ -119,8 +119,8 @@ EndVerdict VerdictAtEnd(const Window& window, CollectorProgress collector,
 
 EndVerdict VerdictOfLostThread(const Window& window) {
   EndVerdict verdict;
-  verdict.detail = absl::StrCat(
-      window.outcome.detail, "; its process lives on without having been attached to");
+  verdict.detail = absl::StrCat(window.outcome.detail,
+                                "; the process runs on and was not attached to");
   return verdict;
 }
 

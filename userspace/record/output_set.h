@@ -36,8 +36,8 @@ class OutputSet {
   static absl::StatusOr<OutputSet> Open(OutputOptions options);
   OutputSet(OutputSet&&) = default;
 
-  // Begins the stream of a process. If its own file cannot be made, its stream goes to
-  // the run's file, which is made for that purpose; the error is kept for status().
+  // Begins the stream of a process. If its own file cannot be created, its stream goes
+  // to the run's file, which is then created; the error is kept for status().
   absl::StatusOr<ProcessOutput> OpenProcess(const ProcessInfo& info,
                                             v1::Process process);
   // Ends the stream; a file of its own is closed.

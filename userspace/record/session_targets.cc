@@ -144,7 +144,7 @@ absl::Status SessionTargets::Drain(ProcessId id) {
       Target* drained = recorder_->FindTarget(id);
       const bool believed = drained == nullptr || drained->not_believable().empty();
       done(believed ? absl::OkStatus()
-                    : absl::DataLossError(absl::StrCat("it cannot be believed: ",
+                    : absl::DataLossError(absl::StrCat("its numbers are implausible: ",
                                                        drained->not_believable())));
     };
     // Usually this is all. A target with more is drained further together with the

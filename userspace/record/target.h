@@ -66,7 +66,7 @@ class Target {
               int error = 0);
 
   void SetRecording(bool recording);
-  // Moves what the collector has published into the stream, until that has cost
+  // Moves what the collector has published into the stream, until this has cost
   // `budget`: a dispatch costs 1, and takes some 100 ns. Returns the number of records.
   // The rest is left for the next call, see behind().
   uint64_t Drain(uint64_t now_ns, uint64_t budget = UINT64_MAX);

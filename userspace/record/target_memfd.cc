@@ -64,7 +64,7 @@ absl::Status CheckTargetMemfd(int fd, uint64_t bytes) {
   if (info.stx_size != bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("the collector's memory has ", info.stx_size,
-                     " bytes where the configuration makes ", bytes));
+                     " bytes where the configuration requires ", bytes));
   }
   return absl::OkStatus();
 }

@@ -22,7 +22,7 @@ constexpr size_t kKnownPlans = 64;
 // but existing queues are then out of its reach, and new ones must be left to the
 // collector.
 constexpr char kArmedWithHsaTools[] =
-    "it was armed with the HSA tools: it gives dispatches, memory copies, and counters "
+    "it was armed with the HSA tools: it has dispatches, memory copies, and counters "
     "of whole GPUs (--device-samples), but no counters of single dispatches and no API "
     "calls. To have those, run rocattach-watch with --backend sdk, or with --pmc, and "
     "start the process again";
@@ -50,7 +50,7 @@ std::string ErrorText(const PlanAnswer& answer) {
     case ROCATTACH_PLAN_ERROR_MALFORMED:
       return "the collector cannot read the plan";
     case ROCATTACH_PLAN_ERROR_UNSUPPORTED:
-      return "its back end cannot record such a kind";
+      return "its backend cannot record this kind of data";
     case ROCATTACH_PLAN_ERROR_NO_COUNTER:
       return "one of its GPUs has no such counter";
     case ROCATTACH_PLAN_ERROR_HW_LIMIT:
@@ -234,7 +234,7 @@ void TargetSession::Stop() {
     // The old plan's answer is no longer awaited.
     Done done = std::move(starting_->done);
     starting_.reset();
-    done(absl::CancelledError("the session was stopped before it was in force"));
+    done(absl::CancelledError("the session was stopped before it was active"));
   }
   rocattach_plan none = {};
   none.magic = ROCATTACH_PLAN_MAGIC;
@@ -318,7 +318,7 @@ void TargetSession::Ended() {
     Waiting waiting = *std::move(starting_);
     starting_.reset();
     Event(*current_, v1::SessionEvent::LOST,
-          "the process ended before the session was in force", 0);
+          "the process ended before the session was active", 0);
     current_ = nullptr;
     waiting.done(absl::NotFoundError("it ended while the session was starting"));
   }

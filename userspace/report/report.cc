@@ -139,7 +139,8 @@ std::vector<std::string> RecordingReport::WhyIncomplete() const {
   }
   if (not_believable > 0) {
     why.push_back(absl::StrCat(Plural(not_believable, "process", "processes"),
-                               " cannot be believed, so what was lost there is not "
+                               not_believable == 1 ? " has" : " have",
+                               " implausible numbers, so what was lost there is not "
                                "known"));
   }
   return why;

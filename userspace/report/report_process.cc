@@ -197,7 +197,7 @@ std::vector<std::string> LossesOf(const RecordingReport& recording,
     add(account.dropped_ring_full(), "dropped, the ring was full");
     add(account.dropped_collector(), "dropped in the collector");
     add(account.dropped_invalid(), "refused as damaged");
-    add(account.dropped_inflight(), "in flight and past saving");
+    add(account.dropped_inflight(), "in flight and not recoverable");
     add(account.dropped_writer(), "dropped, the stream could not be written");
     if (recording.from_beginning) {
       add(process.MissingFromStream(), "written and missing from this stream");
@@ -219,9 +219,9 @@ std::vector<std::string> LossesOf(const RecordingReport& recording,
 // Why its losses are not fully known; empty if they are.
 std::string DoubtOf(const ProcessReport& process) {
   if (process.NotBelievable()) {
-    return absl::StrCat("it cannot be believed (",
+    return absl::StrCat("its numbers are implausible (",
                         TerminalSafe(process.account->not_believable()),
-                        "): it was not read on, and what was lost is not known");
+                        "): it was no longer read, and what was lost is not known");
   }
   if (process.LacksAccount()) {
     return process.account ? "no final account: what it did last may be missing"

@@ -31,7 +31,7 @@ std::string TooSeldom(const std::string& kernel, const std::vector<uint64_t>& pa
   uint64_t measured = 0;
   for (uint64_t dispatches : passes) measured += dispatches;
   return absl::StrCat(kernel, " was measured ", Plural(measured, "time", "times"),
-                      ", too seldom for its ", passes.size(), " passes");
+                      ", too rarely for its ", passes.size(), " passes");
 }
 
 }  // namespace

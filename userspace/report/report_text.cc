@@ -149,7 +149,7 @@ void Summary(const v1::WatcherSummary& summary, ReportPage* page) {
   if (summary.windows_unrelated() > 0) {
     page->Line("others", absl::StrCat(Plural(summary.windows_unrelated(), "GPU process",
                                              "GPU processes"),
-                                      " that the command did not start, let be"));
+                                      " that the command did not start, not attached"));
   }
   if (summary.windows_over_budget() > 0) {
     page->Line("over budget",
@@ -172,7 +172,7 @@ void Summary(const v1::WatcherSummary& summary, ReportPage* page) {
       absl::StrCat("ran for ", HumanDuration(summary.end_ns() - summary.begin_ns()));
   if (summary.recorder_cpu_ns() > 0) {
     absl::StrAppend(&cost, ", used ", HumanDuration(summary.recorder_cpu_ns()),
-                    " of processor time");
+                    " of CPU time");
   }
   if (summary.end_ns() > summary.begin_ns()) page->Line("cost", cost);
 }
@@ -184,7 +184,8 @@ void Recovered(const v1::Recovery& lost, ReportPage* page) {
                    " frames were missing, ", HumanCount(lost.bytes_skipped()),
                    " bytes were in no intact frame");
   if (lost.frames_left_out() > 0) {
-    absl::StrAppend(&text, ", ", HumanCount(lost.frames_left_out()), " made no sense");
+    absl::StrAppend(&text, ", ", HumanCount(lost.frames_left_out()),
+                    " could not be decoded");
   }
   if (lost.records_lost() > 0) {
     absl::StrAppend(&text, "; at least ",

@@ -73,7 +73,7 @@ std::string WindowModeText(v1::WindowMode mode) {
     case v1::WINDOW_MODE_SHARED:
       return "it shares its memory with another process";
     case v1::WINDOW_MODE_UNSERVED:
-      return "the watcher was stopped";
+      return "the service was stopped";
     default:
       return ShortName(mode);
   }
@@ -89,11 +89,11 @@ std::string HoldEndText(v1::HoldEnd end) {
     case v1::HOLD_END_KILLED:
       return "until it was killed";
     case v1::HOLD_END_RELEASED:
-      return "until it was let go";
+      return "until it was released";
     case v1::HOLD_END_UNYIELDING:
-      return "given up because its processor could not be given away";
+      return "ended because the thread could not yield its CPU";
     case v1::HOLD_END_UNSERVED:
-      return "until the watcher was stopped";
+      return "until the service was stopped";
     default:
       return ShortName(end);
   }

@@ -31,8 +31,8 @@ absl::StatusOr<std::unique_ptr<ChildCommand>> ChildCommand::Start(
   if (child < 0) return absl::ErrnoToStatus(errno, "fork() failed");
   if (child == 0) {
     for (int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
-    // Like any child of a shell it outlives its parent; but a command whose service
-    // never started must not run unprofiled.
+    // The command may outlive the service, like any child of a shell, but it must not
+    // run unprofiled if the service ended before this.
     if (getppid() != parent) _exit(127);
     descriptors.Restore();
     execvp(argv[0], argv.data());

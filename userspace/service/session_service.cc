@@ -52,7 +52,7 @@ void SessionService::Close() {
   thread_.join();
   absl::MutexLock lock(&sessions_mutex_);
   for (auto& [number, session] : sessions_) {
-    if (!session.over) End(&session).IgnoreError();  // nobody is left to report to
+    if (!session.over) End(&session).IgnoreError();  // there is no client to report to
   }
   engine_->Finalize().IgnoreError();
 }
@@ -163,9 +163,10 @@ void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
   if (begun <= in_time) return;
   session->period += begun - in_time;
   for (ProcessId target : TargetsOf(*session)) {
-    ReportRefusal(*session, target,
-                  absl::StrCat(begun - in_time,
-                               " periods had passed before the service came to them"));
+    ReportRefusal(
+        *session, target,
+        absl::StrCat(begun - in_time,
+                     " periods had passed before the service could start them"));
   }
 }
 
@@ -321,7 +322,7 @@ absl::Status SessionService::Stop(uint64_t number) {
   auto found = sessions_.find(number);
   if (found == sessions_.end() || found->second.over) {
     return SessionError(SessionStatus::kSessionNotFound,
-                        absl::StrCat("no session ", number, " is under way"));
+                        absl::StrCat("no session ", number, " is active"));
   }
   absl::Status ended = End(&found->second);
   WakeScheduler();  // another session may have waited for this

@@ -158,8 +158,7 @@ WindowServerOptions Watcher::ServerOptions() const {
     }
     if (recorder->crowded()) {
       return std::string(
-          "the service is behind with its recording: the output, or the processor, is "
-          "too slow for it");
+          "the recording cannot keep up: the output or the CPU is too slow");
     }
     return std::string();
   };
@@ -201,10 +200,10 @@ void Watcher::DisarmWritten() {
     if (observer_ == nullptr) return;
     observer_->OnLibraryChanged(
         path,
-        "was written to, so its probe was taken away: another instruction may stand "
-        "there now. Processes that load it from now on are not seen; start "
-        "rocattach-watch again. Replace libraries by renaming, as package managers "
-        "do, and not by writing into them");
+        "was written to, so its probe was removed: another instruction may be there "
+        "now. Processes that load it from now on are not seen; restart "
+        "rocattach-watch. Replace libraries by renaming, as package managers do, not "
+        "by writing into them");
   });
 }
 

@@ -35,7 +35,7 @@ absl::StatusOr<BufferId> SessionBuffers::Create(SessionId id, size_t bytes,
     if (found != session->buffers.end()) grows = found->second.records;
     if (grows != nullptr && grows->unread()) {
       return SessionError(SessionStatus::kInvalidArguments,
-                          "a buffer that nobody reads cannot grow");
+                          "an unread buffer cannot grow");
     }
     const size_t before = grows == nullptr ? 0 : grows->bytes();
     if (bytes < SmallestRecordBytes() || bytes > kMaxBufferBytes - before) {

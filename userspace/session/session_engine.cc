@@ -173,7 +173,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
   absl::MutexLock lock(&state_->mutex);
   ASSIGN_OR_RETURN(std::shared_ptr<Session> session, state_->Find(id));
   if (state_->finalizing > 0) {
-    return SessionError(SessionStatus::kNotInitialized, "finalize is under way");
+    return SessionError(SessionStatus::kNotInitialized, "finalize is in progress");
   }
   if (session->filters.empty()) {
     return SessionError(SessionStatus::kSessionMissingFilter,
@@ -187,7 +187,7 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
     }
   }
   if (!state_->WaitSettled(*session) || session->phase != Phase::kIdle) {
-    return OwnedBy("what it asks for", id);
+    return OwnedBy("what it requests", id);
   }
   if (session->destroying) return state_->Find(id).status();
   session->phase = Phase::kStarting;

@@ -36,7 +36,7 @@ absl::Status Decompressor::Decompress(absl::string_view payload, std::string* ou
     return absl::ResourceExhaustedError("ZSTD_createDCtx failed");
   unsigned long long size = ZSTD_getFrameContentSize(payload.data(), payload.size());
   if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN) {
-    return absl::DataLossError("compressed payload does not say its size");
+    return absl::DataLossError("compressed payload does not state its size");
   }
   if (size > kMaxPayloadBytes) {
     return absl::DataLossError(

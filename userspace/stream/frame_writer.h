@@ -36,11 +36,11 @@ struct WriterOptions {
   uint64_t key_frame_ns = 30'000'000'000;
   // For the stream header.
   std::vector<std::string> recorder_arguments;
-  // Where times come from; tests replace it.
+  // The source of times; tests replace it.
   std::function<ClockSnapshot()> clock = TakeClockSnapshot;
 };
 
-// What a writer has done so far.
+// Counts of a writer so far.
 struct WriterStats {
   uint64_t frames = 0;
   uint64_t bytes = 0;

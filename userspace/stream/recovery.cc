@@ -130,7 +130,7 @@ absl::StatusOr<RecoveryResult> RecoverStream(const std::string& from,
   }
   if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(from, " is no file: recovery reads twice"));
+        absl::StrCat(from, " is not a regular file; recovery reads its input twice"));
   }
   const auto size = static_cast<uint64_t>(info.st_size);
   auto facts = FindFacts(in.get(), size, stop);

@@ -137,7 +137,7 @@ BackendChoice ChooseBackend(pid_t pid, const SdkSearch& search) {
   choice.sdk = FindSdk(root, mapped, environment.ok() ? *environment : "");
   if (choice.sdk.empty()) {
     choice.missing =
-        "librocprofiler-sdk.so is nowhere where the process would find it; install "
+        "the process would not find librocprofiler-sdk.so; install "
         "rocprofiler-sdk, or set LD_LIBRARY_PATH for the process";
     return choice;
   }

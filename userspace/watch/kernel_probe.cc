@@ -197,8 +197,8 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   RETURN_IF_ERROR(MapLayouts());
   rocattach_settings& settings = state_->skeleton->bss->settings;
   settings.hold = options.hold ? 1 : 0;
-  // On a kernel that cannot run it, holds that are in progress when the service dies
-  // last until their deadline.
+  // On a kernel that cannot run it, our own process ID is used, and holds that are in
+  // progress when the service dies last until their deadline.
   if (features().Has(KernelFeature::kServiceEnd)) {
     LIBBPF_OPTS(bpf_test_run_opts, run);
     const int rc = bpf_prog_test_run_opts(
@@ -331,7 +331,7 @@ void KernelProbe::Release(const rocattach_event& window) {
   // Skip a later window's claim, and one that is settled.
   if (claim.opened_ns != window.time_ns || claim.state != ROCATTACH_CLAIM_OPEN) return;
   claim.state = ROCATTACH_CLAIM_RELEASED;
-  // BPF_EXIST: a claim that has gone with its process must not come back.
+  // BPF_EXIST: a claim that was removed with its process must not be recreated.
   (void)bpf_map__update_elem(state_->skeleton->maps.claims, &key, sizeof(key), &claim,
                              sizeof(claim), BPF_EXIST);
 }

@@ -166,7 +166,7 @@ KernelFeatureText DescribeFeature(KernelFeature feature) {
               "A recording does not say which copy of the HSA runtime a process uses."};
     case KernelFeature::kServiceEnd:
       return {"service-end", "BPF_PROG_TEST_RUN for raw tracepoints",
-              "Should the service be killed, processes that it holds at that moment "
+              "If the service is killed, processes that it holds at that moment "
               "wait until the deadline of the hold."};
   }
   return {};
@@ -183,8 +183,8 @@ absl::StatusOr<LoadedPrograms> LoadPrograms(KernelFeatures wanted,
   if (types == nullptr) {
     return absl::FailedPreconditionError(
         "this kernel does not describe its types (no BTF in /sys/kernel/btf/vmlinux), "
-        "which the probes need to find their way in it: run a kernel that is built "
-        "with CONFIG_DEBUG_INFO_BTF=y, as those of Debian 12 are");
+        "which the probes need to access its data: run a kernel that is built with "
+        "CONFIG_DEBUG_INFO_BTF=y, such as those of Debian 12");
   }
   std::vector<MissingFeature> missing;
   if (!wanted.Has(KernelFeature::kYieldingHold)) wanted.Remove(KernelFeature::kLayouts);

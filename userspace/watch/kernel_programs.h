@@ -15,8 +15,9 @@ struct watch_bpf;
 
 namespace rocattach {
 
-// What the programs require of a kernel beyond the minimum. These are independent, so a
-// kernel that lacks one loses only that one; one of the two hold modes suffices.
+// What the programs require of a kernel beyond the minimum. A kernel that lacks one
+// loses only that one, except that layouts need the yielding hold mode; one of the two
+// hold modes suffices.
 enum class KernelFeature : uint8_t {
   kYieldingHold = 0,
   kSignalHold = 1,

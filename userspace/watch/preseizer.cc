@@ -246,7 +246,7 @@ bool Preseizer::TryAttach(Task* task) {
   } else {
     outcome.stage = AttachStage::kStop;
     outcome.reason = AttachReason::kStopTimeout;
-    outcome.detail = tracee != nullptr ? "the thread did not come to its stop"
+    outcome.detail = tracee != nullptr ? "the thread did not stop"
                                        : "the process had been released: hold mode "
                                          "signal keeps a process only for "
                                          "its first hsa_init";

@@ -122,14 +122,14 @@ bool WindowPolicy::SkipUnserved(Window* window) const {
   if (window->event.mode == ROCATTACH_WINDOW_UNSERVED) {
     window->verdict = Verdict::kMissed;
     window->reason =
-        "the watcher was stopped (SIGSTOP, ^Z or a frozen control group), and a "
-        "stopped watcher holds no process";
+        "the service was stopped (SIGSTOP, ^Z or a frozen control group), and a "
+        "stopped service holds no process";
     return true;
   }
   if (window->event.mode == ROCATTACH_WINDOW_REPORTED) {
     window->verdict = Verdict::kMissed;
     window->reason =
-        options_.hold ? "the thread could not be held at hsa_init; start the watcher "
+        options_.hold ? "the thread could not be held at hsa_init; start the service "
                         "before the process, or see 'rocattach doctor' for the hold"
                       : "holding is switched off (--hold none), and a process that is "
                         "not held cannot be attached to";

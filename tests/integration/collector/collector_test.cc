@@ -132,11 +132,10 @@ TEST_P(CollectorTest, HipSixThreads) {
   ExpectAllTimed(r);
 }
 
-INSTANTIATE_TEST_SUITE_P(FrontEnds, CollectorTest,
+INSTANTIATE_TEST_SUITE_P(Captures, CollectorTest,
                          testing::Values(kDoorbell, kIntercept),
-                         [](const auto& front_end) {
-                           return front_end.param == kDoorbell ? "Doorbell"
-                                                               : "Intercept";
+                         [](const auto& capture) {
+                           return capture.param == kDoorbell ? "Doorbell" : "Intercept";
                          });
 
 class CollectorLifeTest : public CollectorTest {};

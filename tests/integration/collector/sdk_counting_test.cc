@@ -294,7 +294,7 @@ TEST_F(SdkRefusals, KindsThatWereLeftOutAtLoad) {
 }
 
 // Never zeros: a process that came in by its HSA tools says what it cannot do.
-TEST_F(SdkRefusals, TheHsaToolsBackEndHasNoCounters) {
+TEST_F(SdkRefusals, TheHsaToolsBackendHasNoCounters) {
   SdkResult result = RunSdk({.steps = {"dispatch:20", "sleep:100"},
                              .filters = {CountersFilter({"SQ_WAVES"})},
                              .backend = ROCATTACH_BACKEND_NONE});

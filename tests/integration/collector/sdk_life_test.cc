@@ -47,7 +47,7 @@ class SdkLife : public testing::Test {
   std::string gate_;
 };
 
-TEST_F(SdkLife, ComesInByTheCheapDoorAndLeavesChildrenAlone) {
+TEST_F(SdkLife, IsFoundWithoutAScanAndLeavesChildrenAlone) {
   SdkResult result = RunSdk({.steps = {"dispatch:5", "environment"},
                              .filters = {CountersFilter({"SQ_WAVES"})}});
   ExpectCleanRun(result);
@@ -57,7 +57,7 @@ TEST_F(SdkLife, ComesInByTheCheapDoorAndLeavesChildrenAlone) {
   EXPECT_EQ(result.backend.record_kinds, 31u);
   EXPECT_EQ(result.run.state, static_cast<uint32_t>(ROCATTACH_STATE_ENDED));
   EXPECT_THAT(result.run.output, Not(HasSubstr("child: ")));
-  // Every mapped library is read where a tool is visible to all.
+  // The SDK reads every mapped library if a tool is in the global scope.
   EXPECT_THAT(result.LogOrder({"sdk.scan_link_map", "fatal"}), testing::IsEmpty());
   EXPECT_THAT(result.LogOrder({"tool.configure", "tool.configure_attach",
                                "tool.initialize", "tool.attach", "tool.finalize"}),

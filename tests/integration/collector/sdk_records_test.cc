@@ -101,7 +101,7 @@ TEST_F(SdkRecords, MarkerCallsNeedWhatRegisteredEarlier) {
 }
 
 // What it can do of a plan, the HSA tools backend does as well.
-TEST_F(SdkRecords, TheHsaToolsBackEndSelectsToo) {
+TEST_F(SdkRecords, TheHsaToolsBackendSelectsToo) {
   FilterSpec times;
   times.kind = FilterKind::kDispatchTimestamps;
   times.selection.dispatches = {{3, 10}};

@@ -67,7 +67,7 @@ class MemoryAttackTest : public HostileMemoryTest {
 
 // Touching a hole of huge pages that the machine does not have is a SIGBUS.
 TEST_F(MemoryAttackTest, HugePagesWithHolesAreRefused) {
-  ExpectRefused(Survive("hugetlb", 1000, "1"), "the configuration makes");
+  ExpectRefused(Survive("hugetlb", 1000, "1"), "the configuration requires");
 }
 
 // Opening a file under a write lease waits for its holder, 45 s by default.
@@ -81,7 +81,7 @@ TEST_F(MemoryAttackTest, ALeaseOnAMemfdDelaysNobody) {
 
 // Only the sizes that were configured.
 TEST_F(MemoryAttackTest, AnotherGeometryIsRefused) {
-  ExpectRefused(Survive("geometry", 144'000, "1"), "the configuration makes");
+  ExpectRefused(Survive("geometry", 144'000, "1"), "the configuration requires");
 }
 
 // The right sizes, filled with the smallest entries: 2 million of them.

@@ -199,7 +199,7 @@ TEST_F(LateSessions, RefusedWhereTheSdkCannotBeAdded) {
     std::vector<std::string> watcher, simrocm;
     const char* why;
   } cases[] = {
-      {{}, {"--without-sdk"}, "librocprofiler-sdk.so is nowhere"},
+      {{}, {"--without-sdk"}, "would not find librocprofiler-sdk.so"},
       {{"--backend", "hsa"}, {}, "switched off"},
   };
   for (const auto& test : cases) {

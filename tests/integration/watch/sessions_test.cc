@@ -237,7 +237,7 @@ TEST_F(SessionsTest, WithoutTheSdkCountersAreRefusedByName) {
   EXPECT_TRUE(ended.exited_with(1)) << "what was asked for was had nowhere";
   EXPECT_THAT(ended.errors, HasSubstr("the session collected nothing"));
   const Recording recording = ReadRecording(watcher.recording());
-  ExpectRefused(recording.Process(first), "librocprofiler-sdk.so is nowhere");
+  ExpectRefused(recording.Process(first), "would not find librocprofiler-sdk.so");
   ExpectRefused(recording.Process(second), "no rocprofiler-register");
   const auto refused = watcher.Events("session_refused");
   ASSERT_EQ(refused.size(), 2u);

@@ -117,7 +117,7 @@ std::vector<FoundTool> FindTools() {
   bool scan = visible.configure != nullptr;
   AddOnce(&tools, std::move(visible));
   if (scan) {
-    // Upstream reads every mapped library whole here: the expensive door.
+    // Upstream reads all of every mapped library here, which is expensive.
     std::vector<std::string> files = LoadedFiles();
     Log("sdk.scan_link_map objects=%zu", files.size());
     for (const std::string& file : files)

@@ -352,7 +352,7 @@ TEST(CollectorMemory, SpeaksToTheCollector) {
   EXPECT_EQ(fake.control()->recording, 1u);
   EXPECT_EQ(fake.control()->command, before + 1);
   (*memory)->Beat(123);
-  EXPECT_EQ(fake.control()->service_beat_ns, 123u);
+  EXPECT_EQ(fake.control()->service_heartbeat_ns, 123u);
 }
 
 // Whatever a target scribbles over everything but the sealed size: no crash, no endless

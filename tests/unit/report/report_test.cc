@@ -260,7 +260,7 @@ TEST_F(ReportTest, HoldsThatDidNotEndWellSayHow) {
        {Case{v1::WINDOW_MODE_HELD, v1::HOLD_END_DEADLINE,
              "held 2.00 ms in the probe, until its deadline"},
         Case{v1::WINDOW_MODE_HELD, v1::HOLD_END_UNYIELDING,
-             "held 2.00 ms in the probe, given up because its processor could not"},
+             "held 2.00 ms in the probe, ended because the thread could not yield"},
         Case{v1::WINDOW_MODE_UNRELATED, v1::HOLD_END_NONE,
              "not held: the command did not start it"},
         Case{v1::WINDOW_MODE_REPORTED, v1::HOLD_END_NONE,
@@ -401,11 +401,12 @@ TEST_F(ReportTest, ProcessesThatCannotBeBelievedCountForThemselves) {
   EXPECT_TRUE(report.HasLosses());
   EXPECT_EQ(report.recordings[0].Lost(), 5u);
   const std::string text = FormatReport(report, {});
-  EXPECT_EQ(text.rfind("INCOMPLETE: 1 process cannot be believed", 0), 0u) << text;
+  EXPECT_EQ(text.rfind("INCOMPLETE: 1 process has implausible numbers", 0), 0u) << text;
   EXPECT_THAT(text, HasSubstr("at least 5 lost"));
   EXPECT_THAT(text, Not(HasSubstr("nothing lost")));
-  EXPECT_THAT(text, HasSubstr("liar (pid 13): it cannot be believed (the positions"));
-  EXPECT_LT(text.find("liar (pid 13): it"), text.find("liar (pid 13)  attached"));
+  EXPECT_THAT(text,
+              HasSubstr("liar (pid 13): its numbers are implausible (the positions"));
+  EXPECT_LT(text.find("liar (pid 13): its"), text.find("liar (pid 13)  attached"));
   EXPECT_LT(text.find("busy (pid 100): 5 dropped"),
             text.find("liar (pid 13)  attached"))
       << "losses first";

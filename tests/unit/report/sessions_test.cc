@@ -146,7 +146,7 @@ TEST_F(SessionReportTest, ValuesPerKernel) {
   const std::string text = FormatReport(report, {});
   EXPECT_THAT(text,
               AllOf(HasSubstr("CountPerWave*"), HasSubstr("* mixed"),
-                    HasSubstr("scale was measured 1 time, too seldom for its 2")));
+                    HasSubstr("scale was measured 1 time, too rarely for its 2")));
   EXPECT_THAT(text, Not(HasSubstr("BusyPerWave*")));
   google::protobuf::Struct parsed;
   const std::string json = FormatReportJson(report);

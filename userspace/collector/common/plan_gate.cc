@@ -15,7 +15,7 @@ const char* CheckPasses(const rocattach_plan& plan) {
   for (uint32_t i = 0; i < plan.passes; ++i) {
     const rocattach_plan_pass& pass = plan.pass[i];
     if (uint32_t{pass.first_counter} + pass.counters > plan.pass_counters_used) {
-      return "a pass reaches behind the counters";
+      return "a pass reaches past the counters";
     }
     if (pass.counters == 0 || pass.counters > PlanGate::kMaxPassCounters) {
       return "a pass has no counter or more than 128";
@@ -46,7 +46,7 @@ PlanResult PlanResult::Error(rocattach_plan_error error, int32_t code,
 }
 
 const char* CheckPlan(const rocattach_plan& plan) {
-  if (plan.magic != ROCATTACH_PLAN_MAGIC) return "it is no plan";
+  if (plan.magic != ROCATTACH_PLAN_MAGIC) return "it is not a plan";
   if (plan.version != ROCATTACH_PLAN_VERSION || plan.bytes != sizeof(plan)) {
     return "it is of another version";
   }

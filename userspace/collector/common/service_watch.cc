@@ -20,7 +20,7 @@ void ServiceWatch::Check(Process* process, bool recording) {
   }
   const uint64_t dropped = p.rings.Dropped();
   const uint64_t now = BootNs();
-  const uint64_t heartbeat = LoadRelaxed(&control->service_beat_ns);
+  const uint64_t heartbeat = LoadRelaxed(&control->service_heartbeat_ns);
   if (!recording || dropped == dropped_) {
     if (heartbeat > full_since_) full_since_ = 0;
   } else if (full_since_ == 0 || heartbeat > full_since_) {

@@ -93,7 +93,7 @@ bool AppSignals::TryResolve(Op* op, bool signal_ends) {
       op->timed = true;
     }
   } else {
-    // The processor writes start, then end, then decrements.
+    // The packet processor writes start, then end, then decrements.
     uint64_t end = LoadAcquire(&Raw(*op)->end_ts);
     uint64_t start = LoadRelaxed(&Raw(*op)->start_ts);
     finished = end != op->old_end && start != op->old_start && start <= end;

@@ -21,10 +21,10 @@ bool WaitsForRuntime(uint32_t phase) {
 
 }  // namespace
 
-const BackendReason kDefaultBackend = {
-    ROCATTACH_BACKEND_REASON_DEFAULT,
-    "hardware counters and API calls need rocprofiler-sdk, which nobody asked for when "
-    "this process started"};
+const BackendReason kDefaultBackend = {ROCATTACH_BACKEND_REASON_DEFAULT,
+                                       "hardware counters and API calls need "
+                                       "rocprofiler-sdk, which was not requested when "
+                                       "this process started"};
 
 // Reads the tables that were passed to OnLoad; the reason of a failure, or nullptr.
 // Does not change them.
@@ -103,7 +103,7 @@ bool HsaBackend::ArmByLiveTable(ApiTableRoot* root) {
   TinyLockHolder hold(p.start_lock);
   if (!WaitsForRuntime(LoadAcquire(&p.phase))) return false;
   uint16_t major = 0;
-  // Fails if a program calls other functions first.
+  // Fails while the runtime is not open: a program may call other functions first.
   if (functions.system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major) !=
       HSA_STATUS_SUCCESS) {
     return false;

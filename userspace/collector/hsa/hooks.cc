@@ -116,7 +116,7 @@ hsa_status_t CreateIntercepted(Queue* q, hsa_agent_t agent, uint32_t size,
       agent, size, type, callback, data, private_bytes, group_bytes, queue);
   if (status != HSA_STATUS_SUCCESS) return status;
   if (!InterceptCapture::Prepare(q, (*queue)->size)) {
-    return HSA_STATUS_SUCCESS;  // a proxy that nobody looks at is as good as a queue
+    return HSA_STATUS_SUCCESS;  // an unused proxy works like a queue
   }
   return h.functions.queue_intercept_register(*queue, InterceptPackets, q);
 }
@@ -149,7 +149,7 @@ hsa_status_t MakeQueue(hsa_agent_t agent, hsa_queue_t** queue, Create create) {
   return status;
 }
 
-bool NobodyIsAbove();
+bool IsCalledDirectly();
 
 hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_t type,
                              void (*callback)(hsa_status_t, hsa_queue_t*, void*),
@@ -158,7 +158,7 @@ hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_
   return MakeQueue(agent, queue, [&](Queue* q, bool* intercepted) {
     HsaBackend& h = g_hsa;
     // The runtime has no intercept queues of the cooperative type.
-    if (q != nullptr && h.UseIntercept() && NobodyIsAbove() &&
+    if (q != nullptr && h.UseIntercept() && IsCalledDirectly() &&
         type <= HSA_QUEUE_TYPE_SINGLE &&
         CreateIntercepted(q, agent, size, type, callback, data, private_bytes,
                           group_bytes, queue) == HSA_STATUS_SUCCESS) {
@@ -175,7 +175,7 @@ hsa_status_t HookQueueCreate(hsa_agent_t agent, uint32_t size, hsa_queue_type32_
 // inline queue interposition counts the packets of every queue, but knows doorbells by
 // their kind. It would never ring that of an intercept queue, and the program would
 // wait forever.
-bool NobodyIsAbove() {
+bool IsCalledDirectly() {
   const ApiTable* core = g_hsa.core_table;
   return core == nullptr || LoadRelaxed(&core->slots[kCoreQueueCreate]) ==
                                 reinterpret_cast<void*>(&HookQueueCreate);

@@ -97,7 +97,7 @@ void InterceptCapture::Handle(Queue* q, const void* packets, uint64_t count,
   bool bounded = bounded_ && SizeOf(*q) >= 4 * kMargin;
   uint64_t stride = SizeOf(*q) / Queue::kMarkers;
   if (bounded) WaitForRoom(q, count + count / stride + 1);
-  // A batch never exceeds the queue; if it does, it is forwarded unchanged.
+  // Should a runtime pass a batch larger than the queue, forward it unchanged.
   if (count > SizeOf(*q)) return writer(packets, count);
   auto* source = static_cast<const Packet*>(packets);
   auto* batch = reinterpret_cast<Packet*>(q->batch);

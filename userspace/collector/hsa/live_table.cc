@@ -131,7 +131,7 @@ const char* FindLiveTables(const void* window, LiveTables* tables) {
   const char* why = CheckTables(&root, &tables->slots);
   if (why != nullptr) return why;
   if (!ConfirmSlots(runtime, tables->slots)) {
-    return "the table of AMD extensions has another layout than its size says";
+    return "the layout of the table of AMD extensions does not match its size";
   }
   tables->root = root;
   return nullptr;

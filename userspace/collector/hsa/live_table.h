@@ -16,7 +16,7 @@ namespace rocattach::collector {
 // variable. If one disagrees, or too few can be decoded, there is no result.
 struct LiveTables {
   ElfObject runtime;
-  ApiTableRoot root;  // made up here; the tables it points to are the runtime's
+  ApiTableRoot root;  // created here; the tables it points to are the runtime's
   AmdSlots slots;
 };
 

@@ -40,7 +40,7 @@ class SignalPool {
            0;
   }
 
-  // For unit tests: uses memory that is there already.
+  // For unit tests: uses existing memory.
   void Adopt(amd_signal_t* signals) { StoreRelease(&signals_, signals); }
 
  private:

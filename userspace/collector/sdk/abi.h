@@ -26,8 +26,8 @@
  *   configs, starting, stopping and flushing are possible at any time until
  *   finalization.
  * - A context may be started before HSA is initialised: its services then begin with
- * the first table. Device counting returns HSA_NOT_LOADED from start in that case, and
- *   begins all the same once the table has come.
+ *   the first table. Device counting returns HSA_NOT_LOADED from start in that case,
+ *   but begins nevertheless once the table is there.
  * - Two active contexts with dispatch counting conflict: CONTEXT_CONFLICT. Dispatch and
  *   device counting in one context: AGENT_DISPATCH_CONFLICT.
  * - A buffer's size and watermark count the bytes of payloads. Flushing waits for the

@@ -228,7 +228,7 @@ enum rocattach_sdk_marker_core_operation {
   ROCATTACH_SDK_MARKER_RANGE_STOP = 4,
 };
 
-/* What a buffer does when it is full. */
+/* The behaviour of a full buffer. */
 enum rocattach_sdk_buffer_policy {
   ROCATTACH_SDK_POLICY_DISCARD = 1,  /* drop and count */
   ROCATTACH_SDK_POLICY_LOSSLESS = 2, /* stop the application until there is room */

@@ -89,8 +89,8 @@ struct rocattach_sdk_record_header {
 };
 ROCATTACH_SDK_SIZE(rocattach_sdk_record_header, 16);
 
-/* On a callback thread of the SDK. drop_count is the total since the buffer was made.
- */
+/* On a callback thread of the SDK. drop_count is the total since the buffer was
+ * created. */
 typedef void (*rocattach_sdk_buffer_cb)(rocattach_sdk_context_id context,
                                         rocattach_sdk_buffer_id buffer,
                                         struct rocattach_sdk_record_header** headers,

@@ -135,7 +135,7 @@ void LateSampler::SetState(State state) {
 
 bool LateSampler::StartLoading() {
   if (path_[0] != '/' || memchr(path_, '\0', sizeof(path_)) == nullptr) {
-    Fail("the service named none");
+    Fail("the service named no library");
   } else if (&dlopen == nullptr || &dlsym == nullptr || &dlerror == nullptr) {
     Fail("the program has no dlopen");
   } else {
@@ -163,7 +163,7 @@ bool LateSampler::Load() {
     return Fail("the runtime has no rocprofiler-register");
   }
   if (dlopen(path_, RTLD_LAZY | RTLD_NOLOAD) != nullptr) {
-    return Fail("another tool has brought it along already");
+    return Fail("another tool has already loaded it");
   }
   environment_.set_variable(&environ);
   if (environment_.Install(path_, ToolVariables::kLateSdk) != 0) {
@@ -192,7 +192,7 @@ bool LateSampler::ForceConfigure() {
   if (initialized_ && status == ROCATTACH_SDK_STATUS_SUCCESS) return true;
   if (text_[0] != '\0') return false;
   const char* name = StatusName(sdk_, status);
-  return Fail("it does not take a tool now (status %d, %s)", status,
+  return Fail("it does not accept a tool now (status %d, %s)", status,
               name != nullptr ? name : "unknown");
 }
 
@@ -202,7 +202,7 @@ rocattach_sdk_configure_result* LateSampler::OnConfigure(
   if (!self.process_->guard.Ours() || client == nullptr) return nullptr;
   self.version_ = version;
   if (version < kOldestVersion) {
-    self.Fail("version %u.%u.%u cannot be added to a process that runs, 1.3 can",
+    self.Fail("version %u.%u.%u cannot be added to a running process, 1.3 can",
               version / 10000, version / 100 % 100, version % 100);
     return nullptr;
   }

@@ -70,10 +70,10 @@ typedef const char* (*rocattach_register_error_string_fn)(int32_t status);
 /* "rocprofiler_register_iterate_registration_info" */
 typedef int32_t (*rocattach_register_iterate_fn)(rocattach_register_info_cb callback,
                                                  void* data);
-/* "rocprofiler_register_invoke_nonpropagated_registrations": gives the SDK the tables
- * that it has not seen (HIP's, when HIP registered before any tool was visible).
- * "rocprofiler_register_invoke_all_registrations": gives it all of them again.
- * Never from within a registration: DEADLOCK. */
+/* "rocprofiler_register_invoke_nonpropagated_registrations": passes to the SDK the
+ * tables that it has not seen (HIP's, when HIP registered before any tool was visible).
+ * "rocprofiler_register_invoke_all_registrations": passes all of them again. Never from
+ * within a registration: DEADLOCK. */
 typedef int32_t (*rocattach_register_invoke_fn)(void);
 /* "rocprofiler_register_attach" (not in the public header): loads the tool and calls
  * its attach function. The buffer is a native uint32_t number of pairs, then

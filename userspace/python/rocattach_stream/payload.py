@@ -42,7 +42,7 @@ def uncompress(codec, payload):
     except zstandard.ZstdError:
         size = -1
     if size < 0:
-        raise PayloadError("compressed payload does not say its size")
+        raise PayloadError("compressed payload does not state its size")
     if size > MAX_PAYLOAD_BYTES:
         raise PayloadError(f"compressed payload claims {size} bytes")
     if size == 0:
