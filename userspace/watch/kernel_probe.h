@@ -16,6 +16,7 @@
 #include "bpf/watch_events.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/kernel_programs.h"
+#include "userspace/watch/library_probes.h"
 
 namespace rocattach {
 
@@ -49,21 +50,17 @@ using KernelStats = rocattach_bpf_stats;
 
 // Owns every BPF object. All links go away with it, and with the process: nothing is
 // pinned, so a killed service leaves no probe behind.
-class KernelProbe {
+class KernelProbe : public LibraryProbes {
  public:
   // Loads and verifies the programs, falling down the ladder where the kernel lacks a
   // feature. Errors say what is missing and how to get it.
   static absl::StatusOr<std::unique_ptr<KernelProbe>> Load(
       const KernelProbeOptions& options);
-  ~KernelProbe();
+  ~KernelProbe() override;
 
-  // Puts the probe on `file_offset` (hsa_init) of the file at `path`, for all present
-  // and future processes. `cookie` comes back in the events. A path that another user
-  // could turn to another file must be one of CheckedFile::ProbePath().
   absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
-                          uint64_t cookie);
-  // Takes away what AddLibrary() put in place with this cookie.
-  void RemoveLibrary(uint64_t cookie);
+                          uint64_t cookie) override;
+  void RemoveLibrary(uint64_t cookie) override;
   // Puts the report probes on the collector.
   absl::Status AddCollector(const std::string& path, uint64_t ready_offset,
                             uint64_t unloaded_offset);
