@@ -360,6 +360,7 @@ bool CollectorMemory::all_rings_read() const {
 }
 
 void CollectorMemory::Snapshot() {
+  backend_named_ = LoadAcquire(&control()->backend) != ROCATTACH_BACKEND_NONE;
   const uint32_t used =
       std::min(LoadAcquire(&control()->rings_used), geometry_.ring_count);
   // Never decreases, whatever the target writes later.

@@ -139,6 +139,9 @@ class CollectorMemory {
     return !dictionary_ok_ || dictionary_read_ >= dictionary_used_;
   }
   bool dictionary_ok() const { return dictionary_ok_; }
+  // The collector had named its backend at the snapshot, and all entries up to there
+  // have been copied out: its agents among them, which it commits first.
+  bool agents_read() const { return backend_named_ && dictionary_read(); }
 
   // Copies up to `out.size()` slots of ring `index`, but none after the snapshot.
   // Returns how many; the slots are free for the collector again.
@@ -188,6 +191,7 @@ class CollectorMemory {
   mutable bool readable_ = true;
   uint32_t rings_used_ = 0;
   uint64_t dictionary_used_ = 0;
+  bool backend_named_ = false;
   uint64_t plan_generation_ = 0;  // of the last plan written; even
   uint64_t dictionary_read_ = 0;
   uint64_t window_id_ = 0;

@@ -49,6 +49,7 @@ bool SettleIfOverdue(Target* target, uint64_t now_ns, uint64_t timeout_ns) {
       IsInPlace(*target) || now_ns <= window.event.time_ns + timeout_ns) {
     return false;
   }
+  if (target->SettleFromCollector()) return true;
   if (target->has_memory()) {
     target->Settle(Verdict::kRefused, AttachReason::kCollectorSilent,
                    "the collector was loaded, but the runtime never called it: another "

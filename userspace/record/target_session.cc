@@ -105,6 +105,8 @@ void TargetSession::AddFunction(const v1::ApiFunction& function) {
 
 std::optional<TargetDescription> TargetSession::Describe(
     const std::string& sdk_missing) const {
+  // It is asked once: without its GPUs, no session would ever find them.
+  if (!memory_->agents_read()) return std::nullopt;
   const BackendFacts backend = memory_->backend();
   if (backend.backend == ROCATTACH_BACKEND_NONE) return std::nullopt;
   TargetDescription description;

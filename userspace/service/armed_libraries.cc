@@ -13,12 +13,12 @@ namespace rocattach {
 // 3. A file that has changed meanwhile is scanned again: a rename is harmless. If it
 //    was written, the probe may be at any instruction and is removed.
 // 4. The watch reports what is written after it was set.
-absl::Status ArmedLibraries::ArmOne(size_t index, KernelProbe* probe) {
+absl::Status ArmedLibraries::ArmOne(size_t index, LibraryProbes* probes) {
   const LibraryCopy& copy = scan_.copies[index];
   const uint64_t cookie = index + 1;
   watch_.Add(index, copy.file);
   RETURN_IF_ERROR(
-      probe->AddLibrary(copy.file.ProbePath(), copy.hsa_init_offset, cookie));
+      probes->AddLibrary(copy.file.ProbePath(), copy.hsa_init_offset, cookie));
   absl::Status unchanged = copy.file.CheckUnchanged();
   if (unchanged.ok()) return absl::OkStatus();
   const int fd = copy.file.fd();
@@ -27,28 +27,33 @@ absl::Status ArmedLibraries::ArmOne(size_t index, KernelProbe* probe) {
       CheckProbeInstruction(fd, *offset).ok()) {
     return absl::OkStatus();
   }
-  probe->RemoveLibrary(cookie);
+  probes->RemoveLibrary(cookie);
   return unchanged;
 }
 
-absl::Status ArmedLibraries::Arm(KernelProbe* probe) {
+absl::Status ArmedLibraries::Arm(LibraryProbes* probes) {
+  absl::Status first_error;
   for (size_t i = 0; i < scan_.copies.size(); ++i) {
-    const LibraryCopy& copy = scan_.copies[i];
-    absl::Status status = ArmOne(i, probe);
-    if (status.ok()) continue;
-    scan_.rejected.push_back({copy.path, std::string(status.message())});
-    // A copy that cannot be probed does not affect the others; no copy at all is an
-    // error.
-    if (scan_.copies.size() == 1) return status;
+    absl::Status status = ArmOne(i, probes);
+    if (status.ok()) {
+      armed_.insert(i);
+      continue;
+    }
+    scan_.rejected.push_back({scan_.copies[i].path, std::string(status.message())});
+    first_error.Update(status);
   }
-  return absl::OkStatus();
+  // A copy that cannot be probed does not affect the others; no copy at all is an
+  // error.
+  return armed_.empty() ? first_error : absl::OkStatus();
 }
 
 void ArmedLibraries::DisarmWritten(
-    KernelProbe* probe,
+    LibraryProbes* probes,
     const std::function<void(const std::string& path)>& on_disarmed) {
   for (size_t index : watch_.Written()) {
-    probe->RemoveLibrary(index + 1);
+    // One that was rejected is watched as well.
+    if (armed_.erase(index) == 0) continue;
+    probes->RemoveLibrary(index + 1);
     on_disarmed(scan_.copies[index].path);
   }
 }

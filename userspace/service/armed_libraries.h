@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/library_probes.h"
 #include "userspace/watch/library_scanner.h"
 #include "userspace/watch/library_watch.h"
 
@@ -23,17 +25,18 @@ class ArmedLibraries {
   const LibraryScan& scan() const { return scan_; }
   // Sets the probes. Copies that cannot be probed are rejected; it is an error only if
   // there is no other.
-  absl::Status Arm(KernelProbe* probe);
+  absl::Status Arm(LibraryProbes* probes);
   // Readable when a copy has been written to.
   int fd() const { return watch_.fd(); }
   // Removes the probes from copies that have been written to, and reports them.
-  void DisarmWritten(KernelProbe* probe,
+  void DisarmWritten(LibraryProbes* probes,
                      const std::function<void(const std::string& path)>& on_disarmed);
 
  private:
-  absl::Status ArmOne(size_t index, KernelProbe* probe);
+  absl::Status ArmOne(size_t index, LibraryProbes* probes);
 
   LibraryScan scan_;
+  std::set<size_t> armed_;  // copies that have a probe
   LibraryWatch watch_;
 };
 

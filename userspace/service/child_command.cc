@@ -76,7 +76,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
   std::vector<std::string> candidates;
   if (absl::StrContains(name, '/')) {
     candidates.push_back(name);
-  } else {
+  } else if (!name.empty()) {
     const char* path = getenv("PATH");
     for (absl::string_view entry : absl::StrSplit(path ? path : "/bin:/usr/bin", ':')) {
       candidates.push_back(entry.empty() ? name : absl::StrCat(entry, "/", name));

@@ -16,6 +16,7 @@
 #include "bpf/watch_events.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/kernel_programs.h"
+#include "userspace/watch/library_probes.h"
 
 namespace rocattach {
 
@@ -49,21 +50,17 @@ using KernelStats = rocattach_bpf_stats;
 
 // Owns every BPF object. All links are removed with it, and with the process: nothing
 // is pinned, so a killed service leaves no probe behind.
-class KernelProbe {
+class KernelProbe : public LibraryProbes {
  public:
   // Loads and verifies the programs, without the features that the kernel lacks. Errors
   // state what is missing and how to get it.
   static absl::StatusOr<std::unique_ptr<KernelProbe>> Load(
       const KernelProbeOptions& options);
-  ~KernelProbe();
+  ~KernelProbe() override;
 
-  // Puts the probe on `file_offset` (hsa_init) of the file at `path`, for all present
-  // and future processes. `cookie` is returned in the events. If another user could
-  // replace the file at the path, it must be a CheckedFile::ProbePath().
   absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
-                          uint64_t cookie);
-  // Removes the probe that AddLibrary() set with this cookie.
-  void RemoveLibrary(uint64_t cookie);
+                          uint64_t cookie) override;
+  void RemoveLibrary(uint64_t cookie) override;
   // Puts the report probes on the collector.
   absl::Status AddCollector(const std::string& path, uint64_t ready_offset,
                             uint64_t unloaded_offset);

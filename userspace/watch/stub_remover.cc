@@ -2,11 +2,10 @@
 
 #include <utility>
 
-#include "absl/time/time.h"
-
 namespace rocattach {
 
-StubRemover::StubRemover() : thread_([this] { Run(); }) {}
+StubRemover::StubRemover(Removal removal, absl::Duration pause)
+    : removal_(std::move(removal)), pause_(pause), thread_([this] { Run(); }) {}
 
 StubRemover::~StubRemover() {
   {
@@ -39,7 +38,7 @@ void StubRemover::Run() {
       if (attaching_.contains(job.location.pid)) continue;
       removing_ = job.location.pid;
     }
-    const StepResult removed = RemoveStub(job.location);
+    const StepResult removed = removal_(job.location);
     absl::MutexLock lock(&mutex_);
     removing_ = 0;
     if (removed.ok() || !removed.failure().retryable || --job.tries_left <= 0 ||
@@ -47,8 +46,7 @@ void StubRemover::Run() {
       continue;
     }
     jobs_.push_back(std::move(job));
-    mutex_.AwaitWithTimeout(absl::Condition(&stopping_),
-                            absl::Milliseconds(kPauseMsec));
+    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), pause_);
   }
 }
 

@@ -7,11 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <set>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "injector/stub_removal.h"
 
 namespace rocattach {
@@ -25,9 +27,11 @@ class StubRemover {
   static constexpr size_t kMaxJobs = 256;
   // How often, and with which pauses, a thread that is still in the stub is checked.
   static constexpr int kTries = 10;
-  static constexpr uint64_t kPauseMsec = 100;
+  static constexpr absl::Duration kPause = absl::Milliseconds(100);
 
-  StubRemover();
+  // How a stub is removed, and the pause: tests have their own.
+  using Removal = std::function<StepResult(const StubLocation&)>;
+  explicit StubRemover(Removal removal = RemoveStub, absl::Duration pause = kPause);
   ~StubRemover();
   StubRemover(const StubRemover&) = delete;
   StubRemover& operator=(const StubRemover&) = delete;
@@ -59,6 +63,8 @@ class StubRemover {
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  const Removal removal_;
+  const absl::Duration pause_;
   absl::Mutex mutex_;
   absl::CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,11 +1,14 @@
 #include "userspace/base/process.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+
+#include "userspace/base/clock.h"
 
 namespace rocattach {
 namespace {
@@ -41,6 +44,34 @@ TEST(ReadProcessInfo, SurvivesParenthesesInTheName) {
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_FALSE(ReadProcessInfo(child).ok());
+}
+
+// The kernel's event and /proc name the same process by different numbers.
+TEST(ProcessId, TheKernelsStartTimeIsThatOfProc) {
+  // A child that is made within one tick of the clock has started in that one. Most
+  // are.
+  bool within_a_tick = false;
+  for (int i = 0; i < 1000 && !within_a_tick; ++i) {
+    const uint64_t before_ns = BootNs();
+    const pid_t child = fork();
+    if (child == 0) {
+      pause();
+      _exit(0);
+    }
+    const uint64_t after_ns = BootNs();
+    ASSERT_GT(child, 0);
+    const auto ticks = ReadStartTicks(child);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    ASSERT_TRUE(ticks.ok()) << ticks.status();
+    const ProcessId first = ProcessId::StartedAt(child, before_ns);
+    const ProcessId last = ProcessId::StartedAt(child, after_ns);
+    EXPECT_EQ(first.pid, child);
+    EXPECT_LE(first.start_ticks, *ticks);
+    EXPECT_GE(last.start_ticks, *ticks);
+    within_a_tick = first == last;
+  }
+  EXPECT_TRUE(within_a_tick);
 }
 
 TEST(ListProcesses, HoldsThisOne) {

@@ -16,7 +16,7 @@ TEST_F(SessionServiceTest, TheSecondSessionForAProcessIsToldWhoOwnsIt) {
   Player player(&fake);
   Arrive(&fake);
   auto first = service_->Start({.filters = {Counters({"SQ_WAVES"})}});
-  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(first.ok()) << first.status();
   auto second =
       service_->Start({.pids = {5'000'000}, .filters = {Counters({"GRBM_COUNT"})}});
   ASSERT_FALSE(second.ok());

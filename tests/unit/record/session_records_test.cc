@@ -1,0 +1,582 @@
+#include "userspace/record/session_records.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "userspace/stream/decoder.h"
+#include "userspace/stream/reader.h"
+#include "userspace/stream/visitor.h"
+
+namespace rocattach {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr ProcessId kProcess = {100, 7};
+constexpr uint16_t kAgent = 1;
+constexpr uint64_t kGeneration = 6;
+constexpr uint64_t kSession = 42;
+constexpr uint32_t kPlanId = 5;
+
+// Keeps what a session gets; readings as their sums.
+struct Sink : RecordSink {
+  struct Dispatch {
+    rocattach_dispatch record;
+    bool for_timestamps, for_counters;
+    uint32_t pass;
+    std::vector<double> sums;
+  };
+  struct Sample {
+    uint64_t begin_ns, end_ns;
+    uint32_t agent_id, pass;
+    std::vector<double> sums;
+  };
+  std::vector<Dispatch> dispatches;
+  std::vector<Sample> samples;
+  std::vector<uint64_t> copies;  // correlation ids
+  std::vector<ApiEvent> calls;
+
+  static std::vector<double> SumsOf(absl::Span<const CounterReading> readings) {
+    std::vector<double> sums;
+    for (const CounterReading& reading : readings) sums.push_back(reading.sum);
+    return sums;
+  }
+  void OnDispatches(ProcessId target, absl::Span<const DispatchEvent> events) override {
+    EXPECT_EQ(target, kProcess);
+    for (const DispatchEvent& event : events) {
+      dispatches.push_back({event.dispatch, event.for_timestamps, event.for_counters,
+                            event.pass, SumsOf(event.readings)});
+    }
+  }
+  void OnCopies(ProcessId, absl::Span<const rocattach_copy> records) override {
+    for (const rocattach_copy& copy : records) copies.push_back(copy.correlation_id);
+  }
+  void OnApiCalls(ProcessId, absl::Span<const ApiEvent> events) override {
+    calls.insert(calls.end(), events.begin(), events.end());
+  }
+  void OnSamples(ProcessId, absl::Span<const SampleEvent> events) override {
+    for (const SampleEvent& event : events) {
+      samples.push_back({event.begin_ns, event.end_ns, event.agent_id, event.pass,
+                         SumsOf(event.readings)});
+    }
+  }
+  void OnTargetEnded(ProcessId) override {}
+};
+
+// What the stream says.
+struct Written : StreamVisitor {
+  std::vector<CounterRecord> counters, samples;
+  std::vector<ApiCallRecord> calls;
+  void OnCounters(const FrameContext&,
+                  absl::Span<const CounterRecord> records) override {
+    counters.insert(counters.end(), records.begin(), records.end());
+  }
+  void OnSamples(const FrameContext&,
+                 absl::Span<const CounterRecord> records) override {
+    samples.insert(samples.end(), records.begin(), records.end());
+  }
+  void OnApiCalls(const FrameContext&,
+                  absl::Span<const ApiCallRecord> records) override {
+    calls.insert(calls.end(), records.begin(), records.end());
+  }
+};
+
+uint16_t TagOf(uint64_t generation) {
+  return static_cast<uint16_t>(ROCATTACH_PLAN_TAG(generation) << 9);
+}
+
+template <typename T>
+RecordSlot SlotOf(const T& record) {
+  RecordSlot slot;
+  static_assert(sizeof(record) == sizeof(slot.bytes));
+  memcpy(slot.bytes, &record, sizeof(record));
+  return slot;
+}
+
+class SessionRecordsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/rocattach-session-records-test.XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    directory_ = pattern;
+    auto output = OutputSet::Open({directory_, "run", {}});
+    ASSERT_TRUE(output.ok()) << output.status();
+    output_.emplace(*std::move(output));
+    const auto process = output_->OpenProcess({}, {});
+    ASSERT_TRUE(process.ok()) << process.status();
+    records_.emplace(kProcess, *process, &*output_, &plans_, &kernels_);
+    AddKernel(1, "gemm");
+    AddKernel(2, "reduce");
+    AddPlan(kGeneration, sink_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  void AddKernel(uint32_t id, const std::string& name) {
+    v1::Kernel kernel;
+    kernel.set_id(id);
+    kernel.set_name(name);
+    ASSERT_TRUE(kernels_.Add(kernel));
+  }
+  // Both selections take kernels of agent 1 that match "gemm", exactly. Dispatches are
+  // counted in two passes of three and one counters; samples in one of two.
+  void AddPlan(uint64_t generation, std::shared_ptr<RecordSink> sink) {
+    auto compiled = std::make_shared<CompiledPlan>();
+    compiled->counter_names = {"A", "B", "C"};
+    compiled->target.gpus.resize(1);
+    compiled->target.gpus[0].agent_id = kAgent;
+    compiled->gpu_architectures = {0};
+    compiled->architectures.resize(1);
+    compiled->architectures[0].dispatch.passes = {{{"A", "B", "C"}}, {{"A"}}};
+    compiled->architectures[0].sampler.passes = {{{"A", "B"}}};
+    for (ExactSelection& selection : compiled->selections) {
+      selection.wanted = true;
+      selection.kernels = *KernelFilter::Create({"gemm"}, {});
+      selection.agents = {kAgent};
+    }
+    auto plan = std::make_shared<ActivePlan>();
+    plan->generation = generation;
+    plan->session = kSession;
+    plan->plan_id = kPlanId;
+    plan->plan = std::move(compiled);
+    plan->sink = std::move(sink);
+    plans_.Add(std::move(plan));
+  }
+
+  static rocattach_dispatch Dispatch(uint64_t correlation, uint16_t flags,
+                                     uint32_t kernel = 1) {
+    rocattach_dispatch record = {};
+    record.kind = ROCATTACH_RECORD_DISPATCH;
+    record.flags = flags | TagOf(kGeneration);
+    record.kernel_id = kernel;
+    record.correlation_id = correlation;
+    record.agent_id = kAgent;
+    return record;
+  }
+  bool Take(rocattach_dispatch record, uint32_t ring = 0) {
+    return records_->TakeDispatch(ring, &record);
+  }
+  bool TakeCounted(uint64_t correlation, uint32_t ring = 0) {
+    return Take(Dispatch(correlation,
+                         ROCATTACH_DISPATCH_COUNTED | ROCATTACH_DISPATCH_FOR_COUNTERS),
+                ring);
+  }
+  // One slot of two of a dispatch's values: counters 0 and 1, then counter 2.
+  static rocattach_values Values(uint64_t operation, uint16_t slot) {
+    rocattach_values values = {};
+    values.kind = ROCATTACH_RECORD_VALUES;
+    values.slots = 2;
+    values.slot = slot;
+    values.count = slot == 0 ? 2 : 1;
+    values.correlation_id = operation;
+    values.plan_generation = kGeneration;
+    values.agent_id = kAgent;
+    values.of = ROCATTACH_RECORD_DISPATCH;
+    for (uint16_t i = 0; i < values.count; ++i) {
+      const uint16_t counter = static_cast<uint16_t>(2 * slot + i);
+      values.value[i].counter = counter;
+      values.value[i].instances = 4;
+      values.value[i].sum = 10 * (counter + 1);
+      values.value[i].minimum = 1;
+      values.value[i].maximum = 9;
+    }
+    return values;
+  }
+  void Take(const rocattach_values& values, uint32_t ring = 0) {
+    records_->TakeValues(ring, SlotOf(values));
+  }
+  void TakeValuesOf(uint64_t operation, uint32_t ring = 0) {
+    for (const uint16_t slot : {0, 1}) Take(Values(operation, slot), ring);
+  }
+  static rocattach_sample Sample(uint64_t id) {
+    rocattach_sample sample = {};
+    sample.kind = ROCATTACH_RECORD_SAMPLE;
+    sample.agent_id = kAgent;
+    sample.sample_id = id;
+    sample.plan_generation = kGeneration;
+    sample.begin_ns = 1000;
+    sample.end_ns = 2000;
+    sample.values = 2;
+    sample.slots = 1;
+    return sample;
+  }
+  void Take(const rocattach_sample& sample) {
+    records_->TakeSample(0, SlotOf(sample));
+    rocattach_values values = Values(sample.sample_id, 0);
+    values.slots = 1;
+    values.of = ROCATTACH_RECORD_SAMPLE;
+    Take(values);
+  }
+  static rocattach_api_call ApiCall() {
+    rocattach_api_call call = {};
+    call.kind = ROCATTACH_RECORD_API;
+    call.domain = ROCATTACH_PLAN_API_MARKER;
+    call.function = 3;
+    call.tid = 11;
+    call.plan_tag = ROCATTACH_PLAN_TAG(kGeneration);
+    call.correlation_id = 9;
+    call.ancestor_id = 8;
+    call.begin_ns = 1000;
+    call.end_ns = 2000;
+    return call;
+  }
+  void Take(const rocattach_api_call& call) { records_->TakeApiCall(SlotOf(call)); }
+
+  const SessionCounts& counts() const { return records_->counts(); }
+  Written Finish() {
+    records_->End();
+    EXPECT_TRUE(output_->Close({}).ok());
+    Written written;
+    StreamDecoder decoder(&written);
+    EXPECT_TRUE(ReadStream(directory_ + "/run.rwa", {}, &decoder).ok());
+    return written;
+  }
+
+  std::string directory_;
+  std::optional<OutputSet> output_;
+  RecentPlans plans_;
+  KernelNames kernels_;
+  const std::shared_ptr<Sink> sink_ = std::make_shared<Sink>();
+  std::optional<SessionRecords> records_;
+};
+
+TEST_F(SessionRecordsTest, ADispatchThatNobodyAskedForIsTheRecordings) {
+  rocattach_dispatch record = Dispatch(1, ROCATTACH_DISPATCH_UNFINISHED);
+  EXPECT_TRUE(records_->TakeDispatch(0, &record));
+  EXPECT_EQ(record.flags, ROCATTACH_DISPATCH_UNFINISHED);
+  EXPECT_THAT(sink_->dispatches, IsEmpty());
+}
+
+TEST_F(SessionRecordsTest, TheStreamHearsNothingOfPlansAndSelections) {
+  rocattach_dispatch record = Dispatch(1, 0x1ff);
+  record.flags &= static_cast<uint16_t>(~ROCATTACH_DISPATCH_COUNTED);
+  EXPECT_TRUE(records_->TakeDispatch(0, &record));
+  EXPECT_EQ(record.flags, ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_APP_SIGNAL |
+                              ROCATTACH_DISPATCH_UNFINISHED);
+  ASSERT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_EQ(sink_->dispatches[0].record.flags, record.flags);
+}
+
+TEST_F(SessionRecordsTest, WhatTheTargetHasDecidedIsDelivered) {
+  // Kernel 2 would not have matched.
+  EXPECT_TRUE(Take(Dispatch(1, ROCATTACH_DISPATCH_SELECTED, 2)));
+  ASSERT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_TRUE(sink_->dispatches[0].for_timestamps);
+  EXPECT_FALSE(sink_->dispatches[0].for_counters);
+  EXPECT_EQ(counts().filtered, 0u);
+}
+
+TEST_F(SessionRecordsTest, WhatTheTargetCouldNotDecideIsDecidedExactly) {
+  constexpr uint16_t kUndecided =
+      ROCATTACH_DISPATCH_SELECTED | ROCATTACH_DISPATCH_SELECTED_UNDECIDED;
+  EXPECT_TRUE(Take(Dispatch(1, kUndecided, 1)));
+  // By its name, without one, and by its agent.
+  EXPECT_FALSE(Take(Dispatch(2, kUndecided, 2)));
+  EXPECT_FALSE(Take(Dispatch(3, kUndecided, 99)));
+  rocattach_dispatch elsewhere = Dispatch(4, kUndecided, 1);
+  elsewhere.agent_id = 2;
+  EXPECT_FALSE(Take(elsewhere));
+  ASSERT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_EQ(sink_->dispatches[0].record.correlation_id, 1u);
+  EXPECT_EQ(counts().filtered, 3u);
+  // The recording wants all of them, the session still does not.
+  EXPECT_TRUE(Take(Dispatch(5, kUndecided | ROCATTACH_DISPATCH_BASELINE, 2)));
+  EXPECT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_EQ(counts().filtered, 3u);
+}
+
+TEST_F(SessionRecordsTest, EachSelectionIsDecidedByItself) {
+  EXPECT_TRUE(
+      Take(Dispatch(1,
+                    ROCATTACH_DISPATCH_SELECTED | ROCATTACH_DISPATCH_FOR_COUNTERS |
+                        ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED,
+                    2)));
+  ASSERT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_TRUE(sink_->dispatches[0].for_timestamps);
+  EXPECT_FALSE(sink_->dispatches[0].for_counters);
+}
+
+TEST_F(SessionRecordsTest, WhatAForgottenPlanSelectedReachesNoSession) {
+  rocattach_dispatch record = Dispatch(1, ROCATTACH_DISPATCH_SELECTED);
+  record.flags = ROCATTACH_DISPATCH_SELECTED | TagOf(kGeneration + 2);
+  EXPECT_FALSE(Take(record));
+  EXPECT_EQ(counts().filtered, 1u);
+  record.flags |= ROCATTACH_DISPATCH_BASELINE;
+  EXPECT_TRUE(Take(record));
+  EXPECT_THAT(sink_->dispatches, IsEmpty());
+}
+
+TEST_F(SessionRecordsTest, ALateDispatchGoesToThePlanThatSelectedIt) {
+  auto next = std::make_shared<Sink>();
+  AddPlan(kGeneration + 2, next);
+  EXPECT_TRUE(Take(Dispatch(1, ROCATTACH_DISPATCH_SELECTED)));
+  EXPECT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_THAT(next->dispatches, IsEmpty());
+}
+
+TEST_F(SessionRecordsTest, ADispatchWaitsForItsValues) {
+  EXPECT_TRUE(TakeCounted(1));
+  Take(Values(1, 0));
+  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  Take(Values(1, 1));
+  ASSERT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_TRUE(sink_->dispatches[0].for_counters);
+  EXPECT_EQ(sink_->dispatches[0].record.correlation_id, 1u);
+  EXPECT_THAT(sink_->dispatches[0].sums, ElementsAre(10, 20, 30));
+  EXPECT_EQ(counts().counted, 1u);
+  EXPECT_EQ(counts().counted_invalid, 0u);
+  const Written written = Finish();
+  ASSERT_EQ(written.counters.size(), 3u);
+  for (uint16_t i = 0; i < 3; ++i) {
+    const CounterRecord& record = written.counters[i];
+    EXPECT_EQ(record.session, kSession);
+    EXPECT_EQ(record.plan, kPlanId);
+    EXPECT_EQ(record.operation, 1u);
+    EXPECT_EQ(record.kernel_id, 1u);
+    EXPECT_EQ(record.agent_id, kAgent);
+    EXPECT_EQ(record.counter, i);
+    EXPECT_EQ(record.instances, 4u);
+    EXPECT_EQ(record.sum, 10 * (i + 1));
+    EXPECT_EQ(record.minimum, 1);
+    EXPECT_EQ(record.maximum, 9);
+  }
+}
+
+TEST_F(SessionRecordsTest, ValuesBelongToTheirRing) {
+  TakeCounted(1, 0);
+  TakeCounted(2, 5);
+  Take(Values(1, 0), 0);
+  TakeValuesOf(2, 5);
+  Take(Values(1, 1), 0);
+  ASSERT_EQ(sink_->dispatches.size(), 2u);
+  EXPECT_EQ(sink_->dispatches[0].record.correlation_id, 2u);
+  EXPECT_EQ(sink_->dispatches[1].record.correlation_id, 1u);
+  EXPECT_EQ(counts().counted, 2u);
+}
+
+TEST_F(SessionRecordsTest, ValuesOfAnotherPassAreThatPasss) {
+  TakeCounted(1);
+  rocattach_values values = Values(1, 0);
+  values.pass = 1;
+  values.slots = 1;
+  values.count = 1;
+  Take(values);
+  ASSERT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_EQ(sink_->dispatches[0].pass, 1u);
+  const Written written = Finish();
+  ASSERT_EQ(written.counters.size(), 1u);
+  EXPECT_EQ(written.counters[0].pass, 1u);
+}
+
+// Whatever the target's memory says: what the plan did not ask for is not believed.
+TEST_F(SessionRecordsTest, ValuesThatThePlanCannotHaveAreInvalid) {
+  const std::vector<std::function<void(rocattach_values*)>> changes = {
+      [](auto* v) { v->correlation_id = 2; },
+      [](auto* v) { v->agent_id = 2; },
+      [](auto* v) { v->plan_generation += 2; },
+      [](auto* v) { v->slot = 1; },
+      [](auto* v) { v->slots = 0; },
+      [](auto* v) { v->slots = 4; },
+      [](auto* v) { v->count = 0; },
+      [](auto* v) { v->count = ROCATTACH_VALUES_PER_SLOT + 1; },
+      [](auto* v) { v->of = ROCATTACH_RECORD_SAMPLE; },
+      [](auto* v) { v->pass = 2; },
+      [](auto* v) { v->value[1].counter = 3; },
+      [](auto* v) { v->value[1].instances = 0; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    TakeCounted(1);
+    rocattach_values values = Values(1, 0);
+    changes[i](&values);
+    Take(values);
+    EXPECT_EQ(counts().counted_invalid, i + 1) << i;
+    // Once, however many follow.
+    Take(Values(1, 1));
+    EXPECT_EQ(counts().counted_invalid, i + 1) << i;
+  }
+  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  EXPECT_EQ(counts().counted, 0u);
+}
+
+TEST_F(SessionRecordsTest, ValuesMustNotChangeFromSlotToSlot) {
+  TakeCounted(1);
+  Take(Values(1, 0));
+  rocattach_values values = Values(1, 1);
+  values.slots = 3;
+  Take(values);
+  EXPECT_EQ(counts().counted_invalid, 1u);
+  TakeCounted(2);
+  Take(Values(2, 0));
+  values = Values(2, 1);
+  values.pass = 1;
+  Take(values);
+  EXPECT_EQ(counts().counted_invalid, 2u);
+  TakeCounted(3);
+  Take(Values(3, 0));
+  Take(Values(3, 0));
+  EXPECT_EQ(counts().counted_invalid, 3u);
+  EXPECT_THAT(sink_->dispatches, IsEmpty());
+}
+
+TEST_F(SessionRecordsTest, WhatInterruptsValuesMakesThemInvalid) {
+  TakeCounted(1);
+  Take(Values(1, 0));
+  TakeCounted(2);
+  Take(Values(1, 1));
+  EXPECT_EQ(counts().counted_invalid, 2u);
+  // At the end, too.
+  TakeCounted(3, 1);
+  records_->End();
+  EXPECT_EQ(counts().counted_invalid, 3u);
+  EXPECT_EQ(counts().counted, 0u);
+  EXPECT_THAT(sink_->dispatches, IsEmpty());
+}
+
+TEST_F(SessionRecordsTest, NothingIsLeftOfInterruptedValues) {
+  TakeCounted(1);
+  Take(Values(1, 0));
+  TakeCounted(2);
+  TakeValuesOf(2);
+  ASSERT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_THAT(sink_->dispatches[0].sums, ElementsAre(10, 20, 30));
+  TakeCounted(3);
+  Take(Values(3, 0));
+  Take(Sample(1));
+  ASSERT_EQ(sink_->samples.size(), 1u);
+  EXPECT_THAT(sink_->samples[0].sums, ElementsAre(10, 20));
+  EXPECT_EQ(counts().counted_invalid, 2u);
+  EXPECT_EQ(counts().counted, 1u);
+}
+
+// The target counted a kernel that it could not decide about.
+TEST_F(SessionRecordsTest, ValuesThatTheFilterDidNotWantAreLeftOut) {
+  constexpr uint16_t kCounted = ROCATTACH_DISPATCH_COUNTED |
+                                ROCATTACH_DISPATCH_FOR_COUNTERS |
+                                ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED;
+  EXPECT_FALSE(Take(Dispatch(1, kCounted, 2)));
+  TakeValuesOf(1);
+  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  EXPECT_EQ(counts().counted_filtered, 1u);
+  EXPECT_EQ(counts().filtered, 1u);
+  // Another filter of the session wants its times.
+  EXPECT_TRUE(Take(Dispatch(2, kCounted | ROCATTACH_DISPATCH_SELECTED, 2)));
+  TakeValuesOf(2);
+  ASSERT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_TRUE(sink_->dispatches[0].for_timestamps);
+  EXPECT_FALSE(sink_->dispatches[0].for_counters);
+  EXPECT_EQ(counts().counted_filtered, 2u);
+  EXPECT_EQ(counts().filtered, 1u);
+  EXPECT_EQ(counts().counted, 0u);
+  EXPECT_THAT(Finish().counters, IsEmpty());
+}
+
+TEST_F(SessionRecordsTest, ASampleComesWithItsValues) {
+  Take(Sample(3));
+  ASSERT_EQ(sink_->samples.size(), 1u);
+  EXPECT_EQ(sink_->samples[0].agent_id, kAgent);
+  EXPECT_EQ(sink_->samples[0].begin_ns, 1000u);
+  EXPECT_EQ(sink_->samples[0].end_ns, 2000u);
+  EXPECT_THAT(sink_->samples[0].sums, ElementsAre(10, 20));
+  EXPECT_EQ(counts().samples, 1u);
+  EXPECT_EQ(counts().samples_invalid, 0u);
+  const Written written = Finish();
+  EXPECT_THAT(written.counters, IsEmpty());
+  ASSERT_EQ(written.samples.size(), 2u);
+  EXPECT_EQ(written.samples[1].session, kSession);
+  EXPECT_EQ(written.samples[1].operation, 3u);
+  EXPECT_EQ(written.samples[1].counter, 1u);
+  EXPECT_EQ(written.samples[1].begin_ns, 1000u);
+  EXPECT_EQ(written.samples[1].end_ns, 2000u);
+}
+
+TEST_F(SessionRecordsTest, ASampleThatMakesNoSenseIsInvalid) {
+  const std::vector<std::function<void(rocattach_sample*)>> changes = {
+      [](auto* s) { s->plan_generation += 2; },
+      [](auto* s) { s->slots = 0; },
+      [](auto* s) { s->end_ns = s->begin_ns - 1; },
+      [](auto* s) { s->agent_id = 2; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    rocattach_sample sample = Sample(i + 1);
+    changes[i](&sample);
+    Take(sample);
+    EXPECT_EQ(counts().samples_invalid, i + 1) << i;
+  }
+  EXPECT_THAT(sink_->samples, IsEmpty());
+  EXPECT_EQ(counts().samples, 0u);
+}
+
+TEST_F(SessionRecordsTest, CopiesGoToTheSessionThatSelectedThem) {
+  rocattach_copy copy = {};
+  copy.kind = ROCATTACH_RECORD_COPY;
+  copy.correlation_id = 1;
+  copy.flags = ROCATTACH_COPY_BASELINE | TagOf(kGeneration);
+  EXPECT_TRUE(records_->TakeCopy(&copy));
+  EXPECT_THAT(sink_->copies, IsEmpty());
+  copy.correlation_id = 2;
+  copy.flags =
+      ROCATTACH_COPY_SELECTED | ROCATTACH_DISPATCH_UNTIMED | TagOf(kGeneration);
+  EXPECT_TRUE(records_->TakeCopy(&copy));
+  EXPECT_THAT(sink_->copies, ElementsAre(2));
+  EXPECT_EQ(copy.flags, ROCATTACH_DISPATCH_UNTIMED);
+  copy.correlation_id = 3;
+  copy.flags = ROCATTACH_COPY_SELECTED | TagOf(kGeneration + 2);
+  EXPECT_TRUE(records_->TakeCopy(&copy));
+  EXPECT_THAT(sink_->copies, ElementsAre(2));
+}
+
+TEST_F(SessionRecordsTest, AnApiCallGoesToTheStreamAndTheSession) {
+  rocattach_api_call call = ApiCall();
+  // Without an end, and not printable.
+  memset(call.text, 'x', sizeof(call.text));
+  call.text[0] = '\x1b';
+  call.flags = ROCATTACH_API_TEXT_CUT;
+  Take(call);
+  ASSERT_EQ(sink_->calls.size(), 1u);
+  EXPECT_EQ(sink_->calls[0].domain, TraceDomain::kMarkers);
+  EXPECT_EQ(sink_->calls[0].function, 3u);
+  EXPECT_EQ(sink_->calls[0].tid, 11u);
+  EXPECT_EQ(sink_->calls[0].correlation_id, 9u);
+  EXPECT_EQ(sink_->calls[0].begin_ns, 1000u);
+  EXPECT_EQ(sink_->calls[0].end_ns, 2000u);
+  EXPECT_EQ(counts().api_calls, 1u);
+  const Written written = Finish();
+  ASSERT_EQ(written.calls.size(), 1u);
+  EXPECT_EQ(written.calls[0].session, kSession);
+  EXPECT_EQ(written.calls[0].ancestor_id, 8u);
+  EXPECT_EQ(written.calls[0].flags & kApiCallTextCut, kApiCallTextCut);
+  EXPECT_EQ(written.calls[0].text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(written.calls[0].text.substr(written.calls[0].text.size() - 39),
+            std::string(39, 'x'));
+}
+
+TEST_F(SessionRecordsTest, AnApiCallThatMakesNoSenseIsInvalid) {
+  const std::vector<std::function<void(rocattach_api_call*)>> changes = {
+      [](auto* c) { ++c->plan_tag; },
+      [](auto* c) { c->domain = ROCATTACH_PLAN_API_DOMAINS; },
+      [](auto* c) { c->function = ROCATTACH_PLAN_API_FUNCTIONS; },
+      [](auto* c) { c->end_ns = c->begin_ns - 1; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    rocattach_api_call call = ApiCall();
+    changes[i](&call);
+    Take(call);
+    EXPECT_EQ(counts().api_calls_invalid, i + 1) << i;
+  }
+  EXPECT_THAT(sink_->calls, IsEmpty());
+  EXPECT_EQ(counts().api_calls, 0u);
+  EXPECT_THAT(Finish().calls, IsEmpty());
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,188 @@
+#include "userspace/record/settle_target.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <string.h>
+
+#include "tests/unit/record/target_fixture.h"
+
+namespace rocattach {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kTimeoutNs = 300'000'000;
+
+class SettleTargetTest : public TargetTest {
+ protected:
+  static void Arm(FakeCollector* fake, uint64_t armed_ns) {
+    fake->control()->armed_ns = armed_ns;
+    fake->control()->state = ROCATTACH_STATE_ARMED;
+  }
+  static void Refuse(FakeCollector* fake) {
+    strcpy(fake->control()->text, "table of 12 bytes");
+    fake->control()->state = ROCATTACH_STATE_REFUSED;
+  }
+  static void PutInPlace(FakeCollector* fake) {
+    fake->control()->entry = ROCATTACH_ENTRY_PATH_LIVE_TABLE;
+  }
+  static v1::ProcessEnd Killed() {
+    v1::ProcessEnd end;
+    end.set_how(v1::ProcessEnd::SIGNALLED);
+    end.set_signal(SIGSEGV);
+    return end;
+  }
+
+  FakeCollector fake_;
+  std::unique_ptr<Target> target_;
+};
+
+TEST_F(SettleTargetTest, AVerdictIsSettledOnce) {
+  Window window = Attached();
+  window.verdict = Verdict::kPassed;
+  target_ = NewTarget(std::move(window));
+  EXPECT_FALSE(SettleAtEnd(target_.get(), Killed()));
+  EXPECT_FALSE(SettleBeforeReopen(target_.get()));
+  EXPECT_FALSE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
+  EXPECT_EQ(target_->verdict(), Verdict::kPassed);
+}
+
+TEST_F(SettleTargetTest, AtTheEndACollectorThatArmedItselfIsBelieved) {
+  target_ = NewTarget(Attached());
+  Report(fake_, target_.get());
+  Arm(&fake_, kWindowNs + 1);
+  EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
+  EXPECT_EQ(target_->verdict(), Verdict::kAttached);
+  EXPECT_FALSE(SettleAtEnd(target_.get(), Killed()));
+}
+
+TEST_F(SettleTargetTest, AtTheEndARefusalIsQuoted) {
+  target_ = NewTarget(Attached());
+  Report(fake_, target_.get());
+  Refuse(&fake_);
+  EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
+  EXPECT_EQ(target_->verdict(), Verdict::kRefused);
+  EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_COLLECTOR_REFUSED);
+  EXPECT_THAT(target_->window().detail(), HasSubstr("table of 12 bytes"));
+}
+
+// A program without a GPU was not missed: there was nothing to record.
+TEST_F(SettleTargetTest, AtTheEndAFailedInitLeavesNothingToRecord) {
+  target_ = NewTarget(Attached());
+  Report(fake_, target_.get());
+  PutInPlace(&fake_);
+  fake_.control()->init_status = 0x1008;
+  EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
+  EXPECT_EQ(target_->verdict(), Verdict::kPassed);
+  EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_NONE);
+  EXPECT_THAT(target_->window().detail(), HasSubstr("0x1008"));
+}
+
+TEST_F(SettleTargetTest, AtTheEndTheVerdictSaysHowFarTheCollectorHadCome) {
+  target_ = NewTarget(Attached(1));
+  EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
+  EXPECT_EQ(target_->verdict(), Verdict::kMissed);
+  EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_DIED_DURING_ATTACH);
+  EXPECT_THAT(target_->window().detail(), HasSubstr("before the collector reported"));
+  target_ = NewTarget(Attached(2));
+  Report(fake_, target_.get());
+  EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
+  EXPECT_THAT(target_->window().detail(), HasSubstr("before the runtime called it"));
+  target_ = NewTarget(Attached(3));
+  Report(fake_, target_.get());
+  PutInPlace(&fake_);
+  EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
+  EXPECT_EQ(target_->verdict(), Verdict::kMissed);
+  EXPECT_THAT(target_->window().detail(), HasSubstr("with the collector in place"));
+}
+
+TEST_F(SettleTargetTest, BeforeTheNextWindowASilentCollectorIsRefused) {
+  target_ = NewTarget(Attached());
+  Report(fake_, target_.get());
+  // Armed, but for an earlier window.
+  Arm(&fake_, kWindowNs - 1);
+  EXPECT_TRUE(SettleBeforeReopen(target_.get()));
+  EXPECT_EQ(target_->verdict(), Verdict::kRefused);
+  EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_COLLECTOR_SILENT);
+  EXPECT_THAT(target_->window().detail(), HasSubstr("its next window"));
+  EXPECT_FALSE(SettleBeforeReopen(target_.get()));
+}
+
+TEST_F(SettleTargetTest, BeforeTheNextWindowTheCollectorsWordCounts) {
+  target_ = NewTarget(Attached(1));
+  Report(fake_, target_.get());
+  Arm(&fake_, kWindowNs + 1);
+  EXPECT_TRUE(SettleBeforeReopen(target_.get()));
+  EXPECT_EQ(target_->verdict(), Verdict::kAttached);
+  target_ = NewTarget(Attached(2));
+  Report(fake_, target_.get());
+  Refuse(&fake_);
+  EXPECT_TRUE(SettleBeforeReopen(target_.get()));
+  EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_COLLECTOR_REFUSED);
+}
+
+TEST_F(SettleTargetTest, OverdueIsOnlyWhatTookLongerThanTheTimeout) {
+  target_ = NewTarget(Attached());
+  EXPECT_FALSE(SettleIfOverdue(target_.get(), kWindowNs + kTimeoutNs, kTimeoutNs));
+  EXPECT_EQ(target_->verdict(), Verdict::kOpen);
+  EXPECT_TRUE(SettleIfOverdue(target_.get(), kWindowNs + kTimeoutNs + 1, kTimeoutNs));
+  EXPECT_EQ(target_->verdict(), Verdict::kRefused);
+  EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_COLLECTOR_SILENT);
+  EXPECT_THAT(target_->window().detail(), HasSubstr("did not report in"));
+}
+
+// It hears of the end of hsa_init, however long that takes.
+TEST_F(SettleTargetTest, ACollectorInPlaceIsNeverOverdue) {
+  target_ = NewTarget(Attached());
+  Report(fake_, target_.get());
+  PutInPlace(&fake_);
+  EXPECT_FALSE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
+  EXPECT_EQ(target_->verdict(), Verdict::kOpen);
+}
+
+TEST_F(SettleTargetTest, WhatWasNotAttachedToIsNotOverdue) {
+  Window window = Attached();
+  window.attach_tried = false;
+  target_ = NewTarget(std::move(window));
+  EXPECT_FALSE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
+  EXPECT_EQ(target_->verdict(), Verdict::kOpen);
+}
+
+TEST_F(SettleTargetTest, OverdueTellsACollectorThatWasLoadedAndNeverCalled) {
+  target_ = NewTarget(Attached());
+  Report(fake_, target_.get());
+  EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
+  EXPECT_EQ(target_->verdict(), Verdict::kRefused);
+  EXPECT_THAT(target_->window().detail(), HasSubstr("the runtime never called it"));
+}
+
+TEST_F(SettleTargetTest, OverdueIsAlsoAThreadThatWasLost) {
+  Window window = Attached();
+  window.outcome.stage = AttachStage::kStop;
+  window.outcome.reason = AttachReason::kTargetExited;
+  window.outcome.detail = "the thread has exited";
+  target_ = NewTarget(std::move(window));
+  EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
+  EXPECT_EQ(target_->verdict(), Verdict::kMissed);
+  EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_TARGET_EXITED);
+  EXPECT_THAT(target_->window().detail(),
+              HasSubstr("the thread has exited; its process lives on"));
+}
+
+// It may have spoken after it was looked at, and before it was found to be late.
+TEST_F(SettleTargetTest, AnOverdueCollectorThatHasSpokenIsNotSilent) {
+  target_ = NewTarget(Attached(1));
+  Report(fake_, target_.get());
+  Refuse(&fake_);
+  EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
+  EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_COLLECTOR_REFUSED);
+  target_ = NewTarget(Attached(2));
+  Report(fake_, target_.get());
+  Arm(&fake_, kWindowNs + 1);
+  EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
+  EXPECT_EQ(target_->verdict(), Verdict::kAttached);
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,74 @@
+// Targets without processes, whose streams go into a file of the test.
+#ifndef ROCATTACH_TESTS_UNIT_RECORD_TARGET_FIXTURE_H_
+#define ROCATTACH_TESTS_UNIT_RECORD_TARGET_FIXTURE_H_
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tests/unit/record/fake_collector.h"
+#include "userspace/record/output_set.h"
+#include "userspace/record/target.h"
+
+namespace rocattach {
+
+class TargetTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kStartNs = 1'000'000'000;
+  static constexpr uint64_t kWindowNs = 5'000'000'000;
+  static constexpr uint32_t kUser = 1000;
+
+  void SetUp() override {
+    char pattern[] = "/tmp/rocattach-target-test.XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    directory_ = pattern;
+    auto output = OutputSet::Open({directory_, "run", {}});
+    ASSERT_TRUE(output.ok()) << output.status();
+    output_.emplace(*std::move(output));
+  }
+  void TearDown() override {
+    if (output_.has_value()) {
+      EXPECT_TRUE(output_->status().ok()) << output_->status();
+    }
+    std::filesystem::remove_all(directory_);
+  }
+
+  // The window of a process that does not exist, after an attach that succeeded.
+  static Window Attached(uint32_t number = 0, uint32_t uid = kUser) {
+    Window window;
+    window.event.type = ROCATTACH_EVENT_WINDOW;
+    window.event.pid = 5'000'000 + number;
+    window.event.tid = window.event.pid;
+    window.event.uid = uid;
+    window.event.start_ns = kStartNs;
+    window.event.time_ns = kWindowNs;
+    window.event.mode = ROCATTACH_WINDOW_HELD;
+    window.attach_tried = true;
+    window.outcome.stage = AttachStage::kDone;
+    return window;
+  }
+  std::unique_ptr<Target> NewTarget(Window window) {
+    const auto output = output_->OpenProcess(window.process, {});
+    EXPECT_TRUE(output.ok()) << output.status();
+    return std::make_unique<Target>(std::move(window), *output, v1::Process(),
+                                    &*output_);
+  }
+  // The collector reports in.
+  static void Report(const FakeCollector& fake, Target* target) {
+    auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    target->SetMemory(*std::move(memory), true, true);
+  }
+
+  std::string directory_;
+  std::optional<OutputSet> output_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_TESTS_UNIT_RECORD_TARGET_FIXTURE_H_

@@ -1,0 +1,216 @@
+#include "userspace/service/armed_libraries.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/injector/elf_builder.h"
+
+namespace rocattach {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Remembers where probes stand. `on_add` is what happens meanwhile.
+struct FakeProbes : LibraryProbes {
+  std::map<uint64_t, std::pair<std::string, uint64_t>> probes;  // by cookie
+  std::vector<uint64_t> removed;
+  std::function<absl::Status(uint64_t cookie)> on_add = [](uint64_t) {
+    return absl::OkStatus();
+  };
+  absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
+                          uint64_t cookie) override {
+    absl::Status status = on_add(cookie);
+    if (status.ok()) probes[cookie] = {path, file_offset};
+    return status;
+  }
+  void RemoveLibrary(uint64_t cookie) override {
+    probes.erase(cookie);
+    removed.push_back(cookie);
+  }
+  std::vector<uint64_t> cookies() const {
+    std::vector<uint64_t> all;
+    for (const auto& [cookie, probe] : probes) all.push_back(cookie);
+    return all;
+  }
+};
+
+class ArmedLibrariesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/rocattach-armed-test.XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    directory_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string PathOf(int number) const {
+    return absl::StrCat(directory_, "/libhsa-runtime64.so.", number);
+  }
+  // A runtime whose hsa_init is so far behind the beginning of its code. Overwrites one
+  // that is there, as cp does.
+  void Write(int number, uint64_t offset) const {
+    ElfBuilder elf;
+    elf.symbols = {{.name = "hsa_init", .value = ElfBuilder::kCodeVaddr + offset}};
+    std::string image = elf.Build();
+    // One instruction of one byte after the other.
+    image.replace(ElfBuilder::kCodeOffset, ElfBuilder::kCodeBytes,
+                  ElfBuilder::kCodeBytes, '\x90');
+    std::ofstream file(PathOf(number), std::ios::binary);
+    file.write(image.data(), static_cast<std::streamsize>(image.size()));
+    ASSERT_TRUE(file.flush());
+  }
+  ArmedLibraries Found(int count) const {
+    LibraryScanOptions options;
+    for (int number = 1; number <= count; ++number) {
+      Write(number, 16 * static_cast<uint64_t>(number));
+      // Times of files are coarse: a write right after this one must show.
+      std::filesystem::last_write_time(PathOf(number), {});
+      options.extra_paths.push_back(PathOf(number));
+    }
+    options.usual_places.clear();
+    options.scan_mapped = false;
+    LibraryScan scan = ScanLibraries(options);
+    EXPECT_EQ(scan.copies.size(), static_cast<size_t>(count));
+    EXPECT_THAT(scan.rejected, IsEmpty());
+    return ArmedLibraries(std::move(scan));
+  }
+  std::vector<std::string> Disarm(ArmedLibraries* libraries) {
+    std::vector<std::string> paths;
+    libraries->DisarmWritten(&probes_,
+                             [&](const std::string& path) { paths.push_back(path); });
+    return paths;
+  }
+
+  std::string directory_;
+  FakeProbes probes_;
+};
+
+TEST_F(ArmedLibrariesTest, EachCopyIsProbedAtItsInitByItsDescriptor) {
+  ArmedLibraries libraries = Found(2);
+  ASSERT_TRUE(libraries.Arm(&probes_).ok());
+  ASSERT_THAT(probes_.cookies(), ElementsAre(1, 2));
+  for (const uint64_t cookie : {1, 2}) {
+    const auto& [path, offset] = probes_.probes[cookie];
+    EXPECT_EQ(path, libraries.scan().copies[cookie - 1].file.ProbePath());
+    EXPECT_EQ(offset, ElfBuilder::kCodeOffset + 16 * cookie);
+  }
+  EXPECT_THAT(libraries.scan().rejected, IsEmpty());
+  EXPECT_THAT(Disarm(&libraries), IsEmpty());
+}
+
+TEST_F(ArmedLibrariesTest, NoCopiesAreNoError) {
+  ArmedLibraries libraries((LibraryScan()));
+  EXPECT_TRUE(libraries.Arm(&probes_).ok());
+}
+
+TEST_F(ArmedLibrariesTest, ACopyThatResistsDoesNotCostTheOthers) {
+  probes_.on_add = [](uint64_t cookie) {
+    return cookie == 2 ? absl::OkStatus() : absl::InternalError("resists");
+  };
+  ArmedLibraries libraries = Found(3);
+  EXPECT_TRUE(libraries.Arm(&probes_).ok());
+  EXPECT_THAT(probes_.cookies(), ElementsAre(2));
+  ASSERT_EQ(libraries.scan().rejected.size(), 2u);
+  EXPECT_EQ(libraries.scan().rejected[0].path, PathOf(1));
+  EXPECT_EQ(libraries.scan().rejected[0].reason, "resists");
+  EXPECT_EQ(libraries.scan().rejected[1].path, PathOf(3));
+}
+
+TEST_F(ArmedLibrariesTest, NoCopyThatCanBeProbedIsAnError) {
+  probes_.on_add = [](uint64_t cookie) {
+    return absl::InternalError(absl::StrCat("resists ", cookie));
+  };
+  for (const int count : {1, 2}) {
+    ArmedLibraries libraries = Found(count);
+    EXPECT_EQ(libraries.Arm(&probes_).message(), "resists 1");
+    EXPECT_EQ(libraries.scan().rejected.size(), static_cast<size_t>(count));
+  }
+}
+
+// Another instruction may stand where the probe was put.
+TEST_F(ArmedLibrariesTest, ACopyThatIsWrittenWhileItIsProbedLosesTheProbe) {
+  probes_.on_add = [this](uint64_t cookie) {
+    if (cookie == 1) Write(1, 64);
+    return absl::OkStatus();
+  };
+  ArmedLibraries libraries = Found(2);
+  EXPECT_TRUE(libraries.Arm(&probes_).ok());
+  EXPECT_THAT(probes_.cookies(), ElementsAre(2));
+  EXPECT_THAT(probes_.removed, ElementsAre(1));
+  ASSERT_EQ(libraries.scan().rejected.size(), 1u);
+  EXPECT_EQ(libraries.scan().rejected[0].path, PathOf(1));
+  EXPECT_THAT(libraries.scan().rejected[0].reason, HasSubstr("was changed"));
+  // Which has been said, so the watch has nothing to add.
+  EXPECT_THAT(Disarm(&libraries), IsEmpty());
+  EXPECT_THAT(probes_.removed, ElementsAre(1));
+}
+
+TEST_F(ArmedLibrariesTest, AnInstructionThatCannotCarryTheProbeLosesIt) {
+  probes_.on_add = [this](uint64_t) {
+    std::fstream file(PathOf(1), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(ElfBuilder::kCodeOffset + 16);
+    file.put('\xf0');  // a lock prefix
+    return absl::OkStatus();
+  };
+  ArmedLibraries libraries = Found(1);
+  EXPECT_FALSE(libraries.Arm(&probes_).ok());
+  EXPECT_THAT(probes_.removed, ElementsAre(1));
+}
+
+// As package managers replace files: the one that is probed has not been written.
+TEST_F(ArmedLibrariesTest, ACopyThatIsRenamedKeepsItsProbe) {
+  probes_.on_add = [this](uint64_t) {
+    const std::string old = directory_ + "/old";
+    std::filesystem::rename(PathOf(1), old);
+    EXPECT_EQ(utimensat(AT_FDCWD, old.c_str(), nullptr, 0), 0);
+    Write(1, 64);
+    return absl::OkStatus();
+  };
+  ArmedLibraries libraries = Found(1);
+  EXPECT_TRUE(libraries.Arm(&probes_).ok());
+  EXPECT_THAT(probes_.cookies(), ElementsAre(1));
+  EXPECT_THAT(Disarm(&libraries), IsEmpty());
+}
+
+TEST_F(ArmedLibrariesTest, ACopyThatIsWrittenLaterLosesItsProbeOnce) {
+  ArmedLibraries libraries = Found(2);
+  ASSERT_TRUE(libraries.Arm(&probes_).ok());
+  pollfd written = {libraries.fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&written, 1, 0), 0);
+  Write(2, 32);
+  EXPECT_EQ(poll(&written, 1, 0), 1);
+  EXPECT_THAT(Disarm(&libraries), ElementsAre(PathOf(2)));
+  EXPECT_THAT(probes_.cookies(), ElementsAre(1));
+  Write(2, 32);
+  EXPECT_THAT(Disarm(&libraries), IsEmpty());
+  EXPECT_THAT(probes_.removed, ElementsAre(2));
+}
+
+TEST_F(ArmedLibrariesTest, WhatNeverHadAProbeLosesNone) {
+  probes_.on_add = [](uint64_t cookie) {
+    return cookie == 1 ? absl::InternalError("resists") : absl::OkStatus();
+  };
+  ArmedLibraries libraries = Found(2);
+  ASSERT_TRUE(libraries.Arm(&probes_).ok());
+  Write(1, 64);
+  EXPECT_THAT(Disarm(&libraries), IsEmpty());
+  EXPECT_THAT(probes_.removed, IsEmpty());
+}
+
+}  // namespace
+}  // namespace rocattach

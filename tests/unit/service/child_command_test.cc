@@ -1,0 +1,224 @@
+#include "userspace/service/child_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace rocattach {
+namespace {
+
+class ChildCommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/rocattach-command-test.XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    directory_ = pattern;
+  }
+  void TearDown() override {
+    if (command_ != nullptr) {
+      kill(command_->pid(), SIGKILL);
+      waitpid(command_->pid(), nullptr, 0);
+    }
+    std::filesystem::remove_all(directory_);
+  }
+
+  void Start(const std::vector<std::string>& words,
+             const DescriptorLimit& descriptors = {}) {
+    auto command = ChildCommand::Start(words, descriptors);
+    ASSERT_TRUE(command.ok()) << command.status();
+    command_ = *std::move(command);
+  }
+  // Its status as the shell's $?; of a signal with 128 added.
+  int End() {
+    pollfd ended = {command_->pidfd(), POLLIN, 0};
+    EXPECT_EQ(poll(&ended, 1, -1), 1);
+    const std::optional<int> status = command_->TryWait();
+    EXPECT_TRUE(status.has_value());
+    if (!status.has_value()) return -1;
+    command_.reset();
+    return WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
+  }
+  int StatusOf(const std::string& script, const DescriptorLimit& descriptors = {}) {
+    Start({"sh", "-c", script}, descriptors);
+    return HasFatalFailure() ? -1 : End();
+  }
+  static bool HasChildren() {
+    siginfo_t info = {};
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+  }
+  // A child that has ended and has not been waited for.
+  static pid_t Ended() {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    siginfo_t info;
+    EXPECT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+    return child;
+  }
+  std::string File(const std::string& name, mode_t mode) const {
+    const std::string path = absl::StrCat(directory_, "/", name);
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path) << "#!/bin/sh\n";
+    EXPECT_EQ(chmod(path.c_str(), mode), 0);
+    return path;
+  }
+
+  std::string directory_;
+  std::unique_ptr<ChildCommand> command_;
+};
+
+TEST_F(ChildCommandTest, TheStatusIsTheCommandsOwn) {
+  EXPECT_EQ(StatusOf("exit 3"), 3);
+  EXPECT_EQ(StatusOf("kill -KILL $$"), 128 + SIGKILL);
+  EXPECT_FALSE(HasChildren());
+}
+
+TEST_F(ChildCommandTest, ACommandThatRunsHasNoStatus) {
+  Start({"sleep", "1000"});
+  EXPECT_EQ(command_->TryWait(), std::nullopt);
+  pollfd ended = {command_->pidfd(), POLLIN, 0};
+  EXPECT_EQ(poll(&ended, 1, 0), 0);
+  ASSERT_EQ(kill(command_->pid(), SIGTERM), 0);
+  EXPECT_EQ(End(), 128 + SIGTERM);
+}
+
+TEST_F(ChildCommandTest, EachWordIsAnArgument) {
+  Start({"sh", "-c", "test $# = 2 && test \"$1\" = 'a b' && test -z \"$2\"", "sh",
+         "a b", ""});
+  EXPECT_EQ(End(), 0);
+}
+
+TEST_F(ChildCommandTest, WhatCannotBeExecutedIsAnErrorAndLeavesNoChild) {
+  const auto missing = ChildCommand::Start({directory_ + "/none"}, {});
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(missing.status().message().find(directory_ + "/none"), std::string::npos);
+  const auto denied = ChildCommand::Start({File("text", 0644)}, {});
+  EXPECT_EQ(denied.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_FALSE(HasChildren());
+}
+
+// What the service ignores for itself would be ignored by every program below it.
+TEST_F(ChildCommandTest, TheCommandDiesOfSignalsThatTheServiceIgnores) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    const auto before = signal(number, SIG_IGN);
+    EXPECT_EQ(StatusOf(absl::StrCat("kill -", number, " $$")), 128 + number);
+    signal(number, before);
+  }
+}
+
+TEST_F(ChildCommandTest, TheCommandHasTheDescriptorsThatItWouldHaveHad) {
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  if (before.rlim_max <= 200) GTEST_SKIP() << "needs a higher limit of descriptors";
+  const rlimit low = {200, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const DescriptorLimit descriptors = DescriptorLimit::Raise();
+  EXPECT_GT(descriptors.most(), 200u);
+  EXPECT_EQ(StatusOf("test $(ulimit -Sn) = 200", descriptors), 0);
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST_F(ChildCommandTest, OrphansAreReaped) {
+  Ended();
+  Ended();
+  ReapOrphans(nullptr);
+  EXPECT_FALSE(HasChildren());
+  // One that runs is not waited for.
+  Start({"sleep", "1000"});
+  Ended();
+  ReapOrphans(command_.get());
+  siginfo_t info = {};
+  EXPECT_EQ(waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+  EXPECT_EQ(info.si_pid, 0);
+}
+
+TEST_F(ChildCommandTest, TheCommandsStatusIsLeftToItsOwner) {
+  Start({"sh", "-c", "exit 5"});
+  pollfd ended = {command_->pidfd(), POLLIN, 0};
+  ASSERT_EQ(poll(&ended, 1, -1), 1);
+  ReapOrphans(command_.get());
+  EXPECT_EQ(End(), 5);
+}
+
+class FindProgramTest : public ChildCommandTest {
+ protected:
+  void SetUp() override {
+    ChildCommandTest::SetUp();
+    const char* path = getenv("PATH");
+    if (path != nullptr) path_ = path;
+  }
+  void TearDown() override {
+    setenv("PATH", path_.c_str(), 1);
+    ChildCommandTest::TearDown();
+  }
+  static void SetPath(const std::string& path) { setenv("PATH", path.c_str(), 1); }
+
+ private:
+  std::string path_;
+};
+
+TEST_F(FindProgramTest, TheFirstThatCanBeExecutedIsIt) {
+  File("first/tool", 0644);
+  std::filesystem::create_directories(directory_ + "/second/tool");
+  const std::string third = File("third/tool", 0755);
+  File("fourth/tool", 0755);
+  SetPath(absl::StrCat(directory_, "/none:", directory_, "/first:", directory_,
+                       "/second:", directory_, "/third:", directory_, "/fourth"));
+  const auto found = FindProgram("tool");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, third);
+}
+
+TEST_F(FindProgramTest, AnErrorTellsWhatIsThereFromWhatIsNot) {
+  File("first/tool", 0644);
+  SetPath(absl::StrCat(directory_, "/first:", directory_, "/none"));
+  EXPECT_EQ(FindProgram("tool").status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(FindProgram("other").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(FindProgram("other").status().message().find("other"), std::string::npos);
+}
+
+TEST_F(FindProgramTest, ANameWithASlashIsAPath) {
+  const std::string tool = File("first/tool", 0755);
+  SetPath(directory_ + "/first");
+  EXPECT_EQ(*FindProgram(tool), tool);
+  EXPECT_FALSE(FindProgram("./tool").ok());
+  EXPECT_EQ(FindProgram(directory_).status().code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+// As the shell and execvp(3) have it.
+TEST_F(FindProgramTest, AnEmptyEntryIsTheWorkingFolder) {
+  File("tool", 0755);
+  SetPath(directory_ + "/none:");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(directory_);
+  const auto found = FindProgram("tool");
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, "tool");
+}
+
+TEST_F(FindProgramTest, NoNameIsNoProgram) {
+  SetPath(directory_);
+  EXPECT_EQ(FindProgram("").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ChildCommand::Start({""}, {}).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace rocattach
