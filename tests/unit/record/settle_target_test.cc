@@ -166,8 +166,9 @@ TEST_F(SettleTargetTest, OverdueIsAlsoAThreadThatWasLost) {
   EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
   EXPECT_EQ(target_->verdict(), Verdict::kMissed);
   EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_TARGET_EXITED);
-  EXPECT_THAT(target_->window().detail(),
-              HasSubstr("the thread has exited; the process runs on and was not attached to"));
+  EXPECT_THAT(
+      target_->window().detail(),
+      HasSubstr("the thread has exited; the process runs on and was not attached to"));
 }
 
 // It may have spoken after it was looked at, and before it was found to be late.
