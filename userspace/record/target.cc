@@ -1,26 +1,17 @@
 #include "userspace/record/target.h"
 
 #include <poll.h>
-#include <string.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <type_traits>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/record/belief.h"
 #include "userspace/record/convert.h"
-#include "userspace/record/dictionary.h"
 
 namespace rocattach {
 namespace {
-
-static_assert(offsetof(rocattach_dispatch, flags) == offsetof(rocattach_copy, flags));
-static_assert(offsetof(rocattach_dispatch, correlation_id) ==
-              offsetof(rocattach_copy, correlation_id));
 
 constexpr size_t kDrainSlots = 2048;
 // Bytes of dictionary entries that one call of Drain() copies, and operations in flight
@@ -30,15 +21,6 @@ constexpr uint32_t kInflightAtOnce = 4096;
 // What they cost, in dispatches.
 constexpr uint64_t kEntryCost = 8;
 constexpr uint64_t kInflightCost = 512;
-// For agents, queues and functions.
-constexpr uint64_t kMaxSmallBytes = 1 << 20;
-// In addition to an entry's own bytes.
-constexpr uint64_t kEntryOverhead = 48;
-// Each clock relation is kept, and repeated in key frames.
-constexpr uint32_t kMaxClocks = 1024;
-// An operation that lasts longer than this has a broken clock, not a long life.
-constexpr uint64_t kLongestOperationNs = 24ull * 3600 * 1'000'000'000;
-
 v1::WindowState StateOf(Verdict verdict) {
   switch (verdict) {
     case Verdict::kOpen:
@@ -53,37 +35,6 @@ v1::WindowState StateOf(Verdict verdict) {
       return v1::WINDOW_STATE_MISSED;
   }
   return v1::WINDOW_STATE_UNSPECIFIED;
-}
-
-bool IsOperation(const RecordSlot& slot) {
-  return slot.kind() == ROCATTACH_RECORD_DISPATCH ||
-         slot.kind() == ROCATTACH_RECORD_COPY;
-}
-
-// The number of an operation, which is at the same offset in dispatches and copies.
-uint64_t CorrelationOf(const RecordSlot& slot) {
-  uint64_t id;
-  memcpy(&id, slot.bytes + offsetof(rocattach_dispatch, correlation_id), sizeof(id));
-  return id;
-}
-
-// What a record costs relative to a dispatch.
-uint64_t CostOf(uint16_t kind) {
-  switch (kind) {
-    case ROCATTACH_RECORD_CLOCK:  // has its own frame
-      return 32;
-    case ROCATTACH_RECORD_SAMPLE:
-    case ROCATTACH_RECORD_API:
-      return 4;
-    case ROCATTACH_RECORD_VALUES:
-      return 2;
-    default:
-      return 1;
-  }
-}
-
-bool PlausibleTimes(uint64_t start, uint64_t end) {
-  return start <= end && end - start <= kLongestOperationNs;
 }
 
 }  // namespace
@@ -103,8 +54,8 @@ Target::Target(Window window, ProcessOutput output, v1::Process process,
   Reopen(std::move(window));
 }
 
-Target::~Target() {
-  user_->dictionary_bytes -= dictionary_bytes_;
+OperationCounts Target::counts() const {
+  return records_ != nullptr ? records_->counts().operations : OperationCounts();
 }
 
 void Target::Reopen(Window window) {
@@ -157,7 +108,10 @@ void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
   memory_ = std::move(memory);
   acknowledged_ = acknowledged;
   session_ = std::make_unique<TargetSession>(id(), memory_.get(), output_, output_set_);
-  last_correlation_.assign(memory_->ring_count(), 0);
+  dictionary_ =
+      std::make_unique<TargetDictionary>(output_, output_set_, session_.get(), user_);
+  records_ = std::make_unique<TargetRecords>(output_, output_set_, session_.get(),
+                                             dictionary_.get(), memory_->ring_count());
   if (!recording) memory_->SetRecording(false);
 }
 
@@ -197,25 +151,6 @@ void Target::SetRecording(bool recording) {
   if (memory_ != nullptr) memory_->SetRecording(recording);
 }
 
-bool Target::Keep(const DictionaryEntry& entry, uint64_t bytes) {
-  uint64_t cost = bytes + kEntryOverhead;
-  const bool is_kernel = std::holds_alternative<v1::Kernel>(entry);
-  if (!is_kernel && !std::holds_alternative<v1::CodeObject>(entry)) {
-    // These are few and small, and their information is nowhere else.
-    if (small_bytes_ + cost > kMaxSmallBytes) return false;
-    small_bytes_ += cost;
-    return true;
-  }
-  if (is_kernel) cost += bytes;  // its name, for sessions
-  if (dictionary_bytes_ + cost > kMaxDictionaryBytes ||
-      user_->dictionary_bytes + cost > kMaxUserDictionaryBytes) {
-    return false;
-  }
-  dictionary_bytes_ += cost;
-  user_->dictionary_bytes += cost;
-  return true;
-}
-
 void Target::CheckBelief(uint64_t now_ns) {
   Evidence evidence;
   evidence.claims = memory_->Account();
@@ -223,9 +158,11 @@ void Target::CheckBelief(uint64_t now_ns) {
   evidence.all_rings = memory_->all_rings_read();
   evidence.dictionary_ok = memory_->dictionary_ok();
   // What the sessions' exact filters rejected was taken as well.
-  evidence.taken = dispatches_ + copies_ + session_->counts().filtered;
-  evidence.invalid = invalid_;
-  evidence.nonsense = nonsense_;
+  const TargetRecords::Counts& taken = records_->counts();
+  evidence.taken = taken.operations.dispatches + taken.operations.copies +
+                   session_->counts().filtered;
+  evidence.invalid = taken.invalid;
+  evidence.nonsense = taken.malformed + dictionary_->malformed();
   evidence.lifetime_ns = now_ns - std::min(now_ns, opened_.event.start_ns);
   evidence.room = memory_->room();
   not_believable_ = WhyNotBelievable(evidence);
@@ -240,48 +177,10 @@ uint64_t Target::ReadDictionary(uint64_t budget) {
   uint64_t spent = 0;
   while (!memory_->dictionary_read() && spent < budget) {
     const auto entries = memory_->NewEntries(kEntryBytesAtOnce);
-    for (const std::vector<uint8_t>& bytes : entries) TakeEntry(bytes);
+    for (const std::vector<uint8_t>& bytes : entries) dictionary_->Take(bytes);
     spent += kEntryCost * (entries.size() + 1);
   }
   return spent;
-}
-
-void Target::TakeEntry(const std::vector<uint8_t>& bytes) {
-  auto entry = DecodeEntry(bytes);
-  if (!entry.ok()) {
-    ++nonsense_;
-    return;
-  }
-  // Dispatches are accepted even if their queue has no description.
-  if (const auto* agent = std::get_if<v1::Agent>(&*entry)) {
-    max_agent_ = std::max(max_agent_, agent->id());
-  } else if (const auto* queue = std::get_if<v1::Queue>(&*entry)) {
-    max_queue_ = std::max(max_queue_, queue->id());
-  }
-  if (!Keep(*entry, bytes.size())) {
-    ++dictionary_refused_;
-    return;
-  }
-  std::visit(
-      [this](const auto& message) {
-        using T = std::decay_t<decltype(message)>;
-        StreamWriter* writer = output_.writer;
-        if constexpr (std::is_same_v<T, v1::Agent>) {
-          session_->AddAgent(message);
-          output_set_->Note(writer->AddAgent(output_.stream, message));
-        } else if constexpr (std::is_same_v<T, v1::Queue>) {
-          output_set_->Note(writer->AddQueue(output_.stream, message));
-        } else if constexpr (std::is_same_v<T, v1::Kernel>) {
-          max_kernel_ = std::max(max_kernel_, message.id());
-          session_->AddKernel(message);
-          output_set_->Note(writer->AddKernel(output_.stream, message));
-        } else if constexpr (std::is_same_v<T, v1::ApiFunction>) {
-          session_->AddFunction(message);
-        } else {
-          output_set_->Note(writer->AddCodeObject(output_.stream, message));
-        }
-      },
-      *entry);
 }
 
 uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
@@ -299,18 +198,8 @@ uint64_t Target::DrainRings(uint64_t budget, uint64_t* records) {
       continue;
     }
     empty = 0;
-    for (size_t i = 0; i < count; ++i) {
-      Take(next_ring_, slots[i]);
-      spent += CostOf(slots[i].kind());
-    }
-    // Records of other kinds may follow the last operation.
-    for (size_t i = count; i-- > 0;) {
-      if (!IsOperation(slots[i])) continue;
-      last_correlation_[next_ring_] = CorrelationOf(slots[i]);
-      break;
-    }
+    spent += records_->Take(next_ring_, absl::MakeSpan(slots).first(count));
     *records += count;
-    WriteRecords();
   }
   if (empty >= rings) sweeping_ = false;
   return spent;
@@ -355,122 +244,14 @@ bool Target::DrainLast(uint64_t now_ns, uint64_t budget) {
 
 uint64_t Target::TakeUnfinished() {
   uint64_t spent = kInflightCost;
-  for (RecordSlot& slot : memory_->UnfinishedRecords(inflight_read_, kInflightAtOnce)) {
+  for (const RecordSlot& slot :
+       memory_->UnfinishedRecords(inflight_read_, kInflightAtOnce)) {
     ++spent;
-    // A thread that dies between publishing a record and freeing its entry leaves it in
-    // both places; it can only be the last one of its ring.
-    if (absl::c_linear_search(last_correlation_, CorrelationOf(slot))) continue;
-    // Flags are at the same offset in every kind of record.
-    uint16_t flags;
-    memcpy(&flags, slot.bytes + offsetof(rocattach_dispatch, flags), sizeof(flags));
-    flags |= ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED;
-    memcpy(slot.bytes + offsetof(rocattach_dispatch, flags), &flags, sizeof(flags));
-    Take(memory_->ring_count(), slot);
+    records_->TakeUnfinished(slot);
   }
   inflight_read_ += kInflightAtOnce;
-  WriteRecords();
+  records_->Write();
   return spent;
-}
-
-void Target::Take(uint32_t ring, const RecordSlot& slot) {
-  switch (slot.kind()) {
-    case ROCATTACH_RECORD_DISPATCH: {
-      rocattach_dispatch record;
-      memcpy(&record, slot.bytes, sizeof(record));
-      TakeDispatch(ring, record);
-      return;
-    }
-    case ROCATTACH_RECORD_COPY: {
-      rocattach_copy record;
-      memcpy(&record, slot.bytes, sizeof(record));
-      TakeCopy(record);
-      return;
-    }
-    case ROCATTACH_RECORD_CLOCK: {
-      rocattach_clock record;
-      memcpy(&record, slot.bytes, sizeof(record));
-      TakeClock(record);
-      return;
-    }
-    // What sessions collect has separate accounts.
-    case ROCATTACH_RECORD_VALUES:
-      ++other_records_;
-      session_->records()->TakeValues(ring, slot);
-      return;
-    case ROCATTACH_RECORD_SAMPLE:
-      ++other_records_;
-      session_->records()->TakeSample(ring, slot);
-      return;
-    case ROCATTACH_RECORD_API:
-      ++other_records_;
-      session_->records()->TakeApiCall(slot);
-      return;
-    default:
-      ++nonsense_;
-  }
-}
-
-void Target::TakeDispatch(uint32_t ring, rocattach_dispatch record) {
-  if (record.kind != ROCATTACH_RECORD_DISPATCH || record.queue_id > max_queue_ ||
-      record.agent_id > max_agent_) {
-    ++invalid_;
-    return;
-  }
-  // A kernel whose name did not fit the dictionary is still a dispatch.
-  if (record.kernel_id > max_kernel_) record.kernel_id = 0;
-  if (!PlausibleTimes(record.start_ns, record.end_ns)) {
-    record.flags |= ROCATTACH_DISPATCH_UNTIMED;
-  }
-  if (record.flags & ROCATTACH_DISPATCH_UNTIMED) {
-    record.start_ns = record.end_ns = 0;
-    ++untimed_;
-  }
-  if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) ++unfinished_;
-  if (!session_->records()->TakeDispatch(ring, &record)) return;
-  ++dispatches_;
-  dispatch_batch_.push_back(record);
-}
-
-void Target::TakeCopy(rocattach_copy record) {
-  if (record.src_agent_id > max_agent_ || record.dst_agent_id > max_agent_) {
-    ++invalid_;
-    return;
-  }
-  if (record.direction > ROCATTACH_COPY_DEVICE_TO_DEVICE) record.direction = 0;
-  if (!PlausibleTimes(record.start_ns, record.end_ns)) {
-    record.flags |= ROCATTACH_DISPATCH_UNTIMED;
-  }
-  if (record.flags & ROCATTACH_DISPATCH_UNTIMED) {
-    record.start_ns = record.end_ns = 0;
-    ++untimed_;
-  }
-  if (record.flags & ROCATTACH_DISPATCH_UNFINISHED) ++unfinished_;
-  if (!session_->records()->TakeCopy(&record)) return;
-  ++copies_;
-  copy_batch_.push_back(record);
-}
-
-void Target::TakeClock(const rocattach_clock& record) {
-  if (record.agent_id > max_agent_ || record.agent_id >= kMaxClocks) {
-    ++nonsense_;
-    return;
-  }
-  ++other_records_;
-  output_set_->Note(output_.writer->AddClock(output_.stream, record));
-}
-
-void Target::WriteRecords() {
-  // Dispatches are written before their values.
-  if (!dispatch_batch_.empty()) {
-    output_set_->Note(
-        output_.writer->Append<DispatchKind>(output_.stream, dispatch_batch_));
-    dispatch_batch_.clear();
-  }
-  if (!copy_batch_.empty()) {
-    output_set_->Note(output_.writer->Append<CopyKind>(output_.stream, copy_batch_));
-    copy_batch_.clear();
-  }
-  session_->records()->Write();
 }
 
 v1::LossAccount Target::Account(bool final) const {
@@ -478,14 +259,15 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_time_ns(BootNs());
   account.set_final(final);
   if (memory_ == nullptr) return account;
+  const TargetRecords::Counts& taken = records_->counts();
+  account.set_dropped_invalid(taken.invalid);
+  account.set_untimed(taken.untimed);
+  account.set_unfinished(taken.unfinished);
   if (!not_believable_.empty()) {
     // Use none of the target's numbers; the valid records are in the stream.
     account.set_not_believable(not_believable_);
-    account.set_dispatches_seen(dispatches_ + invalid_);
-    account.set_copies_seen(copies_);
-    account.set_dropped_invalid(invalid_);
-    account.set_untimed(untimed_);
-    account.set_unfinished(unfinished_);
+    account.set_dispatches_seen(taken.operations.dispatches + taken.invalid);
+    account.set_copies_seen(taken.operations.copies);
     return account;
   }
   CollectorAccount in_target = memory_->Account();
@@ -505,17 +287,14 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_copies_seen(in_target.copies_seen);
   account.set_dropped_ring_full(in_target.ring_dropped);
   account.set_dropped_collector(in_target.other_dropped);
-  account.set_dropped_invalid(invalid_);
-  account.set_untimed(untimed_);
-  account.set_unfinished(unfinished_);
   account.set_packets_unseen(in_target.packets_unseen);
   account.set_inflight(in_target.inflight);
-  account.set_dictionary_dropped(in_target.dictionary_dropped + dictionary_refused_);
+  account.set_dictionary_dropped(in_target.dictionary_dropped + dictionary_->refused());
   if (final) {
     // What the collector counted and neither published nor declared lost: captured at
     // the moment of death, or in a corrupt ring.
-    uint64_t known = dispatches_ + copies_ + in_target.ring_dropped +
-                     in_target.other_dropped + invalid_;
+    uint64_t known = taken.operations.dispatches + taken.operations.copies +
+                     in_target.ring_dropped + in_target.other_dropped + taken.invalid;
     uint64_t seen = in_target.dispatches_seen + in_target.copies_seen;
     account.set_dropped_inflight(seen > known ? seen - known : 0);
   }

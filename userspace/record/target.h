@@ -8,31 +8,20 @@
 
 #include "schemas/stream.pb.h"
 #include "userspace/base/unique_fd.h"
-#include "userspace/record/dictionary.h"
 #include "userspace/record/operation_counts.h"
 #include "userspace/record/output_set.h"
+#include "userspace/record/target_dictionary.h"
+#include "userspace/record/target_records.h"
 #include "userspace/record/target_session.h"
 #include "userspace/watch/window.h"
 
 namespace rocattach {
-
-// Memory of the service that the targets of one user occupy.
-struct UserMemory {
-  uint64_t dictionary_bytes = 0;
-};
-
-// Dictionaries are kept as long as their process, twice: for key frames, and the names
-// for sessions. Beyond the first limit for a process, or the second for a user's
-// processes, records are kept but names are lost.
-inline constexpr uint64_t kMaxDictionaryBytes = 16 << 20;
-inline constexpr uint64_t kMaxUserDictionaryBytes = 24 << 20;
 
 class Target {
  public:
   // `output` must outlive the target. `user` is shared by all targets of its user.
   Target(Window window, ProcessOutput output, v1::Process process,
          OutputSet* output_set, std::shared_ptr<UserMemory> user = nullptr);
-  ~Target();
 
   const v1::Process& process() const { return process_; }
   const ProcessOutput& output() const { return output_; }
@@ -86,7 +75,7 @@ class Target {
   // Writes an account of what was lost so far, if that has changed, so that a truncated
   // recording has it.
   void NoteLosses();
-  OperationCounts counts() const { return {dispatches_, copies_}; }
+  OperationCounts counts() const;
   uint32_t uid() const { return opened_.event.uid; }
   // What the recorder's totals count of it while it lives.
   OperationCounts published;
@@ -101,16 +90,8 @@ class Target {
   uint64_t ReadDictionary(uint64_t budget);
   uint64_t DrainRings(uint64_t budget, uint64_t* records);
   uint64_t TakeUnfinished();
-  void TakeEntry(const std::vector<uint8_t>& bytes);
-  // Counts an entry that is to be kept; false if a limit is reached.
-  bool Keep(const DictionaryEntry& entry, uint64_t bytes);
   // Stops reading a target with implausible numbers.
   void CheckBelief(uint64_t now_ns);
-  void Take(uint32_t ring, const RecordSlot& slot);
-  void TakeDispatch(uint32_t ring, rocattach_dispatch record);
-  void TakeCopy(rocattach_copy record);
-  void TakeClock(const rocattach_clock& record);
-  void WriteRecords();
 
   ProcessOutput output_;
   OutputSet* output_set_;
@@ -118,16 +99,16 @@ class Target {
   Window opened_;
   v1::WindowEvent window_;
   Verdict verdict_ = Verdict::kOpen;
+  // These are null until the collector has reported in.
   std::unique_ptr<CollectorMemory> memory_;
   std::unique_ptr<TargetSession> session_;
+  std::unique_ptr<TargetDictionary> dictionary_;
+  std::unique_ptr<TargetRecords> records_;
   bool acknowledged_ = false;
   std::string not_believable_;
   uint64_t losses_noted_ = 0;
   UniqueFd pidfd_;
   std::shared_ptr<UserMemory> user_;
-  uint64_t dictionary_bytes_ = 0;    // of that
-  uint64_t small_bytes_ = 0;         // agents, queues and functions
-  uint64_t dictionary_refused_ = 0;  // entries beyond the limits
   // A sweep reads all that was in the memory when it began, over several calls.
   bool sweeping_ = false;
   uint32_t next_ring_ = 0;
@@ -135,15 +116,6 @@ class Target {
   bool ending_ = false;
   int sweeps_left_ = 0;
   uint32_t inflight_read_ = 0;
-  uint32_t max_kernel_ = 0, max_queue_ = 0, max_agent_ = 0;
-  uint64_t dispatches_ = 0, copies_ = 0;
-  uint64_t invalid_ = 0;   // invalid dispatches and copies
-  uint64_t nonsense_ = 0;  // records and entries of unknown kind
-  uint64_t untimed_ = 0, unfinished_ = 0, other_records_ = 0;
-  // The last operation taken from each ring.
-  std::vector<uint64_t> last_correlation_;
-  std::vector<rocattach_dispatch> dispatch_batch_;
-  std::vector<rocattach_copy> copy_batch_;
 };
 
 }  // namespace rocattach

@@ -1,0 +1,87 @@
+#include "userspace/record/target_dictionary.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace rocattach {
+namespace {
+
+// For agents, queues and functions.
+constexpr uint64_t kMaxSmallBytes = 1 << 20;
+// In addition to an entry's own bytes.
+constexpr uint64_t kEntryOverhead = 48;
+
+}  // namespace
+
+TargetDictionary::TargetDictionary(ProcessOutput output, OutputSet* output_set,
+                                   TargetSession* session,
+                                   std::shared_ptr<UserMemory> user)
+    : output_(output),
+      output_set_(output_set),
+      session_(session),
+      user_(std::move(user)) {}
+
+TargetDictionary::~TargetDictionary() {
+  user_->dictionary_bytes -= bytes_;
+}
+
+bool TargetDictionary::Keep(const DictionaryEntry& entry, uint64_t bytes) {
+  uint64_t cost = bytes + kEntryOverhead;
+  const bool is_kernel = std::holds_alternative<v1::Kernel>(entry);
+  if (!is_kernel && !std::holds_alternative<v1::CodeObject>(entry)) {
+    // These are few and small, and their information is nowhere else.
+    if (small_bytes_ + cost > kMaxSmallBytes) return false;
+    small_bytes_ += cost;
+    return true;
+  }
+  if (is_kernel) cost += bytes;  // its name, for sessions
+  if (bytes_ + cost > kMaxDictionaryBytes ||
+      user_->dictionary_bytes + cost > kMaxUserDictionaryBytes) {
+    return false;
+  }
+  bytes_ += cost;
+  user_->dictionary_bytes += cost;
+  return true;
+}
+
+void TargetDictionary::Take(const std::vector<uint8_t>& bytes) {
+  auto entry = DecodeEntry(bytes);
+  if (!entry.ok()) {
+    ++malformed_;
+    return;
+  }
+  // Dispatches are accepted even if their queue has no description.
+  if (const auto* agent = std::get_if<v1::Agent>(&*entry)) {
+    max_agent_ = std::max(max_agent_, agent->id());
+  } else if (const auto* queue = std::get_if<v1::Queue>(&*entry)) {
+    max_queue_ = std::max(max_queue_, queue->id());
+  }
+  if (!Keep(*entry, bytes.size())) {
+    ++refused_;
+    return;
+  }
+  std::visit(
+      [this](const auto& message) {
+        using T = std::decay_t<decltype(message)>;
+        StreamWriter* writer = output_.writer;
+        if constexpr (std::is_same_v<T, v1::Agent>) {
+          session_->AddAgent(message);
+          output_set_->Note(writer->AddAgent(output_.stream, message));
+        } else if constexpr (std::is_same_v<T, v1::Queue>) {
+          output_set_->Note(writer->AddQueue(output_.stream, message));
+        } else if constexpr (std::is_same_v<T, v1::Kernel>) {
+          max_kernel_ = std::max(max_kernel_, message.id());
+          session_->AddKernel(message);
+          output_set_->Note(writer->AddKernel(output_.stream, message));
+        } else if constexpr (std::is_same_v<T, v1::ApiFunction>) {
+          session_->AddFunction(message);
+        } else {
+          output_set_->Note(writer->AddCodeObject(output_.stream, message));
+        }
+      },
+      *entry);
+}
+
+}  // namespace rocattach

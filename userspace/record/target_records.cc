@@ -1,0 +1,193 @@
+#include "userspace/record/target_records.h"
+
+#include <string.h>
+
+#include <cstddef>
+
+#include "absl/algorithm/container.h"
+#include "userspace/stream/record_kinds.h"
+
+namespace rocattach {
+namespace {
+
+static_assert(offsetof(rocattach_dispatch, flags) == offsetof(rocattach_copy, flags));
+static_assert(offsetof(rocattach_dispatch, correlation_id) ==
+              offsetof(rocattach_copy, correlation_id));
+
+// Each clock relation is kept, and repeated in key frames.
+constexpr uint32_t kMaxClocks = 1024;
+// An operation that lasts longer than this has a broken clock, not a long life.
+constexpr uint64_t kLongestOperationNs = 24ull * 3600 * 1'000'000'000;
+
+bool IsOperation(const RecordSlot& slot) {
+  return slot.kind() == ROCATTACH_RECORD_DISPATCH ||
+         slot.kind() == ROCATTACH_RECORD_COPY;
+}
+
+// The number of an operation, which is at the same offset in dispatches and copies.
+uint64_t CorrelationOf(const RecordSlot& slot) {
+  uint64_t id;
+  memcpy(&id, slot.bytes + offsetof(rocattach_dispatch, correlation_id), sizeof(id));
+  return id;
+}
+
+// What a record costs relative to a dispatch.
+uint64_t CostOf(uint16_t kind) {
+  switch (kind) {
+    case ROCATTACH_RECORD_CLOCK:  // has its own frame
+      return 32;
+    case ROCATTACH_RECORD_SAMPLE:
+    case ROCATTACH_RECORD_API:
+      return 4;
+    case ROCATTACH_RECORD_VALUES:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+bool PlausibleTimes(uint64_t start, uint64_t end) {
+  return start <= end && end - start <= kLongestOperationNs;
+}
+
+}  // namespace
+
+TargetRecords::TargetRecords(ProcessOutput output, OutputSet* output_set,
+                             TargetSession* session, const TargetDictionary* dictionary,
+                             uint32_t rings)
+    : output_(output),
+      output_set_(output_set),
+      session_(session),
+      dictionary_(dictionary),
+      last_correlation_(rings, 0) {}
+
+uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) {
+  uint64_t cost = 0;
+  for (const RecordSlot& slot : slots) {
+    TakeOne(ring, slot);
+    cost += CostOf(slot.kind());
+  }
+  // Records of other kinds may follow the last operation.
+  for (size_t i = slots.size(); i-- > 0;) {
+    if (!IsOperation(slots[i])) continue;
+    last_correlation_[ring] = CorrelationOf(slots[i]);
+    break;
+  }
+  Write();
+  return cost;
+}
+
+void TargetRecords::TakeUnfinished(RecordSlot slot) {
+  // A thread that dies between publishing a record and freeing its entry leaves it in
+  // both places; it can only be the last one of its ring.
+  if (absl::c_linear_search(last_correlation_, CorrelationOf(slot))) return;
+  // Flags are at the same place in every kind of record.
+  uint16_t flags;
+  memcpy(&flags, slot.bytes + offsetof(rocattach_dispatch, flags), sizeof(flags));
+  flags |= ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED;
+  memcpy(slot.bytes + offsetof(rocattach_dispatch, flags), &flags, sizeof(flags));
+  TakeOne(static_cast<uint32_t>(last_correlation_.size()), slot);
+}
+
+void TargetRecords::TakeOne(uint32_t ring, const RecordSlot& slot) {
+  switch (slot.kind()) {
+    case ROCATTACH_RECORD_DISPATCH: {
+      rocattach_dispatch record;
+      memcpy(&record, slot.bytes, sizeof(record));
+      TakeDispatch(ring, record);
+      return;
+    }
+    case ROCATTACH_RECORD_COPY: {
+      rocattach_copy record;
+      memcpy(&record, slot.bytes, sizeof(record));
+      TakeCopy(record);
+      return;
+    }
+    case ROCATTACH_RECORD_CLOCK: {
+      rocattach_clock record;
+      memcpy(&record, slot.bytes, sizeof(record));
+      TakeClock(record);
+      return;
+    }
+    // What sessions collect has separate accounts.
+    case ROCATTACH_RECORD_VALUES:
+      ++counts_.others;
+      session_->records()->TakeValues(ring, slot);
+      return;
+    case ROCATTACH_RECORD_SAMPLE:
+      ++counts_.others;
+      session_->records()->TakeSample(ring, slot);
+      return;
+    case ROCATTACH_RECORD_API:
+      ++counts_.others;
+      session_->records()->TakeApiCall(slot);
+      return;
+    default:
+      ++counts_.malformed;
+  }
+}
+
+template <typename Record>
+void TargetRecords::CheckTimes(Record* record) {
+  if (!PlausibleTimes(record->start_ns, record->end_ns)) {
+    record->flags |= ROCATTACH_DISPATCH_UNTIMED;
+  }
+  if (record->flags & ROCATTACH_DISPATCH_UNTIMED) {
+    record->start_ns = record->end_ns = 0;
+    ++counts_.untimed;
+  }
+  if (record->flags & ROCATTACH_DISPATCH_UNFINISHED) ++counts_.unfinished;
+}
+
+void TargetRecords::TakeDispatch(uint32_t ring, rocattach_dispatch record) {
+  if (record.kind != ROCATTACH_RECORD_DISPATCH ||
+      record.queue_id > dictionary_->max_queue() ||
+      record.agent_id > dictionary_->max_agent()) {
+    ++counts_.invalid;
+    return;
+  }
+  // A kernel whose name did not fit the dictionary is still a dispatch.
+  if (record.kernel_id > dictionary_->max_kernel()) record.kernel_id = 0;
+  CheckTimes(&record);
+  if (!session_->records()->TakeDispatch(ring, &record)) return;
+  ++counts_.operations.dispatches;
+  dispatch_batch_.push_back(record);
+}
+
+void TargetRecords::TakeCopy(rocattach_copy record) {
+  if (record.src_agent_id > dictionary_->max_agent() ||
+      record.dst_agent_id > dictionary_->max_agent()) {
+    ++counts_.invalid;
+    return;
+  }
+  if (record.direction > ROCATTACH_COPY_DEVICE_TO_DEVICE) record.direction = 0;
+  CheckTimes(&record);
+  if (!session_->records()->TakeCopy(&record)) return;
+  ++counts_.operations.copies;
+  copy_batch_.push_back(record);
+}
+
+void TargetRecords::TakeClock(const rocattach_clock& record) {
+  if (record.agent_id > dictionary_->max_agent() || record.agent_id >= kMaxClocks) {
+    ++counts_.malformed;
+    return;
+  }
+  ++counts_.others;
+  output_set_->Note(output_.writer->AddClock(output_.stream, record));
+}
+
+void TargetRecords::Write() {
+  // Dispatches are written before their values.
+  if (!dispatch_batch_.empty()) {
+    output_set_->Note(
+        output_.writer->Append<DispatchKind>(output_.stream, dispatch_batch_));
+    dispatch_batch_.clear();
+  }
+  if (!copy_batch_.empty()) {
+    output_set_->Note(output_.writer->Append<CopyKind>(output_.stream, copy_batch_));
+    copy_batch_.clear();
+  }
+  session_->records()->Write();
+}
+
+}  // namespace rocattach

@@ -1,0 +1,64 @@
+// The records of one process on their way from its rings into its stream.
+#ifndef ROCATTACH_USERSPACE_RECORD_TARGET_RECORDS_H_
+#define ROCATTACH_USERSPACE_RECORD_TARGET_RECORDS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "userspace/record/collector_memory.h"
+#include "userspace/record/operation_counts.h"
+#include "userspace/record/output_set.h"
+#include "userspace/record/target_dictionary.h"
+#include "userspace/record/target_session.h"
+
+namespace rocattach {
+
+// Checks every field that a record refers with, passes it through the sessions' filters
+// and writes it in batches.
+class TargetRecords {
+ public:
+  struct Counts {
+    OperationCounts operations;  // taken
+    uint64_t invalid = 0;        // dispatches and copies with impossible contents
+    uint64_t malformed = 0;      // records of unknown kind
+    uint64_t untimed = 0, unfinished = 0;
+    uint64_t others = 0;  // neither dispatches nor copies
+  };
+
+  // All must outlive it.
+  TargetRecords(ProcessOutput output, OutputSet* output_set, TargetSession* session,
+                const TargetDictionary* dictionary, uint32_t rings);
+
+  // Takes what was drained from one ring and writes it. Returns its cost, in
+  // dispatches.
+  uint64_t Take(uint32_t ring, absl::Span<const RecordSlot> slots);
+  // Takes the record of an operation that was in flight when its process ended.
+  void TakeUnfinished(RecordSlot slot);
+  // Writes what TakeUnfinished() has collected.
+  void Write();
+
+  const Counts& counts() const { return counts_; }
+
+ private:
+  void TakeOne(uint32_t ring, const RecordSlot& slot);
+  void TakeDispatch(uint32_t ring, rocattach_dispatch record);
+  void TakeCopy(rocattach_copy record);
+  void TakeClock(const rocattach_clock& record);
+  // Clears impossible times and counts. `Record`: rocattach_dispatch or rocattach_copy.
+  template <typename Record>
+  void CheckTimes(Record* record);
+
+  const ProcessOutput output_;
+  OutputSet* const output_set_;
+  TargetSession* const session_;
+  const TargetDictionary* const dictionary_;
+  Counts counts_;
+  std::vector<uint64_t> last_correlation_;  // the last operation of each ring
+  std::vector<rocattach_dispatch> dispatch_batch_;
+  std::vector<rocattach_copy> copy_batch_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_TARGET_RECORDS_H_
