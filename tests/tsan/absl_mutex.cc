@@ -70,6 +70,25 @@ bool Mutex::TryLock() {
   return true;
 }
 
+void Mutex::LockWhen(const Condition& condition) {
+  static const auto next = Next<void (*)(Mutex*, const Condition&)>(
+      ROCATTACH_ABSL("5Mutex8LockWhenERKNS0_9ConditionE"));
+  {
+    IgnoreReads conditions;
+    next(this, condition);
+  }
+  __tsan_acquire(this);
+}
+
+void Mutex::Await(const Condition& condition) {
+  static const auto next = Next<void (*)(Mutex*, const Condition&)>(
+      ROCATTACH_ABSL("5Mutex5AwaitERKNS0_9ConditionE"));
+  __tsan_release(this);
+  IgnoreReads conditions;
+  next(this, condition);
+  __tsan_acquire(this);
+}
+
 bool Mutex::AwaitWithTimeout(const Condition& condition, Duration timeout) {
   static const auto next = Next<bool (*)(Mutex*, const Condition&, Duration)>(
       ROCATTACH_ABSL("5Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE"));
