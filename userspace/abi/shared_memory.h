@@ -23,7 +23,7 @@
 #include "userspace/abi/records.h"
 
 #define ROCATTACH_SHM_MAGIC 0x314d485352415752ull /* "RWARSHM1" */
-#define ROCATTACH_SHM_VERSION 5u
+#define ROCATTACH_SHM_VERSION 6u
 #define ROCATTACH_SHM_NAME "rocattach" /* memfd name: /memfd:rocattach in maps */
 #define ROCATTACH_SHM_MAX_BYTES (256ull << 20)
 
@@ -38,6 +38,9 @@
 /* How dispatches are captured; 0 leaves the choice to the collector. */
 #define ROCATTACH_PLAN_FORCE_DOORBELL 0x100u
 #define ROCATTACH_PLAN_FORCE_INTERCEPT 0x200u
+/* The runtime may be open already: queues and kernels may exist that nobody has told
+ * the collector of. */
+#define ROCATTACH_PLAN_LATE 0x400u
 
 /* control.state, in order of life. */
 enum rocattach_collector_state {
@@ -75,6 +78,7 @@ enum rocattach_entry_path {
   ROCATTACH_ENTRY_PATH_LIVE_TABLE = 1, /* stored there before hsa_init ran */
   ROCATTACH_ENTRY_PATH_TOOLS_LIB = 2,  /* OnLoad, by HSA_TOOLS_LIB */
   ROCATTACH_ENTRY_PATH_SDK = 3,        /* rocprofiler-sdk calls; nothing is replaced */
+  ROCATTACH_ENTRY_PATH_LATE = 4,       /* stored there while the runtime was open */
 };
 
 /* Why that backend is used (control.backend_reason). From NO_REGISTER on, the SDK was
@@ -213,6 +217,9 @@ struct rocattach_control {
   /* Path of the library that brings another profiler into the process, empty if none
    * was seen; NUL-terminated. */
   char other_tool[256];
+  /* LATE: packets that were in the queues from before when the collector first saw
+   * each of them: of any type, not recorded. */
+  uint64_t packets_before;
 
   /* Service -> collector, atomic. On a cache line of their own. */
   uint32_t service_mapped __attribute__((aligned(128))); /* futex: 1 once mapped */

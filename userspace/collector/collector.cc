@@ -10,7 +10,8 @@ namespace {
 
 // Waits until the service reads our memory, then executes its plan, if it has one.
 void BeginService() {
-  g_process.WaitForService();
+  // The thread of a late attach is in the middle of the program's work.
+  if (!g_process.late()) g_process.WaitForService();
   TakeHsaPlan(nullptr);
   g_process.worker.Wake();
 }
@@ -44,10 +45,13 @@ int Enter() {
   Process& p = g_process;
   if (p.config.backend < ROCATTACH_BACKEND_SDK) {
     const char* why =
-        g_hsa.live.Install(reinterpret_cast<const void*>(p.config.window_address));
+        g_hsa.live.Install(reinterpret_cast<const void*>(p.config.window_address),
+                           p.late());
     if (why == nullptr) return 0;
     p.PublishEntryFailure(why);
   }
+  // A runtime that is open does not look for tools any more.
+  if (p.late()) return ENOTSUP;
   return p.InstallVariables();
 }
 

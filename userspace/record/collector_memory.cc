@@ -295,7 +295,8 @@ uint64_t CollectorMemory::armed_ns() const {
 }
 
 bool CollectorMemory::hears_of_init() const {
-  return Load(&control()->entry) == ROCATTACH_ENTRY_PATH_LIVE_TABLE;
+  const uint32_t entry = Load(&control()->entry);
+  return entry == ROCATTACH_ENTRY_PATH_LIVE_TABLE || entry == ROCATTACH_ENTRY_PATH_LATE;
 }
 
 uint32_t CollectorMemory::init_status() const {

@@ -113,6 +113,9 @@ void Window(const v1::WindowEvent& window, bool decides, ReportPage* page) {
     parts.push_back(
         absl::StrCat("capture by ", ShortName(window.collector().capture_mode())));
   }
+  if (window.collector().entry_path() == v1::ENTRY_PATH_LATE) {
+    parts.push_back("late: what was submitted before is not recorded");
+  }
   if (window.collector().entry_path() == v1::ENTRY_PATH_TOOLS_LIB &&
       !window.collector().entry_reason().empty()) {
     parts.push_back(absl::StrCat("loaded by HSA_TOOLS_LIB, because ",

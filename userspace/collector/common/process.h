@@ -55,6 +55,8 @@ struct Process {
 
   // True if hooks have something to do: armed, and not in a forked child.
   bool Live() const { return guard.Ours() && LoadRelaxed(&phase) == kPhaseArmed; }
+  // Attached while the runtime may have been open.
+  bool late() const { return (config.plan_flags & ROCATTACH_PLAN_LATE) != 0; }
   // `recording` requests this, independently of any plan.
   bool Baseline(uint64_t plan_flag) const {
     const rocattach_control* c = memory.control();

@@ -73,10 +73,13 @@ void HsaBackend::BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,
   StoreRelaxed(&control->entry, static_cast<uint32_t>(entry));
   NameOtherTool(root->core, control->other_tool, sizeof(control->other_tool));
   StoreRelaxed(&control->capture_mode, UseIntercept() ? 2u : 1u);
+  // Before any hook sees that we are armed: they wait until the kernels are known.
+  if (entry == ROCATTACH_ENTRY_PATH_LATE) executables.LoadedBefore();
   StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseArmed));
   if (entry == ROCATTACH_ENTRY_PATH_TOOLS_LIB && !HooksInPlace(root)) {
     InstallHooks(root, amd_slots);
   }
+  if (entry == ROCATTACH_ENTRY_PATH_LATE) old_queues.Begin();
   StoreRelaxed(&control->armed_ns, BootNs());
   StoreRelaxed(&control->recording_acked, LoadRelaxed(&control->recording));
   StoreRelaxed(&control->record_kinds,
@@ -115,7 +118,9 @@ bool HsaBackend::ArmByLiveTable(ApiTableRoot* root) {
     p.Refuse(reason, why);
     return false;
   }
-  BeginRecording(ROCATTACH_ENTRY_PATH_LIVE_TABLE, root, kDefaultBackend);
+  BeginRecording(
+      live.late() ? ROCATTACH_ENTRY_PATH_LATE : ROCATTACH_ENTRY_PATH_LIVE_TABLE, root,
+      kDefaultBackend);
   return true;
 }
 

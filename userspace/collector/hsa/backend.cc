@@ -37,12 +37,40 @@ void HsaBackend::StartAnewInChild() {
   const bool own_queues = queues_are_the_runtimes;
   const LiveEntry entry = live;
   new (&g_queues) QueueRegistry();
+  new (&g_old_queues) OldQueues();
   new (this) HsaBackend();
   live.KeepInChild(entry);
   queues_are_the_runtimes = own_queues;
   functions = runtimes;
   core_table = table;
   amd_slots = slots;
+}
+
+void HsaBackend::Track(Queue* q, hsa_queue_t* queue, const Agent& agent,
+                       bool intercepted, bool profiled, uint64_t first) {
+  rocattach_queue_entry entry = {};
+  entry.agent_id = agent.id;
+  entry.packets = queue->size;
+  entry.hsa_queue_id = queue->id;
+  entry.created_ns = BootNs();
+  TinyLockHolder hold(q->lock);
+  q->doorbell = queue->doorbell_signal;
+  q->packets = static_cast<uint8_t*>(queue->base_address);
+  q->mask = queue->size - 1;
+  q->agent = agent;
+  q->id = g_process.dictionary.Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
+  q->intercepted = intercepted;
+  q->many_producers = queue->type != HSA_QUEUE_TYPE_SINGLE;
+  q->rung = q->looked = q->resumed = q->next = q->forwarded = q->harvested = first;
+  q->idled = 0;
+  q->submitted = q->confirmed = q->marked = 0;
+  q->marker_count = 0;
+  q->deferred = 0;
+  StoreRelaxed(&q->closing, false);
+  q->profiled = profiled;
+  q->clock.Reset();
+  StoreRelease(&q->amd, reinterpret_cast<amd_queue_t*>(queue));
+  if (!intercepted) queues.Publish(q);
 }
 
 void HsaBackend::PreparePool() {

@@ -15,6 +15,7 @@
 #include "userspace/collector/hsa/functions.h"
 #include "userspace/collector/hsa/intercept.h"
 #include "userspace/collector/hsa/live_entry.h"
+#include "userspace/collector/hsa/old_queues.h"
 #include "userspace/collector/hsa/op_tracker.h"
 #include "userspace/collector/hsa/queue_registry.h"
 #include "userspace/collector/hsa/recording.h"
@@ -50,6 +51,7 @@ struct HsaBackend {
   InterceptCapture intercept;
   Copies copies;
   QueueRegistry& queues = g_queues;
+  OldQueues& old_queues = g_old_queues;
   HsaRecording recording;
   LiveEntry live;
   Reentry reentry;
@@ -87,6 +89,10 @@ struct HsaBackend {
   // The worker's round over all queues; true if anything is in flight or waiting.
   bool Tick(RingHandle* ring);
 
+  // Starts to track a queue of the application, from packet `first` on: all before it
+  // have been rung for, or will be, without us.
+  void Track(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted,
+             bool profiled, uint64_t first);
   // Creates the signal pool if there is none yet.
   void PreparePool();
   // Queues created from now on are intercept queues.

@@ -2,6 +2,8 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "userspace/collector/hsa/kernel_descriptor.h"
 
@@ -43,6 +45,63 @@ struct Executables::Reading {
   bool destroying;
   uint32_t loaded_count;
   Loaded loaded[kMaxLoaded];
+  // Where kernels are kept; null: they are added at once.
+  Backlog* backlog;
+};
+
+// Kernels that have been read while the loader was locked, in mapped memory.
+class Executables::Backlog {
+ public:
+  Backlog() = default;
+  ~Backlog() {
+    if (data_ != nullptr) munmap(data_, size_);
+  }
+  Backlog(const Backlog&) = delete;
+  Backlog& operator=(const Backlog&) = delete;
+
+  // False: out of memory.
+  bool Push(const Kernel& kernel, const char* name) {
+    const size_t bytes = Rounded(kernel);
+    if (!Reserve(bytes)) return false;
+    memcpy(data_ + used_, &kernel, sizeof(kernel));
+    if (kernel.name_bytes != 0) {
+      memcpy(data_ + used_ + sizeof(kernel), name, kernel.name_bytes);
+    }
+    used_ += bytes;
+    return true;
+  }
+
+  template <typename Visit>
+  void ForEach(Visit visit) {
+    for (size_t at = 0; at < used_;) {
+      auto* kernel = reinterpret_cast<Kernel*>(data_ + at);
+      visit(kernel, data_ + at + sizeof(*kernel));
+      at += Rounded(*kernel);
+    }
+  }
+
+ private:
+  static constexpr size_t kFirstBytes = size_t{256} << 10;
+
+  static size_t Rounded(const Kernel& kernel) {
+    return (sizeof(kernel) + kernel.name_bytes + 7) & ~size_t{7};
+  }
+  bool Reserve(size_t bytes) {
+    size_t size = size_ == 0 ? kFirstBytes : size_;
+    while (size - used_ < bytes) size *= 2;
+    if (size == size_) return true;
+    void* memory = size_ == 0 ? mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                              : mremap(data_, size_, size, MREMAP_MAYMOVE);
+    if (memory == MAP_FAILED) return false;
+    data_ = static_cast<char*>(memory);
+    size_ = size;
+    return true;
+  }
+
+  char* data_ = nullptr;
+  size_t size_ = 0;
+  size_t used_ = 0;
 };
 
 void Executables::Init(const HsaFunctions* hsa, const Agents* agents,
@@ -63,16 +122,54 @@ void Executables::Frozen(hsa_executable_t executable) {
   Reading reading;
   reading.self = this;
   reading.destroying = false;
-  reading.loaded_count = 0;
+  reading.backlog = nullptr;
+  Read(executable, &reading);
+}
+
+// 1. The runtime calls VisitExecutable with its loader's lock held, so that the
+//    executables exist meanwhile. We must not call the loader there again.
+// 2. After that, the host addresses of the kernels are requested from the loader.
+void Executables::LoadedBefore() {
+  keep_agents_ = true;
+  const auto iterate = loader_.hsa_ven_amd_loader_iterate_executables;
+  if (iterate == nullptr) return;
+  Backlog backlog;
+  Reading reading;
+  reading.self = this;
+  reading.destroying = false;
+  reading.backlog = &backlog;
+  iterate(&Executables::VisitExecutable, &reading);
+  backlog.ForEach([this](Kernel* kernel, const char* name) {
+    ReadRegisters(kernel, /*may_be_gone=*/true);
+    Publish(kernel, name);
+  });
+}
+
+hsa_status_t Executables::VisitExecutable(hsa_executable_t executable, void* data) {
+  auto* reading = static_cast<Reading*>(data);
+  reading->self->Read(executable, reading);
+  return HSA_STATUS_SUCCESS;
+}
+
+const Agent* Executables::AgentOf(uint64_t kernel_object) const {
+  const uint32_t id = agents_of_kernels_.Find(kernel_object);
+  for (uint32_t i = 0; id != 0 && i < agents_->count(); ++i) {
+    if (agents_->at(i).id == id) return &agents_->at(i);
+  }
+  return nullptr;
+}
+
+void Executables::Read(hsa_executable_t executable, Reading* reading) {
+  reading->loaded_count = 0;
   if (loader_.hsa_ven_amd_loader_executable_iterate_loaded_code_objects != nullptr) {
     loader_.hsa_ven_amd_loader_executable_iterate_loaded_code_objects(
-        executable, &Executables::VisitCodeObject, &reading);
+        executable, &Executables::VisitCodeObject, reading);
   }
   for (uint32_t i = 0; i < agents_->count(); ++i) {
-    reading.agent = &agents_->at(i);
-    if (!reading.agent->gpu) continue;
-    hsa_->executable_iterate_agent_symbols(executable, reading.agent->handle,
-                                           &Executables::VisitSymbol, &reading);
+    reading->agent = &agents_->at(i);
+    if (!reading->agent->gpu) continue;
+    hsa_->executable_iterate_agent_symbols(executable, reading->agent->handle,
+                                           &Executables::VisitSymbol, reading);
   }
 }
 
@@ -80,6 +177,7 @@ void Executables::Destroying(hsa_executable_t executable) {
   Reading reading;
   reading.self = this;
   reading.destroying = true;
+  reading.backlog = nullptr;
   reading.loaded_count = 0;
   for (uint32_t i = 0; i < agents_->count(); ++i) {
     reading.agent = &agents_->at(i);
@@ -138,6 +236,7 @@ hsa_status_t Executables::VisitSymbol(hsa_executable_t, hsa_agent_t,
   }
   if (reading->destroying) {
     self->kernels_->Erase(kernel_object);
+    if (self->keep_agents_) self->agents_of_kernels_.Erase(kernel_object);
   } else {
     self->AddKernel(*reading, *reading->agent, symbol, kernel_object);
   }
@@ -147,7 +246,9 @@ hsa_status_t Executables::VisitSymbol(hsa_executable_t, hsa_agent_t,
 void Executables::AddKernel(const Reading& reading, const Agent& agent,
                             hsa_executable_symbol_t symbol, uint64_t kernel_object) {
   auto query = hsa_->executable_symbol_get_info;
-  rocattach_kernel_entry entry = {};
+  Kernel kernel = {};
+  kernel.gfx = agent.gfx;
+  rocattach_kernel_entry& entry = kernel.entry;
   entry.agent_id = agent.id;
   entry.kernel_object = kernel_object;
   query(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE,
@@ -161,42 +262,58 @@ void Executables::AddKernel(const Reading& reading, const Agent& agent,
     const Loaded& loaded = reading.loaded[i];
     if (kernel_object - loaded.base < loaded.bytes) entry.code_object_id = loaded.id;
   }
-  // Kernel objects may lie in device memory that the host cannot read.
-  const void* host = nullptr;
-  if (loader_.hsa_ven_amd_loader_query_host_address != nullptr &&
-      loader_.hsa_ven_amd_loader_query_host_address(
-          reinterpret_cast<const void*>(kernel_object), &host) == HSA_STATUS_SUCCESS &&
-      host != nullptr) {
-    KernelDescriptor descriptor;
-    memcpy(&descriptor, host, sizeof(descriptor));
-    KernelRegisters registers = RegistersOf(descriptor, agent.gfx);
-    entry.sgprs = registers.sgprs;
-    entry.arch_vgprs = registers.arch_vgprs;
-    entry.accum_vgprs = registers.accum_vgprs;
-  }
-  uint32_t id = AppendKernel(&entry, symbol);
-  if (id != 0) kernels_->Insert(kernel_object, id);
-}
-
-uint32_t Executables::AppendKernel(rocattach_kernel_entry* entry,
-                                   hsa_executable_symbol_t symbol) {
   uint32_t name_bytes = 0;
-  hsa_->executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME_LENGTH,
-                                   &name_bytes);
+  query(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME_LENGTH, &name_bytes);
   // A name too long for the dictionary's 16-bit length is omitted rather than
   // truncated.
-  bool fits = name_bytes != 0 && name_bytes < Dictionary::kMaxText;
+  const bool fits = name_bytes != 0 && name_bytes < Dictionary::kMaxText;
   TextBuffer name(fits ? name_bytes + 1 : 0);
-  if (!fits || name.data() == nullptr ||
-      hsa_->executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME,
-                                       name.data()) != HSA_STATUS_SUCCESS) {
-    return dictionary_->Append(ROCATTACH_ENTRY_KERNEL, entry, nullptr, 0);
+  if (fits && name.data() != nullptr &&
+      query(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME, name.data()) ==
+          HSA_STATUS_SUCCESS) {
+    kernel.name_bytes = name_bytes;
   }
+  if (reading.backlog != nullptr && reading.backlog->Push(kernel, name.data())) return;
+  if (reading.backlog == nullptr) ReadRegisters(&kernel, /*may_be_gone=*/false);
+  Publish(&kernel, name.data());
+}
+
+void Executables::ReadRegisters(Kernel* kernel, bool may_be_gone) {
+  // Kernel objects may lie in device memory that the host cannot read.
+  const void* host = nullptr;
+  if (loader_.hsa_ven_amd_loader_query_host_address == nullptr ||
+      loader_.hsa_ven_amd_loader_query_host_address(
+          reinterpret_cast<const void*>(kernel->entry.kernel_object), &host) !=
+          HSA_STATUS_SUCCESS ||
+      host == nullptr) {
+    return;
+  }
+  KernelDescriptor descriptor;
+  if (may_be_gone) {
+    // A thread that was on its way into hsa_executable_destroy when it was replaced
+    // frees what we read here.
+    iovec to = {&descriptor, sizeof(descriptor)};
+    iovec from = {const_cast<void*>(host), sizeof(descriptor)};
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof(descriptor)) return;
+  } else {
+    memcpy(&descriptor, host, sizeof(descriptor));
+  }
+  const KernelRegisters registers = RegistersOf(descriptor, kernel->gfx);
+  kernel->entry.sgprs = registers.sgprs;
+  kernel->entry.arch_vgprs = registers.arch_vgprs;
+  kernel->entry.accum_vgprs = registers.accum_vgprs;
+}
+
+void Executables::Publish(Kernel* kernel, const char* name) {
+  uint32_t name_bytes = kernel->name_bytes;
   // Since code object version 3 the symbol is the descriptor's: name + ".kd".
-  if (name_bytes > 3 && memcmp(name.data() + name_bytes - 3, ".kd", 3) == 0) {
-    name_bytes -= 3;
-  }
-  return dictionary_->Append(ROCATTACH_ENTRY_KERNEL, entry, name.data(), name_bytes);
+  if (name_bytes > 3 && memcmp(name + name_bytes - 3, ".kd", 3) == 0) name_bytes -= 3;
+  rocattach_kernel_entry* entry = &kernel->entry;
+  const uint32_t id =
+      dictionary_->Append(ROCATTACH_ENTRY_KERNEL, entry, name, name_bytes);
+  if (id == 0) return;
+  kernels_->Insert(entry->kernel_object, id);
+  if (keep_agents_) agents_of_kernels_.Insert(entry->kernel_object, entry->agent_id);
 }
 
 }  // namespace rocattach::collector

@@ -18,6 +18,15 @@ class Executables {
   void Init(const HsaFunctions* hsa, const Agents* agents, Dictionary* dictionary,
             KernelTable* kernels);
 
+  // Reads all executables that exist, in a late attach. None may be destroyed
+  // meanwhile.
+  void LoadedBefore();
+  // The agent of a kernel that LoadedBefore() or, after that, Frozen() has read;
+  // nullptr if it is not known.
+  const Agent* AgentOf(uint64_t kernel_object) const;
+  // The runtime has shut down.
+  void Forget() { agents_of_kernels_.Forget(); }
+
   // After hsa_executable_freeze succeeded.
   void Frozen(hsa_executable_t executable);
   // Before hsa_executable_destroy: its addresses will belong to other kernels.
@@ -31,7 +40,16 @@ class Executables {
     uint32_t id;
   };
   struct Reading;
+  // A kernel that has been read, except for its registers.
+  struct Kernel {
+    rocattach_kernel_entry entry;
+    uint16_t gfx;
+    uint32_t name_bytes;
+  };
+  class Backlog;
 
+  static hsa_status_t VisitExecutable(hsa_executable_t executable, void* data);
+  void Read(hsa_executable_t executable, Reading* reading);
   static hsa_status_t VisitCodeObject(hsa_executable_t executable,
                                       hsa_loaded_code_object_t code_object, void* data);
   static hsa_status_t VisitSymbol(hsa_executable_t executable, hsa_agent_t agent,
@@ -39,13 +57,18 @@ class Executables {
   void AddCodeObject(Reading* reading, hsa_loaded_code_object_t code_object);
   void AddKernel(const Reading& reading, const Agent& agent,
                  hsa_executable_symbol_t symbol, uint64_t kernel_object);
-  uint32_t AppendKernel(rocattach_kernel_entry* entry, hsa_executable_symbol_t symbol);
+  // `may_be_gone`: the kernel's executable may be destroyed meanwhile.
+  void ReadRegisters(Kernel* kernel, bool may_be_gone);
+  void Publish(Kernel* kernel, const char* name);
 
   const HsaFunctions* hsa_ = nullptr;
   const Agents* agents_ = nullptr;
   Dictionary* dictionary_ = nullptr;
   KernelTable* kernels_ = nullptr;
-  hsa_ven_amd_loader_1_01_pfn_t loader_ = {};
+  hsa_ven_amd_loader_1_03_pfn_t loader_ = {};
+  // Filled in late attaches only.
+  bool keep_agents_ = false;
+  KernelTable agents_of_kernels_;
 };
 
 }  // namespace rocattach::collector

@@ -36,6 +36,16 @@ struct HsaFunctions {
   decltype(&::hsa_agent_get_info) agent_get_info;
   decltype(&::hsa_queue_create) queue_create;
   decltype(&::hsa_queue_destroy) queue_destroy;
+  decltype(&::hsa_queue_store_write_index_relaxed) queue_store_write_index_relaxed;
+  decltype(&::hsa_queue_store_write_index_screlease) queue_store_write_index_screlease;
+  decltype(&::hsa_queue_cas_write_index_scacq_screl) queue_cas_write_index_scacq_screl;
+  decltype(&::hsa_queue_cas_write_index_scacquire) queue_cas_write_index_scacquire;
+  decltype(&::hsa_queue_cas_write_index_relaxed) queue_cas_write_index_relaxed;
+  decltype(&::hsa_queue_cas_write_index_screlease) queue_cas_write_index_screlease;
+  decltype(&::hsa_queue_add_write_index_scacq_screl) queue_add_write_index_scacq_screl;
+  decltype(&::hsa_queue_add_write_index_scacquire) queue_add_write_index_scacquire;
+  decltype(&::hsa_queue_add_write_index_relaxed) queue_add_write_index_relaxed;
+  decltype(&::hsa_queue_add_write_index_screlease) queue_add_write_index_screlease;
   decltype(&::hsa_memory_copy) memory_copy;
   decltype(&::hsa_signal_destroy) signal_destroy;
   decltype(&::hsa_signal_load_relaxed) signal_load_relaxed;

@@ -31,13 +31,19 @@ void Ring(Queue* q, hsa_signal_value_t value) {
   p.worker.Nudge();
 }
 
+__attribute__((noinline)) Queue* FindOldQueue(hsa_signal_t signal,
+                                              hsa_signal_value_t value) {
+  RingHandle ring = g_process.rings.Mine();
+  return g_hsa.old_queues.FindByDoorbell(signal, value, &ring);
+}
+
 inline void Store(hsa_signal_t signal, hsa_signal_value_t value, SignalStore store) {
-  Process& p = g_process;
   HsaBackend& h = g_hsa;
-  if (Unlikely(!p.Live())) return store(signal, value);
+  if (Unlikely(!h.live.IsReady())) return store(signal, value);
   // The registry knows which signals are doorbells. The signal's kind does not show it:
   // those of queues that another tool intercepts look like any other signal.
   Queue* q = h.queues.Find(signal.handle);
+  if (q == nullptr && h.old_queues.active()) q = FindOldQueue(signal, value);
   if (q == nullptr) return store(signal, value);
   if (h.recording.Dispatches()) return Ring(q, value);
   h.doorbell.RingIdle(q, value, store);
@@ -74,36 +80,6 @@ void InterceptPackets(const void* packets, uint64_t count, uint64_t user_index,
   RingHandle ring = p.rings.Mine();
   h.intercept.Handle(q, packets, count, user_index, writer, recording, &ring);
   p.worker.Nudge();
-}
-
-// Starts to track a queue that the runtime has just created.
-void AddQueue(Queue* q, hsa_queue_t* queue, const Agent& agent, bool intercepted,
-              bool profiled) {
-  Process& p = g_process;
-  HsaBackend& h = g_hsa;
-  rocattach_queue_entry entry = {};
-  entry.agent_id = agent.id;
-  entry.packets = queue->size;
-  entry.hsa_queue_id = queue->id;
-  entry.created_ns = BootNs();
-  TinyLockHolder hold(q->lock);
-  q->doorbell = queue->doorbell_signal;
-  q->packets = static_cast<uint8_t*>(queue->base_address);
-  q->mask = queue->size - 1;
-  q->agent = agent;
-  q->id = p.dictionary.Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
-  q->intercepted = intercepted;
-  q->many_producers = queue->type != HSA_QUEUE_TYPE_SINGLE;
-  q->rung = q->looked = q->resumed = q->next = q->forwarded = q->harvested = 0;
-  q->idled = 0;
-  q->submitted = q->confirmed = q->marked = 0;
-  q->marker_count = 0;
-  q->deferred = 0;
-  StoreRelaxed(&q->closing, false);
-  q->profiled = profiled;
-  q->clock.Reset();
-  StoreRelease(&q->amd, reinterpret_cast<amd_queue_t*>(queue));
-  if (!intercepted) h.queues.Publish(q);
 }
 
 hsa_status_t CreateIntercepted(Queue* q, hsa_agent_t agent, uint32_t size,
@@ -145,7 +121,7 @@ hsa_status_t MakeQueue(hsa_agent_t agent, hsa_queue_t** queue, Create create) {
     h.PreparePool();
     h.functions.set_profiler_enabled(*queue, 1);
   }
-  AddQueue(q, *queue, *known, intercepted, recording);
+  h.Track(q, *queue, *known, intercepted, recording, /*first=*/0);
   return status;
 }
 
@@ -205,6 +181,7 @@ hsa_status_t HookQueueDestroy(hsa_queue_t* queue) {
   Process& p = g_process;
   HsaBackend& h = g_hsa;
   Queue* q = p.Live() ? h.queues.FindByHandle(queue) : nullptr;
+  if (p.Live()) h.old_queues.Destroying(queue);
   if (q == nullptr) return h.functions.queue_destroy(queue);
   RingHandle ring = p.rings.Mine();
   h.queues.Hide(q);
@@ -270,6 +247,8 @@ hsa_status_t HookExecutableFreeze(hsa_executable_t executable, const char* optio
 hsa_status_t HookExecutableDestroy(hsa_executable_t executable) {
   Process& p = g_process;
   HsaBackend& h = g_hsa;
+  // While kernels from before are being read, none is destroyed.
+  if (p.guard.Ours()) h.live.ArmIfLate();
   if (p.Live()) h.executables.Destroying(executable);
   return h.functions.executable_destroy(executable);
 }

@@ -13,6 +13,8 @@ namespace rocattach::collector {
 bool HooksInPlace(const ApiTableRoot* root);
 // Replaces the table entries that we hook.
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
+// Replaces the functions that reserve packets of a queue.
+void InstallOldQueueHooks(ApiTable* core);
 // Routes hsa_init through our hook.
 void HookRuntimeInit();
 // Restores the table's own hsa_init.

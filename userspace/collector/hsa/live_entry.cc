@@ -14,7 +14,7 @@ bool LiveEntry::TableIsTheRuntimes() const {
   return true;
 }
 
-const char* LiveEntry::Install(const void* window) {
+const char* LiveEntry::Install(const void* window, bool late) {
   HsaBackend& h = g_hsa;
   LiveTables found;
   const char* why = FindLiveTables(window, &found);
@@ -23,6 +23,7 @@ const char* LiveEntry::Install(const void* window) {
     return "this process was forked from one that uses another copy of the runtime";
   }
   tables_ = found;
+  late_ = late;
   // A child inherits the table with the parent's memory: with our functions, or with
   // those of a tool that calls ours. The functions that they call in turn are already
   // known.
@@ -38,13 +39,25 @@ const char* LiveEntry::Install(const void* window) {
   h.tracker.set_times_are_ours(h.queues_are_the_runtimes);
   known_ = installed_ = true;
   StoreRelaxed(&g_process.memory.control()->entry,
-               static_cast<uint32_t>(ROCATTACH_ENTRY_PATH_LIVE_TABLE));
+               static_cast<uint32_t>(late ? ROCATTACH_ENTRY_PATH_LATE
+                                          : ROCATTACH_ENTRY_PATH_LIVE_TABLE));
   return nullptr;
 }
 
 void LiveEntry::Restore() {
   InstallHooks(&tables_.root, tables_.slots);
+  if (late_) InstallOldQueueHooks(tables_.root.core);
   HookRuntimeInit();
+}
+
+bool LiveEntry::TryArm() {
+  Process& p = g_process;
+  if (!p.guard.Ours() || LoadAcquire(&p.phase) != kPhaseLoaded) return false;
+  if (__atomic_exchange_n(&arming_, 1u, __ATOMIC_ACQUIRE) != 0) return false;
+  ErrnoKeeper keep_errno;
+  ArmIfOpen();
+  StoreRelease(&arming_, 0u);
+  return p.Live();
 }
 
 void LiveEntry::ArmIfOpen() {

@@ -1,10 +1,11 @@
 // Entry through the live API table: our functions are in the runtime's tables before
-// hsa_init runs, and again after each shut-down.
+// hsa_init runs, and again after each shut-down; or they get there in a late attach.
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_LIVE_ENTRY_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_LIVE_ENTRY_H_
 
 #include <hsa/hsa.h>
 
+#include "userspace/collector/common/process.h"
 #include "userspace/collector/common/sleeping_lock.h"
 #include "userspace/collector/hsa/live_table.h"
 
@@ -19,6 +20,10 @@ namespace rocattach::collector {
 // the rest of arming, which needs an open runtime, follows hsa_init, or the first use
 // of the runtime inside it, by a tool.
 //
+// In a late attach the runtime is open already, but the thread on which we are started
+// may be anywhere. So the rest of arming is left to the next call of one of our
+// functions, where calling the runtime is safe.
+//
 // After the last hsa_shut_down the runtime rebuilds its table. A tool that is not
 // registered is not told which one is the last, so each is treated as if it were:
 // 1. What has finished is published. The worker, which reads queues, is kept out.
@@ -30,8 +35,17 @@ class LiveEntry {
   // At the window: finds the tables and stores our functions. nullptr, or the reason
   // why not, with nothing changed. Also works in a process that was forked from one
   // with our functions in its tables.
-  const char* Install(const void* window);
+  // `late`: the runtime may have been opened long ago.
+  const char* Install(const void* window, bool late);
   bool installed() const { return installed_; }
+  bool late() const { return late_; }
+
+  // For hooks that every dispatch passes: true if the collector is armed. In a late
+  // attach the first one arms it, and others that come meanwhile are not recorded.
+  bool IsReady() {
+    if (Likely(g_process.Live())) return true;
+    return late_ && TryArm();
+  }
 
   // Implementations of the hooks.
   hsa_status_t Init();
@@ -39,6 +53,10 @@ class LiveEntry {
 
   // Arms the collector, if it waits for that and the runtime is open.
   void ArmIfOpen();
+  // The same in a late attach only.
+  void ArmIfLate() {
+    if (late_) ArmIfOpen();
+  }
   // Stores our functions again, into tables that the runtime has rebuilt.
   void Restore();
 
@@ -49,12 +67,16 @@ class LiveEntry {
   }
 
  private:
+  // Arms the collector, unless another thread is doing so. True if it is armed.
+  bool TryArm();
   // False if the table contains functions that are not the runtime's.
   bool TableIsTheRuntimes() const;
 
   LiveTables tables_ = {};
   bool known_ = false;      // the tables have been found, by us or before a fork
   bool installed_ = false;  // our functions are, or were, in them
+  bool late_ = false;
+  uint32_t arming_ = 0;  // 1: a thread is inside TryArm()
   // One thread inside the runtime's hsa_init or hsa_shut_down, as the runtime itself
   // has it.
   SleepingLock life_lock_;

@@ -36,6 +36,8 @@ void HsaBackend::ForgetRuntime(RingHandle* ring) {
   tracker.signals().Drop();
   pool_failed = false;
   kernels.Forget();
+  executables.Forget();
+  old_queues.Forget();
   g_process.rings.UpdateTotals();
   g_process.memory.SetState(ROCATTACH_STATE_UNLOADED);
 }

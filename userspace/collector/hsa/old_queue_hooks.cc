@@ -1,0 +1,64 @@
+// The functions that reserve packets: replaced in a late attach only, to find queues
+// that were created before it.
+#include "userspace/collector/hsa/backend.h"
+#include "userspace/collector/hsa/hooks.h"
+
+namespace rocattach::collector {
+namespace {
+
+inline void BeforeReserve(const hsa_queue_t* queue) {
+  HsaBackend& h = g_hsa;
+  if (!h.live.IsReady() || !h.old_queues.active()) return;
+  h.old_queues.BeforeReserve(queue);
+}
+
+template <auto kFunction>
+uint64_t HookAdd(const hsa_queue_t* queue, uint64_t count) {
+  BeforeReserve(queue);
+  return (g_hsa.functions.*kFunction)(queue, count);
+}
+
+template <auto kFunction>
+uint64_t HookCas(const hsa_queue_t* queue, uint64_t expected, uint64_t value) {
+  BeforeReserve(queue);
+  return (g_hsa.functions.*kFunction)(queue, expected, value);
+}
+
+template <auto kFunction>
+void HookStore(const hsa_queue_t* queue, uint64_t value) {
+  BeforeReserve(queue);
+  (g_hsa.functions.*kFunction)(queue, value);
+}
+
+template <typename F>
+void Replace(ApiTable* core, CoreSlot slot, F hook) {
+  StoreRelease(&core->slots[slot], reinterpret_cast<void*>(hook));
+}
+
+}  // namespace
+
+void InstallOldQueueHooks(ApiTable* core) {
+  using F = HsaFunctions;
+  Replace(core, kCoreQueueStoreWriteIndexRelaxed,
+          &HookStore<&F::queue_store_write_index_relaxed>);
+  Replace(core, kCoreQueueStoreWriteIndexScrelease,
+          &HookStore<&F::queue_store_write_index_screlease>);
+  Replace(core, kCoreQueueCasWriteIndexScacqScrel,
+          &HookCas<&F::queue_cas_write_index_scacq_screl>);
+  Replace(core, kCoreQueueCasWriteIndexScacquire,
+          &HookCas<&F::queue_cas_write_index_scacquire>);
+  Replace(core, kCoreQueueCasWriteIndexRelaxed,
+          &HookCas<&F::queue_cas_write_index_relaxed>);
+  Replace(core, kCoreQueueCasWriteIndexScrelease,
+          &HookCas<&F::queue_cas_write_index_screlease>);
+  Replace(core, kCoreQueueAddWriteIndexScacqScrel,
+          &HookAdd<&F::queue_add_write_index_scacq_screl>);
+  Replace(core, kCoreQueueAddWriteIndexScacquire,
+          &HookAdd<&F::queue_add_write_index_scacquire>);
+  Replace(core, kCoreQueueAddWriteIndexRelaxed,
+          &HookAdd<&F::queue_add_write_index_relaxed>);
+  Replace(core, kCoreQueueAddWriteIndexScrelease,
+          &HookAdd<&F::queue_add_write_index_screlease>);
+}
+
+}  // namespace rocattach::collector

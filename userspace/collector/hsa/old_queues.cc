@@ -1,0 +1,148 @@
+#include "userspace/collector/hsa/old_queues.h"
+
+#include <hsa/amd_hsa_signal.h>
+
+#include "userspace/collector/hsa/backend.h"
+
+namespace rocattach::collector {
+
+constinit OldQueues g_old_queues;
+
+namespace {
+
+const amd_queue_t* Raw(const hsa_queue_t* queue) {
+  return reinterpret_cast<const amd_queue_t*>(queue);
+}
+
+uint64_t Load(const volatile uint64_t* index) {
+  return __atomic_load_n(const_cast<const uint64_t*>(index), __ATOMIC_SEQ_CST);
+}
+
+bool IsDoorbell(const amd_signal_t& signal) {
+  return signal.kind == AMD_SIGNAL_KIND_DOORBELL ||
+         signal.kind == AMD_SIGNAL_KIND_LEGACY_DOORBELL;
+}
+
+}  // namespace
+
+OldQueues::Pending* OldQueues::FindPending(const hsa_queue_t* queue) {
+  for (uint32_t i = 0; i < pending_count_; ++i) {
+    if (pending_[i].queue == queue) return &pending_[i];
+  }
+  return nullptr;
+}
+
+OldQueues::Pending* OldQueues::AddPending(const hsa_queue_t* queue) {
+  if (pending_count_ == kMaxPending) return nullptr;
+  Pending* pending = &pending_[pending_count_];
+  const uint64_t written = Load(&Raw(queue)->write_dispatch_id);
+  const uint64_t consumed = Load(&Raw(queue)->read_dispatch_id);
+  *pending = {queue, queue->doorbell_signal.handle, written};
+  StoreRelaxed(&pending_count_, pending_count_ + 1);
+  if (written > consumed) {
+    __atomic_fetch_add(&g_process.memory.control()->packets_before, written - consumed,
+                       __ATOMIC_RELAXED);
+  }
+  return pending;
+}
+
+void OldQueues::RemovePending(Pending* pending) {
+  StoreRelaxed(&pending_count_, pending_count_ - 1);
+  *pending = pending_[pending_count_];
+}
+
+void OldQueues::See(const hsa_queue_t* queue) {
+  TinyLockHolder hold(lock_);
+  // The registry has those that were created since, and those that are tracked.
+  if (g_hsa.queues.FindByHandle(queue) == nullptr && FindPending(queue) == nullptr &&
+      AddPending(queue) == nullptr) {
+    return;
+  }
+  StoreRelease(&known_[Hash(queue)], queue);
+}
+
+OldQueues::Pending* OldQueues::PendingByDoorbell(hsa_signal_t signal) {
+  for (uint32_t i = 0; i < pending_count_; ++i) {
+    if (pending_[i].doorbell == signal.handle) return &pending_[i];
+  }
+  const auto& raw = *reinterpret_cast<const amd_signal_t*>(signal.handle);
+  if (!IsDoorbell(raw) || raw.queue_ptr == nullptr) return nullptr;
+  const auto* queue = reinterpret_cast<const hsa_queue_t*>(raw.queue_ptr);
+  return queue->doorbell_signal.handle == signal.handle ? AddPending(queue) : nullptr;
+}
+
+// A queue does not tell its agent. If there are several GPUs, that of the kernel which
+// is dispatched is that of the queue: each GPU has its own copy of a kernel.
+const Agent* OldQueues::FindAgent(Pending* pending, uint64_t last) {
+  const Agents& agents = g_hsa.agents;
+  const Agent* gpu = nullptr;
+  uint32_t gpus = 0;
+  for (uint32_t i = 0; i < agents.count(); ++i) {
+    if (!agents.at(i).gpu) continue;
+    gpu = &agents.at(i);
+    ++gpus;
+  }
+  if (gpus == 1) return gpu;
+  const auto* packets =
+      static_cast<const hsa_kernel_dispatch_packet_t*>(pending->queue->base_address);
+  for (uint64_t index = pending->first; index <= last; ++index) {
+    const auto& packet = packets[index % pending->queue->size];
+    const uint8_t type = PacketType(LoadAcquire(&packet.header));
+    if (type == HSA_PACKET_TYPE_INVALID) return nullptr;
+    if (type == HSA_PACKET_TYPE_KERNEL_DISPATCH) {
+      return g_hsa.executables.AgentOf(packet.kernel_object);
+    }
+    pending->first = index + 1;
+  }
+  return nullptr;
+}
+
+Queue* OldQueues::FindByDoorbell(hsa_signal_t signal, hsa_signal_value_t value,
+                                 RingHandle* ring) {
+  if (signal.handle == 0) return nullptr;
+  // Most stores are to signals of other kinds. The doorbells of queues that another
+  // tool intercepts are of any kind, so they are compared while queues are pending.
+  if (!IsDoorbell(*reinterpret_cast<const amd_signal_t*>(signal.handle)) &&
+      LoadRelaxed(&pending_count_) == 0) {
+    return nullptr;
+  }
+  HsaBackend& h = g_hsa;
+  TinyLockHolder hold(lock_);
+  if (Queue* q = h.queues.Find(signal.handle); q != nullptr) return q;
+  Pending* pending = PendingByDoorbell(signal);
+  if (pending == nullptr) return nullptr;
+  const auto last = static_cast<uint64_t>(value);
+  // Reserved earlier, or not the index of a packet.
+  if (last < pending->first || last - pending->first > 2 * pending->queue->size) {
+    return nullptr;
+  }
+  const Agent* agent = FindAgent(pending, last);
+  if (agent == nullptr) {
+    if (pending->first <= last) ring->Count(&rocattach_ring::packets_unseen, uint64_t{1});
+    return nullptr;
+  }
+  Queue* q = h.queues.Add();
+  if (q == nullptr) return nullptr;
+  h.Track(q, const_cast<hsa_queue_t*>(pending->queue), *agent, /*intercepted=*/false,
+          /*profiled=*/false, pending->first);
+  RemovePending(pending);
+  return q;
+}
+
+void OldQueues::Destroying(const hsa_queue_t* queue) {
+  if (!active()) return;
+  TinyLockHolder hold(lock_);
+  if (Pending* pending = FindPending(queue); pending != nullptr) RemovePending(pending);
+  const hsa_queue_t*& known = known_[Hash(queue)];
+  if (known == queue) StoreRelaxed(&known, static_cast<const hsa_queue_t*>(nullptr));
+}
+
+void OldQueues::Forget() {
+  TinyLockHolder hold(lock_);
+  StoreRelaxed(&pending_count_, 0u);
+  for (const hsa_queue_t*& known : known_) {
+    StoreRelaxed(&known, static_cast<const hsa_queue_t*>(nullptr));
+  }
+}
+
+}  // namespace rocattach::collector

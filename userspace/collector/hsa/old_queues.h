@@ -1,0 +1,86 @@
+// Queues that the application created before the collector was attached.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_OLD_QUEUES_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_OLD_QUEUES_H_
+
+#include <hsa/hsa.h>
+#include <stdint.h>
+
+#include "userspace/abi/atomics.h"
+#include "userspace/collector/common/ring.h"
+#include "userspace/collector/hsa/queue.h"
+
+namespace rocattach::collector {
+
+// The runtime has no list of its queues, so each is found when it is used. Packets that
+// were reserved earlier may have been rung for already, and then belong to the GPU, so
+// recording begins with a packet that certainly has not been:
+// 1. A thread is about to reserve packets. Before it does, the write index is read:
+//    `first`. All packets from there on are reserved after our functions were in place.
+// 2. They are rung for through us. The first such ring starts to track the queue.
+// Rings for packets before `first` are forwarded unchanged.
+//
+// A program may reserve packets without calling the runtime. Then the first ring of the
+// queue takes the part of step 1.
+class OldQueues {
+ public:
+  // At the end of a late attach. From here on the other functions do something.
+  void Begin() { StoreRelease(&active_, 1u); }
+  bool active() const { return LoadRelaxed(&active_) != 0; }
+
+  // The application is about to change the write index of `queue`.
+  void BeforeReserve(const hsa_queue_t* queue) {
+    // Acquire: the write index has been read before this queue became known.
+    if (Likely(LoadAcquire(&known_[Hash(queue)]) == queue)) return;
+    See(queue);
+  }
+
+  // The application rings `value`, and the registry does not know the signal. Returns
+  // the queue, which is tracked from here on, if it is the doorbell of one of which
+  // `value` is to be recorded; otherwise nullptr.
+  Queue* FindByDoorbell(hsa_signal_t signal, hsa_signal_value_t value,
+                        RingHandle* ring);
+
+  // hsa_queue_destroy is about to run.
+  void Destroying(const hsa_queue_t* queue);
+  // The runtime has shut down.
+  void Forget();
+
+ private:
+  static constexpr uint32_t kKnown = 1024;
+  static constexpr uint32_t kMaxPending = 256;
+
+  // A queue that has been seen and is not tracked yet.
+  struct Pending {
+    const hsa_queue_t* queue;
+    uint64_t doorbell;
+    uint64_t first;
+  };
+
+  static uint32_t Hash(const hsa_queue_t* queue) {
+    const auto address = reinterpret_cast<uint64_t>(queue);
+    return static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 40) % kKnown;
+  }
+  void See(const hsa_queue_t* queue);
+  // The rest is called with the lock.
+  Pending* FindPending(const hsa_queue_t* queue);
+  Pending* AddPending(const hsa_queue_t* queue);
+  Pending* PendingByDoorbell(hsa_signal_t signal);
+  void RemovePending(Pending* pending);
+  // The GPU that the queue belongs to; nullptr if that cannot be told yet. Advances
+  // `first` past packets that are not dispatches and that `last` rings for.
+  const Agent* FindAgent(Pending* pending, uint64_t last);
+
+  uint32_t active_ = 0;
+  uint32_t pending_count_ = 0;
+  TinyLock lock_;
+  Pending pending_[kMaxPending] = {};
+  // Queues that have been seen: a cache, each in the place that its address gives.
+  const hsa_queue_t* known_[kKnown] = {};
+};
+
+// All zero and large, like g_queues.
+extern OldQueues g_old_queues;
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_OLD_QUEUES_H_
