@@ -33,6 +33,15 @@ struct {
   __type(value, __u8);
 } refused_processes SEC(".maps");
 
+/* Late attaches that do not begin at a probe, by process ID: the window's number, which
+ * the service has chosen. They have no claim until their collector reports. */
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 4096);
+  __type(key, __u32);
+  __type(value, __u64);
+} late_windows SEC(".maps");
+
 static __always_inline void make_key(struct task_struct* task,
                                      struct rocattach_process_key* key) {
   key->pid = task->tgid;
@@ -240,6 +249,29 @@ FRAME int take_report(void) {
   seen = claim->reported;
   return seen != window &&
          __sync_val_compare_and_swap(&claim->reported, seen, window) == seen;
+}
+
+FRAME int end_late_window(__u64 window) {
+  __u32 pid = bpf_get_current_task_btf()->tgid;
+  __u64* expected = bpf_map_lookup_elem(&late_windows, &pid);
+  if (!expected || *expected != window) return 0;
+  bpf_map_delete_elem(&late_windows, &pid);
+  return 1;
+}
+
+/* The collector of a late attach reports: if the service expects it, the process gets
+ * its claim now. */
+FRAME int claim_late(__u64 window) {
+  __u32 user = charged_user();
+  if (my_claim() || !end_late_window(window)) return 0;
+  take_process(user);
+  if (insert_claim(window, user)) {
+    return_process(user);
+    return 0;
+  }
+  COUNT(windows);
+  shares_memory();
+  return 1;
 }
 
 FRAME __u32 claim_charged_uid(void) {

@@ -201,6 +201,7 @@ int hsa_init_signal(struct pt_regs* ctx) {
 SEC("uprobe")
 int collector_ready(struct pt_regs* ctx) {
   struct rocattach_event* e;
+  claim_late(ctx->dx);
   if (!take_report()) return 0;
   settle_claim(ROCATTACH_CLAIM_READY);
   e = new_event(ROCATTACH_EVENT_READY);

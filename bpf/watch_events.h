@@ -245,6 +245,10 @@ enum rocattach_claim_state {
 };
 
 /* The window of a process; map `claims`, by rocattach_process_key. */
+/* In the cookie of a probe: it is on functions of the runtime that a process calls
+ * after hsa_init, for a late attach. */
+#define ROCATTACH_COOKIE_LATE (1ull << 63)
+
 struct rocattach_claim {
   rwa_u32 state; /* enum rocattach_claim_state; the service may set RELEASED */
   rwa_u32 tid;   /* the thread that opened the window */

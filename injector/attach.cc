@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "injector/blocked_thread.h"
 #include "injector/call_context.h"
 #include "injector/code_cave.h"
 #include "injector/failure.h"
@@ -107,6 +108,7 @@ class AttachRun {
   StepResult ResolveIn(Maps maps);
   StepResult WaitForStop();
   StepResult CheckWindow();
+  StepResult CheckBlocked();
   StepResult CheckRoom();
   StepResult CheckCalls();
   StepResult FindCave();
@@ -135,6 +137,8 @@ class AttachRun {
   CodeCave cave_;
   size_t written_ = 0;  // bytes of the cave that may have been changed
   user_regs_struct registers_ = {};
+  // With what the thread continues after the stub.
+  user_regs_struct continue_ = {};
 };
 
 StepResult AttachRun::Steps() {
@@ -149,7 +153,7 @@ StepResult AttachRun::Steps() {
     }
     RETURN_IF_FAILED(WaitForStop());
   }
-  RETURN_IF_FAILED(CheckWindow());
+  RETURN_IF_FAILED(request_.point.blocked ? CheckBlocked() : CheckWindow());
   if (!maps_.has_value()) {
     RETURN_IF_FAILED(InspectTarget());
   }
@@ -305,7 +309,7 @@ StepResult AttachRun::FindCave() {
         if (request_.earlier != EarlierAttach::kReplaceStub || back.is_null()) {
           return false;
         }
-        if (registers_.rip != 0) return back.value() == registers_.rip;
+        if (continue_.rip != 0) return back.value() == continue_.rip;
         return back.value() - request_.point.window_ip <= kWindowBytes;
       });
 }
@@ -338,6 +342,36 @@ StepResult AttachRun::CheckWindow() {
                         registers_.rip, request_.point.window_ip),
         true};
   }
+  continue_ = registers_;
+  return StepOk();
+}
+
+StepResult AttachRun::CheckBlocked() {
+  RETURN_IF_FAILED(tracee_->ReadRegisters(&registers_));
+  if (tracee_->pending_signal() != 0) {
+    // Its handler interrupts the call, which the program may rely on.
+    return AttachFailure{AttachReason::kNotAtWindow, 0,
+                         absl::StrCat("thread ", request_.point.tid,
+                                      " is about to handle signal ",
+                                      tracee_->pending_signal()),
+                         true};
+  }
+  if (!memory_.has_value()) {
+    RETURN_IF_FAILED(InspectTarget());
+  }
+  char before_ip[2] = {};
+  absl::Status status = memory_->Read(RemoteAddress(registers_.rip - sizeof(before_ip)),
+                                      before_ip, sizeof(before_ip));
+  if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
+  auto registers =
+      ContinueCall(registers_, absl::string_view(before_ip, sizeof(before_ip)));
+  if (!registers.ok()) {
+    return AttachFailure{AttachReason::kNotAtWindow, 0,
+                         absl::StrCat("thread ", request_.point.tid,
+                                      " has left its system call"),
+                         true};
+  }
+  continue_ = *registers;
   return StepOk();
 }
 
@@ -371,12 +405,12 @@ StepResult AttachRun::CheckCalls() {
                                                             begun_->stop_deadline_ns);
   if (FaultAt("loader-wait")) return StepOk();
   return WaitForLoaderLocks(request_.point.pid, request_.point.tid, *memory_, locks_,
-                            deadline_ns);
+                            deadline_ns, request_.point.blocked);
 }
 
 StepResult AttachRun::BuildTheStub(std::string* stub) const {
   StubPlan plan;
-  plan.return_ip = RemoteAddress(registers_.rip);
+  plan.return_ip = RemoteAddress(continue_.rip);
   plan.functions = functions_;
   plan.locks = locks_;
   plan.xstate_bytes = XstateBytes();
@@ -443,7 +477,7 @@ StepResult AttachRun::WriteStub() {
   outcome_.stage = AttachStage::kWrite;
   // The cave may have been chosen before the thread stopped.
   if (FreeBytesBegin(cave_.before) != 0 &&
-      ReturnAddressOf(cave_.before).value() != registers_.rip) {
+      ReturnAddressOf(cave_.before).value() != continue_.rip) {
     RETURN_IF_FAILED(FindCave());
   }
   std::string stub;
@@ -467,7 +501,13 @@ StepResult AttachRun::WriteStub() {
 StepResult AttachRun::Redirect() {
   outcome_.stage = AttachStage::kRedirect;
   if (FaultAt("redirect")) return Injected("redirect");
-  RETURN_IF_FAILED(tracee_->SetInstructionPointer(cave_.address));
+  if (request_.point.blocked) {
+    user_regs_struct registers = continue_;
+    registers.rip = cave_.address.value();
+    RETURN_IF_FAILED(tracee_->SetRegisters(registers));
+  } else {
+    RETURN_IF_FAILED(tracee_->SetInstructionPointer(cave_.address));
+  }
   outcome_.stub_address = cave_.address.value();
   outcome_.stub_stack_pointer = registers_.rsp;
   (void)FaultAt("after-redirect");
@@ -512,6 +552,25 @@ AttachOutcome AttachAtWindow(const AttachRequest& request, LibraryCache* cache,
 AttachOutcome AttachStopped(const AttachRequest& request, Tracee* stopped,
                             LibraryCache* cache) {
   return AttachRun(request, cache, stopped, nullptr).Run();
+}
+
+AttachOutcome AttachBlockedThread(AttachRequest& request, LibraryCache* cache) {
+  AttachOutcome outcome;
+  auto threads = BlockedThreads(request.point.pid);
+  if (!threads.ok()) {
+    outcome.reason = AttachReason::kTargetExited;
+    outcome.error = ErrnoOf(threads.status());
+    outcome.detail = std::string(threads.status().message());
+    return outcome;
+  }
+  outcome.reason = AttachReason::kNoSafePoint;
+  outcome.detail = "no thread is blocked in a call that continues unnoticed";
+  for (pid_t tid : *threads) {
+    request.point.tid = tid;
+    outcome = AttachOnOwnThread(request, cache);
+    if (outcome.ok() || outcome.target_modified || !outcome.retryable) break;
+  }
+  return outcome;
 }
 
 AttachOutcome AttachOnOwnThread(const AttachRequest& request, LibraryCache* cache) {

@@ -58,6 +58,13 @@ AttachOutcome AttachAtWindow(const AttachRequest& request,
 AttachOutcome AttachStopped(const AttachRequest& request, Tracee* stopped,
                             LibraryCache* cache = nullptr);
 
+// Late attach of a process none of whose threads calls the runtime: tries its blocked
+// threads (blocked_thread.h) one after the other, on new threads like the function
+// below, until one could be entered or has been changed. `request->point.tid` becomes
+// the last one tried.
+AttachOutcome AttachBlockedThread(AttachRequest& request,
+                                  LibraryCache* cache = nullptr);
+
 // The same on a new thread, which has ended when this returns, so the outcome never has
 // tracer_must_exit. Costs the start of a thread.
 AttachOutcome AttachOnOwnThread(const AttachRequest& request,

@@ -16,7 +16,8 @@
 
 namespace rocattach {
 
-// The thread at the entry of hsa_init.
+// The thread at the entry of hsa_init; in a late attach, of any function of the runtime,
+// or blocked in a system call.
 struct AttachPoint {
   pid_t pid = 0;  // process (thread group)
   pid_t tid = 0;
@@ -24,6 +25,9 @@ struct AttachPoint {
   // Address of the probed instruction (hsa_init's entry). The thread must be stopped
   // within the first instructions after it, or nothing is written.
   uint64_t window_ip = 0;
+  // Late: the thread is blocked in a system call instead, which continues unnoticed.
+  // `window_ip` is only an address inside the runtime.
+  bool blocked = false;
 };
 
 // A collector that the target can load.

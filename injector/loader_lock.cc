@@ -117,7 +117,8 @@ LoaderLocks FindLoaderLocks(const TargetMemory& memory, RemoteAddress state,
 }
 
 StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
-                              const LoaderLocks& locks, uint64_t deadline_ns) {
+                              const LoaderLocks& locks, uint64_t deadline_ns,
+                              bool blocked) {
   if (!locks.known() || locks.seen_free) return StepOk();
   std::optional<pid_t> self;
   for (;;) {
@@ -138,7 +139,13 @@ StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
         self = status->inner_tid;
       }
       // A constructor that calls hsa_init itself may load libraries.
-      if (*found != *self) owner = *found;
+      if (*found != *self) {
+        owner = *found;
+      } else if (blocked) {
+        return AttachFailure{
+            AttachReason::kUnsafeContext, 0,
+            absl::StrCat("thread ", tid, " is blocked inside the dynamic loader"), true};
+      }
     }
     if (owner == 0) return StepOk();
     if (BootNs() >= deadline_ns) {

@@ -39,10 +39,13 @@ LoaderLocks FindLoaderLocksIn(absl::string_view state, RemoteAddress address);
 
 // Waits until no other thread holds one of them, for which the stopped thread `tid` of
 // `pid` would wait. A lock that is held is checked again each millisecond until
-// `deadline_ns` (CLOCK_BOOTTIME), since most holders soon release it. kLoaderBusy,
+// `deadline_ns` (CLOCK_BOOTTIME), since most holders soon release it. A thread that
+// calls the runtime may hold them itself, in a constructor. One that is `blocked` in a
+// system call may not: it could be inside the loader. kLoaderBusy, kUnsafeContext,
 // kMemoryAccess.
 StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
-                              const LoaderLocks& locks, uint64_t deadline_ns);
+                              const LoaderLocks& locks, uint64_t deadline_ns,
+                              bool blocked = false);
 
 }  // namespace rocattach
 

@@ -70,6 +70,8 @@ absl::string_view AttachReasonName(AttachReason reason) {
       return "internal";
     case AttachReason::kLoaderBusy:
       return "loader-busy";
+    case AttachReason::kNoSafePoint:
+      return "no-safe-point";
     case AttachReason::kUnsafeContext:
       return "unsafe-context";
     case AttachReason::kServiceResources:
@@ -179,6 +181,10 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
       return "hsa_init was called inside the memory allocator, or in a signal handler "
              "that interrupted the C library or the allocator, where no library can be "
              "loaded; call hsa_init from ordinary code.";
+    case AttachReason::kNoSafePoint:
+      return "No thread of the process called the HSA runtime, and none was blocked in a "
+             "system call that continues unnoticed after an interruption; try again "
+             "while the process uses the GPU.";
   }
   return "";
 }

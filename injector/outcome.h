@@ -54,6 +54,7 @@ enum class AttachReason : uint8_t {
   kSharedMemory = 25,   // another process that shares its memory has the window
   kResourceLimit = 26,  // one of its rlimits leaves no room for the collector
   kCollectorChanged = 27,  // the file at the collector's path is not the service's
+  kNoSafePoint = 28,       // no thread of a running process can be entered now
 };
 
 struct AttachOutcome {

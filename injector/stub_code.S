@@ -32,7 +32,7 @@
 #define SYS_mprotect 10
 #define SYS_munmap 11
 #define SYS_rt_sigprocmask 14
-#define SYS_nanosleep 35
+#define SYS_ppoll 271
 #define PROT_NONE 0
 #define PROT_READ_WRITE 3
 /* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK */
@@ -144,9 +144,14 @@ rocattach_stub_begin:
 .Lbusy:
     decl    (%rsp)
     jz      .Lrestore
-    lea     lock_pause(%rip), %rdi
+    /* Not nanosleep: it would overwrite what the kernel needs to restart a call that
+     * was interrupted before. ppoll without descriptors keeps nothing there. */
+    xor     %edi, %edi
     xor     %esi, %esi
-    mov     $SYS_nanosleep, %eax
+    lea     lock_pause(%rip), %rdx
+    xor     %r10d, %r10d
+    xor     %r8d, %r8d
+    mov     $SYS_ppoll, %eax
     syscall
     jmp     .Ltry
 .Llocked:

@@ -52,6 +52,12 @@ class KernelCalls : public TraceCalls {
     *bytes = vector.iov_len;
     return error;
   }
+  int SetRegisters(pid_t tid, const user_regs_struct& registers) override {
+    user_regs_struct copy = registers;
+    iovec part = {&copy, sizeof(copy)};
+    return Result(
+        ptrace(PTRACE_SETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &part));
+  }
   int PokeUser(pid_t tid, size_t offset, uint64_t value) override {
     return Result(ptrace(PTRACE_POKEUSER, tid, offset, Word(value)));
   }

@@ -293,6 +293,11 @@ StepResult Tracee::SetInstructionPointer(RemoteAddress address) {
       AttachReason::kRegisters);
 }
 
+StepResult Tracee::SetRegisters(const user_regs_struct& registers) {
+  return Checked("PTRACE_SETREGSET", calls_.SetRegisters(tid_, registers),
+                 AttachReason::kRegisters);
+}
+
 StepResult Tracee::Poke(RemoteAddress address, absl::string_view bytes) {
   for (size_t done = 0; done < bytes.size(); done += sizeof(uint64_t)) {
     const size_t part = std::min(sizeof(uint64_t), bytes.size() - done);

@@ -78,6 +78,13 @@ class Tracee {
   // Sets rip, and nothing else.
   StepResult SetInstructionPointer(RemoteAddress address);
 
+  // Sets all general registers in one call, so that the thread never has only some of
+  // them, whenever the calling thread dies.
+  StepResult SetRegisters(const user_regs_struct& registers);
+
+  // The signal whose delivery the stop has delayed; 0: none.
+  int pending_signal() const { return pending_signal_; }
+
   // Writes through PTRACE_POKEDATA, eight bytes a call: for kernels that forbid it
   // through /proc/PID/mem.
   StepResult Poke(RemoteAddress address, absl::string_view bytes);

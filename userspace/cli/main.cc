@@ -17,15 +17,16 @@ int Main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);
 
   CLI::App app(
-      "rocattach: reads recordings of GPU processes, controls sessions, lists "
-      "counters\n"
-      "and checks the machine.",
+      "rocattach: attaches to running GPU processes, reads recordings, controls "
+      "sessions,\n"
+      "lists counters and checks the machine.",
       "rocattach");
   app.set_version_flag("--version", std::string("rocattach ") + ROCATTACH_VERSION);
   app.require_subcommand(1);
   app.failure_message(rocattach::UsageError);
   app.footer("Run 'rocattach COMMAND --help' for more about a command.");
   std::function<int()> run;
+  rocattach::RegisterAttach(&app, &run);
   rocattach::RegisterReport(&app, &run);
   rocattach::RegisterDump(&app, &run);
   rocattach::RegisterRecover(&app, &run);

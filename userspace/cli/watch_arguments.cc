@@ -44,6 +44,9 @@ void AddSelection(CLI::App* app, WatchArguments* args) {
   app->add_flag("--dry-run", args->watcher.dry_run,
                 "With --auto: report what would be done, without doing it")
       ->needs(attach);
+  app->add_flag("--attach-running", args->watcher.all_running,
+                "With --auto: also attach to processes that use the GPU already")
+      ->needs(attach);
   app->add_option("-p,--process", args->watcher.policy.allow,
                   "Only processes whose name, executable path or script matches this "
                   "glob; repeatable")
@@ -74,20 +77,11 @@ void AddOutput(CLI::App* app, WatchArguments* args) {
   app->add_flag("-q,--quiet", args->quiet, "Report problems only");
 }
 
-void AddTuning(CLI::App* app, WatchArguments* args) {
+// How a process is entered and captured.
+void AddEntryOptions(CLI::App* app, WatchArguments* args) {
   app->add_option("--hold-timeout-msec", args->watcher.hold_timeout_msec,
-                  "Longest time a process is held at its first hsa_init")
+                  "Longest time that a thread is held so that the process can be entered")
       ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
-  app->add_option("--duration-msec", args->watcher.duration_msec,
-                  "Stop recording after this time; a command that still runs is waited "
-                  "for. 0: until Ctrl-C or the end of the command")
-      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
-      ->capture_default_str();
-  app->add_option("--hold", args->hold_mode,
-                  "Preferred hold mode: yielding, signal (for kernels without "
-                  "sleepable uprobes) or none")
-      ->check(CLI::IsMember({"yielding", "signal", "none"}))
       ->capture_default_str();
   app->add_option("--capture", args->capture,
                   "How dispatches are captured: auto, doorbell or intercept")
@@ -105,6 +99,32 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
           },
           ""))
       ->capture_default_str();
+  app->add_flag("--no-recording", args->no_recording,
+                "Attach, but leave the collectors idle");
+  app->add_option("--library", args->watcher.extra_libraries,
+                  "Additional HSA runtime library, or a directory that contains one; "
+                  "repeatable")
+      ->type_name("PATH")
+      ->expected(1)
+      ->take_all();
+  app->add_option(
+         "--collector", args->watcher.collector_path,
+         "Collector library to inject (default: the one installed with this program)")
+      ->type_name("FILE");
+}
+
+void AddTuning(CLI::App* app, WatchArguments* args) {
+  AddEntryOptions(app, args);
+  app->add_option("--duration-msec", args->watcher.duration_msec,
+                  "Stop recording after this time; a command that still runs is waited "
+                  "for. 0: until Ctrl-C or the end of the command")
+      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
+      ->capture_default_str();
+  app->add_option("--hold", args->hold_mode,
+                  "Preferred hold mode: yielding, signal (for kernels without "
+                  "sleepable uprobes) or none")
+      ->check(CLI::IsMember({"yielding", "signal", "none"}))
+      ->capture_default_str();
   app->add_option(
          "--socket", args->socket,
          "Control socket for 'rocattach session'; with a command, created only if "
@@ -121,18 +141,6 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
                   "KFD topology directory as processes see it, for simulated GPUs")
       ->type_name("DIR")
       ->capture_default_str();
-  app->add_flag("--no-recording", args->no_recording,
-                "Attach, but leave the collectors idle");
-  app->add_option("--library", args->watcher.extra_libraries,
-                  "Additional HSA runtime library, or a directory that contains one; "
-                  "repeatable")
-      ->type_name("PATH")
-      ->expected(1)
-      ->take_all();
-  app->add_option(
-         "--collector", args->watcher.collector_path,
-         "Collector library to inject (default: the one installed with this program)")
-      ->type_name("FILE");
   app->add_option("--threads", args->watcher.threads,
                   "Attach windows served concurrently")
       ->check(CLI::Range(1, 1024))
@@ -163,9 +171,15 @@ void AddBudgets(CLI::App* app, WatchArguments* args) {
       "Lines printed about one user's processes; the rest are counted");
 }
 
+// Whether the option exists and was given.
+bool IsGiven(const CLI::App& app, const char* name) {
+  const CLI::Option* option = app.get_option_no_throw(name);
+  return option != nullptr && option->count() > 0;
+}
+
 void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args) {
   WatcherOptions& watcher = args->watcher;
-  if (app.count("--uid") > 0) watcher.policy.only_uid = args->uid;
+  if (IsGiven(app, "--uid")) watcher.policy.only_uid = args->uid;
   watcher.best_hold_mode = args->hold_mode == "yielding" ? HoldMode::kYielding
                            : args->hold_mode == "signal" ? HoldMode::kSignal
                                                          : HoldMode::kNone;
@@ -173,7 +187,7 @@ void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args)
   if (args->capture == "intercept")
     watcher.plan_flags |= ROCATTACH_PLAN_FORCE_INTERCEPT;
   watcher.recording = !args->no_recording;
-  args->socket_named = app.count("--socket") > 0;
+  args->socket_named = IsGiven(app, "--socket");
   watcher.only_own_command = !args->command.empty();
   watcher.recorder_arguments.assign(argv, argv + argc);
 }
@@ -220,6 +234,12 @@ absl::Status PrepareSession(WatchArguments* args) {
 }
 
 }  // namespace
+
+void AddRecordingOptions(CLI::App* app, WatchArguments* args) {
+  AddOutput(app, args);
+  AddSessionOptions(app, &args->session);
+  AddEntryOptions(app, args);
+}
 
 void AddWatchOptions(CLI::App* app, WatchArguments* args) {
   app->footer(kExamples);

@@ -39,6 +39,10 @@ struct WatchArguments {
 // Adds all options; they write into `arguments`, which must outlive the parsing.
 void AddWatchOptions(CLI::App* app, WatchArguments* arguments);
 
+// Of these, the options that also `rocattach attach` has: what is recorded and where,
+// and how processes are entered.
+void AddRecordingOptions(CLI::App* app, WatchArguments* arguments);
+
 // After the parsing: fills in `arguments->watcher`. Checks what is to be measured and
 // the command before any process is touched. The code of an error is NOT_FOUND or
 // PERMISSION_DENIED if the command cannot be run, else INVALID_ARGUMENT.

@@ -306,6 +306,17 @@ void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   }
 }
 
+void WatchConsole::OnNotAttached(pid_t pid, const std::string& why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (options_.json) {
+    Json line = {{"event", "not_attached"}, {"pid", pid}, {"reason", why}};
+    Print("%s\n", Dump(line).c_str());
+  } else {
+    ClearLiveLine();
+    Print("rocattach-watch: %s\n", why.c_str());
+  }
+}
+
 void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string& why) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (options_.json) {

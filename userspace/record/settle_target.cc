@@ -7,6 +7,9 @@
 namespace rocattach {
 namespace {
 
+// A process that has not called the runtime for this long after a late attach is idle.
+constexpr uint64_t kIdleNs = 250'000'000;
+
 // A collector that is called by hsa_init is in place: the call may take long.
 bool IsInPlace(const Target& target) {
   return target.has_memory() && target.memory()->hears_of_init();
@@ -45,6 +48,12 @@ bool SettleBeforeReopen(Target* target) {
 
 bool SettleIfOverdue(Target* target, uint64_t now_ns, uint64_t timeout_ns) {
   const Window& window = target->opened();
+  if (target->verdict() == Verdict::kOpen && IsLate(window.event) &&
+      IsInPlace(*target) && now_ns > window.event.time_ns + kIdleNs) {
+    target->SettleUnarmed("the collector is in place; what the process does from its "
+                          "next call of the HSA runtime on is recorded");
+    return true;
+  }
   if (target->verdict() != Verdict::kOpen || !window.attach_tried ||
       IsInPlace(*target) || now_ns <= window.event.time_ns + timeout_ns) {
     return false;

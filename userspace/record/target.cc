@@ -137,6 +137,13 @@ bool Target::SettleFromCollector() {
   return true;
 }
 
+void Target::SettleUnarmed(const std::string& detail) {
+  *window_.mutable_collector() = memory_->Describe();
+  window_.set_detail(detail);
+  verdict_ = Verdict::kAttached;
+  WriteVerdict(v1::WINDOW_STATE_ATTACHED);
+}
+
 void Target::Settle(Verdict verdict, AttachReason reason, const std::string& detail,
                     int error) {
   verdict_ = verdict;

@@ -49,6 +49,8 @@ class Target {
   ProcessId id() const;
   // Reads the collector's state and settles an open verdict; true if it did so now.
   bool SettleFromCollector();
+  // Attached, although the collector waits for a call of the runtime.
+  void SettleUnarmed(const std::string& detail);
   // Settles an open verdict with a reason found by the service. `error`: its errno, 0
   // if none.
   void Settle(Verdict verdict, AttachReason reason, const std::string& detail,

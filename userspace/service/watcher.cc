@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -129,9 +130,38 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
       watcher->probe_.get(), watcher->recorder_.get(), watcher->ServerOptions());
   // The threads come first, so that a window that opens while the probes are being set
   // is served.
+  watcher->running_attacher_ = std::make_unique<RunningAttacher>(
+      watcher->probe_.get(), watcher->server_.get(),
+      &watcher->libraries_->scan().copies);
+  watcher->running_attacher_->set_patience(absl::Milliseconds(o.idle_patience_msec));
   RETURN_IF_ERROR(watcher->server_->Start());
-  RETURN_IF_ERROR(watcher->libraries_->Arm(watcher->probe_.get()));
+  if (o.watch_new) RETURN_IF_ERROR(watcher->libraries_->Arm(watcher->probe_.get()));
   return watcher;
+}
+
+std::vector<pid_t> Watcher::RunningProcesses() const {
+  std::set<pid_t> pids(options_.running.begin(), options_.running.end());
+  if (options_.all_running) {
+    for (const LibraryCopy& copy : libraries_->scan().copies) {
+      for (pid_t pid : copy.mapped_by) {
+        if (pid != getpid() && server_->Allows(pid)) pids.insert(pid);
+      }
+    }
+  }
+  return {pids.begin(), pids.end()};
+}
+
+void Watcher::AttachToRunning() {
+  const std::vector<pid_t> pids = RunningProcesses();
+  if (pids.empty() && options_.running.empty()) return;
+  running_thread_ = std::thread([this, pids] {
+    const auto failed = running_attacher_->Attach(pids);
+    if (observer_ == nullptr) return;
+    for (const auto& [pid, status] : failed) {
+      observer_->OnNotAttached(pid, std::string(status.message()));
+    }
+    observer_->OnRunningDone();
+  });
 }
 
 WindowServerOptions Watcher::ServerOptions() const {
@@ -142,6 +172,9 @@ WindowServerOptions Watcher::ServerOptions() const {
     };
     server.sdk_search = options_.sdk_search;
   }
+  server.on_late_window = [this](const rocattach_event& event) {
+    running_attacher_->OnLateWindow(event);
+  };
   server.policy.rules = options_.policy;
   server.stub_remover = stub_remover_.get();
   server.policy.attach = options_.attach;
@@ -176,6 +209,7 @@ WindowServerOptions Watcher::ServerOptions() const {
 }
 
 Watcher::~Watcher() {
+  if (running_thread_.joinable()) running_thread_.join();
   if (server_ != nullptr) server_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
   if (recorder_ != nullptr && !ran_) recorder_->Abandon();
@@ -269,10 +303,12 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
     ASSIGN_OR_RETURN(command_, ChildCommand::Start(command, descriptors_));
   }
   ran_ = true;
+  AttachToRunning();
   const uint64_t duration_ns = uint64_t{options_.duration_msec} * 1'000'000;
   Wait(duration_ns == 0 ? 0 : BootNs() + duration_ns, on_tick, &result);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
   probe_->SetPaused(true);
+  if (running_thread_.joinable()) running_thread_.join();
   server_->Stop();
   if (sessions_ != nullptr) {
     sessions_->Close();

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,6 +26,7 @@
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/library_scanner.h"
 #include "userspace/watch/policy.h"
+#include "userspace/watch/running_attacher.h"
 #include "userspace/watch/stop_guard.h"
 #include "userspace/watch/window_server.h"
 
@@ -35,6 +37,12 @@ struct WatcherOptions {
   bool dry_run = false;
   PolicyRules policy;
   bool only_own_command = false;  // only what Run()'s command starts
+  // Late attach: to these processes, and to all that use the runtime already.
+  std::vector<pid_t> running;
+  bool all_running = false;
+  // Whether processes that start later have windows.
+  bool watch_new = true;
+  uint32_t idle_patience_msec = 500;
   std::string output_directory = ".";
   std::string output_file;  // empty: the default name
   uint32_t hold_timeout_msec = 250;
@@ -86,6 +94,10 @@ class WatcherObserver : public RecorderObserver {
  public:
   // A process cannot do what a session requests. Not on the recorder's thread.
   virtual void OnSessionRefused(pid_t pid, const std::string& why) = 0;
+  // A running process has no window, and so no verdict. On a thread of its own.
+  virtual void OnNotAttached(pid_t pid, const std::string& why) = 0;
+  // Every running process has had its window. On the same thread.
+  virtual void OnRunningDone() {}
   // A library is no longer probed. On the thread of Run().
   virtual void OnLibraryChanged(const std::string& path, const std::string& why) = 0;
 };
@@ -136,6 +148,10 @@ class Watcher {
   // Removes the probes from libraries that have been written to.
   void DisarmWritten();
   absl::Status ArmCollector();
+  // The processes that are to be attached to.
+  std::vector<pid_t> RunningProcesses() const;
+  // The thread that attaches to them.
+  void AttachToRunning();
   // Waits for the end of the run, or until `deadline_ns` (0: none), and fills in the
   // result.
   void Wait(uint64_t deadline_ns, const std::function<void()>& on_tick,
@@ -152,7 +168,9 @@ class Watcher {
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<RunningAttacher> running_attacher_;
   std::unique_ptr<WindowServer> server_;
+  std::thread running_thread_;
   uint64_t session_ = 0;  // the one that the options request; 0: none
   DescriptorLimit descriptors_;
   WakeEvent stop_;

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "userspace/watch/window.h"
+
 namespace rocattach {
 
 AttachRequest AttachRequestBuilder::Build(const rocattach_event& event) const {
@@ -12,6 +14,7 @@ AttachRequest AttachRequestBuilder::Build(const rocattach_event& event) const {
   request.other_collector = {collector_.other_file.path, collector_.other_file.file};
   request.config = collector_.config;
   request.config.window_id = event.time_ns;
+  if (IsLate(event)) request.config.plan_flags |= ROCATTACH_PLAN_LATE;
   if ((event.window.flags & ROCATTACH_WINDOW_AGAIN) != 0) {
     request.earlier = EarlierAttach::kReplaceStub;
   }

@@ -91,6 +91,7 @@ struct KernelProbe::State {
   // Of libraries, by cookie: a probe is in one of the two.
   std::map<uint64_t, bpf_link*> library_links;
   std::map<uint64_t, UniqueFd> multi_links;
+  std::map<pid_t, std::vector<bpf_link*>> late_links;
   const std::function<void(const rocattach_event&)>* visit = nullptr;
   std::atomic<uint64_t> malformed = 0;
   std::atomic<uint64_t> urgent_consumed = 0;
@@ -113,9 +114,19 @@ struct KernelProbe::State {
     std::vector<UniqueFd> multi;
     for (auto& [cookie, fd] : multi_links) multi.push_back(std::move(fd));
     multi_links.clear();
+    for (auto& [pid, late] : late_links) {
+      links.insert(links.end(), late.begin(), late.end());
+    }
+    late_links.clear();
+    Destroy(links, std::move(multi));
+    links.clear();
+  }
+
+  static void Destroy(const std::vector<bpf_link*>& links,
+                      std::vector<UniqueFd> multi) {
     std::atomic<size_t> next = 0;
     const size_t count = links.size() + multi.size();
-    auto work = [this, &multi, &next, count] {
+    auto work = [&links, &multi, &next, count] {
       for (size_t i = next++; i < count; i = next++) {
         if (i < links.size()) {
           bpf_link__destroy(links[i]);
@@ -278,6 +289,58 @@ void KernelProbe::RemoveLibrary(uint64_t cookie) {
   if (found == state_->library_links.end()) return;
   bpf_link__destroy(found->second);
   state_->library_links.erase(found);
+}
+
+// Probes of one process, by perf events: the links of several functions at once
+// (uprobe_multi) ignore all threads but the first one on some kernels before 6.11.
+absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
+                                        const std::vector<uint64_t>& file_offsets,
+                                        uint64_t cookie) {
+  if (hold_mode_ != HoldMode::kYielding || !features().Has(KernelFeature::kCookies)) {
+    return absl::UnimplementedError(
+        "this kernel cannot hold a thread in a probe (sleepable uprobes, Linux 6.0)");
+  }
+  absl::Status first_error;
+  for (uint64_t offset : file_offsets) {
+    DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
+    options.bpf_cookie = cookie | ROCATTACH_COOKIE_LATE;
+    bpf_link* link = bpf_program__attach_uprobe_opts(
+        state_->skeleton->progs.hsa_init_yield, pid, path.c_str(), offset, &options);
+    if (link == nullptr) {
+      first_error.Update(absl::ErrnoToStatus(
+          errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset),
+                              " of process ", pid, " failed")));
+      continue;
+    }
+    state_->late_links[pid].push_back(link);
+  }
+  return state_->late_links.count(pid) > 0 ? absl::OkStatus() : first_error;
+}
+
+void KernelProbe::RemoveLateProbes(const std::vector<pid_t>& pids) {
+  std::vector<bpf_link*> links;
+  for (pid_t pid : pids) {
+    auto found = state_->late_links.find(pid);
+    if (found == state_->late_links.end()) continue;
+    links.insert(links.end(), found->second.begin(), found->second.end());
+    state_->late_links.erase(found);
+  }
+  State::Destroy(links, {});
+}
+
+absl::Status KernelProbe::ExpectReport(pid_t pid, uint64_t window_id) {
+  const auto key = static_cast<uint32_t>(pid);
+  if (bpf_map__update_elem(state_->skeleton->maps.late_windows, &key, sizeof(key),
+                           &window_id, sizeof(window_id), BPF_ANY) != 0) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("bpf_map_update_elem(late_windows, ", pid, ") failed"));
+  }
+  return absl::OkStatus();
+}
+
+void KernelProbe::ForgetReport(pid_t pid) {
+  const auto key = static_cast<uint32_t>(pid);
+  (void)bpf_map__delete_elem(state_->skeleton->maps.late_windows, &key, sizeof(key), 0);
 }
 
 absl::Status KernelProbe::AddCollector(const std::string& path, uint64_t ready_offset,

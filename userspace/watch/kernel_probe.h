@@ -61,6 +61,19 @@ class KernelProbe : public LibraryProbes {
   absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
                           uint64_t cookie) override;
   void RemoveLibrary(uint64_t cookie) override;
+  // Late attach: puts the same probe on each of these functions for the process `pid`
+  // only, with the library's cookie. The first call of any of them by any of its
+  // threads opens the process's window. Both calls must come from the same thread.
+  absl::Status AddLateProbes(pid_t pid, const std::string& path,
+                             const std::vector<uint64_t>& file_offsets,
+                             uint64_t cookie);
+  // Removing probes takes some 100 ms; those of several processes are removed at once.
+  void RemoveLateProbes(const std::vector<pid_t>& pids);
+  // Late attach without a probe: the process's collector will report this window.
+  absl::Status ExpectReport(pid_t pid, uint64_t window_id);
+  // The attach has failed.
+  void ForgetReport(pid_t pid);
+
   // Puts the report probes on the collector.
   absl::Status AddCollector(const std::string& path, uint64_t ready_offset,
                             uint64_t unloaded_offset);

@@ -30,6 +30,11 @@ inline ProcessId ProcessIdOf(const rocattach_event& event) {
   return ProcessId::StartedAt(static_cast<pid_t>(event.pid), event.start_ns);
 }
 
+// A late attach: the runtime may have been opened before.
+inline bool IsLate(const rocattach_event& event) {
+  return (event.cookie & ROCATTACH_COOKIE_LATE) != 0;
+}
+
 // A window as the attach threads pass it to the recorder.
 struct Window {
   rocattach_event event = {};

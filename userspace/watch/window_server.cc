@@ -179,15 +179,19 @@ void WindowServer::Begin(const rocattach_event& event, AttachStart* start) const
               event.start_ns, options_.hold_timeout_msec, is_same_process, start);
 }
 
+std::string WindowServer::LibraryOf(const rocattach_event& event) const {
+  const uint64_t number = event.cookie & ~ROCATTACH_COOKIE_LATE;
+  if (number < 1 || number > options_.libraries.size()) return "";
+  return options_.libraries[number - 1];
+}
+
 bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
   AttachStart start;
   std::optional<std::string> accepted = policy_.AcceptFromEvent(event);
   if (accepted.has_value()) Begin(event, &start);
   Window window;
   window.event = event;
-  if (event.cookie >= 1 && event.cookie <= options_.libraries.size()) {
-    window.hsa_library = options_.libraries[event.cookie - 1];
-  }
+  window.hsa_library = LibraryOf(event);
   // Reading a process takes longer than passing the lead.
   auto hand_over = [this, member] { leadership_.HandOver(member); };
   if (accepted.has_value()) {
@@ -197,6 +201,9 @@ bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
     if (preseizer_ != nullptr) preseizer_->Forget(static_cast<pid_t>(event.pid));
     Finish(std::move(window));
     return true;
+  }
+  if (options_.on_late_window != nullptr && IsLate(event)) {
+    options_.on_late_window(event);
   }
   if (!Attach(&window, member, &start)) return true;
   const bool go_on = !window.outcome.tracer_must_exit;
@@ -228,13 +235,7 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
     Begin(window->event, start);
   }
   AttachRequest request = requests_.Build(window->event);
-  if (options_.needs_sdk != nullptr && options_.needs_sdk()) {
-    // Reads the process, which delays only windows of services with sessions that need
-    // the SDK.
-    BackendChoice choice = ChooseBackend(request.point.pid, options_.sdk_search);
-    request.config.backend = choice.backend;
-    window->sdk_missing = std::move(choice.missing);
-  }
+  ChooseBackendFor(window, &request);
   awaited_.Add(request.config.window_id, BootNs());
   std::shared_ptr<StubRemover::Reattach> reattach;
   if (request.earlier != EarlierAttach::kNone && options_.stub_remover != nullptr) {
@@ -261,6 +262,51 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
   window->outcome = AttachAtWindow(request, &cache_, start);
   Settle(window);
   return true;
+}
+
+void WindowServer::ChooseBackendFor(Window* window, AttachRequest* request) const {
+  if (options_.needs_sdk == nullptr || !options_.needs_sdk()) return;
+  if (IsLate(window->event)) {
+    window->sdk_missing =
+        "rocprofiler-sdk is loaded when a process starts its runtime; this one was "
+        "attached to later";
+    return;
+  }
+  // Reads the process, which delays only windows of services with sessions that need
+  // the SDK.
+  BackendChoice choice = ChooseBackend(request->point.pid, options_.sdk_search);
+  request->config.backend = choice.backend;
+  window->sdk_missing = std::move(choice.missing);
+}
+
+void WindowServer::AttachBlocked(const ProcessId& process, uint64_t runtime_address,
+                                 uint64_t cookie) {
+  Window window;
+  rocattach_event& event = window.event;
+  event.type = ROCATTACH_EVENT_WINDOW;
+  event.mode = ROCATTACH_WINDOW_REPORTED;
+  event.pid = event.tid = static_cast<uint32_t>(process.pid);
+  event.time_ns = BootNs();
+  event.start_ns = process.start_ticks * ClockTickNs();
+  event.cookie = cookie | ROCATTACH_COOKIE_LATE;
+  event.ip = runtime_address;
+  window.hsa_library = LibraryOf(event);
+  window.attach_tried = true;
+  AttachRequest request = requests_.Build(event);
+  request.point.blocked = true;
+  ChooseBackendFor(&window, &request);
+  awaited_.Add(request.config.window_id, BootNs());
+  if (absl::Status status = probe_->ExpectReport(process.pid, event.time_ns);
+      !status.ok()) {
+    window.outcome.reason = AttachReason::kServiceResources;
+    window.outcome.detail = std::string(status.message());
+  } else {
+    window.outcome = AttachBlockedThread(request, &cache_);
+    event.tid = static_cast<uint32_t>(request.point.tid);
+  }
+  if (!window.outcome.ok()) probe_->ForgetReport(process.pid);
+  Settle(&window);
+  Finish(std::move(window));
 }
 
 void WindowServer::Settle(Window* window) {

@@ -37,6 +37,9 @@ struct WindowServerOptions {
   int threads = 64;
   // Must outlive the server; null: nothing is removed.
   StubRemover* stub_remover = nullptr;
+  // Called for every window of a late attach that opens at a probe, before it is
+  // served. May be null.
+  std::function<void(const rocattach_event&)> on_late_window;
   // Whether sessions want what only rocprofiler-sdk has. May be null.
   std::function<bool()> needs_sdk;
   SdkSearch sdk_search;
@@ -56,6 +59,14 @@ class WindowServer {
   absl::Status Start() ABSL_LOCKS_EXCLUDED(mutex_);
   // Serves pending events, then ends the threads.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the rules allow to attach to a process that has opened no window.
+  bool Allows(pid_t pid) const { return policy_.Allows(pid); }
+  // Late attach of a process that calls no function of the runtime: enters one of its
+  // threads that is blocked in a system call. Blocks until that has been done, and
+  // passes the window to the sink. `runtime_address` is an address inside the process's
+  // copy of the runtime, `cookie` that copy's.
+  void AttachBlocked(const ProcessId& process, uint64_t runtime_address,
+                     uint64_t cookie);
   // True if the threads run with real-time priority.
   bool realtime() const { return realtime_; }
 
@@ -79,6 +90,10 @@ class WindowServer {
   // Tries the attach, which may have begun; false if the preseizer has taken over the
   // window.
   bool Attach(Window* window, Member* member, AttachStart* start);
+  // The path of the library that was hit.
+  std::string LibraryOf(const rocattach_event& event) const;
+  // Adapts the request to what sessions want.
+  void ChooseBackendFor(Window* window, AttachRequest* request) const;
   void Settle(Window* window);
   void Finish(Window window);
 

@@ -68,6 +68,7 @@ class FakeTraceCalls : public TraceCalls {
     *bytes = sizeof(*registers);
     return registers_error;
   }
+  int SetRegisters(pid_t, const user_regs_struct&) override { return registers_error; }
   int PokeUser(pid_t, size_t, uint64_t) override { return registers_error; }
   int PeekData(pid_t, uint64_t address, uint64_t* word) override {
     *word = memory[address];

@@ -1,0 +1,167 @@
+// rocattach attach: records processes that are already running.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "userspace/cli/attach_console.h"
+#include "userspace/cli/enter_key.h"
+#include "userspace/cli/subcommands.h"
+#include "userspace/cli/watch_arguments.h"
+#include "userspace/service/watcher.h"
+#include "userspace/watch/running_process.h"
+
+namespace rocattach {
+namespace {
+
+constexpr int kExitCannotStart = 3;
+
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  rocattach attach -p 1234                    record until Enter or Ctrl-C\n"
+    "  rocattach attach -p 1234,1235 --attach-duration-msec 10000\n"
+    "  rocattach attach -p 1234 --attach-children -o trace.rwa\n"
+    "  rocattach attach --cgroup system.slice/llm.service\n"
+    "Then: rocattach report FILE, rocattach dump FILE --json\n"
+    "\n"
+    "The processes need no preparation, and go on as before when the recording ends.\n"
+    "Exit status: 0 every process was recorded, 1 one was not or something was lost, 2\n"
+    "usage error, 3 rocattach could not start. 'rocattach doctor' shows what is missing.";
+
+struct AttachArguments {
+  WatchArguments watch;
+  std::vector<std::string> pids;
+  std::string cgroup;
+  bool children = false;
+};
+
+Watcher* running_watcher = nullptr;
+void OnSignal(int) {
+  if (running_watcher != nullptr) running_watcher->RequestStop(0);
+}
+
+void StopOnSignals(Watcher* watcher) {
+  running_watcher = watcher;
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+absl::StatusOr<std::vector<pid_t>> ParsePids(const AttachArguments& args) {
+  std::vector<pid_t> pids;
+  for (const std::string& text : args.pids) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(text, &pid) || pid <= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", text, "' is not a process ID"));
+    }
+    pids.push_back(pid);
+  }
+  if (!args.cgroup.empty()) {
+    auto members = ProcessesOfCgroup(args.cgroup);
+    if (!members.ok()) return members.status();
+    pids.insert(pids.end(), members->begin(), members->end());
+  }
+  if (pids.empty()) {
+    return absl::InvalidArgumentError(
+        args.cgroup.empty() ? "no process was given; use -p PID or --cgroup PATH"
+                            : absl::StrCat(args.cgroup, " has no processes"));
+  }
+  return pids;
+}
+
+int PrintError(const absl::Status& status, int exit_status) {
+  fprintf(stderr, "rocattach: %s\n", std::string(status.message()).c_str());
+  return exit_status;
+}
+
+int RunAttach(AttachArguments* args, const CLI::App& app) {
+  WatchArguments& watch = args->watch;
+  auto pids = ParsePids(*args);
+  if (!pids.ok()) return PrintError(pids.status(), kExitUsage);
+  watch.watcher.attach = true;
+  // The whole run lasts that long, with a session or without.
+  watch.watcher.duration_msec = static_cast<uint32_t>(
+      std::min<int64_t>(std::exchange(watch.session.duration_msec, 0), UINT32_MAX));
+  std::vector<char*> words;  // for the stream's header
+  char name[] = "rocattach attach";
+  words.push_back(name);
+  if (absl::Status status = InterpretWatchArguments(app, 1, words.data(), &watch);
+      !status.ok()) {
+    return PrintError(status, kExitUsage);
+  }
+  watch.watcher.watch_new = false;
+
+  const bool stream_on_stdout = watch.watcher.output_file == "-";
+  AttachConsole console({.json = watch.json,
+                         .quiet = watch.quiet,
+                         .out = watch.json && !stream_on_stdout ? stdout : stderr});
+  std::set<pid_t> wanted;
+  for (pid_t pid : *pids) {
+    if (absl::Status status = CheckIsProcess(pid); !status.ok()) {
+      console.Refuse(pid, std::string(status.message()));
+    } else {
+      wanted.insert(pid);
+    }
+  }
+  std::vector<pid_t>& running = watch.watcher.running;
+  running.assign(wanted.begin(), wanted.end());
+  if (running.empty()) return kExitLosses;
+  if (args->children) running = WithDescendants(running);
+
+  auto watcher = Watcher::Start(watch.watcher, &console);
+  if (!watcher.ok()) return PrintError(watcher.status(), kExitCannotStart);
+  StopOnSignals(watcher->get());
+  EnterKey enter(/*wanted=*/true);
+  if (enter.watching() && !watch.quiet && !watch.json) {
+    fprintf(stderr, "rocattach: press Enter or Ctrl-C to detach\n");
+  }
+  auto result = (*watcher)->Run({}, [&] {
+    console.Tick((*watcher)->Totals());
+    // Nothing is left to be recorded: every process has ended, or was refused.
+    const bool over = console.decided() && !console.any_attached();
+    if (over || enter.Pressed(0)) (*watcher)->RequestStop(0);
+  });
+  running_watcher = nullptr;
+  if (!result.ok()) return PrintError(result.status(), kExitCannotStart);
+  return console.Summarize(*result) ? kExitOk : kExitLosses;
+}
+
+}  // namespace
+
+void RegisterAttach(CLI::App* app, std::function<int()>* run) {
+  auto args = std::make_shared<AttachArguments>();
+  CLI::App* command =
+      app->add_subcommand("attach", "Record processes that are already running");
+  command->footer(kExamples);
+  command->option_defaults()->always_capture_default(false);
+  command
+      ->add_option("-p,--pid,--attach", args->pids,
+                   "Processes to attach to; repeatable (default: $ROCPROF_ATTACH_PID)")
+      ->type_name("PID[,PID…]")
+      ->delimiter(',')
+      ->expected(1)
+      ->take_all()
+      ->envname("ROCPROF_ATTACH_PID");
+  command
+      ->add_option("--cgroup", args->cgroup,
+                   "All processes of a control group and of those below it")
+      ->type_name("PATH");
+  command->add_flag("--attach-children", args->children,
+                    "The descendants of these processes as well");
+  AddRecordingOptions(command, &args->watch);
+  command->callback([args, command, run] {
+    *run = [args, command] { return RunAttach(args.get(), *command); };
+  });
+}
+
+}  // namespace rocattach

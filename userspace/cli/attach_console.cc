@@ -1,0 +1,244 @@
+#include "userspace/cli/attach_console.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "userspace/base/human.h"
+#include "userspace/record/dictionary.h"
+
+namespace rocattach {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string NameOf(const v1::Process& process) {
+  return CleanText(process.comm());
+}
+
+// How the collector got in, in words for --json.
+std::string EntryOf(const v1::WindowEvent& window) {
+  return window.collector().entry_path() == v1::ENTRY_PATH_LATE ? "late" : "window";
+}
+
+// How long the thread that was entered stood still.
+uint64_t StoppedNs(const v1::WindowEvent& window) {
+  const uint64_t begin = window.hold_ns() != 0 || window.hold_end_ns() != 0
+                             ? window.hit_ns()
+                             : window.stopped_ns();
+  return window.released_ns() > begin ? window.released_ns() - begin : 0;
+}
+
+// "loader-busy" for ATTACH_REASON_LOADER_BUSY.
+std::string ReasonName(v1::AttachReason reason) {
+  std::string name = v1::AttachReason_Name(reason);
+  constexpr absl::string_view kPrefix = "ATTACH_REASON_";
+  if (absl::StartsWith(name, kPrefix)) name.erase(0, kPrefix.size());
+  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
+}
+
+uint64_t LostOf(const v1::LossAccount& account) {
+  return account.dropped_ring_full() + account.dropped_collector() +
+         account.dropped_invalid() + account.dropped_inflight() +
+         account.dropped_writer() + account.packets_unseen();
+}
+
+}  // namespace
+
+void AttachConsole::PrintLine(const std::string& line) {
+  if (live_line_shown_) fputs("\r\x1b[K", options_.out);
+  live_line_shown_ = false;
+  fprintf(options_.out, "%s\n", line.c_str());
+  fflush(options_.out);
+}
+
+void AttachConsole::Tick(const RunTotals& totals) {
+  if (!terminal_ || options_.json || options_.quiet) return;
+  absl::MutexLock lock(&mutex_);
+  fprintf(options_.out, "\r\x1b[Krocattach: %s dispatches, %s copies%s",
+          HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
+          totals.dropped == 0
+              ? ""
+              : absl::StrCat(", ", HumanCount(totals.dropped), " lost").c_str());
+  fflush(options_.out);
+  live_line_shown_ = true;
+}
+
+bool AttachConsole::decided() const {
+  absl::MutexLock lock(&mutex_);
+  if (!running_done_) return false;
+  for (const auto& [pid, result] : results_) {
+    if (!result.attached && result.problem.empty()) return false;
+  }
+  return true;
+}
+
+bool AttachConsole::any_attached() const {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [pid, result] : results_) {
+    if (result.attached && !result.ended) return true;
+  }
+  return false;
+}
+
+void AttachConsole::OnVerdict(const v1::Process& process,
+                              const v1::WindowEvent& verdict) {
+  absl::MutexLock lock(&mutex_);
+  const auto pid = static_cast<pid_t>(process.pid());
+  Result& result = results_[pid];
+  result.name = NameOf(process);
+  result.window = verdict;
+  result.attached = verdict.state() == v1::WINDOW_STATE_ATTACHED;
+  if (!result.attached) {
+    result.problem = verdict.detail().empty() ? "not attached" : verdict.detail();
+  }
+  if (options_.json) {
+    Json line = {{"event", result.attached ? "attached" : "not_attached"},
+                 {"pid", pid},
+                 {"comm", process.comm()},
+                 {"reason", ReasonName(verdict.reason())},
+                 {"detail", verdict.detail()},
+                 {"retryable", verdict.retryable()},
+                 {"target_modified", verdict.target_modified()}};
+    if (result.attached) {
+      line["entry"] = EntryOf(verdict);
+      line["stopped_ns"] = StoppedNs(verdict);
+    }
+    return PrintLine(Dump(line));
+  }
+  if (!result.attached) {
+    return PrintLine(absl::StrCat("rocattach: process ", pid, " (", result.name,
+                                  ") was not attached to: ", result.problem));
+  }
+  if (options_.quiet) return;
+  std::string text = absl::StrCat("rocattach: attached to process ", pid, " (",
+                                  result.name, "), one thread stopped for ",
+                                  HumanDuration(StoppedNs(verdict)));
+  if (!verdict.detail().empty()) absl::StrAppend(&text, "; ", verdict.detail());
+  PrintLine(text);
+}
+
+void AttachConsole::OnNotAttached(pid_t pid, const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  results_[pid].problem = why;
+  if (options_.json) {
+    PrintLine(Dump(Json{{"event", "not_attached"}, {"pid", pid}, {"detail", why}}));
+  } else {
+    PrintLine(absl::StrCat("rocattach: ", why));
+  }
+}
+
+void AttachConsole::OnRunningDone() {
+  absl::MutexLock lock(&mutex_);
+  running_done_ = true;
+}
+
+void AttachConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
+                          const v1::LossAccount& account) {
+  absl::MutexLock lock(&mutex_);
+  Result& result = results_[static_cast<pid_t>(process.pid())];
+  result.ended = true;
+  result.end = end;
+  result.account = account;
+  if (options_.quiet || options_.json || end.how() == v1::ProcessEnd::STILL_RUNNING) {
+    return;
+  }
+  PrintLine(absl::StrCat("rocattach: process ", process.pid(), " (", result.name,
+                         ") has ended"));
+}
+
+void AttachConsole::OnNotBelievable(const v1::Process& process,
+                                    const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  results_[static_cast<pid_t>(process.pid())].problem =
+      absl::StrCat("reports impossible numbers and is no longer read: ", why);
+}
+
+void AttachConsole::OnSessionRefused(pid_t pid, const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  results_[pid].problem = absl::StrCat("the session was refused: ", why);
+  if (options_.json) {
+    PrintLine(Dump(Json{{"event", "session_refused"}, {"pid", pid}, {"reason", why}}));
+  } else {
+    PrintLine(absl::StrCat("rocattach: process ", pid, ": session refused: ", why));
+  }
+}
+
+void AttachConsole::OnLibraryChanged(const std::string& path, const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  if (!options_.json) {
+    PrintLine(absl::StrCat("rocattach: ", CleanText(path), " ", why));
+  }
+}
+
+bool AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
+  const v1::LossAccount& account = result.account;
+  const uint64_t records = account.dispatches_delivered() + account.copies_delivered() +
+                           account.api_calls_delivered() + account.samples_delivered();
+  const uint64_t lost = LostOf(account);
+  const bool recorded = result.attached && result.problem.empty() && lost == 0;
+  std::string status = "not-attached";
+  if (result.attached) {
+    status = lost != 0 ? "incomplete" : records != 0 ? "recorded" : "nothing-happened";
+  }
+  if (options_.json) {
+    Json line = {{"event", "result"},
+                 {"pid", pid},
+                 {"comm", result.name},
+                 {"status", status},
+                 {"entry", result.attached ? EntryOf(result.window) : "none"},
+                 {"stopped_ns", result.attached ? StoppedNs(result.window) : 0},
+                 {"dispatches", account.dispatches_delivered()},
+                 {"copies", account.copies_delivered()},
+                 {"api_calls", account.api_calls_delivered()},
+                 {"lost", lost},
+                 {"untimed", account.untimed()},
+                 {"detail", result.problem}};
+    PrintLine(Dump(line));
+    return recorded;
+  }
+  if (!result.attached) return recorded;  // already printed
+  if (!options_.quiet || !recorded) {
+    std::string text = absl::StrCat(
+        "rocattach: process ", pid, " (", result.name, "): ",
+        records == 0 && lost == 0
+            ? "it was observed, and dispatched and copied nothing"
+            : absl::StrCat(HumanCount(account.dispatches_delivered()), " dispatches, ",
+                           HumanCount(account.copies_delivered()), " copies"));
+    if (lost != 0) absl::StrAppend(&text, ", ", HumanCount(lost), " lost");
+    if (!result.problem.empty()) absl::StrAppend(&text, "; ", result.problem);
+    PrintLine(text);
+  }
+  return recorded;
+}
+
+bool AttachConsole::Summarize(const RunResult& result) {
+  absl::MutexLock lock(&mutex_);
+  bool all = !results_.empty() && result.output_status.ok();
+  for (const auto& [pid, process] : results_) all &= SummarizeOne(pid, process);
+  if (!result.output_status.ok()) {
+    PrintLine(absl::StrCat("rocattach: the output is incomplete: ",
+                           result.output_status.message()));
+  }
+  if (options_.json) {
+    Json line = {{"event", "end"}, {"complete", all}, {"files", result.files}};
+    PrintLine(Dump(line));
+  } else if (!options_.quiet) {
+    for (const std::string& file : result.files) {
+      PrintLine(absl::StrCat("rocattach: recorded in ", file, "; read it with rocattach "
+                             "report ", file));
+    }
+  }
+  return all;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,82 @@
+// What `rocattach attach` prints, and what became of each process.
+#ifndef ROCATTACH_USERSPACE_CLI_ATTACH_CONSOLE_H_
+#define ROCATTACH_USERSPACE_CLI_ATTACH_CONSOLE_H_
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "schemas/stream.pb.h"
+#include "userspace/service/watcher.h"
+
+namespace rocattach {
+
+struct AttachConsoleOptions {
+  bool json = false;
+  bool quiet = false;
+  FILE* out = stderr;
+};
+
+// Thread-safe.
+class AttachConsole : public WatcherObserver {
+ public:
+  explicit AttachConsole(AttachConsoleOptions options)
+      : options_(options), terminal_(isatty(fileno(options.out)) != 0) {}
+
+  // A process that cannot be attached to, known before anything starts.
+  void Refuse(pid_t pid, const std::string& why) { OnNotAttached(pid, why); }
+  // The live line, on a terminal only.
+  void Tick(const RunTotals& totals) ABSL_LOCKS_EXCLUDED(mutex_);
+  // After the run: one result for each process. True if all were recorded.
+  bool Summarize(const RunResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Every process that was asked for has a verdict.
+  bool decided() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // A process is attached.
+  bool any_attached() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void OnVerdict(const v1::Process& process, const v1::WindowEvent& verdict) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
+             const v1::LossAccount& account) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnNotBelievable(const v1::Process& process, const std::string& why) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnSessionRefused(pid_t pid, const std::string& why) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnNotAttached(pid_t pid, const std::string& why) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnRunningDone() override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnLibraryChanged(const std::string& path, const std::string& why) override;
+
+ private:
+  struct Result {
+    std::string name;
+    bool attached = false;
+    v1::WindowEvent window;  // if there was one
+    std::string problem;     // of a process that is not attached, or not as requested
+    bool ended = false;
+    v1::ProcessEnd end;
+    v1::LossAccount account;
+  };
+
+  // With the lock.
+  void PrintLine(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool SummarizeOne(pid_t pid, const Result& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const AttachConsoleOptions options_;
+  const bool terminal_;
+  mutable absl::Mutex mutex_;
+  std::map<pid_t, Result> results_ ABSL_GUARDED_BY(mutex_);
+  bool running_done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool live_line_shown_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CLI_ATTACH_CONSOLE_H_

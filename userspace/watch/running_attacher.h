@@ -1,0 +1,69 @@
+// Attaches to processes that were running before the service started.
+#ifndef ROCATTACH_USERSPACE_WATCH_RUNNING_ATTACHER_H_
+#define ROCATTACH_USERSPACE_WATCH_RUNNING_ATTACHER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/library_scanner.h"
+#include "userspace/watch/window_server.h"
+
+namespace rocattach {
+
+// A running process is entered at a safe point: the entry of a function of the HSA
+// runtime, where the same probe holds the thread as at the window. A process that calls
+// none for some time is entered through a thread that is blocked in a system call.
+class RunningAttacher {
+ public:
+  // `copies` are the libraries that the server knows, in the same order. All three must
+  // outlive this object.
+  RunningAttacher(KernelProbe* probe, WindowServer* server,
+                  const std::vector<LibraryCopy>* copies)
+      : probe_(probe), server_(server), copies_(*copies) {}
+
+  // How long to wait for a process to call the runtime.
+  void set_patience(absl::Duration patience) { patience_ = patience; }
+
+  // Attaches to these processes, all at the same time, and returns when each has had
+  // its window or failed; verdicts come through the window sink. Returns those for which
+  // there is no window, with the reason. One call at a time.
+  std::map<pid_t, absl::Status> Attach(const std::vector<pid_t>& pids)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // For WindowServerOptions::on_late_window.
+  void OnLateWindow(const rocattach_event& event) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // The copy of the runtime that a process uses.
+  struct Runtime {
+    const LibraryCopy* copy = nullptr;
+    uint64_t cookie = 0;
+    uint64_t hsa_init = 0;  // address in the process
+  };
+
+  absl::StatusOr<Runtime> FindRuntime(pid_t pid) const;
+  absl::Status AddProbes(pid_t pid, const Runtime& runtime);
+  void WaitForWindows() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  KernelProbe* const probe_;
+  WindowServer* const server_;
+  const std::vector<LibraryCopy>& copies_;
+  absl::Duration patience_ = absl::Milliseconds(500);
+  absl::Mutex mutex_;
+  // Processes with probes that have not opened their window.
+  std::set<pid_t> waiting_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_RUNNING_ATTACHER_H_

@@ -1,0 +1,138 @@
+#include "userspace/watch/running_process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "userspace/base/errno_status.h"
+#include "userspace/base/file.h"
+#include "userspace/base/process.h"
+
+namespace rocattach {
+namespace {
+
+constexpr size_t kMaxText = 64 << 10;
+constexpr char kCgroupRoot[] = "/sys/fs/cgroup";
+// include/linux/sched.h
+constexpr uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD
+
+// The value behind `key` in the text of /proc/PID/status; empty if it is not there.
+std::string FieldOf(const std::string& status, absl::string_view key) {
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    if (absl::ConsumePrefix(&line, key) && absl::ConsumePrefix(&line, ":")) {
+      return std::string(absl::StripAsciiWhitespace(line));
+    }
+  }
+  return "";
+}
+
+// Field 9 of /proc/PID/stat; the name before it, in parentheses, may hold anything.
+uint64_t FlagsOf(pid_t pid) {
+  auto stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"), kMaxText);
+  if (!stat.ok()) return 0;
+  const size_t name_end = stat->rfind(')');
+  if (name_end == std::string::npos) return 0;
+  const std::vector<std::string> fields =
+      absl::StrSplit(stat->substr(name_end + 1), ' ', absl::SkipEmpty());
+  uint64_t flags = 0;
+  if (fields.size() > 6) (void)absl::SimpleAtoi(fields[6], &flags);
+  return flags;
+}
+
+}  // namespace
+
+absl::Status CheckIsProcess(pid_t pid) {
+  if (pid <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(pid, " is not a process ID"));
+  }
+  if (pid == getpid()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("process ", pid, " is the one that is to attach"));
+  }
+  auto status = ReadFile(absl::StrCat("/proc/", pid, "/status"), kMaxText);
+  if (!status.ok()) {
+    return absl::NotFoundError(absl::StrCat("there is no process ", pid));
+  }
+  const std::string group = FieldOf(*status, "Tgid");
+  if (group != absl::StrCat(pid)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        pid, " is a thread of process ", group, "; attach to the process"));
+  }
+  if (absl::StartsWith(FieldOf(*status, "State"), "Z")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("process ", pid, " has exited and waits for its parent (zombie)"));
+  }
+  if ((FlagsOf(pid) & kKernelThread) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(pid, " is a thread of the kernel, not a program"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<pid_t> WithDescendants(const std::vector<pid_t>& roots) {
+  std::multimap<pid_t, pid_t> children;
+  for (pid_t pid : ListProcesses()) {
+    auto info = ReadFile(absl::StrCat("/proc/", pid, "/status"), kMaxText);
+    pid_t parent = 0;
+    if (info.ok() && absl::SimpleAtoi(FieldOf(*info, "PPid"), &parent)) {
+      children.emplace(parent, pid);
+    }
+  }
+  std::vector<pid_t> all;
+  std::set<pid_t> seen;
+  for (pid_t root : roots) {
+    if (seen.insert(root).second) all.push_back(root);
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto [begin, end] = children.equal_range(all[i]);
+    for (auto child = begin; child != end; ++child) {
+      if (seen.insert(child->second).second) all.push_back(child->second);
+    }
+  }
+  return all;
+}
+
+absl::StatusOr<std::vector<pid_t>> ProcessesOfCgroup(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path directory = path;
+  if (!fs::exists(directory / "cgroup.procs", error)) {
+    directory = fs::path(absl::StrCat(kCgroupRoot, "/", path));
+  }
+  if (!fs::exists(directory / "cgroup.procs", error)) {
+    return absl::NotFoundError(absl::StrCat("there is no control group ", path,
+                                            ", neither as a directory nor below ",
+                                            kCgroupRoot));
+  }
+  std::vector<fs::path> groups = {directory};
+  for (fs::recursive_directory_iterator
+           it(directory, fs::directory_options::skip_permission_denied, error),
+       end;
+       it != end; it.increment(error)) {
+    if (it->is_directory(error)) groups.push_back(it->path());
+  }
+  std::set<pid_t> pids;
+  for (const fs::path& group : groups) {
+    auto text = ReadFile((group / "cgroup.procs").string(), 16 << 20);
+    if (!text.ok()) continue;  // a group that has just been removed
+    for (absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
+      pid_t pid = 0;
+      // 0: a process of another pid namespace.
+      if (absl::SimpleAtoi(line, &pid) && pid > 0) pids.insert(pid);
+    }
+  }
+  return std::vector<pid_t>(pids.begin(), pids.end());
+}
+
+}  // namespace rocattach

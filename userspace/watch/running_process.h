@@ -1,0 +1,30 @@
+// Which processes a late attach can be asked for.
+#ifndef ROCATTACH_USERSPACE_WATCH_RUNNING_PROCESS_H_
+#define ROCATTACH_USERSPACE_WATCH_RUNNING_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace rocattach {
+
+// OK if `pid` is a living process of programs. Otherwise says what it is: NOT_FOUND if
+// nothing has this number, INVALID_ARGUMENT if it is a thread, a kernel thread, a zombie
+// or the calling process.
+absl::Status CheckIsProcess(pid_t pid);
+
+// `roots` and all their descendants, parents first, each once.
+std::vector<pid_t> WithDescendants(const std::vector<pid_t>& roots);
+
+// The processes of a control group and of those below it. `path` is a directory of the
+// cgroup file system, or a path as /proc/PID/cgroup has it ("/system.slice/…").
+// NOT_FOUND: there is no such group.
+absl::StatusOr<std::vector<pid_t>> ProcessesOfCgroup(const std::string& path);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_RUNNING_PROCESS_H_
