@@ -39,15 +39,17 @@ struct MultiLinkAttributes {
 constexpr size_t kMultiLinkBytes = offsetof(MultiLinkAttributes, pad);
 
 // The link, or -1 with errno.
-int AttachMulti(const bpf_program* program, const char* path, uint64_t offset,
-                uint64_t cookie) {
+int AttachMulti(const bpf_program* program, const char* path,
+                const std::vector<uint64_t>& offsets, uint64_t cookie, pid_t pid = 0) {
+  const std::vector<uint64_t> cookies(offsets.size(), cookie);
   MultiLinkAttributes attributes = {};
   attributes.prog_fd = static_cast<uint32_t>(bpf_program__fd(program));
   attributes.attach_type = kUprobeMultiAttachType;
   attributes.path = reinterpret_cast<uint64_t>(path);
-  attributes.offsets = reinterpret_cast<uint64_t>(&offset);
-  attributes.cookies = reinterpret_cast<uint64_t>(&cookie);
-  attributes.count = 1;
+  attributes.offsets = reinterpret_cast<uint64_t>(offsets.data());
+  attributes.cookies = reinterpret_cast<uint64_t>(cookies.data());
+  attributes.count = static_cast<uint32_t>(offsets.size());
+  attributes.pid = static_cast<uint32_t>(pid);
   return static_cast<int>(
       syscall(SYS_bpf, BPF_LINK_CREATE, &attributes, kMultiLinkBytes));
 }
@@ -91,7 +93,9 @@ struct KernelProbe::State {
   // Of libraries, by cookie: a probe is in one of the two.
   std::map<uint64_t, bpf_link*> library_links;
   std::map<uint64_t, UniqueFd> multi_links;
+  // Of late attaches.
   std::map<pid_t, std::vector<bpf_link*>> late_links;
+  std::map<pid_t, UniqueFd> late_multi_links;
   const std::function<void(const rocattach_event&)>* visit = nullptr;
   std::atomic<uint64_t> malformed = 0;
   std::atomic<uint64_t> urgent_consumed = 0;
@@ -118,6 +122,8 @@ struct KernelProbe::State {
       links.insert(links.end(), late.begin(), late.end());
     }
     late_links.clear();
+    for (auto& [pid, fd] : late_multi_links) multi.push_back(std::move(fd));
+    late_multi_links.clear();
     Destroy(links, std::move(multi));
     links.clear();
   }
@@ -262,7 +268,7 @@ absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offs
                              ? state_->skeleton->progs.hsa_init_yield
                              : state_->skeleton->progs.hsa_init_signal;
   if (state_->loaded.multi_probes) {
-    UniqueFd multi_link(AttachMulti(program, path.c_str(), file_offset, cookie));
+    UniqueFd multi_link(AttachMulti(program, path.c_str(), {file_offset}, cookie));
     if (!multi_link.valid()) {
       return absl::ErrnoToStatus(
           errno,
@@ -291,8 +297,8 @@ void KernelProbe::RemoveLibrary(uint64_t cookie) {
   state_->library_links.erase(found);
 }
 
-// Probes of one process, by perf events: the links of several functions at once
-// (uprobe_multi) ignore all threads but the first one on some kernels before 6.11.
+// Some kernels from 6.6 to 6.9 filter for the first thread instead of the process: then
+// a process whose other threads call the runtime appears to be idle.
 absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
                                         const std::vector<uint64_t>& file_offsets,
                                         uint64_t cookie) {
@@ -300,12 +306,24 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
     return absl::UnimplementedError(
         "this kernel cannot hold a thread in a probe (sleepable uprobes, Linux 6.0)");
   }
+  bpf_program* program = state_->skeleton->progs.hsa_init_yield;
+  cookie |= ROCATTACH_COOKIE_LATE;
+  if (file_offsets.empty()) return absl::NotFoundError("no function to probe");
+  if (state_->loaded.multi_probes) {
+    UniqueFd link(AttachMulti(program, path.c_str(), file_offsets, cookie, pid));
+    if (!link.valid()) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("uprobes on ", path, " of process ",
+                                                     pid, " failed"));
+    }
+    state_->late_multi_links[pid] = std::move(link);
+    return absl::OkStatus();
+  }
   absl::Status first_error;
   for (uint64_t offset : file_offsets) {
     DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
-    options.bpf_cookie = cookie | ROCATTACH_COOKIE_LATE;
-    bpf_link* link = bpf_program__attach_uprobe_opts(
-        state_->skeleton->progs.hsa_init_yield, pid, path.c_str(), offset, &options);
+    options.bpf_cookie = cookie;
+    bpf_link* link = bpf_program__attach_uprobe_opts(program, pid, path.c_str(), offset,
+                                                     &options);
     if (link == nullptr) {
       first_error.Update(absl::ErrnoToStatus(
           errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset),
@@ -319,13 +337,17 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
 
 void KernelProbe::RemoveLateProbes(const std::vector<pid_t>& pids) {
   std::vector<bpf_link*> links;
+  std::vector<UniqueFd> multi;
   for (pid_t pid : pids) {
+    if (auto link = state_->late_multi_links.extract(pid); !link.empty()) {
+      multi.push_back(std::move(link.mapped()));
+    }
     auto found = state_->late_links.find(pid);
     if (found == state_->late_links.end()) continue;
     links.insert(links.end(), found->second.begin(), found->second.end());
     state_->late_links.erase(found);
   }
-  State::Destroy(links, {});
+  State::Destroy(links, std::move(multi));
 }
 
 absl::Status KernelProbe::ExpectReport(pid_t pid, uint64_t window_id) {
