@@ -254,7 +254,8 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
   if (signal->live.counter != 0) return 0;
   note_service_end();
   leave_memory();
-  if (remove_claim()) return 0;
+  /* Collectors of an earlier service have no claim of ours. */
+  if (remove_claim() && !end_late_window(0)) return 0;
   e = new_event(ROCATTACH_EVENT_EXIT);
   if (!e) return 0;
   e->exit.wait_status = signal->flags & SIGNAL_GROUP_EXIT
@@ -268,6 +269,6 @@ SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args* ctx) {
   leave_memory();
   /* The new program counts as another process, with its own claim. */
-  if (!remove_claim()) notify(ROCATTACH_EVENT_EXEC);
+  if (!remove_claim() || end_late_window(0)) notify(ROCATTACH_EVENT_EXEC);
   return 0;
 }

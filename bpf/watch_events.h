@@ -39,6 +39,10 @@ enum rocattach_event_type {
       6, /* another thread waits for an open window to be settled */
 };
 
+/* The mode of a READY event that the service makes itself: the collector is one that an
+ * earlier service has left in the process. */
+#define ROCATTACH_READY_TAKEN_OVER 1
+
 /* A thread of the target waits until the service has taken this event. */
 #define ROCATTACH_IS_URGENT(type)                                         \
   ((type) == ROCATTACH_EVENT_WINDOW || (type) == ROCATTACH_EVENT_READY || \

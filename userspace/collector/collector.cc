@@ -50,7 +50,8 @@ int Enter() {
     if (why == nullptr) return 0;
     p.PublishEntryFailure(why);
   }
-  // A runtime that is open does not look for tools any more.
+  // A runtime that is open does not look for tools any more. The service reads only the
+  // errno value.
   if (p.late()) return ENOTSUP;
   return p.InstallVariables();
 }

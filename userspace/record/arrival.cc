@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
 #include "userspace/record/end_verdict.h"
 
 namespace rocattach {
@@ -47,6 +48,14 @@ Arrival MapArrival(const rocattach_event& event,
     return arrival;
   }
   arrival.memory = *std::move(memory);
+  if (event.mode == ROCATTACH_READY_TAKEN_OVER) {
+    if (absl::Status status = arrival.memory->TakeOver(BootNs()); !status.ok()) {
+      arrival.memory.reset();
+      arrival.failure = AttachFailure{AttachReason::kAlreadyAttached, 0,
+                                      std::string(status.message())};
+      return arrival;
+    }
+  }
   arrival.acknowledged = !hold;
   if (!hold) arrival.memory->AcknowledgeMapped();
   return arrival;

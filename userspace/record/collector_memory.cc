@@ -25,6 +25,9 @@
 namespace rocattach {
 namespace {
 
+// A service that has not drained for this long is gone.
+constexpr uint64_t kServiceGoneNs = 3'000'000'000;
+
 // An entry has at most 64 KiB of text, and little besides.
 constexpr size_t kMaxEntryBytes = 128 << 10;
 constexpr uint64_t kPage = 4096;
@@ -208,6 +211,41 @@ absl::Status CollectorMemory::CheckControl() {
   return absl::OkStatus();
 }
 
+absl::Status CollectorMemory::TakeOver(uint64_t now_ns) {
+  uint64_t* heartbeat = &control()->service_heartbeat_ns;
+  uint64_t seen_ns = __atomic_load_n(heartbeat, __ATOMIC_RELAXED);
+  // Of two services that try at the same time, one wins.
+  if ((seen_ns != 0 && seen_ns <= now_ns && now_ns - seen_ns < kServiceGoneNs) ||
+      !__atomic_compare_exchange_n(heartbeat, &seen_ns, now_ns, false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_RELAXED)) {
+    return absl::FailedPreconditionError(
+        "another rocattach service records this process; use 'rocattach session' with "
+        "that service's socket, or stop it");
+  }
+  Snapshot();
+  for (uint32_t i = 0; i < rings_used_; ++i) {
+    Position& position = positions_[i];
+    position.head = position.tail = LoadAcquire(&ring(i)->head);
+    position.corrupt = false;
+    __atomic_store_n(&ring(i)->tail, position.tail, __ATOMIC_RELEASE);
+  }
+  before_ = TotalAccount();
+  // What is in flight will be published to us.
+  before_.dispatches_seen -= std::min(before_.dispatches_seen, before_.inflight);
+  before_.inflight = 0;
+  // The dictionary is read from its beginning.
+  before_.dictionary_dropped = 0;
+  taken_over_ = true;
+  // The other service may have been killed during a session.
+  const rocattach_plan none = {};
+  WritePlan(none);
+  return absl::OkStatus();
+}
+
+void CollectorMemory::Release() {
+  __atomic_store_n(&control()->service_heartbeat_ns, uint64_t{0}, __ATOMIC_RELAXED);
+}
+
 void CollectorMemory::AcknowledgeMapped() {
   __atomic_store_n(&control()->service_mapped, 1u, __ATOMIC_RELEASE);
   FutexWake(&control()->service_mapped);
@@ -314,6 +352,25 @@ std::string CollectorMemory::text() const {
 }
 
 CollectorAccount CollectorMemory::Account() const {
+  CollectorAccount account = TotalAccount();
+  if (!taken_over_) return account;
+  // A target may have written anything here: never below zero.
+  constexpr uint64_t CollectorAccount::*kCounts[] = {
+      &CollectorAccount::produced,           &CollectorAccount::delivered,
+      &CollectorAccount::ring_dropped,       &CollectorAccount::other_dropped,
+      &CollectorAccount::dispatches_seen,    &CollectorAccount::copies_seen,
+      &CollectorAccount::dispatches_untimed, &CollectorAccount::packets_unseen,
+      &CollectorAccount::counted_seen,       &CollectorAccount::counted_dropped,
+      &CollectorAccount::values_dropped,     &CollectorAccount::samples_seen,
+      &CollectorAccount::samples_dropped,    &CollectorAccount::api_calls_seen,
+      &CollectorAccount::api_calls_dropped,  &CollectorAccount::own_ns};
+  for (auto count : kCounts) {
+    account.*count -= std::min(account.*count, before_.*count);
+  }
+  return account;
+}
+
+CollectorAccount CollectorMemory::TotalAccount() const {
   const rocattach_control* c = control();
   CollectorAccount account;
   account.other_dropped = LoadAcquire(&c->other_dropped);

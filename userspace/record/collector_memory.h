@@ -88,6 +88,14 @@ class CollectorMemory {
   CollectorMemory(const CollectorMemory&) = delete;
   CollectorMemory& operator=(const CollectorMemory&) = delete;
 
+  // Takes over a collector that another service has left in the process: what is
+  // recorded from now on is read and counted, nothing from before. FAILED_PRECONDITION:
+  // that service still reads it.
+  absl::Status TakeOver(uint64_t now_ns);
+  bool taken_over() const { return taken_over_; }
+  // Lets another service take over at once.
+  void Release();
+
   // Tells the collector, which may be waiting for it, that its memory is being read.
   void AcknowledgeMapped();
   // Starts or stops recording; takes effect in the target within microseconds, or with
@@ -120,7 +128,7 @@ class CollectorMemory {
   uint64_t armed_ns() const;
   // The collector's description of itself, for the stream.
   v1::Collector Describe() const;
-  // Of the rings that were in use at the snapshot.
+  // Of the rings that were in use at the snapshot, since the take-over.
   CollectorAccount Account() const;
 
   // False once the memory could not be read: all of it counts as zeros then.
@@ -178,6 +186,7 @@ class CollectorMemory {
   absl::Status MapPart(uint64_t offset, uint64_t bytes);
   // Reads through the descriptor; false, and never again, if that fails.
   bool Read(uint64_t offset, void* to, size_t bytes) const;
+  CollectorAccount TotalAccount() const;
   const rocattach_control* control() const;
   rocattach_control* control();
   rocattach_ring* ring(uint32_t index) const;
@@ -202,6 +211,8 @@ class CollectorMemory {
     bool corrupt = false;
   };
   std::vector<Position> positions_;
+  bool taken_over_ = false;
+  CollectorAccount before_;  // the take-over
 };
 
 }  // namespace rocattach

@@ -112,7 +112,7 @@ void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
       std::make_unique<TargetDictionary>(output_, output_set_, session_.get(), user_);
   records_ = std::make_unique<TargetRecords>(output_, output_set_, session_.get(),
                                              dictionary_.get(), memory_->ring_count());
-  if (!recording) memory_->SetRecording(false);
+  if (!recording || memory_->taken_over()) memory_->SetRecording(recording);
 }
 
 bool Target::SettleFromCollector() {
@@ -129,7 +129,9 @@ bool Target::SettleFromCollector() {
     return false;
   }
   // A collector that was armed before the runtime was shut down has to arm again.
-  if (memory_->armed_ns() < opened_.event.time_ns) return false;
+  if (memory_->armed_ns() < opened_.event.time_ns && !memory_->taken_over()) {
+    return false;
+  }
   window_.set_armed_ns(memory_->armed_ns());
   *window_.mutable_collector() = memory_->Describe();
   verdict_ = Verdict::kAttached;
@@ -326,6 +328,7 @@ v1::LossAccount Target::Close(v1::ProcessEnd end) {
                             memory_->state() == ROCATTACH_STATE_UNLOADED);
   }
   v1::LossAccount account = Account(/*final=*/true);
+  if (memory_ != nullptr) memory_->Release();
   output_set_->Note(output_.writer->SetAccount(output_.stream, account));
   if (const v1::LossAccount* written = output_.writer->account(output_.stream)) {
     account = *written;

@@ -7,6 +7,7 @@
 #include "injector/function_offset.h"
 #include "injector/maps.h"
 #include "injector/probe_instruction.h"
+#include "userspace/abi/shared_memory.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 
@@ -22,6 +23,8 @@ constexpr const char* kSafePoints[] = {
     "hsa_amd_memory_async_copy",
 };
 
+constexpr char kCollectorMemory[] = "/memfd:" ROCATTACH_SHM_NAME;
+
 }  // namespace
 
 absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid) const {
@@ -32,7 +35,12 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
                                             maps.status().message()));
   }
   std::optional<Runtime> found;
+  uint64_t memory = 0, memory_bytes = 0;
   for (const Mapping& mapping : maps->mappings()) {
+    if (mapping.path == kCollectorMemory) {
+      if (mapping.offset == 0) memory = mapping.start.value();
+      if (memory != 0) memory_bytes = mapping.end.value() - memory;
+    }
     if (!mapping.executable || !LooksLikeHsaRuntime(mapping.path)) continue;
     for (size_t i = 0; i < copies_.size(); ++i) {
       const LibraryCopy& copy = copies_[i];
@@ -51,7 +59,11 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
           (mapping.start + (copy.hsa_init_offset - mapping.offset)).value()};
     }
   }
-  if (found.has_value()) return *found;
+  if (found.has_value()) {
+    found->collector_memory = memory;
+    found->collector_bytes = memory_bytes;
+    return *found;
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       "process ", pid,
       " has not loaded the HSA runtime (libhsa-runtime64.so): it does not use AMD GPUs, "
@@ -98,13 +110,19 @@ std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& 
     }
     runtimes[pid] = {{pid, *start}, *runtime};
   }
-  for (const auto& [pid, runtime] : runtimes) {
+  for (const auto& [pid, found] : runtimes) {
+    const auto& [process, runtime] = found;
+    if (runtime.collector_memory != 0) {
+      server_->TakeOver(process, runtime.collector_memory, runtime.collector_bytes,
+                        runtime.cookie);
+      continue;
+    }
     {
       absl::MutexLock lock(&mutex_);
       waiting_.insert(pid);
     }
     // Without probes there still is the other way.
-    if (AddProbes(pid, runtime.second).ok()) probed.push_back(pid);
+    if (AddProbes(pid, runtime).ok()) probed.push_back(pid);
   }
   if (!probed.empty()) WaitForWindows();
   // This waits until no thread is inside a probe: then no window opens any more.

@@ -49,6 +49,9 @@ class RunningAttacher {
     const LibraryCopy* copy = nullptr;
     uint64_t cookie = 0;
     uint64_t hsa_init = 0;  // address in the process
+    // Memory of a collector that an earlier service has left; 0: none.
+    uint64_t collector_memory = 0;
+    uint64_t collector_bytes = 0;
   };
 
   absl::StatusOr<Runtime> FindRuntime(pid_t pid) const;

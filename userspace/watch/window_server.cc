@@ -279,16 +279,39 @@ void WindowServer::ChooseBackendFor(Window* window, AttachRequest* request) cons
   window->sdk_missing = std::move(choice.missing);
 }
 
-void WindowServer::AttachBlocked(const ProcessId& process, uint64_t runtime_address,
-                                 uint64_t cookie) {
-  Window window;
-  rocattach_event& event = window.event;
+rocattach_event WindowServer::LateEvent(const ProcessId& process, uint64_t cookie) {
+  rocattach_event event = {};
   event.type = ROCATTACH_EVENT_WINDOW;
   event.mode = ROCATTACH_WINDOW_REPORTED;
   event.pid = event.tid = static_cast<uint32_t>(process.pid);
   event.time_ns = BootNs();
   event.start_ns = process.start_ticks * ClockTickNs();
   event.cookie = cookie | ROCATTACH_COOKIE_LATE;
+  return event;
+}
+
+void WindowServer::TakeOver(const ProcessId& process, uint64_t memory, uint64_t bytes,
+                            uint64_t cookie) {
+  Window window;
+  window.event = LateEvent(process, cookie);
+  window.hsa_library = LibraryOf(window.event);
+  window.attach_tried = true;
+  window.outcome.stage = AttachStage::kDone;
+  rocattach_event ready = window.event;
+  ready.type = ROCATTACH_EVENT_READY;
+  ready.mode = ROCATTACH_READY_TAKEN_OVER;
+  ready.ready = {memory, bytes, ready.time_ns};
+  // 0: no report comes, but the process's end is reported.
+  (void)probe_->ExpectReport(process.pid, 0);
+  Finish(std::move(window));
+  sink_->OnReady(ready);
+}
+
+void WindowServer::AttachBlocked(const ProcessId& process, uint64_t runtime_address,
+                                 uint64_t cookie) {
+  Window window;
+  window.event = LateEvent(process, cookie);
+  rocattach_event& event = window.event;
   event.ip = runtime_address;
   window.hsa_library = LibraryOf(event);
   window.attach_tried = true;

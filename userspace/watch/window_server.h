@@ -67,6 +67,10 @@ class WindowServer {
   // copy of the runtime, `cookie` that copy's.
   void AttachBlocked(const ProcessId& process, uint64_t runtime_address,
                      uint64_t cookie);
+  // A process that has a collector of an earlier service, whose memory is at `memory`:
+  // passes a window and the collector's report to the sink.
+  void TakeOver(const ProcessId& process, uint64_t memory, uint64_t bytes,
+                uint64_t cookie);
   // True if the threads run with real-time priority.
   bool realtime() const { return realtime_; }
 
@@ -90,6 +94,7 @@ class WindowServer {
   // Tries the attach, which may have begun; false if the preseizer has taken over the
   // window.
   bool Attach(Window* window, Member* member, AttachStart* start);
+  static rocattach_event LateEvent(const ProcessId& process, uint64_t cookie);
   // The path of the library that was hit.
   std::string LibraryOf(const rocattach_event& event) const;
   // Adapts the request to what sessions want.

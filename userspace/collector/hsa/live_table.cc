@@ -58,14 +58,21 @@ constexpr Anchor kAmdAnchors[] = {
     {"hsa_amd_memory_async_copy", kAnyLayout.memory_async_copy},
 };
 
+// Some functions may have probes on them, but not most of them.
+constexpr uint32_t kLeastCore = 12;
+constexpr uint8_t kBreakpoint = 0xcc;  // int3
+
 class Vote {
  public:
   explicit Vote(const ElfObject& runtime) : runtime_(runtime) {}
 
   void Ask(const Anchor& anchor) {
-    ++asked_;
     const void* function = runtime_.Function(anchor.name);
     const size_t bytes = function != nullptr ? runtime_.CodeFrom(function) : 0;
+    // A probe or a breakpoint, such as the one that a late attach begins at: the first
+    // instruction cannot be read.
+    if (bytes != 0 && *static_cast<const uint8_t*>(function) == kBreakpoint) return;
+    ++asked_;
     TableJump jump;
     if (bytes == 0 || !DecodeTableJump(static_cast<const uint8_t*>(function), bytes,
                                        reinterpret_cast<uint64_t>(function), &jump)) {
@@ -81,9 +88,10 @@ class Vote {
     }
   }
 
+  uint32_t agreed() const { return agreed_; }
   // The table on which all agree; nullptr if they do not.
   ApiTable* Table() const {
-    if (disagreed_ != 0 || agreed_ * 4 < asked_ * 3) return nullptr;
+    if (disagreed_ != 0 || agreed_ * 4 < asked_ * 3 || agreed_ == 0) return nullptr;
     const auto* variable = reinterpret_cast<ApiTable* const*>(variable_);
     if (variable_ % sizeof(void*) != 0 ||
         !runtime_.Contains(variable, sizeof(void*), PF_R)) {
@@ -131,7 +139,7 @@ const char* FindLiveTables(const void* window, LiveTables* tables) {
   for (const Anchor& anchor : kAmdAnchors) amd.Ask(anchor);
   ApiTableRoot root = {};
   root.version.minor_id = sizeof(root);
-  root.core = core.Table();
+  root.core = core.agreed() < kLeastCore ? nullptr : core.Table();
   root.amd_ext = amd.Table();
   if (root.core == nullptr)
     return "the runtime's functions do not agree on a core table";
