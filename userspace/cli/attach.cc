@@ -32,8 +32,10 @@ constexpr char kExamples[] =
     "Then: rocattach report FILE, rocattach dump FILE --json\n"
     "\n"
     "The processes need no preparation, and go on as before when the recording ends.\n"
-    "Exit status: 0 every process was recorded, 1 one was not or something was lost, 2\n"
-    "usage error, 3 rocattach could not start. 'rocattach doctor' shows what is missing.";
+    "Exit status: 0 every process was recorded, 1 one was not or something was lost, "
+    "2\n"
+    "usage error, 3 rocattach could not start. 'rocattach doctor' shows what is "
+    "missing.";
 
 struct AttachArguments {
   WatchArguments watch;
@@ -107,7 +109,10 @@ int RunAttach(AttachArguments* args, const CLI::App& app) {
                          .out = watch.json && !stream_on_stdout ? stdout : stderr});
   std::set<pid_t> wanted;
   for (pid_t pid : *pids) {
-    if (absl::Status status = CheckIsProcess(pid); !status.ok()) {
+    absl::Status status = CheckIsProcess(pid);
+    // Its children may have.
+    if (status.ok() && !args->children) status = CheckUsesRuntime(pid);
+    if (!status.ok()) {
       console.Refuse(pid, std::string(status.message()));
     } else {
       wanted.insert(pid);

@@ -312,8 +312,8 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
   if (state_->loaded.multi_probes) {
     UniqueFd link(AttachMulti(program, path.c_str(), file_offsets, cookie, pid));
     if (!link.valid()) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("uprobes on ", path, " of process ",
-                                                     pid, " failed"));
+      return absl::ErrnoToStatus(
+          errno, absl::StrCat("uprobes on ", path, " of process ", pid, " failed"));
     }
     state_->late_multi_links[pid] = std::move(link);
     return absl::OkStatus();
@@ -322,8 +322,8 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
   for (uint64_t offset : file_offsets) {
     DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
     options.bpf_cookie = cookie;
-    bpf_link* link = bpf_program__attach_uprobe_opts(program, pid, path.c_str(), offset,
-                                                     &options);
+    bpf_link* link =
+        bpf_program__attach_uprobe_opts(program, pid, path.c_str(), offset, &options);
     if (link == nullptr) {
       first_error.Update(absl::ErrnoToStatus(
           errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset),
