@@ -335,6 +335,27 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
   return state_->late_links.count(pid) > 0 ? absl::OkStatus() : first_error;
 }
 
+// The key holds the exact time of the start, which only the kernel knows.
+void KernelProbe::ForgetSettledWindow(pid_t pid) {
+  const bpf_map* claims = state_->skeleton->maps.claims;
+  rocattach_process_key key = {}, next = {};
+  const void* previous = nullptr;
+  while (bpf_map__get_next_key(claims, previous, &next, sizeof(next)) == 0) {
+    key = next;
+    previous = &key;
+    if (key.pid != static_cast<uint32_t>(pid)) continue;
+    rocattach_claim claim = {};
+    if (bpf_map__lookup_elem(claims, &key, sizeof(key), &claim, sizeof(claim), 0) ==
+            0 &&
+        claim.state == ROCATTACH_CLAIM_RELEASED) {
+      claim.state = ROCATTACH_CLAIM_FORGOTTEN;
+      (void)bpf_map__update_elem(claims, &key, sizeof(key), &claim, sizeof(claim),
+                                 BPF_EXIST);
+    }
+    return;
+  }
+}
+
 void KernelProbe::RemoveLateProbes(const std::vector<pid_t>& pids) {
   std::vector<bpf_link*> links;
   std::vector<UniqueFd> multi;
