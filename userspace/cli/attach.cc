@@ -106,6 +106,7 @@ int RunAttach(AttachArguments* args, const CLI::App& app) {
   const bool stream_on_stdout = watch.watcher.output_file == "-";
   AttachConsole console({.json = watch.json,
                          .quiet = watch.quiet,
+                         .recording = watch.watcher.recording,
                          .out = watch.json && !stream_on_stdout ? stdout : stderr});
   std::set<pid_t> wanted;
   for (pid_t pid : *pids) {

@@ -194,7 +194,10 @@ bool AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
   const bool recorded = result.attached && result.problem.empty() && lost == 0;
   std::string status = "not-attached";
   if (result.attached) {
-    status = lost != 0 ? "incomplete" : records != 0 ? "recorded" : "nothing-happened";
+    status = lost != 0            ? "incomplete"
+             : records != 0       ? "recorded"
+             : options_.recording ? "nothing-happened"
+                                  : "not-recorded";
   }
   if (options_.json) {
     Json line = {{"event", "result"},
@@ -217,7 +220,8 @@ bool AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
     std::string text = absl::StrCat(
         "rocattach: process ", pid, " (", result.name, "): ",
         records == 0 && lost == 0
-            ? "it was observed, and dispatched and copied nothing"
+            ? options_.recording ? "it was observed, and dispatched and copied nothing"
+                                 : "attached, and not recorded as requested"
             : absl::StrCat(HumanCount(account.dispatches_delivered()), " dispatches, ",
                            HumanCount(account.copies_delivered()), " copies"));
     if (lost != 0) absl::StrAppend(&text, ", ", HumanCount(lost), " lost");

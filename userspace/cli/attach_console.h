@@ -20,6 +20,7 @@ namespace rocattach {
 struct AttachConsoleOptions {
   bool json = false;
   bool quiet = false;
+  bool recording = true;  // false: --no-recording
   FILE* out = stderr;
 };
 

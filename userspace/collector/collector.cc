@@ -47,11 +47,13 @@ int Enter() {
     const char* why = g_hsa.live.Install(
         reinterpret_cast<const void*>(p.config.window_address), p.late());
     if (why == nullptr) return 0;
+    // A runtime that is open does not look for tools any more.
+    if (p.late()) {
+      p.Refuse(ROCATTACH_REASON_UNKNOWN_TABLE, why);
+      return 0;
+    }
     p.PublishEntryFailure(why);
   }
-  // A runtime that is open does not look for tools any more. The service reads only the
-  // errno value.
-  if (p.late()) return ENOTSUP;
   return p.InstallVariables();
 }
 
@@ -95,7 +97,10 @@ int Start(const rocattach_collector_config* config) {
     if (p.guard.armed() || !ComputeGeometry(*config, &geometry)) return EINVAL;
     int error = SetUp(*config);
     if (error != 0) return error;
-    StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseLoaded));
+    // It may have refused.
+    if (LoadAcquire(&p.phase) == kPhaseNone) {
+      StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseLoaded));
+    }
   } else if (phase == kPhaseLoaded || phase == kPhaseUnloaded) {
     if (!g_hsa.live.installed()) {
       int error = g_hsa.reentry.Install();

@@ -127,6 +127,7 @@ std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& 
       absl::MutexLock lock(&mutex_);
       waiting_.insert(pid);
     }
+    server_->Prepare(pid);
     probe_->ForgetSettledWindow(pid);
     // Without probes there still is the other way.
     if (AddProbes(pid, runtime).ok()) probed.push_back(pid);

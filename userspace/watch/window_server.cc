@@ -123,17 +123,27 @@ void WindowServer::WarmUp() {
   const std::string& collector = options_.collector.file.path;
   const pid_t self = getpid();
   auto status = ReadThreadStatus(self, gettid());
-  auto maps = Maps::ReadFiles(self, RemoteAddress(reinterpret_cast<uint64_t>(&self)));
-  auto memory = TargetMemory::Open(self, gettid());
-  if (!status.ok() || !maps.ok() || !memory.ok()) return;
-  LoaderFunctions functions;
-  CodeCave cave;
+  if (!status.ok()) return;
   (void)CheckIdentity(self, 1);
   (void)CheckNotSecure(self);
   (void)CheckCollector(self, *status, collector);
-  (void)CheckMappings(*maps, collector, false);
-  (void)FindLoaderFunctions(self, *maps, &cache_, &functions);
-  (void)FindCodeCave(self, *maps, *memory, &cache_, functions.dlopen, StubBytes(),
+  ReadLibraries(self, RemoteAddress(reinterpret_cast<uint64_t>(&self)));
+}
+
+void WindowServer::Prepare(pid_t pid) {
+  ReadLibraries(pid, RemoteAddress());
+}
+
+void WindowServer::ReadLibraries(pid_t pid, RemoteAddress around) {
+  auto maps = Maps::ReadFiles(pid, around);
+  auto memory = TargetMemory::Open(pid, pid);
+  if (!maps.ok() || !memory.ok()) return;
+  LoaderFunctions functions;
+  LibcState libc;
+  CodeCave cave;
+  (void)CheckMappings(*maps, options_.collector.file.path, false);
+  if (!FindLoaderFunctions(pid, *maps, &cache_, &functions, &libc).ok()) return;
+  (void)FindCodeCave(pid, *maps, *memory, &cache_, functions.dlopen, StubBytes(),
                      &cave);
 }
 

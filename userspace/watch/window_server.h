@@ -61,6 +61,9 @@ class WindowServer {
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the rules allow to attach to a process that has opened no window.
   bool Allows(pid_t pid) const { return policy_.Allows(pid); }
+  // Reads what an attach to this process will need of its libraries, so that the held
+  // thread does not wait for it.
+  void Prepare(pid_t pid);
   // Late attach of a process that calls no function of the runtime: enters one of its
   // threads that is blocked in a system call. Blocks until that has been done, and
   // passes the window to the sink. `runtime_address` is an address inside the process's
@@ -82,6 +85,8 @@ class WindowServer {
   // Performs the steps of an attach on this process, so that the first held thread does
   // not wait for page faults, heap growth and the parsing of libraries.
   void WarmUp();
+  // The steps of an attach that read libraries, on process `pid`.
+  void ReadLibraries(pid_t pid, RemoteAddress around);
   // The leader waits until it has taken one event; false when stopping.
   bool Take(rocattach_event* event);
   // False if this thread must end at once (AttachOutcome::tracer_must_exit).

@@ -60,7 +60,7 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
   ring->Count(&rocattach_ring::dispatches_seen, uint64_t{1});
   bool own = packet->completion_signal.handle == 0;
   uint32_t op = kNoOp;
-  if (Likely(!own || tracker_->signals().ready())) {
+  if (Likely(!own || (tracker_->signals().ready() && tracker_->adds_signals()))) {
     op = tracker_->Take(&q->ops);
     if (Unlikely(op == kNoOp)) {
       tracker_->Harvest(&q->ops, Context(q, ring), 8, kFullPatience);

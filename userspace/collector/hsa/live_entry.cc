@@ -5,6 +5,16 @@
 
 namespace rocattach::collector {
 
+// A tool that does so (rocprofiler-sdk with inline interposition) keeps indices of its
+// own: the packets that it is given are not where the queue has them.
+bool LiveEntry::IndicesAreTheRuntimes(const LiveTables& tables) {
+  for (uint32_t slot = kCoreQueueStoreWriteIndexRelaxed;
+       slot <= kCoreQueueAddWriteIndexScrelease; ++slot) {
+    if (!tables.runtime.Contains(tables.root.core->slots[slot])) return false;
+  }
+  return true;
+}
+
 bool LiveEntry::TableIsTheRuntimes() const {
   constexpr CoreSlot kSlots[] = {kCoreQueueCreate, kCoreSignalStoreRelaxed,
                                  kCoreShutDown};
@@ -22,6 +32,10 @@ const char* LiveEntry::Install(const void* window, bool late) {
   if (known_ && found.root.core != tables_.root.core) {
     return "this process was forked from one that uses another copy of the runtime";
   }
+  if (late && !IndicesAreTheRuntimes(found)) {
+    return "another profiler gives out the write indices of this process's queues; "
+           "attach before it starts, with rocattach-watch --auto";
+  }
   tables_ = found;
   late_ = late;
   // A child inherits the table with the parent's memory: with our functions, or with
@@ -37,6 +51,9 @@ const char* LiveEntry::Install(const void* window, bool late) {
     Restore();
   }
   h.tracker.set_times_are_ours(h.queues_are_the_runtimes);
+  // A tool below us would use them with the runtime's functions, which do not know
+  // them.
+  h.tracker.set_adds_signals(!late || h.queues_are_the_runtimes);
   known_ = installed_ = true;
   StoreRelaxed(&g_process.memory.control()->entry,
                static_cast<uint32_t>(late ? ROCATTACH_ENTRY_PATH_LATE

@@ -35,7 +35,8 @@ class LiveEntry {
   // At the window: finds the tables and stores our functions. nullptr, or the reason
   // why not, with nothing changed. Also works in a process that was forked from one
   // with our functions in its tables.
-  // `late`: the runtime may have been opened long ago.
+  // `late`: the runtime may have been opened long ago, and another tool may be between
+  // us and it.
   const char* Install(const void* window, bool late);
   bool installed() const { return installed_; }
   bool late() const { return late_; }
@@ -71,6 +72,8 @@ class LiveEntry {
   bool TryArm();
   // False if the table contains functions that are not the runtime's.
   bool TableIsTheRuntimes() const;
+  // The same for the functions that reserve packets.
+  static bool IndicesAreTheRuntimes(const LiveTables& tables);
 
   LiveTables tables_ = {};
   bool known_ = false;      // the tables have been found, by us or before a fork

@@ -112,6 +112,10 @@ class OpTracker {
   // may leave two equal times in one of our signals, which are meaningless then.
   void set_times_are_ours(bool ours) { times_are_ours_ = ours; }
 
+  // Whether packets without a completion signal get one of ours.
+  void set_adds_signals(bool adds) { adds_signals_ = adds; }
+  bool adds_signals() const { return adds_signals_; }
+
   uint64_t NextCorrelation(uint64_t count) {
     return __atomic_fetch_add(&next_correlation_, count, __ATOMIC_RELAXED);
   }
@@ -132,6 +136,7 @@ class OpTracker {
   AppSignals app_signals_;
   ClockSource clocks_;
   bool times_are_ours_ = true;
+  bool adds_signals_ = true;
   // Every producer writes these; it only reads those above.
   alignas(64) uint64_t next_correlation_ = 1;
   alignas(64) TinyLock free_lock_;
