@@ -30,7 +30,9 @@ void StubRemover::Run() {
     Job job;
     {
       absl::MutexLock lock(&mutex_);
-      while (jobs_.empty() && !stopping_) changed_.Wait(&mutex_);
+      changed_.Wait(&mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || !jobs_.empty();
+      });
       if (stopping_) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();
@@ -46,7 +48,9 @@ void StubRemover::Run() {
       continue;
     }
     jobs_.push_back(std::move(job));
-    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), pause_);
+    changed_.WaitFor(&mutex_, pause_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return stopping_;
+    });
   }
 }
 
