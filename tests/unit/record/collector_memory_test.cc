@@ -231,7 +231,7 @@ TEST(CollectorMemory, ReadsEntriesOnceAndStopsAtATornOne) {
   torn.bytes = 4;
   torn.kind = ROCATTACH_ENTRY_KERNEL;
   torn.id = 4;
-  fake.AddEntry(&torn, sizeof(torn));
+  fake.AddEntry({reinterpret_cast<const uint8_t*>(&torn), sizeof(torn)});
   fake.AddKernel(5, "five");
   (*memory)->Snapshot();
   EXPECT_EQ((*memory)->NewEntries().size(), 0u);

@@ -16,6 +16,11 @@ constexpr uint64_t kTimeoutNs = 300'000'000;
 
 class SettleTargetTest : public TargetTest {
  protected:
+  // A process with a collector that has reported in.
+  void ReportIn(uint32_t number = 0) {
+    target_ = NewTarget(Attached(number));
+    Report(fake_, target_.get());
+  }
   static void Arm(FakeCollector* fake, uint64_t armed_ns) {
     fake->control()->armed_ns = armed_ns;
     fake->control()->state = ROCATTACH_STATE_ARMED;
@@ -49,8 +54,7 @@ TEST_F(SettleTargetTest, AVerdictIsSettledOnce) {
 }
 
 TEST_F(SettleTargetTest, AtTheEndACollectorThatArmedItselfIsBelieved) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   Arm(&fake_, kWindowNs + 1);
   EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
   EXPECT_EQ(target_->verdict(), Verdict::kAttached);
@@ -58,8 +62,7 @@ TEST_F(SettleTargetTest, AtTheEndACollectorThatArmedItselfIsBelieved) {
 }
 
 TEST_F(SettleTargetTest, AtTheEndARefusalIsQuoted) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   Refuse(&fake_);
   EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
   EXPECT_EQ(target_->verdict(), Verdict::kRefused);
@@ -69,8 +72,7 @@ TEST_F(SettleTargetTest, AtTheEndARefusalIsQuoted) {
 
 // A program without a GPU was not missed: there was nothing to record.
 TEST_F(SettleTargetTest, AtTheEndAFailedInitLeavesNothingToRecord) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   PutInPlace(&fake_);
   fake_.control()->init_status = 0x1008;
   EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
@@ -85,12 +87,10 @@ TEST_F(SettleTargetTest, AtTheEndTheVerdictSaysHowFarTheCollectorHadCome) {
   EXPECT_EQ(target_->verdict(), Verdict::kMissed);
   EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_DIED_DURING_ATTACH);
   EXPECT_THAT(target_->window().detail(), HasSubstr("before the collector reported"));
-  target_ = NewTarget(Attached(2));
-  Report(fake_, target_.get());
+  ReportIn(2);
   EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
   EXPECT_THAT(target_->window().detail(), HasSubstr("before the runtime called it"));
-  target_ = NewTarget(Attached(3));
-  Report(fake_, target_.get());
+  ReportIn(3);
   PutInPlace(&fake_);
   EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
   EXPECT_EQ(target_->verdict(), Verdict::kMissed);
@@ -98,8 +98,7 @@ TEST_F(SettleTargetTest, AtTheEndTheVerdictSaysHowFarTheCollectorHadCome) {
 }
 
 TEST_F(SettleTargetTest, BeforeTheNextWindowASilentCollectorIsRefused) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   // Armed, but for an earlier window.
   Arm(&fake_, kWindowNs - 1);
   EXPECT_TRUE(SettleBeforeReopen(target_.get()));
@@ -110,13 +109,11 @@ TEST_F(SettleTargetTest, BeforeTheNextWindowASilentCollectorIsRefused) {
 }
 
 TEST_F(SettleTargetTest, BeforeTheNextWindowTheCollectorsWordCounts) {
-  target_ = NewTarget(Attached(1));
-  Report(fake_, target_.get());
+  ReportIn(1);
   Arm(&fake_, kWindowNs + 1);
   EXPECT_TRUE(SettleBeforeReopen(target_.get()));
   EXPECT_EQ(target_->verdict(), Verdict::kAttached);
-  target_ = NewTarget(Attached(2));
-  Report(fake_, target_.get());
+  ReportIn(2);
   Refuse(&fake_);
   EXPECT_TRUE(SettleBeforeReopen(target_.get()));
   EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_COLLECTOR_REFUSED);
@@ -134,8 +131,7 @@ TEST_F(SettleTargetTest, OverdueIsOnlyWhatTookLongerThanTheTimeout) {
 
 // It hears of the end of hsa_init, however long that takes.
 TEST_F(SettleTargetTest, ACollectorInPlaceIsNeverOverdue) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   PutInPlace(&fake_);
   EXPECT_FALSE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
   EXPECT_EQ(target_->verdict(), Verdict::kOpen);
@@ -150,8 +146,7 @@ TEST_F(SettleTargetTest, WhatWasNotAttachedToIsNotOverdue) {
 }
 
 TEST_F(SettleTargetTest, OverdueTellsACollectorThatWasLoadedAndNeverCalled) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
   EXPECT_EQ(target_->verdict(), Verdict::kRefused);
   EXPECT_THAT(target_->window().detail(), HasSubstr("the runtime never called it"));
@@ -173,13 +168,11 @@ TEST_F(SettleTargetTest, OverdueIsAlsoAThreadThatWasLost) {
 
 // It may have spoken after it was looked at, and before it was found to be late.
 TEST_F(SettleTargetTest, AnOverdueCollectorThatHasSpokenIsNotSilent) {
-  target_ = NewTarget(Attached(1));
-  Report(fake_, target_.get());
+  ReportIn(1);
   Refuse(&fake_);
   EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
   EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_COLLECTOR_REFUSED);
-  target_ = NewTarget(Attached(2));
-  Report(fake_, target_.get());
+  ReportIn(2);
   Arm(&fake_, kWindowNs + 1);
   EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
   EXPECT_EQ(target_->verdict(), Verdict::kAttached);
