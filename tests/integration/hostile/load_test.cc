@@ -221,7 +221,7 @@ TEST_F(HostileLoadTest, MegabytesOfArguments) {
 // Files named like the runtime, mapped by somebody: each would cost a probe.
 TEST_F(HostileLoadTest, CopiesOfTheRuntime) {
   const int copies = Count("ROCATTACH_HOSTILE_COPIES", 100);
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
   std::vector<std::string> words = {"map"};
   for (int i = 0; i < copies; ++i) {

@@ -76,7 +76,7 @@ class UnreadService {
 class HostileOutputTest : public ::testing::Test {
  protected:
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
 };
 
 // Ctrl-C ends it, although its recording goes into a pipe that is full.

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 class SessionsLibraryTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    installed_ = new TemporaryDirectory;
+    installed_ = new ExecutableDirectory;
     const Finished install = Child({ROCATTACH_TEST_CMAKE, "--install",
                                     ROCATTACH_TEST_BUILD, "--prefix", Prefix()})
                                  .Wait();
@@ -134,10 +134,10 @@ class SessionsLibraryTest : public testing::Test {
     return nlohmann::json::parse(status.output, nullptr, false);
   }
 
-  static TemporaryDirectory* installed_;
-  TemporaryDirectory directory_;
+  static ExecutableDirectory* installed_;
+  ExecutableDirectory directory_;
 };
-TemporaryDirectory* SessionsLibraryTest::installed_ = nullptr;
+ExecutableDirectory* SessionsLibraryTest::installed_ = nullptr;
 
 TEST_F(SessionsLibraryTest, OnlyTheApiIsExported) {
   const Finished symbols =

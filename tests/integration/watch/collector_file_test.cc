@@ -50,7 +50,7 @@ class CollectorFileTest : public testing::Test {
     return words;
   }
 
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
   std::string path_;
 };
 

@@ -25,7 +25,7 @@ namespace {
 class FaultsTest : public testing::Test {
  protected:
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
 
   Finished Watch(std::vector<std::string> arguments) {
     std::vector<std::string> words = {WatcherPath(), "--collector", CollectorPath()};

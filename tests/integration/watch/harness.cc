@@ -80,16 +80,6 @@ std::string TargetPath(const std::string& name) {
   return std::string(ROCATTACH_TEST_TARGETS) + "/" + name;
 }
 
-TemporaryDirectory::TemporaryDirectory() {
-  std::string pattern = ExecutablePlace() + "/rocattach-test.XXXXXX";
-  path_ = mkdtemp(pattern.data());
-  chmod(path_.c_str(), 0755);
-}
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 bool Finished::exited_with(int code) const {
   return WIFEXITED(status) && WEXITSTATUS(status) == code;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "schemas/stream.pb.h"
+#include "tests/places.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/stream/session_records.h"
@@ -43,17 +44,6 @@ std::string TargetPath(const std::string& name);
 // Milliseconds from the runtime's mapping to hsa_init that the signal hold mode
 // needs even on a machine that is crowded: --wait-msec of the targets.
 inline constexpr char kTimeToSeize[] = "200";
-
-// A directory that goes away with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // A finished process.
 struct Finished {
@@ -128,7 +118,7 @@ class WatcherProcess {
   const std::string& directory() const { return directory_.path(); }
 
  private:
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
   std::unique_ptr<Child> child_;
   std::string output_;
   bool ready_ = false;

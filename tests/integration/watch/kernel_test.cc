@@ -12,7 +12,7 @@ namespace {
 
 TEST(KernelTest, WithoutTypeInformationItSaysWhatIsMissing) {
   SKIP_WITHOUT_PRIVILEGES();
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   // A mount namespace in which /sys/kernel/btf is empty.
   Child watcher({"unshare", "--mount", "sh", "-c",
                  "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"", "sh",

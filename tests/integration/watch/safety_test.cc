@@ -231,7 +231,7 @@ class CraftedRuntime {
   uint64_t offset() const { return offset_; }
 
  private:
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
   std::string path_;
   uint64_t offset_ = 0;
   bool ok_ = false;
@@ -241,7 +241,7 @@ TEST_F(SafetyTest, AnInstructionThatCannotCarryAProbeIsNamed) {
   if (access(kRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kRuntime;
   CraftedRuntime syscall({0x0f, 0x05}), lock({0xf0, 0x83, 0x00, 0x01});
   ASSERT_TRUE(syscall.ok() && lock.ok());
-  TemporaryDirectory output;
+  ExecutableDirectory output;
   const Finished result =
       RunToEnd({WatcherPath(), "--library", syscall.path(), "--library", lock.path(),
                 "-d", output.path(), "--duration-msec", "50"});

@@ -3,14 +3,13 @@
 #define ROCATTACH_TESTS_UNIT_RECORD_TARGET_FIXTURE_H_
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/target.h"
@@ -24,10 +23,7 @@ class TargetTest : public testing::Test {
   static constexpr uint32_t kUser = 1000;
 
   void SetUp() override {
-    char pattern[] = "/tmp/rocattach-target-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-    auto output = OutputSet::Open({directory_, "run", {}});
+    auto output = OutputSet::Open({directory_.path(), "run", {}});
     ASSERT_TRUE(output.ok()) << output.status();
     output_.emplace(*std::move(output));
   }
@@ -35,7 +31,6 @@ class TargetTest : public testing::Test {
     if (output_.has_value()) {
       EXPECT_TRUE(output_->status().ok()) << output_->status();
     }
-    std::filesystem::remove_all(directory_);
   }
 
   // The window of a process that does not exist, after an attach that succeeded.
@@ -65,7 +60,7 @@ class TargetTest : public testing::Test {
     target->SetMemory(*std::move(memory), true, true);
   }
 
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
   std::optional<OutputSet> output_;
 };
 
