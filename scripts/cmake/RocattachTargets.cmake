@@ -104,8 +104,10 @@ function(rocattach_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock
     GTest::gtest_main rocattach_test_options rocattach_fast_build)
   if(ROCATTACH_SANITIZE STREQUAL "thread")
-    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/tsan/absl_mutex.cc)
-    target_link_libraries(${name} PRIVATE absl::synchronization ${CMAKE_DL_LIBS})
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/tsan/absl_mutex.cc
+      ${PROJECT_SOURCE_DIR}/tests/tsan/absl_status.cc)
+    target_link_libraries(${name} PRIVATE absl::cord absl::status
+      absl::synchronization ${CMAKE_DL_LIBS})
   endif()
   gtest_discover_tests(${name} TEST_PREFIX ${name}/ NO_PRETTY_VALUES
     DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
