@@ -22,13 +22,13 @@ struct PrinterOptions {
   LineWriter::Style style = LineWriter::Style::kText;
   // Print only these types ("dispatch", "window", …); empty: all. See RecordTypes().
   std::vector<std::string> types;
-  // Write every line at once, instead of many together.
+  // Write each line immediately instead of many together.
   bool flush_lines = false;
 };
 
 class RecordPrinter : public StreamVisitor {
  public:
-  // `write` gets whole lines.
+  // `write` is called with whole lines.
   RecordPrinter(PrinterOptions options, std::function<void(absl::string_view)> write);
   ~RecordPrinter() override { Flush(); }
 
