@@ -15,9 +15,7 @@
 namespace rocattach {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 
 // How the SDK sees queues.
