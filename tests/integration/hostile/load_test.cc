@@ -51,7 +51,7 @@ class HostileLoadTest : public ::testing::Test {
   }
 };
 
-// The processor time of a service while something goes on, in processors.
+// The processors that a service uses while something happens: 1 is a whole one.
 class CpuShare {
  public:
   explicit CpuShare(const LiveService& service)

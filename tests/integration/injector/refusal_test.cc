@@ -47,7 +47,7 @@ bool NeedsRoot() {
   return true;
 }
 
-// Attaches, expects `reason` and an unchanged target that finishes as ever.
+// Attaches, expects `reason` and an unchanged target that finishes normally.
 void ExpectRefusal(TargetProcess& target, const AttachRequest& request,
                    AttachReason reason) {
   AttachOutcome outcome = reason == AttachReason::kNotAtWindow

@@ -161,7 +161,7 @@ TEST_F(SessionsLibraryTest, RecordsAreTheTruth) {
   const auto [program, process] = RunBeside("counters", "300");
   EXPECT_GT(Reported(program.output, "records"), 100);
   EXPECT_EQ(Reported(program.output, "wrong"), 0);
-  // What the program was given stands in the recording as well.
+  // What the program was given is in the recording as well.
   EXPECT_EQ(process.dispatches.size(), 6000u);
   EXPECT_EQ(process.counters.size(),
             2 * static_cast<size_t>(Reported(program.output, "records")));

@@ -89,7 +89,7 @@ class Child {
 std::vector<std::string> OnSimgpu(std::vector<std::string> target_and_arguments);
 Finished RunTarget(std::vector<std::string> target_and_arguments);
 
-// Asks until it is true, or half a minute is over: machines are slow at times.
+// Asks until it is true, for at most half a minute: machines can be slow.
 bool Eventually(const std::function<bool()>& is_true);
 // The process is held. Nobody may serve it meanwhile: it is known by the time that it
 // spends in the kernel.
@@ -112,7 +112,7 @@ class WatcherProcess {
   std::vector<nlohmann::json> Events();
   // Those with this "event".
   std::vector<nlohmann::json> Events(const std::string& name);
-  // Reads what has come by now: how many of these.
+  // Reads what has arrived so far; returns how many of these.
   size_t PollEvents(const std::string& name);
   std::string recording() const { return directory_.path() + "/run.rwa"; }
   const std::string& directory() const { return directory_.path(); }
@@ -135,7 +135,7 @@ class HungService {
   HungService& operator=(const HungService&) = delete;
 
   void Release();
-  // It dies without having gone on.
+  // It dies without continuing.
   void Kill();
 
  private:

@@ -1,4 +1,4 @@
-// Kernels that lack something.
+// Kernels that lack a feature.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -61,7 +61,7 @@ std::vector<std::string> WithLimit(const std::string& limit,
 struct LimitCase {
   const char* name;
   const char* option;  // of prlimit(1)
-  // Tried in this order: the first with which the program does well by itself.
+  // Tried in this order: the first with which the program works on its own.
   std::vector<uint64_t> values;
   bool always_refused;
 };

@@ -156,7 +156,8 @@ TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
   EXPECT_EQ(plan->session_id, 7u);
   EXPECT_NE(plan->start_ns, 0u);
   EXPECT_EQ(plan->selections[1].kernels_decided, 99u);
-  // The next service goes on from there, also from a plan that was left half written.
+  // The next service continues from there, even after a plan that was left half
+  // written.
   (*memory)->plan()->generation = 5;
   auto next = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   ASSERT_TRUE(next.ok());

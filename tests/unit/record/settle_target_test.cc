@@ -129,7 +129,7 @@ TEST_F(SettleTargetTest, OverdueIsOnlyWhatTookLongerThanTheTimeout) {
   EXPECT_THAT(target_->window().detail(), HasSubstr("did not report in"));
 }
 
-// It hears of the end of hsa_init, however long that takes.
+// It learns of the end of hsa_init, however long that takes.
 TEST_F(SettleTargetTest, ACollectorInPlaceIsNeverOverdue) {
   ReportIn();
   PutInPlace(&fake_);
