@@ -10,6 +10,7 @@
 
 #include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
+#include "tests/unit/record/made_up_event.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/record/end_verdict.h"
@@ -65,15 +66,8 @@ class RecorderTest : public testing::Test {
     recorder_ = *std::move(recorder);
   }
 
-  // Events of a process that does not exist: its number is above the kernel's limit.
   rocattach_event Event(uint32_t type, uint32_t number = 0) {
-    rocattach_event event = {};
-    event.type = type;
-    event.pid = 5'000'000 + number;
-    event.tid = event.pid;
-    event.start_ns = 1'000'000'000;
-    event.time_ns = window_ns_;
-    return event;
+    return MadeUpEvent(type, number, window_ns_);
   }
   Window Attached(uint32_t number = 0) {
     Window window;

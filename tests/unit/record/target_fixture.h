@@ -11,6 +11,7 @@
 
 #include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
+#include "tests/unit/record/made_up_event.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/target.h"
 
@@ -18,7 +19,6 @@ namespace rocattach {
 
 class TargetTest : public testing::Test {
  protected:
-  static constexpr uint64_t kStartNs = 1'000'000'000;
   static constexpr uint64_t kWindowNs = 5'000'000'000;
   static constexpr uint32_t kUser = 1000;
 
@@ -36,12 +36,8 @@ class TargetTest : public testing::Test {
   // The window of a process that does not exist, after an attach that succeeded.
   static Window Attached(uint32_t number = 0, uint32_t uid = kUser) {
     Window window;
-    window.event.type = ROCATTACH_EVENT_WINDOW;
-    window.event.pid = 5'000'000 + number;
-    window.event.tid = window.event.pid;
+    window.event = MadeUpEvent(ROCATTACH_EVENT_WINDOW, number, kWindowNs);
     window.event.uid = uid;
-    window.event.start_ns = kStartNs;
-    window.event.time_ns = kWindowNs;
     window.event.mode = ROCATTACH_WINDOW_HELD;
     window.attach_tried = true;
     window.outcome.stage = AttachStage::kDone;

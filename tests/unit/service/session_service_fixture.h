@@ -18,6 +18,7 @@
 
 #include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
+#include "tests/unit/record/made_up_event.h"
 #include "userspace/base/clock.h"
 #include "userspace/service/session_service.h"
 #include "userspace/stream/decoder.h"
@@ -135,13 +136,7 @@ class SessionServiceTest : public testing::Test {
   }
 
   rocattach_event Event(uint32_t type, uint32_t number) {
-    rocattach_event event = {};
-    event.type = type;
-    event.pid = 5'000'000 + number;
-    event.tid = event.pid;
-    event.start_ns = 1'000'000'000;
-    event.time_ns = window_ns_;
-    return event;
+    return MadeUpEvent(type, number, window_ns_);
   }
   // A process with one GPU appears.
   void Arrive(FakeCollector* fake, uint32_t number = 0, uint32_t kinds = kAll,
