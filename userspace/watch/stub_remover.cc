@@ -34,7 +34,7 @@ void StubRemover::Run() {
         return stopping_ || !jobs_.empty();
       });
       if (stopping_) return;
-      job = std::move(jobs_.front());
+      job = jobs_.front();
       jobs_.pop_front();
       // The process is being attached to again: its stub is in use, or will be.
       if (attaching_.contains(job.location.pid)) continue;
@@ -47,7 +47,7 @@ void StubRemover::Run() {
         jobs_.size() >= kMaxJobs) {
       continue;
     }
-    jobs_.push_back(std::move(job));
+    jobs_.push_back(job);
     changed_.WaitFor(&mutex_, pause_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return stopping_;
     });

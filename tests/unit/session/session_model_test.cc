@@ -243,11 +243,9 @@ class Duel {
         expected = S::kFilterNotSupported;
       } else if (corrupt) {
         expected = S::kFilterDataCorrupted;
-      } else if (mismatch) {
-        expected = S::kSessionFilterDataMismatch;
-      } else if (bad_domain) {
+      } else if (bad_domain && !mismatch) {
         expected = S::kIncorrectDomain;
-      } else if (model_.FilterOf(*session, kind) != nullptr) {
+      } else if (mismatch || model_.FilterOf(*session, kind) != nullptr) {
         expected = S::kSessionFilterDataMismatch;
       }
     }
