@@ -4,7 +4,6 @@
 #ifndef ROCATTACH_TESTS_PLACES_H_
 #define ROCATTACH_TESTS_PLACES_H_
 
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -13,6 +12,8 @@
 #include <string>
 #include <system_error>
 #include <vector>
+
+#include "tests/temporary_directory.h"
 
 namespace rocattach::testing_support {
 
@@ -42,24 +43,11 @@ inline std::string ExecutablePlace() {
 }
 
 // A new directory there, which goes away with the object; all users can read it.
-class ExecutableDirectory {
+class ExecutableDirectory : public TemporaryDirectory {
  public:
-  ExecutableDirectory() {
-    std::string pattern = ExecutablePlace() + "/rocattach-test.XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) return;
-    path_ = pattern;
-    chmod(path_.c_str(), 0755);
+  ExecutableDirectory() : TemporaryDirectory(ExecutablePlace()) {
+    chmod(path().c_str(), 0755);
   }
-  ~ExecutableDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  ExecutableDirectory(const ExecutableDirectory&) = delete;
-  ExecutableDirectory& operator=(const ExecutableDirectory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 // `path`, or a link to it: LD_PRELOAD is cut at blanks, and nothing quotes them there.
@@ -67,9 +55,8 @@ inline std::string WithoutBlanks(const std::string& path) {
   if (path.find(' ') == std::string::npos) return path;
   static const ExecutableDirectory links;
   const std::filesystem::path target(path);
-  const std::string link = links.path() + "/" +
-                           std::to_string(std::hash<std::string>()(path)) + "-" +
-                           target.filename().string();
+  const std::string link = links / std::to_string(std::hash<std::string>()(path)) +
+                           "-" + target.filename().string();
   std::error_code there_already;
   std::filesystem::create_symlink(target, link, there_already);
   return link;

@@ -90,9 +90,9 @@ static bool may_consume(struct simgpu_queue* queue, uint64_t read,
   }
   // A valid packet below the write index whose doorbell has not been seen for so long
   // is processed anyway: several producers may ring out of order, and the doorbell is a
-  // word that is polled, so that a smaller value may have replaced a larger one unseen.
-  // The time is longer than a producer is off its CPU between writing and ringing, as a
-  // rule: a real processor would not look at such a packet at all.
+  // word that is polled, so that a smaller value may have replaced a larger one
+  // unnoticed. The time is longer than a producer is off its CPU between writing and
+  // ringing, as a rule: a real processor would not look at such a packet at all.
   if (now - queue->unrung_since_ns < simgpu_options_get()->unrung_ns) return false;
   // Everything that had been reserved when the period began has had its time.
   atomic_fetch_add(&unrung_packets, queue->unrung_until - read);

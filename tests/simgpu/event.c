@@ -45,8 +45,8 @@ static struct {
   pthread_key_t seen_key;
 } events = {.lock = PTHREAD_MUTEX_INITIALIZER, .next_id = 1};
 
-// For each event, by id, the age up to which this thread has been told of sets. NULL
-// until the thread first waits; ages only grow, so an id can be used again.
+// For each event, by id, the age up to which this thread has been notified of sets.
+// NULL until the thread first waits; ages only grow, so an id can be used again.
 static __thread uint64_t* seen;
 
 static void free_seen(void* table) {

@@ -22,7 +22,7 @@ struct simgpu_queue {
   void* ring;
   uint64_t ring_bytes;
   volatile uint64_t* doorbell;
-  bool halted;  // after an error that the client was told of
+  bool halted;  // after an error that was reported to the client
 
   // AQL. `amd_queue` is the runtime's control structure around the read index.
   amd_queue_t* amd_queue;

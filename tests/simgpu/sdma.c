@@ -63,7 +63,7 @@ static void copy_linear(struct simgpu_queue* queue, const uint32_t* packet) {
   occupy(queue, bytes);
 }
 
-// One side of a rectangle copy: five dwords. Pitches are stored less one; everything
+// One side of a rectangle copy: five dwords. Pitches are stored minus one; everything
 // counts in elements.
 struct rect_side {
   uint8_t* base;
@@ -101,7 +101,8 @@ static void copy_rect(struct simgpu_queue* queue, const uint32_t* packet) {
 
 static void constant_fill(struct simgpu_queue* queue, const uint32_t* packet) {
   uint32_t* to = address_at(packet + 1);
-  uint64_t dwords = bits(packet[4], 2, 28) + 1;  // the field is bytes less one dword
+  // The field is the number of bytes minus those of one dword.
+  uint64_t dwords = bits(packet[4], 2, 28) + 1;
   for (uint64_t i = 0; i < dwords; i++) to[i] = packet[3];
   occupy(queue, dwords * 4);
 }

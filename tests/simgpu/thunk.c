@@ -26,7 +26,7 @@ static struct {
 
 #define REQUIRE_OPEN() \
   if (device.open_count == 0) return HSAKMT_STATUS_KERNEL_IO_CHANNEL_NOT_OPENED
-// For what takes something away: in a forked child it is gone already, and the
+// For calls that release something: in a forked child it is gone already, and the
 // runtime's destructors, which run there too at exit(), insist on success.
 #define REQUIRE_OPEN_OR_GONE()                                                  \
   if (device.open_count == 0 && device.inherited) return HSAKMT_STATUS_SUCCESS; \

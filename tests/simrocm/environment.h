@@ -19,9 +19,9 @@ bool GetBool(const char* name, bool fallback);
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// Reads a native uint32_t number of pairs, then so many NUL-terminated names and
-// values. NULL is an empty list. The ABI has no length, so that a wrong count cannot be
-// noticed; one above 65536 is taken for one and gives an empty list.
+// Reads a native uint32_t number of pairs, then that many pairs of NUL-terminated names
+// and values. NULL is an empty list. The ABI has no length, so that a wrong count
+// cannot be noticed; one above 65536 is taken for one and gives an empty list.
 Variables ParseEnvironmentBuffer(const char* buffer);
 
 // Sets variables and can put the old values back.

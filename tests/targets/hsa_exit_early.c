@@ -1,4 +1,4 @@
-// hsa_exit_early: calls hsa_init and is gone.
+// hsa_exit_early: calls hsa_init and exits.
 // hsa_exit_early [return|exit|_exit|sigkill|shutdown]
 #define _GNU_SOURCE
 #include <signal.h>

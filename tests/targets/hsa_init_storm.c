@@ -1,4 +1,4 @@
-// hsa_init_storm: children that call hsa_init and are gone, one after the other.
+// hsa_init_storm: children that call hsa_init and exit, one after the other.
 // Without a GPU that fails at once: windows come as fast as processes can be made.
 // hsa_init_storm [-c CHILDREN]
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
 // init_then_fork: forks after the GPU was used; the child ends in one of several ways
-// without using the GPU, and the parent goes on as if nothing had happened.
+// without using the GPU, and the parent continues as if nothing had happened.
 // init_then_fork [-n DISPATCHES, before and after each] [--child exit|_exit|exec|gpu]
 //   exec: the child runs true(1); gpu: it runs hsa_exit_early, a GPU program of its own
 #define _GNU_SOURCE

@@ -94,31 +94,12 @@ void Mutex::Await(const Condition& condition) {
   __tsan_acquire(this);
 }
 
-bool Mutex::AwaitWithTimeout(const Condition& condition, Duration timeout) {
-  static const auto next = Next<bool (*)(Mutex*, const Condition&, Duration)>(
-      ROCATTACH_ABSL("5Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE"));
-  __tsan_release(this);
-  IgnoreReads conditions;
-  const bool met = next(this, condition, timeout);
-  __tsan_acquire(this);
-  return met;
-}
-
 void CondVar::Wait(Mutex* mutex) {
   static const auto next =
       Next<void (*)(CondVar*, Mutex*)>(ROCATTACH_ABSL("7CondVar4WaitEPNS0_5MutexE"));
   __tsan_release(mutex);
   next(this, mutex);
   __tsan_acquire(mutex);
-}
-
-bool CondVar::WaitWithTimeout(Mutex* mutex, Duration timeout) {
-  static const auto next = Next<bool (*)(CondVar*, Mutex*, Duration)>(
-      ROCATTACH_ABSL("7CondVar15WaitWithTimeoutEPNS0_5MutexENS0_8DurationE"));
-  __tsan_release(mutex);
-  const bool expired = next(this, mutex, timeout);
-  __tsan_acquire(mutex);
-  return expired;
 }
 
 ABSL_NAMESPACE_END

@@ -33,8 +33,6 @@
  */
 #define ROCATTACH_PLAN_DISPATCHES 1u
 #define ROCATTACH_PLAN_COPIES 2u
-#define ROCATTACH_PLAN_ALLOCATIONS 4u
-#define ROCATTACH_PLAN_HSA_API 8u
 /* How dispatches are captured; 0 leaves the choice to the collector. */
 #define ROCATTACH_PLAN_FORCE_DOORBELL 0x100u
 #define ROCATTACH_PLAN_FORCE_INTERCEPT 0x200u

@@ -10,8 +10,7 @@
 namespace rocattach {
 
 // Signals are counted, not queued: a waiting thread wakes once for all signals since it
-// last waited. Timeouts run on CLOCK_MONOTONIC; those of absl::CondVar run on the wall
-// clock, and a step of that clock would stretch them. Signal() is thread-safe and
+// last waited. Timeouts follow CLOCK_MONOTONIC. Signal() is thread-safe and
 // async-signal-safe; one thread at a time may wait.
 class WakeEvent {
  public:

@@ -23,7 +23,7 @@ class LineOutput {
   // Adds text, which must end with a newline unless it is to be overwritten (a live
   // line), and writes what can be written now.
   void Add(absl::string_view text);
-  // Writes what can be written now. Call now and then.
+  // Writes what can be written now. Call it regularly.
   void Flush();
   // At the end: writes all, as long as the reader takes something every
   // `patience_msec`.
@@ -33,7 +33,7 @@ class LineOutput {
   size_t kept_bytes() const { return kept_.size() - written_; }
 
  private:
-  // Writes what fits within the time; false if nothing went for so long.
+  // Writes what fits within the time; false if nothing could be written for that long.
   bool WriteSome(int wait_msec);
 
   const int fd_;

@@ -27,7 +27,7 @@ namespace {
 constexpr int kExitIncomplete = 1;  // the run finished, but its output is incomplete
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotStart = 3;
-// As shells, env and nohup have them.
+// The same as those of shells, env and nohup.
 constexpr int kExitCannotExecute = 126;
 constexpr int kExitNoCommand = 127;
 
@@ -172,10 +172,9 @@ int Main(int argc, char** argv) {
   return RunOnce(args, &interrupted);
 }
 
-// A service of weeks with some seventy threads: glibc would give eight heaps to each
-// processor, and never shrink those from whose middle a plan or a buffer went. With two
-// heaps, and large pieces outside of them, memory stays where it is after the first
-// sessions.
+// The service runs for weeks with some seventy threads: glibc would create eight heaps
+// per processor, and never shrink one with free space in its middle. With two heaps,
+// and large blocks outside of them, memory use stays level after the first sessions.
 void KeepHeapsSmall() {
   (void)mallopt(M_ARENA_MAX, 2);
   (void)mallopt(M_MMAP_THRESHOLD, 64 << 10);

@@ -116,7 +116,7 @@ absl::StatusOr<Runs> ReadRuns(const SessionArguments& args) {
   return runs;
 }
 
-// "hsa_init" and "hipMalloc" tell by themselves where they belong.
+// The prefix tells which API a function such as "hsa_init" or "hipMalloc" is in.
 absl::Status AddFunction(const std::string& name, Collected* collected) {
   if (absl::StartsWith(name, "hsa_")) {
     collected->selection.hsa_functions.push_back(name);

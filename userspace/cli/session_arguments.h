@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<SessionSpec>> InterpretRuns(
     const SessionArguments& arguments, const KnownArchitectures& architectures,
     CounterCatalog* catalog);
 
-// The error where there can be only one run.
+// The error if the jobs need several runs where only one is possible.
 absl::Status MoreThanOneRun(const std::string& input);
 
 // The same for one run; jobs that take more are an error.

@@ -1,4 +1,4 @@
-// Staying with a session until it ends.
+// Waiting for the end of a session.
 #ifndef ROCATTACH_USERSPACE_CLI_SESSION_WAIT_H_
 #define ROCATTACH_USERSPACE_CLI_SESSION_WAIT_H_
 

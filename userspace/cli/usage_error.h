@@ -12,7 +12,7 @@ class Error;
 namespace rocattach {
 
 // For CLI::App::failure_message: the program's name, what is wrong, and where the help
-// is. A command that does not exist is named, with those that are close to it.
+// is. A command that does not exist is named, with similar ones that do.
 std::string UsageError(const CLI::App* app, const CLI::Error& error);
 
 // Lets the last one win where an option that takes one value is given several times, so

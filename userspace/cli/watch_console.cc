@@ -27,7 +27,7 @@ using Json = nlohmann::ordered_json;
 
 // At the end, output is flushed as long as its reader makes progress within this time.
 constexpr int kPatienceMsec = 2000;
-// Lines about a user's processes: so many seconds' worth may come at once.
+// Lines about a user's processes: this many seconds' worth may come at once.
 constexpr uint32_t kBurstSeconds = 20;
 
 std::string VerdictText(v1::WindowState state) {

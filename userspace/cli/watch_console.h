@@ -56,7 +56,7 @@ class WatchConsole : public WatcherObserver {
 
   WatchConsoleOptions options_;
   bool terminal_;
-  // Whoever reads it must not hold up the service.
+  // Its reader must not hold up the service.
   LineOutput out_;
   uint64_t lines_lost_reported_ = 0;
   LineOutput errors_{2};  // standard error, where that is another one

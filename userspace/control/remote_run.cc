@@ -58,6 +58,7 @@ void RemoteStream::Take(Shared* shared, const v1::RunRecords& records) {
   if (shared->router != nullptr) RouteRecords(records, shared->router.get());
   absl::MutexLock lock(&shared->mutex);
   shared->total = records.total();
+  shared->changed.SignalAll();
 }
 
 void RemoteStream::Read(const std::shared_ptr<Shared>& shared) {
@@ -75,15 +76,16 @@ void RemoteStream::Read(const std::shared_ptr<Shared>& shared) {
   absl::MutexLock lock(&shared->mutex);
   shared->ended = true;
   shared->end = end;
+  shared->changed.SignalAll();
 }
 
 void RemoteStream::WaitFor(uint64_t total) {
   if (RecordBuffer::InCallback()) return;
   absl::MutexLock lock(&shared_->mutex);
-  auto arrived = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex) {
-    return shared_->ended || shared_->total >= total;
-  };
-  shared_->mutex.AwaitWithTimeout(absl::Condition(&arrived), kPatience);
+  shared_->changed.WaitFor(&shared_->mutex, kPatience,
+                           [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex) {
+                             return shared_->ended || shared_->total >= total;
+                           });
 }
 
 absl::Status RemoteStream::Stop() {
@@ -104,7 +106,10 @@ absl::Status RemoteStream::Stop() {
   });
   if (RecordBuffer::InCallback()) return stopped;
   absl::MutexLock lock(&shared_->mutex);
-  if (!shared_->mutex.AwaitWithTimeout(absl::Condition(&shared_->ended), kPatience)) {
+  if (!shared_->changed.WaitFor(&shared_->mutex, kPatience,
+                                [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex) {
+                                  return shared_->ended;
+                                })) {
     stopped.Update(
         SessionError(SessionStatus::kError, "the last records have not arrived"));
   }

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "userspace/base/steady_cond_var.h"
 #include "userspace/control/service_connection.h"
 #include "userspace/session/record_router.h"
 
@@ -50,6 +51,7 @@ class RemoteStream {
     grpc::ClientContext context;
     std::unique_ptr<Reader> reader;
     absl::Mutex mutex;
+    SteadyCondVar changed;
     uint64_t total ABSL_GUARDED_BY(mutex) = 0;
     bool ended ABSL_GUARDED_BY(mutex) = false;
     absl::Status end ABSL_GUARDED_BY(mutex);

@@ -17,7 +17,8 @@ inline constexpr char kOldestGlibc[] = "GLIBC_2.17";
 // read it, does it load?
 Check CheckCollector(const std::string& given);
 
-// Loads and unloads a library in a child of this process, so that nothing of it stays.
+// Loads and unloads a library in a child of this process, so that nothing of it
+// remains.
 absl::Status TryLoad(const std::string& path);
 
 // An empty string if any user can read the file at `path` and reach it; otherwise the

@@ -38,7 +38,8 @@ Check CheckLockdown(const Machine& machine);
 // have the capabilities.
 Check CheckUnprivilegedBpf(const Machine& machine);
 
-// "memfd": vm.memfd_noexec, and whether the collector's kind of memory can be had.
+// "memfd": vm.memfd_noexec, and whether the memory that the collector needs can be
+// created.
 Check CheckMemfd(const Machine& machine);
 
 // The collector's memory, tried in this process: an empty string, or what failed.

@@ -31,7 +31,7 @@ const char* Color(CheckState state) {
   return "";
 }
 
-// What was read from the machine must not speak to the terminal.
+// Text from the machine must not control the terminal.
 std::string Printable(const std::string& text) {
   std::string clean = text;
   for (char& c : clean) {

@@ -65,7 +65,7 @@ constexpr std::array<CapabilityUse, 8> kUses = {{
 
 // The options of the file system mounted at /proc, from a mountinfo file: the mount
 // point is the fifth field; after " - " come type, source and super options. The last
-// line for a mount point is the one that is seen.
+// line for a mount point is the one in effect.
 std::vector<std::string> ProcMountOptions(absl::string_view mountinfo) {
   std::vector<std::string> options;
   for (absl::string_view line : absl::StrSplit(mountinfo, '\n')) {

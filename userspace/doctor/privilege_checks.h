@@ -54,7 +54,7 @@ Check CheckSeccompOfSelf(const Machine& machine);
 // capabilities count in the initial user namespace only.
 Check CheckNamespaces(const Machine& machine);
 
-// "proc": /proc mounted with hidepid shows other users' processes to few.
+// "proc": /proc mounted with hidepid hides the processes of other users.
 Check CheckHidePid(const Machine& machine, const Capabilities& capabilities);
 
 }  // namespace rocattach

@@ -43,7 +43,7 @@ RemoteAddress ProbePoint() {
 // How a tracer can write its tracee's code here.
 enum class CodeWrite { kProcMem, kPoke };
 
-// Changes eight bytes of the child's code, looks whether they have changed, and changes
+// Changes eight bytes of the child's code, checks that they have changed, and changes
 // them back. The page becomes the child's own copy; it never runs this code.
 absl::StatusOr<CodeWrite> WriteCode(pid_t pid, Tracee* tracee) {
   ASSIGN_OR_RETURN(TargetMemory memory, TargetMemory::Open(pid, pid));
@@ -125,7 +125,7 @@ absl::StatusOr<rocattach_event> NextWindow(KernelProbe* probe, uint64_t deadline
 }
 
 // The signal hold mode holds only threads that are seized already; the yielding one is
-// met the way the service does it: seize, interrupt, wait.
+// handled as the service does it: seize, interrupt, wait.
 absl::StatusOr<WindowResult> TryWindow(KernelProbe* probe) {
   WindowResult result;
   ASSIGN_OR_RETURN(uint64_t offset, OwnFileOffset(rocattach_doctor_probe_point));

@@ -15,7 +15,7 @@
 namespace rocattach {
 
 extern "C" __attribute__((noinline)) void rocattach_doctor_probe_point() {
-  // More than eight bytes of code, and nothing for the compiler to leave out.
+  // More than eight bytes of code that the compiler cannot leave out.
   asm volatile("nop; nop; nop; nop; nop; nop; nop; nop" ::: "memory");
 }
 

@@ -6,6 +6,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/steady_cond_var.h"
 #include "userspace/session/record_buffer.h"
 
 namespace rocattach {
@@ -13,7 +14,7 @@ namespace rocattach {
 // Shared with a thread that may outlive its Ticker.
 struct Ticker::Shared {
   absl::Mutex mutex;
-  absl::CondVar wake;
+  SteadyCondVar wake;
   bool stop ABSL_GUARDED_BY(mutex) = false;
 };
 
@@ -38,8 +39,9 @@ Ticker::~Ticker() {
 
 void Ticker::Run(Shared& shared, const std::weak_ptr<SessionEngine>& engine) {
   absl::MutexLock lock(&shared.mutex);
-  while (!shared.stop) {
-    shared.wake.WaitWithTimeout(&shared.mutex, absl::Milliseconds(1));
+  while (!shared.wake.WaitFor(
+      &shared.mutex, absl::Milliseconds(1),
+      [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) { return shared.stop; })) {
     shared.mutex.Unlock();
     if (auto alive = engine.lock()) alive->buffers().Tick(BootNs());
     shared.mutex.Lock();

@@ -134,7 +134,7 @@ absl::Status SessionTargets::Settle(ProcessId id) {
 }
 
 absl::Status SessionTargets::Drain(ProcessId id) {
-  return Ask([this, id](TargetSession::Done done) {
+  return Ask([this, id](const TargetSession::Done& done) {
     Target* target = recorder_->FindTarget(id);
     if (target == nullptr) {
       done(absl::OkStatus());

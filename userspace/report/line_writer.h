@@ -25,7 +25,7 @@ class LineWriter {
   void End();
 
   void Number(absl::string_view key, uint64_t value) { Add(key, value); }
-  // With all digits; infinities and what is no number as null.
+  // With all digits; infinities and NaN as null.
   void Real(absl::string_view key, double value) { Add(key, NumberJson(value)); }
   void Boolean(absl::string_view key, bool value) { Add(key, value); }
   void Text(absl::string_view key, absl::string_view value) {

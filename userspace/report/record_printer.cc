@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "userspace/report/text.h"
+#include "userspace/stream/record_kinds.h"
 
 namespace rocattach {
 namespace {
@@ -27,6 +28,28 @@ std::string DamageKindName(Damage::Kind kind) {
       return "no_end";
   }
   return "unknown";
+}
+
+// What the lines of a message are called.
+absl::string_view TypeOf(const google::protobuf::Message& message) {
+  static const auto* const kTypes =
+      new absl::flat_hash_map<const google::protobuf::Descriptor*, absl::string_view>{
+          {v1::Process::descriptor(), "process"},
+          {v1::Agent::descriptor(), "agent"},
+          {v1::Queue::descriptor(), "queue"},
+          {v1::CodeObject::descriptor(), "code_object"},
+          {v1::SessionPlan::descriptor(), "session_plan"},
+          {v1::ApiFunction::descriptor(), "api_function"},
+          {v1::SessionEvent::descriptor(), "session"},
+          {v1::WindowEvent::descriptor(), "window"},
+          {v1::ClockRelation::descriptor(), "clock"},
+          {v1::LossAccount::descriptor(), "account"},
+          {v1::ProcessEnd::descriptor(), "process_end"},
+          {v1::WatcherSummary::descriptor(), "summary"},
+          {v1::StreamEnd::descriptor(), "recording_end"},
+      };
+  const auto type = kTypes->find(message.GetDescriptor());
+  return type == kTypes->end() ? message.GetDescriptor()->name() : type->second;
 }
 
 uint64_t NameKey(uint32_t stream, uint32_t kernel_id) {
@@ -69,12 +92,23 @@ void RecordPrinter::End() {
   if (options_.flush_lines || buffer_.size() >= kFlushBytes) Flush();
 }
 
-void RecordPrinter::Message(absl::string_view type, const FrameContext& at,
-                            const google::protobuf::Message& message) {
-  if (!Begin(type, at.recording, at.stream)) return;
+void RecordPrinter::OnMessage(const FrameContext& at,
+                              const google::protobuf::Message& message) {
+  if (!Begin(TypeOf(message), at.recording, at.stream)) return;
   if (at.repeated) line_.Boolean("repeated", true);
   line_.Fields(message);
   End();
+}
+
+template <typename Kind, typename Fields>
+void RecordPrinter::Records(const FrameContext& at,
+                            absl::Span<const typename Kind::Record> records,
+                            Fields fields) {
+  for (const auto& record : records) {
+    if (!Begin(Kind::kName, at.recording, at.stream)) return;
+    fields(record);
+    End();
+  }
 }
 
 void RecordPrinter::OnRecording(const FrameContext& at,
@@ -87,38 +121,6 @@ void RecordPrinter::OnRecording(const FrameContext& at,
   if (!Begin("recording", at.recording, at.stream)) return;
   if (header != nullptr) line_.Fields(*header);
   End();
-}
-
-void RecordPrinter::OnProcess(const FrameContext& at, const v1::Process& process) {
-  Message("process", at, process);
-}
-void RecordPrinter::OnAgent(const FrameContext& at, const v1::Agent& agent) {
-  Message("agent", at, agent);
-}
-void RecordPrinter::OnQueue(const FrameContext& at, const v1::Queue& queue) {
-  Message("queue", at, queue);
-}
-void RecordPrinter::OnCodeObject(const FrameContext& at, const v1::CodeObject& object) {
-  Message("code_object", at, object);
-}
-void RecordPrinter::OnWindow(const FrameContext& at, const v1::WindowEvent& event) {
-  Message("window", at, event);
-}
-void RecordPrinter::OnClock(const FrameContext& at, const v1::ClockRelation& clock) {
-  Message("clock", at, clock);
-}
-void RecordPrinter::OnAccount(const FrameContext& at, const v1::LossAccount& account) {
-  Message("account", at, account);
-}
-void RecordPrinter::OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) {
-  Message("process_end", at, end);
-}
-void RecordPrinter::OnSummary(const FrameContext& at,
-                              const v1::WatcherSummary& summary) {
-  Message("summary", at, summary);
-}
-void RecordPrinter::OnStreamEnd(const FrameContext& at, const v1::StreamEnd& end) {
-  Message("recording_end", at, end);
 }
 
 void RecordPrinter::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
@@ -143,7 +145,7 @@ const std::string& RecordPrinter::KernelName(uint32_t stream,
 }
 
 void RecordPrinter::OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan) {
-  Message("session_plan", at, plan);
+  OnMessage(at, plan);
   if (kernel_name_bytes_ + plan.ByteSizeLong() > kMaxNameBytes) return;
   std::vector<std::string>& names = counter_names_[NameKey(at.stream, plan.id())];
   if (!names.empty()) return;
@@ -153,15 +155,11 @@ void RecordPrinter::OnSessionPlan(const FrameContext& at, const v1::SessionPlan&
 
 void RecordPrinter::OnApiFunction(const FrameContext& at,
                                   const v1::ApiFunction& function) {
-  Message("api_function", at, function);
+  OnMessage(at, function);
   if (kernel_name_bytes_ + function.name().size() + 64 > kMaxNameBytes) return;
   kernel_name_bytes_ += function.name().size() + 64;
   function_names_[{at.stream, function.domain(), function.function()}] =
       function.name();
-}
-
-void RecordPrinter::OnSession(const FrameContext& at, const v1::SessionEvent& event) {
-  Message("session", at, event);
 }
 
 void RecordPrinter::Value(const FrameContext& at, const CounterRecord& r) {
@@ -180,34 +178,29 @@ void RecordPrinter::Value(const FrameContext& at, const CounterRecord& r) {
 
 void RecordPrinter::OnCounters(const FrameContext& at,
                                absl::Span<const CounterRecord> records) {
-  for (const CounterRecord& r : records) {
-    if (!Begin("counter", at.recording, at.stream)) return;
+  Records<CounterKind>(at, records, [&](const CounterRecord& r) {
     line_.Number("correlation_id", r.operation);
     line_.Text("kernel", KernelName(at.stream, r.kernel_id));
     line_.Number("kernel_id", r.kernel_id);
     line_.Number("agent_id", r.agent_id);
     Value(at, r);
-    End();
-  }
+  });
 }
 
 void RecordPrinter::OnSamples(const FrameContext& at,
                               absl::Span<const CounterRecord> records) {
-  for (const CounterRecord& r : records) {
-    if (!Begin("sample", at.recording, at.stream)) return;
+  Records<SampleKind>(at, records, [&](const CounterRecord& r) {
     line_.Number("sample_id", r.operation);
     line_.Number("agent_id", r.agent_id);
     line_.Number("begin_ns", r.begin_ns);
     line_.Number("end_ns", r.end_ns);
     Value(at, r);
-    End();
-  }
+  });
 }
 
 void RecordPrinter::OnApiCalls(const FrameContext& at,
                                absl::Span<const ApiCallRecord> records) {
-  for (const ApiCallRecord& r : records) {
-    if (!Begin("api_call", at.recording, at.stream)) return;
+  Records<ApiCallKind>(at, records, [&](const ApiCallRecord& r) {
     auto name = function_names_.find({at.stream, r.domain, r.function});
     line_.Text("domain", ShortName(static_cast<v1::ApiDomain>(r.domain)));
     line_.Text("function", name == function_names_.end() ? "" : name->second);
@@ -221,8 +214,17 @@ void RecordPrinter::OnApiCalls(const FrameContext& at,
     if (!r.text.empty()) line_.Text("text", r.text);
     if (r.flags & kApiCallTextCut) line_.Boolean("text_cut", true);
     line_.Number("session", r.session);
-    End();
-  }
+  });
+}
+
+template <typename Operation>
+void RecordPrinter::Times(const Operation& operation) {
+  line_.Number("enqueue_ns", operation.enqueue_ns);
+  line_.Number("start_ns", operation.start_ns);
+  line_.Number("end_ns", operation.end_ns);
+  line_.Number("duration_ns", operation.end_ns > operation.start_ns
+                                  ? operation.end_ns - operation.start_ns
+                                  : 0);
 }
 
 void RecordPrinter::Flags(uint16_t flags) {
@@ -237,32 +239,26 @@ void RecordPrinter::Flags(uint16_t flags) {
 
 void RecordPrinter::OnDispatches(const FrameContext& at,
                                  absl::Span<const rocattach_dispatch> records) {
-  for (const rocattach_dispatch& r : records) {
-    if (!Begin("dispatch", at.recording, at.stream)) return;
+  Records<DispatchKind>(at, records, [&](const rocattach_dispatch& r) {
     line_.Number("correlation_id", r.correlation_id);
     line_.Text("kernel", KernelName(at.stream, r.kernel_id));
     line_.Number("kernel_id", r.kernel_id);
     line_.Number("agent_id", r.agent_id);
     line_.Number("queue_id", r.queue_id);
     line_.Number("tid", r.tid);
-    line_.Number("enqueue_ns", r.enqueue_ns);
-    line_.Number("start_ns", r.start_ns);
-    line_.Number("end_ns", r.end_ns);
-    line_.Number("duration_ns", r.end_ns > r.start_ns ? r.end_ns - r.start_ns : 0);
+    Times(r);
     line_.Triple("grid", {r.grid_x, r.grid_y, r.grid_z});
     line_.Triple("workgroup", {r.workgroup_x, r.workgroup_y, r.workgroup_z});
     line_.Number("lds_bytes", r.lds_bytes);
     line_.Number("scratch_bytes", r.scratch_bytes);
     line_.Number("packet_index", r.packet_index);
     Flags(r.flags);
-    End();
-  }
+  });
 }
 
 void RecordPrinter::OnCopies(const FrameContext& at,
                              absl::Span<const rocattach_copy> records) {
-  for (const rocattach_copy& r : records) {
-    if (!Begin("copy", at.recording, at.stream)) return;
+  Records<CopyKind>(at, records, [&](const rocattach_copy& r) {
     line_.Number("correlation_id", r.correlation_id);
     line_.Text("direction", ShortName(static_cast<v1::CopyDirection>(r.direction)));
     line_.Text("engine", ShortName(static_cast<v1::CopyEngine>(r.engine)));
@@ -270,15 +266,11 @@ void RecordPrinter::OnCopies(const FrameContext& at,
     line_.Number("src_agent_id", r.src_agent_id);
     line_.Number("dst_agent_id", r.dst_agent_id);
     line_.Number("tid", r.tid);
-    line_.Number("enqueue_ns", r.enqueue_ns);
-    line_.Number("start_ns", r.start_ns);
-    line_.Number("end_ns", r.end_ns);
-    line_.Number("duration_ns", r.end_ns > r.start_ns ? r.end_ns - r.start_ns : 0);
+    Times(r);
     line_.Number("src_address", r.src_address);
     line_.Number("dst_address", r.dst_address);
     Flags(r.flags);
-    End();
-  }
+  });
 }
 
 void RecordPrinter::OnDamage(const Damage& damage) {

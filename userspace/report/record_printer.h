@@ -22,13 +22,13 @@ struct PrinterOptions {
   LineWriter::Style style = LineWriter::Style::kText;
   // Print only these types ("dispatch", "window", …); empty: all. See RecordTypes().
   std::vector<std::string> types;
-  // Write every line at once, instead of many together.
+  // Write each line immediately instead of many together.
   bool flush_lines = false;
 };
 
 class RecordPrinter : public StreamVisitor {
  public:
-  // `write` gets whole lines.
+  // `write` is called with whole lines.
   RecordPrinter(PrinterOptions options, std::function<void(absl::string_view)> write);
   ~RecordPrinter() override { Flush(); }
 
@@ -38,11 +38,7 @@ class RecordPrinter : public StreamVisitor {
   void Flush();
 
   void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
-  void OnProcess(const FrameContext& at, const v1::Process& process) override;
-  void OnAgent(const FrameContext& at, const v1::Agent& agent) override;
-  void OnQueue(const FrameContext& at, const v1::Queue& queue) override;
   void OnKernel(const FrameContext& at, const v1::Kernel& kernel) override;
-  void OnCodeObject(const FrameContext& at, const v1::CodeObject& object) override;
   void OnDispatches(const FrameContext& at,
                     absl::Span<const rocattach_dispatch> records) override;
   void OnCopies(const FrameContext& at,
@@ -55,22 +51,24 @@ class RecordPrinter : public StreamVisitor {
                  absl::Span<const CounterRecord> records) override;
   void OnApiCalls(const FrameContext& at,
                   absl::Span<const ApiCallRecord> records) override;
-  void OnSession(const FrameContext& at, const v1::SessionEvent& event) override;
-  void OnWindow(const FrameContext& at, const v1::WindowEvent& event) override;
-  void OnClock(const FrameContext& at, const v1::ClockRelation& clock) override;
-  void OnAccount(const FrameContext& at, const v1::LossAccount& account) override;
-  void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) override;
-  void OnSummary(const FrameContext& at, const v1::WatcherSummary& summary) override;
-  void OnStreamEnd(const FrameContext& at, const v1::StreamEnd& end) override;
   void OnDamage(const Damage& damage) override;
 
  private:
   // Begins a line with the type and the place; false if the type is not wanted.
   bool Begin(absl::string_view type, uint32_t recording, uint32_t stream);
   void End();
-  void Message(absl::string_view type, const FrameContext& at,
-               const google::protobuf::Message& message);
+  // The messages that are printed as they are.
+  void OnMessage(const FrameContext& at,
+                 const google::protobuf::Message& message) override;
+  // A line for each record, with what `fields(record)` prints. `Kind`: of
+  // record_kinds.h.
+  template <typename Kind, typename Fields>
+  void Records(const FrameContext& at, absl::Span<const typename Kind::Record> records,
+               Fields fields);
   const std::string& KernelName(uint32_t stream, uint32_t kernel_id) const;
+  // Prints what dispatches and copies have in common.
+  template <typename Operation>
+  void Times(const Operation& operation);
   void Flags(uint16_t flags);
   // Prints what the values of dispatches and samples have in common.
   void Value(const FrameContext& at, const CounterRecord& record);

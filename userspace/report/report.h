@@ -122,7 +122,7 @@ struct Report {
   uint64_t entries_omitted = 0;  // beyond what a report keeps in memory
   ReadStats stats;
 
-  // Data are damaged, were lost, or may be missing.
+  // Data is damaged, was lost, or may be missing.
   bool HasLosses() const;
 };
 
@@ -135,7 +135,7 @@ uint64_t DroppedRecords(const v1::LossAccount& account);
 // Builds a report from the streams that it visits.
 class ReportBuilder : public StreamVisitor {
  public:
-  // Call after the last input; `stats` are the decoder's.
+  // Call it after the last input, with the decoder's statistics.
   Report Finish(const ReadStats& stats);
 
   void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
@@ -175,7 +175,7 @@ class ReportBuilder : public StreamVisitor {
 
   Report report_;
   absl::flat_hash_map<uint32_t, ProcessReport*> by_stream_;  // of the last recording
-  // By stream: what one process's names waste is not taken from the others.
+  // By stream, so that one process's names cannot use up the time of others.
   absl::flat_hash_map<uint32_t, Demangler> demanglers_;
   std::unique_ptr<ProcessReport> overflow_;  // receives what there is no room for
   size_t bytes_ = 0;                         // of entries

@@ -8,7 +8,7 @@
 
 namespace rocattach {
 
-// One JSON object with a newline behind it. Durations are nanoseconds, names are those
+// One JSON object, followed by a newline. Durations are nanoseconds, names are those
 // of the stream's messages; docs/stream-format.md has the keys. All kernels are in it.
 std::string FormatReportJson(const Report& report);
 

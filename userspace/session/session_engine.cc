@@ -37,7 +37,7 @@ SessionEngine::~SessionEngine() {
 }
 
 absl::Status SessionEngine::Initialize() {
-  const absl::Status done =
+  absl::Status done =
       SessionError(SessionStatus::kAlreadyInitialized, "initialize was called");
   {
     absl::MutexLock lock(&state_->mutex);

@@ -1,6 +1,7 @@
 // The kinds of records that a stream carries in batches. Each is defined once, here:
-// its frame, its columns, its counts and the visitor's call. Only its batch (…_batch.h)
-// and its printing are defined elsewhere.
+// its name in dumps, its frame, its columns, its counts and the visitor's call. Only
+// its batch (…_batch.h) and the fields of its lines (report/record_printer.cc) are
+// defined elsewhere.
 #ifndef ROCATTACH_USERSPACE_STREAM_RECORD_KINDS_H_
 #define ROCATTACH_USERSPACE_STREAM_RECORD_KINDS_H_
 
@@ -20,6 +21,7 @@
 namespace rocattach {
 
 struct DispatchKind {
+  static constexpr char kName[] = "dispatch";
   using Record = rocattach_dispatch;
   using Encoder = DispatchBatchEncoder;
   static constexpr RecordKind kKind = RecordKind::kDispatch;
@@ -34,6 +36,7 @@ struct DispatchKind {
 };
 
 struct CopyKind {
+  static constexpr char kName[] = "copy";
   using Record = rocattach_copy;
   using Encoder = CopyBatchEncoder;
   static constexpr RecordKind kKind = RecordKind::kCopy;
@@ -49,6 +52,7 @@ struct CopyKind {
 
 // Counter values of dispatches. Those of one dispatch are adjacent and in one call.
 struct CounterKind {
+  static constexpr char kName[] = "counter";
   using Record = CounterRecord;
   using Encoder = CounterBatchEncoder;
   static constexpr RecordKind kKind = RecordKind::kCounter;
@@ -64,6 +68,7 @@ struct CounterKind {
 
 // Counter values of samples; those of one sample are adjacent and in one call.
 struct SampleKind {
+  static constexpr char kName[] = "sample";
   using Record = CounterRecord;
   using Encoder = CounterBatchEncoder;
   static constexpr RecordKind kKind = RecordKind::kSample;
@@ -78,6 +83,7 @@ struct SampleKind {
 };
 
 struct ApiCallKind {
+  static constexpr char kName[] = "api_call";
   using Record = ApiCallRecord;
   using Encoder = ApiBatchEncoder;
   static constexpr RecordKind kKind = RecordKind::kApiCall;

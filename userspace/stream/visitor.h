@@ -2,6 +2,8 @@
 #ifndef ROCATTACH_USERSPACE_STREAM_VISITOR_H_
 #define ROCATTACH_USERSPACE_STREAM_VISITOR_H_
 
+#include <google/protobuf/message.h>
+
 #include <cstdint>
 #include <string>
 
@@ -59,11 +61,17 @@ class StreamVisitor {
   virtual void OnRecording(const FrameContext&, const v1::StreamHeader* header) {
     (void)header;
   }
-  virtual void OnProcess(const FrameContext&, const v1::Process&) {}
-  virtual void OnAgent(const FrameContext&, const v1::Agent&) {}
-  virtual void OnQueue(const FrameContext&, const v1::Queue&) {}
-  virtual void OnKernel(const FrameContext&, const v1::Kernel&) {}
-  virtual void OnCodeObject(const FrameContext&, const v1::CodeObject&) {}
+  virtual void OnProcess(const FrameContext& at, const v1::Process& m) {
+    OnMessage(at, m);
+  }
+  virtual void OnAgent(const FrameContext& at, const v1::Agent& m) { OnMessage(at, m); }
+  virtual void OnQueue(const FrameContext& at, const v1::Queue& m) { OnMessage(at, m); }
+  virtual void OnKernel(const FrameContext& at, const v1::Kernel& m) {
+    OnMessage(at, m);
+  }
+  virtual void OnCodeObject(const FrameContext& at, const v1::CodeObject& m) {
+    OnMessage(at, m);
+  }
   // A batch of records of any kind; the call for its kind follows.
   virtual void OnBatch(const FrameContext&, RecordKind, size_t records) {
     (void)records;
@@ -71,20 +79,42 @@ class StreamVisitor {
   virtual void OnDispatches(const FrameContext&, absl::Span<const rocattach_dispatch>) {
   }
   virtual void OnCopies(const FrameContext&, absl::Span<const rocattach_copy>) {}
-  virtual void OnSessionPlan(const FrameContext&, const v1::SessionPlan&) {}
-  virtual void OnApiFunction(const FrameContext&, const v1::ApiFunction&) {}
+  virtual void OnSessionPlan(const FrameContext& at, const v1::SessionPlan& m) {
+    OnMessage(at, m);
+  }
+  virtual void OnApiFunction(const FrameContext& at, const v1::ApiFunction& m) {
+    OnMessage(at, m);
+  }
   // The values of one dispatch, or of one sample, are adjacent and in one call.
   virtual void OnCounters(const FrameContext&, absl::Span<const CounterRecord>) {}
   virtual void OnSamples(const FrameContext&, absl::Span<const CounterRecord>) {}
   virtual void OnApiCalls(const FrameContext&, absl::Span<const ApiCallRecord>) {}
-  virtual void OnSession(const FrameContext&, const v1::SessionEvent&) {}
-  virtual void OnWindow(const FrameContext&, const v1::WindowEvent&) {}
-  virtual void OnClock(const FrameContext&, const v1::ClockRelation&) {}
-  virtual void OnAccount(const FrameContext&, const v1::LossAccount&) {}
-  virtual void OnProcessEnd(const FrameContext&, const v1::ProcessEnd&) {}
-  virtual void OnSummary(const FrameContext&, const v1::WatcherSummary&) {}
-  virtual void OnStreamEnd(const FrameContext&, const v1::StreamEnd&) {}
+  virtual void OnSession(const FrameContext& at, const v1::SessionEvent& m) {
+    OnMessage(at, m);
+  }
+  virtual void OnWindow(const FrameContext& at, const v1::WindowEvent& m) {
+    OnMessage(at, m);
+  }
+  virtual void OnClock(const FrameContext& at, const v1::ClockRelation& m) {
+    OnMessage(at, m);
+  }
+  virtual void OnAccount(const FrameContext& at, const v1::LossAccount& m) {
+    OnMessage(at, m);
+  }
+  virtual void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& m) {
+    OnMessage(at, m);
+  }
+  virtual void OnSummary(const FrameContext& at, const v1::WatcherSummary& m) {
+    OnMessage(at, m);
+  }
+  virtual void OnStreamEnd(const FrameContext& at, const v1::StreamEnd& m) {
+    OnMessage(at, m);
+  }
   virtual void OnDamage(const Damage&) {}
+
+ protected:
+  // Any message whose own call is not overridden.
+  virtual void OnMessage(const FrameContext&, const google::protobuf::Message&) {}
 };
 
 }  // namespace rocattach

@@ -30,9 +30,11 @@ void StubRemover::Run() {
     Job job;
     {
       absl::MutexLock lock(&mutex_);
-      while (jobs_.empty() && !stopping_) changed_.Wait(&mutex_);
+      changed_.Wait(&mutex_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || !jobs_.empty();
+      });
       if (stopping_) return;
-      job = std::move(jobs_.front());
+      job = jobs_.front();
       jobs_.pop_front();
       // The process is being attached to again: its stub is in use, or will be.
       if (attaching_.contains(job.location.pid)) continue;
@@ -45,8 +47,10 @@ void StubRemover::Run() {
         jobs_.size() >= kMaxJobs) {
       continue;
     }
-    jobs_.push_back(std::move(job));
-    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), pause_);
+    jobs_.push_back(job);
+    changed_.WaitFor(&mutex_, pause_, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return stopping_;
+    });
   }
 }
 

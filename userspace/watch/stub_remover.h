@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "injector/stub_removal.h"
+#include "userspace/base/steady_cond_var.h"
 
 namespace rocattach {
 
@@ -66,7 +67,7 @@ class StubRemover {
   const Removal removal_;
   const absl::Duration pause_;
   absl::Mutex mutex_;
-  absl::CondVar changed_;
+  SteadyCondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
   std::multiset<pid_t> attaching_ ABSL_GUARDED_BY(mutex_);

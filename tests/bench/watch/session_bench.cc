@@ -2,7 +2,6 @@
 // beside a vector behind a mutex and one protobuf message a record. Eight counters in
 // one pass, as the collector publishes them: a dispatch and four slots of values.
 #include <benchmark/benchmark.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl.h"
 #include "row.pb.h"
+#include "tests/temporary_directory.h"
 #include "tests/unit/collector/test_memory.h"
 #include "userspace/base/clock.h"
 #include "userspace/collector/common/dictionary.h"
@@ -130,10 +130,7 @@ class Consumer {
  public:
   // nullptr, or what went wrong.
   const char* Init(collector::Memory* memory, bool to_program) {
-    char pattern[] = "/tmp/rocattach-bench.XXXXXX";
-    if (mkdtemp(pattern) == nullptr) return "mkdtemp failed";
-    directory_ = pattern;
-    auto outputs = OutputSet::Open({directory_, "run", {}});
+    auto outputs = OutputSet::Open({directory_.path(), "run", {}});
     if (!outputs.ok()) return "no output";
     outputs_ = std::make_unique<OutputSet>(*std::move(outputs));
     Window window;
@@ -178,7 +175,6 @@ class Consumer {
   ~Consumer() {
     target_.reset();
     outputs_.reset();
-    if (!directory_.empty()) std::filesystem::remove_all(directory_);
   }
   Target& target() { return *target_; }
   uint64_t handed_on() const { return handed_on_; }
@@ -197,7 +193,7 @@ class Consumer {
     }
   }
 
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
   uint64_t handed_on_ = 0;
   std::unique_ptr<OutputSet> outputs_;
   std::unique_ptr<Target> target_;

@@ -95,7 +95,7 @@ void Print(const char* name, std::vector<uint64_t> values) {
 
 int Main(int argc, char** argv) {
   const int count = argc > 1 ? atoi(argv[1]) : 200;
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   const std::string socket = directory.path() + "/control.sock";
   const std::string gate = directory.path() + "/gate";
   std::filesystem::create_directories(directory.path() + "/nodes/1");

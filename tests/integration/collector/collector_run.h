@@ -74,7 +74,8 @@ CollectorResult RunWithCollector(const std::vector<std::string>& command,
 // True when memory of other processes can be mapped; else says why not.
 bool CanMapTargets(std::string* why);
 
-// In SetUp. In CI nothing is skipped: what these tests prove must not vanish unseen.
+// In SetUp. In CI nothing is skipped: what these tests prove must not disappear
+// unnoticed.
 #define SKIP_UNLESS_TARGETS_CAN_BE_MAPPED()        \
   do {                                             \
     std::string why_;                              \

@@ -27,6 +27,23 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
+// The dispatches of a run, all of which were counted, by the plan that counted them.
+std::map<uint64_t, CollectorResult> ByGeneration(const CollectorResult& run) {
+  std::map<uint64_t, CollectorResult> parts;
+  for (const auto& dispatch : run.dispatches) {
+    EXPECT_TRUE(dispatch.flags & ROCATTACH_DISPATCH_COUNTED);
+    const auto values = run.values.find(dispatch.correlation_id);
+    if (values == run.values.end()) {
+      ADD_FAILURE() << "no values of dispatch " << dispatch.correlation_id;
+      continue;
+    }
+    CollectorResult& part = parts[values->second.front().plan_generation];
+    part.dispatches.push_back(dispatch);
+    part.values[dispatch.correlation_id] = values->second;
+  }
+  return parts;
+}
+
 class SdkLife : public testing::Test {
  protected:
   void SetUp() override { SKIP_UNLESS_TARGETS_CAN_BE_MAPPED(); }
@@ -214,14 +231,7 @@ TEST_F(SdkLife, AThousandSessionsOnOneProcess) {
   EXPECT_EQ(sessions.refused, 0);
   EXPECT_EQ(sessions.plans.size(), kCycles);
   // Whatever was counted was counted by the plan in force, and rightly.
-  std::map<uint64_t, CollectorResult> by_generation;
-  for (const auto& dispatch : result.run.dispatches) {
-    ASSERT_TRUE(dispatch.flags & ROCATTACH_DISPATCH_COUNTED);
-    const auto& values = result.run.values.at(dispatch.correlation_id);
-    CollectorResult& part = by_generation[values.front().plan_generation];
-    part.dispatches.push_back(dispatch);
-    part.values[dispatch.correlation_id] = values;
-  }
+  const auto by_generation = ByGeneration(result.run);
   EXPECT_EQ(by_generation.size(), kCycles);
   for (const auto& [generation, part] : by_generation) {
     ASSERT_EQ(sessions.plans.count(generation), 1u);
@@ -262,14 +272,7 @@ TEST_F(SdkLife, PlansInQuickSuccession) {
                                }
                              }});
   ExpectCleanRun(result);
-  std::map<uint64_t, CollectorResult> by_generation;
-  for (const auto& dispatch : result.run.dispatches) {
-    ASSERT_TRUE(dispatch.flags & ROCATTACH_DISPATCH_COUNTED);
-    const auto& values = result.run.values.at(dispatch.correlation_id);
-    CollectorResult& part = by_generation[values.front().plan_generation];
-    part.dispatches.push_back(dispatch);
-    part.values[dispatch.correlation_id] = values;
-  }
+  const auto by_generation = ByGeneration(result.run);
   EXPECT_GT(by_generation.size(), 10u);
   for (const auto& [generation, part] : by_generation) {
     ASSERT_EQ(plans.count(generation), 1u);

@@ -1,7 +1,6 @@
 #include "tests/integration/collector/sdk_run.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/places.h"
 #include "tests/simrocm/sdk/counter_names.h"
+#include "tests/temporary_directory.h"
 
 namespace rocattach {
 namespace {
@@ -20,23 +20,6 @@ std::shared_ptr<const CounterCatalog> Catalog() {
       std::make_shared<const CounterCatalog>(*CounterCatalog::Builtin());
   return catalog;
 }
-
-// A new empty folder, gone at the end.
-class Folder {
- public:
-  Folder() {
-    char name[] = "/tmp/rocattach-sdk-test-XXXXXX";
-    path_ = mkdtemp(name) != nullptr ? name : "/tmp";
-  }
-  ~Folder() {
-    unlink(log().c_str());
-    rmdir(path_.c_str());
-  }
-  std::string log() const { return path_ + "/log"; }
-
- private:
-  std::string path_;
-};
 
 std::vector<LogEvent> ReadLog(const std::string& path) {
   std::vector<LogEvent> events;
@@ -133,14 +116,15 @@ std::vector<std::string> SdkResult::LogOrder(
 
 SdkResult RunSdk(const SdkOptions& options) {
   SdkResult result;
-  Folder folder;
+  const testing_support::TemporaryDirectory folder;
+  const std::string log = folder / "log";
   std::vector<std::string> command = {SIMROCM_WORKLOAD_PATH, "-t",
                                       absl::StrCat(options.threads), "--exit",
                                       options.exit};
   if (!options.command.empty()) command = options.command;
   command.insert(command.end(), options.steps.begin(), options.steps.end());
   CollectorOptions run;
-  run.environment = Environment(options, folder.log());
+  run.environment = Environment(options, log);
   run.timeout_seconds = options.timeout_seconds;
   bool written = false, described = false;
   run.prepare = [&](CollectorMemory& memory, CollectorResult& so_far) {
@@ -168,7 +152,7 @@ SdkResult RunSdk(const SdkOptions& options) {
     return true;
   };
   result.run = RunWithCollector(command, run);
-  result.log = ReadLog(folder.log());
+  result.log = ReadLog(log);
   return result;
 }
 

@@ -212,7 +212,7 @@ void FillRings(uint16_t kind) {
     for (uint64_t slot = 0; slot < geometry.ring_slots; ++slot) {
       rocattach_dispatch record = {};
       record.kind = kind;
-      // Most are of a queue that there is not: they cost the service the same, and the
+      // Most name a queue that does not exist: they cost the service the same, and the
       // recording nothing.
       record.queue_id = slot % 16 == 0 ? 0 : 1;
       record.correlation_id = slot + 1;

@@ -51,7 +51,7 @@ class HostileLoadTest : public ::testing::Test {
   }
 };
 
-// The processor time of a service while something goes on, in processors.
+// The processors that a service uses while something happens: 1 is a whole one.
 class CpuShare {
  public:
   explicit CpuShare(const LiveService& service)
@@ -221,7 +221,7 @@ TEST_F(HostileLoadTest, MegabytesOfArguments) {
 // Files named like the runtime, mapped by somebody: each would cost a probe.
 TEST_F(HostileLoadTest, CopiesOfTheRuntime) {
   const int copies = Count("ROCATTACH_HOSTILE_COPIES", 100);
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
   std::vector<std::string> words = {"map"};
   for (int i = 0; i < copies; ++i) {

@@ -76,7 +76,7 @@ class UnreadService {
 class HostileOutputTest : public ::testing::Test {
  protected:
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
 };
 
 // Ctrl-C ends it, although its recording goes into a pipe that is full.
@@ -86,7 +86,7 @@ TEST_F(HostileOutputTest, ARecordingThatNobodyReads) {
   // More than the pipe holds. The header says that it starts, not that it is ready.
   for (int i = 0; i < 20 && !service.PipeIsFull(); ++i) Neighbour(100'000).Finish();
   ASSERT_TRUE(service.PipeIsFull());
-  // Processes go on as they do by themselves meanwhile.
+  // Meanwhile the processes run as they would on their own.
   Neighbour second(20'000);
   second.Finish();
   int status = 0;

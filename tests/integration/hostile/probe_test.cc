@@ -54,7 +54,7 @@ class HostileProbeTest : public ::testing::Test {
     ASSERT_EQ(chown(library_.c_str(), uid, uid), 0);
   }
 
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
   std::string users_;    // a directory of a user
   std::string library_;  // in it, a copy of the runtime
   uint64_t offset_ = 0;  // of hsa_init

@@ -18,6 +18,7 @@
 
 #include "tests/integration/injector/target_process.h"
 #include "tests/integration/random_instants.h"
+#include "tests/places.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {
@@ -175,8 +176,8 @@ TEST(AttachTest, ManyTargetsAtOnceShareOneCache) {
 }
 
 TEST(AttachTest, ACollectorThatDoesNotLoadLeavesTheTargetAsItWas) {
-  const std::string directory = MakeTestDirectory();
-  const std::string file = directory + "/collector.so";
+  const testing_support::ExecutableDirectory directory;
+  const std::string file = directory / "collector.so";
   FILE* out = fopen(file.c_str(), "w");
   ASSERT_NE(out, nullptr);
   fputs("not a library\n", out);
@@ -193,8 +194,6 @@ TEST(AttachTest, ACollectorThatDoesNotLoadLeavesTheTargetAsItWas) {
     EXPECT_TRUE(target.Intact()) << path << ": " << target.output();
     EXPECT_EQ(target.Report(), "");
   }
-  unlink(file.c_str());
-  rmdir(directory.c_str());
 }
 
 // The stub has its own stack.

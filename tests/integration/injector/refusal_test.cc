@@ -16,6 +16,7 @@
 
 #include "injector/attach.h"
 #include "tests/integration/injector/target_process.h"
+#include "tests/places.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/clock_ticks.h"
 #include "userspace/base/process.h"
@@ -46,7 +47,7 @@ bool NeedsRoot() {
   return true;
 }
 
-// Attaches, expects `reason` and an unchanged target that finishes as ever.
+// Attaches, expects `reason` and an unchanged target that finishes normally.
 void ExpectRefusal(TargetProcess& target, const AttachRequest& request,
                    AttachReason reason) {
   AttachOutcome outcome = reason == AttachReason::kNotAtWindow
@@ -231,47 +232,43 @@ TEST(RefusalTest, CollectorPathIsNoPath) {
 
 TEST(RefusalTest, CollectorIsUnreadableForTheTargetsUser) {
   if (NeedsRoot()) GTEST_SKIP() << "needs root to run a target as another user";
-  const std::string directory = MakeTestDirectory();
-  const std::string file = directory + "/collector.so";
+  const testing_support::ExecutableDirectory directory;
+  const std::string file = directory / "collector.so";
   std::filesystem::copy_file(CollectorPath(), file);
   struct Case {
     mode_t directory_mode, file_mode;
   };
   for (Case modes : {Case{0755, 0600}, Case{0700, 0644}}) {
-    chmod(directory.c_str(), modes.directory_mode);
+    chmod(directory.path().c_str(), modes.directory_mode);
     chmod(file.c_str(), modes.file_mode);
     // The target itself must be reachable for that user, too, and the library that it
     // is linked to in the build directory.
-    const std::string place = MakeTestDirectory();
-    const std::string program = place + "/target";
+    const testing_support::ExecutableDirectory place;
+    const std::string program = place / "target";
     const std::filesystem::path library = WindowLibraryPath();
     std::filesystem::copy_file(TargetPath(), program);
-    std::filesystem::copy_file(library,
-                               std::filesystem::path(place) / library.filename());
+    std::filesystem::copy_file(library, place / library.filename().string());
     chmod(program.c_str(), 0755);
     TargetProcess target;
-    ASSERT_TRUE(target.Start({program, "plain", [place] {
-                                setenv("LD_LIBRARY_PATH", place.c_str(), 1);
+    ASSERT_TRUE(target.Start({program, "plain", [&place] {
+                                setenv("LD_LIBRARY_PATH", place.path().c_str(), 1);
                                 BecomeNobody();
                               }}));
     AttachRequest request = target.Request();
     request.collector.path = file;
     ExpectRefusal(target, request, AttachReason::kCollectorUnreadable);
-    std::filesystem::remove_all(place);
   }
-  std::filesystem::remove_all(directory);
 }
 
 TEST(RefusalTest, SetUserIdProgram) {
   if (NeedsRoot()) GTEST_SKIP() << "needs root to make a set-uid program";
-  const std::string directory = MakeTestDirectory();
-  const std::string program = directory + "/target";
+  const testing_support::ExecutableDirectory directory;
+  const std::string program = directory / "target";
   std::filesystem::copy_file(TargetPath(), program);
   ASSERT_EQ(chmod(program.c_str(), 04755), 0);
   TargetProcess target;
   ASSERT_TRUE(target.Start({program, "plain", BecomeNobody}));
   ExpectRefusal(target, target.Request(), AttachReason::kSecureExec);
-  std::filesystem::remove_all(directory);
 }
 
 }  // namespace

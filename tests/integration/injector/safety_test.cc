@@ -194,7 +194,7 @@ TEST(StubRemovalTest, AStubThatIsInUseStays) {
   EXPECT_TRUE(target.Intact()) << target.output();
 }
 
-// What the stub asks for is refused: the thread goes on without a collector.
+// What the stub asks for is refused: the thread continues without a collector.
 TEST(OwnStackTest, AProcessWithoutMemoryGoesOn) {
   TargetProcess target;
   ASSERT_TRUE(target.Start("plain") && target.WaitAtWindow());

@@ -82,13 +82,6 @@ std::string OwnMallocPath() {
   return ROCATTACH_TEST_OWN_MALLOC;
 }
 
-std::string MakeTestDirectory() {
-  std::string path = testing_support::ExecutablePlace() + "/rocattach-injector-XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) ADD_FAILURE() << "mkdtemp(" << path << ")";
-  chmod(path.c_str(), 0755);
-  return path;
-}
-
 TargetProcess::~TargetProcess() {
   if (pid_ != 0) {
     kill(pid_, SIGKILL);

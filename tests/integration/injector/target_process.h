@@ -106,9 +106,6 @@ std::string ContextsPath();
 std::string OwnMallocTargetPath();
 std::string OwnMallocPath();
 
-// A directory under the system's temporary one that every user can search.
-std::string MakeTestDirectory();
-
 }  // namespace rocattach
 
 #endif  // ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGET_PROCESS_H_

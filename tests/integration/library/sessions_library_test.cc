@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 class SessionsLibraryTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    installed_ = new TemporaryDirectory;
+    installed_ = new ExecutableDirectory;
     const Finished install = Child({ROCATTACH_TEST_CMAKE, "--install",
                                     ROCATTACH_TEST_BUILD, "--prefix", Prefix()})
                                  .Wait();
@@ -134,10 +134,10 @@ class SessionsLibraryTest : public testing::Test {
     return nlohmann::json::parse(status.output, nullptr, false);
   }
 
-  static TemporaryDirectory* installed_;
-  TemporaryDirectory directory_;
+  static ExecutableDirectory* installed_;
+  ExecutableDirectory directory_;
 };
-TemporaryDirectory* SessionsLibraryTest::installed_ = nullptr;
+ExecutableDirectory* SessionsLibraryTest::installed_ = nullptr;
 
 TEST_F(SessionsLibraryTest, OnlyTheApiIsExported) {
   const Finished symbols =
@@ -161,7 +161,7 @@ TEST_F(SessionsLibraryTest, RecordsAreTheTruth) {
   const auto [program, process] = RunBeside("counters", "300");
   EXPECT_GT(Reported(program.output, "records"), 100);
   EXPECT_EQ(Reported(program.output, "wrong"), 0);
-  // What the program was given stands in the recording as well.
+  // What the program was given is in the recording as well.
   EXPECT_EQ(process.dispatches.size(), 6000u);
   EXPECT_EQ(process.counters.size(),
             2 * static_cast<size_t>(Reported(program.output, "records")));

@@ -213,22 +213,19 @@ TEST_F(SimgpuTargets, Rocminfo) {
   if (access("/usr/bin/rocminfo", X_OK) != 0)
     GTEST_SKIP() << "rocminfo is not installed";
   // It asks lsmod for the driver; one that says yes goes first in PATH.
-  std::string directory = testing_support::ExecutablePlace() + "/simgpu_lsmod.XXXXXX";
-  ASSERT_NE(mkdtemp(directory.data()), nullptr);
-  std::string lsmod = directory + "/lsmod";
+  const testing_support::ExecutableDirectory directory;
+  const std::string lsmod = directory / "lsmod";
   std::ofstream(lsmod) << "#!/bin/sh\necho amdgpu 0 0\n";
   ASSERT_EQ(chmod(lsmod.c_str(), 0755), 0);
   ProgramResult result =
       Run("/usr/bin/rocminfo", {"--count", "2"},
           {{"LD_PRELOAD", testing_support::WithoutBlanks(DEVKFD_PRELOAD)},
-           {"PATH", directory + ":" + getenv("PATH")}});
+           {"PATH", directory.path() + ":" + getenv("PATH")}});
   EXPECT_EQ(result.exit_status, 0) << result.output << result.errors;
   EXPECT_THAT(result.output,
               AllOf(HasSubstr("gfx90a"), HasSubstr("Agent 3"),
                     HasSubstr("Simulated AMD Instinct MI210"),
                     HasSubstr("amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-")));
-  unlink(lsmod.c_str());
-  rmdir(directory.c_str());
 }
 
 #ifdef HAVE_HIP

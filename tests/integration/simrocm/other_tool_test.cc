@@ -5,19 +5,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "tests/integration/simrocm/other_tool_report.h"
 #include "tests/integration/simrocm/simrocm_session.h"
+#include "tests/temporary_directory.h"
 
 namespace rocattach {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 
 // How the SDK sees queues.
@@ -38,39 +36,32 @@ struct Outcome {
 
 class OtherTool : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/other-tool-test-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // The program with the tool preloaded, as PyTorch brings it along.
   Outcome RunWith(const std::string& words, Mode mode, std::vector<std::string> program,
                   std::map<std::string, std::string> environment = {}) {
     std::vector<std::string> command = {SIMROCM_RUN, "--preload", OTHER_TOOL, "--log",
-                                        folder_ + "/log"};
+                                        folder_ / "log"};
     if (mode != Mode::kIntercept) command.push_back("--interposition");
     if (mode == Mode::kInlineSwitchedOff) {
       environment["ROCPROFILER_QUEUE_INTERPOSITION"] = "0";
     }
     command.insert(command.end(), program.begin(), program.end());
     environment["OTHER_TOOL"] = words;
-    environment["OTHER_TOOL_OUTPUT"] = folder_ + "/report";
+    environment["OTHER_TOOL_OUTPUT"] = folder_ / "report";
     environment["OTHER_TOOL_DONE"] = Done();
     Outcome run;
     run.program = RunProgram(command, environment);
     run.printed = LastLineFields(run.program.output);
-    run.report = ReadOtherToolReport(folder_ + "/report");
+    run.report = ReadOtherToolReport(folder_ / "report");
     std::ostringstream log;
-    log << std::ifstream(folder_ + "/log").rdbuf();
+    log << std::ifstream(folder_ / "log").rdbuf();
     run.log = log.str();
     return run;
   }
 
-  std::string Done() const { return folder_ + "/done"; }
+  std::string Done() const { return folder_ / "done"; }
 
-  std::string folder_;
+  const testing_support::TemporaryDirectory folder_;
 };
 
 void ExpectRight(const Outcome& run) {

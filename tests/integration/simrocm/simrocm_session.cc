@@ -8,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/temporary_directory.h"
+
 namespace rocattach {
 namespace {
 
@@ -29,25 +31,6 @@ std::vector<Event> ReadEvents(const std::string& path) {
   for (std::string line; std::getline(file, line);) events.push_back(ParseEvent(line));
   return events;
 }
-
-// A new empty folder, gone at the end.
-class Folder {
- public:
-  Folder() {
-    char name[] = "/tmp/simrocm-test-XXXXXX";
-    path_ = mkdtemp(name) != nullptr ? name : "/tmp";
-  }
-  ~Folder() {
-    unlink(tool().c_str());
-    unlink(log().c_str());
-    rmdir(path_.c_str());
-  }
-  std::string tool() const { return path_ + "/tool"; }
-  std::string log() const { return path_ + "/log"; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace
 
@@ -90,8 +73,9 @@ int SessionResult::Check(const std::string& name) const {
 }
 
 SessionResult RunSession(const SessionOptions& options) {
-  Folder folder;
-  std::vector<std::string> command = {SIMROCM_RUN, "--log", folder.log()};
+  const testing_support::TemporaryDirectory folder;
+  const std::string log = folder / "log", tool = folder / "tool";
+  std::vector<std::string> command = {SIMROCM_RUN, "--log", log};
   if (options.load_tool) {
     command.insert(command.end(), {"--tool", ToolPath()});
   }
@@ -104,12 +88,12 @@ SessionResult RunSession(const SessionOptions& options) {
   command.insert(command.end(), options.steps.begin(), options.steps.end());
   std::map<std::string, std::string> environment = options.environment;
   environment["SIMROCM_TOOL"] = options.plan;
-  environment["SIMROCM_TOOL_OUTPUT"] = folder.tool();
+  environment["SIMROCM_TOOL_OUTPUT"] = tool;
   SessionResult result;
   result.program = RunProgram(command, environment);
   result.printed = LastLineFields(result.program.output);
-  result.tool = ReadEvents(folder.tool());
-  result.log = ReadEvents(folder.log());
+  result.tool = ReadEvents(tool);
+  result.log = ReadEvents(log);
   return result;
 }
 

@@ -294,7 +294,7 @@ TEST_F(AttachTest, HipPrograms) {
 }
 
 TEST_F(AttachTest, OneFileAProcessWithKeys) {
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   Child watcher({WatcherPath(), "--auto", "--json", "--collector", CollectorPath(),
                  "-d", directory.path(), "-o", "%tag%/%pid%"});
   while (watcher.PollOutput().find("ready") == std::string::npos) usleep(5000);

@@ -29,7 +29,7 @@ class CollectorFileTest : public testing::Test {
     std::ifstream from(fs::canonical(kOtherLibrary), std::ios::binary);
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << from.rdbuf();
   }
-  // As a package manager does.
+  // As a package manager does it.
   void Upgrade() const {
     fs::copy_file(fs::canonical(kOtherLibrary), path_ + ".new");
     fs::rename(path_ + ".new", path_);
@@ -50,7 +50,7 @@ class CollectorFileTest : public testing::Test {
     return words;
   }
 
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
   std::string path_;
 };
 

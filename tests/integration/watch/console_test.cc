@@ -29,7 +29,7 @@ class ConsoleTest : public testing::Test {
     return words;
   }
   std::string recording() const { return directory_.path() + "/run.rwa"; }
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
 };
 
 // The number that ends right before `unit`, with commas; -1 without one.

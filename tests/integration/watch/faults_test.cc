@@ -25,7 +25,7 @@ namespace {
 class FaultsTest : public testing::Test {
  protected:
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
 
   Finished Watch(std::vector<std::string> arguments) {
     std::vector<std::string> words = {WatcherPath(), "--collector", CollectorPath()};
@@ -71,8 +71,8 @@ TEST_F(FaultsTest, AMissingCollector) {
   EXPECT_NE(result.errors.find("/no/collector.so"), std::string::npos) << result.errors;
 }
 
-// The disk fills up in the middle: what was recorded stays readable, the loss is said,
-// the target does not notice.
+// The disk fills up in the middle: what was recorded stays readable, the loss is
+// reported, the target does not notice.
 TEST_F(FaultsTest, AFullDisk) {
   std::string disk = directory_.path() + "/disk";
   std::filesystem::create_directory(disk);
@@ -188,7 +188,7 @@ TEST_F(FaultsTest, AHeldProcessCanBeKilled) {
 }
 
 // What holds of both levels of the hold.
-// A service that dies lets everybody go who waits for it, at once.
+// A service that dies releases everybody who waits for it, at once.
 TEST_F(FaultsTest, HoldsEndWithTheService) {
   if (IsSkipped() || HasFatalFailure()) return;
   constexpr uint64_t kHoldNs = 10'000'000'000;

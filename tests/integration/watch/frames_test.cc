@@ -17,7 +17,7 @@ namespace {
 // per processor, which another process's run overwrites when a program sleeps.
 constexpr int kPrivateStackBytes = 64;
 
-// The frames that "stack depth 48+16+0" tells of; each is rounded up to 16 bytes.
+// The frames that "stack depth 48+16+0" lists; each is rounded up to 16 bytes.
 std::vector<int> Frames(const std::string& log) {
   std::vector<int> frames;
   const std::string mark = "stack depth ";

@@ -43,7 +43,7 @@ uint64_t EffectiveCapabilities() {
 }  // namespace
 
 // Each case is a process of its own, so this must be cheap: loading the real programs
-// takes as long as many a test. Where they do not load all the same, the tests fail.
+// takes as long as some tests. Where they still do not load, the tests fail.
 std::string MissingPrivileges() {
   if (geteuid() != 0) return "needs root (eBPF and ptrace)";
   const uint64_t effective = EffectiveCapabilities();
@@ -78,16 +78,6 @@ std::string SimrocmRunPath() {
 }
 std::string TargetPath(const std::string& name) {
   return std::string(ROCATTACH_TEST_TARGETS) + "/" + name;
-}
-
-TemporaryDirectory::TemporaryDirectory() {
-  std::string pattern = ExecutablePlace() + "/rocattach-test.XXXXXX";
-  path_ = mkdtemp(pattern.data());
-  chmod(path_.c_str(), 0755);
-}
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 bool Finished::exited_with(int code) const {
@@ -227,7 +217,7 @@ WatcherProcess::WatcherProcess(std::vector<std::string> arguments) {
   if (std::find(arguments.begin(), arguments.end(), "--collector") == arguments.end()) {
     words.insert(words.end(), {"--collector", CollectorPath()});
   }
-  // The machine may be crowded, and what is tested is seldom how long a hold may take.
+  // The machine may be crowded, and few tests are about how long a hold may take.
   if (std::find(arguments.begin(), arguments.end(), "--hold-timeout-msec") ==
       arguments.end()) {
     words.insert(words.end(), {"--hold-timeout-msec", "10000"});

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "schemas/stream.pb.h"
+#include "tests/places.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/stream/session_records.h"
@@ -43,17 +44,6 @@ std::string TargetPath(const std::string& name);
 // Milliseconds from the runtime's mapping to hsa_init that the signal hold mode
 // needs even on a machine that is crowded: --wait-msec of the targets.
 inline constexpr char kTimeToSeize[] = "200";
-
-// A directory that goes away with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // A finished process.
 struct Finished {
@@ -99,7 +89,7 @@ class Child {
 std::vector<std::string> OnSimgpu(std::vector<std::string> target_and_arguments);
 Finished RunTarget(std::vector<std::string> target_and_arguments);
 
-// Asks until it is true, or half a minute is over: machines are slow at times.
+// Asks until it is true, for at most half a minute: machines can be slow.
 bool Eventually(const std::function<bool()>& is_true);
 // The process is held. Nobody may serve it meanwhile: it is known by the time that it
 // spends in the kernel.
@@ -122,13 +112,13 @@ class WatcherProcess {
   std::vector<nlohmann::json> Events();
   // Those with this "event".
   std::vector<nlohmann::json> Events(const std::string& name);
-  // Reads what has come by now: how many of these.
+  // Reads what has arrived so far; returns how many of these.
   size_t PollEvents(const std::string& name);
   std::string recording() const { return directory_.path() + "/run.rwa"; }
   const std::string& directory() const { return directory_.path(); }
 
  private:
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
   std::unique_ptr<Child> child_;
   std::string output_;
   bool ready_ = false;
@@ -145,7 +135,7 @@ class HungService {
   HungService& operator=(const HungService&) = delete;
 
   void Release();
-  // It dies without having gone on.
+  // It dies without continuing.
   void Kill();
 
  private:

@@ -1,4 +1,4 @@
-// Kernels that lack something.
+// Kernels that lack a feature.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 TEST(KernelTest, WithoutTypeInformationItSaysWhatIsMissing) {
   SKIP_WITHOUT_PRIVILEGES();
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   // A mount namespace in which /sys/kernel/btf is empty.
   Child watcher({"unshare", "--mount", "sh", "-c",
                  "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"", "sh",

@@ -69,7 +69,7 @@ class OtherTool : public testing::Test {
     return outcome;
   }
 
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
 };
 
 // The program ran to its end as if nobody were there.

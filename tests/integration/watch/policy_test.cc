@@ -64,7 +64,7 @@ TEST_F(PolicyTest, NoHoldAtAll) {
   ASSERT_TRUE(watcher.ready());
   EXPECT_EQ(watcher.Events("ready").at(0)["hold"], "none");
   EXPECT_EQ(watcher.Events("ready").at(0)["hold_reason"], "");
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   Finished words =
       Child({WatcherPath(), "--auto", "--hold", "none", "--collector", CollectorPath(),
              "-d", directory.path(), "--duration-msec", "50"})
@@ -120,7 +120,7 @@ TEST_F(PolicyTest, AProcessOfAnotherUserIsAttached) {
 // With a command only its own processes count, whatever else runs on the machine: that
 // is counted, and said nowhere else.
 TEST_F(PolicyTest, ACommandsOwnProcessesOnly) {
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   const std::string up = directory.path() + "/up", go = directory.path() + "/go";
   std::vector<std::string> words = {
       WatcherPath(), "--auto",         "--json", "--collector", CollectorPath(),
@@ -156,7 +156,7 @@ TEST_F(PolicyTest, ACommandsOwnProcessesOnly) {
 
 // The recording ends with the time; the command is not harmed, and its status counts.
 TEST_F(PolicyTest, ACommandThatOutlivesTheDuration) {
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   std::vector<std::string> words = {WatcherPath(),
                                     "--auto",
                                     "--collector",
@@ -187,7 +187,7 @@ TEST_F(PolicyTest, ACommandThatOutlivesTheDuration) {
 }
 
 TEST_F(PolicyTest, ACommandKilledByASignal) {
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   Finished result = Child({WatcherPath(), "-q", "-d", directory.path(), "--", "sh",
                            "-c", "kill -KILL $$"})
                         .Wait();
@@ -195,7 +195,7 @@ TEST_F(PolicyTest, ACommandKilledByASignal) {
 }
 
 TEST_F(PolicyTest, ACommandThatDoesNotExist) {
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   Finished result =
       Child({WatcherPath(), "-d", directory.path(), "--", "/no/such/program"}).Wait();
   EXPECT_TRUE(result.exited_with(127));
@@ -210,7 +210,7 @@ TEST_F(PolicyTest, ACommandThatDoesNotExist) {
 }
 
 TEST_F(PolicyTest, DurationEndsTheRun) {
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   Finished result = Child({WatcherPath(), "--auto", "--collector", CollectorPath(),
                            "-d", directory.path(), "--duration-msec", "200"})
                         .Wait();
@@ -232,7 +232,7 @@ TEST_F(PolicyTest, UsageErrors) {
 }
 
 TEST_F(PolicyTest, TheStreamOnStandardOutput) {
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   const std::string socket = directory.path() + "/socket";
   std::vector<std::string> words = {WatcherPath(), "--auto",        "-q",
                                     "--collector", CollectorPath(), "-o",

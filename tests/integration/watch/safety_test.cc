@@ -61,7 +61,7 @@ std::vector<std::string> WithLimit(const std::string& limit,
 struct LimitCase {
   const char* name;
   const char* option;  // of prlimit(1)
-  // Tried in this order: the first with which the program does well by itself.
+  // Tried in this order: the first with which the program works on its own.
   std::vector<uint64_t> values;
   bool always_refused;
 };
@@ -231,7 +231,7 @@ class CraftedRuntime {
   uint64_t offset() const { return offset_; }
 
  private:
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
   std::string path_;
   uint64_t offset_ = 0;
   bool ok_ = false;
@@ -241,7 +241,7 @@ TEST_F(SafetyTest, AnInstructionThatCannotCarryAProbeIsNamed) {
   if (access(kRuntime, R_OK) != 0) GTEST_SKIP() << "needs " << kRuntime;
   CraftedRuntime syscall({0x0f, 0x05}), lock({0xf0, 0x83, 0x00, 0x01});
   ASSERT_TRUE(syscall.ok() && lock.ok());
-  TemporaryDirectory output;
+  ExecutableDirectory output;
   const Finished result =
       RunToEnd({WatcherPath(), "--library", syscall.path(), "--library", lock.path(),
                 "-d", output.path(), "--duration-msec", "50"});

@@ -180,7 +180,7 @@ TEST_F(SessionsApiTest, StartedAndStoppedOnARunningProgram) {
   const std::vector<ApiCallRecord> launches = Calls(process, "hipLaunchKernel");
   EXPECT_GE(launches.size(), 5u);
   EXPECT_LT(launches.size(), 150u);
-  // In steps without a gap.
+  // In steps without gaps.
   const std::vector<ApiCallRecord> pushes = Calls(process, "roctxRangePushA");
   ASSERT_GE(pushes.size(), 5u);
   int step = 0;

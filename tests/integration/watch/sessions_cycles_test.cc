@@ -46,7 +46,7 @@ Footprint MeasureOnce(pid_t pid) {
   return now;
 }
 
-// Some files are open for an instant only: the least of some looks.
+// Some files are open for an instant only: the minimum over several tries.
 Footprint Measure(pid_t pid) {
   Footprint least = MeasureOnce(pid);
   for (int i = 0; i < 30; ++i) {

@@ -42,7 +42,7 @@ class SessionsTest : public testing::Test {
 
   std::string Socket() const { return directory_.path() + "/control.sock"; }
 
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
 };
 
 }  // namespace rocattach::testing_support

@@ -62,7 +62,7 @@ TEST_F(SessionTerminal, EnterStopsTheSession) {
 TEST_F(SessionTerminal, WaitingWithoutATerminal) {
   WatcherProcess watcher(Watch({"--backend", "sdk", "--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
-  // Its own end.
+  // Ends by itself.
   const Finished timed =
       Child(Start({"--wait", "--json", "--attach-duration-msec", "300"})).Wait();
   EXPECT_TRUE(timed.exited_with(0)) << timed.errors;
@@ -87,7 +87,7 @@ TEST_F(SessionTerminal, WaitingWithoutATerminal) {
                   .Wait()
                   .exited_with(0));
   EXPECT_TRUE(left.Wait().exited_with(0));
-  // The service ends, and with it the session: whichever the client hears of first.
+  // The service ends, and with it the session: whichever the client learns of first.
   Child last(Start({"--wait"}));
   for (int i = 0; i < 500; ++i) {
     if (last.PollOutput().find("collecting") != std::string::npos) break;

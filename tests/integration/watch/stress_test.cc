@@ -129,7 +129,7 @@ TEST_F(StressTest, AServiceKilledAtRandomInstantsHarmsNobody) {
 // lost is counted, said and reported.
 TEST_F(StressTest, EventsThatFindNoRoomAreCounted) {
   constexpr uint64_t kChildren = 6000;
-  TemporaryDirectory directory;
+  ExecutableDirectory directory;
   // Without a budget, which would keep most of them away.
   Terminal watcher({WatcherPath(), "--auto", "--hold-timeout-msec", "1",
                     "--windows-per-second", "0", "--processes-per-user", "0",

@@ -6,7 +6,7 @@
 //
 // OTHER_TOOL has words separated by blanks:
 //   idle             a client that traces nothing, and only gets to know code objects
-//   dispatch, copy   what to trace; both if neither is said
+//   dispatch, copy   what to trace; both if neither is given
 //   calls            HSA calls too
 //   stopped          tracing is configured, but starts only with the first switch
 //   switches=N       once the program dispatches, starts and stops tracing N times

@@ -190,8 +190,8 @@ void Invoke(Context* context, int32_t operation, int32_t phase, void* payload) {
   tracing->callback(record, &user_data, tracing->data);
 }
 
-// Tells the contexts that are active now of every object that nobody was told of: also
-// of those that were loaded while none was active.
+// Tells the contexts that are active now of every object that nobody was notified of:
+// also of those that were loaded while none was active.
 void Announce() {
   auto active = ActiveContexts();
   ContextList interested;

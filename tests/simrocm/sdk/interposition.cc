@@ -42,7 +42,7 @@ struct VirtualQueue {
 
   // One doorbell at a time.
   std::mutex doorbell;
-  uint64_t submitted = 0;  // packets that the GPU was told of; with `doorbell`
+  uint64_t submitted = 0;  // packets that the GPU was notified of; with `doorbell`
 
   // What upstream does without a lock, and gets wrong when it begins or ends on a busy
   // queue: decide which of the two indices counts, and change it.

@@ -1,6 +1,6 @@
-// Signals for the SDK's own use, gone when nobody needs them any more. The SDK of 2025
-// makes one for each dispatch and copy and destroys it afterwards; newer ones keep a
-// pool and use them again.
+// Signals for the SDK's own use, destroyed when nobody needs them any more. The SDK of
+// 2025 makes one for each dispatch and copy and destroys it afterwards; newer ones keep
+// a pool and use them again.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_SIGNALS_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_SIGNALS_H_
 

@@ -2,27 +2,20 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
-#include <filesystem>
+#include "tests/temporary_directory.h"
 
 namespace rocattach {
 namespace {
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/rocattach-file-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
 };
 
 TEST_F(FileTest, WritesAndReadsBack) {
-  std::string path = directory_ + "/data";
+  std::string path = directory_ / "data";
   auto fd = OpenFile(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
   ASSERT_TRUE(fd.ok()) << fd.status();
   std::string data(100'000, 'x');
@@ -33,7 +26,7 @@ TEST_F(FileTest, WritesAndReadsBack) {
 }
 
 TEST_F(FileTest, RefusesMoreThanTheLimit) {
-  std::string path = directory_ + "/data";
+  std::string path = directory_ / "data";
   auto fd = OpenFile(path, O_WRONLY | O_CREAT, 0600);
   ASSERT_TRUE(WriteAll(fd->get(), "12345").ok());
   EXPECT_TRUE(ReadFile(path, 5).ok());
@@ -41,19 +34,19 @@ TEST_F(FileTest, RefusesMoreThanTheLimit) {
 }
 
 TEST_F(FileTest, ErrorsNameThePath) {
-  auto missing = ReadFile(directory_ + "/missing", 10);
+  auto missing = ReadFile(directory_ / "missing", 10);
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
   EXPECT_NE(missing.status().message().find("/missing"), absl::string_view::npos);
 }
 
 TEST_F(FileTest, DescriptorsAreClosedOnExec) {
-  auto fd = OpenFile(directory_, O_RDONLY | O_DIRECTORY);
+  auto fd = OpenFile(directory_.path(), O_RDONLY | O_DIRECTORY);
   ASSERT_TRUE(fd.ok());
   EXPECT_NE(fcntl(fd->get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
 TEST_F(FileTest, MakesMissingParents) {
-  std::string path = directory_ + "/a/b/c";
+  std::string path = directory_ / "a/b/c";
   ASSERT_TRUE(MakeDirectories(path, 0700).ok());
   ASSERT_TRUE(MakeDirectories(path, 0700).ok());
   struct stat info;
@@ -62,7 +55,7 @@ TEST_F(FileTest, MakesMissingParents) {
 }
 
 TEST_F(FileTest, AFileIsNotADirectory) {
-  std::string path = directory_ + "/file";
+  std::string path = directory_ / "file";
   ASSERT_TRUE(OpenFile(path, O_WRONLY | O_CREAT, 0600).ok());
   EXPECT_FALSE(MakeDirectories(path, 0700).ok());
   EXPECT_FALSE(MakeDirectories(path + "/below", 0700).ok());

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/temporary_directory.h"
 #include "userspace/base/file.h"
 #include "userspace/stream/writer.h"
 
@@ -34,18 +35,9 @@ class CliTest : public testing::Test {
     const char* program = getenv("ROCATTACH_CLI");
     ASSERT_NE(program, nullptr) << "ctest sets ROCATTACH_CLI to the program";
     program_ = program;
-    char name[] = "/tmp/rocattach-cli-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override {
-    for (const char* file : {"/a.rwa", "/b.rwa", "/out", "/err"}) {
-      unlink((directory_ + file).c_str());
-    }
-    rmdir(directory_.c_str());
   }
 
-  std::string Path(const char* name) const { return directory_ + "/" + name; }
+  std::string Path(const char* name) const { return directory_ / name; }
 
   // Starts the program; `in` is its standard input, -1 for none.
   pid_t Spawn(std::vector<std::string> arguments, int in = -1) {
@@ -125,7 +117,7 @@ class CliTest : public testing::Test {
   }
 
   std::string program_;
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
 };
 
 TEST_F(CliTest, ReportOfAWholeRecording) {

@@ -3,12 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 
+#include "tests/temporary_directory.h"
 #include "userspace/cli/machine_gpus.h"
 
 namespace rocattach {
@@ -20,15 +20,8 @@ using ::testing::IsEmpty;
 
 class SessionArgumentsTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/rocattach-arguments-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   std::string File(const std::string& name, const std::string& text) {
-    const std::string path = directory_ + "/" + name;
+    const std::string path = directory_ / name;
     std::ofstream(path) << text;
     return path;
   }
@@ -67,7 +60,7 @@ class SessionArgumentsTest : public testing::Test {
     return std::string(wish.status().message());
   }
 
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
   std::vector<std::string> present_;  // architectures
 };
 
@@ -235,7 +228,7 @@ TEST_F(SessionArgumentsTest, InputFilesThatAskForMoreThanThereIs) {
   const std::string two = File("two.json", R"({"jobs": [
       {"pmc": ["SQ_WAVES"]}, {"pmc": ["TCC_HIT"], "kernel_include_regex": "a"}]})");
   EXPECT_THAT(Refusal({"-i", two}), HasSubstr("different filters"));
-  EXPECT_THAT(Refusal({"-i", directory_ + "/none.json"}), HasSubstr("none.json"));
+  EXPECT_THAT(Refusal({"-i", directory_ / "none.json"}), HasSubstr("none.json"));
 }
 
 // As rocprofv3 does it: the command runs once for each kind of filter.
@@ -282,14 +275,15 @@ TEST_F(SessionArgumentsTest, ArchitecturesOfTheDriver) {
   EXPECT_EQ(ArchitectureName(90402), "gfx942");
   EXPECT_EQ(ArchitectureName(100306), "gfx1036");
   EXPECT_EQ(ArchitectureName(120001), "gfx1201");
-  EXPECT_THAT(TopologyArchitectures(directory_), IsEmpty());
+  EXPECT_THAT(TopologyArchitectures(directory_.path()), IsEmpty());
   for (const auto& [node, version] :
        {std::pair("0", "0"), {"1", "90010"}, {"2", "90402"}, {"3", "90010"}}) {
-    std::filesystem::create_directories(directory_ + "/nodes/" + node);
+    std::filesystem::create_directories(directory_ / "nodes/" + node);
     File(std::string("nodes/") + node + "/properties",
          std::string("simd_count 4\ngfx_target_version ") + version + "\n");
   }
-  EXPECT_THAT(TopologyArchitectures(directory_), ElementsAre("gfx90a", "gfx942"));
+  EXPECT_THAT(TopologyArchitectures(directory_.path()),
+              ElementsAre("gfx90a", "gfx942"));
 }
 
 }  // namespace

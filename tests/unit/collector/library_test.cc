@@ -312,7 +312,7 @@ int TryOtherSdks() {
   if (strcmp(getenv("ROCP_TOOL_LIBRARIES"), config.collector_path) != 0) return 12;
   uint64_t client[3] = {24, 0, 0};
   if (configure(600, "0.6.0", 0, client) != nullptr) return 13;
-  // The runtime goes on to the HSA tools, and there we are.
+  // The runtime then loads the HSA tools, which include the collector.
   std::vector<uint64_t> core = MakeTable(1016);
   std::vector<uint64_t> amd = MakeTable(608);
   RootTable root = {

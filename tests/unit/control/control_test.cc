@@ -1,12 +1,14 @@
 // The service's answers through a real socket, without any process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
 
+#include "tests/temporary_directory.h"
+#include "tests/unit/control/service_on_socket.h"
 #include "userspace/control/control_client.h"
-#include "userspace/control/control_server.h"
 #include "userspace/control/filter_proto.h"
 
 namespace rocattach {
@@ -16,33 +18,9 @@ using ::testing::HasSubstr;
 
 class ControlTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/rocattach-control-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-    socket_ = directory_ + "/made/control.sock";
-    service_ = std::make_unique<SessionService>(
-        std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()), nullptr);
-    RecorderOptions options;
-    options.output = {directory_, "run", {}};
-    options.targets = service_->targets();
-    recorder_ = *Recorder::Start(options, nullptr);
-    service_->SetRecorder(recorder_.get());
-    auto server = ControlServer::Start(socket_, service_.get(), "run.rwa");
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-  }
-  void TearDown() override {
-    server_.reset();
-    service_->Close();
-    recorder_.reset();
-    std::filesystem::remove_all(directory_);
-  }
-
-  std::string directory_, socket_;
-  std::unique_ptr<SessionService> service_;
-  std::unique_ptr<Recorder> recorder_;
-  std::unique_ptr<ControlServer> server_;
+  const testing_support::TemporaryDirectory directory_;
+  const std::string socket_ = directory_ / "made/control.sock";
+  std::optional<ServiceOnSocket> service_{std::in_place, directory_.path(), socket_};
 };
 
 v1::StartSessionRequest Counters(std::vector<std::string> names) {
@@ -162,7 +140,7 @@ TEST_F(ControlTest, CounterFilesComeAlong) {
 }
 
 TEST_F(ControlTest, WithoutAServiceTheRemedyIsSaid) {
-  server_.reset();
+  service_.reset();
   const auto client = ControlClient::Connect(socket_);
   EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(client.status().message()), HasSubstr("--socket"));

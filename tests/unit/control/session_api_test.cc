@@ -2,13 +2,15 @@
 // with real processes is tests/integration/library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "tests/temporary_directory.h"
+#include "tests/unit/control/service_on_socket.h"
 #include "userspace/base/session_status.h"
-#include "userspace/control/control_server.h"
 #include "userspace/control/remote_runner.h"
 #include "userspace/control/run_queue.h"
 #include "userspace/control/session_wire.h"
@@ -88,34 +90,10 @@ TEST(RunQueueTest, WaitsForTheNextEventAndForTheEnd) {
 class SessionApiTest : public testing::Test {
  protected:
   void SetUp() override {
-    char pattern[] = "/tmp/rocattach-session-api.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
     StartService();
-    engine_ = std::make_unique<SessionEngine>(
-        std::make_shared<RemoteRunner>(directory_ + "/socket"));
+    engine_ = std::make_unique<SessionEngine>(std::make_shared<RemoteRunner>(socket_));
   }
-  void TearDown() override {
-    engine_.reset();
-    EndService();
-    std::filesystem::remove_all(directory_);
-  }
-  void StartService() {
-    service_ = std::make_unique<SessionService>(
-        std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()), nullptr);
-    RecorderOptions options;
-    options.output = {directory_, "run", {}};
-    options.targets = service_->targets();
-    recorder_ = *Recorder::Start(options, nullptr);
-    service_->SetRecorder(recorder_.get());
-    server_ = *ControlServer::Start(directory_ + "/socket", service_.get(), "");
-  }
-  void EndService() {
-    server_.reset();
-    if (service_ != nullptr) service_->Close();
-    recorder_.reset();
-    service_.reset();
-  }
+  void StartService() { service_.emplace(directory_.path(), socket_); }
   FilterSpec Waves() {
     FilterSpec spec;
     spec.kind = FilterKind::kCounters;
@@ -123,10 +101,9 @@ class SessionApiTest : public testing::Test {
     return spec;
   }
 
-  std::string directory_;
-  std::unique_ptr<SessionService> service_;
-  std::unique_ptr<Recorder> recorder_;
-  std::unique_ptr<ControlServer> server_;
+  const testing_support::TemporaryDirectory directory_;
+  const std::string socket_ = directory_ / "socket";
+  std::optional<ServiceOnSocket> service_;
   std::unique_ptr<SessionEngine> engine_;
 };
 
@@ -137,21 +114,21 @@ TEST_F(SessionApiTest, SessionsRunInTheService) {
   const auto session = engine_->CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE(engine_->StartSession(*session).ok());
-  ASSERT_EQ(service_->List().size(), 1u);
-  EXPECT_TRUE(service_->List()[0].active);
-  EXPECT_TRUE(service_->holds_arrivals());
+  ASSERT_EQ(service_->sessions().List().size(), 1u);
+  EXPECT_TRUE(service_->sessions().List()[0].active);
+  EXPECT_TRUE(service_->sessions().holds_arrivals());
   // Another program's.
-  SessionEngine other(std::make_shared<RemoteRunner>(directory_ + "/socket"));
+  SessionEngine other(std::make_shared<RemoteRunner>(socket_));
   ASSERT_TRUE(other.Initialize().ok());
   const auto second = other.CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
   ASSERT_TRUE(second.ok());
   const absl::Status refused = other.StartSession(*second);
   EXPECT_EQ(SessionStatusOf(refused), S::kHasActiveSession) << refused;
   EXPECT_TRUE(engine_->TerminateSession(*session).ok());
-  EXPECT_TRUE(service_->List()[0].over);
+  EXPECT_TRUE(service_->sessions().List()[0].over);
   EXPECT_TRUE(other.StartSession(*second).ok());
   EXPECT_TRUE(other.Finalize().ok());
-  EXPECT_FALSE(service_->holds_arrivals());
+  EXPECT_FALSE(service_->sessions().holds_arrivals());
   ASSERT_TRUE(engine_->StartSession(*session).ok()) << "again, as often as wanted";
 }
 
@@ -177,7 +154,7 @@ TEST_F(SessionApiTest, AServiceThatWasStartedAgainIsFoundAgain) {
   ASSERT_TRUE(engine_->Initialize().ok());
   const auto session = engine_->CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
   ASSERT_TRUE(engine_->StartSession(*session).ok());
-  EndService();
+  service_.reset();
   const absl::Status gone = engine_->TerminateSession(*session);
   EXPECT_EQ(SessionStatusOf(gone), S::kError) << "what it collected is not whole";
   const absl::Status nobody = engine_->StartSession(*session);
@@ -192,7 +169,7 @@ TEST_F(SessionApiTest, StoppedByOthersIsNoSuccess) {
   ASSERT_TRUE(engine_->Initialize().ok());
   const auto session = engine_->CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
   ASSERT_TRUE(engine_->StartSession(*session).ok());
-  ASSERT_TRUE(service_->Stop(service_->List()[0].number).ok());
+  ASSERT_TRUE(service_->sessions().Stop(service_->sessions().List()[0].number).ok());
   const absl::Status ended = engine_->TerminateSession(*session);
   EXPECT_EQ(SessionStatusOf(ended), S::kError);
 }

@@ -1,7 +1,6 @@
 #include "userspace/control/socket_listener.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,19 +12,13 @@
 #include <fstream>
 #include <vector>
 
+#include "tests/temporary_directory.h"
+
 namespace rocattach {
 namespace {
 
 class SocketListenerTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/rocattach-socket-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-    path_ = directory_ + "/control.sock";
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   absl::StatusOr<std::unique_ptr<SocketListener>> Listen() {
     return SocketListener::Listen(path_, [this](UniqueFd fd) {
       ++accepted_;
@@ -61,7 +54,7 @@ class SocketListenerTest : public testing::Test {
   }
   // The same as another user.
   int VisitAs(uid_t uid) {
-    chmod(directory_.c_str(), 0755);
+    chmod(directory_.path().c_str(), 0755);
     const pid_t child = fork();
     if (child == 0) {
       if (setgid(uid) != 0 || setuid(uid) != 0) _exit(99);
@@ -72,7 +65,8 @@ class SocketListenerTest : public testing::Test {
     return WEXITSTATUS(status) - 1;
   }
 
-  std::string directory_, path_;
+  const testing_support::TemporaryDirectory directory_;
+  std::string path_ = directory_ / "control.sock";
   std::atomic<int> accepted_ = 0;
 };
 

@@ -177,7 +177,7 @@ TEST(CounterCatalog, NamesTheNearestOfUnknownCounters) {
   EXPECT_TRUE(catalog.CheckKnown("TCC_EA0_RDREQ").ok());
   EXPECT_THAT(std::string(catalog.CheckKnown("TCC_HITS").message()),
               HasSubstr("TCC_HIT"));
-  // There may be such a counter: nobody says that there is none.
+  // There may be such a counter: nothing rules it out.
   EXPECT_THAT(std::string(catalog.CheckKnown("VmemLatency").message()),
               HasSubstr("\"VmemLatency\" is not in the catalogue of counters and "
                         "metrics (a file given with --extra-counters adds to it)"));

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <filesystem>
-
 #include "tests/unit/doctor/fake_machine.h"
 
 namespace rocattach {
@@ -31,7 +29,7 @@ TEST(TryLoad, SurvivesAConstructorThatAborts) {
 }
 
 TEST(ObstacleForOthers, NamesTheClosedDirectory) {
-  FakeMachine fake;  // mkdtemp makes the root private
+  FakeMachine fake;  // its root is private
   fake.Write("/a/b/file", "x");
   const std::string file = fake.root() + "/a/b/file";
   EXPECT_EQ(ObstacleForOthers(file), fake.root() + " is not searchable by other users");

@@ -1,7 +1,6 @@
 // What is read about a target: its status, its libraries, its mappings.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,22 +42,14 @@ TEST(ThreadStatusTest, GarbageIsNobody) {
 class FilesystemViewCacheTest : public testing::Test {
  protected:
   void SetUp() override {
-    // Not below a directory that only root may search.
-    std::string name = testing_support::ExecutablePlace() + "/place_cache_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-    file_ = directory_ + "/collector.so";
     int fd = open(file_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
     ASSERT_GE(fd, 0);
     close(fd);
     ASSERT_EQ(chmod(file_.c_str(), 0644), 0);
-    ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
   }
-  void TearDown() override {
-    unlink(file_.c_str());
-    rmdir(directory_.c_str());
-  }
-  std::string directory_, file_;
+  // Not below a directory that only root may search.
+  const testing_support::ExecutableDirectory directory_;
+  const std::string file_ = directory_ / "collector.so";
 };
 
 TEST_F(FilesystemViewCacheTest, SaysYesOnlyWhereEverybodyMay) {
@@ -67,9 +58,9 @@ TEST_F(FilesystemViewCacheTest, SaysYesOnlyWhereEverybodyMay) {
   ASSERT_EQ(chmod(file_.c_str(), 0640), 0);
   EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 2, file_, {}));
   ASSERT_EQ(chmod(file_.c_str(), 0644), 0);
-  ASSERT_EQ(chmod(directory_.c_str(), 0700), 0);
+  ASSERT_EQ(chmod(directory_.path().c_str(), 0700), 0);
   EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 3, file_, {}));
-  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 4, directory_ + "/none.so", {}));
+  EXPECT_FALSE(cache.EverybodyMayLoad(getpid(), 4, directory_ / "none.so", {}));
 }
 
 TEST_F(FilesystemViewCacheTest, AnotherFileAtThePathIsNotTheOne) {

@@ -202,7 +202,8 @@ TEST(CollectorMemory, WritesPlansAndReadsTheAnswer) {
   EXPECT_EQ(plan->session_id, 7u);
   EXPECT_NE(plan->start_ns, 0u);
   EXPECT_EQ(plan->selections[1].kernels_decided, 99u);
-  // The next service goes on from there, also from a plan that was left half written.
+  // The next service continues from there, even after a plan that was left half
+  // written.
   (*memory)->plan()->generation = 5;
   auto next = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   ASSERT_TRUE(next.ok());
@@ -277,7 +278,7 @@ TEST(CollectorMemory, ReadsEntriesOnceAndStopsAtATornOne) {
   torn.bytes = 4;
   torn.kind = ROCATTACH_ENTRY_KERNEL;
   torn.id = 4;
-  fake.AddEntry(&torn, sizeof(torn));
+  fake.AddEntry({reinterpret_cast<const uint8_t*>(&torn), sizeof(torn)});
   fake.AddKernel(5, "five");
   (*memory)->Snapshot();
   EXPECT_EQ((*memory)->NewEntries().size(), 0u);

@@ -5,21 +5,10 @@
 
 #include <vector>
 
-#include "userspace/abi/shared_memory.h"
+#include "tests/unit/record/collector_bytes.h"
 
 namespace rocattach {
 namespace {
-
-template <typename T>
-std::vector<uint8_t> Bytes(T fixed, uint16_t kind, absl::string_view text) {
-  fixed.entry.kind = kind;
-  fixed.entry.text_bytes = static_cast<uint16_t>(text.size());
-  std::vector<uint8_t> bytes((sizeof(T) + text.size() + 7) / 8 * 8);
-  fixed.entry.bytes = static_cast<uint32_t>(bytes.size());
-  memcpy(bytes.data(), &fixed, sizeof(T));
-  memcpy(bytes.data() + sizeof(T), text.data(), text.size());
-  return bytes;
-}
 
 TEST(DecodeEntry, ReadsAnAgent) {
   rocattach_agent_entry agent = {};
@@ -27,8 +16,8 @@ TEST(DecodeEntry, ReadsAnAgent) {
   agent.type = 2;
   agent.compute_units = 104;
   memcpy(agent.uuid, "GPU-0123456789abcdef", 20);
-  auto entry = DecodeEntry(
-      Bytes(agent, ROCATTACH_ENTRY_AGENT, absl::string_view("gfx90a\0MI\x01 250", 14)));
+  auto entry = DecodeEntry(EntryBytes(agent, ROCATTACH_ENTRY_AGENT,
+                                      absl::string_view("gfx90a\0MI\x01 250", 14)));
   ASSERT_TRUE(entry.ok()) << entry.status();
   const auto& decoded = std::get<v1::Agent>(*entry);
   EXPECT_EQ(decoded.id(), 2u);
@@ -44,7 +33,7 @@ TEST(DecodeEntry, ReadsAKernel) {
   kernel.entry.id = 7;
   kernel.arch_vgprs = 32;
   kernel.lds_bytes = 512;
-  auto entry = DecodeEntry(Bytes(kernel, ROCATTACH_ENTRY_KERNEL, "_Z3addPf"));
+  auto entry = DecodeEntry(EntryBytes(kernel, ROCATTACH_ENTRY_KERNEL, "_Z3addPf"));
   ASSERT_TRUE(entry.ok());
   EXPECT_EQ(std::get<v1::Kernel>(*entry).name(), "_Z3addPf");
   EXPECT_EQ(std::get<v1::Kernel>(*entry).arch_vgprs(), 32u);
@@ -53,13 +42,13 @@ TEST(DecodeEntry, ReadsAKernel) {
 TEST(DecodeEntry, RefusesWhatContradictsItself) {
   rocattach_kernel_entry kernel = {};
   kernel.entry.id = 7;
-  std::vector<uint8_t> good = Bytes(kernel, ROCATTACH_ENTRY_KERNEL, "name");
+  std::vector<uint8_t> good = EntryBytes(kernel, ROCATTACH_ENTRY_KERNEL, "name");
   for (size_t cut = 0; cut < sizeof(kernel) + 4; ++cut) {
     EXPECT_FALSE(DecodeEntry(absl::MakeSpan(good).subspan(0, cut)).ok()) << cut;
   }
   auto with = [&](auto change) {
     rocattach_kernel_entry copy = kernel;
-    std::vector<uint8_t> bytes = Bytes(copy, ROCATTACH_ENTRY_KERNEL, "name");
+    std::vector<uint8_t> bytes = EntryBytes(copy, ROCATTACH_ENTRY_KERNEL, "name");
     rocattach_entry head;
     memcpy(&head, bytes.data(), sizeof(head));
     change(&head);

@@ -11,6 +11,8 @@
 
 #include <string>
 
+#include "absl/types/span.h"
+#include "tests/unit/record/collector_bytes.h"
 #include "userspace/abi/geometry.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/unique_fd.h"
@@ -103,23 +105,21 @@ class FakeCollector {
            ROCATTACH_SLOT_BYTES);
     __atomic_add_fetch(&r->head, 1, __ATOMIC_RELEASE);
   }
-  void AddEntry(const void* entry, uint32_t bytes) {
+  // An entry of the dictionary; see collector_bytes.h.
+  void AddEntry(absl::Span<const uint8_t> entry) {
     rocattach_control* c = control();
-    memcpy(base_ + c->dictionary_offset + c->dictionary_used, entry, bytes);
-    __atomic_add_fetch(&c->dictionary_used, bytes, __ATOMIC_RELEASE);
+    memcpy(base_ + c->dictionary_offset + c->dictionary_used, entry.data(),
+           entry.size());
+    __atomic_add_fetch(&c->dictionary_used, static_cast<uint32_t>(entry.size()),
+                       __ATOMIC_RELEASE);
   }
   rocattach_plan* plan() {
     return reinterpret_cast<rocattach_plan*>(base_ + control()->plan_offset);
   }
   void AddGpu(uint32_t id, const std::string& name, const std::string& uuid,
               uint32_t xccs = 0) {
-    uint8_t bytes[512] = {};
     rocattach_agent_entry agent = {};
-    agent.entry.kind = ROCATTACH_ENTRY_AGENT;
     agent.entry.id = id;
-    agent.entry.text_bytes = static_cast<uint16_t>(name.size());
-    agent.entry.bytes =
-        static_cast<uint32_t>((sizeof(agent) + name.size() + 7) / 8 * 8);
     agent.type = 2;
     agent.compute_units = 104;
     agent.simds_per_cu = 4;
@@ -127,21 +127,10 @@ class FakeCollector {
     agent.pci_bdf = 0x300;
     agent.xccs = xccs;
     strncpy(agent.uuid, uuid.c_str(), sizeof(agent.uuid) - 1);
-    memcpy(bytes, &agent, sizeof(agent));
-    memcpy(bytes + sizeof(agent), name.data(), name.size());
-    AddEntry(bytes, agent.entry.bytes);
+    AddEntry(EntryBytes(agent, ROCATTACH_ENTRY_AGENT, name));
   }
   void AddKernel(uint32_t id, const std::string& name) {
-    uint8_t bytes[512] = {};
-    rocattach_kernel_entry kernel = {};
-    kernel.entry.kind = ROCATTACH_ENTRY_KERNEL;
-    kernel.entry.id = id;
-    kernel.entry.text_bytes = static_cast<uint16_t>(name.size());
-    kernel.entry.bytes =
-        static_cast<uint32_t>((sizeof(kernel) + name.size() + 7) / 8 * 8);
-    memcpy(bytes, &kernel, sizeof(kernel));
-    memcpy(bytes + sizeof(kernel), name.data(), name.size());
-    AddEntry(bytes, kernel.entry.bytes);
+    AddEntry(KernelEntry(id, name));
   }
   static rocattach_dispatch Dispatch(uint64_t correlation) {
     rocattach_dispatch record = {};

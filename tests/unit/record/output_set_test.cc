@@ -2,23 +2,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+
+#include "tests/temporary_directory.h"
 
 namespace rocattach {
 namespace {
 
 class OutputSetTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/rocattach-output-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
   ProcessInfo Process(pid_t pid) {
     ProcessInfo info;
     info.id.pid = pid;
@@ -26,14 +21,14 @@ class OutputSetTest : public testing::Test {
     info.arguments = {"app"};
     return info;
   }
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
 };
 
 TEST_F(OutputSetTest, OneFileForAll) {
-  auto set = OutputSet::Open({directory_ + "/new/dir", "run", {}});
+  auto set = OutputSet::Open({directory_ / "new/dir", "run", {}});
   ASSERT_TRUE(set.ok()) << set.status();
   ASSERT_EQ(set->files().size(), 1u);
-  EXPECT_EQ(set->files()[0], directory_ + "/new/dir/run.rwa");
+  EXPECT_EQ(set->files()[0], directory_ / "new/dir/run.rwa");
   auto one = set->OpenProcess(Process(1), {});
   auto two = set->OpenProcess(Process(2), {});
   ASSERT_TRUE(one.ok() && two.ok());
@@ -46,7 +41,7 @@ TEST_F(OutputSetTest, OneFileForAll) {
 }
 
 TEST_F(OutputSetTest, OneFileAProcess) {
-  auto set = OutputSet::Open({directory_, "%tag%/%pid%", {}});
+  auto set = OutputSet::Open({directory_.path(), "%tag%/%pid%", {}});
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_TRUE(set->files().empty());
   auto one = set->OpenProcess(Process(11), {});
@@ -54,19 +49,19 @@ TEST_F(OutputSetTest, OneFileAProcess) {
   ASSERT_TRUE(one.ok() && two.ok());
   set->EndProcess(*one, {});
   EXPECT_TRUE(set->Close({}).ok());
-  EXPECT_TRUE(std::filesystem::exists(directory_ + "/app/11.rwa"));
-  EXPECT_TRUE(std::filesystem::exists(directory_ + "/app/12.rwa"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "app/11.rwa"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "app/12.rwa"));
 }
 
 TEST_F(OutputSetTest, NeverOverwrites) {
   for (int i = 0; i < 3; ++i) {
-    auto set = OutputSet::Open({directory_, "run.rwa", {}});
+    auto set = OutputSet::Open({directory_.path(), "run.rwa", {}});
     ASSERT_TRUE(set.ok()) << set.status();
     ASSERT_TRUE(set->Close({}).ok());
   }
-  EXPECT_TRUE(std::filesystem::exists(directory_ + "/run.rwa"));
-  EXPECT_TRUE(std::filesystem::exists(directory_ + "/run-1.rwa"));
-  EXPECT_TRUE(std::filesystem::exists(directory_ + "/run-2.rwa"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "run.rwa"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "run-1.rwa"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "run-2.rwa"));
 }
 
 TEST_F(OutputSetTest, UnusableDirectoriesAreErrorsAtOnce) {
@@ -78,22 +73,22 @@ TEST_F(OutputSetTest, UnusableDirectoriesAreErrorsAtOnce) {
 }
 
 TEST_F(OutputSetTest, ASymbolicLinkIsNotFollowed) {
-  std::filesystem::create_symlink(directory_ + "/elsewhere", directory_ + "/run.rwa");
-  auto set = OutputSet::Open({directory_, "run", {}});
+  std::filesystem::create_symlink(directory_ / "elsewhere", directory_ / "run.rwa");
+  auto set = OutputSet::Open({directory_.path(), "run", {}});
   ASSERT_TRUE(set.ok()) << set.status();
-  EXPECT_EQ(set->files()[0], directory_ + "/run-1.rwa");
-  EXPECT_FALSE(std::filesystem::exists(directory_ + "/elsewhere"));
+  EXPECT_EQ(set->files()[0], directory_ / "run-1.rwa");
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "elsewhere"));
 }
 
 TEST_F(OutputSetTest, AProcessWhoseFileCannotBeMadeIsStillRecorded) {
-  { std::filesystem::create_directory(directory_ + "/d"); }
-  auto set = OutputSet::Open({directory_, "%arg0%/%pid%", {}});
+  { std::filesystem::create_directory(directory_ / "d"); }
+  auto set = OutputSet::Open({directory_.path(), "%arg0%/%pid%", {}});
   ASSERT_TRUE(set.ok());
   ProcessInfo process = Process(5);
   process.arguments = {"d"};
   // A file stands where the process's directory should be.
-  std::filesystem::remove(directory_ + "/d");
-  (void)!creat((directory_ + "/d").c_str(), 0600);
+  std::filesystem::remove(directory_ / "d");
+  (void)!creat((directory_ / "d").c_str(), 0600);
   auto output = set->OpenProcess(process, {});
   ASSERT_TRUE(output.ok()) << output.status();
   EXPECT_FALSE(set->status().ok());

@@ -2,15 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
 #include <map>
 #include <optional>
 
+#include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
+#include "tests/unit/record/made_up_event.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/record/end_verdict.h"
@@ -58,27 +58,16 @@ struct Seen : StreamVisitor {
 class RecorderTest : public testing::Test {
  protected:
   void SetUp() override {
-    char pattern[] = "/tmp/rocattach-recorder-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
     RecorderOptions options;
-    options.output = {directory_, "run", {}};
+    options.output = {directory_.path(), "run", {}};
     options.report_timeout_ns = 300'000'000;
     auto recorder = Recorder::Start(options, nullptr);
     ASSERT_TRUE(recorder.ok()) << recorder.status();
     recorder_ = *std::move(recorder);
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  // Events of a process that does not exist: its number is above the kernel's limit.
   rocattach_event Event(uint32_t type, uint32_t number = 0) {
-    rocattach_event event = {};
-    event.type = type;
-    event.pid = 5'000'000 + number;
-    event.tid = event.pid;
-    event.start_ns = 1'000'000'000;
-    event.time_ns = window_ns_;
-    return event;
+    return MadeUpEvent(type, number, window_ns_);
   }
   Window Attached(uint32_t number = 0) {
     Window window;
@@ -98,7 +87,7 @@ class RecorderTest : public testing::Test {
     EXPECT_TRUE(recorder_->Finish({}).ok());
     Seen seen;
     StreamDecoder decoder(&seen);
-    EXPECT_TRUE(ReadStream(directory_ + "/run.rwa", {}, &decoder).ok());
+    EXPECT_TRUE(ReadStream(directory_ / "run.rwa", {}, &decoder).ok());
     EXPECT_EQ(seen.damage, 0);
     return seen;
   }
@@ -111,7 +100,7 @@ class RecorderTest : public testing::Test {
   }
 
   uint64_t window_ns_ = BootNs();
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
   std::unique_ptr<Recorder> recorder_;
 };
 

@@ -2,10 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/temporary_directory.h"
+#include "tests/unit/record/collector_bytes.h"
 #include "userspace/stream/decoder.h"
 #include "userspace/stream/reader.h"
 #include "userspace/stream/visitor.h"
@@ -96,21 +96,10 @@ uint16_t TagOf(uint64_t generation) {
   return static_cast<uint16_t>(ROCATTACH_PLAN_TAG(generation) << 9);
 }
 
-template <typename T>
-RecordSlot SlotOf(const T& record) {
-  RecordSlot slot;
-  static_assert(sizeof(record) == sizeof(slot.bytes));
-  memcpy(slot.bytes, &record, sizeof(record));
-  return slot;
-}
-
 class SessionRecordsTest : public testing::Test {
  protected:
   void SetUp() override {
-    char pattern[] = "/tmp/rocattach-session-records-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-    auto output = OutputSet::Open({directory_, "run", {}});
+    auto output = OutputSet::Open({directory_.path(), "run", {}});
     ASSERT_TRUE(output.ok()) << output.status();
     output_.emplace(*std::move(output));
     const auto process = output_->OpenProcess({}, {});
@@ -120,7 +109,6 @@ class SessionRecordsTest : public testing::Test {
     AddKernel(2, "reduce");
     AddPlan(kGeneration, sink_);
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
 
   void AddKernel(uint32_t id, const std::string& name) {
     v1::Kernel kernel;
@@ -238,11 +226,11 @@ class SessionRecordsTest : public testing::Test {
     EXPECT_TRUE(output_->Close({}).ok());
     Written written;
     StreamDecoder decoder(&written);
-    EXPECT_TRUE(ReadStream(directory_ + "/run.rwa", {}, &decoder).ok());
+    EXPECT_TRUE(ReadStream(directory_ / "run.rwa", {}, &decoder).ok());
     return written;
   }
 
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
   std::optional<OutputSet> output_;
   RecentPlans plans_;
   KernelNames kernels_;

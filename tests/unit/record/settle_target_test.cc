@@ -16,6 +16,11 @@ constexpr uint64_t kTimeoutNs = 300'000'000;
 
 class SettleTargetTest : public TargetTest {
  protected:
+  // A process with a collector that has reported in.
+  void ReportIn(uint32_t number = 0) {
+    target_ = NewTarget(Attached(number));
+    Report(fake_, target_.get());
+  }
   static void Arm(FakeCollector* fake, uint64_t armed_ns) {
     fake->control()->armed_ns = armed_ns;
     fake->control()->state = ROCATTACH_STATE_ARMED;
@@ -98,8 +103,7 @@ TEST(MayBeEnteredLater, OnlyWhatIsOverSoon) {
 }
 
 TEST_F(SettleTargetTest, AtTheEndACollectorThatArmedItselfIsBelieved) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   Arm(&fake_, kWindowNs + 1);
   EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
   EXPECT_EQ(target_->verdict(), Verdict::kAttached);
@@ -107,8 +111,7 @@ TEST_F(SettleTargetTest, AtTheEndACollectorThatArmedItselfIsBelieved) {
 }
 
 TEST_F(SettleTargetTest, AtTheEndARefusalIsQuoted) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   Refuse(&fake_);
   EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
   EXPECT_EQ(target_->verdict(), Verdict::kRefused);
@@ -118,8 +121,7 @@ TEST_F(SettleTargetTest, AtTheEndARefusalIsQuoted) {
 
 // A program without a GPU was not missed: there was nothing to record.
 TEST_F(SettleTargetTest, AtTheEndAFailedInitLeavesNothingToRecord) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   PutInPlace(&fake_);
   fake_.control()->init_status = 0x1008;
   EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
@@ -134,12 +136,10 @@ TEST_F(SettleTargetTest, AtTheEndTheVerdictSaysHowFarTheCollectorHadCome) {
   EXPECT_EQ(target_->verdict(), Verdict::kMissed);
   EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_DIED_DURING_ATTACH);
   EXPECT_THAT(target_->window().detail(), HasSubstr("before the collector reported"));
-  target_ = NewTarget(Attached(2));
-  Report(fake_, target_.get());
+  ReportIn(2);
   EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
   EXPECT_THAT(target_->window().detail(), HasSubstr("before the runtime called it"));
-  target_ = NewTarget(Attached(3));
-  Report(fake_, target_.get());
+  ReportIn(3);
   PutInPlace(&fake_);
   EXPECT_TRUE(SettleAtEnd(target_.get(), Killed()));
   EXPECT_EQ(target_->verdict(), Verdict::kMissed);
@@ -147,8 +147,7 @@ TEST_F(SettleTargetTest, AtTheEndTheVerdictSaysHowFarTheCollectorHadCome) {
 }
 
 TEST_F(SettleTargetTest, BeforeTheNextWindowASilentCollectorIsRefused) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   // Armed, but for an earlier window.
   Arm(&fake_, kWindowNs - 1);
   EXPECT_TRUE(SettleBeforeReopen(target_.get()));
@@ -159,13 +158,11 @@ TEST_F(SettleTargetTest, BeforeTheNextWindowASilentCollectorIsRefused) {
 }
 
 TEST_F(SettleTargetTest, BeforeTheNextWindowTheCollectorsWordCounts) {
-  target_ = NewTarget(Attached(1));
-  Report(fake_, target_.get());
+  ReportIn(1);
   Arm(&fake_, kWindowNs + 1);
   EXPECT_TRUE(SettleBeforeReopen(target_.get()));
   EXPECT_EQ(target_->verdict(), Verdict::kAttached);
-  target_ = NewTarget(Attached(2));
-  Report(fake_, target_.get());
+  ReportIn(2);
   Refuse(&fake_);
   EXPECT_TRUE(SettleBeforeReopen(target_.get()));
   EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_COLLECTOR_REFUSED);
@@ -181,10 +178,9 @@ TEST_F(SettleTargetTest, OverdueIsOnlyWhatTookLongerThanTheTimeout) {
   EXPECT_THAT(target_->window().detail(), HasSubstr("did not report in"));
 }
 
-// It hears of the end of hsa_init, however long that takes.
+// It learns of the end of hsa_init, however long that takes.
 TEST_F(SettleTargetTest, ACollectorInPlaceIsNeverOverdue) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   PutInPlace(&fake_);
   EXPECT_FALSE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
   EXPECT_EQ(target_->verdict(), Verdict::kOpen);
@@ -199,8 +195,7 @@ TEST_F(SettleTargetTest, WhatWasNotAttachedToIsNotOverdue) {
 }
 
 TEST_F(SettleTargetTest, OverdueTellsACollectorThatWasLoadedAndNeverCalled) {
-  target_ = NewTarget(Attached());
-  Report(fake_, target_.get());
+  ReportIn();
   EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
   EXPECT_EQ(target_->verdict(), Verdict::kRefused);
   EXPECT_THAT(target_->window().detail(), HasSubstr("the runtime never called it"));
@@ -222,13 +217,11 @@ TEST_F(SettleTargetTest, OverdueIsAlsoAThreadThatWasLost) {
 
 // It may have spoken after it was looked at, and before it was found to be late.
 TEST_F(SettleTargetTest, AnOverdueCollectorThatHasSpokenIsNotSilent) {
-  target_ = NewTarget(Attached(1));
-  Report(fake_, target_.get());
+  ReportIn(1);
   Refuse(&fake_);
   EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
   EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_COLLECTOR_REFUSED);
-  target_ = NewTarget(Attached(2));
-  Report(fake_, target_.get());
+  ReportIn(2);
   Arm(&fake_, kWindowNs + 1);
   EXPECT_TRUE(SettleIfOverdue(target_.get(), UINT64_MAX, kTimeoutNs));
   EXPECT_EQ(target_->verdict(), Verdict::kAttached);

@@ -3,15 +3,15 @@
 #define ROCATTACH_TESTS_UNIT_RECORD_TARGET_FIXTURE_H_
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
+#include "tests/unit/record/made_up_event.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/target.h"
 
@@ -19,15 +19,11 @@ namespace rocattach {
 
 class TargetTest : public testing::Test {
  protected:
-  static constexpr uint64_t kStartNs = 1'000'000'000;
   static constexpr uint64_t kWindowNs = 5'000'000'000;
   static constexpr uint32_t kUser = 1000;
 
   void SetUp() override {
-    char pattern[] = "/tmp/rocattach-target-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-    auto output = OutputSet::Open({directory_, "run", {}});
+    auto output = OutputSet::Open({directory_.path(), "run", {}});
     ASSERT_TRUE(output.ok()) << output.status();
     output_.emplace(*std::move(output));
   }
@@ -35,18 +31,13 @@ class TargetTest : public testing::Test {
     if (output_.has_value()) {
       EXPECT_TRUE(output_->status().ok()) << output_->status();
     }
-    std::filesystem::remove_all(directory_);
   }
 
   // The window of a process that does not exist, after an attach that succeeded.
   static Window Attached(uint32_t number = 0, uint32_t uid = kUser) {
     Window window;
-    window.event.type = ROCATTACH_EVENT_WINDOW;
-    window.event.pid = 5'000'000 + number;
-    window.event.tid = window.event.pid;
+    window.event = MadeUpEvent(ROCATTACH_EVENT_WINDOW, number, kWindowNs);
     window.event.uid = uid;
-    window.event.start_ns = kStartNs;
-    window.event.time_ns = kWindowNs;
     window.event.mode = ROCATTACH_WINDOW_HELD;
     window.attach_tried = true;
     window.outcome.stage = AttachStage::kDone;
@@ -65,7 +56,7 @@ class TargetTest : public testing::Test {
     target->SetMemory(*std::move(memory), true, true);
   }
 
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
   std::optional<OutputSet> output_;
 };
 

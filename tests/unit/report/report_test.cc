@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/unit/report/read_report.h"
 #include "userspace/report/report_json.h"
 #include "userspace/report/report_text.h"
 #include "userspace/report/text.h"
@@ -123,11 +124,7 @@ class ReportTest : public testing::Test {
     if (writer_) {
       EXPECT_TRUE(writer_->Close().ok());
     }
-    ReportBuilder builder;
-    StreamDecoder decoder(&builder);
-    decoder.Feed(bytes_);
-    decoder.FinishInput();
-    return builder.Finish(decoder.stats());
+    return ReadReport(bytes_);
   }
 
   std::string bytes_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/unit/report/read_report.h"
 #include "userspace/report/record_printer.h"
 #include "userspace/report/report.h"
 #include "userspace/report/report_json.h"
@@ -103,11 +104,7 @@ class SessionReportTest : public testing::Test {
   Report Read() {
     EXPECT_TRUE(writer_->EndProcess(id_, {}).ok());
     EXPECT_TRUE(writer_->Close().ok());
-    ReportBuilder builder;
-    StreamDecoder decoder(&builder);
-    decoder.Feed(bytes_);
-    decoder.FinishInput();
-    return builder.Finish(decoder.stats());
+    return ReadReport(bytes_);
   }
 
   std::string bytes_;

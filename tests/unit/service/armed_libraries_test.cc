@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/temporary_directory.h"
 #include "tests/unit/injector/elf_builder.h"
 
 namespace rocattach {
@@ -51,15 +51,8 @@ struct FakeProbes : LibraryProbes {
 
 class ArmedLibrariesTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/rocattach-armed-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   std::string PathOf(int number) const {
-    return absl::StrCat(directory_, "/libhsa-runtime64.so.", number);
+    return absl::StrCat(directory_.path(), "/libhsa-runtime64.so.", number);
   }
   // A runtime whose hsa_init is so far behind the beginning of its code. Overwrites one
   // that is there, as cp does.
@@ -96,7 +89,7 @@ class ArmedLibrariesTest : public testing::Test {
     return paths;
   }
 
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
   FakeProbes probes_;
 };
 
@@ -175,7 +168,7 @@ TEST_F(ArmedLibrariesTest, AnInstructionThatCannotCarryTheProbeLosesIt) {
 // As package managers replace files: the one that is probed has not been written.
 TEST_F(ArmedLibrariesTest, ACopyThatIsRenamedKeepsItsProbe) {
   probes_.on_add = [this](uint64_t) {
-    const std::string old = directory_ + "/old";
+    const std::string old = directory_ / "old";
     std::filesystem::rename(PathOf(1), old);
     EXPECT_EQ(utimensat(AT_FDCWD, old.c_str(), nullptr, 0), 0);
     Write(1, 64);

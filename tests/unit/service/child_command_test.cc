@@ -20,23 +20,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/temporary_directory.h"
 
 namespace rocattach {
 namespace {
 
 class ChildCommandTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/rocattach-command-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
-  }
   void TearDown() override {
     if (command_ != nullptr) {
       kill(command_->pid(), SIGKILL);
       waitpid(command_->pid(), nullptr, 0);
     }
-    std::filesystem::remove_all(directory_);
   }
 
   void Start(const std::vector<std::string>& words,
@@ -72,14 +67,14 @@ class ChildCommandTest : public testing::Test {
     return child;
   }
   std::string File(const std::string& name, mode_t mode) const {
-    const std::string path = absl::StrCat(directory_, "/", name);
+    const std::string path = directory_ / name;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path) << "#!/bin/sh\n";
     EXPECT_EQ(chmod(path.c_str(), mode), 0);
     return path;
   }
 
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
   std::unique_ptr<ChildCommand> command_;
 };
 
@@ -105,9 +100,9 @@ TEST_F(ChildCommandTest, EachWordIsAnArgument) {
 }
 
 TEST_F(ChildCommandTest, WhatCannotBeExecutedIsAnErrorAndLeavesNoChild) {
-  const auto missing = ChildCommand::Start({directory_ + "/none"}, {});
+  const auto missing = ChildCommand::Start({directory_ / "none"}, {});
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_NE(missing.status().message().find(directory_ + "/none"), std::string::npos);
+  EXPECT_NE(missing.status().message().find(directory_ / "none"), std::string::npos);
   const auto denied = ChildCommand::Start({File("text", 0644)}, {});
   EXPECT_EQ(denied.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_FALSE(HasChildren());
@@ -175,11 +170,12 @@ class FindProgramTest : public ChildCommandTest {
 
 TEST_F(FindProgramTest, TheFirstThatCanBeExecutedIsIt) {
   File("first/tool", 0644);
-  std::filesystem::create_directories(directory_ + "/second/tool");
+  std::filesystem::create_directories(directory_ / "second/tool");
   const std::string third = File("third/tool", 0755);
   File("fourth/tool", 0755);
-  SetPath(absl::StrCat(directory_, "/none:", directory_, "/first:", directory_,
-                       "/second:", directory_, "/third:", directory_, "/fourth"));
+  SetPath(absl::StrCat(directory_.path(), "/none:", directory_.path(),
+                       "/first:", directory_.path(), "/second:", directory_.path(),
+                       "/third:", directory_.path(), "/fourth"));
   const auto found = FindProgram("tool");
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(*found, third);
@@ -187,7 +183,7 @@ TEST_F(FindProgramTest, TheFirstThatCanBeExecutedIsIt) {
 
 TEST_F(FindProgramTest, AnErrorTellsWhatIsThereFromWhatIsNot) {
   File("first/tool", 0644);
-  SetPath(absl::StrCat(directory_, "/first:", directory_, "/none"));
+  SetPath(absl::StrCat(directory_.path(), "/first:", directory_.path(), "/none"));
   EXPECT_EQ(FindProgram("tool").status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(FindProgram("other").status().code(), absl::StatusCode::kNotFound);
   EXPECT_NE(FindProgram("other").status().message().find("other"), std::string::npos);
@@ -195,19 +191,19 @@ TEST_F(FindProgramTest, AnErrorTellsWhatIsThereFromWhatIsNot) {
 
 TEST_F(FindProgramTest, ANameWithASlashIsAPath) {
   const std::string tool = File("first/tool", 0755);
-  SetPath(directory_ + "/first");
+  SetPath(directory_ / "first");
   EXPECT_EQ(*FindProgram(tool), tool);
   EXPECT_FALSE(FindProgram("./tool").ok());
-  EXPECT_EQ(FindProgram(directory_).status().code(),
+  EXPECT_EQ(FindProgram(directory_.path()).status().code(),
             absl::StatusCode::kPermissionDenied);
 }
 
 // As the shell and execvp(3) have it.
 TEST_F(FindProgramTest, AnEmptyEntryIsTheWorkingFolder) {
   File("tool", 0755);
-  SetPath(directory_ + "/none:");
+  SetPath(directory_ / "none:");
   const std::filesystem::path before = std::filesystem::current_path();
-  std::filesystem::current_path(directory_);
+  std::filesystem::current_path(directory_.path());
   const auto found = FindProgram("tool");
   std::filesystem::current_path(before);
   ASSERT_TRUE(found.ok()) << found.status();
@@ -215,7 +211,7 @@ TEST_F(FindProgramTest, AnEmptyEntryIsTheWorkingFolder) {
 }
 
 TEST_F(FindProgramTest, NoNameIsNoProgram) {
-  SetPath(directory_);
+  SetPath(directory_.path());
   EXPECT_EQ(FindProgram("").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ChildCommand::Start({""}, {}).status().code(), absl::StatusCode::kNotFound);
 }

@@ -102,7 +102,7 @@ TEST_F(SessionServiceTest, APeriodThatIsInTheWayWaitsAndSaysSo) {
                                                       {2, E::STOPPED}}));
 }
 
-// Every lost period stands in the stream; people are told once.
+// Every lost period is in the stream; users are told once.
 TEST_F(SessionServiceTest, EachLostPeriodIsRecorded) {
   FakeCollector fake;
   Player player(&fake);

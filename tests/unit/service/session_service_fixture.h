@@ -4,13 +4,11 @@
 #define ROCATTACH_TESTS_UNIT_SERVICE_SESSION_SERVICE_FIXTURE_H_
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -18,7 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "tests/temporary_directory.h"
 #include "tests/unit/record/fake_collector.h"
+#include "tests/unit/record/made_up_event.h"
 #include "userspace/base/clock.h"
 #include "userspace/service/session_service.h"
 #include "userspace/stream/decoder.h"
@@ -115,9 +115,6 @@ class SessionServiceTest : public testing::Test {
       ROCATTACH_PLAN_RECORD_SAMPLES | ROCATTACH_PLAN_RECORD_API;
 
   void SetUp() override {
-    char pattern[] = "/tmp/rocattach-session-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    directory_ = pattern;
     service_ = std::make_unique<SessionService>(
         std::make_shared<CounterCatalog>(*CounterCatalog::Builtin()),
         [this](pid_t, const std::string& why) {
@@ -126,7 +123,7 @@ class SessionServiceTest : public testing::Test {
           ++times_refused_;
         });
     RecorderOptions options;
-    options.output = {directory_, "run", {}};
+    options.output = {directory_.path(), "run", {}};
     options.targets = service_->targets();
     auto recorder = Recorder::Start(options, nullptr);
     ASSERT_TRUE(recorder.ok()) << recorder.status();
@@ -136,17 +133,10 @@ class SessionServiceTest : public testing::Test {
   void TearDown() override {
     if (service_ != nullptr) service_->Close();
     recorder_.reset();
-    std::filesystem::remove_all(directory_);
   }
 
   rocattach_event Event(uint32_t type, uint32_t number) {
-    rocattach_event event = {};
-    event.type = type;
-    event.pid = 5'000'000 + number;
-    event.tid = event.pid;
-    event.start_ns = 1'000'000'000;
-    event.time_ns = window_ns_;
-    return event;
+    return MadeUpEvent(type, number, window_ns_);
   }
   // A process with one GPU appears.
   void Arrive(FakeCollector* fake, uint32_t number = 0, uint32_t kinds = kAll,
@@ -180,7 +170,7 @@ class SessionServiceTest : public testing::Test {
     recorder_.reset();
     Seen seen;
     StreamDecoder decoder(&seen);
-    EXPECT_TRUE(ReadStream(directory_ + "/run.rwa", {}, &decoder).ok());
+    EXPECT_TRUE(ReadStream(directory_ / "run.rwa", {}, &decoder).ok());
     EXPECT_FALSE(decoder.stats().damaged());
     return seen;
   }
@@ -226,7 +216,7 @@ class SessionServiceTest : public testing::Test {
   // Of the GPUs of processes that arrive.
   std::string architecture_ = "gfx90a";
   uint32_t xccs_ = 0;
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
   std::unique_ptr<SessionService> service_;
   std::unique_ptr<Recorder> recorder_;
   std::mutex mutex_;

@@ -3,9 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
+
+#include "tests/temporary_directory.h"
 
 namespace rocattach {
 namespace {
@@ -132,10 +133,9 @@ TEST(InputFile, ReadsTheTextForm) {
 }
 
 TEST(InputFile, ChoosesTheFormByName) {
-  char directory[] = "/tmp/input_file_test_XXXXXX";
-  ASSERT_NE(mkdtemp(directory), nullptr);
+  const testing_support::TemporaryDirectory directory;
   auto write = [&](const char* name, const char* text) {
-    const std::string path = std::string(directory) + "/" + name;
+    const std::string path = directory / name;
     std::ofstream(path) << text;
     return path;
   };
@@ -148,9 +148,7 @@ TEST(InputFile, ChoosesTheFormByName) {
     if (jobs.ok()) {
       EXPECT_THAT((*jobs)[0].groups, ElementsAre(ElementsAre("A")));
     }
-    std::remove(path.c_str());
   }
-  std::remove(directory);
   EXPECT_FALSE(ReadInputFile("/nonexistent.json").ok());
 }
 

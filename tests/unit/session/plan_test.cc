@@ -303,7 +303,7 @@ TEST_F(PlanTest, TotalsSayHowManyDispatchesStandBehindThem) {
   totals.Add(2, 99, {});  // no such pass
   EXPECT_EQ(totals.Kernels(), (std::vector<uint32_t>{1, 2}));
   EXPECT_TRUE(totals.Complete(1));
-  EXPECT_FALSE(totals.Complete(2));  // seen too seldom
+  EXPECT_FALSE(totals.Complete(2));  // seen too rarely
   EXPECT_EQ(totals.Passes(1), (std::vector<uint64_t>{5, 5}));
   for (const KernelValue& value : totals.Values(1)) {
     if (value.metric) {

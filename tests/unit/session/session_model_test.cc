@@ -243,11 +243,9 @@ class Duel {
         expected = S::kFilterNotSupported;
       } else if (corrupt) {
         expected = S::kFilterDataCorrupted;
-      } else if (mismatch) {
-        expected = S::kSessionFilterDataMismatch;
-      } else if (bad_domain) {
+      } else if (bad_domain && !mismatch) {
         expected = S::kIncorrectDomain;
-      } else if (model_.FilterOf(*session, kind) != nullptr) {
+      } else if (mismatch || model_.FilterOf(*session, kind) != nullptr) {
         expected = S::kSessionFilterDataMismatch;
       }
     }
@@ -470,6 +468,9 @@ class Duel {
 };
 
 TEST(SessionModel, AMillionRandomCallsGoAsDocumented) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "all calls are on one thread";
+#endif
   constexpr uint32_t kSeeds = 4;
   constexpr int kCalls = 250'000;
   std::map<S, int> statuses;

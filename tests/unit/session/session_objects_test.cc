@@ -192,7 +192,7 @@ TEST_F(SessionEngineTest, FlushSaysWhenTheTargetsMemoryIsBroken) {
   backend_->process(target_).drain_error = absl::DataLossError("scribbled on");
   backend_->Dispatch(target_, Dispatch(1, true));
   EXPECT_STATUS(S::kCorruptedSessionBuffer, engine_.buffers().Flush(session, *buffer));
-  EXPECT_EQ(seen_.size(), 1u);  // what there was came all the same
+  EXPECT_EQ(seen_.size(), 1u);  // what there was has still been delivered
 }
 
 TEST_F(SessionEngineTest, NextRecordAcceptsOnlyRecordsOfTheDelivery) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tests/temporary_directory.h"
 #include "tests/unit/stream/stream_testing.h"
 #include "userspace/base/file.h"
 
@@ -18,18 +19,9 @@ using Key = KeepingVisitor::Key;
 
 class ReaderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/rocattach-reader-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override {
-    for (const char* file : {"/a.rwa"}) unlink((directory_ + file).c_str());
-    rmdir(directory_.c_str());
-  }
-  std::string path() const { return directory_ + "/a.rwa"; }
+  std::string path() const { return directory_ / "a.rwa"; }
 
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
   KeepingVisitor visitor_;
   StreamDecoder decoder_{&visitor_};
 };
@@ -46,7 +38,7 @@ TEST_F(ReaderTest, AFile) {
 
 TEST_F(ReaderTest, WhatIsNoStreamIsSaid) {
   EXPECT_EQ(ReadStream(path(), {}, &decoder_).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(ReadStream(directory_, {}, &decoder_).code(),
+  EXPECT_EQ(ReadStream(directory_.path(), {}, &decoder_).code(),
             absl::StatusCode::kInvalidArgument);
   auto fd = OpenFile(path(), O_WRONLY | O_CREAT, 0600);
   ASSERT_TRUE(fd.ok());

@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/temporary_directory.h"
 #include "tests/unit/stream/stream_testing.h"
 #include "userspace/base/file.h"
 
@@ -25,19 +25,8 @@ using ::testing::HasSubstr;
 
 class RecoveryTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/rocattach-recovery-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override {
-    unlink(from().c_str());
-    unlink(to().c_str());
-    rmdir(directory_.c_str());
-  }
-
-  std::string from() const { return directory_ + "/from"; }
-  std::string to() const { return directory_ + "/to"; }
+  std::string from() const { return directory_ / "from"; }
+  std::string to() const { return directory_ / "to"; }
 
   absl::StatusOr<RecoveryResult> Recover(absl::string_view bytes) {
     unlink(to().c_str());
@@ -52,7 +41,7 @@ class RecoveryTest : public testing::Test {
   // and that without complaint.
   RecoveryResult ExpectWhole(absl::string_view bytes, const std::string& what);
 
-  std::string directory_;
+  const testing_support::TemporaryDirectory directory_;
 };
 
 // The records of all streams, as text.
@@ -235,7 +224,7 @@ TEST_F(RecoveryTest, NothingIsOverwritten) {
 TEST_F(RecoveryTest, NothingIsLeftOfAFailure) {
   EXPECT_FALSE(Recover("no stream").ok());
   EXPECT_FALSE(Exists());
-  EXPECT_FALSE(RecoverStream(directory_, to(), nullptr).ok());
+  EXPECT_FALSE(RecoverStream(directory_.path(), to(), nullptr).ok());
   EXPECT_FALSE(RecoverStream("/dev/zero", to(), nullptr).ok());
   EXPECT_FALSE(Exists());
   ASSERT_TRUE(Recover(SampleRecording(0)).ok());

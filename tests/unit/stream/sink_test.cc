@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 
+#include "tests/temporary_directory.h"
 #include "tests/unit/stream/stream_testing.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
@@ -20,19 +21,8 @@ namespace {
 
 class SinkTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/rocattach-sink-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override {
-    for (const char* file : {"/a.rwa", "/link", "/fifo"}) {
-      unlink((directory_ + file).c_str());
-    }
-    rmdir(directory_.c_str());
-  }
-  std::string path() const { return directory_ + "/a.rwa"; }
-  std::string directory_;
+  std::string path() const { return directory_ / "a.rwa"; }
+  const testing_support::TemporaryDirectory directory_;
 };
 
 TEST_F(SinkTest, NewFileHasTightMode) {
@@ -63,16 +53,16 @@ TEST_F(SinkTest, ExistingFiles) {
 }
 
 TEST_F(SinkTest, SymbolicLinksAreNotFollowed) {
-  ASSERT_EQ(symlink(path().c_str(), (directory_ + "/link").c_str()), 0);
+  ASSERT_EQ(symlink(path().c_str(), (directory_ / "link").c_str()), 0);
   for (ExistingFile existing :
        {ExistingFile::kRefuse, ExistingFile::kTruncate, ExistingFile::kAppend}) {
-    EXPECT_FALSE(OpenFileSink(directory_ + "/link", existing).ok());
+    EXPECT_FALSE(OpenFileSink(directory_ / "link", existing).ok());
   }
   EXPECT_NE(access(path().c_str(), F_OK), 0) << "nothing was created behind it";
 }
 
 TEST_F(SinkTest, DirectoriesAreRefused) {
-  EXPECT_FALSE(OpenFileSink(directory_, ExistingFile::kTruncate).ok());
+  EXPECT_FALSE(OpenFileSink(directory_.path(), ExistingFile::kTruncate).ok());
   EXPECT_EQ(
       OpenFileSink("/nonexistent/dir/a.rwa", ExistingFile::kRefuse).status().code(),
       absl::StatusCode::kNotFound);
@@ -232,7 +222,7 @@ TEST_F(SinkTest, APipeThatNobodyReadsDelaysOnce) {
 }
 
 TEST_F(SinkTest, FifoIsWrittenAsAPipe) {
-  std::string fifo = directory_ + "/fifo";
+  std::string fifo = directory_ / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   UniqueFd reading(open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   ASSERT_TRUE(reading.valid());

@@ -1,11 +1,12 @@
 #include "userspace/watch/backend_choice.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+
+#include "tests/temporary_directory.h"
 
 namespace rocattach {
 namespace {
@@ -18,18 +19,12 @@ std::string WithNuls(const char (&text)[N]) {
 
 class BackendChoiceTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/rocattach-backend-test.XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
   void Write(const std::string& path, const std::string& text) {
     std::filesystem::create_directories(
-        std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << text;
+        std::filesystem::path(root_.path() + path).parent_path());
+    std::ofstream(root_.path() + path) << text;
   }
-  std::string root_;
+  const testing_support::TemporaryDirectory root_;
 };
 
 TEST_F(BackendChoiceTest, TheMappedRegisterIsFound) {
@@ -46,24 +41,24 @@ TEST_F(BackendChoiceTest, TheMappedRegisterIsFound) {
 TEST_F(BackendChoiceTest, TheSdkIsLookedForAsTheLinkerDoes) {
   const std::string mapped = "/opt/rocm/lib/librocprofiler-register.so.0";
   const auto environment = WithNuls("A=b\0LD_LIBRARY_PATH=/none:/mine\0C=");
-  EXPECT_EQ(FindSdk(root_, mapped, environment), "");
+  EXPECT_EQ(FindSdk(root_.path(), mapped, environment), "");
   Write("/opt/rocm/lib/librocprofiler-sdk.so.1", "");
-  EXPECT_EQ(FindSdk(root_, mapped, environment), "") << "nothing leads there";
+  EXPECT_EQ(FindSdk(root_.path(), mapped, environment), "") << "nothing leads there";
   Write("/etc/ld.so.cache", WithNuls("glibc-ld.so.cache1.1\0librocprofiler-sdk.so.1\0"
                                      "/opt/rocm/lib/librocprofiler-sdk.so.1\0"));
-  EXPECT_EQ(FindSdk(root_, mapped, environment),
+  EXPECT_EQ(FindSdk(root_.path(), mapped, environment),
             "/opt/rocm/lib/librocprofiler-sdk.so.1");
   Write("/mine/librocprofiler-sdk.so", "");
-  EXPECT_EQ(FindSdk(root_, mapped, environment), "/mine/librocprofiler-sdk.so");
+  EXPECT_EQ(FindSdk(root_.path(), mapped, environment), "/mine/librocprofiler-sdk.so");
 }
 
 TEST_F(BackendChoiceTest, OnlyNodesWithSimdsAreGpus) {
   const std::string topology = "/sys/class/kfd/kfd/topology";
-  EXPECT_FALSE(HasGpuTopology(root_, topology));
+  EXPECT_FALSE(HasGpuTopology(root_.path(), topology));
   Write(topology + "/nodes/0/properties", "cpu_cores_count 2\nsimd_count 0\n");
-  EXPECT_FALSE(HasGpuTopology(root_, topology));
+  EXPECT_FALSE(HasGpuTopology(root_.path(), topology));
   Write(topology + "/nodes/1/properties", "cpu_cores_count 0\nsimd_count 416\n");
-  EXPECT_TRUE(HasGpuTopology(root_, topology));
+  EXPECT_TRUE(HasGpuTopology(root_.path(), topology));
 }
 
 TEST_F(BackendChoiceTest, AProcessWithoutRegisterKeepsTheDefault) {

@@ -51,7 +51,7 @@ class StubRemoverTest : public testing::Test {
   void LetSlowGoOn() {
     if (!slow_goes_on_.HasBeenNotified()) slow_goes_on_.Notify();
   }
-  // All that were tried until now; waits for so many.
+  // All that were tried so far; waits for that many.
   std::vector<pid_t> Tried(size_t count) {
     auto enough = [this, count] {
       mutex_.AssertReaderHeld();

@@ -12,8 +12,8 @@ MAX_PAYLOAD_BYTES = 1 << 20
 MAX_BATCH_RECORDS = 32768
 
 _HEADER = struct.Struct("<4sBBBBIIIIII")
-# Damaged payloads may be checksummed many times over, because frames can stand inside
-# of them. Past this many bytes, and this share of the input, they are skipped whole.
+# Damaged payloads may be checksummed many times over, because they can contain
+# frames. Beyond this many bytes, and this share of the input, they are skipped whole.
 _WASTE_ALLOWANCE = 64 << 20
 _WASTE_SHARE = 64
 
@@ -70,11 +70,11 @@ class Scanner:
         self._position = 0
 
     def finish(self):
-        """There are no more bytes: pull() once more."""
+        """Marks the end of the input; call pull() once more."""
         self._finished = True
 
     def pull(self):
-        """Yields what can be said now."""
+        """Yields what is certain so far."""
         while self._position < len(self._buffer):
             frame = self._look()
             if frame is None:
@@ -111,7 +111,8 @@ class Scanner:
             self._move_on(found - self._position)
 
     def _look(self):
-        """A frame; False: not here, and the position has moved on; None: cannot tell."""
+        """A frame; False: there is none here, and the position has moved on; None: more
+        bytes are needed to tell."""
         self._find_magic()
         left = len(self._buffer) - self._position
         if left < HEADER_BYTES:

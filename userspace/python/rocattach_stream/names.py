@@ -6,15 +6,16 @@ import struct
 import subprocess
 import sys
 
-# Text that is kept; names beyond are empty in records. A hostile file gets no further.
+# Limit of the names that are kept; further ones are empty in records. So a hostile file
+# cannot use up the memory.
 _MAX_NAME_BYTES = 64 << 20
-# The demangler takes exponential time and space for names made on purpose. It works in
-# a process of its own, which has little memory, and little time for each name.
+# The demangler takes exponential time and space for crafted names. It runs in a process
+# of its own, with little memory, and little time for each name.
 _SYMBOL_LIMIT = 8192
 _TEXT_LIMIT = 64 << 10
 _WORKER_BYTES = 256 << 20
 _NAME_SECONDS = 1
-# So many names that cost a process its life, and no further one is tried.
+# After this many names have killed a process, no further name is tried.
 _MOST_FAILURES = 3
 
 _WORKER = """
@@ -80,7 +81,7 @@ class _Demangler:
         atexit.unregister(self.close)
 
     def demangle(self, raw):
-        """The name; None if it has cost too much, or nobody could be asked."""
+        """The demangled name; None if it cost too much or no process could be started."""
         if self._failures >= _MOST_FAILURES:
             return None
         try:
@@ -108,7 +109,7 @@ _demangler = _Demangler()
 @functools.lru_cache(maxsize=4096)
 def demangle(symbol):
     """"Scale(float*, float, int)" for its symbol; other names, and those that cannot be
-    demangled here or would cost too much, stay as they are."""
+    demangled here or would cost too much, are returned unchanged."""
     raw = symbol.encode()
     if not 3 <= len(raw) <= _SYMBOL_LIMIT or not raw.startswith(b"_Z") or b"\0" in raw:
         return symbol

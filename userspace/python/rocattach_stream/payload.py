@@ -60,7 +60,7 @@ def _decompressor():
 
 @functools.lru_cache(maxsize=None)
 def _pool():
-    """The schemas, as the build has put them beside this file: not generated code, which
+    """The schemas, as the build puts them beside this file: not generated code, which
     would tie the module to one version of protobuf."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "schemas.binpb")
     pool = descriptor_pool.DescriptorPool()

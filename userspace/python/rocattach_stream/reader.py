@@ -8,7 +8,7 @@ from .names import Names, demangle
 from .payload import PayloadError, parse, to_dict, uncompress
 
 _READ_BYTES = 256 << 10
-# Streams whose sequence numbers are checked; those beyond are read without.
+# Streams whose sequence numbers are checked; further ones are read without that check.
 _MAX_TRACKED_STREAMS = 1 << 20
 
 # Frame types: FrameType in schemas/stream.proto.
@@ -25,7 +25,7 @@ _SINGLE = {
     _SUMMARY: ("summary", "WatcherSummary"),
     _SESSION: ("session", "SessionEvent"),
 }
-# Lists of a Dictionary in the order in which they are told.
+# Lists of a Dictionary in the order in which they are reported.
 _ENTRIES = (
     ("agents", "agent"),
     ("queues", "queue"),
@@ -39,12 +39,12 @@ _ENTRIES = (
 
 
 class StreamError(ValueError):
-    """The input is no recording: it holds not a single intact frame."""
+    """The input is not a recording: it contains no intact frame."""
 
 
 @dataclasses.dataclass
 class ReadStats:
-    """What reading came to so far."""
+    """The results of reading so far."""
 
     bytes: int = 0
     frames: int = 0  # intact and understood
@@ -68,7 +68,7 @@ class ReadStats:
 @dataclasses.dataclass
 class _StreamState:
     next_sequence: int = 0
-    # All that the stream has said so far was heard: key frames bring nothing new.
+    # Everything in the stream so far has been read: key frames add nothing new.
     complete: bool = False
     heard: bool = False  # … and that was so once before
     key_parts: int = 0  # parts of the current key frame heard in a row
@@ -181,8 +181,8 @@ class Decoder:
             yield from self._batch(frame, payload)
 
     def _place(self, frame, recording_id=b"", header=None):
-        """Which recording the frame belongs to; begins a new one where it must: where the
-        id is another, behind an end frame, and where a sequence number goes backwards."""
+        """Which recording the frame belongs to. Begins a new one if the id differs, after
+        an end frame, and where a sequence number goes backwards."""
         begins = not self._in_recording or self._ended
         if not begins and recording_id and self._recording_id:
             begins = recording_id != self._recording_id
@@ -221,7 +221,7 @@ class Decoder:
             )
 
     def _check_sequence(self, frame):
-        """The stream's state, and what there is to tell of a gap."""
+        """The stream's state, and the damage records of a gap."""
         state = self._streams.get(frame.stream)
         is_new = state is None
         if is_new:
@@ -234,7 +234,7 @@ class Decoder:
         if gap == 0:
             return state, []
         state.complete = False
-        # Who joins in the middle does not miss what went before.
+        # For a reader that joins in the middle, what came before is not missing.
         if is_new and not self._from_beginning:
             return state, []
         self.stats.missing_frames += gap
@@ -340,7 +340,7 @@ class Decoder:
         end = parse("StreamEnd", payload)
         self._ended = True
         self.stats.recordings_ended += 1
-        # Frames that were the last of their streams leave no gap; the sum tells.
+        # Frames that were the last of their streams leave no gap; the totals reveal them.
         missing = end.frames + end.frames_dropped + 1
         missing -= self._recording_frames + self._recording_missing
         if self._from_beginning and missing > 0:
@@ -352,7 +352,7 @@ class Decoder:
 
 
 def _pieces(source):
-    """Bytes of a path, or of a file object, as they come."""
+    """Bytes of a path, or of a file object, as they arrive."""
     if hasattr(source, "read"):
         read = getattr(source, "read1", source.read)  # a pipe: what is there
         while data := read(_READ_BYTES):
@@ -365,7 +365,7 @@ def _pieces(source):
 class Reader:
     """Iterate over it for the records of a file, path or binary file object.
 
-    Memory is bounded whatever the bytes say. `stats` tells what was met with. Raises
+    Memory is bounded whatever the bytes are. `stats` has the results so far. Raises
     StreamError at the end of an input without a single intact frame.
     """
 
@@ -390,7 +390,7 @@ class Reader:
 
 
 def frames(source, check_payloads=True):
-    """Yields Frame and SkippedRange in the order of the input: for tools that want no
+    """Yields Frame and SkippedRange in the order of the input: for tools that need no
     records. uncompress(frame.codec, frame.payload) gives a frame's message."""
     scanner = Scanner(check_payloads)
     for data in _pieces(source):

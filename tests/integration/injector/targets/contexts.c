@@ -18,7 +18,6 @@
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,28 +32,17 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "say.h"
+
 #define EXIT_INTACT 7
 #define PATTERN 0xa5
 #define SMALL_STACK 8192
 /* What the stub may use of a stack: see injector/stub_frame.h. */
 #define STUB_FRAME 320
 
-/* window_library.S */
-void* window_address(void);
-void* window_flag_address(void);
-
 static int failures;
 static atomic_int in_hook;
 static pid_t window_tid;
-
-static void say(const char* format, ...) {
-  char line[256];
-  va_list arguments;
-  va_start(arguments, format);
-  int length = vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  if (write(STDOUT_FILENO, line, (size_t)length) != length) _exit(98);
-}
 
 static void expect(int condition, const char* what) {
   if (condition) return;
@@ -62,14 +50,13 @@ static void expect(int condition, const char* what) {
   say("changed: %s\n", what);
 }
 
-static void say_ready(void) {
+static void this_thread_is_ready(void) {
   window_tid = (pid_t)syscall(SYS_gettid);
-  say("ready window=%lx flag=%lx tid=%d\n", (unsigned long)window_address(),
-      (unsigned long)window_flag_address(), (int)window_tid);
+  say_ready(window_tid);
 }
 
 static void pass_window(void) {
-  say_ready();
+  this_thread_is_ready();
   ((void (*)(void))window_address())();
 }
 
@@ -239,7 +226,7 @@ static void pass_window_on_coroutine(void) {
   const size_t below = 64 * 1024;
   unsigned char* mapping = pattern_mapping(below + SMALL_STACK);
   unsigned char* top = mapping + below + SMALL_STACK;
-  say_ready();
+  this_thread_is_ready();
   call_window_at(top);
   /* The return address, and the frame of the stub. */
   expect(all_pattern(mapping, top - 8 - STUB_FRAME), "the stack below the call");
@@ -249,7 +236,7 @@ static void pass_window_at_edge(size_t left) {
   const size_t page = 4096;
   unsigned char* mapping = pattern_mapping(3 * page);
   mprotect(mapping, page, PROT_NONE);
-  say_ready();
+  this_thread_is_ready();
   /* The call itself takes eight. */
   call_window_at(mapping + page + ((left + 8) & ~(size_t)15));
 }

@@ -15,7 +15,6 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,32 +26,15 @@
 #include <unistd.h>
 
 #include "machine_state.h"
+#include "say.h"
 
 #define EXIT_INTACT 7
-
-/* window_library.S */
-void* window_address(void);
-void* window_flag_address(void);
 
 static int use_alignment_check = 0;
 static atomic_int failures;
 static atomic_int stop_workers;
 static atomic_ulong alarms;
 static atomic_ulong realtime_sum;
-
-static void say(const char* format, ...) {
-  char line[256];
-  va_list arguments;
-  va_start(arguments, format);
-  int length = vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  if (write(STDOUT_FILENO, line, (size_t)length) != length) _exit(98);
-}
-
-static void say_ready(void) {
-  say("ready window=%lx flag=%lx tid=%d\n", (unsigned long)window_address(),
-      (unsigned long)window_flag_address(), (int)syscall(SYS_gettid));
-}
 
 static void expect(int condition, const char* what) {
   if (condition) return;
@@ -122,7 +104,7 @@ static void pass_window(void) {
   raise(SIGUSR2); /* stays pending throughout */
   window_function = (void (*)(void))window_address();
   prepare_state();
-  say_ready();
+  say_ready((pid_t)syscall(SYS_gettid));
   errno = EXDEV;
   enter_window(kind);
   int error = errno;
@@ -219,7 +201,7 @@ static void pass_window_timer(void) {
 static void pass_window_strict(void) {
   window_function = (void (*)(void))window_address();
   prepare_state();
-  say_ready();
+  say_ready((pid_t)syscall(SYS_gettid));
   prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
   enter_window(vector_kind());
   check_state(vector_kind());
@@ -230,7 +212,7 @@ static void pass_window_strict(void) {
 static void sleep_instead(void) {
   struct timespec begin, end, nap = {0, 300000000};
   clock_gettime(CLOCK_MONOTONIC, &begin);
-  say_ready();
+  say_ready((pid_t)syscall(SYS_gettid));
   expect(nanosleep(&nap, NULL) == 0, "nanosleep");
   clock_gettime(CLOCK_MONOTONIC, &end);
   int64_t slept =
@@ -239,7 +221,7 @@ static void sleep_instead(void) {
 }
 
 static void vfork_instead(void) {
-  say_ready();
+  say_ready((pid_t)syscall(SYS_gettid));
   pid_t child = vfork();
   if (child == 0) {
     struct timespec nap = {0, 600000000};

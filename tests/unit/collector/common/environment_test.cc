@@ -196,7 +196,7 @@ TEST_F(EnvironmentTest, BringsInTheToolsBesideAnSdkThatIsThere) {
 }
 
 // While the SDK is loaded late: whatever it writes to its variables, they are as before
-// afterwards, and what others write meanwhile stays.
+// afterwards, and what others write meanwhile is kept.
 TEST_F(EnvironmentTest, ALateSdksVariablesGo) {
   for (bool there_before : {false, true}) {
     Set(there_before ? Strings{"ROCPROFILER_REGISTER_LIBRARY=/user", "A=1"}

@@ -121,7 +121,7 @@ TEST_F(RingTest, ThreadsGetTheirOwnAndGiveThemBack) {
     EXPECT_EQ(memory_.ring(i)->head, 1u);
     EXPECT_EQ(memory_.ring(i)->owner_tid, 0u);
   }
-  // A later thread takes a ring over and goes on behind what is there.
+  // A later thread takes over a ring and continues behind what is there.
   std::thread([&] {
     rocattach_dispatch record = Record(2);
     rings_.Mine().Push(&record);

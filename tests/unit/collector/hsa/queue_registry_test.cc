@@ -48,7 +48,8 @@ TEST_F(QueueRegistryTest, EntriesAreUsedAgain) {
 }
 
 // A thread is on its way from the runtime, which has freed its queue, to Free().
-// Another has got a queue at the same address meanwhile, with the same doorbell.
+// Meanwhile somebody else has created a queue at the same address, with the same
+// doorbell.
 TEST_F(QueueRegistryTest, AnAddressThatIsUsedAgainBelongsToTheNewQueue) {
   Queue* old = Add(100, &memory_);
   registry_->Hide(old);
