@@ -148,7 +148,7 @@ class AttachRunningTest : public testing::Test {
     EXPECT_EQ(process.account.packets_unseen(), 0u);
   }
 
-  TemporaryDirectory directory_;
+  ExecutableDirectory directory_;
 };
 
 struct LoadCase {
