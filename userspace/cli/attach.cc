@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/cli/attach_console.h"
 #include "userspace/cli/enter_key.h"
+#include "userspace/cli/input_end.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/watch_arguments.h"
 #include "userspace/service/watcher.h"
@@ -32,14 +33,17 @@ constexpr char kExamples[] =
     "Then: rocattach report FILE, rocattach dump FILE --json\n"
     "\n"
     "The processes need no preparation, and go on as before when the recording ends.\n"
-    "Exit status: 0 every process was recorded, 1 one was not or something was lost, 2\n"
-    "usage error, 3 rocattach could not start. 'rocattach doctor' shows what is missing.";
+    "Exit status: 0 every process was recorded, 1 one was not or something was lost, "
+    "2\n"
+    "usage error, 3 rocattach could not start. 'rocattach doctor' shows what is "
+    "missing.";
 
 struct AttachArguments {
   WatchArguments watch;
   std::vector<std::string> pids;
   std::string cgroup;
   bool children = false;
+  bool detach_on_eof = false;
 };
 
 Watcher* running_watcher = nullptr;
@@ -108,7 +112,7 @@ int RunAttach(AttachArguments* args, const CLI::App& app) {
   std::set<pid_t> wanted;
   for (pid_t pid : *pids) {
     if (absl::Status status = CheckIsProcess(pid); !status.ok()) {
-      console.Refuse(pid, std::string(status.message()));
+      console.Refuse(pid, status);
     } else {
       wanted.insert(pid);
     }
@@ -117,11 +121,16 @@ int RunAttach(AttachArguments* args, const CLI::App& app) {
   running.assign(wanted.begin(), wanted.end());
   if (running.empty()) return kExitLosses;
   if (args->children) running = WithDescendants(running);
+  console.Expect(running);
 
   auto watcher = Watcher::Start(watch.watcher, &console);
-  if (!watcher.ok()) return PrintError(watcher.status(), kExitCannotStart);
+  if (!watcher.ok()) {
+    console.ReportFailure(watcher.status());
+    return kExitCannotStart;
+  }
   StopOnSignals(watcher->get());
-  EnterKey enter(/*wanted=*/true);
+  InputEnd input_end(args->detach_on_eof, [&] { (*watcher)->RequestStop(0); });
+  EnterKey enter(/*wanted=*/!args->detach_on_eof);
   if (enter.watching() && !watch.quiet && !watch.json) {
     fprintf(stderr, "rocattach: press Enter or Ctrl-C to detach\n");
   }
@@ -158,6 +167,9 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
       ->type_name("PATH");
   command->add_flag("--attach-children", args->children,
                     "The descendants of these processes as well");
+  command->add_flag("--detach-on-eof", args->detach_on_eof,
+                    "Detach at the end of standard input instead of on Enter: when the "
+                    "program at its other side closes it, or dies");
   AddRecordingOptions(command, &args->watch);
   command->callback([args, command, run] {
     *run = [args, command] { return RunAttach(args.get(), *command); };

@@ -158,7 +158,7 @@ void Watcher::AttachToRunning() {
     const auto failed = running_attacher_->Attach(pids);
     if (observer_ == nullptr) return;
     for (const auto& [pid, status] : failed) {
-      observer_->OnNotAttached(pid, std::string(status.message()));
+      observer_->OnNotAttached(pid, status);
     }
     observer_->OnRunningDone();
   });
