@@ -114,7 +114,7 @@ rocattach_status_t AttachSession::Attach(const std::string& program,
 }
 
 void AttachSession::End() {
-  recorder_->CloseInput();
+  recorder_->RequestEnd();
   if (recorder_->WaitForEnd(DeadlineIn(limits_.end_msec))) return;
   AttachLog(LogLevel::kError, absl::StrCat("the recorder (process ", recorder_->pid(),
                                            ") does not end and is killed"));

@@ -25,7 +25,7 @@ class AttachSession {
  public:
   explicit AttachSession(int root, bool tree, AttachLimits limits)
       : root_(root), tree_(tree), limits_(limits) {}
-  // Ends the recording without waiting.
+  // Leaves the recorder running: the child of a fork() destroys its copies.
   ~AttachSession() = default;
 
   // Starts the recorder and waits until each process is attached to or refused. After
@@ -33,7 +33,7 @@ class AttachSession {
   rocattach_status_t Attach(const std::string& program,
                             const std::vector<std::string>& options);
   // Ends the recording and waits until the output is complete.
-  void RequestEnd() { recorder_->CloseInput(); }
+  void RequestEnd() { recorder_->RequestEnd(); }
   rocattach_status_t Detach();
 
   // `pid` was attached to.

@@ -161,7 +161,7 @@ rocattach_status_t AttachSessions::DetachAll() {
 }
 
 void AttachSessions::AfterForkInChild() {
-  // Closes the child's copies of the descriptors, so that the parent's end is seen.
+  // Closes the child's copies of the descriptors.
   entries_.clear();
   mutex_.unlock();
 }

@@ -40,6 +40,8 @@ class GuardedFd {
     }
     return fd_.get();
   }
+  // Leaves a descriptor alone that is known to be the host's.
+  void forget() { (void)fd_.release(); }
   void reset() {
     (void)get();
     fd_.reset();

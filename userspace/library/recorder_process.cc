@@ -28,7 +28,7 @@ constexpr size_t kMaxLine = 64 << 10;
 constexpr size_t kMaxErrors = 4 << 10;
 // Events that have come while nobody reads; more than that, and the recorder waits.
 constexpr int kPipeBytes = 1 << 20;
-constexpr uint64_t kPollNs = 20'000'000;
+constexpr useconds_t kPollUsec = 20'000;
 
 // Never 0, 1 or 2, which the host may have closed.
 absl::StatusOr<UniqueFd> MoveUp(UniqueFd fd) {
@@ -65,6 +65,15 @@ std::vector<std::string> Environment() {
   return kept;
 }
 
+// A pidfd of this process, and not one that the host has opened under the same number;
+// -1 stands for a process that has been reaped.
+bool IsPidfdOf(int fd, pid_t pid) {
+  auto info = ReadFile(absl::StrCat("/proc/self/fdinfo/", fd), 4096);
+  if (!info.ok()) return false;
+  return absl::StrContains(*info, absl::StrCat("\nPid:\t", pid, "\n")) ||
+         absl::StrContains(*info, "\nPid:\t-1\n");
+}
+
 // Milliseconds for poll(2), rounded up.
 int MsecUntil(uint64_t deadline_ns) {
   const uint64_t now = ClockNs(CLOCK_MONOTONIC);
@@ -87,7 +96,8 @@ bool IsGone(pid_t pid, uint64_t start_ticks) {
 
 absl::StatusOr<std::unique_ptr<RecorderProcess>> RecorderProcess::Start(
     const std::string& program, const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(Pipe input, MakePipe());
+  ASSIGN_OR_RETURN(UniqueFd host, OpenPidFd(getpid()));
+  ASSIGN_OR_RETURN(UniqueFd input, MoveUp(std::move(host)));
   ASSIGN_OR_RETURN(Pipe output, MakePipe());
   UniqueFd memory(memfd_create("rocattach-errors", MFD_CLOEXEC));
   if (!memory.valid()) return ErrnoStatus(errno, "memfd_create failed");
@@ -96,17 +106,53 @@ absl::StatusOr<std::unique_ptr<RecorderProcess>> RecorderProcess::Start(
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   ASSIGN_OR_RETURN(DetachedProcess process,
-                   SpawnDetached(program, words, Environment(), input.read.get(),
+                   SpawnDetached(program, words, Environment(), input.get(),
                                  output.write.get(), errors.get()));
   auto recorder = std::unique_ptr<RecorderProcess>(new RecorderProcess());
   recorder->pid_ = process.pid;
   recorder->start_ticks_ = ReadStartTicks(process.pid).value_or(0);
   ASSIGN_OR_RETURN(UniqueFd pidfd, MoveUp(std::move(process.pidfd)));
   recorder->pidfd_ = GuardedFd(std::move(pidfd));
-  recorder->input_ = GuardedFd(std::move(input.write));
   recorder->output_ = GuardedFd(std::move(output.read));
   recorder->errors_ = GuardedFd(std::move(errors));
   return recorder;
+}
+
+int RecorderProcess::Pidfd() {
+  const int fd = pidfd_.get();
+  if (fd >= 0 && IsPidfdOf(fd, pid_)) return fd;
+  if (fd >= 0) pidfd_.forget();
+  auto again = OpenPidFd(pid_);
+  // In this order: the number was not reused before the pidfd was opened.
+  if (!again.ok() || IsGone(pid_, start_ticks_)) return -1;
+  auto moved = MoveUp(*std::move(again));
+  if (moved.ok()) pidfd_ = GuardedFd(*std::move(moved));
+  return pidfd_.get();
+}
+
+int RecorderProcess::Output() {
+  if (const int fd = output_.get(); fd >= 0) return fd;
+  if (Pidfd() < 0) return -1;
+  // The pipe lives on at its other side.
+  auto again = OpenFile(absl::StrCat("/proc/", pid_, "/fd/1"), O_RDONLY);
+  if (!again.ok()) return -1;
+  auto moved = MoveUp(*std::move(again));
+  if (moved.ok()) output_ = GuardedFd(*std::move(moved));
+  return output_.get();
+}
+
+void RecorderProcess::Signal(int number) {
+  if (const int fd = Pidfd(); fd >= 0) {
+    (void)syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0);
+  }
+}
+
+void RecorderProcess::RequestEnd() {
+  if (asked_) return;
+  asked_ = true;
+  // What it reports at its end must be readable.
+  (void)Output();
+  Signal(SIGTERM);
 }
 
 absl::StatusOr<std::string> RecorderProcess::ReadLine(uint64_t deadline_ns) {
@@ -117,7 +163,7 @@ absl::StatusOr<std::string> RecorderProcess::ReadLine(uint64_t deadline_ns) {
       if (std::exchange(cut_, false) && line.empty()) continue;
       return line;
     }
-    const int fd = output_.get();
+    const int fd = Output();
     if (fd < 0) return absl::OutOfRangeError("the descriptor was closed");
     pollfd ready = {fd, POLLIN, 0};
     const int timeout = MsecUntil(deadline_ns);
@@ -147,7 +193,7 @@ absl::StatusOr<std::string> RecorderProcess::ReadLine(uint64_t deadline_ns) {
 
 bool RecorderProcess::WaitForEnd(uint64_t deadline_ns) {
   while (!ended_) {
-    if (const int fd = pidfd_.get(); fd >= 0) {
+    if (const int fd = Pidfd(); fd >= 0) {
       pollfd ready = {fd, POLLIN, 0};
       ended_ = poll(&ready, 1, MsecUntil(deadline_ns)) > 0;
       if (ended_) {
@@ -156,21 +202,13 @@ bool RecorderProcess::WaitForEnd(uint64_t deadline_ns) {
         (void)waitid(P_PIDFD, static_cast<id_t>(fd), &info, WEXITED | WNOHANG | __WALL);
       }
     } else {
+      // Without a descriptor, when the host has none left.
       ended_ = IsGone(pid_, start_ticks_);
-      if (!ended_) usleep(static_cast<useconds_t>(kPollNs / 1000));
+      if (!ended_) usleep(kPollUsec);
     }
     if (!ended_ && MsecUntil(deadline_ns) == 0) return false;
   }
   return true;
-}
-
-void RecorderProcess::Kill() {
-  if (WaitForEnd(0)) return;
-  if (const int fd = pidfd_.get(); fd >= 0) {
-    syscall(SYS_pidfd_send_signal, fd, SIGKILL, nullptr, 0);
-  } else {
-    kill(pid_, SIGKILL);
-  }
 }
 
 std::string RecorderProcess::Errors() {

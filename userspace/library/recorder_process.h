@@ -2,6 +2,7 @@
 #ifndef ROCATTACH_USERSPACE_LIBRARY_RECORDER_PROCESS_H_
 #define ROCATTACH_USERSPACE_LIBRARY_RECORDER_PROCESS_H_
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -15,15 +16,16 @@
 
 namespace rocattach {
 
-// Survives whatever the host does with descriptors, signals and wait calls. One thread
-// at a time may use it.
+// Survives whatever the host does with descriptors, signals and wait calls. It ends with
+// the host process, whose pidfd is its standard input, or at RequestEnd(); nothing that
+// the host could close keeps it alive. One thread at a time may use it.
 class RecorderProcess {
  public:
   // `arguments` without the program's name. The environment is the caller's, without
   // what would change the program itself.
   static absl::StatusOr<std::unique_ptr<RecorderProcess>> Start(
       const std::string& program, const std::vector<std::string>& arguments);
-  // Closes its input, which ends the recording, without waiting.
+  // Leaves it running.
   ~RecorderProcess() = default;
 
   // The next line of its output, without the newline; a line of more than 64 KiB is
@@ -31,12 +33,11 @@ class RecorderProcess {
   // there are no more.
   absl::StatusOr<std::string> ReadLine(uint64_t deadline_ns);
 
-  // Asks it to end the recording.
-  void CloseInput() { input_.reset(); }
+  // Asks it to end the recording. Only the first call does something.
+  void RequestEnd();
   // True if it has ended until then, and everything of it is gone.
   bool WaitForEnd(uint64_t deadline_ns);
-  // Without input it ends by itself; if it does not, it is made to.
-  void Kill();
+  void Kill() { Signal(SIGKILL); }
 
   bool running() { return !WaitForEnd(0); }
   // What it has printed on standard error so far, or the end of that.
@@ -45,13 +46,19 @@ class RecorderProcess {
 
  private:
   RecorderProcess() = default;
+  // These open the descriptor again if the host has closed it; -1 if that is not
+  // possible, since the process is gone.
+  int Pidfd();
+  int Output();
+  void Signal(int number);
 
   pid_t pid_ = -1;
   uint64_t start_ticks_ = 0;
-  GuardedFd pidfd_, input_, output_;
+  GuardedFd pidfd_, output_;
   GuardedFd errors_;    // a file in memory
   std::string unread_;  // the beginning of the next line
   bool cut_ = false;    // the rest of the line is dropped
+  bool asked_ = false;    // RequestEnd() was called
   bool ended_ = false;
 };
 
