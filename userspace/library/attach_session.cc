@@ -94,7 +94,7 @@ rocattach_status_t AttachSession::Attach(const std::string& program,
   }
   recorder_ = *std::move(recorder);
   const uint64_t deadline = DeadlineIn(limits_.attach_msec);
-  absl::Status stop;
+  absl::Status stop = absl::UnknownError("the recorder does not mention it");
   while (!ready_) {
     auto line = recorder_->ReadLine(deadline);
     if (!line.ok()) {

@@ -20,8 +20,8 @@ class LateTarget {
 
   explicit LateTarget(std::vector<std::string> more = {})
       : child_(Command(directory_.path(), std::move(more))) {
-    ready_ =
-        Eventually([&] { return std::filesystem::exists(directory_.path() + "/ready"); });
+    ready_ = Eventually(
+        [&] { return std::filesystem::exists(directory_.path() + "/ready"); });
   }
 
   pid_t pid() const { return child_.pid(); }
@@ -40,10 +40,15 @@ class LateTarget {
  private:
   static std::vector<std::string> Command(const std::string& directory,
                                           std::vector<std::string> more) {
-    std::vector<std::string> command = {
-        SimgpuRunPath(), TargetPath("hip_late"),   "-m",
-        std::to_string(kAfter), "--idle",          "--until",
-        directory + "/go", "--ready",              directory + "/ready"};
+    std::vector<std::string> command = {SimgpuRunPath(),
+                                        TargetPath("hip_late"),
+                                        "-m",
+                                        std::to_string(kAfter),
+                                        "--idle",
+                                        "--until",
+                                        directory + "/go",
+                                        "--ready",
+                                        directory + "/ready"};
     command.insert(command.end(), more.begin(), more.end());
     return command;
   }

@@ -1,0 +1,350 @@
+// librocattach with the real program, on processes that launch on the simulated GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/integration/library/late_target.h"
+#include "tests/places.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// The processes of `rocattach attach` for this target, with its guard.
+std::vector<pid_t> RecordersOf(pid_t target) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = atoi(entry.path().filename().c_str());
+    if (pid <= 0) continue;
+    std::ifstream file(entry.path() / "cmdline");
+    const std::string words(std::istreambuf_iterator<char>(file), {});
+    if (words.find("/rocattach") != std::string::npos &&
+        words.find("--pid=" + std::to_string(target) + '\0') != std::string::npos) {
+      found.push_back(pid);
+    }
+  }
+  return found;
+}
+
+class AttachLibraryTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+
+  Child::Options Environment(std::vector<std::string> more = {}) const {
+    Child::Options options;
+    options.environment = {"ROCPROF_OUTPUT_PATH=" + directory_.path() + "/out",
+                           "ROCPROF_OUTPUT_FILE_NAME=run", "ROCATTACH_LOG_LEVEL=info"};
+    for (std::string& variable : more)
+      options.environment.push_back(std::move(variable));
+    return options;
+  }
+  Finished Run(std::vector<std::string> steps,
+               std::vector<std::string> more = {}) const {
+    steps.insert(steps.begin(), ROCATTACH_TEST_ATTACH_PROGRAM);
+    return Child(steps, Environment(std::move(more))).Wait();
+  }
+  std::string File(const std::string& suffix = "") const {
+    return directory_.path() + "/out/run" + suffix + ".rwa";
+  }
+  // The status that attach= of this process prints.
+  int StatusOfAttach(pid_t pid, std::vector<std::string> more = {}) const {
+    const Finished run = Run({"attach=" + std::to_string(pid)}, std::move(more));
+    EXPECT_TRUE(run.exited_with(0)) << run.errors;
+    const size_t colon = run.output.find(": ");
+    return colon == std::string::npos ? -1 : atoi(run.output.c_str() + colon + 2);
+  }
+  static void ExpectEveryLaterDispatch(const std::string& recording, pid_t pid,
+                                       size_t count) {
+    const RecordedProcess process = ReadRecording(recording).Process(pid);
+    EXPECT_EQ(DispatchesOf(process, "After"), count);
+    EXPECT_EQ(process.dropped(), 0u);
+  }
+  // A program that attaches to `target`, and is attached.
+  std::unique_ptr<Child> Attached(const LateTarget& target,
+                                  std::vector<std::string> rest) const {
+    std::vector<std::string> words = {ROCATTACH_TEST_ATTACH_PROGRAM,
+                                      "attach=" + target.text()};
+    words.insert(words.end(), rest.begin(), rest.end());
+    auto program = std::make_unique<Child>(words, Environment());
+    EXPECT_TRUE(Eventually([&] {
+      return program->PollOutput().find(": 0 ROCATTACH") != std::string::npos;
+    }));
+    return program;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(AttachLibraryTest, EveryLaterDispatchIsRecorded) {
+  LateTarget target({"-t", "2"});
+  ASSERT_TRUE(target.ready());
+  auto program = Attached(target, {"sleep=3000", "detach=" + target.text()});
+  target.ExpectEnd();
+  const Finished run = program->Wait();
+  EXPECT_THAT(run.output, HasSubstr("detach " + target.text() + ": 0"));
+  ExpectEveryLaterDispatch(File(), target.pid(), 2 * LateTarget::kAfter);
+}
+
+TEST_F(AttachLibraryTest, ReattachedAndDetachedAnyNumberOfTimes) {
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  const std::string attach = "attach=" + target.text(),
+                    detach = "detach=" + target.text();
+  const Finished run =
+      Run({attach, attach, detach, detach, attach, detach, attach, "detach=0", detach});
+  std::istringstream lines(run.output);
+  std::vector<int> statuses;
+  for (std::string line; std::getline(lines, line);) {
+    statuses.push_back(atoi(line.c_str() + line.find(": ") + 2));
+  }
+  EXPECT_THAT(statuses, testing::ElementsAre(0, 2, 0, 2, 0, 0, 0, 0, 2)) << run.errors;
+  auto program = Attached(target, {"sleep=3000", detach});
+  target.ExpectEnd();
+  program->Wait();
+  EXPECT_EQ(RecordingsIn(directory_.path()).size(), 4u);
+  ExpectEveryLaterDispatch(File("-3"), target.pid(), LateTarget::kAfter);
+}
+
+TEST_F(AttachLibraryTest, SeveralProcessesAtTheSameTime) {
+  LateTarget first, second;
+  ASSERT_TRUE(first.ready() && second.ready());
+  const Finished run = Run({"threads=" + first.text() + "," + second.text()});
+  for (const LateTarget* target : {&first, &second}) {
+    EXPECT_THAT(run.output, HasSubstr("attach " + target->text() + ": 0"))
+        << run.errors;
+    EXPECT_THAT(run.output, HasSubstr("detach " + target->text() + ": 0"))
+        << run.errors;
+  }
+  first.ExpectEnd();
+  second.ExpectEnd();
+}
+
+TEST_F(AttachLibraryTest, ProcessesThatCannotBeAttachedTo) {
+  Child idle({"sleep", "1000"});
+  EXPECT_EQ(StatusOfAttach(idle.pid()), 1) << "without the runtime";
+  EXPECT_EQ(StatusOfAttach(0), 2);
+  EXPECT_EQ(StatusOfAttach(-1), 2);
+  EXPECT_EQ(StatusOfAttach(4194303), 6);
+  EXPECT_EQ(StatusOfAttach(2), 2) << "a thread of the kernel";
+  const int init = StatusOfAttach(1);
+  EXPECT_TRUE(init == 1 || init == 5) << init;
+  const Finished self =
+      Child({"sh", "-c",
+             std::string("exec ") + ROCATTACH_TEST_ATTACH_PROGRAM + " attach=$$"},
+            Environment())
+          .Wait();
+  EXPECT_THAT(self.output, HasSubstr(": 2 "));
+  EXPECT_EQ(kill(idle.pid(), 0), 0);
+  idle.Signal(SIGKILL);
+  idle.Wait();
+}
+
+TEST_F(AttachLibraryTest, AThreadAZombieAndATracedProcess) {
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  pid_t thread = 0;
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/" + target.text() + "/task")) {
+    const pid_t tid = atoi(task.path().filename().c_str());
+    if (tid != target.pid()) thread = tid;
+  }
+  ASSERT_NE(thread, 0);
+  EXPECT_EQ(StatusOfAttach(thread), 2);
+  ASSERT_EQ(ptrace(PTRACE_SEIZE, target.pid(), 0, 0), 0);
+  const int traced = StatusOfAttach(target.pid());
+  EXPECT_TRUE(traced == 0 || traced == 5) << traced;
+  EXPECT_EQ(ptrace(PTRACE_INTERRUPT, target.pid(), 0, 0), 0);
+  EXPECT_EQ(waitpid(target.pid(), nullptr, __WALL), target.pid());
+  EXPECT_EQ(ptrace(PTRACE_DETACH, target.pid(), 0, 0), 0);
+  const pid_t zombie = fork();
+  if (zombie == 0) _exit(0);
+  siginfo_t info;
+  waitid(P_PID, static_cast<id_t>(zombie), &info, WEXITED | WNOWAIT);
+  EXPECT_EQ(StatusOfAttach(zombie), 2);
+  waitpid(zombie, nullptr, 0);
+  target.ExpectEnd();
+}
+
+TEST_F(AttachLibraryTest, ForeignToolLibraries) {
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  const auto with = [&](const std::string& library) {
+    return StatusOfAttach(target.pid(), {"ROCPROF_ATTACH_TOOL_LIBRARY=" + library});
+  };
+  EXPECT_EQ(with("/nonexistent.so"), 2);
+  EXPECT_EQ(with("librocprofiler-sdk-tool.so"), 3);
+  EXPECT_EQ(with(CollectorPath()), 0);
+  target.ExpectEnd();
+}
+
+TEST_F(AttachLibraryTest, TheHostDiesAndTheTargetRunsOn) {
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  auto program = Attached(target, {"sleep=100000"});
+  EXPECT_FALSE(RecordersOf(target.pid()).empty());
+  program->Signal(SIGKILL);
+  program->Wait();
+  EXPECT_TRUE(Eventually([&] { return RecordersOf(target.pid()).empty(); }));
+  EXPECT_TRUE(target.Runs());
+  EXPECT_TRUE(ReadRecording(File()).ended) << "the file is complete";
+  target.ExpectEnd();
+}
+
+TEST_F(AttachLibraryTest, AHostThatForksClosesAndIsInterrupted) {
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  Child::Options options = Environment();
+  options.new_session = true;  // SIGINT is for its process group alone
+  const Finished run = Child({ROCATTACH_TEST_ATTACH_PROGRAM, "count-children",
+                              "attach=" + target.text(), "wait", "interrupt", "close",
+                              "sleep=300", "detach=" + target.text(), "wait"},
+                             options)
+                           .Wait();
+  EXPECT_THAT(run.output, HasSubstr("detach " + target.text() + ": 0")) << run.errors;
+  EXPECT_THAT(run.output, Not(HasSubstr("a child")));
+  EXPECT_THAT(run.output, HasSubstr("children: 0"));
+  // A child of the host does not keep the recording alive.
+  Child parent({"sh", "-c",
+                std::string("sleep 100 | ") + ROCATTACH_TEST_ATTACH_PROGRAM +
+                    " ignore-children attach=" + target.text() + " fork abort"},
+               Environment());
+  EXPECT_TRUE(Eventually([&] {
+    return parent.PollOutput().find("child-detach 0: 0") != std::string::npos;
+  }));
+  EXPECT_TRUE(Eventually([&] { return RecordersOf(target.pid()).empty(); }));
+  parent.Signal(SIGKILL);
+  target.ExpectEnd();
+}
+
+TEST_F(AttachLibraryTest, ATargetThatEndsFirst) {
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  auto program = Attached(target, {"sleep=2500", "detach=" + target.text()});
+  target.ExpectEnd();
+  const Finished run = program->Wait();
+  EXPECT_THAT(run.output, HasSubstr("detach " + target.text() + ": 0")) << run.errors;
+}
+
+// The root launches, one child launches, and one has nothing to do with a GPU.
+TEST_F(AttachLibraryTest, ATreeIsOneRecording) {
+  const std::string files = directory_.path() + "/";
+  const auto late = [&](const std::string& name) {
+    return Quoted(SimgpuRunPath()) + " " + Quoted(TargetPath("hip_late")) +
+           " --idle -m 500 --until " + files + "go --ready " + files + name;
+  };
+  Child root({"sh", "-c",
+              "sleep 1000 & echo $! && { " + late("a") + " >/dev/null & } && exec " +
+                  late("b")});
+  ASSERT_TRUE(Eventually([&] {
+    return std::filesystem::exists(files + "a") && std::filesystem::exists(files + "b");
+  }));
+  const pid_t idle = atoi(root.PollOutput().c_str());
+  const std::string text = std::to_string(root.pid());
+  Child program({ROCATTACH_TEST_ATTACH_PROGRAM, "tree=" + text, "sleep=3000",
+                 "detach-tree=" + text, "detach-tree=" + text},
+                Environment());
+  EXPECT_TRUE(Eventually([&] { return !program.PollOutput().empty(); }));
+  std::ofstream{files + "go"};
+  const Finished run = program.Wait();
+  EXPECT_EQ(run.output, "tree " + text + ": 0 ROCATTACH_STATUS_SUCCESS\ndetach-tree " +
+                            text + ": 0 ROCATTACH_STATUS_SUCCESS\ndetach-tree " + text +
+                            ": 2 ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT\n")
+      << run.errors;
+  EXPECT_THAT(run.errors, HasSubstr("it is left out"));
+  kill(idle, SIGKILL);
+  EXPECT_TRUE(root.Wait().exited_with(0));
+  const Recording recording = ReadRecording(File());
+  ASSERT_EQ(recording.processes.size(), 2u);
+  for (const RecordedProcess& process : recording.processes) {
+    EXPECT_EQ(DispatchesOf(process, "After"), 500u);
+  }
+}
+
+TEST_F(AttachLibraryTest, ATreeNeedsItsRoot) {
+  Child root({"sh", "-c", "sleep 1000; true"});
+  const Finished run = Run({"tree=" + std::to_string(root.pid()), "detach-tree=0"});
+  EXPECT_THAT(run.output, HasSubstr(": 1 ROCATTACH_STATUS_ERROR\n"));
+  EXPECT_TRUE(RecordersOf(root.pid()).empty());
+  root.Signal(SIGKILL);
+}
+
+// The tools of ROCm's documents.
+class SampleToolTest : public AttachLibraryTest,
+                       public testing::WithParamInterface<const char*> {};
+
+TEST_P(SampleToolTest, FindsItsOutputWhereItSaid) {
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  TemporaryDirectory working;
+  Child::Options options;
+  options.environment = {"ROCATTACH_LOG_LEVEL=info"};
+  const std::string tool = GetParam();
+  const bool python = tool.ends_with(".py");
+  const std::string command =
+      "cd '" + working.path() + "' && exec " + (python ? "/usr/bin/python3 " : "") +
+      tool + " " + ROCATTACH_TEST_OLD_LIBRARY + " " + target.text() + " 3000";
+  Child running({"sh", "-c", command}, options);
+  EXPECT_TRUE(Eventually([&] { return !running.PollOutput().empty(); }));
+  target.ExpectEnd();
+  const Finished run = running.Wait();
+  EXPECT_TRUE(run.exited_with(0)) << run.errors;
+  EXPECT_EQ(run.output, "attached\ndetached\n");
+  EXPECT_THAT(run.errors, HasSubstr("what it cannot give")) << "HIP calls";
+  ExpectEveryLaterDispatch(working.path() + "/attachment-output/attached_profile.rwa",
+                           target.pid(), LateTarget::kAfter);
+}
+INSTANTIATE_TEST_SUITE_P(Documents, SampleToolTest,
+                         testing::Values(ROCATTACH_TEST_ATTACH_TOOL,
+                                         ROCATTACH_TEST_ATTACH_TOOL_PYTHON));
+
+// Without a time, until the process ends.
+TEST_F(AttachLibraryTest, TheSampleToolWaitsForTheEnd) {
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  Child tool({ROCATTACH_TEST_ATTACH_TOOL, ROCATTACH_TEST_NEW_LIBRARY, target.text()},
+             Environment());
+  EXPECT_TRUE(Eventually([&] { return !tool.PollOutput().empty(); }));
+  target.ExpectEnd();
+  const Finished run = tool.Wait();
+  EXPECT_TRUE(run.exited_with(0)) << run.errors;
+  ExpectEveryLaterDispatch(File(), target.pid(), LateTarget::kAfter);
+}
+
+TEST_F(AttachLibraryTest, PythonModule) {
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"/usr/bin/python3", "-m", "rocattach_attach"});
+    return Child(words, Environment({"PYTHONPATH=" ROCATTACH_TEST_PYTHON})).Wait();
+  };
+  const Finished timed = run({"-p", target.text(), "-d", "300"});
+  EXPECT_TRUE(timed.exited_with(0)) << timed.errors;
+  const Finished nobody = run({"-p", "4194303", "-d", "300"});
+  EXPECT_TRUE(nobody.exited_with(1)) << nobody.errors;
+  EXPECT_THAT(nobody.errors, HasSubstr("no such process"));
+  const Finished usage = run({});
+  EXPECT_TRUE(usage.exited_with(2)) << usage.errors;
+  // Until the process ends.
+  Child endless({"sh", "-c",
+                 "exec /usr/bin/python3 -c 'import rocattach_attach; "
+                 "rocattach_attach.main()' 2>&1"},
+                Environment({"PYTHONPATH=" ROCATTACH_TEST_PYTHON,
+                             "ROCPROF_ATTACH_PID=" + target.text()}));
+  EXPECT_TRUE(Eventually(
+      [&] { return endless.PollOutput().find("attached to") != std::string::npos; }));
+  target.ExpectEnd();
+  EXPECT_TRUE(endless.Wait().exited_with(0));
+  ExpectEveryLaterDispatch(File("-1"), target.pid(), LateTarget::kAfter);
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support
