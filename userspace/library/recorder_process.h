@@ -16,9 +16,9 @@
 
 namespace rocattach {
 
-// Survives whatever the host does with descriptors, signals and wait calls. It ends with
-// the host process, whose pidfd is its standard input, or at RequestEnd(); nothing that
-// the host could close keeps it alive. One thread at a time may use it.
+// Survives whatever the host does with descriptors, signals and wait calls. It ends
+// with the host process, whose pidfd is its standard input, or at RequestEnd(); nothing
+// that the host could close keeps it alive. One thread at a time may use it.
 class RecorderProcess {
  public:
   // `arguments` without the program's name. The environment is the caller's, without
@@ -58,7 +58,7 @@ class RecorderProcess {
   GuardedFd errors_;    // a file in memory
   std::string unread_;  // the beginning of the next line
   bool cut_ = false;    // the rest of the line is dropped
-  bool asked_ = false;    // RequestEnd() was called
+  bool asked_ = false;  // RequestEnd() was called
   bool ended_ = false;
 };
 
