@@ -60,6 +60,9 @@ enum rocattach_window_mode {
   ROCATTACH_WINDOW_OVER_BUDGET = 6,
   ROCATTACH_WINDOW_SHARED = 7,   /* shares its memory with the window's owner */
   ROCATTACH_WINDOW_UNSERVED = 8, /* the service is stopped: not held */
+  /* Of late attaches, made by the service. */
+  ROCATTACH_WINDOW_BLOCKED = 9,     /* a thread that is blocked in a system call */
+  ROCATTACH_WINDOW_TAKEN_OVER = 10, /* the collector of an earlier service */
 };
 
 /* Which budget. */

@@ -350,11 +350,11 @@ StepResult AttachRun::CheckBlocked() {
   RETURN_IF_FAILED(tracee_->ReadRegisters(&registers_));
   if (tracee_->pending_signal() != 0) {
     // Its handler interrupts the call, which the program may rely on.
-    return AttachFailure{AttachReason::kNotAtWindow, 0,
-                         absl::StrCat("thread ", request_.point.tid,
-                                      " is about to handle signal ",
-                                      tracee_->pending_signal()),
-                         true};
+    return AttachFailure{
+        AttachReason::kNotAtWindow, 0,
+        absl::StrCat("thread ", request_.point.tid, " is about to handle signal ",
+                     tracee_->pending_signal()),
+        true};
   }
   if (!memory_.has_value()) {
     RETURN_IF_FAILED(InspectTarget());
@@ -366,10 +366,9 @@ StepResult AttachRun::CheckBlocked() {
   auto registers =
       ContinueCall(registers_, absl::string_view(before_ip, sizeof(before_ip)));
   if (!registers.ok()) {
-    return AttachFailure{AttachReason::kNotAtWindow, 0,
-                         absl::StrCat("thread ", request_.point.tid,
-                                      " has left its system call"),
-                         true};
+    return AttachFailure{
+        AttachReason::kNotAtWindow, 0,
+        absl::StrCat("thread ", request_.point.tid, " has left its system call"), true};
   }
   continue_ = *registers;
   return StepOk();

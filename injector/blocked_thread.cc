@@ -21,9 +21,9 @@ namespace {
 
 // Best first: those at the end return EINTR if their socket has a timeout.
 constexpr int kCalls[] = {
-    SYS_futex,     SYS_poll,  SYS_ppoll,           SYS_select, SYS_pselect6,
-    SYS_nanosleep, SYS_ioctl, SYS_clock_nanosleep, SYS_wait4,  SYS_waitid,
-    SYS_pause,     SYS_read,  SYS_restart_syscall, SYS_readv,  SYS_accept,
+    SYS_futex,     SYS_poll,     SYS_ppoll,           SYS_select, SYS_pselect6,
+    SYS_nanosleep, SYS_ioctl,    SYS_clock_nanosleep, SYS_wait4,  SYS_waitid,
+    SYS_pause,     SYS_read,     SYS_restart_syscall, SYS_readv,  SYS_accept,
     SYS_accept4,   SYS_recvfrom, SYS_recvmsg};
 
 // Results of an interrupted call that the kernel hides from the program

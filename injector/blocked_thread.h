@@ -15,8 +15,8 @@ namespace rocattach {
 
 // The threads of `pid` that are blocked in a call that continues unnoticed after it has
 // been interrupted by ptrace, best first. Not among them are calls that return EINTR
-// then, whatever the tracer does: epoll_wait, sigtimedwait, semop and others (signal(7),
-// "Interruption of system calls"). NOT_FOUND: the process is gone.
+// then, whatever the tracer does: epoll_wait, sigtimedwait, semop and others
+// (signal(7), "Interruption of system calls"). NOT_FOUND: the process is gone.
 absl::StatusOr<std::vector<pid_t>> BlockedThreads(pid_t pid);
 
 // `registers` are those of a thread that was stopped inside a system call. Returns what

@@ -111,7 +111,10 @@ int RunAttach(AttachArguments* args, const CLI::App& app) {
                          .out = watch.json && !stream_on_stdout ? stdout : stderr});
   std::set<pid_t> wanted;
   for (pid_t pid : *pids) {
-    if (absl::Status status = CheckIsProcess(pid); !status.ok()) {
+    absl::Status status = CheckIsProcess(pid);
+    // Its children may have.
+    if (status.ok() && !args->children) status = CheckUsesRuntime(pid);
+    if (!status.ok()) {
       console.Refuse(pid, status);
     } else {
       wanted.insert(pid);

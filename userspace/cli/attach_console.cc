@@ -27,15 +27,22 @@ std::string NameOf(const v1::Process& process) {
 
 // How the collector got in, in words for --json.
 std::string EntryOf(const v1::WindowEvent& window) {
+  if (window.mode() == v1::WINDOW_MODE_TAKEN_OVER) return "armed";
+  if (window.mode() == v1::WINDOW_MODE_BLOCKED) return "late-blocked";
   return window.collector().entry_path() == v1::ENTRY_PATH_LATE ? "late" : "window";
 }
 
-// How long the thread that was entered stood still.
+// How long the thread that was entered stood still. One that was blocked in a system
+// call would not have run meanwhile.
 uint64_t StoppedNs(const v1::WindowEvent& window) {
-  const uint64_t begin = window.hold_ns() != 0 || window.hold_end_ns() != 0
-                             ? window.hit_ns()
-                             : window.stopped_ns();
+  const uint64_t begin =
+      window.mode() == v1::WINDOW_MODE_HELD ? window.hit_ns() : window.stopped_ns();
   return window.released_ns() > begin ? window.released_ns() - begin : 0;
+}
+
+std::string StopText(const v1::WindowEvent& window) {
+  if (window.mode() == v1::WINDOW_MODE_TAKEN_OVER) return "no thread stopped";
+  return absl::StrCat("one thread stopped for ", HumanDuration(StoppedNs(window)));
 }
 
 // "loader-busy" for ATTACH_REASON_LOADER_BUSY.
@@ -165,9 +172,8 @@ void AttachConsole::OnVerdict(const v1::Process& process,
                                   ") was not attached to: ", result.problem));
   }
   if (options_.quiet) return;
-  std::string text =
-      absl::StrCat("rocattach: attached to process ", pid, " (", result.name,
-                   "), one thread stopped for ", HumanDuration(StoppedNs(verdict)));
+  std::string text = absl::StrCat("rocattach: attached to process ", pid, " (",
+                                  result.name, "), ", StopText(verdict));
   if (!verdict.detail().empty()) absl::StrAppend(&text, "; ", verdict.detail());
   PrintLine(text);
 }

@@ -365,7 +365,8 @@ void Recorder::Scan(uint64_t now_ns) {
   if (note_losses) last_losses_ns_ = now_ns;
   std::vector<ProcessId> gone;
   for (auto& [key, target] : targets_) {
-    if (SettleIfOverdue(target.get(), now_ns, options_.report_timeout_ns)) {
+    if (SettleIfNotLoaded(target.get(), now_ns, HasCollector) ||
+        SettleIfOverdue(target.get(), now_ns, options_.report_timeout_ns)) {
       NoteVerdict(*target);
     }
     if (note_losses) target->NoteLosses();
@@ -395,6 +396,9 @@ void Recorder::NoteVerdict(const Target& target) {
   statistics_.CountVerdict(target.verdict());
   if (target.verdict() == Verdict::kRefused) RemoveStub(target.opened());
   if (observer_ != nullptr) observer_->OnVerdict(target.process(), target.window());
+  if (options_.on_not_entered != nullptr && MayBeEnteredLater(target.window())) {
+    options_.on_not_entered(target.id());
+  }
 }
 
 // A failed attach must leave nothing behind.

@@ -42,6 +42,9 @@ struct RecorderOptions {
   std::function<bool()> hold_arrivals;
   // After this time without a report, the collector counts as silent.
   uint64_t report_timeout_ns = 5'000'000'000;
+  // A process that was to be attached to could not be entered at its window, for a
+  // reason that may be over soon. On the recorder's thread; may be null.
+  std::function<void(ProcessId)> on_not_entered;
   // May be null; must outlive the recorder.
   TargetObserver* targets = nullptr;
   // Removes the stubs of failed attaches; may be null; must outlive the recorder.

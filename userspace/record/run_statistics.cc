@@ -41,7 +41,10 @@ void RunStatistics::CountVerdict(Verdict verdict) {
 
 void RunStatistics::CountAttach(const Window& window) {
   const AttachOutcome& outcome = window.outcome;
-  if (!outcome.ok()) return;
+  // In a late attach without a probe nothing has been hit.
+  const bool hit_a_probe = window.event.mode == ROCATTACH_WINDOW_HELD ||
+                           window.event.mode == ROCATTACH_WINDOW_SIGNALLED;
+  if (!outcome.ok() || !hit_a_probe) return;
   const uint64_t hit = window.event.time_ns;
   absl::MutexLock lock(&mutex_);
   totals_.hit_to_stopped.Add(outcome.stopped_ns - std::min(hit, outcome.stopped_ns));

@@ -1,7 +1,11 @@
 #include "userspace/record/settle_target.h"
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "injector/maps.h"
 #include "userspace/record/end_verdict.h"
 
 namespace rocattach {
@@ -9,6 +13,9 @@ namespace {
 
 // A process that has not called the runtime for this long after a late attach is idle.
 constexpr uint64_t kIdleNs = 250'000'000;
+
+// The injected code tries for 100 ms to take the loader's lock, then gives up.
+constexpr uint64_t kStubNs = 1'000'000'000;
 
 // A collector that is called by hsa_init is in place: the call may take long.
 bool IsInPlace(const Target& target) {
@@ -46,12 +53,53 @@ bool SettleBeforeReopen(Target* target) {
   return true;
 }
 
+bool HasCollector(pid_t pid) {
+  auto maps = Maps::Read(pid);
+  if (!maps.ok()) return true;
+  const auto& all = maps->mappings();
+  return std::any_of(all.begin(), all.end(), [](const Mapping& mapping) {
+    return absl::StrContains(mapping.basename(), "rocattach-collector");
+  });
+}
+
+bool SettleIfNotLoaded(Target* target, uint64_t now_ns,
+                       absl::FunctionRef<bool(pid_t)> has_collector) {
+  const Window& window = target->opened();
+  if (target->verdict() != Verdict::kOpen || !window.outcome.ok() ||
+      target->has_memory() || now_ns <= window.event.time_ns + kStubNs ||
+      !target->TakeLoadCheck() || has_collector(static_cast<pid_t>(window.event.pid))) {
+    return false;
+  }
+  target->Settle(Verdict::kRefused, AttachReason::kLoaderBusy,
+                 absl::StrCat("the injected code did not get to load the collector; ",
+                              AttachReasonHelp(AttachReason::kLoaderBusy)));
+  return true;
+}
+
+bool MayBeEnteredLater(const v1::WindowEvent& window) {
+  if (window.state() != v1::WINDOW_STATE_REFUSED &&
+      window.state() != v1::WINDOW_STATE_MISSED) {
+    return false;
+  }
+  switch (window.reason()) {
+    case v1::ATTACH_REASON_STOP_TIMEOUT:
+    case v1::ATTACH_REASON_NOT_AT_WINDOW:
+    case v1::ATTACH_REASON_LOADER_BUSY:
+    case v1::ATTACH_REASON_UNSAFE_CONTEXT:
+    case v1::ATTACH_REASON_COLLECTOR_SILENT:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool SettleIfOverdue(Target* target, uint64_t now_ns, uint64_t timeout_ns) {
   const Window& window = target->opened();
   if (target->verdict() == Verdict::kOpen && IsLate(window.event) &&
       IsInPlace(*target) && now_ns > window.event.time_ns + kIdleNs) {
-    target->SettleUnarmed("the collector is in place; what the process does from its "
-                          "next call of the HSA runtime on is recorded");
+    target->SettleUnarmed(
+        "the collector is in place; what the process does from its "
+        "next call of the HSA runtime on is recorded");
     return true;
   }
   if (target->verdict() != Verdict::kOpen || !window.attach_tried ||

@@ -2,8 +2,11 @@
 #ifndef ROCATTACH_USERSPACE_RECORD_SETTLE_TARGET_H_
 #define ROCATTACH_USERSPACE_RECORD_SETTLE_TARGET_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "schemas/stream.pb.h"
 #include "userspace/record/target.h"
 
@@ -17,6 +20,15 @@ bool SettleAtEnd(Target* target, const v1::ProcessEnd& end);
 // The process has shut its runtime down and opens its next window before its state was
 // read.
 bool SettleBeforeReopen(Target* target);
+// Settles an attach whose stub has had ample time and did not load the collector:
+// `has_collector` reads the process, once. True only then.
+bool SettleIfNotLoaded(Target* target, uint64_t now_ns,
+                       absl::FunctionRef<bool(pid_t)> has_collector);
+// Whether a process maps a collector; also true if that cannot be read.
+bool HasCollector(pid_t pid);
+// Whether a process that was not entered at its window, or whose collector was not
+// loaded there, may be entered a moment later.
+bool MayBeEnteredLater(const v1::WindowEvent& window);
 // Settles an attach without a report for `timeout_ns` at `now_ns`; true only then.
 bool SettleIfOverdue(Target* target, uint64_t now_ns, uint64_t timeout_ns);
 

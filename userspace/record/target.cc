@@ -61,6 +61,7 @@ OperationCounts Target::counts() const {
 void Target::Reopen(Window window) {
   opened_ = std::move(window);
   verdict_ = opened_.verdict;
+  load_check_due_ = true;
   window_ = v1::WindowEvent();
   if (opened_.attach_tried) {
     FillOutcome(opened_.outcome, &window_);

@@ -49,6 +49,8 @@ class Target {
   ProcessId id() const;
   // Reads the collector's state and settles an open verdict; true if it did so now.
   bool SettleFromCollector();
+  // True once for each window.
+  bool TakeLoadCheck() { return std::exchange(load_check_due_, false); }
   // Attached, although the collector waits for a call of the runtime.
   void SettleUnarmed(const std::string& detail);
   // Settles an open verdict with a reason found by the service. `error`: its errno, 0
@@ -101,6 +103,7 @@ class Target {
   Window opened_;
   v1::WindowEvent window_;
   Verdict verdict_ = Verdict::kOpen;
+  bool load_check_due_ = true;
   // These are null until the collector has reported in.
   std::unique_ptr<CollectorMemory> memory_;
   std::unique_ptr<TargetSession> session_;

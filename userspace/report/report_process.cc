@@ -56,6 +56,10 @@ void Identity(const RecordingReport& recording, const v1::Process& process,
 std::string HoldText(const v1::WindowEvent& window) {
   if (window.mode() != v1::WINDOW_MODE_HELD &&
       window.mode() != v1::WINDOW_MODE_SIGNALLED) {
+    if (window.mode() == v1::WINDOW_MODE_BLOCKED ||
+        window.mode() == v1::WINDOW_MODE_TAKEN_OVER) {
+      return WindowModeText(window.mode());
+    }
     return absl::StrCat("not held: ", WindowModeText(window.mode()));
   }
   auto since_hit = [&](uint64_t at) {

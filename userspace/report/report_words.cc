@@ -74,6 +74,10 @@ std::string WindowModeText(v1::WindowMode mode) {
       return "it shares its memory with another process";
     case v1::WINDOW_MODE_UNSERVED:
       return "the service was stopped";
+    case v1::WINDOW_MODE_BLOCKED:
+      return "entered through a thread that was blocked in a system call";
+    case v1::WINDOW_MODE_TAKEN_OVER:
+      return "the collector was in the process already";
     default:
       return ShortName(mode);
   }

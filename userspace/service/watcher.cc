@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -110,6 +111,9 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
     };
   }
   if (o.attach && !o.dry_run) {
+    recorder.on_not_entered = [w = watcher.get()](ProcessId process) {
+      if (w->late_attaches_ != nullptr) w->late_attaches_->Retry(process);
+    };
     watcher->stub_remover_ = std::make_unique<StubRemover>();
     recorder.stub_remover = watcher->stub_remover_.get();
   }
@@ -130,10 +134,21 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
       watcher->probe_.get(), watcher->recorder_.get(), watcher->ServerOptions());
   // The threads come first, so that a window that opens while the probes are being set
   // is served.
-  watcher->running_attacher_ = std::make_unique<RunningAttacher>(
-      watcher->probe_.get(), watcher->server_.get(),
-      &watcher->libraries_->scan().copies);
+  watcher->running_attacher_ =
+      std::make_unique<RunningAttacher>(watcher->probe_.get(), watcher->server_.get(),
+                                        &watcher->libraries_->scan().copies);
   watcher->running_attacher_->set_patience(absl::Milliseconds(o.idle_patience_msec));
+  watcher->late_attaches_ = std::make_unique<LateAttaches>(
+      [attacher = watcher->running_attacher_.get()](const std::vector<pid_t>& pids) {
+        return attacher->Attach(pids);
+      },
+      [observer](const std::map<pid_t, absl::Status>& failed) {
+        if (observer == nullptr) return;
+        for (const auto& [pid, status] : failed) {
+          observer->OnNotAttached(pid, status);
+        }
+        observer->OnRunningDone();
+      });
   RETURN_IF_ERROR(watcher->server_->Start());
   if (o.watch_new) RETURN_IF_ERROR(watcher->libraries_->Arm(watcher->probe_.get()));
   return watcher;
@@ -154,14 +169,7 @@ std::vector<pid_t> Watcher::RunningProcesses() const {
 void Watcher::AttachToRunning() {
   const std::vector<pid_t> pids = RunningProcesses();
   if (pids.empty() && options_.running.empty()) return;
-  running_thread_ = std::thread([this, pids] {
-    const auto failed = running_attacher_->Attach(pids);
-    if (observer_ == nullptr) return;
-    for (const auto& [pid, status] : failed) {
-      observer_->OnNotAttached(pid, status);
-    }
-    observer_->OnRunningDone();
-  });
+  late_attaches_->Request(pids);
 }
 
 WindowServerOptions Watcher::ServerOptions() const {
@@ -209,7 +217,7 @@ WindowServerOptions Watcher::ServerOptions() const {
 }
 
 Watcher::~Watcher() {
-  if (running_thread_.joinable()) running_thread_.join();
+  if (late_attaches_ != nullptr) late_attaches_->Stop();
   if (server_ != nullptr) server_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
   if (recorder_ != nullptr && !ran_) recorder_->Abandon();
@@ -308,7 +316,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   Wait(duration_ns == 0 ? 0 : BootNs() + duration_ns, on_tick, &result);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
   probe_->SetPaused(true);
-  if (running_thread_.joinable()) running_thread_.join();
+  late_attaches_->Stop();
   server_->Stop();
   if (sessions_ != nullptr) {
     sessions_->Close();

@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +19,7 @@
 #include "userspace/record/recorder.h"
 #include "userspace/service/armed_libraries.h"
 #include "userspace/service/child_command.h"
+#include "userspace/service/late_attaches.h"
 #include "userspace/service/session_service.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/collector_file.h"
@@ -150,7 +150,7 @@ class Watcher {
   absl::Status ArmCollector();
   // The processes that are to be attached to.
   std::vector<pid_t> RunningProcesses() const;
-  // The thread that attaches to them.
+  // Begins to attach to them.
   void AttachToRunning();
   // Waits for the end of the run, or until `deadline_ns` (0: none), and fills in the
   // result.
@@ -170,7 +170,7 @@ class Watcher {
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<RunningAttacher> running_attacher_;
   std::unique_ptr<WindowServer> server_;
-  std::thread running_thread_;
+  std::unique_ptr<LateAttaches> late_attaches_;  // ends before the server
   uint64_t session_ = 0;  // the one that the options request; 0: none
   DescriptorLimit descriptors_;
   WakeEvent stop_;

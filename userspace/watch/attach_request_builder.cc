@@ -15,7 +15,8 @@ AttachRequest AttachRequestBuilder::Build(const rocattach_event& event) const {
   request.config = collector_.config;
   request.config.window_id = event.time_ns;
   if (IsLate(event)) request.config.plan_flags |= ROCATTACH_PLAN_LATE;
-  if ((event.window.flags & ROCATTACH_WINDOW_AGAIN) != 0) {
+  // A late attach may come after a window at which nothing was loaded.
+  if ((event.window.flags & ROCATTACH_WINDOW_AGAIN) != 0 && !IsLate(event)) {
     request.earlier = EarlierAttach::kReplaceStub;
   }
   request.stop_timeout_msec = stop_timeout_msec_;

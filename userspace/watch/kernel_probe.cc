@@ -312,8 +312,8 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
   if (state_->loaded.multi_probes) {
     UniqueFd link(AttachMulti(program, path.c_str(), file_offsets, cookie, pid));
     if (!link.valid()) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("uprobes on ", path, " of process ",
-                                                     pid, " failed"));
+      return absl::ErrnoToStatus(
+          errno, absl::StrCat("uprobes on ", path, " of process ", pid, " failed"));
     }
     state_->late_multi_links[pid] = std::move(link);
     return absl::OkStatus();
@@ -322,8 +322,8 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
   for (uint64_t offset : file_offsets) {
     DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
     options.bpf_cookie = cookie;
-    bpf_link* link = bpf_program__attach_uprobe_opts(program, pid, path.c_str(), offset,
-                                                     &options);
+    bpf_link* link =
+        bpf_program__attach_uprobe_opts(program, pid, path.c_str(), offset, &options);
     if (link == nullptr) {
       first_error.Update(absl::ErrnoToStatus(
           errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset),
@@ -333,6 +333,27 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
     state_->late_links[pid].push_back(link);
   }
   return state_->late_links.count(pid) > 0 ? absl::OkStatus() : first_error;
+}
+
+// The key holds the exact time of the start, which only the kernel knows.
+void KernelProbe::ForgetSettledWindow(pid_t pid) {
+  const bpf_map* claims = state_->skeleton->maps.claims;
+  rocattach_process_key key = {}, next = {};
+  const void* previous = nullptr;
+  while (bpf_map__get_next_key(claims, previous, &next, sizeof(next)) == 0) {
+    key = next;
+    previous = &key;
+    if (key.pid != static_cast<uint32_t>(pid)) continue;
+    rocattach_claim claim = {};
+    if (bpf_map__lookup_elem(claims, &key, sizeof(key), &claim, sizeof(claim), 0) ==
+            0 &&
+        claim.state == ROCATTACH_CLAIM_RELEASED) {
+      claim.state = ROCATTACH_CLAIM_FORGOTTEN;
+      (void)bpf_map__update_elem(claims, &key, sizeof(key), &claim, sizeof(claim),
+                                 BPF_EXIST);
+    }
+    return;
+  }
 }
 
 void KernelProbe::RemoveLateProbes(const std::vector<pid_t>& pids) {

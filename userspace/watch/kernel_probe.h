@@ -67,6 +67,8 @@ class KernelProbe : public LibraryProbes {
   absl::Status AddLateProbes(pid_t pid, const std::string& path,
                              const std::vector<uint64_t>& file_offsets,
                              uint64_t cookie);
+  // A process whose window is over without a collector may open another one.
+  void ForgetSettledWindow(pid_t pid);
   // Removing probes takes some 100 ms; those of several processes are removed at once.
   void RemoveLateProbes(const std::vector<pid_t>& pids);
   // Late attach without a probe: the process's collector will report this window.

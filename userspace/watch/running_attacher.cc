@@ -10,16 +10,21 @@
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/watch/running_process.h"
 
 namespace rocattach {
 namespace {
 
 // What a program that uses its GPUs calls: it submits work or waits for it.
 constexpr const char* kSafePoints[] = {
-    "hsa_queue_add_write_index_screlease", "hsa_queue_add_write_index_scacq_screl",
-    "hsa_queue_add_write_index_relaxed",   "hsa_signal_store_screlease",
-    "hsa_signal_store_relaxed",            "hsa_signal_wait_scacquire",
-    "hsa_signal_wait_relaxed",             "hsa_signal_load_relaxed",
+    "hsa_queue_add_write_index_screlease",
+    "hsa_queue_add_write_index_scacq_screl",
+    "hsa_queue_add_write_index_relaxed",
+    "hsa_signal_store_screlease",
+    "hsa_signal_store_relaxed",
+    "hsa_signal_wait_scacquire",
+    "hsa_signal_wait_relaxed",
+    "hsa_signal_load_relaxed",
     "hsa_amd_memory_async_copy",
 };
 
@@ -35,7 +40,8 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
                      maps.status().message()));
   }
   if (!maps.ok()) {
-    return absl::NotFoundError(absl::StrCat("process ", pid, " does not exist, or has no "
+    return absl::NotFoundError(absl::StrCat("process ", pid,
+                                            " does not exist, or has no "
                                             "memory (a zombie or a kernel thread): ",
                                             maps.status().message()));
   }
@@ -59,9 +65,9 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
             absl::StrCat("process ", pid, " has two copies of the HSA runtime, ",
                          found->copy->path, " and ", copy.path));
       }
-      found = Runtime{
-          &copy, i + 1,
-          (mapping.start + (copy.hsa_init_offset - mapping.offset)).value()};
+      found =
+          Runtime{&copy, i + 1,
+                  (mapping.start + (copy.hsa_init_offset - mapping.offset)).value()};
     }
   }
   if (found.has_value()) {
@@ -69,10 +75,11 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
     found->collector_bytes = memory_bytes;
     return *found;
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "process ", pid,
-      " has not loaded the HSA runtime (libhsa-runtime64.so): it does not use AMD GPUs, "
-      "or not yet"));
+  RETURN_IF_ERROR(CheckUsesRuntime(pid));
+  return absl::FailedPreconditionError(
+      absl::StrCat("process ", pid,
+                   " has loaded its copy of the HSA runtime, or changed "
+                   "it, since the search for such libraries; try again"));
 }
 
 absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime) {
@@ -96,9 +103,8 @@ void RunningAttacher::OnLateWindow(const rocattach_event& event) {
 
 void RunningAttacher::WaitForWindows() {
   absl::MutexLock lock(&mutex_);
-  auto none_left = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return waiting_.empty();
-  };
+  auto none_left = [this]()
+                       ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return waiting_.empty(); };
   mutex_.AwaitWithTimeout(absl::Condition(&none_left), patience_);
 }
 
@@ -126,6 +132,7 @@ std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& 
       absl::MutexLock lock(&mutex_);
       waiting_.insert(pid);
     }
+    probe_->ForgetSettledWindow(pid);
     // Without probes there still is the other way.
     if (AddProbes(pid, runtime).ok()) probed.push_back(pid);
   }

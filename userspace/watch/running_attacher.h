@@ -35,8 +35,8 @@ class RunningAttacher {
   void set_patience(absl::Duration patience) { patience_ = patience; }
 
   // Attaches to these processes, all at the same time, and returns when each has had
-  // its window or failed; verdicts come through the window sink. Returns those for which
-  // there is no window, with the reason. One call at a time.
+  // its window or failed; verdicts come through the window sink. Returns those for
+  // which there is no window, with the reason. One call at a time.
   std::map<pid_t, absl::Status> Attach(const std::vector<pid_t>& pids)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

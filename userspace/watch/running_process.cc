@@ -15,9 +15,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "userspace/base/errno_status.h"
+#include "injector/maps.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
+#include "userspace/watch/library_scanner.h"
 
 namespace rocattach {
 namespace {
@@ -66,8 +67,8 @@ absl::Status CheckIsProcess(pid_t pid) {
   }
   const std::string group = FieldOf(*status, "Tgid");
   if (group != absl::StrCat(pid)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        pid, " is a thread of process ", group, "; attach to the process"));
+    return absl::InvalidArgumentError(absl::StrCat(pid, " is a thread of process ",
+                                                   group, "; attach to the process"));
   }
   if (absl::StartsWith(FieldOf(*status, "State"), "Z")) {
     return absl::InvalidArgumentError(
@@ -78,6 +79,25 @@ absl::Status CheckIsProcess(pid_t pid) {
         absl::StrCat(pid, " is a thread of the kernel, not a program"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckUsesRuntime(pid_t pid) {
+  auto maps = Maps::Read(pid);
+  if (absl::IsPermissionDenied(maps.status())) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the memory of process ", pid,
+                     " cannot be read; run rocattach as root, or with CAP_SYS_PTRACE"));
+  }
+  if (!maps.ok()) return maps.status();
+  for (const Mapping& mapping : maps->mappings()) {
+    if (mapping.executable && LooksLikeHsaRuntime(mapping.path))
+      return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("process ", pid,
+                   " has not loaded the HSA runtime (libhsa-runtime64.so): it does not "
+                   "use AMD GPUs, "
+                   "or not yet"));
 }
 
 std::vector<pid_t> WithDescendants(const std::vector<pid_t>& roots) {

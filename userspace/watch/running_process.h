@@ -13,9 +13,12 @@
 namespace rocattach {
 
 // OK if `pid` is a living process of programs. Otherwise says what it is: NOT_FOUND if
-// nothing has this number, INVALID_ARGUMENT if it is a thread, a kernel thread, a zombie
-// or the calling process.
+// nothing has this number, INVALID_ARGUMENT if it is a thread, a kernel thread, a
+// zombie or the calling process.
 absl::Status CheckIsProcess(pid_t pid);
+
+// FAILED_PRECONDITION if the process has not loaded the HSA runtime.
+absl::Status CheckUsesRuntime(pid_t pid);
 
 // `roots` and all their descendants, parents first, each once.
 std::vector<pid_t> WithDescendants(const std::vector<pid_t>& roots);

@@ -282,7 +282,7 @@ void WindowServer::ChooseBackendFor(Window* window, AttachRequest* request) cons
 rocattach_event WindowServer::LateEvent(const ProcessId& process, uint64_t cookie) {
   rocattach_event event = {};
   event.type = ROCATTACH_EVENT_WINDOW;
-  event.mode = ROCATTACH_WINDOW_REPORTED;
+  event.mode = ROCATTACH_WINDOW_BLOCKED;
   event.pid = event.tid = static_cast<uint32_t>(process.pid);
   event.time_ns = BootNs();
   event.start_ns = process.start_ticks * ClockTickNs();
@@ -294,6 +294,7 @@ void WindowServer::TakeOver(const ProcessId& process, uint64_t memory, uint64_t 
                             uint64_t cookie) {
   Window window;
   window.event = LateEvent(process, cookie);
+  window.event.mode = ROCATTACH_WINDOW_TAKEN_OVER;
   window.hsa_library = LibraryOf(window.event);
   window.attach_tried = true;
   window.outcome.stage = AttachStage::kDone;

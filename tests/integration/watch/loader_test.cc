@@ -26,13 +26,15 @@ int64_t ResidentKb(pid_t pid) {
   return -1;
 }
 
-// Natively it ends well; with a dlopen in the thread it would wait for ever.
-TEST_F(LoaderTest, AConstructorThatWaitsForHsaInitIsLeftAlone) {
-  Finished native = RunTarget({"hsa_constructor"});
+// Natively it ends well; with a dlopen in the thread it would wait for ever. So it is
+// attached to when the constructor is over.
+TEST_F(LoaderTest, AConstructorThatWaitsForHsaInitIsAttachedToAfterIt) {
+  const std::vector<std::string> command = {"hsa_constructor", "-n", "200000"};
+  Finished native = RunTarget(command);
   ASSERT_TRUE(native.exited_with(0)) << native.output << native.errors;
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
-  Child target(OnSimgpu({"hsa_constructor"}));
+  Child target(OnSimgpu(command));
   const pid_t pid = target.pid();
   Finished result = target.Wait();
   EXPECT_EQ(result.status, native.status);
@@ -40,12 +42,21 @@ TEST_F(LoaderTest, AConstructorThatWaitsForHsaInitIsLeftAlone) {
   EXPECT_EQ(result.errors, native.errors);
   watcher.Stop();
   const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
-  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_REFUSED);
-  EXPECT_EQ(process.verdict.reason(), v1::ATTACH_REASON_LOADER_BUSY)
+  const auto refused = std::find_if(
+      process.windows.begin(), process.windows.end(), [](const v1::WindowEvent& w) {
+        return w.state() == v1::WINDOW_STATE_REFUSED;
+      });
+  ASSERT_NE(refused, process.windows.end());
+  const v1::WindowEvent& window = *refused;
+  EXPECT_EQ(window.reason(), v1::ATTACH_REASON_LOADER_BUSY) << window.detail();
+  EXPECT_FALSE(window.target_modified());
+  EXPECT_NE(window.detail().find("dynamic loader's lock"), std::string::npos)
+      << window.detail();
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
       << process.verdict.detail();
-  EXPECT_FALSE(process.verdict.target_modified());
-  EXPECT_NE(process.verdict.detail().find("dynamic loader's lock"), std::string::npos)
-      << process.verdict.detail();
+  EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LATE);
+  EXPECT_GT(process.dispatches.size(), 0u);
+  EXPECT_EQ(process.dropped(), 0u);
 }
 
 // Starts of the runtime again and again, with the memory of both sides.

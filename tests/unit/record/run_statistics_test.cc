@@ -52,6 +52,7 @@ TEST(RunStatistics, TimesOnlyAttachesThatSucceeded) {
   RunStatistics statistics(0);
   Window window;
   window.event.time_ns = 100;
+  window.event.mode = ROCATTACH_WINDOW_HELD;
   window.outcome.stopped_ns = 130;
   window.outcome.released_ns = 170;
   window.outcome.reason = AttachReason::kStopTimeout;
@@ -62,6 +63,10 @@ TEST(RunStatistics, TimesOnlyAttachesThatSucceeded) {
   statistics.CountAttach(window);
   EXPECT_EQ(statistics.Totals(0).hit_to_stopped.max(), 30u);
   EXPECT_EQ(statistics.Totals(0).hit_to_released.max(), 70u);
+  // Late attaches that no probe began.
+  window.event.mode = ROCATTACH_WINDOW_BLOCKED;
+  statistics.CountAttach(window);
+  EXPECT_EQ(statistics.Totals(0).hit_to_stopped.count(), 1u);
 }
 
 TEST(RunStatistics, TheSummaryCountsLostAndDroppedEvents) {

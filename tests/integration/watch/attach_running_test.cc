@@ -1,0 +1,350 @@
+// rocattach attach: programs that have been running for a while, without any variable
+// set and without a watcher, are entered and recorded. Each is compared with what it
+// counts itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/integration/watch/harness.h"
+#include "userspace/base/process.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+// Attaches and detaches, or attackers killed: the full number on request.
+int Rounds(int reduced) {
+  const char* full = getenv("ROCATTACH_TEST_ATTACHES");
+  return full != nullptr ? std::max(1, atoi(full)) : reduced;
+}
+
+// The number behind `key=` in a target's last line.
+int64_t Printed(const std::string& output, const std::string& key) {
+  const size_t at = output.rfind(key + "=");
+  return at == std::string::npos ? -1 : atoll(&output[at + key.size() + 1]);
+}
+
+// `rocattach attach --json` of some processes.
+class Attacher {
+ public:
+  Attacher(const std::string& file, const std::vector<pid_t>& pids,
+           std::vector<std::string> more = {}) {
+    std::vector<std::string> command = {ClientPath(), "attach", "--json", "--collector",
+                                        CollectorPath()};
+    for (pid_t pid : pids) {
+      command.push_back("-p");
+      command.push_back(std::to_string(pid));
+    }
+    command.push_back("-d");
+    command.push_back(std::filesystem::path(file).parent_path().string());
+    command.push_back("-o");
+    command.push_back(std::filesystem::path(file).filename().string());
+    command.insert(command.end(), more.begin(), more.end());
+    child_ = std::make_unique<Child>(command, Child::Options{.dies_with_us = true});
+  }
+
+  // Those with this "event", as far as they have come.
+  std::vector<json> Events(const std::string& name) {
+    std::vector<json> events;
+    for (absl::string_view line : absl::StrSplit(child_->PollOutput(), '\n')) {
+      json event = json::parse(line, nullptr, false);
+      if (event.is_object() && event.value("event", "") == name) {
+        events.push_back(event);
+      }
+    }
+    return events;
+  }
+  bool Attached(size_t processes = 1) {
+    return Eventually([&] { return Events("attached").size() >= processes; });
+  }
+  Child& child() { return *child_; }
+  Finished Stop() {
+    child_->Signal(SIGINT);
+    return child_->Wait();
+  }
+
+ private:
+  std::unique_ptr<Child> child_;
+};
+
+class AttachRunningTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+
+  // Starts hip_late, and returns when its threads have launched for a while.
+  std::unique_ptr<Child> Start(std::vector<std::string> arguments) {
+    std::filesystem::remove(Path("go"));
+    std::filesystem::remove(Path("ready"));
+    std::vector<std::string> command = {"hip_late", "--until", Path("go"), "--ready",
+                                        Path("ready")};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    auto target = std::make_unique<Child>(OnSimgpu(command),
+                                          Child::Options{.dies_with_us = true});
+    EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(Path("ready")); }));
+    return target;
+  }
+  void Change() { std::ofstream(Path("go")).put('\n'); }
+  std::string Path(const std::string& name) const {
+    return directory_.path() + "/" + name;
+  }
+
+  // Runs the target, attaches, lets it change, and waits for both ends.
+  RecordedProcess AttachOnce(std::vector<std::string> arguments, Finished* target,
+                             Finished* attacher) {
+    auto child = Start(std::move(arguments));
+    Attacher attach(Path("t.rwa"), {child->pid()});
+    EXPECT_TRUE(attach.Attached());
+    Change();
+    *target = child->Wait();
+    *attacher = attach.child().Wait();
+    const Recording recording = ReadRecording(Path("t.rwa"));
+    EXPECT_EQ(recording.processes.size(), 1u);
+    return recording.processes.empty() ? RecordedProcess() : recording.processes[0];
+  }
+
+  static uint64_t Named(const RecordedProcess& process, const std::string& part) {
+    uint64_t count = 0;
+    for (const rocattach_dispatch& d : process.dispatches) {
+      const auto kernel = process.kernels.find(d.kernel_id);
+      count += kernel != process.kernels.end() &&
+               kernel->second.name().find(part) != std::string::npos;
+    }
+    return count;
+  }
+
+  // The target did well, and all that it launched after the change is recorded.
+  static void ExpectExact(const RecordedProcess& process, const Finished& target,
+                          const Finished& attacher) {
+    EXPECT_TRUE(target.exited_with(0)) << target.output << target.errors;
+    EXPECT_THAT(target.output, HasSubstr("result=ok"));
+    EXPECT_EQ(target.errors, "");
+    EXPECT_TRUE(attacher.exited_with(0)) << attacher.output << attacher.errors;
+    EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+        << process.verdict.detail();
+    EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LATE);
+    EXPECT_EQ(static_cast<int64_t>(Named(process, "After")),
+              Printed(target.output, "after"))
+        << target.output;
+    EXPECT_LE(static_cast<int64_t>(Named(process, "Before")),
+              Printed(target.output, "before"));
+    EXPECT_EQ(process.dropped(), 0u);
+    EXPECT_EQ(process.account.untimed(), 0u);
+    EXPECT_EQ(process.account.packets_unseen(), 0u);
+  }
+
+  TemporaryDirectory directory_;
+};
+
+struct LoadCase {
+  const char* name;
+  std::vector<std::string> arguments;
+};
+class AttachUnderLoadTest : public AttachRunningTest,
+                            public testing::WithParamInterface<LoadCase> {};
+
+TEST_P(AttachUnderLoadTest, EveryLaterDispatchIsRecorded) {
+  Finished target, attacher;
+  const RecordedProcess process = AttachOnce(GetParam().arguments, &target, &attacher);
+  ExpectExact(process, target, attacher);
+  EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_HELD);
+  EXPECT_GT(Named(process, "Before"), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Loads, AttachUnderLoadTest,
+    testing::Values(LoadCase{"OneThread", {}},
+                    LoadCase{"SixteenThreads", {"-t", "16", "-m", "300"}},
+                    LoadCase{"SharedStreams", {"-t", "8", "-s", "2", "-m", "300"}},
+                    LoadCase{"NewStreams", {"-t", "2", "--new", "-m", "100"}}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+// Nobody calls the runtime: a thread that is blocked in a system call is entered, and
+// the program's next call arms the collector.
+TEST_F(AttachRunningTest, AnIdleProgram) {
+  Finished target, attacher;
+  const RecordedProcess process = AttachOnce({"--idle", "-t", "2"}, &target, &attacher);
+  ExpectExact(process, target, attacher);
+  EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_BLOCKED);
+  EXPECT_EQ(Named(process, "Before"), 0u);
+}
+
+// Detached, it runs on and records nothing; each attacher after that gets what it was
+// there for, without stopping a thread again. Nothing piles up in the process.
+TEST_F(AttachRunningTest, AttachAgainAndAgain) {
+  auto target = Start({"-t", "4", "-m", "200"});
+  const std::string proc = absl::StrCat("/proc/", target->pid());
+  auto count = [&](const std::string& directory) {
+    return std::distance(std::filesystem::directory_iterator(proc + directory), {});
+  };
+  auto mappings = [&] {
+    std::ifstream maps(proc + "/maps");
+    return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+  };
+  long descriptors = 0, threads = 0, maps = 0;
+  const int rounds = Rounds(6);
+  for (int i = 0; i < rounds; ++i) {
+    Attacher attach(Path("round.rwa"), {target->pid()});
+    ASSERT_TRUE(attach.Attached()) << attach.child().PollOutput();
+    usleep(100'000);
+    const Finished end = attach.Stop();
+    ASSERT_TRUE(end.exited_with(0)) << i << end.output << end.errors;
+    const Recording recording = ReadRecording(Path("round.rwa"));
+    ASSERT_EQ(recording.processes.size(), 1u);
+    const RecordedProcess& process = recording.processes[0];
+    ASSERT_GT(process.dispatches.size(), 0u) << i;
+    EXPECT_EQ(process.account.dispatches_seen(), process.dispatches.size());
+    EXPECT_EQ(process.dropped(), 0u);
+    EXPECT_EQ(process.verdict.mode(),
+              i == 0 ? v1::WINDOW_MODE_HELD : v1::WINDOW_MODE_TAKEN_OVER);
+    std::filesystem::remove(Path("round.rwa"));
+    if (i == 1) {
+      descriptors = count("/fd");
+      threads = count("/task");
+      maps = mappings();
+    }
+  }
+  EXPECT_EQ(count("/fd"), descriptors);
+  EXPECT_EQ(count("/task"), threads);
+  // The allocator of the program itself may add some.
+  EXPECT_LE(mappings(), maps + 8);
+  Attacher last(Path("t.rwa"), {target->pid()});
+  ASSERT_TRUE(last.Attached());
+  Change();
+  const Finished end = target->Wait();
+  const Finished attacher = last.child().Wait();
+  const Recording recording = ReadRecording(Path("t.rwa"));
+  ASSERT_EQ(recording.processes.size(), 1u);
+  ExpectExact(recording.processes[0], end, attacher);
+  EXPECT_EQ(recording.processes[0].end.how(), v1::ProcessEnd::EXITED);
+}
+
+TEST_F(AttachRunningTest, AnAttacherKilledAtAnyInstant) {
+  auto target = Start({"-t", "4", "-m", "200"});
+  std::mt19937 random(1);
+  const int rounds = Rounds(12);
+  for (int i = 0; i < rounds; ++i) {
+    Attacher attach(Path("killed.rwa"), {target->pid()});
+    if (i % 3 == 0) {
+      ASSERT_TRUE(attach.Attached());
+    }
+    usleep(static_cast<useconds_t>(random() % 900'000));
+    attach.child().Signal(SIGKILL);
+    attach.child().Wait();
+    std::filesystem::remove(Path("killed.rwa"));
+    auto status = ReadProcessInfo(target->pid());
+    ASSERT_TRUE(status.ok()) << "the target has died in round " << i;
+    EXPECT_EQ(status->tracer, 0);
+  }
+  // The last one died without saying so: it counts as gone after some seconds.
+  std::unique_ptr<Attacher> last;
+  ASSERT_TRUE(Eventually([&] {
+    last = std::make_unique<Attacher>(Path("t.rwa"), std::vector{target->pid()});
+    Eventually([&] {
+      return !last->Events("attached").empty() || !last->Events("not_attached").empty();
+    });
+    if (!last->Events("attached").empty()) return true;
+    last->Stop();
+    std::filesystem::remove(Path("t.rwa"));
+    return false;
+  }));
+  Change();
+  const Finished end = target->Wait();
+  const Finished attacher = last->child().Wait();
+  const Recording recording = ReadRecording(Path("t.rwa"));
+  ASSERT_EQ(recording.processes.size(), 1u);
+  ExpectExact(recording.processes[0], end, attacher);
+}
+
+TEST_F(AttachRunningTest, OnlyOneServiceReadsAProcess) {
+  auto target = Start({});
+  Attacher first(Path("first.rwa"), {target->pid()});
+  ASSERT_TRUE(first.Attached());
+  Attacher second(Path("second.rwa"), {target->pid()});
+  const Finished refused = second.child().Wait();
+  EXPECT_TRUE(refused.exited_with(1)) << refused.output << refused.errors;
+  EXPECT_THAT(refused.output, HasSubstr("another rocattach service records"));
+  Change();
+  EXPECT_TRUE(target->Wait().exited_with(0));
+  EXPECT_TRUE(first.child().Wait().exited_with(0));
+}
+
+TEST_F(AttachRunningTest, TheWatcherTakesWhatRunsAlready) {
+  auto busy = Start({"-t", "2"});
+  WatcherProcess watcher({"--auto", "--attach-running"});
+  ASSERT_TRUE(watcher.ready());
+  ASSERT_TRUE(Eventually([&] { return watcher.PollEvents("window") >= 1; }));
+  const Finished later = RunTarget({"hsa_dispatch", "-n", "10"});
+  EXPECT_TRUE(later.exited_with(0));
+  Change();
+  const Finished target = busy->Wait();
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Recording recording = ReadRecording(watcher.recording());
+  ASSERT_EQ(recording.processes.size(), 2u);
+  EXPECT_EQ(static_cast<int64_t>(Named(recording.Process("hip_late"), "After")),
+            Printed(target.output, "after"));
+  EXPECT_EQ(recording.Process("hsa_dispatch").dispatches.size(), 10u);
+}
+
+struct BadCase {
+  const char* name;
+  std::string pid;
+  const char* words;
+  int status;
+};
+class BadPidTest : public AttachRunningTest,
+                   public testing::WithParamInterface<BadCase> {};
+
+TEST_P(BadPidTest, IsOneClearLine) {
+  const BadCase& test = GetParam();
+  const Finished end =
+      Child({ClientPath(), "attach", "-p", test.pid, "-d", Path("out")}).Wait();
+  EXPECT_TRUE(end.exited_with(test.status)) << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr(test.words));
+  EXPECT_FALSE(std::filesystem::exists(Path("out"))) << "an output of nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Pids, BadPidTest,
+    testing::Values(BadCase{"Word", "abc", "is not a process ID", 2},
+                    BadCase{"Zero", "0", "is not a process ID", 2},
+                    BadCase{"Negative", "-5", "is not a process ID", 2},
+                    BadCase{"Missing", "4194303", "there is no process", 1},
+                    BadCase{"KernelThread", "2", "thread of the kernel", 1},
+                    BadCase{"Init", "1", "process 1 ", 1}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST_F(AttachRunningTest, AThreadIsNotAProcess) {
+  pid_t tid = 0;
+  std::atomic<bool> over = false;
+  std::thread thread([&] {
+    tid = gettid();
+    while (!over) usleep(1000);
+  });
+  while (tid == 0) usleep(1000);
+  const Finished end =
+      Child({ClientPath(), "attach", "-p", std::to_string(tid), "-d", Path("out")})
+          .Wait();
+  over = true;
+  thread.join();
+  EXPECT_TRUE(end.exited_with(1)) << end.errors;
+  EXPECT_THAT(end.errors, HasSubstr(absl::StrCat("is a thread of process ", getpid())));
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support

@@ -1,0 +1,69 @@
+#include "userspace/service/late_attaches.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rocattach {
+namespace {
+
+// Processes that were retried and are remembered.
+constexpr size_t kMostRetried = 4096;
+
+}  // namespace
+
+LateAttaches::LateAttaches(AttachFunction attach, DoneFunction done)
+    : attach_(std::move(attach)), done_(std::move(done)), thread_([this] { Run(); }) {}
+
+LateAttaches::~LateAttaches() {
+  Stop();
+}
+
+void LateAttaches::Request(std::vector<pid_t> pids) {
+  absl::MutexLock lock(&mutex_);
+  requested_ = std::move(pids);
+  request_pending_ = true;
+}
+
+void LateAttaches::Retry(ProcessId process) {
+  absl::MutexLock lock(&mutex_);
+  if (std::find(retried_.begin(), retried_.end(), process) != retried_.end()) return;
+  if (retried_.size() == kMostRetried) retried_.erase(retried_.begin());
+  retried_.push_back(process);
+  retries_.push_back(process);
+}
+
+void LateAttaches::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void LateAttaches::Run() {
+  for (;;) {
+    std::vector<pid_t> requested, retried;
+    bool report = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || request_pending_ || !retries_.empty();
+      };
+      mutex_.Await(absl::Condition(&has_work));
+      if (stopping_) return;
+      report = std::exchange(request_pending_, false);
+      requested.swap(requested_);
+      for (const ProcessId& process : std::exchange(retries_, {})) {
+        auto ticks = ReadStartTicks(process.pid);
+        if (ticks.ok() && *ticks == process.start_ticks) {
+          retried.push_back(process.pid);
+        }
+      }
+    }
+    if (report) done_(attach_(requested));
+    // What cannot be entered has had its verdict at its window.
+    if (!retried.empty()) (void)attach_(retried);
+  }
+}
+
+}  // namespace rocattach
