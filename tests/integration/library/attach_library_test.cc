@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/integration/library/late_target.h"
+#include "tests/integration/library/attach_fixture.h"
 #include "tests/places.h"
 
 namespace rocattach::testing_support {
@@ -18,71 +18,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// The processes of `rocattach attach` for this target, with its guard.
-std::vector<pid_t> RecordersOf(pid_t target) {
-  std::vector<pid_t> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const pid_t pid = atoi(entry.path().filename().c_str());
-    if (pid <= 0) continue;
-    std::ifstream file(entry.path() / "cmdline");
-    const std::string words(std::istreambuf_iterator<char>(file), {});
-    if (words.find("/rocattach") != std::string::npos &&
-        words.find("--pid=" + std::to_string(target) + '\0') != std::string::npos) {
-      found.push_back(pid);
-    }
-  }
-  return found;
-}
-
-class AttachLibraryTest : public testing::Test {
- protected:
-  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
-
-  Child::Options Environment(std::vector<std::string> more = {}) const {
-    Child::Options options;
-    options.environment = {"ROCPROF_OUTPUT_PATH=" + directory_.path() + "/out",
-                           "ROCPROF_OUTPUT_FILE_NAME=run", "ROCATTACH_LOG_LEVEL=info"};
-    for (std::string& variable : more)
-      options.environment.push_back(std::move(variable));
-    return options;
-  }
-  Finished Run(std::vector<std::string> steps,
-               std::vector<std::string> more = {}) const {
-    steps.insert(steps.begin(), ROCATTACH_TEST_ATTACH_PROGRAM);
-    return Child(steps, Environment(std::move(more))).Wait();
-  }
-  std::string File(const std::string& suffix = "") const {
-    return directory_.path() + "/out/run" + suffix + ".rwa";
-  }
-  // The status that attach= of this process prints.
-  int StatusOfAttach(pid_t pid, std::vector<std::string> more = {}) const {
-    const Finished run = Run({"attach=" + std::to_string(pid)}, std::move(more));
-    EXPECT_TRUE(run.exited_with(0)) << run.errors;
-    const size_t colon = run.output.find(": ");
-    return colon == std::string::npos ? -1 : atoi(run.output.c_str() + colon + 2);
-  }
-  static void ExpectEveryLaterDispatch(const std::string& recording, pid_t pid,
-                                       size_t count) {
-    const RecordedProcess process = ReadRecording(recording).Process(pid);
-    EXPECT_EQ(DispatchesOf(process, "After"), count);
-    EXPECT_EQ(process.dropped(), 0u);
-  }
-  // A program that attaches to `target`, and is attached.
-  std::unique_ptr<Child> Attached(const LateTarget& target,
-                                  std::vector<std::string> rest) const {
-    std::vector<std::string> words = {ROCATTACH_TEST_ATTACH_PROGRAM,
-                                      "attach=" + target.text()};
-    words.insert(words.end(), rest.begin(), rest.end());
-    auto program = std::make_unique<Child>(words, Environment());
-    EXPECT_TRUE(Eventually([&] {
-      return program->PollOutput().find(": 0 ROCATTACH") != std::string::npos;
-    }));
-    return program;
-  }
-
-  TemporaryDirectory directory_;
-};
 
 TEST_F(AttachLibraryTest, EveryLaterDispatchIsRecorded) {
   LateTarget target({"-t", "2"});
@@ -275,75 +210,6 @@ TEST_F(AttachLibraryTest, ATreeNeedsItsRoot) {
   EXPECT_THAT(run.output, HasSubstr(": 1 ROCATTACH_STATUS_ERROR\n"));
   EXPECT_TRUE(RecordersOf(root.pid()).empty());
   root.Signal(SIGKILL);
-}
-
-// The tools of ROCm's documents.
-class SampleToolTest : public AttachLibraryTest,
-                       public testing::WithParamInterface<const char*> {};
-
-TEST_P(SampleToolTest, FindsItsOutputWhereItSaid) {
-  LateTarget target;
-  ASSERT_TRUE(target.ready());
-  TemporaryDirectory working;
-  Child::Options options;
-  options.environment = {"ROCATTACH_LOG_LEVEL=info"};
-  const std::string tool = GetParam();
-  const bool python = tool.ends_with(".py");
-  const std::string command =
-      "cd '" + working.path() + "' && exec " + (python ? "/usr/bin/python3 " : "") +
-      tool + " " + ROCATTACH_TEST_OLD_LIBRARY + " " + target.text() + " 3000";
-  Child running({"sh", "-c", command}, options);
-  EXPECT_TRUE(Eventually([&] { return !running.PollOutput().empty(); }));
-  target.ExpectEnd();
-  const Finished run = running.Wait();
-  EXPECT_TRUE(run.exited_with(0)) << run.errors;
-  EXPECT_EQ(run.output, "attached\ndetached\n");
-  EXPECT_THAT(run.errors, HasSubstr("what it cannot give")) << "HIP calls";
-  ExpectEveryLaterDispatch(working.path() + "/attachment-output/attached_profile.rwa",
-                           target.pid(), LateTarget::kAfter);
-}
-INSTANTIATE_TEST_SUITE_P(Documents, SampleToolTest,
-                         testing::Values(ROCATTACH_TEST_ATTACH_TOOL,
-                                         ROCATTACH_TEST_ATTACH_TOOL_PYTHON));
-
-// Without a time, until the process ends.
-TEST_F(AttachLibraryTest, TheSampleToolWaitsForTheEnd) {
-  LateTarget target;
-  ASSERT_TRUE(target.ready());
-  Child tool({ROCATTACH_TEST_ATTACH_TOOL, ROCATTACH_TEST_NEW_LIBRARY, target.text()},
-             Environment());
-  EXPECT_TRUE(Eventually([&] { return !tool.PollOutput().empty(); }));
-  target.ExpectEnd();
-  const Finished run = tool.Wait();
-  EXPECT_TRUE(run.exited_with(0)) << run.errors;
-  ExpectEveryLaterDispatch(File(), target.pid(), LateTarget::kAfter);
-}
-
-TEST_F(AttachLibraryTest, PythonModule) {
-  LateTarget target;
-  ASSERT_TRUE(target.ready());
-  const auto run = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), {"/usr/bin/python3", "-m", "rocattach_attach"});
-    return Child(words, Environment({"PYTHONPATH=" ROCATTACH_TEST_PYTHON})).Wait();
-  };
-  const Finished timed = run({"-p", target.text(), "-d", "300"});
-  EXPECT_TRUE(timed.exited_with(0)) << timed.errors;
-  const Finished nobody = run({"-p", "4194303", "-d", "300"});
-  EXPECT_TRUE(nobody.exited_with(1)) << nobody.errors;
-  EXPECT_THAT(nobody.errors, HasSubstr("no such process"));
-  const Finished usage = run({});
-  EXPECT_TRUE(usage.exited_with(2)) << usage.errors;
-  // Until the process ends.
-  Child endless({"sh", "-c",
-                 "exec /usr/bin/python3 -c 'import rocattach_attach; "
-                 "rocattach_attach.main()' 2>&1"},
-                Environment({"PYTHONPATH=" ROCATTACH_TEST_PYTHON,
-                             "ROCPROF_ATTACH_PID=" + target.text()}));
-  EXPECT_TRUE(Eventually(
-      [&] { return endless.PollOutput().find("attached to") != std::string::npos; }));
-  target.ExpectEnd();
-  EXPECT_TRUE(endless.Wait().exited_with(0));
-  ExpectEveryLaterDispatch(File("-1"), target.pid(), LateTarget::kAfter);
 }
 
 }  // namespace
