@@ -43,7 +43,7 @@ _rocattach() {
 
   local options
   case $command in
-  '') options="report dump recover counters session doctor -h --help --version" ;;
+  '') options="attach report dump recover counters session doctor -h --help --version" ;;
   session)
     options="start stop status -p --pid --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
@@ -51,6 +51,16 @@ _rocattach() {
       --attach-duration-msec --device-samples --gpu --dispatch-range --kernel-trace \
       --memory-copy-trace --hsa-trace --hip-trace --marker-trace --api-function \
       --wait --no-wait --socket --json \
+      -h --help"
+    ;;
+  attach)
+    options="-p --pid --attach --cgroup --attach-children -d --output-directory -o \
+      --output-file --json -q --quiet --pmc --set --block --arch -i --input \
+      --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
+      --kernel-exclude-regex --kernel-iteration-range --dispatch-range --kernel-trace \
+      --memory-copy-trace --hsa-trace --hip-trace --marker-trace --api-function \
+      --collection-period --collection-period-unit --attach-duration-msec \
+      --hold-timeout-msec --capture --ring-slots --no-recording --library --collector \
       -h --help"
     ;;
   counters) options="--json --arch --extra-counters -h --help" ;;

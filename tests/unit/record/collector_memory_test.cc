@@ -54,6 +54,52 @@ TEST(CollectorMemory, TakesNothingBehindTheSnapshot) {
   EXPECT_EQ((*memory)->Drain(1, absl::MakeSpan(out)), 0u);
 }
 
+// What an earlier service has left: nothing of it is read or counted again.
+TEST(CollectorMemory, TakesOverFromNowOn) {
+  FakeCollector fake;
+  rocattach_dispatch record = FakeCollector::Dispatch(1);
+  for (int i = 0; i < 3; ++i) fake.Publish(0, &record);
+  fake.ring(0)->dispatches_seen = 10;
+  fake.ring(0)->dispatches_dropped = 4;
+  fake.ring(0)->inflight = 2;
+  auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  ASSERT_TRUE((*memory)->TakeOver(BootNs()).ok());
+  EXPECT_TRUE((*memory)->taken_over());
+  EXPECT_EQ(fake.ring(0)->tail, 3u);
+  // The two in flight complete later, and one more is seen.
+  fake.ring(0)->dispatches_seen = 11;
+  fake.ring(0)->inflight = 0;
+  record = FakeCollector::Dispatch(9);
+  for (int i = 0; i < 3; ++i) fake.Publish(0, &record);
+  (*memory)->Snapshot();
+  std::vector<RecordSlot> out(8);
+  ASSERT_EQ((*memory)->Drain(0, absl::MakeSpan(out)), 3u);
+  EXPECT_EQ(CorrelationOf(out[0]), 9u);
+  const CollectorAccount account = (*memory)->Account();
+  EXPECT_EQ(account.dispatches_seen, 3u);
+  EXPECT_EQ(account.ring_dropped, 0u);
+  EXPECT_EQ(account.produced, 3u);
+  EXPECT_EQ(account.delivered, 3u);
+}
+
+TEST(CollectorMemory, OneServiceAtATime) {
+  FakeCollector fake;
+  auto first = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  auto second = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
+  ASSERT_TRUE(first.ok() && second.ok());
+  const uint64_t now = BootNs();
+  (*first)->Beat(now);
+  EXPECT_EQ((*second)->TakeOver(now + 1'000'000'000).code(),
+            absl::StatusCode::kFailedPrecondition);
+  // Killed some seconds ago.
+  EXPECT_TRUE((*second)->TakeOver(now + 10'000'000'000).ok());
+  EXPECT_FALSE((*first)->TakeOver(now + 10'000'000'001).ok());
+  // Ended well.
+  (*second)->Release();
+  EXPECT_TRUE((*first)->TakeOver(now + 10'000'000'002).ok());
+}
+
 TEST(CollectorMemory, RefusesUnsealedMemory) {
   FakeCollector fake(/*seal=*/false);
   EXPECT_EQ(CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()).status().code(),

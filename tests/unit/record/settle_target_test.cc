@@ -48,6 +48,55 @@ TEST_F(SettleTargetTest, AVerdictIsSettledOnce) {
   EXPECT_EQ(target_->verdict(), Verdict::kPassed);
 }
 
+TEST_F(SettleTargetTest, AStubThatDidNotLoadTheCollectorIsNoticedEarly) {
+  constexpr uint64_t kLater = kWindowNs + 2'000'000'000;
+  int asked = 0;
+  bool has_collector = false;
+  auto ask = [&](pid_t) {
+    ++asked;
+    return has_collector;
+  };
+  target_ = NewTarget(Attached());
+  EXPECT_FALSE(SettleIfNotLoaded(target_.get(), kWindowNs + 1'000'000, ask));
+  EXPECT_EQ(asked, 0) << "the stub may still be at it";
+  EXPECT_TRUE(SettleIfNotLoaded(target_.get(), kLater, ask));
+  EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_LOADER_BUSY);
+  EXPECT_TRUE(MayBeEnteredLater(target_->window()));
+
+  has_collector = true;
+  asked = 0;
+  target_ = NewTarget(Attached());
+  EXPECT_FALSE(SettleIfNotLoaded(target_.get(), kLater, ask));
+  EXPECT_FALSE(SettleIfNotLoaded(target_.get(), kLater, ask));
+  EXPECT_EQ(asked, 1) << "reading a process is not free";
+  EXPECT_EQ(target_->verdict(), Verdict::kOpen);
+}
+
+TEST_F(SettleTargetTest, AnIdleProcessIsAttachedBeforeItsNextCall) {
+  Window window = Attached();
+  window.event.cookie = ROCATTACH_COOKIE_LATE | 1;
+  target_ = NewTarget(std::move(window));
+  fake_.control()->entry = ROCATTACH_ENTRY_PATH_LATE;
+  fake_.control()->state = ROCATTACH_STATE_LOADED;
+  Report(fake_, target_.get());
+  EXPECT_FALSE(SettleIfOverdue(target_.get(), kWindowNs + 1'000'000, kTimeoutNs));
+  EXPECT_TRUE(SettleIfOverdue(target_.get(), kWindowNs + 1'000'000'000, kTimeoutNs));
+  EXPECT_EQ(target_->verdict(), Verdict::kAttached);
+  EXPECT_THAT(target_->window().detail(), HasSubstr("next call of the HSA runtime"));
+}
+
+TEST(MayBeEnteredLater, OnlyWhatIsOverSoon) {
+  v1::WindowEvent window;
+  window.set_state(v1::WINDOW_STATE_MISSED);
+  window.set_reason(v1::ATTACH_REASON_STOP_TIMEOUT);
+  EXPECT_TRUE(MayBeEnteredLater(window));
+  window.set_reason(v1::ATTACH_REASON_SECURE_EXEC);
+  EXPECT_FALSE(MayBeEnteredLater(window));
+  window.set_reason(v1::ATTACH_REASON_UNSAFE_CONTEXT);
+  window.set_state(v1::WINDOW_STATE_ATTACHED);
+  EXPECT_FALSE(MayBeEnteredLater(window));
+}
+
 TEST_F(SettleTargetTest, AtTheEndACollectorThatArmedItselfIsBelieved) {
   target_ = NewTarget(Attached());
   Report(fake_, target_.get());
