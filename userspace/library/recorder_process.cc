@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -51,10 +52,12 @@ absl::StatusOr<Pipe> MakePipe() {
   return pipe;
 }
 
-// The caller's variables, without those that would get other code into the program, and
-// those that its options replace.
+// The caller's variables, unless it runs with more rights than who set them, and
+// without those that would get other code into the program, and those that its options
+// replace.
 std::vector<std::string> Environment() {
   std::vector<std::string> kept;
+  if (getauxval(AT_SECURE) != 0) return kept;
   for (char** variable = environ; variable != nullptr && *variable != nullptr;
        ++variable) {
     const absl::string_view text = *variable;
@@ -175,7 +178,8 @@ absl::StatusOr<std::string> RecorderProcess::ReadLine(uint64_t deadline_ns) {
     }
     char buffer[4096];
     const ssize_t bytes = read(fd, buffer, sizeof(buffer));
-    if (bytes < 0 && errno == EINTR) continue;
+    // EBADF: closed by the host just now.
+    if (bytes < 0 && (errno == EINTR || errno == EBADF)) continue;
     if (bytes <= 0) return absl::OutOfRangeError("rocattach has ended");
     absl::string_view text(buffer, static_cast<size_t>(bytes));
     if (unread_.size() + text.size() > kMaxLine) {
