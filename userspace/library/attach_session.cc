@@ -56,7 +56,8 @@ void AttachSession::Handle(const std::string& line) {
       break;
     case Kind::kFailed:
       root_status_ = StatusOfReason(event->reason);
-      AttachLog(LogLevel::kError, event->detail);
+      // What follows the first line is the words of other libraries; trace has them.
+      AttachLog(LogLevel::kError, event->detail.substr(0, event->detail.find('\n')));
       break;
     case Kind::kResult:
       if (event->lost != 0) {

@@ -109,6 +109,35 @@ TEST_F(AttachLibraryTest, AThreadAZombieAndATracedProcess) {
   target.ExpectEnd();
 }
 
+// Neither a process of another user, nor, without the right to load BPF programs, one
+// of its own.
+TEST_F(AttachLibraryTest, WithoutPrivileges) {
+  if (!EverybodyReaches(ROCATTACH_TEST_ATTACH_PROGRAM)) {
+    GTEST_SKIP() << "the build cannot be reached by other users";
+  }
+  constexpr uid_t kNobody = 65534;
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms::all);
+  Child::Options options = Environment();
+  options.uid = kNobody;
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  const std::string files = directory_.path() + "/";
+  Child own({SimgpuRunPath(), TargetPath("hip_late"), "--idle", "--until", files + "go",
+             "--ready", files + "ready"},
+            options);
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(files + "ready"); }));
+  const Finished run = Child({ROCATTACH_TEST_ATTACH_PROGRAM, "attach=" + target.text(),
+                              "attach=" + std::to_string(own.pid())},
+                             options)
+                           .Wait();
+  EXPECT_THAT(run.output, HasSubstr("attach " + target.text() + ": 5 "));
+  EXPECT_THAT(run.output, HasSubstr("attach " + std::to_string(own.pid()) + ": 5 "));
+  EXPECT_THAT(run.errors, HasSubstr("CAP_BPF"));
+  std::ofstream{files + "go"};
+  EXPECT_TRUE(own.Wait().exited_with(0));
+  target.ExpectEnd();
+}
+
 TEST_F(AttachLibraryTest, ForeignToolLibraries) {
   LateTarget target;
   ASSERT_TRUE(target.ready());
