@@ -13,6 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/errno_status.h"
 
+// glibc's other name of clone(2). ThreadSanitizer replaces clone by a function that
+// expects a copy of the memory, and would forget the threads of this process.
+extern "C" int __clone(int (*run)(void*), void* stack, int flags, void* data, ...);
+
 namespace rocattach {
 namespace {
 
@@ -32,7 +36,7 @@ struct Request {
 // In between: shares the memory and the descriptors of the caller's thread, which
 // waits. Until this process has ended, the new one cannot be reaped: the pidfd is the
 // right one.
-int SpawnAndEnd(void* data) {
+__attribute__((no_sanitize("thread"))) int SpawnAndEnd(void* data) {
   auto* request = static_cast<Request*>(data);
   request->error =
       posix_spawn(&request->pid, request->program, &request->actions,
@@ -86,8 +90,8 @@ int RunInBetween(Request* request) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t between = clone(SpawnAndEnd, static_cast<char*>(stack) + kStackBytes,
-                              CLONE_VM | CLONE_VFORK | CLONE_FILES, request);
+  const pid_t between = __clone(SpawnAndEnd, static_cast<char*>(stack) + kStackBytes,
+                                CLONE_VM | CLONE_VFORK | CLONE_FILES, request);
   const int error = between < 0 ? errno : 0;
   if (between > 0) {
     while (waitpid(between, nullptr, __WCLONE) < 0 && errno == EINTR) {
