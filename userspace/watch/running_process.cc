@@ -25,6 +25,8 @@ namespace {
 
 constexpr size_t kMaxText = 64 << 10;
 constexpr char kCgroupRoot[] = "/sys/fs/cgroup";
+constexpr char kCgroupHybrid[] = "/sys/fs/cgroup/unified";
+constexpr char kCgroupSystemd[] = "/sys/fs/cgroup/systemd";
 // include/linux/sched.h
 constexpr uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD
 
@@ -127,8 +129,10 @@ absl::StatusOr<std::vector<pid_t>> ProcessesOfCgroup(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   fs::path directory = path;
-  if (!fs::exists(directory / "cgroup.procs", error)) {
-    directory = fs::path(absl::StrCat(kCgroupRoot, "/", path));
+  // The unified hierarchy, or where it is beside the older ones.
+  for (const char* root : {kCgroupRoot, kCgroupHybrid, kCgroupSystemd}) {
+    if (fs::exists(directory / "cgroup.procs", error)) break;
+    directory = fs::path(absl::StrCat(root, "/", path));
   }
   if (!fs::exists(directory / "cgroup.procs", error)) {
     return absl::NotFoundError(absl::StrCat("there is no control group ", path,

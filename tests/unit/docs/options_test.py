@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 SOURCE = ROCATTACH = WATCH = ""
-COMMANDS = ("report", "dump", "recover", "counters", "session", "doctor")
+COMMANDS = ("attach", "report", "dump", "recover", "counters", "session", "doctor")
 
 # An option at the start of a line of help: "  -p,--process NAME", "  --json".
 HELP_LINE = re.compile(r"^  (-{1,2}[a-z][\w-]*(?:,-{1,2}[a-z][\w-]*)*)", re.MULTILINE)

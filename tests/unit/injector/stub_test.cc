@@ -71,13 +71,14 @@ TEST(StubTest, InstructionsReachTheirParameters) {
   // mov xstate_bytes(%rip), %eax
   EXPECT_EQ(WordAt(stub, OperandOf(stub, std::string("\x8b\x05", 2))) & 0xffffffff,
             0x66666666u);
-  // lea X(%rip), %rdi: the pause, the path, the config; %rsi: the mask, then the name.
-  const std::string lea_rdi("\x48\x8d\x3d", 3), lea_rsi("\x48\x8d\x35", 3);
-  EXPECT_EQ(WordAt(stub, OperandOf(stub, lea_rdi, 0)), 0u);
-  EXPECT_EQ(WordAt(stub, OperandOf(stub, lea_rdi, 0) + 8), 500'000u);
-  EXPECT_STREQ(&stub[OperandOf(stub, lea_rdi, 1)], "/opt/collector.so");
+  // lea X(%rip), %rdx: the pause; %rdi: the path, the config; %rsi: the mask, the name.
+  const std::string lea_rdx("\x48\x8d\x15", 3), lea_rdi("\x48\x8d\x3d", 3),
+      lea_rsi("\x48\x8d\x35", 3);
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, lea_rdx, 0)), 0u);
+  EXPECT_EQ(WordAt(stub, OperandOf(stub, lea_rdx, 0) + 8), 500'000u);
+  EXPECT_STREQ(&stub[OperandOf(stub, lea_rdi, 0)], "/opt/collector.so");
   rocattach_collector_config config;
-  std::memcpy(&config, &stub[OperandOf(stub, lea_rdi, 2)], sizeof(config));
+  std::memcpy(&config, &stub[OperandOf(stub, lea_rdi, 1)], sizeof(config));
   EXPECT_EQ(config.window_id, 0x7777777777777777u);
   EXPECT_STREQ(config.collector_path, "/opt/collector.so");
   EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, 1)], ROCATTACH_COLLECTOR_START);

@@ -1,0 +1,93 @@
+"""Late attach: how long a thread of a running process stands still."""
+import json
+import os
+import subprocess
+import time
+
+from .common import BenchError, duration, key_values, median, quantile
+
+
+class Target:
+    """hip_late, launching on two threads, or idle."""
+
+    def __init__(self, bench, *options):
+        self.ready = os.path.join(bench.scratch, "late-ready")
+        self.change = os.path.join(bench.scratch, "late-change")
+        for path in (self.ready, self.change):
+            if os.path.exists(path):
+                os.remove(path)
+        self.process = subprocess.Popen(
+            [bench.simgpu_run, bench.program("tests/targets/hip_late"), "-t", "2", "-m",
+             "10", "--ready", self.ready, "--until", self.change, *options],
+            stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        deadline = time.monotonic() + 30
+        while not os.path.exists(self.ready):
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise BenchError("hip_late did not start")
+            time.sleep(0.01)
+        return self.process.pid
+
+    def __exit__(self, *_):
+        with open(self.change, "w", encoding="utf-8"):
+            pass
+        out, _ = self.process.communicate(timeout=60)
+        if "result=ok" not in out:
+            raise BenchError("hip_late went wrong: " + out)
+
+
+def attach(bench, pid):
+    """The event of one attach, and how long it took from the command's start."""
+    begin = time.monotonic_ns()
+    with subprocess.Popen(
+            [bench.program("userspace/cli/rocattach"), "attach", "--json", "-p", str(pid),
+             "-d", bench.scratch, "-o", "late.rwa", "--collector", str(bench.collector)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+        for line in command.stdout:
+            event = json.loads(line)
+            if event["event"] in ("attached", "not_attached"):
+                break
+        took = time.monotonic_ns() - begin
+        command.terminate()
+        command.communicate(timeout=30)
+    os.remove(os.path.join(bench.scratch, "late.rwa"))
+    if event["event"] != "attached":
+        raise BenchError("not attached: " + event["detail"])
+    return event, took
+
+
+def measure(bench, *options):
+    stops, whole, again = [], [], []
+    floor = None
+    for _ in range(3 if bench.quick else 15):
+        with Target(bench, *options) as pid:
+            floor = key_values(bench.run([bench.program("bench/bench_stop_floor"),
+                                          str(pid), "200"]).stdout)
+            event, took = attach(bench, pid)
+            stops.append(event["stopped_ns"])
+            whole.append(took)
+            event, took = attach(bench, pid)
+            if event["entry"] != "armed":
+                raise BenchError("the second attach was not a take-over")
+            again.append(took)
+    return stops, whole, again, floor
+
+
+def run(bench):
+    rows = []
+    for what, options in (("busy process", ()), ("idle process", ("--idle",))):
+        stops, whole, again, floor = measure(bench, *options)
+        least = floor["whole_median_ns"]
+        ratio = median(stops) / least
+        rows.append((f"{what}: the thread stands still",
+                     f"{duration(median(stops))}, max {duration(max(stops))}",
+                     f"floor {duration(least)}", f"{ratio:.2f} ×", "≤ 3 ×",
+                     {"median_ns": median(stops), "max_ns": max(stops),
+                      "floor_ns": least, "ratio": ratio, "count": len(stops)}))
+        rows.append((f"{what}: command's start → attached",
+                     f"{duration(median(whole))}, p99 {duration(quantile(whole, 0.99))}",
+                     "", "", "", {"median_ns": median(whole)}))
+        rows.append((f"{what}: the same again (take-over)", duration(median(again)), "",
+                     "", "", {"median_ns": median(again)}))
+    bench.table("late", "Late attach", "seize, interrupt, detach", rows)
