@@ -38,7 +38,7 @@ constexpr const char* kUnsupported[] = {
     "ROCPROF_SCRATCH_MEMORY_TRACE",  "ROCPROF_ROCDECODE_API_TRACE",
     "ROCPROF_ROCJPEG_API_TRACE",     "ROCPROF_PC_SAMPLING_BETA_ENABLED",
     "ROCPROF_ADVANCED_THREAD_TRACE", "ROCPROF_KERNEL_RENAME",
-    "ROCPROF_COUNTER_GROUPS",
+    "ROCPROF_COLLECTION_PERIOD",
 };
 
 constexpr char kDefaultPattern[] = "rocattach-%pid%";
@@ -72,7 +72,9 @@ void AddOutput(const EnvironmentReader& environment, AttachSettings* settings) {
 void AddCounters(const EnvironmentReader& environment, AttachSettings* settings) {
   const auto wanted = environment("ROCPROF_COUNTER_COLLECTION");
   if (wanted.has_value() && !wanted->empty() && !IsSet(*wanted)) return;
-  const std::string text = environment("ROCPROF_COUNTERS").value_or("");
+  const std::string text =
+      absl::StrCat(environment("ROCPROF_COUNTERS").value_or(""), "\n",
+                   environment("ROCPROF_COUNTER_GROUPS").value_or(""));
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
     (void)absl::ConsumePrefix(&line, "pmc:");

@@ -16,7 +16,8 @@
  *   ROCPROF_HIP_RUNTIME_API_TRACE, ROCPROF_HIP_COMPILER_API_TRACE,
  *   ROCPROF_HSA_CORE_API_TRACE and its siblings, ROCPROF_MARKER_API_TRACE
  *                                  calls of these APIs, where the process can give them
- *   ROCPROF_COUNTER_COLLECTION, ROCPROF_COUNTERS ("pmc: NAME NAME")
+ *   ROCPROF_COUNTER_COLLECTION, ROCPROF_COUNTERS ("pmc: NAME NAME"),
+ *   ROCPROF_COUNTER_GROUPS (the same, one group a line)
  *                                  hardware counters, where the process can give them
  *   ROCPROF_KERNEL_FILTER_INCLUDE_REGEX, ROCPROF_KERNEL_FILTER_EXCLUDE_REGEX,
  *   ROCPROF_KERNEL_FILTER_RANGE    which kernels these are measured on

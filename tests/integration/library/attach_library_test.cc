@@ -163,6 +163,25 @@ TEST_F(AttachLibraryTest, TheHostDiesAndTheTargetRunsOn) {
   target.ExpectEnd();
 }
 
+// Without the library: a program that runs `rocattach` with a pipe.
+TEST_F(AttachLibraryTest, TheProgramDetachesWhenItsInputEnds) {
+  LateTarget target;
+  ASSERT_TRUE(target.ready());
+  const Finished run =
+      Child({"sh", "-c",
+             "{ echo ignored; sleep 2; } | '" + ClientPath() +
+                 "' attach --json --detach-on-eof -d " + directory_.path() +
+                 " -o run -p 2,4194303," + target.text()})
+          .Wait();
+  EXPECT_TRUE(run.exited_with(1)) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("\"pid\":2,\"reason\":\"not-a-process\""));
+  EXPECT_THAT(run.output, HasSubstr("\"pid\":4194303,\"reason\":\"no-such-process\""));
+  const size_t ready = run.output.find("{\"event\":\"ready\"}\n");
+  EXPECT_LT(run.output.find("\"event\":\"attached\""), ready);
+  EXPECT_LT(ready, run.output.find("\"event\":\"end\""));
+  target.ExpectEnd();
+}
+
 TEST_F(AttachLibraryTest, AHostThatForksClosesAndIsInterrupted) {
   LateTarget target;
   ASSERT_TRUE(target.ready());

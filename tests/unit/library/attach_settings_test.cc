@@ -71,6 +71,8 @@ TEST(AttachSettingsTest, Counters) {
               ElementsAre("--pmc=SQ_WAVES,GRBM_COUNT"));
   EXPECT_THAT(options("pmc: A\npmc: B\n"), ElementsAre("--pmc=A", "--pmc=B"));
   EXPECT_THAT(options("pmc:"), IsEmpty());
+  EXPECT_THAT(Read({{"ROCPROF_COUNTER_GROUPS", "pmc: A B\npmc: C"}}).options,
+              ElementsAre("--pmc=A,B", "--pmc=C"));
   EXPECT_THAT(
       Read({{"ROCPROF_COUNTERS", "pmc: A"}, {"ROCPROF_COUNTER_COLLECTION", "0"}})
           .options,

@@ -63,7 +63,7 @@ class AttachTest(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 10)
         pid = self.target.pid
         self.assertEqual(
-            FakeLibrary.calls, [("attach", pid, None), ("detach", pid, None)]
+            FakeLibrary.calls, [("attach_tree", pid, None), ("detach_tree", pid, None)]
         )
 
     def test_everything_from_the_environment(self):
@@ -88,7 +88,7 @@ class AttachTest(unittest.TestCase):
         self.assertEqual(os.environ["ROCPROF_ATTACH_TOOL_LIBRARY"], "a.so")
 
     def test_the_variable_is_taken_back(self):
-        rocattach_attach.attach(self.target.pid, "b.so", 1)
+        rocattach_attach.attach(self.target.pid, "b.so", 1, False)
         self.assertEqual(FakeLibrary.calls[0][2], "b.so")
         self.assertNotIn("ROCPROF_ATTACH_TOOL_LIBRARY", os.environ)
 
@@ -119,7 +119,7 @@ class AttachTest(unittest.TestCase):
             threading.Timer(0.2, lambda: print(file=writer, flush=True)).start()
             with mock.patch("sys.stdin", reader):
                 rocattach_attach.main(self.target.pid)
-        self.assertEqual(self.names(), ["attach", "detach"])
+        self.assertEqual(self.names(), ["attach_tree", "detach_tree"])
 
     def test_until_ctrl_c_and_without_any_input(self):
         with open(os.devnull, encoding="ascii") as nothing:
@@ -131,29 +131,36 @@ class AttachTest(unittest.TestCase):
                     rocattach_attach.main(self.target.pid)
                 timer.join()
                 self.assertGreaterEqual(time.monotonic() - begin, 0.3)
-                self.assertEqual(self.names()[-2:], ["attach", "detach"])
+                self.assertEqual(self.names()[-2:], ["attach_tree", "detach_tree"])
 
     def test_until_the_process_ends(self):
         threading.Timer(0.2, self.target.kill).start()
         rocattach_attach.main(self.target.pid, None, 600_000)
-        self.assertEqual(self.names(), ["attach", "detach"])
+        self.assertEqual(self.names(), ["attach_tree", "detach_tree"])
 
     def test_a_process_that_cannot_be_attached_to(self):
-        FakeLibrary.failing = {"attach": 6}
-        with self.assertRaises(rocattach_attach.AttachError) as caught:
-            rocattach_attach.main(self.target.pid, None, 600_000)
-        self.assertEqual(
-            caught.exception.status,
-            rocattach_attach.Status.ERROR_PTRACE_PROCESS_NOT_FOUND,
-        )
-        self.assertEqual(self.names(), ["attach"])
+        FakeLibrary.failing = {"attach": 6, "attach_tree": 6, "detach_tree": 2}
+        for children, names in (
+            (False, ["attach"]),
+            (True, ["attach_tree", "detach_tree"]),
+        ):
+            FakeLibrary.calls.clear()
+            with self.assertRaises(rocattach_attach.AttachError) as caught:
+                rocattach_attach.attach(self.target.pid, None, 600_000, children)
+            self.assertEqual(
+                caught.exception.status,
+                rocattach_attach.Status.ERROR_PTRACE_PROCESS_NOT_FOUND,
+            )
+            self.assertEqual(self.names(), names)
 
-    def test_nothing_stays_attached_to_half_a_tree(self):
-        FakeLibrary.failing = {"attach_tree": 4, "detach_tree": 2}
-        with self.assertRaises(rocattach_attach.AttachError) as caught:
+    def test_a_descendant_that_cannot_be_attached_to(self):
+        FakeLibrary.failing = {"attach_tree": 4}
+        with contextlib.redirect_stderr(io.StringIO()) as errors:
             rocattach_attach.attach(self.target.pid, None, 1, True)
-        self.assertEqual(caught.exception.status, 4)
-        self.assertEqual(self.names(), ["attach_tree", "detach_tree"])
+        self.assertIn("without the descendants", errors.getvalue())
+        self.assertEqual(
+            self.names(), ["attach_tree", "detach_tree", "attach", "detach"]
+        )
 
 
 class CommandTest(unittest.TestCase):
@@ -169,12 +176,31 @@ class CommandTest(unittest.TestCase):
     def test_statuses(self):
         self.assertEqual(self.run_command()[0], 2)
         self.assertEqual(self.run_command("-p", "x")[0], 2)
+        for wrong in ("--unknown", "-d"):
+            with self.assertRaises(SystemExit) as caught:
+                self.run_command(wrong)
+            self.assertEqual(caught.exception.code, 2)
         status, errors = self.run_command("--attach", "4194303", "-d", "1")
         self.assertEqual(status, 1)
         self.assertIn("no such process", errors)
         with mock.patch.dict(os.environ, ROCPROF_ATTACH_LIBRARY="/nonexistent.so"):
             with contextlib.redirect_stderr(io.StringIO()):
                 self.assertEqual(command.run(["-p", str(os.getppid())]), 3)
+
+
+    def test_options(self):
+        options = command.parse(
+            "-p 1 -t a.so --attach-duration-msec 5 --attach-children no "
+            "--attach-library b.so".split()
+        )
+        self.assertEqual(
+            (options.pid, options.attach_tool_library, options.duration),
+            ("1", "a.so", "5"),
+        )
+        self.assertIs(options.attach_children, False)
+        self.assertEqual(options.attach_library, "b.so")
+        self.assertIs(command.parse(["--attach-children"]).attach_children, True)
+        self.assertIsNone(command.parse([]).attach_children)
 
 
 class LibraryTest(unittest.TestCase):

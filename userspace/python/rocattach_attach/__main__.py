@@ -6,7 +6,8 @@ error, 3 if the library cannot be loaded."""
 import argparse
 import sys
 
-from . import AttachError, attach
+from . import AttachError, Library, attach
+from .attachment import is_yes
 
 
 def parse(words):
@@ -23,8 +24,9 @@ def parse(words):
     )
     parser.add_argument(
         "-d",
-        "--duration",
         "--attach-duration-msec",
+        "--duration",
+        dest="duration",
         metavar="MSEC",
         help="how long, in milliseconds (default: $ROCPROF_ATTACH_DURATION)",
     )
@@ -36,9 +38,16 @@ def parse(words):
     )
     parser.add_argument(
         "--attach-children",
-        action="store_true",
-        default=None,
-        help="its descendants as well (default: $ROCPROF_ATTACH_CHILDREN)",
+        metavar="BOOL",
+        nargs="?",
+        const=True,
+        type=is_yes,
+        help="its descendants as well (default: $ROCPROF_ATTACH_CHILDREN, else yes)",
+    )
+    parser.add_argument(
+        "--attach-library",
+        metavar="PATH",
+        help="the library that attaches (default: $ROCPROF_ATTACH_LIBRARY)",
     )
     return parser.parse_args(words)
 
@@ -51,6 +60,7 @@ def run(words):
             options.attach_tool_library,
             options.duration,
             options.attach_children,
+            Library(options.attach_library),
         )
     except AttachError as error:
         print(f"rocattach_attach: {error}", file=sys.stderr)

@@ -1,6 +1,5 @@
 """Attaching for a while."""
 
-import contextlib
 import os
 import select
 import sys
@@ -8,7 +7,7 @@ import time
 
 from .library import AttachError, Library
 
-# What stands for "no" in a variable.
+# "No" in a variable.
 _NO = ("", "0", "n", "no", "f", "false", "off")
 
 
@@ -25,8 +24,14 @@ def _number(name, value):
     return number
 
 
+def is_yes(text):
+    """Whether a variable or an option says yes."""
+    return text.lower() not in _NO
+
+
 class Attachment:
-    """A context: attached inside, detached behind."""
+    """A context: attached inside, detached behind. If a descendant cannot be attached to,
+    the process alone is; `children` says then that it is without them."""
 
     def __init__(self, pid, children=False, library=None):
         self.pid = pid
@@ -34,17 +39,25 @@ class Attachment:
         self.library = library or Library()
 
     def __enter__(self):
+        if self.children:
+            self._attach_tree()
         if not self.children:
             self.library.attach(self.pid)
-            return self
+        return self
+
+    def _attach_tree(self):
         try:
             self.library.attach_tree(self.pid)
-        except AttachError:
-            # The rest of the tree may be attached to.
-            with contextlib.suppress(AttachError):
+        except AttachError as error:
+            try:
                 self.library.detach_tree(self.pid)
-            raise
-        return self
+            except AttachError:
+                raise error from None  # the process itself was not attached to
+            print(
+                f"rocattach: {error}; attaching without the descendants",
+                file=sys.stderr,
+            )
+            self.children = False
 
     def __exit__(self, *unused):
         if self.children:
@@ -81,6 +94,7 @@ def attach(
     attach_tool_library=None,
     attach_duration_msec=None,
     attach_children=None,
+    library=None,
 ):
     """Attaches to a process, waits and detaches.
 
@@ -89,7 +103,9 @@ def attach(
         ROCPROF_ATTACH_TOOL_LIBRARY, and without that this project's collector
     attach_duration_msec -- how long, in milliseconds; default: ROCPROF_ATTACH_DURATION,
         and without that until Enter or Ctrl-C
-    attach_children -- the descendants as well; default: ROCPROF_ATTACH_CHILDREN
+    attach_children -- the descendants as well; default: ROCPROF_ATTACH_CHILDREN, and
+        without that True
+    library -- the Library to use; default: the one that library_path() finds
 
     In all cases it ends with the process. Raises ValueError for values that make no
     sense and AttachError if the process cannot be attached to.
@@ -102,15 +118,13 @@ def attach(
         attach_duration_msec = environment.get("ROCPROF_ATTACH_DURATION")
     duration = _number("the duration", attach_duration_msec)
     if attach_children is None:
-        attach_children = (
-            environment.get("ROCPROF_ATTACH_CHILDREN", "").lower() not in _NO
-        )
+        attach_children = is_yes(environment.get("ROCPROF_ATTACH_CHILDREN", "1"))
     before = environment.get("ROCPROF_ATTACH_TOOL_LIBRARY")
     if attach_tool_library is not None:
         # The library reads the variable of this process.
         environment["ROCPROF_ATTACH_TOOL_LIBRARY"] = attach_tool_library
     try:
-        with Attachment(number, attach_children):
+        with Attachment(number, attach_children, library):
             if duration is None and sys.stdin is not None and sys.stdin.isatty():
                 print("rocattach: press Enter or Ctrl-C to detach", file=sys.stderr)
             _wait(number, duration)
