@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/library/attach_log.h"
 #include "userspace/library/attach_settings.h"
@@ -102,13 +103,14 @@ rocattach_status_t AttachSessions::Attach(int pid, bool tree) {
     return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT,
                   absl::StrCat("process ", pid, " is attached to already"));
   }
+  // Also if memory runs out on the way.
+  absl::Cleanup release = [this, pid] { Release(pid); };
   auto session = std::make_unique<AttachSession>(pid, tree, limits_);
   const rocattach_status_t status = session->Attach(*program, settings.options);
   if (session->Has(pid)) {
+    std::move(release).Cancel();
     std::lock_guard<std::mutex> lock(mutex_);
     entries_[pid].session = std::move(session);
-  } else {
-    Release(pid);
   }
   return status;
 }
@@ -116,9 +118,8 @@ rocattach_status_t AttachSessions::Attach(int pid, bool tree) {
 rocattach_status_t AttachSessions::Detach(int pid) {
   if (pid == 0) return DetachAll();
   if (auto session = Take(pid); session != nullptr) {
-    const rocattach_status_t status = session->Detach();
-    Release(pid);
-    return status;
+    absl::Cleanup release = [this, pid] { Release(pid); };
+    return session->Detach();
   }
   std::lock_guard<std::mutex> lock(mutex_);
   if (InATree(pid)) {
