@@ -16,8 +16,8 @@
 
 namespace rocattach {
 
-// The thread at the entry of hsa_init; in a late attach, of any function of the runtime,
-// or blocked in a system call.
+// The thread at the entry of hsa_init; in a late attach, of any function of the
+// runtime, or blocked in a system call.
 struct AttachPoint {
   pid_t pid = 0;  // process (thread group)
   pid_t tid = 0;

@@ -144,7 +144,8 @@ StepResult WaitForLoaderLocks(pid_t pid, pid_t tid, const TargetMemory& memory,
       } else if (blocked) {
         return AttachFailure{
             AttachReason::kUnsafeContext, 0,
-            absl::StrCat("thread ", tid, " is blocked inside the dynamic loader"), true};
+            absl::StrCat("thread ", tid, " is blocked inside the dynamic loader"),
+            true};
       }
     }
     if (owner == 0) return StepOk();

@@ -182,7 +182,8 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
              "that interrupted the C library or the allocator, where no library can be "
              "loaded; call hsa_init from ordinary code.";
     case AttachReason::kNoSafePoint:
-      return "No thread of the process called the HSA runtime, and none was blocked in a "
+      return "No thread of the process called the HSA runtime, and none was blocked in "
+             "a "
              "system call that continues unnoticed after an interruption; try again "
              "while the process uses the GPU.";
   }

@@ -79,8 +79,9 @@ void AddOutput(CLI::App* app, WatchArguments* args) {
 
 // How a process is entered and captured.
 void AddEntryOptions(CLI::App* app, WatchArguments* args) {
-  app->add_option("--hold-timeout-msec", args->watcher.hold_timeout_msec,
-                  "Longest time that a thread is held so that the process can be entered")
+  app->add_option(
+         "--hold-timeout-msec", args->watcher.hold_timeout_msec,
+         "Longest time that a thread is held so that the process can be entered")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   app->add_option("--capture", args->capture,

@@ -44,9 +44,8 @@ void StartAnewInChild() {
 int Enter() {
   Process& p = g_process;
   if (p.config.backend < ROCATTACH_BACKEND_SDK) {
-    const char* why =
-        g_hsa.live.Install(reinterpret_cast<const void*>(p.config.window_address),
-                           p.late());
+    const char* why = g_hsa.live.Install(
+        reinterpret_cast<const void*>(p.config.window_address), p.late());
     if (why == nullptr) return 0;
     p.PublishEntryFailure(why);
   }

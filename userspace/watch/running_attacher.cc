@@ -35,9 +35,8 @@ constexpr char kCollectorMemory[] = "/memfd:" ROCATTACH_SHM_NAME;
 absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid) const {
   auto maps = Maps::Read(pid);
   if (absl::IsPermissionDenied(maps.status())) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("process ", pid, " may not be inspected: ",
-                     maps.status().message()));
+    return absl::PermissionDeniedError(absl::StrCat(
+        "process ", pid, " may not be inspected: ", maps.status().message()));
   }
   if (!maps.ok()) {
     return absl::NotFoundError(absl::StrCat("process ", pid,

@@ -43,9 +43,8 @@ TEST_F(LoaderTest, AConstructorThatWaitsForHsaInitIsAttachedToAfterIt) {
   watcher.Stop();
   const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
   const auto refused = std::find_if(
-      process.windows.begin(), process.windows.end(), [](const v1::WindowEvent& w) {
-        return w.state() == v1::WINDOW_STATE_REFUSED;
-      });
+      process.windows.begin(), process.windows.end(),
+      [](const v1::WindowEvent& w) { return w.state() == v1::WINDOW_STATE_REFUSED; });
   ASSERT_NE(refused, process.windows.end());
   const v1::WindowEvent& window = *refused;
   EXPECT_EQ(window.reason(), v1::ATTACH_REASON_LOADER_BUSY) << window.detail();

@@ -21,16 +21,24 @@ bool HsaFunctions::Load(const ApiTableRoot* root, const AmdSlots& a) {
          Read(core, kCoreAgentGetInfo, &agent_get_info) &&
          Read(core, kCoreQueueCreate, &queue_create) &&
          Read(core, kCoreQueueDestroy, &queue_destroy) &&
-         Read(core, kCoreQueueStoreWriteIndexRelaxed, &queue_store_write_index_relaxed) &&
-         Read(core, kCoreQueueStoreWriteIndexScrelease, &queue_store_write_index_screlease) &&
-         Read(core, kCoreQueueCasWriteIndexScacqScrel, &queue_cas_write_index_scacq_screl) &&
-         Read(core, kCoreQueueCasWriteIndexScacquire, &queue_cas_write_index_scacquire) &&
+         Read(core, kCoreQueueStoreWriteIndexRelaxed,
+              &queue_store_write_index_relaxed) &&
+         Read(core, kCoreQueueStoreWriteIndexScrelease,
+              &queue_store_write_index_screlease) &&
+         Read(core, kCoreQueueCasWriteIndexScacqScrel,
+              &queue_cas_write_index_scacq_screl) &&
+         Read(core, kCoreQueueCasWriteIndexScacquire,
+              &queue_cas_write_index_scacquire) &&
          Read(core, kCoreQueueCasWriteIndexRelaxed, &queue_cas_write_index_relaxed) &&
-         Read(core, kCoreQueueCasWriteIndexScrelease, &queue_cas_write_index_screlease) &&
-         Read(core, kCoreQueueAddWriteIndexScacqScrel, &queue_add_write_index_scacq_screl) &&
-         Read(core, kCoreQueueAddWriteIndexScacquire, &queue_add_write_index_scacquire) &&
+         Read(core, kCoreQueueCasWriteIndexScrelease,
+              &queue_cas_write_index_screlease) &&
+         Read(core, kCoreQueueAddWriteIndexScacqScrel,
+              &queue_add_write_index_scacq_screl) &&
+         Read(core, kCoreQueueAddWriteIndexScacquire,
+              &queue_add_write_index_scacquire) &&
          Read(core, kCoreQueueAddWriteIndexRelaxed, &queue_add_write_index_relaxed) &&
-         Read(core, kCoreQueueAddWriteIndexScrelease, &queue_add_write_index_screlease) &&
+         Read(core, kCoreQueueAddWriteIndexScrelease,
+              &queue_add_write_index_screlease) &&
          Read(core, kCoreMemoryCopy, &memory_copy) &&
          Read(core, kCoreSignalDestroy, &signal_destroy) &&
          Read(core, kCoreSignalLoadRelaxed, &signal_load_relaxed) &&
