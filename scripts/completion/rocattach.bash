@@ -54,7 +54,7 @@ _rocattach() {
       -h --help"
     ;;
   attach)
-    options="-p --pid --attach --cgroup --attach-children -d --output-directory -o \
+    options="-p --pid --attach --cgroup --attach-children --detach-on-eof -d --output-directory -o \
       --output-file --json -q --quiet --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
       --kernel-exclude-regex --kernel-iteration-range --dispatch-range --kernel-trace \

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/cli/attach_console.h"
 #include "userspace/cli/enter_key.h"
+#include "userspace/cli/input_end.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/watch_arguments.h"
 #include "userspace/service/watcher.h"
@@ -42,6 +43,7 @@ struct AttachArguments {
   std::vector<std::string> pids;
   std::string cgroup;
   bool children = false;
+  bool detach_on_eof = false;
 };
 
 Watcher* running_watcher = nullptr;
@@ -114,7 +116,7 @@ int RunAttach(AttachArguments* args, const CLI::App& app) {
     // Its children may have.
     if (status.ok() && !args->children) status = CheckUsesRuntime(pid);
     if (!status.ok()) {
-      console.Refuse(pid, std::string(status.message()));
+      console.Refuse(pid, status);
     } else {
       wanted.insert(pid);
     }
@@ -123,11 +125,16 @@ int RunAttach(AttachArguments* args, const CLI::App& app) {
   running.assign(wanted.begin(), wanted.end());
   if (running.empty()) return kExitLosses;
   if (args->children) running = WithDescendants(running);
+  console.Expect(running);
 
   auto watcher = Watcher::Start(watch.watcher, &console);
-  if (!watcher.ok()) return PrintError(watcher.status(), kExitCannotStart);
+  if (!watcher.ok()) {
+    console.ReportFailure(watcher.status());
+    return kExitCannotStart;
+  }
   StopOnSignals(watcher->get());
-  EnterKey enter(/*wanted=*/true);
+  InputEnd input_end(args->detach_on_eof, [&] { (*watcher)->RequestStop(0); });
+  EnterKey enter(/*wanted=*/!args->detach_on_eof);
   if (enter.watching() && !watch.quiet && !watch.json) {
     fprintf(stderr, "rocattach: press Enter or Ctrl-C to detach\n");
   }
@@ -164,6 +171,9 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
       ->type_name("PATH");
   command->add_flag("--attach-children", args->children,
                     "The descendants of these processes as well");
+  command->add_flag("--detach-on-eof", args->detach_on_eof,
+                    "Detach at the end of standard input instead of on Enter: when the "
+                    "program at its other side closes it, or dies");
   AddRecordingOptions(command, &args->watch);
   command->callback([args, command, run] {
     *run = [args, command] { return RunAttach(args.get(), *command); };

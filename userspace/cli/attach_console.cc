@@ -53,6 +53,24 @@ std::string ReasonName(v1::AttachReason reason) {
   return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
 }
 
+// Why a process has no verdict, as a word for --json.
+std::string ReasonOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+      return "no-such-process";
+    case absl::StatusCode::kInvalidArgument:
+      return "not-a-process";
+    case absl::StatusCode::kFailedPrecondition:
+      return "no-runtime";
+    case absl::StatusCode::kPermissionDenied:
+      return "not-permitted";
+    case absl::StatusCode::kUnimplemented:
+      return "unsupported";
+    default:
+      return "internal";
+  }
+}
+
 uint64_t LostOf(const v1::LossAccount& account) {
   return account.dropped_ring_full() + account.dropped_collector() +
          account.dropped_invalid() + account.dropped_inflight() +
@@ -80,8 +98,34 @@ void AttachConsole::Tick(const RunTotals& totals) {
   live_line_shown_ = true;
 }
 
+void AttachConsole::Expect(const std::vector<pid_t>& pids) {
+  absl::MutexLock lock(&mutex_);
+  for (pid_t pid : pids) results_[pid];
+}
+
+void AttachConsole::ReportFailure(const absl::Status& why) {
+  absl::MutexLock lock(&mutex_);
+  if (options_.json) {
+    PrintLine(Dump(Json{{"event", "failed"},
+                        {"reason", ReasonOf(why)},
+                        {"detail", std::string(why.message())}}));
+  } else {
+    PrintLine(absl::StrCat("rocattach: ", why.message()));
+  }
+}
+
+void AttachConsole::PrintReady() {
+  if (!options_.json || ready_printed_ || !Decided()) return;
+  ready_printed_ = true;
+  PrintLine(Dump(Json{{"event", "ready"}}));
+}
+
 bool AttachConsole::decided() const {
   absl::MutexLock lock(&mutex_);
+  return Decided();
+}
+
+bool AttachConsole::Decided() const {
   if (!running_done_) return false;
   for (const auto& [pid, result] : results_) {
     if (!result.attached && result.problem.empty()) return false;
@@ -120,7 +164,8 @@ void AttachConsole::OnVerdict(const v1::Process& process,
       line["entry"] = EntryOf(verdict);
       line["stopped_ns"] = StoppedNs(verdict);
     }
-    return PrintLine(Dump(line));
+    PrintLine(Dump(line));
+    return PrintReady();
   }
   if (!result.attached) {
     return PrintLine(absl::StrCat("rocattach: process ", pid, " (", result.name,
@@ -133,19 +178,24 @@ void AttachConsole::OnVerdict(const v1::Process& process,
   PrintLine(text);
 }
 
-void AttachConsole::OnNotAttached(pid_t pid, const std::string& why) {
+void AttachConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
-  results_[pid].problem = why;
+  const std::string detail(why.message());
+  results_[pid].problem = detail;
   if (options_.json) {
-    PrintLine(Dump(Json{{"event", "not_attached"}, {"pid", pid}, {"detail", why}}));
+    PrintLine(Dump(Json{{"event", "not_attached"},
+                        {"pid", pid},
+                        {"reason", ReasonOf(why)},
+                        {"detail", detail}}));
   } else {
-    PrintLine(absl::StrCat("rocattach: ", why));
+    PrintLine(absl::StrCat("rocattach: ", detail));
   }
 }
 
 void AttachConsole::OnRunningDone() {
   absl::MutexLock lock(&mutex_);
   running_done_ = true;
+  PrintReady();
 }
 
 void AttachConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
@@ -235,12 +285,15 @@ bool AttachConsole::Summarize(const RunResult& result) {
   absl::MutexLock lock(&mutex_);
   bool all = !results_.empty() && result.output_status.ok();
   for (const auto& [pid, process] : results_) all &= SummarizeOne(pid, process);
-  if (!result.output_status.ok()) {
+  if (!result.output_status.ok() && !options_.json) {
     PrintLine(absl::StrCat("rocattach: the output is incomplete: ",
                            result.output_status.message()));
   }
   if (options_.json) {
     Json line = {{"event", "end"}, {"complete", all}, {"files", result.files}};
+    if (!result.output_status.ok()) {
+      line["output_error"] = std::string(result.output_status.message());
+    }
     PrintLine(Dump(line));
   } else if (!options_.quiet) {
     for (const std::string& file : result.files) {

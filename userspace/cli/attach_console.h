@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "schemas/stream.pb.h"
 #include "userspace/service/watcher.h"
@@ -31,7 +32,11 @@ class AttachConsole : public WatcherObserver {
       : options_(options), terminal_(isatty(fileno(options.out)) != 0) {}
 
   // A process that cannot be attached to, known before anything starts.
-  void Refuse(pid_t pid, const std::string& why) { OnNotAttached(pid, why); }
+  void Refuse(pid_t pid, const absl::Status& why) { OnNotAttached(pid, why); }
+  // The processes that will be attached to: "ready" waits for a verdict on each.
+  void Expect(const std::vector<pid_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Nothing was attached to, since the recording could not start.
+  void ReportFailure(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
   // The live line, on a terminal only.
   void Tick(const RunTotals& totals) ABSL_LOCKS_EXCLUDED(mutex_);
   // After the run: one result for each process. True if all were recorded.
@@ -49,7 +54,7 @@ class AttachConsole : public WatcherObserver {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSessionRefused(pid_t pid, const std::string& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnNotAttached(pid_t pid, const std::string& why) override
+  void OnNotAttached(pid_t pid, const absl::Status& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRunningDone() override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLibraryChanged(const std::string& path, const std::string& why) override;
@@ -67,6 +72,9 @@ class AttachConsole : public WatcherObserver {
 
   // With the lock.
   void PrintLine(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Decided() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Says once that each process has its verdict.
+  void PrintReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool SummarizeOne(pid_t pid, const Result& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -75,6 +83,7 @@ class AttachConsole : public WatcherObserver {
   mutable absl::Mutex mutex_;
   std::map<pid_t, Result> results_ ABSL_GUARDED_BY(mutex_);
   bool running_done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ready_printed_ ABSL_GUARDED_BY(mutex_) = false;
   bool live_line_shown_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

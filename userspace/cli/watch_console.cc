@@ -306,14 +306,16 @@ void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   }
 }
 
-void WatchConsole::OnNotAttached(pid_t pid, const std::string& why) {
+void WatchConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (options_.json) {
-    Json line = {{"event", "not_attached"}, {"pid", pid}, {"reason", why}};
+    Json line = {{"event", "not_attached"},
+                 {"pid", pid},
+                 {"reason", std::string(why.message())}};
     Print("%s\n", Dump(line).c_str());
   } else {
     ClearLiveLine();
-    Print("rocattach-watch: %s\n", why.c_str());
+    Print("rocattach-watch: %s\n", std::string(why.message()).c_str());
   }
 }
 

@@ -40,7 +40,7 @@ class WatchConsole : public WatcherObserver {
              const v1::LossAccount& account) override;
   void OnNotBelievable(const v1::Process& process, const std::string& why) override;
   void OnSessionRefused(pid_t pid, const std::string& why) override;
-  void OnNotAttached(pid_t pid, const std::string& why) override;
+  void OnNotAttached(pid_t pid, const absl::Status& why) override;
   void OnLibraryChanged(const std::string& path, const std::string& why) override;
 
  private:

@@ -145,7 +145,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
       [observer](const std::map<pid_t, absl::Status>& failed) {
         if (observer == nullptr) return;
         for (const auto& [pid, status] : failed) {
-          observer->OnNotAttached(pid, std::string(status.message()));
+          observer->OnNotAttached(pid, status);
         }
         observer->OnRunningDone();
       });

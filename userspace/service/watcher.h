@@ -95,7 +95,7 @@ class WatcherObserver : public RecorderObserver {
   // A process cannot do what a session requests. Not on the recorder's thread.
   virtual void OnSessionRefused(pid_t pid, const std::string& why) = 0;
   // A running process has no window, and so no verdict. On a thread of its own.
-  virtual void OnNotAttached(pid_t pid, const std::string& why) = 0;
+  virtual void OnNotAttached(pid_t pid, const absl::Status& why) = 0;
   // Every running process has had its window. On the same thread.
   virtual void OnRunningDone() {}
   // A library is no longer probed. On the thread of Run().

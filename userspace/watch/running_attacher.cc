@@ -34,6 +34,10 @@ constexpr char kCollectorMemory[] = "/memfd:" ROCATTACH_SHM_NAME;
 
 absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid) const {
   auto maps = Maps::Read(pid);
+  if (absl::IsPermissionDenied(maps.status())) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "process ", pid, " may not be inspected: ", maps.status().message()));
+  }
   if (!maps.ok()) {
     return absl::NotFoundError(absl::StrCat("process ", pid,
                                             " does not exist, or has no "
@@ -56,7 +60,7 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
         continue;
       }
       if (found.has_value() && found->copy != &copy) {
-        return absl::FailedPreconditionError(
+        return absl::UnimplementedError(
             absl::StrCat("process ", pid, " has two copies of the HSA runtime, ",
                          found->copy->path, " and ", copy.path));
       }

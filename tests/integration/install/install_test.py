@@ -21,8 +21,10 @@ ALLOWED = (
     "bin/rocattach-watch",
     "lib*/rocattach/librocattach-collector.so",
     "lib*/librocattach*.so*",
-    "lib*/pkgconfig/rocattach-sessions.pc",
+    "lib*/pkgconfig/rocattach*.pc",
+    "lib*/cmake/rocattach/rocattach-config*.cmake",
     "include/rocattach/*.h",
+    "lib/python3*/*-packages/rocattach_attach/*.py",
     "lib/python3*/*-packages/rocattach_stream/*.py",
     "lib/python3*/*-packages/rocattach_stream/schemas.binpb",
     "share/rocattach/*",
@@ -36,8 +38,16 @@ REQUIRED = (
     "lib*/rocattach/librocattach-collector.so",
     "lib*/librocattach-sessions.so",
     "lib*/librocattach-sessions.so.[0-9]*",
+    "lib*/librocattach.so",
+    "lib*/librocattach.so.[0-9]*",
     "lib*/pkgconfig/rocattach-sessions.pc",
+    "lib*/pkgconfig/rocattach.pc",
+    "lib*/cmake/rocattach/rocattach-config.cmake",
+    "lib*/cmake/rocattach/rocattach-config-version.cmake",
+    "include/rocattach/rocattach.h",
     "include/rocattach/rocattach_sessions.h",
+    "lib/python3*/*-packages/rocattach_attach/__init__.py",
+    "lib/python3*/*-packages/rocattach_attach/__main__.py",
     "lib/python3*/*-packages/rocattach_stream/__init__.py",
     "lib/python3*/*-packages/rocattach_stream/schemas.binpb",
     "share/rocattach/counters/gfx10.yaml",
@@ -169,6 +179,60 @@ class InstallTest(unittest.TestCase):
             env={"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
         )
         self.assertEqual((run.returncode, run.stderr), (0, ""))
+
+    def test_the_attach_module_finds_the_library_and_that_the_program(self):
+        (module,) = (f for f in self.files if f.endswith("rocattach_attach/__init__.py"))
+        folder = os.path.dirname(os.path.dirname(os.path.join(self.prefix, module)))
+        # The program is found if it is started, and says what it thinks of this process.
+        code = (
+            "import os, rocattach_attach as r\n"
+            "library = r.Library()\n"
+            "print(os.path.realpath(library.path))\n"
+            "print('.'.join(map(str, library.version())))\n"
+            "try:\n"
+            "    library.attach(os.getppid())\n"
+            "except r.AttachError as error:\n"
+            "    print(error.status)\n"
+        )
+        run = subprocess.run(
+            ["/usr/bin/python3", "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.prefix,
+            env={"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        library, version, status = run.stdout.split()
+        self.assertTrue(library.startswith(self.prefix + "/lib"), library)
+        self.assertEqual(version, VERSION)
+        self.assertIn(status, ("1", "5"))
+        self.assertNotIn("the program rocattach is in none", run.stderr)
+        self.assertIn("process", run.stderr)
+
+    def test_a_cmake_project_finds_the_library(self):
+        with tempfile.TemporaryDirectory(dir=executable_place()) as folder:
+            with open(os.path.join(folder, "main.c"), "w", encoding="ascii") as source:
+                source.write(
+                    "#include <rocattach/rocattach.h>\n"
+                    "int main(void) { return rocattach_attach(-1) != "
+                    "ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT; }\n"
+                )
+            lists = os.path.join(folder, "CMakeLists.txt")
+            with open(lists, "w", encoding="ascii") as project:
+                project.write(
+                    "cmake_minimum_required(VERSION 3.25)\nproject(user C)\n"
+                    f"find_package(rocattach {VERSION} REQUIRED)\n"
+                    "add_executable(user main.c)\n"
+                    "target_link_libraries(user PRIVATE rocattach::rocattach)\n"
+                )
+            build = os.path.join(folder, "build")
+            for command in (
+                [CMAKE, "-S", folder, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}"],
+                [CMAKE, "--build", build],
+                [os.path.join(build, "user")],
+            ):
+                run = subprocess.run(command, capture_output=True, text=True, check=False)
+                self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
     def test_pages_can_be_read(self):
         if not shutil.which("man"):

@@ -1,0 +1,20 @@
+// What the attach library prints on its host's standard error.
+#ifndef ROCATTACH_USERSPACE_LIBRARY_ATTACH_LOG_H_
+#define ROCATTACH_USERSPACE_LIBRARY_ATTACH_LOG_H_
+
+#include "absl/strings/string_view.h"
+
+namespace rocattach {
+
+// As in ROCATTACH_LOG_LEVEL: each level includes those before it.
+enum class LogLevel { kFatal, kError, kWarning, kInfo, kTrace };
+
+// The level that a text names, in upper or lower case; warning for any other.
+LogLevel ParseLogLevel(absl::string_view text);
+
+// Prints one line if ROCATTACH_LOG_LEVEL asks for it.
+void AttachLog(LogLevel level, absl::string_view text);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_LIBRARY_ATTACH_LOG_H_

@@ -1,0 +1,170 @@
+#include "userspace/library/attach_sessions.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "userspace/library/attach_log.h"
+#include "userspace/library/attach_settings.h"
+#include "userspace/library/recorder_program.h"
+#include "userspace/library/tool_library.h"
+
+namespace rocattach {
+namespace {
+
+rocattach_status_t Refuse(rocattach_status_t status, absl::string_view why) {
+  AttachLog(LogLevel::kError, why);
+  return status;
+}
+
+// Whether there is such a process at all; the recorder knows the rest.
+rocattach_status_t CheckPid(int pid) {
+  if (pid <= 0) {
+    return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT,
+                  absl::StrCat(pid, " is not a process ID"));
+  }
+  if (pid == getpid()) {
+    return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT,
+                  "a process cannot attach to itself");
+  }
+  if (kill(pid, 0) != 0 && errno == ESRCH) {
+    return Refuse(ROCATTACH_STATUS_ERROR_PTRACE_PROCESS_NOT_FOUND,
+                  absl::StrCat("there is no process ", pid));
+  }
+  return ROCATTACH_STATUS_SUCCESS;
+}
+
+rocattach_status_t CheckSettings(int pid, const AttachSettings& settings) {
+  for (const std::string& library : settings.tool_libraries) {
+    if (absl::Status status = CheckToolLibrary(pid, library); !status.ok()) {
+      return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT, status.message());
+    }
+  }
+  if (!settings.tool_libraries.empty()) {
+    return Refuse(ROCATTACH_STATUS_ERROR_NOT_SUPPORTED,
+                  absl::StrCat("ROCPROF_ATTACH_TOOL_LIBRARY names ",
+                               settings.tool_libraries.front(),
+                               "; only this project's collector is supported so far"));
+  }
+  for (const std::string& name : settings.ignored) {
+    AttachLog(LogLevel::kWarning, absl::StrCat(name, " is set, and has no effect"));
+  }
+  return ROCATTACH_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+bool AttachSessions::InATree(int pid) const {
+  for (const auto& [root, entry] : entries_) {
+    if (root != pid && entry.session != nullptr && entry.session->Has(pid)) return true;
+  }
+  return false;
+}
+
+bool AttachSessions::Reserve(int pid, bool tree) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  // What has ended with its targets, and was never detached from, is in nobody's way.
+  std::erase_if(entries_, [](const auto& item) {
+    return item.second.session != nullptr && item.second.session->over();
+  });
+  if (InATree(pid)) return false;
+  return entries_.try_emplace(pid, Entry{tree, nullptr}).second;
+}
+
+std::unique_ptr<AttachSession> AttachSessions::Take(int pid) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(pid);
+  return found == entries_.end() ? nullptr : std::move(found->second.session);
+}
+
+void AttachSessions::Release(int pid) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  entries_.erase(pid);
+}
+
+rocattach_status_t AttachSessions::Attach(int pid, bool tree) {
+  if (const auto status = CheckPid(pid); status != ROCATTACH_STATUS_SUCCESS) {
+    return status;
+  }
+  const AttachSettings settings = ReadAttachSettings(ReadEnvironment);
+  if (const auto status = CheckSettings(pid, settings);
+      status != ROCATTACH_STATUS_SUCCESS) {
+    return status;
+  }
+  const auto program = FindRecorderProgram();
+  if (!program.ok()) {
+    return Refuse(ROCATTACH_STATUS_ERROR, program.status().message());
+  }
+  if (!Reserve(pid, tree)) {
+    return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT,
+                  absl::StrCat("process ", pid, " is attached to already"));
+  }
+  // Also if memory runs out on the way.
+  absl::Cleanup release = [this, pid] { Release(pid); };
+  auto session = std::make_unique<AttachSession>(pid, tree, limits_);
+  const rocattach_status_t status = session->Attach(*program, settings.options);
+  if (session->Has(pid)) {
+    std::move(release).Cancel();
+    std::lock_guard<std::mutex> lock(mutex_);
+    entries_[pid].session = std::move(session);
+  }
+  return status;
+}
+
+rocattach_status_t AttachSessions::Detach(int pid) {
+  if (pid == 0) return DetachAll();
+  if (auto session = Take(pid); session != nullptr) {
+    absl::Cleanup release = [this, pid] { Release(pid); };
+    return session->Detach();
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (InATree(pid)) {
+    return Refuse(ROCATTACH_STATUS_ERROR_NOT_SUPPORTED,
+                  absl::StrCat("process ", pid,
+                               " is recorded together with its tree; "
+                               "detach from the root"));
+  }
+  return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT,
+                absl::StrCat("process ", pid, " is not attached to"));
+}
+
+rocattach_status_t AttachSessions::DetachTree(int pid) {
+  if (pid == 0) return DetachAll();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(pid);
+    if (found == entries_.end() || !found->second.tree) {
+      return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT,
+                    absl::StrCat("the tree of process ", pid, " is not attached to"));
+    }
+  }
+  return Detach(pid);
+}
+
+rocattach_status_t AttachSessions::DetachAll() {
+  std::map<int, std::unique_ptr<AttachSession>> all;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& [pid, entry] : entries_) {
+      if (entry.session != nullptr) all[pid] = std::move(entry.session);
+    }
+  }
+  for (auto& [pid, session] : all) session->RequestEnd();
+  for (auto& [pid, session] : all) {
+    (void)session->Detach();
+    Release(pid);
+  }
+  return ROCATTACH_STATUS_SUCCESS;
+}
+
+void AttachSessions::AfterForkInChild() {
+  // Closes the child's copies of the descriptors.
+  entries_.clear();
+  mutex_.unlock();
+}
+
+}  // namespace rocattach

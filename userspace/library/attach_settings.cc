@@ -1,0 +1,151 @@
+#include "userspace/library/attach_settings.h"
+
+#include <stdlib.h>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace rocattach {
+namespace {
+
+struct Flag {
+  const char* variable;
+  const char* option;
+};
+constexpr Flag kFlags[] = {
+    {"ROCPROF_KERNEL_TRACE", "--kernel-trace"},
+    {"ROCPROF_MEMORY_COPY_TRACE", "--memory-copy-trace"},
+    {"ROCPROF_HIP_RUNTIME_API_TRACE", "--hip-trace"},
+    {"ROCPROF_HIP_COMPILER_API_TRACE", "--hip-trace"},
+    {"ROCPROF_HSA_CORE_API_TRACE", "--hsa-trace"},
+    {"ROCPROF_HSA_AMD_EXT_API_TRACE", "--hsa-trace"},
+    {"ROCPROF_HSA_IMAGE_EXT_API_TRACE", "--hsa-trace"},
+    {"ROCPROF_HSA_FINALIZER_EXT_API_TRACE", "--hsa-trace"},
+    {"ROCPROF_MARKER_API_TRACE", "--marker-trace"},
+};
+constexpr Flag kValues[] = {
+    {"ROCPROF_KERNEL_FILTER_INCLUDE_REGEX", "--kernel-include-regex"},
+    {"ROCPROF_KERNEL_FILTER_EXCLUDE_REGEX", "--kernel-exclude-regex"},
+    {"ROCPROF_KERNEL_FILTER_RANGE", "--kernel-iteration-range"},
+};
+// Flags of records that there are none of here.
+constexpr const char* kUnsupported[] = {
+    "ROCPROF_RCCL_API_TRACE",        "ROCPROF_MEMORY_ALLOCATION_TRACE",
+    "ROCPROF_SCRATCH_MEMORY_TRACE",  "ROCPROF_ROCDECODE_API_TRACE",
+    "ROCPROF_ROCJPEG_API_TRACE",     "ROCPROF_PC_SAMPLING_BETA_ENABLED",
+    "ROCPROF_ADVANCED_THREAD_TRACE", "ROCPROF_KERNEL_RENAME",
+    "ROCPROF_COLLECTION_PERIOD",
+};
+
+constexpr char kDefaultPattern[] = "rocattach-%pid%";
+
+void AddOption(const char* option, AttachSettings* settings) {
+  if (absl::c_linear_search(settings->options, option)) return;
+  settings->options.push_back(option);
+}
+
+void AddOutput(const EnvironmentReader& environment, AttachSettings* settings) {
+  const std::string path = environment("ROCPROF_OUTPUT_PATH").value_or("");
+  std::string name = environment("ROCPROF_OUTPUT_FILE_NAME").value_or("");
+  if (name == "-") name = "./-";  // a name, and not standard output
+  // Keys are replaced in names only.
+  const bool keys = absl::StrContains(path, '%') || absl::StrContains(path, '{');
+  if (keys) {
+    name = absl::StrCat(path, "/", name.empty() ? kDefaultPattern : name);
+    settings->options.push_back("--output-directory");
+    settings->options.push_back(absl::StartsWith(path, "/") ? "/" : ".");
+  } else if (!path.empty()) {
+    settings->options.push_back("--output-directory");
+    settings->options.push_back(path);
+  } else if (absl::StartsWith(name, "/")) {
+    settings->options.push_back("--output-directory");
+    settings->options.push_back("/");
+  }
+  if (!name.empty()) settings->options.push_back(absl::StrCat("--output-file=", name));
+}
+
+// "pmc: A B", "A,B"; several lines are measured one with another.
+void AddCounters(const EnvironmentReader& environment, AttachSettings* settings) {
+  const auto wanted = environment("ROCPROF_COUNTER_COLLECTION");
+  if (wanted.has_value() && !wanted->empty() && !IsSet(*wanted)) return;
+  const std::string text =
+      absl::StrCat(environment("ROCPROF_COUNTERS").value_or(""), "\n",
+                   environment("ROCPROF_COUNTER_GROUPS").value_or(""));
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    (void)absl::ConsumePrefix(&line, "pmc:");
+    const std::vector<std::string> names =
+        absl::StrSplit(line, absl::ByAnyChar(", \t"), absl::SkipEmpty());
+    if (names.empty()) continue;
+    settings->options.push_back(absl::StrCat("--pmc=", absl::StrJoin(names, ",")));
+  }
+}
+
+// After flags and counters: a filter needs something that it applies to.
+void AddFilters(const EnvironmentReader& environment, AttachSettings* settings) {
+  bool any = false;
+  for (const Flag& value : kValues) {
+    const std::string text = environment(value.variable).value_or("");
+    if (text.empty()) continue;
+    any = true;
+    settings->options.push_back(absl::StrCat(value.option, "=", text));
+  }
+  const bool counters = absl::c_any_of(
+      settings->options,
+      [](const std::string& option) { return absl::StartsWith(option, "--pmc="); });
+  if (any && !counters) AddOption("--kernel-trace", settings);
+}
+
+bool IsOurs(absl::string_view library) {
+  const absl::string_view name = library.substr(library.rfind('/') + 1);
+  for (const char* ours :
+       {"librocattach-collector.so", "librocattach.so",
+        "librocprofiler-sdk-rocattach.so", "librocprofv3-attach.so"}) {
+    absl::string_view rest = name;
+    if (absl::ConsumePrefix(&rest, ours) && (rest.empty() || rest[0] == '.'))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<std::string> ReadEnvironment(const char* name) {
+  const char* value = secure_getenv(name);
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+bool IsSet(absl::string_view text) {
+  if (text.empty()) return false;
+  for (const char* no : {"0", "n", "no", "f", "false", "off"}) {
+    if (absl::EqualsIgnoreCase(text, no)) return false;
+  }
+  return true;
+}
+
+AttachSettings ReadAttachSettings(const EnvironmentReader& environment) {
+  AttachSettings settings;
+  AddOutput(environment, &settings);
+  for (const Flag& flag : kFlags) {
+    if (IsSet(environment(flag.variable).value_or(""))) {
+      AddOption(flag.option, &settings);
+    }
+  }
+  AddCounters(environment, &settings);
+  AddFilters(environment, &settings);
+  for (const char* name : kUnsupported) {
+    if (IsSet(environment(name).value_or(""))) settings.ignored.push_back(name);
+  }
+  const std::string libraries = environment("ROCPROF_ATTACH_TOOL_LIBRARY").value_or("");
+  for (absl::string_view library : absl::StrSplit(libraries, ':', absl::SkipEmpty())) {
+    if (!IsOurs(library)) settings.tool_libraries.emplace_back(library);
+  }
+  return settings;
+}
+
+}  // namespace rocattach

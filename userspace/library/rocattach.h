@@ -1,0 +1,129 @@
+/* Attaching to running GPU processes from a program of your own: the functions, values
+ * and meanings of librocprofiler-sdk-rocattach.
+ *
+ * The library is librocattach (pkg-config: rocattach; CMake: rocattach::rocattach). It
+ * starts the program `rocattach` beside itself for each recording and ends that
+ * recording at the detach call, or when the calling process ends: then the targets run
+ * on, and what was recorded is in the file. The targets need no preparation.
+ *
+ * What is recorded and where is read from the environment of the calling process at
+ * each attach call:
+ *   ROCPROF_OUTPUT_PATH            directory of the recording (default: the working
+ *                                  directory)
+ *   ROCPROF_OUTPUT_FILE_NAME       its name, without ".rwa" (default: host and time)
+ *   ROCPROF_KERNEL_TRACE, ROCPROF_MEMORY_COPY_TRACE
+ *                                  dispatches and copies; both are always recorded
+ *   ROCPROF_HIP_RUNTIME_API_TRACE, ROCPROF_HIP_COMPILER_API_TRACE,
+ *   ROCPROF_HSA_CORE_API_TRACE and its siblings, ROCPROF_MARKER_API_TRACE
+ *                                  calls of these APIs, where the process can give them
+ *   ROCPROF_COUNTER_COLLECTION, ROCPROF_COUNTERS ("pmc: NAME NAME"),
+ *   ROCPROF_COUNTER_GROUPS (the same, one group a line)
+ *                                  hardware counters, where the process can give them
+ *   ROCPROF_KERNEL_FILTER_INCLUDE_REGEX, ROCPROF_KERNEL_FILTER_EXCLUDE_REGEX,
+ *   ROCPROF_KERNEL_FILTER_RANGE    which kernels these are measured on
+ *   ROCPROF_ATTACH_TOOL_LIBRARY    tool libraries, separated by colons; only this
+ *                                  project's collector is supported so far
+ *   ROCATTACH_LOG_LEVEL            what is printed on standard error: fatal, error,
+ *                                  warning (default), info or trace
+ * They are ignored in set-user-ID programs. `rocattach` needs root, or the capabilities
+ * that `rocattach doctor` lists.
+ *
+ * All functions may be called from any thread, at the same time for different
+ * processes. They do not touch signals, wait calls or descriptors of the program. A
+ * session belongs to the process that attached: a child created with fork() has none.
+ */
+#ifndef ROCATTACH_ROCATTACH_H_
+#define ROCATTACH_ROCATTACH_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ROCATTACH_API __attribute__((visibility("default")))
+#else
+#define ROCATTACH_API
+#endif
+
+/* A number outside of the enumeration may be passed and is answered with NULL. In C++
+ * that needs a fixed underlying type; C needs none. */
+#ifdef __cplusplus
+#define ROCATTACH_ENUM : int
+#else
+#define ROCATTACH_ENUM
+#endif
+
+typedef enum ROCATTACH_ENUM {
+  ROCATTACH_STATUS_SUCCESS = 0,
+  /* Any other reason, such as a process without the HSA runtime. */
+  ROCATTACH_STATUS_ERROR = 1,
+  ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT = 2,
+  /* This process, or what the environment asks for, is not supported. */
+  ROCATTACH_STATUS_ERROR_NOT_SUPPORTED = 3,
+  /* The process could not be stopped, read or written. */
+  ROCATTACH_STATUS_ERROR_PTRACE_ERROR = 4,
+  /* The caller lacks privileges, or another profiler or debugger has the process. */
+  ROCATTACH_STATUS_ERROR_PTRACE_OPERATION_NOT_PERMITTED = 5,
+  /* There is no such process, or it ended meanwhile. */
+  ROCATTACH_STATUS_ERROR_PTRACE_PROCESS_NOT_FOUND = 6,
+  /* The number of values; never returned. */
+  ROCATTACH_STATUS_LAST = 7
+} rocattach_status_t;
+
+typedef struct rocattach_version_triplet_t {
+  uint32_t major;
+  uint32_t minor;
+  uint32_t patch;
+} rocattach_version_triplet_t;
+
+/* Attaches to the process `pid` and records it. Returns when it is attached, after
+ * about a second, or when it is known that it cannot be; a minute at most.
+ *   INVALID_ARGUMENT       `pid` is not positive, is the calling process, a thread, a
+ *                          thread of the kernel or a zombie; it is attached already; a
+ *                          variable of the environment makes no sense
+ *   others                 as above
+ * Attaching again after a detach is possible any number of times. Each attach writes a
+ * new file: a name that exists gets the suffix -1, -2 … */
+ROCATTACH_API rocattach_status_t rocattach_attach(int pid);
+
+/* The same for `pid` and all its descendants at this moment, in one recording. If `pid`
+ * itself cannot be attached to, its status is returned, and no process remains
+ * attached. Descendants without the HSA runtime are left out with a warning. If another
+ * descendant fails, the last such status is returned, and the session exists
+ * nevertheless. */
+ROCATTACH_API rocattach_status_t rocattach_attach_tree(int pid);
+
+/* Ends the recording of `pid` and returns when the file is complete; a `pid` of 0 ends
+ * all recordings of this program and always succeeds. The process runs on; that it has
+ * ended meanwhile is no error. Of a tree, only the root can be given: that ends the
+ * whole recording.
+ *   INVALID_ARGUMENT       there is no session of `pid`
+ *   NOT_SUPPORTED          `pid` is a descendant in a tree's session
+ *   ERROR                  the file is incomplete, for example because the disk is full
+ */
+ROCATTACH_API rocattach_status_t rocattach_detach(int pid);
+
+/* Ends the recording that rocattach_attach_tree(pid) started; 0 as above.
+ *   INVALID_ARGUMENT       there is none */
+ROCATTACH_API rocattach_status_t rocattach_detach_tree(int pid);
+
+/* The version of this library. Each pointer may be NULL. Always succeeds. */
+ROCATTACH_API rocattach_status_t rocattach_get_version(uint32_t* major, uint32_t* minor,
+                                                       uint32_t* patch);
+
+/* The same. INVALID_ARGUMENT if `info` is NULL. */
+ROCATTACH_API rocattach_status_t
+rocattach_get_version_triplet(rocattach_version_triplet_t* info);
+
+/* The name of a value, such as "ROCATTACH_STATUS_SUCCESS", and a sentence about it.
+ * NULL for a number that is no status. The texts are static: do not free them. */
+ROCATTACH_API const char* rocattach_get_status_name(rocattach_status_t status);
+ROCATTACH_API const char* rocattach_get_status_string(rocattach_status_t status);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* ROCATTACH_ROCATTACH_H_ */

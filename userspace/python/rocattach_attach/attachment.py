@@ -1,0 +1,142 @@
+"""Attaching for a while."""
+
+import os
+import select
+import sys
+import time
+
+from .library import AttachError, Library
+
+# "No" in a variable.
+_NO = ("", "0", "n", "no", "f", "false", "off")
+
+
+def _number(name, value):
+    """A whole number that is not negative; None stays None, and so does an empty text."""
+    if value is None or value == "":
+        return None
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = -1
+    if number < 0:
+        raise ValueError(f"{name} must be a whole number, not {value!r}")
+    return number
+
+
+def is_yes(text):
+    """Whether a variable or an option says yes."""
+    return text.lower() not in _NO
+
+
+class Attachment:
+    """A context: attached inside, detached behind. If a descendant cannot be attached to,
+    the process alone is; `children` says then that it is without them."""
+
+    def __init__(self, pid, children=False, library=None):
+        self.pid = pid
+        self.children = children
+        self.library = library or Library()
+
+    def __enter__(self):
+        if self.children:
+            self._attach_tree()
+        if not self.children:
+            self.library.attach(self.pid)
+        return self
+
+    def _attach_tree(self):
+        try:
+            self.library.attach_tree(self.pid)
+        except AttachError as error:
+            try:
+                self.library.detach_tree(self.pid)
+            except AttachError:
+                raise error from None  # the process itself was not attached to
+            print(
+                f"rocattach: {error}; attaching without the descendants",
+                file=sys.stderr,
+            )
+            self.children = False
+
+    def __exit__(self, *unused):
+        if self.children:
+            self.library.detach_tree(self.pid)
+        else:
+            self.library.detach(self.pid)
+
+
+def _wait(pid, duration_msec):
+    """Until the time is over, Enter, Ctrl-C, or the end of the process."""
+    end = None if duration_msec is None else time.monotonic() + duration_msec / 1000
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    sources = [process]
+    if end is None and sys.stdin is not None:
+        sources.append(sys.stdin)
+    try:
+        while True:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            ready = select.select(sources, [], [], left)[0]
+            if not ready or process in ready or sys.stdin.readline():
+                return
+            sources = [process]  # the input has ended: only Ctrl-C is left
+    except KeyboardInterrupt:
+        pass
+    finally:
+        os.close(process)
+
+
+def attach(
+    pid=None,
+    attach_tool_library=None,
+    attach_duration_msec=None,
+    attach_children=None,
+    library=None,
+):
+    """Attaches to a process, waits and detaches.
+
+    pid -- the process; default: ROCPROF_ATTACH_PID
+    attach_tool_library -- tool libraries, separated by colons; default:
+        ROCPROF_ATTACH_TOOL_LIBRARY, and without that this project's collector
+    attach_duration_msec -- how long, in milliseconds; default: ROCPROF_ATTACH_DURATION,
+        and without that until Enter or Ctrl-C
+    attach_children -- the descendants as well; default: ROCPROF_ATTACH_CHILDREN, and
+        without that True
+    library -- the Library to use; default: the one that library_path() finds
+
+    In all cases it ends with the process. Raises ValueError for values that make no
+    sense and AttachError if the process cannot be attached to.
+    """
+    environment = os.environ
+    number = _number("pid", environment.get("ROCPROF_ATTACH_PID") if pid is None else pid)
+    if number is None:
+        raise ValueError("no process was given; pass a pid or set ROCPROF_ATTACH_PID")
+    if attach_duration_msec is None:
+        attach_duration_msec = environment.get("ROCPROF_ATTACH_DURATION")
+    duration = _number("the duration", attach_duration_msec)
+    if attach_children is None:
+        attach_children = is_yes(environment.get("ROCPROF_ATTACH_CHILDREN", "1"))
+    before = environment.get("ROCPROF_ATTACH_TOOL_LIBRARY")
+    if attach_tool_library is not None:
+        # The library reads the variable of this process.
+        environment["ROCPROF_ATTACH_TOOL_LIBRARY"] = attach_tool_library
+    try:
+        with Attachment(number, attach_children, library):
+            if duration is None and sys.stdin is not None and sys.stdin.isatty():
+                print("rocattach: press Enter or Ctrl-C to detach", file=sys.stderr)
+            _wait(number, duration)
+    finally:
+        if attach_tool_library is not None:
+            if before is None:
+                del environment["ROCPROF_ATTACH_TOOL_LIBRARY"]
+            else:
+                environment["ROCPROF_ATTACH_TOOL_LIBRARY"] = before
+
+
+def main(pid=None, attach_library=None, duration=None):
+    """attach() under the names of ROCm's rocprof-attach. `attach_library` lists tool
+    libraries; this library's own path, ROCm's default there, means none."""
+    attach(pid, attach_library, duration)
