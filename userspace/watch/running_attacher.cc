@@ -98,13 +98,14 @@ absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime) {
 void RunningAttacher::OnLateWindow(const rocattach_event& event) {
   absl::MutexLock lock(&mutex_);
   waiting_.erase(static_cast<pid_t>(event.pid));
+  opened_.SignalAll();
 }
 
 void RunningAttacher::WaitForWindows() {
   absl::MutexLock lock(&mutex_);
-  auto none_left = [this]()
-                       ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return waiting_.empty(); };
-  mutex_.AwaitWithTimeout(absl::Condition(&none_left), patience_);
+  opened_.WaitFor(&mutex_, patience_, [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return waiting_.empty();
+  });
 }
 
 std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& pids) {

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "userspace/base/steady_cond_var.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/library_scanner.h"
 #include "userspace/watch/window_server.h"
@@ -63,6 +64,7 @@ class RunningAttacher {
   const std::vector<LibraryCopy>& copies_;
   absl::Duration patience_ = absl::Milliseconds(500);
   absl::Mutex mutex_;
+  SteadyCondVar opened_;
   // Processes with probes that have not opened their window.
   std::set<pid_t> waiting_ ABSL_GUARDED_BY(mutex_);
 };
