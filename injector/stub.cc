@@ -34,8 +34,6 @@ struct StubParameters {
   uint64_t list_lock;
   uint64_t mutex_trylock;
   uint64_t mutex_unlock;
-  uint64_t pause_seconds;
-  uint64_t pause_nanoseconds;
   uint32_t xstate_bytes;
   uint32_t pad;
   char start_name[40];
@@ -57,9 +55,6 @@ constexpr uint64_t kSignalMask =
     ~(SignalBit(SIGSEGV) | SignalBit(SIGBUS) | SignalBit(SIGFPE) | SignalBit(SIGILL) |
       SignalBit(SIGTRAP) | SignalBit(SIGSYS) | SignalBit(SIGABRT) | SignalBit(32) |
       SignalBit(33));
-
-// Pause between two attempts to take the loader's lock.
-constexpr uint64_t kLockPauseNs = 500'000;
 
 size_t CodeBytes() {
   return static_cast<size_t>(rocattach_stub_parameters - rocattach_stub_begin);
@@ -110,7 +105,6 @@ absl::StatusOr<std::string> BuildStub(const StubPlan& plan) {
     parameters.mutex_trylock = functions.mutex_trylock.value();
     parameters.mutex_unlock = functions.mutex_unlock.value();
   }
-  parameters.pause_nanoseconds = kLockPauseNs;
   parameters.xstate_bytes = plan.xstate_bytes;
   std::memcpy(parameters.start_name, ROCATTACH_COLLECTOR_START,
               sizeof(ROCATTACH_COLLECTOR_START));

@@ -14,7 +14,8 @@
  *   16 bytes    the thread's signal mask
  * On its own stack, which has an inaccessible page below it:
  *   xstate area, 64-byte aligned (its size is a parameter)
- *   16 bytes    the remaining attempts to take the loader's lock; the start function
+ *   32 bytes    the remaining attempts to take the loader's lock; the start function;
+ *               the pause between attempts
  * While it calls: rbp the frame record, rbx the xstate area, r12 0 if the signal mask
  * was changed, r13 errno's value, r14 errno's address, r15 the own stack's mapping.
  *
@@ -42,7 +43,8 @@
 #define SIGSET_BYTES 8
 #define RTLD_NOW 2
 #define RED_ZONE 128
-/* In units of half a millisecond. */
+/* Pause between two attempts to take the loader's lock, and their number. */
+#define LOCK_PAUSE_NS 500000
 #define LOCK_TRIES 200
 /* Reserved bit 1 only: direction, trap and alignment-check flags off. */
 #define CLEAN_FLAGS 2
@@ -121,7 +123,7 @@ rocattach_stub_begin:
     mov     $-1, %eax
     mov     $-1, %edx
     xsave64 (%rbx)
-    sub     $16, %rsp
+    sub     $32, %rsp
 
     call    *errno_location(%rip)
     mov     %rax, %r14
@@ -145,10 +147,12 @@ rocattach_stub_begin:
     decl    (%rsp)
     jz      .Lrestore
     /* Not nanosleep: it would overwrite what the kernel needs to restart a call that
-     * was interrupted before. ppoll without descriptors keeps nothing there. */
+     * was interrupted before. ppoll without descriptors keeps nothing there. It writes
+     * the time that is left back; the seconds are 0 on the fresh stack. */
+    movq    $LOCK_PAUSE_NS, 24(%rsp)
     xor     %edi, %edi
     xor     %esi, %esi
-    lea     lock_pause(%rip), %rdx
+    lea     16(%rsp), %rdx
     xor     %r10d, %r10d
     xor     %r8d, %r8d
     mov     $SYS_ppoll, %eax
@@ -241,7 +245,6 @@ load_lock:      .quad 0
 list_lock:      .quad 0
 mutex_trylock:  .quad 0
 mutex_unlock:   .quad 0
-lock_pause:     .quad 0, 0
 xstate_bytes:   .long 0
                 .long 0
 start_name:     .skip 40
