@@ -197,7 +197,7 @@ TEST_F(AttachRunningTest, AttachAgainAndAgain) {
     return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
   };
   long descriptors = 0, threads = 0, maps = 0;
-  const int rounds = Rounds(6);
+  const int rounds = Rounds(4);
   for (int i = 0; i < rounds; ++i) {
     Attacher attach(Path("round.rwa"), {target->pid()});
     ASSERT_TRUE(attach.Attached()) << attach.child().PollOutput();
@@ -237,7 +237,7 @@ TEST_F(AttachRunningTest, AttachAgainAndAgain) {
 TEST_F(AttachRunningTest, AnAttacherKilledAtAnyInstant) {
   auto target = Start({"-t", "4", "-m", "200"});
   std::mt19937 random(1);
-  const int rounds = Rounds(12);
+  const int rounds = Rounds(8);
   for (int i = 0; i < rounds; ++i) {
     Attacher attach(Path("killed.rwa"), {target->pid()});
     // One that comes right after a killed one is refused, but that is an instant, too.
