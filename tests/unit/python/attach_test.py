@@ -205,17 +205,17 @@ class CommandTest(unittest.TestCase):
 
 class LibraryTest(unittest.TestCase):
     def setUp(self):
-        self.library = rocattach_attach.Library(LIBRARY)
+        self.api = rocattach_attach.Library(LIBRARY)
 
     def test_names_and_version(self):
         for status in rocattach_attach.Status:
             self.assertEqual(
-                self.library.status_name(status), "ROCATTACH_STATUS_" + status.name
+                self.api.status_name(status), "ROCATTACH_STATUS_" + status.name
             )
-            self.assertTrue(self.library.status_string(status))
-        self.assertIsNone(self.library.status_name(7))
-        self.assertIsNone(self.library.status_string(-1))
-        self.assertEqual(len(self.library.version()), 3)
+            self.assertTrue(self.api.status_string(status))
+        self.assertIsNone(self.api.status_name(7))
+        self.assertIsNone(self.api.status_string(-1))
+        self.assertEqual(len(self.api.version()), 3)
 
     def test_errors(self):
         for call, pid, status in (
@@ -227,16 +227,16 @@ class LibraryTest(unittest.TestCase):
             ("detach_tree", 1, 2),
         ):
             with self.assertRaises(rocattach_attach.AttachError) as caught:
-                getattr(self.library, call)(pid)
+                getattr(self.api, call)(pid)
             self.assertEqual(caught.exception.status, status, (call, pid))
-        self.library.detach(0)
+        self.api.detach(0)
 
     def test_it_is_found_beside_the_module(self):
         with mock.patch.dict(os.environ):
             os.environ.pop("ROCPROF_ATTACH_LIBRARY", None)
-            self.assertTrue(os.path.samefile(rocattach_attach.library_path(), LIBRARY))
+            self.assertTrue(os.path.samefile(rocattach_attach.find_library(), LIBRARY))
             os.environ["ROCPROF_ATTACH_LIBRARY"] = "/other.so"
-            self.assertEqual(rocattach_attach.library_path(), "/other.so")
+            self.assertEqual(rocattach_attach.find_library(), "/other.so")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ ROCPROF_ATTACH_PID, ROCPROF_ATTACH_DURATION, ROCPROF_ATTACH_TOOL_LIBRARY,
 ROCPROF_ATTACH_CHILDREN, and the library itself from ROCPROF_ATTACH_LIBRARY.
 """
 
+from .api import AttachError, Library, Status, find_library
 from .attachment import Attachment, attach, main
-from .library import AttachError, Library, Status, library_path
 
 __all__ = [
     "AttachError",
@@ -25,6 +25,6 @@ __all__ = [
     "Library",
     "Status",
     "attach",
-    "library_path",
+    "find_library",
     "main",
 ]

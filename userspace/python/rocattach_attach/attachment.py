@@ -5,7 +5,7 @@ import select
 import sys
 import time
 
-from .library import AttachError, Library
+from .api import AttachError, Library
 
 # "No" in a variable.
 _NO = ("", "0", "n", "no", "f", "false", "off")
@@ -36,21 +36,21 @@ class Attachment:
     def __init__(self, pid, children=False, library=None):
         self.pid = pid
         self.children = children
-        self.library = library or Library()
+        self.api = library or Library()
 
     def __enter__(self):
         if self.children:
             self._attach_tree()
         if not self.children:
-            self.library.attach(self.pid)
+            self.api.attach(self.pid)
         return self
 
     def _attach_tree(self):
         try:
-            self.library.attach_tree(self.pid)
+            self.api.attach_tree(self.pid)
         except AttachError as error:
             try:
-                self.library.detach_tree(self.pid)
+                self.api.detach_tree(self.pid)
             except AttachError:
                 raise error from None  # the process itself was not attached to
             print(
@@ -61,9 +61,9 @@ class Attachment:
 
     def __exit__(self, *unused):
         if self.children:
-            self.library.detach_tree(self.pid)
+            self.api.detach_tree(self.pid)
         else:
-            self.library.detach(self.pid)
+            self.api.detach(self.pid)
 
 
 def _wait(pid, duration_msec):
@@ -105,7 +105,7 @@ def attach(
         and without that until Enter or Ctrl-C
     attach_children -- the descendants as well; default: ROCPROF_ATTACH_CHILDREN, and
         without that True
-    library -- the Library to use; default: the one that library_path() finds
+    library -- the Library to use; default: the one that find_library() finds
 
     In all cases it ends with the process. Raises ValueError for values that make no
     sense and AttachError if the process cannot be attached to.

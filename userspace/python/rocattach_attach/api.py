@@ -28,7 +28,7 @@ class AttachError(Exception):
         self.status = status
 
 
-def library_path():
+def find_library():
     """The library to load: ROCPROF_ATTACH_LIBRARY, else the one installed with this
     module, else the one that the loader finds."""
     given = os.environ.get("ROCPROF_ATTACH_LIBRARY")
@@ -48,7 +48,7 @@ class Library:
     that return no status cannot fail."""
 
     def __init__(self, path=None):
-        self.path = path or library_path()
+        self.path = path or find_library()
         self._library = ctypes.CDLL(self.path)
         for name in ("attach", "attach_tree", "detach", "detach_tree"):
             function = self._function(name)
