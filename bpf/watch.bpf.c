@@ -62,7 +62,7 @@ FRAME int refuse_window(struct pt_regs* ctx, __u64 opened_ns, __u32 budget) {
   if (!e) return 0;
   e->time_ns = opened_ns;
   e->mode = ROCATTACH_WINDOW_OVER_BUDGET;
-  e->cookie = bpf_get_attach_cookie(ctx);
+  e->cookie = cookie(ctx);
   e->charged_uid = user;
   e->over_budget.budget = budget;
   e->over_budget.refused = refusals_of(user);
@@ -80,7 +80,7 @@ FRAME int report_shared(struct pt_regs* ctx, __u64 opened_ns) {
   if (!e) return 0;
   e->time_ns = opened_ns;
   e->mode = mode;
-  e->cookie = bpf_get_attach_cookie(ctx);
+  e->cookie = cookie(ctx);
   e->ip = ctx->ip;
   e->shared.owner_pid = vfork_parent();
   e->shared.is_vfork_child = e->shared.owner_pid != 0;
@@ -101,7 +101,9 @@ FRAME int hold_window(struct pt_regs* ctx, __u64 opened_ns, __u64 limit_ns, int 
     return 0;
   }
   COUNT(held);
-  fill_layout(ctx, layout, opened_ns);
+  /* For a late attach the service has read the mappings before, and a thread that fills
+   * the layout does not see that it is asked to stop. */
+  if (!(cookie(ctx) & ROCATTACH_COOKIE_LATE)) fill_layout(ctx, layout, opened_ns);
   held = hold_thread(ctx->sp, limit_ns, 0);
   leave_layout(layout, opened_ns);
   /* Stopped: the claim stays open until the collector reports in. */

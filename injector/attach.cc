@@ -66,8 +66,12 @@ class AttachRun {
       : request_(request),
         cache_(cache),
         collector_path_(request.collector.path),
+        prepared_(request.known.prepared),
         tracee_(tracee),
         begun_(begun) {}
+
+  // What Run does before the thread is stopped, for a process that runs on meanwhile.
+  StepResult Prepare(PreparedTarget* prepared);
 
   AttachOutcome Run() {
     StepResult result = Steps();
@@ -100,6 +104,8 @@ class AttachRun {
   StepResult Seize();
   bool SharesCpu() const;
   StepResult InspectTarget();
+  bool TakePrepared();
+  StepResult CheckThread();
   StepResult CheckTarget();
   bool IsDescribed();
   StepResult Resolve();
@@ -123,6 +129,8 @@ class AttachRun {
   const AttachRequest& request_;
   LibraryCache* cache_;
   std::string collector_path_;  // the one of the request's that the target can load
+  PreparedTarget* prepared_;    // null: nothing is prepared, or it has been used
+  bool maps_are_old_ = false;   // read before the thread stopped
   AttachOutcome outcome_;
   Tracee* tracee_;
   AttachStart* begun_;  // null: the thread is stopped
@@ -148,7 +156,8 @@ StepResult AttachRun::Steps() {
     RETURN_IF_FAILED(CheckIdentity(request_.point.pid, request_.point.start_ns));
   } else {
     RETURN_IF_FAILED(Seize());
-    if (!SharesCpu() && (!request_.known.read_layout || IsDescribed())) {
+    if (!SharesCpu() &&
+        (prepared_ != nullptr || !request_.known.read_layout || IsDescribed())) {
       RETURN_IF_FAILED(InspectTarget());
     }
     RETURN_IF_FAILED(WaitForStop());
@@ -171,8 +180,52 @@ bool AttachRun::SharesCpu() const {
 }
 
 StepResult AttachRun::InspectTarget() {
+  if (TakePrepared()) return CheckThread();
   RETURN_IF_FAILED(CheckTarget());
   return Resolve();
+}
+
+StepResult AttachRun::Prepare(PreparedTarget* prepared) {
+  RETURN_IF_FAILED(CheckRequest());
+  RETURN_IF_FAILED(CheckTarget());
+  auto maps = Maps::Read(request_.point.tid);
+  if (!maps.ok()) return FailureFromProc(maps.status());
+  RETURN_IF_FAILED(ResolveIn(*std::move(maps)));
+  // The page becomes the process's own now. Nothing changes in it, and if this fails
+  // (EIO: WriteAt), the stub is written by other means.
+  (void)memory_->Write(cave_.address, cave_.before.data(), cave_.before.size());
+  prepared->collector_path = collector_path_;
+  prepared->maps = std::move(maps_);
+  prepared->memory = std::move(memory_);
+  prepared->functions = functions_;
+  prepared->libc = libc_;
+  prepared->cave = cave_;
+  return prepared->TakeSamples();
+}
+
+// False if there is nothing, or if the process has changed since.
+bool AttachRun::TakePrepared() {
+  PreparedTarget* prepared = std::exchange(prepared_, nullptr);
+  if (prepared == nullptr || !prepared->ready() || !prepared->StillHolds()) {
+    return false;
+  }
+  collector_path_ = prepared->collector_path;
+  maps_ = std::move(prepared->maps);
+  memory_ = std::move(prepared->memory);
+  functions_ = prepared->functions;
+  libc_ = prepared->libc;
+  cave_ = prepared->cave;
+  prepared->samples.clear();
+  maps_are_old_ = true;
+  return true;
+}
+
+// What differs from thread to thread of a process.
+StepResult AttachRun::CheckThread() {
+  if (request_.known.harmless) return StepOk();
+  auto status = ReadThreadStatus(request_.point.pid, request_.point.tid);
+  if (!status.ok()) return FailureFromProc(status.status());
+  return CheckSeccomp(*status);
 }
 
 StepResult AttachRun::CheckRequest() {
@@ -376,7 +429,7 @@ StepResult AttachRun::CheckBlocked() {
 
 StepResult AttachRun::CheckRoom() {
   const RemoteAddress stack_pointer(registers_.rsp);
-  if (!maps_->whole() && maps_->Find(stack_pointer - 1) == nullptr) {
+  if ((maps_are_old_ || !maps_->whole()) && maps_->Find(stack_pointer - 1) == nullptr) {
     auto around = Maps::ReadFiles(request_.point.tid, stack_pointer - 1);
     if (!around.ok()) return FailureFromProc(around.status());
     maps_.emplace(*std::move(around));
@@ -539,6 +592,11 @@ void BeginAttach(pid_t pid, pid_t tid, uint64_t start_ns, uint32_t stop_timeout_
                  absl::FunctionRef<bool()> is_same_process, AttachStart* start) {
   start->result = Begin(pid, tid, start_ns, is_same_process, start);
   start->stop_deadline_ns = BootNs() + uint64_t{stop_timeout_msec} * 1'000'000;
+}
+
+StepResult PrepareAttach(const AttachRequest& request, LibraryCache* cache,
+                         PreparedTarget* prepared) {
+  return AttachRun(request, cache, nullptr, nullptr).Prepare(prepared);
 }
 
 AttachOutcome AttachAtWindow(const AttachRequest& request, LibraryCache* cache,

@@ -32,6 +32,12 @@ struct AttachStart {
 void BeginAttach(pid_t pid, pid_t tid, uint64_t start_ns, uint32_t stop_timeout_msec,
                  absl::FunctionRef<bool()> is_same_process, AttachStart* start);
 
+// For a process that runs already: finds and checks what an attach needs, so that a
+// stopped thread does not wait for it. The process notices nothing; one page of a
+// library's code becomes its own copy. `request.point.tid` is any of its threads.
+StepResult PrepareAttach(const AttachRequest& request, LibraryCache* cache,
+                         PreparedTarget* prepared);
+
 // Performs the whole attach on the calling OS thread (ptrace belongs to a thread):
 // PTRACE_SEIZE and PTRACE_INTERRUPT, wait, check, write the stub, set rip, detach.
 // Never throws, never leaves the target stopped, never sets PTRACE_O_EXITKILL. A

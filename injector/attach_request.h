@@ -12,6 +12,7 @@
 #include "injector/file_identity.h"
 #include "injector/filesystem_view_cache.h"
 #include "injector/known_files.h"
+#include "injector/prepared_target.h"
 #include "userspace/abi/shared_memory.h"
 
 namespace rocattach {
@@ -47,9 +48,9 @@ enum class EarlierAttach {
   kKeepStub,     // the old stub is being removed, so its room is not used
 };
 
-// What the kernel side knows of the process. Each fact saves reading a file of /proc,
-// which takes some microseconds when a process's file is opened for the first time. By
-// default nothing is known. All objects pointed to must outlive the attach.
+// What is known of the process. Each fact saves reading a file of /proc, which takes
+// some microseconds when a process's file is opened for the first time. By default
+// nothing is known. All objects pointed to must outlive the attach.
 struct KernelFacts {
   int cpu = -1;        // on which the thread is held, without migration; -1: not known
   uint64_t stack = 0;  // approximate stack pointer; 0: not known
@@ -63,6 +64,8 @@ struct KernelFacts {
   // are. `files` are the files known so far.
   std::function<bool(rocattach_layout*)> read_layout;
   KnownFiles* files = nullptr;
+  // Of PrepareAttach, which the attach uses up; null: nothing is prepared.
+  PreparedTarget* prepared = nullptr;
 };
 
 // Called during an attach, on the attaching thread; empty ones are skipped.

@@ -66,6 +66,7 @@ absl::StatusOr<std::vector<pid_t>> BlockedThreads(pid_t pid) {
   }
   std::sort(ranked.begin(), ranked.end());
   std::vector<pid_t> threads;
+  threads.reserve(ranked.size());
   for (const auto& [rank, tid] : ranked) threads.push_back(tid);
   return threads;
 }

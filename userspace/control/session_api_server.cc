@@ -48,7 +48,7 @@ absl::StatusOr<std::shared_ptr<SessionApiServer::ActiveRun>> SessionApiServer::F
 absl::Status SessionApiServer::End(ActiveRun* run) {
   if (run->device == SessionId()) return sessions_->Stop(run->session);
   SessionEngine& engine = sessions_->engine();
-  const absl::Status stopped = engine.devices().Stop(run->device);
+  absl::Status stopped = engine.devices().Stop(run->device);
   engine.devices().Destroy(run->device).IgnoreError();  // it may be gone already
   run->queue.Close();
   return stopped;

@@ -74,6 +74,7 @@ int Prepare(Request* request, int input, int output, int errors) {
 
 std::vector<char*> Pointers(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (const std::string& word : words)
     pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);

@@ -132,7 +132,7 @@ std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& 
       absl::MutexLock lock(&mutex_);
       waiting_.insert(pid);
     }
-    server_->Prepare(pid);
+    server_->Prepare(process, runtime.hsa_init, runtime.cookie);
     probe_->ForgetSettledWindow(pid);
     // Without probes there still is the other way.
     if (AddProbes(pid, runtime).ok()) probed.push_back(pid);
@@ -149,6 +149,7 @@ std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& 
     const auto& [process, runtime] = runtimes[pid];
     server_->AttachBlocked(process, runtime.hsa_init, runtime.cookie);
   }
+  for (const auto& [pid, found] : runtimes) server_->ForgetPrepared(pid);
   return failed;
 }
 

@@ -127,15 +127,23 @@ void WindowServer::WarmUp() {
   (void)CheckIdentity(self, 1);
   (void)CheckNotSecure(self);
   (void)CheckCollector(self, *status, collector);
-  ReadLibraries(self, RemoteAddress(reinterpret_cast<uint64_t>(&self)));
+  ReadOwnLibraries();
 }
 
-void WindowServer::Prepare(pid_t pid) {
-  ReadLibraries(pid, RemoteAddress());
+void WindowServer::Prepare(const ProcessId& process, uint64_t runtime_address,
+                           uint64_t cookie) {
+  rocattach_event event = LateEvent(process, cookie);
+  event.ip = runtime_address;
+  auto prepared = std::make_unique<PreparedTarget>();
+  // What fails here fails again when a thread has stopped, and is reported then.
+  if (PrepareAttach(requests_.Build(event), &cache_, prepared.get()).ok()) {
+    prepared_.Add(process.pid, std::move(prepared));
+  }
 }
 
-void WindowServer::ReadLibraries(pid_t pid, RemoteAddress around) {
-  auto maps = Maps::ReadFiles(pid, around);
+void WindowServer::ReadOwnLibraries() {
+  const pid_t pid = getpid();
+  auto maps = Maps::ReadFiles(pid, RemoteAddress(reinterpret_cast<uint64_t>(&pid)));
   auto memory = TargetMemory::Open(pid, pid);
   if (!maps.ok() || !memory.ok()) return;
   LoaderFunctions functions;
@@ -262,6 +270,9 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
     return false;
   }
   requests_.AddKernelFacts(window->event, &request);
+  std::unique_ptr<PreparedTarget> prepared;
+  if (IsLate(window->event)) prepared = prepared_.Take(request.point.pid);
+  request.known.prepared = prepared.get();
   // Passing the lead wakes a thread, perhaps on the very CPU that the held one needs in
   // order to stop: so it is delayed until the stop, or until the wait for it takes
   // long, and after the stop it is done only if events are pending.
@@ -329,6 +340,8 @@ void WindowServer::AttachBlocked(const ProcessId& process, uint64_t runtime_addr
   AttachRequest request = requests_.Build(event);
   request.point.blocked = true;
   ChooseBackendFor(&window, &request);
+  const std::unique_ptr<PreparedTarget> prepared = prepared_.Take(process.pid);
+  request.known.prepared = prepared.get();
   awaited_.Add(request.config.window_id, BootNs());
   if (absl::Status status = probe_->ExpectReport(process.pid, event.time_ns);
       !status.ok()) {

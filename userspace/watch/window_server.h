@@ -22,6 +22,7 @@
 #include "userspace/watch/follower_keeper.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/leadership.h"
+#include "userspace/watch/prepared_targets.h"
 #include "userspace/watch/preseizer.h"
 #include "userspace/watch/stub_remover.h"
 #include "userspace/watch/window.h"
@@ -61,9 +62,11 @@ class WindowServer {
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the rules allow to attach to a process that has opened no window.
   bool Allows(pid_t pid) const { return policy_.Allows(pid); }
-  // Reads what an attach to this process will need of its libraries, so that the held
-  // thread does not wait for it.
-  void Prepare(pid_t pid);
+  // Reads what a late attach to this process will need, so that the thread that is
+  // entered does not wait for it.
+  void Prepare(const ProcessId& process, uint64_t runtime_address, uint64_t cookie);
+  // The late attach of this process is over.
+  void ForgetPrepared(pid_t pid) { prepared_.Take(pid); }
   // Late attach of a process that calls no function of the runtime: enters one of its
   // threads that is blocked in a system call. Blocks until that has been done, and
   // passes the window to the sink. `runtime_address` is an address inside the process's
@@ -85,8 +88,8 @@ class WindowServer {
   // Performs the steps of an attach on this process, so that the first held thread does
   // not wait for page faults, heap growth and the parsing of libraries.
   void WarmUp();
-  // The steps of an attach that read libraries, on process `pid`.
-  void ReadLibraries(pid_t pid, RemoteAddress around);
+  // The steps of an attach that read libraries, on this process.
+  void ReadOwnLibraries();
   // The leader waits until it has taken one event; false when stopping.
   bool Take(rocattach_event* event);
   // False if this thread must end at once (AttachOutcome::tracer_must_exit).
@@ -121,6 +124,7 @@ class WindowServer {
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   UniqueFd stop_fd_;  // readable from Stop() on, for all threads
+  PreparedTargets prepared_;
   std::atomic<bool> realtime_ = false;
 };
 

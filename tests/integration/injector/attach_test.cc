@@ -72,6 +72,53 @@ TEST(AttachTest, ATargetThatIsLeftAloneReportsNothing) {
   EXPECT_EQ(target.Report(), "");
 }
 
+TEST(AttachTest, APreparationChangesNothingAndIsUsed) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain"));
+  ASSERT_TRUE(target.WaitAtWindow());
+  const TargetSnapshot before = target.Snapshot();
+  LibraryCache cache;
+  AttachRequest request = target.Request();
+  PreparedTarget prepared;
+  ASSERT_TRUE(PrepareAttach(request, &cache, &prepared).ok());
+  ASSERT_TRUE(prepared.ready());
+  EXPECT_EQ(target.Snapshot().code, before.code);
+  request.known.prepared = &prepared;
+  AttachOutcome outcome = target.Attach(request, &cache);
+  ASSERT_TRUE(outcome.ok()) << Describe(outcome);
+  EXPECT_EQ(outcome.stub_address, prepared.cave.address.value());
+  EXPECT_FALSE(prepared.ready()) << "not used";
+  EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+}
+
+// As if another library were mapped there now, or as if the program used that room.
+TEST(AttachTest, APreparationThatHoldsNoLongerIsNotUsed) {
+  TargetProcess target;
+  ASSERT_TRUE(target.Start("plain"));
+  LibraryCache cache;
+  AttachRequest request = target.Request();
+  PreparedTarget prepared;
+  ASSERT_TRUE(PrepareAttach(request, &cache, &prepared).ok());
+  const RemoteAddress used = prepared.cave.address + 8;
+  auto memory = TargetMemory::Open(target.pid(), target.tid());
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const char theirs[] = "theirs";
+  ASSERT_TRUE(memory->Write(used, theirs, sizeof(theirs)).ok());
+  EXPECT_FALSE(prepared.StillHolds());
+  request.known.prepared = &prepared;
+  AttachOutcome outcome = target.Attach(request, &cache);
+  ASSERT_TRUE(outcome.ok()) << Describe(outcome);
+  EXPECT_NE(outcome.stub_address, prepared.cave.address.value());
+  EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
+  char now[sizeof(theirs)] = {};
+  ASSERT_TRUE(memory->Read(used, now, sizeof(now)).ok());
+  EXPECT_STREQ(now, theirs);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+}
+
 TEST(AttachTest, WorksOnAThreadThatIsNotTheFirst) {
   TargetProcess target;
   ASSERT_TRUE(target.Start("thread"));

@@ -34,7 +34,7 @@ bool Operand(const uint8_t* at, const uint8_t* end, int base, uint8_t rex,
       return rm != 5;  // relative to rip
     case 1:
       if (end - at < 2) return false;
-      *offset = static_cast<int8_t>(at[1]);
+      *offset = at[1] < 0x80 ? at[1] : at[1] - 0x100;
       return true;
     case 2:
       if (end - at < 5) return false;
