@@ -314,8 +314,8 @@ rocattach_session_status_t rocattach_next_record(
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id) {
   return With([&](SessionEngine& engine) {
     const rocattach::RecordHeader* after = nullptr;
-    absl::Status status = engine.buffers().NextRecord(
-        rocattach::FromC(record), &after, Id(session_id), Id(buffer_id));
+    absl::Status status = engine.buffers().NextRecord(rocattach::FromC(record), &after,
+                                                      Id(session_id), Id(buffer_id));
     if (status.ok() && next != nullptr) *next = rocattach::ToC(after);
     return status;
   });
