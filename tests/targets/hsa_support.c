@@ -200,11 +200,9 @@ static void ring(hsa_queue_t* queue, uint64_t index) {
   }
 }
 
-// Publishes a packet whose first four bytes are `header` and `setup`, and rings.
-static void publish(hsa_queue_t* queue, uint64_t index, void* packet, uint16_t header,
-                    uint16_t setup) {
+// Publishes a packet whose first four bytes are `header` and `setup`.
+static void publish(void* packet, uint16_t header, uint16_t setup) {
   __atomic_store_n((uint32_t*)packet, header | (uint32_t)setup << 16, __ATOMIC_RELEASE);
-  ring(queue, index);
 }
 
 static uint16_t packet_header(hsa_packet_type_t type) {
@@ -216,6 +214,12 @@ static uint16_t packet_header(hsa_packet_type_t type) {
 void dispatch(hsa_queue_t* queue, const struct kernel* kernel, void* kernarg,
               uint32_t work_items, hsa_signal_t completion) {
   uint64_t index = reserve(queue);
+  write_dispatch(queue, index, kernel, kernarg, work_items, completion);
+  ring(queue, index);
+}
+
+void write_dispatch(hsa_queue_t* queue, uint64_t index, const struct kernel* kernel,
+                    void* kernarg, uint32_t work_items, hsa_signal_t completion) {
   hsa_kernel_dispatch_packet_t* packet =
       (hsa_kernel_dispatch_packet_t*)queue->base_address + index % queue->size;
   packet->workgroup_size_x = 64;
@@ -231,7 +235,7 @@ void dispatch(hsa_queue_t* queue, const struct kernel* kernel, void* kernarg,
   packet->kernarg_address = kernarg;
   packet->reserved2 = 0;
   packet->completion_signal = completion;
-  publish(queue, index, packet, packet_header(HSA_PACKET_TYPE_KERNEL_DISPATCH),
+  publish(packet, packet_header(HSA_PACKET_TYPE_KERNEL_DISPATCH),
           1 << HSA_KERNEL_DISPATCH_PACKET_SETUP_DIMENSIONS);
 }
 
@@ -241,7 +245,8 @@ void barrier(hsa_queue_t* queue, hsa_signal_t completion) {
       (hsa_barrier_and_packet_t*)queue->base_address + index % queue->size;
   memset((char*)packet + 4, 0, sizeof(*packet) - 4);
   packet->completion_signal = completion;
-  publish(queue, index, packet, packet_header(HSA_PACKET_TYPE_BARRIER_AND), 0);
+  publish(packet, packet_header(HSA_PACKET_TYPE_BARRIER_AND), 0);
+  ring(queue, index);
 }
 
 hsa_signal_t create_signal(int64_t value) {
@@ -280,6 +285,11 @@ void run_increments(uint64_t count) {
     die("%llu dispatches counted to %llu", (unsigned long long)count,
         (unsigned long long)counted);
   }
+}
+
+void create_file(const char* path) {
+  FILE* file = fopen(path, "w");
+  if (file == NULL || fclose(file) != 0) die("%s: %s", path, strerror(errno));
 }
 
 void path_beside_program(const char* name, char* path, size_t path_bytes) {

@@ -56,6 +56,11 @@ hsa_queue_t* create_queue(const struct machine* machine, uint32_t packets, bool 
 void dispatch(hsa_queue_t* queue, const struct kernel* kernel, void* kernarg,
               uint32_t work_items, hsa_signal_t completion);
 
+// Writes the dispatch of `dispatch` into a packet that is reserved and free, without
+// ringing.
+void write_dispatch(hsa_queue_t* queue, uint64_t index, const struct kernel* kernel,
+                    void* kernarg, uint32_t work_items, hsa_signal_t completion);
+
 // Whether doorbells are rung by a store to the hardware's address, past the runtime's
 // functions, where the doorbell of a queue is one of the hardware's. Some runtimes on
 // top of HSA do so.
@@ -72,6 +77,9 @@ void wait_for_zero(hsa_signal_t signal);
 // Between hsa_init() and hsa_shut_down(): makes a queue, dispatches `count` times,
 // checks the result and cleans up. May be called from several threads at once.
 void run_increments(uint64_t count);
+
+// Creates an empty file.
+void create_file(const char* path);
 
 // The path of `name` in this program's own directory.
 void path_beside_program(const char* name, char* path, size_t path_bytes);

@@ -1,4 +1,5 @@
 """Late attach: how long a thread of a running process stands still."""
+import contextlib
 import json
 import os
 import subprocess
@@ -37,23 +38,30 @@ class Target:
             raise BenchError("hip_late went wrong: " + out)
 
 
-def attach(bench, pid):
-    """The event of one attach, and how long it took from the command's start."""
-    begin = time.monotonic_ns()
+@contextlib.contextmanager
+def attached(bench, pid, file):
+    """A process while it is being recorded into `file`: the event of the attach."""
     with subprocess.Popen(
             [bench.program("userspace/cli/rocattach"), "attach", "--json", "-p", str(pid),
-             "-d", bench.scratch, "-o", "late.rwa", "--collector", str(bench.collector)],
+             "-d", bench.scratch, "-o", file, "--collector", str(bench.collector)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
         for line in command.stdout:
             event = json.loads(line)
             if event["event"] in ("attached", "not_attached"):
                 break
-        took = time.monotonic_ns() - begin
+        if event["event"] != "attached":
+            raise BenchError("not attached: " + event["detail"])
+        yield event
         command.terminate()
         command.communicate(timeout=30)
+
+
+def attach(bench, pid):
+    """The event of one attach, and how long it took from the command's start."""
+    begin = time.monotonic_ns()
+    with attached(bench, pid, "late.rwa") as event:
+        took = time.monotonic_ns() - begin
     os.remove(os.path.join(bench.scratch, "late.rwa"))
-    if event["event"] != "attached":
-        raise BenchError("not attached: " + event["detail"])
     return event, took
 
 

@@ -40,9 +40,9 @@ def check_tool(done, report):
             "untimed": seen["dispatches"] - seen["timed"]}
 
 
-def check_recording(bench, done, recording):
+def check_recording(bench, done, recording, program="tests/targets/hip_launch_rate"):
     made = key_values(done.stdout)["dispatches"]
-    program = str(bench.program("tests/targets/hip_launch_rate"))
+    program = str(bench.program(program))
     events = [json.loads(line) for line in done.stderr.splitlines()
               if line.startswith('{"event"')]
     # The machine may have other GPU processes, which the watcher reports as passed.
@@ -51,7 +51,7 @@ def check_recording(bench, done, recording):
     ends = [e for e in events if e["event"] == "end" and windows
             and e["pid"] == windows[-1]["pid"]]
     if not ends or windows[-1]["verdict"] != "attached":
-        raise BenchError(f"hip_launch_rate was not attached to: {windows[-1:]}")
+        raise BenchError(f"{program} was not attached to: {windows[-1:]}")
     if not recording:
         return {"recorded": ends[-1]["dispatches"]}
     # Every thread's first launch is among those made, as it is among those recorded.

@@ -89,11 +89,14 @@ class AttachRunningTest : public testing::Test {
 
   // Starts hip_late, and returns when its threads have launched for a while.
   std::unique_ptr<Child> Start(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "hip_late");
+    return StartProgram(std::move(arguments));
+  }
+  // The same with another program that changes what it launches.
+  std::unique_ptr<Child> StartProgram(std::vector<std::string> command) {
     std::filesystem::remove(Path("go"));
     std::filesystem::remove(Path("ready"));
-    std::vector<std::string> command = {"hip_late", "--until", Path("go"), "--ready",
-                                        Path("ready")};
-    command.insert(command.end(), arguments.begin(), arguments.end());
+    command.insert(command.end(), {"--until", Path("go"), "--ready", Path("ready")});
     auto target = std::make_unique<Child>(OnSimgpu(command),
                                           Child::Options{.dies_with_us = true});
     EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(Path("ready")); }));
@@ -107,7 +110,12 @@ class AttachRunningTest : public testing::Test {
   // Runs the target, attaches, lets it change, and waits for both ends.
   RecordedProcess AttachOnce(std::vector<std::string> arguments, Finished* target,
                              Finished* attacher) {
-    auto child = Start(std::move(arguments));
+    arguments.insert(arguments.begin(), "hip_late");
+    return AttachToProgram(std::move(arguments), target, attacher);
+  }
+  RecordedProcess AttachToProgram(std::vector<std::string> command, Finished* target,
+                                  Finished* attacher) {
+    auto child = StartProgram(std::move(command));
     Attacher attach(Path("t.rwa"), {child->pid()});
     EXPECT_TRUE(attach.Attached());
     Change();
@@ -130,7 +138,9 @@ class AttachRunningTest : public testing::Test {
 
   // The target did well, and all that it launched after the change is recorded.
   static void ExpectExact(const RecordedProcess& process, const Finished& target,
-                          const Finished& attacher) {
+                          const Finished& attacher,
+                          const std::string& before = "Before",
+                          const std::string& after = "After") {
     EXPECT_TRUE(target.exited_with(0)) << target.output << target.errors;
     EXPECT_THAT(target.output, HasSubstr("result=ok"));
     EXPECT_EQ(target.errors, "");
@@ -138,10 +148,10 @@ class AttachRunningTest : public testing::Test {
     EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
         << process.verdict.detail();
     EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LATE);
-    EXPECT_EQ(static_cast<int64_t>(Named(process, "After")),
+    EXPECT_EQ(static_cast<int64_t>(Named(process, after)),
               Printed(target.output, "after"))
         << target.output;
-    EXPECT_LE(static_cast<int64_t>(Named(process, "Before")),
+    EXPECT_LE(static_cast<int64_t>(Named(process, before)),
               Printed(target.output, "before"));
     EXPECT_EQ(process.dropped(), 0u);
     EXPECT_EQ(process.account.untimed(), 0u);
@@ -173,6 +183,32 @@ INSTANTIATE_TEST_SUITE_P(
                     LoadCase{"SharedStreams", {"-t", "8", "-s", "2", "-m", "300"}},
                     LoadCase{"NewStreams", {"-t", "2", "--new", "-m", "100"}}),
     [](const auto& test) { return std::string(test.param.name); });
+
+// The packets of a graph are behind one ring of the doorbell.
+class AttachToGraphsTest : public AttachRunningTest,
+                           public testing::WithParamInterface<int> {};
+
+TEST_P(AttachToGraphsTest, EveryLaterNodeIsRecorded) {
+  Finished target, attacher;
+  const RecordedProcess process =
+      AttachToProgram({"hsa_graph", "--nodes", std::to_string(GetParam()), "-n", "6"},
+                      &target, &attacher);
+  ExpectExact(process, target, attacher, "increment", "accumulate");
+  EXPECT_EQ(Printed(target.output, "after"), 6 * GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Nodes, AttachToGraphsTest,
+                         testing::Values(1, 2, 63, 64, 65, 1000, 4096, 8192));
+
+TEST_F(AttachRunningTest, CodeObjectsThatComeAndGo) {
+  for (int i = 0; i < 3; ++i) {
+    Finished target, attacher;
+    const RecordedProcess process = AttachToProgram(
+        {"hsa_code_objects", "-t", "3", "-m", "40"}, &target, &attacher);
+    ExpectExact(process, target, attacher, "increment", "accumulate");
+    EXPECT_GT(process.kernels.size(), 1u);
+  }
+}
 
 // Nobody calls the runtime: a thread that is blocked in a system call is entered, and
 // the program's next call arms the collector.
