@@ -72,6 +72,9 @@ std::string FaultRunnerPath() {
   return ROCATTACH_TEST_FAULT_RUNNER;
 }
 
+std::string BlockedCallsPath() {
+  return ROCATTACH_TEST_BLOCKED_CALLS;
+}
 std::string ContextsPath() {
   return ROCATTACH_TEST_CONTEXTS;
 }

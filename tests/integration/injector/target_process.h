@@ -65,6 +65,8 @@ class TargetProcess {
 
   // Lets the window end.
   void OpenWindow();
+  // The next line of its output.
+  std::string ReadLine();
   // OpenWindow, then waits for the end: output after the first line, and wait status.
   void Finish();
   // Waits for the end without opening the window.
@@ -82,8 +84,6 @@ class TargetProcess {
   TargetSnapshot Snapshot() const;
 
  private:
-  std::string ReadLine();
-
   pid_t pid_ = 0;
   pid_t tid_ = 0;
   uint64_t window_ = 0;
@@ -102,6 +102,7 @@ std::string WindowLibraryPath();  // that it is linked to
 std::string StaticTargetPath();
 std::string Spin32Path();
 std::string FaultRunnerPath();
+std::string BlockedCallsPath();
 std::string ContextsPath();
 std::string OwnMallocTargetPath();
 std::string OwnMallocPath();

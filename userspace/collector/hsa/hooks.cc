@@ -43,7 +43,9 @@ inline void Store(hsa_signal_t signal, hsa_signal_value_t value, SignalStore sto
   // The registry knows which signals are doorbells. The signal's kind does not show it:
   // those of queues that another tool intercepts look like any other signal.
   Queue* q = h.queues.Find(signal.handle);
-  if (q == nullptr && h.old_queues.active()) q = FindOldQueue(signal, value);
+  if (q == nullptr && h.old_queues.active() && h.old_queues.MayBeDoorbell(signal)) {
+    q = FindOldQueue(signal, value);
+  }
   if (q == nullptr) return store(signal, value);
   if (h.recording.Dispatches()) return Ring(q, value);
   h.doorbell.RingIdle(q, value, store);

@@ -1,7 +1,5 @@
 #include "userspace/collector/hsa/old_queues.h"
 
-#include <hsa/amd_hsa_signal.h>
-
 #include "userspace/collector/hsa/backend.h"
 
 namespace rocattach::collector {
@@ -16,11 +14,6 @@ const amd_queue_t* Raw(const hsa_queue_t* queue) {
 
 uint64_t Load(const volatile uint64_t* index) {
   return __atomic_load_n(const_cast<const uint64_t*>(index), __ATOMIC_SEQ_CST);
-}
-
-bool IsDoorbell(const amd_signal_t& signal) {
-  return signal.kind == AMD_SIGNAL_KIND_DOORBELL ||
-         signal.kind == AMD_SIGNAL_KIND_LEGACY_DOORBELL;
 }
 
 }  // namespace
@@ -99,13 +92,7 @@ const Agent* OldQueues::FindAgent(Pending* pending, uint64_t last) {
 
 Queue* OldQueues::FindByDoorbell(hsa_signal_t signal, hsa_signal_value_t value,
                                  RingHandle* ring) {
-  if (signal.handle == 0) return nullptr;
-  // Most stores are to signals of other kinds. The doorbells of queues that another
-  // tool intercepts are of any kind, so they are compared while queues are pending.
-  if (!IsDoorbell(*reinterpret_cast<const amd_signal_t*>(signal.handle)) &&
-      LoadRelaxed(&pending_count_) == 0) {
-    return nullptr;
-  }
+  if (!MayBeDoorbell(signal)) return nullptr;
   HsaBackend& h = g_hsa;
   TinyLockHolder hold(lock_);
   if (Queue* q = h.queues.Find(signal.handle); q != nullptr) return q;

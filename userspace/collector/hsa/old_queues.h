@@ -2,6 +2,7 @@
 #ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_OLD_QUEUES_H_
 #define ROCATTACH_USERSPACE_COLLECTOR_HSA_OLD_QUEUES_H_
 
+#include <hsa/amd_hsa_signal.h>
 #include <hsa/hsa.h>
 #include <stdint.h>
 
@@ -34,6 +35,15 @@ class OldQueues {
     See(queue);
   }
 
+  // False for most stores to signals, which FindByDoorbell need not look at. The
+  // doorbells of queues that another tool intercepts are of any kind, so while queues
+  // are pending every signal may be one.
+  bool MayBeDoorbell(hsa_signal_t signal) const {
+    return signal.handle != 0 &&
+           (IsDoorbell(*reinterpret_cast<const amd_signal_t*>(signal.handle)) ||
+            LoadRelaxed(&pending_count_) != 0);
+  }
+
   // The application rings `value`, and the registry does not know the signal. Returns
   // the queue, which is tracked from here on, if it is the doorbell of one of which
   // `value` is to be recorded; otherwise nullptr.
@@ -56,6 +66,10 @@ class OldQueues {
     uint64_t first;
   };
 
+  static bool IsDoorbell(const amd_signal_t& signal) {
+    return signal.kind == AMD_SIGNAL_KIND_DOORBELL ||
+           signal.kind == AMD_SIGNAL_KIND_LEGACY_DOORBELL;
+  }
   static uint32_t Hash(const hsa_queue_t* queue) {
     const auto address = reinterpret_cast<uint64_t>(queue);
     return static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 40) % kKnown;

@@ -1,0 +1,125 @@
+// Attaches on threads that are blocked in a system call: the call ends as without us.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_replace.h"
+#include "injector/attach.h"
+#include "injector/blocked_thread.h"
+#include "tests/integration/injector/target_process.h"
+
+namespace rocattach {
+namespace {
+
+using testing::HasSubstr;
+
+std::string CallName(const testing::TestParamInfo<const char*>& test) {
+  return absl::StrReplaceAll(test.param, {{"-", "_"}});
+}
+
+class BlockedTest : public testing::TestWithParam<const char*> {
+ protected:
+  // Starts a target, and returns when its thread is blocked in the call.
+  static void Start(TargetProcess* target, const std::string& call) {
+    TargetProcess::Options options;
+    options.program = BlockedCallsPath();
+    options.mode = call;
+    ASSERT_TRUE(target->Start(options));
+    ASSERT_TRUE(target->WaitForState('S'));
+  }
+
+  static AttachOutcome Attach(const TargetProcess& target) {
+    AttachRequest request = target.Request();
+    request.point.blocked = true;
+    return AttachBlockedThread(request);
+  }
+
+  // What the target prints when nobody attaches.
+  static std::string Native(const std::string& call) {
+    TargetProcess target;
+    Start(&target, call);
+    target.Finish();
+    EXPECT_TRUE(target.Intact()) << target.output();
+    return target.output();
+  }
+};
+
+TEST_P(BlockedTest, TheCallEndsAsWithoutUs) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, GetParam()));
+  const AttachOutcome outcome = Attach(target);
+  ASSERT_TRUE(outcome.ok()) << AttachReasonName(outcome.reason) << ": "
+                            << outcome.detail;
+  // The thread is still blocked, or is again.
+  EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
+  EXPECT_TRUE(target.WaitForState('S'));
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output() << " status " << target.status();
+  EXPECT_EQ(target.output(), Native(GetParam()));
+  EXPECT_THAT(target.output(), HasSubstr("early=0"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, BlockedTest,
+                         testing::Values("read", "readv", "poll", "ppoll", "select",
+                                         "pselect", "futex", "wait4", "waitid", "pause",
+                                         "accept", "recvfrom", "recvmsg"),
+                         CallName);
+
+// Calls that end by their own timeout, measured from their first begin.
+class TimeoutTest : public BlockedTest {};
+
+TEST_P(TimeoutTest, IsNeitherCutNorLengthened) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, GetParam()));
+  const AttachOutcome outcome = Attach(target);
+  ASSERT_TRUE(outcome.ok()) << AttachReasonName(outcome.reason) << ": "
+                            << outcome.detail;
+  EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
+  // The line comes by itself; then the second thread is told to end.
+  EXPECT_THAT(target.ReadLine(), HasSubstr("early=0"));
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, TimeoutTest,
+                         testing::Values("poll-timeout", "ppoll-timeout",
+                                         "futex-timeout", "nanosleep",
+                                         "clock_nanosleep"),
+                         CallName);
+
+// epoll_wait reports an interruption to the program, whatever we do.
+TEST_F(BlockedTest, ACallThatWouldBeInterruptedIsNotUsed) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, "epoll_wait"));
+  const AttachOutcome outcome = Attach(target);
+  EXPECT_EQ(outcome.reason, AttachReason::kNoSafePoint) << outcome.detail;
+  EXPECT_FALSE(outcome.target_modified);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+  EXPECT_THAT(target.output(), HasSubstr("epoll_wait result=1 early=0"));
+  EXPECT_EQ(target.Report(), "");
+}
+
+// Stopped by an operator: it stays stopped, and is entered when it goes on.
+TEST_F(BlockedTest, AStoppedProcessStaysStopped) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, "read"));
+  ASSERT_EQ(kill(target.pid(), SIGSTOP), 0);
+  ASSERT_TRUE(target.WaitForState('T'));
+  const AttachOutcome outcome = Attach(target);
+  EXPECT_TRUE(target.WaitForState('T'));
+  EXPECT_EQ(target.Report(), "");
+  ASSERT_EQ(kill(target.pid(), SIGCONT), 0);
+  if (outcome.ok()) {
+    EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
+  }
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
+  EXPECT_THAT(target.output(), HasSubstr("read result=1 early=0"));
+}
+
+}  // namespace
+}  // namespace rocattach
