@@ -115,8 +115,12 @@ std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& 
   for (pid_t pid : pids) {
     auto start = ReadStartTicks(pid);
     auto runtime = FindRuntime(pid);
-    if (!runtime.ok() || !start.ok()) {
-      failed[pid] = runtime.ok() ? start.status() : runtime.status();
+    absl::Status status = start.status();
+    status.Update(runtime.status());
+    // One that has a collector already need not run to be taken over.
+    if (status.ok() && runtime->collector_memory == 0) status = CheckIsRunning(pid);
+    if (!status.ok()) {
+      failed[pid] = std::move(status);
       continue;
     }
     runtimes[pid] = {{pid, *start}, *runtime};

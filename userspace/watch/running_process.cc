@@ -26,6 +26,7 @@ namespace {
 constexpr size_t kMaxText = 64 << 10;
 constexpr char kCgroupRoot[] = "/sys/fs/cgroup";
 constexpr char kCgroupHybrid[] = "/sys/fs/cgroup/unified";
+constexpr char kCgroupFreezer[] = "/sys/fs/cgroup/freezer";
 constexpr char kCgroupSystemd[] = "/sys/fs/cgroup/systemd";
 // include/linux/sched.h
 constexpr uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD
@@ -53,7 +54,47 @@ uint64_t FlagsOf(pid_t pid) {
   return flags;
 }
 
+// Whether a control group is frozen, by version 2's file or version 1's. `line` is one
+// of /proc/PID/cgroup: "HIERARCHY:CONTROLLERS:PATH".
+bool IsFrozenGroup(absl::string_view line) {
+  const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+  if (parts.size() != 3) return false;
+  if (parts[1] == "freezer") {
+    auto state =
+        ReadFile(absl::StrCat(kCgroupFreezer, parts[2], "/freezer.state"), kMaxText);
+    return state.ok() && absl::StartsWith(*state, "FROZEN");
+  }
+  if (parts[0] != "0") return false;
+  for (const char* root : {kCgroupRoot, kCgroupHybrid}) {
+    auto events = ReadFile(absl::StrCat(root, parts[2], "/cgroup.events"), kMaxText);
+    if (events.ok() && absl::StrContains(*events, "frozen 1")) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+absl::Status CheckIsRunning(pid_t pid) {
+  const std::string proc = absl::StrCat("/proc/", pid);
+  auto status = ReadFile(proc + "/status", kMaxText);
+  if (!status.ok()) return absl::OkStatus();  // others report that
+  if (absl::StartsWith(FieldOf(*status, "State"), "T")) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "process ", pid,
+        " is stopped (SIGSTOP or a terminal); let it continue (kill -CONT ", pid,
+        "), then attach"));
+  }
+  auto groups = ReadFile(proc + "/cgroup", kMaxText);
+  if (!groups.ok()) return absl::OkStatus();
+  for (absl::string_view line : absl::StrSplit(*groups, '\n')) {
+    if (!IsFrozenGroup(line)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "process ", pid,
+        " is frozen by its control group (docker pause, systemctl freeze); "
+        "let it continue, then attach"));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckIsProcess(pid_t pid) {
   if (pid <= 0) {

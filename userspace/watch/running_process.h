@@ -20,6 +20,10 @@ absl::Status CheckIsProcess(pid_t pid);
 // FAILED_PRECONDITION if the process has not loaded the HSA runtime.
 absl::Status CheckUsesRuntime(pid_t pid);
 
+// FAILED_PRECONDITION if the process is stopped (SIGSTOP) or frozen by its control
+// group: none of its threads would load anything until that ends.
+absl::Status CheckIsRunning(pid_t pid);
+
 // `roots` and all their descendants, parents first, each once.
 std::vector<pid_t> WithDescendants(const std::vector<pid_t>& roots);
 

@@ -21,6 +21,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/integration/watch/harness.h"
 #include "userspace/base/process.h"
+#include "userspace/watch/running_process.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -422,6 +423,73 @@ INSTANTIATE_TEST_SUITE_P(
                     BadCase{"KernelThread", "2", "thread of the kernel", 1},
                     BadCase{"Init", "1", "process 1 ", 1}),
     [](const auto& test) { return std::string(test.param.name); });
+
+// Control groups are frozen by writing to a file: that of version 2, and of version 1.
+struct Freezer {
+  const char* parent;
+  const char* file;
+  const char* frozen;
+  const char* thawed;
+};
+constexpr Freezer kFreezers[] = {
+    {"/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0"},
+    {"/sys/fs/cgroup", "cgroup.freeze", "1", "0"},
+    {"/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED"},
+};
+
+bool WriteText(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream out(file);
+  out << text << std::flush;
+  return out.good();
+}
+
+// Neither is entered, and each goes on as before once it may.
+TEST_F(AttachRunningTest, AStoppedOrFrozenProcess) {
+  auto expect_refusal = [this](const Child& target, const std::string& why) {
+    Attacher attach(Path("t.rwa"), {target.pid()});
+    const Finished end = attach.child().Wait();
+    EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
+    const std::vector<json> refused = attach.Events("not_attached");
+    ASSERT_EQ(refused.size(), 1u) << end.output;
+    EXPECT_THAT(refused[0].value("detail", ""), HasSubstr(why));
+    std::filesystem::remove(Path("t.rwa"));
+  };
+  auto target = Start({"-t", "2", "-m", "10"});
+  ASSERT_EQ(kill(target->pid(), SIGSTOP), 0);
+  ASSERT_TRUE(Eventually([&] { return CheckIsRunning(target->pid()).ok() == false; }));
+  expect_refusal(*target, "is stopped");
+  ASSERT_EQ(kill(target->pid(), SIGCONT), 0);
+  int freezers = 0;
+  for (const Freezer& freezer : kFreezers) {
+    const auto group = std::filesystem::path(freezer.parent) /
+                       absl::StrCat("rocattach-test-", target->pid());
+    std::error_code error;
+    if (!std::filesystem::create_directory(group, error)) continue;
+    // Where the directory is no control group, it is empty.
+    if (std::filesystem::exists(group / freezer.file) &&
+        WriteText(group / "cgroup.procs", absl::StrCat(target->pid())) &&
+        WriteText(group / freezer.file, freezer.frozen)) {
+      ++freezers;
+      ASSERT_TRUE(
+          Eventually([&] { return CheckIsRunning(target->pid()).ok() == false; }));
+      expect_refusal(*target, "is frozen");
+      EXPECT_TRUE(WriteText(group / freezer.file, freezer.thawed));
+      EXPECT_TRUE(
+          WriteText(group.parent_path() / "cgroup.procs", absl::StrCat(target->pid())));
+    }
+    std::filesystem::remove(group, error);
+  }
+  if (freezers == 0) {
+    Change();
+    EXPECT_TRUE(target->Wait().exited_with(0));
+    GTEST_SKIP() << "needs a control group that can be frozen";
+  }
+  Change();
+  const Finished end = target->Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  EXPECT_THAT(end.output, HasSubstr("result=ok"));
+  EXPECT_EQ(end.errors, "");
+}
 
 TEST_F(AttachRunningTest, AThreadIsNotAProcess) {
   pid_t tid = 0;
