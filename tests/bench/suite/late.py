@@ -6,6 +6,7 @@ import subprocess
 import time
 
 from .common import BenchError, duration, key_values, median, quantile
+from .window import measure_gdb
 
 
 class Target:
@@ -82,6 +83,34 @@ def measure(bench, *options):
     return stops, whole, again, floor
 
 
+def measure_others(bench):
+    """Loading the collector into a running program by other means: rows."""
+    runs = []
+    for _ in range(3 if bench.quick else 15):
+        with subprocess.Popen([bench.program("bench/bench_init_time"), "--gaps", "1000"],
+                              stdout=subprocess.PIPE, text=True) as target:
+            time.sleep(0.2)
+            runs.append(key_values(bench.run(
+                [bench.program("bench/bench_stop_and_poke"), target.pid,
+                 bench.collector]).stdout))
+            target.communicate(timeout=30)
+    total, longest, call = (median([run[key] for run in runs])
+                            for key in ("sum_ns", "longest_ns", "call_ns"))
+    rows = [("one stop a step, words poked: stopped, longest stop",
+             f"{duration(total)}, {duration(longest)}", "", "", "",
+             {"sum_ns": total, "longest_ns": longest, "call_ns": call,
+              "stops": runs[0]["stops"]}),
+            ("the same: the thread runs injected calls", duration(call), "", "", "", {})]
+    try:
+        stopped, took = measure_gdb(bench)
+    except (BenchError, FileNotFoundError) as error:
+        # On some virtual machines gdb cannot restore registers after a call.
+        return [*rows, ("gdb calls dlopen", "failed: " + str(error).splitlines()[-1][:50],
+                        "", "", "", {})]
+    return [*rows, ("gdb calls dlopen: the program stands still", duration(median(stopped)),
+                    "", "", "", {"stopped_ns": median(stopped), "took_ns": median(took)})]
+
+
 def run(bench):
     rows = []
     for what, options in (("busy process", ()), ("idle process", ("--idle",))):
@@ -98,4 +127,5 @@ def run(bench):
                      "", "", "", {"median_ns": median(whole)}))
         rows.append((f"{what}: the same again (take-over)", duration(median(again)), "",
                      "", "", {"median_ns": median(again)}))
+    rows += measure_others(bench)
     bench.table("late", "Late attach", "seize, interrupt, detach", rows)

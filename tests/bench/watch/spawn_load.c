@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
     busy += now_ns() - start;
     count++;
   }
+  if (count == 0) return 1;
   printf("count=%llu elapsed_ns=%llu each_ns=%llu\n", (unsigned long long)count,
          (unsigned long long)(now_ns() - begin), (unsigned long long)(busy / count));
   return 0;

@@ -29,10 +29,13 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-// Attaches and detaches, or attackers killed: the full number on request.
+// Attaches and detaches, or attackers killed: the full number on request, and then with
+// more threads.
+bool IsFull() {
+  return getenv("ROCATTACH_TEST_ATTACHES") != nullptr;
+}
 int Rounds(int reduced) {
-  const char* full = getenv("ROCATTACH_TEST_ATTACHES");
-  return full != nullptr ? std::max(1, atoi(full)) : reduced;
+  return IsFull() ? std::max(1, atoi(getenv("ROCATTACH_TEST_ATTACHES"))) : reduced;
 }
 
 // The number behind `key=` in a target's last line.
@@ -89,19 +92,28 @@ class AttachRunningTest : public testing::Test {
   void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
 
   // Starts hip_late, and returns when its threads have launched for a while.
-  std::unique_ptr<Child> Start(std::vector<std::string> arguments) {
+  std::unique_ptr<Child> Start(std::vector<std::string> arguments,
+                               std::vector<std::string> environment = {}) {
     arguments.insert(arguments.begin(), "hip_late");
-    return StartProgram(std::move(arguments));
+    return StartProgram(std::move(arguments), std::move(environment));
   }
   // The same with another program that changes what it launches.
-  std::unique_ptr<Child> StartProgram(std::vector<std::string> command) {
+  std::unique_ptr<Child> StartProgram(std::vector<std::string> command,
+                                      std::vector<std::string> environment = {}) {
     std::filesystem::remove(Path("go"));
-    std::filesystem::remove(Path("ready"));
-    command.insert(command.end(), {"--until", Path("go"), "--ready", Path("ready")});
-    auto target = std::make_unique<Child>(OnSimgpu(command),
-                                          Child::Options{.dies_with_us = true});
+    auto target = Launch(std::move(command), "ready", std::move(environment));
     EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(Path("ready")); }));
     return target;
+  }
+  // The same without waiting: it is ready when there is such a file.
+  std::unique_ptr<Child> Launch(std::vector<std::string> command,
+                                const std::string& ready,
+                                std::vector<std::string> environment = {}) {
+    std::filesystem::remove(Path(ready));
+    command.insert(command.end(), {"--until", Path("go"), "--ready", Path(ready)});
+    return std::make_unique<Child>(
+        OnSimgpu(command),
+        Child::Options{.environment = std::move(environment), .dies_with_us = true});
   }
   void Change() { std::ofstream(Path("go")).put('\n'); }
   std::string Path(const std::string& name) const {
@@ -221,10 +233,32 @@ TEST_F(AttachRunningTest, AnIdleProgram) {
   EXPECT_EQ(Named(process, "Before"), 0u);
 }
 
+// Plain, and with AddressSanitizer's runtime: its allocator and its checks of what the
+// C library's functions are passed.
+class AttachAgainTest : public AttachRunningTest,
+                        public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    AttachRunningTest::SetUp();
+    if (std::string(GetParam()) != "Plain" &&
+        !std::filesystem::exists(ROCATTACH_TEST_ASAN)) {
+      GTEST_SKIP() << "needs gcc's libasan";
+    }
+  }
+  std::vector<std::string> Environment() const {
+    if (std::string(GetParam()) == "Plain") return {};
+    return {absl::StrCat("LD_PRELOAD=", ROCATTACH_TEST_ASAN),
+            "ASAN_OPTIONS=detect_leaks=0:abort_on_error=1"};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Programs, AttachAgainTest,
+                         testing::Values("Plain", "AddressSanitizer"),
+                         [](const auto& test) { return std::string(test.param); });
+
 // Detached, it runs on and records nothing; each attacher after that gets what it was
 // there for, without stopping a thread again. Nothing piles up in the process.
-TEST_F(AttachRunningTest, AttachAgainAndAgain) {
-  auto target = Start({"-t", "4", "-m", "200"});
+TEST_P(AttachAgainTest, AttachAgainAndAgain) {
+  auto target = Start({"-t", IsFull() ? "16" : "3", "-m", "200"}, Environment());
   const std::string proc = absl::StrCat("/proc/", target->pid());
   auto count = [&](const std::string& directory) {
     return std::distance(std::filesystem::directory_iterator(proc + directory), {});
@@ -234,7 +268,7 @@ TEST_F(AttachRunningTest, AttachAgainAndAgain) {
     return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
   };
   long descriptors = 0, threads = 0, maps = 0;
-  const int rounds = Rounds(4);
+  const int rounds = Rounds(3);
   for (int i = 0; i < rounds; ++i) {
     Attacher attach(Path("round.rwa"), {target->pid()});
     ASSERT_TRUE(attach.Attached()) << attach.child().PollOutput();
@@ -307,6 +341,44 @@ TEST_F(AttachRunningTest, AnAttacherKilledAtAnyInstant) {
   const Recording recording = ReadRecording(Path("t.rwa"));
   ASSERT_EQ(recording.processes.size(), 1u);
   ExpectExact(recording.processes[0], end, attacher);
+}
+
+// New processes each time, entered by one command; every other round it is killed.
+TEST_F(AttachRunningTest, ManyProcessesAtOnce) {
+  const int processes = IsFull() ? 10 : 4;
+  std::mt19937 random(2);
+  const int rounds = std::max(2, Rounds(0) / processes);
+  for (int i = 0; i < rounds; ++i) {
+    std::filesystem::remove(Path("go"));
+    std::vector<std::unique_ptr<Child>> targets;
+    std::vector<pid_t> pids;
+    for (int n = 0; n < processes; ++n) {
+      targets.push_back(Launch({"hip_late", "-m", "20"}, absl::StrCat("ready", n)));
+      pids.push_back(targets.back()->pid());
+    }
+    for (int n = 0; n < processes; ++n) {
+      ASSERT_TRUE(Eventually(
+          [&] { return std::filesystem::exists(Path(absl::StrCat("ready", n))); }));
+    }
+    Attacher attach(Path("many.rwa"), pids);
+    if (i % 2 == 0) {
+      EXPECT_TRUE(attach.Attached(processes)) << attach.child().PollOutput();
+      const Finished end = attach.Stop();
+      EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+    } else {
+      usleep(static_cast<useconds_t>(random() % 1'500'000));
+      attach.child().Signal(SIGKILL);
+      attach.child().Wait();
+    }
+    Change();
+    for (const auto& target : targets) {
+      const Finished end = target->Wait();
+      EXPECT_TRUE(end.exited_with(0)) << i << end.output << end.errors;
+      EXPECT_THAT(end.output, HasSubstr("result=ok"));
+      EXPECT_EQ(end.errors, "");
+    }
+    std::filesystem::remove(Path("many.rwa"));
+  }
 }
 
 TEST_F(AttachRunningTest, OnlyOneServiceReadsAProcess) {
