@@ -61,7 +61,8 @@ _rocattach_watch() {
     return
     ;;
   esac
-  mapfile -t COMPREPLY < <(compgen -W "--auto --attach-running --dry-run -p --process --uid --deny \
+  mapfile -t COMPREPLY < <(compgen -W "--auto --attach-running --crash-breaker \
+    --no-crash-breaker --dry-run -p --process --uid --deny \
     -d --output-directory -o --output-file --json -q --quiet --hold-timeout-msec \
     --pmc --set --block --arch -i --input --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \

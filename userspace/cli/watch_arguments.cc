@@ -44,6 +44,10 @@ void AddSelection(CLI::App* app, WatchArguments* args) {
   app->add_flag("--dry-run", args->watcher.dry_run,
                 "With --auto: report what would be done, without doing it")
       ->needs(attach);
+  app->add_flag("--crash-breaker,!--no-crash-breaker", args->watcher.crash_breaker,
+                "With --auto: after a process that crashed within five seconds of its "
+                "attach, leave its executable alone for ten minutes (default: on)")
+      ->needs(attach);
   app->add_flag("--attach-running", args->watcher.all_running,
                 "With --auto: also attach to processes that use the GPU already")
       ->needs(attach);

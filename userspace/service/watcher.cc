@@ -185,6 +185,7 @@ WindowServerOptions Watcher::ServerOptions() const {
   };
   server.policy.rules = options_.policy;
   server.stub_remover = stub_remover_.get();
+  server.crash_breaker = options_.crash_breaker && !options_.only_own_command;
   server.policy.attach = options_.attach;
   server.policy.dry_run = options_.dry_run;
   server.policy.hold = options_.best_hold_mode != HoldMode::kNone;

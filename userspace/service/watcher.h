@@ -37,6 +37,9 @@ struct WatcherOptions {
   bool dry_run = false;
   PolicyRules policy;
   bool only_own_command = false;  // only what Run()'s command starts
+  // Stop attaching where processes crash right after it (CrashBreaker); never with
+  // only_own_command.
+  bool crash_breaker = true;
   // Late attach: to these processes, and to all that use the runtime already.
   std::vector<pid_t> running;
   bool all_running = false;

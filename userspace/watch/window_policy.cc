@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 
 namespace rocattach {
@@ -25,6 +26,9 @@ std::optional<std::string> WindowPolicy::AcceptFromEvent(
     const rocattach_event& event) const {
   if (event.mode != ROCATTACH_WINDOW_HELD || !attaches()) return std::nullopt;
   if (options_.full && !options_.full().empty()) return std::nullopt;
+  if (options_.crash_breaker != nullptr && options_.crash_breaker->tripped()) {
+    return std::nullopt;
+  }
   if (!reads_process_) return "";
   if (event.pid != event.tid) return std::nullopt;
   auto decision = DecideByName(options_.rules, event.uid, CommOf(event));
@@ -138,12 +142,24 @@ bool WindowPolicy::SkipUnserved(Window* window) const {
   return false;
 }
 
+bool WindowPolicy::SkipCrashing(Window* window,
+                                absl::FunctionRef<void()> before_slow_read) const {
+  CrashBreaker* breaker = options_.crash_breaker;
+  if (breaker == nullptr || !breaker->tripped()) return false;
+  before_slow_read();
+  auto executable = ReadExecutable(static_cast<pid_t>(window->event.pid));
+  std::string why = breaker->WhyNot(executable.ok() ? *executable : "", BootNs());
+  if (why.empty()) return false;
+  window->reason = std::move(why);
+  return true;
+}
+
 bool WindowPolicy::ShouldSkip(Window* window,
                               absl::FunctionRef<void()> before_slow_read) const {
   if (RefuseOverBudget(window)) return true;
   window->verdict = Verdict::kPassed;
   if (SkipByMode(window) || !RulesAllow(window, before_slow_read) ||
-      SkipUnserved(window)) {
+      SkipUnserved(window) || SkipCrashing(window, before_slow_read)) {
     return true;
   }
   window->verdict = Verdict::kOpen;

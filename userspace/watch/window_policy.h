@@ -10,6 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "userspace/watch/budget.h"
+#include "userspace/watch/crash_breaker.h"
 #include "userspace/watch/policy.h"
 #include "userspace/watch/window.h"
 
@@ -23,6 +24,8 @@ struct WindowPolicyOptions {
   BudgetLimits budget;
   // Why another process cannot be attached now; empty if it can. May be null.
   std::function<std::string()> full;
+  // null: processes that crash after an attach change nothing. Must outlive the policy.
+  CrashBreaker* crash_breaker = nullptr;
 };
 
 // Thread-safe: immutable.
@@ -51,6 +54,8 @@ class WindowPolicy {
   bool SkipUnserved(Window* window) const;
   // False, with verdict and reason, if the rules forbid to attach.
   bool RulesAllow(Window* window, absl::FunctionRef<void()> before_slow_read) const;
+  // Skips the window if the crash breaker stops attaching to the process; true if so.
+  bool SkipCrashing(Window* window, absl::FunctionRef<void()> before_slow_read) const;
   // The rule by which the kernel did not hold the process.
   std::string KernelDenial(Window* window) const;
 

@@ -35,13 +35,19 @@ WindowServer::WindowServer(KernelProbe* probe, WindowSink* sink,
     : probe_(probe),
       sink_(sink),
       options_(std::move(options)),
-      policy_(options_.policy),
+      policy_(PolicyOptions()),
       requests_(probe, options_.collector, options_.hold_timeout_msec),
       followers_([probe](const rocattach_event& event) { return probe->IsOpen(event); },
                  options_.hold_timeout_msec) {}
 
 WindowServer::~WindowServer() {
   Stop();
+}
+
+WindowPolicyOptions WindowServer::PolicyOptions() {
+  WindowPolicyOptions policy = options_.policy;
+  if (options_.crash_breaker) policy.crash_breaker = &crash_breaker_;
+  return policy;
 }
 
 absl::Status WindowServer::Start() {
@@ -181,6 +187,12 @@ bool WindowServer::Serve(const rocattach_event& event, Member* member) {
     case ROCATTACH_EVENT_FOLLOW:
       followers_.Add(event);
       return true;
+    case ROCATTACH_EVENT_EXIT:
+      crash_breaker_.OnExit(
+          ProcessId::StartedAt(static_cast<pid_t>(event.pid), event.start_ns),
+          static_cast<int>(event.exit.wait_status), event.time_ns);
+      sink_->OnEvent(event);
+      return true;
     default:
       sink_->OnEvent(event);
       return true;
@@ -242,6 +254,9 @@ void WindowServer::Finish(Window window) {
       window.process.comm =
           std::string(event.comm, strnlen(event.comm, sizeof(event.comm)));
     }
+  }
+  if (window.outcome.ok()) {
+    crash_breaker_.OnAttached(window.process.id, window.process.executable, BootNs());
   }
   sink_->OnWindow(std::move(window));
 }

@@ -44,6 +44,8 @@ struct WindowServerOptions {
   // Whether sessions want what only rocprofiler-sdk has. May be null.
   std::function<bool()> needs_sdk;
   SdkSearch sdk_search;
+  // Whether to stop attaching where processes crash right after it.
+  bool crash_breaker = true;
 };
 
 // Leader and followers: one thread, the leader, waits for the kernel's events and
@@ -83,6 +85,7 @@ class WindowServer {
  private:
   using Member = Leadership::Member;
 
+  WindowPolicyOptions PolicyOptions();
   void StartThread() ABSL_LOCKS_EXCLUDED(mutex_);
   void Run();
   // Performs the steps of an attach on this process, so that the first held thread does
@@ -113,6 +116,7 @@ class WindowServer {
   KernelProbe* const probe_;
   WindowSink* const sink_;
   const WindowServerOptions options_;
+  CrashBreaker crash_breaker_;
   const WindowPolicy policy_;
   LibraryCache cache_;
   AttachRequestBuilder requests_;

@@ -83,6 +83,37 @@ TEST_F(PolicyTest, ProcessGlobs) {
             v1::WINDOW_STATE_PASSED);
 }
 
+TEST_F(PolicyTest, AnExecutableThatCrashesAfterItsAttachIsLeftAlone) {
+  auto states = [](std::vector<std::string> options) {
+    options.insert(options.begin(), "--auto");
+    WatcherProcess watcher(options);
+    EXPECT_TRUE(watcher.ready());
+    std::vector<v1::WindowEvent> verdicts;
+    std::vector<pid_t> pids;
+    const std::vector<std::string> programs[] = {
+        {"hsa_exit_early", "abort"}, {"hsa_exit_early"}, {"hsa_dispatch", "-n", "5"}};
+    for (const std::vector<std::string>& program : programs) {
+      Child child(OnSimgpu(program));
+      pids.push_back(child.pid());
+      const Finished end = child.Wait();
+      EXPECT_EQ(end.exited_with(0), program.size() != 2) << end.errors;
+    }
+    EXPECT_TRUE(watcher.Stop().exited_with(0));
+    const Recording recording = ReadRecording(watcher.recording());
+    for (pid_t pid : pids) verdicts.push_back(recording.Process(pid).verdict);
+    return verdicts;
+  };
+  std::vector<v1::WindowEvent> verdicts = states({});
+  EXPECT_EQ(verdicts[0].state(), v1::WINDOW_STATE_ATTACHED) << verdicts[0].detail();
+  EXPECT_EQ(verdicts[1].state(), v1::WINDOW_STATE_PASSED) << verdicts[1].detail();
+  EXPECT_NE(verdicts[1].detail().find("was killed by SIGABRT"), std::string::npos)
+      << verdicts[1].detail();
+  EXPECT_FALSE(verdicts[1].target_modified());
+  EXPECT_EQ(verdicts[2].state(), v1::WINDOW_STATE_ATTACHED) << verdicts[2].detail();
+  verdicts = states({"--no-crash-breaker"});
+  EXPECT_EQ(verdicts[1].state(), v1::WINDOW_STATE_ATTACHED) << verdicts[1].detail();
+}
+
 TEST_F(PolicyTest, OneUserOnly) {
   EXPECT_EQ(VerdictWith({"--auto", "--uid", "0"}).state(), v1::WINDOW_STATE_ATTACHED);
   v1::WindowEvent verdict = VerdictWith({"--auto", "--uid", "12345"});

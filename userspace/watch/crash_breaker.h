@@ -1,0 +1,65 @@
+// Stops attaching where processes crash right after an attach.
+#ifndef ROCATTACH_USERSPACE_WATCH_CRASH_BREAKER_H_
+#define ROCATTACH_USERSPACE_WATCH_CRASH_BREAKER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "userspace/base/process.h"
+
+namespace rocattach {
+
+// A process that is killed by a fault (SIGSEGV, SIGABRT, …) within kWatchedNs after an
+// attach may have crashed because of it. Its executable is left alone from then on, for
+// kPauseNs; after the crashes of kMostCrashes executables, every process is. Crashes of
+// the program's own count as well: that a crashing program is not recorded costs less
+// than an attach that crashes every instance of it. Thread-safe. All times are
+// CLOCK_BOOTTIME.
+class CrashBreaker {
+ public:
+  static constexpr uint64_t kWatchedNs = 5'000'000'000;
+  static constexpr uint64_t kPauseNs = 600'000'000'000;
+  static constexpr size_t kMostCrashes = 3;
+
+  // The process has been attached to. Without the name of its executable it is ignored.
+  void OnAttached(const ProcessId& process, const std::string& executable,
+                  uint64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Its end, with the status of wait(2).
+  void OnExit(const ProcessId& process, int wait_status, uint64_t now_ns)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Why a process of this executable is not to be attached to; empty if it may be.
+  std::string WhyNot(const std::string& executable, uint64_t now_ns)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // False: WhyNot is empty for all. One load, for windows that are served from their
+  // event alone.
+  bool tripped() const { return tripped_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Attached {
+    std::string executable;
+    uint64_t time_ns = 0;
+  };
+  struct Crash {
+    int signal = 0;
+    pid_t pid = 0;
+    uint64_t after_ns = 0;  // the attach
+    uint64_t until_ns = 0;  // the pause
+  };
+
+  void Forget(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Mutex mutex_;
+  std::map<ProcessId, Attached> attached_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Crash> crashes_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> tripped_ = false;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_CRASH_BREAKER_H_
