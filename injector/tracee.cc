@@ -291,8 +291,9 @@ StepResult Tracee::RunToSystemCall(uint64_t deadline_ns, bool shares_cpu,
       return Checked("PTRACE_GET_SYSCALL_INFO", calls_.GetSystemCall(tid_, stop),
                      AttachReason::kInternal);
     }
-    // Only a signal is passed on: a stop of the whole process must last.
-  } while (last_stop_->kind() == WaitStatus::Kind::kSignalStop &&
+    // A signal, or the stop that was requested, if a signal came before it. But a stop
+    // of the whole process must last.
+  } while (last_stop_->kind() != WaitStatus::Kind::kGroupStop &&
            calls_.NowNs() < deadline_ns);
   return AttachFailure{
       AttachReason::kStopTimeout, 0,

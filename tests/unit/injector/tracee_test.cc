@@ -344,6 +344,14 @@ TEST_F(TraceeRunTest, SignalsAreDeliveredOnTheWay) {
   EXPECT_EQ(calls_.detached, std::vector<int>{0});
 }
 
+// The thread had stopped for a signal before.
+TEST_F(TraceeRunTest, TheStopThatWasRequestedIsPassed) {
+  calls_.stops = {WaitStatus::PtraceEvent(PTRACE_EVENT_STOP),
+                  WaitStatus::SystemCallStop()};
+  ASSERT_TRUE(Run(100).ok());
+  EXPECT_EQ(calls_.continued, (std::vector<int>{0, 0}));
+}
+
 TEST_F(TraceeRunTest, AStopOfTheProcessLasts) {
   calls_.stops = {WaitStatus::GroupStop(SIGSTOP)};
   StepResult result = Run(100);
