@@ -38,8 +38,7 @@ StepResult RunToSockets(const DescriptorReceiver& receiver, uint64_t deadline_ns
   const uint64_t made = (receiver.stub + StubSocketsMade()).value();
   for (;;) {
     SystemCallStop stop;
-    RETURN_IF_FAILED(
-        receiver.tracee->RunToSystemCall(deadline_ns, shares_cpu, &stop));
+    RETURN_IF_FAILED(receiver.tracee->RunToSystemCall(deadline_ns, shares_cpu, &stop));
     // Others are the stub's earlier ones, or those of a signal handler.
     if (stop.ip != made) continue;
     if (!stop.at_end) {
@@ -77,8 +76,7 @@ StepResult FetchSocket(const DescriptorReceiver& receiver, UniqueFd* socket) {
     thread.reset(static_cast<int>(syscall(SYS_pidfd_open, receiver.pid, 0)));
   }
   if (!thread.valid()) return NotSent("pidfd_open", errno);
-  socket->reset(
-      static_cast<int>(syscall(SYS_pidfd_getfd, thread.get(), ends[0], 0)));
+  socket->reset(static_cast<int>(syscall(SYS_pidfd_getfd, thread.get(), ends[0], 0)));
   if (!socket->valid()) return NotSent("pidfd_getfd", errno);
   if (IsOurs(socket->get(), receiver.pid)) return StepOk();
   socket->reset();

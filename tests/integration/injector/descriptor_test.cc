@@ -127,7 +127,8 @@ TEST(DescriptorTest, NumbersOfManyDigitsAreNoProblem) {
   ASSERT_TRUE(target.WaitAtWindow());
   const AttachOutcome outcome = target.Attach(SentRequest(target, memfd.get()));
   ASSERT_TRUE(outcome.ok()) << Describe(outcome);
-  EXPECT_THAT(target.WaitForReport(), HasSubstr(" name=" ROCATTACH_COLLECTOR_MEMFD " "));
+  EXPECT_THAT(target.WaitForReport(),
+              HasSubstr(" name=" ROCATTACH_COLLECTOR_MEMFD " "));
   target.Finish();
   EXPECT_TRUE(target.Intact()) << target.output();
 }
@@ -174,7 +175,8 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, DescriptorRefusalTest,
     testing::Values(
         RefusalCase{"SocketsForbidden", [] { Forbid(SYS_socketpair, EPERM); },
-                    AttachReason::kCollectorMissing, "socketpair failed in the process"},
+                    AttachReason::kCollectorMissing,
+                    "socketpair failed in the process"},
         RefusalCase{"SocketsUnknown", [] { Forbid(SYS_socketpair, ENOSYS); },
                     AttachReason::kCollectorMissing, "ENOSYS"},
         RefusalCase{"NoProc",
@@ -213,7 +215,6 @@ TEST(DescriptorTest, ATableThatIsNearlyFullIsNotExceeded) {
     EXPECT_TRUE(room >= 3 || target.Report().empty()) << room;
   }
 }
-
 
 // What the loader says in the target arrives here.
 TEST(DescriptorTest, AFailedLoadIsReported) {
