@@ -19,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/integration/watch/containers.h"
 #include "tests/integration/watch/harness.h"
 #include "userspace/base/process.h"
 
@@ -94,8 +95,10 @@ class AttachRunningTest : public testing::Test {
     std::vector<std::string> command = {"hip_late", "--until", Path("go"), "--ready",
                                         Path("ready")};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    auto target = std::make_unique<Child>(OnSimgpu(command),
-                                          Child::Options{.dies_with_us = true});
+    command = OnSimgpu(command);
+    if (in_container_) command = WithoutCollector(command);
+    auto target =
+        std::make_unique<Child>(command, Child::Options{.dies_with_us = true});
     EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(Path("ready")); }));
     return target;
   }
@@ -149,6 +152,7 @@ class AttachRunningTest : public testing::Test {
   }
 
   ExecutableDirectory directory_;
+  bool in_container_ = false;  // the target sees no file of the collector
 };
 
 struct LoadCase {
@@ -182,6 +186,20 @@ TEST_F(AttachRunningTest, AnIdleProgram) {
   ExpectExact(process, target, attacher);
   EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_BLOCKED);
   EXPECT_EQ(Named(process, "Before"), 0u);
+}
+
+// Under load, and idle: both ways in.
+TEST_F(AttachRunningTest, AContainerThatHasNoCollector) {
+  in_container_ = true;
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"-t", "4", "-m", "100"}, {"--idle", "-t", "2"}}) {
+    Finished target, attacher;
+    const RecordedProcess process = AttachOnce(arguments, &target, &attacher);
+    ExpectExact(process, target, attacher);
+    EXPECT_EQ(process.verdict.mode(), arguments[0] == "--idle" ? v1::WINDOW_MODE_BLOCKED
+                                                               : v1::WINDOW_MODE_HELD);
+    std::filesystem::remove(Path("t.rwa"));
+  }
 }
 
 // Detached, it runs on and records nothing; each attacher after that gets what it was

@@ -33,7 +33,7 @@ constexpr char kMakeRoot[] =
 struct ContainerCase {
   const char* name;
   std::vector<std::string> unshare;
-  const char* enter;          // the rest of the script
+  const char* enter;            // the rest of the script
   bool may_be_missing = false;  // the kernel may not allow that
 };
 
@@ -44,10 +44,10 @@ class ContainerTest : public testing::Test {
   std::vector<std::string> In(const ContainerCase& container,
                               std::vector<std::string> command) const {
     command.insert(command.begin(), {root_.path(), ROCATTACH_TEST_BUILD});
-    return Unshared(container.unshare,
-                    "root=$1 && build=$2 && shift 2 && " + std::string(kMakeRoot) +
-                        container.enter,
-                    command);
+    return Unshared(
+        container.unshare,
+        "root=$1 && build=$2 && shift 2 && " + std::string(kMakeRoot) + container.enter,
+        command);
   }
 
   // Runs the command natively and attached, and expects the same of both.
@@ -80,7 +80,8 @@ class ContainerKindTest : public ContainerTest,
 
 TEST_P(ContainerKindTest, EveryDispatchIsRecorded) {
   if (IsSkipped() || HasFatalFailure()) return;
-  if (GetParam().may_be_missing && !Child(In(GetParam(), {"true"})).Wait().exited_with(0)) {
+  if (GetParam().may_be_missing &&
+      !Child(In(GetParam(), {"true"})).Wait().exited_with(0)) {
     GTEST_SKIP() << "the kernel does not allow such a container";
   }
   ExpectRecorded(
@@ -98,13 +99,14 @@ INSTANTIATE_TEST_SUITE_P(
         ContainerCase{"ReadOnlyRoot",
                       {},
                       "mount -o remount,ro \"$root\" && exec chroot \"$root\" \"$@\""},
-        ContainerCase{"Overlay",
-                      {},
-                      "umount -l \"$root/usr\" && mkdir \"$root/up\" \"$root/work\" && "
-                      "mount -t overlay -o "
-                      "lowerdir=/usr,upperdir=\"$root/up\",workdir=\"$root/work\" none "
-                      "\"$root/usr\" && exec chroot \"$root\" \"$@\"",
-                      true},
+        ContainerCase{
+            "Overlay",
+            {},
+            "umount -l \"$root/usr\" && mkdir \"$root/.upper\" \"$root/.work\" && "
+            "mount -t overlay -o "
+            "lowerdir=/usr,upperdir=\"$root/.upper\",workdir=\"$root/.work\" none "
+            "\"$root/usr\" && exec chroot \"$root\" \"$@\"",
+            true},
         ContainerCase{"OtherUser",
                       {},
                       "exec chroot --userspec=65534:65534 --groups= \"$root\" \"$@\""},

@@ -19,9 +19,9 @@ inline std::vector<std::string> Unshared(std::vector<std::string> unshare,
   std::vector<std::string> words = {"unshare", "--mount"};
   words.insert(words.end(), unshare.begin(), unshare.end());
   const std::string hide = std::filesystem::path(CollectorPath()).parent_path();
-  words.insert(words.end(), {"sh", "-c",
-                             "hide=$1 && shift && mount --make-rprivate / && " + script,
-                             "sh", hide});
+  words.insert(words.end(),
+               {"sh", "-c", "hide=$1 && shift && mount --make-rprivate / && " + script,
+                "sh", hide});
   words.insert(words.end(), command.begin(), command.end());
   return words;
 }
