@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +16,8 @@
 #include "injector/blocked_thread.h"
 #include "injector/call_context.h"
 #include "injector/code_cave.h"
+#include "injector/collector_name.h"
+#include "injector/descriptor_sender.h"
 #include "injector/failure.h"
 #include "injector/fault.h"
 #include "injector/loader_lock.h"
@@ -41,6 +44,17 @@ constexpr size_t kWritePiece = kFaultsBuiltIn ? 64 : TargetMemory::kMaxTransfer;
 constexpr uint64_t kLoaderPatienceNs = 100'000'000;
 // The same for a caller that serves the stops of many processes.
 constexpr uint64_t kShortPatienceNs = 10'000'000;
+
+// How long the thread may take to the stub's first calls.
+constexpr uint64_t kSendPatienceNs = 100'000'000;
+
+// Reasons for which the file is sent instead: the process does not see it, sees another
+// one, or may not use it.
+bool IsOfCollectorFile(AttachReason reason) {
+  return reason == AttachReason::kCollectorMissing ||
+         reason == AttachReason::kCollectorUnreadable ||
+         reason == AttachReason::kCollectorChanged;
+}
 
 AttachFailure Injected(const char* step) {
   return {AttachReason::kInternal, EIO, absl::StrCat("injected fault at ", step)};
@@ -107,6 +121,7 @@ class AttachRun {
   bool TakePrepared();
   StepResult CheckThread();
   StepResult CheckTarget();
+  StepResult ChooseCollector(const ThreadStatus& status);
   bool IsDescribed();
   StepResult Resolve();
   bool ResolveFromLayout();
@@ -120,6 +135,7 @@ class AttachRun {
   StepResult FindCave();
   StepResult WriteStub();
   StepResult Redirect();
+  StepResult SendCollector();
 
   StepResult BuildTheStub(std::string* stub) const;
   StepResult WriteAt(RemoteAddress address, absl::string_view bytes);
@@ -128,9 +144,12 @@ class AttachRun {
 
   const AttachRequest& request_;
   LibraryCache* cache_;
-  std::string collector_path_;  // the one of the request's that the target can load
-  PreparedTarget* prepared_;    // null: nothing is prepared, or it has been used
-  bool maps_are_old_ = false;   // read before the thread stopped
+  // The one of the request's that the target can load, or the library's name.
+  std::string collector_path_;
+  StubKind stub_kind_ = StubKind::kByPath;
+  std::string why_sent_;       // why none of the paths will do
+  PreparedTarget* prepared_;   // null: nothing is prepared, or it has been used
+  bool maps_are_old_ = false;  // read before the thread stopped
   AttachOutcome outcome_;
   Tracee* tracee_;
   AttachStart* begun_;  // null: the thread is stopped
@@ -143,7 +162,8 @@ class AttachRun {
   LibcState libc_;
   LoaderLocks locks_;
   CodeCave cave_;
-  size_t written_ = 0;  // bytes of the cave that may have been changed
+  // Bytes of the cave that may have been changed, until something points to them.
+  size_t written_ = 0;
   user_regs_struct registers_ = {};
   // With what the thread continues after the stub.
   user_regs_struct continue_ = {};
@@ -170,6 +190,9 @@ StepResult AttachRun::Steps() {
   RETURN_IF_FAILED(CheckCalls());
   RETURN_IF_FAILED(WriteStub());
   RETURN_IF_FAILED(Redirect());
+  if (stub_kind_ == StubKind::kByDescriptor) {
+    RETURN_IF_FAILED(SendCollector());
+  }
   outcome_.stage = AttachStage::kRelease;
   (void)FaultAt("before-detach");
   return StepOk();
@@ -195,6 +218,8 @@ StepResult AttachRun::Prepare(PreparedTarget* prepared) {
   // (EIO: WriteAt), the stub is written by other means.
   (void)memory_->Write(cave_.address, cave_.before.data(), cave_.before.size());
   prepared->collector_path = collector_path_;
+  prepared->stub_kind = stub_kind_;
+  prepared->why_sent = std::move(why_sent_);
   prepared->maps = std::move(maps_);
   prepared->memory = std::move(memory_);
   prepared->functions = functions_;
@@ -210,6 +235,8 @@ bool AttachRun::TakePrepared() {
     return false;
   }
   collector_path_ = prepared->collector_path;
+  stub_kind_ = prepared->stub_kind;
+  why_sent_ = std::move(prepared->why_sent);
   maps_ = std::move(prepared->maps);
   memory_ = std::move(prepared->memory);
   functions_ = prepared->functions;
@@ -290,12 +317,32 @@ StepResult AttachRun::CheckTarget() {
     return failure;
   }
   RETURN_IF_FAILED(CheckSeccomp(*status));
-  StepResult result = CheckCollector(request_.point.tid, *status,
-                                     request_.collector.path, request_.collector.file);
-  if (result.ok() || request_.other_collector.path.empty()) return result;
-  collector_path_ = request_.other_collector.path;
-  return CheckCollector(request_.point.tid, *status, collector_path_,
-                        request_.other_collector.file);
+  return ChooseCollector(*status);
+}
+
+// By a path if there is one: that costs the held thread nothing.
+StepResult AttachRun::ChooseCollector(const ThreadStatus& status) {
+  StepResult result;
+  for (const CollectorImage* image : {&request_.collector, &request_.other_collector}) {
+    if (image->path.empty()) continue;
+    result = CheckCollector(request_.point.tid, status, image->path, image->file);
+    if (result.ok()) {
+      collector_path_ = image->path;
+      return result;
+    }
+  }
+  if (request_.collector_fd < 0 || !IsOfCollectorFile(result.failure().reason)) {
+    return result;
+  }
+  if (StepResult proc = CheckDescriptorPaths(request_.point.tid); !proc.ok()) {
+    absl::StrAppend(&result.failure().detail,
+                    "; it cannot be sent either: ", proc.failure().detail);
+    return result;
+  }
+  stub_kind_ = StubKind::kByDescriptor;
+  collector_path_ = ROCATTACH_COLLECTOR_NAME;
+  why_sent_ = std::move(result.failure().detail);
+  return StepOk();
 }
 
 bool AttachRun::IsDescribed() {
@@ -356,9 +403,9 @@ StepResult AttachRun::ResolveIn(Maps maps) {
 StepResult AttachRun::FindCave() {
   return FindCodeCave(
       request_.point.tid, *maps_, *memory_, cache_,
-      RemoteAddress(request_.point.window_ip), StubBytes(), &cave_,
+      RemoteAddress(request_.point.window_ip), StubBytes(stub_kind_), &cave_,
       [this](absl::string_view room) {
-        const RemoteAddress back = ReturnAddressOf(room);
+        const RemoteAddress back = ReturnAddressOf(room, stub_kind_);
         if (request_.earlier != EarlierAttach::kReplaceStub || back.is_null()) {
           return false;
         }
@@ -462,6 +509,7 @@ StepResult AttachRun::CheckCalls() {
 
 StepResult AttachRun::BuildTheStub(std::string* stub) const {
   StubPlan plan;
+  plan.kind = stub_kind_;
   plan.return_ip = RemoteAddress(continue_.rip);
   plan.functions = functions_;
   plan.locks = locks_;
@@ -529,7 +577,7 @@ StepResult AttachRun::WriteStub() {
   outcome_.stage = AttachStage::kWrite;
   // The cave may have been chosen before the thread stopped.
   if (FreeBytesBegin(cave_.before) != 0 &&
-      ReturnAddressOf(cave_.before).value() != continue_.rip) {
+      ReturnAddressOf(cave_.before, stub_kind_).value() != continue_.rip) {
     RETURN_IF_FAILED(FindCave());
   }
   std::string stub;
@@ -562,7 +610,24 @@ StepResult AttachRun::Redirect() {
   }
   outcome_.stub_address = cave_.address.value();
   outcome_.stub_stack_pointer = registers_.rsp;
+  written_ = 0;
   (void)FaultAt("after-redirect");
+  return StepOk();
+}
+
+StepResult AttachRun::SendCollector() {
+  const uint64_t patience_ns = begun_ == nullptr ? kShortPatienceNs : kSendPatienceNs;
+  UniqueFd socket;
+  StepResult sent = SendDescriptor(
+      {request_.point.pid, request_.point.tid, cave_.address,
+       RemoteAddress(registers_.rsp), &*memory_, tracee_},
+      request_.collector_fd, BootNs() + patience_ns, SharesCpu(), &socket);
+  if (!sent.ok()) {
+    sent.failure().detail = absl::StrCat("the collector was not sent to the process (",
+                                         why_sent_, "): ", sent.failure().detail);
+    return sent;
+  }
+  outcome_.stub_socket = std::make_shared<const UniqueFd>(std::move(socket));
   return StepOk();
 }
 

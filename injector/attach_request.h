@@ -81,6 +81,8 @@ struct AttachRequest {
   CollectorImage collector;
   // Tried if the target does not see `collector`.
   CollectorImage other_collector;
+  // A descriptor of the same library, sent to a target that sees neither; -1: none.
+  int collector_fd = -1;
   // Passed to rocattach_collector_start; the path is filled in.
   rocattach_collector_config config = {};
   // Size of the shared memory that the collector will make; 0: do not check whether the

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "injector/collector_name.h"
 #include "injector/symbol_lookup.h"
 #include "injector/target_checks.h"
 
@@ -40,7 +41,7 @@ Mapping StackOf(const rocattach_layout& layout) {
 // Mappings that an attach has to inspect each time.
 bool IsNoteworthy(const Mapping& mapping, absl::string_view collector_path) {
   return IsGlibcLibrary(mapping.basename()) || IsEmulator(mapping.basename()) ||
-         mapping.path == collector_path ||
+         mapping.path == collector_path || mapping.path == ROCATTACH_COLLECTOR_MEMFD ||
          absl::StartsWith(mapping.path, "/" ROCATTACH_MEMORY_NAME);
 }
 

@@ -4,9 +4,11 @@
 #define ROCATTACH_INJECTOR_OUTCOME_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "userspace/base/unique_fd.h"
 
 namespace rocattach {
 
@@ -76,6 +78,10 @@ struct AttachOutcome {
   // pointer then, for RemoveStub.
   uint64_t stub_address = 0;
   uint64_t stub_stack_pointer = 0;
+
+  // Where a stub that was sent a descriptor reports a failed load (ReadLoadError); null
+  // for others.
+  std::shared_ptr<const UniqueFd> stub_socket;
 
   bool ok() const { return stage == AttachStage::kDone; }
 };

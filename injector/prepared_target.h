@@ -12,6 +12,7 @@
 #include "injector/failure.h"
 #include "injector/maps.h"
 #include "injector/remote_address.h"
+#include "injector/stub.h"
 #include "injector/symbol_lookup.h"
 #include "injector/target_memory.h"
 
@@ -27,7 +28,9 @@ struct PreparedTarget {
   };
 
   std::string collector_path;  // the one that the target can load
-  std::optional<Maps> maps;    // of the whole process
+  StubKind stub_kind = StubKind::kByPath;
+  std::string why_sent;      // with StubKind::kByDescriptor: why no path will do
+  std::optional<Maps> maps;  // of the whole process
   std::optional<TargetMemory> memory;
   LoaderFunctions functions;
   LibcState libc;

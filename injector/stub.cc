@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/status/status.h"
+#include "injector/collector_name.h"
 #include "injector/stub_frame.h"
 
 extern "C" {
@@ -13,6 +14,11 @@ extern "C" {
 extern const char rocattach_stub_begin[];
 extern const char rocattach_stub_parameters[];
 extern const char rocattach_stub_end[];
+// stub_by_descriptor.S
+extern const char rocattach_descriptor_stub_begin[];
+extern const char rocattach_descriptor_stub_sockets_made[];
+extern const char rocattach_descriptor_stub_parameters[];
+extern const char rocattach_descriptor_stub_end[];
 }
 
 namespace rocattach {
@@ -56,25 +62,60 @@ constexpr uint64_t kSignalMask =
       SignalBit(SIGTRAP) | SignalBit(SIGSYS) | SignalBit(SIGABRT) | SignalBit(32) |
       SignalBit(33));
 
-size_t CodeBytes() {
-  return static_cast<size_t>(rocattach_stub_parameters - rocattach_stub_begin);
+absl::string_view Between(const char* begin, const char* end) {
+  return {begin, static_cast<size_t>(end - begin)};
 }
 
-// False if `room` does not begin with a stub.
-bool ParametersOf(absl::string_view room, StubParameters* parameters) {
-  if (room.size() < CodeBytes() + sizeof(*parameters) ||
-      room.substr(0, CodeBytes()) !=
-          absl::string_view(rocattach_stub_begin, CodeBytes())) {
+absl::string_view CodeOf(StubKind kind) {
+  return kind == StubKind::kByPath
+             ? Between(rocattach_stub_begin, rocattach_stub_parameters)
+             : Between(rocattach_descriptor_stub_begin,
+                       rocattach_descriptor_stub_parameters);
+}
+
+// False if `room` does not begin with a stub of this kind.
+bool ParametersOf(absl::string_view room, StubKind kind, StubParameters* parameters) {
+  const absl::string_view code = CodeOf(kind);
+  if (room.size() < code.size() + sizeof(*parameters) ||
+      room.substr(0, code.size()) != code) {
     return false;
   }
-  std::memcpy(parameters, room.data() + CodeBytes(), sizeof(*parameters));
+  std::memcpy(parameters, room.data() + code.size(), sizeof(*parameters));
   return parameters->end_mark == kEndMark;
+}
+
+// Behind the short name of a library without a path.
+constexpr char kDescriptorPath[] = "/proc/thread-self/fd/././././././";
+constexpr char kLoadedName[] = ROCATTACH_COLLECTOR_MEMFD;
+static_assert(sizeof(kDescriptorPath) - 1 == DESCRIPTOR_PATH_BYTES);
+static_assert(sizeof(kLoadedName) == LOADED_NAME_BYTES);
+static_assert(LOADED_NAME_BYTES <= DESCRIPTOR_PATH_BYTES + 2,
+              "in the place of the path with one digit and its end");
+static_assert(sizeof(ROCATTACH_COLLECTOR_NAME) <= DESCRIPTOR_PATH);
+
+void AddDescriptorTexts(rocattach_collector_config* config) {
+  std::memcpy(config->collector_path + DESCRIPTOR_PATH, kDescriptorPath,
+              sizeof(kDescriptorPath));
+  std::memcpy(config->collector_path + LOADED_NAME, kLoadedName, sizeof(kLoadedName));
 }
 
 }  // namespace
 
-size_t StubBytes() {
-  return static_cast<size_t>(rocattach_stub_end - rocattach_stub_begin);
+size_t StubBytes(StubKind kind) {
+  return kind == StubKind::kByPath
+             ? Between(rocattach_stub_begin, rocattach_stub_end).size()
+             : Between(rocattach_descriptor_stub_begin, rocattach_descriptor_stub_end)
+                   .size();
+}
+
+size_t StubSocketsMade() {
+  return Between(rocattach_descriptor_stub_begin,
+                 rocattach_descriptor_stub_sockets_made)
+      .size();
+}
+
+uint64_t StubSocketsBelow() {
+  return STUB_SOCKETS_BELOW;
 }
 
 absl::StatusOr<std::string> BuildStub(const StubPlan& plan) {
@@ -109,26 +150,37 @@ absl::StatusOr<std::string> BuildStub(const StubPlan& plan) {
   std::memcpy(parameters.start_name, ROCATTACH_COLLECTOR_START,
               sizeof(ROCATTACH_COLLECTOR_START));
   parameters.config = plan.config;
+  if (plan.kind == StubKind::kByDescriptor) {
+    if (strlen(path) >= DESCRIPTOR_PATH) {
+      return absl::InvalidArgumentError("a collector's name that is too long");
+    }
+    AddDescriptorTexts(&parameters.config);
+  }
   parameters.end_mark = kEndMark;
 
-  const size_t code = CodeBytes();
-  if (code + sizeof(parameters) != StubBytes()) {
+  const absl::string_view code = CodeOf(plan.kind);
+  if (code.size() + sizeof(parameters) != StubBytes(plan.kind)) {
     return absl::InternalError("stub_code.S and StubParameters disagree");
   }
-  std::string stub(rocattach_stub_begin, code);
+  std::string stub(code);
   stub.append(reinterpret_cast<const char*>(&parameters), sizeof(parameters));
   return stub;
 }
 
-RemoteAddress ReturnAddressOf(absl::string_view room) {
+RemoteAddress ReturnAddressOf(absl::string_view room, StubKind kind) {
   StubParameters parameters;
-  return ParametersOf(room, &parameters) ? RemoteAddress(parameters.return_ip)
-                                         : RemoteAddress();
+  return ParametersOf(room, kind, &parameters) ? RemoteAddress(parameters.return_ip)
+                                               : RemoteAddress();
 }
 
-uint64_t WindowOf(absl::string_view room) {
+FoundStub FindStub(absl::string_view room) {
   StubParameters parameters;
-  return ParametersOf(room, &parameters) ? parameters.config.window_id : 0;
+  for (StubKind kind : {StubKind::kByPath, StubKind::kByDescriptor}) {
+    if (ParametersOf(room, kind, &parameters)) {
+      return {StubBytes(kind), parameters.config.window_id};
+    }
+  }
+  return {};
 }
 
 uint32_t XstateBytes() {

@@ -15,17 +15,29 @@
 
 namespace rocattach {
 
+// How the stub gets the collector's file.
+enum class StubKind {
+  kByPath,        // it opens config.collector_path
+  kByDescriptor,  // it is sent one; collector_path is the name of the loaded library
+};
+
 struct StubPlan {
+  StubKind kind = StubKind::kByPath;
   RemoteAddress return_ip;  // where the thread is stopped and continues
   LoaderFunctions functions;
   LoaderLocks locks;          // not known: dlopen is called without checking them
   uint32_t xstate_bytes = 0;  // of XstateBytes()
-  // collector_path is the file to dlopen.
   rocattach_collector_config config = {};
 };
 
 // Number of bytes that BuildStub returns; constant.
-size_t StubBytes();
+size_t StubBytes(StubKind kind = StubKind::kByPath);
+
+// For a stub that is sent a descriptor: the address, from its first byte, behind the
+// call that makes its pair of sockets. Their numbers, two ints, are StubSocketsBelow()
+// bytes below the thread's stack pointer. The first is the service's end.
+size_t StubSocketsMade();
+uint64_t StubSocketsBelow();
 
 // The stub ready to be written to any 16-byte aligned address; its first byte is its
 // entry. INVALID_ARGUMENT if the plan has a null address, no path, or an unterminated
@@ -33,12 +45,16 @@ size_t StubBytes();
 // is taken.
 absl::StatusOr<std::string> BuildStub(const StubPlan& plan);
 
-// The return address of a stub, if `room` holds exactly this stub's code with
-// parameters as BuildStub writes them; null otherwise.
-RemoteAddress ReturnAddressOf(absl::string_view room);
+// The return address of a stub, if `room` holds exactly the code of a stub of that kind
+// with parameters as BuildStub writes them; null otherwise.
+RemoteAddress ReturnAddressOf(absl::string_view room, StubKind kind);
 
-// The window_id in the configuration of such a stub, 0 otherwise.
-uint64_t WindowOf(absl::string_view room);
+// What is in `room`, if it begins with a stub of either kind.
+struct FoundStub {
+  size_t bytes = 0;        // 0: no stub
+  uint64_t window_id = 0;  // in its configuration
+};
+FoundStub FindStub(absl::string_view room);
 
 // Size of the XSAVE area with all features that the kernel has enabled, header
 // included (CPUID leaf 0xD; the same on every processor of a machine). 0 if the

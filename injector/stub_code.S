@@ -26,13 +26,31 @@
  * the list of libraries (dl_iterate_phdr) is tried and released, for the same reason.
  *
  * With a shadow stack, calls and returns here are paired, and entry and exit are by a
- * changed instruction pointer and a jump, so that the two stacks stay in step. */
+ * changed instruction pointer and a jump, so that the two stacks stay in step.
+ *
+ * There are two stubs. One opens the collector by its path. The other is for a process
+ * that does not see the file (stub_by_descriptor.S): it makes a pair of sockets, at the
+ * end of that call the service sends the file through it while the thread is stopped,
+ * and the stub opens what it has received. It waits for nothing: if nothing was sent,
+ * the collector is not loaded. Additional on the thread's stack: 8 bytes the sockets,
+ * 4 bytes the received descriptor, 4 unused. On its own stack: the message's header,
+ * vector, control data and contents; the file's path under /proc. */
 #include "injector/stub_frame.h"
 
+#ifdef ROCATTACH_STUB_BY_DESCRIPTOR
+#define NAME(name) rocattach_descriptor_stub_##name
+#else
+#define NAME(name) rocattach_stub_##name
+#endif
+
+#define SYS_close 3
 #define SYS_mmap 9
 #define SYS_mprotect 10
 #define SYS_munmap 11
 #define SYS_rt_sigprocmask 14
+#define SYS_sendto 44
+#define SYS_recvmsg 47
+#define SYS_socketpair 53
 #define SYS_ppoll 271
 #define PROT_NONE 0
 #define PROT_READ_WRITE 3
@@ -43,22 +61,58 @@
 #define SIGSET_BYTES 8
 #define RTLD_NOW 2
 #define RED_ZONE 128
+#define AF_UNIX 1
+/* SOCK_DGRAM | SOCK_CLOEXEC */
+#define SOCKET_TYPE 0x80002
+/* MSG_DONTWAIT | MSG_CMSG_CLOEXEC */
+#define RECEIVE_FLAGS 0x40000040
+/* MSG_DONTWAIT | MSG_NOSIGNAL */
+#define SEND_FLAGS 0x4040
+/* Length of a control message with one descriptor; its level SOL_SOCKET and its type
+ * SCM_RIGHTS, as one word. */
+#define ONE_RIGHT_BYTES 20
+#define SOCKET_RIGHTS 0x100000001
 /* Pause between two attempts to take the loader's lock, and their number. */
 #define LOCK_PAUSE_NS 500000
 #define LOCK_TRIES 200
 /* Reserved bit 1 only: direction, trap and alignment-check flags off. */
 #define CLEAN_FLAGS 2
 
+/* On the thread's stack, from the signal mask upwards. */
+#ifdef ROCATTACH_STUB_BY_DESCRIPTOR
+#define LOCALS 32
+#define SOCKETS 8
+#define RECEIVED 16
+#else
+#define LOCALS 16
+#endif
+/* On the own stack, behind the 32 bytes that both stubs use. */
+#define MESSAGE 32
+#define VECTOR 88
+#define CONTROL 104
+#define CONTROL_BYTES 24
+#define CONTENTS 128
+#define PATH_END 199
+#ifdef ROCATTACH_STUB_BY_DESCRIPTOR
+#define OWN_LOCALS 208
+#else
+#define OWN_LOCALS 32
+#endif
+
     .section .rodata.rocattach_stub, "a", @progbits
     .balign 16
-    .globl rocattach_stub_begin
-    .hidden rocattach_stub_begin
-    .globl rocattach_stub_parameters
-    .hidden rocattach_stub_parameters
-    .globl rocattach_stub_end
-    .hidden rocattach_stub_end
+    .globl NAME(begin)
+    .hidden NAME(begin)
+    .globl NAME(parameters)
+    .hidden NAME(parameters)
+    .globl NAME(end)
+    .hidden NAME(end)
+#ifdef ROCATTACH_STUB_BY_DESCRIPTOR
+    .globl NAME(sockets_made)
+    .hidden NAME(sockets_made)
+#endif
 
-rocattach_stub_begin:
+NAME(begin):
     /* lea leaves the flags unchanged until they are saved. */
     lea     -RED_ZONE(%rsp), %rsp
     pushfq
@@ -84,7 +138,7 @@ rocattach_stub_begin:
 
     /* Signals are blocked until the stub is done: a handler that leaves by longjmp
      * would leave the dynamic loader locked. Signals of faults stay unblocked. */
-    sub     $16, %rsp
+    sub     $LOCALS, %rsp
     mov     $SIG_SETMASK, %edi
     lea     signal_mask(%rip), %rsi
     mov     %rsp, %rdx
@@ -92,6 +146,22 @@ rocattach_stub_begin:
     mov     $SYS_rt_sigprocmask, %eax
     syscall
     mov     %eax, %r12d
+
+#ifdef ROCATTACH_STUB_BY_DESCRIPTOR
+    movl    $-1, RECEIVED(%rsp)
+    mov     $AF_UNIX, %edi
+    mov     $SOCKET_TYPE, %esi
+    xor     %edx, %edx
+    lea     SOCKETS(%rsp), %r10
+    mov     $SYS_socketpair, %eax
+    syscall
+NAME(sockets_made):
+    test    %eax, %eax
+    jz      .Lown_stack
+    /* The kernel may have written numbers before it failed. */
+    movq    $-1, SOCKETS(%rsp)
+.Lown_stack:
+#endif
 
     xor     %edi, %edi
     mov     $STUB_STACK_BYTES, %esi
@@ -123,7 +193,7 @@ rocattach_stub_begin:
     mov     $-1, %eax
     mov     $-1, %edx
     xsave64 (%rbx)
-    sub     $32, %rsp
+    sub     $OWN_LOCALS, %rsp
 
     call    *errno_location(%rip)
     mov     %rax, %r14
@@ -163,11 +233,71 @@ rocattach_stub_begin:
     call    *mutex_unlock(%rip)
 
 .Lopen:
+#ifdef ROCATTACH_STUB_BY_DESCRIPTOR
+    /* recvmsg, with all unused fields 0. */
+    xor     %eax, %eax
+    lea     MESSAGE(%rsp), %rdi
+    mov     $(PATH_END + 1 - MESSAGE) / 8, %ecx
+    rep stosq
+    lea     VECTOR(%rsp), %rax
+    mov     %rax, MESSAGE + 16(%rsp)
+    movq    $1, MESSAGE + 24(%rsp)
+    lea     CONTROL(%rsp), %rax
+    mov     %rax, MESSAGE + 32(%rsp)
+    movq    $CONTROL_BYTES, MESSAGE + 40(%rsp)
+    lea     CONTENTS(%rsp), %rax
+    mov     %rax, VECTOR(%rsp)
+    movq    $1, VECTOR + 8(%rsp)
+    mov     SOCKETS + 4 - LOCALS(%rbp), %edi
+    lea     MESSAGE(%rsp), %rsi
+    mov     $RECEIVE_FLAGS, %edx
+    mov     $SYS_recvmsg, %eax
+    syscall
+    cmpq    $ONE_RIGHT_BYTES, CONTROL(%rsp)
+    jne     .Lno_file
+    movabs  $SOCKET_RIGHTS, %rax
+    cmp     %rax, CONTROL + 8(%rsp)
+    jne     .Lno_file
+    mov     CONTROL + 16(%rsp), %eax
+    mov     %eax, RECEIVED - LOCALS(%rbp)
+    /* The path, from its end: the number, then what is in front of it. */
+    lea     PATH_END(%rsp), %rdi
+    mov     $10, %ecx
+.Ldigit:
+    xor     %edx, %edx
+    div     %ecx
+    add     $'0', %dl
+    dec     %rdi
+    mov     %dl, (%rdi)
+    test    %eax, %eax
+    jnz     .Ldigit
+    mov     $DESCRIPTOR_PATH_BYTES, %ecx
+    sub     %rcx, %rdi
+    mov     %rdi, %rdx
+    lea     descriptor_path(%rip), %rsi
+    rep movsb
+    mov     %rdx, %rdi
+#else
     lea     collector_path(%rip), %rdi
+#endif
     mov     $RTLD_NOW, %esi
     call    *dlopen(%rip)
     test    %rax, %rax
     jz      .Lno_collector
+#ifdef ROCATTACH_STUB_BY_DESCRIPTOR
+    /* The loader keeps the path as the library's name (l_name, the second word of
+     * struct link_map). The number will soon mean another file, which a debugger or a
+     * symbolizer inside the process would open: another name takes its place, which is
+     * no longer. It is changed once only. */
+    mov     8(%rax), %rdi
+    mov     descriptor_path(%rip), %rcx
+    cmp     %rcx, (%rdi)
+    jne     .Lnamed
+    lea     loaded_name(%rip), %rsi
+    mov     $LOADED_NAME_BYTES, %ecx
+    rep movsb
+.Lnamed:
+#endif
     mov     %rax, %rdi
     lea     start_name(%rip), %rsi
     call    *dlsym(%rip)
@@ -177,6 +307,27 @@ rocattach_stub_begin:
 .Lno_collector:
     /* Consumes the error, so that the target's next dlerror() does not return it. */
     call    *dlerror(%rip)
+#ifdef ROCATTACH_STUB_BY_DESCRIPTOR
+    /* Sends it back. */
+    test    %rax, %rax
+    jz      .Lno_file
+    mov     %rax, %rsi
+    xor     %edx, %edx
+.Lcount:
+    cmpb    $0, (%rsi, %rdx)
+    je      .Lsend
+    inc     %edx
+    cmp     $STUB_ERROR_BYTES, %edx
+    jb      .Lcount
+.Lsend:
+    mov     SOCKETS + 4 - LOCALS(%rbp), %edi
+    mov     $SEND_FLAGS, %r10d
+    xor     %r8d, %r8d
+    xor     %r9d, %r9d
+    mov     $SYS_sendto, %eax
+    syscall
+.Lno_file:
+#endif
     movq    $0, 8(%rsp)
 .Lunlock:
     mov     load_lock(%rip), %rdi
@@ -195,13 +346,25 @@ rocattach_stub_begin:
     mov     $-1, %eax
     mov     $-1, %edx
     xrstor64 (%rbx)
-    lea     -16(%rbp), %rsp
+    lea     -LOCALS(%rbp), %rsp
 .Lunmap:
     mov     %r15, %rdi
     mov     $STUB_STACK_BYTES, %esi
     mov     $SYS_munmap, %eax
     syscall
 .Lrestore_mask:
+#ifdef ROCATTACH_STUB_BY_DESCRIPTOR
+    /* Those that are -1 are not open. */
+    mov     SOCKETS(%rsp), %edi
+    mov     $SYS_close, %eax
+    syscall
+    mov     SOCKETS + 4(%rsp), %edi
+    mov     $SYS_close, %eax
+    syscall
+    mov     RECEIVED(%rsp), %edi
+    mov     $SYS_close, %eax
+    syscall
+#endif
     test    %r12d, %r12d
     jnz     .Lmask_unchanged
     mov     $SIG_SETMASK, %edi
@@ -234,7 +397,7 @@ rocattach_stub_begin:
 
 /* Filled in for each attach: struct StubParameters in stub.cc. */
     .balign 16
-rocattach_stub_parameters:
+NAME(parameters):
 return_ip:      .quad 0
 errno_location: .quad 0
 dlopen:         .quad 0
@@ -249,8 +412,12 @@ xstate_bytes:   .long 0
                 .long 0
 start_name:     .skip 40
 config:         .skip 64
-collector_path:   .skip 256
+collector_path: .skip 256
                 .quad 0
-rocattach_stub_end:
+NAME(end):
+
+/* A name is short where there is no path: the rest of its field has two texts. */
+    .set    descriptor_path, collector_path + DESCRIPTOR_PATH
+    .set    loaded_name, collector_path + LOADED_NAME
 
     .section .note.GNU-stack, "", @progbits

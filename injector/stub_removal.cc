@@ -63,8 +63,13 @@ std::optional<Position> SleepingAt(const StubLocation& location) {
   return position;
 }
 
+// In a stub of either kind.
+size_t MostBytes() {
+  return std::max(StubBytes(StubKind::kByPath), StubBytes(StubKind::kByDescriptor));
+}
+
 bool InStub(const StubLocation& location, uint64_t address) {
-  return address - location.address < StubBytes();
+  return address - location.address < MostBytes();
 }
 
 // Has a thread at `position` left the stub? While it is in what the stub has called,
@@ -101,12 +106,18 @@ StepResult CheckLeft(const StubLocation& location, const TargetMemory& memory,
 // `tracee` holds the thread, or is null.
 StepResult Zero(const StubLocation& location, const TargetMemory& memory,
                 Tracee* tracee) {
-  std::string room(StubBytes(), '\0');
+  // No more than there may be up to the page's end, where the room ends too.
+  constexpr uint64_t kPage = 4096;
+  std::string room(std::min<uint64_t>(MostBytes(), kPage - location.address % kPage),
+                   '\0');
   const RemoteAddress address(location.address);
   absl::Status status = memory.Read(address, room.data(), room.size());
+  const FoundStub stub = FindStub(room);
   // Another program by now, or none.
-  if (!status.ok() || WindowOf(room) != location.window_id) return StepOk();
-  room.assign(room.size(), '\0');
+  if (!status.ok() || stub.bytes == 0 || stub.window_id != location.window_id) {
+    return StepOk();
+  }
+  room.assign(stub.bytes, '\0');
   status = memory.Write(address, room.data(), room.size());
   if (status.ok()) return StepOk();
   if (tracee != nullptr) return tracee->Poke(address, room);

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "injector/collector_name.h"
 #include "injector/mapped_file.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/file.h"
@@ -222,11 +225,24 @@ StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
   return CheckFile(pid, root->get(), status, path, file);
 }
 
+StepResult CheckDescriptorPaths(pid_t pid) {
+  auto root = OpenRootOf(pid);
+  if (!root.ok()) return FailureFromProc(root.status());
+  auto proc = OpenInRoot(root->get(), "/proc", O_PATH | O_DIRECTORY);
+  struct statfs file_system;
+  if (proc.ok() && fstatfs(proc->get(), &file_system) == 0 &&
+      file_system.f_type == PROC_SUPER_MAGIC) {
+    return StepOk();
+  }
+  return AttachFailure{AttachReason::kCollectorMissing, 0,
+                       "/proc is not mounted in the process's root"};
+}
+
 StepResult CheckMappings(const Maps& maps, absl::string_view collector_path,
                          bool attached_before) {
   for (const Mapping& mapping : maps.mappings()) {
     if (!attached_before &&
-        (mapping.path == collector_path ||
+        (mapping.path == collector_path || mapping.path == ROCATTACH_COLLECTOR_MEMFD ||
          absl::StartsWith(mapping.path, "/memfd:" ROCATTACH_SHM_NAME))) {
       return AttachFailure{AttachReason::kAlreadyAttached, 0,
                            absl::StrCat(mapping.path, " is mapped already")};

@@ -40,6 +40,9 @@ StepResult CheckLimits(pid_t pid, uint64_t memory_bytes);
 StepResult CheckCollector(pid_t pid, const ThreadStatus& status,
                           const std::string& path, const FileIdentity& file = {});
 
+// Can a thread open its own descriptors by a path? kCollectorMissing.
+StepResult CheckDescriptorPaths(pid_t pid);
+
 // True for the name of a file that only a process under an emulator or a recorder maps.
 bool IsEmulator(absl::string_view basename);
 

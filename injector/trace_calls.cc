@@ -36,6 +36,23 @@ class KernelCalls : public TraceCalls {
     return Result(
         ptrace(PTRACE_CONT, tid, nullptr, Word(static_cast<uint64_t>(signal))));
   }
+  int DistinguishSystemCalls(pid_t tid) override {
+    return Result(
+        ptrace(PTRACE_SETOPTIONS, tid, nullptr, Word(uint64_t{PTRACE_O_TRACESYSGOOD})));
+  }
+  int ContinueToSystemCall(pid_t tid, int signal) override {
+    return Result(
+        ptrace(PTRACE_SYSCALL, tid, nullptr, Word(static_cast<uint64_t>(signal))));
+  }
+  int GetSystemCall(pid_t tid, SystemCallStop* stop) override {
+    __ptrace_syscall_info info = {};
+    // Returns the number of bytes that are available.
+    if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof(info), &info) <= 0) return errno;
+    stop->at_end = info.op == PTRACE_SYSCALL_INFO_EXIT;
+    stop->ip = info.instruction_pointer;
+    stop->result = stop->at_end ? info.exit.rval : 0;
+    return 0;
+  }
   int Detach(pid_t tid, int signal) override {
     return Result(
         ptrace(PTRACE_DETACH, tid, nullptr, Word(static_cast<uint64_t>(signal))));

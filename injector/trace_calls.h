@@ -16,6 +16,13 @@
 
 namespace rocattach {
 
+// A thread at the entry or the end of a system call.
+struct SystemCallStop {
+  bool at_end = false;
+  uint64_t ip = 0;     // behind the instruction that made the call
+  int64_t result = 0;  // at the end; negative: an errno
+};
+
 // The system calls of a Tracee, as an interface so that its states can be tested
 // without processes. The calls that return an int return 0 or an errno. Stateless;
 // ptrace and the alarm belong to the calling thread.
@@ -30,6 +37,12 @@ class TraceCalls {
   virtual int Interrupt(pid_t tid) = 0;
   // `signal` is delivered; 0: none.
   virtual int Continue(pid_t tid, int signal) = 0;
+  // With a system call's entry and end as stops of their own kind.
+  virtual int DistinguishSystemCalls(pid_t tid) = 0;
+  // Until the entry or the end of the next system call.
+  virtual int ContinueToSystemCall(pid_t tid, int signal) = 0;
+  // At such a stop.
+  virtual int GetSystemCall(pid_t tid, SystemCallStop* stop) = 0;
   virtual int Detach(pid_t tid, int signal) = 0;
   virtual int Listen(pid_t tid) = 0;
   virtual int GetSignalInfo(pid_t tid, siginfo_t* info) = 0;

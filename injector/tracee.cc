@@ -219,6 +219,7 @@ Tracee::Stop Tracee::LookForStop(bool block, int* error) {
   // A signal that was about to be delivered is delivered on release.
   pending_signal_ =
       status->kind() == WaitStatus::Kind::kSignalStop ? status->signal() : 0;
+  last_stop_ = status;
   Become(State::kStopped);
   return Stop::kStopped;
 }
@@ -269,6 +270,36 @@ StepResult Tracee::WaitForStop(uint64_t deadline_ns, bool shares_cpu,
   if (seen == Stop::kGone) return Gone("waitid", error);
   if (seen == Stop::kNotYet) return NoStop(calls_.NowNs() - begin_ns);
   return StepOk();
+}
+
+StepResult Tracee::RunToSystemCall(uint64_t deadline_ns, bool shares_cpu,
+                                   SystemCallStop* stop) {
+  // With this option the kernel forgets the stop if this process ends. Without it, the
+  // thread would get a SIGTRAP then.
+  RETURN_IF_FAILED(Checked("PTRACE_SETOPTIONS", calls_.DistinguishSystemCalls(tid_),
+                           AttachReason::kInternal));
+  const uint64_t begin_ns = calls_.NowNs();
+  do {
+    RETURN_IF_FAILED(Checked("PTRACE_SYSCALL",
+                             calls_.ContinueToSystemCall(tid_, pending_signal_),
+                             AttachReason::kInternal));
+    pending_signal_ = 0;
+    Become(State::kSeized);
+    (void)FaultAt("run-to-call");
+    RETURN_IF_FAILED(WaitForStop(deadline_ns, shares_cpu));
+    if (last_stop_->kind() == WaitStatus::Kind::kSystemCallStop) {
+      return Checked("PTRACE_GET_SYSCALL_INFO", calls_.GetSystemCall(tid_, stop),
+                     AttachReason::kInternal);
+    }
+    // A signal, or the stop that was requested, if a signal came before it. But a stop
+    // of the whole process must last.
+  } while (last_stop_->kind() != WaitStatus::Kind::kGroupStop &&
+           calls_.NowNs() < deadline_ns);
+  return AttachFailure{
+      AttachReason::kStopTimeout, 0,
+      absl::StrCat("thread ", tid_, " was ", last_stop_->ToString(), " after ",
+                   (calls_.NowNs() - begin_ns) / 1'000'000, " ms"),
+      true};
 }
 
 StepResult Tracee::ReadRegisters(user_regs_struct* registers) {

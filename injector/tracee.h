@@ -9,11 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "absl/strings/string_view.h"
 #include "injector/failure.h"
 #include "injector/remote_address.h"
 #include "injector/trace_calls.h"
+#include "injector/wait_status.h"
 
 namespace rocattach {
 
@@ -24,9 +26,9 @@ struct TraceGate {
   std::atomic<uint32_t> closed = 0;  // 1: release all tracees, seize no more
 };
 
-// All calls come from the thread that called Seize: ptrace belongs to a thread. No
-// ptrace option is ever set, so that the tracee runs on (the kernel detaches it)
-// whenever this process ends.
+// All calls come from the thread that called Seize: ptrace belongs to a thread. The
+// only ptrace option that is ever set is PTRACE_O_TRACESYSGOOD, so the tracee runs on
+// (the kernel detaches it) whenever this process ends.
 class Tracee {
  public:
   // `calls` must outlive it; only tests replace the kernel's.
@@ -71,6 +73,12 @@ class Tracee {
   // is called once if the stop takes long. kTargetExited, kStopTimeout.
   StepResult WaitForStop(uint64_t deadline_ns, bool shares_cpu = false,
                          const std::function<void()>& on_wait = nullptr);
+
+  // From a stop: lets the thread run to the entry or the end of its next system call,
+  // and stops it there. Signals are delivered on the way. The same failures;
+  // kStopTimeout also if the whole process was stopped on the way.
+  StepResult RunToSystemCall(uint64_t deadline_ns, bool shares_cpu,
+                             SystemCallStop* stop);
 
   // The general registers. kUnsupported if the thread runs 32-bit code.
   StepResult ReadRegisters(user_regs_struct* registers);
@@ -134,6 +142,7 @@ class Tracee {
   pid_t pid_ = 0;
   pid_t tid_ = 0;
   int pending_signal_ = 0;  // of a signal-delivery stop
+  std::optional<WaitStatus> last_stop_;
   uint64_t released_ns_ = 0;
   bool tracer_must_exit_ = false;
 };

@@ -36,6 +36,8 @@ WaitStatus WaitStatus::FromWaitid(int code, int status) {
   // the thread.
   const int event = status >> 8;
   const int signal = status & 0x7f;
+  // With PTRACE_O_TRACESYSGOOD.
+  if (status == (SIGTRAP | 0x80)) return SystemCallStop();
   if (event == 0) return SignalStop(signal);
   if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) return GroupStop(signal);
   return PtraceEvent(event);
@@ -49,6 +51,8 @@ std::string WaitStatus::ToString() const {
       return absl::StrCat("killed by ", SignalName(number_));
     case Kind::kSignalStop:
       return absl::StrCat("stopped before ", SignalName(number_), " is delivered");
+    case Kind::kSystemCallStop:
+      return "stopped in a system call";
     case Kind::kGroupStop:
       return absl::StrCat("stopped with its process by ", SignalName(number_));
     case Kind::kPtraceEvent:

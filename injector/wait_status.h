@@ -11,11 +11,12 @@ namespace rocattach {
 class WaitStatus {
  public:
   enum class Kind {
-    kExited,       // by exit(); exit_code()
-    kSignalled,    // killed; signal()
-    kSignalStop,   // signal() is about to be delivered
-    kGroupStop,    // the whole process has been stopped by signal()
-    kPtraceEvent,  // event(); PTRACE_EVENT_STOP after PTRACE_INTERRUPT
+    kExited,          // by exit(); exit_code()
+    kSignalled,       // killed; signal()
+    kSignalStop,      // signal() is about to be delivered
+    kSystemCallStop,  // at the entry or the end of a system call
+    kGroupStop,       // the whole process has been stopped by signal()
+    kPtraceEvent,     // event(); PTRACE_EVENT_STOP after PTRACE_INTERRUPT
   };
 
   // si_code and si_status of waitid. Codes other than stops count as the end.
@@ -23,6 +24,7 @@ class WaitStatus {
   static WaitStatus Exited(int code) { return {Kind::kExited, code}; }
   static WaitStatus Signalled(int signal) { return {Kind::kSignalled, signal}; }
   static WaitStatus SignalStop(int signal) { return {Kind::kSignalStop, signal}; }
+  static WaitStatus SystemCallStop() { return {Kind::kSystemCallStop, 0}; }
   static WaitStatus GroupStop(int signal) { return {Kind::kGroupStop, signal}; }
   static WaitStatus PtraceEvent(int event) { return {Kind::kPtraceEvent, event}; }
 

@@ -403,7 +403,7 @@ void Recorder::NoteVerdict(const Target& target) {
 
 // A failed attach must leave nothing behind.
 void Recorder::RemoveStub(const Window& window) const {
-  if (options_.stub_remover == nullptr || !window.outcome.ok()) return;
+  if (options_.stub_remover == nullptr || window.outcome.stub_address == 0) return;
   StubLocation location;
   location.pid = static_cast<pid_t>(window.event.pid);
   location.tid = static_cast<pid_t>(window.event.tid);

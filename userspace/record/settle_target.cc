@@ -5,7 +5,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "injector/descriptor_sender.h"
 #include "injector/maps.h"
+#include "userspace/record/dictionary.h"
 #include "userspace/record/end_verdict.h"
 
 namespace rocattach {
@@ -27,11 +29,24 @@ CollectorProgress ProgressOf(const Target& target) {
   return target.has_memory() ? CollectorProgress::kReported : CollectorProgress::kNone;
 }
 
+// The stub was sent the collector's file, and has said why it was not loaded.
+bool SettleFromStub(Target* target) {
+  const auto& socket = target->opened().outcome.stub_socket;
+  if (socket == nullptr || target->has_memory()) return false;
+  const std::string error = ReadLoadError(socket->get());
+  if (error.empty()) return false;
+  target->Settle(
+      Verdict::kRefused, AttachReason::kCollectorUnreadable,
+      absl::StrCat("the process could not load the collector: ", CleanText(error)));
+  return true;
+}
+
 }  // namespace
 
 bool SettleAtEnd(Target* target, const v1::ProcessEnd& end) {
   if (target->SettleFromCollector()) return true;
   if (target->verdict() != Verdict::kOpen) return false;
+  if (SettleFromStub(target)) return true;
   if (IsInPlace(*target) && target->memory()->init_status() != 0) {
     target->Settle(Verdict::kPassed, AttachReason::kNone,
                    absl::StrFormat("hsa_init failed in this process (status %#x): it "
@@ -65,14 +80,21 @@ bool HasCollector(pid_t pid) {
 bool SettleIfNotLoaded(Target* target, uint64_t now_ns,
                        absl::FunctionRef<bool(pid_t)> has_collector) {
   const Window& window = target->opened();
-  if (target->verdict() != Verdict::kOpen || !window.outcome.ok() ||
-      target->has_memory() || now_ns <= window.event.time_ns + kStubNs ||
-      !target->TakeLoadCheck() || has_collector(static_cast<pid_t>(window.event.pid))) {
+  if (target->verdict() != Verdict::kOpen) return false;
+  if (SettleFromStub(target)) return true;
+  if (!window.outcome.ok() || target->has_memory() ||
+      now_ns <= window.event.time_ns + kStubNs || !target->TakeLoadCheck() ||
+      has_collector(static_cast<pid_t>(window.event.pid))) {
     return false;
   }
-  target->Settle(Verdict::kRefused, AttachReason::kLoaderBusy,
-                 absl::StrCat("the injected code did not get to load the collector; ",
-                              AttachReasonHelp(AttachReason::kLoaderBusy)));
+  const bool was_sent = window.outcome.stub_socket != nullptr;
+  target->Settle(
+      Verdict::kRefused, AttachReason::kLoaderBusy,
+      absl::StrCat("the injected code did not get to load the collector",
+                   was_sent ? ", or the process could not accept its descriptor (the "
+                              "limit of open files, or a security module); "
+                            : "; ",
+                   AttachReasonHelp(AttachReason::kLoaderBusy)));
   return true;
 }
 

@@ -20,8 +20,9 @@ bool SettleAtEnd(Target* target, const v1::ProcessEnd& end);
 // The process has shut its runtime down and opens its next window before its state was
 // read.
 bool SettleBeforeReopen(Target* target);
-// Settles an attach whose stub has had ample time and did not load the collector:
-// `has_collector` reads the process, once. True only then.
+// Settles an attach whose stub has said why it could not load the collector, or has had
+// ample time and did not load it: `has_collector` reads the process, once. True only
+// then.
 bool SettleIfNotLoaded(Target* target, uint64_t now_ns,
                        absl::FunctionRef<bool(pid_t)> has_collector);
 // Whether a process maps a collector; also true if that cannot be read.

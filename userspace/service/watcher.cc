@@ -210,6 +210,7 @@ WindowServerOptions Watcher::ServerOptions() const {
     const CollectorFile::Choice* copy = collector_->copy();
     server.collector.file = copy != nullptr ? *copy : collector_->original();
     if (copy != nullptr) server.collector.other_file = collector_->original();
+    server.collector.descriptor = collector_->sent_fd();
   }
   for (const LibraryCopy& copy : libraries_->scan().copies) {
     server.libraries.push_back(copy.path);
@@ -233,9 +234,12 @@ absl::Status Watcher::ArmCollector() {
   // Through the descriptors: the file at the path may have been replaced since.
   RETURN_IF_ERROR(
       probe_->AddCollector(absl::StrCat("/proc/self/fd/", fd), ready, unloaded));
-  if (collector_->copy() == nullptr) return absl::OkStatus();
-  return probe_->AddCollector(absl::StrCat("/proc/self/fd/", collector_->copy_fd()),
-                              ready, unloaded);
+  for (int other : {collector_->copy_fd(), collector_->memfd()}) {
+    if (other < 0) continue;
+    RETURN_IF_ERROR(
+        probe_->AddCollector(absl::StrCat("/proc/self/fd/", other), ready, unloaded));
+  }
+  return absl::OkStatus();
 }
 
 void Watcher::DisarmWritten() {

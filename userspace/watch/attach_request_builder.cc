@@ -12,6 +12,7 @@ AttachRequest AttachRequestBuilder::Build(const rocattach_event& event) const {
                    event.start_ns, event.ip};
   request.collector = {collector_.file.path, collector_.file.file};
   request.other_collector = {collector_.other_file.path, collector_.other_file.file};
+  request.collector_fd = collector_.descriptor;
   request.config = collector_.config;
   request.config.window_id = event.time_ns;
   if (IsLate(event)) request.config.plan_flags |= ROCATTACH_PLAN_LATE;

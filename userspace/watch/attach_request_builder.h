@@ -18,6 +18,7 @@ struct CollectorOptions {
   // What targets load, and what is loaded by those that do not see it (empty path:
   // nothing).
   CollectorFile::Choice file, other_file;
+  int descriptor = -1;  // sent to those that see neither; -1: none
   rocattach_collector_config config = {};
   uint64_t memory_bytes =
       0;  // of the shared memory that the collector creates with this config

@@ -5,6 +5,7 @@
 #include <glob.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "injector/collector_name.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -23,6 +25,8 @@ constexpr const char* kBases[] = {"/run", "/dev/shm", "/var/tmp", "/tmp"};
 constexpr char kDirectoryPrefix[] = "/rocattach-collector-";
 constexpr char kName[] = "/librocattach-collector.so";
 constexpr off_t kMaxBytes = 64 << 20;
+// MFD_EXEC of newer headers.
+constexpr unsigned kMfdExec = 0x10;
 
 // Removes the copy of a service that was killed: its lock is gone with it.
 void RemoveLeftOver(const std::string& base) {
@@ -91,7 +95,32 @@ absl::StatusOr<std::unique_ptr<CollectorFile>> CollectorFile::Open(
     RemoveLeftOver(base);
     if (!file->copy_fd_.valid()) (void)file->CopyTo(base);
   }
+  file->CopyToMemory();
   return file;
+}
+
+int CollectorFile::sent_fd() const {
+  if (memfd_.valid()) return memfd_.get();
+  return copy_fd_.valid() ? copy_fd_.get() : original_fd_.get();
+}
+
+void CollectorFile::CopyToMemory() {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  UniqueFd made(memfd_create(ROCATTACH_COLLECTOR_NAME, kFlags | kMfdExec));
+  // Linux before 6.3 does not know the flag, and makes all of them executable.
+  if (!made.valid() && errno == EINVAL) {
+    made.reset(memfd_create(ROCATTACH_COLLECTOR_NAME, kFlags));
+  }
+  if (!made.valid() || !CopyContents(original_fd_.get(), made.get())) return;
+  CopyLabel(original_fd_.get(), made.get());
+  if (fchmod(made.get(), 0555) != 0 ||
+      fcntl(made.get(), F_ADD_SEALS,
+            F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
+    return;
+  }
+  // Who receives it may only read.
+  auto readable = OpenFile(absl::StrCat("/proc/self/fd/", made.get()), O_RDONLY);
+  if (readable.ok()) memfd_ = *std::move(readable);
 }
 
 bool CollectorFile::CopyTo(const std::string& base) {

@@ -21,6 +21,9 @@ namespace rocattach {
 // and /tmp that is not mounted noexec. It is removed at the end; that of a killed
 // service is removed by the next one. If there is no place for a copy, the original is
 // used.
+//
+// A process that sees neither is sent a descriptor of a sealed memfd with the same
+// contents; where the kernel forbids executable memfds, of one of the two files.
 class CollectorFile {
  public:
   struct Choice {
@@ -40,14 +43,19 @@ class CollectorFile {
   // Null without a copy.
   const Choice* copy() const { return copy_fd_.valid() ? &copy_ : nullptr; }
   int copy_fd() const { return copy_fd_.get(); }
+  // Descriptor of the memfd; -1 without one.
+  int memfd() const { return memfd_.get(); }
+  // What is sent.
+  int sent_fd() const;
 
  private:
   CollectorFile() = default;
   // False if there is no place for it below `base`.
   bool CopyTo(const std::string& base);
+  void CopyToMemory();
 
   Choice original_, copy_;
-  UniqueFd original_fd_, copy_fd_;
+  UniqueFd original_fd_, copy_fd_, memfd_;
   std::string directory_;  // of the copy
 };
 

@@ -1,18 +1,27 @@
 // Runs one attach with the fault-injection build of the injector and prints the
 // outcome, after a line "begin"; ROCATTACH_FAULT says where it dies or fails.
-// Usage: fault_runner PID TID WINDOW COLLECTOR
+// Usage: fault_runner PID TID WINDOW COLLECTOR [sent]
+// With "sent", the target does not see the collector's file.
+#include <fcntl.h>
+
 #include <cstdio>
 #include <cstdlib>
 
 #include "injector/attach.h"
+#include "userspace/base/unique_fd.h"
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc != 5 && argc != 6) return 2;
   rocattach::AttachRequest request;
   request.point.pid = std::atoi(argv[1]);
   request.point.tid = std::atoi(argv[2]);
   request.point.window_ip = std::strtoull(argv[3], nullptr, 10);
   request.collector.path = argv[4];
+  const rocattach::UniqueFd file(open(argv[4], O_RDONLY | O_CLOEXEC));
+  if (argc == 6) {
+    request.collector.path = "/nonexistent/collector.so";
+    request.collector_fd = file.get();
+  }
   request.stop_timeout_msec = 5000;
   std::printf("begin\n");
   std::fflush(stdout);

@@ -31,7 +31,7 @@ struct RunnerResult {
 // The injector in a process of its own.
 class Runner {
  public:
-  Runner(const TargetProcess& target, const std::string& fault) {
+  Runner(const TargetProcess& target, const std::string& fault, bool sent = false) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return;
     out_.reset(ends[0]);
@@ -45,7 +45,7 @@ class Runner {
       if (!fault.empty()) setenv("ROCATTACH_FAULT", fault.c_str(), 1);
       dup2(in.get(), STDOUT_FILENO);
       execl(program.c_str(), program.c_str(), pid.c_str(), tid.c_str(), window.c_str(),
-            collector.c_str(), nullptr);
+            collector.c_str(), sent ? "sent" : nullptr, nullptr);
       _exit(94);
     }
   }
@@ -96,11 +96,11 @@ void ExpectUnharmed(TargetProcess& target, const TargetSnapshot& before,
   EXPECT_EQ(target.Report().empty(), !collector_expected) << fault;
 }
 
-std::vector<std::string> StepsBeforeRedirect() {
+std::vector<std::string> StepsBeforeRedirect(StubKind kind = StubKind::kByPath) {
   std::vector<std::string> steps = {"seize",           "after-seize", "interrupt",
                                     "after-interrupt", "resolve",     "stop",
                                     "after-stop"};
-  for (size_t piece = 0; piece * 64 < StubBytes(); ++piece) {
+  for (size_t piece = 0; piece * 64 < StubBytes(kind); ++piece) {
     steps.push_back("write-" + std::to_string(piece));
   }
   steps.push_back("after-write");
@@ -156,6 +156,47 @@ TEST(FaultTest, AFailingStepIsReportedAndUndone) {
   }
 }
 
+// Where the target does not see the file, the thread is in the stub while the file is
+// sent. It must go on without it.
+TEST(FaultTest, DeathBeforeTheFileIsSentChangesNothing) {
+  std::vector<std::string> steps = StepsBeforeRedirect(StubKind::kByDescriptor);
+  for (const char* step :
+       {"after-redirect", "run-to-call", "sockets-entry", "sockets-made", "send"}) {
+    steps.push_back(step);
+  }
+  for (const std::string& step : steps) {
+    TargetProcess target;
+    ASSERT_TRUE(StartAtWindow(target, "plain"));
+    TargetSnapshot before = target.Snapshot();
+    RunnerResult result = Runner(target, "die-" + step, /*sent=*/true).Wait();
+    EXPECT_TRUE(WIFSIGNALED(result.status))
+        << step << " was not reached: " << result.output;
+    ExpectUnharmed(target, before, "die-" + step, false);
+  }
+}
+
+TEST(FaultTest, DeathAfterTheFileWasSentLeavesACompleteAttach) {
+  for (const std::string step : {"after-send", "before-detach", "detach"}) {
+    TargetProcess target;
+    ASSERT_TRUE(StartAtWindow(target, "plain"));
+    TargetSnapshot before = target.Snapshot();
+    RunnerResult result = Runner(target, "die-" + step, /*sent=*/true).Wait();
+    EXPECT_TRUE(WIFSIGNALED(result.status)) << step;
+    ExpectUnharmed(target, before, "die-" + step, true);
+  }
+}
+
+TEST(FaultTest, AFileThatCannotBeSentIsReported) {
+  TargetProcess target;
+  ASSERT_TRUE(StartAtWindow(target, "plain"));
+  TargetSnapshot before = target.Snapshot();
+  RunnerResult result = Runner(target, "fail-send", /*sent=*/true).Wait();
+  EXPECT_THAT(result.output,
+              HasSubstr("stage=redirect reason=not-permitted modified=1"));
+  // The stub has been run and stays for now, as after a load that fails.
+  ExpectUnharmed(target, before, "send", false);
+}
+
 // Another thread takes the loader's lock behind the injector's look at it: the stub
 // tries it too, and gives up in bounded time.
 TEST(FaultTest, TheStubDoesNotWaitForTheLoader) {
@@ -206,7 +247,7 @@ TEST(FaultTest, AFailingDetachIsHealedByTheEndOfTheTracer) {
 }
 
 // SIGKILL from outside, at random instants; how many rounds the environment says.
-TEST(FaultTest, TheInjectorMayBeKilledAtAnyInstant) {
+void KillAtRandomInstants(bool sent) {
   const char* wanted = getenv("ROCATTACH_KILL_ROUNDS");
   const int rounds = wanted != nullptr ? atoi(wanted) : 60;
   std::mt19937 random(42);
@@ -214,7 +255,7 @@ TEST(FaultTest, TheInjectorMayBeKilledAtAnyInstant) {
   for (int i = 0; i < rounds || (instants.OneSided() && i < 10 * rounds); ++i) {
     TargetProcess target;
     ASSERT_TRUE(StartAtWindow(target, i % 3 == 0 ? "busy" : "plain"));
-    Runner runner(target, "");
+    Runner runner(target, "", sent);
     runner.WaitForBegin();
     std::this_thread::sleep_for(instants.Next(&random));
     runner.Kill();
@@ -225,6 +266,14 @@ TEST(FaultTest, TheInjectorMayBeKilledAtAnyInstant) {
     instants.Add(/*late=*/!target.Report().empty());
   }
   EXPECT_FALSE(instants.OneSided()) << "all kills came before the attach, or behind it";
+}
+
+TEST(FaultTest, TheInjectorMayBeKilledAtAnyInstant) {
+  KillAtRandomInstants(/*sent=*/false);
+}
+
+TEST(FaultTest, TheInjectorMayBeKilledAtAnyInstantOfASending) {
+  KillAtRandomInstants(/*sent=*/true);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -21,6 +22,7 @@
 #include <sstream>
 #include <thread>
 
+#include "injector/collector_name.h"
 #include "tests/places.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
@@ -48,7 +50,23 @@ bool WaitUntil(const std::function<bool()>& condition) {
   _exit(91);
 }
 
+// A line of /proc/PID/maps.
+bool IsOfCollector(const std::string& line) {
+  for (const std::string& name :
+       {CollectorPath(), NotACollectorPath(), std::string(ROCATTACH_COLLECTOR_MEMFD)}) {
+    if (line.find(name) != std::string::npos) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+UniqueFd CollectorMemfd(const std::string& path) {
+  UniqueFd memfd(memfd_create(ROCATTACH_COLLECTOR_NAME, MFD_CLOEXEC));
+  auto contents = ReadFile(path, 1 << 20);
+  if (!contents.ok() || !WriteAll(memfd.get(), *contents).ok()) memfd.reset();
+  return memfd;
+}
 
 std::string CollectorPath() {
   return ROCATTACH_TEST_COLLECTOR;
@@ -245,8 +263,7 @@ TargetSnapshot TargetProcess::Snapshot() const {
     char access[5] = "";
     if (sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, access) == 3 &&
         access[2] == 'x' && line.find('/') != std::string::npos &&
-        line.find(CollectorPath()) == std::string::npos &&
-        line.find(NotACollectorPath()) == std::string::npos) {
+        !IsOfCollector(line)) {
       std::string bytes(end - begin, '\0');
       if (pread(memory.get(), bytes.data(), bytes.size(), static_cast<off_t>(begin)) !=
           static_cast<ssize_t>(bytes.size())) {
@@ -255,8 +272,7 @@ TargetSnapshot TargetProcess::Snapshot() const {
       snapshot.code[line] = std::hash<std::string>()(bytes);
     }
     if (line.find("[heap]") == std::string::npos &&
-        line.find("[stack]") == std::string::npos &&
-        line.find(CollectorPath()) == std::string::npos) {
+        line.find("[stack]") == std::string::npos && !IsOfCollector(line)) {
       snapshot.mappings.push_back(line);
     }
   }

@@ -107,6 +107,10 @@ std::string ContextsPath();
 std::string OwnMallocTargetPath();
 std::string OwnMallocPath();
 
+// A memfd with the contents of `path`, named as the service names its own: what is sent
+// to targets that do not see the collector's file.
+UniqueFd CollectorMemfd(const std::string& path);
+
 }  // namespace rocattach
 
 #endif  // ROCATTACH_TESTS_INTEGRATION_INJECTOR_TARGET_PROCESS_H_

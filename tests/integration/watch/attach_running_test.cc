@@ -19,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/integration/watch/containers.h"
 #include "tests/integration/watch/harness.h"
 #include "userspace/base/process.h"
 #include "userspace/watch/running_process.h"
@@ -111,8 +112,10 @@ class AttachRunningTest : public testing::Test {
                                 std::vector<std::string> environment = {}) {
     std::filesystem::remove(Path(ready));
     command.insert(command.end(), {"--until", Path("go"), "--ready", Path(ready)});
+    command = OnSimgpu(command);
+    if (in_container_) command = WithoutCollector(command);
     return std::make_unique<Child>(
-        OnSimgpu(command),
+        command,
         Child::Options{.environment = std::move(environment), .dies_with_us = true});
   }
   void Change() { std::ofstream(Path("go")).put('\n'); }
@@ -172,6 +175,7 @@ class AttachRunningTest : public testing::Test {
   }
 
   ExecutableDirectory directory_;
+  bool in_container_ = false;  // the target sees no file of the collector
 };
 
 struct LoadCase {
@@ -231,6 +235,20 @@ TEST_F(AttachRunningTest, AnIdleProgram) {
   ExpectExact(process, target, attacher);
   EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_BLOCKED);
   EXPECT_EQ(Named(process, "Before"), 0u);
+}
+
+// Under load, and idle: both ways in.
+TEST_F(AttachRunningTest, AContainerThatHasNoCollector) {
+  in_container_ = true;
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"-t", "4", "-m", "100"}, {"--idle", "-t", "2"}}) {
+    Finished target, attacher;
+    const RecordedProcess process = AttachOnce(arguments, &target, &attacher);
+    ExpectExact(process, target, attacher);
+    EXPECT_EQ(process.verdict.mode(), arguments[0] == "--idle" ? v1::WINDOW_MODE_BLOCKED
+                                                               : v1::WINDOW_MODE_HELD);
+    std::filesystem::remove(Path("t.rwa"));
+  }
 }
 
 // Plain, and with AddressSanitizer's runtime: its allocator and its checks of what the

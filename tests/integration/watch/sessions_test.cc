@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tests/integration/watch/containers.h"
 #include "tests/integration/watch/sessions_fixture.h"
 #include "tests/simrocm/counter_truth.h"
 #include "userspace/counters/catalog.h"
@@ -56,6 +57,23 @@ std::map<uint64_t, std::set<std::string>> ExpectTruth(const RecordedProcess& pro
     if (testing::Test::HasFailure()) return seen;
   }
   return seen;
+}
+
+// The SDK finds the collector by its name there, because it has no path.
+TEST_F(SessionsTest, AContainerThatHasNoCollectorIsMeasured) {
+  WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES"}));
+  ASSERT_TRUE(watcher.ready());
+  Child target(WithoutCollector(OnSimrocm({}, {"hsa_dispatch", "-n", "20"})));
+  const pid_t pid = target.pid();
+  const Finished result = target.Wait();
+  ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_EQ(result.errors, "");
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  EXPECT_EQ(process.verdict.state(), v1::WINDOW_STATE_ATTACHED)
+      << process.verdict.detail();
+  EXPECT_EQ(process.dispatches.size(), 20u);
+  EXPECT_EQ(ExpectTruth(process).size(), 20u);
 }
 
 TEST_F(SessionsTest, EveryValueIsTheTruth) {

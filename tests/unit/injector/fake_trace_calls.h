@@ -51,6 +51,20 @@ class FakeTraceCalls : public TraceCalls {
     plan_.clear();
     return continue_error;
   }
+  int DistinguishSystemCalls(pid_t) override { return options_error; }
+  int ContinueToSystemCall(pid_t, int signal) override {
+    continued.push_back(signal);
+    plan_.clear();
+    if (!stops.empty()) {
+      Plan(elapsed_ns(), stops.front());
+      stops.erase(stops.begin());
+    }
+    return continue_error;
+  }
+  int GetSystemCall(pid_t, SystemCallStop* stop) override {
+    *stop = system_call;
+    return 0;
+  }
   int Detach(pid_t, int signal) override {
     detached.push_back(signal);
     return detach_error;
@@ -120,7 +134,10 @@ class FakeTraceCalls : public TraceCalls {
 
   // What calls return: 0 or an errno.
   int seize_error = 0, interrupt_error = 0, continue_error = 0, detach_error = 0;
-  int peek_error = 0, registers_error = 0;
+  int peek_error = 0, registers_error = 0, options_error = 0;
+  // The stops after each ContinueToSystemCall.
+  std::vector<WaitStatus> stops;
+  SystemCallStop system_call;
   int signal_code = SI_USER;
   uint64_t code_segment = 0x33;
   bool has_alarm = true;

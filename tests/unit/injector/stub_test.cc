@@ -43,12 +43,29 @@ uint64_t WordAt(const std::string& stub, size_t offset) {
   return word;
 }
 
-TEST(StubTest, InstructionsReachTheirParameters) {
-  auto built = BuildStub(GoodPlan());
+class StubKindTest : public testing::TestWithParam<StubKind> {
+ protected:
+  static StubPlan Plan() {
+    StubPlan plan = GoodPlan();
+    plan.kind = GetParam();
+    return plan;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, StubKindTest,
+                         testing::Values(StubKind::kByPath, StubKind::kByDescriptor),
+                         [](const auto& test) {
+                           return std::string(test.param == StubKind::kByPath
+                                                  ? "ByPath"
+                                                  : "ByDescriptor");
+                         });
+
+TEST_P(StubKindTest, InstructionsReachTheirParameters) {
+  auto built = BuildStub(Plan());
   ASSERT_TRUE(built.ok()) << built.status();
   const std::string& stub = *built;
-  EXPECT_EQ(stub.size(), StubBytes());
-  EXPECT_LE(stub.size(), 1024u);
+  EXPECT_EQ(stub.size(), StubBytes(GetParam()));
+  EXPECT_LE(stub.size(), GetParam() == StubKind::kByPath ? 1024u : 1408u);
   const std::string call("\xff\x15", 2), jump("\xff\x25", 2), push("\xff\x35", 2);
   EXPECT_EQ(WordAt(stub, OperandOf(stub, push)), 0x1111111111111111u);
   EXPECT_EQ(WordAt(stub, OperandOf(stub, jump)), 0x1111111111111111u);
@@ -71,14 +88,36 @@ TEST(StubTest, InstructionsReachTheirParameters) {
   // mov xstate_bytes(%rip), %eax
   EXPECT_EQ(WordAt(stub, OperandOf(stub, std::string("\x8b\x05", 2))) & 0xffffffff,
             0x66666666u);
-  // lea X(%rip), %rdi: the path, the config; %rsi: the mask, the name.
+  // lea X(%rip), %rdi: the path, unless a file is sent, and the config; %rsi: the mask,
+  // texts for a file that is sent, the name.
+  const bool is_sent = GetParam() == StubKind::kByDescriptor;
   const std::string lea_rdi("\x48\x8d\x3d", 3), lea_rsi("\x48\x8d\x35", 3);
-  EXPECT_STREQ(&stub[OperandOf(stub, lea_rdi, 0)], "/opt/collector.so");
+  if (!is_sent) {
+    EXPECT_STREQ(&stub[OperandOf(stub, lea_rdi, 0)], "/opt/collector.so");
+  }
   rocattach_collector_config config;
-  std::memcpy(&config, &stub[OperandOf(stub, lea_rdi, 1)], sizeof(config));
+  std::memcpy(&config, &stub[OperandOf(stub, lea_rdi, is_sent ? 0 : 1)],
+              sizeof(config));
   EXPECT_EQ(config.window_id, 0x7777777777777777u);
   EXPECT_STREQ(config.collector_path, "/opt/collector.so");
-  EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, 1)], ROCATTACH_COLLECTOR_START);
+  if (is_sent) {
+    EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, 1)],
+                 "/proc/thread-self/fd/././././././");
+    EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, 2)],
+                 "/memfd:librocattach-collector.so");
+  }
+  EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, is_sent ? 3 : 1)],
+               ROCATTACH_COLLECTOR_START);
+}
+
+// The two bytes in front of this place are a system call.
+TEST(StubTest, TheServiceKnowsWhenTheSocketsAreMade) {
+  StubPlan plan = GoodPlan();
+  plan.kind = StubKind::kByDescriptor;
+  auto built = BuildStub(plan);
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_EQ(built->substr(StubSocketsMade() - 2, 2), "\x0f\x05");
+  EXPECT_LT(StubSocketsBelow(), StubFrameBytes());
 }
 
 TEST(StubTest, LeavesTheFaultsAndGlibcsOwnSignalsOpen) {
@@ -114,6 +153,11 @@ TEST(StubTest, RefusesWhatWouldCrash) {
   plan = GoodPlan();
   std::memset(plan.config.collector_path, 'x', sizeof(plan.config.collector_path));
   EXPECT_FALSE(BuildStub(plan).ok());
+  plan = GoodPlan();
+  std::memset(plan.config.collector_path, 'x', 64);
+  EXPECT_TRUE(BuildStub(plan).ok());
+  plan.kind = StubKind::kByDescriptor;
+  EXPECT_FALSE(BuildStub(plan).ok()) << "the name reaches into the next text";
 }
 
 TEST(StubTest, XstateSizeIsPlausible) {
@@ -125,20 +169,25 @@ TEST(StubTest, XstateSizeIsPlausible) {
   EXPECT_LT(bytes, uint32_t{STUB_STACK_BYTES - STUB_STACK_GUARD} / 2);
 }
 
-TEST(StubTest, IsRecognised) {
-  auto built = BuildStub(GoodPlan());
+TEST_P(StubKindTest, IsRecognised) {
+  const StubKind kind = GetParam();
+  const StubKind other_kind =
+      kind == StubKind::kByPath ? StubKind::kByDescriptor : StubKind::kByPath;
+  auto built = BuildStub(Plan());
   ASSERT_TRUE(built.ok());
-  EXPECT_EQ(ReturnAddressOf(*built).value(), 0x1111111111111111u);
-  EXPECT_EQ(ReturnAddressOf(*built + "behind").value(), 0x1111111111111111u);
-  EXPECT_EQ(WindowOf(*built), 0x7777777777777777u);
+  EXPECT_EQ(ReturnAddressOf(*built, kind).value(), 0x1111111111111111u);
+  EXPECT_EQ(ReturnAddressOf(*built + "behind", kind).value(), 0x1111111111111111u);
+  EXPECT_TRUE(ReturnAddressOf(*built, other_kind).is_null());
+  EXPECT_EQ(FindStub(*built).window_id, 0x7777777777777777u);
+  EXPECT_EQ(FindStub(*built + "behind").bytes, built->size());
   for (size_t changed : {size_t{0}, size_t{100}, built->size() - 1}) {
     std::string other = *built;
     ++other[changed];
-    EXPECT_TRUE(ReturnAddressOf(other).is_null()) << changed;
-    EXPECT_EQ(WindowOf(other), 0u) << changed;
+    EXPECT_TRUE(ReturnAddressOf(other, kind).is_null()) << changed;
+    EXPECT_EQ(FindStub(other).bytes, 0u) << changed;
   }
-  EXPECT_TRUE(ReturnAddressOf(built->substr(0, built->size() - 1)).is_null());
-  EXPECT_TRUE(ReturnAddressOf("").is_null());
+  EXPECT_TRUE(ReturnAddressOf(built->substr(0, built->size() - 1), kind).is_null());
+  EXPECT_TRUE(ReturnAddressOf("", kind).is_null());
 }
 
 TEST(CodeCaveTest, TheRoomBeginsBehindTheLastUsedByte) {

@@ -307,6 +307,97 @@ TEST_F(TraceeTest, AHeldThreadThatIsResumedIsSeizedAgain) {
   EXPECT_EQ(calls_.interrupts, 1);
 }
 
+// The way to a system call, from a stop.
+class TraceeRunTest : public TraceeTest {
+ protected:
+  void SetUp() override {
+    TraceeTest::SetUp();
+    calls_.Plan(5'000, WaitStatus::PtraceEvent(PTRACE_EVENT_STOP));
+    SeizeAndInterrupt();
+    ASSERT_TRUE(Wait(100).ok());
+    calls_.system_call = {true, 0x1234, -EPERM};
+  }
+  StepResult Run(uint64_t msec) {
+    return tracee_.RunToSystemCall(calls_.NowNs() + msec * kMsec, false, &stop_);
+  }
+
+  SystemCallStop stop_;
+};
+
+TEST_F(TraceeRunTest, StopsAtTheCall) {
+  calls_.stops = {WaitStatus::SystemCallStop()};
+  ASSERT_TRUE(Run(100).ok());
+  EXPECT_TRUE(stop_.at_end);
+  EXPECT_EQ(stop_.ip, 0x1234u);
+  EXPECT_EQ(stop_.result, -EPERM);
+  EXPECT_EQ(tracee_.pending_signal(), 0);
+  tracee_.Release();
+  EXPECT_EQ(calls_.detached, std::vector<int>{0});
+}
+
+TEST_F(TraceeRunTest, SignalsAreDeliveredOnTheWay) {
+  calls_.stops = {WaitStatus::SignalStop(SIGUSR1), WaitStatus::SignalStop(SIGTRAP),
+                  WaitStatus::SystemCallStop()};
+  ASSERT_TRUE(Run(100).ok());
+  EXPECT_EQ(calls_.continued, (std::vector<int>{0, SIGUSR1, SIGTRAP}));
+  tracee_.Release();
+  EXPECT_EQ(calls_.detached, std::vector<int>{0});
+}
+
+// The thread had stopped for a signal before.
+TEST_F(TraceeRunTest, TheStopThatWasRequestedIsPassed) {
+  calls_.stops = {WaitStatus::PtraceEvent(PTRACE_EVENT_STOP),
+                  WaitStatus::SystemCallStop()};
+  ASSERT_TRUE(Run(100).ok());
+  EXPECT_EQ(calls_.continued, (std::vector<int>{0, 0}));
+}
+
+TEST_F(TraceeRunTest, AStopOfTheProcessLasts) {
+  calls_.stops = {WaitStatus::GroupStop(SIGSTOP)};
+  StepResult result = Run(100);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.failure().reason, AttachReason::kStopTimeout);
+  EXPECT_TRUE(result.failure().retryable);
+  EXPECT_EQ(calls_.continued, std::vector<int>{0});
+  tracee_.Release();
+  EXPECT_EQ(calls_.detached, std::vector<int>{0});
+}
+
+TEST_F(TraceeRunTest, AThreadThatMakesNoCallIsReleased) {
+  StepResult result = Run(10);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.failure().reason, AttachReason::kStopTimeout);
+  EXPECT_FALSE(tracee_.stopped());
+  calls_.Plan(calls_.elapsed_ns(), WaitStatus::PtraceEvent(PTRACE_EVENT_STOP));
+  tracee_.Release();
+  EXPECT_EQ(calls_.interrupts, 2);
+  EXPECT_EQ(calls_.detached, std::vector<int>{0});
+  EXPECT_EQ(gate_.tracees, 0u);
+}
+
+TEST_F(TraceeRunTest, SignalsWithoutEndDoNotKeepTheService) {
+  calls_.stops.assign(100'000, WaitStatus::SignalStop(SIGALRM));
+  StepResult result = Run(1);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.failure().reason, AttachReason::kStopTimeout);
+  tracee_.Release();
+  EXPECT_EQ(calls_.detached, std::vector<int>{SIGALRM});
+}
+
+TEST_F(TraceeRunTest, TheEndOnTheWayIsReported) {
+  calls_.stops = {WaitStatus::Signalled(SIGKILL)};
+  StepResult result = Run(100);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.failure().reason, AttachReason::kTargetExited);
+}
+
+// Without the option, the end of the service would be a SIGTRAP for the thread.
+TEST_F(TraceeRunTest, NothingRunsWithoutTheOption) {
+  calls_.options_error = EIO;
+  EXPECT_FALSE(Run(100).ok());
+  EXPECT_TRUE(calls_.continued.empty());
+}
+
 TEST(WaitStatusTest, KindsAreToldApart) {
   using Kind = WaitStatus::Kind;
   EXPECT_EQ(WaitStatus::FromWaitid(CLD_EXITED, 3), WaitStatus::Exited(3));
@@ -318,6 +409,8 @@ TEST(WaitStatusTest, KindsAreToldApart) {
             WaitStatus::SignalStop(SIGUSR1));
   EXPECT_EQ(WaitStatus::FromWaitid(CLD_TRAPPED, SIGTRAP),
             WaitStatus::SignalStop(SIGTRAP));
+  EXPECT_EQ(WaitStatus::FromWaitid(CLD_TRAPPED, SIGTRAP | 0x80),
+            WaitStatus::SystemCallStop());
   EXPECT_EQ(WaitStatus::FromWaitid(CLD_TRAPPED, PTRACE_EVENT_STOP << 8 | SIGTRAP),
             WaitStatus::PtraceEvent(PTRACE_EVENT_STOP));
   EXPECT_EQ(WaitStatus::FromWaitid(CLD_STOPPED, PTRACE_EVENT_STOP << 8 | SIGSTOP),

@@ -1,5 +1,7 @@
 /* A collector for the injector's tests: reports its call in a file and then leaves the
  * machine state as different as it can, so that what is not restored shows. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,15 +36,17 @@ __attribute__((visibility("default"))) int rocattach_collector_start(
     const struct rocattach_collector_config* config) {
   const char* path = getenv("ROCATTACH_TEST_REPORT");
   if (path != NULL) {
-    char line[512];
+    char line[1024];
+    Dl_info info = {0};
+    dladdr((void*)&rocattach_collector_start, &info);
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
     int length = snprintf(line, sizeof(line),
                           "started size=%u version=%u recording=%u window=%llu path=%s "
-                          "at=%lld\n",
+                          "name=%s at=%lld\n",
                           config->size, config->version, config->recording,
                           (unsigned long long)config->window_id, config->collector_path,
-                          now.tv_sec * 1000000000ll + now.tv_nsec);
+                          info.dli_fname, now.tv_sec * 1000000000ll + now.tv_nsec);
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) {
       if (write(fd, line, (size_t)length) != length) _exit(99);
