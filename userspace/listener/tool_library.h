@@ -1,0 +1,31 @@
+// Tool libraries that a target is to load, as the target finds them.
+#ifndef ROCATTACH_USERSPACE_LISTENER_TOOL_LIBRARY_H_
+#define ROCATTACH_USERSPACE_LISTENER_TOOL_LIBRARY_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace rocattach {
+
+// The libraries in a list that is separated by colons, without empty parts and without
+// this project's own, which need no help of others to be attached.
+std::vector<std::string> ForeignTools(absl::string_view list);
+
+// The path of a library in the root of process `pid`, which may be a container's. A
+// name without a slash is searched for as the loader would do it for rocprofiler-sdk at
+// `sdk`: several versions of rocprofiler-register abort the process if there is no such
+// library. The file must be regular, an x86-64 shared object, readable by the target's
+// user, and must not lie on a file system that forbids its execution.
+// INVALID_ARGUMENT says what is wrong.
+absl::StatusOr<std::string> FindToolLibrary(pid_t pid, const std::string& library,
+                                            const std::string& sdk);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_LISTENER_TOOL_LIBRARY_H_
