@@ -1,4 +1,5 @@
-/* What call_stub_code.S and call_stub.cc share: the preprocessor reads this for both. */
+/* What call_stub_code.S and call_stub.cc share: the preprocessor reads this for both.
+ */
 #ifndef ROCATTACH_INJECTOR_CALL_FRAME_H_
 #define ROCATTACH_INJECTOR_CALL_FRAME_H_
 
@@ -11,7 +12,8 @@
 #define CALL_RETURNED 2
 
 /* Distance between the thread's stack pointer and the block: room for the stub's own
- * frame, and for what the thread may use after the call while the block is still read. */
+ * frame, and for what the thread may use after the call while the block is still read.
+ */
 #define CALL_GAP 8192
 
 #endif /* ROCATTACH_INJECTOR_CALL_FRAME_H_ */

@@ -15,7 +15,8 @@
 
 namespace rocattach {
 
-// An argument: bytes that the function gets a pointer to, or nothing for a null pointer.
+// An argument: bytes that the function gets a pointer to, or nothing for a null
+// pointer.
 using CallArgument = std::optional<std::string>;
 
 struct CallPlan {
@@ -30,10 +31,10 @@ struct CallPlan {
 
 // The bytes for a plan. Both are written before the thread is sent to the stub.
 struct BuiltCall {
-  std::string stub;          // to any 16-byte aligned address; its first byte is its entry
-  std::string stack;         // to stack_address, below the thread's stack pointer
+  std::string stub;   // to any 16-byte aligned address; its first byte is its entry
+  std::string stack;  // to stack_address, below the thread's stack pointer
   RemoteAddress stack_address;
-  RemoteAddress block;       // a CallBlock, inside of it
+  RemoteAddress block;  // a CallBlock, inside of it
 };
 
 // What the stub reports.

@@ -68,6 +68,10 @@ bool HasLibrary(const Maps& maps, absl::string_view name) {
 }
 
 StepResult FindRegisterLibrary(pid_t pid, const Maps& maps, RegisterLibrary* library) {
+  if (maps.mappings().empty()) {
+    return AttachFailure{AttachReason::kTargetExited, 0,
+                         absl::StrCat("process ", pid, " has ended")};
+  }
   const Mapping* found = nullptr;
   for (const Mapping& mapping : maps.mappings()) {
     if (!IsNamed(mapping, kName)) continue;
@@ -93,8 +97,9 @@ StepResult FindRegisterLibrary(pid_t pid, const Maps& maps, RegisterLibrary* lib
   if (absl::IsNotFound(status)) {
     return AttachFailure{
         AttachReason::kUnsupported, 0,
-        absl::StrCat(found->path,
-                     " has no rocprofiler_register_attach: ROCm 7.1 or later is needed")};
+        absl::StrCat(
+            found->path,
+            " has no rocprofiler_register_attach: ROCm 7.1 or later is needed")};
   }
   return FailureFromStatus(status, AttachReason::kBadElf);
 }

@@ -128,8 +128,8 @@ StepResult RemoteCallRun::Stop() {
   RETURN_IF_FAILED(CheckIdentity(request_.pid, request_.start_ns));
   if (FaultAt("call-interrupt")) return Injected("call-interrupt");
   RETURN_IF_FAILED(tracee_.Interrupt());
-  RETURN_IF_FAILED(tracee_.WaitForStop(
-      BootNs() + uint64_t{request_.stop_timeout_msec} * 1'000'000));
+  RETURN_IF_FAILED(
+      tracee_.WaitForStop(BootNs() + uint64_t{request_.stop_timeout_msec} * 1'000'000));
   if (FaultAt("call-stopped")) return Injected("call-stopped");
   RETURN_IF_FAILED(tracee_.ReadRegisters(&registers_));
   if (tracee_.pending_signal() != 0) {
@@ -146,10 +146,9 @@ StepResult RemoteCallRun::Stop() {
 uint64_t RemoteCallRun::StackTop() const {
   const Mapping* stack = maps_->Find(RemoteAddress(registers_.rsp));
   const uint64_t end = stack == nullptr ? 0 : stack->end.value();
-  const uint64_t top =
-      registers_.fs_base > registers_.rsp && registers_.fs_base < end
-          ? registers_.fs_base
-          : end;
+  const uint64_t top = registers_.fs_base > registers_.rsp && registers_.fs_base < end
+                           ? registers_.fs_base
+                           : end;
   return top;
 }
 
@@ -174,13 +173,12 @@ StepResult RemoteCallRun::CheckIdle() {
   status = memory_->Read(RemoteAddress(registers_.rsp), words.data(),
                          words.size() * sizeof(uint64_t));
   if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
-  const bool in_call =
-      std::any_of(words.begin(), words.end(), [this](uint64_t word) {
-        const RemoteAddress address(word);
-        return (request_.busy_begin <= address && address < request_.busy_end) ||
-               (earlier_.has_value() && cave_.address <= address &&
-                address < cave_.address + cave_.bytes);
-      });
+  const bool in_call = std::any_of(words.begin(), words.end(), [this](uint64_t word) {
+    const RemoteAddress address(word);
+    return (request_.busy_begin <= address && address < request_.busy_end) ||
+           (earlier_.has_value() && cave_.address <= address &&
+            address < cave_.address + cave_.bytes);
+  });
   return in_call ? Busy(request_, "found on its stack") : StepOk();
 }
 
@@ -326,8 +324,7 @@ bool RemoteCall::Clear(bool keep_stub) {
   // The block stays with a stub that stays.
   const RemoteAddress arguments = built_.block + sizeof(CallBlock);
   const RemoteAddress begin = keep_stub ? arguments : built_.stack_address;
-  const std::string zeros(
-      built_.stack_address + built_.stack.size() - begin, '\0');
+  const std::string zeros(built_.stack_address + built_.stack.size() - begin, '\0');
   bool done = memory_.Write(begin, zeros.data(), zeros.size()).ok();
   if (!keep_stub) {
     const std::string room(cave_.bytes, '\0');

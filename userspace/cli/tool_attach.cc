@@ -108,10 +108,9 @@ void ToolAttach::Refuse(pid_t pid, const std::string& reason,
 
 void ToolAttach::Attach(Target* target) {
   target->session = std::make_unique<ListenerSession>(target->pid, limits_);
-  auto failure =
-      target->session->Attach(options_.tools, ToolVariables(environ), [] {
-        return stop_requests.load(std::memory_order_relaxed) > 1;
-      });
+  auto failure = target->session->Attach(options_.tools, ToolVariables(environ), [] {
+    return stop_requests.load(std::memory_order_relaxed) > 1;
+  });
   target->attached = !failure.has_value();
   if (failure.has_value()) {
     all_ = false;
@@ -227,8 +226,7 @@ int RunToolAttach(const ToolAttachOptions& options, const std::vector<pid_t>& pi
   }
   ToolAttach run(options, options.children ? WithDescendants(wanted) : wanted);
   for (const auto& [pid, status] : refused) {
-    run.Refuse(pid,
-               absl::IsNotFound(status) ? "no-such-process" : "not-a-process",
+    run.Refuse(pid, absl::IsNotFound(status) ? "no-such-process" : "not-a-process",
                std::string(status.message()));
   }
   return run.Run();

@@ -12,9 +12,9 @@ namespace rocattach {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// Those of `environment` ("NAME=VALUE"; null-terminated) that are for a tool: names that
-// begin with ROCP, as ROCm's own attach passes them on. Not among them are those that
-// decide what rocprofiler-register loads, now and in the target's later children:
+// Those of `environment` ("NAME=VALUE"; null-terminated) that are for a tool: names
+// that begin with ROCP, as ROCm's own attach passes them on. Not among them are those
+// that decide what rocprofiler-register loads, now and in the target's later children:
 // ROCPROFILER_REGISTER_…, ROCP_TOOL_LIBRARIES, ROCP_TOOL_ATTACH; nor ROCPROF_ATTACH_…,
 // which are for the program that attaches.
 Variables ToolVariables(const char* const* environment);

@@ -85,8 +85,11 @@ bool IsStillAttached(const EarlierCall& earlier) {
 
 ToolFailure ListenerSession::Ended(const char* name) const {
   return {"died-during-attach",
-          absl::StrCat("process ", pid_, " has ended, or replaced its program, while it "
-                       "executed ", name, "; if the tool crashed, its own output says "
+          absl::StrCat("process ", pid_,
+                       " has ended, or replaced its program, while it "
+                       "executed ",
+                       name,
+                       "; if the tool crashed, its own output says "
                        "why"),
           true};
 }
@@ -137,17 +140,18 @@ ListenerSession::Result ListenerSession::FindListener() {
   }
   if (count == 1) return std::nullopt;
   if (count > 1) {
-    return ToolFailure{"no-listener", absl::StrCat("process ", pid_, " has ", count,
-                                                   " threads named ", kListener,
-                                                   "; which one to ask is not known")};
+    return ToolFailure{"no-listener",
+                       absl::StrCat("process ", pid_, " has ", count, " threads named ",
+                                    kListener, "; which one to ask is not known")};
   }
   return ToolFailure{
       "no-listener",
-      absl::StrCat("process ", pid_, " has no thread ", kListener,
-                   ": tool libraries can be attached only to processes that were started "
-                   "with ROCP_TOOL_ATTACH=1 and have initialised their runtime (not to "
-                   "forked children of these). Without a tool library, rocattach needs "
-                   "no such preparation")};
+      absl::StrCat(
+          "process ", pid_, " has no thread ", kListener,
+          ": tool libraries can be attached only to processes that were started "
+          "with ROCP_TOOL_ATTACH=1 and have initialised their runtime (not to "
+          "forked children of these). Without a tool library, rocattach needs "
+          "no such preparation")};
 }
 
 ListenerSession::Result ListenerSession::CheckTarget() const {
@@ -170,11 +174,11 @@ ListenerSession::Result ListenerSession::FindTools(
                                     ": it is not the thread of rocprofiler-register")};
   }
   const std::string root = absl::StrCat("/proc/", pid_, "/root");
-  auto environment = ReadFile(absl::StrCat("/proc/", pid_, "/environ"), kMaxEnvironment);
-  const std::string sdk =
-      FindLibrary(root, library_.path, environment.value_or(""),
-                  {kSdkLibrary, absl::StrCat(kSdkLibrary, ".1"),
-                   absl::StrCat(kSdkLibrary, ".0")});
+  auto environment =
+      ReadFile(absl::StrCat("/proc/", pid_, "/environ"), kMaxEnvironment);
+  const std::string sdk = FindLibrary(
+      root, library_.path, environment.value_or(""),
+      {kSdkLibrary, absl::StrCat(kSdkLibrary, ".1"), absl::StrCat(kSdkLibrary, ".0")});
   // Some releases of rocprofiler-register abort the process without it.
   if (sdk.empty() && !HasLibrary(*maps, kSdkLibrary)) {
     return ToolFailure{"tool-refused",
@@ -200,8 +204,7 @@ ListenerSession::Result ListenerSession::WaitForCall(
     const char* name, RemoteCall* call, uint64_t purpose, uint32_t limit_msec,
     const std::function<bool()>& cancelled) {
   const uint64_t begin_ns = ClockNs(CLOCK_MONOTONIC);
-  const auto state =
-      call->Wait(begin_ns + uint64_t{limit_msec} * 1'000'000, cancelled);
+  const auto state = call->Wait(begin_ns + uint64_t{limit_msec} * 1'000'000, cancelled);
   call_ns_ = ClockNs(CLOCK_MONOTONIC) - begin_ns;
   switch (state) {
     case RemoteCall::State::kGone:
@@ -215,7 +218,8 @@ ListenerSession::Result ListenerSession::WaitForCall(
                        late ? absl::StrCat(" within ", limit_msec, " ms") : "",
                        ": the tool takes long, hangs, or the process is stopped. The "
                        "process runs on, and the call goes on in its thread ",
-                       kListener, "; until it returns, no tool can be attached or "
+                       kListener,
+                       "; until it returns, no tool can be attached or "
                        "detached"),
           true};
     }
@@ -227,14 +231,15 @@ ListenerSession::Result ListenerSession::WaitForCall(
   (void)call->Clear(/*keep_stub=*/purpose == kAttachCall && status == 0);
   if (status == 0) return std::nullopt;
   return ToolFailure{"tool-refused",
-                     absl::StrCat(name, " of process ", pid_, " returned ", status, ": ",
-                                  RegisterStatus(status)),
+                     absl::StrCat(name, " of process ", pid_, " returned ", status,
+                                  ": ", RegisterStatus(status)),
                      true};
 }
 
-ListenerSession::Result ListenerSession::Call(
-    const char* name, RemoteAddress function, std::array<CallArgument, 2> arguments,
-    uint64_t purpose, uint32_t limit_msec, const std::function<bool()>& cancelled) {
+ListenerSession::Result ListenerSession::Call(const char* name, RemoteAddress function,
+                                              std::array<CallArgument, 2> arguments,
+                                              uint64_t purpose, uint32_t limit_msec,
+                                              const std::function<bool()>& cancelled) {
   RemoteCallRequest request;
   request.pid = pid_;
   request.tid = listener_;

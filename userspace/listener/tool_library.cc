@@ -24,6 +24,8 @@ namespace rocattach {
 namespace {
 
 constexpr size_t kMaxEnvironment = 4 << 20;
+constexpr const char* kToolFunctions[] = {"rocprofiler_configure",
+                                          "rocprofiler_configure_attach"};
 constexpr const char* kOurs[] = {"librocattach-collector.so", "librocattach.so",
                                  "librocprofiler-sdk-rocattach.so",
                                  "librocprofv3-attach.so"};
@@ -88,6 +90,12 @@ absl::Status CheckElf(int fd) {
     const auto bytes = static_cast<uint64_t>(info.st_size);
     if (segment.offset > bytes || segment.filesz > bytes - segment.offset) {
       return absl::InvalidArgumentError("the file is cut off");
+    }
+  }
+  for (const char* name : kToolFunctions) {
+    if (absl::IsNotFound(image.FindFunction(name).status())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("it is no tool that can be attached: it has no ", name));
     }
   }
   return absl::OkStatus();

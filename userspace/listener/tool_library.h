@@ -21,7 +21,8 @@ std::vector<std::string> ForeignTools(absl::string_view list);
 // name without a slash is searched for as the loader would do it for rocprofiler-sdk at
 // `sdk`: several versions of rocprofiler-register abort the process if there is no such
 // library. The file must be regular, an x86-64 shared object, readable by the target's
-// user, and must not lie on a file system that forbids its execution.
+// user, and must not lie on a file system that forbids its execution. It has to export
+// rocprofiler_configure and rocprofiler_configure_attach.
 // INVALID_ARGUMENT says what is wrong.
 absl::StatusOr<std::string> FindToolLibrary(pid_t pid, const std::string& library,
                                             const std::string& sdk);

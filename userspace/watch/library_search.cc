@@ -42,7 +42,8 @@ std::string FindInCache(const std::string& root,
   if (!cache.ok()) return "";
   for (const std::string& name : names) {
     for (absl::string_view text : absl::StrSplit(*cache, '\0')) {
-      if (absl::StartsWith(text, "/") && absl::EndsWith(text, absl::StrCat("/", name)) &&
+      if (absl::StartsWith(text, "/") &&
+          absl::EndsWith(text, absl::StrCat("/", name)) &&
           access(absl::StrCat(root, text).c_str(), R_OK) == 0) {
         return std::string(text);
       }

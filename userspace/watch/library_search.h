@@ -9,8 +9,8 @@ namespace rocattach {
 
 // Path, in the process's root, of the first of `names` that the linker would find for a
 // dlopen() in the library `loading`: RPATH of that library, LD_LIBRARY_PATH (from the
-// text of /proc/PID/environ), its RUNPATH, the linker's cache, the standard directories.
-// `root` is /proc/PID/root. Empty: nowhere.
+// text of /proc/PID/environ), its RUNPATH, the linker's cache, the standard
+// directories. `root` is /proc/PID/root. Empty: nowhere.
 std::string FindLibrary(const std::string& root, const std::string& loading,
                         const std::string& environment,
                         const std::vector<std::string>& names);

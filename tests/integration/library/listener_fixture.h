@@ -28,8 +28,10 @@ inline std::vector<std::string> LinesOf(const std::string& path) {
 // and launches After.
 class ListenerTarget {
  public:
-  explicit ListenerTarget(std::vector<std::string> run_options = {"--attachable"})
-      : child_(Command(directory_.path(), std::move(run_options))) {
+  explicit ListenerTarget(std::vector<std::string> run_options = {"--attachable"},
+                          std::vector<std::string> environment = {})
+      : child_(Command(directory_, std::move(run_options)),
+               {.environment = std::move(environment)}) {
     ready_ = Eventually([&] { return std::filesystem::exists(directory_ / "ready"); });
   }
 

@@ -1,6 +1,6 @@
 // A tool library of somebody else, for processes that were started with
-// ROCP_TOOL_ATTACH=1. It writes what is called, one word a line, to ROCPROF_TEST_LOG, and
-// does what ROCPROF_TEST_DO says:
+// ROCP_TOOL_ATTACH=1. It writes what is called, one word a line, to ROCPROF_TEST_LOG,
+// and does what ROCPROF_TEST_DO says:
 //   WORD:hang     waits in the step WORD (constructor, configure, init, attach, detach)
 //                 until the file ROCPROF_TEST_RELEASE is there
 //   WORD:crash    a null pointer
@@ -45,7 +45,8 @@ static void at(const char* step) {
   // What a call must not leave behind.
   if (wants("float", "all")) {
     __asm__ volatile(
-        "pcmpeqd %%xmm0, %%xmm0\n\tpcmpeqd %%xmm7, %%xmm7\n\tpcmpeqd %%xmm15, %%xmm15" ::
+        "pcmpeqd %%xmm0, %%xmm0\n\tpcmpeqd %%xmm7, %%xmm7\n\tpcmpeqd %%xmm15, "
+        "%%xmm15" ::
             : "xmm0", "xmm7", "xmm15");
   }
 }
