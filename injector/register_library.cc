@@ -60,11 +60,11 @@ absl::Status Resolve(pid_t pid, const Mapping& mapping, RegisterLibrary* library
 
 }  // namespace
 
-bool HasLibrary(const Maps& maps, absl::string_view name) {
+const Mapping* FindMappedLibrary(const Maps& maps, absl::string_view name) {
   for (const Mapping& mapping : maps.mappings()) {
-    if (IsNamed(mapping, name)) return true;
+    if (IsNamed(mapping, name)) return &mapping;
   }
-  return false;
+  return nullptr;
 }
 
 StepResult FindRegisterLibrary(pid_t pid, const Maps& maps, RegisterLibrary* library) {

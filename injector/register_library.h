@@ -26,9 +26,9 @@ struct RegisterLibrary {
 // kBadElf: it cannot be parsed, or is not what is in memory.
 StepResult FindRegisterLibrary(pid_t pid, const Maps& maps, RegisterLibrary* library);
 
-// True if a library with this name, or one that begins with it and a dot, is mapped as
-// code.
-bool HasLibrary(const Maps& maps, absl::string_view name);
+// The first mapping of the code of a library with this name, or one that begins with it
+// and a dot; null if there is none.
+const Mapping* FindMappedLibrary(const Maps& maps, absl::string_view name);
 
 }  // namespace rocattach
 

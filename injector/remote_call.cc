@@ -142,14 +142,12 @@ StepResult RemoteCallRun::Stop() {
   return StepOk();
 }
 
-// Above the frames of a thread that glibc has started is its control block.
+// Above the frames of a thread that glibc has started is its control block; 0 if that
+// is not so: a thread on another stack, such as that of a stub, is not in its own wait.
 uint64_t RemoteCallRun::StackTop() const {
   const Mapping* stack = maps_->Find(RemoteAddress(registers_.rsp));
-  const uint64_t end = stack == nullptr ? 0 : stack->end.value();
-  const uint64_t top = registers_.fs_base > registers_.rsp && registers_.fs_base < end
-                           ? registers_.fs_base
-                           : end;
-  return top;
+  const RemoteAddress control_block(registers_.fs_base);
+  return stack != nullptr && stack->Contains(control_block) ? registers_.fs_base : 0;
 }
 
 // A thread in a call, of this injector or of another, has code of the function's
@@ -161,13 +159,13 @@ StepResult RemoteCallRun::CheckIdle() {
   if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
   auto registers =
       ContinueCall(registers_, absl::string_view(before_ip, sizeof(before_ip)));
-  if (!registers.ok()) return Busy(request_, "it is not waiting");
+  // A call that was over already would be a wait that has just ended.
+  if (!registers.ok() || registers->rip == registers_.rip) {
+    return Busy(request_, "it is not waiting");
+  }
   continue_ = *registers;
   const uint64_t top = StackTop();
-  if (top < registers_.rsp) {
-    return AttachFailure{AttachReason::kUnsupported, 0,
-                         absl::StrCat("thread ", request_.tid, " has no known stack")};
-  }
+  if (top <= registers_.rsp) return Busy(request_, "it is not on its own stack");
   if (top - registers_.rsp > kMaxDepth) return Busy(request_, "it is deep in calls");
   std::vector<uint64_t> words((top - registers_.rsp) / sizeof(uint64_t));
   status = memory_->Read(RemoteAddress(registers_.rsp), words.data(),

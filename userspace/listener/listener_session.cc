@@ -94,6 +94,20 @@ ToolFailure ListenerSession::Ended(const char* name) const {
           true};
 }
 
+ToolFailure ListenerSession::StillRunning(const char* name,
+                                          absl::string_view limit) const {
+  auto status = ReadThreadStatus(pid_, listener_);
+  const bool stopped = status.ok() && (status->state == 'T' || status->state == 't');
+  return {limit.empty() ? "cancelled" : "call-timeout",
+          absl::StrCat(
+              name, " has not returned in process ", pid_, limit, ": ",
+              stopped ? "the process is stopped" : "the tool takes long, or hangs",
+              ". Nothing else in the process waits for it; the call goes on in its "
+              "thread ",
+              kListener, ", and until it returns, no tool can be attached or detached"),
+          true};
+}
+
 bool ListenerSession::target_ended() const {
   pollfd ended = {pidfd_.get(), POLLIN, 0};
   return pidfd_.valid() && poll(&ended, 1, 0) > 0;
@@ -162,25 +176,32 @@ ListenerSession::Result ListenerSession::CheckTarget() const {
   return std::nullopt;
 }
 
+// The one that is loaded, else the one that would be.
+std::string ListenerSession::SdkPath(const Maps& maps) const {
+  if (const Mapping* mapped = FindMappedLibrary(maps, kSdkLibrary)) {
+    return DecodeMapsPath(mapped->path);
+  }
+  const std::string proc = absl::StrCat("/proc/", pid_);
+  auto environment = ReadFile(absl::StrCat(proc, "/environ"), kMaxEnvironment);
+  return FindLibrary(
+      absl::StrCat(proc, "/root"), library_.path, environment.value_or(""),
+      {kSdkLibrary, absl::StrCat(kSdkLibrary, ".1"), absl::StrCat(kSdkLibrary, ".0")});
+}
+
 ListenerSession::Result ListenerSession::FindTools(
     const std::vector<std::string>& tools) {
   auto maps = Maps::Read(pid_);
   if (!maps.ok()) return FromStatus(maps.status());
   RETURN_IF_STEP_FAILED(FindRegisterLibrary(pid_, *maps, &library_));
-  if (!HasLibrary(*maps, kAttachLibrary)) {
+  if (FindMappedLibrary(*maps, kAttachLibrary) == nullptr) {
     return ToolFailure{"no-listener",
                        absl::StrCat("process ", pid_, " has a thread ", kListener,
                                     " but has not loaded ", kAttachLibrary,
                                     ": it is not the thread of rocprofiler-register")};
   }
-  const std::string root = absl::StrCat("/proc/", pid_, "/root");
-  auto environment =
-      ReadFile(absl::StrCat("/proc/", pid_, "/environ"), kMaxEnvironment);
-  const std::string sdk = FindLibrary(
-      root, library_.path, environment.value_or(""),
-      {kSdkLibrary, absl::StrCat(kSdkLibrary, ".1"), absl::StrCat(kSdkLibrary, ".0")});
+  const std::string sdk = SdkPath(*maps);
   // Some releases of rocprofiler-register abort the process without it.
-  if (sdk.empty() && !HasLibrary(*maps, kSdkLibrary)) {
+  if (sdk.empty()) {
     return ToolFailure{"tool-refused",
                        absl::StrCat("process ", pid_, " would not find ", kSdkLibrary,
                                     ", which loads tools; install rocprofiler-sdk, or "
@@ -188,11 +209,17 @@ ListenerSession::Result ListenerSession::FindTools(
   }
   std::vector<std::string> paths;
   for (const std::string& tool : tools) {
-    auto path = FindToolLibrary(pid_, tool, sdk.empty() ? library_.path : sdk);
+    auto path = FindToolLibrary(pid_, tool, sdk);
     if (!path.ok()) {
       return ToolFailure{"tool-invalid", std::string(path.status().message())};
     }
     paths.push_back(*std::move(path));
+  }
+  if (tools.size() > 1 && TakesOneTool(pid_, sdk)) {
+    return ToolFailure{"tool-refused",
+                       absl::StrCat(sdk, " of process ", pid_,
+                                    " attaches one tool library only; lists are for "
+                                    "ROCm 7")};
   }
   tool_ = absl::StrJoin(paths, ":");
   // Releases that read a list drop what is behind its last colon.
@@ -210,19 +237,9 @@ ListenerSession::Result ListenerSession::WaitForCall(
     case RemoteCall::State::kGone:
       return Ended(name);
     case RemoteCall::State::kRunning:
-    case RemoteCall::State::kCancelled: {
-      const bool late = state == RemoteCall::State::kRunning;
-      return ToolFailure{
-          late ? "call-timeout" : "cancelled",
-          absl::StrCat(name, " has not returned in process ", pid_,
-                       late ? absl::StrCat(" within ", limit_msec, " ms") : "",
-                       ": the tool takes long, hangs, or the process is stopped. The "
-                       "process runs on, and the call goes on in its thread ",
-                       kListener,
-                       "; until it returns, no tool can be attached or "
-                       "detached"),
-          true};
-    }
+      return StillRunning(name, absl::StrCat(" within ", limit_msec, " ms"));
+    case RemoteCall::State::kCancelled:
+      return StillRunning(name, "");
     case RemoteCall::State::kReturned:
       break;
   }

@@ -68,6 +68,7 @@ class ListenerSession {
   Result Open();
   Result FindListener();
   Result FindTools(const std::vector<std::string>& tools);
+  std::string SdkPath(const Maps& maps) const;
   Result CheckTarget() const;
   Result DetachEarlier();
   // Calls one of the functions and waits for it.
@@ -77,6 +78,7 @@ class ListenerSession {
   Result WaitForCall(const char* name, RemoteCall* call, uint64_t purpose,
                      uint32_t limit_msec, const std::function<bool()>& cancelled);
   ToolFailure Ended(const char* name) const;
+  ToolFailure StillRunning(const char* name, absl::string_view limit) const;
 
   const pid_t pid_;
   const ToolLimits limits_;

@@ -18,6 +18,7 @@
 #include "injector/thread_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/listener/library_needs.h"
 #include "userspace/watch/library_search.h"
 
 namespace rocattach {
@@ -127,7 +128,22 @@ absl::StatusOr<std::string> FindToolLibrary(pid_t pid, const std::string& librar
   if (absl::Status elf = CheckElf(file->get()); !elf.ok()) {
     return Invalid(path, pid, elf.message());
   }
+  if (absl::Status needs = CheckLibraryNeeds(pid, path); !needs.ok()) {
+    return Invalid(path, pid, needs.message());
+  }
   return path;
+}
+
+bool TakesOneTool(pid_t pid, const std::string& sdk) {
+  auto root = OpenRootOf(pid);
+  if (!root.ok()) return true;
+  auto fd = OpenInRoot(root->get(), sdk, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!fd.ok()) return true;
+  const FileSource file(fd->get());
+  auto image = ElfImage::Parse(file, ElfImage::Layout::kFile);
+  return !image.ok() ||
+         !absl::IsNotFound(
+             image->FindFunction("rocprofiler_load_attachment_tool").status());
 }
 
 }  // namespace rocattach

@@ -22,10 +22,14 @@ std::vector<std::string> ForeignTools(absl::string_view list);
 // `sdk`: several versions of rocprofiler-register abort the process if there is no such
 // library. The file must be regular, an x86-64 shared object, readable by the target's
 // user, and must not lie on a file system that forbids its execution. It has to export
-// rocprofiler_configure and rocprofiler_configure_attach.
-// INVALID_ARGUMENT says what is wrong.
+// rocprofiler_configure and rocprofiler_configure_attach, and the process must have
+// what it needs. INVALID_ARGUMENT says what is wrong.
 absl::StatusOr<std::string> FindToolLibrary(pid_t pid, const std::string& library,
                                             const std::string& sdk);
+
+// Whether rocprofiler-sdk at `sdk`, in the root of process `pid`, attaches one tool by
+// its path. Older releases read a list; with these, the newer ones end the process.
+bool TakesOneTool(pid_t pid, const std::string& sdk);
 
 }  // namespace rocattach
 

@@ -32,13 +32,13 @@ int main(int argc, char** argv) {
   std::optional<rocattach::RemoteCall> call;
   if (result.ok()) result = rocattach::RemoteCall::Begin(request, &call);
   if (!result.ok()) {
-    std::printf("failed reason=%s detail=%s\n",
-                std::string(rocattach::AttachReasonName(result.failure().reason)).c_str(),
-                result.failure().detail.c_str());
+    std::printf(
+        "failed reason=%s detail=%s\n",
+        std::string(rocattach::AttachReasonName(result.failure().reason)).c_str(),
+        result.failure().detail.c_str());
     return 1;
   }
-  const auto state =
-      call->Wait(rocattach::ClockNs(CLOCK_MONOTONIC) + 2'000'000'000);
+  const auto state = call->Wait(rocattach::ClockNs(CLOCK_MONOTONIC) + 2'000'000'000);
   const bool cleared = state == rocattach::RemoteCall::State::kReturned &&
                        call->Clear(/*keep_stub=*/false);
   std::printf("state=%d result=%d cleared=%d\n", static_cast<int>(state),

@@ -1,4 +1,5 @@
-// One function call on a waiting thread of a real process, whose attacher fails and dies.
+// One function call on a waiting thread of a real process, whose attacher fails and
+// dies.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -121,8 +122,8 @@ TEST(RemoteCallTest, TheFunctionGetsItsArgumentsAndNothingIsLeft) {
 }
 
 TEST(RemoteCallTest, DeathBeforeTheRedirectChangesNothing) {
-  for (const std::string step : {"seize", "interrupt", "stopped", "stack", "stub",
-                                 "half", "redirect"}) {
+  for (const std::string step :
+       {"seize", "interrupt", "stopped", "stack", "stub", "half", "redirect"}) {
     TargetProcess target;
     ASSERT_TRUE(Start(target));
     RunnerResult result = Runner(target, "plain", "die-call-" + step).Wait();
@@ -153,8 +154,8 @@ TEST(RemoteCallTest, DeathAfterTheRedirectCompletesTheCall) {
 }
 
 TEST(RemoteCallTest, AFailingStepIsReportedAndUndone) {
-  for (const std::string step : {"seize", "interrupt", "stopped", "stack", "stub",
-                                 "half", "redirect"}) {
+  for (const std::string step :
+       {"seize", "interrupt", "stopped", "stack", "stub", "half", "redirect"}) {
     TargetProcess target;
     ASSERT_TRUE(Start(target));
     const TargetSnapshot before = target.Snapshot();

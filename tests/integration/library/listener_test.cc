@@ -79,8 +79,8 @@ class ListenerTest : public testing::Test {
     return Finish(&child);
   }
   static void ExpectAttached(const Attached& attached) {
-    EXPECT_TRUE(attached.run.exited_with(0)) << attached.run.output
-                                             << attached.run.errors;
+    EXPECT_TRUE(attached.run.exited_with(0))
+        << attached.run.output << attached.run.errors;
     EXPECT_EQ(attached.Event("attached").value("entry", ""), "listener");
     EXPECT_EQ(attached.Event("result").value("status", ""), "detached");
   }
@@ -206,6 +206,15 @@ TEST_F(ListenerTest, ToolsThatCannotBeLoadedAreRefusedBeforehand) {
   std::ofstream(directory / "cut.so") << bytes.substr(0, 4000);
   with(directory / "cut.so");
   EXPECT_THAT(with("libm.so.6"), HasSubstr("it has no rocprofiler_configure"));
+  EXPECT_THAT(with(ROCATTACH_TEST_NEEDY_TOOL), HasSubstr("libmissing.so"));
+  // A version that no glibc has.
+  std::string newer = bytes;
+  for (size_t at = newer.find("GLIBC_2.2.5"); at != std::string::npos;
+       at = newer.find("GLIBC_2.2.5", at + 1)) {
+    newer.replace(at, 11, "GLIBC_2.9.9");
+  }
+  std::ofstream(directory / "newer.so") << newer;
+  EXPECT_THAT(with(directory / "newer.so"), HasSubstr("needs version GLIBC_2.9.9"));
   EXPECT_THAT(with(std::string(ROCATTACH_TEST_LISTENER_TOOL) + ":/nonexistent.so"),
               HasSubstr("No such file"));
   EXPECT_THAT(target.Log(kSteps), IsEmpty());
@@ -223,6 +232,57 @@ TEST_F(ListenerTest, AnotherToolThanBeforeIsRefused) {
   EXPECT_EQ(refused.Reason(), "tool-refused");
   EXPECT_THAT(refused.Detail(), HasSubstr("another tool"));
   ExpectAttached(Attach(target));
+  target.ExpectEnd();
+}
+
+// ROCm 7.2 takes a list, and ends the program if one of them cannot be loaded.
+TEST_F(ListenerTest, OlderReleases) {
+  ListenerTarget target({"--attachable", "--old-attach"});
+  ASSERT_TRUE(target.ready());
+  EXPECT_EQ(Attach(target, "", "/nonexistent.so").Reason(), "tool-invalid");
+  EXPECT_EQ(Attach(target, "", "libnosuchtool.so").Reason(), "tool-invalid");
+  const std::string other = target.directory() / "other.so";
+  std::filesystem::copy_file(ROCATTACH_TEST_LISTENER_TOOL, other);
+  const std::string list = std::string(ROCATTACH_TEST_LISTENER_TOOL) + ":" + other;
+  for (int i = 0; i < 3; ++i) ExpectAttached(Attach(target, "", list));
+  target.ExpectEnd();
+  EXPECT_THAT(
+      target.Log({"tool.configure", "tool.initialize", "tool.attach", "tool.detach",
+                  "tool.finalize"}),
+      ElementsAre("tool.configure", "tool.configure", "tool.initialize",
+                  "tool.initialize", "tool.attach", "tool.attach", "tool.detach",
+                  "tool.detach", "tool.attach", "tool.attach", "tool.detach",
+                  "tool.detach", "tool.attach", "tool.attach", "tool.detach",
+                  "tool.detach", "tool.finalize", "tool.finalize"));
+}
+
+// Newer ones take one.
+TEST_F(ListenerTest, AListIsRefusedByNewerReleases) {
+  ListenerTarget target;
+  ASSERT_TRUE(target.ready());
+  const std::string other = target.directory() / "other.so";
+  std::filesystem::copy_file(ROCATTACH_TEST_LISTENER_TOOL, other);
+  const Attached attached =
+      Attach(target, "", std::string(ROCATTACH_TEST_LISTENER_TOOL) + ":" + other);
+  EXPECT_EQ(attached.Reason(), "tool-refused") << attached.run.output;
+  EXPECT_THAT(attached.Detail(), HasSubstr("one tool library only"));
+  EXPECT_FALSE(attached.Event("not_attached").value("target_modified", true));
+  target.ExpectEnd();
+}
+
+TEST_F(ListenerTest, AStoppedProcess) {
+  ListenerTarget target;
+  ASSERT_TRUE(target.ready());
+  target.child().Signal(SIGSTOP);
+  const Attached attached =
+      Attach(target, "", ROCATTACH_TEST_LISTENER_TOOL, {"--tool-timeout-msec", "300"});
+  EXPECT_EQ(attached.Reason(), "call-timeout") << attached.run.output;
+  EXPECT_THAT(attached.Detail(), HasSubstr("the process is stopped"));
+  EXPECT_THAT(target.Log(kSteps), IsEmpty());
+  target.child().Signal(SIGCONT);
+  EXPECT_TRUE(
+      Eventually([&] { return !target.Log({"register.attach_done"}).empty(); }));
+  EXPECT_TRUE(Eventually([&] { return Attach(target).run.exited_with(0); }));
   target.ExpectEnd();
 }
 
@@ -326,15 +386,14 @@ TEST_F(ListenerTest, AToolThatHangs) {
               "listener-busy");
     EXPECT_TRUE(target.Runs());
     target.ReleaseTool();
-    ASSERT_TRUE(Eventually([&] {
-      return !target.Log({"register.attach_done"}).empty();
-    }));
+    ASSERT_TRUE(
+        Eventually([&] { return !target.Log({"register.attach_done"}).empty(); }));
     // It is attached by now, with nobody to detach it but the next session.
     EXPECT_TRUE(Eventually([&] { return Attach(target).run.exited_with(0); }));
     target.ExpectEnd();
-    EXPECT_THAT(target.Tool(), ElementsAre("constructor", "configure",
-                                           "configure_attach", "init", "attach",
-                                           "detach", "attach", "detach", "fini"))
+    EXPECT_THAT(target.Tool(),
+                ElementsAre("constructor", "configure", "configure_attach", "init",
+                            "attach", "detach", "attach", "detach", "fini"))
         << step;
   }
 }
@@ -458,9 +517,9 @@ class ListenerLibraryTest : public ListenerTest {
                wish)
         .output;
   }
-  const std::vector<std::string> kOnce = {"constructor", "configure",
-                                          "configure_attach", "init",
-                                          "attach", "detach", "fini"};
+  const std::vector<std::string> kOnce = {
+      "constructor", "configure", "configure_attach", "init", "attach",
+      "detach",      "fini"};
 };
 
 TEST_F(ListenerLibraryTest, AttachesAndReattaches) {
@@ -493,8 +552,8 @@ TEST_F(ListenerLibraryTest, StatusValues) {
   target.ExpectEnd();
   ListenerTarget unprepared{{}};
   ASSERT_TRUE(unprepared.ready());
-  const Finished run = Run(
-      unprepared, {ROCATTACH_TEST_ATTACH_PROGRAM, "attach=" + unprepared.text()});
+  const Finished run =
+      Run(unprepared, {ROCATTACH_TEST_ATTACH_PROGRAM, "attach=" + unprepared.text()});
   EXPECT_THAT(run.output, HasSubstr(": 1 ROCATTACH_STATUS_ERROR"));
   EXPECT_THAT(run.errors, HasSubstr("ROCP_TOOL_ATTACH=1"));
   unprepared.ExpectEnd();
@@ -509,12 +568,11 @@ TEST_F(ListenerLibraryTest, StatusValues) {
 TEST_F(ListenerLibraryTest, TheHostDies) {
   ListenerTarget target;
   ASSERT_TRUE(target.ready());
-  const Finished run = Run(target, {ROCATTACH_TEST_ATTACH_PROGRAM,
-                                    "attach=" + target.text(), "abort"});
+  const Finished run =
+      Run(target, {ROCATTACH_TEST_ATTACH_PROGRAM, "attach=" + target.text(), "abort"});
   EXPECT_THAT(run.output, HasSubstr(": 0 "));
-  EXPECT_TRUE(Eventually([&] {
-    return target.Tool().size() == 6 && target.Tool().back() == "detach";
-  }));
+  EXPECT_TRUE(Eventually(
+      [&] { return target.Tool().size() == 6 && target.Tool().back() == "detach"; }));
   target.ExpectEnd();
   EXPECT_EQ(target.Tool(), kOnce);
 }
@@ -539,7 +597,8 @@ TEST_F(ListenerLibraryTest, TheOlderNamesAndPython) {
 TEST_F(ListenerTest, OptionsOfARecordingAreRefused) {
   ListenerTarget target;
   ASSERT_TRUE(target.ready());
-  for (const std::string option : {"--pmc=SQ_WAVES", "--output-file=x", "--hip-trace"}) {
+  for (const std::string option :
+       {"--pmc=SQ_WAVES", "--output-file=x", "--hip-trace"}) {
     Child child(Command(target.text(), ROCATTACH_TEST_LISTENER_TOOL, {option}));
     const Finished run = child.Wait();
     EXPECT_TRUE(run.exited_with(2)) << option;

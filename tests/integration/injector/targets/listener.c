@@ -1,9 +1,9 @@
 /* A program with a thread that waits for attachers, as one that was started with
  * ROCP_TOOL_ATTACH=1. Usage: listener MODE
  *
- * Prints "ready window=ADDRESS flag=ADDRESS tid=TID" of that thread, whose machine state
- * is known, waits until the flag is set, and checks the state: prints "intact" and exits
- * with 7, or says what changed and exits with 1.
+ * Prints "ready window=ADDRESS flag=ADDRESS tid=TID" of that thread, whose machine
+ * state is known, waits until the flag is set, and checks the state: prints "intact"
+ * and exits with 7, or says what changed and exits with 1.
  *
  * Modes: plain; busy (two more threads allocate and open libraries); small-stack (the
  * thread's has 64 KiB); exit (the process ends 20 ms after it is ready). */
