@@ -28,7 +28,8 @@ constexpr size_t kMostLibraries = 256;
 
 class NeedsCheck {
  public:
-  explicit NeedsCheck(pid_t pid) : pid_(pid), root_(absl::StrCat("/proc/", pid, "/root")) {}
+  explicit NeedsCheck(pid_t pid)
+      : pid_(pid), root_(absl::StrCat("/proc/", pid, "/root")) {}
 
   absl::Status Run(const std::string& path);
 
@@ -50,7 +51,7 @@ class NeedsCheck {
 
 absl::StatusOr<UniqueFd> NeedsCheck::Open(const std::string& path) const {
   ASSIGN_OR_RETURN(UniqueFd root, OpenRootOf(pid_));
-  return OpenInRoot(root.get(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  return OpenRegularInRoot(root.get(), path);
 }
 
 absl::StatusOr<ElfNeeds> NeedsCheck::NeedsOf(const std::string& path) const {
@@ -110,9 +111,8 @@ absl::Status NeedsCheck::CheckOne(const std::string& path) {
                             ? name
                             : FindLibrary(root_, path, environment_, {name});
     if (found.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(path, " needs ", name,
-                       ", which the process's loader would not find"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, " needs ", name, ", which the process's loader would not find"));
     }
     providers.push_back(found);
     if (seen_.size() < kMostLibraries && seen_.insert(found).second) {

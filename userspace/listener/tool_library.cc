@@ -123,7 +123,7 @@ absl::StatusOr<std::string> FindToolLibrary(pid_t pid, const std::string& librar
     return Invalid(path, pid, detail.substr(0, detail.find("; install")));
   }
   ASSIGN_OR_RETURN(UniqueFd root, OpenRootOf(pid));
-  auto file = OpenInRoot(root.get(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  auto file = OpenRegularInRoot(root.get(), path);
   if (!file.ok()) return Invalid(path, pid, file.status().message());
   if (absl::Status elf = CheckElf(file->get()); !elf.ok()) {
     return Invalid(path, pid, elf.message());
@@ -137,7 +137,7 @@ absl::StatusOr<std::string> FindToolLibrary(pid_t pid, const std::string& librar
 bool TakesOneTool(pid_t pid, const std::string& sdk) {
   auto root = OpenRootOf(pid);
   if (!root.ok()) return true;
-  auto fd = OpenInRoot(root->get(), sdk, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  auto fd = OpenRegularInRoot(root->get(), sdk);
   if (!fd.ok()) return true;
   const FileSource file(fd->get());
   auto image = ElfImage::Parse(file, ElfImage::Layout::kFile);
