@@ -6,14 +6,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
 #include "tests/integration/library/listener_fixture.h"
 #include "tests/integration/random_instants.h"
+#include "tests/places.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -150,7 +153,70 @@ TEST_F(ListenerTest, AToolCountsWhatIsLaunchedWhileItIsAttached) {
   for (const std::string& line : LinesOf(directory / "counted")) {
     counted += line.rfind("counted ", 0) == 0 ? 1 : 0;
   }
-  EXPECT_GE(counted, 50u);
+  EXPECT_EQ(counted, 50u);
+}
+
+// Ours and theirs see the same dispatches, whichever came first.
+TEST_F(ListenerTest, BesideARecordingOfOurs) {
+  for (const bool tool_first : {true, false}) {
+    TemporaryDirectory directory;
+    ListenerTarget target({"--attachable"},
+                          {"SIMROCM_TOOL=idle buffer counters=SQ_WAVES",
+                           "SIMROCM_TOOL_OUTPUT=" + directory / "counted"});
+    ASSERT_TRUE(target.ready());
+    const auto start = [&](bool tool) {
+      std::vector<std::string> words = {ClientPath(), "attach", "--json", "-p",
+                                        target.text()};
+      const std::vector<std::string> rest =
+          tool ? std::vector<std::string>{"-t", ROCATTACH_TEST_COUNTING_TOOL}
+               : std::vector<std::string>{"-d", directory.path(), "-o", "run"};
+      words.insert(words.end(), rest.begin(), rest.end());
+      auto child = std::make_unique<Child>(words);
+      EXPECT_TRUE(Eventually(
+          [&] { return child->PollOutput().find("ready") != std::string::npos; }));
+      return child;
+    };
+    auto first = start(tool_first), second = start(!tool_first);
+    target.ExpectEnd();
+    const Attached one = Finish(first.get()), two = Finish(second.get());
+    const Attached& ours = tool_first ? two : one;
+    EXPECT_EQ(ours.Event("result").value("dispatches", 0), 50) << ours.run.output;
+    EXPECT_EQ(ours.Event("result").value("lost", 1), 0);
+    size_t counted = 0;
+    for (const std::string& line : LinesOf(directory / "counted")) {
+      counted += line.rfind("counted ", 0) == 0 ? 1 : 0;
+    }
+    EXPECT_EQ(counted, 50u) << tool_first;
+  }
+}
+
+// Only the right to trace the process is needed, which its own user has.
+TEST_F(ListenerTest, ProcessesOfTheSameUserNeedNoPrivileges) {
+  if (!EverybodyReaches(ROCATTACH_TEST_LISTENER_TOOL) ||
+      !EverybodyReaches(ClientPath())) {
+    GTEST_SKIP() << "the build cannot be reached by other users";
+  }
+  constexpr uid_t kNobody = 65534;
+  TemporaryDirectory directory;
+  std::filesystem::permissions(directory.path(), std::filesystem::perms::all);
+  Child target({SimrocmRunPath(), "--attachable", TargetPath("hip_late"), "-m", "50",
+                "--idle", "--until", directory / "go", "--ready", directory / "ready"},
+               {.uid = kNobody});
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(directory / "ready"); }));
+  ListenerTarget foreign;
+  ASSERT_TRUE(foreign.ready());
+  const std::vector<std::string> more = {"--attach-duration-msec", "10"};
+  Child own(
+      Command(std::to_string(target.pid()), ROCATTACH_TEST_LISTENER_TOOL, more),
+      {.environment = {"ROCPROF_TEST_LOG=" + directory / "tool"}, .uid = kNobody});
+  ExpectAttached(Finish(&own));
+  Child other(Command(foreign.text(), ROCATTACH_TEST_LISTENER_TOOL, more),
+              {.uid = kNobody});
+  EXPECT_EQ(Finish(&other).Reason(), "not-permitted");
+  std::ofstream(directory / "go");
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  EXPECT_EQ(LinesOf(directory / "tool").back(), "fini");
+  foreign.ExpectEnd();
 }
 
 TEST_F(ListenerTest, VariablesOfTheAttacherReachTheTool) {
@@ -540,6 +606,37 @@ TEST_F(ListenerLibraryTest, AttachesAndReattaches) {
               ElementsAre("constructor", "configure", "configure_attach", "init",
                           "attach", "detach", "attach", "detach", "fini"));
   EXPECT_FALSE(std::filesystem::exists(target.directory() / "out")) << "the tool's";
+}
+
+// The root, a child that waits for tools as well, and one that has nothing to do with
+// it.
+TEST_F(ListenerLibraryTest, ATree) {
+  ListenerTarget variables;
+  const TemporaryDirectory& files = variables.directory();
+  const auto late = [&](const std::string& ready) {
+    return Quoted(TargetPath("hip_late")) + " --idle -m 50 --until " + files / "go" +
+           " --ready " + files / ready;
+  };
+  Child root(
+      {SimrocmRunPath(), "--attachable", "sh", "-c",
+       "sleep 1000 & echo $!; { " + late("a") + " >/dev/null & }; exec " + late("b")});
+  ASSERT_TRUE(Eventually([&] {
+    return std::filesystem::exists(files / "a") && std::filesystem::exists(files / "b");
+  }));
+  const pid_t idle = atoi(root.PollOutput().c_str());
+  const std::string pid = std::to_string(root.pid());
+  const Finished run = Run(
+      variables, {ROCATTACH_TEST_ATTACH_PROGRAM, "tree=" + pid, "detach-tree=" + pid});
+  EXPECT_THAT(run.output, HasSubstr("tree " + pid + ": 0 ")) << run.errors;
+  EXPECT_THAT(run.output, HasSubstr("detach-tree " + pid + ": 0 ")) << run.errors;
+  EXPECT_THAT(run.errors, HasSubstr("it is left out"));
+  kill(idle, SIGKILL);
+  variables.ExpectEnd();
+  EXPECT_TRUE(root.Wait().exited_with(0));
+  const std::vector<std::string> steps = variables.Tool();
+  for (const std::string& step : kOnce) {
+    EXPECT_EQ(std::count(steps.begin(), steps.end(), step), 2) << step;
+  }
 }
 
 TEST_F(ListenerLibraryTest, StatusValues) {

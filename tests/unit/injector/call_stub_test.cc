@@ -22,8 +22,8 @@ CallPlan Plan() {
   return plan;
 }
 
-// What the thread needs lies below its frame, in room that it has been asked for, and is
-// aligned as XSAVE and the ABI require.
+// What the thread needs lies below its frame, in room that it has been asked for, and
+// is aligned as XSAVE and the ABI require.
 TEST(CallStub, ItsStackIsBelowTheThreads) {
   for (uint64_t unaligned : {0, 1, 8, 63}) {
     CallPlan plan = Plan();

@@ -25,10 +25,10 @@ TEST(ToolVariables, AreThoseOfToolsAndNoOthers) {
                                      "ROC_X=1",
                                      "XROCP_Y=1",
                                      nullptr};
-  EXPECT_THAT(ToolVariables(environment),
-              ElementsAre(Pair("ROCPROF_KERNEL_TRACE", "1"), Pair("ROCP_METRICS", "a=b"),
-                          Pair("ROCPROFSYS_TRACE", ""),
-                          Pair("ROCPROFILER_LOG_LEVEL", "info")));
+  EXPECT_THAT(
+      ToolVariables(environment),
+      ElementsAre(Pair("ROCPROF_KERNEL_TRACE", "1"), Pair("ROCP_METRICS", "a=b"),
+                  Pair("ROCPROFSYS_TRACE", ""), Pair("ROCPROFILER_LOG_LEVEL", "info")));
   const char* const none[] = {nullptr};
   EXPECT_THAT(ToolVariables(none), IsEmpty());
   EXPECT_THAT(ToolVariables(nullptr), IsEmpty());
