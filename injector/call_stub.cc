@@ -88,13 +88,16 @@ absl::StatusOr<BuiltCall> BuildCall(const CallPlan& plan) {
   built.stack.append(reinterpret_cast<const char*>(&block), sizeof(block));
 
   CallParameters parameters = {};
-  uint64_t* pointers[] = {&parameters.first, &parameters.second};
-  for (size_t i = 0; i < plan.arguments.size(); ++i) {
-    if (!plan.arguments[i].has_value()) continue;
+  // The address of an argument, which is put there; 0 for a null pointer.
+  const auto place = [&built](const CallArgument& argument) -> uint64_t {
+    if (!argument.has_value()) return 0;
     built.stack.resize(RoundUp(built.stack.size()));
-    *pointers[i] = (built.stack_address + built.stack.size()).value();
-    built.stack.append(*plan.arguments[i]);
-  }
+    const RemoteAddress address = built.stack_address + built.stack.size();
+    built.stack.append(*argument);
+    return address.value();
+  };
+  parameters.first = place(plan.arguments[0]);
+  parameters.second = place(plan.arguments[1]);
   parameters.return_ip = plan.return_ip.value();
   parameters.block = built.block.value();
   parameters.xstate = built.stack_address.value();

@@ -10,6 +10,7 @@
 #include "injector/elf_image.h"
 #include "injector/library_facts.h"
 #include "injector/mapped_file.h"
+#include "injector/target_checks.h"
 #include "injector/target_memory.h"
 #include "userspace/base/status_macros.h"
 
@@ -28,10 +29,15 @@ bool IsNamed(const Mapping& mapping, absl::string_view name) {
 absl::StatusOr<RemoteAddress> FindOne(const ElfImage& image, const FileSource& file,
                                       const TargetMemory& memory, uint64_t bias,
                                       const Mapping& mapping, const char* name) {
-  ASSIGN_OR_RETURN(const ElfFunction function, image.FindFunction(name));
-  const RemoteAddress address(function.vaddr + bias);
+  const auto function = image.FindFunction(name);
+  // Not NOT_FOUND, which is what files of a process that has ended are.
+  if (!function.ok()) {
+    return absl::UnimplementedError(
+        absl::StrCat(mapping.path, " has no ", name, ": ROCm 7.1 or later is needed"));
+  }
+  const RemoteAddress address(function->vaddr + bias);
   LibraryFacts::Code in_file, in_memory;
-  ASSIGN_OR_RETURN(const uint64_t offset, image.FileOffset(function.vaddr));
+  ASSIGN_OR_RETURN(const uint64_t offset, image.FileOffset(function->vaddr));
   RETURN_IF_ERROR(file.ReadAt(offset, in_file.data(), in_file.size()));
   RETURN_IF_ERROR(memory.Read(address, in_memory.data(), in_memory.size()));
   if (!mapping.Contains(address) || in_file != in_memory) {
@@ -94,14 +100,9 @@ StepResult FindRegisterLibrary(pid_t pid, const Maps& maps, RegisterLibrary* lib
   }
   absl::Status status = Resolve(pid, *found, library);
   if (status.ok()) return StepOk();
-  if (absl::IsNotFound(status)) {
-    return AttachFailure{
-        AttachReason::kUnsupported, 0,
-        absl::StrCat(
-            found->path,
-            " has no rocprofiler_register_attach: ROCm 7.1 or later is needed")};
-  }
-  return FailureFromStatus(status, AttachReason::kBadElf);
+  const AttachReason reason = absl::IsUnimplemented(status) ? AttachReason::kUnsupported
+                                                            : AttachReason::kBadElf;
+  return UnlessEnded(pid, pid, FailureFromStatus(status, reason));
 }
 
 }  // namespace rocattach

@@ -271,7 +271,7 @@ StepResult RemoteCall::Begin(const RemoteCallRequest& request,
   StepResult result;
   // Its end releases the thread where nothing else does.
   std::thread([&] { result = RemoteCallRun(request).Begin(call); }).join();
-  return result;
+  return UnlessEnded(request.pid, request.tid, std::move(result));
 }
 
 StepResult RemoteCall::FindEarlier(const RemoteCallRequest& request,
@@ -319,16 +319,18 @@ bool RemoteCall::Clear(bool keep_stub) {
     if (ClockNs(CLOCK_MONOTONIC) >= deadline_ns) return false;
     SleepNs(1'000'000);
   }
-  // The block stays with a stub that stays.
-  const RemoteAddress arguments = built_.block + sizeof(CallBlock);
-  const RemoteAddress begin = keep_stub ? arguments : built_.stack_address;
-  const std::string zeros(built_.stack_address + built_.stack.size() - begin, '\0');
-  bool done = memory_.Write(begin, zeros.data(), zeros.size()).ok();
+  bool removed = false;
   if (!keep_stub) {
+    // Not possible where the kernel allows such writes to tracers only.
     const std::string room(cave_.bytes, '\0');
-    done &= memory_.Write(cave_.address, room.data(), room.size()).ok();
+    removed = memory_.Write(cave_.address, room.data(), room.size()).ok();
   }
-  return done;
+  // A stub that stays keeps its block, which says how the call ended.
+  const RemoteAddress begin =
+      removed ? built_.stack_address : built_.block + sizeof(CallBlock);
+  const std::string zeros(built_.stack_address + built_.stack.size() - begin, '\0');
+  const bool cleared = memory_.Write(begin, zeros.data(), zeros.size()).ok();
+  return cleared && removed == !keep_stub;
 }
 
 }  // namespace rocattach

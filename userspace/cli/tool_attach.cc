@@ -52,7 +52,7 @@ struct Target {
 
 class ToolAttach {
  public:
-  ToolAttach(const ToolAttachOptions& options, std::vector<pid_t> pids)
+  ToolAttach(const ToolAttachOptions& options, const std::vector<pid_t>& pids)
       : options_(options) {
     if (options.timeout_msec != 0) {
       limits_.attach_msec = limits_.detach_msec = options.timeout_msec;

@@ -25,6 +25,7 @@ constexpr size_t kMaxEnvironment = 4 << 20;
 constexpr off_t kMaxLibrary = 64 << 20;
 // More libraries than this are not followed.
 constexpr size_t kMostLibraries = 256;
+constexpr size_t kMostMapped = 8192;
 
 class NeedsCheck {
  public:
@@ -63,10 +64,13 @@ absl::Status NeedsCheck::ReadMapped() {
   ASSIGN_OR_RETURN(const Maps maps, Maps::Read(pid_));
   for (const Mapping& mapping : maps.mappings()) {
     if (!mapping.executable || !mapping.is_file()) continue;
+    const std::string path = DecodeMapsPath(mapping.path);
+    if (mapped_.size() > kMostMapped ||
+        !mapped_.emplace(path.substr(path.rfind('/') + 1), path).second) {
+      continue;
+    }
     auto file = OpenMappedFile(pid_, mapping);
     if (!file.ok()) continue;
-    const std::string path = DecodeMapsPath(mapping.path);
-    mapped_.emplace(path.substr(path.rfind('/') + 1), path);
     auto needs = ReadElfNeeds(FileSource(file->get()));
     if (needs.ok() && !needs->soname.empty()) mapped_.emplace(needs->soname, path);
   }

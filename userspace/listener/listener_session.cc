@@ -290,9 +290,9 @@ ListenerSession::Result ListenerSession::DetachEarlier() {
   return result;
 }
 
-ListenerSession::Result ListenerSession::Attach(
-    const std::vector<std::string>& tools, const Variables& variables,
-    const std::function<bool()>& cancelled) {
+ListenerSession::Result ListenerSession::Steps(const std::vector<std::string>& tools,
+                                               const Variables& variables,
+                                               const std::function<bool()>& cancelled) {
   RETURN_IF_RESULT(Open());
   RETURN_IF_RESULT(FindListener());
   RETURN_IF_RESULT(CheckTarget());
@@ -303,6 +303,18 @@ ListenerSession::Result ListenerSession::Attach(
                         limits_.attach_msec, cancelled));
   attached_ = true;
   return std::nullopt;
+}
+
+ListenerSession::Result ListenerSession::Attach(
+    const std::vector<std::string>& tools, const Variables& variables,
+    const std::function<bool()>& cancelled) {
+  Result result = Steps(tools, variables, cancelled);
+  // What is read of a process that ends is not to be relied on.
+  if (result.has_value() && target_ended() && result->reason != "died-during-attach") {
+    return ToolFailure{"target-exited", absl::StrCat("process ", pid_, " has ended"),
+                       result->target_modified};
+  }
+  return result;
 }
 
 ListenerSession::Result ListenerSession::Detach() {

@@ -65,6 +65,8 @@ class ListenerSession {
 
  private:
   using Result = std::optional<ToolFailure>;
+  Result Steps(const std::vector<std::string>& tools, const Variables& variables,
+               const std::function<bool()>& cancelled);
   Result Open();
   Result FindListener();
   Result FindTools(const std::vector<std::string>& tools);
