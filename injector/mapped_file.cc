@@ -68,6 +68,15 @@ absl::StatusOr<UniqueFd> OpenInRoot(int root, const std::string& path, int flags
   return UniqueFd(static_cast<int>(fd));
 }
 
+absl::StatusOr<UniqueFd> OpenRegularInRoot(int root, const std::string& path) {
+  ASSIGN_OR_RETURN(const UniqueFd found, OpenInRoot(root, path, O_PATH));
+  struct stat info;
+  if (fstat(found.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
+  }
+  return OpenFile(absl::StrCat("/proc/self/fd/", found.get()), O_RDONLY | O_NONBLOCK);
+}
+
 absl::StatusOr<UniqueFd> OpenMappedFile(pid_t pid, const Mapping& mapping) {
   UniqueFd fd;
   if (auto opened = OpenFile(MapFilesPath(pid, mapping), O_RDONLY | O_NONBLOCK);

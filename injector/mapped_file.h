@@ -30,6 +30,10 @@ absl::StatusOr<UniqueFd> OpenRootOf(pid_t pid);
 // resolved inside that root, magic links are refused.
 absl::StatusOr<UniqueFd> OpenInRoot(int root, const std::string& path, int flags);
 
+// The same for a regular file, to be read. Nothing else is opened, because to open a
+// device may have effects; INVALID_ARGUMENT says that it is no regular file.
+absl::StatusOr<UniqueFd> OpenRegularInRoot(int root, const std::string& path);
+
 }  // namespace rocattach
 
 #endif  // ROCATTACH_INJECTOR_MAPPED_FILE_H_

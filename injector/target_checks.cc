@@ -140,6 +140,19 @@ StepResult CheckIdentity(pid_t pid, uint64_t start_ns) {
                    ", the one that was meant at tick ", meant.start_ticks)};
 }
 
+StepResult UnlessEnded(pid_t pid, pid_t tid, StepResult result) {
+  if (result.ok()) return result;
+  auto status = ReadThreadStatus(pid, tid);
+  const bool ended = status.ok() ? status->state == 'Z' || status->state == 'X'
+                                 : absl::IsNotFound(status.status()) ||
+                                       ErrnoOf(status.status()) == ESRCH;
+  if (ended) {
+    result.failure().reason = AttachReason::kTargetExited;
+    result.failure().retryable = false;
+  }
+  return result;
+}
+
 StepResult CheckNotSecure(pid_t pid) {
   const std::string path = absl::StrCat("/proc/", pid, "/auxv");
   auto text = ReadFile(path, kAuxvLimit);

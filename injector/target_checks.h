@@ -20,6 +20,10 @@ namespace rocattach {
 // kPidReused, kTargetExited.
 StepResult CheckIdentity(pid_t pid, uint64_t start_ns);
 
+// `result`, or kTargetExited with its detail if it is a failure and the thread has
+// ended meanwhile: what /proc says of a process that ends is not to be relied on.
+StepResult UnlessEnded(pid_t pid, pid_t tid, StepResult result);
+
 // Does the process run only with its own user's privileges? A set-uid program or one
 // with file capabilities has AT_SECURE set. kSecureExec; kUnsupported for a 32-bit
 // process.

@@ -15,7 +15,8 @@ _rocattach() {
   case $previous in
   --top | --limit | --arch | -p | --pid | --pmc | --set | --block | --kernel-include-regex | \
     --kernel-exclude-regex | --kernel-iteration-range | --dispatch-range | --gpu | \
-    --device-samples | --api-function | --collection-period | --attach-duration-msec)
+    --device-samples | --api-function | --collection-period | --attach-duration-msec | \
+    --tool-timeout-msec)
     return
     ;;
   --collection-period-unit)
@@ -30,7 +31,15 @@ _rocattach() {
     mapfile -t COMPREPLY < <(compgen -W "yielding signal" -- "$current")
     return
     ;;
+  --attach-tool-library)
+    mapfile -t COMPREPLY < <(compgen -A file -- "$current")
+    return
+    ;;
   -t | --type)
+    if [[ $command == attach ]]; then
+      mapfile -t COMPREPLY < <(compgen -A file -- "$current")
+      return
+    fi
     # The help names the types; the part before the last comma is chosen already.
     local types before=''
     [[ $current == *,* ]] && before=${current%,*},
@@ -54,7 +63,8 @@ _rocattach() {
       -h --help"
     ;;
   attach)
-    options="-p --pid --attach --cgroup --attach-children --detach-on-eof -d --output-directory -o \
+    options="-p --pid --attach --cgroup --attach-children -t --attach-tool-library \
+      --tool-timeout-msec --detach-on-eof -d --output-directory -o \
       --output-file --json -q --quiet --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
       --kernel-exclude-regex --kernel-iteration-range --dispatch-range --kernel-trace \

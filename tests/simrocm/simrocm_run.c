@@ -30,6 +30,7 @@ static const char help[] =
     "(SIMROCM_QUEUE_INTERPOSITION=1)\n"
     "                         unless ROCPROFILER_QUEUE_INTERPOSITION=0\n"
     "  --attachable           start the attach library (ROCP_TOOL_ATTACH=1)\n"
+    "  --old-attach           attaching is that of ROCm 7.2 (SIMROCM_OLD_ATTACH=1)\n"
     "  --log FILE             append what the simulators are asked to (SIMROCM_LOG)\n"
     "  --dispatch-log FILE    append each dispatch that is traced or counted\n"
     "                         (SIMROCM_DISPATCH_LOG)\n"
@@ -73,6 +74,7 @@ int main(int argc, char** argv) {
       {"preload", required_argument, NULL, 'p'},
       {"interposition", no_argument, NULL, 'i'},
       {"attachable", no_argument, NULL, 'A'},
+      {"old-attach", no_argument, NULL, 'o'},
       {"log", required_argument, NULL, 'l'},
       {"dispatch-log", required_argument, NULL, 'd'},
       {"without-sdk", no_argument, NULL, 'w'},
@@ -103,6 +105,10 @@ int main(int argc, char** argv) {
         break;
       case 'A':
         setenv("ROCP_TOOL_ATTACH", "1", 1);
+        break;
+      case 'o':
+        setenv("SIMROCM_OLD_ATTACH", "1", 1);
+        libraries = "lib/old-attach";
         break;
       case 'l':
         setenv("SIMROCM_LOG", optarg, 1);

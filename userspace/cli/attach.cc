@@ -15,7 +15,9 @@
 #include "userspace/cli/enter_key.h"
 #include "userspace/cli/input_end.h"
 #include "userspace/cli/subcommands.h"
+#include "userspace/cli/tool_attach.h"
 #include "userspace/cli/watch_arguments.h"
+#include "userspace/listener/tool_library.h"
 #include "userspace/service/watcher.h"
 #include "userspace/watch/running_process.h"
 
@@ -30,9 +32,12 @@ constexpr char kExamples[] =
     "  rocattach attach -p 1234,1235 --attach-duration-msec 10000\n"
     "  rocattach attach -p 1234 --attach-children -o trace.rwa\n"
     "  rocattach attach --cgroup system.slice/llm.service\n"
+    "  rocattach attach -p 1234 -t librocprofiler-sdk-tool.so\n"
     "Then: rocattach report FILE, rocattach dump FILE --json\n"
     "\n"
     "The processes need no preparation, and go on as before when the recording ends.\n"
+    "Only -t needs processes that were started with ROCP_TOOL_ATTACH=1; the tool gets\n"
+    "the ROCPROF_ and ROCP_ variables of this command.\n"
     "Exit status: 0 every process was recorded, 1 one was not or something was lost, "
     "2\n"
     "usage error, 3 rocattach could not start. 'rocattach doctor' shows what is "
@@ -44,6 +49,8 @@ struct AttachArguments {
   std::string cgroup;
   bool children = false;
   bool detach_on_eof = false;
+  std::string tool_libraries;
+  uint32_t tool_timeout_msec = 0;
 };
 
 Watcher* running_watcher = nullptr;
@@ -88,10 +95,42 @@ int PrintError(const absl::Status& status, int exit_status) {
   return exit_status;
 }
 
+// What else is given is for our own recording, and there is none with another tool.
+absl::Status CheckToolOptions(const CLI::App& app) {
+  static const std::set<std::string> kUsed = {
+      "--pid",  "--cgroup",       "--attach-children",      "--attach-tool-library",
+      "--json", "--quiet",        "--attach-duration-msec", "--tool-timeout-msec",
+      "--help", "--detach-on-eof"};
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || kUsed.count(name) != 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name,
+                     " has no effect with --attach-tool-library: that tool has "
+                     "its own options, in the ROCPROF_ variables"));
+  }
+  return absl::OkStatus();
+}
+
 int RunAttach(AttachArguments* args, const CLI::App& app) {
   WatchArguments& watch = args->watch;
   auto pids = ParsePids(*args);
   if (!pids.ok()) return PrintError(pids.status(), kExitUsage);
+  ToolAttachOptions tools;
+  tools.tools = ForeignTools(args->tool_libraries);
+  if (!tools.tools.empty()) {
+    if (absl::Status status = CheckToolOptions(app); !status.ok()) {
+      return PrintError(status, kExitUsage);
+    }
+    tools.children = args->children;
+    tools.detach_on_eof = args->detach_on_eof;
+    tools.json = watch.json;
+    tools.quiet = watch.quiet;
+    tools.duration_msec = static_cast<uint32_t>(
+        std::min<int64_t>(watch.session.duration_msec, UINT32_MAX));
+    tools.timeout_msec = args->tool_timeout_msec;
+    return RunToolAttach(tools, *pids);
+  }
   watch.watcher.attach = true;
   // The whole run lasts that long, with a session or without.
   watch.watcher.duration_msec = static_cast<uint32_t>(
@@ -171,6 +210,19 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
       ->type_name("PATH");
   command->add_flag("--attach-children", args->children,
                     "The descendants of these processes as well");
+  command
+      ->add_option("-t,--attach-tool-library", args->tool_libraries,
+                   "Attach these tools of rocprofiler-sdk instead of recording, to "
+                   "processes that were started with ROCP_TOOL_ATTACH=1 (default: "
+                   "$ROCPROF_ATTACH_TOOL_LIBRARY, else none)")
+      ->type_name("LIB[:LIB…]")
+      ->envname("ROCPROF_ATTACH_TOOL_LIBRARY");
+  command
+      ->add_option("--tool-timeout-msec", args->tool_timeout_msec,
+                   "How long such a tool may take to attach, and to detach (default: "
+                   "30000, 100000)")
+      ->type_name("MSEC")
+      ->check(CLI::Range(1, 3'600'000));
   command->add_flag("--detach-on-eof", args->detach_on_eof,
                     "Detach at the end of standard input instead of on Enter: when the "
                     "program at its other side closes it, or dies");

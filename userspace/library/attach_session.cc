@@ -19,7 +19,7 @@ void AttachSession::HandleNotAttached(const RecorderEvent& event) {
   if (event.pid == root_) {
     root_status_ = status;
     AttachLog(LogLevel::kError, event.detail);
-  } else if (event.reason == "no-runtime") {
+  } else if (event.reason == "no-runtime" || event.reason == "no-listener") {
     AttachLog(LogLevel::kWarning, absl::StrCat(event.detail, "; it is left out"));
   } else {
     other_status_ = status;
@@ -69,8 +69,10 @@ void AttachSession::Handle(const std::string& line) {
     case Kind::kEnd:
       ended_ = true;
       output_error_ = event->output_error;
-      AttachLog(LogLevel::kInfo,
-                absl::StrCat("recorded in ", absl::StrJoin(event->files, ", ")));
+      if (!event->files.empty()) {
+        AttachLog(LogLevel::kInfo,
+                  absl::StrCat("recorded in ", absl::StrJoin(event->files, ", ")));
+      }
       break;
     case Kind::kOther:
       break;

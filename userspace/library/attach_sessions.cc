@@ -8,10 +8,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "userspace/library/attach_log.h"
 #include "userspace/library/attach_settings.h"
 #include "userspace/library/recorder_program.h"
-#include "userspace/library/tool_library.h"
 
 namespace rocattach {
 namespace {
@@ -38,22 +38,17 @@ rocattach_status_t CheckPid(int pid) {
   return ROCATTACH_STATUS_SUCCESS;
 }
 
-rocattach_status_t CheckSettings(int pid, const AttachSettings& settings) {
-  for (const std::string& library : settings.tool_libraries) {
-    if (absl::Status status = CheckToolLibrary(pid, library); !status.ok()) {
-      return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT, status.message());
-    }
-  }
+// The options of the recorder. A tool of somebody else has its own ways to be told what
+// to do: the recorder passes the variables on.
+std::vector<std::string> OptionsOf(const AttachSettings& settings) {
   if (!settings.tool_libraries.empty()) {
-    return Refuse(ROCATTACH_STATUS_ERROR_NOT_SUPPORTED,
-                  absl::StrCat("ROCPROF_ATTACH_TOOL_LIBRARY names ",
-                               settings.tool_libraries.front(),
-                               "; only this project's collector is supported so far"));
+    return {absl::StrCat("--attach-tool-library=",
+                         absl::StrJoin(settings.tool_libraries, ":"))};
   }
   for (const std::string& name : settings.ignored) {
     AttachLog(LogLevel::kWarning, absl::StrCat(name, " is set, and has no effect"));
   }
-  return ROCATTACH_STATUS_SUCCESS;
+  return settings.options;
 }
 
 }  // namespace
@@ -91,10 +86,6 @@ rocattach_status_t AttachSessions::Attach(int pid, bool tree) {
     return status;
   }
   const AttachSettings settings = ReadAttachSettings(ReadEnvironment);
-  if (const auto status = CheckSettings(pid, settings);
-      status != ROCATTACH_STATUS_SUCCESS) {
-    return status;
-  }
   const auto program = FindRecorderProgram();
   if (!program.ok()) {
     return Refuse(ROCATTACH_STATUS_ERROR, program.status().message());
@@ -106,7 +97,7 @@ rocattach_status_t AttachSessions::Attach(int pid, bool tree) {
   // Also if memory runs out on the way.
   absl::Cleanup release = [this, pid] { Release(pid); };
   auto session = std::make_unique<AttachSession>(pid, tree, limits_);
-  const rocattach_status_t status = session->Attach(*program, settings.options);
+  const rocattach_status_t status = session->Attach(*program, OptionsOf(settings));
   if (session->Has(pid)) {
     std::move(release).Cancel();
     std::lock_guard<std::mutex> lock(mutex_);

@@ -65,6 +65,7 @@ rocattach_status_t StatusOfReason(absl::string_view reason) {
       {"pid-reused", ROCATTACH_STATUS_ERROR_PTRACE_PROCESS_NOT_FOUND},
       {"died-during-attach", ROCATTACH_STATUS_ERROR_PTRACE_PROCESS_NOT_FOUND},
       {"not-a-process", ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT},
+      {"tool-invalid", ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT},
       {"not-permitted", ROCATTACH_STATUS_ERROR_PTRACE_OPERATION_NOT_PERMITTED},
       // What ptrace answers when another process has the target.
       {"already-traced", ROCATTACH_STATUS_ERROR_PTRACE_OPERATION_NOT_PERMITTED},

@@ -4,7 +4,8 @@
  * The library is librocattach (pkg-config: rocattach; CMake: rocattach::rocattach). It
  * starts the program `rocattach` beside itself for each recording and ends that
  * recording at the detach call, or when the calling process ends: then the targets run
- * on, and what was recorded is in the file. The targets need no preparation.
+ * on, and what was recorded is in the file. The targets need no preparation, unless a
+ * tool library is named.
  *
  * What is recorded and where is read from the environment of the calling process at
  * each attach call:
@@ -21,12 +22,12 @@
  *                                  hardware counters, where the process can give them
  *   ROCPROF_KERNEL_FILTER_INCLUDE_REGEX, ROCPROF_KERNEL_FILTER_EXCLUDE_REGEX,
  *   ROCPROF_KERNEL_FILTER_RANGE    which kernels these are measured on
- *   ROCPROF_ATTACH_TOOL_LIBRARY    tool libraries, separated by colons; only this
- *                                  project's collector is supported so far
- *   ROCATTACH_LOG_LEVEL            what is printed on standard error: fatal, error,
- *                                  warning (default), info or trace
- * They are ignored in set-user-ID programs. `rocattach` needs root, or the capabilities
- * that `rocattach doctor` lists.
+ *   ROCPROF_ATTACH_TOOL_LIBRARY    a tool of rocprofiler-sdk that is attached instead
+ * of recording, to a process that was started with ROCP_TOOL_ATTACH=1; it gets the
+ * variables ROCPROF_… and ROCP_… of the calling process ROCATTACH_LOG_LEVEL what is
+ * printed on standard error: fatal, error, warning (default), info or trace They are
+ * ignored in set-user-ID programs. `rocattach` needs root, or the capabilities that
+ * `rocattach doctor` lists.
  *
  * All functions may be called from any thread, at the same time for different
  * processes. They do not touch signals, wait calls or descriptors of the program. A
@@ -82,7 +83,8 @@ typedef struct rocattach_version_triplet_t {
  * about a second, or when it is known that it cannot be; a minute at most.
  *   INVALID_ARGUMENT       `pid` is not positive, is the calling process, a thread, a
  *                          thread of the kernel or a zombie; it is attached already; a
- *                          variable of the environment makes no sense
+ *                          variable of the environment makes no sense; the process
+ *                          cannot load the tool library
  *   others                 as above
  * Attaching again after a detach is possible any number of times. Each attach writes a
  * new file: a name that exists gets the suffix -1, -2 … */

@@ -1,58 +1,20 @@
 #include "userspace/watch/backend_choice.h"
 
 #include <dirent.h>
-#include <unistd.h>
-
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "injector/elf_needs.h"
 #include "userspace/base/file.h"
+#include "userspace/watch/library_search.h"
 
 namespace rocattach {
 namespace {
 
 constexpr size_t kMaxMaps = 16 << 20;
 constexpr size_t kMaxEnvironment = 4 << 20;
-constexpr size_t kMaxCache = 16 << 20;
 constexpr char kSdk[] = "librocprofiler-sdk.so";
-constexpr const char* kStandardPlaces[] = {"/lib/x86_64-linux-gnu",
-                                           "/usr/lib/x86_64-linux-gnu",
-                                           "/lib64",
-                                           "/usr/lib64",
-                                           "/lib",
-                                           "/usr/lib"};
-
-std::string DirectoryOf(const std::string& path) {
-  return path.substr(0, path.rfind('/'));
-}
-
-// The SDK in a directory, in any version; empty if it is not there.
-std::string SdkIn(const std::string& root, absl::string_view directory) {
-  for (const char* version : {"", ".1", ".0"}) {
-    std::string path = absl::StrCat(directory, "/", kSdk, version);
-    if (access(absl::StrCat(root, path).c_str(), R_OK) == 0) return path;
-  }
-  return "";
-}
-
-// The SDK in the linker's cache, whose strings are stored one after the other.
-std::string SdkInCache(const std::string& root) {
-  auto cache = ReadFile(absl::StrCat(root, "/etc/ld.so.cache"), kMaxCache);
-  if (!cache.ok()) return "";
-  for (absl::string_view text : absl::StrSplit(*cache, '\0')) {
-    if (absl::StartsWith(text, "/") &&
-        absl::StrContains(text, absl::StrCat("/", kSdk)) &&
-        access(absl::StrCat(root, text).c_str(), R_OK) == 0) {
-      return std::string(text);
-    }
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -71,28 +33,8 @@ std::string MappedRegister(const std::string& maps) {
 
 std::string FindSdk(const std::string& root, const std::string& register_path,
                     const std::string& environment) {
-  const std::string origin = DirectoryOf(register_path);
-  std::vector<std::string> places;
-  auto add = [&](absl::string_view list) {
-    for (absl::string_view place : absl::StrSplit(list, ':', absl::SkipEmpty())) {
-      places.push_back(
-          absl::StrReplaceAll(place, {{"$ORIGIN", origin}, {"${ORIGIN}", origin}}));
-    }
-  };
-  auto needs = ReadElfNeeds(absl::StrCat(root, register_path));
-  if (needs.ok()) add(needs->rpath);
-  for (absl::string_view variable : absl::StrSplit(environment, '\0')) {
-    if (absl::ConsumePrefix(&variable, "LD_LIBRARY_PATH=")) add(variable);
-  }
-  if (needs.ok()) add(needs->runpath);
-  for (const std::string& place : places) {
-    if (std::string found = SdkIn(root, place); !found.empty()) return found;
-  }
-  if (std::string found = SdkInCache(root); !found.empty()) return found;
-  for (const char* place : kStandardPlaces) {
-    if (std::string found = SdkIn(root, place); !found.empty()) return found;
-  }
-  return "";
+  return FindLibrary(root, register_path, environment,
+                     {kSdk, absl::StrCat(kSdk, ".1"), absl::StrCat(kSdk, ".0")});
 }
 
 bool HasGpuTopology(const std::string& root, const std::string& topology) {

@@ -189,6 +189,10 @@ std::string TargetProcess::Report() const {
   return text.str();
 }
 
+void TargetProcess::ClearReport() const {
+  EXPECT_EQ(truncate(report_path_.c_str(), 0), 0);
+}
+
 std::string TargetProcess::WaitForReport() const {
   WaitUntil([this] { return Report().find('\n') != std::string::npos; });
   return Report();

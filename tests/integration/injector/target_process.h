@@ -62,6 +62,7 @@ class TargetProcess {
   std::string WaitForReport() const;
   // What it has written so far.
   std::string Report() const;
+  void ClearReport() const;
 
   // Lets the window end.
   void OpenWindow();

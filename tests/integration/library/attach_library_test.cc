@@ -144,8 +144,7 @@ TEST_F(AttachLibraryTest, ForeignToolLibraries) {
   const auto with = [&](const std::string& library) {
     return StatusOfAttach(target.pid(), {"ROCPROF_ATTACH_TOOL_LIBRARY=" + library});
   };
-  EXPECT_EQ(with("/nonexistent.so"), 2);
-  EXPECT_EQ(with("librocprofiler-sdk-tool.so"), 3);
+  EXPECT_EQ(with("librocprofiler-sdk-tool.so"), 1) << "it does not wait for tools";
   EXPECT_EQ(with(CollectorPath()), 0);
   target.ExpectEnd();
 }

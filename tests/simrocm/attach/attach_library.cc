@@ -3,8 +3,8 @@
 // queues and code objects, so that a tool that comes later does not miss them.
 #include <pthread.h>
 #include <signal.h>
-#include <unistd.h>
 
+#include <condition_variable>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -66,7 +66,11 @@ void StartListener() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([] {
     pthread_setname_np(pthread_self(), "rocp-bg-attach");
-    for (;;) pause();
+    // As upstream's: a condition variable that nobody signals.
+    std::mutex mutex;
+    std::condition_variable never;
+    std::unique_lock lock(mutex);
+    for (;;) never.wait(lock);
   }).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -12,6 +12,9 @@
 
 #define SIMROCM_EXPORT extern "C" __attribute__((visibility("default")))
 
+// register.cc
+SIMROCM_EXPORT int32_t rocprofiler_register_invoke_all_registrations(void);
+
 namespace simrocm {
 namespace {
 
@@ -70,8 +73,27 @@ rocattach_register_status LoadTool(const char* tool_path) {
                      : ROCATTACH_REGISTER_ROCPROFILER_ERROR;
 }
 
+// As releases before September 2026 attach (SIMROCM_OLD_ATTACH): the tool is named in
+// the program's environment for good, and what then cannot be loaded ends the program.
+rocattach_register_status OldAttach(const char* environment_buffer,
+                                    const char* tool_path) {
+  if (tool_path == nullptr) Fatal("rocprofiler_register_attach without a tool");
+  if (!AttachLibraryIsRegistered()) Fatal("an empty registration is used");
+  setenv(kToolAttached, "1", 1);
+  setenv("ROCP_TOOL_LIBRARIES", tool_path, 1);
+  EnvironmentChange environment(ParseEnvironmentBuffer(environment_buffer));
+  rocprofiler_register_invoke_all_registrations();
+  const SdkLibrary* sdk = KnownSdk();
+  if (sdk == nullptr || sdk->attach == nullptr) return ROCATTACH_REGISTER_NO_TOOLS;
+  return sdk->attach() == 0 ? ROCATTACH_REGISTER_SUCCESS
+                            : ROCATTACH_REGISTER_ROCPROFILER_ERROR;
+}
+
 rocattach_register_status Attach(const char* environment_buffer,
                                  const char* tool_path) {
+  if (GetBool("SIMROCM_OLD_ATTACH", false)) {
+    return OldAttach(environment_buffer, tool_path);
+  }
   if (tool_path == nullptr) return ROCATTACH_REGISTER_INVALID_ARGUMENT;
   CheckedLock lock(State().mutex);
   if (!lock.held()) return ROCATTACH_REGISTER_DEADLOCK;

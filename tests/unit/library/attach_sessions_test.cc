@@ -22,6 +22,7 @@ namespace rocattach {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_support::ExecutableDirectory;
 
 constexpr rocattach_status_t kSuccess = ROCATTACH_STATUS_SUCCESS;
@@ -424,25 +425,43 @@ TEST_F(AttachSessionsTest, WhatTheProgramIsGiven) {
   unsetenv("ROCPROF_ATTACH_PID");
 }
 
+// Whether the process can load them is for the recorder to find out.
 TEST_F(AttachSessionsTest, ForeignToolLibraries) {
-  RecordNormally();
+  const std::string words = directory_.path() + "/words";
+  Record("echo \"$*\" >'" + words + "'; env >'" + words +
+         ".env'; attached $pid; ready; wait_for_end; end");
   const auto with = [&](const std::string& libraries) {
     setenv("ROCPROF_ATTACH_TOOL_LIBRARY", libraries.c_str(), 1);
-    return sessions_.Attach(target_, false);
+    EXPECT_EQ(sessions_.Attach(target_, false), kSuccess);
+    EXPECT_EQ(sessions_.Detach(target_), kSuccess);
+    std::ifstream file(words);
+    return std::string(std::istreambuf_iterator<char>(file), {});
   };
-  const std::string text = directory_.path() + "/text.so";
-  std::ofstream(text) << "text";
-  EXPECT_EQ(with("/nonexistent.so"), kInvalid);
-  EXPECT_EQ(with(directory_.path() + "/"), kInvalid) << "a directory";
-  EXPECT_EQ(with("/dev/null"), kInvalid);
-  EXPECT_EQ(with(text), kInvalid);
-  EXPECT_EQ(with("librocprofiler-sdk-tool.so"), kNotSupported);
-  const std::string library = std::filesystem::canonical("/proc/self/exe");
-  EXPECT_EQ(with(library), kNotSupported) << "position-independent, as libraries are";
-  EXPECT_EQ(with("librocattach-collector.so:/nonexistent.so"), kInvalid);
-  EXPECT_EQ(Log(), "");
-  EXPECT_EQ(with("librocattach-collector.so"), kSuccess);
-  EXPECT_EQ(sessions_.Detach(target_), kSuccess);
+  setenv("ROCPROF_OUTPUT_PATH", "/for/the/tool", 1);
+  const std::string tools = with("/one.so::two.so:librocattach-collector.so:");
+  EXPECT_THAT(tools, HasSubstr("--attach-tool-library=/one.so:two.so\n"));
+  EXPECT_THAT(tools, Not(HasSubstr("/for/the/tool")));
+  std::ifstream file(words + ".env");
+  const std::string environment(std::istreambuf_iterator<char>(file), {});
+  EXPECT_THAT(environment, HasSubstr("ROCPROF_OUTPUT_PATH=/for/the/tool\n"));
+  EXPECT_THAT(environment, Not(HasSubstr("ROCPROF_ATTACH_TOOL_LIBRARY")));
+  const std::string ours = with("librocattach-collector.so");
+  EXPECT_THAT(ours, Not(HasSubstr("--attach-tool-library")));
+  EXPECT_THAT(ours, HasSubstr("--output-directory /for/the/tool"));
+}
+
+TEST_F(AttachSessionsTest, RefusalsOfTools) {
+  setenv("ROCPROF_ATTACH_TOOL_LIBRARY", "/one.so", 1);
+  for (const auto& [reason, status] : std::map<std::string, rocattach_status_t>{
+           {"no-listener", kError},
+           {"tool-invalid", kInvalid},
+           {"tool-refused", kError},
+           {"call-timeout", kError},
+           {"died-during-attach", kNotFound},
+           {"already-traced", ROCATTACH_STATUS_ERROR_PTRACE_OPERATION_NOT_PERMITTED}}) {
+    Record("refused $pid " + reason + "; ready; wait_for_end; end");
+    EXPECT_EQ(sessions_.Attach(target_, false), status) << reason;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,133 @@
+#include "injector/call_stub.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "injector/call_frame.h"
+#include "userspace/base/status_macros.h"
+
+extern "C" {
+// call_stub_code.S
+extern const char rocattach_call_stub_begin[];
+extern const char rocattach_call_stub_parameters[];
+extern const char rocattach_call_stub_end[];
+}
+
+namespace rocattach {
+namespace {
+
+// "RWACALLS" and "RWABLOCK" as bytes in memory.
+constexpr uint64_t kEndMark = 0x534c4c4143415752ull;
+constexpr uint64_t kBlockMark = 0x4b434f4c42415752ull;
+
+// Must agree with the labels at the end of call_stub_code.S.
+struct CallParameters {
+  uint64_t return_ip;
+  uint64_t block;
+  uint64_t xstate;
+  uint64_t errno_location;
+  uint64_t function;
+  uint64_t first;
+  uint64_t second;
+  uint64_t purpose;
+  uint64_t end_mark;
+};
+
+static_assert(offsetof(CallBlock, state) == CALL_STATE &&
+              offsetof(CallBlock, result) == CALL_RESULT);
+
+constexpr uint64_t kAlignment = 64;  // of an xstate area
+
+uint64_t RoundUp(uint64_t bytes) {
+  return (bytes + kAlignment - 1) & ~(kAlignment - 1);
+}
+
+size_t CodeBytes() {
+  return static_cast<size_t>(rocattach_call_stub_parameters -
+                             rocattach_call_stub_begin);
+}
+
+size_t ArgumentBytes(const CallPlan& plan) {
+  size_t bytes = 0;
+  for (const CallArgument& argument : plan.arguments) {
+    if (argument.has_value()) bytes += RoundUp(argument->size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+size_t CallStubBytes() {
+  return static_cast<size_t>(rocattach_call_stub_end - rocattach_call_stub_begin);
+}
+
+uint64_t CallStackBytes(const CallPlan& plan) {
+  return CALL_GAP + kAlignment + RoundUp(sizeof(CallBlock)) + ArgumentBytes(plan) +
+         RoundUp(plan.xstate_bytes);
+}
+
+absl::StatusOr<BuiltCall> BuildCall(const CallPlan& plan) {
+  if (plan.function.is_null() || plan.return_ip.is_null() ||
+      plan.stack_pointer.value() <= CallStackBytes(plan) || plan.xstate_bytes == 0) {
+    return absl::InvalidArgumentError("a call with a null address or no xstate size");
+  }
+  if (const size_t bytes = ArgumentBytes(plan); bytes > kMaxCallArguments) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "the arguments have ", bytes, " bytes, at most ", kMaxCallArguments, " fit"));
+  }
+  BuiltCall built;
+  // From the lowest address on: xstate area, block, arguments.
+  built.stack_address = RemoteAddress(
+      (plan.stack_pointer.value() - CallStackBytes(plan)) & ~(kAlignment - 1));
+  built.stack.assign(RoundUp(plan.xstate_bytes), '\0');
+  built.block = built.stack_address + built.stack.size();
+  CallBlock block;
+  block.mark = kBlockMark;
+  built.stack.append(reinterpret_cast<const char*>(&block), sizeof(block));
+
+  CallParameters parameters = {};
+  // The address of an argument, which is put there; 0 for a null pointer.
+  const auto place = [&built](const CallArgument& argument) -> uint64_t {
+    if (!argument.has_value()) return 0;
+    built.stack.resize(RoundUp(built.stack.size()));
+    const RemoteAddress address = built.stack_address + built.stack.size();
+    built.stack.append(*argument);
+    return address.value();
+  };
+  parameters.first = place(plan.arguments[0]);
+  parameters.second = place(plan.arguments[1]);
+  parameters.return_ip = plan.return_ip.value();
+  parameters.block = built.block.value();
+  parameters.xstate = built.stack_address.value();
+  parameters.errno_location = plan.errno_location.value();
+  parameters.function = plan.function.value();
+  parameters.purpose = plan.purpose;
+  parameters.end_mark = kEndMark;
+  if (CodeBytes() + sizeof(parameters) != CallStubBytes()) {
+    return absl::InternalError("call_stub_code.S and CallParameters disagree");
+  }
+  built.stub.assign(rocattach_call_stub_begin, CodeBytes());
+  built.stub.append(reinterpret_cast<const char*>(&parameters), sizeof(parameters));
+  return built;
+}
+
+std::optional<CallInTarget> CallInRoom(absl::string_view room) {
+  CallParameters parameters;
+  if (room.size() < CallStubBytes() ||
+      room.substr(0, CodeBytes()) !=
+          absl::string_view(rocattach_call_stub_begin, CodeBytes())) {
+    return std::nullopt;
+  }
+  std::memcpy(&parameters, room.data() + CodeBytes(), sizeof(parameters));
+  if (parameters.end_mark != kEndMark) return std::nullopt;
+  return CallInTarget{RemoteAddress(parameters.return_ip),
+                      RemoteAddress(parameters.block), parameters.purpose};
+}
+
+bool IsCallBlock(const CallBlock& block) {
+  return block.mark == kBlockMark && block.state <= CALL_RETURNED;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,78 @@
+// The code by which a waiting thread of the target calls one function, its parameters,
+// and what it needs on the thread's stack.
+#ifndef ROCATTACH_INJECTOR_CALL_STUB_H_
+#define ROCATTACH_INJECTOR_CALL_STUB_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "injector/remote_address.h"
+
+namespace rocattach {
+
+// An argument: bytes that the function gets a pointer to, or nothing for a null
+// pointer.
+using CallArgument = std::optional<std::string>;
+
+struct CallPlan {
+  RemoteAddress function;
+  std::array<CallArgument, 2> arguments;
+  RemoteAddress errno_location;  // null: errno is not kept
+  RemoteAddress return_ip;       // where the thread continues
+  RemoteAddress stack_pointer;   // of the thread where it is interrupted
+  uint32_t xstate_bytes = 0;     // of XstateBytes()
+  uint64_t purpose = 0;          // the caller's; CallInRoom() returns it
+};
+
+// The bytes for a plan. Both are written before the thread is sent to the stub.
+struct BuiltCall {
+  std::string stub;   // to any 16-byte aligned address; its first byte is its entry
+  std::string stack;  // to stack_address, below the thread's stack pointer
+  RemoteAddress stack_address;
+  RemoteAddress block;  // a CallBlock, inside of it
+};
+
+// What the stub reports.
+struct CallBlock {
+  uint64_t mark = 0;
+  uint32_t state = 0;  // of call_frame.h
+  uint32_t pad = 0;
+  uint64_t result = 0;  // rax, once the state is CALL_RETURNED
+};
+
+// Number of bytes of BuiltCall::stub; constant.
+size_t CallStubBytes();
+
+// Most bytes of both arguments together.
+inline constexpr size_t kMaxCallArguments = 256 << 10;
+
+// Stack below the thread's stack pointer that a call needs, without what the function
+// itself uses.
+uint64_t CallStackBytes(const CallPlan& plan);
+
+// INVALID_ARGUMENT for a null address or without xstate. OUT_OF_RANGE if the arguments
+// are too long.
+absl::StatusOr<BuiltCall> BuildCall(const CallPlan& plan);
+
+// A call that an injector has left in a target.
+struct CallInTarget {
+  RemoteAddress return_ip;
+  RemoteAddress block;
+  uint64_t purpose = 0;
+};
+
+// Reads `room`, the contents of a code cave of CallStubBytes(), rounded up to 16; empty
+// if it does not hold a call stub.
+std::optional<CallInTarget> CallInRoom(absl::string_view room);
+
+// True if the bytes of a CallBlock still are one.
+bool IsCallBlock(const CallBlock& block);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_CALL_STUB_H_

@@ -1,0 +1,35 @@
+// The copy of rocprofiler-register in one target.
+#ifndef ROCATTACH_INJECTOR_REGISTER_LIBRARY_H_
+#define ROCATTACH_INJECTOR_REGISTER_LIBRARY_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "injector/failure.h"
+#include "injector/maps.h"
+#include "injector/remote_address.h"
+
+namespace rocattach {
+
+struct RegisterLibrary {
+  std::string path;      // in the target's root
+  RemoteAddress attach;  // rocprofiler_register_attach
+  RemoteAddress detach;  // rocprofiler_register_detach
+  // Its executable mapping.
+  RemoteAddress code_begin, code_end;
+};
+
+// Finds librocprofiler-register.so among the mappings of `pid`, and its two functions,
+// whose code in memory is compared with the file's. kUnsupported: there is none, there
+// are two, so that the choice would be a guess, or it is a version that cannot attach.
+// kBadElf: it cannot be parsed, or is not what is in memory.
+StepResult FindRegisterLibrary(pid_t pid, const Maps& maps, RegisterLibrary* library);
+
+// The first mapping of the code of a library with this name, or one that begins with it
+// and a dot; null if there is none.
+const Mapping* FindMappedLibrary(const Maps& maps, absl::string_view name);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_REGISTER_LIBRARY_H_

@@ -1,0 +1,336 @@
+#include "injector/remote_call.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "injector/blocked_thread.h"
+#include "injector/call_frame.h"
+#include "injector/fault.h"
+#include "injector/maps.h"
+#include "injector/stub.h"
+#include "injector/symbol_lookup.h"
+#include "injector/target_checks.h"
+#include "injector/tracee.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/file.h"
+
+namespace rocattach {
+namespace {
+
+// Stack for the function itself: tools load libraries and start threads there.
+constexpr uint64_t kFunctionStack = 128 << 10;
+// A thread that waits for calls has called next to nothing.
+constexpr uint64_t kMaxDepth = 64 << 10;
+constexpr uint64_t kBackPatienceNs = 1'000'000'000;
+
+AttachFailure Injected(const char* step) {
+  return {AttachReason::kInternal, EIO, absl::StrCat("injected fault at ", step)};
+}
+
+AttachFailure Busy(const RemoteCallRequest& request, absl::string_view why) {
+  return {AttachReason::kUnsafeContext, 0,
+          absl::StrCat("thread ", request.tid, " of process ", request.pid,
+                       " still executes an earlier call (", why,
+                       "); try again when that has returned"),
+          true};
+}
+
+void SleepNs(uint64_t ns) {
+  timespec time = {static_cast<time_t>(ns / 1'000'000'000),
+                   static_cast<long>(ns % 1'000'000'000)};
+  nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+// The steps up to the redirect; nothing points to what is written before it.
+class RemoteCallRun {
+ public:
+  explicit RemoteCallRun(const RemoteCallRequest& request) : request_(request) {}
+
+  StepResult Begin(std::optional<RemoteCall>* call);
+  StepResult FindEarlier(std::optional<EarlierCall>* earlier);
+
+ private:
+  StepResult Open();
+  StepResult Stop();
+  StepResult CheckIdle();
+  StepResult Build();
+  StepResult Write(RemoteAddress address, absl::string_view bytes);
+  StepResult WriteAll();
+  StepResult Redirect();
+  StepResult FindCave();
+  uint64_t StackTop() const;
+
+  const RemoteCallRequest& request_;
+  Tracee tracee_;
+  std::optional<TargetMemory> memory_;
+  std::optional<Maps> maps_;
+  user_regs_struct registers_ = {};
+  user_regs_struct continue_ = {};
+  CodeCave cave_;
+  std::optional<CallInTarget> earlier_;
+  BuiltCall built_;
+  bool written_ = false;
+};
+
+StepResult RemoteCallRun::Open() {
+  auto memory = TargetMemory::Open(request_.pid, request_.tid);
+  if (!memory.ok()) return FailureFromProc(memory.status());
+  memory_.emplace(*std::move(memory));
+  auto maps = Maps::Read(request_.tid);
+  if (!maps.ok()) return FailureFromProc(maps.status());
+  maps_.emplace(*std::move(maps));
+  return FindCave();
+}
+
+StepResult RemoteCallRun::FindCave() {
+  earlier_.reset();
+  return FindCodeCave(request_.tid, *maps_, *memory_, nullptr, request_.function,
+                      CallStubBytes(), &cave_, [this](absl::string_view room) {
+                        earlier_ = CallInRoom(room);
+                        return earlier_.has_value();
+                      });
+}
+
+StepResult RemoteCallRun::FindEarlier(std::optional<EarlierCall>* earlier) {
+  RETURN_IF_FAILED(Open());
+  earlier->reset();
+  if (!earlier_.has_value()) return StepOk();
+  EarlierCall found;
+  found.purpose = earlier_->purpose;
+  CallBlock block;
+  if (memory_->Read(earlier_->block, &block, sizeof(block)).ok() &&
+      IsCallBlock(block)) {
+    found.block = block;
+  }
+  *earlier = found;
+  return StepOk();
+}
+
+StepResult RemoteCallRun::Stop() {
+  if (FaultAt("call-seize")) return Injected("call-seize");
+  RETURN_IF_FAILED(tracee_.Seize(request_.pid, request_.tid));
+  // Not before: now the IDs cannot be reused.
+  RETURN_IF_FAILED(CheckIdentity(request_.pid, request_.start_ns));
+  if (FaultAt("call-interrupt")) return Injected("call-interrupt");
+  RETURN_IF_FAILED(tracee_.Interrupt());
+  RETURN_IF_FAILED(
+      tracee_.WaitForStop(BootNs() + uint64_t{request_.stop_timeout_msec} * 1'000'000));
+  if (FaultAt("call-stopped")) return Injected("call-stopped");
+  RETURN_IF_FAILED(tracee_.ReadRegisters(&registers_));
+  if (tracee_.pending_signal() != 0) {
+    return AttachFailure{
+        AttachReason::kUnsafeContext, 0,
+        absl::StrCat("thread ", request_.tid, " is about to handle signal ",
+                     tracee_.pending_signal()),
+        true};
+  }
+  return StepOk();
+}
+
+// Above the frames of a thread that glibc has started is its control block; 0 if that
+// is not so: a thread on another stack, such as that of a stub, is not in its own wait.
+uint64_t RemoteCallRun::StackTop() const {
+  const Mapping* stack = maps_->Find(RemoteAddress(registers_.rsp));
+  const RemoteAddress control_block(registers_.fs_base);
+  return stack != nullptr && stack->Contains(control_block) ? registers_.fs_base : 0;
+}
+
+// A thread in a call, of this injector or of another, has code of the function's
+// library, or of the stub, among its return addresses.
+StepResult RemoteCallRun::CheckIdle() {
+  char before_ip[2] = {};
+  absl::Status status = memory_->Read(RemoteAddress(registers_.rip - sizeof(before_ip)),
+                                      before_ip, sizeof(before_ip));
+  if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
+  auto registers =
+      ContinueCall(registers_, absl::string_view(before_ip, sizeof(before_ip)));
+  // A call that was over already would be a wait that has just ended.
+  if (!registers.ok() || registers->rip == registers_.rip) {
+    return Busy(request_, "it is not waiting");
+  }
+  continue_ = *registers;
+  const uint64_t top = StackTop();
+  if (top <= registers_.rsp) return Busy(request_, "it is not on its own stack");
+  if (top - registers_.rsp > kMaxDepth) return Busy(request_, "it is deep in calls");
+  std::vector<uint64_t> words((top - registers_.rsp) / sizeof(uint64_t));
+  status = memory_->Read(RemoteAddress(registers_.rsp), words.data(),
+                         words.size() * sizeof(uint64_t));
+  if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
+  const bool in_call = std::any_of(words.begin(), words.end(), [this](uint64_t word) {
+    const RemoteAddress address(word);
+    return (request_.busy_begin <= address && address < request_.busy_end) ||
+           (earlier_.has_value() && cave_.address <= address &&
+            address < cave_.address + cave_.bytes);
+  });
+  return in_call ? Busy(request_, "found on its stack") : StepOk();
+}
+
+StepResult RemoteCallRun::Build() {
+  CallPlan plan;
+  plan.function = request_.function;
+  plan.arguments = request_.arguments;
+  plan.purpose = request_.purpose;
+  plan.return_ip = RemoteAddress(continue_.rip);
+  plan.stack_pointer = RemoteAddress(registers_.rsp);
+  plan.xstate_bytes = XstateBytes();
+  // Without glibc's errno the thread's own is not kept, which a wait does not need.
+  LoaderFunctions functions;
+  if (FindLoaderFunctions(request_.tid, *maps_, nullptr, &functions).ok()) {
+    plan.errno_location = functions.errno_location;
+  }
+  RETURN_IF_FAILED(CheckStack(request_.tid, *maps_, RemoteAddress(registers_.rsp),
+                              CallStackBytes(plan) + kFunctionStack));
+  auto built = BuildCall(plan);
+  if (!built.ok()) {
+    return AttachFailure{absl::IsOutOfRange(built.status())
+                             ? AttachReason::kResourceLimit
+                             : AttachReason::kInternal,
+                         0, std::string(built.status().message())};
+  }
+  built_ = *std::move(built);
+  return StepOk();
+}
+
+StepResult RemoteCallRun::Write(RemoteAddress address, absl::string_view bytes) {
+  absl::Status status = memory_->Write(address, bytes.data(), bytes.size());
+  if (!status.ok()) {
+    // The kernel may forbid it through /proc/PID/mem and allow it to the tracer.
+    RETURN_IF_FAILED(tracee_.Poke(address, bytes));
+  }
+  std::string back(bytes.size(), '\0');
+  status = memory_->Read(address, back.data(), back.size());
+  if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
+  if (back == bytes) return StepOk();
+  return AttachFailure{AttachReason::kMemoryAccess, EIO,
+                       absl::StrFormat("what was written to %#x reads back differently",
+                                       address.value())};
+}
+
+StepResult RemoteCallRun::WriteAll() {
+  if (FaultAt("call-stack")) return Injected("call-stack");
+  RETURN_IF_FAILED(Write(built_.stack_address, built_.stack));
+  if (FaultAt("call-stub")) return Injected("call-stub");
+  written_ = true;
+  // In pieces, so that a test can die between them.
+  const size_t half = kFaultsBuiltIn ? built_.stub.size() / 2 : built_.stub.size();
+  RETURN_IF_FAILED(
+      Write(cave_.address, absl::string_view(built_.stub).substr(0, half)));
+  if (FaultAt("call-half")) return Injected("call-half");
+  return Write(cave_.address + half, absl::string_view(built_.stub).substr(half));
+}
+
+StepResult RemoteCallRun::Redirect() {
+  if (FaultAt("call-redirect")) return Injected("call-redirect");
+  user_regs_struct registers = continue_;
+  registers.rip = cave_.address.value();
+  RETURN_IF_FAILED(tracee_.SetRegisters(registers));
+  (void)FaultAt("call-redirected");
+  tracee_.Release();
+  (void)FaultAt("call-released");
+  return StepOk();
+}
+
+StepResult RemoteCallRun::Begin(std::optional<RemoteCall>* call) {
+  RETURN_IF_FAILED(Stop());
+  // Read again now: the thread is stopped, and nobody else may write here.
+  RETURN_IF_FAILED(Open());
+  RETURN_IF_FAILED(CheckMappings(*maps_, "", /*attached_before=*/true));
+  RETURN_IF_FAILED(CheckIdle());
+  RETURN_IF_FAILED(Build());
+  StepResult result = WriteAll();
+  if (result.ok()) result = Redirect();
+  if (!result.ok()) {
+    if (written_) (void)Write(cave_.address, cave_.before);
+    return result;
+  }
+  RemoteCall begun(*std::move(memory_), request_);
+  begun.cave_ = std::move(cave_);
+  begun.built_ = std::move(built_);
+  begun.stack_pointer_ = registers_.rsp;
+  call->emplace(std::move(begun));
+  return StepOk();
+}
+
+StepResult RemoteCall::Begin(const RemoteCallRequest& request,
+                             std::optional<RemoteCall>* call) {
+  StepResult result;
+  // Its end releases the thread where nothing else does.
+  std::thread([&] { result = RemoteCallRun(request).Begin(call); }).join();
+  return UnlessEnded(request.pid, request.tid, std::move(result));
+}
+
+StepResult RemoteCall::FindEarlier(const RemoteCallRequest& request,
+                                   std::optional<EarlierCall>* earlier) {
+  return RemoteCallRun(request).FindEarlier(earlier);
+}
+
+RemoteCall::State RemoteCall::Wait(uint64_t deadline_ns,
+                                   const std::function<bool()>& cancelled) {
+  constexpr uint64_t kShortestNs = 200'000, kLongestNs = 20'000'000;
+  const std::string task = absl::StrCat("/proc/", pid_, "/task/", tid_);
+  for (uint64_t pause_ns = kShortestNs;;
+       pause_ns = std::min(2 * pause_ns, kLongestNs)) {
+    // In this order: a thread that is gone after the look may have finished before it.
+    struct stat info;
+    const bool gone = stat(task.c_str(), &info) != 0;
+    CallBlock block;
+    if (!memory_.Read(built_.block, &block, sizeof(block)).ok()) return State::kGone;
+    if (IsCallBlock(block) && block.state == CALL_RETURNED) {
+      result_ = block.result;
+      return State::kReturned;
+    }
+    if (gone) return State::kGone;
+    if (cancelled && cancelled()) return State::kCancelled;
+    if (ClockNs(CLOCK_MONOTONIC) >= deadline_ns) return State::kRunning;
+    SleepNs(pause_ns);
+  }
+}
+
+// "NUMBER ARGUMENTS… SP PC" of a thread that sleeps in a system call.
+bool RemoteCall::IsBack() const {
+  auto text = ReadFile(absl::StrCat("/proc/", pid_, "/task/", tid_, "/syscall"), 4096);
+  if (!text.ok()) return false;
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(absl::StripAsciiWhitespace(*text), ' ');
+  uint64_t stack_pointer = 0;
+  return words.size() > 3 &&
+         absl::SimpleHexAtoi(words[words.size() - 2], &stack_pointer) &&
+         stack_pointer == stack_pointer_;
+}
+
+bool RemoteCall::Clear(bool keep_stub) {
+  const uint64_t deadline_ns = ClockNs(CLOCK_MONOTONIC) + kBackPatienceNs;
+  while (!IsBack()) {
+    if (ClockNs(CLOCK_MONOTONIC) >= deadline_ns) return false;
+    SleepNs(1'000'000);
+  }
+  bool removed = false;
+  if (!keep_stub) {
+    // Not possible where the kernel allows such writes to tracers only.
+    const std::string room(cave_.bytes, '\0');
+    removed = memory_.Write(cave_.address, room.data(), room.size()).ok();
+  }
+  // A stub that stays keeps its block, which says how the call ended.
+  const RemoteAddress begin =
+      removed ? built_.stack_address : built_.block + sizeof(CallBlock);
+  const std::string zeros(built_.stack_address + built_.stack.size() - begin, '\0');
+  const bool cleared = memory_.Write(begin, zeros.data(), zeros.size()).ok();
+  return cleared && removed == !keep_stub;
+}
+
+}  // namespace rocattach

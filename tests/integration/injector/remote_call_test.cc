@@ -1,0 +1,255 @@
+// One function call on a waiting thread of a real process, whose attacher fails and
+// dies.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/injector/target_process.h"
+#include "tests/integration/random_instants.h"
+
+namespace rocattach {
+namespace {
+
+using testing::HasSubstr;
+
+struct RunnerResult {
+  int status = -1;
+  std::string output;
+};
+
+// The attacher, in a process of its own.
+class Runner {
+ public:
+  Runner(const TargetProcess& target, const std::string& tool,
+         const std::string& fault = "", const std::string& kibibytes = "0") {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    out_.reset(ends[0]);
+    UniqueFd in(ends[1]);
+    const std::string pid = std::to_string(target.pid());
+    const std::string tid = std::to_string(target.tid());
+    pid_ = fork();
+    if (pid_ == 0) {
+      if (!fault.empty()) setenv("ROCATTACH_FAULT", fault.c_str(), 1);
+      dup2(in.get(), STDOUT_FILENO);
+      execl(ROCATTACH_TEST_RUNNER, "runner", pid.c_str(), tid.c_str(), tool.c_str(),
+            kibibytes.c_str(), nullptr);
+      _exit(94);
+    }
+  }
+  void WaitForBegin() {
+    for (char c = 0; c != '\n' && read(out_.get(), &c, 1) == 1;) {
+    }
+  }
+  void Kill() const { kill(pid_, SIGKILL); }
+  RunnerResult Wait() {
+    RunnerResult result;
+    char chunk[1024];
+    for (ssize_t n; (n = read(out_.get(), chunk, sizeof(chunk))) > 0;) {
+      result.output.append(chunk, static_cast<size_t>(n));
+    }
+    EXPECT_EQ(waitpid(pid_, &result.status, 0), pid_);
+    return result;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd out_;
+};
+
+bool Start(TargetProcess& target, const std::string& mode = "plain") {
+  return target.Start({ROCATTACH_TEST_LISTENER, mode, nullptr}) &&
+         target.WaitForState('S');
+}
+
+std::string Call(const TargetProcess& target, const std::string& tool,
+                 const std::string& fault = "", const std::string& kibibytes = "0") {
+  return Runner(target, tool, fault, kibibytes).Wait().output;
+}
+
+void ExpectIntact(TargetProcess& target, const std::string& what) {
+  EXPECT_TRUE(target.RunsAgain()) << what;
+  EXPECT_TRUE(target.WaitForState('S')) << what;
+  target.Finish();
+  EXPECT_TRUE(target.Intact())
+      << what << ": " << target.output() << " status " << target.status();
+}
+
+// Native control: without a call the target finds its state intact as well.
+TEST(RemoteCallTest, WithoutACallNothingChanges) {
+  TargetProcess target;
+  ASSERT_TRUE(Start(target));
+  ExpectIntact(target, "native");
+  EXPECT_EQ(target.Report(), "");
+}
+
+TEST(RemoteCallTest, TheFunctionGetsItsArgumentsAndNothingIsLeft) {
+  for (const std::string mode : {"plain", "busy"}) {
+    TargetProcess target;
+    ASSERT_TRUE(Start(target, mode));
+    // The others of a busy one come and go.
+    const bool still = mode == "plain";
+    const TargetSnapshot before = still ? target.Snapshot() : TargetSnapshot();
+    for (const char* kibibytes : {"0", "4", "200"}) {
+      EXPECT_THAT(Call(target, "plain", "", kibibytes),
+                  HasSubstr("state=0 result=0 cleared=1"));
+    }
+    EXPECT_THAT(Call(target, "return=6"), HasSubstr("state=0 result=6 cleared=1"));
+    EXPECT_THAT(Call(target, "deep"), HasSubstr("state=0 result=0 cleared=1"));
+    EXPECT_EQ(target.Report(),
+              "attach 1 6 plain aligned=1\ndone\nattach 1 4102 plain aligned=1\ndone\n"
+              "attach 1 204806 plain aligned=1\ndone\n"
+              "attach 1 6 return=6 aligned=1\nattach 1 6 deep aligned=1\ndone\n");
+    if (still) {
+      const TargetSnapshot after = target.Snapshot();
+      EXPECT_EQ(before.descriptors, after.descriptors);
+      EXPECT_EQ(before.signals, after.signals);
+      EXPECT_EQ(before.mappings, after.mappings);
+      EXPECT_EQ(before.code, after.code);
+    }
+    ExpectIntact(target, mode);
+  }
+}
+
+TEST(RemoteCallTest, DeathBeforeTheRedirectChangesNothing) {
+  for (const std::string step :
+       {"seize", "interrupt", "stopped", "stack", "stub", "half", "redirect"}) {
+    TargetProcess target;
+    ASSERT_TRUE(Start(target));
+    RunnerResult result = Runner(target, "plain", "die-call-" + step).Wait();
+    EXPECT_TRUE(WIFSIGNALED(result.status)) << step << ": " << result.output;
+    EXPECT_EQ(target.Report(), "") << step;
+    // The next attacher is not irritated by what was left.
+    EXPECT_TRUE(target.RunsAgain() && target.WaitForState('S')) << step;
+    EXPECT_THAT(Call(target, "plain"), HasSubstr("result=0 cleared=1")) << step;
+    ExpectIntact(target, step);
+  }
+}
+
+TEST(RemoteCallTest, DeathAfterTheRedirectCompletesTheCall) {
+  for (const std::string step : {"redirected", "released"}) {
+    for (const std::string tool : {"plain", "slow"}) {
+      TargetProcess target;
+      ASSERT_TRUE(Start(target));
+      RunnerResult result = Runner(target, tool, "die-call-" + step).Wait();
+      EXPECT_TRUE(WIFSIGNALED(result.status)) << step << ": " << result.output;
+      for (int i = 0; i < 3000 && target.Report().find("done") == std::string::npos;
+           ++i) {
+        usleep(1000);
+      }
+      EXPECT_EQ(target.Report(), "attach 1 6 " + tool + " aligned=1\ndone\n");
+      ExpectIntact(target, step);
+    }
+  }
+}
+
+TEST(RemoteCallTest, AFailingStepIsReportedAndUndone) {
+  for (const std::string step :
+       {"seize", "interrupt", "stopped", "stack", "stub", "half", "redirect"}) {
+    TargetProcess target;
+    ASSERT_TRUE(Start(target));
+    const TargetSnapshot before = target.Snapshot();
+    EXPECT_THAT(Call(target, "plain", "fail-call-" + step),
+                HasSubstr("failed reason=internal"))
+        << step;
+    EXPECT_TRUE(target.RunsAgain() && target.WaitForState('S')) << step;
+    EXPECT_EQ(before.code, target.Snapshot().code) << step;
+    EXPECT_EQ(target.Report(), "") << step;
+    ExpectIntact(target, step);
+  }
+}
+
+// A second call while one is under way would run on top of it.
+TEST(RemoteCallTest, AThreadInACallIsLeftAlone) {
+  TargetProcess target;
+  ASSERT_TRUE(Start(target));
+  EXPECT_THAT(Call(target, "hang"), HasSubstr("state=1 "));
+  EXPECT_THAT(Call(target, "plain"), HasSubstr("reason=unsafe-context"));
+  EXPECT_EQ(target.Report(), "attach 1 6 hang aligned=1\n");
+  target.ClearReport();
+  EXPECT_EQ(target.WaitForReport(), "done\n");
+  EXPECT_TRUE(target.WaitForState('S'));
+  EXPECT_THAT(Call(target, "plain"), HasSubstr("result=0 cleared=1"));
+  ExpectIntact(target, "after a hanging call");
+}
+
+TEST(RemoteCallTest, Refusals) {
+  {
+    TargetProcess target;
+    ASSERT_TRUE(Start(target, "small-stack"));
+    EXPECT_THAT(Call(target, "plain"), HasSubstr("bytes of stack left"));
+    ExpectIntact(target, "small stack");
+  }
+  TargetProcess target;
+  ASSERT_TRUE(Start(target));
+  EXPECT_THAT(Call(target, "plain", "", "300"), HasSubstr("reason=resource-limit"));
+  ASSERT_EQ(ptrace(PTRACE_SEIZE, target.tid(), nullptr, nullptr), 0);
+  EXPECT_THAT(Call(target, "plain"), HasSubstr("reason=already-traced"));
+  ASSERT_EQ(ptrace(PTRACE_INTERRUPT, target.tid(), nullptr, nullptr), 0);
+  ASSERT_EQ(waitpid(target.tid(), nullptr, __WALL), target.tid());
+  ASSERT_EQ(ptrace(PTRACE_DETACH, target.tid(), nullptr, nullptr), 0);
+  EXPECT_EQ(target.Report(), "");
+  ExpectIntact(target, "traced");
+}
+
+TEST(RemoteCallTest, TheProcessEndsInTheCallOrBeforeIt) {
+  TargetProcess target;
+  ASSERT_TRUE(Start(target));
+  EXPECT_THAT(Call(target, "die"), HasSubstr("state=2 "));
+  target.Collect();
+  EXPECT_TRUE(WIFEXITED(target.status()) && WEXITSTATUS(target.status()) == 3);
+  // At random instants of its own.
+  for (int i = 0; i < 20; ++i) {
+    TargetProcess ending;
+    ASSERT_TRUE(Start(ending, "exit"));
+    usleep(static_cast<useconds_t>(i) * 1500);
+    const std::string output = Call(ending, "slow");
+    EXPECT_TRUE(output.find("state=2") != std::string::npos ||
+                output.find("reason=target-exited") != std::string::npos ||
+                output.find("result=0") != std::string::npos || output.empty())
+        << output;
+    ending.Collect();
+    EXPECT_TRUE(WIFEXITED(ending.status()) && WEXITSTATUS(ending.status()) == 7);
+  }
+}
+
+// SIGKILL from outside, at random instants; how many rounds the environment says.
+TEST(RemoteCallTest, TheAttacherMayBeKilledAtAnyInstant) {
+  const char* wanted = getenv("ROCATTACH_KILL_ROUNDS");
+  const int rounds = wanted != nullptr ? atoi(wanted) : 120;
+  std::mt19937 random(7);
+  RandomInstants instants;
+  int calls = 0;
+  for (int i = 0; i < rounds || (instants.OneSided() && i < 10 * rounds); ++i) {
+    TargetProcess target;
+    ASSERT_TRUE(Start(target, i % 3 == 0 ? "busy" : "plain"));
+    Runner runner(target, "plain");
+    runner.WaitForBegin();
+    std::this_thread::sleep_for(instants.Next(&random));
+    runner.Kill();
+    runner.Wait();
+    EXPECT_TRUE(target.RunsAgain()) << target.State();
+    // The call is complete, or was never made.
+    EXPECT_TRUE(target.WaitForState('S'));
+    ExpectIntact(target, "killed");
+    const std::string report = target.Report();
+    EXPECT_TRUE(report.empty() || report == "attach 1 6 plain aligned=1\ndone\n")
+        << report;
+    calls += report.empty() ? 0 : 1;
+    instants.Add(/*late=*/!report.empty());
+  }
+  EXPECT_FALSE(instants.OneSided()) << calls << " calls";
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,86 @@
+/* A program with a thread that waits for attachers, as one that was started with
+ * ROCP_TOOL_ATTACH=1. Usage: listener MODE
+ *
+ * Prints "ready window=ADDRESS flag=ADDRESS tid=TID" of that thread, whose machine
+ * state is known, waits until the flag is set, and checks the state: prints "intact"
+ * and exits with 7, or says what changed and exits with 1.
+ *
+ * Modes: plain; busy (two more threads allocate and open libraries); small-stack (the
+ * thread's has 64 KiB); exit (the process ends 20 ms after it is ready). */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "known_state.h"
+
+#define EXIT_INTACT 7
+
+void listener_wait(void);
+extern volatile int listener_flag;
+int rocprofiler_register_detach(void);
+
+static atomic_int stop_workers;
+
+static void* listen(void* unused) {
+  const int kind = vector_kind();
+  sigset_t all, after;
+  pthread_setname_np(pthread_self(), "rocp-bg-attach");
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, NULL);
+  pthread_sigmask(SIG_SETMASK, NULL, &all);
+  window_function = listener_wait;
+  prepare_state();
+  say("ready window=%lx flag=%lx tid=%d\n", (unsigned long)listener_wait,
+      (unsigned long)&listener_flag, (int)syscall(SYS_gettid));
+  errno = EXDEV;
+  enter_window(kind);
+  expect(errno == EXDEV, "errno");
+  pthread_sigmask(SIG_SETMASK, NULL, &after);
+  expect(memcmp(&all, &after, sizeof(uint64_t)) == 0, "signal mask");
+  check_state(kind);
+  return unused;
+}
+
+static void* work(void* unused) {
+  while (!atomic_load(&stop_workers)) {
+    void* library = dlopen("libm.so.6", RTLD_NOW);
+    if (library != NULL) dlclose(library);
+    free(malloc(100000));
+  }
+  return unused;
+}
+
+int main(int argc, char** argv) {
+  const char* mode = argc > 1 ? argv[1] : "plain";
+  pthread_attr_t attributes;
+  pthread_t listener, workers[2];
+  /* So that the library is there, whatever the linker thinks of it. */
+  if (getenv("NEVER") != NULL) rocprofiler_register_detach();
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  pthread_attr_init(&attributes);
+  if (strcmp(mode, "small-stack") == 0) {
+    pthread_attr_setstacksize(&attributes, 64 * 1024);
+  }
+  if (pthread_create(&listener, &attributes, listen, NULL) != 0) return 97;
+  if (strcmp(mode, "exit") == 0) {
+    usleep(20000);
+    _exit(EXIT_INTACT);
+  }
+  const int busy = strcmp(mode, "busy") == 0;
+  for (int i = 0; busy && i < 2; ++i) pthread_create(&workers[i], NULL, work, NULL);
+  while (listener_flag == 0) usleep(1000);
+  syscall(SYS_futex, &listener_flag, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  pthread_join(listener, NULL);
+  atomic_store(&stop_workers, 1);
+  for (int i = 0; busy && i < 2; ++i) pthread_join(workers[i], NULL);
+  if (atomic_load(&failures) != 0) return 1;
+  say("intact\n");
+  return EXIT_INTACT;
+}

@@ -1,0 +1,235 @@
+#include "userspace/cli/tool_attach.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/human.h"
+#include "userspace/base/process.h"
+#include "userspace/cli/enter_key.h"
+#include "userspace/cli/input_end.h"
+#include "userspace/cli/subcommands.h"
+#include "userspace/listener/listener_session.h"
+#include "userspace/record/dictionary.h"
+#include "userspace/watch/running_process.h"
+
+namespace rocattach {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// How often the end was asked for: once is patient, twice is not.
+std::atomic<int> stop_requests = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void OnSignal(int) {
+  stop_requests.fetch_add(1, std::memory_order_relaxed);
+}
+
+void StopOnSignals() {
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+struct Target {
+  pid_t pid = 0;
+  std::string comm;
+  std::unique_ptr<ListenerSession> session;
+  bool attached = false;
+  std::string problem;  // empty: none
+};
+
+class ToolAttach {
+ public:
+  ToolAttach(const ToolAttachOptions& options, const std::vector<pid_t>& pids)
+      : options_(options) {
+    if (options.timeout_msec != 0) {
+      limits_.attach_msec = limits_.detach_msec = options.timeout_msec;
+    }
+    for (pid_t pid : pids) {
+      Target target;
+      target.pid = pid;
+      if (auto info = ReadProcessInfo(pid); info.ok()) target.comm = info->comm;
+      targets_.push_back(std::move(target));
+    }
+  }
+
+  int Run();
+  void Refuse(pid_t pid, const std::string& reason, const std::string& detail);
+
+ private:
+  void Print(const Json& json) const;
+  void Say(absl::string_view text) const;
+  void Attach(Target* target);
+  void Wait();
+  void Detach(Target* target);
+  bool AnyAttached() const;
+
+  const ToolAttachOptions& options_;
+  ToolLimits limits_;
+  std::vector<Target> targets_;
+  std::string not_detached_;
+  bool all_ = true;
+};
+
+void ToolAttach::Print(const Json& json) const {
+  const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  fprintf(stdout, "%s\n", line.c_str());
+  fflush(stdout);
+}
+
+void ToolAttach::Say(absl::string_view text) const {
+  fprintf(stderr, "rocattach: %s\n", CleanText(std::string(text)).c_str());
+}
+
+void ToolAttach::Refuse(pid_t pid, const std::string& reason,
+                        const std::string& detail) {
+  all_ = false;
+  if (options_.json) {
+    Print(Json{{"event", "not_attached"},
+               {"pid", pid},
+               {"reason", reason},
+               {"detail", detail}});
+  } else {
+    Say(detail);
+  }
+}
+
+void ToolAttach::Attach(Target* target) {
+  target->session = std::make_unique<ListenerSession>(target->pid, limits_);
+  auto failure = target->session->Attach(options_.tools, ToolVariables(environ), [] {
+    return stop_requests.load(std::memory_order_relaxed) > 1;
+  });
+  target->attached = !failure.has_value();
+  if (failure.has_value()) {
+    all_ = false;
+    target->problem = failure->detail;
+    target->session.reset();
+    if (options_.json) {
+      Print(Json{{"event", "not_attached"},
+                 {"pid", target->pid},
+                 {"comm", target->comm},
+                 {"reason", failure->reason},
+                 {"detail", failure->detail},
+                 {"target_modified", failure->target_modified}});
+    } else {
+      Say(absl::StrCat("process ", target->pid, " (", target->comm,
+                       ") was not attached to: ", failure->detail));
+    }
+    return;
+  }
+  if (options_.json) {
+    Print(Json{{"event", "attached"},
+               {"pid", target->pid},
+               {"comm", target->comm},
+               {"entry", "listener"},
+               {"tool", target->session->tool()},
+               {"call_ns", target->session->call_ns()}});
+  } else if (!options_.quiet) {
+    Say(absl::StrCat("attached ", target->session->tool(), " to process ", target->pid,
+                     " (", target->comm, "), which took ",
+                     HumanDuration(target->session->call_ns())));
+  }
+}
+
+bool ToolAttach::AnyAttached() const {
+  for (const Target& target : targets_) {
+    if (target.attached && !target.session->target_ended()) return true;
+  }
+  return false;
+}
+
+void ToolAttach::Wait() {
+  InputEnd input_end(options_.detach_on_eof, [] { stop_requests.fetch_add(1); });
+  EnterKey enter(/*wanted=*/!options_.detach_on_eof);
+  if (enter.watching() && !options_.quiet && !options_.json) {
+    Say("press Enter or Ctrl-C to detach");
+  }
+  const uint64_t begin_ns = ClockNs(CLOCK_MONOTONIC);
+  const uint64_t duration_ns = uint64_t{options_.duration_msec} * 1'000'000;
+  constexpr int kLookMsec = 20;
+  while (AnyAttached() && stop_requests.load() == 0) {
+    if (duration_ns != 0 && ClockNs(CLOCK_MONOTONIC) - begin_ns >= duration_ns) return;
+    if (!enter.watching()) {
+      usleep(kLookMsec * 1000);
+    } else if (enter.Pressed(kLookMsec)) {
+      return;
+    }
+  }
+}
+
+void ToolAttach::Detach(Target* target) {
+  std::string status = "not-attached";
+  if (target->attached) {
+    const bool ended = target->session->target_ended();
+    auto failure = target->session->Detach();
+    status = failure.has_value() ? "not-detached" : ended ? "ended" : "detached";
+    if (failure.has_value()) {
+      all_ = false;
+      target->problem = not_detached_ = failure->detail;
+    }
+  }
+  if (options_.json) {
+    Print(Json{{"event", "result"},
+               {"pid", target->pid},
+               {"comm", target->comm},
+               {"status", status},
+               {"entry", target->attached ? "listener" : "none"},
+               {"detail", target->problem}});
+  } else if (target->attached && !target->problem.empty()) {
+    Say(absl::StrCat("process ", target->pid, " (", target->comm,
+                     ") was not detached from: ", target->problem));
+  } else if (target->attached && !options_.quiet) {
+    Say(absl::StrCat("process ", target->pid, " (", target->comm, ") ",
+                     status == "ended" ? "has ended" : "was detached from"));
+  }
+}
+
+int ToolAttach::Run() {
+  StopOnSignals();
+  for (Target& target : targets_) Attach(&target);
+  if (options_.json) Print(Json{{"event", "ready"}});
+  Wait();
+  for (Target& target : targets_) Detach(&target);
+  if (options_.json) {
+    Json line = {{"event", "end"}, {"complete", all_}, {"files", Json::array()}};
+    if (!not_detached_.empty()) line["output_error"] = not_detached_;
+    Print(line);
+  }
+  return all_ ? kExitOk : kExitLosses;
+}
+
+}  // namespace
+
+int RunToolAttach(const ToolAttachOptions& options, const std::vector<pid_t>& pids) {
+  std::vector<pid_t> wanted;
+  std::vector<std::pair<pid_t, absl::Status>> refused;
+  std::set<pid_t> seen;
+  for (pid_t pid : pids) {
+    if (!seen.insert(pid).second) continue;
+    if (absl::Status status = CheckIsProcess(pid); status.ok()) {
+      wanted.push_back(pid);
+    } else {
+      refused.emplace_back(pid, status);
+    }
+  }
+  ToolAttach run(options, options.children ? WithDescendants(wanted) : wanted);
+  for (const auto& [pid, status] : refused) {
+    run.Refuse(pid, absl::IsNotFound(status) ? "no-such-process" : "not-a-process",
+               std::string(status.message()));
+  }
+  return run.Run();
+}
+
+}  // namespace rocattach

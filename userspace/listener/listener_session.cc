@@ -1,0 +1,330 @@
+#include "userspace/listener/listener_session.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "injector/call_frame.h"
+#include "injector/target_checks.h"
+#include "injector/thread_status.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/clock_ticks.h"
+#include "userspace/base/file.h"
+#include "userspace/base/process.h"
+#include "userspace/listener/tool_library.h"
+#include "userspace/watch/library_search.h"
+
+namespace rocattach {
+namespace {
+
+constexpr char kListener[] = "rocp-bg-attach";
+constexpr char kAttachLibrary[] = "librocprofiler-sdk-attach.so";
+constexpr char kSdkLibrary[] = "librocprofiler-sdk.so";
+constexpr size_t kMaxEnvironment = 4 << 20;
+// For the stub, so that a later session knows what it was for.
+constexpr uint64_t kAttachCall = 1, kDetachCall = 2;
+
+ToolFailure FromStep(const AttachFailure& failure) {
+  const bool busy = failure.reason == AttachReason::kUnsafeContext;
+  return {busy ? "listener-busy" : std::string(AttachReasonName(failure.reason)),
+          failure.detail};
+}
+
+ToolFailure FromStatus(const absl::Status& status) {
+  return FromStep(FailureFromProc(status));
+}
+
+#define RETURN_IF_STEP_FAILED(step) \
+  if (StepResult step_ = (step); !step_.ok()) return FromStep(step_.failure())
+
+#define RETURN_IF_RESULT(call) \
+  if (Result result_ = (call); result_.has_value()) return result_
+
+// What rocprofiler-register's numbers mean.
+std::string RegisterStatus(uint32_t status) {
+  switch (status) {
+    case 1:
+      return "it finds no rocprofiler-sdk that can attach tools (NO_TOOLS)";
+    case 2:
+      return "it is in a registration (DEADLOCK); try again";
+    case 6:
+      return "rocprofiler-sdk reports an error: the tool could not be loaded, has no "
+             "rocprofiler_configure or no rocprofiler_configure_attach, or failed "
+             "(ROCPROFILER_ERROR)";
+    case 8:
+      return "the process has had another tool, which only the end of the process "
+             "removes; give the same library, spelt in the same way (INVALID_ARGUMENT)";
+    case 9:
+      return "the attach library has not registered (ATTACHMENT_NOT_AVAILABLE)";
+    default:
+      return absl::StrCat("error ", status);
+  }
+}
+
+// Whether the tool of an earlier session is still attached, as far as can be told: what
+// is not known counts as attached, since a detach too many does less than an attach.
+bool IsStillAttached(const EarlierCall& earlier) {
+  const bool returned =
+      earlier.block.has_value() && earlier.block->state == CALL_RETURNED;
+  if (earlier.purpose == kDetachCall) return !returned;
+  if (!earlier.block.has_value() || earlier.block->state == CALL_ENTERED) return true;
+  return returned && static_cast<uint32_t>(earlier.block->result) == 0;
+}
+
+}  // namespace
+
+ToolFailure ListenerSession::Ended(const char* name) const {
+  return {"died-during-attach",
+          absl::StrCat("process ", pid_,
+                       " has ended, or replaced its program, while it "
+                       "executed ",
+                       name,
+                       "; if the tool crashed, its own output says "
+                       "why"),
+          true};
+}
+
+ToolFailure ListenerSession::StillRunning(const char* name,
+                                          absl::string_view limit) const {
+  auto status = ReadThreadStatus(pid_, listener_);
+  const bool stopped = status.ok() && (status->state == 'T' || status->state == 't');
+  return {limit.empty() ? "cancelled" : "call-timeout",
+          absl::StrCat(
+              name, " has not returned in process ", pid_, limit, ": ",
+              stopped ? "the process is stopped" : "the tool takes long, or hangs",
+              ". Nothing else in the process waits for it; the call goes on in its "
+              "thread ",
+              kListener, ", and until it returns, no tool can be attached or detached"),
+          true};
+}
+
+bool ListenerSession::target_ended() const {
+  pollfd ended = {pidfd_.get(), POLLIN, 0};
+  return pidfd_.valid() && poll(&ended, 1, 0) > 0;
+}
+
+ListenerSession::Result ListenerSession::Open() {
+  auto pidfd = OpenPidFd(pid_);
+  if (!pidfd.ok()) return FromStatus(pidfd.status());
+  pidfd_ = *std::move(pidfd);
+  auto ticks = ReadStartTicks(pid_);
+  if (!ticks.ok()) return FromStatus(ticks.status());
+  start_ns_ = *ticks * ClockTickNs();
+  // Only who may trace the process can open it; the lock ends with this program.
+  auto lock = OpenFile(absl::StrCat("/proc/", pid_, "/mem"), O_RDONLY);
+  if (!lock.ok()) {
+    ToolFailure failure = FromStatus(lock.status());
+    absl::StrAppend(&failure.detail, "; run rocattach as root, or with CAP_SYS_PTRACE");
+    return failure;
+  }
+  lock_ = *std::move(lock);
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return std::nullopt;
+  return ToolFailure{"already-attached",
+                     absl::StrCat("another rocattach has attached a tool to process ",
+                                  pid_, "; detach that one first")};
+}
+
+ListenerSession::Result ListenerSession::FindListener() {
+  const std::string path = absl::StrCat("/proc/", pid_, "/task");
+  std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
+  if (directory == nullptr) {
+    return FromStatus(ErrnoStatus(errno, absl::StrCat("opendir(", path, ") failed")));
+  }
+  listener_ = 0;
+  int count = 0;
+  while (const dirent* entry = readdir(directory.get())) {
+    pid_t tid = 0;
+    auto name = ReadFile(absl::StrCat(path, "/", entry->d_name, "/comm"), 256);
+    if (!absl::SimpleAtoi(entry->d_name, &tid) || !name.ok() ||
+        absl::StripSuffix(*name, "\n") != kListener) {
+      continue;
+    }
+    listener_ = tid;
+    ++count;
+  }
+  if (count == 1) return std::nullopt;
+  if (count > 1) {
+    return ToolFailure{"no-listener",
+                       absl::StrCat("process ", pid_, " has ", count, " threads named ",
+                                    kListener, "; which one to ask is not known")};
+  }
+  return ToolFailure{
+      "no-listener",
+      absl::StrCat(
+          "process ", pid_, " has no thread ", kListener,
+          ": tool libraries can be attached only to processes that were started "
+          "with ROCP_TOOL_ATTACH=1 and have initialised their runtime (not to "
+          "forked children of these). Without a tool library, rocattach needs "
+          "no such preparation")};
+}
+
+ListenerSession::Result ListenerSession::CheckTarget() const {
+  RETURN_IF_STEP_FAILED(CheckNotSecure(pid_));
+  auto status = ReadThreadStatus(pid_, listener_);
+  if (!status.ok()) return FromStatus(status.status());
+  RETURN_IF_STEP_FAILED(CheckSeccomp(*status));
+  return std::nullopt;
+}
+
+// The one that is loaded, else the one that would be.
+std::string ListenerSession::SdkPath(const Maps& maps) const {
+  if (const Mapping* mapped = FindMappedLibrary(maps, kSdkLibrary)) {
+    return DecodeMapsPath(mapped->path);
+  }
+  const std::string proc = absl::StrCat("/proc/", pid_);
+  auto environment = ReadFile(absl::StrCat(proc, "/environ"), kMaxEnvironment);
+  return FindLibrary(
+      absl::StrCat(proc, "/root"), library_.path, environment.value_or(""),
+      {kSdkLibrary, absl::StrCat(kSdkLibrary, ".1"), absl::StrCat(kSdkLibrary, ".0")});
+}
+
+ListenerSession::Result ListenerSession::FindTools(
+    const std::vector<std::string>& tools) {
+  auto maps = Maps::Read(pid_);
+  if (!maps.ok()) return FromStatus(maps.status());
+  RETURN_IF_STEP_FAILED(FindRegisterLibrary(pid_, *maps, &library_));
+  if (FindMappedLibrary(*maps, kAttachLibrary) == nullptr) {
+    return ToolFailure{"no-listener",
+                       absl::StrCat("process ", pid_, " has a thread ", kListener,
+                                    " but has not loaded ", kAttachLibrary,
+                                    ": it is not the thread of rocprofiler-register")};
+  }
+  const std::string sdk = SdkPath(*maps);
+  // Some releases of rocprofiler-register abort the process without it.
+  if (sdk.empty()) {
+    return ToolFailure{"tool-refused",
+                       absl::StrCat("process ", pid_, " would not find ", kSdkLibrary,
+                                    ", which loads tools; install rocprofiler-sdk, or "
+                                    "set LD_LIBRARY_PATH for the process")};
+  }
+  std::vector<std::string> paths;
+  for (const std::string& tool : tools) {
+    auto path = FindToolLibrary(pid_, tool, sdk);
+    if (!path.ok()) {
+      return ToolFailure{"tool-invalid", std::string(path.status().message())};
+    }
+    paths.push_back(*std::move(path));
+  }
+  if (tools.size() > 1 && TakesOneTool(pid_, sdk)) {
+    return ToolFailure{"tool-refused",
+                       absl::StrCat(sdk, " of process ", pid_,
+                                    " attaches one tool library only; lists are for "
+                                    "ROCm 7")};
+  }
+  tool_ = absl::StrJoin(paths, ":");
+  // Releases that read a list drop what is behind its last colon.
+  if (paths.size() > 1) tool_.push_back(':');
+  return std::nullopt;
+}
+
+ListenerSession::Result ListenerSession::WaitForCall(
+    const char* name, RemoteCall* call, uint64_t purpose, uint32_t limit_msec,
+    const std::function<bool()>& cancelled) {
+  const uint64_t begin_ns = ClockNs(CLOCK_MONOTONIC);
+  const auto state = call->Wait(begin_ns + uint64_t{limit_msec} * 1'000'000, cancelled);
+  call_ns_ = ClockNs(CLOCK_MONOTONIC) - begin_ns;
+  switch (state) {
+    case RemoteCall::State::kGone:
+      return Ended(name);
+    case RemoteCall::State::kRunning:
+      return StillRunning(name, absl::StrCat(" within ", limit_msec, " ms"));
+    case RemoteCall::State::kCancelled:
+      return StillRunning(name, "");
+    case RemoteCall::State::kReturned:
+      break;
+  }
+  // The enumeration is 32 bits wide; what is above them is undefined.
+  const auto status = static_cast<uint32_t>(call->result());
+  (void)call->Clear(/*keep_stub=*/purpose == kAttachCall && status == 0);
+  if (status == 0) return std::nullopt;
+  return ToolFailure{"tool-refused",
+                     absl::StrCat(name, " of process ", pid_, " returned ", status,
+                                  ": ", RegisterStatus(status)),
+                     true};
+}
+
+ListenerSession::Result ListenerSession::Call(const char* name, RemoteAddress function,
+                                              std::array<CallArgument, 2> arguments,
+                                              uint64_t purpose, uint32_t limit_msec,
+                                              const std::function<bool()>& cancelled) {
+  RemoteCallRequest request;
+  request.pid = pid_;
+  request.tid = listener_;
+  request.start_ns = start_ns_;
+  request.function = function;
+  request.arguments = std::move(arguments);
+  request.purpose = purpose;
+  request.busy_begin = library_.code_begin;
+  request.busy_end = library_.code_end;
+  std::optional<RemoteCall> call;
+  if (StepResult begun = RemoteCall::Begin(request, &call); !begun.ok()) {
+    return FromStep(begun.failure());
+  }
+  return WaitForCall(name, &*call, purpose, limit_msec, cancelled);
+}
+
+// What a session that was killed has left: a second attach without a detach would be
+// more than tools expect.
+ListenerSession::Result ListenerSession::DetachEarlier() {
+  RemoteCallRequest request;
+  request.pid = pid_;
+  request.tid = listener_;
+  request.function = library_.attach;
+  std::optional<EarlierCall> earlier;
+  RETURN_IF_STEP_FAILED(RemoteCall::FindEarlier(request, &earlier));
+  if (!earlier.has_value() || !IsStillAttached(*earlier)) return std::nullopt;
+  Result result = Call("rocprofiler_register_detach", library_.detach, {}, kDetachCall,
+                       limits_.detach_msec, nullptr);
+  // That it was not attached is no reason to give up.
+  if (!result.has_value() || result->reason == "tool-refused") return std::nullopt;
+  return result;
+}
+
+ListenerSession::Result ListenerSession::Steps(const std::vector<std::string>& tools,
+                                               const Variables& variables,
+                                               const std::function<bool()>& cancelled) {
+  RETURN_IF_RESULT(Open());
+  RETURN_IF_RESULT(FindListener());
+  RETURN_IF_RESULT(CheckTarget());
+  RETURN_IF_RESULT(FindTools(tools));
+  RETURN_IF_RESULT(DetachEarlier());
+  RETURN_IF_RESULT(Call("rocprofiler_register_attach", library_.attach,
+                        {EnvironmentBuffer(variables), tool_ + '\0'}, kAttachCall,
+                        limits_.attach_msec, cancelled));
+  attached_ = true;
+  return std::nullopt;
+}
+
+ListenerSession::Result ListenerSession::Attach(
+    const std::vector<std::string>& tools, const Variables& variables,
+    const std::function<bool()>& cancelled) {
+  Result result = Steps(tools, variables, cancelled);
+  // What is read of a process that ends is not to be relied on.
+  if (result.has_value() && target_ended() && result->reason != "died-during-attach") {
+    return ToolFailure{"target-exited", absl::StrCat("process ", pid_, " has ended"),
+                       result->target_modified};
+  }
+  return result;
+}
+
+ListenerSession::Result ListenerSession::Detach() {
+  if (!attached_) return std::nullopt;
+  attached_ = false;
+  if (target_ended()) return std::nullopt;
+  Result result = Call("rocprofiler_register_detach", library_.detach, {}, kDetachCall,
+                       limits_.detach_msec, nullptr);
+  if (!result.has_value() || result->reason == "target-exited") return std::nullopt;
+  return result;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,99 @@
+// A tool of somebody else in a process that was started with ROCP_TOOL_ATTACH=1.
+#ifndef ROCATTACH_USERSPACE_LISTENER_LISTENER_SESSION_H_
+#define ROCATTACH_USERSPACE_LISTENER_LISTENER_SESSION_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "injector/register_library.h"
+#include "injector/remote_call.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/listener/environment_buffer.h"
+
+namespace rocattach {
+
+// Why a tool was not attached or detached: a word for programs, a sentence for people.
+// The words beside those of AttachReasonName():
+//   no-listener       the process cannot be asked
+//   tool-invalid      the target cannot load such a library
+//   tool-refused      rocprofiler-register has answered with an error
+//   call-timeout      the call has not returned in time, and goes on
+//   cancelled         the same, by request
+//   listener-busy     a call of somebody else has not returned
+struct ToolFailure {
+  std::string reason;
+  std::string detail;
+  bool target_modified = false;
+};
+
+struct ToolLimits {
+  uint32_t attach_msec = 30'000;
+  uint32_t detach_msec = 100'000;
+};
+
+// rocprofiler-register's own functions are called on the thread rocp-bg-attach, which
+// exists for that. The process is locked against other sessions of this kind for the
+// lifetime of this object. If this process dies, the target runs on with the tool; the
+// next session detaches it first.
+class ListenerSession {
+ public:
+  explicit ListenerSession(pid_t pid, ToolLimits limits = {})
+      : pid_(pid), limits_(limits) {}
+  ListenerSession(const ListenerSession&) = delete;
+  ListenerSession& operator=(const ListenerSession&) = delete;
+
+  // rocprofiler_register_attach(): on the first time the tool is loaded and configured.
+  // `cancelled` ends the wait for the tool, not its work.
+  std::optional<ToolFailure> Attach(const std::vector<std::string>& tools,
+                                    const Variables& variables,
+                                    const std::function<bool()>& cancelled = nullptr);
+  // rocprofiler_register_detach(). No failure if the process has ended.
+  std::optional<ToolFailure> Detach();
+
+  bool attached() const { return attached_; }
+  // The process has ended.
+  bool target_ended() const;
+  // What the tool was called in the attach, after Attach().
+  const std::string& tool() const { return tool_; }
+  // How long the thread was away from its wait in the last call.
+  uint64_t call_ns() const { return call_ns_; }
+
+ private:
+  using Result = std::optional<ToolFailure>;
+  Result Steps(const std::vector<std::string>& tools, const Variables& variables,
+               const std::function<bool()>& cancelled);
+  Result Open();
+  Result FindListener();
+  Result FindTools(const std::vector<std::string>& tools);
+  std::string SdkPath(const Maps& maps) const;
+  Result CheckTarget() const;
+  Result DetachEarlier();
+  // Calls one of the functions and waits for it.
+  Result Call(const char* name, RemoteAddress function,
+              std::array<CallArgument, 2> arguments, uint64_t purpose,
+              uint32_t limit_msec, const std::function<bool()>& cancelled);
+  Result WaitForCall(const char* name, RemoteCall* call, uint64_t purpose,
+                     uint32_t limit_msec, const std::function<bool()>& cancelled);
+  ToolFailure Ended(const char* name) const;
+  ToolFailure StillRunning(const char* name, absl::string_view limit) const;
+
+  const pid_t pid_;
+  const ToolLimits limits_;
+  UniqueFd pidfd_;
+  UniqueFd lock_;
+  uint64_t start_ns_ = 0;
+  pid_t listener_ = 0;
+  RegisterLibrary library_;
+  std::string tool_;
+  bool attached_ = false;
+  uint64_t call_ns_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_LISTENER_LISTENER_SESSION_H_
