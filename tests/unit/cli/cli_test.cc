@@ -10,9 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "tests/temporary_directory.h"
 #include "userspace/base/file.h"
 #include "userspace/stream/writer.h"
@@ -71,6 +74,24 @@ class CliTest : public testing::Test {
     result.out = *ReadFile(Path("out"), 1 << 24);
     result.err = *ReadFile(Path("err"), 1 << 24);
     return result;
+  }
+
+  // Waits until the program has read all of the file, and waits for more.
+  void WaitUntilRead(pid_t pid, const std::string& path) {
+    const std::string proc = absl::StrCat("/proc/", pid);
+    const auto position = absl::StrCat("pos:\t", std::filesystem::file_size(path), "\n");
+    auto has_read = [&] {
+      std::error_code error;
+      for (const auto& fd : std::filesystem::directory_iterator(proc + "/fd", error)) {
+        if (std::filesystem::read_symlink(fd, error) != path) continue;
+        const std::string info =
+            absl::StrCat(proc, "/fdinfo/", fd.path().filename().string());
+        if (absl::StartsWith(ReadFile(info, 4096).value_or(""), position)) return true;
+      }
+      return false;
+    };
+    for (int i = 0; i < 30'000 && !has_read(); ++i) usleep(1000);
+    EXPECT_TRUE(has_read());
   }
 
   Result Run(std::vector<std::string> arguments, int in = -1) {
@@ -212,7 +233,7 @@ TEST_F(CliTest, ReportFollowsUntilTheEnd) {
   size_t half = bytes.size() / 2;
   WriteFile("a.rwa", absl::string_view(bytes).substr(0, half));
   pid_t pid = Spawn({"report", "--follow", Path("a.rwa")});
-  usleep(200'000);
+  WaitUntilRead(pid, Path("a.rwa"));
   EXPECT_EQ(waitpid(pid, nullptr, WNOHANG), 0) << "it waits for more";
   auto fd = OpenFile(Path("a.rwa"), O_WRONLY | O_APPEND);
   ASSERT_TRUE(fd.ok());
@@ -227,7 +248,7 @@ TEST_F(CliTest, AReportThatIsInterruptedShowsWhatThereWas) {
   std::string bytes = Recording(30000);
   WriteFile("a.rwa", absl::string_view(bytes).substr(0, bytes.size() - 100));
   pid_t pid = Spawn({"report", "--follow", Path("a.rwa")});
-  usleep(500'000);
+  WaitUntilRead(pid, Path("a.rwa"));
   EXPECT_EQ(kill(pid, SIGINT), 0);
   Result result = Wait(pid);
   EXPECT_THAT(result.out, HasSubstr("app (pid 42)"));
