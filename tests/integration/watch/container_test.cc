@@ -124,8 +124,9 @@ INSTANTIATE_TEST_SUITE_P(
                       "echo 2 > \"$root/proc/sys/vm/memfd_noexec\" && "
                       "exec chroot \"$root\" \"$@\"",
                       true},
+        ContainerCase{"NetworkNamespace", {"--net"}, "exec chroot \"$root\" \"$@\""},
         ContainerCase{"UserNamespace",
-                      {"--user", "--map-root-user", "--pid", "--fork"},
+                      {"--user", "--map-root-user", "--net", "--pid", "--fork"},
                       "mount -t proc none \"$root/proc\" && "
                       "exec chroot \"$root\" \"$@\"",
                       true}),
