@@ -51,10 +51,11 @@ class ContainerTest : public testing::Test {
   }
 
   // Runs the command natively and attached, and expects the same of both.
-  static void ExpectRecorded(const std::vector<std::string>& command) {
+  static void ExpectRecorded(const std::vector<std::string>& command,
+                             const std::vector<std::string>& options = {"--auto"}) {
     const Finished native = Child(command).Wait();
     ASSERT_TRUE(native.exited_with(0)) << native.output << native.errors;
-    WatcherProcess watcher({"--auto"});
+    WatcherProcess watcher(options);
     ASSERT_TRUE(watcher.ready());
     const Finished result = Child(command).Wait();
     EXPECT_EQ(result.status, native.status);
@@ -131,6 +132,12 @@ INSTANTIATE_TEST_SUITE_P(
                       "exec chroot \"$root\" \"$@\"",
                       true}),
     [](const auto& test) { return std::string(test.param.name); });
+
+TEST_F(ContainerTest, InHoldModeSignalToo) {
+  ExpectRecorded(WithoutCollector(OnSimgpu(
+                     {"hsa_dispatch", "-n", "7", "--wait-msec", kTimeToSeize})),
+                 {"--auto", "--hold", "signal"});
+}
 
 TEST_F(ContainerTest, ARuntimeThatStartsAgainIsRecordedAgain) {
   ExpectRecorded(WithoutCollector(OnSimgpu({"hsa_reinit"})));
