@@ -137,7 +137,7 @@ class AttachRun {
   StepResult Redirect();
   StepResult SendCollector();
 
-  StepResult BuildTheStub(std::string* stub) const;
+  StepResult BuildTheStub(std::string* stub);
   StepResult WriteAt(RemoteAddress address, absl::string_view bytes);
   StepResult WritePieces(const std::string& stub);
   void RestoreCave(AttachFailure* failure);
@@ -147,7 +147,8 @@ class AttachRun {
   // The one of the request's that the target can load, or the library's name.
   std::string collector_path_;
   StubKind stub_kind_ = StubKind::kByPath;
-  std::string why_sent_;       // why none of the paths will do
+  StubSocket socket_;
+  std::string why_sent_;  // why none of the paths will do
   PreparedTarget* prepared_;   // null: nothing is prepared, or it has been used
   bool maps_are_old_ = false;  // read before the thread stopped
   AttachOutcome outcome_;
@@ -507,9 +508,16 @@ StepResult AttachRun::CheckCalls() {
                             deadline_ns, request_.point.blocked);
 }
 
-StepResult AttachRun::BuildTheStub(std::string* stub) const {
+StepResult AttachRun::BuildTheStub(std::string* stub) {
   StubPlan plan;
   plan.kind = stub_kind_;
+  if (stub_kind_ == StubKind::kByDescriptor) {
+    auto socket = StubSocket::Random();
+    if (!socket.ok()) {
+      return FailureFromStatus(socket.status(), AttachReason::kInternal);
+    }
+    plan.socket = socket_ = *socket;
+  }
   plan.return_ip = RemoteAddress(continue_.rip);
   plan.functions = functions_;
   plan.locks = locks_;
@@ -617,17 +625,16 @@ StepResult AttachRun::Redirect() {
 
 StepResult AttachRun::SendCollector() {
   const uint64_t patience_ns = begun_ == nullptr ? kShortPatienceNs : kSendPatienceNs;
-  UniqueFd socket;
+  UniqueFd report;
   StepResult sent = SendDescriptor(
-      {request_.point.pid, request_.point.tid, cave_.address,
-       RemoteAddress(registers_.rsp), &*memory_, tracee_},
-      request_.collector_fd, BootNs() + patience_ns, SharesCpu(), &socket);
+      {request_.point.tid, cave_.address, socket_, tracee_}, request_.collector_fd,
+      BootNs() + patience_ns, SharesCpu(), &report);
   if (!sent.ok()) {
     sent.failure().detail = absl::StrCat("the collector was not sent to the process (",
                                          why_sent_, "): ", sent.failure().detail);
     return sent;
   }
-  outcome_.stub_socket = std::make_shared<const UniqueFd>(std::move(socket));
+  outcome_.load_report = std::make_shared<const UniqueFd>(std::move(report));
   return StepOk();
 }
 
