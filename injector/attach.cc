@@ -15,27 +15,19 @@
 #include "absl/strings/str_format.h"
 #include "injector/blocked_thread.h"
 #include "injector/call_context.h"
-#include "injector/code_cave.h"
-#include "injector/collector_name.h"
 #include "injector/descriptor_sender.h"
 #include "injector/failure.h"
 #include "injector/fault.h"
 #include "injector/loader_lock.h"
-#include "injector/maps.h"
 #include "injector/stub.h"
-#include "injector/symbol_lookup.h"
 #include "injector/target_checks.h"
+#include "injector/target_inspection.h"
 #include "injector/target_memory.h"
-#include "injector/thread_status.h"
 #include "injector/tracee.h"
 #include "userspace/base/clock.h"
 
 namespace rocattach {
 namespace {
-
-// The thread is stopped right after the probed instruction, which has at most 15 bytes;
-// in a window entered by other means it may be slightly further on.
-constexpr uint64_t kWindowBytes = 16;
 
 // The fault-injection build writes the stub in pieces, with a fault point for each.
 constexpr size_t kWritePiece = kFaultsBuiltIn ? 64 : TargetMemory::kMaxTransfer;
@@ -48,14 +40,6 @@ constexpr uint64_t kShortPatienceNs = 10'000'000;
 // How long the thread may take to the stub's first calls.
 constexpr uint64_t kSendPatienceNs = 100'000'000;
 
-// Reasons for which the file is sent instead: the process does not see it, sees another
-// one, or may not use it.
-bool IsOfCollectorFile(AttachReason reason) {
-  return reason == AttachReason::kCollectorMissing ||
-         reason == AttachReason::kCollectorUnreadable ||
-         reason == AttachReason::kCollectorChanged;
-}
-
 AttachFailure Injected(const char* step) {
   return {AttachReason::kInternal, EIO, absl::StrCat("injected fault at ", step)};
 }
@@ -67,10 +51,8 @@ AttachFailure Injected(const char* step) {
 // 3. While the thread is stopping, everything is looked up and checked. If it is held
 //    on our own CPU, it makes no progress while we work, so this follows the stop.
 // 4. Write the stub, set rip, detach.
-// /proc is read under the thread's ID, which works as well as the process's: once the
-// first thread has exited while others run on, everything that depends on the memory is
-// empty under the process's ID. Nothing points to the stub until it is completely
-// written and verified; once rip is set, the thread no longer depends on the service.
+// Nothing points to the stub until it is completely written and verified; once rip is
+// set, the thread no longer depends on the service.
 class AttachRun {
  public:
   // `tracee` is stopped at the window already, or has been asked to stop through
@@ -78,14 +60,15 @@ class AttachRun {
   AttachRun(const AttachRequest& request, LibraryCache* cache, Tracee* tracee,
             AttachStart* begun)
       : request_(request),
-        cache_(cache),
-        collector_path_(request.collector.path),
-        prepared_(request.known.prepared),
         tracee_(tracee),
-        begun_(begun) {}
+        begun_(begun),
+        inspection_(request, cache) {}
 
   // What Run does before the thread is stopped, for a process that runs on meanwhile.
-  StepResult Prepare(PreparedTarget* prepared);
+  StepResult Prepare(PreparedTarget* prepared) {
+    RETURN_IF_FAILED(CheckRequest());
+    return inspection_.Prepare(prepared);
+  }
 
   AttachOutcome Run() {
     StepResult result = Steps();
@@ -93,8 +76,9 @@ class AttachRun {
     tracee_->Release();
     outcome_.tracer_must_exit = tracee_->tracer_must_exit();
     outcome_.released_ns = tracee_->released_ns();
-    if (!learned_.empty() && request_.callbacks.on_learned)
-      request_.callbacks.on_learned(learned_);
+    if (!inspection_.learned().empty() && request_.callbacks.on_learned) {
+      request_.callbacks.on_learned(inspection_.learned());
+    }
     if (result.ok()) {
       if (outcome_.tracer_must_exit) {
         // The stub is in place and runs as soon as the tracer ends.
@@ -118,50 +102,28 @@ class AttachRun {
   StepResult Seize();
   bool SharesCpu() const;
   StepResult InspectTarget();
-  bool TakePrepared();
-  StepResult CheckThread();
-  StepResult CheckTarget();
-  StepResult ChooseCollector(const ThreadStatus& status);
-  bool IsDescribed();
-  StepResult Resolve();
-  bool ResolveFromLayout();
-  StepResult ResolveFromProc();
-  StepResult ResolveIn(Maps maps);
   StepResult WaitForStop();
   StepResult CheckWindow();
   StepResult CheckBlocked();
   StepResult CheckRoom();
   StepResult CheckCalls();
-  StepResult FindCave();
   StepResult WriteStub();
   StepResult Redirect();
   StepResult SendCollector();
 
-  StepResult BuildTheStub(std::string* stub) const;
+  StepResult BuildTheStub(std::string* stub);
   StepResult WriteAt(RemoteAddress address, absl::string_view bytes);
   StepResult WritePieces(const std::string& stub);
   void RestoreCave(AttachFailure* failure);
 
   const AttachRequest& request_;
-  LibraryCache* cache_;
-  // The one of the request's that the target can load, or the library's name.
-  std::string collector_path_;
-  StubKind stub_kind_ = StubKind::kByPath;
-  std::string why_sent_;       // why none of the paths will do
-  PreparedTarget* prepared_;   // null: nothing is prepared, or it has been used
-  bool maps_are_old_ = false;  // read before the thread stopped
+  StubSocket socket_;
   AttachOutcome outcome_;
   Tracee* tracee_;
   AttachStart* begun_;  // null: the thread is stopped
-  std::optional<Maps> maps_;
-  rocattach_layout layout_;  // valid as far as it states, once described_
-  bool described_ = false;
-  std::vector<KnownFiles::Judgement> learned_;
-  std::optional<TargetMemory> memory_;
-  LoaderFunctions functions_;
-  LibcState libc_;
+  TargetInspection inspection_;
+  TargetFacts& facts_ = inspection_.facts();
   LoaderLocks locks_;
-  CodeCave cave_;
   // Bytes of the cave that may have been changed, until something points to them.
   size_t written_ = 0;
   user_regs_struct registers_ = {};
@@ -176,21 +138,20 @@ StepResult AttachRun::Steps() {
     RETURN_IF_FAILED(CheckIdentity(request_.point.pid, request_.point.start_ns));
   } else {
     RETURN_IF_FAILED(Seize());
-    if (!SharesCpu() &&
-        (prepared_ != nullptr || !request_.known.read_layout || IsDescribed())) {
+    if (!SharesCpu() && inspection_.MayInspect()) {
       RETURN_IF_FAILED(InspectTarget());
     }
     RETURN_IF_FAILED(WaitForStop());
   }
   RETURN_IF_FAILED(request_.point.blocked ? CheckBlocked() : CheckWindow());
-  if (!maps_.has_value()) {
+  if (!inspection_.inspected()) {
     RETURN_IF_FAILED(InspectTarget());
   }
   RETURN_IF_FAILED(CheckRoom());
   RETURN_IF_FAILED(CheckCalls());
   RETURN_IF_FAILED(WriteStub());
   RETURN_IF_FAILED(Redirect());
-  if (stub_kind_ == StubKind::kByDescriptor) {
+  if (facts_.stub_kind == StubKind::kByDescriptor) {
     RETURN_IF_FAILED(SendCollector());
   }
   outcome_.stage = AttachStage::kRelease;
@@ -203,56 +164,9 @@ bool AttachRun::SharesCpu() const {
 }
 
 StepResult AttachRun::InspectTarget() {
-  if (TakePrepared()) return CheckThread();
-  RETURN_IF_FAILED(CheckTarget());
-  return Resolve();
-}
-
-StepResult AttachRun::Prepare(PreparedTarget* prepared) {
-  RETURN_IF_FAILED(CheckRequest());
-  RETURN_IF_FAILED(CheckTarget());
-  auto maps = Maps::Read(request_.point.tid);
-  if (!maps.ok()) return FailureFromProc(maps.status());
-  RETURN_IF_FAILED(ResolveIn(*std::move(maps)));
-  // The page becomes the process's own now. Nothing changes in it, and if this fails
-  // (EIO: WriteAt), the stub is written by other means.
-  (void)memory_->Write(cave_.address, cave_.before.data(), cave_.before.size());
-  prepared->collector_path = collector_path_;
-  prepared->stub_kind = stub_kind_;
-  prepared->why_sent = std::move(why_sent_);
-  prepared->maps = std::move(maps_);
-  prepared->memory = std::move(memory_);
-  prepared->functions = functions_;
-  prepared->libc = libc_;
-  prepared->cave = cave_;
-  return prepared->TakeSamples();
-}
-
-// False if there is nothing, or if the process has changed since.
-bool AttachRun::TakePrepared() {
-  PreparedTarget* prepared = std::exchange(prepared_, nullptr);
-  if (prepared == nullptr || !prepared->ready() || !prepared->StillHolds()) {
-    return false;
-  }
-  collector_path_ = prepared->collector_path;
-  stub_kind_ = prepared->stub_kind;
-  why_sent_ = std::move(prepared->why_sent);
-  maps_ = std::move(prepared->maps);
-  memory_ = std::move(prepared->memory);
-  functions_ = prepared->functions;
-  libc_ = prepared->libc;
-  cave_ = prepared->cave;
-  prepared->samples.clear();
-  maps_are_old_ = true;
-  return true;
-}
-
-// What differs from thread to thread of a process.
-StepResult AttachRun::CheckThread() {
-  if (request_.known.harmless) return StepOk();
-  auto status = ReadThreadStatus(request_.point.pid, request_.point.tid);
-  if (!status.ok()) return FailureFromProc(status.status());
-  return CheckSeccomp(*status);
+  StepResult result = inspection_.Inspect();
+  outcome_.stage = inspection_.stage();
+  return result;
 }
 
 StepResult AttachRun::CheckRequest() {
@@ -291,127 +205,6 @@ StepResult AttachRun::Seize() {
   outcome_.stage = begun_->stage;
   outcome_.seized_ns = begun_->seized_ns;
   return begun_->result;
-}
-
-StepResult AttachRun::CheckTarget() {
-  outcome_.stage = AttachStage::kCheck;
-  if (!request_.known.unlimited) {
-    RETURN_IF_FAILED(CheckLimits(request_.point.tid, request_.memory_bytes));
-  }
-  if (request_.known.harmless && request_.known.filesystem_views != nullptr &&
-      request_.known.filesystem_view_id != 0 &&
-      request_.known.filesystem_views->EverybodyMayLoad(
-          request_.point.tid, request_.known.filesystem_view_id,
-          request_.collector.path, request_.collector.file)) {
-    return StepOk();
-  }
-  RETURN_IF_FAILED(CheckNotSecure(request_.point.tid));
-  auto status = ReadThreadStatus(request_.point.pid, request_.point.tid);
-  if (!status.ok()) {
-    AttachFailure failure = FailureFromProc(status.status());
-    if (failure.reason == AttachReason::kTargetExited) {
-      failure.detail =
-          absl::StrCat("thread ", request_.point.tid, " is not in process ",
-                       request_.point.pid, ": ", failure.detail);
-    }
-    return failure;
-  }
-  RETURN_IF_FAILED(CheckSeccomp(*status));
-  return ChooseCollector(*status);
-}
-
-// By a path if there is one: that costs the held thread nothing.
-StepResult AttachRun::ChooseCollector(const ThreadStatus& status) {
-  StepResult result;
-  for (const CollectorImage* image : {&request_.collector, &request_.other_collector}) {
-    if (image->path.empty()) continue;
-    result = CheckCollector(request_.point.tid, status, image->path, image->file);
-    if (result.ok()) {
-      collector_path_ = image->path;
-      return result;
-    }
-  }
-  if (request_.collector_fd < 0 || !IsOfCollectorFile(result.failure().reason)) {
-    return result;
-  }
-  if (StepResult proc = CheckDescriptorPaths(request_.point.tid); !proc.ok()) {
-    absl::StrAppend(&result.failure().detail,
-                    "; it cannot be sent either: ", proc.failure().detail);
-    return result;
-  }
-  stub_kind_ = StubKind::kByDescriptor;
-  collector_path_ = ROCATTACH_COLLECTOR_NAME;
-  why_sent_ = std::move(result.failure().detail);
-  return StepOk();
-}
-
-bool AttachRun::IsDescribed() {
-  if (!described_ && request_.known.read_layout && request_.known.files != nullptr) {
-    described_ = request_.known.read_layout(&layout_);
-  }
-  return described_;
-}
-
-StepResult AttachRun::Resolve() {
-  outcome_.stage = AttachStage::kResolve;
-  if (FaultAt("resolve")) return Injected("resolve");
-  if (ResolveFromLayout()) return StepOk();
-  return ResolveFromProc();
-}
-
-// False for any reason: /proc is read then, which knows more.
-bool AttachRun::ResolveFromLayout() {
-  if (!IsDescribed()) return false;
-  std::optional<Maps> maps = request_.known.files->MapsOf(layout_);
-  if (!maps.has_value() || !ResolveIn(*std::move(maps)).ok()) return false;
-  // A file is identified by numbers that could, very rarely, mean another one.
-  return HaveTheirCode(functions_, *maps_, *memory_);
-}
-
-StepResult AttachRun::ResolveFromProc() {
-  const RemoteAddress stack(request_.known.stack != 0 ? request_.known.stack - 1 : 0);
-  auto maps = Maps::ReadFiles(request_.point.tid, stack);
-  if (!maps.ok()) return FailureFromProc(maps.status());
-  RETURN_IF_FAILED(ResolveIn(*std::move(maps)));
-  if (described_) {
-    learned_ = request_.known.files->Learn(request_.point.tid, layout_, *maps_,
-                                           collector_path_, cache_);
-  }
-  return StepOk();
-}
-
-StepResult AttachRun::ResolveIn(Maps maps) {
-  maps_.emplace(std::move(maps));
-  RETURN_IF_FAILED(
-      CheckMappings(*maps_, collector_path_, request_.earlier != EarlierAttach::kNone));
-
-  if (!memory_.has_value()) {
-    auto memory = TargetMemory::Open(request_.point.pid, request_.point.tid);
-    if (!memory.ok()) return FailureFromProc(memory.status());
-    memory_.emplace(*std::move(memory));
-  }
-  RETURN_IF_FAILED(
-      FindLoaderFunctions(request_.point.tid, *maps_, cache_, &functions_, &libc_));
-  return FindCave();
-}
-
-// A process that starts its runtime again still has our stub from the last time. The
-// thread that ran it has reported from inside the collector, but may still be restoring
-// its registers in the stub. The only parameter that it still needs is its return
-// address, so a stub with the same return address can be written over the old one at
-// any time.
-StepResult AttachRun::FindCave() {
-  return FindCodeCave(
-      request_.point.tid, *maps_, *memory_, cache_,
-      RemoteAddress(request_.point.window_ip), StubBytes(stub_kind_), &cave_,
-      [this](absl::string_view room) {
-        const RemoteAddress back = ReturnAddressOf(room, stub_kind_);
-        if (request_.earlier != EarlierAttach::kReplaceStub || back.is_null()) {
-          return false;
-        }
-        if (continue_.rip != 0) return back.value() == continue_.rip;
-        return back.value() - request_.point.window_ip <= kWindowBytes;
-      });
 }
 
 StepResult AttachRun::WaitForStop() {
@@ -456,12 +249,12 @@ StepResult AttachRun::CheckBlocked() {
                      tracee_->pending_signal()),
         true};
   }
-  if (!memory_.has_value()) {
+  if (!inspection_.inspected()) {
     RETURN_IF_FAILED(InspectTarget());
   }
   char before_ip[2] = {};
-  absl::Status status = memory_->Read(RemoteAddress(registers_.rip - sizeof(before_ip)),
-                                      before_ip, sizeof(before_ip));
+  absl::Status status = facts_.memory->Read(
+      RemoteAddress(registers_.rip - sizeof(before_ip)), before_ip, sizeof(before_ip));
   if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
   auto registers =
       ContinueCall(registers_, absl::string_view(before_ip, sizeof(before_ip)));
@@ -476,12 +269,8 @@ StepResult AttachRun::CheckBlocked() {
 
 StepResult AttachRun::CheckRoom() {
   const RemoteAddress stack_pointer(registers_.rsp);
-  if ((maps_are_old_ || !maps_->whole()) && maps_->Find(stack_pointer - 1) == nullptr) {
-    auto around = Maps::ReadFiles(request_.point.tid, stack_pointer - 1);
-    if (!around.ok()) return FailureFromProc(around.status());
-    maps_.emplace(*std::move(around));
-  }
-  return CheckStack(request_.point.tid, *maps_, stack_pointer, StubFrameBytes());
+  RETURN_IF_FAILED(inspection_.CoverAddress(stack_pointer - 1));
+  return CheckStack(request_.point.tid, *facts_.maps, stack_pointer, StubFrameBytes());
 }
 
 // May dlopen be called here and now? This thread is stopped but others run, so the stub
@@ -491,27 +280,34 @@ StepResult AttachRun::CheckCalls() {
   CallContext context;
   context.pid = request_.point.tid;
   context.registers = registers_;
-  context.maps = &*maps_;
-  context.memory = &*memory_;
-  context.libc = &libc_;
+  context.maps = &*facts_.maps;
+  context.memory = &*facts_.memory;
+  context.libc = &facts_.libc;
   RemoteAddress loader_state;
   RETURN_IF_FAILED(CheckCallContext(context, &loader_state));
-  if (functions_.mutex_trylock.is_null()) return StepOk();
-  locks_ = FindLoaderLocks(*memory_, loader_state, libc_.facts.get());
+  if (facts_.functions.mutex_trylock.is_null()) return StepOk();
+  locks_ = FindLoaderLocks(*facts_.memory, loader_state, facts_.libc.facts.get());
   const uint64_t now_ns = BootNs();
   const uint64_t deadline_ns = begun_ == nullptr ? now_ns + kShortPatienceNs
                                                  : std::min(now_ns + kLoaderPatienceNs,
                                                             begun_->stop_deadline_ns);
   if (FaultAt("loader-wait")) return StepOk();
-  return WaitForLoaderLocks(request_.point.pid, request_.point.tid, *memory_, locks_,
-                            deadline_ns, request_.point.blocked);
+  return WaitForLoaderLocks(request_.point.pid, request_.point.tid, *facts_.memory,
+                            locks_, deadline_ns, request_.point.blocked);
 }
 
-StepResult AttachRun::BuildTheStub(std::string* stub) const {
+StepResult AttachRun::BuildTheStub(std::string* stub) {
   StubPlan plan;
-  plan.kind = stub_kind_;
+  plan.kind = facts_.stub_kind;
+  if (facts_.stub_kind == StubKind::kByDescriptor) {
+    auto socket = StubSocket::Random();
+    if (!socket.ok()) {
+      return FailureFromStatus(socket.status(), AttachReason::kInternal);
+    }
+    plan.socket = socket_ = *socket;
+  }
   plan.return_ip = RemoteAddress(continue_.rip);
-  plan.functions = functions_;
+  plan.functions = facts_.functions;
   plan.locks = locks_;
   plan.xstate_bytes = XstateBytes();
   plan.config = request_.config;
@@ -519,8 +315,8 @@ StepResult AttachRun::BuildTheStub(std::string* stub) const {
   plan.config.version = ROCATTACH_SHM_VERSION;
   plan.config.window_address = request_.point.window_ip;
   std::memset(plan.config.collector_path, 0, sizeof(plan.config.collector_path));
-  std::memcpy(plan.config.collector_path, collector_path_.data(),
-              collector_path_.size());
+  std::memcpy(plan.config.collector_path, facts_.collector_path.data(),
+              facts_.collector_path.size());
   auto built = BuildStub(plan);
   if (!built.ok()) {
     return AttachFailure{AttachReason::kInternal, 0,
@@ -531,7 +327,7 @@ StepResult AttachRun::BuildTheStub(std::string* stub) const {
 }
 
 StepResult AttachRun::WriteAt(RemoteAddress address, absl::string_view bytes) {
-  absl::Status status = memory_->Write(address, bytes.data(), bytes.size());
+  absl::Status status = facts_.memory->Write(address, bytes.data(), bytes.size());
   if (status.ok()) return StepOk();
   if (ErrnoOf(status) == ESRCH) {
     return FailureFromStatus(status, AttachReason::kTargetExited);
@@ -556,8 +352,8 @@ StepResult AttachRun::WritePieces(const std::string& stub) {
     }
     outcome_.target_modified = true;
     written_ = done + bytes;
-    RETURN_IF_FAILED(
-        WriteAt(cave_.address + done, absl::string_view(stub).substr(done, bytes)));
+    RETURN_IF_FAILED(WriteAt(facts_.cave.address + done,
+                             absl::string_view(stub).substr(done, bytes)));
   }
   return StepOk();
 }
@@ -565,10 +361,10 @@ StepResult AttachRun::WritePieces(const std::string& stub) {
 // Nothing points to the stub, so its bytes can be put back as they were.
 void AttachRun::RestoreCave(AttachFailure* failure) {
   if (written_ == 0 || failure->reason == AttachReason::kTargetExited) return;
-  const auto bytes = absl::string_view(cave_.before).substr(0, written_);
-  if (StepResult again = WriteAt(cave_.address, bytes); !again.ok()) {
+  const auto bytes = absl::string_view(facts_.cave.before).substr(0, written_);
+  if (StepResult again = WriteAt(facts_.cave.address, bytes); !again.ok()) {
     absl::StrAppend(&failure->detail, "; ", written_, " bytes of code at ",
-                    absl::Hex(cave_.address.value()),
+                    absl::Hex(facts_.cave.address.value()),
                     " could not be restored: ", again.failure().detail);
   }
 }
@@ -576,23 +372,24 @@ void AttachRun::RestoreCave(AttachFailure* failure) {
 StepResult AttachRun::WriteStub() {
   outcome_.stage = AttachStage::kWrite;
   // The cave may have been chosen before the thread stopped.
-  if (FreeBytesBegin(cave_.before) != 0 &&
-      ReturnAddressOf(cave_.before, stub_kind_).value() != continue_.rip) {
-    RETURN_IF_FAILED(FindCave());
+  if (FreeBytesBegin(facts_.cave.before) != 0 &&
+      ReturnAddressOf(facts_.cave.before, facts_.stub_kind).value() != continue_.rip) {
+    RETURN_IF_FAILED(inspection_.FindCave(continue_.rip));
   }
   std::string stub;
   RETURN_IF_FAILED(BuildTheStub(&stub));
   RETURN_IF_FAILED(WritePieces(stub));
   // Nothing points to the stub yet: an incomplete write is found here.
   std::string back(stub.size(), '\0');
-  absl::Status status = memory_->Read(cave_.address, back.data(), back.size());
+  absl::Status status =
+      facts_.memory->Read(facts_.cave.address, back.data(), back.size());
   if (!status.ok()) {
     return FailureFromStatus(status, AttachReason::kMemoryAccess);
   }
   if (back != stub) {
     return AttachFailure{AttachReason::kMemoryAccess, EIO,
                          absl::StrFormat("the stub at %#x reads back differently",
-                                         cave_.address.value())};
+                                         facts_.cave.address.value())};
   }
   if (FaultAt("after-write")) return Injected("after-write");
   return StepOk();
@@ -603,12 +400,12 @@ StepResult AttachRun::Redirect() {
   if (FaultAt("redirect")) return Injected("redirect");
   if (request_.point.blocked) {
     user_regs_struct registers = continue_;
-    registers.rip = cave_.address.value();
+    registers.rip = facts_.cave.address.value();
     RETURN_IF_FAILED(tracee_->SetRegisters(registers));
   } else {
-    RETURN_IF_FAILED(tracee_->SetInstructionPointer(cave_.address));
+    RETURN_IF_FAILED(tracee_->SetInstructionPointer(facts_.cave.address));
   }
-  outcome_.stub_address = cave_.address.value();
+  outcome_.stub_address = facts_.cave.address.value();
   outcome_.stub_stack_pointer = registers_.rsp;
   written_ = 0;
   (void)FaultAt("after-redirect");
@@ -617,17 +414,16 @@ StepResult AttachRun::Redirect() {
 
 StepResult AttachRun::SendCollector() {
   const uint64_t patience_ns = begun_ == nullptr ? kShortPatienceNs : kSendPatienceNs;
-  UniqueFd socket;
+  UniqueFd report;
   StepResult sent = SendDescriptor(
-      {request_.point.pid, request_.point.tid, cave_.address,
-       RemoteAddress(registers_.rsp), &*memory_, tracee_},
-      request_.collector_fd, BootNs() + patience_ns, SharesCpu(), &socket);
+      {request_.point.tid, facts_.cave.address, socket_, tracee_},
+      request_.collector_fd, BootNs() + patience_ns, SharesCpu(), &report);
   if (!sent.ok()) {
     sent.failure().detail = absl::StrCat("the collector was not sent to the process (",
-                                         why_sent_, "): ", sent.failure().detail);
+                                         facts_.why_sent, "): ", sent.failure().detail);
     return sent;
   }
-  outcome_.stub_socket = std::make_shared<const UniqueFd>(std::move(socket));
+  outcome_.load_report = std::make_shared<const UniqueFd>(std::move(report));
   return StepOk();
 }
 

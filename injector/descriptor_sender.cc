@@ -2,30 +2,34 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "injector/fault.h"
-#include "injector/stub.h"
-#include "injector/stub_frame.h"
+#include "userspace/base/file.h"
 
 namespace rocattach {
 namespace {
 
-// linux/pidfd.h of Linux 6.9. Without it a process ID is needed.
-constexpr unsigned kPidfdThread = O_EXCL;
+// Not a name that begins like that of a collector's shared memory.
+constexpr char kReportName[] = "librocattach-report";
 
-AttachFailure NoSockets(int error) {
+AttachFailure NoSocket(absl::string_view call, int64_t result) {
+  const int error = static_cast<int>(-result);
   const bool is_limit = error == EMFILE || error == ENFILE || error == ENOMEM;
   return {is_limit ? AttachReason::kResourceLimit : AttachReason::kCollectorMissing,
           error,
-          absl::StrCat("socketpair failed in the process: ", strerrorname_np(error),
-                       is_limit ? "; it may open too few files (RLIMIT_NOFILE, ulimit "
-                                  "-n)"
-                                : "; a seccomp filter forbids it")};
+          absl::StrCat(
+              call, " of a Unix socket failed in the process: ", strerrorname_np(error),
+              is_limit ? "; it may open too few files (RLIMIT_NOFILE, ulimit "
+                         "-n)"
+                       : "; a seccomp filter or a security module forbids "
+                         "it")};
 }
 
 AttachFailure NotSent(absl::string_view call, int error) {
@@ -33,63 +37,88 @@ AttachFailure NotSent(absl::string_view call, int error) {
                           absl::StrCat(call, ": ", strerrorname_np(error)));
 }
 
-StepResult RunToSockets(const DescriptorReceiver& receiver, uint64_t deadline_ns,
-                        bool shares_cpu) {
-  const uint64_t made = (receiver.stub + StubSocketsMade()).value();
+StepResult RunToSocket(const DescriptorReceiver& receiver, uint64_t deadline_ns,
+                       bool shares_cpu) {
+  const uint64_t made = (receiver.stub + StubSocketMade()).value();
+  const uint64_t bound = (receiver.stub + StubSocketBound()).value();
   for (;;) {
     SystemCallStop stop;
     RETURN_IF_FAILED(receiver.tracee->RunToSystemCall(deadline_ns, shares_cpu, &stop));
     // Others are the stub's earlier ones, or those of a signal handler.
-    if (stop.ip != made) continue;
-    if (!stop.at_end) {
-      (void)FaultAt("sockets-entry");
-      continue;
+    if (stop.ip == bound && !stop.at_end) (void)FaultAt("bind-entry");
+    if (!stop.at_end) continue;
+    if (stop.ip == made && stop.result < 0) return NoSocket("socket", stop.result);
+    if (stop.ip != bound) continue;
+    (void)FaultAt("socket-bound");
+    return stop.result < 0 ? NoSocket("bind", stop.result) : StepOk();
+  }
+}
+
+// The calling thread in another network namespace, to make a socket there: names of
+// sockets belong to a namespace.
+class NetworkVisit {
+ public:
+  StepResult Begin(pid_t tid) {
+    struct stat own, theirs;
+    const std::string path = absl::StrCat("/proc/", tid, "/ns/net");
+    if (stat("/proc/thread-self/ns/net", &own) != 0 ||
+        stat(path.c_str(), &theirs) != 0) {
+      return NotSent(absl::StrCat("stat(", path, ")"), errno);
     }
-    (void)FaultAt("sockets-made");
-    if (stop.result < 0) return NoSockets(static_cast<int>(-stop.result));
+    if (own.st_ino == theirs.st_ino) return StepOk();
+    auto home = OpenFile("/proc/thread-self/ns/net", O_RDONLY);
+    auto away = OpenFile(path, O_RDONLY);
+    if (!home.ok() || !away.ok()) {
+      return FailureFromStatus(home.ok() ? away.status() : home.status(),
+                               AttachReason::kNotPermitted);
+    }
+    if (setns(away->get(), CLONE_NEWNET) != 0) {
+      return NotSent(absl::StrCat("setns(", path, ")"), errno);
+    }
+    home_ = *std::move(home);
     return StepOk();
   }
-}
+  // False if the thread could not return.
+  bool End() { return !home_.valid() || setns(home_.get(), CLONE_NEWNET) == 0; }
 
-// The target may have put anything else there by now. A datagram of ours harms nobody
-// in a socket of its own making, but must reach no other kind of socket.
-bool IsOurs(int socket, pid_t pid) {
-  int domain = 0, type = 0;
-  ucred maker = {};
-  socklen_t domain_bytes = sizeof(domain), type_bytes = sizeof(type);
-  socklen_t maker_bytes = sizeof(maker);
-  return getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &domain_bytes) == 0 &&
-         getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &type_bytes) == 0 &&
-         getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &maker, &maker_bytes) == 0 &&
-         domain == AF_UNIX && type == SOCK_DGRAM && maker.pid == pid;
-}
+ private:
+  UniqueFd home_;
+};
 
-StepResult FetchSocket(const DescriptorReceiver& receiver, UniqueFd* socket) {
-  int ends[2] = {-1, -1};
-  absl::Status status = receiver.memory->Read(
-      receiver.stack_pointer - StubSocketsBelow(), ends, sizeof(ends));
-  if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
-  // The thread may have a descriptor table of its own.
-  UniqueFd thread(
-      static_cast<int>(syscall(SYS_pidfd_open, receiver.tid, kPidfdThread)));
-  if (!thread.valid()) {
-    thread.reset(static_cast<int>(syscall(SYS_pidfd_open, receiver.pid, 0)));
+StepResult MakeSocket(pid_t tid, UniqueFd* socket_fd) {
+  NetworkVisit visit;
+  RETURN_IF_FAILED(visit.Begin(tid));
+  socket_fd->reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const int error = errno;
+  if (!visit.End()) {
+    // Nothing else that this thread does depends on its network namespace.
+    return NotSent("setns to the service's own network namespace", errno);
   }
-  if (!thread.valid()) return NotSent("pidfd_open", errno);
-  socket->reset(static_cast<int>(syscall(SYS_pidfd_getfd, thread.get(), ends[0], 0)));
-  if (!socket->valid()) return NotSent("pidfd_getfd", errno);
-  if (IsOurs(socket->get(), receiver.pid)) return StepOk();
-  socket->reset();
-  return AttachFailure{
-      AttachReason::kInternal, 0,
-      absl::StrCat("descriptor ", ends[0], " of the process is not the stub's socket")};
+  return socket_fd->valid() ? StepOk() : NotSent("socket", error);
 }
 
-StepResult Send(int socket, int descriptor) {
-  char contents = 0;
-  iovec vector = {&contents, sizeof(contents)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+// Of a fixed size, so that a target can use no more memory of ours.
+StepResult MakeReport(UniqueFd* report) {
+  report->reset(memfd_create(kReportName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!report->valid() ||
+      ftruncate(report->get(), static_cast<off_t>(StubErrorBytes())) != 0 ||
+      fcntl(report->get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
+          0) {
+    return NotSent("memfd_create", errno);
+  }
+  return StepOk();
+}
+
+StepResult Send(const StubSocket& to, int socket_fd, int descriptor, int report) {
+  socklen_t address_bytes = 0;
+  sockaddr_un address = to.Address(&address_bytes);
+  StubSocket contents = to;
+  iovec vector = {contents.key.data(), contents.key.size()};
+  const int descriptors[2] = {descriptor, report};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(descriptors))] = {};
   msghdr message = {};
+  message.msg_name = &address;
+  message.msg_namelen = address_bytes;
   message.msg_iov = &vector;
   message.msg_iovlen = 1;
   message.msg_control = control;
@@ -97,9 +126,10 @@ StepResult Send(int socket, int descriptor) {
   cmsghdr* header = CMSG_FIRSTHDR(&message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  if (sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(contents)) {
+  header->cmsg_len = CMSG_LEN(sizeof(descriptors));
+  memcpy(CMSG_DATA(header), descriptors, sizeof(descriptors));
+  if (sendmsg(socket_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(contents.key.size())) {
     return NotSent("sendmsg", errno);
   }
   return StepOk();
@@ -108,19 +138,21 @@ StepResult Send(int socket, int descriptor) {
 }  // namespace
 
 StepResult SendDescriptor(const DescriptorReceiver& receiver, int descriptor,
-                          uint64_t deadline_ns, bool shares_cpu, UniqueFd* socket) {
-  RETURN_IF_FAILED(RunToSockets(receiver, deadline_ns, shares_cpu));
-  RETURN_IF_FAILED(FetchSocket(receiver, socket));
+                          uint64_t deadline_ns, bool shares_cpu, UniqueFd* report) {
+  RETURN_IF_FAILED(RunToSocket(receiver, deadline_ns, shares_cpu));
+  UniqueFd socket_fd;
+  RETURN_IF_FAILED(MakeSocket(receiver.tid, &socket_fd));
+  RETURN_IF_FAILED(MakeReport(report));
   if (FaultAt("send")) return NotSent("sendmsg", EIO);
-  RETURN_IF_FAILED(Send(socket->get(), descriptor));
+  RETURN_IF_FAILED(Send(receiver.socket, socket_fd.get(), descriptor, report->get()));
   (void)FaultAt("after-send");
   return StepOk();
 }
 
-std::string ReadLoadError(int socket) {
-  std::string text(STUB_ERROR_BYTES, '\0');
-  const ssize_t bytes = recv(socket, text.data(), text.size(), MSG_DONTWAIT);
-  text.resize(bytes > 0 ? static_cast<size_t>(bytes) : 0);
+std::string ReadLoadError(int report) {
+  std::string text(StubErrorBytes(), '\0');
+  const ssize_t bytes = pread(report, text.data(), text.size(), 0);
+  text.resize(bytes > 0 ? strnlen(text.data(), static_cast<size_t>(bytes)) : 0);
   return text;
 }
 

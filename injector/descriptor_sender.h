@@ -9,7 +9,7 @@
 
 #include "injector/failure.h"
 #include "injector/remote_address.h"
-#include "injector/target_memory.h"
+#include "injector/stub.h"
 #include "injector/tracee.h"
 #include "userspace/base/unique_fd.h"
 
@@ -18,27 +18,28 @@ namespace rocattach {
 // A thread that has been redirected to a stub of the kind kByDescriptor, and is still
 // stopped.
 struct DescriptorReceiver {
-  pid_t pid = 0;
   pid_t tid = 0;
   RemoteAddress stub;
-  RemoteAddress stack_pointer;  // of the thread before the stub
-  const TargetMemory* memory = nullptr;
+  StubSocket socket;  // as in the stub
   Tracee* tracee = nullptr;
 };
 
-// Lets the thread run until the stub has made its pair of sockets, sends `descriptor`
-// through it, and leaves the thread stopped there. If this process ends at any point,
-// or if this fails, the thread runs on: it finds nothing in its socket, closes it, and
-// loads nothing. *socket: the service's end, where the stub reports a failed load.
+// Lets the thread run until the stub's socket has its name, sends `descriptor` there,
+// and leaves the thread stopped. If this process ends at any point, or if this fails,
+// the thread runs on: it finds nothing in its socket, closes it, and loads nothing.
+// *report: a file to which the stub writes why a load has failed (ReadLoadError).
+//
+// No descriptor is taken from the target: closing one may block, for as long as its
+// user likes.
 //
 // `shares_cpu`: as for Tracee::WaitForStop. kResourceLimit or kCollectorMissing if the
-// process may have no such sockets; kStopTimeout if the thread did not get there in
+// process may not have such a socket; kStopTimeout if the thread did not get there in
 // time.
 StepResult SendDescriptor(const DescriptorReceiver& receiver, int descriptor,
-                          uint64_t deadline_ns, bool shares_cpu, UniqueFd* socket);
+                          uint64_t deadline_ns, bool shares_cpu, UniqueFd* report);
 
-// What the stub has reported to `socket`: the text of dlerror; empty if nothing.
-std::string ReadLoadError(int socket);
+// What the stub has written to `report`: the text of dlerror; empty if nothing.
+std::string ReadLoadError(int report);
 
 }  // namespace rocattach
 

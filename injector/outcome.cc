@@ -113,12 +113,13 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
       return "The thread was past the entry of hsa_init when it was stopped; restart "
              "the process, and raise the hold timeout if this happens again.";
     case AttachReason::kCollectorMissing:
-      return "The collector's file does not exist in the process's root directory; "
-             "install it there or mount it into the container.";
+      return "The process does not see the collector's file, and could not be sent "
+             "it: mount /proc and allow Unix sockets there, or mount the file into the "
+             "container.";
     case AttachReason::kCollectorUnreadable:
-      return "The process's user cannot read or map the collector's file; make it and "
-             "its directories readable by all users, on a file system that is not "
-             "mounted noexec.";
+      return "The process cannot read, map or load the collector's file, and could not "
+             "be sent another one: make the file and its directories readable by all "
+             "users, on a file system that is not mounted noexec.";
     case AttachReason::kNoDlopen:
       return "No usable dlopen was found in the process: only programs that use one "
              "glibc dynamically can be attached to.";
@@ -168,8 +169,8 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
              "service manager) and restart the process.";
     case AttachReason::kCollectorChanged:
       return "The file at the collector's path is not the one that the service was "
-             "started with; restart the service after an upgrade, and mount its own "
-             "file into containers.";
+             "started with, and the process could not be sent that one: mount /proc "
+             "and allow Unix sockets there, or mount the service's own file.";
     case AttachReason::kInternal:
       return "The request or the injector itself is at fault; please report it with "
              "the detail.";

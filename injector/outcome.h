@@ -34,8 +34,8 @@ enum class AttachReason : uint8_t {
   kNotPermitted = 4,   // EPERM without a tracer: Yama, LSM, capabilities
   kStopTimeout = 5,
   kNotAtWindow = 6,          // the thread is not where the probe left it
-  kCollectorMissing = 7,     // the path does not exist in the target's root
-  kCollectorUnreadable = 8,  // … or its user cannot read it
+  kCollectorMissing = 7,     // the target does not see the file, and cannot be sent it
+  kCollectorUnreadable = 8,  // … or its user cannot read it, or it cannot be loaded
   kNoDlopen = 9,             // no libc that we support
   kNoCave = 10,              // no room for the stub
   kBadElf = 11,              // an image that cannot be parsed
@@ -79,9 +79,9 @@ struct AttachOutcome {
   uint64_t stub_address = 0;
   uint64_t stub_stack_pointer = 0;
 
-  // Where a stub that was sent a descriptor reports a failed load (ReadLoadError); null
-  // for others.
-  std::shared_ptr<const UniqueFd> stub_socket;
+  // Where a stub that was sent a file reports a failed load (ReadLoadError); null for
+  // others.
+  std::shared_ptr<const UniqueFd> load_report;
 
   bool ok() const { return stage == AttachStage::kDone; }
 };

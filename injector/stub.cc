@@ -2,6 +2,7 @@
 
 #include <cpuid.h>
 #include <signal.h>
+#include <sys/random.h>
 
 #include <cstring>
 
@@ -16,7 +17,8 @@ extern const char rocattach_stub_parameters[];
 extern const char rocattach_stub_end[];
 // stub_by_descriptor.S
 extern const char rocattach_descriptor_stub_begin[];
-extern const char rocattach_descriptor_stub_sockets_made[];
+extern const char rocattach_descriptor_stub_socket_made[];
+extern const char rocattach_descriptor_stub_socket_bound[];
 extern const char rocattach_descriptor_stub_parameters[];
 extern const char rocattach_descriptor_stub_end[];
 }
@@ -92,8 +94,15 @@ static_assert(sizeof(kLoadedName) == LOADED_NAME_BYTES);
 static_assert(LOADED_NAME_BYTES <= DESCRIPTOR_PATH_BYTES + 2,
               "in the place of the path with one digit and its end");
 static_assert(sizeof(ROCATTACH_COLLECTOR_NAME) <= DESCRIPTOR_PATH);
+static_assert(SOCKET_KEY_BYTES == StubSocket::kBytes &&
+              SOCKET_KEY + SOCKET_KEY_BYTES <
+                  sizeof(rocattach_collector_config::collector_path));
 
-void AddDescriptorTexts(rocattach_collector_config* config) {
+void AddReceiver(const StubSocket& socket, rocattach_collector_config* config) {
+  socklen_t bytes = 0;
+  const sockaddr_un address = socket.Address(&bytes);
+  std::memcpy(config->collector_path + SOCKET_NAME, &address, SOCKET_NAME_BYTES);
+  std::memcpy(config->collector_path + SOCKET_KEY, socket.key.data(), SOCKET_KEY_BYTES);
   std::memcpy(config->collector_path + DESCRIPTOR_PATH, kDescriptorPath,
               sizeof(kDescriptorPath));
   std::memcpy(config->collector_path + LOADED_NAME, kLoadedName, sizeof(kLoadedName));
@@ -108,14 +117,42 @@ size_t StubBytes(StubKind kind) {
                    .size();
 }
 
-size_t StubSocketsMade() {
-  return Between(rocattach_descriptor_stub_begin,
-                 rocattach_descriptor_stub_sockets_made)
+absl::StatusOr<StubSocket> StubSocket::Random() {
+  StubSocket socket;
+  // 32 bytes at a time never fail, nor do they block once the machine has started.
+  uint8_t bytes[2 * kBytes];
+  if (getrandom(bytes, sizeof(bytes), GRND_NONBLOCK) != sizeof(bytes)) {
+    return absl::UnavailableError("getrandom() has no random numbers yet");
+  }
+  // Names are listed in /proc/net/unix.
+  for (size_t i = 0; i < kBytes; ++i)
+    socket.name[i] = "0123456789abcdef"[bytes[i] % 16];
+  std::memcpy(socket.key.data(), bytes + kBytes, kBytes);
+  return socket;
+}
+
+sockaddr_un StubSocket::Address(socklen_t* bytes) const {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  // Its first byte is 0: an abstract address.
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  *bytes = offsetof(sockaddr_un, sun_path) + 1 + kBytes;
+  return address;
+}
+
+size_t StubSocketMade() {
+  return Between(rocattach_descriptor_stub_begin, rocattach_descriptor_stub_socket_made)
       .size();
 }
 
-uint64_t StubSocketsBelow() {
-  return STUB_SOCKETS_BELOW;
+size_t StubSocketBound() {
+  return Between(rocattach_descriptor_stub_begin,
+                 rocattach_descriptor_stub_socket_bound)
+      .size();
+}
+
+size_t StubErrorBytes() {
+  return STUB_ERROR_BYTES;
 }
 
 absl::StatusOr<std::string> BuildStub(const StubPlan& plan) {
@@ -154,7 +191,7 @@ absl::StatusOr<std::string> BuildStub(const StubPlan& plan) {
     if (strlen(path) >= DESCRIPTOR_PATH) {
       return absl::InvalidArgumentError("a collector's name that is too long");
     }
-    AddDescriptorTexts(&parameters.config);
+    AddReceiver(plan.socket, &parameters.config);
   }
   parameters.end_mark = kEndMark;
 

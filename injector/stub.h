@@ -2,6 +2,10 @@
 #ifndef ROCATTACH_INJECTOR_STUB_H_
 #define ROCATTACH_INJECTOR_STUB_H_
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,6 +25,20 @@ enum class StubKind {
   kByDescriptor,  // it is sent one; collector_path is the name of the loaded library
 };
 
+// Where a stub waits for the file, random for each attach.
+struct StubSocket {
+  static constexpr size_t kBytes = 16;
+  // Of the abstract address, hexadecimal. Every process of the network namespace can
+  // see it.
+  std::array<uint8_t, kBytes> name = {};
+  // What the message must consist of. Only the service and the target know it.
+  std::array<uint8_t, kBytes> key = {};
+
+  // UNAVAILABLE on a machine that is just starting.
+  static absl::StatusOr<StubSocket> Random();
+  sockaddr_un Address(socklen_t* bytes) const;
+};
+
 struct StubPlan {
   StubKind kind = StubKind::kByPath;
   RemoteAddress return_ip;  // where the thread is stopped and continues
@@ -28,16 +46,18 @@ struct StubPlan {
   LoaderLocks locks;          // not known: dlopen is called without checking them
   uint32_t xstate_bytes = 0;  // of XstateBytes()
   rocattach_collector_config config = {};
+  StubSocket socket;  // of the kind kByDescriptor
 };
 
 // Number of bytes that BuildStub returns; constant.
 size_t StubBytes(StubKind kind = StubKind::kByPath);
 
-// For a stub that is sent a descriptor: the address, from its first byte, behind the
-// call that makes its pair of sockets. Their numbers, two ints, are StubSocketsBelow()
-// bytes below the thread's stack pointer. The first is the service's end.
-size_t StubSocketsMade();
-uint64_t StubSocketsBelow();
+// For a stub that is sent a file: the places, from its first byte, behind the calls
+// that make its socket and give it the name.
+size_t StubSocketMade();
+size_t StubSocketBound();
+// The most that it reports about a failed load.
+size_t StubErrorBytes();
 
 // The stub ready to be written to any 16-byte aligned address; its first byte is its
 // entry. INVALID_ARGUMENT if the plan has a null address, no path, or an unterminated

@@ -29,12 +29,15 @@
  * changed instruction pointer and a jump, so that the two stacks stay in step.
  *
  * There are two stubs. One opens the collector by its path. The other is for a process
- * that does not see the file (stub_by_descriptor.S): it makes a pair of sockets, at the
- * end of that call the service sends the file through it while the thread is stopped,
- * and the stub opens what it has received. It waits for nothing: if nothing was sent,
- * the collector is not loaded. Additional on the thread's stack: 8 bytes the sockets,
- * 4 bytes the received descriptor, 4 unused. On its own stack: the message's header,
- * vector, control data and contents; the file's path under /proc. */
+ * that does not see the file (stub_by_descriptor.S): it makes a socket with a name that
+ * the service has chosen; at the end of that call, while the thread is stopped, the
+ * service sends the file there; and the stub opens what it has received. It waits for
+ * nothing: if nothing was sent, the collector is not loaded. Anybody in the network
+ * namespace might send something, so the message must begin with the key that is among
+ * the parameters. With the file comes another one, for the text of an error.
+ * Additional on the thread's stack: 4 bytes the socket, 8 bytes the received
+ * descriptors, 4 unused. On its own stack: the message's header, vector, control data
+ * and contents; the file's path under /proc. */
 #include "injector/stub_frame.h"
 
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
@@ -43,14 +46,15 @@
 #define NAME(name) rocattach_stub_##name
 #endif
 
+#define SYS_write 1
 #define SYS_close 3
 #define SYS_mmap 9
 #define SYS_mprotect 10
 #define SYS_munmap 11
 #define SYS_rt_sigprocmask 14
-#define SYS_sendto 44
+#define SYS_socket 41
 #define SYS_recvmsg 47
-#define SYS_socketpair 53
+#define SYS_bind 49
 #define SYS_ppoll 271
 #define PROT_NONE 0
 #define PROT_READ_WRITE 3
@@ -66,11 +70,9 @@
 #define SOCKET_TYPE 0x80002
 /* MSG_DONTWAIT | MSG_CMSG_CLOEXEC */
 #define RECEIVE_FLAGS 0x40000040
-/* MSG_DONTWAIT | MSG_NOSIGNAL */
-#define SEND_FLAGS 0x4040
-/* Length of a control message with one descriptor; its level SOL_SOCKET and its type
+/* Length of a control message with two descriptors; its level SOL_SOCKET and its type
  * SCM_RIGHTS, as one word. */
-#define ONE_RIGHT_BYTES 20
+#define TWO_RIGHTS_BYTES 24
 #define SOCKET_RIGHTS 0x100000001
 /* Pause between two attempts to take the loader's lock, and their number. */
 #define LOCK_PAUSE_NS 500000
@@ -81,8 +83,8 @@
 /* On the thread's stack, from the signal mask upwards. */
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
 #define LOCALS 32
-#define SOCKETS 8
-#define RECEIVED 16
+#define SOCKET 8
+#define RECEIVED 12
 #else
 #define LOCALS 16
 #endif
@@ -92,9 +94,9 @@
 #define CONTROL 104
 #define CONTROL_BYTES 24
 #define CONTENTS 128
-#define PATH_END 199
+#define PATH_END 207
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
-#define OWN_LOCALS 208
+#define OWN_LOCALS 208 /* 16-byte aligned, as calls need it */
 #else
 #define OWN_LOCALS 32
 #endif
@@ -108,8 +110,10 @@
     .globl NAME(end)
     .hidden NAME(end)
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
-    .globl NAME(sockets_made)
-    .hidden NAME(sockets_made)
+    .globl NAME(socket_made)
+    .hidden NAME(socket_made)
+    .globl NAME(socket_bound)
+    .hidden NAME(socket_bound)
 #endif
 
 NAME(begin):
@@ -148,18 +152,22 @@ NAME(begin):
     mov     %eax, %r12d
 
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
-    movl    $-1, RECEIVED(%rsp)
+    movq    $-1, RECEIVED(%rsp)
     mov     $AF_UNIX, %edi
     mov     $SOCKET_TYPE, %esi
     xor     %edx, %edx
-    lea     SOCKETS(%rsp), %r10
-    mov     $SYS_socketpair, %eax
+    mov     $SYS_socket, %eax
     syscall
-NAME(sockets_made):
+NAME(socket_made):
+    mov     %eax, SOCKET(%rsp)
     test    %eax, %eax
-    jz      .Lown_stack
-    /* The kernel may have written numbers before it failed. */
-    movq    $-1, SOCKETS(%rsp)
+    js      .Lown_stack
+    mov     %eax, %edi
+    lea     socket_name(%rip), %rsi
+    mov     $SOCKET_NAME_BYTES, %edx
+    mov     $SYS_bind, %eax
+    syscall
+NAME(socket_bound):
 .Lown_stack:
 #endif
 
@@ -234,7 +242,7 @@ NAME(sockets_made):
 
 .Lopen:
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
-    /* recvmsg, with all unused fields 0. */
+    /* Everything that is not used is 0. */
     xor     %eax, %eax
     lea     MESSAGE(%rsp), %rdi
     mov     $(PATH_END + 1 - MESSAGE) / 8, %ecx
@@ -247,19 +255,29 @@ NAME(sockets_made):
     movq    $CONTROL_BYTES, MESSAGE + 40(%rsp)
     lea     CONTENTS(%rsp), %rax
     mov     %rax, VECTOR(%rsp)
-    movq    $1, VECTOR + 8(%rsp)
-    mov     SOCKETS + 4 - LOCALS(%rbp), %edi
+    movq    $SOCKET_KEY_BYTES, VECTOR + 8(%rsp)
+    mov     SOCKET - LOCALS(%rbp), %edi
     lea     MESSAGE(%rsp), %rsi
     mov     $RECEIVE_FLAGS, %edx
     mov     $SYS_recvmsg, %eax
     syscall
-    cmpq    $ONE_RIGHT_BYTES, CONTROL(%rsp)
-    jne     .Lno_file
     movabs  $SOCKET_RIGHTS, %rax
     cmp     %rax, CONTROL + 8(%rsp)
     jne     .Lno_file
+    /* They are open from here on, whoever sent them. Where there was room for one
+     * only, the second is still -1. */
     mov     CONTROL + 16(%rsp), %eax
     mov     %eax, RECEIVED - LOCALS(%rbp)
+    cmpq    $TWO_RIGHTS_BYTES, CONTROL(%rsp)
+    jne     .Lno_file
+    mov     CONTROL + 20(%rsp), %ecx
+    mov     %ecx, RECEIVED + 4 - LOCALS(%rbp)
+    mov     CONTENTS(%rsp), %rdx
+    cmp     socket_key(%rip), %rdx
+    jne     .Lno_file
+    mov     CONTENTS + 8(%rsp), %rdx
+    cmp     8 + socket_key(%rip), %rdx
+    jne     .Lno_file
     /* The path, from its end: the number, then what is in front of it. */
     lea     PATH_END(%rsp), %rdi
     mov     $10, %ecx
@@ -308,23 +326,19 @@ NAME(sockets_made):
     /* Consumes the error, so that the target's next dlerror() does not return it. */
     call    *dlerror(%rip)
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
-    /* Sends it back. */
     test    %rax, %rax
     jz      .Lno_file
     mov     %rax, %rsi
     xor     %edx, %edx
 .Lcount:
     cmpb    $0, (%rsi, %rdx)
-    je      .Lsend
+    je      .Lwrite
     inc     %edx
     cmp     $STUB_ERROR_BYTES, %edx
     jb      .Lcount
-.Lsend:
-    mov     SOCKETS + 4 - LOCALS(%rbp), %edi
-    mov     $SEND_FLAGS, %r10d
-    xor     %r8d, %r8d
-    xor     %r9d, %r9d
-    mov     $SYS_sendto, %eax
+.Lwrite:
+    mov     RECEIVED + 4 - LOCALS(%rbp), %edi
+    mov     $SYS_write, %eax
     syscall
 .Lno_file:
 #endif
@@ -354,14 +368,14 @@ NAME(sockets_made):
     syscall
 .Lrestore_mask:
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
-    /* Those that are -1 are not open. */
-    mov     SOCKETS(%rsp), %edi
-    mov     $SYS_close, %eax
-    syscall
-    mov     SOCKETS + 4(%rsp), %edi
+    /* Those that are negative are not open. */
+    mov     SOCKET(%rsp), %edi
     mov     $SYS_close, %eax
     syscall
     mov     RECEIVED(%rsp), %edi
+    mov     $SYS_close, %eax
+    syscall
+    mov     RECEIVED + 4(%rsp), %edi
     mov     $SYS_close, %eax
     syscall
 #endif
@@ -416,8 +430,11 @@ collector_path: .skip 256
                 .quad 0
 NAME(end):
 
-/* A name is short where there is no path: the rest of its field has two texts. */
+/* A name is short where there is no path: the rest of its field has what is needed to
+ * receive a file. */
     .set    descriptor_path, collector_path + DESCRIPTOR_PATH
     .set    loaded_name, collector_path + LOADED_NAME
+    .set    socket_name, collector_path + SOCKET_NAME
+    .set    socket_key, collector_path + SOCKET_KEY
 
     .section .note.GNU-stack, "", @progbits

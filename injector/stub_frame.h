@@ -7,21 +7,21 @@
  * rounded up. */
 #define STUB_FRAME_BYTES 320
 
-/* Where the stub that receives a descriptor keeps its pair of sockets, below the
- * thread's stack pointer: above it are the descriptors' other 16 bytes, the frame
- * record, 15 pushes and the red zone. */
-#define STUB_SOCKETS_BELOW 288
-
-/* The most that is sent back of the text of dlerror. */
+/* The most that is reported of the text of dlerror. */
 #define STUB_ERROR_BYTES 512
 
-/* Texts in the field of the collector's path, and their sizes: what is in front of a
- * descriptor's number in its path (longer than needed, so that the loaded name fits in
- * its place), and the name of the loaded library, terminator included. */
+/* What a stub that is sent a file has in the field of the collector's path, behind the
+ * name: what is in front of a descriptor's number in its path (longer than needed, so
+ * that the loaded name fits in its place); the name of the loaded library, terminator
+ * included; the address of its socket; and the key to it. */
 #define DESCRIPTOR_PATH 64
 #define DESCRIPTOR_PATH_BYTES 33
 #define LOADED_NAME 128
 #define LOADED_NAME_BYTES 33
+#define SOCKET_NAME 192
+#define SOCKET_NAME_BYTES 19
+#define SOCKET_KEY 224
+#define SOCKET_KEY_BYTES 16
 
 /* The stub's own stack, and the inaccessible part at its lower end. dlopen and the
  * collector's start used some 13 KB in measurements; functions of the target that

@@ -31,9 +31,9 @@ CollectorProgress ProgressOf(const Target& target) {
 
 // The stub was sent the collector's file, and has said why it was not loaded.
 bool SettleFromStub(Target* target) {
-  const auto& socket = target->opened().outcome.stub_socket;
-  if (socket == nullptr || target->has_memory()) return false;
-  const std::string error = ReadLoadError(socket->get());
+  const auto& report = target->opened().outcome.load_report;
+  if (report == nullptr || target->has_memory()) return false;
+  const std::string error = ReadLoadError(report->get());
   if (error.empty()) return false;
   target->Settle(
       Verdict::kRefused, AttachReason::kCollectorUnreadable,
@@ -87,7 +87,7 @@ bool SettleIfNotLoaded(Target* target, uint64_t now_ns,
       has_collector(static_cast<pid_t>(window.event.pid))) {
     return false;
   }
-  const bool was_sent = window.outcome.stub_socket != nullptr;
+  const bool was_sent = window.outcome.load_report != nullptr;
   target->Settle(
       Verdict::kRefused, AttachReason::kLoaderBusy,
       absl::StrCat("the injected code did not get to load the collector",

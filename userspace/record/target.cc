@@ -78,7 +78,7 @@ void Target::Reopen(Window window) {
 
 void Target::WriteVerdict(v1::WindowState state) {
   // Nothing is expected from the stub any more.
-  if (state != v1::WINDOW_STATE_OPEN) opened_.outcome.stub_socket.reset();
+  if (state != v1::WINDOW_STATE_OPEN) opened_.outcome.load_report.reset();
   window_.set_time_ns(BootNs());
   window_.set_state(state);
   output_set_->Note(output_.writer->AddWindowEvent(output_.stream, window_));

@@ -82,11 +82,12 @@ TEST(AttachTest, APreparationChangesNothingAndIsUsed) {
   PreparedTarget prepared;
   ASSERT_TRUE(PrepareAttach(request, &cache, &prepared).ok());
   ASSERT_TRUE(prepared.ready());
+  const RemoteAddress room = prepared.facts().cave.address;
   EXPECT_EQ(target.Snapshot().code, before.code);
   request.known.prepared = &prepared;
   AttachOutcome outcome = target.Attach(request, &cache);
   ASSERT_TRUE(outcome.ok()) << Describe(outcome);
-  EXPECT_EQ(outcome.stub_address, prepared.cave.address.value());
+  EXPECT_EQ(outcome.stub_address, room.value());
   EXPECT_FALSE(prepared.ready()) << "not used";
   EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
   target.Finish();
@@ -101,7 +102,7 @@ TEST(AttachTest, APreparationThatHoldsNoLongerIsNotUsed) {
   AttachRequest request = target.Request();
   PreparedTarget prepared;
   ASSERT_TRUE(PrepareAttach(request, &cache, &prepared).ok());
-  const RemoteAddress used = prepared.cave.address + 8;
+  const RemoteAddress used = prepared.facts().cave.address + 8;
   auto memory = TargetMemory::Open(target.pid(), target.tid());
   ASSERT_TRUE(memory.ok()) << memory.status();
   const char theirs[] = "theirs";
@@ -110,7 +111,7 @@ TEST(AttachTest, APreparationThatHoldsNoLongerIsNotUsed) {
   request.known.prepared = &prepared;
   AttachOutcome outcome = target.Attach(request, &cache);
   ASSERT_TRUE(outcome.ok()) << Describe(outcome);
-  EXPECT_NE(outcome.stub_address, prepared.cave.address.value());
+  EXPECT_NE(outcome.stub_address, (used - 8).value());
   EXPECT_THAT(target.WaitForReport(), HasSubstr("started"));
   char now[sizeof(theirs)] = {};
   ASSERT_TRUE(memory->Read(used, now, sizeof(now)).ok());

@@ -3,12 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -161,7 +169,7 @@ TEST(FaultTest, AFailingStepIsReportedAndUndone) {
 TEST(FaultTest, DeathBeforeTheFileIsSentChangesNothing) {
   std::vector<std::string> steps = StepsBeforeRedirect(StubKind::kByDescriptor);
   for (const char* step :
-       {"after-redirect", "run-to-call", "sockets-entry", "sockets-made", "send"}) {
+       {"after-redirect", "run-to-call", "bind-entry", "socket-bound", "send"}) {
     steps.push_back(step);
   }
   for (const std::string& step : steps) {
@@ -195,6 +203,73 @@ TEST(FaultTest, AFileThatCannotBeSentIsReported) {
               HasSubstr("stage=redirect reason=not-permitted modified=1"));
   // The stub has been run and stays for now, as after a load that fails.
   ExpectUnharmed(target, before, "send", false);
+}
+
+// The abstract address of the socket that the process has just made.
+std::string SocketOf(pid_t pid) {
+  std::set<std::string> inodes;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           "/proc/" + std::to_string(pid) + "/fd", error)) {
+    const std::string link = std::filesystem::read_symlink(entry.path(), error);
+    if (link.rfind("socket:[", 0) == 0) inodes.insert(link.substr(8, link.size() - 9));
+  }
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    std::istringstream words(line);
+    std::string word, inode, name;
+    for (int i = 0; i < 6; ++i) words >> word;
+    if (words >> inode >> name && inodes.contains(inode)) return name.substr(1);
+  }
+  return "";
+}
+
+// As the service does it, but without the key.
+void SendFile(const std::string& name, int file) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path + 1, name.data(), name.size());
+  char contents[16] = "anything else";
+  iovec vector = {contents, sizeof(contents)};
+  const int files[2] = {file, file};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(files))] = {};
+  msghdr message = {};
+  message.msg_name = &address;
+  message.msg_namelen =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(files));
+  memcpy(CMSG_DATA(header), files, sizeof(files));
+  const UniqueFd socket_fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(sendmsg(socket_fd.get(), &message, 0),
+            static_cast<ssize_t>(sizeof(contents)));
+}
+
+// Another process sends something to the stub's socket before the service does: a
+// library of its own must not be loaded.
+TEST(FaultTest, AStrangersFileIsNotLoaded) {
+  TargetProcess target;
+  ASSERT_TRUE(StartAtWindow(target, "plain"));
+  TargetSnapshot before = target.Snapshot();
+  const UniqueFd collector(open(CollectorPath().c_str(), O_RDONLY | O_CLOEXEC));
+  // Time enough at each step of the injector.
+  Runner runner(target, "delay-ms=100", /*sent=*/true);
+  std::string name;
+  for (int i = 0; i < 30'000 && name.empty(); ++i) {
+    name = SocketOf(target.pid());
+    usleep(1000);
+  }
+  ASSERT_EQ(name.size(), 16u);
+  SendFile(name, collector.get());
+  RunnerResult result = runner.Wait();
+  EXPECT_THAT(result.output, HasSubstr("stage=done reason=none modified=1"));
+  ExpectUnharmed(target, before, "stranger", false);
 }
 
 // Another thread takes the loader's lock behind the injector's look at it: the stub

@@ -51,10 +51,11 @@ class ContainerTest : public testing::Test {
   }
 
   // Runs the command natively and attached, and expects the same of both.
-  static void ExpectRecorded(const std::vector<std::string>& command) {
+  static void ExpectRecorded(const std::vector<std::string>& command,
+                             const std::vector<std::string>& options = {"--auto"}) {
     const Finished native = Child(command).Wait();
     ASSERT_TRUE(native.exited_with(0)) << native.output << native.errors;
-    WatcherProcess watcher({"--auto"});
+    WatcherProcess watcher(options);
     ASSERT_TRUE(watcher.ready());
     const Finished result = Child(command).Wait();
     EXPECT_EQ(result.status, native.status);
@@ -124,12 +125,19 @@ INSTANTIATE_TEST_SUITE_P(
                       "echo 2 > \"$root/proc/sys/vm/memfd_noexec\" && "
                       "exec chroot \"$root\" \"$@\"",
                       true},
+        ContainerCase{"NetworkNamespace", {"--net"}, "exec chroot \"$root\" \"$@\""},
         ContainerCase{"UserNamespace",
-                      {"--user", "--map-root-user", "--pid", "--fork"},
+                      {"--user", "--map-root-user", "--net", "--pid", "--fork"},
                       "mount -t proc none \"$root/proc\" && "
                       "exec chroot \"$root\" \"$@\"",
                       true}),
     [](const auto& test) { return std::string(test.param.name); });
+
+TEST_F(ContainerTest, InHoldModeSignalToo) {
+  ExpectRecorded(WithoutCollector(OnSimgpu(
+                     {"hsa_dispatch", "-n", "7", "--wait-msec", kTimeToSeize})),
+                 {"--auto", "--hold", "signal"});
+}
 
 TEST_F(ContainerTest, ARuntimeThatStartsAgainIsRecordedAgain) {
   ExpectRecorded(WithoutCollector(OnSimgpu({"hsa_reinit"})));

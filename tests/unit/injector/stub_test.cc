@@ -23,6 +23,8 @@ StubPlan GoodPlan() {
   plan.xstate_bytes = 0x66666666;
   plan.config.window_id = 0x7777777777777777;
   std::strcpy(plan.config.collector_path, "/opt/collector.so");
+  plan.socket.name.fill(0xcc);
+  plan.socket.key = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   return plan;
 }
 
@@ -101,23 +103,48 @@ TEST_P(StubKindTest, InstructionsReachTheirParameters) {
   EXPECT_EQ(config.window_id, 0x7777777777777777u);
   EXPECT_STREQ(config.collector_path, "/opt/collector.so");
   if (is_sent) {
-    EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, 1)],
-                 "/proc/thread-self/fd/././././././");
+    const StubSocket socket = Plan().socket;
+    socklen_t bytes = 0;
+    const sockaddr_un address = socket.Address(&bytes);
+    EXPECT_EQ(memcmp(&stub[OperandOf(stub, lea_rsi, 1)], &address, bytes), 0);
     EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, 2)],
+                 "/proc/thread-self/fd/././././././");
+    EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, 3)],
                  "/memfd:librocattach-collector.so");
+    // cmp key(%rip), %rdx
+    const std::string cmp_rdx("\x48\x3b\x15", 3);
+    for (int half : {0, 1}) {
+      EXPECT_EQ(memcmp(&stub[OperandOf(stub, cmp_rdx, half)], &socket.key[8 * half], 8),
+                0)
+          << half;
+    }
   }
-  EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, is_sent ? 3 : 1)],
+  EXPECT_STREQ(&stub[OperandOf(stub, lea_rsi, is_sent ? 4 : 1)],
                ROCATTACH_COLLECTOR_START);
 }
 
 // The two bytes in front of this place are a system call.
-TEST(StubTest, TheServiceKnowsWhenTheSocketsAreMade) {
+TEST(StubTest, TheServiceKnowsWhenTheSocketIsThere) {
   StubPlan plan = GoodPlan();
   plan.kind = StubKind::kByDescriptor;
   auto built = BuildStub(plan);
   ASSERT_TRUE(built.ok()) << built.status();
-  EXPECT_EQ(built->substr(StubSocketsMade() - 2, 2), "\x0f\x05");
-  EXPECT_LT(StubSocketsBelow(), StubFrameBytes());
+  EXPECT_LT(StubSocketMade(), StubSocketBound());
+  for (size_t place : {StubSocketMade(), StubSocketBound()}) {
+    EXPECT_EQ(built->substr(place - 2, 2), "\x0f\x05") << place;
+  }
+}
+
+TEST(StubTest, EachSocketHasANameAndAKeyOfItsOwn) {
+  auto one = StubSocket::Random(), other = StubSocket::Random();
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_NE(one->name, other->name);
+  EXPECT_NE(one->key, other->key);
+  EXPECT_NE(one->name, one->key);
+  socklen_t bytes = 0;
+  const sockaddr_un address = one->Address(&bytes);
+  EXPECT_EQ(address.sun_path[0], '\0');
+  EXPECT_EQ(bytes, 3 + one->name.size());
 }
 
 TEST(StubTest, LeavesTheFaultsAndGlibcsOwnSignalsOpen) {

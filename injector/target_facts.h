@@ -1,0 +1,30 @@
+// What an attach has found out about one target.
+#ifndef ROCATTACH_INJECTOR_TARGET_FACTS_H_
+#define ROCATTACH_INJECTOR_TARGET_FACTS_H_
+
+#include <optional>
+#include <string>
+
+#include "injector/code_cave.h"
+#include "injector/maps.h"
+#include "injector/stub.h"
+#include "injector/symbol_lookup.h"
+#include "injector/target_memory.h"
+
+namespace rocattach {
+
+struct TargetFacts {
+  // The one of the request's that the target can load, or the library's name.
+  std::string collector_path;
+  StubKind stub_kind = StubKind::kByPath;
+  std::string why_sent;  // with StubKind::kByDescriptor: why none of the paths will do
+  std::optional<Maps> maps;
+  std::optional<TargetMemory> memory;
+  LoaderFunctions functions;
+  LibcState libc;
+  CodeCave cave;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_TARGET_FACTS_H_

@@ -1,0 +1,200 @@
+#include "injector/target_inspection.h"
+
+#include <errno.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "injector/collector_name.h"
+#include "injector/fault.h"
+#include "injector/symbol_lookup.h"
+#include "injector/target_checks.h"
+
+namespace rocattach {
+namespace {
+
+// Reasons for which the file is sent instead: the process does not see it, sees another
+// one, or may not use it.
+bool IsOfCollectorFile(AttachReason reason) {
+  return reason == AttachReason::kCollectorMissing ||
+         reason == AttachReason::kCollectorUnreadable ||
+         reason == AttachReason::kCollectorChanged;
+}
+
+}  // namespace
+
+bool TargetInspection::MayInspect() {
+  return prepared_ != nullptr || !request_.known.read_layout || IsDescribed();
+}
+
+StepResult TargetInspection::Inspect() {
+  if (TakePrepared()) return CheckThread();
+  RETURN_IF_FAILED(CheckTarget());
+  return Resolve();
+}
+
+StepResult TargetInspection::Prepare(PreparedTarget* prepared) {
+  RETURN_IF_FAILED(CheckTarget());
+  auto maps = Maps::Read(request_.point.tid);
+  if (!maps.ok()) return FailureFromProc(maps.status());
+  RETURN_IF_FAILED(ResolveIn(*std::move(maps)));
+  // The page becomes the process's own now. Nothing changes in it, and if this fails
+  // (EIO), the stub is written by other means.
+  const CodeCave& cave = facts_.cave;
+  (void)facts_.memory->Write(cave.address, cave.before.data(), cave.before.size());
+  return prepared->Set(std::move(facts_));
+}
+
+// False if there is nothing, or if the process has changed since.
+bool TargetInspection::TakePrepared() {
+  PreparedTarget* prepared = std::exchange(prepared_, nullptr);
+  if (prepared == nullptr || !prepared->ready() || !prepared->StillHolds()) {
+    return false;
+  }
+  facts_ = prepared->Take();
+  maps_are_old_ = true;
+  return true;
+}
+
+// What differs from thread to thread of a process.
+StepResult TargetInspection::CheckThread() const {
+  if (request_.known.harmless) return StepOk();
+  auto status = ReadThreadStatus(request_.point.pid, request_.point.tid);
+  if (!status.ok()) return FailureFromProc(status.status());
+  return CheckSeccomp(*status);
+}
+
+StepResult TargetInspection::CheckTarget() {
+  stage_ = AttachStage::kCheck;
+  if (!request_.known.unlimited) {
+    RETURN_IF_FAILED(CheckLimits(request_.point.tid, request_.memory_bytes));
+  }
+  if (request_.known.harmless && request_.known.filesystem_views != nullptr &&
+      request_.known.filesystem_view_id != 0 &&
+      request_.known.filesystem_views->EverybodyMayLoad(
+          request_.point.tid, request_.known.filesystem_view_id,
+          request_.collector.path, request_.collector.file)) {
+    return StepOk();
+  }
+  RETURN_IF_FAILED(CheckNotSecure(request_.point.tid));
+  auto status = ReadThreadStatus(request_.point.pid, request_.point.tid);
+  if (!status.ok()) {
+    AttachFailure failure = FailureFromProc(status.status());
+    if (failure.reason == AttachReason::kTargetExited) {
+      failure.detail =
+          absl::StrCat("thread ", request_.point.tid, " is not in process ",
+                       request_.point.pid, ": ", failure.detail);
+    }
+    return failure;
+  }
+  RETURN_IF_FAILED(CheckSeccomp(*status));
+  return ChooseCollector(*status);
+}
+
+// By a path if there is one: that costs the held thread nothing.
+StepResult TargetInspection::ChooseCollector(const ThreadStatus& status) {
+  StepResult result;
+  for (const CollectorImage* image : {&request_.collector, &request_.other_collector}) {
+    if (image->path.empty()) continue;
+    result = CheckCollector(request_.point.tid, status, image->path, image->file);
+    if (result.ok()) {
+      facts_.collector_path = image->path;
+      return result;
+    }
+  }
+  if (request_.collector_fd < 0 || !IsOfCollectorFile(result.failure().reason)) {
+    return result;
+  }
+  if (StepResult proc = CheckDescriptorPaths(request_.point.tid); !proc.ok()) {
+    absl::StrAppend(&result.failure().detail,
+                    "; it cannot be sent either: ", proc.failure().detail);
+    return result;
+  }
+  facts_.stub_kind = StubKind::kByDescriptor;
+  facts_.collector_path = ROCATTACH_COLLECTOR_NAME;
+  facts_.why_sent = std::move(result.failure().detail);
+  return StepOk();
+}
+
+bool TargetInspection::IsDescribed() {
+  if (!described_ && request_.known.read_layout && request_.known.files != nullptr) {
+    described_ = request_.known.read_layout(&layout_);
+  }
+  return described_;
+}
+
+StepResult TargetInspection::Resolve() {
+  stage_ = AttachStage::kResolve;
+  if (FaultAt("resolve")) {
+    return AttachFailure{AttachReason::kInternal, EIO, "injected fault at resolve"};
+  }
+  if (ResolveFromLayout()) return StepOk();
+  return ResolveFromProc();
+}
+
+// False for any reason: /proc is read then, which knows more.
+bool TargetInspection::ResolveFromLayout() {
+  if (!IsDescribed()) return false;
+  std::optional<Maps> maps = request_.known.files->MapsOf(layout_);
+  if (!maps.has_value() || !ResolveIn(*std::move(maps)).ok()) return false;
+  // A file is identified by numbers that could, very rarely, mean another one.
+  return HaveTheirCode(facts_.functions, *facts_.maps, *facts_.memory);
+}
+
+StepResult TargetInspection::ResolveFromProc() {
+  const RemoteAddress stack(request_.known.stack != 0 ? request_.known.stack - 1 : 0);
+  auto maps = Maps::ReadFiles(request_.point.tid, stack);
+  if (!maps.ok()) return FailureFromProc(maps.status());
+  RETURN_IF_FAILED(ResolveIn(*std::move(maps)));
+  if (described_) {
+    learned_ = request_.known.files->Learn(request_.point.tid, layout_, *facts_.maps,
+                                           facts_.collector_path, cache_);
+  }
+  return StepOk();
+}
+
+StepResult TargetInspection::ResolveIn(Maps maps) {
+  facts_.maps.emplace(std::move(maps));
+  RETURN_IF_FAILED(CheckMappings(*facts_.maps, facts_.collector_path,
+                                 request_.earlier != EarlierAttach::kNone));
+
+  if (!facts_.memory.has_value()) {
+    auto memory = TargetMemory::Open(request_.point.pid, request_.point.tid);
+    if (!memory.ok()) return FailureFromProc(memory.status());
+    facts_.memory.emplace(*std::move(memory));
+  }
+  RETURN_IF_FAILED(FindLoaderFunctions(request_.point.tid, *facts_.maps, cache_,
+                                       &facts_.functions, &facts_.libc));
+  return FindCave(0);
+}
+
+StepResult TargetInspection::CoverAddress(RemoteAddress address) {
+  const bool may_lack = maps_are_old_ || !facts_.maps->whole();
+  if (!may_lack || facts_.maps->Find(address) != nullptr) return StepOk();
+  auto around = Maps::ReadFiles(request_.point.tid, address);
+  if (!around.ok()) return FailureFromProc(around.status());
+  facts_.maps.emplace(*std::move(around));
+  return StepOk();
+}
+
+// A process that starts its runtime again still has our stub from the last time. The
+// thread that ran it has reported from inside the collector, but may still be restoring
+// its registers in the stub. The only parameter that it still needs is its return
+// address, so a stub with the same return address can be written over the old one at
+// any time.
+StepResult TargetInspection::FindCave(uint64_t return_ip) {
+  return FindCodeCave(
+      request_.point.tid, *facts_.maps, *facts_.memory, cache_,
+      RemoteAddress(request_.point.window_ip), StubBytes(facts_.stub_kind),
+      &facts_.cave, [this, return_ip](absl::string_view room) {
+        const RemoteAddress back = ReturnAddressOf(room, facts_.stub_kind);
+        if (request_.earlier != EarlierAttach::kReplaceStub || back.is_null()) {
+          return false;
+        }
+        if (return_ip != 0) return back.value() == return_ip;
+        return back.value() - request_.point.window_ip <= kWindowBytes;
+      });
+}
+
+}  // namespace rocattach

@@ -1,0 +1,81 @@
+// Finds out what an attach has to know of its target, or why it is refused.
+#ifndef ROCATTACH_INJECTOR_TARGET_INSPECTION_H_
+#define ROCATTACH_INJECTOR_TARGET_INSPECTION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "injector/attach_request.h"
+#include "injector/failure.h"
+#include "injector/known_files.h"
+#include "injector/library_facts.h"
+#include "injector/outcome.h"
+#include "injector/prepared_target.h"
+#include "injector/target_facts.h"
+#include "injector/thread_status.h"
+
+namespace rocattach {
+
+// The thread is stopped right after the probed instruction, which has at most 15 bytes;
+// in a window entered by other means it may be slightly further on.
+constexpr uint64_t kWindowBytes = 16;
+
+// Reads only, and never waits for the target: a thread that is stopped, or about to
+// be, waits for it. /proc is read under the thread's ID, which works as well as the
+// process's: once the first thread has exited while others run on, everything that
+// depends on the memory is empty under the process's ID.
+class TargetInspection {
+ public:
+  // Both must outlive this object; `cache` may be null.
+  TargetInspection(const AttachRequest& request, LibraryCache* cache)
+      : request_(request), cache_(cache), prepared_(request.known.prepared) {
+    facts_.collector_path = request.collector.path;
+  }
+
+  // False where Inspect would have to wait for the kernel's description of the
+  // process, or read more of /proc than with it.
+  bool MayInspect();
+  // Everything, from the shortest source that is there.
+  StepResult Inspect();
+  bool inspected() const { return facts_.maps.has_value(); }
+
+  // What Inspect does for a process that runs on, before a thread is stopped.
+  StepResult Prepare(PreparedTarget* prepared);
+
+  // The mappings have that address, as far as the process has it.
+  StepResult CoverAddress(RemoteAddress address);
+  // Chooses the room for the stub again. `return_ip`: where the thread continues after
+  // it; 0: not known yet.
+  StepResult FindCave(uint64_t return_ip);
+
+  TargetFacts& facts() { return facts_; }
+  // What was going on, if one of these failed.
+  AttachStage stage() const { return stage_; }
+  // What is to be recorded in the kernel of the process's files; often empty.
+  const std::vector<KnownFiles::Judgement>& learned() const { return learned_; }
+
+ private:
+  bool TakePrepared();
+  bool IsDescribed();
+  StepResult CheckThread() const;
+  StepResult CheckTarget();
+  StepResult ChooseCollector(const ThreadStatus& status);
+  StepResult Resolve();
+  bool ResolveFromLayout();
+  StepResult ResolveFromProc();
+  StepResult ResolveIn(Maps maps);
+
+  const AttachRequest& request_;
+  LibraryCache* cache_;
+  PreparedTarget* prepared_;   // null: nothing is prepared, or it has been used
+  bool maps_are_old_ = false;  // read before the thread stopped
+  rocattach_layout layout_;    // valid as far as it states, once described_
+  bool described_ = false;
+  std::vector<KnownFiles::Judgement> learned_;
+  TargetFacts facts_;
+  AttachStage stage_ = AttachStage::kCheck;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_TARGET_INSPECTION_H_
