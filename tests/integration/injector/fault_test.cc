@@ -312,7 +312,7 @@ TEST(FaultTest, ARefusedShortcutIsReplaced) {
   }
 }
 
-TEST(FaultTest, AFailingDetachIsHealedByTheEndOfTheTracer) {
+TEST(FaultTest, AFailingDetachIsCompletedByTheEndOfTheTracer) {
   TargetProcess target;
   ASSERT_TRUE(StartAtWindow(target, "plain"));
   TargetSnapshot before = target.Snapshot();

@@ -128,7 +128,7 @@ TEST(Loading, ThroughToolLibrariesInOrder) {
   EXPECT_EQ(result.Tool("configure")[0].Number("priority"), 0u);
 }
 
-TEST(Loading, AVisibleSymbolTakesTheExpensiveDoor) {
+TEST(Loading, AVisibleSymbolIsLoadedForAllLibraries) {
   SessionResult result = RunSession(
       {.plan = "trace=dispatch",
        .run_options = {},

@@ -233,7 +233,7 @@ TEST_F(SessionOptions, TimesBeginWithTheFirstProcess) {
   EXPECT_LT(process.counters.size(), 120u);
 }
 
-TEST_F(SessionOptions, ASessionThatCollectedNothingIsSaidTo) {
+TEST_F(SessionOptions, ASessionThatCollectedNothingIsReported) {
   WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES", "--kernel-exclude-regex", ".*"}));
   ASSERT_TRUE(watcher.ready());
   EXPECT_TRUE(Child(OnSimrocm({}, {"hsa_dispatch", "-n", "10"})).Wait().exited_with(0));

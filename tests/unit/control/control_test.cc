@@ -139,7 +139,7 @@ TEST_F(ControlTest, CounterFilesComeAlong) {
   EXPECT_FALSE((*client)->StartSession(Counters({"MyRatio"})).ok());
 }
 
-TEST_F(ControlTest, WithoutAServiceTheRemedyIsSaid) {
+TEST_F(ControlTest, WithoutAServiceTheRemedyIsNamed) {
   service_.reset();
   const auto client = ControlClient::Connect(socket_);
   EXPECT_EQ(client.status().code(), absl::StatusCode::kUnavailable);

@@ -52,7 +52,7 @@ TEST(CheckHsaRuntimes, FailsWithoutACopy) {
   EXPECT_THAT(check.remedy, HasSubstr("--library"));
 }
 
-TEST(CheckHsaRuntimes, TellsOfEachCopy) {
+TEST(CheckHsaRuntimes, ReportsEachCopy) {
   Check check = CheckHsaRuntimes(ScanOf(ROCATTACH_TEST_FAKE_RUNTIME, {11, 12}), true);
   EXPECT_EQ(check.state, CheckState::kOk);
   ASSERT_EQ(check.items.size(), 1u);

@@ -48,7 +48,7 @@ TEST(CheckCapabilities, NamesEachOneThatIsMissing) {
   }
 }
 
-TEST(CheckCapabilities, AdminStandsForThoseSplitOff) {
+TEST(CheckCapabilities, AdminIncludesThoseSplitOff) {
   using C = Capabilities;
   Check check =
       CheckCapabilities(Without({C::kBpf, C::kPerfmon, C::kCheckpointRestore}));

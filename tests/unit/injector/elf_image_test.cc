@@ -187,7 +187,7 @@ TEST(ElfImageTest, HostileNumbersEndInErrors) {
   expect_error(image, "no buckets");
 }
 
-TEST(ElfImageTest, AChainWithoutEndIsGivenUp) {
+TEST(ElfImageTest, AChainWithoutEndIsAbandoned) {
   ElfBuilder builder;
   builder.hash = Hash::kSysv;
   builder.symbols = {{"f"}};

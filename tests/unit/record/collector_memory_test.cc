@@ -244,7 +244,7 @@ TEST(CollectorMemory, LaterChangesOfTheLayoutAreIgnored) {
   EXPECT_EQ(CorrelationOf(out[0]), 5u);
 }
 
-TEST(CollectorMemory, ARingWithImpossiblePositionsIsGivenUp) {
+TEST(CollectorMemory, ARingWithImpossiblePositionsIsAbandoned) {
   for (uint64_t head : {uint64_t{FakeCollector::kSlots + 1}, UINT64_MAX}) {
     FakeCollector fake;
     auto memory = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());

@@ -265,7 +265,7 @@ TEST_F(RecorderTest, ASilentCollectorIsNoAttach) {
 }
 
 // A process that a signal killed while it was attached to is no "nothing to be done".
-TEST_F(RecorderTest, ADeathDuringTheAttachIsSaidToBeOne) {
+TEST_F(RecorderTest, ADeathDuringTheAttachIsReportedAsOne) {
   recorder_->OnWindow(Attached());
   rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
   exit.time_ns += 3'000'000;

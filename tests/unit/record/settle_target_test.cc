@@ -182,7 +182,7 @@ TEST_F(SettleTargetTest, BeforeTheNextWindowASilentCollectorIsRefused) {
   EXPECT_FALSE(SettleBeforeReopen(target_.get()));
 }
 
-TEST_F(SettleTargetTest, BeforeTheNextWindowTheCollectorsWordCounts) {
+TEST_F(SettleTargetTest, BeforeTheNextWindowTheCollectorsReportCounts) {
   ReportIn(1);
   Arm(&fake_, kWindowNs + 1);
   EXPECT_TRUE(SettleBeforeReopen(target_.get()));

@@ -328,7 +328,7 @@ TEST_F(ReportTest, LossesAreNamed) {
   EXPECT_THAT(text, Not(HasSubstr("off by")));
 }
 
-TEST_F(ReportTest, AnAccountThatDoesNotAddUpIsSaid) {
+TEST_F(ReportTest, AnAccountThatDoesNotAddUpIsReported) {
   End(OpenBusy(), 10, 3);
   Report report = Read();
   EXPECT_TRUE(report.HasLosses());
@@ -360,7 +360,7 @@ TEST_F(ReportTest, DamageIsReported) {
   EXPECT_THAT(text, HasSubstr("4 lost"));
 }
 
-TEST_F(ReportTest, RecordingsWithoutEndAreSaidToBe) {
+TEST_F(ReportTest, RecordingsWithoutEndAreReportedAsSuch) {
   OpenBusy();
   EXPECT_TRUE(writer_->FlushAll().ok());
   std::string cut = bytes_;

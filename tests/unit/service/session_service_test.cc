@@ -53,7 +53,7 @@ TEST_F(SessionServiceTest, StartsStopsAndStartsAgain) {
   EXPECT_EQ(seen.account.counted_dropped(), 0u);
 }
 
-TEST_F(SessionServiceTest, TheCollectorsRefusalIsTold) {
+TEST_F(SessionServiceTest, TheCollectorsRefusalIsReported) {
   FakeCollector fake;
   Player player(&fake, ROCATTACH_PLAN_ERROR_NO_COUNTER);
   Arrive(&fake);
@@ -116,7 +116,7 @@ TEST_F(SessionServiceTest, AProcessThatDiesInTheMiddleOfAStartIsNoHang) {
   EXPECT_EQ(seen.events[0].what(), v1::SessionEvent::LOST);
 }
 
-TEST_F(SessionServiceTest, ASilentCollectorIsGivenUpInTime) {
+TEST_F(SessionServiceTest, ASilentCollectorIsAbandonedInTime) {
   FakeCollector fake;
   Arrive(&fake);
   auto session = service_->Start({.filters = {Counters({"SQ_WAVES"})}});

@@ -36,7 +36,7 @@ TEST_F(ReaderTest, AFile) {
   EXPECT_EQ(visitor_.dispatch_count(), 40u);
 }
 
-TEST_F(ReaderTest, WhatIsNoStreamIsSaid) {
+TEST_F(ReaderTest, WhatIsNoStreamIsNamed) {
   EXPECT_EQ(ReadStream(path(), {}, &decoder_).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ReadStream(directory_.path(), {}, &decoder_).code(),
             absl::StatusCode::kInvalidArgument);

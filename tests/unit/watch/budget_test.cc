@@ -31,7 +31,7 @@ TEST(UserRate, UsersDoNotPayForEachOther) {
   EXPECT_EQ(Taken(&rate, 1001, 5, kSecond), 5);
 }
 
-TEST(UserRate, TellsWhatWasLeftOutOnce) {
+TEST(UserRate, ReportsWhatWasLeftOutOnce) {
   UserRate rate(10, 20);
   Taken(&rate, 1001, 30, kSecond);
   Taken(&rate, 1000, 25, kSecond);

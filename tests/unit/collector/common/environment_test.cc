@@ -150,7 +150,7 @@ TEST_F(EnvironmentTest, KeepsTheUsersSdkTools) {
   EXPECT_EQ(environment_.Install("/li:b/c.so", ToolVariables::kSdk), EINVAL);
 }
 
-TEST_F(EnvironmentTest, TheUsersWordOnHsaToolsBesideTheSdkStands) {
+TEST_F(EnvironmentTest, TheUsersSettingOfHsaToolsBesideTheSdkIsKept) {
   Set({"HSA_TOOLS_ROCPROFILER_V1_TOOLS=0"});
   ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
   EXPECT_EQ(Now()[0], "HSA_TOOLS_ROCPROFILER_V1_TOOLS=0");

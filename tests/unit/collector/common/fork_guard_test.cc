@@ -26,7 +26,7 @@ TEST(ForkGuardTest, TellsParentFromChild) {
   EXPECT_TRUE(guard.Ours());
 }
 
-TEST(ForkGuardTest, TellsARawCloneToo) {
+TEST(ForkGuardTest, DetectsARawCloneToo) {
   ForkGuard guard;
   ASSERT_EQ(guard.Arm(), 0);
   long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);

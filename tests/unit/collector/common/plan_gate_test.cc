@@ -64,7 +64,7 @@ TEST_F(PlanGateTest, APlanIsPendingUntilItIsAnswered) {
   EXPECT_FALSE(gate_.Pending());
 }
 
-TEST_F(PlanGateTest, RefusalsAreSaidInWords) {
+TEST_F(PlanGateTest, RefusalsAreExplainedInWords) {
   gate_.Answer(
       4, PlanResult::Error(ROCATTACH_PLAN_ERROR_HW_LIMIT, 38, "too many: %s", "A B"));
   const rocattach_control* c = memory_.control();

@@ -246,7 +246,7 @@ TEST_F(DoorbellTest, AFullRingCountsLostDispatchesAndNothingElseAsSuch) {
   EXPECT_EQ(f_.Sum(&rocattach_ring::dropped) - before, 11u);
 }
 
-TEST_F(DoorbellTest, PacketsConsumedBehindOurBackAreRecordedWithoutTimes) {
+TEST_F(DoorbellTest, PacketsConsumedUnseenAreRecordedWithoutTimes) {
   uint64_t index = gpu_.Reserve();
   gpu_.Write(index, kKernel);
   uint64_t barrier = gpu_.Reserve();
