@@ -6,7 +6,8 @@
  * and exits with 7, or says what changed and exits with 1.
  *
  * Modes: plain; busy (two more threads allocate and open libraries); small-stack (the
- * thread's has 64 KiB); timed (it waits until a time that is far away); exit (the process ends 20 ms after it is ready). */
+ * thread's has 64 KiB); timed (it waits until a time that is far away); exit (the
+ * process ends 20 ms after it is ready). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
