@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include <algorithm>
@@ -164,6 +165,9 @@ StepResult RemoteCallRun::CheckIdle() {
     return Busy(request_, "it is not waiting");
   }
   continue_ = *registers;
+  // The function may sleep, which overwrites what the kernel keeps for a restart. The
+  // same call again waits as long, or longer where its timeout is relative.
+  if (continue_.rax == SYS_restart_syscall) continue_.rax = registers_.orig_rax;
   const uint64_t top = StackTop();
   if (top <= registers_.rsp) return Busy(request_, "it is not on its own stack");
   if (top - registers_.rsp > kMaxDepth) return Busy(request_, "it is deep in calls");

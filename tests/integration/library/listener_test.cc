@@ -24,7 +24,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 
 const std::vector<std::string> kSteps = {
     "register.attach", "register.detach", "tool.configure", "tool.configure_attach",

@@ -6,7 +6,8 @@
  * and exits with 7, or says what changed and exits with 1.
  *
  * Modes: plain; busy (two more threads allocate and open libraries); small-stack (the
- * thread's has 64 KiB); exit (the process ends 20 ms after it is ready). */
+ * thread's has 64 KiB); timed (it waits until a time that is far away); exit (the
+ * process ends 20 ms after it is ready). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "known_state.h"
@@ -23,10 +25,12 @@
 #define EXIT_INTACT 7
 
 void listener_wait(void);
-extern volatile int listener_flag;
+extern volatile int listener_flag, listener_wakes;
+extern const struct timespec* listener_timeout;
 int rocprofiler_register_detach(void);
 
 static atomic_int stop_workers;
+static atomic_int ready;
 
 static void* listen(void* unused) {
   const int kind = vector_kind();
@@ -39,12 +43,14 @@ static void* listen(void* unused) {
   prepare_state();
   say("ready window=%lx flag=%lx tid=%d\n", (unsigned long)listener_wait,
       (unsigned long)&listener_flag, (int)syscall(SYS_gettid));
+  atomic_store(&ready, 1);
   errno = EXDEV;
   enter_window(kind);
   expect(errno == EXDEV, "errno");
   pthread_sigmask(SIG_SETMASK, NULL, &after);
   expect(memcmp(&all, &after, sizeof(uint64_t)) == 0, "signal mask");
   check_state(kind);
+  expect(listener_wakes == 1, "how often the wait ended");
   return unused;
 }
 
@@ -68,8 +74,13 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "small-stack") == 0) {
     pthread_attr_setstacksize(&attributes, 64 * 1024);
   }
+  struct timespec far_away;
+  clock_gettime(CLOCK_MONOTONIC, &far_away);
+  far_away.tv_sec += 1000;
+  if (strcmp(mode, "timed") == 0) listener_timeout = &far_away;
   if (pthread_create(&listener, &attributes, listen, NULL) != 0) return 97;
   if (strcmp(mode, "exit") == 0) {
+    while (atomic_load(&ready) == 0) usleep(100);
     usleep(20000);
     _exit(EXIT_INTACT);
   }
