@@ -13,13 +13,17 @@ _rocattach() {
   done
 
   case $previous in
-  --top | --limit | --arch | -p | --pid | --pmc | --set | --block | --kernel-include-regex | \
+  --top | --limit | --arch | -p | --pid | -n | --name | --attach-pid | --pmc | --set | --block | --kernel-include-regex | \
     --kernel-exclude-regex | --kernel-iteration-range | --dispatch-range | --gpu | \
     --device-samples | --api-function | --collection-period | --attach-duration-msec)
     return
     ;;
   --collection-period-unit)
     mapfile -t COMPREPLY < <(compgen -W "hour min sec msec usec nsec" -- "$current")
+    return
+    ;;
+  --path | --kfd-topology)
+    mapfile -t COMPREPLY < <(compgen -A directory -- "$current")
     return
     ;;
   --library | --collector | --extra-counters | -i | --input | --socket)
@@ -43,7 +47,7 @@ _rocattach() {
 
   local options
   case $command in
-  '') options="attach report dump recover counters session doctor -h --help --version" ;;
+  '') options="attach profile report dump recover counters session doctor -h --help --version" ;;
   session)
     options="start stop status -p --pid --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
@@ -63,6 +67,11 @@ _rocattach() {
       --hold-timeout-msec --capture --ring-slots --no-recording --library --collector \
       -h --help"
     ;;
+  profile)
+    options="-n --name --path -b --block --set --no-roof --arch --extra-counters \
+      --attach-pid --attach-duration-msec --hold-timeout-msec --library --collector \
+      --kfd-topology -V --verbose -h --help"
+    ;;
   counters) options="--json --arch --extra-counters -h --help" ;;
   report) options="-f --follow --json --top --limit -h --help" ;;
   recover) options="-o --output-file -h --help" ;;
@@ -70,7 +79,7 @@ _rocattach() {
   doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;
   *) return ;;
   esac
-  if [[ -z $command || $command == doctor || $command == counters || $command == session || $current == -* ]]; then
+  if [[ -z $command || $command == doctor || $command == counters || $command == session || $command == profile || $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
   else
     # Recordings, and the directories on the way to them.

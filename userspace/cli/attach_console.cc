@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -141,11 +142,20 @@ bool AttachConsole::any_attached() const {
   return false;
 }
 
+AttachConsole::Result& AttachConsole::Current(pid_t pid) {
+  Result& result = results_[pid];
+  if (result.ended) {
+    former_.emplace_back(pid, std::move(result));
+    result = Result();
+  }
+  return result;
+}
+
 void AttachConsole::OnVerdict(const v1::Process& process,
                               const v1::WindowEvent& verdict) {
   absl::MutexLock lock(&mutex_);
   const auto pid = static_cast<pid_t>(process.pid());
-  Result& result = results_[pid];
+  Result& result = Current(pid);
   result.name = NameOf(process);
   result.window = verdict;
   result.attached = verdict.state() == v1::WINDOW_STATE_ATTACHED;
@@ -284,7 +294,11 @@ bool AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
 bool AttachConsole::Summarize(const RunResult& result) {
   absl::MutexLock lock(&mutex_);
   bool all = !results_.empty() && result.output_status.ok();
+  for (const auto& [pid, process] : former_) all &= SummarizeOne(pid, process);
   for (const auto& [pid, process] : results_) all &= SummarizeOne(pid, process);
+  if (results_.empty() && !options_.json) {
+    PrintLine("rocattach: no process has used a GPU");
+  }
   if (!result.output_status.ok() && !options_.json) {
     PrintLine(absl::StrCat("rocattach: the output is incomplete: ",
                            result.output_status.message()));

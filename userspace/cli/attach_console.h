@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -22,6 +23,7 @@ struct AttachConsoleOptions {
   bool json = false;
   bool quiet = false;
   bool recording = true;  // false: --no-recording
+  bool live = true;       // a status line: not together with a command's own output
   FILE* out = stderr;
 };
 
@@ -29,7 +31,8 @@ struct AttachConsoleOptions {
 class AttachConsole : public WatcherObserver {
  public:
   explicit AttachConsole(AttachConsoleOptions options)
-      : options_(options), terminal_(isatty(fileno(options.out)) != 0) {}
+      : options_(options),
+        terminal_(options.live && isatty(fileno(options.out)) != 0) {}
 
   // A process that cannot be attached to, known before anything starts.
   void Refuse(pid_t pid, const absl::Status& why) { OnNotAttached(pid, why); }
@@ -77,11 +80,16 @@ class AttachConsole : public WatcherObserver {
   void PrintReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool SummarizeOne(pid_t pid, const Result& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The result of the process that has this number now.
+  Result& Current(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AttachConsoleOptions options_;
   const bool terminal_;
   mutable absl::Mutex mutex_;
   std::map<pid_t, Result> results_ ABSL_GUARDED_BY(mutex_);
+  // Those whose process has become another one since, by exec or because its number is
+  // used again.
+  std::vector<std::pair<pid_t, Result>> former_ ABSL_GUARDED_BY(mutex_);
   bool running_done_ ABSL_GUARDED_BY(mutex_) = false;
   bool ready_printed_ ABSL_GUARDED_BY(mutex_) = false;
   bool live_line_shown_ ABSL_GUARDED_BY(mutex_) = false;
