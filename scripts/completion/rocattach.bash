@@ -15,7 +15,8 @@ _rocattach() {
   case $previous in
   --top | --limit | --arch | -p | --pid | -n | --name | --attach-pid | --pmc | --set | --block | --kernel-include-regex | \
     --kernel-exclude-regex | --kernel-iteration-range | --dispatch-range | --gpu | \
-    --device-samples | --api-function | --collection-period | --attach-duration-msec)
+    --device-samples | --api-function | --collection-period | --attach-duration-msec | \
+    --wait-timeout-msec)
     return
     ;;
   --collection-period-unit)
@@ -58,7 +59,8 @@ _rocattach() {
       -h --help"
     ;;
   attach)
-    options="-p --pid --attach --cgroup --attach-children --detach-on-eof -d --output-directory -o \
+    options="-p --pid --attach --cgroup --attach-children --wait --wait-timeout-msec \
+      --detach-on-eof -d --output-directory -o \
       --output-file --json -q --quiet --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
       --kernel-exclude-regex --kernel-iteration-range --dispatch-range --kernel-trace \
@@ -69,7 +71,8 @@ _rocattach() {
     ;;
   profile)
     options="-n --name --path -b --block --set --no-roof --arch --extra-counters \
-      --attach-pid --attach-duration-msec --hold-timeout-msec --library --collector \
+      --attach-pid --attach-duration-msec --wait --wait-timeout-msec \
+      --hold-timeout-msec --library --collector \
       --kfd-topology -V --verbose -h --help"
     ;;
   counters) options="--json --arch --extra-counters -h --help" ;;

@@ -20,6 +20,7 @@ constexpr char kExamples[] =
     "  rocattach attach -p 1234                    record until Enter or Ctrl-C\n"
     "  rocattach attach -p 1234,1235 --attach-duration-msec 10000\n"
     "  rocattach attach -p 1234 --attach-children -o trace.rwa\n"
+    "  rocattach attach -p 1234 --wait             it does not use a GPU yet\n"
     "  rocattach attach --cgroup system.slice/llm.service\n"
     "Then: rocattach report FILE, rocattach dump FILE --json\n"
     "\n"
@@ -97,7 +98,8 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
                    "All processes of a control group and of those below it")
       ->type_name("PATH");
   command->add_flag("--attach-children", args->run.children,
-                    "The descendants of these processes as well");
+                    "Their descendants as well, and those that they start later");
+  AddWaitOptions(command, &args->run);
   command->add_flag("--detach-on-eof", args->run.detach_on_eof,
                     "Detach at the end of standard input instead of on Enter: when the "
                     "program at its other side closes it, or dies");

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/record/dictionary.h"
 
@@ -17,6 +19,8 @@ namespace rocattach {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kSecondNs = 1'000'000'000;
 
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -67,6 +71,10 @@ std::string ReasonOf(const absl::Status& status) {
       return "not-permitted";
     case absl::StatusCode::kUnimplemented:
       return "unsupported";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "timeout";
+    case absl::StatusCode::kCancelled:
+      return "cancelled";
     default:
       return "internal";
   }
@@ -90,11 +98,19 @@ void AttachConsole::PrintLine(const std::string& line) {
 void AttachConsole::Tick(const RunTotals& totals) {
   if (!terminal_ || options_.json || options_.quiet) return;
   absl::MutexLock lock(&mutex_);
-  fprintf(options_.out, "\r\x1b[Krocattach: %s dispatches, %s copies%s",
-          HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
-          totals.dropped == 0
-              ? ""
-              : absl::StrCat(", ", HumanCount(totals.dropped), " lost").c_str());
+  const size_t awaited = Awaited();
+  if (awaited != 0) {
+    fprintf(
+        options_.out, "\r\x1b[Krocattach: waiting for %zu %s to use a GPU, %s", awaited,
+        awaited == 1 ? "process" : "processes",
+        HumanDuration((BootNs() - totals.begin_ns) / kSecondNs * kSecondNs).c_str());
+  } else {
+    fprintf(options_.out, "\r\x1b[Krocattach: %s dispatches, %s copies%s",
+            HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
+            totals.dropped == 0
+                ? ""
+                : absl::StrCat(", ", HumanCount(totals.dropped), " lost").c_str());
+  }
   fflush(options_.out);
   live_line_shown_ = true;
 }
@@ -188,8 +204,54 @@ void AttachConsole::OnVerdict(const v1::Process& process,
   PrintLine(text);
 }
 
+size_t AttachConsole::Awaited() const {
+  return static_cast<size_t>(
+      std::count_if(results_.begin(), results_.end(), [](const auto& entry) {
+        const Result& result = entry.second;
+        return result.awaited && !result.attached && result.problem.empty();
+      }));
+}
+
+void AttachConsole::GiveUpAwaited() {
+  for (const auto& [pid, result] : results_) {
+    if (!result.awaited || result.attached || !result.problem.empty()) continue;
+    PrintNotAttached(
+        pid, absl::CancelledError(absl::StrCat(
+                 "process ", pid,
+                 " had not started its HSA runtime when the wait was ended; it runs on "
+                 "as before")));
+  }
+}
+
+void AttachConsole::OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) {
+  absl::MutexLock lock(&mutex_);
+  const std::string detail(why.message());
+  if (awaited) {
+    results_[pid].awaited = true;
+  } else {
+    // It is no failure that a process of a tree does not use a GPU.
+    results_.erase(pid);
+  }
+  if (absl::IsNotFound(why)) return;
+  if (options_.json) {
+    PrintLine(Dump(Json{{"event", awaited ? "waiting" : "not_attached"},
+                        {"pid", pid},
+                        {"reason", ReasonOf(why)},
+                        {"detail", detail},
+                        {"followed", true}}));
+  } else if (!options_.quiet) {
+    PrintLine(absl::StrCat("rocattach: ", detail,
+                           awaited ? "; waiting until it does, or Ctrl-C is pressed"
+                                   : "; it is attached to when it does"));
+  }
+}
+
 void AttachConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
+  PrintNotAttached(pid, why);
+}
+
+void AttachConsole::PrintNotAttached(pid_t pid, const absl::Status& why) {
   const std::string detail(why.message());
   results_[pid].problem = detail;
   if (options_.json) {
@@ -293,6 +355,7 @@ bool AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
 
 bool AttachConsole::Summarize(const RunResult& result) {
   absl::MutexLock lock(&mutex_);
+  GiveUpAwaited();
   bool all = !results_.empty() && result.output_status.ok();
   for (const auto& [pid, process] : former_) all &= SummarizeOne(pid, process);
   for (const auto& [pid, process] : results_) all &= SummarizeOne(pid, process);

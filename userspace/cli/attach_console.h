@@ -60,12 +60,15 @@ class AttachConsole : public WatcherObserver {
   void OnNotAttached(pid_t pid, const absl::Status& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRunningDone() override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLibraryChanged(const std::string& path, const std::string& why) override;
 
  private:
   struct Result {
     std::string name;
     bool attached = false;
+    bool awaited = false;    // until it starts its runtime
     v1::WindowEvent window;  // if there was one
     std::string problem;     // of a process that is not attached, or not as requested
     bool ended = false;
@@ -75,6 +78,11 @@ class AttachConsole : public WatcherObserver {
 
   // With the lock.
   void PrintLine(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  size_t Awaited() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // The recording ends while processes are waited for.
+  void GiveUpAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PrintNotAttached(pid_t pid, const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Decided() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Says once that each process has its verdict.
   void PrintReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -19,6 +19,7 @@
 #include "userspace/record/dictionary.h"
 #include "userspace/service/watcher.h"
 #include "userspace/watch/running_process.h"
+#include "userspace/watch/runtime_start.h"
 
 namespace rocattach {
 namespace {
@@ -26,8 +27,7 @@ namespace {
 constexpr int kExitCannotStart = 3;
 
 AttachConsoleOptions ConsoleOptions(const WatchArguments& watch) {
-  const bool stdout_taken =
-      watch.watcher.output_file == "-" || !watch.command.empty();
+  const bool stdout_taken = watch.watcher.output_file == "-" || !watch.command.empty();
   return {.json = watch.json,
           .quiet = watch.quiet,
           .recording = watch.watcher.recording,
@@ -73,8 +73,7 @@ bool HasCounters(const AttachRun& run, const RunResult& result) {
             HumanCount(result.totals.measured).c_str());
     return true;
   }
-  fprintf(stderr,
-          "rocattach: no counters were measured%s\n",
+  fprintf(stderr, "rocattach: no counters were measured%s\n",
           result.totals.attached == 0 ? ": no process was attached to"
           : result.session_refused    ? ": every process refused them, see above"
                                       : ": no kernel was dispatched meanwhile");
@@ -86,32 +85,53 @@ int PrintError(const absl::Status& status, int exit_status) {
   return exit_status;
 }
 
+// OK if the process can be attached to, now or later as far as the options say.
+absl::Status CheckAttachable(const AttachRun& run, pid_t pid) {
+  if (absl::Status status = CheckIsProcess(pid); !status.ok()) return status;
+  // Its children may have started their runtime.
+  if (run.children) return absl::OkStatus();
+  absl::Status status = CheckRuntimeStarted(pid);
+  if (!absl::IsFailedPrecondition(status)) return status;
+  if (run.wait) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(status.message(), "; --wait waits until it does"));
+}
+
 // The processes that can be attached to. The console is told about the others.
 std::vector<pid_t> Attachable(const AttachRun& run, AttachConsole* console) {
   std::set<pid_t> wanted;
   for (pid_t pid : run.pids) {
-    absl::Status status = CheckIsProcess(pid);
-    // Its children may have.
-    if (status.ok() && !run.children) status = CheckUsesRuntime(pid);
+    absl::Status status = CheckAttachable(run, pid);
     if (!status.ok()) {
       console->Refuse(pid, status);
     } else {
       wanted.insert(pid);
     }
   }
-  const std::vector<pid_t> pids(wanted.begin(), wanted.end());
-  return run.children ? WithDescendants(pids) : pids;
+  return {wanted.begin(), wanted.end()};
 }
 
 }  // namespace
+
+void AddWaitOptions(CLI::App* app, AttachRun* run) {
+  CLI::Option* wait = app->add_flag(
+      "--wait", run->wait,
+      "Wait for processes that have not started their HSA runtime, and attach when "
+      "they do; the duration counts from then on");
+  app->add_option("--wait-timeout-msec", run->wait_timeout_msec,
+                  "Give up waiting after this time; 0: only on Enter or Ctrl-C")
+      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
+      ->type_name("MSEC")
+      ->needs(wait);
+}
 
 absl::Status InterpretAttach(const CLI::App& app, const char* name,
                              WatchArguments* watch) {
   watch->watcher.attach = true;
   if (watch->command.empty()) {
     // The whole run lasts that long, with a session or without.
-    watch->watcher.duration_msec = static_cast<uint32_t>(std::min<int64_t>(
-        std::exchange(watch->session.duration_msec, 0), UINT32_MAX));
+    watch->watcher.duration_msec = static_cast<uint32_t>(
+        std::min<int64_t>(std::exchange(watch->session.duration_msec, 0), UINT32_MAX));
   }
   std::string words = name;  // for the stream's header
   char* arguments[] = {words.data()};
@@ -124,13 +144,17 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
   AttachConsole console(ConsoleOptions(*watch));
   watch->watcher.running = Attachable(run, &console);
   if (watch->watcher.running.empty()) return kExitLosses;
-  console.Expect(watch->watcher.running);
-
+  watch->watcher.follow_children = run.children;
+  watch->watcher.wait_for_start = run.wait;
+  watch->watcher.wait_timeout_msec = run.wait_timeout_msec;
+  watch->watcher.duration_from_attach = run.wait;
+  watch->watcher.watch_new = run.children || run.wait;
   auto watcher = Watcher::Start(watch->watcher, &console);
   if (!watcher.ok()) {
     console.ReportFailure(watcher.status());
     return kExitCannotStart;
   }
+  console.Expect((*watcher)->running());
   Explain(run, *watch, **watcher);
   StopSignals signals(watcher->get());
   InputEnd input_end(run.detach_on_eof, [&] { (*watcher)->RequestStop(0); });
@@ -141,7 +165,8 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
   auto result = (*watcher)->Run({}, [&] {
     console.Tick((*watcher)->Totals());
     // Nothing is left to be recorded: every process has ended, or was refused.
-    const bool over = console.decided() && !console.any_attached();
+    const bool over = console.decided() && !console.any_attached() &&
+                      !(run.children && (*watcher)->FollowsAny());
     if (over || enter.Pressed(0)) (*watcher)->RequestStop(0);
   });
   if (!result.ok()) return PrintError(result.status(), kExitCannotStart);

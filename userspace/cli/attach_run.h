@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,12 +19,17 @@ namespace rocattach {
 
 struct AttachRun {
   std::vector<pid_t> pids;
-  bool children = false;       // their descendants as well
+  bool children = false;  // their descendants as well, later ones included
+  bool wait = false;      // for those that have not started their runtime
+  uint32_t wait_timeout_msec = 0;
   bool detach_on_eof = false;  // of standard input, instead of on Enter
   int verbosity = 0;
   // Counters are what the recording is for: without any it has failed.
   bool needs_counters = false;
 };
+
+// --wait and --wait-timeout-msec.
+void AddWaitOptions(CLI::App* app, AttachRun* run);
 
 // Fills in `watch->watcher` from the options that were parsed; `name` is the command as
 // the recording will have it.

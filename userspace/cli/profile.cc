@@ -24,6 +24,8 @@ constexpr char kExamples[] =
     "                             measure until Enter or Ctrl-C\n"
     "  rocattach profile -n run1 --set launch_stats --attach-pid 1234 "
     "--attach-duration-msec 10000\n"
+    "  rocattach profile -n run1 --set launch_stats --attach-pid 1234 --wait\n"
+    "                             it does not use a GPU yet, so counters are possible\n"
     "  rocattach profile -n run1 -b 2 5.1 -- ./app\n"
     "Then: rocattach report workloads/NAME/MODEL/profile.rwa\n"
     "\n"
@@ -81,6 +83,8 @@ void AddProcess(CLI::App* app, ProfileArguments* args) {
       ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
       ->type_name("MSEC")
       ->needs(pid);
+  AddWaitOptions(app, &args->run);
+  app->get_option("--wait")->needs(pid);
 }
 
 // The directory of the recording.
@@ -88,8 +92,7 @@ std::string OutputDirectory(const ProfileArguments& args) {
   if (!args.path.empty()) return args.path;
   std::string model = TopologyModel(args.watch.watcher.sdk_search.topology);
   if (model.empty()) model = args.watch.session.architecture;
-  return absl::StrCat("workloads/", args.name, "/",
-                      model.empty() ? "unknown" : model);
+  return absl::StrCat("workloads/", args.name, "/", model.empty() ? "unknown" : model);
 }
 
 absl::Status CheckArguments(const ProfileArguments& args) {
@@ -127,8 +130,8 @@ int RunProfile(ProfileArguments* args, const CLI::App& app) {
   if (session.blocks.empty() && session.sets.empty()) session.blocks = {"2"};
   absl::Status status = InterpretAttach(app, "rocattach profile", &watch);
   if (!status.ok()) {
-    return fail(status, absl::IsInvalidArgument(status) ? kExitUsage
-                                                        : CommandExit(status));
+    return fail(status,
+                absl::IsInvalidArgument(status) ? kExitUsage : CommandExit(status));
   }
   watch.watcher.output_directory = OutputDirectory(*args);
   watch.watcher.output_file = "profile";

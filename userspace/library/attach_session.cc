@@ -20,7 +20,8 @@ void AttachSession::HandleNotAttached(const RecorderEvent& event) {
     root_status_ = status;
     AttachLog(LogLevel::kError, event.detail);
   } else if (event.reason == "no-runtime") {
-    AttachLog(LogLevel::kWarning, absl::StrCat(event.detail, "; it is left out"));
+    AttachLog(LogLevel::kWarning,
+              absl::StrCat(event.detail, "; it is attached to when it does"));
   } else {
     other_status_ = status;
     AttachLog(LogLevel::kError, event.detail);

@@ -32,9 +32,15 @@ class ProfileTest : public SessionsTest {
 
   // As a user types it in the test's directory.
   std::vector<std::string> Profile(std::vector<std::string> words) const {
-    std::vector<std::string> command = {
-        "env",           "-C",           directory_.path(), ClientPath(), "profile",
-        "--kfd-topology", directory_.path(), "--collector",     CollectorPath()};
+    std::vector<std::string> command = {"env",
+                                        "-C",
+                                        directory_.path(),
+                                        ClientPath(),
+                                        "profile",
+                                        "--kfd-topology",
+                                        directory_.path(),
+                                        "--collector",
+                                        CollectorPath()};
     command.insert(command.end(), words.begin(), words.end());
     return command;
   }
@@ -99,10 +105,9 @@ TEST_F(ProfileTest, AListWithCommasAndASet) {
       Child(OfCommand({"-n", "list", "--block", "3.1.1,5.1.1"})).Wait();
   EXPECT_TRUE(list.exited_with(0)) << list.errors;
   EXPECT_TRUE(std::filesystem::exists(Workload("list")));
-  const Finished set =
-      Child(OfCommand({"-n", "set", "--set", "launch_stats", "--path",
-                       directory_.path() + "/elsewhere"}))
-          .Wait();
+  const Finished set = Child(OfCommand({"-n", "set", "--set", "launch_stats", "--path",
+                                        directory_.path() + "/elsewhere"}))
+                           .Wait();
   EXPECT_TRUE(set.exited_with(0)) << set.errors;
   const RecordedProcess process =
       ReadRecording(directory_.path() + "/elsewhere/profile.rwa")
@@ -150,12 +155,31 @@ TEST_F(ProfileTest, ARunningProcessSaysWhyItHasNoCounters) {
   Finish(target.get());
 }
 
+// Before its first use of the GPU there is time for the SDK.
+TEST_F(ProfileTest, AProcessThatIsWaitedForHasCounters) {
+  Child target(OnSimrocm({}, {"hsa_dispatch", "-n", "200", "--wait-msec", "2500"}),
+               {.dies_with_us = true});
+  Child profile(Profile({"-n", "waited", "-b", "3.1.1", "4.1.1", "5.1.1", "--wait",
+                         "--attach-pid", std::to_string(target.pid())}),
+                {.dies_with_us = true});
+  const Finished end = target.Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  EXPECT_THAT(end.output, HasSubstr("result=ok"));
+  const Finished profiled = profile.Wait();
+  EXPECT_TRUE(profiled.exited_with(0)) << profiled.errors;
+  EXPECT_THAT(profiled.errors, HasSubstr("counters of 200 dispatches were measured"));
+  const RecordedProcess process =
+      ReadRecording(Workload("waited")).Process("hsa_dispatch");
+  EXPECT_EQ(process.dispatches.size(), 200u);
+  EXPECT_GT(process.counters.size(), 200u);
+}
+
 TEST_F(ProfileTest, EnterAndCtrlCDetach) {
   const auto target = StartBusy();
   for (const char* key : {"\n", "\x03"}) {
-    Terminal terminal(Profile({"-n", "keys", "-b", "3.1.1", "4.1.1", "5.1.1",
-                               "--no-roof", "-VVV", "--attach-pid",
-                               std::to_string(target->pid())}));
+    Terminal terminal(
+        Profile({"-n", "keys", "-b", "3.1.1", "4.1.1", "5.1.1", "--no-roof", "-VVV",
+                 "--attach-pid", std::to_string(target->pid())}));
     terminal.ReadUntil("attached to process");
     terminal.Type(key);
     const int status = terminal.Wait();
@@ -187,10 +211,11 @@ INSTANTIATE_TEST_SUITE_P(
         UsageCase{"NoName", {"-b", "2", "--", "true"}, "give it one with -n NAME"},
         UsageCase{"Path", {"-n", "../x", "--", "true"}, "must not contain '/'"},
         UsageCase{"Nothing", {"-n", "x", "-b", "2"}, "give --attach-pid PID"},
-        UsageCase{"Both", {"-n", "x", "--attach-pid", "1", "--", "true"}, "one of them"},
+        UsageCase{
+            "Both", {"-n", "x", "--attach-pid", "1", "--", "true"}, "one of them"},
         UsageCase{"Block", {"-n", "x", "-b", "99.1.1", "--", "true"}, "99.1.1"},
-        UsageCase{"Set", {"-n", "x", "--set", "launch_stat", "--", "true"},
-                  "launch_stats"}),
+        UsageCase{
+            "Set", {"-n", "x", "--set", "launch_stat", "--", "true"}, "launch_stats"}),
     [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
