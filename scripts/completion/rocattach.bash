@@ -59,7 +59,7 @@ _rocattach() {
       -h --help"
     ;;
   attach)
-    options="-p --pid --attach --cgroup --attach-children --wait --wait-timeout-msec \
+    options="-p --pid --attach --cgroup --attach-children --wait --wait-timeout-msec --announce \
       --detach-on-eof -d --output-directory -o \
       --output-file --json -q --quiet --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
@@ -71,7 +71,7 @@ _rocattach() {
     ;;
   profile)
     options="-n --name --path -b --block --set --no-roof --arch --extra-counters \
-      --attach-pid --attach-duration-msec --wait --wait-timeout-msec \
+      --attach-pid --attach-duration-msec --wait --wait-timeout-msec --announce \
       --hold-timeout-msec --library --collector \
       --kfd-topology -V --verbose -h --help"
     ;;

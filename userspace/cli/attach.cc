@@ -99,7 +99,7 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
       ->type_name("PATH");
   command->add_flag("--attach-children", args->run.children,
                     "Their descendants as well, and those that they start later");
-  AddWaitOptions(command, &args->run);
+  AddAttachOptions(command, &args->run);
   command->add_flag("--detach-on-eof", args->run.detach_on_eof,
                     "Detach at the end of standard input instead of on Enter: when the "
                     "program at its other side closes it, or dies");

@@ -14,6 +14,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/watch/target_stderr.h"
 
 namespace rocattach {
 namespace {
@@ -158,6 +159,31 @@ bool AttachConsole::any_attached() const {
   return false;
 }
 
+void AttachConsole::Announce(const Result& result, absl::string_view line) {
+  const absl::Status status = WriteToStderrOf(result.id, line);
+  if (status.ok()) return;
+  if (options_.json) {
+    PrintLine(Dump(Json{{"event", "not_announced"},
+                        {"pid", result.id.pid},
+                        {"detail", std::string(status.message())}}));
+  } else {
+    PrintLine(absl::StrCat("rocattach: ", status.message()));
+  }
+}
+
+void AttachConsole::AnnounceAttach(Result* result) {
+  if (!options_.announce || !result->attached || result->announced) return;
+  result->announced = true;
+  Announce(*result, "rocattach: attached to this process");
+}
+
+void AttachConsole::AnnounceDetach(const Result& result) {
+  const bool runs = !result.ended || result.end.how() == v1::ProcessEnd::STILL_RUNNING;
+  if (result.announced && runs) {
+    Announce(result, "rocattach: detached from this process");
+  }
+}
+
 AttachConsole::Result& AttachConsole::Current(pid_t pid) {
   Result& result = results_[pid];
   if (result.ended) {
@@ -173,6 +199,7 @@ void AttachConsole::OnVerdict(const v1::Process& process,
   const auto pid = static_cast<pid_t>(process.pid());
   Result& result = Current(pid);
   result.name = NameOf(process);
+  result.id = {pid, process.start_ticks()};
   result.window = verdict;
   result.attached = verdict.state() == v1::WINDOW_STATE_ATTACHED;
   if (!result.attached) {
@@ -191,12 +218,14 @@ void AttachConsole::OnVerdict(const v1::Process& process,
       line["stopped_ns"] = StoppedNs(verdict);
     }
     PrintLine(Dump(line));
+    AnnounceAttach(&result);
     return PrintReady();
   }
   if (!result.attached) {
     return PrintLine(absl::StrCat("rocattach: process ", pid, " (", result.name,
                                   ") was not attached to: ", result.problem));
   }
+  AnnounceAttach(&result);
   if (options_.quiet) return;
   std::string text = absl::StrCat("rocattach: attached to process ", pid, " (",
                                   result.name, "), ", StopText(verdict));
@@ -356,6 +385,7 @@ bool AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
 bool AttachConsole::Summarize(const RunResult& result) {
   absl::MutexLock lock(&mutex_);
   GiveUpAwaited();
+  for (const auto& [pid, process] : results_) AnnounceDetach(process);
   bool all = !results_.empty() && result.output_status.ok();
   for (const auto& [pid, process] : former_) all &= SummarizeOne(pid, process);
   for (const auto& [pid, process] : results_) all &= SummarizeOne(pid, process);

@@ -13,8 +13,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "schemas/stream.pb.h"
+#include "userspace/base/process.h"
 #include "userspace/service/watcher.h"
 
 namespace rocattach {
@@ -23,6 +25,7 @@ struct AttachConsoleOptions {
   bool json = false;
   bool quiet = false;
   bool recording = true;  // false: --no-recording
+  bool announce = false;  // in the standard error of each process
   bool live = true;       // a status line: not together with a command's own output
   FILE* out = stderr;
 };
@@ -67,10 +70,12 @@ class AttachConsole : public WatcherObserver {
  private:
   struct Result {
     std::string name;
+    ProcessId id;
     bool attached = false;
     bool awaited = false;    // until it starts its runtime
     v1::WindowEvent window;  // if there was one
     std::string problem;     // of a process that is not attached, or not as requested
+    bool announced = false;  // it was told about the attach
     bool ended = false;
     v1::ProcessEnd end;
     v1::LossAccount account;
@@ -79,6 +84,11 @@ class AttachConsole : public WatcherObserver {
   // With the lock.
   void PrintLine(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   size_t Awaited() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Tells the process; says so if that is not possible.
+  void Announce(const Result& result, absl::string_view line)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnnounceAttach(Result* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnnounceDetach(const Result& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The recording ends while processes are waited for.
   void GiveUpAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PrintNotAttached(pid_t pid, const absl::Status& why)

@@ -26,11 +26,12 @@ namespace {
 
 constexpr int kExitCannotStart = 3;
 
-AttachConsoleOptions ConsoleOptions(const WatchArguments& watch) {
+AttachConsoleOptions ConsoleOptions(const AttachRun& run, const WatchArguments& watch) {
   const bool stdout_taken = watch.watcher.output_file == "-" || !watch.command.empty();
   return {.json = watch.json,
           .quiet = watch.quiet,
           .recording = watch.watcher.recording,
+          .announce = run.announce,
           .live = watch.command.empty(),
           .out = watch.json && !stdout_taken ? stdout : stderr};
 }
@@ -113,7 +114,7 @@ std::vector<pid_t> Attachable(const AttachRun& run, AttachConsole* console) {
 
 }  // namespace
 
-void AddWaitOptions(CLI::App* app, AttachRun* run) {
+void AddAttachOptions(CLI::App* app, AttachRun* run) {
   CLI::Option* wait = app->add_flag(
       "--wait", run->wait,
       "Wait for processes that have not started their HSA runtime, and attach when "
@@ -123,6 +124,9 @@ void AddWaitOptions(CLI::App* app, AttachRun* run) {
       ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
       ->type_name("MSEC")
       ->needs(wait);
+  app->add_flag("--announce", run->announce,
+                "Print a line into the standard error of each process when it is "
+                "attached to, and one at the detach");
 }
 
 absl::Status InterpretAttach(const CLI::App& app, const char* name,
@@ -141,7 +145,7 @@ absl::Status InterpretAttach(const CLI::App& app, const char* name,
 }
 
 int RecordRunning(const AttachRun& run, WatchArguments* watch) {
-  AttachConsole console(ConsoleOptions(*watch));
+  AttachConsole console(ConsoleOptions(run, *watch));
   watch->watcher.running = Attachable(run, &console);
   if (watch->watcher.running.empty()) return kExitLosses;
   watch->watcher.follow_children = run.children;
@@ -175,7 +179,7 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
 }
 
 int RecordCommand(const AttachRun& run, WatchArguments* watch) {
-  AttachConsole console(ConsoleOptions(*watch));
+  AttachConsole console(ConsoleOptions(run, *watch));
   auto watcher = Watcher::Start(watch->watcher, &console);
   if (!watcher.ok()) {
     console.ReportFailure(watcher.status());

@@ -22,14 +22,15 @@ struct AttachRun {
   bool children = false;  // their descendants as well, later ones included
   bool wait = false;      // for those that have not started their runtime
   uint32_t wait_timeout_msec = 0;
+  bool announce = false;       // in the standard error of each process
   bool detach_on_eof = false;  // of standard input, instead of on Enter
   int verbosity = 0;
   // Counters are what the recording is for: without any it has failed.
   bool needs_counters = false;
 };
 
-// --wait and --wait-timeout-msec.
-void AddWaitOptions(CLI::App* app, AttachRun* run);
+// --wait, --wait-timeout-msec and --announce.
+void AddAttachOptions(CLI::App* app, AttachRun* run);
 
 // Fills in `watch->watcher` from the options that were parsed; `name` is the command as
 // the recording will have it.

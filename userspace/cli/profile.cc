@@ -83,7 +83,7 @@ void AddProcess(CLI::App* app, ProfileArguments* args) {
       ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
       ->type_name("MSEC")
       ->needs(pid);
-  AddWaitOptions(app, &args->run);
+  AddAttachOptions(app, &args->run);
   app->get_option("--wait")->needs(pid);
 }
 

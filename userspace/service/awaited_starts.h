@@ -1,5 +1,5 @@
-// Processes that have not started their HSA runtime yet and are waited for: each will be
-// entered at its window.
+// Processes that have not started their HSA runtime yet and are waited for: each will
+// be entered at its window.
 #ifndef ROCATTACH_USERSPACE_SERVICE_AWAITED_STARTS_H_
 #define ROCATTACH_USERSPACE_SERVICE_AWAITED_STARTS_H_
 

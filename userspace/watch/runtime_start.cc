@@ -1,6 +1,5 @@
 #include "userspace/watch/runtime_start.h"
 
-#include <fcntl.h>
 #include <string.h>
 
 #include <algorithm>
@@ -16,7 +15,7 @@
 #include "injector/function_offset.h"
 #include "injector/maps.h"
 #include "injector/target_memory.h"
-#include "userspace/base/file.h"
+#include "userspace/watch/checked_file.h"
 #include "userspace/watch/library_scanner.h"
 
 namespace rocattach {
@@ -102,12 +101,17 @@ bool RuntimeImage::Find(pid_t pid, const Maps& maps) {
     return m.executable && LooksLikeHsaRuntime(m.path);
   });
   if (code == mappings.end()) return false;
-  auto fd = OpenFile(absl::StrCat("/proc/", pid, "/map_files/",
-                                  absl::Hex(code->start.value()), "-",
-                                  absl::Hex(code->end.value())),
-                     O_RDONLY);
-  if (!fd.ok()) return false;
-  auto offset = FindFunctionFileOffset(fd->get(), kExported);
+  // The late attach tells of processes with several copies.
+  if (std::any_of(code, mappings.end(), [code](const Mapping& m) {
+        return m.executable && LooksLikeHsaRuntime(m.path) && !m.SameFile(*code);
+      })) {
+    return false;
+  }
+  auto file = CheckedFile::Open(absl::StrCat("/proc/", pid, "/map_files/",
+                                             absl::Hex(code->start.value()), "-",
+                                             absl::Hex(code->end.value())));
+  if (!file.ok()) return false;
+  auto offset = FindFunctionFileOffset(file->fd(), kExported);
   if (!offset.ok() || *offset < code->offset) return false;
   code_begin_ = code->start.value();
   code_end_ = code->end.value();
@@ -156,8 +160,7 @@ std::optional<bool> RuntimeImage::IsOpen(const TargetMemory& memory) const {
     if (jump[at] == kMovLoad) table_variable = Referred(jump, at, exported_);
   }
   uint8_t slots[kTableBytes];
-  if (!IsData(table_variable) ||
-      !Read(memory, table_variable, &table, sizeof(table)) ||
+  if (!IsData(table_variable) || !Read(memory, table_variable, &table, sizeof(table)) ||
       !Read(memory, table, slots, sizeof(slots))) {
     return std::nullopt;
   }
@@ -176,10 +179,9 @@ std::optional<bool> RuntimeImage::IsOpen(const TargetMemory& memory) const {
   if (common.size() != 1) return std::nullopt;
   uint64_t variable = *common.begin(), value = 0;
   // A constant is the variable's address.
-  const bool indirect =
-      std::any_of(constant_.begin(), constant_.end(), [variable](const Mapping* m) {
-        return m->Contains(RemoteAddress(variable));
-      });
+  const bool indirect = std::any_of(
+      constant_.begin(), constant_.end(),
+      [variable](const Mapping* m) { return m->Contains(RemoteAddress(variable)); });
   if (indirect && !Read(memory, variable, &variable, sizeof(variable))) {
     return std::nullopt;
   }
@@ -198,9 +200,8 @@ absl::StatusOr<RuntimeStart> ReadRuntimeStart(pid_t pid) {
   }
   if (!maps.ok()) return maps.status();
   const bool loaded = std::any_of(
-      maps->mappings().begin(), maps->mappings().end(), [](const Mapping& m) {
-        return m.executable && LooksLikeHsaRuntime(m.path);
-      });
+      maps->mappings().begin(), maps->mappings().end(),
+      [](const Mapping& m) { return m.executable && LooksLikeHsaRuntime(m.path); });
   if (!loaded) return RuntimeStart::kNotLoaded;
   RuntimeImage image;
   auto memory = TargetMemory::Open(pid, pid);
@@ -223,10 +224,10 @@ absl::Status CheckRuntimeStarted(pid_t pid) {
     case RuntimeStart::kNotStarted:
       break;
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("process ", pid,
-                   " has loaded the HSA runtime, but not started it (hsa_init): it does "
-                   "not use a GPU yet"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "process ", pid,
+      " has loaded the HSA runtime, but not started it (hsa_init): it does "
+      "not use a GPU yet"));
 }
 
 }  // namespace rocattach

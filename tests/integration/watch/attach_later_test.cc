@@ -41,10 +41,9 @@ class AttachLaterTest : public testing::Test {
   std::unique_ptr<Child> StartShell(const std::string& script) {
     std::filesystem::remove(Path("go"));
     return std::make_unique<Child>(
-        std::vector<std::string>{
-            "bash", "-c",
-            absl::StrCat("until [ -e ", Path("go"), " ]; do sleep 0.05; done; ",
-                         script)},
+        std::vector<std::string>{"bash", "-c",
+                                 absl::StrCat("until [ -e ", Path("go"),
+                                              " ]; do sleep 0.05; done; ", script)},
         Child::Options{.dies_with_us = true});
   }
   // hsa_dispatch, which starts its runtime after a while.
@@ -65,8 +64,7 @@ class AttachLaterTest : public testing::Test {
     const Finished native = RunTarget({"hsa_dispatch", "-n", "100"});
     EXPECT_TRUE(target.exited_with(0)) << target.output << target.errors;
     EXPECT_TRUE(native.exited_with(0)) << native.output << native.errors;
-    EXPECT_EQ(Printed(target.output, "increment"),
-              Printed(native.output, "increment"));
+    EXPECT_EQ(Printed(target.output, "increment"), Printed(native.output, "increment"));
     EXPECT_THAT(target.output, HasSubstr("result=ok"));
     EXPECT_EQ(target.errors, native.errors);
   }
@@ -86,8 +84,7 @@ TEST_F(WaitTest, AProcessThatHasLoadedItsRuntimeIsEnteredAtItsWindow) {
   ExpectAsNative(target->Wait());
   const Finished attacher = attach.child().Wait();
   EXPECT_TRUE(attacher.exited_with(0)) << attacher.output << attacher.errors;
-  const RecordedProcess process =
-      ReadRecording(Path("t.rwa")).Process(target->pid());
+  const RecordedProcess process = ReadRecording(Path("t.rwa")).Process(target->pid());
   EXPECT_EQ(process.dispatches.size(), 100u);
   EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_HELD);
   EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LIVE_TABLE);
@@ -108,8 +105,7 @@ TEST_F(WaitTest, AProcessThatLoadsItsRuntimeLaterIsEnteredAtItsWindow) {
   EXPECT_TRUE(attach.child().Wait().exited_with(0));
   const Recording recording = ReadRecording(Path("t.rwa"));
   ASSERT_EQ(recording.processes.size(), 1u) << "the other one was left alone";
-  EXPECT_EQ(recording.processes[0].process.pid(),
-            static_cast<uint32_t>(target->pid()));
+  EXPECT_EQ(recording.processes[0].process.pid(), static_cast<uint32_t>(target->pid()));
   EXPECT_EQ(recording.processes[0].dispatches.size(), 100u);
 }
 
@@ -209,10 +205,10 @@ using ChildrenTest = AttachLaterTest;
 
 // By fork and exec, by fork alone, and after their parent has ended.
 TEST_F(ChildrenTest, ThoseThatStartLaterAreEnteredAtTheirWindows) {
-  const std::string script = absl::StrCat(
-      Words({"hsa_dispatch", "-n", "50"}), "; ",
-      Words({"fork_then_init", "-c", "3", "-n", "20"}), "; (setsid ",
-      Words({"hsa_dispatch", "-n", "70"}), " &); sleep 1");
+  const std::string script =
+      absl::StrCat(Words({"hsa_dispatch", "-n", "50"}), "; ",
+                   Words({"fork_then_init", "-c", "3", "-n", "20"}), "; (setsid ",
+                   Words({"hsa_dispatch", "-n", "70"}), " &); sleep 1");
   auto native = StartShell(script);
   Change();
   const Finished alone = native->Wait();
