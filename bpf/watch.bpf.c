@@ -2,6 +2,7 @@
  * and the ends of the processes whose windows were seen. */
 #include "bpf/claims.h"
 #include "bpf/events.h"
+#include "bpf/follow.h"
 #include "bpf/hold.h"
 #include "bpf/layout.h"
 #include "bpf/policy.h"
@@ -121,6 +122,8 @@ int hsa_init_yield(struct pt_regs* ctx) {
   int mine;
 
   if (service.gone) return 0;
+  /* A late probe is on processes that are to be attached to. */
+  if (!(cookie(ctx) & ROCATTACH_COOKIE_LATE) && !has_windows()) return 0;
   mine = claim_window(now_ns);
   if (mine == NOT_MINE) return 0;
   if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
@@ -189,6 +192,7 @@ int hsa_init_signal(struct pt_regs* ctx) {
   __u64 now_ns = bpf_ktime_get_boot_ns();
   int mine;
 
+  if (!has_windows()) return 0;
   mine = claim_window(now_ns);
   if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
   if (mine == SHARED) report_shared(ctx, now_ns);
@@ -256,6 +260,7 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
   if (signal->live.counter != 0) return 0;
   note_service_end();
   leave_memory();
+  end_follow();
   /* Collectors of an earlier service have no claim of ours. */
   if (remove_claim() && !end_late_window(0)) return 0;
   e = new_event(ROCATTACH_EVENT_EXIT);
@@ -267,9 +272,16 @@ int process_exit(struct bpf_raw_tracepoint_args* ctx) {
   return 0;
 }
 
+/* Attached only if processes are followed. */
+SEC("raw_tp/sched_process_fork")
+int process_fork(struct bpf_raw_tracepoint_args* ctx) {
+  return follow_child((struct task_struct*)ctx->args[1]);
+}
+
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args* ctx) {
   leave_memory();
+  follow_program();
   /* The new program counts as another process, with its own claim. */
   if (!remove_claim() || end_late_window(0)) notify(ROCATTACH_EVENT_EXEC);
   return 0;

@@ -278,6 +278,22 @@ struct rocattach_account {
 };
 ROCATTACH_ASSERT(sizeof(struct rocattach_account) == 32);
 
+/* A process that is followed; key of the map `followed`. The time is that of
+ * /proc/PID/stat, which is all that the service knows. */
+struct rocattach_followed_key {
+  rwa_u32 pid; /* tgid in the initial namespace */
+  rwa_u32 pad;
+  rwa_u64 start_ticks; /* start_boottime of its first thread, in clock ticks */
+};
+ROCATTACH_ASSERT(sizeof(struct rocattach_followed_key) == 16);
+
+/* Nanoseconds of a clock tick: USER_HZ is 100 on x86-64. */
+#define ROCATTACH_CLOCK_TICK_NS 10000000ull
+
+/* How a process is followed: values of the map. */
+#define ROCATTACH_FOLLOW_WINDOW 1u   /* it has windows */
+#define ROCATTACH_FOLLOW_CHILDREN 2u /* so have its children, and what it execs */
+
 /* The global variable `settings` of the programs, which the service maps and writes. */
 struct rocattach_settings {
   rwa_u32 hold;           /* 1: hold new windows */
@@ -287,8 +303,8 @@ struct rocattach_settings {
   rwa_u32 user_processes; /* of one user, known at a time; 0: no limit */
   rwa_u32 only_uid_set;   /* 1: only processes of `only_uid` */
   rwa_u32 only_uid;
-  rwa_u32 pad;
-  rwa_u64 limit_ns; /* longest hold */
+  rwa_u32 only_followed; /* 1: only processes of the map `followed` have windows */
+  rwa_u64 limit_ns;      /* longest hold */
   /* One user's windows: one per interval, 0: no limit; and the allowed burst. */
   rwa_u64 window_interval_ns;
   rwa_u64 window_burst_ns;

@@ -13,14 +13,18 @@ _rocattach() {
   done
 
   case $previous in
-  --top | --limit | --arch | -p | --pid | --pmc | --set | --block | --kernel-include-regex | \
+  --top | --limit | --arch | -p | --pid | -n | --name | --attach-pid | --pmc | --set | --block | --kernel-include-regex | \
     --kernel-exclude-regex | --kernel-iteration-range | --dispatch-range | --gpu | \
     --device-samples | --api-function | --collection-period | --attach-duration-msec | \
-    --tool-timeout-msec)
+    --tool-timeout-msec | --wait-timeout-msec)
     return
     ;;
   --collection-period-unit)
     mapfile -t COMPREPLY < <(compgen -W "hour min sec msec usec nsec" -- "$current")
+    return
+    ;;
+  --path | --kfd-topology)
+    mapfile -t COMPREPLY < <(compgen -A directory -- "$current")
     return
     ;;
   --library | --collector | --extra-counters | -i | --input | --socket)
@@ -52,7 +56,7 @@ _rocattach() {
 
   local options
   case $command in
-  '') options="attach report dump recover counters session doctor -h --help --version" ;;
+  '') options="attach profile report dump recover counters session doctor -h --help --version" ;;
   session)
     options="start stop status -p --pid --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
@@ -63,8 +67,8 @@ _rocattach() {
       -h --help"
     ;;
   attach)
-    options="-p --pid --attach --cgroup --attach-children -t --attach-tool-library \
-      --tool-timeout-msec --detach-on-eof -d --output-directory -o \
+    options="-p --pid --attach --cgroup --attach-children --wait --wait-timeout-msec --announce \
+      -t --attach-tool-library --tool-timeout-msec --detach-on-eof -d --output-directory -o \
       --output-file --json -q --quiet --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
       --kernel-exclude-regex --kernel-iteration-range --dispatch-range --kernel-trace \
@@ -73,6 +77,12 @@ _rocattach() {
       --hold-timeout-msec --capture --ring-slots --no-recording --library --collector \
       -h --help"
     ;;
+  profile)
+    options="-n --name --path -b --block --set --no-roof --arch --extra-counters \
+      --attach-pid --attach-duration-msec --wait --wait-timeout-msec --announce \
+      --hold-timeout-msec --library --collector \
+      --kfd-topology -V --verbose -h --help"
+    ;;
   counters) options="--json --arch --extra-counters -h --help" ;;
   report) options="-f --follow --json --top --limit -h --help" ;;
   recover) options="-o --output-file -h --help" ;;
@@ -80,7 +90,7 @@ _rocattach() {
   doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;
   *) return ;;
   esac
-  if [[ -z $command || $command == doctor || $command == counters || $command == session || $current == -* ]]; then
+  if [[ -z $command || $command == doctor || $command == counters || $command == session || $command == profile || $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
   else
     # Recordings, and the directories on the way to them.

@@ -3,19 +3,25 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/watch/target_stderr.h"
 
 namespace rocattach {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kSecondNs = 1'000'000'000;
 
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -66,6 +72,10 @@ std::string ReasonOf(const absl::Status& status) {
       return "not-permitted";
     case absl::StatusCode::kUnimplemented:
       return "unsupported";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "timeout";
+    case absl::StatusCode::kCancelled:
+      return "cancelled";
     default:
       return "internal";
   }
@@ -89,11 +99,19 @@ void AttachConsole::PrintLine(const std::string& line) {
 void AttachConsole::Tick(const RunTotals& totals) {
   if (!terminal_ || options_.json || options_.quiet) return;
   absl::MutexLock lock(&mutex_);
-  fprintf(options_.out, "\r\x1b[Krocattach: %s dispatches, %s copies%s",
-          HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
-          totals.dropped == 0
-              ? ""
-              : absl::StrCat(", ", HumanCount(totals.dropped), " lost").c_str());
+  const size_t awaited = Awaited();
+  if (awaited != 0) {
+    fprintf(
+        options_.out, "\r\x1b[Krocattach: waiting for %zu %s to use a GPU, %s", awaited,
+        awaited == 1 ? "process" : "processes",
+        HumanDuration((BootNs() - totals.begin_ns) / kSecondNs * kSecondNs).c_str());
+  } else {
+    fprintf(options_.out, "\r\x1b[Krocattach: %s dispatches, %s copies%s",
+            HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
+            totals.dropped == 0
+                ? ""
+                : absl::StrCat(", ", HumanCount(totals.dropped), " lost").c_str());
+  }
   fflush(options_.out);
   live_line_shown_ = true;
 }
@@ -141,12 +159,47 @@ bool AttachConsole::any_attached() const {
   return false;
 }
 
+void AttachConsole::Announce(const Result& result, absl::string_view line) {
+  const absl::Status status = WriteToStderrOf(result.id, line);
+  if (status.ok()) return;
+  if (options_.json) {
+    PrintLine(Dump(Json{{"event", "not_announced"},
+                        {"pid", result.id.pid},
+                        {"detail", std::string(status.message())}}));
+  } else {
+    PrintLine(absl::StrCat("rocattach: ", status.message()));
+  }
+}
+
+void AttachConsole::AnnounceAttach(Result* result) {
+  if (!options_.announce || !result->attached || result->announced) return;
+  result->announced = true;
+  Announce(*result, "rocattach: attached to this process");
+}
+
+void AttachConsole::AnnounceDetach(const Result& result) {
+  const bool runs = !result.ended || result.end.how() == v1::ProcessEnd::STILL_RUNNING;
+  if (result.announced && runs) {
+    Announce(result, "rocattach: detached from this process");
+  }
+}
+
+AttachConsole::Result& AttachConsole::Current(pid_t pid) {
+  Result& result = results_[pid];
+  if (result.ended) {
+    former_.emplace_back(pid, std::move(result));
+    result = Result();
+  }
+  return result;
+}
+
 void AttachConsole::OnVerdict(const v1::Process& process,
                               const v1::WindowEvent& verdict) {
   absl::MutexLock lock(&mutex_);
   const auto pid = static_cast<pid_t>(process.pid());
-  Result& result = results_[pid];
+  Result& result = Current(pid);
   result.name = NameOf(process);
+  result.id = {pid, process.start_ticks()};
   result.window = verdict;
   result.attached = verdict.state() == v1::WINDOW_STATE_ATTACHED;
   if (!result.attached) {
@@ -165,12 +218,14 @@ void AttachConsole::OnVerdict(const v1::Process& process,
       line["stopped_ns"] = StoppedNs(verdict);
     }
     PrintLine(Dump(line));
+    AnnounceAttach(&result);
     return PrintReady();
   }
   if (!result.attached) {
     return PrintLine(absl::StrCat("rocattach: process ", pid, " (", result.name,
                                   ") was not attached to: ", result.problem));
   }
+  AnnounceAttach(&result);
   if (options_.quiet) return;
   std::string text = absl::StrCat("rocattach: attached to process ", pid, " (",
                                   result.name, "), ", StopText(verdict));
@@ -178,8 +233,54 @@ void AttachConsole::OnVerdict(const v1::Process& process,
   PrintLine(text);
 }
 
+size_t AttachConsole::Awaited() const {
+  return static_cast<size_t>(
+      std::count_if(results_.begin(), results_.end(), [](const auto& entry) {
+        const Result& result = entry.second;
+        return result.awaited && !result.attached && result.problem.empty();
+      }));
+}
+
+void AttachConsole::GiveUpAwaited() {
+  for (const auto& [pid, result] : results_) {
+    if (!result.awaited || result.attached || !result.problem.empty()) continue;
+    PrintNotAttached(
+        pid, absl::CancelledError(absl::StrCat(
+                 "process ", pid,
+                 " had not started its HSA runtime when the wait was ended; it runs on "
+                 "as before")));
+  }
+}
+
+void AttachConsole::OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) {
+  absl::MutexLock lock(&mutex_);
+  const std::string detail(why.message());
+  if (awaited) {
+    results_[pid].awaited = true;
+  } else {
+    // It is no failure that a process of a tree does not use a GPU.
+    results_.erase(pid);
+  }
+  if (absl::IsNotFound(why)) return;
+  if (options_.json) {
+    PrintLine(Dump(Json{{"event", awaited ? "waiting" : "not_attached"},
+                        {"pid", pid},
+                        {"reason", ReasonOf(why)},
+                        {"detail", detail},
+                        {"followed", true}}));
+  } else if (!options_.quiet) {
+    PrintLine(absl::StrCat("rocattach: ", detail,
+                           awaited ? "; waiting until it does, or Ctrl-C is pressed"
+                                   : "; it is attached to when it does"));
+  }
+}
+
 void AttachConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
+  PrintNotAttached(pid, why);
+}
+
+void AttachConsole::PrintNotAttached(pid_t pid, const absl::Status& why) {
   const std::string detail(why.message());
   results_[pid].problem = detail;
   if (options_.json) {
@@ -283,8 +384,14 @@ bool AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
 
 bool AttachConsole::Summarize(const RunResult& result) {
   absl::MutexLock lock(&mutex_);
+  GiveUpAwaited();
+  for (const auto& [pid, process] : results_) AnnounceDetach(process);
   bool all = !results_.empty() && result.output_status.ok();
+  for (const auto& [pid, process] : former_) all &= SummarizeOne(pid, process);
   for (const auto& [pid, process] : results_) all &= SummarizeOne(pid, process);
+  if (results_.empty() && !options_.json) {
+    PrintLine("rocattach: no process has used a GPU");
+  }
   if (!result.output_status.ok() && !options_.json) {
     PrintLine(absl::StrCat("rocattach: the output is incomplete: ",
                            result.output_status.message()));

@@ -8,12 +8,15 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "schemas/stream.pb.h"
+#include "userspace/base/process.h"
 #include "userspace/service/watcher.h"
 
 namespace rocattach {
@@ -22,6 +25,8 @@ struct AttachConsoleOptions {
   bool json = false;
   bool quiet = false;
   bool recording = true;  // false: --no-recording
+  bool announce = false;  // in the standard error of each process
+  bool live = true;       // a status line: not together with a command's own output
   FILE* out = stderr;
 };
 
@@ -29,7 +34,8 @@ struct AttachConsoleOptions {
 class AttachConsole : public WatcherObserver {
  public:
   explicit AttachConsole(AttachConsoleOptions options)
-      : options_(options), terminal_(isatty(fileno(options.out)) != 0) {}
+      : options_(options),
+        terminal_(options.live && isatty(fileno(options.out)) != 0) {}
 
   // A process that cannot be attached to, known before anything starts.
   void Refuse(pid_t pid, const absl::Status& why) { OnNotAttached(pid, why); }
@@ -57,14 +63,19 @@ class AttachConsole : public WatcherObserver {
   void OnNotAttached(pid_t pid, const absl::Status& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRunningDone() override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLibraryChanged(const std::string& path, const std::string& why) override;
 
  private:
   struct Result {
     std::string name;
+    ProcessId id;
     bool attached = false;
+    bool awaited = false;    // until it starts its runtime
     v1::WindowEvent window;  // if there was one
     std::string problem;     // of a process that is not attached, or not as requested
+    bool announced = false;  // it was told about the attach
     bool ended = false;
     v1::ProcessEnd end;
     v1::LossAccount account;
@@ -72,16 +83,31 @@ class AttachConsole : public WatcherObserver {
 
   // With the lock.
   void PrintLine(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  size_t Awaited() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Tells the process; says so if that is not possible.
+  void Announce(const Result& result, absl::string_view line)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnnounceAttach(Result* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AnnounceDetach(const Result& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The recording ends while processes are waited for.
+  void GiveUpAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PrintNotAttached(pid_t pid, const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Decided() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Says once that each process has its verdict.
   void PrintReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool SummarizeOne(pid_t pid, const Result& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The result of the process that has this number now.
+  Result& Current(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AttachConsoleOptions options_;
   const bool terminal_;
   mutable absl::Mutex mutex_;
   std::map<pid_t, Result> results_ ABSL_GUARDED_BY(mutex_);
+  // Those whose process has become another one since, by exec or because its number is
+  // used again.
+  std::vector<std::pair<pid_t, Result>> former_ ABSL_GUARDED_BY(mutex_);
   bool running_done_ ABSL_GUARDED_BY(mutex_) = false;
   bool ready_printed_ ABSL_GUARDED_BY(mutex_) = false;
   bool live_line_shown_ ABSL_GUARDED_BY(mutex_) = false;

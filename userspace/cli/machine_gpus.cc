@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/numbers.h"
@@ -15,6 +16,61 @@ namespace {
 
 constexpr size_t kMaxProperties = 64 << 10;
 
+// PCI device IDs, of the GPU itself and of a virtual function of it.
+struct Model {
+  uint32_t device_id;
+  uint32_t virtual_device_id;  // 0: not known
+  const char* name;
+};
+constexpr Model kModels[] = {
+    {0x738c, 0, "MI100"},          {0x740f, 0, "MI210"},
+    {0x740c, 0, "MI250"},          {0x7408, 0, "MI250X"},
+    {0x74a0, 0x74b4, "MI300A_A1"}, {0x74a1, 0x74b5, "MI300X_A1"},
+    {0x74a9, 0x74bd, "MI300XHF"},  {0x74a2, 0x74b6, "MI308X"},
+    {0x74a8, 0x74bc, "MI308XHF"},  {0x74a5, 0x74b9, "MI325X"},
+    {0x75a0, 0x75b0, "MI350"},     {0x75a3, 0x75b3, "MI355"},
+    {0x75a2, 0x75b2, "MI358"},     {0x75a8, 0x75b8, "MI350P"},
+};
+
+struct Gpu {
+  uint32_t node = 0;
+  uint32_t target_version = 0;
+  uint32_t device_id = 0;  // 0: not known
+};
+
+// Of a node's properties; without a version it is not a GPU.
+Gpu ParseProperties(const std::string& properties) {
+  Gpu gpu;
+  for (absl::string_view line : absl::StrSplit(properties, '\n')) {
+    uint32_t value = 0;
+    if (absl::ConsumePrefix(&line, "gfx_target_version ")) {
+      if (absl::SimpleAtoi(line, &value)) gpu.target_version = value;
+    } else if (absl::ConsumePrefix(&line, "device_id ")) {
+      if (absl::SimpleAtoi(line, &value)) gpu.device_id = value;
+    }
+  }
+  return gpu;
+}
+
+std::vector<Gpu> ReadGpus(const std::string& topology) {
+  const std::string nodes = topology + "/nodes";
+  std::vector<Gpu> gpus;
+  DIR* directory = opendir(nodes.c_str());
+  if (directory == nullptr) return gpus;
+  while (const dirent* entry = readdir(directory)) {
+    uint32_t node = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &node)) continue;
+    auto properties =
+        ReadFile(nodes + "/" + entry->d_name + "/properties", kMaxProperties);
+    if (!properties.ok()) continue;
+    Gpu gpu = ParseProperties(*properties);
+    gpu.node = node;
+    if (gpu.target_version != 0) gpus.push_back(gpu);
+  }
+  closedir(directory);
+  return gpus;
+}
+
 }  // namespace
 
 std::string ArchitectureName(uint32_t target_version) {
@@ -23,26 +79,26 @@ std::string ArchitectureName(uint32_t target_version) {
 }
 
 std::vector<std::string> TopologyArchitectures(const std::string& topology) {
-  const std::string nodes = topology + "/nodes";
   std::set<std::string> names;
-  DIR* directory = opendir(nodes.c_str());
-  if (directory == nullptr) return {};
-  while (const dirent* entry = readdir(directory)) {
-    if (entry->d_name[0] == '.') continue;
-    auto properties =
-        ReadFile(nodes + "/" + entry->d_name + "/properties", kMaxProperties);
-    if (!properties.ok()) continue;
-    for (absl::string_view line : absl::StrSplit(*properties, '\n')) {
-      uint32_t version = 0;
-      // 0 is a processor's.
-      if (absl::ConsumePrefix(&line, "gfx_target_version ") &&
-          absl::SimpleAtoi(line, &version) && version != 0) {
-        names.insert(ArchitectureName(version));
-      }
+  for (const Gpu& gpu : ReadGpus(topology)) {
+    names.insert(ArchitectureName(gpu.target_version));
+  }
+  return {names.begin(), names.end()};
+}
+
+std::string TopologyModel(const std::string& topology) {
+  const std::vector<Gpu> gpus = ReadGpus(topology);
+  if (gpus.empty()) return "";
+  const auto first =
+      std::min_element(gpus.begin(), gpus.end(),
+                       [](const Gpu& a, const Gpu& b) { return a.node < b.node; });
+  for (const Model& model : kModels) {
+    if (first->device_id != 0 && (first->device_id == model.device_id ||
+                                  first->device_id == model.virtual_device_id)) {
+      return model.name;
     }
   }
-  closedir(directory);
-  return {names.begin(), names.end()};
+  return ArchitectureName(first->target_version);
 }
 
 }  // namespace rocattach

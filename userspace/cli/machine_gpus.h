@@ -19,6 +19,11 @@ std::string ArchitectureName(uint32_t target_version);
 // Empty where there is no driver, no GPU, or no right to look.
 std::vector<std::string> TopologyArchitectures(const std::string& topology);
 
+// The model of the first GPU in a topology directory as ROCm's compute profiler names
+// it, such as MI300X_A1; the architecture of a GPU that it has no name for. Empty if
+// there is none.
+std::string TopologyModel(const std::string& topology);
+
 }  // namespace rocattach
 
 #endif  // ROCATTACH_USERSPACE_CLI_MACHINE_GPUS_H_

@@ -27,6 +27,7 @@ int Main(int argc, char** argv) {
   app.footer("Run 'rocattach COMMAND --help' for more about a command.");
   std::function<int()> run;
   rocattach::RegisterAttach(&app, &run);
+  rocattach::RegisterProfile(&app, &run);
   rocattach::RegisterReport(&app, &run);
   rocattach::RegisterDump(&app, &run);
   rocattach::RegisterRecover(&app, &run);

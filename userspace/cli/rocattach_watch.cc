@@ -1,8 +1,6 @@
 // rocattach-watch: the service's command line.
 #include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/cli/command_run.h"
 #include "userspace/cli/enter_key.h"
 #include "userspace/cli/guarded_main.h"
 #include "userspace/cli/usage_error.h"
@@ -27,9 +26,6 @@ namespace {
 constexpr int kExitIncomplete = 1;  // the run finished, but its output is incomplete
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotStart = 3;
-// The same as those of shells, env and nohup.
-constexpr int kExitCannotExecute = 126;
-constexpr int kExitNoCommand = 127;
 
 // Null where there is no control socket. A path that was given must work; the default
 // one may be in use by another service.
@@ -45,19 +41,8 @@ absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const WatchArguments
   return nullptr;
 }
 
-Watcher* running_watcher = nullptr;
-void OnSignal(int number, siginfo_t* info, void*) {
-  if (running_watcher == nullptr) return;
-  // Ctrl-C on a terminal (SI_KERNEL) reaches the command by itself.
-  running_watcher->RequestStop(info->si_code == SI_KERNEL ? 0 : number);
-}
-
 int ExitStatus(const RunResult& result) {
-  if (result.command_status.has_value()) {
-    int status = *result.command_status;
-    if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
-    if (WEXITSTATUS(status) != 0) return WEXITSTATUS(status);
-  }
+  if (int status = ExitStatusOfCommand(result); status != 0) return status;
   const bool complete = result.output_status.ok() && !result.session_refused;
   return complete ? 0 : kExitIncomplete;
 }
@@ -65,11 +50,6 @@ int ExitStatus(const RunResult& result) {
 int PrintError(const absl::Status& status, int exit_status) {
   fprintf(stderr, "rocattach-watch: %s\n", std::string(status.message()).c_str());
   return exit_status;
-}
-
-// The command cannot be run, with exec's reason.
-int CommandExit(const absl::Status& status) {
-  return absl::IsNotFound(status) ? kExitNoCommand : kExitCannotExecute;
 }
 
 // False: the program ends with `exit_status`.
@@ -93,15 +73,6 @@ bool Parse(int argc, char** argv, WatchArguments* args, int* exit_status) {
   return false;
 }
 
-void StopOnSignals(Watcher* watcher) {
-  running_watcher = watcher;
-  struct sigaction action = {};
-  action.sa_sigaction = OnSignal;
-  action.sa_flags = SA_SIGINFO | SA_RESTART;
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-}
-
 // One run of the service; with a command, until that ends. `interrupted`: a signal or
 // the Enter key ended it.
 int RunOnce(const WatchArguments& args, bool* interrupted) {
@@ -117,7 +88,7 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
   if (!watcher.ok()) return PrintError(watcher.status(), kExitCannotStart);
   auto control = StartControl(args, watcher->get());
   if (!control.ok()) return PrintError(control.status(), kExitCannotStart);
-  StopOnSignals(watcher->get());
+  StopSignals signals(watcher->get());
 
   console.Announce(**watcher);
   EnterKey enter(/*wanted=*/args.command.empty());
@@ -129,7 +100,6 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
     if (enter.Pressed(0)) (*watcher)->RequestStop(0);
   });
   if (!result.ok()) {
-    running_watcher = nullptr;
     *interrupted = true;  // the next run would fail in the same way
     return PrintError(result.status(), CommandExit(result.status()));
   }
@@ -138,7 +108,6 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
     control->reset();
     result->command_status = (*watcher)->WaitForCommand();
   }
-  running_watcher = nullptr;
   *interrupted = result->interrupted;
   return ExitStatus(*result);
 }

@@ -21,6 +21,7 @@ inline constexpr int kExitUnreadable = 3;  // input cannot be read, or output wr
 void RegisterAttach(CLI::App* app, std::function<int()>* run);
 void RegisterDump(CLI::App* app, std::function<int()>* run);
 void RegisterCounters(CLI::App* app, std::function<int()>* run);
+void RegisterProfile(CLI::App* app, std::function<int()>* run);
 void RegisterRecover(CLI::App* app, std::function<int()>* run);
 void RegisterReport(CLI::App* app, std::function<int()>* run);
 void RegisterSession(CLI::App* app, std::function<int()>* run);

@@ -81,13 +81,37 @@ void AddOutput(CLI::App* app, WatchArguments* args) {
   app->add_flag("-q,--quiet", args->quiet, "Report problems only");
 }
 
-// How a process is entered and captured.
-void AddEntryOptions(CLI::App* app, WatchArguments* args) {
+void AddHoldTimeout(CLI::App* app, WatchArguments* args) {
   app->add_option(
          "--hold-timeout-msec", args->watcher.hold_timeout_msec,
          "Longest time that a thread is held so that the process can be entered")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
+}
+
+void AddLibraries(CLI::App* app, WatchArguments* args) {
+  app->add_option("--library", args->watcher.extra_libraries,
+                  "Additional HSA runtime library, or a directory that contains one; "
+                  "repeatable")
+      ->type_name("PATH")
+      ->expected(1)
+      ->take_all();
+  app->add_option(
+         "--collector", args->watcher.collector_path,
+         "Collector library to inject (default: the one installed with this program)")
+      ->type_name("FILE");
+}
+
+void AddTopology(CLI::App* app, WatchArguments* args) {
+  app->add_option("--kfd-topology", args->watcher.sdk_search.topology,
+                  "KFD topology directory as processes see it, for simulated GPUs")
+      ->type_name("DIR")
+      ->capture_default_str();
+}
+
+// How a process is entered and captured.
+void AddEntryOptions(CLI::App* app, WatchArguments* args) {
+  AddHoldTimeout(app, args);
   app->add_option("--capture", args->capture,
                   "How dispatches are captured: auto, doorbell or intercept")
       ->check(CLI::IsMember({"auto", "doorbell", "intercept"}))
@@ -106,16 +130,7 @@ void AddEntryOptions(CLI::App* app, WatchArguments* args) {
       ->capture_default_str();
   app->add_flag("--no-recording", args->no_recording,
                 "Attach, but leave the collectors idle");
-  app->add_option("--library", args->watcher.extra_libraries,
-                  "Additional HSA runtime library, or a directory that contains one; "
-                  "repeatable")
-      ->type_name("PATH")
-      ->expected(1)
-      ->take_all();
-  app->add_option(
-         "--collector", args->watcher.collector_path,
-         "Collector library to inject (default: the one installed with this program)")
-      ->type_name("FILE");
+  AddLibraries(app, args);
 }
 
 void AddTuning(CLI::App* app, WatchArguments* args) {
@@ -142,10 +157,7 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
                   "sessions can measure counters; hsa never uses it")
       ->check(CLI::IsMember({"auto", "sdk", "hsa"}))
       ->capture_default_str();
-  app->add_option("--kfd-topology", args->watcher.sdk_search.topology,
-                  "KFD topology directory as processes see it, for simulated GPUs")
-      ->type_name("DIR")
-      ->capture_default_str();
+  AddTopology(app, args);
   app->add_option("--threads", args->watcher.threads,
                   "Attach windows served concurrently")
       ->check(CLI::Range(1, 1024))
@@ -244,6 +256,12 @@ void AddRecordingOptions(CLI::App* app, WatchArguments* args) {
   AddOutput(app, args);
   AddSessionOptions(app, &args->session);
   AddEntryOptions(app, args);
+}
+
+void AddProfileEntryOptions(CLI::App* app, WatchArguments* args) {
+  AddHoldTimeout(app, args);
+  AddLibraries(app, args);
+  AddTopology(app, args);
 }
 
 void AddWatchOptions(CLI::App* app, WatchArguments* args) {

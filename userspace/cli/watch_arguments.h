@@ -43,6 +43,10 @@ void AddWatchOptions(CLI::App* app, WatchArguments* arguments);
 // and how processes are entered.
 void AddRecordingOptions(CLI::App* app, WatchArguments* arguments);
 
+// And those of `rocattach profile`, which says in its own way what is recorded and
+// where.
+void AddProfileEntryOptions(CLI::App* app, WatchArguments* arguments);
+
 // After the parsing: fills in `arguments->watcher`. Checks what is to be measured and
 // the command before any process is touched. The code of an error is NOT_FOUND or
 // PERMISSION_DENIED if the command cannot be run, else INVALID_ARGUMENT.

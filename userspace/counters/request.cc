@@ -1,7 +1,10 @@
 #include "userspace/counters/request.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "userspace/base/nearest_names.h"
@@ -47,6 +50,30 @@ std::vector<const CounterGroup*> Sections(const ArchitectureCounters& architectu
   return found;
 }
 
+// ROCm's compute profiler numbers each metric of a table: 5.1.1 is the first one of
+// table 5.1. Counters are known by tables, or by sections without tables of their own;
+// empty if there is no such one around the metric.
+std::vector<const CounterGroup*> SectionsAround(
+    const ArchitectureCounters& architecture, absl::string_view name) {
+  while (name.find('.') != absl::string_view::npos) {
+    name = name.substr(0, name.rfind('.'));
+    std::vector<const CounterGroup*> found = Sections(architecture, name);
+    if (!found.empty()) {
+      return found.size() == 1 ? found : std::vector<const CounterGroup*>();
+    }
+  }
+  return {};
+}
+
+bool IsMetricNumber(absl::string_view name) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '.');
+  if (parts.size() != 3) return false;
+  return std::all_of(parts.begin(), parts.end(), [](absl::string_view part) {
+    uint32_t number = 0;
+    return absl::SimpleAtoi(part, &number);
+  });
+}
+
 // The group of that kind and name, if the architecture has it.
 absl::StatusOr<CounterNames> BlockMembers(const ArchitectureCounters& architecture,
                                           const std::string& name) {
@@ -54,7 +81,11 @@ absl::StatusOr<CounterNames> BlockMembers(const ArchitectureCounters& architectu
   if (architecture.FindBlock(name) != nullptr) {
     return architecture.Members({name, "", {name}});
   }
-  for (const CounterGroup* section : Sections(architecture, name)) {
+  std::vector<const CounterGroup*> sections = Sections(architecture, name);
+  if (sections.empty() && IsMetricNumber(name)) {
+    sections = SectionsAround(architecture, name);
+  }
+  for (const CounterGroup* section : sections) {
     ASSIGN_OR_RETURN(const CounterNames members, architecture.Members(*section));
     names.insert(names.end(), members.begin(), members.end());
   }

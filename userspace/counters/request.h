@@ -16,7 +16,9 @@ namespace rocattach {
 struct CounterOptions {
   std::vector<std::vector<std::string>> pmc;  // one entry per --pmc
   std::vector<std::string> sets;              // --set
-  std::vector<std::string> blocks;  // --block: section numbers and block names
+  // --block: names of blocks, numbers of sections (5, 5.1) and of metrics (5.1.1),
+  // which stand for the section that they are in
+  std::vector<std::string> blocks;
 };
 
 // Words separated by spaces or commas.

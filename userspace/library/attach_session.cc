@@ -19,7 +19,10 @@ void AttachSession::HandleNotAttached(const RecorderEvent& event) {
   if (event.pid == root_) {
     root_status_ = status;
     AttachLog(LogLevel::kError, event.detail);
-  } else if (event.reason == "no-runtime" || event.reason == "no-listener") {
+  } else if (event.reason == "no-runtime") {
+    AttachLog(LogLevel::kWarning,
+              absl::StrCat(event.detail, "; it is attached to when it does"));
+  } else if (event.reason == "no-listener") {
     AttachLog(LogLevel::kWarning, absl::StrCat(event.detail, "; it is left out"));
   } else {
     other_status_ = status;

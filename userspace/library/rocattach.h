@@ -90,11 +90,11 @@ typedef struct rocattach_version_triplet_t {
  * new file: a name that exists gets the suffix -1, -2 … */
 ROCATTACH_API rocattach_status_t rocattach_attach(int pid);
 
-/* The same for `pid` and all its descendants at this moment, in one recording. If `pid`
- * itself cannot be attached to, its status is returned, and no process remains
- * attached. Descendants without the HSA runtime are left out with a warning. If another
- * descendant fails, the last such status is returned, and the session exists
- * nevertheless. */
+/* The same for `pid` and all its descendants, in one recording. If `pid` itself cannot
+ * be attached to, its status is returned, and no process remains attached. Descendants
+ * that do not use a GPU yet, and those that are started later, are attached to when
+ * they do; that such a one fails is only logged. If another descendant fails, the last
+ * such status is returned, and the session exists nevertheless. */
 ROCATTACH_API rocattach_status_t rocattach_attach_tree(int pid);
 
 /* Ends the recording of `pid` and returns when the file is complete; a `pid` of 0 ends

@@ -20,7 +20,7 @@ LateAttaches::~LateAttaches() {
 
 void LateAttaches::Request(std::vector<pid_t> pids) {
   absl::MutexLock lock(&mutex_);
-  requested_ = std::move(pids);
+  requested_.insert(requested_.end(), pids.begin(), pids.end());
   request_pending_ = true;
 }
 

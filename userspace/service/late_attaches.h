@@ -28,7 +28,8 @@ class LateAttaches {
   // Stops.
   ~LateAttaches();
 
-  // Processes that the user asked for.
+  // Processes that the user asked for; together with those of a request that has not
+  // begun.
   void Request(std::vector<pid_t> pids) ABSL_LOCKS_EXCLUDED(mutex_);
   // A process that could not be entered at its window. Once for each process: what
   // cannot be entered late either stays as it is.

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "userspace/base/wake_event.h"
 #include "userspace/record/recorder.h"
 #include "userspace/service/armed_libraries.h"
+#include "userspace/service/awaited_starts.h"
 #include "userspace/service/child_command.h"
 #include "userspace/service/late_attaches.h"
 #include "userspace/service/session_service.h"
@@ -45,11 +47,18 @@ struct WatcherOptions {
   bool all_running = false;
   // Whether processes that start later have windows.
   bool watch_new = true;
+  // Of these: those among `running` that have not started their runtime, for at most
+  // this time (0: no limit), and the descendants of all of them.
+  bool wait_for_start = false;
+  uint32_t wait_timeout_msec = 0;
+  bool follow_children = false;
   uint32_t idle_patience_msec = 500;
   std::string output_directory = ".";
   std::string output_file;  // empty: the default name
   uint32_t hold_timeout_msec = 250;
   uint32_t duration_msec = 0;  // 0: until a signal, or the command's end
+  // The duration counts from the first attach on.
+  bool duration_from_attach = false;
   std::vector<std::string> extra_libraries;
   std::string collector_path;  // empty: next to the program, or where it was installed
   uint64_t plan_flags = ROCATTACH_PLAN_DISPATCHES | ROCATTACH_PLAN_COPIES;
@@ -101,6 +110,12 @@ class WatcherObserver : public RecorderObserver {
   virtual void OnNotAttached(pid_t pid, const absl::Status& why) = 0;
   // Every running process has had its window. On the same thread.
   virtual void OnRunningDone() {}
+  // A running process has not started its runtime, for this reason. `awaited`: its
+  // window, or OnNotAttached, will follow; else it may have one. On the thread of
+  // Run().
+  virtual void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) {
+    (void)pid, (void)why, (void)awaited;
+  }
   // A library is no longer probed. On the thread of Run().
   virtual void OnLibraryChanged(const std::string& path, const std::string& why) = 0;
 };
@@ -126,12 +141,17 @@ class Watcher {
   const LibraryScan& libraries() const { return libraries_->scan(); }
   const std::string& output_name() const { return recorder_->output_name(); }
   RunTotals Totals() const { return recorder_->Totals(); }
+  // The running processes that are attached to; with follow_children, their descendants
+  // as well.
+  const std::vector<pid_t>& running() const { return options_.running; }
+  // With follow_children or wait_for_start: a process lives that can have a window.
+  bool FollowsAny() const;
   // Null without a catalog.
   SessionService* sessions() { return sessions_.get(); }
 
   // Runs until the command or the duration ends, or a stop is requested. With a
-  // command, forks and execs it first. `on_tick` is called twice a second. Fails only
-  // if the command cannot be run, with exec's errno as the status's code.
+  // command, forks and execs it first. `on_tick` is called at least twice a second.
+  // Fails only if the command cannot be run, with exec's errno as the status's code.
   absl::StatusOr<RunResult> Run(const std::vector<std::string>& command,
                                 const std::function<void()>& on_tick);
 
@@ -155,14 +175,24 @@ class Watcher {
   std::vector<pid_t> RunningProcesses() const;
   // Begins to attach to them.
   void AttachToRunning();
-  // Waits for the end of the run, or until `deadline_ns` (0: none), and fills in the
-  // result.
-  void Wait(uint64_t deadline_ns, const std::function<void()>& on_tick,
+  // Gives windows to those that may need one, before the probes are in place.
+  absl::Status FollowRunning();
+  // Follows one process; OK if it has ended.
+  absl::Status FollowOne(pid_t pid);
+  // The status of a process that has not started its runtime; OK if it is to be
+  // attached to now.
+  absl::Status CheckStarted(pid_t pid) const;
+  void PollAwaited();
+  bool follows() const { return options_.wait_for_start || options_.follow_children; }
+  // Waits for the end of the run, or until `duration_ns` (0: no limit) are over, and
+  // fills in the result.
+  void Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
             RunResult* result);
   // Handles a request to stop; true: stop at once.
   bool StopsNow(RunResult* result);
 
   WatcherOptions options_;
+  std::set<pid_t> named_;  // running processes that the options name
   WatcherObserver* observer_ = nullptr;
   std::unique_ptr<ArmedLibraries> libraries_;
   std::unique_ptr<StopGuard> stop_guard_;
@@ -172,6 +202,7 @@ class Watcher {
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<RunningAttacher> running_attacher_;
+  std::unique_ptr<AwaitedStarts> awaited_starts_;
   std::unique_ptr<WindowServer> server_;
   std::unique_ptr<LateAttaches> late_attaches_;  // ends before the server
   uint64_t session_ = 0;  // the one that the options request; 0: none

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -56,6 +57,23 @@ int AttachMulti(const bpf_program* program, const char* path,
 
 // Probes that are removed at the same time.
 constexpr size_t kDetachThreads = 32;
+
+rocattach_followed_key FollowedKey(const ProcessId& process) {
+  return {static_cast<uint32_t>(process.pid), 0, process.start_ticks};
+}
+
+// The key of a process's claim holds the exact time of its start, which only the kernel
+// knows.
+std::optional<rocattach_process_key> FindClaim(const bpf_map* claims, pid_t pid) {
+  rocattach_process_key key = {}, next = {};
+  const void* previous = nullptr;
+  while (bpf_map__get_next_key(claims, previous, &next, sizeof(next)) == 0) {
+    key = next;
+    previous = &key;
+    if (key.pid == static_cast<uint32_t>(pid)) return key;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -229,6 +247,7 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   settings.service_tgid = tgid != 0 ? tgid : static_cast<uint32_t>(getpid());
   settings.limit_ns = options.hold_deadline_ns;
   settings.only_below = static_cast<uint32_t>(options.only_below);
+  settings.only_followed = options.only_followed ? 1 : 0;
   const BudgetLimits& budget = options.budget;
   settings.user_processes = budget.processes_per_user;
   if (budget.windows_per_second > 0) {
@@ -241,8 +260,11 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
                            &empty, sizeof(empty), BPF_ANY) != 0) {
     return absl::ErrnoToStatus(errno, "bpf_map_update_elem(accounts) failed");
   }
-  for (bpf_program* program :
-       {state_->skeleton->progs.process_exit, state_->skeleton->progs.process_exec}) {
+  const auto& programs = state_->skeleton->progs;
+  std::vector<bpf_program*> tracepoints = {programs.process_exit,
+                                           programs.process_exec};
+  if (options.only_followed) tracepoints.push_back(programs.process_fork);
+  for (bpf_program* program : tracepoints) {
     bpf_link* link = bpf_program__attach(program);
     if (link == nullptr) {
       return absl::ErrnoToStatus(errno,
@@ -335,25 +357,56 @@ absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
   return state_->late_links.count(pid) > 0 ? absl::OkStatus() : first_error;
 }
 
-// The key holds the exact time of the start, which only the kernel knows.
 void KernelProbe::ForgetSettledWindow(pid_t pid) {
   const bpf_map* claims = state_->skeleton->maps.claims;
-  rocattach_process_key key = {}, next = {};
-  const void* previous = nullptr;
-  while (bpf_map__get_next_key(claims, previous, &next, sizeof(next)) == 0) {
-    key = next;
-    previous = &key;
-    if (key.pid != static_cast<uint32_t>(pid)) continue;
-    rocattach_claim claim = {};
-    if (bpf_map__lookup_elem(claims, &key, sizeof(key), &claim, sizeof(claim), 0) ==
-            0 &&
-        claim.state == ROCATTACH_CLAIM_RELEASED) {
-      claim.state = ROCATTACH_CLAIM_FORGOTTEN;
-      (void)bpf_map__update_elem(claims, &key, sizeof(key), &claim, sizeof(claim),
-                                 BPF_EXIST);
-    }
+  const std::optional<rocattach_process_key> key = FindClaim(claims, pid);
+  if (!key.has_value()) return;
+  rocattach_claim claim = {};
+  if (bpf_map__lookup_elem(claims, &*key, sizeof(*key), &claim, sizeof(claim), 0) !=
+          0 ||
+      claim.state != ROCATTACH_CLAIM_RELEASED) {
     return;
   }
+  claim.state = ROCATTACH_CLAIM_FORGOTTEN;
+  (void)bpf_map__update_elem(claims, &*key, sizeof(*key), &claim, sizeof(claim),
+                             BPF_EXIST);
+}
+
+bool KernelProbe::HasWindow(pid_t pid) const {
+  return FindClaim(state_->skeleton->maps.claims, pid).has_value();
+}
+
+absl::Status KernelProbe::Follow(const ProcessId& process, FollowKind kind) {
+  const rocattach_followed_key key = FollowedKey(process);
+  const uint8_t how =
+      static_cast<uint8_t>((kind.itself ? ROCATTACH_FOLLOW_WINDOW : 0) |
+                           (kind.children ? ROCATTACH_FOLLOW_CHILDREN : 0));
+  if (bpf_map__update_elem(state_->skeleton->maps.followed, &key, sizeof(key), &how,
+                           sizeof(how), BPF_ANY) != 0) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("bpf_map_update_elem(followed, ", process.pid, ") failed"));
+  }
+  return absl::OkStatus();
+}
+
+bool KernelProbe::IsFollowed(const ProcessId& process) const {
+  const rocattach_followed_key key = FollowedKey(process);
+  uint8_t how = 0;
+  return bpf_map__lookup_elem(state_->skeleton->maps.followed, &key, sizeof(key), &how,
+                              sizeof(how), 0) == 0;
+}
+
+std::vector<ProcessId> KernelProbe::Followed() const {
+  std::vector<ProcessId> processes;
+  const bpf_map* followed = state_->skeleton->maps.followed;
+  rocattach_followed_key key = {}, next = {};
+  const void* previous = nullptr;
+  while (bpf_map__get_next_key(followed, previous, &next, sizeof(next)) == 0) {
+    key = next;
+    previous = &key;
+    processes.push_back({static_cast<pid_t>(key.pid), key.start_ticks});
+  }
+  return processes;
 }
 
 void KernelProbe::RemoveLateProbes(const std::vector<pid_t>& pids) {

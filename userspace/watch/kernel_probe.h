@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bpf/watch_events.h"
+#include "userspace/base/process.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/kernel_programs.h"
 #include "userspace/watch/library_probes.h"
@@ -36,6 +37,9 @@ struct KernelProbeOptions {
   uint64_t hold_deadline_ns = 250'000'000;
   // Only processes below this one; 0: all.
   pid_t only_below = 0;
+  // Only processes that Follow() names, and their descendants if it says so. The
+  // windows of others are not even counted.
+  bool only_followed = false;
   // Of these, the kernel side enforces those for windows and processes of a user.
   BudgetLimits budget;
   // Better modes than this one are not tried: for tests of the others.
@@ -75,6 +79,18 @@ class KernelProbe : public LibraryProbes {
   absl::Status ExpectReport(pid_t pid, uint64_t window_id);
   // The attach has failed.
   void ForgetReport(pid_t pid);
+
+  // With KernelProbeOptions::only_followed: which processes have windows.
+  struct FollowKind {
+    bool itself = true;     // this process; otherwise from its next exec on, if at all
+    bool children = false;  // all that it starts from now on, and what they start
+  };
+  absl::Status Follow(const ProcessId& process, FollowKind kind);
+  bool IsFollowed(const ProcessId& process) const;
+  // One that ended while Follow() named it may be among them.
+  std::vector<ProcessId> Followed() const;
+  // The process has opened a window, or is attached.
+  bool HasWindow(pid_t pid) const;
 
   // Puts the report probes on the collector.
   absl::Status AddCollector(const std::string& path, uint64_t ready_offset,

@@ -55,7 +55,10 @@ absl::Status WindowServer::Start() {
   if (!stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
   if (policy_.attaches() && probe_->hold_mode() == HoldMode::kSignal) {
     auto preseizer = Preseizer::Start(
-        [this](pid_t pid) { return policy_.Allows(pid); },
+        [this](pid_t pid) {
+          return (options_.wanted == nullptr || options_.wanted(pid)) &&
+                 policy_.Allows(pid);
+        },
         [this](const rocattach_event& event) { return probe_->IsOpen(event); }, &cache_,
         kSeizePatienceMsec);
     if (!preseizer.ok()) return preseizer.status();
@@ -216,6 +219,7 @@ std::string WindowServer::LibraryOf(const rocattach_event& event) const {
 }
 
 bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
+  if (options_.on_window != nullptr) options_.on_window(event);
   AttachStart start;
   std::optional<std::string> accepted = policy_.AcceptFromEvent(event);
   if (accepted.has_value()) Begin(event, &start);

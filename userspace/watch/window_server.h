@@ -38,9 +38,13 @@ struct WindowServerOptions {
   int threads = 64;
   // Must outlive the server; null: nothing is removed.
   StubRemover* stub_remover = nullptr;
+  // Called for every window, before anything else; may be null.
+  std::function<void(const rocattach_event&)> on_window;
   // Called for every window of a late attach that opens at a probe, before it is
   // served. May be null.
   std::function<void(const rocattach_event&)> on_late_window;
+  // Whether a process may be seized in advance, where that is needed; null: any.
+  std::function<bool(pid_t)> wanted;
   // Whether sessions want what only rocprofiler-sdk has. May be null.
   std::function<bool()> needs_sdk;
   SdkSearch sdk_search;

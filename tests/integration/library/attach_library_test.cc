@@ -216,7 +216,8 @@ TEST_F(AttachLibraryTest, ATargetThatEndsFirst) {
   EXPECT_THAT(run.output, HasSubstr("detach " + target.text() + ": 0")) << run.errors;
 }
 
-// The root launches, one child launches, and one has nothing to do with a GPU.
+// The root launches, one child launches, one starts a program that launches later, and
+// one has nothing to do with a GPU.
 TEST_F(AttachLibraryTest, ATreeIsOneRecording) {
   const std::string files = directory_.path() + "/";
   const auto late = [&](const std::string& name) {
@@ -224,7 +225,10 @@ TEST_F(AttachLibraryTest, ATreeIsOneRecording) {
            " --idle -m 500 --until " + files + "go --ready " + files + name;
   };
   Child root({"sh", "-c",
-              "sleep 1000 & echo $! && { " + late("a") + " >/dev/null & } && exec " +
+              "sleep 1000 & echo $! && { " + late("a") +
+                  " >/dev/null & }; { until [ -e " + files +
+                  "go ]; do sleep 0.05; done; " + Quoted(SimgpuRunPath()) + " " +
+                  Quoted(TargetPath("hsa_dispatch")) + " -n 30 >/dev/null; } & exec " +
                   late("b")});
   ASSERT_TRUE(Eventually([&] {
     return std::filesystem::exists(files + "a") && std::filesystem::exists(files + "b");
@@ -241,13 +245,17 @@ TEST_F(AttachLibraryTest, ATreeIsOneRecording) {
                             text + ": 0 ROCATTACH_STATUS_SUCCESS\ndetach-tree " + text +
                             ": 2 ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT\n")
       << run.errors;
-  EXPECT_THAT(run.errors, HasSubstr("it is left out"));
+  EXPECT_THAT(run.errors, HasSubstr("it is attached to when it does"));
   kill(idle, SIGKILL);
   EXPECT_TRUE(root.Wait().exited_with(0));
   const Recording recording = ReadRecording(File());
-  ASSERT_EQ(recording.processes.size(), 2u);
+  ASSERT_EQ(recording.processes.size(), 3u);
   for (const RecordedProcess& process : recording.processes) {
-    EXPECT_EQ(DispatchesOf(process, "After"), 500u);
+    if (process.process.comm() == "hsa_dispatch") {
+      EXPECT_EQ(process.dispatches.size(), 30u);
+    } else {
+      EXPECT_EQ(DispatchesOf(process, "After"), 500u);
+    }
   }
 }
 

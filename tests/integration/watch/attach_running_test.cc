@@ -16,9 +16,8 @@
 #include <random>
 #include <thread>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/containers.h"
 #include "tests/integration/watch/harness.h"
 #include "userspace/base/process.h"
@@ -27,7 +26,6 @@
 namespace rocattach::testing_support {
 namespace {
 
-using nlohmann::json;
 using testing::HasSubstr;
 
 // Attaches and detaches, or attackers killed: the full number on request, and then with
@@ -38,55 +36,6 @@ bool IsFull() {
 int Rounds(int reduced) {
   return IsFull() ? std::max(1, atoi(getenv("ROCATTACH_TEST_ATTACHES"))) : reduced;
 }
-
-// The number behind `key=` in a target's last line.
-int64_t Printed(const std::string& output, const std::string& key) {
-  const size_t at = output.rfind(key + "=");
-  return at == std::string::npos ? -1 : atoll(&output[at + key.size() + 1]);
-}
-
-// `rocattach attach --json` of some processes.
-class Attacher {
- public:
-  Attacher(const std::string& file, const std::vector<pid_t>& pids,
-           std::vector<std::string> more = {}) {
-    std::vector<std::string> command = {ClientPath(), "attach", "--json", "--collector",
-                                        CollectorPath()};
-    for (pid_t pid : pids) {
-      command.push_back("-p");
-      command.push_back(std::to_string(pid));
-    }
-    command.push_back("-d");
-    command.push_back(std::filesystem::path(file).parent_path().string());
-    command.push_back("-o");
-    command.push_back(std::filesystem::path(file).filename().string());
-    command.insert(command.end(), more.begin(), more.end());
-    child_ = std::make_unique<Child>(command, Child::Options{.dies_with_us = true});
-  }
-
-  // Those with this "event", as far as they have come.
-  std::vector<json> Events(const std::string& name) {
-    std::vector<json> events;
-    for (absl::string_view line : absl::StrSplit(child_->PollOutput(), '\n')) {
-      json event = json::parse(line, nullptr, false);
-      if (event.is_object() && event.value("event", "") == name) {
-        events.push_back(event);
-      }
-    }
-    return events;
-  }
-  bool Attached(size_t processes = 1) {
-    return Eventually([&] { return Events("attached").size() >= processes; });
-  }
-  Child& child() { return *child_; }
-  Finished Stop() {
-    child_->Signal(SIGINT);
-    return child_->Wait();
-  }
-
- private:
-  std::unique_ptr<Child> child_;
-};
 
 class AttachRunningTest : public testing::Test {
  protected:

@@ -57,7 +57,7 @@ TEST(BpfFrames, AreSmallEnoughForTheKernelStack) {
       EXPECT_LT(frame, kPrivateStackBytes) << bpf_program__name(program) << ": " << log;
     }
   }
-  EXPECT_EQ(number, 7u);
+  EXPECT_EQ(number, 8u);
   watch_bpf__destroy(skeleton);
 }
 

@@ -286,5 +286,23 @@ TEST_F(SessionArgumentsTest, ArchitecturesOfTheDriver) {
               ElementsAre("gfx90a", "gfx942"));
 }
 
+TEST_F(SessionArgumentsTest, TheModelIsThatOfTheFirstGpu) {
+  EXPECT_EQ(TopologyModel(directory_.path()), "");
+  auto add = [&](const std::string& node, const std::string& properties) {
+    std::filesystem::create_directories(directory_ / "nodes/" + node);
+    File("nodes/" + node + "/properties", properties);
+  };
+  add("0", "gfx_target_version 0\ndevice_id 0\n");
+  EXPECT_EQ(TopologyModel(directory_.path()), "") << "a processor";
+  add("10", "gfx_target_version 90402\ndevice_id 29857\n");
+  EXPECT_EQ(TopologyModel(directory_.path()), "MI300X_A1");
+  add("9", "gfx_target_version 90402\ndevice_id 29876\n");
+  EXPECT_EQ(TopologyModel(directory_.path()), "MI300A_A1") << "a virtual function";
+  add("2", "gfx_target_version 90010\ndevice_id 29711\n");
+  EXPECT_EQ(TopologyModel(directory_.path()), "MI210");
+  add("1", "gfx_target_version 90006\n");
+  EXPECT_EQ(TopologyModel(directory_.path()), "gfx906") << "of no known name";
+}
+
 }  // namespace
 }  // namespace rocattach

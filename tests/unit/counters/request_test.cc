@@ -42,6 +42,22 @@ TEST_F(CounterRequestTest, SetsAndBlocks) {
   EXPECT_THAT((*groups)[3], Not(Contains("CPC_CPC_STAT_BUSY")));
 }
 
+TEST_F(CounterRequestTest, AMetricStandsForItsSection) {
+  auto of = [&](const std::string& block) {
+    return ResolveCounters(gpu_, {.pmc = {}, .sets = {}, .blocks = {block}});
+  };
+  for (const auto& [metric, section] :
+       {std::pair("3.1.1", "3"), {"4.1.2", "4"}, {"5.1.1", "5.1"}, {"17.2.3", "17"}}) {
+    const auto groups = of(metric);
+    ASSERT_TRUE(groups.ok()) << groups.status();
+    EXPECT_EQ(*groups, *of(section)) << metric;
+  }
+  EXPECT_FALSE(of("99.1.1").ok()) << "no such section";
+  EXPECT_FALSE(of("5.9.1").ok()) << "section 5 has tables, but not this one";
+  EXPECT_FALSE(of("5.1.x").ok());
+  EXPECT_FALSE(of("3.1").ok()) << "a table, not a metric";
+}
+
 TEST_F(CounterRequestTest, UnknownNamesNameTheNearest) {
   auto expect = [&](const CounterOptions& options, const char* hint) {
     auto groups = ResolveCounters(gpu_, options);

@@ -13,10 +13,10 @@ import tempfile
 import unittest
 
 SOURCE = ROCATTACH = WATCH = ""
-COMMANDS = ("attach", "report", "dump", "recover", "counters", "session", "doctor")
+COMMANDS = ("attach", "profile", "report", "dump", "recover", "counters", "session", "doctor")
 
 # An option at the start of a line of help: "  -p,--process NAME", "  --json".
-HELP_LINE = re.compile(r"^  (-{1,2}[a-z][\w-]*(?:,-{1,2}[a-z][\w-]*)*)", re.MULTILINE)
+HELP_LINE = re.compile(r"^  (-{1,2}[a-zA-Z][\w-]*(?:,-{1,2}[a-z][\w-]*)*)", re.MULTILINE)
 
 
 def help_options(*command):
@@ -71,7 +71,7 @@ def manual_options(text):
     options = set()
     for line in text.splitlines():
         if line.startswith(".It Fl "):
-            options |= {"-" + name for name in re.findall(r"Fl (-?[a-z][\w-]*)", line)}
+            options |= {"-" + name for name in re.findall(r"Fl (-?[a-zA-Z][\w-]*)", line)}
     return options
 
 
@@ -202,6 +202,7 @@ class ClientTest(unittest.TestCase):
         found = check_values(self, parts["rocattach report"], ROCATTACH, "report")
         self.assertIn("--top", found)
         check_values(self, parts["rocattach session"], ROCATTACH, "session", "start")
+        check_values(self, parts["rocattach profile"], ROCATTACH, "profile")
 
 
 class PagesTest(unittest.TestCase):

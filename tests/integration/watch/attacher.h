@@ -1,0 +1,41 @@
+// A running `rocattach attach --json`.
+#ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_ATTACHER_H_
+#define ROCATTACH_TESTS_INTEGRATION_WATCH_ATTACHER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+
+// The number behind `key=` in a target's last line.
+int64_t Printed(const std::string& output, const std::string& key);
+
+class Attacher {
+ public:
+  // Records `pids` to `file`; `more` are further options.
+  Attacher(const std::string& file, const std::vector<pid_t>& pids,
+           std::vector<std::string> more = {});
+
+  // Those with this "event", as far as they have come.
+  std::vector<nlohmann::json> Events(const std::string& name);
+  // Waits until so many processes are attached to.
+  bool Attached(size_t processes = 1);
+  // Waits until so many events of this name have come.
+  bool Saw(const std::string& name, size_t count = 1);
+  Child& child() { return *child_; }
+  Finished Stop();
+
+ private:
+  std::unique_ptr<Child> child_;
+};
+
+}  // namespace rocattach::testing_support
+
+#endif  // ROCATTACH_TESTS_INTEGRATION_WATCH_ATTACHER_H_

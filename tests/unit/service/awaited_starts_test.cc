@@ -1,0 +1,116 @@
+#include "userspace/service/awaited_starts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace rocattach {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Key;
+
+// A process as the functions see it.
+struct Fake {
+  RuntimeStart start = RuntimeStart::kNotStarted;
+  uint64_t ticks = 7;
+};
+
+class AwaitedStartsTest : public testing::Test {
+ protected:
+  AwaitedStarts Make(uint64_t timeout_msec) {
+    return AwaitedStarts(
+        {.has_window = [this](pid_t pid) { return windows_.count(pid) != 0; },
+         .read_start = [this](pid_t pid) -> absl::StatusOr<RuntimeStart> {
+           auto found = processes_.find(pid);
+           if (found == processes_.end()) return absl::NotFoundError("gone");
+           return found->second.start;
+         },
+         .read_start_ticks = [this](pid_t pid) -> absl::StatusOr<uint64_t> {
+           auto found = processes_.find(pid);
+           if (found == processes_.end()) return absl::NotFoundError("gone");
+           return found->second.ticks;
+         },
+         .now = [this] { return now_; }},
+        timeout_msec);
+  }
+  static void ExpectNothing(const AwaitedStarts::Changes& changes) {
+    EXPECT_THAT(changes.started, IsEmpty());
+    EXPECT_THAT(changes.given_up, IsEmpty());
+  }
+
+  std::map<pid_t, Fake> processes_ = {{1, {}}, {2, {RuntimeStart::kNotLoaded}}};
+  std::set<pid_t> windows_;
+  uint64_t now_ = 1000;
+};
+
+TEST_F(AwaitedStartsTest, WaitsAsLongAsNothingHappens) {
+  AwaitedStarts awaited = Make(0);
+  EXPECT_TRUE(awaited.empty());
+  awaited.Add({1, 7});
+  awaited.Add({2, 7});
+  now_ += 1'000'000'000;
+  ExpectNothing(awaited.Poll());
+  EXPECT_FALSE(awaited.empty());
+}
+
+TEST_F(AwaitedStartsTest, AWindowSettlesIt) {
+  AwaitedStarts awaited = Make(10);
+  awaited.Add({1, 7});
+  awaited.Add({2, 7});
+  windows_.insert(1);
+  // It may be open by now.
+  processes_[1].start = RuntimeStart::kStarted;
+  awaited.NoteWindow(2);
+  now_ += 100;
+  ExpectNothing(awaited.Poll());
+  EXPECT_TRUE(awaited.empty());
+}
+
+TEST_F(AwaitedStartsTest, AStartWithoutAWindowIsReported) {
+  AwaitedStarts awaited = Make(0);
+  awaited.Add({1, 7});
+  processes_[1].start = RuntimeStart::kStarted;
+  EXPECT_THAT(awaited.Poll().started, ElementsAre(1));
+  EXPECT_TRUE(awaited.empty());
+}
+
+TEST_F(AwaitedStartsTest, TheEndIsReportedOnceNoWindowCanCome) {
+  AwaitedStarts awaited = Make(0);
+  awaited.Add({1, 7});
+  awaited.Add({2, 7});
+  processes_.erase(1);
+  processes_[2].ticks = 8;  // another process
+  ExpectNothing(awaited.Poll());
+  const AwaitedStarts::Changes changes = awaited.Poll();
+  EXPECT_THAT(changes.started, IsEmpty());
+  EXPECT_THAT(changes.given_up, ElementsAre(Key(1), Key(2)));
+  EXPECT_TRUE(absl::IsNotFound(changes.given_up.at(1)));
+  EXPECT_TRUE(awaited.empty());
+  // It opened its window and ended at once.
+  processes_[1] = {};
+  awaited.Add({1, 7});
+  processes_.erase(1);
+  ExpectNothing(awaited.Poll());
+  awaited.NoteWindow(1);
+  ExpectNothing(awaited.Poll());
+}
+
+TEST_F(AwaitedStartsTest, TheTimeoutCountsForEach) {
+  AwaitedStarts awaited = Make(500);
+  awaited.Add({1, 7});
+  now_ += 400;
+  awaited.Add({2, 7});
+  now_ += 100;
+  const AwaitedStarts::Changes changes = awaited.Poll();
+  EXPECT_THAT(changes.given_up, ElementsAre(Key(1)));
+  EXPECT_THAT(std::string(changes.given_up.at(1).message()),
+              HasSubstr("within 500 ms"));
+  EXPECT_FALSE(awaited.empty());
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,198 @@
+#include "userspace/cli/attach_run.h"
+
+#include <stdio.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/human.h"
+#include "userspace/cli/attach_console.h"
+#include "userspace/cli/command_run.h"
+#include "userspace/cli/enter_key.h"
+#include "userspace/cli/input_end.h"
+#include "userspace/cli/subcommands.h"
+#include "userspace/record/dictionary.h"
+#include "userspace/service/watcher.h"
+#include "userspace/watch/running_process.h"
+#include "userspace/watch/runtime_start.h"
+
+namespace rocattach {
+namespace {
+
+constexpr int kExitCannotStart = 3;
+
+AttachConsoleOptions ConsoleOptions(const AttachRun& run, const WatchArguments& watch) {
+  const bool stdout_taken = watch.watcher.output_file == "-" || !watch.command.empty();
+  return {.json = watch.json,
+          .quiet = watch.quiet,
+          .recording = watch.watcher.recording,
+          .announce = run.announce,
+          .live = watch.command.empty(),
+          .out = watch.json && !stdout_taken ? stdout : stderr};
+}
+
+// What -V and -VV add.
+void Explain(const AttachRun& run, const WatchArguments& watch,
+             const Watcher& watcher) {
+  if (run.verbosity >= 1) {
+    size_t counters = 0;
+    for (const FilterSpec& filter : watch.watcher.session.filters) {
+      counters += filter.CounterList().size();
+    }
+    fprintf(stderr, "rocattach: %zu counters and metrics, output %s\n", counters,
+            watcher.output_name().c_str());
+  }
+  if (run.verbosity >= 2) {
+    fprintf(stderr, "rocattach: hold '%s'%s\n",
+            std::string(HoldModeName(watcher.hold_mode())).c_str(),
+            watcher.hold_mode_reason().empty()
+                ? ""
+                : absl::StrCat(" (", watcher.hold_mode_reason(), ")").c_str());
+    for (const LibraryCopy& copy : watcher.libraries().copies) {
+      fprintf(stderr, "rocattach: HSA runtime %s\n", CleanText(copy.path).c_str());
+    }
+  }
+  if (run.verbosity >= 3) {
+    for (const FilterSpec& filter : watch.watcher.session.filters) {
+      for (const std::string& name : filter.CounterList()) {
+        fprintf(stderr, "rocattach: counter %s\n", name.c_str());
+      }
+    }
+  }
+}
+
+// True if the recording has what it was for; says what is missing.
+bool HasCounters(const AttachRun& run, const RunResult& result) {
+  if (!run.needs_counters) return true;
+  if (result.totals.measured > 0) {
+    fprintf(stderr, "rocattach: counters of %s dispatches were measured\n",
+            HumanCount(result.totals.measured).c_str());
+    return true;
+  }
+  fprintf(stderr, "rocattach: no counters were measured%s\n",
+          result.totals.attached == 0 ? ": no process was attached to"
+          : result.session_refused    ? ": every process refused them, see above"
+                                      : ": no kernel was dispatched meanwhile");
+  return false;
+}
+
+int PrintError(const absl::Status& status, int exit_status) {
+  fprintf(stderr, "rocattach: %s\n", std::string(status.message()).c_str());
+  return exit_status;
+}
+
+// OK if the process can be attached to, now or later as far as the options say.
+absl::Status CheckAttachable(const AttachRun& run, pid_t pid) {
+  if (absl::Status status = CheckIsProcess(pid); !status.ok()) return status;
+  // Its children may have started their runtime.
+  if (run.children) return absl::OkStatus();
+  absl::Status status = CheckRuntimeStarted(pid);
+  if (!absl::IsFailedPrecondition(status)) return status;
+  if (run.wait) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(status.message(), "; --wait waits until it does"));
+}
+
+// The processes that can be attached to. The console is told about the others.
+std::vector<pid_t> Attachable(const AttachRun& run, AttachConsole* console) {
+  std::set<pid_t> wanted;
+  for (pid_t pid : run.pids) {
+    absl::Status status = CheckAttachable(run, pid);
+    if (!status.ok()) {
+      console->Refuse(pid, status);
+    } else {
+      wanted.insert(pid);
+    }
+  }
+  return {wanted.begin(), wanted.end()};
+}
+
+}  // namespace
+
+void AddAttachOptions(CLI::App* app, AttachRun* run) {
+  CLI::Option* wait = app->add_flag(
+      "--wait", run->wait,
+      "Wait for processes that have not started their HSA runtime, and attach when "
+      "they do; the duration counts from then on");
+  app->add_option("--wait-timeout-msec", run->wait_timeout_msec,
+                  "Give up waiting after this time; 0: only on Enter or Ctrl-C")
+      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
+      ->type_name("MSEC")
+      ->needs(wait);
+  app->add_flag("--announce", run->announce,
+                "Print a line into the standard error of each process when it is "
+                "attached to, and one at the detach");
+}
+
+absl::Status InterpretAttach(const CLI::App& app, const char* name,
+                             WatchArguments* watch) {
+  watch->watcher.attach = true;
+  if (watch->command.empty()) {
+    // The whole run lasts that long, with a session or without.
+    watch->watcher.duration_msec = static_cast<uint32_t>(
+        std::min<int64_t>(std::exchange(watch->session.duration_msec, 0), UINT32_MAX));
+  }
+  std::string words = name;  // for the stream's header
+  char* arguments[] = {words.data()};
+  absl::Status status = InterpretWatchArguments(app, 1, arguments, watch);
+  watch->watcher.watch_new = !watch->command.empty();
+  return status;
+}
+
+int RecordRunning(const AttachRun& run, WatchArguments* watch) {
+  AttachConsole console(ConsoleOptions(run, *watch));
+  watch->watcher.running = Attachable(run, &console);
+  if (watch->watcher.running.empty()) return kExitLosses;
+  watch->watcher.follow_children = run.children;
+  watch->watcher.wait_for_start = run.wait;
+  watch->watcher.wait_timeout_msec = run.wait_timeout_msec;
+  watch->watcher.duration_from_attach = run.wait;
+  watch->watcher.watch_new = run.children || run.wait;
+  auto watcher = Watcher::Start(watch->watcher, &console);
+  if (!watcher.ok()) {
+    console.ReportFailure(watcher.status());
+    return kExitCannotStart;
+  }
+  console.Expect((*watcher)->running());
+  Explain(run, *watch, **watcher);
+  StopSignals signals(watcher->get());
+  InputEnd input_end(run.detach_on_eof, [&] { (*watcher)->RequestStop(0); });
+  EnterKey enter(/*wanted=*/!run.detach_on_eof);
+  if (enter.watching() && !watch->quiet && !watch->json) {
+    fprintf(stderr, "rocattach: press Enter or Ctrl-C to detach\n");
+  }
+  auto result = (*watcher)->Run({}, [&] {
+    console.Tick((*watcher)->Totals());
+    // Nothing is left to be recorded: every process has ended, or was refused.
+    const bool over = console.decided() && !console.any_attached() &&
+                      !(run.children && (*watcher)->FollowsAny());
+    if (over || enter.Pressed(0)) (*watcher)->RequestStop(0);
+  });
+  if (!result.ok()) return PrintError(result.status(), kExitCannotStart);
+  const bool complete = console.Summarize(*result);
+  return HasCounters(run, *result) && complete ? kExitOk : kExitLosses;
+}
+
+int RecordCommand(const AttachRun& run, WatchArguments* watch) {
+  AttachConsole console(ConsoleOptions(run, *watch));
+  auto watcher = Watcher::Start(watch->watcher, &console);
+  if (!watcher.ok()) {
+    console.ReportFailure(watcher.status());
+    return kExitCannotStart;
+  }
+  Explain(run, *watch, **watcher);
+  StopSignals signals(watcher->get());
+  auto result = (*watcher)->Run(watch->command, nullptr);
+  if (!result.ok()) return PrintError(result.status(), CommandExit(result.status()));
+  const bool complete = console.Summarize(*result);
+  const bool counted = HasCounters(run, *result);
+  if (const int status = ExitStatusOfCommand(*result); status != 0) return status;
+  return complete && counted ? kExitOk : kExitLosses;
+}
+
+}  // namespace rocattach

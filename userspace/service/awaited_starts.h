@@ -1,0 +1,68 @@
+// Processes that have not started their HSA runtime yet and are waited for: each will
+// be entered at its window.
+#ifndef ROCATTACH_USERSPACE_SERVICE_AWAITED_STARTS_H_
+#define ROCATTACH_USERSPACE_SERVICE_AWAITED_STARTS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "userspace/base/process.h"
+#include "userspace/watch/runtime_start.h"
+
+namespace rocattach {
+
+// Thread-safe.
+class AwaitedStarts {
+ public:
+  struct Functions {
+    // The process lives and has opened its window: its verdict comes from there.
+    std::function<bool(pid_t)> has_window;
+    std::function<absl::StatusOr<RuntimeStart>(pid_t)> read_start;
+    std::function<absl::StatusOr<uint64_t>(pid_t)> read_start_ticks;
+    // Milliseconds.
+    std::function<uint64_t()> now;
+  };
+  // What has become of them since the last look.
+  struct Changes {
+    // It has started its runtime without a window: before the probe was in place, or
+    // from a copy that has none.
+    std::vector<pid_t> started;
+    // It will not be attached to any more, with the reason.
+    std::map<pid_t, absl::Status> given_up;
+  };
+
+  // `timeout_msec`: how long each is waited for; 0: without a limit.
+  AwaitedStarts(Functions functions, uint64_t timeout_msec)
+      : functions_(std::move(functions)), timeout_msec_(timeout_msec) {}
+
+  void Add(const ProcessId& process) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A process has opened its window, whichever it is.
+  void NoteWindow(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool empty() const ABSL_LOCKS_EXCLUDED(mutex_);
+  Changes Poll() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Awaited {
+    uint64_t start_ticks = 0;
+    uint64_t since = 0;
+    // It has ended. News of a window that came before may be on the way.
+    bool gone = false;
+  };
+
+  const Functions functions_;
+  const uint64_t timeout_msec_;
+  mutable absl::Mutex mutex_;
+  std::map<pid_t, Awaited> awaited_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_AWAITED_STARTS_H_

@@ -1,0 +1,29 @@
+// Whether a process has started its HSA runtime, found out without touching it.
+#ifndef ROCATTACH_USERSPACE_WATCH_RUNTIME_START_H_
+#define ROCATTACH_USERSPACE_WATCH_RUNTIME_START_H_
+
+#include <sys/types.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace rocattach {
+
+enum class RuntimeStart {
+  kNotLoaded,   // no copy of the library is mapped
+  kNotStarted,  // hsa_init has not been called, or the last hsa_shut_down has
+  kStarted,     // it is open, or it cannot be told that it is not
+};
+
+// The runtime keeps its one object in a static variable that is null unless it is open.
+// Most of its functions test it first, by code that refers to it: the one variable that
+// several of them refer to is the one. All of it is only read.
+// NOT_FOUND: the process is gone. PERMISSION_DENIED: it may not be inspected.
+absl::StatusOr<RuntimeStart> ReadRuntimeStart(pid_t pid);
+
+// FAILED_PRECONDITION if the process has not loaded its HSA runtime, or not started it.
+absl::Status CheckRuntimeStarted(pid_t pid);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_RUNTIME_START_H_
