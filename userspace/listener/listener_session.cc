@@ -124,7 +124,10 @@ ListenerSession::Result ListenerSession::Open() {
   auto lock = OpenFile(absl::StrCat("/proc/", pid_, "/mem"), O_RDONLY);
   if (!lock.ok()) {
     ToolFailure failure = FromStatus(lock.status());
-    absl::StrAppend(&failure.detail, "; run rocattach as root, or with CAP_SYS_PTRACE");
+    if (absl::IsPermissionDenied(lock.status())) {
+      absl::StrAppend(&failure.detail,
+                      "; run rocattach as root, or with CAP_SYS_PTRACE");
+    }
     return failure;
   }
   lock_ = *std::move(lock);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -108,6 +109,65 @@ class ListenerTarget {
   TemporaryDirectory directory_;
   Child child_;
   bool ready_ = false;
+};
+
+// What was logged of the documented steps.
+inline const std::vector<std::string> kSteps = {
+    "register.attach", "register.detach", "tool.configure", "tool.configure_attach",
+    "tool.initialize", "tool.attach",     "tool.detach",    "tool.finalize"};
+
+// What `rocattach attach -t` has reported.
+struct Attached {
+  Finished run;
+  std::vector<nlohmann::json> events;
+
+  // The first event of this name; empty without one.
+  nlohmann::json Event(const std::string& name) const {
+    for (const nlohmann::json& event : events) {
+      if (event.value("event", "") == name) return event;
+    }
+    return nlohmann::json::object();
+  }
+  std::string Reason() const { return Event("not_attached").value("reason", ""); }
+  std::string Detail() const { return Event("not_attached").value("detail", ""); }
+};
+
+class ListenerTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_PRIVILEGES(); }
+
+  static std::vector<std::string> Command(const std::string& pid,
+                                          const std::string& tool,
+                                          std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {ClientPath(), "attach", "--json", "-p",
+                                      pid,          "-t",     tool};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static Attached Finish(Child* child) {
+    Attached result;
+    result.run = child->Wait();
+    std::istringstream lines(result.run.output);
+    for (std::string line; std::getline(lines, line);) {
+      result.events.push_back(nlohmann::json::parse(line, nullptr, false));
+    }
+    return result;
+  }
+  // Attaches, stays for 100 ms, and detaches.
+  static Attached Attach(const ListenerTarget& target, const std::string& wish = "",
+                         const std::string& tool = ROCATTACH_TEST_LISTENER_TOOL,
+                         std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"--attach-duration-msec", "100"});
+    Child child(Command(target.text(), tool, std::move(more)),
+                {.environment = target.Environment(wish)});
+    return Finish(&child);
+  }
+  static void ExpectAttached(const Attached& attached) {
+    EXPECT_TRUE(attached.run.exited_with(0))
+        << attached.run.output << attached.run.errors;
+    EXPECT_EQ(attached.Event("attached").value("entry", ""), "listener");
+    EXPECT_EQ(attached.Event("result").value("status", ""), "detached");
+  }
 };
 
 }  // namespace rocattach::testing_support
