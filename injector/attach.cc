@@ -37,7 +37,7 @@ constexpr uint64_t kLoaderPatienceNs = 100'000'000;
 // The same for a caller that serves the stops of many processes.
 constexpr uint64_t kShortPatienceNs = 10'000'000;
 
-// How long the thread may take to the stub's first calls.
+// How long the thread may take to the stub's first calls, for such a caller.
 constexpr uint64_t kSendPatienceNs = 100'000'000;
 
 AttachFailure Injected(const char* step) {
@@ -413,7 +413,9 @@ StepResult AttachRun::Redirect() {
 }
 
 StepResult AttachRun::SendCollector() {
-  const uint64_t patience_ns = begun_ == nullptr ? kShortPatienceNs : kSendPatienceNs;
+  const uint64_t patience_ns = begun_ == nullptr
+                                   ? kSendPatienceNs
+                                   : uint64_t{request_.stop_timeout_msec} * 1'000'000;
   UniqueFd report;
   StepResult sent = SendDescriptor(
       {request_.point.tid, facts_.cave.address, socket_, tracee_},

@@ -88,9 +88,9 @@ void ExpectSentTo(const std::string& mode, int descriptor) {
   const TargetSnapshot before = is_plain ? target.Snapshot() : TargetSnapshot();
   const AttachOutcome outcome = target.Attach(SentRequest(target, descriptor));
   ASSERT_TRUE(outcome.ok()) << Describe(outcome);
-  EXPECT_THAT(target.WaitForReport(),
-              HasSubstr(" path=" ROCATTACH_COLLECTOR_NAME
-                        " name=" ROCATTACH_COLLECTOR_MEMFD " "));
+  const std::string report = target.WaitForReport();
+  EXPECT_THAT(report, HasSubstr(" path=" ROCATTACH_COLLECTOR_NAME " "));
+  EXPECT_THAT(report, HasSubstr(" name=" ROCATTACH_COLLECTOR_MEMFD "\n"));
   EXPECT_TRUE(target.WaitAtWindow());
   const TargetSnapshot after = is_plain ? target.Snapshot() : TargetSnapshot();
   EXPECT_EQ(before.descriptors, after.descriptors);
@@ -128,7 +128,7 @@ TEST(DescriptorTest, NumbersOfManyDigitsAreNoProblem) {
   const AttachOutcome outcome = target.Attach(SentRequest(target, memfd.get()));
   ASSERT_TRUE(outcome.ok()) << Describe(outcome);
   EXPECT_THAT(target.WaitForReport(),
-              HasSubstr(" name=" ROCATTACH_COLLECTOR_MEMFD " "));
+              HasSubstr(" name=" ROCATTACH_COLLECTOR_MEMFD "\n"));
   target.Finish();
   EXPECT_TRUE(target.Intact()) << target.output();
 }

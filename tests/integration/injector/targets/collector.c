@@ -43,10 +43,10 @@ __attribute__((visibility("default"))) int rocattach_collector_start(
     clock_gettime(CLOCK_BOOTTIME, &now);
     int length = snprintf(line, sizeof(line),
                           "started size=%u version=%u recording=%u window=%llu path=%s "
-                          "name=%s at=%lld\n",
+                          "at=%lld name=%s\n",
                           config->size, config->version, config->recording,
                           (unsigned long long)config->window_id, config->collector_path,
-                          info.dli_fname, now.tv_sec * 1000000000ll + now.tv_nsec);
+                          now.tv_sec * 1000000000ll + now.tv_nsec, info.dli_fname);
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) {
       if (write(fd, line, (size_t)length) != length) _exit(99);
