@@ -7,13 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
+#include "userspace/cli/attach_words.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/record/settle_target.h"
 #include "userspace/watch/target_stderr.h"
 
 namespace rocattach {
@@ -22,69 +21,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
+// A process that could not be entered at its window is attached to late meanwhile.
+constexpr uint64_t kRetryNs = 3 * kSecondNs;
 
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string NameOf(const v1::Process& process) {
-  return CleanText(process.comm());
-}
-
-// How the collector got in, in words for --json.
-std::string EntryOf(const v1::WindowEvent& window) {
-  if (window.mode() == v1::WINDOW_MODE_TAKEN_OVER) return "armed";
-  if (window.mode() == v1::WINDOW_MODE_BLOCKED) return "late-blocked";
-  return window.collector().entry_path() == v1::ENTRY_PATH_LATE ? "late" : "window";
-}
-
-// How long the thread that was entered stood still. One that was blocked in a system
-// call would not have run meanwhile.
-uint64_t StoppedNs(const v1::WindowEvent& window) {
-  const uint64_t begin =
-      window.mode() == v1::WINDOW_MODE_HELD ? window.hit_ns() : window.stopped_ns();
-  return window.released_ns() > begin ? window.released_ns() - begin : 0;
-}
-
-std::string StopText(const v1::WindowEvent& window) {
-  if (window.mode() == v1::WINDOW_MODE_TAKEN_OVER) return "no thread stopped";
-  return absl::StrCat("one thread stopped for ", HumanDuration(StoppedNs(window)));
-}
-
-// "loader-busy" for ATTACH_REASON_LOADER_BUSY.
-std::string ReasonName(v1::AttachReason reason) {
-  std::string name = v1::AttachReason_Name(reason);
-  constexpr absl::string_view kPrefix = "ATTACH_REASON_";
-  if (absl::StartsWith(name, kPrefix)) name.erase(0, kPrefix.size());
-  return absl::StrReplaceAll(absl::AsciiStrToLower(name), {{"_", "-"}});
-}
-
-// Why a process has no verdict, as a word for --json.
-std::string ReasonOf(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kNotFound:
-      return "no-such-process";
-    case absl::StatusCode::kInvalidArgument:
-      return "not-a-process";
-    case absl::StatusCode::kFailedPrecondition:
-      return "no-runtime";
-    case absl::StatusCode::kPermissionDenied:
-      return "not-permitted";
-    case absl::StatusCode::kUnimplemented:
-      return "unsupported";
-    case absl::StatusCode::kDeadlineExceeded:
-      return "timeout";
-    case absl::StatusCode::kCancelled:
-      return "cancelled";
-    default:
-      return "internal";
-  }
-}
-
-uint64_t LostOf(const v1::LossAccount& account) {
-  return account.dropped_ring_full() + account.dropped_collector() +
-         account.dropped_invalid() + account.dropped_inflight() +
-         account.dropped_writer() + account.packets_unseen();
 }
 
 }  // namespace
@@ -97,6 +38,10 @@ void AttachConsole::PrintLine(const std::string& line) {
 }
 
 void AttachConsole::Tick(const RunTotals& totals) {
+  {
+    absl::MutexLock lock(&mutex_);
+    PrintReady();
+  }
   if (!terminal_ || options_.json || options_.quiet) return;
   absl::MutexLock lock(&mutex_);
   const size_t awaited = Awaited();
@@ -146,7 +91,8 @@ bool AttachConsole::decided() const {
 bool AttachConsole::Decided() const {
   if (!running_done_) return false;
   for (const auto& [pid, result] : results_) {
-    if (!result.attached && result.problem.empty()) return false;
+    if (result.attached) continue;
+    if (result.problem.empty() || BootNs() < result.retry_until_ns) return false;
   }
   return true;
 }
@@ -198,12 +144,18 @@ void AttachConsole::OnVerdict(const v1::Process& process,
   absl::MutexLock lock(&mutex_);
   const auto pid = static_cast<pid_t>(process.pid());
   Result& result = Current(pid);
-  result.name = NameOf(process);
+  result.name = CleanText(process.comm());
   result.id = {pid, process.start_ticks()};
   result.window = verdict;
   result.attached = verdict.state() == v1::WINDOW_STATE_ATTACHED;
-  if (!result.attached) {
+  if (result.attached) {
+    result.problem.clear();  // of an earlier attempt
+  } else {
     result.problem = verdict.detail().empty() ? "not attached" : verdict.detail();
+    // Once for each process.
+    if (MayBeEnteredLater(verdict) && result.retry_until_ns == 0) {
+      result.retry_until_ns = BootNs() + kRetryNs;
+    }
   }
   if (options_.json) {
     Json line = {{"event", result.attached ? "attached" : "not_attached"},

@@ -72,8 +72,9 @@ class AttachConsole : public WatcherObserver {
     std::string name;
     ProcessId id;
     bool attached = false;
-    bool awaited = false;    // until it starts its runtime
-    v1::WindowEvent window;  // if there was one
+    bool awaited = false;         // until it starts its runtime
+    v1::WindowEvent window;       // if there was one
+    uint64_t retry_until_ns = 0;  // 0: nothing is tried again
     std::string problem;     // of a process that is not attached, or not as requested
     bool announced = false;  // it was told about the attach
     bool ended = false;

@@ -16,11 +16,8 @@
 #include "injector/function_offset.h"
 #include "userspace/abi/geometry.h"
 #include "userspace/base/clock.h"
-#include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/service/collector_search.h"
-#include "userspace/watch/running_process.h"
-#include "userspace/watch/runtime_start.h"
 
 namespace rocattach {
 namespace {
@@ -86,9 +83,10 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
       return absl::ErrnoToStatus(errno, "prctl(PR_SET_CHILD_SUBREAPER) failed");
     }
   }
-  probe.only_followed = watcher->follows();
+  probe.only_followed = o.wait_for_start || o.follow_children;
   ASSIGN_OR_RETURN(watcher->probe_, KernelProbe::Load(probe));
-  if (watcher->follows()) RETURN_IF_ERROR(watcher->FollowRunning());
+  watcher->targets_ = watcher->MakeTargets();
+  if (probe.only_followed) RETURN_IF_ERROR(watcher->targets_->Follow(&o.running));
 
   if (probe.hold) {
     ASSIGN_OR_RETURN(watcher->stop_guard_,
@@ -137,14 +135,6 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
     ASSIGN_OR_RETURN(watcher->collector_, CollectorFile::Open(o.collector_path));
     RETURN_IF_ERROR(watcher->ArmCollector());
   }
-  watcher->awaited_starts_ = std::make_unique<AwaitedStarts>(
-      AwaitedStarts::Functions{
-          .has_window = [probe = watcher->probe_.get()](
-                            pid_t pid) { return probe->HasWindow(pid); },
-          .read_start = ReadRuntimeStart,
-          .read_start_ticks = ReadStartTicks,
-          .now = [] { return ClockNs(CLOCK_MONOTONIC) / 1'000'000; }},
-      o.wait_timeout_msec);
   watcher->server_ = std::make_unique<WindowServer>(
       watcher->probe_.get(), watcher->recorder_.get(), watcher->ServerOptions());
   // The threads come first, so that a window that opens while the probes are being set
@@ -169,61 +159,18 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   return watcher;
 }
 
-absl::Status Watcher::FollowOne(pid_t pid) {
-  auto ticks = ReadStartTicks(pid);
-  auto start = ReadRuntimeStart(pid);
-  if (!ticks.ok() || !start.ok()) return absl::OkStatus();
-  // A runtime that is open is attached to late, and has no window.
-  const bool starts = *start != RuntimeStart::kStarted;
-  if (!starts && !options_.follow_children) return absl::OkStatus();
-  return probe_->Follow({pid, *ticks},
-                        {.itself = starts, .children = options_.follow_children});
-}
-
-absl::Status Watcher::FollowRunning() {
-  named_.insert(options_.running.begin(), options_.running.end());
-  std::set<pid_t> followed;
-  bool grows = true;
-  // Children of a followed process are followed from their fork on. One that was made
-  // before that is found in the next round.
-  while (grows) {
-    if (options_.follow_children) options_.running = WithDescendants(options_.running);
-    grows = false;
-    for (pid_t pid : options_.running) {
-      if (!followed.insert(pid).second) continue;
-      RETURN_IF_ERROR(FollowOne(pid));
-      grows = options_.follow_children;
-    }
-  }
-  return absl::OkStatus();
-}
-
-bool Watcher::FollowsAny() const {
-  if (probe_ == nullptr) return false;
-  const std::vector<ProcessId> followed = probe_->Followed();
-  return std::any_of(followed.begin(), followed.end(), [](const ProcessId& process) {
-    auto ticks = ReadStartTicks(process.pid);
-    return ticks.ok() && *ticks == process.start_ticks &&
-           CheckIsProcess(process.pid).ok();
-  });
-}
-
-absl::Status Watcher::CheckStarted(pid_t pid) const {
-  if (!follows()) return absl::OkStatus();
-  absl::Status status = CheckRuntimeStarted(pid);
-  if (absl::IsFailedPrecondition(status)) return status;
-  // That a descendant has ended is no failure. What else is wrong is the attach's to
-  // say.
-  return named_.count(pid) == 0 && absl::IsNotFound(status) ? status : absl::OkStatus();
-}
-
-void Watcher::PollAwaited() {
-  if (awaited_starts_->empty()) return;
-  AwaitedStarts::Changes changes = awaited_starts_->Poll();
-  if (observer_ != nullptr) {
-    for (const auto& [pid, why] : changes.given_up) observer_->OnNotAttached(pid, why);
-  }
-  if (!changes.started.empty()) late_attaches_->Request(std::move(changes.started));
+std::unique_ptr<RunningTargets> Watcher::MakeTargets() {
+  RunningTargetsOptions targets;
+  targets.wait = options_.wait_for_start;
+  targets.wait_timeout_msec = options_.wait_timeout_msec;
+  targets.children = options_.follow_children;
+  targets.on_not_started = [this](pid_t pid, const absl::Status& why, bool awaited) {
+    if (observer_ != nullptr) observer_->OnNotStarted(pid, why, awaited);
+  };
+  targets.on_given_up = [this](pid_t pid, const absl::Status& why) {
+    if (observer_ != nullptr) observer_->OnNotAttached(pid, why);
+  };
+  return std::make_unique<RunningTargets>(probe_.get(), std::move(targets));
 }
 
 std::vector<pid_t> Watcher::RunningProcesses() const {
@@ -239,22 +186,9 @@ std::vector<pid_t> Watcher::RunningProcesses() const {
 }
 
 void Watcher::AttachToRunning() {
-  std::vector<pid_t> started;
-  for (pid_t pid : RunningProcesses()) {
-    absl::Status status = CheckStarted(pid);
-    auto ticks = ReadStartTicks(pid);
-    if (status.ok()) {
-      // Its window was in time if it has one.
-      if (!follows() || !probe_->HasWindow(pid)) started.push_back(pid);
-      continue;
-    }
-    const bool awaited = options_.wait_for_start && !absl::IsNotFound(status);
-    // A process that has just ended has another start: the next look finds that.
-    if (awaited) awaited_starts_->Add({pid, ticks.value_or(0)});
-    if (observer_ != nullptr) observer_->OnNotStarted(pid, status, awaited);
-  }
-  if (started.empty() && options_.running.empty()) return;
-  late_attaches_->Request(started);
+  const std::vector<pid_t> pids = RunningProcesses();
+  if (pids.empty() && options_.running.empty()) return;
+  late_attaches_->Request(targets_->Started(pids));
 }
 
 WindowServerOptions Watcher::ServerOptions() const {
@@ -270,14 +204,11 @@ WindowServerOptions Watcher::ServerOptions() const {
   };
   if (options_.wait_for_start) {
     server.on_window = [this](const rocattach_event& event) {
-      awaited_starts_->NoteWindow(static_cast<pid_t>(event.pid));
+      targets_->NoteWindow(static_cast<pid_t>(event.pid));
     };
   }
-  if (follows()) {
-    server.wanted = [probe = probe_.get()](pid_t pid) {
-      auto ticks = ReadStartTicks(pid);
-      return ticks.ok() && probe->IsFollowed({pid, *ticks});
-    };
+  if (targets_->follows()) {
+    server.wanted = [this](pid_t pid) { return targets_->IsFollowed(pid); };
   }
   server.policy.rules = options_.policy;
   server.stub_remover = stub_remover_.get();
@@ -371,7 +302,7 @@ void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
   uint64_t deadline_ns = 0;
   for (;;) {
     const uint64_t now = BootNs();
-    int timeout = awaited_starts_->empty() ? kTickMsec : kAwaitedTickMsec;
+    int timeout = targets_->waits() ? kAwaitedTickMsec : kTickMsec;
     if (duration_ns != 0 && deadline_ns == 0 &&
         (!options_.duration_from_attach || recorder_->Totals().attached > 0)) {
       deadline_ns = now + duration_ns;
@@ -389,7 +320,9 @@ void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
         {stop_.fd(), POLLIN, 0}, {child_fd, POLLIN, 0}, {libraries_->fd(), POLLIN, 0}};
     int ready = poll(fds, 3, timeout);
     if (on_tick) on_tick();
-    PollAwaited();
+    if (std::vector<pid_t> started = targets_->Poll(); !started.empty()) {
+      late_attaches_->Request(std::move(started));
+    }
     ReapOrphans(command_.get());
     if (ready <= 0) continue;
     if (fds[2].revents != 0 && probe_ != nullptr) DisarmWritten();

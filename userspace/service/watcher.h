@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,9 +18,9 @@
 #include "userspace/base/wake_event.h"
 #include "userspace/record/recorder.h"
 #include "userspace/service/armed_libraries.h"
-#include "userspace/service/awaited_starts.h"
 #include "userspace/service/child_command.h"
 #include "userspace/service/late_attaches.h"
+#include "userspace/service/running_targets.h"
 #include "userspace/service/session_service.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/collector_file.h"
@@ -145,7 +144,7 @@ class Watcher {
   // as well.
   const std::vector<pid_t>& running() const { return options_.running; }
   // With follow_children or wait_for_start: a process lives that can have a window.
-  bool FollowsAny() const;
+  bool FollowsAny() const { return targets_->FollowsAny(); }
   // Null without a catalog.
   SessionService* sessions() { return sessions_.get(); }
 
@@ -175,15 +174,7 @@ class Watcher {
   std::vector<pid_t> RunningProcesses() const;
   // Begins to attach to them.
   void AttachToRunning();
-  // Gives windows to those that may need one, before the probes are in place.
-  absl::Status FollowRunning();
-  // Follows one process; OK if it has ended.
-  absl::Status FollowOne(pid_t pid);
-  // The status of a process that has not started its runtime; OK if it is to be
-  // attached to now.
-  absl::Status CheckStarted(pid_t pid) const;
-  void PollAwaited();
-  bool follows() const { return options_.wait_for_start || options_.follow_children; }
+  std::unique_ptr<RunningTargets> MakeTargets();
   // Waits for the end of the run, or until `duration_ns` (0: no limit) are over, and
   // fills in the result.
   void Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
@@ -192,7 +183,6 @@ class Watcher {
   bool StopsNow(RunResult* result);
 
   WatcherOptions options_;
-  std::set<pid_t> named_;  // running processes that the options name
   WatcherObserver* observer_ = nullptr;
   std::unique_ptr<ArmedLibraries> libraries_;
   std::unique_ptr<StopGuard> stop_guard_;
@@ -202,7 +192,7 @@ class Watcher {
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<RunningAttacher> running_attacher_;
-  std::unique_ptr<AwaitedStarts> awaited_starts_;
+  std::unique_ptr<RunningTargets> targets_;
   std::unique_ptr<WindowServer> server_;
   std::unique_ptr<LateAttaches> late_attaches_;  // ends before the server
   uint64_t session_ = 0;  // the one that the options request; 0: none

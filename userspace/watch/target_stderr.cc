@@ -35,7 +35,7 @@ constexpr unsigned kFirstPtyMajor = 136, kLastPtyMajor = 143;
 
 // File systems that answer at once. Those of networks and of user space may never do.
 constexpr std::array<absl::string_view, 11> kLocalFileSystems = {
-    "ext2", "ext3", "ext4",  "xfs",  "btrfs",   "f2fs",
+    "ext2", "ext3",     "ext4",  "xfs",    "btrfs",   "f2fs",
     "zfs",  "bcachefs", "tmpfs", "devpts", "devtmpfs"};
 
 // What /proc/PID/fdinfo/N says of a descriptor, all at the same instant.
@@ -46,9 +46,9 @@ struct Descriptor {
 };
 
 absl::StatusOr<Descriptor> ReadDescriptor(const std::string& process, int fd) {
-  ASSIGN_OR_RETURN(const std::string text,
-                   ReadFile(absl::StrCat("/proc/", process, "/fdinfo/", fd),
-                            kMaxDescription));
+  ASSIGN_OR_RETURN(
+      const std::string text,
+      ReadFile(absl::StrCat("/proc/", process, "/fdinfo/", fd), kMaxDescription));
   Descriptor descriptor;
   bool has_flags = false, has_mount = false, has_inode = false;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -186,9 +186,10 @@ absl::Status Write(const ProcessId& process, absl::string_view line) {
 absl::Status WriteToStderrOf(const ProcessId& process, absl::string_view line) {
   absl::Status status = Write(process, absl::StrCat(line, "\n"));
   if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat("nothing was written to the standard error of process ",
-                                   process.pid, ": ", status.message()));
+  return absl::Status(
+      status.code(),
+      absl::StrCat("nothing was written to the standard error of process ", process.pid,
+                   ": ", status.message()));
 }
 
 }  // namespace rocattach

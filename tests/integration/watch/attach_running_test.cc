@@ -491,7 +491,7 @@ TEST_F(AttachRunningTest, AStoppedOrFrozenProcess) {
     Attacher attach(Path("t.rwa"), {target.pid()});
     const Finished end = attach.child().Wait();
     EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
-    const std::vector<json> refused = attach.Events("not_attached");
+    const std::vector<nlohmann::json> refused = attach.Events("not_attached");
     ASSERT_EQ(refused.size(), 1u) << end.output;
     EXPECT_THAT(refused[0].value("detail", ""), HasSubstr(why));
     std::filesystem::remove(Path("t.rwa"));

@@ -1,0 +1,106 @@
+#include "userspace/service/running_targets.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "userspace/base/clock.h"
+#include "userspace/base/process.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/watch/running_process.h"
+#include "userspace/watch/runtime_start.h"
+
+namespace rocattach {
+namespace {
+
+uint64_t NowMsec() {
+  return ClockNs(CLOCK_MONOTONIC) / 1'000'000;
+}
+
+}  // namespace
+
+RunningTargets::RunningTargets(KernelProbe* probe, RunningTargetsOptions options)
+    : probe_(probe),
+      options_(std::move(options)),
+      awaited_({.has_window = [probe](pid_t pid) { return probe->HasWindow(pid); },
+                .read_start = ReadRuntimeStart,
+                .read_start_ticks = ReadStartTicks,
+                .now = NowMsec},
+               options_.wait_timeout_msec) {}
+
+absl::Status RunningTargets::FollowOne(pid_t pid) {
+  auto ticks = ReadStartTicks(pid);
+  auto start = ReadRuntimeStart(pid);
+  if (!ticks.ok() || !start.ok()) return absl::OkStatus();  // it has ended
+  // A runtime that is open is attached to late, and has no window.
+  const bool starts = *start != RuntimeStart::kStarted;
+  if (!starts && !options_.children) return absl::OkStatus();
+  return probe_->Follow({pid, *ticks},
+                        {.itself = starts, .children = options_.children});
+}
+
+absl::Status RunningTargets::Follow(std::vector<pid_t>* running) {
+  named_.insert(running->begin(), running->end());
+  std::set<pid_t> followed;
+  bool grows = true;
+  // Children of a followed process are followed from their fork on. One that was made
+  // before that is found in the next round.
+  while (grows) {
+    if (options_.children) *running = WithDescendants(*running);
+    grows = false;
+    for (pid_t pid : *running) {
+      if (!followed.insert(pid).second) continue;
+      RETURN_IF_ERROR(FollowOne(pid));
+      grows = options_.children;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunningTargets::CheckStarted(pid_t pid) const {
+  absl::Status status = CheckRuntimeStarted(pid);
+  if (absl::IsFailedPrecondition(status)) return status;
+  // That a descendant has ended is no failure. What else is wrong is the attach's to
+  // say.
+  return named_.count(pid) == 0 && absl::IsNotFound(status) ? status : absl::OkStatus();
+}
+
+std::vector<pid_t> RunningTargets::Started(const std::vector<pid_t>& running) {
+  if (!follows()) return running;
+  std::vector<pid_t> started;
+  for (pid_t pid : running) {
+    const absl::Status status = CheckStarted(pid);
+    if (status.ok()) {
+      // Its window was in time if it has one.
+      if (!probe_->HasWindow(pid)) started.push_back(pid);
+      continue;
+    }
+    const bool awaited = options_.wait && !absl::IsNotFound(status);
+    // A process that has just ended has another start: the next look finds that.
+    if (awaited) awaited_.Add({pid, ReadStartTicks(pid).value_or(0)});
+    options_.on_not_started(pid, status, awaited);
+  }
+  return started;
+}
+
+std::vector<pid_t> RunningTargets::Poll() {
+  if (!waits()) return {};
+  AwaitedStarts::Changes changes = awaited_.Poll();
+  for (const auto& [pid, why] : changes.given_up) options_.on_given_up(pid, why);
+  return std::move(changes.started);
+}
+
+bool RunningTargets::FollowsAny() const {
+  const std::vector<ProcessId> followed = probe_->Followed();
+  return std::any_of(followed.begin(), followed.end(), [](const ProcessId& process) {
+    auto ticks = ReadStartTicks(process.pid);
+    return ticks.ok() && *ticks == process.start_ticks &&
+           CheckIsProcess(process.pid).ok();
+  });
+}
+
+bool RunningTargets::IsFollowed(pid_t pid) const {
+  auto ticks = ReadStartTicks(pid);
+  return ticks.ok() && probe_->IsFollowed({pid, *ticks});
+}
+
+}  // namespace rocattach

@@ -1,0 +1,68 @@
+// The running processes that a service is to attach to: which of them are entered now,
+// which are waited for, and whose descendants have windows.
+#ifndef ROCATTACH_USERSPACE_SERVICE_RUNNING_TARGETS_H_
+#define ROCATTACH_USERSPACE_SERVICE_RUNNING_TARGETS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "userspace/service/awaited_starts.h"
+#include "userspace/watch/kernel_probe.h"
+
+namespace rocattach {
+
+struct RunningTargetsOptions {
+  bool wait = false;               // for those that have not started their runtime
+  uint32_t wait_timeout_msec = 0;  // 0: without a limit
+  bool children = false;           // descendants as well, later ones included
+  // A process has not started its runtime, for this reason; NOT_FOUND: it has ended.
+  // `awaited`: it is waited for.
+  std::function<void(pid_t, const absl::Status& why, bool awaited)> on_not_started;
+  // One that was waited for will not be attached to.
+  std::function<void(pid_t, const absl::Status& why)> on_given_up;
+};
+
+// NoteWindow() may be called on any thread, the rest on one.
+class RunningTargets {
+ public:
+  // `probe` must outlive this object.
+  RunningTargets(KernelProbe* probe, RunningTargetsOptions options);
+
+  // True if only followed processes have windows.
+  bool follows() const { return options_.wait || options_.children; }
+  // Gives windows to those processes that may need one, before probes are in place.
+  // Adds the descendants that exist, if they are wanted.
+  absl::Status Follow(std::vector<pid_t>* running);
+  // Those of `running` that are to be entered now; waits for others if wanted.
+  std::vector<pid_t> Started(const std::vector<pid_t>& running);
+
+  // A process has opened its window.
+  void NoteWindow(pid_t pid) { awaited_.NoteWindow(pid); }
+  bool waits() const { return !awaited_.empty(); }
+  // Processes that are to be entered now, since they have started their runtime without
+  // a window.
+  std::vector<pid_t> Poll();
+  // A process lives that can have a window.
+  bool FollowsAny() const;
+  bool IsFollowed(pid_t pid) const;
+
+ private:
+  absl::Status FollowOne(pid_t pid);
+  // The status of a process that has not started its runtime, or of a descendant that
+  // has ended; OK if it is to be entered now.
+  absl::Status CheckStarted(pid_t pid) const;
+
+  KernelProbe* const probe_;
+  const RunningTargetsOptions options_;
+  std::set<pid_t> named_;  // by the user
+  AwaitedStarts awaited_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_RUNNING_TARGETS_H_
