@@ -79,7 +79,8 @@ class CliTest : public testing::Test {
   // Waits until the program has read all of the file, and waits for more.
   void WaitUntilRead(pid_t pid, const std::string& path) {
     const std::string proc = absl::StrCat("/proc/", pid);
-    const auto position = absl::StrCat("pos:\t", std::filesystem::file_size(path), "\n");
+    const auto position =
+        absl::StrCat("pos:\t", std::filesystem::file_size(path), "\n");
     auto has_read = [&] {
       std::error_code error;
       for (const auto& fd : std::filesystem::directory_iterator(proc + "/fd", error)) {
