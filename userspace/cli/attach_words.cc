@@ -44,6 +44,8 @@ std::string ReasonOf(const absl::Status& status) {
       return "not-permitted";
     case absl::StatusCode::kUnimplemented:
       return "unsupported";
+    case absl::StatusCode::kUnavailable:
+      return "not-running";
     case absl::StatusCode::kDeadlineExceeded:
       return "timeout";
     case absl::StatusCode::kCancelled:

@@ -70,6 +70,7 @@ rocattach_status_t StatusOfReason(absl::string_view reason) {
       // What ptrace answers when another process has the target.
       {"already-traced", ROCATTACH_STATUS_ERROR_PTRACE_OPERATION_NOT_PERMITTED},
       {"already-attached", ROCATTACH_STATUS_ERROR_PTRACE_OPERATION_NOT_PERMITTED},
+      {"not-running", ROCATTACH_STATUS_ERROR_PTRACE_ERROR},
       {"stop-timeout", ROCATTACH_STATUS_ERROR_PTRACE_ERROR},
       {"memory-access", ROCATTACH_STATUS_ERROR_PTRACE_ERROR},
       {"registers", ROCATTACH_STATUS_ERROR_PTRACE_ERROR},

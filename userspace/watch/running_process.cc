@@ -79,7 +79,7 @@ absl::Status CheckIsRunning(pid_t pid) {
   auto status = ReadFile(proc + "/status", kMaxText);
   if (!status.ok()) return absl::OkStatus();  // others report that
   if (absl::StartsWith(FieldOf(*status, "State"), "T")) {
-    return absl::FailedPreconditionError(absl::StrCat(
+    return absl::UnavailableError(absl::StrCat(
         "process ", pid,
         " is stopped (SIGSTOP or a terminal); let it continue (kill -CONT ", pid,
         "), then attach"));
@@ -88,7 +88,7 @@ absl::Status CheckIsRunning(pid_t pid) {
   if (!groups.ok()) return absl::OkStatus();
   for (absl::string_view line : absl::StrSplit(*groups, '\n')) {
     if (!IsFrozenGroup(line)) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
+    return absl::UnavailableError(absl::StrCat(
         "process ", pid,
         " is frozen by its control group (docker pause, systemctl freeze); "
         "let it continue, then attach"));

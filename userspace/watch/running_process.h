@@ -20,7 +20,7 @@ absl::Status CheckIsProcess(pid_t pid);
 // FAILED_PRECONDITION if the process has not loaded the HSA runtime.
 absl::Status CheckUsesRuntime(pid_t pid);
 
-// FAILED_PRECONDITION if the process is stopped (SIGSTOP) or frozen by its control
+// UNAVAILABLE if the process is stopped (SIGSTOP) or frozen by its control
 // group: none of its threads would load anything until that ends.
 absl::Status CheckIsRunning(pid_t pid);
 

@@ -488,11 +488,12 @@ bool WriteText(const std::filesystem::path& file, const std::string& text) {
 // Neither is entered, and each goes on as before once it may.
 TEST_F(AttachRunningTest, AStoppedOrFrozenProcess) {
   auto expect_refusal = [this](const Child& target, const std::string& why) {
-    Attacher attach(Path("t.rwa"), {target.pid()});
+    Attacher attach(Path("t.rwa"), {target.pid()}, {"--attach-duration-msec", "20000"});
     const Finished end = attach.child().Wait();
     EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
     const std::vector<nlohmann::json> refused = attach.Events("not_attached");
     ASSERT_EQ(refused.size(), 1u) << end.output;
+    EXPECT_EQ(refused[0].value("reason", ""), "not-running");
     EXPECT_THAT(refused[0].value("detail", ""), HasSubstr(why));
     std::filesystem::remove(Path("t.rwa"));
   };
