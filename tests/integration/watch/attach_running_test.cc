@@ -34,7 +34,8 @@ bool IsFull() {
   return getenv("ROCATTACH_TEST_ATTACHES") != nullptr;
 }
 int Rounds(int reduced) {
-  return IsFull() ? std::max(1, atoi(getenv("ROCATTACH_TEST_ATTACHES"))) : reduced;
+  const char* full = getenv("ROCATTACH_TEST_ATTACHES");
+  return full != nullptr ? std::max(1, atoi(full)) : reduced;
 }
 
 class AttachRunningTest : public testing::Test {
