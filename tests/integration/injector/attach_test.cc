@@ -52,7 +52,7 @@ TEST(AttachTest, StartsTheCollectorAndRestoresTheThread) {
       StartsWith("started size=" + std::to_string(sizeof(rocattach_collector_config)) +
                  " version=" + std::to_string(ROCATTACH_SHM_VERSION) +
                  " recording=1 window=" + std::to_string(target.pid() + 1000000) +
-                 " path=" + CollectorPath() + " name="));
+                 " path=" + CollectorPath() + " at="));
   // The report is written before the stub has restored everything.
   ASSERT_TRUE(target.WaitAtWindow());
   TargetSnapshot after = target.Snapshot();

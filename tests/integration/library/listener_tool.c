@@ -33,13 +33,16 @@ static void put(const char* step) {
   fclose(file);
 }
 
+// A fault is delivered whatever signals are blocked, unlike one that is raised.
+static int* volatile nowhere;
+
 static void at(const char* step) {
   put(step);
   if (wants(step, "hang")) {
     const char* release = getenv("ROCPROF_TEST_RELEASE");
     while (release == NULL || access(release, F_OK) != 0) usleep(1000);
   }
-  if (wants(step, "crash")) *(volatile int*)NULL = 1;
+  if (wants(step, "crash")) *nowhere = 1;
   if (wants(step, "slow")) usleep(100000);
   if (wants(step, "exit")) _exit(0);
   // What a call must not leave behind.

@@ -20,7 +20,6 @@ namespace rocattach::testing_support {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 class ProfileTest : public SessionsTest {
  protected:

@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "small-stack") == 0) {
     pthread_attr_setstacksize(&attributes, 64 * 1024);
   }
-  struct timespec far_away;
+  static struct timespec far_away;
   clock_gettime(CLOCK_MONOTONIC, &far_away);
   far_away.tv_sec += 1000;
   if (strcmp(mode, "timed") == 0) listener_timeout = &far_away;

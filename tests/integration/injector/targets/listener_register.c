@@ -62,10 +62,11 @@ EXPORT int rocprofiler_register_attach(const char* environment, const char* tool
   if (tool != NULL && strcmp(tool, "deep") == 0) use_stack();
   if (tool != NULL && strcmp(tool, "die") == 0) _exit(3);
   if (tool != NULL && strcmp(tool, "hang") == 0) {
+    const char* path = getenv("ROCATTACH_TEST_REPORT");
     struct stat info = {0};
     do {
       usleep(1000);
-      stat(getenv("ROCATTACH_TEST_REPORT"), &info);
+      if (path != NULL) stat(path, &info);
     } while (info.st_size != 0);
   }
   report("done\n");
