@@ -52,7 +52,7 @@ std::string WhyNotBelievable(const Evidence& evidence) {
     return absl::StrCat("it has seen ", HumanCount(seen), " operations and delivered ",
                         "or lost ", HumanCount(known));
   }
-  if (seen - known > evidence.room + kThreads) {
+  if (seen > known && seen - known > evidence.room + kThreads) {
     return absl::StrCat("it has seen ", HumanCount(seen), " operations, and ",
                         HumanCount(seen - known), " of them are unaccounted for");
   }

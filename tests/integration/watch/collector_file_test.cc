@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/integration/watch/harness.h"
+#include "tests/places.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -140,7 +141,9 @@ TEST_F(CollectorFileTest, AFileThatCannotBeUsedIsReplacedByASentOne) {
     SCOPED_TRACE(script);
     const std::vector<std::string> command =
         Elsewhere(std::string(kHideCopy) + " && " + script,
-                  OnSimgpu({"hsa_dispatch", "-n", "7"}));
+                  ReachableByEverybody(OnSimgpu({"hsa_dispatch", "-n", "7"}),
+                                       ROCATTACH_TEST_BUILD,
+                                       {"tests/simgpu/lib", "tests/targets"}));
     const Finished native = Child(command).Wait();
     ASSERT_TRUE(native.exited_with(0)) << native.errors;
     WatcherProcess watcher({"--auto", "--collector", path_});

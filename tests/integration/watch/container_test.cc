@@ -27,8 +27,8 @@ constexpr char kMakeRoot[] =
     "for d in /usr /lib /lib64 /bin /etc /sys /dev /proc \"$build\"; do "
     "if [ -e \"$d\" ]; then mkdir -p \"$root$d\" && mount --rbind \"$d\" \"$root$d\" "
     "|| exit 98; fi; done && "
-    "mount -t tmpfs none \"$root$hide\" && mount -t tmpfs none \"$root/dev/shm\" && "
-    "mkdir -m 1777 \"$root/tmp\" && ";
+    "mkdir -m 1777 \"$root/tmp\" && mkdir -p \"$root$hide\" && "
+    "mount -t tmpfs none \"$root$hide\" && mount -t tmpfs none \"$root/dev/shm\" && ";
 
 struct ContainerCase {
   const char* name;
