@@ -64,6 +64,13 @@ bool IsStopped(int stat) {
   return state != nullptr && state[1] == ' ' && state[2] == 'T';
 }
 
+// Continues the service until it has released its tracees, and stops it again, unless
+// somebody else has continued it meanwhile. Of three orders only the first is undone:
+// 1. Others continue, the guard stops: their SIGCONT has been counted when the guard's
+//    SIGSTOP is sent, and it must not be lost.
+// 2. The guard stops, others continue: the service runs already.
+// 3. As 2, and others stop again: a SIGCONT of ours would undo what they did last. So
+//    the count is read at the SIGSTOP, and not once the service stands.
 void LetTraceesGo(Shared* shared, pid_t service, int stat) {
   const uint32_t continues = shared->continues.load();
   shared->gate.closed.store(1);
@@ -73,8 +80,13 @@ void LetTraceesGo(Shared* shared, pid_t service, int stat) {
   }
   if (shared->continues.load() == continues) {
     kill(service, SIGSTOP);
-    for (int i = 0; i < kStopMsec * 5 && !IsStopped(stat); ++i) NapUsec(200);
-    if (shared->continues.load() != continues) kill(service, SIGCONT);
+    const bool crossed = shared->continues.load() != continues;
+    if (crossed) kill(service, SIGCONT);
+    for (int i = 0; !crossed && i < kStopMsec * 5 && !IsStopped(stat) &&
+                    shared->continues.load() == continues;
+         ++i) {
+      NapUsec(200);
+    }
   }
   shared->gate.closed.store(0);
 }

@@ -207,6 +207,36 @@ TEST_F(StopTest, SignalsDoNotWaitForAStoppedService) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
+// Somebody stops the service, continues it as soon as it stands, and stops it again:
+// what was sent last counts, whatever the guard of the service does meanwhile.
+TEST_F(StopTest, TheLastOfManyStopsCounts) {
+  WatcherProcess watcher({"--auto", "--hold", "signal"});
+  ASSERT_TRUE(watcher.ready());
+  for (int round = 0; round < 10 && !HasFailure(); ++round) {
+    // It is seized ahead, so the guard has something to release at every stop.
+    Child target(OnSimgpu({"hsa_signals", "300"}));
+    EXPECT_TRUE(Eventually([&] {
+      const std::string tracer = StatusOf(target.pid(), "TracerPid");
+      return tracer != "" && tracer != "0";
+    })) << "was not seized";
+    kill(watcher.pid(), SIGSTOP);
+    // Released, so the guard stops the service just now.
+    for (int i = 0; i < 100'000 && StatusOf(target.pid(), "TracerPid") != "0"; ++i)
+      continue;
+    // Not Eventually(): the guard must not have had its time yet.
+    for (int i = 0; i < 100'000 && !IsStopped(watcher.pid()); ++i) continue;
+    kill(watcher.pid(), SIGCONT);
+    usleep(60);
+    kill(watcher.pid(), SIGSTOP);
+    usleep(200'000);
+    EXPECT_TRUE(IsStopped(watcher.pid())) << "was left running in round " << round;
+    kill(watcher.pid(), SIGCONT);
+    EXPECT_TRUE(Eventually([&] { return !IsStopped(watcher.pid()); }));
+    EXPECT_TRUE(target.Wait().exited_with(0));
+  }
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
 // The service is stopped at random instants of attaches, and stays so until all
 // processes have ended as if nobody had watched them. ROCATTACH_STRESS multiplies the
 // rounds.
