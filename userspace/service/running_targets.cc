@@ -34,8 +34,8 @@ absl::Status RunningTargets::FollowOne(pid_t pid) {
   // A runtime that is open is attached to late, and has no window.
   const bool starts = *start != RuntimeStart::kStarted;
   if (!starts && !options_.children) return absl::OkStatus();
-  return probe_->Follow({pid, *ticks},
-                        {.itself = starts, .children = options_.children});
+  return probe_->followed().Add({pid, *ticks},
+                                {.itself = starts, .children = options_.children});
 }
 
 absl::Status RunningTargets::Follow(std::vector<pid_t>* running) {
@@ -90,7 +90,7 @@ std::vector<pid_t> RunningTargets::Poll() {
 }
 
 bool RunningTargets::FollowsAny() const {
-  const std::vector<ProcessId> followed = probe_->Followed();
+  const std::vector<ProcessId> followed = probe_->followed().List();
   return std::any_of(followed.begin(), followed.end(), [](const ProcessId& process) {
     auto ticks = ReadStartTicks(process.pid);
     return ticks.ok() && *ticks == process.start_ticks &&
@@ -100,7 +100,7 @@ bool RunningTargets::FollowsAny() const {
 
 bool RunningTargets::IsFollowed(pid_t pid) const {
   auto ticks = ReadStartTicks(pid);
-  return ticks.ok() && probe_->IsFollowed({pid, *ticks});
+  return ticks.ok() && probe_->followed().Contains({pid, *ticks});
 }
 
 }  // namespace rocattach

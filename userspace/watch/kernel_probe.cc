@@ -4,63 +4,19 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
-#include <map>
 #include <optional>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "bpf/watch.skel.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/base/unique_fd.h"
+#include "userspace/watch/probe_links.h"
 
 namespace rocattach {
 namespace {
-
-// BPF_LINK_CREATE of a probe without a perf event, which libbpf 1.1 and the headers of
-// Linux 6.1 do not know: include/uapi/linux/bpf.h, from Linux 6.6 on.
-struct MultiLinkAttributes {
-  uint32_t prog_fd;
-  uint32_t target_fd;
-  uint32_t attach_type;
-  uint32_t flags;
-  uint64_t path;
-  uint64_t offsets;
-  uint64_t ref_ctr_offsets;
-  uint64_t cookies;
-  uint32_t count;
-  uint32_t uprobe_flags;
-  uint32_t pid;  // 0: every process
-  uint32_t pad;
-};
-constexpr size_t kMultiLinkBytes = offsetof(MultiLinkAttributes, pad);
-
-// The link, or -1 with errno.
-int AttachMulti(const bpf_program* program, const char* path,
-                const std::vector<uint64_t>& offsets, uint64_t cookie, pid_t pid = 0) {
-  const std::vector<uint64_t> cookies(offsets.size(), cookie);
-  MultiLinkAttributes attributes = {};
-  attributes.prog_fd = static_cast<uint32_t>(bpf_program__fd(program));
-  attributes.attach_type = kUprobeMultiAttachType;
-  attributes.path = reinterpret_cast<uint64_t>(path);
-  attributes.offsets = reinterpret_cast<uint64_t>(offsets.data());
-  attributes.cookies = reinterpret_cast<uint64_t>(cookies.data());
-  attributes.count = static_cast<uint32_t>(offsets.size());
-  attributes.pid = static_cast<uint32_t>(pid);
-  return static_cast<int>(
-      syscall(SYS_bpf, BPF_LINK_CREATE, &attributes, kMultiLinkBytes));
-}
-
-// Probes that are removed at the same time.
-constexpr size_t kDetachThreads = 32;
-
-rocattach_followed_key FollowedKey(const ProcessId& process) {
-  return {static_cast<uint32_t>(process.pid), 0, process.start_ticks};
-}
 
 // The key of a process's claim holds the exact time of its start, which only the kernel
 // knows.
@@ -77,43 +33,12 @@ std::optional<rocattach_process_key> FindClaim(const bpf_map* claims, pid_t pid)
 
 }  // namespace
 
-absl::string_view HoldModeName(HoldMode mode) {
-  switch (mode) {
-    case HoldMode::kYielding:
-      return "yielding";
-    case HoldMode::kSignal:
-      return "signal";
-    case HoldMode::kNone:
-      return "none";
-  }
-  return "unknown";
-}
-
-absl::string_view HoldModeHelp(HoldMode mode) {
-  switch (mode) {
-    case HoldMode::kYielding:
-      return "the thread waits inside a sleepable uprobe; no signal, nothing that a "
-             "parent or a shell can see";
-    case HoldMode::kSignal:
-      return "processes are seized when they map the library, and a private stop holds "
-             "the thread; while seized they cannot be debugged";
-    case HoldMode::kNone:
-      return "windows are reported, not held";
-  }
-  return "";
-}
-
 struct KernelProbe::State {
   LoadedPrograms loaded;
   watch_bpf* skeleton = nullptr;  // that of `loaded`
   ring_buffer* ring = nullptr;
-  std::vector<bpf_link*> links;
-  // Of libraries, by cookie: a probe is in one of the two.
-  std::map<uint64_t, bpf_link*> library_links;
-  std::map<uint64_t, UniqueFd> multi_links;
-  // Of late attaches.
-  std::map<pid_t, std::vector<bpf_link*>> late_links;
-  std::map<pid_t, UniqueFd> late_multi_links;
+  std::optional<ProbeLinks> links;
+  std::optional<FollowedProcesses> followed;
   const std::function<void(const rocattach_event&)>* visit = nullptr;
   std::atomic<uint64_t> malformed = 0;
   std::atomic<uint64_t> urgent_consumed = 0;
@@ -124,47 +49,13 @@ struct KernelProbe::State {
       munmap(const_cast<rocattach_layout*>(layouts),
              sizeof(*layouts) * ROCATTACH_LAYOUTS);
     }
-    DestroyLinks();
+    links.reset();
     if (ring != nullptr) ring_buffer__free(ring);
   }
 
-  // Removing a probe waits until no CPU is inside it. Concurrent removals share the
-  // wait.
-  void DestroyLinks() {
-    for (auto [cookie, link] : library_links) links.push_back(link);
-    library_links.clear();
-    std::vector<UniqueFd> multi;
-    for (auto& [cookie, fd] : multi_links) multi.push_back(std::move(fd));
-    multi_links.clear();
-    for (auto& [pid, late] : late_links) {
-      links.insert(links.end(), late.begin(), late.end());
-    }
-    late_links.clear();
-    for (auto& [pid, fd] : late_multi_links) multi.push_back(std::move(fd));
-    late_multi_links.clear();
-    Destroy(links, std::move(multi));
-    links.clear();
-  }
-
-  static void Destroy(const std::vector<bpf_link*>& links,
-                      std::vector<UniqueFd> multi) {
-    std::atomic<size_t> next = 0;
-    const size_t count = links.size() + multi.size();
-    auto work = [&links, &multi, &next, count] {
-      for (size_t i = next++; i < count; i = next++) {
-        if (i < links.size()) {
-          bpf_link__destroy(links[i]);
-        } else {
-          multi[i - links.size()].reset();
-        }
-      }
-    };
-    std::vector<std::thread> threads;
-    for (size_t i = 0; i + 1 < std::min(count, kDetachThreads); ++i) {
-      threads.emplace_back(work);
-    }
-    work();
-    for (std::thread& thread : threads) thread.join();
+  const bpf_program* HsaInitProgram(HoldMode mode) const {
+    return mode == HoldMode::kYielding ? skeleton->progs.hsa_init_yield
+                                       : skeleton->progs.hsa_init_signal;
   }
 
   static int OnEvent(void* context, void* data, size_t size) {
@@ -201,6 +92,9 @@ absl::StatusOr<std::unique_ptr<KernelProbe>> KernelProbe::Load(
   auto state = std::make_unique<State>();
   ASSIGN_OR_RETURN(state->loaded, LoadPrograms(wanted, options.lacking));
   state->skeleton = state->loaded.skeleton.get();
+  state->links.emplace(state->loaded.multi_probes,
+                       state->loaded.features.Has(KernelFeature::kCookies));
+  state->followed.emplace(state->skeleton->maps.followed);
   for (const MissingFeature& missing : state->loaded.missing) {
     if (missing.feature == KernelFeature::kYieldingHold) {
       reason = absl::StrCat("yielding does not load: ", missing.reason);
@@ -265,13 +159,7 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
                                            programs.process_exec};
   if (options.only_followed) tracepoints.push_back(programs.process_fork);
   for (bpf_program* program : tracepoints) {
-    bpf_link* link = bpf_program__attach(program);
-    if (link == nullptr) {
-      return absl::ErrnoToStatus(errno,
-                                 absl::StrCat("attaching ", bpf_program__name(program),
-                                              " to its raw tracepoint failed"));
-    }
-    state_->links.push_back(link);
+    RETURN_IF_ERROR(state_->links->AddTracepoint(program));
   }
   return absl::OkStatus();
 }
@@ -282,79 +170,6 @@ absl::Status KernelProbe::MapLayouts() {
   if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mmap(layouts) failed");
   state_->layouts = static_cast<const rocattach_layout*>(memory);
   return absl::OkStatus();
-}
-
-absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offset,
-                                     uint64_t cookie) {
-  bpf_program* program = hold_mode_ == HoldMode::kYielding
-                             ? state_->skeleton->progs.hsa_init_yield
-                             : state_->skeleton->progs.hsa_init_signal;
-  if (state_->loaded.multi_probes) {
-    UniqueFd multi_link(AttachMulti(program, path.c_str(), {file_offset}, cookie));
-    if (!multi_link.valid()) {
-      return absl::ErrnoToStatus(
-          errno,
-          absl::StrCat("uprobe on ", path, "+0x", absl::Hex(file_offset), " failed"));
-    }
-    state_->multi_links[cookie] = std::move(multi_link);
-    return absl::OkStatus();
-  }
-  DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
-  if (features().Has(KernelFeature::kCookies)) options.bpf_cookie = cookie;
-  bpf_link* link = bpf_program__attach_uprobe_opts(program, /*pid=*/-1, path.c_str(),
-                                                   file_offset, &options);
-  if (link == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("uprobe on ", path, "+0x",
-                                                   absl::Hex(file_offset), " failed"));
-  }
-  state_->library_links[cookie] = link;
-  return absl::OkStatus();
-}
-
-void KernelProbe::RemoveLibrary(uint64_t cookie) {
-  state_->multi_links.erase(cookie);
-  auto found = state_->library_links.find(cookie);
-  if (found == state_->library_links.end()) return;
-  bpf_link__destroy(found->second);
-  state_->library_links.erase(found);
-}
-
-// Some kernels from 6.6 to 6.9 filter for the first thread instead of the process: then
-// a process whose other threads call the runtime appears to be idle.
-absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
-                                        const std::vector<uint64_t>& file_offsets,
-                                        uint64_t cookie) {
-  if (hold_mode_ != HoldMode::kYielding || !features().Has(KernelFeature::kCookies)) {
-    return absl::UnimplementedError(
-        "this kernel cannot hold a thread in a probe (sleepable uprobes, Linux 6.0)");
-  }
-  bpf_program* program = state_->skeleton->progs.hsa_init_yield;
-  cookie |= ROCATTACH_COOKIE_LATE;
-  if (file_offsets.empty()) return absl::NotFoundError("no function to probe");
-  if (state_->loaded.multi_probes) {
-    UniqueFd link(AttachMulti(program, path.c_str(), file_offsets, cookie, pid));
-    if (!link.valid()) {
-      return absl::ErrnoToStatus(
-          errno, absl::StrCat("uprobes on ", path, " of process ", pid, " failed"));
-    }
-    state_->late_multi_links[pid] = std::move(link);
-    return absl::OkStatus();
-  }
-  absl::Status first_error;
-  for (uint64_t offset : file_offsets) {
-    DECLARE_LIBBPF_OPTS(bpf_uprobe_opts, options);
-    options.bpf_cookie = cookie;
-    bpf_link* link =
-        bpf_program__attach_uprobe_opts(program, pid, path.c_str(), offset, &options);
-    if (link == nullptr) {
-      first_error.Update(absl::ErrnoToStatus(
-          errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset),
-                              " of process ", pid, " failed")));
-      continue;
-    }
-    state_->late_links[pid].push_back(link);
-  }
-  return state_->late_links.count(pid) > 0 ? absl::OkStatus() : first_error;
 }
 
 void KernelProbe::ForgetSettledWindow(pid_t pid) {
@@ -376,54 +191,6 @@ bool KernelProbe::HasWindow(pid_t pid) const {
   return FindClaim(state_->skeleton->maps.claims, pid).has_value();
 }
 
-absl::Status KernelProbe::Follow(const ProcessId& process, FollowKind kind) {
-  const rocattach_followed_key key = FollowedKey(process);
-  const uint8_t how =
-      static_cast<uint8_t>((kind.itself ? ROCATTACH_FOLLOW_WINDOW : 0) |
-                           (kind.children ? ROCATTACH_FOLLOW_CHILDREN : 0));
-  if (bpf_map__update_elem(state_->skeleton->maps.followed, &key, sizeof(key), &how,
-                           sizeof(how), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(
-        errno, absl::StrCat("bpf_map_update_elem(followed, ", process.pid, ") failed"));
-  }
-  return absl::OkStatus();
-}
-
-bool KernelProbe::IsFollowed(const ProcessId& process) const {
-  const rocattach_followed_key key = FollowedKey(process);
-  uint8_t how = 0;
-  return bpf_map__lookup_elem(state_->skeleton->maps.followed, &key, sizeof(key), &how,
-                              sizeof(how), 0) == 0;
-}
-
-std::vector<ProcessId> KernelProbe::Followed() const {
-  std::vector<ProcessId> processes;
-  const bpf_map* followed = state_->skeleton->maps.followed;
-  rocattach_followed_key key = {}, next = {};
-  const void* previous = nullptr;
-  while (bpf_map__get_next_key(followed, previous, &next, sizeof(next)) == 0) {
-    key = next;
-    previous = &key;
-    processes.push_back({static_cast<pid_t>(key.pid), key.start_ticks});
-  }
-  return processes;
-}
-
-void KernelProbe::RemoveLateProbes(const std::vector<pid_t>& pids) {
-  std::vector<bpf_link*> links;
-  std::vector<UniqueFd> multi;
-  for (pid_t pid : pids) {
-    if (auto link = state_->late_multi_links.extract(pid); !link.empty()) {
-      multi.push_back(std::move(link.mapped()));
-    }
-    auto found = state_->late_links.find(pid);
-    if (found == state_->late_links.end()) continue;
-    links.insert(links.end(), found->second.begin(), found->second.end());
-    state_->late_links.erase(found);
-  }
-  State::Destroy(links, std::move(multi));
-}
-
 absl::Status KernelProbe::ExpectReport(pid_t pid, uint64_t window_id) {
   const auto key = static_cast<uint32_t>(pid);
   if (bpf_map__update_elem(state_->skeleton->maps.late_windows, &key, sizeof(key),
@@ -439,19 +206,43 @@ void KernelProbe::ForgetReport(pid_t pid) {
   (void)bpf_map__delete_elem(state_->skeleton->maps.late_windows, &key, sizeof(key), 0);
 }
 
+absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offset,
+                                     uint64_t cookie) {
+  return state_->links->AddLibrary(state_->HsaInitProgram(hold_mode_), path,
+                                   file_offset, cookie);
+}
+
+void KernelProbe::RemoveLibrary(uint64_t cookie) {
+  state_->links->RemoveLibrary(cookie);
+}
+
+absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
+                                        const std::vector<uint64_t>& file_offsets,
+                                        uint64_t cookie) {
+  if (hold_mode_ != HoldMode::kYielding || !features().Has(KernelFeature::kCookies)) {
+    return absl::UnimplementedError(
+        "this kernel cannot hold a thread in a probe (sleepable uprobes, Linux 6.0)");
+  }
+  if (file_offsets.empty()) return absl::NotFoundError("no function to probe");
+  return state_->links->AddLate(state_->HsaInitProgram(hold_mode_), pid, path,
+                                file_offsets, cookie | ROCATTACH_COOKIE_LATE);
+}
+
+void KernelProbe::RemoveLateProbes(const std::vector<pid_t>& pids) {
+  state_->links->RemoveLate(pids);
+}
+
+FollowedProcesses& KernelProbe::followed() {
+  return *state_->followed;
+}
+
 absl::Status KernelProbe::AddCollector(const std::string& path, uint64_t ready_offset,
                                        uint64_t unloaded_offset) {
   auto& programs = state_->skeleton->progs;
   for (auto [program, offset] :
        {std::pair(programs.collector_ready, ready_offset),
         std::pair(programs.collector_unloaded, unloaded_offset)}) {
-    bpf_link* link = bpf_program__attach_uprobe(program, /*retprobe=*/false, /*pid=*/-1,
-                                                path.c_str(), offset);
-    if (link == nullptr) {
-      return absl::ErrnoToStatus(
-          errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset), " failed"));
-    }
-    state_->links.push_back(link);
+    RETURN_IF_ERROR(state_->links->AddUprobe(program, path, offset));
   }
   return absl::OkStatus();
 }

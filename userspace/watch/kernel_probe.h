@@ -14,22 +14,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bpf/watch_events.h"
-#include "userspace/base/process.h"
 #include "userspace/watch/budget.h"
+#include "userspace/watch/followed_processes.h"
+#include "userspace/watch/hold_mode.h"
 #include "userspace/watch/kernel_programs.h"
 #include "userspace/watch/library_probes.h"
 
 namespace rocattach {
-
-// Hold modes, best first.
-enum class HoldMode : uint8_t {
-  kYielding = 0,  // sleepable uprobe: the thread yields inside the probe
-  kSignal = 1,    // thread-directed stop of a thread that was seized beforehand
-  kNone = 2,      // windows are reported only
-};
-absl::string_view HoldModeName(HoldMode mode);
-// One sentence on what the hold mode means for users.
-absl::string_view HoldModeHelp(HoldMode mode);
 
 // What the service requires of the kernel side.
 struct KernelProbeOptions {
@@ -37,7 +28,7 @@ struct KernelProbeOptions {
   uint64_t hold_deadline_ns = 250'000'000;
   // Only processes below this one; 0: all.
   pid_t only_below = 0;
-  // Only processes that Follow() names, and their descendants if it says so. The
+  // Only processes that followed() names, and their descendants if it says so. The
   // windows of others are not even counted.
   bool only_followed = false;
   // Of these, the kernel side enforces those for windows and processes of a user.
@@ -81,14 +72,7 @@ class KernelProbe : public LibraryProbes {
   void ForgetReport(pid_t pid);
 
   // With KernelProbeOptions::only_followed: which processes have windows.
-  struct FollowKind {
-    bool itself = true;     // this process; otherwise from its next exec on, if at all
-    bool children = false;  // all that it starts from now on, and what they start
-  };
-  absl::Status Follow(const ProcessId& process, FollowKind kind);
-  bool IsFollowed(const ProcessId& process) const;
-  // One that ended while Follow() named it may be among them.
-  std::vector<ProcessId> Followed() const;
+  FollowedProcesses& followed();
   // The process has opened a window, or is attached.
   bool HasWindow(pid_t pid) const;
 

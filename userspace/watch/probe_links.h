@@ -1,0 +1,58 @@
+// The links by which BPF programs are attached: to tracepoints, to functions of library
+// copies, and to functions of single processes (late attach).
+#ifndef ROCATTACH_USERSPACE_WATCH_PROBE_LINKS_H_
+#define ROCATTACH_USERSPACE_WATCH_PROBE_LINKS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "userspace/base/unique_fd.h"
+
+struct bpf_link;
+struct bpf_program;
+
+namespace rocattach {
+
+// Owns the links. Removing a probe waits until no CPU is inside it, some 100 ms;
+// everything that is removed at once shares the wait.
+class ProbeLinks {
+ public:
+  // `multi`: the kernel has uprobe-multi links; `cookies`: probes can carry a cookie.
+  ProbeLinks(bool multi, bool cookies) : multi_(multi), cookies_(cookies) {}
+  ~ProbeLinks();
+  ProbeLinks(const ProbeLinks&) = delete;
+  ProbeLinks& operator=(const ProbeLinks&) = delete;
+
+  absl::Status AddTracepoint(const bpf_program* program);
+  // For every process, until the end.
+  absl::Status AddUprobe(const bpf_program* program, const std::string& path,
+                         uint64_t file_offset);
+  // For every process, until RemoveLibrary(cookie).
+  absl::Status AddLibrary(const bpf_program* program, const std::string& path,
+                          uint64_t file_offset, uint64_t cookie);
+  void RemoveLibrary(uint64_t cookie);
+  // For one process, until RemoveLate(). OK if at least one function has its probe.
+  absl::Status AddLate(const bpf_program* program, pid_t pid, const std::string& path,
+                       const std::vector<uint64_t>& file_offsets, uint64_t cookie);
+  void RemoveLate(const std::vector<pid_t>& pids);
+
+ private:
+  const bool multi_;
+  const bool cookies_;
+  std::vector<bpf_link*> permanent_;
+  // Of libraries, by cookie: a probe is in one of the two.
+  std::map<uint64_t, bpf_link*> libraries_;
+  std::map<uint64_t, UniqueFd> multi_libraries_;
+  // Of late attaches: likewise.
+  std::map<pid_t, std::vector<bpf_link*>> late_;
+  std::map<pid_t, UniqueFd> multi_late_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_PROBE_LINKS_H_
