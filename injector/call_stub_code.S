@@ -17,10 +17,7 @@
  *
  * Signals stay as they are: the threads that this is for block all of them. */
 #include "injector/call_frame.h"
-
-#define RED_ZONE 128
-/* Reserved bit 1 only: direction, trap and alignment-check flags off. */
-#define CLEAN_FLAGS 2
+#include "injector/saved_registers.h"
 
     .section .rodata.rocattach_call_stub, "a", @progbits
     .balign 16
@@ -32,28 +29,7 @@
     .hidden rocattach_call_stub_end
 
 rocattach_call_stub_begin:
-    /* lea leaves the flags unchanged until they are saved. */
-    lea     -RED_ZONE(%rsp), %rsp
-    pushfq
-    push    %rax
-    push    %rbx
-    push    %rcx
-    push    %rdx
-    push    %rsi
-    push    %rdi
-    push    %r8
-    push    %r9
-    push    %r10
-    push    %r11
-    push    %r12
-    push    %r13
-    push    %r14
-    push    %r15
-    pushq   return_ip(%rip)
-    push    %rbp
-    mov     %rsp, %rbp
-    pushq   $CLEAN_FLAGS
-    popfq
+    SAVE_REGISTERS return_ip
 
     mov     block(%rip), %rbx
     movl    $CALL_ENTERED, CALL_STATE(%rbx)
@@ -85,26 +61,7 @@ rocattach_call_stub_begin:
     xrstor64 (%r12)
     /* Behind the result: stores become visible in their order. */
     movl    $CALL_RETURNED, CALL_STATE(%rbx)
-    mov     %rbp, %rsp
-    pop     %rbp
-    lea     8(%rsp), %rsp
-    pop     %r15
-    pop     %r14
-    pop     %r13
-    pop     %r12
-    pop     %r11
-    pop     %r10
-    pop     %r9
-    pop     %r8
-    pop     %rdi
-    pop     %rsi
-    pop     %rdx
-    pop     %rcx
-    pop     %rbx
-    pop     %rax
-    popfq
-    lea     RED_ZONE(%rsp), %rsp
-    jmp     *return_ip(%rip)
+    RESTORE_REGISTERS_AND_CONTINUE return_ip
 
 /* Filled in for each call: struct CallParameters in call_stub.cc. */
     .balign 16

@@ -38,6 +38,7 @@
  * Additional on the thread's stack: 4 bytes the socket, 8 bytes the received
  * descriptors, 4 unused. On its own stack: the message's header, vector, control data
  * and contents; the file's path under /proc. */
+#include "injector/saved_registers.h"
 #include "injector/stub_frame.h"
 
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
@@ -64,7 +65,6 @@
 #define SIG_SETMASK 2
 #define SIGSET_BYTES 8
 #define RTLD_NOW 2
-#define RED_ZONE 128
 #define AF_UNIX 1
 /* SOCK_DGRAM | SOCK_CLOEXEC */
 #define SOCKET_TYPE 0x80002
@@ -77,8 +77,6 @@
 /* Pause between two attempts to take the loader's lock, and their number. */
 #define LOCK_PAUSE_NS 500000
 #define LOCK_TRIES 200
-/* Reserved bit 1 only: direction, trap and alignment-check flags off. */
-#define CLEAN_FLAGS 2
 
 /* On the thread's stack, from the signal mask upwards. */
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
@@ -117,28 +115,7 @@
 #endif
 
 NAME(begin):
-    /* lea leaves the flags unchanged until they are saved. */
-    lea     -RED_ZONE(%rsp), %rsp
-    pushfq
-    push    %rax
-    push    %rbx
-    push    %rcx
-    push    %rdx
-    push    %rsi
-    push    %rdi
-    push    %r8
-    push    %r9
-    push    %r10
-    push    %r11
-    push    %r12
-    push    %r13
-    push    %r14
-    push    %r15
-    pushq   return_ip(%rip)
-    push    %rbp
-    mov     %rsp, %rbp
-    pushq   $CLEAN_FLAGS
-    popfq
+    SAVE_REGISTERS return_ip
 
     /* Signals are blocked until the stub is done: a handler that leaves by longjmp
      * would leave the dynamic loader locked. Signals of faults stay unblocked. */
@@ -388,26 +365,7 @@ NAME(socket_bound):
     mov     $SYS_rt_sigprocmask, %eax
     syscall
 .Lmask_unchanged:
-    mov     %rbp, %rsp
-    pop     %rbp
-    lea     8(%rsp), %rsp
-    pop     %r15
-    pop     %r14
-    pop     %r13
-    pop     %r12
-    pop     %r11
-    pop     %r10
-    pop     %r9
-    pop     %r8
-    pop     %rdi
-    pop     %rsi
-    pop     %rdx
-    pop     %rcx
-    pop     %rbx
-    pop     %rax
-    popfq
-    lea     RED_ZONE(%rsp), %rsp
-    jmp     *return_ip(%rip)
+    RESTORE_REGISTERS_AND_CONTINUE return_ip
 
 /* Filled in for each attach: struct StubParameters in stub.cc. */
     .balign 16

@@ -34,7 +34,7 @@ constexpr char kHelp[] =
     "  -n N  steps (default 10)\n"
     "  -s N  milliseconds between steps (default 0)\n";
 constexpr int kElements = 1024;
-// Longer than a record of one call holds.
+// Longer than the record of a call holds.
 constexpr char kLongMessage[] =
     "halfway through all of the steps, and much longer than anybody should write";
 

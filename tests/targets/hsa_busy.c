@@ -200,7 +200,7 @@ int main(int argc, char** argv) {
     queues[i] = create_queue(&machine, QUEUE_PACKETS, true);
   }
   for (unsigned i = 0; i < settings.threads; i++) {
-    workers[i].queue = queues[i % settings.queues];
+    workers[i].queue = queues[settings.queues > 1 ? i % settings.queues : 0];
     workers[i].counter = allocate(&machine, machine.host, sizeof(uint64_t));
     *workers[i].counter = 0;
     workers[i].arguments = allocate(&machine, machine.kernarg, 256);

@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
     }
   }
   if (shared.processes == 0 || shared.processes > 64) die("-p: want 1 to 64");
-  pthread_t threads[64];
+  pthread_t threads[64] = {0};
   for (uintptr_t i = 1; i < shared.processes; i++) {
     if (pthread_create(&threads[i], NULL, run_child, (void*)i) != 0)
       die("pthread_create failed");

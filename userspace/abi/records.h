@@ -17,6 +17,7 @@ enum rocattach_record_kind {
   ROCATTACH_RECORD_CLOCK = 5,
   ROCATTACH_RECORD_VALUES = 6, /* follow their dispatch or sample */
   ROCATTACH_RECORD_SAMPLE = 7, /* counters of a GPU over a span of time */
+  ROCATTACH_RECORD_TEXT = 8,   /* follows its API call */
 };
 
 /* Bits of rocattach_dispatch.flags. */
@@ -139,6 +140,7 @@ struct rocattach_sample {
 /* An API call; 96 bytes. */
 #define ROCATTACH_API_TEXT_BYTES 40u
 #define ROCATTACH_API_TEXT_CUT 1u /* flags: the message is longer */
+#define ROCATTACH_API_MAX_TEXT_BYTES 16384u
 struct rocattach_api_call {
   uint16_t kind; /* ROCATTACH_RECORD_API */
   uint16_t flags;
@@ -149,9 +151,21 @@ struct rocattach_api_call {
   uint64_t correlation_id; /* as the SDK counts calls */
   uint64_t begin_ns, end_ns;
   uint64_t ancestor_id; /* correlation of the call that made this one; 0 none */
-  uint64_t reserved;
-  /* A marker's message, NUL-terminated; else empty. */
+  uint16_t text_slots;  /* slots of rocattach_text that follow, with the message */
+  uint16_t reserved[3];
+  /* A marker's message, NUL-terminated, if it fits; else empty. */
   char text[ROCATTACH_API_TEXT_BYTES];
+};
+
+/* Part of a message that does not fit its call; 96 bytes. The call and its text are
+ * published at once, in this order, in adjacent slots of one ring, or not at all. */
+#define ROCATTACH_TEXT_SLOT_BYTES 88u
+struct rocattach_text {
+  uint16_t kind;  /* ROCATTACH_RECORD_TEXT */
+  uint16_t slot;  /* this one, from 0 */
+  uint16_t bytes; /* used of text[]: all of it, except in the last one */
+  uint16_t pad;
+  char text[ROCATTACH_TEXT_SLOT_BYTES];
 };
 
 /* One relation of a GPU's clock to ours; 96 bytes. */
@@ -288,6 +302,7 @@ ROCATTACH_ASSERT_SIZE(rocattach_counter_value, 32);
 ROCATTACH_ASSERT_SIZE(rocattach_values, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_sample, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_api_call, ROCATTACH_SLOT_BYTES);
+ROCATTACH_ASSERT_SIZE(rocattach_text, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_inflight, 80);
 
 #endif /* ROCATTACH_USERSPACE_ABI_RECORDS_H_ */

@@ -65,7 +65,8 @@ Recorder::Recorder(RecorderOptions options, RecorderObserver* observer,
     : options_(std::move(options)),
       observer_(observer),
       output_(std::move(output)),
-      statistics_(BootNs()) {}
+      statistics_(BootNs()),
+      topology_(options_.sdk_search.topology) {}
 
 Recorder::~Recorder() {
   if (thread_.joinable()) (void)Finish({});
@@ -205,7 +206,7 @@ Target* Recorder::AddTarget(Window window) {
   if (user == nullptr) kept = user = std::make_shared<UserMemory>();
   std::unique_ptr<Target>& target = targets_[ProcessIdOf(window.event)];
   target = std::make_unique<Target>(std::move(window), *output, std::move(process),
-                                    &output_, std::move(user));
+                                    &output_, std::move(user), &topology_);
   return target.get();
 }
 

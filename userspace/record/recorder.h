@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "schemas/stream.pb.h"
 #include "userspace/base/thread_checker.h"
+#include "userspace/record/agent_topology.h"
 #include "userspace/record/arrival.h"
 #include "userspace/record/drain_shares.h"
 #include "userspace/record/early_messages.h"
@@ -152,6 +153,7 @@ class Recorder : public WindowSink {
   // What each user's targets share.
   absl::flat_hash_map<uint32_t, std::weak_ptr<UserMemory>> user_memory_
       ABSL_GUARDED_BY(recorder_thread_);
+  AgentTopology topology_ ABSL_GUARDED_BY(recorder_thread_);
   // Processes whose window was UNRELATED: the kernel reports their ends.
   absl::flat_hash_set<ProcessId> unrelated_ ABSL_GUARDED_BY(recorder_thread_);
   absl::flat_hash_set<ProcessId> suspected_gone_ ABSL_GUARDED_BY(recorder_thread_);

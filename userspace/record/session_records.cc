@@ -20,6 +20,10 @@ constexpr uint16_t kWantedBySessions =
     ROCATTACH_DISPATCH_SELECTED | ROCATTACH_DISPATCH_FOR_COUNTERS |
     ROCATTACH_DISPATCH_SELECTED_UNDECIDED | ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED;
 
+constexpr uint16_t kMostTextSlots =
+    (ROCATTACH_API_MAX_TEXT_BYTES + ROCATTACH_TEXT_SLOT_BYTES - 1) /
+    ROCATTACH_TEXT_SLOT_BYTES;
+
 template <typename T>
 T CopyOf(const RecordSlot& slot) {
   T record;
@@ -187,6 +191,9 @@ void SessionRecords::TakeValues(uint32_t ring, const RecordSlot& slot) {
 }
 
 void SessionRecords::EndValues(uint32_t ring) {
+  if (ring < pending_calls_.size() && pending_calls_[ring].active != nullptr) {
+    CompleteCall(&pending_calls_[ring]);
+  }
   if (ring >= pending_.size()) return;
   CountInvalid(pending_[ring]);
   pending_[ring].of = Pending::Of::kNothing;
@@ -252,16 +259,20 @@ void SessionRecords::CompleteSample(const Pending& pending) {
   pending.active->sink->OnSamples(id_, {&event, 1});
 }
 
-void SessionRecords::TakeApiCall(const RecordSlot& slot) {
+bool SessionRecords::TakeApiCall(uint32_t ring, const RecordSlot& slot) {
+  EndValues(ring);
   const auto call = CopyOf<rocattach_api_call>(slot);
   const std::shared_ptr<ActivePlan> active = plans_->ByTag(call.plan_tag);
   if (active == nullptr || call.domain >= ROCATTACH_PLAN_API_DOMAINS ||
-      call.function >= ROCATTACH_PLAN_API_FUNCTIONS || call.end_ns < call.begin_ns) {
+      call.function >= ROCATTACH_PLAN_API_FUNCTIONS || call.end_ns < call.begin_ns ||
+      call.text_slots > kMostTextSlots) {
     ++counts_.api_calls_invalid;
-    return;
+    return false;
   }
-  ++counts_.api_calls;
-  ApiCallRecord record;
+  PendingCall pending;
+  pending.active = active;
+  pending.slots = call.text_slots;
+  ApiCallRecord& record = pending.record;
   record.session = active->session;
   record.correlation_id = call.correlation_id;
   record.ancestor_id = call.ancestor_id;
@@ -271,24 +282,54 @@ void SessionRecords::TakeApiCall(const RecordSlot& slot) {
   record.domain = call.domain;
   record.function = call.function;
   if (call.flags & ROCATTACH_API_TEXT_CUT) record.flags = kApiCallTextCut;
-  record.text =
-      CleanText(absl::string_view(call.text, strnlen(call.text, sizeof(call.text))));
-  api_batch_.push_back(std::move(record));
+  if (pending.slots == 0) {
+    record.text.assign(call.text, strnlen(call.text, sizeof(call.text)));
+    CompleteCall(&pending);
+    return true;
+  }
+  if (ring >= pending_calls_.size()) pending_calls_.resize(ring + 1);
+  pending_calls_[ring] = std::move(pending);
+  return true;
+}
+
+void SessionRecords::TakeText(uint32_t ring, const RecordSlot& slot) {
+  const auto text = CopyOf<rocattach_text>(slot);
+  if (ring >= pending_calls_.size() || pending_calls_[ring].active == nullptr) return;
+  PendingCall& pending = pending_calls_[ring];
+  if (text.slot != pending.next || text.bytes > sizeof(text.text)) {
+    return EndValues(ring);
+  }
+  pending.record.text.append(text.text, text.bytes);
+  if (++pending.next == pending.slots) CompleteCall(&pending);
+}
+
+void SessionRecords::CompleteCall(PendingCall* pending) {
+  ++counts_.api_calls;
+  ApiCallRecord& record = pending->record;
+  // Not all of its parts arrived in order.
+  if (pending->next != pending->slots) record.flags |= kApiCallTextCut;
+  record.text = CleanText(record.text);
   static constexpr TraceDomain kDomains[] = {TraceDomain::kHsaApi, TraceDomain::kHipApi,
                                              TraceDomain::kMarkers};
   ApiEvent event;
-  event.domain = kDomains[call.domain];
-  event.function = call.function;
-  event.tid = call.tid;
-  event.correlation_id = call.correlation_id;
-  event.begin_ns = call.begin_ns;
-  event.end_ns = call.end_ns;
-  active->sink->OnApiCalls(id_, {&event, 1});
+  event.domain = kDomains[record.domain];
+  event.function = record.function;
+  event.tid = record.tid;
+  event.correlation_id = record.correlation_id;
+  event.begin_ns = record.begin_ns;
+  event.end_ns = record.end_ns;
+  pending->active->sink->OnApiCalls(id_, {&event, 1});
+  pending->active = nullptr;
+  api_batch_.push_back(std::move(record));
 }
 
 void SessionRecords::End() {
   for (const Pending& pending : pending_) CountInvalid(pending);
   pending_.clear();
+  for (PendingCall& call : pending_calls_) {
+    if (call.active != nullptr) CompleteCall(&call);
+  }
+  pending_calls_.clear();
   Write();
 }
 

@@ -44,8 +44,12 @@ class SessionRecords {
   bool TakeCopy(rocattach_copy* record);
   void TakeSample(uint32_t ring, const RecordSlot& slot);
   void TakeValues(uint32_t ring, const RecordSlot& slot);
-  void TakeApiCall(const RecordSlot& slot);
-  // Called for anything that does not continue the values of an operation.
+  // False if the call is invalid.
+  bool TakeApiCall(uint32_t ring, const RecordSlot& slot);
+  // A part of the message of the ring's last API call.
+  void TakeText(uint32_t ring, const RecordSlot& slot);
+  // Called for anything that does not continue the values of an operation, or the text
+  // of a call.
   void EndValues(uint32_t ring);
   // Writes the collected values to the stream.
   void Write();
@@ -67,6 +71,13 @@ class SessionRecords {
     std::vector<CounterReading> readings;
   };
 
+  // A call whose text is being read.
+  struct PendingCall {
+    ApiCallRecord record;
+    std::shared_ptr<ActivePlan> active;  // null: there is none
+    uint16_t slots = 0, next = 0;
+  };
+
   // Ring numbers are trusted: there are as many as when the memory was mapped.
   Pending& PendingOf(uint32_t ring) {
     return ring < pending_.size() ? pending_[ring] : NewPending(ring);
@@ -78,6 +89,7 @@ class SessionRecords {
   void Complete(Pending* pending);
   void CompleteDispatch(const Pending& pending);
   void CompleteSample(const Pending& pending);
+  void CompleteCall(PendingCall* pending);
   // What the records of its values have in common.
   static CounterRecord RecordOf(const Pending& pending);
   void CountInvalid(const Pending& pending);
@@ -87,7 +99,8 @@ class SessionRecords {
   OutputSet* const output_set_;
   const RecentPlans* const plans_;
   KernelNames* const kernels_;
-  std::vector<Pending> pending_;  // by ring
+  std::vector<Pending> pending_;            // by ring
+  std::vector<PendingCall> pending_calls_;  // likewise
   std::vector<CounterRecord> counter_batch_, sample_batch_;
   std::vector<ApiCallRecord> api_batch_;
   SessionCounts counts_;

@@ -40,11 +40,13 @@ v1::WindowState StateOf(Verdict verdict) {
 }  // namespace
 
 Target::Target(Window window, ProcessOutput output, v1::Process process,
-               OutputSet* output_set, std::shared_ptr<UserMemory> user)
+               OutputSet* output_set, std::shared_ptr<UserMemory> user,
+               AgentTopology* topology)
     : output_(output),
       output_set_(output_set),
       process_(std::move(process)),
-      user_(user != nullptr ? std::move(user) : std::make_shared<UserMemory>()) {
+      user_(user != nullptr ? std::move(user) : std::make_shared<UserMemory>()),
+      topology_(topology) {
   const ProcessId id = ProcessIdOf(window.event);
   if (auto fd = OpenPidFd(id.pid); fd.ok()) {
     // Only if it still is the same process: the pid may have been reused since.
@@ -111,10 +113,11 @@ void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
   memory_ = std::move(memory);
   acknowledged_ = acknowledged;
   session_ = std::make_unique<TargetSession>(id(), memory_.get(), output_, output_set_);
-  dictionary_ =
-      std::make_unique<TargetDictionary>(output_, output_set_, session_.get(), user_);
-  records_ = std::make_unique<TargetRecords>(output_, output_set_, session_.get(),
-                                             dictionary_.get(), memory_->ring_count());
+  dictionary_ = std::make_unique<TargetDictionary>(output_, output_set_, session_.get(),
+                                                   user_, topology_);
+  records_ =
+      std::make_unique<TargetRecords>(process_, output_, output_set_, session_.get(),
+                                      dictionary_.get(), memory_->ring_count());
   if (!recording || memory_->taken_over()) memory_->SetRecording(recording);
 }
 

@@ -19,9 +19,11 @@ namespace rocattach {
 
 class Target {
  public:
-  // `output` must outlive the target. `user` is shared by all targets of its user.
+  // `output` and `topology` must outlive the target. `user` is shared by all targets of
+  // its user.
   Target(Window window, ProcessOutput output, v1::Process process,
-         OutputSet* output_set, std::shared_ptr<UserMemory> user = nullptr);
+         OutputSet* output_set, std::shared_ptr<UserMemory> user = nullptr,
+         AgentTopology* topology = nullptr);
 
   const v1::Process& process() const { return process_; }
   const ProcessOutput& output() const { return output_; }
@@ -114,6 +116,7 @@ class Target {
   uint64_t losses_noted_ = 0;
   UniqueFd pidfd_;
   std::shared_ptr<UserMemory> user_;
+  AgentTopology* topology_;
   // A sweep reads all that was in the memory when it began, over several calls.
   bool sweeping_ = false;
   uint32_t next_ring_ = 0;

@@ -17,11 +17,13 @@ constexpr uint64_t kEntryOverhead = 48;
 
 TargetDictionary::TargetDictionary(ProcessOutput output, OutputSet* output_set,
                                    TargetSession* session,
-                                   std::shared_ptr<UserMemory> user)
+                                   std::shared_ptr<UserMemory> user,
+                                   AgentTopology* topology)
     : output_(output),
       output_set_(output_set),
       session_(session),
-      user_(std::move(user)) {}
+      user_(std::move(user)),
+      topology_(topology) {}
 
 TargetDictionary::~TargetDictionary() {
   user_->dictionary_bytes -= bytes_;
@@ -51,6 +53,9 @@ void TargetDictionary::Take(const std::vector<uint8_t>& bytes) {
   if (!entry.ok()) {
     ++malformed_;
     return;
+  }
+  if (auto* agent = std::get_if<v1::Agent>(&*entry); agent && topology_ != nullptr) {
+    topology_->Describe(agent);
   }
   // Dispatches are accepted even if their queue has no description.
   if (const auto* agent = std::get_if<v1::Agent>(&*entry)) {

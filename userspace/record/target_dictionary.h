@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "userspace/record/agent_topology.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/target_session.h"
@@ -26,9 +27,10 @@ inline constexpr uint64_t kMaxUserDictionaryBytes = 24 << 20;
 // Writes entries to the stream and to the process's session, within the limits.
 class TargetDictionary {
  public:
-  // All must outlive it. `user` is shared by all targets of that user.
+  // All must outlive it. `user` is shared by all targets of that user. `topology` may
+  // be null.
   TargetDictionary(ProcessOutput output, OutputSet* output_set, TargetSession* session,
-                   std::shared_ptr<UserMemory> user);
+                   std::shared_ptr<UserMemory> user, AgentTopology* topology = nullptr);
   ~TargetDictionary();
   TargetDictionary(const TargetDictionary&) = delete;
   TargetDictionary& operator=(const TargetDictionary&) = delete;
@@ -51,6 +53,7 @@ class TargetDictionary {
   OutputSet* const output_set_;
   TargetSession* const session_;
   const std::shared_ptr<UserMemory> user_;
+  AgentTopology* const topology_;
   uint64_t bytes_ = 0;        // of the user's
   uint64_t small_bytes_ = 0;  // agents, queues and functions
   uint64_t malformed_ = 0, refused_ = 0;

@@ -31,6 +31,12 @@ uint64_t CorrelationOf(const RecordSlot& slot) {
   return id;
 }
 
+uint32_t ApiTid(const RecordSlot& slot) {
+  rocattach_api_call call;
+  memcpy(&call, slot.bytes, sizeof(call));
+  return call.tid;
+}
+
 // What a record costs relative to a dispatch.
 uint64_t CostOf(uint16_t kind) {
   switch (kind) {
@@ -52,13 +58,18 @@ bool PlausibleTimes(uint64_t start, uint64_t end) {
 
 }  // namespace
 
-TargetRecords::TargetRecords(ProcessOutput output, OutputSet* output_set,
-                             TargetSession* session, const TargetDictionary* dictionary,
-                             uint32_t rings)
+TargetRecords::TargetRecords(const v1::Process& process, ProcessOutput output,
+                             OutputSet* output_set, TargetSession* session,
+                             const TargetDictionary* dictionary, uint32_t rings)
     : output_(output),
       output_set_(output_set),
       session_(session),
       dictionary_(dictionary),
+      threads_(process,
+               [this](v1::Thread thread) {
+                 output_set_->Note(
+                     output_.writer->AddThread(output_.stream, std::move(thread)));
+               }),
       last_correlation_(rings, 0) {}
 
 uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) {
@@ -120,7 +131,11 @@ void TargetRecords::TakeOne(uint32_t ring, const RecordSlot& slot) {
       return;
     case ROCATTACH_RECORD_API:
       ++counts_.others;
-      session_->records()->TakeApiCall(slot);
+      if (session_->records()->TakeApiCall(ring, slot)) threads_.Note(ApiTid(slot));
+      return;
+    case ROCATTACH_RECORD_TEXT:
+      ++counts_.others;
+      session_->records()->TakeText(ring, slot);
       return;
     default:
       ++counts_.malformed;
@@ -151,6 +166,7 @@ void TargetRecords::TakeDispatch(uint32_t ring, rocattach_dispatch record) {
   CheckTimes(&record);
   if (!session_->records()->TakeDispatch(ring, &record)) return;
   ++counts_.operations.dispatches;
+  threads_.Note(record.tid);
   dispatch_batch_.push_back(record);
 }
 
@@ -164,6 +180,7 @@ void TargetRecords::TakeCopy(rocattach_copy record) {
   CheckTimes(&record);
   if (!session_->records()->TakeCopy(&record)) return;
   ++counts_.operations.copies;
+  threads_.Note(record.tid);
   copy_batch_.push_back(record);
 }
 

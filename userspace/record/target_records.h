@@ -11,6 +11,7 @@
 #include "userspace/record/output_set.h"
 #include "userspace/record/target_dictionary.h"
 #include "userspace/record/target_session.h"
+#include "userspace/record/thread_names.h"
 
 namespace rocattach {
 
@@ -26,9 +27,10 @@ class TargetRecords {
     uint64_t others = 0;  // neither dispatches nor copies
   };
 
-  // All must outlive it.
-  TargetRecords(ProcessOutput output, OutputSet* output_set, TargetSession* session,
-                const TargetDictionary* dictionary, uint32_t rings);
+  // All must outlive it. `process`: whose threads the records name.
+  TargetRecords(const v1::Process& process, ProcessOutput output, OutputSet* output_set,
+                TargetSession* session, const TargetDictionary* dictionary,
+                uint32_t rings);
 
   // Takes what was drained from one ring and writes it. Returns its cost, in
   // dispatches.
@@ -53,6 +55,7 @@ class TargetRecords {
   OutputSet* const output_set_;
   TargetSession* const session_;
   const TargetDictionary* const dictionary_;
+  ThreadNames threads_;
   Counts counts_;
   std::vector<uint64_t> last_correlation_;  // the last operation of each ring
   std::vector<rocattach_dispatch> dispatch_batch_;

@@ -311,6 +311,7 @@ void StreamDecoder::DeliverDictionary(const FrameContext& context,
   for (const auto& function : entries.api_functions()) {
     visitor_->OnApiFunction(context, function);
   }
+  for (const auto& thread : entries.threads()) visitor_->OnThread(context, thread);
   for (const auto& clock : entries.clocks()) visitor_->OnClock(context, clock);
   for (const auto& window : entries.windows()) visitor_->OnWindow(context, window);
   if (entries.has_account()) visitor_->OnAccount(context, entries.account());

@@ -48,7 +48,8 @@ constexpr ShapeColumn kShapeColumns[] = {
 
 size_t DispatchBatchEncoder::bytes() const {
   return shape_.bytes() + correlation_.bytes() + enqueue_.bytes() + start_.bytes() +
-         duration_.bytes() + packet_.bytes() + shapes_.keys().size() * kShapeBytes;
+         duration_.bytes() + packet_.bytes() + dispatch_.bytes() +
+         shapes_.keys().size() * kShapeBytes;
 }
 
 bool DispatchBatchEncoder::full() const {
@@ -60,8 +61,8 @@ size_t DispatchBatchEncoder::Append(absl::Span<const rocattach_dispatch> records
   while (taken < records.size() && !full()) {
     size_t block =
         std::min({kBlockRecords, records.size() - taken, kMaxBatchRecords - count_});
-    for (PackedColumn* column :
-         {&shape_, &correlation_, &enqueue_, &start_, &duration_, &packet_}) {
+    for (PackedColumn* column : {&shape_, &correlation_, &enqueue_, &start_, &duration_,
+                                 &packet_, &dispatch_}) {
       column->Reserve(block);
     }
     for (const rocattach_dispatch& record : records.subspan(taken, block)) {
@@ -90,6 +91,9 @@ void DispatchBatchEncoder::AppendOne(const rocattach_dispatch& record) {
       ZigZag(record.start_ns - PredictStart(record.flags, record.enqueue_ns, slot)));
   duration_.Put(record.end_ns - record.start_ns);
   packet_.Put(ZigZag(record.packet_index - slot.last_packet - 1));
+  dispatch_.Put(ZigZag(record.dispatch_id - previous_dispatch_ - 1));
+  previous_dispatch_ = record.dispatch_id;
+  has_dispatch_ids_ |= record.dispatch_id != 0;
   slot.last_end = std::max(slot.last_end, record.end_ns);
   slot.last_packet = record.packet_index;
   NoteTimes(record.start_ns, record.end_ns, &first_start_ns_, &last_end_ns_);
@@ -108,17 +112,22 @@ void DispatchBatchEncoder::EncodeTo(std::string* out) {
   start_.AppendTo(v1::DispatchBatch::kStartFieldNumber, out);
   duration_.AppendTo(v1::DispatchBatch::kDurationFieldNumber, out);
   packet_.AppendTo(v1::DispatchBatch::kPacketFieldNumber, out);
+  if (has_dispatch_ids_) {
+    dispatch_.AppendTo(v1::DispatchBatch::kDispatchFieldNumber, out);
+    AppendField(v1::DispatchBatch::kDispatchIdsFieldNumber, 1, out);
+  }
   Clear();
 }
 
 void DispatchBatchEncoder::Clear() {
   count_ = 0;
   first_start_ns_ = last_end_ns_ = 0;
-  previous_correlation_ = previous_enqueue_ = 0;
+  previous_correlation_ = previous_enqueue_ = previous_dispatch_ = 0;
+  has_dispatch_ids_ = false;
   slots_ = {};
   shapes_.Clear();
   for (PackedColumn* column :
-       {&shape_, &correlation_, &enqueue_, &start_, &duration_, &packet_}) {
+       {&shape_, &correlation_, &enqueue_, &start_, &duration_, &packet_, &dispatch_}) {
     column->Clear();
   }
 }
@@ -149,6 +158,7 @@ absl::Status CheckDispatchColumns(const v1::DispatchBatch& batch) {
   records.Check("start", batch.start());
   records.Check("duration", batch.duration());
   records.Check("packet", batch.packet());
+  records.Check("dispatch", batch.dispatch());
   return records.status();
 }
 
@@ -185,7 +195,8 @@ absl::Status DecodeDispatchBatch(absl::string_view payload,
   RETURN_IF_ERROR(CheckDispatchColumns(batch));
   size_t before = records->size();
   records->reserve(before + batch.count());
-  uint64_t correlation = 0, enqueue = 0;
+  uint64_t correlation = 0, enqueue = 0, dispatch = 0;
+  const bool has_dispatch_ids = batch.dispatch_ids() || !batch.dispatch().empty();
   std::array<SlotState, kBatchSlots> slots = {};
   for (int i = 0; i < static_cast<int>(batch.count()); ++i) {
     rocattach_dispatch record = {};
@@ -202,6 +213,10 @@ absl::Status DecodeDispatchBatch(absl::string_view payload,
         PredictStart(record.flags, enqueue, slot) + Residual(batch.start(), i);
     record.end_ns = record.start_ns + At(batch.duration(), i);
     record.packet_index = slot.last_packet + 1 + Residual(batch.packet(), i);
+    if (has_dispatch_ids) {
+      dispatch += 1 + Residual(batch.dispatch(), i);
+      record.dispatch_id = dispatch;
+    }
     slot.last_end = std::max(slot.last_end, record.end_ns);
     slot.last_packet = record.packet_index;
     records->push_back(record);

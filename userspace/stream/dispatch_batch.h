@@ -54,10 +54,11 @@ class DispatchBatchEncoder {
   size_t batch_bytes_;
   size_t count_ = 0;
   uint64_t first_start_ns_ = 0, last_end_ns_ = 0;
-  uint64_t previous_correlation_ = 0, previous_enqueue_ = 0;
+  uint64_t previous_correlation_ = 0, previous_enqueue_ = 0, previous_dispatch_ = 0;
+  bool has_dispatch_ids_ = false;
   std::array<SlotState, kBatchSlots> slots_ = {};
   Shapes shapes_;
-  PackedColumn shape_, correlation_, enqueue_, start_, duration_, packet_;
+  PackedColumn shape_, correlation_, enqueue_, start_, duration_, packet_, dispatch_;
 };
 
 // Decodes a batch, appending to *records. On error *records is as it was. Fields that

@@ -85,6 +85,9 @@ class StreamVisitor {
   virtual void OnApiFunction(const FrameContext& at, const v1::ApiFunction& m) {
     OnMessage(at, m);
   }
+  virtual void OnThread(const FrameContext& at, const v1::Thread& m) {
+    OnMessage(at, m);
+  }
   // The values of one dispatch, or of one sample, are adjacent and in one call.
   virtual void OnCounters(const FrameContext&, absl::Span<const CounterRecord>) {}
   virtual void OnSamples(const FrameContext&, absl::Span<const CounterRecord>) {}

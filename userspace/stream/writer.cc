@@ -104,6 +104,12 @@ absl::Status StreamWriter::AddApiFunction(StreamId id, v1::ApiFunction function)
   return AddEntries(id, kDetailLimit, std::move(entries));
 }
 
+absl::Status StreamWriter::AddThread(StreamId id, v1::Thread thread) {
+  v1::Dictionary entries;
+  *entries.add_threads() = std::move(thread);
+  return AddEntries(id, kDetailLimit, std::move(entries));
+}
+
 absl::Status StreamWriter::AddWindowEvent(StreamId id, v1::WindowEvent event) {
   ProcessStream* stream = Find(id);
   if (stream == nullptr) return NotFound(id);

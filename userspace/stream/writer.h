@@ -72,6 +72,8 @@ class StreamWriter {
   absl::Status AddCodeObject(StreamId stream, v1::CodeObject code_object);
   absl::Status AddSessionPlan(StreamId stream, v1::SessionPlan plan);
   absl::Status AddApiFunction(StreamId stream, v1::ApiFunction function);
+  // Again with another name: replaces the former.
+  absl::Status AddThread(StreamId stream, v1::Thread thread);
 
   // Records of one kind, validated by the caller: Append<DispatchKind>(…). Full batches
   // are written at once. Pass all values of one dispatch or sample in one call.

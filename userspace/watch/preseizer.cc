@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,6 +47,12 @@ std::vector<pid_t> ListThreads(pid_t pid) {
   }
   closedir(directory);
   return threads;
+}
+
+// The effective user of the process; root's for one that has ended.
+uid_t UserOf(pid_t pid) {
+  struct stat info = {};
+  return stat(absl::StrCat("/proc/", pid).c_str(), &info) == 0 ? info.st_uid : 0;
 }
 
 }  // namespace
@@ -146,10 +153,19 @@ bool Preseizer::TakeAdded(std::vector<pid_t>* forgotten) {
 void Preseizer::OnMmap(const MmapEvent& event) {
   if (!LooksLikeHsaRuntime(event.path) || event.pid == getpid()) return;
   if (processes_.contains(event.pid) || !wanted_(event.pid)) return;
+  const uid_t uid = UserOf(event.pid);
+  if (uid != 0 && !WithinBudget(uid)) return;
   Process& process = processes_[event.pid];
+  process.uid = uid;
   process.deadline_ns = BootNs() + uint64_t{patience_msec_} * 1'000'000;
   SeizeThreads(event.pid, &process);
   if (process.threads.empty()) processes_.erase(event.pid);
+}
+
+bool Preseizer::WithinBudget(uid_t uid) {
+  int seized = 0;
+  for (const auto& [pid, process] : processes_) seized += process.uid == uid ? 1 : 0;
+  return seized < kMostPerUser && rate_.Take(uid, BootNs());
 }
 
 void Preseizer::SeizeThreads(pid_t pid, Process* process) {

@@ -23,6 +23,7 @@
 #include "injector/tracee.h"
 #include "userspace/base/thread_checker.h"
 #include "userspace/base/wake_event.h"
+#include "userspace/watch/budget.h"
 #include "userspace/watch/mmap_events.h"
 #include "userspace/watch/window.h"
 
@@ -30,9 +31,15 @@ namespace rocattach {
 
 // Owns the thread that traces. A seized process cannot be debugged, and its signals
 // pass through this thread: a process that has not opened its window after
-// `patience_msec` is released.
+// `patience_msec` is released. Windows have budgets, but here a process costs something
+// before it has a window: mapping any file named like the runtime is enough. So each
+// user but root has a limit of its own; beyond it, processes are not seized, and their
+// windows are missed.
 class Preseizer {
  public:
+  static constexpr int kMostPerUser = 64;
+  static constexpr uint32_t kPerUserAndSecond = 100;
+
   // Receives a window with the outcome of its attach.
   using Done = std::function<void(Window)>;
   // `wanted` decides, on the preseizer's thread, whether a process is seized at all.
@@ -64,6 +71,7 @@ class Preseizer {
   struct Process {
     std::map<pid_t, Thread> threads;
     uint64_t deadline_ns = 0;
+    uid_t uid = 0;
     // The attach has been tried: followers wait until the collector reports.
     std::optional<rocattach_event> settling;
   };
@@ -82,6 +90,8 @@ class Preseizer {
   bool TakeAdded(std::vector<pid_t>* forgotten) ABSL_LOCKS_EXCLUDED(mutex_)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   void OnMmap(const MmapEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  // May one more process of this user be seized?
+  bool WithinBudget(uid_t uid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
   // Seizes the threads of a process that are not seized yet.
   static void SeizeThreads(pid_t pid, Process* process);
   void Release(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
@@ -109,6 +119,7 @@ class Preseizer {
 
   ThreadChecker tracing_thread_;
   std::map<pid_t, Process> processes_ ABSL_GUARDED_BY(tracing_thread_);
+  UserRate rate_ ABSL_GUARDED_BY(tracing_thread_){kPerUserAndSecond, kMostPerUser};
   // Released, but not yet in the stop that a detach needs: if forgotten, they would
   // stop and never continue.
   std::vector<std::unique_ptr<Tracee>> leaving_ ABSL_GUARDED_BY(tracing_thread_);

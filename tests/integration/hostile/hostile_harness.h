@@ -90,6 +90,8 @@ class Adversary {
   pid_t pid() const { return child_.pid(); }
   // Waits until it has printed `word`; false after half a minute.
   bool Says(const std::string& word);
+  // What it has printed so far.
+  std::string Output() { return child_.PollOutput(); }
   void Signal(int number) { child_.Signal(number); }
   Finished Wait() { return child_.Wait(); }
 

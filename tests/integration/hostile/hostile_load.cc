@@ -9,6 +9,9 @@
 //   hostile_load fork SECONDS               starts processes that call hsa_init
 //   hostile_load idle PROCESSES             so many processes that call hsa_init, and
 //                                           stay until they are killed
+//   hostile_load mappers PROCESSES FILE     so many processes that map the file as a
+//                                           program's code, and never call hsa_init;
+//                                           prints their process ids
 //   hostile_load arguments BYTES            has so many bytes of short arguments
 //   hostile_load map FILE …                 maps these files until it is killed
 //
@@ -16,11 +19,13 @@
 // does nothing, because a real one would take most of the time for itself.
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -135,6 +140,27 @@ void Idle(int processes) {
   WaitForASignal();
 }
 
+void Mappers(int processes, const char* path) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) Fail(path);
+  for (int i = 0; i < processes; ++i) {
+    const pid_t child = fork();
+    if (child < 0) Fail("fork");
+    if (child > 0) {
+      Tell("mapper", static_cast<uint64_t>(child));
+      continue;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) ==
+        MAP_FAILED) {
+      Fail("mmap");
+    }
+    WaitForASignal();
+  }
+  Tell("mappers", static_cast<uint64_t>(processes));
+  WaitForASignal();
+}
+
 void Arguments(uint64_t bytes, char* program) {
   rlimit stack = {};
   getrlimit(RLIMIT_STACK, &stack);
@@ -173,6 +199,8 @@ int main(int argc, char** argv) {
     Fork(atof(argv[2]));
   } else if (mode == "idle") {
     Idle(atoi(argv[2]));
+  } else if (mode == "mappers" && argc == 4) {
+    Mappers(atoi(argv[2]), argv[3]);
   } else if (mode == "arguments" && strcmp(argv[2], "begin") == 0) {
     hsa_init();
     Tell("arguments", static_cast<uint64_t>(argc));

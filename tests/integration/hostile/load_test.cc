@@ -8,8 +8,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "tests/integration/hostile/hostile_harness.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/process.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -22,6 +26,24 @@ int Count(const char* variable, int by_default) {
   const char* text = getenv(variable);
   if (text != nullptr) (void)absl::SimpleAtoi(text, &count);
   return count;
+}
+
+// The process ids that `hostile_load mappers` prints.
+std::vector<pid_t> Mappers(const std::string& output) {
+  std::vector<pid_t> pids;
+  for (absl::string_view line : absl::StrSplit(output, '\n')) {
+    pid_t pid = 0;
+    if (absl::ConsumePrefix(&line, "mapper=") && absl::SimpleAtoi(line, &pid)) {
+      pids.push_back(pid);
+    }
+  }
+  return pids;
+}
+
+// The thread that traces it; 0: none, or the process is gone.
+pid_t TracerOf(pid_t pid) {
+  auto info = ReadProcessInfo(pid);
+  return info.ok() ? info->tracer : 0;
 }
 
 class HostileLoadTest : public ::testing::Test {
@@ -188,6 +210,34 @@ TEST_F(HostileLoadTest, MoreProcessesThanAUserMayHave) {
   neighbour.ExpectComplete(recording);
   EXPECT_EQ(recording.summary->windows_over_budget(), 20u);
   EXPECT_EQ(Windows(recording), 50 + 1);
+}
+
+// In hold mode "signal" a process costs something before it has a window: it is seized
+// as soon as it maps the runtime.
+TEST_F(HostileLoadTest, ProcessesThatMapTheRuntimeAndNeverStartIt) {
+  constexpr int kProcesses = 100, kMostSeized = 64;
+  LiveService service(Auto({"--hold", "signal"}));
+  ASSERT_TRUE(service.ready());
+  Adversary adversary("hostile_load",
+                      {"mappers", absl::StrCat(kProcesses), EmptyRuntime()});
+  ASSERT_TRUE(adversary.Says("mappers="));
+  const std::vector<pid_t> mappers = Mappers(adversary.Output());
+  ASSERT_EQ(mappers.size(), size_t{kProcesses});
+  int seized = 0;
+  EXPECT_TRUE(Eventually([&] {
+    seized = 0;
+    for (pid_t pid : mappers) seized += TracerOf(pid) != 0 ? 1 : 0;
+    return seized >= kMostSeized / 2;
+  }));
+  // The adversary itself, which is linked with the runtime, is one of them.
+  EXPECT_LE(seized, kMostSeized);
+  Neighbour neighbour(kDispatches, {"--wait-msec", kTimeToSeize});
+  neighbour.Finish();
+  seized = 0;
+  for (pid_t pid : mappers) seized += TracerOf(pid) != 0 ? 1 : 0;
+  EXPECT_LE(seized, kMostSeized);
+  service.ExpectHealthy(/*spare_descriptors=*/16);
+  neighbour.ExpectComplete(service.Stop());
 }
 
 // Those that are gone do not count.

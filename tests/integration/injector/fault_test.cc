@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "injector/stub.h"
+#include "tests/integration/injector/runner_process.h"
 #include "tests/integration/injector/target_process.h"
 #include "tests/integration/random_instants.h"
 #include "userspace/base/unique_fd.h"
@@ -31,52 +32,15 @@ namespace {
 
 using testing::HasSubstr;
 
-struct RunnerResult {
-  int status = -1;
-  std::string output;
-};
-
 // The injector in a process of its own.
-class Runner {
- public:
-  Runner(const TargetProcess& target, const std::string& fault, bool sent = false) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return;
-    out_.reset(ends[0]);
-    UniqueFd in(ends[1]);
-    const std::string pid = std::to_string(target.pid());
-    const std::string tid = std::to_string(target.tid());
-    const std::string window = std::to_string(target.window());
-    const std::string program = FaultRunnerPath(), collector = CollectorPath();
-    pid_ = fork();
-    if (pid_ == 0) {
-      if (!fault.empty()) setenv("ROCATTACH_FAULT", fault.c_str(), 1);
-      dup2(in.get(), STDOUT_FILENO);
-      execl(program.c_str(), program.c_str(), pid.c_str(), tid.c_str(), window.c_str(),
-            collector.c_str(), sent ? "sent" : nullptr, nullptr);
-      _exit(94);
-    }
-  }
-  // Until it is about to attach.
-  void WaitForBegin() {
-    for (char c = 0; c != '\n' && read(out_.get(), &c, 1) == 1;) {
-    }
-  }
-  void Kill() const { kill(pid_, SIGKILL); }
-  RunnerResult Wait() {
-    RunnerResult result;
-    char chunk[1024];
-    for (ssize_t n; (n = read(out_.get(), chunk, sizeof(chunk))) > 0;) {
-      result.output.append(chunk, static_cast<size_t>(n));
-    }
-    EXPECT_EQ(waitpid(pid_, &result.status, 0), pid_);
-    return result;
-  }
-
- private:
-  pid_t pid_ = -1;
-  UniqueFd out_;
-};
+RunnerProcess Runner(const TargetProcess& target, const std::string& fault,
+                     bool sent = false) {
+  std::vector<std::string> command = {FaultRunnerPath(), std::to_string(target.pid()),
+                                      std::to_string(target.tid()),
+                                      std::to_string(target.window()), CollectorPath()};
+  if (sent) command.push_back("sent");
+  return RunnerProcess(std::move(command), fault);
+}
 
 bool StartAtWindow(TargetProcess& target, const std::string& mode) {
   return target.Start(mode) && target.WaitAtWindow();
@@ -259,7 +223,7 @@ TEST(FaultTest, AStrangersFileIsNotLoaded) {
   TargetSnapshot before = target.Snapshot();
   const UniqueFd collector(open(CollectorPath().c_str(), O_RDONLY | O_CLOEXEC));
   // Time enough at each step of the injector.
-  Runner runner(target, "delay-ms=100", /*sent=*/true);
+  RunnerProcess runner = Runner(target, "delay-ms=100", /*sent=*/true);
   std::string name;
   for (int i = 0; i < 30'000 && name.empty(); ++i) {
     name = SocketOf(target.pid());
@@ -330,7 +294,7 @@ void KillAtRandomInstants(bool sent) {
   for (int i = 0; i < rounds || (instants.OneSided() && i < 10 * rounds); ++i) {
     TargetProcess target;
     ASSERT_TRUE(StartAtWindow(target, i % 3 == 0 ? "busy" : "plain"));
-    Runner runner(target, "", sent);
+    RunnerProcess runner = Runner(target, "", sent);
     runner.WaitForBegin();
     std::this_thread::sleep_for(instants.Next(&random));
     runner.Kill();

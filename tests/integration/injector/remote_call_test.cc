@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/integration/injector/runner_process.h"
 #include "tests/integration/injector/target_process.h"
 #include "tests/integration/random_instants.h"
 
@@ -22,50 +23,14 @@ namespace {
 
 using testing::HasSubstr;
 
-struct RunnerResult {
-  int status = -1;
-  std::string output;
-};
-
 // The attacher, in a process of its own.
-class Runner {
- public:
-  Runner(const TargetProcess& target, const std::string& tool,
-         const std::string& fault = "", const std::string& kibibytes = "0") {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return;
-    out_.reset(ends[0]);
-    UniqueFd in(ends[1]);
-    const std::string pid = std::to_string(target.pid());
-    const std::string tid = std::to_string(target.tid());
-    pid_ = fork();
-    if (pid_ == 0) {
-      if (!fault.empty()) setenv("ROCATTACH_FAULT", fault.c_str(), 1);
-      dup2(in.get(), STDOUT_FILENO);
-      execl(ROCATTACH_TEST_RUNNER, "runner", pid.c_str(), tid.c_str(), tool.c_str(),
-            kibibytes.c_str(), nullptr);
-      _exit(94);
-    }
-  }
-  void WaitForBegin() {
-    for (char c = 0; c != '\n' && read(out_.get(), &c, 1) == 1;) {
-    }
-  }
-  void Kill() const { kill(pid_, SIGKILL); }
-  RunnerResult Wait() {
-    RunnerResult result;
-    char chunk[1024];
-    for (ssize_t n; (n = read(out_.get(), chunk, sizeof(chunk))) > 0;) {
-      result.output.append(chunk, static_cast<size_t>(n));
-    }
-    EXPECT_EQ(waitpid(pid_, &result.status, 0), pid_);
-    return result;
-  }
-
- private:
-  pid_t pid_ = -1;
-  UniqueFd out_;
-};
+RunnerProcess Runner(const TargetProcess& target, const std::string& tool,
+                     const std::string& fault = "",
+                     const std::string& kibibytes = "0") {
+  return RunnerProcess({ROCATTACH_TEST_RUNNER, std::to_string(target.pid()),
+                        std::to_string(target.tid()), tool, kibibytes},
+                       fault);
+}
 
 bool Start(TargetProcess& target, const std::string& mode = "plain") {
   return target.Start({ROCATTACH_TEST_LISTENER, mode, nullptr}) &&
@@ -236,7 +201,7 @@ TEST(RemoteCallTest, TheAttacherMayBeKilledAtAnyInstant) {
   for (int i = 0; i < rounds || (instants.OneSided() && i < 10 * rounds); ++i) {
     TargetProcess target;
     ASSERT_TRUE(Start(target, i % 3 == 0 ? "busy" : "plain"));
-    Runner runner(target, "plain");
+    RunnerProcess runner = Runner(target, "plain");
     runner.WaitForBegin();
     std::this_thread::sleep_for(instants.Next(&random));
     runner.Kill();

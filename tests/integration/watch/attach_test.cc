@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <system_error>
 
 #include "tests/integration/watch/harness.h"
 #include "tests/places.h"
+#include "tests/temporary_directory.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -129,6 +131,41 @@ INSTANTIATE_TEST_SUITE_P(
       std::string name = std::string(test.param.how) + "_" + test.param.signals;
       return name[0] == '_' ? "now" + name : name;
     });
+
+// What the service itself finds out: names of threads, and what the driver says of
+// GPUs.
+TEST_F(AttachTest, ThreadsAndGpusAreDescribed) {
+  const TemporaryDirectory topology;
+  const std::string node = topology / "nodes/1";
+  std::filesystem::create_directories(node);
+  // The simulated GPU's address is 03:00.0.
+  std::ofstream(node + "/properties") << "simd_count 416\nlocation_id 768\n";
+  std::ofstream(node + "/name") << "aldebaran\n";
+  WatcherProcess watcher({"--auto", "--kfd-topology", topology.path()});
+  ASSERT_TRUE(watcher.ready());
+  Child target(OnSimgpu({"hsa_busy", "-n", "750", "--rate", "500"}));
+  const pid_t pid = target.pid();
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  ASSERT_FALSE(process.dispatches.empty());
+  for (const rocattach_dispatch& dispatch : process.dispatches) {
+    ASSERT_EQ(process.threads.count(dispatch.tid), 1u) << dispatch.tid;
+    EXPECT_EQ(process.threads.at(dispatch.tid), "hsa_busy");
+  }
+  EXPECT_GE(process.threads.size(), 2u);
+  int described = 0;
+  for (const auto& [id, agent] : process.agents) {
+    if (agent.properties_size() == 0) continue;
+    ++described;
+    EXPECT_EQ(agent.type(), v1::AGENT_TYPE_GPU);
+    EXPECT_EQ(agent.node_id(), 1u);
+    EXPECT_EQ(agent.model_name(), "aldebaran");
+    EXPECT_EQ(agent.properties(0).name(), "simd_count");
+    EXPECT_EQ(agent.properties(0).value(), 416u);
+  }
+  EXPECT_EQ(described, 1);
+}
 
 TEST_F(AttachTest, KilledInTheMiddleOfItsWork) {
   WatcherProcess watcher({"--auto"});

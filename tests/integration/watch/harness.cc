@@ -357,6 +357,9 @@ class Collect : public StreamVisitor {
   void OnApiFunction(const FrameContext& c, const v1::ApiFunction& f) override {
     At(c).functions[{f.domain(), f.function()}] = f.name();
   }
+  void OnThread(const FrameContext& c, const v1::Thread& thread) override {
+    At(c).threads[thread.tid()] = thread.name();
+  }
   void OnApiCalls(const FrameContext& c,
                   absl::Span<const ApiCallRecord> records) override {
     auto& all = At(c).api_calls;

@@ -160,6 +160,7 @@ struct RecordedProcess {
   std::vector<ApiCallRecord> api_calls;
   // Names of API functions by domain and number.
   std::map<std::pair<int, uint32_t>, std::string> functions;
+  std::map<uint32_t, std::string> threads;  // names by number
   std::vector<v1::SessionEvent> sessions;
   bool ended = false;
 

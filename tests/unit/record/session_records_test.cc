@@ -218,7 +218,18 @@ class SessionRecordsTest : public testing::Test {
     call.end_ns = 2000;
     return call;
   }
-  void Take(const rocattach_api_call& call) { records_->TakeApiCall(SlotOf(call)); }
+  bool Take(const rocattach_api_call& call) {
+    return records_->TakeApiCall(0, SlotOf(call));
+  }
+  // Part `number` of a message.
+  void TakeText(uint16_t number, const std::string& part) {
+    rocattach_text text = {};
+    text.kind = ROCATTACH_RECORD_TEXT;
+    text.slot = number;
+    text.bytes = static_cast<uint16_t>(part.size());
+    memcpy(text.text, part.data(), std::min(part.size(), sizeof(text.text)));
+    records_->TakeText(0, SlotOf(text));
+  }
 
   const SessionCounts& counts() const { return records_->counts(); }
   Written Finish() {
@@ -548,12 +559,55 @@ TEST_F(SessionRecordsTest, AnApiCallGoesToTheStreamAndTheSession) {
             std::string(39, 'x'));
 }
 
+TEST_F(SessionRecordsTest, AMessageOfAnyLengthFollowsItsCall) {
+  const std::string first(ROCATTACH_TEXT_SLOT_BYTES, 'a');
+  rocattach_api_call call = ApiCall();
+  call.text_slots = 2;
+  EXPECT_TRUE(Take(call));
+  TakeText(0, first);
+  EXPECT_THAT(sink_->calls, IsEmpty());
+  TakeText(1, "end");
+  EXPECT_EQ(sink_->calls.size(), 1u);
+  TakeText(2, "of nothing");
+  call.text_slots = 0;
+  EXPECT_TRUE(Take(call));
+  const Written written = Finish();
+  ASSERT_EQ(written.calls.size(), 2u);
+  EXPECT_EQ(written.calls[0].text, first + "end");
+  EXPECT_EQ(written.calls[0].flags & kApiCallTextCut, 0);
+  EXPECT_EQ(written.calls[1].text, "");
+}
+
+TEST_F(SessionRecordsTest, ACallWhoseMessageIsNotCompleteIsCut) {
+  rocattach_api_call call = ApiCall();
+  call.text_slots = 3;
+  Take(call);
+  TakeText(0, "one ");
+  TakeText(2, "three");  // out of order
+  Take(call);
+  TakeText(0, std::string(ROCATTACH_TEXT_SLOT_BYTES + 1, 'x'));  // more than there is
+  Take(call);
+  TakeText(0, "another operation follows");
+  rocattach_dispatch dispatch = Dispatch(1, 0);
+  records_->TakeDispatch(0, &dispatch);
+  Take(call);  // the process ends
+  const Written written = Finish();
+  ASSERT_EQ(written.calls.size(), 4u);
+  const std::vector<std::string> want = {"one ", "", "another operation follows", ""};
+  for (size_t i = 0; i < want.size(); ++i) {
+    EXPECT_EQ(written.calls[i].text, want[i]);
+    EXPECT_NE(written.calls[i].flags & kApiCallTextCut, 0) << i;
+  }
+  EXPECT_EQ(counts().api_calls, 4u);
+}
+
 TEST_F(SessionRecordsTest, AnApiCallThatMakesNoSenseIsInvalid) {
   const std::vector<std::function<void(rocattach_api_call*)>> changes = {
       [](auto* c) { ++c->plan_tag; },
       [](auto* c) { c->domain = ROCATTACH_PLAN_API_DOMAINS; },
       [](auto* c) { c->function = ROCATTACH_PLAN_API_FUNCTIONS; },
       [](auto* c) { c->end_ns = c->begin_ns - 1; },
+      [](auto* c) { c->text_slots = 188; },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
     rocattach_api_call call = ApiCall();

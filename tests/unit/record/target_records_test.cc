@@ -53,7 +53,8 @@ class TargetRecordsTest : public ProcessStreamTest {
     dictionary_->Take(AgentEntry(1, "gfx90a"));
     dictionary_->Take(QueueEntry(1));
     dictionary_->Take(KernelEntry(1, "gemm"));
-    records_.emplace(process_, &*output_, &*session_, &*dictionary_, kRings);
+    records_.emplace(v1::Process(), process_, &*output_, &*session_, &*dictionary_,
+                     kRings);
   }
   template <typename... Record>
   uint64_t Take(uint32_t ring, const Record&... records) {

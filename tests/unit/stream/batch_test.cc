@@ -52,6 +52,26 @@ TEST(DispatchBatch, AnyValuesRoundTrip) {
   }
 }
 
+TEST(DispatchBatch, DispatchIdsTakeRoomOnlyWhereTheyAreKnown) {
+  DispatchBatchEncoder encoder(kBatchBytes);
+  std::string payload;
+  v1::DispatchBatch batch;
+  std::vector<rocattach_dispatch> records = RegularDispatches(1000);
+  ASSERT_EQ(encoder.Append(records), records.size());
+  encoder.EncodeTo(&payload);
+  ASSERT_TRUE(batch.ParseFromString(payload));
+  EXPECT_EQ(batch.dispatch_size(), 0);
+  EXPECT_FALSE(batch.dispatch_ids());
+  // Numbers from 1 are what readers predict.
+  for (size_t i = 0; i < records.size(); ++i) records[i].dispatch_id = i + 1;
+  ExpectSame(RoundTrip(records), records);
+  ASSERT_EQ(encoder.Append(records), records.size());
+  encoder.EncodeTo(&payload);
+  ASSERT_TRUE(batch.ParseFromString(payload));
+  EXPECT_EQ(batch.dispatch_size(), 0);
+  EXPECT_TRUE(batch.dispatch_ids());
+}
+
 TEST(DispatchBatch, RecordsWithoutTimesTakeNoRoomForThem) {
   std::vector<rocattach_dispatch> records = RegularDispatches(1000);
   for (rocattach_dispatch& record : records) {

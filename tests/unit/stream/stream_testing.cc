@@ -80,6 +80,7 @@ std::vector<rocattach_dispatch> RandomDispatches(size_t count,
     record.lds_bytes = static_cast<uint32_t>(AnyNumber(random));
     record.scratch_bytes = static_cast<uint32_t>(AnyNumber(random));
     record.packet_index = AnyNumber(random);
+    record.dispatch_id = AnyNumber(random);
   }
   return records;
 }
@@ -112,7 +113,8 @@ std::string Describe(const rocattach_dispatch& r) {
                       " tid=", r.tid, " grid=", r.grid_x, ",", r.grid_y, ",", r.grid_z,
                       " workgroup=", r.workgroup_x, ",", r.workgroup_y, ",",
                       r.workgroup_z, " agent=", r.agent_id, " lds=", r.lds_bytes,
-                      " scratch=", r.scratch_bytes, " packet=", r.packet_index);
+                      " scratch=", r.scratch_bytes, " packet=", r.packet_index,
+                      " dispatch=", r.dispatch_id);
 }
 
 std::string Describe(const rocattach_copy& r) {

@@ -38,9 +38,11 @@ struct RingProducer {
     StoreRelease(&shared->head, head);
   }
 
-  // Copies `count` adjacent records into the ring atomically: the consumer sees all of
-  // them or none. False: they do not fit, and one loss is counted.
-  bool PushGroup(const void* records, uint32_t count) {
+  // Writes `count` adjacent records atomically: the consumer sees all of them or none.
+  // `fill(i, void*)` writes the record i. False: they do not fit, and one loss is
+  // counted.
+  template <typename Fill>
+  bool PushGroupWith(uint32_t count, Fill fill) {
     if (!Fits(count)) {
       seen_tail = LoadAcquire(&shared->tail);
       if (!Fits(count)) {
@@ -48,10 +50,8 @@ struct RingProducer {
         return false;
       }
     }
-    auto* from = static_cast<const uint8_t*>(records);
     for (uint32_t i = 0; i < count; ++i) {
-      memcpy(slots + ((head + i) & (slot_count - 1)) * ROCATTACH_SLOT_BYTES,
-             from + size_t{i} * ROCATTACH_SLOT_BYTES, ROCATTACH_SLOT_BYTES);
+      fill(i, slots + ((head + i) & (slot_count - 1)) * ROCATTACH_SLOT_BYTES);
     }
     head += count;
     StoreRelease(&shared->head, head);
@@ -75,6 +75,7 @@ class RingHandle {
 
   bool valid() const { return producer_ != nullptr; }
   uint32_t tid() const { return tid_; }
+  uint32_t slots() const { return producer_->slot_count; }
 
   // Publishes the 96-byte record that `fill(void*)` writes; false if it was dropped,
   // which counts in `dropped` only: the caller counts the kind of the operation.
@@ -123,11 +124,21 @@ class RingHandle {
                   &rocattach_ring::copies_dropped, nullptr);
   }
 
-  // The same for records that belong together.
+  // The same for `count` records that belong together: `fill(i, void*)`.
+  template <typename Fill>
+  bool PushGroupWith(uint32_t count, Fill fill) {
+    if (Unlikely(shared_)) LockShared();
+    const bool pushed = producer_->PushGroupWith(count, fill);
+    if (Unlikely(shared_)) UnlockShared();
+    return pushed;
+  }
   template <typename Done>
   bool PushGroup(const void* records, uint32_t count, Done done) {
     if (Unlikely(shared_)) LockShared();
-    const bool pushed = producer_->PushGroup(records, count);
+    auto* from = static_cast<const uint8_t*>(records);
+    const bool pushed = producer_->PushGroupWith(count, [from](uint32_t i, void* slot) {
+      memcpy(slot, from + size_t{i} * ROCATTACH_SLOT_BYTES, ROCATTACH_SLOT_BYTES);
+    });
     done();
     if (Unlikely(shared_)) UnlockShared();
     return pushed;

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include <algorithm>
+#include <string_view>
+
 namespace rocattach::collector {
 namespace {
 
@@ -64,6 +67,38 @@ const char* MessageOf(const rocattach_sdk_callback_record& record) {
     return nullptr;
   }
   return payload->message;
+}
+
+// Stores a message in the call if it fits, or else decides how many slots of text
+// follow it, at most a quarter of a ring of `ring_slots`. Returns its length.
+size_t PlaceMessage(const char* message, uint32_t ring_slots,
+                    rocattach_api_call* call) {
+  if (message == nullptr) return 0;
+  const size_t most = std::min<size_t>(
+      ROCATTACH_API_MAX_TEXT_BYTES, size_t{ring_slots / 4} * ROCATTACH_TEXT_SLOT_BYTES);
+  size_t bytes = strnlen(message, most + 1);
+  if (bytes > most) {
+    bytes = most;
+    call->flags = ROCATTACH_API_TEXT_CUT;
+  }
+  if (bytes < sizeof(call->text)) {
+    memcpy(call->text, message, bytes);
+  } else {
+    call->text_slots = static_cast<uint16_t>((bytes + ROCATTACH_TEXT_SLOT_BYTES - 1) /
+                                             ROCATTACH_TEXT_SLOT_BYTES);
+  }
+  return bytes;
+}
+
+void FillText(std::string_view message, uint32_t number, void* slot) {
+  rocattach_text text = {};
+  text.kind = ROCATTACH_RECORD_TEXT;
+  text.slot = static_cast<uint16_t>(number);
+  const std::string_view part = message.substr(
+      size_t{number} * ROCATTACH_TEXT_SLOT_BYTES, ROCATTACH_TEXT_SLOT_BYTES);
+  text.bytes = static_cast<uint16_t>(part.size());
+  memcpy(text.text, part.data(), part.size());
+  memcpy(slot, &text, sizeof(text));
 }
 
 }  // namespace
@@ -129,21 +164,25 @@ void SdkApi::Publish(const rocattach_sdk_callback_record& record, uint64_t begin
   call.ancestor_id = record.correlation_id.ancestor;
   call.begin_ns = begin_ns;
   call.end_ns = BootNs();
-  if (const char* message = MessageOf(record)) {
-    size_t bytes = strnlen(message, sizeof(call.text));
-    if (bytes == sizeof(call.text)) {
-      --bytes;
-      call.flags = ROCATTACH_API_TEXT_CUT;
-    }
-    memcpy(call.text, message, bytes);
-  }
   uint64_t generation = LoadAcquire(&state->generation);
   if (generation == 0) return;
   call.plan_tag = ROCATTACH_PLAN_TAG(generation);
   RingHandle ring = rings_->Mine();
   call.tid = ring.tid();
+  const char* message = MessageOf(record);
+  const size_t bytes = PlaceMessage(message, ring.slots(), &call);
   ring.Count(&rocattach_ring::api_calls_seen, uint64_t{1});
-  if (!ring.Push(&call)) ring.Count(&rocattach_ring::api_calls_dropped, uint64_t{1});
+  const bool pushed =
+      call.text_slots == 0
+          ? ring.Push(&call)
+          : ring.PushGroupWith(call.text_slots + 1u, [&](uint32_t i, void* slot) {
+              if (i == 0) {
+                memcpy(slot, &call, sizeof(call));
+              } else {
+                FillText(std::string_view(message, bytes), i - 1, slot);
+              }
+            });
+  if (!pushed) ring.Count(&rocattach_ring::api_calls_dropped, uint64_t{1});
 }
 
 }  // namespace rocattach::collector

@@ -40,6 +40,9 @@ class _Columns:
     def columns(self, *names):
         return [self.column(name) for name in names]
 
+    def has_dispatch_ids(self):
+        return self._batch.dispatch_ids or len(self._batch.dispatch) > 0
+
     def texts(self):
         return list(self._batch.text)
 
@@ -71,13 +74,16 @@ def dispatches(payload, kernel_name):
     groups = list(
         zip(*batch.columns("shape_workgroup_x", "shape_workgroup_y", "shape_workgroup_z"))
     )
-    columns = batch.columns("correlation", "enqueue", "start", "duration", "packet")
-    correlation = enqueue = 0
+    columns = batch.columns(
+        "correlation", "enqueue", "start", "duration", "packet", "dispatch")  # fmt: skip
+    numbered = batch.has_dispatch_ids()
+    correlation = enqueue = dispatch = 0
     last_end, last_packet = [0] * _SLOTS, [0] * _SLOTS
     records = []
-    for shape, d_correlation, d_enqueue, d_start, duration, d_packet in zip(
+    for shape, d_correlation, d_enqueue, d_start, duration, d_packet, d_dispatch in zip(
         batch.shape, *columns
     ):
+        dispatch = (dispatch + 1 + d_dispatch) & _MASK64
         correlation = (correlation + 1 + d_correlation) & _MASK64
         enqueue = (enqueue + d_enqueue) & _MASK64
         slot = queue[shape] % _SLOTS
@@ -101,6 +107,7 @@ def dispatches(payload, kernel_name):
         record["lds_bytes"] = lds[shape]
         record["scratch_bytes"] = scratch[shape]
         record["packet_index"] = packet
+        record["dispatch_id"] = dispatch if numbered else 0
         record.update(_flags(flags[shape]))
         records.append(record)
     return records

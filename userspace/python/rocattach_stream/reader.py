@@ -33,6 +33,7 @@ _ENTRIES = (
     ("kernels", "kernel"),
     ("session_plans", "session_plan"),
     ("api_functions", "api_function"),
+    ("threads", "thread"),
     ("clocks", "clock"),
     ("windows", "window"),
 )

@@ -1,0 +1,68 @@
+// A program that uses the injector, as a process of its own: tests let it fail and die
+// at any instant.
+#ifndef ROCATTACH_TESTS_INTEGRATION_INJECTOR_RUNNER_PROCESS_H_
+#define ROCATTACH_TESTS_INTEGRATION_INJECTOR_RUNNER_PROCESS_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "userspace/base/unique_fd.h"
+
+namespace rocattach {
+
+struct RunnerResult {
+  int status = -1;
+  std::string output;
+};
+
+class RunnerProcess {
+ public:
+  // `fault`: the step at which it fails or dies; empty: it does not.
+  RunnerProcess(std::vector<std::string> command, const std::string& fault) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    out_.reset(ends[0]);
+    UniqueFd in(ends[1]);
+    std::vector<char*> arguments;
+    for (std::string& word : command) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      if (!fault.empty()) setenv("ROCATTACH_FAULT", fault.c_str(), 1);
+      dup2(in.get(), STDOUT_FILENO);
+      execv(arguments[0], arguments.data());
+      _exit(94);
+    }
+  }
+  // Until it is about to begin.
+  void WaitForBegin() {
+    for (char c = 0; c != '\n' && read(out_.get(), &c, 1) == 1;) {
+    }
+  }
+  void Kill() const { kill(pid_, SIGKILL); }
+  RunnerResult Wait() {
+    RunnerResult result;
+    char chunk[1024];
+    for (ssize_t n; (n = read(out_.get(), chunk, sizeof(chunk))) > 0;) {
+      result.output.append(chunk, static_cast<size_t>(n));
+    }
+    EXPECT_EQ(waitpid(pid_, &result.status, 0), pid_);
+    return result;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd out_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_TESTS_INTEGRATION_INJECTOR_RUNNER_PROCESS_H_
