@@ -245,6 +245,13 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
       ->capture_default_str()
       ->type_name("KIND")
       ->check(CLI::IsMember({"absolute", "relative", "type-relative"}));
+  convert
+      ->add_option("--rocpd-schema", options->output.rocpd_schema,
+                   "Version of rocpd's tables")
+      ->capture_default_str()
+      ->type_name("VERSION")
+      ->check(CLI::IsMember(
+          std::vector<std::string>(std::begin(kRocpdSchemas), std::end(kRocpdSchemas))));
   convert->add_flag("--follow", options->output.follow,
                     "Write while the recording is being made, until it ends (last FILE "
                     "only)");

@@ -34,7 +34,7 @@ void Exporter::ForSinks(Target* target, F f) {
   }
 }
 
-void Exporter::OnRecording(const FrameContext& at, const v1::StreamHeader* header) {
+void Exporter::OnRecording(const FrameContext&, const v1::StreamHeader* header) {
   EndAll();
   ended_.clear();
   auto kept = std::make_shared<v1::StreamHeader>();
