@@ -264,7 +264,8 @@ class CsvSink : public RecordSink {
   CsvFile kernel_stats_ = StatsFile("kernel_stats");
   CsvFile copy_stats_ = StatsFile("memory_copy_stats");
   CsvFile domain_stats_ = StatsFile("domain_stats");
-  std::array<Api, 3> apis_ = {{  // by v1::ApiDomain
+  std::array<Api, 3> apis_ = {{
+      // by v1::ApiDomain
       {File(kHsaApiTraceCsv), StatsFile("hsa_api_stats"), "HSA_API", {}},
       {File(kHipApiTraceCsv), StatsFile("hip_api_stats"), "HIP_API", {}},
       {File(kMarkerApiTraceCsv), StatsFile("marker_api_stats"), "MARKER_API", {}},

@@ -23,8 +23,7 @@ absl::Status WriteStatistics(const NamedStatistics::Names& names, CsvFile* file)
   RETURN_IF_ERROR(file->Begin());
   for (const Entry* entry : rows) {
     const DurationStatistics& s = entry->second;
-    const double share =
-        total > 0 ? 100 * static_cast<double>(s.total()) / total : 0;
+    const double share = total > 0 ? 100 * static_cast<double>(s.total()) / total : 0;
     file->Row()
         .Text(entry->first)
         .Number(s.calls())

@@ -184,8 +184,9 @@ void Exporter::OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan
 }
 
 void Exporter::Tell(Target* target, const v1::SessionPlan& plan) {
-  ForSinks(target,
-           [&](RecordSink* sink) { return sink->OnSessionPlan(target->process, plan); });
+  ForSinks(target, [&](RecordSink* sink) {
+    return sink->OnSessionPlan(target->process, plan);
+  });
 }
 
 void Exporter::OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) {
@@ -255,8 +256,9 @@ void Exporter::OnApiCalls(const FrameContext& at,
                           absl::Span<const ApiCallRecord> records) {
   Target* target = FindBegun(at, records.size());
   if (target == nullptr) return;
-  ForSinks(target,
-           [&](RecordSink* sink) { return sink->OnApiCalls(target->process, records); });
+  ForSinks(target, [&](RecordSink* sink) {
+    return sink->OnApiCalls(target->process, records);
+  });
 }
 
 void Exporter::OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) {

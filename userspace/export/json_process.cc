@@ -210,8 +210,7 @@ void JsonProcess::WriteHead(const ExportProcess& process, std::string* out) cons
       .End();
   json.Number("pid", process.pid())
       .Number("init_time", recorded.start_ns())
-      .Number("fini_time",
-              process.end().has_value() ? process.end()->time_ns() : 0);
+      .Number("fini_time", process.end().has_value() ? process.end()->time_ns() : 0);
   json.Raw("command", "[");
   for (const std::string& argument : recorded.arguments()) {
     Separate(out, '[');
@@ -284,7 +283,8 @@ namespace {
 
 // Names of the operations of each kind, at the positions of their numbers.
 void WriteBufferNames(const ExportProcess& process, std::string* out) {
-  std::map<uint32_t, std::pair<absl::string_view, std::map<uint32_t, absl::string_view>>>
+  std::map<uint32_t,
+           std::pair<absl::string_view, std::map<uint32_t, absl::string_view>>>
       kinds;
   for (const auto& [key, name] : process.functions()) {
     auto& kind = kinds[ApiKindNumber(key.first, key.second)];

@@ -48,8 +48,8 @@ void AppendValid(absl::string_view text, std::string* out) {
 }  // namespace
 
 void AppendJsonString(absl::string_view text, std::string* out) {
-  const bool ascii = std::all_of(text.begin(), text.end(),
-                                 [](char c) { return (c & 0x80) == 0; });
+  const bool ascii =
+      std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
   if (ascii) {
     AppendValid(text, out);
   } else {
@@ -66,9 +66,9 @@ void AppendReal(double number, std::string* out) {
   char digits[400];
   const bool whole = number == std::floor(number) && std::fabs(number) < 1e15;
   const std::to_chars_result end =
-      whole ? std::to_chars(digits, digits + sizeof(digits),
-                            static_cast<int64_t>(number))
-            : std::to_chars(digits, digits + sizeof(digits), number);
+      whole
+          ? std::to_chars(digits, digits + sizeof(digits), static_cast<int64_t>(number))
+          : std::to_chars(digits, digits + sizeof(digits), number);
   out->append(digits, static_cast<size_t>(end.ptr - digits));
 }
 

@@ -168,8 +168,8 @@ class NdjsonSink : public RecordSink {
                        const std::string* display_name = nullptr) {
     JsonObject line = Begin(process, type);
     if (display_name != nullptr) line.Text("display_name", *display_name);
-    const Json fields = MessageJson(message, UnsetFields::kIncluded,
-                                    absl::StrCat(type, "_type"));
+    const Json fields =
+        MessageJson(message, UnsetFields::kIncluded, absl::StrCat(type, "_type"));
     for (const auto& [key, value] : fields.items()) {
       if (key != "pid") line.Raw(key, DumpJson(value));  // the line has it
     }

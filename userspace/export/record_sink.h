@@ -29,7 +29,8 @@ struct CountedDispatch {
 // Start and end are present and in order; a target can claim anything.
 template <typename Operation>
 bool HasTimes(const Operation& r) {
-  return (r.flags & (ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED)) == 0 &&
+  return (r.flags & (ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED)) ==
+             0 &&
          r.start_ns != 0 && r.end_ns >= r.start_ns;
 }
 

@@ -47,7 +47,8 @@ constexpr TableLayout kTables[] = {
      "target_arch TEXT@agent;event_code INT;instance_id INTEGER;name TEXT!;"
      "symbol TEXT!;description TEXT;long_description TEXT=;component TEXT;units TEXT=;"
      "value_type TEXT@ABS,ACCUM,RELATIVE;block TEXT;expression TEXT;"
-     "is_constant INTEGER;is_derived INTEGER;(3:spm_support INTEGER);extdata JSONB!={}"},
+     "is_constant INTEGER;is_derived INTEGER;(3:spm_support INTEGER);extdata "
+     "JSONB!={}"},
     {"info_code_object",
      "nid INTEGER! >info_node;pid INTEGER! >info_process;agent_id INTEGER >info_agent;"
      "uri TEXT;load_base BIGINT;load_size BIGINT;load_delta BIGINT;"
@@ -124,8 +125,7 @@ std::string ColumnSql(absl::string_view column, bool nic, const std::string& suf
       absl::StrSplit(column, absl::MaxSplits(' ', 1));
   const size_t mark = named[1].find_first_of("!=@> ");
   std::string sql = absl::StrCat("\"", named[0], "\" ", named[1].substr(0, mark));
-  absl::string_view rest =
-      mark == absl::string_view::npos ? "" : named[1].substr(mark);
+  absl::string_view rest = mark == absl::string_view::npos ? "" : named[1].substr(mark);
   if (absl::ConsumePrefix(&rest, "!")) sql += " NOT NULL";
   if (absl::ConsumePrefix(&rest, "=")) {
     absl::StrAppend(&sql, " DEFAULT ",
@@ -200,10 +200,10 @@ std::string RocpdSchema::Views() const {
 }
 
 std::string RocpdSchema::Metadata() const {
-  return absl::StrCat("INSERT INTO ", Table("metadata"),
-                      " (\"tag\", \"value\") VALUES ('schema_version', '3'), ('uuid', '",
-                      suffix_, "'), ('guid', '", guid_,
-                      "'), ('rocattach_schema', '", version_, "');\n");
+  return absl::StrCat(
+      "INSERT INTO ", Table("metadata"),
+      " (\"tag\", \"value\") VALUES ('schema_version', '3'), ('uuid', '", suffix_,
+      "'), ('guid', '", guid_, "'), ('rocattach_schema', '", version_, "');\n");
 }
 
 std::string RocpdSchema::Sql() const {

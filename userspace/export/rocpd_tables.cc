@@ -88,9 +88,11 @@ absl::StatusOr<std::unique_ptr<RocpdTables>> RocpdTables::Create(
   RETURN_IF_ERROR(tables->WriteProcess(process));
   RETURN_IF_ERROR(tables->StringId("").status());
   RETURN_IF_ERROR(tables->NeedQueue(0));
-  RETURN_IF_ERROR(
-      tables->inserts_->stream.Integer(0).Integer(tables->node_).Integer(tables->pid_)
-          .Text("Default Stream").Run());
+  RETURN_IF_ERROR(tables->inserts_->stream.Integer(0)
+                      .Integer(tables->node_)
+                      .Integer(tables->pid_)
+                      .Text("Default Stream")
+                      .Run());
   return tables;
 }
 
@@ -112,42 +114,42 @@ absl::Status RocpdTables::Prepare() {
   };
   constexpr absl::string_view kInsert = "INSERT", kIgnore = "INSERT OR IGNORE",
                               kReplace = "INSERT OR REPLACE";
-  for (const Table& t : {
-           Table{&inserts_->string, kInsert, "string", "id string"},
-           {&inserts_->process, kReplace, "info_process",
-            "id nid ppid pid init fini start end command extdata"},
-           {&inserts_->thread, kIgnore, "info_thread", "id nid ppid pid tid"},
-           {&inserts_->queue, kIgnore, "info_queue", "id nid pid name"},
-           {&inserts_->stream, kIgnore, "info_stream", "id nid pid name"},
-           {&inserts_->agent, kReplace, "info_agent",
-            "id nid pid type absolute_index logical_index type_index uuid name "
-            "model_name vendor_name product_name user_name extdata"},
-           {&inserts_->code_object, kReplace, "info_code_object",
-            "id nid pid agent_id uri load_base load_size load_delta storage_type"},
-           {&inserts_->kernel, kReplace, "info_kernel_symbol",
-            "id nid pid code_object_id kernel_name display_name kernel_object "
-            "kernarg_segment_size kernarg_segment_alignment group_segment_size "
-            "private_segment_size sgpr_count arch_vgpr_count accum_vgpr_count"},
-           {&inserts_->pmc, kInsert, "info_pmc",
-            "id nid pid agent_id target_arch name symbol description component "
-            "value_type block expression is_constant is_derived"},
-           {&inserts_->track, kInsert, "track", "id nid pid tid name_id"},
-           {&inserts_->event, kInsert, "event",
-            "id category_id stack_id parent_stack_id correlation_id extdata"},
-           {&inserts_->dispatch, kInsert, "kernel_dispatch",
-            "id nid pid tid agent_id kernel_id dispatch_id queue_id stream_id start end "
-            "private_segment_size group_segment_size workgroup_size_x "
-            "workgroup_size_y workgroup_size_z grid_size_x grid_size_y grid_size_z "
-            "region_name_id event_id extdata"},
-           {&inserts_->copy, kInsert, "memory_copy",
-            "id nid pid tid start end name_id dst_agent_id dst_address src_agent_id "
-            "src_address size queue_id stream_id region_name_id event_id extdata"},
-           {&inserts_->region, kInsert, "region",
-            "id nid pid tid start end name_id event_id"},
-           {&inserts_->sample, kInsert, "sample", "id track_id timestamp event_id"},
-           {&inserts_->pmc_event, kInsert, "pmc_event",
-            "event_id pmc_id value extdata"},
-       }) {
+  for (
+      const Table& t : {
+          Table{&inserts_->string, kInsert, "string", "id string"},
+          {&inserts_->process, kReplace, "info_process",
+           "id nid ppid pid init fini start end command extdata"},
+          {&inserts_->thread, kIgnore, "info_thread", "id nid ppid pid tid"},
+          {&inserts_->queue, kIgnore, "info_queue", "id nid pid name"},
+          {&inserts_->stream, kIgnore, "info_stream", "id nid pid name"},
+          {&inserts_->agent, kReplace, "info_agent",
+           "id nid pid type absolute_index logical_index type_index uuid name "
+           "model_name vendor_name product_name user_name extdata"},
+          {&inserts_->code_object, kReplace, "info_code_object",
+           "id nid pid agent_id uri load_base load_size load_delta storage_type"},
+          {&inserts_->kernel, kReplace, "info_kernel_symbol",
+           "id nid pid code_object_id kernel_name display_name kernel_object "
+           "kernarg_segment_size kernarg_segment_alignment group_segment_size "
+           "private_segment_size sgpr_count arch_vgpr_count accum_vgpr_count"},
+          {&inserts_->pmc, kInsert, "info_pmc",
+           "id nid pid agent_id target_arch name symbol description component "
+           "value_type block expression is_constant is_derived"},
+          {&inserts_->track, kInsert, "track", "id nid pid tid name_id"},
+          {&inserts_->event, kInsert, "event",
+           "id category_id stack_id parent_stack_id correlation_id extdata"},
+          {&inserts_->dispatch, kInsert, "kernel_dispatch",
+           "id nid pid tid agent_id kernel_id dispatch_id queue_id stream_id start end "
+           "private_segment_size group_segment_size workgroup_size_x "
+           "workgroup_size_y workgroup_size_z grid_size_x grid_size_y grid_size_z "
+           "region_name_id event_id extdata"},
+          {&inserts_->copy, kInsert, "memory_copy",
+           "id nid pid tid start end name_id dst_agent_id dst_address src_agent_id "
+           "src_address size queue_id stream_id region_name_id event_id extdata"},
+          {&inserts_->region, kInsert, "region",
+           "id nid pid tid start end name_id event_id"},
+          {&inserts_->sample, kInsert, "sample", "id track_id timestamp event_id"},
+          {&inserts_->pmc_event, kInsert, "pmc_event", "event_id pmc_id value extdata"},
+      }) {
     ASSIGN_OR_RETURN(*t.insert, PrepareInsert(t.verb, t.table, t.columns));
   }
   return absl::OkStatus();
@@ -246,9 +248,21 @@ absl::StatusOr<int64_t> RocpdTables::NeedAgent(const ExportProcess& process,
   if (const v1::Agent* known = process.FindAgent(agent)) return known->node_id();
   const int64_t id = kUnknownAgents + agent;
   if (!agents_.insert(id).second) return id;
-  RETURN_IF_ERROR(inserts_->agent.Integer(id).Integer(node_).Integer(pid_).Null().Null()
-                      .Null().Null().Null().Text("").Text("").Text("").Text("").Text("")
-                      .Text(kNoExtData).Run());
+  RETURN_IF_ERROR(inserts_->agent.Integer(id)
+                      .Integer(node_)
+                      .Integer(pid_)
+                      .Null()
+                      .Null()
+                      .Null()
+                      .Null()
+                      .Null()
+                      .Text("")
+                      .Text("")
+                      .Text("")
+                      .Text("")
+                      .Text("")
+                      .Text(kNoExtData)
+                      .Run());
   return id;
 }
 
@@ -270,8 +284,16 @@ absl::Status RocpdTables::WriteCodeObject(const ExportProcess& process,
 
 absl::Status RocpdTables::NeedCodeObject(uint32_t object) {
   if (!IsNew(object, &code_objects_)) return absl::OkStatus();
-  return inserts_->code_object.Integer(object).Integer(node_).Integer(pid_).Null()
-      .Null().Null().Null().Null().Null().Run();
+  return inserts_->code_object.Integer(object)
+      .Integer(node_)
+      .Integer(pid_)
+      .Null()
+      .Null()
+      .Null()
+      .Null()
+      .Null()
+      .Null()
+      .Run();
 }
 
 absl::Status RocpdTables::WriteKernel(const ExportKernel& known) {
@@ -304,8 +326,7 @@ absl::Status RocpdTables::NeedKernel(uint32_t kernel) {
 
 absl::Status RocpdTables::NeedQueue(uint32_t queue) {
   if (!IsNew(queue, &queues_)) return absl::OkStatus();
-  const std::string name =
-      queue == 0 ? "Default Queue" : absl::StrCat("Queue ", queue);
+  const std::string name = queue == 0 ? "Default Queue" : absl::StrCat("Queue ", queue);
   return inserts_->queue.Integer(queue).Integer(node_).Integer(pid_).Text(name).Run();
 }
 
@@ -335,8 +356,12 @@ absl::StatusOr<int64_t> RocpdTables::TrackId(uint32_t tid, absl::string_view nam
   ASSIGN_OR_RETURN(const int64_t name_id, StringId(name));
   RETURN_IF_ERROR(NeedThread(tid));
   const int64_t id = static_cast<int64_t>(tracks_.size()) + 1;
-  RETURN_IF_ERROR(inserts_->track.Integer(id).Integer(node_).Integer(pid_).Integer(tid)
-                      .Integer(name_id).Run());
+  RETURN_IF_ERROR(inserts_->track.Integer(id)
+                      .Integer(node_)
+                      .Integer(pid_)
+                      .Integer(tid)
+                      .Integer(name_id)
+                      .Run());
   tracks_.emplace(key, id);
   return id;
 }
@@ -396,10 +421,9 @@ absl::Status RocpdTables::WriteDispatch(const ExportProcess& process,
   RETURN_IF_ERROR(NeedKernel(r.kernel_id));
   ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, r.agent_id));
   ASSIGN_OR_RETURN(const int64_t region, StringId(""));
-  ASSIGN_OR_RETURN(
-      const int64_t event,
-      WriteEvent(EventClass::kDispatch, r.dispatch_id, kKernelDispatchKind,
-                 r.correlation_id, r.correlation_id, kNoExtData));
+  ASSIGN_OR_RETURN(const int64_t event,
+                   WriteEvent(EventClass::kDispatch, r.dispatch_id, kKernelDispatchKind,
+                              r.correlation_id, r.correlation_id, kNoExtData));
   const Span span = SpanOf(r);
   return inserts_->dispatch.Number(r.dispatch_id)
       .Integer(node_)
@@ -496,9 +520,9 @@ absl::Status RocpdTables::WriteCounted(const ExportProcess& process,
                                  static_cast<uint64_t>(EventClass::kDispatch));
   } else {
     const uint64_t operation = counted.values[0].operation;
-    ASSIGN_OR_RETURN(event, WriteEvent(EventClass::kOther, ++others_,
-                                       kKernelDispatchKind, operation, operation,
-                                       kNoExtData));
+    ASSIGN_OR_RETURN(
+        event, WriteEvent(EventClass::kOther, ++others_, kKernelDispatchKind, operation,
+                          operation, kNoExtData));
   }
   return WriteValues(process, event, counted.values);
 }
@@ -513,8 +537,9 @@ absl::Status RocpdTables::WriteSamples(const ExportProcess& process,
     }
     const CounterRecord& first = records[0];
     ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, first.agent_id));
-    ASSIGN_OR_RETURN(const int64_t track,
-                     TrackId(process.pid(), absl::StrCat("GPU counters, agent ", agent)));
+    ASSIGN_OR_RETURN(
+        const int64_t track,
+        TrackId(process.pid(), absl::StrCat("GPU counters, agent ", agent)));
     std::string extdata;
     JsonObject(&extdata)
         .Begin()

@@ -18,12 +18,12 @@ struct ViewLayout {
   int since = 0;  // the first version 3.0.x that has it
 };
 
-#define AGENT_COLUMNS(alias, prefix)                                                  \
-  alias ".absolute_index AS " prefix "agent_abs_index, " alias                        \
+#define AGENT_COLUMNS(alias, prefix)                                                   \
+  alias ".absolute_index AS " prefix "agent_abs_index, " alias                         \
         ".logical_index AS " prefix "agent_log_index, " alias ".type_index AS " prefix \
         "agent_type_index, " alias ".type AS " prefix "agent_type"
 
-#define COUNTED_COLUMNS                                                                \
+#define COUNTED_COLUMNS \
   "D.dispatch_id, D.kernel_id, E.id AS event_id, E.correlation_id, E.stack_id, "       \
   "E.parent_stack_id, P.pid, T.tid, D.agent_id, " AGENT_COLUMNS("A", "") ", "          \
   "D.queue_id, D.grid_size_x, D.grid_size_y, D.grid_size_z, "                          \
@@ -36,18 +36,18 @@ struct ViewLayout {
   "C.name AS counter_name, C.symbol AS counter_symbol, C.component, C.description, "   \
   "C.block, C.expression, C.value_type, C.id AS counter_id"
 
-#define COUNTED_JOINS                                                               \
-  "[join V.pmc_id info_pmc C] [join V.event_id event E] "                           \
-  "JOIN rocpd_kernel_dispatch D ON D.event_id = V.event_id AND D.guid = V.guid "    \
-  "[join D.agent_id info_agent A] [join D.kernel_id info_kernel_symbol K] "         \
+#define COUNTED_JOINS                                                            \
+  "[join V.pmc_id info_pmc C] [join V.event_id event E] "                        \
+  "JOIN rocpd_kernel_dispatch D ON D.event_id = V.event_id AND D.guid = V.guid " \
+  "[join D.agent_id info_agent A] [join D.kernel_id info_kernel_symbol K] "      \
   "[join D.pid info_process P] [join D.tid info_thread T]"
 
-#define REGION_COLUMNS                                                          \
-  "E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, E.extdata, "     \
+#define REGION_COLUMNS                                                      \
+  "E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id, E.extdata, " \
   "E.call_stack, E.line_info"
 
-#define SAMPLE_JOINS                                                                  \
-  "rocpd_sample R [join R.track_id track T] [join R.event_id event E] "               \
+#define SAMPLE_JOINS                                                    \
+  "rocpd_sample R [join R.track_id track T] [join R.event_id event E] " \
   "[join T.pid info_process P] [join T.tid info_thread H]"
 
 constexpr ViewLayout kViews[] = {
@@ -85,7 +85,8 @@ constexpr ViewLayout kViews[] = {
      "rocpd_info_thread T [join T.pid info_process P] [join T.nid info_node N]"},
     {"regions",
      "R.id, R.guid, [E.category_id] AS category, S.string AS name, R.nid, P.pid, "
-     "T.tid, R.start, R.end, (R.end - R.start) AS duration, R.event_id, " REGION_COLUMNS,
+     "T.tid, R.start, R.end, (R.end - R.start) AS duration, "
+     "R.event_id, " REGION_COLUMNS,
      "rocpd_region R [join R.event_id event E] [join R.name_id string S] "
      "[join R.pid info_process P] [join R.tid info_thread T]"},
     {"region_args", "R.id, R.guid, R.nid, P.pid, X.type, X.name, X.value",
@@ -104,16 +105,22 @@ constexpr ViewLayout kViews[] = {
     {"regions_and_samples", "*", "regions UNION ALL SELECT * FROM sample_regions"},
     {"kernels",
      "D.id, D.guid, T.tid, [E.category_id] AS category, S.string AS region, "
-     "K.display_name AS name, D.nid, P.pid, " AGENT_COLUMNS("A", "") ", "
-     "K.code_object_id, D.kernel_id, D.dispatch_id, D.stream_id, D.queue_id, "
-     "Q.name AS queue, M.name AS stream, D.start, D.end, (D.end - D.start) AS duration, "
-     "D.grid_size_x AS grid_x, D.grid_size_y AS grid_y, D.grid_size_z AS grid_z, "
-     "D.workgroup_size_x AS workgroup_x, D.workgroup_size_y AS workgroup_y, "
-     "D.workgroup_size_z AS workgroup_z, D.group_segment_size AS lds_size, "
-     "D.private_segment_size AS scratch_size, K.arch_vgpr_count AS vgpr_count, "
-     "K.accum_vgpr_count, K.sgpr_count, K.group_segment_size AS static_lds_size, "
-     "K.private_segment_size AS static_scratch_size, E.stack_id, E.parent_stack_id, "
-     "E.correlation_id AS corr_id",
+     "K.display_name AS name, D.nid, P.pid, " AGENT_COLUMNS(
+         "A",
+         "") ", "
+             "K.code_object_id, D.kernel_id, D.dispatch_id, D.stream_id, D.queue_id, "
+             "Q.name AS queue, M.name AS stream, D.start, D.end, (D.end - D.start) AS "
+             "duration, "
+             "D.grid_size_x AS grid_x, D.grid_size_y AS grid_y, D.grid_size_z AS "
+             "grid_z, "
+             "D.workgroup_size_x AS workgroup_x, D.workgroup_size_y AS workgroup_y, "
+             "D.workgroup_size_z AS workgroup_z, D.group_segment_size AS lds_size, "
+             "D.private_segment_size AS scratch_size, K.arch_vgpr_count AS vgpr_count, "
+             "K.accum_vgpr_count, K.sgpr_count, K.group_segment_size AS "
+             "static_lds_size, "
+             "K.private_segment_size AS static_scratch_size, E.stack_id, "
+             "E.parent_stack_id, "
+             "E.correlation_id AS corr_id",
      "rocpd_kernel_dispatch D [join D.agent_id info_agent A] "
      "[join D.event_id event E] [join D.region_name_id string S] "
      "[join D.kernel_id info_kernel_symbol K] [left D.stream_id info_stream M] "
@@ -138,7 +145,8 @@ constexpr ViewLayout kViews[] = {
      "rocpd_event E JOIN rocpd_arg X ON X.event_id = E.id AND X.guid = E.guid"},
     {"stream_args",
      "X.id AS argument_id, X.event_id, X.position AS arg_position, X.type AS arg_type, "
-     "X.value AS arg_value, json_extract(X.extdata, '$.stream_id') AS stream_id, M.nid, "
+     "X.value AS arg_value, json_extract(X.extdata, '$.stream_id') AS stream_id, "
+     "M.nid, "
      "P.pid, M.name AS stream_name, M.extdata",
      "rocpd_arg X JOIN rocpd_info_stream M ON M.id = json_extract(X.extdata, "
      "'$.stream_id') AND M.guid = X.guid [join M.pid info_process P] "
@@ -147,9 +155,12 @@ constexpr ViewLayout kViews[] = {
      "M.id, M.guid, [E.category_id] AS category, M.nid, P.pid, T.tid, M.start, M.end, "
      "(M.end - M.start) AS duration, S.string AS name, R.string AS region_name, "
      "M.stream_id, M.queue_id, L.name AS stream_name, Q.name AS queue_name, M.size, "
-     "A.name AS dst_device, " AGENT_COLUMNS("A", "dst_") ", M.dst_address, "
-     "B.name AS src_device, " AGENT_COLUMNS("B", "src_") ", M.src_address, "
-     "E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id",
+     "A.name AS dst_device, " AGENT_COLUMNS(
+         "A", "dst_") ", M.dst_address, "
+                      "B.name AS src_device, " AGENT_COLUMNS(
+                          "B", "src_") ", M.src_address, "
+                                       "E.stack_id, E.parent_stack_id, "
+                                       "E.correlation_id AS corr_id",
      "rocpd_memory_copy M [join M.name_id string S] [left M.region_name_id string R] "
      "[join M.dst_agent_id info_agent A] [join M.src_agent_id info_agent B] "
      "[left M.queue_id info_queue Q] [left M.stream_id info_stream L] "
@@ -157,21 +168,25 @@ constexpr ViewLayout kViews[] = {
      "[join M.tid info_thread T]"},
     {"memory_allocations",
      "M.id, M.guid, [E.category_id] AS category, M.nid, P.pid, T.tid, M.start, M.end, "
-     "(M.end - M.start) AS duration, M.type, M.level, A.name AS agent_name, "
-     AGENT_COLUMNS("A", "") ", M.address, M.size, M.queue_id, Q.name AS queue_name, "
-     "M.stream_id, L.name AS stream_name, E.stack_id, E.parent_stack_id, "
-     "E.correlation_id AS corr_id",
+     "(M.end - M.start) AS duration, M.type, M.level, A.name AS "
+     "agent_name, " AGENT_COLUMNS(
+         "A", "") ", M.address, M.size, M.queue_id, Q.name AS queue_name, "
+                  "M.stream_id, L.name AS stream_name, E.stack_id, E.parent_stack_id, "
+                  "E.correlation_id AS corr_id",
      "rocpd_memory_allocate M [left M.agent_id info_agent A] "
      "[left M.queue_id info_queue Q] [left M.stream_id info_stream L] "
      "[join M.event_id event E] [join M.pid info_process P] "
      "[join M.tid info_thread T]"},
     {"scratch_memory",
-     "M.id, M.guid, M.nid, P.pid, M.type AS operation, A.name AS agent_name, "
-     AGENT_COLUMNS("A", "") ", M.queue_id, T.tid, "
-     "json_extract(M.extdata, '$.flags') AS alloc_flags, M.start, M.end, "
-     "(M.end - M.start) AS duration, M.size, M.address, E.correlation_id, E.stack_id, "
-     "E.parent_stack_id, E.correlation_id AS corr_id, [E.category_id] AS category, "
-     "E.extdata AS event_extdata",
+     "M.id, M.guid, M.nid, P.pid, M.type AS operation, A.name AS "
+     "agent_name, " AGENT_COLUMNS(
+         "A", "") ", M.queue_id, T.tid, "
+                  "json_extract(M.extdata, '$.flags') AS alloc_flags, M.start, M.end, "
+                  "(M.end - M.start) AS duration, M.size, M.address, E.correlation_id, "
+                  "E.stack_id, "
+                  "E.parent_stack_id, E.correlation_id AS corr_id, [E.category_id] AS "
+                  "category, "
+                  "E.extdata AS event_extdata",
      "rocpd_memory_allocate M [left M.agent_id info_agent A] "
      "[join M.event_id event E] [join M.pid info_process P] "
      "[join M.tid info_thread T] WHERE M.level = 'SCRATCH' ORDER BY M.start"},
@@ -243,8 +258,8 @@ std::string Bracket(absl::string_view text, int minor) {
   const absl::string_view table = text.substr(space + 1);
   const absl::string_view alias = table.substr(table.find(' ') + 1);
   return absl::StrCat(left ? "LEFT JOIN rocpd_" : "JOIN rocpd_", table, " ON ", alias,
-                      ".id = ", key, " AND ", alias, ".guid = ",
-                      key.substr(0, key.find('.')), ".guid");
+                      ".id = ", key, " AND ", alias,
+                      ".guid = ", key.substr(0, key.find('.')), ".guid");
 }
 
 void AppendExpanded(absl::string_view text, int minor, std::string* sql) {

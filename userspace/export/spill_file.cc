@@ -23,8 +23,7 @@ absl::StatusOr<UniqueFd> OpenNameless(const std::string& directory) {
   std::string path = absl::StrCat(directory, "/.rocattach-XXXXXX");
   fd.reset(mkostemp(path.data(), O_CLOEXEC));
   if (!fd.valid()) {
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat("no temporary file in ", directory));
+    return absl::ErrnoToStatus(errno, absl::StrCat("no temporary file in ", directory));
   }
   unlink(path.c_str());
   return fd;

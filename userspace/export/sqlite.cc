@@ -1,8 +1,12 @@
 #include "userspace/export/sqlite.h"
 
+#include <fcntl.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/file.h"
+#include "userspace/base/status_macros.h"
 
 namespace rocattach {
 namespace {
@@ -40,11 +44,13 @@ absl::Status SqliteInsert::RunWithAnyId() {
 }
 
 absl::StatusOr<SqliteDatabase> SqliteDatabase::Create(const std::string& path) {
+  // With the mode of our other outputs; SQLite takes an empty file as a new database.
+  RETURN_IF_ERROR(OpenFile(path, O_WRONLY | O_CREAT | O_EXCL, 0640).status());
   SqliteDatabase created(path);
   sqlite3* opened = nullptr;
   const int code = sqlite3_open_v2(
       path.c_str(), &opened,
-      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
   created.database_.reset(opened);
   if (code != SQLITE_OK) return ErrorOf(opened, path);
   sqlite3_busy_timeout(opened, 10'000);  // a reader may hold a lock for a moment
@@ -62,9 +68,9 @@ absl::Status SqliteDatabase::Execute(const std::string& sql) {
 absl::StatusOr<SqliteInsert> SqliteDatabase::Prepare(const std::string& sql) {
   SqliteInsert insert;
   sqlite3_stmt* statement = nullptr;
-  const int code = sqlite3_prepare_v3(database_.get(), sql.c_str(),
-                                      static_cast<int>(sql.size()) + 1,
-                                      SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  const int code =
+      sqlite3_prepare_v3(database_.get(), sql.c_str(), static_cast<int>(sql.size()) + 1,
+                         SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
   insert.statement_.reset(statement);
   if (code != SQLITE_OK) return ErrorOf(database_.get(), path_);
   return insert;

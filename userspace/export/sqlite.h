@@ -38,8 +38,8 @@ class SqliteInsert {
     return *this;
   }
   absl::Status Run();
-  // The same for a row whose first parameter is its id. If the id is taken, which only a
-  // damaged input or a hostile process brings about, the row gets another one.
+  // The same for a row whose first parameter is its id. If the id is taken, which only
+  // a damaged input or a hostile process brings about, the row gets another one.
   absl::Status RunWithAnyId();
 
  private:
