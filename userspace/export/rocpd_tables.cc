@@ -607,9 +607,10 @@ absl::Status RocpdTables::CommitIfLarge() {
 absl::Status RocpdTables::Close() {
   RETURN_IF_ERROR(database_.Execute("COMMIT;"));
   inserts_ = nullptr;
-  // Without a journal mode of its own the file needs no others beside it.
   if (options_.follow) {
-    RETURN_IF_ERROR(database_.Execute("PRAGMA wal_checkpoint(TRUNCATE);"));
+    // Back to a single file that can be opened anywhere. Not while someone reads: the
+    // last reader's end does the same but for the mode, which remains.
+    (void)database_.Execute("PRAGMA busy_timeout=200; PRAGMA journal_mode=DELETE;");
   }
   return database_.Close();
 }
