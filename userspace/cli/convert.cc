@@ -176,8 +176,8 @@ class Conversion {
     }
     if (!partial.empty()) {
       const size_t named = std::min(partial.size(), kMostNamedPartial);
-      std::string names =
-          absl::StrJoin(partial.begin(), partial.begin() + static_cast<long>(named), ", ");
+      std::string names = absl::StrJoin(
+          partial.begin(), partial.begin() + static_cast<long>(named), ", ");
       if (partial.size() > named) {
         absl::StrAppend(&names, " and ", partial.size() - named, " more");
       }
@@ -238,7 +238,6 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
   convert
       ->add_option("-d,--output-directory", options->directory,
                    "Directory of the outputs; created if missing")
-      ->capture_default_str()
       ->type_name("DIR");
   convert
       ->add_option("-o,--output-file", options->file,
