@@ -30,6 +30,7 @@ int Main(int argc, char** argv) {
   rocattach::RegisterProfile(&app, &run);
   rocattach::RegisterReport(&app, &run);
   rocattach::RegisterDump(&app, &run);
+  rocattach::RegisterConvert(&app, &run);
   rocattach::RegisterRecover(&app, &run);
   rocattach::RegisterCounters(&app, &run);
   rocattach::RegisterSession(&app, &run);

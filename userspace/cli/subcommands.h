@@ -19,6 +19,7 @@ inline constexpr int kExitUnreadable = 3;  // input cannot be read, or output wr
 // Adds the command to the application. When the user chose it, *run is set to what does
 // the work and returns the exit status.
 void RegisterAttach(CLI::App* app, std::function<int()>* run);
+void RegisterConvert(CLI::App* app, std::function<int()>* run);
 void RegisterDump(CLI::App* app, std::function<int()>* run);
 void RegisterCounters(CLI::App* app, std::function<int()>* run);
 void RegisterProfile(CLI::App* app, std::function<int()>* run);

@@ -1,0 +1,68 @@
+#include "userspace/export/counter_join.h"
+
+#include <utility>
+
+namespace rocattach {
+
+void CounterJoin::AddDispatches(absl::Span<const rocattach_dispatch> dispatches) {
+  for (const rocattach_dispatch& dispatch : dispatches) {
+    const auto waiting = waiting_.find(dispatch.correlation_id);
+    if (waiting != waiting_.end()) {
+      const std::vector<CounterRecord> values = std::move(waiting->second);
+      waiting_.erase(waiting);
+      waiting_values_ -= values.size();
+      emit_({&dispatch, values});
+      continue;
+    }
+    if (newer_.size() >= window_) {
+      older_ = std::move(newer_);
+      newer_.clear();
+    }
+    newer_.insert_or_assign(dispatch.correlation_id, dispatch);
+  }
+}
+
+bool CounterJoin::EmitWith(Dispatches* dispatches,
+                           absl::Span<const CounterRecord> values) {
+  const auto found = dispatches->find(values[0].operation);
+  if (found == dispatches->end()) return false;
+  emit_({&found->second, values});
+  dispatches->erase(found);
+  return true;
+}
+
+void CounterJoin::AddValues(absl::Span<const CounterRecord> values) {
+  while (!values.empty()) {
+    size_t count = 1;
+    while (count < values.size() && values[count].operation == values[0].operation &&
+           values[count].session == values[0].session) {
+      ++count;
+    }
+    const auto operation = values.subspan(0, count);
+    values.remove_prefix(count);
+    if (EmitWith(&newer_, operation) || EmitWith(&older_, operation)) continue;
+    std::vector<CounterRecord>& kept = waiting_[operation[0].operation];
+    if (kept.empty()) waiting_order_.push_back(operation[0].operation);
+    kept.insert(kept.end(), operation.begin(), operation.end());
+    waiting_values_ += count;
+    while (waiting_values_ > window_) EmitOldest();
+  }
+}
+
+void CounterJoin::EmitOldest() {
+  const uint64_t operation = waiting_order_.front();
+  waiting_order_.pop_front();
+  const auto waiting = waiting_.find(operation);
+  if (waiting == waiting_.end()) return;
+  const std::vector<CounterRecord> values = std::move(waiting->second);
+  waiting_.erase(waiting);
+  waiting_values_ -= values.size();
+  ++unmatched_;
+  emit_({nullptr, values});
+}
+
+void CounterJoin::Finish() {
+  while (!waiting_order_.empty()) EmitOldest();
+}
+
+}  // namespace rocattach

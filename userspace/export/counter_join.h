@@ -1,0 +1,58 @@
+// Brings counter values and their dispatches together. Both come in batches of their
+// own, the dispatches a little before or after the values, so that memory for the last
+// ones suffices.
+#ifndef ROCATTACH_USERSPACE_EXPORT_COUNTER_JOIN_H_
+#define ROCATTACH_USERSPACE_EXPORT_COUNTER_JOIN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "userspace/abi/records.h"
+#include "userspace/export/record_sink.h"
+
+namespace rocattach {
+
+class CounterJoin {
+ public:
+  using Emit = std::function<void(const CountedDispatch&)>;
+
+  // `emit` is called from within the calls below, once for each counted dispatch.
+  explicit CounterJoin(Emit emit) : emit_(std::move(emit)) {}
+
+  // At least the last `window` dispatches without values are kept, and as many values
+  // without a dispatch.
+  void set_window(size_t window) { window_ = window; }
+
+  void AddDispatches(absl::Span<const rocattach_dispatch> dispatches);
+  // Whole dispatches' values.
+  void AddValues(absl::Span<const CounterRecord> values);
+  // What is left gets no dispatch any more.
+  void Finish();
+
+  // Counted dispatches whose own record was not found.
+  uint64_t unmatched() const { return unmatched_; }
+
+ private:
+  using Dispatches = absl::flat_hash_map<uint64_t, rocattach_dispatch>;
+
+  bool EmitWith(Dispatches* dispatches, absl::Span<const CounterRecord> values);
+  void EmitOldest();
+
+  Emit emit_;
+  size_t window_ = size_t{1} << 16;
+  // Two generations: when the newer one is full, the older one is forgotten.
+  Dispatches newer_, older_;
+  absl::flat_hash_map<uint64_t, std::vector<CounterRecord>> waiting_;
+  std::deque<uint64_t> waiting_order_;  // may name operations that wait no longer
+  size_t waiting_values_ = 0;
+  uint64_t unmatched_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_EXPORT_COUNTER_JOIN_H_

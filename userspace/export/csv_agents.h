@@ -1,0 +1,20 @@
+// rocprofv3's agent_info.csv.
+#ifndef ROCATTACH_USERSPACE_EXPORT_CSV_AGENTS_H_
+#define ROCATTACH_USERSPACE_EXPORT_CSV_AGENTS_H_
+
+#include "absl/status/status.h"
+#include "userspace/export/csv_file.h"
+#include "userspace/export/export_process.h"
+
+namespace rocattach {
+
+// A row for each agent, by node; what recordings do not have is 0 or empty. Nothing
+// without agents.
+absl::Status WriteAgents(const ExportProcess& process, CsvFile* file);
+
+// "gfx90a" as rocprofv3 has it: 90010; 0 for other names.
+uint32_t GfxTargetVersion(absl::string_view name);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_EXPORT_CSV_AGENTS_H_

@@ -1,0 +1,33 @@
+#include "userspace/export/export_format.h"
+
+#include "userspace/export/csv_sink.h"
+#include "userspace/export/json_sink.h"
+#include "userspace/export/ndjson_sink.h"
+#include "userspace/export/rocpd_sink.h"
+
+namespace rocattach {
+
+absl::Span<const ExportFormat> ExportFormats() {
+  static constexpr ExportFormat kFormats[] = {
+      {"csv", "the files of rocprofv3", false, true, MakeCsvSink},
+      {"json", "the file of rocprofv3", true, false, MakeJsonSink},
+      {"ndjson", "one JSON object a line", true, true, MakeNdjsonSink},
+      {"rocpd", "an SQLite database", false, true, MakeRocpdSink},
+  };
+  return kFormats;
+}
+
+const ExportFormat* FindExportFormat(absl::string_view name) {
+  for (const ExportFormat& format : ExportFormats()) {
+    if (format.name == name) return &format;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> ExportFormatNames() {
+  std::vector<std::string> names;
+  for (const ExportFormat& format : ExportFormats()) names.emplace_back(format.name);
+  return names;
+}
+
+}  // namespace rocattach

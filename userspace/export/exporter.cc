@@ -1,0 +1,354 @@
+#include "userspace/export/exporter.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/file.h"
+#include "userspace/base/human.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+namespace {
+
+// Limit for the names of all processes that are open at a time.
+constexpr size_t kMaxNameBytes = 512 << 20;
+// Dispatches that all joins together keep in a generation, about 200 bytes each. Values
+// may come a quarter of a second before or after; counted kernels run one at a time.
+constexpr size_t kJoinedDispatches = size_t{1} << 16;
+// Processes that are open at a time, about 1 KiB each without names.
+constexpr size_t kMaxProcesses = 128 << 10;
+constexpr size_t kLeastJoinWindow = 4096;
+// Names of outputs that are kept for the end.
+constexpr size_t kMostNamedFiles = 10'000;
+
+absl::Status MakeParent(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos || slash == 0) return absl::OkStatus();
+  return MakeDirectories(path.substr(0, slash), 0755);
+}
+
+}  // namespace
+
+template <typename F>
+void Exporter::ForSinks(Target* target, F f) {
+  for (Output* output : target->outputs) {
+    if (!status_.ok()) return;
+    status_ = f(output->sink.get());
+  }
+}
+
+void Exporter::OnRecording(const FrameContext&, const v1::StreamHeader* header) {
+  EndAll();
+  ended_.clear();
+  auto kept = std::make_shared<v1::StreamHeader>();
+  if (header != nullptr) {
+    *kept = *header;
+    kept->clear_descriptors();
+  }
+  header_ = std::move(kept);
+}
+
+Exporter::Target* Exporter::Find(const FrameContext& at) {
+  if (!status_.ok() || at.stream == 0 || ended_.contains(at.stream)) return nullptr;
+  const auto known = targets_.find(at.stream);
+  if (known != targets_.end()) return known->second.get();
+  if (targets_.size() >= kMaxProcesses) return nullptr;
+  std::unique_ptr<Target>& target = targets_[at.stream];
+  target = std::make_unique<Target>(next_number_++);
+  target->process.recording_ = at.recording;
+  target->process.stream_ = at.stream;
+  if (header_ != nullptr) target->process.header_ = header_;
+  return target.get();
+}
+
+Exporter::Target* Exporter::FindBegun(const FrameContext& at, size_t records) {
+  Target* target = Find(at);
+  if (target != nullptr && !target->begun) status_ = Begin(target);
+  if (target == nullptr) {
+    (ended_.contains(at.stream) ? late_records_ : crowded_records_) += records;
+  }
+  return status_.ok() ? target : nullptr;
+}
+
+absl::StatusOr<Exporter::Output*> Exporter::OpenOutput(const ExportFormat& format,
+                                                       const Target& target) {
+  const std::string wanted = options_.base_name(target.process);
+  std::string base = wanted;
+  for (int attempt = 1; outputs_.contains({&format, base}); ++attempt) {
+    Output& output = outputs_.at({&format, base});
+    if (output.shared) return &output;
+    base = absl::StrCat(wanted, "_", target.process.pid());
+    if (attempt > 1) absl::StrAppend(&base, "_", attempt);
+  }
+  RETURN_IF_ERROR(MakeParent(base));
+  ASSIGN_OR_RETURN(auto made, format.make(base, options_.output));
+  Output& output = outputs_[{&format, base}];
+  output = {std::move(made), format.many_processes};
+  return &output;
+}
+
+absl::Status Exporter::Begin(Target* target) {
+  target->begun = true;
+  ++begun_;
+  const ExportProcess& process = target->process;
+  for (const ExportFormat* format : options_.formats) {
+    ASSIGN_OR_RETURN(Output * output, OpenOutput(*format, *target));
+    target->outputs.push_back(output);
+    RecordSink* sink = output->sink.get();
+    RETURN_IF_ERROR(sink->BeginProcess(process));
+    for (const auto& [id, agent] : process.agents()) {
+      RETURN_IF_ERROR(sink->OnAgent(process, agent));
+    }
+    for (const auto& [id, queue] : process.queues()) {
+      RETURN_IF_ERROR(sink->OnQueue(process, queue));
+    }
+    for (const auto& [id, object] : process.code_objects()) {
+      RETURN_IF_ERROR(sink->OnCodeObject(process, object));
+    }
+    for (const auto& [id, kernel] : process.kernels()) {
+      RETURN_IF_ERROR(sink->OnKernel(process, kernel));
+    }
+    for (const auto& [id, plan] : process.plans()) {
+      RETURN_IF_ERROR(sink->OnSessionPlan(process, plan));
+    }
+    for (const auto& [key, name] : process.functions()) {
+      v1::ApiFunction function;
+      function.set_domain(static_cast<v1::ApiDomain>(key.first));
+      function.set_function(key.second);
+      function.set_name(name);
+      RETURN_IF_ERROR(sink->OnApiFunction(process, function));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Exporter::OnProcess(const FrameContext& at, const v1::Process& process) {
+  Target* target = Find(at);
+  if (target == nullptr || target->process.process_.pid() != 0) return;
+  v1::Process& kept = target->process.process_;
+  kept = process;
+  if (name_bytes_ + kept.ByteSizeLong() > kMaxNameBytes) {
+    kept.clear_arguments();
+    kept.clear_executable();
+    kept.clear_cgroup();
+  }
+  target->process.bytes_ += kept.ByteSizeLong();
+  name_bytes_ += kept.ByteSizeLong();
+}
+
+template <typename Entry>
+void Exporter::Learn(const FrameContext& at, const Entry& entry) {
+  Target* target = Find(at);
+  if (target == nullptr) return;
+  ExportProcess& process = target->process;
+  if (name_bytes_ > kMaxNameBytes) {
+    ++process.entries_omitted_;
+    return;
+  }
+  const size_t bytes = process.bytes_;
+  const bool added = process.Add(entry);
+  name_bytes_ += process.bytes_ - bytes;
+  if (added && target->begun) Tell(target, entry);
+}
+
+void Exporter::OnAgent(const FrameContext& at, const v1::Agent& agent) {
+  Learn(at, agent);
+  // A process with agents was attached to; it has outputs even without any record.
+  FindBegun(at, 0);
+}
+
+void Exporter::Tell(Target* target, const v1::Agent& agent) {
+  ForSinks(target,
+           [&](RecordSink* sink) { return sink->OnAgent(target->process, agent); });
+}
+
+void Exporter::OnQueue(const FrameContext& at, const v1::Queue& queue) {
+  Learn(at, queue);
+}
+
+void Exporter::Tell(Target* target, const v1::Queue& queue) {
+  ForSinks(target,
+           [&](RecordSink* sink) { return sink->OnQueue(target->process, queue); });
+}
+
+void Exporter::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
+  Learn(at, kernel);
+}
+
+void Exporter::Tell(Target* target, const v1::Kernel& kernel) {
+  const ExportKernel* known = target->process.FindKernel(kernel.id());
+  ForSinks(target,
+           [&](RecordSink* sink) { return sink->OnKernel(target->process, *known); });
+}
+
+void Exporter::OnCodeObject(const FrameContext& at, const v1::CodeObject& object) {
+  Learn(at, object);
+}
+
+void Exporter::Tell(Target* target, const v1::CodeObject& object) {
+  ForSinks(target, [&](RecordSink* sink) {
+    return sink->OnCodeObject(target->process, object);
+  });
+}
+
+void Exporter::OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan) {
+  Learn(at, plan);
+  Target* target = Find(at);
+  if (target != nullptr && plan.counters_size() > 0) StartJoin(target);
+}
+
+void Exporter::Tell(Target* target, const v1::SessionPlan& plan) {
+  ForSinks(target, [&](RecordSink* sink) {
+    return sink->OnSessionPlan(target->process, plan);
+  });
+}
+
+void Exporter::OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) {
+  Learn(at, function);
+}
+
+void Exporter::Tell(Target* target, const v1::ApiFunction& function) {
+  ForSinks(target, [&](RecordSink* sink) {
+    return sink->OnApiFunction(target->process, function);
+  });
+}
+
+void Exporter::StartJoin(Target* target) {
+  if (target->join != nullptr) return;
+  target->join = std::make_unique<CounterJoin>([this, target](const auto& counted) {
+    ForSinks(target, [&](RecordSink* sink) {
+      return sink->OnCountedDispatch(target->process, counted);
+    });
+  });
+  ++joins_;
+  const size_t window = std::max(kLeastJoinWindow, kJoinedDispatches / joins_);
+  for (auto& [stream, other] : targets_) {
+    if (other->join != nullptr) other->join->set_window(window);
+  }
+}
+
+void Exporter::OnDispatches(const FrameContext& at,
+                            absl::Span<const rocattach_dispatch> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  numbered_.assign(records.begin(), records.end());
+  for (rocattach_dispatch& dispatch : numbered_) {
+    ++target->dispatches;
+    if (dispatch.dispatch_id == 0) dispatch.dispatch_id = target->dispatches;
+  }
+  ForSinks(target, [&](RecordSink* sink) {
+    return sink->OnDispatches(target->process, numbered_);
+  });
+  if (target->join != nullptr) target->join->AddDispatches(numbered_);
+}
+
+void Exporter::OnCopies(const FrameContext& at,
+                        absl::Span<const rocattach_copy> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  ForSinks(target,
+           [&](RecordSink* sink) { return sink->OnCopies(target->process, records); });
+}
+
+void Exporter::OnCounters(const FrameContext& at,
+                          absl::Span<const CounterRecord> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  StartJoin(target);
+  target->join->AddValues(records);
+}
+
+void Exporter::OnSamples(const FrameContext& at,
+                         absl::Span<const CounterRecord> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  ForSinks(target,
+           [&](RecordSink* sink) { return sink->OnSamples(target->process, records); });
+}
+
+void Exporter::OnApiCalls(const FrameContext& at,
+                          absl::Span<const ApiCallRecord> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  ForSinks(target, [&](RecordSink* sink) {
+    return sink->OnApiCalls(target->process, records);
+  });
+}
+
+void Exporter::OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) {
+  Target* target = Find(at);
+  if (target == nullptr) return;
+  target->process.end_ = end;
+  EndTarget(target);
+  targets_.erase(at.stream);
+  ended_.insert(at.stream);
+}
+
+void Exporter::EndTarget(Target* target) {
+  if (target->join != nullptr) {
+    target->join->Finish();
+    unmatched_ += target->join->unmatched();
+    --joins_;
+  }
+  ForSinks(target, [&](RecordSink* sink) { return sink->EndProcess(target->process); });
+  entries_omitted_ += target->process.entries_omitted();
+  name_bytes_ -= target->process.bytes_;
+  // Outputs of this process alone are complete.
+  for (Output* output : target->outputs) {
+    if (output->shared || !status_.ok()) continue;
+    status_ = output->sink->Finish();
+    if (!status_.ok()) continue;
+    for (std::string& file : output->sink->Files()) {
+      if (completed_.size() < kMostNamedFiles) completed_.push_back(std::move(file));
+    }
+    output->sink = nullptr;
+  }
+}
+
+void Exporter::EndAll() {
+  // In the order of their beginning, so that outputs do not depend on the hash.
+  std::vector<Target*> left;
+  for (auto& [stream, target] : targets_) left.push_back(target.get());
+  std::sort(left.begin(), left.end(), [](const Target* a, const Target* b) {
+    return a->process.number() < b->process.number();
+  });
+  for (Target* target : left) EndTarget(target);
+  targets_.clear();
+}
+
+void Exporter::Flush() {
+  for (auto& [key, output] : outputs_) {
+    if (output.sink != nullptr && status_.ok()) status_ = output.sink->Flush();
+  }
+}
+
+absl::Status Exporter::Finish() {
+  EndAll();
+  for (auto& [key, output] : outputs_) {
+    if (output.sink != nullptr && status_.ok()) status_ = output.sink->Finish();
+  }
+  return status_;
+}
+
+std::vector<std::string> Exporter::Files() const {
+  std::vector<std::string> files = completed_;
+  for (const auto& [key, output] : outputs_) {
+    if (output.sink == nullptr) continue;
+    for (std::string& file : output.sink->Files()) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::vector<std::string> Exporter::Omissions() const {
+  std::vector<std::string> omissions;
+  auto add = [&](uint64_t count, const char* what) {
+    if (count > 0) omissions.push_back(absl::StrCat(HumanCount(count), what));
+  };
+  add(entries_omitted_, " names had no room in memory");
+  add(late_records_, " records came after the end of their process");
+  add(crowded_records_, " records of more processes than fit into memory");
+  add(unmatched_, " counted dispatches have no record of their own");
+  return omissions;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,130 @@
+// From streams to outputs: one pass, any number of formats at once.
+#ifndef ROCATTACH_USERSPACE_EXPORT_EXPORTER_H_
+#define ROCATTACH_USERSPACE_EXPORT_EXPORTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "userspace/export/counter_join.h"
+#include "userspace/export/export_format.h"
+#include "userspace/export/export_process.h"
+#include "userspace/export/record_sink.h"
+#include "userspace/stream/visitor.h"
+
+namespace rocattach {
+
+struct ExporterOptions {
+  ExportOptions output;
+  std::vector<const ExportFormat*> formats;  // at least one
+  // Path of a process's outputs without "_results.json" and so on. If two processes get
+  // the same one, outputs that hold one process have its pid added.
+  std::function<std::string(const ExportProcess&)> base_name;
+};
+
+class Exporter : public StreamVisitor {
+ public:
+  explicit Exporter(ExporterOptions options) : options_(std::move(options)) {}
+
+  // The first error of an output; nothing is written after it.
+  const absl::Status& status() const { return status_; }
+  // Makes what was written so far visible to readers.
+  void Flush();
+  // Ends all processes and completes all outputs.
+  absl::Status Finish();
+
+  // Outputs by their present names: complete ones, and after an error partial ones.
+  std::vector<std::string> Files() const;
+  // Processes with an output.
+  uint64_t processes() const { return begun_; }
+  // What could not be written although it was read, as clauses for users; empty:
+  // nothing.
+  std::vector<std::string> Omissions() const;
+
+  void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
+  void OnProcess(const FrameContext& at, const v1::Process& process) override;
+  void OnAgent(const FrameContext& at, const v1::Agent& agent) override;
+  void OnQueue(const FrameContext& at, const v1::Queue& queue) override;
+  void OnKernel(const FrameContext& at, const v1::Kernel& kernel) override;
+  void OnCodeObject(const FrameContext& at, const v1::CodeObject& object) override;
+  void OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan) override;
+  void OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) override;
+  void OnDispatches(const FrameContext& at,
+                    absl::Span<const rocattach_dispatch> records) override;
+  void OnCopies(const FrameContext& at,
+                absl::Span<const rocattach_copy> records) override;
+  void OnCounters(const FrameContext& at,
+                  absl::Span<const CounterRecord> records) override;
+  void OnSamples(const FrameContext& at,
+                 absl::Span<const CounterRecord> records) override;
+  void OnApiCalls(const FrameContext& at,
+                  absl::Span<const ApiCallRecord> records) override;
+  void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) override;
+
+ private:
+  // One output: a sink, and whether several processes share it.
+  struct Output {
+    std::unique_ptr<RecordSink> sink;
+    bool shared = false;
+  };
+  struct Target {
+    explicit Target(uint32_t number) : process(number) {}
+    ExportProcess process;
+    bool begun = false;
+    std::vector<Output*> outputs;       // in the order of the formats
+    std::unique_ptr<CounterJoin> join;  // once it has a plan with counters
+    uint64_t dispatches = 0;
+  };
+
+  // Null once the process has ended, or after an error.
+  Target* Find(const FrameContext& at);
+  // The same, and its outputs are open. `records`: how many are lost if not.
+  Target* FindBegun(const FrameContext& at, size_t records);
+  absl::Status Begin(Target* target);
+  absl::StatusOr<Output*> OpenOutput(const ExportFormat& format, const Target& target);
+  // Adds an entry, and passes it on if it is new and the process has begun.
+  template <typename Entry>
+  void Learn(const FrameContext& at, const Entry& entry);
+  void Tell(Target* target, const v1::Agent& agent);
+  void Tell(Target* target, const v1::Queue& queue);
+  void Tell(Target* target, const v1::Kernel& kernel);
+  void Tell(Target* target, const v1::CodeObject& object);
+  void Tell(Target* target, const v1::SessionPlan& plan);
+  void Tell(Target* target, const v1::ApiFunction& function);
+  void StartJoin(Target* target);
+  void EndTarget(Target* target);
+  void EndAll();
+  // Calls `f` with each of the process's sinks until one fails.
+  template <typename F>
+  void ForSinks(Target* target, F f);
+
+  const ExporterOptions options_;
+  absl::Status status_;
+  std::shared_ptr<const v1::StreamHeader> header_;
+  absl::flat_hash_map<uint32_t, std::unique_ptr<Target>> targets_;  // by stream
+  absl::flat_hash_set<uint32_t> ended_;                             // streams
+  // By format and base name. Sinks of one process are finished and gone when it ends.
+  std::map<std::pair<const ExportFormat*, std::string>, Output> outputs_;
+  std::vector<std::string> completed_;        // files
+  std::vector<rocattach_dispatch> numbered_;  // kept so that batches allocate little
+  uint32_t next_number_ = 1;
+  uint64_t begun_ = 0;
+  size_t joins_ = 0;
+  size_t name_bytes_ = 0;
+  uint64_t late_records_ = 0, crowded_records_ = 0;
+  uint64_t entries_omitted_ = 0;
+  uint64_t unmatched_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_EXPORT_EXPORTER_H_
