@@ -1,12 +1,17 @@
 #include "userspace/export/export_format.h"
 
 #include "userspace/export/csv_sink.h"
+#include "userspace/export/pftrace_sink.h"
+#include "userspace/export/profile_sink.h"
 
 namespace rocattach {
 
 absl::Span<const ExportFormat> ExportFormats() {
   static constexpr ExportFormat kFormats[] = {
       {"csv", "the files of rocprofv3", false, true, MakeCsvSink},
+      {"pftrace", "a trace for Perfetto", true, true, MakePftraceSink},
+      {"pprof", "a profile for pprof", true, false, MakePprofSink},
+      {"otlp-profile", "OpenTelemetry profiles", true, false, MakeOtlpProfileSink},
   };
   return kFormats;
 }
