@@ -141,9 +141,9 @@ class Conversion {
       Note(kExitUnreadable, std::string(status.message()));
     } else if (const auto missing = MissingFromInput(before, decoder_.stats());
                !missing.empty() && !Stop()) {
-      Note(kExitLosses, absl::StrCat(path, " is incomplete: it lacks ",
-                                     absl::StrJoin(missing, ", "),
-                                     "; so the outputs are partial"));
+      Note(kExitLosses,
+           absl::StrCat(path, " is incomplete: it lacks ", absl::StrJoin(missing, ", "),
+                        "; so the outputs are partial"));
     }
   }
 
@@ -215,15 +215,15 @@ int RunConvert(const ConvertOptions& options) {
 
 void RegisterConvert(CLI::App* app, std::function<int()>* run) {
   auto options = std::make_shared<ConvertOptions>();
-  CLI::App* convert = app->add_subcommand(
-      "convert", "Write recordings in the formats of other tools");
+  CLI::App* convert =
+      app->add_subcommand("convert", "Write recordings in the formats of other tools");
   convert->add_option("FILE", options->paths, "Recordings; - is standard input")
       ->required()
       ->type_name("");
   convert
-      ->add_option("-f,--output-format", options->formats,
-                   "Formats, separated by commas: " +
-                       absl::StrJoin(ExportFormatNames(), ", "))
+      ->add_option(
+          "-f,--output-format", options->formats,
+          "Formats, separated by commas: " + absl::StrJoin(ExportFormatNames(), ", "))
       ->required()
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -245,6 +245,13 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
       ->capture_default_str()
       ->type_name("KIND")
       ->check(CLI::IsMember({"absolute", "relative", "type-relative"}));
+  convert
+      ->add_option("--rocpd-schema", options->output.rocpd_schema,
+                   "Version of rocpd's tables")
+      ->capture_default_str()
+      ->type_name("VERSION")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kRocpdSchemas),
+                                                     std::end(kRocpdSchemas))));
   convert->add_flag("--follow", options->output.follow,
                     "Write while the recording is being made, until it ends (last FILE "
                     "only)");
@@ -255,7 +262,8 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
       "  rocattach convert node*/run.rwa -f csv -d out -o '%hostname%-%pid%'\n"
       "\n"
       "The files that were written are printed, one a line.\n"
-      "Exit status: 0 everything was converted; 1 something is missing, and the messages\n"
+      "Exit status: 0 everything was converted; 1 something is missing, and the "
+      "messages\n"
       "say what; 2 usage error; 3 a FILE cannot be read or is not a recording, or an\n"
       "output cannot be written. An output that is not complete has a name that ends\n"
       "with .partial.");

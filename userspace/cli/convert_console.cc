@@ -53,9 +53,8 @@ void ConvertProgress::Update(const ReadStats& stats) {
 std::string ConvertProgress::Line(uint64_t bytes, uint64_t total_bytes,
                                   uint64_t records, double seconds) {
   const double rate = seconds > 0 ? static_cast<double>(records) / seconds : 0;
-  const std::string counted =
-      absl::StrCat(HumanCount(records), " records, ",
-                   HumanCount(static_cast<uint64_t>(rate)), "/s");
+  const std::string counted = absl::StrCat(
+      HumanCount(records), " records, ", HumanCount(static_cast<uint64_t>(rate)), "/s");
   if (total_bytes == 0) return counted;
   const double part =
       std::min(1.0, static_cast<double>(bytes) / static_cast<double>(total_bytes));
@@ -63,8 +62,8 @@ std::string ConvertProgress::Line(uint64_t bytes, uint64_t total_bytes,
   std::string bar(kBarWidth, ' ');
   std::fill_n(bar.begin(), filled, '=');
   if (filled < kBarWidth) bar[filled] = '>';
-  std::string line = absl::StrFormat("[%s] %3d %%  %s", bar,
-                                     static_cast<int>(part * 100), counted);
+  std::string line =
+      absl::StrFormat("[%s] %3d %%  %s", bar, static_cast<int>(part * 100), counted);
   if (part > 0) {
     const double left = seconds * (1 - part) / part;
     absl::StrAppend(&line, ", ", HumanDuration(static_cast<uint64_t>(left * 1e9)),

@@ -23,9 +23,8 @@ void AddAgent(const ExportProcess& process, const v1::Agent& agent, CsvRow row) 
       .Number(gpu ? 0 : agent.compute_units())  // CPU cores
       .Number(gpu ? simds : 0);
   unknown(2);  // first core and SIMD numbers
-  row.Number(agent.simds_per_cu() == 0
-                 ? 0
-                 : agent.max_waves_per_cu() / agent.simds_per_cu());
+  row.Number(
+      agent.simds_per_cu() == 0 ? 0 : agent.max_waves_per_cu() / agent.simds_per_cu());
   unknown(3);  // LDS, GDS, GWS
   row.Number(agent.wavefront_size())
       .Number(agent.xccs())
@@ -76,9 +75,9 @@ absl::Status WriteAgents(const ExportProcess& process, CsvFile* file) {
   RETURN_IF_ERROR(file->Begin());
   std::vector<const v1::Agent*> by_node;
   for (const auto& [id, agent] : process.agents()) by_node.push_back(&agent);
-  std::stable_sort(
-      by_node.begin(), by_node.end(),
-      [](const auto* a, const auto* b) { return a->node_id() < b->node_id(); });
+  std::stable_sort(by_node.begin(), by_node.end(), [](const auto* a, const auto* b) {
+    return a->node_id() < b->node_id();
+  });
   for (const v1::Agent* agent : by_node) {
     AddAgent(process, *agent, file->Row());
     RETURN_IF_ERROR(file->Written());

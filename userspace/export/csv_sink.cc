@@ -11,15 +11,11 @@
 #include "userspace/export/csv_columns.h"
 #include "userspace/export/csv_file.h"
 #include "userspace/export/csv_statistics.h"
+#include "userspace/export/named_statistics.h"
 #include "userspace/export/upstream_names.h"
 
 namespace rocattach {
 namespace {
-
-bool HasTimes(uint16_t flags, uint64_t start_ns, uint64_t end_ns) {
-  return (flags & (ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED)) == 0 &&
-         start_ns != 0 && end_ns >= start_ns;
-}
 
 // Three counts of work-items or work-groups as one.
 template <typename Number>
@@ -81,7 +77,7 @@ class CsvSink : public RecordSink {
           .Number(r.start_ns)
           .Number(r.end_ns)
           .End();
-      if (HasTimes(r.flags, r.start_ns, r.end_ns)) {
+      if (HasTimes(r)) {
         copies_.Of(direction)->Add(r.end_ns - r.start_ns);
       }
       RETURN_IF_ERROR(copy_trace_.Written());
@@ -227,7 +223,7 @@ class CsvSink : public RecordSink {
         .Number(r.grid_y)
         .Number(r.grid_z)
         .End();
-    if (!HasTimes(r.flags, r.start_ns, r.end_ns)) return;
+    if (!HasTimes(r)) return;
     // A damaged input may name any number of kernels.
     const bool room = by_kernel_.size() < NamedStatistics::kMaxNames;
     by_kernel_[room ? r.kernel_id : 0].Add(r.end_ns - r.start_ns);
@@ -268,7 +264,8 @@ class CsvSink : public RecordSink {
   CsvFile kernel_stats_ = StatsFile("kernel_stats");
   CsvFile copy_stats_ = StatsFile("memory_copy_stats");
   CsvFile domain_stats_ = StatsFile("domain_stats");
-  std::array<Api, 3> apis_ = {{  // by v1::ApiDomain
+  std::array<Api, 3> apis_ = {{
+      // by v1::ApiDomain
       {File(kHsaApiTraceCsv), StatsFile("hsa_api_stats"), "HSA_API", {}},
       {File(kHipApiTraceCsv), StatsFile("hip_api_stats"), "HIP_API", {}},
       {File(kMarkerApiTraceCsv), StatsFile("marker_api_stats"), "MARKER_API", {}},

@@ -1,28 +1,14 @@
 #include "userspace/export/csv_statistics.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
 
-DurationStatistics* NamedStatistics::Of(absl::string_view name) {
-  auto found = names_.find(name);
-  if (found != names_.end()) return &found->second;
-  if (names_.size() >= kMaxNames) return &names_[std::string(kOtherNames)];
-  return &names_[std::string(name)];
-}
-
-DurationStatistics NamedStatistics::Total() const {
-  DurationStatistics total;
-  for (const auto& [name, statistics] : names_) total.Merge(statistics);
-  return total;
-}
-
-absl::Status WriteStatistics(
-    const std::map<std::string, DurationStatistics, std::less<>>& names,
-    CsvFile* file) {
-  using Entry = std::pair<const std::string, DurationStatistics>;
+absl::Status WriteStatistics(const NamedStatistics::Names& names, CsvFile* file) {
+  using Entry = NamedStatistics::Names::value_type;
   std::vector<const Entry*> rows;
   double total = 0;
   for (const Entry& entry : names) {
@@ -37,8 +23,7 @@ absl::Status WriteStatistics(
   RETURN_IF_ERROR(file->Begin());
   for (const Entry* entry : rows) {
     const DurationStatistics& s = entry->second;
-    const double share =
-        total > 0 ? 100 * static_cast<double>(s.total()) / total : 0;
+    const double share = total > 0 ? 100 * static_cast<double>(s.total()) / total : 0;
     file->Row()
         .Text(entry->first)
         .Number(s.calls())

@@ -1,14 +1,20 @@
 #include "userspace/export/export_format.h"
 
 #include "userspace/export/csv_sink.h"
+#include "userspace/export/json_sink.h"
+#include "userspace/export/ndjson_sink.h"
 #include "userspace/export/pftrace_sink.h"
 #include "userspace/export/profile_sink.h"
+#include "userspace/export/rocpd_sink.h"
 
 namespace rocattach {
 
 absl::Span<const ExportFormat> ExportFormats() {
   static constexpr ExportFormat kFormats[] = {
       {"csv", "the files of rocprofv3", false, true, MakeCsvSink},
+      {"json", "the file of rocprofv3", true, false, MakeJsonSink},
+      {"ndjson", "one JSON object a line", true, true, MakeNdjsonSink},
+      {"rocpd", "an SQLite database", false, true, MakeRocpdSink},
       {"pftrace", "a trace for Perfetto", true, true, MakePftraceSink},
       {"pprof", "a profile for pprof", true, false, MakePprofSink},
       {"otlp-profile", "OpenTelemetry profiles", true, false, MakeOtlpProfileSink},

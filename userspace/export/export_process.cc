@@ -78,8 +78,9 @@ bool ExportProcess::Add(const v1::Agent& agent) {
 void ExportProcess::PlaceAgents() {
   std::vector<const v1::Agent*> by_node;
   for (const auto& [id, agent] : agents_) by_node.push_back(&agent);
-  std::stable_sort(by_node.begin(), by_node.end(),
-                   [](const auto* a, const auto* b) { return a->node_id() < b->node_id(); });
+  std::stable_sort(by_node.begin(), by_node.end(), [](const auto* a, const auto* b) {
+    return a->node_id() < b->node_id();
+  });
   std::map<v1::AgentType, uint32_t> of_type;
   uint32_t position = 0;
   for (const v1::Agent* agent : by_node) {
@@ -116,8 +117,8 @@ bool ExportProcess::Add(const v1::SessionPlan& plan) {
 }
 
 bool ExportProcess::Add(const v1::ApiFunction& function) {
-  const auto key = std::make_pair(static_cast<uint32_t>(function.domain()),
-                                  function.function());
+  const auto key =
+      std::make_pair(static_cast<uint32_t>(function.domain()), function.function());
   if (functions_.contains(key) || !Room(function)) return false;
   functions_.emplace(key, function.name());
   return true;

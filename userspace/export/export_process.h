@@ -28,8 +28,8 @@ struct ExportKernel {
 
 // Positions of an agent among those of its process, from 0, as rocprofv3 counts them.
 struct AgentPlace {
-  uint32_t absolute = 0;      // node of the kernel driver's topology
-  uint32_t relative = 0;      // among the process's agents, by node
+  uint32_t absolute = 0;       // node of the kernel driver's topology
+  uint32_t relative = 0;       // among the process's agents, by node
   uint32_t type_relative = 0;  // among those of its type, by node
   v1::AgentType type = v1::AGENT_TYPE_UNKNOWN;
 };

@@ -34,7 +34,7 @@ void Exporter::ForSinks(Target* target, F f) {
   }
 }
 
-void Exporter::OnRecording(const FrameContext& at, const v1::StreamHeader* header) {
+void Exporter::OnRecording(const FrameContext&, const v1::StreamHeader* header) {
   EndAll();
   ended_.clear();
   auto kept = std::make_shared<v1::StreamHeader>();
@@ -184,8 +184,9 @@ void Exporter::OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan
 }
 
 void Exporter::Tell(Target* target, const v1::SessionPlan& plan) {
-  ForSinks(target,
-           [&](RecordSink* sink) { return sink->OnSessionPlan(target->process, plan); });
+  ForSinks(target, [&](RecordSink* sink) {
+    return sink->OnSessionPlan(target->process, plan);
+  });
 }
 
 void Exporter::OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) {
@@ -255,8 +256,9 @@ void Exporter::OnApiCalls(const FrameContext& at,
                           absl::Span<const ApiCallRecord> records) {
   Target* target = FindBegun(at, records.size());
   if (target == nullptr) return;
-  ForSinks(target,
-           [&](RecordSink* sink) { return sink->OnApiCalls(target->process, records); });
+  ForSinks(target, [&](RecordSink* sink) {
+    return sink->OnApiCalls(target->process, records);
+  });
 }
 
 void Exporter::OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) {

@@ -80,7 +80,7 @@ class Exporter : public StreamVisitor {
     explicit Target(uint32_t number) : process(number) {}
     ExportProcess process;
     bool begun = false;
-    std::vector<Output*> outputs;  // in the order of the formats
+    std::vector<Output*> outputs;       // in the order of the formats
     std::unique_ptr<CounterJoin> join;  // once it has a plan with counters
     uint64_t dispatches = 0;
   };
@@ -114,8 +114,8 @@ class Exporter : public StreamVisitor {
   absl::flat_hash_set<uint32_t> ended_;                             // streams
   // By format and base name. Sinks of one process are finished and gone when it ends.
   std::map<std::pair<const ExportFormat*, std::string>, Output> outputs_;
-  std::vector<std::string> completed_;         // files
-  std::vector<rocattach_dispatch> numbered_;   // kept so that batches allocate little
+  std::vector<std::string> completed_;        // files
+  std::vector<rocattach_dispatch> numbered_;  // kept so that batches allocate little
   uint32_t next_number_ = 1;
   uint64_t begun_ = 0;
   size_t joins_ = 0;

@@ -14,8 +14,8 @@ namespace rocattach {
 namespace {
 
 absl::Status Exists(const std::string& path) {
-  return absl::AlreadyExistsError(
-      absl::StrCat(path, " exists; --force replaces it, -o and -d choose another name"));
+  return absl::AlreadyExistsError(absl::StrCat(
+      path, " exists; --force replaces it, -o and -d choose another name"));
 }
 
 }  // namespace
@@ -46,7 +46,8 @@ absl::Status CompleteOutput(const std::string& written, const std::string& path,
   if (result != 0 && errno == EINVAL) result = rename(written.c_str(), path.c_str());
   if (result == 0) return absl::OkStatus();
   if (errno == EEXIST) return Exists(path);
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot rename ", written, " to ", path));
+  return absl::ErrnoToStatus(errno,
+                             absl::StrCat("cannot rename ", written, " to ", path));
 }
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(

@@ -26,6 +26,14 @@ struct CountedDispatch {
   absl::Span<const CounterRecord> values;
 };
 
+// Start and end are present and in order; a target can claim anything.
+template <typename Operation>
+bool HasTimes(const Operation& r) {
+  return (r.flags & (ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED)) ==
+             0 &&
+         r.start_ns != 0 && r.end_ns >= r.start_ns;
+}
+
 // Errors are final: after the first one, only the destructor is called, and the output
 // stays behind as a partial one.
 class RecordSink {

@@ -18,12 +18,12 @@ class Setting:
     def __init__(self):
         parser = argparse.ArgumentParser()
         parser.add_argument("--rocattach", required=True)
-        parser.add_argument("--make-recording", required=True)
+        parser.add_argument("--make-calls", required=True)
         parser.add_argument("--top", required=True, type=pathlib.Path)
         arguments, rest = parser.parse_known_args()
         sys.argv[1:] = rest
         self.rocattach = arguments.rocattach
-        self.make_recording = arguments.make_recording
+        self.make_calls = arguments.make_calls
         self.top = arguments.top
         self.here = pathlib.Path(__file__).resolve().parent
         self.oracles = self.top / "build" / "oracles"
@@ -33,7 +33,7 @@ class Setting:
     def recording(self, seed, processes, calls):
         path = self.scratch / f"{seed}-{processes}-{calls}.rwa"
         if not path.exists():
-            subprocess.run([self.make_recording, path, str(seed), str(processes),
+            subprocess.run([self.make_calls, path, str(seed), str(processes),
                             str(calls)], check=True)
         return path
 

@@ -1,5 +1,5 @@
 // Writes a made-up recording with records of all kinds, the same for the same seed.
-//   make_recording FILE SEED PROCESSES CALLS
+//   make_calls FILE SEED PROCESSES CALLS
 // Each process makes CALLS calls of HIP functions on three threads; most of them launch
 // kernels or copy memory.
 #include <stdio.h>
@@ -112,7 +112,7 @@ class ProcessMaker {
  private:
   static void Check(const absl::Status& status) {
     if (status.ok()) return;
-    fprintf(stderr, "make_recording: %s\n", std::string(status.message()).c_str());
+    fprintf(stderr, "make_calls: %s\n", std::string(status.message()).c_str());
     exit(1);
   }
 
@@ -290,7 +290,7 @@ class ProcessMaker {
 int Main(const char* path, uint64_t seed, uint32_t processes, uint64_t calls) {
   auto sink = OpenFileSink(path, ExistingFile::kTruncate);
   if (!sink.ok()) {
-    fprintf(stderr, "make_recording: %s\n",
+    fprintf(stderr, "make_calls: %s\n",
             std::string(sink.status().message()).c_str());
     return 1;
   }
@@ -316,7 +316,7 @@ int Main(const char* path, uint64_t seed, uint32_t processes, uint64_t calls) {
 
 int main(int argc, char** argv) {
   if (argc != 5) {
-    fprintf(stderr, "usage: make_recording FILE SEED PROCESSES CALLS\n");
+    fprintf(stderr, "usage: make_calls FILE SEED PROCESSES CALLS\n");
     return 2;
   }
   return rocattach::Main(argv[1], strtoull(argv[2], nullptr, 10),

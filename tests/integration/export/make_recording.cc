@@ -1,0 +1,292 @@
+// Writes a made-up recording with records of all kinds, from a seed: what the tests and
+// benchmarks of exports convert.
+//   make_recording FILE SEED DISPATCHES [PROCESSES]
+// Copies, API calls and counted dispatches are a tenth of the dispatches each, samples
+// a thousandth. With one process everything is regular, as for benchmarks; with more,
+// names and times are as hostile as a process can make them.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/stream/writer.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uint64_t kBegin = 5'000'000'000'000;
+
+std::vector<std::string> KernelNames(bool hostile) {
+  std::vector<std::string> names = {"_Z5ScalePffi", "_Z3SumPKfPfi", "_Z5ShiftPffi"};
+  if (hostile) {
+    names.push_back("comma, \"quoted\"\nand a line\ttab \\ backslash");
+    names.push_back(absl::StrCat("long_", std::string(10'000, 'n')));
+    names.push_back("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x9a\x80");
+    names.push_back("");
+  }
+  return names;
+}
+
+class Process {
+ public:
+  Process(StreamWriter* writer, uint32_t number, uint32_t seed, bool hostile)
+      : writer_(writer), random_(seed + number), hostile_(hostile) {
+    v1::Process process;
+    process.set_pid(4000 + number);
+    process.set_parent_pid(1);
+    process.set_comm("app");
+    process.set_executable("/usr/bin/app");
+    process.add_arguments("./app");
+    process.add_arguments(absl::StrCat("--number=", number));
+    process.set_start_ns(kBegin - 1'000'000);
+    stream_ = writer->OpenProcess(process);
+    pid_ = process.pid();
+    AddEntries();
+  }
+
+  void AddDispatches(size_t count) {
+    std::vector<rocattach_dispatch> records(count);
+    std::vector<CounterRecord> values;
+    for (rocattach_dispatch& r : records) {
+      r.kind = ROCATTACH_RECORD_DISPATCH;
+      r.kernel_id = Below(static_cast<uint32_t>(kernels_)) + 1;
+      r.correlation_id = ++correlation_;
+      r.queue_id = Below(2) + 1;
+      r.agent_id = static_cast<uint16_t>(r.queue_id + 1);
+      r.enqueue_ns = now_ += 4000 + Below(400);
+      r.start_ns = r.enqueue_ns + 900 + Below(400);
+      r.end_ns = r.start_ns + 5000 + Below(400);
+      r.tid = pid_ + Below(3);
+      r.grid_x = 1024u << Below(4);
+      r.grid_y = 1 + Below(2);
+      r.grid_z = 1;
+      r.workgroup_x = 256;
+      r.workgroup_y = r.workgroup_z = 1;
+      r.lds_bytes = Below(3) * 300;
+      r.scratch_bytes = Below(2) * 16;
+      r.packet_index = correlation_;
+      if (hostile_ && Below(50) == 0) {
+        r.flags = ROCATTACH_DISPATCH_UNTIMED;
+        r.start_ns = r.end_ns = 0;
+      }
+      if (hostile_ && Below(200) == 0) r.kernel_id = 77;  // no such kernel
+      if (correlation_ % 10 == 0) AddValues(r, &values);
+    }
+    Check(writer_->Append<DispatchKind>(stream_, records));
+    if (!values.empty()) Check(writer_->Append<CounterKind>(stream_, values));
+  }
+
+  void AddCopies(size_t count) {
+    std::vector<rocattach_copy> records(count);
+    for (rocattach_copy& r : records) {
+      r.kind = ROCATTACH_RECORD_COPY;
+      r.correlation_id = ++correlation_;
+      r.direction = static_cast<uint16_t>(2 + Below(2));
+      const bool to_device = r.direction == ROCATTACH_COPY_HOST_TO_DEVICE;
+      r.src_agent_id = to_device ? static_cast<uint16_t>(Below(2)) : 2;
+      r.dst_agent_id = to_device ? 2 : 1;
+      r.engine = ROCATTACH_ENGINE_ASYNC;
+      r.enqueue_ns = now_ += 1000;
+      r.start_ns = r.enqueue_ns + Below(500);
+      r.end_ns = r.start_ns + 10'000 + Below(1000);
+      r.bytes = 65536u + Below(4096);
+      r.tid = pid_;
+      r.src_address = 0x7f0000000000 + Below(1 << 20);
+      r.dst_address = 0x7f1000000000 + Below(1 << 20);
+    }
+    Check(writer_->Append<CopyKind>(stream_, records));
+  }
+
+  void AddCalls(size_t count) {
+    std::vector<ApiCallRecord> records(count);
+    for (ApiCallRecord& r : records) {
+      const uint32_t which = Below(4);
+      r.session = 1;
+      r.correlation_id = ++calls_;
+      r.ancestor_id = which == 0 && calls_ > 1 ? calls_ - 1 : 0;
+      r.tid = pid_ + Below(3);
+      r.domain = static_cast<uint16_t>(which == 3 ? 1 : which);  // v1::ApiDomain
+      r.function = which == 3 ? 768 : 1;
+      r.begin_ns = now_ += 700;
+      r.end_ns = r.begin_ns + Below(3000);  // sometimes none at all
+      if (which == v1::API_DOMAIN_MARKER) {
+        r.flags = kApiCallHasText;
+        r.text = hostile_ ? absl::StrCat("phase \"", Below(5), "\",\n", Below(3))
+                          : absl::StrCat("phase ", Below(5));
+      }
+    }
+    Check(writer_->Append<ApiCallKind>(stream_, records));
+  }
+
+  void AddSamples(size_t count) {
+    std::vector<CounterRecord> records;
+    for (size_t i = 0; i < count; ++i) {
+      ++samples_;
+      for (uint16_t counter = 0; counter < 2; ++counter) {
+        CounterRecord r;
+        r.session = 1;
+        r.operation = samples_;
+        r.plan = 1;
+        r.counter = counter;
+        r.agent_id = 2;
+        r.instances = 4;
+        r.begin_ns = now_;
+        r.end_ns = now_ + 1'000'000;
+        r.sum = Below(1'000'000);
+        r.maximum = r.sum;
+        records.push_back(r);
+      }
+    }
+    Check(writer_->Append<SampleKind>(stream_, records));
+  }
+
+  void End() {
+    v1::LossAccount account;
+    account.set_final(true);
+    Check(writer_->SetAccount(stream_, account));
+    v1::ProcessEnd end;
+    end.set_how(v1::ProcessEnd::EXITED);
+    end.set_time_ns(now_ + 1000);
+    Check(writer_->EndProcess(stream_, end));
+  }
+
+ private:
+  static void Check(const absl::Status& status) {
+    if (status.ok()) return;
+    fprintf(stderr, "make_recording: %s\n", std::string(status.message()).c_str());
+    exit(1);
+  }
+
+  // A number from 0 to limit - 1.
+  uint32_t Below(uint32_t limit) { return static_cast<uint32_t>(random_() % limit); }
+
+  void AddEntries() {
+    for (uint32_t id = 1; id <= 3; ++id) {
+      v1::Agent agent;
+      agent.set_id(id);
+      agent.set_type(id == 1 ? v1::AGENT_TYPE_CPU : v1::AGENT_TYPE_GPU);
+      agent.set_name(id == 1 ? "AMD EPYC" : "gfx90a");
+      agent.set_product_name(id == 1 ? "" : "AMD Instinct MI210");
+      agent.set_node_id(id == 1 ? 0 : id + 2);  // 4 and 5: others are not visible
+      agent.set_compute_units(id == 1 ? 16 : 104);
+      agent.set_simds_per_cu(id == 1 ? 0 : 4);
+      agent.set_wavefront_size(64);
+      agent.set_max_waves_per_cu(id == 1 ? 0 : 32);
+      agent.set_shader_engines(id == 1 ? 0 : 8);
+      agent.set_max_clock_mhz(1700);
+      agent.set_pci_bdf(id << 8);
+      Check(writer_->AddAgent(stream_, agent));
+    }
+    for (uint32_t id = 1; id <= 2; ++id) {
+      v1::Queue queue;
+      queue.set_id(id);
+      queue.set_agent_id(id + 1);
+      Check(writer_->AddQueue(stream_, queue));
+    }
+    v1::CodeObject object;
+    object.set_id(1);
+    object.set_agent_id(2);
+    object.set_uri("file:///usr/bin/app#offset=4096&size=1000");
+    Check(writer_->AddCodeObject(stream_, object));
+    for (const std::string& name : KernelNames(hostile_)) {
+      v1::Kernel kernel;
+      kernel.set_id(static_cast<uint32_t>(++kernels_));
+      kernel.set_agent_id(2);
+      kernel.set_code_object_id(1);
+      kernel.set_name(name);
+      kernel.set_arch_vgprs(static_cast<uint32_t>(8 * kernels_));
+      kernel.set_accum_vgprs(4);
+      kernel.set_sgprs(32);
+      Check(writer_->AddKernel(stream_, kernel));
+    }
+    v1::SessionPlan plan;
+    plan.set_id(1);
+    plan.add_counters("SQ_WAVES");
+    plan.add_counters("TCC_HIT");
+    Check(writer_->AddSessionPlan(stream_, plan));
+    AddFunction(v1::API_DOMAIN_HSA, 1, "hsa_init");
+    AddFunction(v1::API_DOMAIN_HIP, 1, "hipMalloc");
+    AddFunction(v1::API_DOMAIN_HIP, 768, "__hipPushCallConfiguration");
+    AddFunction(v1::API_DOMAIN_MARKER, 1, "roctxRangePushA");
+  }
+
+  void AddFunction(v1::ApiDomain domain, uint32_t number, const char* name) {
+    v1::ApiFunction function;
+    function.set_domain(domain);
+    function.set_function(number);
+    function.set_name(name);
+    Check(writer_->AddApiFunction(stream_, function));
+  }
+
+  void AddValues(const rocattach_dispatch& dispatch,
+                 std::vector<CounterRecord>* values) {
+    for (uint16_t counter = 0; counter < 2; ++counter) {
+      CounterRecord r;
+      r.session = 1;
+      r.operation = dispatch.correlation_id;
+      r.plan = 1;
+      r.counter = counter;
+      r.kernel_id = dispatch.kernel_id;
+      r.agent_id = dispatch.agent_id;
+      r.instances = 8;
+      r.sum = counter == 0 ? Below(10'000) : Below(10'000) / 64.0;
+      r.minimum = r.sum / 16;
+      r.maximum = r.sum / 4;
+      values->push_back(r);
+    }
+  }
+
+  StreamWriter* writer_;
+  std::mt19937 random_;
+  const bool hostile_;
+  StreamId stream_ = 0;
+  uint32_t pid_ = 0;
+  size_t kernels_ = 0;
+  uint64_t now_ = kBegin;
+  uint64_t correlation_ = 0, calls_ = 0, samples_ = 0;
+};
+
+int Main(int argc, char** argv) {
+  if (argc < 4) {
+    fprintf(stderr, "usage: make_recording FILE SEED DISPATCHES [PROCESSES]\n");
+    return 2;
+  }
+  const uint32_t seed = static_cast<uint32_t>(atoi(argv[2]));
+  const size_t dispatches = static_cast<size_t>(atoll(argv[3]));
+  const uint32_t count = argc > 4 ? static_cast<uint32_t>(atoi(argv[4])) : 1;
+  auto sink = OpenFileSink(argv[1], ExistingFile::kTruncate);
+  if (!sink.ok()) {
+    fprintf(stderr, "make_recording: %s\n",
+            std::string(sink.status().message()).c_str());
+    return 1;
+  }
+  auto writer = *StreamWriter::Create(*std::move(sink), {});
+  std::vector<std::unique_ptr<Process>> processes;
+  for (uint32_t i = 1; i <= count; ++i) {
+    processes.push_back(std::make_unique<Process>(writer.get(), i, seed, count > 1));
+  }
+  constexpr size_t kPiece = 10'000;
+  for (size_t done = 0; done < dispatches; done += kPiece) {
+    const size_t piece = std::min(kPiece, dispatches - done);
+    for (const auto& process : processes) {
+      process->AddDispatches(piece);
+      process->AddCopies(piece / 10);
+      process->AddCalls(piece / 10);
+      process->AddSamples(piece / 1000);
+    }
+  }
+  for (const auto& process : processes) process->End();
+  return writer->Close().ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace rocattach
+
+int main(int argc, char** argv) {
+  return rocattach::Main(argc, argv);
+}

@@ -1,0 +1,84 @@
+#include "userspace/export/json_sink.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/export/json_process.h"
+#include "userspace/export/output_file.h"
+
+namespace rocattach {
+namespace {
+
+class JsonSink : public RecordSink {
+ public:
+  JsonSink(std::string directory, std::unique_ptr<OutputFile> file)
+      : directory_(std::move(directory)), file_(std::move(file)) {
+    file_->buffer()->append("{\"rocprofiler-sdk-tool\":[");
+  }
+
+  absl::Status BeginProcess(const ExportProcess& process) override {
+    processes_[process.number()] = std::make_unique<JsonProcess>(directory_);
+    return absl::OkStatus();
+  }
+  absl::Status OnDispatches(const ExportProcess& process,
+                            absl::Span<const rocattach_dispatch> records) override {
+    return AddAll(process, records);
+  }
+  absl::Status OnCopies(const ExportProcess& process,
+                        absl::Span<const rocattach_copy> records) override {
+    return AddAll(process, records);
+  }
+  absl::Status OnApiCalls(const ExportProcess& process,
+                          absl::Span<const ApiCallRecord> records) override {
+    return AddAll(process, records);
+  }
+  absl::Status OnCountedDispatch(const ExportProcess& process,
+                                 const CountedDispatch& counted) override {
+    return processes_.at(process.number())->Add(process, counted);
+  }
+
+  absl::Status EndProcess(const ExportProcess& process) override {
+    if (!first_) file_->buffer()->push_back(',');
+    first_ = false;
+    file_->buffer()->push_back('\n');
+    RETURN_IF_ERROR(processes_.at(process.number())->WriteTo(process, file_.get()));
+    processes_.erase(process.number());
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() override {
+    file_->buffer()->append("\n]}\n");
+    return file_->Complete();
+  }
+
+  std::vector<std::string> Files() const override { return {file_->name()}; }
+
+ private:
+  template <typename Record>
+  absl::Status AddAll(const ExportProcess& process, absl::Span<const Record> records) {
+    JsonProcess* json = processes_.at(process.number()).get();
+    for (const Record& record : records) RETURN_IF_ERROR(json->Add(process, record));
+    return absl::OkStatus();
+  }
+
+  const std::string directory_;
+  std::unique_ptr<OutputFile> file_;
+  absl::flat_hash_map<uint32_t, std::unique_ptr<JsonProcess>> processes_;
+  bool first_ = true;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecordSink>> MakeJsonSink(const std::string& base,
+                                                         const ExportOptions& options) {
+  const size_t slash = base.rfind('/');
+  std::string directory = slash == std::string::npos ? "." : base.substr(0, slash);
+  ASSIGN_OR_RETURN(auto file,
+                   OutputFile::Create(absl::StrCat(base, "_results.json"), options));
+  return std::make_unique<JsonSink>(std::move(directory), std::move(file));
+}
+
+}  // namespace rocattach

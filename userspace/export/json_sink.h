@@ -1,0 +1,19 @@
+// JSON as rocprofv3 writes it: {"rocprofiler-sdk-tool": [one object a process]}.
+#ifndef ROCATTACH_USERSPACE_EXPORT_JSON_SINK_H_
+#define ROCATTACH_USERSPACE_EXPORT_JSON_SINK_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "userspace/export/export_format.h"
+
+namespace rocattach {
+
+// BASE_results.json; several processes may share it.
+absl::StatusOr<std::unique_ptr<RecordSink>> MakeJsonSink(const std::string& base,
+                                                         const ExportOptions& options);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_EXPORT_JSON_SINK_H_

@@ -1,0 +1,617 @@
+#include "userspace/export/rocpd_tables.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/export/json_text.h"
+#include "userspace/export/upstream_names.h"
+
+namespace rocattach {
+namespace {
+
+constexpr uint64_t kMostRowsInTransaction = 1'000'000;
+constexpr uint64_t kMostRowsWhileFollowed = 50'000;
+// Agents that are not in the recording have ids from here on.
+constexpr int64_t kUnknownAgents = 1 << 20;
+// Known ids are kept up to this number; then inserts that change nothing find out.
+constexpr size_t kMostKnownIds = size_t{1} << 20;
+constexpr absl::string_view kUnknownTimes = R"({"times":"unknown"})";
+constexpr absl::string_view kNoExtData = "{}";
+
+// True at the first call for an id, and again when too many are known.
+bool IsNew(uint32_t id, absl::flat_hash_set<uint32_t>* known) {
+  if (known->size() > kMostKnownIds) known->clear();
+  return known->insert(id).second;
+}
+
+// An operation whose times are not known is placed where it was submitted.
+struct Span {
+  uint64_t start, end;
+  absl::string_view extdata;
+};
+
+template <typename Operation>
+Span SpanOf(const Operation& r) {
+  if (HasTimes(r)) {
+    return {r.start_ns, r.end_ns, kNoExtData};
+  }
+  return {r.enqueue_ns, r.enqueue_ns, kUnknownTimes};
+}
+
+// Stable for one text; SQLite's integers are signed.
+int64_t HashOf(absl::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  return static_cast<int64_t>(hash >> 1);
+}
+
+}  // namespace
+
+std::string UuidV7(uint64_t unix_ms, uint64_t high, uint64_t low) {
+  return absl::StrFormat("%08x-%04x-7%03x-%04x-%012x", unix_ms >> 16 & 0xffffffff,
+                         unix_ms & 0xffff, high & 0xfff, 0x8000 | (high >> 12 & 0x3fff),
+                         low & 0xffffffffffff);
+}
+
+absl::StatusOr<std::unique_ptr<RocpdTables>> RocpdTables::Create(
+    const std::string& path, const ExportProcess& process,
+    const ExportOptions& options) {
+  const v1::StreamHeader& header = process.header();
+  const uint64_t begin = process.RealtimeNs(
+      std::max(process.process().start_ns(), header.clock().boottime_ns()));
+  const std::string identity =
+      absl::StrCat(header.recording_id(), ":", process.stream(), ":", process.pid());
+  const std::string guid =
+      UuidV7(begin / 1'000'000, static_cast<uint64_t>(HashOf(identity)),
+             static_cast<uint64_t>(HashOf(identity + "'")));
+  RocpdSchema schema(options.rocpd_schema, guid);
+  ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Create(path));
+  // Followed databases are read during the writing, and survive it being killed; others
+  // are begun anew after that, and need a journal for a full disk only.
+  RETURN_IF_ERROR(database.Execute(
+      options.follow ? "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+                     : "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"));
+  RETURN_IF_ERROR(database.Execute("PRAGMA cache_size=-16384; BEGIN;"));
+  RETURN_IF_ERROR(database.Execute(schema.Sql()));
+  std::unique_ptr<RocpdTables> tables(
+      new RocpdTables(std::move(database), std::move(schema), options));
+  RETURN_IF_ERROR(tables->Prepare());
+  RETURN_IF_ERROR(tables->WriteNode(process));
+  RETURN_IF_ERROR(tables->WriteProcess(process));
+  RETURN_IF_ERROR(tables->StringId("").status());
+  RETURN_IF_ERROR(tables->NeedQueue(0));
+  RETURN_IF_ERROR(tables->inserts_->stream.Integer(0)
+                      .Integer(tables->node_)
+                      .Integer(tables->pid_)
+                      .Text("Default Stream")
+                      .Run());
+  return tables;
+}
+
+absl::StatusOr<SqliteInsert> RocpdTables::PrepareInsert(absl::string_view verb,
+                                                        absl::string_view table,
+                                                        absl::string_view columns) {
+  const std::vector<std::string> names = absl::StrSplit(columns, ' ');
+  return database_.Prepare(absl::StrCat(
+      verb, " INTO ", schema_.Table(table), " (\"", absl::StrJoin(names, "\",\""),
+      "\") VALUES (", absl::StrJoin(std::vector<std::string>(names.size(), "?"), ","),
+      ")"));
+}
+
+absl::Status RocpdTables::Prepare() {
+  inserts_ = std::make_unique<Inserts>();
+  struct Table {
+    SqliteInsert* insert;
+    absl::string_view verb, table, columns;
+  };
+  constexpr absl::string_view kInsert = "INSERT", kIgnore = "INSERT OR IGNORE",
+                              kReplace = "INSERT OR REPLACE";
+  for (
+      const Table& t : {
+          Table{&inserts_->string, kInsert, "string", "id string"},
+          {&inserts_->process, kReplace, "info_process",
+           "id nid ppid pid init fini start end command extdata"},
+          {&inserts_->thread, kIgnore, "info_thread", "id nid ppid pid tid"},
+          {&inserts_->queue, kIgnore, "info_queue", "id nid pid name"},
+          {&inserts_->stream, kIgnore, "info_stream", "id nid pid name"},
+          {&inserts_->agent, kReplace, "info_agent",
+           "id nid pid type absolute_index logical_index type_index uuid name "
+           "model_name vendor_name product_name user_name extdata"},
+          {&inserts_->code_object, kReplace, "info_code_object",
+           "id nid pid agent_id uri load_base load_size load_delta storage_type"},
+          {&inserts_->kernel, kReplace, "info_kernel_symbol",
+           "id nid pid code_object_id kernel_name display_name kernel_object "
+           "kernarg_segment_size kernarg_segment_alignment group_segment_size "
+           "private_segment_size sgpr_count arch_vgpr_count accum_vgpr_count"},
+          {&inserts_->pmc, kInsert, "info_pmc",
+           "id nid pid agent_id target_arch name symbol description component "
+           "value_type block expression is_constant is_derived"},
+          {&inserts_->track, kInsert, "track", "id nid pid tid name_id"},
+          {&inserts_->event, kInsert, "event",
+           "id category_id stack_id parent_stack_id correlation_id extdata"},
+          {&inserts_->dispatch, kInsert, "kernel_dispatch",
+           "id nid pid tid agent_id kernel_id dispatch_id queue_id stream_id start end "
+           "private_segment_size group_segment_size workgroup_size_x "
+           "workgroup_size_y workgroup_size_z grid_size_x grid_size_y grid_size_z "
+           "region_name_id event_id extdata"},
+          {&inserts_->copy, kInsert, "memory_copy",
+           "id nid pid tid start end name_id dst_agent_id dst_address src_agent_id "
+           "src_address size queue_id stream_id region_name_id event_id extdata"},
+          {&inserts_->region, kInsert, "region",
+           "id nid pid tid start end name_id event_id"},
+          {&inserts_->sample, kInsert, "sample", "id track_id timestamp event_id"},
+          {&inserts_->pmc_event, kInsert, "pmc_event", "event_id pmc_id value extdata"},
+      }) {
+    ASSIGN_OR_RETURN(*t.insert, PrepareInsert(t.verb, t.table, t.columns));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RocpdTables::WriteNode(const ExportProcess& process) {
+  const v1::StreamHeader& header = process.header();
+  // The machine's own id is not in recordings: a name and a boot identify it.
+  const std::string machine = absl::StrCat(header.hostname(), ":", header.boot_id());
+  const int64_t hash = HashOf(machine);
+  node_ = hash % 0xffffffff;
+  pid_ = process.pid();
+  ppid_ = process.process().parent_pid();
+  ASSIGN_OR_RETURN(SqliteInsert node,
+                   PrepareInsert("INSERT", "info_node",
+                                 "id hash machine_id system_name hostname release "
+                                 "version hardware_name domain_name"));
+  return node.Integer(node_)
+      .Integer(hash)
+      .Text(machine)
+      .Text("Linux")
+      .Text(header.hostname())
+      .Text(header.kernel_release())
+      .Null()
+      .Text(header.machine())
+      .Null()
+      .Run();
+}
+
+absl::Status RocpdTables::WriteProcess(const ExportProcess& process) {
+  const v1::Process& recorded = process.process();
+  const std::string command = recorded.arguments().empty()
+                                  ? recorded.executable()
+                                  : absl::StrJoin(recorded.arguments(), " ");
+  std::string extdata;
+  JsonObject(&extdata)
+      .Begin()
+      .Text("comm", recorded.comm())
+      .Text("executable", recorded.executable())
+      .Text("cgroup", recorded.cgroup())
+      .Number("uid", recorded.uid())
+      .End();
+  SqliteInsert& insert = inserts_->process;
+  insert.Integer(pid_).Integer(node_).Integer(ppid_).Integer(pid_);
+  const bool ended = process.end().has_value() && process.end()->time_ns() != 0;
+  const auto end = [&] {
+    if (ended) {
+      insert.Number(process.end()->time_ns());
+    } else {
+      insert.Null();
+    }
+  };
+  insert.Number(recorded.start_ns());
+  end();
+  insert.Number(recorded.start_ns());
+  end();
+  return insert.Text(command).Text(extdata).Run();
+}
+
+absl::Status RocpdTables::WriteAgent(const ExportProcess& process,
+                                     const v1::Agent& agent) {
+  const AgentPlace place = process.PlaceOf(agent.id());
+  std::string extdata;
+  JsonObject(&extdata)
+      .Begin()
+      .Number("compute_units", agent.compute_units())
+      .Number("simds_per_cu", agent.simds_per_cu())
+      .Number("wave_front_size", agent.wavefront_size())
+      .Number("max_waves_per_cu", agent.max_waves_per_cu())
+      .Number("shader_engines", agent.shader_engines())
+      .Number("xccs", agent.xccs())
+      .Number("local_memory_bytes", agent.local_memory_bytes())
+      .Number("pci_bdf", agent.pci_bdf())
+      .Text("uuid", agent.uuid())
+      .End();
+  agents_.insert(agent.node_id());
+  return inserts_->agent.Integer(agent.node_id())
+      .Integer(node_)
+      .Integer(pid_)
+      .Text(agent.type() == v1::AGENT_TYPE_GPU ? "GPU" : "CPU")
+      .Integer(place.absolute)
+      .Integer(place.relative)
+      .Integer(place.type_relative)
+      .Null()
+      .Text(agent.name())
+      .Text("")
+      .Text(agent.type() == v1::AGENT_TYPE_GPU ? "AMD" : "CPU")
+      .Text(agent.product_name())
+      .Text(agent.product_name())
+      .Text(extdata)
+      .Run();
+}
+
+absl::StatusOr<int64_t> RocpdTables::NeedAgent(const ExportProcess& process,
+                                               uint32_t agent) {
+  if (const v1::Agent* known = process.FindAgent(agent)) return known->node_id();
+  const int64_t id = kUnknownAgents + agent;
+  if (!agents_.insert(id).second) return id;
+  RETURN_IF_ERROR(inserts_->agent.Integer(id)
+                      .Integer(node_)
+                      .Integer(pid_)
+                      .Null()
+                      .Null()
+                      .Null()
+                      .Null()
+                      .Null()
+                      .Text("")
+                      .Text("")
+                      .Text("")
+                      .Text("")
+                      .Text("")
+                      .Text(kNoExtData)
+                      .Run());
+  return id;
+}
+
+absl::Status RocpdTables::WriteCodeObject(const ExportProcess& process,
+                                          const v1::CodeObject& object) {
+  ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, object.agent_id()));
+  code_objects_.insert(object.id());
+  return inserts_->code_object.Integer(object.id())
+      .Integer(node_)
+      .Integer(pid_)
+      .Integer(agent)
+      .Text(object.uri())
+      .Number(object.load_base())
+      .Number(object.load_bytes())
+      .Integer(object.load_delta())
+      .Text(absl::StartsWith(object.uri(), "memory:") ? "MEMORY" : "FILE")
+      .Run();
+}
+
+absl::Status RocpdTables::NeedCodeObject(uint32_t object) {
+  if (!IsNew(object, &code_objects_)) return absl::OkStatus();
+  return inserts_->code_object.Integer(object)
+      .Integer(node_)
+      .Integer(pid_)
+      .Null()
+      .Null()
+      .Null()
+      .Null()
+      .Null()
+      .Null()
+      .Run();
+}
+
+absl::Status RocpdTables::WriteKernel(const ExportKernel& known) {
+  const v1::Kernel& kernel = known.kernel;
+  kernels_.insert(kernel.id());
+  RETURN_IF_ERROR(NeedCodeObject(kernel.code_object_id()));
+  return inserts_->kernel.Integer(kernel.id())
+      .Integer(node_)
+      .Integer(pid_)
+      .Integer(kernel.code_object_id())
+      .Text(kernel.name())
+      .Text(known.display_name)
+      .Number(kernel.kernel_object())
+      .Integer(kernel.kernarg_bytes())
+      .Integer(kernel.kernarg_alignment())
+      .Integer(kernel.lds_bytes())
+      .Integer(kernel.scratch_bytes())
+      .Integer(kernel.sgprs())
+      .Integer(kernel.arch_vgprs())
+      .Integer(kernel.accum_vgprs())
+      .Run();
+}
+
+absl::Status RocpdTables::NeedKernel(uint32_t kernel) {
+  if (kernels_.contains(kernel)) return absl::OkStatus();
+  ExportKernel unknown;
+  unknown.kernel.set_id(kernel);
+  return WriteKernel(unknown);
+}
+
+absl::Status RocpdTables::NeedQueue(uint32_t queue) {
+  if (!IsNew(queue, &queues_)) return absl::OkStatus();
+  const std::string name = queue == 0 ? "Default Queue" : absl::StrCat("Queue ", queue);
+  return inserts_->queue.Integer(queue).Integer(node_).Integer(pid_).Text(name).Run();
+}
+
+absl::Status RocpdTables::NeedThread(uint32_t tid) {
+  if (!IsNew(tid, &threads_)) return absl::OkStatus();
+  return inserts_->thread.Integer(tid)
+      .Integer(node_)
+      .Integer(ppid_)
+      .Integer(pid_)
+      .Integer(tid)
+      .Run();
+}
+
+absl::StatusOr<int64_t> RocpdTables::StringId(absl::string_view text) {
+  const auto known = strings_.find(text);
+  if (known != strings_.end()) return known->second;
+  const int64_t id = next_string_++;
+  RETURN_IF_ERROR(inserts_->string.Integer(id).Text(text).Run());
+  strings_.emplace(text, id);
+  return id;
+}
+
+absl::StatusOr<int64_t> RocpdTables::TrackId(uint32_t tid, absl::string_view name) {
+  const std::pair<uint32_t, std::string> key(tid, name);
+  const auto known = tracks_.find(key);
+  if (known != tracks_.end()) return known->second;
+  ASSIGN_OR_RETURN(const int64_t name_id, StringId(name));
+  RETURN_IF_ERROR(NeedThread(tid));
+  const int64_t id = static_cast<int64_t>(tracks_.size()) + 1;
+  RETURN_IF_ERROR(inserts_->track.Integer(id)
+                      .Integer(node_)
+                      .Integer(pid_)
+                      .Integer(tid)
+                      .Integer(name_id)
+                      .Run());
+  tracks_.emplace(key, id);
+  return id;
+}
+
+absl::StatusOr<int64_t> RocpdTables::PmcId(const ExportProcess& process,
+                                           const CounterRecord& value) {
+  ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, value.agent_id));
+  std::pair<int64_t, std::string> key(agent,
+                                      process.CounterName(value.plan, value.counter));
+  if (key.second.empty()) {
+    key.second = absl::StrCat("counter ", value.counter, " of plan ", value.plan);
+  }
+  const auto known = pmcs_.find(key);
+  if (known != pmcs_.end()) return known->second;
+  const int64_t id = static_cast<int64_t>(pmcs_.size()) + 1;
+  RETURN_IF_ERROR(inserts_->pmc.Integer(id)
+                      .Integer(node_)
+                      .Integer(pid_)
+                      .Integer(agent)
+                      .Text("GPU")
+                      .Text(key.second)
+                      .Text(key.second)
+                      .Null()
+                      .Text("rocm")
+                      .Text("ABS")
+                      .Null()
+                      .Null()
+                      .Integer(0)
+                      .Integer(0)
+                      .Run());
+  pmcs_.emplace(std::move(key), id);
+  return id;
+}
+
+absl::StatusOr<int64_t> RocpdTables::WriteEvent(EventClass of, uint64_t number,
+                                                absl::string_view category,
+                                                uint64_t stack_id,
+                                                uint64_t parent_stack_id,
+                                                absl::string_view extdata) {
+  ASSIGN_OR_RETURN(const int64_t category_id, StringId(category));
+  const int64_t id = static_cast<int64_t>(number * 3 + static_cast<uint64_t>(of));
+  rows_in_transaction_ += 2;  // the event, and the row that it belongs to
+  RETURN_IF_ERROR(inserts_->event.Integer(id)
+                      .Integer(category_id)
+                      .Number(stack_id)
+                      .Number(parent_stack_id)
+                      .Integer(0)
+                      .Text(extdata)
+                      .RunWithAnyId());
+  return id;
+}
+
+absl::Status RocpdTables::WriteDispatch(const ExportProcess& process,
+                                        const rocattach_dispatch& r) {
+  RETURN_IF_ERROR(NeedThread(r.tid));
+  RETURN_IF_ERROR(NeedQueue(r.queue_id));
+  RETURN_IF_ERROR(NeedKernel(r.kernel_id));
+  ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, r.agent_id));
+  ASSIGN_OR_RETURN(const int64_t region, StringId(""));
+  ASSIGN_OR_RETURN(const int64_t event,
+                   WriteEvent(EventClass::kDispatch, r.dispatch_id, kKernelDispatchKind,
+                              r.correlation_id, r.correlation_id, kNoExtData));
+  const Span span = SpanOf(r);
+  return inserts_->dispatch.Number(r.dispatch_id)
+      .Integer(node_)
+      .Integer(pid_)
+      .Integer(r.tid)
+      .Integer(agent)
+      .Integer(r.kernel_id)
+      .Number(r.dispatch_id)
+      .Integer(r.queue_id)
+      .Integer(0)
+      .Number(span.start)
+      .Number(span.end)
+      .Integer(r.scratch_bytes)
+      .Integer(r.lds_bytes)
+      .Integer(r.workgroup_x)
+      .Integer(r.workgroup_y)
+      .Integer(r.workgroup_z)
+      .Integer(r.grid_x)
+      .Integer(r.grid_y)
+      .Integer(r.grid_z)
+      .Integer(region)
+      .Integer(event)
+      .Text(span.extdata)
+      .RunWithAnyId();
+}
+
+absl::Status RocpdTables::WriteCopy(const ExportProcess& process,
+                                    const rocattach_copy& r) {
+  RETURN_IF_ERROR(NeedThread(r.tid));
+  // Host memory that no agent owns is that of the first CPU.
+  const v1::Agent* cpu = process.FirstCpu();
+  const uint32_t host = cpu == nullptr ? 0 : cpu->id();
+  const auto agent_of = [&](uint32_t id) {
+    return NeedAgent(process, id == 0 ? host : id);
+  };
+  ASSIGN_OR_RETURN(const int64_t dst, agent_of(r.dst_agent_id));
+  ASSIGN_OR_RETURN(const int64_t src, agent_of(r.src_agent_id));
+  ASSIGN_OR_RETURN(const int64_t name, StringId(CopyDirectionName(r.direction)));
+  ASSIGN_OR_RETURN(const int64_t region, StringId(""));
+  const uint64_t number = ++copies_;
+  ASSIGN_OR_RETURN(const int64_t event,
+                   WriteEvent(EventClass::kCopy, number, kMemoryCopyKind,
+                              r.correlation_id, r.correlation_id, kNoExtData));
+  const Span span = SpanOf(r);
+  return inserts_->copy.Number(number)
+      .Integer(node_)
+      .Integer(pid_)
+      .Integer(r.tid)
+      .Number(span.start)
+      .Number(span.end)
+      .Integer(name)
+      .Integer(dst)
+      .Number(r.dst_address)
+      .Integer(src)
+      .Number(r.src_address)
+      .Number(r.bytes)
+      .Integer(0)
+      .Integer(0)
+      .Integer(region)
+      .Integer(event)
+      .Text(span.extdata)
+      .RunWithAnyId();
+}
+
+absl::Status RocpdTables::WriteValues(const ExportProcess& process, int64_t event,
+                                      absl::Span<const CounterRecord> values) {
+  std::string extdata;
+  for (const CounterRecord& value : values) {
+    ASSIGN_OR_RETURN(const int64_t pmc, PmcId(process, value));
+    extdata.clear();
+    JsonObject(&extdata)
+        .Begin()
+        .Number("instances", value.instances)
+        .Real("minimum", value.minimum)
+        .Real("maximum", value.maximum)
+        .Number("pass", value.pass)
+        .Number("session", value.session)
+        .End();
+    ++rows_in_transaction_;
+    RETURN_IF_ERROR(inserts_->pmc_event.Integer(event)
+                        .Integer(pmc)
+                        .Real(value.sum)
+                        .Text(extdata)
+                        .Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RocpdTables::WriteCounted(const ExportProcess& process,
+                                       const CountedDispatch& counted) {
+  int64_t event;
+  if (counted.dispatch != nullptr) {
+    event = static_cast<int64_t>(counted.dispatch->dispatch_id * 3 +
+                                 static_cast<uint64_t>(EventClass::kDispatch));
+  } else {
+    const uint64_t operation = counted.values[0].operation;
+    ASSIGN_OR_RETURN(
+        event, WriteEvent(EventClass::kOther, ++others_, kKernelDispatchKind, operation,
+                          operation, kNoExtData));
+  }
+  return WriteValues(process, event, counted.values);
+}
+
+absl::Status RocpdTables::WriteSamples(const ExportProcess& process,
+                                       absl::Span<const CounterRecord> records) {
+  while (!records.empty()) {
+    size_t count = 1;
+    while (count < records.size() && records[count].operation == records[0].operation &&
+           records[count].session == records[0].session) {
+      ++count;
+    }
+    const CounterRecord& first = records[0];
+    ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, first.agent_id));
+    ASSIGN_OR_RETURN(
+        const int64_t track,
+        TrackId(process.pid(), absl::StrCat("GPU counters, agent ", agent)));
+    std::string extdata;
+    JsonObject(&extdata)
+        .Begin()
+        .Number("begin", first.begin_ns)
+        .Number("end", first.end_ns)
+        .End();
+    ASSIGN_OR_RETURN(const int64_t event,
+                     WriteEvent(EventClass::kOther, ++others_, "DEVICE_COUNTERS",
+                                first.operation, 0, extdata));
+    RETURN_IF_ERROR(inserts_->sample.Null()
+                        .Integer(track)
+                        .Number(first.end_ns)
+                        .Integer(event)
+                        .Run());
+    RETURN_IF_ERROR(WriteValues(process, event, records.subspan(0, count)));
+    records.remove_prefix(count);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RocpdTables::WriteApiCall(const ExportProcess& process,
+                                       const ApiCallRecord& r) {
+  RETURN_IF_ERROR(NeedThread(r.tid));
+  std::string extdata(kNoExtData);
+  if (!r.text.empty()) {
+    extdata.clear();
+    JsonObject(&extdata).Begin().Text("message", r.text).End();
+  }
+  const absl::string_view function = process.FunctionName(r.domain, r.function);
+  ASSIGN_OR_RETURN(
+      const int64_t event,
+      WriteEvent(EventClass::kOther, ++others_, ApiKindName(r.domain, r.function),
+                 r.correlation_id, r.ancestor_id, extdata));
+  if (r.begin_ns == r.end_ns) {
+    ASSIGN_OR_RETURN(const int64_t track, TrackId(r.tid, function));
+    return inserts_->sample.Number(r.correlation_id)
+        .Integer(track)
+        .Number(r.begin_ns)
+        .Integer(event)
+        .RunWithAnyId();
+  }
+  ASSIGN_OR_RETURN(const int64_t name, StringId(function));
+  return inserts_->region.Number(r.correlation_id)
+      .Integer(node_)
+      .Integer(pid_)
+      .Integer(r.tid)
+      .Number(r.begin_ns)
+      .Number(r.end_ns)
+      .Integer(name)
+      .Integer(event)
+      .RunWithAnyId();
+}
+
+absl::Status RocpdTables::Commit() {
+  rows_in_transaction_ = 0;
+  return database_.Execute("COMMIT; BEGIN;");
+}
+
+absl::Status RocpdTables::CommitIfLarge() {
+  const uint64_t most =
+      options_.follow ? kMostRowsWhileFollowed : kMostRowsInTransaction;
+  return rows_in_transaction_ < most ? absl::OkStatus() : Commit();
+}
+
+absl::Status RocpdTables::Close() {
+  RETURN_IF_ERROR(database_.Execute("COMMIT;"));
+  inserts_ = nullptr;
+  // Without a journal mode of its own the file needs no others beside it.
+  if (options_.follow) {
+    RETURN_IF_ERROR(database_.Execute("PRAGMA wal_checkpoint(TRUNCATE);"));
+  }
+  return database_.Close();
+}
+
+}  // namespace rocattach
