@@ -1,5 +1,7 @@
 #include "userspace/export/pftrace_packets.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace rocattach {
@@ -9,6 +11,7 @@ using perfetto::TracePacket;
 
 // All packets are on one sequence.
 constexpr uint32_t kSequence = 1;
+constexpr uint64_t kLatest = std::numeric_limits<int64_t>::max();
 
 struct FixedName {
   uint32_t iid;
@@ -96,7 +99,8 @@ void PftracePackets::Rare(TracePacket packet) {
 void PftracePackets::BeginPacket(uint64_t time_ns) {
   wire_.Clear();
   wire_.Begin(perfetto::Trace::kPacketFieldNumber);
-  wire_.Varint(TracePacket::kTimestampFieldNumber, time_ns);
+  // Readers have signed times; a larger one is damaged.
+  wire_.Varint(TracePacket::kTimestampFieldNumber, std::min(time_ns, kLatest));
   wire_.Varint(TracePacket::kTrustedPacketSequenceIdFieldNumber, kSequence);
   wire_.Varint(TracePacket::kSequenceFlagsFieldNumber,
                TracePacket::SEQ_NEEDS_INCREMENTAL_STATE);

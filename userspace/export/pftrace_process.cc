@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "userspace/report/report_words.h"
 
 namespace rocattach {
 namespace {
@@ -35,18 +36,7 @@ uint64_t SeedOf(const ExportProcess& process) {
 }
 
 std::string DirectionName(uint32_t direction) {
-  switch (direction) {
-    case v1::COPY_DIRECTION_HOST_TO_HOST:
-      return "host to host";
-    case v1::COPY_DIRECTION_HOST_TO_DEVICE:
-      return "host to device";
-    case v1::COPY_DIRECTION_DEVICE_TO_HOST:
-      return "device to host";
-    case v1::COPY_DIRECTION_DEVICE_TO_DEVICE:
-      return "device to device";
-    default:
-      return "direction not known";
-  }
+  return DirectionText(static_cast<v1::CopyDirection>(direction));
 }
 
 std::string PciAddress(uint64_t bdf) {

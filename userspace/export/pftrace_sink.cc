@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/export/operation_times.h"
 #include "userspace/export/output_file.h"
 #include "userspace/export/pftrace_calls.h"
 #include "userspace/export/pftrace_packets.h"
@@ -22,13 +22,6 @@ using perfetto::TrackEvent;
 // Names are announced again after so many bytes of events: what is lost when the file is
 // damaged or its beginning is cut off is limited to that.
 constexpr uint64_t kResetBytes = 8 << 20;
-
-template <typename Operation>
-bool HasTimes(const Operation& r) {
-  return (r.flags & (ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED)) ==
-             0 &&
-         r.start_ns != 0 && r.end_ns >= r.start_ns;
-}
 
 // Numbers of an event; zeros are left out.
 template <size_t kMax>

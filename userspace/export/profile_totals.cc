@@ -6,6 +6,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/export/operation_times.h"
+#include "userspace/report/report_words.h"
 
 namespace rocattach {
 namespace {
@@ -22,28 +24,6 @@ int64_t Rounded(double value) {
   if (value >= 9.2e18) return kMost;
   if (value <= -9.2e18) return -kMost;
   return std::llround(value);
-}
-
-const char* DirectionName(uint32_t direction) {
-  switch (direction) {
-    case v1::COPY_DIRECTION_HOST_TO_HOST:
-      return "host to host";
-    case v1::COPY_DIRECTION_HOST_TO_DEVICE:
-      return "host to device";
-    case v1::COPY_DIRECTION_DEVICE_TO_HOST:
-      return "device to host";
-    case v1::COPY_DIRECTION_DEVICE_TO_DEVICE:
-      return "device to device";
-    default:
-      return "direction not known";
-  }
-}
-
-template <typename Operation>
-bool HasTimes(const Operation& r) {
-  return (r.flags & (ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_UNFINISHED)) ==
-             0 &&
-         r.start_ns != 0 && r.end_ns >= r.start_ns;
 }
 
 }  // namespace
@@ -191,7 +171,7 @@ std::vector<uint32_t> ProfileTotals::FramesOf(const ExportProcess& process,
   if (path.others) {
     frames = {Frame("other kernels and copies")};
   } else if (path.copy) {
-    frames = {Frame(DirectionName(path.queue_id)),
+    frames = {Frame(DirectionText(static_cast<v1::CopyDirection>(path.queue_id))),
               Frame(absl::StrCat("copies", where))};
   } else {
     const ExportKernel* kernel = process.FindKernel(path.kernel_id);
