@@ -3,6 +3,8 @@
 #include "userspace/export/csv_sink.h"
 #include "userspace/export/json_sink.h"
 #include "userspace/export/ndjson_sink.h"
+#include "userspace/export/pftrace_sink.h"
+#include "userspace/export/profile_sink.h"
 #include "userspace/export/rocpd_sink.h"
 
 namespace rocattach {
@@ -13,6 +15,9 @@ absl::Span<const ExportFormat> ExportFormats() {
       {"json", "the file of rocprofv3", true, false, MakeJsonSink},
       {"ndjson", "one JSON object a line", true, true, MakeNdjsonSink},
       {"rocpd", "an SQLite database", false, true, MakeRocpdSink},
+      {"pftrace", "a trace for Perfetto", true, true, MakePftraceSink},
+      {"pprof", "a profile for pprof", true, false, MakePprofSink},
+      {"otlp-profile", "OpenTelemetry profiles", true, false, MakeOtlpProfileSink},
   };
   return kFormats;
 }

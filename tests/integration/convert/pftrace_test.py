@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""Perfetto's own trace processor reads our traces: all that is in the recording is there,
+with its times and numbers, and it has nothing to complain about."""
+import collections
+import random
+
+import convert_testing
+from convert_testing import require
+
+SETTING = convert_testing.Setting()
+PERFETTO = convert_testing.TraceProcessor(SETTING)
+require(PERFETTO.missing)
+
+import unittest  # noqa: E402
+
+# What the importer complains about.
+COMPLAINTS = """select name, idx, value from stats
+  where severity in ('error', 'data_loss') and value > 0"""
+
+
+def argument(name, of="s"):
+    return f"extract_arg({of}.arg_set_id, '{name}') as \"{name}\""
+
+
+STAGES = f"""select s.ts, s.dur, s.name, t.name as track,
+  extract_arg(s.arg_set_id, 'kernel_name') as mangled,
+  {', '.join(argument(n) for n in ('correlation_id', 'tid', 'enqueue_ns', 'lds_bytes',
+                                   'scratch_bytes', 'bytes', 'src_agent_id',
+                                   'dst_agent_id'))},
+  {', '.join(argument(f"launch.{n}_size.{xyz}") for n in ('grid', 'workgroup')
+             for xyz in 'xyz')},
+  p.pid, s.id
+  from slice s join track t on s.track_id = t.id
+  left join process p on p.upid = extract_arg(s.arg_set_id, 'upid')
+  where t.type = 'gpu_render_stage'"""
+CALLS = """select s.id, s.ts, s.dur, s.name, s.category, th.tid, p.pid, s.depth,
+  extract_arg(s.arg_set_id, 'debug.correlation_id') as correlation_id
+  from slice s join thread_track tt on s.track_id = tt.id
+  join thread th using (utid) join process p using (upid)
+  where s.category in ('hip_api', 'hsa_api')"""
+FLOWS = "select slice_out, slice_in from flow"
+MARKERS = """select s.ts, s.dur, s.name from slice s where s.category = 'marker_api'"""
+INSTANTS = """select s.ts, s.name from slice s
+  where s.category in ('kernel_dispatch', 'memory_copy') and s.name != 'submit'"""
+# The call that an instant is inside of.
+SUBMISSIONS = """select s.id, extract_arg(a.arg_set_id, 'debug.correlation_id') as call
+  from slice s join slice a on s.parent_id = a.id where s.name = 'submit'"""
+VALUES = """select c.ts, c.value, t.name from counter c join counter_track t
+  on c.track_id = t.id where c.value != 0"""
+GPUS = "select gpu, name, vendor, model, architecture, pci_bdf from gpu order by gpu"
+CLOCKS = "select clock_name, clock_value from clock_snapshot order by clock_name"
+
+
+def timed(record):
+    return not record["untimed"] and not record["unfinished"]
+
+
+class Truth:
+    """What a recording contains, by `rocattach dump`."""
+
+    def __init__(self, recording):
+        self.found = SETTING.dump(recording)
+        self.pids = {p["stream"]: p["pid"] for p in self.found["process"]}
+        self.mangled = {(k["stream"], k["id"]): k["name"] for k in self.found["kernel"]}
+
+    def of(self, kind):
+        return self.found.get(kind, [])
+
+    def stages(self):
+        for r in filter(timed, self.of("dispatch")):
+            groups = tuple(-(-r["grid"][i] // r["workgroup"][i]) for i in range(3))
+            yield (r["start_ns"], r["duration_ns"], r["kernel"],
+                   self.mangled[r["stream"], r["kernel_id"]], r["correlation_id"],
+                   r["tid"], r["enqueue_ns"], r["lds_bytes"], r["scratch_bytes"], groups,
+                   tuple(r["workgroup"]), self.pids[r["stream"]])
+
+    def copies(self):
+        for r in filter(timed, self.of("copy")):
+            yield (r["start_ns"], r["duration_ns"], r["direction"].replace("_", " "),
+                   r["correlation_id"], r["tid"], r["bytes"], r["src_agent_id"],
+                   r["dst_agent_id"], self.pids[r["stream"]])
+
+    def calls(self):
+        for r in self.of("api_call"):
+            if r["domain"] != "marker":
+                yield (r["begin_ns"], r["duration_ns"], r["function"], r["tid"],
+                       self.pids[r["stream"]], r["correlation_id"])
+
+    def values(self):
+        """Counter values with the beginning of their dispatch or sample."""
+        begins = {(d["stream"], d["correlation_id"]): d["start_ns"]
+                  for d in self.of("dispatch")}
+        for r in self.of("counter"):
+            yield (begins[r["stream"], r["correlation_id"]], r["sum"], r["counter"])
+        for r in self.of("sample"):
+            yield (r["begin_ns"], r["sum"], r["counter"] + " (samples)")
+
+    def launches(self):
+        """(pid, correlation id) of operations, with the innermost call around their
+        submission."""
+        calls = collections.defaultdict(list)
+        for r in self.of("api_call"):
+            if r["domain"] != "marker":
+                calls[r["stream"], r["tid"]].append(
+                    (r["begin_ns"], r["end_ns"], r["correlation_id"]))
+        for r in filter(timed, self.of("dispatch") + self.of("copy")):
+            around = [c for c in calls[r["stream"], r["tid"]]
+                      if c[0] <= r["enqueue_ns"] <= c[1]]
+            innermost = max(around, key=lambda c: (c[0], -c[1]))
+            yield (self.pids[r["stream"]], r["correlation_id"], innermost[2])
+
+
+def stage_row(row):
+    return (row["ts"], row["dur"], row["name"], row["mangled"], row["correlation_id"],
+            row["tid"], row["enqueue_ns"], row["lds_bytes"] or 0,
+            row["scratch_bytes"] or 0,
+            tuple(row[f"launch.grid_size.{xyz}"] for xyz in "xyz"),
+            tuple(row[f"launch.workgroup_size.{xyz}"] for xyz in "xyz"), row["pid"])
+
+
+def copy_row(row):
+    return (row["ts"], row["dur"], row["name"], row["correlation_id"], row["tid"],
+            row["bytes"] or 0, row["src_agent_id"], row["dst_agent_id"], row["pid"])
+
+
+def packets(data):
+    """The offsets at which packets begin, and the end of the last whole one."""
+    offsets, at = [], 0
+    while at < len(data):
+        offsets.append(at)
+        assert data[at] == 0x0A, f"no packet at {at}"
+        at += 1
+        length = shift = 0
+        while True:
+            if at >= len(data):
+                return offsets
+            byte = data[at]
+            at += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        at += length
+    if at == len(data):
+        offsets.append(at)
+    return offsets
+
+
+class PftraceTest(unittest.TestCase):
+    maxDiff = 2000
+
+    @classmethod
+    def setUpClass(cls):
+        cls.recording = SETTING.recording(seed=1, processes=2, calls=3000)
+        cls.truth = Truth(cls.recording)
+        [cls.trace] = SETTING.convert(cls.recording, "pftrace")
+
+    def same(self, got, want):
+        got, want = collections.Counter(got), collections.Counter(want)
+        self.assertEqual(list((got - want).items())[:3], [], "not in the recording")
+        self.assertEqual(list((want - got).items())[:3], [], "not in the trace")
+
+    def test_nothing_to_complain_about(self):
+        [complaints] = PERFETTO.ask(self.trace, COMPLAINTS)
+        self.assertEqual(complaints, [])
+
+    def test_dispatches_and_copies(self):
+        [rows] = PERFETTO.ask(self.trace, STAGES)
+        self.same([stage_row(r) for r in rows if r["mangled"]], self.truth.stages())
+        self.same([copy_row(r) for r in rows if not r["mangled"]], self.truth.copies())
+
+    def test_operations_without_times_are_instants(self):
+        [rows] = PERFETTO.ask(self.trace, INSTANTS)
+        want = [(r["enqueue_ns"], r["kernel"]) for r in self.truth.of("dispatch")
+                if not timed(r)]
+        self.assertGreater(len(want), 0)
+        self.same([(r["ts"], r["name"]) for r in rows], want)
+
+    def test_calls(self):
+        [rows] = PERFETTO.ask(self.trace, CALLS)
+        self.same([(r["ts"], r["dur"], r["name"], r["tid"], r["pid"],
+                    r["correlation_id"]) for r in rows], self.truth.calls())
+        nested = [r for r in rows if r["category"] == "hsa_api"]
+        self.assertEqual({r["depth"] for r in nested}, {1})
+
+    def test_flows_lead_from_calls_to_operations(self):
+        stages, calls, flows, submissions = PERFETTO.ask(self.trace, STAGES, CALLS,
+                                                         FLOWS, SUBMISSIONS)
+        call_of = {r["id"]: r["correlation_id"] for r in calls}
+        call_of.update({r["id"]: r["call"] for r in submissions})
+        stage_of = {r["id"]: (r["pid"], r["correlation_id"]) for r in stages}
+        self.same([stage_of[f["slice_in"]] + (call_of[f["slice_out"]],) for f in flows],
+                  self.truth.launches())
+        # Most lead from the call itself; an instant inside of it is the exception.
+        self.assertLess(len(submissions), len(flows) / 10)
+
+    def test_markers(self):
+        [rows] = PERFETTO.ask(self.trace, MARKERS)
+        marks, ranges = [], []
+        open_ranges = collections.defaultdict(list)
+        for r in sorted((r for r in self.truth.of("api_call") if r["domain"] == "marker"),
+                        key=lambda r: r["begin_ns"]):
+            thread = open_ranges[r["stream"], r["tid"]]
+            if r["function"] == "roctxMarkA":
+                marks.append((r["begin_ns"], 0, r["text"]))
+            elif r["function"] == "roctxRangePushA":
+                thread.append(r)
+            else:
+                begin = thread.pop()
+                ranges.append((begin["begin_ns"], r["end_ns"] - begin["begin_ns"],
+                               begin["text"]))
+        for left in open_ranges.values():
+            ranges += [(r["begin_ns"], -1, r["text"]) for r in left]
+        self.same([(r["ts"], r["dur"], r["name"]) for r in rows], marks + ranges)
+
+    def test_counters(self):
+        [rows] = PERFETTO.ask(self.trace, VALUES)
+        self.same([(r["ts"], r["value"], r["name"].split(" ", 2)[2]) for r in rows],
+                  self.truth.values())
+
+    def test_gpus_and_clocks(self):
+        gpus, clocks = PERFETTO.ask(self.trace, GPUS, CLOCKS)
+        self.assertEqual([g["gpu"] for g in gpus], [0, 1])
+        self.assertEqual(gpus[0]["name"], "GPU 0 AMD Instinct MI210")
+        self.assertEqual(gpus[0]["architecture"], "gfx90a")
+        self.assertEqual(gpus[1]["pci_bdf"], "0000:03:00.0")
+        header = self.truth.of("recording")[0]["clock"]
+        named = {c["clock_name"]: c["clock_value"] for c in clocks}
+        self.assertEqual(int(named["BOOTTIME"]), int(header["boottime_ns"]))
+        self.assertEqual(int(named["REALTIME"]), int(header["realtime_ns"]))
+
+    def test_processes(self):
+        [rows] = PERFETTO.ask(self.trace, """select pid, name, cmdline from process
+            where pid > 0 order by pid""")
+        self.assertEqual([(r["pid"], r["name"]) for r in rows],
+                         [(1001, "made-up1"), (1002, "made-up2")])
+
+    def test_a_file_cut_at_random_places_loads(self):
+        data = self.trace.read_bytes()
+        everything = collections.Counter(self.truth.stages())
+        places = random.Random(7)
+        for _ in range(6):
+            length = places.randrange(200, len(data))
+            cut = SETTING.scratch / f"cut-{length}.pftrace"
+            cut.write_bytes(data[:length])
+            complaints, rows = PERFETTO.ask(cut, COMPLAINTS, STAGES)
+            with self.subTest(length=length):
+                self.assertEqual(complaints, [])
+                got = collections.Counter(stage_row(r) for r in rows if r["mangled"])
+                self.assertEqual(got - everything, collections.Counter())
+                self.assertGreater(sum(got.values()),
+                                   sum(everything.values()) * length / len(data) * 0.8 - 200)
+
+
+class LongTraceTest(unittest.TestCase):
+    """A trace that is long enough for resets."""
+
+    def test_the_rest_of_a_trace_without_its_beginning_loads(self):
+        recording = SETTING.recording(seed=2, processes=1, calls=100_000)
+        [trace] = SETTING.convert(recording, "pftrace")
+        data = trace.read_bytes()
+        offsets = packets(data)
+        self.assertEqual(offsets[-1], len(data))
+        # The beginning is missing: what follows the next reset is all there.
+        begin = offsets[len(offsets) // 4]
+        rest = SETTING.scratch / "rest.pftrace"
+        rest.write_bytes(data[begin:])
+        complaints, rows = PERFETTO.ask(rest, COMPLAINTS, """
+            select count(*) as n, min(s.name like 'k%' or s.name like 'with%'
+              or s.name like 'vadd%') as named
+            from slice s join track t on s.track_id = t.id
+            where t.type = 'gpu_render_stage' and
+              extract_arg(s.arg_set_id, 'kernel_name') is not null""")
+        self.assertEqual(complaints, [])
+        self.assertEqual(rows[0]["named"], 1)
+        dispatches = sum(1 for d in SETTING.dump(recording)["dispatch"])
+        self.assertGreater(rows[0]["n"], dispatches // 4)
+        self.assertLess(rows[0]["n"], dispatches)
+
+
+if __name__ == "__main__":
+    try:
+        convert_testing.main()
+    finally:
+        PERFETTO.close()

@@ -1,0 +1,36 @@
+// What the tests of exports share: recordings in memory, converted.
+#ifndef ROCATTACH_TESTS_UNIT_EXPORT_EXPORT_TESTING_H_
+#define ROCATTACH_TESTS_UNIT_EXPORT_EXPORT_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/temporary_directory.h"
+#include "userspace/base/file.h"
+#include "userspace/export/exporter.h"
+#include "userspace/stream/decoder.h"
+
+namespace rocattach {
+
+// The content of the one file that a recording becomes in a format.
+inline std::string Converted(const std::string& recording, const char* format) {
+  const testing_support::TemporaryDirectory directory;
+  ExporterOptions options;
+  options.formats = {FindExportFormat(format)};
+  const std::string base = directory / "all";
+  options.base_name = [&base](const ExportProcess&) { return base; };
+  Exporter exporter(std::move(options));
+  StreamDecoder decoder(&exporter);
+  decoder.Feed(recording);
+  decoder.FinishInput();
+  EXPECT_TRUE(exporter.Finish().ok()) << exporter.status();
+  EXPECT_EQ(exporter.Files().size(), 1u);
+  auto content = ReadFile(exporter.Files().at(0), size_t{1} << 30);
+  EXPECT_TRUE(content.ok()) << content.status();
+  return *content;
+}
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_TESTS_UNIT_EXPORT_EXPORT_TESTING_H_

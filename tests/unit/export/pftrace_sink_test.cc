@@ -1,0 +1,251 @@
+#include "userspace/export/pftrace_sink.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "schemas/export/perfetto.pb.h"
+#include "tests/unit/export/export_testing.h"
+#include "userspace/stream/writer.h"
+
+namespace rocattach {
+namespace {
+
+using perfetto::TracePacket;
+using perfetto::TrackEvent;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class PftraceSinkTest : public testing::Test {
+ protected:
+  PftraceSinkTest()
+      : writer_(*StreamWriter::Create(std::make_unique<MemorySink>(&bytes_), {})) {
+    v1::Process process;
+    process.set_pid(100);
+    process.set_comm("comm");
+    id_ = writer_->OpenProcess(process);
+    v1::Agent gpu;
+    gpu.set_id(2);
+    gpu.set_type(v1::AGENT_TYPE_GPU);
+    gpu.set_name("gfx90a");
+    EXPECT_TRUE(writer_->AddAgent(id_, gpu).ok());
+    v1::Kernel kernel;
+    kernel.set_id(1);
+    kernel.set_name("_Z4vaddPf");
+    EXPECT_TRUE(writer_->AddKernel(id_, kernel).ok());
+    AddFunction(v1::API_DOMAIN_HIP, 1, "hipLaunchKernel");
+    AddFunction(v1::API_DOMAIN_MARKER, 1, "roctxRangePushA");
+    AddFunction(v1::API_DOMAIN_MARKER, 2, "roctxRangePop");
+  }
+
+  void AddFunction(v1::ApiDomain domain, uint32_t number, const char* name) {
+    v1::ApiFunction function;
+    function.set_domain(domain);
+    function.set_function(number);
+    function.set_name(name);
+    EXPECT_TRUE(writer_->AddApiFunction(id_, function).ok());
+  }
+
+  static rocattach_dispatch Dispatch(uint64_t enqueue_ns) {
+    rocattach_dispatch record = {};
+    record.kernel_id = 1;
+    record.queue_id = 1;
+    record.agent_id = 2;
+    record.tid = 7;
+    record.correlation_id = 1;
+    record.enqueue_ns = enqueue_ns;
+    record.start_ns = enqueue_ns + 100;
+    record.end_ns = enqueue_ns + 200;
+    return record;
+  }
+
+  static ApiCallRecord Call(uint64_t begin_ns, uint64_t end_ns) {
+    ApiCallRecord call;
+    call.domain = v1::API_DOMAIN_HIP;
+    call.function = 1;
+    call.tid = 7;
+    call.begin_ns = begin_ns;
+    call.end_ns = end_ns;
+    return call;
+  }
+
+  static ApiCallRecord Marker(uint16_t function, uint64_t begin_ns, const char* text) {
+    ApiCallRecord call = Call(begin_ns, begin_ns + 1);
+    call.domain = v1::API_DOMAIN_MARKER;
+    call.function = function;
+    call.text = text;
+    if (!call.text.empty()) call.flags = kApiCallHasText;
+    return call;
+  }
+
+  void Append(const std::vector<ApiCallRecord>& calls) {
+    EXPECT_TRUE(writer_->Append<ApiCallKind>(id_, calls).ok());
+    EXPECT_TRUE(writer_->FlushAll().ok());
+  }
+  void Append(const std::vector<rocattach_dispatch>& dispatches) {
+    EXPECT_TRUE(writer_->Append<DispatchKind>(id_, dispatches).ok());
+    EXPECT_TRUE(writer_->FlushAll().ok());
+  }
+
+  perfetto::Trace Convert() {
+    EXPECT_TRUE(writer_->Close().ok());
+    perfetto::Trace trace;
+    EXPECT_TRUE(trace.ParseFromString(Converted(bytes_, "pftrace")));
+    return trace;
+  }
+
+  std::string bytes_;
+  std::unique_ptr<StreamWriter> writer_;
+  StreamId id_ = 0;
+};
+
+std::vector<TracePacket> Tracks(const perfetto::Trace& trace, TrackEvent::Type type) {
+  std::vector<TracePacket> found;
+  for (const TracePacket& packet : trace.packet()) {
+    if (packet.has_track_event() && packet.track_event().type() == type) {
+      found.push_back(packet);
+    }
+  }
+  return found;
+}
+
+std::vector<uint64_t> Submitted(const TracePacket& packet) {
+  const auto& ids =
+      packet.track_event().gpu_correlation().render_stage_submission_event_ids();
+  return {ids.begin(), ids.end()};
+}
+
+TEST_F(PftraceSinkTest, ACallLeadsToItsDispatch) {
+  Append({Dispatch(150)});
+  Append({Call(100, 200)});
+  const perfetto::Trace trace = Convert();
+  const auto begins = Tracks(trace, TrackEvent::TYPE_SLICE_BEGIN);
+  ASSERT_EQ(begins.size(), 1u);
+  EXPECT_THAT(Submitted(begins[0]), ElementsAre(1));
+  EXPECT_THAT(Tracks(trace, TrackEvent::TYPE_INSTANT), IsEmpty());
+}
+
+TEST_F(PftraceSinkTest, ADispatchThatComesAfterItsCallHasAnInstant) {
+  Append({Call(100, 200)});
+  Append({Dispatch(150)});
+  const perfetto::Trace trace = Convert();
+  const auto begins = Tracks(trace, TrackEvent::TYPE_SLICE_BEGIN);
+  const auto instants = Tracks(trace, TrackEvent::TYPE_INSTANT);
+  ASSERT_EQ(begins.size(), 1u);
+  ASSERT_EQ(instants.size(), 1u);
+  EXPECT_THAT(Submitted(begins[0]), IsEmpty());
+  EXPECT_THAT(Submitted(instants[0]), ElementsAre(1));
+  EXPECT_EQ(instants[0].timestamp(), 150u);
+  EXPECT_EQ(instants[0].track_event().track_uuid(),
+            begins[0].track_event().track_uuid());
+}
+
+TEST_F(PftraceSinkTest, CallsThatOverlapWithoutNestingHaveTracksOfTheirOwn) {
+  Append({Call(100, 200), Call(150, 250), Call(210, 240), Call(160, 170)});
+  const perfetto::Trace trace = Convert();
+  std::map<uint64_t, std::vector<uint64_t>> begins;
+  std::map<uint64_t, std::vector<uint64_t>> ends;
+  for (const auto& packet : Tracks(trace, TrackEvent::TYPE_SLICE_BEGIN)) {
+    begins[packet.track_event().track_uuid()].push_back(packet.timestamp());
+  }
+  for (const auto& packet : Tracks(trace, TrackEvent::TYPE_SLICE_END)) {
+    ends[packet.track_event().track_uuid()].push_back(packet.timestamp());
+  }
+  ASSERT_EQ(begins.size(), 2u);
+  std::set<std::vector<uint64_t>> orders;
+  for (const auto& [track, times] : begins) orders.insert(times);
+  EXPECT_THAT(orders, ElementsAre(ElementsAre(100, 160, 210), ElementsAre(150)));
+  for (const auto& [track, times] : ends) {
+    EXPECT_EQ(times.size(), begins[track].size());
+  }
+}
+
+TEST_F(PftraceSinkTest, EndsAreWrittenBeforeBeginsOfTheSameTime) {
+  Append({Call(100, 200), Call(200, 300), Call(100, 150)});
+  std::vector<std::pair<TrackEvent::Type, uint64_t>> order;
+  const perfetto::Trace trace = Convert();
+  for (const TracePacket& packet : trace.packet()) {
+    if (!packet.has_track_event()) continue;
+    order.emplace_back(packet.track_event().type(), packet.timestamp());
+  }
+  constexpr auto kBegin = TrackEvent::TYPE_SLICE_BEGIN;
+  constexpr auto kEnd = TrackEvent::TYPE_SLICE_END;
+  EXPECT_THAT(order, ElementsAre(std::pair(kBegin, 100), std::pair(kBegin, 100),
+                                 std::pair(kEnd, 150), std::pair(kEnd, 200),
+                                 std::pair(kBegin, 200), std::pair(kEnd, 300)));
+}
+
+TEST_F(PftraceSinkTest, RangesEndOnlyIfTheyBegan) {
+  Append({Marker(2, 90, ""), Marker(1, 100, "outer"), Marker(1, 110, "inner"),
+          Marker(2, 120, ""), Marker(2, 130, ""), Marker(2, 140, "")});
+  const perfetto::Trace trace = Convert();
+  const auto begins = Tracks(trace, TrackEvent::TYPE_SLICE_BEGIN);
+  const auto ends = Tracks(trace, TrackEvent::TYPE_SLICE_END);
+  ASSERT_EQ(begins.size(), 2u);
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(begins[0].track_event().name(), "outer");
+  EXPECT_EQ(ends[0].timestamp(), 121u);
+  EXPECT_EQ(ends[1].timestamp(), 131u);
+}
+
+// Every number that a packet uses has been announced since the last reset.
+TEST_F(PftraceSinkTest, NamesAreAnnouncedAgainAfterAReset) {
+  constexpr uint64_t kMany = 200'000;
+  std::vector<rocattach_dispatch> dispatches;
+  for (uint64_t i = 1; i <= kMany; ++i) dispatches.push_back(Dispatch(i * 1000));
+  Append(dispatches);
+  Append({Call(1, 2)});
+  int resets = 0;
+  uint64_t stages = 0;
+  std::set<uint64_t> names, kernels, queues, contexts, tracks;
+  const perfetto::Trace trace = Convert();
+  for (const TracePacket& packet : trace.packet()) {
+    if (packet.sequence_flags() & TracePacket::SEQ_INCREMENTAL_STATE_CLEARED) {
+      ++resets;
+      for (auto* set : {&names, &kernels, &queues, &contexts, &tracks}) set->clear();
+    }
+    const perfetto::InternedData& data = packet.interned_data();
+    for (const auto& entry : data.event_names()) names.insert(entry.iid());
+    for (const auto& entry : data.compute_kernels()) kernels.insert(entry.iid());
+    for (const auto& entry : data.gpu_specifications()) queues.insert(entry.iid());
+    for (const auto& entry : data.graphics_contexts()) contexts.insert(entry.iid());
+    if (packet.has_track_descriptor()) tracks.insert(packet.track_descriptor().uuid());
+    if (packet.has_gpu_render_stage_event()) {
+      const auto& stage = packet.gpu_render_stage_event();
+      ASSERT_TRUE(names.contains(stage.name_iid()));
+      ASSERT_TRUE(kernels.contains(stage.kernel_iid()));
+      ASSERT_TRUE(queues.contains(stage.hw_queue_iid()));
+      ASSERT_TRUE(queues.contains(stage.stage_iid()));
+      ASSERT_TRUE(contexts.contains(stage.context()));
+      ++stages;
+    }
+    if (packet.has_track_event()) {
+      ASSERT_TRUE(tracks.contains(packet.track_event().track_uuid()));
+    }
+  }
+  EXPECT_GT(resets, 1);
+  EXPECT_EQ(stages, kMany);
+}
+
+TEST_F(PftraceSinkTest, OperationsWithoutTimesAreInstants) {
+  rocattach_dispatch untimed = Dispatch(150);
+  untimed.flags = ROCATTACH_DISPATCH_UNTIMED;
+  untimed.start_ns = untimed.end_ns = 0;
+  rocattach_dispatch unfinished = Dispatch(160);
+  unfinished.flags = ROCATTACH_DISPATCH_UNFINISHED;
+  unfinished.end_ns = 0;
+  Append({untimed, unfinished});
+  const perfetto::Trace trace = Convert();
+  EXPECT_EQ(Tracks(trace, TrackEvent::TYPE_INSTANT).size(), 2u);
+  for (const TracePacket& packet : trace.packet()) {
+    EXPECT_FALSE(packet.has_gpu_render_stage_event());
+  }
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,22 @@
+// Profiles: totals by path, process -> queue -> kernel.
+#ifndef ROCATTACH_USERSPACE_EXPORT_PROFILE_SINK_H_
+#define ROCATTACH_USERSPACE_EXPORT_PROFILE_SINK_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "userspace/export/export_format.h"
+
+namespace rocattach {
+
+// BASE_results.pb.gz
+absl::StatusOr<std::unique_ptr<RecordSink>> MakePprofSink(const std::string& base,
+                                                          const ExportOptions& options);
+// BASE_results.otlp.pb
+absl::StatusOr<std::unique_ptr<RecordSink>> MakeOtlpProfileSink(
+    const std::string& base, const ExportOptions& options);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_EXPORT_PROFILE_SINK_H_
