@@ -19,21 +19,46 @@ _rocattach_watch() {
     return
   done
 
+  # The option that the word belongs to; --pmc takes several.
+  local option=$previous
+  for ((i = COMP_CWORD - 1; i > 0; --i)); do
+    [[ ${COMP_WORDS[i]} == -* ]] || continue
+    [[ ${COMP_WORDS[i]} != --pmc ]] || option=--pmc
+    break
+  done
+  # Names that the client knows, which stands beside this program.
+  local client=${COMP_WORDS[0]%-watch} kind=
+  case $option in
+  --pmc) kind=counters ;;
+  --set) kind=sets ;;
+  -b | --block) kind=blocks ;;
+  --arch) kind=architectures ;;
+  esac
+  if [[ -n $kind && $current != -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W \
+      "$("$client" counters --names "$kind" 2>/dev/null)" -- "$current")
+    return
+  fi
+
   case $previous in
   -d | --output-directory | --kfd-topology)
     mapfile -t COMPREPLY < <(compgen -A directory -- "$current")
     return
     ;;
-  -o | --output-file | --library | --collector | --socket | -i | --input | --extra-counters)
+  -o | --output-file | --library | --collector | --socket | -i | --input | -E | --extra-counters)
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
     ;;
-  -p | --process | --deny)
+  -p | --pid | --process)
+    mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$current")
+    return
+    ;;
+  -n | --name | --deny)
     mapfile -t COMPREPLY < <(compgen -A command -- "$current")
     return
     ;;
   --uid)
-    mapfile -t COMPREPLY < <(compgen -W "$(getent passwd | cut -d: -f3)" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -A user -- "$current")
     return
     ;;
   --hold)
@@ -52,9 +77,9 @@ _rocattach_watch() {
     mapfile -t COMPREPLY < <(compgen -W "hour min sec msec usec nsec" -- "$current")
     return
     ;;
-  --pmc | --set | --block | --arch | --kernel-include-regex | --kernel-exclude-regex | \
+  --kernel-include-regex | --kernel-exclude-regex | \
     --kernel-iteration-range | --dispatch-range | --gpu | --device-samples | \
-    --api-function | --collection-period | --attach-duration-msec | \
+    --api-function | -P | --collection-period | --attach-duration-msec | \
     --hold-timeout-msec | --duration-msec | --threads | --ring-slots | --windows-per-second | \
     --processes-per-user | --max-processes | --max-libraries | \
     --max-libraries-per-user | --lines-per-second)
@@ -62,17 +87,18 @@ _rocattach_watch() {
     ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "--auto --attach-running --crash-breaker \
-    --no-crash-breaker --dry-run -p --process --uid --deny \
+    --no-crash-breaker --dry-run -p --pid --process -n --name --uid --deny \
     -d --output-directory -o --output-file --json -q --quiet --hold-timeout-msec \
-    --pmc --set --block --arch -i --input --extra-counters --single-pass \
+    --pmc --set -b --block --arch -i --input -E --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
-    --collection-period --collection-period-unit --attach-duration-msec \
+    -P --collection-period --collection-period-unit --attach-duration-msec \
     --device-samples --gpu --dispatch-range --kernel-trace --memory-copy-trace \
-    --hsa-trace --hip-trace --marker-trace --api-function --socket --backend --kfd-topology \
+    -s --sys-trace -r --runtime-trace --hsa-trace --hip-trace --hip-runtime-trace \
+    --marker-trace --stats --api-function --socket --backend --kfd-topology \
     --duration-msec --hold --capture --no-recording --library --collector --threads \
     --ring-slots \
     --windows-per-second --processes-per-user --max-processes --max-libraries \
-    --max-libraries-per-user --lines-per-second -h --help --version --" -- "$current")
+    --max-libraries-per-user --lines-per-second -h --help --help-all --version --" -- "$current")
 }
 
 complete -o filenames -F _rocattach_watch rocattach-watch

@@ -12,10 +12,46 @@ _rocattach() {
     fi
   done
 
+  # The option that the word belongs to; --pmc takes several, and so do some of profile's.
+  local option=$previous
+  for ((i = COMP_CWORD - 1; i > 0; --i)); do
+    [[ ${COMP_WORDS[i]} == -* ]] || continue
+    case $command${COMP_WORDS[i]} in
+    *--pmc | profile-b | profile--block | profile--set) option=${COMP_WORDS[i]} ;;
+    esac
+    break
+  done
+  local kind=''
+  case $option in
+  --pmc) kind=counters ;;
+  --set) kind=sets ;;
+  -b | --block) kind=blocks ;;
+  --arch) kind=architectures ;;
+  esac
+  if [[ -n $kind && $current != -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W \
+      "$("${COMP_WORDS[0]}" counters --names "$kind" 2>/dev/null)" -- "$current")
+    return
+  fi
+  if [[ $command == session && $previous == stop ]]; then
+    # Those that are not over.
+    mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" session status 2>/dev/null |
+      sed -n '/: ended/d; s/^session \([0-9]*\):.*/\1/p')" -- "$current")
+    return
+  fi
+
   case $previous in
-  --top | --limit | --arch | -p | --pid | -n | --name | --attach-pid | --pmc | --set | --block | --kernel-include-regex | \
+  --names)
+    mapfile -t COMPREPLY < <(compgen -W "counters sets blocks architectures" -- "$current")
+    return
+    ;;
+  -p | --pid | --attach | --attach-pid)
+    mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$current")
+    return
+    ;;
+  --top | --limit | -n | --name | --kernel-include-regex | \
     --kernel-exclude-regex | --kernel-iteration-range | --dispatch-range | --gpu | \
-    --device-samples | --api-function | --collection-period | --attach-duration-msec | \
+    --device-samples | --api-function | -P | --collection-period | --attach-duration-msec | \
     --tool-timeout-msec | --wait-timeout-msec)
     return
     ;;
@@ -23,11 +59,12 @@ _rocattach() {
     mapfile -t COMPREPLY < <(compgen -W "hour min sec msec usec nsec" -- "$current")
     return
     ;;
-  --path | --kfd-topology)
+  --path | --kfd-topology | -d | --output-directory)
     mapfile -t COMPREPLY < <(compgen -A directory -- "$current")
     return
     ;;
-  --library | --collector | --extra-counters | -i | --input | --socket)
+  --library | --collector | -E | --extra-counters | -i | --input | --socket | -o | \
+    --output-file)
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
     ;;
@@ -77,32 +114,34 @@ _rocattach() {
   case $command in
   '') options="attach profile report dump convert recover counters session doctor -h --help --version" ;;
   session)
-    options="start stop status -p --pid --pmc --set --block --arch -i --input \
-      --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
-      --kernel-iteration-range --collection-period --collection-period-unit \
+    options="start stop status -p --pid --pmc --set -b --block --arch -i --input \
+      -E --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
+      --kernel-iteration-range -P --collection-period --collection-period-unit \
       --attach-duration-msec --device-samples --gpu --dispatch-range --kernel-trace \
-      --memory-copy-trace --hsa-trace --hip-trace --marker-trace --api-function \
+      --memory-copy-trace -s --sys-trace -r --runtime-trace --hsa-trace --hip-trace \
+      --hip-runtime-trace --marker-trace --stats --api-function \
       --wait --no-wait --socket --json \
-      -h --help"
+      -h --help --help-all"
     ;;
   attach)
     options="-p --pid --attach --cgroup --attach-children --wait --wait-timeout-msec --announce \
       -t --attach-tool-library --tool-timeout-msec --detach-on-eof -d --output-directory -o \
-      --output-file --json -q --quiet --pmc --set --block --arch -i --input \
-      --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
+      --output-file --json -q --quiet --pmc --set -b --block --arch -i --input \
+      -E --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
       --kernel-exclude-regex --kernel-iteration-range --dispatch-range --kernel-trace \
-      --memory-copy-trace --hsa-trace --hip-trace --marker-trace --api-function \
-      --collection-period --collection-period-unit --attach-duration-msec \
+      --memory-copy-trace -s --sys-trace -r --runtime-trace --hsa-trace --hip-trace \
+      --hip-runtime-trace --marker-trace --stats --api-function \
+      -P --collection-period --collection-period-unit --attach-duration-msec \
       --hold-timeout-msec --capture --ring-slots --no-recording --library --collector \
-      -h --help"
+      -h --help --help-all"
     ;;
   profile)
     options="-n --name --path -b --block --set --no-roof --arch --extra-counters \
       --attach-pid --attach-duration-msec --wait --wait-timeout-msec --announce \
       --hold-timeout-msec --library --collector \
-      --kfd-topology -V --verbose -h --help"
+      --kfd-topology -V --verbose -h --help --help-all"
     ;;
-  counters) options="--json --arch --extra-counters -h --help" ;;
+  counters) options="--json --arch --extra-counters --names -h --help" ;;
   report) options="-f --follow --json --top --limit -h --help" ;;
   convert)
     options="-f --output-format -d --output-directory -o --output-file --agent-index \

@@ -1,5 +1,7 @@
 #include "userspace/base/session_status.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/cord.h"
@@ -110,6 +112,22 @@ absl::Status SessionError(SessionStatus status, absl::string_view message) {
   absl::Status result(words->code, absl::StrCat(words->name, ": ", message));
   result.SetPayload(kPayloadUrl, absl::Cord(absl::StrCat(static_cast<int>(status))));
   return result;
+}
+
+std::string WithoutStatusName(absl::string_view message) {
+  std::string plain;
+  while (!message.empty()) {
+    const size_t end = message.find(": ");
+    const absl::string_view part = message.substr(0, end);
+    const bool is_name =
+        end != absl::string_view::npos &&
+        std::any_of(std::begin(kWords), std::end(kWords),
+                    [&](const StatusWords& w) { return w.name == part; });
+    const size_t length = end == absl::string_view::npos ? message.size() : end + 2;
+    if (!is_name) absl::StrAppend(&plain, message.substr(0, length));
+    message.remove_prefix(length);
+  }
+  return plain;
 }
 
 SessionStatus SessionStatusOf(const absl::Status& status) {

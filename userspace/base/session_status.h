@@ -12,6 +12,8 @@
 #ifndef ROCATTACH_USERSPACE_BASE_SESSION_STATUS_H_
 #define ROCATTACH_USERSPACE_BASE_SESSION_STATUS_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -72,6 +74,10 @@ const char* SessionStatusText(int status);
 // An error that carries `status` (never kSuccess). Its absl code is the nearest one and
 // its message starts with the status name.
 absl::Status SessionError(SessionStatus status, absl::string_view message);
+
+// The message for users of the command line: without the names of statuses in front of
+// it, or in front of a part of it that follows a colon.
+std::string WithoutStatusName(absl::string_view message);
 
 // The session status of any absl::Status: kSuccess for OK, the carried one where there
 // is one, kError for every other error.

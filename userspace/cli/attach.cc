@@ -9,7 +9,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/session_status.h"
 #include "userspace/cli/attach_run.h"
+#include "userspace/cli/help_groups.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/tool_attach.h"
 #include "userspace/cli/watch_arguments.h"
@@ -70,7 +72,7 @@ absl::StatusOr<std::vector<pid_t>> ParsePids(const AttachArguments& args) {
 }
 
 int PrintUsage(const absl::Status& status) {
-  fprintf(stderr, "rocattach: %s\n", std::string(status.message()).c_str());
+  fprintf(stderr, "rocattach: %s\n", WithoutStatusName(status.message()).c_str());
   return kExitUsage;
 }
 
@@ -126,6 +128,7 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
       app->add_subcommand("attach", "Record processes that are already running");
   command->footer(kExamples);
   command->option_defaults()->always_capture_default(false);
+  StartGroup(command, kWatchGroup);
   command
       ->add_option("-p,--pid,--attach", args->pids,
                    "Processes to attach to; repeatable (default: $ROCPROF_ATTACH_PID)")
@@ -158,6 +161,11 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
                     "Detach at the end of standard input instead of on Enter: when the "
                     "program at its other side closes it, or dies");
   AddRecordingOptions(command, &args->watch);
+  ShortenHelp(command,
+              {"--pid", "--cgroup", "--attach-children", "--wait",
+               "--attach-tool-library", "--sys-trace", "--hip-trace", "--hsa-trace",
+               "--marker-trace", "--pmc", "--set", "--block", "--attach-duration-msec",
+               "--output-directory", "--output-file", "--json", "--quiet"});
   command->callback([args, command, run] {
     *run = [args, command] { return RunAttach(args.get(), *command); };
   });

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
+#include "userspace/base/session_status.h"
 #include "userspace/cli/attach_words.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/record/settle_target.h"
@@ -274,11 +275,12 @@ void AttachConsole::OnNotBelievable(const v1::Process& process,
 
 void AttachConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   absl::MutexLock lock(&mutex_);
-  results_[pid].problem = absl::StrCat("the session was refused: ", why);
+  const std::string reason = WithoutStatusName(why);
+  results_[pid].problem = absl::StrCat("the session was refused: ", reason);
   if (options_.json) {
     PrintLine(Dump(Json{{"event", "session_refused"}, {"pid", pid}, {"reason", why}}));
   } else {
-    PrintLine(absl::StrCat("rocattach: process ", pid, ": session refused: ", why));
+    PrintLine(absl::StrCat("rocattach: process ", pid, ": session refused: ", reason));
   }
 }
 

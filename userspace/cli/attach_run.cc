@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/human.h"
+#include "userspace/base/session_status.h"
 #include "userspace/cli/attach_console.h"
 #include "userspace/cli/command_run.h"
 #include "userspace/cli/enter_key.h"
@@ -82,7 +83,7 @@ bool HasCounters(const AttachRun& run, const RunResult& result) {
 }
 
 int PrintError(const absl::Status& status, int exit_status) {
-  fprintf(stderr, "rocattach: %s\n", std::string(status.message()).c_str());
+  fprintf(stderr, "rocattach: %s\n", WithoutStatusName(status.message()).c_str());
   return exit_status;
 }
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct CountersArguments {
   std::string architecture;
   std::vector<std::string> extra_counters;
   bool json = false;
+  std::string names;  // the kind of which only names are wanted; empty: everything
 };
 
 Json GroupsJson(const std::vector<CounterGroup>& groups) {
@@ -104,6 +106,29 @@ std::string Text(const ArchitectureCounters& known) {
   return out;
 }
 
+// The names of this kind in all these architectures, each once.
+std::set<std::string> NamesOf(const std::string& kind, const CounterCatalog& catalog,
+                              const std::vector<std::string>& architectures) {
+  if (kind == "architectures") return {architectures.begin(), architectures.end()};
+  std::set<std::string> names;
+  const auto add = [&names](const auto& list) {
+    for (const auto& entry : list) names.insert(entry.name);
+  };
+  for (const std::string& architecture : architectures) {
+    const ArchitectureCounters& known = *catalog.Find(architecture);
+    if (kind == "counters") {
+      add(known.counters());
+      add(known.metrics());
+    } else if (kind == "sets") {
+      add(known.sets());
+    } else {
+      add(known.blocks());
+      add(known.sections());
+    }
+  }
+  return names;
+}
+
 absl::StatusOr<CounterCatalog> Catalog(const std::vector<std::string>& files) {
   ASSIGN_OR_RETURN(CounterCatalog catalog, CounterCatalog::Builtin());
   for (const std::string& file : files) RETURN_IF_ERROR(catalog.AddFile(file));
@@ -127,7 +152,11 @@ int RunCounters(const CountersArguments& arguments) {
     names = {arguments.architecture};
   }
   std::string out;
-  if (arguments.json) {
+  if (!arguments.names.empty()) {
+    for (const std::string& name : NamesOf(arguments.names, *catalog, names)) {
+      absl::StrAppend(&out, name, "\n");
+    }
+  } else if (arguments.json) {
     Json json = Json::array();
     for (const std::string& name : names) {
       json.push_back(ArchitectureJson(*catalog->Find(name)));
@@ -161,7 +190,15 @@ void RegisterCounters(CLI::App* app, std::function<int()>* run) {
       ->type_name("FILE")
       ->expected(1)
       ->take_all();
-  command->add_flag("--json", arguments->json, "Print one JSON array");
+  CLI::Option* json =
+      command->add_flag("--json", arguments->json, "Print one JSON array");
+  command
+      ->add_option("--names", arguments->names,
+                   "Print only names, one on each line: counters (and metrics), sets, "
+                   "blocks (and sections) or architectures")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"counters", "sets", "blocks", "architectures"}))
+      ->excludes(json);
   command->footer(
       "Examples:\n"
       "  rocattach counters --arch gfx90a | less\n"

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/cli/attach_run.h"
 #include "userspace/cli/command_run.h"
+#include "userspace/cli/help_groups.h"
 #include "userspace/cli/machine_gpus.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/watch_arguments.h"
@@ -50,10 +52,11 @@ struct ProfileArguments {
 };
 
 void AddMeasured(CLI::App* app, ProfileArguments* args) {
+  StartGroup(app, kCounterGroup);
   SessionArguments& session = args->watch.session;
   app->add_option("-b,--block", session.blocks,
                   "What to measure: sections and metrics of reports by number, such as "
-                  "2, 5.1 or 5.1.1 (a metric stands for its section), or hardware "
+                  "2, 5.1 or 5.1.1, or hardware "
                   "blocks by name; separated by blanks or commas (default: section 2)")
       ->type_name("ID…")
       ->take_all();
@@ -75,6 +78,7 @@ void AddMeasured(CLI::App* app, ProfileArguments* args) {
 }
 
 void AddProcess(CLI::App* app, ProfileArguments* args) {
+  StartGroup(app, kWatchGroup);
   CLI::Option* pid =
       app->add_option("--attach-pid", args->pid, "Running process to attach to")
           ->type_name("PID");
@@ -119,7 +123,8 @@ absl::Status CheckArguments(const ProfileArguments& args) {
 
 int RunProfile(ProfileArguments* args, const CLI::App& app) {
   auto fail = [](const absl::Status& status, int exit_status) {
-    fprintf(stderr, "rocattach profile: %s\n", std::string(status.message()).c_str());
+    fprintf(stderr, "rocattach profile: %s\n",
+            WithoutStatusName(status.message()).c_str());
     return exit_status;
   };
   if (absl::Status status = CheckArguments(*args); !status.ok()) {
@@ -149,6 +154,7 @@ void RegisterProfile(CLI::App* app, std::function<int()>* run) {
       "profile", "Measure counters of a running process or a command");
   command->footer(kExamples);
   command->option_defaults()->always_capture_default(false);
+  StartGroup(command, kOutputGroup);
   command
       ->add_option("-n,--name", args->name,
                    "Name of the profile: the recording goes to workloads/NAME/MODEL, "
@@ -161,12 +167,15 @@ void RegisterProfile(CLI::App* app, std::function<int()>* run) {
   AddMeasured(command, args.get());
   AddProcess(command, args.get());
   AddProfileEntryOptions(command, &args->watch);
+  StartGroup(command, kOutputGroup);
   command->add_flag("-V,--verbose", args->run.verbosity,
                     "Say what will be measured; -VV also how processes are entered, "
                     "-VVV also the name of each counter");
   command->add_option("command", args->watch.command, "Command to run and profile")
       ->type_name("-- COMMAND…");
   command->positionals_at_end();
+  ShortenHelp(command, {"--attach-pid", "--attach-duration-msec", "--wait", "--block",
+                        "--set", "--no-roof", "--name", "--path", "--verbose"});
   command->callback([args, command, run] {
     *run = [args, command] { return RunProfile(args.get(), *command); };
   });

@@ -4,12 +4,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/process.h"
+#include "userspace/base/session_status.h"
 #include "userspace/cli/command_run.h"
 #include "userspace/cli/enter_key.h"
 #include "userspace/cli/guarded_main.h"
@@ -18,6 +22,7 @@
 #include "userspace/cli/watch_console.h"
 #include "userspace/control/control_server.h"
 #include "userspace/service/watcher.h"
+#include "userspace/watch/running_process.h"
 
 namespace rocattach {
 namespace {
@@ -27,12 +32,12 @@ constexpr int kExitIncomplete = 1;  // the run finished, but its output is incom
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotStart = 3;
 
-// Null where there is no control socket. A path that was given must work; the default
-// one may be in use by another service.
+// Null where there is no control socket. A path that the option gives must work; the
+// default one may be in use by another service.
 absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const WatchArguments& args,
                                                             Watcher* watcher) {
   if (watcher->sessions() == nullptr) return nullptr;
-  if (!args.socket_named && !args.command.empty()) return nullptr;
+  if (!args.socket_wanted) return nullptr;
   auto server =
       ControlServer::Start(args.socket, watcher->sessions(), watcher->output_name());
   if (server.ok() || args.socket_named) return server;
@@ -41,14 +46,27 @@ absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const WatchArguments
   return nullptr;
 }
 
-int ExitStatus(const RunResult& result) {
+int ExitStatus(const WatchArguments& args, const RunResult& result) {
   if (int status = ExitStatusOfCommand(result); status != 0) return status;
+  const bool none_of_named =
+      !args.named.empty() && !args.watcher.dry_run && result.totals.attached == 0;
   const bool complete = result.output_status.ok() && !result.session_refused;
-  return complete ? 0 : kExitIncomplete;
+  return complete && !none_of_named ? 0 : kExitIncomplete;
+}
+
+// True until all processes that -p names have ended; always without -p.
+bool AnyIsLeft(const WatchArguments& args) {
+  const std::vector<ProcessId>& named = args.named;
+  return named.empty() ||
+         std::any_of(named.begin(), named.end(), [](const ProcessId& process) {
+           const auto ticks = ReadStartTicks(process.pid);
+           return ticks.ok() && *ticks == process.start_ticks &&
+                  CheckIsProcess(process.pid).ok();
+         });
 }
 
 int PrintError(const absl::Status& status, int exit_status) {
-  fprintf(stderr, "rocattach-watch: %s\n", std::string(status.message()).c_str());
+  fprintf(stderr, "rocattach-watch: %s\n", WithoutStatusName(status.message()).c_str());
   return exit_status;
 }
 
@@ -81,6 +99,7 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
   WatchConsole console({.json = args.json,
                         .quiet = args.quiet,
                         .attach = args.watcher.attach,
+                        .passed_once = args.watcher.attach && !args.watcher.dry_run,
                         .live = !has_command,
                         .lines_per_second = args.watcher.budget.lines_per_second,
                         .out = args.json && !stdout_taken ? stdout : stderr});
@@ -97,7 +116,7 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
   }
   auto result = (*watcher)->Run(args.command, [&] {
     console.Tick((*watcher)->Totals());
-    if (enter.Pressed(0)) (*watcher)->RequestStop(0);
+    if (enter.Pressed(0) || !AnyIsLeft(args)) (*watcher)->RequestStop(0);
   });
   if (!result.ok()) {
     *interrupted = true;  // the next run would fail in the same way
@@ -109,7 +128,7 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
     result->command_status = (*watcher)->WaitForCommand();
   }
   *interrupted = result->interrupted;
-  return ExitStatus(*result);
+  return ExitStatus(args, *result);
 }
 
 // Jobs with different filters: the command runs once for each kind, as with rocprofv3,

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
+#include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/cli/help_groups.h"
 #include "userspace/cli/machine_gpus.h"
 #include "userspace/cli/session_arguments.h"
 #include "userspace/cli/session_wait.h"
@@ -34,7 +37,7 @@ constexpr char kExitHelp[] =
     "answers.";
 
 struct Arguments {
-  std::string socket = kDefaultControlSocket;
+  std::string socket = ControlSocket();
   bool json = false;
   std::vector<uint32_t> pids;
   SessionArguments session;
@@ -42,9 +45,22 @@ struct Arguments {
   uint64_t number = 0;
 };
 
+// A message of the service, for users.
+std::string Plain(const std::string& message) {
+  return TerminalSafe(WithoutStatusName(message));
+}
+
+// "pid 7", "pid 7 and 11 more processes".
+std::string Counted(const std::vector<uint32_t>& pids) {
+  const std::string first = absl::StrCat("pid ", pids.front());
+  if (pids.size() == 1) return first;
+  return absl::StrCat(first, " and ", pids.size() - 1, " more ",
+                      pids.size() == 2 ? "process" : "processes");
+}
+
 int Fail(const absl::Status& status) {
   fprintf(stderr, "rocattach session: %s\n",
-          TerminalSafe(std::string(status.message())).c_str());
+          Plain(std::string(status.message())).c_str());
   return absl::IsUnavailable(status) ? kExitUnreadable : kExitRefused;
 }
 
@@ -56,14 +72,41 @@ std::string Pids(const google::protobuf::RepeatedField<uint32_t>& pids) {
   return pids.empty() ? "no process" : absl::StrCat("pid ", absl::StrJoin(pids, ", "));
 }
 
-void PrintOver(bool json, uint64_t session) {
-  printf(json ? "{\"session\":%llu}\n" : "session %llu: ended\n",
-         static_cast<unsigned long long>(session));
+// What a session that has ended has collected, and where that is.
+void PrintOver(const v1::SessionStatus& session, const std::string& output) {
+  const bool nothing = session.collected().empty();
+  printf("session %llu: ended; collected %s%s\n",
+         static_cast<unsigned long long>(session.session()),
+         nothing ? "nothing"
+                 : TerminalSafe(absl::StrJoin(session.collected(), ", ")).c_str(),
+         nothing ? "" : absl::StrCat(" in ", TerminalSafe(output)).c_str());
 }
 
-void Print(const v1::SessionStatus& session) {
+// The same after a stop, from a service that lists only recent sessions.
+absl::Status ReportOver(ControlClient* client, bool json, uint64_t number) {
+  ASSIGN_OR_RETURN(const v1::GetStatusResponse status, client->GetStatus());
+  Json line = {{"session", number}};
+  for (const v1::SessionStatus& session : status.sessions()) {
+    if (session.session() != number) continue;
+    if (!json) {
+      PrintOver(session, status.output());
+      return absl::OkStatus();
+    }
+    line["collected"] = std::vector<std::string>(session.collected().begin(),
+                                                 session.collected().end());
+    line["output"] = status.output();
+  }
+  if (json) {
+    printf("%s\n", DumpJson(line).c_str());
+  } else {
+    printf("session %llu: ended\n", static_cast<unsigned long long>(number));
+  }
+  return absl::OkStatus();
+}
+
+void Print(const v1::SessionStatus& session, const std::string& output) {
   if (session.over()) {
-    PrintOver(false, session.session());
+    PrintOver(session, output);
     return;
   }
   const char* state = session.active()                ? "collecting"
@@ -72,7 +115,7 @@ void Print(const v1::SessionStatus& session) {
   printf("session %llu: %s; %s\n", static_cast<unsigned long long>(session.session()),
          state, Pids(session.pids()).c_str());
   if (!session.waiting_for().empty()) {
-    printf("  cannot collect now: %s\n", TerminalSafe(session.waiting_for()).c_str());
+    printf("  cannot collect now: %s\n", Plain(session.waiting_for()).c_str());
   }
   if (session.collects_size() > 0) {
     printf("  collects: %s\n",
@@ -82,9 +125,13 @@ void Print(const v1::SessionStatus& session) {
     printf("  counters: %s\n",
            TerminalSafe(absl::StrJoin(session.counters(), " ")).c_str());
   }
-  for (const v1::RefusedProcess& refused : session.refused()) {
-    printf("  refused: pid %u: %s\n", refused.pid(),
-           TerminalSafe(refused.reason()).c_str());
+  // A line for each reason, however many processes there are.
+  std::map<std::string, std::vector<uint32_t>> refused;
+  for (const v1::RefusedProcess& process : session.refused()) {
+    refused[Plain(process.reason())].push_back(process.pid());
+  }
+  for (const auto& [reason, pids] : refused) {
+    printf("  refused: %s: %s\n", Counted(pids).c_str(), reason.c_str());
   }
 }
 
@@ -164,7 +211,7 @@ int RunStart(const Arguments& arguments) {
   if (arguments.json) {
     PrintJson(*response);
   } else {
-    Print(response->status());
+    Print(response->status(), "");
   }
   if (!wait) return kExitOk;
   if (!arguments.json && waiting.watching_keys()) {
@@ -173,8 +220,9 @@ int RunStart(const Arguments& arguments) {
   fflush(stdout);
   const absl::Status ended = waiting.UntilEnd(response->session());
   if (!ended.ok()) return Fail(ended);
-  PrintOver(arguments.json, response->session());
-  return kExitOk;
+  const absl::Status reported =
+      ReportOver(client->get(), arguments.json, response->session());
+  return reported.ok() ? kExitOk : Fail(reported);
 }
 
 int RunStop(const Arguments& arguments) {
@@ -182,8 +230,9 @@ int RunStop(const Arguments& arguments) {
   if (!client.ok()) return Fail(client.status());
   const absl::Status status = (*client)->StopSession(arguments.number);
   if (!status.ok()) return Fail(status);
-  PrintOver(arguments.json, arguments.number);
-  return kExitOk;
+  const absl::Status reported =
+      ReportOver(client->get(), arguments.json, arguments.number);
+  return reported.ok() ? kExitOk : Fail(reported);
 }
 
 int RunStatus(const Arguments& arguments) {
@@ -204,15 +253,19 @@ int RunStatus(const Arguments& arguments) {
                                               : "cannot be measured: ";
     printf("process %u: %s, %s%s\n", process.pid(),
            TerminalSafe(absl::StrJoin(process.gpus(), ", ")).c_str(), what,
-           process.can_count() ? "" : TerminalSafe(process.reason()).c_str());
+           process.can_count() ? "" : Plain(process.reason()).c_str());
   }
-  for (const v1::SessionStatus& session : response->sessions()) Print(session);
+  for (const v1::SessionStatus& session : response->sessions()) {
+    Print(session, response->output());
+  }
   return kExitOk;
 }
 
 void AddCommon(CLI::App* command, const std::shared_ptr<Arguments>& arguments) {
   command
-      ->add_option("--socket", arguments->socket, "Control socket of rocattach-watch")
+      ->add_option("--socket", arguments->socket,
+                   "Control socket of rocattach-watch (default: $ROCATTACH_SOCKET if "
+                   "that is set)")
       ->type_name("PATH")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print one JSON object");
@@ -241,6 +294,7 @@ void RegisterSession(CLI::App* app, std::function<int()>* run) {
       "  rocattach session start --pmc SQ_WAVES --collection-period 5:1:0\n"
       "                             collect for 1 s after every 5 s, until stopped\n\n",
       kExitHelp));
+  StartGroup(start, kWatchGroup);
   start
       ->add_option("-p,--pid", arguments->pids,
                    "Only this attached process (default: all, including later ones); "
@@ -257,7 +311,12 @@ void RegisterSession(CLI::App* app, std::function<int()>* run) {
       ->add_flag("--no-wait", arguments->no_wait,
                  "Return as soon as the session has started")
       ->excludes(wait);
+  StartGroup(start, kOutputGroup);
   AddCommon(start, arguments);
+  ShortenHelp(start, {"--pid", "--sys-trace", "--kernel-trace", "--hip-trace",
+                      "--hsa-trace", "--marker-trace", "--kernel-include-regex",
+                      "--pmc", "--set", "--block", "--input", "--attach-duration-msec",
+                      "--collection-period", "--wait", "--no-wait", "--json"});
   start->callback(
       [run, arguments] { *run = [arguments] { return RunStart(*arguments); }; });
   CLI::App* stop = session->add_subcommand("stop", "Stop a session");

@@ -40,8 +40,9 @@ void AddTrace(const std::string& name, Collected* collected,
               std::vector<std::string>* ignored) {
   if (name == "sys_trace" || name == "runtime_trace") {
     collected->kernel_trace = true;
-    collected->api_domains.insert({TraceDomain::kHsaApi, TraceDomain::kMemoryCopies,
-                                   TraceDomain::kHipApi, TraceDomain::kMarkers});
+    collected->api_domains.insert(
+        {TraceDomain::kMemoryCopies, TraceDomain::kHipApi, TraceDomain::kMarkers});
+    if (name == "sys_trace") collected->api_domains.insert(TraceDomain::kHsaApi);
   } else if (absl::StartsWith(name, "hsa_")) {
     collected->api_domains.insert(TraceDomain::kHsaApi);
   } else if (absl::StartsWith(name, "hip_")) {
@@ -341,7 +342,9 @@ absl::StatusOr<SessionSpec> InterpretRun(const SessionArguments& args,
                                      {args.memory_copy_trace, "memory_copy_trace"},
                                      {args.hsa_trace, "hsa_trace"},
                                      {args.hip_trace, "hip_trace"},
-                                     {args.marker_trace, "marker_trace"}}) {
+                                     {args.marker_trace, "marker_trace"},
+                                     {args.sys_trace, "sys_trace"},
+                                     {args.runtime_trace, "runtime_trace"}}) {
     if (wanted) AddTrace(name, &collected, &session.ignored);
   }
   RETURN_IF_ERROR(AddFilters(args, &collected));

@@ -36,6 +36,8 @@ struct SessionArguments {
   int64_t duration_msec = 0;
   bool kernel_trace = false, memory_copy_trace = false;
   bool hsa_trace = false, hip_trace = false, marker_trace = false;
+  bool sys_trace = false, runtime_trace = false;  // several of these at once
+  bool stats = false;                             // changes nothing
   std::vector<std::string> api_functions;
 };
 

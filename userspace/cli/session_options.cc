@@ -1,6 +1,7 @@
 // The options themselves; what they mean: session_arguments.cc.
 #include <CLI/CLI.hpp>
 
+#include "userspace/cli/help_groups.h"
 #include "userspace/cli/session_arguments.h"
 
 namespace rocattach {
@@ -20,13 +21,17 @@ CLI::Option* AddList(CLI::App* app, const std::string& name,
 }
 
 void AddCounterOptions(CLI::App* app, SessionArguments* args) {
+  StartGroup(app, kCounterGroup);
   app->add_option("--pmc", args->pmc,
                   "Hardware counters and metrics to measure on every dispatch; "
                   "repeatable, counters of one --pmc are measured together if possible")
       ->type_name("NAME…");
   AddList(app, "--set", &args->sets, "A named set of counters", "NAME");
-  AddList(app, "--block", &args->blocks,
-          "Counters of a hardware block or of a report section such as 2 or 5.1", "ID");
+  AddList(
+      app, "-b,--block", &args->blocks,
+      "Counters of a hardware block, or of a report section or metric such as 2, 5.1 "
+      "or 5.1.1",
+      "ID");
   app->add_option("--arch", args->architecture,
                   "GPU architecture in which counters, sets and blocks are looked up, "
                   "such as gfx90a (default: that of the GPUs present)")
@@ -35,7 +40,7 @@ void AddCounterOptions(CLI::App* app, SessionArguments* args) {
                   "rocprofv3 input file (JSON, YAML or text) with jobs, counters and "
                   "filters")
       ->type_name("FILE");
-  AddList(app, "--extra-counters", &args->extra_counters,
+  AddList(app, "-E,--extra-counters", &args->extra_counters,
           "YAML file with more counters, metrics and sets", "FILE");
   app->add_flag("--single-pass", args->single_pass,
                 "Refuse counters that need more than one hardware pass");
@@ -47,6 +52,7 @@ void AddCounterOptions(CLI::App* app, SessionArguments* args) {
 }
 
 void AddFilterOptions(CLI::App* app, SessionArguments* args) {
+  StartGroup(app, kRecordGroup);
   AddList(app, "--gpu", &args->gpus,
           "Only this GPU: index, architecture, part of the product name, UUID or PCI "
           "address",
@@ -65,24 +71,34 @@ void AddFilterOptions(CLI::App* app, SessionArguments* args) {
 }
 
 void AddTraceOptions(CLI::App* app, SessionArguments* args) {
+  StartGroup(app, kRecordGroup);
+  app->add_flag("-s,--sys-trace", args->sys_trace,
+                "Record kernels, memory copies, markers, and calls of the HIP and HSA "
+                "APIs");
+  app->add_flag("-r,--runtime-trace", args->runtime_trace,
+                "The same without calls of the HSA API");
   app->add_flag("--kernel-trace", args->kernel_trace,
                 "Record kernel dispatches (implied unless --no-recording is given)");
   app->add_flag("--memory-copy-trace", args->memory_copy_trace,
                 "Record memory copies (implied unless --no-recording is given)");
   app->add_flag("--hsa-trace", args->hsa_trace, "Record calls of the HSA API");
-  app->add_flag("--hip-trace", args->hip_trace, "Record calls of the HIP API");
+  app->add_flag("--hip-trace,--hip-runtime-trace", args->hip_trace,
+                "Record calls of the HIP API");
   app->add_flag("--marker-trace", args->marker_trace, "Record ROCTx markers");
   AddList(app, "--api-function", &args->api_functions,
           "Record calls of this HSA or HIP function only", "NAME");
+  app->add_flag("--stats", args->stats,
+                "Accepted as in rocprofv3: 'rocattach report' always has statistics");
 }
 
 }  // namespace
 
 void AddSessionOptions(CLI::App* app, SessionArguments* args) {
-  AddCounterOptions(app, args);
-  AddFilterOptions(app, args);
   AddTraceOptions(app, args);
-  CLI::Option* period = AddList(app, "--collection-period", &args->periods,
+  AddFilterOptions(app, args);
+  AddCounterOptions(app, args);
+  StartGroup(app, kSessionGroup);
+  CLI::Option* period = AddList(app, "-P,--collection-period", &args->periods,
                                 "Collect periodically: wait DELAY, collect for "
                                 "DURATION, REPEAT times (0: forever)",
                                 "DELAY:DURATION:REPEAT");

@@ -1,10 +1,15 @@
 #include "userspace/cli/usage_error.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "userspace/base/nearest_names.h"
 
 namespace rocattach {
@@ -24,6 +29,46 @@ std::string FirstWord(const CLI::App& app) {
     if (!absl::StartsWith(word, "-")) return word;
   }
   return "";
+}
+
+std::vector<std::string> OptionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  }
+  return names;
+}
+
+bool IsOption(absl::string_view word) {
+  return word.size() >= 2 && word[0] == '-' && word != "--";
+}
+
+// Of the words that the command did not expect, in the order in which they were given:
+// the options, each once and without a value.
+std::vector<std::string> UnknownOptions(const CLI::App& app) {
+  std::vector<std::string> options;
+  for (const std::string& word : app.remaining()) {
+    const std::string name = word.substr(0, word.find('='));
+    const bool known = std::find(options.begin(), options.end(), name) != options.end();
+    if (IsOption(word) && !known) options.push_back(name);
+  }
+  return options;
+}
+
+// A line for each of them.
+std::string UnknownOptionsText(const CLI::App& program, const CLI::App& command) {
+  const std::vector<std::string> known = OptionNames(command);
+  std::vector<std::string> lines;
+  for (const std::string& option : UnknownOptions(command)) {
+    std::vector<std::string> nearest;
+    // A single letter is near to every other one.
+    if (absl::StartsWith(option, "--")) {
+      nearest = NearestNames(absl::StripPrefix(option, "--"), known, 2);
+      for (std::string& name : nearest) name.insert(0, "--");
+    }
+    lines.push_back(absl::StrCat("there is no option ", option, DidYouMean(nearest)));
+  }
+  return absl::StrJoin(lines, absl::StrCat("\n", program.get_name(), ": "));
 }
 
 // The command that the words were for: "rocattach session start".
@@ -46,13 +91,20 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
   }
   std::string what = error.what();
   const std::vector<std::string> commands = CommandNames(*chosen);
-  if (!commands.empty()) {
-    if (const std::string word = FirstWord(*chosen); !word.empty()) {
-      what = absl::StrCat("there is no command '", word, "'",
-                          DidYouMean(NearestNames(word, commands, 2)));
-    } else if (error.get_name() == "RequiredError") {
-      what = "a command is missing";
-    }
+  const std::vector<std::string> unexpected = chosen->remaining();
+  const std::string word = FirstWord(*chosen);
+  const bool option_first = !unexpected.empty() && IsOption(unexpected.front());
+  if (!commands.empty() && !word.empty() && !option_first) {
+    what = absl::StrCat("there is no command '", word, "'",
+                        DidYouMean(NearestNames(word, commands, 2)));
+  } else if (std::string unknown = UnknownOptionsText(*app, *chosen);
+             !unknown.empty()) {
+    // Whatever else is wrong may follow from an option that was misspelt.
+    what = std::move(unknown);
+  } else if (!commands.empty() && error.get_name() == "RequiredError") {
+    what = "a command is missing";
+  } else if (error.get_name() == "ExtrasError") {
+    what = absl::StrCat("unexpected: ", absl::StrJoin(unexpected, " "));
   }
   const std::string name = FullName(*app);
   return absl::StrCat(app->get_name(), ": ", what, "\nRun '", name,

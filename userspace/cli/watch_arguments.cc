@@ -1,7 +1,7 @@
 #include "userspace/cli/watch_arguments.h"
-#include "userspace/cli/machine_gpus.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
+#include "userspace/cli/help_groups.h"
 #include "userspace/cli/machine_gpus.h"
+#include "userspace/cli/process_selection.h"
 #include "userspace/cli/usage_error.h"
 
 namespace rocattach {
@@ -26,7 +28,9 @@ constexpr char kExamples[] =
     "  rocattach-watch --auto -- ./app --size 4   profile one command\n"
     "  rocattach-watch --auto --pmc SQ_WAVES GRBM_COUNT -- ./app\n"
     "                                             with hardware counters\n"
-    "  rocattach-watch --auto -p 'python3*' --uid 1000 -d /var/log/gpu\n"
+    "  rocattach-watch --auto -n 'python3*' --uid alice -d /var/log/gpu\n"
+    "  rocattach-watch --auto -p 4711             profile one process that runs "
+    "already\n"
     "  rocattach-watch --auto -o %hostname%/%pid% one file per process\n"
     "  rocattach-watch --auto --dry-run           show what --auto would do\n"
     "Then: rocattach report FILE, rocattach dump FILE --json\n"
@@ -37,36 +41,70 @@ constexpr char kExamples[] =
     "error, 3 if rocattach-watch could not start. 'rocattach doctor' shows what is "
     "missing.";
 
+// What --help shows; the rest is for --help-all.
+const char* const kEveryday[] = {"--auto",
+                                 "--dry-run",
+                                 "--attach-running",
+                                 "--pid",
+                                 "--name",
+                                 "--uid",
+                                 "--deny",
+                                 "--sys-trace",
+                                 "--hip-trace",
+                                 "--hsa-trace",
+                                 "--marker-trace",
+                                 "--kernel-include-regex",
+                                 "--pmc",
+                                 "--set",
+                                 "--block",
+                                 "--input",
+                                 "--attach-duration-msec",
+                                 "--collection-period",
+                                 "--backend",
+                                 "--output-directory",
+                                 "--output-file",
+                                 "--json",
+                                 "--quiet",
+                                 "--duration-msec",
+                                 "--hold-timeout-msec"};
+
 void AddSelection(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kWatchGroup);
   CLI::Option* attach = app->add_flag(
       "--auto", args->watcher.attach,
       "Hold and attach to new GPU processes (otherwise they are only reported)");
   app->add_flag("--dry-run", args->watcher.dry_run,
                 "With --auto: report what would be done, without doing it")
       ->needs(attach);
-  app->add_flag("--crash-breaker,!--no-crash-breaker", args->watcher.crash_breaker,
-                "With --auto: after a process that crashed within five seconds of its "
-                "attach, leave its executable alone for ten minutes (default: on)")
-      ->needs(attach);
   app->add_flag("--attach-running", args->watcher.all_running,
                 "With --auto: also attach to processes that use the GPU already")
       ->needs(attach);
-  app->add_option("-p,--process", args->watcher.policy.allow,
+  app->add_option("-p,--pid,--process", args->processes,
+                  "With --auto: only this process, which runs already; repeatable")
+      ->type_name("PID")
+      ->expected(1)
+      ->take_all();
+  app->add_option("-n,--name", args->watcher.policy.allow,
                   "Only processes whose name, executable path or script matches this "
                   "glob; repeatable")
       ->type_name("NAME|GLOB")
       ->expected(1)
       ->take_all();
-  app->add_option("--uid", args->uid, "Only processes of this user")->type_name("UID");
-  app->add_option(
-         "--deny", args->watcher.policy.deny,
-         "Never processes that match this glob; wins over --process; repeatable")
+  app->add_option("--uid", args->user, "Only processes of this user")
+      ->type_name("UID|NAME");
+  app->add_option("--deny", args->watcher.policy.deny,
+                  "Never processes that match this glob; wins over --name; repeatable")
       ->type_name("NAME|GLOB")
       ->expected(1)
       ->take_all();
+  app->add_flag("--crash-breaker,!--no-crash-breaker", args->watcher.crash_breaker,
+                "With --auto: after a process that crashed within five seconds of its "
+                "attach, leave its executable alone for ten minutes (default: on)")
+      ->needs(attach);
 }
 
 void AddOutput(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kOutputGroup);
   app->add_option("-d,--output-directory", args->watcher.output_directory,
                   "Directory of output files; created if missing")
       ->type_name("DIR");
@@ -82,6 +120,7 @@ void AddOutput(CLI::App* app, WatchArguments* args) {
 }
 
 void AddHoldTimeout(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kLimitGroup);
   app->add_option(
          "--hold-timeout-msec", args->watcher.hold_timeout_msec,
          "Longest time that a thread is held so that the process can be entered")
@@ -90,6 +129,7 @@ void AddHoldTimeout(CLI::App* app, WatchArguments* args) {
 }
 
 void AddLibraries(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kWatchGroup);
   app->add_option("--library", args->watcher.extra_libraries,
                   "Additional HSA runtime library, or a directory that contains one; "
                   "repeatable")
@@ -103,6 +143,7 @@ void AddLibraries(CLI::App* app, WatchArguments* args) {
 }
 
 void AddTopology(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kCounterGroup);
   app->add_option("--kfd-topology", args->watcher.sdk_search.topology,
                   "KFD topology directory as processes see it, for simulated GPUs")
       ->type_name("DIR")
@@ -112,6 +153,7 @@ void AddTopology(CLI::App* app, WatchArguments* args) {
 // How a process is entered and captured.
 void AddEntryOptions(CLI::App* app, WatchArguments* args) {
   AddHoldTimeout(app, args);
+  StartGroup(app, kRecordGroup);
   app->add_option("--capture", args->capture,
                   "How dispatches are captured: auto, doorbell or intercept")
       ->check(CLI::IsMember({"auto", "doorbell", "intercept"}))
@@ -127,6 +169,7 @@ void AddEntryOptions(CLI::App* app, WatchArguments* args) {
             return good ? std::string() : "not a power of two from 64 to 32768";
           },
           ""))
+      ->group(kLimitGroup)
       ->capture_default_str();
   app->add_flag("--no-recording", args->no_recording,
                 "Attach, but leave the collectors idle");
@@ -135,6 +178,7 @@ void AddEntryOptions(CLI::App* app, WatchArguments* args) {
 
 void AddTuning(CLI::App* app, WatchArguments* args) {
   AddEntryOptions(app, args);
+  StartGroup(app, kLimitGroup);
   app->add_option("--duration-msec", args->watcher.duration_msec,
                   "Stop recording after this time; a command that still runs is waited "
                   "for. 0: until Ctrl-C or the end of the command")
@@ -145,10 +189,15 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
                   "sleepable uprobes) or none")
       ->check(CLI::IsMember({"yielding", "signal", "none"}))
       ->capture_default_str();
+  app->add_option("--threads", args->watcher.threads,
+                  "Attach windows served concurrently")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  StartGroup(app, kSessionGroup);
   app->add_option(
          "--socket", args->socket,
-         "Control socket for 'rocattach session'; with a command, created only if "
-         "this option is given")
+         "Control socket for 'rocattach session' (default: $ROCATTACH_SOCKET if that "
+         "is set); with a command, created only if one of the two is given")
       ->type_name("PATH")
       ->capture_default_str();
   app->add_option("--backend", args->backend,
@@ -158,14 +207,11 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
       ->check(CLI::IsMember({"auto", "sdk", "hsa"}))
       ->capture_default_str();
   AddTopology(app, args);
-  app->add_option("--threads", args->watcher.threads,
-                  "Attach windows served concurrently")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
 }
 
 // What the processes of one user may cost; see docs/security.md.
 void AddBudgets(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kLimitGroup);
   BudgetLimits& budget = args->watcher.budget;
   const auto add = [app](const char* name, uint32_t* limit, uint32_t most,
                          const char* help) {
@@ -196,7 +242,6 @@ bool IsGiven(const CLI::App& app, const char* name) {
 
 void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args) {
   WatcherOptions& watcher = args->watcher;
-  if (IsGiven(app, "--uid")) watcher.policy.only_uid = args->uid;
   watcher.best_hold_mode = args->hold_mode == "yielding" ? HoldMode::kYielding
                            : args->hold_mode == "signal" ? HoldMode::kSignal
                                                          : HoldMode::kNone;
@@ -205,8 +250,17 @@ void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args)
     watcher.plan_flags |= ROCATTACH_PLAN_FORCE_INTERCEPT;
   watcher.recording = !args->no_recording;
   args->socket_named = IsGiven(app, "--socket");
+  args->socket_wanted = args->socket_named || args->command.empty() ||
+                        ControlSocket() != kDefaultControlSocket;
   watcher.only_own_command = !args->command.empty();
   watcher.recorder_arguments.assign(argv, argv + argc);
+}
+
+absl::Status CheckOutput(const WatcherOptions& watcher) {
+  if (watcher.output_file != "-" || isatty(STDOUT_FILENO) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "-o - writes a binary recording to standard output, which is a terminal: pipe it "
+      "into 'rocattach report -', or name a file with -o NAME");
 }
 
 // Checks what is to be measured before any process is touched.
@@ -266,6 +320,7 @@ void AddProfileEntryOptions(CLI::App* app, WatchArguments* args) {
 
 void AddWatchOptions(CLI::App* app, WatchArguments* args) {
   app->footer(kExamples);
+  args->socket = ControlSocket();
   app->set_version_flag("--version", "rocattach-watch " ROCATTACH_VERSION);
   app->option_defaults()->always_capture_default(false);
   AddSelection(app, args);
@@ -276,20 +331,23 @@ void AddWatchOptions(CLI::App* app, WatchArguments* args) {
   app->add_option("command", args->command, "Command to run and profile")
       ->type_name("-- COMMAND…");
   app->positionals_at_end();
+  ShortenHelp(app, {std::begin(kEveryday), std::end(kEveryday)});
   LastValueWins(app);
 }
 
 absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
                                      WatchArguments* args) {
   Interpret(app, argc, argv, args);
+  RETURN_IF_ERROR(InterpretSelection(args));
+  RETURN_IF_ERROR(CheckOutput(args->watcher));
   // A counter that is not found is a wrong argument, not a missing command.
   if (absl::Status session = PrepareSession(args); !session.ok()) {
     return absl::InvalidArgumentError(session.message());
   }
-  if (!args->command.empty()) {
-    RETURN_IF_ERROR(FindProgram(args->command[0]).status());
-  }
-  return absl::OkStatus();
+  if (args->command.empty()) return absl::OkStatus();
+  const absl::Status found = FindProgram(args->command[0]).status();
+  if (!found.ok()) RETURN_IF_ERROR(CheckMeaning(app, *args));
+  return found;
 }
 
 }  // namespace rocattach

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "userspace/base/process.h"
 #include "userspace/cli/session_arguments.h"
 #include "userspace/control/control_client.h"
 #include "userspace/service/watcher.h"
@@ -24,7 +25,9 @@ struct WatchArguments {
   bool quiet = false;
   bool no_recording = false;
   std::vector<std::string> command;
-  uid_t uid = 0;
+  std::vector<std::string> processes;  // -p: process IDs, or globs in the old spelling
+  std::vector<ProcessId> named;        // those of them that are process IDs
+  std::string user;                    // --uid: a number or a name
   std::string hold_mode = "yielding";
   std::string capture = "auto";
   std::string backend = "auto";
@@ -33,7 +36,8 @@ struct WatchArguments {
   // one only with a command, and an input file whose jobs have different filters.
   std::vector<SessionRequest> runs;
   std::string socket = kDefaultControlSocket;
-  bool socket_named = false;
+  bool socket_named = false;   // by the option: it must be possible then
+  bool socket_wanted = false;  // there is one if possible
 };
 
 // Adds all options; they write into `arguments`, which must outlive the parsing.

@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
+#include "userspace/base/session_status.h"
 #include "userspace/record/dictionary.h"
 
 namespace rocattach {
@@ -29,6 +30,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kPatienceMsec = 2000;
 // Lines about a user's processes: this many seconds' worth may come at once.
 constexpr uint32_t kBurstSeconds = 20;
+// Different reasons why processes are left alone that are said.
+constexpr size_t kMostSaid = 256;
 
 std::string VerdictText(v1::WindowState state) {
   switch (state) {
@@ -247,6 +250,11 @@ void WatchConsole::OnVerdict(const v1::Process& process,
   bool problem = verdict.state() == v1::WINDOW_STATE_REFUSED ||
                  verdict.state() == v1::WINDOW_STATE_MISSED;
   if (options_.quiet && !problem) return;
+  if (options_.passed_once && verdict.state() == v1::WINDOW_STATE_PASSED &&
+      !IsFirst(verdict.detail())) {
+    ++passed_unsaid_;
+    return;
+  }
   ClearLiveLine();
   if (verdict.state() == v1::WINDOW_STATE_ATTACHED) {
     Print("rocattach-watch: attached to %s, held %s\n", Name(process).c_str(),
@@ -255,6 +263,10 @@ void WatchConsole::OnVerdict(const v1::Process& process,
     Print("rocattach-watch: %s %s: %s\n", VerdictText(verdict.state()).c_str(),
           Name(process).c_str(), verdict.detail().c_str());
   }
+}
+
+bool WatchConsole::IsFirst(const std::string& text) {
+  return said_.size() < kMostSaid && said_.insert(text).second;
 }
 
 void WatchConsole::ReportLeftOut() {
@@ -301,8 +313,13 @@ void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
     Json line = {{"event", "session_refused"}, {"pid", pid}, {"reason", why}};
     Print("%s\n", Dump(line).c_str());
   } else {
+    const std::string reason = WithoutStatusName(why);
+    if (!IsFirst(absl::StrCat("session: ", reason))) {
+      ++session_refusals_unsaid_;
+      return;
+    }
     ClearLiveLine();
-    Print("rocattach-watch: process %d: session refused: %s\n", pid, why.c_str());
+    Print("rocattach-watch: process %d: session refused: %s\n", pid, reason.c_str());
   }
 }
 
@@ -317,6 +334,14 @@ void WatchConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
     ClearLiveLine();
     Print("rocattach-watch: %s\n", std::string(why.message()).c_str());
   }
+}
+
+void WatchConsole::OnNotStarted(pid_t, const absl::Status& why, bool awaited) {
+  if (!awaited || options_.quiet || options_.json) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  ClearLiveLine();
+  Print("rocattach-watch: %s; waiting until it does\n",
+        std::string(why.message()).c_str());
 }
 
 void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string& why) {
@@ -426,6 +451,10 @@ void WatchConsole::Summarize(const RunResult& result) {
   const RunTotals& totals = result.totals;
   ClearLiveLine();
   ReportLeftOut();
+  if (session_refusals_unsaid_ > 0) {
+    Print("rocattach-watch: %s more session refusals, for the same reasons\n",
+          HumanCount(session_refusals_unsaid_).c_str());
+  }
   SummarizeSession(result);
   if (options_.json) {
     Json line = {{"event", "summary"},
@@ -487,6 +516,10 @@ void WatchConsole::Summarize(const RunResult& result) {
       totals.dropped + totals.unseen == 0
           ? ", 0 lost"
           : LossText(totals.dropped, totals.unseen).c_str());
+  if (passed_unsaid_ > 0) {
+    Print("rocattach-watch: %s of those that passed are not named: same reasons\n",
+          HumanCount(passed_unsaid_).c_str());
+  }
   if (totals.unrelated > 0) {
     Print("rocattach-watch: %s other GPU processes started meanwhile\n",
           HumanCount(totals.unrelated).c_str());

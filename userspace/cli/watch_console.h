@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <mutex>
+#include <set>
+#include <string>
 
 #include "schemas/stream.pb.h"
 #include "userspace/cli/line_output.h"
@@ -17,6 +19,8 @@ struct WatchConsoleOptions {
   bool json = false;
   bool quiet = false;
   bool attach = false;  // the user wants attaches: windows let go are reported
+  // Of processes that pass, only the first for each reason is reported.
+  bool passed_once = false;
   // A status line: not together with a command's own output.
   bool live = true;
   uint32_t lines_per_second = 0;  // about one user's processes; 0: no limit
@@ -41,6 +45,7 @@ class WatchConsole : public WatcherObserver {
   void OnNotBelievable(const v1::Process& process, const std::string& why) override;
   void OnSessionRefused(pid_t pid, const std::string& why) override;
   void OnNotAttached(pid_t pid, const absl::Status& why) override;
+  void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) override;
   void OnLibraryChanged(const std::string& path, const std::string& why) override;
 
  private:
@@ -48,6 +53,8 @@ class WatchConsole : public WatcherObserver {
   void ClearLiveLine();
   // Reports suppressed and lost lines; with the lock held.
   void ReportLeftOut();
+  // True for the first process with this text about it; others are counted.
+  bool IsFirst(const std::string& text);
   // The result of the session that the options define.
   void SummarizeSession(const RunResult& result);
   // A line on standard error, regardless of the other output.
@@ -59,6 +66,10 @@ class WatchConsole : public WatcherObserver {
   // Its reader must not hold up the service.
   LineOutput out_;
   uint64_t lines_lost_reported_ = 0;
+  // What has been said about processes that are left alone, and how many more there
+  // were of which the same is true.
+  std::set<std::string> said_;
+  uint64_t passed_unsaid_ = 0, session_refusals_unsaid_ = 0;
   LineOutput errors_{2};  // standard error, where that is another one
   std::mutex mutex_;
   UserRate lines_;

@@ -5,9 +5,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "schemas/control.grpc.pb.h"
+#include "userspace/base/human.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
 #include "userspace/control/filter_proto.h"
@@ -39,6 +43,21 @@ absl::StatusOr<std::shared_ptr<const CounterCatalog>> CatalogOf(
   return catalog;
 }
 
+// "counters of 100 dispatches", "5 API calls" …
+std::vector<std::string> CollectedWords(const CollectedCounts& counts) {
+  std::vector<std::string> words;
+  const auto add = [&](const char* before, uint64_t count, const char* what) {
+    if (count == 0) return;
+    words.push_back(absl::StrCat(before, HumanCount(count), " ", what));
+  };
+  add("counters of ", counts.counted, "dispatches");
+  add("", counts.dispatches, "dispatches");
+  add("", counts.samples, "samples of GPUs");
+  add("", counts.api_calls, "API calls and markers");
+  add("", counts.copies, "memory copies");
+  return words;
+}
+
 void Fill(const SessionInfo& info, v1::SessionStatus* out) {
   out->set_session(info.number);
   out->set_active(info.active);
@@ -47,6 +66,9 @@ void Fill(const SessionInfo& info, v1::SessionStatus* out) {
   out->set_end_ns(info.end_ns);
   out->set_waiting_for(info.waiting_for);
   for (const std::string& what : info.collects) out->add_collects(what);
+  for (std::string& what : CollectedWords(info.collected)) {
+    out->add_collected(std::move(what));
+  }
   for (const std::string& name : info.counters) out->add_counters(name);
   for (pid_t pid : info.running) out->add_pids(static_cast<uint32_t>(pid));
   for (const auto& [pid, reason] : info.refused) {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <grpcpp/create_channel_posix.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -34,6 +35,11 @@ int Connect(int fd, const sockaddr_un& address) {
 
 }  // namespace
 
+std::string ControlSocket() {
+  const char* socket = secure_getenv("ROCATTACH_SOCKET");
+  return socket != nullptr && *socket != '\0' ? socket : kDefaultControlSocket;
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
     const std::string& path) {
   sockaddr_un address = {};
@@ -52,8 +58,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
         "no answer at ", path, ": ",
         error == EAGAIN ? "its queue of connections stays full" : strerror(error),
         denied ? "; sessions are for root and the user that runs the service"
-               : "; is 'rocattach-watch --auto' running? --socket names another "
-                 "place"));
+               : "; is 'rocattach-watch --auto' running? --socket or "
+                 "ROCATTACH_SOCKET names another place"));
   }
   return grpc::CreateInsecureChannelFromFd("rocattach-watch", fd.release());
 }

@@ -14,6 +14,10 @@ namespace rocattach {
 // The default socket of a service.
 inline constexpr char kDefaultControlSocket[] = "/run/rocattach/control.sock";
 
+// The socket that users mean who name none: ROCATTACH_SOCKET if it is set, else the
+// default. Not in set-user-ID programs: their callers could choose the service.
+std::string ControlSocket();
+
 // UNAVAILABLE, with a remedy, if no service answers at `path`. The channel does not
 // connect again when the service goes away.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(

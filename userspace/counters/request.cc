@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -37,32 +38,42 @@ std::vector<std::string> BlockNames(const ArchitectureCounters& architecture) {
   return names;
 }
 
-// "--block 5" also means 5.1, 5.2 …
+// The section of that number; else everything below it: "--block 3.1" means 3.1.1,
+// 3.1.2 …
 std::vector<const CounterGroup*> Sections(const ArchitectureCounters& architecture,
                                           absl::string_view name) {
+  if (const CounterGroup* exact = architecture.FindSection(name); exact != nullptr) {
+    return {exact};
+  }
   std::vector<const CounterGroup*> found;
   const std::string below = absl::StrCat(name, ".");
   for (const CounterGroup& section : architecture.sections()) {
-    if (section.name == name || section.name.rfind(below, 0) == 0) {
-      found.push_back(&section);
-    }
+    if (absl::StartsWith(section.name, below)) found.push_back(&section);
   }
   return found;
 }
 
-// ROCm's compute profiler numbers each metric of a table: 5.1.1 is the first one of
-// table 5.1. Counters are known by tables, or by sections without tables of their own;
-// empty if there is no such one around the metric.
+// ROCm's compute profiler numbers each metric of a table: 5.1.1 is the second one of
+// table 5.1. Not all of them are known; the others stand for their table, or for their
+// section if it has no tables of its own. Empty if there is no such one around the
+// metric.
 std::vector<const CounterGroup*> SectionsAround(
-    const ArchitectureCounters& architecture, absl::string_view name) {
-  while (name.find('.') != absl::string_view::npos) {
-    name = name.substr(0, name.rfind('.'));
-    std::vector<const CounterGroup*> found = Sections(architecture, name);
-    if (!found.empty()) {
-      return found.size() == 1 ? found : std::vector<const CounterGroup*>();
+    const ArchitectureCounters& architecture, absl::string_view metric) {
+  const absl::string_view table = metric.substr(0, metric.rfind('.'));
+  const absl::string_view section = table.substr(0, table.find('.'));
+  if (const CounterGroup* known = architecture.FindSection(table); known != nullptr) {
+    return {known};
+  }
+  const std::string below = absl::StrCat(section, ".");
+  for (const CounterGroup& other : architecture.sections()) {
+    const absl::string_view name = other.name;
+    if (absl::StartsWith(name, below) && name.find('.', below.size()) == name.npos) {
+      return {};
     }
   }
-  return {};
+  const CounterGroup* known = architecture.FindSection(section);
+  return known == nullptr ? std::vector<const CounterGroup*>()
+                          : std::vector<const CounterGroup*>{known};
 }
 
 bool IsMetricNumber(absl::string_view name) {

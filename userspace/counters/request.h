@@ -16,8 +16,8 @@ namespace rocattach {
 struct CounterOptions {
   std::vector<std::vector<std::string>> pmc;  // one entry per --pmc
   std::vector<std::string> sets;              // --set
-  // --block: names of blocks, numbers of sections (5, 5.1) and of metrics (5.1.1),
-  // which stand for the section that they are in
+  // --block: names of blocks, numbers of sections, tables and metrics (5, 5.1, 5.1.1);
+  // a metric that is not known stands for the section that it is in
   std::vector<std::string> blocks;
 };
 

@@ -16,7 +16,8 @@
 namespace rocattach {
 
 absl::StatusOr<std::unique_ptr<ChildCommand>> ChildCommand::Start(
-    const std::vector<std::string>& command, const DescriptorLimit& descriptors) {
+    const std::vector<std::string>& command, const DescriptorLimit& descriptors,
+    Output output) {
   std::vector<char*> argv;
   argv.reserve(command.size() + 1);
   for (const std::string& word : command)
@@ -35,6 +36,11 @@ absl::StatusOr<std::unique_ptr<ChildCommand>> ChildCommand::Start(
     // run unprofiled if the service ended before this.
     if (getppid() != parent) _exit(127);
     descriptors.Restore();
+    // Where there is no standard error, what it writes is lost rather than mixed into
+    // the recording.
+    if (output == Output::kStandardError && dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+      close(STDOUT_FILENO);
+    }
     execvp(argv[0], argv.data());
     int error = errno;
     (void)!write(writer.get(), &error, sizeof(error));

@@ -18,10 +18,17 @@ namespace rocattach {
 // The child outlives this object.
 class ChildCommand {
  public:
+  // Where its standard output goes.
+  enum class Output {
+    kInherited,
+    kStandardError,  // the recording has standard output
+  };
+
   // Forks and execs; an error has exec's errno as its code. The child gets the original
   // limit of descriptors back.
   static absl::StatusOr<std::unique_ptr<ChildCommand>> Start(
-      const std::vector<std::string>& command, const DescriptorLimit& descriptors);
+      const std::vector<std::string>& command, const DescriptorLimit& descriptors,
+      Output output = Output::kInherited);
 
   pid_t pid() const { return pid_; }
   // Readable when it has ended; -1 if there is none.

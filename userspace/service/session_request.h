@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "userspace/session/collection_period.h"
+#include "userspace/session/record_router.h"
 #include "userspace/session/session_engine.h"
 
 namespace rocattach {
@@ -43,6 +44,7 @@ struct SessionInfo {
   std::string waiting_for;
   std::vector<std::string> counters;
   std::vector<std::string> collects;  // "counters", "dispatches" …
+  CollectedCounts collected;
   // All processes in which it was started refused it.
   bool refused_by_all = false;
 };

@@ -302,6 +302,9 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
 absl::Status SessionService::End(Session* session) {
   absl::Status status;
   if (session->collecting) status = engine_->TerminateSession(session->id);
+  if (auto report = engine_->Report(session->id); report.ok()) {
+    session->collected = report->collected;
+  }
   engine_->DestroySession(session->id).IgnoreError();
   Count(session->request, -1);
   session->collecting = false;
@@ -359,7 +362,9 @@ std::vector<SessionInfo> SessionService::List() {
     for (const FilterSpec& filter : session.request.filters) {
       DescribeFilter(filter, &info);
     }
-    if (auto report = engine_->Report(session.id); report.ok()) {
+    info.collected = session.collected;
+    if (auto report = engine_->Report(session.id); report.ok() && !session.over) {
+      info.collected = report->collected;
       for (ProcessId target : report->running) info.running.push_back(target.pid);
       for (const auto& [target, status] : report->refused) {
         info.refused[target.pid] = std::string(status.message());

@@ -76,9 +76,10 @@ class SessionService {
     bool awaits_first = false;  // its time has not started
     bool collecting = false;
     bool over = false;
-    std::string waiting_for;  // as SessionInfo
-    uint64_t period = 0;      // periods that have ended
-    uint64_t begun = 0;       // and those that have begun
+    CollectedCounts collected;  // once it is over
+    std::string waiting_for;    // as SessionInfo
+    uint64_t period = 0;        // periods that have ended
+    uint64_t begun = 0;         // and those that have begun
     bool ran = false, was_refused = false;
   };
   struct Arrival {

@@ -348,7 +348,11 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
                                        const std::function<void()>& on_tick) {
   RunResult result;
   if (!command.empty()) {
-    ASSIGN_OR_RETURN(command_, ChildCommand::Start(command, descriptors_));
+    const bool taken = options_.output_file == "-";
+    ASSIGN_OR_RETURN(command_,
+                     ChildCommand::Start(command, descriptors_,
+                                         taken ? ChildCommand::Output::kStandardError
+                                               : ChildCommand::Output::kInherited));
   }
   ran_ = true;
   AttachToRunning();

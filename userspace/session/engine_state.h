@@ -48,7 +48,8 @@ struct Session {
   // The last start; nullptr before the first one.
   std::shared_ptr<SessionRun> run;
   std::shared_ptr<RecordRouter> router;
-  uint64_t dropped_before = 0;  // what the buffers had dropped when it started
+  uint64_t dropped_before = 0;       // what the buffers had dropped when it started
+  CollectedCounts collected_before;  // by the starts before the last one
 };
 
 struct EngineState {

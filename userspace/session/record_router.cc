@@ -4,6 +4,14 @@
 
 namespace rocattach {
 
+void CollectedCounts::Add(const CollectedCounts& more) {
+  dispatches += more.dispatches;
+  counted += more.counted;
+  samples += more.samples;
+  api_calls += more.api_calls;
+  copies += more.copies;
+}
+
 RecordRouter::RecordRouter(SessionId session)
     : session_(session), routes_(std::make_shared<SessionRoutes>()) {}
 
@@ -38,6 +46,27 @@ bool RecordRouter::WantsSample() const {
 std::shared_ptr<const SessionRoutes> RecordRouter::Now() const {
   absl::MutexLock lock(&mutex_);
   return routes_;
+}
+
+void RecordRouter::CountCollected(const CollectedCounts& more) {
+  const auto add = [](std::atomic<uint64_t>* to, uint64_t count) {
+    if (count != 0) to->fetch_add(count, std::memory_order_relaxed);
+  };
+  add(&collected_.dispatches, more.dispatches);
+  add(&collected_.counted, more.counted);
+  add(&collected_.samples, more.samples);
+  add(&collected_.api_calls, more.api_calls);
+  add(&collected_.copies, more.copies);
+}
+
+CollectedCounts RecordRouter::collected() const {
+  CollectedCounts counts;
+  counts.dispatches = collected_.dispatches.load(std::memory_order_relaxed);
+  counts.counted = collected_.counted.load(std::memory_order_relaxed);
+  counts.samples = collected_.samples.load(std::memory_order_relaxed);
+  counts.api_calls = collected_.api_calls.load(std::memory_order_relaxed);
+  counts.copies = collected_.copies.load(std::memory_order_relaxed);
+  return counts;
 }
 
 uint64_t RecordRouter::dropped() const {

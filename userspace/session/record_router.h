@@ -14,6 +14,12 @@
 
 namespace rocattach {
 
+// What arrived for a session from its processes, whether somebody reads it or not.
+struct CollectedCounts {
+  uint64_t dispatches = 0, counted = 0, samples = 0, api_calls = 0, copies = 0;
+  void Add(const CollectedCounts& more);
+};
+
 // Where the records of each filter go; nullptr: nowhere.
 struct SessionRoutes {
   std::shared_ptr<RecordBuffer> timestamps, counters, api, sampler;
@@ -37,6 +43,9 @@ class RecordRouter {
   // Takes a complete record, including the values that follow its fixed part;
   // selected_by tells which filters selected a dispatch.
   void Take(const RecordHeader* record);
+  // Counts what has arrived; called once for everything that does.
+  void CountCollected(const CollectedCounts& more);
+  CollectedCounts collected() const;
   // Counts records that were lost before they reached the router.
   void CountLost(uint64_t records);
   // Everything of this process has been taken: flushes all buffers.
@@ -56,6 +65,10 @@ class RecordRouter {
   mutable absl::Mutex mutex_;
   std::shared_ptr<const SessionRoutes> routes_ ABSL_GUARDED_BY(mutex_);
   uint64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
+  struct {
+    std::atomic<uint64_t> dispatches = 0, counted = 0, samples = 0, api_calls = 0,
+                          copies = 0;
+  } collected_;
   // The results of Wants…() for the last SetRoutes; without the lock, since they are
   // called for every record. A record that races with a change of routes may use
   // either.

@@ -197,6 +197,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
   for (const auto& [filter_id, filter] : session->filters) {
     spec.filters.push_back(filter.spec);
   }
+  if (session->router != nullptr) {
+    session->collected_before.Add(session->router->collected());
+  }
   session->router = std::make_shared<RecordRouter>(id);
   previous = std::move(session->run);
   session->run = state_->runner->NewRun(std::move(spec), session->router);
@@ -331,7 +334,11 @@ absl::StatusOr<SessionReport> SessionEngine::Report(SessionId id) const {
   }
   const uint64_t dropped = BufferDrops(*session);
   report.dropped = dropped - std::min(dropped, session->dropped_before);
-  if (session->router != nullptr) report.dropped += session->router->dropped();
+  report.collected = session->collected_before;
+  if (session->router != nullptr) {
+    report.dropped += session->router->dropped();
+    report.collected.Add(session->router->collected());
+  }
   return report;
 }
 

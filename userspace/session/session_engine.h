@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "userspace/counters/catalog.h"
 #include "userspace/session/device_sessions.h"
+#include "userspace/session/record_router.h"
 #include "userspace/session/session_backend.h"
 #include "userspace/session/session_buffers.h"
 #include "userspace/session/session_filters.h"
@@ -34,6 +35,7 @@ struct SessionReport {
   std::map<ProcessId, absl::Status> refused;
   // Records of the last start for which there was no room or no buffer.
   uint64_t dropped = 0;
+  CollectedCounts collected;  // since the session was created
 };
 
 // Thread-safe. Errors carry a SessionStatus (SessionStatusOf); every function checks in

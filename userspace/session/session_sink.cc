@@ -96,6 +96,10 @@ void SessionSink::PassOn(const Fixed& fixed, Target* target) {
 void SessionSink::OnDispatches(ProcessId id, absl::Span<const DispatchEvent> events) {
   std::shared_ptr<Target> target;
   for (const DispatchEvent& event : events) {
+    CollectedCounts one;
+    one.dispatches = event.for_timestamps ? 1 : 0;
+    one.counted = event.for_counters ? 1 : 0;
+    router_->CountCollected(one);
     // In the service, most sessions are only recorded: a record that is not read is not
     // created.
     if (!router_->WantsDispatch(event.for_timestamps, event.for_counters)) continue;
@@ -113,6 +117,9 @@ void SessionSink::OnDispatches(ProcessId id, absl::Span<const DispatchEvent> eve
 }
 
 void SessionSink::OnCopies(ProcessId id, absl::Span<const rocattach_copy> copies) {
+  CollectedCounts all;
+  all.copies = copies.size();
+  router_->CountCollected(all);
   if (!router_->WantsTrace() || Find(id) == nullptr) return;
   for (const rocattach_copy& copy : copies) {
     TraceRecord record = {};
@@ -132,6 +139,9 @@ void SessionSink::OnCopies(ProcessId id, absl::Span<const rocattach_copy> copies
 }
 
 void SessionSink::OnApiCalls(ProcessId id, absl::Span<const ApiEvent> events) {
+  CollectedCounts all;
+  all.api_calls = events.size();
+  router_->CountCollected(all);
   if (!router_->WantsTrace() || Find(id) == nullptr) return;
   for (const ApiEvent& event : events) {
     TraceRecord record = {};
@@ -148,6 +158,9 @@ void SessionSink::OnApiCalls(ProcessId id, absl::Span<const ApiEvent> events) {
 }
 
 void SessionSink::OnSamples(ProcessId id, absl::Span<const SampleEvent> events) {
+  CollectedCounts all;
+  all.samples = events.size();
+  router_->CountCollected(all);
   if (!router_->WantsSample()) return;
   const std::shared_ptr<Target> target = Find(id);
   if (target == nullptr) return;

@@ -41,13 +41,13 @@ PolicyDecision Decide(const PolicyRules& rules, const ProcessInfo& process) {
     return {false, absl::StrCat("runs as uid ", process.uid, ", not as --uid ",
                                 *rules.only_uid)};
   }
-  if (rules.allow.empty()) return {true, "no --process restricts the choice"};
+  if (rules.allow.empty()) return {true, "no --name restricts the choice"};
   for (const std::string& glob : rules.allow) {
     if (MatchesProcess(glob, process)) {
-      return {true, absl::StrCat("matches --process '", glob, "'")};
+      return {true, absl::StrCat("matches --name '", glob, "'")};
     }
   }
-  return {false, "matches no --process"};
+  return {false, "matches no --name"};
 }
 
 std::optional<PolicyDecision> DecideByName(const PolicyRules& rules, uid_t uid,

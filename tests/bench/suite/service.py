@@ -39,9 +39,9 @@ def run_idle(bench):
     plain, watched = [], []
     for _ in range(1 if bench.quick else 3):
         plain.append(spawn_load(bench, 0, 2)["each_ns"])
-        with Watcher(bench, "--auto", "-p", NOBODY):
+        with Watcher(bench, "--auto", "-n", NOBODY):
             watched.append(spawn_load(bench, 0, 2)["each_ns"])
-    with Watcher(bench, "--auto", "-p", NOBODY) as watcher:
+    with Watcher(bench, "--auto", "-n", NOBODY) as watcher:
         pid = watcher.process.pid
         before = cpu_seconds(pid)
         load = spawn_load(bench, 1000, seconds)
@@ -145,7 +145,7 @@ def run_target_memory(bench):
 
     turns = 3 if bench.quick else 9
     plain = [look_at_target(bench, init, wait_for_line) for _ in range(turns)]
-    with Watcher(bench, "--auto", "-p", str(init[1]), "-p", str(busy[3])):
+    with Watcher(bench, "--auto", "-n", str(init[1]), "-n", str(busy[3])):
         watched = [look_at_target(bench, init, wait_for_line) for _ in range(turns)]
         launching = look_at_target(bench, busy, wait_for_launches)
     heap = median([w["anonymous"] for w in watched]) - \

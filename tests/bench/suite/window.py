@@ -19,7 +19,7 @@ def measure_inits(bench):
     for _ in range(blocks):
         plain += [launch(bench) for _ in range(launches)]
         # By its name, which the kernel tells: a path costs a look at the process.
-        with Watcher(bench, "--auto", "-p", "bench_init_time") as watcher:
+        with Watcher(bench, "--auto", "-n", "bench_init_time") as watcher:
             watched += [launch(bench) for _ in range(launches)]
         windows += watcher.windows()
     windows = [w for w in windows if w["comm"] == "bench_init_time"]

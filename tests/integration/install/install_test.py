@@ -7,6 +7,7 @@ usage: install_test.py CMAKE BUILD_DIRECTORY VERSION
 import fnmatch
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -133,6 +134,31 @@ class InstallTest(unittest.TestCase):
             self.assertTrue(any(fnmatch.fnmatch(name, p) for p in ALLOWED), name)
             if not name.startswith("share/doc/"):
                 self.assertFalse(any(fnmatch.fnmatch(name, p) for p in FORBIDDEN), name)
+
+    def test_one_target_builds_all_that_is_installed(self):
+        """scripts/run builds this target, and after it cmake --install must work."""
+        top = os.path.dirname(os.path.abspath(__file__)).rsplit("/tests/", 1)[0]
+        with open(os.path.join(top, "scripts/run"), encoding="utf-8") as script:
+            self.assertRegex(script.read(), r"scripts/build release installed ")
+        if not shutil.which("ninja") or not os.path.exists(f"{BUILD}/build.ninja"):
+            self.skipTest("not built by ninja")
+
+        def ninja(*arguments):
+            return subprocess.run(
+                ["ninja", "-C", BUILD, *arguments], capture_output=True, text=True, check=True
+            ).stdout.splitlines()
+
+        built = {line.split(":")[0] for line in ninja("-t", "targets", "all")}
+        needed = set(ninja("-t", "inputs", "installed"))
+        sources = set()
+        for directory, _, names in os.walk(BUILD):
+            if "cmake_install.cmake" in names:
+                with open(os.path.join(directory, "cmake_install.cmake"), encoding="utf-8") as f:
+                    sources |= set(re.findall(r'"%s/([^"]+)"' % re.escape(BUILD), f.read()))
+        copied = sources & built
+        self.assertIn("userspace/cli/rocattach", copied)
+        self.assertGreater(len(copied), 10)
+        self.assertEqual(copied - needed, set())
 
     def test_versions(self):
         for program in ("rocattach", "rocattach-watch"):

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,43 @@ TEST_F(ConsoleTest, TheLiveLineCountsEachDispatchOnce) {
                 (ahead.size() >= 4 && ahead.substr(at - 4) == kClear))
         << seen.substr(at, 60);
   }
+}
+
+// As in `rocattach-watch --auto -o - -- ./app | rocattach report -`.
+TEST_F(ConsoleTest, TheCommandsWordsStayOutOfTheStream) {
+  const std::vector<std::string> target = OnSimgpu({"hsa_dispatch", "-n", "40"});
+  std::vector<std::string> words = {
+      WatcherPath(), "--auto", "--collector", CollectorPath(), "-o", "-", "--"};
+  words.insert(words.end(), target.begin(), target.end());
+  const Finished native = Child(target).Wait();
+  const Finished end = Child(words).Wait();
+  ASSERT_TRUE(native.exited_with(0) && end.exited_with(0)) << end.errors;
+  EXPECT_NE(native.output.find("result=ok"), std::string::npos);
+  EXPECT_NE(end.errors.find("result=ok"), std::string::npos) << end.errors;
+  std::ofstream(recording(), std::ios::binary) << end.output;
+  const Recording read = ReadRecording(recording());
+  EXPECT_TRUE(read.ended);
+  EXPECT_EQ(read.damage.size(), 0u);
+  EXPECT_EQ(read.Process("hsa_dispatch").dispatches.size(), 40u);
+}
+
+// However many processes are left alone: one line for each reason, and their number.
+TEST_F(ConsoleTest, ProcessesThatAreLeftAloneAreCounted) {
+  Terminal watcher(Watcher({"--auto", "-n", "nobody"}));
+  watcher.ReadUntil("output ");
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "5"}).exited_with(0));
+  }
+  watcher.Type(kCtrlC);
+  const int status = watcher.Wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  const std::string& seen = watcher.seen();
+  const size_t first = seen.find("rocattach-watch: passed hsa_dispatch");
+  ASSERT_NE(first, std::string::npos) << seen;
+  EXPECT_EQ(seen.find("rocattach-watch: passed ", first + 1), std::string::npos)
+      << seen;
+  EXPECT_NE(seen.find("0 attached, 4 passed"), std::string::npos) << seen;
+  EXPECT_NE(seen.find("3 of those that passed"), std::string::npos) << seen;
 }
 
 TEST_F(ConsoleTest, QuietSaysProblemsOnly) {

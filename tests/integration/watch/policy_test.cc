@@ -74,13 +74,35 @@ TEST_F(PolicyTest, NoHoldAtAll) {
 }
 
 TEST_F(PolicyTest, ProcessGlobs) {
-  EXPECT_EQ(VerdictWith({"--auto", "-p", "hsa_*"}).state(), v1::WINDOW_STATE_ATTACHED);
-  EXPECT_EQ(VerdictWith({"--auto", "-p", "other"}).state(), v1::WINDOW_STATE_PASSED);
+  EXPECT_EQ(VerdictWith({"--auto", "-n", "hsa_*"}).state(), v1::WINDOW_STATE_ATTACHED);
+  EXPECT_EQ(VerdictWith({"--auto", "-n", "other"}).state(), v1::WINDOW_STATE_PASSED);
   EXPECT_EQ(
-      VerdictWith({"--auto", "-p", "other", "-p", TargetPath("hsa_dispatch")}).state(),
+      VerdictWith({"--auto", "-n", "other", "-n", TargetPath("hsa_dispatch")}).state(),
       v1::WINDOW_STATE_ATTACHED);
-  EXPECT_EQ(VerdictWith({"--auto", "-p", "hsa_*", "--deny", "*dispatch"}).state(),
+  EXPECT_EQ(VerdictWith({"--auto", "-n", "hsa_*", "--deny", "*dispatch"}).state(),
             v1::WINDOW_STATE_PASSED);
+}
+
+// -p names a process that runs already, with or without its runtime, and no other one.
+TEST_F(PolicyTest, AProcessByItsNumber) {
+  const Finished native = RunTarget({"hsa_dispatch", "-n", "30"});
+  EXPECT_TRUE(native.exited_with(0)) << native.errors;
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "30", "--wait-msec", "2500"}),
+               {.dies_with_us = true});
+  ExecutableDirectory directory;
+  Child watcher({WatcherPath(), "--auto", "-p", std::to_string(target.pid()),
+                 "--collector", CollectorPath(), "-d", directory.path(), "-o", "run"},
+                {.dies_with_us = true});
+  EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "5"}).exited_with(0));
+  const Finished end = target.Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  // It ends with the last process that it was for.
+  const Finished watched = watcher.Wait();
+  EXPECT_TRUE(watched.exited_with(0)) << watched.errors;
+  const Recording recording = ReadRecording(directory.path() + "/run.rwa");
+  EXPECT_EQ(recording.Process(target.pid()).dispatches.size(), 30u);
+  EXPECT_NE(watched.errors.find("1 attached, 0 passed"), std::string::npos)
+      << watched.errors;
 }
 
 TEST_F(PolicyTest, AnExecutableThatCrashesAfterItsAttachIsLeftAlone) {

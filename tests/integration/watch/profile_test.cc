@@ -80,8 +80,8 @@ class ProfileTest : public SessionsTest {
 
 TEST_F(ProfileTest, ACommandIsMeasuredInSeveralPasses) {
   const Finished native = RunTarget({"hsa_dispatch", "-n", "200"});
-  const Finished end = Child(OfCommand({"-n", "try_live_attach_detach", "-b", "3.1.1",
-                                        "4.1.1", "5.1.1", "--no-roof", "-VVV"}))
+  const Finished end = Child(OfCommand({"-n", "try_live_attach_detach", "-b", "3", "4",
+                                        "5.1", "--no-roof", "-VVV"}))
                            .Wait();
   EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
   EXPECT_TRUE(native.exited_with(0)) << native.output << native.errors;
@@ -97,6 +97,20 @@ TEST_F(ProfileTest, ACommandIsMeasuredInSeveralPasses) {
   ASSERT_GT(process.plans.begin()->second.architectures_size(), 0);
   EXPECT_GT(process.plans.begin()->second.architectures(0).passes_size(), 1);
   EXPECT_GT(process.counters.size(), 200u);
+}
+
+// The three numbers of the documentation of ROCm's compute profiler: each has counters
+// of its own, and one pass holds them.
+TEST_F(ProfileTest, MetricsByNumberTakeOnePass) {
+  const Finished end =
+      Child(OfCommand({"-n", "metrics", "-b", "3.1.1", "4.1.1", "5.1.1"})).Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  const RecordedProcess process =
+      ReadRecording(Workload("metrics")).Process("hsa_dispatch");
+  ASSERT_EQ(process.plans.size(), 1u);
+  ASSERT_EQ(process.plans.begin()->second.architectures_size(), 1);
+  EXPECT_EQ(process.plans.begin()->second.architectures(0).passes_size(), 1);
+  EXPECT_EQ(process.counters.size(), 5u * 200);
 }
 
 TEST_F(ProfileTest, AListWithCommasAndASet) {

@@ -59,6 +59,25 @@ TEST_F(SessionTerminal, EnterStopsTheSession) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
+TEST_F(SessionTerminal, TheEndSaysWhatWasCollectedAndWhere) {
+  WatcherProcess watcher(Watch({"--backend", "sdk", "--socket", Socket()}));
+  ASSERT_TRUE(watcher.ready());
+  Child session(Start({"--wait"}));
+  for (int i = 0; i < 500; ++i) {
+    if (session.PollOutput().find("collecting") != std::string::npos) break;
+    usleep(10'000);
+  }
+  EXPECT_TRUE(Child(OnSimrocm({}, {"hsa_dispatch", "-n", "40"})).Wait().exited_with(0));
+  session.Signal(SIGINT);
+  const Finished ended = session.Wait();
+  EXPECT_TRUE(ended.exited_with(0)) << ended.errors;
+  const std::string words =
+      "session 1: ended; collected counters of 40 dispatches in " + watcher.recording();
+  EXPECT_THAT(ended.output, HasSubstr(words));
+  EXPECT_THAT(Status(), HasSubstr(words));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
 TEST_F(SessionTerminal, WaitingWithoutATerminal) {
   WatcherProcess watcher(Watch({"--backend", "sdk", "--socket", Socket()}));
   ASSERT_TRUE(watcher.ready());
@@ -66,7 +85,7 @@ TEST_F(SessionTerminal, WaitingWithoutATerminal) {
   const Finished timed =
       Child(Start({"--wait", "--json", "--attach-duration-msec", "300"})).Wait();
   EXPECT_TRUE(timed.exited_with(0)) << timed.errors;
-  EXPECT_THAT(timed.output, HasSubstr("{\"session\":1}"));
+  EXPECT_THAT(timed.output, HasSubstr("{\"session\":1,\"collected\":[]"));
   // A signal.
   Child waiting(Start({"--wait"}));
   for (int i = 0; i < 500; ++i) {

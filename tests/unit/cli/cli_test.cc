@@ -223,6 +223,55 @@ TEST_F(CliTest, UsageErrorsSayWhatIsWrong) {
   EXPECT_THAT(Run({"report", "--help"}).out, Not(HasSubstr(program_)));
 }
 
+TEST_F(CliTest, UnknownOptionsAreNamedInOrder) {
+  const Result result =
+      Run({"report", "--nonsense", "x", "--jsn", "--folow=yes", "-Z"});
+  EXPECT_EQ(result.exit_status, 2);
+  EXPECT_EQ(result.err,
+            "rocattach: there is no option --nonsense\n"
+            "rocattach: there is no option --jsn; did you mean --json?\n"
+            "rocattach: there is no option --folow; did you mean --follow?\n"
+            "rocattach: there is no option -Z\n"
+            "Run 'rocattach report --help' for more information.\n");
+  EXPECT_THAT(Run({"--jsn", "report"}).err, HasSubstr("there is no option --jsn"));
+  EXPECT_THAT(Run({"session", "start", "--wiat"}).err,
+              HasSubstr("did you mean --wait"));
+}
+
+TEST_F(CliTest, MessagesNameNoStatusOfC) {
+  for (std::vector<std::string> arguments :
+       {std::vector<std::string>{"session", "start", "--pmc", "SQ_WAEVS"},
+        {"session", "start", "--arch", "gfx90a", "--set", "launch_stat"},
+        {"attach", "-p", "1", "--pmc", "SQ_WAEVS"},
+        {"profile", "-n", "x", "--arch", "gfx90a", "-b", "TCQ", "--", "true"}}) {
+    const Result result = Run(arguments);
+    EXPECT_EQ(result.exit_status, 2);
+    EXPECT_THAT(result.err, HasSubstr("did you mean"));
+    EXPECT_THAT(result.err, Not(HasSubstr("NOT_FOUND")));
+  }
+}
+
+TEST_F(CliTest, CountersCanBeListedByName) {
+  const Result sets = Run({"counters", "--arch", "gfx90a", "--names", "sets"});
+  EXPECT_EQ(sets.exit_status, 0) << sets.err;
+  EXPECT_THAT(sets.out, HasSubstr("launch_stats\n"));
+  EXPECT_THAT(sets.out, Not(HasSubstr(" ")));
+  EXPECT_THAT(Run({"counters", "--names", "counters"}).out, HasSubstr("\nSQ_WAVES\n"));
+  EXPECT_THAT(Run({"counters", "--names", "blocks"}).out, HasSubstr("\n5.1.1\n"));
+  EXPECT_THAT(Run({"counters", "--names", "architectures"}).out, HasSubstr("gfx90a\n"));
+  EXPECT_EQ(Run({"counters", "--names", "nonsense"}).exit_status, 2);
+}
+
+TEST_F(CliTest, TheVariableNamesTheSocket) {
+  ASSERT_EQ(setenv("ROCATTACH_SOCKET", Path("none").c_str(), 1), 0);
+  const Result result = Run({"session", "status"});
+  const Result other = Run({"session", "status", "--socket", Path("other")});
+  ASSERT_EQ(unsetenv("ROCATTACH_SOCKET"), 0);
+  EXPECT_EQ(result.exit_status, 3);
+  EXPECT_THAT(result.err, HasSubstr(Path("none")));
+  EXPECT_THAT(other.err, HasSubstr(Path("other")));
+}
+
 TEST_F(CliTest, TheLastValueOfAnOptionCounts) {
   WriteFile("a.rwa", Recording(10));
   Result result = Run({"report", "--top", "3", "--top", "0", Path("a.rwa")});

@@ -113,6 +113,40 @@ TEST_F(SessionArgumentsTest, TracesAndFunctions) {
   EXPECT_THAT(Refusal({"--api-function", "malloc"}), HasSubstr("malloc"));
 }
 
+TEST_F(SessionArgumentsTest, TracesOfSeveralKindsAtOnce) {
+  const auto domains = [&](const char* option) {
+    const SessionSpec wish = Spec({option, "--stats"});
+    EXPECT_EQ(wish.filters.size(), 2u) << option;
+    EXPECT_EQ(wish.filters[0].kind, FilterKind::kDispatchTimestamps);
+    return wish.filters.back().api_domains;
+  };
+  for (const char* option : {"--sys-trace", "-s"}) {
+    EXPECT_THAT(domains(option),
+                ElementsAre(TraceDomain::kHsaApi, TraceDomain::kMemoryCopies,
+                            TraceDomain::kHipApi, TraceDomain::kMarkers));
+  }
+  for (const char* option : {"--runtime-trace", "-r"}) {
+    EXPECT_THAT(domains(option),
+                ElementsAre(TraceDomain::kMemoryCopies, TraceDomain::kHipApi,
+                            TraceDomain::kMarkers));
+  }
+  EXPECT_THAT(Spec({"--hip-runtime-trace"}).filters[0].api_domains,
+              ElementsAre(TraceDomain::kHipApi));
+}
+
+TEST_F(SessionArgumentsTest, ShortOptions) {
+  const std::string file =
+      File("more.yaml",
+           "architectures: [gfx90a]\nmetrics: {Twice: {expression: 2 * "
+           "SQ_WAVES}}\n");
+  const SessionSpec wish = Spec(
+      {"-E", file, "--arch", "gfx90a", "-b", "5.1.1", "--pmc", "Twice", "-P", "1:2:3"});
+  ASSERT_EQ(wish.filters.size(), 1u);
+  EXPECT_THAT(wish.filters[0].CounterList(),
+              ElementsAre("Twice", "CPF_CPF_STAT_STALL", "CPF_CPF_STAT_BUSY"));
+  EXPECT_EQ(wish.periods.size(), 1u);
+}
+
 TEST_F(SessionArgumentsTest, DeviceSamples) {
   const SessionSpec wish = Spec({"--pmc", "SQ_WAVES", "--device-samples", "20", "--gpu",
                                  "gfx90a", "--kernel-trace", "--dispatch-range", "1"});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "userspace/base/session_status.h"
+#include "userspace/counters/pass_planner.h"
 
 namespace rocattach {
 namespace {
@@ -42,12 +43,39 @@ TEST_F(CounterRequestTest, SetsAndBlocks) {
   EXPECT_THAT((*groups)[3], Not(Contains("CPC_CPC_STAT_BUSY")));
 }
 
-TEST_F(CounterRequestTest, AMetricStandsForItsSection) {
+TEST_F(CounterRequestTest, AMetricHasItsOwnCounters) {
+  auto of = [&](const std::string& architecture, const std::string& block) {
+    auto groups = ResolveCounters(*catalog_.Find(architecture),
+                                  {.pmc = {}, .sets = {}, .blocks = {block}});
+    EXPECT_TRUE(groups.ok()) << groups.status();
+    return groups.ok() ? groups->front() : CounterNames();
+  };
+  for (const char* architecture : {"gfx90a", "gfx942", "gfx950"}) {
+    EXPECT_THAT(of(architecture, "3.1.1"), ElementsAre("SQ_WAVE_CYCLES", "SQ_WAVES"));
+    EXPECT_THAT(of(architecture, "4.1.1"), ElementsAre("SQ_INSTS_VALU_MFMA_MOPS_F64"));
+    EXPECT_THAT(of(architecture, "5.1.1"),
+                ElementsAre("CPF_CPF_STAT_STALL", "CPF_CPF_STAT_BUSY"));
+    const auto plan = PlanPasses(*catalog_.Find(architecture),
+                                 {of(architecture, "3.1.1"), of(architecture, "4.1.1"),
+                                  of(architecture, "5.1.1")},
+                                 {.single_pass = true, .keep_groups = false});
+    EXPECT_TRUE(plan.ok()) << plan.status();
+  }
+  EXPECT_THAT(of("gfx908", "3.1.1"), ElementsAre("SQ_WAVE_CYCLES", "SQ_WAVES"));
+  // A table is all of its metrics, and those of another table are not in it.
+  EXPECT_THAT(of("gfx90a", "3.1"), Contains("SQ_INSTS_VALU"));
+  EXPECT_THAT(of("gfx90a", "4.2"), Not(Contains("SQ_INSTS_VALU_MFMA_MOPS_I8")));
+  EXPECT_THAT(of("gfx90a", "4.1"), Contains("SQ_INSTS_VALU_MFMA_MOPS_I8"));
+}
+
+TEST_F(CounterRequestTest, AMetricThatIsNotKnownStandsForItsSection) {
   auto of = [&](const std::string& block) {
     return ResolveCounters(gpu_, {.pmc = {}, .sets = {}, .blocks = {block}});
   };
-  for (const auto& [metric, section] :
-       {std::pair("3.1.1", "3"), {"4.1.2", "4"}, {"5.1.1", "5.1"}, {"17.2.3", "17"}}) {
+  for (const auto& [metric, section] : {std::pair("3.1.0", "3"),
+                                        {"4.1.99", "4"},
+                                        {"5.1.99", "5.1"},
+                                        {"17.2.3", "17"}}) {
     const auto groups = of(metric);
     ASSERT_TRUE(groups.ok()) << groups.status();
     EXPECT_EQ(*groups, *of(section)) << metric;
@@ -55,7 +83,7 @@ TEST_F(CounterRequestTest, AMetricStandsForItsSection) {
   EXPECT_FALSE(of("99.1.1").ok()) << "no such section";
   EXPECT_FALSE(of("5.9.1").ok()) << "section 5 has tables, but not this one";
   EXPECT_FALSE(of("5.1.x").ok());
-  EXPECT_FALSE(of("3.1").ok()) << "a table, not a metric";
+  EXPECT_FALSE(of("17.1").ok()) << "a table, of which nothing is known";
 }
 
 TEST_F(CounterRequestTest, UnknownNamesNameTheNearest) {

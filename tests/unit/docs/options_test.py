@@ -23,22 +23,33 @@ PAGES = {"convert": "rocattach-convert.1"}
 HELP_LINE = re.compile(r"^  (-{1,2}[a-zA-Z][\w-]*(?:,-{1,2}[a-z][\w-]*)*)", re.MULTILINE)
 
 
-def help_options(*command):
+def help_text(*command, option="--help"):
     run = subprocess.run(
-        [*command, "--help"], capture_output=True, text=True, check=True
+        [*command, option], capture_output=True, text=True, check=True
     )
-    options = {name for line in HELP_LINE.findall(run.stdout) for name in line.split(",")}
-    assert "--help" in options, run.stdout
+    return run.stdout
+
+
+def full_help(*command):
+    """The help with every option: --help is the everyday part of it where it says so."""
+    text = help_text(*command)
+    return help_text(*command, option="--help-all") if "--help-all" in text else text
+
+
+def options_in(text):
+    return {name for line in HELP_LINE.findall(text) for name in line.split(",")}
+
+
+def help_options(*command):
+    options = options_in(full_help(*command))
+    assert "--help" in options, command
     return options
 
 
 def help_values(*command):
     """What help says of an option's values: name -> (range or None, default or None)."""
-    run = subprocess.run(
-        [*command, "--help"], capture_output=True, text=True, check=True
-    )
     values = {}
-    for line in run.stdout.splitlines():
+    for line in full_help(*command).splitlines():
         match = re.match(
             r"  (?:-\w,)?(--[\w-]+) [A-Z|]+(?::\{[\w,]+\})?"
             r"(?::\w+ in \[(\d+) - (\d+)\])?(?:=(\S+))?", line
@@ -47,6 +58,30 @@ def help_values(*command):
             limits = (match.group(2), match.group(3)) if match.group(2) else None
             values[match.group(1)] = (limits, match.group(4))
     return values
+
+
+def groups_in(text):
+    """Group -> its options, in the order of the help."""
+    parts = re.split(r"^([A-Z][\w ]*):\n", text, flags=re.MULTILINE)
+    groups = {name: options_in(body) for name, body in zip(parts[1::2], parts[2::2])}
+    return {name: options for name, options in groups.items() if options}
+
+
+# In the order in which help shows them.
+GROUPS = ["What to watch", "What to record", "Counters", "Sessions", "Output", "Limits", "Other"]
+
+
+def check_groups(test, everyday, *command):
+    """--help is short, in groups, and a part of --help-all."""
+    short, full = groups_in(help_text(*command)), groups_in(full_help(*command))
+    for groups in (short, full):
+        test.assertEqual(list(groups), [name for name in GROUPS if name in groups])
+    for name, options in short.items():
+        test.assertLessEqual(options, full[name])
+    shown = set().union(*short.values())
+    test.assertLessEqual(set(everyday), shown)
+    test.assertIn("--help-all", shown)
+    test.assertLess(len(shown), len(set().union(*full.values())))
 
 
 def manual_item(text, option):
@@ -140,13 +175,34 @@ class WatchTest(unittest.TestCase):
         self.assertEqual(offered - {"--"}, help_options(WATCH))
 
     def test_completion_knows_the_values(self):
-        text = subprocess.run([WATCH, "--help"], capture_output=True, text=True).stdout
+        text = full_help(WATCH)
         for option in ("--hold", "--capture", "--backend"):
             values = re.search(option + r" TEXT:\{([\w,]+)\}", text).group(1)
             self.assertEqual(
                 complete("rocattach-watch", "rocattach-watch", option, ""),
                 set(values.split(",")),
             )
+
+    def test_help_is_short_and_in_groups(self):
+        check_groups(self, ["--auto", "--name", "--pmc", "--output-file"], WATCH)
+        self.assertEqual(set(groups_in(full_help(WATCH))), set(GROUPS))
+        self.assertLess(len(help_text(WATCH).splitlines()), 100)
+
+    def test_completion_offers_names(self):
+        with tempfile.TemporaryDirectory() as directory:
+            os.symlink(ROCATTACH, os.path.join(directory, "rocattach"))
+            program = os.path.join(directory, "rocattach-watch")
+            for words, name in (
+                (("--pmc", "SQ_WA"), "SQ_WAVES"),
+                (("--pmc", "SQ_WAVES", "L2Cache"), "L2CacheHit"),
+                (("--set", ""), "launch_stats"),
+                (("--block", ""), "5.1"),
+                (("-b", "TC"), "TCC"),
+                (("--arch", ""), "gfx90a"),
+            ):
+                self.assertIn(name, complete("rocattach-watch", program, *words))
+        self.assertIn("root", complete("rocattach-watch", "rocattach-watch", "--uid", ""))
+        self.assertIn("1", complete("rocattach-watch", "rocattach-watch", "-p", ""))
 
     def test_completion_leaves_the_command_alone(self):
         offered = complete("rocattach-watch", "rocattach-watch", "--auto", "--", "--j")
@@ -176,6 +232,34 @@ class ClientTest(unittest.TestCase):
                     complete("rocattach", ROCATTACH, command, "-"),
                     command_options(command),
                 )
+
+    def test_help_is_short_and_in_groups(self):
+        check_groups(self, ["--pid", "--pmc", "--output-file"], ROCATTACH, "attach")
+        check_groups(self, ["--attach-pid", "--block", "--name"], ROCATTACH, "profile")
+        check_groups(self, ["--pid", "--pmc", "--wait"], ROCATTACH, "session", "start")
+
+    def test_completion_offers_names(self):
+        for words, name in (
+            (("session", "start", "--pmc", "SQ_WAVES", "SQ_WA"), "SQ_WAVES"),
+            (("session", "start", "--set", ""), "launch_stats"),
+            (("attach", "--block", ""), "5.1"),
+            (("profile", "-b", "2", "5."), "5.1.1"),
+            (("counters", "--arch", ""), "gfx90a"),
+            (("counters", "--names", ""), "sets"),
+        ):
+            self.assertIn(name, complete("rocattach", ROCATTACH, *words))
+
+    def test_completion_offers_sessions_that_are_not_over(self):
+        with tempfile.TemporaryDirectory() as directory:
+            program = os.path.join(directory, "rocattach")
+            with open(program, "w", encoding="ascii") as script:
+                script.write(
+                    "#!/bin/sh\n"
+                    "echo 'session 1: ended; collected nothing'\n"
+                    "echo 'session 12: collecting; pid 7'\n"
+                )
+            os.chmod(program, 0o755)
+            self.assertEqual(complete("rocattach", program, "session", "stop", ""), {"12"})
 
     def test_commands_are_all_there(self):
         text = subprocess.run([ROCATTACH, "--help"], capture_output=True, text=True).stdout

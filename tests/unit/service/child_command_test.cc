@@ -99,6 +99,26 @@ TEST_F(ChildCommandTest, EachWordIsAnArgument) {
   EXPECT_EQ(End(), 0);
 }
 
+// A recording that goes to standard output must not have the command's words in it.
+TEST_F(ChildCommandTest, ItsOutputCanGoToStandardError) {
+  const std::string both =
+      "test \"$(readlink /proc/$$/fd/1)\" = "
+      "\"$(readlink /proc/$$/fd/2)\"";
+  const int out = open(File("out", 0644).c_str(), O_WRONLY | O_CLOEXEC);
+  const int before = dup(STDOUT_FILENO);
+  ASSERT_EQ(dup2(out, STDOUT_FILENO), STDOUT_FILENO);
+  const int inherited = StatusOf(both);
+  auto command =
+      ChildCommand::Start({"sh", "-c", both}, {}, ChildCommand::Output::kStandardError);
+  ASSERT_EQ(dup2(before, STDOUT_FILENO), STDOUT_FILENO);
+  close(before);
+  close(out);
+  ASSERT_TRUE(command.ok()) << command.status();
+  command_ = *std::move(command);
+  EXPECT_EQ(End(), 0);
+  EXPECT_EQ(inherited, 1);
+}
+
 TEST_F(ChildCommandTest, WhatCannotBeExecutedIsAnErrorAndLeavesNoChild) {
   const auto missing = ChildCommand::Start({directory_ / "none"}, {});
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
