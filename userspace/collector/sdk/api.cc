@@ -142,6 +142,7 @@ void SdkApi::Publish(const rocattach_sdk_callback_record& record, uint64_t begin
   call.plan_tag = ROCATTACH_PLAN_TAG(generation);
   RingHandle ring = rings_->Mine();
   call.tid = ring.tid();
+  if (call.tid == LoadRelaxed(&own_thread_)) return;
   ring.Count(&rocattach_ring::api_calls_seen, uint64_t{1});
   if (!ring.Push(&call)) ring.Count(&rocattach_ring::api_calls_dropped, uint64_t{1});
 }
