@@ -108,8 +108,8 @@ TEST_F(SdkSwitch, AccumulatorsFollowTheirCounter) {
           name = leader->second;
         }
         EXPECT_EQ(slot.value[i].sum,
-                  static_cast<double>(
-                      factor * simrocm::CounterTotal(name, ShapeOf(dispatch))))
+                  static_cast<double>(factor *
+                                      simrocm::CounterTotal(name, ShapeOf(dispatch))))
             << name;
         ++seen;
       }

@@ -165,6 +165,7 @@ const char* RingGate::Install(void* tables, bool from_start) {
   // How often a program has opened the runtime is only known from the start on.
   if (whole && from_start) {
     users_ = 1;
+    kept_open_ = false;
     whole = Swap(core, kCoreInit, &H::Init, &next_.init) &&
             Swap(core, kCoreShutDown, &H::ShutDown, &next_.shut_down);
   }
