@@ -4,7 +4,7 @@
 // A start or a stop sets a barrier. It opens when every dispatch that had been counted
 // as started by then is over; until then each queue gets a packet that waits for it, in
 // front of the first dispatch that meets it. But a dispatch is counted as started
-// before it is asked whether a barrier stands in its way, and is taken off the list
+// before it is asked whether it must wait for a barrier, and is taken off the list
 // before it stops being counted. A barrier that is set in between waits for a dispatch
 // that is queued behind it, or for one that is over already: the program stands still
 // for good.

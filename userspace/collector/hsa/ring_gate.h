@@ -12,10 +12,10 @@
 
 namespace rocattach::collector {
 
-// The SDK counts a dispatch as started before it asks whether a start or a stop of
-// counting stands in its way. One that is switched at that moment waits for a packet
-// that is queued behind it, and the program stands still for good. So counting is only
-// switched while no dispatch is anywhere between the application and its end:
+// The SDK counts a dispatch as started before it asks whether it has to wait for a
+// start or a stop of counting. A switch at that moment waits for a packet that is
+// queued behind it, and the program stands still for good. So counting is only switched
+// while no dispatch is anywhere between the application and its end:
 //   1. Our functions are in the runtime's tables above the SDK's. The gate for
 //   doorbells
 //      is closed, and all threads that have passed it come out of the SDK.

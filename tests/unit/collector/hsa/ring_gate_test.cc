@@ -16,7 +16,7 @@ constexpr uint64_t kSecond = 1'000'000'000;
 // What stands below the gate.
 struct Fake {
   std::atomic<int> stores{0}, copies{0}, inits{0}, shut_downs{0};
-  std::atomic<bool> stay{false};     // a ring stays in the profiler
+  std::atomic<bool> stay{false};       // a ring stays in the profiler
   std::atomic<bool> no_thread{false};  // the runtime's thread runs nothing
   std::vector<std::thread> threads;
 };
@@ -57,20 +57,24 @@ class RingGateTest : public testing::Test {
       set(core(), slot, &Store);
     }
     set(core(), kCoreQueueCreate, &CreateQueue);
-    set(core(), kCoreQueueDestroy, +[](hsa_queue_t*) { return HSA_STATUS_SUCCESS; });
-    set(core(), kCoreInit, +[] {
-      ++g_fake->inits;
-      return HSA_STATUS_SUCCESS;
-    });
-    set(core(), kCoreShutDown, +[] {
-      ++g_fake->shut_downs;
-      return HSA_STATUS_SUCCESS;
-    });
+    set(
+        core(), kCoreQueueDestroy, +[](hsa_queue_t*) { return HSA_STATUS_SUCCESS; });
+    set(
+        core(), kCoreInit, +[] {
+          ++g_fake->inits;
+          return HSA_STATUS_SUCCESS;
+        });
+    set(
+        core(), kCoreShutDown, +[] {
+          ++g_fake->shut_downs;
+          return HSA_STATUS_SUCCESS;
+        });
     AmdSlots slots;
-    set(amd(), slots.async_function, +[](void (*run)(void*), void* argument) {
-      if (!g_fake->no_thread) g_fake->threads.emplace_back(run, argument);
-      return HSA_STATUS_SUCCESS;
-    });
+    set(
+        amd(), slots.async_function, +[](void (*run)(void*), void* argument) {
+          if (!g_fake->no_thread) g_fake->threads.emplace_back(run, argument);
+          return HSA_STATUS_SUCCESS;
+        });
     auto copy = +[](void*, hsa_agent_t, const void*, hsa_agent_t, size_t, uint32_t,
                     const hsa_signal_t*, hsa_signal_t) {
       ++g_fake->copies;
