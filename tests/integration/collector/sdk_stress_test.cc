@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -61,7 +62,9 @@ class Cycle {
         }
         asked_ns_ = BootNs();
         generation_ = target.Write({CountersFilter(some)});
-        plans[generation_] = target.plan;
+        plans_[generation_] = target.plan;
+        // Counted dispatches are delivered soon after their session, if not in it.
+        if (plans_.size() > 100) plans_.erase(plans_.begin());
         state_ = State::kStarting;
         return false;
       }
@@ -79,6 +82,7 @@ class Cycle {
       case State::kStopping:
         if (!target.Answered(generation_, &answer)) return false;
         EXPECT_EQ(answer.error, 0u) << answer.text;
+        Check(target.result);
         state_ = ++done_ < count_ ? State::kStart : State::kDone;
         return false;
       case State::kDone:
@@ -87,15 +91,48 @@ class Cycle {
     return true;
   }
   int done() const { return done_; }
+  int without_hold() const { return without_hold_; }
 
-  std::map<uint64_t, std::shared_ptr<const CompiledPlan>> plans;  // by generation
+  // What has come so far: values are the truth, and of a session that ran. It is taken
+  // out of `so_far`, or ten thousand sessions would not fit into memory.
+  void Check(CollectorResult& so_far) {
+    std::map<uint64_t, CollectorResult> parts;
+    for (const rocattach_dispatch& dispatch : so_far.dispatches) {
+      const auto values = so_far.values.find(dispatch.correlation_id);
+      EXPECT_EQ(values != so_far.values.end(),
+                (dispatch.flags & ROCATTACH_DISPATCH_COUNTED) != 0);
+      if (values == so_far.values.end()) continue;
+      CollectorResult& part = parts[values->second.front().plan_generation];
+      part.dispatches.push_back(dispatch);
+      part.values[dispatch.correlation_id] = std::move(values->second);
+    }
+    for (const auto& [generation, part] : parts) {
+      const auto plan = plans_.find(generation);
+      ASSERT_NE(plan, plans_.end());
+      EXPECT_GT(ExpectTrueValues(part, *plan->second, generation), 0u);
+      counted.insert(generation);
+      if (testing::Test::HasFailure()) return;
+    }
+    dispatches += so_far.dispatches.size();
+    copies += so_far.copies.size();
+    so_far.dispatches.clear();
+    so_far.values.clear();
+    so_far.copies.clear();
+    looked_ = 0;
+  }
+
+  std::set<uint64_t> counted;  // generations that have values
+  size_t dispatches = 0, copies = 0;
   Times held_us, first_us;
 
  private:
   enum class State { kStart, kStarting, kRunning, kStopping, kDone };
 
-  // "dispatches were held for N us, …"
+  // "dispatches were held for N us, …"; or nothing: on a crowded machine the stop
+  // before it was put off, because queues did not run dry in time.
   void NoteHold(const std::string& text) {
+    without_hold_ += text.empty();
+    if (text.empty()) return;
     const std::vector<std::string> words = absl::StrSplit(text, ' ');
     double usec = 0;
     ASSERT_GT(words.size(), 4u) << text;
@@ -125,31 +162,11 @@ class Cycle {
   const int count_;
   const std::vector<std::string> names_ = KnownCounters(60);
   State state_ = State::kStart;
-  int done_ = 0;
+  std::map<uint64_t, std::shared_ptr<const CompiledPlan>> plans_;  // by generation
+  int done_ = 0, without_hold_ = 0;
   size_t looked_ = 0;
   uint64_t generation_ = 0, asked_ns_ = 0;
 };
-
-// The counted dispatches of each plan, whose values must be the truth.
-void ExpectTruthOfEach(const CollectorResult& run, const Cycle& cycle) {
-  std::map<uint64_t, CollectorResult> parts;
-  for (const rocattach_dispatch& dispatch : run.dispatches) {
-    const auto values = run.values.find(dispatch.correlation_id);
-    EXPECT_EQ(values != run.values.end(),
-              (dispatch.flags & ROCATTACH_DISPATCH_COUNTED) != 0);
-    if (values == run.values.end()) continue;
-    CollectorResult& part = parts[values->second.front().plan_generation];
-    part.dispatches.push_back(dispatch);
-    part.values[dispatch.correlation_id] = values->second;
-  }
-  EXPECT_EQ(parts.size(), cycle.plans.size());
-  for (const auto& [generation, part] : parts) {
-    const auto plan = cycle.plans.find(generation);
-    ASSERT_NE(plan, cycle.plans.end());
-    EXPECT_GT(ExpectTrueValues(part, *plan->second, generation), 0u);
-    if (testing::Test::HasFailure()) return;
-  }
-}
 
 class SdkStress : public testing::Test {
  protected:
@@ -187,20 +204,28 @@ TEST_F(SdkStress, StartsAndStopsOnPipelinedQueues) {
                                  [&](SdkTarget& target) {
                                    if (cycle.Step(target)) CreateFile(gate);
                                  },
-                             .timeout_seconds = 60.0 + Cycles() * 0.1});
+                             .timeout_seconds = 60.0 + Cycles() * 0.3});
   ASSERT_EQ(cycle.done(), Cycles()) << "the program stood still";
-  ExpectCleanRun(result);
+  cycle.Check(result.run);
   const CollectorResult& run = result.run;
-  EXPECT_EQ(run.dispatches.size(), static_cast<size_t>(run.Printed("dispatches")));
-  EXPECT_EQ(run.copies.size(), static_cast<size_t>(run.Printed("copies")));
-  ExpectTruthOfEach(run, cycle);
+  ASSERT_EQ(run.exit_status, 0) << run.errors << run.output;
+  EXPECT_EQ(run.errors, "");
+  EXPECT_THAT(run.output, testing::HasSubstr("result=ok"));
+  EXPECT_EQ(cycle.dispatches, static_cast<size_t>(run.Printed("dispatches")));
+  EXPECT_EQ(cycle.copies, static_cast<size_t>(run.Printed("copies")));
+  EXPECT_EQ(cycle.counted.size(), static_cast<size_t>(Cycles()));
+  EXPECT_EQ(run.account.dispatches_seen, cycle.dispatches);
+  EXPECT_EQ(run.account.copies_seen, cycle.copies);
+  EXPECT_EQ(run.account.ring_dropped + run.account.other_dropped, 0u);
+  EXPECT_EQ(run.account.values_dropped, 0u);
+  EXPECT_TRUE(run.unfinished.empty());
   const std::string held = cycle.held_us.Text(), first = cycle.first_us.Text();
   RecordProperty("held_us", held);
   RecordProperty("first_counted_us", first);
   printf(
-      "%d sessions, %zu dispatches, %zu copies\nheld (us): %s\n"
+      "%d sessions (%d without a hold), %zu dispatches, %zu copies\nheld (us): %s\n"
       "from the request to the first counted dispatch (us): %s\n",
-      cycle.done(), run.dispatches.size(), run.copies.size(), held.c_str(),
+      cycle.done(), cycle.without_hold(), cycle.dispatches, cycle.copies, held.c_str(),
       first.c_str());
 }
 
