@@ -10,6 +10,11 @@
 //       waves * (1 + h % 97) + dispatch_id * (1 + (h / 256) % 13),
 //       h = FNV-1a of the counter's name
 //
+//   SQ_ACCUM_PREV_HIRES, SQ_ACCUM_PREV
+//       16 and 4 times the SQ counter before it, where "before" is not by the order of
+//       a request, which the SDK sorts, but by that of the counters' ids; 0 if it is
+//       the first. accumulate(X, HIGH_RES) and (X, LOW_RES) are 16 and 4 times X.
+//
 // That is a counter's total. Its n instances share it: each has total / n, and the
 // first total % n have one more.
 //
@@ -25,6 +30,8 @@
 namespace simrocm {
 
 inline constexpr uint32_t kWavefront = 64;
+inline constexpr uint32_t kAccumulatedHighRes = 16;
+inline constexpr uint32_t kAccumulatedLowRes = 4;
 
 struct DispatchShape {
   uint32_t grid[3];       // work-items

@@ -29,6 +29,9 @@ static const char help[] =
     "                         inline queue interposition "
     "(SIMROCM_QUEUE_INTERPOSITION=1)\n"
     "                         unless ROCPROFILER_QUEUE_INTERPOSITION=0\n"
+    "  --restartable          an SDK that outlives a runtime that shuts down and "
+    "starts\n"
+    "                         again (SIMROCM_RESTARTABLE=1)\n"
     "  --attachable           start the attach library (ROCP_TOOL_ATTACH=1)\n"
     "  --old-attach           attaching is that of ROCm 7.2 (SIMROCM_OLD_ATTACH=1)\n"
     "  --log FILE             append what the simulators are asked to (SIMROCM_LOG)\n"
@@ -73,6 +76,7 @@ int main(int argc, char** argv) {
       {"tool", required_argument, NULL, 't'},
       {"preload", required_argument, NULL, 'p'},
       {"interposition", no_argument, NULL, 'i'},
+      {"restartable", no_argument, NULL, 'r'},
       {"attachable", no_argument, NULL, 'A'},
       {"old-attach", no_argument, NULL, 'o'},
       {"log", required_argument, NULL, 'l'},
@@ -102,6 +106,9 @@ int main(int argc, char** argv) {
         break;
       case 'i':
         setenv("SIMROCM_QUEUE_INTERPOSITION", "1", 1);
+        break;
+      case 'r':
+        setenv("SIMROCM_RESTARTABLE", "1", 1);
         break;
       case 'A':
         setenv("ROCP_TOOL_ATTACH", "1", 1);

@@ -36,6 +36,7 @@ void StartAnewInChild() {
   g_process.environment.Restore();
   g_process.memory.Discard();
   g_hsa.StartAnewInChild();
+  g_ring_gate.StartAnewInChild();
   new (&g_process) Process();
   new (&g_collector) Collector();
 }

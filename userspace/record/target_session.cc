@@ -278,6 +278,7 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   starting_.reset();
   std::shared_ptr<ActivePlan> active = current_;
   absl::Status status;
+  std::string cost;  // what the start has cost the process
   if (!answered) {
     status = absl::DeadlineExceededError(absl::StrCat(
         "its collector did not answer within ", waiting.patience_ns / 1'000'000,
@@ -285,9 +286,11 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   } else if (const PlanAnswer answer = memory_->plan_answer();
              answer.error != ROCATTACH_PLAN_ERROR_NONE) {
     status = absl::FailedPreconditionError(ErrorText(answer));
+  } else {
+    cost = answer.text;
   }
   if (status.ok()) {
-    Event(*active, v1::SessionEvent::STARTED, "", now_ns - waiting.asked_ns);
+    Event(*active, v1::SessionEvent::STARTED, cost, now_ns - waiting.asked_ns);
   } else {
     Stop();
     stopped_ = nullptr;  // it never began

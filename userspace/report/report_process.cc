@@ -202,7 +202,8 @@ std::vector<std::string> LossesOf(const RecordingReport& recording,
   if (process.account) {
     const v1::LossAccount& account = *process.account;
     add(account.dropped_ring_full(), "dropped, the ring was full");
-    add(account.dropped_collector(), "dropped in the collector");
+    add(account.dropped_collector(),
+        "without room in the collector, or not delivered by rocprofiler-sdk");
     add(account.dropped_invalid(), "refused as damaged");
     add(account.dropped_inflight(), "in flight and not recoverable");
     add(account.dropped_writer(), "dropped, the stream could not be written");

@@ -166,7 +166,7 @@ std::vector<std::string> KnownCounters(size_t count, const std::string& arch) {
     for (std::string word; words >> word;) {
       const HardwareCounter* known = counters->FindCounter(word);
       // Accumulators stand only behind what they add up.
-      if (known != nullptr && word != "SQ_ACCUM_PREV") names.push_back(word);
+      if (known != nullptr && !known->follows) names.push_back(word);
     }
     blocks.push_back(names);
   }

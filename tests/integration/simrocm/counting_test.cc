@@ -163,6 +163,33 @@ TEST(Counting, DerivedCountersFollowFromTheirParts) {
   }
 }
 
+// Whatever the order of the request: counters are sorted by their ids, in which
+// SQ_LEVEL_WAVES is just before the accumulator, and SQ_WAVES far from it.
+TEST(Counting, AnAccumulatorDoesNotFollowTheCounterBeforeItInARequest) {
+  SessionResult result =
+      RunSession({.plan = "buffer counters=SQ_WAVES,SQ_ACCUM_PREV_HIRES,SQ_LEVEL_WAVES",
+                  .run_options = {},
+                  .command = {},
+                  .steps = {"dispatch:9"},
+                  .environment = {}});
+  ExpectCleanRun(result);
+  std::map<uint64_t, Event> dispatches;
+  for (const Event& event : result.Tool("counted")) {
+    dispatches[event.Number("id")] = event;
+  }
+  size_t seen = 0;
+  for (const Event& value : result.Tool("value")) {
+    if (value.Text("counter") != "SQ_ACCUM_PREV_HIRES") continue;
+    ++seen;
+    const uint64_t before =
+        CounterValue("SQ_LEVEL_WAVES", ShapeOf(dispatches[value.Number("dispatch")]),
+                     value.Number("instance"), value.Number("instances"));
+    EXPECT_EQ(value.Real("value"),
+              static_cast<double>(before * simrocm::kAccumulatedHighRes));
+  }
+  EXPECT_EQ(seen, 9u * 8);
+}
+
 TEST(Counting, ManyCountersInPassesOfWhatFits) {
   // Each group fills a block: 8 of SQ, 4 of TCP and TCC, 2 of each of the others.
   SessionResult result = RunSession(

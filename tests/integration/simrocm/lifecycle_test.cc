@@ -1,6 +1,7 @@
 // How tools get in, are attached, detached, and end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include "tests/integration/simrocm/simrocm_session.h"
 #include "tests/places.h"
@@ -257,9 +258,30 @@ TEST(Ending, AForkedChildIsLeftAlone) {
   EXPECT_EQ(result.Tool("finalize").size(), 1u);
 }
 
-TEST(Ending, HsaMayStartAgain) {
+// As with SDK 1.0.
+TEST(Ending, HsaThatStartsAgainEndsTheProcess) {
   SessionResult result = RunSession({.plan = "trace=dispatch",
                                      .run_options = {},
+                                     .command = {HSA_REINIT},
+                                     .steps = {},
+                                     .environment = {}});
+  EXPECT_EQ(result.program.signal, SIGABRT);
+  EXPECT_THAT(result.program.errors, HasSubstr("Could not find agent"));
+}
+
+TEST(Ending, AChildOfACountingProcessDoesNotEnd) {
+  SessionResult result = RunSession({.plan = "callback counters=SQ_WAVES",
+                                     .run_options = {},
+                                     .command = {},
+                                     .steps = {"dispatch:10", "fork"},
+                                     .environment = {}});
+  EXPECT_EQ(result.program.exit_status, 1);
+  EXPECT_THAT(result.program.errors, HasSubstr("the child does not end"));
+}
+
+TEST(Ending, HsaMayStartAgain) {
+  SessionResult result = RunSession({.plan = "trace=dispatch",
+                                     .run_options = {"--restartable"},
                                      .command = {HSA_REINIT},
                                      .steps = {},
                                      .environment = {}});

@@ -144,6 +144,22 @@ TEST(Buffers, DropAndCountWhenTold) {
   EXPECT_EQ(result.Tool("delivery")[0].Number("dropped"), 47u);
 }
 
+// After each delivery by the watermark there is no room at all, and nobody counts.
+TEST(Buffers, DiscardingOnesHaveRoomInEverySecondDeliveryOnly) {
+  SessionResult result =
+      RunSession({.plan = "trace=dispatch size=6000 watermark=600 discard",
+                  .run_options = {},
+                  .command = {},
+                  .steps = {"dispatch:50"},
+                  .environment = {}});
+  ASSERT_EQ(result.program.exit_status, 0) << result.program.errors;
+  EXPECT_LT(result.Tool("traced").size(), 50u);
+  EXPECT_THAT(result.program.errors, testing::HasSubstr("too small (size=0)"));
+  for (const Event& delivery : result.Tool("delivery")) {
+    EXPECT_EQ(delivery.Number("dropped"), 0u);
+  }
+}
+
 TEST(Buffers, LoseNothingWhenTold) {
   SessionResult result = RunSession({.plan = "trace=dispatch size=600 watermark=100000",
                                      .run_options = {},

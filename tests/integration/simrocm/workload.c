@@ -7,8 +7,11 @@
 //   detach          rocprofiler_register_detach
 //   load            unload and load the kernels again
 //   fork            a child that ends at once
+//   begin           one dispatch by each thread on each GPU, which nobody waits for
 //   sleep:MSEC
 //   until:FILE      dispatches, some at a time, until FILE is there
+//   pipeline:FILE   each thread dispatches without waiting, and one more copies, until
+//                   FILE is there
 //   environment     prints the variables about profiling that a child would see
 //   collector       loads the collector late (tests/integration/collector/preload.c)
 // Options: -t N threads per GPU, --exit shutdown|return|exit|_exit. Prints what it
@@ -16,6 +19,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,13 +96,16 @@ static void set_up(void) {
   }
 }
 
+// Whole and partial work-groups, and not the same from one dispatch to the next.
+static uint32_t next_items(const struct worker* worker) {
+  return 64 * (1 + (uint32_t)(worker->made % 17)) + (worker->made % 3 == 0 ? 5 : 0);
+}
+
 static void* run_worker(void* argument) {
   struct worker* worker = argument;
   hsa_signal_t done = create_signal(0);
   for (uint64_t i = 0; i < worker->count; i++) {
-    // Whole and partial work-groups, and not the same from one dispatch to the next.
-    uint32_t items =
-        64 * (1 + (uint32_t)(worker->made % 17)) + (worker->made % 3 == 0 ? 5 : 0);
+    uint32_t items = next_items(worker);
     // Two in three have a completion signal.
     hsa_signal_t signal = {0};
     if (i % 3 != 1 || i + 1 == worker->count) {
@@ -151,6 +158,64 @@ static void copy_some(uint64_t count) {
   check(hsa_signal_destroy(done), "hsa_signal_destroy");
   check(hsa_amd_memory_pool_free(host), "hsa_amd_memory_pool_free");
   check(hsa_amd_memory_pool_free(device), "hsa_amd_memory_pool_free");
+}
+
+static void begin_all(void) {
+  for (unsigned i = 0; i < gpu_count * thread_count; i++) {
+    dispatch(workers[i].queue, &workers[i].gpu->kernel, workers[i].arguments,
+             next_items(&workers[i]), (hsa_signal_t){0});
+    workers[i].made++;
+  }
+}
+
+static int pipeline_ends;
+
+// Waits for a dispatch only when that after the next 32 is due.
+static void* run_pipeline(void* argument) {
+  struct worker* worker = argument;
+  hsa_signal_t signals[2] = {create_signal(0), create_signal(0)};
+  for (uint64_t i = 1; !__atomic_load_n(&pipeline_ends, __ATOMIC_ACQUIRE); i++) {
+    hsa_signal_t signal = {0};
+    if (i % 32 == 0) {
+      signal = signals[i / 32 % 2];
+      wait_for_zero(signal);
+      hsa_signal_store_relaxed(signal, 1);
+    }
+    dispatch(worker->queue, &worker->gpu->kernel, worker->arguments, next_items(worker),
+             signal);
+    worker->made++;
+  }
+  wait_for_zero(signals[0]);
+  hsa_signal_store_relaxed(signals[0], 1);
+  barrier(worker->queue, signals[0]);
+  for (int i = 0; i < 2; i++) {
+    wait_for_zero(signals[i]);
+    check(hsa_signal_destroy(signals[i]), "hsa_signal_destroy");
+  }
+  return NULL;
+}
+
+static void* copy_beside(void* argument) {
+  (void)argument;
+  while (!__atomic_load_n(&pipeline_ends, __ATOMIC_ACQUIRE)) copy_some(20);
+  return NULL;
+}
+
+static void start_thread(pthread_t* thread, void* (*run)(void*), void* argument) {
+  if (pthread_create(thread, NULL, run, argument) != 0) die("cannot start a thread");
+}
+
+static void pipeline(const char* file) {
+  unsigned total = gpu_count * thread_count;
+  pthread_t copier;
+  for (unsigned i = 0; i < total; i++) {
+    start_thread(&workers[i].thread, run_pipeline, &workers[i]);
+  }
+  start_thread(&copier, copy_beside, NULL);
+  while (access(file, F_OK) != 0) usleep(1000);
+  __atomic_store_n(&pipeline_ends, 1, __ATOMIC_RELEASE);
+  for (unsigned i = 0; i < total; i++) pthread_join(workers[i].thread, NULL);
+  pthread_join(copier, NULL);
 }
 
 struct attach_call {
@@ -220,6 +285,10 @@ static void run_step(const char* step) {
     call_register(value);
   } else if (strncmp(step, "until:", 6) == 0) {
     while (access(value, F_OK) != 0) dispatch_all(20);
+  } else if (strncmp(step, "pipeline:", 9) == 0) {
+    pipeline(value);
+  } else if (strcmp(step, "begin") == 0) {
+    begin_all();
   } else if (strcmp(step, "environment") == 0) {
     print_environment();
   } else if (strcmp(step, "collector") == 0) {
@@ -233,7 +302,14 @@ static void run_step(const char* step) {
     pid_t child = fork();
     if (child == 0) exit(0);
     int status = -1;
-    if (waitpid(child, &status, 0) != child || status != 0) die("the child failed");
+    pid_t ended = 0;
+    for (int msec = 0; ended == 0 && msec < 5000; msec++) {
+      ended = waitpid(child, &status, WNOHANG);
+      if (ended == 0) usleep(1000);
+    }
+    if (ended == 0) kill(child, SIGKILL);
+    if (ended == 0) die("the child does not end");
+    if (ended != child || status != 0) die("the child failed");
   } else {
     die("unknown step %s", step);
   }

@@ -239,7 +239,8 @@ TEST_P(OtherToolIn, TheRuntimeGoesAndComesAgain) {
   WatcherProcess watcher({"--auto"});
   ASSERT_TRUE(watcher.ready());
   const Outcome both =
-      Run("dispatch", GetParam(), {"hsa_reinit", "-r", "5", "-n", "200"});
+      Run("dispatch", GetParam(), {"hsa_reinit", "-r", "5", "-n", "200"},
+          {"SIMROCM_RESTARTABLE=1"});
   EXPECT_TRUE(watcher.Stop().exited_with(0));
   ExpectRight(both);
   EXPECT_EQ(both.report.Total("dispatches"), kDispatches);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cstdio>
 #include <cstring>
 #include <thread>
 
@@ -103,14 +104,20 @@ Buffer::Buffer(rocattach_sdk_buffer_id id, rocattach_sdk_context_id context,
       callback_(callback),
       data_(data),
       thread_(nullptr) {
-  for (Half& half : halves_) half.bytes.resize(size);
+  halves_[0].bytes.resize(size);
+  if (policy != ROCATTACH_SDK_POLICY_DISCARD) halves_[1].bytes.resize(size);
+}
+
+bool Buffer::HasRoomAtAll() {
+  std::lock_guard lock(mutex_);
+  return !halves_[current_].bytes.empty();
 }
 
 bool Buffer::TryEmplace(uint32_t category, uint32_t kind, const void* payload,
                         size_t bytes) {
   std::lock_guard lock(mutex_);
   Half& half = halves_[current_];
-  if (half.used + Aligned(bytes) > size_) return false;
+  if (half.used + Aligned(bytes) > half.bytes.size()) return false;
   memcpy(half.bytes.data() + half.used, payload, bytes);
   half.headers.push_back({category, kind, half.bytes.data() + half.used});
   half.used += Aligned(bytes);
@@ -120,6 +127,13 @@ bool Buffer::TryEmplace(uint32_t category, uint32_t kind, const void* payload,
 void Buffer::Emplace(uint32_t category, uint32_t kind, const void* payload,
                      size_t bytes) {
   if (Get().disabled) return;
+  if (!HasRoomAtAll()) {
+    fprintf(stderr,
+            "[rocprofiler-sdk] buffer %llu is too small (size=0) for a record of %zu "
+            "bytes\n",
+            static_cast<unsigned long long>(id_.handle), bytes);
+    return;
+  }
   bool stored = TryEmplace(category, kind, payload, bytes);
   if (!stored && policy_ == ROCATTACH_SDK_POLICY_LOSSLESS && Aligned(bytes) <= size_) {
     do {

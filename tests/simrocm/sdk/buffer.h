@@ -39,7 +39,9 @@ class Buffer {
 
   // Copies the record in. A full buffer drops it and counts, or, if it is lossless,
   // waits for room. Reaching the watermark makes the callback thread deliver what is
-  // there.
+  // there. As upstream, only a lossless buffer has both of its halves: in another one
+  // every second delivery leaves no room at all, and what comes then is lost with a
+  // message on stderr, and not counted.
   void Emplace(uint32_t category, uint32_t kind, const void* payload, size_t bytes);
 
   // Has everything delivered; waits for it if told to. BUFFER_BUSY on the callback
@@ -57,6 +59,7 @@ class Buffer {
         headers;  // payload: offset, until delivery
     size_t used = 0;
   };
+  bool HasRoomAtAll();
   bool TryEmplace(uint32_t category, uint32_t kind, const void* payload, size_t bytes);
   void Deliver();
 

@@ -67,6 +67,7 @@ void FinalizeById(rocattach_sdk_client_id id) {
 }
 
 void FinalizeAll() {
+  StopInChild();
   if (FiniStatus() != 0) return;
   Log("sdk.finalize");
   DrainDispatches();

@@ -8,6 +8,7 @@
 #include "tests/simrocm/sdk/counting.h"
 #include "tests/simrocm/sdk/dispatch.h"
 #include "tests/simrocm/sdk/interposition.h"
+#include "tests/simrocm/sdk/serializer.h"
 #include "tests/simrocm/sdk/state.h"
 
 namespace simrocm::sdk {
@@ -18,6 +19,7 @@ struct Contexts {
   ContextList all;
   std::shared_ptr<const ContextList> active = std::make_shared<ContextList>();
   uint32_t initializing_client = 0;
+  bool forked_while_counting = false;
 };
 
 Contexts& Get() {
@@ -123,6 +125,7 @@ rocattach_sdk_status StartContext(Context* context) {
     SetActive(contexts, context, true);
   }
   StartInterposition(*context);
+  if (!context->dispatch_counting.empty()) SetBarrier();
   Log("sdk.start_context id=%llu", static_cast<unsigned long long>(context->id.handle));
   return StartDeviceCounting(context);
 }
@@ -137,7 +140,10 @@ rocattach_sdk_status StopContext(Context* context) {
   }
   StopInterposition(*context);
   // Counting waits for what is under way; tracing does not.
-  if (!context->dispatch_counting.empty()) DrainDispatches();
+  if (!context->dispatch_counting.empty()) {
+    SetBarrier();
+    DrainDispatches();
+  }
   StopDeviceCounting(context);
   Log("sdk.stop_context id=%llu", static_cast<unsigned long long>(context->id.handle));
   return ROCATTACH_SDK_STATUS_SUCCESS;
@@ -155,10 +161,21 @@ void HoldContextsForFork() {
 
 void ReleaseContextsAfterFork(bool child) {
   if (child) {
-    for (Context* context : Get().all) context->active = false;
+    for (Context* context : Get().all) {
+      if (context->active && !context->dispatch_counting.empty()) {
+        Get().forked_while_counting = true;
+      }
+      context->active = false;
+    }
     Get().active = std::make_shared<ContextList>();
   }
   Get().mutex.unlock();
+}
+
+void StopInChild() {
+  if (!Get().forked_while_counting) return;
+  Log("sdk.stop_context_in_child");
+  for (;;) pause();
 }
 
 uint64_t Now() {
@@ -202,6 +219,7 @@ SIMROCM_EXPORT rocattach_sdk_status
 rocprofiler_stop_context(rocattach_sdk_context_id id) {
   Context* context = FindContext(id);
   if (context == nullptr) return ROCATTACH_SDK_STATUS_ERROR_CONTEXT_NOT_FOUND;
+  StopInChild();
   if (FiniStatus() > 0) return ROCATTACH_SDK_STATUS_SUCCESS;
   return StopContext(context);
 }

@@ -1,10 +1,12 @@
 #include "tests/simrocm/sdk/counter_config.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
 
 #include "tests/simrocm/call_log.h"
+#include "tests/simrocm/counter_truth.h"
 #include "tests/simrocm/sdk/agents.h"
 #include "tests/simrocm/sdk/expression.h"
 #include "tests/simrocm/sdk/state.h"
@@ -42,6 +44,24 @@ void AddHardware(const AgentCounters& available,
   for (const std::string& name : *names) add(available.by_name.at(name));
 }
 
+// What the hardware gives for SQ_ACCUM_PREV: the counter that is programmed before it,
+// summed up.
+std::vector<double> Accumulated(const CounterConfig& config, const Counter& counter,
+                                const HardwareValues& values) {
+  const Counter* before = nullptr;
+  for (const auto& candidate : config.hardware) {
+    if (candidate->id == counter.id) break;
+    if (candidate->block == counter.block) before = candidate.get();
+  }
+  std::vector<double> result(counter.instances);
+  if (before == nullptr) return result;
+  result = values(*before);
+  for (double& value : result) {
+    value *= counter.name == "SQ_ACCUM_PREV" ? kAccumulatedLowRes : kAccumulatedHighRes;
+  }
+  return result;
+}
+
 bool FitsOnePass(const CounterConfig& config) {
   std::map<std::string, unsigned> used;
   for (const auto& counter : config.hardware) {
@@ -75,6 +95,8 @@ rocattach_sdk_status Create(rocattach_sdk_agent_id agent_id,
       }
     }
   }
+  std::sort(config->counters.begin(), config->counters.end(),
+            [](const auto& a, const auto& b) { return a->id < b->id; });
   const AgentCounters* available = CountersOf(*agent);
   if (available == nullptr) return ROCATTACH_SDK_STATUS_ERROR_AGENT_ARCH_NOT_SUPPORTED;
   std::set<uint64_t> seen;
@@ -105,6 +127,9 @@ std::vector<rocattach_sdk_counter_record> MakeRecords(
   const AgentCounters* available = CountersOf(*agent);
   auto value_of = [&](const Counter& counter) -> std::vector<double> {
     if (counter.constant) return {counter.constant_value};
+    if (counter.name.starts_with("SQ_ACCUM_PREV")) {
+      return Accumulated(config, counter, values);
+    }
     return values(counter);
   };
   for (const auto& counter : config.counters) {

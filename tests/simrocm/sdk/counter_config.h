@@ -13,7 +13,7 @@ namespace simrocm::sdk {
 struct CounterConfig {
   uint64_t id = 0;
   rocattach_sdk_agent_id agent{0};
-  // As asked for, duplicates left out.
+  // Sorted by their ids, as upstream's set has them: the order of a request is lost.
   std::vector<std::shared_ptr<const Counter>> counters;
   // What the hardware has to count for them.
   std::vector<std::shared_ptr<const Counter>> hardware;

@@ -8,6 +8,7 @@
 #include "tests/simrocm/sdk/buffer.h"
 #include "tests/simrocm/sdk/dispatch_records.h"
 #include "tests/simrocm/sdk/hsa.h"
+#include "tests/simrocm/sdk/serializer.h"
 #include "tests/simrocm/sdk/signals.h"
 
 namespace simrocm::sdk {
@@ -16,7 +17,9 @@ namespace {
 // A dispatch that went through an intercept queue.
 struct Intercepted : Dispatch {
   SignalReference signal;
-  SignalReference predecessor;  // what it waits for, while it may still do so
+  // What it waits for, while it may still do so.
+  SignalReference predecessor;
+  std::vector<SignalReference> barriers;
 };
 
 // While dispatches are counted they run one after the other on each GPU.
@@ -35,6 +38,7 @@ bool OnComplete(hsa_signal_value_t, void* argument) {
   std::unique_ptr<Intercepted> dispatch(static_cast<Intercepted*>(argument));
   Deliver(dispatch.get(), *dispatch->signal);
   const hsa_queue_t* queue = dispatch->queue;
+  PassBarriers(queue);
   // The signals go first: whoever waits for the last dispatch may end the runtime.
   dispatch.reset();
   EndDispatch(queue);
@@ -58,16 +62,16 @@ hsa_barrier_and_packet_t BarrierPacket() {
   return barrier;
 }
 
-// Gives the packets of one dispatch to the GPU: perhaps a barrier that waits for the
-// GPU's previous dispatch, the dispatch with our signal, and, if the application gave
-// it a signal, a barrier that completes that one.
+// Gives the packets of one dispatch to the GPU: perhaps barriers that wait for the
+// GPU's previous dispatch and for a start or stop of counting, the dispatch with our
+// signal, and, if the application gave it a signal, a barrier that completes that one.
 void Submit(std::unique_ptr<Intercepted> dispatch, hsa_kernel_dispatch_packet_t packet,
             hsa_amd_queue_intercept_packet_writer writer) {
   union Packet {
     hsa_kernel_dispatch_packet_t dispatch;
     hsa_barrier_and_packet_t barrier;
-  } packets[3];
-  uint64_t count = 0;
+  };
+  std::vector<Packet> packets;
   const hsa_signal_t app_signal = packet.completion_signal;
   dispatch->signal = AcquireSignal();
   SignalReference replaced;  // destroyed without the lock
@@ -78,22 +82,24 @@ void Submit(std::unique_ptr<Intercepted> dispatch, hsa_kernel_dispatch_packet_t 
     if (dispatch->serialize && last != nullptr) dispatch->predecessor = last;
     last = dispatch->serialize ? dispatch->signal : nullptr;
   }
-  BeginDispatch(dispatch->queue);
-  if (dispatch->predecessor != nullptr) {
-    packets[count].barrier = BarrierPacket();
-    packets[count++].barrier.dep_signal[0] = *dispatch->predecessor;
-  }
+  dispatch->barriers = BarriersInFrontOf(dispatch->queue);
+  auto wait_for = [&](const SignalReference& awaited) {
+    packets.push_back({.barrier = BarrierPacket()});
+    packets.back().barrier.dep_signal[0] = *awaited;
+  };
+  if (dispatch->predecessor != nullptr) wait_for(dispatch->predecessor);
+  for (const SignalReference& barrier : dispatch->barriers) wait_for(barrier);
   packet.completion_signal = *dispatch->signal;
   if (dispatch->serialize) packet.header |= 1 << HSA_PACKET_HEADER_BARRIER;
-  packets[count++].dispatch = packet;
+  packets.push_back({.dispatch = packet});
   if (app_signal.handle != 0) {
-    packets[count].barrier = BarrierPacket();
-    packets[count++].barrier.completion_signal = app_signal;
+    packets.push_back({.barrier = BarrierPacket()});
+    packets.back().barrier.completion_signal = app_signal;
   }
   hsa_signal_t signal = *dispatch->signal;
   AmdExt().hsa_amd_signal_async_handler_fn(signal, HSA_SIGNAL_CONDITION_LT, 1,
                                            OnComplete, dispatch.release());
-  writer(packets, count);
+  writer(packets.data(), packets.size());
 }
 
 void OnDispatch(const hsa_queue_t* queue, hsa_agent_t agent,
@@ -106,7 +112,11 @@ void OnDispatch(const hsa_queue_t* queue, hsa_agent_t agent,
   }
   WaitForRoom(queue);
   auto dispatch = std::make_unique<Intercepted>();
+  // As upstream: before anybody is asked, and before the packets are made.
+  BeginDispatch(queue);
   if (!Describe(queue, agent, packet, dispatch.get())) {
+    PassBarriers(queue);
+    EndDispatch(queue);
     writer(&packet, 1);
     return;
   }

@@ -13,6 +13,7 @@
 #include "tests/simrocm/sdk/dispatch.h"
 #include "tests/simrocm/sdk/dispatch_log.h"
 #include "tests/simrocm/sdk/hsa.h"
+#include "tests/simrocm/sdk/serializer.h"
 
 namespace simrocm::sdk {
 namespace {
@@ -240,6 +241,16 @@ void EndDispatch(const hsa_queue_t* queue) {
   state.completed.notify_all();
 }
 
+std::map<const hsa_queue_t*, uint32_t> DispatchesUnderWay() {
+  State& state = Get();
+  std::lock_guard lock(state.mutex);
+  std::map<const hsa_queue_t*, uint32_t> under_way;
+  for (const auto& [queue, known] : state.queues) {
+    if (known.in_flight != 0) under_way[queue] = known.in_flight;
+  }
+  return under_way;
+}
+
 void WaitForLess(const hsa_queue_t* queue, uint32_t limit,
                  std::chrono::milliseconds patience) {
   State& state = Get();
@@ -262,6 +273,8 @@ void OnQueueDestroyed(const hsa_queue_t* hsa_queue) {
     state.in_flight -= queue.in_flight;
   }
   state.queues.erase(hsa_queue);
+  lock.unlock();
+  ForgetBarriersOf(hsa_queue);
 }
 
 bool DrainDispatches() {

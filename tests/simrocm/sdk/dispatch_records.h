@@ -5,6 +5,7 @@
 #include <hsa/hsa.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -52,6 +53,8 @@ void Deliver(Dispatch* dispatch, hsa_signal_t signal);
 // may be destroyed by the time of the second.
 void BeginDispatch(const hsa_queue_t* queue);
 void EndDispatch(const hsa_queue_t* queue);
+// How many are under way on each queue that has any.
+std::map<const hsa_queue_t*, uint32_t> DispatchesUnderWay();
 // Waits until less than `limit` are under way on the queue; gives up after `patience`.
 void WaitForLess(const hsa_queue_t* queue, uint32_t limit,
                  std::chrono::milliseconds patience);

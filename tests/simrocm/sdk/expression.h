@@ -1,7 +1,8 @@
-// Expressions of derived counters: numbers, names, + - * / ( ) and
-// reduce(NAME, sum|min|max|avr|avg). A name alone stands for all its instances;
-// operators work on them one by one, and a single value combines with any number of
-// instances.
+// Expressions of derived counters: numbers, names, + - * / ( ),
+// reduce(NAME, sum|min|max|avr|avg) and accumulate(NAME, HIGH_RES|LOW_RES|NONE), which
+// is the name's value summed up over time (see counter_truth.h). A name alone stands
+// for all its instances; operators work on them one by one, and a single value combines
+// with any number of instances.
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_EXPRESSION_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_EXPRESSION_H_
 

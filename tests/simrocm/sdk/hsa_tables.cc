@@ -4,6 +4,7 @@
 
 #include "tests/simrocm/attach/attach_table.h"
 #include "tests/simrocm/call_log.h"
+#include "tests/simrocm/environment.h"
 #include "tests/simrocm/queue_proxies.h"
 #include "tests/simrocm/sdk/agents.h"
 #include "tests/simrocm/sdk/buffer.h"
@@ -12,6 +13,7 @@
 #include "tests/simrocm/sdk/dispatch.h"
 #include "tests/simrocm/sdk/hsa.h"
 #include "tests/simrocm/sdk/interposition.h"
+#include "tests/simrocm/sdk/serializer.h"
 #include "tests/simrocm/sdk/signals.h"
 #include "tests/simrocm/sdk/state.h"
 
@@ -51,6 +53,7 @@ hsa_status_t ShutDown() {
   if (--Users() == 0) {
     DrainDispatches();
     ForgetOrder();
+    ForgetBarriersOf(nullptr);
     ForgetInterposedQueues();
     DestroyFreeSignals();
   }
@@ -138,8 +141,14 @@ void InstallQueues(HsaApiTable* table) {
 }
 
 void ProcessHsaTable(HsaApiTable* table, uint64_t lib_version, uint64_t instance) {
+  if (Users() <= 0) {
+    // Upstream still has the agents of the runtime's first life.
+    if (!GetBool("SIMROCM_RESTARTABLE", false)) {
+      Fatal("queue_controller.cpp: Could not find agent");
+    }
+    Users() = 1;
+  }
   KeepOriginal(table);
-  if (Users() <= 0) Users() = 1;  // the runtime has started again
   MapHsaAgents(Core());
   Log("sdk.hsa step=agent_cache agents=%zu", Agents().size());
   InstallCodeObjects(table);

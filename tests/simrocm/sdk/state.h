@@ -98,6 +98,9 @@ void StopContextsOfClient(uint32_t client);
 // Around fork(): the child's copy of the lock is free, and nothing is active in it.
 void HoldContextsForFork();
 void ReleaseContextsAfterFork(bool child);
+// In a child that was forked while its parent counted dispatches: never returns.
+// Upstream waits there for dispatches that only the parent will see the end of.
+void StopInChild();
 
 // CLOCK_BOOTTIME, ns: the domain of all times.
 uint64_t Now();

@@ -74,6 +74,7 @@ struct AmdSlots {
   uint32_t profiling_async_copy_enable = 3;
   uint32_t profiling_get_async_copy_time = 5;
   uint32_t profiling_convert_tick_to_system_domain = 6;
+  uint32_t async_function = 8;
   uint32_t memory_pool_get_info = 11;
   uint32_t agent_iterate_memory_pools = 12;
   uint32_t memory_pool_allocate = 13;

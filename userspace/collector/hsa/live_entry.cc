@@ -115,4 +115,13 @@ hsa_status_t LiveEntry::ShutDown() {
   return status;
 }
 
+bool LiveEntry::KeepOpen() {
+  const HsaFunctions& runtime = g_hsa.functions;
+  SleepingLockHolder life(life_lock_);
+  uint16_t major = 0;
+  return runtime.system_get_info(HSA_SYSTEM_INFO_VERSION_MAJOR, &major) ==
+             HSA_STATUS_SUCCESS &&
+         runtime.init() == HSA_STATUS_SUCCESS;
+}
+
 }  // namespace rocattach::collector

@@ -58,6 +58,10 @@ class LiveEntry {
   void ArmIfLate() {
     if (late_) ArmIfOpen();
   }
+  // Makes us one of the runtime's users for the rest of the process, so that it never
+  // shuts down: rocprofiler-sdk of several releases ends a process whose runtime starts
+  // again. False if the runtime is not open.
+  bool KeepOpen();
   // Stores our functions again, into tables that the runtime has rebuilt.
   void Restore();
 

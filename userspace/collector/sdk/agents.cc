@@ -115,12 +115,41 @@ rocattach_sdk_status SdkAgents::VisitCounters(rocattach_sdk_agent_id id,
         v0->name == nullptr || strlen(v0->name) >= ROCATTACH_PLAN_NAME_BYTES) {
       continue;
     }
-    SdkAgent::Counter& counter = agent.counters[agent.counter_count++];
-    counter.id = counters[i].handle;
-    counter.hash = Hash(v0->name);
-    CopyText(v0->name, counter.name, sizeof(counter.name));
+    AddCounter(counters[i].handle, v0->name, &agent);
   }
   return ROCATTACH_SDK_STATUS_SUCCESS;
+}
+
+void SdkAgents::AddCounter(uint64_t id, const char* name, SdkAgent* agent) {
+  SdkAgent::Counter& counter = agent->counters[agent->counter_count++];
+  counter.id = id;
+  counter.hash = Hash(name);
+  CopyText(name, counter.name, sizeof(counter.name));
+}
+
+rocattach_sdk_counter_id SdkAgents::FindAccumulator(uint32_t index, const char* leader,
+                                                    const char* follower,
+                                                    rocattach_sdk_status* status) {
+  const char* resolution =
+      strcmp(follower, "SQ_ACCUM_PREV") == 0 ? "LOW_RES" : "HIGH_RES";
+  char name[2 * ROCATTACH_PLAN_NAME_BYTES];
+  snprintf(name, sizeof(name), "ROCATTACH_%s_%s", resolution, leader);
+  name[ROCATTACH_PLAN_NAME_BYTES - 1] = '\0';
+  rocattach_sdk_counter_id id = FindCounter(index, name);
+  SdkAgent& agent = agents_[index];
+  *status = ROCATTACH_SDK_STATUS_ERROR_NOT_IMPLEMENTED;
+  if (id.handle != 0 || sdk_->create_counter == nullptr || !agent.counters_read ||
+      agent.counter_count == kMaxCounters) {
+    return id;
+  }
+  char expression[2 * ROCATTACH_PLAN_NAME_BYTES];
+  snprintf(expression, sizeof(expression), "accumulate(%s, %s)", leader, resolution);
+  constexpr char kText[] = "Summed up over time, for rocattach";
+  *status = sdk_->create_counter(name, strlen(name), expression, strlen(expression),
+                                 kText, strlen(kText), agent.id, &id);
+  if (*status != ROCATTACH_SDK_STATUS_SUCCESS) return {0};
+  AddCounter(id.handle, name, &agent);
+  return id;
 }
 
 void SdkAgents::ReadCounters(SdkAgent* agent) {

@@ -50,6 +50,13 @@ class SdkAgents {
 
   // The GPU's counter of that name; handle 0 if it has none.
   rocattach_sdk_counter_id FindCounter(uint32_t agent, const char* name);
+  // The counter that adds up `leader` over time, as `follower` (SQ_ACCUM_PREV or
+  // SQ_ACCUM_PREV_HIRES) does on the hardware; made when it is first asked for. The
+  // SDK sorts the counters of a request, so the follower itself would follow another
+  // one. Handle 0: the SDK does not make one, with the reason in `status`.
+  rocattach_sdk_counter_id FindAccumulator(uint32_t agent, const char* leader,
+                                           const char* follower,
+                                           rocattach_sdk_status* status);
 
  private:
   static rocattach_sdk_status Visit(int32_t version, const void** agents, size_t count,
@@ -61,6 +68,7 @@ class SdkAgents {
   // Adds it to the dictionary.
   void Describe(const rocattach_sdk_agent& from, SdkAgent* to);
   void ReadCounters(SdkAgent* agent);
+  static void AddCounter(uint64_t id, const char* name, SdkAgent* agent);
 
   const rocattach_sdk_functions* sdk_ = nullptr;
   Dictionary* dictionary_ = nullptr;

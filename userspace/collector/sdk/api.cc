@@ -169,6 +169,7 @@ void SdkApi::Publish(const rocattach_sdk_callback_record& record, uint64_t begin
   call.plan_tag = ROCATTACH_PLAN_TAG(generation);
   RingHandle ring = rings_->Mine();
   call.tid = ring.tid();
+  if (call.tid == LoadRelaxed(&own_thread_)) return;
   const char* message = MessageOf(record);
   const size_t bytes = PlaceMessage(message, ring.slots(), &call);
   ring.Count(&rocattach_ring::api_calls_seen, uint64_t{1});

@@ -24,6 +24,9 @@ class SdkApi {
     rings_ = rings;
   }
 
+  // Calls of this thread, which is ours, are not the program's.
+  void set_own_thread(uint32_t tid) { StoreRelaxed(&own_thread_, tid); }
+
   void OnCall(const rocattach_sdk_callback_record& record,
               rocattach_sdk_user_data* user_data);
 
@@ -33,6 +36,7 @@ class SdkApi {
 
   PlanGate* plans_ = nullptr;
   RingSet* rings_ = nullptr;
+  uint32_t own_thread_ = 0;
 };
 
 // The number of a function of the SDK's callback kind within its domain. False for a

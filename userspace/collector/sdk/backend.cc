@@ -1,5 +1,6 @@
 #include "userspace/collector/sdk/backend.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -8,6 +9,17 @@ namespace {
 
 constexpr uint32_t kOldestVersion = 10000;  // SDK 1.0, ROCm 7.0; see abi.h
 constexpr uint32_t kExitPatienceMsec = 200;
+
+// For the handlers around fork(), which get no user data and are never removed.
+SdkBackend* g_forking = nullptr;
+
+void HandleForks(SdkBackend* backend) {
+  const bool first = g_forking == nullptr;
+  g_forking = backend;
+  if (!first) return;
+  pthread_atfork([] { g_forking->BeforeFork(); }, [] { g_forking->AfterFork(); },
+                 [] { g_forking->AfterForkInChild(); });
+}
 
 }  // namespace
 
@@ -113,7 +125,7 @@ bool SdkBackend::Initialize() {
       &p.memory,
       {&sdk_, &p.plans, &agents_, &configs_, &p.dictionary, &p.rings,
        code_objects_.kernels(), &next_correlation_, &p.memory.control()->hook_ns_total,
-       &p.memory.control()->other_dropped});
+       &p.memory.control()->other_dropped, &g_ring_gate});
   if (error != 0) return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR, "out of memory");
   uint32_t wanted = p.config.record_kinds != 0 ? p.config.record_kinds : UINT32_MAX;
   if (!ConfigureServices(wanted)) return false;
@@ -200,10 +212,28 @@ void SdkBackend::ConfigureApi() {
   }
 }
 
-void SdkBackend::OnHsaTable(int32_t, uint64_t, uint64_t, void**, uint64_t,
+void SdkBackend::OnHsaTable(int32_t, uint64_t, uint64_t, void** tables, uint64_t count,
                             void* self_pointer) {
   ErrnoKeeper keep_errno;
-  static_cast<SdkBackend*>(self_pointer)->Arm();
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  if (!self->process_->guard.Ours()) return;
+  self->InstallGate(tables, count);
+  self->Arm();
+}
+
+// The SDK has put its functions into the table: ours come on top.
+void SdkBackend::InstallGate(void** tables, uint64_t count) {
+  Process& p = *process_;
+  const bool from_start = p.config.backend != ROCATTACH_BACKEND_SDK_ATTACH;
+  const char* why = count != 0 ? g_ring_gate.Install(tables[0], from_start)
+                               : "the SDK presents no API table";
+  HandleForks(this);
+  if (why == nullptr || !CanCount()) return;
+  // Counting could not be switched without the danger that the program stands still.
+  record_kinds_ &= ~ROCATTACH_PLAN_RECORD_COUNTERS;
+  Fail(ROCATTACH_BACKEND_REASON_REQUESTED, "no counters of dispatches: %s", why);
+  StoreRelaxed(&p.memory.control()->record_kinds, record_kinds_);
+  p.PublishBackend(ROCATTACH_BACKEND_SDK, reason_, text_);
 }
 
 // On the thread that initialises the runtime (or attaches), once the SDK has its table.
@@ -273,9 +303,15 @@ void SdkBackend::End() {
   if (LoadAcquire(&finalized_) != 0) return;
   // A worker that is starting or stopping contexts finishes that first. If it hangs, we
   // cannot call the SDK ourselves.
+  g_ring_gate.Abandon(true);
   bool alone = lock_.LockFor(kExitPatienceMsec);
+  g_ring_gate.Abandon(false);
   StoreRelease(&finalized_, 1u);
-  if (alone) StopAll();
+  if (alone) {
+    StopCountingAtExit();
+    StopAll();
+    SettleCopiesAtExit();
+  }
   dispatches_.PublishRest();
   if (alone) lock_.Unlock();
 }

@@ -7,6 +7,7 @@
 #include "userspace/collector/common/kernel_table.h"
 #include "userspace/collector/common/plan_gate.h"
 #include "userspace/collector/common/process.h"
+#include "userspace/collector/hsa/ring_gate.h"
 #include "userspace/collector/sdk/agents.h"
 #include "userspace/collector/sdk/api.h"
 #include "userspace/collector/sdk/code_objects.h"
@@ -16,6 +17,8 @@
 #include "userspace/collector/sdk/samples.h"
 
 namespace rocattach::collector {
+
+class RingHold;
 
 // The SDK requires every service to be configured while the tool is initialised; later,
 // contexts can only be started and stopped. So there is a context for each kind of data
@@ -43,6 +46,13 @@ class SdkBackend {
   // published.
   void End();
 
+  // Around fork(): a child in which counting is on waits in its exit() for ever, for
+  // dispatches that only its parent sees the end of. So counting is off in the instant
+  // of the fork.
+  void BeforeFork();
+  void AfterFork();
+  void AfterForkInChild();
+
  private:
   static int OnInitialize(rocattach_sdk_client_finalize_fn finalize, void* self);
   static void OnFinalize(void* self);
@@ -69,6 +79,7 @@ class SdkBackend {
   bool Initialize();
   bool ConfigureServices(uint32_t wanted);
   bool ConfigureDispatches(uint32_t wanted);
+  void InstallGate(void** tables, uint64_t count);
   void ConfigureApi();
   void Arm();
   bool Fail(rocattach_backend_reason reason, const char* format, ...)
@@ -81,6 +92,7 @@ class SdkBackend {
   PlanResult StartPlan(const PlanState* state);
   PlanResult StartError(const char* what, rocattach_sdk_status status) const;
   void EndPlan();
+  void EndSelection();
   void ApplyBaseline();
   void StopAll();
   struct Service {
@@ -88,6 +100,18 @@ class SdkBackend {
     bool on;
   };
   rocattach_sdk_status Switch(Service* service, bool on);
+  // Counting is only switched while no dispatch is in flight; counting.cc.
+  PlanResult StartCounting(RingHold* hold);
+  void StopCounting();
+  void StopCountingAtExit();
+  bool CanCount() const {
+    return (record_kinds_ & ROCATTACH_PLAN_RECORD_COUNTERS) != 0;
+  }
+  // The service for copies records them with these flags from now on; 0: it stops.
+  rocattach_sdk_status SwitchCopies(uint16_t flags);
+  // True while copies are under way of which the SDK has still to tell.
+  bool TickCopies(RingHandle* ring);
+  void SettleCopiesAtExit();
   void ReplayRegistrations();
   bool TakeBackVariables();
 
@@ -113,6 +137,18 @@ class SdkBackend {
   Service dispatches_service_ = {};
   Service counters_service_ = {};
   Service copies_service_ = {};
+  uint16_t copies_wanted_ = 0;  // flags of the running service
+  uint64_t copies_uncertain_ = 0;
+  uint64_t copies_missing_ = 0;  // when last looked at
+  uint64_t copies_progress_ns_ = 0;
+  // Counting is to be stopped as soon as that is possible.
+  uint64_t stop_retry_ns_ = 0;
+  uint64_t stop_backoff_ns_ = 0;
+
+  // The lock is held by this thread, which forks; 0: by none.
+  uint32_t forking_ = 0;
+  bool counting_again_ = false;    // after the fork
+  bool counting_at_fork_ = false;  // it could not be stopped
   Service api_services_[ROCATTACH_PLAN_API_DOMAINS] = {};
   uint32_t record_kinds_ = 0;
   uint32_t api_domains_ = 0;

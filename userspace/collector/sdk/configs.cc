@@ -4,6 +4,12 @@
 #include <string.h>
 
 namespace rocattach::collector {
+namespace {
+
+// SQ_ACCUM_PREV and SQ_ACCUM_PREV_HIRES.
+constexpr char kFollower[] = "SQ_ACCUM_PREV";
+
+}  // namespace
 
 rocattach_plan_error PlanErrorOf(rocattach_sdk_status status) {
   switch (status) {
@@ -99,20 +105,50 @@ bool SdkConfigs::BuildAgent(const PlanState& state, uint32_t agent, SdkPassTable
   return true;
 }
 
+rocattach_sdk_counter_id SdkConfigs::CounterOf(const PlanState& state, uint32_t agent,
+                                               const rocattach_plan_pass& pass,
+                                               uint32_t place, PlanResult* result) {
+  auto name_at = [&](uint32_t i) {
+    return state.plan.counter_name[state.plan.pass_counters[pass.first_counter + i]];
+  };
+  const char* name = name_at(place);
+  const bool follows = strncmp(name, kFollower, strlen(kFollower)) == 0;
+  if (follows && place == 0) {
+    *result =
+        PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_COUNTER, 0,
+                          "%s has no counter before it that it could add up", name);
+    return {0};
+  }
+  if (!follows) {
+    const rocattach_sdk_counter_id id = agents_->FindCounter(agent, name);
+    if (id.handle == 0) {
+      *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_COUNTER,
+                                  ROCATTACH_SDK_STATUS_ERROR_COUNTER_NOT_FOUND,
+                                  "the SDK of this process has no counter %s for %s",
+                                  name, agents_->at(agent).name);
+    }
+    return id;
+  }
+  const char* leader = name_at(place - 1);
+  rocattach_sdk_status status;
+  const rocattach_sdk_counter_id id =
+      agents_->FindAccumulator(agent, leader, name, &status);
+  if (id.handle == 0) {
+    *result = PlanResult::Error(
+        ROCATTACH_PLAN_ERROR_NO_COUNTER, status,
+        "the SDK of this process cannot add up %s over time for %s on %s: %s", leader,
+        name, agents_->at(agent).name, StatusName(*sdk_, status));
+  }
+  return id;
+}
+
 bool SdkConfigs::BuildPass(const PlanState& state, uint32_t agent, uint32_t pass_index,
                            SdkPassTable* table, PlanResult* result) {
   const rocattach_plan_pass& pass = state.plan.pass[pass_index];
   rocattach_sdk_counter_id ids[PlanGate::kMaxPassCounters];
   for (uint32_t i = 0; i < pass.counters; ++i) {
-    const char* name =
-        state.plan.counter_name[state.plan.pass_counters[pass.first_counter + i]];
-    ids[i] = agents_->FindCounter(agent, name);
-    if (ids[i].handle != 0) continue;
-    *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_COUNTER,
-                                ROCATTACH_SDK_STATUS_ERROR_COUNTER_NOT_FOUND,
-                                "the SDK of this process has no counter %s for %s",
-                                name, agents_->at(agent).name);
-    return false;
+    ids[i] = CounterOf(state, agent, pass, i, result);
+    if (ids[i].handle == 0) return false;
   }
   static_assert(sizeof(ids[0]) == sizeof(uint64_t));
   auto* counters = reinterpret_cast<const uint64_t*>(ids);

@@ -58,6 +58,11 @@ class SdkConfigs {
   static constexpr uint32_t kMaxConfigs = 2048;
   static constexpr uint32_t kTables = 4;
 
+  // The counter at `place` of a pass; handle 0 with `result` filled in if the GPU has
+  // none.
+  rocattach_sdk_counter_id CounterOf(const PlanState& state, uint32_t agent,
+                                     const rocattach_plan_pass& pass, uint32_t place,
+                                     PlanResult* result);
   bool BuildPass(const PlanState& state, uint32_t agent, uint32_t pass,
                  SdkPassTable* table, PlanResult* result);
   bool BuildAgent(const PlanState& state, uint32_t agent, SdkPassTable* table,

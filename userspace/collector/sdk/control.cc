@@ -1,10 +1,12 @@
 // Does what the service requests: which contexts run, and which plan decides.
 #include "userspace/collector/sdk/backend.h"
+#include "userspace/collector/sdk/ring_hold.h"
 
 namespace rocattach::collector {
 namespace {
 
 constexpr uint32_t kCopyTickMsec = 20;
+constexpr uint32_t kStopTickMsec = 50;
 constexpr uint32_t kReplayTickMsec = 50;
 constexpr uint32_t kVariablesTickMsec = 100;
 // A runtime that has not called OnLoad by then does not load HSA tools.
@@ -39,17 +41,22 @@ rocattach_sdk_status SdkBackend::Switch(Service* service, bool on) {
 void SdkBackend::StopAll() {
   EndPlan();
   dispatches_.SetBaseline(false);
-  Switch(&dispatches_service_, false);
-  Switch(&copies_service_, false);
+  // Without tracing it would never be known when counting can be stopped.
+  if (!counters_service_.on) Switch(&dispatches_service_, false);
+  SwitchCopies(0);
   copies_.Flush();
-  copies_.SetFlags(0);
 }
 
 // Nothing is selected any more, and what was selected has been delivered, except for
 // traced dispatches in flight. Tracing itself continues if something else needs it.
 void SdkBackend::EndPlan() {
+  EndSelection();
+  StopCounting();
+}
+
+// The same without counting, which the next plan may need as well.
+void SdkBackend::EndSelection() {
   process_->plans.Activate(nullptr);
-  Switch(&counters_service_, false);
   dispatches_.SetPasses(nullptr);
   samples_.Stop();
   for (Service& service : api_services_) Switch(&service, false);
@@ -96,16 +103,22 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
     table = configs_.Build(*state, &result);
     if (table == nullptr) return result;
   }
+  // Until the plan is active: the first dispatch after the hold is counted.
+  RingHold hold(&g_ring_gate);
   if ((kinds & ROCATTACH_PLAN_RECORD_COUNTERS) != 0) {
-    rocattach_sdk_status status = Switch(&counters_service_, true);
-    if (!counters_service_.on) return StartError("dispatch counting", status);
+    result = StartCounting(&hold);
+    if (!result.ok()) return result;
+  } else {
+    StopCounting();
   }
   if ((kinds & ROCATTACH_PLAN_RECORD_DISPATCHES) != 0) {
     rocattach_sdk_status status = Switch(&dispatches_service_, true);
     if (!dispatches_service_.on) return StartError("tracing of dispatches", status);
   }
   if ((kinds & ROCATTACH_PLAN_RECORD_COPIES) != 0) {
-    rocattach_sdk_status status = Switch(&copies_service_, true);
+    const bool baseline = process_->Baseline(ROCATTACH_PLAN_COPIES);
+    rocattach_sdk_status status =
+        SwitchCopies(CopyFlags(baseline, /*selected=*/true, state->generation));
     if (!copies_service_.on) return StartError("tracing of copies", status);
   }
   for (uint32_t d = 0; d < ROCATTACH_PLAN_API_DOMAINS; ++d) {
@@ -124,13 +137,14 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
   plan_generation_ = state->generation;
   dispatches_.SetPasses(table);
   process_->plans.Activate(kinds != 0 ? state : nullptr);
+  hold.Describe(&result);
   return result;
 }
 
 void SdkBackend::TakePlan() {
   PlanGate& plans = process_->plans;
   if (!plans.Pending()) return;
-  EndPlan();
+  EndSelection();
   // The old plan's copies may still be in the buffer.
   copies_.Flush();
   PlanResult result;
@@ -148,17 +162,13 @@ void SdkBackend::ApplyBaseline() {
   bool dispatches = p.Baseline(ROCATTACH_PLAN_DISPATCHES);
   bool copies = p.Baseline(ROCATTACH_PLAN_COPIES);
   if (!dispatches) dispatches_.SetBaseline(false);
+  // Where counting may have to be switched, it must be known what is in flight.
   Switch(&dispatches_service_,
-         dispatches || (plan_kinds_ & ROCATTACH_PLAN_RECORD_DISPATCHES) != 0);
+         dispatches || CanCount() ||
+             (plan_kinds_ & ROCATTACH_PLAN_RECORD_DISPATCHES) != 0);
   dispatches_.SetBaseline(dispatches && dispatches_service_.on);
   bool selected = (plan_kinds_ & ROCATTACH_PLAN_RECORD_COPIES) != 0;
-  uint16_t flags = CopyFlags(copies, selected, plan_generation_);
-  if (!copies_.configured() || flags == copies_.flags()) return;
-  // Earlier copies keep their earlier flags.
-  if (flags == 0) Switch(&copies_service_, false);
-  copies_.Flush();
-  copies_.SetFlags(flags);
-  if (flags != 0) Switch(&copies_service_, true);
+  SwitchCopies(CopyFlags(copies, selected, plan_generation_));
 }
 
 void SdkBackend::Update() {
@@ -234,9 +244,11 @@ uint64_t SdkBackend::Tick(RingHandle* ring) {
   auto sooner = [&](uint64_t ns) {
     if (ns < wait_ns) wait_ns = ns;
   };
-  if (copies_service_.on) {
-    copies_.Flush();
-    sooner(uint64_t{kCopyTickMsec} * 1'000'000);
+  api_.set_own_thread(ring->tid());
+  if (TickCopies(ring)) sooner(uint64_t{kCopyTickMsec} * 1'000'000);
+  if (stop_retry_ns_ != 0) {
+    StopCounting();
+    sooner(uint64_t{kStopTickMsec} * 1'000'000);
   }
   if (TakeBackVariables()) sooner(uint64_t{kVariablesTickMsec} * 1'000'000);
   if (replay_ != 0) sooner(uint64_t{kReplayTickMsec} * 1'000'000);

@@ -3,8 +3,9 @@
 namespace rocattach::collector {
 namespace {
 
-// Some 10,000 copies. It never makes the application wait: if full, it drops and
-// counts.
+// Some 10,000 copies. If it is full, the runtime's thread that notes the ends of copies
+// waits for the delivery. A buffer that discards would not: but there the SDK has room
+// in every second delivery only, and does not count what it loses.
 constexpr size_t kBufferBytes = 1 << 20;
 
 uint16_t Direction(rocattach_sdk_operation operation) {
@@ -36,7 +37,7 @@ rocattach_sdk_status SdkCopies::Configure(const rocattach_sdk_functions* sdk,
   rocattach_sdk_buffer_id buffer = {0};
   rocattach_sdk_status status =
       sdk->create_buffer(context, kBufferBytes, kBufferBytes / 2,
-                         ROCATTACH_SDK_POLICY_DISCARD, &OnBuffer, this, &buffer);
+                         ROCATTACH_SDK_POLICY_LOSSLESS, &OnBuffer, this, &buffer);
   if (status != ROCATTACH_SDK_STATUS_SUCCESS) return status;
   status = sdk->configure_buffer_tracing(context, ROCATTACH_SDK_BUFFER_MEMORY_COPY,
                                          nullptr, 0, buffer);
@@ -47,6 +48,18 @@ rocattach_sdk_status SdkCopies::Configure(const rocattach_sdk_functions* sdk,
 void SdkCopies::Flush() {
   // Busy means that it is already being delivered.
   if (configured()) sdk_->flush_buffer(buffer_);
+}
+
+uint64_t SdkCopies::Missing(uint64_t submitted, uint64_t uncertain) const {
+  const uint64_t known = LoadAcquire(&delivered_) + uncertain;
+  return submitted > known ? submitted - known : 0;
+}
+
+void SdkCopies::WriteOff(uint64_t missing, RingHandle* ring) {
+  ring->Count(&rocattach_ring::copies_seen, missing);
+  __atomic_fetch_add(&memory_->control()->other_dropped, missing, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&written_off_, missing, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&delivered_, missing, __ATOMIC_RELEASE);
 }
 
 void SdkCopies::OnBuffer(rocattach_sdk_context_id, rocattach_sdk_buffer_id,
@@ -62,6 +75,7 @@ void SdkCopies::OnBuffer(rocattach_sdk_context_id, rocattach_sdk_buffer_id,
     }
     auto* record =
         static_cast<const rocattach_sdk_memory_copy_record*>(headers[i]->payload);
+    __atomic_fetch_add(&self->delivered_, uint64_t{1}, __ATOMIC_RELEASE);
     if (flags != 0 &&
         ROCATTACH_SDK_HAS(rocattach_sdk_memory_copy_record, record, bytes)) {
       self->Take(*record, flags, &ring);
@@ -73,6 +87,7 @@ void SdkCopies::OnBuffer(rocattach_sdk_context_id, rocattach_sdk_buffer_id,
     ring.Count(&rocattach_ring::copies_seen, dropped - self->dropped_);
     __atomic_fetch_add(&self->memory_->control()->other_dropped,
                        dropped - self->dropped_, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&self->delivered_, dropped - self->dropped_, __ATOMIC_RELEASE);
     self->dropped_ = dropped;
   }
 }
@@ -104,7 +119,15 @@ void SdkCopies::Take(const rocattach_sdk_memory_copy_record& from, uint16_t flag
     copy.src_address = from.src_address.value;
     copy.dst_address = from.dst_address.value;
   }
-  ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
+  // One buffer is delivered by one thread at a time.
+  if (LoadRelaxed(&written_off_) != 0) {
+    __atomic_fetch_sub(&written_off_, uint64_t{1}, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&delivered_, uint64_t{1}, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&memory_->control()->other_dropped, uint64_t{1},
+                       __ATOMIC_RELAXED);
+  } else {
+    ring->Count(&rocattach_ring::copies_seen, uint64_t{1});
+  }
   ring->PushCopy(copy);
 }
 

@@ -11,6 +11,9 @@ namespace rocattach::collector {
 
 // Copies arrive in the SDK's buffer, which the worker flushes every few milliseconds:
 // only buffered records have both addresses in every version.
+//
+// What the SDK delivers is compared with what the application has submitted. The
+// difference is under way, or lost.
 class SdkCopies {
  public:
   // Creates the buffer and the service in `context`.
@@ -25,6 +28,12 @@ class SdkCopies {
 
   // Delivers what has completed. Not on a callback thread of the SDK.
   void Flush();
+
+  // How many of the submitted ones have not been delivered. `uncertain` were submitted
+  // while the service was switched on or off, and the SDK may have them or not.
+  uint64_t Missing(uint64_t submitted, uint64_t uncertain) const;
+  // What is missing now counts as lost; one that arrives nevertheless does not.
+  void WriteOff(uint64_t missing, RingHandle* ring);
   bool configured() const { return buffer_.handle != 0; }
 
  private:
@@ -40,7 +49,9 @@ class SdkCopies {
   RingSet* rings_ = nullptr;
   uint64_t* next_correlation_ = nullptr;
   rocattach_sdk_buffer_id buffer_ = {0};
-  uint64_t dropped_ = 0;  // as last reported by the SDK
+  uint64_t dropped_ = 0;    // as last reported by the SDK
+  uint64_t delivered_ = 0;  // or known to be lost
+  uint64_t written_off_ = 0;
   uint16_t flags_ = 0;
 };
 

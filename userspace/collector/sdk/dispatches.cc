@@ -176,24 +176,32 @@ void SdkDispatches::OnTrace(const rocattach_sdk_callback_record& record,
   auto* payload =
       static_cast<const rocattach_sdk_callback_kernel_dispatch*>(record.payload);
   CostSample cost(payload->dispatch_info.dispatch_id, parts_.own_ns);
+  RingGate* gate = parts_.gate;
   if (record.operation == ROCATTACH_SDK_DISPATCH_ENQUEUE) {
     if (record.phase != ROCATTACH_SDK_PHASE_ENTER) return;
+    if (gate != nullptr) gate->DispatchBegun(payload->dispatch_info.queue_id.handle);
     RingHandle ring = parts_.rings->Mine();
     uint32_t index = Open(payload->dispatch_info, &ring);
     user_data->value = index == kNoOp ? 0 : uint64_t{index} + 1;
     return;
   }
   if (record.operation != ROCATTACH_SDK_DISPATCH_COMPLETE) return;
-  uint32_t index = ops_.Find(user_data->value, payload->dispatch_info.dispatch_id);
+  OnCompleteTrace(*payload, user_data->value);
+  if (gate != nullptr) gate->DispatchOver(payload->dispatch_info.queue_id.handle);
+}
+
+void SdkDispatches::OnCompleteTrace(
+    const rocattach_sdk_callback_kernel_dispatch& payload, uint64_t user_data) {
+  uint32_t index = ops_.Find(user_data, payload.dispatch_info.dispatch_id);
   if (index == kNoOp || LoadAcquire(&ops_.at(index).counted) != 0 ||
-      !ops_.Claim(index, payload->dispatch_info.dispatch_id)) {
+      !ops_.Claim(index, payload.dispatch_info.dispatch_id)) {
     return;
   }
   // Counting began between the two services' callbacks for this dispatch: it was never
   // counted.
   rocattach_inflight* entry = ops_.shared(index);
   entry->flags = static_cast<uint16_t>(entry->flags & ~kForCounters);
-  Publish(index, payload->start_timestamp, payload->end_timestamp);
+  Publish(index, payload.start_timestamp, payload.end_timestamp);
 }
 
 void SdkDispatches::OnEnqueue(const rocattach_sdk_dispatch_data& data,

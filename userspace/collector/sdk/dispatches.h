@@ -7,6 +7,7 @@
 #include "userspace/collector/common/kernel_table.h"
 #include "userspace/collector/common/plan_gate.h"
 #include "userspace/collector/common/ring.h"
+#include "userspace/collector/hsa/ring_gate.h"
 #include "userspace/collector/sdk/configs.h"
 #include "userspace/collector/sdk/ops.h"
 
@@ -29,6 +30,7 @@ class SdkDispatches {
     uint64_t* next_correlation;
     uint64_t* own_ns;         // time of our part of the callbacks, from samples
     uint64_t* other_dropped;  // dispatches for which the in-flight table had no room
+    RingGate* gate;           // is told of every dispatch; nullptr: nobody is
   };
   // 0 or an errno value.
   int Init(Memory* memory, const Parts& parts);
@@ -53,6 +55,8 @@ class SdkDispatches {
   void PublishRest();
 
  private:
+  void OnCompleteTrace(const rocattach_sdk_callback_kernel_dispatch& payload,
+                       uint64_t user_data);
   uint32_t Open(const rocattach_sdk_dispatch_info& info, RingHandle* ring);
   Decision Decide(const PlanState* state, const rocattach_sdk_dispatch_info& info,
                   uint32_t kernel, uint32_t agent, SdkOp* count);

@@ -9,6 +9,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "userspace/collector/hsa/backend.h"
+
 // As in functions.cc: up to glibc 2.33 only some programs have these.
 extern "C" {
 __attribute__((weak)) void* dlopen(const char* file, int mode) noexcept;
@@ -165,6 +167,7 @@ bool LateSampler::Load() {
   if (dlopen(path_, RTLD_LAZY | RTLD_NOLOAD) != nullptr) {
     return Fail("another tool has already loaded it");
   }
+  if (!g_hsa.live.KeepOpen()) return Fail("the runtime has just been shut down");
   environment_.set_variable(&environ);
   if (environment_.Install(path_, ToolVariables::kLateSdk) != 0) {
     return Fail("the process has no memory");

@@ -2,7 +2,6 @@
 #include "userspace/collector/sdk/dispatches.h"
 
 #include <gtest/gtest.h>
-
 #include <string.h>
 
 #include <memory>
@@ -18,10 +17,11 @@ class SdkDispatchesTest : public SdkFixture {
   void SetUp() override {
     SdkFixture::SetUp();
     ASSERT_EQ(rings_.Init(&memory_), 0);
-    ASSERT_EQ(dispatches_.Init(
-                  &memory_, {&sdk_, &plans_, &agents_, &configs_, &dictionary_, &rings_,
-                             &kernels_, &correlation_, &own_ns_, &other_dropped_}),
-              0);
+    ASSERT_EQ(
+        dispatches_.Init(&memory_, {&sdk_, &plans_, &agents_, &configs_, &dictionary_,
+                                    &rings_, &kernels_, &correlation_, &own_ns_,
+                                    &other_dropped_, gate_.get()}),
+        0);
     kernels_.Insert(5, 9);
   }
   void TearDown() override {
@@ -102,6 +102,7 @@ class SdkDispatchesTest : public SdkFixture {
   RingSet rings_;
   KernelTable kernels_;
   SdkDispatches dispatches_;
+  std::unique_ptr<RingGate> gate_ = std::make_unique<RingGate>();
   uint64_t correlation_ = 1, own_ns_ = 0, other_dropped_ = 0;
   std::map<uint64_t, rocattach_sdk_user_data> traced_, counted_;
 };
@@ -160,8 +161,10 @@ TEST_F(SdkDispatchesTest, TracedOnlyAndWithoutUserData) {
 
 TEST_F(SdkDispatchesTest, NothingIsKeptOfWhatNobodyWants) {
   Announce(1);
+  EXPECT_EQ(gate_->Unfinished(), 1u) << "but it is known that it is in flight";
   EXPECT_EQ(Count(1), 0u);
   Complete(1);
+  EXPECT_EQ(gate_->Unfinished(), 0u);
   EXPECT_TRUE(Records().empty());
   EXPECT_EQ(ring().dispatches_seen, 0u);
 }

@@ -1,0 +1,122 @@
+// Switching counting and copies of the SDK where that is not possible at once, and what
+// the SDK does not deliver.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/integration/collector/sdk_checks.h"
+#include "tests/integration/collector/sdk_run.h"
+
+namespace rocattach {
+namespace {
+
+using testing::HasSubstr;
+
+class SdkSwitch : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_UNLESS_TARGETS_CAN_BE_MAPPED(); }
+};
+
+// A kernel of four seconds, and a session that is to start meanwhile.
+TEST_F(SdkSwitch, AStartIsRefusedWhileADispatchDoesNotFinish) {
+  uint64_t first = 0, second = 0;
+  PlanAnswer refused, accepted;
+  SdkResult result =
+      RunSdk({.steps = {"begin", "sleep:6000"},
+              .recording = true,
+              .environment = {"SIMGPU_KERNEL_NS=4000000000"},
+              .step = [&](SdkTarget& target) {
+                PlanAnswer answer;
+                if (first == 0) {
+                  // Once it runs.
+                  if (target.memory.Account().dispatches_seen == 0) return;
+                  first = target.Write({CountersFilter({"SQ_WAVES"})});
+                } else if (refused.generation == 0) {
+                  if (target.Answered(first, &answer)) refused = answer;
+                } else if (second == 0) {
+                  if (target.result.dispatches.empty()) return;
+                  second = target.Write({CountersFilter({"SQ_WAVES", "GRBM_COUNT"})});
+                } else if (target.Answered(second, &answer)) {
+                  accepted = answer;
+                }
+              }});
+  EXPECT_EQ(refused.error, static_cast<uint32_t>(ROCATTACH_PLAN_ERROR_CONFLICT));
+  EXPECT_THAT(refused.text, HasSubstr("had not finished after 1500 ms"));
+  ASSERT_NE(accepted.generation, 0u);
+  EXPECT_EQ(accepted.error, 0u) << accepted.text;
+  EXPECT_THAT(accepted.text, HasSubstr("dispatches were held for"));
+  ExpectCleanRun(result);
+  EXPECT_EQ(result.run.dispatches.size(), 1u);
+}
+
+// A child that is forked while a dispatch runs for long, so that counting cannot be
+// stopped for it, ends nevertheless.
+TEST_F(SdkSwitch, AChildEndsAlthoughCountingCouldNotBeStopped) {
+  SdkResult result = RunSdk({.steps = {"begin", "fork"},
+                             .filters = {CountersFilter({"SQ_WAVES"})},
+                             .environment = {"SIMGPU_KERNEL_NS=3000000000"}});
+  ASSERT_EQ(result.run.exit_status, 0) << result.run.errors << result.run.output;
+  EXPECT_EQ(result.run.errors, "");
+  EXPECT_THAT(result.LogOrder({"sdk.stop_context_in_child"}), testing::IsEmpty());
+}
+
+// The children of a busy process that is counted all the while.
+TEST_F(SdkSwitch, ChildrenEndAndEveryDispatchIsCounted) {
+  SdkResult result = RunSdk({.threads = 8,
+                             .steps = {"dispatch:100", "fork", "dispatch:100", "fork",
+                                       "fork", "dispatch:100"},
+                             .filters = {CountersFilter({"SQ_WAVES", "TCC_HIT"})}});
+  ExpectCleanRun(result);
+  EXPECT_EQ(result.run.dispatches.size(), 2400u);
+  EXPECT_EQ(CountFlag(result.run, ROCATTACH_DISPATCH_COUNTED), 2400u);
+  EXPECT_EQ(ExpectTrueValues(result.run, *result.plan, result.generation), 4800u);
+  EXPECT_THAT(result.LogOrder({"sdk.stop_context_in_child"}), testing::IsEmpty());
+}
+
+// Never "nothing was lost".
+TEST_F(SdkSwitch, CopiesThatTheSdkDoesNotDeliverAreLost) {
+  SdkResult result = RunSdk({.steps = {"copy:40"},
+                             .recording = true,
+                             .environment = {"SIMROCM_LOSE_COPIES=10"}});
+  ASSERT_EQ(result.run.exit_status, 0) << result.run.errors;
+  EXPECT_EQ(result.run.copies.size(), 36u);
+  EXPECT_EQ(result.run.account.copies_seen, 40u);
+  EXPECT_EQ(result.run.account.other_dropped, 4u);
+}
+
+// The accumulator of the hardware would follow another counter: the SDK sorts them.
+TEST_F(SdkSwitch, AccumulatorsFollowTheirCounter) {
+  const std::map<std::string, std::string> leaders = {
+      {"SQ_ACCUM_PREV_HIRES", "SQ_WAVES"}, {"SQ_ACCUM_PREV", "SQ_INST_LEVEL_LDS"}};
+  SdkResult result = RunSdk(
+      {.steps = {"dispatch:20"},
+       .filters = {CountersFilter({"SQ_WAVES", "SQ_ACCUM_PREV_HIRES", "SQ_IFETCH_LEVEL",
+                                   "SQ_INST_LEVEL_LDS", "SQ_ACCUM_PREV"})}});
+  EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
+  ASSERT_EQ(result.run.exit_status, 0) << result.run.errors;
+  ASSERT_EQ(result.run.dispatches.size(), 20u);
+  size_t seen = 0;
+  for (const rocattach_dispatch& dispatch : result.run.dispatches) {
+    for (const rocattach_values& slot : result.run.values.at(dispatch.correlation_id)) {
+      for (uint32_t i = 0; i < slot.count; ++i) {
+        std::string name = result.plan->counter_names.at(slot.value[i].counter);
+        uint64_t factor = 1;
+        if (const auto leader = leaders.find(name); leader != leaders.end()) {
+          factor = name == "SQ_ACCUM_PREV" ? simrocm::kAccumulatedLowRes
+                                           : simrocm::kAccumulatedHighRes;
+          name = leader->second;
+        }
+        EXPECT_EQ(slot.value[i].sum,
+                  static_cast<double>(factor *
+                                      simrocm::CounterTotal(name, ShapeOf(dispatch))))
+            << name;
+        ++seen;
+      }
+    }
+  }
+  EXPECT_EQ(seen, 100u);
+}
+
+}  // namespace
+}  // namespace rocattach

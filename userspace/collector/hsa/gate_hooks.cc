@@ -1,0 +1,176 @@
+// The functions that stand above rocprofiler-sdk's in the runtime's tables.
+#include "userspace/collector/hsa/ring_gate.h"
+
+namespace rocattach::collector {
+namespace {
+
+template <typename F>
+bool Swap(ApiTable* table, uint32_t slot, F ours, F* next) {
+  if (slot == kNoSlot) return true;
+  auto there = reinterpret_cast<F>(LoadAcquire(&table->slots[slot]));
+  if (there == nullptr) return false;
+  if (there == ours) return true;
+  *next = there;
+  StoreRelease(&table->slots[slot], reinterpret_cast<void*>(ours));
+  return true;
+}
+
+}  // namespace
+
+struct GateHooks {
+  template <auto kStore>
+  static void Store(hsa_signal_t signal, hsa_signal_value_t value) {
+    RingGate& g = g_ring_gate;
+    uint32_t* inside = g.InsideOf(signal.handle);
+    if (inside == nullptr) return (g.next_.*kStore)(signal, value);
+    g.rings_.Enter(inside);
+    (g.next_.*kStore)(signal, value);
+    Gate::Leave(inside);
+  }
+
+  static hsa_status_t QueueCreate(hsa_agent_t agent, uint32_t size,
+                                  hsa_queue_type32_t type,
+                                  void (*callback)(hsa_status_t, hsa_queue_t*, void*),
+                                  void* data, uint32_t private_bytes,
+                                  uint32_t group_bytes, hsa_queue_t** queue) {
+    RingGate& g = g_ring_gate;
+    const hsa_status_t status = g.next_.queue_create(agent, size, type, callback, data,
+                                                     private_bytes, group_bytes, queue);
+    // Nobody else knows the queue yet.
+    if (status == HSA_STATUS_SUCCESS && g_process.guard.Ours()) {
+      g.AddDoorbell((*queue)->doorbell_signal.handle);
+    }
+    return status;
+  }
+
+  static hsa_status_t QueueDestroy(hsa_queue_t* queue) {
+    RingGate& g = g_ring_gate;
+    const uint64_t id = queue != nullptr ? queue->id : 0;
+    const hsa_status_t status = g.next_.queue_destroy(queue);
+    if (status == HSA_STATUS_SUCCESS && g_process.guard.Ours()) g.QueueGone(queue, id);
+    return status;
+  }
+
+  // The SDK of several releases ends a process whose runtime shuts down and starts
+  // again. So the last shut-down is kept from the runtime: it stays open, and the next
+  // hsa_init finds it so.
+  static hsa_status_t Init() {
+    RingGate& g = g_ring_gate;
+    if (!g_process.guard.Ours()) return g.next_.init();
+    SleepingLockHolder life(g.life_lock_);
+    if (g.kept_open_) {
+      g.kept_open_ = false;
+      g.users_ = 1;
+      return HSA_STATUS_SUCCESS;
+    }
+    const hsa_status_t status = g.next_.init();
+    if (status == HSA_STATUS_SUCCESS) ++g.users_;
+    return status;
+  }
+
+  static hsa_status_t ShutDown() {
+    RingGate& g = g_ring_gate;
+    if (!g_process.guard.Ours()) return g.next_.shut_down();
+    SleepingLockHolder life(g.life_lock_);
+    if (g.kept_open_) return HSA_STATUS_ERROR_NOT_INITIALIZED;
+    if (g.users_ > 1) {
+      --g.users_;
+      return g.next_.shut_down();
+    }
+    g.users_ = 0;
+    g.kept_open_ = true;
+    return HSA_STATUS_SUCCESS;
+  }
+
+  // A copy of nothing is no copy: the runtime does not even use its signal.
+  template <typename Submit>
+  static hsa_status_t Copy(uint64_t bytes, Submit submit) {
+    RingGate& g = g_ring_gate;
+    if (bytes == 0) return submit();
+    g.copies_.Enter(&g.inside_copies_);
+    const bool counted = LoadAcquire(&g.count_copies_) != 0;
+    const hsa_status_t status = submit();
+    if (counted && status == HSA_STATUS_SUCCESS) {
+      __atomic_fetch_add(&g.copies_submitted_, 1u, __ATOMIC_RELEASE);
+    }
+    Gate::Leave(&g.inside_copies_);
+    return status;
+  }
+
+  static hsa_status_t AsyncCopy(void* dst, hsa_agent_t dst_agent, const void* src,
+                                hsa_agent_t src_agent, size_t size, uint32_t num_deps,
+                                const hsa_signal_t* deps, hsa_signal_t completion) {
+    return Copy(size, [&] {
+      return g_ring_gate.next_.memory_async_copy(dst, dst_agent, src, src_agent, size,
+                                                 num_deps, deps, completion);
+    });
+  }
+  static hsa_status_t AsyncCopyOnEngine(void* dst, hsa_agent_t dst_agent,
+                                        const void* src, hsa_agent_t src_agent,
+                                        size_t size, uint32_t num_deps,
+                                        const hsa_signal_t* deps,
+                                        hsa_signal_t completion, int engine,
+                                        bool force_sdma) {
+    return Copy(size, [&] {
+      return g_ring_gate.next_.memory_async_copy_on_engine(
+          dst, dst_agent, src, src_agent, size, num_deps, deps, completion, engine,
+          force_sdma);
+    });
+  }
+  static hsa_status_t AsyncCopyRect(
+      const hsa_pitched_ptr_t* dst, const hsa_dim3_t* dst_offset,
+      const hsa_pitched_ptr_t* src, const hsa_dim3_t* src_offset,
+      const hsa_dim3_t* range, hsa_agent_t agent, hsa_amd_copy_direction_t direction,
+      uint32_t num_deps, const hsa_signal_t* deps, hsa_signal_t completion) {
+    const uint64_t bytes =
+        range != nullptr ? uint64_t{range->x} * range->y * range->z : 0;
+    return Copy(bytes, [&] {
+      return g_ring_gate.next_.memory_async_copy_rect(dst, dst_offset, src, src_offset,
+                                                      range, agent, direction, num_deps,
+                                                      deps, completion);
+    });
+  }
+};
+
+const char* RingGate::Install(void* tables, bool from_start) {
+  auto* root = static_cast<ApiTableRoot*>(tables);
+  AmdSlots slots;
+  if (const char* why = CheckTables(root, &slots)) return why;
+  ApiTable* core = root->core;
+  ApiTable* amd = root->amd_ext;
+  next_.async_function = reinterpret_cast<decltype(next_.async_function)>(
+      amd->slots[slots.async_function]);
+  if (next_.async_function == nullptr)
+    return "the runtime's API table has a null entry";
+  if (!from_start) StoreRelease(&any_signal_, 1u);
+  using H = GateHooks;
+  bool whole =
+      Swap(core, kCoreSignalStoreRelaxed, &H::Store<&Next::signal_store_relaxed>,
+           &next_.signal_store_relaxed) &&
+      Swap(core, kCoreSignalStoreScrelease, &H::Store<&Next::signal_store_screlease>,
+           &next_.signal_store_screlease) &&
+      Swap(core, kCoreSignalSilentStoreRelaxed,
+           &H::Store<&Next::signal_silent_store_relaxed>,
+           &next_.signal_silent_store_relaxed) &&
+      Swap(core, kCoreSignalSilentStoreScrelease,
+           &H::Store<&Next::signal_silent_store_screlease>,
+           &next_.signal_silent_store_screlease) &&
+      Swap(core, kCoreQueueCreate, &H::QueueCreate, &next_.queue_create) &&
+      Swap(core, kCoreQueueDestroy, &H::QueueDestroy, &next_.queue_destroy) &&
+      Swap(amd, slots.memory_async_copy, &H::AsyncCopy, &next_.memory_async_copy) &&
+      Swap(amd, slots.memory_async_copy_on_engine, &H::AsyncCopyOnEngine,
+           &next_.memory_async_copy_on_engine) &&
+      Swap(amd, slots.memory_async_copy_rect, &H::AsyncCopyRect,
+           &next_.memory_async_copy_rect);
+  // How often a program has opened the runtime is only known from the start on.
+  if (whole && from_start) {
+    users_ = 1;
+    kept_open_ = false;
+    whole = Swap(core, kCoreInit, &H::Init, &next_.init) &&
+            Swap(core, kCoreShutDown, &H::ShutDown, &next_.shut_down);
+  }
+  installed_ = installed_ || whole;
+  return whole ? nullptr : "the runtime's API table has a null entry";
+}
+
+}  // namespace rocattach::collector

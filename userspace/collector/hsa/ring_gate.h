@@ -1,0 +1,136 @@
+// Holds doorbells and copies above rocprofiler-sdk, while a service of it is switched.
+#ifndef ROCATTACH_USERSPACE_COLLECTOR_HSA_RING_GATE_H_
+#define ROCATTACH_USERSPACE_COLLECTOR_HSA_RING_GATE_H_
+
+#include <hsa/hsa.h>
+#include <hsa/hsa_ext_amd.h>
+
+#include "userspace/collector/common/sleeping_lock.h"
+#include "userspace/collector/hsa/counter_table.h"
+#include "userspace/collector/hsa/functions.h"
+#include "userspace/collector/hsa/gate.h"
+
+namespace rocattach::collector {
+
+// The SDK counts a dispatch as started before it asks whether it has to wait for a
+// start or a stop of counting. A switch at that moment waits for a packet that is
+// queued behind it, and the program stands still for good. So counting is only switched
+// while no dispatch is anywhere between the application and its end:
+//   1. Our functions are in the runtime's tables above the SDK's. The gate for
+//   doorbells
+//      is closed, and all threads that have passed it come out of the SDK.
+//   2. What is in flight ends; the SDK's own callbacks tell when.
+//   3. The SDK's handler of the last dispatch ends: one of ours has run after it, on
+//   the
+//      same thread of the runtime.
+//   4. The switch; the gate opens.
+// Every step has the same time limit. When it has passed the gate opens, and nothing is
+// switched.
+//
+// The gate for copies is closed in the same way, but for an instant: what has been
+// submitted before and after can then be told apart.
+class RingGate {
+ public:
+  // In the callback in which the SDK presents the tables, with its functions in them.
+  // nullptr, or why our functions cannot be there. `from_start`: no queue exists yet;
+  // otherwise every signal may be a doorbell.
+  const char* Install(void* tables, bool from_start);
+  bool installed() const { return installed_; }
+
+  // The SDK announces and completes dispatches, on a queue of that number of its own.
+  void DispatchBegun(uint64_t queue);
+  void DispatchOver(uint64_t queue);
+  uint32_t Unfinished() const {
+    return in_flight_.Sum() + __atomic_load_n(&in_flight_elsewhere_, __ATOMIC_SEQ_CST);
+  }
+
+  // True: no dispatch is in flight, and none begins until OpenRings(). Otherwise
+  // `unfinished` are in flight, and the gate is open.
+  bool HoldRings(uint64_t limit_ns, uint32_t* unfinished);
+  void OpenRings() { rings_.Open(); }
+  // The end of the process: no dispatch enters the SDK for so long.
+  void CloseRingsFor(uint64_t ns) { rings_.Close(Gate::kClosing, BootNs() + ns); }
+  // Whoever holds rings, or is about to, gives up.
+  void Abandon(bool abandon) { StoreRelease(&abandoned_, abandon ? 1u : 0u); }
+
+  // True: no thread is submitting a copy, and none does until OpenCopies(). Otherwise
+  // the gate is open.
+  bool HoldCopies(uint64_t limit_ns);
+  void OpenCopies() { copies_.Open(); }
+  // Copies that are submitted from now on are counted, or not.
+  void CountCopies(bool on) { StoreRelease(&count_copies_, on ? 1u : 0u); }
+  uint64_t copies_submitted() const { return LoadAcquire(&copies_submitted_); }
+  uint32_t copies_inside() const { return LoadAcquire(&inside_copies_); }
+
+  // In a forked child, whose tables have our functions: nothing is held there.
+  void StartAnewInChild();
+
+ private:
+  friend struct GateHooks;
+
+  // What our functions call: what was in the tables.
+  struct Next {
+    decltype(&::hsa_init) init;
+    decltype(&::hsa_shut_down) shut_down;
+    decltype(&::hsa_queue_create) queue_create;
+    decltype(&::hsa_queue_destroy) queue_destroy;
+    decltype(&::hsa_signal_store_relaxed) signal_store_relaxed;
+    decltype(&::hsa_signal_store_screlease) signal_store_screlease;
+    decltype(&::hsa_signal_silent_store_relaxed) signal_silent_store_relaxed;
+    decltype(&::hsa_signal_silent_store_screlease) signal_silent_store_screlease;
+    decltype(&::hsa_amd_async_function) async_function;
+    decltype(&::hsa_amd_memory_async_copy) memory_async_copy;
+    AsyncCopyOnEngine memory_async_copy_on_engine;
+    decltype(&::hsa_amd_memory_async_copy_rect) memory_async_copy_rect;
+  };
+  // A hold that is never ended, because its thread hangs, ends so long after its limit.
+  static constexpr uint64_t kLongestSwitchNs = 10'000'000'000;
+
+  // The counter of threads inside a ring for this signal; nullptr if it is no doorbell.
+  uint32_t* InsideOf(uint64_t signal) {
+    uint32_t* inside = doorbells_.Find(signal);
+    if (Likely(inside != nullptr)) return inside;
+    return LoadRelaxed(&any_signal_) != 0 ? &inside_others_ : nullptr;
+  }
+  void AddDoorbell(uint64_t signal) {
+    if (doorbells_.Take(signal) == nullptr) StoreRelease(&any_signal_, 1u);
+  }
+  uint32_t* InFlightOf(uint64_t queue) {
+    uint32_t* in_flight = in_flight_.Take(queue + 1);  // numbers begin at 0
+    return Likely(in_flight != nullptr) ? in_flight : &in_flight_elsewhere_;
+  }
+  void QueueGone(const hsa_queue_t* queue, uint64_t id);
+  bool AnyoneInside() const {
+    return doorbells_.Sum() + __atomic_load_n(&inside_others_, __ATOMIC_SEQ_CST) != 0;
+  }
+  // True once everything has ended that the runtime's thread for signals is doing.
+  bool Fence(uint64_t end_ns);
+  static void OnFence(void* self);
+
+  Gate rings_, copies_;
+  Next next_ = {};
+  bool installed_ = false;
+  uint32_t abandoned_ = 0;
+  uint32_t any_signal_ = 0;     // every signal may be a doorbell
+  uint32_t inside_others_ = 0;  // in stores to signals that are no known doorbells
+  uint32_t fences_wanted_ = 0, fences_done_ = 0;
+  alignas(64) uint32_t inside_copies_ = 0;
+  uint32_t count_copies_ = 0;
+  uint64_t copies_submitted_ = 0;
+  alignas(64) uint64_t begun_ = 0;
+
+  // hsa_init and hsa_shut_down.
+  SleepingLock life_lock_;
+  uint32_t users_ = 0;
+  bool kept_open_ = false;
+
+  CounterTable doorbells_;  // threads inside a ring, by the doorbell's signal
+  CounterTable in_flight_;  // dispatches, by the SDK's number of the queue plus 1
+  uint32_t in_flight_elsewhere_ = 0;  // of queues for which the table has no room
+};
+
+extern RingGate g_ring_gate;
+
+}  // namespace rocattach::collector
+
+#endif  // ROCATTACH_USERSPACE_COLLECTOR_HSA_RING_GATE_H_
