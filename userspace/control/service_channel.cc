@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "userspace/base/unique_fd.h"
 
 namespace rocattach {
 
@@ -34,8 +33,7 @@ int Connect(int fd, const sockaddr_un& address) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
-    const std::string& path) {
+absl::StatusOr<UniqueFd> ConnectToSocket(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
@@ -55,7 +53,18 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
                : "; is 'rocattach-watch --auto' running? --socket names another "
                  "place"));
   }
-  return grpc::CreateInsecureChannelFromFd("rocattach-watch", fd.release());
+  return fd;
+}
+
+std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket) {
+  return grpc::CreateInsecureChannelFromFd("rocattach-watch", socket.release());
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
+    const std::string& path) {
+  absl::StatusOr<UniqueFd> socket = ConnectToSocket(path);
+  if (!socket.ok()) return socket.status();
+  return ChannelOver(*std::move(socket));
 }
 
 }  // namespace rocattach

@@ -8,11 +8,17 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "userspace/base/unique_fd.h"
 
 namespace rocattach {
 
 // The default socket of a service.
 inline constexpr char kDefaultControlSocket[] = "/run/rocattach/control.sock";
+
+// The socket of the service at `path`; errors as below.
+absl::StatusOr<UniqueFd> ConnectToSocket(const std::string& path);
+// A channel over it, which does not connect again when the service goes away.
+std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket);
 
 // UNAVAILABLE, with a remedy, if no service answers at `path`. The channel does not
 // connect again when the service goes away.

@@ -274,15 +274,15 @@ void SessionRecords::TakeApiCall(const RecordSlot& slot) {
   record.text =
       CleanText(absl::string_view(call.text, strnlen(call.text, sizeof(call.text))));
   api_batch_.push_back(std::move(record));
-  static constexpr TraceDomain kDomains[] = {TraceDomain::kHsaApi, TraceDomain::kHipApi,
-                                             TraceDomain::kMarkers};
+  const std::string& text = api_batch_.back().text;
   ApiEvent event;
-  event.domain = kDomains[call.domain];
+  event.domain = TraceDomainOf(call.domain);
   event.function = call.function;
   event.tid = call.tid;
   event.correlation_id = call.correlation_id;
   event.begin_ns = call.begin_ns;
   event.end_ns = call.end_ns;
+  event.text = text;
   active->sink->OnApiCalls(id_, {&event, 1});
 }
 
