@@ -30,9 +30,9 @@ absl::Status OwnSessions::Named(const absl::Status& status) const {
       name = absl::StrCat(HandleName(own->second), " of this program");
     }
   }
-  return SessionError(SessionStatusOf(status),
-                      absl::StrReplaceAll(status.message(),
-                                          {{absl::StrCat("session ", owner), name}}));
+  return SessionError(
+      SessionStatusOf(status),
+      absl::StrReplaceAll(status.message(), {{absl::StrCat("session ", owner), name}}));
 }
 
 }  // namespace rocattach

@@ -1,10 +1,11 @@
 /* Profiling sessions, with the life cycle, status values and order of checks of
  * ROCProfiler's version 2 API, for any number of processes with a collector.
  *
- * The library is librocattach-sessions (pkg-config: rocattach-sessions). A running
- * rocattach-watch does the work: the one at the socket that the variable
- * ROCATTACH_SOCKET names, or at /run/rocattach/control.sock. The user of the library
- * must be root or the user of the service. A session ends when its program does.
+ * The library is librocattach-sessions (pkg-config: rocattach-sessions; CMake:
+ * rocattach::sessions). A running rocattach-watch does the work: the one at the socket
+ * that the variable ROCATTACH_SOCKET names, or at /run/rocattach/control.sock. The user
+ * of the library must be root or the user of the service. A session ends when its
+ * program does.
  *
  * The names are those of ROCProfiler with the prefixes "rocattach_" and "ROCATTACH_";
  * the manual page rocattach_sessions(3) says what else a program that is ported needs,

@@ -27,9 +27,8 @@ absl::StatusOr<std::shared_ptr<TargetNames>> SessionNames::Names(SessionId id,
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
   std::shared_ptr<TargetNames> names = session->names->Find(pid);
   if (names != nullptr) return names;
-  return SessionError(
-      SessionStatus::kInvalidArguments,
-      absl::StrCat(HandleName(id), " has no records of process ", pid));
+  return SessionError(SessionStatus::kInvalidArguments,
+                      absl::StrCat(HandleName(id), " has no records of process ", pid));
 }
 
 absl::StatusOr<const char*> SessionNames::Keep(SessionId id, std::string text) const {
@@ -69,16 +68,16 @@ absl::StatusOr<const char*> SessionNames::Operation(SessionId session, pid_t pid
                           absl::StrCat("domain ", static_cast<int>(domain)));
   }
   if (!name.has_value()) {
-    return SessionError(SessionStatus::kInvalidOperationId,
-                        absl::StrCat("no name is known of operation ", operation,
-                                     " of domain ", static_cast<int>(domain),
-                                     " of process ", pid));
+    return SessionError(
+        SessionStatus::kInvalidOperationId,
+        absl::StrCat("no name is known of operation ", operation, " of domain ",
+                     static_cast<int>(domain), " of process ", pid));
   }
   return Keep(session, *std::move(name));
 }
 
 absl::StatusOr<SessionNames::GpuTexts> SessionNames::Gpu(SessionId session, pid_t pid,
-                                                           uint32_t number) const {
+                                                         uint32_t number) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<TargetNames> names, Names(session, pid));
   const std::vector<GpuName> gpus = names->Gpus();
   if (number >= gpus.size()) {
