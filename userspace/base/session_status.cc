@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace rocattach {
 namespace {
 
 constexpr char kPayloadUrl[] = "rocattach.session_status";
+constexpr char kOwnerUrl[] = "rocattach.session_owner";
 
 struct StatusWords {
   const char* name;
@@ -92,6 +95,16 @@ const StatusWords* Words(int status) {
   return &kWords[-status];
 }
 
+// Errors are passed on under another status: the names that they had are omitted.
+absl::string_view WithoutNames(absl::string_view message) {
+  for (bool found = true; std::exchange(found, false);) {
+    for (const StatusWords& words : kWords) {
+      found |= absl::ConsumePrefix(&message, absl::StrCat(words.name, ": "));
+    }
+  }
+  return message;
+}
+
 }  // namespace
 
 absl::string_view SessionStatusName(int status) {
@@ -109,7 +122,8 @@ absl::Status SessionError(SessionStatus status, absl::string_view message) {
   if (words == nullptr || words->code == StatusCode::kOk) {
     return absl::InternalError(absl::StrCat("not an error status: ", message));
   }
-  absl::Status result(words->code, absl::StrCat(words->name, ": ", message));
+  absl::Status result(words->code,
+                      absl::StrCat(words->name, ": ", WithoutNames(message)));
   result.SetPayload(kPayloadUrl, absl::Cord(absl::StrCat(static_cast<int>(status))));
   return result;
 }
@@ -139,6 +153,19 @@ SessionStatus SessionStatusOf(const absl::Status& status) {
     return static_cast<SessionStatus>(value);
   }
   return SessionStatus::kError;
+}
+
+void SetSessionOwner(uint64_t number, absl::Status* status) {
+  status->SetPayload(kOwnerUrl, absl::Cord(absl::StrCat(number)));
+}
+
+uint64_t SessionOwnerOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kOwnerUrl);
+  uint64_t number = 0;
+  if (payload.has_value() && absl::SimpleAtoi(std::string(*payload), &number)) {
+    return number;
+  }
+  return 0;
 }
 
 }  // namespace rocattach

@@ -12,6 +12,7 @@
 #ifndef ROCATTACH_USERSPACE_BASE_SESSION_STATUS_H_
 #define ROCATTACH_USERSPACE_BASE_SESSION_STATUS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -72,7 +73,7 @@ absl::string_view SessionStatusName(int status);
 const char* SessionStatusText(int status);
 
 // An error that carries `status` (never kSuccess). Its absl code is the nearest one and
-// its message starts with the status name.
+// its message starts with the status name, once.
 absl::Status SessionError(SessionStatus status, absl::string_view message);
 
 // The message for users of the command line: without the names of statuses in front of
@@ -82,6 +83,11 @@ std::string WithoutStatusName(absl::string_view message);
 // The session status of any absl::Status: kSuccess for OK, the carried one where there
 // is one, kError for every other error.
 SessionStatus SessionStatusOf(const absl::Status& status);
+
+// Which session has what a HAS_ACTIVE_SESSION error is about: its number in the
+// recording; 0: not known.
+void SetSessionOwner(uint64_t number, absl::Status* status);
+uint64_t SessionOwnerOf(const absl::Status& status);
 
 }  // namespace rocattach
 

@@ -37,11 +37,23 @@ uint64_t CountersOf(const RecordHeader* record) {
   return 0;
 }
 
+// Whether the text that follows a trace record is what it says.
+bool HasItsText(const TraceRecord& record) {
+  const char* text = TextOf(record);
+  return text == nullptr ||
+         (text[record.text_bytes - 1] == 0 && strlen(text) + 1 == record.text_bytes);
+}
+
 // Bytes of the record at the front of `rest` bytes; 0: there is none.
 size_t WholeRecord(const RecordHeader* record, size_t rest) {
   if (rest < sizeof(*record)) return 0;
   const size_t fixed = FixedBytes(record->kind);
   if (fixed == 0 || record->bytes < fixed || record->bytes > rest) return 0;
+  if (record->kind == SessionRecordKind::kTrace) {
+    const auto& call = RecordAs<TraceRecord>(record);
+    const bool whole = record->bytes == TraceBytes(call.text_bytes) && HasItsText(call);
+    return whole ? record->bytes : 0;
+  }
   const uint64_t bytes = fixed + CountersOf(record) * sizeof(RecordValue);
   return record->bytes == bytes ? record->bytes : 0;
 }

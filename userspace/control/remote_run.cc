@@ -4,9 +4,12 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "userspace/base/session_status.h"
+#include "userspace/base/status_macros.h"
 #include "userspace/control/record_wire.h"
+#include "userspace/control/run_names.h"
 #include "userspace/control/session_wire.h"
 #include "userspace/session/record_buffer.h"
 
@@ -14,17 +17,29 @@ namespace rocattach {
 namespace {
 
 // How long the last records may take after the service has reported that they were
-// sent.
-constexpr absl::Duration kPatience = absl::Seconds(60);
+// sent: a callback of the program may be slow.
+constexpr int kSecondsForRecords = 60;
 
 }  // namespace
 
 RemoteStream::RemoteStream(std::shared_ptr<ServiceConnection> connection,
-                           std::shared_ptr<RecordRouter> router)
-    : connection_(std::move(connection)), router_(std::move(router)) {}
+                           std::shared_ptr<RecordRouter> router,
+                           std::shared_ptr<SessionTargetNames> names, Lost lost)
+    : connection_(std::move(connection)),
+      router_(std::move(router)),
+      names_(std::move(names)),
+      lost_(std::move(lost)) {}
 
 RemoteStream::~RemoteStream() {
+  Cancel();
+}
+
+void RemoteStream::Cancel() {
   if (!thread_.joinable()) return;
+  {
+    absl::MutexLock lock(&shared_->mutex);
+    shared_->stopping = true;
+  }
   shared_->context.TryCancel();
   // In a callback, the reader may be waiting for us.
   if (RecordBuffer::InCallback()) {
@@ -34,86 +49,154 @@ RemoteStream::~RemoteStream() {
   }
 }
 
-absl::Status RemoteStream::Start(const Begin& begin) {
-  absl::Status started = connection_->Ask([&](ServiceConnection::Stub* stub) {
-    shared_ = std::make_shared<Shared>();
-    shared_->connection = connection_;
-    shared_->router = router_;
-    shared_->reader = begin(stub, &shared_->context);
-    v1::RunEvent first;
-    if (!shared_->reader->Read(&first)) return shared_->reader->Finish();
-    run_ = first.started().run();
-    return grpc::Status::OK;
-  });
-  if (!started.ok()) return started;
-  if (run_ == 0) {
-    // The call has ended without an error, but the run never started.
-    return SessionError(SessionStatus::kError, "the service has not started anything");
+template <typename Condition>
+bool RemoteStream::Await(ServiceConnection::Stub* stub, Condition condition) {
+  Shared& shared = *shared_;
+  for (int second = 0; second < kSecondsForRecords; ++second) {
+    {
+      absl::MutexLock lock(&shared.mutex);
+      if (shared.changed.WaitFor(&shared.mutex, connection_->Patience(), condition)) {
+        return true;
+      }
+    }
+    const bool answers =
+        stub != nullptr ? connection_->Answers(stub) : connection_->Answers();
+    if (!answers) break;
   }
-  thread_ = std::thread([shared = shared_] { Read(shared); });
-  return absl::OkStatus();
+  absl::MutexLock lock(&shared.mutex);
+  return condition();
 }
 
-void RemoteStream::Take(Shared* shared, const v1::RunRecords& records) {
-  if (shared->router != nullptr) RouteRecords(records, shared->router.get());
+grpc::Status RemoteStream::StartOnce(ServiceConnection::Stub* stub,
+                                     const Begin& begin) {
+  Cancel();  // a first attempt, over a connection that was lost
+  shared_ = std::make_shared<Shared>();
+  shared_->connection = connection_;
+  shared_->router = router_;
+  shared_->names = names_;
+  shared_->lost = lost_;
+  shared_->reader = begin(stub, &shared_->context);
+  thread_ = std::thread([shared = shared_] { Read(shared); });
+  Shared& shared = *shared_;
+  const bool answered =
+      Await(stub, [&shared]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
+        return shared.started.has_value() || shared.ended;
+      });
+  if (!answered) {
+    Cancel();
+    return connection_->NoAnswer();
+  }
+  absl::MutexLock lock(&shared.mutex);
+  if (shared.started.has_value()) {
+    started_ = *shared.started;
+    return grpc::Status::OK;
+  }
+  if (!shared.end.ok()) return shared.end;
+  return ToGrpc(
+      SessionError(SessionStatus::kError, "the service has not started anything"));
+}
+
+absl::Status RemoteStream::Start(const Begin& begin) {
+  return connection_->Ask(
+      [&](ServiceConnection::Stub* stub) { return StartOnce(stub, begin); });
+}
+
+void RemoteStream::Take(Shared* shared, const v1::RunEvent& event) {
+  if (event.has_names() && shared->names != nullptr) {
+    TakeNames(event.names(), shared->names.get());
+  }
+  if (event.has_records() && shared->router != nullptr) {
+    RouteRecords(event.records(), shared->router.get());
+  }
+  if (event.has_ended() && shared->router != nullptr) {
+    shared->router->TargetEnded(FromProto(event.ended()));
+  }
   absl::MutexLock lock(&shared->mutex);
-  shared->total = records.total();
+  if (event.has_started()) shared->started = event.started();
+  if (event.has_records()) shared->total = event.records().total();
   shared->changed.SignalAll();
+}
+
+absl::Status RemoteStream::Loss(const Shared& shared) {
+  if (ServiceConnection::Broke(shared.end)) {
+    return SessionError(
+        SessionStatus::kError,
+        absl::StrCat("rocattach-watch at ", shared.connection->socket(),
+                     " is gone, and with it the session: records that had not arrived "
+                     "are lost; start the service and the session again"));
+  }
+  if (shared.end.ok()) {
+    return SessionError(SessionStatus::kError, "the service has ended the session");
+  }
+  return SessionError(SessionStatus::kError, FromGrpc(shared.end).message());
 }
 
 void RemoteStream::Read(const std::shared_ptr<Shared>& shared) {
   (void)pthread_setname_np(pthread_self(), "rocattach-reads");
   v1::RunEvent event;
-  while (shared->reader->Read(&event)) {
-    if (event.has_records()) Take(shared.get(), event.records());
-    if (event.has_ended() && shared->router != nullptr) {
-      shared->router->TargetEnded(FromProto(event.ended()));
-    }
-  }
-  const absl::Status end = FromGrpc(shared->reader->Finish());
+  while (shared->reader->Read(&event)) Take(shared.get(), event);
+  const grpc::Status end = shared->reader->Finish();
   // A stop inside a callback has not waited for the last records.
   if (shared->router != nullptr) shared->router->Flush();
-  absl::MutexLock lock(&shared->mutex);
-  shared->ended = true;
-  shared->end = end;
-  shared->changed.SignalAll();
+  absl::Status loss;
+  {
+    absl::MutexLock lock(&shared->mutex);
+    shared->ended = true;
+    shared->end = end;
+    if (shared->started.has_value() && !shared->stopping) loss = Loss(*shared);
+    shared->changed.SignalAll();
+  }
+  if (!loss.ok() && shared->lost) shared->lost(loss);
 }
 
-void RemoteStream::WaitFor(uint64_t total) {
-  if (RecordBuffer::InCallback()) return;
+absl::Status RemoteStream::WaitFor(uint64_t total) {
+  if (RecordBuffer::InCallback()) return absl::OkStatus();
+  Shared& shared = *shared_;
+  const bool done = Await(nullptr, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
+    return shared.ended || shared.total >= total;
+  });
+  absl::MutexLock lock(&shared.mutex);
+  if (shared.total >= total) return absl::OkStatus();
+  if (done && !shared.stopping) return Loss(shared);
+  return SessionError(SessionStatus::kError, "the last records have not arrived");
+}
+
+absl::Status RemoteStream::Check() {
   absl::MutexLock lock(&shared_->mutex);
-  shared_->changed.WaitFor(&shared_->mutex, kPatience,
-                           [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex) {
-                             return shared_->ended || shared_->total >= total;
-                           });
+  return shared_->ended && !shared_->stopping ? Loss(*shared_) : absl::OkStatus();
 }
 
 absl::Status RemoteStream::Stop() {
   if (!thread_.joinable()) return absl::OkStatus();
+  Shared& shared = *shared_;
   {
-    absl::MutexLock lock(&shared_->mutex);
-    if (shared_->ended) {
-      return SessionError(SessionStatus::kError, shared_->end.message());
-    }
+    absl::MutexLock lock(&shared.mutex);
+    if (shared.ended) return Loss(shared);
+    shared.stopping = true;
   }
   v1::RunNumber request;
-  request.set_run(run_);
-  absl::Status stopped = connection_->Ask([&](ServiceConnection::Stub* stub) {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    v1::StopRunResponse response;
-    return stub->StopRun(&context, request, &response);
-  });
+  request.set_run(run());
+  v1::StopRunResponse response;
+  absl::Status stopped = connection_->Call<v1::StopRunResponse>(
+      [&](ServiceConnection::Stub* stub, grpc::ClientContext* context,
+          grpc::CompletionQueue* queue) {
+        return stub->AsyncStopRun(context, request, queue);
+      },
+      &response);
+  // The service may still be collecting: it ends a run whose call is cancelled as soon
+  // as it can.
+  if (!stopped.ok()) shared.context.TryCancel();
   if (RecordBuffer::InCallback()) return stopped;
-  absl::MutexLock lock(&shared_->mutex);
-  if (!shared_->changed.WaitFor(&shared_->mutex, kPatience,
-                                [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared_->mutex) {
-                                  return shared_->ended;
-                                })) {
+  const bool ended = Await(nullptr, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
+    return shared.ended;
+  });
+  if (!ended) {
+    shared.context.TryCancel();
     stopped.Update(
         SessionError(SessionStatus::kError, "the last records have not arrived"));
   }
-  stopped.Update(shared_->end);
+  absl::MutexLock lock(&shared.mutex);
+  if (shared.ended && stopped.ok()) stopped = FromGrpc(shared.end);
   return stopped;
 }
 

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -13,20 +15,24 @@
 #include "userspace/base/steady_cond_var.h"
 #include "userspace/control/service_connection.h"
 #include "userspace/session/record_router.h"
+#include "userspace/session/target_names.h"
 
 namespace rocattach {
 
-// A thread reads the events of the call and hands records to a router; user callbacks
-// run on it. The service ends the run when the call ends for any reason.
+// A thread makes the call, reads its events and hands records to a router; user
+// callbacks run on it. The service ends the run when the call ends for any reason.
 class RemoteStream {
  public:
   using Reader = grpc::ClientReader<v1::RunEvent>;
   using Begin = std::function<std::unique_ptr<Reader>(ServiceConnection::Stub*,
                                                       grpc::ClientContext*)>;
+  using Lost = std::function<void(const absl::Status& why)>;
 
-  // `router` may be null: there are no records then.
+  // `router` and `names` may be null: there are no records then. `lost` is called on
+  // the thread if the call ends by itself after Start; it may be empty.
   RemoteStream(std::shared_ptr<ServiceConnection> connection,
-               std::shared_ptr<RecordRouter> router);
+               std::shared_ptr<RecordRouter> router,
+               std::shared_ptr<SessionTargetNames> names, Lost lost);
   // Cancels the call.
   ~RemoteStream();
   RemoteStream(const RemoteStream&) = delete;
@@ -37,10 +43,15 @@ class RemoteStream {
   // Ends the run. When this returns, all records have been delivered, except inside a
   // user's callback, which the reader may be waiting for.
   absl::Status Stop();
-  // Waits until `total` records of the run have been delivered, or it has ended.
-  void WaitFor(uint64_t total);
+  // Waits until `total` records of the run have been delivered. An error if they do not
+  // arrive, or the run has ended.
+  absl::Status WaitFor(uint64_t total);
+  // ERROR if the run has ended by itself.
+  absl::Status Check();
 
-  uint64_t run() const { return run_; }
+  uint64_t run() const { return started_.run(); }
+  // Its number in the service; 0: not started.
+  uint64_t session() const { return started_.session(); }
 
  private:
   // State of the thread, which may outlive this object: a callback can destroy its
@@ -48,22 +59,38 @@ class RemoteStream {
   struct Shared {
     std::shared_ptr<ServiceConnection> connection;
     std::shared_ptr<RecordRouter> router;
+    std::shared_ptr<SessionTargetNames> names;
+    Lost lost;
     grpc::ClientContext context;
-    std::unique_ptr<Reader> reader;
+    std::unique_ptr<Reader> reader;  // the thread's
     absl::Mutex mutex;
     SteadyCondVar changed;
+    std::optional<v1::RunStarted> started ABSL_GUARDED_BY(mutex);
     uint64_t total ABSL_GUARDED_BY(mutex) = 0;
+    bool stopping ABSL_GUARDED_BY(mutex) = false;  // its end is expected
     bool ended ABSL_GUARDED_BY(mutex) = false;
-    absl::Status end ABSL_GUARDED_BY(mutex);
+    grpc::Status end ABSL_GUARDED_BY(mutex);
   };
   static void Read(const std::shared_ptr<Shared>& shared);
-  static void Take(Shared* shared, const v1::RunRecords& records);
+  static void Take(Shared* shared, const v1::RunEvent& event);
+  // The end of a run that was neither stopped nor cancelled.
+  static absl::Status Loss(const Shared& shared)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex);
+
+  grpc::Status StartOnce(ServiceConnection::Stub* stub, const Begin& begin);
+  // Waits until `condition()`, with the mutex held, or the service does not answer.
+  template <typename Condition>
+  bool Await(ServiceConnection::Stub* stub, Condition condition);
+  // Ends the call and the thread.
+  void Cancel();
 
   const std::shared_ptr<ServiceConnection> connection_;
   const std::shared_ptr<RecordRouter> router_;
+  const std::shared_ptr<SessionTargetNames> names_;
+  const Lost lost_;
   std::shared_ptr<Shared> shared_;
   std::thread thread_;
-  uint64_t run_ = 0;
+  v1::RunStarted started_;
 };
 
 }  // namespace rocattach

@@ -20,11 +20,48 @@ absl::Status AsError(const absl::Status& status) {
   return SessionError(SessionStatus::kError, status.message());
 }
 
+// One start in the service, with the name that it has there.
+class NamedStream {
+ public:
+  NamedStream(std::shared_ptr<ServiceConnection> connection,
+              std::shared_ptr<OwnSessions> own, SessionId session,
+              std::shared_ptr<RecordRouter> router,
+              std::shared_ptr<SessionTargetNames> names, RemoteStream::Lost lost)
+      : own_(std::move(own)),
+        session_(session),
+        stream_(std::move(connection), std::move(router), std::move(names),
+                std::move(lost)) {}
+  ~NamedStream() { own_->Remove(stream_.session()); }
+  NamedStream(const NamedStream&) = delete;
+  NamedStream& operator=(const NamedStream&) = delete;
+
+  absl::Status Start(const RemoteStream::Begin& begin) {
+    RETURN_IF_ERROR(own_->Named(stream_.Start(begin)));
+    own_->Add(stream_.session(), session_);
+    return absl::OkStatus();
+  }
+  absl::Status Stop() {
+    const absl::Status stopped = AsError(stream_.Stop());
+    own_->Remove(stream_.session());
+    return stopped;
+  }
+  RemoteStream& operator*() { return stream_; }
+  RemoteStream* operator->() { return &stream_; }
+
+ private:
+  const std::shared_ptr<OwnSessions> own_;
+  const SessionId session_;
+  RemoteStream stream_;
+};
+
 class RemoteRun : public SessionRun {
  public:
-  RemoteRun(std::shared_ptr<ServiceConnection> connection, const RunSpec& spec,
+  RemoteRun(std::shared_ptr<ServiceConnection> connection,
+            std::shared_ptr<OwnSessions> own, RunSpec spec,
             std::shared_ptr<RecordRouter> router)
-      : connection_(connection), stream_(std::move(connection), std::move(router)) {
+      : connection_(connection),
+        stream_(std::move(connection), std::move(own), spec.session, std::move(router),
+                std::move(spec.names), std::move(spec.lost)) {
     for (const FilterSpec& filter : spec.filters) {
       *request_.add_filters() = FilterToProto(filter);
     }
@@ -37,22 +74,18 @@ class RemoteRun : public SessionRun {
     });
   }
 
-  absl::Status Stop() override { return AsError(stream_.Stop()); }
+  absl::Status Stop() override { return stream_.Stop(); }
 
   absl::Status Drain() override {
-    v1::RunNumber request;
-    request.set_run(stream_.run());
-    v1::DrainRunResponse response;
-    const absl::Status drained = connection_->Ask([&](Stub* stub) {
-      grpc::ClientContext context;
-      SetDeadline(&context);
-      return stub->DrainRun(&context, request, &response);
-    });
-    if (!drained.ok()) {
-      return SessionError(SessionStatus::kCorruptedSessionBuffer, drained.message());
-    }
-    stream_.WaitFor(response.total());
-    return absl::OkStatus();
+    const absl::Status drained = DrainRun();
+    if (drained.ok()) return drained;
+    return SessionError(SessionStatus::kCorruptedSessionBuffer, drained.message());
+  }
+
+  absl::Status Check() override {
+    RETURN_IF_ERROR(stream_->Check());
+    return connection_->Answers() ? absl::OkStatus()
+                                  : FromGrpc(connection_->NoAnswer());
   }
 
   // The service tracks processes itself.
@@ -61,15 +94,30 @@ class RemoteRun : public SessionRun {
   std::map<ProcessId, absl::Status> Refused() const override { return {}; }
 
  private:
+  absl::Status DrainRun() {
+    v1::RunNumber request;
+    request.set_run(stream_->run());
+    v1::DrainRunResponse response;
+    RETURN_IF_ERROR(connection_->Call<v1::DrainRunResponse>(
+        [&](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
+          return stub->AsyncDrainRun(context, request, queue);
+        },
+        &response));
+    return stream_->WaitFor(response.total());
+  }
+
   const std::shared_ptr<ServiceConnection> connection_;
   v1::RunRequest request_;
-  RemoteStream stream_;
+  NamedStream stream_;
 };
 
 class RemoteDevice : public DeviceRun {
  public:
-  explicit RemoteDevice(std::shared_ptr<ServiceConnection> connection)
-      : connection_(connection), stream_(std::move(connection), nullptr) {}
+  RemoteDevice(std::shared_ptr<ServiceConnection> connection,
+               std::shared_ptr<OwnSessions> own, SessionId session)
+      : connection_(connection),
+        stream_(std::move(connection), std::move(own), session, nullptr, nullptr,
+                nullptr) {}
 
   absl::Status Start(const v1::RunDeviceRequest& request) {
     return stream_.Start([&](Stub* stub, grpc::ClientContext* context) {
@@ -78,59 +126,62 @@ class RemoteDevice : public DeviceRun {
   }
 
   absl::StatusOr<std::vector<double>> Poll() override {
+    RETURN_IF_ERROR(stream_->Check());
     v1::RunNumber request;
-    request.set_run(stream_.run());
+    request.set_run(stream_->run());
     v1::DeviceValues response;
-    RETURN_IF_ERROR(AsError(connection_->Ask([&](Stub* stub) {
-      grpc::ClientContext context;
-      SetDeadline(&context);
-      return stub->PollDevice(&context, request, &response);
-    })));
+    RETURN_IF_ERROR(AsError(connection_->Call<v1::DeviceValues>(
+        [&](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
+          return stub->AsyncPollDevice(context, request, queue);
+        },
+        &response)));
     return std::vector<double>(response.values().begin(), response.values().end());
   }
 
-  absl::Status Stop() override { return AsError(stream_.Stop()); }
+  absl::Status Stop() override { return stream_.Stop(); }
+  bool lost() const override { return !stream_->Check().ok(); }
 
  private:
   const std::shared_ptr<ServiceConnection> connection_;
-  RemoteStream stream_;
+  mutable NamedStream stream_;
 };
 
 }  // namespace
 
 absl::Status RemoteRunner::Connect() {
-  return connection_->Ask([](Stub* stub) {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    v1::HelloResponse response;
-    return stub->Hello(&context, {}, &response);
-  });
+  v1::HelloResponse response;
+  return connection_->Call<v1::HelloResponse>(
+      [](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
+        return stub->AsyncHello(context, {}, queue);
+      },
+      &response);
 }
 
 absl::Status RemoteRunner::CheckFilter(const FilterSpec& filter) {
-  return connection_->Ask([&](Stub* stub) {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    v1::CheckFilterResponse response;
-    return stub->CheckFilter(&context, FilterToProto(filter), &response);
-  });
+  v1::CheckFilterResponse response;
+  return connection_->Call<v1::CheckFilterResponse>(
+      [&](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
+        return stub->AsyncCheckFilter(context, FilterToProto(filter), queue);
+      },
+      &response);
 }
 
 absl::StatusOr<ProcessId> RemoteRunner::FindTarget(pid_t pid) {
   v1::FindProcessRequest request;
   request.set_pid(static_cast<uint32_t>(pid));
   v1::TargetProcess response;
-  RETURN_IF_ERROR(connection_->Ask([&](Stub* stub) {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    return stub->FindProcess(&context, request, &response);
-  }));
+  RETURN_IF_ERROR(connection_->Call<v1::TargetProcess>(
+      [&](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
+        return stub->AsyncFindProcess(context, request, queue);
+      },
+      &response));
   return FromProto(response);
 }
 
 std::shared_ptr<SessionRun> RemoteRunner::NewRun(RunSpec spec,
                                                  std::shared_ptr<RecordRouter> router) {
-  return std::make_shared<RemoteRun>(connection_, spec, std::move(router));
+  return std::make_shared<RemoteRun>(connection_, own_, std::move(spec),
+                                     std::move(router));
 }
 
 absl::StatusOr<std::string> RemoteRunner::CheckDevice(
@@ -139,20 +190,21 @@ absl::StatusOr<std::string> RemoteRunner::CheckDevice(
   request.mutable_counters()->Add(counters.begin(), counters.end());
   request.set_gpu_index(gpu_index);
   v1::CheckDeviceResponse response;
-  RETURN_IF_ERROR(connection_->Ask([&](Stub* stub) {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    return stub->CheckDevice(&context, request, &response);
-  }));
+  RETURN_IF_ERROR(connection_->Call<v1::CheckDeviceResponse>(
+      [&](Stub* stub, grpc::ClientContext* context, grpc::CompletionQueue* queue) {
+        return stub->AsyncCheckDevice(context, request, queue);
+      },
+      &response));
   return response.gpu_key();
 }
 
 absl::StatusOr<std::shared_ptr<DeviceRun>> RemoteRunner::StartDevice(
-    SessionId, const std::vector<std::string>& counters, const std::string& gpu_key) {
+    SessionId session, const std::vector<std::string>& counters,
+    const std::string& gpu_key) {
   v1::RunDeviceRequest request;
   request.mutable_counters()->Add(counters.begin(), counters.end());
   request.set_gpu_key(gpu_key);
-  auto device = std::make_shared<RemoteDevice>(connection_);
+  auto device = std::make_shared<RemoteDevice>(connection_, own_, session);
   RETURN_IF_ERROR(device->Start(request));
   return std::shared_ptr<DeviceRun>(std::move(device));
 }

@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "userspace/control/own_sessions.h"
 #include "userspace/control/service_connection.h"
 #include "userspace/session/session_runner.h"
 
@@ -15,7 +17,8 @@ class RemoteRunner : public SessionRunner {
  public:
   // Nothing is connected before the first call.
   explicit RemoteRunner(std::string socket)
-      : connection_(std::make_shared<ServiceConnection>(std::move(socket))) {}
+      : connection_(std::make_shared<ServiceConnection>(std::move(socket))),
+        own_(std::make_shared<OwnSessions>()) {}
 
   absl::Status Connect() override;
   absl::Status CheckFilter(const FilterSpec& filter) override;
@@ -30,6 +33,7 @@ class RemoteRunner : public SessionRunner {
 
  private:
   const std::shared_ptr<ServiceConnection> connection_;
+  const std::shared_ptr<OwnSessions> own_;
 };
 
 }  // namespace rocattach

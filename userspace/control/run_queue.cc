@@ -27,6 +27,13 @@ void RunQueue::PushRecords(const RecordHeader* begin, const RecordHeader* end) {
   changed_.Signal();
 }
 
+void RunQueue::PushNames(v1::RunNames names) {
+  absl::MutexLock lock(&mutex_);
+  if (closed_) return;
+  *events_.emplace_back().mutable_names() = std::move(names);
+  changed_.Signal();
+}
+
 void RunQueue::PushEnded(ProcessId target) {
   absl::MutexLock lock(&mutex_);
   *events_.emplace_back().mutable_ended() = ToProto(target);

@@ -24,6 +24,8 @@ class RunQueue {
   static constexpr size_t kMostBytes = size_t{64} << 20;
 
   void PushRecords(const RecordHeader* begin, const RecordHeader* end);
+  // Names for the records that follow. They are not lost.
+  void PushNames(v1::RunNames names);
   void PushEnded(ProcessId target);
   // Ends the queue: what is added afterwards is lost.
   void Close();

@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "userspace/base/unique_fd.h"
 
 namespace rocattach {
 
@@ -40,8 +39,7 @@ std::string ControlSocket() {
   return socket != nullptr && *socket != '\0' ? socket : kDefaultControlSocket;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
-    const std::string& path) {
+absl::StatusOr<UniqueFd> ConnectToSocket(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
@@ -61,7 +59,18 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
                : "; is 'rocattach-watch --auto' running? --socket or "
                  "ROCATTACH_SOCKET names another place"));
   }
-  return grpc::CreateInsecureChannelFromFd("rocattach-watch", fd.release());
+  return fd;
+}
+
+std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd socket) {
+  return grpc::CreateInsecureChannelFromFd("rocattach-watch", socket.release());
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToService(
+    const std::string& path) {
+  absl::StatusOr<UniqueFd> socket = ConnectToSocket(path);
+  if (!socket.ok()) return socket.status();
+  return ChannelOver(*std::move(socket));
 }
 
 }  // namespace rocattach

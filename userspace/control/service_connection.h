@@ -3,42 +3,90 @@
 #ifndef ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_
 #define ROCATTACH_USERSPACE_CONTROL_SERVICE_CONNECTION_H_
 
+#include <grpcpp/completion_queue.h>
+
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "schemas/session_api.grpc.pb.h"
 
 namespace rocattach {
 
-// Thread-safe. Errors carry a SessionStatus.
+// Thread-safe. Errors carry a SessionStatus. A call waits for as long as the service
+// needs, but not for a service that is stopped (SIGSTOP), frozen or hanging: while a
+// call waits, the service is asked every second whether it is there, and if it does not
+// answer that within some seconds, the call is cancelled.
 class ServiceConnection {
  public:
   using Stub = v1::SessionApi::Stub;
+  template <typename Response>
+  using Begin =
+      std::function<std::unique_ptr<grpc::ClientAsyncResponseReader<Response>>(
+          Stub*, grpc::ClientContext*, grpc::CompletionQueue*)>;
 
   explicit ServiceConnection(std::string socket) : socket_(std::move(socket)) {}
 
-  // Calls the service; if the connection is lost, once more over a new one, since the
-  // service may have been restarted.
+  // Makes a call that `begin` begins. If the connection is lost, makes it once more
+  // over a new one, since the service may have been restarted.
+  template <typename Response>
+  absl::Status Call(const Begin<Response>& begin, Response* response) {
+    return Ask([&](Stub* stub) {
+      grpc::ClientContext context;
+      SetDeadline(&context);
+      grpc::CompletionQueue queue;
+      grpc::Status status;
+      auto call = begin(stub, &context, &queue);
+      call->Finish(response, &status, &queue);
+      const bool answered = Await(stub, &queue, &context);
+      return answered || status.ok() ? status : NoAnswer();
+    });
+  }
+  // The same for calls of any kind. `call` may return NoAnswer().
   absl::Status Ask(const std::function<grpc::Status(Stub*)>& call);
 
+  // Whether a call ended because its connection did.
+  static bool Broke(const grpc::Status& status);
+  // False if the service does not answer in time. Whether the connection is whole is
+  // not the question: a call over a broken one fails by itself.
+  bool Answers(Stub* stub);
+  // The same over the present connection.
+  bool Answers();
+  // How long a call may wait before the next Answers().
+  absl::Duration Patience() const;
+
+  // The status of a call that was given up.
+  grpc::Status NoAnswer() const;
+  const std::string& socket() const { return socket_; }
+
  private:
+  static void SetDeadline(grpc::ClientContext* context);
+  // Waits for the queue's only event. False if the call was cancelled because the
+  // service did not answer.
+  bool Await(Stub* stub, grpc::CompletionQueue* queue, grpc::ClientContext* context);
   // The connection, and whether it is new.
   absl::StatusOr<std::shared_ptr<Stub>> Get(bool* is_new) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<std::shared_ptr<Stub>> Connect();
   void Drop(const std::shared_ptr<Stub>& stub) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Notes that the service has, or has not, answered.
+  void Note(bool answered);
+  bool silent() const;
 
   const std::string socket_;
+  // A service that did not answer is given little time for some seconds: calls that
+  // follow each other must not each wait.
+  std::atomic<uint64_t> silent_until_ns_ = 0;
   absl::Mutex mutex_;
   std::shared_ptr<Stub> stub_ ABSL_GUARDED_BY(mutex_);
 };
-
-// A time limit for calls that the service answers at once, or after a process has
-// answered.
-void SetDeadline(grpc::ClientContext* context);
 
 }  // namespace rocattach
 

@@ -126,10 +126,19 @@ grpc::Status SessionApiServer::Run(grpc::ServerContext* context,
   for (const v1::TargetProcess& process : request->processes()) {
     spec.targets.push_back(FromProto(process));
   }
-  spec.records = [run = *run](const RecordHeader* begin, const RecordHeader* end,
-                              SessionId,
-                              BufferId) { run->queue.PushRecords(begin, end); };
-  spec.process_ended = [run = *run](ProcessId target) { run->queue.PushEnded(target); };
+  spec.records = [run = *run, engine = &sessions_->engine()](
+                     const RecordHeader* begin, const RecordHeader* end,
+                     SessionId session, BufferId) {
+    const auto known = engine->TargetNamesOf(session);
+    for (v1::RunNames& names : run->names.For(begin, end, known.get())) {
+      run->queue.PushNames(std::move(names));
+    }
+    run->queue.PushRecords(begin, end);
+  };
+  spec.process_ended = [run = *run](ProcessId target) {
+    run->names.Ended(target.pid);
+    run->queue.PushEnded(target);
+  };
   spec.over = [run = *run] { run->queue.Close(); };
   const auto session = sessions_->Start(std::move(spec));
   if (!session.ok()) {

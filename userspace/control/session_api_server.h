@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "schemas/session_api.grpc.pb.h"
 #include "userspace/base/clock.h"
+#include "userspace/control/run_names.h"
 #include "userspace/control/run_queue.h"
 #include "userspace/service/session_service.h"
 
@@ -51,6 +52,7 @@ class SessionApiServer : public v1::SessionApi::Service {
   struct ActiveRun {
     uint64_t number = 0;
     RunQueue queue;
+    RunNames names;                   // that the client has
     uint64_t session = 0;             // of SessionService; 0: none
     SessionId device = {};            // of its engine; none: a session's run
     std::atomic<bool> asked = false;  // the client has requested its end

@@ -2,8 +2,7 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "absl/strings/string_view.h"
 #include "userspace/base/session_status.h"
 
 namespace rocattach {
@@ -22,6 +21,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   v1::SessionErrorDetail detail;
   detail.set_status(static_cast<int>(SessionStatusOf(status)));
+  detail.set_owner(SessionOwnerOf(status));
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
                       std::string(status.message()), detail.SerializeAsString());
 }
@@ -36,15 +36,18 @@ absl::Status FromGrpc(const grpc::Status& status) {
   if (told) number = detail.status();
   const std::string sent = status.error_message();
   absl::string_view message = sent;
-  absl::ConsumePrefix(&message, absl::StrCat(SessionStatusName(number), ": "));
   if (!told && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     message =
         "rocattach-watch has closed the connection: it is ending, or you are neither "
         "root nor the user that runs it";
   } else if (!told && status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     message = "this rocattach-watch is older than the library";
+  } else if (!told && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    message = "rocattach-watch has not carried this out in time";
   }
-  return SessionError(static_cast<SessionStatus>(number), message);
+  absl::Status result = SessionError(static_cast<SessionStatus>(number), message);
+  if (detail.owner() != 0) SetSessionOwner(detail.owner(), &result);
+  return result;
 }
 
 }  // namespace rocattach

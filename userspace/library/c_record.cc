@@ -61,6 +61,8 @@ ROCATTACH_SAME_FIELD(TraceRecord, source_gpu_id, rocattach_record_tracer_t,
 ROCATTACH_SAME_FIELD(TraceRecord, target_gpu_id, rocattach_record_tracer_t,
                      target_gpu_id);
 ROCATTACH_SAME_FIELD(TraceRecord, bytes, rocattach_record_tracer_t, bytes);
+ROCATTACH_SAME_FIELD(TraceRecord, text, rocattach_record_tracer_t, name);
+ROCATTACH_SAME_FIELD(TraceRecord, text_bytes, rocattach_record_tracer_t, name_bytes);
 
 static_assert(sizeof(SampleRecord) == sizeof(rocattach_record_counters_sampler_t));
 ROCATTACH_SAME_FIELD(SampleRecord, header, rocattach_record_counters_sampler_t, header);
@@ -79,13 +81,27 @@ static_assert(static_cast<int>(SessionRecordKind::kDispatch) ==
 static_assert(static_cast<int>(SessionRecordKind::kTrace) == ROCATTACH_TRACER_RECORD);
 static_assert(static_cast<int>(SessionRecordKind::kSample) ==
               ROCATTACH_COUNTERS_SAMPLER_RECORD);
+static_assert(kNoGpu == ROCATTACH_NO_GPU);
 static_assert(kSelectedByTimestamps == ROCATTACH_SELECTED_BY_TIMESTAMPS);
 static_assert(kSelectedByCounters == ROCATTACH_SELECTED_BY_COUNTERS);
 
 }  // namespace
 
 rocattach_record_tracer_t ToC(const TraceRecord& record) {
-  return std::bit_cast<rocattach_record_tracer_t>(record);
+  auto result = std::bit_cast<rocattach_record_tracer_t>(record);
+  result.name = TextOf(record);
+  return result;
+}
+
+void SetNames(const RecordHeader* begin, const RecordHeader* end) {
+  const char* at = reinterpret_cast<const char*>(begin);
+  while (at != reinterpret_cast<const char*>(end)) {
+    const auto* header = reinterpret_cast<const RecordHeader*>(at);
+    at += header->bytes;
+    if (header->kind != SessionRecordKind::kTrace) continue;
+    auto* record = const_cast<TraceRecord*>(&RecordAs<TraceRecord>(header));
+    record->text = TextOf(*record);
+  }
 }
 
 }  // namespace rocattach

@@ -56,6 +56,13 @@ extern "C" {
 #define ROCATTACH_ENUM
 #endif
 
+/* rocattach_sessions.h has ROCProfiler's statuses under these names. */
+#ifdef ROCATTACH_SESSIONS_H_
+#undef rocattach_status_t
+#undef ROCATTACH_STATUS_SUCCESS
+#undef ROCATTACH_STATUS_ERROR
+#endif
+
 typedef enum ROCATTACH_ENUM {
   ROCATTACH_STATUS_SUCCESS = 0,
   /* Any other reason, such as a process without the HSA runtime. */

@@ -1,21 +1,33 @@
 /* Profiling sessions, with the life cycle, status values and order of checks of
  * ROCProfiler's version 2 API, for any number of processes with a collector.
  *
- * The library is librocattach-sessions (pkg-config: rocattach-sessions). A running
- * rocattach-watch does the work: the one at the socket that the variable
- * ROCATTACH_SOCKET names, or at /run/rocattach/control.sock. The user of the library
- * must be root or the user of the service. A session ends when its program does.
+ * The library is librocattach-sessions (pkg-config: rocattach-sessions; CMake:
+ * rocattach::sessions). A running rocattach-watch does the work: the one at the socket
+ * that the variable ROCATTACH_SOCKET names, or at /run/rocattach/control.sock. The user
+ * of the library must be root or the user of the service. A session ends when its
+ * program does.
  *
- * The names are those of ROCProfiler with the prefix "rocattach_". A session is
- * created, given filters (what to collect) and buffers (where to), started, terminated,
- * started again as often as wanted, and destroyed. Ids are valid until the destroy
- * call.
+ * The names are those of ROCProfiler with the prefixes "rocattach_" and "ROCATTACH_";
+ * the manual page rocattach_sessions(3) says what else a program that is ported needs,
+ * and has an example of each kind of session. A session is created, given filters (what
+ * to collect) and buffers (where to), started, terminated, started again as often as
+ * wanted, and destroyed. Ids are valid until the destroy call.
  *
- * All functions may be called from any thread, and from inside a buffer's callback. A
- * call that the service fails to answer returns ERROR; rocattach_session_error_detail
- * gives details, as for all errors. Inside a callback, a flush of a buffer that is
- * being delivered, and any call that implies one, is done when the callback has
- * returned.
+ * All functions may be called from any thread, and from inside any callback. Inside a
+ * callback, a flush of a buffer that is being delivered, and any call that implies one,
+ * is done when the callback has returned. rocattach_session_error_detail gives details
+ * of all errors.
+ *
+ * A service that ends or is killed takes its sessions with it: what had arrived is
+ * delivered, then the callback of rocattach_set_session_lost_callback is called;
+ * rocattach_check_session and rocattach_terminate_session return ERROR and say why, and
+ * the session can be started again. Every call finds a service that was started again.
+ * A service that does not answer because it is stopped or hangs makes a call fail with
+ * ERROR after some seconds.
+ *
+ * The library belongs to the process that called it first. In a child that this process
+ * creates with fork(), every call returns at once, rocattach_initialize with ERROR and
+ * all others with NOT_INITIALIZED; a program that the child executes is not concerned.
  *
  * Order of checks, in every function: initialized, session, then what its comment
  * lists, in that order. The first check that fails decides; nothing has been changed
@@ -50,10 +62,9 @@ extern "C" {
  * not supported (nor is NOT_IMPLEMENTED returned: such a filter is
  * FILTER_NOT_SUPPORTED).
  *   TIMESTAMP_NOT_APPLICABLE, AGENT_INFORMATION_MISSING, QUEUE_NOT_FOUND,
- *   QUEUE_INFORMATION_MISSING, KERNEL_NOT_FOUND, KERNEL_INFORMATION_MISSING,
- *   TRACER_API_DATA_NOT_FOUND, TRACER_API_DATA_INFORMATION_MISSING,
- *   CORRUPTED_LABEL_DATA, RANGE_STACK_IS_EMPTY, PASS_NOT_STARTED, NOT_IMPLEMENTED,
- *   MISMATCHED_EXTERNAL_CORRELATION_ID */
+ *   QUEUE_INFORMATION_MISSING, KERNEL_INFORMATION_MISSING, TRACER_API_DATA_NOT_FOUND,
+ *   TRACER_API_DATA_INFORMATION_MISSING, CORRUPTED_LABEL_DATA, RANGE_STACK_IS_EMPTY,
+ *   PASS_NOT_STARTED, NOT_IMPLEMENTED, MISMATCHED_EXTERNAL_CORRELATION_ID */
 typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_SESSION_SUCCESS = 0,
   ROCATTACH_SESSION_ERROR = -1,
@@ -93,8 +104,89 @@ typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_SESSION_ERROR_INVALID_OPERATION_ID = -35,
   ROCATTACH_SESSION_ERROR_INVALID_DOMAIN_ID = -36,
   ROCATTACH_SESSION_ERROR_NOT_IMPLEMENTED = -37,
-  ROCATTACH_SESSION_ERROR_MISMATCHED_EXTERNAL_CORRELATION_ID = -38
+  ROCATTACH_SESSION_ERROR_MISMATCHED_EXTERNAL_CORRELATION_ID = -38,
+  /* Names of ROCProfiler's documentation that its enumeration does not have. */
+  ROCATTACH_SESSION_ERROR_SESSION_MODE_NOT_ADDED =
+      ROCATTACH_SESSION_ERROR_SESSION_MISSING_FILTER,
+  ROCATTACH_SESSION_ERROR_MISSING_SESSION_CALLBACK =
+      ROCATTACH_SESSION_ERROR_SESSION_MISSING_BUFFER,
+  ROCATTACH_SESSION_ERROR_SESSION_MODE_FILTER_MISMATCH =
+      ROCATTACH_SESSION_ERROR_SESSION_FILTER_DATA_MISMATCH,
+  /* The same as ROCProfiler spells them: only the prefix differs. */
+  ROCATTACH_STATUS_ERROR_ALREADY_INITIALIZED =
+      ROCATTACH_SESSION_ERROR_ALREADY_INITIALIZED,
+  ROCATTACH_STATUS_ERROR_NOT_INITIALIZED = ROCATTACH_SESSION_ERROR_NOT_INITIALIZED,
+  ROCATTACH_STATUS_ERROR_SESSION_MISSING_BUFFER =
+      ROCATTACH_SESSION_ERROR_SESSION_MISSING_BUFFER,
+  ROCATTACH_STATUS_ERROR_TIMESTAMP_NOT_APPLICABLE =
+      ROCATTACH_SESSION_ERROR_TIMESTAMP_NOT_APPLICABLE,
+  ROCATTACH_STATUS_ERROR_AGENT_NOT_FOUND = ROCATTACH_SESSION_ERROR_AGENT_NOT_FOUND,
+  ROCATTACH_STATUS_ERROR_AGENT_INFORMATION_MISSING =
+      ROCATTACH_SESSION_ERROR_AGENT_INFORMATION_MISSING,
+  ROCATTACH_STATUS_ERROR_QUEUE_NOT_FOUND = ROCATTACH_SESSION_ERROR_QUEUE_NOT_FOUND,
+  ROCATTACH_STATUS_ERROR_QUEUE_INFORMATION_MISSING =
+      ROCATTACH_SESSION_ERROR_QUEUE_INFORMATION_MISSING,
+  ROCATTACH_STATUS_ERROR_KERNEL_NOT_FOUND = ROCATTACH_SESSION_ERROR_KERNEL_NOT_FOUND,
+  ROCATTACH_STATUS_ERROR_KERNEL_INFORMATION_MISSING =
+      ROCATTACH_SESSION_ERROR_KERNEL_INFORMATION_MISSING,
+  ROCATTACH_STATUS_ERROR_COUNTER_NOT_FOUND = ROCATTACH_SESSION_ERROR_COUNTER_NOT_FOUND,
+  ROCATTACH_STATUS_ERROR_COUNTER_INFORMATION_MISSING =
+      ROCATTACH_SESSION_ERROR_COUNTER_INFORMATION_MISSING,
+  ROCATTACH_STATUS_ERROR_TRACER_API_DATA_NOT_FOUND =
+      ROCATTACH_SESSION_ERROR_TRACER_API_DATA_NOT_FOUND,
+  ROCATTACH_STATUS_ERROR_TRACER_API_DATA_INFORMATION_MISSING =
+      ROCATTACH_SESSION_ERROR_TRACER_API_DATA_INFORMATION_MISSING,
+  ROCATTACH_STATUS_ERROR_INCORRECT_DOMAIN = ROCATTACH_SESSION_ERROR_INCORRECT_DOMAIN,
+  ROCATTACH_STATUS_ERROR_SESSION_NOT_FOUND = ROCATTACH_SESSION_ERROR_SESSION_NOT_FOUND,
+  ROCATTACH_STATUS_ERROR_CORRUPTED_SESSION_BUFFER =
+      ROCATTACH_SESSION_ERROR_CORRUPTED_SESSION_BUFFER,
+  ROCATTACH_STATUS_ERROR_RECORD_CORRUPTED = ROCATTACH_SESSION_ERROR_RECORD_CORRUPTED,
+  ROCATTACH_STATUS_ERROR_INCORRECT_REPLAY_MODE =
+      ROCATTACH_SESSION_ERROR_INCORRECT_REPLAY_MODE,
+  ROCATTACH_STATUS_ERROR_SESSION_MISSING_FILTER =
+      ROCATTACH_SESSION_ERROR_SESSION_MISSING_FILTER,
+  ROCATTACH_STATUS_ERROR_INCORRECT_SIZE = ROCATTACH_SESSION_ERROR_INCORRECT_SIZE,
+  ROCATTACH_STATUS_ERROR_INCORRECT_FLUSH_INTERVAL =
+      ROCATTACH_SESSION_ERROR_INCORRECT_FLUSH_INTERVAL,
+  ROCATTACH_STATUS_ERROR_SESSION_FILTER_DATA_MISMATCH =
+      ROCATTACH_SESSION_ERROR_SESSION_FILTER_DATA_MISMATCH,
+  ROCATTACH_STATUS_ERROR_FILTER_DATA_CORRUPTED =
+      ROCATTACH_SESSION_ERROR_FILTER_DATA_CORRUPTED,
+  ROCATTACH_STATUS_ERROR_CORRUPTED_LABEL_DATA =
+      ROCATTACH_SESSION_ERROR_CORRUPTED_LABEL_DATA,
+  ROCATTACH_STATUS_ERROR_RANGE_STACK_IS_EMPTY =
+      ROCATTACH_SESSION_ERROR_RANGE_STACK_IS_EMPTY,
+  ROCATTACH_STATUS_ERROR_PASS_NOT_STARTED = ROCATTACH_SESSION_ERROR_PASS_NOT_STARTED,
+  ROCATTACH_STATUS_ERROR_HAS_ACTIVE_SESSION =
+      ROCATTACH_SESSION_ERROR_HAS_ACTIVE_SESSION,
+  ROCATTACH_STATUS_ERROR_SESSION_NOT_ACTIVE =
+      ROCATTACH_SESSION_ERROR_SESSION_NOT_ACTIVE,
+  ROCATTACH_STATUS_ERROR_FILTER_NOT_FOUND = ROCATTACH_SESSION_ERROR_FILTER_NOT_FOUND,
+  ROCATTACH_STATUS_ERROR_BUFFER_NOT_FOUND = ROCATTACH_SESSION_ERROR_BUFFER_NOT_FOUND,
+  ROCATTACH_STATUS_ERROR_FILTER_NOT_SUPPORTED =
+      ROCATTACH_SESSION_ERROR_FILTER_NOT_SUPPORTED,
+  ROCATTACH_STATUS_ERROR_INVALID_ARGUMENTS = ROCATTACH_SESSION_ERROR_INVALID_ARGUMENTS,
+  ROCATTACH_STATUS_ERROR_INVALID_OPERATION_ID =
+      ROCATTACH_SESSION_ERROR_INVALID_OPERATION_ID,
+  ROCATTACH_STATUS_ERROR_INVALID_DOMAIN_ID = ROCATTACH_SESSION_ERROR_INVALID_DOMAIN_ID,
+  ROCATTACH_STATUS_ERROR_NOT_IMPLEMENTED = ROCATTACH_SESSION_ERROR_NOT_IMPLEMENTED,
+  ROCATTACH_STATUS_ERROR_MISMATCHED_EXTERNAL_CORRELATION_ID =
+      ROCATTACH_SESSION_ERROR_MISMATCHED_EXTERNAL_CORRELATION_ID,
+  ROCATTACH_STATUS_ERROR_SESSION_MODE_NOT_ADDED =
+      ROCATTACH_SESSION_ERROR_SESSION_MODE_NOT_ADDED,
+  ROCATTACH_STATUS_ERROR_MISSING_SESSION_CALLBACK =
+      ROCATTACH_SESSION_ERROR_MISSING_SESSION_CALLBACK,
+  ROCATTACH_STATUS_ERROR_SESSION_MODE_FILTER_MISMATCH =
+      ROCATTACH_SESSION_ERROR_SESSION_MODE_FILTER_MISMATCH
 } rocattach_session_status_t;
+
+/* ROCProfiler's names of the type and of these two. rocattach.h gives them another
+ * meaning: in a program that includes both headers, they have that one. */
+#ifndef ROCATTACH_ROCATTACH_H_
+#define rocattach_status_t rocattach_session_status_t
+#define ROCATTACH_STATUS_SUCCESS ROCATTACH_SESSION_SUCCESS
+#define ROCATTACH_STATUS_ERROR ROCATTACH_SESSION_ERROR
+#endif
 
 typedef struct {
   uint64_t handle; /* never 0 */
@@ -128,6 +220,10 @@ typedef struct {
   uint64_t id;    /* counts the records of a buffer, from 1 */
 } rocattach_record_header_t;
 
+typedef struct {
+  uint32_t value;
+} rocattach_thread_id_t;
+
 /* CLOCK_BOOTTIME nanoseconds, as rocattach_get_timestamp(); 0: not known. */
 typedef struct {
   uint64_t begin, end;
@@ -144,14 +240,21 @@ typedef struct {
 #define ROCATTACH_SELECTED_BY_TIMESTAMPS 1u /* DISPATCH_TIMESTAMPS_COLLECTION */
 #define ROCATTACH_SELECTED_BY_COUNTERS 2u   /* COUNTERS_COLLECTION */
 
+/* Not a GPU, or not known. */
+#define ROCATTACH_NO_GPU UINT32_MAX
+
 /* A kernel dispatch, with counters if a COUNTERS_COLLECTION filter selected it. */
 typedef struct {
   rocattach_record_header_t header;
   int32_t pid;
-  uint32_t tid;
-  uint32_t gpu_id; /* numbers of the process, as in the stream */
+  union {
+    uint32_t tid;
+    rocattach_thread_id_t thread_id; /* the same */
+  };
+  uint32_t
+      gpu_id; /* as in 'rocattach report' and in --gpu: from 0, or ROCATTACH_NO_GPU */
   uint32_t queue_id;
-  uint32_t kernel_id; /* 0: not known */
+  uint32_t kernel_id; /* rocattach_query_kernel_name; 0: not known */
   uint32_t pass;      /* which pass its counters are of, from 0 */
   uint64_t correlation_id;
   rocattach_record_timestamps_t timestamps;
@@ -180,14 +283,21 @@ typedef enum ROCATTACH_SESSIONS_ENUM {
 typedef struct {
   rocattach_record_header_t header;
   int32_t pid;
-  uint32_t tid;
+  union {
+    uint32_t tid;
+    rocattach_thread_id_t thread_id; /* the same */
+  };
   int32_t domain;        /* rocattach_tracer_activity_domain_t */
-  uint32_t operation_id; /* the function; a copy's direction: 1 host to host, 2 host to
-                            device, 3 device to host, 4 device to device, 0 unknown */
+  uint32_t operation_id; /* the function: rocattach_query_operation_name; a copy's
+                            direction: 1 host to host, 2 host to device, 3 device to
+                            host, 4 device to device, 0 unknown */
   uint64_t correlation_id;
   rocattach_record_timestamps_t timestamps;
-  uint32_t source_gpu_id, target_gpu_id; /* of copies; 0: the host, or not known */
+  uint32_t source_gpu_id, target_gpu_id; /* of copies; ROCATTACH_NO_GPU: the host */
   uint64_t bytes;                        /* of copies */
+  const char* name;                      /* a marker's text; NULL: none */
+  uint32_t name_bytes;                   /* with the final 0; 0: none */
+  uint32_t pad;
 } rocattach_record_tracer_t;
 
 /* Counters of a whole GPU over an interval. */
@@ -207,8 +317,17 @@ typedef void (*rocattach_buffer_callback_t)(const rocattach_record_header_t* beg
                                             const rocattach_record_header_t* end,
                                             rocattach_session_id_t session_id,
                                             rocattach_buffer_id_t buffer_id);
+/* One finished call or copy of a process, some milliseconds after it ended: on a thread
+ * of this library, before the record is put into a buffer, one call at a time for each
+ * session. The process does not wait for it. It sees neither arguments nor calls that
+ * have not returned. `record.name` is valid until it returns. */
 typedef void (*rocattach_sync_callback_t)(rocattach_record_tracer_t record,
                                           rocattach_session_id_t session_id);
+/* The session has ended without having been terminated: `status` and `detail` (valid
+ * until it returns) say why. Its buffers have been flushed. Not in ROCProfiler. */
+typedef void (*rocattach_session_lost_callback_t)(rocattach_session_id_t session_id,
+                                                  rocattach_session_status_t status,
+                                                  const char* detail);
 
 /* ---- Filters ---- */
 
@@ -259,13 +378,26 @@ typedef struct {
 
 typedef struct {
   rocattach_filter_property_kind_t kind;
+  /* The members are also there without `data`, as in ROCProfiler. */
   union {
+    union {
+      const char** names;                             /* kinds 1, 2, 3 and 5 */
+      uint32_t range[2];                              /* kind 4; data_count is 2 */
+      const rocattach_dispatch_range_t* dispatch_ids; /* kind 6 */
+    } data;
+    const char** name_regex;                        /* kind 5 */
     const char** names;                             /* kinds 1, 2, 3 and 5 */
-    uint32_t range[2];                              /* kind 4; data_count is 2 */
+    uint32_t range[2];                              /* kind 4 */
     const rocattach_dispatch_range_t* dispatch_ids; /* kind 6 */
-  } data;
+  };
   uint64_t data_count;
 } rocattach_filter_property_t;
+
+/* What a session is for. */
+typedef enum ROCATTACH_SESSIONS_ENUM {
+  ROCATTACH_SESSION_MODE_PROFILING = 1, /* all filters but API_TRACE */
+  ROCATTACH_SESSION_MODE_TRACING = 2    /* API_TRACE */
+} rocattach_session_mode_t;
 
 typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_BUFFER_PROPERTY_KIND_INTERVAL_FLUSH = 0
@@ -278,7 +410,8 @@ typedef struct {
 
 /* ---- Life cycle ---- */
 
-/* ALREADY_INITIALIZED, ERROR (no service answers). */
+/* ALREADY_INITIALIZED, ERROR (no service answers, or this is a child of the process
+ * that uses the library). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_initialize(void);
 /* Terminates active sessions; ids stay valid and can be used again after the next
  * initialize. NOT_INITIALIZED. */
@@ -288,14 +421,22 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_finalize(void);
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_session(
     rocattach_replay_mode_t replay_mode, rocattach_session_id_t* session_id);
 
-/* A session with one filter and one buffer of `buffer_size` bytes. Errors as for
- * create_session, create_filter, create_buffer, set_filter_buffer and, if `callback` is
- * given, set_api_trace_sync_callback, in this order; no session is left behind. */
+/* A session with one filter and one buffer of `buffer_size` bytes. Without a
+ * `buffer_callback` it has no buffer, and needs a `callback`: its start is refused with
+ * MISSING_SESSION_CALLBACK otherwise. Errors as for create_session, create_filter,
+ * create_buffer, set_filter_buffer and, if `callback` is given,
+ * set_api_trace_sync_callback, in this order; no session is left behind. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_ready_session(
     rocattach_replay_mode_t replay_mode, rocattach_filter_kind_t filter_kind,
     rocattach_filter_data_t data, uint64_t data_count, size_t buffer_size,
     rocattach_buffer_callback_t buffer_callback, rocattach_session_id_t* session_id,
     rocattach_filter_property_t property, rocattach_sync_callback_t callback);
+
+/* What the session is for: it takes only filters of the modes that were added, and
+ * needs one for each. Without a mode it takes all. SESSION_NOT_FOUND, INVALID_ARGUMENTS
+ * (no such mode). */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_add_session_mode(
+    rocattach_session_id_t session_id, rocattach_session_mode_t session_mode);
 
 /* Which process the session is for; by default all current and future ones. Not in
  * ROCProfiler. SESSION_NOT_FOUND, HAS_ACTIVE_SESSION (the session is active),
@@ -304,18 +445,28 @@ ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_ready_session
 ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_add_session_process(rocattach_session_id_t session_id, int32_t pid);
 
-/* SESSION_NOT_FOUND, SESSION_MISSING_FILTER, SESSION_MISSING_BUFFER (a filter has
- * neither a buffer nor a synchronous callback), HAS_ACTIVE_SESSION (this one or another
- * is active on one of the processes, or measures counters on one of the GPUs),
- * COUNTER_NOT_FOUND and COUNTER_INFORMATION_MISSING (for a GPU of the process),
+/* SESSION_NOT_FOUND, SESSION_MISSING_FILTER (none at all, or none for a mode that was
+ * added: SESSION_MODE_NOT_ADDED), SESSION_MISSING_BUFFER (a filter has neither a buffer
+ * nor a synchronous callback: MISSING_SESSION_CALLBACK), HAS_ACTIVE_SESSION (this one
+ * or another is active on one of the processes, or measures counters on one of the
+ * GPUs), COUNTER_NOT_FOUND and COUNTER_INFORMATION_MISSING (for a GPU of the process),
  * AGENT_NOT_FOUND (no GPU matches), FILTER_NOT_SUPPORTED (the process cannot record
  * this), ERROR. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_start_session(rocattach_session_id_t session_id);
 /* Stops, collects what is in flight, flushes every buffer. SESSION_NOT_FOUND,
- * SESSION_NOT_ACTIVE. */
+ * SESSION_NOT_ACTIVE, ERROR (the service is gone or does not answer: the session is no
+ * longer active, and records may be missing). */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_terminate_session(rocattach_session_id_t session_id);
+/* Whether the session is active and its service is there. SESSION_NOT_FOUND,
+ * SESSION_NOT_ACTIVE, ERROR (it was lost, or the service does not answer). Not in
+ * ROCProfiler. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_check_session(rocattach_session_id_t session_id);
+/* NULL removes the callback. SESSION_NOT_FOUND. Not in ROCProfiler. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_set_session_lost_callback(
+    rocattach_session_id_t session_id, rocattach_session_lost_callback_t callback);
 /* Terminates the session if it is active. SESSION_NOT_FOUND. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t
 rocattach_destroy_session(rocattach_session_id_t session_id);
@@ -324,9 +475,19 @@ rocattach_destroy_session(rocattach_session_id_t session_id);
  * FILTER_DATA_CORRUPTED (cannot be read, empty names, bad expressions and ranges),
  * SESSION_FILTER_DATA_MISMATCH (data or a property that does not apply to the kind),
  * COUNTER_NOT_FOUND, INVALID_DOMAIN_ID, INCORRECT_DOMAIN, INVALID_OPERATION_ID (no such
- * API function); SESSION_FILTER_DATA_MISMATCH again for a second filter of the kind. An
+ * API function); SESSION_FILTER_DATA_MISMATCH again for a filter that the session's
+ * modes exclude (SESSION_MODE_FILTER_MISMATCH), and for a second filter of the kind. An
  * active session continues as it was started. */
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_create_filter(
+    rocattach_session_id_t session_id, rocattach_filter_kind_t filter_kind,
+    rocattach_filter_data_t data, uint64_t data_count, rocattach_filter_id_t* filter_id,
+    rocattach_filter_property_t property);
+/* Replaces the data and the property of the session's filter of this kind, for example
+ * that of rocattach_create_ready_session; it keeps its id, buffer and callback. Creates
+ * the filter if there is none. `filter_id` may be NULL. Errors as for create_filter,
+ * and INCORRECT_SIZE (its buffer cannot hold one record any more). An active session
+ * continues as it was started. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_session_set_filter(
     rocattach_session_id_t session_id, rocattach_filter_kind_t filter_kind,
     rocattach_filter_data_t data, uint64_t data_count, rocattach_filter_id_t* filter_id,
     rocattach_filter_property_t property);
@@ -376,6 +537,35 @@ rocattach_get_dropped_records(rocattach_session_id_t session_id, uint64_t* recor
 ROCATTACH_SESSIONS_API rocattach_session_status_t rocattach_next_record(
     const rocattach_record_header_t* record, const rocattach_record_header_t** next,
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id);
+
+/* ---- Names. `pid` is that of a record of the session. They are known as long as the
+ * session is, also after the process or the service has ended. Texts are valid until
+ * the session is destroyed. Not in ROCProfiler. ---- */
+
+typedef struct {
+  uint32_t gpu_id;          /* as in records */
+  uint32_t compute_units;   /* 0: not known */
+  const char* name;         /* "gfx90a" */
+  const char* product_name; /* "" where it is not known, as below */
+  const char* uuid;         /* "GPU-…" */
+  const char* pci;          /* "0000:03:00.0" */
+} rocattach_agent_t;
+
+/* SESSION_NOT_FOUND, INVALID_ARGUMENTS (NULL, or no record is of this process),
+ * KERNEL_NOT_FOUND. The name is demangled, as `rocattach report` prints it. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_query_kernel_name(rocattach_session_id_t session_id, int32_t pid,
+                            uint32_t kernel_id, const char** name);
+/* "hipMalloc"; the direction of a copy: "host to device". SESSION_NOT_FOUND,
+ * INVALID_ARGUMENTS (as above), INVALID_DOMAIN_ID, INVALID_OPERATION_ID. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_query_operation_name(rocattach_session_id_t session_id, int32_t pid,
+                               rocattach_tracer_activity_domain_t domain,
+                               uint32_t operation_id, const char** name);
+/* SESSION_NOT_FOUND, INVALID_ARGUMENTS (as above), AGENT_NOT_FOUND. */
+ROCATTACH_SESSIONS_API rocattach_session_status_t
+rocattach_query_agent(rocattach_session_id_t session_id, int32_t pid, uint32_t gpu_id,
+                      rocattach_agent_t* agent);
 
 /* ---- Device profiling: counters of a GPU for all processes that use it. These do not
  * require initialize, as in ROCProfiler. ---- */

@@ -1,6 +1,9 @@
 #include "userspace/library/sessions_c_api.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -56,16 +59,40 @@ rocattach_session_status_t Result(const absl::Status& status) {
   return static_cast<rocattach_session_status_t>(SessionStatusOf(status));
 }
 
-rocattach_session_status_t Result(SessionStatus status, absl::string_view message) {
-  return Result(SessionError(status, message));
+// The process that uses the library, if this is a child that it has created with
+// fork(); else 0. Such a child has a copy of the engine, its locks and its connection,
+// but none of its threads.
+pid_t ForkedFrom() {
+  static std::atomic<pid_t> owner = 0;
+  const pid_t self = getpid();
+  pid_t present = 0;
+  if (owner.compare_exchange_strong(present, self) || present == self) return 0;
+  return present;
+}
+
+// The engine, before anything else is touched; `in_child` is the status for children.
+absl::StatusOr<std::shared_ptr<SessionEngine>> UsableEngine(
+    SessionStatus in_child = SessionStatus::kNotInitialized) {
+  if (const pid_t parent = ForkedFrom(); parent != 0) {
+    return SessionError(
+        in_child,
+        absl::StrCat("process ", getpid(), " was forked from process ", parent,
+                     ", which the library belongs to; use it there, or in a program "
+                     "that this process executes"));
+  }
+  std::shared_ptr<SessionEngine> engine = SessionsEngine();
+  if (engine == nullptr) {
+    return SessionError(SessionStatus::kError, "no session engine");
+  }
+  return engine;
 }
 
 // Calls `f` with the engine.
 template <typename F>
 rocattach_session_status_t With(F f) {
-  const std::shared_ptr<SessionEngine> engine = SessionsEngine();
-  if (engine == nullptr) return Result(SessionStatus::kError, "no session engine");
-  return Result(f(*engine));
+  const auto engine = UsableEngine();
+  if (!engine.ok()) return Result(engine.status());
+  return Result(f(**engine));
 }
 
 SessionId Id(rocattach_session_id_t id) {
@@ -86,8 +113,19 @@ BufferCallback Wrap(rocattach_buffer_callback_t callback) {
   if (callback == nullptr) return nullptr;
   return [callback](const RecordHeader* begin, const RecordHeader* end,
                     SessionId session, BufferId buffer) {
+    SetNames(begin, end);
     callback(ToC(begin), ToC(end), {static_cast<uint64_t>(session)},
              {static_cast<uint64_t>(buffer)});
+  };
+}
+
+SessionLostCallback Wrap(rocattach_session_lost_callback_t callback) {
+  if (callback == nullptr) return nullptr;
+  return [callback](SessionId session, const absl::Status& why) {
+    const std::string detail(why.message());
+    callback({static_cast<uint64_t>(session)},
+             static_cast<rocattach_session_status_t>(SessionStatusOf(why)),
+             detail.c_str());
   };
 }
 
@@ -132,7 +170,9 @@ using rocattach::Wrap;
 extern "C" {
 
 rocattach_session_status_t rocattach_initialize(void) {
-  return With([](SessionEngine& engine) { return engine.Initialize(); });
+  const auto engine = rocattach::UsableEngine(SessionStatus::kError);
+  if (!engine.ok()) return Result(engine.status());
+  return Result((*engine)->Initialize());
 }
 
 rocattach_session_status_t rocattach_finalize(void) {
@@ -191,6 +231,26 @@ rocattach_session_status_t rocattach_terminate_session(
       [&](SessionEngine& engine) { return engine.TerminateSession(Id(session_id)); });
 }
 
+rocattach_session_status_t rocattach_add_session_mode(
+    rocattach_session_id_t session_id, rocattach_session_mode_t session_mode) {
+  return With([&](SessionEngine& engine) {
+    return engine.AddSessionMode(Id(session_id),
+                                 static_cast<rocattach::SessionMode>(session_mode));
+  });
+}
+
+rocattach_session_status_t rocattach_check_session(rocattach_session_id_t session_id) {
+  return With(
+      [&](SessionEngine& engine) { return engine.CheckActive(Id(session_id)); });
+}
+
+rocattach_session_status_t rocattach_set_session_lost_callback(
+    rocattach_session_id_t session_id, rocattach_session_lost_callback_t callback) {
+  return With([&](SessionEngine& engine) {
+    return engine.SetLostCallback(Id(session_id), Wrap(callback));
+  });
+}
+
 rocattach_session_status_t rocattach_destroy_session(
     rocattach_session_id_t session_id) {
   return With(
@@ -209,6 +269,21 @@ rocattach_session_status_t rocattach_create_filter(
     ASSIGN_OR_RETURN(const auto id,
                      engine.filters().Create(Id(session_id), std::move(spec)));
     filter_id->value = static_cast<uint64_t>(id);
+    return absl::OkStatus();
+  });
+}
+
+rocattach_session_status_t rocattach_session_set_filter(
+    rocattach_session_id_t session_id, rocattach_filter_kind_t filter_kind,
+    rocattach_filter_data_t data, uint64_t data_count, rocattach_filter_id_t* filter_id,
+    rocattach_filter_property_t property) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(engine.CheckSession(Id(session_id)));
+    ASSIGN_OR_RETURN(auto spec,
+                     rocattach::ReadFilter(filter_kind, data, data_count, property));
+    ASSIGN_OR_RETURN(const auto id,
+                     engine.filters().Set(Id(session_id), std::move(spec)));
+    if (filter_id != nullptr) filter_id->value = static_cast<uint64_t>(id);
     return absl::OkStatus();
   });
 }
@@ -237,9 +312,8 @@ rocattach_session_status_t rocattach_create_buffer(
 rocattach_session_status_t rocattach_set_buffer_properties(
     rocattach_session_id_t session_id, rocattach_buffer_id_t buffer_id,
     rocattach_buffer_property_t* buffer_properties, uint32_t buffer_properties_count) {
-  const auto engine = rocattach::SessionsEngine();
-  if (engine == nullptr) return Result(SessionStatus::kError, "no session engine");
   auto set = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const auto engine, rocattach::UsableEngine());
     RETURN_IF_ERROR(engine->buffers().Check(Id(session_id), Id(buffer_id)));
     const auto properties = rocattach::ReadUserArray<rocattach_buffer_property_t>(
         buffer_properties, buffer_properties_count);
@@ -318,6 +392,45 @@ rocattach_session_status_t rocattach_next_record(
                                                       Id(session_id), Id(buffer_id));
     if (status.ok() && next != nullptr) *next = rocattach::ToC(after);
     return status;
+  });
+}
+
+rocattach_session_status_t rocattach_query_kernel_name(
+    rocattach_session_id_t session_id, int32_t pid, uint32_t kernel_id,
+    const char** name) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(engine.CheckSession(Id(session_id)));
+    if (name == nullptr) return IsNull("name");
+    ASSIGN_OR_RETURN(*name, engine.names().Kernel(Id(session_id), pid, kernel_id));
+    return absl::OkStatus();
+  });
+}
+
+rocattach_session_status_t rocattach_query_operation_name(
+    rocattach_session_id_t session_id, int32_t pid,
+    rocattach_tracer_activity_domain_t domain, uint32_t operation_id,
+    const char** name) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(engine.CheckSession(Id(session_id)));
+    if (name == nullptr) return IsNull("name");
+    ASSIGN_OR_RETURN(
+        *name, engine.names().Operation(Id(session_id), pid,
+                                        static_cast<rocattach::TraceDomain>(domain),
+                                        operation_id));
+    return absl::OkStatus();
+  });
+}
+
+rocattach_session_status_t rocattach_query_agent(rocattach_session_id_t session_id,
+                                                 int32_t pid, uint32_t gpu_id,
+                                                 rocattach_agent_t* agent) {
+  return With([&](SessionEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(engine.CheckSession(Id(session_id)));
+    if (agent == nullptr) return IsNull("agent");
+    ASSIGN_OR_RETURN(const auto gpu, engine.names().Gpu(Id(session_id), pid, gpu_id));
+    *agent = {gpu_id,           gpu.compute_units, gpu.architecture,
+              gpu.product_name, gpu.uuid,          gpu.pci};
+    return absl::OkStatus();
   });
 }
 

@@ -3,20 +3,26 @@
 #define ROCATTACH_USERSPACE_RECORD_KERNEL_NAMES_H_
 
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <memory>
+#include <utility>
 
 #include "schemas/stream.pb.h"
 #include "userspace/base/demangler.h"
 #include "userspace/record/active_plan.h"
+#include "userspace/session/target_names.h"
 
 namespace rocattach {
 
 class KernelNames {
  public:
+  // Adds to `names`, which others read.
+  explicit KernelNames(
+      std::shared_ptr<TargetNames> names = std::make_shared<TargetNames>())
+      : names_(std::move(names)) {}
+
   // False if its number is beyond what plans can name.
   bool Add(const v1::Kernel& kernel);
-  bool Contains(uint32_t kernel) const { return kernel < names_.size(); }
+  bool Contains(uint32_t kernel) const { return kernel < size_; }
   // Numbers arrive in order; a name that did not fit the dictionary leaves a gap. The
   // first number from `first` on without a name.
   uint32_t FirstMissing(uint32_t first) const;
@@ -24,7 +30,8 @@ class KernelNames {
   bool Selects(ActivePlan* plan, uint32_t selection, uint32_t kernel);
 
  private:
-  std::vector<std::string> names_;
+  const std::shared_ptr<TargetNames> names_;
+  uint32_t size_ = 0;  // above all numbers so far
   Demangler demangler_;
 };
 

@@ -309,15 +309,14 @@ void SessionRecords::CompleteCall(PendingCall* pending) {
   // Not all of its parts arrived in order.
   if (pending->next != pending->slots) record.flags |= kApiCallTextCut;
   record.text = CleanText(record.text);
-  static constexpr TraceDomain kDomains[] = {TraceDomain::kHsaApi, TraceDomain::kHipApi,
-                                             TraceDomain::kMarkers};
   ApiEvent event;
-  event.domain = kDomains[record.domain];
+  event.domain = TraceDomainOf(record.domain);
   event.function = record.function;
   event.tid = record.tid;
   event.correlation_id = record.correlation_id;
   event.begin_ns = record.begin_ns;
   event.end_ns = record.end_ns;
+  event.text = record.text;
   pending->active->sink->OnApiCalls(id_, {&event, 1});
   pending->active = nullptr;
   api_batch_.push_back(std::move(record));

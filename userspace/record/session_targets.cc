@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/session/compiled_plan.h"
+#include "userspace/session/session_handle.h"
 
 namespace rocattach {
 namespace {
@@ -83,8 +84,7 @@ absl::StatusOr<ProcessId> SessionTargets::FindTarget(pid_t pid) {
 absl::Status SessionTargets::Start(ProcessId id,
                                    std::shared_ptr<const CompiledPlan> plan,
                                    std::shared_ptr<RecordSink> sink) {
-  // The lower part of a session's handle counts sessions.
-  const uint64_t session = plan->image->session_id & 0xffffffffff;
+  const uint64_t session = Number(static_cast<SessionId>(plan->image->session_id));
   auto start = [this, id, plan, sink, session](TargetSession::Done done) {
     Target* target = recorder_->FindTarget(id);
     if (target == nullptr) {

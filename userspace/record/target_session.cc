@@ -100,6 +100,8 @@ void TargetSession::AddFunction(const v1::ApiFunction& function) {
   if (functions_.size() >= kMost) return;
   functions_.push_back(
       {static_cast<uint32_t>(function.domain()), function.function(), function.name()});
+  names_->AddFunction(TraceDomainOf(functions_.back().domain), function.function(),
+                      function.name());
   output_set_->Note(output_.writer->AddApiFunction(output_.stream, function));
 }
 
@@ -138,6 +140,8 @@ std::optional<TargetDescription> TargetSession::Describe(
     gpu.xccs = XccsOf(agent);
     description.gpus.push_back(std::move(gpu));
   }
+  names_->SetGpus(GpuNames(description.gpus));
+  description.names = names_;
   return description;
 }
 

@@ -107,7 +107,8 @@ class TargetSession {
 
   std::vector<v1::Agent> agents_;
   std::vector<TargetFunction> functions_;
-  KernelNames kernels_;
+  const std::shared_ptr<TargetNames> names_ = std::make_shared<TargetNames>();
+  KernelNames kernels_{names_};
   RecentPlans plans_;
   SessionRecords records_;
   uint64_t generation_ = 0;  // of the last plan that was written

@@ -10,6 +10,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/session/session_handle.h"
 
 namespace rocattach {
 namespace {
@@ -18,13 +19,8 @@ namespace {
 // they wait for more.
 constexpr size_t kClientBufferBytes = 256 << 10;
 constexpr uint64_t kClientFlushMs = 10;
-constexpr uint64_t kNumberMask = 0xffffffffff;
 // Sessions that are over and still listed.
 constexpr size_t kListedSessions = 1000;
-
-uint64_t NumberOf(SessionId id) {
-  return static_cast<uint64_t>(id) & kNumberMask;
-}
 
 }  // namespace
 
@@ -122,7 +118,7 @@ void SessionService::ReportRefusals(Session* session) {
 
 void SessionService::ReportRefusal(const Session& session, ProcessId target,
                                    const std::string& why) {
-  const uint64_t number = NumberOf(session.id);
+  const uint64_t number = Number(session.id);
   const RefusalNotices::Due due = notices_.Note(number, target, why, session.period);
   if (due.stream) targets_->NoteRefusal(target, number, why);
   if (due.people && on_refused_) on_refused_(target.pid, why);
@@ -284,7 +280,7 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
     if (!started.ok()) {
       Count(request, -1);
       engine_->DestroySession(id).IgnoreError();
-      notices_.Forget(NumberOf(id));
+      notices_.Forget(Number(id));
       return started;
     }
   }
@@ -294,9 +290,9 @@ absl::StatusOr<uint64_t> SessionService::Start(SessionRequest request) {
                              [](const auto& entry) { return entry.second.over; });
     if (over != sessions_.end()) sessions_.erase(over);
   }
-  sessions_[NumberOf(id)] = std::move(session);
+  sessions_[Number(id)] = std::move(session);
   WakeScheduler();
-  return NumberOf(id);
+  return Number(id);
 }
 
 absl::Status SessionService::End(Session* session) {
@@ -311,7 +307,7 @@ absl::Status SessionService::End(Session* session) {
   session->waiting_for.clear();
   session->over = true;
   session->end_ns = BootNs();
-  notices_.Forget(NumberOf(session->id));
+  notices_.Forget(Number(session->id));
   if (session->request.over) session->request.over();
   // The session stays listed; its client is done.
   session->request.records = nullptr;

@@ -12,7 +12,7 @@ namespace {
 
 absl::Status NotActive(SessionId id) {
   return SessionError(SessionStatus::kSessionNotActive,
-                      absl::StrCat("device session ", Number(id)));
+                      absl::StrCat("device ", HandleName(id), " is not active"));
 }
 
 }  // namespace
@@ -41,8 +41,10 @@ class DeviceSessions::Use {
   std::shared_ptr<Device> device_;
 };
 
-DeviceSessions::DeviceSessions(std::shared_ptr<SessionRunner> runner)
-    : runner_(std::move(runner)) {}
+DeviceSessions::DeviceSessions(std::shared_ptr<SessionRunner> runner,
+                               std::shared_ptr<HandleSource::Count> numbers)
+    : runner_(std::move(runner)),
+      handles_(HandleKind::kDeviceSession, std::move(numbers)) {}
 
 DeviceSessions::~DeviceSessions() {
   std::vector<SessionId> ids;
@@ -60,7 +62,7 @@ absl::StatusOr<std::shared_ptr<DeviceSessions::Device>> DeviceSessions::BeginUse
     auto found = devices_.find(id);
     if (found == devices_.end()) {
       return SessionError(SessionStatus::kSessionNotFound,
-                          absl::StrCat("device session ", Number(id)));
+                          absl::StrCat("there is no device ", HandleName(id)));
     }
     if (!found->second->busy) {
       found->second->busy = true;
@@ -99,7 +101,11 @@ SessionId DeviceSessions::Add(std::vector<std::string> counters, std::string gpu
 
 absl::Status DeviceSessions::Start(SessionId id) {
   ASSIGN_OR_RETURN(const Use device, Use::Begin(this, id));
-  if (device->run != nullptr) return OwnedBy("what it measures", id);
+  if (device->run != nullptr && !device->run->lost()) {
+    return SessionError(SessionStatus::kHasActiveSession,
+                        absl::StrCat("device ", HandleName(id), " is active"));
+  }
+  device->run = nullptr;
   ASSIGN_OR_RETURN(device->run,
                    runner_->StartDevice(id, device->names, device->gpu_key));
   return absl::OkStatus();

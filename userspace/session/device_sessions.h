@@ -21,7 +21,9 @@ namespace rocattach {
 // time; the others wait.
 class DeviceSessions {
  public:
-  explicit DeviceSessions(std::shared_ptr<SessionRunner> runner);
+  // Its sessions are numbered together with others that use `numbers`.
+  DeviceSessions(std::shared_ptr<SessionRunner> runner,
+                 std::shared_ptr<HandleSource::Count> numbers);
   // Stops what is active.
   ~DeviceSessions();
   DeviceSessions(const DeviceSessions&) = delete;
@@ -56,7 +58,7 @@ class DeviceSessions {
   const std::shared_ptr<SessionRunner> runner_;
   absl::Mutex mutex_;
   absl::CondVar use_ended_;
-  HandleSource handles_ ABSL_GUARDED_BY(mutex_){HandleKind::kDeviceSession};
+  HandleSource handles_ ABSL_GUARDED_BY(mutex_);
   std::map<SessionId, std::shared_ptr<Device>> devices_ ABSL_GUARDED_BY(mutex_);
 };
 

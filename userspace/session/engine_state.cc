@@ -9,13 +9,15 @@ namespace rocattach {
 
 EngineState::EngineState(std::shared_ptr<SessionRunner> session_runner)
     : runner(std::move(session_runner)),
-      session_handles(HandleKind::kSession),
+      session_numbers(std::make_shared<HandleSource::Count>(0)),
+      session_handles(HandleKind::kSession, session_numbers),
       filter_handles(HandleKind::kFilter),
       buffer_handles(HandleKind::kBuffer) {}
 
 absl::Status NoBuffer(BufferId id) {
-  return SessionError(SessionStatus::kBufferNotFound,
-                      absl::StrCat("buffer ", static_cast<uint64_t>(id)));
+  return SessionError(
+      SessionStatus::kBufferNotFound,
+      absl::StrCat("the session has no buffer ", static_cast<uint64_t>(id)));
 }
 
 absl::StatusOr<std::shared_ptr<Session>> EngineState::Find(SessionId id) const {
@@ -25,7 +27,7 @@ absl::StatusOr<std::shared_ptr<Session>> EngineState::Find(SessionId id) const {
   auto found = sessions.find(id);
   if (found == sessions.end() || found->second->destroying) {
     return SessionError(SessionStatus::kSessionNotFound,
-                        absl::StrCat("session ", Number(id)));
+                        absl::StrCat("there is no ", HandleName(id)));
   }
   return found->second;
 }
@@ -69,6 +71,25 @@ void EngineState::AddLeaving(BufferId id,
                              const std::shared_ptr<RecordBuffer>& records) {
   std::erase_if(leaving, [](const auto& entry) { return entry.second.expired(); });
   leaving[id] = records;
+}
+
+void EngineState::Lose(SessionId id, const RecordRouter* router,
+                       const absl::Status& why) {
+  SessionLostCallback lost;
+  {
+    absl::MutexLock lock(&mutex);
+    auto found = sessions.find(id);
+    if (found == sessions.end() || found->second->router.get() != router) return;
+    Session& session = *found->second;
+    session.loss = why;
+    // If it is starting, the end of that phase tells; if it is stopping, the stop does.
+    if (session.phase != Phase::kActive) return;
+    Settle(session, Phase::kLost);
+    lost = session.lost;
+  }
+  if (!lost) return;
+  RecordBuffer::CallbackScope scope;
+  lost(id, why);
 }
 
 void EngineState::Settle(Session& session, Phase phase) {

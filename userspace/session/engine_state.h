@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@
 #include "userspace/session/session_handle.h"
 #include "userspace/session/session_runner.h"
 #include "userspace/session/session_types.h"
+#include "userspace/session/target_names.h"
 
 namespace rocattach {
 
@@ -32,8 +34,9 @@ struct SessionBuffer {
 };
 
 // kStarting and kStopping belong to the thread that set them: only it uses the
-// session's run and ends the phase.
-enum class Phase { kIdle, kStarting, kActive, kStopping };
+// session's run and ends the phase. A session is kLost if its run has ended by itself:
+// it can be started again, and terminating it says what happened.
+enum class Phase { kIdle, kStarting, kActive, kStopping, kLost };
 
 // Guarded by EngineState::mutex; the run is used without it.
 struct Session {
@@ -42,6 +45,13 @@ struct Session {
   std::map<FilterId, Filter> filters;
   std::map<BufferId, SessionBuffer> buffers;
   ProcessEndedCallback ended;
+  SessionLostCallback lost;
+  absl::Status loss;  // of the last start
+  // For the records of all its starts.
+  const std::shared_ptr<SessionTargetNames> names =
+      std::make_shared<SessionTargetNames>();
+  std::set<std::string> texts;  // that the user was given
+  uint32_t modes = 0;           // bits of SessionMode; 0: any
   Phase phase = Phase::kIdle;
   bool destroying = false;       // its id counts as gone
   bool destroy_settled = false;  // the end of the phase finishes the destruction
@@ -63,6 +73,9 @@ struct EngineState {
   bool WaitSettled(const Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Ends a phase.
   void Settle(Session& session, Phase phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // The session's run that `router` belongs to has ended by itself. Tells the user.
+  void Lose(SessionId id, const RecordRouter* router, const absl::Status& why)
+      ABSL_LOCKS_EXCLUDED(mutex);
   // Sets where the records of an active session go from now on.
   void UpdateRoutes(Session& session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   // Keeps the buffer known for as long as its last delivery takes.
@@ -75,6 +88,8 @@ struct EngineState {
   absl::CondVar changed;  // a phase ended
   bool initialized ABSL_GUARDED_BY(mutex) = false;
   int finalizing ABSL_GUARDED_BY(mutex) = 0;  // nonzero: no session starts
+  // Of sessions and device sessions.
+  const std::shared_ptr<HandleSource::Count> session_numbers;
   HandleSource session_handles ABSL_GUARDED_BY(mutex);
   HandleSource filter_handles ABSL_GUARDED_BY(mutex);
   HandleSource buffer_handles ABSL_GUARDED_BY(mutex);

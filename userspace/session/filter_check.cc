@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/abi/records.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/counters/definition_file.h"
@@ -170,16 +171,31 @@ absl::Status CheckFilter(const FilterSpec& spec, const CounterCatalog& catalog,
   return CheckFunctions(TraceDomain::kHipApi, spec.selection.hip_functions, backend);
 }
 
+namespace {
+
+// Bytes of a marker's text that a process records.
+constexpr size_t kLongestMarker = sizeof(rocattach_api_call::text);
+
+}  // namespace
+
 size_t RecordBytes(const FilterSpec& spec) {
   const size_t values = spec.CounterList().size() * sizeof(RecordValue);
   switch (spec.kind) {
     case FilterKind::kApiTrace:
-      return sizeof(TraceRecord);
+      return std::count(spec.api_domains.begin(), spec.api_domains.end(),
+                        TraceDomain::kMarkers) == 0
+                 ? sizeof(TraceRecord)
+                 : TraceBytes(kLongestMarker + 1);
     case FilterKind::kCountersSampler:
       return sizeof(SampleRecord) + values;
     default:
       return sizeof(DispatchRecord) + values;
   }
+}
+
+SessionMode ModeOf(FilterKind kind) {
+  return kind == FilterKind::kApiTrace ? SessionMode::kTracing
+                                       : SessionMode::kProfiling;
 }
 
 size_t SmallestRecordBytes() {

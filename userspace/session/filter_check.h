@@ -25,6 +25,8 @@ size_t RecordBytes(const FilterSpec& spec);
 
 // Bytes of the smallest possible record.
 size_t SmallestRecordBytes();
+// The mode that such a filter belongs to.
+SessionMode ModeOf(FilterKind kind);
 
 }  // namespace rocattach
 

@@ -20,4 +20,34 @@ bool SessionBackend::MayHaveApiFunction(TraceDomain domain, const std::string& n
   return !reported;
 }
 
+TraceDomain TraceDomainOf(uint32_t plan_api) {
+  switch (plan_api) {
+    case ROCATTACH_PLAN_API_HSA:
+      return TraceDomain::kHsaApi;
+    case ROCATTACH_PLAN_API_HIP:
+      return TraceDomain::kHipApi;
+    default:
+      return TraceDomain::kMarkers;
+  }
+}
+
+std::vector<GpuName> GpuNames(const std::vector<TargetGpu>& gpus) {
+  std::vector<GpuName> names;
+  for (const TargetGpu& gpu : gpus) {
+    names.push_back(
+        {gpu.architecture, gpu.product_name, gpu.uuid, gpu.pci, gpu.compute_units});
+  }
+  return names;
+}
+
+std::shared_ptr<TargetNames> NamesOf(const TargetDescription& description) {
+  if (description.names != nullptr) return description.names;
+  auto names = std::make_shared<TargetNames>();
+  names->SetGpus(GpuNames(description.gpus));
+  for (const TargetFunction& function : description.functions) {
+    names->AddFunction(TraceDomainOf(function.domain), function.number, function.name);
+  }
+  return names;
+}
+
 }  // namespace rocattach

@@ -9,9 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/session/session_types.h"
+#include "userspace/session/target_names.h"
 
 namespace rocattach {
 
@@ -48,6 +50,8 @@ struct TargetDescription {
   // rocprofiler-register".
   std::string missing_reason;
   std::vector<TargetFunction> functions = {};
+  // More names are added while it runs; nullptr: those above are all.
+  std::shared_ptr<TargetNames> names = {};
 };
 
 // One hardware counter of one dispatch or sample.
@@ -72,6 +76,7 @@ struct ApiEvent {
   uint32_t tid = 0;
   uint64_t correlation_id = 0;
   uint64_t begin_ns = 0, end_ns = 0;
+  absl::string_view text = {};  // of a marker
 };
 
 struct SampleEvent {
@@ -80,6 +85,13 @@ struct SampleEvent {
   uint64_t begin_ns = 0, end_ns = 0;
   absl::Span<const CounterReading> readings;
 };
+
+// The domain that an enum rocattach_plan_api stands for.
+TraceDomain TraceDomainOf(uint32_t plan_api);
+// The names of the process, filled from the description.
+std::shared_ptr<TargetNames> NamesOf(const TargetDescription& description);
+// Its GPUs, for users.
+std::vector<GpuName> GpuNames(const std::vector<TargetGpu>& gpus);
 
 // Receives from a backend what a session collects. Calls for one target come one at a
 // time; they may run user callbacks, and from there the engine may call the backend

@@ -116,6 +116,7 @@ absl::Status SessionBuffers::Check(SessionId id, BufferId buffer) const {
 absl::Status SessionBuffers::Flush(SessionId id, BufferId buffer) {
   std::shared_ptr<RecordBuffer> records;
   std::shared_ptr<SessionRun> run;
+  absl::Status result;
   {
     absl::MutexLock lock(&state_->mutex);
     ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
@@ -123,12 +124,16 @@ absl::Status SessionBuffers::Flush(SessionId id, BufferId buffer) {
     if (found == session->buffers.end()) return NoBuffer(buffer);
     records = found->second.records;
     found->second.flushed_ns = BootNs();
+    if (session->phase == Phase::kLost) {
+      result =
+          SessionError(SessionStatus::kCorruptedSessionBuffer, session->loss.message());
+    }
     // A callback must not wait for deliveries: see SessionBackend::Settle.
     if (session->phase == Phase::kActive && !RecordBuffer::InCallback()) {
       run = session->run;
     }
   }
-  absl::Status result = run == nullptr ? absl::OkStatus() : run->Drain();
+  if (run != nullptr) result = run->Drain();
   records->Flush();
   return result;
 }

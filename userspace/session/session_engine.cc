@@ -8,6 +8,7 @@
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/engine_state.h"
+#include "userspace/session/filter_check.h"
 #include "userspace/session/target_runner.h"
 
 namespace rocattach {
@@ -19,13 +20,43 @@ uint64_t BufferDrops(const Session& session) {
   return dropped;
 }
 
+// Whether there is something to stop.
+bool HasRun(const Session& session) {
+  return session.phase == Phase::kActive || session.phase == Phase::kLost;
+}
+
+absl::Status NotActive(SessionId id) {
+  return SessionError(SessionStatus::kSessionNotActive,
+                      absl::StrCat(HandleName(id), " is not active"));
+}
+
+absl::Status IsActive(SessionId id) {
+  return SessionError(SessionStatus::kHasActiveSession,
+                      absl::StrCat(HandleName(id), " is active"));
+}
+
+// A session whose program has named its modes needs a filter for each.
+absl::Status CheckModes(const Session& session) {
+  uint32_t missing = session.modes;
+  for (const auto& [id, filter] : session.filters) {
+    missing &= ~static_cast<uint32_t>(ModeOf(filter.spec.kind));
+  }
+  if (missing == 0) return absl::OkStatus();
+  const bool tracing = (missing & static_cast<uint32_t>(SessionMode::kTracing)) != 0;
+  return SessionError(
+      SessionStatus::kSessionMissingFilter,
+      absl::StrCat(HandleName(session.id), " has the mode ",
+                   tracing ? "tracing" : "profiling", " and no filter for it"));
+}
+
 }  // namespace
 
 SessionEngine::SessionEngine(std::shared_ptr<SessionRunner> runner)
     : state_(std::make_shared<EngineState>(std::move(runner))),
       filters_(state_),
       buffers_(state_),
-      devices_(state_->runner) {}
+      names_(state_),
+      devices_(state_->runner, state_->session_numbers) {}
 
 SessionEngine::SessionEngine(std::shared_ptr<SessionBackend> backend,
                              std::shared_ptr<const CounterCatalog> catalog)
@@ -81,7 +112,7 @@ absl::Status SessionEngine::StopAll() {
                             "finalize inside a callback while a session is starting or "
                             "stopping");
       }
-      if (session->phase != Phase::kActive) continue;
+      if (!HasRun(*session)) continue;
       session->phase = Phase::kStopping;
     }
     StopRun(session).IgnoreError();  // there is no one to report the error to
@@ -125,9 +156,11 @@ absl::StatusOr<SessionId> SessionEngine::CreateReadySession(int replay_mode,
   auto complete = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const FilterId filter_id,
                      filters_.Create(session, std::move(filter)));
-    ASSIGN_OR_RETURN(const BufferId buffer_id,
-                     buffers_.Create(session, buffer_bytes, std::move(callback)));
-    RETURN_IF_ERROR(filters_.SetBuffer(session, filter_id, buffer_id));
+    if (callback) {
+      ASSIGN_OR_RETURN(const BufferId buffer_id,
+                       buffers_.Create(session, buffer_bytes, std::move(callback)));
+      RETURN_IF_ERROR(filters_.SetBuffer(session, filter_id, buffer_id));
+    }
     if (!sync) return absl::OkStatus();
     return filters_.SetSyncCallback(session, filter_id, std::move(sync));
   };
@@ -141,7 +174,9 @@ absl::StatusOr<SessionId> SessionEngine::CreateReadySession(int replay_mode,
 absl::Status SessionEngine::AddSessionTarget(SessionId id, ProcessId target) {
   absl::MutexLock lock(&state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
-  if (session->phase != Phase::kIdle) return OwnedBy("its process", id);
+  if (session->phase != Phase::kIdle && session->phase != Phase::kLost) {
+    return IsActive(id);
+  }
   session->targets.insert(target);
   return absl::OkStatus();
 }
@@ -150,7 +185,9 @@ absl::Status SessionEngine::AddSessionProcess(SessionId id, pid_t pid) {
   {
     absl::MutexLock lock(&state_->mutex);
     ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
-    if (session->phase != Phase::kIdle) return OwnedBy("its process", id);
+    if (session->phase != Phase::kIdle && session->phase != Phase::kLost) {
+      return IsActive(id);
+    }
   }
   ASSIGN_OR_RETURN(const ProcessId target, state_->runner->FindTarget(pid));
   return AddSessionTarget(id, target);
@@ -162,6 +199,25 @@ absl::Status SessionEngine::SetProcessEndedCallback(SessionId id,
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
   session->ended = std::move(callback);
   state_->UpdateRoutes(*session);
+  return absl::OkStatus();
+}
+
+absl::Status SessionEngine::SetLostCallback(SessionId id,
+                                            SessionLostCallback callback) {
+  absl::MutexLock lock(&state_->mutex);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+  session->lost = std::move(callback);
+  return absl::OkStatus();
+}
+
+absl::Status SessionEngine::AddSessionMode(SessionId id, SessionMode mode) {
+  absl::MutexLock lock(&state_->mutex);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+  if (mode != SessionMode::kProfiling && mode != SessionMode::kTracing) {
+    return SessionError(SessionStatus::kInvalidArguments,
+                        absl::StrCat("session mode ", static_cast<uint32_t>(mode)));
+  }
+  session->modes |= static_cast<uint32_t>(mode);
   return absl::OkStatus();
 }
 
@@ -177,22 +233,25 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
   }
   if (session->filters.empty()) {
     return SessionError(SessionStatus::kSessionMissingFilter,
-                        absl::StrCat("session ", Number(id)));
+                        absl::StrCat(HandleName(id), " has no filter"));
   }
+  RETURN_IF_ERROR(CheckModes(*session));
   for (const auto& [filter_id, filter] : session->filters) {
     if (filter.buffer == BufferId() && !filter.sync) {
-      return SessionError(SessionStatus::kSessionMissingBuffer,
-                          absl::StrCat("filter ", static_cast<uint64_t>(filter_id),
-                                       " of session ", Number(id)));
+      return SessionError(
+          SessionStatus::kSessionMissingBuffer,
+          absl::StrCat("filter ", static_cast<uint64_t>(filter_id), " of ",
+                       HandleName(id), " has neither a buffer nor a callback"));
     }
   }
-  if (!state_->WaitSettled(*session) || session->phase != Phase::kIdle) {
-    return OwnedBy("what it requests", id);
+  if (!state_->WaitSettled(*session) || session->phase == Phase::kActive) {
+    return IsActive(id);
   }
   if (session->destroying) return state_->Find(id).status();
   session->phase = Phase::kStarting;
   RunSpec spec;
   spec.session = id;
+  spec.names = session->names;
   spec.targets.assign(session->targets.begin(), session->targets.end());
   for (const auto& [filter_id, filter] : session->filters) {
     spec.filters.push_back(filter.spec);
@@ -201,6 +260,11 @@ absl::StatusOr<std::shared_ptr<Session>> SessionEngine::PrepareStart(SessionId i
     session->collected_before.Add(session->router->collected());
   }
   session->router = std::make_shared<RecordRouter>(id);
+  session->loss = absl::OkStatus();
+  spec.lost = [weak = std::weak_ptr<EngineState>(state_), id,
+               router = session->router.get()](const absl::Status& why) {
+    if (const auto state = weak.lock()) state->Lose(id, router, why);
+  };
   previous = std::move(session->run);
   session->run = state_->runner->NewRun(std::move(spec), session->router);
   session->dropped_before = BufferDrops(*session);
@@ -226,15 +290,25 @@ absl::Status SessionEngine::StartSession(SessionId id) {
 
 // Ends phase kStarting.
 void SessionEngine::BecomeActive(const std::shared_ptr<Session>& session) {
+  absl::Status loss;  // it was lost while it was starting
+  std::shared_ptr<RecordRouter> router;
+  bool destroy = false;
   {
     absl::MutexLock lock(&state_->mutex);
-    if (!session->destroy_settled) {
+    destroy = session->destroy_settled;
+    if (destroy) {
+      session->phase = Phase::kStopping;
+    } else {
       state_->Settle(*session, Phase::kActive);
-      return;
+      loss = session->loss;
+      router = session->router;
     }
-    session->phase = Phase::kStopping;
   }
-  StopRun(session).IgnoreError();
+  if (destroy) {
+    StopRun(session).IgnoreError();
+  } else if (!loss.ok()) {
+    state_->Lose(session->id, router.get(), loss);
+  }
 }
 
 // Called in phase kStopping, which it ends.
@@ -276,9 +350,8 @@ absl::Status SessionEngine::TerminateSession(SessionId id) {
   {
     absl::MutexLock lock(&state_->mutex);
     ASSIGN_OR_RETURN(session, state_->Find(id));
-    if (!state_->WaitSettled(*session) || session->phase != Phase::kActive) {
-      return SessionError(SessionStatus::kSessionNotActive,
-                          absl::StrCat("session ", Number(id)));
+    if (!state_->WaitSettled(*session) || !HasRun(*session)) {
+      return NotActive(id);
     }
     session->phase = Phase::kStopping;
   }
@@ -294,7 +367,7 @@ absl::Status SessionEngine::DestroySession(SessionId id) {
     const bool settled = state_->WaitSettled(*session);
     if (session->destroying) return state_->Find(id).status();
     session->destroying = true;
-    active = session->phase == Phase::kActive;
+    active = HasRun(*session);
     if (!settled || active) session->destroy_settled = true;
     if (!settled) return absl::OkStatus();
     if (active) session->phase = Phase::kStopping;
@@ -321,6 +394,25 @@ void SessionEngine::TargetArrived(ProcessId target) {
   }
   session->run->Arrived(target);
   BecomeActive(session);
+}
+
+absl::Status SessionEngine::CheckActive(SessionId id) const {
+  std::shared_ptr<SessionRun> run;
+  {
+    absl::MutexLock lock(&state_->mutex);
+    ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+    if (session->phase == Phase::kLost) return session->loss;
+    if (session->phase != Phase::kActive) return NotActive(id);
+    run = session->run;
+  }
+  return run->Check();
+}
+
+std::shared_ptr<const SessionTargetNames> SessionEngine::TargetNamesOf(
+    SessionId id) const {
+  absl::MutexLock lock(&state_->mutex);
+  auto found = state_->sessions.find(id);
+  return found == state_->sessions.end() ? nullptr : found->second->names;
 }
 
 absl::StatusOr<SessionReport> SessionEngine::Report(SessionId id) const {

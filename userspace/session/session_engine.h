@@ -18,6 +18,7 @@
 #include "userspace/session/session_backend.h"
 #include "userspace/session/session_buffers.h"
 #include "userspace/session/session_filters.h"
+#include "userspace/session/session_names.h"
 #include "userspace/session/session_runner.h"
 #include "userspace/session/session_types.h"
 
@@ -62,7 +63,8 @@ class SessionEngine {
   absl::Status Finalize();
 
   absl::StatusOr<SessionId> CreateSession(int replay_mode);
-  // A session with one filter, written to one buffer. `sync` may be empty.
+  // A session with one filter, written to one buffer; without `callback` it has none.
+  // `sync` may be empty too, but a start needs one of the two.
   absl::StatusOr<SessionId> CreateReadySession(int replay_mode, FilterSpec filter,
                                                size_t buffer_bytes,
                                                BufferCallback callback,
@@ -73,6 +75,10 @@ class SessionEngine {
   // Called when a process of the session has ended.
   absl::Status SetProcessEndedCallback(SessionId session,
                                        ProcessEndedCallback callback);
+  // Called when the session has ended without being terminated.
+  absl::Status SetLostCallback(SessionId session, SessionLostCallback callback);
+  // Restricts the session to filters of its modes; each needs one.
+  absl::Status AddSessionMode(SessionId session, SessionMode mode);
   absl::Status StartSession(SessionId session);
   absl::Status TerminateSession(SessionId session);
   absl::Status DestroySession(SessionId session);
@@ -81,13 +87,21 @@ class SessionEngine {
   absl::Status CheckInitialized() const;
   // NOT_INITIALIZED, SESSION_NOT_FOUND.
   absl::Status CheckSession(SessionId session) const;
+  // NOT_INITIALIZED, SESSION_NOT_FOUND, SESSION_NOT_ACTIVE; ERROR if it was lost, or if
+  // what runs it does not answer.
+  absl::Status CheckActive(SessionId session) const;
   absl::StatusOr<SessionReport> Report(SessionId session) const;
+
+  // For who passes the session's records on, also while it is being destroyed; nullptr
+  // when it is gone.
+  std::shared_ptr<const SessionTargetNames> TargetNamesOf(SessionId session) const;
 
   // A process became ready: an active session for all processes starts there.
   void TargetArrived(ProcessId target);
 
   SessionFilters& filters() { return filters_; }
   SessionBuffers& buffers() { return buffers_; }
+  SessionNames& names() { return names_; }
   // Device profiling; this does not require Initialize.
   DeviceSessions& devices() { return devices_; }
 
@@ -101,6 +115,7 @@ class SessionEngine {
   const std::shared_ptr<EngineState> state_;
   SessionFilters filters_;
   SessionBuffers buffers_;
+  SessionNames names_;
   DeviceSessions devices_;
 };
 

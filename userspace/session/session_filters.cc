@@ -12,8 +12,31 @@ namespace rocattach {
 namespace {
 
 absl::Status NoFilter(FilterId id) {
-  return SessionError(SessionStatus::kFilterNotFound,
-                      absl::StrCat("filter ", static_cast<uint64_t>(id)));
+  return SessionError(
+      SessionStatus::kFilterNotFound,
+      absl::StrCat("the session has no filter ", static_cast<uint64_t>(id)));
+}
+
+// SESSION_MODE_FILTER_MISMATCH of the documentation.
+absl::Status CheckMode(const Session& session, FilterKind kind) {
+  if (session.modes == 0) return absl::OkStatus();
+  const auto mode = static_cast<uint32_t>(ModeOf(kind));
+  if ((session.modes & mode) != 0) return absl::OkStatus();
+  return SessionError(SessionStatus::kSessionFilterDataMismatch,
+                      absl::StrCat(HandleName(session.id),
+                                   " does not have the mode of filters of kind ",
+                                   static_cast<int>(kind)));
+}
+
+// INCORRECT_SIZE if the buffer cannot hold one record of the filter.
+absl::Status CheckSize(const RecordBuffer& buffer, const FilterSpec& filter) {
+  const size_t needed = RecordBytes(filter);
+  const size_t present = buffer.bytes();
+  if (present >= needed || buffer.unread()) return absl::OkStatus();
+  return SessionError(
+      SessionStatus::kIncorrectSize,
+      absl::StrCat("the buffer holds ", present,
+                   " bytes and a record of this filter takes ", needed));
 }
 
 }  // namespace
@@ -31,16 +54,39 @@ absl::StatusOr<FilterId> SessionFilters::Create(SessionId id, FilterSpec filter)
   RETURN_IF_ERROR(Check(filter));
   absl::MutexLock lock(&state_->mutex);
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+  RETURN_IF_ERROR(CheckMode(*session, filter.kind));
   for (const auto& [other_id, other] : session->filters) {
     if (other.spec.kind == filter.kind) {
       return SessionError(SessionStatus::kSessionFilterDataMismatch,
-                          absl::StrCat("session ", Number(id), " has a filter of kind ",
+                          absl::StrCat(HandleName(id), " has a filter of kind ",
                                        static_cast<int>(filter.kind)));
     }
   }
   const auto filter_id = static_cast<FilterId>(state_->filter_handles.Next());
   session->filters[filter_id].spec = std::move(filter);
   return filter_id;
+}
+
+absl::StatusOr<FilterId> SessionFilters::Set(SessionId id, FilterSpec filter) {
+  {
+    absl::MutexLock lock(&state_->mutex);
+    RETURN_IF_ERROR(state_->Find(id).status());
+  }
+  RETURN_IF_ERROR(Check(filter));
+  {
+    absl::MutexLock lock(&state_->mutex);
+    ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, state_->Find(id));
+    for (auto& [filter_id, present] : session->filters) {
+      if (present.spec.kind != filter.kind) continue;
+      auto buffer = session->buffers.find(present.buffer);
+      if (buffer != session->buffers.end()) {
+        RETURN_IF_ERROR(CheckSize(*buffer->second.records, filter));
+      }
+      present.spec = std::move(filter);
+      return filter_id;
+    }
+  }
+  return Create(id, std::move(filter));
 }
 
 absl::Status SessionFilters::Destroy(SessionId id, FilterId filter) {
@@ -58,14 +104,7 @@ absl::Status SessionFilters::SetBuffer(SessionId id, FilterId filter, BufferId b
   if (found_buffer == session->buffers.end()) return NoBuffer(buffer);
   auto found_filter = session->filters.find(filter);
   if (found_filter == session->filters.end()) return NoFilter(filter);
-  const size_t needed = RecordBytes(found_filter->second.spec);
-  const size_t present = found_buffer->second.records->bytes();
-  if (present < needed && !found_buffer->second.records->unread()) {
-    return SessionError(
-        SessionStatus::kIncorrectSize,
-        absl::StrCat("the buffer holds ", present,
-                     " bytes and a record of this filter takes ", needed));
-  }
+  RETURN_IF_ERROR(CheckSize(*found_buffer->second.records, found_filter->second.spec));
   found_filter->second.buffer = buffer;
   state_->UpdateRoutes(*session);
   return absl::OkStatus();

@@ -22,6 +22,9 @@ class SessionFilters {
   // The checks of Create on its filter; see SessionRunner.
   absl::Status Check(const FilterSpec& filter) const;
   absl::StatusOr<FilterId> Create(SessionId session, FilterSpec filter);
+  // Replaces what the session's filter of this kind collects, from the next start on;
+  // creates the filter if there is none.
+  absl::StatusOr<FilterId> Set(SessionId session, FilterSpec filter);
   absl::Status Destroy(SessionId session, FilterId filter);
   absl::Status SetBuffer(SessionId session, FilterId filter, BufferId buffer);
   absl::Status SetSyncCallback(SessionId session, FilterId filter,

@@ -2,8 +2,13 @@
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_HANDLE_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_HANDLE_H_
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "userspace/session/session_types.h"
 
 namespace rocattach {
@@ -16,24 +21,36 @@ enum class HandleKind : uint8_t {
   kDeviceSession = 4,
 };
 
-// Handles of one kind, counted from 1. Not thread-safe.
+// The kind stands above the number.
+inline constexpr int kHandleNumberBits = 40;
+
+// Handles of one kind, counted from 1. Not thread-safe, except for the count.
 class HandleSource {
  public:
-  explicit HandleSource(HandleKind kind) : kind_(kind) {}
+  using Count = std::atomic<uint64_t>;
+
+  // Sources that share a count never give the same number, whatever their kinds.
+  explicit HandleSource(HandleKind kind,
+                        std::shared_ptr<Count> last = std::make_shared<Count>(0))
+      : kind_(kind), last_(std::move(last)) {}
 
   uint64_t Next() {
-    return uint64_t{0x5257} << 48 | uint64_t{static_cast<uint8_t>(kind_)} << 40 |
-           ++last_;
+    return uint64_t{static_cast<uint8_t>(kind_)} << kHandleNumberBits | ++*last_;
   }
 
  private:
   const HandleKind kind_;
-  uint64_t last_ = 0;
+  const std::shared_ptr<Count> last_;
 };
 
-// For users, and as in recordings: 1, 2, 3 …
+// As in recordings, and for users of the service: 1, 2, 3 …
 inline uint64_t Number(SessionId id) {
-  return static_cast<uint64_t>(id) & 0xffffffffff;
+  return static_cast<uint64_t>(id) & ((uint64_t{1} << kHandleNumberBits) - 1);
+}
+
+// For the program that has the handle.
+inline std::string HandleName(SessionId id) {
+  return absl::StrCat("session ", static_cast<uint64_t>(id));
 }
 
 }  // namespace rocattach

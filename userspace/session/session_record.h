@@ -3,6 +3,7 @@
 #ifndef ROCATTACH_USERSPACE_SESSION_SESSION_RECORD_H_
 #define ROCATTACH_USERSPACE_SESSION_SESSION_RECORD_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -35,6 +36,9 @@ struct RecordValue {
   double value;  // summed over the instances of a hardware counter
 };
 
+// A GPU's number that is not known, or the host.
+inline constexpr uint32_t kNoGpu = UINT32_MAX;
+
 // Bits of DispatchRecord.selected_by.
 inline constexpr uint32_t kSelectedByTimestamps = 1;
 inline constexpr uint32_t kSelectedByCounters = 2;
@@ -44,7 +48,7 @@ struct DispatchRecord {
   RecordHeader header;
   int32_t pid;
   uint32_t tid;
-  uint32_t gpu_id;  // numbers of the process, as in the stream
+  uint32_t gpu_id;  // its number among the process's GPUs, from 0
   uint32_t queue_id;
   uint32_t kernel_id;  // 0: not known
   uint32_t pass;       // which pass its values are of, from 0
@@ -69,7 +73,8 @@ enum class TraceDomain : int32_t {
   kMarkers = 6,
 };
 
-// An API call, or a memory copy.
+// An API call, or a memory copy. The text of a marker follows, with a final 0, filled
+// up to a multiple of 8 bytes.
 struct TraceRecord {
   RecordHeader header;
   int32_t pid;
@@ -79,8 +84,11 @@ struct TraceRecord {
                           // 2 host to device, 3 device to host, 4 device to device
   uint64_t correlation_id;
   RecordTimes times;
-  uint32_t source_gpu_id, target_gpu_id;  // of copies; 0: host or not known
+  uint32_t source_gpu_id, target_gpu_id;  // of copies
   uint64_t bytes;                         // of copies
+  const char* text;                       // set for a program when it gets the record
+  uint32_t text_bytes;                    // with the final 0; 0: none
+  uint32_t pad;
 };
 
 // Counters of a whole GPU over an interval; RecordValue[values] follow.
@@ -101,6 +109,15 @@ static_assert(std::is_trivial_v<DispatchRecord> && std::is_trivial_v<TraceRecord
 template <typename Record>
 const Record& RecordAs(const RecordHeader* header) {
   return *reinterpret_cast<const Record*>(header);
+}
+
+// The text that follows the record; nullptr: none.
+inline const char* TextOf(const TraceRecord& record) {
+  return record.text_bytes == 0 ? nullptr : reinterpret_cast<const char*>(&record + 1);
+}
+// The size of a trace record with a text of that many bytes.
+constexpr size_t TraceBytes(size_t text_bytes) {
+  return sizeof(TraceRecord) + (text_bytes + 7) / 8 * 8;
 }
 
 }  // namespace rocattach

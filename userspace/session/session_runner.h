@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "userspace/session/record_router.h"
 #include "userspace/session/session_types.h"
+#include "userspace/session/target_names.h"
 
 namespace rocattach {
 
@@ -23,6 +25,11 @@ struct RunSpec {
   SessionId session = {};
   std::vector<FilterSpec> filters;  // checked, one of each kind
   std::vector<ProcessId> targets;   // empty: all current and future ones
+  // Gets the names that the records need, before these.
+  std::shared_ptr<SessionTargetNames> names = {};
+  // Called if the run ends by itself after Start, on any thread, at most once, not from
+  // Stop and not after it. The records that had arrived have been delivered.
+  std::function<void(const absl::Status& why)> lost = {};
 };
 
 // One start of a session. Start, Arrived and Stop are called one at a time; the others
@@ -39,6 +46,8 @@ class SessionRun {
   virtual absl::Status Stop() = 0;
   // Delivers what is there now. Never called from a user's callback.
   virtual absl::Status Drain() = 0;
+  // Whether it collects still, as far as can be said without waiting for long.
+  virtual absl::Status Check() { return absl::OkStatus(); }
   // A process became ready; only for runs of all processes.
   virtual void Arrived(ProcessId target) = 0;
 
@@ -55,6 +64,8 @@ class DeviceRun {
   // One value per counter, NaN where there is none.
   virtual absl::StatusOr<std::vector<double>> Poll() = 0;
   virtual absl::Status Stop() = 0;
+  // True if it has ended by itself.
+  virtual bool lost() const { return false; }
 };
 
 // Thread-safe. Errors carry a SessionStatus.

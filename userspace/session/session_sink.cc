@@ -7,14 +7,21 @@
 namespace rocattach {
 namespace {
 
-DispatchRecord ProfilerRecord(ProcessId target, const DispatchEvent& event) {
+// The number of a GPU among those of the process.
+uint32_t GpuNumber(const CompiledPlan& plan, uint32_t agent_id) {
+  const TargetGpu* gpu = plan.Gpu(agent_id);
+  return gpu == nullptr ? kNoGpu : static_cast<uint32_t>(gpu - plan.target.gpus.data());
+}
+
+DispatchRecord ProfilerRecord(ProcessId target, const CompiledPlan& plan,
+                              const DispatchEvent& event) {
   const rocattach_dispatch& dispatch = event.dispatch;
   DispatchRecord record = {};
   record.header.kind = SessionRecordKind::kDispatch;
   record.header.bytes = sizeof(record);
   record.pid = target.pid;
   record.tid = dispatch.tid;
-  record.gpu_id = dispatch.agent_id;
+  record.gpu_id = GpuNumber(plan, dispatch.agent_id);
   record.queue_id = dispatch.queue_id;
   record.kernel_id = dispatch.kernel_id;
   record.pass = event.pass;
@@ -65,6 +72,19 @@ std::shared_ptr<SessionSink::Target> SessionSink::Find(ProcessId id) const {
   return found == targets_.end() ? nullptr : found->second;
 }
 
+void SessionSink::PassOn(TraceRecord fixed, absl::string_view text, Target* target) {
+  if (!text.empty()) fixed.text_bytes = static_cast<uint32_t>(text.size() + 1);
+  const size_t bytes = TraceBytes(fixed.text_bytes);
+  fixed.header.kind = SessionRecordKind::kTrace;
+  fixed.header.bytes = static_cast<uint32_t>(bytes);
+  target->record.assign(bytes / 8, 0);
+  std::memcpy(target->record.data(), &fixed, sizeof(fixed));
+  if (!text.empty()) {
+    std::memcpy(target->record.data() + sizeof(fixed) / 8, text.data(), text.size());
+  }
+  router_->Take(reinterpret_cast<const RecordHeader*>(target->record.data()));
+}
+
 void SessionSink::Request(const std::vector<RequestedValues>& requested,
                           uint32_t agent_id, uint32_t pass,
                           absl::Span<const CounterReading> readings, Target* target) {
@@ -105,7 +125,7 @@ void SessionSink::OnDispatches(ProcessId id, absl::Span<const DispatchEvent> eve
     if (!router_->WantsDispatch(event.for_timestamps, event.for_counters)) continue;
     if (target == nullptr) target = Find(id);
     if (target == nullptr) return;
-    DispatchRecord record = ProfilerRecord(id, event);
+    DispatchRecord record = ProfilerRecord(id, *target->plan, event);
     target->values.clear();
     if (event.for_counters) {
       Request(target->dispatch, event.dispatch.agent_id, event.pass, event.readings,
@@ -120,21 +140,21 @@ void SessionSink::OnCopies(ProcessId id, absl::Span<const rocattach_copy> copies
   CollectedCounts all;
   all.copies = copies.size();
   router_->CountCollected(all);
-  if (!router_->WantsTrace() || Find(id) == nullptr) return;
+  if (!router_->WantsTrace()) return;
+  const std::shared_ptr<Target> target = Find(id);
+  if (target == nullptr) return;
   for (const rocattach_copy& copy : copies) {
     TraceRecord record = {};
-    record.header.kind = SessionRecordKind::kTrace;
-    record.header.bytes = sizeof(record);
     record.pid = id.pid;
     record.tid = copy.tid;
     record.domain = TraceDomain::kMemoryCopies;
     record.operation_id = copy.direction;
     record.correlation_id = copy.correlation_id;
     record.times = {copy.start_ns, copy.end_ns};
-    record.source_gpu_id = copy.src_agent_id;
-    record.target_gpu_id = copy.dst_agent_id;
+    record.source_gpu_id = GpuNumber(*target->plan, copy.src_agent_id);
+    record.target_gpu_id = GpuNumber(*target->plan, copy.dst_agent_id);
     record.bytes = copy.bytes;
-    router_->Take(&record.header);
+    PassOn(record, {}, target.get());
   }
 }
 
@@ -142,18 +162,19 @@ void SessionSink::OnApiCalls(ProcessId id, absl::Span<const ApiEvent> events) {
   CollectedCounts all;
   all.api_calls = events.size();
   router_->CountCollected(all);
-  if (!router_->WantsTrace() || Find(id) == nullptr) return;
+  if (!router_->WantsTrace()) return;
+  const std::shared_ptr<Target> target = Find(id);
+  if (target == nullptr) return;
   for (const ApiEvent& event : events) {
     TraceRecord record = {};
-    record.header.kind = SessionRecordKind::kTrace;
-    record.header.bytes = sizeof(record);
     record.pid = id.pid;
     record.tid = event.tid;
     record.domain = event.domain;
     record.operation_id = event.function;
     record.correlation_id = event.correlation_id;
     record.times = {event.begin_ns, event.end_ns};
-    router_->Take(&record.header);
+    record.source_gpu_id = record.target_gpu_id = kNoGpu;
+    PassOn(record, event.text, target.get());
   }
 }
 
@@ -170,7 +191,7 @@ void SessionSink::OnSamples(ProcessId id, absl::Span<const SampleEvent> events) 
     SampleRecord record = {};
     record.header.kind = SessionRecordKind::kSample;
     record.pid = id.pid;
-    record.gpu_id = event.agent_id;
+    record.gpu_id = GpuNumber(*target->plan, event.agent_id);
     record.pass = event.pass;
     record.times = {event.begin_ns, event.end_ns};
     record.values = static_cast<uint32_t>(target->values.size());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/record_router.h"
@@ -57,6 +58,8 @@ class SessionSink : public RecordSink {
   // Passes on `fixed`, followed by target->values.
   template <typename Fixed>
   void PassOn(const Fixed& fixed, Target* target);
+  // The same, followed by the text of a marker.
+  void PassOn(TraceRecord fixed, absl::string_view text, Target* target);
 
   const std::shared_ptr<RecordRouter> router_;
   std::vector<std::string> counter_names_, sampler_names_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "userspace/base/process.h"
 #include "userspace/session/session_record.h"
 
@@ -32,6 +33,12 @@ enum class FilterKind : int {
   kSpm = 5,          // not supported
   kApiTrace = 6,
   kCountersSampler = 7,
+};
+
+// What a session is for, if its program says so. Bits.
+enum class SessionMode : uint32_t {
+  kProfiling = 1,  // dispatches and counters
+  kTracing = 2,    // API calls and copies
 };
 
 // Inclusive.
@@ -100,6 +107,8 @@ using SyncCallback = std::function<void(const TraceRecord&, SessionId)>;
 // A process that a session collected from is gone, and all of its records have been
 // delivered. Must not wait.
 using ProcessEndedCallback = std::function<void(ProcessId)>;
+// A session has ended without being terminated, because what ran it is gone.
+using SessionLostCallback = std::function<void(SessionId, const absl::Status& why)>;
 
 }  // namespace rocattach
 

@@ -141,6 +141,7 @@ absl::Status TargetRun::StartTarget(ProcessId target) {
   if (absl::Status owned = OwnCounters(target, **plan); !owned.ok()) {
     return Refuse(target, std::move(owned));
   }
+  spec_.names->Set(target.pid, NamesOf(*description));
   sink_->AddTarget(target, *plan);
   const absl::Status started = backend.Start(target, *plan, sink_);
   if (started.ok()) return absl::OkStatus();
@@ -150,6 +151,8 @@ absl::Status TargetRun::StartTarget(ProcessId target) {
 }
 
 void TargetRun::Ended(ProcessId target) {
+  // A session of all processes may see many of them.
+  spec_.names->Remove(target.pid);
   absl::MutexLock lock(&owners_->mutex);
   running_.erase(target);
   owners_->ReleaseTarget(target, spec_.session);
@@ -196,15 +199,20 @@ void TargetRun::Arrived(ProcessId target) {
 }  // namespace
 
 absl::Status OwnedBy(absl::string_view what, SessionId owner) {
-  return SessionError(SessionStatus::kHasActiveSession,
-                      absl::StrCat(what, " belongs to session ", Number(owner)));
+  absl::Status status =
+      SessionError(SessionStatus::kHasActiveSession,
+                   absl::StrCat(what, " belongs to session ", Number(owner)));
+  SetSessionOwner(Number(owner), &status);
+  return status;
 }
 
 absl::Status CountersOwnedBy(absl::string_view key, SessionId owner) {
-  return SessionError(
+  absl::Status status = SessionError(
       SessionStatus::kHasActiveSession,
       absl::StrCat("the counters of ", absl::StartsWith(key, "GPU") ? "" : "GPU ", key,
                    " belong to session ", Number(owner)));
+  SetSessionOwner(Number(owner), &status);
+  return status;
 }
 
 void TargetOwners::Release(SessionId session) {

@@ -23,7 +23,12 @@ ProcessStream::ProcessStream(uint32_t stream_id, v1::Process process)
 
 void ProcessStream::AddEntries(const v1::Dictionary& entries) {
   std::string piece = entries.SerializeAsString();
-  AppendPiece(piece, &all_entries_);
+  if (entries.session_plans_size() > 0) {
+    if (plans_.size() == kKeptPlans) plans_.pop_front();
+    plans_.push_back(piece);
+  } else {
+    AppendPiece(piece, &all_entries_);
+  }
   // A key frame that is due will hold them anyway.
   if (!key_frame_due) AppendPiece(piece, &new_entries_);
 }
@@ -47,13 +52,15 @@ std::vector<std::string> ProcessStream::KeyFramePayloads(
   if (account) *first.mutable_account() = *account;
   if (end) *first.mutable_end() = *end;
   std::vector<std::string> payloads = {first.SerializeAsString()};
-  for (const std::string& piece : all_entries_) {
+  const auto add = [&payloads](const std::string& piece) {
     if (payloads.back().size() + piece.size() <= kPieceBytes) {
       payloads.back() += piece;
     } else {
       payloads.push_back(piece);
     }
-  }
+  };
+  for (const std::string& piece : all_entries_) add(piece);
+  for (const std::string& plan : plans_) add(plan);
   for (size_t part = 0; part < payloads.size(); ++part) {
     v1::Dictionary numbers;
     numbers.set_recording_id(recording_id);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,8 +22,12 @@ class ProcessStream {
  public:
   ProcessStream(uint32_t stream_id, v1::Process process);
 
+  // Plans of sessions that key frames repeat. A process may have any number of them;
+  // only the last ones may still be named by records.
+  static constexpr size_t kKeptPlans = 128;
+
   // Adds entries: to the complete dictionary and to what the next dictionary frame
-  // holds.
+  // holds. A plan is passed alone.
   void AddEntries(const v1::Dictionary& entries);
   void AddWindow(const v1::WindowEvent& event);
   void AddClock(const v1::ClockRelation& clock);
@@ -78,6 +83,7 @@ class ProcessStream {
   std::vector<v1::WindowEvent> windows_;
   std::map<uint32_t, v1::ClockRelation> clocks_;  // the last one of each agent
   std::vector<std::string> all_entries_;
+  std::deque<std::string> plans_;  // the last ones
   std::vector<std::string> new_entries_;
   template <typename Kind>
   using EncoderOf = std::unique_ptr<typename Kind::Encoder>;

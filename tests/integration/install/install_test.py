@@ -30,6 +30,7 @@ ALLOWED = (
     "lib/python3*/*-packages/rocattach_stream/schemas.binpb",
     "share/rocattach/*",
     "share/man/man1/rocattach*.1",
+    "share/man/man3/rocattach_sessions.3",
     "share/bash-completion/completions/rocattach*",
     "share/doc/rocattach-watch/*",
 )
@@ -67,6 +68,7 @@ REQUIRED = (
     "share/rocattach/schemas/control.proto",
     "share/man/man1/rocattach.1",
     "share/man/man1/rocattach-watch.1",
+    "share/man/man3/rocattach_sessions.3",
     "share/bash-completion/completions/rocattach",
     "share/bash-completion/completions/rocattach-watch",
     "share/doc/rocattach-watch/LICENSE",

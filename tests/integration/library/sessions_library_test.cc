@@ -1,143 +1,12 @@
-// The C API from the installed tree: a C program, built against nothing but that, with
-// a running watcher and a process on the simulated GPU.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
+// The C API from the installed tree: what a program gets is the truth.
 #include <sstream>
 
-#include "tests/integration/watch/harness.h"
+#include "tests/integration/library/sessions_library_fixture.h"
 
 namespace rocattach::testing_support {
 namespace {
 
 using ::testing::HasSubstr;
-
-class SessionsLibraryTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    installed_ = new ExecutableDirectory;
-    const Finished install = Child({ROCATTACH_TEST_CMAKE, "--install",
-                                    ROCATTACH_TEST_BUILD, "--prefix", Prefix()})
-                                 .Wait();
-    ASSERT_TRUE(install.exited_with(0)) << install.errors;
-    const std::string packages = Find("rocattach-sessions.pc");
-    ASSERT_NE(packages, "");
-    // A sanitized library needs a program that brings the sanitizer.
-    const std::string sanitize = ROCATTACH_TEST_SANITIZE;
-    const std::string flags = sanitize.empty() ? "" : "-fsanitize=" + sanitize + " ";
-    // As a user's makefile does it.
-    const Finished compiled =
-        Child({"sh", "-c",
-               "PKG_CONFIG_PATH='" +
-                   std::filesystem::path(packages).parent_path().string() +
-                   "' && export PKG_CONFIG_PATH && cc -std=c11 -Wall -Wextra -Werror " +
-                   flags + "-o '" + Program() +
-                   "' '" ROCATTACH_TEST_PROGRAM
-                   "' $(pkg-config --cflags --libs rocattach-sessions) -lm"})
-            .Wait();
-    ASSERT_TRUE(compiled.exited_with(0)) << compiled.errors;
-  }
-  static void TearDownTestSuite() {
-    delete installed_;
-    installed_ = nullptr;
-  }
-
-  void SetUp() override {
-    SKIP_WITHOUT_PRIVILEGES();
-    // What a real driver would show in /sys.
-    const std::string node = directory_.path() + "/nodes/1";
-    std::filesystem::create_directories(node);
-    std::ofstream(node + "/properties") << "cpu_cores_count 0\nsimd_count 416\n";
-  }
-
-  static std::string Prefix() { return installed_->path() + "/tree"; }
-  static std::string Program() { return installed_->path() + "/program"; }
-  static std::string Find(const std::string& name) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(Prefix())) {
-      if (entry.path().filename() == name) return entry.path().string();
-    }
-    return "";
-  }
-
-  std::string Socket() const { return directory_.path() + "/control.sock"; }
-
-  std::vector<std::string> Watch() const {
-    return {"--auto", "--kfd-topology", directory_.path(), "--backend",
-            "sdk",    "--socket",       Socket()};
-  }
-
-  static std::vector<std::string> Target(const char* rounds) {
-    return {SimrocmRunPath(),
-            TargetPath("hsa_dispatch"),
-            "-n",
-            "20",
-            "--rounds",
-            rounds,
-            "--sleep-msec",
-            "5"};
-  }
-
-  Child::Options Environment() const {
-    Child::Options options;
-    const std::filesystem::path library = Find("librocattach-sessions.so");
-    options.environment = {"LD_LIBRARY_PATH=" + library.parent_path().string(),
-                           "ROCATTACH_SOCKET=" + Socket()};
-    return options;
-  }
-
-  Finished Run(const char* what, pid_t pid) const {
-    return Child({Program(), what, std::to_string(pid)}, Environment()).Wait();
-  }
-
-  // The program in this mode, with a service and a process that it uses.
-  struct Outcome {
-    Finished program;
-    RecordedProcess process;
-  };
-  Outcome RunBeside(const char* what, const char* rounds) {
-    Outcome outcome;
-    WatcherProcess watcher(Watch());
-    EXPECT_TRUE(watcher.ready());
-    Child target(Target(rounds));
-    const pid_t pid = target.pid();
-    outcome.program = Run(what, pid);
-    EXPECT_TRUE(outcome.program.exited_with(0))
-        << outcome.program.output << outcome.program.errors;
-    ExpectEnd(&target, &watcher);
-    outcome.process = ReadRecording(watcher.recording()).Process(pid);
-    return outcome;
-  }
-  static void ExpectEnd(Child* target, WatcherProcess* watcher) {
-    const Finished result = target->Wait();
-    EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
-    EXPECT_TRUE(watcher->Stop().exited_with(0));
-  }
-  // Waits until the last session is over.
-  void ExpectSessionOver() const {
-    nlohmann::json status;
-    for (int i = 0; i < 100; ++i) {
-      status = Status();
-      if (status["sessions"].back()["over"] == true) return;
-      usleep(20'000);
-    }
-    ADD_FAILURE() << status;
-  }
-
-  nlohmann::json Status() const {
-    const Finished status =
-        Child({ClientPath(), "session", "status", "--socket", Socket(), "--json"})
-            .Wait();
-    return nlohmann::json::parse(status.output, nullptr, false);
-  }
-
-  static ExecutableDirectory* installed_;
-  ExecutableDirectory directory_;
-};
-ExecutableDirectory* SessionsLibraryTest::installed_ = nullptr;
 
 TEST_F(SessionsLibraryTest, OnlyTheApiIsExported) {
   const Finished symbols =
@@ -155,6 +24,28 @@ TEST_F(SessionsLibraryTest, OnlyTheApiIsExported) {
   const Finished dynamic =
       Child({"readelf", "-d", Find("librocattach-sessions.so")}).Wait();
   EXPECT_THAT(dynamic.output, HasSubstr("soname: [librocattach-sessions.so.0]"));
+}
+
+TEST_F(SessionsLibraryTest, TheCMakePackageNeedsNoVariable) {
+  const std::string folder = installed_->path() + "/project";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/CMakeLists.txt")
+      << "cmake_minimum_required(VERSION 3.20)\nproject(user C)\n"
+         "find_package(rocattach REQUIRED)\n"
+         "add_executable(user \"" ROCATTACH_TEST_SOURCES
+         "/integration/library/program.c\")\n"
+         "target_link_libraries(user rocattach::sessions m)\n";
+  const Finished built =
+      Child({"sh", "-c",
+             std::string(ROCATTACH_TEST_CMAKE) + " -S '" + folder + "' -B '" + folder +
+                 "/build' -DCMAKE_PREFIX_PATH='" + Prefix() + "' && " +
+                 ROCATTACH_TEST_CMAKE + " --build '" + folder + "/build'"})
+          .Wait();
+  ASSERT_TRUE(built.exited_with(0)) << built.output << built.errors;
+  const Finished nobody =
+      Child({folder + "/build/user", "errors", "1"}, Environment()).Wait();
+  EXPECT_TRUE(nobody.exited_with(1));
+  EXPECT_THAT(nobody.errors, HasSubstr("no answer at " + Socket()));
 }
 
 TEST_F(SessionsLibraryTest, RecordsAreTheTruth) {

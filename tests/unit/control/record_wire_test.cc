@@ -152,5 +152,30 @@ TEST_F(RecordWireTest, AnyBytesEndWell) {
   }
 }
 
+// A call with this text; `says` is how long it claims to be.
+std::string CallWithText(const std::string& text, uint32_t says) {
+  TraceRecord record = {};
+  record.header.kind = SessionRecordKind::kTrace;
+  record.header.bytes = static_cast<uint32_t>(TraceBytes(says));
+  record.text_bytes = says;
+  std::string bytes(TraceBytes(text.size() + 1), '\0');
+  memcpy(bytes.data(), &record, sizeof(record));
+  memcpy(bytes.data() + sizeof(record), text.data(), text.size());
+  return bytes;
+}
+
+TEST_F(RecordWireTest, TextsEndWhereTheySay) {
+  uint64_t lost = 0;
+  for (const std::string text : {"a", "seven b", "eight by", "a longer text"}) {
+    const auto says = static_cast<uint32_t>(text.size() + 1);
+    EXPECT_EQ(Route(CallWithText(text, says) + Call(), &lost).size(), 2u) << text;
+    EXPECT_EQ(lost, 0u);
+    EXPECT_EQ(Route(CallWithText(text, says - 1), &lost).size(), 0u) << "no final 0";
+    EXPECT_EQ(Route(CallWithText(text, says + 64), &lost).size(), 0u) << "beyond";
+  }
+  EXPECT_EQ(Route(CallWithText(std::string("a\0b", 3), 4), &lost).size(), 0u);
+  EXPECT_EQ(Route(CallWithText("a", UINT32_MAX), &lost).size(), 0u);
+}
+
 }  // namespace
 }  // namespace rocattach

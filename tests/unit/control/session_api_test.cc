@@ -2,15 +2,26 @@
 // with real processes is tests/integration/library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/control/service_on_socket.h"
 #include "userspace/base/session_status.h"
+#include "userspace/base/unique_fd.h"
 #include "userspace/control/remote_runner.h"
 #include "userspace/control/run_queue.h"
 #include "userspace/control/session_wire.h"
@@ -19,7 +30,9 @@
 namespace rocattach {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using S = SessionStatus;
 
 TEST(SessionWireTest, EveryStatusKeepsItsNumberAndItsWords) {
@@ -30,6 +43,10 @@ TEST(SessionWireTest, EveryStatusKeepsItsNumberAndItsWords) {
     EXPECT_EQ(static_cast<int>(SessionStatusOf(back)), number);
     EXPECT_EQ(back.message(), status.message()) << "and the name once";
   }
+  const absl::Status inner = SessionError(S::kSessionNotActive, "run 3 has ended");
+  EXPECT_EQ(SessionError(S::kError, SessionError(S::kError, inner.message()).message())
+                .message(),
+            "ERROR: run 3 has ended");
   const absl::Status other = FromGrpc(ToGrpc(absl::NotFoundError("nobody")));
   EXPECT_EQ(SessionStatusOf(other), S::kError);
   EXPECT_THAT(std::string(other.message()), HasSubstr("nobody"));
@@ -163,6 +180,158 @@ TEST_F(SessionApiTest, AServiceThatWasStartedAgainIsFoundAgain) {
   StartService();
   EXPECT_TRUE(engine_->StartSession(*session).ok());
   EXPECT_TRUE(engine_->TerminateSession(*session).ok());
+}
+
+// What a session's callback for a loss was told.
+struct Losses {
+  absl::Mutex mutex;
+  std::vector<std::pair<SessionId, absl::Status>> told ABSL_GUARDED_BY(mutex);
+
+  SessionLostCallback Callback() {
+    return [this](SessionId session, const absl::Status& why) {
+      absl::MutexLock lock(&mutex);
+      told.emplace_back(session, why);
+    };
+  }
+  bool Wait(size_t count) {
+    for (int i = 0; i < 1000; ++i) {
+      {
+        absl::MutexLock lock(&mutex);
+        if (told.size() >= count) return true;
+      }
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    return false;
+  }
+};
+
+TEST_F(SessionApiTest, ALostServiceIsToldAndTheSessionCanStartAgain) {
+  Losses losses;
+  ASSERT_TRUE(engine_->Initialize().ok());
+  const auto session = engine_->CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
+  ASSERT_TRUE(session.ok());
+  ASSERT_TRUE(engine_->SetLostCallback(*session, losses.Callback()).ok());
+  EXPECT_EQ(SessionStatusOf(engine_->CheckActive(*session)), S::kSessionNotActive);
+  ASSERT_TRUE(engine_->StartSession(*session).ok());
+  EXPECT_TRUE(engine_->CheckActive(*session).ok());
+  service_.reset();
+  ASSERT_TRUE(losses.Wait(1));
+  {
+    absl::MutexLock lock(&losses.mutex);
+    EXPECT_EQ(losses.told[0].first, *session);
+    EXPECT_EQ(SessionStatusOf(losses.told[0].second), S::kError);
+  }
+  const absl::Status lost = engine_->CheckActive(*session);
+  EXPECT_EQ(SessionStatusOf(lost), S::kError);
+  EXPECT_THAT(std::string(lost.message()), Not(HasSubstr("ERROR: ERROR")));
+  EXPECT_EQ(SessionStatusOf(engine_->StartSession(*session)), S::kError)
+      << "nobody would carry it out";
+  StartService();
+  ASSERT_TRUE(engine_->StartSession(*session).ok()) << "without a terminate before";
+  EXPECT_TRUE(engine_->CheckActive(*session).ok());
+  EXPECT_EQ(service_->sessions().List().size(), 1u);
+  EXPECT_TRUE(engine_->TerminateSession(*session).ok());
+  EXPECT_EQ(SessionStatusOf(engine_->TerminateSession(*session)), S::kSessionNotActive);
+  absl::MutexLock lock(&losses.mutex);
+  EXPECT_EQ(losses.told.size(), 1u) << "once, and not for a terminate";
+}
+
+TEST_F(SessionApiTest, ALostSessionIsTerminatedOnceAndFinalizedAndDestroyed) {
+  ASSERT_TRUE(engine_->Initialize().ok());
+  std::vector<SessionId> sessions;
+  Losses losses;
+  FilterSpec times;
+  for (int i = 0; i < 3; ++i) {
+    const auto session = engine_->CreateReadySession(-1, times, 65536, Ignore, nullptr);
+    ASSERT_TRUE(session.ok());
+    ASSERT_TRUE(engine_->SetLostCallback(*session, losses.Callback()).ok());
+    sessions.push_back(*session);
+  }
+  ASSERT_TRUE(engine_->StartSession(sessions[0]).ok());
+  service_.reset();
+  ASSERT_TRUE(losses.Wait(1));
+  const absl::Status ended = engine_->TerminateSession(sessions[0]);
+  EXPECT_EQ(SessionStatusOf(ended), S::kError);
+  EXPECT_THAT(std::string(ended.message()), Not(HasSubstr("ERROR: ERROR")));
+  EXPECT_EQ(SessionStatusOf(engine_->TerminateSession(sessions[0])),
+            S::kSessionNotActive);
+  StartService();
+  ASSERT_TRUE(engine_->StartSession(sessions[1]).ok());
+  service_.reset();
+  ASSERT_TRUE(losses.Wait(2));
+  EXPECT_TRUE(engine_->DestroySession(sessions[1]).ok());
+  StartService();
+  ASSERT_TRUE(engine_->StartSession(sessions[2]).ok());
+  service_.reset();
+  ASSERT_TRUE(losses.Wait(3));
+  EXPECT_TRUE(engine_->Finalize().ok());
+}
+
+// A callback may do what a program does when it learns of the loss.
+TEST_F(SessionApiTest, TheCallbackOfALossMayCallBack) {
+  ASSERT_TRUE(engine_->Initialize().ok());
+  absl::Notification done;
+  std::vector<S> statuses;
+  const auto session = engine_->CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
+  ASSERT_TRUE(session.ok());
+  const auto calls = [&](SessionId id, const absl::Status&) {
+    statuses.push_back(SessionStatusOf(engine_->CheckActive(id)));
+    statuses.push_back(SessionStatusOf(engine_->StartSession(id)));
+    statuses.push_back(SessionStatusOf(engine_->TerminateSession(id)));
+    statuses.push_back(SessionStatusOf(engine_->DestroySession(id)));
+    statuses.push_back(SessionStatusOf(engine_->CheckActive(id)));
+    done.Notify();
+  };
+  ASSERT_TRUE(engine_->SetLostCallback(*session, calls).ok());
+  ASSERT_TRUE(engine_->StartSession(*session).ok());
+  service_.reset();
+  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(30)));
+  EXPECT_THAT(statuses, ElementsAre(S::kError, S::kError, S::kSessionNotActive,
+                                    S::kSuccess, S::kSessionNotFound));
+}
+
+// A stopped service still has its socket: connections are made, and nobody answers.
+TEST_F(SessionApiTest, AServiceThatDoesNotAnswerIsGivenUpAfterSeconds) {
+  service_.reset();
+  unlink(socket_.c_str());
+  UniqueFd silent(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(socket_.size(), sizeof(address.sun_path));
+  memcpy(address.sun_path, socket_.c_str(), socket_.size() + 1);
+  ASSERT_EQ(bind(silent.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
+            0);
+  ASSERT_EQ(listen(silent.get(), 8), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::Status given_up = engine_->Initialize();
+  EXPECT_EQ(SessionStatusOf(given_up), S::kError);
+  EXPECT_THAT(std::string(given_up.message()), HasSubstr("does not answer"));
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(engine_->Initialize().ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  silent.reset();
+  unlink(socket_.c_str());
+  StartService();
+  EXPECT_TRUE(engine_->Initialize().ok());
+}
+
+TEST_F(SessionApiTest, ErrorsNameSessionsByTheHandlesOfTheProgram) {
+  ASSERT_TRUE(engine_->Initialize().ok());
+  const auto first = engine_->CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
+  const auto second = engine_->CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_TRUE(engine_->StartSession(*second).ok());
+  const absl::Status owned = engine_->StartSession(*first);
+  EXPECT_EQ(SessionStatusOf(owned), S::kHasActiveSession);
+  EXPECT_THAT(std::string(owned.message()),
+              HasSubstr(absl::StrCat("session ", static_cast<uint64_t>(*second),
+                                     " of this program")));
+  EXPECT_THAT(std::string(engine_->TerminateSession(*first).message()),
+              HasSubstr(absl::StrCat("session ", static_cast<uint64_t>(*first))));
+  SessionEngine other(std::make_shared<RemoteRunner>(socket_));
+  ASSERT_TRUE(other.Initialize().ok());
+  const auto third = other.CreateReadySession(-1, Waves(), 65536, Ignore, nullptr);
+  EXPECT_THAT(std::string(other.StartSession(*third).message()),
+              HasSubstr("session 1 of the service"));
 }
 
 TEST_F(SessionApiTest, StoppedByOthersIsNoSuccess) {

@@ -115,7 +115,7 @@ class WordsTest(unittest.TestCase):
 
     def test_documents_and_manual_pages(self):
         names = set(documents()) - {"docs/glossary.md"}
-        names |= set(glob.glob("docs/man/*.1", root_dir=SOURCE))
+        names |= set(glob.glob("docs/man/*.[13]", root_dir=SOURCE))
         for name in names:
             self.check(name, read(name))
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -42,6 +44,27 @@ void OnBuffer(const rocattach_record_header_t* begin,
 
 void OnSync(rocattach_record_tracer_t, rocattach_session_id_t) {
   ++sync_calls;
+}
+
+std::vector<std::string> markers, sync_markers;
+
+std::string NameIn(const rocattach_record_tracer_t& record) {
+  if ((record.name == nullptr) != (record.name_bytes == 0)) return "(contradiction)";
+  return record.name == nullptr ? "(none)" : record.name;
+}
+
+void OnTrace(const rocattach_record_header_t* begin,
+             const rocattach_record_header_t* end, rocattach_session_id_t session,
+             rocattach_buffer_id_t buffer) {
+  for (const rocattach_record_header_t* at = begin; at < end;) {
+    markers.push_back(NameIn(*reinterpret_cast<const rocattach_record_tracer_t*>(at)));
+    ASSERT_EQ(rocattach_next_record(at, &at, session, buffer),
+              ROCATTACH_SESSION_SUCCESS);
+  }
+}
+
+void OnSyncMarker(rocattach_record_tracer_t record, rocattach_session_id_t) {
+  sync_markers.push_back(NameIn(record));
 }
 
 class SessionsCApiTest : public ::testing::Test {
@@ -109,6 +132,188 @@ TEST_F(SessionsCApiTest, LifeCycle) {
   ASSERT_EQ(rocattach_destroy_session(session), 0);
   EXPECT_EQ(rocattach_destroy_session(session),
             ROCATTACH_SESSION_ERROR_SESSION_NOT_FOUND);
+}
+
+// Every call of a child, in a child: the number of the first that does not say what it
+// must, or 0.
+int CallsOfAChild(rocattach_session_id_t session, rocattach_filter_id_t filter,
+                  rocattach_buffer_id_t buffer) {
+  alarm(20);
+  const auto refused = ROCATTACH_SESSION_ERROR_NOT_INITIALIZED;
+  if (rocattach_terminate_session(session) != refused) return 1;
+  if (rocattach_destroy_session(session) != refused) return 2;
+  if (rocattach_flush_data(session, buffer) != refused) return 3;
+  if (rocattach_start_session(session) != refused) return 4;
+  if (rocattach_destroy_filter(session, filter) != refused) return 5;
+  if (rocattach_destroy_buffer(session, buffer) != refused) return 6;
+  if (rocattach_set_buffer_properties(session, buffer, nullptr, 0) != refused) return 7;
+  if (rocattach_check_session(session) != refused) return 8;
+  if (rocattach_device_profiling_session_start(session) != refused) return 9;
+  if (rocattach_finalize() != refused) return 10;
+  if (rocattach_initialize() != ROCATTACH_SESSION_ERROR) return 11;
+  if (strstr(rocattach_session_error_detail(), "forked") == nullptr) return 12;
+  return 0;
+}
+
+TEST_F(SessionsCApiTest, AForkedChildGetsAStatusAndTheParentGoesOn) {
+  const rocattach_session_id_t session = NewSession();
+  rocattach_filter_id_t filter = {};
+  rocattach_buffer_id_t buffer = {};
+  ASSERT_EQ(rocattach_create_filter(session, ROCATTACH_DISPATCH_TIMESTAMPS_COLLECTION,
+                                    {}, 0, &filter, {}),
+            0);
+  ASSERT_EQ(rocattach_create_buffer(session, OnBuffer, 4096, &buffer), 0);
+  ASSERT_EQ(rocattach_set_filter_buffer(session, filter, buffer), 0);
+  ASSERT_EQ(rocattach_start_session(session), 0);
+  const pid_t child = fork();
+  if (child == 0) _exit(CallsOfAChild(session, filter, buffer));
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  DispatchEvent event = {};
+  event.dispatch.correlation_id = 42;
+  event.for_timestamps = true;
+  backend_->Dispatch(target_, event);
+  ASSERT_EQ(rocattach_terminate_session(session), 0);
+  EXPECT_EQ(seen_, (std::vector<uint64_t>{42}));
+}
+
+TEST_F(SessionsCApiTest, ModesAreWhatTheDocumentationSays) {
+  const rocattach_session_id_t session = NewSession();
+  EXPECT_EQ(rocattach_start_session(session),
+            ROCATTACH_STATUS_ERROR_SESSION_MODE_NOT_ADDED);
+  EXPECT_EQ(
+      rocattach_add_session_mode(session, static_cast<rocattach_session_mode_t>(7)),
+      ROCATTACH_STATUS_ERROR_INVALID_ARGUMENTS);
+  EXPECT_EQ(rocattach_add_session_mode({5}, ROCATTACH_SESSION_MODE_TRACING),
+            ROCATTACH_STATUS_ERROR_SESSION_NOT_FOUND);
+  ASSERT_EQ(rocattach_add_session_mode(session, ROCATTACH_SESSION_MODE_TRACING),
+            ROCATTACH_STATUS_SUCCESS);
+  rocattach_filter_id_t filter = {};
+  EXPECT_EQ(rocattach_create_filter(session, ROCATTACH_DISPATCH_TIMESTAMPS_COLLECTION,
+                                    {}, 0, &filter, {}),
+            ROCATTACH_STATUS_ERROR_SESSION_MODE_FILTER_MISMATCH);
+  ASSERT_EQ(rocattach_add_session_mode(session, ROCATTACH_SESSION_MODE_PROFILING), 0);
+  ASSERT_EQ(rocattach_create_filter(session, ROCATTACH_DISPATCH_TIMESTAMPS_COLLECTION,
+                                    {}, 0, &filter, {}),
+            0);
+  EXPECT_EQ(rocattach_start_session(session),
+            ROCATTACH_STATUS_ERROR_SESSION_MISSING_FILTER)
+      << "tracing has none";
+  EXPECT_NE(std::string(rocattach_session_error_detail()).find("tracing"),
+            std::string::npos);
+}
+
+TEST_F(SessionsCApiTest, SetFilterReplacesWhatAReadySessionCollects) {
+  const char* waves[] = {"SQ_WAVES"};
+  const char* cycles[] = {"GRBM_COUNT", "SQ_WAVES"};
+  rocattach_filter_data_t data = {};
+  data.counters_names = waves;
+  rocattach_session_id_t session = {};
+  ASSERT_EQ(rocattach_create_ready_session(ROCATTACH_NONE_REPLAY_MODE,
+                                           ROCATTACH_COUNTERS_COLLECTION, data, 1, 128,
+                                           OnBuffer, &session, {}, nullptr),
+            0);
+  data.counters_names = cycles;
+  EXPECT_EQ(rocattach_session_set_filter(session, ROCATTACH_COUNTERS_COLLECTION, data,
+                                         2, nullptr, {}),
+            ROCATTACH_STATUS_ERROR_INCORRECT_SIZE);
+  rocattach_filter_property_t property = {};
+  property.kind = ROCATTACH_FILTER_KERNEL_NAMES;
+  const char* kernels[] = {"gemm"};
+  property.name_regex = kernels;
+  property.data_count = 1;
+  data.counters_names = cycles;
+  rocattach_filter_id_t filter = {};
+  ASSERT_EQ(rocattach_session_set_filter(session, ROCATTACH_COUNTERS_COLLECTION, data,
+                                         1, &filter, property),
+            0);
+  ASSERT_EQ(rocattach_start_session(session), 0);
+  EXPECT_EQ(backend_->process(target_).plan->counter_names,
+            std::vector<std::string>{"GRBM_COUNT"});
+  ASSERT_EQ(rocattach_terminate_session(session), 0);
+  EXPECT_EQ(rocattach_destroy_filter(session, filter), 0);
+}
+
+TEST_F(SessionsCApiTest, AReadySessionNeedsOnlyOneOfTheCallbacks) {
+  const rocattach_tracer_activity_domain_t domain = ROCATTACH_ACTIVITY_DOMAIN_HSA_API;
+  rocattach_filter_data_t data = {};
+  data.trace_apis = &domain;
+  rocattach_session_id_t session = {};
+  ASSERT_EQ(
+      rocattach_create_ready_session(ROCATTACH_NONE_REPLAY_MODE, ROCATTACH_API_TRACE,
+                                     data, 1, 0, nullptr, &session, {}, OnSync),
+      0);
+  ASSERT_EQ(rocattach_start_session(session), 0);
+  backend_->ApiCall(target_, {});
+  EXPECT_EQ(sync_calls, 1);
+  ASSERT_EQ(rocattach_destroy_session(session), 0);
+  ASSERT_EQ(
+      rocattach_create_ready_session(ROCATTACH_NONE_REPLAY_MODE, ROCATTACH_API_TRACE,
+                                     data, 1, 0, nullptr, &session, {}, nullptr),
+      0);
+  EXPECT_EQ(rocattach_start_session(session),
+            ROCATTACH_STATUS_ERROR_MISSING_SESSION_CALLBACK);
+}
+
+TEST_F(SessionsCApiTest, NumbersHaveNames) {
+  const rocattach_tracer_activity_domain_t domains[] = {
+      ROCATTACH_ACTIVITY_DOMAIN_HIP_API, ROCATTACH_ACTIVITY_DOMAIN_ROCTX};
+  rocattach_filter_data_t data = {};
+  data.trace_apis = domains;
+  rocattach_session_id_t session = {};
+  ASSERT_EQ(rocattach_create_ready_session(ROCATTACH_NONE_REPLAY_MODE,
+                                           ROCATTACH_API_TRACE, data, 2, 4096, OnTrace,
+                                           &session, {}, OnSyncMarker),
+            0);
+  auto names = std::make_shared<TargetNames>();
+  names->AddKernel(3, "_Z5ScalePffi");
+  names->AddFunction(TraceDomain::kHipApi, 70, "hipMalloc");
+  names->SetGpus({{"gfx90a", "AMD Instinct MI210", "GPU-a", "0000:03:00.0", 104}});
+  backend_->process(target_).description.names = names;
+  const char* name = nullptr;
+  EXPECT_EQ(rocattach_query_kernel_name(session, 100, 3, &name),
+            ROCATTACH_STATUS_ERROR_INVALID_ARGUMENTS);
+  ASSERT_EQ(rocattach_start_session(session), 0);
+  ASSERT_EQ(rocattach_query_kernel_name(session, 100, 3, &name), 0);
+  EXPECT_STREQ(name, "Scale(float*, float, int)");
+  EXPECT_EQ(rocattach_query_kernel_name(session, 100, 4, &name),
+            ROCATTACH_STATUS_ERROR_KERNEL_NOT_FOUND);
+  EXPECT_EQ(rocattach_query_kernel_name(session, 100, 3, nullptr),
+            ROCATTACH_STATUS_ERROR_INVALID_ARGUMENTS);
+  ASSERT_EQ(rocattach_query_operation_name(
+                session, 100, ROCATTACH_ACTIVITY_DOMAIN_HIP_API, 70, &name),
+            0);
+  EXPECT_STREQ(name, "hipMalloc");
+  ASSERT_EQ(rocattach_query_operation_name(session, 100,
+                                           ROCATTACH_ACTIVITY_DOMAIN_HSA_OPS, 2, &name),
+            0);
+  EXPECT_STREQ(name, "host to device");
+  EXPECT_EQ(rocattach_query_operation_name(
+                session, 100, ROCATTACH_ACTIVITY_DOMAIN_HIP_API, 71, &name),
+            ROCATTACH_STATUS_ERROR_INVALID_OPERATION_ID);
+  EXPECT_EQ(rocattach_query_operation_name(session, 100,
+                                           ROCATTACH_ACTIVITY_DOMAIN_KFD_API, 1, &name),
+            ROCATTACH_STATUS_ERROR_INVALID_DOMAIN_ID);
+  rocattach_agent_t agent = {};
+  ASSERT_EQ(rocattach_query_agent(session, 100, 0, &agent), 0);
+  EXPECT_STREQ(agent.name, "gfx90a");
+  EXPECT_STREQ(agent.pci, "0000:03:00.0");
+  EXPECT_EQ(agent.compute_units, 104u);
+  EXPECT_EQ(rocattach_query_agent(session, 100, 1, &agent),
+            ROCATTACH_STATUS_ERROR_AGENT_NOT_FOUND);
+  ApiEvent marker;
+  marker.domain = TraceDomain::kMarkers;
+  marker.text = "step 3";
+  backend_->ApiCall(target_, marker);
+  marker.text = {};
+  backend_->ApiCall(target_, marker);
+  marker.text = "eight by";
+  backend_->ApiCall(target_, marker);
+  ASSERT_EQ(rocattach_terminate_session(session), 0);
+  const std::vector<std::string> texts = {"step 3", "(none)", "eight by"};
+  EXPECT_EQ(markers, texts);
+  EXPECT_EQ(sync_markers, texts);
 }
 
 TEST_F(SessionsCApiTest, NullsAreRefusedInOrder) {

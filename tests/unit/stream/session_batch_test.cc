@@ -11,6 +11,7 @@
 #include "userspace/stream/api_batch.h"
 #include "userspace/stream/counter_batch.h"
 #include "userspace/stream/frame.h"
+#include "userspace/stream/process_stream.h"
 
 namespace rocattach {
 namespace {
@@ -251,6 +252,36 @@ TEST(SessionFrames, WhatIsWrittenIsRead) {
   ASSERT_FALSE(accounts.empty());
   EXPECT_EQ(accounts.back().counted_delivered(), 5000u);
   EXPECT_EQ(accounts.back().counted_dropped(), 2u);
+}
+
+// Sessions come and go for as long as a process runs; a key frame does not grow with
+// them, and what the last of their values refer to is in it.
+TEST(SessionBatch, KeyFramesRepeatTheLastPlansOnly) {
+  v1::Process process;
+  process.set_pid(7);
+  ProcessStream stream(1, process);
+  size_t after_many = 0;
+  for (uint32_t id = 1; id <= 10'000; ++id) {
+    v1::Dictionary entries;
+    v1::SessionPlan* plan = entries.add_session_plans();
+    plan->set_id(id);
+    plan->set_description(std::string(100, 'x'));
+    stream.AddEntries(entries);
+    if (id == 1000 || id == 10'000) {
+      size_t bytes = 0;
+      std::vector<uint32_t> ids;
+      for (const std::string& payload : stream.KeyFramePayloads("recording", {})) {
+        bytes += payload.size();
+        v1::Dictionary read;
+        ASSERT_TRUE(read.ParseFromString(payload));
+        for (const auto& kept : read.session_plans()) ids.push_back(kept.id());
+      }
+      ASSERT_EQ(ids.size(), ProcessStream::kKeptPlans);
+      EXPECT_EQ(ids.back(), id);
+      if (id == 1000) after_many = bytes;
+      EXPECT_LE(bytes, after_many + 1000);
+    }
+  }
 }
 
 }  // namespace

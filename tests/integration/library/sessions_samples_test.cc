@@ -1,0 +1,114 @@
+// The programs of the manual page, and programs for ROCProfiler that were ported.
+#include "tests/integration/library/sessions_library_fixture.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+class SessionsSamplesTest : public SessionsLibraryTest {
+ protected:
+  // The first line of the output, which all must be like.
+  static std::string FirstLine(const Finished& program) {
+    return program.output.substr(0, program.output.find('\n'));
+  }
+  static std::vector<std::string> Markers(int steps) {
+    return {SimrocmRunPath(), TargetPath("hip_markers"), "-n", std::to_string(steps)};
+  }
+  // Runs a sample beside a process once that is attached.
+  Finished RunSample(const char* source) {
+    const std::string program = Compile(source);
+    WatcherProcess watcher(Watch());
+    EXPECT_TRUE(watcher.ready());
+    Child target(Target("600"));
+    for (int i = 0; i < 500 && Status()["processes"].empty(); ++i) usleep(20'000);
+    const Finished sample =
+        Child({program, std::to_string(target.pid())}, Environment()).Wait();
+    EXPECT_TRUE(sample.exited_with(0)) << sample.errors;
+    ExpectEnd(&target, &watcher);
+    return sample;
+  }
+};
+
+TEST_F(SessionsSamplesTest, Dispatches) {
+  EXPECT_THAT(FirstLine(RunSample("samples/dispatches.c")),
+              MatchesRegex("[0-9]+ ns on GPU 0 \\(gfx90a.*\\): [A-Za-z_].*"));
+}
+
+TEST_F(SessionsSamplesTest, Counters) {
+  EXPECT_THAT(FirstLine(RunSample("samples/counters.c")),
+              MatchesRegex("[A-Za-z_].*: SQ_WAVES=64 GRBM_COUNT=1640"));
+}
+
+TEST_F(SessionsSamplesTest, Sampler) {
+  EXPECT_THAT(FirstLine(RunSample("samples/sampler.c")),
+              MatchesRegex("GPU 0, [0-9]+ ns: SQ_WAVES=[0-9]+ GRBM_COUNT=[0-9]+"));
+}
+
+TEST_F(SessionsSamplesTest, Device) {
+  const std::string program = Compile("samples/device.c");
+  WatcherProcess watcher(Watch());
+  ASSERT_TRUE(watcher.ready());
+  Child target(Target("600"));
+  for (int i = 0; i < 500 && Status()["processes"].empty(); ++i) usleep(20'000);
+  const Finished sample = Child({program}, Environment()).Wait();
+  EXPECT_TRUE(sample.exited_with(0)) << sample.errors;
+  EXPECT_THAT(FirstLine(sample), MatchesRegex("SQ_WAVES=[0-9]+ GRBM_COUNT=[0-9]+"));
+  ExpectEnd(&target, &watcher);
+}
+
+// The process makes its calls within a moment: the sample is started in time for that
+// by a process that waits.
+TEST_F(SessionsSamplesTest, ApiCalls) {
+  const std::string program = Compile("samples/api_calls.c");
+  WatcherProcess watcher(Watch());
+  ASSERT_TRUE(watcher.ready());
+  std::vector<std::string> waits = Markers(100);
+  waits.insert(waits.end(), {"-s", "30"});
+  Child target(waits);
+  for (int i = 0; i < 500 && Status()["processes"].empty(); ++i) usleep(20'000);
+  const Finished sample =
+      Child({program, std::to_string(target.pid())}, Environment()).Wait();
+  EXPECT_TRUE(sample.exited_with(0)) << sample.errors;
+  EXPECT_THAT(sample.output, HasSubstr("hipLaunchKernel : "));
+  EXPECT_THAT(sample.output, HasSubstr("roctxRangePushA step "));
+  ExpectEnd(&target, &watcher);
+}
+
+TEST_F(SessionsSamplesTest, PortedProfiling) {
+  const Finished port = RunSample("integration/library/ports/profiling.c");
+  EXPECT_GT(Reported(port.output, "first"), 0);
+  EXPECT_GT(Reported(port.output, "second"), 0);
+  EXPECT_EQ(Reported(port.output, "wrong"), 0);
+}
+
+TEST_F(SessionsSamplesTest, PortedTracing) {
+  const std::string program = Compile("integration/library/ports/tracing.c");
+  WatcherProcess watcher(Watch());
+  ASSERT_TRUE(watcher.ready());
+  Child port({program, "8"}, Environment());
+  for (int i = 0; i < 500 && port.PollOutput().empty(); ++i) usleep(20'000);
+  Child target(Markers(8));
+  const Finished result = port.Wait();
+  EXPECT_TRUE(result.exited_with(0)) << result.errors;
+  EXPECT_EQ(Reported(result.output, "launches"), 8) << result.output;
+  EXPECT_EQ(Reported(result.output, "pushes"), 8);
+  EXPECT_EQ(Reported(result.output, "texts"), 8);
+  ExpectEnd(&target, &watcher);
+}
+
+TEST_F(SessionsSamplesTest, PortedDevice) {
+  const std::string program = Compile("integration/library/ports/device.c");
+  WatcherProcess watcher(Watch());
+  ASSERT_TRUE(watcher.ready());
+  Child target(Target("600"));
+  const Finished port = Child({program}, Environment()).Wait();
+  EXPECT_TRUE(port.exited_with(0)) << port.output << port.errors;
+  EXPECT_GT(Reported(port.output, "waves"), 0);
+  EXPECT_EQ(Reported(port.output, "wrong"), 0);
+  ExpectEnd(&target, &watcher);
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support

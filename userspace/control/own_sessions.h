@@ -1,0 +1,30 @@
+// Which of the service's sessions are this program's.
+#ifndef ROCATTACH_USERSPACE_CONTROL_OWN_SESSIONS_H_
+#define ROCATTACH_USERSPACE_CONTROL_OWN_SESSIONS_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "userspace/session/session_types.h"
+
+namespace rocattach {
+
+// The service numbers sessions; a program knows its own by their handles. Thread-safe.
+class OwnSessions {
+ public:
+  void Add(uint64_t number, SessionId session);
+  void Remove(uint64_t number);
+  // The error with the owner's handle instead of its number, if it is one of these.
+  absl::Status Named(const absl::Status& status) const;
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::map<uint64_t, SessionId> sessions_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CONTROL_OWN_SESSIONS_H_
