@@ -31,6 +31,14 @@ _rocattach() {
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
     ;;
+  --agent-index)
+    mapfile -t COMPREPLY < <(compgen -W "absolute relative type-relative" -- "$current")
+    return
+    ;;
+  --rocpd-schema)
+    mapfile -t COMPREPLY < <(compgen -W "3.0.0 3.0.1 3.0.2 3.0.3" -- "$current")
+    return
+    ;;
   --hold)
     mapfile -t COMPREPLY < <(compgen -W "yielding signal" -- "$current")
     return
@@ -38,6 +46,17 @@ _rocattach() {
   --attach-tool-library)
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
+    ;;
+  -f | --output-format)
+    if [[ $command == convert ]]; then
+      # The help names the formats; the part before the last comma is chosen already.
+      local formats chosen=''
+      [[ $current == *,* ]] && chosen=${current%,*},
+      formats=$("${COMP_WORDS[0]}" convert --help 2>/dev/null |
+        tr -s ' \n' ' ' | sed -n 's/.*separated by commas: \([a-z, -]*[a-z]\) -d.*/\1/p')
+      mapfile -t COMPREPLY < <(compgen -P "$chosen" -W "${formats//,/ }" -- "${current##*,}")
+      return
+    fi
     ;;
   -t | --type)
     if [[ $command == attach ]]; then
@@ -56,7 +75,7 @@ _rocattach() {
 
   local options
   case $command in
-  '') options="attach profile report dump recover counters session doctor -h --help --version" ;;
+  '') options="attach profile report dump convert recover counters session doctor -h --help --version" ;;
   session)
     options="start stop status -p --pid --pmc --set --block --arch -i --input \
       --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
@@ -85,6 +104,10 @@ _rocattach() {
     ;;
   counters) options="--json --arch --extra-counters -h --help" ;;
   report) options="-f --follow --json --top --limit -h --help" ;;
+  convert)
+    options="-f --output-format -d --output-directory -o --output-file --agent-index \
+      --rocpd-schema --follow --force -h --help"
+    ;;
   recover) options="-o --output-file -h --help" ;;
   dump) options="-f --follow --json -t --type -h --help" ;;
   doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "userspace/cli/convert_console.h"
@@ -19,12 +20,14 @@
 #include "userspace/cli/subcommands.h"
 #include "userspace/export/export_format.h"
 #include "userspace/export/exporter.h"
+#include "userspace/export/output_file.h"
 #include "userspace/record/output_path.h"
 #include "userspace/stream/reader.h"
 
 namespace rocattach {
 namespace {
 
+constexpr size_t kMostNamedPartial = 10;
 constexpr auto kFlushInterval = std::chrono::milliseconds(200);
 
 struct ConvertOptions {
@@ -90,6 +93,7 @@ class Conversion {
     const bool interrupted = ReadingStopped() && !options_.output.follow;
     // What was interrupted keeps the name of a partial output.
     if (interrupted) {
+      exporter_.Flush();
       Note(kExitLosses, "interrupted");
     } else if (absl::Status status = exporter_.Finish(); !status.ok()) {
       Note(kExitUnreadable, std::string(status.message()));
@@ -157,12 +161,13 @@ class Conversion {
   int Report() {
     std::vector<std::string> partial;
     std::string complete;
-    for (const std::string& file : exporter_.Files()) {
-      const bool whole = exporter_.status().ok() && !ReadingStoppedEarly();
-      if (whole) {
-        absl::StrAppend(&complete, file, "\n");
+    const bool failed = !exporter_.status().ok();
+    for (std::string& file : exporter_.Files()) {
+      // Followed outputs have their final names from the start.
+      if (absl::EndsWith(file, kPartialSuffix) || (failed && options_.output.follow)) {
+        partial.push_back(std::move(file));
       } else {
-        partial.push_back(file);
+        absl::StrAppend(&complete, file, "\n");
       }
     }
     if (!WriteStdout(complete)) exit_status_ = kExitUnreadable;
@@ -170,14 +175,15 @@ class Conversion {
       fprintf(stderr, "rocattach: %s\n", message.c_str());
     }
     if (!partial.empty()) {
-      fprintf(stderr, "rocattach: partial results: %s\n",
-              absl::StrJoin(partial, ", ").c_str());
+      const size_t named = std::min(partial.size(), kMostNamedPartial);
+      std::string names = absl::StrJoin(
+          partial.begin(), partial.begin() + static_cast<long>(named), ", ");
+      if (partial.size() > named) {
+        absl::StrAppend(&names, " and ", partial.size() - named, " more");
+      }
+      fprintf(stderr, "rocattach: partial results: %s\n", names.c_str());
     }
     return exit_status_;
-  }
-
-  bool ReadingStoppedEarly() const {
-    return ReadingStopped() && !options_.output.follow;
   }
 
   const ConvertOptions& options_;
@@ -232,7 +238,6 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
   convert
       ->add_option("-d,--output-directory", options->directory,
                    "Directory of the outputs; created if missing")
-      ->capture_default_str()
       ->type_name("DIR");
   convert
       ->add_option("-o,--output-file", options->file,

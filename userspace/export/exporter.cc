@@ -12,8 +12,12 @@ namespace {
 
 // Limit for the names of all processes that are open at a time.
 constexpr size_t kMaxNameBytes = 512 << 20;
-// Dispatches that all joins together keep, about 100 bytes each.
-constexpr size_t kJoinedDispatches = size_t{1} << 18;
+// Dispatches that all joins together keep in a generation, about 120 bytes each. Values
+// may come a quarter of a second before or after; counted kernels run one at a time.
+// So many just fit a table of 65,536 slots.
+constexpr size_t kJoinedDispatches = 56'000;
+// Processes that are open at a time, about 1 KiB each without names.
+constexpr size_t kMaxProcesses = 128 << 10;
 constexpr size_t kLeastJoinWindow = 4096;
 // Names of outputs that are kept for the end.
 constexpr size_t kMostNamedFiles = 10'000;
@@ -47,20 +51,23 @@ void Exporter::OnRecording(const FrameContext&, const v1::StreamHeader* header) 
 
 Exporter::Target* Exporter::Find(const FrameContext& at) {
   if (!status_.ok() || at.stream == 0 || ended_.contains(at.stream)) return nullptr;
+  const auto known = targets_.find(at.stream);
+  if (known != targets_.end()) return known->second.get();
+  if (targets_.size() >= kMaxProcesses) return nullptr;
   std::unique_ptr<Target>& target = targets_[at.stream];
-  if (target == nullptr) {
-    target = std::make_unique<Target>(next_number_++);
-    target->process.recording_ = at.recording;
-    target->process.stream_ = at.stream;
-    if (header_ != nullptr) target->process.header_ = header_;
-  }
+  target = std::make_unique<Target>(next_number_++);
+  target->process.recording_ = at.recording;
+  target->process.stream_ = at.stream;
+  if (header_ != nullptr) target->process.header_ = header_;
   return target.get();
 }
 
 Exporter::Target* Exporter::FindBegun(const FrameContext& at, size_t records) {
   Target* target = Find(at);
   if (target != nullptr && !target->begun) status_ = Begin(target);
-  if (target == nullptr && ended_.contains(at.stream)) late_records_ += records;
+  if (target == nullptr) {
+    (ended_.contains(at.stream) ? late_records_ : crowded_records_) += records;
+  }
   return status_.ok() ? target : nullptr;
 }
 
@@ -119,7 +126,15 @@ absl::Status Exporter::Begin(Target* target) {
 void Exporter::OnProcess(const FrameContext& at, const v1::Process& process) {
   Target* target = Find(at);
   if (target == nullptr || target->process.process_.pid() != 0) return;
-  target->process.process_ = process;
+  v1::Process& kept = target->process.process_;
+  kept = process;
+  if (name_bytes_ + kept.ByteSizeLong() > kMaxNameBytes) {
+    kept.clear_arguments();
+    kept.clear_executable();
+    kept.clear_cgroup();
+  }
+  target->process.bytes_ += kept.ByteSizeLong();
+  name_bytes_ += kept.ByteSizeLong();
 }
 
 template <typename Entry>
@@ -332,6 +347,7 @@ std::vector<std::string> Exporter::Omissions() const {
   };
   add(entries_omitted_, " names had no room in memory");
   add(late_records_, " records came after the end of their process");
+  add(crowded_records_, " records of more processes than fit into memory");
   add(unmatched_, " counted dispatches have no record of their own");
   return omissions;
 }

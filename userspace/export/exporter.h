@@ -120,7 +120,7 @@ class Exporter : public StreamVisitor {
   uint64_t begun_ = 0;
   size_t joins_ = 0;
   size_t name_bytes_ = 0;
-  uint64_t late_records_ = 0;
+  uint64_t late_records_ = 0, crowded_records_ = 0;
   uint64_t entries_omitted_ = 0;
   uint64_t unmatched_ = 0;
 };

@@ -19,12 +19,13 @@ constexpr uint64_t kMostRowsInTransaction = 1'000'000;
 constexpr uint64_t kMostRowsWhileFollowed = 50'000;
 // Agents that are not in the recording have ids from here on.
 constexpr int64_t kUnknownAgents = 1 << 20;
-// Known ids are kept up to this number; then inserts that change nothing find out.
+// Known ids are kept up to this number.
 constexpr size_t kMostKnownIds = size_t{1} << 20;
 constexpr absl::string_view kUnknownTimes = R"({"times":"unknown"})";
 constexpr absl::string_view kNoExtData = "{}";
 
-// True at the first call for an id, and again when too many are known.
+// True at the first call for an id, and again when too many are known: its insert then
+// changes nothing.
 bool IsNew(uint32_t id, absl::flat_hash_set<uint32_t>* known) {
   if (known->size() > kMostKnownIds) known->clear();
   return known->insert(id).second;
@@ -283,7 +284,11 @@ absl::Status RocpdTables::WriteCodeObject(const ExportProcess& process,
 }
 
 absl::Status RocpdTables::NeedCodeObject(uint32_t object) {
-  if (!IsNew(object, &code_objects_)) return absl::OkStatus();
+  // Beyond this number of unknown ones something is wrong with the input.
+  if (code_objects_.contains(object) || code_objects_.size() > kMostKnownIds) {
+    return absl::OkStatus();
+  }
+  code_objects_.insert(object);
   return inserts_->code_object.Integer(object)
       .Integer(node_)
       .Integer(pid_)
@@ -318,7 +323,9 @@ absl::Status RocpdTables::WriteKernel(const ExportKernel& known) {
 }
 
 absl::Status RocpdTables::NeedKernel(uint32_t kernel) {
-  if (kernels_.contains(kernel)) return absl::OkStatus();
+  if (kernels_.contains(kernel) || kernels_.size() > kMostKnownIds) {
+    return absl::OkStatus();
+  }
   ExportKernel unknown;
   unknown.kernel.set_id(kernel);
   return WriteKernel(unknown);
@@ -371,9 +378,7 @@ absl::StatusOr<int64_t> RocpdTables::PmcId(const ExportProcess& process,
   ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, value.agent_id));
   std::pair<int64_t, std::string> key(agent,
                                       process.CounterName(value.plan, value.counter));
-  if (key.second.empty()) {
-    key.second = absl::StrCat("counter ", value.counter, " of plan ", value.plan);
-  }
+  if (key.second.empty()) key.second = "unknown";
   const auto known = pmcs_.find(key);
   if (known != pmcs_.end()) return known->second;
   const int64_t id = static_cast<int64_t>(pmcs_.size()) + 1;
@@ -574,7 +579,9 @@ absl::Status RocpdTables::WriteApiCall(const ExportProcess& process,
       WriteEvent(EventClass::kOther, ++others_, ApiKindName(r.domain, r.function),
                  r.correlation_id, r.ancestor_id, extdata));
   if (r.begin_ns == r.end_ns) {
-    ASSIGN_OR_RETURN(const int64_t track, TrackId(r.tid, function));
+    const bool room = tracks_.size() <= kMostKnownIds;
+    ASSIGN_OR_RETURN(const int64_t track,
+                     TrackId(room ? r.tid : process.pid(), function));
     return inserts_->sample.Number(r.correlation_id)
         .Integer(track)
         .Number(r.begin_ns)
@@ -607,9 +614,10 @@ absl::Status RocpdTables::CommitIfLarge() {
 absl::Status RocpdTables::Close() {
   RETURN_IF_ERROR(database_.Execute("COMMIT;"));
   inserts_ = nullptr;
-  // Without a journal mode of its own the file needs no others beside it.
   if (options_.follow) {
-    RETURN_IF_ERROR(database_.Execute("PRAGMA wal_checkpoint(TRUNCATE);"));
+    // Back to a single file that can be opened anywhere. Not while someone reads: the
+    // last reader's end does the same but for the mode, which remains.
+    (void)database_.Execute("PRAGMA busy_timeout=200; PRAGMA journal_mode=DELETE;");
   }
   return database_.Close();
 }

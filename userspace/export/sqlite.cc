@@ -49,8 +49,7 @@ absl::StatusOr<SqliteDatabase> SqliteDatabase::Create(const std::string& path) {
   SqliteDatabase created(path);
   sqlite3* opened = nullptr;
   const int code = sqlite3_open_v2(
-      path.c_str(), &opened,
-      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+      path.c_str(), &opened, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
   created.database_.reset(opened);
   if (code != SQLITE_OK) return ErrorOf(opened, path);
   sqlite3_busy_timeout(opened, 10'000);  // a reader may hold a lock for a moment

@@ -640,6 +640,47 @@ class ConvertTest(unittest.TestCase):
             self.assertIn(done.returncode, (1, 3), (cut, done.stderr))
             self.assertIn("small.rwa", done.stderr)
 
+    def test_pipes(self):
+        with open(self.recording, "rb") as file:
+            whole = file.read()
+        command = [ROCATTACH, "convert", "-", "-f", "csv,rocpd", "-d", self.out, "-o", "%pid%"]
+        done = subprocess.run(command, input=whole, capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertEqual(len(self.rows(self.processes[1], "kernel_trace")), DISPATCHES)
+        half = whole[: len(whole) // 2]
+        done = subprocess.run(
+            [*command, "--force"], input=half, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"- is incomplete: it lacks", done.stderr)
+
+    def test_interrupted_conversions_keep_what_they_have(self):
+        with open(self.recording, "rb") as file:
+            half = file.read(os.path.getsize(self.recording) // 2)
+        with subprocess.Popen(
+            [ROCATTACH, "convert", "-", "-f", "csv,ndjson,rocpd", "-d", self.out, "-o", "%pid%"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as convert:
+            convert.stdin.write(half)
+            convert.stdin.flush()
+            deadline = time.monotonic() + 30
+            first = self.path(self.processes[0], "kernel_trace.csv.partial")
+            while time.monotonic() < deadline and not (
+                os.path.exists(first) and os.path.getsize(first) > 0
+            ):
+                time.sleep(0.05)
+            time.sleep(0.5)  # until it waits for more
+            convert.send_signal(signal.SIGINT)
+            self.assertEqual(convert.wait(30), 1)
+            self.assertIn(b"interrupted", convert.stderr.read())
+            self.assertEqual(convert.stdout.read(), b"")
+        names = os.listdir(self.out)
+        self.assertTrue(all(name.endswith(".partial") for name in names), names)
+        with open(first, encoding="utf-8", newline="") as file:
+            self.assertGreater(len(list(csv.reader(file))), 1)
+        database = self.path(self.processes[0], "results.db.partial")
+        with sqlite3.connect(database) as db:
+            self.assertGreater(db.execute("SELECT count(*) FROM kernels").fetchone()[0], 0)
+
     def test_full_disk_leaves_partial_outputs_by_that_name(self):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

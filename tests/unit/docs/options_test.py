@@ -13,7 +13,11 @@ import tempfile
 import unittest
 
 SOURCE = ROCATTACH = WATCH = ""
-COMMANDS = ("attach", "profile", "report", "dump", "recover", "counters", "session", "doctor")
+COMMANDS = (
+    "attach", "profile", "report", "dump", "convert", "recover", "counters", "session", "doctor"
+)
+# Commands with a page of their own.
+PAGES = {"convert": "rocattach-convert.1"}
 
 # An option at the start of a line of help: "  -p,--process NAME", "  --json".
 HELP_LINE = re.compile(r"^  (-{1,2}[a-zA-Z][\w-]*(?:,-{1,2}[a-z][\w-]*)*)", re.MULTILINE)
@@ -155,10 +159,11 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(manual_options(parts[""]), help_options(ROCATTACH))
         for command in COMMANDS:
             with self.subTest(command):
-                self.assertEqual(
-                    manual_options(parts["rocattach " + command]),
-                    command_options(command),
-                )
+                text = parts["rocattach " + command]
+                if command in PAGES:
+                    self.assertIn(".Xr rocattach-" + command + " 1", text)
+                    text = manual(PAGES[command])
+                self.assertEqual(manual_options(text), command_options(command))
 
     def test_completion_has_every_option_and_no_other(self):
         self.assertEqual(
@@ -184,6 +189,18 @@ class ClientTest(unittest.TestCase):
         self.assertIn("dispatch", types)
         self.assertIn("window,copy", complete("rocattach", ROCATTACH, "dump", "-t", "window,co"))
 
+    def test_completion_asks_the_program_for_formats(self):
+        formats = complete("rocattach", ROCATTACH, "convert", "-f", "")
+        self.assertLessEqual({"csv", "json", "ndjson", "rocpd"}, formats)
+        self.assertIn("csv,rocpd", complete("rocattach", ROCATTACH, "convert", "-f", "csv,ro"))
+        text = subprocess.run(
+            [ROCATTACH, "convert", "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        page = manual(PAGES["convert"])
+        for name in formats:
+            self.assertIn(name, text)
+            self.assertIn(".It Cm %s\n" % name, page)
+
     def test_completion_offers_recordings(self):
         with tempfile.TemporaryDirectory() as directory:
             for name in ("a run.rwa", "notes.txt"):
@@ -203,12 +220,13 @@ class ClientTest(unittest.TestCase):
         self.assertIn("--top", found)
         check_values(self, parts["rocattach session"], ROCATTACH, "session", "start")
         check_values(self, parts["rocattach profile"], ROCATTACH, "profile")
+        check_values(self, manual(PAGES["convert"]), ROCATTACH, "convert")
 
 
 class PagesTest(unittest.TestCase):
     @unittest.skipUnless(shutil.which("man") or os.environ.get("CI"), "man is not installed")
     def test_man_has_no_warnings(self):
-        for page in ("rocattach.1", "rocattach-watch.1"):
+        for page in ("rocattach.1", "rocattach-convert.1", "rocattach-watch.1"):
             run = subprocess.run(
                 ["man", "--warnings", "-l", os.path.join(SOURCE, "docs", "man", page)],
                 capture_output=True,

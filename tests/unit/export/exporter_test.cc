@@ -117,10 +117,10 @@ TEST_F(ExporterTest, EachProcessHasItsOutputUntilItEnds) {
   exporter->OnProcessEnd(At(1), {});
   Dispatch(exporter.get(), 1, 7);
   EXPECT_TRUE(exporter->Finish().ok());
-  EXPECT_THAT(log_, testing::ElementsAre(
-                        "20: begin 20", "20: dispatch 20.1", "10: begin 10",
-                        "10: dispatch 10.1", "10: dispatch 10.2", "10: end 10",
-                        "10: finish", "20: end 20", "20: finish"));
+  EXPECT_THAT(
+      log_, testing::ElementsAre("20: begin 20", "20: dispatch 20.1", "10: begin 10",
+                                 "10: dispatch 10.1", "10: dispatch 10.2", "10: end 10",
+                                 "10: finish", "20: end 20", "20: finish"));
   EXPECT_THAT(exporter->Omissions(),
               testing::ElementsAre("1 records came after the end of their process"));
   EXPECT_THAT(exporter->Files(), testing::UnorderedElementsAre("10", "20"));
@@ -189,9 +189,8 @@ TEST_F(ExporterTest, ValuesFindTheirDispatches) {
   EXPECT_THAT(log_, testing::ElementsAre("10: begin 10", "10: dispatch 10.1",
                                          "10: counted 10.5", "10: counted 10.6 alone",
                                          "10: end 10", "10: finish"));
-  EXPECT_THAT(
-      exporter->Omissions(),
-      testing::ElementsAre("1 counted dispatches have no record of their own"));
+  EXPECT_THAT(exporter->Omissions(),
+              testing::ElementsAre("1 counted dispatches have no record of their own"));
 }
 
 TEST_F(ExporterTest, NothingIsWrittenAfterAnError) {

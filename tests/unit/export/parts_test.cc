@@ -57,9 +57,9 @@ TEST(CsvRow, RealNumbersHaveRocprofv3sForm) {
 
 TEST(JsonText, EscapesWhatJsonForbids) {
   for (const std::string& text :
-       {std::string("plain"), std::string("\"\\/\b\f\n\r\t"), std::string("\x01\x1f\x7f"),
-        std::string("gr\xc3\xbc\xc3\x9f \xf0\x9f\x9a\x80"), std::string("a\0b", 3),
-        std::string()}) {
+       {std::string("plain"), std::string("\"\\/\b\f\n\r\t"),
+        std::string("\x01\x1f\x7f"), std::string("gr\xc3\xbc\xc3\x9f \xf0\x9f\x9a\x80"),
+        std::string("a\0b", 3), std::string()}) {
     std::string out;
     AppendJsonString(text, &out);
     EXPECT_EQ(nlohmann::json::parse(out).get<std::string>(), text) << out;
@@ -107,7 +107,8 @@ TEST(DurationStatistics, AgreesWithTheDefinition) {
     sum += static_cast<double>(values[i]);
   }
   const double mean = sum / 5;
-  for (uint64_t value : values) squares += std::pow(static_cast<double>(value) - mean, 2);
+  for (uint64_t value : values)
+    squares += std::pow(static_cast<double>(value) - mean, 2);
   EXPECT_EQ(all.calls(), 5u);
   EXPECT_EQ(all.total(), 1'000'000'000'028u);
   EXPECT_EQ(all.min(), 5u);

@@ -67,7 +67,8 @@ TEST(Sqlite, ARowWhoseIdIsTakenGetsAnother) {
   TemporaryDirectory directory;
   auto database = SqliteDatabase::Create(directory.path() + "/x.db");
   ASSERT_TRUE(database.ok());
-  ASSERT_TRUE(database->Execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT)").ok());
+  ASSERT_TRUE(
+      database->Execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT)").ok());
   {
     auto insert = database->Prepare("INSERT INTO t (id, x) VALUES (?, ?)");
     ASSERT_TRUE(insert.ok());
@@ -75,10 +76,11 @@ TEST(Sqlite, ARowWhoseIdIsTakenGetsAnother) {
     EXPECT_TRUE(absl::IsAlreadyExists(insert->Integer(5).Text("b").Run()));
     EXPECT_TRUE(insert->Integer(5).Text("c").RunWithAnyId().ok());
   }
-  EXPECT_TRUE(database
-                  ->Execute("CREATE TABLE ok (x CHECK (x)); INSERT INTO ok SELECT "
-                            "group_concat(x) = 'a,c' FROM (SELECT x FROM t ORDER BY id)")
-                  .ok());
+  EXPECT_TRUE(
+      database
+          ->Execute("CREATE TABLE ok (x CHECK (x)); INSERT INTO ok SELECT "
+                    "group_concat(x) = 'a,c' FROM (SELECT x FROM t ORDER BY id)")
+          .ok());
   EXPECT_TRUE(database->Close().ok());
 }
 

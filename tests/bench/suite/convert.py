@@ -1,0 +1,134 @@
+"""Recordings to the formats of other tools, beside Python's own modules and, for packets of
+pftrace, the protobuf library."""
+import csv
+import json
+import os
+import sqlite3
+import time
+
+from .common import BenchError, rate
+
+FORMATS = ("csv", "json", "ndjson", "rocpd", "pftrace", "pprof", "otlp-profile")
+# Of the formats that have one for their speed.
+GOALS = dict.fromkeys(("csv", "ndjson", "pftrace", "rocpd"), "≥ 1 M/s, flat memory")
+# Rows that Python writes, enough for its rate.
+PYTHON_ROWS = 200_000
+
+
+def sizes(bench):
+    if bench.quick:
+        return (50_000, 200_000)
+    chosen = os.environ.get("ROCATTACH_BENCH_DISPATCHES")
+    return tuple(map(int, chosen.split(","))) if chosen else (1_000_000, 10_000_000)
+
+
+def make_recording(bench, dispatches):
+    path = bench.scratch / f"convert-{dispatches}.rwa"
+    bench.run([bench.program("tests/integration/export/make_recording"), path, 1, dispatches],
+              timeout=1200)
+    return path
+
+
+def count_rows(bench, recording):
+    """Records in the recording, with two values for each counted dispatch and sample."""
+    done = bench.run([bench.program("userspace/cli/rocattach"), "dump", "--type",
+                      "recording_end", "--json", recording], timeout=1200)
+    end = json.loads(done.stdout.splitlines()[-1])
+    return sum(end[key] for key in ("dispatches", "copies", "counter_values",
+                                    "sample_values", "api_calls"))
+
+
+def convert(bench, recording, name):
+    """Seconds and peak resident bytes of one conversion."""
+    out = bench.scratch / f"out-{name}"
+    program = bench.program("userspace/cli/rocattach")
+    begin = time.monotonic()
+    pid = os.posix_spawn(
+        program, [str(program), "convert", str(recording), "-f", name, "-d", str(out),
+                  "-o", "x", "--force"],
+        {**os.environ},
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
+    _, status, usage = os.wait4(pid, 0)
+    seconds = time.monotonic() - begin
+    if status != 0:
+        raise BenchError(f"rocattach convert -f {name} ended with status {status}")
+    size = sum(file.stat().st_size for file in out.iterdir())
+    return seconds, usage.ru_maxrss * 1024, size, out
+
+
+def python_csv(bench, rows):
+    """Rows per second of csv.writer with the same rows."""
+    with open(bench.scratch / "python.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+        begin = time.monotonic()
+        writer.writerows(rows)
+        return len(rows) / (time.monotonic() - begin)
+
+
+def python_sqlite(bench, database):
+    """Rows per second of sqlite3.executemany: dispatches and their events."""
+    source = sqlite3.connect(database)
+    tables = [row[0] for row in source.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND (name LIKE "
+        "'rocpd_event\\_0%' ESCAPE '\\' OR name LIKE 'rocpd_kernel_dispatch%')")]
+    path = bench.scratch / "python.db"
+    path.unlink(missing_ok=True)
+    target = sqlite3.connect(path, isolation_level=None)
+    target.execute("PRAGMA synchronous=OFF")
+    target.execute("BEGIN")
+    count, seconds = 0, 0.0
+    for table in tables:
+        (sql,) = source.execute("SELECT sql FROM sqlite_master WHERE name = ?",
+                                (table,)).fetchone()
+        target.execute(sql)
+        rows = source.execute(f'SELECT * FROM "{table}" LIMIT {PYTHON_ROWS}').fetchall()
+        marks = ",".join("?" * len(rows[0]))
+        begin = time.monotonic()
+        target.executemany(f'INSERT INTO "{table}" VALUES ({marks})', rows)
+        seconds += time.monotonic() - begin
+        count += len(rows)
+    target.execute("COMMIT")
+    target.close()
+    source.close()
+    return count / seconds
+
+
+def numbers(row):
+    return [int(cell) if cell.isdigit() else cell for cell in row]
+
+
+def run(bench):
+    rows, python = [], {}
+    packets = bench.benchmark("pftrace_bench", ".")
+    for dispatches in sizes(bench):
+        recording = make_recording(bench, dispatches)
+        records = count_rows(bench, recording)
+        for name in FORMATS:
+            seconds, memory, size, out = convert(bench, recording, name)
+            if name == "csv" and "csv" not in python:
+                with open(out / "x_kernel_trace.csv", encoding="utf-8", newline="") as file:
+                    reader = csv.reader(file)
+                    python["csv"] = python_csv(
+                        bench, [numbers(row) for _, row in zip(range(PYTHON_ROWS), reader)])
+            if name == "rocpd" and "rocpd" not in python:
+                python["rocpd"] = python_sqlite(bench, out / "x_results.db")
+            speed = records / seconds
+            beside = python.get(name)
+            rows.append((
+                f"{name}, {records / 1e6:.3g} M records",
+                f"{rate(speed)}, {memory / 2**20:.0f} MiB, {size / records:.0f} bytes a record",
+                rate(beside) if beside else "", f"{speed / beside:.2f} ×" if beside else "",
+                GOALS.get(name, "flat memory"),
+                {"format": name, "records": records, "records_per_second": speed,
+                 "peak_bytes": memory, "output_bytes": size, "python_per_second": beside}))
+            for file in out.iterdir():
+                file.unlink()
+        recording.unlink()
+    composed = packets["BM_ComposedPackets"]["items_per_second"]
+    library = packets["BM_MessagePerPacket"]["items_per_second"]
+    rows.append((
+        "packets of pftrace alone, in memory", rate(composed),
+        f"{rate(library)} (a message of the protobuf library each)",
+        f"{composed / library:.2f} ×", "",
+        {"packets_per_second": composed, "library_packets_per_second": library}))
+    bench.table("convert", "Recordings to other formats, one core", "Python's module", rows)
