@@ -24,15 +24,6 @@ const v1::Agent* ExportProcess::FindAgent(uint32_t id) const {
   return Find(agents_, id);
 }
 
-const v1::Agent* ExportProcess::FirstCpu() const {
-  const v1::Agent* first = nullptr;
-  for (const auto& [id, agent] : agents_) {
-    if (agent.type() != v1::AGENT_TYPE_CPU) continue;
-    if (first == nullptr || agent.node_id() < first->node_id()) first = &agent;
-  }
-  return first;
-}
-
 AgentPlace ExportProcess::PlaceOf(uint32_t agent_id) const {
   const AgentPlace* place = Find(places_, agent_id);
   return place == nullptr ? AgentPlace() : *place;
@@ -69,7 +60,12 @@ bool ExportProcess::Room(const google::protobuf::Message& entry) {
 }
 
 bool ExportProcess::Add(const v1::Agent& agent) {
-  if (agents_.contains(agent.id()) || !Room(agent)) return false;
+  if (agents_.contains(agent.id())) return false;
+  if (agents_.size() >= kMaxAgents) {
+    ++entries_omitted_;
+    return false;
+  }
+  if (!Room(agent)) return false;
   agents_.emplace(agent.id(), agent);
   PlaceAgents();
   return true;
@@ -83,7 +79,11 @@ void ExportProcess::PlaceAgents() {
   });
   std::map<v1::AgentType, uint32_t> of_type;
   uint32_t position = 0;
+  first_cpu_ = nullptr;
   for (const v1::Agent* agent : by_node) {
+    if (first_cpu_ == nullptr && agent->type() == v1::AGENT_TYPE_CPU) {
+      first_cpu_ = agent;
+    }
     places_[agent->id()] = {agent->node_id(), position++, of_type[agent->type()]++,
                             agent->type()};
   }

@@ -38,6 +38,8 @@ class ExportProcess {
  public:
   // Memory for the names of one process; what exceeds it is left out and counted.
   static constexpr size_t kMaxBytes = 64 << 20;
+  // Each new one may change the numbers of all others.
+  static constexpr size_t kMaxAgents = 1024;
 
   // `number`: counts the processes of all inputs from 1.
   explicit ExportProcess(uint32_t number) : number_(number) {}
@@ -68,7 +70,7 @@ class ExportProcess {
   const ExportKernel* FindKernel(uint32_t id) const;
   const v1::Agent* FindAgent(uint32_t id) const;
   // The agent that a copy's unowned host memory belongs to; null without a CPU agent.
-  const v1::Agent* FirstCpu() const;
+  const v1::Agent* FirstCpu() const { return first_cpu_; }
   // All 0 if it is not known.
   AgentPlace PlaceOf(uint32_t agent_id) const;
   // Empty if it is not known.
@@ -103,6 +105,7 @@ class ExportProcess {
   v1::Process process_;
   std::map<uint32_t, v1::Agent> agents_;
   std::map<uint32_t, AgentPlace> places_;
+  const v1::Agent* first_cpu_ = nullptr;
   std::map<uint32_t, v1::Queue> queues_;
   std::map<uint32_t, v1::CodeObject> code_objects_;
   std::map<uint32_t, v1::SessionPlan> plans_;

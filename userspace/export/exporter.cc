@@ -12,9 +12,10 @@ namespace {
 
 // Limit for the names of all processes that are open at a time.
 constexpr size_t kMaxNameBytes = 512 << 20;
-// Dispatches that all joins together keep in a generation, about 200 bytes each. Values
+// Dispatches that all joins together keep in a generation, about 120 bytes each. Values
 // may come a quarter of a second before or after; counted kernels run one at a time.
-constexpr size_t kJoinedDispatches = size_t{1} << 16;
+// So many just fit a table of 65,536 slots.
+constexpr size_t kJoinedDispatches = 56'000;
 // Processes that are open at a time, about 1 KiB each without names.
 constexpr size_t kMaxProcesses = 128 << 10;
 constexpr size_t kLeastJoinWindow = 4096;

@@ -95,7 +95,7 @@ absl::Status JsonProcess::Add(const ExportProcess& process,
                               const rocattach_dispatch& r) {
   JsonObject json = dispatches_.Begin();
   json.Number("kind", kKernelDispatchNumber)
-      .Number("operation", 1)
+      .Number("operation", 2)  // completed
       .Number("thread_id", r.tid);
   AddCorrelation(r.correlation_id, &json);
   json.Number("start_timestamp", r.start_ns).Number("end_timestamp", r.end_ns);
@@ -299,7 +299,8 @@ void WriteBufferNames(const ExportProcess& process, std::string* out) {
   }
   auto& dispatches = kinds[kKernelDispatchNumber];
   dispatches.first = kKernelDispatchKind;
-  dispatches.second[1] = "KERNEL_DISPATCH_COMPLETE";
+  dispatches.second[1] = "KERNEL_DISPATCH_ENQUEUE";
+  dispatches.second[2] = "KERNEL_DISPATCH_COMPLETE";
   out->append("\"buffer_records\":[");
   uint32_t number = 0;
   for (const auto& [kind, names] : kinds) {

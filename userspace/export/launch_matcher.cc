@@ -44,9 +44,9 @@ const std::vector<std::pair<size_t, uint64_t>>& LaunchMatcher::Match(
     const auto begin =
         std::partition_point(operation, waiting_.end(),
                              [&](const Waiting& waiting) { return waiting.tid < tid; });
-    const auto end =
-        std::partition_point(begin, waiting_.end(),
-                             [&](const Waiting& waiting) { return waiting.tid == tid; });
+    const auto end = std::partition_point(
+        begin, waiting_.end(),
+        [&](const Waiting& waiting) { return waiting.tid == tid; });
     kept = std::move(operation, begin, kept);
     kept = MatchThread(calls.subspan(first, last - first), first, begin, end, kept);
     operation = end;

@@ -20,9 +20,9 @@ struct FixedName {
 
 // The names that rocprofv3 has for the same things, where it has any.
 constexpr FixedName kCategories[] = {
-    {kCategoryHsa, "hsa_api"},         {kCategoryHip, "hip_api"},
-    {kCategoryMarker, "marker_api"},   {kCategoryDispatch, "kernel_dispatch"},
-    {kCategoryCopy, "memory_copy"},    {kCategoryProcess, "process"},
+    {kCategoryHsa, "hsa_api"},       {kCategoryHip, "hip_api"},
+    {kCategoryMarker, "marker_api"}, {kCategoryDispatch, "kernel_dispatch"},
+    {kCategoryCopy, "memory_copy"},  {kCategoryProcess, "process"},
 };
 constexpr FixedName kArguments[] = {
     {kArgCorrelationId, "correlation_id"},
@@ -41,9 +41,10 @@ constexpr FixedName kArguments[] = {
     {kArgEngine, "engine"},
 };
 
-void AddStage(PftraceStage stage, const char* name,
-              perfetto::InternedGpuRenderStageSpecification::RenderStageCategory category,
-              perfetto::InternedData* data) {
+void AddStage(
+    PftraceStage stage, const char* name,
+    perfetto::InternedGpuRenderStageSpecification::RenderStageCategory category,
+    perfetto::InternedData* data) {
   auto* specification = data->add_gpu_specifications();
   specification->set_iid(stage);
   specification->set_name(name);
@@ -129,7 +130,8 @@ void PftracePackets::Stage(const PftraceStageEvent& event) {
   BeginPacket(event.begin_ns);
   const size_t stage = wire_.Begin(TracePacket::kGpuRenderStageEventFieldNumber);
   wire_.Varint(Stage::kEventIdFieldNumber, event.event_id);
-  wire_.Varint(Stage::kDurationFieldNumber, event.end_ns - event.begin_ns);
+  wire_.Varint(Stage::kDurationFieldNumber,
+               std::min(event.end_ns, kLatest) - std::min(event.begin_ns, kLatest));
   wire_.Varint(Stage::kContextFieldNumber, event.context);
   wire_.Varint(Stage::kGpuIdFieldNumber, event.gpu);
   wire_.Varint(Stage::kHwQueueIidFieldNumber, event.queue);
@@ -177,8 +179,8 @@ void PftracePackets::Track(const PftraceTrackEvent& event) {
   if (!event.submitted.empty()) {
     const size_t correlation = wire_.Begin(Event::kGpuCorrelationFieldNumber);
     for (uint64_t id : event.submitted) {
-      wire_.Varint(
-          perfetto::GpuCorrelation::kRenderStageSubmissionEventIdsFieldNumber, id);
+      wire_.Varint(perfetto::GpuCorrelation::kRenderStageSubmissionEventIdsFieldNumber,
+                   id);
     }
     wire_.End(correlation);
   }

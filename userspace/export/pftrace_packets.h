@@ -70,7 +70,7 @@ struct PftraceTrackEvent {
   uint64_t time_ns = 0;
   uint64_t track = 0;
   PftraceCategory category = kCategoryHip;
-  uint32_t name = 0;           // or, if 0:
+  uint32_t name = 0;  // or, if 0:
   absl::string_view name_text;
   absl::Span<const PftraceNumber> numbers;
   // Stage events that it submitted.

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "userspace/report/report_words.h"
+#include "userspace/export/copy_direction.h"
 
 namespace rocattach {
 namespace {
@@ -35,10 +35,6 @@ uint64_t SeedOf(const ExportProcess& process) {
              (uint64_t{process.recording()} << 32 | process.stream()));
 }
 
-std::string DirectionName(uint32_t direction) {
-  return DirectionText(static_cast<v1::CopyDirection>(direction));
-}
-
 std::string PciAddress(uint64_t bdf) {
   return absl::StrFormat("%04x:%02x:%02x.%x", bdf >> 16, bdf >> 8 & 0xff,
                          bdf >> 3 & 0x1f, bdf & 7);
@@ -46,9 +42,9 @@ std::string PciAddress(uint64_t bdf) {
 
 perfetto::GpuInfo::Gpu Describe(const v1::Agent& agent, uint32_t number) {
   perfetto::GpuInfo::Gpu gpu;
-  gpu.set_name(absl::StrCat(
-      "GPU ", number, " ",
-      agent.product_name().empty() ? agent.name() : agent.product_name()));
+  gpu.set_name(
+      absl::StrCat("GPU ", number, " ",
+                   agent.product_name().empty() ? agent.name() : agent.product_name()));
   gpu.set_vendor("AMD");
   gpu.set_model(agent.product_name());
   gpu.set_architecture(agent.name());
@@ -171,7 +167,7 @@ uint32_t PftraceProcess::Function(uint32_t domain, uint32_t function) {
 }
 
 uint32_t PftraceProcess::CopyName(uint32_t direction) {
-  return Named(~uint64_t{direction}, [&] { return DirectionName(direction); });
+  return Named(~uint64_t{direction}, [&] { return CopyDirectionText(direction); });
 }
 
 template <typename Text>
@@ -193,7 +189,7 @@ uint32_t PftraceProcess::Queue(uint32_t queue_id) {
 
 uint32_t PftraceProcess::CopyQueue(uint32_t direction) {
   return QueueNamed(~uint64_t{direction}, [&] {
-    return absl::StrCat("copies ", DirectionName(direction));
+    return absl::StrCat("copies ", CopyDirectionText(direction));
   });
 }
 
@@ -288,8 +284,8 @@ uint64_t PftraceProcess::CounterTrack(uint32_t agent_id, absl::string_view count
   if (!announce) return uuid;
   TrackDescriptor track;
   track.set_uuid(uuid);
-  track.set_name(absl::StrCat("GPU ", Gpu(agent_id), " ", counter,
-                              sampled ? " (samples)" : ""));
+  track.set_name(
+      absl::StrCat("GPU ", Gpu(agent_id), " ", counter, sampled ? " (samples)" : ""));
   track.set_parent_uuid(ProcessTrack());
   track.mutable_counter();
   Announce(std::move(track));

@@ -29,9 +29,9 @@ struct PftraceFile {
   uint32_t Gpu(const ExportProcess& process, const v1::Agent& agent);
 
   PftracePackets packets;
-  uint32_t generation = 0;              // resets so far
-  uint32_t next_iid = kFirstFreeIid;    // of names of all kinds
-  uint64_t next_event = 1;              // of stage events
+  uint32_t generation = 0;            // resets so far
+  uint32_t next_iid = kFirstFreeIid;  // of names of all kinds
+  uint64_t next_event = 1;            // of stage events
   perfetto::GpuInfo gpus;
   std::map<std::string, uint32_t> gpu_numbers;  // by host and address
 };

@@ -8,7 +8,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/export/operation_times.h"
 #include "userspace/export/output_file.h"
 #include "userspace/export/pftrace_calls.h"
 #include "userspace/export/pftrace_packets.h"
@@ -19,8 +18,8 @@ namespace {
 
 using perfetto::TrackEvent;
 
-// Names are announced again after so many bytes of events: what is lost when the file is
-// damaged or its beginning is cut off is limited to that.
+// Names are announced again after so many bytes of events: what is lost when the file
+// is damaged or its beginning is cut off is limited to that.
 constexpr uint64_t kResetBytes = 8 << 20;
 
 // Numbers of an event; zeros are left out.
@@ -122,7 +121,9 @@ class PftraceSink : public RecordSink {
   std::vector<std::string> Files() const override { return {file_->name()}; }
 
  private:
-  PftraceProcess* Of(const ExportProcess& process) { return processes_.at(&process).get(); }
+  PftraceProcess* Of(const ExportProcess& process) {
+    return processes_.at(&process).get();
+  }
 
   void MaybeReset() {
     if (trace_.packets.bytes_since_reset() > kResetBytes) trace_.Reset();

@@ -6,8 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "userspace/export/operation_times.h"
-#include "userspace/report/report_words.h"
+#include "userspace/export/copy_direction.h"
 
 namespace rocattach {
 namespace {
@@ -33,7 +32,8 @@ absl::string_view ContainerId(absl::string_view cgroup) {
   size_t digits = 0;
   absl::string_view found;
   for (size_t i = 0; i < cgroup.size(); ++i) {
-    digits = absl::ascii_isxdigit(static_cast<unsigned char>(cgroup[i])) ? digits + 1 : 0;
+    digits =
+        absl::ascii_isxdigit(static_cast<unsigned char>(cgroup[i])) ? digits + 1 : 0;
     // The innermost one, as containers can be nested.
     if (digits == kIdDigits) found = cgroup.substr(i + 1 - kIdDigits, kIdDigits);
   }
@@ -91,8 +91,9 @@ uint32_t ProfileTotals::CounterOf(Process* process, absl::string_view name,
   const auto key = std::make_pair(value.plan, uint32_t{value.counter});
   const auto known = process->counters.find(key);
   if (known != process->counters.end()) return known->second;
-  const std::string text =
-      name.empty() || counters_.size() >= kMaxCounters ? "other counters" : std::string(name);
+  const std::string text = name.empty() || counters_.size() >= kMaxCounters
+                               ? "other counters"
+                               : std::string(name);
   const auto [position, added] =
       counters_.try_emplace(text, static_cast<uint32_t>(data_.counters.size()));
   if (added) data_.counters.push_back(text);
@@ -137,12 +138,11 @@ void ProfileTotals::End(const ExportProcess& process) {
   for (const auto& [id, agent] : process.agents()) {
     if (agent.type() != v1::AGENT_TYPE_GPU) continue;
     gpus[id] = static_cast<int>(described.gpus.size());
-    described.gpus.push_back(
-        {absl::StrCat("GPU ", process.PlaceOf(id).type_relative), agent.name(),
-         agent.product_name(), agent.uuid()});
+    described.gpus.push_back({absl::StrCat("GPU ", process.PlaceOf(id).type_relative),
+                              agent.name(), agent.product_name(), agent.uuid()});
   }
-  // A kernel that was loaded twice is one to people. Sorted, so that the output does not
-  // depend on the hash.
+  // A kernel that was loaded twice is one to people. Sorted, so that the output does
+  // not depend on the hash.
   std::map<Path, const Totals*> sorted;
   for (const auto& [path, totals] : own->paths) sorted[path] = &totals;
   std::map<std::pair<std::vector<uint32_t>, int>, Totals> samples;
@@ -171,7 +171,7 @@ std::vector<uint32_t> ProfileTotals::FramesOf(const ExportProcess& process,
   if (path.others) {
     frames = {Frame("other kernels and copies")};
   } else if (path.copy) {
-    frames = {Frame(DirectionText(static_cast<v1::CopyDirection>(path.queue_id))),
+    frames = {Frame(CopyDirectionText(path.queue_id)),
               Frame(absl::StrCat("copies", where))};
   } else {
     const ExportKernel* kernel = process.FindKernel(path.kernel_id);
@@ -180,9 +180,8 @@ std::vector<uint32_t> ProfileTotals::FramesOf(const ExportProcess& process,
                   : Frame(kernel->display_name, kernel->kernel.name()),
               Frame(absl::StrCat("queue ", path.queue_id, where))};
   }
-  frames.push_back(
-      Frame(absl::StrCat(described.name.empty() ? "process" : described.name, " (",
-                         described.pid, ")")));
+  frames.push_back(Frame(absl::StrCat(
+      described.name.empty() ? "process" : described.name, " (", described.pid, ")")));
   return frames;
 }
 

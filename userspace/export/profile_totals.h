@@ -72,7 +72,8 @@ class ProfileTotals {
   uint32_t CounterOf(Process* process, absl::string_view name,
                      const CounterRecord& value);
   // The stack that people see; that of two paths may be the same.
-  std::vector<uint32_t> FramesOf(const ExportProcess& process, const Path& path, int gpu);
+  std::vector<uint32_t> FramesOf(const ExportProcess& process, const Path& path,
+                                 int gpu);
   void AddSample(std::vector<uint32_t> frames, int gpu, const Totals& totals);
   uint32_t Frame(std::string name, std::string system_name = "");
 

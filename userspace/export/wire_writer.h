@@ -29,7 +29,8 @@ class WireWriter {
     Advance(PutVarint(value, out));
   }
   void Double(uint32_t field, double value) {
-    uint8_t* out = PutVarint(uint64_t{field} << 3 | kFixed64, Room(2 * kMaxVarintBytes));
+    uint8_t* out =
+        PutVarint(uint64_t{field} << 3 | kFixed64, Room(2 * kMaxVarintBytes));
     memcpy(out, &value, sizeof(value));  // little-endian, as on the wire
     Advance(out + sizeof(value));
   }

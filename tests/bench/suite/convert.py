@@ -1,4 +1,5 @@
-"""Recordings to the formats of other tools, beside Python's own modules."""
+"""Recordings to the formats of other tools, beside Python's own modules and, for packets of
+pftrace, the protobuf library."""
 import csv
 import json
 import os
@@ -7,7 +8,9 @@ import time
 
 from .common import BenchError, rate
 
-FORMATS = ("csv", "json", "ndjson", "rocpd")
+FORMATS = ("csv", "json", "ndjson", "rocpd", "pftrace", "pprof", "otlp-profile")
+# Of the formats that have one for their speed.
+GOALS = dict.fromkeys(("csv", "ndjson", "pftrace", "rocpd"), "≥ 1 M/s, flat memory")
 # Rows that Python writes, enough for its rate.
 PYTHON_ROWS = 200_000
 
@@ -96,6 +99,7 @@ def numbers(row):
 
 def run(bench):
     rows, python = [], {}
+    packets = bench.benchmark("pftrace_bench", ".")
     for dispatches in sizes(bench):
         recording = make_recording(bench, dispatches)
         records = count_rows(bench, recording)
@@ -114,10 +118,17 @@ def run(bench):
                 f"{name}, {records / 1e6:.3g} M records",
                 f"{rate(speed)}, {memory / 2**20:.0f} MiB, {size / records:.0f} bytes a record",
                 rate(beside) if beside else "", f"{speed / beside:.2f} ×" if beside else "",
-                "≥ 1 M/s, flat memory" if name != "json" else "flat memory",
+                GOALS.get(name, "flat memory"),
                 {"format": name, "records": records, "records_per_second": speed,
                  "peak_bytes": memory, "output_bytes": size, "python_per_second": beside}))
             for file in out.iterdir():
                 file.unlink()
         recording.unlink()
+    composed = packets["BM_ComposedPackets"]["items_per_second"]
+    library = packets["BM_MessagePerPacket"]["items_per_second"]
+    rows.append((
+        "packets of pftrace alone, in memory", rate(composed),
+        f"{rate(library)} (a message of the protobuf library each)",
+        f"{composed / library:.2f} ×", "",
+        {"packets_per_second": composed, "library_packets_per_second": library}))
     bench.table("convert", "Recordings to other formats, one core", "Python's module", rows)

@@ -36,8 +36,8 @@ class ProcessMaker {
     process.add_arguments("made-up");
     process.add_arguments("with, \"quotes\"\nand lines");
     if (number_ % 2 == 0) {
-      process.set_cgroup(absl::StrCat("/system.slice/docker-", std::string(64, 'a'),
-                                      ".scope"));
+      process.set_cgroup(
+          absl::StrCat("/system.slice/docker-", std::string(64, 'a'), ".scope"));
     }
     process.set_start_ns(kBegin - 1000);
     id_ = writer_->OpenProcess(process);
@@ -267,7 +267,8 @@ class ProcessMaker {
     r.tid = tid;
     r.engine = ROCATTACH_ENGINE_ASYNC;
     const bool to_device = random_() % 2 == 0;
-    r.direction = to_device ? ROCATTACH_COPY_HOST_TO_DEVICE : ROCATTACH_COPY_DEVICE_TO_HOST;
+    r.direction =
+        to_device ? ROCATTACH_COPY_HOST_TO_DEVICE : ROCATTACH_COPY_DEVICE_TO_HOST;
     r.src_agent_id = to_device ? 1 : 2;
     r.dst_agent_id = to_device ? 2 : 1;
     r.src_address = 0x7f0000000000 + random_() % (1 << 20);
@@ -290,8 +291,7 @@ class ProcessMaker {
 int Main(const char* path, uint64_t seed, uint32_t processes, uint64_t calls) {
   auto sink = OpenFileSink(path, ExistingFile::kTruncate);
   if (!sink.ok()) {
-    fprintf(stderr, "make_calls: %s\n",
-            std::string(sink.status().message()).c_str());
+    fprintf(stderr, "make_calls: %s\n", std::string(sink.status().message()).c_str());
     return 1;
   }
   auto writer = StreamWriter::Create(*std::move(sink), {});

@@ -96,7 +96,8 @@ TEST(ContainerId, IsTheInnermostOne) {
   EXPECT_EQ(ContainerId("/system.slice/ssh.service"), "");
   EXPECT_EQ(ContainerId("/docker/" + one), one);
   EXPECT_EQ(ContainerId("/system.slice/docker-" + one + ".scope"), one);
-  EXPECT_EQ(ContainerId("/kubepods.slice/cri-containerd-" + one + ".scope/" + two), two);
+  EXPECT_EQ(ContainerId("/kubepods.slice/cri-containerd-" + one + ".scope/" + two),
+            two);
   EXPECT_EQ(ContainerId("/" + std::string(63, 'a')), "");
 }
 
