@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "userspace/abi/records.h"
-#include "userspace/export/record_sink.h"
+#include "userspace/export/export_sink.h"
 
 namespace rocattach {
 

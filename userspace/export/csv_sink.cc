@@ -36,7 +36,7 @@ KernelCells CellsOf(const ExportProcess& process, uint32_t kernel_id) {
           kernel->kernel.accum_vgprs(), kernel->kernel.sgprs()};
 }
 
-class CsvSink : public RecordSink {
+class CsvSink : public ExportSink {
  public:
   CsvSink(const std::string& base, const ExportOptions& options)
       : base_(base), options_(options) {}
@@ -277,7 +277,7 @@ class CsvSink : public RecordSink {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeCsvSink(const std::string& base,
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeCsvSink(const std::string& base,
                                                         const ExportOptions& options) {
   return std::make_unique<CsvSink>(base, options);
 }

@@ -11,7 +11,7 @@
 namespace rocattach {
 
 // BASE_kernel_trace.csv and so on; each exists only if it has a row.
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeCsvSink(const std::string& base,
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeCsvSink(const std::string& base,
                                                         const ExportOptions& options);
 
 }  // namespace rocattach

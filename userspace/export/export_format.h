@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "userspace/export/record_sink.h"
+#include "userspace/export/export_sink.h"
 
 namespace rocattach {
 
@@ -40,7 +40,7 @@ struct ExportFormat {
   bool follows = false;
   // `base`: path of the output without "_kernel_trace.csv", "_results.json" and so on.
   // Its directory exists.
-  absl::StatusOr<std::unique_ptr<RecordSink>> (*make)(const std::string& base,
+  absl::StatusOr<std::unique_ptr<ExportSink>> (*make)(const std::string& base,
                                                       const ExportOptions& options);
 };
 

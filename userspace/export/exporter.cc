@@ -95,7 +95,7 @@ absl::Status Exporter::Begin(Target* target) {
   for (const ExportFormat* format : options_.formats) {
     ASSIGN_OR_RETURN(Output * output, OpenOutput(*format, *target));
     target->outputs.push_back(output);
-    RecordSink* sink = output->sink.get();
+    ExportSink* sink = output->sink.get();
     RETURN_IF_ERROR(sink->BeginProcess(process));
     for (const auto& [id, agent] : process.agents()) {
       RETURN_IF_ERROR(sink->OnAgent(process, agent));
@@ -160,7 +160,7 @@ void Exporter::OnAgent(const FrameContext& at, const v1::Agent& agent) {
 
 void Exporter::Tell(Target* target, const v1::Agent& agent) {
   ForSinks(target,
-           [&](RecordSink* sink) { return sink->OnAgent(target->process, agent); });
+           [&](ExportSink* sink) { return sink->OnAgent(target->process, agent); });
 }
 
 void Exporter::OnQueue(const FrameContext& at, const v1::Queue& queue) {
@@ -169,7 +169,7 @@ void Exporter::OnQueue(const FrameContext& at, const v1::Queue& queue) {
 
 void Exporter::Tell(Target* target, const v1::Queue& queue) {
   ForSinks(target,
-           [&](RecordSink* sink) { return sink->OnQueue(target->process, queue); });
+           [&](ExportSink* sink) { return sink->OnQueue(target->process, queue); });
 }
 
 void Exporter::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
@@ -179,7 +179,7 @@ void Exporter::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
 void Exporter::Tell(Target* target, const v1::Kernel& kernel) {
   const ExportKernel* known = target->process.FindKernel(kernel.id());
   ForSinks(target,
-           [&](RecordSink* sink) { return sink->OnKernel(target->process, *known); });
+           [&](ExportSink* sink) { return sink->OnKernel(target->process, *known); });
 }
 
 void Exporter::OnCodeObject(const FrameContext& at, const v1::CodeObject& object) {
@@ -187,7 +187,7 @@ void Exporter::OnCodeObject(const FrameContext& at, const v1::CodeObject& object
 }
 
 void Exporter::Tell(Target* target, const v1::CodeObject& object) {
-  ForSinks(target, [&](RecordSink* sink) {
+  ForSinks(target, [&](ExportSink* sink) {
     return sink->OnCodeObject(target->process, object);
   });
 }
@@ -199,7 +199,7 @@ void Exporter::OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan
 }
 
 void Exporter::Tell(Target* target, const v1::SessionPlan& plan) {
-  ForSinks(target, [&](RecordSink* sink) {
+  ForSinks(target, [&](ExportSink* sink) {
     return sink->OnSessionPlan(target->process, plan);
   });
 }
@@ -209,7 +209,7 @@ void Exporter::OnApiFunction(const FrameContext& at, const v1::ApiFunction& func
 }
 
 void Exporter::Tell(Target* target, const v1::ApiFunction& function) {
-  ForSinks(target, [&](RecordSink* sink) {
+  ForSinks(target, [&](ExportSink* sink) {
     return sink->OnApiFunction(target->process, function);
   });
 }
@@ -217,7 +217,7 @@ void Exporter::Tell(Target* target, const v1::ApiFunction& function) {
 void Exporter::StartJoin(Target* target) {
   if (target->join != nullptr) return;
   target->join = std::make_unique<CounterJoin>([this, target](const auto& counted) {
-    ForSinks(target, [&](RecordSink* sink) {
+    ForSinks(target, [&](ExportSink* sink) {
       return sink->OnCountedDispatch(target->process, counted);
     });
   });
@@ -237,7 +237,7 @@ void Exporter::OnDispatches(const FrameContext& at,
     ++target->dispatches;
     if (dispatch.dispatch_id == 0) dispatch.dispatch_id = target->dispatches;
   }
-  ForSinks(target, [&](RecordSink* sink) {
+  ForSinks(target, [&](ExportSink* sink) {
     return sink->OnDispatches(target->process, numbered_);
   });
   if (target->join != nullptr) target->join->AddDispatches(numbered_);
@@ -248,7 +248,7 @@ void Exporter::OnCopies(const FrameContext& at,
   Target* target = FindBegun(at, records.size());
   if (target == nullptr) return;
   ForSinks(target,
-           [&](RecordSink* sink) { return sink->OnCopies(target->process, records); });
+           [&](ExportSink* sink) { return sink->OnCopies(target->process, records); });
 }
 
 void Exporter::OnCounters(const FrameContext& at,
@@ -264,14 +264,14 @@ void Exporter::OnSamples(const FrameContext& at,
   Target* target = FindBegun(at, records.size());
   if (target == nullptr) return;
   ForSinks(target,
-           [&](RecordSink* sink) { return sink->OnSamples(target->process, records); });
+           [&](ExportSink* sink) { return sink->OnSamples(target->process, records); });
 }
 
 void Exporter::OnApiCalls(const FrameContext& at,
                           absl::Span<const ApiCallRecord> records) {
   Target* target = FindBegun(at, records.size());
   if (target == nullptr) return;
-  ForSinks(target, [&](RecordSink* sink) {
+  ForSinks(target, [&](ExportSink* sink) {
     return sink->OnApiCalls(target->process, records);
   });
 }
@@ -291,7 +291,7 @@ void Exporter::EndTarget(Target* target) {
     unmatched_ += target->join->unmatched();
     --joins_;
   }
-  ForSinks(target, [&](RecordSink* sink) { return sink->EndProcess(target->process); });
+  ForSinks(target, [&](ExportSink* sink) { return sink->EndProcess(target->process); });
   entries_omitted_ += target->process.entries_omitted();
   name_bytes_ -= target->process.bytes_;
   // Outputs of this process alone are complete.

@@ -18,7 +18,7 @@
 #include "userspace/export/counter_join.h"
 #include "userspace/export/export_format.h"
 #include "userspace/export/export_process.h"
-#include "userspace/export/record_sink.h"
+#include "userspace/export/export_sink.h"
 #include "userspace/stream/visitor.h"
 
 namespace rocattach {
@@ -73,7 +73,7 @@ class Exporter : public StreamVisitor {
  private:
   // One output: a sink, and whether several processes share it.
   struct Output {
-    std::unique_ptr<RecordSink> sink;
+    std::unique_ptr<ExportSink> sink;
     bool shared = false;
   };
   struct Target {

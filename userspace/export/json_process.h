@@ -12,10 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "userspace/export/export_process.h"
+#include "userspace/export/export_sink.h"
 #include "userspace/export/json_text.h"
 #include "userspace/export/named_statistics.h"
 #include "userspace/export/output_file.h"
-#include "userspace/export/record_sink.h"
 #include "userspace/export/spill_file.h"
 
 namespace rocattach {

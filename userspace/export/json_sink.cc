@@ -12,7 +12,7 @@
 namespace rocattach {
 namespace {
 
-class JsonSink : public RecordSink {
+class JsonSink : public ExportSink {
  public:
   JsonSink(std::string directory, std::unique_ptr<OutputFile> file)
       : directory_(std::move(directory)), file_(std::move(file)) {
@@ -72,7 +72,7 @@ class JsonSink : public RecordSink {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeJsonSink(const std::string& base,
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeJsonSink(const std::string& base,
                                                          const ExportOptions& options) {
   const size_t slash = base.rfind('/');
   std::string directory = slash == std::string::npos ? "." : base.substr(0, slash);

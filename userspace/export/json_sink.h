@@ -11,7 +11,7 @@
 namespace rocattach {
 
 // BASE_results.json; several processes may share it.
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeJsonSink(const std::string& base,
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeJsonSink(const std::string& base,
                                                          const ExportOptions& options);
 
 }  // namespace rocattach

@@ -13,7 +13,7 @@
 namespace rocattach {
 namespace {
 
-class NdjsonSink : public RecordSink {
+class NdjsonSink : public ExportSink {
  public:
   explicit NdjsonSink(std::unique_ptr<OutputFile> file) : file_(std::move(file)) {}
 
@@ -225,7 +225,7 @@ class NdjsonSink : public RecordSink {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeNdjsonSink(
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeNdjsonSink(
     const std::string& base, const ExportOptions& options) {
   ASSIGN_OR_RETURN(auto file,
                    OutputFile::Create(absl::StrCat(base, "_results.ndjson"), options));

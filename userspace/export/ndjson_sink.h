@@ -11,7 +11,7 @@
 namespace rocattach {
 
 // BASE_results.ndjson; several processes may share it.
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeNdjsonSink(
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeNdjsonSink(
     const std::string& base, const ExportOptions& options);
 
 }  // namespace rocattach

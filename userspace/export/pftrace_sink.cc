@@ -36,7 +36,7 @@ class Numbers {
   size_t count_ = 0;
 };
 
-class PftraceSink : public RecordSink {
+class PftraceSink : public ExportSink {
  public:
   explicit PftraceSink(std::unique_ptr<OutputFile> file)
       : file_(std::move(file)), trace_(file_->buffer()) {}
@@ -292,7 +292,7 @@ class PftraceSink : public RecordSink {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordSink>> MakePftraceSink(
+absl::StatusOr<std::unique_ptr<ExportSink>> MakePftraceSink(
     const std::string& base, const ExportOptions& options) {
   ASSIGN_OR_RETURN(auto file,
                    OutputFile::Create(absl::StrCat(base, "_results.pftrace"), options));

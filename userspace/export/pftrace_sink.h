@@ -12,7 +12,7 @@
 namespace rocattach {
 
 // BASE_results.pftrace
-absl::StatusOr<std::unique_ptr<RecordSink>> MakePftraceSink(
+absl::StatusOr<std::unique_ptr<ExportSink>> MakePftraceSink(
     const std::string& base, const ExportOptions& options);
 
 }  // namespace rocattach

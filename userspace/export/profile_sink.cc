@@ -14,7 +14,7 @@ namespace {
 
 using Encode = absl::StatusOr<std::string> (*)(const ProfileData&);
 
-class ProfileSink : public RecordSink {
+class ProfileSink : public ExportSink {
  public:
   ProfileSink(std::unique_ptr<OutputFile> file, Encode encode)
       : file_(std::move(file)), encode_(encode) {}
@@ -52,7 +52,7 @@ class ProfileSink : public RecordSink {
   ProfileTotals totals_;
 };
 
-absl::StatusOr<std::unique_ptr<RecordSink>> Make(const std::string& path, Encode encode,
+absl::StatusOr<std::unique_ptr<ExportSink>> Make(const std::string& path, Encode encode,
                                                  const ExportOptions& options) {
   ASSIGN_OR_RETURN(auto file, OutputFile::Create(path, options));
   return std::make_unique<ProfileSink>(std::move(file), encode);
@@ -60,12 +60,12 @@ absl::StatusOr<std::unique_ptr<RecordSink>> Make(const std::string& path, Encode
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordSink>> MakePprofSink(
+absl::StatusOr<std::unique_ptr<ExportSink>> MakePprofSink(
     const std::string& base, const ExportOptions& options) {
   return Make(absl::StrCat(base, "_results.pb.gz"), EncodePprof, options);
 }
 
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeOtlpProfileSink(
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeOtlpProfileSink(
     const std::string& base, const ExportOptions& options) {
   return Make(absl::StrCat(base, "_results.otlp.pb"), EncodeOtlpProfile, options);
 }

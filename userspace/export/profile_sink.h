@@ -11,10 +11,10 @@
 namespace rocattach {
 
 // BASE_results.pb.gz
-absl::StatusOr<std::unique_ptr<RecordSink>> MakePprofSink(const std::string& base,
+absl::StatusOr<std::unique_ptr<ExportSink>> MakePprofSink(const std::string& base,
                                                           const ExportOptions& options);
 // BASE_results.otlp.pb
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeOtlpProfileSink(
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeOtlpProfileSink(
     const std::string& base, const ExportOptions& options);
 
 }  // namespace rocattach

@@ -14,8 +14,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "userspace/export/export_process.h"
+#include "userspace/export/export_sink.h"
 #include "userspace/export/profile_data.h"
-#include "userspace/export/record_sink.h"
 
 namespace rocattach {
 

@@ -10,7 +10,7 @@
 namespace rocattach {
 namespace {
 
-class RocpdSink : public RecordSink {
+class RocpdSink : public ExportSink {
  public:
   RocpdSink(const std::string& base, const ExportOptions& options)
       : path_(absl::StrCat(base, "_results.db")), options_(options) {}
@@ -103,7 +103,7 @@ class RocpdSink : public RecordSink {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeRocpdSink(
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeRocpdSink(
     const std::string& base, const ExportOptions& options) {
   return std::make_unique<RocpdSink>(base, options);
 }

@@ -11,7 +11,7 @@
 namespace rocattach {
 
 // BASE_results.db. With options.follow in WAL mode, readable at any time.
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeRocpdSink(const std::string& base,
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeRocpdSink(const std::string& base,
                                                           const ExportOptions& options);
 
 }  // namespace rocattach

@@ -17,7 +17,7 @@
 #include "absl/types/span.h"
 #include "userspace/export/export_format.h"
 #include "userspace/export/export_process.h"
-#include "userspace/export/record_sink.h"
+#include "userspace/export/export_sink.h"
 #include "userspace/export/rocpd_schema.h"
 #include "userspace/export/sqlite.h"
 

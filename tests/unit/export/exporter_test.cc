@@ -18,7 +18,7 @@ namespace {
 std::vector<std::string>* g_log = nullptr;  // formats make sinks without a context
 const char* g_fail_at = "";
 
-class LoggingSink : public RecordSink {
+class LoggingSink : public ExportSink {
  public:
   explicit LoggingSink(std::string base) : base_(base.substr(base.rfind('/') + 1)) {}
 
@@ -61,7 +61,7 @@ class LoggingSink : public RecordSink {
   const std::string base_;
 };
 
-absl::StatusOr<std::unique_ptr<RecordSink>> MakeLoggingSink(const std::string& base,
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeLoggingSink(const std::string& base,
                                                             const ExportOptions&) {
   return std::make_unique<LoggingSink>(base);
 }

@@ -1,8 +1,8 @@
 // What every output format implements: it is told the processes, what is known about
 // them, and their records, in one pass over the inputs. A sink keeps in memory what
 // grows with the number of processes and names, never what grows with records.
-#ifndef ROCATTACH_USERSPACE_EXPORT_RECORD_SINK_H_
-#define ROCATTACH_USERSPACE_EXPORT_RECORD_SINK_H_
+#ifndef ROCATTACH_USERSPACE_EXPORT_EXPORT_SINK_H_
+#define ROCATTACH_USERSPACE_EXPORT_EXPORT_SINK_H_
 
 #include <cstdint>
 #include <string>
@@ -36,9 +36,9 @@ bool HasTimes(const Operation& r) {
 
 // Errors are final: after the first one, only the destructor is called, and the output
 // stays behind as a partial one.
-class RecordSink {
+class ExportSink {
  public:
-  virtual ~RecordSink() = default;
+  virtual ~ExportSink() = default;
 
   // A process begins; its records and entries follow until EndProcess. Several may be
   // open at a time if the format's `many_processes` is set. `process` lives until then,
@@ -105,4 +105,4 @@ class RecordSink {
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_USERSPACE_EXPORT_RECORD_SINK_H_
+#endif  // ROCATTACH_USERSPACE_EXPORT_EXPORT_SINK_H_
