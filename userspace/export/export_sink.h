@@ -66,8 +66,8 @@ class ExportSink {
     return absl::OkStatus();
   }
 
-  // Records, in the order of the stream. dispatch_id is always set: dispatches of the
-  // process are counted from 1 where the recording does not number them.
+  // Records, in the order of the stream. dispatch_id is always set: it counts the
+  // dispatches of the process from 1, whatever the recording says.
   virtual absl::Status OnDispatches(const ExportProcess&,
                                     absl::Span<const rocattach_dispatch>) {
     return absl::OkStatus();

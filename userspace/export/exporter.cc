@@ -234,8 +234,8 @@ void Exporter::OnDispatches(const FrameContext& at,
   if (target == nullptr) return;
   numbered_.assign(records.begin(), records.end());
   for (rocattach_dispatch& dispatch : numbered_) {
-    ++target->dispatches;
-    if (dispatch.dispatch_id == 0) dispatch.dispatch_id = target->dispatches;
+    // The collector's numbers are there only while a session counts.
+    dispatch.dispatch_id = ++target->dispatches;
   }
   ForSinks(target, [&](ExportSink* sink) {
     return sink->OnDispatches(target->process, numbered_);

@@ -252,7 +252,7 @@ void RecordPrinter::OnDispatches(const FrameContext& at,
     line_.Number("lds_bytes", r.lds_bytes);
     line_.Number("scratch_bytes", r.scratch_bytes);
     line_.Number("packet_index", r.packet_index);
-    line_.Number("dispatch_id", r.dispatch_id);
+    if (r.dispatch_id != 0) line_.Number("dispatch_id", r.dispatch_id);
     Flags(r.flags);
   });
 }

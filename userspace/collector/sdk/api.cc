@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include <algorithm>
-#include <string_view>
 
 namespace rocattach::collector {
 namespace {
@@ -90,14 +89,15 @@ size_t PlaceMessage(const char* message, uint32_t ring_slots,
   return bytes;
 }
 
-void FillText(std::string_view message, uint32_t number, void* slot) {
+// The part `number` of a message of `bytes`.
+void FillText(const char* message, size_t bytes, uint32_t number, void* slot) {
   rocattach_text text = {};
   text.kind = ROCATTACH_RECORD_TEXT;
   text.slot = static_cast<uint16_t>(number);
-  const std::string_view part = message.substr(
-      size_t{number} * ROCATTACH_TEXT_SLOT_BYTES, ROCATTACH_TEXT_SLOT_BYTES);
-  text.bytes = static_cast<uint16_t>(part.size());
-  memcpy(text.text, part.data(), part.size());
+  const size_t begin = size_t{number} * ROCATTACH_TEXT_SLOT_BYTES;
+  text.bytes =
+      static_cast<uint16_t>(std::min<size_t>(bytes - begin, ROCATTACH_TEXT_SLOT_BYTES));
+  memcpy(text.text, message + begin, text.bytes);
   memcpy(slot, &text, sizeof(text));
 }
 
@@ -180,7 +180,7 @@ void SdkApi::Publish(const rocattach_sdk_callback_record& record, uint64_t begin
               if (i == 0) {
                 memcpy(slot, &call, sizeof(call));
               } else {
-                FillText(std::string_view(message, bytes), i - 1, slot);
+                FillText(message, bytes, i - 1, slot);
               }
             });
   if (!pushed) ring.Count(&rocattach_ring::api_calls_dropped, uint64_t{1});

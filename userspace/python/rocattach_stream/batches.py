@@ -107,7 +107,8 @@ def dispatches(payload, kernel_name):
         record["lds_bytes"] = lds[shape]
         record["scratch_bytes"] = scratch[shape]
         record["packet_index"] = packet
-        record["dispatch_id"] = dispatch if numbered else 0
+        if numbered and dispatch != 0:
+            record["dispatch_id"] = dispatch
         record.update(_flags(flags[shape]))
         records.append(record)
     return records
