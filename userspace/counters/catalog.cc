@@ -105,7 +105,8 @@ absl::StatusOr<std::vector<std::string>> ArchitectureCounters::Members(
     }
     if (FindBlock(member) == nullptr) return UnknownCounter(member);
     for (const HardwareCounter& counter : counters_) {
-      if (counter.block == member && !counter.follows) members.push_back(counter.name);
+      if (counter.block != member || counter.follows || counter.made) continue;
+      members.push_back(counter.name);
     }
   }
   return members;

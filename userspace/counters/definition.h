@@ -28,6 +28,8 @@ struct HardwareCounter {
   // It accumulates the counter named before it in a request and is measured with it; a
   // pass can have only one such counter of each name.
   bool follows = false;
+  // The SDK makes it from others when it is asked for; it is none of its block's.
+  bool made = false;
 };
 
 // A number computed from counters and other metrics.

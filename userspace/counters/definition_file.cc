@@ -108,13 +108,15 @@ absl::Status ReadCounter(const std::string& name, const Document& node,
                          absl::string_view source, CounterDefinitions& out) {
   const std::string place = absl::StrCat("counter ", name);
   const Section section(node, source, place);
-  RETURN_IF_ERROR(section.CheckMap({"block", "description", "slots", "follows"}));
+  RETURN_IF_ERROR(
+      section.CheckMap({"block", "description", "slots", "follows", "made"}));
   HardwareCounter counter;
   counter.name = name;
   ASSIGN_OR_RETURN(counter.block, section.Text("block", true));
   ASSIGN_OR_RETURN(counter.description, section.Text("description", false));
   ASSIGN_OR_RETURN(counter.slots, section.Number("slots", 1, 8));
   ASSIGN_OR_RETURN(counter.follows, section.Flag("follows"));
+  ASSIGN_OR_RETURN(counter.made, section.Flag("made"));
   // Sizes that divide each other: the planner's proof of minimality relies on this.
   if (counter.slots == 0 || (counter.slots & (counter.slots - 1)) != 0) {
     return Bad(source, place, "\"slots\" must be 1, 2, 4 or 8");

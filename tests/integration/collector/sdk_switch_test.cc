@@ -118,5 +118,31 @@ TEST_F(SdkSwitch, AccumulatorsFollowTheirCounter) {
   EXPECT_EQ(seen, 100u);
 }
 
+// Metrics of latency and occupancy need them; the SDK makes them.
+TEST_F(SdkSwitch, AccumulatedCountersAreMade) {
+  SdkResult result =
+      RunSdk({.steps = {"dispatch:20"},
+              .filters = {CountersFilter({"LdsLatency", "MeanOccupancyPerCU"})}});
+  EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
+  ASSERT_EQ(result.run.exit_status, 0) << result.run.errors;
+  size_t seen = 0;
+  for (const rocattach_dispatch& dispatch : result.run.dispatches) {
+    for (const rocattach_values& slot : result.run.values.at(dispatch.correlation_id)) {
+      for (uint32_t i = 0; i < slot.count; ++i) {
+        const std::string& name = result.plan->counter_names.at(slot.value[i].counter);
+        const size_t end = name.find("_ACCUM");
+        if (end == std::string::npos) continue;
+        ++seen;
+        EXPECT_EQ(slot.value[i].sum,
+                  static_cast<double>(
+                      simrocm::kAccumulatedHighRes *
+                      simrocm::CounterTotal(name.substr(0, end), ShapeOf(dispatch))))
+            << name;
+      }
+    }
+  }
+  EXPECT_EQ(seen, 40u) << "both in one pass";
+}
+
 }  // namespace
 }  // namespace rocattach

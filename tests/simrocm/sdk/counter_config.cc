@@ -41,6 +41,9 @@ void AddHardware(const AgentCounters& available,
     return available.by_name.count(name) != 0;
   });
   if (!names) return;
+  if (counter->expression.find("accumulate(") != std::string::npos) {
+    ++config->accumulators;
+  }
   for (const std::string& name : *names) add(available.by_name.at(name));
 }
 
@@ -64,6 +67,7 @@ std::vector<double> Accumulated(const CounterConfig& config, const Counter& coun
 
 bool FitsOnePass(const CounterConfig& config) {
   std::map<std::string, unsigned> used;
+  used["SQ"] = config.accumulators;
   for (const auto& counter : config.hardware) {
     if (++used[counter->block] > BlockLimit(counter->block)) return false;
   }

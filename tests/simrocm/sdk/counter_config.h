@@ -15,6 +15,7 @@ struct CounterConfig {
   rocattach_sdk_agent_id agent{0};
   // Sorted by their ids, as upstream's set has them: the order of a request is lost.
   std::vector<std::shared_ptr<const Counter>> counters;
+  unsigned accumulators = 0;  // of SQ, each of which takes one of its counters
   // What the hardware has to count for them.
   std::vector<std::shared_ptr<const Counter>> hardware;
 };

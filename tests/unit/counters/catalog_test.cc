@@ -178,8 +178,8 @@ TEST(CounterCatalog, NamesTheNearestOfUnknownCounters) {
   EXPECT_THAT(std::string(catalog.CheckKnown("TCC_HITS").message()),
               HasSubstr("TCC_HIT"));
   // There may be such a counter: nothing rules it out.
-  EXPECT_THAT(std::string(catalog.CheckKnown("VmemLatency").message()),
-              HasSubstr("\"VmemLatency\" is not in the catalogue of counters and "
+  EXPECT_THAT(std::string(catalog.CheckKnown("GdsLatency").message()),
+              HasSubstr("\"GdsLatency\" is not in the catalogue of counters and "
                         "metrics (a file given with --extra-counters adds to it)"));
 }
 

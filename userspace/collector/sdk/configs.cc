@@ -8,6 +8,20 @@ namespace {
 
 // SQ_ACCUM_PREV and SQ_ACCUM_PREV_HIRES.
 constexpr char kFollower[] = "SQ_ACCUM_PREV";
+// NAME_ACCUM is NAME added up by SQ_ACCUM_PREV_HIRES.
+constexpr char kAccumulated[] = "_ACCUM";
+
+// Whether `name` is that of an accumulated counter, and of which.
+bool IsAccumulated(const char* name, char (&leader)[ROCATTACH_PLAN_NAME_BYTES]) {
+  const size_t bytes = strlen(name), suffix = strlen(kAccumulated);
+  if (bytes <= suffix || bytes >= sizeof(leader) + suffix ||
+      strcmp(name + bytes - suffix, kAccumulated) != 0) {
+    return false;
+  }
+  memcpy(leader, name, bytes - suffix);
+  leader[bytes - suffix] = '\0';
+  return true;
+}
 
 }  // namespace
 
@@ -119,20 +133,25 @@ rocattach_sdk_counter_id SdkConfigs::CounterOf(const PlanState& state, uint32_t 
                           "%s has no counter before it that it could add up", name);
     return {0};
   }
-  if (!follows) {
+  char leader[ROCATTACH_PLAN_NAME_BYTES];
+  const char* follower = name;
+  if (follows) {
+    snprintf(leader, sizeof(leader), "%s", name_at(place - 1));
+  } else {
     const rocattach_sdk_counter_id id = agents_->FindCounter(agent, name);
-    if (id.handle == 0) {
+    if (id.handle != 0) return id;
+    if (!IsAccumulated(name, leader)) {
       *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_COUNTER,
                                   ROCATTACH_SDK_STATUS_ERROR_COUNTER_NOT_FOUND,
                                   "the SDK of this process has no counter %s for %s",
                                   name, agents_->at(agent).name);
+      return id;
     }
-    return id;
+    follower = "SQ_ACCUM_PREV_HIRES";
   }
-  const char* leader = name_at(place - 1);
   rocattach_sdk_status status;
   const rocattach_sdk_counter_id id =
-      agents_->FindAccumulator(agent, leader, name, &status);
+      agents_->FindAccumulator(agent, leader, follower, &status);
   if (id.handle == 0) {
     *result = PlanResult::Error(
         ROCATTACH_PLAN_ERROR_NO_COUNTER, status,
