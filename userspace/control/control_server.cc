@@ -17,6 +17,7 @@
 #include "userspace/control/filter_proto.h"
 #include "userspace/control/session_api_server.h"
 #include "userspace/control/socket_listener.h"
+#include "userspace/watch/sdk_version.h"
 
 namespace rocattach {
 namespace {
@@ -130,7 +131,14 @@ class Service : public v1::Control::Service {
           (description->record_kinds & ROCATTACH_PLAN_RECORD_COUNTERS) != 0);
       process->set_can_sample(
           (description->record_kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0);
-      if (!process->can_count()) process->set_reason(description->missing_reason);
+      if (process->can_count()) continue;
+      process->set_reason(description->missing_reason);
+      const bool has_sdk = (description->record_kinds & ROCATTACH_PLAN_RECORD_API) != 0;
+      if (has_sdk || !process->can_sample()) continue;
+      // The SDK would be added for them: not where its version does not allow that.
+      const absl::Status addable = CheckSdkOfProcessCanBeAdded(target.pid);
+      process->set_can_sample(addable.ok());
+      if (!addable.ok()) process->set_reason(std::string(addable.message()));
     }
     response->set_version(ROCATTACH_VERSION);
     response->set_pid(static_cast<uint32_t>(getpid()));

@@ -63,6 +63,7 @@ v1::Filter FilterToProto(const FilterSpec& spec) {
   for (const auto& group : spec.counters) {
     Put(group, out.add_counters()->mutable_names());
   }
+  Put(spec.optional, out.mutable_optional_counters());
   out.set_single_pass(spec.single_pass);
   out.set_keep_groups(spec.keep_groups);
   out.set_rotation_iterations(spec.rotation_iterations);
@@ -91,6 +92,7 @@ FilterSpec FilterFromProto(const v1::Filter& filter) {
   for (const v1::CounterGroup& group : filter.counters()) {
     spec.counters.push_back(Get(group.names()));
   }
+  spec.optional = Get(filter.optional_counters());
   spec.single_pass = filter.single_pass();
   spec.keep_groups = filter.keep_groups();
   spec.rotation_iterations = std::max<uint64_t>(1, filter.rotation_iterations());

@@ -1,13 +1,16 @@
 #include "userspace/counters/catalog.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "userspace/base/file.h"
 #include "userspace/base/nearest_names.h"
 #include "userspace/base/session_status.h"
@@ -48,6 +51,19 @@ void PutIndexed(std::vector<T>& elements,
   } else {
     elements[entry->second] = element;
   }
+}
+
+// "1.10" is later than "1.9".
+bool IsLaterVersion(absl::string_view a, absl::string_view b) {
+  const auto numbers = [](absl::string_view version) {
+    std::vector<uint32_t> parts;
+    for (absl::string_view part : absl::StrSplit(version, '.')) {
+      uint32_t number = 0;
+      parts.push_back(absl::SimpleAtoi(part, &number) ? number : 0);
+    }
+    return parts;
+  };
+  return numbers(a) > numbers(b);
 }
 
 bool IsAgentConstant(absl::string_view name) {
@@ -132,8 +148,26 @@ std::optional<double> ArchitectureCounters::Evaluate(
   return evaluate(metric);
 }
 
+std::string ArchitectureCounters::Since(absl::string_view name) const {
+  if (const HardwareCounter* counter = FindCounter(name); counter != nullptr) {
+    return counter->since.empty() ? since_ : counter->since;
+  }
+  std::string latest = since_;
+  if (const DerivedMetric* metric = FindMetric(name); metric != nullptr) {
+    for (const std::string& needed : metric->counters) {
+      std::string since = Since(needed);
+      if (IsLaterVersion(since, latest)) latest = std::move(since);
+    }
+  }
+  return latest;
+}
+
 absl::Status ArchitectureCounters::Merge(const CounterDefinitions& definitions,
                                          absl::string_view source) {
+  if (const auto since = definitions.since.find(name_);
+      since != definitions.since.end()) {
+    since_ = since->second;
+  }
   for (const CounterBlock& block : definitions.blocks) Put(blocks_, block);
   for (const HardwareCounter& counter : definitions.counters) {
     if (metric_index_.contains(counter.name)) {

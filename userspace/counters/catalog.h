@@ -36,6 +36,10 @@ class ArchitectureCounters {
   const CounterGroup* FindSet(absl::string_view name) const;
   const CounterGroup* FindSection(absl::string_view name) const;
 
+  // The first version of rocprofiler-sdk that has this counter or metric, such as
+  // "1.0"; of a metric, that which has all counters that it needs.
+  std::string Since(absl::string_view name) const;
+
   // Counters and metrics.
   bool Knows(absl::string_view name) const {
     return FindCounter(name) != nullptr || FindMetric(name) != nullptr;
@@ -64,6 +68,7 @@ class ArchitectureCounters {
                        absl::string_view source);
 
   std::string name_;
+  std::string since_ = kFirstSdk;  // of the architecture
   std::vector<CounterBlock> blocks_;
   std::vector<HardwareCounter> counters_;
   std::vector<DerivedMetric> metrics_;

@@ -3,6 +3,7 @@
 #define ROCATTACH_USERSPACE_COUNTERS_DEFINITION_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct HardwareCounter {
   bool follows = false;
   // The SDK makes it from others when it is asked for; it is none of its block's.
   bool made = false;
+  // The first version of rocprofiler-sdk that has it, "1.1"; empty: that which has the
+  // architecture.
+  std::string since;
 };
 
 // A number computed from counters and other metrics.
@@ -59,7 +63,13 @@ struct CounterDefinitions {
   std::vector<DerivedMetric> metrics;
   std::vector<CounterGroup> sets;
   std::vector<CounterGroup> sections;
+  // The first version of rocprofiler-sdk that has an architecture, by its name; those
+  // that are not named are in the first version that can be used.
+  std::map<std::string, std::string> since;
 };
+
+// The first version of rocprofiler-sdk whose counters can be measured.
+inline constexpr char kFirstSdk[] = "1.0";
 
 // What an expression may use besides counters: properties of the GPU.
 inline constexpr const char* kAgentConstants[] = {"MAX_WAVE_SIZE", "SE_NUM", "SIMD_NUM",

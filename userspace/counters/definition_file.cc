@@ -109,7 +109,7 @@ absl::Status ReadCounter(const std::string& name, const Document& node,
   const std::string place = absl::StrCat("counter ", name);
   const Section section(node, source, place);
   RETURN_IF_ERROR(
-      section.CheckMap({"block", "description", "slots", "follows", "made"}));
+      section.CheckMap({"block", "description", "slots", "follows", "made", "since"}));
   HardwareCounter counter;
   counter.name = name;
   ASSIGN_OR_RETURN(counter.block, section.Text("block", true));
@@ -117,6 +117,7 @@ absl::Status ReadCounter(const std::string& name, const Document& node,
   ASSIGN_OR_RETURN(counter.slots, section.Number("slots", 1, 8));
   ASSIGN_OR_RETURN(counter.follows, section.Flag("follows"));
   ASSIGN_OR_RETURN(counter.made, section.Flag("made"));
+  ASSIGN_OR_RETURN(counter.since, section.Text("since", false));
   // Sizes that divide each other: the planner's proof of minimality relies on this.
   if (counter.slots == 0 || (counter.slots & (counter.slots - 1)) != 0) {
     return Bad(source, place, "\"slots\" must be 1, 2, 4 or 8");
@@ -176,9 +177,16 @@ absl::StatusOr<std::vector<CounterDefinitions>> ReadOwnFormat(
     const Document& root, absl::string_view source) {
   const Section top(root, source, "file");
   RETURN_IF_ERROR(top.CheckMap(
-      {"architectures", "blocks", "counters", "metrics", "sets", "sections"}));
+      {"architectures", "blocks", "counters", "metrics", "sets", "sections", "since"}));
   CounterDefinitions out;
   ASSIGN_OR_RETURN(out.architectures, top.Words("architectures"));
+  RETURN_IF_ERROR(
+      ForEach(root, "since", source, false,
+              [&](const std::string& name, const Document& node) -> absl::Status {
+                if (!node.is_string()) return Bad(source, "since", "must be texts");
+                out.since[name] = node.get<std::string>();
+                return absl::OkStatus();
+              }));
   RETURN_IF_ERROR(ForEach(root, "blocks", source, true,
                           [&](const std::string& name, const Document& node) {
                             return ReadBlock(name, node, source, out);

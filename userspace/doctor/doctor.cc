@@ -4,13 +4,16 @@
 
 #include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "userspace/doctor/collector_check.h"
 #include "userspace/doctor/kernel_checks.h"
 #include "userspace/doctor/library_checks.h"
 #include "userspace/doctor/privilege_checks.h"
 #include "userspace/doctor/self_tests.h"
+#include "userspace/watch/library_path.h"
 #include "userspace/watch/library_scanner.h"
 
 namespace rocattach {
@@ -54,11 +57,16 @@ DoctorReport RunDoctor(const DoctorOptions& options) {
 
   LibraryScanOptions scan_options;
   scan_options.extra_paths = options.libraries;
+  // Where rocattach-watch looks as well.
+  for (std::string& place : LibraryPathPlaces()) {
+    scan_options.usual_places.push_back(std::move(place));
+  }
+  const std::vector<std::string> library_path = LibraryPathDirectories();
   LibraryScan scan = ScanLibraries(scan_options);
   report.checks.push_back(CheckHsaRuntimes(scan, capabilities.CanTraceOthers()));
   report.checks.push_back(CheckCollector(options.collector));
-  report.checks.push_back(CheckRocprofilerRegister(machine, scan));
-  report.checks.push_back(CheckRocprofilerSdk(machine, scan));
+  report.checks.push_back(CheckRocprofilerRegister(machine, scan, library_path));
+  report.checks.push_back(CheckRocprofilerSdk(machine, scan, library_path));
   return report;
 }
 

@@ -92,8 +92,10 @@ CheckItem DescribeCopy(const LibraryCopy& copy) {
   return item;
 }
 
-std::vector<std::string> CopyDirectories(const LibraryScan& scan) {
-  std::vector<std::string> directories;
+// Where libraries are besides the usual places.
+std::vector<std::string> Directories(const LibraryScan& scan,
+                                     const std::vector<std::string>& library_path) {
+  std::vector<std::string> directories = library_path;
   for (const LibraryCopy& copy : scan.copies) {
     directories.push_back(Directory(copy.path));
   }
@@ -220,9 +222,11 @@ Check CheckHsaRuntimes(const LibraryScan& scan, bool all_processes) {
   return check;
 }
 
-Check CheckRocprofilerRegister(const Machine& machine, const LibraryScan& scan) {
+Check CheckRocprofilerRegister(const Machine& machine, const LibraryScan& scan,
+                               const std::vector<std::string>& library_path) {
   Check check = {.name = "rocprofiler-register"};
-  auto found = FindLibraries(machine, "librocprofiler-register", CopyDirectories(scan));
+  auto found = FindLibraries(machine, "librocprofiler-register",
+                             Directories(scan, library_path));
   bool needed =
       std::any_of(scan.copies.begin(), scan.copies.end(), [](const LibraryCopy& copy) {
         auto needs = NeedsOf(copy);
@@ -249,9 +253,11 @@ Check CheckRocprofilerRegister(const Machine& machine, const LibraryScan& scan) 
   return check;
 }
 
-Check CheckRocprofilerSdk(const Machine& machine, const LibraryScan& scan) {
+Check CheckRocprofilerSdk(const Machine& machine, const LibraryScan& scan,
+                          const std::vector<std::string>& library_path) {
   Check check = {.name = "rocprofiler-sdk"};
-  auto found = FindLibraries(machine, "librocprofiler-sdk", CopyDirectories(scan));
+  auto found =
+      FindLibraries(machine, "librocprofiler-sdk", Directories(scan, library_path));
   if (!found.empty()) {
     AddFound(found, &check);
     check.meaning = "Provides hardware counters and HIP API traces.";

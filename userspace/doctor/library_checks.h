@@ -34,9 +34,12 @@ std::string GfxName(uint32_t target_version);
 // users' processes could be looked at.
 Check CheckHsaRuntimes(const LibraryScan& scan, bool all_processes);
 
-// "rocprofiler-register" and "rocprofiler-sdk".
-Check CheckRocprofilerRegister(const Machine& machine, const LibraryScan& scan);
-Check CheckRocprofilerSdk(const Machine& machine, const LibraryScan& scan);
+// "rocprofiler-register" and "rocprofiler-sdk", which are also looked for in the
+// directories of `library_path`.
+Check CheckRocprofilerRegister(const Machine& machine, const LibraryScan& scan,
+                               const std::vector<std::string>& library_path = {});
+Check CheckRocprofilerSdk(const Machine& machine, const LibraryScan& scan,
+                          const std::vector<std::string>& library_path = {});
 
 }  // namespace rocattach
 

@@ -8,8 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/status_macros.h"
 #include "userspace/record/session_plan.h"
+#include "userspace/watch/sdk_version.h"
 
 namespace rocattach {
 namespace {
@@ -22,9 +25,10 @@ constexpr size_t kKnownPlans = 64;
 // but existing queues are then out of its reach, and new ones must be left to the
 // collector.
 constexpr char kArmedWithHsaTools[] =
-    "it was armed with the HSA tools: it has dispatches, memory copies, and counters "
-    "of whole GPUs (--device-samples), but no counters of single dispatches and no API "
-    "calls. To have those, run rocattach-watch with --backend sdk, or with --pmc, and "
+    "it was armed with the HSA tools: it has dispatches, memory copies, and, with "
+    "rocprofiler-sdk 1.3 or later, counters of whole GPUs (--device-samples), but no "
+    "counters of single dispatches and no API calls. To have those, run "
+    "rocattach-watch with --backend sdk, or with --pmc, and "
     "start the process again";
 
 // As lspci writes it.
@@ -158,6 +162,9 @@ absl::Status TargetSession::AddLateSdk(rocattach_plan* image) const {
         absl::StrCat("it was armed without rocprofiler-sdk, which cannot be added: ",
                      choice.missing));
   }
+  // Known before anything is loaded into the process.
+  RETURN_IF_ERROR(
+      CheckSdkCanBeAdded(absl::StrCat("/proc/", id_.pid, "/root"), choice.sdk));
   if (choice.sdk.size() >= sizeof(image->late_sdk)) {
     return absl::FailedPreconditionError(
         absl::StrCat("the path of its rocprofiler-sdk is longer than ",
@@ -282,7 +289,7 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   starting_.reset();
   std::shared_ptr<ActivePlan> active = current_;
   absl::Status status;
-  std::string cost;  // what the start has cost the process
+  std::string cost;  // what the collector says of the start
   if (!answered) {
     status = absl::DeadlineExceededError(absl::StrCat(
         "its collector did not answer within ", waiting.patience_ns / 1'000'000,
@@ -294,7 +301,11 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
     cost = answer.text;
   }
   if (status.ok()) {
-    Event(*active, v1::SessionEvent::STARTED, cost, now_ns - waiting.asked_ns);
+    // What the service has left out; what the collector has, or what the start cost.
+    std::vector<std::string> notes = active->plan->left_out;
+    if (!cost.empty()) notes.push_back(cost);
+    Event(*active, v1::SessionEvent::STARTED, absl::StrJoin(notes, "; "),
+          now_ns - waiting.asked_ns);
   } else {
     Stop();
     stopped_ = nullptr;  // it never began

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -173,11 +174,6 @@ class Compiler {
       if (plan_.architectures[i].counters->name() == name) return i;
     }
     const ArchitectureCounters* counters = plan_.catalog->Find(name);
-    if (counters == nullptr) {
-      return SessionError(SessionStatus::kCounterInformationMissing,
-                          absl::StrCat("the counters of ", name,
-                                       " are not known; a counter file can name them"));
-    }
     const size_t index = plan_.architectures.size();
     if (index == ROCATTACH_PLAN_MAX_ARCHITECTURES) return TooMuch("architectures");
     plan_.architectures.push_back({counters, {}, {}});
@@ -228,22 +224,63 @@ class Compiler {
     }
   }
 
+  // True if the others are measured without this GPU: nobody has named it, and what it
+  // lacks is its own.
+  static bool CanBeLeftOut(const FilterSpec& spec, const absl::Status& why) {
+    return absl::IsNotFound(why) && spec.selection.gpus.empty() &&
+           spec.sample_gpu_index < 0;
+  }
+
+  // Calls `add` for each of the GPUs. Those that cannot be measured are left out if
+  // there is one that can.
+  absl::Status AddEach(const FilterSpec& spec,
+                       const std::vector<const TargetGpu*>& gpus,
+                       absl::FunctionRef<absl::Status(const TargetGpu&)> add) {
+    std::vector<std::string> left_out;
+    absl::Status first;
+    for (const TargetGpu* gpu : gpus) {
+      const absl::Status added = add(*gpu);
+      if (!added.ok() && !CanBeLeftOut(spec, added)) return added;
+      if (added.ok()) continue;
+      first.Update(added);
+      left_out.push_back(absl::StrCat("without GPU ", gpu - plan_.target.gpus.data(),
+                                      " (", gpu->architecture,
+                                      "): ", WithoutStatusName(added.message())));
+    }
+    if (!gpus.empty() && left_out.size() == gpus.size()) return first;
+    for (std::string& text : left_out) plan_.left_out.push_back(std::move(text));
+    return absl::OkStatus();
+  }
+
+  // The passes of the filter on one GPU; before anything of it is in the plan.
+  absl::StatusOr<PassPlan> Passes(const FilterSpec& spec, const TargetGpu& gpu) {
+    const absl::string_view name = ArchitectureName(gpu.architecture);
+    const ArchitectureCounters* counters = plan_.catalog->Find(name);
+    if (counters == nullptr) {
+      return SessionError(SessionStatus::kCounterInformationMissing,
+                          absl::StrCat("the counters of ", name,
+                                       " are not known; a counter file can name them"));
+    }
+    return PlanPasses(*counters, spec.counters, {spec.single_pass, spec.keep_groups});
+  }
+
   absl::Status AddCounters(const FilterSpec& spec,
                            const std::vector<const TargetGpu*>& gpus) {
     size_t most = 0;
-    for (const TargetGpu* gpu : gpus) {
-      Own(*gpu);
-      ASSIGN_OR_RETURN(const size_t index, ArchitectureIndex(*gpu));
+    const auto add = [&](const TargetGpu& gpu) -> absl::Status {
+      ASSIGN_OR_RETURN(PassPlan passes, Passes(spec, gpu));
+      Own(gpu);
+      ASSIGN_OR_RETURN(const size_t index, ArchitectureIndex(gpu));
       PlanArchitecture& architecture = plan_.architectures[index];
-      if (!architecture.dispatch.passes.empty()) continue;
-      ASSIGN_OR_RETURN(architecture.dispatch,
-                       PlanPasses(*architecture.counters, spec.counters,
-                                  {spec.single_pass, spec.keep_groups}));
+      if (!architecture.dispatch.passes.empty()) return absl::OkStatus();
+      architecture.dispatch = std::move(passes);
       rocattach_plan_architecture& out = image_.architecture[index];
       RETURN_IF_ERROR(WritePasses(architecture.dispatch, out.dispatch_first_pass,
                                   out.dispatch_passes));
       most = std::max(most, architecture.dispatch.passes.size());
-    }
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(AddEach(spec, gpus, add));
     if (most > 1) {
       const bool by_time = spec.rotation_ns != 0;
       image_.rotation = by_time ? ROCATTACH_ROTATE_TIME : ROCATTACH_ROTATE_ITERATIONS;
@@ -257,21 +294,19 @@ class Compiler {
     image_.sample_interval_ns = spec.sample_interval_ns;
     image_.sample_delay_ns = spec.sample_delay_ns;
     image_.sample_duration_ns = spec.sample_duration_ns;
-    for (const TargetGpu* gpu : gpus) {
-      if (gpu->agent_id >= ROCATTACH_PLAN_MAX_AGENTS) return TooMuch("GPUs");
-      SetBit(image_.sample_agents, gpu->agent_id);
-      Own(*gpu);
-      ASSIGN_OR_RETURN(const size_t index, ArchitectureIndex(*gpu));
+    return AddEach(spec, gpus, [&](const TargetGpu& gpu) -> absl::Status {
+      if (gpu.agent_id >= ROCATTACH_PLAN_MAX_AGENTS) return TooMuch("GPUs");
+      ASSIGN_OR_RETURN(PassPlan passes, Passes(spec, gpu));
+      SetBit(image_.sample_agents, gpu.agent_id);
+      Own(gpu);
+      ASSIGN_OR_RETURN(const size_t index, ArchitectureIndex(gpu));
       PlanArchitecture& architecture = plan_.architectures[index];
-      if (!architecture.sampler.passes.empty()) continue;
-      ASSIGN_OR_RETURN(architecture.sampler,
-                       PlanPasses(*architecture.counters, spec.counters,
-                                  {spec.single_pass, spec.keep_groups}));
+      if (!architecture.sampler.passes.empty()) return absl::OkStatus();
+      architecture.sampler = std::move(passes);
       rocattach_plan_architecture& out = image_.architecture[index];
-      RETURN_IF_ERROR(WritePasses(architecture.sampler, out.sampler_first_pass,
-                                  out.sampler_passes));
-    }
-    return absl::OkStatus();
+      return WritePasses(architecture.sampler, out.sampler_first_pass,
+                         out.sampler_passes);
+    });
   }
 
   absl::Status AddApi(const FilterSpec& spec) {
@@ -346,11 +381,13 @@ const PlanArchitecture* CompiledPlan::Architecture(uint32_t agent_id) const {
 
 absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
     SessionId session, const std::vector<FilterSpec>& filters,
-    const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog) {
+    const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog,
+    std::vector<std::string> left_out) {
   auto plan = std::make_shared<CompiledPlan>();
   plan->image = std::make_unique<rocattach_plan>();
   plan->target = target;
   plan->catalog = std::move(catalog);
+  plan->left_out = std::move(left_out);
   rocattach_plan& image = *plan->image;
   image.magic = ROCATTACH_PLAN_MAGIC;
   image.version = ROCATTACH_PLAN_VERSION;

@@ -49,6 +49,9 @@ struct CompiledPlan {
   std::shared_ptr<const CounterCatalog> catalog;
   // Machine-wide keys of the GPUs whose counters it measures.
   std::vector<std::string> counter_gpus;
+  // What is not measured although the filters would include it, for users: GPUs whose
+  // counters are not known, counters that the process's SDK lacks.
+  std::vector<std::string> left_out;
 
   // The GPU and what it counts; nullptr when not known or not counting.
   const TargetGpu* Gpu(uint32_t agent_id) const;
@@ -59,10 +62,12 @@ struct CompiledPlan {
 // process cannot record, AGENT_NOT_FOUND if no GPU matches, COUNTER_NOT_FOUND and
 // COUNTER_INFORMATION_MISSING for its GPUs' architectures, INVALID_OPERATION_ID for an
 // API function that this process does not have, INVALID_ARGUMENTS for what the tables
-// cannot hold or single_pass refuses.
+// cannot hold or single_pass refuses. A GPU that no filter names and that cannot be
+// measured is left out, unless there is no other one; `left_out` is what is already.
 absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
     SessionId session, const std::vector<FilterSpec>& filters,
-    const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog);
+    const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog,
+    std::vector<std::string> left_out = {});
 
 }  // namespace rocattach
 

@@ -77,6 +77,9 @@ struct FilterSpec {
   // The catalog for lookups; null: that of the program that runs the session. The same
   // for all filters of a session.
   std::shared_ptr<const CounterCatalog> catalog;
+  // Of these, the names that the user did not give: members of sets and blocks. A
+  // process whose SDK lacks one is measured without it.
+  std::vector<std::string> optional;
   bool single_pass = false;  // refuse what takes more than one pass
   bool keep_groups = false;  // each group is a separate pass
   // kCounters: if rotation_ns is 0, the dispatches of a kernel after which the next

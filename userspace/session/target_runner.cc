@@ -4,15 +4,20 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/session/filter_check.h"
+#include "userspace/session/missing_counters.h"
 #include "userspace/session/session_handle.h"
 #include "userspace/session/session_sink.h"
 #include "userspace/session/target_device.h"
 
 namespace rocattach {
 namespace {
+
+// How long a process may take to name, one by one, the counters that its SDK lacks.
+constexpr uint64_t kPatienceNs = 2'000'000'000;
 
 std::string Name(ProcessId target) {
   return absl::StrCat("process ", target.pid);
@@ -136,18 +141,31 @@ absl::Status TargetRun::StartTarget(ProcessId target) {
                                        absl::StrCat(Name(target), ": ",
                                                     description.status().message())));
   }
-  auto plan = CompilePlan(spec_.session, spec_.filters, *description, Catalog());
-  if (!plan.ok()) return Refuse(target, plan.status());
-  if (absl::Status owned = OwnCounters(target, **plan); !owned.ok()) {
-    return Refuse(target, std::move(owned));
+  std::vector<FilterSpec> filters = spec_.filters;
+  std::vector<std::string> missing, notes;
+  const uint64_t begin = BootNs();
+  for (;;) {
+    auto plan = CompilePlan(spec_.session, filters, *description, Catalog(), notes);
+    if (!plan.ok()) return Refuse(target, plan.status());
+    if (absl::Status owned = OwnCounters(target, **plan); !owned.ok()) {
+      return Refuse(target, std::move(owned));
+    }
+    spec_.names->Set(target.pid, NamesOf(*description));
+    sink_->AddTarget(target, *plan);
+    const absl::Status started = backend.Start(target, *plan, sink_);
+    if (started.ok()) return absl::OkStatus();
+    // A collector names one counter at a time that its SDK lacks.
+    const std::string counter = MissingCounter(started.message());
+    if (BootNs() - begin < kPatienceNs && LeaveOut(counter, **plan, &filters)) {
+      missing.push_back(counter);
+      notes = {LeftOutText(missing)};
+      continue;
+    }
+    return Refuse(target,
+                  SessionError(SessionStatus::kError,
+                               absl::StrCat(Name(target), ": ", started.message(),
+                                            SinceText(counter, **plan))));
   }
-  spec_.names->Set(target.pid, NamesOf(*description));
-  sink_->AddTarget(target, *plan);
-  const absl::Status started = backend.Start(target, *plan, sink_);
-  if (started.ok()) return absl::OkStatus();
-  return Refuse(target,
-                SessionError(SessionStatus::kError,
-                             absl::StrCat(Name(target), ": ", started.message())));
 }
 
 void TargetRun::Ended(ProcessId target) {

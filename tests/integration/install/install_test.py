@@ -151,7 +151,7 @@ class InstallTest(unittest.TestCase):
             ).stdout.splitlines()
 
         built = {line.split(":")[0] for line in ninja("-t", "targets", "all")}
-        needed = set(ninja("-t", "inputs", "installed"))
+        needed = set(re.split(r"[\s=]+", "\n".join(ninja("-t", "commands", "installed"))))
         sources = set()
         for directory, _, names in os.walk(BUILD):
             if "cmake_install.cmake" in names:
@@ -159,8 +159,9 @@ class InstallTest(unittest.TestCase):
                     sources |= set(re.findall(r'"%s/([^"]+)"' % re.escape(BUILD), f.read()))
         copied = sources & built
         self.assertIn("userspace/cli/rocattach", copied)
-        self.assertGreater(len(copied), 10)
-        self.assertEqual(copied - needed, set())
+        self.assertGreaterEqual(len(copied), 8)
+        missing = {p for p in copied if p not in needed and f"{BUILD}/{p}" not in needed}
+        self.assertEqual(missing, set())
 
     def test_versions(self):
         for program in ("rocattach", "rocattach-watch"):

@@ -9,6 +9,24 @@
 namespace rocattach {
 namespace {
 
+TEST(CatalogVersionsTest, NamesSayFromWhichVersionOn) {
+  const CounterCatalog catalog = *CounterCatalog::Builtin();
+  EXPECT_EQ(catalog.Find("gfx90a")->Since("SQ_WAVES"), "1.0");
+  EXPECT_EQ(catalog.Find("gfx90a")->Since("L2CacheHit"), "1.0");
+  const ArchitectureCounters& newest = *catalog.Find("gfx1201");
+  EXPECT_EQ(newest.Since("SQ_WAVES"), "1.0");
+  for (const char* name : {"SQ_INST_CYCLES_VALU", "SQ_INSTS_VEC32_LEVEL_LDS",
+                           "SQC_ICACHE_REQ", "SQC_ICACHE_HITS", "SQC_ICACHE_MISSES",
+                           "TCP_REQ", "TCP_REQ_MISS", "GL2C_MC_WRREQ_STALL"}) {
+    EXPECT_EQ(newest.Since(name), "1.1") << name;
+  }
+  EXPECT_EQ(newest.Since("L0CacheHit"), "1.1") << "a metric of them";
+  EXPECT_EQ(newest.Since("L2CacheHit"), "1.0");
+  EXPECT_EQ(catalog.Find("gfx1150")->Since("SQ_WAVES"), "1.1");
+  EXPECT_EQ(catalog.Find("gfx1100")->Since("SQ_WAVES"), "1.0");
+  EXPECT_EQ(catalog.Find("gfx90a")->FindBlock("SPI")->counters, 6u);
+}
+
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

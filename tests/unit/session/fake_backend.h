@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/session/compiled_plan.h"
 #include "userspace/session/session_backend.h"
@@ -52,6 +53,7 @@ class FakeBackend : public SessionBackend {
     std::shared_ptr<const CompiledPlan> plan;
     std::shared_ptr<RecordSink> sink;
     absl::Status start_error, drain_error;
+    std::set<std::string> sdk_lacks;  // counters
     int starts = 0, stops = 0, drains = 0;
     int delivering = 0;
   };
@@ -135,6 +137,11 @@ class FakeBackend : public SessionBackend {
     if (found == processes_.end()) return absl::NotFoundError("it has ended");
     Process& process = found->second;
     if (!process.start_error.ok()) return process.start_error;
+    for (const std::string& name : plan->counter_names) {
+      if (process.sdk_lacks.count(name) == 0) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("the SDK of this process has no counter ", name, " for gfx90a"));
+    }
     if (process.running) return absl::InternalError("started twice");
     process.running = true;
     process.plan = std::move(plan);

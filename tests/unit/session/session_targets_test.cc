@@ -36,6 +36,49 @@ TEST_F(SessionEngineTest, OneActiveSessionPerProcessAndManyProcesses) {
   EXPECT_STATUS(S::kHasActiveSession, engine_.StartSession(a));
 }
 
+// What a set or a block contains may be newer than a process's SDK; what the user has
+// named must be there.
+TEST_F(SessionEngineTest, CountersThatAnSdkLacksAreLeftOutUnlessNamed) {
+  FilterSpec filter = Counters({"SQ_WAVES", "TCC_HIT", "TCC_MISS", "L2CacheHit"});
+  filter.optional = {"TCC_HIT", "TCC_MISS", "L2CacheHit"};
+  backend_->process(target_).sdk_lacks = {"TCC_MISS", "TCC_HIT"};
+  const SessionId session = Ready(filter);
+  ASSERT_TRUE(engine_.StartSession(session).ok());
+  ASSERT_TRUE(backend_->process(target_).running);
+  const CompiledPlan& plan = *backend_->process(target_).plan;
+  EXPECT_THAT(plan.counter_names, ElementsAre("SQ_WAVES"));
+  ASSERT_EQ(plan.left_out.size(), 1u);
+  EXPECT_THAT(plan.left_out[0], HasSubstr("TCC_MISS"));
+  EXPECT_THAT(plan.left_out[0], HasSubstr("TCC_HIT"));
+  ASSERT_TRUE(engine_.TerminateSession(session).ok());
+
+  filter.optional = {"TCC_HIT", "L2CacheHit"};
+  const SessionId named = Ready(filter);
+  const absl::Status refused = engine_.StartSession(named);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("no counter TCC_"));
+  EXPECT_FALSE(backend_->process(target_).running);
+}
+
+TEST_F(SessionEngineTest, AGpuThatCannotBeMeasuredIsLeftOutUnlessNamed) {
+  const ProcessId two =
+      backend_->AddProcess(200, {MakeGpu(1, "GPU-x"), MakeGpu(2, "GPU-y", "gfx1036")});
+  FilterSpec filter = Counters({"SQ_WAVES"});
+  const SessionId session = Ready(filter);
+  ASSERT_TRUE(engine_.AddSessionTarget(session, two).ok());
+  ASSERT_TRUE(engine_.StartSession(session).ok());
+  const CompiledPlan& plan = *backend_->process(two).plan;
+  EXPECT_THAT(plan.counter_gpus, ElementsAre("GPU-x"));
+  ASSERT_EQ(plan.left_out.size(), 1u);
+  EXPECT_THAT(plan.left_out[0], HasSubstr("GPU 1 (gfx1036)"));
+  EXPECT_EQ(plan.Architecture(2), nullptr);
+  ASSERT_TRUE(engine_.TerminateSession(session).ok());
+
+  filter.selection.gpus = {"0", "1"};
+  const SessionId named = Ready(filter);
+  ASSERT_TRUE(engine_.AddSessionTarget(named, two).ok());
+  EXPECT_THAT(std::string(engine_.StartSession(named).message()), HasSubstr("gfx1036"));
+}
+
 TEST_F(SessionEngineTest, ProcessesThatComeLaterAreJoined) {
   const SessionId all = Ready(Timestamps());
   ASSERT_TRUE(engine_.StartSession(all).ok());

@@ -69,6 +69,12 @@ void SdkAgents::Add(const rocattach_sdk_agent& from) {
   agent.id = from.id;
   agent.gpu = from.type == ROCATTACH_SDK_AGENT_GPU;
   CopyText(from.name, agent.name, sizeof(agent.name));
+  // The SDK has no name for a GPU whose render node it cannot open.
+  if (agent.gpu && agent.name[0] == '\0' && from.gfx_target_version != 0) {
+    snprintf(agent.name, sizeof(agent.name), "gfx%u%x%x",
+             from.gfx_target_version / 10000, from.gfx_target_version / 100 % 100,
+             from.gfx_target_version % 100);
+  }
   ++count_;
   agent.dictionary_id = known_ != nullptr ? known_->Find(from.node_id) : uint16_t{0};
   if (agent.dictionary_id == 0) Describe(from, &agent);
@@ -158,6 +164,12 @@ void SdkAgents::ReadCounters(SdkAgent* agent) {
   if (agent->counters == nullptr) return;
   agent->counters_read = true;
   sdk_->iterate_agent_supported_counters(agent->id, &SdkAgents::VisitCounters, this);
+}
+
+bool SdkAgents::HasCounters(uint32_t index) {
+  SdkAgent& agent = agents_[index];
+  if (!agent.counters_read) ReadCounters(&agent);
+  return agent.counter_count != 0;
 }
 
 rocattach_sdk_counter_id SdkAgents::FindCounter(uint32_t index, const char* name) {

@@ -48,6 +48,8 @@ class SdkAgents {
   uint32_t count() const { return count_; }
   const SdkAgent& at(uint32_t index) const { return agents_[index]; }
 
+  // False for a GPU that the SDK cannot measure.
+  bool HasCounters(uint32_t agent);
   // The GPU's counter of that name; handle 0 if it has none.
   rocattach_sdk_counter_id FindCounter(uint32_t agent, const char* name);
   // The counter that adds up `leader` over time, as `follower` (SQ_ACCUM_PREV or

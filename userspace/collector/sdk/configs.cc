@@ -72,7 +72,8 @@ const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result
   memset(table->dispatch_passes, 0, sizeof(table->dispatch_passes));
   memset(table->sampler_passes, 0, sizeof(table->sampler_passes));
   for (uint32_t i = 0; i < agents_->count(); ++i) {
-    if (agents_->at(i).gpu && !BuildAgent(state, i, table, result)) return nullptr;
+    if (!agents_->at(i).gpu || LeavesOut(state, i, result)) continue;
+    if (!BuildAgent(state, i, table, result)) return nullptr;
   }
   // A plan for other GPUs would be active but count nothing.
   auto any = [&](const uint16_t(&passes)[SdkAgents::kMax], uint32_t kind) {
@@ -89,6 +90,22 @@ const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result
   }
   StoreRelease(&table->generation, state.generation);
   return table;
+}
+
+// A GPU that the SDK cannot measure must not keep the others from it. The answer says
+// so.
+bool SdkConfigs::LeavesOut(const PlanState& state, uint32_t agent, PlanResult* result) {
+  const SdkAgent& facts = agents_->at(agent);
+  if (FindArchitecture(state.plan, facts.name) == nullptr ||
+      agents_->HasCounters(agent)) {
+    return false;
+  }
+  if (result->text[0] == '\0') {
+    snprintf(result->text, sizeof(result->text),
+             "without a GPU (%s) of which rocprofiler-sdk lists no counters",
+             facts.name);
+  }
+  return true;
 }
 
 bool SdkConfigs::BuildAgent(const PlanState& state, uint32_t agent, SdkPassTable* table,

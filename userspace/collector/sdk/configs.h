@@ -65,6 +65,7 @@ class SdkConfigs {
                                      PlanResult* result);
   bool BuildPass(const PlanState& state, uint32_t agent, uint32_t pass,
                  SdkPassTable* table, PlanResult* result);
+  bool LeavesOut(const PlanState& state, uint32_t agent, PlanResult* result);
   bool BuildAgent(const PlanState& state, uint32_t agent, SdkPassTable* table,
                   PlanResult* result);
   uint32_t Find(uint32_t agent, const uint64_t* counters, uint32_t count) const;

@@ -130,8 +130,8 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
     if (wanted && d != ROCATTACH_PLAN_API_HSA) replay_ = kReplayAttempts;
   }
   if ((kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0) {
-    result = samples_.Start(state, table);
-    if (!result.ok()) return result;
+    const PlanResult started = samples_.Start(state, table);
+    if (!started.ok()) return started;
   }
   plan_kinds_ = kinds;
   plan_generation_ = state->generation;

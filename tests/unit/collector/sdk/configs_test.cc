@@ -57,6 +57,25 @@ TEST_F(SdkConfigsTest, MakesEachSetOnceAndKeepsItForLaterPlans) {
   EXPECT_EQ(fake_.created, 3u);
 }
 
+TEST_F(SdkConfigsTest, AGpuThatCannotBeMeasuredIsLeftOut) {
+  fake_.without_counters = {102};
+  PlanState* plan = Plan(2, {{1, 2}});
+  plan->plan.architectures = 2;
+  plan->plan.architecture[1] = plan->plan.architecture[0];
+  strcpy(plan->plan.architecture[1].name, "gfx942");
+  PlanResult result;
+  const SdkPassTable* table = configs_.Build(*plan, &result);
+  ASSERT_NE(table, nullptr) << result.text;
+  EXPECT_TRUE(result.ok());
+  EXPECT_NE(std::string(result.text).find("gfx942"), std::string::npos) << result.text;
+  EXPECT_EQ(table->dispatch_passes[1], 1u);
+  EXPECT_EQ(table->dispatch_passes[2], 0u);
+  // It is refused if there is no other one.
+  strcpy(plan->plan.architecture[0].name, "gfx908");
+  EXPECT_EQ(configs_.Build(*plan, &result), nullptr);
+  EXPECT_EQ(result.error, ROCATTACH_PLAN_ERROR_NO_COUNTER);
+}
+
 TEST_F(SdkConfigsTest, ForgetsWhatNobodyUsesAndNeverWhatThePlanNeeds) {
   PlanResult result;
   uint64_t generation = 2;

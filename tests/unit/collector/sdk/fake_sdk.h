@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace rocattach::collector {
 
 // What the SDK's functions, which have no data of their own, work on.
 struct FakeSdk {
+  std::set<uint64_t> without_counters;                // agents
   std::map<uint64_t, std::vector<uint64_t>> configs;  // by handle
   uint64_t next = 1;
   size_t created = 0;
@@ -41,7 +43,9 @@ inline rocattach_sdk_status QueryAgents(int32_t, rocattach_sdk_agents_cb callbac
     agents[i].size = ROCATTACH_SDK_AGENT_BASE_BYTES;
     agents[i].id = {100 + i};
     agents[i].type = i == 0 ? ROCATTACH_SDK_AGENT_CPU : ROCATTACH_SDK_AGENT_GPU;
-    agents[i].name = i == 2 ? "gfx942" : "gfx90a";
+    // As for a GPU whose render node cannot be opened.
+    agents[i].name = i == 2 ? "" : "gfx90a";
+    agents[i].gfx_target_version = i == 2 ? 90402 : 90010;
     agents[i].product_name = "A product";
     agents[i].location_id = i << 8;
     agents[i].node_id = 100000 + i;
@@ -54,6 +58,9 @@ inline rocattach_sdk_status QueryAgents(int32_t, rocattach_sdk_agents_cb callbac
 inline rocattach_sdk_status IterateCounters(rocattach_sdk_agent_id agent,
                                             rocattach_sdk_counters_cb callback,
                                             void* data) {
+  if (g_fake->without_counters.count(agent.handle) != 0) {
+    return callback(agent, nullptr, 0, data);
+  }
   std::vector<rocattach_sdk_counter_id> ids;
   for (uint64_t i = 1; i <= kCounters; ++i) ids.push_back({i});
   return callback(agent, ids.data(), ids.size(), data);

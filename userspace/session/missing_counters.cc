@@ -1,0 +1,79 @@
+#include "userspace/session/missing_counters.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace rocattach {
+namespace {
+
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Whether this counter or metric needs the counter on a GPU that the plan measures.
+bool Needs(const std::string& name, const std::string& counter,
+           const CompiledPlan& plan) {
+  if (name == counter) return true;
+  return std::any_of(plan.architectures.begin(), plan.architectures.end(),
+                     [&](const PlanArchitecture& architecture) {
+                       const DerivedMetric* metric =
+                           architecture.counters->FindMetric(name);
+                       return metric != nullptr && Contains(metric->counters, counter);
+                     });
+}
+
+}  // namespace
+
+std::string MissingCounter(absl::string_view message) {
+  // As userspace/collector/sdk/configs.cc writes it.
+  constexpr absl::string_view kBefore = "has no counter ";
+  const size_t found = message.find(kBefore);
+  if (found == absl::string_view::npos) return "";
+  message.remove_prefix(found + kBefore.size());
+  return std::string(message.substr(0, message.find(' ')));
+}
+
+bool LeaveOut(const std::string& counter, const CompiledPlan& plan,
+              std::vector<FilterSpec>* filters) {
+  if (counter.empty()) return false;
+  std::vector<FilterSpec> kept = *filters;
+  size_t removed = 0;
+  for (FilterSpec& filter : kept) {
+    size_t left = 0;
+    for (std::vector<std::string>& group : filter.counters) {
+      for (const std::string& name : group) {
+        if (Needs(name, counter, plan) && !Contains(filter.optional, name)) {
+          return false;
+        }
+      }
+      removed += std::erase_if(
+          group, [&](const std::string& name) { return Needs(name, counter, plan); });
+      left += group.size();
+    }
+    if (!filter.counters.empty() && left == 0) return false;
+    std::erase_if(filter.counters, [](const auto& group) { return group.empty(); });
+  }
+  if (removed == 0) return false;
+  *filters = std::move(kept);
+  return true;
+}
+
+std::string LeftOutText(const std::vector<std::string>& counters) {
+  return absl::StrCat("without ", absl::StrJoin(counters, ", "),
+                      ": its rocprofiler-sdk does not have ",
+                      counters.size() == 1 ? "it" : "them");
+}
+
+std::string SinceText(const std::string& counter, const CompiledPlan& plan) {
+  for (const PlanArchitecture& architecture : plan.architectures) {
+    if (architecture.counters->FindCounter(counter) == nullptr) continue;
+    const std::string since = architecture.counters->Since(counter);
+    if (since == kFirstSdk) continue;
+    return absl::StrCat("; it is in rocprofiler-sdk from version ", since, " on");
+  }
+  return "";
+}
+
+}  // namespace rocattach
