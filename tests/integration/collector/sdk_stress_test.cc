@@ -211,22 +211,26 @@ TEST_F(SdkStress, StartsAndStopsOnPipelinedQueues) {
   ASSERT_EQ(run.exit_status, 0) << run.errors << run.output;
   EXPECT_EQ(run.errors, "");
   EXPECT_THAT(run.output, testing::HasSubstr("result=ok"));
-  EXPECT_EQ(cycle.dispatches, static_cast<size_t>(run.Printed("dispatches")));
+  // On a crowded machine this test does not always read the rings in time. What does
+  // not fit then is counted; of the sessions and copies nothing may be missing.
+  EXPECT_EQ(cycle.dispatches + run.account.ring_dropped,
+            static_cast<size_t>(run.Printed("dispatches")));
   EXPECT_EQ(cycle.copies, static_cast<size_t>(run.Printed("copies")));
   EXPECT_EQ(cycle.counted.size(), static_cast<size_t>(Cycles()));
-  EXPECT_EQ(run.account.dispatches_seen, cycle.dispatches);
+  EXPECT_EQ(run.account.dispatches_seen, cycle.dispatches + run.account.ring_dropped);
   EXPECT_EQ(run.account.copies_seen, cycle.copies);
-  EXPECT_EQ(run.account.ring_dropped + run.account.other_dropped, 0u);
+  EXPECT_EQ(run.account.other_dropped, 0u);
   EXPECT_EQ(run.account.values_dropped, 0u);
   EXPECT_TRUE(run.unfinished.empty());
   const std::string held = cycle.held_us.Text(), first = cycle.first_us.Text();
   RecordProperty("held_us", held);
   RecordProperty("first_counted_us", first);
   printf(
-      "%d sessions (%d without a hold), %zu dispatches, %zu copies\nheld (us): %s\n"
+      "%d sessions (%d without a hold), %zu dispatches and %lu more that did not fit "
+      "into a ring, %zu copies\nheld (us): %s\n"
       "from the request to the first counted dispatch (us): %s\n",
-      cycle.done(), cycle.without_hold(), cycle.dispatches, cycle.copies, held.c_str(),
-      first.c_str());
+      cycle.done(), cycle.without_hold(), cycle.dispatches, run.account.ring_dropped,
+      cycle.copies, held.c_str(), first.c_str());
 }
 
 }  // namespace
