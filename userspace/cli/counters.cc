@@ -47,11 +47,13 @@ Json ArchitectureJson(const ArchitectureCounters& known) {
   for (const HardwareCounter& counter : known.counters()) {
     counters.push_back({{"name", counter.name},
                         {"block", counter.block},
+                        {"sdk", known.Since(counter.name)},
                         {"description", counter.description}});
   }
   for (const DerivedMetric& metric : known.metrics()) {
     metrics.push_back({{"name", metric.name},
                        {"unit", metric.unit},
+                       {"sdk", known.Since(metric.name)},
                        {"expression", metric.text},
                        {"description", metric.description}});
   }
@@ -67,6 +69,15 @@ Json ArchitectureJson(const ArchitectureCounters& known) {
 std::string Described(absl::string_view description, absl::string_view content) {
   description = absl::StripSuffix(description, ".");
   return absl::StrCat(description, description.empty() ? "" : ": ", content);
+}
+
+// The description, with the version of rocprofiler-sdk that it takes if that is not the
+// first one.
+std::string WithVersion(const ArchitectureCounters& known, const std::string& name,
+                        const std::string& description) {
+  const std::string since = known.Since(name);
+  if (since == kFirstSdk) return description;
+  return absl::StrCat(description, " From rocprofiler-sdk ", since, " on.");
 }
 
 std::string Text(const ArchitectureCounters& known) {
@@ -86,13 +97,16 @@ std::string Text(const ArchitectureCounters& known) {
   section("block", rows);
   rows.clear();
   for (const HardwareCounter& counter : known.counters()) {
-    rows.push_back({counter.name, counter.block, counter.description});
+    rows.push_back({counter.name, counter.block,
+                    WithVersion(known, counter.name, counter.description)});
   }
   section("counter", rows);
   rows.clear();
   for (const DerivedMetric& metric : known.metrics()) {
     rows.push_back(
-        {metric.name, metric.unit, Described(metric.description, metric.text)});
+        {metric.name, metric.unit,
+         WithVersion(known, metric.name,
+                     absl::StrCat(Described(metric.description, metric.text), "."))});
   }
   section("metric", rows);
   rows.clear();

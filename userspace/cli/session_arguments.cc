@@ -236,6 +236,18 @@ absl::Status AddCounters(const SessionArguments& args, const Collected& collecte
   FilterSpec spec;
   ASSIGN_OR_RETURN(spec.counters, Groups(collected.counters, args.architecture,
                                          architectures, catalog));
+  // What --pmc names must be there; what sets and blocks contain, if it is.
+  CounterNames named;
+  for (const auto& words : collected.counters.pmc) {
+    for (const std::string& word : words) {
+      for (std::string& name : SplitCounters(word)) named.push_back(std::move(name));
+    }
+  }
+  for (const std::string& name : spec.CounterList()) {
+    if (std::find(named.begin(), named.end(), name) == named.end()) {
+      spec.optional.push_back(name);
+    }
+  }
   const bool samples = args.device_samples_msec != 0;
   if (spec.counters.empty()) {
     if (!samples && !args.single_pass) return absl::OkStatus();

@@ -45,9 +45,9 @@ bool IsOption(absl::string_view word) {
 
 // Of the words that the command did not expect, in the order in which they were given:
 // the options, each once and without a value.
-std::vector<std::string> UnknownOptions(const CLI::App& app) {
+std::vector<std::string> UnknownOptions(const CLI::App& program) {
   std::vector<std::string> options;
-  for (const std::string& word : app.remaining()) {
+  for (const std::string& word : program.remaining(/*recurse=*/true)) {
     const std::string name = word.substr(0, word.find('='));
     const bool known = std::find(options.begin(), options.end(), name) != options.end();
     if (IsOption(word) && !known) options.push_back(name);
@@ -59,7 +59,7 @@ std::vector<std::string> UnknownOptions(const CLI::App& app) {
 std::string UnknownOptionsText(const CLI::App& program, const CLI::App& command) {
   const std::vector<std::string> known = OptionNames(command);
   std::vector<std::string> lines;
-  for (const std::string& option : UnknownOptions(command)) {
+  for (const std::string& option : UnknownOptions(program)) {
     std::vector<std::string> nearest;
     // A single letter is near to every other one.
     if (absl::StartsWith(option, "--")) {
@@ -91,7 +91,7 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
   }
   std::string what = error.what();
   const std::vector<std::string> commands = CommandNames(*chosen);
-  const std::vector<std::string> unexpected = chosen->remaining();
+  const std::vector<std::string> unexpected = app->remaining(/*recurse=*/true);
   const std::string word = FirstWord(*chosen);
   const bool option_first = !unexpected.empty() && IsOption(unexpected.front());
   if (!commands.empty() && !word.empty() && !option_first) {

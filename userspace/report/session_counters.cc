@@ -24,7 +24,10 @@ CounterDefinitions Definitions(const v1::SessionPlan& plan,
   // Blocks matter for planning only.
   definitions.blocks = {{"all", "", 0}};
   for (const std::string& name : plan.counters()) {
-    definitions.counters.push_back({name, "all", "", 1, false});
+    HardwareCounter counter;
+    counter.name = name;
+    counter.block = "all";
+    definitions.counters.push_back(std::move(counter));
   }
   for (const v1::MetricDefinition& metric : architecture.metrics()) {
     if (definitions.metrics.size() == kMaxMetrics) break;

@@ -12,12 +12,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "injector/function_offset.h"
 #include "userspace/abi/geometry.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/service/collector_search.h"
+#include "userspace/watch/library_path.h"
 
 namespace rocattach {
 namespace {
@@ -47,17 +47,6 @@ uint64_t MemoryBytes(rocattach_collector_config config) {
   config.collector_path[0] = '/';  // any path: without one the config is invalid
   collector::Geometry geometry;
   return collector::ComputeGeometry(config, &geometry) ? geometry.total_bytes : 0;
-}
-
-// Directories that the command's own environment adds to the library search path.
-std::vector<std::string> LibraryPathEntries() {
-  std::vector<std::string> entries;
-  const char* path = getenv("LD_LIBRARY_PATH");
-  if (path == nullptr) return entries;
-  for (absl::string_view entry : absl::StrSplit(path, ':', absl::SkipEmpty())) {
-    entries.push_back(absl::StrCat(entry, "/libhsa-runtime64*.so*"));
-  }
-  return entries;
 }
 
 }  // namespace
@@ -97,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   scan.extra_paths = o.extra_libraries;
   scan.most_copies = o.budget.libraries;
   scan.most_copies_per_user = o.budget.libraries_per_user;
-  for (std::string& entry : LibraryPathEntries()) scan.usual_places.push_back(entry);
+  for (std::string& entry : LibraryPathPlaces()) scan.usual_places.push_back(entry);
   watcher->libraries_ = std::make_unique<ArmedLibraries>(ScanLibraries(scan));
 
   RecorderOptions recorder;

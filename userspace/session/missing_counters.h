@@ -16,9 +16,9 @@ namespace rocattach {
 // `message` is its answer, which is not trusted: it may be any word.
 std::string MissingCounter(absl::string_view message);
 
-// Removes all optional counters and metrics that need this counter on a GPU of the plan.
-// False, with nothing changed, if something that needs it was named by the user, or if
-// nothing needs it, or nothing else is left.
+// Removes all optional counters and metrics that need this counter on a GPU of the
+// plan. False, with nothing changed, if something that needs it was named by the user,
+// or if nothing needs it, or nothing else is left.
 bool LeaveOut(const std::string& counter, const CompiledPlan& plan,
               std::vector<FilterSpec>* filters);
 

@@ -1,5 +1,5 @@
-// The directories of LD_LIBRARY_PATH: programs that are started from the same shell find
-// their libraries there.
+// The directories of LD_LIBRARY_PATH: programs that are started from the same shell
+// find their libraries there.
 #ifndef ROCATTACH_USERSPACE_WATCH_LIBRARY_PATH_H_
 #define ROCATTACH_USERSPACE_WATCH_LIBRARY_PATH_H_
 

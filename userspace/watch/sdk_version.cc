@@ -65,8 +65,7 @@ absl::Status CheckSdkOfProcessCanBeAdded(pid_t pid) {
   if (mapped.empty()) return absl::OkStatus();
   const auto environment = ReadFile(absl::StrCat(proc, "/environ"), kMaxText);
   const std::string root = absl::StrCat(proc, "/root");
-  const std::string sdk =
-      FindSdk(root, mapped, environment.ok() ? *environment : "");
+  const std::string sdk = FindSdk(root, mapped, environment.ok() ? *environment : "");
   return sdk.empty() ? absl::OkStatus() : CheckSdkCanBeAdded(root, sdk);
 }
 

@@ -262,6 +262,21 @@ TEST_F(CliTest, CountersCanBeListedByName) {
   EXPECT_EQ(Run({"counters", "--names", "nonsense"}).exit_status, 2);
 }
 
+// rocattach-watch probes what is there: the doctor must not overlook it.
+TEST_F(CliTest, TheDoctorLooksInTheLibraryPath) {
+  const std::string place = directory_ / "lib";
+  std::filesystem::create_directory(place);
+  for (const char* name : {"librocprofiler-sdk.so.1", "librocprofiler-register.so.0"}) {
+    std::filesystem::copy_file(program_, place + "/" + name);
+  }
+  ASSERT_EQ(setenv("LD_LIBRARY_PATH", place.c_str(), 1), 0);
+  const Result result = Run({"doctor", "--json"});
+  ASSERT_EQ(unsetenv("LD_LIBRARY_PATH"), 0);
+  EXPECT_THAT(result.out, HasSubstr(place + "/librocprofiler-sdk.so.1"));
+  EXPECT_THAT(result.out, HasSubstr(place + "/librocprofiler-register.so.0"));
+  EXPECT_THAT(Run({"doctor", "--json"}).out, Not(HasSubstr(place)));
+}
+
 TEST_F(CliTest, TheVariableNamesTheSocket) {
   ASSERT_EQ(setenv("ROCATTACH_SOCKET", Path("none").c_str(), 1), 0);
   const Result result = Run({"session", "status"});
