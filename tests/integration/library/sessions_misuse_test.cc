@@ -1,9 +1,10 @@
 // Programs and services that do what they should not: what the C API says then.
 #include <sys/types.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <set>
+#include <memory>
 
 #include "tests/integration/library/sessions_library_fixture.h"
 

@@ -47,6 +47,14 @@ static void on_buffer(const rocprofiler_record_header_t* begin,
   }
 }
 
+static void wait_for_records(rocprofiler_session_id_t session,
+                             rocprofiler_buffer_id_t buffer) {
+  for (int i = 0; i < 1000 && records < 20; ++i) {
+    sleep_msec(20);
+    CHECK(rocprofiler_flush_data(session, buffer));
+  }
+}
+
 int main(int argc, char** argv) {
   rocprofiler_session_id_t session;
   rocprofiler_filter_id_t filter;
@@ -79,7 +87,7 @@ int main(int argc, char** argv) {
   CHECK(rocprofiler_start_session(session));
   EXPECT(ROCPROFILER_STATUS_ERROR_HAS_ACTIVE_SESSION,
          rocprofiler_start_session(session));
-  sleep_msec(300);
+  wait_for_records(session, buffer);
   CHECK(rocprofiler_terminate_session(session));
   CHECK(rocprofiler_flush_data(session, buffer)); /* also when it is deactivated */
   if (records == 0 || values != records) ++wrong;
@@ -92,7 +100,7 @@ int main(int argc, char** argv) {
   CHECK(rocprofiler_session_set_filter(session, ROCPROFILER_COUNTERS_COLLECTION, data,
                                        2, NULL, property));
   CHECK(rocprofiler_start_session(session));
-  sleep_msec(300);
+  wait_for_records(session, buffer);
   CHECK(rocprofiler_terminate_session(session));
   if (records == 0 || values != 2 * records) ++wrong;
   CHECK(rocprofiler_destroy_session(session));
