@@ -2,6 +2,7 @@
 pftrace, the protobuf library."""
 import csv
 import json
+import multiprocessing
 import os
 import sqlite3
 import time
@@ -56,22 +57,31 @@ def convert(bench, recording, name):
     return seconds, usage.ru_maxrss * 1024, size, out
 
 
-def python_csv(bench, rows):
+def apart(function, *arguments):
+    """Calls it in a process of its own: a program's peak memory is at least that of the
+    process that started it."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def python_csv(scratch, source):
     """Rows per second of csv.writer with the same rows."""
-    with open(bench.scratch / "python.csv", "w", encoding="utf-8", newline="") as file:
+    with open(source, encoding="utf-8", newline="") as file:
+        rows = [numbers(row) for _, row in zip(range(PYTHON_ROWS), csv.reader(file))]
+    with open(scratch / "python.csv", "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
         begin = time.process_time()
         writer.writerows(rows)
         return len(rows) / (time.process_time() - begin)
 
 
-def python_sqlite(bench, database):
+def python_sqlite(scratch, database):
     """Rows per second of sqlite3.executemany: dispatches and their events."""
     source = sqlite3.connect(database)
     tables = [row[0] for row in source.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND (name LIKE "
         "'rocpd_event\\_0%' ESCAPE '\\' OR name LIKE 'rocpd_kernel_dispatch%')")]
-    path = bench.scratch / "python.db"
+    path = scratch / "python.db"
     path.unlink(missing_ok=True)
     target = sqlite3.connect(path, isolation_level=None)
     target.execute("PRAGMA synchronous=OFF")
@@ -106,12 +116,9 @@ def run(bench):
         for name in FORMATS:
             seconds, memory, size, out = convert(bench, recording, name)
             if name == "csv" and "csv" not in python:
-                with open(out / "x_kernel_trace.csv", encoding="utf-8", newline="") as file:
-                    reader = csv.reader(file)
-                    python["csv"] = python_csv(
-                        bench, [numbers(row) for _, row in zip(range(PYTHON_ROWS), reader)])
+                python["csv"] = apart(python_csv, bench.scratch, out / "x_kernel_trace.csv")
             if name == "rocpd" and "rocpd" not in python:
-                python["rocpd"] = python_sqlite(bench, out / "x_results.db")
+                python["rocpd"] = apart(python_sqlite, bench.scratch, out / "x_results.db")
             speed = records / seconds
             beside = python.get(name)
             rows.append((
