@@ -138,4 +138,5 @@ def run(bench):
         f"{rate(library)} (a message of the protobuf library each)",
         f"{composed / library:.2f} ×", "",
         {"packets_per_second": composed, "library_packets_per_second": library}))
-    bench.table("convert", "Recordings to other formats, per second of processor time", "Python's module", rows)
+    bench.table("convert", "Recordings to other formats, per second of processor time",
+                "Python's module", rows)

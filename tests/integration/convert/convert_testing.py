@@ -37,12 +37,13 @@ class Setting:
                             str(calls)], check=True)
         return path
 
-    def convert(self, recording, formats, *options):
+    def convert(self, recording, formats, status=0):
         """Converts to outputs with all processes in one; returns their paths."""
         folder = tempfile.mkdtemp(dir=self.scratch)
         done = subprocess.run([self.rocattach, "convert", recording, "-f", formats,
-                               "-d", folder, "-o", "all", *options],
-                              check=True, stdout=subprocess.PIPE, text=True)
+                               "-d", folder, "-o", "all"], check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == status, (done.returncode, done.stderr)
         return [pathlib.Path(line) for line in done.stdout.splitlines()]
 
     def dump(self, recording):

@@ -251,6 +251,26 @@ class PftraceTest(unittest.TestCase):
                 self.assertGreater(sum(got.values()),
                                    sum(everything.values()) * length / len(data) * 0.8 - 200)
 
+    def test_what_is_intact_of_a_damaged_recording(self):
+        data = bytearray(self.recording.read_bytes())
+        places = random.Random(11)
+        for _ in range(5):
+            data[places.randrange(len(data) // 4, len(data))] ^= 0xFF
+        del data[-100:]
+        damaged = SETTING.scratch / "damaged.rwa"
+        damaged.write_bytes(data)
+        [trace] = SETTING.convert(damaged, "pftrace", status=1)
+        complaints, rows = PERFETTO.ask(trace, COMPLAINTS, STAGES)
+        self.assertEqual(complaints, [])
+        got = collections.Counter(
+            (r["ts"], r["dur"], r["correlation_id"], r["pid"])
+            for r in rows if r["mangled"])
+        everything = collections.Counter((r[0], r[1], r[4], r[-1])
+                                         for r in self.truth.stages())
+        self.assertEqual(got - everything, collections.Counter())
+        self.assertGreater(sum(got.values()), 0)
+        self.assertLess(sum(got.values()), sum(everything.values()))
+
 
 class LongTraceTest(unittest.TestCase):
     """A trace that is long enough for resets."""

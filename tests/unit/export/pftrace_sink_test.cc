@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -230,6 +231,27 @@ TEST_F(PftraceSinkTest, NamesAreAnnouncedAgainAfterAReset) {
   }
   EXPECT_GT(resets, 1);
   EXPECT_EQ(stages, kMany);
+}
+
+TEST_F(PftraceSinkTest, CanBeReadWhileItGrows) {
+  Append({Dispatch(150)});
+  const testing_support::TemporaryDirectory directory;
+  ExporterOptions options;
+  options.formats = {FindExportFormat("pftrace")};
+  options.output.follow = true;
+  const std::string base = directory / "live";
+  options.base_name = [&base](const ExportProcess&) { return base; };
+  Exporter exporter(std::move(options));
+  StreamDecoder decoder(&exporter);
+  decoder.Feed(bytes_);
+  exporter.Flush();
+  const auto content = ReadFile(base + "_results.pftrace", size_t{1} << 20);
+  ASSERT_TRUE(content.ok()) << content.status();
+  perfetto::Trace trace;
+  ASSERT_TRUE(trace.ParseFromString(*content));
+  EXPECT_TRUE(std::any_of(
+      trace.packet().begin(), trace.packet().end(),
+      [](const TracePacket& packet) { return packet.has_gpu_render_stage_event(); }));
 }
 
 TEST_F(PftraceSinkTest, OperationsWithoutTimesAreInstants) {
