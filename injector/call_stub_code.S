@@ -17,7 +17,7 @@
  *
  * Signals stay as they are: the threads that this is for block all of them. */
 #include "injector/call_frame.h"
-#include "injector/saved_registers.h"
+#include "injector/saved_registers.inc"
 
     .section .rodata.rocattach_call_stub, "a", @progbits
     .balign 16

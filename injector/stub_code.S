@@ -38,7 +38,7 @@
  * Additional on the thread's stack: 4 bytes the socket, 8 bytes the received
  * descriptors, 4 unused. On its own stack: the message's header, vector, control data
  * and contents; the file's path under /proc. */
-#include "injector/saved_registers.h"
+#include "injector/saved_registers.inc"
 #include "injector/stub_frame.h"
 
 #ifdef ROCATTACH_STUB_BY_DESCRIPTOR
