@@ -12,51 +12,73 @@ namespace {
 
 void AddAgent(const ExportProcess& process, const v1::Agent& agent, CsvRow row) {
   const bool gpu = agent.type() == v1::AGENT_TYPE_GPU;
-  const uint32_t simds = agent.compute_units() * agent.simds_per_cu();
   const uint32_t engines = agent.shader_engines();
-  const auto unknown = [&](int columns) {
+  const auto driver = [&agent, &row](absl::string_view name, uint64_t otherwise = 0) {
+    row.Number(DriverProperty(agent, name, otherwise));
+  };
+  const auto unknown = [&row](int columns) {
     while (columns-- > 0) row.Number(0);
   };
   row.Number(agent.node_id())
       .Number(process.PlaceOf(agent.id()).relative)
-      .Text(gpu ? "GPU" : "CPU")
-      .Number(gpu ? 0 : agent.compute_units())  // CPU cores
-      .Number(gpu ? simds : 0);
-  unknown(2);  // first core and SIMD numbers
-  row.Number(
-      agent.simds_per_cu() == 0 ? 0 : agent.max_waves_per_cu() / agent.simds_per_cu());
-  unknown(3);  // LDS, GDS, GWS
-  row.Number(agent.wavefront_size())
-      .Number(agent.xccs())
-      .Number(gpu ? agent.compute_units() : 0);
-  unknown(1);  // shader arrays
+      .Text(gpu ? "GPU" : "CPU");
+  driver("cpu_cores_count", gpu ? 0 : agent.compute_units());
+  driver("simd_count", gpu ? agent.compute_units() * agent.simds_per_cu() : 0);
+  driver("cpu_core_id_base");
+  driver("simd_id_base");
+  driver("max_waves_per_simd", agent.simds_per_cu() == 0
+                                   ? 0
+                                   : agent.max_waves_per_cu() / agent.simds_per_cu());
+  driver("lds_size_in_kb");
+  driver("gds_size_in_kb");
+  driver("num_gws");
+  driver("wave_front_size", agent.wavefront_size());
+  driver("num_xcc", agent.xccs());
+  row.Number(gpu ? agent.compute_units() : 0);
+  driver("array_count");
   row.Number(engines);
-  unknown(2);  // arrays of an engine, units of an array
-  row.Number(agent.simds_per_cu());
-  unknown(1);  // scratch slots
-  row.Number(GfxTargetVersion(agent.name()));
-  unknown(2);  // vendor, device
-  row.Number(agent.pci_bdf() & 0xffff).Number(agent.pci_bdf() >> 16);
-  unknown(5);  // render minor, SDMA engines and queues, CP queues
-  if (gpu) {
-    row.Number(0).Number(agent.max_clock_mhz());
-  } else {
-    row.Number(agent.max_clock_mhz()).Number(0);
-  }
-  unknown(3);  // firmware versions, capability
+  driver("simd_arrays_per_engine");
+  driver("cu_per_simd_array");
+  driver("simd_per_cu", agent.simds_per_cu());
+  driver("max_slots_scratch_cu");
+  driver("gfx_target_version", GfxTargetVersion(agent.name()));
+  driver("vendor_id");
+  driver("device_id");
+  driver("location_id", agent.pci_bdf() & 0xffff);
+  driver("domain", agent.pci_bdf() >> 16);
+  driver("drm_render_minor");
+  driver("num_sdma_engines");
+  driver("num_sdma_xgmi_engines");
+  driver("num_sdma_queues_per_engine");
+  driver("num_cp_queues");
+  driver("max_engine_clk_ccompute", gpu ? 0 : agent.max_clock_mhz());
+  driver("max_engine_clk_fcompute", gpu ? agent.max_clock_mhz() : 0);
+  driver("sdma_fw_version");
+  driver("fw_version");
+  driver("capability");
   row.Number(engines == 0 ? 0 : agent.compute_units() / engines)
       .Number(agent.max_waves_per_cu());
   unknown(3);  // family, largest work-group and grid
   row.Number(agent.local_memory_bytes());
-  unknown(8);  // hive, GPU id, largest dimensions
+  driver("hive_id");
+  driver("gpu_id");
+  unknown(6);  // largest dimensions
   row.Text(agent.name())
       .Text(gpu ? "AMD" : "CPU")
       .Text(agent.product_name())
-      .Text("")
+      .Text(agent.model_name())
       .End();
 }
 
 }  // namespace
+
+uint64_t DriverProperty(const v1::Agent& agent, absl::string_view name,
+                        uint64_t otherwise) {
+  for (const v1::AgentProperty& property : agent.properties()) {
+    if (property.name() == name) return property.value();
+  }
+  return otherwise;
+}
 
 uint32_t GfxTargetVersion(absl::string_view name) {
   // Two decimal digits of the major version, then hexadecimal minor and stepping.

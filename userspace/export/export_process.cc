@@ -116,6 +116,16 @@ bool ExportProcess::Add(const v1::SessionPlan& plan) {
   return true;
 }
 
+void ExportProcess::Add(const v1::Thread& thread) {
+  if (threads_.contains(thread.tid()) || !Room(thread)) return;
+  threads_[thread.tid()] = thread.name();
+}
+
+absl::string_view ExportProcess::ThreadName(uint32_t tid) const {
+  const auto known = threads_.find(tid);
+  return known == threads_.end() ? absl::string_view() : known->second;
+}
+
 bool ExportProcess::Add(const v1::ApiFunction& function) {
   const auto key =
       std::make_pair(static_cast<uint32_t>(function.domain()), function.function());

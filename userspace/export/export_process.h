@@ -74,6 +74,7 @@ class ExportProcess {
   // All 0 if it is not known.
   AgentPlace PlaceOf(uint32_t agent_id) const;
   // Empty if it is not known.
+  absl::string_view ThreadName(uint32_t tid) const;
   absl::string_view FunctionName(uint32_t domain, uint32_t function) const;
   absl::string_view CounterName(uint32_t plan, uint32_t counter) const;
 
@@ -93,6 +94,8 @@ class ExportProcess {
   bool Add(const v1::CodeObject& object);
   bool Add(const v1::SessionPlan& plan);
   bool Add(const v1::ApiFunction& function);
+  // The first name of a thread is kept.
+  void Add(const v1::Thread& thread);
   // False if there is no room.
   bool Room(const google::protobuf::Message& entry);
   // Counts agents by node.
@@ -107,6 +110,7 @@ class ExportProcess {
   std::map<uint32_t, AgentPlace> places_;
   const v1::Agent* first_cpu_ = nullptr;
   std::map<uint32_t, v1::Queue> queues_;
+  std::map<uint32_t, std::string> threads_;
   std::map<uint32_t, v1::CodeObject> code_objects_;
   std::map<uint32_t, v1::SessionPlan> plans_;
   std::map<std::pair<uint32_t, uint32_t>, std::string> functions_;

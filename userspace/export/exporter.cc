@@ -204,6 +204,10 @@ void Exporter::Tell(Target* target, const v1::SessionPlan& plan) {
   });
 }
 
+void Exporter::OnThread(const FrameContext& at, const v1::Thread& thread) {
+  if (Target* target = Find(at); target != nullptr) target->process.Add(thread);
+}
+
 void Exporter::OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) {
   Learn(at, function);
 }

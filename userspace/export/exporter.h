@@ -58,6 +58,7 @@ class Exporter : public StreamVisitor {
   void OnCodeObject(const FrameContext& at, const v1::CodeObject& object) override;
   void OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan) override;
   void OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) override;
+  void OnThread(const FrameContext& at, const v1::Thread& thread) override;
   void OnDispatches(const FrameContext& at,
                     absl::Span<const rocattach_dispatch> records) override;
   void OnCopies(const FrameContext& at,

@@ -220,6 +220,34 @@ void JsonProcess::WriteHead(const ExportProcess& process, std::string* out) cons
   json.Raw("config", "{}").End();
 }
 
+namespace {
+
+// Keys of agents that only the kernel driver knows; 0 where it was not asked.
+constexpr const char* kDriverProperties[] = {"array_count",
+                                             "capability",
+                                             "cpu_core_id_base",
+                                             "cu_per_simd_array",
+                                             "device_id",
+                                             "drm_render_minor",
+                                             "fw_version",
+                                             "gds_size_in_kb",
+                                             "gpu_id",
+                                             "hive_id",
+                                             "lds_size_in_kb",
+                                             "max_slots_scratch_cu",
+                                             "max_waves_per_simd",
+                                             "num_cp_queues",
+                                             "num_gws",
+                                             "num_sdma_engines",
+                                             "num_sdma_queues_per_engine",
+                                             "num_sdma_xgmi_engines",
+                                             "sdma_fw_version",
+                                             "simd_arrays_per_engine",
+                                             "simd_id_base",
+                                             "vendor_id"};
+
+}  // namespace
+
 void JsonProcess::WriteAgents(const ExportProcess& process, std::string* out) const {
   out->append(",\n\"agents\":[");
   for (const auto& [id, agent] : process.agents()) {
@@ -250,9 +278,12 @@ void JsonProcess::WriteAgents(const ExportProcess& process, std::string* out) co
         .Text("name", agent.name())
         .Text("vendor_name", gpu ? "AMD" : "CPU")
         .Text("product_name", agent.product_name())
-        .Text("model_name", "")
-        .Text("uuid", agent.uuid())
-        .End();
+        .Text("model_name", agent.model_name())
+        .Text("uuid", agent.uuid());
+    for (const char* name : kDriverProperties) {
+      json.Number(name, DriverProperty(agent, name, 0));
+    }
+    json.End();
   }
   out->push_back(']');
 }

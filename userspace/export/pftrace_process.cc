@@ -261,6 +261,9 @@ uint64_t PftraceProcess::ThreadTrack(uint32_t tid, uint32_t lane) {
     ProcessTrack();
     track.mutable_thread()->set_pid(static_cast<int32_t>(process_.pid()));
     track.mutable_thread()->set_tid(static_cast<int32_t>(tid));
+    if (const absl::string_view name = process_.ThreadName(tid); !name.empty()) {
+      track.mutable_thread()->set_thread_name(std::string(name));
+    }
   }
   Announce(std::move(track));
   return uuid;

@@ -120,7 +120,7 @@ absl::Status RocpdTables::Prepare() {
           Table{&inserts_->string, kInsert, "string", "id string"},
           {&inserts_->process, kReplace, "info_process",
            "id nid ppid pid init fini start end command extdata"},
-          {&inserts_->thread, kIgnore, "info_thread", "id nid ppid pid tid"},
+          {&inserts_->thread, kIgnore, "info_thread", "id nid ppid pid tid name"},
           {&inserts_->queue, kIgnore, "info_queue", "id nid pid name"},
           {&inserts_->stream, kIgnore, "info_stream", "id nid pid name"},
           {&inserts_->agent, kReplace, "info_agent",
@@ -236,7 +236,7 @@ absl::Status RocpdTables::WriteAgent(const ExportProcess& process,
       .Integer(place.type_relative)
       .Null()
       .Text(agent.name())
-      .Text("")
+      .Text(agent.model_name())
       .Text(agent.type() == v1::AGENT_TYPE_GPU ? "AMD" : "CPU")
       .Text(agent.product_name())
       .Text(agent.product_name())
@@ -337,14 +337,12 @@ absl::Status RocpdTables::NeedQueue(uint32_t queue) {
   return inserts_->queue.Integer(queue).Integer(node_).Integer(pid_).Text(name).Run();
 }
 
-absl::Status RocpdTables::NeedThread(uint32_t tid) {
+absl::Status RocpdTables::NeedThread(const ExportProcess& process, uint32_t tid) {
   if (!IsNew(tid, &threads_)) return absl::OkStatus();
-  return inserts_->thread.Integer(tid)
-      .Integer(node_)
-      .Integer(ppid_)
-      .Integer(pid_)
-      .Integer(tid)
-      .Run();
+  inserts_->thread.Integer(tid).Integer(node_).Integer(ppid_).Integer(pid_).Integer(
+      tid);
+  const absl::string_view name = process.ThreadName(tid);
+  return (name.empty() ? inserts_->thread.Null() : inserts_->thread.Text(name)).Run();
 }
 
 absl::StatusOr<int64_t> RocpdTables::StringId(absl::string_view text) {
@@ -356,12 +354,13 @@ absl::StatusOr<int64_t> RocpdTables::StringId(absl::string_view text) {
   return id;
 }
 
-absl::StatusOr<int64_t> RocpdTables::TrackId(uint32_t tid, absl::string_view name) {
+absl::StatusOr<int64_t> RocpdTables::TrackId(const ExportProcess& process, uint32_t tid,
+                                             absl::string_view name) {
   const std::pair<uint32_t, std::string> key(tid, name);
   const auto known = tracks_.find(key);
   if (known != tracks_.end()) return known->second;
   ASSIGN_OR_RETURN(const int64_t name_id, StringId(name));
-  RETURN_IF_ERROR(NeedThread(tid));
+  RETURN_IF_ERROR(NeedThread(process, tid));
   const int64_t id = static_cast<int64_t>(tracks_.size()) + 1;
   RETURN_IF_ERROR(inserts_->track.Integer(id)
                       .Integer(node_)
@@ -421,7 +420,7 @@ absl::StatusOr<int64_t> RocpdTables::WriteEvent(EventClass of, uint64_t number,
 
 absl::Status RocpdTables::WriteDispatch(const ExportProcess& process,
                                         const rocattach_dispatch& r) {
-  RETURN_IF_ERROR(NeedThread(r.tid));
+  RETURN_IF_ERROR(NeedThread(process, r.tid));
   RETURN_IF_ERROR(NeedQueue(r.queue_id));
   RETURN_IF_ERROR(NeedKernel(r.kernel_id));
   ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, r.agent_id));
@@ -457,7 +456,7 @@ absl::Status RocpdTables::WriteDispatch(const ExportProcess& process,
 
 absl::Status RocpdTables::WriteCopy(const ExportProcess& process,
                                     const rocattach_copy& r) {
-  RETURN_IF_ERROR(NeedThread(r.tid));
+  RETURN_IF_ERROR(NeedThread(process, r.tid));
   // Host memory that no agent owns is that of the first CPU.
   const v1::Agent* cpu = process.FirstCpu();
   const uint32_t host = cpu == nullptr ? 0 : cpu->id();
@@ -544,7 +543,7 @@ absl::Status RocpdTables::WriteSamples(const ExportProcess& process,
     ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, first.agent_id));
     ASSIGN_OR_RETURN(
         const int64_t track,
-        TrackId(process.pid(), absl::StrCat("GPU counters, agent ", agent)));
+        TrackId(process, process.pid(), absl::StrCat("GPU counters, agent ", agent)));
     std::string extdata;
     JsonObject(&extdata)
         .Begin()
@@ -567,7 +566,7 @@ absl::Status RocpdTables::WriteSamples(const ExportProcess& process,
 
 absl::Status RocpdTables::WriteApiCall(const ExportProcess& process,
                                        const ApiCallRecord& r) {
-  RETURN_IF_ERROR(NeedThread(r.tid));
+  RETURN_IF_ERROR(NeedThread(process, r.tid));
   std::string extdata(kNoExtData);
   if (!r.text.empty()) {
     extdata.clear();
@@ -581,7 +580,7 @@ absl::Status RocpdTables::WriteApiCall(const ExportProcess& process,
   if (r.begin_ns == r.end_ns) {
     const bool room = tracks_.size() <= kMostKnownIds;
     ASSIGN_OR_RETURN(const int64_t track,
-                     TrackId(room ? r.tid : process.pid(), function));
+                     TrackId(process, room ? r.tid : process.pid(), function));
     return inserts_->sample.Number(r.correlation_id)
         .Integer(track)
         .Number(r.begin_ns)

@@ -75,13 +75,14 @@ class RocpdTables {
 
   // Ids of rows that records refer to; the row is written at the first call.
   absl::StatusOr<int64_t> StringId(absl::string_view text);
-  absl::Status NeedThread(uint32_t tid);
+  absl::Status NeedThread(const ExportProcess& process, uint32_t tid);
   absl::Status NeedKernel(uint32_t kernel);
   absl::Status NeedCodeObject(uint32_t object);
   absl::StatusOr<int64_t> NeedAgent(const ExportProcess& process, uint32_t agent);
   absl::StatusOr<int64_t> PmcId(const ExportProcess& process,
                                 const CounterRecord& value);
-  absl::StatusOr<int64_t> TrackId(uint32_t tid, absl::string_view name);
+  absl::StatusOr<int64_t> TrackId(const ExportProcess& process, uint32_t tid,
+                                  absl::string_view name);
 
   // `number`: of its class. Returns the event's id.
   absl::StatusOr<int64_t> WriteEvent(EventClass of, uint64_t number,

@@ -40,6 +40,7 @@ absl::string_view TypeOf(const google::protobuf::Message& message) {
           {v1::CodeObject::descriptor(), "code_object"},
           {v1::SessionPlan::descriptor(), "session_plan"},
           {v1::ApiFunction::descriptor(), "api_function"},
+          {v1::Thread::descriptor(), "thread"},
           {v1::SessionEvent::descriptor(), "session"},
           {v1::WindowEvent::descriptor(), "window"},
           {v1::ClockRelation::descriptor(), "clock"},
@@ -66,11 +67,11 @@ RecordPrinter::RecordPrinter(PrinterOptions options,
       line_(options_.style, &buffer_) {}
 
 std::vector<std::string> RecordPrinter::RecordTypes() {
-  return {"recording", "process",     "window",       "agent",        "queue",
-          "kernel",    "code_object", "session_plan", "api_function", "dispatch",
-          "copy",      "counter",     "sample",       "api_call",     "session",
-          "clock",     "account",     "process_end",  "summary",      "recording_end",
-          "damage"};
+  return {"recording",     "process",     "window",       "agent",        "queue",
+          "kernel",        "code_object", "session_plan", "api_function", "thread",
+          "dispatch",      "copy",        "counter",      "sample",       "api_call",
+          "session",       "clock",       "account",      "process_end",  "summary",
+          "recording_end", "damage"};
 }
 
 void RecordPrinter::Flush() {

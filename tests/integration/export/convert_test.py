@@ -288,6 +288,11 @@ class ConvertTest(unittest.TestCase):
                                   "Max_Engine_Clk_Fcompute", "Location_Id")],
             ["104", "416", "64", "gfx90a", "90010", "8", "1700", "512"],
         )
+        # Only the kernel driver knows these.
+        self.assertEqual(
+            [gpu[key] for key in ("Lds_Size_In_Kb", "Hive_Id", "Gpu_Id", "Model_Name")],
+            ["64", str((1 << 64) - 1), "50000", "aldebaran"])
+        self.assertEqual(rows[2]["Lds_Size_In_Kb"], "0")
 
     # json
 
@@ -327,6 +332,8 @@ class ConvertTest(unittest.TestCase):
 
     def check_json_symbols(self, process, tool):
         self.assertEqual([a["type"] for a in tool["agents"]], [1, 2, 2])
+        self.assertEqual([a["lds_size_in_kb"] for a in tool["agents"]], [0, 64, 0])
+        self.assertEqual([a["model_name"] for a in tool["agents"]], ["", "aldebaran", ""])
         symbols = {s["kernel_id"]: s for s in tool["kernel_symbols"]}
         self.assertEqual(set(symbols), set(process.kernels))
         for number, kernel in process.kernels.items():
@@ -474,6 +481,11 @@ class ConvertTest(unittest.TestCase):
                 raw = dict(db.execute("SELECT id, kernel_name FROM rocpd_info_kernel_symbol"))
                 for number, kernel in process.kernels.items():
                     self.assertEqual(raw[number], kernel["name"])
+                threads = dict(db.execute("SELECT tid, name FROM rocpd_info_thread"))
+                named = {t["tid"]: t["name"] for t in process.of["thread"]}
+                self.assertTrue(named)
+                for tid, name in threads.items():
+                    self.assertEqual(name, named.get(tid))
                 queues = dict(db.execute("SELECT id, name FROM rocpd_info_queue"))
                 self.assertEqual(queues[0], "Default Queue")
                 calls = dict(db.execute("SELECT name, total_calls FROM top_kernels"))

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -165,6 +166,17 @@ class Process {
   // A number from 0 to limit - 1.
   uint32_t Below(uint32_t limit) { return static_cast<uint32_t>(random_() % limit); }
 
+  // What the kernel driver says of it.
+  static void AddProperties(v1::Agent* agent) {
+    agent->set_model_name("aldebaran");
+    for (const auto& [name, value] : std::map<std::string, uint64_t>{
+             {"lds_size_in_kb", 64}, {"hive_id", UINT64_MAX}, {"gpu_id", 50000}}) {
+      v1::AgentProperty* property = agent->add_properties();
+      property->set_name(name);
+      property->set_value(value);
+    }
+  }
+
   void AddEntries() {
     for (uint32_t id = 1; id <= 3; ++id) {
       v1::Agent agent;
@@ -180,7 +192,14 @@ class Process {
       agent.set_shader_engines(id == 1 ? 0 : 8);
       agent.set_max_clock_mhz(1700);
       agent.set_pci_bdf(id << 8);
+      if (id == 2) AddProperties(&agent);
       Check(writer_->AddAgent(stream_, agent));
+    }
+    for (uint32_t i = 0; i < 2; ++i) {  // of three: one has ended unseen
+      v1::Thread thread;
+      thread.set_tid(pid_ + i);
+      thread.set_name(i == 0 ? "app" : "loader, \"second\"");
+      Check(writer_->AddThread(stream_, thread));
     }
     for (uint32_t id = 1; id <= 2; ++id) {
       v1::Queue queue;

@@ -94,6 +94,7 @@ TEST_F(ControlTest, FiltersComeThroughWhole) {
                     {{3, UINT64_MAX}}, {"hsa_init"}, {"hipMalloc"}};
   spec.counters = {{"SQ_WAVES", "GRBM_COUNT"}, {"TCC_HIT"}};
   spec.single_pass = spec.keep_groups = true;
+  spec.optional = {"TCC_HIT"};
   spec.rotation_iterations = 5;
   spec.rotation_ns = 6;
   spec.api_domains = {TraceDomain::kHsaApi, TraceDomain::kMarkers};
