@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <map>
 #include <string>
 #include <thread>
@@ -37,7 +38,7 @@ class ThreadNamesTest : public testing::Test {
 
 TEST_F(ThreadNamesTest, EveryThreadIsFoundOnce) {
   absl::Notification named, over;
-  uint32_t tid = 0;
+  std::atomic<uint32_t> tid = 0;
   std::thread other([&] {
     tid = static_cast<uint32_t>(gettid());
     pthread_setname_np(pthread_self(), "loader \x1b[1m");
