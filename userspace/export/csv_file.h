@@ -41,7 +41,7 @@ class CsvRow {
 // Exists only once it has a row.
 class CsvFile {
  public:
-  CsvFile(std::string base, absl::string_view stem, absl::string_view columns,
+  CsvFile(const std::string& base, absl::string_view stem, absl::string_view columns,
           const ExportOptions& options)
       : path_(base + "_" + std::string(stem) + ".csv"),
         columns_(columns),
