@@ -49,13 +49,15 @@ void RemoteStream::Cancel() {
   }
 }
 
-template <typename Condition>
-bool RemoteStream::Await(ServiceConnection::Stub* stub, Condition condition) {
+bool RemoteStream::Await(ServiceConnection::Stub* stub, const Awaited& what) {
   Shared& shared = *shared_;
   for (int second = 0; second < kSecondsForRecords; ++second) {
     {
       absl::MutexLock lock(&shared.mutex);
-      if (shared.changed.WaitFor(&shared.mutex, connection_->Patience(), condition)) {
+      if (shared.changed.WaitFor(&shared.mutex, connection_->Patience(),
+                                 [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
+                                   return IsThere(shared, what);
+                                 })) {
         return true;
       }
     }
@@ -64,7 +66,7 @@ bool RemoteStream::Await(ServiceConnection::Stub* stub, Condition condition) {
     if (!answers) break;
   }
   absl::MutexLock lock(&shared.mutex);
-  return condition();
+  return IsThere(shared, what);
 }
 
 grpc::Status RemoteStream::StartOnce(ServiceConnection::Stub* stub,
@@ -78,10 +80,7 @@ grpc::Status RemoteStream::StartOnce(ServiceConnection::Stub* stub,
   shared_->reader = begin(stub, &shared_->context);
   thread_ = std::thread([shared = shared_] { Read(shared); });
   Shared& shared = *shared_;
-  const bool answered =
-      Await(stub, [&shared]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
-        return shared.started.has_value() || shared.ended;
-      });
+  const bool answered = Await(stub, {.started = true});
   if (!answered) {
     Cancel();
     return connection_->NoAnswer();
@@ -152,9 +151,7 @@ void RemoteStream::Read(const std::shared_ptr<Shared>& shared) {
 absl::Status RemoteStream::WaitFor(uint64_t total) {
   if (RecordBuffer::InCallback()) return absl::OkStatus();
   Shared& shared = *shared_;
-  const bool done = Await(nullptr, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
-    return shared.ended || shared.total >= total;
-  });
+  const bool done = Await(nullptr, {.total = total});
   absl::MutexLock lock(&shared.mutex);
   if (shared.total >= total) return absl::OkStatus();
   if (done && !shared.stopping) return Loss(shared);
@@ -187,9 +184,7 @@ absl::Status RemoteStream::Stop() {
   // as it can.
   if (!stopped.ok()) shared.context.TryCancel();
   if (RecordBuffer::InCallback()) return stopped;
-  const bool ended = Await(nullptr, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
-    return shared.ended;
-  });
+  const bool ended = Await(nullptr, {});
   if (!ended) {
     shared.context.TryCancel();
     stopped.Update(

@@ -78,9 +78,18 @@ class RemoteStream {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex);
 
   grpc::Status StartOnce(ServiceConnection::Stub* stub, const Begin& begin);
-  // Waits until `condition()`, with the mutex held, or the service does not answer.
-  template <typename Condition>
-  bool Await(ServiceConnection::Stub* stub, Condition condition);
+  // What a call waits for, besides the end of the run.
+  struct Awaited {
+    bool started = false;
+    uint64_t total = UINT64_MAX;  // so many records
+  };
+  static bool IsThere(const Shared& shared, const Awaited& what)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
+    return shared.ended || shared.total >= what.total ||
+           (what.started && shared.started.has_value());
+  }
+  // True once it is there; false if the service does not answer.
+  bool Await(ServiceConnection::Stub* stub, const Awaited& what);
   // Ends the call and the thread.
   void Cancel();
 

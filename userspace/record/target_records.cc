@@ -85,7 +85,7 @@ uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) 
     break;
   }
   Write();
-  return cost;
+  return cost + threads_.TakeCost();
 }
 
 void TargetRecords::TakeUnfinished(RecordSlot slot) {

@@ -3,7 +3,6 @@
 #include <dirent.h>
 
 #include <memory>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -18,8 +17,10 @@ namespace {
 
 constexpr size_t kMaxCommBytes = 64;
 constexpr size_t kMaxStatusBytes = 8 << 10;
-// Of a process in a pid namespace, every task is looked at to find one.
-constexpr int kMostTasks = 4096;
+// Of a process in a pid namespace, all tasks are looked at to find one: so many at a
+// time, and so often.
+constexpr int kMostTasks = 1024;
+constexpr int kMostInnerReads = 16;
 
 // The last number of the line NSpid: the id in the innermost namespace.
 std::optional<uint32_t> InnerTid(const std::string& task) {
@@ -37,25 +38,12 @@ std::optional<uint32_t> InnerTid(const std::string& task) {
   return std::nullopt;
 }
 
-// The directory of the task with this id in its own namespace; empty if there is none.
-std::string FindTask(const std::string& tasks, uint32_t tid) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(tasks.c_str()), closedir);
-  if (directory == nullptr) return "";
-  for (int i = 0; i < kMostTasks; ++i) {
-    const dirent* entry = readdir(directory.get());
-    if (entry == nullptr) break;
-    if (entry->d_name[0] == '.') continue;
-    std::string task = absl::StrCat(tasks, "/", entry->d_name);
-    if (InnerTid(task) == tid) return task;
-  }
-  return "";
-}
-
 }  // namespace
 
 void ThreadNames::Look(uint32_t tid) {
   last_ = tid;
   if (tid == 0 || noted_.size() >= kMostThreads || !noted_.insert(tid).second) return;
+  cost_ += kCostOfLook;
   auto name = Read(tid);
   if (!name.has_value() && tid == main_ && !comm_.empty()) name = comm_;
   if (!name.has_value()) return;
@@ -65,11 +53,33 @@ void ThreadNames::Look(uint32_t tid) {
   found_(std::move(thread));
 }
 
-std::optional<std::string> ThreadNames::Read(uint32_t tid) const {
+void ThreadNames::ReadInnerTids() {
   const std::string tasks = absl::StrCat("/proc/", id_.pid, "/task");
-  const std::string task =
-      own_namespace_ ? absl::StrCat(tasks, "/", tid) : FindTask(tasks, tid);
-  if (task.empty()) return std::nullopt;
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(tasks.c_str()), closedir);
+  if (directory == nullptr) return;
+  for (int i = 0; i < kMostTasks; ++i) {
+    const dirent* entry = readdir(directory.get());
+    if (entry == nullptr) break;
+    if (entry->d_name[0] == '.') continue;
+    cost_ += kCostOfLook;
+    std::string task = absl::StrCat(tasks, "/", entry->d_name);
+    if (const auto inner = InnerTid(task); inner.has_value()) {
+      inner_[*inner] = std::move(task);
+    }
+  }
+}
+
+std::optional<std::string> ThreadNames::Read(uint32_t tid) {
+  std::string task = absl::StrCat("/proc/", id_.pid, "/task/", tid);
+  if (!own_namespace_) {
+    if (!inner_.contains(tid) && inner_reads_ < kMostInnerReads) {
+      ++inner_reads_;
+      ReadInnerTids();
+    }
+    const auto found = inner_.find(tid);
+    if (found == inner_.end()) return std::nullopt;
+    task = found->second;
+  }
   auto comm = ReadFile(task + "/comm", kMaxCommBytes);
   if (!comm.ok()) return std::nullopt;
   // The id may be another process's by now.

@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "schemas/stream.pb.h"
@@ -16,10 +18,12 @@
 namespace rocattach {
 
 // Notices every thread once. Thread numbers come from the target and may be invented:
-// so many are looked up, and no more.
+// so many are looked up, and no more, and what that costs is the target's to pay.
 class ThreadNames {
  public:
   static constexpr size_t kMostThreads = 8192;
+  // In dispatches, which take some 100 ns.
+  static constexpr uint64_t kCostOfLook = 300;
 
   // `found` is called with every thread that has a name.
   ThreadNames(const v1::Process& process, std::function<void(v1::Thread)> found)
@@ -34,11 +38,15 @@ class ThreadNames {
   void Note(uint32_t tid) {
     if (tid != last_) Look(tid);
   }
+  // What was spent since the last call, in dispatches.
+  uint64_t TakeCost() { return std::exchange(cost_, 0); }
 
  private:
   void Look(uint32_t tid);
   // The name of a living thread of the process.
-  std::optional<std::string> Read(uint32_t tid) const;
+  std::optional<std::string> Read(uint32_t tid);
+  // Of a process in a pid namespace: finds out which thread has which id there.
+  void ReadInnerTids();
 
   const ProcessId id_;
   const bool own_namespace_;  // its thread ids are ours
@@ -46,6 +54,11 @@ class ThreadNames {
   const uint32_t main_;
   const std::string comm_;
   const std::function<void(v1::Thread)> found_;
+  // Directories of threads by their ids in the process's namespace; read again for
+  // threads that were not there yet.
+  std::map<uint32_t, std::string> inner_;
+  int inner_reads_ = 0;
+  uint64_t cost_ = 0;
   uint32_t last_ = 0;
   absl::flat_hash_set<uint32_t> noted_;
 };

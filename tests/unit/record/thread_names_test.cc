@@ -95,6 +95,21 @@ TEST_F(ThreadNamesTest, InventedThreadsAreNotLookedUpWithoutEnd) {
   for (uint32_t i = 0; i < ThreadNames::kMostThreads; ++i) names.Note(1u << 30 | i);
   names.Note(static_cast<uint32_t>(getpid()));
   EXPECT_THAT(found_, IsEmpty());
+  EXPECT_EQ(names.TakeCost(), ThreadNames::kMostThreads * ThreadNames::kCostOfLook);
+  EXPECT_EQ(names.TakeCost(), 0u);
+}
+
+// All tasks are looked at for each of these, but not without end.
+TEST_F(ThreadNamesTest, InventedThreadsInAPidNamespaceHaveTheirPrice) {
+  v1::Process process = Self();
+  process.set_inner_pid(process.pid() + 1);
+  ThreadNames names = Names(process);
+  for (uint32_t i = 0; i < 1000; ++i) names.Note(1u << 30 | i);
+  const uint64_t cost = names.TakeCost() / ThreadNames::kCostOfLook;
+  EXPECT_GT(cost, 1000u);
+  EXPECT_LT(cost, 1000u + 100u * 16u) << "tasks were read each time";
+  names.Note(static_cast<uint32_t>(getpid()));
+  EXPECT_EQ(calls_, 1);
 }
 
 }  // namespace
