@@ -116,9 +116,10 @@ bool ExportProcess::Add(const v1::SessionPlan& plan) {
   return true;
 }
 
-void ExportProcess::Add(const v1::Thread& thread) {
-  if (threads_.contains(thread.tid()) || !Room(thread)) return;
+bool ExportProcess::Add(const v1::Thread& thread) {
+  if (threads_.contains(thread.tid()) || !Room(thread)) return false;
   threads_[thread.tid()] = thread.name();
+  return true;
 }
 
 absl::string_view ExportProcess::ThreadName(uint32_t tid) const {

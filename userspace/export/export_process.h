@@ -95,7 +95,7 @@ class ExportProcess {
   bool Add(const v1::SessionPlan& plan);
   bool Add(const v1::ApiFunction& function);
   // The first name of a thread is kept.
-  void Add(const v1::Thread& thread);
+  bool Add(const v1::Thread& thread);
   // False if there is no room.
   bool Room(const google::protobuf::Message& entry);
   // Counts agents by node.

@@ -65,8 +65,12 @@ Exporter::Target* Exporter::Find(const FrameContext& at) {
 Exporter::Target* Exporter::FindBegun(const FrameContext& at, size_t records) {
   Target* target = Find(at);
   if (target != nullptr && !target->begun) status_ = Begin(target);
-  if (target == nullptr) {
-    (ended_.contains(at.stream) ? late_records_ : crowded_records_) += records;
+  // After an error nothing is written at all, which is not an omission.
+  if (target == nullptr && status_.ok()) {
+    uint64_t& omitted = at.stream == 0               ? ownerless_records_
+                        : ended_.contains(at.stream) ? late_records_
+                                                     : crowded_records_;
+    omitted += records;
   }
   return status_.ok() ? target : nullptr;
 }
@@ -205,7 +209,7 @@ void Exporter::Tell(Target* target, const v1::SessionPlan& plan) {
 }
 
 void Exporter::OnThread(const FrameContext& at, const v1::Thread& thread) {
-  if (Target* target = Find(at); target != nullptr) target->process.Add(thread);
+  Learn(at, thread);
 }
 
 void Exporter::OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) {
@@ -351,6 +355,7 @@ std::vector<std::string> Exporter::Omissions() const {
   };
   add(entries_omitted_, " names had no room in memory");
   add(late_records_, " records came after the end of their process");
+  add(ownerless_records_, " records belong to no process");
   add(crowded_records_, " records of more processes than fit into memory");
   add(unmatched_, " counted dispatches have no record of their own");
   return omissions;

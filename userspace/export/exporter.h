@@ -101,6 +101,8 @@ class Exporter : public StreamVisitor {
   void Tell(Target* target, const v1::CodeObject& object);
   void Tell(Target* target, const v1::SessionPlan& plan);
   void Tell(Target* target, const v1::ApiFunction& function);
+  // Sinks look thread names up when they need them.
+  void Tell(Target*, const v1::Thread&) {}
   void StartJoin(Target* target);
   void EndTarget(Target* target);
   void EndAll();
@@ -121,7 +123,7 @@ class Exporter : public StreamVisitor {
   uint64_t begun_ = 0;
   size_t joins_ = 0;
   size_t name_bytes_ = 0;
-  uint64_t late_records_ = 0, crowded_records_ = 0;
+  uint64_t late_records_ = 0, ownerless_records_ = 0, crowded_records_ = 0;
   uint64_t entries_omitted_ = 0;
   uint64_t unmatched_ = 0;
 };

@@ -203,6 +203,36 @@ TEST_F(ExporterTest, NothingIsWrittenAfterAnError) {
   EXPECT_TRUE(absl::IsResourceExhausted(exporter->Finish()));
   EXPECT_THAT(log_, testing::ElementsAre("10: begin 10", "10: dispatch 10.1"));
   EXPECT_THAT(exporter->Files(), testing::ElementsAre("10")) << "the partial one";
+  EXPECT_THAT(exporter->Omissions(), testing::IsEmpty()) << "the error says it all";
+}
+
+TEST_F(ExporterTest, RecordsWithoutAProcessAreOmitted) {
+  auto exporter = Make(kSingle, true);
+  Dispatch(exporter.get(), 0, 5);
+  EXPECT_TRUE(exporter->Finish().ok());
+  EXPECT_THAT(exporter->Omissions(),
+              testing::ElementsAre("1 records belong to no process"));
+}
+
+// The memory that names of any kind take is free again when their process has ended.
+TEST_F(ExporterTest, NamesOfAnEndedProcessTakeNoRoom) {
+  auto exporter = Make(kSingle, true);
+  v1::Thread thread;
+  thread.set_tid(11);
+  thread.set_name("worker");
+  v1::Kernel kernel;
+  kernel.set_id(1);
+  kernel.set_name("Sum");
+  for (uint32_t stream : {1, 2}) {
+    Process(exporter.get(), stream, stream * 10);
+    exporter->OnThread(At(stream), thread);
+    Dispatch(exporter.get(), stream, 5);
+    exporter->OnKernel(At(stream), kernel);
+    exporter->OnProcessEnd(At(stream), {});
+  }
+  EXPECT_TRUE(exporter->Finish().ok());
+  EXPECT_THAT(log_, testing::Contains("20: kernel 20.Sum"));
+  EXPECT_THAT(exporter->Omissions(), testing::IsEmpty());
 }
 
 TEST_F(ExporterTest, ANewRecordingBeginsWithOtherProcesses) {
