@@ -30,6 +30,7 @@ FRAME __u8* my_follow(void) {
 /* False if the calling process is none of those that have windows. */
 FRAME int has_windows(void) {
   __u8* follow;
+  if (settings.only_cgroup && !is_in_cgroup(settings.only_cgroup)) return 0;
   if (!settings.only_followed) return 1;
   follow = my_follow();
   return follow && (*follow & ROCATTACH_FOLLOW_WINDOW);

@@ -64,6 +64,19 @@ FRAME int is_below(__u32 tgid) {
   return 0;
 }
 
+/* Control groups may be nested deeper; the kernel's own default limit is higher. */
+#define CGROUP_LEVELS 32
+
+/* True if the calling process is in the control group `id` or in one below it. */
+FRAME int is_in_cgroup(__u64 id) {
+  for (int level = 0; level < CGROUP_LEVELS; ++level) {
+    __u64 ancestor = bpf_get_current_ancestor_cgroup_id(level);
+    if (ancestor == id) return 1;
+    if (!ancestor) return 0; /* deeper than the process's own group */
+  }
+  return 0;
+}
+
 /* How this window is treated, before anything is done about it. */
 static __always_inline __u32 window_mode(__u32 wanted) {
   if (settings.paused) return ROCATTACH_WINDOW_PAUSED;

@@ -308,8 +308,9 @@ struct rocattach_settings {
   /* One user's windows: one per interval, 0: no limit; and the allowed burst. */
   rwa_u64 window_interval_ns;
   rwa_u64 window_burst_ns;
+  rwa_u64 only_cgroup; /* only processes in or below this control group; 0: all */
 };
-ROCATTACH_ASSERT(sizeof(struct rocattach_settings) == 56);
+ROCATTACH_ASSERT(sizeof(struct rocattach_settings) == 64);
 
 /* Counters; map `stats`, a per-CPU array of one. */
 struct rocattach_bpf_stats {

@@ -57,6 +57,10 @@ _rocattach_watch() {
     mapfile -t COMPREPLY < <(compgen -A command -- "$current")
     return
     ;;
+  --cgroup)
+    mapfile -t COMPREPLY < <(cd /sys/fs/cgroup && compgen -A directory -- "$current")
+    return
+    ;;
   --uid)
     mapfile -t COMPREPLY < <(compgen -A user -- "$current")
     return
@@ -87,7 +91,7 @@ _rocattach_watch() {
     ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "--auto --attach-running --crash-breaker \
-    --no-crash-breaker --dry-run -p --pid --process -n --name --uid --deny \
+    --no-crash-breaker --dry-run -p --pid --process -n --name --uid --deny --cgroup \
     -d --output-directory -o --output-file --json -q --quiet --hold-timeout-msec \
     --pmc --set -b --block --arch -i --input -E --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/watch/control_group.h"
 #include "userspace/watch/running_process.h"
 
 namespace rocattach {
@@ -47,6 +48,10 @@ absl::Status SelectRunning(const std::vector<pid_t>& pids, WatchArguments* args)
       return absl::InvalidArgumentError(
           absl::StrCat("-p ", pid, ": ", status.message()));
     }
+    if (watcher.only_cgroup.has_value() && !watcher.only_cgroup->Contains(pid)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "-p ", pid, ": the process is not in the control group ", args->cgroup));
+    }
     args->named.push_back({pid, ReadStartTicks(pid).value_or(0)});
   }
   watcher.running = pids;
@@ -79,6 +84,14 @@ absl::Status InterpretSelection(WatchArguments* args) {
   WatcherOptions& watcher = args->watcher;
   if (!args->user.empty()) {
     ASSIGN_OR_RETURN(watcher.policy.only_uid, ParseUser(args->user));
+  }
+  if (!args->cgroup.empty()) {
+    auto group = ControlGroup::Open(args->cgroup);
+    if (!group.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--cgroup: ", group.status().message()));
+    }
+    watcher.only_cgroup = *std::move(group);
   }
   std::vector<pid_t> pids;
   for (const std::string& word : args->processes) {

@@ -48,6 +48,7 @@ const char* const kEveryday[] = {"--auto",
                                  "--pid",
                                  "--name",
                                  "--uid",
+                                 "--cgroup",
                                  "--deny",
                                  "--sys-trace",
                                  "--hip-trace",
@@ -92,6 +93,12 @@ void AddSelection(CLI::App* app, WatchArguments* args) {
       ->take_all();
   app->add_option("--uid", args->user, "Only processes of this user")
       ->type_name("UID|NAME");
+  app->add_option(
+         "--cgroup", args->cgroup,
+         "Only processes of this control group (cgroup v2) and those below it: "
+         "a directory, or a path as in /proc/PID/cgroup")
+      ->type_name("PATH")
+      ->envname("ROCATTACH_CGROUP");
   app->add_option("--deny", args->watcher.policy.deny,
                   "Never processes that match this glob; wins over --name; repeatable")
       ->type_name("NAME|GLOB")

@@ -27,6 +27,7 @@ struct WatchArguments {
   std::vector<std::string> command;
   std::vector<std::string> processes;  // -p: process IDs, or globs in the old spelling
   std::vector<ProcessId> named;        // those of them that are process IDs
+  std::string cgroup;                  // --cgroup: a directory or a group's path
   std::string user;                    // --uid: a number or a name
   std::string hold_mode = "yielding";
   std::string capture = "auto";

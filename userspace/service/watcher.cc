@@ -72,6 +72,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
       return absl::ErrnoToStatus(errno, "prctl(PR_SET_CHILD_SUBREAPER) failed");
     }
   }
+  if (o.only_cgroup.has_value()) probe.only_cgroup = o.only_cgroup->id();
   probe.only_followed = o.wait_for_start || o.follow_children;
   ASSIGN_OR_RETURN(watcher->probe_, KernelProbe::Load(probe));
   watcher->targets_ = watcher->MakeTargets();
@@ -162,12 +163,18 @@ std::unique_ptr<RunningTargets> Watcher::MakeTargets() {
   return std::make_unique<RunningTargets>(probe_.get(), std::move(targets));
 }
 
+bool Watcher::IsInScope(pid_t pid) const {
+  return !options_.only_cgroup.has_value() || options_.only_cgroup->Contains(pid);
+}
+
 std::vector<pid_t> Watcher::RunningProcesses() const {
   std::set<pid_t> pids(options_.running.begin(), options_.running.end());
   if (options_.all_running) {
     for (const LibraryCopy& copy : libraries_->scan().copies) {
       for (pid_t pid : copy.mapped_by) {
-        if (pid != getpid() && server_->Allows(pid)) pids.insert(pid);
+        if (pid != getpid() && IsInScope(pid) && server_->Allows(pid)) {
+          pids.insert(pid);
+        }
       }
     }
   }
@@ -196,8 +203,10 @@ WindowServerOptions Watcher::ServerOptions() const {
       targets_->NoteWindow(static_cast<pid_t>(event.pid));
     };
   }
-  if (targets_->follows()) {
-    server.wanted = [this](pid_t pid) { return targets_->IsFollowed(pid); };
+  if (targets_->follows() || options_.only_cgroup.has_value()) {
+    server.wanted = [this](pid_t pid) {
+      return IsInScope(pid) && (!targets_->follows() || targets_->IsFollowed(pid));
+    };
   }
   server.policy.rules = options_.policy;
   server.stub_remover = stub_remover_.get();

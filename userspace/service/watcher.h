@@ -24,6 +24,7 @@
 #include "userspace/service/session_service.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/collector_file.h"
+#include "userspace/watch/control_group.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/library_scanner.h"
 #include "userspace/watch/policy.h"
@@ -37,6 +38,8 @@ struct WatcherOptions {
   bool attach = false;  // --auto
   bool dry_run = false;
   PolicyRules policy;
+  // Only processes of this control group and of those below it.
+  std::optional<ControlGroup> only_cgroup;
   bool only_own_command = false;  // only what Run()'s command starts
   // Stop attaching where processes crash right after it (CrashBreaker); never with
   // only_own_command.
@@ -170,6 +173,8 @@ class Watcher {
   // Removes the probes from libraries that have been written to.
   void DisarmWritten();
   absl::Status ArmCollector();
+  // Whether the process is in the control group that was asked for, if any.
+  bool IsInScope(pid_t pid) const;
   // The processes that are to be attached to.
   std::vector<pid_t> RunningProcesses() const;
   // Begins to attach to them.

@@ -141,6 +141,7 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   settings.service_tgid = tgid != 0 ? tgid : static_cast<uint32_t>(getpid());
   settings.limit_ns = options.hold_deadline_ns;
   settings.only_below = static_cast<uint32_t>(options.only_below);
+  settings.only_cgroup = options.only_cgroup;
   settings.only_followed = options.only_followed ? 1 : 0;
   const BudgetLimits& budget = options.budget;
   settings.user_processes = budget.processes_per_user;

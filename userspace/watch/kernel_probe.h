@@ -31,6 +31,9 @@ struct KernelProbeOptions {
   // Only processes that followed() names, and their descendants if it says so. The
   // windows of others are not even counted.
   bool only_followed = false;
+  // Only processes of this control group and of those below it, by its number
+  // (ControlGroup::id()); 0: all. The windows of others are not even counted.
+  uint64_t only_cgroup = 0;
   // Of these, the kernel side enforces those for windows and processes of a user.
   BudgetLimits budget;
   // Better modes than this one are not tried: for tests of the others.

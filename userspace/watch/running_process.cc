@@ -18,6 +18,8 @@
 #include "injector/maps.h"
 #include "userspace/base/file.h"
 #include "userspace/base/process.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/watch/control_group.h"
 #include "userspace/watch/library_scanner.h"
 
 namespace rocattach {
@@ -27,7 +29,6 @@ constexpr size_t kMaxText = 64 << 10;
 constexpr char kCgroupRoot[] = "/sys/fs/cgroup";
 constexpr char kCgroupHybrid[] = "/sys/fs/cgroup/unified";
 constexpr char kCgroupFreezer[] = "/sys/fs/cgroup/freezer";
-constexpr char kCgroupSystemd[] = "/sys/fs/cgroup/systemd";
 // include/linux/sched.h
 constexpr uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD
 
@@ -169,17 +170,7 @@ std::vector<pid_t> WithDescendants(const std::vector<pid_t>& roots) {
 absl::StatusOr<std::vector<pid_t>> ProcessesOfCgroup(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
-  fs::path directory = path;
-  // The unified hierarchy, or where it is beside the older ones.
-  for (const char* root : {kCgroupRoot, kCgroupHybrid, kCgroupSystemd}) {
-    if (fs::exists(directory / "cgroup.procs", error)) break;
-    directory = fs::path(absl::StrCat(root, "/", path));
-  }
-  if (!fs::exists(directory / "cgroup.procs", error)) {
-    return absl::NotFoundError(absl::StrCat("there is no control group ", path,
-                                            ", neither as a directory nor below ",
-                                            kCgroupRoot));
-  }
+  ASSIGN_OR_RETURN(const std::string directory, FindControlGroup(path));
   std::vector<fs::path> groups = {directory};
   for (fs::recursive_directory_iterator
            it(directory, fs::directory_options::skip_permission_denied, error),

@@ -20,6 +20,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/integration/watch/isolation.h"
 #include "tests/places.h"
 #include "userspace/base/file.h"
 #include "userspace/stream/decoder.h"
@@ -57,6 +58,7 @@ std::string MissingPrivileges() {
   if (libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_KPROBE, nullptr) != 1) {
     return "BPF programs cannot be loaded";
   }
+  Isolation::Enter();
   return "";
 }
 

@@ -1,12 +1,15 @@
 // Who is attached to and who is left alone, and what the command line promises.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/places.h"
 
@@ -103,6 +106,50 @@ TEST_F(PolicyTest, AProcessByItsNumber) {
   EXPECT_EQ(recording.Process(target.pid()).dispatches.size(), 30u);
   EXPECT_NE(watched.errors.find("1 attached, 0 passed"), std::string::npos)
       << watched.errors;
+}
+
+// The service sees what the group's processes do, and nothing of others.
+TEST_F(PolicyTest, OnlyProcessesOfAControlGroup) {
+  const char* own = getenv("ROCATTACH_CGROUP");
+  if (own == nullptr) GTEST_SKIP() << "needs a writable control group (cgroup v2)";
+  const std::string group = absl::StrCat(own, "/gpu");
+  ASSERT_EQ(mkdir(group.c_str(), 0755), 0) << strerror(errno);
+  const std::string move_and_run =
+      absl::StrCat("echo $$ > ", group, "/cgroup.procs && exec \"$@\"");
+  const auto inside = [&](std::vector<std::string> target) {
+    std::vector<std::string> words = OnSimgpu(std::move(target));
+    words.insert(words.begin(), {"sh", "-c", move_and_run, "sh"});
+    return words;
+  };
+  const Finished native = Child(inside({"hsa_dispatch", "-n", "30"})).Wait();
+  EXPECT_TRUE(native.exited_with(0)) << native.errors;
+  for (const char* hold : {"yielding", "signal"}) {
+    WatcherProcess watcher({"--auto", "--hold", hold, "--cgroup", group});
+    ASSERT_TRUE(watcher.ready());
+    EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "5"}).exited_with(0));
+    Child target(inside({"hsa_dispatch", "-n", "30", "--wait-msec", kTimeToSeize}));
+    const pid_t pid = target.pid();
+    const Finished end = target.Wait();
+    EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+    EXPECT_TRUE(watcher.Stop().exited_with(0));
+    const Recording recording = ReadRecording(watcher.recording());
+    EXPECT_EQ(recording.processes.size(), 1u);
+    EXPECT_EQ(recording.Process(pid).verdict.state(), v1::WINDOW_STATE_ATTACHED)
+        << recording.Process(pid).verdict.detail();
+    EXPECT_EQ(recording.Process(pid).dispatches.size(), 30u);
+    EXPECT_EQ(recording.summary->windows_attached(), 1u);
+    EXPECT_EQ(recording.summary->probe_windows(), 1u);
+  }
+  EXPECT_TRUE(Eventually([&] { return rmdir(group.c_str()) == 0; }));
+}
+
+TEST_F(PolicyTest, AControlGroupThatIsNone) {
+  Finished missing =
+      Child({WatcherPath(), "--auto", "--cgroup", "/no/such/group"}).Wait();
+  EXPECT_TRUE(missing.exited_with(2)) << missing.errors;
+  EXPECT_NE(missing.errors.find("there is no control group /no/such/group"),
+            std::string::npos)
+      << missing.errors;
 }
 
 TEST_F(PolicyTest, AnExecutableThatCrashesAfterItsAttachIsLeftAlone) {

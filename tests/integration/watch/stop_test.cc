@@ -192,7 +192,7 @@ TEST_F(StopTest, SignalsDoNotWaitForAStoppedService) {
   Child target(OnSimgpu({"hsa_signals", "3000"}));
   EXPECT_TRUE(Eventually([&] {
     const std::string tracer = StatusOf(target.pid(), "TracerPid");
-    return tracer != "" && tracer != "0";
+    return !tracer.empty() && tracer != "0";
   })) << "was not seized";
   StopNow(watcher.pid());
   // It gets to its end though nobody continues the service.
@@ -217,7 +217,7 @@ TEST_F(StopTest, TheLastOfManyStopsCounts) {
     Child target(OnSimgpu({"hsa_signals", "300"}));
     EXPECT_TRUE(Eventually([&] {
       const std::string tracer = StatusOf(target.pid(), "TracerPid");
-      return tracer != "" && tracer != "0";
+      return !tracer.empty() && tracer != "0";
     })) << "was not seized";
     kill(watcher.pid(), SIGSTOP);
     // Released, so the guard stops the service just now.

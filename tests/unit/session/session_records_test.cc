@@ -24,11 +24,11 @@ TEST_F(SessionEngineTest, CountersBecomeTheRequestedValues) {
       {"SQ_ACTIVE_INST_VALU", {0, 8, 1040, 0, 0}},
       {"GRBM_GUI_ACTIVE", {0, 1, 20, 20, 20}}};
   std::vector<CounterReading> readings;
-  for (uint16_t i = 0; i < plan.counter_names.size(); ++i) {
+  for (size_t i = 0; i < plan.counter_names.size(); ++i) {
     auto found = truth.find(plan.counter_names[i]);
     ASSERT_NE(found, truth.end()) << plan.counter_names[i];
     readings.push_back(found->second);
-    readings.back().counter = i;
+    readings.back().counter = static_cast<uint16_t>(i);
   }
   DispatchEvent event = Dispatch(7, false, true);
   event.readings = readings;
