@@ -333,6 +333,11 @@ void TargetSession::Drained() {
 }
 
 void TargetSession::Ended() {
+  // It may have answered and done all its work since the last look.
+  if (starting_.has_value() &&
+      memory_->answered_generation() == starting_->generation) {
+    AnswerStart(BootNs(), true);
+  }
   records_.End();
   if (starting_.has_value()) {
     Waiting waiting = *std::move(starting_);

@@ -71,9 +71,8 @@ absl::StatusOr<ControlGroup> ControlGroup::Open(const std::string& path) {
     return ControlGroup(file.st_ino, within.empty() ? "/" : within);
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      directory,
-      " is not a group of the unified hierarchy (cgroup v2), mounted at ", kUnified[0],
-      " or ", kUnified[1]));
+      directory, " is not a group of the unified hierarchy (cgroup v2), mounted at ",
+      kUnified[0], " or ", kUnified[1]));
 }
 
 bool ControlGroup::Contains(pid_t pid) const {

@@ -102,7 +102,8 @@ TEST_F(WaitTest, AProcessThatLoadsItsRuntimeLaterIsEnteredAtItsWindow) {
   Change();
   ExpectAsNative(target->Wait());
   ExpectAsNative(other->Wait());
-  EXPECT_TRUE(attach.child().Wait().exited_with(0));
+  const Finished attacher = attach.child().Wait();
+  EXPECT_TRUE(attacher.exited_with(0)) << attacher.output << attacher.errors;
   const Recording recording = ReadRecording(Path("t.rwa"));
   ASSERT_EQ(recording.processes.size(), 1u) << "the other one was left alone";
   EXPECT_EQ(recording.processes[0].process.pid(), static_cast<uint32_t>(target->pid()));

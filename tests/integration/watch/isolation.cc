@@ -21,8 +21,8 @@ std::string OwnGroup() {
   }
   for (const char* root : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
     // The groups of older hierarchies have no such file.
-    if (path.empty() || access((std::string(root) + "/cgroup.controllers").c_str(),
-                               F_OK) != 0) {
+    if (path.empty() ||
+        access((std::string(root) + "/cgroup.controllers").c_str(), F_OK) != 0) {
       continue;
     }
     return root + (path == "/" ? "" : path);

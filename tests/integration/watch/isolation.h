@@ -1,4 +1,5 @@
-// Lets tests run side by side although each of their services watches the whole machine.
+// Lets tests run side by side although each of their services watches the whole
+// machine.
 #ifndef ROCATTACH_TESTS_INTEGRATION_WATCH_ISOLATION_H_
 #define ROCATTACH_TESTS_INTEGRATION_WATCH_ISOLATION_H_
 
@@ -9,8 +10,8 @@
 namespace rocattach::testing_support {
 
 // Moves this process, and so all that it starts, into a control group of its own, and
-// limits the services that it starts to that group (ROCATTACH_CGROUP). Where there is no
-// control group to be had, waits until no other test runs. Undone at the end.
+// limits the services that it starts to that group (ROCATTACH_CGROUP). Where there is
+// no control group to be had, waits until no other test runs. Undone at the end.
 class Isolation {
  public:
   // Once per process; later calls have no effect.

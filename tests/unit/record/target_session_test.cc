@@ -5,7 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "tests/unit/record/process_stream_fixture.h"
 #include "tests/unit/record/target_fixture.h"
+#include "userspace/session/compiled_plan.h"
 
 namespace rocattach {
 namespace {
@@ -33,6 +35,53 @@ TEST_F(TargetSessionTest, AProcessIsDescribedWithItsGpusOrNotYet) {
   ASSERT_EQ(description->gpus.size(), 1u);
   EXPECT_EQ(description->gpus[0].agent_id, 1u);
   EXPECT_EQ(description->gpus[0].key, "GPU-0123456789abcdef");
+}
+
+struct EndsOnly : RecordSink {
+  int ended = 0;
+  void OnDispatches(ProcessId, absl::Span<const DispatchEvent>) override {}
+  void OnCopies(ProcessId, absl::Span<const rocattach_copy>) override {}
+  void OnApiCalls(ProcessId, absl::Span<const ApiEvent>) override {}
+  void OnSamples(ProcessId, absl::Span<const SampleEvent>) override {}
+  void OnTargetEnded(ProcessId) override { ++ended; }
+};
+
+class SessionOfAShortProcess : public ProcessStreamTest {
+ protected:
+  void StartSession() {
+    auto plan = std::make_shared<CompiledPlan>();
+    plan->image = std::make_unique<rocattach_plan>();
+    session_->Start(std::move(plan), sink_, 42,
+                    [this](absl::Status status) { started_ = std::move(status); });
+    EXPECT_FALSE(started_.has_value());
+  }
+
+  const std::shared_ptr<EndsOnly> sink_ = std::make_shared<EndsOnly>();
+  std::optional<absl::Status> started_;
+};
+
+// The collector has answered, and the process has ended before anybody looked.
+TEST_F(SessionOfAShortProcess, WasActiveIfTheCollectorSaidSo) {
+  StartSession();
+  fake_.control()->plan_acked = fake_.plan()->generation;
+  session_->Ended();
+  ASSERT_TRUE(started_.has_value());
+  EXPECT_TRUE(started_->ok()) << *started_;
+  EXPECT_EQ(sink_->ended, 1);
+  const auto events = Finish().sessions;
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].what(), v1::SessionEvent::STARTED);
+  EXPECT_EQ(events[1].what(), v1::SessionEvent::STOPPED);
+}
+
+TEST_F(SessionOfAShortProcess, WasNotActiveWithoutAnAnswer) {
+  StartSession();
+  session_->Ended();
+  ASSERT_TRUE(started_.has_value());
+  EXPECT_TRUE(absl::IsNotFound(*started_)) << *started_;
+  const auto events = Finish().sessions;
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].what(), v1::SessionEvent::LOST);
 }
 
 }  // namespace

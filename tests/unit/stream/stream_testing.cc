@@ -164,6 +164,9 @@ void KeepingVisitor::OnWindow(const FrameContext& at, const v1::WindowEvent& eve
 void KeepingVisitor::OnClock(const FrameContext& at, const v1::ClockRelation& clock) {
   streams[{at.recording, at.stream}].clocks.push_back(clock);
 }
+void KeepingVisitor::OnSession(const FrameContext& at, const v1::SessionEvent& event) {
+  streams[{at.recording, at.stream}].sessions.push_back(event);
+}
 void KeepingVisitor::OnAccount(const FrameContext& at, const v1::LossAccount& account) {
   streams[{at.recording, at.stream}].accounts.push_back(account);
 }

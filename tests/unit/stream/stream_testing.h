@@ -43,6 +43,7 @@ class KeepingVisitor : public StreamVisitor {
     std::vector<v1::ClockRelation> clocks;
     std::vector<v1::LossAccount> accounts;
     std::vector<v1::ProcessEnd> ends;
+    std::vector<v1::SessionEvent> sessions;
   };
 
   void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
@@ -59,6 +60,7 @@ class KeepingVisitor : public StreamVisitor {
   void OnClock(const FrameContext& at, const v1::ClockRelation& clock) override;
   void OnAccount(const FrameContext& at, const v1::LossAccount& account) override;
   void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) override;
+  void OnSession(const FrameContext& at, const v1::SessionEvent& event) override;
   void OnSummary(const FrameContext& at, const v1::WatcherSummary& summary) override;
   void OnStreamEnd(const FrameContext& at, const v1::StreamEnd& end) override;
   void OnDamage(const Damage& damage) override;
