@@ -23,6 +23,9 @@ enum PftraceCategory : uint32_t {
   kCategoryDispatch,
   kCategoryCopy,
   kCategoryProcess,
+  kCategoryRccl,
+  kCategoryMemory,
+  kCategoryScratch,
 };
 enum PftraceArg : uint32_t {
   kArgCorrelationId = 1,
@@ -39,6 +42,10 @@ enum PftraceArg : uint32_t {
   kArgSourceAddress,
   kArgDestinationAddress,
   kArgEngine,
+  kArgAgent,
+  kArgAddress,
+  kArgDurationNs,
+  kArgQueue,
 };
 enum PftraceStage : uint32_t { kStageKernel = 1, kStageCopy };
 inline constexpr uint32_t kFirstFreeIid = 64;
