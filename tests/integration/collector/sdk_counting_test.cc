@@ -82,8 +82,8 @@ using SdkInstances = SdkTest;
 
 // Each instance where the hardware has it, and together what the counter says.
 TEST_F(SdkInstances, AreThoseOfTheHardware) {
-  const std::vector<std::string> names = {"SQ_WAVES", "TCC_HIT", "TCP_READ",
-                                          "GRBM_COUNT"};
+  const std::vector<std::string> names = {
+      "SQ_WAVES", "TCC_HIT", "TCP_ATOMIC_TAGCONFLICT_STALL_CYCLES", "GRBM_COUNT"};
   FilterSpec filter = CountersFilter(names);
   filter.instances = true;
   SdkResult result = RunSdk({.gpus = 2,

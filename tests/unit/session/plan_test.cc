@@ -198,8 +198,9 @@ TEST_F(PlanTest, WhatNobodyAskedForIsLeftOut) {
   spec.arguments = true;
   target_.record_kinds = ROCATTACH_PLAN_RECORD_API | ROCATTACH_PLAN_RECORD_MEMORY;
   target_.functions = {{ROCATTACH_PLAN_API_HSA, 1, "hsa_init"}};
-  EXPECT_EQ(SessionStatusOf(CompilePlan(SessionId{5}, {spec}, target_, catalog_).status()),
-            SessionStatus::kFilterNotSupported)
+  EXPECT_EQ(
+      SessionStatusOf(CompilePlan(SessionId{5}, {spec}, target_, catalog_).status()),
+      SessionStatus::kFilterNotSupported)
       << "scratch memory was asked for";
   spec.optional_domains = {TraceDomain::kScratchMemory, TraceDomain::kRcclApi};
   const auto some = Compile({spec});

@@ -5,8 +5,8 @@
 namespace rocattach::collector {
 namespace {
 
-// The plan that wants to know; nullptr if none does. Does not arm the collector: that is
-// left to calls that submit work.
+// The plan that wants to know; nullptr if none does. Does not arm the collector: that
+// is left to calls that submit work.
 const PlanState* Wanted() {
   if (!g_process.Live() || !g_hsa.recording.Planned(ROCATTACH_PLAN_RECORD_MEMORY)) {
     return nullptr;
