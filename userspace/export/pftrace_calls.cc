@@ -111,6 +111,8 @@ void PftraceCalls::WriteBegin(const ApiCallRecord& call, uint64_t track,
   event.name = names_->Function(call.domain, call.function);
   event.numbers = absl::MakeConstSpan(numbers).first(call.ancestor_id == 0 ? 2 : 3);
   event.submitted = submitted;
+  const std::vector<ApiArgument> arguments = ArgumentsOf(call);
+  event.arguments = arguments;
   packets_->Track(event);
 }
 

@@ -179,6 +179,12 @@ void PftracePackets::Track(const PftraceTrackEvent& event) {
     wire_.Varint(perfetto::DebugAnnotation::kUintValueFieldNumber, number.value);
     wire_.End(annotation);
   }
+  for (const ApiArgument& argument : event.arguments) {
+    const size_t annotation = wire_.Begin(Event::kDebugAnnotationsFieldNumber);
+    wire_.Text(perfetto::DebugAnnotation::kNameFieldNumber, argument.name);
+    wire_.Text(perfetto::DebugAnnotation::kStringValueFieldNumber, argument.value);
+    wire_.End(annotation);
+  }
   wire_.Varint(Event::kTypeFieldNumber, event.type);
   if (event.name != 0) {
     wire_.Varint(Event::kNameIidFieldNumber, event.name);

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "schemas/export/perfetto.pb.h"
 #include "userspace/export/wire_writer.h"
+#include "userspace/stream/session_records.h"
 
 namespace rocattach {
 
@@ -80,6 +81,7 @@ struct PftraceTrackEvent {
   uint32_t name = 0;  // or, if 0:
   absl::string_view name_text;
   absl::Span<const PftraceNumber> numbers;
+  absl::Span<const ApiArgument> arguments;
   // Stage events that it submitted.
   absl::Span<const uint64_t> submitted;
 };
