@@ -128,7 +128,7 @@ class CsvSink : public ExportSink {
     return absl::OkStatus();
   }
 
-  absl::Status OnMemory(const ExportProcess& process,
+  absl::Status OnMemory(const ExportProcess&,
                         absl::Span<const MemoryRecord> records) override {
     for (const MemoryRecord& r : records) {
       const absl::string_view operation = MemoryOperationName(r.operation);
