@@ -247,9 +247,9 @@ TEST(SessionRecords, InRocpd) {
 
 TEST(SessionRecords, InPftraceAndNdjson) {
   const std::string trace = Converted(Recorded(), "pftrace");
-  for (const char* text : {"MEMORY_ALLOCATION_ALLOCATE", "SCRATCH_MEMORY_ALLOC",
-                           "memory_allocation", "ncclAllReduce", "rccl_api",
-                           "a \"b\""}) {
+  for (const char* text :
+       {"MEMORY_ALLOCATION_ALLOCATE", "SCRATCH_MEMORY_ALLOC", "memory_allocation",
+        "ncclAllReduce", "rccl_api", "a \"b\""}) {
     EXPECT_THAT(trace, HasSubstr(text));
   }
   const std::string lines = Converted(Recorded(), "ndjson");
