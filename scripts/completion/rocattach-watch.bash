@@ -97,8 +97,9 @@ _rocattach_watch() {
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
     -P --collection-period --collection-period-unit --attach-duration-msec \
     --device-samples --gpu --dispatch-range --kernel-trace --memory-copy-trace \
+    --memory-allocation-trace --scratch-memory-trace --counter-instances \
     -s --sys-trace -r --runtime-trace --hsa-trace --hip-trace --hip-runtime-trace \
-    --marker-trace --stats --api-function --socket --backend --kfd-topology \
+    --rccl-trace --marker-trace --api-arguments --stats --api-function --socket --backend --kfd-topology \
     --duration-msec --hold --capture --no-recording --library --collector --threads \
     --ring-slots \
     --windows-per-second --processes-per-user --max-processes --max-libraries \

@@ -118,8 +118,10 @@ _rocattach() {
       -E --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
       --kernel-iteration-range -P --collection-period --collection-period-unit \
       --attach-duration-msec --device-samples --gpu --dispatch-range --kernel-trace \
-      --memory-copy-trace -s --sys-trace -r --runtime-trace --hsa-trace --hip-trace \
-      --hip-runtime-trace --marker-trace --stats --api-function \
+      --memory-copy-trace --memory-allocation-trace --scratch-memory-trace \
+      -s --sys-trace -r --runtime-trace --hsa-trace --hip-trace --hip-runtime-trace \
+      --rccl-trace --marker-trace --api-arguments --stats --api-function \
+      --counter-instances \
       --wait --no-wait --socket --json \
       -h --help --help-all"
     ;;
@@ -129,8 +131,10 @@ _rocattach() {
       --output-file --json -q --quiet --pmc --set -b --block --arch -i --input \
       -E --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
       --kernel-exclude-regex --kernel-iteration-range --dispatch-range --kernel-trace \
-      --memory-copy-trace -s --sys-trace -r --runtime-trace --hsa-trace --hip-trace \
-      --hip-runtime-trace --marker-trace --stats --api-function \
+      --memory-copy-trace --memory-allocation-trace --scratch-memory-trace \
+      -s --sys-trace -r --runtime-trace --hsa-trace --hip-trace --hip-runtime-trace \
+      --rccl-trace --marker-trace --api-arguments --stats --api-function \
+      --counter-instances \
       -P --collection-period --collection-period-unit --attach-duration-msec \
       --hold-timeout-msec --capture --ring-slots --no-recording --library --collector \
       -h --help --help-all"

@@ -1,7 +1,7 @@
-// The API tables that the simulated parts of HIP and roctx register. Of HIP only some
-// functions are there, and the SDK's numbers for them are the simulator's own: whoever
-// wants a function goes by its name, as with a real SDK, whose numbers differ from one
-// version to the next. The numbers of markers are those of the SDK's public
+// The API tables that the simulated parts of HIP, roctx and RCCL register. Of HIP only
+// some functions are there, and the SDK's numbers for them are the simulator's own:
+// whoever wants a function goes by its name, as with a real SDK, whose numbers differ
+// from one version to the next. The numbers of markers are those of the SDK's public
 // enumeration.
 #ifndef ROCATTACH_TESTS_SIMROCM_LIBRARY_TABLES_H_
 #define ROCATTACH_TESTS_SIMROCM_LIBRARY_TABLES_H_
@@ -83,6 +83,15 @@ struct Dim3 {
   X(int, roctxNameHsaAgent, 1, (const char* name, const void* agent), (name, agent))    \
   X(int, roctxNameHipDevice, 2, (const char* name, int device), (name, device))         \
   X(int, roctxNameHipStream, 3, (const char* name, const void* stream), (name, stream))
+
+#define SIMROCM_RCCL_API(X)                                                             \
+  X(int, ncclAllGather, 0,                                                              \
+    (const void* from, void* to, size_t count, int type, void* comm, void* stream),     \
+    (from, to, count, type, comm, stream))                                              \
+  X(int, ncclAllReduce, 1,                                                              \
+    (const void* from, void* to, size_t count, int type, int operation, void* comm,     \
+     void* stream),                                                                     \
+    (from, to, count, type, operation, comm, stream))
 // clang-format on
 
 #define SIMROCM_MEMBER(result, name, number, parameters, arguments) \
@@ -107,6 +116,10 @@ struct MarkerControlTable {
 struct MarkerNameTable {
   size_t size;
   SIMROCM_MARKER_NAME_API(SIMROCM_MEMBER)
+};
+struct RcclTable {
+  size_t size;
+  SIMROCM_RCCL_API(SIMROCM_MEMBER)
 };
 #undef SIMROCM_MEMBER
 

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define ROCATTACH_PLAN_MAGIC 0x314e4c5052415752ull /* "RWARPLN1" */
-#define ROCATTACH_PLAN_VERSION 2u
+#define ROCATTACH_PLAN_VERSION 3u
 
 #define ROCATTACH_PLAN_MAX_KERNELS 65536u /* kernel ids with a bit */
 #define ROCATTACH_PLAN_MAX_AGENTS 256u    /* agent ids with a bit */
@@ -43,6 +43,10 @@
 #define ROCATTACH_PLAN_RECORD_COPIES 4u
 #define ROCATTACH_PLAN_RECORD_API 8u
 #define ROCATTACH_PLAN_RECORD_SAMPLES 16u
+#define ROCATTACH_PLAN_RECORD_MEMORY 32u     /* allocations by calls */
+#define ROCATTACH_PLAN_RECORD_SCRATCH 64u    /* scratch memory */
+#define ROCATTACH_PLAN_RECORD_INSTANCES 128u /* with COUNTERS: of each instance too */
+#define ROCATTACH_PLAN_RECORD_ARGUMENTS 256u /* with API: of each call */
 
 /* Which conditions a selection has (flags); all that are present must hold. */
 #define ROCATTACH_SELECT_KERNELS 1u
@@ -88,7 +92,8 @@ enum rocattach_plan_api {
   ROCATTACH_PLAN_API_HSA = 0,
   ROCATTACH_PLAN_API_HIP = 1,
   ROCATTACH_PLAN_API_MARKER = 2,
-  ROCATTACH_PLAN_API_DOMAINS = 3,
+  ROCATTACH_PLAN_API_RCCL = 3,
+  ROCATTACH_PLAN_API_DOMAINS = 4,
 };
 
 struct rocattach_plan_api_functions {
@@ -153,7 +158,7 @@ ROCATTACH_PLAN_ASSERT(sizeof(struct rocattach_plan_pass) == 4, "fixed size");
 ROCATTACH_PLAN_ASSERT(sizeof(struct rocattach_plan_architecture) == 24, "fixed size");
 ROCATTACH_PLAN_ASSERT(sizeof(struct rocattach_plan_selection) == 16 + 32 + 1024 + 8192,
                       "fixed size");
-ROCATTACH_PLAN_ASSERT(sizeof(struct rocattach_plan) == 75832, "fixed size");
+ROCATTACH_PLAN_ASSERT(sizeof(struct rocattach_plan) == 75968, "fixed size");
 ROCATTACH_PLAN_ASSERT(ROCATTACH_PLAN_MAX_PASS_COUNTERS <= 65535 &&
                           ROCATTACH_PLAN_MAX_PASSES <= 65535,
                       "indices are 16 bits");

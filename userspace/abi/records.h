@@ -12,12 +12,13 @@ enum rocattach_record_kind {
   ROCATTACH_RECORD_NONE = 0,
   ROCATTACH_RECORD_DISPATCH = 1,
   ROCATTACH_RECORD_COPY = 2,
-  ROCATTACH_RECORD_ALLOCATION = 3,
-  ROCATTACH_RECORD_API = 4, /* a call of an API function */
+  ROCATTACH_RECORD_MEMORY = 3, /* allocated or freed, scratch memory as well */
+  ROCATTACH_RECORD_API = 4,    /* a call of an API function */
   ROCATTACH_RECORD_CLOCK = 5,
-  ROCATTACH_RECORD_VALUES = 6, /* follow their dispatch or sample */
-  ROCATTACH_RECORD_SAMPLE = 7, /* counters of a GPU over a span of time */
-  ROCATTACH_RECORD_TEXT = 8,   /* follows its API call */
+  ROCATTACH_RECORD_VALUES = 6,    /* follow their dispatch or sample */
+  ROCATTACH_RECORD_SAMPLE = 7,    /* counters of a GPU over a span of time */
+  ROCATTACH_RECORD_TEXT = 8,      /* follows its API call */
+  ROCATTACH_RECORD_INSTANCES = 9, /* follow the values that they add up to */
 };
 
 /* Bits of rocattach_dispatch.flags. */
@@ -105,8 +106,9 @@ struct rocattach_counter_value {
   double sum, minimum, maximum;
 };
 
-/* Counter values; 96 bytes. A dispatch with COUNTED, or a sample, and its values are
- * published at once, in this order, in adjacent slots of one ring, or not at all. */
+/* Counter values; 96 bytes. A dispatch with COUNTED, or a sample, and its values and
+ * instances are published at once, in this order, in adjacent slots of one ring, or not
+ * at all. */
 #define ROCATTACH_VALUES_PER_SLOT 2u
 struct rocattach_values {
   uint16_t kind;            /* ROCATTACH_RECORD_VALUES */
@@ -117,8 +119,44 @@ struct rocattach_values {
   uint64_t plan_generation; /* which plan counter indices are of */
   uint16_t pass;            /* of the GPU's architecture in the plan, from 0 */
   uint16_t agent_id;        /* dictionary */
-  uint32_t of;              /* enum rocattach_record_kind: DISPATCH or SAMPLE */
+  uint16_t of;              /* enum rocattach_record_kind: DISPATCH or SAMPLE */
+  uint16_t instance_slots;  /* of this dispatch, after all of its values */
   struct rocattach_counter_value value[ROCATTACH_VALUES_PER_SLOT];
+};
+
+/* One instance of a counter: rocattach_values.value[].counter in the upper 16 bits, and
+ * below them its position in each dimension of the hardware, 0 in those that the
+ * counter does not have. */
+#define ROCATTACH_INSTANCE_BITS 16u /* the channel, or whatever is numbered last */
+#define ROCATTACH_INSTANCE_WGP_BITS 8u
+#define ROCATTACH_INSTANCE_SHADER_ARRAY_BITS 6u
+#define ROCATTACH_INSTANCE_SHADER_ENGINE_BITS 6u
+#define ROCATTACH_INSTANCE_AID_BITS 6u
+#define ROCATTACH_INSTANCE_XCC_BITS 6u
+#define ROCATTACH_INSTANCE_WGP_SHIFT 16u
+#define ROCATTACH_INSTANCE_SHADER_ARRAY_SHIFT 24u
+#define ROCATTACH_INSTANCE_SHADER_ENGINE_SHIFT 30u
+#define ROCATTACH_INSTANCE_AID_SHIFT 36u
+#define ROCATTACH_INSTANCE_XCC_SHIFT 42u
+#define ROCATTACH_INSTANCE_COUNTER_SHIFT 48u
+#define ROCATTACH_INSTANCE_POSITION(instance) \
+  ((instance) & ((1ull << ROCATTACH_INSTANCE_COUNTER_SHIFT) - 1))
+
+struct rocattach_instance_value {
+  uint64_t instance;
+  double value;
+};
+
+/* Values of single instances; 96 bytes. */
+#define ROCATTACH_INSTANCES_PER_SLOT 5u
+#define ROCATTACH_MAX_INSTANCE_SLOTS 4096u
+struct rocattach_instances {
+  uint16_t kind;  /* ROCATTACH_RECORD_INSTANCES */
+  uint16_t slot;  /* this one, from 0 */
+  uint16_t count; /* used entries of value[] */
+  uint16_t pad;
+  uint64_t correlation_id; /* the dispatch's */
+  struct rocattach_instance_value value[ROCATTACH_INSTANCES_PER_SLOT];
 };
 
 /* What a GPU's counters did between two moments; 96 bytes; its values follow. The sums
@@ -139,7 +177,8 @@ struct rocattach_sample {
 
 /* An API call; 96 bytes. */
 #define ROCATTACH_API_TEXT_BYTES 40u
-#define ROCATTACH_API_TEXT_CUT 1u /* flags: the message is longer */
+#define ROCATTACH_API_TEXT_CUT 1u       /* flags: the text is longer */
+#define ROCATTACH_API_TEXT_ARGUMENTS 2u /* flags: the text is the call's arguments */
 #define ROCATTACH_API_MAX_TEXT_BYTES 16384u
 struct rocattach_api_call {
   uint16_t kind; /* ROCATTACH_RECORD_API */
@@ -148,16 +187,17 @@ struct rocattach_api_call {
   uint16_t function; /* of the domain; its name is a dictionary entry */
   uint32_t tid;
   uint32_t plan_tag;       /* ROCATTACH_PLAN_TAG of the plan that selected it */
-  uint64_t correlation_id; /* as the SDK counts calls */
+  uint64_t correlation_id; /* as the SDK counts calls; 0: it does not know this one */
   uint64_t begin_ns, end_ns;
   uint64_t ancestor_id; /* correlation of the call that made this one; 0 none */
-  uint16_t text_slots;  /* slots of rocattach_text that follow, with the message */
+  uint16_t text_slots;  /* slots of rocattach_text that follow, with the text */
   uint16_t reserved[3];
-  /* A marker's message, NUL-terminated, if it fits; else empty. */
+  /* A marker's message, or a line "name=value" for each argument, NUL-terminated, if
+   * that fits; else empty. */
   char text[ROCATTACH_API_TEXT_BYTES];
 };
 
-/* Part of a message that does not fit its call; 96 bytes. The call and its text are
+/* Part of a text that does not fit its call; 96 bytes. The call and its text are
  * published at once, in this order, in adjacent slots of one ring, or not at all. */
 #define ROCATTACH_TEXT_SLOT_BYTES 88u
 struct rocattach_text {
@@ -166,6 +206,37 @@ struct rocattach_text {
   uint16_t bytes; /* used of text[]: all of it, except in the last one */
   uint16_t pad;
   char text[ROCATTACH_TEXT_SLOT_BYTES];
+};
+
+enum rocattach_memory_operation {
+  ROCATTACH_MEMORY_UNKNOWN = 0,
+  ROCATTACH_MEMORY_ALLOCATE = 1,
+  ROCATTACH_MEMORY_VMEM_ALLOCATE = 2, /* a handle of virtual memory */
+  ROCATTACH_MEMORY_FREE = 3,
+  ROCATTACH_MEMORY_VMEM_FREE = 4,
+  ROCATTACH_MEMORY_SCRATCH_ALLOCATE = 5,
+  ROCATTACH_MEMORY_SCRATCH_FREE = 6,
+  ROCATTACH_MEMORY_SCRATCH_RECLAIM = 7, /* taken back by the runtime */
+};
+
+/* Memory that was allocated or freed by a call, or scratch memory by the runtime; 96
+ * bytes. */
+struct rocattach_memory {
+  uint16_t kind;          /* ROCATTACH_RECORD_MEMORY */
+  uint16_t operation;     /* enum rocattach_memory_operation */
+  uint16_t agent_id;      /* dictionary; 0 unknown */
+  uint16_t scratch_flags; /* as the runtime gives them: 1 once, 2 alternate */
+  uint32_t tid;
+  uint32_t plan_tag; /* ROCATTACH_PLAN_TAG of the plan that selected it */
+  /* As the SDK counts calls, that of an API call of the same name; without an SDK it
+   * counts these records from 1. */
+  uint64_t correlation_id;
+  uint64_t start_ns, end_ns; /* of the call */
+  uint64_t address;          /* 0 unknown */
+  uint64_t bytes;            /* 0 unknown: when it is freed */
+  uint32_t queue_id;         /* dictionary; scratch memory */
+  uint32_t pad;
+  uint64_t reserved[4];
 };
 
 /* One relation of a GPU's clock to ours; 96 bytes. */
@@ -303,6 +374,8 @@ ROCATTACH_ASSERT_SIZE(rocattach_values, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_sample, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_api_call, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_text, ROCATTACH_SLOT_BYTES);
+ROCATTACH_ASSERT_SIZE(rocattach_instances, ROCATTACH_SLOT_BYTES);
+ROCATTACH_ASSERT_SIZE(rocattach_memory, ROCATTACH_SLOT_BYTES);
 ROCATTACH_ASSERT_SIZE(rocattach_inflight, 80);
 
 #endif /* ROCATTACH_USERSPACE_ABI_RECORDS_H_ */

@@ -23,7 +23,7 @@
 #include "userspace/abi/records.h"
 
 #define ROCATTACH_SHM_MAGIC 0x314d485352415752ull /* "RWARSHM1" */
-#define ROCATTACH_SHM_VERSION 7u
+#define ROCATTACH_SHM_VERSION 8u
 #define ROCATTACH_SHM_NAME "rocattach" /* memfd name: /memfd:rocattach in maps */
 #define ROCATTACH_SHM_MAX_BYTES (256ull << 20)
 
@@ -263,7 +263,9 @@ struct rocattach_ring {
   uint64_t api_calls_dropped;
   uint64_t dispatches_dropped; /* dispatches without a free slot */
   uint64_t copies_dropped;     /* copies without a free slot */
-  uint64_t reserved[7];
+  uint64_t memory_seen;        /* records of memory that was allocated or freed */
+  uint64_t memory_dropped;
+  uint64_t reserved[5];
 };
 
 ROCATTACH_ASSERT_SIZE(rocattach_collector_config, 64 + 256);

@@ -27,6 +27,7 @@ struct Collected {
   Selection selection;
   std::vector<CollectionPeriod> periods;
   std::set<TraceDomain> api_domains;
+  std::set<TraceDomain> implied_domains;  // some of which may be in the former too
   bool kernel_trace = false;
 
   bool dispatch_filters() const {
@@ -42,6 +43,9 @@ void AddTrace(const std::string& name, Collected* collected,
     collected->kernel_trace = true;
     collected->api_domains.insert(
         {TraceDomain::kMemoryCopies, TraceDomain::kHipApi, TraceDomain::kMarkers});
+    collected->implied_domains.insert({TraceDomain::kMemoryAllocations,
+                                       TraceDomain::kScratchMemory,
+                                       TraceDomain::kRcclApi});
     if (name == "sys_trace") collected->api_domains.insert(TraceDomain::kHsaApi);
   } else if (absl::StartsWith(name, "hsa_")) {
     collected->api_domains.insert(TraceDomain::kHsaApi);
@@ -51,6 +55,12 @@ void AddTrace(const std::string& name, Collected* collected,
     collected->api_domains.insert(TraceDomain::kMarkers);
   } else if (name == "memory_copy_trace") {
     collected->api_domains.insert(TraceDomain::kMemoryCopies);
+  } else if (name == "memory_allocation_trace") {
+    collected->api_domains.insert(TraceDomain::kMemoryAllocations);
+  } else if (name == "scratch_memory_trace") {
+    collected->api_domains.insert(TraceDomain::kScratchMemory);
+  } else if (name == "rccl_trace") {
+    collected->api_domains.insert(TraceDomain::kRcclApi);
   } else if (name == "kernel_trace") {
     collected->kernel_trace = true;
   } else if (name != "stats") {  // the report has them
@@ -250,13 +260,23 @@ absl::Status AddCounters(const SessionArguments& args, const Collected& collecte
   }
   const bool samples = args.device_samples_msec != 0;
   if (spec.counters.empty()) {
-    if (!samples && !args.single_pass) return absl::OkStatus();
+    if (!samples && !args.single_pass && !args.counter_instances) {
+      return absl::OkStatus();
+    }
     return absl::InvalidArgumentError(absl::StrCat(
-        samples ? "--device-samples" : "--single-pass",
+        samples            ? "--device-samples"
+        : args.single_pass ? "--single-pass"
+                           : "--counter-instances",
         " requires counters: specify them with --pmc, --set, --block or -i"));
   }
   spec.kind = samples ? FilterKind::kCountersSampler : FilterKind::kCounters;
+  if (samples && args.counter_instances) {
+    return absl::InvalidArgumentError(
+        "--counter-instances applies to counters of dispatches, not to "
+        "--device-samples");
+  }
   spec.single_pass = args.single_pass;
+  spec.instances = args.counter_instances;
   spec.keep_groups = collected.keep_groups;
   spec.rotation_iterations = collected.group_interval;
   if (samples) {
@@ -275,7 +295,8 @@ absl::Status AddCounters(const SessionArguments& args, const Collected& collecte
   return absl::OkStatus();
 }
 
-void AddTraces(const Collected& collected, SessionSpec* session) {
+absl::Status AddTraces(const SessionArguments& args, const Collected& collected,
+                       SessionSpec* session) {
   if (collected.kernel_trace) {
     FilterSpec spec;
     spec.kind = FilterKind::kDispatchTimestamps;
@@ -288,10 +309,27 @@ void AddTraces(const Collected& collected, SessionSpec* session) {
     FilterSpec spec;
     spec.kind = FilterKind::kApiTrace;
     spec.api_domains.assign(collected.api_domains.begin(), collected.api_domains.end());
+    for (TraceDomain domain : collected.implied_domains) {
+      if (collected.api_domains.contains(domain)) continue;
+      spec.api_domains.push_back(domain);
+      spec.optional_domains.push_back(domain);
+    }
+    spec.arguments = args.api_arguments;
     spec.selection.hsa_functions = collected.selection.hsa_functions;
     spec.selection.hip_functions = collected.selection.hip_functions;
     session->filters.push_back(std::move(spec));
   }
+  const auto calls = {TraceDomain::kHsaApi, TraceDomain::kHipApi,
+                      TraceDomain::kRcclApi};
+  if (args.api_arguments &&
+      std::none_of(calls.begin(), calls.end(), [&](TraceDomain domain) {
+        return collected.api_domains.contains(domain);
+      })) {
+    return absl::InvalidArgumentError(
+        "--api-arguments requires calls: add --hip-trace, --hsa-trace, --rccl-trace or "
+        "--api-function");
+  }
+  return absl::OkStatus();
 }
 
 // A filter that applies to nothing is an error on the command line, and reported as
@@ -350,18 +388,22 @@ absl::StatusOr<SessionSpec> InterpretRun(const SessionArguments& args,
   for (const auto& group : args.pmc) collected.counters.pmc.push_back(group);
   collected.counters.sets = args.sets;
   collected.counters.blocks = args.blocks;
-  for (const auto& [wanted, name] : {std::pair(args.kernel_trace, "kernel_trace"),
-                                     {args.memory_copy_trace, "memory_copy_trace"},
-                                     {args.hsa_trace, "hsa_trace"},
-                                     {args.hip_trace, "hip_trace"},
-                                     {args.marker_trace, "marker_trace"},
-                                     {args.sys_trace, "sys_trace"},
-                                     {args.runtime_trace, "runtime_trace"}}) {
+  for (const auto& [wanted, name] :
+       {std::pair(args.kernel_trace, "kernel_trace"),
+        {args.memory_copy_trace, "memory_copy_trace"},
+        {args.hsa_trace, "hsa_trace"},
+        {args.hip_trace, "hip_trace"},
+        {args.marker_trace, "marker_trace"},
+        {args.memory_allocation_trace, "memory_allocation_trace"},
+        {args.scratch_memory_trace, "scratch_memory_trace"},
+        {args.rccl_trace, "rccl_trace"},
+        {args.sys_trace, "sys_trace"},
+        {args.runtime_trace, "runtime_trace"}}) {
     if (wanted) AddTrace(name, &collected, &session.ignored);
   }
   RETURN_IF_ERROR(AddFilters(args, &collected));
   RETURN_IF_ERROR(AddCounters(args, collected, architectures, *catalog, &session));
-  AddTraces(collected, &session);
+  RETURN_IF_ERROR(AddTraces(args, collected, &session));
   RETURN_IF_ERROR(CheckFilters(args, collected, &session));
   session.periods = std::move(collected.periods);
   session.duration_ns = static_cast<uint64_t>(args.duration_msec) * 1'000'000;

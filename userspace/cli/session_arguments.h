@@ -27,6 +27,7 @@ struct SessionArguments {
   std::string input;
   std::vector<std::string> extra_counters;  // files
   bool single_pass = false;
+  bool counter_instances = false;
   int64_t device_samples_msec = 0;  // 0: counters of dispatches
   std::vector<std::string> gpus;
   std::vector<std::string> include, exclude;
@@ -36,6 +37,9 @@ struct SessionArguments {
   int64_t duration_msec = 0;
   bool kernel_trace = false, memory_copy_trace = false;
   bool hsa_trace = false, hip_trace = false, marker_trace = false;
+  bool memory_allocation_trace = false, scratch_memory_trace = false;
+  bool rccl_trace = false;
+  bool api_arguments = false;                     // of calls that are recorded
   bool sys_trace = false, runtime_trace = false;  // several of these at once
   bool stats = false;                             // changes nothing
   std::vector<std::string> api_functions;

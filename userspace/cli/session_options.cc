@@ -44,6 +44,9 @@ void AddCounterOptions(CLI::App* app, SessionArguments* args) {
           "YAML file with more counters, metrics and sets", "FILE");
   app->add_flag("--single-pass", args->single_pass,
                 "Refuse counters that need more than one hardware pass");
+  app->add_flag("--counter-instances", args->counter_instances,
+                "Record the value of every instance of a counter (XCC, shader engine, "
+                "channel …), not only their sum, minimum and maximum");
   app->add_option("--device-samples", args->device_samples_msec,
                   "Sample counters of whole GPUs at this interval instead of measuring "
                   "dispatches")
@@ -72,19 +75,27 @@ void AddFilterOptions(CLI::App* app, SessionArguments* args) {
 
 void AddTraceOptions(CLI::App* app, SessionArguments* args) {
   StartGroup(app, kRecordGroup);
-  app->add_flag("-s,--sys-trace", args->sys_trace,
-                "Record kernels, memory copies, markers, and calls of the HIP and HSA "
-                "APIs");
+  app->add_flag(
+      "-s,--sys-trace", args->sys_trace,
+      "Record kernels, memory copies and allocations, scratch memory, markers, "
+      "and calls of the HIP, RCCL and HSA APIs");
   app->add_flag("-r,--runtime-trace", args->runtime_trace,
                 "The same without calls of the HSA API");
   app->add_flag("--kernel-trace", args->kernel_trace,
                 "Record kernel dispatches (implied unless --no-recording is given)");
   app->add_flag("--memory-copy-trace", args->memory_copy_trace,
                 "Record memory copies (implied unless --no-recording is given)");
+  app->add_flag("--memory-allocation-trace", args->memory_allocation_trace,
+                "Record memory that is allocated or freed");
+  app->add_flag("--scratch-memory-trace", args->scratch_memory_trace,
+                "Record scratch memory that the runtime allocates, frees or reclaims");
   app->add_flag("--hsa-trace", args->hsa_trace, "Record calls of the HSA API");
   app->add_flag("--hip-trace,--hip-runtime-trace", args->hip_trace,
                 "Record calls of the HIP API");
+  app->add_flag("--rccl-trace", args->rccl_trace, "Record calls of the RCCL API");
   app->add_flag("--marker-trace", args->marker_trace, "Record ROCTx markers");
+  app->add_flag("--api-arguments", args->api_arguments,
+                "With each call record its arguments");
   AddList(app, "--api-function", &args->api_functions,
           "Record calls of this HSA or HIP function only", "NAME");
   app->add_flag("--stats", args->stats,

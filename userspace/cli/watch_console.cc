@@ -436,6 +436,10 @@ void WatchConsole::SummarizeSession(const RunResult& result) {
   if (totals.api_calls > 0) {
     what.push_back(absl::StrCat(HumanCount(totals.api_calls), " API calls"));
   }
+  if (totals.memory > 0) {
+    what.push_back(
+        absl::StrCat(HumanCount(totals.memory), " allocations and releases of memory"));
+  }
   if (what.empty()) {
     PrintError(
         "rocattach-watch: the session collected nothing: nothing matched its filters "
@@ -471,6 +475,7 @@ void WatchConsole::Summarize(const RunResult& result) {
                  {"counted", totals.measured},
                  {"samples", totals.samples},
                  {"api_calls", totals.api_calls},
+                 {"memory_operations", totals.memory},
                  {"dropped", totals.dropped},
                  {"unseen", totals.unseen},
                  {"not_believable", totals.not_believable},

@@ -6,7 +6,8 @@ namespace rocattach::collector {
 namespace {
 
 PlanResult CheckKinds(const rocattach_plan& plan) {
-  uint32_t known = ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES;
+  uint32_t known = ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES |
+                   ROCATTACH_PLAN_RECORD_MEMORY;
   if (plan.late_sdk[0] != '\0') known |= ROCATTACH_PLAN_RECORD_SAMPLES;
   constexpr uint32_t kCounted =
       ROCATTACH_PLAN_RECORD_COUNTERS | ROCATTACH_PLAN_RECORD_SAMPLES;
@@ -14,7 +15,9 @@ PlanResult CheckKinds(const rocattach_plan& plan) {
   if (unknown == 0) return PlanResult();
   return PlanResult::Error(
       ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0, "the HSA tools backend cannot record %s: %s",
-      (unknown & kCounted) != 0 ? "hardware counters" : "API calls",
+      (unknown & kCounted) != 0                        ? "hardware counters"
+      : (unknown & ROCATTACH_PLAN_RECORD_SCRATCH) != 0 ? "scratch memory"
+                                                       : "API calls",
       g_process.memory.control()->backend_text);
 }
 

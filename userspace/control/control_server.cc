@@ -56,6 +56,7 @@ std::vector<std::string> CollectedWords(const CollectedCounts& counts) {
   add("", counts.samples, "samples of GPUs");
   add("", counts.api_calls, "API calls and markers");
   add("", counts.copies, "memory copies");
+  add("", counts.memory, "allocations and releases of memory");
   return words;
 }
 

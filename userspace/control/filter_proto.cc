@@ -19,6 +19,9 @@ static_assert(int{v1::TRACE_DOMAIN_MEMORY_COPIES} ==
               static_cast<int>(TraceDomain::kMemoryCopies));
 static_assert(int{v1::TRACE_DOMAIN_HIP} == static_cast<int>(TraceDomain::kHipApi));
 static_assert(int{v1::TRACE_DOMAIN_MARKERS} == static_cast<int>(TraceDomain::kMarkers));
+static_assert(int{v1::TRACE_DOMAIN_RCCL} == static_cast<int>(TraceDomain::kRcclApi));
+static_assert(int{v1::TRACE_DOMAIN_SCRATCH_MEMORY} ==
+              static_cast<int>(TraceDomain::kScratchMemory));
 
 using Words = google::protobuf::RepeatedPtrField<std::string>;
 using Ranges = google::protobuf::RepeatedPtrField<v1::NumberRange>;
@@ -71,6 +74,11 @@ v1::Filter FilterToProto(const FilterSpec& spec) {
   for (TraceDomain domain : spec.api_domains) {
     out.add_api_domains(static_cast<v1::TraceDomain>(domain));
   }
+  for (TraceDomain domain : spec.optional_domains) {
+    out.add_optional_domains(static_cast<v1::TraceDomain>(domain));
+  }
+  out.set_instances(spec.instances);
+  out.set_arguments(spec.arguments);
   out.set_sample_interval_ns(spec.sample_interval_ns);
   out.set_sample_duration_ns(spec.sample_duration_ns);
   out.set_sample_delay_ns(spec.sample_delay_ns);
@@ -100,6 +108,11 @@ FilterSpec FilterFromProto(const v1::Filter& filter) {
   for (int domain : filter.api_domains()) {
     spec.api_domains.push_back(static_cast<TraceDomain>(domain));
   }
+  for (int domain : filter.optional_domains()) {
+    spec.optional_domains.push_back(static_cast<TraceDomain>(domain));
+  }
+  spec.instances = filter.instances();
+  spec.arguments = filter.arguments();
   spec.sample_interval_ns = filter.sample_interval_ns();
   spec.sample_duration_ns = filter.sample_duration_ns();
   spec.sample_delay_ns = filter.sample_delay_ns();

@@ -31,11 +31,23 @@ inline constexpr CsvLayout kMemoryCopyTraceCsv = {
     "Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,"
     "Start_Timestamp,End_Timestamp"};
 
+inline constexpr CsvLayout kMemoryAllocationTraceCsv = {
+    "memory_allocation_trace",
+    "Kind,Operation,Agent_Id,Allocation_Size,Address,Correlation_Id,Start_Timestamp,"
+    "End_Timestamp"};
+
+inline constexpr CsvLayout kScratchMemoryTraceCsv = {
+    "scratch_memory_trace",
+    "Kind,Operation,Agent_Id,Queue_Id,Thread_Id,Alloc_Flags,Start_Timestamp,"
+    "End_Timestamp,Allocation_Size"};
+
 inline constexpr absl::string_view kApiTraceColumns =
     "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp";
 inline constexpr CsvLayout kHsaApiTraceCsv = {"hsa_api_trace", kApiTraceColumns};
 inline constexpr CsvLayout kHipApiTraceCsv = {"hip_api_trace", kApiTraceColumns};
 inline constexpr CsvLayout kMarkerApiTraceCsv = {"marker_api_trace", kApiTraceColumns};
+
+inline constexpr CsvLayout kRcclApiTraceCsv = {"rccl_api_trace", kApiTraceColumns};
 
 inline constexpr absl::string_view kStatsColumns =
     "Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev";

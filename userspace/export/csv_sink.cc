@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_format.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/export/csv_agents.h"
 #include "userspace/export/csv_columns.h"
@@ -108,8 +109,10 @@ class CsvSink : public ExportSink {
       if (r.domain >= apis_.size()) continue;
       Api& api = apis_[r.domain];
       RETURN_IF_ERROR(api.trace.Begin());
+      // A marker's message stands for its function.
+      const bool message = !r.text.empty() && (r.flags & kApiCallArguments) == 0;
       const absl::string_view name =
-          r.text.empty() ? process.FunctionName(r.domain, r.function) : r.text;
+          message ? r.text : process.FunctionName(r.domain, r.function);
       api.trace.Row()
           .Text(ApiKindName(r.domain, r.function))
           .Text(name)
@@ -125,6 +128,45 @@ class CsvSink : public ExportSink {
     return absl::OkStatus();
   }
 
+  absl::Status OnMemory(const ExportProcess&,
+                        absl::Span<const MemoryRecord> records) override {
+    for (const MemoryRecord& r : records) {
+      const absl::string_view operation = MemoryOperationName(r.operation);
+      // The runtime does not say whose memory it is when it is freed.
+      const absl::string_view agent = r.agent_id == 0 ? "" : AgentOf(r.agent_id);
+      CsvFile& file = IsScratch(r.operation) ? scratch_trace_ : memory_trace_;
+      RETURN_IF_ERROR(file.Begin());
+      if (IsScratch(r.operation)) {
+        file.Row()
+            .Text(kScratchMemoryKind)
+            .Text(operation)
+            .Text(agent)
+            .Number(r.queue_id)
+            .Number(r.tid)
+            .Number(r.scratch_flags)
+            .Number(r.begin_ns)
+            .Number(r.end_ns)
+            .Number(r.bytes)
+            .End();
+      } else {
+        file.Row()
+            .Text(kMemoryAllocationKind)
+            .Text(operation)
+            .Text(agent)
+            .Number(r.bytes)
+            .Text(absl::StrFormat("0x%016x", r.address))
+            .Number(r.correlation_id)
+            .Number(r.begin_ns)
+            .Number(r.end_ns)
+            .End();
+      }
+      NamedStatistics& statistics = IsScratch(r.operation) ? scratch_ : memory_;
+      if (r.end_ns >= r.begin_ns) statistics.Of(operation)->Add(r.end_ns - r.begin_ns);
+      RETURN_IF_ERROR(file.Written());
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status EndProcess(const ExportProcess& process) override {
     RETURN_IF_ERROR(WriteAgents(process, &agent_info_));
     for (auto& [kernel_id, statistics] : by_kernel_) {
@@ -135,6 +177,10 @@ class CsvSink : public ExportSink {
     NamedStatistics domains;
     domains.Of(kKernelDispatchKind)->Merge(kernels_.Total());
     domains.Of(kMemoryCopyKind)->Merge(copies_.Total());
+    RETURN_IF_ERROR(WriteStatistics(memory_.names(), &memory_stats_));
+    RETURN_IF_ERROR(WriteStatistics(scratch_.names(), &scratch_stats_));
+    domains.Of(kMemoryAllocationKind)->Merge(memory_.Total());
+    domains.Of(kScratchMemoryKind)->Merge(scratch_.Total());
     for (Api& api : apis_) {
       RETURN_IF_ERROR(WriteStatistics(api.calls.names(), &api.stats));
       domains.Of(api.domain)->Merge(api.calls.Total());
@@ -175,8 +221,9 @@ class CsvSink : public ExportSink {
 
   template <typename F>
   absl::Status ForFiles(F f) {
-    for (CsvFile* file : {&kernel_trace_, &counters_, &copy_trace_, &agent_info_,
-                          &kernel_stats_, &copy_stats_, &domain_stats_}) {
+    for (CsvFile* file : {&kernel_trace_, &counters_, &copy_trace_, &memory_trace_,
+                          &scratch_trace_, &agent_info_, &kernel_stats_, &copy_stats_,
+                          &memory_stats_, &scratch_stats_, &domain_stats_}) {
       RETURN_IF_ERROR(f(file));
     }
     for (Api& api : apis_) {
@@ -260,19 +307,24 @@ class CsvSink : public ExportSink {
   CsvFile kernel_trace_ = File(kKernelTraceCsv);
   CsvFile counters_ = File(kCounterCollectionCsv);
   CsvFile copy_trace_ = File(kMemoryCopyTraceCsv);
+  CsvFile memory_trace_ = File(kMemoryAllocationTraceCsv);
+  CsvFile scratch_trace_ = File(kScratchMemoryTraceCsv);
   CsvFile agent_info_ = File(kAgentInfoCsv);
   CsvFile kernel_stats_ = StatsFile("kernel_stats");
   CsvFile copy_stats_ = StatsFile("memory_copy_stats");
+  CsvFile memory_stats_ = StatsFile("memory_allocation_stats");
+  CsvFile scratch_stats_ = StatsFile("scratch_memory_stats");
   CsvFile domain_stats_ = StatsFile("domain_stats");
-  std::array<Api, 3> apis_ = {{
+  std::array<Api, 4> apis_ = {{
       // by v1::ApiDomain
       {File(kHsaApiTraceCsv), StatsFile("hsa_api_stats"), "HSA_API", {}},
       {File(kHipApiTraceCsv), StatsFile("hip_api_stats"), "HIP_API", {}},
       {File(kMarkerApiTraceCsv), StatsFile("marker_api_stats"), "MARKER_API", {}},
+      {File(kRcclApiTraceCsv), StatsFile("rccl_api_stats"), "RCCL_API", {}},
   }};
   absl::flat_hash_map<uint32_t, std::string> agent_texts_;
   absl::flat_hash_map<uint32_t, DurationStatistics> by_kernel_;
-  NamedStatistics kernels_, copies_;
+  NamedStatistics kernels_, copies_, memory_, scratch_;
 };
 
 }  // namespace

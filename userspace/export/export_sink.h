@@ -89,6 +89,10 @@ class ExportSink {
     return absl::OkStatus();
   }
 
+  virtual absl::Status OnMemory(const ExportProcess&, absl::Span<const MemoryRecord>) {
+    return absl::OkStatus();
+  }
+
   // No more records of this process follow; process.end() says how it ended, if that is
   // known.
   virtual absl::Status EndProcess(const ExportProcess&) { return absl::OkStatus(); }

@@ -284,6 +284,14 @@ void Exporter::OnApiCalls(const FrameContext& at,
   });
 }
 
+void Exporter::OnMemory(const FrameContext& at,
+                        absl::Span<const MemoryRecord> records) {
+  Target* target = FindBegun(at, records.size());
+  if (target == nullptr) return;
+  ForSinks(target,
+           [&](ExportSink* sink) { return sink->OnMemory(target->process, records); });
+}
+
 void Exporter::OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) {
   Target* target = Find(at);
   if (target == nullptr) return;

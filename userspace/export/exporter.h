@@ -69,6 +69,8 @@ class Exporter : public StreamVisitor {
                  absl::Span<const CounterRecord> records) override;
   void OnApiCalls(const FrameContext& at,
                   absl::Span<const ApiCallRecord> records) override;
+  void OnMemory(const FrameContext& at,
+                absl::Span<const MemoryRecord> records) override;
   void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) override;
 
  private:

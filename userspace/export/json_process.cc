@@ -13,6 +13,8 @@ namespace {
 // Numbers of rocprofiler-sdk's buffer records.
 constexpr uint64_t kMemoryCopyNumber = 10;
 constexpr uint64_t kKernelDispatchNumber = 11;
+constexpr uint64_t kScratchMemoryNumber = 12;
+constexpr uint64_t kMemoryAllocationNumber = 16;
 
 void AddXyz(absl::string_view key, uint64_t x, uint64_t y, uint64_t z,
             JsonObject* json) {
@@ -51,9 +53,12 @@ void Separate(std::string* out, char open) {
 JsonProcess::JsonProcess(const std::string& directory)
     : dispatches_(directory),
       copies_(directory),
+      memory_(directory),
+      scratch_(directory),
       counters_(directory),
       marker_texts_(directory),
-      apis_{Section(directory), Section(directory), Section(directory)} {}
+      apis_{Section(directory), Section(directory), Section(directory),
+            Section(directory)} {}
 
 JsonObject JsonProcess::Section::Begin() {
   if (!text.empty()) text.buffer()->push_back(',');
@@ -146,15 +151,54 @@ absl::Status JsonProcess::Add(const ExportProcess& process, const ApiCallRecord&
       .Number("external", 0)
       .Number("ancestor", r.ancestor_id)
       .End();
-  json.Number("start_timestamp", r.begin_ns).Number("end_timestamp", r.end_ns).End();
+  json.Number("start_timestamp", r.begin_ns).Number("end_timestamp", r.end_ns);
+  if (r.flags & kApiCallArguments) {
+    json.Object("args");
+    for (const ApiArgument& argument : ArgumentsOf(r)) {
+      json.Text(argument.name, argument.value);
+    }
+    json.End();
+  }
+  json.End();
   absl::string_view name = process.FunctionName(r.domain, r.function);
-  if (!r.text.empty()) {
+  if (!r.text.empty() && (r.flags & kApiCallArguments) == 0) {
     marker_texts_.Begin().Number("key", r.correlation_id).Text("value", r.text).End();
     RETURN_IF_ERROR(marker_texts_.text.WriteIfFull());
     name = r.text;
   }
   if (r.end_ns >= r.begin_ns) {
     api_statistics_[r.domain].Of(name)->Add(r.end_ns - r.begin_ns);
+  }
+  return section.text.WriteIfFull();
+}
+
+absl::Status JsonProcess::Add(const ExportProcess& process, const MemoryRecord& r) {
+  const bool scratch = IsScratch(r.operation);
+  Section& section = scratch ? scratch_ : memory_;
+  JsonObject json = section.Begin();
+  json.Number("kind", scratch ? kScratchMemoryNumber : kMemoryAllocationNumber)
+      .Number("operation", MemoryOperationNumber(r.operation))
+      .Number("thread_id", r.tid);
+  json.Object("correlation_id")
+      .Number("internal", r.correlation_id)
+      .Number("external", 0)
+      .Number("ancestor", 0)
+      .End();
+  json.Number("start_timestamp", r.begin_ns).Number("end_timestamp", r.end_ns);
+  AddHandle("agent_id", AgentHandle(process, r.agent_id), &json);
+  if (scratch) {
+    AddHandle("queue_id", r.queue_id, &json);
+    json.Number("flags", r.scratch_flags);
+  } else {
+    json.Object("address").Number("handle", r.address).End();
+  }
+  json.Number("allocation_size", r.bytes);
+  if (!scratch) AddHandle("stream_id", 0, &json);
+  json.End();
+  if (r.end_ns >= r.begin_ns) {
+    (scratch ? scratch_statistics_ : memory_statistics_)
+        .Of(MemoryOperationName(r.operation))
+        ->Add(r.end_ns - r.begin_ns);
   }
   return section.text.WriteIfFull();
 }
@@ -177,11 +221,19 @@ absl::Status JsonProcess::Add(const ExportProcess& process,
   std::string* out = counters_.text.buffer();
   json.Raw("records", "[");
   for (const CounterRecord& value : counted.values) {
-    Separate(out, '[');
-    JsonObject record(out);
-    record.Begin();
-    AddHandle("counter_id", CounterHandle(process, value), &record);
-    record.Real("value", value.sum).End();
+    const auto add = [&](double number) {
+      Separate(out, '[');
+      JsonObject record(out);
+      record.Begin();
+      AddHandle("counter_id", CounterHandle(process, value), &record);
+      record.Real("value", number).End();
+    };
+    // One for each instance, which readers add up, or the sum.
+    if (value.each == nullptr) {
+      add(value.sum);
+    } else {
+      for (const CounterInstance& instance : *value.each) add(instance.value);
+    }
   }
   out->push_back(']');
   AddHandle("stream_id", 0, &json);
@@ -328,6 +380,13 @@ void WriteBufferNames(const ExportProcess& process, std::string* out) {
        ++direction) {
     copies.second[direction] = CopyDirectionName(direction);
   }
+  for (uint16_t operation = ROCATTACH_MEMORY_ALLOCATE;
+       operation <= ROCATTACH_MEMORY_SCRATCH_RECLAIM; ++operation) {
+    const bool scratch = IsScratch(operation);
+    auto& kind = kinds[scratch ? kScratchMemoryNumber : kMemoryAllocationNumber];
+    kind.first = scratch ? kScratchMemoryKind : kMemoryAllocationKind;
+    kind.second[MemoryOperationNumber(operation)] = MemoryOperationName(operation);
+  }
   auto& dispatches = kinds[kKernelDispatchNumber];
   dispatches.first = kKernelDispatchKind;
   dispatches.second[1] = "KERNEL_DISPATCH_ENQUEUE";
@@ -421,7 +480,10 @@ void JsonProcess::WriteSummary(std::string* out) const {
   out->append(",\n\"summary\":[");
   WriteDomain(kKernelDispatchKind, kernel_statistics_, out);
   WriteDomain(kMemoryCopyKind, copy_statistics_, out);
-  constexpr absl::string_view kDomains[] = {"HSA_API", "HIP_API", "MARKER_API"};
+  WriteDomain(kMemoryAllocationKind, memory_statistics_, out);
+  WriteDomain(kScratchMemoryKind, scratch_statistics_, out);
+  constexpr absl::string_view kDomains[] = {"HSA_API", "HIP_API", "MARKER_API",
+                                            "RCCL_API"};
   for (size_t i = 0; i < api_statistics_.size(); ++i) {
     WriteDomain(kDomains[i], api_statistics_[i], out);
   }
@@ -453,9 +515,12 @@ absl::Status JsonProcess::WriteTo(const ExportProcess& process, OutputFile* out)
   RETURN_IF_ERROR(list("],\n\"hip_api\":[", &apis_[v1::API_DOMAIN_HIP]));
   RETURN_IF_ERROR(list("],\n\"hsa_api\":[", &apis_[v1::API_DOMAIN_HSA]));
   RETURN_IF_ERROR(list("],\n\"marker_api\":[", &apis_[v1::API_DOMAIN_MARKER]));
-  RETURN_IF_ERROR(list("],\n\"rccl_api\":[],\n\"memory_copy\":[", &copies_));
+  RETURN_IF_ERROR(list("],\n\"rccl_api\":[", &apis_[v1::API_DOMAIN_RCCL]));
+  RETURN_IF_ERROR(list("],\n\"memory_copy\":[", &copies_));
+  RETURN_IF_ERROR(list("],\n\"memory_allocation\":[", &memory_));
+  RETURN_IF_ERROR(list("],\n\"scratch_memory\":[", &scratch_));
   return out->Append(
-      "],\n\"memory_allocation\":[],\"scratch_memory\":[],\"rocdecode_api\":[],"
+      "],\"rocdecode_api\":[],"
       "\"rocjpeg_api\":[],\"pc_sample_host_trap\":[],\"pc_sample_stochastic\":[]}}");
 }
 

@@ -28,6 +28,7 @@ class JsonProcess {
   absl::Status Add(const ExportProcess& process, const rocattach_dispatch& record);
   absl::Status Add(const ExportProcess& process, const rocattach_copy& record);
   absl::Status Add(const ExportProcess& process, const ApiCallRecord& record);
+  absl::Status Add(const ExportProcess& process, const MemoryRecord& record);
   absl::Status Add(const ExportProcess& process, const CountedDispatch& counted);
 
   // Appends the process's object.
@@ -54,12 +55,13 @@ class JsonProcess {
   void WriteSymbols(const ExportProcess& process, std::string* out) const;
   void WriteSummary(std::string* out) const;
 
-  Section dispatches_, copies_, counters_, marker_texts_;
-  std::array<Section, 3> apis_;  // by v1::ApiDomain
+  Section dispatches_, copies_, memory_, scratch_, counters_, marker_texts_;
+  std::array<Section, 4> apis_;  // by v1::ApiDomain
   // By agent and name.
   absl::flat_hash_map<std::pair<uint64_t, std::string>, uint64_t> counter_handles_;
-  NamedStatistics kernel_statistics_, copy_statistics_;
-  std::array<NamedStatistics, 3> api_statistics_;
+  NamedStatistics kernel_statistics_, copy_statistics_, memory_statistics_,
+      scratch_statistics_;
+  std::array<NamedStatistics, 4> api_statistics_;
 };
 
 }  // namespace rocattach

@@ -35,6 +35,10 @@ class JsonSink : public ExportSink {
                           absl::Span<const ApiCallRecord> records) override {
     return AddAll(process, records);
   }
+  absl::Status OnMemory(const ExportProcess& process,
+                        absl::Span<const MemoryRecord> records) override {
+    return AddAll(process, records);
+  }
   absl::Status OnCountedDispatch(const ExportProcess& process,
                                  const CountedDispatch& counted) override {
     return processes_.at(process.number())->Add(process, counted);

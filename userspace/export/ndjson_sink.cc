@@ -129,9 +129,32 @@ class NdjsonSink : public ExportSink {
           .Number("begin_ns", r.begin_ns)
           .Number("end_ns", r.end_ns)
           .Number("duration_ns", r.end_ns > r.begin_ns ? r.end_ns - r.begin_ns : 0);
-      if (!r.text.empty()) line.Text("text", r.text);
+      if (!r.text.empty()) {
+        line.Text(r.flags & kApiCallArguments ? "arguments" : "text", r.text);
+      }
       if (r.flags & kApiCallTextCut) line.Boolean("text_cut", true);
       line.Number("session", r.session);
+      RETURN_IF_ERROR(End(&line));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status OnMemory(const ExportProcess& process,
+                        absl::Span<const MemoryRecord> records) override {
+    for (const MemoryRecord& r : records) {
+      JsonObject line = Begin(process, "memory");
+      line.Text("operation", ShortName(static_cast<v1::MemoryOperation>(r.operation)))
+          .Number("address", r.address)
+          .Number("bytes", r.bytes)
+          .Number("agent_id", r.agent_id)
+          .Number("correlation_id", r.correlation_id)
+          .Number("tid", r.tid)
+          .Number("begin_ns", r.begin_ns)
+          .Number("end_ns", r.end_ns)
+          .Number("duration_ns", r.end_ns > r.begin_ns ? r.end_ns - r.begin_ns : 0)
+          .Number("queue_id", r.queue_id)
+          .Number("scratch_flags", r.scratch_flags)
+          .Number("session", r.session);
       RETURN_IF_ERROR(End(&line));
     }
     return absl::OkStatus();
@@ -207,8 +230,7 @@ class NdjsonSink : public ExportSink {
         .Boolean("unfinished", flags & ROCATTACH_DISPATCH_UNFINISHED);
   }
 
-  static void Value(const ExportProcess& process, const CounterRecord& r,
-                    JsonObject* line) {
+  void Value(const ExportProcess& process, const CounterRecord& r, JsonObject* line) {
     line->Text("counter", process.CounterName(r.plan, r.counter))
         .Number("counter_index", r.counter)
         .Real("sum", r.sum)
@@ -218,6 +240,24 @@ class NdjsonSink : public ExportSink {
         .Number("pass", r.pass)
         .Number("plan", r.plan)
         .Number("session", r.session);
+    if (r.each == nullptr) return;
+    line->Raw("each", "[");
+    std::string* out = file_->buffer();
+    for (const CounterInstance& instance : *r.each) {
+      if (out->back() != '[') out->push_back(',');
+      const InstancePlace place = PlaceOf(instance.position);
+      JsonObject(out)
+          .Begin()
+          .Number("xcc", place.xcc)
+          .Number("aid", place.aid)
+          .Number("shader_engine", place.shader_engine)
+          .Number("shader_array", place.shader_array)
+          .Number("wgp", place.wgp)
+          .Number("instance", place.instance)
+          .Real("value", instance.value)
+          .End();
+    }
+    out->push_back(']');
   }
 
   std::unique_ptr<OutputFile> file_;

@@ -105,10 +105,14 @@ void PftraceCalls::WriteBegin(const ApiCallRecord& call, uint64_t track,
   event.type = TrackEvent::TYPE_SLICE_BEGIN;
   event.time_ns = call.begin_ns;
   event.track = track;
-  event.category = call.domain == v1::API_DOMAIN_HSA ? kCategoryHsa : kCategoryHip;
+  event.category = call.domain == v1::API_DOMAIN_HSA    ? kCategoryHsa
+                   : call.domain == v1::API_DOMAIN_RCCL ? kCategoryRccl
+                                                        : kCategoryHip;
   event.name = names_->Function(call.domain, call.function);
   event.numbers = absl::MakeConstSpan(numbers).first(call.ancestor_id == 0 ? 2 : 3);
   event.submitted = submitted;
+  const std::vector<ApiArgument> arguments = ArgumentsOf(call);
+  event.arguments = arguments;
   packets_->Track(event);
 }
 

@@ -20,9 +20,15 @@ struct FixedName {
 
 // The names that rocprofv3 has for the same things, where it has any.
 constexpr FixedName kCategories[] = {
-    {kCategoryHsa, "hsa_api"},       {kCategoryHip, "hip_api"},
-    {kCategoryMarker, "marker_api"}, {kCategoryDispatch, "kernel_dispatch"},
-    {kCategoryCopy, "memory_copy"},  {kCategoryProcess, "process"},
+    {kCategoryHsa, "hsa_api"},
+    {kCategoryHip, "hip_api"},
+    {kCategoryMarker, "marker_api"},
+    {kCategoryDispatch, "kernel_dispatch"},
+    {kCategoryCopy, "memory_copy"},
+    {kCategoryProcess, "process"},
+    {kCategoryRccl, "rccl_api"},
+    {kCategoryMemory, "memory_allocation"},
+    {kCategoryScratch, "scratch_memory"},
 };
 constexpr FixedName kArguments[] = {
     {kArgCorrelationId, "correlation_id"},
@@ -39,6 +45,10 @@ constexpr FixedName kArguments[] = {
     {kArgSourceAddress, "src_address"},
     {kArgDestinationAddress, "dst_address"},
     {kArgEngine, "engine"},
+    {kArgAgent, "agent_id"},
+    {kArgAddress, "address"},
+    {kArgDurationNs, "duration_ns"},
+    {kArgQueue, "queue_id"},
 };
 
 void AddStage(
@@ -167,6 +177,12 @@ void PftracePackets::Track(const PftraceTrackEvent& event) {
     const size_t annotation = wire_.Begin(Event::kDebugAnnotationsFieldNumber);
     wire_.Varint(perfetto::DebugAnnotation::kNameIidFieldNumber, number.name);
     wire_.Varint(perfetto::DebugAnnotation::kUintValueFieldNumber, number.value);
+    wire_.End(annotation);
+  }
+  for (const ApiArgument& argument : event.arguments) {
+    const size_t annotation = wire_.Begin(Event::kDebugAnnotationsFieldNumber);
+    wire_.Text(perfetto::DebugAnnotation::kNameFieldNumber, argument.name);
+    wire_.Text(perfetto::DebugAnnotation::kStringValueFieldNumber, argument.value);
     wire_.End(annotation);
   }
   wire_.Varint(Event::kTypeFieldNumber, event.type);

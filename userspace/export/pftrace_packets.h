@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "schemas/export/perfetto.pb.h"
 #include "userspace/export/wire_writer.h"
+#include "userspace/stream/session_records.h"
 
 namespace rocattach {
 
@@ -23,6 +24,9 @@ enum PftraceCategory : uint32_t {
   kCategoryDispatch,
   kCategoryCopy,
   kCategoryProcess,
+  kCategoryRccl,
+  kCategoryMemory,
+  kCategoryScratch,
 };
 enum PftraceArg : uint32_t {
   kArgCorrelationId = 1,
@@ -39,6 +43,10 @@ enum PftraceArg : uint32_t {
   kArgSourceAddress,
   kArgDestinationAddress,
   kArgEngine,
+  kArgAgent,
+  kArgAddress,
+  kArgDurationNs,
+  kArgQueue,
 };
 enum PftraceStage : uint32_t { kStageKernel = 1, kStageCopy };
 inline constexpr uint32_t kFirstFreeIid = 64;
@@ -73,6 +81,7 @@ struct PftraceTrackEvent {
   uint32_t name = 0;  // or, if 0:
   absl::string_view name_text;
   absl::Span<const PftraceNumber> numbers;
+  absl::Span<const ApiArgument> arguments;
   // Stage events that it submitted.
   absl::Span<const uint64_t> submitted;
 };

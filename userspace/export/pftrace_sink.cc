@@ -12,6 +12,7 @@
 #include "userspace/export/pftrace_calls.h"
 #include "userspace/export/pftrace_packets.h"
 #include "userspace/export/pftrace_process.h"
+#include "userspace/export/upstream_names.h"
 
 namespace rocattach {
 namespace {
@@ -108,6 +109,31 @@ class PftraceSink : public ExportSink {
     MaybeReset();
     calls_.Write(records, process, Of(process), &trace_.packets);
     return file_->WriteIfFull();
+  }
+
+  // Instants of the threads: they lie inside of calls, which may be in the trace too.
+  absl::Status OnMemory(const ExportProcess& process,
+                        absl::Span<const MemoryRecord> records) override {
+    MaybeReset();
+    for (const MemoryRecord& r : records) {
+      Numbers<6> numbers;
+      numbers.Add(kArgCorrelationId, r.correlation_id);
+      numbers.Add(kArgBytes, r.bytes);
+      numbers.Add(kArgAddress, r.address);
+      numbers.Add(kArgAgent, r.agent_id);
+      numbers.Add(kArgQueue, r.queue_id);
+      numbers.Add(kArgDurationNs, r.end_ns > r.begin_ns ? r.end_ns - r.begin_ns : 0);
+      PftraceTrackEvent event;
+      event.type = TrackEvent::TYPE_INSTANT;
+      event.time_ns = r.begin_ns;
+      event.track = Of(process)->ThreadTrack(r.tid);
+      event.category = IsScratch(r.operation) ? kCategoryScratch : kCategoryMemory;
+      event.name_text = MemoryOperationName(r.operation);
+      event.numbers = numbers.span();
+      trace_.packets.Track(event);
+      RETURN_IF_ERROR(file_->WriteIfFull());
+    }
+    return absl::OkStatus();
   }
 
   absl::Status EndProcess(const ExportProcess& process) override {

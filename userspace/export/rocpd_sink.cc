@@ -69,6 +69,14 @@ class RocpdSink : public ExportSink {
     return Due();
   }
 
+  absl::Status OnMemory(const ExportProcess& process,
+                        absl::Span<const MemoryRecord> records) override {
+    for (const MemoryRecord& record : records) {
+      RETURN_IF_ERROR(tables_->WriteMemory(process, record));
+    }
+    return Due();
+  }
+
   absl::Status EndProcess(const ExportProcess& process) override {
     return tables_->WriteProcess(process);
   }

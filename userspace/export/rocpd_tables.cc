@@ -113,44 +113,51 @@ absl::Status RocpdTables::Prepare() {
     SqliteInsert* insert;
     absl::string_view verb, table, columns;
   };
+  const absl::string_view pmc_columns =
+      schema_.has_spm() ? "event_id pmc_id value xcc shader_engine instance extdata"
+                        : "event_id pmc_id value extdata";
   constexpr absl::string_view kInsert = "INSERT", kIgnore = "INSERT OR IGNORE",
                               kReplace = "INSERT OR REPLACE";
-  for (
-      const Table& t : {
-          Table{&inserts_->string, kInsert, "string", "id string"},
-          {&inserts_->process, kReplace, "info_process",
-           "id nid ppid pid init fini start end command extdata"},
-          {&inserts_->thread, kIgnore, "info_thread", "id nid ppid pid tid name"},
-          {&inserts_->queue, kIgnore, "info_queue", "id nid pid name"},
-          {&inserts_->stream, kIgnore, "info_stream", "id nid pid name"},
-          {&inserts_->agent, kReplace, "info_agent",
-           "id nid pid type absolute_index logical_index type_index uuid name "
-           "model_name vendor_name product_name user_name extdata"},
-          {&inserts_->code_object, kReplace, "info_code_object",
-           "id nid pid agent_id uri load_base load_size load_delta storage_type"},
-          {&inserts_->kernel, kReplace, "info_kernel_symbol",
-           "id nid pid code_object_id kernel_name display_name kernel_object "
-           "kernarg_segment_size kernarg_segment_alignment group_segment_size "
-           "private_segment_size sgpr_count arch_vgpr_count accum_vgpr_count"},
-          {&inserts_->pmc, kInsert, "info_pmc",
-           "id nid pid agent_id target_arch name symbol description component "
-           "value_type block expression is_constant is_derived"},
-          {&inserts_->track, kInsert, "track", "id nid pid tid name_id"},
-          {&inserts_->event, kInsert, "event",
-           "id category_id stack_id parent_stack_id correlation_id extdata"},
-          {&inserts_->dispatch, kInsert, "kernel_dispatch",
-           "id nid pid tid agent_id kernel_id dispatch_id queue_id stream_id start end "
-           "private_segment_size group_segment_size workgroup_size_x "
-           "workgroup_size_y workgroup_size_z grid_size_x grid_size_y grid_size_z "
-           "region_name_id event_id extdata"},
-          {&inserts_->copy, kInsert, "memory_copy",
-           "id nid pid tid start end name_id dst_agent_id dst_address src_agent_id "
-           "src_address size queue_id stream_id region_name_id event_id extdata"},
-          {&inserts_->region, kInsert, "region",
-           "id nid pid tid start end name_id event_id"},
-          {&inserts_->sample, kInsert, "sample", "id track_id timestamp event_id"},
-          {&inserts_->pmc_event, kInsert, "pmc_event", "event_id pmc_id value extdata"},
-      }) {
+  for (const Table& t : {
+           Table{&inserts_->string, kInsert, "string", "id string"},
+           {&inserts_->process, kReplace, "info_process",
+            "id nid ppid pid init fini start end command extdata"},
+           {&inserts_->thread, kIgnore, "info_thread", "id nid ppid pid tid name"},
+           {&inserts_->queue, kIgnore, "info_queue", "id nid pid name"},
+           {&inserts_->stream, kIgnore, "info_stream", "id nid pid name"},
+           {&inserts_->agent, kReplace, "info_agent",
+            "id nid pid type absolute_index logical_index type_index uuid name "
+            "model_name vendor_name product_name user_name extdata"},
+           {&inserts_->code_object, kReplace, "info_code_object",
+            "id nid pid agent_id uri load_base load_size load_delta storage_type"},
+           {&inserts_->kernel, kReplace, "info_kernel_symbol",
+            "id nid pid code_object_id kernel_name display_name kernel_object "
+            "kernarg_segment_size kernarg_segment_alignment group_segment_size "
+            "private_segment_size sgpr_count arch_vgpr_count accum_vgpr_count"},
+           {&inserts_->pmc, kInsert, "info_pmc",
+            "id nid pid agent_id target_arch name symbol description component "
+            "value_type block expression is_constant is_derived"},
+           {&inserts_->track, kInsert, "track", "id nid pid tid name_id"},
+           {&inserts_->event, kInsert, "event",
+            "id category_id stack_id parent_stack_id correlation_id extdata"},
+           {&inserts_->dispatch, kInsert, "kernel_dispatch",
+            "id nid pid tid agent_id kernel_id dispatch_id queue_id stream_id start "
+            "end "
+            "private_segment_size group_segment_size workgroup_size_x "
+            "workgroup_size_y workgroup_size_z grid_size_x grid_size_y grid_size_z "
+            "region_name_id event_id extdata"},
+           {&inserts_->copy, kInsert, "memory_copy",
+            "id nid pid tid start end name_id dst_agent_id dst_address src_agent_id "
+            "src_address size queue_id stream_id region_name_id event_id extdata"},
+           {&inserts_->region, kInsert, "region",
+            "id nid pid tid start end name_id event_id"},
+           {&inserts_->sample, kInsert, "sample", "id track_id timestamp event_id"},
+           {&inserts_->pmc_event, kInsert, "pmc_event", pmc_columns},
+           {&inserts_->arg, kInsert, "arg", "event_id position type name value"},
+           {&inserts_->memory, kInsert, "memory_allocate",
+            "nid pid tid agent_id type level start end address size queue_id stream_id "
+            "event_id extdata"},
+       }) {
     ASSIGN_OR_RETURN(*t.insert, PrepareInsert(t.verb, t.table, t.columns));
   }
   return absl::OkStatus();
@@ -506,14 +513,109 @@ absl::Status RocpdTables::WriteValues(const ExportProcess& process, int64_t even
         .Number("pass", value.pass)
         .Number("session", value.session)
         .End();
+    if (value.each == nullptr) {
+      RETURN_IF_ERROR(WriteValue(event, pmc, value.sum, nullptr, extdata));
+      continue;
+    }
+    for (const CounterInstance& instance : *value.each) {
+      const InstancePlace place = PlaceOf(instance.position);
+      extdata.clear();
+      JsonObject(&extdata)
+          .Begin()
+          .Number("xcc", place.xcc)
+          .Number("aid", place.aid)
+          .Number("shader_engine", place.shader_engine)
+          .Number("shader_array", place.shader_array)
+          .Number("wgp", place.wgp)
+          .Number("instance", place.instance)
+          .Number("pass", value.pass)
+          .Number("session", value.session)
+          .End();
+      RETURN_IF_ERROR(WriteValue(event, pmc, instance.value, &place, extdata));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// `place`: null for a sum over all instances.
+absl::Status RocpdTables::WriteValue(int64_t event, int64_t pmc, double value,
+                                     const InstancePlace* place,
+                                     absl::string_view extdata) {
+  ++rows_in_transaction_;
+  SqliteInsert& insert = inserts_->pmc_event;
+  insert.Integer(event).Integer(pmc).Real(value);
+  if (schema_.has_spm()) {
+    if (place == nullptr) {
+      insert.Null().Null().Null();
+    } else {
+      insert.Integer(place->xcc).Integer(place->shader_engine).Integer(place->instance);
+    }
+  }
+  return insert.Text(extdata).Run();
+}
+
+absl::Status RocpdTables::WriteArguments(int64_t event, const ApiCallRecord& record) {
+  int64_t position = 0;
+  for (const ApiArgument& argument : ArgumentsOf(record)) {
     ++rows_in_transaction_;
-    RETURN_IF_ERROR(inserts_->pmc_event.Integer(event)
-                        .Integer(pmc)
-                        .Real(value.sum)
-                        .Text(extdata)
+    RETURN_IF_ERROR(inserts_->arg.Integer(event)
+                        .Integer(position++)
+                        .Text("")
+                        .Text(argument.name)
+                        .Text(argument.value)
                         .Run());
   }
   return absl::OkStatus();
+}
+
+absl::Status RocpdTables::WriteMemory(const ExportProcess& process,
+                                      const MemoryRecord& r) {
+  RETURN_IF_ERROR(NeedThread(process, r.tid));
+  RETURN_IF_ERROR(NeedQueue(r.queue_id));
+  const bool scratch = IsScratch(r.operation);
+  ASSIGN_OR_RETURN(const int64_t event,
+                   WriteEvent(EventClass::kOther, ++others_,
+                              scratch ? kScratchMemoryKind : kMemoryAllocationKind,
+                              r.correlation_id, r.correlation_id, kNoExtData));
+  absl::string_view type = "FREE";
+  if (r.operation == ROCATTACH_MEMORY_ALLOCATE ||
+      r.operation == ROCATTACH_MEMORY_VMEM_ALLOCATE ||
+      r.operation == ROCATTACH_MEMORY_SCRATCH_ALLOCATE) {
+    type = "ALLOC";
+  } else if (r.operation == ROCATTACH_MEMORY_SCRATCH_RECLAIM) {
+    type = "RECLAIM";
+  }
+  const bool handle = r.operation == ROCATTACH_MEMORY_VMEM_ALLOCATE ||
+                      r.operation == ROCATTACH_MEMORY_VMEM_FREE;
+  SqliteInsert& insert = inserts_->memory;
+  std::string extdata(kNoExtData);
+  if (scratch) {
+    extdata.clear();
+    JsonObject(&extdata).Begin().Number("flags", r.scratch_flags).End();
+  }
+  int64_t agent = 0;
+  if (r.agent_id != 0) {
+    ASSIGN_OR_RETURN(agent, NeedAgent(process, r.agent_id));
+  }
+  insert.Integer(node_).Integer(pid_).Integer(r.tid);
+  if (r.agent_id != 0) {
+    insert.Integer(agent);
+  } else {
+    insert.Null();
+  }
+  return insert.Text(type)
+      .Text(scratch  ? "SCRATCH"
+            : handle ? "VIRTUAL"
+                     : "REAL")
+      .Number(r.begin_ns)
+      .Number(r.end_ns)
+      .Number(r.address)
+      .Number(r.bytes)
+      .Integer(r.queue_id)
+      .Integer(0)
+      .Integer(event)
+      .Text(extdata)
+      .Run();
 }
 
 absl::Status RocpdTables::WriteCounted(const ExportProcess& process,
@@ -568,7 +670,7 @@ absl::Status RocpdTables::WriteApiCall(const ExportProcess& process,
                                        const ApiCallRecord& r) {
   RETURN_IF_ERROR(NeedThread(process, r.tid));
   std::string extdata(kNoExtData);
-  if (!r.text.empty()) {
+  if (!r.text.empty() && (r.flags & kApiCallArguments) == 0) {
     extdata.clear();
     JsonObject(&extdata).Begin().Text("message", r.text).End();
   }
@@ -577,6 +679,7 @@ absl::Status RocpdTables::WriteApiCall(const ExportProcess& process,
       const int64_t event,
       WriteEvent(EventClass::kOther, ++others_, ApiKindName(r.domain, r.function),
                  r.correlation_id, r.ancestor_id, extdata));
+  RETURN_IF_ERROR(WriteArguments(event, r));
   if (r.begin_ns == r.end_ns) {
     const bool room = tracks_.size() <= kMostKnownIds;
     ASSIGN_OR_RETURN(const int64_t track,

@@ -50,6 +50,8 @@ class RocpdTables {
                             absl::Span<const CounterRecord> records);
   absl::Status WriteApiCall(const ExportProcess& process, const ApiCallRecord& record);
 
+  absl::Status WriteMemory(const ExportProcess& process, const MemoryRecord& record);
+
   absl::Status Commit();
   absl::Status CommitIfLarge();
   // Commits, and leaves a single file behind.
@@ -61,7 +63,7 @@ class RocpdTables {
   enum class EventClass { kDispatch = 0, kCopy = 1, kOther = 2 };
   struct Inserts {
     SqliteInsert string, thread, queue, stream, agent, code_object, kernel, pmc, track,
-        event, dispatch, copy, region, sample, pmc_event, process;
+        event, arg, dispatch, copy, memory, region, sample, pmc_event, process;
   };
 
   RocpdTables(SqliteDatabase database, RocpdSchema schema, const ExportOptions& options)
@@ -91,6 +93,10 @@ class RocpdTables {
                                      absl::string_view extdata);
   absl::Status WriteValues(const ExportProcess& process, int64_t event,
                            absl::Span<const CounterRecord> values);
+  absl::Status WriteValue(int64_t event, int64_t pmc, double value,
+                          const InstancePlace* place, absl::string_view extdata);
+  absl::Status WriteArguments(int64_t event, const ApiCallRecord& record);
+
   SqliteDatabase database_;
   const RocpdSchema schema_;
   const ExportOptions options_;

@@ -28,6 +28,8 @@ constexpr ApiKind kHipKinds[] = {{"HIP_RUNTIME_API_EXT", 21},
 constexpr ApiKind kMarkerKinds[] = {
     {"MARKER_CORE_API", 7}, {"MARKER_CONTROL_API", 8}, {"MARKER_NAME_API", 9}};
 
+constexpr ApiKind kRcclKinds[] = {{"RCCL_API", 14}};
+
 const ApiKind& KindOf(uint32_t domain, uint32_t function) {
   const uint32_t table = function / 256;
   auto at = [&](const auto& kinds) -> const ApiKind& {
@@ -38,6 +40,8 @@ const ApiKind& KindOf(uint32_t domain, uint32_t function) {
       return at(kHipKinds);
     case v1::API_DOMAIN_MARKER:
       return at(kMarkerKinds);
+    case v1::API_DOMAIN_RCCL:
+      return at(kRcclKinds);
     default:
       return at(kHsaKinds);
   }
@@ -55,6 +59,38 @@ uint32_t ApiKindNumber(uint32_t domain, uint32_t function) {
 
 uint32_t ApiOperation(uint32_t domain, uint32_t function) {
   return domain == v1::API_DOMAIN_HIP && function < 768 ? function : function % 256;
+}
+
+bool IsScratch(uint16_t memory_operation) {
+  return memory_operation >= ROCATTACH_MEMORY_SCRATCH_ALLOCATE;
+}
+
+absl::string_view MemoryOperationName(uint16_t memory_operation) {
+  switch (memory_operation) {
+    case ROCATTACH_MEMORY_ALLOCATE:
+      return "MEMORY_ALLOCATION_ALLOCATE";
+    case ROCATTACH_MEMORY_VMEM_ALLOCATE:
+      return "MEMORY_ALLOCATION_VMEM_ALLOCATE";
+    case ROCATTACH_MEMORY_FREE:
+      return "MEMORY_ALLOCATION_FREE";
+    case ROCATTACH_MEMORY_VMEM_FREE:
+      return "MEMORY_ALLOCATION_VMEM_FREE";
+    case ROCATTACH_MEMORY_SCRATCH_ALLOCATE:
+      return "SCRATCH_MEMORY_ALLOC";
+    case ROCATTACH_MEMORY_SCRATCH_FREE:
+      return "SCRATCH_MEMORY_FREE";
+    case ROCATTACH_MEMORY_SCRATCH_RECLAIM:
+      return "SCRATCH_MEMORY_ASYNC_RECLAIM";
+    default:
+      return IsScratch(memory_operation) ? "SCRATCH_MEMORY_NONE"
+                                         : "MEMORY_ALLOCATION_NONE";
+  }
+}
+
+uint32_t MemoryOperationNumber(uint16_t memory_operation) {
+  return IsScratch(memory_operation)
+             ? memory_operation - uint32_t{ROCATTACH_MEMORY_VMEM_FREE}
+             : memory_operation;
 }
 
 absl::string_view CopyDirectionName(uint16_t direction) {

@@ -14,6 +14,16 @@ namespace rocattach {
 inline constexpr absl::string_view kKernelDispatchKind = "KERNEL_DISPATCH";
 inline constexpr absl::string_view kMemoryCopyKind = "MEMORY_COPY";
 
+inline constexpr absl::string_view kMemoryAllocationKind = "MEMORY_ALLOCATION";
+inline constexpr absl::string_view kScratchMemoryKind = "SCRATCH_MEMORY";
+
+// Whether the operation is of the kind SCRATCH_MEMORY.
+bool IsScratch(uint16_t memory_operation);
+// "MEMORY_ALLOCATION_FREE", "SCRATCH_MEMORY_ALLOC".
+absl::string_view MemoryOperationName(uint16_t memory_operation);
+// Its number within its kind.
+uint32_t MemoryOperationNumber(uint16_t memory_operation);
+
 // "HSA_AMD_EXT_API": which table of its domain a function is in.
 absl::string_view ApiKindName(uint32_t domain, uint32_t function);
 // The number of that kind among rocprofiler-sdk's buffer records.

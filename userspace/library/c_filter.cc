@@ -72,6 +72,10 @@ absl::Status ReadData(const rocattach_filter_data_t& data, uint64_t count,
       const auto domains = ReadUserArray(data.trace_apis, count);
       if (!domains.has_value()) return Corrupted("cannot read the API domains");
       for (rocattach_tracer_activity_domain_t domain : *domains) {
+        if (IsInRecordingsOnly(static_cast<TraceDomain>(domain))) {
+          return SessionError(SessionStatus::kInvalidDomainId,
+                              absl::StrCat("API domain ", domain));
+        }
         spec.api_domains.push_back(static_cast<TraceDomain>(domain));
       }
       return absl::OkStatus();

@@ -40,7 +40,7 @@ std::string WhyNotBelievable(const Evidence& evidence) {
         claims.other_dropped, claims.packets_unseen, claims.dictionary_dropped,
         claims.counted_seen, claims.counted_dropped, claims.values_dropped,
         claims.samples_seen, claims.samples_dropped, claims.api_calls_seen,
-        claims.api_calls_dropped}) {
+        claims.api_calls_dropped, claims.memory_seen, claims.memory_dropped}) {
     if (claim > most) return absl::StrCat("it counts ", claim, " operations");
   }
   // None of these exceeds `most`, so sums do not overflow.

@@ -363,7 +363,8 @@ CollectorAccount CollectorMemory::Account() const {
       &CollectorAccount::counted_seen,       &CollectorAccount::counted_dropped,
       &CollectorAccount::values_dropped,     &CollectorAccount::samples_seen,
       &CollectorAccount::samples_dropped,    &CollectorAccount::api_calls_seen,
-      &CollectorAccount::api_calls_dropped,  &CollectorAccount::own_ns};
+      &CollectorAccount::api_calls_dropped,  &CollectorAccount::memory_seen,
+      &CollectorAccount::memory_dropped,     &CollectorAccount::own_ns};
   for (auto count : kCounts) {
     account.*count -= std::min(account.*count, before_.*count);
   }
@@ -405,6 +406,8 @@ CollectorAccount CollectorMemory::TotalAccount() const {
     add(&account.samples_dropped, Load(&from.samples_dropped));
     add(&account.api_calls_seen, Load(&from.api_calls_seen));
     add(&account.api_calls_dropped, Load(&from.api_calls_dropped));
+    add(&account.memory_seen, Load(&from.memory_seen));
+    add(&account.memory_dropped, Load(&from.memory_dropped));
     account.delivered += positions_[i].tail;
     account.corrupt_rings += positions_[i].corrupt ? 1 : 0;
   }

@@ -51,6 +51,8 @@ struct CollectorAccount {
   uint64_t samples_dropped = 0;
   uint64_t api_calls_seen = 0;
   uint64_t api_calls_dropped = 0;
+  uint64_t memory_seen = 0;  // allocations and so on
+  uint64_t memory_dropped = 0;
   uint64_t own_ns = 0;         // time in the collector's own code, from samples
   uint64_t corrupt_rings = 0;  // rings with impossible positions, no longer read
 };

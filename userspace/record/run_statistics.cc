@@ -75,6 +75,7 @@ void RunStatistics::CountEnd(const v1::LossAccount& account,
   totals_.measured += account.counted_delivered();
   totals_.samples += account.samples_delivered();
   totals_.api_calls += account.api_calls_delivered();
+  totals_.memory += account.memory_delivered();
   if (!account.not_believable().empty()) return;
   totals_.dropped += account.dropped_ring_full() + account.dropped_collector() +
                      account.dropped_invalid() + account.dropped_inflight() +

@@ -24,7 +24,7 @@ struct RunTotals {
   uint64_t unheard = 0;
   uint64_t dispatches = 0, copies = 0;
   // Of sessions: dispatches with counters, samples of whole GPUs, calls of APIs.
-  uint64_t measured = 0, samples = 0, api_calls = 0;
+  uint64_t measured = 0, samples = 0, api_calls = 0, memory = 0;
   uint64_t dropped = 0;  // records lost, for whatever reason
   uint64_t unseen = 0;   // packets that reached the GPU without passing the collector
   // Processes with implausible accounts; their numbers are in no other total.

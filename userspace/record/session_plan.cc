@@ -50,12 +50,15 @@ std::string Describe(const CompiledPlan& plan) {
   std::vector<std::string> words;
   if (kinds & ROCATTACH_PLAN_RECORD_DISPATCHES) words.push_back("dispatches");
   if (kinds & ROCATTACH_PLAN_RECORD_COUNTERS) {
-    words.push_back(absl::StrCat(plan.counter_names.size(), " counters in ",
-                                 plan.image->passes, " passes"));
+    words.push_back(absl::StrCat(
+        plan.counter_names.size(), " counters in ", plan.image->passes, " passes",
+        kinds & ROCATTACH_PLAN_RECORD_INSTANCES ? " with all instances" : ""));
   }
   if (kinds & ROCATTACH_PLAN_RECORD_SAMPLES) words.push_back("samples");
   if (kinds & ROCATTACH_PLAN_RECORD_COPIES) words.push_back("copies");
   if (kinds & ROCATTACH_PLAN_RECORD_API) words.push_back("API calls");
+  if (kinds & ROCATTACH_PLAN_RECORD_MEMORY) words.push_back("memory allocations");
+  if (kinds & ROCATTACH_PLAN_RECORD_SCRATCH) words.push_back("scratch memory");
   return absl::StrJoin(words, ", ");
 }
 

@@ -3,8 +3,11 @@
 #include <string.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/stream/utf8.h"
 
@@ -24,6 +27,13 @@ constexpr uint16_t kMostTextSlots =
     (ROCATTACH_API_MAX_TEXT_BYTES + ROCATTACH_TEXT_SLOT_BYTES - 1) /
     ROCATTACH_TEXT_SLOT_BYTES;
 
+// A line for each argument.
+std::string CleanLines(absl::string_view text) {
+  return absl::StrJoin(
+      absl::StrSplit(text, '\n'), "\n",
+      [](std::string* out, absl::string_view line) { out->append(CleanText(line)); });
+}
+
 template <typename T>
 T CopyOf(const RecordSlot& slot) {
   T record;
@@ -32,20 +42,31 @@ T CopyOf(const RecordSlot& slot) {
   return record;
 }
 
-// One record for each reading; `record` has what they share.
-void AppendReadings(CounterRecord record, absl::Span<const CounterReading> readings,
-                    std::vector<CounterRecord>* batch) {
-  for (const CounterReading& reading : readings) {
+}  // namespace
+
+// One record for each reading; `record` has what they share. Instances are in the order
+// of the SDK, which is another one, and need not be there for all readings.
+void SessionRecords::AppendReadings(CounterRecord record, const Pending& pending,
+                                    std::vector<CounterRecord>* batch) {
+  std::map<uint64_t, std::shared_ptr<std::vector<CounterInstance>>> each;
+  for (const rocattach_instance_value& value : pending.instances) {
+    auto& of_counter = each[value.instance >> ROCATTACH_INSTANCE_COUNTER_SHIFT];
+    if (of_counter == nullptr) {
+      of_counter = std::make_shared<std::vector<CounterInstance>>();
+    }
+    of_counter->push_back({ROCATTACH_INSTANCE_POSITION(value.instance), value.value});
+  }
+  for (const CounterReading& reading : pending.readings) {
     record.counter = reading.counter;
     record.instances = reading.instances;
     record.sum = reading.sum;
     record.minimum = reading.minimum;
     record.maximum = reading.maximum;
+    const auto found = each.find(reading.counter);
+    record.each = found == each.end() ? nullptr : found->second;
     batch->push_back(record);
   }
 }
-
-}  // namespace
 
 SessionRecords::Pending& SessionRecords::NewPending(uint32_t ring) {
   pending_.resize(ring + 1);
@@ -96,7 +117,9 @@ bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
     pending.for_counters = for_counters;
     pending.active = std::move(active);
     pending.slots = pending.next = 0;
+    pending.instance_slots = pending.next_instances = 0;
     pending.readings.clear();
+    pending.instances.clear();
     return wanted;
   }
   if (active != nullptr && (for_timestamps || for_counters)) {
@@ -127,7 +150,9 @@ void SessionRecords::TakeSample(uint32_t ring, const RecordSlot& slot) {
   pending.sample = CopyOf<rocattach_sample>(slot);
   pending.active = plans_->ByGeneration(pending.sample.plan_generation);
   pending.slots = pending.next = 0;
+  pending.instance_slots = pending.next_instances = 0;
   pending.readings.clear();
+  pending.instances.clear();
   if (pending.active == nullptr || pending.sample.slots == 0 ||
       pending.sample.end_ns < pending.sample.begin_ns) {
     EndValues(ring);
@@ -145,14 +170,17 @@ bool SessionRecords::Continues(const Pending& pending,
       values.plan_generation != pending.active->generation ||
       values.slot != pending.next || values.slots <= values.slot || values.count == 0 ||
       values.count > ROCATTACH_VALUES_PER_SLOT ||
-      values.of != static_cast<uint32_t>(sample ? ROCATTACH_RECORD_SAMPLE
-                                                : ROCATTACH_RECORD_DISPATCH)) {
+      values.of != (sample ? ROCATTACH_RECORD_SAMPLE : ROCATTACH_RECORD_DISPATCH) ||
+      values.instance_slots > (sample ? 0u : ROCATTACH_MAX_INSTANCE_SLOTS)) {
     return false;
   }
   const CompiledPlan& plan = *pending.active->plan;
   if (values.slot > 0) {
     // The first slot's values were checked, and the GPU is the same.
-    if (values.slots != pending.slots || values.pass != pending.pass) return false;
+    if (values.slots != pending.slots || values.pass != pending.pass ||
+        values.instance_slots != pending.instance_slots) {
+      return false;
+    }
   } else {
     const PlanArchitecture* architecture = plan.Architecture(agent);
     if (architecture == nullptr) return false;
@@ -180,6 +208,7 @@ void SessionRecords::TakeValues(uint32_t ring, const RecordSlot& slot) {
     return;
   }
   pending.slots = values.slots;
+  pending.instance_slots = values.instance_slots;
   pending.pass = values.pass;
   ++pending.next;
   for (uint16_t i = 0; i < values.count; ++i) {
@@ -187,7 +216,31 @@ void SessionRecords::TakeValues(uint32_t ring, const RecordSlot& slot) {
     pending.readings.push_back(
         {value.counter, value.instances, value.sum, value.minimum, value.maximum});
   }
-  if (pending.next == pending.slots) Complete(&pending);
+  if (pending.next == pending.slots && pending.instance_slots == 0) Complete(&pending);
+}
+
+bool SessionRecords::ContinuesInstances(const Pending& pending,
+                                        const rocattach_instances& instances) const {
+  if (pending.of != Pending::Of::kDispatch || pending.next == 0 ||
+      pending.next != pending.slots || instances.slot != pending.next_instances ||
+      instances.correlation_id != pending.dispatch.correlation_id ||
+      instances.count == 0 || instances.count > ROCATTACH_INSTANCES_PER_SLOT) {
+    return false;
+  }
+  return true;
+}
+
+// Those of counters without a value are left out, in AppendReadings().
+void SessionRecords::TakeInstances(uint32_t ring, const RecordSlot& slot) {
+  const auto instances = CopyOf<rocattach_instances>(slot);
+  Pending& pending = PendingOf(ring);
+  if (!ContinuesInstances(pending, instances)) {
+    EndValues(ring);
+    return;
+  }
+  pending.instances.insert(pending.instances.end(), instances.value,
+                           instances.value + instances.count);
+  if (++pending.next_instances == pending.instance_slots) Complete(&pending);
 }
 
 void SessionRecords::EndValues(uint32_t ring) {
@@ -238,7 +291,7 @@ void SessionRecords::CompleteDispatch(const Pending& pending) {
   record.operation = pending.dispatch.correlation_id;
   record.kernel_id = pending.dispatch.kernel_id;
   record.agent_id = pending.dispatch.agent_id;
-  AppendReadings(record, pending.readings, &counter_batch_);
+  AppendReadings(record, pending, &counter_batch_);
   pending.active->sink->OnDispatches(id_, {&event, 1});
 }
 
@@ -249,7 +302,7 @@ void SessionRecords::CompleteSample(const Pending& pending) {
   record.agent_id = pending.sample.agent_id;
   record.begin_ns = pending.sample.begin_ns;
   record.end_ns = pending.sample.end_ns;
-  AppendReadings(record, pending.readings, &sample_batch_);
+  AppendReadings(record, pending, &sample_batch_);
   SampleEvent event;
   event.agent_id = pending.sample.agent_id;
   event.pass = pending.pass;
@@ -281,7 +334,8 @@ bool SessionRecords::TakeApiCall(uint32_t ring, const RecordSlot& slot) {
   record.tid = call.tid;
   record.domain = call.domain;
   record.function = call.function;
-  if (call.flags & ROCATTACH_API_TEXT_CUT) record.flags = kApiCallTextCut;
+  if (call.flags & ROCATTACH_API_TEXT_CUT) record.flags |= kApiCallTextCut;
+  if (call.flags & ROCATTACH_API_TEXT_ARGUMENTS) record.flags |= kApiCallArguments;
   if (pending.slots == 0) {
     record.text.assign(call.text, strnlen(call.text, sizeof(call.text)));
     CompleteCall(&pending);
@@ -289,6 +343,32 @@ bool SessionRecords::TakeApiCall(uint32_t ring, const RecordSlot& slot) {
   }
   if (ring >= pending_calls_.size()) pending_calls_.resize(ring + 1);
   pending_calls_[ring] = std::move(pending);
+  return true;
+}
+
+bool SessionRecords::TakeMemory(uint32_t ring, const rocattach_memory& memory) {
+  EndValues(ring);
+  const std::shared_ptr<ActivePlan> active = plans_->ByTag(memory.plan_tag);
+  if (active == nullptr || memory.end_ns < memory.start_ns ||
+      memory.operation > ROCATTACH_MEMORY_SCRATCH_RECLAIM) {
+    ++counts_.memory_invalid;
+    return false;
+  }
+  ++counts_.memory;
+  MemoryRecord record;
+  record.session = active->session;
+  record.correlation_id = memory.correlation_id;
+  record.begin_ns = memory.start_ns;
+  record.end_ns = memory.end_ns;
+  record.address = memory.address;
+  record.bytes = memory.bytes;
+  record.tid = memory.tid;
+  record.queue_id = memory.queue_id;
+  record.operation = memory.operation;
+  record.agent_id = memory.agent_id;
+  record.scratch_flags = memory.scratch_flags;
+  memory_batch_.push_back(record);
+  active->sink->OnMemory(id_, 1);
   return true;
 }
 
@@ -308,7 +388,8 @@ void SessionRecords::CompleteCall(PendingCall* pending) {
   ApiCallRecord& record = pending->record;
   // Not all of its parts arrived in order.
   if (pending->next != pending->slots) record.flags |= kApiCallTextCut;
-  record.text = CleanText(record.text);
+  record.text = (record.flags & kApiCallArguments) != 0 ? CleanLines(record.text)
+                                                        : CleanText(record.text);
   ApiEvent event;
   event.domain = TraceDomainOf(record.domain);
   event.function = record.function;
@@ -316,7 +397,7 @@ void SessionRecords::CompleteCall(PendingCall* pending) {
   event.correlation_id = record.correlation_id;
   event.begin_ns = record.begin_ns;
   event.end_ns = record.end_ns;
-  event.text = record.text;
+  if ((record.flags & kApiCallArguments) == 0) event.text = record.text;
   pending->active->sink->OnApiCalls(id_, {&event, 1});
   pending->active = nullptr;
   api_batch_.push_back(std::move(record));
@@ -345,6 +426,10 @@ void SessionRecords::Write() {
   if (!api_batch_.empty()) {
     output_set_->Note(writer->Append<ApiCallKind>(output_.stream, api_batch_));
     api_batch_.clear();
+  }
+  if (!memory_batch_.empty()) {
+    output_set_->Note(writer->Append<MemoryKind>(output_.stream, memory_batch_));
+    memory_batch_.clear();
   }
 }
 

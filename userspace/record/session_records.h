@@ -19,7 +19,9 @@ struct SessionCounts {
   uint64_t counted = 0;  // dispatches with values, delivered
   uint64_t samples = 0;
   uint64_t api_calls = 0;
+  uint64_t memory = 0;
   uint64_t counted_invalid = 0, samples_invalid = 0, api_calls_invalid = 0;
+  uint64_t memory_invalid = 0;
   // Rejected by the exact filter: dispatches, and values of dispatches.
   uint64_t filtered = 0, counted_filtered = 0;
 };
@@ -44,8 +46,11 @@ class SessionRecords {
   bool TakeCopy(rocattach_copy* record);
   void TakeSample(uint32_t ring, const RecordSlot& slot);
   void TakeValues(uint32_t ring, const RecordSlot& slot);
+  void TakeInstances(uint32_t ring, const RecordSlot& slot);
   // False if the call is invalid.
   bool TakeApiCall(uint32_t ring, const RecordSlot& slot);
+  // Memory whose agent and queue have been checked; false if the rest is invalid.
+  bool TakeMemory(uint32_t ring, const rocattach_memory& record);
   // A part of the message of the ring's last API call.
   void TakeText(uint32_t ring, const RecordSlot& slot);
   // Called for anything that does not continue the values of an operation, or the text
@@ -69,6 +74,8 @@ class SessionRecords {
     std::shared_ptr<ActivePlan> active;
     uint16_t pass = 0, slots = 0, next = 0;
     std::vector<CounterReading> readings;
+    uint16_t instance_slots = 0, next_instances = 0;
+    std::vector<rocattach_instance_value> instances;
   };
 
   // A call whose text is being read.
@@ -90,6 +97,10 @@ class SessionRecords {
   void CompleteDispatch(const Pending& pending);
   void CompleteSample(const Pending& pending);
   void CompleteCall(PendingCall* pending);
+  bool ContinuesInstances(const Pending& pending,
+                          const rocattach_instances& instances) const;
+  void AppendReadings(CounterRecord record, const Pending& pending,
+                      std::vector<CounterRecord>* batch);
   // What the records of its values have in common.
   static CounterRecord RecordOf(const Pending& pending);
   void CountInvalid(const Pending& pending);
@@ -103,6 +114,7 @@ class SessionRecords {
   std::vector<PendingCall> pending_calls_;  // likewise
   std::vector<CounterRecord> counter_batch_, sample_batch_;
   std::vector<ApiCallRecord> api_batch_;
+  std::vector<MemoryRecord> memory_batch_;
   SessionCounts counts_;
 };
 

@@ -299,6 +299,8 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_api_calls_seen(in_target.api_calls_seen);
   account.set_api_calls_dropped(in_target.api_calls_dropped +
                                 sessions.api_calls_invalid);
+  account.set_memory_seen(in_target.memory_seen);
+  account.set_memory_dropped(in_target.memory_dropped + sessions.memory_invalid);
   account.set_copies_seen(in_target.copies_seen);
   account.set_dropped_ring_full(in_target.ring_dropped);
   account.set_dropped_collector(in_target.other_dropped);
@@ -322,7 +324,7 @@ void Target::NoteLosses() {
   const uint64_t losses = account.dropped_ring_full() + account.dropped_collector() +
                           account.dropped_invalid() + account.packets_unseen() +
                           account.counted_dropped() + account.samples_dropped() +
-                          account.api_calls_dropped();
+                          account.api_calls_dropped() + account.memory_dropped();
   if (std::exchange(losses_noted_, losses) == losses) return;
   output_set_->Note(output_.writer->SetAccount(output_.stream, account));
 }

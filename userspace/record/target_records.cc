@@ -44,8 +44,10 @@ uint64_t CostOf(uint16_t kind) {
       return 32;
     case ROCATTACH_RECORD_SAMPLE:
     case ROCATTACH_RECORD_API:
+    case ROCATTACH_RECORD_MEMORY:
       return 4;
     case ROCATTACH_RECORD_VALUES:
+    case ROCATTACH_RECORD_INSTANCES:
       return 2;
     default:
       return 1;
@@ -125,6 +127,10 @@ void TargetRecords::TakeOne(uint32_t ring, const RecordSlot& slot) {
       ++counts_.others;
       session_->records()->TakeValues(ring, slot);
       return;
+    case ROCATTACH_RECORD_INSTANCES:
+      ++counts_.others;
+      session_->records()->TakeInstances(ring, slot);
+      return;
     case ROCATTACH_RECORD_SAMPLE:
       ++counts_.others;
       session_->records()->TakeSample(ring, slot);
@@ -133,6 +139,13 @@ void TargetRecords::TakeOne(uint32_t ring, const RecordSlot& slot) {
       ++counts_.others;
       if (session_->records()->TakeApiCall(ring, slot)) threads_.Note(ApiTid(slot));
       return;
+    case ROCATTACH_RECORD_MEMORY: {
+      ++counts_.others;
+      rocattach_memory record;
+      memcpy(&record, slot.bytes, sizeof(record));
+      TakeMemory(ring, record);
+      return;
+    }
     case ROCATTACH_RECORD_TEXT:
       ++counts_.others;
       session_->records()->TakeText(ring, slot);
@@ -182,6 +195,12 @@ void TargetRecords::TakeCopy(rocattach_copy record) {
   ++counts_.operations.copies;
   threads_.Note(record.tid);
   copy_batch_.push_back(record);
+}
+
+void TargetRecords::TakeMemory(uint32_t ring, rocattach_memory record) {
+  if (record.agent_id > dictionary_->max_agent()) record.agent_id = 0;
+  if (record.queue_id > dictionary_->max_queue()) record.queue_id = 0;
+  if (session_->records()->TakeMemory(ring, record)) threads_.Note(record.tid);
 }
 
 void TargetRecords::TakeClock(const rocattach_clock& record) {

@@ -46,6 +46,7 @@ class TargetRecords {
   void TakeOne(uint32_t ring, const RecordSlot& slot);
   void TakeDispatch(uint32_t ring, rocattach_dispatch record);
   void TakeCopy(rocattach_copy record);
+  void TakeMemory(uint32_t ring, rocattach_memory record);
   void TakeClock(const rocattach_clock& record);
   // Clears impossible times and counts. `Record`: rocattach_dispatch or rocattach_copy.
   template <typename Record>

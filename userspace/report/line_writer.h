@@ -34,6 +34,9 @@ class LineWriter {
   // In text: 64x1x1.
   void Triple(absl::string_view key, const std::array<uint32_t, 3>& values);
 
+  // Any JSON value.
+  void Value(absl::string_view key, Json value) { Add(key, std::move(value)); }
+
   // Every field of a message, see MessageJson(). In text nested messages have dotted
   // keys, and what is not set is left out. A field "type" of the line's message is
   // "agent_type" (of an Agent): "type" says what the line is.

@@ -67,11 +67,11 @@ RecordPrinter::RecordPrinter(PrinterOptions options,
       line_(options_.style, &buffer_) {}
 
 std::vector<std::string> RecordPrinter::RecordTypes() {
-  return {"recording",     "process",     "window",       "agent",        "queue",
-          "kernel",        "code_object", "session_plan", "api_function", "thread",
-          "dispatch",      "copy",        "counter",      "sample",       "api_call",
-          "session",       "clock",       "account",      "process_end",  "summary",
-          "recording_end", "damage"};
+  return {"recording", "process",       "window",       "agent",        "queue",
+          "kernel",    "code_object",   "session_plan", "api_function", "thread",
+          "dispatch",  "copy",          "counter",      "sample",       "api_call",
+          "memory",    "session",       "clock",        "account",      "process_end",
+          "summary",   "recording_end", "damage"};
 }
 
 void RecordPrinter::Flush() {
@@ -172,6 +172,20 @@ void RecordPrinter::Value(const FrameContext& at, const CounterRecord& r) {
   line_.Real("min", r.minimum);
   line_.Real("max", r.maximum);
   line_.Number("instances", r.instances);
+  if (r.each != nullptr) {
+    Json each = Json::array();
+    for (const CounterInstance& instance : *r.each) {
+      const InstancePlace place = PlaceOf(instance.position);
+      each.push_back({{"xcc", place.xcc},
+                      {"aid", place.aid},
+                      {"shader_engine", place.shader_engine},
+                      {"shader_array", place.shader_array},
+                      {"wgp", place.wgp},
+                      {"instance", place.instance},
+                      {"value", NumberJson(instance.value)}});
+    }
+    line_.Value("each", std::move(each));
+  }
   line_.Number("pass", r.pass);
   line_.Number("plan", r.plan);
   line_.Number("session", r.session);
@@ -212,8 +226,28 @@ void RecordPrinter::OnApiCalls(const FrameContext& at,
     line_.Number("begin_ns", r.begin_ns);
     line_.Number("end_ns", r.end_ns);
     line_.Number("duration_ns", r.end_ns > r.begin_ns ? r.end_ns - r.begin_ns : 0);
-    if (!r.text.empty()) line_.Text("text", r.text);
+    if (!r.text.empty()) {
+      line_.Text(r.flags & kApiCallArguments ? "arguments" : "text", r.text);
+    }
     if (r.flags & kApiCallTextCut) line_.Boolean("text_cut", true);
+    line_.Number("session", r.session);
+  });
+}
+
+void RecordPrinter::OnMemory(const FrameContext& at,
+                             absl::Span<const MemoryRecord> records) {
+  Records<MemoryKind>(at, records, [&](const MemoryRecord& r) {
+    line_.Text("operation", ShortName(static_cast<v1::MemoryOperation>(r.operation)));
+    line_.Number("address", r.address);
+    line_.Number("bytes", r.bytes);
+    line_.Number("agent_id", r.agent_id);
+    line_.Number("correlation_id", r.correlation_id);
+    line_.Number("tid", r.tid);
+    line_.Number("begin_ns", r.begin_ns);
+    line_.Number("end_ns", r.end_ns);
+    line_.Number("duration_ns", r.end_ns > r.begin_ns ? r.end_ns - r.begin_ns : 0);
+    line_.Number("queue_id", r.queue_id);
+    line_.Number("scratch_flags", r.scratch_flags);
     line_.Number("session", r.session);
   });
 }

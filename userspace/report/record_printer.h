@@ -51,6 +51,8 @@ class RecordPrinter : public StreamVisitor {
                  absl::Span<const CounterRecord> records) override;
   void OnApiCalls(const FrameContext& at,
                   absl::Span<const ApiCallRecord> records) override;
+  void OnMemory(const FrameContext& at,
+                absl::Span<const MemoryRecord> records) override;
   void OnDamage(const Damage& damage) override;
 
  private:

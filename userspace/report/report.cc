@@ -93,7 +93,8 @@ int64_t ProcessReport::Imbalance() const {
 bool ProcessReport::LacksAccount() const {
   const v1::WindowEvent* verdict = Verdict();
   const bool recorded =
-      dispatches + copies_count + counted + samples + api_call_count > 0 ||
+      dispatches + copies_count + counted + samples + api_call_count + memory_count >
+          0 ||
       (verdict != nullptr && (verdict->state() == v1::WINDOW_STATE_ATTACHED ||
                               verdict->state() == v1::WINDOW_STATE_OPEN));
   return recorded && (!account || !account->final());
@@ -170,13 +171,15 @@ bool Report::HasLosses() const {
       if (process->Imbalance() != 0) return true;
       if (process->account && (process->account->counted_dropped() > 0 ||
                                process->account->samples_dropped() > 0 ||
-                               process->account->api_calls_dropped() > 0)) {
+                               process->account->api_calls_dropped() > 0 ||
+                               process->account->memory_dropped() > 0)) {
         return true;
       }
       if (whole && process->account &&
           (process->account->counted_delivered() > process->counted ||
            process->account->samples_delivered() > process->samples ||
-           process->account->api_calls_delivered() > process->api_call_count)) {
+           process->account->api_calls_delivered() > process->api_call_count ||
+           process->account->memory_delivered() > process->memory_count)) {
         return true;
       }
     }

@@ -36,6 +36,12 @@ struct CopyReport {
   DurationHistogram durations;  // of operations that have both times
 };
 
+struct MemoryReport {
+  uint64_t count = 0;
+  uint64_t bytes = 0;  // as far as known
+  DurationHistogram durations;
+};
+
 struct QueueReport {
   v1::Queue queue;
   uint64_t dispatches = 0;
@@ -67,10 +73,12 @@ struct ProcessReport {
   std::map<uint32_t, QueueReport> queues;
   std::map<uint32_t, KernelReport> kernels;                      // by id
   std::map<int, CopyReport> copies;                              // by direction
+  std::map<int, MemoryReport> memory;                            // by operation
   std::map<uint32_t, PlanReport> plans;                          // by SessionPlan.id
   std::vector<v1::SessionEvent> sessions;                        // in their order
   std::map<std::pair<uint32_t, uint32_t>, ApiReport> api_calls;  // domain, function
   uint64_t counted = 0, samples = 0, api_call_count = 0;         // read
+  uint64_t memory_count = 0;                                     // read
   uint64_t unknown_values = 0;  // counter values that no plan explains
   uint64_t dispatches = 0;      // read
   uint64_t copies_count = 0;    // read
@@ -155,6 +163,8 @@ class ReportBuilder : public StreamVisitor {
                  absl::Span<const CounterRecord> records) override;
   void OnApiCalls(const FrameContext& at,
                   absl::Span<const ApiCallRecord> records) override;
+  void OnMemory(const FrameContext& at,
+                absl::Span<const MemoryRecord> records) override;
   void OnSession(const FrameContext& at, const v1::SessionEvent& event) override;
   void OnWindow(const FrameContext& at, const v1::WindowEvent& event) override;
   void OnAccount(const FrameContext& at, const v1::LossAccount& account) override;

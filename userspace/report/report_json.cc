@@ -113,11 +113,24 @@ Json ApiCallsJson(const ProcessReport& process) {
   return array;
 }
 
+Json MemoryJson(const ProcessReport& process) {
+  Json array = Json::array();
+  for (const auto& [operation, memory] : process.memory) {
+    Json json = {{"operation", ShortName(static_cast<v1::MemoryOperation>(operation))},
+                 {"count", memory.count},
+                 {"bytes", memory.bytes}};
+    AddDurations(memory.durations, &json);
+    array.push_back(std::move(json));
+  }
+  return array;
+}
+
 void AddSessions(const ProcessReport& process, Json* json) {
   json->update(
       {{"counted_dispatch_count", process.counted},
        {"sample_count", process.samples},
        {"api_call_count", process.api_call_count},
+       {"memory_operation_count", process.memory_count},
        {"unknown_values", process.unknown_values},
        {"sessions",
         ArrayOf(process.sessions,
@@ -127,7 +140,8 @@ void AddSessions(const ProcessReport& process, Json* json) {
                 [](const auto& plan) { return MessageJson(plan.second.plan); })},
        {"counters", CountersJson(process)},
        {"samples", SamplesJson(process)},
-       {"api_calls", ApiCallsJson(process)}});
+       {"api_calls", ApiCallsJson(process)},
+       {"memory", MemoryJson(process)}});
 }
 
 void AddDictionary(const ProcessReport& process, Json* json) {

@@ -215,6 +215,7 @@ std::vector<std::string> LossesOf(const RecordingReport& recording,
     add(account.counted_dropped(), "dispatches without their counter values");
     add(account.samples_dropped(), "samples");
     add(account.api_calls_dropped(), "API calls");
+    add(account.memory_dropped(), "allocations of memory");
   }
   add(process.unknown_values, "counter values that no plan explains");
   add(process.entries_omitted, "names and events beyond what a report keeps in memory");
@@ -335,6 +336,7 @@ void WriteProcess(const RecordingReport& recording, const ProcessReport& process
   Sessions(process, page);
   for (const auto& [id, plan] : process.plans) WriteCounters(plan, page);
   for (const auto& [id, plan] : process.plans) WriteSamples(process, plan, page);
+  WriteMemory(process, page);
   WriteApiCalls(process, page);
 }
 

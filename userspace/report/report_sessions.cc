@@ -94,6 +94,21 @@ void ReportBuilder::OnApiCalls(const FrameContext& at,
   }
 }
 
+void ReportBuilder::OnMemory(const FrameContext& at,
+                             absl::Span<const MemoryRecord> records) {
+  ProcessReport* process = Find(at);
+  process->memory_count += records.size();
+  for (const MemoryRecord& record : records) {
+    const bool known = v1::MemoryOperation_IsValid(record.operation);
+    MemoryReport& memory = process->memory[known ? record.operation : 0];
+    ++memory.count;
+    memory.bytes += record.bytes;
+    if (record.begin_ns != 0 && record.end_ns >= record.begin_ns) {
+      memory.durations.Add(record.end_ns - record.begin_ns);
+    }
+  }
+}
+
 void ReportBuilder::OnSession(const FrameContext& at, const v1::SessionEvent& event) {
   ProcessReport* process = Find(at);
   if (process->sessions.size() == kMaxSessionEvents) {

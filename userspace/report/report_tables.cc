@@ -134,6 +134,21 @@ void WriteSamples(const ProcessReport& process, const PlanReport& plan,
   page->Add(table);
 }
 
+void WriteMemory(const ProcessReport& process, ReportPage* page) {
+  if (process.memory.empty()) return;
+  Table table({"count", "bytes", "total", "mean", "p50", "p99", "max", "memory"});
+  for (const auto& [operation, memory] : process.memory) {
+    const DurationHistogram& d = memory.durations;
+    table.Add({HumanCount(memory.count),
+               memory.bytes == 0 ? "-" : HumanBytes(memory.bytes),
+               HumanDuration(d.sum()), HumanDuration(d.mean()),
+               HumanDuration(d.Quantile(0.5)), HumanDuration(d.Quantile(0.99)),
+               HumanDuration(d.max()),
+               MemoryText(static_cast<v1::MemoryOperation>(operation))});
+  }
+  page->Add(table);
+}
+
 void WriteApiCalls(const ProcessReport& process, ReportPage* page) {
   if (process.api_call_count == 0) return;
   std::vector<std::pair<std::pair<uint32_t, uint32_t>, const ApiReport*>> calls;

@@ -21,6 +21,7 @@ void WriteCopies(const ProcessReport& process, ReportPage* page);
 void WriteCounters(const PlanReport& plan, ReportPage* page);
 void WriteSamples(const ProcessReport& process, const PlanReport& plan,
                   ReportPage* page);
+void WriteMemory(const ProcessReport& process, ReportPage* page);
 void WriteApiCalls(const ProcessReport& process, ReportPage* page);
 
 }  // namespace rocattach

@@ -103,6 +103,27 @@ std::string HoldEndText(v1::HoldEnd end) {
   }
 }
 
+std::string MemoryText(v1::MemoryOperation operation) {
+  switch (operation) {
+    case v1::MEMORY_OPERATION_ALLOCATE:
+      return "allocated";
+    case v1::MEMORY_OPERATION_VMEM_ALLOCATE:
+      return "virtual memory handle allocated";
+    case v1::MEMORY_OPERATION_FREE:
+      return "freed";
+    case v1::MEMORY_OPERATION_VMEM_FREE:
+      return "virtual memory handle freed";
+    case v1::MEMORY_OPERATION_SCRATCH_ALLOCATE:
+      return "scratch allocated";
+    case v1::MEMORY_OPERATION_SCRATCH_FREE:
+      return "scratch freed";
+    case v1::MEMORY_OPERATION_SCRATCH_RECLAIM:
+      return "scratch reclaimed";
+    default:
+      return "unknown";
+  }
+}
+
 std::string DirectionText(v1::CopyDirection direction) {
   switch (direction) {
     case v1::COPY_DIRECTION_HOST_TO_HOST:

@@ -23,6 +23,8 @@ std::string WindowModeText(v1::WindowMode mode);
 std::string HoldEndText(v1::HoldEnd end);
 // "host to device".
 std::string DirectionText(v1::CopyDirection direction);
+// "allocated", "scratch freed".
+std::string MemoryText(v1::MemoryOperation operation);
 // The kernel's name, safe for terminals, or why it is missing.
 std::string KernelText(const KernelReport& kernel);
 

@@ -7,7 +7,8 @@ namespace rocattach {
 namespace {
 
 bool IsSdkDomain(TraceDomain domain) {
-  return domain != TraceDomain::kMemoryCopies;
+  return domain != TraceDomain::kMemoryCopies &&
+         domain != TraceDomain::kMemoryAllocations;
 }
 
 }  // namespace
@@ -51,6 +52,9 @@ void DescribeFilter(const FilterSpec& filter, SessionInfo* info) {
     if (domain == TraceDomain::kHipApi) add("HIP calls");
     if (domain == TraceDomain::kMemoryCopies) add("memory copies");
     if (domain == TraceDomain::kMarkers) add("markers");
+    if (domain == TraceDomain::kRcclApi) add("RCCL calls");
+    if (domain == TraceDomain::kMemoryAllocations) add("memory allocations");
+    if (domain == TraceDomain::kScratchMemory) add("scratch memory");
   }
 }
 

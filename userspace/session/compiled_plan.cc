@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -68,6 +69,7 @@ class Compiler {
         RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_COUNTERS, "hardware counters"));
         ASSIGN_OR_RETURN(const std::vector<const TargetGpu*> gpus, Gpus(spec));
         RETURN_IF_ERROR(Select(spec, gpus, ROCATTACH_PLAN_SELECTION_COUNTERS));
+        if (spec.instances) WantIfKnown(ROCATTACH_PLAN_RECORD_INSTANCES, "instances");
         return AddCounters(spec, gpus);
       }
       case FilterKind::kCountersSampler: {
@@ -105,6 +107,16 @@ class Compiler {
     }
     image_.record_kinds |= kind;
     return absl::OkStatus();
+  }
+
+  // For what is recorded beside what the user has asked for.
+  void WantIfKnown(uint32_t kind, absl::string_view what) {
+    if ((target_.record_kinds & kind) != 0) {
+      image_.record_kinds |= kind;
+    } else {
+      plan_.left_out.push_back(
+          absl::StrCat("without ", what, ", which this process cannot give"));
+    }
   }
 
   absl::StatusOr<std::vector<const TargetGpu*>> Gpus(const FilterSpec& spec) {
@@ -311,38 +323,80 @@ class Compiler {
 
   absl::Status AddApi(const FilterSpec& spec) {
     for (TraceDomain domain : spec.api_domains) {
-      if (domain == TraceDomain::kMemoryCopies) {
-        RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_COPIES, "memory copies"));
+      const bool optional = std::count(spec.optional_domains.begin(),
+                                       spec.optional_domains.end(), domain) != 0;
+      if (const auto kind = KindOf(domain); kind.has_value()) {
+        if (optional) {
+          WantIfKnown(kind->first, kind->second);
+        } else {
+          RETURN_IF_ERROR(Want(kind->first, kind->second));
+        }
         continue;
       }
+      if (domain == TraceDomain::kRcclApi && !TracesRccl()) {
+        if (optional) continue;  // few processes have it, and nobody asked for it
+        return SessionError(SessionStatus::kFilterNotSupported,
+                            "this process cannot give RCCL calls: its rocprofiler-sdk "
+                            "does not name them");
+      }
       RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_API, "API calls"));
-      const std::vector<std::string>* names = nullptr;
-      uint32_t table = ROCATTACH_PLAN_API_MARKER;
-      if (domain == TraceDomain::kHsaApi) {
-        table = ROCATTACH_PLAN_API_HSA;
-        names = &spec.selection.hsa_functions;
-      } else if (domain == TraceDomain::kHipApi) {
-        table = ROCATTACH_PLAN_API_HIP;
-        names = &spec.selection.hip_functions;
+      RETURN_IF_ERROR(AddFunctions(domain, spec));
+    }
+    if (spec.arguments) WantIfKnown(ROCATTACH_PLAN_RECORD_ARGUMENTS, "arguments");
+    return absl::OkStatus();
+  }
+
+  using Kind = std::pair<uint32_t, absl::string_view>;
+  // Of what is not an API.
+  static std::optional<Kind> KindOf(TraceDomain domain) {
+    switch (domain) {
+      case TraceDomain::kMemoryCopies:
+        return Kind(ROCATTACH_PLAN_RECORD_COPIES, "memory copies");
+      case TraceDomain::kMemoryAllocations:
+        return Kind(ROCATTACH_PLAN_RECORD_MEMORY, "memory allocations");
+      case TraceDomain::kScratchMemory:
+        return Kind(ROCATTACH_PLAN_RECORD_SCRATCH, "scratch memory");
+      default:
+        return std::nullopt;
+    }
+  }
+
+  bool TracesRccl() const {
+    return std::any_of(target_.functions.begin(), target_.functions.end(),
+                       [](const TargetFunction& known) {
+                         return known.domain == ROCATTACH_PLAN_API_RCCL;
+                       });
+  }
+
+  absl::Status AddFunctions(TraceDomain domain, const FilterSpec& spec) {
+    const std::vector<std::string>* names = nullptr;
+    uint32_t table = ROCATTACH_PLAN_API_MARKER;
+    if (domain == TraceDomain::kHsaApi) {
+      table = ROCATTACH_PLAN_API_HSA;
+      names = &spec.selection.hsa_functions;
+    } else if (domain == TraceDomain::kHipApi) {
+      table = ROCATTACH_PLAN_API_HIP;
+      names = &spec.selection.hip_functions;
+    } else if (domain == TraceDomain::kRcclApi) {
+      table = ROCATTACH_PLAN_API_RCCL;
+    }
+    rocattach_plan_api_functions& out = image_.api[table];
+    out.enabled = 1;
+    out.all = names == nullptr || names->empty() ? 1 : 0;
+    if (out.all) return absl::OkStatus();
+    for (const std::string& name : *names) {
+      // Numbers differ between versions of the SDK.
+      const auto function = std::find_if(
+          target_.functions.begin(), target_.functions.end(), [&](const auto& known) {
+            return known.domain == table && known.name == name;
+          });
+      if (function == target_.functions.end() ||
+          function->number >= ROCATTACH_PLAN_API_FUNCTIONS) {
+        return SessionError(
+            SessionStatus::kInvalidOperationId,
+            absl::StrCat("this process has no API function \"", name, "\""));
       }
-      rocattach_plan_api_functions& out = image_.api[table];
-      out.enabled = 1;
-      out.all = names == nullptr || names->empty() ? 1 : 0;
-      if (out.all) continue;
-      for (const std::string& name : *names) {
-        // Numbers differ between versions of the SDK.
-        const auto function = std::find_if(
-            target_.functions.begin(), target_.functions.end(), [&](const auto& known) {
-              return known.domain == table && known.name == name;
-            });
-        if (function == target_.functions.end() ||
-            function->number >= ROCATTACH_PLAN_API_FUNCTIONS) {
-          return SessionError(
-              SessionStatus::kInvalidOperationId,
-              absl::StrCat("this process has no API function \"", name, "\""));
-        }
-        SetBit(out.functions, function->number);
-      }
+      SetBit(out.functions, function->number);
     }
     return absl::OkStatus();
   }

@@ -114,6 +114,12 @@ absl::Status CheckConditions(const FilterSpec& spec) {
   if (!CollectsCounters(spec.kind) && !spec.counters.empty()) {
     return Mismatch("counters are named in a filter that does not collect them");
   }
+  if (spec.kind != FilterKind::kApiTrace && spec.arguments) {
+    return Mismatch("arguments belong to API calls");
+  }
+  if (spec.kind != FilterKind::kCounters && spec.instances) {
+    return Mismatch("values of instances belong to counters of dispatches");
+  }
   if (spec.kind != FilterKind::kApiTrace && !spec.api_domains.empty()) {
     return Mismatch("API domains are named in a filter that does not trace them");
   }
@@ -127,6 +133,9 @@ absl::Status CheckDomains(const FilterSpec& spec) {
       case TraceDomain::kMemoryCopies:
       case TraceDomain::kHipApi:
       case TraceDomain::kMarkers:
+      case TraceDomain::kRcclApi:
+      case TraceDomain::kMemoryAllocations:
+      case TraceDomain::kScratchMemory:
         break;
       case TraceDomain::kHipOperations:
       case TraceDomain::kKfdApi:

@@ -10,6 +10,7 @@ void CollectedCounts::Add(const CollectedCounts& more) {
   samples += more.samples;
   api_calls += more.api_calls;
   copies += more.copies;
+  memory += more.memory;
 }
 
 RecordRouter::RecordRouter(SessionId session)
@@ -57,6 +58,7 @@ void RecordRouter::CountCollected(const CollectedCounts& more) {
   add(&collected_.samples, more.samples);
   add(&collected_.api_calls, more.api_calls);
   add(&collected_.copies, more.copies);
+  add(&collected_.memory, more.memory);
 }
 
 CollectedCounts RecordRouter::collected() const {
@@ -66,6 +68,7 @@ CollectedCounts RecordRouter::collected() const {
   counts.samples = collected_.samples.load(std::memory_order_relaxed);
   counts.api_calls = collected_.api_calls.load(std::memory_order_relaxed);
   counts.copies = collected_.copies.load(std::memory_order_relaxed);
+  counts.memory = collected_.memory.load(std::memory_order_relaxed);
   return counts;
 }
 

@@ -17,6 +17,7 @@ namespace rocattach {
 // What arrived for a session from its processes, whether somebody reads it or not.
 struct CollectedCounts {
   uint64_t dispatches = 0, counted = 0, samples = 0, api_calls = 0, copies = 0;
+  uint64_t memory = 0;
   void Add(const CollectedCounts& more);
 };
 
@@ -67,7 +68,7 @@ class RecordRouter {
   uint64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
   struct {
     std::atomic<uint64_t> dispatches = 0, counted = 0, samples = 0, api_calls = 0,
-                          copies = 0;
+                          copies = 0, memory = 0;
   } collected_;
   // The results of Wants…() for the last SetRoutes; without the lock, since they are
   // called for every record. A record that races with a change of routes may use

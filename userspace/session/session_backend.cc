@@ -26,6 +26,8 @@ TraceDomain TraceDomainOf(uint32_t plan_api) {
       return TraceDomain::kHsaApi;
     case ROCATTACH_PLAN_API_HIP:
       return TraceDomain::kHipApi;
+    case ROCATTACH_PLAN_API_RCCL:
+      return TraceDomain::kRcclApi;
     default:
       return TraceDomain::kMarkers;
   }

@@ -104,6 +104,11 @@ class RecordSink {
   virtual void OnCopies(ProcessId target, absl::Span<const rocattach_copy> copies) = 0;
   virtual void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) = 0;
   virtual void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) = 0;
+  // So many allocations and the like went into the recording. Sessions only count them.
+  virtual void OnMemory(ProcessId target, uint64_t count) {
+    (void)target;
+    (void)count;
+  }
   // The process is gone and everything it recorded has been delivered: the last call
   // for this target.
   virtual void OnTargetEnded(ProcessId target) = 0;

@@ -71,7 +71,16 @@ enum class TraceDomain : int32_t {
   kKfdApi = 4,        // cannot be traced
   kExtensionApi = 5,  // cannot be traced
   kMarkers = 6,
+  // These are not ROCProfiler's. They are only in recordings.
+  kRcclApi = 32,
+  kMemoryAllocations = 33,
+  kScratchMemory = 34,
 };
+
+// Those that the C API does not have.
+constexpr bool IsInRecordingsOnly(TraceDomain domain) {
+  return domain >= TraceDomain::kRcclApi;
+}
 
 // An API call, or a memory copy. The text of a marker follows, with a final 0, filled
 // up to a multiple of 8 bytes.

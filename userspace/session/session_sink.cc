@@ -199,6 +199,12 @@ void SessionSink::OnSamples(ProcessId id, absl::Span<const SampleEvent> events) 
   }
 }
 
+void SessionSink::OnMemory(ProcessId, uint64_t count) {
+  CollectedCounts all;
+  all.memory = count;
+  router_->CountCollected(all);
+}
+
 void SessionSink::OnTargetEnded(ProcessId id) {
   {
     absl::MutexLock lock(&mutex_);

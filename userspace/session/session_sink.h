@@ -35,6 +35,7 @@ class SessionSink : public RecordSink {
   void OnCopies(ProcessId target, absl::Span<const rocattach_copy> copies) override;
   void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) override;
   void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) override;
+  void OnMemory(ProcessId target, uint64_t count) override;
   void OnTargetEnded(ProcessId target) override;
 
  private:

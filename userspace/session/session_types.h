@@ -82,12 +82,18 @@ struct FilterSpec {
   std::vector<std::string> optional;
   bool single_pass = false;  // refuse what takes more than one pass
   bool keep_groups = false;  // each group is a separate pass
+  // kCounters: the recording has the value of every instance as well. A process whose
+  // SDK does not tell them apart is measured without.
+  bool instances = false;
   // kCounters: if rotation_ns is 0, the dispatches of a kernel after which the next
   // pass is used; else rotation_ns is the time after which it is used.
   uint64_t rotation_iterations = 1;
   uint64_t rotation_ns = 0;
   // kApiTrace. May contain a number outside of the enumeration, which is refused.
   std::vector<TraceDomain> api_domains;
+  // Of these, what the user did not name: left out where a process cannot record it.
+  std::vector<TraceDomain> optional_domains;
+  bool arguments = false;  // the recording has the arguments of calls
   // kCountersSampler, nanoseconds; duration 0: until the session ends.
   uint64_t sample_interval_ns = 0;
   uint64_t sample_duration_ns = 0;

@@ -1,6 +1,7 @@
 #include "userspace/stream/api_batch.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "schemas/records.pb.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/batch_columns.h"
@@ -13,6 +14,18 @@ namespace {
 constexpr size_t kShapeBytes = 12;
 
 }  // namespace
+
+std::vector<ApiArgument> ArgumentsOf(const ApiCallRecord& call) {
+  std::vector<ApiArgument> arguments;
+  if ((call.flags & kApiCallArguments) == 0) return arguments;
+  for (const absl::string_view line :
+       absl::StrSplit(absl::string_view(call.text), '\n')) {
+    const size_t end = line.find('=');
+    if (end == line.npos) continue;
+    arguments.push_back({line.substr(0, end), line.substr(end + 1)});
+  }
+  return arguments;
+}
 
 size_t ApiBatchEncoder::bytes() const {
   return shape_.bytes() + correlation_.bytes() + begin_.bytes() + duration_.bytes() +
@@ -36,7 +49,7 @@ size_t ApiBatchEncoder::Append(absl::Span<const ApiCallRecord> records) {
 }
 
 void ApiBatchEncoder::AppendOne(const ApiCallRecord& record) {
-  uint16_t flags = record.flags & kApiCallTextCut;
+  uint16_t flags = record.flags & (kApiCallTextCut | kApiCallArguments);
   if (!record.text.empty()) flags |= kApiCallHasText;
   shape_.Put(shapes_.Index(
       {record.session, record.function | uint64_t{record.domain} << 16 |

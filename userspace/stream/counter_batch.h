@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ class CounterBatchEncoder {
   void EncodeTo(std::string* out);
 
  private:
-  // session; plan|kernel; counter|pass|agent|flags; instances.
+  // session; plan|kernel; counter|pass|agent|flags; instances|list.
   using Shapes = ShapeTable<4>;
 
   // A value to be put into the columns.
@@ -48,6 +49,10 @@ class CounterBatchEncoder {
   };
 
   void AppendOperation(absl::Span<const CounterRecord> records);
+  void AppendInstances(absl::Span<const CounterRecord> records);
+  // The number of the list of the record's instances; 0: it has none.
+  uint32_t ListOf(const CounterRecord& record);
+  void AppendLists(std::string* out) const;
   void AppendTimes(absl::Span<const CounterRecord> records);
   void AppendShapes(std::string* out) const;
   void Clear();
@@ -59,6 +64,11 @@ class CounterBatchEncoder {
   Shapes shapes_;
   std::vector<CounterValueBits> last_;  // by shape
   std::vector<Entry> entries_;          // of the operation that is being appended
+  std::map<std::vector<uint64_t>, uint32_t> lists_;    // positions: number
+  std::vector<uint64_t> list_;                         // kept so that ListOf() is quick
+  std::vector<std::vector<uint64_t>> last_instances_;  // by shape
+  size_t instances_ = 0;
+  PackedColumn instance_;
   PackedColumn shape_, operation_, begin_, duration_, sum_, minimum_, maximum_;
 };
 

@@ -9,8 +9,15 @@
 namespace rocattach {
 
 // See record_kinds.h. For counters and samples, the records are single values.
-enum class RecordKind : uint8_t { kDispatch, kCopy, kCounter, kSample, kApiCall };
-inline constexpr size_t kRecordKinds = 5;
+enum class RecordKind : uint8_t {
+  kDispatch,
+  kCopy,
+  kCounter,
+  kSample,
+  kApiCall,
+  kMemory
+};
+inline constexpr size_t kRecordKinds = 6;
 
 template <typename T>
 class PerRecordKind {

@@ -15,6 +15,7 @@
 #include "userspace/stream/copy_batch.h"
 #include "userspace/stream/counter_batch.h"
 #include "userspace/stream/dispatch_batch.h"
+#include "userspace/stream/memory_batch.h"
 #include "userspace/stream/record_counts.h"
 #include "userspace/stream/visitor.h"
 
@@ -97,10 +98,27 @@ struct ApiCallKind {
   }
 };
 
+struct MemoryKind {
+  static constexpr char kName[] = "memory";
+  using Record = MemoryRecord;
+  using Encoder = MemoryBatchEncoder;
+  static constexpr RecordKind kKind = RecordKind::kMemory;
+  static constexpr v1::FrameType kFrame = v1::FRAME_TYPE_MEMORY;
+  static constexpr auto kDecode = DecodeMemoryBatch;
+  static constexpr auto kVisit = &StreamVisitor::OnMemory;
+  static void SetTotal(uint64_t n, v1::StreamEnd* end) {
+    end->set_memory_operations(n);
+  }
+  static void AddTo(const DeliveryCount& count, v1::LossAccount* account) {
+    account->set_memory_delivered(count.delivered);
+    account->set_memory_dropped(account->memory_dropped() + count.dropped);
+  }
+};
+
 // In the order of RecordKind, which is also the order in which a stream's batches are
 // written.
-using RecordKinds =
-    std::tuple<DispatchKind, CopyKind, CounterKind, SampleKind, ApiCallKind>;
+using RecordKinds = std::tuple<DispatchKind, CopyKind, CounterKind, SampleKind,
+                               ApiCallKind, MemoryKind>;
 static_assert(std::tuple_size_v<RecordKinds> == kRecordKinds);
 
 // Calls `f` with a value of each kind's type.

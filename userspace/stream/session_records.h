@@ -3,9 +3,20 @@
 #define ROCATTACH_USERSPACE_STREAM_SESSION_RECORDS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
 
 namespace rocattach {
+
+// The value of one instance of a counter.
+struct CounterInstance {
+  uint64_t position = 0;  // see CounterBatch.list_position
+  double value = 0;
+  bool operator==(const CounterInstance&) const = default;
+};
 
 // One counter of one dispatch or of one sample.
 struct CounterRecord {
@@ -19,10 +30,20 @@ struct CounterRecord {
   uint32_t instances = 1;
   uint64_t begin_ns = 0, end_ns = 0;  // samples only
   double sum = 0, minimum = 0, maximum = 0;
+  // Not empty; null unless the session asked for the values of instances.
+  std::shared_ptr<const std::vector<CounterInstance>> each;
 };
+
+// Where an instance is, in each dimension of the hardware; 0 in those that its counter
+// does not have.
+struct InstancePlace {
+  uint32_t xcc, aid, shader_engine, shader_array, wgp, instance;
+};
+InstancePlace PlaceOf(uint64_t position);
 
 inline constexpr uint16_t kApiCallHasText = 1;
 inline constexpr uint16_t kApiCallTextCut = 2;
+inline constexpr uint16_t kApiCallArguments = 4;  // the text is its arguments
 
 // A call of an API function.
 struct ApiCallRecord {
@@ -34,7 +55,28 @@ struct ApiCallRecord {
   uint16_t domain = 0;  // v1::ApiDomain
   uint16_t function = 0;
   uint16_t flags = 0;  // kApiCall*
-  std::string text;    // a marker's message
+  std::string text;    // a marker's message, or the arguments of a call
+};
+
+// One argument of a call; the text belongs to the record.
+struct ApiArgument {
+  absl::string_view name, value;
+};
+// Empty unless the record's flags have kApiCallArguments.
+std::vector<ApiArgument> ArgumentsOf(const ApiCallRecord& call);
+
+// Memory that was allocated or freed.
+struct MemoryRecord {
+  uint64_t session = 0;
+  uint64_t correlation_id = 0;
+  uint64_t begin_ns = 0, end_ns = 0;
+  uint64_t address = 0, bytes = 0;
+  uint32_t tid = 0;
+  uint32_t queue_id = 0;   // of scratch memory
+  uint16_t operation = 0;  // v1::MemoryOperation
+  uint16_t agent_id = 0;   // 0: not known
+  uint16_t scratch_flags = 0;
+  bool operator==(const MemoryRecord&) const = default;
 };
 
 }  // namespace rocattach

@@ -92,6 +92,7 @@ class StreamVisitor {
   virtual void OnCounters(const FrameContext&, absl::Span<const CounterRecord>) {}
   virtual void OnSamples(const FrameContext&, absl::Span<const CounterRecord>) {}
   virtual void OnApiCalls(const FrameContext&, absl::Span<const ApiCallRecord>) {}
+  virtual void OnMemory(const FrameContext&, absl::Span<const MemoryRecord>) {}
   virtual void OnSession(const FrameContext& at, const v1::SessionEvent& m) {
     OnMessage(at, m);
   }

@@ -87,7 +87,10 @@ void AddSessionRecords(StreamWriter* writer, StreamId id) {
     record.agent_id = 1;
     record.sum = 12.5;
   }
+  values[1].each = std::make_shared<std::vector<CounterInstance>>(
+      std::vector<CounterInstance>{{0, 1}, {uint64_t{1} << 30, 0.5}});
   (void)writer->Append<CounterKind>(id, values);
+  values[1].each = nullptr;
   values[1].counter = 1;
   values[1].end_ns = 1000;
   (void)writer->Append<SampleKind>(id, absl::MakeConstSpan(values).subspan(1));
@@ -96,6 +99,11 @@ void AddSessionRecords(StreamWriter* writer, StreamId id) {
   call.function = 7;
   call.text = "text";
   (void)writer->Append<ApiCallKind>(id, {call});
+  MemoryRecord memory;
+  memory.operation = v1::MEMORY_OPERATION_ALLOCATE;
+  memory.address = 0x7f0000000000;
+  memory.bytes = 4096;
+  (void)writer->Append<MemoryKind>(id, {memory});
 }
 
 std::string Record(int level) {

@@ -201,6 +201,22 @@ void Drain(CollectorMemory& memory, CollectorResult* result) {
           case ROCATTACH_RECORD_VALUES:
             TakeValues(As<rocattach_values>(slots[k]), &owner, result);
             break;
+          case ROCATTACH_RECORD_INSTANCES: {
+            const auto instances = As<rocattach_instances>(slots[k]);
+            result->instances[instances.correlation_id].push_back(instances);
+            break;
+          }
+          case ROCATTACH_RECORD_TEXT: {
+            const auto text = As<rocattach_text>(slots[k]);
+            if (!result->api_calls.empty()) {
+              result->texts[result->api_calls.back().correlation_id].append(text.text,
+                                                                            text.bytes);
+            }
+            break;
+          }
+          case ROCATTACH_RECORD_MEMORY:
+            result->memory.push_back(As<rocattach_memory>(slots[k]));
+            break;
           case ROCATTACH_RECORD_API:
             result->api_calls.push_back(As<rocattach_api_call>(slots[k]));
             break;

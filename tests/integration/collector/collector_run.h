@@ -34,6 +34,9 @@ struct CollectorResult {
   std::vector<rocattach_copy> copies;
   std::vector<rocattach_clock> clocks;
   std::vector<rocattach_api_call> api_calls;
+  std::map<uint64_t, std::string> texts;  // that follow a call, by its correlation id
+  std::vector<rocattach_memory> memory;
+  std::map<uint64_t, std::vector<rocattach_instances>> instances;  // by correlation id
   std::vector<rocattach_sample> samples;
   // Of dispatches by correlation id, of samples by sample id.
   std::map<uint64_t, std::vector<rocattach_values>> values, sample_values;

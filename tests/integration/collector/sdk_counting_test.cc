@@ -78,6 +78,72 @@ INSTANTIATE_TEST_SUITE_P(Sizes, SdkCounting,
                                   std::to_string(p.param.threads) + "Threads";
                          });
 
+using SdkInstances = SdkTest;
+
+// Each instance where the hardware has it, and together what the counter says.
+TEST_F(SdkInstances, AreThoseOfTheHardware) {
+  const std::vector<std::string> names = {
+      "SQ_WAVES", "TCC_HIT", "TCP_ATOMIC_TAGCONFLICT_STALL_CYCLES", "GRBM_COUNT"};
+  FilterSpec filter = CountersFilter(names);
+  filter.instances = true;
+  SdkResult result = RunSdk({.gpus = 2,
+                             .threads = 2,
+                             .steps = {"dispatch:25"},
+                             .filters = {filter},
+                             .environment = {"SIMROCM_XCCS=2"}});
+  EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
+  ExpectCleanRun(result);
+  EXPECT_GT(ExpectTrueValues(result.run, *result.plan, result.generation), 0u);
+  size_t compared = 0;
+  std::set<std::string> seen;
+  for (const auto& dispatch : result.run.dispatches) {
+    const auto found = result.run.instances.find(dispatch.correlation_id);
+    ASSERT_NE(found, result.run.instances.end());
+    std::map<uint32_t, rocattach_counter_value> reduced;
+    for (const auto& slot : result.run.values.at(dispatch.correlation_id)) {
+      EXPECT_EQ(slot.instance_slots, found->second.size());
+      for (uint32_t i = 0; i < slot.count; ++i) {
+        reduced[slot.value[i].counter] = slot.value[i];
+      }
+    }
+    std::map<uint32_t, std::map<uint64_t, double>> of_counter;
+    for (size_t i = 0; i < found->second.size(); ++i) {
+      const rocattach_instances& slot = found->second[i];
+      EXPECT_EQ(slot.slot, i);
+      for (uint32_t k = 0; k < slot.count; ++k) {
+        const uint64_t instance = slot.value[k].instance;
+        const auto counter =
+            static_cast<uint32_t>(instance >> ROCATTACH_INSTANCE_COUNTER_SHIFT);
+        EXPECT_TRUE(
+            of_counter[counter]
+                .emplace(ROCATTACH_INSTANCE_POSITION(instance), slot.value[k].value)
+                .second)
+            << "twice at one place";
+      }
+    }
+    ASSERT_EQ(of_counter.size(), reduced.size());
+    for (const auto& [counter, instances] : of_counter) {
+      const std::string& name = result.plan->counter_names.at(counter);
+      seen.insert(name);
+      ASSERT_EQ(instances.size(), reduced[counter].instances) << name;
+      // In the order of positions they are numbered as the simulator numbers them: XCC
+      // first, the instance in its block last.
+      uint64_t number = 0;
+      for (const auto& [position, value] : instances) {
+        ASSERT_EQ(value, static_cast<double>(simrocm::CounterValue(
+                             name, ShapeOf(dispatch), number++, instances.size())))
+            << name << " at " << position;
+        ++compared;
+      }
+      const uint64_t last = instances.rbegin()->first;
+      EXPECT_EQ(last >> ROCATTACH_INSTANCE_XCC_SHIFT, 1u) << name << " of two dies";
+      EXPECT_EQ((last & 0xffff) == 0, name == "SQ_WAVES" || name == "GRBM_COUNT");
+    }
+  }
+  EXPECT_GT(compared, 1000u);
+  EXPECT_EQ(seen, std::set<std::string>(names.begin(), names.end()));
+}
+
 using SdkFilters = SdkTest;
 
 TEST_F(SdkFilters, RangesOfDispatchesAndIterations) {

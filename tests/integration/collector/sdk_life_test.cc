@@ -71,7 +71,7 @@ TEST_F(SdkLife, IsFoundWithoutAScanAndLeavesChildrenAlone) {
   EXPECT_EQ(result.backend.reason,
             static_cast<uint32_t>(ROCATTACH_BACKEND_REASON_REQUESTED));
   EXPECT_GE(result.backend.sdk_version, 10000u);
-  EXPECT_EQ(result.backend.record_kinds, 31u);
+  EXPECT_EQ(result.backend.record_kinds, 511u);
   EXPECT_EQ(result.run.state, static_cast<uint32_t>(ROCATTACH_STATE_ENDED));
   EXPECT_THAT(result.run.output, Not(HasSubstr("child: ")));
   // The SDK reads every mapped library if a tool is in the global scope.

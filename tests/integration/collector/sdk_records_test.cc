@@ -66,7 +66,8 @@ TEST_F(SdkRecords, CopiesOfAPlanOnly) {
 
 TEST_F(SdkRecords, HsaCallsByName) {
   FilterSpec spec = Api(TraceDomain::kHsaApi);
-  spec.selection.hsa_functions = {"hsa_amd_memory_async_copy", "hsa_signal_destroy"};
+  spec.selection.hsa_functions = {"hsa_amd_memory_async_copy", "hsa_signal_destroy",
+                                  "hsa_shut_down"};
   SdkResult result = RunSdk({.steps = {"copy:3", "dispatch:4"}, .filters = {spec}});
   EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
   ExpectCleanRun(result);
@@ -77,16 +78,120 @@ TEST_F(SdkRecords, HsaCallsByName) {
   for (const auto& call : result.run.api_calls) {
     EXPECT_EQ(call.domain, ROCATTACH_PLAN_API_HSA);
     EXPECT_LE(call.begin_ns, call.end_ns);
-    EXPECT_NE(call.correlation_id, 0u);
+    // The last hsa_shut_down is kept from the SDK, which so has no number for it.
+    EXPECT_EQ(call.correlation_id == 0, call.function == numbers.at("hsa_shut_down"));
     EXPECT_EQ(call.plan_tag, ROCATTACH_PLAN_TAG(result.generation));
     EXPECT_EQ(call.text[0], '\0');
     last_end = std::max(last_end, call.end_ns);
     ++calls[call.function];
   }
-  ASSERT_EQ(calls.size(), 2u);
+  ASSERT_EQ(calls.size(), 3u);
+  EXPECT_EQ(calls[numbers.at("hsa_shut_down")], 1u);
   EXPECT_EQ(calls[numbers.at("hsa_amd_memory_async_copy")], 3u);
   EXPECT_GE(calls[numbers.at("hsa_signal_destroy")], 2u);
   EXPECT_EQ(result.run.account.api_calls_seen, result.run.api_calls.size());
+}
+
+TEST_F(SdkRecords, RcclCallsWithTheirArguments) {
+  FilterSpec spec = Api(TraceDomain::kRcclApi);
+  spec.arguments = true;
+  SdkResult result = RunSdk({.steps = {"dispatch:2", "rccl:4"}, .filters = {spec}});
+  EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
+  ExpectCleanRun(result);
+  const auto& numbers = result.run.functions[ROCATTACH_PLAN_API_RCCL];
+  EXPECT_EQ(numbers.size(), 2u);
+  ASSERT_EQ(result.run.api_calls.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    const rocattach_api_call& call = result.run.api_calls[i];
+    EXPECT_EQ(call.domain, ROCATTACH_PLAN_API_RCCL);
+    EXPECT_EQ(call.function, numbers.at("ncclAllReduce"));
+    EXPECT_EQ(call.flags, ROCATTACH_API_TEXT_ARGUMENTS);
+    ASSERT_EQ(call.text_slots, 1u) << "47 bytes";
+    EXPECT_EQ(result.run.texts.at(call.correlation_id),
+              "arg0=0\narg1=0\narg2=" + std::to_string(100 + i) +
+                  "\narg3=7\narg4=0\narg5=0\narg6=0");
+  }
+}
+
+// The workload allocates two blocks for each thread and two for copies.
+size_t Allocations(const CollectorResult& run, uint16_t operation) {
+  size_t count = 0;
+  uint64_t last = 0;
+  for (const rocattach_memory& memory : run.memory) {
+    EXPECT_LE(memory.start_ns, memory.end_ns);
+    EXPECT_NE(memory.correlation_id, 0u);
+    EXPECT_NE(memory.tid, 0u);
+    if (memory.operation != operation) continue;
+    ++count;
+    last = memory.bytes;
+    EXPECT_NE(memory.address, 0u);
+    EXPECT_NE(memory.agent_id, 0u);
+    EXPECT_EQ(memory.queue_id, 0u);
+  }
+  EXPECT_NE(last, 0u);
+  return count;
+}
+
+TEST_F(SdkRecords, MemoryThatIsAllocatedAndFreed) {
+  for (const uint32_t backend :
+       {uint32_t{ROCATTACH_BACKEND_SDK}, uint32_t{ROCATTACH_BACKEND_HSA_TOOLS}}) {
+    SdkResult result = RunSdk({.threads = 2,
+                               .steps = {"copy:4", "dispatch:5"},
+                               .filters = {Api(TraceDomain::kMemoryAllocations)},
+                               .backend = backend});
+    SCOPED_TRACE(backend);
+    EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
+    ExpectCleanRun(result);
+    EXPECT_TRUE(result.run.dispatches.empty());
+    EXPECT_GE(Allocations(result.run, ROCATTACH_MEMORY_ALLOCATE), 6u);
+    std::map<uint64_t, int> live;
+    size_t copied = 0;
+    for (const auto& memory : result.run.memory) {
+      EXPECT_EQ(memory.plan_tag, ROCATTACH_PLAN_TAG(result.generation));
+      if (memory.operation == ROCATTACH_MEMORY_ALLOCATE) {
+        EXPECT_EQ(++live[memory.address], 1);
+        copied += memory.bytes == 65536;
+      } else {
+        EXPECT_EQ(memory.operation, ROCATTACH_MEMORY_FREE);
+        EXPECT_EQ(memory.bytes, 0u) << "the runtime does not say";
+        EXPECT_EQ(--live[memory.address], 0);
+      }
+    }
+    EXPECT_EQ(copied, 2u);
+    EXPECT_EQ(result.run.account.memory_seen, result.run.memory.size());
+    EXPECT_EQ(result.run.account.memory_dropped, 0u);
+  }
+}
+
+TEST_F(SdkRecords, ScratchMemoryOfQueues) {
+  SdkResult result = RunSdk({.threads = 3,
+                             .steps = {"dispatch:5"},
+                             .filters = {Api(TraceDomain::kScratchMemory)},
+                             .recording = true,
+                             .environment = {"SIMROCM_SCRATCH_BYTES=123456"}});
+  EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
+  ExpectCleanRun(result);
+  std::map<uint32_t, uint16_t> last;  // operation by queue
+  for (const auto& memory : result.run.memory) {
+    EXPECT_GT(memory.operation, last[memory.queue_id]);
+    last[memory.queue_id] = memory.operation;
+    EXPECT_NE(memory.queue_id, 0u);
+    EXPECT_NE(memory.agent_id, 0u);
+    EXPECT_EQ(memory.scratch_flags, 1);
+    EXPECT_EQ(memory.bytes,
+              memory.operation == ROCATTACH_MEMORY_SCRATCH_ALLOCATE ? 123456u : 0u);
+  }
+  EXPECT_EQ(last.size(), 3u);
+  for (const auto& d : result.run.dispatches) EXPECT_TRUE(last.contains(d.queue_id));
+}
+
+TEST_F(SdkRecords, NothingOfMemoryWithoutBeingAskedFor) {
+  SdkResult result = RunSdk({.steps = {"copy:2", "dispatch:5"},
+                             .filters = {Api(TraceDomain::kMemoryCopies)},
+                             .environment = {"SIMROCM_SCRATCH_BYTES=123456"}});
+  ExpectCleanRun(result);
+  EXPECT_TRUE(result.run.memory.empty());
+  EXPECT_EQ(result.run.account.memory_seen, 0u);
 }
 
 // The libraries that registered before us are handed over to the SDK, from a thread

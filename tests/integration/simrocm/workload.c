@@ -8,6 +8,7 @@
 //   load            unload and load the kernels again
 //   fork            a child that ends at once
 //   begin           one dispatch by each thread on each GPU, which nobody waits for
+//   rccl:N          N calls of ncclAllReduce
 //   sleep:MSEC
 //   until:FILE      dispatches, some at a time, until FILE is there
 //   pipeline:FILE   each thread dispatches without waiting, and one more copies, until
@@ -138,6 +139,18 @@ static void dispatch_all(uint64_t count) {
   }
   for (unsigned i = 0; i < total; i++) pthread_join(workers[i].thread, NULL);
   dispatch_ns += now_ns() - begin;
+}
+
+static void reduce(uint64_t count) {
+  void* library = dlopen("librccl.so.1", RTLD_NOW);
+  int (*all_reduce)(const void*, void*, size_t, int, int, void*, void*) = NULL;
+  if (library != NULL) *(void**)&all_reduce = dlsym(library, "ncclAllReduce");
+  if (all_reduce == NULL) {
+    fprintf(stderr, "no ncclAllReduce: %s\n", dlerror());
+    exit(1);
+  }
+  for (uint64_t i = 0; i < count; ++i)
+    all_reduce(NULL, NULL, 100 + i, 7, 0, NULL, NULL);
 }
 
 static void copy_some(uint64_t count) {
@@ -279,6 +292,8 @@ static void run_step(const char* step) {
     dispatch_all(parse_number("dispatch", value));
   } else if (strncmp(step, "copy:", 5) == 0) {
     copy_some(parse_number("copy", value));
+  } else if (strncmp(step, "rccl:", 5) == 0) {
+    reduce(parse_number("rccl", value));
   } else if (strncmp(step, "sleep:", 6) == 0) {
     usleep((useconds_t)parse_number("sleep", value) * 1000);
   } else if (strncmp(step, "attach:", 7) == 0) {

@@ -367,6 +367,11 @@ class Collect : public StreamVisitor {
     auto& all = At(c).api_calls;
     all.insert(all.end(), records.begin(), records.end());
   }
+  void OnMemory(const FrameContext& c,
+                absl::Span<const MemoryRecord> records) override {
+    auto& all = At(c).memory;
+    all.insert(all.end(), records.begin(), records.end());
+  }
   void OnSession(const FrameContext& c, const v1::SessionEvent& event) override {
     At(c).sessions.push_back(event);
   }

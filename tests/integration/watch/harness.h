@@ -158,6 +158,7 @@ struct RecordedProcess {
   std::vector<CounterRecord> counters;
   std::vector<CounterRecord> samples;
   std::vector<ApiCallRecord> api_calls;
+  std::vector<MemoryRecord> memory;
   // Names of API functions by domain and number.
   std::map<std::pair<int, uint32_t>, std::string> functions;
   std::map<uint32_t, std::string> threads;  // names by number

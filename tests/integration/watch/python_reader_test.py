@@ -43,7 +43,8 @@ class RealRecording(DumpComparison, unittest.TestCase):
             + ["--kfd-topology", os.path.join(cls.folder.name, "topology")]
             + ["--collector", program("userspace/collector/librocattach-collector.so")]
             + ["-d", cls.folder.name, "-o", "run"]
-            + ["--pmc", "SQ_WAVES", "TCC_HIT", "--hip-trace", "--marker-trace", "--"]
+            + ["--pmc", "SQ_WAVES", "TCC_HIT", "--counter-instances", "--hip-trace"]
+            + ["--marker-trace", "--api-arguments", "--memory-allocation-trace", "--"]
             + [program("tests/simrocm/simrocm-run"), program("tests/targets/hip_markers")],
             capture_output=True,
             text=True,
@@ -70,6 +71,10 @@ class RealRecording(DumpComparison, unittest.TestCase):
         self.assertEqual(counts["api_call"], end["api_calls"])
         self.assertGreater(counts["counter"], 0)
         self.assertGreater(counts["api_call"], 0)
+        self.assertEqual(counts["memory"], end["memory_operations"])
+        self.assertGreater(counts["memory"], 0)
+        self.assertTrue(all(r["each"] for r in records if r["type"] == "counter"))
+        self.assertTrue(any("arguments" in r for r in records if r["type"] == "api_call"))
         self.assertEqual(counts["damage"], 0)
         names = {r["kernel"] for r in records if r["type"] == "dispatch"}
         self.assertNotIn("", names)

@@ -140,6 +140,23 @@ TEST_F(SessionsApiTest, CallsOfHsaKnowTheCallOfHipThatMadeThem) {
   EXPECT_TRUE(Calls(process, "roctxMarkA").empty());
 }
 
+TEST_F(SessionsApiTest, ArgumentsOfEachCall) {
+  const RecordedProcess process =
+      Record({"--hip-trace", "--marker-trace", "--api-arguments"});
+  const std::vector<ApiCallRecord> copies = Calls(process, "hipMemcpy");
+  ASSERT_EQ(copies.size(), 2u * kSteps);
+  for (const ApiCallRecord& call : copies) {
+    const std::vector<ApiArgument> arguments = ArgumentsOf(call);
+    ASSERT_EQ(arguments.size(), 4u) << call.text;
+    EXPECT_EQ(arguments[0].name, "arg0");
+    EXPECT_NE(arguments[0].value, arguments[1].value) << "to and from";
+    EXPECT_EQ(arguments[2].value, ArgumentsOf(copies[0])[2].value) << "bytes";
+  }
+  EXPECT_TRUE(ArgumentsOf(Calls(process, "hipGetLastError").at(0)).empty());
+  EXPECT_EQ(Calls(process, "roctxRangePushA").at(3).text, "step 3") << "a message";
+  EXPECT_THAT(dump_, HasSubstr("\"arguments\""));
+}
+
 TEST_F(SessionsApiTest, NothingWithoutBeingAskedFor) {
   const RecordedProcess process = Record({"--backend", "sdk"});
   EXPECT_TRUE(process.api_calls.empty());

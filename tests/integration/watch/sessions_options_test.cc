@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "tests/integration/watch/sessions_fixture.h"
 
@@ -19,17 +20,20 @@ class SessionOptions : public SessionsTest {
  protected:
   // A target under a watcher with these options; its part of the recording.
   RecordedProcess Run(const std::vector<std::string>& options,
-                      const std::vector<std::string>& target, int exit_status = 0) {
+                      const std::vector<std::string>& target, int exit_status = 0,
+                      const std::vector<std::string>& environment = {}) {
     WatcherProcess watcher(Watch(options));
     EXPECT_TRUE(watcher.ready());
-    Child child(OnSimrocm({}, target));
+    Child child(OnSimrocm({}, target), {.environment = environment});
     const pid_t pid = child.pid();
     const Finished result = child.Wait();
     EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
     const Finished ended = watcher.Stop();
     EXPECT_TRUE(ended.exited_with(exit_status)) << ended.errors;
+    report_ = Child({ClientPath(), "report", watcher.recording()}).Wait().output;
     return ReadRecording(watcher.recording()).Process(pid);
   }
+  std::string report_;  // of the last run
   // Calls by the function's name.
   static std::map<std::string, size_t> Calls(const RecordedProcess& process) {
     std::map<std::string, size_t> calls;
@@ -292,6 +296,77 @@ TEST_F(SessionOptions, AProcessOfTheHsaToolsSaysWhatItCannotGive) {
   EXPECT_TRUE(traced.exited_with(0)) << traced.errors;
   EXPECT_TRUE(child.Wait().exited_with(0));
   EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
+// Memory of the program, with and without rocprofiler-sdk, and of its queues.
+TEST_F(SessionOptions, MemoryAndScratch) {
+  for (const char* backend : {"sdk", "hsa"}) {
+    const RecordedProcess process =
+        Run({"--no-recording", "--backend", backend, "--memory-allocation-trace"},
+            {"hsa_dispatch", "-n", "5", "--copies", "2"});
+    size_t allocated = 0;
+    for (const MemoryRecord& memory : process.memory) {
+      allocated += memory.operation == v1::MEMORY_OPERATION_ALLOCATE;
+      EXPECT_NE(memory.session, 0u);
+    }
+    EXPECT_GE(allocated, 2u) << backend;
+    EXPECT_EQ(process.account.memory_delivered(), process.memory.size());
+    EXPECT_EQ(process.account.memory_dropped(), 0u);
+    EXPECT_EQ(process.dropped(), 0u);
+    EXPECT_THAT(report_, HasSubstr("allocated"));
+  }
+  const RecordedProcess process =
+      Run({"--sys-trace", "--backend", "sdk"}, {"hsa_dispatch", "-n", "5"}, 0,
+          {"SIMROCM_SCRATCH_BYTES=4096"});
+  std::map<int, size_t> operations;
+  for (const MemoryRecord& memory : process.memory) ++operations[memory.operation];
+  EXPECT_GE(operations[v1::MEMORY_OPERATION_ALLOCATE], 2u);
+  EXPECT_GE(operations[v1::MEMORY_OPERATION_SCRATCH_ALLOCATE], 1u);
+  EXPECT_EQ(operations[v1::MEMORY_OPERATION_SCRATCH_FREE],
+            operations[v1::MEMORY_OPERATION_SCRATCH_ALLOCATE]);
+}
+
+// An SDK that lacks one counter of a block: the rest is measured, and the report says
+// what is missing. What the user has named is refused.
+TEST_F(SessionOptions, ACounterThatTheSdkOfAProcessLacks) {
+  const std::vector<std::string> lacking = {"SIMROCM_LACKS_COUNTER=TCC_HIT"};
+  const RecordedProcess process = Run({"--block", "TCC", "--arch", "gfx90a"},
+                                      {"hsa_dispatch", "-n", "40"}, 0, lacking);
+  ASSERT_EQ(process.plans.size(), 1u);
+  std::set<std::string> measured;
+  for (const CounterRecord& record : process.counters) {
+    measured.insert(
+        process.plans.begin()->second.counters(static_cast<int>(record.counter)));
+  }
+  EXPECT_FALSE(measured.contains("TCC_HIT"));
+  EXPECT_TRUE(measured.contains("TCC_MISS"));
+  EXPECT_EQ(process.account.counted_dropped(), 0u);
+  EXPECT_THAT(report_, HasSubstr("without TCC_HIT"));
+  const RecordedProcess whole =
+      Run({"--block", "TCC", "--arch", "gfx90a"}, {"hsa_dispatch", "-n", "40"});
+  EXPECT_THAT(report_, Not(HasSubstr("without TCC_HIT"))) << "it has it";
+  EXPECT_FALSE(whole.counters.empty());
+  const RecordedProcess named =
+      Run({"--pmc", "TCC_HIT", "TCC_MISS"}, {"hsa_dispatch", "-n", "40"}, 1, lacking);
+  EXPECT_TRUE(named.counters.empty());
+  ASSERT_EQ(named.sessions.size(), 1u);
+  EXPECT_EQ(named.sessions[0].what(), v1::SessionEvent::REFUSED);
+  EXPECT_THAT(named.sessions[0].detail(), HasSubstr("TCC_HIT"));
+  EXPECT_EQ(named.dispatches.size(), 40u) << "the rest goes on";
+}
+
+TEST_F(SessionOptions, InstancesAddUpToTheirCounter) {
+  const RecordedProcess process =
+      Run({"--pmc", "SQ_WAVES", "TCC_HIT", "--counter-instances"},
+          {"hsa_dispatch", "-n", "20"});
+  ASSERT_EQ(process.counters.size(), 40u);
+  for (const CounterRecord& record : process.counters) {
+    ASSERT_NE(record.each, nullptr);
+    EXPECT_EQ(record.each->size(), record.instances);
+    double sum = 0;
+    for (const CounterInstance& instance : *record.each) sum += instance.value;
+    EXPECT_EQ(sum, record.sum);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 #ifndef ROCATTACH_TESTS_SIMROCM_SDK_API_CALL_H_
 #define ROCATTACH_TESTS_SIMROCM_SDK_API_CALL_H_
 
+#include <cstdint>
+#include <functional>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -18,12 +21,25 @@ struct Interest {
   rocattach_sdk_user_data user_data;
 };
 
+// The arguments of a call as texts.
+using ArgumentTexts = std::function<std::vector<std::string>()>;
+
+// What tools get of a call: the message of a marker, and behind it what only the SDK
+// itself can read.
+struct CallPayload {
+  rocattach_sdk_callback_marker visible;
+  const ArgumentTexts& arguments;
+};
+
 // From the call of a traced function to its return.
 class Call {
  public:
   // `message`: a marker's, else nullptr.
-  Call(int32_t kind, int32_t operation, const char* message)
-      : kind_(kind), operation_(operation), message_(message) {
+  Call(int32_t kind, int32_t operation, const char* message, ArgumentTexts arguments)
+      : kind_(kind),
+        operation_(operation),
+        message_(message),
+        arguments_(std::move(arguments)) {
     if (FiniStatus() != 0) return;
     auto active = ActiveContexts();
     for (Context* context : *active) {
@@ -65,8 +81,7 @@ class Call {
   void Invoke(int32_t phase) {
     for (Interest& interest : interests_) {
       if (interest.called == nullptr) continue;
-      // Of the arguments only a marker's message is simulated.
-      rocattach_sdk_callback_marker payload{sizeof(payload), message_};
+      CallPayload payload{{sizeof(payload.visible), message_}, arguments_};
       rocattach_sdk_callback_record record{
           interest.context->id, ThreadId(), correlation_, kind_,
           operation_,           phase,      &payload};
@@ -76,10 +91,24 @@ class Call {
 
   const int32_t kind_, operation_;
   const char* const message_;
+  const ArgumentTexts arguments_;
   std::vector<Interest> interests_;
   rocattach_sdk_correlation_id correlation_{};
   uint64_t start_ = 0;
 };
+
+template <typename Argument>
+std::string TextOf(Argument argument) {
+  if constexpr (std::is_pointer_v<Argument>) {
+    return std::to_string(reinterpret_cast<uintptr_t>(argument));  // NOLINT
+  } else if constexpr (std::is_enum_v<Argument>) {
+    return std::to_string(static_cast<int64_t>(argument));
+  } else if constexpr (std::is_arithmetic_v<Argument>) {
+    return std::to_string(argument);
+  } else {
+    return "{}";
+  }
+}
 
 // The first argument, where it is a text.
 inline const char* MessageIn() {
@@ -101,7 +130,8 @@ struct Wrapper<kMember, kKind, kOperation> {
   static inline Result (*next)(Arguments...) = nullptr;
 
   static Result Function(Arguments... arguments) {
-    Call call(kKind, kOperation, MessageIn(arguments...));
+    Call call(kKind, kOperation, MessageIn(arguments...),
+              [&] { return std::vector<std::string>{TextOf(arguments)...}; });
     return next(arguments...);
   }
 

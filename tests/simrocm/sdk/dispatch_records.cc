@@ -13,6 +13,7 @@
 #include "tests/simrocm/sdk/dispatch.h"
 #include "tests/simrocm/sdk/dispatch_log.h"
 #include "tests/simrocm/sdk/hsa.h"
+#include "tests/simrocm/sdk/scratch_memory.h"
 #include "tests/simrocm/sdk/serializer.h"
 
 namespace simrocm::sdk {
@@ -186,6 +187,7 @@ bool Describe(const hsa_queue_t* queue, hsa_agent_t agent,
     std::lock_guard lock(Get().mutex);
     info.dispatch_id = Get().next_dispatch++;
   }
+  NoteScratch(queue, info.agent_id);
   CaptureContexts(dispatch);
   return !dispatch->captures.empty() || dispatch->serialize ||
          (!DevicesAreObserved() && DeviceIsCounted(sdk_agent->id));
@@ -261,6 +263,7 @@ void WaitForLess(const hsa_queue_t* queue, uint32_t limit,
 
 void OnQueueDestroyed(const hsa_queue_t* hsa_queue) {
   if (FiniStatus() > 0) return;
+  FreeScratch(hsa_queue);
   State& state = Get();
   std::unique_lock lock(state.mutex);
   auto found = state.queues.find(hsa_queue);

@@ -26,6 +26,7 @@ void SetAttachTable(const void* table);
 void InstallCodeObjects(HsaApiTable* table);
 void InstallQueues(HsaApiTable* table);
 void InstallMemoryCopies(HsaApiTable* table);
+void InstallMemoryAllocations(HsaApiTable* table);
 void InstallApiTracing(HsaApiTable* table);
 
 // Code objects that were loaded before the tool came.

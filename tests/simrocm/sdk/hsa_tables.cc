@@ -159,6 +159,7 @@ void ProcessHsaTable(HsaApiTable* table, uint64_t lib_version, uint64_t instance
   StartDeferredDeviceCounting();
   Log("sdk.hsa step=device_counting");
   InstallMemoryCopies(table);
+  InstallMemoryAllocations(table);
   InstallApiTracing(table);
   if (Get().attach == nullptr && UsesInterposition())
     InstallInterposition(table->core_);

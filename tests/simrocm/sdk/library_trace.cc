@@ -15,8 +15,10 @@ constexpr int32_t kHipCompiler = ROCATTACH_SDK_CALLBACK_HIP_COMPILER_API;
 constexpr int32_t kMarkerCore = ROCATTACH_SDK_CALLBACK_MARKER_CORE_API;
 constexpr int32_t kMarkerControl = ROCATTACH_SDK_CALLBACK_MARKER_CONTROL_API;
 constexpr int32_t kMarkerName = ROCATTACH_SDK_CALLBACK_MARKER_NAME_API;
+constexpr int32_t kRccl = ROCATTACH_SDK_CALLBACK_RCCL_API;
 static_assert(kHipRuntime == int32_t{ROCATTACH_SDK_BUFFER_HIP_RUNTIME_API} &&
-              kMarkerName == int32_t{ROCATTACH_SDK_BUFFER_MARKER_NAME_API});
+              kMarkerName == int32_t{ROCATTACH_SDK_BUFFER_MARKER_NAME_API} &&
+              kRccl == int32_t{ROCATTACH_SDK_BUFFER_RCCL_API});
 
 #define SIMROCM_INSTALL(result, name, number, parameters, arguments) \
   Wrapper<&Table::name##_fn, kKind, number>::Install(table);
@@ -61,6 +63,14 @@ void Install(MarkerNameTable* table) {
   }
 }
 
+void Install(RcclTable* table) {
+  using Table = RcclTable;
+  constexpr int32_t kKind = kRccl;
+  if (AnyContextTraces(kKind, kKind)) {
+    SIMROCM_RCCL_API(SIMROCM_INSTALL)
+  }
+}
+
 }  // namespace
 
 bool InstallLibraryTracing(const char* name, void** tables, uint64_t count) {
@@ -68,6 +78,8 @@ bool InstallLibraryTracing(const char* name, void** tables, uint64_t count) {
     Install(static_cast<HipRuntimeTable*>(tables[0]));
   } else if (strcmp(name, "hip_compiler") == 0 && count == 1) {
     Install(static_cast<HipCompilerTable*>(tables[0]));
+  } else if (strcmp(name, "rccl") == 0 && count == 1) {
+    Install(static_cast<RcclTable*>(tables[0]));
   } else if (strcmp(name, "roctx") == 0 && count == 3) {
     Install(static_cast<MarkerCoreTable*>(tables[0]));
     Install(static_cast<MarkerControlTable*>(tables[1]));
@@ -97,6 +109,9 @@ const char* LibraryOperationName(int32_t kind, int32_t operation) {
       break;
     case kMarkerName:
       SIMROCM_MARKER_NAME_API(SIMROCM_NAME)
+      break;
+    case kRccl:
+      SIMROCM_RCCL_API(SIMROCM_NAME)
       break;
     default:
       break;

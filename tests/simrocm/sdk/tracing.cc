@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "tests/simrocm/sdk/api_call.h"
 #include "tests/simrocm/sdk/buffer.h"
 #include "tests/simrocm/sdk/library_trace.h"
 
@@ -36,6 +37,13 @@ constexpr int32_t kCallbackKindCount =
 constexpr const char* kCopies[] = {
     "MEMORY_COPY_NONE", "MEMORY_COPY_HOST_TO_HOST", "MEMORY_COPY_HOST_TO_DEVICE",
     "MEMORY_COPY_DEVICE_TO_HOST", "MEMORY_COPY_DEVICE_TO_DEVICE"};
+constexpr const char* kAllocations[] = {
+    "MEMORY_ALLOCATION_NONE", "MEMORY_ALLOCATION_ALLOCATE",
+    "MEMORY_ALLOCATION_VMEM_ALLOCATE", "MEMORY_ALLOCATION_FREE",
+    "MEMORY_ALLOCATION_VMEM_FREE"};
+constexpr const char* kScratch[] = {"SCRATCH_MEMORY_NONE", "SCRATCH_MEMORY_ALLOC",
+                                    "SCRATCH_MEMORY_FREE",
+                                    "SCRATCH_MEMORY_ASYNC_RECLAIM"};
 constexpr const char* kDispatches[] = {
     "KERNEL_DISPATCH_NONE", "KERNEL_DISPATCH_ENQUEUE", "KERNEL_DISPATCH_COMPLETE"};
 constexpr const char* kCodeObjects[] = {"CODE_OBJECT_NONE", "CODE_OBJECT_LOAD",
@@ -58,6 +66,10 @@ const char* BufferOperation(int32_t kind, int32_t operation) {
       return At(kCopies, operation);
     case ROCATTACH_SDK_BUFFER_KERNEL_DISPATCH:
       return At(kDispatches, operation);
+    case ROCATTACH_SDK_BUFFER_MEMORY_ALLOCATION:
+      return At(kAllocations, operation);
+    case ROCATTACH_SDK_BUFFER_SCRATCH_MEMORY:
+      return At(kScratch, operation);
     default:
       return ApiOperation(kind, operation);
   }
@@ -132,6 +144,25 @@ SIMROCM_EXPORT rocattach_sdk_status rocprofiler_configure_callback_tracing_servi
     tracing.operations.assign(operations, operations + operation_count);
   }
   context->callback_tracing[kind] = std::move(tracing);
+  return ROCATTACH_SDK_STATUS_SUCCESS;
+}
+
+SIMROCM_EXPORT rocattach_sdk_status
+rocprofiler_iterate_callback_tracing_kind_operation_args(
+    rocattach_sdk_callback_record record, rocattach_sdk_argument_cb callback, int32_t,
+    void* user_data) {
+  if (ApiOperation(record.kind, record.operation) == nullptr) {
+    return ROCATTACH_SDK_STATUS_ERROR_KIND_NOT_FOUND;
+  }
+  const auto* call = static_cast<const CallPayload*>(record.payload);
+  uint32_t number = 0;
+  for (const std::string& text : call->arguments()) {
+    const std::string name = "arg" + std::to_string(number);
+    if (callback(record.kind, record.operation, number++, &text, 0, "", name.c_str(),
+                 text.c_str(), 0, user_data) != 0) {
+      break;
+    }
+  }
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
 

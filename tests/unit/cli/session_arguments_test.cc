@@ -118,20 +118,42 @@ TEST_F(SessionArgumentsTest, TracesOfSeveralKindsAtOnce) {
     const SessionSpec wish = Spec({option, "--stats"});
     EXPECT_EQ(wish.filters.size(), 2u) << option;
     EXPECT_EQ(wish.filters[0].kind, FilterKind::kDispatchTimestamps);
+    // Not every process has them.
+    EXPECT_THAT(wish.filters.back().optional_domains,
+                ElementsAre(TraceDomain::kRcclApi, TraceDomain::kMemoryAllocations,
+                            TraceDomain::kScratchMemory));
     return wish.filters.back().api_domains;
   };
   for (const char* option : {"--sys-trace", "-s"}) {
-    EXPECT_THAT(domains(option),
-                ElementsAre(TraceDomain::kHsaApi, TraceDomain::kMemoryCopies,
-                            TraceDomain::kHipApi, TraceDomain::kMarkers));
+    EXPECT_THAT(
+        domains(option),
+        ElementsAre(TraceDomain::kHsaApi, TraceDomain::kMemoryCopies,
+                    TraceDomain::kHipApi, TraceDomain::kMarkers, TraceDomain::kRcclApi,
+                    TraceDomain::kMemoryAllocations, TraceDomain::kScratchMemory));
   }
   for (const char* option : {"--runtime-trace", "-r"}) {
-    EXPECT_THAT(domains(option),
-                ElementsAre(TraceDomain::kMemoryCopies, TraceDomain::kHipApi,
-                            TraceDomain::kMarkers));
+    EXPECT_THAT(
+        domains(option),
+        ElementsAre(TraceDomain::kMemoryCopies, TraceDomain::kHipApi,
+                    TraceDomain::kMarkers, TraceDomain::kRcclApi,
+                    TraceDomain::kMemoryAllocations, TraceDomain::kScratchMemory));
   }
+  // What is asked for by name must be there.
+  EXPECT_THAT(Spec({"-r", "--scratch-memory-trace"}).filters.back().optional_domains,
+              ElementsAre(TraceDomain::kRcclApi, TraceDomain::kMemoryAllocations));
   EXPECT_THAT(Spec({"--hip-runtime-trace"}).filters[0].api_domains,
               ElementsAre(TraceDomain::kHipApi));
+}
+
+TEST_F(SessionArgumentsTest, InstancesAndArguments) {
+  EXPECT_TRUE(Spec({"--pmc", "SQ_WAVES", "--counter-instances"}).filters[0].instances);
+  EXPECT_FALSE(Spec({"--pmc", "SQ_WAVES"}).filters[0].instances);
+  EXPECT_THAT(Refusal({"--counter-instances"}), HasSubstr("--pmc"));
+  EXPECT_THAT(
+      Refusal({"--pmc", "SQ_WAVES", "--device-samples", "20", "--counter-instances"}),
+      HasSubstr("counters of dispatches"));
+  EXPECT_TRUE(Spec({"--rccl-trace", "--api-arguments"}).filters[0].arguments);
+  EXPECT_THAT(Refusal({"--marker-trace", "--api-arguments"}), HasSubstr("--hip-trace"));
 }
 
 TEST_F(SessionArgumentsTest, ShortOptions) {

@@ -98,6 +98,8 @@ TEST_F(ControlTest, FiltersComeThroughWhole) {
   spec.rotation_iterations = 5;
   spec.rotation_ns = 6;
   spec.api_domains = {TraceDomain::kHsaApi, TraceDomain::kMarkers};
+  spec.optional_domains = {TraceDomain::kMarkers};
+  spec.instances = spec.arguments = true;
   spec.sample_interval_ns = 7;
   spec.sample_duration_ns = 8;
   spec.sample_delay_ns = 9;

@@ -76,6 +76,8 @@ TEST(PftracePackets, TrackEventsAreWhatTheLibraryReads) {
   event.category = kCategoryMarker;
   event.name_text = "text\n\"with everything\"";
   event.numbers = numbers;
+  const ApiArgument arguments[] = {{"bytes", "4096"}};
+  event.arguments = arguments;
   event.submitted = submitted;
   packets.Track(event);
   packets.EndSlice(600, 0xabcdef);
@@ -89,6 +91,8 @@ TEST(PftracePackets, TrackEventsAreWhatTheLibraryReads) {
   EXPECT_EQ(begin.name(), event.name_text);
   EXPECT_FALSE(begin.has_name_iid());
   EXPECT_EQ(begin.debug_annotations(0).uint_value(), 9u);
+  EXPECT_EQ(begin.debug_annotations(1).name(), "bytes");
+  EXPECT_EQ(begin.debug_annotations(1).string_value(), "4096");
   EXPECT_EQ(begin.gpu_correlation().render_stage_submission_event_ids_size(), 9000);
   EXPECT_EQ(trace.packet(1).track_event().type(), TrackEvent::TYPE_SLICE_END);
   EXPECT_EQ(trace.packet(1).timestamp(), 600u);

@@ -78,6 +78,10 @@ struct Sink : RecordSink {
 struct Written : StreamVisitor {
   std::vector<CounterRecord> counters, samples;
   std::vector<ApiCallRecord> calls;
+  std::vector<MemoryRecord> memory;
+  void OnMemory(const FrameContext&, absl::Span<const MemoryRecord> records) override {
+    memory.insert(memory.end(), records.begin(), records.end());
+  }
   void OnCounters(const FrameContext&,
                   absl::Span<const CounterRecord> records) override {
     counters.insert(counters.end(), records.begin(), records.end());
@@ -618,6 +622,131 @@ TEST_F(SessionRecordsTest, AnApiCallThatMakesNoSenseIsInvalid) {
   EXPECT_THAT(sink_->calls, IsEmpty());
   EXPECT_EQ(counts().api_calls, 0u);
   EXPECT_THAT(Finish().calls, IsEmpty());
+}
+
+// A slot of instances of these counters, at position 1, 2 and so on.
+rocattach_instances InstancesOf(uint64_t operation, uint16_t slot,
+                                const std::vector<uint64_t>& counters) {
+  rocattach_instances instances = {};
+  instances.kind = ROCATTACH_RECORD_INSTANCES;
+  instances.slot = slot;
+  instances.correlation_id = operation;
+  for (const uint64_t counter : counters) {
+    instances.value[instances.count] = {
+        counter << ROCATTACH_INSTANCE_COUNTER_SHIFT | (instances.count + 1u),
+        static_cast<double>(100 * counter + instances.count)};
+    ++instances.count;
+  }
+  return instances;
+}
+
+TEST_F(SessionRecordsTest, InstancesAreThoseOfTheirCountersInAnyOrder) {
+  TakeCounted(1);
+  for (const uint16_t slot : {0, 1}) {
+    rocattach_values values = Values(1, slot);
+    values.instance_slots = 2;
+    Take(values);
+  }
+  EXPECT_THAT(sink_->dispatches, IsEmpty()) << "its instances follow";
+  records_->TakeInstances(0, SlotOf(InstancesOf(1, 0, {2, 2, 0, 0, 0})));
+  records_->TakeInstances(0, SlotOf(InstancesOf(1, 1, {0, 9})));
+  EXPECT_EQ(sink_->dispatches.size(), 1u);
+  TakeCounted(2);
+  TakeValuesOf(2);
+  const Written written = Finish();
+  EXPECT_EQ(counts().counted_invalid, 0u);
+  ASSERT_EQ(written.counters.size(), 6u);
+  ASSERT_NE(written.counters[0].each, nullptr);
+  EXPECT_THAT(*written.counters[0].each,
+              ElementsAre(CounterInstance{3, 2}, CounterInstance{4, 3},
+                          CounterInstance{5, 4}, CounterInstance{1, 0}));
+  EXPECT_EQ(written.counters[1].each, nullptr);
+  EXPECT_THAT(*written.counters[2].each,
+              ElementsAre(CounterInstance{1, 200}, CounterInstance{2, 201}));
+  for (size_t i = 3; i < 6; ++i) EXPECT_EQ(written.counters[i].each, nullptr);
+}
+
+TEST_F(SessionRecordsTest, InstancesThatMakeNoSenseMakeTheirDispatchInvalid) {
+  const auto begin = [&](uint64_t operation, uint16_t instance_slots) {
+    TakeCounted(operation);
+    for (const uint16_t slot : {0, 1}) {
+      rocattach_values values = Values(operation, slot);
+      values.instance_slots = instance_slots;
+      Take(values);
+    }
+  };
+  begin(1, 1);
+  records_->TakeInstances(0, SlotOf(InstancesOf(1, 1, {0})));  // not the first
+  begin(2, 1);
+  records_->TakeInstances(0, SlotOf(InstancesOf(1, 0, {0})));  // of another
+  begin(3, 1);
+  records_->TakeInstances(0, SlotOf(InstancesOf(3, 0, {})));
+  begin(4, 1);
+  rocattach_instances many = InstancesOf(4, 0, {0});
+  many.count = ROCATTACH_INSTANCES_PER_SLOT + 1;
+  records_->TakeInstances(0, SlotOf(many));
+  begin(5, ROCATTACH_MAX_INSTANCE_SLOTS + 1);
+  begin(6, 2);  // only one comes
+  records_->TakeInstances(0, SlotOf(InstancesOf(6, 0, {0})));
+  const Written written = Finish();
+  EXPECT_EQ(counts().counted_invalid, 6u);
+  EXPECT_THAT(written.counters, IsEmpty());
+  EXPECT_THAT(sink_->dispatches, IsEmpty());
+}
+
+TEST_F(SessionRecordsTest, MemoryGoesToTheStream) {
+  rocattach_memory memory = {};
+  memory.kind = ROCATTACH_RECORD_MEMORY;
+  memory.operation = ROCATTACH_MEMORY_SCRATCH_ALLOCATE;
+  memory.agent_id = kAgent;
+  memory.scratch_flags = 2;
+  memory.tid = 77;
+  memory.plan_tag = ROCATTACH_PLAN_TAG(kGeneration);
+  memory.correlation_id = 9;
+  memory.start_ns = 1000;
+  memory.end_ns = 3000;
+  memory.address = 0x7f00;
+  memory.bytes = 4096;
+  memory.queue_id = 3;
+  EXPECT_TRUE(records_->TakeMemory(0, memory));
+  rocattach_memory bad = memory;
+  bad.end_ns = 999;
+  EXPECT_FALSE(records_->TakeMemory(0, bad));
+  bad = memory;
+  ++bad.plan_tag;
+  EXPECT_FALSE(records_->TakeMemory(0, bad));
+  bad = memory;
+  bad.operation = 8;
+  EXPECT_FALSE(records_->TakeMemory(0, bad));
+  EXPECT_EQ(counts().memory, 1u);
+  EXPECT_EQ(counts().memory_invalid, 3u);
+  const Written written = Finish();
+  ASSERT_EQ(written.memory.size(), 1u);
+  const MemoryRecord& record = written.memory[0];
+  EXPECT_EQ(record.session, kSession);
+  EXPECT_EQ(record.operation, v1::MEMORY_OPERATION_SCRATCH_ALLOCATE);
+  EXPECT_EQ(record.agent_id, kAgent);
+  EXPECT_EQ(record.scratch_flags, 2);
+  EXPECT_EQ(record.tid, 77u);
+  EXPECT_EQ(record.correlation_id, 9u);
+  EXPECT_EQ(record.begin_ns, 1000u);
+  EXPECT_EQ(record.end_ns, 3000u);
+  EXPECT_EQ(record.address, 0x7f00u);
+  EXPECT_EQ(record.bytes, 4096u);
+  EXPECT_EQ(record.queue_id, 3u);
+}
+
+TEST_F(SessionRecordsTest, ArgumentsKeepTheirLinesAndAreNoMessage) {
+  rocattach_api_call call = ApiCall();
+  call.flags = ROCATTACH_API_TEXT_ARGUMENTS;
+  strcpy(call.text, "a=1\nb=x\ty");
+  EXPECT_TRUE(Take(call));
+  ASSERT_EQ(sink_->calls.size(), 1u);
+  EXPECT_EQ(sink_->calls[0].text, "");
+  const Written written = Finish();
+  ASSERT_EQ(written.calls.size(), 1u);
+  EXPECT_EQ(written.calls[0].text, "a=1\nb=x?y");
+  EXPECT_NE(written.calls[0].flags & kApiCallArguments, 0);
 }
 
 }  // namespace

@@ -190,6 +190,37 @@ TEST_F(PlanTest, ApiFunctionsHaveTheNumbersOfTheProcess) {
   EXPECT_EQ(SessionStatusOf(older.status()), SessionStatus::kInvalidOperationId);
 }
 
+TEST_F(PlanTest, WhatNobodyAskedForIsLeftOut) {
+  FilterSpec spec;
+  spec.kind = FilterKind::kApiTrace;
+  spec.api_domains = {TraceDomain::kHsaApi, TraceDomain::kMemoryAllocations,
+                      TraceDomain::kScratchMemory, TraceDomain::kRcclApi};
+  spec.arguments = true;
+  target_.record_kinds = ROCATTACH_PLAN_RECORD_API | ROCATTACH_PLAN_RECORD_MEMORY;
+  target_.functions = {{ROCATTACH_PLAN_API_HSA, 1, "hsa_init"}};
+  EXPECT_EQ(
+      SessionStatusOf(CompilePlan(SessionId{5}, {spec}, target_, catalog_).status()),
+      SessionStatus::kFilterNotSupported)
+      << "scratch memory was asked for";
+  spec.optional_domains = {TraceDomain::kScratchMemory, TraceDomain::kRcclApi};
+  const auto some = Compile({spec});
+  ASSERT_NE(some, nullptr);
+  EXPECT_EQ(some->image->record_kinds,
+            ROCATTACH_PLAN_RECORD_API | ROCATTACH_PLAN_RECORD_MEMORY);
+  EXPECT_EQ(some->left_out.size(), 2u) << "scratch memory, and arguments";
+  EXPECT_FALSE(rocattach_plan_traces(some->image.get(), ROCATTACH_PLAN_API_RCCL, 0));
+  target_.record_kinds = UINT32_MAX;
+  target_.functions.push_back({ROCATTACH_PLAN_API_RCCL, 0, "ncclAllReduce"});
+  spec.optional_domains.clear();
+  const auto all = Compile({spec});
+  ASSERT_NE(all, nullptr);
+  EXPECT_EQ(all->image->record_kinds,
+            ROCATTACH_PLAN_RECORD_API | ROCATTACH_PLAN_RECORD_MEMORY |
+                ROCATTACH_PLAN_RECORD_SCRATCH | ROCATTACH_PLAN_RECORD_ARGUMENTS);
+  EXPECT_TRUE(rocattach_plan_traces(all->image.get(), ROCATTACH_PLAN_API_RCCL, 0));
+  EXPECT_TRUE(all->left_out.empty());
+}
+
 TEST(SessionBackendTest, FunctionsAreUnknownOnlyToThoseThatAreThere) {
   FakeBackend backend;
   auto known = [&](const char* name) {

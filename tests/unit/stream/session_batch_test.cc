@@ -11,6 +11,7 @@
 #include "userspace/stream/api_batch.h"
 #include "userspace/stream/counter_batch.h"
 #include "userspace/stream/frame.h"
+#include "userspace/stream/memory_batch.h"
 #include "userspace/stream/process_stream.h"
 
 namespace rocattach {
@@ -25,16 +26,27 @@ uint64_t Bits(double value) {
 }
 
 std::string Describe(const CounterRecord& r) {
-  return absl::StrCat(r.session, " ", r.operation, " ", r.plan, " ", r.pass, " ",
-                      r.counter, " ", r.kernel_id, " ", r.agent_id, " ", r.instances,
-                      " ", r.begin_ns, " ", r.end_ns, " ", Bits(r.sum), " ",
-                      Bits(r.minimum), " ", Bits(r.maximum));
+  std::string text = absl::StrCat(
+      r.session, " ", r.operation, " ", r.plan, " ", r.pass, " ", r.counter, " ",
+      r.kernel_id, " ", r.agent_id, " ", r.instances, " ", r.begin_ns, " ", r.end_ns,
+      " ", Bits(r.sum), " ", Bits(r.minimum), " ", Bits(r.maximum));
+  if (r.each == nullptr) return text;
+  for (const CounterInstance& instance : *r.each) {
+    absl::StrAppend(&text, " ", instance.position, ":", Bits(instance.value));
+  }
+  return text;
+}
+
+std::string Describe(const MemoryRecord& r) {
+  return absl::StrCat(r.session, " ", r.correlation_id, " ", r.begin_ns, " ", r.end_ns,
+                      " ", r.address, " ", r.bytes, " ", r.tid, " ", r.queue_id, " ",
+                      r.operation, " ", r.agent_id, " ", r.scratch_flags);
 }
 
 std::string Describe(const ApiCallRecord& r) {
   return absl::StrCat(r.session, " ", r.correlation_id, " ", r.ancestor_id, " ",
                       r.begin_ns, " ", r.end_ns, " ", r.tid, " ", r.domain, " ",
-                      r.function, " ", r.text);
+                      r.function, " ", r.flags & kApiCallArguments, " ", r.text);
 }
 
 double AnyValue(std::mt19937_64& random) {
@@ -282,6 +294,150 @@ TEST(SessionBatch, KeyFramesRepeatTheLastPlansOnly) {
       EXPECT_LE(bytes, after_many + 1000);
     }
   }
+}
+
+// Instances of two engines of four channels each, as of one GPU.
+std::shared_ptr<const std::vector<CounterInstance>> Instances(size_t count,
+                                                              double first) {
+  auto each = std::make_shared<std::vector<CounterInstance>>();
+  for (size_t i = 0; i < count; ++i) {
+    each->push_back(
+        {(i / 4) << ROCATTACH_INSTANCE_SHADER_ENGINE_SHIFT | i % 4, first + i});
+  }
+  return each;
+}
+
+TEST(CounterBatch, InstancesRoundTripAndAreSmall) {
+  std::vector<CounterRecord> records = Regular(2000);
+  const size_t without =
+      ExpectRoundTrip<CounterBatchEncoder>(records, DecodeCounterBatch);
+  size_t instances = 0;
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (i % 5 == 0) continue;  // not every counter has them
+    records[i].each = Instances(8, static_cast<double>(i % 3));
+    instances += 8;
+  }
+  const size_t with = ExpectRoundTrip<CounterBatchEncoder>(records, DecodeCounterBatch);
+  EXPECT_LT(with - without, instances * 2);
+}
+
+TEST(CounterBatch, InstancesOfAnyKindRoundTrip) {
+  std::mt19937_64 random(11);
+  std::vector<CounterRecord> records = Regular(300);
+  for (CounterRecord& record : records) {
+    auto each = std::make_shared<std::vector<CounterInstance>>();
+    for (size_t i = 0; i <= random() % 40; ++i) {
+      each->push_back({random() >> 16, AnyValue(random)});
+    }
+    record.each = std::move(each);
+  }
+  ExpectRoundTrip<CounterBatchEncoder>(records, DecodeCounterBatch);
+  // As many as one batch cannot hold.
+  records = Regular(100);
+  for (CounterRecord& record : records) record.each = Instances(4096, 1);
+  ExpectRoundTrip<CounterBatchEncoder>(records, DecodeCounterBatch);
+}
+
+TEST(CounterBatch, APositionIsThatOfEachDimension) {
+  const uint64_t position = uint64_t{5} << ROCATTACH_INSTANCE_XCC_SHIFT |
+                            uint64_t{3} << ROCATTACH_INSTANCE_AID_SHIFT |
+                            uint64_t{31} << ROCATTACH_INSTANCE_SHADER_ENGINE_SHIFT |
+                            uint64_t{1} << ROCATTACH_INSTANCE_SHADER_ARRAY_SHIFT |
+                            uint64_t{9} << ROCATTACH_INSTANCE_WGP_SHIFT | 1000;
+  const InstancePlace place = PlaceOf(position);
+  EXPECT_EQ(place.xcc, 5u);
+  EXPECT_EQ(place.aid, 3u);
+  EXPECT_EQ(place.shader_engine, 31u);
+  EXPECT_EQ(place.shader_array, 1u);
+  EXPECT_EQ(place.wgp, 9u);
+  EXPECT_EQ(place.instance, 1000u);
+}
+
+TEST(CounterBatch, ImpossibleListsOfInstancesAreRefused) {
+  const auto status = [](auto change) {
+    v1::CounterBatch batch;
+    batch.set_count(2);
+    batch.set_shapes(1);
+    batch.add_list_length(2);
+    batch.add_list_position(1);
+    batch.add_list_position(2);
+    batch.add_shape_list(1);
+    for (int i = 0; i < 4; ++i) batch.add_instance_change(i);
+    change(&batch);
+    std::vector<CounterRecord> records;
+    return DecodeCounterBatch(batch.SerializeAsString(), &records);
+  };
+  EXPECT_TRUE(status([](v1::CounterBatch*) {}).ok());
+  EXPECT_TRUE(status([](auto* b) { b->clear_instance_change(); }).ok()) << "zeros";
+  EXPECT_TRUE(status([](auto* b) { b->clear_list_position(); }).ok()) << "zeros";
+  EXPECT_FALSE(status([](auto* b) { b->set_shape_list(0, 2); }).ok());
+  EXPECT_FALSE(status([](auto* b) { b->add_instance_change(1); }).ok());
+  EXPECT_FALSE(status([](auto* b) { b->add_list_position(1); }).ok());
+  // Columns that are absent must not make a reader allocate without limit.
+  EXPECT_FALSE(status([](auto* b) {
+                 b->clear_list_position();
+                 b->clear_instance_change();
+                 b->set_list_length(0, 1 << 30);
+               }).ok());
+  EXPECT_FALSE(status([](auto* b) {
+                 b->clear_list_position();
+                 b->clear_instance_change();
+                 b->set_list_length(0, 1 << 19);
+                 b->set_count(3);
+               }).ok());
+}
+
+TEST(MemoryBatch, AnyRecordsRoundTrip) {
+  std::mt19937_64 random(3);
+  std::vector<MemoryRecord> records;
+  for (int i = 0; i < 40'000; ++i) {
+    MemoryRecord record;
+    const bool any = i % 100 == 0;
+    record.session = any ? random() : 1;
+    record.correlation_id = any ? random() : static_cast<uint64_t>(i);
+    record.begin_ns = any ? random() : 1'000'000'000 + 5000 * static_cast<uint64_t>(i);
+    record.end_ns = any ? random() : record.begin_ns + random() % 10'000;
+    record.address = any ? random() : 0x7f0000000000 + (random() % 100 << 21);
+    record.bytes = any ? random() : random() % 3 << 21;
+    record.tid = static_cast<uint32_t>(any ? random() : 77);
+    record.queue_id = static_cast<uint32_t>(any ? random() : 0);
+    record.operation = static_cast<uint16_t>(random() % 8);
+    record.agent_id = static_cast<uint16_t>(any ? random() : 1);
+    record.scratch_flags = static_cast<uint16_t>(any ? random() : 0);
+    records.push_back(record);
+  }
+  const size_t bytes = ExpectRoundTrip<MemoryBatchEncoder>(records, DecodeMemoryBatch);
+  EXPECT_LT(bytes, records.size() * 20);
+}
+
+TEST(MemoryBatch, WhatMakesNoSenseIsRefused) {
+  v1::MemoryBatch batch;
+  batch.set_count(3);
+  batch.set_shapes(1);
+  std::vector<MemoryRecord> records;
+  EXPECT_TRUE(DecodeMemoryBatch(batch.SerializeAsString(), &records).ok());
+  EXPECT_EQ(records.size(), 3u);
+  batch.add_bytes(1);
+  EXPECT_FALSE(DecodeMemoryBatch(batch.SerializeAsString(), &records).ok());
+  batch.clear_bytes();
+  for (int i = 0; i < 3; ++i) batch.add_shape(1);
+  EXPECT_FALSE(DecodeMemoryBatch(batch.SerializeAsString(), &records).ok());
+  EXPECT_EQ(records.size(), 3u) << "as before";
+}
+
+TEST(ApiBatch, ArgumentsAreTakenApart) {
+  ApiCallRecord call;
+  call.text = "pointer=0x7f\nbytes=4096\nname=a=b\nodd";
+  EXPECT_TRUE(ArgumentsOf(call).empty()) << "a marker's text";
+  call.flags = kApiCallArguments;
+  const std::vector<ApiArgument> arguments = ArgumentsOf(call);
+  ASSERT_EQ(arguments.size(), 3u);
+  EXPECT_EQ(arguments[0].name, "pointer");
+  EXPECT_EQ(arguments[0].value, "0x7f");
+  EXPECT_EQ(arguments[2].name, "name");
+  EXPECT_EQ(arguments[2].value, "a=b");
+  ExpectRoundTrip<ApiBatchEncoder>(std::vector<ApiCallRecord>{call, ApiCallRecord()},
+                                   DecodeApiBatch);
 }
 
 }  // namespace

@@ -125,12 +125,17 @@ class RingHandle {
   }
 
   // The same for `count` records that belong together: `fill(i, void*)`.
-  template <typename Fill>
-  bool PushGroupWith(uint32_t count, Fill fill) {
+  template <typename Fill, typename Done>
+  bool PushGroupWith(uint32_t count, Fill fill, Done done) {
     if (Unlikely(shared_)) LockShared();
     const bool pushed = producer_->PushGroupWith(count, fill);
+    done();
     if (Unlikely(shared_)) UnlockShared();
     return pushed;
+  }
+  template <typename Fill>
+  bool PushGroupWith(uint32_t count, Fill fill) {
+    return PushGroupWith(count, fill, [] {});
   }
   template <typename Done>
   bool PushGroup(const void* records, uint32_t count, Done done) {

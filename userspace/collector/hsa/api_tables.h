@@ -52,6 +52,8 @@ enum CoreSlot : uint32_t {
   kCoreQueueAddWriteIndexScacquire = 22,
   kCoreQueueAddWriteIndexRelaxed = 23,
   kCoreQueueAddWriteIndexScrelease = 24,
+  kCoreMemoryAllocate = 33,
+  kCoreMemoryFree = 34,
   kCoreMemoryCopy = 35,
   kCoreSignalDestroy = 38,
   kCoreSignalLoadRelaxed = 39,
@@ -78,6 +80,7 @@ struct AmdSlots {
   uint32_t memory_pool_get_info = 11;
   uint32_t agent_iterate_memory_pools = 12;
   uint32_t memory_pool_allocate = 13;
+  uint32_t memory_pool_free = 14;
   uint32_t memory_async_copy = 15;
   uint32_t memory_async_copy_on_engine = kNoSlot;
   uint32_t agents_allow_access = 17;

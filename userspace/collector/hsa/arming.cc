@@ -82,8 +82,9 @@ void HsaBackend::BeginRecording(rocattach_entry_path entry, ApiTableRoot* root,
   if (entry == ROCATTACH_ENTRY_PATH_LATE) old_queues.Begin();
   StoreRelaxed(&control->armed_ns, BootNs());
   StoreRelaxed(&control->recording_acked, LoadRelaxed(&control->recording));
-  StoreRelaxed(&control->record_kinds,
-               ROCATTACH_PLAN_RECORD_DISPATCHES | ROCATTACH_PLAN_RECORD_COPIES);
+  StoreRelaxed(&control->record_kinds, ROCATTACH_PLAN_RECORD_DISPATCHES |
+                                           ROCATTACH_PLAN_RECORD_COPIES |
+                                           ROCATTACH_PLAN_RECORD_MEMORY);
   p.PublishBackend(ROCATTACH_BACKEND_HSA_TOOLS, reason.reason, reason.text);
   p.memory.SetState(ROCATTACH_STATE_ARMED);
 }

@@ -62,6 +62,7 @@ struct HsaBackend {
   TinyLock runtime_lock;
   TinyLock pool_lock;
   bool pool_failed = false;
+  uint64_t memory_operations = 0;  // recorded so far
   // A producer was seen that rings doorbells without calling the runtime.
   uint32_t saw_bypassed_doorbell = 0;
 

@@ -39,6 +39,8 @@ bool HsaFunctions::Load(const ApiTableRoot* root, const AmdSlots& a) {
          Read(core, kCoreQueueAddWriteIndexRelaxed, &queue_add_write_index_relaxed) &&
          Read(core, kCoreQueueAddWriteIndexScrelease,
               &queue_add_write_index_screlease) &&
+         Read(core, kCoreMemoryAllocate, &memory_allocate) &&
+         Read(core, kCoreMemoryFree, &memory_free) &&
          Read(core, kCoreMemoryCopy, &memory_copy) &&
          Read(core, kCoreSignalDestroy, &signal_destroy) &&
          Read(core, kCoreSignalLoadRelaxed, &signal_load_relaxed) &&
@@ -60,6 +62,7 @@ bool HsaFunctions::Load(const ApiTableRoot* root, const AmdSlots& a) {
          Read(amd, a.memory_pool_get_info, &memory_pool_get_info) &&
          Read(amd, a.agent_iterate_memory_pools, &agent_iterate_memory_pools) &&
          Read(amd, a.memory_pool_allocate, &memory_pool_allocate) &&
+         Read(amd, a.memory_pool_free, &memory_pool_free) &&
          Read(amd, a.memory_async_copy, &memory_async_copy) &&
          Read(amd, a.agents_allow_access, &agents_allow_access) &&
          Read(amd, a.pointer_info, &pointer_info) &&

@@ -46,6 +46,8 @@ struct HsaFunctions {
   decltype(&::hsa_queue_add_write_index_scacquire) queue_add_write_index_scacquire;
   decltype(&::hsa_queue_add_write_index_relaxed) queue_add_write_index_relaxed;
   decltype(&::hsa_queue_add_write_index_screlease) queue_add_write_index_screlease;
+  decltype(&::hsa_memory_allocate) memory_allocate;
+  decltype(&::hsa_memory_free) memory_free;
   decltype(&::hsa_memory_copy) memory_copy;
   decltype(&::hsa_signal_destroy) signal_destroy;
   decltype(&::hsa_signal_load_relaxed) signal_load_relaxed;
@@ -66,6 +68,7 @@ struct HsaFunctions {
   decltype(&::hsa_amd_memory_pool_get_info) memory_pool_get_info;
   decltype(&::hsa_amd_agent_iterate_memory_pools) agent_iterate_memory_pools;
   decltype(&::hsa_amd_memory_pool_allocate) memory_pool_allocate;
+  decltype(&::hsa_amd_memory_pool_free) memory_pool_free;
   decltype(&::hsa_amd_memory_async_copy) memory_async_copy;
   AsyncCopyOnEngine memory_async_copy_on_engine;  // nullptr where there is none
   decltype(&::hsa_amd_agents_allow_access) agents_allow_access;

@@ -51,16 +51,24 @@ struct GateHooks {
     return status;
   }
 
+  static void TellOfKeptCall(bool init, uint64_t begin_ns) {
+    const RingGate& g = g_ring_gate;
+    ErrnoKeeper keep_errno;
+    if (g.kept_call_ != nullptr) g.kept_call_(g.kept_call_data_, init, begin_ns);
+  }
+
   // The SDK of several releases ends a process whose runtime shuts down and starts
   // again. So the last shut-down is kept from the runtime: it stays open, and the next
   // hsa_init finds it so.
   static hsa_status_t Init() {
     RingGate& g = g_ring_gate;
     if (!g_process.guard.Ours()) return g.next_.init();
+    const uint64_t begin_ns = BootNs();
     SleepingLockHolder life(g.life_lock_);
     if (g.kept_open_) {
       g.kept_open_ = false;
       g.users_ = 1;
+      TellOfKeptCall(/*init=*/true, begin_ns);
       return HSA_STATUS_SUCCESS;
     }
     const hsa_status_t status = g.next_.init();
@@ -71,6 +79,7 @@ struct GateHooks {
   static hsa_status_t ShutDown() {
     RingGate& g = g_ring_gate;
     if (!g_process.guard.Ours()) return g.next_.shut_down();
+    const uint64_t begin_ns = BootNs();
     SleepingLockHolder life(g.life_lock_);
     if (g.kept_open_) return HSA_STATUS_ERROR_NOT_INITIALIZED;
     if (g.users_ > 1) {
@@ -79,6 +88,7 @@ struct GateHooks {
     }
     g.users_ = 0;
     g.kept_open_ = true;
+    TellOfKeptCall(/*init=*/false, begin_ns);
     return HSA_STATUS_SUCCESS;
   }
 

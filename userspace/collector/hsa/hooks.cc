@@ -409,6 +409,7 @@ void InstallHooks(ApiTableRoot* root, const AmdSlots& slots) {
   Replace(amd, slots.memory_async_copy_on_engine, &HookAsyncCopyOnEngine);
   Replace(amd, slots.memory_async_copy_rect, &HookAsyncCopyRect);
   Replace(amd, slots.queue_intercept_create, &HookInterceptCreate);
+  InstallMemoryHooks(root, slots);
 }
 
 void HookRuntimeInit() {

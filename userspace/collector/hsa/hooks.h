@@ -13,6 +13,8 @@ namespace rocattach::collector {
 bool HooksInPlace(const ApiTableRoot* root);
 // Replaces the table entries that we hook.
 void InstallHooks(ApiTableRoot* root, const AmdSlots& slots);
+// Those of them that allocate and free memory.
+void InstallMemoryHooks(ApiTableRoot* root, const AmdSlots& slots);
 // Replaces the functions that reserve packets of a queue.
 void InstallOldQueueHooks(ApiTable* core);
 // Routes hsa_init through our hook.

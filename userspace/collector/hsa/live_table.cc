@@ -29,6 +29,8 @@ constexpr Anchor kCoreAnchors[] = {
     {"hsa_queue_add_write_index_scacquire", kCoreQueueAddWriteIndexScacquire},
     {"hsa_queue_add_write_index_relaxed", kCoreQueueAddWriteIndexRelaxed},
     {"hsa_queue_add_write_index_screlease", kCoreQueueAddWriteIndexScrelease},
+    {"hsa_memory_allocate", kCoreMemoryAllocate},
+    {"hsa_memory_free", kCoreMemoryFree},
     {"hsa_memory_copy", kCoreMemoryCopy},
     {"hsa_signal_destroy", kCoreSignalDestroy},
     {"hsa_signal_load_relaxed", kCoreSignalLoadRelaxed},
@@ -55,6 +57,7 @@ constexpr Anchor kAmdAnchors[] = {
     {"hsa_amd_memory_pool_get_info", kAnyLayout.memory_pool_get_info},
     {"hsa_amd_agent_iterate_memory_pools", kAnyLayout.agent_iterate_memory_pools},
     {"hsa_amd_memory_pool_allocate", kAnyLayout.memory_pool_allocate},
+    {"hsa_amd_memory_pool_free", kAnyLayout.memory_pool_free},
     {"hsa_amd_memory_async_copy", kAnyLayout.memory_async_copy},
 };
 

@@ -62,6 +62,14 @@ class RingGate {
   uint64_t copies_submitted() const { return LoadAcquire(&copies_submitted_); }
   uint32_t copies_inside() const { return LoadAcquire(&inside_copies_); }
 
+  // `call` is told of each hsa_init and hsa_shut_down that is kept from the runtime,
+  // and so from the SDK, after it. Before Install().
+  using KeptCall = void (*)(void* data, bool init, uint64_t begin_ns);
+  void OnKeptCall(KeptCall call, void* data) {
+    kept_call_ = call;
+    kept_call_data_ = data;
+  }
+
   // In a forked child, whose tables have our functions: nothing is held there.
   void StartAnewInChild();
 
@@ -123,6 +131,8 @@ class RingGate {
   SleepingLock life_lock_;
   uint32_t users_ = 0;
   bool kept_open_ = false;
+  KeptCall kept_call_ = nullptr;
+  void* kept_call_data_ = nullptr;
 
   CounterTable doorbells_;  // threads inside a ring, by the doorbell's signal
   CounterTable in_flight_;  // dispatches, by the SDK's number of the queue plus 1

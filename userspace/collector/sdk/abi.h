@@ -93,6 +93,18 @@ typedef rocattach_sdk_status (*rocattach_sdk_kind_name_fn)(int32_t kind,
 typedef rocattach_sdk_status (*rocattach_sdk_operation_name_fn)(
     int32_t kind, rocattach_sdk_operation operation, const char** name,
     uint64_t* length);
+/* Called for each argument of a traced call; `value` is the argument as text. Other
+ * than 0 ends it. */
+typedef int (*rocattach_sdk_argument_cb)(int32_t kind,
+                                         rocattach_sdk_operation operation,
+                                         uint32_t number, const void* address,
+                                         int32_t indirections, const char* type,
+                                         const char* name, const char* value,
+                                         int32_t dereferenced, void* data);
+/* In a callback of a call. Pointers are followed at most max_dereferences times. */
+typedef rocattach_sdk_status (*rocattach_sdk_iterate_arguments_fn)(
+    struct rocattach_sdk_callback_record record, rocattach_sdk_argument_cb callback,
+    int32_t max_dereferences, void* user_data);
 /* `tables`: bits of enum rocattach_sdk_intercept_table. */
 typedef rocattach_sdk_status (*rocattach_sdk_at_intercept_table_fn)(
     rocattach_sdk_intercept_library_cb callback, int tables, void* data);
@@ -175,6 +187,8 @@ typedef rocattach_sdk_status (*rocattach_sdk_sample_device_counting_fn)(
     rocattach_sdk_operation_name_fn)                                                   \
   X(callback_operation_name, "rocprofiler_query_callback_tracing_kind_operation_name", \
     rocattach_sdk_operation_name_fn)                                                   \
+  X(iterate_arguments, "rocprofiler_iterate_callback_tracing_kind_operation_args",     \
+    rocattach_sdk_iterate_arguments_fn)                                                \
   X(at_intercept_table, "rocprofiler_at_intercept_table_registration",                 \
     rocattach_sdk_at_intercept_table_fn)                                               \
   X(query_available_agents, "rocprofiler_query_available_agents",                      \

@@ -207,6 +207,19 @@ enum rocattach_sdk_copy_operation {
   ROCATTACH_SDK_COPY_DEVICE_TO_DEVICE = 4,
 };
 
+enum rocattach_sdk_allocation_operation {
+  ROCATTACH_SDK_ALLOCATION_ALLOCATE = 1,
+  ROCATTACH_SDK_ALLOCATION_VMEM_ALLOCATE = 2,
+  ROCATTACH_SDK_ALLOCATION_FREE = 3,
+  ROCATTACH_SDK_ALLOCATION_VMEM_FREE = 4,
+};
+
+enum rocattach_sdk_scratch_operation {
+  ROCATTACH_SDK_SCRATCH_ALLOC = 1,
+  ROCATTACH_SDK_SCRATCH_FREE = 2,
+  ROCATTACH_SDK_SCRATCH_ASYNC_RECLAIM = 3,
+};
+
 enum rocattach_sdk_dispatch_operation {
   ROCATTACH_SDK_DISPATCH_ENQUEUE = 1,
   ROCATTACH_SDK_DISPATCH_COMPLETE = 2,

@@ -167,6 +167,22 @@ struct rocattach_sdk_memory_allocation_record {
 };
 ROCATTACH_SDK_SIZE(rocattach_sdk_memory_allocation_record, 88);
 
+/* BUFFER_SCRATCH_MEMORY. SDKs before 1.0 end after `flags`. */
+struct rocattach_sdk_scratch_memory_record {
+  uint64_t size;
+  int32_t kind;
+  rocattach_sdk_operation operation; /* 1 allocate, 2 free, 3 asynchronous reclaim */
+  struct rocattach_sdk_correlation_id correlation_id;
+  rocattach_sdk_agent_id agent_id;
+  rocattach_sdk_queue_id queue_id;
+  rocattach_sdk_thread_id thread_id;
+  rocattach_sdk_timestamp start_timestamp, end_timestamp;
+  int32_t flags; /* 1 use once, 2 alternate scratch */
+  uint64_t allocation_size;
+};
+ROCATTACH_SDK_SIZE(rocattach_sdk_scratch_memory_record, 96);
+ROCATTACH_SDK_OFFSET(rocattach_sdk_scratch_memory_record, allocation_size, 88);
+
 /* BUFFER_RUNTIME_INITIALIZATION */
 struct rocattach_sdk_runtime_initialization_record {
   uint64_t size;

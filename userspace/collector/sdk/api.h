@@ -11,6 +11,8 @@
 
 namespace rocattach::collector {
 
+struct SdkApiTable;
+
 // Calls are seen on the thread that makes them and go straight to its ring.
 class SdkApi {
  public:
@@ -29,14 +31,26 @@ class SdkApi {
 
   void OnCall(const rocattach_sdk_callback_record& record,
               rocattach_sdk_user_data* user_data);
+  // A call of hsa_init or hsa_shut_down that has not reached the SDK, and so has no
+  // number.
+  void OnKeptCall(bool init, uint64_t begin_ns);
 
  private:
-  void Publish(const rocattach_sdk_callback_record& record, uint64_t begin_ns,
+  // The active plan, if it traces the function.
+  const PlanState* Traces(rocattach_plan_api domain, uint32_t function) const;
+  void PublishNames(const rocattach_sdk_functions& sdk, const SdkApiTable& table,
+                    Dictionary* dictionary);
+  // `record`: null for a call that the SDK does not know.
+  void Publish(const rocattach_sdk_callback_record* record, uint64_t begin_ns,
                const PlanState* state, rocattach_plan_api domain, uint32_t function);
 
+  const rocattach_sdk_functions* sdk_ = nullptr;
   PlanGate* plans_ = nullptr;
   RingSet* rings_ = nullptr;
   uint32_t own_thread_ = 0;
+  // Numbers of these functions; kNoFunction: the SDK does not name them.
+  static constexpr uint32_t kNoFunction = UINT32_MAX;
+  uint32_t hsa_init_ = kNoFunction, hsa_shut_down_ = kNoFunction;
 };
 
 // The number of a function of the SDK's callback kind within its domain. False for a

@@ -61,6 +61,11 @@ void SdkBackend::OnApiCall(rocattach_sdk_callback_record record,
   if (self->Live()) self->api_.OnCall(record, user_data);
 }
 
+void SdkBackend::OnKeptCall(void* self_pointer, bool init, uint64_t begin_ns) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  if (self->Live()) self->api_.OnKeptCall(init, begin_ns);
+}
+
 bool SdkBackend::Fail(rocattach_backend_reason reason, const char* format, ...) {
   reason_ = reason;
   va_list arguments;
@@ -165,8 +170,27 @@ bool SdkBackend::ConfigureServices(uint32_t wanted) {
   if ((wanted & ROCATTACH_PLAN_RECORD_SAMPLES) != 0 && samples_.Configure()) {
     record_kinds_ |= ROCATTACH_PLAN_RECORD_SAMPLES;
   }
-  if ((wanted & ROCATTACH_PLAN_RECORD_API) != 0) ConfigureApi();
+  if ((wanted & ROCATTACH_PLAN_RECORD_API) != 0) ConfigureApi(wanted);
+  ConfigureMemory(wanted);
   return true;
+}
+
+// Newer than the rest; without it everything else works.
+void SdkBackend::ConfigureMemory(uint32_t wanted) {
+  const SdkMemoryTrace::Parts parts = {&sdk_, &agents_, &dispatches_, &process_->rings};
+  const auto configure = [&](uint32_t kind, Service* service, SdkMemoryTrace* trace,
+                             rocattach_sdk_buffer_kind buffer_kind) {
+    if ((wanted & kind) != 0 &&
+        sdk_.create_context(&service->context) == ROCATTACH_SDK_STATUS_SUCCESS &&
+        trace->Configure(parts, service->context, buffer_kind) ==
+            ROCATTACH_SDK_STATUS_SUCCESS) {
+      record_kinds_ |= kind;
+    }
+  };
+  configure(ROCATTACH_PLAN_RECORD_MEMORY, &memory_service_, &memory_,
+            ROCATTACH_SDK_BUFFER_MEMORY_ALLOCATION);
+  configure(ROCATTACH_PLAN_RECORD_SCRATCH, &scratch_service_, &scratch_,
+            ROCATTACH_SDK_BUFFER_SCRATCH_MEMORY);
 }
 
 // Without these the SDK would be useless.
@@ -192,6 +216,9 @@ bool SdkBackend::ConfigureDispatches(uint32_t wanted) {
   }
   if (status == ROCATTACH_SDK_STATUS_SUCCESS) {
     record_kinds_ |= ROCATTACH_PLAN_RECORD_COUNTERS;
+    if (sdk_.query_record_dimension_position != nullptr) {
+      record_kinds_ |= wanted & ROCATTACH_PLAN_RECORD_INSTANCES;
+    }
   } else {
     snprintf(text_, sizeof(text_), "the SDK refuses to count dispatches: %s",
              StatusName(sdk_, status));
@@ -199,7 +226,7 @@ bool SdkBackend::ConfigureDispatches(uint32_t wanted) {
   return true;
 }
 
-void SdkBackend::ConfigureApi() {
+void SdkBackend::ConfigureApi(uint32_t wanted) {
   for (uint32_t d = 0; d < ROCATTACH_PLAN_API_DOMAINS; ++d) {
     rocattach_sdk_context_id& context = api_services_[d].context;
     if (sdk_.create_context(&context) != ROCATTACH_SDK_STATUS_SUCCESS) continue;
@@ -208,6 +235,9 @@ void SdkBackend::ConfigureApi() {
       continue;
     }
     record_kinds_ |= ROCATTACH_PLAN_RECORD_API;
+    if (sdk_.iterate_arguments != nullptr) {
+      record_kinds_ |= wanted & ROCATTACH_PLAN_RECORD_ARGUMENTS;
+    }
     api_domains_ |= 1u << d;
   }
 }
@@ -225,6 +255,7 @@ void SdkBackend::OnHsaTable(int32_t, uint64_t, uint64_t, void** tables, uint64_t
 void SdkBackend::InstallGate(void** tables, uint64_t count) {
   Process& p = *process_;
   const bool from_start = p.config.backend != ROCATTACH_BACKEND_SDK_ATTACH;
+  g_ring_gate.OnKeptCall(&OnKeptCall, this);
   const char* why = count != 0 ? g_ring_gate.Install(tables[0], from_start)
                                : "the SDK presents no API table";
   HandleForks(this);

@@ -14,6 +14,7 @@
 #include "userspace/collector/sdk/configs.h"
 #include "userspace/collector/sdk/copies.h"
 #include "userspace/collector/sdk/dispatches.h"
+#include "userspace/collector/sdk/memory_trace.h"
 #include "userspace/collector/sdk/samples.h"
 
 namespace rocattach::collector {
@@ -71,6 +72,7 @@ class SdkBackend {
                                rocattach_sdk_user_data user_data, void* self);
   static void OnApiCall(rocattach_sdk_callback_record record,
                         rocattach_sdk_user_data* user_data, void* self);
+  static void OnKeptCall(void* self, bool init, uint64_t begin_ns);
   static void OnHsaTable(int32_t table, uint64_t lib_version, uint64_t instance,
                          void** tables, uint64_t count, void* self);
 
@@ -80,7 +82,8 @@ class SdkBackend {
   bool ConfigureServices(uint32_t wanted);
   bool ConfigureDispatches(uint32_t wanted);
   void InstallGate(void** tables, uint64_t count);
-  void ConfigureApi();
+  void ConfigureApi(uint32_t wanted);
+  void ConfigureMemory(uint32_t wanted);
   void Arm();
   bool Fail(rocattach_backend_reason reason, const char* format, ...)
       __attribute__((format(printf, 3, 4)));
@@ -100,6 +103,8 @@ class SdkBackend {
     bool on;
   };
   rocattach_sdk_status Switch(Service* service, bool on);
+  // Records memory for the plan from now on, or for none: `generation` 0.
+  PlanResult SwitchMemory(uint32_t kinds, uint64_t generation);
   // Counting is only switched while no dispatch is in flight; counting.cc.
   PlanResult StartCounting(RingHold* hold);
   void StopCounting();
@@ -150,6 +155,7 @@ class SdkBackend {
   bool counting_again_ = false;    // after the fork
   bool counting_at_fork_ = false;  // it could not be stopped
   Service api_services_[ROCATTACH_PLAN_API_DOMAINS] = {};
+  Service memory_service_ = {}, scratch_service_ = {};
   uint32_t record_kinds_ = 0;
   uint32_t api_domains_ = 0;
   uint32_t plan_kinds_ = 0;  // of the active plan
@@ -162,6 +168,7 @@ class SdkBackend {
   SdkDispatches dispatches_;
   SdkSamples samples_;
   SdkCopies copies_;
+  SdkMemoryTrace memory_, scratch_;
   SdkApi api_;
   uint64_t next_correlation_ = 1;
 };

@@ -185,6 +185,9 @@ bool SdkConfigs::BuildPass(const PlanState& state, uint32_t agent, uint32_t pass
   for (uint32_t i = 0; i < pass.counters; ++i) {
     ids[i] = CounterOf(state, agent, pass, i, result);
     if (ids[i].handle == 0) return false;
+    if ((state.plan.record_kinds & ROCATTACH_PLAN_RECORD_INSTANCES) != 0) {
+      dimensions_.Learn(*sdk_, ids[i]);
+    }
   }
   static_assert(sizeof(ids[0]) == sizeof(uint64_t));
   auto* counters = reinterpret_cast<const uint64_t*>(ids);

@@ -6,6 +6,7 @@
 
 #include "userspace/collector/common/plan_gate.h"
 #include "userspace/collector/sdk/agents.h"
+#include "userspace/collector/sdk/dimensions.h"
 
 namespace rocattach::collector {
 
@@ -48,6 +49,8 @@ class SdkConfigs {
   // later one.
   const SdkPassTable* Build(const PlanState& state, PlanResult* result);
 
+  // Of all counters in plans that record instances.
+  const SdkDimensions& dimensions() const { return dimensions_; }
   const SdkConfig& at(uint32_t index) const { return configs_[index]; }
   // 0 for a slot that does not exist.
   uint64_t HandleOf(uint32_t index) const {
@@ -78,6 +81,7 @@ class SdkConfigs {
   const rocattach_sdk_functions* sdk_ = nullptr;
   SdkAgents* agents_ = nullptr;
   const PlanGate* plans_ = nullptr;
+  SdkDimensions dimensions_;
   SdkConfig* configs_ = nullptr;
   uint32_t used_ = 0;  // slots that were ever filled
   SdkPassTable* tables_ = nullptr;

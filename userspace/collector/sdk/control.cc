@@ -60,6 +60,7 @@ void SdkBackend::EndSelection() {
   dispatches_.SetPasses(nullptr);
   samples_.Stop();
   for (Service& service : api_services_) Switch(&service, false);
+  SwitchMemory(0, 0);
   plan_kinds_ = 0;
   plan_generation_ = 0;
   replay_ = 0;
@@ -74,8 +75,13 @@ PlanResult SdkBackend::CheckKinds(const rocattach_plan& plan) const {
                              {ROCATTACH_PLAN_RECORD_COUNTERS, "hardware counters"},
                              {ROCATTACH_PLAN_RECORD_COPIES, "memory copies"},
                              {ROCATTACH_PLAN_RECORD_API, "API calls"},
-                             {ROCATTACH_PLAN_RECORD_SAMPLES, "sampled counters"}};
-  constexpr const char* kDomains[] = {"HSA", "HIP", "marker"};
+                             {ROCATTACH_PLAN_RECORD_SAMPLES, "sampled counters"},
+                             {ROCATTACH_PLAN_RECORD_MEMORY, "memory allocations"},
+                             {ROCATTACH_PLAN_RECORD_SCRATCH, "scratch memory"},
+                             {ROCATTACH_PLAN_RECORD_INSTANCES, "counters' instances"},
+                             {ROCATTACH_PLAN_RECORD_ARGUMENTS, "arguments of calls"}};
+  constexpr const char* kDomains[] = {"HSA", "HIP", "marker", "RCCL"};
+  static_assert(sizeof(kDomains) / sizeof(kDomains[0]) == ROCATTACH_PLAN_API_DOMAINS);
   for (const Kind& kind : kKinds) {
     if ((plan.record_kinds & kind.bit & ~record_kinds_) == 0) continue;
     return PlanResult::Error(ROCATTACH_PLAN_ERROR_UNSUPPORTED, 0,
@@ -129,6 +135,9 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
     // tables are passed to it.
     if (wanted && d != ROCATTACH_PLAN_API_HSA) replay_ = kReplayAttempts;
   }
+  if (const PlanResult memory = SwitchMemory(kinds, state->generation); !memory.ok()) {
+    return memory;
+  }
   if ((kinds & ROCATTACH_PLAN_RECORD_SAMPLES) != 0) {
     const PlanResult started = samples_.Start(state, table);
     if (!started.ok()) return started;
@@ -139,6 +148,30 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
   process_->plans.Activate(kinds != 0 ? state : nullptr);
   hold.Describe(&result);
   return result;
+}
+
+PlanResult SdkBackend::SwitchMemory(uint32_t kinds, uint64_t generation) {
+  const auto change = [&](uint32_t kind, Service* service, SdkMemoryTrace* trace) {
+    const bool wanted = (kinds & kind) != 0;
+    rocattach_sdk_status status = ROCATTACH_SDK_STATUS_SUCCESS;
+    if (!wanted && service->on) Switch(service, false);
+    // What an earlier plan asked for keeps its tag.
+    trace->Flush();
+    if (!wanted) return status;
+    trace->SetPlan(generation);
+    status = Switch(service, true);
+    return service->on ? rocattach_sdk_status{ROCATTACH_SDK_STATUS_SUCCESS} : status;
+  };
+  rocattach_sdk_status status =
+      change(ROCATTACH_PLAN_RECORD_MEMORY, &memory_service_, &memory_);
+  if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
+    return StartError("tracing of memory allocations", status);
+  }
+  status = change(ROCATTACH_PLAN_RECORD_SCRATCH, &scratch_service_, &scratch_);
+  if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
+    return StartError("tracing of scratch memory", status);
+  }
+  return PlanResult();
 }
 
 void SdkBackend::TakePlan() {
@@ -246,6 +279,11 @@ uint64_t SdkBackend::Tick(RingHandle* ring) {
   };
   api_.set_own_thread(ring->tid());
   if (TickCopies(ring)) sooner(uint64_t{kCopyTickMsec} * 1'000'000);
+  if (memory_service_.on || scratch_service_.on) {
+    memory_.Flush();
+    scratch_.Flush();
+    sooner(uint64_t{kCopyTickMsec} * 1'000'000);
+  }
   if (stop_retry_ns_ != 0) {
     StopCounting();
     sooner(uint64_t{kStopTickMsec} * 1'000'000);

@@ -1,5 +1,7 @@
 #include "userspace/collector/sdk/dispatches.h"
 
+#include <string.h>
+
 #include "userspace/abi/inflight.h"
 #include "userspace/collector/sdk/values.h"
 
@@ -48,20 +50,19 @@ int SdkDispatches::Init(Memory* memory, const Parts& parts) {
   return ops_.Init(memory);
 }
 
-uint32_t SdkDispatches::QueueId(const rocattach_sdk_dispatch_info& info,
-                                uint16_t agent_id) {
-  if (info.queue_id.handle == 0) return 0;
-  uint32_t id = queues_.Find(info.queue_id.handle);
+uint32_t SdkDispatches::QueueId(rocattach_sdk_queue_id queue, uint16_t agent_id) {
+  if (queue.handle == 0) return 0;
+  uint32_t id = queues_.Find(queue.handle);
   if (Likely(id != 0)) return id;
   TinyLockHolder hold(queues_lock_);
-  id = queues_.Find(info.queue_id.handle);
+  id = queues_.Find(queue.handle);
   if (id != 0) return id;
   rocattach_queue_entry entry = {};
   entry.agent_id = agent_id;
-  entry.hsa_queue_id = info.queue_id.handle;
+  entry.hsa_queue_id = queue.handle;
   entry.created_ns = BootNs();
   id = parts_.dictionary->Append(ROCATTACH_ENTRY_QUEUE, &entry, nullptr, 0);
-  if (id != 0) queues_.Insert(info.queue_id.handle, id);
+  if (id != 0) queues_.Insert(queue.handle, id);
   return id;
 }
 
@@ -76,7 +77,7 @@ void SdkDispatches::Fill(const rocattach_sdk_dispatch_info& info, uint32_t kerne
   entry->enqueue_ns = BootNs();
   rocattach_inflight_dispatch* d = &entry->u.dispatch;
   d->kernel_id = kernel;
-  d->queue_id = QueueId(info, agent_id);
+  d->queue_id = QueueId(info.queue_id, agent_id);
   d->grid_x = info.grid_size.x;
   d->grid_y = info.grid_size.y;
   d->grid_z = info.grid_size.z;
@@ -231,15 +232,22 @@ void SdkDispatches::Publish(uint32_t index, uint64_t start_ns, uint64_t end_ns) 
 
 uint32_t SdkDispatches::MakeValues(const SdkOp& op, const rocattach_inflight& entry,
                                    const rocattach_sdk_counter_record* records,
-                                   size_t count, rocattach_values* slots) {
+                                   size_t count, rocattach_values* slots,
+                                   uint32_t* instance_slots) {
   const PlanState* state = op.plan;
   if (state == nullptr) return 0;
   const SdkConfig& config = parts_.configs->at(op.config);
   CounterReducer reducer(parts_.sdk, config);
+  bool all_known = true;
   for (size_t i = 0; i < count; ++i) {
     uint32_t place = reducer.Find(records[i].id);
+    all_known &= place != CounterReducer::kNone;
     if (place != CounterReducer::kNone) reducer.Add(place, records[i].counter_value);
   }
+  // What is more than they may take is there as sums only.
+  const bool each = (state->plan.record_kinds & ROCATTACH_PLAN_RECORD_INSTANCES) != 0 &&
+                    all_known && InstancePacker::SlotsFor(count) <= *instance_slots;
+  *instance_slots = each ? InstancePacker::SlotsFor(count) : 0;
   rocattach_values head = {};
   head.kind = ROCATTACH_RECORD_VALUES;
   head.correlation_id = entry.correlation_id;
@@ -247,6 +255,7 @@ uint32_t SdkDispatches::MakeValues(const SdkOp& op, const rocattach_inflight& en
   head.pass = static_cast<uint16_t>(op.pass - op.first_pass);
   head.agent_id = entry.u.dispatch.agent_id;
   head.of = ROCATTACH_RECORD_DISPATCH;
+  head.instance_slots = static_cast<uint16_t>(*instance_slots);
   uint32_t total = 0;
   return PackValues(reducer, config, state->plan, state->plan.pass[op.pass], head,
                     slots, &total);
@@ -263,8 +272,12 @@ void SdkDispatches::OnValues(const rocattach_sdk_dispatch_data& data,
     rocattach_values values[kMaxValueSlots];
   } group;
   const rocattach_inflight& entry = *ops_.shared(index);
-  uint32_t slots = MakeValues(ops_.at(index), entry, records, count, group.values);
   RingHandle ring = parts_.rings->Mine();
+  uint32_t instances = ring.slots() / 4 < ROCATTACH_MAX_INSTANCE_SLOTS
+                           ? ring.slots() / 4
+                           : ROCATTACH_MAX_INSTANCE_SLOTS;
+  uint32_t slots =
+      MakeValues(ops_.at(index), entry, records, count, group.values, &instances);
   if (slots == 0) {
     ring.Count(&rocattach_ring::values_dropped, uint64_t{1});
     return Publish(index, data.start_timestamp, data.end_timestamp);
@@ -272,15 +285,39 @@ void SdkDispatches::OnValues(const rocattach_sdk_dispatch_data& data,
   OperationEnd end = EndOf(data.start_timestamp, data.end_timestamp, &ring);
   end.flags = static_cast<uint16_t>(end.flags | ROCATTACH_DISPATCH_COUNTED);
   UnpackDispatch(entry, end, &group.dispatch);
-  // As RingHandle::PushOperation.
   const bool pushed =
-      ring.PushGroup(&group, 1 + slots, [this, index] { ops_.Clear(index); });
+      instances == 0
+          // As RingHandle::PushOperation.
+          ? ring.PushGroup(&group, 1 + slots, [this, index] { ops_.Clear(index); })
+          : PushInstances(index, &group, 1 + slots, instances, records, count, &ring);
   if (!pushed) {
     ring.Count(&rocattach_ring::dispatches_dropped, uint64_t{1});
     ring.Count(&rocattach_ring::counted_dropped, uint64_t{1});
   }
   ring.Count(&rocattach_ring::inflight, int64_t{-1});
   ops_.Give(index);
+}
+
+bool SdkDispatches::PushInstances(uint32_t index, const void* group, uint32_t slots,
+                                  uint32_t instances,
+                                  const rocattach_sdk_counter_record* records,
+                                  size_t count, RingHandle* ring) {
+  const SdkOp& op = ops_.at(index);
+  const rocattach_plan& plan = op.plan->plan;
+  InstancePacker packer(parts_.sdk, parts_.configs->dimensions(),
+                        parts_.configs->at(op.config), plan, plan.pass[op.pass]);
+  const uint64_t correlation_id = ops_.shared(index)->correlation_id;
+  const auto* from = static_cast<const uint8_t*>(group);
+  const auto fill = [&](uint32_t i, void* slot) {
+    if (i < slots) {
+      memcpy(slot, from + size_t{i} * ROCATTACH_SLOT_BYTES, ROCATTACH_SLOT_BYTES);
+    } else {
+      packer.Fill(records, count, i - slots, correlation_id,
+                  static_cast<rocattach_instances*>(slot));
+    }
+  };
+  return ring->PushGroupWith(slots + instances, fill,
+                             [this, index] { ops_.Clear(index); });
 }
 
 void SdkDispatches::PublishRest() {

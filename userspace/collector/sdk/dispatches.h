@@ -51,6 +51,9 @@ class SdkDispatches {
                 const rocattach_sdk_counter_record* records, size_t count,
                 rocattach_sdk_user_data user_data);
 
+  // The dictionary's number of a queue; 0: none.
+  uint32_t QueueId(rocattach_sdk_queue_id queue, uint16_t agent_id);
+
   // At the end: what is in flight becomes a record without times.
   void PublishRest();
 
@@ -62,11 +65,14 @@ class SdkDispatches {
                   uint32_t kernel, uint32_t agent, SdkOp* count);
   void Fill(const rocattach_sdk_dispatch_info& info, uint32_t kernel, uint16_t agent_id,
             const Decision& decision, RingHandle* ring, rocattach_inflight* entry);
-  uint32_t QueueId(const rocattach_sdk_dispatch_info& info, uint16_t agent_id);
   void Publish(uint32_t index, uint64_t start_ns, uint64_t end_ns);
   uint32_t MakeValues(const SdkOp& op, const rocattach_inflight& entry,
                       const rocattach_sdk_counter_record* records, size_t count,
-                      rocattach_values* slots);
+                      rocattach_values* slots, uint32_t* instance_slots);
+
+  bool PushInstances(uint32_t index, const void* group, uint32_t slots,
+                     uint32_t instances, const rocattach_sdk_counter_record* records,
+                     size_t count, RingHandle* ring);
 
   Parts parts_ = {};
   SdkOps ops_;

@@ -1,6 +1,23 @@
 #include "userspace/collector/sdk/values.h"
 
 namespace rocattach::collector {
+void InstancePacker::Fill(const rocattach_sdk_counter_record* records, size_t count,
+                          uint32_t number, uint64_t correlation_id,
+                          rocattach_instances* slot) {
+  *slot = {};
+  slot->kind = ROCATTACH_RECORD_INSTANCES;
+  slot->slot = static_cast<uint16_t>(number);
+  slot->correlation_id = correlation_id;
+  const size_t begin = size_t{number} * ROCATTACH_INSTANCES_PER_SLOT;
+  for (size_t i = begin; i < count && i < begin + ROCATTACH_INSTANCES_PER_SLOT; ++i) {
+    const uint32_t place = reducer_.Find(records[i].id);
+    if (place >= pass_.counters) continue;
+    const uint64_t counter = plan_.pass_counters[pass_.first_counter + place];
+    slot->value[slot->count++] = {counter << ROCATTACH_INSTANCE_COUNTER_SHIFT |
+                                      dimensions_.Position(*sdk_, records[i].id),
+                                  records[i].counter_value};
+  }
+}
 
 uint32_t CounterReducer::Find(rocattach_sdk_instance_id instance) {
   rocattach_sdk_counter_id id = {0};

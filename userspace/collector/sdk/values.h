@@ -31,6 +31,35 @@ class CounterReducer {
   rocattach_counter_value values_[PlanGate::kMaxPassCounters];
 };
 
+// Fills slots with the values of single instances, in the order of the SDK's records.
+class InstancePacker {
+ public:
+  InstancePacker(const rocattach_sdk_functions* sdk, const SdkDimensions& dimensions,
+                 const SdkConfig& config, const rocattach_plan& plan,
+                 const rocattach_plan_pass& pass)
+      : sdk_(sdk),
+        dimensions_(dimensions),
+        reducer_(sdk, config),
+        plan_(plan),
+        pass_(pass) {}
+
+  // How many slots `count` records take at most.
+  static uint32_t SlotsFor(size_t count) {
+    return static_cast<uint32_t>((count + ROCATTACH_INSTANCES_PER_SLOT - 1) /
+                                 ROCATTACH_INSTANCES_PER_SLOT);
+  }
+  // Slot `number` of all of these records, each of which is of the config.
+  void Fill(const rocattach_sdk_counter_record* records, size_t count, uint32_t number,
+            uint64_t correlation_id, rocattach_instances* slot);
+
+ private:
+  const rocattach_sdk_functions* sdk_;
+  const SdkDimensions& dimensions_;
+  CounterReducer reducer_;
+  const rocattach_plan& plan_;
+  const rocattach_plan_pass& pass_;
+};
+
 // Packs the values of `reducer` into slots after a dispatch or a sample, counters by
 // their index in `plan`. Returns how many slots; `total` values.
 uint32_t PackValues(const CounterReducer& reducer, const SdkConfig& config,

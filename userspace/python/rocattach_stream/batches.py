@@ -8,8 +8,12 @@ from .payload import PayloadError, parse, short_name
 _MASK64 = (1 << 64) - 1
 _SLOTS = 64
 _UNTIMED, _APPLICATION_SIGNAL, _UNFINISHED = 1, 2, 4
-_HAS_TEXT, _TEXT_CUT = 1, 2
-_WHOLE = 1
+_HAS_TEXT, _TEXT_CUT, _ARGUMENTS = 1, 2, 4
+_WHOLE, _WHOLE_INSTANCES = 1, 2
+_MAX_INSTANCES = 1 << 20
+# Dimensions of an instance's position: name, lowest bit, bits.
+_PLACES = (("xcc", 42, 6), ("aid", 36, 6), ("shader_engine", 30, 6),
+           ("shader_array", 24, 6), ("wgp", 16, 8), ("instance", 0, 16))  # fmt: skip
 
 
 class _Columns:
@@ -45,6 +49,29 @@ class _Columns:
 
     def texts(self):
         return list(self._batch.text)
+
+    def lists(self):
+        """The lists of instances' positions, and the column of their values."""
+        lengths = list(self._batch.list_length)
+        positions = list(self._batch.list_position)
+        if sum(lengths) > _MAX_INSTANCES or (positions and len(positions) != sum(lengths)):
+            raise PayloadError(
+                f"lists of {sum(lengths)} instances have {len(positions)} positions")
+        positions = positions or [0] * sum(lengths)
+        lists, begin = [[]], 0
+        for length in lengths:
+            lists.append(positions[begin : begin + length])
+            begin += length
+        shape_list = self.column("shape_list")
+        total = 0
+        for index, shape in enumerate(self.shape):
+            if shape_list[shape] >= len(lists):
+                raise PayloadError(f"record {index} has no list")
+            total += len(lists[shape_list[shape]])
+        values = list(self._batch.instance_change)
+        if total > _MAX_INSTANCES or (values and len(values) != total):
+            raise PayloadError(f"batch has {len(values)} values of {total} instances")
+        return [lists[number] for number in shape_list], iter(values or [0] * total)
 
 
 def _flags(flags):
@@ -172,6 +199,8 @@ def counters(payload, samples, kernel_name, counter_name):
         "minimum_change", "maximum_change")  # fmt: skip
     operation = begin = 0
     last = [[0, 0, 0] for _ in range(batch.shapes)]
+    lists, changes_of_instances = batch.lists()
+    last_instances = [[0] * len(positions) for positions in lists]
     records = []
     for shape, d_operation, d_begin, duration, *changes in zip(batch.shape, *columns):
         flags, session, plan, turn, counter, agent, kernel, instances = shapes[shape]
@@ -191,6 +220,17 @@ def counters(payload, samples, kernel_name, counter_name):
             sum=total, min=minimum, max=maximum, instances=instances,
             session=session, plan=plan)  # fmt: skip
         record["pass"] = turn & 0xFFFF
+        if lists[shape]:
+            words = last_instances[shape]
+            each = []
+            for index, position in enumerate(lists[shape]):
+                words[index] = (words[index] + next(changes_of_instances)) & _MASK64
+                place = {
+                    name: position >> low & ((1 << bits) - 1) for name, low, bits in _PLACES
+                }
+                place["value"] = _value(words[index], flags & _WHOLE_INSTANCES)
+                each.append(place)
+            record["each"] = each
         records.append(record)
     return records
 
@@ -228,8 +268,43 @@ def api_calls(payload, function_name):
             "session": session,
         }
         if text:
-            record["text"] = text
+            record["arguments" if flags & _ARGUMENTS else "text"] = text
         if flags & _TEXT_CUT:
             record["text_cut"] = True
         records.append(record)
+    return records
+
+
+def memory(payload):
+    """The records of a MemoryBatch."""
+    batch = _Columns("MemoryBatch", payload)
+    shapes = list(
+        zip(*batch.columns("shape_operation", "shape_session", "shape_agent_id",
+            "shape_queue_id", "shape_scratch_flags", "shape_tid"))  # fmt: skip
+    )
+    columns = batch.columns("correlation", "begin", "duration", "address_change", "bytes")
+    correlation = begin = address = 0
+    records = []
+    for shape, d_correlation, d_begin, duration, d_address, size in zip(
+        batch.shape, *columns
+    ):
+        operation, session, agent, queue, flags, tid = shapes[shape]
+        correlation = (correlation + 1 + d_correlation) & _MASK64
+        begin = (begin + d_begin) & _MASK64
+        end = (begin + duration) & _MASK64
+        address = (address + d_address) & _MASK64
+        records.append({
+            "operation": short_name("MemoryOperation", operation & 0xFFFF),
+            "address": address,
+            "bytes": size,
+            "agent_id": agent & 0xFFFF,
+            "correlation_id": correlation,
+            "tid": tid,
+            "begin_ns": begin,
+            "end_ns": end,
+            "duration_ns": max(end - begin, 0),
+            "queue_id": queue,
+            "scratch_flags": flags & 0xFFFF,
+            "session": session,
+        })  # fmt: skip
     return records

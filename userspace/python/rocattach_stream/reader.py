@@ -14,10 +14,10 @@ _MAX_TRACKED_STREAMS = 1 << 20
 # Frame types: FrameType in schemas/stream.proto.
 _HEADER, _DICTIONARY, _DISPATCHES, _COUNTERS, _API_CALLS, _COPIES, _SAMPLES = range(1, 8)
 _EVENT, _ACCOUNT, _KEY_FRAME = 8, 9, 10
-_END, _SUMMARY, _SESSION = 12, 13, 15
+_END, _SUMMARY, _MEMORY, _SESSION = 12, 13, 14, 15
 _KNOWN_TYPES = frozenset(
     (_HEADER, _DICTIONARY, _DISPATCHES, _COUNTERS, _API_CALLS, _COPIES, _SAMPLES)
-    + (_EVENT, _ACCOUNT, _KEY_FRAME, _END, _SUMMARY, _SESSION)
+    + (_EVENT, _ACCOUNT, _KEY_FRAME, _END, _SUMMARY, _MEMORY, _SESSION)
 )
 # Frames that are one message and one record each.
 _SINGLE = {
@@ -329,6 +329,8 @@ class Decoder:
             kind, records = "copy", batches.copies(payload)
         elif frame.type == _API_CALLS:
             kind, records = "api_call", batches.api_calls(payload, function)
+        elif frame.type == _MEMORY:
+            kind, records = "memory", batches.memory(payload)
         else:
             samples = frame.type == _SAMPLES
             kind = "sample" if samples else "counter"

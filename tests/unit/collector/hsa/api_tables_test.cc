@@ -34,6 +34,8 @@ TEST(ApiTablesTest, CoreSlotsAreThoseOfTheHeader) {
   EXPECT_SLOT(CoreApiTable, hsa_agent_get_info, kCoreAgentGetInfo);
   EXPECT_SLOT(CoreApiTable, hsa_queue_create, kCoreQueueCreate);
   EXPECT_SLOT(CoreApiTable, hsa_queue_destroy, kCoreQueueDestroy);
+  EXPECT_SLOT(CoreApiTable, hsa_memory_allocate, kCoreMemoryAllocate);
+  EXPECT_SLOT(CoreApiTable, hsa_memory_free, kCoreMemoryFree);
   EXPECT_SLOT(CoreApiTable, hsa_memory_copy, kCoreMemoryCopy);
   EXPECT_SLOT(CoreApiTable, hsa_signal_destroy, kCoreSignalDestroy);
   EXPECT_SLOT(CoreApiTable, hsa_signal_load_relaxed, kCoreSignalLoadRelaxed);
@@ -72,6 +74,7 @@ TEST(ApiTablesTest, AmdSlotsOf400BytesAreThoseOfTheHeader) {
   EXPECT_SLOT(AmdExtTable, hsa_amd_agent_iterate_memory_pools,
               s.agent_iterate_memory_pools);
   EXPECT_SLOT(AmdExtTable, hsa_amd_memory_pool_allocate, s.memory_pool_allocate);
+  EXPECT_SLOT(AmdExtTable, hsa_amd_memory_pool_free, s.memory_pool_free);
   EXPECT_SLOT(AmdExtTable, hsa_amd_memory_async_copy, s.memory_async_copy);
   EXPECT_SLOT(AmdExtTable, hsa_amd_agents_allow_access, s.agents_allow_access);
   EXPECT_SLOT(AmdExtTable, hsa_amd_pointer_info, s.pointer_info);
