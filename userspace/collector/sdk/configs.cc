@@ -59,10 +59,12 @@ const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result
   if (configs_ == nullptr) {
     configs_ =
         static_cast<SdkConfig*>(AllocatePrivate(kMaxConfigs * sizeof(SdkConfig)));
+    orders_ = static_cast<InstanceOrder*>(
+        AllocatePrivate(kMaxConfigs * sizeof(InstanceOrder)));
     tables_ =
         static_cast<SdkPassTable*>(AllocatePrivate(kTables * sizeof(SdkPassTable)));
   }
-  if (configs_ == nullptr || tables_ == nullptr) {
+  if (configs_ == nullptr || orders_ == nullptr || tables_ == nullptr) {
     *result = PlanResult::Error(ROCATTACH_PLAN_ERROR_NO_MEMORY, ENOMEM,
                                 "the process has no memory for counter configs");
     return nullptr;
@@ -210,6 +212,7 @@ bool SdkConfigs::BuildPass(const PlanState& state, uint32_t agent, uint32_t pass
     config.agent = agent;
     config.count = pass.counters;
     memcpy(config.counters, counters, pass.counters * sizeof(uint64_t));
+    orders_[place].Forget();
     StoreRelease(&config.handle, handle.handle);
   }
   configs_[place].used = state.generation;

@@ -7,6 +7,7 @@
 #include "userspace/collector/common/plan_gate.h"
 #include "userspace/collector/sdk/agents.h"
 #include "userspace/collector/sdk/dimensions.h"
+#include "userspace/collector/sdk/instance_order.h"
 
 namespace rocattach::collector {
 
@@ -52,6 +53,7 @@ class SdkConfigs {
   // Of all counters in plans that record instances.
   const SdkDimensions& dimensions() const { return dimensions_; }
   const SdkConfig& at(uint32_t index) const { return configs_[index]; }
+  InstanceOrder* order(uint32_t index) const { return &orders_[index]; }
   // 0 for a slot that does not exist.
   uint64_t HandleOf(uint32_t index) const {
     return index < kMaxConfigs ? LoadAcquire(&configs_[index].handle) : 0;
@@ -83,6 +85,9 @@ class SdkConfigs {
   const PlanGate* plans_ = nullptr;
   SdkDimensions dimensions_;
   SdkConfig* configs_ = nullptr;
+  // Of the configs, apart from them: they are searched, and only the orders of those
+  // that count take memory.
+  InstanceOrder* orders_ = nullptr;
   uint32_t used_ = 0;  // slots that were ever filled
   SdkPassTable* tables_ = nullptr;
   uint32_t next_table_ = 0;

@@ -237,13 +237,8 @@ uint32_t SdkDispatches::MakeValues(const SdkOp& op, const rocattach_inflight& en
   const PlanState* state = op.plan;
   if (state == nullptr) return 0;
   const SdkConfig& config = parts_.configs->at(op.config);
-  CounterReducer reducer(parts_.sdk, config);
-  bool all_known = true;
-  for (size_t i = 0; i < count; ++i) {
-    uint32_t place = reducer.Find(records[i].id);
-    all_known &= place != CounterReducer::kNone;
-    if (place != CounterReducer::kNone) reducer.Add(place, records[i].counter_value);
-  }
+  CounterReducer reducer(parts_.sdk, config, parts_.configs->order(op.config));
+  const bool all_known = reducer.AddAll(records, count);
   // What is more than they may take is there as sums only.
   const bool each = (state->plan.record_kinds & ROCATTACH_PLAN_RECORD_INSTANCES) != 0 &&
                     all_known && InstancePacker::SlotsFor(count) <= *instance_slots;
@@ -305,7 +300,8 @@ bool SdkDispatches::PushInstances(uint32_t index, const void* group, uint32_t sl
   const SdkOp& op = ops_.at(index);
   const rocattach_plan& plan = op.plan->plan;
   InstancePacker packer(parts_.sdk, parts_.configs->dimensions(),
-                        parts_.configs->at(op.config), plan, plan.pass[op.pass]);
+                        parts_.configs->at(op.config), parts_.configs->order(op.config),
+                        plan, plan.pass[op.pass]);
   const uint64_t correlation_id = ops_.shared(index)->correlation_id;
   const auto* from = static_cast<const uint8_t*>(group);
   const auto fill = [&](uint32_t i, void* slot) {

@@ -214,7 +214,7 @@ void SdkSamples::Publish(Gpu* gpu, const SdkConfig& config,
     rocattach_sample sample;
     rocattach_values values[kMaxValueSlots];
   } group;
-  CounterReducer reducer(parts_.sdk, config);
+  CounterReducer reducer(parts_.sdk, config, nullptr);
   // The SDK lists the same instances in the same order as long as the context runs.
   bool same = !fresh && gpu->known == count;
   for (size_t i = 0; i < count; ++i) {

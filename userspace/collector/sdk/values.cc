@@ -10,7 +10,7 @@ void InstancePacker::Fill(const rocattach_sdk_counter_record* records, size_t co
   slot->correlation_id = correlation_id;
   const size_t begin = size_t{number} * ROCATTACH_INSTANCES_PER_SLOT;
   for (size_t i = begin; i < count && i < begin + ROCATTACH_INSTANCES_PER_SLOT; ++i) {
-    const uint32_t place = reducer_.Find(records[i].id);
+    const uint32_t place = reducer_.FindAt(i, records[i].id);
     if (place >= pass_.counters) continue;
     const uint64_t counter = plan_.pass_counters[pass_.first_counter + place];
     slot->value[slot->count++] = {counter << ROCATTACH_INSTANCE_COUNTER_SHIFT |
@@ -30,6 +30,23 @@ uint32_t CounterReducer::Find(rocattach_sdk_instance_id instance) {
     if (config_.counters[place] == id.handle) return last_ = place;
   }
   return kNone;
+}
+
+bool CounterReducer::AddAll(const rocattach_sdk_counter_record* records, size_t count) {
+  bool all_known = true;
+  const bool notes = order_ != nullptr && order_->Begin();
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t place = FindAt(i, records[i].id);
+    if (notes) order_->Note(i, records[i].id, place);
+    if (place != kNone) {
+      Add(place, records[i].counter_value);
+    } else {
+      all_known = false;
+    }
+  }
+  // With an instance that is in no counter of the config there is no order to rely on.
+  if (notes && all_known) order_->Publish(count);
+  return all_known;
 }
 
 void CounterReducer::Add(uint32_t place, double value) {

@@ -12,14 +12,24 @@ namespace rocattach::collector {
 // Adds up the instances of each counter of a config.
 class CounterReducer {
  public:
-  CounterReducer(const rocattach_sdk_functions* sdk, const SdkConfig& config)
-      : sdk_(sdk), config_(config) {
+  // `order` is the config's, or nullptr: every record's counter is asked for.
+  CounterReducer(const rocattach_sdk_functions* sdk, const SdkConfig& config,
+                 InstanceOrder* order)
+      : sdk_(sdk), config_(config), order_(order) {
     for (uint32_t i = 0; i < config.count; ++i) values_[i].instances = 0;
   }
 
   // Returns the counter's index in the config; kNone if it is not in it.
   static constexpr uint32_t kNone = UINT32_MAX;
   uint32_t Find(rocattach_sdk_instance_id instance);
+  // The same for record `position` of all records of a dispatch.
+  uint32_t FindAt(size_t position, rocattach_sdk_instance_id instance) {
+    const uint32_t known = order_ == nullptr ? InstanceOrder::kUnknown
+                                             : order_->At(position, instance);
+    return Likely(known < config_.count) ? known : Find(instance);
+  }
+  // Adds all records of a dispatch. False if one is of no counter of the config.
+  bool AddAll(const rocattach_sdk_counter_record* records, size_t count);
   void Add(uint32_t place, double value);
 
   const rocattach_counter_value& at(uint32_t place) const { return values_[place]; }
@@ -27,6 +37,7 @@ class CounterReducer {
  private:
   const rocattach_sdk_functions* sdk_;
   const SdkConfig& config_;
+  InstanceOrder* const order_;
   uint32_t last_ = 0;
   rocattach_counter_value values_[PlanGate::kMaxPassCounters];
 };
@@ -35,11 +46,11 @@ class CounterReducer {
 class InstancePacker {
  public:
   InstancePacker(const rocattach_sdk_functions* sdk, const SdkDimensions& dimensions,
-                 const SdkConfig& config, const rocattach_plan& plan,
-                 const rocattach_plan_pass& pass)
+                 const SdkConfig& config, InstanceOrder* order,
+                 const rocattach_plan& plan, const rocattach_plan_pass& pass)
       : sdk_(sdk),
         dimensions_(dimensions),
-        reducer_(sdk, config),
+        reducer_(sdk, config, order),
         plan_(plan),
         pass_(pass) {}
 

@@ -128,12 +128,44 @@ TEST_F(SdkConfigsTest, RefusalsNameTheCounters) {
   }
 }
 
+// The SDK is asked for each instance's counter once, and again where the order differs.
+TEST_F(SdkConfigsTest, TheOrderOfInstancesIsNotedOnce) {
+  PlanResult result;
+  const SdkPassTable* table = configs_.Build(*Plan(2, {{5, 6, 7}}), &result);
+  ASSERT_NE(table, nullptr);
+  const uint32_t place = table->config[1][0];
+  const auto sums = [&](std::vector<uint64_t> instances, uint64_t* asked) {
+    std::vector<rocattach_sdk_counter_record> records(instances.size());
+    for (size_t i = 0; i < instances.size(); ++i) {
+      records[i].id = instances[i];
+      records[i].counter_value = static_cast<double>(instances[i] % 1000);
+    }
+    CounterReducer reducer(&sdk_, configs_.at(place), configs_.order(place));
+    const uint64_t before = fake_.instances_asked;
+    EXPECT_TRUE(reducer.AddAll(records.data(), records.size()));
+    *asked = fake_.instances_asked - before;
+    return std::vector<double>{reducer.at(0).sum, reducer.at(1).sum, reducer.at(2).sum};
+  };
+  uint64_t asked = 0;
+  EXPECT_EQ(sums({7001, 7002, 5001, 6003}, &asked), (std::vector<double>{1, 3, 3}));
+  EXPECT_EQ(asked, 4u);
+  EXPECT_EQ(sums({7001, 7002, 5001, 6003}, &asked), (std::vector<double>{1, 3, 3}));
+  EXPECT_EQ(asked, 0u);
+  // Two have changed places, and there is one more.
+  EXPECT_EQ(sums({7002, 7001, 5001, 6003, 6001}, &asked),
+            (std::vector<double>{1, 4, 3}));
+  EXPECT_EQ(asked, 3u);
+  // More than are noted.
+  EXPECT_EQ(sums(std::vector<uint64_t>(InstanceOrder::kMost + 2, 6001), &asked)[1],
+            InstanceOrder::kMost + 2.0);
+}
+
 TEST_F(SdkConfigsTest, InstancesBecomeOneValue) {
   PlanResult result;
   const SdkPassTable* table = configs_.Build(*Plan(2, {{5, 6, 7}}), &result);
   ASSERT_NE(table, nullptr);
   const SdkConfig& config = configs_.at(table->config[1][0]);
-  CounterReducer reducer(&sdk_, config);
+  CounterReducer reducer(&sdk_, config, nullptr);
   for (uint64_t instance : {7001, 7002, 5001, 7003, 9001}) {
     const uint32_t place = reducer.Find(instance);
     if (instance / 1000 == 9) {

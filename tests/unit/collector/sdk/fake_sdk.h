@@ -24,6 +24,7 @@ struct FakeSdk {
   size_t created = 0;
   size_t limit = 8;  // counters of one config
   rocattach_sdk_status refuse = ROCATTACH_SDK_STATUS_SUCCESS;
+  uint64_t instances_asked = 0;  // for their counter
 };
 inline FakeSdk* g_fake = nullptr;
 
@@ -95,6 +96,7 @@ inline rocattach_sdk_status DestroyConfig(rocattach_sdk_counter_config_id config
 // Instances are counter * 1000 + position.
 inline rocattach_sdk_status CounterOf(rocattach_sdk_instance_id id,
                                       rocattach_sdk_counter_id* counter) {
+  ++g_fake->instances_asked;
   counter->handle = id / 1000;
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
