@@ -248,8 +248,10 @@ TEST_F(MergeTest, WhatIsIntactOfADamagedRecordingIsMerged) {
   Read merged;
   ReadBytes(*ReadFile(Path("merged"), 1 << 26), &merged);
   EXPECT_EQ(merged.recordings, 2u);
-  EXPECT_EQ(merged.streams[{0, 1}].dispatches.size(), 3000u);
-  EXPECT_EQ(merged.streams[{1, 1}].processes.at(0).pid(), 77u);
+  const auto& whole = merged.streams[{0, 1}];
+  EXPECT_EQ(whole.dispatches.size(), 3000u);
+  const auto& damaged = merged.streams[{1, 1}];
+  EXPECT_EQ(damaged.processes.at(0).pid(), 77u);
 }
 
 }  // namespace
