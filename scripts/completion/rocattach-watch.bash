@@ -49,6 +49,16 @@ _rocattach_watch() {
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
     ;;
+  -f | --output-format)
+    # The client's help names the formats; the part before the last comma is chosen
+    # already.
+    local formats chosen=''
+    [[ $current == *,* ]] && chosen=${current%,*},
+    formats=$("$client" convert --help 2>/dev/null |
+      tr -s ' \n' ' ' | sed -n 's/.*separated by commas: \([a-z, -]*[a-z]\) -d.*/\1/p')
+    mapfile -t COMPREPLY < <(compgen -P "$chosen" -W "${formats//,/ }" -- "${current##*,}")
+    return
+    ;;
   -p | --pid | --process)
     mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$current")
     return
@@ -92,7 +102,8 @@ _rocattach_watch() {
   esac
   mapfile -t COMPREPLY < <(compgen -W "--auto --attach-running --crash-breaker \
     --no-crash-breaker --dry-run -p --pid --process -n --name --uid --deny --cgroup \
-    -d --output-directory -o --output-file --json -q --quiet --hold-timeout-msec \
+    -d --output-directory -o --output-file -f --output-format --json -q --quiet \
+    --hold-timeout-msec \
     --pmc --set -b --block --arch -i --input -E --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
     -P --collection-period --collection-period-unit --attach-duration-msec \

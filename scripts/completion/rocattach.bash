@@ -85,7 +85,7 @@ _rocattach() {
     return
     ;;
   -f | --output-format)
-    if [[ $command == convert ]]; then
+    if [[ $command == convert || $command == attach ]]; then
       # The help names the formats; the part before the last comma is chosen already.
       local formats chosen=''
       [[ $current == *,* ]] && chosen=${current%,*},
@@ -112,7 +112,7 @@ _rocattach() {
 
   local options
   case $command in
-  '') options="attach profile report dump convert recover counters session doctor -h --help --version" ;;
+  '') options="attach profile report dump convert recover merge counters session doctor -h --help --version" ;;
   session)
     options="start stop status -p --pid --pmc --set -b --block --arch -i --input \
       -E --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
@@ -128,7 +128,7 @@ _rocattach() {
   attach)
     options="-p --pid --attach --cgroup --attach-children --wait --wait-timeout-msec --announce \
       -t --attach-tool-library --tool-timeout-msec --detach-on-eof -d --output-directory -o \
-      --output-file --json -q --quiet --pmc --set -b --block --arch -i --input \
+      --output-file -f --output-format --json -q --quiet --pmc --set -b --block --arch -i --input \
       -E --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
       --kernel-exclude-regex --kernel-iteration-range --dispatch-range --kernel-trace \
       --memory-copy-trace --memory-allocation-trace --scratch-memory-trace \
@@ -149,9 +149,10 @@ _rocattach() {
   report) options="-f --follow --json --top --limit -h --help" ;;
   convert)
     options="-f --output-format -d --output-directory -o --output-file --agent-index \
-      --rocpd-schema --follow --force -h --help"
+      --rocpd-schema --follow --when-ended -q --quiet --force -h --help"
     ;;
   recover) options="-o --output-file -h --help" ;;
+  merge) options="-o --output-file --sync-error-usec -h --help" ;;
   dump) options="-f --follow --json -t --type -h --help" ;;
   doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;
   *) return ;;

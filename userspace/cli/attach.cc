@@ -161,11 +161,11 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
                     "Detach at the end of standard input instead of on Enter: when the "
                     "program at its other side closes it, or dies");
   AddRecordingOptions(command, &args->watch);
-  ShortenHelp(command,
-              {"--pid", "--cgroup", "--attach-children", "--wait",
-               "--attach-tool-library", "--sys-trace", "--hip-trace", "--hsa-trace",
-               "--marker-trace", "--pmc", "--set", "--block", "--attach-duration-msec",
-               "--output-directory", "--output-file", "--json", "--quiet"});
+  ShortenHelp(command, {"--pid", "--cgroup", "--attach-children", "--wait",
+                        "--attach-tool-library", "--sys-trace", "--hip-trace",
+                        "--hsa-trace", "--marker-trace", "--pmc", "--set", "--block",
+                        "--attach-duration-msec", "--output-directory", "--output-file",
+                        "--output-format", "--json", "--quiet"});
   command->callback([args, command, run] {
     *run = [args, command] { return RunAttach(args.get(), *command); };
   });

@@ -14,6 +14,7 @@
 #include "userspace/base/session_status.h"
 #include "userspace/cli/attach_console.h"
 #include "userspace/cli/command_run.h"
+#include "userspace/cli/end_conversion.h"
 #include "userspace/cli/enter_key.h"
 #include "userspace/cli/input_end.h"
 #include "userspace/cli/subcommands.h"
@@ -80,6 +81,11 @@ bool HasCounters(const AttachRun& run, const RunResult& result) {
           : result.session_refused    ? ": every process refused them, see above"
                                       : ": no kernel was dispatched meanwhile");
   return false;
+}
+
+// Without what it was for, there is nothing to be done with a recording.
+bool FinishOutputs(const AttachRun& run, const RunResult& result, bool counted) {
+  return !counted || !run.afterwards || run.afterwards(result.files);
 }
 
 int PrintError(const absl::Status& status, int exit_status) {
@@ -154,11 +160,14 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
   watch->watcher.wait_timeout_msec = run.wait_timeout_msec;
   watch->watcher.duration_from_attach = run.wait;
   watch->watcher.watch_new = run.children || run.wait;
+  auto conversion = EndConversion::Start("rocattach", watch);
+  if (!conversion.ok()) return PrintError(conversion.status(), kExitCannotStart);
   auto watcher = Watcher::Start(watch->watcher, &console);
   if (!watcher.ok()) {
     console.ReportFailure(watcher.status());
     return kExitCannotStart;
   }
+  if (*conversion != nullptr) (*conversion)->Begin(**watcher);
   console.Expect((*watcher)->running());
   Explain(run, *watch, **watcher);
   StopSignals signals(watcher->get());
@@ -176,7 +185,10 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
   });
   if (!result.ok()) return PrintError(result.status(), kExitCannotStart);
   const bool complete = console.Summarize(*result);
-  return HasCounters(run, *result) && complete ? kExitOk : kExitLosses;
+  const bool counted = HasCounters(run, *result);
+  const bool finished = FinishOutputs(run, *result, counted);
+  const bool converted = *conversion == nullptr || (*conversion)->Finish();
+  return counted && complete && finished && converted ? kExitOk : kExitLosses;
 }
 
 int RecordCommand(const AttachRun& run, WatchArguments* watch) {
@@ -192,8 +204,9 @@ int RecordCommand(const AttachRun& run, WatchArguments* watch) {
   if (!result.ok()) return PrintError(result.status(), CommandExit(result.status()));
   const bool complete = console.Summarize(*result);
   const bool counted = HasCounters(run, *result);
+  const bool finished = FinishOutputs(run, *result, counted);
   if (const int status = ExitStatusOfCommand(*result); status != 0) return status;
-  return complete && counted ? kExitOk : kExitLosses;
+  return complete && counted && finished ? kExitOk : kExitLosses;
 }
 
 }  // namespace rocattach

@@ -6,6 +6,8 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,6 +29,9 @@ struct AttachRun {
   int verbosity = 0;
   // Counters are what the recording is for: without any it has failed.
   bool needs_counters = false;
+  // What is done with the recordings once they are complete; false: it failed, and has
+  // said why. May be null.
+  std::function<bool(const std::vector<std::string>& files)> afterwards;
 };
 
 // --wait, --wait-timeout-msec and --announce.

@@ -1,204 +1,35 @@
 // rocattach convert: recordings in the formats of other tools.
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/resource.h>
-#include <time.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "userspace/cli/convert_console.h"
-#include "userspace/cli/stream_input.h"
+#include "userspace/cli/conversion.h"
+#include "userspace/cli/service_helper.h"
 #include "userspace/cli/subcommands.h"
-#include "userspace/export/export_format.h"
-#include "userspace/export/exporter.h"
-#include "userspace/export/output_file.h"
-#include "userspace/record/output_path.h"
-#include "userspace/stream/reader.h"
 
 namespace rocattach {
 namespace {
 
-constexpr size_t kMostNamedPartial = 10;
-constexpr auto kFlushInterval = std::chrono::milliseconds(200);
-
 struct ConvertOptions {
-  std::vector<std::string> paths;
-  std::vector<std::string> formats;
-  std::string directory = ".";
-  std::string file = "%hostname%/%pid%";
+  ConversionRequest request;
   std::string agent_index = "relative";
-  ExportOptions output;
+  pid_t service = 0;  // for which this runs; 0: for a user
 };
-
-std::string LocalTime(uint64_t realtime_ns, const char* format) {
-  const time_t seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
-  tm local;
-  localtime_r(&seconds, &local);
-  char text[32];
-  strftime(text, sizeof(text), format, &local);
-  return text;
-}
-
-// The keys as they were when the process ran, as far as the recording has them.
-// Variables are those of this program.
-OutputKeys KeysOf(const ExportProcess& process) {
-  OutputKeys keys = CurrentOutputKeys({});
-  const v1::Process& recorded = process.process();
-  keys.process.id.pid = static_cast<pid_t>(recorded.pid());
-  keys.process.parent = static_cast<pid_t>(recorded.parent_pid());
-  keys.process.comm = recorded.comm();
-  keys.process.arguments = {recorded.arguments().begin(), recorded.arguments().end()};
-  if (!process.header().hostname().empty()) keys.hostname = process.header().hostname();
-  if (uint64_t start = process.RealtimeNs(recorded.start_ns()); start != 0) {
-    keys.launch_date = LocalTime(start, "%Y-%m-%d");
-    keys.launch_time = LocalTime(start, "%H.%M.%S");
-  }
-  return keys;
-}
-
-// Many processes have many files.
-void RaiseFileLimit() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 AgentIndex AgentIndexOf(const std::string& name) {
   if (name == "absolute") return AgentIndex::kAbsolute;
   return name == "relative" ? AgentIndex::kRelative : AgentIndex::kTypeRelative;
 }
 
-class Conversion {
- public:
-  explicit Conversion(const ConvertOptions& options)
-      : options_(options),
-        exporter_(MakeOptions(options)),
-        decoder_(&exporter_),
-        progress_(std::make_unique<ConvertProgress>(options.paths)) {}
-
-  int Run() {
-    for (size_t i = 0; i < options_.paths.size() && !Stop(); ++i) {
-      ReadOne(options_.paths[i], i + 1 == options_.paths.size());
-    }
-    const bool interrupted = ReadingStopped() && !options_.output.follow;
-    // What was interrupted keeps the name of a partial output.
-    if (interrupted) {
-      exporter_.Flush();
-      Note(kExitLosses, "interrupted");
-    } else if (absl::Status status = exporter_.Finish(); !status.ok()) {
-      Note(kExitUnreadable, std::string(status.message()));
-    }
-    progress_.reset();
-    for (const std::string& clause : exporter_.Omissions()) Note(kExitLosses, clause);
-    if (exporter_.status().ok() && exporter_.processes() == 0 && exit_status_ == 0) {
-      Note(kExitLosses, "no process in the input was recorded: nothing was written");
-    }
-    return Report();
-  }
-
- private:
-  static ExporterOptions MakeOptions(const ConvertOptions& options) {
-    ExporterOptions exporting;
-    exporting.output = options.output;
-    for (const std::string& name : options.formats) {
-      const ExportFormat* format = FindExportFormat(name);
-      const auto& chosen = exporting.formats;
-      if (std::find(chosen.begin(), chosen.end(), format) == chosen.end()) {
-        exporting.formats.push_back(format);
-      }
-    }
-    exporting.base_name = [&options](const ExportProcess& process) {
-      const OutputKeys keys = KeysOf(process);
-      return absl::StrCat(ExpandOutputKeys(options.directory, keys), "/",
-                          ExpandOutputKeys(options.file, keys));
-    };
-    return exporting;
-  }
-
-  bool Stop() const { return ReadingStopped() || !exporter_.status().ok(); }
-
-  void ReadOne(const std::string& path, bool last) {
-    const ReadStats before = decoder_.stats();
-    ReadOptions reading;
-    reading.follow = options_.output.follow && last;
-    reading.stop = [this] {
-      progress_->Update(decoder_.stats());
-      const auto now = std::chrono::steady_clock::now();
-      if (options_.output.follow && now - flushed_ > kFlushInterval) {
-        flushed_ = now;
-        exporter_.Flush();
-      }
-      return Stop();
-    };
-    const absl::Status status = ReadStream(path, reading, &decoder_);
-    if (!status.ok()) {
-      Note(kExitUnreadable, std::string(status.message()));
-    } else if (const auto missing = MissingFromInput(before, decoder_.stats());
-               !missing.empty() && !Stop()) {
-      Note(kExitLosses,
-           absl::StrCat(path, " is incomplete: it lacks ", absl::StrJoin(missing, ", "),
-                        "; so the outputs are partial"));
-    }
-  }
-
-  // A message of the conversion; the worst status wins.
-  void Note(int exit_status, const std::string& message) {
-    messages_.push_back(message);
-    exit_status_ = std::max(exit_status_, exit_status);
-  }
-
-  // Prints the outputs, then what went wrong.
-  int Report() {
-    std::vector<std::string> partial;
-    std::string complete;
-    const bool failed = !exporter_.status().ok();
-    for (std::string& file : exporter_.Files()) {
-      // Followed outputs have their final names from the start.
-      if (absl::EndsWith(file, kPartialSuffix) || (failed && options_.output.follow)) {
-        partial.push_back(std::move(file));
-      } else {
-        absl::StrAppend(&complete, file, "\n");
-      }
-    }
-    if (!WriteStdout(complete)) exit_status_ = kExitUnreadable;
-    for (const std::string& message : messages_) {
-      fprintf(stderr, "rocattach: %s\n", message.c_str());
-    }
-    if (!partial.empty()) {
-      const size_t named = std::min(partial.size(), kMostNamedPartial);
-      std::string names = absl::StrJoin(
-          partial.begin(), partial.begin() + static_cast<long>(named), ", ");
-      if (partial.size() > named) {
-        absl::StrAppend(&names, " and ", partial.size() - named, " more");
-      }
-      fprintf(stderr, "rocattach: partial results: %s\n", names.c_str());
-    }
-    return exit_status_;
-  }
-
-  const ConvertOptions& options_;
-  Exporter exporter_;
-  StreamDecoder decoder_;
-  std::unique_ptr<ConvertProgress> progress_;
-  std::chrono::steady_clock::time_point flushed_ = {};
-  std::vector<std::string> messages_;
-  int exit_status_ = kExitOk;
-};
-
 // Whether all of the formats can do what is requested.
-bool CheckFormats(const ConvertOptions& options) {
-  if (!options.output.follow) return true;
-  for (const std::string& name : options.formats) {
+bool CheckFormats(const ConversionRequest& request) {
+  if (!request.output.follow) return true;
+  for (const std::string& name : request.formats) {
     if (FindExportFormat(name)->follows) continue;
     fprintf(stderr,
             "rocattach: %s cannot be written while data arrives: leave out --follow, "
@@ -210,11 +41,14 @@ bool CheckFormats(const ConvertOptions& options) {
 }
 
 int RunConvert(const ConvertOptions& options) {
-  if (!CheckFormats(options)) return kExitUsage;
-  StopReadingOnSignals();
-  signal(SIGXFSZ, SIG_IGN);  // a full disk is an error that is reported
-  RaiseFileLimit();
-  return Conversion(options).Run();
+  if (!CheckFormats(options.request)) return kExitUsage;
+  if (options.service != 0) {
+    if (absl::Status status = BecomeHelperOf(options.service); !status.ok()) {
+      fprintf(stderr, "rocattach: %s\n", std::string(status.message()).c_str());
+      return kExitUnreadable;
+    }
+  }
+  return Convert(options.request);
 }
 
 }  // namespace
@@ -223,12 +57,12 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
   auto options = std::make_shared<ConvertOptions>();
   CLI::App* convert =
       app->add_subcommand("convert", "Write recordings in the formats of other tools");
-  convert->add_option("FILE", options->paths, "Recordings; - is standard input")
+  convert->add_option("FILE", options->request.paths, "Recordings; - is standard input")
       ->required()
       ->type_name("");
   convert
       ->add_option(
-          "-f,--output-format", options->formats,
+          "-f,--output-format", options->request.formats,
           "Formats, separated by commas: " + absl::StrJoin(ExportFormatNames(), ", "))
       ->required()
       ->delimiter(',')
@@ -236,11 +70,11 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
       ->type_name("FORMAT")
       ->check(CLI::IsMember(ExportFormatNames()).description(""));
   convert
-      ->add_option("-d,--output-directory", options->directory,
+      ->add_option("-d,--output-directory", options->request.directory,
                    "Directory of the outputs; created if missing")
       ->type_name("DIR");
   convert
-      ->add_option("-o,--output-file", options->file,
+      ->add_option("-o,--output-file", options->request.file,
                    "Beginning of their names, with rocprofv3's keys")
       ->capture_default_str()
       ->type_name("NAME");
@@ -251,16 +85,26 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
       ->type_name("KIND")
       ->check(CLI::IsMember({"absolute", "relative", "type-relative"}));
   convert
-      ->add_option("--rocpd-schema", options->output.rocpd_schema,
+      ->add_option("--rocpd-schema", options->request.output.rocpd_schema,
                    "Version of rocpd's tables")
       ->capture_default_str()
       ->type_name("VERSION")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(kRocpdSchemas),
                                                      std::end(kRocpdSchemas))));
-  convert->add_flag("--follow", options->output.follow,
+  convert->add_flag("--follow", options->request.output.follow,
                     "Write while the recording is being made, until it ends (last FILE "
                     "only)");
-  convert->add_flag("--force", options->output.force, "Replace outputs that exist");
+  convert
+      ->add_flag(
+          "--when-ended", options->request.when_ended,
+          "The same, but complete the outputs of each process when it has ended; "
+          "every format")
+      ->excludes(convert->get_option("--follow"));
+  convert->add_flag("-q,--quiet", options->request.quiet,
+                    "Report problems only: no progress, no names of outputs");
+  convert->add_option("--for-service", options->service, "")->group("");
+  convert->add_flag("--force", options->request.output.force,
+                    "Replace outputs that exist");
   convert->footer(
       "Examples:\n"
       "  rocattach convert run.rwa -f csv\n"
@@ -273,7 +117,7 @@ void RegisterConvert(CLI::App* app, std::function<int()>* run) {
       "output cannot be written. An output that is not complete has a name that ends\n"
       "with .partial.");
   convert->callback([options, run] {
-    options->output.agent_index = AgentIndexOf(options->agent_index);
+    options->request.output.agent_index = AgentIndexOf(options->agent_index);
     *run = [options] { return RunConvert(*options); };
   });
 }

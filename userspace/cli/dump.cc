@@ -59,7 +59,8 @@ void RegisterDump(CLI::App* app, std::function<int()>* run) {
       ->type_name("");
   dump->add_flag("--json", options->json, "Print one JSON object per line");
   dump->add_flag("-f,--follow", options->follow,
-                 "Wait for more data until the recording ends (last FILE only)");
+                 "Wait for more data until the recording ends (last FILE only). Not a "
+                 "format: 'rocattach convert -f' has those");
   dump->add_option("-t,--type", options->types,
                    "Only these types of records, separated by commas: " +
                        absl::StrJoin(RecordPrinter::RecordTypes(), ", "))

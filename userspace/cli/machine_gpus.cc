@@ -10,27 +10,12 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
+#include "userspace/base/gpu_models.h"
 
 namespace rocattach {
 namespace {
 
 constexpr size_t kMaxProperties = 64 << 10;
-
-// PCI device IDs, of the GPU itself and of a virtual function of it.
-struct Model {
-  uint32_t device_id;
-  uint32_t virtual_device_id;  // 0: not known
-  const char* name;
-};
-constexpr Model kModels[] = {
-    {0x738c, 0, "MI100"},          {0x740f, 0, "MI210"},
-    {0x740c, 0, "MI250"},          {0x7408, 0, "MI250X"},
-    {0x74a0, 0x74b4, "MI300A_A1"}, {0x74a1, 0x74b5, "MI300X_A1"},
-    {0x74a9, 0x74bd, "MI300XHF"},  {0x74a2, 0x74b6, "MI308X"},
-    {0x74a8, 0x74bc, "MI308XHF"},  {0x74a5, 0x74b9, "MI325X"},
-    {0x75a0, 0x75b0, "MI350"},     {0x75a3, 0x75b3, "MI355"},
-    {0x75a2, 0x75b2, "MI358"},     {0x75a8, 0x75b8, "MI350P"},
-};
 
 struct Gpu {
   uint32_t node = 0;
@@ -92,12 +77,8 @@ std::string TopologyModel(const std::string& topology) {
   const auto first =
       std::min_element(gpus.begin(), gpus.end(),
                        [](const Gpu& a, const Gpu& b) { return a.node < b.node; });
-  for (const Model& model : kModels) {
-    if (first->device_id != 0 && (first->device_id == model.device_id ||
-                                  first->device_id == model.virtual_device_id)) {
-      return model.name;
-    }
-  }
+  const absl::string_view model = GpuModelName(first->device_id);
+  if (!model.empty()) return std::string(model);
   return ArchitectureName(first->target_version);
 }
 

@@ -32,6 +32,7 @@ int Main(int argc, char** argv) {
   rocattach::RegisterDump(&app, &run);
   rocattach::RegisterConvert(&app, &run);
   rocattach::RegisterRecover(&app, &run);
+  rocattach::RegisterMerge(&app, &run);
   rocattach::RegisterCounters(&app, &run);
   rocattach::RegisterSession(&app, &run);
   rocattach::RegisterDoctor(&app, &run);

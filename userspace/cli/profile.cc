@@ -12,6 +12,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/cli/attach_run.h"
 #include "userspace/cli/command_run.h"
+#include "userspace/cli/conversion.h"
 #include "userspace/cli/help_groups.h"
 #include "userspace/cli/machine_gpus.h"
 #include "userspace/cli/subcommands.h"
@@ -29,7 +30,8 @@ constexpr char kExamples[] =
     "  rocattach profile -n run1 --set launch_stats --attach-pid 1234 --wait\n"
     "                             it does not use a GPU yet, so counters are possible\n"
     "  rocattach profile -n run1 -b 2 5.1 -- ./app\n"
-    "Then: rocattach report workloads/NAME/MODEL/profile.rwa\n"
+    "Then: rocprof-compute analyze -p workloads/NAME/MODEL, or\n"
+    "rocattach report workloads/NAME/MODEL/profile.rwa\n"
     "\n"
     "Any number of counters is measured in one attach: passes are multiplexed across "
     "the\n"
@@ -121,6 +123,30 @@ absl::Status CheckArguments(const ProfileArguments& args) {
   return absl::OkStatus();
 }
 
+// Writes what rocprof-compute analyzes beside the recording.
+bool WriteWorkload(const ProfileArguments& args,
+                   const std::vector<std::string>& files) {
+  ConversionRequest request;
+  request.paths = files;
+  request.formats = {"compute-workload"};
+  request.quiet = true;
+  request.output.force = true;  // the folder is that of the last profile of its name
+  request.output.workload_directory = args.watch.watcher.output_directory;
+  request.output.workload_name = args.name;
+  const bool written = Convert(request) == kExitOk;
+  if (!written) {
+    fprintf(stderr,
+            "rocattach: %s is incomplete for rocprof-compute, see above; the recording "
+            "is whole: rocattach convert %s -f compute-workload\n",
+            args.watch.watcher.output_directory.c_str(),
+            files.empty() ? "FILE" : files[0].c_str());
+  } else {
+    fprintf(stderr, "rocattach: analyze it with rocprof-compute analyze -p %s\n",
+            args.watch.watcher.output_directory.c_str());
+  }
+  return written;
+}
+
 int RunProfile(ProfileArguments* args, const CLI::App& app) {
   auto fail = [](const absl::Status& status, int exit_status) {
     fprintf(stderr, "rocattach profile: %s\n",
@@ -141,6 +167,9 @@ int RunProfile(ProfileArguments* args, const CLI::App& app) {
   watch.watcher.output_directory = OutputDirectory(*args);
   watch.watcher.output_file = "profile";
   args->run.needs_counters = true;
+  args->run.afterwards = [args](const std::vector<std::string>& files) {
+    return WriteWorkload(*args, files);
+  };
   if (!watch.command.empty()) return RecordCommand(args->run, &watch);
   args->run.pids = {args->pid};
   return RecordRunning(args->run, &watch);
@@ -156,9 +185,11 @@ void RegisterProfile(CLI::App* app, std::function<int()>* run) {
   command->option_defaults()->always_capture_default(false);
   StartGroup(command, kOutputGroup);
   command
-      ->add_option("-n,--name", args->name,
-                   "Name of the profile: the recording goes to workloads/NAME/MODEL, "
-                   "where MODEL is the GPU's, such as MI300X_A1")
+      ->add_option(
+          "-n,--name", args->name,
+          "Name of the profile: the recording and what rocprof-compute analyzes "
+          "go to workloads/NAME/MODEL, where MODEL is the GPU's, such as "
+          "MI300X_A1")
       ->type_name("NAME");
   command
       ->add_option("--path", args->path,

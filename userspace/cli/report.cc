@@ -60,7 +60,8 @@ void RegisterReport(CLI::App* app, std::function<int()>* run) {
                    "Print one JSON object, with all processes and kernels");
   report->add_flag(
       "-f,--follow", options->follow,
-      "Wait until the recording ends or Ctrl-C is pressed (last FILE only)");
+      "Wait until the recording ends or Ctrl-C is pressed (last FILE only). Not a "
+      "format: 'rocattach convert -f' has those");
   report->add_option("--top", options->top, "Kernels shown per process; 0: all")
       ->capture_default_str()
       ->type_name("N");

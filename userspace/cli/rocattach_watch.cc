@@ -15,6 +15,7 @@
 #include "userspace/base/process.h"
 #include "userspace/base/session_status.h"
 #include "userspace/cli/command_run.h"
+#include "userspace/cli/end_conversion.h"
 #include "userspace/cli/enter_key.h"
 #include "userspace/cli/guarded_main.h"
 #include "userspace/cli/usage_error.h"
@@ -93,7 +94,7 @@ bool Parse(int argc, char** argv, WatchArguments* args, int* exit_status) {
 
 // One run of the service; with a command, until that ends. `interrupted`: a signal or
 // the Enter key ended it.
-int RunOnce(const WatchArguments& args, bool* interrupted) {
+int RunOnce(WatchArguments args, bool* interrupted) {
   const bool has_command = !args.command.empty();
   bool stdout_taken = args.watcher.output_file == "-" || has_command;
   WatchConsole console({.json = args.json,
@@ -103,8 +104,11 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
                         .live = !has_command,
                         .lines_per_second = args.watcher.budget.lines_per_second,
                         .out = args.json && !stdout_taken ? stdout : stderr});
+  auto conversion = EndConversion::Start("rocattach-watch", &args);
+  if (!conversion.ok()) return PrintError(conversion.status(), kExitCannotStart);
   auto watcher = Watcher::Start(args.watcher, &console);
   if (!watcher.ok()) return PrintError(watcher.status(), kExitCannotStart);
+  if (*conversion != nullptr) (*conversion)->Begin(**watcher);
   auto control = StartControl(args, watcher->get());
   if (!control.ok()) return PrintError(control.status(), kExitCannotStart);
   StopSignals signals(watcher->get());
@@ -128,7 +132,9 @@ int RunOnce(const WatchArguments& args, bool* interrupted) {
     result->command_status = (*watcher)->WaitForCommand();
   }
   *interrupted = result->interrupted;
-  return ExitStatus(args, *result);
+  const bool converted = *conversion == nullptr || (*conversion)->Finish();
+  const int status = ExitStatus(args, *result);
+  return status == 0 && !converted ? kExitIncomplete : status;
 }
 
 // Jobs with different filters: the command runs once for each kind, as with rocprofv3,

@@ -22,6 +22,7 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run);
 void RegisterConvert(CLI::App* app, std::function<int()>* run);
 void RegisterDump(CLI::App* app, std::function<int()>* run);
 void RegisterCounters(CLI::App* app, std::function<int()>* run);
+void RegisterMerge(CLI::App* app, std::function<int()>* run);
 void RegisterProfile(CLI::App* app, std::function<int()>* run);
 void RegisterRecover(CLI::App* app, std::function<int()>* run);
 void RegisterReport(CLI::App* app, std::function<int()>* run);

@@ -9,6 +9,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "userspace/base/output_formats.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
 #include "userspace/cli/help_groups.h"
@@ -64,6 +66,7 @@ const char* const kEveryday[] = {"--auto",
                                  "--backend",
                                  "--output-directory",
                                  "--output-file",
+                                 "--output-format",
                                  "--json",
                                  "--quiet",
                                  "--duration-msec",
@@ -120,6 +123,17 @@ void AddOutput(CLI::App* app, WatchArguments* args) {
                   "%hostname% %pid% %tag% %argN% %job% %rank% %launch_date% "
                   "%launch_time% %env{X}% … With %pid% each process gets its own file")
       ->type_name("NAME");
+  app->add_option(
+         "-f,--output-format", args->formats,
+         absl::StrCat("Convert each process's records when it has ended, as "
+                      "'rocattach convert' does; formats, separated by commas: ",
+                      absl::StrJoin(kOutputFormats, ", ")))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kOutputFormats),
+                                                     std::end(kOutputFormats)))
+                  .description(""));
   app->add_flag("--json", args->json,
                 "Report events and the summary as JSON lines on standard output "
                 "(standard error when a command runs or the stream goes there)");
@@ -270,6 +284,23 @@ absl::Status CheckOutput(const WatcherOptions& watcher) {
       "into 'rocattach report -', or name a file with -o NAME");
 }
 
+// What is not recorded in a file cannot be converted.
+absl::Status CheckConversion(const WatchArguments& args) {
+  if (args.formats.empty()) return absl::OkStatus();
+  const WatcherOptions& watcher = args.watcher;
+  const char* why = watcher.output_file == "-" ? "-o -: give a file"
+                    : args.no_recording        ? "--no-recording"
+                    : watcher.dry_run          ? "--dry-run"
+                    : !watcher.attach          ? nullptr
+                                               : "";
+  if (why == nullptr) {
+    return absl::InvalidArgumentError("-f converts what is recorded; add --auto");
+  }
+  if (*why == '\0') return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("-f converts recordings, and there is none with ", why));
+}
+
 // Checks what is to be measured before any process is touched.
 absl::Status PrepareSession(WatchArguments* args) {
   auto catalog = CounterCatalog::Builtin();
@@ -347,6 +378,7 @@ absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
   Interpret(app, argc, argv, args);
   RETURN_IF_ERROR(InterpretSelection(args));
   RETURN_IF_ERROR(CheckOutput(args->watcher));
+  RETURN_IF_ERROR(CheckConversion(*args));
   // A counter that is not found is a wrong argument, not a missing command.
   if (absl::Status session = PrepareSession(args); !session.ok()) {
     return absl::InvalidArgumentError(session.message());

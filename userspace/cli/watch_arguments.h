@@ -24,6 +24,7 @@ struct WatchArguments {
   bool json = false;
   bool quiet = false;
   bool no_recording = false;
+  std::vector<std::string> formats;  // to convert to when a process ends
   std::vector<std::string> command;
   std::vector<std::string> processes;  // -p: process IDs, or globs in the old spelling
   std::vector<ProcessId> named;        // those of them that are process IDs

@@ -1,5 +1,6 @@
 #include "userspace/export/export_format.h"
 
+#include "userspace/export/compute_sink.h"
 #include "userspace/export/csv_sink.h"
 #include "userspace/export/json_sink.h"
 #include "userspace/export/ndjson_sink.h"
@@ -18,6 +19,8 @@ absl::Span<const ExportFormat> ExportFormats() {
       {"pftrace", "a trace for Perfetto", true, true, MakePftraceSink},
       {"pprof", "a profile for pprof", true, false, MakePprofSink},
       {"otlp-profile", "OpenTelemetry profiles", true, false, MakeOtlpProfileSink},
+      {"compute-workload", "a folder for rocprof-compute", true, false,
+       MakeComputeSink},
   };
   return kFormats;
 }

@@ -26,6 +26,10 @@ struct ExportOptions {
   AgentIndex agent_index = AgentIndex::kRelative;
   // Of kRocpdSchemas.
   std::string rocpd_schema = "3.0.3";
+  // Of compute-workload: the folder, and the name of the workload. Empty: both follow
+  // from the base name of the output.
+  std::string workload_directory;
+  std::string workload_name;
 };
 
 inline constexpr absl::string_view kRocpdSchemas[] = {"3.0.0", "3.0.1", "3.0.2",

@@ -65,6 +65,9 @@ class ExportProcess {
   }
   const std::map<uint32_t, ExportKernel>& kernels() const { return kernels_; }
   const std::optional<v1::ProcessEnd>& end() const { return end_; }
+  // How the attach went, and what was lost, as far as it is known by now.
+  const std::optional<v1::WindowEvent>& window() const { return window_; }
+  const std::optional<v1::LossAccount>& account() const { return account_; }
 
   // Null if it is not known.
   const ExportKernel* FindKernel(uint32_t id) const;
@@ -116,6 +119,8 @@ class ExportProcess {
   std::map<std::pair<uint32_t, uint32_t>, std::string> functions_;
   std::map<uint32_t, ExportKernel> kernels_;
   std::optional<v1::ProcessEnd> end_;
+  std::optional<v1::WindowEvent> window_;
+  std::optional<v1::LossAccount> account_;
   Demangler demangler_{Demangler::WithoutCache()};
   size_t bytes_ = 0;
   uint64_t entries_omitted_ = 0;

@@ -105,6 +105,9 @@ class ExportSink {
 
   // The files that it has created so far, by the names that they have now.
   virtual std::vector<std::string> Files() const = 0;
+
+  // What it could not write although it was told, as clauses for users.
+  virtual std::vector<std::string> Omissions() const { return {}; }
 };
 
 }  // namespace rocattach

@@ -21,6 +21,10 @@ constexpr size_t kMaxProcesses = 128 << 10;
 constexpr size_t kLeastJoinWindow = 4096;
 // Names of outputs that are kept for the end.
 constexpr size_t kMostNamedFiles = 10'000;
+// Bytes of an explanation for users.
+constexpr size_t kMostDetail = 1024;
+// Messages of sinks that are kept for the end.
+constexpr size_t kMostOmissions = 20;
 
 absl::Status MakeParent(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -64,7 +68,18 @@ Exporter::Target* Exporter::Find(const FrameContext& at) {
 
 Exporter::Target* Exporter::FindBegun(const FrameContext& at, size_t records) {
   Target* target = Find(at);
-  if (target != nullptr && !target->begun) status_ = Begin(target);
+  if (target != nullptr && !target->begun) {
+    const absl::Status begun = Begin(target);
+    if (begun.ok() || !options_.complete_with_process) {
+      status_ = begun;
+    } else {
+      if (process_errors_.size() < kMostOmissions) {
+        process_errors_.emplace_back(begun.message());
+      }
+      CloseOutputs(target);
+      target->outputs.clear();
+    }
+  }
   // After an error nothing is written at all, which is not an omission.
   if (target == nullptr && status_.ok()) {
     uint64_t& omitted = at.stream == 0               ? ownerless_records_
@@ -81,14 +96,14 @@ absl::StatusOr<Exporter::Output*> Exporter::OpenOutput(const ExportFormat& forma
   std::string base = wanted;
   for (int attempt = 1; outputs_.contains({&format, base}); ++attempt) {
     Output& output = outputs_.at({&format, base});
-    if (output.shared) return &output;
+    if (output.shared && output.sink != nullptr) return &output;
     base = absl::StrCat(wanted, "_", target.process.pid());
     if (attempt > 1) absl::StrAppend(&base, "_", attempt);
   }
   RETURN_IF_ERROR(MakeParent(base));
   ASSIGN_OR_RETURN(auto made, format.make(base, options_.output));
   Output& output = outputs_[{&format, base}];
-  output = {std::move(made), format.many_processes};
+  output = {std::move(made), format.many_processes, 0};
   return &output;
 }
 
@@ -99,6 +114,7 @@ absl::Status Exporter::Begin(Target* target) {
   for (const ExportFormat* format : options_.formats) {
     ASSIGN_OR_RETURN(Output * output, OpenOutput(*format, *target));
     target->outputs.push_back(output);
+    ++output->open;
     ExportSink* sink = output->sink.get();
     RETURN_IF_ERROR(sink->BeginProcess(process));
     for (const auto& [id, agent] : process.agents()) {
@@ -292,6 +308,24 @@ void Exporter::OnMemory(const FrameContext& at,
            [&](ExportSink* sink) { return sink->OnMemory(target->process, records); });
 }
 
+void Exporter::OnWindow(const FrameContext& at, const v1::WindowEvent& event) {
+  Target* target = Find(at);
+  if (target == nullptr) return;
+  // The last one is the verdict.
+  v1::WindowEvent& window = target->process.window_.emplace(event);
+  if (window.detail().size() > kMostDetail)
+    window.mutable_detail()->resize(kMostDetail);
+}
+
+void Exporter::OnAccount(const FrameContext& at, const v1::LossAccount& account) {
+  Target* target = Find(at);
+  if (target == nullptr) return;
+  v1::LossAccount& kept = target->process.account_.emplace(account);
+  if (kept.not_believable().size() > kMostDetail) {
+    kept.mutable_not_believable()->resize(kMostDetail);
+  }
+}
+
 void Exporter::OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) {
   Target* target = Find(at);
   if (target == nullptr) return;
@@ -310,15 +344,30 @@ void Exporter::EndTarget(Target* target) {
   ForSinks(target, [&](ExportSink* sink) { return sink->EndProcess(target->process); });
   entries_omitted_ += target->process.entries_omitted();
   name_bytes_ -= target->process.bytes_;
-  // Outputs of this process alone are complete.
+  CloseOutputs(target);
+}
+
+void Exporter::CloseOutputs(Target* target) {
   for (Output* output : target->outputs) {
-    if (output->shared || !status_.ok()) continue;
+    --output->open;
+    const bool wanted =
+        output->shared && (output->open > 0 || !options_.complete_with_process);
+    if (wanted || !status_.ok()) continue;
     status_ = output->sink->Finish();
     if (!status_.ok()) continue;
     for (std::string& file : output->sink->Files()) {
       if (completed_.size() < kMostNamedFiles) completed_.push_back(std::move(file));
     }
+    NoteOmissions(*output->sink);
     output->sink = nullptr;
+  }
+}
+
+void Exporter::NoteOmissions(const ExportSink& sink) {
+  for (std::string& omission : sink.Omissions()) {
+    if (sink_omissions_.size() < kMostOmissions) {
+      sink_omissions_.push_back(std::move(omission));
+    }
   }
 }
 
@@ -342,7 +391,9 @@ void Exporter::Flush() {
 absl::Status Exporter::Finish() {
   EndAll();
   for (auto& [key, output] : outputs_) {
-    if (output.sink != nullptr && status_.ok()) status_ = output.sink->Finish();
+    if (output.sink == nullptr || !status_.ok()) continue;
+    status_ = output.sink->Finish();
+    NoteOmissions(*output.sink);
   }
   return status_;
 }
@@ -357,7 +408,7 @@ std::vector<std::string> Exporter::Files() const {
 }
 
 std::vector<std::string> Exporter::Omissions() const {
-  std::vector<std::string> omissions;
+  std::vector<std::string> omissions = sink_omissions_;
   auto add = [&](uint64_t count, const char* what) {
     if (count > 0) omissions.push_back(absl::StrCat(HumanCount(count), what));
   };

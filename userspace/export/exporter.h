@@ -29,12 +29,19 @@ struct ExporterOptions {
   // Path of a process's outputs without "_results.json" and so on. If two processes get
   // the same one, outputs that hold one process have its pid added.
   std::function<std::string(const ExportProcess&)> base_name;
+  // An output is complete as soon as its process has ended, or the last one of those
+  // that shared it: for recordings that go on for weeks. A process whose output cannot
+  // be begun is left out then, and does not end the conversion of the others.
+  bool complete_with_process = false;
 };
 
 class Exporter : public StreamVisitor {
  public:
   explicit Exporter(ExporterOptions options) : options_(std::move(options)) {}
 
+  // Processes that were left out because an output could not be begun; the first
+  // errors.
+  const std::vector<std::string>& process_errors() const { return process_errors_; }
   // The first error of an output; nothing is written after it.
   const absl::Status& status() const { return status_; }
   // Makes what was written so far visible to readers.
@@ -71,6 +78,8 @@ class Exporter : public StreamVisitor {
                   absl::Span<const ApiCallRecord> records) override;
   void OnMemory(const FrameContext& at,
                 absl::Span<const MemoryRecord> records) override;
+  void OnWindow(const FrameContext& at, const v1::WindowEvent& event) override;
+  void OnAccount(const FrameContext& at, const v1::LossAccount& account) override;
   void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) override;
 
  private:
@@ -78,6 +87,7 @@ class Exporter : public StreamVisitor {
   struct Output {
     std::unique_ptr<ExportSink> sink;
     bool shared = false;
+    size_t open = 0;  // processes that write to it
   };
   struct Target {
     explicit Target(uint32_t number) : process(number) {}
@@ -93,6 +103,8 @@ class Exporter : public StreamVisitor {
   // The same, and its outputs are open. `records`: how many are lost if not.
   Target* FindBegun(const FrameContext& at, size_t records);
   absl::Status Begin(Target* target);
+  // Closes the outputs that no other process needs.
+  void CloseOutputs(Target* target);
   absl::StatusOr<Output*> OpenOutput(const ExportFormat& format, const Target& target);
   // Adds an entry, and passes it on if it is new and the process has begun.
   template <typename Entry>
@@ -108,6 +120,7 @@ class Exporter : public StreamVisitor {
   void StartJoin(Target* target);
   void EndTarget(Target* target);
   void EndAll();
+  void NoteOmissions(const ExportSink& sink);
   // Calls `f` with each of the process's sinks until one fails.
   template <typename F>
   void ForSinks(Target* target, F f);
@@ -119,7 +132,9 @@ class Exporter : public StreamVisitor {
   absl::flat_hash_set<uint32_t> ended_;                             // streams
   // By format and base name. Sinks of one process are finished and gone when it ends.
   std::map<std::pair<const ExportFormat*, std::string>, Output> outputs_;
-  std::vector<std::string> completed_;        // files
+  std::vector<std::string> completed_;  // files
+  std::vector<std::string> process_errors_;
+  std::vector<std::string> sink_omissions_;   // of sinks that are finished
   std::vector<rocattach_dispatch> numbered_;  // kept so that batches allocate little
   uint32_t next_number_ = 1;
   uint64_t begun_ = 0;

@@ -102,6 +102,7 @@ void PftracePackets::Rare(TracePacket packet) {
   if (!packet.has_sequence_flags()) {
     packet.set_sequence_flags(TracePacket::SEQ_NEEDS_INCREMENTAL_STATE);
   }
+  if (packet.has_timestamp()) packet.set_timestamp(Shifted(packet.timestamp()));
   wire_.Clear();
   wire_.Text(perfetto::Trace::kPacketFieldNumber, packet.SerializeAsString());
   out_->append(wire_.bytes().data(), wire_.bytes().size());
@@ -111,7 +112,7 @@ void PftracePackets::BeginPacket(uint64_t time_ns) {
   wire_.Clear();
   wire_.Begin(perfetto::Trace::kPacketFieldNumber);
   // Readers have signed times; a larger one is damaged.
-  wire_.Varint(TracePacket::kTimestampFieldNumber, std::min(time_ns, kLatest));
+  wire_.Varint(TracePacket::kTimestampFieldNumber, std::min(Shifted(time_ns), kLatest));
   wire_.Varint(TracePacket::kTrustedPacketSequenceIdFieldNumber, kSequence);
   wire_.Varint(TracePacket::kSequenceFlagsFieldNumber,
                TracePacket::SEQ_NEEDS_INCREMENTAL_STATE);

@@ -12,6 +12,7 @@
 #include "schemas/export/perfetto.pb.h"
 #include "userspace/export/wire_writer.h"
 #include "userspace/stream/session_records.h"
+#include "userspace/stream/alignment.h"
 
 namespace rocattach {
 
@@ -95,6 +96,11 @@ class PftracePackets {
   // Ends the validity of all names announced before, and announces the fixed ones: from
   // here on the file can be read without what is before.
   void Reset();
+  // From here on times are those of another clock.
+  void set_alignment(const Alignment& alignment) { alignment_ = alignment; }
+  // A time as it is written.
+  uint64_t Shifted(uint64_t time_ns) const { return alignment_.Shifted(time_ns); }
+
   // Any packet that is rare; its sequence is filled in.
   void Rare(perfetto::TracePacket packet);
 
@@ -113,6 +119,7 @@ class PftracePackets {
 
   std::string* const out_;
   WireWriter wire_;
+  Alignment alignment_;
   uint64_t bytes_since_reset_ = 0;
   bool first_ = true;
 };

@@ -10,6 +10,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/export/output_file.h"
 #include "userspace/export/pftrace_calls.h"
+#include "userspace/export/pftrace_notes.h"
 #include "userspace/export/pftrace_packets.h"
 #include "userspace/export/pftrace_process.h"
 #include "userspace/export/upstream_names.h"
@@ -46,8 +47,12 @@ class PftraceSink : public ExportSink {
     if (trace_.generation == 0) {
       trace_.Reset();
       WriteHeader(process);
+      base_ = process.header();
     }
-    processes_[&process] = std::make_unique<PftraceProcess>(process, &trace_);
+    Entry& entry = processes_[&process];
+    entry.names = std::make_unique<PftraceProcess>(process, &trace_);
+    entry.alignment = Align(base_, process.header());
+    if (entry.alignment.offset_ns != 0) WriteAlignment(process);
     return file_->WriteIfFull();
   }
 
@@ -137,6 +142,8 @@ class PftraceSink : public ExportSink {
   }
 
   absl::Status EndProcess(const ExportProcess& process) override {
+    if (process.window().has_value()) WriteVerdict(process);
+    if (process.account().has_value()) WriteLosses(process);
     if (process.end().has_value()) WriteEnd(process);
     processes_.erase(&process);
     return file_->WriteIfFull();
@@ -147,8 +154,16 @@ class PftraceSink : public ExportSink {
   std::vector<std::string> Files() const override { return {file_->name()}; }
 
  private:
+  struct Entry {
+    std::unique_ptr<PftraceProcess> names;
+    Alignment alignment;  // with the first recording
+  };
+
+  // What follows is about this process.
   PftraceProcess* Of(const ExportProcess& process) {
-    return processes_.at(&process).get();
+    const Entry& entry = processes_.at(&process);
+    trace_.packets.set_alignment(entry.alignment);
+    return entry.names.get();
   }
 
   void MaybeReset() {
@@ -193,7 +208,7 @@ class PftraceSink : public ExportSink {
     numbers.Add(kArgCorrelationId, r.correlation_id);
     numbers.Add(kArgDispatchId, r.dispatch_id);
     numbers.Add(kArgTid, r.tid);
-    numbers.Add(kArgEnqueueNs, r.enqueue_ns);
+    numbers.Add(kArgEnqueueNs, trace_.packets.Shifted(r.enqueue_ns));
     numbers.Add(kArgLdsBytes, r.lds_bytes);
     numbers.Add(kArgScratchBytes, r.scratch_bytes);
     if (!HasTimes(r)) {
@@ -220,7 +235,7 @@ class PftraceSink : public ExportSink {
     numbers.Add(kArgCorrelationId, r.correlation_id);
     numbers.Add(kArgBytes, r.bytes);
     numbers.Add(kArgTid, r.tid);
-    numbers.Add(kArgEnqueueNs, r.enqueue_ns);
+    numbers.Add(kArgEnqueueNs, trace_.packets.Shifted(r.enqueue_ns));
     numbers.Add(kArgSourceAgent, r.src_agent_id);
     numbers.Add(kArgDestinationAgent, r.dst_agent_id);
     numbers.Add(kArgSourceAddress, r.src_address);
@@ -287,33 +302,55 @@ class PftraceSink : public ExportSink {
     trace_.packets.Counter(std::max(begin_ns, end_ns), track, 0);
   }
 
-  void WriteEnd(const ExportProcess& process) {
-    const v1::ProcessEnd& end = *process.end();
-    if (end.time_ns() == 0) return;
+  // An instant on the process's own track; nothing without a time.
+  void WriteNote(const ExportProcess& process, uint64_t time_ns, std::string text) {
+    if (time_ns == 0) return;
     perfetto::TracePacket packet;
-    packet.set_timestamp(end.time_ns());
+    packet.set_timestamp(time_ns);
     TrackEvent* event = packet.mutable_track_event();
     event->set_type(TrackEvent::TYPE_INSTANT);
     event->set_track_uuid(Of(process)->ProcessTrack());
     event->add_category_iids(kCategoryProcess);
-    switch (end.how()) {
-      case v1::ProcessEnd::EXITED:
-        event->set_name(absl::StrCat("exited with status ", end.exit_code()));
-        break;
-      case v1::ProcessEnd::SIGNALLED:
-        event->set_name(absl::StrCat("killed by signal ", end.signal()));
-        break;
-      default:
-        event->set_name("end of the recording of this process");
-        break;
-    }
+    event->set_name(std::move(text));
     trace_.packets.Rare(std::move(packet));
+  }
+
+  void WriteAlignment(const ExportProcess& process) {
+    const std::string& host = process.header().hostname();
+    WriteNote(process, process.header().clock().boottime_ns(),
+              absl::StrCat("recorded on ", host.empty() ? "another machine" : host,
+                           ": times are aligned by the machines' time of day"));
+  }
+
+  void WriteVerdict(const ExportProcess& process) {
+    const v1::WindowEvent& window = *process.window();
+    WriteNote(process, window.hit_ns() != 0 ? window.hit_ns() : window.time_ns(),
+              VerdictText(window));
+  }
+
+  void WriteLosses(const ExportProcess& process) {
+    const std::string lost = LossesText(*process.account());
+    if (lost.empty()) return;
+    const uint64_t at = process.account()->time_ns();
+    WriteNote(process, at == 0 && process.end() ? process.end()->time_ns() : at, lost);
+  }
+
+  void WriteEnd(const ExportProcess& process) {
+    const v1::ProcessEnd& end = *process.end();
+    std::string text = "end of the recording of this process";
+    if (end.how() == v1::ProcessEnd::EXITED) {
+      text = absl::StrCat("exited with status ", end.exit_code());
+    } else if (end.how() == v1::ProcessEnd::SIGNALLED) {
+      text = absl::StrCat("killed by signal ", end.signal());
+    }
+    WriteNote(process, end.time_ns(), std::move(text));
   }
 
   const std::unique_ptr<OutputFile> file_;
   PftraceFile trace_;
   PftraceCalls calls_;
-  absl::flat_hash_map<const ExportProcess*, std::unique_ptr<PftraceProcess>> processes_;
+  v1::StreamHeader base_;  // of the recording whose clock the trace has
+  absl::flat_hash_map<const ExportProcess*, Entry> processes_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/export/json_text.h"
+#include "userspace/export/recording_guid.h"
 #include "userspace/export/upstream_names.h"
 
 namespace rocattach {
@@ -45,34 +46,12 @@ Span SpanOf(const Operation& r) {
   return {r.enqueue_ns, r.enqueue_ns, kUnknownTimes};
 }
 
-// Stable for one text; SQLite's integers are signed.
-int64_t HashOf(absl::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
-  return static_cast<int64_t>(hash >> 1);
-}
-
 }  // namespace
-
-std::string UuidV7(uint64_t unix_ms, uint64_t high, uint64_t low) {
-  return absl::StrFormat("%08x-%04x-7%03x-%04x-%012x", unix_ms >> 16 & 0xffffffff,
-                         unix_ms & 0xffff, high & 0xfff, 0x8000 | (high >> 12 & 0x3fff),
-                         low & 0xffffffffffff);
-}
 
 absl::StatusOr<std::unique_ptr<RocpdTables>> RocpdTables::Create(
     const std::string& path, const ExportProcess& process,
     const ExportOptions& options) {
-  const v1::StreamHeader& header = process.header();
-  const uint64_t begin = process.RealtimeNs(
-      std::max(process.process().start_ns(), header.clock().boottime_ns()));
-  const std::string identity =
-      absl::StrCat(header.recording_id(), ":", process.stream(), ":", process.pid());
-  const std::string guid =
-      UuidV7(begin / 1'000'000, static_cast<uint64_t>(HashOf(identity)),
-             static_cast<uint64_t>(HashOf(identity + "'")));
+  const std::string guid = RecordingGuid(process);
   RocpdSchema schema(options.rocpd_schema, guid);
   ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Create(path));
   // Followed databases are read during the writing, and survive it being killed; others
@@ -167,7 +146,7 @@ absl::Status RocpdTables::WriteNode(const ExportProcess& process) {
   const v1::StreamHeader& header = process.header();
   // The machine's own id is not in recordings: a name and a boot identify it.
   const std::string machine = absl::StrCat(header.hostname(), ":", header.boot_id());
-  const int64_t hash = HashOf(machine);
+  const int64_t hash = StableHash(machine);
   node_ = hash % 0xffffffff;
   pid_ = process.pid();
   ppid_ = process.process().parent_pid();

@@ -23,9 +23,6 @@
 
 namespace rocattach {
 
-// A version 7 UUID of this time, and of these 74 bits.
-std::string UuidV7(uint64_t unix_ms, uint64_t high, uint64_t low);
-
 class RocpdTables {
  public:
   // Creates the file with its schema, the process and what always exists.

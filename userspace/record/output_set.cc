@@ -119,9 +119,16 @@ void OutputSet::EndProcess(const ProcessOutput& output, v1::ProcessEnd end) {
     return writer.get() == output.writer;
   });
   if (own == own_.end()) return;
-  Note((*own)->Close());
+  Complete(own->get());
   closed_records_dropped_ += (*own)->stats().records_dropped;
   own_.erase(own);
+}
+
+void OutputSet::Complete(StreamWriter* writer) {
+  Note(writer->Close());
+  if (per_process_ && options_.on_complete) {
+    options_.on_complete(writer->sink().name());
+  }
 }
 
 void OutputSet::Flush(uint64_t now_ns) {
@@ -136,9 +143,9 @@ void OutputSet::Note(const absl::Status& status) {
 absl::Status OutputSet::Close(const v1::WatcherSummary& summary) {
   if (shared_ != nullptr) {
     Note(shared_->AddSummary(summary));
-    Note(shared_->Close());
+    Complete(shared_.get());
   }
-  for (const auto& writer : own_) Note(writer->Close());
+  for (const auto& writer : own_) Complete(writer.get());
   return first_error_;
 }
 

@@ -2,6 +2,7 @@
 #ifndef ROCATTACH_USERSPACE_RECORD_OUTPUT_SET_H_
 #define ROCATTACH_USERSPACE_RECORD_OUTPUT_SET_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct OutputOptions {
   // With rocprofv3's keys; "-" is standard output; empty is the default name.
   std::string file;
   std::vector<std::string> recorder_arguments;
+  // Where each process has a file of its own: such a file is complete. Must not wait;
+  // may be null.
+  std::function<void(const std::string& file)> on_complete;
 };
 
 // Where one process's stream is written.
@@ -66,6 +70,8 @@ class OutputSet {
   explicit OutputSet(OutputOptions options) : options_(std::move(options)) {}
   absl::StatusOr<std::unique_ptr<StreamWriter>> OpenFile(const std::string& path);
   absl::Status OpenShared();
+  // Closes a file.
+  void Complete(StreamWriter* writer);
 
   OutputOptions options_;
   bool per_process_ = false;

@@ -91,7 +91,8 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   watcher->libraries_ = std::make_unique<ArmedLibraries>(ScanLibraries(scan));
 
   RecorderOptions recorder;
-  recorder.output = {o.output_directory, o.output_file, o.recorder_arguments};
+  recorder.output = {o.output_directory, o.output_file, o.recorder_arguments,
+                     o.on_file_complete};
   recorder.recording = o.recording;
   recorder.collector_config = DefaultCollectorConfig(o);
   if (o.catalog != nullptr && o.attach && !o.dry_run) {

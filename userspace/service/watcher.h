@@ -57,6 +57,8 @@ struct WatcherOptions {
   uint32_t idle_patience_msec = 500;
   std::string output_directory = ".";
   std::string output_file;  // empty: the default name
+  // As OutputOptions.on_complete.
+  std::function<void(const std::string& file)> on_file_complete;
   uint32_t hold_timeout_msec = 250;
   uint32_t duration_msec = 0;  // 0: until a signal, or the command's end
   // The duration counts from the first attach on.

@@ -9,40 +9,15 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/fuzz/stream/wrapped_frames.h"
 #include "userspace/report/record_printer.h"
 #include "userspace/report/report.h"
 #include "userspace/report/report_json.h"
 #include "userspace/report/report_text.h"
 #include "userspace/stream/decoder.h"
-#include "userspace/stream/frame.h"
 
 namespace rocattach {
 namespace {
-
-void Require(bool condition) {
-  if (!condition) abort();
-}
-
-// Several frames: each piece begins with type, codec and length.
-std::string WrapInFrames(absl::string_view bytes) {
-  std::string stream;
-  std::string frame;
-  uint32_t sequence = 0;
-  while (bytes.size() >= 4) {
-    FrameHeader header;
-    header.type = static_cast<uint8_t>(bytes[0]) % 18;
-    header.codec = static_cast<uint8_t>(bytes[1]) % 4;
-    header.stream_id = static_cast<uint8_t>(bytes[1]) / 4 % 4;
-    header.sequence = sequence++;
-    size_t length =
-        (static_cast<uint8_t>(bytes[2]) | (static_cast<uint8_t>(bytes[3]) << 8));
-    bytes.remove_prefix(4);
-    BuildFrame(header, bytes.substr(0, length), &frame);
-    stream += frame;
-    bytes.remove_prefix(std::min(length, bytes.size()));
-  }
-  return stream;
-}
 
 ReadStats Decode(absl::string_view bytes, size_t step, StreamVisitor* visitor) {
   StreamDecoder decoder(visitor);

@@ -7,6 +7,7 @@ usage: convert_test.py ROCATTACH MAKE_RECORDING
 
 import collections
 import csv
+import gzip
 import json
 import math
 import os
@@ -20,6 +21,8 @@ import sys
 import tempfile
 import time
 import unittest
+
+import yaml
 
 ROCATTACH = MAKE_RECORDING = ""
 SEED, DISPATCHES, PROCESSES = 7, 3000, 3
@@ -60,6 +63,13 @@ COLUMNS = {
     "Gpu_Id Workgroup_Max_Dim_X Workgroup_Max_Dim_Y Workgroup_Max_Dim_Z Grid_Max_Dim_X "
     "Grid_Max_Dim_Y Grid_Max_Dim_Z Name Vendor_Name Product_Name Model_Name",
 }
+WORKLOAD_COLUMNS = (
+    "GPU_ID GUID Correlation_Id Dispatch_ID PID Grid_Size Workgroup_Size LDS_Per_Workgroup "
+    "Scratch_Per_Workitem Arch_VGPR Accum_VGPR SGPR Kernel_Name Start_Timestamp "
+    "End_Timestamp Kernel_ID Counter_Name Counter_Value"
+)
+# By these the analysis brings the counters of a dispatch together.
+WORKLOAD_GROUP = "Dispatch_ID Kernel_Name Grid_Size Workgroup_Size LDS_Per_Workgroup"
 API_KINDS = {
     ("hsa", 1): "HSA_CORE_API",
     ("hip", 1): "HIP_RUNTIME_API_EXT",
@@ -719,6 +729,100 @@ class ConvertTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("json cannot be written while data arrives", done.stderr)
 
+    # compute-workload, read as the analysis of rocprof-compute does
+
+    def workload(self, folder):
+        """Counters by dispatch, as the analysis pivots them, and the machine."""
+        with gzip.open(os.path.join(folder, "results_pmc_perf.csv.gz"), "rt",
+                       encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+        with open(os.path.join(folder, "pmc_perf.csv"), encoding="utf-8", newline="") as file:
+            self.assertEqual(list(csv.reader(file)), rows)
+        self.assertEqual(rows[0], WORKLOAD_COLUMNS.split())
+        dispatches = collections.defaultdict(dict)
+        for cells in rows[1:]:
+            self.assertNotIn("", cells)  # pandas would leave the row out
+            row = dict(zip(rows[0], cells))
+            group = tuple(row[key] for key in WORKLOAD_GROUP.split())
+            dispatches[group].update({key: row[key] for key in WORKLOAD_COLUMNS.split()[:-2]})
+            dispatches[group][row["Counter_Name"]] = float(row["Counter_Value"])
+        with open(os.path.join(folder, "sysinfo.csv"), encoding="utf-8", newline="") as file:
+            header, machine = csv.reader(file)
+        with open(os.path.join(folder, "profiling_config.yaml"), encoding="utf-8") as file:
+            configuration = yaml.safe_load(file)
+        return list(dispatches.values()), dict(zip(header, machine)), configuration
+
+    def test_compute_workload(self):
+        done = self.convert("compute-workload")
+        self.assertEqual(len(done.stdout.splitlines()), 4 * PROCESSES)
+        for process in self.processes:
+            rows, _, _ = self.workload(self.path(process, "workload"))
+            values = collections.defaultdict(dict)
+            for value in process.of["counter"]:
+                values[value["correlation_id"]][value["counter"]] = value["sum"]
+            self.assertEqual(len(rows), len(values))
+            self.assertEqual([int(row["Dispatch_ID"]) for row in rows], list(range(len(rows))))
+            for row in rows:
+                d = process.by_correlation[int(row["Correlation_Id"])]
+                counted = values[d["correlation_id"]]
+                kernel = process.kernel(d)
+                name = kernel["display_name"] or f"unknown kernel {d['kernel_id']}"
+                times = ("start_ns", "end_ns") if process.timed(d) else ("enqueue_ns",) * 2
+                self.assertEqual(row["SQ_WAVES"], counted["SQ_WAVES"])
+                self.assertEqual(row["TCC_HIT"], counted["TCC_HIT"])
+                self.assertEqual(row["TCC_HIT_sum"], counted["TCC_HIT"])
+                self.assertNotIn("SQ_WAVES_sum", row)
+                self.assertEqual(row["Kernel_Name"], name)
+                self.assertEqual(
+                    [int(row[key]) for key in (
+                        "GPU_ID", "PID", "Grid_Size", "Workgroup_Size", "LDS_Per_Workgroup",
+                        "Scratch_Per_Workitem", "Arch_VGPR", "Accum_VGPR", "SGPR",
+                        "Start_Timestamp", "End_Timestamp", "Kernel_ID")],
+                    [NODES[d["agent_id"]], process.pid, math.prod(d["grid"]),
+                     math.prod(d["workgroup"]), (d["lds_bytes"] + 511) // 512 * 512,
+                     d["scratch_bytes"], kernel["arch_vgprs"], kernel["accum_vgprs"],
+                     kernel["sgprs"], d[times[0]], d[times[1]], d["kernel_id"]])
+
+    def test_compute_workload_describes_the_machine(self):
+        self.convert("compute-workload")
+        process = self.processes[0]
+        _, machine, configuration = self.workload(self.path(process, "workload"))
+        # What the analysis fails without.
+        for key in ("se_per_gpu pipes_per_gpu cu_per_gpu simd_per_cu sqc_per_gpu "
+                    "lds_banks_per_cu cur_sclk cur_mclk max_sclk max_mclk max_waves_per_cu "
+                    "num_hbm_channels total_l2_chan num_xcd wave_size").split():
+            self.assertGreater(float(machine[key]), 0, key)
+        self.assertEqual(
+            [machine[key] for key in "cu_per_gpu se_per_gpu sqc_per_gpu total_l2_chan gpu_arch "
+             "gpu_model max_sclk wave_size hostname workload_name".split()],
+            ["104", "8", "56", "32", "gfx90a", "MI200", "1700", "64", socket.gethostname(),
+             str(process.pid)])
+        self.assertEqual(machine["ip_blocks"], "SQ|LDS|SQC|TA|TD|TCP|TCC|SPI|CPC|CPF")
+        self.assertEqual(machine["command"], "./app --number=1")
+        self.assertNotIn("", machine.values())
+        self.assertEqual(configuration["format_rocprof_output"], "rocpd")
+        self.assertIsNone(configuration["iteration_multiplexing"])
+        self.assertEqual(configuration["filter_blocks"], [])
+        self.assertEqual(configuration["remaining"], "./app --number=1")
+
+    def test_compute_workload_of_several_processes(self):
+        done = run("convert", self.recording, "-f", "compute-workload", "-d", self.out,
+                   "-o", "all")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        rows, _, _ = self.workload(os.path.join(self.out, "all_workload"))
+        self.assertEqual(
+            collections.Counter(int(row["PID"]) for row in rows),
+            {p.pid: len({v["correlation_id"] for v in p.of["counter"]}) for p in self.processes})
+        self.assertEqual(len({row["Dispatch_ID"] for row in rows}), len(rows))
+        self.assertEqual(len({row["GUID"] for row in rows}), PROCESSES)
+
+    def test_compute_workload_without_counters_is_not_written(self):
+        few = os.path.join(self.out, "few.rwa")
+        subprocess.run([MAKE_RECORDING, few, "1", "5", "1"], check=True)
+        done = self.convert("compute-workload", recording=few, status=1)
+        self.assertIn("no counter of a dispatch was measured", done.stderr)
+        self.assertEqual(os.listdir(self.out), ["few.rwa"])
+
     # While the recording is made
 
     def test_followed_outputs_are_readable_during_and_after_a_sigkill(self):
@@ -761,6 +865,69 @@ class ConvertTest(unittest.TestCase):
             time.sleep(0.05)
         self.fail(f"{rows} rows after 30 s, not {least}")
         return rows
+
+    def test_outputs_are_complete_when_their_process_has_ended(self):
+        """One process after the other, in a recording that is being made."""
+        one, two = (os.path.join(self.out, name) for name in ("one.rwa", "two.rwa"))
+        for seed, path in enumerate((one, two)):
+            subprocess.run([MAKE_RECORDING, path, str(seed), "300", "1"], check=True)
+        with open(one, "rb") as file:
+            first = file.read()
+        with open(two, "rb") as file:
+            second = file.read()
+        last = first.rindex(b"RAW\xf1")  # the frame that says that it has ended
+        growing = os.path.join(self.out, "growing.rwa")
+        out = os.path.join(self.out, "out")
+        with open(growing, "wb") as file:
+            file.write(first[:last])
+        with subprocess.Popen(
+            [ROCATTACH, "convert", growing, "-f", "json,pprof,csv,compute-workload",
+             "--when-ended", "--quiet", "-d", out, "-o", "%pid%"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
+            self.addCleanup(follower.kill)
+            # The last output that is completed; the follower is not waited for forever.
+            deadline = time.monotonic() + 30
+            last_output = f"{out}/4001_workload/results_pmc_perf.csv.gz"
+            while not os.path.exists(last_output) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            if not os.path.exists(last_output):
+                follower.kill()
+            with open(f"{out}/4001_results.json", encoding="utf-8") as file:
+                (process,) = json.load(file)["rocprofiler-sdk-tool"]
+            self.assertEqual(len(process["buffer_records"]["kernel_dispatch"]), 300)
+            self.assertEqual([n for n in os.listdir(out) if n.endswith(".partial")], [])
+            rows, _, _ = self.workload(f"{out}/4001_workload")
+            self.assertEqual(len(rows), 30)
+            self.assertIsNone(follower.poll())
+            with open(growing, "ab") as file:
+                file.write(first[last:])
+            output, errors = follower.communicate(timeout=30)
+            self.assertEqual((follower.returncode, output, errors), (0, "", ""))
+        # A later process with the same number has outputs of its own, and what exists is
+        # not an obstacle for the others.
+        with open(growing, "wb") as file:
+            file.write(first + second)
+        done = run("convert", growing, "-f", "json", "--when-ended", "-d", out, "-o", "x")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.splitlines(),
+                         [f"{out}/x_results.json", f"{out}/x_4001_results.json"])
+        done = run("convert", growing, "-f", "json", "--when-ended", "-d", out, "-o", "%pid%")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("4001_results.json exists", done.stderr)
+
+    def test_a_merged_recording_has_everything(self):
+        small = os.path.join(self.out, "small.rwa")
+        subprocess.run([MAKE_RECORDING, small, "3", "100", "1"], check=True)
+        done = run("merge", self.recording, small, "-o", os.path.join(self.out, "merged.rwa"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("merged.rwa: 2 recordings, ", done.stdout)
+        self.assertIn("small.rwa (%s): recorded with the same clock" % socket.gethostname(),
+                      done.stdout)
+        done = self.convert("csv", recording=os.path.join(self.out, "merged.rwa"))
+        for process in self.processes:
+            self.assertEqual(
+                [int(row["Start_Timestamp"]) for row in self.rows(process, "kernel_trace")],
+                [d["start_ns"] for d in process.of["dispatch"]])
 
     def test_following_ends_with_the_recording(self):
         done = self.convert("csv,ndjson,rocpd", "--follow")

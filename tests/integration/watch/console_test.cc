@@ -212,5 +212,56 @@ TEST_F(ConsoleTest, TheRunScriptTakesItsOwnExample) {
       << result.output;
 }
 
+// Each process is converted when it has ended, while the service goes on.
+TEST_F(ConsoleTest, ProcessesAreConvertedWhenTheyEnd) {
+  const Finished native = Child(OnSimgpu({"hsa_dispatch", "-n", "50"})).Wait();
+  EXPECT_TRUE(native.exited_with(0)) << native.errors;
+  for (const bool own_files : {false, true}) {
+    const std::string folder = directory_.path() + (own_files ? "/own" : "/shared");
+    Child watcher({WatcherPath(), "--collector", CollectorPath(), "-d", folder, "-o",
+                   own_files ? "p%pid%" : "all", "--auto", "--json", "-f", "csv,json"},
+                  Child::Options{.dies_with_us = true});
+    ASSERT_TRUE(Eventually([&] {
+      return watcher.PollOutput().find("\"event\":\"ready\"") != std::string::npos;
+    }));
+    std::vector<std::string> files;
+    for (int i = 0; i < 2; ++i) {
+      Child target(OnSimgpu({"hsa_dispatch", "-n", "50"}));
+      const std::string pid = std::to_string(target.pid());
+      EXPECT_TRUE(target.Wait().exited_with(0));
+      files.push_back(folder + (own_files ? "/p" + pid
+                                : i == 0  ? "/all"
+                                          : "/all_" + pid));
+      EXPECT_TRUE(Eventually([&] {
+        return access((files.back() + "_kernel_trace.csv").c_str(), F_OK) == 0 &&
+               access((files.back() + "_results.json").c_str(), F_OK) == 0;
+      })) << files.back();
+    }
+    watcher.Signal(SIGINT);
+    const Finished end = watcher.Wait();
+    EXPECT_TRUE(end.exited_with(0)) << end.errors;
+    for (const std::string& file : files) {
+      std::ifstream rows(file + "_kernel_trace.csv");
+      EXPECT_EQ(std::count(std::istreambuf_iterator<char>(rows), {}, '\n'), 51) << file;
+    }
+  }
+}
+
+TEST_F(ConsoleTest, AFailedConversionLeavesTheRecording) {
+  std::ofstream(directory_.path() + "/run_kernel_trace.csv") << "is there already\n";
+  std::vector<std::string> words = Watcher({"--auto", "-f", "csv", "--"});
+  for (const std::string& word : OnSimgpu({"hsa_dispatch", "-n", "50"})) {
+    words.push_back(word);
+  }
+  const Finished end = Child(words).Wait();
+  EXPECT_TRUE(end.exited_with(1)) << end.errors;
+  EXPECT_NE(end.errors.find("run_kernel_trace.csv exists"), std::string::npos);
+  EXPECT_NE(end.errors.find("the recording is not affected: rocattach convert " +
+                            recording() + " -f csv"),
+            std::string::npos)
+      << end.errors;
+  EXPECT_EQ(ReadRecording(recording()).Process("hsa_dispatch").dispatches.size(), 50u);
+}
+
 }  // namespace
 }  // namespace rocattach::testing_support

@@ -73,6 +73,11 @@ class ProfileTest : public SessionsTest {
     EXPECT_EQ(end.errors, "");
   }
 
+  static std::string Content(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
   std::string Workload(const std::string& name) const {
     return directory_.path() + "/workloads/" + name + "/MI210/profile.rwa";
   }
@@ -97,6 +102,23 @@ TEST_F(ProfileTest, ACommandIsMeasuredInSeveralPasses) {
   ASSERT_GT(process.plans.begin()->second.architectures_size(), 0);
   EXPECT_GT(process.plans.begin()->second.architectures(0).passes_size(), 1);
   EXPECT_GT(process.counters.size(), 200u);
+  // What rocprof-compute analyzes: a row for each counter of a dispatch.
+  EXPECT_THAT(end.errors, HasSubstr("rocprof-compute analyze -p workloads/"));
+  const std::string folder =
+      std::filesystem::path(Workload("try_live_attach_detach")).parent_path();
+  std::ifstream rows(folder + "/pmc_perf.csv");
+  std::string line;
+  std::getline(rows, line);
+  EXPECT_THAT(line, HasSubstr("Counter_Name,Counter_Value"));
+  size_t count = 0;
+  while (std::getline(rows, line)) count += line.find("_sum\"") == std::string::npos;
+  EXPECT_EQ(count, process.counters.size());
+  EXPECT_TRUE(std::filesystem::exists(folder + "/results_pmc_perf.csv.gz"));
+  const std::string sysinfo = Content(folder + "/sysinfo.csv");
+  EXPECT_THAT(sysinfo, HasSubstr("gfx90a"));
+  EXPECT_THAT(sysinfo, HasSubstr("try_live_attach_detach,workloads/"));
+  EXPECT_THAT(Content(folder + "/profiling_config.yaml"),
+              HasSubstr("iteration_multiplexing: kernel"));
 }
 
 // The three numbers of the documentation of ROCm's compute profiler: each has counters

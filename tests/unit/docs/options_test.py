@@ -14,7 +14,8 @@ import unittest
 
 SOURCE = ROCATTACH = WATCH = ""
 COMMANDS = (
-    "attach", "profile", "report", "dump", "convert", "recover", "counters", "session", "doctor"
+    "attach", "profile", "report", "dump", "convert", "recover", "merge", "counters",
+    "session", "doctor",
 )
 # Commands with a page of their own.
 PAGES = {"convert": "rocattach-convert.1"}
@@ -280,6 +281,7 @@ class ClientTest(unittest.TestCase):
         text = subprocess.run(
             [ROCATTACH, "convert", "--help"], capture_output=True, text=True, check=True
         ).stdout
+        self.assertLessEqual(formats, complete("rocattach", ROCATTACH, "attach", "-f", ""))
         page = manual(PAGES["convert"])
         for name in formats:
             self.assertIn(name, text)
@@ -304,6 +306,7 @@ class ClientTest(unittest.TestCase):
         self.assertIn("--top", found)
         check_values(self, parts["rocattach session"], ROCATTACH, "session", "start")
         check_values(self, parts["rocattach profile"], ROCATTACH, "profile")
+        check_values(self, parts["rocattach merge"], ROCATTACH, "merge")
         check_values(self, manual(PAGES["convert"]), ROCATTACH, "convert")
 
 

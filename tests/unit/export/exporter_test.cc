@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/temporary_directory.h"
+#include "userspace/base/output_formats.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/export/exporter.h"
 
@@ -270,6 +274,12 @@ TEST(ExportFormats, AreFoundByName) {
     EXPECT_EQ(FindExportFormat(name)->name, name);
   }
   EXPECT_EQ(FindExportFormat("cvs"), nullptr);
+}
+
+// The service offers formats by these names.
+TEST(ExportFormats, HaveTheNamesThatProgramsOffer) {
+  EXPECT_EQ(ExportFormatNames(), std::vector<std::string>(std::begin(kOutputFormats),
+                                                          std::end(kOutputFormats)));
 }
 
 }  // namespace

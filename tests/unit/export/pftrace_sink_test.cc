@@ -12,6 +12,8 @@
 
 #include "schemas/export/perfetto.pb.h"
 #include "tests/unit/export/export_testing.h"
+#include "userspace/base/clock.h"
+#include "userspace/stream/frame.h"
 #include "userspace/stream/writer.h"
 
 namespace rocattach {
@@ -267,6 +269,95 @@ TEST_F(PftraceSinkTest, OperationsWithoutTimesAreInstants) {
   for (const TracePacket& packet : trace.packet()) {
     EXPECT_FALSE(packet.has_gpu_render_stage_event());
   }
+}
+
+// A recording of another machine, whose clock says `boottime_ns` at a time of day.
+std::string OfAnotherMachine(uint64_t boottime_ns, uint64_t realtime_ns) {
+  std::string bytes;
+  WriterOptions options;
+  options.compression_level = 0;
+  options.clock = [=] {
+    return ClockSnapshot{boottime_ns, boottime_ns, boottime_ns, realtime_ns};
+  };
+  auto writer = *StreamWriter::Create(std::make_unique<MemorySink>(&bytes), options);
+  // Another boot in the header, which is the first frame.
+  FrameHeader frame = *DecodeFrameHeader(bytes.data());
+  v1::StreamHeader header;
+  EXPECT_TRUE(header.ParseFromArray(bytes.data() + kFrameHeaderBytes,
+                                    static_cast<int>(frame.payload_bytes)));
+  header.set_boot_id("another boot");
+  header.set_hostname("node8");
+  BuildFrame(frame, header.SerializeAsString(), &bytes);
+  v1::Process process;
+  process.set_pid(200);
+  const StreamId id = writer->OpenProcess(process);
+  v1::Agent gpu;
+  gpu.set_id(2);
+  gpu.set_type(v1::AGENT_TYPE_GPU);
+  EXPECT_TRUE(writer->AddAgent(id, gpu).ok());
+  rocattach_dispatch record = {};
+  record.agent_id = 2;
+  record.queue_id = 1;
+  record.enqueue_ns = boottime_ns + 10;
+  record.start_ns = boottime_ns + 20;
+  record.end_ns = boottime_ns + 50;
+  EXPECT_TRUE(writer->Append<DispatchKind>(id, {record}).ok());
+  EXPECT_TRUE(writer->Close().ok());
+  return bytes;
+}
+
+TEST_F(PftraceSinkTest, MachinesAreAligned) {
+  Append({Dispatch(1000)});
+  EXPECT_TRUE(writer_->Close().ok());
+  const ClockSnapshot now = TakeClockSnapshot();
+  const std::string other =
+      OfAnotherMachine(5'000'000, now.realtime_ns);  // booted a moment ago
+  perfetto::Trace trace;
+  EXPECT_TRUE(trace.ParseFromString(Converted(bytes_ + other, "pftrace")));
+  std::vector<uint64_t> stages;
+  std::vector<std::string> notes;
+  for (const TracePacket& packet : trace.packet()) {
+    if (packet.has_gpu_render_stage_event()) {
+      stages.push_back(packet.timestamp());
+      EXPECT_GE(packet.gpu_render_stage_event().duration(), 30u);
+    }
+    if (packet.track_event().type() == TrackEvent::TYPE_INSTANT) {
+      notes.push_back(packet.track_event().name());
+    }
+  }
+  ASSERT_EQ(stages.size(), 2u);
+  EXPECT_EQ(stages[0], 1100u) << "of the first machine: unchanged";
+  // Both clocks were read within this test.
+  EXPECT_NEAR(static_cast<double>(stages[1]), static_cast<double>(now.boottime_ns + 20),
+              60e9);
+  EXPECT_THAT(notes, testing::Contains(testing::HasSubstr("recorded on node8")));
+}
+
+TEST_F(PftraceSinkTest, VerdictAndLossesAreThere) {
+  v1::WindowEvent window;
+  window.set_state(v1::WINDOW_STATE_ATTACHED);
+  window.set_hit_ns(500);
+  EXPECT_TRUE(writer_->AddWindowEvent(id_, window).ok());
+  v1::LossAccount account;
+  account.set_time_ns(900);
+  account.set_final(true);
+  account.set_dropped_ring_full(12);
+  account.set_packets_unseen(3);
+  EXPECT_TRUE(writer_->SetAccount(id_, account).ok());
+  v1::ProcessEnd end;
+  end.set_how(v1::ProcessEnd::EXITED);
+  end.set_time_ns(950);
+  EXPECT_TRUE(writer_->EndProcess(id_, end).ok());
+  std::map<uint64_t, std::string> notes;
+  const perfetto::Trace trace = Convert();
+  for (const TracePacket& packet : trace.packet()) {
+    if (packet.track_event().type() == TrackEvent::TYPE_INSTANT) {
+      notes[packet.timestamp()] = packet.track_event().name();
+    }
+  }
+  EXPECT_EQ(notes[500], "attached");
+  EXPECT_EQ(notes[900], "lost: 12 ring full, 3 unseen");
+  EXPECT_EQ(notes[950], "exited with status 0");
 }
 
 }  // namespace

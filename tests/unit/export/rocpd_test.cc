@@ -4,6 +4,7 @@
 
 #include "tests/temporary_directory.h"
 #include "userspace/export/export_format.h"
+#include "userspace/export/recording_guid.h"
 #include "userspace/export/rocpd_schema.h"
 #include "userspace/export/rocpd_tables.h"
 #include "userspace/export/sqlite.h"

@@ -1,0 +1,254 @@
+#include "userspace/export/compute_sink.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "userspace/base/file.h"
+#include "userspace/base/human.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/export/compute_sysinfo.h"
+#include "userspace/export/csv_file.h"
+#include "userspace/export/gzip_file.h"
+#include "userspace/export/json_text.h"
+#include "userspace/export/output_file.h"
+#include "userspace/export/recording_guid.h"
+#include "userspace/export/upstream_names.h"
+
+namespace rocattach {
+namespace {
+
+// Of rocprof-compute's query of rocpd's view counters_collection.
+constexpr char kColumns[] =
+    "GPU_ID,GUID,Correlation_Id,Dispatch_ID,PID,Grid_Size,Workgroup_Size,"
+    "LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,Accum_VGPR,SGPR,Kernel_Name,"
+    "Start_Timestamp,End_Timestamp,Kernel_ID,Counter_Name,Counter_Value\n";
+
+// rocprof-compute asks for the sum over the instances of these blocks by a name of its
+// own, as rocprofiler-sdk has it.
+bool IsSummedByName(absl::string_view counter) {
+  for (const absl::string_view block :
+       {"TA_", "TD_", "TCP_", "TCA_", "TCC_", "GL1C_", "GL2C_"}) {
+    if (absl::StartsWith(counter, block)) return true;
+  }
+  return false;
+}
+
+std::string LastPart(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+std::string Parent(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+class ComputeSink : public ExportSink {
+ public:
+  ComputeSink(const std::string& base, const ExportOptions& options)
+      : options_(options) {
+    workload_.directory = options.workload_directory.empty()
+                              ? absl::StrCat(base, "_workload")
+                              : options.workload_directory;
+    workload_.name =
+        options.workload_name.empty() ? LastPart(base) : options.workload_name;
+  }
+
+  absl::Status OnCountedDispatch(const ExportProcess& process,
+                                 const CountedDispatch& counted) override {
+    // Without its size and times a row would be wrong; the exporter counts these.
+    if (counted.dispatch == nullptr) return absl::OkStatus();
+    const v1::Agent* gpu = process.FindAgent(counted.dispatch->agent_id);
+    if (gpu == nullptr || (begun() && gpu->name() != architecture_)) {
+      ++left_out_;
+      return absl::OkStatus();
+    }
+    if (!begun()) RETURN_IF_ERROR(Begin(process, *gpu));
+    for (const CounterRecord& value : counted.values) {
+      const absl::string_view name = process.CounterName(value.plan, value.counter);
+      RETURN_IF_ERROR(AddValue(process, *gpu, *counted.dispatch, name, value.sum));
+      if (value.instances > 1 && IsSummedByName(name)) {
+        RETURN_IF_ERROR(AddValue(process, *gpu, *counted.dispatch,
+                                 absl::StrCat(name, "_sum"), value.sum));
+      }
+    }
+    ++dispatches_;
+    return absl::OkStatus();
+  }
+
+  absl::Status EndProcess(const ExportProcess& process) override {
+    if (!begun()) return absl::OkStatus();
+    for (const auto& [id, plan] : process.plans()) {
+      for (const v1::SessionArchitecture& of : plan.architectures()) {
+        multiplexed_ |= of.passes_size() > 1;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() override {
+    if (!begun()) return absl::OkStatus();
+    RETURN_IF_ERROR(WriteConfiguration());
+    // What is analyzed gets its name last.
+    for (OutputFile* file : {sysinfo_.get(), configuration_.get(), values_.get()}) {
+      RETURN_IF_ERROR(file->Complete());
+    }
+    return compressed_->Complete();
+  }
+
+  std::vector<std::string> Files() const override {
+    std::vector<std::string> files;
+    for (const OutputFile* file :
+         {sysinfo_.get(), configuration_.get(), values_.get()}) {
+      if (file != nullptr) files.push_back(file->name());
+    }
+    if (compressed_ != nullptr) files.push_back(compressed_->name());
+    return files;
+  }
+
+  std::vector<std::string> Omissions() const override {
+    if (!begun()) {
+      return {absl::StrCat(workload_.directory,
+                           " was not written: no counter of a dispatch was measured, "
+                           "and rocprof-compute needs some")};
+    }
+    if (left_out_ == 0) return {};
+    return {absl::StrCat(HumanCount(left_out_),
+                         " counted dispatches on other GPUs than ", architecture_,
+                         " are not in ", workload_.directory)};
+  }
+
+ private:
+  bool begun() const { return sysinfo_ != nullptr; }
+
+  std::string Path(const char* name) const {
+    return absl::StrCat(workload_.directory, "/", name);
+  }
+
+  absl::Status Begin(const ExportProcess& process, const v1::Agent& gpu) {
+    architecture_ = gpu.name();
+    workload_.command = CommandLine(process.process());
+    RETURN_IF_ERROR(MakeDirectories(workload_.directory, 0755));
+    ASSIGN_OR_RETURN(configuration_,
+                     OutputFile::Create(Path("profiling_config.yaml"), options_));
+    ASSIGN_OR_RETURN(values_, OutputFile::Create(Path("pmc_perf.csv"), options_));
+    ASSIGN_OR_RETURN(compressed_,
+                     GzipFile::Create(Path("results_pmc_perf.csv.gz"), options_));
+    RETURN_IF_ERROR(AddRow(kColumns));
+    ASSIGN_OR_RETURN(sysinfo_, OutputFile::Create(Path("sysinfo.csv"), options_));
+    return sysinfo_->Append(ComputeSysinfo(process, gpu, workload_));
+  }
+
+  // The counters of a dispatch are rows with the same Dispatch_ID, which is counted
+  // over all processes: rows are grouped by it.
+  absl::Status AddValue(const ExportProcess& process, const v1::Agent& gpu,
+                        const rocattach_dispatch& r, absl::string_view counter,
+                        double value) {
+    const ExportKernel* kernel = process.FindKernel(r.kernel_id);
+    const v1::Kernel none;
+    const v1::Kernel& symbol = kernel == nullptr ? none : kernel->kernel;
+    row_.clear();
+    CsvRow row(&row_);
+    row.Number(gpu.node_id())
+        .Text(GuidOf(process))
+        .Number(r.correlation_id)
+        .Number(dispatches_)
+        .Number(process.pid())
+        .Number(uint64_t{r.grid_x} * r.grid_y * r.grid_z)
+        .Number(uint64_t{r.workgroup_x} * r.workgroup_y * r.workgroup_z)
+        .Number(LdsBlockSize(r.lds_bytes))
+        .Number(r.scratch_bytes)
+        .Number(symbol.arch_vgprs())
+        .Number(symbol.accum_vgprs())
+        .Number(symbol.sgprs());
+    // An empty cell would leave the row out of the analysis.
+    if (kernel == nullptr || kernel->display_name.empty()) {
+      row.Text(absl::StrCat("unknown kernel ", r.kernel_id));
+    } else {
+      row.Text(kernel->display_name);
+    }
+    row.Number(HasTimes(r) ? r.start_ns : r.enqueue_ns)
+        .Number(HasTimes(r) ? r.end_ns : r.enqueue_ns)
+        .Number(r.kernel_id)
+        .Text(counter);
+    AppendReal(value, &row_);
+    row_.push_back('\n');
+    return AddRow(row_);
+  }
+
+  absl::Status AddRow(absl::string_view row) {
+    RETURN_IF_ERROR(values_->Append(row));
+    return compressed_->Append(row);
+  }
+
+  const std::string& GuidOf(const ExportProcess& process) {
+    if (guid_process_ != process.number()) {
+      guid_process_ = process.number();
+      guid_ = RecordingGuid(process);
+    }
+    return guid_;
+  }
+
+  // The options of rocprof-compute that would have had the same effect; its analysis
+  // looks at format_rocprof_output and iteration_multiplexing.
+  absl::Status WriteConfiguration() {
+    std::string text;
+    auto line = [&text](absl::string_view key, absl::string_view value) {
+      absl::StrAppend(&text, key, ": ", value, "\n");
+    };
+    auto quoted = [](absl::string_view value) {
+      std::string json;  // which is YAML as well
+      AppendJsonString(value, &json);
+      return json;
+    };
+    line("attach_duration_msec", "null");
+    line("attach_pid", "null");
+    line("dispatch", "null");
+    line("filter_blocks", "[]");
+    line("format_rocprof_output", "rocpd");
+    line("iteration_multiplexing", multiplexed_ ? "kernel" : "null");
+    line("join_type", "grid");
+    line("kernel", "null");
+    line("kokkos_trace", "false");
+    line("membw_analysis", "false");
+    line("mode", "profile");
+    line("name", quoted(workload_.name));
+    line("no_roof", "true");
+    line("output_directory", quoted(workload_.directory));
+    line("path", quoted(Parent(workload_.directory)));
+    line("pc_sampling", "false");
+    line("quiet", "false");
+    line("remaining", quoted(workload_.command));
+    line("roof_only", "false");
+    line("set_selected", "null");
+    line("spatial_multiplexing", "null");
+    line("torch_trace", "false");
+    line("verbose", "0");
+    return configuration_->Append(text);
+  }
+
+  const ExportOptions options_;
+  ComputeWorkload workload_;
+  std::string architecture_;
+  std::unique_ptr<OutputFile> sysinfo_, configuration_, values_;
+  std::unique_ptr<GzipFile> compressed_;
+  std::string row_;  // kept so that rows allocate little
+  uint32_t guid_process_ = 0;
+  std::string guid_;
+  uint64_t dispatches_ = 0;
+  uint64_t left_out_ = 0;
+  bool multiplexed_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ExportSink>> MakeComputeSink(
+    const std::string& base, const ExportOptions& options) {
+  return std::make_unique<ComputeSink>(base, options);
+}
+
+}  // namespace rocattach
