@@ -40,6 +40,11 @@ void Shift(const Alignment& by, ApiCallRecord* r) {
   r->end_ns = by.Shifted(r->end_ns);
 }
 
+void Shift(const Alignment& by, MemoryRecord* r) {
+  r->begin_ns = by.Shifted(r->begin_ns);
+  r->end_ns = by.Shifted(r->end_ns);
+}
+
 template <typename Kind>
 std::string ShiftBatch(const Alignment& alignment, absl::string_view payload) {
   std::vector<typename Kind::Record> records;
