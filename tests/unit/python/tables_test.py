@@ -15,7 +15,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-SOURCE, PYTHON, ROCATTACH, MAKE_RECORDING = sys.argv[1:5]
+SOURCE, PYTHON, ROCATTACH, MAKE_RECORDING = map(os.path.abspath, sys.argv[1:5])
 sys.path.insert(0, PYTHON)
 import rocattach_stream  # noqa: E402
 
@@ -33,7 +33,7 @@ def needs_pandas(test):
 
 def run(*command, **options):
     done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
-    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    assert done.returncode == 0, (command, done.returncode, done.stderr[-2000:])
     return done.stdout
 
 
@@ -165,7 +165,11 @@ class PackageTest(unittest.TestCase):
                 sys.executable, "-m", "rocattach_stream", path, cwd=folder,
                 env={**os.environ, "PYTHONPATH": target},
             )  # fmt: skip
-            self.assertEqual(output, run(ROCATTACH, "dump", "--json", path))
+            dumped = run(ROCATTACH, "dump", "--json", path).splitlines()
+            self.assertEqual(
+                [json.loads(line) for line in output.splitlines()],
+                [json.loads(line) for line in dumped],
+            )
 
 
 if __name__ == "__main__":
