@@ -179,6 +179,8 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.browser.run("document.querySelectorAll('tr.details').length"), 1)
         text = self.browser.run("document.querySelector('tr.details').innerText")
         self.assertIn("_Z5ScalePffi", text)
+        self.assertIn("SQ_WAVES", text)
+        self.assertIn("app (pid 4001): 1 of 1 pass measured", text)
         self.assertGreater(self.browser.run("document.querySelectorAll('svg rect').length"), 0)
         self.picture("details")
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/report/report_process.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
 
@@ -14,17 +15,16 @@ std::string KeyOf(const KernelReport& kernel) {
   return kernel.name.empty() ? KernelText(kernel) : kernel.name;
 }
 
-Json CountersOf(const KernelCounters& kernel, uint32_t plan) {
+Json CountersOf(const ProcessReport& process, uint32_t plan,
+                const KernelCounters& kernel) {
   Json values = Json::array();
   for (const KernelValue& value : kernel.values) {
     values.push_back({value.name, NumberJson(value.total), NumberJson(value.mean),
                       value.dispatches, value.mixed});
   }
-  return {{"plan", plan},
-          {"architecture", kernel.architecture},
-          {"passes", kernel.passes},
-          {"complete", kernel.complete},
-          {"values", std::move(values)}};
+  return {{"process", ProcessName(process)},     {"plan", plan},
+          {"architecture", kernel.architecture}, {"passes", kernel.passes},
+          {"complete", kernel.complete},         {"values", std::move(values)}};
 }
 
 }  // namespace
@@ -103,7 +103,8 @@ void PageKernels::AddCounters(const ProcessReport& process) {
       const int index = IndexOf(process, kernel.kernel_id);
       if (index == kOthers) continue;
       Json& list = counters_[static_cast<size_t>(index)];
-      if (list.size() < kMaxPerKernel) list.push_back(CountersOf(kernel, plan_id));
+      if (list.size() < kMaxPerKernel)
+        list.push_back(CountersOf(process, plan_id, kernel));
     }
   }
 }

@@ -87,7 +87,7 @@ function counterTable(counters) {
   }
   table.append(body);
   const measured = counters.passes.filter((times) => times > 0).length;
-  const text = `${measured} of ${plural(counters.passes.length, "pass", "passes")} measured, ` +
+  const text = `${counters.process}: ${measured} of ${plural(counters.passes.length, "pass", "passes")} measured, ` +
     `in ${counters.passes.map(count).join(" + ")} dispatches` +
     (counters.architecture ? ` (${counters.architecture})` : "");
   return make("div", {}, table, make("p", { className: "hint" }, text +

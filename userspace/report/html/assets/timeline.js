@@ -229,8 +229,8 @@ const drawTimeline = onFrame(() => {
   });
   context.restore();
   $("range").textContent = lanes.length === 0 ? "No operation has times." :
-    preciseTime(Math.max(view.from - TIME.first, 0), tickStep(50)) + " to " +
-    preciseTime(Math.min(view.to, TIME.last) - TIME.first, tickStep(50)) + " of " + duration(TIME.last - TIME.first);
+    preciseTime(Math.max(view.from - TIME.first, 0), tickStep(4)) + " to " +
+    preciseTime(Math.min(view.to, TIME.last) - TIME.first, tickStep(4)) + " of " + duration(TIME.last - TIME.first);
   timeBox.dataset.from = view.from;
   timeBox.dataset.to = view.to;
   timeBox.dataset.drawMs = performance.now() - begin;
