@@ -49,7 +49,7 @@ _rocattach() {
     mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$current")
     return
     ;;
-  --top | --limit | -n | --name | --kernel-include-regex | \
+  --top | --limit | --threshold | --confidence | --min-share | -n | --name | --kernel-include-regex | \
     --kernel-exclude-regex | --kernel-iteration-range | --dispatch-range | --gpu | \
     --device-samples | --api-function | -P | --collection-period | --attach-duration-msec | \
     --tool-timeout-msec | --wait-timeout-msec)
@@ -63,7 +63,7 @@ _rocattach() {
     mapfile -t COMPREPLY < <(compgen -A directory -- "$current")
     return
     ;;
-  --library | --collector | -E | --extra-counters | -i | --input | --socket | -o | \
+  --groups | --html | --library | --collector | -E | --extra-counters | -i | --input | --socket | -o | \
     --output-file)
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
@@ -112,7 +112,7 @@ _rocattach() {
 
   local options
   case $command in
-  '') options="attach profile report dump convert recover merge counters session doctor -h --help --version" ;;
+  '') options="attach profile report compare dump convert recover merge counters session doctor -h --help --version" ;;
   session)
     options="start stop status -p --pid --pmc --set -b --block --arch -i --input \
       -E --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
@@ -146,7 +146,8 @@ _rocattach() {
       --kfd-topology -V --verbose -h --help --help-all"
     ;;
   counters) options="--json --arch --extra-counters --names -h --help" ;;
-  report) options="-f --follow --json --top --limit -h --help" ;;
+  report) options="-f --follow --json --top --limit --groups --html --force -h --help" ;;
+  compare) options="--json --threshold --confidence --min-share --top -h --help" ;;
   convert)
     options="-f --output-format -d --output-directory -o --output-file --agent-index \
       --rocpd-schema --follow --when-ended -q --quiet --force -h --help"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -19,10 +20,19 @@ class DurationHistogram {
     max_ = std::max(max_, ns);
     sum_ += ns;
     AddToBucket(Bucket(ns), 1);
+    // Welford's: sums of squares of large numbers would lose the small differences.
+    const double value = static_cast<double>(ns), before = value - average_;
+    average_ += before / static_cast<double>(total_);
+    squares_ += before * (value - average_);
   }
 
   void Merge(const DurationHistogram& other) {
     if (other.total_ == 0) return;
+    const double mine = static_cast<double>(total_);
+    const double theirs = static_cast<double>(other.total_);
+    const double apart = other.average_ - average_;
+    squares_ += other.squares_ + apart * apart * mine * theirs / (mine + theirs);
+    average_ += apart * theirs / (mine + theirs);
     min_ = total_ == 0 ? other.min_ : std::min(min_, other.min_);
     max_ = std::max(max_, other.max_);
     sum_ += other.sum_;
@@ -54,6 +64,27 @@ class DurationHistogram {
   uint64_t min() const { return min_; }
   uint64_t max() const { return max_; }
   uint64_t mean() const { return total_ == 0 ? 0 : sum_ / total_; }
+  // The mean with its fraction.
+  double average() const { return average_; }
+  // Of a sample: with n - 1; 0 for fewer than two.
+  double variance() const {
+    return total_ < 2 ? 0 : squares_ / static_cast<double>(total_ - 1);
+  }
+  double deviation() const { return std::sqrt(variance()); }
+
+  // Buckets have numbers that grow with the durations in them, 32 for each power of
+  // two.
+  static size_t BucketNumber(uint64_t ns) { return Bucket(ns); }
+
+  // Calls f(low, high, count) for each bucket with durations from `low` on that are
+  // shorter than `high`, shortest first.
+  template <typename F>
+  void ForEachBucket(F f) const {
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      if (counts_[i] == 0) continue;
+      f(LowerBound(base_ + i), LowerBound(base_ + i + 1), counts_[i]);
+    }
+  }
 
  private:
   static constexpr unsigned kBits = 5;
@@ -89,6 +120,7 @@ class DurationHistogram {
   uint64_t total_ = 0;
   uint64_t sum_ = 0;
   uint64_t min_ = 0, max_ = 0;
+  double average_ = 0, squares_ = 0;
 };
 
 }  // namespace rocattach

@@ -29,6 +29,7 @@ int Main(int argc, char** argv) {
   rocattach::RegisterAttach(&app, &run);
   rocattach::RegisterProfile(&app, &run);
   rocattach::RegisterReport(&app, &run);
+  rocattach::RegisterCompare(&app, &run);
   rocattach::RegisterDump(&app, &run);
   rocattach::RegisterConvert(&app, &run);
   rocattach::RegisterRecover(&app, &run);

@@ -300,7 +300,19 @@ void ReportBuilder::OnDispatches(const FrameContext& at,
     if (!HasTimes(record.flags, record.start_ns, record.end_ns)) continue;
     kernel->durations.Add(record.end_ns - record.start_ns);
     NoteSpan(record.start_ns, record.end_ns, process);
+    if (GpuActivity* gpu = ActivityOf(process, record.agent_id); gpu != nullptr) {
+      gpu->Add(record.queue_id, record.start_ns, record.end_ns);
+    }
   }
+}
+
+GpuActivity* ReportBuilder::ActivityOf(ProcessReport* process, uint32_t agent_id) {
+  auto known = process->activity.find(agent_id);
+  if (known == process->activity.end()) {
+    if (!Room(process, kEntryBytes)) return nullptr;
+    known = process->activity.try_emplace(agent_id, &kept_intervals_).first;
+  }
+  return &known->second;
 }
 
 void ReportBuilder::OnCopies(const FrameContext& at,
@@ -378,7 +390,10 @@ void ReportBuilder::OnDamage(const Damage& damage) {
 Report ReportBuilder::Finish(const ReadStats& stats) {
   report_.stats = stats;
   for (RecordingReport& recording : report_.recordings) {
-    for (auto& process : recording.processes) FinishSessions(process.get());
+    for (auto& process : recording.processes) {
+      FinishSessions(process.get());
+      for (auto& [agent, activity] : process->activity) activity.Finish();
+    }
   }
   by_stream_.clear();
   return std::exchange(report_, {});

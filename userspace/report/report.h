@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "userspace/base/demangler.h"
 #include "userspace/base/duration_histogram.h"
+#include "userspace/report/gpu_activity.h"
 #include "userspace/report/session_counters.h"
 #include "userspace/stream/decoder.h"
 #include "userspace/stream/visitor.h"
@@ -71,6 +72,7 @@ struct ProcessReport {
   std::vector<v1::WindowEvent> windows;
   std::map<uint32_t, v1::Agent> agents;
   std::map<uint32_t, QueueReport> queues;
+  std::map<uint32_t, GpuActivity> activity;                      // by agent
   std::map<uint32_t, KernelReport> kernels;                      // by id
   std::map<int, CopyReport> copies;                              // by direction
   std::map<int, MemoryReport> memory;                            // by operation
@@ -181,6 +183,8 @@ class ReportBuilder : public StreamVisitor {
   // Splits records into operations; returns how many there were.
   uint64_t AddValues(ProcessReport* process, absl::Span<const CounterRecord> records,
                      size_t (SessionCounters::*add)(absl::Span<const CounterRecord>));
+  // Null if there is no room for another one.
+  GpuActivity* ActivityOf(ProcessReport* process, uint32_t agent_id);
   static void FinishSessions(ProcessReport* process);
 
   Report report_;
@@ -190,6 +194,7 @@ class ReportBuilder : public StreamVisitor {
   std::unique_ptr<ProcessReport> overflow_;  // receives what there is no room for
   size_t bytes_ = 0;                         // of entries
   size_t processes_ = 0;
+  size_t kept_intervals_ = 0;  // of all GPUs
 };
 
 }  // namespace rocattach

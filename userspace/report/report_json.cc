@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "userspace/report/message_json.h"
 #include "userspace/report/report_process.h"
+#include "userspace/report/report_tables.h"
 #include "userspace/report/text.h"
 
 namespace rocattach {
@@ -24,6 +25,7 @@ void AddDurations(const DurationHistogram& durations, Json* json) {
   json->update({{"timed", durations.count()},
                 {"total_ns", durations.sum()},
                 {"mean_ns", durations.mean()},
+                {"stddev_ns", NumberJson(durations.deviation())},
                 {"min_ns", durations.min()},
                 {"p50_ns", durations.Quantile(0.5)},
                 {"p99_ns", durations.Quantile(0.99)},
@@ -42,6 +44,39 @@ Json KernelJson(const KernelReport& kernel) {
                {"lds_bytes", kernel.kernel.lds_bytes()},
                {"scratch_bytes", kernel.kernel.scratch_bytes()}});
   return json;
+}
+
+// With the name of its group, if there are groups.
+Json KernelsJson(const std::vector<KernelReport>& kernels, const KernelGroups& groups) {
+  return ArrayOf(kernels, [&](const KernelReport& kernel) {
+    Json json = KernelJson(kernel);
+    if (!groups.empty()) {
+      json["group"] = std::string(groups.Find(kernel.name, kernel.kernel.name()));
+    }
+    return json;
+  });
+}
+
+Json GroupJson(const GroupReport& group) {
+  Json json = {
+      {"name", group.name}, {"kernels", group.kernels}, {"count", group.count}};
+  AddDurations(group.durations, &json);
+  return json;
+}
+
+Json ActivityJson(const ProcessReport& process) {
+  return ArrayOf(process.activity, [&](const auto& entry) {
+    const auto& [agent, activity] = entry;
+    Json gaps = {{"count", activity.gaps().count()}};
+    AddDurations(activity.gaps(), &gaps);
+    return Json{{"agent_id", agent},
+                {"gpu", GpuNumber(process, agent)},
+                {"span_ns", activity.span_ns()},
+                {"busy_ns", activity.busy_ns()},
+                {"overlap_ns", activity.overlap_ns()},
+                {"late_dispatches", activity.late()},
+                {"idle_gaps", std::move(gaps)}};
+  });
 }
 
 Json CopiesJson(const CopyReport& copies) {
@@ -153,7 +188,8 @@ void AddDictionary(const ProcessReport& process, Json* json) {
   });
 }
 
-Json ProcessJson(const RecordingReport& recording, const ProcessReport& process) {
+Json ProcessJson(const RecordingReport& recording, const ProcessReport& process,
+                 const KernelGroups& groups) {
   const v1::WindowEvent* verdict = process.Verdict();
   Json json = {{"stream", process.stream},
                {"verdict", verdict != nullptr ? ShortName(verdict->state()) : ""}};
@@ -181,7 +217,12 @@ Json ProcessJson(const RecordingReport& recording, const ProcessReport& process)
   if (process.account) json["account"] = MessageJson(*process.account);
   if (process.end) json["end"] = MessageJson(*process.end);
   AddDictionary(process, &json);
-  json["kernels"] = ArrayOf(process.KernelsByName(), KernelJson);
+  json["gpu_activity"] = ActivityJson(process);
+  const std::vector<KernelReport> kernels = process.KernelsByName();
+  json["kernels"] = KernelsJson(kernels, groups);
+  if (!groups.empty()) {
+    json["groups"] = ArrayOf(GroupKernels(kernels, groups), GroupJson);
+  }
   json["copies"] = ArrayOf(process.copies, [](const auto& direction) {
     return CopiesJson(direction.second);
   });
@@ -189,14 +230,14 @@ Json ProcessJson(const RecordingReport& recording, const ProcessReport& process)
   return json;
 }
 
-Json RecordingJson(const RecordingReport& recording) {
+Json RecordingJson(const RecordingReport& recording, const KernelGroups& groups) {
   const std::vector<std::string> why = recording.WhyIncomplete();
   Json json = {{"incomplete", !why.empty()}, {"incomplete_because", why}};
   if (recording.header) json["header"] = MessageJson(*recording.header);
   json["from_beginning"] = recording.from_beginning;
   json["ended"] = recording.end.has_value();
   json["processes"] = ArrayOf(recording.processes, [&](const auto& process) {
-    return ProcessJson(recording, *process);
+    return ProcessJson(recording, *process, groups);
   });
   if (recording.summary) json["summary"] = MessageJson(*recording.summary);
   if (recording.end) json["end"] = MessageJson(*recording.end);
@@ -222,7 +263,7 @@ Json ReaderJson(const Report& report) {
 
 }  // namespace
 
-std::string FormatReportJson(const Report& report) {
+std::string FormatReportJson(const Report& report, const KernelGroups& groups) {
   // What is missing comes before what is there.
   const bool incomplete =
       absl::c_any_of(report.recordings, [](const RecordingReport& recording) {
@@ -230,7 +271,10 @@ std::string FormatReportJson(const Report& report) {
       });
   const Json json = {{"incomplete", incomplete},
                      {"losses", report.HasLosses()},
-                     {"recordings", ArrayOf(report.recordings, RecordingJson)},
+                     {"recordings", ArrayOf(report.recordings,
+                                            [&](const RecordingReport& recording) {
+                                              return RecordingJson(recording, groups);
+                                            })},
                      {"reader", ReaderJson(report)}};
   return DumpJson(json) + "\n";
 }

@@ -4,13 +4,15 @@
 
 #include <string>
 
+#include "userspace/report/kernel_groups.h"
 #include "userspace/report/report.h"
 
 namespace rocattach {
 
 // One JSON object, followed by a newline. Durations are nanoseconds, names are those
-// of the stream's messages; docs/stream-format.md has the keys. All kernels are in it.
-std::string FormatReportJson(const Report& report);
+// of the stream's messages; docs/stream-format.md has the keys. All kernels are in it,
+// and groups of them, if there are any groups.
+std::string FormatReportJson(const Report& report, const KernelGroups& groups = {});
 
 }  // namespace rocattach
 

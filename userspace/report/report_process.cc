@@ -137,6 +137,25 @@ void Window(const v1::WindowEvent& window, bool decides, ReportPage* page) {
   }
 }
 
+// "busy 500 us of 8.89 ms (5.6 %); 99 idle gaps, median 3.00 us, longest 2.00 ms".
+std::string ActivityText(const GpuActivity& activity) {
+  std::string text = absl::StrCat("busy ", activity.late() > 0 ? "at least " : "",
+                                  HumanDuration(activity.busy_ns()), " of ",
+                                  HumanDuration(activity.span_ns()), " (",
+                                  Percent(activity.busy_ns(), activity.span_ns()), ")");
+  if (const DurationHistogram& gaps = activity.gaps(); gaps.count() > 0) {
+    absl::StrAppend(&text, "; ", Plural(gaps.count(), "idle gap", "idle gaps"),
+                    ", median ", HumanDuration(gaps.Quantile(0.5)), ", longest ",
+                    HumanDuration(gaps.max()));
+  }
+  if (activity.overlap_ns() > 0) {
+    absl::StrAppend(
+        &text, "; several queues at once for ", HumanDuration(activity.overlap_ns()),
+        " (", Percent(activity.overlap_ns(), activity.busy_ns()), " of the busy time)");
+  }
+  return text;
+}
+
 void Agents(const ProcessReport& process, ReportPage* page) {
   for (const auto& [id, agent] : process.agents) {
     if (agent.type() != v1::AGENT_TYPE_GPU) continue;
@@ -155,6 +174,10 @@ void Agents(const ProcessReport& process, ReportPage* page) {
                     Plural(queues, "queue", "queues"), ", ",
                     Plural(dispatches, "dispatch", "dispatches"));
     page->Line(absl::StrCat("GPU ", GpuNumber(process, id)), text);
+    auto activity = process.activity.find(id);
+    if (activity != process.activity.end() && activity->second.span_ns() > 0) {
+      page->Line("", ActivityText(activity->second));
+    }
   }
 }
 
@@ -309,7 +332,7 @@ std::string ProblemOf(const RecordingReport& recording, const ProcessReport& pro
 }
 
 void WriteProcess(const RecordingReport& recording, const ProcessReport& process,
-                  ReportPage* page) {
+                  const KernelGroups& groups, ReportPage* page) {
   const std::string name = ProcessName(process);
   std::string verdict = "no verdict";
   const char* color = page->Yellow();
@@ -331,6 +354,7 @@ void WriteProcess(const RecordingReport& recording, const ProcessReport& process
     page->Line("ended", End(*process.end), EndColor(*process.end, page));
   }
   Losses(recording, process, page);
+  WriteGroups(process, groups, page);
   WriteKernels(process, page);
   WriteCopies(process, page);
   Sessions(process, page);

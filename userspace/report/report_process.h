@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "userspace/report/kernel_groups.h"
 #include "userspace/report/report.h"
 #include "userspace/report/report_page.h"
 
@@ -17,7 +18,7 @@ std::string ProcessName(const ProcessReport& process);
 std::string ProblemOf(const RecordingReport& recording, const ProcessReport& process);
 
 void WriteProcess(const RecordingReport& recording, const ProcessReport& process,
-                  ReportPage* page);
+                  const KernelGroups& groups, ReportPage* page);
 
 }  // namespace rocattach
 

@@ -27,6 +27,12 @@ std::string Number(const std::optional<double>& value) {
                       HumanCount(static_cast<uint64_t>(std::abs(*value))));
 }
 
+// The standard deviation; "-" if it is not known.
+std::string Deviation(const DurationHistogram& durations) {
+  if (durations.count() < 2) return "-";
+  return HumanDuration(static_cast<uint64_t>(std::llround(durations.deviation())));
+}
+
 std::string TooSeldom(const std::string& kernel, const std::vector<uint64_t>& passes) {
   uint64_t measured = 0;
   for (uint64_t dispatches : passes) measured += dispatches;
@@ -34,7 +40,32 @@ std::string TooSeldom(const std::string& kernel, const std::vector<uint64_t>& pa
                       ", too rarely for its ", passes.size(), " passes");
 }
 
+// "3 of 4": of the passes that the plan has for the kernel, those that measured it.
+std::string PassesText(const KernelCounters& kernel) {
+  const size_t measured =
+      kernel.passes.size() -
+      static_cast<size_t>(std::count(kernel.passes.begin(), kernel.passes.end(), 0));
+  return absl::StrCat(measured, " of ", kernel.passes.size());
+}
+
 }  // namespace
+
+void WriteGroups(const ProcessReport& process, const KernelGroups& groups,
+                 ReportPage* page) {
+  if (groups.empty()) return;
+  const std::vector<GroupReport> list = GroupKernels(process.KernelsByName(), groups);
+  if (list.empty()) return;
+  uint64_t total = 0;
+  for (const GroupReport& group : list) total += group.durations.sum();
+  Table table({"share", "count", "total", "mean", "kernels", "group"});
+  for (const GroupReport& group : list) {
+    table.Add({Percent(group.durations.sum(), total), HumanCount(group.count),
+               HumanDuration(group.durations.sum()),
+               HumanDuration(group.durations.mean()), HumanCount(group.kernels),
+               group.name.empty() ? "(in no group)" : TerminalSafe(group.name)});
+  }
+  page->Add(table);
+}
 
 void WriteKernels(const ProcessReport& process, ReportPage* page) {
   std::vector<KernelReport> kernels = process.KernelsByName();
@@ -42,7 +73,7 @@ void WriteKernels(const ProcessReport& process, ReportPage* page) {
   uint64_t total = 0;
   for (const KernelReport& kernel : kernels) total += kernel.durations.sum();
   Table table(
-      {"share", "count", "total", "mean", "min", "p50", "p99", "max", "kernel"});
+      {"share", "count", "total", "mean", "σ", "min", "p50", "p99", "max", "kernel"});
   size_t shown = page->Shown(kernels.size());
   for (size_t i = 0; i < shown; ++i) {
     const KernelReport& kernel = kernels[i];
@@ -51,8 +82,9 @@ void WriteKernels(const ProcessReport& process, ReportPage* page) {
       return d.count() == 0 ? std::string("-") : HumanDuration(ns);
     };
     table.Add({d.count() == 0 ? "-" : Percent(d.sum(), total), HumanCount(kernel.count),
-               time(d.sum()), time(d.mean()), time(d.min()), time(d.Quantile(0.5)),
-               time(d.Quantile(0.99)), time(d.max()), KernelText(kernel)});
+               time(d.sum()), time(d.mean()), Deviation(d), time(d.min()),
+               time(d.Quantile(0.5)), time(d.Quantile(0.99)), time(d.max()),
+               KernelText(kernel)});
   }
   page->Add(table);
   page->LeftOut(kernels.size(), "more kernel", "more kernels");
@@ -82,7 +114,7 @@ void WriteCopies(const ProcessReport& process, ReportPage* page) {
 
 void WriteCounters(const PlanReport& plan, ReportPage* page) {
   if (plan.kernels.empty()) return;
-  Table table({"total", "mean", "dispatches", "counter", "kernel"});
+  Table table({"total", "mean", "dispatches", "passes", "counter", "kernel"});
   bool mixed = false;
   std::vector<std::string> incomplete;
   const size_t shown = page->Shown(plan.kernels.size());
@@ -97,6 +129,7 @@ void WriteCounters(const PlanReport& plan, ReportPage* page) {
     for (const KernelValue& value : kernel.values) {
       mixed |= value.mixed;
       table.Add({Number(value.total), Number(value.mean), HumanCount(value.dispatches),
+                 PassesText(kernel),
                  absl::StrCat(TerminalSafe(value.name), value.mixed ? "*" : ""), name});
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "userspace/report/kernel_groups.h"
 #include "userspace/report/report.h"
 #include "userspace/report/report_page.h"
 
@@ -15,6 +16,8 @@ namespace rocattach {
 std::string GpuNumber(const ProcessReport& process, uint32_t agent_id);
 
 // Each writes nothing if there is nothing to write.
+void WriteGroups(const ProcessReport& process, const KernelGroups& groups,
+                 ReportPage* page);
 void WriteKernels(const ProcessReport& process, ReportPage* page);
 void WriteCopies(const ProcessReport& process, ReportPage* page);
 // A plan's values, kernel by kernel, and those of whole GPUs.

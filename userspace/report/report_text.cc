@@ -101,7 +101,11 @@ int Rank(const ProcessReport& process) {
   return process.dispatches + process.copies_count > 0 ? 2 : 3;
 }
 
-void Processes(const RecordingReport& recording, size_t limit, ReportPage* page) {
+void Processes(const RecordingReport& recording, const TextReportOptions& options,
+               ReportPage* page) {
+  const size_t limit = options.limit;
+  const KernelGroups none;
+  const KernelGroups& groups = options.groups != nullptr ? *options.groups : none;
   const auto& all = recording.processes;
   std::vector<size_t> chosen(all.size());
   std::iota(chosen.begin(), chosen.end(), 0);
@@ -115,7 +119,7 @@ void Processes(const RecordingReport& recording, size_t limit, ReportPage* page)
     chosen.resize(limit);
     std::sort(chosen.begin(), chosen.end());
   }
-  for (size_t i : chosen) WriteProcess(recording, *all[i], page);
+  for (size_t i : chosen) WriteProcess(recording, *all[i], groups, page);
   if (left_out.empty()) return;
   uint64_t dispatches = 0, copies = 0;
   for (const ProcessReport* process : left_out) {
@@ -196,7 +200,8 @@ void Recovered(const v1::Recovery& lost, ReportPage* page) {
                          page->Off(), "\n"));
 }
 
-void Recording(const RecordingReport& recording, size_t limit, ReportPage* page) {
+void Recording(const RecordingReport& recording, const TextReportOptions& options,
+               ReportPage* page) {
   page->Gap();
   const std::vector<std::string> incomplete = recording.WhyIncomplete();
   if (!incomplete.empty()) {
@@ -224,7 +229,7 @@ void Recording(const RecordingReport& recording, size_t limit, ReportPage* page)
   if (recording.end && recording.end->has_recovery()) {
     Recovered(recording.end->recovery(), page);
   }
-  Processes(recording, limit, page);
+  Processes(recording, options, page);
   if (recording.summary) Summary(*recording.summary, page);
 }
 
@@ -270,7 +275,7 @@ std::string FormatReport(const Report& report, const TextReportOptions& options)
   ReportPage page(options);
   ReaderDamage(report, &page);
   for (const RecordingReport& recording : report.recordings) {
-    Recording(recording, options.limit, &page);
+    Recording(recording, options, &page);
   }
   return page.Take();
 }

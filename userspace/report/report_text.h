@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 
+#include "userspace/report/kernel_groups.h"
 #include "userspace/report/report.h"
 
 namespace rocattach {
@@ -17,6 +18,8 @@ struct TextReportOptions {
   size_t top = 10;
   // Processes shown of a recording, those with losses and failures first; 0: all.
   size_t limit = 50;
+  // Adds a table of groups; null: none. Must outlive the call.
+  const KernelGroups* groups = nullptr;
 };
 
 std::string FormatReport(const Report& report, const TextReportOptions& options);

@@ -1,9 +1,10 @@
 // Writes a made-up recording with records of all kinds, from a seed: what the tests and
 // benchmarks of exports convert.
-//   make_recording FILE SEED DISPATCHES [PROCESSES]
+//   make_recording FILE SEED DISPATCHES [PROCESSES [NAME]]
 // Copies, API calls and counted dispatches are a tenth of the dispatches each, samples
 // a thousandth. With one process everything is regular, as for benchmarks; with more,
-// names and times are as hostile as a process can make them.
+// names and times are as hostile as a process can make them. NAME is one more kernel.
+// The variable MAKE_RECORDING_SLOWER makes kernels run so many times as long.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,8 +23,9 @@ namespace {
 
 constexpr uint64_t kBegin = 5'000'000'000'000;
 
-std::vector<std::string> KernelNames(bool hostile) {
+std::vector<std::string> KernelNames(bool hostile, const std::string& more) {
   std::vector<std::string> names = {"_Z5ScalePffi", "_Z3SumPKfPfi", "_Z5ShiftPffi"};
+  if (!more.empty()) names.push_back(more);
   if (hostile) {
     names.push_back("comma, \"quoted\"\nand a line\ttab \\ backslash");
     names.push_back(absl::StrCat("long_", std::string(10'000, 'n')));
@@ -35,8 +37,13 @@ std::vector<std::string> KernelNames(bool hostile) {
 
 class Process {
  public:
-  Process(StreamWriter* writer, uint32_t number, uint32_t seed, bool hostile)
-      : writer_(writer), random_(seed + number), hostile_(hostile) {
+  Process(StreamWriter* writer, uint32_t number, uint32_t seed, bool hostile,
+          const std::string& name, uint64_t slower)
+      : writer_(writer),
+        random_(seed + number),
+        hostile_(hostile),
+        name_(name),
+        slower_(slower) {
     v1::Process process;
     process.set_pid(4000 + number);
     process.set_parent_pid(1);
@@ -51,6 +58,7 @@ class Process {
   }
 
   void AddDispatches(size_t count) {
+    dispatches_ += count;
     std::vector<rocattach_dispatch> records(count);
     std::vector<CounterRecord> values;
     for (rocattach_dispatch& r : records) {
@@ -61,7 +69,7 @@ class Process {
       r.agent_id = static_cast<uint16_t>(r.queue_id + 1);
       r.enqueue_ns = now_ += 4000 + Below(400);
       r.start_ns = r.enqueue_ns + 900 + Below(400);
-      r.end_ns = r.start_ns + 5000 + Below(400);
+      r.end_ns = r.start_ns + (5000 + Below(400)) * slower_;
       r.tid = pid_ + Below(3);
       r.grid_x = 1024u << Below(4);
       r.grid_y = 1 + Below(2);
@@ -83,6 +91,7 @@ class Process {
   }
 
   void AddCopies(size_t count) {
+    copies_ += count;
     std::vector<rocattach_copy> records(count);
     for (rocattach_copy& r : records) {
       r.kind = ROCATTACH_RECORD_COPY;
@@ -149,6 +158,8 @@ class Process {
   void End() {
     v1::LossAccount account;
     account.set_final(true);
+    account.set_dispatches_seen(dispatches_);
+    account.set_copies_seen(copies_);
     Check(writer_->SetAccount(stream_, account));
     v1::ProcessEnd end;
     end.set_how(v1::ProcessEnd::EXITED);
@@ -174,6 +185,29 @@ class Process {
       v1::AgentProperty* property = agent->add_properties();
       property->set_name(name);
       property->set_value(value);
+    }
+  }
+
+  // Both counters in one pass, on both GPUs.
+  static void AddArchitecture(v1::SessionPlan* plan) {
+    v1::SessionArchitecture* architecture = plan->add_architectures();
+    architecture->set_name("gfx90a");
+    for (v1::CounterPass* pass :
+         {architecture->add_passes(), architecture->add_sampler_passes()}) {
+      pass->add_counters(0);
+      pass->add_counters(1);
+    }
+    for (const std::string& name : plan->counters()) {
+      for (v1::RequestedValue* value :
+           {architecture->add_values(), architecture->add_sampler_values()}) {
+        value->set_name(name);
+        value->add_passes(0);
+      }
+    }
+    for (uint32_t id = 2; id <= 3; ++id) {
+      v1::SessionAgent* agent = plan->add_agents();
+      agent->set_agent_id(id);
+      agent->set_architecture("gfx90a");
     }
   }
 
@@ -212,7 +246,7 @@ class Process {
     object.set_agent_id(2);
     object.set_uri("file:///usr/bin/app#offset=4096&size=1000");
     Check(writer_->AddCodeObject(stream_, object));
-    for (const std::string& name : KernelNames(hostile_)) {
+    for (const std::string& name : KernelNames(hostile_, name_)) {
       v1::Kernel kernel;
       kernel.set_id(static_cast<uint32_t>(++kernels_));
       kernel.set_agent_id(2);
@@ -227,6 +261,7 @@ class Process {
     plan.set_id(1);
     plan.add_counters("SQ_WAVES");
     plan.add_counters("TCC_HIT");
+    AddArchitecture(&plan);
     Check(writer_->AddSessionPlan(stream_, plan));
     AddFunction(v1::API_DOMAIN_HSA, 1, "hsa_init");
     AddFunction(v1::API_DOMAIN_HIP, 1, "hipMalloc");
@@ -263,21 +298,26 @@ class Process {
   StreamWriter* writer_;
   std::mt19937 random_;
   const bool hostile_;
+  const std::string name_;
+  const uint64_t slower_;
   StreamId stream_ = 0;
   uint32_t pid_ = 0;
   size_t kernels_ = 0;
   uint64_t now_ = kBegin;
   uint64_t correlation_ = 0, calls_ = 0, samples_ = 0;
+  uint64_t dispatches_ = 0, copies_ = 0;
 };
 
 int Main(int argc, char** argv) {
   if (argc < 4) {
-    fprintf(stderr, "usage: make_recording FILE SEED DISPATCHES [PROCESSES]\n");
+    fprintf(stderr, "usage: make_recording FILE SEED DISPATCHES [PROCESSES [NAME]]\n");
     return 2;
   }
   const uint32_t seed = static_cast<uint32_t>(atoi(argv[2]));
   const size_t dispatches = static_cast<size_t>(atoll(argv[3]));
   const uint32_t count = argc > 4 ? static_cast<uint32_t>(atoi(argv[4])) : 1;
+  const std::string name = argc > 5 ? argv[5] : "";
+  const char* slower = getenv("MAKE_RECORDING_SLOWER");
   auto sink = OpenFileSink(argv[1], ExistingFile::kTruncate);
   if (!sink.ok()) {
     fprintf(stderr, "make_recording: %s\n",
@@ -287,7 +327,9 @@ int Main(int argc, char** argv) {
   auto writer = *StreamWriter::Create(*std::move(sink), {});
   std::vector<std::unique_ptr<Process>> processes;
   for (uint32_t i = 1; i <= count; ++i) {
-    processes.push_back(std::make_unique<Process>(writer.get(), i, seed, count > 1));
+    processes.push_back(std::make_unique<Process>(
+        writer.get(), i, seed, count > 1, name,
+        slower == nullptr ? 1 : static_cast<uint64_t>(atoll(slower))));
   }
   constexpr size_t kPiece = 10'000;
   for (size_t done = 0; done < dispatches; done += kPiece) {

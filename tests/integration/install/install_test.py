@@ -62,6 +62,7 @@ REQUIRED = (
     "share/rocattach/counters/gfx90a.yaml",
     "share/rocattach/counters/gfx942.yaml",
     "share/rocattach/counters/gfx950.yaml",
+    "share/rocattach/groups/ml.yaml",
     "share/rocattach/schemas/session_api.proto",
     "share/rocattach/schemas/stream.proto",
     "share/rocattach/schemas/records.proto",

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <vector>
 
@@ -21,6 +22,39 @@ TEST(DurationHistogram, SumAndExtremesAreExact) {
   EXPECT_NEAR(static_cast<double>(durations.Quantile(0.5)), 501, 501 * 0.016);
   EXPECT_NEAR(static_cast<double>(durations.Quantile(0.99)), 991, 991 * 0.016);
   EXPECT_LE(durations.Quantile(1.0), 1000u) << "not beyond the largest";
+}
+
+// Of durations that are close to each other and far from 0, also when merged.
+TEST(DurationHistogram, DeviationsAreExact) {
+  constexpr uint64_t kFar = 1'000'000'000'000;
+  DurationHistogram all, some, others, none;
+  EXPECT_EQ(all.deviation(), 0);
+  for (uint64_t ns : {kFar + 2, kFar + 4, kFar + 4, kFar + 4, kFar + 5, kFar + 5,
+                      kFar + 7, kFar + 9}) {
+    all.Add(ns);
+    (ns % 2 == 0 ? some : others).Add(ns);
+  }
+  EXPECT_NEAR(all.deviation(), std::sqrt(32.0 / 7), 1e-3);
+  some.Merge(others);
+  some.Merge(none);
+  none.Merge(all);
+  EXPECT_NEAR(some.deviation(), all.deviation(), 1e-3);
+  EXPECT_NEAR(none.deviation(), all.deviation(), 1e-3);
+  EXPECT_NEAR(some.average(), kFar + 5.0, 1e-3);
+}
+
+TEST(DurationHistogram, BucketsHaveEverything) {
+  DurationHistogram durations;
+  uint64_t count = 0, last = 0;
+  for (uint64_t ns = 1; ns < 1'000'000; ns = ns * 5 / 4 + 1, ++count) durations.Add(ns);
+  durations.ForEachBucket([&](uint64_t low, uint64_t high, uint64_t times) {
+    EXPECT_GE(low, last);
+    EXPECT_LT(low, high);
+    EXPECT_GT(times, 0u);
+    last = high;
+    count -= times;
+  });
+  EXPECT_EQ(count, 0u);
 }
 
 TEST(DurationHistogram, StaysBoundedAndClose) {

@@ -14,8 +14,8 @@ import unittest
 
 SOURCE = ROCATTACH = WATCH = ""
 COMMANDS = (
-    "attach", "profile", "report", "dump", "convert", "recover", "merge", "counters",
-    "session", "doctor",
+    "attach", "profile", "report", "compare", "dump", "convert", "recover", "merge",
+    "counters", "session", "doctor",
 )
 # Commands with a page of their own.
 PAGES = {"convert": "rocattach-convert.1"}
@@ -304,6 +304,8 @@ class ClientTest(unittest.TestCase):
         parts = subsections(manual("rocattach.1"))
         found = check_values(self, parts["rocattach report"], ROCATTACH, "report")
         self.assertIn("--top", found)
+        found = check_values(self, parts["rocattach compare"], ROCATTACH, "compare")
+        self.assertIn("--threshold", found)
         check_values(self, parts["rocattach session"], ROCATTACH, "session", "start")
         check_values(self, parts["rocattach profile"], ROCATTACH, "profile")
         check_values(self, parts["rocattach merge"], ROCATTACH, "merge")

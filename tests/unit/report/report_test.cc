@@ -164,6 +164,10 @@ TEST_F(ReportTest, TextSaysWhoWhatAndHowItEnded) {
   EXPECT_THAT(text,
               HasSubstr("held 150 us (44.0 us in the probe, stopped after 45.0 us)"));
   EXPECT_THAT(text, HasSubstr("GPU 0     gfx90a, 104 CUs"));
+  EXPECT_THAT(text, HasSubstr("busy 44.0 us of 70.0 us (62.9 %); 3 idle gaps, median"));
+  EXPECT_THAT(text, HasSubstr("longest 10.0 us"));
+  EXPECT_THAT(text, Not(HasSubstr("several queues")));
+  EXPECT_THAT(text, HasSubstr("40.0 us  20.0 us  14.1 us  10.0 us")) << "the deviation";
   EXPECT_THAT(text, HasSubstr("4 dispatches and 3 copies"));
   EXPECT_THAT(text, HasSubstr("exited with status 3 after 2.00 s"));
   EXPECT_THAT(text, HasSubstr("nothing: 7 seen, 7 delivered"));
@@ -173,6 +177,26 @@ TEST_F(ReportTest, TextSaysWhoWhatAndHowItEnded) {
   EXPECT_THAT(text, HasSubstr("20.00  host to device"));  // 4000 B in 200 ns
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(text, Not(HasSubstr("damaged")));
+}
+
+TEST_F(ReportTest, SeveralQueuesAtOnceAreReported) {
+  const StreamId id = Open("wide", 5);
+  v1::Agent agent;
+  agent.set_id(2);
+  agent.set_type(v1::AGENT_TYPE_GPU);
+  EXPECT_TRUE(writer_->AddAgent(id, agent).ok());
+  std::vector<rocattach_dispatch> records = {Dispatch(1, 1, 10'000, 1'000),
+                                             Dispatch(2, 1, 10'500, 1'500)};
+  records[1].queue_id = 2;
+  EXPECT_TRUE(writer_->Append<DispatchKind>(id, records).ok());
+  const Report report = Read();
+  EXPECT_THAT(FormatReport(report, {}),
+              HasSubstr("busy 2.00 us of 2.00 us (100.0 %); several queues at once for "
+                        "500 ns (25.0 % of the busy time)"));
+  EXPECT_THAT(FormatReportJson(report),
+              HasSubstr("\"gpu_activity\":[{\"agent_id\":2,\"gpu\":\"0\","
+                        "\"span_ns\":2000,\"busy_ns\":2000,\"overlap_ns\":500,"
+                        "\"late_dispatches\":0,\"idle_gaps\":{\"count\":0"));
 }
 
 TEST_F(ReportTest, FitsTheTerminalAndIsColouredOnlyThere) {

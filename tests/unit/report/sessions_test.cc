@@ -141,9 +141,10 @@ TEST_F(SessionReportTest, ValuesPerKernel) {
   EXPECT_TRUE(vadd.values[3].mixed);
 
   const std::string text = FormatReport(report, {});
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("CountPerWave*"), HasSubstr("* mixed"),
-                    HasSubstr("scale was measured 1 time, too rarely for its 2")));
+  EXPECT_THAT(
+      text, AllOf(HasSubstr("CountPerWave*"), HasSubstr("* mixed"), HasSubstr("2 of 2"),
+                  HasSubstr("1 of 2"),
+                  HasSubstr("scale was measured 1 time, too rarely for its 2")));
   EXPECT_THAT(text, Not(HasSubstr("BusyPerWave*")));
   google::protobuf::Struct parsed;
   const std::string json = FormatReportJson(report);
