@@ -354,7 +354,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   }
   ran_ = true;
   AttachToRunning();
-  const uint64_t duration_ns = uint64_t{options_.duration_msec} * 1'000'000;
+  const uint64_t duration_ns = options_.duration_msec * 1'000'000;
   Wait(duration_ns, on_tick, &result);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
   probe_->SetPaused(true);

@@ -58,7 +58,7 @@ struct WatcherOptions {
   std::string output_directory = ".";
   std::string output_file;  // empty: the default name
   uint32_t hold_timeout_msec = 250;
-  uint32_t duration_msec = 0;  // 0: until a signal, or the command's end
+  uint64_t duration_msec = 0;  // 0: until a signal, or the command's end
   // The duration counts from the first attach on.
   bool duration_from_attach = false;
   std::vector<std::string> extra_libraries;
