@@ -69,7 +69,8 @@ std::string SelinuxDenial(const Files& files, const std::string& pid) {
       "SELinux is enforcing and does not let ", files.Label("self", "selinux"),
       " trace ", files.Label(pid, "selinux"),
       ": 'ausearch -m avc -ts recent' shows the denial; allow it in the policy (class "
-      "process, permission ptrace), or 'setsebool deny_ptrace off' if that is the cause");
+      "process, permission ptrace), or 'setsebool deny_ptrace off' if that is the "
+      "cause");
 }
 
 // The name of the profile that confines a process; empty: none does. The kernel's form
@@ -122,7 +123,8 @@ std::string ExplainTraceDenial(pid_t pid, absl::string_view root) {
   }
   const std::string label = files.Label(number, "selinux");
   return absl::StrCat(
-      "CAP_SYS_PTRACE is there, so it is a security module, or the process belongs to a "
+      "CAP_SYS_PTRACE is there, so it is a security module, or the process belongs to "
+      "a "
       "user namespace that this one has no rights in",
       label.empty() ? "" : absl::StrCat(" (security label ", label, ")"));
 }

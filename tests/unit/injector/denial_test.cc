@@ -29,8 +29,8 @@ class DenialTest : public testing::Test {
     std::ofstream(full) << text;
   }
   void MayTrace(bool may) {
-    Write("/proc/self/status", may ? "CapEff:\t000001ffffffffff\n"
-                                   : "CapEff:\t0000000000000000\n");
+    Write("/proc/self/status",
+          may ? "CapEff:\t000001ffffffffff\n" : "CapEff:\t0000000000000000\n");
   }
   void EnforceSelinux() {
     Write("/sys/fs/selinux/enforce", "1");
@@ -52,15 +52,17 @@ class DenialTest : public testing::Test {
 TEST_F(DenialTest, YamaOff) {
   Write("/proc/sys/kernel/yama/ptrace_scope", "0\n");
   MayTrace(false);
-  EXPECT_THAT(Trace(), AllOf(HasSubstr("lacks CAP_SYS_PTRACE"), Not(HasSubstr("yama"))));
+  EXPECT_THAT(Trace(),
+              AllOf(HasSubstr("lacks CAP_SYS_PTRACE"), Not(HasSubstr("yama"))));
 }
 
 TEST_F(DenialTest, YamaForDescendantsOnly) {
   Write("/proc/sys/kernel/yama/ptrace_scope", "1\n");
   EXPECT_THAT(Trace(), Not(HasSubstr("yama"))) << "CAP_SYS_PTRACE passes";
   MayTrace(false);
-  EXPECT_THAT(Trace(), AllOf(HasSubstr("ptrace_scope is 1"), HasSubstr("CAP_SYS_PTRACE"),
-                             HasSubstr("started the process")));
+  EXPECT_THAT(Trace(),
+              AllOf(HasSubstr("ptrace_scope is 1"), HasSubstr("CAP_SYS_PTRACE"),
+                    HasSubstr("started the process")));
 }
 
 TEST_F(DenialTest, YamaForAdministratorsOnly) {
@@ -128,12 +130,15 @@ TEST_F(DenialTest, WithoutThatAnotherNamespaceIsThought) {
 }
 
 TEST_F(DenialTest, TheLoadersTexts) {
-  EXPECT_TRUE(SpeaksOfDenial("/c.so: failed to map segment from shared object: "
-                             "Permission denied"));
-  EXPECT_TRUE(SpeaksOfDenial("/c.so: cannot open shared object file: Operation not "
-                             "permitted"));
-  EXPECT_FALSE(SpeaksOfDenial("/c.so: cannot open shared object file: No such file or "
-                              "directory"));
+  EXPECT_TRUE(
+      SpeaksOfDenial("/c.so: failed to map segment from shared object: "
+                     "Permission denied"));
+  EXPECT_TRUE(
+      SpeaksOfDenial("/c.so: cannot open shared object file: Operation not "
+                     "permitted"));
+  EXPECT_FALSE(
+      SpeaksOfDenial("/c.so: cannot open shared object file: No such file or "
+                     "directory"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The stub on a processor with a shadow stack (CET): each return must go where the call
 // before it has said, or the process is killed. No machine of the tests has one, so a
-// child executes the stub one instruction at a time, and calls and returns are compared.
+// child executes the stub one instruction at a time, and calls and returns are
+// compared.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <string.h>
@@ -53,8 +54,8 @@ std::string TheStub(StubKind kind) {
   StubPlan plan;
   plan.kind = kind;
   plan.return_ip = AddressOf(Continue);
-  plan.functions = {AddressOf(Open), AddressOf(Symbol), AddressOf(Zero),
-                    AddressOf(ErrnoLocation), AddressOf(Zero), AddressOf(Zero)};
+  plan.functions = {AddressOf(Open),          AddressOf(Symbol), AddressOf(Zero),
+                    AddressOf(ErrnoLocation), AddressOf(Zero),   AddressOf(Zero)};
   plan.locks.load = plan.locks.list = AddressOf(&started);
   plan.xstate_bytes = XstateBytes();
   strcpy(plan.config.collector_path, "/collector.so");
