@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "injector/collector_name.h"
 #include "injector/fault.h"
+#include "injector/loader_lock.h"
 #include "injector/symbol_lookup.h"
 #include "injector/target_checks.h"
 
@@ -43,7 +44,19 @@ StepResult TargetInspection::Prepare(PreparedTarget* prepared) {
   // (EIO), the stub is written by other means.
   const CodeCave& cave = facts_.cave;
   (void)facts_.memory->Write(cave.address, cave.before.data(), cave.before.size());
+  FindLocks();
   return prepared->Set(std::move(facts_));
+}
+
+// Remembers where the loader's locks are, for which all of its state has to be read.
+void TargetInspection::FindLocks() const {
+  uint64_t state = 0;
+  const LibcState& libc = facts_.libc;
+  if (libc.loader_state_slot.is_null() ||
+      !facts_.memory->Read(libc.loader_state_slot, &state, sizeof(state)).ok()) {
+    return;
+  }
+  (void)FindLoaderLocks(*facts_.memory, RemoteAddress(state), libc.facts.get());
 }
 
 // False if there is nothing, or if the process has changed since.

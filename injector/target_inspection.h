@@ -64,6 +64,7 @@ class TargetInspection {
   bool ResolveFromLayout();
   StepResult ResolveFromProc();
   StepResult ResolveIn(Maps maps);
+  void FindLocks() const;
 
   const AttachRequest& request_;
   LibraryCache* cache_;

@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bpf/watch_events.h"
+#include "injector/denial.h"
 #include "injector/fault.h"
 #include "injector/thread_status.h"
 #include "injector/wait_status.h"
-#include "userspace/base/file.h"
 
 namespace rocattach {
 namespace {
@@ -69,8 +69,8 @@ void Pause(TraceCalls& calls, uint64_t waited_ns) {
   }
 }
 
-// Why PTRACE_SEIZE failed with EPERM: a tracer, a dead thread, or a policy.
-AttachFailure WhyNotPermitted(TraceCalls& calls, pid_t pid, pid_t tid) {
+// Why PTRACE_SEIZE failed with EPERM or EACCES: a tracer, a dead thread, or a policy.
+AttachFailure WhyNotPermitted(TraceCalls& calls, pid_t pid, pid_t tid, int error) {
   auto status = calls.ReadStatus(pid, tid);
   if (!status.ok() && IsOwnShortage(ErrnoOf(status.status()))) {
     return FailureFromProc(status.status());
@@ -85,19 +85,9 @@ AttachFailure WhyNotPermitted(TraceCalls& calls, pid_t pid, pid_t tid) {
                          " traces it; attach again when that one has detached"),
             true};
   }
-  std::string hint;
-  if (auto yama = ReadFile("/proc/sys/kernel/yama/ptrace_scope", 64); yama.ok()) {
-    hint = absl::StrCat("; kernel.yama.ptrace_scope is ", yama->substr(0, 1));
-  }
-  if (auto label = ReadFile(absl::StrCat("/proc/", pid, "/attr/current"), 4096);
-      label.ok() && !label->empty()) {
-    absl::StrAppend(&hint, "; security label ", label->substr(0, label->find('\n')));
-  }
-  return {AttachReason::kNotPermitted, EPERM,
-          absl::StrCat("PTRACE_SEIZE(", tid,
-                       ") is not permitted: CAP_SYS_PTRACE is "
-                       "needed, and no security module may forbid it",
-                       hint)};
+  return {AttachReason::kNotPermitted, error,
+          absl::StrCat("PTRACE_SEIZE(", tid, ") is not permitted (",
+                       strerrorname_np(error), "): ", ExplainTraceDenial(pid))};
 }
 
 }  // namespace
@@ -155,7 +145,9 @@ StepResult Tracee::Seize(pid_t pid, pid_t tid) {
     return StepOk();
   }
   --Gate().tracees;
-  if (error == EPERM || error == EACCES) return WhyNotPermitted(calls_, pid, tid);
+  if (error == EPERM || error == EACCES) {
+    return WhyNotPermitted(calls_, pid, tid, error);
+  }
   AttachFailure failure = FailureFromErrno(
       error, AttachReason::kNotPermitted,
       absl::StrCat("PTRACE_SEIZE(", tid, "): ", strerrorname_np(error)));

@@ -46,6 +46,7 @@ constexpr char kHelp[] =
     "  -s N          streams, which the threads share (default: one each)\n"
     "  -d N          device (default 0)\n"
     "  --new         half of After goes to streams created after the change\n"
+    "  --beside FILE loads this copy of the HSA runtime as well, and does not use it\n"
     "  --idle        launches nothing while it waits for the change\n"
     "  --until FILE  the change comes when there is such a file\n"
     "  --ready FILE  creates FILE when every thread has launched Before\n"
@@ -55,6 +56,7 @@ struct Settings {
   uint64_t after = 1000, threads = 1, streams = 0, device = 0;
   const char* until = nullptr;
   const char* ready = nullptr;
+  const char* beside = nullptr;
   bool load = false, fresh = false, idle = false;
 };
 
@@ -132,6 +134,7 @@ void WaitForChange() {
 void Parse(int argc, char** argv) {
   static const option options[] = {{"until", required_argument, nullptr, 'u'},
                                    {"ready", required_argument, nullptr, 'r'},
+                                   {"beside", required_argument, nullptr, 'b'},
                                    {"load", no_argument, nullptr, 'l'},
                                    {"new", no_argument, nullptr, 'f'},
                                    {"idle", no_argument, nullptr, 'i'},
@@ -158,6 +161,9 @@ void Parse(int argc, char** argv) {
       case 'r':
         settings.ready = optarg;
         break;
+      case 'b':
+        settings.beside = optarg;
+        break;
       case 'l':
         settings.load = true;
         break;
@@ -181,6 +187,11 @@ void Parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   Parse(argc, argv);
+  if (settings.beside != nullptr &&
+      dlopen(settings.beside, RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    return 2;
+  }
   HIP_CHECK(hipSetDevice(static_cast<int>(settings.device)));
   std::vector<hipStream_t> streams(settings.streams);
   for (hipStream_t& stream : streams) {

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <set>
 #include <utility>
@@ -107,8 +106,7 @@ int RunAttach(AttachArguments* args, const CLI::App& app) {
     tools.detach_on_eof = args->run.detach_on_eof;
     tools.json = watch.json;
     tools.quiet = watch.quiet;
-    tools.duration_msec = static_cast<uint32_t>(
-        std::min<int64_t>(watch.session.duration_msec, UINT32_MAX));
+    tools.duration_msec = static_cast<uint64_t>(watch.session.duration_msec);
     tools.timeout_msec = args->tool_timeout_msec;
     return RunToolAttach(tools, *pids);
   }

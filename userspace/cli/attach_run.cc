@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -141,8 +140,8 @@ absl::Status InterpretAttach(const CLI::App& app, const char* name,
   watch->watcher.attach = true;
   if (watch->command.empty()) {
     // The whole run lasts that long, with a session or without.
-    watch->watcher.duration_msec = static_cast<uint32_t>(
-        std::min<int64_t>(std::exchange(watch->session.duration_msec, 0), UINT32_MAX));
+    watch->watcher.duration_msec =
+        static_cast<uint64_t>(std::exchange(watch->session.duration_msec, 0));
   }
   std::string words = name;  // for the stream's header
   char* arguments[] = {words.data()};

@@ -86,7 +86,7 @@ void AddProcess(CLI::App* app, ProfileArguments* args) {
           ->type_name("PID");
   app->add_option("--attach-duration-msec", args->watch.session.duration_msec,
                   "Detach after this time; 0: on Enter or Ctrl-C")
-      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
+      ->check(CLI::Range(int64_t{0}, kMaxDurationMsec))
       ->type_name("MSEC")
       ->needs(pid);
   AddAttachOptions(app, &args->run);

@@ -20,6 +20,8 @@ class App;
 
 namespace rocattach {
 
+constexpr int64_t kMaxDurationMsec = 31'536'000'000;  // a year
+
 struct SessionArguments {
   std::vector<std::vector<std::string>> pmc;
   std::vector<std::string> sets, blocks;

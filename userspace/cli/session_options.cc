@@ -7,7 +7,6 @@
 namespace rocattach {
 namespace {
 
-constexpr int64_t kMaxDurationMsec = 31'536'000'000;  // a year
 constexpr int64_t kMaxSampleMsec = 3'600'000;
 
 // An option that may be given several times, one value each.

@@ -157,7 +157,7 @@ void ToolAttach::Wait() {
     Say("press Enter or Ctrl-C to detach");
   }
   const uint64_t begin_ns = ClockNs(CLOCK_MONOTONIC);
-  const uint64_t duration_ns = uint64_t{options_.duration_msec} * 1'000'000;
+  const uint64_t duration_ns = options_.duration_msec * 1'000'000;
   constexpr int kLookMsec = 20;
   while (AnyAttached() && stop_requests.load() == 0) {
     if (duration_ns != 0 && ClockNs(CLOCK_MONOTONIC) - begin_ns >= duration_ns) return;

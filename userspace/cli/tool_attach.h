@@ -16,7 +16,7 @@ struct ToolAttachOptions {
   bool detach_on_eof = false;
   bool json = false;
   bool quiet = false;
-  uint32_t duration_msec = 0;  // 0: until Enter, a signal, or the end of all processes
+  uint64_t duration_msec = 0;  // 0: until Enter, a signal, or the end of all processes
   uint32_t timeout_msec = 0;   // for one call; 0: the defaults of ToolLimits
 };
 

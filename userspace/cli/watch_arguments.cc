@@ -203,7 +203,7 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
   app->add_option("--duration-msec", args->watcher.duration_msec,
                   "Stop recording after this time; a command that still runs is waited "
                   "for. 0: until Ctrl-C or the end of the command")
-      ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
+      ->check(CLI::Range(int64_t{0}, kMaxDurationMsec))
       ->capture_default_str();
   app->add_option("--hold", args->hold_mode,
                   "Preferred hold mode: yielding, signal (for kernels without "

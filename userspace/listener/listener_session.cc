@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "injector/call_frame.h"
+#include "injector/denial.h"
 #include "injector/target_checks.h"
 #include "injector/thread_status.h"
 #include "userspace/base/clock.h"
@@ -125,8 +126,7 @@ ListenerSession::Result ListenerSession::Open() {
   if (!lock.ok()) {
     ToolFailure failure = FromStatus(lock.status());
     if (absl::IsPermissionDenied(lock.status())) {
-      absl::StrAppend(&failure.detail,
-                      "; run rocattach as root, or with CAP_SYS_PTRACE");
+      absl::StrAppend(&failure.detail, "; ", ExplainTraceDenial(pid_));
     }
     return failure;
   }

@@ -1,10 +1,12 @@
 #include "userspace/record/settle_target.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "injector/denial.h"
 #include "injector/descriptor_sender.h"
 #include "injector/maps.h"
 #include "userspace/record/dictionary.h"
@@ -29,15 +31,24 @@ CollectorProgress ProgressOf(const Target& target) {
   return target.has_memory() ? CollectorProgress::kReported : CollectorProgress::kNone;
 }
 
+// What a security module may have to do with a load that has failed.
+void AppendDenial(pid_t pid, std::string* detail) {
+  const std::string denial = ExplainLoadDenial(pid);
+  if (!denial.empty()) absl::StrAppend(detail, "; ", CleanText(denial));
+}
+
 // The stub was sent the collector's file, and has said why it was not loaded.
 bool SettleFromStub(Target* target) {
   const auto& report = target->opened().outcome.load_report;
   if (report == nullptr || target->has_memory()) return false;
   const std::string error = ReadLoadError(report->get());
   if (error.empty()) return false;
-  target->Settle(
-      Verdict::kRefused, AttachReason::kCollectorUnreadable,
-      absl::StrCat("the process could not load the collector: ", CleanText(error)));
+  std::string detail =
+      absl::StrCat("the process could not load the collector: ", CleanText(error));
+  if (SpeaksOfDenial(error)) {
+    AppendDenial(static_cast<pid_t>(target->opened().event.pid), &detail);
+  }
+  target->Settle(Verdict::kRefused, AttachReason::kCollectorUnreadable, detail);
   return true;
 }
 
@@ -88,13 +99,14 @@ bool SettleIfNotLoaded(Target* target, uint64_t now_ns,
     return false;
   }
   const bool was_sent = window.outcome.load_report != nullptr;
-  target->Settle(
-      Verdict::kRefused, AttachReason::kLoaderBusy,
+  std::string detail =
       absl::StrCat("the injected code did not get to load the collector",
                    was_sent ? ", or the process could not accept its descriptor (the "
                               "limit of open files, or a security module); "
                             : "; ",
-                   AttachReasonHelp(AttachReason::kLoaderBusy)));
+                   AttachReasonHelp(AttachReason::kLoaderBusy));
+  AppendDenial(static_cast<pid_t>(window.event.pid), &detail);
+  target->Settle(Verdict::kRefused, AttachReason::kLoaderBusy, detail);
   return true;
 }
 

@@ -13,10 +13,10 @@ namespace rocattach {
 // 3. A file that has changed meanwhile is scanned again: a rename is harmless. If it
 //    was written, the probe may be at any instruction and is removed.
 // 4. The watch reports what is written after it was set.
-absl::Status ArmedLibraries::ArmOne(size_t index, LibraryProbes* probes) {
-  const LibraryCopy& copy = scan_.copies[index];
-  const uint64_t cookie = index + 1;
-  watch_.Add(index, copy.file);
+absl::Status ArmedLibraries::ArmOne(const LibraryCopy& copy, uint64_t cookie,
+                                    LibraryProbes* probes) {
+  tried_.insert(cookie);
+  watch_.Add(cookie, copy.file);
   RETURN_IF_ERROR(
       probes->AddLibrary(copy.file.ProbePath(), copy.hsa_init_offset, cookie));
   absl::Status unchanged = copy.file.CheckUnchanged();
@@ -31,12 +31,22 @@ absl::Status ArmedLibraries::ArmOne(size_t index, LibraryProbes* probes) {
   return unchanged;
 }
 
+void ArmedLibraries::ArmMappedBy(pid_t pid, LibraryProbes* probes) {
+  for (const KnownLibraries::Entry& entry : known_.MappedBy(pid)) {
+    if (tried_.count(entry.cookie) == 0 &&
+        ArmOne(*entry.copy, entry.cookie, probes).ok()) {
+      armed_.insert(entry.cookie);
+    }
+  }
+}
+
 absl::Status ArmedLibraries::Arm(LibraryProbes* probes) {
   absl::Status first_error;
   for (size_t i = 0; i < scan_.copies.size(); ++i) {
-    absl::Status status = ArmOne(i, probes);
+    const uint64_t cookie = i + 1;
+    absl::Status status = ArmOne(scan_.copies[i], cookie, probes);
     if (status.ok()) {
-      armed_.insert(i);
+      armed_.insert(cookie);
       continue;
     }
     scan_.rejected.push_back({scan_.copies[i].path, std::string(status.message())});
@@ -50,11 +60,11 @@ absl::Status ArmedLibraries::Arm(LibraryProbes* probes) {
 void ArmedLibraries::DisarmWritten(
     LibraryProbes* probes,
     const std::function<void(const std::string& path)>& on_disarmed) {
-  for (size_t index : watch_.Written()) {
+  for (uint64_t cookie : watch_.Written()) {
     // One that was rejected is watched as well.
-    if (armed_.erase(index) == 0) continue;
-    probes->RemoveLibrary(index + 1);
-    on_disarmed(scan_.copies[index].path);
+    if (armed_.erase(cookie) == 0) continue;
+    probes->RemoveLibrary(cookie);
+    on_disarmed(known_.PathOf(cookie));
   }
 }
 

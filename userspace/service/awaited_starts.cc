@@ -9,7 +9,7 @@ namespace rocattach {
 
 void AwaitedStarts::Add(const ProcessId& process) {
   absl::MutexLock lock(&mutex_);
-  awaited_[process.pid] = {process.start_ticks, functions_.now(), /*gone=*/false};
+  awaited_[process.pid] = {process.start_ticks, functions_.now()};
 }
 
 void AwaitedStarts::NoteWindow(pid_t pid) {
@@ -49,6 +49,9 @@ AwaitedStarts::Changes AwaitedStarts::Poll() {
                        timeout_msec_, " ms; it runs on as before"));
     } else {
       settled = false;
+      if (*start == RuntimeStart::kNotStarted && !std::exchange(awaited.loaded, true)) {
+        changes.loaded.push_back(pid);
+      }
     }
     it = settled ? awaited_.erase(it) : std::next(it);
   }

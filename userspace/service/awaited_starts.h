@@ -35,6 +35,8 @@ class AwaitedStarts {
     // It has started its runtime without a window: before the probe was in place, or
     // from a copy that has none.
     std::vector<pid_t> started;
+    // It has loaded a copy of the runtime, which may need a probe. Once for each.
+    std::vector<pid_t> loaded;
     // It will not be attached to any more, with the reason.
     std::map<pid_t, absl::Status> given_up;
   };
@@ -55,6 +57,7 @@ class AwaitedStarts {
     uint64_t since = 0;
     // It has ended. News of a window that came before may be on the way.
     bool gone = false;
+    bool loaded = false;
   };
 
   const Functions functions_;

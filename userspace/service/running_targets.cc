@@ -85,6 +85,7 @@ std::vector<pid_t> RunningTargets::Started(const std::vector<pid_t>& running) {
 std::vector<pid_t> RunningTargets::Poll() {
   if (!waits()) return {};
   AwaitedStarts::Changes changes = awaited_.Poll();
+  for (pid_t pid : changes.loaded) options_.on_loaded(pid);
   for (const auto& [pid, why] : changes.given_up) options_.on_given_up(pid, why);
   return std::move(changes.started);
 }

@@ -23,6 +23,8 @@ struct RunningTargetsOptions {
   // A process has not started its runtime, for this reason; NOT_FOUND: it has ended.
   // `awaited`: it is waited for.
   std::function<void(pid_t, const absl::Status& why, bool awaited)> on_not_started;
+  // One that is waited for has loaded its runtime.
+  std::function<void(pid_t)> on_loaded;
   // One that was waited for will not be attached to.
   std::function<void(pid_t, const absl::Status& why)> on_given_up;
 };

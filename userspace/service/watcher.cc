@@ -130,9 +130,8 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
       watcher->probe_.get(), watcher->recorder_.get(), watcher->ServerOptions());
   // The threads come first, so that a window that opens while the probes are being set
   // is served.
-  watcher->running_attacher_ =
-      std::make_unique<RunningAttacher>(watcher->probe_.get(), watcher->server_.get(),
-                                        &watcher->libraries_->scan().copies);
+  watcher->running_attacher_ = std::make_unique<RunningAttacher>(
+      watcher->probe_.get(), watcher->server_.get(), watcher->libraries_->known());
   watcher->running_attacher_->set_patience(absl::Milliseconds(o.idle_patience_msec));
   watcher->late_attaches_ = std::make_unique<LateAttaches>(
       [attacher = watcher->running_attacher_.get()](const std::vector<pid_t>& pids) {
@@ -158,6 +157,7 @@ std::unique_ptr<RunningTargets> Watcher::MakeTargets() {
   targets.on_not_started = [this](pid_t pid, const absl::Status& why, bool awaited) {
     if (observer_ != nullptr) observer_->OnNotStarted(pid, why, awaited);
   };
+  targets.on_loaded = [this](pid_t pid) { libraries_->ArmMappedBy(pid, probe_.get()); };
   targets.on_given_up = [this](pid_t pid, const absl::Status& why) {
     if (observer_ != nullptr) observer_->OnNotAttached(pid, why);
   };
@@ -196,8 +196,8 @@ WindowServerOptions Watcher::ServerOptions() const {
     };
     server.sdk_search = options_.sdk_search;
   }
-  server.on_late_window = [this](const rocattach_event& event) {
-    running_attacher_->OnLateWindow(event);
+  server.on_late_window = [this](const rocattach_event& event, bool served) {
+    running_attacher_->OnLateWindow(event, served);
   };
   if (options_.wait_for_start) {
     server.on_window = [this](const rocattach_event& event) {
@@ -238,9 +238,7 @@ WindowServerOptions Watcher::ServerOptions() const {
     if (copy != nullptr) server.collector.other_file = collector_->original();
     server.collector.descriptor = collector_->sent_fd();
   }
-  for (const LibraryCopy& copy : libraries_->scan().copies) {
-    server.libraries.push_back(copy.path);
-  }
+  server.libraries = libraries_->known();
   return server;
 }
 
@@ -355,7 +353,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   }
   ran_ = true;
   AttachToRunning();
-  const uint64_t duration_ns = uint64_t{options_.duration_msec} * 1'000'000;
+  const uint64_t duration_ns = options_.duration_msec * 1'000'000;
   Wait(duration_ns, on_tick, &result);
   if (!command.empty()) poll(nullptr, 0, kSettleMsec);
   probe_->SetPaused(true);

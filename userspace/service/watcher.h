@@ -60,7 +60,7 @@ struct WatcherOptions {
   // As OutputOptions.on_complete.
   std::function<void(const std::string& file)> on_file_complete;
   uint32_t hold_timeout_msec = 250;
-  uint32_t duration_msec = 0;  // 0: until a signal, or the command's end
+  uint64_t duration_msec = 0;  // 0: until a signal, or the command's end
   // The duration counts from the first attach on.
   bool duration_from_attach = false;
   std::vector<std::string> extra_libraries;

@@ -173,6 +173,8 @@ LibraryScan ScanLibraries(const LibraryScanOptions& options) {
     AddGlob(place, false, &collection);
   if (options.scan_mapped) {
     for (pid_t pid : ListProcesses()) AddMapped(pid, &collection);
+  } else {
+    for (pid_t pid : options.processes) AddMapped(pid, &collection);
   }
   collection.Finish();
   return std::move(collection.scan);

@@ -44,6 +44,8 @@ struct LibraryScanOptions {
   // Globs of usual places; the default covers distributions, /opt/rocm*, wheels.
   std::vector<std::string> usual_places = DefaultLibraryPlaces();
   bool scan_mapped = true;
+  // Without scan_mapped: the processes whose mapped files are looked at.
+  std::vector<pid_t> processes;
   // Each copy costs a probe. Limits on copies that are not named in extra_paths: in
   // all, and for files of one user other than root. 0: no limit.
   uint32_t most_copies = 0;

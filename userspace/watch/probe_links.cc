@@ -89,7 +89,9 @@ ProbeLinks::~ProbeLinks() {
   for (auto [cookie, link] : libraries_) links.push_back(link);
   for (auto& [cookie, fd] : multi_libraries_) multi.push_back(std::move(fd));
   for (auto& [pid, late] : late_) links.insert(links.end(), late.begin(), late.end());
-  for (auto& [pid, fd] : multi_late_) multi.push_back(std::move(fd));
+  for (auto& [pid, fds] : multi_late_) {
+    for (UniqueFd& link : fds) multi.push_back(std::move(link));
+  }
   Destroy(links, std::move(multi));
 }
 
@@ -150,7 +152,7 @@ absl::Status ProbeLinks::AddLate(const bpf_program* program, pid_t pid,
       return absl::ErrnoToStatus(
           errno, absl::StrCat("uprobes on ", path, " of process ", pid, " failed"));
     }
-    multi_late_[pid] = std::move(link);
+    multi_late_[pid].push_back(std::move(link));
     return absl::OkStatus();
   }
   absl::Status first_error;
@@ -174,8 +176,8 @@ void ProbeLinks::RemoveLate(const std::vector<pid_t>& pids) {
   std::vector<bpf_link*> links;
   std::vector<UniqueFd> multi;
   for (pid_t pid : pids) {
-    if (auto link = multi_late_.extract(pid); !link.empty()) {
-      multi.push_back(std::move(link.mapped()));
+    if (auto late = multi_late_.extract(pid); !late.empty()) {
+      for (UniqueFd& link : late.mapped()) multi.push_back(std::move(link));
     }
     auto found = late_.find(pid);
     if (found == late_.end()) continue;

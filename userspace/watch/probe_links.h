@@ -36,7 +36,8 @@ class ProbeLinks {
   absl::Status AddLibrary(const bpf_program* program, const std::string& path,
                           uint64_t file_offset, uint64_t cookie);
   void RemoveLibrary(uint64_t cookie);
-  // For one process, until RemoveLate(). OK if at least one function has its probe.
+  // For one process, until RemoveLate(); more than once for more functions. OK if at
+  // least one function has its probe.
   absl::Status AddLate(const bpf_program* program, pid_t pid, const std::string& path,
                        const std::vector<uint64_t>& file_offsets, uint64_t cookie);
   void RemoveLate(const std::vector<pid_t>& pids);
@@ -50,7 +51,7 @@ class ProbeLinks {
   std::map<uint64_t, UniqueFd> multi_libraries_;
   // Of late attaches: likewise.
   std::map<pid_t, std::vector<bpf_link*>> late_;
-  std::map<pid_t, UniqueFd> multi_late_;
+  std::map<pid_t, std::vector<UniqueFd>> multi_late_;
 };
 
 }  // namespace rocattach

@@ -1,9 +1,12 @@
 #include "userspace/watch/running_attacher.h"
 
-#include <optional>
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "injector/denial.h"
 #include "injector/function_offset.h"
 #include "injector/maps.h"
 #include "injector/probe_instruction.h"
@@ -11,13 +14,19 @@
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/watch/running_process.h"
+#include "userspace/watch/runtime_start.h"
 
 namespace rocattach {
 namespace {
 
-// What a program that uses its GPUs calls: it submits work or waits for it.
-constexpr const char* kSafePoints[] = {
-    "hsa_queue_add_write_index_screlease",
+// What a program that submits work calls all the time, before the GPU can see anything
+// of the submission. It comes alone: a thread that is held in a probe waits for the
+// lock of its process's memory for as long as further probes are being set there.
+constexpr std::array kBusySafePoints = {"hsa_queue_add_write_index_screlease"};
+// Most such programs call it within this time.
+constexpr absl::Duration kBusyPatience = absl::Milliseconds(20);
+// What else a program calls that submits work or waits for it.
+constexpr std::array kSafePoints = {
     "hsa_queue_add_write_index_scacq_screl",
     "hsa_queue_add_write_index_relaxed",
     "hsa_signal_store_screlease",
@@ -30,13 +39,65 @@ constexpr const char* kSafePoints[] = {
 
 constexpr char kCollectorMemory[] = "/memfd:" ROCATTACH_SHM_NAME;
 
+bool IsRuntime(const Mapping& mapping) {
+  return mapping.executable && LooksLikeHsaRuntime(mapping.path);
+}
+
 }  // namespace
+
+// Where a process had to choose between a system's copy and one of a Python package, it
+// has usually started one of them.
+absl::Status RunningAttacher::KeepStarted(pid_t pid, std::vector<Runtime>* found) {
+  auto loaded = ReadRuntimes(pid);
+  if (!loaded.ok()) return loaded.status();
+  auto is_started = [&loaded](const Runtime& runtime) {
+    const RemoteAddress address(runtime.hsa_init);
+    return std::any_of(loaded->begin(), loaded->end(),
+                       [address](const LoadedRuntime& r) {
+                         return r.code_begin <= address && address < r.code_end &&
+                                r.start == RuntimeStart::kStarted;
+                       });
+  };
+  const std::string paths =
+      absl::StrCat(found->front().copy->path, " and ", found->back().copy->path);
+  found->erase(std::remove_if(found->begin(), found->end(), std::not_fn(is_started)),
+               found->end());
+  if (found->size() == 1) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      "process ", pid, " has loaded several copies of the HSA runtime, ", paths,
+      found->empty() ? ", and it cannot be told which one it uses"
+                     : ", and uses more than one of them"));
+}
+
+std::vector<RunningAttacher::Runtime> RunningAttacher::RuntimesIn(
+    const Maps& maps) const {
+  std::vector<Runtime> found;
+  uint64_t memory = 0, memory_bytes = 0;
+  for (const Mapping& mapping : maps.mappings()) {
+    if (mapping.path == kCollectorMemory) {
+      if (mapping.offset == 0) memory = mapping.start.value();
+      if (memory != 0) memory_bytes = mapping.end.value() - memory;
+    }
+    if (!IsRuntime(mapping)) continue;
+    const KnownLibraries::Entry known = libraries_->Find(mapping);
+    if (known.copy == nullptr) continue;
+    found.push_back(
+        {known.copy, known.cookie,
+         (mapping.start + (known.copy->hsa_init_offset - mapping.offset)).value()});
+  }
+  for (Runtime& runtime : found) {
+    runtime.collector_memory = memory;
+    runtime.collector_bytes = memory_bytes;
+  }
+  return found;
+}
 
 absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid) const {
   auto maps = Maps::Read(pid);
   if (absl::IsPermissionDenied(maps.status())) {
     return absl::PermissionDeniedError(absl::StrCat(
-        "process ", pid, " may not be inspected: ", maps.status().message()));
+        "process ", pid, " may not be inspected: ", maps.status().message(), "; ",
+        ExplainTraceDenial(pid)));
   }
   if (!maps.ok()) {
     return absl::NotFoundError(absl::StrCat("process ", pid,
@@ -44,47 +105,31 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
                                             "memory (a zombie or a kernel thread): ",
                                             maps.status().message()));
   }
-  std::optional<Runtime> found;
-  uint64_t memory = 0, memory_bytes = 0;
-  for (const Mapping& mapping : maps->mappings()) {
-    if (mapping.path == kCollectorMemory) {
-      if (mapping.offset == 0) memory = mapping.start.value();
-      if (memory != 0) memory_bytes = mapping.end.value() - memory;
-    }
-    if (!mapping.executable || !LooksLikeHsaRuntime(mapping.path)) continue;
-    for (size_t i = 0; i < copies_.size(); ++i) {
-      const LibraryCopy& copy = copies_[i];
-      const uint64_t size = mapping.end - mapping.start;
-      if (copy.inode != mapping.inode || copy.hsa_init_offset < mapping.offset ||
-          copy.hsa_init_offset - mapping.offset >= size) {
-        continue;
-      }
-      if (found.has_value() && found->copy != &copy) {
-        return absl::UnimplementedError(
-            absl::StrCat("process ", pid, " has two copies of the HSA runtime, ",
-                         found->copy->path, " and ", copy.path));
-      }
-      found =
-          Runtime{&copy, i + 1,
-                  (mapping.start + (copy.hsa_init_offset - mapping.offset)).value()};
-    }
+  // A file that did not exist when the service started.
+  const auto& mappings = maps->mappings();
+  if (std::any_of(mappings.begin(), mappings.end(), [this](const Mapping& m) {
+        return IsRuntime(m) && libraries_->Find(m).copy == nullptr;
+      })) {
+    (void)libraries_->MappedBy(pid);
   }
-  if (found.has_value()) {
-    found->collector_memory = memory;
-    found->collector_bytes = memory_bytes;
-    return *found;
+  std::vector<Runtime> found = RuntimesIn(*maps);
+  if (found.empty()) {
+    RETURN_IF_ERROR(CheckUsesRuntime(pid));
+    return absl::FailedPreconditionError(
+        absl::StrCat("process ", pid,
+                     " uses a copy of the HSA runtime that is not known, "
+                     "because it cannot be probed, was changed while it was mapped, or "
+                     "was loaded just now; try again"));
   }
-  RETURN_IF_ERROR(CheckUsesRuntime(pid));
-  return absl::FailedPreconditionError(
-      absl::StrCat("process ", pid,
-                   " has loaded its copy of the HSA runtime, or changed "
-                   "it, since the search for such libraries; try again"));
+  if (found.size() > 1) RETURN_IF_ERROR(KeepStarted(pid, &found));
+  return found.front();
 }
 
-absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime) {
+absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime,
+                                        absl::Span<const char* const> functions) {
   const int fd = runtime.copy->file.fd();
   std::vector<uint64_t> offsets;
-  for (const char* name : kSafePoints) {
+  for (const char* name : functions) {
     auto offset = FindFunctionFileOffset(fd, name);
     if (offset.ok() && CheckProbeInstruction(fd, *offset).ok()) {
       offsets.push_back(*offset);
@@ -95,23 +140,31 @@ absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime) {
                                runtime.cookie);
 }
 
-void RunningAttacher::OnLateWindow(const rocattach_event& event) {
+// Wakes the waiting thread only when the target's runs again: that thread removes the
+// probes, for which it needs the lock of the target's memory, and perhaps the very CPU
+// on which the target's thread is about to stop.
+void RunningAttacher::OnLateWindow(const rocattach_event& event, bool served) {
   absl::MutexLock lock(&mutex_);
-  waiting_.erase(static_cast<pid_t>(event.pid));
+  if (!served) {
+    waiting_.erase(static_cast<pid_t>(event.pid));
+    ++serving_;
+    return;
+  }
+  --serving_;
   opened_.SignalAll();
 }
 
-void RunningAttacher::WaitForWindows() {
+std::set<pid_t> RunningAttacher::WaitForWindows(absl::Duration patience) {
   absl::MutexLock lock(&mutex_);
-  opened_.WaitFor(&mutex_, patience_, [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return waiting_.empty();
+  opened_.WaitFor(&mutex_, patience, [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return waiting_.empty() && serving_ == 0;
   });
+  return waiting_;
 }
 
-std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& pids) {
-  std::map<pid_t, absl::Status> failed;
-  std::map<pid_t, std::pair<ProcessId, Runtime>> runtimes;
-  std::vector<pid_t> probed;
+RunningAttacher::Processes RunningAttacher::Find(
+    const std::vector<pid_t>& pids, std::map<pid_t, absl::Status>* failed) const {
+  Processes processes;
   for (pid_t pid : pids) {
     auto start = ReadStartTicks(pid);
     auto runtime = FindRuntime(pid);
@@ -120,40 +173,53 @@ std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& 
     // One that has a collector already need not run to be taken over.
     if (status.ok() && runtime->collector_memory == 0) status = CheckIsRunning(pid);
     if (!status.ok()) {
-      failed[pid] = std::move(status);
+      (*failed)[pid] = std::move(status);
       continue;
     }
-    runtimes[pid] = {{pid, *start}, *runtime};
+    processes[pid] = {{pid, *start}, *runtime};
   }
-  for (const auto& [pid, found] : runtimes) {
+  return processes;
+}
+
+std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
+  std::set<pid_t> probed;
+  for (const auto& [pid, found] : processes) {
     const auto& [process, runtime] = found;
-    if (runtime.collector_memory != 0) {
-      server_->TakeOver(process, runtime.collector_memory, runtime.collector_bytes,
-                        runtime.cookie);
-      continue;
-    }
+    if (runtime.collector_memory != 0) continue;
     {
       absl::MutexLock lock(&mutex_);
       waiting_.insert(pid);
     }
     server_->Prepare(process, runtime.hsa_init, runtime.cookie);
     probe_->ForgetSettledWindow(pid);
-    // Without probes there still is the other way.
-    if (AddProbes(pid, runtime).ok()) probed.push_back(pid);
+    if (AddProbes(pid, runtime, kBusySafePoints).ok()) probed.insert(pid);
   }
-  if (!probed.empty()) WaitForWindows();
+  const absl::Duration patience = probed.empty() ? absl::ZeroDuration() : kBusyPatience;
+  for (pid_t pid : WaitForWindows(patience)) {
+    if (AddProbes(pid, processes.at(pid).second, kSafePoints).ok()) probed.insert(pid);
+  }
+  if (!probed.empty()) (void)WaitForWindows(patience_);
   // This waits until no thread is inside a probe: then no window opens any more.
-  probe_->RemoveLateProbes(probed);
-  std::set<pid_t> idle;
-  {
-    absl::MutexLock lock(&mutex_);
-    idle.swap(waiting_);
+  probe_->RemoveLateProbes({probed.begin(), probed.end()});
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(waiting_, {});
+}
+
+std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& pids) {
+  std::map<pid_t, absl::Status> failed;
+  const Processes processes = Find(pids, &failed);
+  for (const auto& [pid, found] : processes) {
+    const auto& [process, runtime] = found;
+    if (runtime.collector_memory == 0) continue;
+    server_->TakeOver(process, runtime.collector_memory, runtime.collector_bytes,
+                      runtime.cookie);
   }
-  for (pid_t pid : idle) {
-    const auto& [process, runtime] = runtimes[pid];
+  // Where no probe could be set, the process counts as idle.
+  for (pid_t pid : HoldBusyOnes(processes)) {
+    const auto& [process, runtime] = processes.at(pid);
     server_->AttachBlocked(process, runtime.hsa_init, runtime.cookie);
   }
-  for (const auto& [pid, found] : runtimes) server_->ForgetPrepared(pid);
+  for (const auto& [pid, found] : processes) server_->ForgetPrepared(pid);
   return failed;
 }
 

@@ -8,15 +8,18 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "injector/maps.h"
 #include "userspace/base/steady_cond_var.h"
 #include "userspace/watch/kernel_probe.h"
-#include "userspace/watch/library_scanner.h"
+#include "userspace/watch/known_libraries.h"
 #include "userspace/watch/window_server.h"
 
 namespace rocattach {
@@ -26,11 +29,9 @@ namespace rocattach {
 // none for some time is entered through a thread that is blocked in a system call.
 class RunningAttacher {
  public:
-  // `copies` are the libraries that the server knows, in the same order. All three must
-  // outlive this object.
-  RunningAttacher(KernelProbe* probe, WindowServer* server,
-                  const std::vector<LibraryCopy>* copies)
-      : probe_(probe), server_(server), copies_(*copies) {}
+  // `libraries` are those that the server knows. All three must outlive this object.
+  RunningAttacher(KernelProbe* probe, WindowServer* server, KnownLibraries* libraries)
+      : probe_(probe), server_(server), libraries_(libraries) {}
 
   // How long to wait for a process to call the runtime.
   void set_patience(absl::Duration patience) { patience_ = patience; }
@@ -42,7 +43,8 @@ class RunningAttacher {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For WindowServerOptions::on_late_window.
-  void OnLateWindow(const rocattach_event& event) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnLateWindow(const rocattach_event& event, bool served)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // The copy of the runtime that a process uses.
@@ -55,18 +57,32 @@ class RunningAttacher {
     uint64_t collector_bytes = 0;
   };
 
+  using Processes = std::map<pid_t, std::pair<ProcessId, Runtime>>;
+
+  // Those that can be attached to.
+  Processes Find(const std::vector<pid_t>& pids,
+                 std::map<pid_t, absl::Status>* failed) const;
+  // Attaches at a call of the runtime; returns those that made none.
+  std::set<pid_t> HoldBusyOnes(const Processes& processes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The one that the process has started, if it has mapped several.
   absl::StatusOr<Runtime> FindRuntime(pid_t pid) const;
-  absl::Status AddProbes(pid_t pid, const Runtime& runtime);
-  void WaitForWindows() ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<Runtime> RuntimesIn(const Maps& maps) const;
+  static absl::Status KeepStarted(pid_t pid, std::vector<Runtime>* found);
+  absl::Status AddProbes(pid_t pid, const Runtime& runtime,
+                         absl::Span<const char* const> functions);
+  // Returns the processes that have opened none.
+  std::set<pid_t> WaitForWindows(absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
 
   KernelProbe* const probe_;
   WindowServer* const server_;
-  const std::vector<LibraryCopy>& copies_;
+  KnownLibraries* const libraries_;
   absl::Duration patience_ = absl::Milliseconds(500);
   absl::Mutex mutex_;
   SteadyCondVar opened_;
   // Processes with probes that have not opened their window.
   std::set<pid_t> waiting_ ABSL_GUARDED_BY(mutex_);
+  // Windows that are being served: a thread stands still.
+  int serving_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rocattach

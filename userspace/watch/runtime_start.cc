@@ -8,10 +8,12 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "injector/denial.h"
 #include "injector/function_offset.h"
 #include "injector/maps.h"
 #include "injector/target_memory.h"
@@ -68,8 +70,9 @@ uint64_t Referred(Code code, size_t at, uint64_t address) {
 // One copy of the runtime in a process.
 class RuntimeImage {
  public:
-  // False if it does not look like one.
-  bool Find(pid_t pid, const Maps& maps);
+  using MappingIterator = std::vector<Mapping>::const_iterator;
+  // `code` is its executable mapping. False if it does not look like one.
+  bool Find(pid_t pid, const Maps& maps, MappingIterator code);
   // Whether the variable is null; nothing if it is not known.
   std::optional<bool> IsOpen(const TargetMemory& memory) const;
 
@@ -95,18 +98,8 @@ class RuntimeImage {
   std::vector<const Mapping*> constant_;
 };
 
-bool RuntimeImage::Find(pid_t pid, const Maps& maps) {
+bool RuntimeImage::Find(pid_t pid, const Maps& maps, MappingIterator code) {
   const auto& mappings = maps.mappings();
-  auto code = std::find_if(mappings.begin(), mappings.end(), [](const Mapping& m) {
-    return m.executable && LooksLikeHsaRuntime(m.path);
-  });
-  if (code == mappings.end()) return false;
-  // The late attach tells of processes with several copies.
-  if (std::any_of(code, mappings.end(), [code](const Mapping& m) {
-        return m.executable && LooksLikeHsaRuntime(m.path) && !m.SameFile(*code);
-      })) {
-    return false;
-  }
   auto file = CheckedFile::Open(absl::StrCat("/proc/", pid, "/map_files/",
                                              absl::Hex(code->start.value()), "-",
                                              absl::Hex(code->end.value())));
@@ -189,25 +182,49 @@ std::optional<bool> RuntimeImage::IsOpen(const TargetMemory& memory) const {
   return value != 0;
 }
 
+// Two parts of one copy, whose code has been split by a change of its protection.
+bool AreOneImage(const Mapping& a, const Mapping& b) {
+  return a.SameFile(b) && a.start.value() - a.offset == b.start.value() - b.offset;
+}
+
 }  // namespace
 
-absl::StatusOr<RuntimeStart> ReadRuntimeStart(pid_t pid) {
+absl::StatusOr<std::vector<LoadedRuntime>> ReadRuntimes(pid_t pid) {
   auto maps = Maps::Read(pid);
   if (absl::IsPermissionDenied(maps.status())) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("the memory of process ", pid,
-                     " cannot be read; run rocattach as root, or with CAP_SYS_PTRACE"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        "the memory of process ", pid, " cannot be read: ", ExplainTraceDenial(pid)));
   }
   if (!maps.ok()) return maps.status();
-  const bool loaded = std::any_of(
-      maps->mappings().begin(), maps->mappings().end(),
-      [](const Mapping& m) { return m.executable && LooksLikeHsaRuntime(m.path); });
-  if (!loaded) return RuntimeStart::kNotLoaded;
-  RuntimeImage image;
+  const auto& mappings = maps->mappings();
+  std::vector<LoadedRuntime> runtimes;
   auto memory = TargetMemory::Open(pid, pid);
-  if (!memory.ok() || !image.Find(pid, *maps)) return RuntimeStart::kStarted;
-  const std::optional<bool> open = image.IsOpen(*memory);
-  return open.value_or(true) ? RuntimeStart::kStarted : RuntimeStart::kNotStarted;
+  const Mapping* last = nullptr;
+  for (auto code = mappings.begin(); code != mappings.end(); ++code) {
+    if (!code->executable || !LooksLikeHsaRuntime(code->path)) continue;
+    const Mapping* before = std::exchange(last, &*code);
+    if (before != nullptr && AreOneImage(*before, *code)) {
+      runtimes.back().code_end = code->end;
+      continue;
+    }
+    RuntimeImage image;
+    std::optional<bool> open;
+    if (memory.ok() && image.Find(pid, *maps, code)) open = image.IsOpen(*memory);
+    runtimes.push_back(
+        {code->start, code->end,
+         open.value_or(true) ? RuntimeStart::kStarted : RuntimeStart::kNotStarted});
+  }
+  return runtimes;
+}
+
+absl::StatusOr<RuntimeStart> ReadRuntimeStart(pid_t pid) {
+  auto runtimes = ReadRuntimes(pid);
+  if (!runtimes.ok()) return runtimes.status();
+  if (runtimes->empty()) return RuntimeStart::kNotLoaded;
+  const bool started = std::any_of(
+      runtimes->begin(), runtimes->end(),
+      [](const LoadedRuntime& r) { return r.start == RuntimeStart::kStarted; });
+  return started ? RuntimeStart::kStarted : RuntimeStart::kNotStarted;
 }
 
 absl::Status CheckRuntimeStarted(pid_t pid) {

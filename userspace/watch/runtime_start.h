@@ -4,8 +4,11 @@
 
 #include <sys/types.h>
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "injector/remote_address.h"
 
 namespace rocattach {
 
@@ -15,10 +18,20 @@ enum class RuntimeStart {
   kStarted,     // it is open, or it cannot be told that it is not
 };
 
+// One copy of the library in a process. A program that mixes a system's runtime with
+// that of a Python package has two, and usually starts one of them.
+struct LoadedRuntime {
+  RemoteAddress code_begin, code_end;
+  RuntimeStart start = RuntimeStart::kNotLoaded;
+};
+
 // The runtime keeps its one object in a static variable that is null unless it is open.
 // Most of its functions test it first, by code that refers to it: the one variable that
 // several of them refer to is the one. All of it is only read.
 // NOT_FOUND: the process is gone. PERMISSION_DENIED: it may not be inspected.
+absl::StatusOr<std::vector<LoadedRuntime>> ReadRuntimes(pid_t pid);
+
+// Of all copies together: kStarted if one of them is.
 absl::StatusOr<RuntimeStart> ReadRuntimeStart(pid_t pid);
 
 // FAILED_PRECONDITION if the process has not loaded its HSA runtime, or not started it.

@@ -213,9 +213,8 @@ void WindowServer::Begin(const rocattach_event& event, AttachStart* start) const
 }
 
 std::string WindowServer::LibraryOf(const rocattach_event& event) const {
-  const uint64_t number = event.cookie & ~ROCATTACH_COOKIE_LATE;
-  if (number < 1 || number > options_.libraries.size()) return "";
-  return options_.libraries[number - 1];
+  if (options_.libraries == nullptr) return "";
+  return options_.libraries->PathOf(event.cookie & ~ROCATTACH_COOKIE_LATE);
 }
 
 bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
@@ -236,10 +235,11 @@ bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
     Finish(std::move(window));
     return true;
   }
-  if (options_.on_late_window != nullptr && IsLate(event)) {
-    options_.on_late_window(event);
-  }
-  if (!Attach(&window, member, &start)) return true;
+  const bool is_late = options_.on_late_window != nullptr && IsLate(event);
+  if (is_late) options_.on_late_window(event, /*served=*/false);
+  const bool is_settled = Attach(&window, member, &start);
+  if (is_late) options_.on_late_window(event, /*served=*/true);
+  if (!is_settled) return true;
   const bool go_on = !window.outcome.tracer_must_exit;
   Finish(std::move(window));
   return go_on;

@@ -21,6 +21,7 @@
 #include "userspace/watch/backend_choice.h"
 #include "userspace/watch/follower_keeper.h"
 #include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/known_libraries.h"
 #include "userspace/watch/leadership.h"
 #include "userspace/watch/prepared_targets.h"
 #include "userspace/watch/preseizer.h"
@@ -33,7 +34,8 @@ namespace rocattach {
 struct WindowServerOptions {
   WindowPolicyOptions policy;
   CollectorOptions collector;
-  std::vector<std::string> libraries;  // by cookie - 1
+  // Must outlive the server; null: copies of the runtime have no paths.
+  const KnownLibraries* libraries = nullptr;
   uint32_t hold_timeout_msec = 250;
   int threads = 64;
   // Must outlive the server; null: nothing is removed.
@@ -41,8 +43,8 @@ struct WindowServerOptions {
   // Called for every window, before anything else; may be null.
   std::function<void(const rocattach_event&)> on_window;
   // Called for every window of a late attach that opens at a probe, before it is
-  // served. May be null.
-  std::function<void(const rocattach_event&)> on_late_window;
+  // served, and again when its thread runs on: `served` is true then. May be null.
+  std::function<void(const rocattach_event&, bool served)> on_late_window;
   // Whether a process may be seized in advance, where that is needed; null: any.
   std::function<bool(pid_t)> wanted;
   // Whether sessions want what only rocprofiler-sdk has. May be null.

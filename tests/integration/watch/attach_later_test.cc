@@ -22,6 +22,8 @@
 namespace rocattach::testing_support {
 namespace {
 
+constexpr char kRuntime[] = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1";
+
 using nlohmann::json;
 using testing::HasSubstr;
 
@@ -108,6 +110,45 @@ TEST_F(WaitTest, AProcessThatLoadsItsRuntimeLaterIsEnteredAtItsWindow) {
   ASSERT_EQ(recording.processes.size(), 1u) << "the other one was left alone";
   EXPECT_EQ(recording.processes[0].process.pid(), static_cast<uint32_t>(target->pid()));
   EXPECT_EQ(recording.processes[0].dispatches.size(), 100u);
+}
+
+// A new environment of Python packages, an image that is unpacked: the file did not
+// exist when the wait began. It gets a probe as soon as the process has loaded it.
+TEST_F(WaitTest, ACopyOfTheRuntimeThatIsNewIsEnteredAtItsWindow) {
+  auto target = StartShell(
+      absl::StrCat("cp -L ", kRuntime, " ", Path("libhsa-runtime64.so.1"),
+                   "; export LD_LIBRARY_PATH=", directory_.path(), "; exec ",
+                   Words({"hsa_dispatch", "-n", "100", "--wait-msec", "2000"})));
+  Attacher attach(Path("t.rwa"), {target->pid()}, {"--wait"});
+  ASSERT_TRUE(attach.Saw("waiting")) << attach.child().PollOutput();
+  Change();
+  ExpectAsNative(target->Wait());
+  const Finished attacher = attach.child().Wait();
+  EXPECT_TRUE(attacher.exited_with(0)) << attacher.output << attacher.errors;
+  const RecordedProcess process = ReadRecording(Path("t.rwa")).Process(target->pid());
+  EXPECT_EQ(process.dispatches.size(), 100u);
+  EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_HELD);
+  EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LIVE_TABLE);
+  EXPECT_THAT(process.process.hsa_library(), HasSubstr(directory_.path()));
+}
+
+// The same where the process was faster: what it does from then on.
+TEST_F(WaitTest, ACopyOfTheRuntimeThatIsNewAndStartedAtOnceIsEnteredLate) {
+  auto target = StartShell(absl::StrCat(
+      "cp -L ", kRuntime, " ", Path("libhsa-runtime64.so.1"),
+      "; export LD_LIBRARY_PATH=", directory_.path(), "; exec ",
+      Words({"hsa_dispatch", "-n", "10", "--rounds", "60", "--sleep-msec", "50"})));
+  Attacher attach(Path("t.rwa"), {target->pid()}, {"--wait"});
+  ASSERT_TRUE(attach.Saw("waiting")) << attach.child().PollOutput();
+  Change();
+  const Finished end = target->Wait();
+  EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  const Finished attacher = attach.child().Wait();
+  EXPECT_TRUE(attacher.exited_with(0)) << attacher.output << attacher.errors;
+  const RecordedProcess process = ReadRecording(Path("t.rwa")).Process(target->pid());
+  EXPECT_GT(process.dispatches.size(), 0u);
+  EXPECT_EQ(process.account.dispatches_seen(), process.dispatches.size());
+  EXPECT_THAT(process.process.hsa_library(), HasSubstr(directory_.path()));
 }
 
 TEST_F(WaitTest, AProcessThatUsesItsGpuIsEnteredAtOnce) {

@@ -187,6 +187,23 @@ TEST_F(AttachRunningTest, AnIdleProgram) {
   EXPECT_EQ(Named(process, "Before"), 0u);
 }
 
+// A system's copy of the runtime and that of a Python package: the one in use counts,
+// whichever the kernel lists first.
+TEST_F(AttachRunningTest, ASecondCopyOfTheRuntimeThatIsNotUsed) {
+  const std::string copy = Path("libhsa-runtime64-0a1b2c3d.so.1");
+  std::filesystem::copy_file("/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1", copy);
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"-t", "2", "-m", "100"}, {"--idle", "-m", "100"}}) {
+    std::vector<std::string> words = arguments;
+    words.insert(words.end(), {"--beside", copy});
+    Finished target, attacher;
+    const RecordedProcess process = AttachOnce(words, &target, &attacher);
+    ExpectExact(process, target, attacher);
+    EXPECT_THAT(process.process.hsa_library(), testing::Not(HasSubstr("0a1b2c3d")));
+    std::filesystem::remove(Path("t.rwa"));
+  }
+}
+
 // Under load, and idle: both ways in.
 TEST_F(AttachRunningTest, AContainerThatHasNoCollector) {
   in_container_ = true;

@@ -430,5 +430,21 @@ TEST_F(CliTest, InterruptedFollowStillReports) {
   EXPECT_EQ(result.err, "");
 }
 
+// More milliseconds than 32 bits hold.
+TEST_F(CliTest, AttachTakesDurationsOfUpToAYear) {
+  for (const char* duration : {"4294967296", "31536000000"}) {
+    const Result result =
+        Run({"attach", "-p", "4194303", "--attach-duration-msec", duration});
+    EXPECT_EQ(result.exit_status, 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("there is no process"));
+  }
+  for (const char* duration : {"31536000001", "-1", "99999999999999999999"}) {
+    const Result result =
+        Run({"attach", "-p", "4194303", "--attach-duration-msec", duration});
+    EXPECT_EQ(result.exit_status, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("--attach-duration-msec"));
+  }
+}
+
 }  // namespace
 }  // namespace rocattach

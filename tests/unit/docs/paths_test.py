@@ -129,6 +129,23 @@ class WordsTest(unittest.TestCase):
         self.assertGreater(count, 500)
 
 
+class FaultsTest(unittest.TestCase):
+    def test_every_fault_has_a_test_or_a_reason(self):
+        tests = set()
+        for path in glob.glob("tests/**/*_test.cc", root_dir=SOURCE, recursive=True):
+            tests |= {
+                f"{suite}.{case}"
+                for suite, case in re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", read(path), re.M)
+            }
+        rows = table(read("docs/attach-faults.md"), ["fault", "what happens", "test"])
+        self.assertGreater(len(rows), 40)
+        for fault, _, test in rows:
+            with self.subTest(fault):
+                self.assertTrue(test)
+                named = re.findall(r"`(\w+\.\w+)`", test)
+                self.assertEqual([name for name in named if name not in tests], [])
+
+
 class PromisesTest(unittest.TestCase):
     def setUp(self):
         self.rows = table(read("docs/architecture.md"), COLUMNS)

@@ -253,6 +253,16 @@ TEST_F(TraceeTest, ASeizeThatFailsSaysWhy) {
   result = tracee_.Seize(kPid, kTid);
   EXPECT_EQ(result.failure().reason, AttachReason::kAlreadyTraced);
   EXPECT_EQ(result.failure().error, EPERM);
+  // A policy, of a capability or a security module: denial_test.cc has which.
+  calls_.thread_status->tracer = 0;
+  for (int error : {EPERM, EACCES}) {
+    calls_.seize_error = error;
+    result = tracee_.Seize(kPid, kTid);
+    EXPECT_EQ(result.failure().reason, AttachReason::kNotPermitted);
+    EXPECT_EQ(result.failure().error, error);
+    EXPECT_NE(result.failure().detail.find(strerrorname_np(error)), std::string::npos);
+    EXPECT_FALSE(result.failure().retryable);
+  }
   EXPECT_EQ(gate_.tracees, 0u);
 }
 

@@ -106,12 +106,21 @@ class AttachTest(unittest.TestCase):
             (-1, 1),
             (self.target.pid, "long"),
             (self.target.pid, -1),
+            (self.target.pid, 31_536_000_001),
+            (self.target.pid, 10**400),
             (self.target.pid, 1.5j),
         ):
             with self.subTest(pid=pid, duration=duration):
                 with self.assertRaises(ValueError):
                     rocattach_attach.attach(pid, None, duration)
         self.assertEqual(FakeLibrary.calls, [])
+
+    def test_a_year(self):
+        threading.Timer(0.2, self.target.kill).start()
+        begin = time.monotonic()
+        rocattach_attach.attach(self.target.pid, None, 31_536_000_000, False)
+        self.assertLess(time.monotonic() - begin, 30)
+        self.assertEqual(self.names(), ["attach", "detach"])
 
     def test_until_enter(self):
         readable, writable = os.pipe()

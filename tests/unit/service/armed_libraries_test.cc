@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -15,8 +17,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "injector/maps.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/injector/elf_builder.h"
+#include "userspace/base/file.h"
 
 namespace rocattach {
 namespace {
@@ -104,6 +108,37 @@ TEST_F(ArmedLibrariesTest, EachCopyIsProbedAtItsInitByItsDescriptor) {
   }
   EXPECT_THAT(libraries.scan().rejected, IsEmpty());
   EXPECT_THAT(Disarm(&libraries), IsEmpty());
+}
+
+// A file that did not exist at the start, and that a process has mapped since.
+TEST_F(ArmedLibrariesTest, ACopyThatAProcessHasLoadedSinceIsProbedOnce) {
+  ArmedLibraries libraries = Found(2);
+  ASSERT_TRUE(libraries.Arm(&probes_).ok());
+  libraries.ArmMappedBy(getpid(), &probes_);
+  EXPECT_THAT(probes_.cookies(), ElementsAre(1, 2));
+
+  Write(3, 48);
+  auto fd = OpenFile(PathOf(3), O_RDONLY);
+  ASSERT_TRUE(fd.ok());
+  constexpr size_t kBytes = 64 << 10;
+  void* code = mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(), 0);
+  if (code == MAP_FAILED) GTEST_SKIP() << "the temporary directory is noexec";
+  for (int i = 0; i < 2; ++i) libraries.ArmMappedBy(getpid(), &probes_);
+  EXPECT_THAT(probes_.cookies(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(probes_.probes[3].second, ElfBuilder::kCodeOffset + 48);
+  EXPECT_EQ(std::filesystem::canonical(libraries.known()->PathOf(3)),
+            std::filesystem::canonical(PathOf(3)));
+  EXPECT_EQ(libraries.known()->PathOf(4), "");
+  auto maps = Maps::Read(getpid());
+  ASSERT_TRUE(maps.ok());
+  const Mapping* mapping = maps->Find(RemoteAddress(reinterpret_cast<uint64_t>(code)));
+  ASSERT_NE(mapping, nullptr);
+  EXPECT_EQ(libraries.known()->Find(*mapping).cookie, 3u);
+  // It is watched like the others.
+  Write(3, 64);
+  EXPECT_EQ(Disarm(&libraries).size(), 1u);
+  EXPECT_THAT(probes_.removed, ElementsAre(3));
+  munmap(code, kBytes);
 }
 
 TEST_F(ArmedLibrariesTest, NoCopiesAreNoError) {

@@ -70,6 +70,22 @@ TEST_F(AwaitedStartsTest, AWindowSettlesIt) {
   EXPECT_TRUE(awaited.empty());
 }
 
+// It may be a copy that has no probe yet.
+TEST_F(AwaitedStartsTest, ALoadedRuntimeIsReportedOnce) {
+  AwaitedStarts awaited = Make(0);
+  awaited.Add({1, 7});
+  awaited.Add({2, 7});
+  EXPECT_THAT(awaited.Poll().loaded, ElementsAre(1));
+  EXPECT_THAT(awaited.Poll().loaded, IsEmpty());
+  processes_[2].start = RuntimeStart::kNotStarted;
+  EXPECT_THAT(awaited.Poll().loaded, ElementsAre(2));
+  EXPECT_FALSE(awaited.empty());
+  processes_[2].start = RuntimeStart::kStarted;
+  const AwaitedStarts::Changes changes = awaited.Poll();
+  EXPECT_THAT(changes.loaded, IsEmpty());
+  EXPECT_THAT(changes.started, ElementsAre(2));
+}
+
 TEST_F(AwaitedStartsTest, AStartWithoutAWindowIsReported) {
   AwaitedStarts awaited = Make(0);
   awaited.Add({1, 7});

@@ -34,8 +34,10 @@ class ScanTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_FALSE(directory_.empty()); }
   LibraryScan Scan(std::vector<std::string> extra) {
-    return ScanLibraries(
-        {.extra_paths = std::move(extra), .usual_places = {}, .scan_mapped = false});
+    return ScanLibraries({.extra_paths = std::move(extra),
+                          .usual_places = {},
+                          .scan_mapped = false,
+                          .processes = {}});
   }
   const testing_support::ExecutableDirectory executable_;
   const std::string directory_ = executable_.path();
@@ -119,8 +121,8 @@ TEST_F(ScanTest, FindsWhatThisProcessHasMappedEvenIfDeleted) {
   void* handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr) << dlerror();
   std::filesystem::remove(path);
-  LibraryScan scan =
-      ScanLibraries({.extra_paths = {}, .usual_places = {}, .scan_mapped = true});
+  LibraryScan scan = ScanLibraries(
+      {.extra_paths = {}, .usual_places = {}, .scan_mapped = true, .processes = {}});
   bool found = false;
   for (const LibraryCopy& copy : scan.copies) {
     for (pid_t pid : copy.mapped_by) found = found || pid == getpid();

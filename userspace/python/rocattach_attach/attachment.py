@@ -7,6 +7,9 @@ import time
 
 from .api import AttachError, Library
 
+# A year, as for the command.
+_LONGEST_MSEC = 31_536_000_000
+
 # "No" in a variable.
 _NO = ("", "0", "n", "no", "f", "false", "off")
 
@@ -79,7 +82,10 @@ def _wait(pid, duration_msec):
     try:
         while True:
             left = None if end is None else max(0.0, end - time.monotonic())
-            ready = select.select(sources, [], [], left)[0]
+            # In hours: select() takes no time of many years.
+            ready = select.select(sources, [], [], left and min(left, 3600.0))[0]
+            if not ready and left > 3600.0:
+                continue
             if not ready or process in ready or sys.stdin.readline():
                 return
             sources = [process]  # the input has ended: only Ctrl-C is left
@@ -117,6 +123,10 @@ def attach(
     if attach_duration_msec is None:
         attach_duration_msec = environment.get("ROCPROF_ATTACH_DURATION")
     duration = _number("the duration", attach_duration_msec)
+    if duration is not None and duration > _LONGEST_MSEC:
+        raise ValueError(
+            f"the duration must be at most {_LONGEST_MSEC} ms (a year), not {duration}"
+        )
     if attach_children is None:
         attach_children = is_yes(environment.get("ROCPROF_ATTACH_CHILDREN", "1"))
     before = environment.get("ROCPROF_ATTACH_TOOL_LIBRARY")
