@@ -34,6 +34,7 @@ int Main(int argc, char** argv) {
   rocattach::RegisterRecover(&app, &run);
   rocattach::RegisterCounters(&app, &run);
   rocattach::RegisterSession(&app, &run);
+  rocattach::RegisterTop(&app, &run);
   rocattach::RegisterDoctor(&app, &run);
   rocattach::LastValueWins(&app);
   try {

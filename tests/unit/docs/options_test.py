@@ -14,7 +14,8 @@ import unittest
 
 SOURCE = ROCATTACH = WATCH = ""
 COMMANDS = (
-    "attach", "profile", "report", "dump", "convert", "recover", "counters", "session", "doctor"
+    "attach", "profile", "report", "dump", "convert", "recover", "counters", "session",
+    "top", "doctor"
 )
 # Commands with a page of their own.
 PAGES = {"convert": "rocattach-convert.1"}
