@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/sessions_fixture.h"
 #include "tests/integration/watch/terminal.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/telemetry/http_client.h"
@@ -85,10 +87,11 @@ class Prometheus {
   std::unique_ptr<Child> child_;
 };
 
-class MetricsTest : public testing::Test {
+class MetricsTest : public SessionsTest {
  protected:
   void SetUp() override {
-    SKIP_WITHOUT_PRIVILEGES();
+    SessionsTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
     if (system("command -v prometheus >/dev/null") == 0) return;
     if (getenv("CI") != nullptr) FAIL() << "no prometheus";
     GTEST_SKIP() << "no prometheus; scripts/setup installs it";
@@ -186,6 +189,41 @@ TEST_F(MetricsTest, WhatIsServedIsCheckedByPromtool) {
                  .c_str()),
       0);
   EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
+TEST_F(MetricsTest, CountersAreThoseOfTheRecording) {
+  WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES", "--metrics-listen", "0"}));
+  ASSERT_TRUE(watcher.ready());
+  const ListenAddress service = *ParseListenAddress(AddressOf(&watcher));
+  Child target(OnSimrocm(
+      {}, {"hsa_dispatch", "-n", "100", "--rounds", "2", "--sleep-msec", "700"}));
+  const pid_t pid = target.pid();
+  // Of the metric's only series.
+  const auto value = [&](const std::string& metric) {
+    const std::string page = Body(Get(service, "/metrics"));
+    const size_t line = page.find("\n" + metric + "{");
+    if (line == std::string::npos) return 0.0;
+    return std::stod(page.substr(page.find("} ", line) + 2));
+  };
+  EXPECT_TRUE(Eventually([&] {
+    return Body(Get(service, "/metrics")).find("owner=\"session\"} 1") !=
+           std::string::npos;
+  }));
+  // It ends in the middle of this, and is served for two more seconds.
+  double sum = 0;
+  EXPECT_TRUE(Eventually([&] {
+    sum = value("rocattach_target_pmc_total");
+    return value("rocattach_target_pmc_dispatches_total") == 200;
+  }));
+  sum = std::max(sum, value("rocattach_target_pmc_total"));
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  double recorded = 0;
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  for (const CounterRecord& counter : process.counters) recorded += counter.sum;
+  EXPECT_EQ(process.counters.size(), 200u);
+  EXPECT_GT(recorded, 0);
+  EXPECT_EQ(sum, recorded);
 }
 
 TEST_F(MetricsTest, TopShowsWhatRuns) {
