@@ -47,6 +47,11 @@ std::shared_ptr<TargetMeter> NodeMeters::Open(
   LimitEnded();
   auto meter =
       std::make_shared<ProcessMeter>(process, std::move(names), options_.named_kernels);
+  const ProcessId id = {static_cast<pid_t>(process.pid()), process.start_ticks()};
+  for (const auto& [early, workload] : early_workloads_) {
+    if (early == id) meter->set_workload(workload);
+  }
+  std::erase_if(early_workloads_, [&](const auto& early) { return early.first == id; });
   meters_.push_back(meter);
   return meter;
 }
@@ -62,9 +67,11 @@ void NodeMeters::SetWorkload(const ProcessId& process,
   for (const auto& meter : meters_) {
     if (meter->pid() == static_cast<uint32_t>(process.pid) &&
         meter->start_ticks() == process.start_ticks) {
-      meter->set_workload(workload);
+      return meter->set_workload(workload);
     }
   }
+  if (early_workloads_.size() == kMostEarlyWorkloads) early_workloads_.pop_front();
+  early_workloads_.emplace_back(process, workload);
 }
 
 void NodeMeters::Forget(ProcessMeter* meter) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -37,7 +38,10 @@ class NodeMeters : public TargetMeters {
                                     std::shared_ptr<const TargetNames> names) override;
   void OnVerdict(const v1::WindowEvent& verdict) override;
 
-  // Whose a process is, as soon as that is known.
+  // Processes that are not attached yet, whose workload is known.
+  static constexpr size_t kMostEarlyWorkloads = 1024;
+
+  // Whose a process is, as soon as that is known: also before it is attached.
   void SetWorkload(const ProcessId& process, const WorkloadIdentity& workload);
 
   // `exposed`: the snapshot is for a scrape, so that what has ended may be forgotten.
@@ -53,6 +57,7 @@ class NodeMeters : public TargetMeters {
   const NodeMetersOptions options_;
   SeriesBudget budget_;
   std::vector<std::shared_ptr<ProcessMeter>> meters_;  // in order of their arrival
+  std::deque<std::pair<ProcessId, WorkloadIdentity>> early_workloads_;  // oldest first
   std::map<std::string, GpuSnapshot> gpus_;
   std::map<std::pair<std::string, std::string>, uint64_t> windows_;
   LossTotals ended_losses_;

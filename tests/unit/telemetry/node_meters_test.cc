@@ -199,6 +199,22 @@ TEST_F(NodeMetersTest, AWorkloadIsFilledInLater) {
   EXPECT_EQ(meters.Take(true).processes[0].workload.pod, "trainer-0");
 }
 
+TEST_F(NodeMetersTest, AWorkloadMayBeKnownBeforeTheAttach) {
+  NodeMeters meters(Options());
+  WorkloadIdentity workload;
+  workload.slurm_job = "42";
+  meters.SetWorkload({7, 1007}, workload);
+  const auto meter = Open(7, &meters);
+  EXPECT_EQ(meters.Take(true).processes[0].workload.slurm_job, "42");
+  // What is never attached is forgotten.
+  meters.SetWorkload({8, 1008}, workload);
+  for (size_t i = 0; i < NodeMeters::kMostEarlyWorkloads; ++i) {
+    meters.SetWorkload({9, i}, workload);
+  }
+  const auto other = Open(8, &meters);
+  EXPECT_EQ(meters.Take(true).processes[1].workload.slurm_job, "");
+}
+
 TEST_F(NodeMetersTest, VerdictsAreCountedByReason) {
   NodeMeters meters(Options());
   v1::WindowEvent verdict;
