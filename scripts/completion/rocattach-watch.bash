@@ -96,14 +96,15 @@ _rocattach_watch() {
     --api-function | -P | --collection-period | --attach-duration-msec | \
     --hold-timeout-msec | --duration-msec | --threads | --ring-slots | --windows-per-second | \
     --processes-per-user | --max-processes | --max-libraries | \
-    --max-libraries-per-user | --lines-per-second)
+    --max-libraries-per-user | --lines-per-second | --metrics-listen | \
+    --metrics-kernels | --metrics-series)
     return
     ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "--auto --attach-running --crash-breaker \
     --no-crash-breaker --dry-run -p --pid --process -n --name --uid --deny --cgroup \
     -d --output-directory -o --output-file -f --output-format --json -q --quiet \
-    --hold-timeout-msec \
+    --metrics-listen --metrics-kernels --metrics-series --hold-timeout-msec \
     --pmc --set -b --block --arch -i --input -E --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
     -P --collection-period --collection-period-unit --attach-duration-msec \

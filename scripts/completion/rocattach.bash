@@ -52,7 +52,11 @@ _rocattach() {
   --top | --limit | --threshold | --confidence | --min-share | -n | --name | --kernel-include-regex | \
     --kernel-exclude-regex | --kernel-iteration-range | --dispatch-range | --gpu | \
     --device-samples | --api-function | -P | --collection-period | --attach-duration-msec | \
-    --tool-timeout-msec | --wait-timeout-msec)
+    --tool-timeout-msec | --wait-timeout-msec | --connect | --filter | --interval-msec)
+    return
+    ;;
+  --sort)
+    mapfile -t COMPREPLY < <(compgen -W "time dispatches copies bytes pid name" -- "$current")
     return
     ;;
   --collection-period-unit)
@@ -112,7 +116,8 @@ _rocattach() {
 
   local options
   case $command in
-  '') options="attach profile report compare dump convert recover merge counters session doctor -h --help --version" ;;
+  '') options="attach profile report compare dump convert recover merge counters session top \
+    doctor -h --help --version" ;;
   session)
     options="start stop status -p --pid --pmc --set -b --block --arch -i --input \
       -E --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
@@ -155,10 +160,11 @@ _rocattach() {
   recover) options="-o --output-file -h --help" ;;
   merge) options="-o --output-file --sync-error-usec -h --help" ;;
   dump) options="-f --follow --json -t --type -h --help" ;;
+  top) options="--connect --sort --filter --interval-msec --once --json -h --help" ;;
   doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;
   *) return ;;
   esac
-  if [[ -z $command || $command == doctor || $command == counters || $command == session || $command == profile || $current == -* ]]; then
+  if [[ -z $command || $command == doctor || $command == counters || $command == session || $command == top || $command == profile || $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
   else
     # Recordings, and the directories on the way to them.

@@ -58,6 +58,15 @@ class DurationHistogram {
     return 0;
   }
 
+  // How many were shorter than `ns`, which is exact for powers of two.
+  uint64_t CountBelow(uint64_t ns) const {
+    uint64_t count = 0;
+    for (size_t i = 0; i < counts_.size() && base_ + i < Bucket(ns); ++i) {
+      count += counts_[i];
+    }
+    return count;
+  }
+
   uint64_t count() const { return total_; }
   // These are exact; 0 if there are none.
   uint64_t sum() const { return sum_; }

@@ -36,6 +36,7 @@ int Main(int argc, char** argv) {
   rocattach::RegisterMerge(&app, &run);
   rocattach::RegisterCounters(&app, &run);
   rocattach::RegisterSession(&app, &run);
+  rocattach::RegisterTop(&app, &run);
   rocattach::RegisterDoctor(&app, &run);
   rocattach::LastValueWins(&app);
   try {

@@ -29,6 +29,7 @@ void RegisterProfile(CLI::App* app, std::function<int()>* run);
 void RegisterRecover(CLI::App* app, std::function<int()>* run);
 void RegisterReport(CLI::App* app, std::function<int()>* run);
 void RegisterSession(CLI::App* app, std::function<int()>* run);
+void RegisterTop(CLI::App* app, std::function<int()>* run);
 void RegisterDoctor(CLI::App* app, std::function<int()>* run);
 
 }  // namespace rocattach

@@ -34,6 +34,8 @@ constexpr char kExamples[] =
     "  rocattach-watch --auto -p 4711             profile one process that runs "
     "already\n"
     "  rocattach-watch --auto -o %hostname%/%pid% one file per process\n"
+    "  rocattach-watch --auto --metrics-listen 127.0.0.1:9410\n"
+    "                                             with metrics for Prometheus\n"
     "  rocattach-watch --auto --dry-run           show what --auto would do\n"
     "Then: rocattach report FILE, rocattach dump FILE --json\n"
     "\n"
@@ -69,6 +71,7 @@ const char* const kEveryday[] = {"--auto",
                                  "--output-format",
                                  "--json",
                                  "--quiet",
+                                 "--metrics-listen",
                                  "--duration-msec",
                                  "--hold-timeout-msec"};
 
@@ -230,6 +233,28 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
   AddTopology(app, args);
 }
 
+void AddMetrics(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kOutputGroup);
+  CLI::Option* listen =
+      app->add_option("--metrics-listen", args->metrics_listen,
+                      "With --auto: serve metrics for Prometheus at this address, and "
+                      "/healthz and /readyz; a port alone is one of 127.0.0.1")
+          ->type_name("ADDR:PORT")
+          ->needs(app->get_option("--auto"));
+  app->add_option("--metrics-kernels", args->watcher.metrics.named_kernels,
+                  "Kernels of each process with metrics of their own, the busiest; the "
+                  "rest is 'other'. 0: none")
+      ->needs(listen)
+      ->check(CLI::Range(0, 100))
+      ->capture_default_str();
+  app->add_option("--metrics-series", args->watcher.metrics.most_series,
+                  "Series of processes and kernels that are served; further ones are "
+                  "counted")
+      ->needs(listen)
+      ->check(CLI::Range(100, 1'000'000))
+      ->capture_default_str();
+}
+
 // What the processes of one user may cost; see docs/security.md.
 void AddBudgets(CLI::App* app, WatchArguments* args) {
   StartGroup(app, kLimitGroup);
@@ -301,6 +326,17 @@ absl::Status CheckConversion(const WatchArguments& args) {
       absl::StrCat("-f converts recordings, and there is none with ", why));
 }
 
+absl::Status InterpretMetrics(WatchArguments* args) {
+  if (args->metrics_listen.empty()) return absl::OkStatus();
+  auto address = ParseListenAddress(args->metrics_listen);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--metrics-listen: ", address.status().message()));
+  }
+  args->watcher.metrics_listen = *address;
+  return absl::OkStatus();
+}
+
 // Checks what is to be measured before any process is touched.
 absl::Status PrepareSession(WatchArguments* args) {
   auto catalog = CounterCatalog::Builtin();
@@ -364,6 +400,7 @@ void AddWatchOptions(CLI::App* app, WatchArguments* args) {
   AddSelection(app, args);
   AddOutput(app, args);
   AddSessionOptions(app, &args->session);
+  AddMetrics(app, args);
   AddTuning(app, args);
   AddBudgets(app, args);
   app->add_option("command", args->command, "Command to run and profile")
@@ -379,6 +416,7 @@ absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
   RETURN_IF_ERROR(InterpretSelection(args));
   RETURN_IF_ERROR(CheckOutput(args->watcher));
   RETURN_IF_ERROR(CheckConversion(*args));
+  RETURN_IF_ERROR(InterpretMetrics(args));
   // A counter that is not found is a wrong argument, not a missing command.
   if (absl::Status session = PrepareSession(args); !session.ok()) {
     return absl::InvalidArgumentError(session.message());

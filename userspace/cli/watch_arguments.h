@@ -33,6 +33,7 @@ struct WatchArguments {
   std::string hold_mode = "yielding";
   std::string capture = "auto";
   std::string backend = "auto";
+  std::string metrics_listen;  // --metrics-listen; empty: not given
   SessionArguments session;
   // What each run of the command collects; the first is in `watcher` already. More than
   // one only with a command, and an input file whose jobs have different filters.

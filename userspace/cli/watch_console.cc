@@ -156,6 +156,9 @@ void WatchConsole::Announce(const Watcher& watcher) {
                  {"writable_libraries", writable},
                  {"rejected", rejected},
                  {"output", watcher.output_name()}};
+    if (const std::string metrics = watcher.metrics_address(); !metrics.empty()) {
+      line["metrics"] = metrics;
+    }
     Print("%s\n", Dump(line).c_str());
     return;
   }
@@ -187,6 +190,9 @@ void WatchConsole::Announce(const Watcher& watcher) {
         std::string(HoldModeName(watcher.hold_mode())).c_str(),
         reason.empty() ? "" : absl::StrCat(" (", reason, ")").c_str(),
         watcher.output_name().c_str());
+  if (const std::string metrics = watcher.metrics_address(); !metrics.empty()) {
+    Print("rocattach-watch: metrics at http://%s/metrics\n", metrics.c_str());
+  }
 }
 
 void WatchConsole::Tick(const RunTotals& totals) {

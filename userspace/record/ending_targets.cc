@@ -49,6 +49,10 @@ void EndingTargets::AddTo(DrainShares* shares) const {
   for (const Entry& entry : entries_) shares->Add(entry.target->uid());
 }
 
+void EndingTargets::ForEach(absl::FunctionRef<void(Target*)> visit) const {
+  for (const Entry& entry : entries_) visit(entry.target.get());
+}
+
 OperationCounts EndingTargets::Publish() {
   OperationCounts sum;
   for (Entry& entry : entries_) {

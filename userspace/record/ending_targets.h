@@ -33,6 +33,7 @@ class EndingTargets {
   // The target with a collector, or null.
   Target* Find(ProcessId id);
   void AddTo(DrainShares* shares) const;
+  void ForEach(absl::FunctionRef<void(Target*)> visit) const;
   // Updates what the totals count of them, and returns the sum.
   OperationCounts Publish();
 

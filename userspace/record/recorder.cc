@@ -107,6 +107,12 @@ Target* Recorder::FindTarget(ProcessId id) {
   return ending_.Find(id);
 }
 
+void Recorder::UpdateMeters() {
+  recorder_thread_.AssertOwned();
+  for (auto& [key, target] : targets_) target->UpdateMeter();
+  ending_.ForEach([](Target* target) { target->UpdateMeter(); });
+}
+
 bool Recorder::ServeSession(Target* target, uint64_t now_ns) {
   if (!target->has_memory()) return false;
   const ProcessId id = target->id();
@@ -267,6 +273,10 @@ void Recorder::Handle(Arrival arrival) {
   target->SetMemory(std::move(arrival.memory), options_.recording,
                     arrival.acknowledged);
   if (options_.targets != nullptr) target->session()->AllowLateSdk(options_.sdk_search);
+  if (options_.meters != nullptr && !target->metered()) {
+    target->SetMeter(
+        options_.meters->Open(target->process(), target->session()->names()));
+  }
 }
 
 void Recorder::Handle(const rocattach_event& event) {
@@ -395,6 +405,7 @@ void Recorder::EndLost(const std::vector<ProcessId>& gone, uint64_t now_ns) {
 void Recorder::NoteVerdict(const Target& target) {
   if (target.verdict() == Verdict::kOpen) return;
   statistics_.CountVerdict(target.verdict());
+  if (options_.meters != nullptr) options_.meters->OnVerdict(target.window());
   if (target.verdict() == Verdict::kRefused) RemoveStub(target.opened());
   if (observer_ != nullptr) observer_->OnVerdict(target.process(), target.window());
   if (options_.on_not_entered != nullptr && MayBeEnteredLater(target.window())) {

@@ -29,6 +29,7 @@
 #include "userspace/record/recorder_observer.h"
 #include "userspace/record/run_statistics.h"
 #include "userspace/record/target.h"
+#include "userspace/record/target_meter.h"
 #include "userspace/watch/stub_remover.h"
 #include "userspace/watch/window.h"
 
@@ -48,6 +49,8 @@ struct RecorderOptions {
   std::function<void(ProcessId)> on_not_entered;
   // May be null; must outlive the recorder.
   TargetObserver* targets = nullptr;
+  // Adds up what attached processes do; may be null; must outlive the recorder.
+  TargetMeters* meters = nullptr;
   // Removes the stubs of failed attaches; may be null; must outlive the recorder.
   StubRemover* stub_remover = nullptr;
   // For processes that were armed without rocprofiler-sdk; see TargetSession.
@@ -78,6 +81,8 @@ class Recorder : public WindowSink {
   // Runs `task` on the recorder's thread, soon; false if that has ended.
   bool RunOnThread(std::function<void()> task);
   bool OnRecorderThread() const { return recorder_thread_.IsOwner(); }
+  // On the recorder's thread: tells all meters what they cannot know from records.
+  void UpdateMeters();
   // On the recorder's thread: the target, or null. Only those with a collector.
   Target* FindTarget(ProcessId id);
 

@@ -292,6 +292,10 @@ void SessionRecords::CompleteDispatch(const Pending& pending) {
   record.kernel_id = pending.dispatch.kernel_id;
   record.agent_id = pending.dispatch.agent_id;
   AppendReadings(record, pending, &counter_batch_);
+  if (meter_ != nullptr) {
+    meter_->AddCounters(pending.dispatch.agent_id, pending.active->plan->counter_names,
+                        pending.readings);
+  }
   pending.active->sink->OnDispatches(id_, {&event, 1});
 }
 

@@ -10,6 +10,7 @@
 #include "userspace/record/collector_memory.h"
 #include "userspace/record/kernel_names.h"
 #include "userspace/record/output_set.h"
+#include "userspace/record/target_meter.h"
 #include "userspace/session/session_backend.h"
 
 namespace rocattach {
@@ -63,6 +64,8 @@ class SessionRecords {
   void End();
 
   const SessionCounts& counts() const { return counts_; }
+  // Is told of the counters of dispatches; may be null.
+  void set_meter(TargetMeter* meter) { meter_ = meter; }
 
  private:
   // An operation whose values are being read.
@@ -116,6 +119,7 @@ class SessionRecords {
   std::vector<ApiCallRecord> api_batch_;
   std::vector<MemoryRecord> memory_batch_;
   SessionCounts counts_;
+  TargetMeter* meter_ = nullptr;
 };
 
 }  // namespace rocattach

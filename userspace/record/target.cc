@@ -121,6 +121,20 @@ void Target::SetMemory(std::unique_ptr<CollectorMemory> memory, bool recording,
   if (!recording || memory_->taken_over()) memory_->SetRecording(recording);
 }
 
+void Target::SetMeter(std::shared_ptr<TargetMeter> meter) {
+  meter_ = std::move(meter);
+  records_->set_meter(meter_.get());
+  session_->records()->set_meter(meter_.get());
+}
+
+void Target::UpdateMeter() {
+  if (meter_ != nullptr) TellMeter(Account(/*final=*/false));
+}
+
+void Target::TellMeter(v1::LossAccount account) {
+  meter_->Update({std::move(account), session_->Gpus(), session_->CountedGpus()});
+}
+
 bool Target::SettleFromCollector() {
   if (verdict_ != Verdict::kOpen || memory_ == nullptr) return false;
   uint32_t state = memory_->state();
@@ -342,6 +356,10 @@ v1::LossAccount Target::Close(v1::ProcessEnd end) {
     account = *written;
   }
   output_set_->EndProcess(output_, std::move(end));
+  if (meter_ != nullptr) {
+    TellMeter(account);
+    meter_->End();
+  }
   return account;
 }
 

@@ -11,6 +11,7 @@
 #include "userspace/record/operation_counts.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/target_dictionary.h"
+#include "userspace/record/target_meter.h"
 #include "userspace/record/target_records.h"
 #include "userspace/record/target_session.h"
 #include "userspace/watch/window.h"
@@ -49,6 +50,11 @@ class Target {
   // Null until the collector has reported in.
   TargetSession* session() { return session_.get(); }
   ProcessId id() const;
+  // Is told of everything that is recorded. Once the collector has reported in.
+  void SetMeter(std::shared_ptr<TargetMeter> meter);
+  bool metered() const { return meter_ != nullptr; }
+  // Tells it what it cannot know from records.
+  void UpdateMeter();
   // Reads the collector's state and settles an open verdict; true if it did so now.
   bool SettleFromCollector();
   // True once for each window.
@@ -92,6 +98,7 @@ class Target {
 
  private:
   void WriteVerdict(v1::WindowState state);
+  void TellMeter(v1::LossAccount account);
   // These return what they have cost.
   uint64_t ReadDictionary(uint64_t budget);
   uint64_t DrainRings(uint64_t budget, uint64_t* records);
@@ -111,6 +118,7 @@ class Target {
   std::unique_ptr<TargetSession> session_;
   std::unique_ptr<TargetDictionary> dictionary_;
   std::unique_ptr<TargetRecords> records_;
+  std::shared_ptr<TargetMeter> meter_;  // may stay null
   bool acknowledged_ = false;
   std::string not_believable_;
   uint64_t losses_noted_ = 0;

@@ -215,11 +215,13 @@ void TargetRecords::TakeClock(const rocattach_clock& record) {
 void TargetRecords::Write() {
   // Dispatches are written before their values.
   if (!dispatch_batch_.empty()) {
+    if (meter_ != nullptr) meter_->AddDispatches(dispatch_batch_);
     output_set_->Note(
         output_.writer->Append<DispatchKind>(output_.stream, dispatch_batch_));
     dispatch_batch_.clear();
   }
   if (!copy_batch_.empty()) {
+    if (meter_ != nullptr) meter_->AddCopies(copy_batch_);
     output_set_->Note(output_.writer->Append<CopyKind>(output_.stream, copy_batch_));
     copy_batch_.clear();
   }

@@ -10,6 +10,7 @@
 #include "userspace/record/operation_counts.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/target_dictionary.h"
+#include "userspace/record/target_meter.h"
 #include "userspace/record/target_session.h"
 #include "userspace/record/thread_names.h"
 
@@ -41,6 +42,8 @@ class TargetRecords {
   void Write();
 
   const Counts& counts() const { return counts_; }
+  // Is told of all records that are written; may be null.
+  void set_meter(TargetMeter* meter) { meter_ = meter; }
 
  private:
   void TakeOne(uint32_t ring, const RecordSlot& slot);
@@ -58,6 +61,7 @@ class TargetRecords {
   const TargetDictionary* const dictionary_;
   ThreadNames threads_;
   Counts counts_;
+  TargetMeter* meter_ = nullptr;
   std::vector<uint64_t> last_correlation_;  // the last operation of each ring
   std::vector<rocattach_dispatch> dispatch_batch_;
   std::vector<rocattach_copy> copy_batch_;

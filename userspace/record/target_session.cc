@@ -126,6 +126,14 @@ std::optional<TargetDescription> TargetSession::Describe(
     }
   }
   description.functions = functions_;
+  description.gpus = Gpus();
+  names_->SetGpus(GpuNames(description.gpus));
+  description.names = names_;
+  return description;
+}
+
+std::vector<TargetGpu> TargetSession::Gpus() const {
+  std::vector<TargetGpu> gpus;
   for (const v1::Agent& agent : agents_) {
     if (agent.type() != v1::AGENT_TYPE_GPU) continue;
     TargetGpu gpu;
@@ -142,11 +150,14 @@ std::optional<TargetDescription> TargetSession::Describe(
     gpu.shader_engines = agent.shader_engines();
     gpu.wavefront_size = agent.wavefront_size();
     gpu.xccs = XccsOf(agent);
-    description.gpus.push_back(std::move(gpu));
+    gpus.push_back(std::move(gpu));
   }
-  names_->SetGpus(GpuNames(description.gpus));
-  description.names = names_;
-  return description;
+  return gpus;
+}
+
+std::vector<std::string> TargetSession::CountedGpus() const {
+  return current_ == nullptr ? std::vector<std::string>()
+                             : current_->plan->counter_gpus;
 }
 
 bool TargetSession::LacksSdk(const BackendFacts& backend) const {

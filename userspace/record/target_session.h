@@ -76,6 +76,12 @@ class TargetSession {
 
   bool active() const { return current_ != nullptr; }
 
+  // Its GPUs, as far as its collector has reported them.
+  std::vector<TargetGpu> Gpus() const;
+  // Keys of the GPUs whose counters its active session owns.
+  std::vector<std::string> CountedGpus() const;
+  const std::shared_ptr<TargetNames>& names() const { return names_; }
+
   // The records of its sessions.
   SessionRecords* records() { return &records_; }
   const SessionCounts& counts() const { return records_.counts(); }

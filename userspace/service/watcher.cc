@@ -113,7 +113,12 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
     watcher->stub_remover_ = std::make_unique<StubRemover>();
     recorder.stub_remover = watcher->stub_remover_.get();
   }
+  if (o.metrics_listen.has_value()) {
+    watcher->metrics_ = std::make_unique<ServiceMetrics>(o.metrics);
+    recorder.meters = watcher->metrics_->meters();
+  }
   ASSIGN_OR_RETURN(watcher->recorder_, Recorder::Start(std::move(recorder), observer));
+  RETURN_IF_ERROR(watcher->ServeMetrics());
 
   if (SessionService* sessions = watcher->sessions_.get()) {
     sessions->SetRecorder(watcher->recorder_.get());
@@ -146,7 +151,13 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
       });
   RETURN_IF_ERROR(watcher->server_->Start());
   if (o.watch_new) RETURN_IF_ERROR(watcher->libraries_->Arm(watcher->probe_.get()));
+  if (watcher->metrics_ != nullptr) watcher->metrics_->SetReady();
   return watcher;
+}
+
+absl::Status Watcher::ServeMetrics() {
+  if (metrics_ == nullptr) return absl::OkStatus();
+  return metrics_->Listen(*options_.metrics_listen, recorder_.get());
 }
 
 std::unique_ptr<RunningTargets> Watcher::MakeTargets() {
@@ -246,6 +257,7 @@ Watcher::~Watcher() {
   if (late_attaches_ != nullptr) late_attaches_->Stop();
   if (server_ != nullptr) server_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
+  if (metrics_ != nullptr) metrics_->Close();
   if (recorder_ != nullptr && !ran_) recorder_->Abandon();
 }
 
@@ -367,6 +379,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
       result.session_measures = NeedsSdk(options_.session.filters);
     }
   }
+  if (metrics_ != nullptr) metrics_->Close();
   result.kernel = probe_->ReadStats();
   result.refusals = probe_->ReadRefusals();
   result.output_status = recorder_->Finish(result.kernel);

@@ -21,6 +21,7 @@
 #include "userspace/service/child_command.h"
 #include "userspace/service/late_attaches.h"
 #include "userspace/service/running_targets.h"
+#include "userspace/service/service_metrics.h"
 #include "userspace/service/session_service.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/collector_file.h"
@@ -82,6 +83,9 @@ struct WatcherOptions {
   // can measure counters.
   bool always_sdk = false;
   SdkSearch sdk_search;
+  // Metrics are served here; unset: nowhere.
+  std::optional<ListenAddress> metrics_listen;
+  NodeMetersOptions metrics;
   std::vector<std::string> recorder_arguments;  // argv, for the stream's header
 };
 
@@ -150,6 +154,10 @@ class Watcher {
   const std::vector<pid_t>& running() const { return options_.running; }
   // With follow_children or wait_for_start: a process lives that can have a window.
   bool FollowsAny() const { return targets_->FollowsAny(); }
+  // Where metrics are served; empty: nowhere.
+  std::string metrics_address() const {
+    return metrics_ == nullptr ? "" : metrics_->address();
+  }
   // Null without a catalog.
   SessionService* sessions() { return sessions_.get(); }
 
@@ -172,6 +180,8 @@ class Watcher {
  private:
   Watcher() = default;
   WindowServerOptions ServerOptions() const;
+  // With metrics: serves them. An error if it cannot listen.
+  absl::Status ServeMetrics();
   // Removes the probes from libraries that have been written to.
   void DisarmWritten();
   absl::Status ArmCollector();
@@ -197,6 +207,7 @@ class Watcher {
   std::unique_ptr<KernelProbe> probe_;
   std::unique_ptr<SessionService> sessions_;
   std::unique_ptr<StubRemover> stub_remover_;
+  std::unique_ptr<ServiceMetrics> metrics_;  // outlives the recorder
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<RunningAttacher> running_attacher_;
   std::unique_ptr<RunningTargets> targets_;

@@ -1,0 +1,287 @@
+// A real Prometheus scrapes the service: what its queries return is what the programs
+// have counted themselves, and the series of a service that was killed end.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/integration/watch/harness.h"
+#include "tests/integration/watch/sessions_fixture.h"
+#include "tests/integration/watch/terminal.h"
+#include "tests/temporary_directory.h"
+#include "tests/unit/telemetry/http_client.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string Body(const std::string& page) {
+  const size_t head = page.find("\r\n\r\n");
+  return head == std::string::npos ? "" : page.substr(head + 4);
+}
+
+std::string Escaped(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    absl::StrAppendFormat(&escaped, "%%%02x", static_cast<uint8_t>(c));
+  }
+  return escaped;
+}
+
+// A port that nobody uses just now.
+ListenAddress FreePort() {
+  ListenAddress address = *ParseListenAddress("127.0.0.1:0");
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  auto* raw = reinterpret_cast<sockaddr*>(&address.address);
+  EXPECT_EQ(bind(fd.get(), raw, address.size), 0);
+  EXPECT_EQ(getsockname(fd.get(), raw, &address.size), 0);
+  return address;
+}
+
+class Prometheus {
+ public:
+  explicit Prometheus(const std::string& target) : address_(FreePort()) {
+    std::ofstream(directory_ / "prometheus.yml")
+        << "global: {scrape_interval: 300ms, scrape_timeout: 300ms}\n"
+           "scrape_configs:\n- job_name: gpu\n  static_configs:\n  - targets: ['"
+        << target << "']\n";
+    Child::Options options;
+    options.dies_with_us = true;
+    child_ = std::make_unique<Child>(
+        std::vector<std::string>{"prometheus",
+                                 "--config.file=" + (directory_ / "prometheus.yml"),
+                                 "--storage.tsdb.path=" + (directory_ / "data"),
+                                 "--web.listen-address=" + address_.text()},
+        options);
+  }
+  ~Prometheus() {
+    child_->Signal(SIGKILL);
+    (void)child_->Wait();
+  }
+
+  // The value of a query with one result; NaN if it has none.
+  double Query(const std::string& query) {
+    const Json json = Json::parse(
+        Body(Get(address_, "/api/v1/query?query=" + Escaped(query))), nullptr, false);
+    if (!json.is_object() || json["status"] != "success") return NAN;
+    const Json& result = json["data"]["result"];
+    if (result.empty()) return NAN;
+    return std::stod(result[0]["value"][1].get<std::string>());
+  }
+
+ private:
+  const TemporaryDirectory directory_;
+  const ListenAddress address_;
+  std::unique_ptr<Child> child_;
+};
+
+class MetricsTest : public SessionsTest {
+ protected:
+  void SetUp() override {
+    SessionsTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (system("command -v prometheus >/dev/null") == 0) return;
+    if (getenv("CI") != nullptr) FAIL() << "no prometheus";
+    GTEST_SKIP() << "no prometheus; scripts/setup installs it";
+  }
+
+  // Where the service serves its metrics.
+  static std::string AddressOf(WatcherProcess* watcher) {
+    const auto events = watcher->Events("ready");
+    return events.empty() ? "" : events[0].value("metrics", "");
+  }
+};
+
+TEST_F(MetricsTest, QueriesReturnWhatProgramsHaveCounted) {
+  const std::vector<std::string> command =
+      OnSimgpu({"hsa_dispatch", "-n", "300", "--copies", "6", "--rounds", "3",
+                "--sleep-msec", "500"});
+  const Child::Options times = {.environment = {"SIMGPU_KERNEL_NS=20000"}};
+  Child native_child(command, times);
+  const Finished native = native_child.Wait();
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0"});
+  ASSERT_TRUE(watcher.ready());
+  const std::string address = AddressOf(&watcher);
+  ASSERT_NE(address, "");
+  const ListenAddress service = *ParseListenAddress(address);
+  EXPECT_EQ(Body(Get(service, "/readyz")), "ok\n");
+  Prometheus prometheus(address);
+  ASSERT_TRUE(Eventually([&] { return prometheus.Query("up") == 1; }));
+
+  std::vector<std::unique_ptr<Child>> targets;
+  for (int i = 0; i < 2; ++i)
+    targets.push_back(std::make_unique<Child>(command, times));
+  double dispatches = 0, bytes = 0;
+  for (const auto& target : targets) {
+    const Finished result = target->Wait();
+    EXPECT_EQ(result.status, native.status);
+    EXPECT_EQ(result.errors, native.errors);
+    dispatches += static_cast<double>(Reported(result.output, "dispatches"));
+    bytes += static_cast<double>(Reported(result.output, "bytes"));
+  }
+  EXPECT_EQ(dispatches,
+            2.0 * static_cast<double>(Reported(native.output, "dispatches")));
+  // The highest value of each series that was ever scraped.
+  const auto sum = [&](const std::string& metric) {
+    return prometheus.Query("sum(max_over_time(" + metric + "[10m]))");
+  };
+  EXPECT_TRUE(Eventually([&] {
+    return sum("rocattach_target_dispatches_total") == dispatches;
+  })) << sum("rocattach_target_dispatches_total")
+      << " instead of " << dispatches;
+  EXPECT_EQ(sum("rocattach_target_memcpy_bytes_total"), bytes);
+  EXPECT_EQ(sum("rocattach_kernel_dispatches_total"), dispatches);
+  EXPECT_EQ(sum("rocattach_gpu_dispatches_total"), dispatches);
+  EXPECT_EQ(sum("rocattach_dispatch_duration_seconds_count"), dispatches);
+  EXPECT_EQ(sum("rocattach_records_dropped_total"), 0);
+  EXPECT_EQ(sum("rocattach_attach_total{result=\"attached\"}"), 2);
+  EXPECT_EQ(sum("rocattach_hold_duration_seconds_count"), 2);
+  // Every kernel lasts 20 us on the simulated GPU, and 2 % is how exact its clock is.
+  const double seconds = dispatches * 20e-6;
+  EXPECT_NEAR(sum("rocattach_target_gpu_time_seconds_total"), seconds, 0.02 * seconds);
+  EXPECT_NEAR(sum("rocattach_gpu_time_seconds_total"), seconds, 0.02 * seconds);
+  // Kernels are found by their names.
+  EXPECT_EQ(prometheus.Query(
+                "sum(max_over_time(rocattach_kernel_dispatches_total[10m]) * "
+                "on(kernel) group_left(name) "
+                "max_over_time(rocattach_kernel_info{name=\"increment\"}[10m]))"),
+            2.0 * static_cast<double>(Reported(native.output, "increment")));
+  // Series end with their processes.
+  EXPECT_TRUE(Eventually([&] {
+    return std::isnan(prometheus.Query("sum(rocattach_target_dispatches_total)"));
+  }));
+  EXPECT_EQ(prometheus.Query("rocattach_targets"), 0);
+
+  // And with the service.
+  watcher.Kill();
+  EXPECT_TRUE(Eventually([&] {
+    return prometheus.Query("up") == 0 &&
+           std::isnan(prometheus.Query("sum(rocattach_gpu_dispatches_total)"));
+  }));
+}
+
+TEST_F(MetricsTest, WhatIsServedIsCheckedByPromtool) {
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0"});
+  ASSERT_TRUE(watcher.ready());
+  const ListenAddress service = *ParseListenAddress(AddressOf(&watcher));
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "50", "--copies", "4"}));
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  ASSERT_TRUE(Eventually([&] {
+    return Body(Get(service, "/metrics")).find("rocattach_kernel_info") !=
+           std::string::npos;
+  }));
+  const TemporaryDirectory directory;
+  std::ofstream(directory / "metrics") << Body(Get(service, "/metrics"));
+  EXPECT_EQ(
+      system(absl::StrCat("promtool check metrics <", directory.path(), "/metrics >&2")
+                 .c_str()),
+      0);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
+TEST_F(MetricsTest, CountersAreThoseOfTheRecording) {
+  WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES", "--metrics-listen", "0"}));
+  ASSERT_TRUE(watcher.ready());
+  const ListenAddress service = *ParseListenAddress(AddressOf(&watcher));
+  Child target(OnSimrocm(
+      {}, {"hsa_dispatch", "-n", "100", "--rounds", "2", "--sleep-msec", "700"}));
+  const pid_t pid = target.pid();
+  // Of the metric's only series.
+  const auto value = [&](const std::string& metric) {
+    const std::string page = Body(Get(service, "/metrics"));
+    const size_t line = page.find("\n" + metric + "{");
+    if (line == std::string::npos) return 0.0;
+    return std::stod(page.substr(page.find("} ", line) + 2));
+  };
+  EXPECT_TRUE(Eventually([&] {
+    return Body(Get(service, "/metrics")).find("owner=\"session\"} 1") !=
+           std::string::npos;
+  }));
+  // It ends in the middle of this, and is served for two more seconds.
+  double sum = 0;
+  EXPECT_TRUE(Eventually([&] {
+    sum = value("rocattach_target_pmc_total");
+    return value("rocattach_target_pmc_dispatches_total") == 200;
+  }));
+  sum = std::max(sum, value("rocattach_target_pmc_total"));
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  double recorded = 0;
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  for (const CounterRecord& counter : process.counters) recorded += counter.sum;
+  EXPECT_EQ(process.counters.size(), 200u);
+  EXPECT_GT(recorded, 0);
+  EXPECT_EQ(sum, recorded);
+}
+
+TEST_F(MetricsTest, TopShowsWhatRuns) {
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0"});
+  ASSERT_TRUE(watcher.ready());
+  const std::string address = AddressOf(&watcher);
+  const std::vector<std::string> top = {ClientPath(),      "top", "--connect", address,
+                                        "--interval-msec", "400"};
+  // It runs until it is told to end.
+  Child target(OnSimgpu(
+      {"hsa_dispatch", "-n", "100", "--rounds", "1000000", "--sleep-msec", "20"}));
+  Json process;
+  EXPECT_TRUE(Eventually([&] {
+    std::vector<std::string> once = top;
+    once.insert(once.end(), {"--once", "--json"});
+    const Json view = Json::parse(Child(once).Wait().output, nullptr, false);
+    if (!view.is_object() || view["processes"].size() != 1) return false;
+    process = view["processes"][0];
+    return process["dispatches_per_second"] > 0;
+  }));
+  ASSERT_TRUE(process.is_object());
+  EXPECT_EQ(process["pid"], target.pid());
+  EXPECT_EQ(process["name"], "hsa_dispatch");
+  EXPECT_FALSE(process["kernels"].empty());
+
+  Terminal live(top);
+  EXPECT_NE(live.ReadUntil("hsa_dispatch").find("hsa_dispatch"), std::string::npos);
+  live.Type("p");
+  EXPECT_NE(live.ReadUntil("PAUSED").find("PAUSED"), std::string::npos);
+  live.Type("/nobody\n");
+  EXPECT_NE(live.ReadUntil("0 processes").find("0 processes"), std::string::npos);
+  live.Type("q");
+  EXPECT_EQ(live.Wait(), 0);
+  // The screen of before is back.
+  EXPECT_NE(live.seen().rfind("\033[?1049l"), std::string::npos);
+
+  target.Signal(SIGKILL);
+  (void)target.Wait();
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Finished gone =
+      Child({ClientPath(), "top", "--connect", address, "--once"}).Wait();
+  EXPECT_TRUE(gone.exited_with(3));
+  EXPECT_NE(gone.errors.find("--metrics-listen"), std::string::npos) << gone.errors;
+}
+
+TEST_F(MetricsTest, APortInUseStopsTheStart) {
+  WatcherProcess first({"--auto", "--metrics-listen", "0"});
+  ASSERT_TRUE(first.ready());
+  const std::string address = AddressOf(&first);
+  const TemporaryDirectory directory;
+  Child second({WatcherPath(), "--auto", "--collector", CollectorPath(), "-d",
+                directory.path(), "-o", "run", "--metrics-listen", address});
+  const Finished result = second.Wait();
+  EXPECT_TRUE(result.exited_with(3));
+  EXPECT_NE(result.errors.find("cannot listen at " + address), std::string::npos)
+      << result.errors;
+  EXPECT_TRUE(first.Stop().exited_with(0));
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support

@@ -1,0 +1,178 @@
+#include "userspace/telemetry/metrics_endpoint.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/temporary_directory.h"
+#include "tests/unit/telemetry/http_client.h"
+
+namespace rocattach {
+namespace {
+
+using testing_support::Get;
+
+NodeSnapshot Example() {
+  NodeSnapshot node;
+  node.boot_ns = 1;
+  GpuSnapshot& gpu = node.gpus["GPU-1"];
+  gpu.gpu.key = gpu.gpu.uuid = "GPU-1";
+  gpu.gpu.architecture = "gfx90a";
+  gpu.totals.operations = {3, 6'000'000};
+  gpu.totals.durations.Add(1'000'000);
+  gpu.totals.durations.Add(1'000'000);
+  gpu.totals.durations.Add(4'000'000);
+  node.run.hold.Add(300'000);
+  node.run.dispatches = 3;
+  node.windows[{"attached", "none"}] = 1;
+  ProcessSnapshot process;
+  process.pid = 7;
+  // Whatever a process calls itself must not break the format.
+  process.comm = "a\"b\\c\nd";
+  process.workload.pod = "trainer-0";
+  process.workload.kube_namespace = "ml";
+  process.gpus["GPU-1"] = {3, 6'000'000};
+  process.copies[2] = {1, 4096, 1000};
+  process.counters[{"GPU-1", "SQ_WAVES"}] = {64, 1};
+  process.kernels.push_back({0xabc, "_Z5ScalePffi", {2, 5'000'000}});
+  process.kernels.push_back({0xdef, std::string(2000, 'x'), {1, 1'000'000}});
+  process.has_other_kernels = true;
+  node.processes.push_back(process);
+  process.pid = 8;
+  node.processes.push_back(process);
+  return node;
+}
+
+struct FakeSource : MetricsSource {
+  absl::StatusOr<NodeSnapshot> Take(bool exposed) override {
+    ++(exposed ? scrapes : views);
+    if (!alive.ok()) return alive;
+    return node;
+  }
+  absl::Status CheckAlive() override { return alive; }
+  absl::Status CheckReady() override { return ready; }
+
+  NodeSnapshot node = Example();
+  absl::Status alive, ready;
+  int scrapes = 0, views = 0;
+};
+
+class MetricsEndpointTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto endpoint =
+        MetricsEndpoint::Start(*ParseListenAddress("127.0.0.1:0"), &source_);
+    ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+    endpoint_ = *std::move(endpoint);
+  }
+  std::string Page(const std::string& path) { return Get(endpoint_->address(), path); }
+  std::string Body(const std::string& path) {
+    const std::string page = Page(path);
+    EXPECT_EQ(page.substr(9, 3), "200") << page;
+    return page.substr(page.find("\r\n\r\n") + 4);
+  }
+
+  FakeSource source_;
+  std::unique_ptr<MetricsEndpoint> endpoint_;
+};
+
+TEST_F(MetricsEndpointTest, SeriesHaveTheirLabels) {
+  const std::string text = Body("/metrics");
+  const auto has = [&](const std::string& line) {
+    EXPECT_NE(text.find("\n" + line + "\n"), std::string::npos) << line << "\n" << text;
+  };
+  const std::string target =
+      R"(pid="7",comm="a\"b\\c\nd",namespace="ml",pod="trainer-0")";
+  has("rocattach_target_dispatches_total{" + target + ",gpu=\"GPU-1\"} 3");
+  has("rocattach_target_memcpy_bytes_total{" + target +
+      ",direction=\"host_to_device\"} 4096");
+  has("rocattach_target_pmc_total{" + target +
+      ",gpu=\"GPU-1\",counter=\"SQ_WAVES\"} 64");
+  has("rocattach_kernel_dispatches_total{" + target +
+      ",kernel=\"0000000000000abc\"} 2");
+  has("rocattach_kernel_dispatches_total{" + target + ",kernel=\"other\"} 0");
+  has("rocattach_kernel_info{kernel=\"0000000000000abc\","
+      "name=\"Scale(float*, float, int)\"} 1");
+  has(R"(rocattach_gpu_pmc_owner{gpu="GPU-1",owner="none"} 1)");
+  has(R"(rocattach_attach_total{result="attached",reason="none"} 1)");
+  has(R"(rocattach_dispatch_duration_seconds_count{gpu="GPU-1"} 3)");
+  has("rocattach_hold_duration_seconds_count 1");
+  EXPECT_EQ(text.find("job_id"), std::string::npos) << "what is not known has no label";
+}
+
+TEST_F(MetricsEndpointTest, NoSeriesStandsThereTwice) {
+  std::set<std::string> seen;
+  for (absl::string_view line : absl::StrSplit(Body("/metrics"), '\n')) {
+    if (line.empty() || line[0] == '#') continue;
+    EXPECT_TRUE(seen.emplace(line.substr(0, line.rfind(' '))).second) << line;
+  }
+  EXPECT_GT(seen.size(), 50u);
+}
+
+TEST_F(MetricsEndpointTest, PromtoolFindsNothing) {
+  if (system("command -v promtool >/dev/null") != 0) {
+    if (getenv("CI") != nullptr) FAIL() << "no promtool";
+    GTEST_SKIP() << "no promtool; scripts/setup installs it";
+  }
+  const testing_support::TemporaryDirectory directory;
+  std::ofstream(directory / "metrics") << Body("/metrics");
+  const std::string output = directory / "output";
+  const int status = system(absl::StrCat("promtool check metrics <", directory.path(),
+                                         "/metrics >", output, " 2>&1")
+                                .c_str());
+  std::string said;
+  std::getline(std::ifstream(output), said, '\0');
+  EXPECT_EQ(status, 0) << said;
+  EXPECT_EQ(said, "");
+}
+
+TEST_F(MetricsEndpointTest, TheViewOfProcessesIsJson) {
+  const auto json = nlohmann::json::parse(Body("/processes"));
+  ASSERT_EQ(json["processes"].size(), 2u);
+  const auto& process = json["processes"][0];
+  EXPECT_EQ(process["pid"], 7);
+  EXPECT_EQ(process["workload"]["pod"], "trainer-0");
+  EXPECT_EQ(process["gpus"][0]["time_ns"], 6'000'000);
+  EXPECT_EQ(process["kernels"][0]["name"], "Scale(float*, float, int)");
+  EXPECT_EQ(process["copies"][0]["bytes"], 4096);
+  EXPECT_EQ(json["gpus"][0]["architecture"], "gfx90a");
+  EXPECT_EQ(source_.views, 1);
+  EXPECT_EQ(source_.scrapes, 0) << "looking does not use up the last values";
+}
+
+TEST_F(MetricsEndpointTest, NamesOfKernelsCanBeLookedUpInFull) {
+  const auto json = nlohmann::json::parse(Body("/kernels"));
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0]["id"], "0000000000000abc");
+  EXPECT_EQ(json[0]["symbol"], "_Z5ScalePffi");
+  EXPECT_EQ(json[1]["name"], std::string(2000, 'x'));
+}
+
+TEST_F(MetricsEndpointTest, ManyScrapersCostWhatOneDoes) {
+  for (int i = 0; i < 20; ++i) Body("/metrics");
+  EXPECT_LE(source_.scrapes, 10);
+}
+
+TEST_F(MetricsEndpointTest, HealthSaysWhatIsWrong) {
+  EXPECT_EQ(Body("/healthz"), "ok\n");
+  EXPECT_EQ(Body("/readyz"), "ok\n");
+  source_.ready = absl::UnavailableError("starting");
+  EXPECT_EQ(Page("/readyz").substr(9, 3), "503");
+  EXPECT_EQ(Body("/healthz"), "ok\n");
+  source_.alive = absl::DeadlineExceededError("hangs");
+  EXPECT_TRUE(absl::EndsWith(Page("/healthz"), "hangs\n"));
+  EXPECT_EQ(Page("/metrics").substr(9, 3), "503");
+  EXPECT_EQ(Page("/nothing").substr(9, 3), "404");
+}
+
+}  // namespace
+}  // namespace rocattach

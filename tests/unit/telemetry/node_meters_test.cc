@@ -1,0 +1,233 @@
+#include "userspace/telemetry/node_meters.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace rocattach {
+namespace {
+
+rocattach_dispatch Dispatch(uint32_t kernel, uint64_t ns, uint16_t agent = 1) {
+  rocattach_dispatch record = {};
+  record.kind = ROCATTACH_RECORD_DISPATCH;
+  record.kernel_id = kernel;
+  record.agent_id = agent;
+  record.start_ns = 1'000'000;
+  record.end_ns = record.start_ns + ns;
+  return record;
+}
+
+TargetStanding Standing(const std::string& gpu = "GPU-1") {
+  TargetStanding standing;
+  standing.gpus.resize(1);
+  standing.gpus[0].agent_id = 1;
+  standing.gpus[0].key = gpu;
+  return standing;
+}
+
+v1::Process Process(uint32_t pid, const std::string& comm = "app") {
+  v1::Process process;
+  process.set_pid(pid);
+  process.set_start_ticks(1000 + pid);
+  process.set_comm(comm);
+  return process;
+}
+
+class NodeMetersTest : public testing::Test {
+ protected:
+  static NodeMetersOptions Options() {
+    NodeMetersOptions options;
+    options.grace_ns = 0;
+    return options;
+  }
+  std::shared_ptr<TargetMeter> Open(uint32_t pid, NodeMeters* meters) {
+    auto names = std::make_shared<TargetNames>();
+    names->AddKernel(1, "one");
+    names->AddKernel(2, "two");
+    auto meter = meters->Open(Process(pid), std::move(names));
+    meter->Update(Standing());
+    return meter;
+  }
+};
+
+TEST_F(NodeMetersTest, EverythingIsAddedUp) {
+  NodeMeters meters(Options());
+  const auto meter = Open(7, &meters);
+  rocattach_dispatch untimed = Dispatch(2, 0);
+  untimed.flags = ROCATTACH_DISPATCH_UNTIMED;
+  untimed.start_ns = untimed.end_ns = 0;
+  meter->AddDispatches(
+      std::vector<rocattach_dispatch>{Dispatch(1, 3000), Dispatch(1, 500), untimed});
+  rocattach_copy copy = {};
+  copy.direction = ROCATTACH_COPY_HOST_TO_DEVICE;
+  copy.bytes = 4096;
+  copy.start_ns = 10;
+  copy.end_ns = 30;
+  meter->AddCopies(std::vector<rocattach_copy>{copy, copy});
+  meter->AddCounters(1, {"SQ_WAVES", "TCC_HIT"},
+                     std::vector<CounterReading>{{1, 1, 5.5, 0, 0}, {0, 1, 64, 0, 0}});
+  TargetStanding standing = Standing();
+  standing.account.set_dropped_ring_full(3);
+  standing.counted_gpus = {"GPU-1"};
+  meter->Update(standing);
+
+  const NodeSnapshot node = meters.Take(true);
+  ASSERT_EQ(node.processes.size(), 1u);
+  const ProcessSnapshot& process = node.processes[0];
+  EXPECT_EQ(process.pid, 7u);
+  EXPECT_EQ(process.gpus.at("GPU-1").dispatches, 3u);
+  EXPECT_EQ(process.gpus.at("GPU-1").time_ns, 3500u);
+  EXPECT_EQ(process.copies.at(ROCATTACH_COPY_HOST_TO_DEVICE).bytes, 8192u);
+  EXPECT_EQ(process.copies.at(ROCATTACH_COPY_HOST_TO_DEVICE).time_ns, 40u);
+  EXPECT_EQ(process.counters.at({"GPU-1", "TCC_HIT"}).sum, 5.5);
+  EXPECT_EQ(process.counters.at({"GPU-1", "SQ_WAVES"}).dispatches, 1u);
+  EXPECT_EQ(process.dropped, 3u);
+  ASSERT_EQ(process.kernels.size(), 2u);
+  EXPECT_EQ(process.kernels[0].name, "one");
+  const GpuSnapshot& gpu = node.gpus.at("GPU-1");
+  EXPECT_EQ(gpu.totals.operations.dispatches, 3u);
+  EXPECT_EQ(gpu.totals.untimed, 1u);
+  EXPECT_EQ(gpu.totals.durations.Below(9), 1u);  // 500 < 512
+  EXPECT_EQ(gpu.totals.durations.Below(64), 2u);
+  EXPECT_TRUE(gpu.counted);
+  EXPECT_EQ(node.losses.ring_full, 3u);
+}
+
+TEST_F(NodeMetersTest, AProcessIsExposedOnceMoreAfterItsEnd) {
+  NodeMeters meters(Options());
+  auto meter = Open(7, &meters);
+  meter->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 100)});
+  EXPECT_EQ(meters.Take(true).processes.size(), 1u);
+  meter->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 11)});
+  meter->End();
+  meter.reset();
+  EXPECT_EQ(meters.Take(false).processes.size(), 1u) << "not a scrape";
+  const NodeSnapshot last = meters.Take(true);
+  ASSERT_EQ(last.processes.size(), 1u);
+  EXPECT_TRUE(last.processes[0].ended);
+  EXPECT_EQ(last.processes[0].gpus.at("GPU-1").time_ns, 111u);
+  EXPECT_EQ(last.running, 0u);
+  const NodeSnapshot after = meters.Take(true);
+  EXPECT_TRUE(after.processes.empty());
+  EXPECT_EQ(after.series, 0u);
+  EXPECT_EQ(after.gpus.at("GPU-1").totals.operations.time_ns, 111u) << "the GPU's stay";
+  EXPECT_EQ(after.unexposed, 0u);
+}
+
+TEST_F(NodeMetersTest, AReusedPidNeverStandsThereTwice) {
+  NodeMeters meters(Options());
+  const auto first = Open(7, &meters);
+  first->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 100)});
+  // An exec: what it did before may still be drained.
+  const auto second = Open(7, &meters);
+  second->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 10)});
+  first->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 1)});
+  first->End();
+  const NodeSnapshot node = meters.Take(true);
+  ASSERT_EQ(node.processes.size(), 1u);
+  EXPECT_EQ(node.processes[0].gpus.at("GPU-1").time_ns, 10u);
+  EXPECT_EQ(node.gpus.at("GPU-1").totals.operations.time_ns, 111u);
+}
+
+TEST_F(NodeMetersTest, SeriesHaveAHardLimitThatIsCounted) {
+  NodeMetersOptions options = Options();
+  options.most_series = 100;
+  NodeMeters meters(options);
+  std::vector<std::shared_ptr<TargetMeter>> all;
+  for (uint32_t pid = 1; pid <= 200; ++pid) {
+    all.push_back(Open(pid, &meters));
+    all.back()->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 10)});
+  }
+  NodeSnapshot node = meters.Take(true);
+  EXPECT_LE(node.series, 100u);
+  EXPECT_GT(node.series, 90u);
+  EXPECT_GT(node.series_refused, 100u);
+  EXPECT_EQ(node.gpus.at("GPU-1").totals.operations.dispatches, 200u);
+  const size_t exposed = node.processes.size();
+  EXPECT_LT(exposed, 100u);
+  EXPECT_EQ(meters.Take(true).series_refused, node.series_refused) << "counted twice";
+  // Room that ended processes leave is used.
+  for (size_t i = 0; i < exposed; ++i) all[i]->End();
+  (void)meters.Take(true);
+  node = meters.Take(true);
+  ASSERT_FALSE(node.processes.empty());
+  EXPECT_EQ(node.processes[0].pid, exposed + 1);
+}
+
+TEST_F(NodeMetersTest, ShortProcessesThatNobodyScrapesAreBounded) {
+  NodeMetersOptions options = Options();
+  options.most_ended = 16;
+  NodeMeters meters(options);
+  for (uint32_t pid = 1; pid <= 1000; ++pid) {
+    const auto meter = Open(pid, &meters);
+    meter->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 10)});
+    meter->End();
+  }
+  const NodeSnapshot node = meters.Take(true);
+  EXPECT_LE(node.processes.size(), 16u);
+  EXPECT_EQ(node.unexposed + node.processes.size(), 1000u);
+  EXPECT_EQ(node.gpus.at("GPU-1").totals.operations.dispatches, 1000u);
+}
+
+TEST_F(NodeMetersTest, PartsOfOneGpuAreOneSeries) {
+  NodeMeters meters(Options());
+  const auto meter = Open(7, &meters);
+  TargetStanding standing = Standing();
+  standing.gpus.push_back(standing.gpus[0]);
+  standing.gpus[1].agent_id = 2;
+  meter->Update(standing);
+  meter->AddDispatches(
+      std::vector<rocattach_dispatch>{Dispatch(1, 10, 1), Dispatch(1, 5, 2)});
+  const NodeSnapshot node = meters.Take(true);
+  ASSERT_EQ(node.processes[0].gpus.size(), 1u);
+  EXPECT_EQ(node.processes[0].gpus.at("GPU-1").time_ns, 15u);
+}
+
+TEST_F(NodeMetersTest, AWorkloadIsFilledInLater) {
+  NodeMeters meters(Options());
+  const auto meter = Open(7, &meters);
+  WorkloadIdentity workload;
+  workload.pod = "trainer-0";
+  meters.SetWorkload({7, 1}, workload);  // another process with that number
+  EXPECT_EQ(meters.Take(true).processes[0].workload.pod, "");
+  meters.SetWorkload({7, 1007}, workload);
+  EXPECT_EQ(meters.Take(true).processes[0].workload.pod, "trainer-0");
+}
+
+TEST_F(NodeMetersTest, AWorkloadMayBeKnownBeforeTheAttach) {
+  NodeMeters meters(Options());
+  WorkloadIdentity workload;
+  workload.slurm_job = "42";
+  meters.SetWorkload({7, 1007}, workload);
+  const auto meter = Open(7, &meters);
+  EXPECT_EQ(meters.Take(true).processes[0].workload.slurm_job, "42");
+  // What is never attached is forgotten.
+  meters.SetWorkload({8, 1008}, workload);
+  for (size_t i = 0; i < NodeMeters::kMostEarlyWorkloads; ++i) {
+    meters.SetWorkload({9, i}, workload);
+  }
+  const auto other = Open(8, &meters);
+  EXPECT_EQ(meters.Take(true).processes[1].workload.slurm_job, "");
+}
+
+TEST_F(NodeMetersTest, VerdictsAreCountedByReason) {
+  NodeMeters meters(Options());
+  v1::WindowEvent verdict;
+  verdict.set_state(v1::WINDOW_STATE_ATTACHED);
+  meters.OnVerdict(verdict);
+  meters.OnVerdict(verdict);
+  verdict.set_state(v1::WINDOW_STATE_REFUSED);
+  verdict.set_reason(v1::ATTACH_REASON_ALREADY_TRACED);
+  meters.OnVerdict(verdict);
+  const NodeSnapshot node = meters.Take(true);
+  EXPECT_EQ(node.windows.at({"attached", "none"}), 2u);
+  EXPECT_EQ(node.windows.at({"refused", "already-traced"}), 1u);
+}
+
+}  // namespace
+}  // namespace rocattach

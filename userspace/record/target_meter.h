@@ -1,0 +1,52 @@
+// Who adds up what processes do, for metrics. Called on the recorder's thread; must not
+// wait.
+#ifndef ROCATTACH_USERSPACE_RECORD_TARGET_METER_H_
+#define ROCATTACH_USERSPACE_RECORD_TARGET_METER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "schemas/stream.pb.h"
+#include "userspace/abi/records.h"
+#include "userspace/session/session_backend.h"
+
+namespace rocattach {
+
+// What is known of a process beside its records.
+struct TargetStanding {
+  v1::LossAccount account;
+  std::vector<TargetGpu> gpus;
+  std::vector<std::string> counted_gpus;  // keys: its session owns their counters
+};
+
+// Of one process.
+class TargetMeter {
+ public:
+  virtual ~TargetMeter() = default;
+  // Records that go into the stream; their fields have been checked.
+  virtual void AddDispatches(absl::Span<const rocattach_dispatch> records) = 0;
+  virtual void AddCopies(absl::Span<const rocattach_copy> records) = 0;
+  // Counters of one dispatch; CounterReading::counter is an index of `names`.
+  virtual void AddCounters(uint32_t agent_id, const std::vector<std::string>& names,
+                           absl::Span<const CounterReading> readings) = 0;
+  // Now and then, and when the process has ended.
+  virtual void Update(const TargetStanding& standing) = 0;
+  // The process has ended and is drained. Nothing else follows.
+  virtual void End() = 0;
+};
+
+class TargetMeters {
+ public:
+  virtual ~TargetMeters() = default;
+  // A process is attached. `names` has the names of its kernels as they become known.
+  virtual std::shared_ptr<TargetMeter> Open(
+      const v1::Process& process, std::shared_ptr<const TargetNames> names) = 0;
+  virtual void OnVerdict(const v1::WindowEvent& verdict) = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_TARGET_METER_H_

@@ -1,0 +1,76 @@
+#include "userspace/service/service_metrics.h"
+
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+namespace {
+
+// A round of the recorder takes milliseconds; on a crowded machine, seconds.
+constexpr absl::Duration kPatience = absl::Seconds(2);
+
+}  // namespace
+
+absl::Status ServiceMetrics::Listen(const ListenAddress& address, Recorder* recorder) {
+  recorder_ = recorder;
+  ASSIGN_OR_RETURN(endpoint_, MetricsEndpoint::Start(address, this));
+  return absl::OkStatus();
+}
+
+void ServiceMetrics::Close() {
+  ready_ = false;
+  endpoint_.reset();
+}
+
+std::string ServiceMetrics::address() const {
+  return endpoint_ == nullptr ? "" : endpoint_->address().text();
+}
+
+void ServiceMetrics::SetWorkload(const ProcessId& process, WorkloadIdentity workload) {
+  if (recorder_ == nullptr) return;
+  recorder_->RunOnThread([this, process, workload = std::move(workload)] {
+    meters_.SetWorkload(process, workload);
+  });
+}
+
+absl::Status ServiceMetrics::RunOnRecorder(std::function<void()> task) {
+  auto done = std::make_shared<absl::Notification>();
+  const bool accepted = recorder_->RunOnThread([done, task = std::move(task)] {
+    task();
+    done->Notify();
+  });
+  if (!accepted) return absl::UnavailableError("rocattach-watch is ending");
+  if (!done->WaitForNotificationWithTimeout(kPatience)) {
+    return absl::DeadlineExceededError(
+        "the recorder of rocattach-watch has not answered for two seconds: the machine "
+        "is overloaded, or the service hangs");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NodeSnapshot> ServiceMetrics::Take(bool exposed) {
+  // Belongs to the task too, which may run when nobody waits for it any more.
+  auto snapshot = std::make_shared<NodeSnapshot>();
+  RETURN_IF_ERROR(RunOnRecorder([this, snapshot, exposed] {
+    recorder_->UpdateMeters();
+    *snapshot = meters_.Take(exposed);
+    snapshot->run = recorder_->Totals();
+  }));
+  return std::move(*snapshot);
+}
+
+absl::Status ServiceMetrics::CheckAlive() {
+  return RunOnRecorder([] {});
+}
+
+absl::Status ServiceMetrics::CheckReady() {
+  if (!ready_) {
+    return absl::UnavailableError("rocattach-watch does not see new processes yet");
+  }
+  return CheckAlive();
+}
+
+}  // namespace rocattach

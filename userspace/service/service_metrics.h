@@ -1,0 +1,58 @@
+// The metrics of a running service.
+#ifndef ROCATTACH_USERSPACE_SERVICE_SERVICE_METRICS_H_
+#define ROCATTACH_USERSPACE_SERVICE_SERVICE_METRICS_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "userspace/attribution/workload.h"
+#include "userspace/base/process.h"
+#include "userspace/record/recorder.h"
+#include "userspace/telemetry/listen_address.h"
+#include "userspace/telemetry/metrics_endpoint.h"
+#include "userspace/telemetry/node_meters.h"
+
+namespace rocattach {
+
+// Totals are added up on the recorder's thread, where the records pass, and a scrape
+// asks that thread for a copy: nothing is locked while records are drained. Outlives
+// the recorder that uses its meters.
+class ServiceMetrics : public MetricsSource {
+ public:
+  explicit ServiceMetrics(NodeMetersOptions options) : meters_(options) {}
+  ~ServiceMetrics() override { Close(); }
+
+  TargetMeters* meters() { return &meters_; }
+
+  // Answers at `address` from now on, until Close(); before the recorder finishes.
+  absl::Status Listen(const ListenAddress& address, Recorder* recorder);
+  // New processes are seen from now on.
+  void SetReady() { ready_ = true; }
+  void Close();
+  // Where it listens; empty if it does not.
+  std::string address() const;
+
+  // Whose a process is; any thread.
+  void SetWorkload(const ProcessId& process, WorkloadIdentity workload);
+
+  absl::StatusOr<NodeSnapshot> Take(bool exposed) override;
+  absl::Status CheckAlive() override;
+  absl::Status CheckReady() override;
+
+ private:
+  // Runs `task` on the recorder's thread and waits for it, for a limited time.
+  absl::Status RunOnRecorder(std::function<void()> task);
+
+  NodeMeters meters_;  // used on the recorder's thread only
+  Recorder* recorder_ = nullptr;
+  std::atomic<bool> ready_ = false;
+  std::unique_ptr<MetricsEndpoint> endpoint_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_SERVICE_METRICS_H_

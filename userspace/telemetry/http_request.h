@@ -1,0 +1,46 @@
+// Heads of HTTP requests, from clients of which nothing is trusted.
+#ifndef ROCATTACH_USERSPACE_TELEMETRY_HTTP_REQUEST_H_
+#define ROCATTACH_USERSPACE_TELEMETRY_HTTP_REQUEST_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+
+namespace rocattach {
+
+struct HttpRequest {
+  std::string method;  // "GET"
+  std::string path;    // without the query
+  std::string query;   // behind '?'
+  bool keep_alive = true;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::shared_ptr<const std::string> body;  // may be shared by many; null: empty
+
+  static HttpResponse Text(int status, std::string text) {
+    return {status, "text/plain; charset=utf-8",
+            std::make_shared<const std::string>(std::move(text))};
+  }
+};
+
+enum class HttpParse { kMore, kDone, kBad, kTooLong };
+
+// Longer heads are refused.
+inline constexpr size_t kMostHeadBytes = 8192;
+
+// Reads the head at the beginning of `bytes`, which is what has arrived so far. kDone:
+// `request` is filled in, and `used` bytes belong to it. Requests with a body are bad.
+HttpParse ParseHttpRequest(absl::string_view bytes, HttpRequest* request, size_t* used);
+
+// What precedes the body.
+std::string HttpResponseHead(const HttpResponse& response, bool keep_alive);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_TELEMETRY_HTTP_REQUEST_H_

@@ -1,0 +1,317 @@
+#include "userspace/telemetry/metric_families.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/base/version.h"
+#include "userspace/telemetry/metric_labels.h"
+
+namespace rocattach {
+namespace {
+
+using prometheus::MetricType;
+
+double Seconds(uint64_t ns) {
+  return static_cast<double>(ns) * 1e-9;
+}
+double Number(uint64_t value) {
+  return static_cast<double>(value);
+}
+
+// A family that grows by samples, and goes to the sink if it has any.
+class Family {
+ public:
+  Family(const char* name, MetricType type, const char* help, FamilySink sink)
+      : sink_(sink) {
+    family_.name = name;
+    family_.type = type;
+    family_.help = help;
+  }
+  ~Family() {
+    if (!family_.metric.empty()) sink_(std::move(family_));
+  }
+  Family(const Family&) = delete;
+  Family& operator=(const Family&) = delete;
+
+  void Add(MetricLabels labels, double value) {
+    prometheus::ClientMetric& metric = family_.metric.emplace_back();
+    metric.label = std::move(labels);
+    metric.counter.value = metric.gauge.value = value;
+  }
+  void AddHistogram(MetricLabels labels,
+                    prometheus::ClientMetric::Histogram histogram) {
+    prometheus::ClientMetric& metric = family_.metric.emplace_back();
+    metric.label = std::move(labels);
+    metric.histogram = std::move(histogram);
+  }
+
+ private:
+  const FamilySink sink_;
+  prometheus::MetricFamily family_;
+};
+
+// Powers of two in nanoseconds: buckets end where those of the snapshot do. From 1 µs
+// to 69 s, and from 16 µs to 4.3 s.
+constexpr size_t kDispatchPowers[] = {10, 12, 14, 16, 18, 20, 22,
+                                      24, 26, 28, 30, 32, 34, 36};
+constexpr size_t kHoldPowers[] = {14, 15, 16, 17, 18, 19, 20,
+                                  21, 22, 24, 26, 28, 30, 32};
+
+prometheus::ClientMetric::Histogram DispatchHistogram(const PowerHistogram& durations) {
+  prometheus::ClientMetric::Histogram histogram;
+  histogram.sample_count = durations.Below(64);
+  histogram.sample_sum = Seconds(durations.sum_ns());
+  for (const size_t power : kDispatchPowers) {
+    histogram.bucket.push_back({durations.Below(power), Seconds(uint64_t{1} << power)});
+  }
+  return histogram;
+}
+
+prometheus::ClientMetric::Histogram HoldHistogram(const DurationHistogram& holds) {
+  prometheus::ClientMetric::Histogram histogram;
+  histogram.sample_count = holds.count();
+  histogram.sample_sum = Seconds(holds.sum());
+  for (const size_t power : kHoldPowers) {
+    histogram.bucket.push_back(
+        {holds.CountBelow(uint64_t{1} << power), Seconds(uint64_t{1} << power)});
+  }
+  return histogram;
+}
+
+void EmitProcesses(const NodeSnapshot& node, FamilySink sink) {
+  {
+    Family info("rocattach_target_info", MetricType::Gauge,
+                "An attached process; the other series of its pid belong to it.", sink);
+    for (const ProcessSnapshot& p : node.processes) info.Add(InfoLabels(p), 1);
+  }
+  {
+    Family dropped("rocattach_target_dropped_total", MetricType::Counter,
+                   "Operations of the process that were seen and not recorded.", sink);
+    for (const ProcessSnapshot& p : node.processes) {
+      dropped.Add(ProcessLabels(p), Number(p.dropped));
+    }
+  }
+  {
+    Family time("rocattach_target_gpu_time_seconds_total", MetricType::Counter,
+                "Sum of the durations of the process's kernels.", sink);
+    for (const ProcessSnapshot& p : node.processes) {
+      for (const auto& [gpu, totals] : p.gpus) {
+        time.Add(ProcessLabels(p, {{"gpu", gpu}}), Seconds(totals.time_ns));
+      }
+    }
+  }
+  Family dispatches("rocattach_target_dispatches_total", MetricType::Counter,
+                    "Kernel dispatches of the process.", sink);
+  for (const ProcessSnapshot& p : node.processes) {
+    for (const auto& [gpu, totals] : p.gpus) {
+      dispatches.Add(ProcessLabels(p, {{"gpu", gpu}}), Number(totals.dispatches));
+    }
+  }
+}
+
+void EmitCopies(const NodeSnapshot& node, FamilySink sink) {
+  const auto emit = [&](const char* name, const char* help, auto value) {
+    Family family(name, MetricType::Counter, help, sink);
+    for (const ProcessSnapshot& p : node.processes) {
+      for (const auto& [direction, totals] : p.copies) {
+        family.Add(ProcessLabels(p, {{"direction", DirectionLabel(direction)}}),
+                   value(totals));
+      }
+    }
+  };
+  emit("rocattach_target_memcpy_total", "Memory copies of the process.",
+       [](const CopyTotals& t) { return Number(t.copies); });
+  emit("rocattach_target_memcpy_bytes_total", "Bytes that the process has copied.",
+       [](const CopyTotals& t) { return Number(t.bytes); });
+  emit("rocattach_target_memcpy_seconds_total",
+       "Sum of the durations of the process's memory copies.",
+       [](const CopyTotals& t) { return Seconds(t.time_ns); });
+}
+
+void EmitCounters(const NodeSnapshot& node, FamilySink sink) {
+  const auto emit = [&](const char* name, const char* help, auto value) {
+    Family family(name, MetricType::Counter, help, sink);
+    for (const ProcessSnapshot& p : node.processes) {
+      for (const auto& [key, totals] : p.counters) {
+        family.Add(ProcessLabels(p, {{"gpu", key.first}, {"counter", key.second}}),
+                   value(totals));
+      }
+    }
+  };
+  emit("rocattach_target_pmc_total",
+       "Sum of a hardware counter over the dispatches of the process that were "
+       "measured.",
+       [](const CounterTotals& t) { return t.sum; });
+  emit("rocattach_target_pmc_dispatches_total",
+       "Dispatches that rocattach_target_pmc_total stands on.",
+       [](const CounterTotals& t) { return Number(t.dispatches); });
+}
+
+void EmitKernels(const NodeSnapshot& node, Demangler* demangler, FamilySink sink) {
+  const auto emit = [&](const char* name, const char* help, auto value) {
+    Family family(name, MetricType::Counter, help, sink);
+    for (const ProcessSnapshot& p : node.processes) {
+      for (const KernelSnapshot& kernel : p.kernels) {
+        family.Add(ProcessLabels(p, {{"kernel", KernelId(kernel.id)}}),
+                   value(kernel.totals));
+      }
+      if (!p.has_other_kernels) continue;
+      family.Add(ProcessLabels(p, {{"kernel", "other"}}), value(p.other_kernels));
+    }
+  };
+  emit("rocattach_kernel_time_seconds_total",
+       "Sum of the durations of a kernel, for the busiest of a process.",
+       [](const OperationTotals& t) { return Seconds(t.time_ns); });
+  emit("rocattach_kernel_dispatches_total",
+       "Dispatches of a kernel, for the busiest of a process.",
+       [](const OperationTotals& t) { return Number(t.dispatches); });
+  Family info("rocattach_kernel_info", MetricType::Gauge,
+              "The name that the label kernel stands for.", sink);
+  absl::flat_hash_set<uint64_t> named;
+  for (const ProcessSnapshot& p : node.processes) {
+    for (const KernelSnapshot& kernel : p.kernels) {
+      if (!named.insert(kernel.id).second) continue;
+      const std::string name = ShortName(kernel.name, demangler);
+      info.Add({{"kernel", KernelId(kernel.id)}, {"name", name}}, 1);
+    }
+  }
+}
+
+void EmitGpus(const NodeSnapshot& node, FamilySink sink) {
+  const auto emit = [&](const char* name, const char* help, auto value) {
+    Family family(name, MetricType::Counter, help, sink);
+    for (const auto& [key, gpu] : node.gpus) {
+      family.Add({{"gpu", key}}, value(gpu.totals));
+    }
+  };
+  emit("rocattach_gpu_time_seconds_total",
+       "Sum of the durations of the kernels of all processes, ended ones included.",
+       [](const GpuTotals& t) { return Seconds(t.operations.time_ns); });
+  emit("rocattach_gpu_dispatches_total",
+       "Kernel dispatches of all processes, ended ones included.",
+       [](const GpuTotals& t) { return Number(t.operations.dispatches); });
+  emit("rocattach_gpu_untimed_dispatches_total",
+       "Dispatches whose times are not known: they are in no duration.",
+       [](const GpuTotals& t) { return Number(t.untimed); });
+  {
+    Family durations("rocattach_dispatch_duration_seconds", MetricType::Histogram,
+                     "Durations of kernel dispatches.", sink);
+    for (const auto& [key, gpu] : node.gpus) {
+      durations.AddHistogram({{"gpu", key}}, DispatchHistogram(gpu.totals.durations));
+    }
+  }
+  {
+    Family info("rocattach_gpu_info", MetricType::Gauge,
+                "A GPU that an attached process has used.", sink);
+    for (const auto& [key, gpu] : node.gpus) info.Add(GpuLabels(key, gpu.gpu), 1);
+  }
+  Family owner("rocattach_gpu_pmc_owner", MetricType::Gauge,
+               "Who owns the hardware counters of a GPU, as far as this service knows.",
+               sink);
+  for (const auto& [key, gpu] : node.gpus) {
+    owner.Add({{"gpu", key}, {"owner", gpu.counted ? "session" : "none"}}, 1);
+  }
+}
+
+void EmitWindows(const NodeSnapshot& node, FamilySink sink) {
+  {
+    Family windows("rocattach_attach_total", MetricType::Counter,
+                   "Verdicts of attach windows.", sink);
+    for (const auto& [key, count] : node.windows) {
+      windows.Add({{"result", key.first}, {"reason", key.second}}, Number(count));
+    }
+  }
+  {
+    Family targets("rocattach_targets", MetricType::Gauge,
+                   "Processes that are attached now.", sink);
+    targets.Add({{"state", "attached"}}, Number(node.running));
+  }
+  Family holds("rocattach_hold_duration_seconds", MetricType::Histogram,
+               "How long threads were held at their attach window.", sink);
+  holds.AddHistogram({}, HoldHistogram(node.run.hold));
+}
+
+void EmitLosses(const NodeSnapshot& node, FamilySink sink) {
+  {
+    Family records("rocattach_records_total", MetricType::Counter,
+                   "Operations that were recorded.", sink);
+    records.Add({{"kind", "dispatch"}}, Number(node.run.dispatches));
+    records.Add({{"kind", "copy"}}, Number(node.run.copies));
+  }
+  {
+    Family dropped("rocattach_records_dropped_total", MetricType::Counter,
+                   "Operations that were seen and not recorded, by reason.", sink);
+    dropped.Add({{"reason", "ring_full"}}, Number(node.losses.ring_full));
+    dropped.Add({{"reason", "collector"}}, Number(node.losses.collector));
+    dropped.Add({{"reason", "invalid"}}, Number(node.losses.invalid));
+    dropped.Add({{"reason", "target_died"}}, Number(node.losses.inflight));
+    dropped.Add({{"reason", "writer"}}, Number(node.losses.writer));
+  }
+  {
+    Family unseen("rocattach_packets_unseen_total", MetricType::Counter,
+                  "Packets that GPUs consumed before a collector could read them, of "
+                  "processes that have ended.",
+                  sink);
+    unseen.Add({}, Number(node.run.unseen));
+  }
+  {
+    Family unheard("rocattach_messages_dropped_total", MetricType::Counter,
+                   "Messages about windows and ends for which there was no room.",
+                   sink);
+    unheard.Add({}, Number(node.run.unheard));
+  }
+  Family unbelievable("rocattach_targets_not_believable_total", MetricType::Counter,
+                      "Processes with implausible numbers, which are no longer read.",
+                      sink);
+  unbelievable.Add({}, Number(node.run.not_believable));
+}
+
+void EmitSelf(const NodeSnapshot& node, const SelfUsage& self, FamilySink sink) {
+  const auto emit = [&](const char* name, MetricType type, const char* help,
+                        double value, MetricLabels labels = {}) {
+    Family(name, type, help, sink).Add(std::move(labels), value);
+  };
+  emit("rocattach_series", MetricType::Gauge,
+       "Series of processes and their kernels, as far as they count for the limit.",
+       Number(node.series));
+  emit("rocattach_series_limit", MetricType::Gauge, "The limit for rocattach_series.",
+       Number(node.series_limit));
+  emit("rocattach_series_refused_total", MetricType::Counter,
+       "Series that found no room below the limit.", Number(node.series_refused));
+  emit("rocattach_targets_unexposed_total", MetricType::Counter,
+       "Processes that ended and were forgotten before a scrape.",
+       Number(node.unexposed));
+  emit("rocattach_http_requests_total", MetricType::Counter,
+       "Requests to this endpoint that were answered.", Number(self.requests));
+  emit("rocattach_http_connections_refused_total", MetricType::Counter,
+       "Connections to this endpoint that were closed because there were too many.",
+       Number(self.connections_refused));
+  emit("rocattach_build_info", MetricType::Gauge, "The version of the service.", 1,
+       {{"version", ROCATTACH_VERSION}});
+  emit("process_cpu_seconds_total", MetricType::Counter,
+       "Processor time of the service.", self.cpu_seconds);
+  emit("process_resident_memory_bytes", MetricType::Gauge,
+       "Resident memory of the service.", Number(self.resident_bytes));
+  emit("process_start_time_seconds", MetricType::Gauge,
+       "When the service started, since the epoch.", self.start_time_seconds);
+}
+
+}  // namespace
+
+void EmitFamilies(const NodeSnapshot& snapshot, const SelfUsage& self,
+                  Demangler* demangler, FamilySink sink) {
+  EmitProcesses(snapshot, sink);
+  EmitCopies(snapshot, sink);
+  EmitCounters(snapshot, sink);
+  EmitKernels(snapshot, demangler, sink);
+  EmitGpus(snapshot, sink);
+  EmitWindows(snapshot, sink);
+  EmitLosses(snapshot, sink);
+  EmitSelf(snapshot, self, sink);
+}
+
+}  // namespace rocattach

@@ -1,0 +1,75 @@
+#include "userspace/telemetry/metric_labels.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "userspace/record/dictionary.h"
+
+namespace rocattach {
+namespace {
+
+constexpr size_t kMostNameBytes = 200;
+
+void AddKnown(const char* name, const std::string& value, MetricLabels* labels) {
+  if (!value.empty()) labels->push_back({name, value});
+}
+
+}  // namespace
+
+MetricLabels ProcessLabels(const ProcessSnapshot& process, MetricLabels more) {
+  MetricLabels labels;
+  labels.reserve(6 + more.size());
+  labels.push_back({"pid", absl::StrCat(process.pid)});
+  AddKnown("comm", process.comm, &labels);
+  const WorkloadIdentity& workload = process.workload;
+  AddKnown("namespace", workload.kube_namespace, &labels);
+  AddKnown("pod", workload.pod, &labels);
+  AddKnown("container", workload.container, &labels);
+  AddKnown("job_id", workload.slurm_job, &labels);
+  std::move(more.begin(), more.end(), std::back_inserter(labels));
+  return labels;
+}
+
+MetricLabels InfoLabels(const ProcessSnapshot& process) {
+  const WorkloadIdentity& workload = process.workload;
+  MetricLabels labels = ProcessLabels(process);
+  labels.push_back({"uid", absl::StrCat(process.uid)});
+  labels.push_back({"state", process.ended ? "ended" : "running"});
+  AddKnown("executable", workload.executable, &labels);
+  AddKnown("container_id", workload.container_id, &labels);
+  AddKnown("pod_uid", workload.pod_uid, &labels);
+  AddKnown("node", workload.node, &labels);
+  AddKnown("job_step", workload.slurm_step, &labels);
+  return labels;
+}
+
+MetricLabels GpuLabels(const std::string& key, const TargetGpu& gpu) {
+  MetricLabels labels = {{"gpu", key}};
+  AddKnown("uuid", gpu.uuid, &labels);
+  AddKnown("pci_bdf", gpu.pci, &labels);
+  AddKnown("gfx", gpu.architecture, &labels);
+  AddKnown("model", gpu.product_name, &labels);
+  return labels;
+}
+
+std::string KernelId(uint64_t id) {
+  return absl::StrFormat("%016x", id);
+}
+
+std::string ShortName(const std::string& mangled, Demangler* demangler) {
+  std::string name = demangler->Demangle(mangled);
+  if (name.size() <= kMostNameBytes) return name;
+  // Not within a character.
+  return CleanText(name.substr(0, kMostNameBytes - 3)) + "...";
+}
+
+const char* DirectionLabel(size_t direction) {
+  static constexpr const char* kNames[] = {"unknown", "host_to_host", "host_to_device",
+                                           "device_to_host", "device_to_device"};
+  return kNames[std::min(direction, std::size(kNames) - 1)];
+}
+
+}  // namespace rocattach

@@ -1,0 +1,33 @@
+// The labels of metrics.
+#ifndef ROCATTACH_USERSPACE_TELEMETRY_METRIC_LABELS_H_
+#define ROCATTACH_USERSPACE_TELEMETRY_METRIC_LABELS_H_
+
+#include <prometheus/client_metric.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "userspace/base/demangler.h"
+#include "userspace/telemetry/snapshot.h"
+
+namespace rocattach {
+
+using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
+
+// What all series of a process have, and `more`. What is not known has no label.
+MetricLabels ProcessLabels(const ProcessSnapshot& process, MetricLabels more = {});
+// And what is known of it beyond that.
+MetricLabels InfoLabels(const ProcessSnapshot& process);
+MetricLabels GpuLabels(const std::string& key, const TargetGpu& gpu);
+// 16 hexadecimal digits.
+std::string KernelId(uint64_t id);
+// A kernel's name for people, not too long for a label.
+std::string ShortName(const std::string& mangled, Demangler* demangler);
+// By rocattach_copy_direction: "host_to_device".
+const char* DirectionLabel(size_t direction);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_TELEMETRY_METRIC_LABELS_H_

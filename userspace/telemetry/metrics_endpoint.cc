@@ -1,0 +1,122 @@
+#include "userspace/telemetry/metrics_endpoint.h"
+
+#include <prometheus/text_serializer.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/status_macros.h"
+#include "userspace/telemetry/metric_families.h"
+#include "userspace/telemetry/metric_labels.h"
+#include "userspace/telemetry/self_usage.h"
+#include "userspace/telemetry/snapshot_json.h"
+
+namespace rocattach {
+namespace {
+
+// Pages are not made anew more often than this.
+constexpr uint64_t kPageNs = 200'000'000;
+constexpr char kPrometheusText[] = "text/plain; version=0.0.4; charset=utf-8";
+constexpr char kJson[] = "application/json";
+constexpr char kIndex[] =
+    "rocattach-watch\n"
+    "  /metrics    for Prometheus\n"
+    "  /processes  totals of all processes, as JSON; 'rocattach top' shows them\n"
+    "  /kernels    full names of the kernels that metrics name by their ids, as JSON\n"
+    "  /healthz    200 while the service works\n"
+    "  /readyz     200 while new processes are seen\n";
+
+HttpResponse StatusPage(const absl::Status& status) {
+  return status.ok() ? HttpResponse::Text(200, "ok\n")
+                     : HttpResponse::Text(503, absl::StrCat(status.message(), "\n"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
+    const ListenAddress& address, MetricsSource* source) {
+  auto endpoint = std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint(source));
+  ASSIGN_OR_RETURN(endpoint->server_, HttpServer::Start(
+                                          address,
+                                          [raw = endpoint.get()](const HttpRequest& r) {
+                                            return raw->Answer(r);
+                                          },
+                                          &endpoint->counts_));
+  return endpoint;
+}
+
+HttpResponse MetricsEndpoint::Answer(const HttpRequest& request) {
+  if (request.path == "/metrics") {
+    return Cached(&metrics_, kPrometheusText, /*exposed=*/true,
+                  [this](const NodeSnapshot& node) { return MetricsText(node); });
+  }
+  if (request.path == "/processes") {
+    return Cached(&processes_, kJson, /*exposed=*/false,
+                  [this](const NodeSnapshot& node) {
+                    return SnapshotJson(node, demangler_.get()) + "\n";
+                  });
+  }
+  if (request.path == "/kernels") {
+    return Cached(&kernels_, kJson, /*exposed=*/false,
+                  [this](const NodeSnapshot& node) { return KernelsJson(node); });
+  }
+  if (request.path == "/healthz") return StatusPage(source_->CheckAlive());
+  if (request.path == "/readyz") return StatusPage(source_->CheckReady());
+  if (request.path == "/") return HttpResponse::Text(200, kIndex);
+  return HttpResponse::Text(404, absl::StrCat("There is no such page.\n\n", kIndex));
+}
+
+HttpResponse MetricsEndpoint::Cached(
+    Page* page, const char* content_type, bool exposed,
+    const std::function<std::string(const NodeSnapshot&)>& make) {
+  const uint64_t now_ns = ClockNs(CLOCK_MONOTONIC);
+  if (page->body == nullptr || now_ns >= page->made_ns + kPageNs) {
+    auto snapshot = source_->Take(exposed);
+    if (!snapshot.ok()) return StatusPage(snapshot.status());
+    page->body = std::make_shared<const std::string>(make(*snapshot));
+    page->made_ns = now_ns;
+    // Names that took too long use up the demangler's patience, also for others.
+    if (demangler_->given_up() > 0) demangler_ = std::make_unique<Demangler>();
+  }
+  HttpResponse response;
+  response.content_type = content_type;
+  response.body = page->body;
+  return response;
+}
+
+std::string MetricsEndpoint::MetricsText(const NodeSnapshot& snapshot) {
+  SelfUsage self = ReadSelfUsage();
+  self.requests = counts_.requests.load(std::memory_order_relaxed);
+  self.connections_refused = counts_.refused.load(std::memory_order_relaxed);
+  std::ostringstream text;
+  const prometheus::TextSerializer serializer;
+  std::vector<prometheus::MetricFamily> one(1);
+  EmitFamilies(snapshot, self, demangler_.get(), [&](prometheus::MetricFamily family) {
+    one[0] = std::move(family);
+    serializer.Serialize(text, one);
+  });
+  return std::move(text).str();
+}
+
+std::string MetricsEndpoint::KernelsJson(const NodeSnapshot& snapshot) {
+  auto kernels = nlohmann::ordered_json::array();
+  absl::flat_hash_set<uint64_t> seen;
+  for (const ProcessSnapshot& process : snapshot.processes) {
+    for (const KernelSnapshot& kernel : process.kernels) {
+      if (!seen.insert(kernel.id).second) continue;
+      kernels.push_back({{"id", KernelId(kernel.id)},
+                         {"name", demangler_->Demangle(kernel.name)},
+                         {"symbol", kernel.name}});
+    }
+  }
+  return kernels.dump(-1, ' ', false,
+                      nlohmann::ordered_json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace rocattach

@@ -1,0 +1,63 @@
+// The service's pages: metrics for Prometheus, health, and what `rocattach top` shows.
+#ifndef ROCATTACH_USERSPACE_TELEMETRY_METRICS_ENDPOINT_H_
+#define ROCATTACH_USERSPACE_TELEMETRY_METRICS_ENDPOINT_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "userspace/base/demangler.h"
+#include "userspace/telemetry/http_server.h"
+#include "userspace/telemetry/snapshot.h"
+
+namespace rocattach {
+
+// Where the pages get their contents. Called on the endpoint's thread; an error becomes
+// status 503.
+class MetricsSource {
+ public:
+  virtual ~MetricsSource() = default;
+  // `exposed`: for a scrape, see NodeMeters::Take().
+  virtual absl::StatusOr<NodeSnapshot> Take(bool exposed) = 0;
+  // The recorder answers.
+  virtual absl::Status CheckAlive() = 0;
+  // New processes are seen.
+  virtual absl::Status CheckReady() = 0;
+};
+
+class MetricsEndpoint {
+ public:
+  // `source` must outlive it.
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
+      const ListenAddress& address, MetricsSource* source);
+
+  const ListenAddress& address() const { return server_->address(); }
+  HttpResponse Answer(const HttpRequest& request);
+  // A scrape's text. On the endpoint's thread, as all of these.
+  std::string MetricsText(const NodeSnapshot& snapshot);
+
+ private:
+  // A page that is made at most once in a while, whoever asks for it how often.
+  struct Page {
+    uint64_t made_ns = 0;
+    std::shared_ptr<const std::string> body;
+  };
+
+  explicit MetricsEndpoint(MetricsSource* source) : source_(source) {}
+  HttpResponse Cached(Page* page, const char* content_type, bool exposed,
+                      const std::function<std::string(const NodeSnapshot&)>& make);
+  std::string KernelsJson(const NodeSnapshot& snapshot);
+
+  MetricsSource* const source_;
+  Page metrics_, processes_, kernels_;
+  std::unique_ptr<Demangler> demangler_ = std::make_unique<Demangler>();
+  HttpCounts counts_;
+  std::unique_ptr<HttpServer> server_;  // its thread uses everything above
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_TELEMETRY_METRICS_ENDPOINT_H_

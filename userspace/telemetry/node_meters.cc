@@ -1,0 +1,127 @@
+#include "userspace/telemetry/node_meters.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "injector/outcome.h"
+#include "userspace/base/clock.h"
+
+namespace rocattach {
+namespace {
+
+std::string VerdictName(v1::WindowState state) {
+  switch (state) {
+    case v1::WINDOW_STATE_ATTACHED:
+      return "attached";
+    case v1::WINDOW_STATE_PASSED:
+      return "passed";
+    case v1::WINDOW_STATE_REFUSED:
+      return "refused";
+    case v1::WINDOW_STATE_MISSED:
+      return "missed";
+    default:
+      return "open";
+  }
+}
+
+void Add(const LossTotals& from, LossTotals* to) {
+  to->ring_full += from.ring_full;
+  to->collector += from.collector;
+  to->invalid += from.invalid;
+  to->inflight += from.inflight;
+  to->writer += from.writer;
+}
+
+}  // namespace
+
+NodeMeters::NodeMeters(NodeMetersOptions options)
+    : options_(options), budget_(options.most_series) {}
+
+std::shared_ptr<TargetMeter> NodeMeters::Open(
+    const v1::Process& process, std::shared_ptr<const TargetNames> names) {
+  // One process of each number is exposed: an earlier one has ended, or has become this
+  // one by an exec.
+  for (const auto& meter : meters_) {
+    if (meter->pid() == process.pid()) meter->Hide(&budget_);
+  }
+  LimitEnded();
+  auto meter =
+      std::make_shared<ProcessMeter>(process, std::move(names), options_.named_kernels);
+  const ProcessId id = {static_cast<pid_t>(process.pid()), process.start_ticks()};
+  for (const auto& [early, workload] : early_workloads_) {
+    if (early == id) meter->set_workload(workload);
+  }
+  std::erase_if(early_workloads_, [&](const auto& early) { return early.first == id; });
+  meters_.push_back(meter);
+  return meter;
+}
+
+void NodeMeters::OnVerdict(const v1::WindowEvent& verdict) {
+  const std::string reason(
+      AttachReasonName(static_cast<AttachReason>(verdict.reason())));
+  ++windows_[{VerdictName(verdict.state()), reason}];
+}
+
+void NodeMeters::SetWorkload(const ProcessId& process,
+                             const WorkloadIdentity& workload) {
+  for (const auto& meter : meters_) {
+    if (meter->pid() == static_cast<uint32_t>(process.pid) &&
+        meter->start_ticks() == process.start_ticks) {
+      return meter->set_workload(workload);
+    }
+  }
+  if (early_workloads_.size() == kMostEarlyWorkloads) early_workloads_.pop_front();
+  early_workloads_.emplace_back(process, workload);
+}
+
+void NodeMeters::Forget(ProcessMeter* meter) {
+  meter->AddGrowthTo(&gpus_);
+  Add(meter->losses(), &ended_losses_);
+  meter->Release(&budget_);
+}
+
+void NodeMeters::LimitEnded() {
+  const auto has_ended = [](const auto& meter) { return meter->ended_ns() != 0; };
+  auto ended =
+      static_cast<size_t>(std::count_if(meters_.begin(), meters_.end(), has_ended));
+  while (ended >= std::max<size_t>(options_.most_ended, 1)) {
+    const auto oldest = std::find_if(meters_.begin(), meters_.end(), has_ended);
+    if (!(*oldest)->exposed()) ++unexposed_;
+    Forget(oldest->get());
+    meters_.erase(oldest);
+    --ended;
+  }
+}
+
+NodeSnapshot NodeMeters::Take(bool exposed) {
+  NodeSnapshot snapshot;
+  snapshot.boot_ns = BootNs();
+  for (auto& [key, gpu] : gpus_) gpu.counted = false;
+  snapshot.losses = ended_losses_;
+  for (const auto& meter : meters_) {
+    meter->AddGrowthTo(&gpus_);
+    Add(meter->losses(), &snapshot.losses);
+    snapshot.running += meter->ended_ns() == 0 ? 1 : 0;
+    ProcessSnapshot process;
+    if (meter->Take(&budget_, &process)) {
+      snapshot.processes.push_back(std::move(process));
+    }
+  }
+  snapshot.gpus = gpus_;
+  snapshot.windows = windows_;
+  snapshot.series = budget_.used();
+  snapshot.series_limit = budget_.limit();
+  snapshot.series_refused = budget_.refused();
+  snapshot.unexposed = unexposed_;
+  if (!exposed) return snapshot;
+  std::erase_if(meters_, [&](const auto& meter) {
+    meter->set_exposed();
+    const uint64_t ended_ns = meter->ended_ns();
+    const bool over = ended_ns != 0 && snapshot.boot_ns >= ended_ns + options_.grace_ns;
+    if (over) Forget(meter.get());
+    return over;
+  });
+  return snapshot;
+}
+
+}  // namespace rocattach

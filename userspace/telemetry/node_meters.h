@@ -1,0 +1,69 @@
+// The meters of all processes, and the totals of the machine.
+#ifndef ROCATTACH_USERSPACE_TELEMETRY_NODE_METERS_H_
+#define ROCATTACH_USERSPACE_TELEMETRY_NODE_METERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "userspace/base/process.h"
+#include "userspace/record/target_meter.h"
+#include "userspace/telemetry/process_meter.h"
+#include "userspace/telemetry/series_budget.h"
+#include "userspace/telemetry/snapshot.h"
+
+namespace rocattach {
+
+struct NodeMetersOptions {
+  uint64_t most_series = 20'000;  // of processes and their kernels
+  size_t named_kernels = 10;      // of each process
+  // A process that has ended is exposed once more, and for this long.
+  uint64_t grace_ns = 2'000'000'000;
+  // Processes that have ended; beyond this, the oldest is forgotten.
+  size_t most_ended = 256;
+};
+
+// Counters and totals never go back, and contain what has ended. On the recorder's
+// thread.
+class NodeMeters : public TargetMeters {
+ public:
+  explicit NodeMeters(NodeMetersOptions options);
+
+  std::shared_ptr<TargetMeter> Open(const v1::Process& process,
+                                    std::shared_ptr<const TargetNames> names) override;
+  void OnVerdict(const v1::WindowEvent& verdict) override;
+
+  // Processes that are not attached yet, whose workload is known.
+  static constexpr size_t kMostEarlyWorkloads = 1024;
+
+  // Whose a process is, as soon as that is known: also before it is attached.
+  void SetWorkload(const ProcessId& process, const WorkloadIdentity& workload);
+
+  // `exposed`: the snapshot is for a scrape, so that what has ended may be forgotten.
+  // The caller adds the recorder's own totals.
+  NodeSnapshot Take(bool exposed);
+
+ private:
+  // Its part of the machine's totals stays.
+  void Forget(ProcessMeter* meter);
+  // Forgets the oldest of those that have ended, beyond the limit.
+  void LimitEnded();
+
+  const NodeMetersOptions options_;
+  SeriesBudget budget_;
+  std::vector<std::shared_ptr<ProcessMeter>> meters_;  // in order of their arrival
+  std::deque<std::pair<ProcessId, WorkloadIdentity>> early_workloads_;  // oldest first
+  std::map<std::string, GpuSnapshot> gpus_;
+  std::map<std::pair<std::string, std::string>, uint64_t> windows_;
+  LossTotals ended_losses_;
+  uint64_t unexposed_ = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_TELEMETRY_NODE_METERS_H_

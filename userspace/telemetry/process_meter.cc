@@ -1,0 +1,175 @@
+#include "userspace/telemetry/process_meter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+#include "userspace/record/dictionary.h"
+
+namespace rocattach {
+
+void LossTotals::Add(const v1::LossAccount& account) {
+  ring_full += account.dropped_ring_full();
+  collector += account.dropped_collector();
+  invalid += account.dropped_invalid();
+  inflight += account.dropped_inflight();
+  writer += account.dropped_writer();
+}
+
+ProcessMeter::ProcessMeter(const v1::Process& process,
+                           std::shared_ptr<const TargetNames> names,
+                           size_t named_kernels)
+    : pid_(process.pid()),
+      uid_(process.uid()),
+      start_ns_(process.start_ns()),
+      start_ticks_(process.start_ticks()),
+      comm_(CleanText(process.comm())),
+      names_kernels_(named_kernels > 0),
+      kernels_(named_kernels, [names = std::move(names)](uint32_t kernel) {
+        return names->Kernel(kernel).value_or("");
+      }) {
+  workload_.executable = CleanText(process.executable());
+  workload_.cgroup_id = process.cgroup_id();
+}
+
+ProcessMeter::Gpu* ProcessMeter::NewGpu(uint32_t agent_id) {
+  if (agent_id >= kMostAgents) agent_id = 0;
+  if (agent_id >= gpus_.size()) gpus_.resize(agent_id + 1);
+  return &gpus_[agent_id];
+}
+
+void ProcessMeter::AddDispatches(absl::Span<const rocattach_dispatch> records) {
+  for (const rocattach_dispatch& record : records) {
+    GpuTotals& gpu = GpuOf(record.agent_id)->now;
+    const bool untimed = (record.flags & ROCATTACH_DISPATCH_UNTIMED) != 0;
+    const uint64_t ns = untimed ? 0 : record.end_ns - record.start_ns;
+    ++gpu.operations.dispatches;
+    gpu.operations.time_ns += ns;
+    if (untimed) {
+      ++gpu.untimed;
+    } else {
+      gpu.durations.Add(ns);
+    }
+    if (names_kernels_) kernels_.Add(record.kernel_id, ns);
+  }
+}
+
+void ProcessMeter::AddCopies(absl::Span<const rocattach_copy> records) {
+  for (const rocattach_copy& record : records) {
+    CopyTotals& totals =
+        copies_[std::min<size_t>(record.direction, copies_.size() - 1)];
+    ++totals.copies;
+    totals.bytes += record.bytes;
+    totals.time_ns += record.end_ns - record.start_ns;  // 0 where not known
+  }
+}
+
+void ProcessMeter::AddCounters(uint32_t agent_id, const std::vector<std::string>& names,
+                               absl::Span<const CounterReading> readings) {
+  auto& counters = GpuOf(agent_id)->counters;
+  for (const CounterReading& reading : readings) {
+    const std::string& name = names[reading.counter];
+    auto found = counters.find(name);
+    if (found == counters.end()) {
+      if (counters.size() >= kMostCounters) continue;
+      found = counters.emplace(name, Counter()).first;
+    }
+    found->second.totals.sum += reading.sum;
+    ++found->second.totals.dispatches;
+  }
+}
+
+void ProcessMeter::Update(const TargetStanding& standing) {
+  standing_ = standing;
+  losses_ = LossTotals();
+  losses_.Add(standing.account);
+}
+
+void ProcessMeter::End() {
+  ended_ns_ = BootNs();
+  standing_.counted_gpus.clear();
+}
+
+std::string ProcessMeter::KeyOf(uint32_t agent_id) const {
+  for (const TargetGpu& gpu : standing_.gpus) {
+    if (gpu.agent_id == agent_id) return gpu.key;
+  }
+  return absl::StrCat("agent-", agent_id);
+}
+
+void ProcessMeter::AddGrowthTo(std::map<std::string, GpuSnapshot>* gpus) {
+  for (const TargetGpu& gpu : standing_.gpus) (*gpus)[gpu.key].gpu = gpu;
+  for (const std::string& key : standing_.counted_gpus) (*gpus)[key].counted = true;
+  for (uint32_t agent = 0; agent < gpus_.size(); ++agent) {
+    Gpu& gpu = gpus_[agent];
+    if (gpu.now.operations.dispatches == gpu.taken.operations.dispatches) continue;
+    GpuTotals& to = (*gpus)[KeyOf(agent)].totals;
+    to.operations.dispatches +=
+        gpu.now.operations.dispatches - gpu.taken.operations.dispatches;
+    to.operations.time_ns += gpu.now.operations.time_ns - gpu.taken.operations.time_ns;
+    to.untimed += gpu.now.untimed - gpu.taken.untimed;
+    to.durations.AddGrowth(gpu.now.durations, gpu.taken.durations);
+    gpu.taken = gpu.now;
+  }
+}
+
+void ProcessMeter::TakeCounters(Gpu* gpu, const std::string& key, SeriesBudget* budget,
+                                ProcessSnapshot* snapshot) {
+  for (auto& [name, counter] : gpu->counters) {
+    if (!counter.admission.Ask(kCounterSeries, budget)) continue;
+    CounterTotals& totals = snapshot->counters[{key, name}];
+    totals.sum += counter.totals.sum;
+    totals.dispatches += counter.totals.dispatches;
+  }
+}
+
+bool ProcessMeter::Take(SeriesBudget* budget, ProcessSnapshot* snapshot) {
+  if (hidden_ || !admission_.Ask(kProcessSeries, budget)) return false;
+  snapshot->pid = pid_;
+  snapshot->uid = uid_;
+  snapshot->start_ns = start_ns_;
+  snapshot->comm = comm_;
+  snapshot->workload = workload_;
+  snapshot->ended = ended_ns_ != 0;
+  snapshot->dropped = losses_.sum();
+  for (uint32_t agent = 0; agent < gpus_.size(); ++agent) {
+    Gpu& gpu = gpus_[agent];
+    const std::string key = KeyOf(agent);
+    if (gpu.now.operations.dispatches > 0 && gpu.admission.Ask(kGpuSeries, budget)) {
+      OperationTotals& totals = snapshot->gpus[key];
+      totals.dispatches += gpu.now.operations.dispatches;
+      totals.time_ns += gpu.now.operations.time_ns;
+    }
+    TakeCounters(&gpu, key, budget, snapshot);
+  }
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    if (copies_[i].copies == 0) continue;
+    if (!copy_admissions_[i].Ask(kCopySeries, budget)) continue;
+    snapshot->copies.emplace(i, copies_[i]);
+  }
+  if (!names_kernels_) return true;
+  if (!other_admission_.Ask(kOtherKernelsSeries, budget)) return true;
+  snapshot->has_other_kernels = true;
+  kernels_.Select(budget);
+  kernels_.Take(&snapshot->kernels, &snapshot->other_kernels);
+  return true;
+}
+
+void ProcessMeter::Hide(SeriesBudget* budget) {
+  Release(budget);
+  hidden_ = true;
+}
+
+void ProcessMeter::Release(SeriesBudget* budget) {
+  for (Gpu& gpu : gpus_) {
+    gpu.admission.Release(budget);
+    for (auto& [name, counter] : gpu.counters) counter.admission.Release(budget);
+  }
+  for (Admission& admission : copy_admissions_) admission.Release(budget);
+  kernels_.Release(budget);
+  other_admission_.Release(budget);
+  admission_.Release(budget);
+}
+
+}  // namespace rocattach

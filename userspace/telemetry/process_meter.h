@@ -1,0 +1,97 @@
+// What one process has done so far.
+#ifndef ROCATTACH_USERSPACE_TELEMETRY_PROCESS_METER_H_
+#define ROCATTACH_USERSPACE_TELEMETRY_PROCESS_METER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "userspace/record/target_meter.h"
+#include "userspace/telemetry/kernel_totals.h"
+#include "userspace/telemetry/series_budget.h"
+#include "userspace/telemetry/snapshot.h"
+
+namespace rocattach {
+
+// Bounded in memory, whatever the process does. On the recorder's thread.
+class ProcessMeter : public TargetMeter {
+ public:
+  static constexpr uint32_t kMostAgents = 256;
+  static constexpr size_t kMostCounters = 64;  // of a GPU
+
+  ProcessMeter(const v1::Process& process, std::shared_ptr<const TargetNames> names,
+               size_t named_kernels);
+
+  void AddDispatches(absl::Span<const rocattach_dispatch> records) override;
+  void AddCopies(absl::Span<const rocattach_copy> records) override;
+  void AddCounters(uint32_t agent_id, const std::vector<std::string>& names,
+                   absl::Span<const CounterReading> readings) override;
+  void Update(const TargetStanding& standing) override;
+  void End() override;
+
+  // Adds to the machine's totals what has happened since the last call.
+  void AddGrowthTo(std::map<std::string, GpuSnapshot>* gpus);
+  // Everything that has room in the budget; false if nothing has.
+  bool Take(SeriesBudget* budget, ProcessSnapshot* snapshot);
+  void Release(SeriesBudget* budget);
+  // Another process has its number now: only the machine's totals contain it from here
+  // on.
+  void Hide(SeriesBudget* budget);
+
+  uint32_t pid() const { return pid_; }
+  uint64_t start_ns() const { return start_ns_; }
+  uint64_t start_ticks() const { return start_ticks_; }
+  void set_workload(WorkloadIdentity workload) { workload_ = std::move(workload); }
+  const LossTotals& losses() const { return losses_; }
+  const TargetStanding& standing() const { return standing_; }
+  uint64_t ended_ns() const { return ended_ns_; }  // 0: it runs
+  // A snapshot for a scrape contained all that it has done.
+  bool exposed() const { return exposed_; }
+  void set_exposed() { exposed_ = ended_ns_ != 0; }
+
+ private:
+  struct Counter {
+    CounterTotals totals;
+    Admission admission;
+  };
+  struct Gpu {
+    GpuTotals now, taken;
+    Admission admission;
+    std::map<std::string, Counter, std::less<>> counters;
+  };
+
+  Gpu* GpuOf(uint32_t agent_id) {
+    return agent_id < gpus_.size() ? &gpus_[agent_id] : NewGpu(agent_id);
+  }
+  Gpu* NewGpu(uint32_t agent_id);
+  // See TargetGpu::key.
+  std::string KeyOf(uint32_t agent_id) const;
+  void TakeCounters(Gpu* gpu, const std::string& key, SeriesBudget* budget,
+                    ProcessSnapshot* snapshot);
+
+  const uint32_t pid_, uid_;
+  const uint64_t start_ns_, start_ticks_;
+  const std::string comm_;
+  WorkloadIdentity workload_;
+  TargetStanding standing_;
+  LossTotals losses_;
+  std::vector<Gpu> gpus_;  // by agent
+  CopyTotalsByDirection copies_ = {};
+  std::array<Admission, std::tuple_size_v<CopyTotalsByDirection>> copy_admissions_;
+  const bool names_kernels_;
+  KernelTotals kernels_;
+  Admission admission_, other_admission_;
+  uint64_t ended_ns_ = 0;
+  bool exposed_ = false, hidden_ = false;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_TELEMETRY_PROCESS_METER_H_

@@ -1,0 +1,131 @@
+// What all metrics are made from: the totals of a machine and its processes at one
+// instant.
+#ifndef ROCATTACH_USERSPACE_TELEMETRY_SNAPSHOT_H_
+#define ROCATTACH_USERSPACE_TELEMETRY_SNAPSHOT_H_
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "userspace/attribution/workload.h"
+#include "userspace/record/run_statistics.h"
+#include "userspace/session/session_backend.h"
+
+namespace rocattach {
+
+struct OperationTotals {
+  uint64_t dispatches = 0, time_ns = 0;
+};
+
+// Durations by power of two. Cheap enough for every dispatch.
+class PowerHistogram {
+ public:
+  void Add(uint64_t ns) {
+    ++counts_[static_cast<size_t>(std::bit_width(ns))];
+    sum_ns_ += ns;
+  }
+  // Adds what `now` has more than `before`, an earlier state of it.
+  void AddGrowth(const PowerHistogram& now, const PowerHistogram& before) {
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      counts_[i] += now.counts_[i] - before.counts_[i];
+    }
+    sum_ns_ += now.sum_ns_ - before.sum_ns_;
+  }
+  // How many were shorter than 2^`power` ns; 64: all.
+  uint64_t Below(size_t power) const {
+    uint64_t count = 0;
+    for (size_t i = 0; i <= power; ++i) count += counts_[i];
+    return count;
+  }
+  uint64_t sum_ns() const { return sum_ns_; }
+
+ private:
+  std::array<uint64_t, 65> counts_ = {};
+  uint64_t sum_ns_ = 0;
+};
+
+// Operations on one GPU.
+struct GpuTotals {
+  OperationTotals operations;
+  uint64_t untimed = 0;  // dispatches without times, in no duration
+  PowerHistogram durations;
+};
+
+struct KernelSnapshot {
+  uint64_t id = 0;   // a hash of the name: the same everywhere
+  std::string name;  // mangled; long ones are cut
+  OperationTotals totals;
+};
+
+struct CopyTotals {
+  uint64_t copies = 0, bytes = 0, time_ns = 0;
+};
+// By rocattach_copy_direction.
+using CopyTotalsByDirection = std::array<CopyTotals, 5>;
+
+struct CounterTotals {
+  double sum = 0;
+  uint64_t dispatches = 0;  // that were measured
+};
+
+// How many series each thing of a process has, see metric_families.cc.
+inline constexpr uint64_t kProcessSeries = 2;
+inline constexpr uint64_t kGpuSeries = 2;
+inline constexpr uint64_t kCopySeries = 3;
+inline constexpr uint64_t kCounterSeries = 2;
+inline constexpr uint64_t kKernelSeries = 3;
+inline constexpr uint64_t kOtherKernelsSeries = 2;
+
+struct ProcessSnapshot {
+  uint32_t pid = 0;
+  uint64_t start_ns = 0;  // CLOCK_BOOTTIME
+  std::string comm;
+  uint32_t uid = 0;
+  WorkloadIdentity workload;
+  bool ended = false;
+  uint64_t dropped = 0;  // operations that were seen and not recorded
+  // By TargetGpu::key, which parts of one GPU may share.
+  std::map<std::string, OperationTotals> gpus;
+  std::map<std::pair<std::string, std::string>, CounterTotals> counters;  // and name
+  std::map<size_t, CopyTotals> copies;  // by direction
+  std::vector<KernelSnapshot> kernels;
+  bool has_other_kernels = false;
+  OperationTotals other_kernels;
+};
+
+struct GpuSnapshot {
+  TargetGpu gpu;
+  GpuTotals totals;      // of all processes, ended ones included
+  bool counted = false;  // a session owns its counters
+};
+
+// Lost operations by reason.
+struct LossTotals {
+  uint64_t ring_full = 0, collector = 0, invalid = 0, inflight = 0, writer = 0;
+
+  void Add(const v1::LossAccount& account);
+  uint64_t sum() const { return ring_full + collector + invalid + inflight + writer; }
+};
+
+struct NodeSnapshot {
+  uint64_t boot_ns = 0;
+  RunTotals run;
+  uint64_t running = 0;
+  std::map<std::string, GpuSnapshot> gpus;  // by key
+  std::vector<ProcessSnapshot> processes;
+  std::map<std::pair<std::string, std::string>, uint64_t> windows;  // verdict, reason
+  LossTotals losses;
+  // Series that are exposed for processes, the limit, and how many found no room.
+  uint64_t series = 0, series_limit = 0, series_refused = 0;
+  // Processes that ended and were forgotten before they could be exposed.
+  uint64_t unexposed = 0;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_TELEMETRY_SNAPSHOT_H_
