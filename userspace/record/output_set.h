@@ -22,7 +22,7 @@ struct OutputOptions {
   std::vector<std::string> recorder_arguments;
   // Where each process has a file of its own: such a file is complete. Must not wait;
   // may be null.
-  std::function<void(const std::string& file)> on_complete;
+  std::function<void(const std::string& file)> on_complete = nullptr;
 };
 
 // Where one process's stream is written.
