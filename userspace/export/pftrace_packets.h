@@ -11,8 +11,8 @@
 #include "absl/types/span.h"
 #include "schemas/export/perfetto.pb.h"
 #include "userspace/export/wire_writer.h"
-#include "userspace/stream/session_records.h"
 #include "userspace/stream/alignment.h"
+#include "userspace/stream/session_records.h"
 
 namespace rocattach {
 

@@ -26,7 +26,7 @@ from rocattach_stream import checksum, payload  # noqa: E402
 PLACES = 40
 TYPES = {
     "recording", "process", "window", "agent", "kernel", "session_plan", "api_function",
-    "dispatch", "copy", "counter", "sample", "api_call", "session", "clock", "account",
+    "dispatch", "copy", "counter", "sample", "api_call", "memory", "session", "clock", "account",
     "process_end", "summary", "recording_end",
 }  # fmt: skip
 
