@@ -22,6 +22,16 @@ bool AwaitedStarts::empty() const {
   return awaited_.empty();
 }
 
+bool AwaitedStarts::HasSettled(RuntimeStart start, Awaited* awaited) const {
+  if (start != RuntimeStart::kUnknown) {
+    awaited->unknown_since = 0;
+    return false;
+  }
+  const uint64_t now = functions_.now();
+  if (awaited->unknown_since == 0) awaited->unknown_since = now;
+  return now - awaited->unknown_since >= kLoadingMsec;
+}
+
 AwaitedStarts::Changes AwaitedStarts::Poll() {
   Changes changes;
   absl::MutexLock lock(&mutex_);
@@ -40,7 +50,7 @@ AwaitedStarts::Changes AwaitedStarts::Poll() {
         changes.given_up[pid] = absl::NotFoundError(absl::StrCat(
             "process ", pid, " has ended without starting its HSA runtime"));
       }
-    } else if (*start == RuntimeStart::kStarted) {
+    } else if (*start == RuntimeStart::kStarted || HasSettled(*start, &awaited)) {
       changes.started.push_back(pid);
     } else if (timeout_msec_ != 0 &&
                functions_.now() - awaited.since >= timeout_msec_) {
@@ -49,7 +59,7 @@ AwaitedStarts::Changes AwaitedStarts::Poll() {
                        timeout_msec_, " ms; it runs on as before"));
     } else {
       settled = false;
-      if (*start == RuntimeStart::kNotStarted && !std::exchange(awaited.loaded, true)) {
+      if (*start != RuntimeStart::kNotLoaded && !std::exchange(awaited.loaded, true)) {
         changes.loaded.push_back(pid);
       }
     }

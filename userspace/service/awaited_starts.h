@@ -58,7 +58,15 @@ class AwaitedStarts {
     // It has ended. News of a window that came before may be on the way.
     bool gone = false;
     bool loaded = false;
+    // Since when it is not known whether its runtime has started; 0: it is known.
+    uint64_t unknown_since = 0;
   };
+
+  // While a runtime is being loaded its state is not known. Later, it never will be.
+  static constexpr uint64_t kLoadingMsec = 1000;
+
+  // The runtime's state has been unknown for so long that it counts as started.
+  bool HasSettled(RuntimeStart start, Awaited* awaited) const;
 
   const Functions functions_;
   const uint64_t timeout_msec_;

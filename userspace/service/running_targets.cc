@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
@@ -68,7 +69,13 @@ std::vector<pid_t> RunningTargets::Started(const std::vector<pid_t>& running) {
   if (!follows()) return running;
   std::vector<pid_t> started;
   for (pid_t pid : running) {
-    const absl::Status status = CheckStarted(pid);
+    absl::Status status = CheckStarted(pid);
+    if (options_.wait && status.ok() && !probe_->HasWindow(pid) &&
+        ReadRuntimeStart(pid).value_or(RuntimeStart::kStarted) ==
+            RuntimeStart::kUnknown) {
+      status = absl::FailedPreconditionError(absl::StrCat(
+          "process ", pid, " has loaded the HSA runtime, but may not have started it"));
+    }
     if (status.ok()) {
       // Its window was in time if it has one.
       if (!probe_->HasWindow(pid)) started.push_back(pid);

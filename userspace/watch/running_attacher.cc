@@ -55,7 +55,7 @@ absl::Status RunningAttacher::KeepStarted(pid_t pid, std::vector<Runtime>* found
     return std::any_of(loaded->begin(), loaded->end(),
                        [address](const LoadedRuntime& r) {
                          return r.code_begin <= address && address < r.code_end &&
-                                r.start == RuntimeStart::kStarted;
+                                r.start >= RuntimeStart::kUnknown;
                        });
   };
   const std::string paths =

@@ -210,9 +210,10 @@ absl::StatusOr<std::vector<LoadedRuntime>> ReadRuntimes(pid_t pid) {
     RuntimeImage image;
     std::optional<bool> open;
     if (memory.ok() && image.Find(pid, *maps, code)) open = image.IsOpen(*memory);
-    runtimes.push_back(
-        {code->start, code->end,
-         open.value_or(true) ? RuntimeStart::kStarted : RuntimeStart::kNotStarted});
+    const RuntimeStart start = !open.has_value() ? RuntimeStart::kUnknown
+                               : *open           ? RuntimeStart::kStarted
+                                                 : RuntimeStart::kNotStarted;
+    runtimes.push_back({code->start, code->end, start});
   }
   return runtimes;
 }
@@ -221,16 +222,20 @@ absl::StatusOr<RuntimeStart> ReadRuntimeStart(pid_t pid) {
   auto runtimes = ReadRuntimes(pid);
   if (!runtimes.ok()) return runtimes.status();
   if (runtimes->empty()) return RuntimeStart::kNotLoaded;
-  const bool started = std::any_of(
-      runtimes->begin(), runtimes->end(),
-      [](const LoadedRuntime& r) { return r.start == RuntimeStart::kStarted; });
-  return started ? RuntimeStart::kStarted : RuntimeStart::kNotStarted;
+  for (const RuntimeStart start : {RuntimeStart::kStarted, RuntimeStart::kUnknown}) {
+    if (std::any_of(runtimes->begin(), runtimes->end(),
+                    [start](const LoadedRuntime& r) { return r.start == start; })) {
+      return start;
+    }
+  }
+  return RuntimeStart::kNotStarted;
 }
 
 absl::Status CheckRuntimeStarted(pid_t pid) {
   auto start = ReadRuntimeStart(pid);
   if (!start.ok()) return start.status();
   switch (*start) {
+    case RuntimeStart::kUnknown:
     case RuntimeStart::kStarted:
       return absl::OkStatus();
     case RuntimeStart::kNotLoaded:

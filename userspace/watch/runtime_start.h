@@ -15,7 +15,8 @@ namespace rocattach {
 enum class RuntimeStart {
   kNotLoaded,   // no copy of the library is mapped
   kNotStarted,  // hsa_init has not been called, or the last hsa_shut_down has
-  kStarted,     // it is open, or it cannot be told that it is not
+  kUnknown,     // it is being loaded, or its code is not understood
+  kStarted,     // it is open
 };
 
 // One copy of the library in a process. A program that mixes a system's runtime with
@@ -31,10 +32,11 @@ struct LoadedRuntime {
 // NOT_FOUND: the process is gone. PERMISSION_DENIED: it may not be inspected.
 absl::StatusOr<std::vector<LoadedRuntime>> ReadRuntimes(pid_t pid);
 
-// Of all copies together: kStarted if one of them is.
+// Of all copies together: kStarted if one of them is, else kUnknown if that may be.
 absl::StatusOr<RuntimeStart> ReadRuntimeStart(pid_t pid);
 
 // FAILED_PRECONDITION if the process has not loaded its HSA runtime, or not started it.
+// Where that is not known it counts as started.
 absl::Status CheckRuntimeStarted(pid_t pid);
 
 }  // namespace rocattach

@@ -106,24 +106,26 @@ TEST(Loading, ThroughToolLibrariesInOrder) {
                                      .steps = {"dispatch:3"},
                                      .environment = {}});
   ASSERT_EQ(result.program.exit_status, 0) << result.program.errors;
-  EXPECT_THAT(result.LogOrder({"sdk.loaded", "sdk.set_api_table", "tool.configure",
-                               "tool.configure_attach", "tool.initialize", "sdk.hsa",
-                               "register.library_api_table", "bridge.tools_skipped",
-                               "tool.attach", "sdk.finalize", "tool.finalize",
-                               "sdk.scan_link_map"}),
-              ElementsAre("sdk.loaded", "sdk.set_api_table", "tool.configure",
-                          "tool.configure_attach", "tool.initialize", "sdk.hsa",
-                          "sdk.hsa", "sdk.hsa", "sdk.hsa", "sdk.hsa", "sdk.hsa",
-                          "sdk.hsa", "sdk.hsa", "sdk.hsa", "register.library_api_table",
-                          "bridge.tools_skipped", "sdk.finalize", "tool.finalize"));
+  EXPECT_THAT(
+      result.LogOrder({"sdk.loaded", "sdk.set_api_table", "tool.configure",
+                       "tool.configure_attach", "tool.initialize", "sdk.hsa",
+                       "register.library_api_table", "bridge.tools_skipped",
+                       "tool.attach", "sdk.finalize", "tool.finalize",
+                       "sdk.scan_link_map"}),
+      ElementsAre("sdk.loaded", "sdk.set_api_table", "tool.configure",
+                  "tool.configure_attach", "tool.initialize", "sdk.hsa", "sdk.hsa",
+                  "sdk.hsa", "sdk.hsa", "sdk.hsa", "sdk.hsa", "sdk.hsa", "sdk.hsa",
+                  "sdk.hsa", "sdk.hsa", "register.library_api_table",
+                  "bridge.tools_skipped", "sdk.finalize", "tool.finalize"));
   std::vector<std::string> steps;
   for (const Event& event : result.log) {
     if (event.name == "sdk.hsa") steps.push_back(event.Text("step"));
   }
-  EXPECT_THAT(steps, ElementsAre("copy_tables", "agent_cache", "code_object",
-                                 "queue_controller", "device_counting", "async_copy",
-                                 "api_wrappers", "runtime_initialization",
-                                 "intercept_table_callbacks"));
+  EXPECT_THAT(
+      steps,
+      ElementsAre("copy_tables", "agent_cache", "code_object", "queue_controller",
+                  "device_counting", "async_copy", "memory_allocation", "api_wrappers",
+                  "runtime_initialization", "intercept_table_callbacks"));
   ASSERT_EQ(result.Tool("configure").size(), 1u);
   EXPECT_EQ(result.Tool("configure")[0].Number("version"), 10305u);
   EXPECT_EQ(result.Tool("configure")[0].Number("priority"), 0u);

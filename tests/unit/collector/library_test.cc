@@ -223,10 +223,10 @@ int TryTable(uint32_t amd_bytes, bool known) {
     return Replaced(core).empty() && Replaced(amd).empty() ? 0 : 17;
   }
   if (control->state != ROCATTACH_STATE_ARMED) return 18;
-  std::set<size_t> core_hooks = {1, 7, 9, 35, 38, 41, 42, 84, 86, 102, 103};
+  std::set<size_t> core_hooks = {1, 7, 9, 33, 34, 35, 38, 41, 42, 84, 86, 102, 103};
   if (Replaced(core) != core_hooks) return 19;
-  std::set<size_t> amd_hooks = {2, 3, 15, 35, 38};
-  if (amd_bytes >= 456) amd_hooks = {2, 3, 15, 16, 37, 40};
+  std::set<size_t> amd_hooks = {2, 3, 13, 14, 15, 35, 38};
+  if (amd_bytes >= 456) amd_hooks = {2, 3, 13, 14, 15, 16, 37, 40};
   return Replaced(amd) == amd_hooks ? 0 : 20;
 }
 

@@ -57,6 +57,24 @@ TEST_F(AwaitedStartsTest, WaitsAsLongAsNothingHappens) {
   EXPECT_FALSE(awaited.empty());
 }
 
+// The loader maps a library's code before the rest of it can be read.
+TEST_F(AwaitedStartsTest, ARuntimeThatIsBeingLoadedHasNotStarted) {
+  AwaitedStarts awaited = Make(0);
+  awaited.Add({1, 7});
+  processes_[1].start = RuntimeStart::kUnknown;
+  ExpectNothing(awaited.Poll());
+  now_ += 900;
+  ExpectNothing(awaited.Poll());
+  processes_[1].start = RuntimeStart::kNotStarted;
+  ExpectNothing(awaited.Poll());
+  // One whose code is not understood counts as started in the end.
+  processes_[1].start = RuntimeStart::kUnknown;
+  now_ += 900;
+  ExpectNothing(awaited.Poll());
+  now_ += 1000;
+  EXPECT_THAT(awaited.Poll().started, ElementsAre(1));
+}
+
 TEST_F(AwaitedStartsTest, AWindowSettlesIt) {
   AwaitedStarts awaited = Make(10);
   awaited.Add({1, 7});
