@@ -59,7 +59,9 @@ absl::Status KernelGroups::AddFile(const std::string& path) {
         "'b']\")"));
   }
   size_t patterns = 0;
-  for (const auto& [name, list] : document.items()) {
+  for (const auto& item : document.items()) {
+    const std::string& name = item.key();
+    const auto& list = item.value();
     const std::string place = absl::StrCat(path, ": group ", name);
     if (name.empty() || !list.is_array()) {
       return absl::InvalidArgumentError(
