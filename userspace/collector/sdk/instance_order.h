@@ -11,8 +11,8 @@ namespace rocattach::collector {
 
 // The SDK lists the instances of a config's counters in the same order for each
 // dispatch, and asking it for the counter of each one costs more than all the rest of
-// what is done with a value. So the order is noted once. Nothing depends on it: a record
-// whose instance is another one than at that position before is asked for again.
+// what is done with a value. So the order is noted once. Nothing depends on it: a
+// record whose instance is another one than at that position before is asked for again.
 //
 // All zeros is an order of which nothing is known. One thread notes it, any number read
 // it.

@@ -24,8 +24,8 @@ class CounterReducer {
   uint32_t Find(rocattach_sdk_instance_id instance);
   // The same for record `position` of all records of a dispatch.
   uint32_t FindAt(size_t position, rocattach_sdk_instance_id instance) {
-    const uint32_t known = order_ == nullptr ? InstanceOrder::kUnknown
-                                             : order_->At(position, instance);
+    const uint32_t known =
+        order_ == nullptr ? InstanceOrder::kUnknown : order_->At(position, instance);
     return Likely(known < config_.count) ? known : Find(instance);
   }
   // Adds all records of a dispatch. False if one is of no counter of the config.
