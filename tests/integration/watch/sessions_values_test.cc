@@ -174,7 +174,8 @@ TEST_F(SessionsValuesTest, TheRunScriptMeasuresWhereThereIsNoGpu) {
   // 15 dispatches of one kernel and 5 of the other, of 10 waves each.
   EXPECT_THAT(result.output,
               testing::ContainsRegex("150 +10 +15 +1 of 1 +SQ_WAVES +increment"));
-  EXPECT_THAT(result.output, testing::ContainsRegex("50 +10 +5 +1 of 1 +SQ_WAVES +accumulate"));
+  EXPECT_THAT(result.output,
+              testing::ContainsRegex("50 +10 +5 +1 of 1 +SQ_WAVES +accumulate"));
   for (const auto& left : std::filesystem::directory_iterator(directory_.path())) {
     EXPECT_EQ(left.path().filename().string().find("rocattach-topology"),
               std::string::npos);
