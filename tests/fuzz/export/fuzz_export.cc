@@ -27,14 +27,15 @@ constexpr size_t kMaxOutput = 512 << 20;
 
 // In memory: a run writes some twenty files.
 const std::string& Directory() {
-  static const std::string directory = [] {
+  // Never freed: it is used when the program exits.
+  static const std::string& directory = *new std::string([] {
     const bool memory = access("/dev/shm", W_OK) == 0;
     std::string name =
         std::string(memory ? "/dev/shm" : "/tmp") + "/fuzz_export-XXXXXX";
     Require(mkdtemp(name.data()) != nullptr);
     atexit([] { std::filesystem::remove_all(Directory()); });
     return name;
-  }();
+  }());
   return directory;
 }
 
