@@ -106,6 +106,7 @@ std::vector<GroupReport> GroupKernels(const std::vector<KernelReport>& kernels,
     group.durations.Merge(kernel.durations);
   }
   std::vector<GroupReport> list;
+  list.reserve(found.size());
   for (auto& [name, group] : found) list.push_back(std::move(group));
   std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) {
     return a.durations.sum() > b.durations.sum();

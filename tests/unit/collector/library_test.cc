@@ -44,8 +44,10 @@ class LibraryTest : public testing::Test {
     }
     return {};
   }
-  const char* String(const Elf64_Shdr& user, uint64_t offset) const {
-    return image_.data() + sections_[user.sh_link].sh_offset + offset;
+  // `user` is the section that Table() has found.
+  std::string String(const Elf64_Shdr* user, uint64_t offset) const {
+    if (user == nullptr) return "";
+    return image_.data() + sections_[user->sh_link].sh_offset + offset;
   }
   std::string image_;
   Elf64_Ehdr header_ = {};
@@ -57,7 +59,7 @@ TEST_F(LibraryTest, ExportsOnlyItsEntryPoints) {
   std::set<std::string> exported;
   for (const Elf64_Sym& symbol : Table<Elf64_Sym>(SHT_DYNSYM, &section)) {
     if (symbol.st_shndx != SHN_UNDEF && symbol.st_name != 0) {
-      exported.insert(String(*section, symbol.st_name));
+      exported.insert(String(section, symbol.st_name));
     }
   }
   EXPECT_EQ(exported, (std::set<std::string>{
@@ -71,7 +73,7 @@ TEST_F(LibraryTest, NeedsOnlyLibc) {
   std::set<std::string> needed;
   uint64_t flags1 = 0;
   for (const Elf64_Dyn& entry : Table<Elf64_Dyn>(SHT_DYNAMIC, &section)) {
-    if (entry.d_tag == DT_NEEDED) needed.insert(String(*section, entry.d_un.d_val));
+    if (entry.d_tag == DT_NEEDED) needed.insert(String(section, entry.d_un.d_val));
     if (entry.d_tag == DT_FLAGS_1) flags1 = entry.d_un.d_val;
   }
   EXPECT_EQ(needed, (std::set<std::string>{"libc.so.6"}));
@@ -91,7 +93,7 @@ TEST_F(LibraryTest, NeedsNoSymbolNewerThanGlibc217) {
     for (uint32_t j = 0; j < need.vn_cnt; ++j) {
       Elf64_Vernaux aux;
       memcpy(&aux, image_.data() + aux_at, sizeof(aux));
-      versions.push_back(String(*section, aux.vna_name));
+      versions.push_back(String(section, aux.vna_name));
       aux_at += aux.vna_next;
     }
     at += need.vn_next;
@@ -128,6 +130,11 @@ rocattach_control* FindMemory() {
   return static_cast<rocattach_control*>(found);
 }
 
+bool IsSet(const char* variable, const char* value) {
+  const char* found = getenv(variable);
+  return found != nullptr && strcmp(found, value) == 0;
+}
+
 // In a process of its own: what start does cannot be undone.
 int TryAsGuest() {
   void* library = dlopen(ROCATTACH_COLLECTOR_PATH, RTLD_NOW | RTLD_LOCAL);
@@ -149,7 +156,7 @@ int TryAsGuest() {
   if (start(&config) != EINVAL || getenv("HSA_TOOLS_LIB") != nullptr) return 14;
   config = SmallConfig();
   if (start(&config) != 0) return 15;
-  if (strcmp(getenv("HSA_TOOLS_LIB"), config.collector_path) != 0) return 16;
+  if (!IsSet("HSA_TOOLS_LIB", config.collector_path)) return 16;
   if (start(&config) != 0) return 17;
   // A child of an attached process may be attached itself.
   pid_t child = fork();
@@ -309,7 +316,7 @@ int TryOtherSdks() {
   config.map_wait_msec = 1;
   config.backend = ROCATTACH_BACKEND_SDK;
   if (start(&config) != 0) return 11;
-  if (strcmp(getenv("ROCP_TOOL_LIBRARIES"), config.collector_path) != 0) return 12;
+  if (!IsSet("ROCP_TOOL_LIBRARIES", config.collector_path)) return 12;
   uint64_t client[3] = {24, 0, 0};
   if (configure(600, "0.6.0", 0, client) != nullptr) return 13;
   // The runtime then loads the HSA tools, which include the collector.
