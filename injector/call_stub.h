@@ -16,7 +16,7 @@
 namespace rocattach {
 
 // An argument: bytes that the function gets a pointer to, or nothing for a null
-// pointer.
+// pointer. Behind the two of a plan the function gets the number 1.
 using CallArgument = std::optional<std::string>;
 
 struct CallPlan {

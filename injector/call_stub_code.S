@@ -3,7 +3,8 @@
  * As stub_code.S it is copied into the target with its parameters, the injector sets the
  * thread's instruction pointer to its first byte and is no longer needed. It saves the
  * thread's state, calls the function with two arguments, notes its result, restores
- * everything and jumps to where the thread was. It makes no system calls.
+ * everything and jumps to where the thread was. It makes no system calls. A third
+ * argument is always 1: functions of two ignore it, and setenv() overwrites.
  *
  * On the thread's stack, from its stack pointer downwards:
  *   128 bytes   the red zone of the interrupted function, untouched
@@ -49,6 +50,7 @@ rocattach_call_stub_begin:
 .Lcall:
     mov     first(%rip), %rdi
     mov     second(%rip), %rsi
+    mov     $1, %edx
     xor     %eax, %eax
     call    *function(%rip)
     mov     %rax, CALL_RESULT(%rbx)

@@ -1,17 +1,11 @@
 #include "injector/register_library.h"
 
-#include <cstdint>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "injector/byte_source.h"
-#include "injector/elf_image.h"
-#include "injector/library_facts.h"
-#include "injector/mapped_file.h"
+#include "injector/exported_functions.h"
 #include "injector/target_checks.h"
-#include "injector/target_memory.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -25,39 +19,20 @@ bool IsNamed(const Mapping& mapping, absl::string_view name) {
          (rest.empty() || rest[0] == '.');
 }
 
-// The address of an exported function, if the memory there has the file's code.
-absl::StatusOr<RemoteAddress> FindOne(const ElfImage& image, const FileSource& file,
-                                      const TargetMemory& memory, uint64_t bias,
-                                      const Mapping& mapping, const char* name) {
-  const auto function = image.FindFunction(name);
-  // Not NOT_FOUND, which is what files of a process that has ended are.
-  if (!function.ok()) {
-    return absl::UnimplementedError(
-        absl::StrCat(mapping.path, " has no ", name, ": ROCm 7.1 or later is needed"));
-  }
-  const RemoteAddress address(function->vaddr + bias);
-  LibraryFacts::Code in_file, in_memory;
-  ASSIGN_OR_RETURN(const uint64_t offset, image.FileOffset(function->vaddr));
-  RETURN_IF_ERROR(file.ReadAt(offset, in_file.data(), in_file.size()));
-  RETURN_IF_ERROR(memory.Read(address, in_memory.data(), in_memory.size()));
-  if (!mapping.Contains(address) || in_file != in_memory) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(mapping.path, ": ", name, " in memory is not the file's"));
-  }
-  return address;
-}
-
 absl::Status Resolve(pid_t pid, const Mapping& mapping, RegisterLibrary* library) {
-  ASSIGN_OR_RETURN(auto facts, LoadLibraryFacts(pid, mapping, nullptr));
-  ASSIGN_OR_RETURN(const uint64_t bias, LoadBias(*facts, mapping));
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenMappedFile(pid, mapping));
-  const FileSource file(fd.get());
-  ASSIGN_OR_RETURN(ElfImage image, ElfImage::Parse(file, ElfImage::Layout::kFile));
-  ASSIGN_OR_RETURN(const TargetMemory memory, TargetMemory::Open(pid, pid));
-  ASSIGN_OR_RETURN(library->attach, FindOne(image, file, memory, bias, mapping,
-                                            "rocprofiler_register_attach"));
-  ASSIGN_OR_RETURN(library->detach, FindOne(image, file, memory, bias, mapping,
-                                            "rocprofiler_register_detach"));
+  ASSIGN_OR_RETURN(const auto functions,
+                   FindExportedFunctions(
+                       pid, mapping,
+                       {"rocprofiler_register_attach", "rocprofiler_register_detach"}));
+  if (functions[0].is_null() || functions[1].is_null()) {
+    // Not NOT_FOUND, which is what files of a process that has ended are.
+    return absl::UnimplementedError(
+        absl::StrCat(mapping.path,
+                     " has no rocprofiler_register_attach() or no "
+                     "rocprofiler_register_detach(): ROCm 7.1 or later is needed"));
+  }
+  library->attach = functions[0];
+  library->detach = functions[1];
   library->path = DecodeMapsPath(mapping.path);
   library->code_begin = mapping.start;
   library->code_end = mapping.end;

@@ -186,13 +186,20 @@ void ToolAttach::Detach(Target* target) {
                {"comm", target->comm},
                {"status", status},
                {"entry", target->attached ? "listener" : "none"},
-               {"detail", target->problem}});
+               {"detail", target->problem},
+               {"variables_kept",
+                target->session == nullptr ? "" : target->session->variables_kept()}});
   } else if (target->attached && !target->problem.empty()) {
     Say(absl::StrCat("process ", target->pid, " (", target->comm,
                      ") was not detached from: ", target->problem));
   } else if (target->attached && !options_.quiet) {
     Say(absl::StrCat("process ", target->pid, " (", target->comm, ") ",
                      status == "ended" ? "has ended" : "was detached from"));
+    if (!target->session->variables_kept().empty()) {
+      Say(absl::StrCat("process ", target->pid,
+                       " keeps the variables that the tool got in its environment: ",
+                       target->session->variables_kept()));
+    }
   }
 }
 

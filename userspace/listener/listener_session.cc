@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/functional/bind_front.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -33,7 +34,9 @@ constexpr char kAttachLibrary[] = "librocprofiler-sdk-attach.so";
 constexpr char kSdkLibrary[] = "librocprofiler-sdk.so";
 constexpr size_t kMaxEnvironment = 4 << 20;
 // For the stub, so that a later session knows what it was for.
-constexpr uint64_t kAttachCall = 1, kDetachCall = 2;
+constexpr uint64_t kAttachCall = 1, kDetachCall = 2, kEnvironmentCall = 3;
+// getenv() and its like wait for nobody but each other.
+constexpr uint32_t kEnvironmentMsec = 5'000;
 
 ToolFailure FromStep(const AttachFailure& failure) {
   const bool busy = failure.reason == AttachReason::kUnsafeContext;
@@ -75,6 +78,8 @@ std::string RegisterStatus(uint32_t status) {
 // Whether the tool of an earlier session is still attached, as far as can be told: what
 // is not known counts as attached, since a detach too many does less than an attach.
 bool IsStillAttached(const EarlierCall& earlier) {
+  // Before an attach or after a detach.
+  if (earlier.purpose == kEnvironmentCall) return false;
   const bool returned =
       earlier.block.has_value() && earlier.block->state == CALL_RETURNED;
   if (earlier.purpose == kDetachCall) return !returned;
@@ -192,17 +197,15 @@ std::string ListenerSession::SdkPath(const Maps& maps) const {
 }
 
 ListenerSession::Result ListenerSession::FindTools(
-    const std::vector<std::string>& tools) {
-  auto maps = Maps::Read(pid_);
-  if (!maps.ok()) return FromStatus(maps.status());
-  RETURN_IF_STEP_FAILED(FindRegisterLibrary(pid_, *maps, &library_));
-  if (FindMappedLibrary(*maps, kAttachLibrary) == nullptr) {
+    const std::vector<std::string>& tools, const Maps& maps) {
+  RETURN_IF_STEP_FAILED(FindRegisterLibrary(pid_, maps, &library_));
+  if (FindMappedLibrary(maps, kAttachLibrary) == nullptr) {
     return ToolFailure{"no-listener",
                        absl::StrCat("process ", pid_, " has a thread ", kListener,
                                     " but has not loaded ", kAttachLibrary,
                                     ": it is not the thread of rocprofiler-register")};
   }
-  const std::string sdk = SdkPath(*maps);
+  const std::string sdk = SdkPath(maps);
   // Some releases of rocprofiler-register abort the process without it.
   if (sdk.empty()) {
     return ToolFailure{"tool-refused",
@@ -256,10 +259,10 @@ ListenerSession::Result ListenerSession::WaitForCall(
                      true};
 }
 
-ListenerSession::Result ListenerSession::Call(const char* name, RemoteAddress function,
-                                              std::array<CallArgument, 2> arguments,
-                                              uint64_t purpose, uint32_t limit_msec,
-                                              const std::function<bool()>& cancelled) {
+StepResult ListenerSession::Begin(RemoteAddress function,
+                                  std::array<CallArgument, 2> arguments,
+                                  uint64_t purpose,
+                                  std::optional<RemoteCall>* call) const {
   RemoteCallRequest request;
   request.pid = pid_;
   request.tid = listener_;
@@ -269,11 +272,56 @@ ListenerSession::Result ListenerSession::Call(const char* name, RemoteAddress fu
   request.purpose = purpose;
   request.busy_begin = library_.code_begin;
   request.busy_end = library_.code_end;
+  return RemoteCall::Begin(request, call);
+}
+
+ListenerSession::Result ListenerSession::Call(const char* name, RemoteAddress function,
+                                              std::array<CallArgument, 2> arguments,
+                                              uint64_t purpose, uint32_t limit_msec,
+                                              const std::function<bool()>& cancelled) {
   std::optional<RemoteCall> call;
-  if (StepResult begun = RemoteCall::Begin(request, &call); !begun.ok()) {
-    return FromStep(begun.failure());
-  }
+  RETURN_IF_STEP_FAILED(Begin(function, std::move(arguments), purpose, &call));
   return WaitForCall(name, &*call, purpose, limit_msec, cancelled);
+}
+
+absl::StatusOr<uint64_t> ListenerSession::CallLibc(
+    const char* name, RemoteAddress function, std::array<CallArgument, 2> arguments) {
+  std::optional<RemoteCall> call;
+  StepResult begun = Begin(function, std::move(arguments), kEnvironmentCall, &call);
+  if (!begun.ok()) return absl::UnavailableError(begun.failure().detail);
+  const auto state =
+      call->Wait(ClockNs(CLOCK_MONOTONIC) + uint64_t{kEnvironmentMsec} * 1'000'000);
+  if (state != RemoteCall::State::kReturned) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(name, "() has not returned in process ", pid_, " within ",
+                     kEnvironmentMsec, " ms"));
+  }
+  (void)call->Clear(/*keep_stub=*/false);
+  return call->result();
+}
+
+void ListenerSession::RememberEnvironment(const Maps& maps,
+                                          const Variables& variables) {
+  if (variables.empty()) return;
+  absl::Status status;
+  if (auto environment = ToolEnvironment::Open(pid_, maps); environment.ok()) {
+    environment_ = *std::move(environment);
+    status = environment_->Remember(variables,
+                                    absl::bind_front(&ListenerSession::CallLibc, this));
+  } else {
+    status = environment.status();
+  }
+  if (status.ok()) return;
+  environment_.reset();
+  variables_kept_ = std::string(status.message());
+}
+
+void ListenerSession::RestoreEnvironment() {
+  if (!environment_.has_value()) return;
+  const absl::Status status =
+      environment_->Restore(absl::bind_front(&ListenerSession::CallLibc, this));
+  environment_.reset();
+  if (!status.ok() && !target_ended()) variables_kept_ = std::string(status.message());
 }
 
 // What a session that was killed has left: a second attach without a detach would be
@@ -299,8 +347,11 @@ ListenerSession::Result ListenerSession::Steps(const std::vector<std::string>& t
   RETURN_IF_RESULT(Open());
   RETURN_IF_RESULT(FindListener());
   RETURN_IF_RESULT(CheckTarget());
-  RETURN_IF_RESULT(FindTools(tools));
+  auto maps = Maps::Read(pid_);
+  if (!maps.ok()) return FromStatus(maps.status());
+  RETURN_IF_RESULT(FindTools(tools, *maps));
   RETURN_IF_RESULT(DetachEarlier());
+  RememberEnvironment(*maps, variables);
   RETURN_IF_RESULT(Call("rocprofiler_register_attach", library_.attach,
                         {EnvironmentBuffer(variables), tool_ + '\0'}, kAttachCall,
                         limits_.attach_msec, cancelled));
@@ -326,8 +377,9 @@ ListenerSession::Result ListenerSession::Detach() {
   if (target_ended()) return std::nullopt;
   Result result = Call("rocprofiler_register_detach", library_.detach, {}, kDetachCall,
                        limits_.detach_msec, nullptr);
-  if (!result.has_value() || result->reason == "target-exited") return std::nullopt;
-  return result;
+  if (result.has_value() && result->reason != "target-exited") return result;
+  RestoreEnvironment();
+  return std::nullopt;
 }
 
 }  // namespace rocattach

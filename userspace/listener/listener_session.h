@@ -14,6 +14,7 @@
 #include "injector/remote_call.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/listener/environment_buffer.h"
+#include "userspace/listener/tool_environment.h"
 
 namespace rocattach {
 
@@ -52,7 +53,8 @@ class ListenerSession {
   std::optional<ToolFailure> Attach(const std::vector<std::string>& tools,
                                     const Variables& variables,
                                     const std::function<bool()>& cancelled = nullptr);
-  // rocprofiler_register_detach(). No failure if the process has ended.
+  // rocprofiler_register_detach(), and then the environment of before the attach. No
+  // failure if the process has ended.
   std::optional<ToolFailure> Detach();
 
   bool attached() const { return attached_; }
@@ -60,7 +62,10 @@ class ListenerSession {
   bool target_ended() const;
   // What the tool was called in the attach, after Attach().
   const std::string& tool() const { return tool_; }
-  // How long the thread was away from its wait in the last call.
+  // Why the process has kept variables of the session, after Detach(); empty if it has
+  // not.
+  const std::string& variables_kept() const { return variables_kept_; }
+  // How long the thread was away from its wait in the attach.
   uint64_t call_ns() const { return call_ns_; }
 
  private:
@@ -69,11 +74,18 @@ class ListenerSession {
                const std::function<bool()>& cancelled);
   Result Open();
   Result FindListener();
-  Result FindTools(const std::vector<std::string>& tools);
+  Result FindTools(const std::vector<std::string>& tools, const Maps& maps);
   std::string SdkPath(const Maps& maps) const;
   Result CheckTarget() const;
   Result DetachEarlier();
-  // Calls one of the functions and waits for it.
+  void RememberEnvironment(const Maps& maps, const Variables& variables);
+  void RestoreEnvironment();
+  // For ToolEnvironment.
+  absl::StatusOr<uint64_t> CallLibc(const char* name, RemoteAddress function,
+                                    std::array<CallArgument, 2> arguments);
+  StepResult Begin(RemoteAddress function, std::array<CallArgument, 2> arguments,
+                   uint64_t purpose, std::optional<RemoteCall>* call) const;
+  // Calls one of rocprofiler-register's functions and waits for it.
   Result Call(const char* name, RemoteAddress function,
               std::array<CallArgument, 2> arguments, uint64_t purpose,
               uint32_t limit_msec, const std::function<bool()>& cancelled);
@@ -92,6 +104,8 @@ class ListenerSession {
   std::string tool_;
   bool attached_ = false;
   uint64_t call_ns_ = 0;
+  std::optional<ToolEnvironment> environment_;
+  std::string variables_kept_;
 };
 
 }  // namespace rocattach

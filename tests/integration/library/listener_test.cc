@@ -158,7 +158,7 @@ TEST_F(ListenerTest, ProcessesOfTheSameUserNeedNoPrivileges) {
 TEST_F(ListenerTest, VariablesOfTheAttacherReachTheTool) {
   ListenerTarget target;
   ASSERT_TRUE(target.ready());
-  for (const std::string mark : {"1", "=two words", ""}) {
+  for (const std::string mark : {"1", "", "=two words"}) {
     std::vector<std::string> environment = target.Environment();
     environment.push_back("ROCPROF_TEST_MARK=" + mark);
     environment.push_back("ROCP_TOOL_LIBRARIES=/nonexistent.so");
@@ -170,8 +170,27 @@ TEST_F(ListenerTest, VariablesOfTheAttacherReachTheTool) {
   target.ExpectEnd();
   EXPECT_THAT(target.Tool(),
               ElementsAre("constructor1", "configure1", "configure_attach1", "init1",
-                          "attach1", "detach1", "attach=two words", "detach=two words",
-                          "attach", "detach", "fini"));
+                          "attach1", "detach1", "attach", "detach", "attach=two words",
+                          "detach=two words", "fini"))
+      << "the last is without a mark: the variables are gone";
+}
+
+TEST_F(ListenerTest, VariablesThatTheProgramHadAreItsOwnAgain) {
+  ListenerTarget target({"--attachable"}, {"ROCPROF_TEST_MARK=its own"});
+  ASSERT_TRUE(target.ready());
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::string> environment = target.Environment();
+    environment.push_back("ROCPROF_TEST_MARK=" + std::string(9000, 'x'));
+    Child child(Command(target.text(), ROCATTACH_TEST_LISTENER_TOOL,
+                        {"--attach-duration-msec", "1"}),
+                {.environment = environment});
+    const Attached attached = Finish(&child);
+    ExpectAttached(attached);
+    EXPECT_EQ(attached.Event("result").value("variables_kept", "?"), "");
+  }
+  target.ExpectEnd();
+  EXPECT_EQ(target.Tool().back(), "finiits own");
+  EXPECT_EQ(target.Tool()[4], "attach" + std::string(9000, 'x'));
 }
 
 TEST_F(ListenerTest, AToolIsFoundByNameAsTheTargetFindsIt) {

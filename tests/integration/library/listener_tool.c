@@ -25,8 +25,11 @@ static int wants(const char* step, const char* what) {
 }
 
 static void put(const char* step) {
-  const char* path = getenv("ROCPROF_TEST_LOG");
-  FILE* file = path != NULL ? fopen(path, "a") : NULL;
+  // After the detach the process has no such variable.
+  static char path[4096];
+  const char* now = getenv("ROCPROF_TEST_LOG");
+  if (now != NULL) snprintf(path, sizeof(path), "%s", now);
+  FILE* file = path[0] != '\0' ? fopen(path, "a") : NULL;
   if (file == NULL) return;
   const char* mark = getenv("ROCPROF_TEST_MARK");
   fprintf(file, "%s%s\n", step, mark != NULL ? mark : "");

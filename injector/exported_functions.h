@@ -1,0 +1,25 @@
+// Exported functions of a library in one target.
+#ifndef ROCATTACH_INJECTOR_EXPORTED_FUNCTIONS_H_
+#define ROCATTACH_INJECTOR_EXPORTED_FUNCTIONS_H_
+
+#include <sys/types.h>
+
+#include <initializer_list>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "injector/maps.h"
+#include "injector/remote_address.h"
+
+namespace rocattach {
+
+// The addresses in process `pid` of these functions of the library whose code `mapping`
+// is, in their order; null for one that the library does not export. Each lies in
+// `mapping`, and the code there is the file's; INVALID_ARGUMENT if not. Other errors
+// are those of reading the process and of parsing the file.
+absl::StatusOr<std::vector<RemoteAddress>> FindExportedFunctions(
+    pid_t pid, const Mapping& mapping, std::initializer_list<const char*> names);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_EXPORTED_FUNCTIONS_H_

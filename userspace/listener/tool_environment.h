@@ -1,0 +1,64 @@
+// The variables that a tool gets, in the environment of its process, and their removal.
+#ifndef ROCATTACH_USERSPACE_LISTENER_TOOL_ENVIRONMENT_H_
+#define ROCATTACH_USERSPACE_LISTENER_TOOL_ENVIRONMENT_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "injector/call_stub.h"
+#include "injector/maps.h"
+#include "injector/remote_address.h"
+#include "injector/target_memory.h"
+#include "userspace/listener/environment_buffer.h"
+
+namespace rocattach {
+
+// rocprofiler_register_attach() sets variables, and nothing of rocprofiler-register
+// removes them. This remembers what the process had before, and brings that back by
+// calls of its own C library: getenv() before the attach; getenv(), setenv() and
+// unsetenv() after the detach.
+class ToolEnvironment {
+ public:
+  // Calls a function of the process with these arguments and returns its result.
+  using Caller = std::function<absl::StatusOr<uint64_t>(
+      const char* name, RemoteAddress function, std::array<CallArgument, 2> arguments)>;
+
+  // Finds the functions. NOT_FOUND: the process has no C library that exports them.
+  static absl::StatusOr<ToolEnvironment> Open(pid_t pid, const Maps& maps);
+
+  // Before the attach.
+  absl::Status Remember(const Variables& variables, const Caller& call);
+  // After the detach. Variables that have got another value meanwhile are left alone.
+  // All are tried; the error is the first one.
+  absl::Status Restore(const Caller& call) const;
+
+ private:
+  struct Saved {
+    std::string name;
+    std::string value;                  // during the session
+    std::optional<std::string> before;  // empty: there was none
+  };
+  // A value that is longer is not restored.
+  static constexpr size_t kMaxValue = 128 << 10;
+
+  explicit ToolEnvironment(TargetMemory memory) : memory_(std::move(memory)) {}
+  absl::StatusOr<std::optional<std::string>> Get(const std::string& name,
+                                                 const Caller& call) const;
+  absl::Status RestoreOne(const Saved& saved, const Caller& call) const;
+
+  TargetMemory memory_;
+  RemoteAddress getenv_, setenv_, unsetenv_;
+  std::vector<Saved> saved_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_LISTENER_TOOL_ENVIRONMENT_H_
