@@ -42,9 +42,11 @@ struct FakeProbes : LibraryProbes {
     if (status.ok()) probes[cookie] = {path, file_offset};
     return status;
   }
-  void RemoveLibrary(uint64_t cookie) override {
-    probes.erase(cookie);
-    removed.push_back(cookie);
+  void RemoveLibraries(const std::vector<uint64_t>& cookies) override {
+    for (uint64_t cookie : cookies) {
+      probes.erase(cookie);
+      removed.push_back(cookie);
+    }
   }
   std::vector<uint64_t> cookies() const {
     std::vector<uint64_t> all;
