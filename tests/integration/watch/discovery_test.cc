@@ -159,9 +159,10 @@ class ManyCopiesTest : public DiscoveryTest {
     for (size_t i = first; i < first + count; ++i) {
       MakeCopy(i);
       // The change must not come before the loader has opened the file.
-      const std::string script = absl::StrCat(
-          "(p=$$; n=0; until grep -q ", Copy(i), " /proc/$p/maps || [ $n -gt 3000 ]; ",
-          "do n=$((n+1)); done; ", change, ") & exec ", absl::StrJoin(Target(), " "));
+      const std::string script =
+          absl::StrCat("(n=0; until [[ $(</proc/$$/maps) == *", Copy(i),
+                       "* ]] || [ $n -gt 300 ]; ", "do n=$((n+1)); done; ", change,
+                       ") >/dev/null 2>&1 & exec ", absl::StrJoin(Target(), " "));
       targets.push_back(std::make_unique<Child>(
           std::vector<std::string>{"bash", "-c", script, Copy(i)}, From(Folder(i))));
     }
