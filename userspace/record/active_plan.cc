@@ -9,18 +9,19 @@ void RecentPlans::Add(std::shared_ptr<ActivePlan> plan) {
   if (plans_.size() > kMost) plans_.pop_front();
 }
 
-std::shared_ptr<ActivePlan> RecentPlans::ByTag(uint32_t tag) const {
+const std::shared_ptr<ActivePlan>& RecentPlans::ByTag(uint32_t tag) const {
   for (auto plan = plans_.rbegin(); plan != plans_.rend(); ++plan) {
     if (ROCATTACH_PLAN_TAG((*plan)->generation) == tag) return *plan;
   }
-  return nullptr;
+  return none_;
 }
 
-std::shared_ptr<ActivePlan> RecentPlans::ByGeneration(uint64_t generation) const {
+const std::shared_ptr<ActivePlan>& RecentPlans::ByGeneration(
+    uint64_t generation) const {
   for (const std::shared_ptr<ActivePlan>& plan : plans_) {
     if (plan->generation == generation) return plan;
   }
-  return nullptr;
+  return none_;
 }
 
 void RecentPlans::ForgetAnswers(uint32_t kernel) {

@@ -35,14 +35,17 @@ class RecentPlans {
   static constexpr size_t kMost = 64;
 
   void Add(std::shared_ptr<ActivePlan> plan);
-  // The latest plan with that tag; null if there is none.
-  std::shared_ptr<ActivePlan> ByTag(uint32_t tag) const;
-  std::shared_ptr<ActivePlan> ByGeneration(uint64_t generation) const;
+  // The latest plan with that tag; null if there is none. A copy costs more than the
+  // search, so references are returned; they are valid until the next Add().
+  const std::shared_ptr<ActivePlan>& ByTag(uint32_t tag) const;
+  const std::shared_ptr<ActivePlan>& ByGeneration(uint64_t generation) const;
+  const std::shared_ptr<ActivePlan>& none() const { return none_; }
   // The kernel's name has become known or has changed.
   void ForgetAnswers(uint32_t kernel);
 
  private:
   std::deque<std::shared_ptr<ActivePlan>> plans_;
+  const std::shared_ptr<ActivePlan> none_;
 };
 
 }  // namespace rocattach

@@ -2,13 +2,12 @@
 
 #include <string.h>
 
-#include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/record/slot_copy.h"
 #include "userspace/stream/utf8.h"
 
 namespace rocattach {
@@ -34,39 +33,7 @@ std::string CleanLines(absl::string_view text) {
       [](std::string* out, absl::string_view line) { out->append(CleanText(line)); });
 }
 
-template <typename T>
-T CopyOf(const RecordSlot& slot) {
-  T record;
-  static_assert(sizeof(record) == sizeof(slot.bytes));
-  memcpy(&record, slot.bytes, sizeof(record));
-  return record;
-}
-
 }  // namespace
-
-// One record for each reading; `record` has what they share. Instances are in the order
-// of the SDK, which is another one, and need not be there for all readings.
-void SessionRecords::AppendReadings(CounterRecord record, const Pending& pending,
-                                    std::vector<CounterRecord>* batch) {
-  std::map<uint64_t, std::shared_ptr<std::vector<CounterInstance>>> each;
-  for (const rocattach_instance_value& value : pending.instances) {
-    auto& of_counter = each[value.instance >> ROCATTACH_INSTANCE_COUNTER_SHIFT];
-    if (of_counter == nullptr) {
-      of_counter = std::make_shared<std::vector<CounterInstance>>();
-    }
-    of_counter->push_back({ROCATTACH_INSTANCE_POSITION(value.instance), value.value});
-  }
-  for (const CounterReading& reading : pending.readings) {
-    record.counter = reading.counter;
-    record.instances = reading.instances;
-    record.sum = reading.sum;
-    record.minimum = reading.minimum;
-    record.maximum = reading.maximum;
-    const auto found = each.find(reading.counter);
-    record.each = found == each.end() ? nullptr : found->second;
-    batch->push_back(record);
-  }
-}
 
 SessionRecords::Pending& SessionRecords::NewPending(uint32_t ring) {
   pending_.resize(ring + 1);
@@ -92,10 +59,10 @@ bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   record->flags &= kStreamFlags;
   const bool baseline =
       (flags & ROCATTACH_DISPATCH_BASELINE) != 0 || (flags & kWantedBySessions) == 0;
-  std::shared_ptr<ActivePlan> active;
-  if ((flags & kWantedBySessions) != 0) {
-    active = plans_->ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags));
-  }
+  const std::shared_ptr<ActivePlan>& active =
+      (flags & kWantedBySessions) != 0
+          ? plans_->ByTag(ROCATTACH_DISPATCH_PLAN_TAG(flags))
+          : plans_->none();
   bool for_timestamps = false, for_counters = false;
   if (active != nullptr) {
     // Undecided means yes, subject to the service's confirmation.
@@ -115,20 +82,21 @@ bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
     pending.dispatch = *record;
     pending.for_timestamps = for_timestamps;
     pending.for_counters = for_counters;
-    pending.active = std::move(active);
+    if (pending.active != active) pending.active = active;
     pending.slots = pending.next = 0;
     pending.instance_slots = pending.next_instances = 0;
-    pending.readings.clear();
+    pending.values.clear();
     pending.instances.clear();
     return wanted;
   }
   if (active != nullptr && (for_timestamps || for_counters)) {
     // Without values if they never arrived: the collector counts that.
-    DispatchEvent event;
-    event.dispatch = *record;
-    event.for_timestamps = for_timestamps;
-    event.for_counters = for_counters;
-    active->sink->OnDispatches(id_, {&event, 1});
+    Pending pending;
+    pending.active = active;
+    pending.dispatch = *record;
+    pending.for_timestamps = for_timestamps;
+    pending.for_counters = for_counters;
+    AddEvent(pending, {});
   }
   return wanted;
 }
@@ -151,169 +119,12 @@ void SessionRecords::TakeSample(uint32_t ring, const RecordSlot& slot) {
   pending.active = plans_->ByGeneration(pending.sample.plan_generation);
   pending.slots = pending.next = 0;
   pending.instance_slots = pending.next_instances = 0;
-  pending.readings.clear();
+  pending.values.clear();
   pending.instances.clear();
   if (pending.active == nullptr || pending.sample.slots == 0 ||
       pending.sample.end_ns < pending.sample.begin_ns) {
     EndValues(ring);
   }
-}
-
-bool SessionRecords::Continues(const Pending& pending,
-                               const rocattach_values& values) const {
-  if (pending.of == Pending::Of::kNothing || pending.active == nullptr) return false;
-  const bool sample = pending.of == Pending::Of::kSample;
-  const uint64_t operation =
-      sample ? pending.sample.sample_id : pending.dispatch.correlation_id;
-  const uint32_t agent = sample ? pending.sample.agent_id : pending.dispatch.agent_id;
-  if (values.correlation_id != operation || values.agent_id != agent ||
-      values.plan_generation != pending.active->generation ||
-      values.slot != pending.next || values.slots <= values.slot || values.count == 0 ||
-      values.count > ROCATTACH_VALUES_PER_SLOT ||
-      values.of != (sample ? ROCATTACH_RECORD_SAMPLE : ROCATTACH_RECORD_DISPATCH) ||
-      values.instance_slots > (sample ? 0u : ROCATTACH_MAX_INSTANCE_SLOTS)) {
-    return false;
-  }
-  const CompiledPlan& plan = *pending.active->plan;
-  if (values.slot > 0) {
-    // The first slot's values were checked, and the GPU is the same.
-    if (values.slots != pending.slots || values.pass != pending.pass ||
-        values.instance_slots != pending.instance_slots) {
-      return false;
-    }
-  } else {
-    const PlanArchitecture* architecture = plan.Architecture(agent);
-    if (architecture == nullptr) return false;
-    const PassPlan& passes = sample ? architecture->sampler : architecture->dispatch;
-    if (values.pass >= passes.passes.size() ||
-        values.slots > passes.passes[values.pass].counters.size()) {
-      return false;
-    }
-  }
-  for (uint16_t i = 0; i < values.count; ++i) {
-    if (values.value[i].counter >= plan.counter_names.size() ||
-        values.value[i].instances == 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-void SessionRecords::TakeValues(uint32_t ring, const RecordSlot& slot) {
-  const auto values = CopyOf<rocattach_values>(slot);
-  Pending& pending = PendingOf(ring);
-  if (!Continues(pending, values)) {
-    // One count for the operation, however many slots follow.
-    EndValues(ring);
-    return;
-  }
-  pending.slots = values.slots;
-  pending.instance_slots = values.instance_slots;
-  pending.pass = values.pass;
-  ++pending.next;
-  for (uint16_t i = 0; i < values.count; ++i) {
-    const rocattach_counter_value& value = values.value[i];
-    pending.readings.push_back(
-        {value.counter, value.instances, value.sum, value.minimum, value.maximum});
-  }
-  if (pending.next == pending.slots && pending.instance_slots == 0) Complete(&pending);
-}
-
-bool SessionRecords::ContinuesInstances(const Pending& pending,
-                                        const rocattach_instances& instances) const {
-  if (pending.of != Pending::Of::kDispatch || pending.next == 0 ||
-      pending.next != pending.slots || instances.slot != pending.next_instances ||
-      instances.correlation_id != pending.dispatch.correlation_id ||
-      instances.count == 0 || instances.count > ROCATTACH_INSTANCES_PER_SLOT) {
-    return false;
-  }
-  return true;
-}
-
-// Those of counters without a value are left out, in AppendReadings().
-void SessionRecords::TakeInstances(uint32_t ring, const RecordSlot& slot) {
-  const auto instances = CopyOf<rocattach_instances>(slot);
-  Pending& pending = PendingOf(ring);
-  if (!ContinuesInstances(pending, instances)) {
-    EndValues(ring);
-    return;
-  }
-  pending.instances.insert(pending.instances.end(), instances.value,
-                           instances.value + instances.count);
-  if (++pending.next_instances == pending.instance_slots) Complete(&pending);
-}
-
-void SessionRecords::EndValues(uint32_t ring) {
-  if (ring < pending_calls_.size() && pending_calls_[ring].active != nullptr) {
-    CompleteCall(&pending_calls_[ring]);
-  }
-  if (ring >= pending_.size()) return;
-  CountInvalid(pending_[ring]);
-  pending_[ring].of = Pending::Of::kNothing;
-}
-
-void SessionRecords::CountInvalid(const Pending& pending) {
-  counts_.counted_invalid += pending.of == Pending::Of::kDispatch;
-  counts_.samples_invalid += pending.of == Pending::Of::kSample;
-}
-
-void SessionRecords::Complete(Pending* pending) {
-  if (pending->of == Pending::Of::kDispatch) {
-    CompleteDispatch(*pending);
-  } else {
-    CompleteSample(*pending);
-  }
-  pending->of = Pending::Of::kNothing;
-}
-
-CounterRecord SessionRecords::RecordOf(const Pending& pending) {
-  CounterRecord record;
-  record.session = pending.active->session;
-  record.plan = pending.active->plan_id;
-  record.pass = pending.pass;
-  return record;
-}
-
-void SessionRecords::CompleteDispatch(const Pending& pending) {
-  DispatchEvent event;
-  event.dispatch = pending.dispatch;
-  event.for_timestamps = pending.for_timestamps;
-  event.for_counters = pending.for_counters;
-  event.pass = pending.pass;
-  event.readings = pending.readings;
-  if (!pending.for_counters) {
-    ++counts_.counted_filtered;
-    if (pending.for_timestamps) pending.active->sink->OnDispatches(id_, {&event, 1});
-    return;
-  }
-  ++counts_.counted;
-  CounterRecord record = RecordOf(pending);
-  record.operation = pending.dispatch.correlation_id;
-  record.kernel_id = pending.dispatch.kernel_id;
-  record.agent_id = pending.dispatch.agent_id;
-  AppendReadings(record, pending, &counter_batch_);
-  if (meter_ != nullptr) {
-    meter_->AddCounters(pending.dispatch.agent_id, pending.active->plan->counter_names,
-                        pending.readings);
-  }
-  pending.active->sink->OnDispatches(id_, {&event, 1});
-}
-
-void SessionRecords::CompleteSample(const Pending& pending) {
-  ++counts_.samples;
-  CounterRecord record = RecordOf(pending);
-  record.operation = pending.sample.sample_id;
-  record.agent_id = pending.sample.agent_id;
-  record.begin_ns = pending.sample.begin_ns;
-  record.end_ns = pending.sample.end_ns;
-  AppendReadings(record, pending, &sample_batch_);
-  SampleEvent event;
-  event.agent_id = pending.sample.agent_id;
-  event.pass = pending.pass;
-  event.begin_ns = pending.sample.begin_ns;
-  event.end_ns = pending.sample.end_ns;
-  event.readings = pending.readings;
-  pending.active->sink->OnSamples(id_, {&event, 1});
 }
 
 bool SessionRecords::TakeApiCall(uint32_t ring, const RecordSlot& slot) {
@@ -418,7 +229,14 @@ void SessionRecords::End() {
 }
 
 void SessionRecords::Write() {
+  PassEvents();
   StreamWriter* writer = output_.writer;
+  if (!operations_.empty()) {
+    output_set_->Note(writer->AppendOperations<CounterKind>(
+        output_.stream, operations_, absl::MakeConstSpan(values_).first(values_used_)));
+    operations_.clear();
+    values_used_ = 0;
+  }
   if (!counter_batch_.empty()) {
     output_set_->Note(writer->Append<CounterKind>(output_.stream, counter_batch_));
     counter_batch_.clear();

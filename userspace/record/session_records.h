@@ -2,10 +2,12 @@
 #ifndef ROCATTACH_USERSPACE_RECORD_SESSION_RECORDS_H_
 #define ROCATTACH_USERSPACE_RECORD_SESSION_RECORDS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "userspace/record/active_plan.h"
 #include "userspace/record/collector_memory.h"
 #include "userspace/record/kernel_names.h"
@@ -47,6 +49,10 @@ class SessionRecords {
   bool TakeCopy(rocattach_copy* record);
   void TakeSample(uint32_t ring, const RecordSlot& slot);
   void TakeValues(uint32_t ring, const RecordSlot& slot);
+  // The values of the dispatch that was taken just now, where all of them come next in
+  // `slots` and nothing is wrong with them. Returns how many slots they are; 0: take
+  // them one by one.
+  size_t TakeAllValues(uint32_t ring, absl::Span<const RecordSlot> slots);
   void TakeInstances(uint32_t ring, const RecordSlot& slot);
   // False if the call is invalid.
   bool TakeApiCall(uint32_t ring, const RecordSlot& slot);
@@ -76,7 +82,7 @@ class SessionRecords {
     bool for_timestamps = false, for_counters = false;
     std::shared_ptr<ActivePlan> active;
     uint16_t pass = 0, slots = 0, next = 0;
-    std::vector<CounterReading> readings;
+    std::vector<rocattach_counter_value> values;
     uint16_t instance_slots = 0, next_instances = 0;
     std::vector<rocattach_instance_value> instances;
   };
@@ -97,13 +103,26 @@ class SessionRecords {
                const rocattach_dispatch& record);
   bool Continues(const Pending& pending, const rocattach_values& values) const;
   void Complete(Pending* pending);
-  void CompleteDispatch(const Pending& pending);
+  void CompleteDispatch(const Pending& pending,
+                        absl::Span<const rocattach_counter_value> values);
   void CompleteSample(const Pending& pending);
   void CompleteCall(PendingCall* pending);
   bool ContinuesInstances(const Pending& pending,
                           const rocattach_instances& instances) const;
-  void AppendReadings(CounterRecord record, const Pending& pending,
-                      std::vector<CounterRecord>* batch);
+  static void AppendRecords(CounterRecord record, const Pending& pending,
+                            std::vector<CounterRecord>* batch);
+  // The values as sinks get them; valid until the next call.
+  absl::Span<const CounterReading> ReadingsOf(
+      absl::Span<const rocattach_counter_value> values);
+  // Passes a dispatch with these values to the sink, or counts it there, later.
+  void AddEvent(const Pending& pending,
+                absl::Span<const rocattach_counter_value> values);
+  void PassEvents();
+  // All values of a dispatch that is selected for its counters, without instances.
+  void AddOperation(const Pending& pending,
+                    absl::Span<const rocattach_counter_value> values);
+  // Room for values behind those of `operations_`.
+  rocattach_counter_value* RoomFor(size_t values);
   // What the records of its values have in common.
   static CounterRecord RecordOf(const Pending& pending);
   void CountInvalid(const Pending& pending);
@@ -115,7 +134,19 @@ class SessionRecords {
   KernelNames* const kernels_;
   std::vector<Pending> pending_;            // by ring
   std::vector<PendingCall> pending_calls_;  // likewise
+  // Of dispatches without values of instances, and the values of all of them.
+  std::vector<CounterOperation> operations_;
+  std::vector<rocattach_counter_value> values_;  // as long as it ever had to be
+  size_t values_used_ = 0;
+  // The others.
   std::vector<CounterRecord> counter_batch_, sample_batch_;
+  // All of one plan; without their readings, which begin in `readings_` where
+  // `event_readings_` says.
+  std::shared_ptr<ActivePlan> events_of_;
+  uint64_t unread_for_timestamps_ = 0, unread_for_counters_ = 0;  // are only counted
+  std::vector<DispatchEvent> events_;
+  std::vector<size_t> event_readings_;
+  std::vector<CounterReading> readings_, some_readings_;
   std::vector<ApiCallRecord> api_batch_;
   std::vector<MemoryRecord> memory_batch_;
   SessionCounts counts_;

@@ -76,9 +76,16 @@ TargetRecords::TargetRecords(const v1::Process& process, ProcessOutput output,
 
 uint64_t TargetRecords::Take(uint32_t ring, absl::Span<const RecordSlot> slots) {
   uint64_t cost = 0;
-  for (const RecordSlot& slot : slots) {
-    TakeOne(ring, slot);
-    cost += CostOf(slot.kind());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const uint16_t kind = slots[i].kind();
+    TakeOne(ring, slots[i]);
+    cost += CostOf(kind);
+    if (kind != ROCATTACH_RECORD_DISPATCH) continue;
+    const size_t values =
+        session_->records()->TakeAllValues(ring, slots.subspan(i + 1));
+    cost += values * CostOf(ROCATTACH_RECORD_VALUES);
+    counts_.others += values;
+    i += values;
   }
   // Records of other kinds may follow the last operation.
   for (size_t i = slots.size(); i-- > 0;) {

@@ -101,6 +101,18 @@ class RecordSink {
   virtual ~RecordSink() = default;
   virtual void OnDispatches(ProcessId target,
                             absl::Span<const DispatchEvent> events) = 0;
+  // Whether anybody reads dispatches that these filters selected. If not, they need not
+  // be passed: CountDispatches() is enough.
+  virtual bool ReadsDispatches(bool for_timestamps, bool for_counters) const {
+    (void)for_timestamps;
+    (void)for_counters;
+    return true;
+  }
+  // So many were selected by each of the filters, and not passed.
+  virtual void CountDispatches(uint64_t for_timestamps, uint64_t for_counters) {
+    (void)for_timestamps;
+    (void)for_counters;
+  }
   virtual void OnCopies(ProcessId target, absl::Span<const rocattach_copy> copies) = 0;
   virtual void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) = 0;
   virtual void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) = 0;

@@ -113,15 +113,28 @@ void SessionSink::PassOn(const Fixed& fixed, Target* target) {
   router_->Take(header);
 }
 
+// In the service, most sessions are only recorded.
+bool SessionSink::ReadsDispatches(bool for_timestamps, bool for_counters) const {
+  return router_->WantsDispatch(for_timestamps, for_counters);
+}
+
+void SessionSink::CountDispatches(uint64_t for_timestamps, uint64_t for_counters) {
+  CollectedCounts all;
+  all.dispatches = for_timestamps;
+  all.counted = for_counters;
+  router_->CountCollected(all);
+}
+
 void SessionSink::OnDispatches(ProcessId id, absl::Span<const DispatchEvent> events) {
+  uint64_t for_timestamps = 0, for_counters = 0;
+  for (const DispatchEvent& event : events) {
+    for_timestamps += event.for_timestamps ? 1 : 0;
+    for_counters += event.for_counters ? 1 : 0;
+  }
+  CountDispatches(for_timestamps, for_counters);
   std::shared_ptr<Target> target;
   for (const DispatchEvent& event : events) {
-    CollectedCounts one;
-    one.dispatches = event.for_timestamps ? 1 : 0;
-    one.counted = event.for_counters ? 1 : 0;
-    router_->CountCollected(one);
-    // In the service, most sessions are only recorded: a record that is not read is not
-    // created.
+    // A record that is not read is not created.
     if (!router_->WantsDispatch(event.for_timestamps, event.for_counters)) continue;
     if (target == nullptr) target = Find(id);
     if (target == nullptr) return;

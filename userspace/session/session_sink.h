@@ -32,6 +32,8 @@ class SessionSink : public RecordSink {
   void AddTarget(ProcessId target, std::shared_ptr<const CompiledPlan> plan);
 
   void OnDispatches(ProcessId target, absl::Span<const DispatchEvent> events) override;
+  bool ReadsDispatches(bool for_timestamps, bool for_counters) const override;
+  void CountDispatches(uint64_t for_timestamps, uint64_t for_counters) override;
   void OnCopies(ProcessId target, absl::Span<const rocattach_copy> copies) override;
   void OnApiCalls(ProcessId target, absl::Span<const ApiEvent> events) override;
   void OnSamples(ProcessId target, absl::Span<const SampleEvent> events) override;

@@ -2,7 +2,6 @@
 #ifndef ROCATTACH_USERSPACE_STREAM_COUNTER_BATCH_H_
 #define ROCATTACH_USERSPACE_STREAM_COUNTER_BATCH_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,22 +11,28 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "userspace/abi/records.h"
+#include "userspace/stream/counter_numbers.h"
 #include "userspace/stream/packed_column.h"
 #include "userspace/stream/session_records.h"
 #include "userspace/stream/shape_table.h"
 
 namespace rocattach {
 
-// The last value of a shape, as the bits that differences are taken of.
-using CounterValueBits = std::array<uint64_t, 3>;
-
-// Like DispatchBatchEncoder, for counter values.
+// Like DispatchBatchEncoder, for counter values. Works on whole operations: what a
+// session counts is the same for most of them, so what they have in common is compared,
+// and only values are written for each.
 class CounterBatchEncoder {
  public:
   explicit CounterBatchEncoder(size_t batch_bytes) : batch_bytes_(batch_bytes) {}
 
-  // Takes whole operations from the front until the batch is full; returns how many
-  // records. An operation with more than 4096 values is split.
+  // Takes operations from the front until the batch is full, and removes their values
+  // from *values; returns how many.
+  size_t AppendOperations(absl::Span<const CounterOperation> operations,
+                          absl::Span<const rocattach_counter_value>* values);
+
+  // The same for records of any kind; records of one operation are adjacent. Returns
+  // how many records. An operation with more than 4096 values is split.
   size_t Append(absl::Span<const CounterRecord> records);
 
   bool full() const;
@@ -39,37 +44,65 @@ class CounterBatchEncoder {
   void EncodeTo(std::string* out);
 
  private:
-  // session; plan|kernel; counter|pass|agent|flags; instances|list.
-  using Shapes = ShapeTable<4>;
+  // What the records of an operation have in common: session; plan|kernel; pass|agent.
+  using Heads = ShapeTable<3>;
 
-  // A value to be put into the columns.
-  struct Entry {
-    uint32_t shape;
-    CounterValueBits bits;
+  // One record of a pattern, and the state of its columns.
+  struct Shape {
+    uint64_t tag;         // counter|instances, as in memory
+    double per_instance;  // 1 / instances; 0 if there are none
+    uint64_t sum, below, above;
+    uint32_t list;  // of instances' positions, from 1
+    bool whole, whole_instances;
   };
+  struct Pattern {
+    bool whole;  // all of its shapes are
+    uint32_t head;
+    uint32_t first, count;  // of shapes_
+    uint32_t before;        // the one before it with the same head, or kNone
+  };
+  static constexpr uint32_t kNone = ~0u;
 
-  void AppendOperation(absl::Span<const CounterRecord> records);
-  void AppendInstances(absl::Span<const CounterRecord> records);
+  using Values = absl::Span<const rocattach_counter_value>;
+  // `records`: empty, or those that the values are of, if any has instances.
+  void AppendOne(const CounterOperation& operation, Values values,
+                 absl::Span<const CounterRecord> records);
+  // `all_whole`: numbers_ has the values' numbers.
+  void AppendValues(const Pattern& pattern, Values values, bool all_whole);
+  void AppendTimes(const CounterOperation& operation);
+  void AppendInstances(const Pattern& pattern, absl::Span<const CounterRecord> records);
+  uint32_t PatternOf(const CounterOperation& operation, Values values,
+                     absl::Span<const CounterRecord> records, bool all_whole);
+  uint32_t OtherPattern(uint32_t head, Values values,
+                        absl::Span<const CounterRecord> records);
+  // `all_whole`: all values are whole numbers.
+  bool Fits(const Pattern& pattern, Values values, bool all_whole) const;
+  bool FitsInstances(const Pattern& pattern, absl::Span<const CounterRecord> records);
+  bool HasRoom(size_t values, size_t instances);
+  void AppendRun(absl::Span<const CounterRecord> records);
   // The number of the list of the record's instances; 0: it has none.
   uint32_t ListOf(const CounterRecord& record);
   void AppendLists(std::string* out) const;
-  void AppendTimes(absl::Span<const CounterRecord> records);
   void AppendShapes(std::string* out) const;
   void Clear();
 
   size_t batch_bytes_;
-  size_t count_ = 0, operations_ = 0;
-  bool no_room_ = false;  // the next operation would not fit
+  // Records; operations as the caller counts them, and as they are in the columns.
+  size_t count_ = 0, operations_ = 0, rows_ = 0;
+  bool no_room_ = false;    // the next operation would not fit
+  bool has_times_ = false;  // else their columns are zeros, and have not been written
   uint64_t previous_operation_ = 0, previous_begin_ = 0;
-  Shapes shapes_;
-  std::vector<CounterValueBits> last_;  // by shape
-  std::vector<Entry> entries_;          // of the operation that is being appended
+  Heads heads_;
+  std::vector<uint32_t> pattern_of_head_;  // the last one
+  std::vector<Pattern> patterns_;
+  std::vector<Shape> shapes_;                          // of all patterns
   std::map<std::vector<uint64_t>, uint32_t> lists_;    // positions: number
   std::vector<uint64_t> list_;                         // kept so that ListOf() is quick
   std::vector<std::vector<uint64_t>> last_instances_;  // by shape
+  std::vector<rocattach_counter_value> values_;        // of Append()'s records
+  std::vector<WholeNumbers> numbers_;                  // of the operation's values
   size_t instances_ = 0;
-  PackedColumn instance_;
-  PackedColumn shape_, operation_, begin_, duration_, sum_, minimum_, maximum_;
+  PackedColumn pattern_, operation_, begin_, duration_, sum_, below_, above_, instance_;
 };
 
 // Decodes a batch, appending to *records. On error *records is as it was.

@@ -16,6 +16,16 @@ inline constexpr size_t kMaxVarintBytes = 10;
 
 // Writes `value` as a varint and returns the position after it.
 inline uint8_t* PutVarint(uint64_t value, uint8_t* out) {
+  // Most differences have one byte or two.
+  if (value < 0x80) {
+    *out = static_cast<uint8_t>(value);
+    return out + 1;
+  }
+  if (value < 0x4000) {
+    out[0] = static_cast<uint8_t>(value) | 0x80;
+    out[1] = static_cast<uint8_t>(value >> 7);
+    return out + 2;
+  }
   while (value >= 0x80) {
     *out++ = static_cast<uint8_t>(value) | 0x80;
     value >>= 7;

@@ -34,6 +34,19 @@ struct CounterRecord {
   std::shared_ptr<const std::vector<CounterInstance>> each;
 };
 
+// A dispatch or sample with its values, as a writer gets them: what they have in
+// common.
+struct CounterOperation {
+  uint64_t session = 0;
+  uint64_t operation = 0;  // as in CounterRecord, like the rest
+  uint32_t plan = 0;
+  uint32_t kernel_id = 0;
+  uint16_t pass = 0;
+  uint16_t agent_id = 0;
+  uint32_t values = 0;  // how many values are of it, at most 4096
+  uint64_t begin_ns = 0, end_ns = 0;
+};
+
 // Where an instance is, in each dimension of the hardware; 0 in those that its counter
 // does not have.
 struct InstancePlace {

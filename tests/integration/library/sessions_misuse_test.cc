@@ -121,7 +121,7 @@ uint64_t ResidentKib(pid_t pid) {
   return 0;
 }
 
-// ROCATTACH_SESSION_CYCLES sets the number; 100,000 take hours.
+// ROCATTACH_SESSION_CYCLES sets the number; 100,000 take some 12 minutes.
 TEST_F(SessionsMisuseTest, ManySessionsTakeNoMoreMemory) {
   const char* wanted = std::getenv("ROCATTACH_SESSION_CYCLES");
   const int cycles = wanted == nullptr ? 300 : std::atoi(wanted);

@@ -236,6 +236,11 @@ class SessionRecordsTest : public testing::Test {
   }
 
   const SessionCounts& counts() const { return records_->counts(); }
+  // What the session has been given so far. Dispatches come with the next Write().
+  auto& Delivered() {
+    records_->Write();
+    return sink_->dispatches;
+  }
   Written Finish() {
     records_->End();
     EXPECT_TRUE(output_->Close({}).ok());
@@ -257,7 +262,7 @@ TEST_F(SessionRecordsTest, ADispatchThatNobodyAskedForIsTheRecordings) {
   rocattach_dispatch record = Dispatch(1, ROCATTACH_DISPATCH_UNFINISHED);
   EXPECT_TRUE(records_->TakeDispatch(0, &record));
   EXPECT_EQ(record.flags, ROCATTACH_DISPATCH_UNFINISHED);
-  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  EXPECT_THAT(Delivered(), IsEmpty());
 }
 
 TEST_F(SessionRecordsTest, TheStreamHearsNothingOfPlansAndSelections) {
@@ -266,16 +271,16 @@ TEST_F(SessionRecordsTest, TheStreamHearsNothingOfPlansAndSelections) {
   EXPECT_TRUE(records_->TakeDispatch(0, &record));
   EXPECT_EQ(record.flags, ROCATTACH_DISPATCH_UNTIMED | ROCATTACH_DISPATCH_APP_SIGNAL |
                               ROCATTACH_DISPATCH_UNFINISHED);
-  ASSERT_EQ(sink_->dispatches.size(), 1u);
-  EXPECT_EQ(sink_->dispatches[0].record.flags, record.flags);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_EQ(Delivered()[0].record.flags, record.flags);
 }
 
 TEST_F(SessionRecordsTest, WhatTheTargetHasDecidedIsDelivered) {
   // Kernel 2 would not have matched.
   EXPECT_TRUE(Take(Dispatch(1, ROCATTACH_DISPATCH_SELECTED, 2)));
-  ASSERT_EQ(sink_->dispatches.size(), 1u);
-  EXPECT_TRUE(sink_->dispatches[0].for_timestamps);
-  EXPECT_FALSE(sink_->dispatches[0].for_counters);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_TRUE(Delivered()[0].for_timestamps);
+  EXPECT_FALSE(Delivered()[0].for_counters);
   EXPECT_EQ(counts().filtered, 0u);
 }
 
@@ -289,12 +294,12 @@ TEST_F(SessionRecordsTest, WhatTheTargetCouldNotDecideIsDecidedExactly) {
   rocattach_dispatch elsewhere = Dispatch(4, kUndecided, 1);
   elsewhere.agent_id = 2;
   EXPECT_FALSE(Take(elsewhere));
-  ASSERT_EQ(sink_->dispatches.size(), 1u);
-  EXPECT_EQ(sink_->dispatches[0].record.correlation_id, 1u);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_EQ(Delivered()[0].record.correlation_id, 1u);
   EXPECT_EQ(counts().filtered, 3u);
   // The recording wants all of them, the session still does not.
   EXPECT_TRUE(Take(Dispatch(5, kUndecided | ROCATTACH_DISPATCH_BASELINE, 2)));
-  EXPECT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_EQ(Delivered().size(), 1u);
   EXPECT_EQ(counts().filtered, 3u);
 }
 
@@ -304,9 +309,9 @@ TEST_F(SessionRecordsTest, EachSelectionIsDecidedByItself) {
                     ROCATTACH_DISPATCH_SELECTED | ROCATTACH_DISPATCH_FOR_COUNTERS |
                         ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED,
                     2)));
-  ASSERT_EQ(sink_->dispatches.size(), 1u);
-  EXPECT_TRUE(sink_->dispatches[0].for_timestamps);
-  EXPECT_FALSE(sink_->dispatches[0].for_counters);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_TRUE(Delivered()[0].for_timestamps);
+  EXPECT_FALSE(Delivered()[0].for_counters);
 }
 
 TEST_F(SessionRecordsTest, WhatAForgottenPlanSelectedReachesNoSession) {
@@ -316,26 +321,26 @@ TEST_F(SessionRecordsTest, WhatAForgottenPlanSelectedReachesNoSession) {
   EXPECT_EQ(counts().filtered, 1u);
   record.flags |= ROCATTACH_DISPATCH_BASELINE;
   EXPECT_TRUE(Take(record));
-  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  EXPECT_THAT(Delivered(), IsEmpty());
 }
 
 TEST_F(SessionRecordsTest, ALateDispatchGoesToThePlanThatSelectedIt) {
   auto next = std::make_shared<Sink>();
   AddPlan(kGeneration + 2, next);
   EXPECT_TRUE(Take(Dispatch(1, ROCATTACH_DISPATCH_SELECTED)));
-  EXPECT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_EQ(Delivered().size(), 1u);
   EXPECT_THAT(next->dispatches, IsEmpty());
 }
 
 TEST_F(SessionRecordsTest, ADispatchWaitsForItsValues) {
   EXPECT_TRUE(TakeCounted(1));
   Take(Values(1, 0));
-  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  EXPECT_THAT(Delivered(), IsEmpty());
   Take(Values(1, 1));
-  ASSERT_EQ(sink_->dispatches.size(), 1u);
-  EXPECT_TRUE(sink_->dispatches[0].for_counters);
-  EXPECT_EQ(sink_->dispatches[0].record.correlation_id, 1u);
-  EXPECT_THAT(sink_->dispatches[0].sums, ElementsAre(10, 20, 30));
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_TRUE(Delivered()[0].for_counters);
+  EXPECT_EQ(Delivered()[0].record.correlation_id, 1u);
+  EXPECT_THAT(Delivered()[0].sums, ElementsAre(10, 20, 30));
   EXPECT_EQ(counts().counted, 1u);
   EXPECT_EQ(counts().counted_invalid, 0u);
   const Written written = Finish();
@@ -361,9 +366,9 @@ TEST_F(SessionRecordsTest, ValuesBelongToTheirRing) {
   Take(Values(1, 0), 0);
   TakeValuesOf(2, 5);
   Take(Values(1, 1), 0);
-  ASSERT_EQ(sink_->dispatches.size(), 2u);
-  EXPECT_EQ(sink_->dispatches[0].record.correlation_id, 2u);
-  EXPECT_EQ(sink_->dispatches[1].record.correlation_id, 1u);
+  ASSERT_EQ(Delivered().size(), 2u);
+  EXPECT_EQ(Delivered()[0].record.correlation_id, 2u);
+  EXPECT_EQ(Delivered()[1].record.correlation_id, 1u);
   EXPECT_EQ(counts().counted, 2u);
 }
 
@@ -374,8 +379,8 @@ TEST_F(SessionRecordsTest, ValuesOfAnotherPassAreThatPasss) {
   values.slots = 1;
   values.count = 1;
   Take(values);
-  ASSERT_EQ(sink_->dispatches.size(), 1u);
-  EXPECT_EQ(sink_->dispatches[0].pass, 1u);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_EQ(Delivered()[0].pass, 1u);
   const Written written = Finish();
   ASSERT_EQ(written.counters.size(), 1u);
   EXPECT_EQ(written.counters[0].pass, 1u);
@@ -407,7 +412,7 @@ TEST_F(SessionRecordsTest, ValuesThatThePlanCannotHaveAreInvalid) {
     Take(Values(1, 1));
     EXPECT_EQ(counts().counted_invalid, i + 1) << i;
   }
-  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  EXPECT_THAT(Delivered(), IsEmpty());
   EXPECT_EQ(counts().counted, 0u);
 }
 
@@ -428,7 +433,7 @@ TEST_F(SessionRecordsTest, ValuesMustNotChangeFromSlotToSlot) {
   Take(Values(3, 0));
   Take(Values(3, 0));
   EXPECT_EQ(counts().counted_invalid, 3u);
-  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  EXPECT_THAT(Delivered(), IsEmpty());
 }
 
 TEST_F(SessionRecordsTest, WhatInterruptsValuesMakesThemInvalid) {
@@ -442,7 +447,89 @@ TEST_F(SessionRecordsTest, WhatInterruptsValuesMakesThemInvalid) {
   records_->End();
   EXPECT_EQ(counts().counted_invalid, 3u);
   EXPECT_EQ(counts().counted, 0u);
-  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  EXPECT_THAT(Delivered(), IsEmpty());
+}
+
+// What is drained at once is taken at once, and checked as slot by slot.
+TEST_F(SessionRecordsTest, AllValuesAtOnce) {
+  TakeCounted(1);
+  const std::vector<RecordSlot> slots = {SlotOf(Values(1, 0)), SlotOf(Values(1, 1)),
+                                         SlotOf(Sample(1))};
+  EXPECT_EQ(records_->TakeAllValues(0, slots), 2u);
+  EXPECT_EQ(records_->TakeAllValues(0, slots), 0u) << "they have been taken";
+  TakeCounted(2);
+  TakeValuesOf(2);
+  ASSERT_EQ(Delivered().size(), 2u);
+  EXPECT_THAT(Delivered()[0].sums, ElementsAre(10, 20, 30));
+  EXPECT_EQ(counts().counted, 2u);
+  EXPECT_EQ(counts().counted_invalid, 0u);
+  const Written written = Finish();
+  ASSERT_EQ(written.counters.size(), 6u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(written.counters[i].operation, 1u);
+    EXPECT_EQ(written.counters[3 + i].operation, 2u);
+    EXPECT_EQ(written.counters[i].counter, written.counters[3 + i].counter);
+    EXPECT_EQ(written.counters[i].sum, written.counters[3 + i].sum);
+    EXPECT_EQ(written.counters[i].pass, written.counters[3 + i].pass);
+  }
+}
+
+TEST_F(SessionRecordsTest, NothingIsTakenAtOnceThatIsNotRight) {
+  using Change = void (*)(rocattach_values*);
+  const Change kChanges[] = {
+      [](rocattach_values* v) { ++v->kind; },
+      [](rocattach_values* v) { ++v->slots; },
+      [](rocattach_values* v) { ++v->slot; },
+      [](rocattach_values* v) { v->count = 0; },
+      [](rocattach_values* v) { v->count = 3; },
+      [](rocattach_values* v) { ++v->correlation_id; },
+      [](rocattach_values* v) { v->plan_generation += 2; },
+      [](rocattach_values* v) { v->pass += 100; },
+      [](rocattach_values* v) { ++v->agent_id; },
+      [](rocattach_values* v) { v->of = ROCATTACH_RECORD_SAMPLE; },
+      [](rocattach_values* v) { v->instance_slots = 1; },
+      [](rocattach_values* v) { v->value[0].counter = 60000; },
+      [](rocattach_values* v) { v->value[0].instances = 0; },
+  };
+  uint64_t id = 1;
+  for (const Change change : kChanges) {
+    for (const size_t changed : {0, 1}) {
+      rocattach_values values[2] = {Values(id, 0), Values(id, 1)};
+      change(&values[changed]);
+      TakeCounted(id++);
+      EXPECT_EQ(records_->TakeAllValues(0, {SlotOf(values[0]), SlotOf(values[1])}), 0u);
+    }
+  }
+  // Cut off by the end of what was drained.
+  TakeCounted(id);
+  EXPECT_EQ(records_->TakeAllValues(0, {SlotOf(Values(id, 0))}), 0u);
+  EXPECT_EQ(records_->TakeAllValues(0, {}), 0u);
+  EXPECT_EQ(records_->TakeAllValues(7, {SlotOf(Values(id, 0))}), 0u);
+  // It can still be taken slot by slot.
+  TakeValuesOf(id);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_EQ(Finish().counters.size(), 3u);
+}
+
+// Nobody reads the dispatches of a session that is only recorded.
+TEST_F(SessionRecordsTest, WhatNobodyReadsIsCounted) {
+  struct Unread : Sink {
+    bool ReadsDispatches(bool, bool) const override { return false; }
+    void CountDispatches(uint64_t for_timestamps, uint64_t for_counters) override {
+      timestamps += for_timestamps;
+      counters += for_counters;
+    }
+    uint64_t timestamps = 0, counters = 0;
+  };
+  auto unread = std::make_shared<Unread>();
+  AddPlan(kGeneration, unread);
+  TakeCounted(1);
+  TakeValuesOf(1);
+  Take(Dispatch(2, ROCATTACH_DISPATCH_SELECTED));
+  EXPECT_EQ(Finish().counters.size(), 3u) << "but they are recorded";
+  EXPECT_EQ(unread->counters, 1u);
+  EXPECT_EQ(unread->timestamps, 1u);
+  EXPECT_THAT(unread->dispatches, IsEmpty());
 }
 
 TEST_F(SessionRecordsTest, NothingIsLeftOfInterruptedValues) {
@@ -450,8 +537,8 @@ TEST_F(SessionRecordsTest, NothingIsLeftOfInterruptedValues) {
   Take(Values(1, 0));
   TakeCounted(2);
   TakeValuesOf(2);
-  ASSERT_EQ(sink_->dispatches.size(), 1u);
-  EXPECT_THAT(sink_->dispatches[0].sums, ElementsAre(10, 20, 30));
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_THAT(Delivered()[0].sums, ElementsAre(10, 20, 30));
   TakeCounted(3);
   Take(Values(3, 0));
   Take(Sample(1));
@@ -468,15 +555,15 @@ TEST_F(SessionRecordsTest, ValuesThatTheFilterDidNotWantAreLeftOut) {
                                 ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED;
   EXPECT_FALSE(Take(Dispatch(1, kCounted, 2)));
   TakeValuesOf(1);
-  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  EXPECT_THAT(Delivered(), IsEmpty());
   EXPECT_EQ(counts().counted_filtered, 1u);
   EXPECT_EQ(counts().filtered, 1u);
   // Another filter of the session wants its times.
   EXPECT_TRUE(Take(Dispatch(2, kCounted | ROCATTACH_DISPATCH_SELECTED, 2)));
   TakeValuesOf(2);
-  ASSERT_EQ(sink_->dispatches.size(), 1u);
-  EXPECT_TRUE(sink_->dispatches[0].for_timestamps);
-  EXPECT_FALSE(sink_->dispatches[0].for_counters);
+  ASSERT_EQ(Delivered().size(), 1u);
+  EXPECT_TRUE(Delivered()[0].for_timestamps);
+  EXPECT_FALSE(Delivered()[0].for_counters);
   EXPECT_EQ(counts().counted_filtered, 2u);
   EXPECT_EQ(counts().filtered, 1u);
   EXPECT_EQ(counts().counted, 0u);
@@ -647,10 +734,10 @@ TEST_F(SessionRecordsTest, InstancesAreThoseOfTheirCountersInAnyOrder) {
     values.instance_slots = 2;
     Take(values);
   }
-  EXPECT_THAT(sink_->dispatches, IsEmpty()) << "its instances follow";
+  EXPECT_THAT(Delivered(), IsEmpty()) << "its instances follow";
   records_->TakeInstances(0, SlotOf(InstancesOf(1, 0, {2, 2, 0, 0, 0})));
   records_->TakeInstances(0, SlotOf(InstancesOf(1, 1, {0, 9})));
-  EXPECT_EQ(sink_->dispatches.size(), 1u);
+  EXPECT_EQ(Delivered().size(), 1u);
   TakeCounted(2);
   TakeValuesOf(2);
   const Written written = Finish();
@@ -691,7 +778,7 @@ TEST_F(SessionRecordsTest, InstancesThatMakeNoSenseMakeTheirDispatchInvalid) {
   const Written written = Finish();
   EXPECT_EQ(counts().counted_invalid, 6u);
   EXPECT_THAT(written.counters, IsEmpty());
-  EXPECT_THAT(sink_->dispatches, IsEmpty());
+  EXPECT_THAT(Delivered(), IsEmpty());
 }
 
 TEST_F(SessionRecordsTest, MemoryGoesToTheStream) {

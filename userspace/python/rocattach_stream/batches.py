@@ -11,6 +11,7 @@ _UNTIMED, _APPLICATION_SIGNAL, _UNFINISHED = 1, 2, 4
 _HAS_TEXT, _TEXT_CUT, _ARGUMENTS = 1, 2, 4
 _WHOLE, _WHOLE_INSTANCES = 1, 2
 _MAX_INSTANCES = 1 << 20
+_MAX_WHOLE = float(1 << 53)
 # Dimensions of an instance's position: name, lowest bit, bits.
 _PLACES = (("xcc", 42, 6), ("aid", 36, 6), ("shader_engine", 30, 6),
            ("shader_array", 24, 6), ("wgp", 16, 8), ("instance", 0, 16))  # fmt: skip
@@ -21,7 +22,9 @@ class _Columns:
 
     def __init__(self, name, payload):
         self._batch = parse(name, payload)
-        self.count = self._batch.count
+        # Of a CounterBatch in the layout with operations; else 0.
+        self.operations = getattr(self._batch, "operations", 0)
+        self.count = self._batch.records if self.operations else self._batch.count
         self.shapes = self._batch.shapes
         if self.count > MAX_BATCH_RECORDS:
             raise PayloadError(f"batch claims {self.count} records")
@@ -29,13 +32,53 @@ class _Columns:
             raise PayloadError(
                 f"batch claims {self.shapes} shapes for {self.count} records"
             )
+        if self.operations > self.count:
+            raise PayloadError(
+                f"batch claims {self.operations} operations for {self.count} records"
+            )
+        if self.operations:
+            self.lengths, self.shape = self._rows()
+            return
         self.shape = self.column("shape")
+        self.lengths = [1] * self.count
         for index, shape in enumerate(self.shape):
             if shape >= self.shapes:
                 raise PayloadError(f"record {index} has no shape")
 
+    def _rows(self):
+        """The number of records of each operation, and the shape of each record."""
+        patterns, begin = [], 0
+        for length in self._batch.pattern_length:
+            patterns.append(range(begin, begin + length))
+            begin += length
+            if not 0 < begin <= self.shapes:
+                break
+        if begin != self.shapes or len(patterns) != len(self._batch.pattern_length) or not all(
+            patterns
+        ):
+            raise PayloadError(f"patterns of {begin} shapes in a batch of {self.shapes}")
+        lengths, shapes = [], []
+        for index, pattern in enumerate(self.operation_column("pattern")):
+            if pattern >= len(patterns):
+                raise PayloadError(f"operation {index} has no pattern")
+            lengths.append(len(patterns[pattern]))
+            shapes.extend(patterns[pattern])
+            if len(shapes) > self.count:
+                break
+        if len(shapes) != self.count or len(lengths) != self.operations:
+            raise PayloadError(
+                f"operations have not {self.count} records, as the batch claims"
+            )
+        return lengths, shapes
+
+    def operation_column(self, name):
+        """A column with an entry for each operation; without operations, each record."""
+        return self._column(name, self.operations or self.count)
+
     def column(self, name):
-        rows = self.shapes if name.startswith("shape_") else self.count
+        return self._column(name, self.shapes if name.startswith("shape_") else self.count)
+
+    def _column(self, name, rows):
         values = list(getattr(self._batch, name))
         if values and len(values) != rows:
             raise PayloadError(f"column {name} has {len(values)} entries for {rows} rows")
@@ -187,6 +230,16 @@ def _value(bits, whole):
     return struct.unpack("<q" if whole else "<d", packed)[0]
 
 
+def _middle(bits, whole, instances):
+    """What minimum and maximum are relative to, in the layout with operations."""
+    if not whole:
+        return bits if instances == 1 else 0
+    total = float(_value(bits, whole))
+    if instances == 0 or not abs(total) < _MAX_WHOLE:
+        return 0
+    return int(total * (1.0 / instances)) & _MASK64
+
+
 def counters(payload, samples, kernel_name, counter_name):
     """The records of a CounterBatch, of dispatches or of samples."""
     batch = _Columns("CounterBatch", payload)
@@ -195,19 +248,31 @@ def counters(payload, samples, kernel_name, counter_name):
             "shape_counter", "shape_agent_id", "shape_kernel_id",
             "shape_instances"))  # fmt: skip
     )
-    columns = batch.columns("operation_change", "begin", "duration", "sum_change",
+    limits = ("below_change", "above_change") if batch.operations else (
         "minimum_change", "maximum_change")  # fmt: skip
+    changes_of_values = zip(*batch.columns("sum_change", *limits))
     operation = begin = 0
     last = [[0, 0, 0] for _ in range(batch.shapes)]
     lists, changes_of_instances = batch.lists()
     last_instances = [[0] * len(positions) for positions in lists]
-    records = []
-    for shape, d_operation, d_begin, duration, *changes in zip(batch.shape, *columns):
-        flags, session, plan, turn, counter, agent, kernel, instances = shapes[shape]
+    spans = []
+    for length, d_operation, d_begin, duration in zip(
+        batch.lengths,
+        *(batch.operation_column(name) for name in ("operation_change", "begin", "duration"))
+    ):
         operation = (operation + d_operation) & _MASK64
         begin = (begin + d_begin) & _MASK64
-        bits = last[shape] = [(a + b) & _MASK64 for a, b in zip(last[shape], changes)]
-        total, minimum, maximum = (_value(word, flags & _WHOLE) for word in bits)
+        spans.extend([(operation, begin, duration)] * length)
+    records = []
+    for shape, (operation, begin, duration), changes in zip(
+        batch.shape, spans, changes_of_values
+    ):
+        flags, session, plan, turn, counter, agent, kernel, instances = shapes[shape]
+        words = last[shape] = [(a + b) & _MASK64 for a, b in zip(last[shape], changes)]
+        if batch.operations:
+            middle = _middle(words[0], flags & _WHOLE, instances)
+            words = [words[0], (middle - words[1]) & _MASK64, (middle + words[2]) & _MASK64]
+        total, minimum, maximum = (_value(word, flags & _WHOLE) for word in words)
         if samples:
             record = {"sample_id": operation, "agent_id": agent & 0xFFFF,
                       "begin_ns": begin,
@@ -221,14 +286,14 @@ def counters(payload, samples, kernel_name, counter_name):
             session=session, plan=plan)  # fmt: skip
         record["pass"] = turn & 0xFFFF
         if lists[shape]:
-            words = last_instances[shape]
+            values = last_instances[shape]
             each = []
             for index, position in enumerate(lists[shape]):
-                words[index] = (words[index] + next(changes_of_instances)) & _MASK64
+                values[index] = (values[index] + next(changes_of_instances)) & _MASK64
                 place = {
                     name: position >> low & ((1 << bits) - 1) for name, low, bits in _PLACES
                 }
-                place["value"] = _value(words[index], flags & _WHOLE_INSTANCES)
+                place["value"] = _value(values[index], flags & _WHOLE_INSTANCES)
                 each.append(place)
             record["each"] = each
         records.append(record)
