@@ -302,6 +302,27 @@ void WatchConsole::ReportLeftOut() {
   }
 }
 
+void WatchConsole::SummarizeMissed(const MissedWindows& missed) {
+  const auto say = [this, &missed](MissReason reason, const char* what) {
+    if (missed[reason] == 0) return;
+    const std::string count =
+        missed[reason] == 1 ? "1 process"
+                            : absl::StrCat(HumanCount(missed[reason]), " processes");
+    Print("rocattach-watch: %s %s\n", count.c_str(), what);
+  };
+  say(MissReason::kLate,
+      "started a new copy of the HSA runtime before it had a probe: recorded from a "
+      "later moment on at best");
+  say(MissReason::kUncertain,
+      "mapped a new copy of the HSA runtime and ended before it was known whether a "
+      "window was missed");
+  say(MissReason::kTooManyCopies,
+      "used a copy of the HSA runtime without a probe: there are too many copies "
+      "(--max-libraries, --max-libraries-per-user)");
+  say(MissReason::kNotProbed,
+      "mapped a file that is named like the HSA runtime and cannot be probed");
+}
+
 void WatchConsole::OnLibraryChanged(const std::string& path, const std::string& why) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (options_.json) {
@@ -413,6 +434,14 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
 
 namespace {
 
+Json MissedJson(const MissedWindows& missed) {
+  Json json = Json::object();
+  for (MissReason reason : kMissReasons) {
+    json[std::string(MissReasonName(reason))] = missed[reason];
+  }
+  return json;
+}
+
 Json RefusalsJson(const std::vector<UserRefusals>& refusals) {
   Json all = Json::array();
   for (const UserRefusals& user : refusals) {
@@ -489,6 +518,7 @@ void WatchConsole::Summarize(const RunResult& result) {
                  {"claims_full", result.kernel.claims_full},
                  {"over_budget", RefusalsJson(result.refusals)},
                  {"hold_deadlines", result.kernel.deadlines},
+                 {"missed_windows", MissedJson(result.missed_windows)},
                  {"files", result.files},
                  {"command_runs_on", result.command_runs_on},
                  {"output_error", std::string(result.output_status.message())}};
@@ -504,6 +534,7 @@ void WatchConsole::Summarize(const RunResult& result) {
     Print("rocattach-watch: %s kernel events were lost: windows may have been missed\n",
           HumanCount(lost_windows).c_str());
   }
+  SummarizeMissed(result.missed_windows);
   if (totals.not_believable > 0) {
     Print(
         "rocattach-watch: %s reported impossible numbers, so the losses are unknown\n",

@@ -55,6 +55,8 @@ class WatchConsole : public WatcherObserver {
   void ReportLeftOut();
   // True for the first process with this text about it; others are counted.
   bool IsFirst(const std::string& text);
+  // What was not seen of processes with new copies of the runtime.
+  void SummarizeMissed(const MissedWindows& missed);
   // The result of the session that the options define.
   void SummarizeSession(const RunResult& result);
   // A line on standard error, regardless of the other output.

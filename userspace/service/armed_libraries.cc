@@ -1,12 +1,24 @@
 #include "userspace/service/armed_libraries.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "injector/function_offset.h"
 #include "injector/probe_instruction.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
+namespace {
+
+bool IsDeleted(const LibraryCopy& copy) {
+  struct stat info;
+  return fstat(copy.file.fd(), &info) == 0 && info.st_nlink == 0;
+}
+
+}  // namespace
 
 // 1. The scan has opened the file and found hsa_init in it.
 // 2. The probe goes to what was opened.
@@ -15,7 +27,6 @@ namespace rocattach {
 // 4. The watch reports what is written after it was set.
 absl::Status ArmedLibraries::ArmOne(const LibraryCopy& copy, uint64_t cookie,
                                     LibraryProbes* probes) {
-  tried_.insert(cookie);
   watch_.Add(cookie, copy.file);
   RETURN_IF_ERROR(
       probes->AddLibrary(copy.file.ProbePath(), copy.hsa_init_offset, cookie));
@@ -27,17 +38,107 @@ absl::Status ArmedLibraries::ArmOne(const LibraryCopy& copy, uint64_t cookie,
       CheckProbeInstruction(fd, *offset).ok()) {
     return absl::OkStatus();
   }
-  probes->RemoveLibrary(cookie);
+  probes->RemoveLibraries({cookie});
   return unchanged;
 }
 
-void ArmedLibraries::ArmMappedBy(pid_t pid, LibraryProbes* probes) {
-  for (const KnownLibraries::Entry& entry : known_.MappedBy(pid)) {
-    if (tried_.count(entry.cookie) == 0 &&
-        ArmOne(*entry.copy, entry.cookie, probes).ok()) {
-      armed_.insert(entry.cookie);
+bool ArmedLibraries::ArmLater(const KnownLibraries::Entry& entry,
+                              LibraryProbes* probes) {
+  {
+    absl::MutexLock lock(&mutex_);
+    auto [found, is_new] = states_.try_emplace(entry.cookie, State::kArming);
+    if (!is_new) {
+      auto is_settled = [this,
+                         cookie = entry.cookie]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+        auto state = states_.find(cookie);
+        return state == states_.end() || state->second != State::kArming;
+      };
+      mutex_.Await(absl::Condition(&is_settled));
+      found = states_.find(entry.cookie);
+      if (found == states_.end()) return false;
+      if (found->second == State::kRetiring) found->second = State::kArmed;
+      return found->second == State::kArmed;
     }
   }
+  const bool armed = ArmOne(*entry.copy, entry.cookie, probes).ok();
+  absl::MutexLock lock(&mutex_);
+  states_[entry.cookie] = armed ? State::kArmed : State::kResists;
+  return armed;
+}
+
+ArmedLibraries::Mapped ArmedLibraries::ArmMappedBy(pid_t pid, LibraryProbes* probes) {
+  KnownLibraries::Mapped found = known_.MappedBy(pid);
+  Mapped mapped;
+  mapped.rejected = std::move(found.rejected);
+  mapped.without_room = found.without_room;
+  for (const KnownLibraries::Entry& entry : found.entries) {
+    if (ArmLater(entry, probes)) {
+      mapped.armed.push_back(entry.cookie);
+    } else {
+      mapped.rejected.push_back({entry.copy->path, "its probe could not be placed"});
+    }
+  }
+  return mapped;
+}
+
+// A copy that is asked for between the first and the last step keeps its probe: it is
+// not retiring any more. One that is asked for later is a new copy.
+std::vector<uint64_t> ArmedLibraries::RemoveUnused(
+    bool all, LibraryProbes* probes,
+    const std::function<void(std::vector<KnownLibraries::Entry>*)>& keep_unmapped) {
+  std::vector<KnownLibraries::Entry> candidates = known_.Later();
+  std::erase_if(candidates, [all](const KnownLibraries::Entry& entry) {
+    return !all && !IsDeleted(*entry.copy);
+  });
+  if (candidates.empty()) return {};
+  std::vector<uint64_t> retiring;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const KnownLibraries::Entry& entry : candidates) {
+      auto state = states_.find(entry.cookie);
+      if (state == states_.end() || state->second == State::kArming) continue;
+      if (state->second == State::kArmed) state->second = State::kRetiring;
+      retiring.push_back(entry.cookie);
+    }
+  }
+  keep_unmapped(&candidates);
+  std::vector<uint64_t> removed;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (uint64_t cookie : retiring) {
+      const bool unmapped = std::any_of(
+          candidates.begin(), candidates.end(),
+          [cookie](const KnownLibraries::Entry& e) { return e.cookie == cookie; });
+      State& state = states_[cookie];
+      if (!unmapped && state == State::kRetiring) state = State::kArmed;
+      if (!unmapped || state == State::kArmed) continue;
+      known_.Remove(cookie);
+      states_.erase(cookie);
+      removed.push_back(cookie);
+    }
+  }
+  for (uint64_t cookie : removed) watch_.Remove(cookie);
+  if (!removed.empty()) probes->RemoveLibraries(removed);
+  return removed;
+}
+
+std::vector<KnownLibraries::Entry> ArmedLibraries::ArmedAtStart() const {
+  std::vector<KnownLibraries::Entry> armed;
+  absl::MutexLock lock(&mutex_);
+  for (size_t i = 0; i < scan_.copies.size(); ++i) {
+    auto state = states_.find(i + 1);
+    if (state == states_.end() || state->second != State::kArmed) continue;
+    armed.push_back({std::make_shared<const LibraryCopy>(scan_.copies[i]), i + 1});
+  }
+  return armed;
+}
+
+size_t ArmedLibraries::armed() const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<size_t>(
+      std::count_if(states_.begin(), states_.end(), [](const auto& entry) {
+        return entry.second == State::kArmed || entry.second == State::kRetiring;
+      }));
 }
 
 absl::Status ArmedLibraries::Arm(LibraryProbes* probes) {
@@ -45,27 +146,36 @@ absl::Status ArmedLibraries::Arm(LibraryProbes* probes) {
   for (size_t i = 0; i < scan_.copies.size(); ++i) {
     const uint64_t cookie = i + 1;
     absl::Status status = ArmOne(scan_.copies[i], cookie, probes);
-    if (status.ok()) {
-      armed_.insert(cookie);
-      continue;
+    {
+      absl::MutexLock lock(&mutex_);
+      states_[cookie] = status.ok() ? State::kArmed : State::kResists;
     }
+    if (status.ok()) continue;
     scan_.rejected.push_back({scan_.copies[i].path, std::string(status.message())});
     first_error.Update(status);
   }
   // A copy that cannot be probed does not affect the others; no copy at all is an
   // error.
-  return armed_.empty() ? first_error : absl::OkStatus();
+  return armed() > 0 ? absl::OkStatus() : first_error;
 }
 
-void ArmedLibraries::DisarmWritten(
+std::vector<uint64_t> ArmedLibraries::DisarmWritten(
     LibraryProbes* probes,
     const std::function<void(const std::string& path)>& on_disarmed) {
+  std::vector<uint64_t> disarmed;
   for (uint64_t cookie : watch_.Written()) {
-    // One that was rejected is watched as well.
-    if (armed_.erase(cookie) == 0) continue;
-    probes->RemoveLibrary(cookie);
+    {
+      absl::MutexLock lock(&mutex_);
+      auto found = states_.find(cookie);
+      // One that was rejected is watched as well.
+      if (found == states_.end() || found->second == State::kResists) continue;
+      found->second = State::kResists;
+    }
+    disarmed.push_back(cookie);
     on_disarmed(known_.PathOf(cookie));
   }
+  if (!disarmed.empty()) probes->RemoveLibraries(disarmed);
+  return disarmed;
 }
 
 }  // namespace rocattach

@@ -6,11 +6,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/watch/known_libraries.h"
 #include "userspace/watch/library_probes.h"
 #include "userspace/watch/library_scanner.h"
@@ -19,35 +22,73 @@
 namespace rocattach {
 
 // Probes must be on the first instruction of hsa_init and nowhere else, so files that
-// are written to lose their probe. The probe of copy I has the cookie I + 1.
+// are written to lose their probe. The probe of copy I of the scan has the cookie I
+// + 1.
 class ArmedLibraries {
  public:
-  explicit ArmedLibraries(LibraryScan scan)
-      : scan_(std::move(scan)), known_(scan_.copies) {}
+  explicit ArmedLibraries(LibraryScan scan,
+                          const LibraryLimits& later = LibraryLimits())
+      : scan_(std::move(scan)), known_(scan_.copies, later) {}
 
   // Copies that were found, and those that were rejected, including by Arm().
   const LibraryScan& scan() const { return scan_; }
   // Sets the probes. Copies that cannot be probed are rejected; it is an error only if
-  // there is no other.
-  absl::Status Arm(LibraryProbes* probes);
+  // there is no other. Before any other call.
+  absl::Status Arm(LibraryProbes* probes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The copies of the scan that have a probe.
+  std::vector<KnownLibraries::Entry> ArmedAtStart() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // What has become of the copies that a process has mapped.
+  struct Mapped {
+    std::vector<uint64_t> armed;            // cookies of those that have a probe now
+    std::vector<RejectedLibrary> rejected;  // cannot be probed
+    uint32_t without_room = 0;              // beyond the limits
+  };
   // Sets the probes of copies that this process has mapped and that were not there at
-  // the start. Errors cost that copy's window only.
-  void ArmMappedBy(pid_t pid, LibraryProbes* probes);
+  // the start. When it returns, they are in place. Any thread; reads the files, which
+  // can take long on a network file system.
+  Mapped ArmMappedBy(pid_t pid, LibraryProbes* probes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Removes later copies that no process uses any more, and whose files are gone;
+  // `all`: whether they are gone or not, since such a copy is found again when it is
+  // mapped. `is_mapped` is told of the candidates and removes from them those that a
+  // process has mapped; nothing that is mapped after that call loses its probe.
+  // Returns the cookies.
+  std::vector<uint64_t> RemoveUnused(
+      bool all, LibraryProbes* probes,
+      const std::function<void(std::vector<KnownLibraries::Entry>*)>& keep_unmapped)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // How many probes there are.
+  size_t armed() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // These copies and later ones.
   KnownLibraries* known() { return &known_; }
   // Readable when a copy has been written to.
   int fd() const { return watch_.fd(); }
   // Removes the probes from copies that have been written to, and reports them.
-  void DisarmWritten(LibraryProbes* probes,
-                     const std::function<void(const std::string& path)>& on_disarmed);
+  // Returns their cookies.
+  std::vector<uint64_t> DisarmWritten(
+      LibraryProbes* probes,
+      const std::function<void(const std::string& path)>& on_disarmed)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  absl::Status ArmOne(const LibraryCopy& copy, uint64_t cookie, LibraryProbes* probes);
+  enum class State {
+    kArming,    // another thread is putting the probe in place
+    kArmed,     // has its probe
+    kRetiring,  // likewise, but is about to lose it unless somebody asks for it
+    kResists,   // cannot be probed, or has been written to
+  };
+
+  absl::Status ArmOne(const LibraryCopy& copy, uint64_t cookie, LibraryProbes* probes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Arms a copy once, whoever comes first; true if it has its probe.
+  bool ArmLater(const KnownLibraries::Entry& entry, LibraryProbes* probes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   LibraryScan scan_;
   KnownLibraries known_;
-  std::set<uint64_t> armed_;  // cookies of copies that have a probe
-  std::set<uint64_t> tried_;  // of those, and of those that resist
+  mutable absl::Mutex mutex_;
+  std::map<uint64_t, State> states_ ABSL_GUARDED_BY(mutex_);  // by cookie
   LibraryWatch watch_;
 };
 

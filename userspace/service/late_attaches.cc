@@ -9,10 +9,24 @@ namespace {
 // Processes that were retried and are remembered.
 constexpr size_t kMostRetried = 4096;
 
+// Those that have not ended.
+std::vector<pid_t> Living(const std::vector<ProcessId>& processes) {
+  std::vector<pid_t> living;
+  for (const ProcessId& process : processes) {
+    auto ticks = ReadStartTicks(process.pid);
+    if (ticks.ok() && *ticks == process.start_ticks) living.push_back(process.pid);
+  }
+  return living;
+}
+
 }  // namespace
 
-LateAttaches::LateAttaches(AttachFunction attach, DoneFunction done)
-    : attach_(std::move(attach)), done_(std::move(done)), thread_([this] { Run(); }) {}
+LateAttaches::LateAttaches(AttachFunction attach, DoneFunction done,
+                           DoneFunction failed)
+    : attach_(std::move(attach)),
+      done_(std::move(done)),
+      failed_(std::move(failed)),
+      thread_([this] { Run(); }) {}
 
 LateAttaches::~LateAttaches() {
   Stop();
@@ -32,6 +46,11 @@ void LateAttaches::Retry(ProcessId process) {
   retries_.push_back(process);
 }
 
+void LateAttaches::Enter(ProcessId process) {
+  absl::MutexLock lock(&mutex_);
+  to_enter_.push_back(process);
+}
+
 void LateAttaches::Stop() {
   {
     absl::MutexLock lock(&mutex_);
@@ -42,27 +61,27 @@ void LateAttaches::Stop() {
 
 void LateAttaches::Run() {
   for (;;) {
-    std::vector<pid_t> requested, retried;
+    std::vector<pid_t> requested, retried, entered;
     bool report = false;
     {
       absl::MutexLock lock(&mutex_);
       auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || request_pending_ || !retries_.empty();
+        return stopping_ || request_pending_ || !retries_.empty() || !to_enter_.empty();
       };
       mutex_.Await(absl::Condition(&has_work));
       if (stopping_) return;
       report = std::exchange(request_pending_, false);
       requested.swap(requested_);
-      for (const ProcessId& process : std::exchange(retries_, {})) {
-        auto ticks = ReadStartTicks(process.pid);
-        if (ticks.ok() && *ticks == process.start_ticks) {
-          retried.push_back(process.pid);
-        }
-      }
+      retried = Living(std::exchange(retries_, {}));
+      entered = Living(std::exchange(to_enter_, {}));
     }
     if (report) done_(attach_(requested));
     // What cannot be entered has had its verdict at its window.
     if (!retried.empty()) (void)attach_(retried);
+    if (!entered.empty()) {
+      const auto failed = attach_(entered);
+      if (failed_ != nullptr && !failed.empty()) failed_(failed);
+    }
   }
 }
 

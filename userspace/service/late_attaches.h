@@ -24,7 +24,8 @@ class LateAttaches {
   // After a batch that the user asked for.
   using DoneFunction = std::function<void(const std::map<pid_t, absl::Status>&)>;
 
-  LateAttaches(AttachFunction attach, DoneFunction done);
+  // `done`: after a Request(); `failed`: after an Enter() that failed.
+  LateAttaches(AttachFunction attach, DoneFunction done, DoneFunction failed = nullptr);
   // Stops.
   ~LateAttaches();
 
@@ -34,6 +35,9 @@ class LateAttaches {
   // A process that could not be entered at its window. Once for each process: what
   // cannot be entered late either stays as it is.
   void Retry(ProcessId process) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A process whose runtime started before its copy had a probe. `failed_` is told if
+  // it cannot be entered.
+  void Enter(ProcessId process) ABSL_LOCKS_EXCLUDED(mutex_);
   // Finishes the current batch, and forgets the others.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -41,11 +45,12 @@ class LateAttaches {
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const AttachFunction attach_;
-  const DoneFunction done_;
+  const DoneFunction done_, failed_;
   absl::Mutex mutex_;
   std::vector<pid_t> requested_ ABSL_GUARDED_BY(mutex_);
   bool request_pending_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<ProcessId> retries_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ProcessId> to_enter_ ABSL_GUARDED_BY(mutex_);
   std::vector<ProcessId> retried_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -59,6 +59,12 @@ absl::StatusOr<NodeSnapshot> ServiceMetrics::Take(bool exposed) {
     *snapshot = meters_.Take(exposed);
     snapshot->run = recorder_->Totals();
   }));
+  if (missed_ != nullptr) {
+    const MissedWindows missed = missed_();
+    for (MissReason reason : kMissReasons) {
+      snapshot->missed_windows[std::string(MissReasonName(reason))] = missed[reason];
+    }
+  }
   return std::move(*snapshot);
 }
 

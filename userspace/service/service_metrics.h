@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +16,7 @@
 #include "userspace/telemetry/listen_address.h"
 #include "userspace/telemetry/metrics_endpoint.h"
 #include "userspace/telemetry/node_meters.h"
+#include "userspace/watch/expected_windows.h"
 
 namespace rocattach {
 
@@ -30,6 +32,10 @@ class ServiceMetrics : public MetricsSource {
 
   // Answers at `address` from now on, until Close(); before the recorder finishes.
   absl::Status Listen(const ListenAddress& address, Recorder* recorder);
+  // Where missed windows are counted, if anywhere; until Close(), and before Listen().
+  void SetMissedWindows(std::function<MissedWindows()> missed) {
+    missed_ = std::move(missed);
+  }
   // New processes are seen from now on.
   void SetReady() { ready_ = true; }
   void Close();
@@ -48,6 +54,7 @@ class ServiceMetrics : public MetricsSource {
   absl::Status RunOnRecorder(std::function<void()> task);
 
   NodeMeters meters_;  // used on the recorder's thread only
+  std::function<MissedWindows()> missed_;
   Recorder* recorder_ = nullptr;
   std::atomic<bool> ready_ = false;
   std::unique_ptr<MetricsEndpoint> endpoint_;

@@ -18,6 +18,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/service/collector_search.h"
 #include "userspace/watch/library_path.h"
+#include "userspace/watch/running_process.h"
 
 namespace rocattach {
 namespace {
@@ -88,7 +89,12 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   scan.most_copies = o.budget.libraries;
   scan.most_copies_per_user = o.budget.libraries_per_user;
   for (std::string& entry : LibraryPathPlaces()) scan.usual_places.push_back(entry);
-  watcher->libraries_ = std::make_unique<ArmedLibraries>(ScanLibraries(scan));
+  // First, so that a copy that is mapped while the others are searched for is seen.
+  if (o.watch_new)
+    watcher->late_libraries_ = std::make_unique<LateLibraries>(watcher->probe_.get());
+  watcher->libraries_ = std::make_unique<ArmedLibraries>(
+      ScanLibraries(scan),
+      LibraryLimits{o.budget.libraries, o.budget.libraries_per_user});
 
   RecorderOptions recorder;
   recorder.output = {o.output_directory, o.output_file, o.recorder_arguments,
@@ -148,15 +154,44 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
           observer->OnNotAttached(pid, status);
         }
         observer->OnRunningDone();
+      },
+      [observer](const std::map<pid_t, absl::Status>& failed) {
+        if (observer == nullptr) return;
+        for (const auto& [pid, status] : failed) {
+          observer->OnNotAttached(pid, status);
+        }
       });
   RETURN_IF_ERROR(watcher->server_->Start());
-  if (o.watch_new) RETURN_IF_ERROR(watcher->libraries_->Arm(watcher->probe_.get()));
+  if (o.watch_new) RETURN_IF_ERROR(watcher->WatchNew());
   if (watcher->metrics_ != nullptr) watcher->metrics_->SetReady();
   return watcher;
 }
 
+absl::Status Watcher::WatchNew() {
+  RETURN_IF_ERROR(libraries_->Arm(probe_.get()));
+  LateLibrariesOptions late;
+  late.hold = options_.attach && !options_.dry_run &&
+              probe_->hold_mode() == HoldMode::kYielding &&
+              options_.best_hold_mode == HoldMode::kYielding;
+  late.hold_timeout_msec = options_.hold_timeout_msec;
+  late.wanted = [this](pid_t pid) {
+    return (!options_.only_own_command || IsBelow(pid, getpid())) && IsInScope(pid) &&
+           (!targets_->follows() || targets_->IsFollowed(pid)) && server_->Allows(pid);
+  };
+  if (options_.attach && !options_.dry_run) {
+    late.enter_late = [this](const ProcessId& process) {
+      late_attaches_->Enter(process);
+    };
+  }
+  return late_libraries_->Start(std::move(late), libraries_.get());
+}
+
 absl::Status Watcher::ServeMetrics() {
   if (metrics_ == nullptr) return absl::OkStatus();
+  if (late_libraries_ != nullptr) {
+    metrics_->SetMissedWindows(
+        [late = late_libraries_.get()] { return late->missed(); });
+  }
   return metrics_->Listen(*options_.metrics_listen, recorder_.get());
 }
 
@@ -168,7 +203,9 @@ std::unique_ptr<RunningTargets> Watcher::MakeTargets() {
   targets.on_not_started = [this](pid_t pid, const absl::Status& why, bool awaited) {
     if (observer_ != nullptr) observer_->OnNotStarted(pid, why, awaited);
   };
-  targets.on_loaded = [this](pid_t pid) { libraries_->ArmMappedBy(pid, probe_.get()); };
+  targets.on_loaded = [this](pid_t pid) {
+    (void)libraries_->ArmMappedBy(pid, probe_.get());
+  };
   targets.on_given_up = [this](pid_t pid, const absl::Status& why) {
     if (observer_ != nullptr) observer_->OnNotAttached(pid, why);
   };
@@ -210,11 +247,10 @@ WindowServerOptions Watcher::ServerOptions() const {
   server.on_late_window = [this](const rocattach_event& event, bool served) {
     running_attacher_->OnLateWindow(event, served);
   };
-  if (options_.wait_for_start) {
-    server.on_window = [this](const rocattach_event& event) {
-      targets_->NoteWindow(static_cast<pid_t>(event.pid));
-    };
-  }
+  server.on_window = [this](const rocattach_event& event) {
+    if (late_libraries_ != nullptr) late_libraries_->NoteWindow(event);
+    if (options_.wait_for_start) targets_->NoteWindow(static_cast<pid_t>(event.pid));
+  };
   if (targets_->follows() || options_.only_cgroup.has_value()) {
     server.wanted = [this](pid_t pid) {
       return IsInScope(pid) && (!targets_->follows() || targets_->IsFollowed(pid));
@@ -254,6 +290,7 @@ WindowServerOptions Watcher::ServerOptions() const {
 }
 
 Watcher::~Watcher() {
+  StopLateLibraries();
   if (late_attaches_ != nullptr) late_attaches_->Stop();
   if (server_ != nullptr) server_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
@@ -279,7 +316,9 @@ absl::Status Watcher::ArmCollector() {
 }
 
 void Watcher::DisarmWritten() {
-  libraries_->DisarmWritten(probe_.get(), [this](const std::string& path) {
+  const auto disarmed = libraries_->DisarmWritten(probe_.get(), [this](
+                                                                    const std::string&
+                                                                        path) {
     if (observer_ == nullptr) return;
     observer_->OnLibraryChanged(
         path,
@@ -288,6 +327,16 @@ void Watcher::DisarmWritten() {
         "rocattach-watch. Replace libraries by renaming, as package managers do, not "
         "by writing into them");
   });
+  if (late_libraries_ != nullptr) late_libraries_->Forget(disarmed);
+}
+
+void Watcher::StopLateLibraries() {
+  if (late_libraries_ == nullptr || late_libraries_->Stop()) return;
+  // A file system keeps one of its threads, which uses these: they end with the
+  // process.
+  (void)late_libraries_.release();
+  (void)libraries_.release();
+  (void)probe_.release();
 }
 
 void Watcher::RequestStop(int forward_signal) {
@@ -308,6 +357,7 @@ bool Watcher::StopsNow(RunResult* result) {
 void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
                    RunResult* result) {
   const int child_fd = command_ != nullptr ? command_->pidfd() : -1;
+  const int written_fd = libraries_ != nullptr ? libraries_->fd() : -1;
   uint64_t deadline_ns = 0;
   for (;;) {
     const uint64_t now = BootNs();
@@ -326,7 +376,7 @@ void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
     }
     // poll() ignores an entry without a descriptor.
     pollfd fds[3] = {
-        {stop_.fd(), POLLIN, 0}, {child_fd, POLLIN, 0}, {libraries_->fd(), POLLIN, 0}};
+        {stop_.fd(), POLLIN, 0}, {child_fd, POLLIN, 0}, {written_fd, POLLIN, 0}};
     int ready = poll(fds, 3, timeout);
     if (on_tick) on_tick();
     if (std::vector<pid_t> started = targets_->Poll(); !started.empty()) {
@@ -345,6 +395,7 @@ void Watcher::Wait(uint64_t duration_ns, const std::function<void()>& on_tick,
 }
 
 std::optional<int> Watcher::WaitForCommand() {
+  StopLateLibraries();
   // The events of the probes would not be read any more.
   server_.reset();
   probe_.reset();
@@ -371,6 +422,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   probe_->SetPaused(true);
   late_attaches_->Stop();
   server_->Stop();
+  if (late_libraries_ != nullptr) result.missed_windows = late_libraries_->Finish();
   if (sessions_ != nullptr) {
     sessions_->Close();
     for (const SessionInfo& info : sessions_->List()) {

@@ -20,6 +20,7 @@
 #include "userspace/service/armed_libraries.h"
 #include "userspace/service/child_command.h"
 #include "userspace/service/late_attaches.h"
+#include "userspace/service/late_libraries.h"
 #include "userspace/service/running_targets.h"
 #include "userspace/service/service_metrics.h"
 #include "userspace/service/session_service.h"
@@ -93,6 +94,9 @@ struct WatcherOptions {
 struct RunResult {
   RunTotals totals;
   KernelStats kernel;
+  // Processes whose copy of the runtime had no probe when they mapped it, and that had
+  // no window therefore, or may have had none.
+  MissedWindows missed_windows;
   // Windows that were refused in the kernel, by user.
   std::vector<UserRefusals> refusals;
   std::vector<std::string> files;
@@ -182,6 +186,9 @@ class Watcher {
   WindowServerOptions ServerOptions() const;
   // With metrics: serves them. An error if it cannot listen.
   absl::Status ServeMetrics();
+  // Sets the probes, and watches for copies that appear later.
+  absl::Status WatchNew();
+  void StopLateLibraries();
   // Removes the probes from libraries that have been written to.
   void DisarmWritten();
   absl::Status ArmCollector();
@@ -212,7 +219,8 @@ class Watcher {
   std::unique_ptr<RunningAttacher> running_attacher_;
   std::unique_ptr<RunningTargets> targets_;
   std::unique_ptr<WindowServer> server_;
-  std::unique_ptr<LateAttaches> late_attaches_;  // ends before the server
+  std::unique_ptr<LateAttaches> late_attaches_;    // ends before the server
+  std::unique_ptr<LateLibraries> late_libraries_;  // null without watch_new
   uint64_t session_ = 0;  // the one that the options request; 0: none
   DescriptorLimit descriptors_;
   WakeEvent stop_;

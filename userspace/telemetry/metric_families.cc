@@ -226,6 +226,15 @@ void EmitWindows(const NodeSnapshot& node, FamilySink sink) {
     }
   }
   {
+    Family missed("rocattach_missed_windows_total", MetricType::Counter,
+                  "Processes that mapped a copy of the HSA runtime before it had a "
+                  "probe, and had no window or may have had none.",
+                  sink);
+    for (const auto& [reason, count] : node.missed_windows) {
+      missed.Add({{"reason", reason}}, Number(count));
+    }
+  }
+  {
     Family targets("rocattach_targets", MetricType::Gauge,
                    "Processes that are attached now.", sink);
     targets.Add({{"state", "attached"}}, Number(node.running));

@@ -119,6 +119,9 @@ struct NodeSnapshot {
   std::map<std::string, GpuSnapshot> gpus;  // by key
   std::vector<ProcessSnapshot> processes;
   std::map<std::pair<std::string, std::string>, uint64_t> windows;  // verdict, reason
+  // Processes without a window because their copy of the runtime had no probe yet, by
+  // reason.
+  std::map<std::string, uint64_t> missed_windows;
   LossTotals losses;
   // Series that are exposed for processes, the limit, and how many found no room.
   uint64_t series = 0, series_limit = 0, series_refused = 0;

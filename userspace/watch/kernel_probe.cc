@@ -213,8 +213,8 @@ absl::Status KernelProbe::AddLibrary(const std::string& path, uint64_t file_offs
                                    file_offset, cookie);
 }
 
-void KernelProbe::RemoveLibrary(uint64_t cookie) {
-  state_->links->RemoveLibrary(cookie);
+void KernelProbe::RemoveLibraries(const std::vector<uint64_t>& cookies) {
+  state_->links->RemoveLibraries(cookies);
 }
 
 absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,

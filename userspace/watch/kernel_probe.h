@@ -58,7 +58,7 @@ class KernelProbe : public LibraryProbes {
 
   absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
                           uint64_t cookie) override;
-  void RemoveLibrary(uint64_t cookie) override;
+  void RemoveLibraries(const std::vector<uint64_t>& cookies) override;
   // Late attach: puts the same probe on each of these functions for the process `pid`
   // only, with the library's cookie. The first call of any of them by any of its
   // threads opens the process's window. Both calls must come from the same thread.

@@ -5,7 +5,8 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <deque>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,30 +17,54 @@
 
 namespace rocattach {
 
+// Limits on copies that are found after the start: in all, and for files of one user
+// other than root. 0: no limit.
+struct LibraryLimits {
+  uint32_t most = 512;
+  uint32_t most_per_user = 32;
+};
+
 // Those of the search at the start, and those that a process has turned out to use
 // since: a new file, in a container or an environment that did not exist. Each has a
-// cookie, its number from 1 on. Copies are only ever added, so pointers to them stay
-// valid. Thread-safe.
+// cookie, a number from 1 on that is never given to another copy. Thread-safe.
 class KnownLibraries {
  public:
   struct Entry {
-    const LibraryCopy* copy = nullptr;
+    std::shared_ptr<const LibraryCopy> copy;
     uint64_t cookie = 0;
   };
+  // What a process has mapped.
+  struct Mapped {
+    std::vector<Entry> entries;
+    std::vector<RejectedLibrary> rejected;  // these cannot be probed
+    uint32_t without_room = 0;              // copies beyond the limits
+  };
 
-  explicit KnownLibraries(std::vector<LibraryCopy> scanned);
+  explicit KnownLibraries(std::vector<LibraryCopy> scanned,
+                          const LibraryLimits& later = LibraryLimits());
 
   // The copy that this mapping is a part of; no copy if it is not known.
   Entry Find(const Mapping& mapping) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // What the process has mapped; adds what is not known.
-  std::vector<Entry> MappedBy(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Empty if the cookie is unknown.
+  // What the process has mapped; adds what is not known. Reads the files, which can
+  // take long on a network file system.
+  Mapped MappedBy(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The copies that were found after the start.
+  std::vector<Entry> Later() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Forgets a copy; its file is closed when nobody uses the entry any more.
+  void Remove(uint64_t cookie) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Also of a copy that was removed recently. Empty if the cookie is unknown.
   std::string PathOf(uint64_t cookie) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  bool HasRoom(uid_t owner) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+
+  const LibraryLimits limits_;
+  const uint64_t scanned_;  // cookies up to this one are of the search at the start
   mutable absl::Mutex mutex_;
-  std::deque<LibraryCopy> copies_ ABSL_GUARDED_BY(mutex_);
-  const size_t scanned_;
+  std::map<uint64_t, std::shared_ptr<const LibraryCopy>> copies_
+      ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::string> removed_ ABSL_GUARDED_BY(mutex_);  // paths
+  uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rocattach

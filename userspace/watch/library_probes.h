@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
 namespace rocattach {
 
+// Thread-safe.
 class LibraryProbes {
  public:
   virtual ~LibraryProbes() = default;
@@ -18,8 +20,9 @@ class LibraryProbes {
   // could turn to another file must be one of CheckedFile::ProbePath().
   virtual absl::Status AddLibrary(const std::string& path, uint64_t file_offset,
                                   uint64_t cookie) = 0;
-  // Takes away what AddLibrary() put in place with this cookie.
-  virtual void RemoveLibrary(uint64_t cookie) = 0;
+  // Takes away what AddLibrary() put in place with these cookies. Takes some 100 ms,
+  // however many they are.
+  virtual void RemoveLibraries(const std::vector<uint64_t>& cookies) = 0;
 };
 
 }  // namespace rocattach

@@ -10,11 +10,23 @@ LibraryWatch::LibraryWatch() : fd_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {}
 
 void LibraryWatch::Add(size_t number, const CheckedFile& file) {
   if (!fd_.valid() || !file.valid()) return;
+  absl::MutexLock lock(&mutex_);
   const int watch = inotify_add_watch(fd_.get(), file.ProbePath().c_str(), IN_MODIFY);
   if (watch >= 0) numbers_[watch] = number;
 }
 
+void LibraryWatch::Remove(size_t number) {
+  absl::MutexLock lock(&mutex_);
+  for (auto it = numbers_.begin(); it != numbers_.end(); ++it) {
+    if (it->second != number) continue;
+    (void)inotify_rm_watch(fd_.get(), it->first);
+    numbers_.erase(it);
+    return;
+  }
+}
+
 std::vector<size_t> LibraryWatch::Written() {
+  absl::MutexLock lock(&mutex_);
   std::vector<size_t> written;
   char buffer[4096];
   for (;;) {

@@ -86,8 +86,11 @@ absl::Status UprobeError(const std::string& path, uint64_t offset) {
 ProbeLinks::~ProbeLinks() {
   std::vector<bpf_link*> links = std::move(permanent_);
   std::vector<UniqueFd> multi;
-  for (auto [cookie, link] : libraries_) links.push_back(link);
-  for (auto& [cookie, fd] : multi_libraries_) multi.push_back(std::move(fd));
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto [cookie, link] : libraries_) links.push_back(link);
+    for (auto& [cookie, fd] : multi_libraries_) multi.push_back(std::move(fd));
+  }
   for (auto& [pid, late] : late_) links.insert(links.end(), late.begin(), late.end());
   for (auto& [pid, fds] : multi_late_) {
     for (UniqueFd& link : fds) multi.push_back(std::move(link));
@@ -120,6 +123,7 @@ absl::Status ProbeLinks::AddLibrary(const bpf_program* program, const std::strin
   if (multi_) {
     UniqueFd link(AttachMulti(program, path.c_str(), {file_offset}, cookie));
     if (!link.valid()) return UprobeError(path, file_offset);
+    absl::MutexLock lock(&mutex_);
     multi_libraries_[cookie] = std::move(link);
     return absl::OkStatus();
   }
@@ -128,16 +132,26 @@ absl::Status ProbeLinks::AddLibrary(const bpf_program* program, const std::strin
   bpf_link* link = bpf_program__attach_uprobe_opts(program, /*pid=*/-1, path.c_str(),
                                                    file_offset, &options);
   if (link == nullptr) return UprobeError(path, file_offset);
+  absl::MutexLock lock(&mutex_);
   libraries_[cookie] = link;
   return absl::OkStatus();
 }
 
-void ProbeLinks::RemoveLibrary(uint64_t cookie) {
-  multi_libraries_.erase(cookie);
-  auto found = libraries_.find(cookie);
-  if (found == libraries_.end()) return;
-  bpf_link__destroy(found->second);
-  libraries_.erase(found);
+void ProbeLinks::RemoveLibraries(const std::vector<uint64_t>& cookies) {
+  std::vector<bpf_link*> links;
+  std::vector<UniqueFd> multi;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (uint64_t cookie : cookies) {
+      if (auto link = multi_libraries_.extract(cookie); !link.empty()) {
+        multi.push_back(std::move(link.mapped()));
+      }
+      if (auto link = libraries_.extract(cookie); !link.empty()) {
+        links.push_back(link.mapped());
+      }
+    }
+  }
+  Destroy(links, std::move(multi));
 }
 
 // Some kernels from 6.6 to 6.9 filter for the first thread instead of the process: then

@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "userspace/base/unique_fd.h"
 
 struct bpf_link;
@@ -32,10 +34,12 @@ class ProbeLinks {
   // For every process, until the end.
   absl::Status AddUprobe(const bpf_program* program, const std::string& path,
                          uint64_t file_offset);
-  // For every process, until RemoveLibrary(cookie).
+  // For every process, until RemoveLibraries(). Both may be called on any thread.
   absl::Status AddLibrary(const bpf_program* program, const std::string& path,
-                          uint64_t file_offset, uint64_t cookie);
-  void RemoveLibrary(uint64_t cookie);
+                          uint64_t file_offset, uint64_t cookie)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void RemoveLibraries(const std::vector<uint64_t>& cookies)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // For one process, until RemoveLate(); more than once for more functions. OK if at
   // least one function has its probe.
   absl::Status AddLate(const bpf_program* program, pid_t pid, const std::string& path,
@@ -47,8 +51,9 @@ class ProbeLinks {
   const bool cookies_;
   std::vector<bpf_link*> permanent_;
   // Of libraries, by cookie: a probe is in one of the two.
-  std::map<uint64_t, bpf_link*> libraries_;
-  std::map<uint64_t, UniqueFd> multi_libraries_;
+  absl::Mutex mutex_;
+  std::map<uint64_t, bpf_link*> libraries_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, UniqueFd> multi_libraries_ ABSL_GUARDED_BY(mutex_);
   // Of late attaches: likewise.
   std::map<pid_t, std::vector<bpf_link*>> late_;
   std::map<pid_t, std::vector<UniqueFd>> multi_late_;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -49,7 +50,7 @@ class RunningAttacher {
  private:
   // The copy of the runtime that a process uses.
   struct Runtime {
-    const LibraryCopy* copy = nullptr;
+    std::shared_ptr<const LibraryCopy> copy;
     uint64_t cookie = 0;
     uint64_t hsa_init = 0;  // address in the process
     // Memory of a collector that an earlier service has left; 0: none.

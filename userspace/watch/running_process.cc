@@ -42,17 +42,22 @@ std::string FieldOf(const std::string& status, absl::string_view key) {
   return "";
 }
 
-// Field 9 of /proc/PID/stat; the name before it, in parentheses, may hold anything.
-uint64_t FlagsOf(pid_t pid) {
+// A field of /proc/PID/stat, counted from 0 behind the name in parentheses, which may
+// hold anything; 0 if it cannot be read.
+uint64_t StatField(pid_t pid, size_t index) {
   auto stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"), kMaxText);
   if (!stat.ok()) return 0;
   const size_t name_end = stat->rfind(')');
   if (name_end == std::string::npos) return 0;
   const std::vector<std::string> fields =
       absl::StrSplit(stat->substr(name_end + 1), ' ', absl::SkipEmpty());
-  uint64_t flags = 0;
-  if (fields.size() > 6) (void)absl::SimpleAtoi(fields[6], &flags);
-  return flags;
+  uint64_t value = 0;
+  if (fields.size() > index) (void)absl::SimpleAtoi(fields[index], &value);
+  return value;
+}
+
+uint64_t FlagsOf(pid_t pid) {
+  return StatField(pid, 6);
 }
 
 // Whether a control group is frozen, by version 2's file or version 1's. `line` is one
@@ -74,6 +79,16 @@ bool IsFrozenGroup(absl::string_view line) {
 }
 
 }  // namespace
+
+bool IsBelow(pid_t pid, pid_t ancestor) {
+  // The chain may change while it is read.
+  constexpr int kMostLevels = 64;
+  for (int i = 0; i < kMostLevels && pid > 1; ++i) {
+    if (pid == ancestor) return true;
+    pid = static_cast<pid_t>(StatField(pid, 1));
+  }
+  return false;
+}
 
 absl::Status CheckIsRunning(pid_t pid) {
   const std::string proc = absl::StrCat("/proc/", pid);

@@ -12,6 +12,9 @@
 
 namespace rocattach {
 
+// True if `ancestor` is the process itself or one of its ancestors.
+bool IsBelow(pid_t pid, pid_t ancestor);
+
 // OK if `pid` is a living process of programs. Otherwise says what it is: NOT_FOUND if
 // nothing has this number, INVALID_ARGUMENT if it is a thread, a kernel thread, a
 // zombie or the calling process.

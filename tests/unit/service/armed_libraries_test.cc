@@ -42,9 +42,11 @@ struct FakeProbes : LibraryProbes {
     if (status.ok()) probes[cookie] = {path, file_offset};
     return status;
   }
-  void RemoveLibrary(uint64_t cookie) override {
-    probes.erase(cookie);
-    removed.push_back(cookie);
+  void RemoveLibraries(const std::vector<uint64_t>& cookies) override {
+    for (uint64_t cookie : cookies) {
+      probes.erase(cookie);
+      removed.push_back(cookie);
+    }
   }
   std::vector<uint64_t> cookies() const {
     std::vector<uint64_t> all;
@@ -139,6 +141,64 @@ TEST_F(ArmedLibrariesTest, ACopyThatAProcessHasLoadedSinceIsProbedOnce) {
   EXPECT_EQ(Disarm(&libraries).size(), 1u);
   EXPECT_THAT(probes_.removed, ElementsAre(3));
   munmap(code, kBytes);
+}
+
+// Later copies lose their probe when their file is gone, unless somebody has mapped it
+// or asks for it meanwhile.
+TEST_F(ArmedLibrariesTest, ACopyWhoseFileIsGoneLosesItsProbe) {
+  ArmedLibraries libraries = Found(1);
+  ASSERT_TRUE(libraries.Arm(&probes_).ok());
+  Write(2, 32);
+  auto fd = OpenFile(PathOf(2), O_RDONLY);
+  ASSERT_TRUE(fd.ok());
+  constexpr size_t kBytes = 64 << 10;
+  void* code = mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(), 0);
+  if (code == MAP_FAILED) GTEST_SKIP() << "the temporary directory is noexec";
+  EXPECT_THAT(libraries.ArmMappedBy(getpid(), &probes_).armed, testing::Contains(2u));
+  using Entries = std::vector<KnownLibraries::Entry>;
+  const auto nobody_has_it = [](Entries*) {};
+  EXPECT_THAT(libraries.RemoveUnused(false, &probes_, nobody_has_it), IsEmpty())
+      << "the file exists";
+
+  std::filesystem::remove(PathOf(2));
+  std::filesystem::remove(PathOf(1));
+  const auto is_mapped = [](Entries* copies) { copies->clear(); };
+  EXPECT_THAT(libraries.RemoveUnused(false, &probes_, is_mapped), IsEmpty());
+  const auto asks_for_it = [this, &libraries](Entries* copies) {
+    ASSERT_EQ(copies->size(), 1u) << "those of the start keep their probes";
+    EXPECT_THAT(libraries.ArmMappedBy(getpid(), &probes_).armed, testing::Contains(2u));
+  };
+  EXPECT_THAT(libraries.RemoveUnused(false, &probes_, asks_for_it), IsEmpty());
+  EXPECT_THAT(probes_.cookies(), ElementsAre(1, 2));
+
+  EXPECT_THAT(libraries.RemoveUnused(false, &probes_, nobody_has_it), ElementsAre(2));
+  EXPECT_THAT(probes_.cookies(), ElementsAre(1));
+  EXPECT_EQ(libraries.armed(), 1u);
+  EXPECT_NE(libraries.known()->PathOf(2), "") << "events may still name it";
+  // Whoever has mapped it by then makes it a new copy.
+  EXPECT_THAT(libraries.ArmMappedBy(getpid(), &probes_).armed, testing::Contains(3u));
+  EXPECT_THAT(probes_.cookies(), ElementsAre(1, 3));
+  munmap(code, kBytes);
+}
+
+TEST_F(ArmedLibrariesTest, TheNumberOfLaterCopiesIsBounded) {
+  LibraryScan none;
+  ArmedLibraries libraries(std::move(none), {.most = 1, .most_per_user = 0});
+  std::vector<void*> mapped;
+  constexpr size_t kBytes = 64 << 10;
+  for (int number : {1, 2}) {
+    Write(number, 32);
+    auto fd = OpenFile(PathOf(number), O_RDONLY);
+    ASSERT_TRUE(fd.ok());
+    mapped.push_back(
+        mmap(nullptr, kBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(), 0));
+    if (mapped.back() == MAP_FAILED) GTEST_SKIP() << "noexec";
+  }
+  const ArmedLibraries::Mapped found = libraries.ArmMappedBy(getpid(), &probes_);
+  EXPECT_EQ(found.armed.size(), 1u);
+  EXPECT_EQ(found.without_room, 1u);
+  EXPECT_EQ(probes_.probes.size(), 1u);
+  for (void* code : mapped) munmap(code, kBytes);
 }
 
 TEST_F(ArmedLibrariesTest, NoCopiesAreNoError) {

@@ -1,0 +1,205 @@
+// Copies of the HSA runtime that appear while the service runs: they have their probe
+// before their hsa_init can be called, wherever they are, and whatever becomes of their
+// files. Each process is compared with what it does without us.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tests/integration/watch/attacher.h"
+#include "tests/integration/watch/containers.h"
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr char kRuntime[] = "/usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1";
+constexpr char kName[] = "libhsa-runtime64.so.1";
+constexpr size_t kAtOnce = 24;
+constexpr size_t kDispatches = 10;
+
+class DiscoveryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SKIP_WITHOUT_PRIVILEGES();
+    native_ = RunTarget({"hsa_dispatch", "-n", absl::StrCat(kDispatches)});
+    ASSERT_TRUE(native_.exited_with(0)) << native_.errors;
+    watcher_ = std::make_unique<WatcherProcess>(std::vector<std::string>{"--auto"});
+    ASSERT_TRUE(watcher_->ready());
+  }
+
+  std::string Folder(size_t number) const {
+    return absl::StrCat(directory_.path(), "/", number);
+  }
+  std::string Copy(size_t number) const {
+    return absl::StrCat(Folder(number), "/", kName);
+  }
+  void MakeCopy(size_t number) const {
+    fs::create_directories(Folder(number));
+    fs::copy_file(kRuntime, Copy(number));
+  }
+  static std::vector<std::string> Target() {
+    return OnSimgpu({"hsa_dispatch", "-n", absl::StrCat(kDispatches)});
+  }
+  static Child::Options From(const std::string& folder) {
+    return {.environment = {"LD_LIBRARY_PATH=" + folder}, .dies_with_us = true};
+  }
+  void ExpectAsNative(const Finished& target) const {
+    EXPECT_TRUE(target.exited_with(0)) << target.output << target.errors;
+    EXPECT_EQ(Printed(target.output, "increment"),
+              Printed(native_.output, "increment"));
+    EXPECT_EQ(target.errors, native_.errors);
+  }
+  static uint64_t Missed(WatcherProcess* watcher) {
+    const auto summaries = watcher->Events("summary");
+    EXPECT_EQ(summaries.size(), 1u);
+    if (summaries.empty()) return 0;
+    uint64_t missed = 0;
+    for (const auto& [reason, count] : summaries[0]["missed_windows"].items()) {
+      missed += count.get<uint64_t>();
+    }
+    return missed;
+  }
+  // Stops the service. Each of these processes was held at its window and recorded
+  // from its first dispatch on; at most as many are not as are counted. Returns how
+  // many are counted.
+  uint64_t ExpectAllSeen(const std::vector<pid_t>& pids, const std::string& library) {
+    const Finished service = watcher_->Stop();
+    EXPECT_TRUE(service.exited_with(0)) << service.errors;
+    const uint64_t missed = Missed(watcher_.get());
+    const Recording recording = ReadRecording(watcher_->recording());
+    EXPECT_TRUE(recording.damage.empty());
+    uint64_t seen = 0;
+    for (const RecordedProcess& process : recording.processes) {
+      const auto pid = static_cast<pid_t>(process.process.pid());
+      if (std::find(pids.begin(), pids.end(), pid) == pids.end()) continue;
+      if (process.verdict.mode() != v1::WINDOW_MODE_HELD) continue;
+      ++seen;
+      EXPECT_EQ(process.dispatches.size(), kDispatches) << pid;
+      EXPECT_THAT(process.process.hsa_library(), HasSubstr(library));
+    }
+    EXPECT_GE(seen + missed, pids.size()) << "a miss that is not counted";
+    EXPECT_LE(seen, pids.size());
+    return pids.size() - seen;
+  }
+
+  ExecutableDirectory directory_;
+  Finished native_;
+  std::unique_ptr<WatcherProcess> watcher_;
+};
+
+TEST_F(DiscoveryTest, ACopyInAPlainFolderIsProbedBeforeItIsStarted) {
+  MakeCopy(1);
+  std::vector<pid_t> pids;
+  // The second one finds the probe.
+  for (int i = 0; i < 2; ++i) {
+    Child target(Target(), From(Folder(1)));
+    ExpectAsNative(target.Wait());
+    pids.push_back(target.pid());
+  }
+  EXPECT_EQ(ExpectAllSeen(pids, Folder(1)), 0u);
+}
+
+TEST_F(DiscoveryTest, ACopyThatOnlyAMountNamespaceHasIsProbed) {
+  fs::create_directories(Folder(1));
+  Child target(Unshared({},
+                        absl::StrCat("mount -t tmpfs none ", Folder(1), " && cp -L ",
+                                     kRuntime, " ", Copy(1), " && exec \"$@\""),
+                        Target()),
+               From(Folder(1)));
+  ExpectAsNative(target.Wait());
+  EXPECT_FALSE(fs::exists(Copy(1)));
+  EXPECT_EQ(ExpectAllSeen({target.pid()}, kName), 0u);
+}
+
+// As a container has it: the file is in a layer below, or has been copied up.
+TEST_F(DiscoveryTest, ACopyOnAnOverlayIsProbed) {
+  std::vector<pid_t> pids;
+  size_t number = 0;
+  for (const char* change : {"true", "touch $merged/libhsa-runtime64.so.1"}) {
+    MakeCopy(++number);
+    const std::string merged = Folder(number) + "-merged";
+    fs::create_directories(merged);
+    // An overlay cannot have its upper layer on every file system.
+    Child target(
+        Unshared({},
+                 absl::StrCat("merged=", merged, "; mount -t tmpfs none /mnt && mkdir ",
+                              "/mnt/u /mnt/w && mount -t overlay overlay -o lowerdir=",
+                              Folder(number), ",upperdir=/mnt/u,workdir=/mnt/w ",
+                              "$merged && ", change, " && exec \"$@\""),
+                 Target()),
+        From(merged));
+    const Finished end = target.Wait();
+    if (end.errors.find("overlay") != std::string::npos) {
+      GTEST_SKIP() << end.errors;
+    }
+    ExpectAsNative(end);
+    pids.push_back(target.pid());
+  }
+  EXPECT_EQ(ExpectAllSeen(pids, "merged"), 0u);
+}
+
+// Starts kAtOnce processes, each with a copy of its own, and changes each file at some
+// moment while it is loaded.
+class ManyCopiesTest : public DiscoveryTest {
+ protected:
+  void Round(size_t first, size_t count, const std::string& change,
+             std::vector<pid_t>* pids) {
+    std::vector<std::unique_ptr<Child>> targets;
+    for (size_t i = first; i < first + count; ++i) {
+      MakeCopy(i);
+      // The change must not come before the loader has opened the file.
+      const std::string script =
+          absl::StrCat("(n=0; until [[ $(</proc/$$/maps) == *", Copy(i),
+                       "* ]] || [ $n -gt 300 ]; ", "do n=$((n+1)); done; ", change,
+                       ") >/dev/null 2>&1 & exec ", absl::StrJoin(Target(), " "));
+      targets.push_back(std::make_unique<Child>(
+          std::vector<std::string>{"bash", "-c", script, Copy(i)}, From(Folder(i))));
+    }
+    for (const auto& target : targets) {
+      ExpectAsNative(target->Wait());
+      pids->push_back(target->pid());
+    }
+    for (size_t i = first; i < first + count; ++i) fs::remove_all(Folder(i));
+  }
+  static size_t Copies() {
+    const char* wanted = getenv("ROCATTACH_TEST_COPIES");
+    return wanted != nullptr ? strtoul(wanted, nullptr, 10) : 2 * kAtOnce;
+  }
+  // `library`: a part of the path that is recorded for each of them.
+  void Rounds(const std::string& change, const std::string& library) {
+    std::vector<pid_t> pids;
+    for (size_t first = 1; first <= Copies() && !HasFailure(); first += kAtOnce) {
+      Round(first, std::min(kAtOnce, Copies() + 1 - first), change, &pids);
+    }
+    const uint64_t missed = ExpectAllSeen(pids, library);
+    RecordProperty("missed", static_cast<int>(missed));
+    EXPECT_EQ(missed, 0u) << "of " << pids.size();
+  }
+};
+
+TEST_F(ManyCopiesTest, CopiesThatStayAreAllSeen) {
+  Rounds("true", directory_.path());
+}
+
+TEST_F(ManyCopiesTest, CopiesThatAreDeletedAtOnceAreAllSeen) {
+  // What is left of the path when the file is read depends on the moment.
+  Rounds("rm -f $0", "/");
+}
+
+TEST_F(ManyCopiesTest, CopiesThatAreRenamedAtOnceAreAllSeen) {
+  Rounds("mv $0 $0.other", "/");
+}
+
+}  // namespace
+}  // namespace rocattach::testing_support

@@ -1,0 +1,186 @@
+#include "userspace/watch/expected_windows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace rocattach {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ExpectedWindowsTest : public testing::Test {
+ protected:
+  static constexpr pid_t kPid = 7;
+
+  ExpectedWindows Make() {
+    return ExpectedWindows(
+        {.has_window = [this](pid_t pid) { return windows_.count(pid) > 0; },
+         .read_start = [this](pid_t pid) -> absl::StatusOr<RuntimeStart> {
+           if (ticks_.count(pid) == 0) return absl::NotFoundError("gone");
+           return start_;
+         },
+         .read_start_ticks = [this](pid_t pid) -> absl::StatusOr<uint64_t> {
+           if (ticks_.count(pid) == 0) return absl::NotFoundError("gone");
+           return ticks_[pid];
+         },
+         .now_msec = [this] { return now_; }});
+  }
+  static uint64_t Sum(const MissedWindows& missed) {
+    uint64_t sum = 0;
+    for (MissReason reason : kMissReasons) sum += missed[reason];
+    return sum;
+  }
+  // Until everything that can be known is known.
+  std::vector<ProcessId> Settle(ExpectedWindows* expected) {
+    std::vector<ProcessId> late;
+    for (int i = 0; i < 5; ++i) {
+      for (const ProcessId& process : expected->Poll()) late.push_back(process);
+      now_ += 600;
+    }
+    EXPECT_TRUE(expected->empty());
+    return late;
+  }
+
+  std::map<pid_t, uint64_t> ticks_ = {{kPid, 100}};
+  std::set<pid_t> windows_;
+  RuntimeStart start_ = RuntimeStart::kNotStarted;
+  uint64_t now_ = 1000;
+};
+
+TEST_F(ExpectedWindowsTest, AWindowThatIsSeenIsNotMissed) {
+  ExpectedWindows expected = Make();
+  expected.Add(kPid);
+  expected.NoteWindow({kPid, 100});
+  EXPECT_TRUE(expected.empty());
+  EXPECT_EQ(Sum(expected.missed()), 0u);
+}
+
+// The record of a mapping may be read after the window was served.
+TEST_F(ExpectedWindowsTest, AWindowThatCameFirstCounts) {
+  ExpectedWindows expected = Make();
+  expected.NoteWindow({kPid, 100});
+  expected.Add(kPid);
+  EXPECT_TRUE(expected.empty());
+}
+
+TEST_F(ExpectedWindowsTest, TheWindowOfAnotherProcessWithTheNumberDoesNot) {
+  ExpectedWindows expected = Make();
+  expected.NoteWindow({kPid, 99});
+  expected.Add(kPid);
+  expected.NoteWindow({kPid, 101});
+  EXPECT_FALSE(expected.empty());
+}
+
+TEST_F(ExpectedWindowsTest, ARuntimeThatStartsAfterTheProbeMissesNothing) {
+  ExpectedWindows expected = Make();
+  expected.Add(kPid);
+  EXPECT_THAT(expected.Poll(), IsEmpty());
+  EXPECT_FALSE(expected.empty()) << "it may start before the probe";
+  expected.NoteProbed(kPid);
+  EXPECT_THAT(Settle(&expected), IsEmpty());
+  EXPECT_EQ(Sum(expected.missed()), 0u);
+}
+
+TEST_F(ExpectedWindowsTest, ARuntimeThatWasFasterIsEnteredLateAndCounted) {
+  start_ = RuntimeStart::kStarted;
+  ExpectedWindows expected = Make();
+  expected.Add(kPid);
+  expected.NoteProbed(kPid);
+  EXPECT_THAT(Settle(&expected), ElementsAre(ProcessId{kPid, 100}));
+  EXPECT_EQ(expected.missed()[MissReason::kLate], 1u);
+  EXPECT_EQ(Sum(expected.missed()), 1u);
+}
+
+TEST_F(ExpectedWindowsTest, AStartedRuntimeWithAWindowIsNotLate) {
+  start_ = RuntimeStart::kStarted;
+  windows_ = {kPid};
+  ExpectedWindows expected = Make();
+  expected.Add(kPid);
+  expected.NoteProbed(kPid);
+  EXPECT_THAT(Settle(&expected), IsEmpty());
+  EXPECT_EQ(Sum(expected.missed()), 0u);
+}
+
+// While it is loaded its state is not known; later it counts as started.
+TEST_F(ExpectedWindowsTest, AnUnknownStateIsWaitedFor) {
+  start_ = RuntimeStart::kUnknown;
+  ExpectedWindows expected = Make();
+  expected.Add(kPid);
+  expected.NoteProbed(kPid);
+  EXPECT_THAT(expected.Poll(), IsEmpty());
+  now_ += 900;
+  EXPECT_THAT(expected.Poll(), IsEmpty());
+  EXPECT_FALSE(expected.empty());
+  now_ += 200;
+  EXPECT_THAT(expected.Poll(), ElementsAre(ProcessId{kPid, 100}));
+}
+
+TEST_F(ExpectedWindowsTest, AProcessThatEndsUnseenIsCounted) {
+  for (const bool probed : {false, true}) {
+    ticks_ = {{kPid, 100}};
+    ExpectedWindows expected = Make();
+    expected.Add(kPid);
+    if (probed) expected.NoteProbed(kPid);
+    ticks_.clear();
+    EXPECT_THAT(Settle(&expected), IsEmpty());
+    EXPECT_EQ(expected.missed()[MissReason::kUncertain], 1u);
+  }
+}
+
+// Its number may be in use again.
+TEST_F(ExpectedWindowsTest, AProcessThatIsReplacedIsCounted) {
+  ExpectedWindows expected = Make();
+  expected.Add(kPid);
+  ticks_[kPid] = 200;
+  expected.Add(kPid);
+  EXPECT_EQ(expected.missed()[MissReason::kUncertain], 1u);
+  EXPECT_FALSE(expected.empty());
+}
+
+// One that had ended before it could be looked at.
+TEST_F(ExpectedWindowsTest, AProcessThatIsGoneAtOnceIsCounted) {
+  ticks_.clear();
+  ExpectedWindows expected = Make();
+  expected.Add(kPid);
+  expected.NoteProbed(kPid);
+  EXPECT_THAT(Settle(&expected), IsEmpty());
+  EXPECT_EQ(expected.missed()[MissReason::kUncertain], 1u);
+}
+
+// News of its window may still be on the way.
+TEST_F(ExpectedWindowsTest, AWindowThatIsNotedAfterTheEndCounts) {
+  ExpectedWindows expected = Make();
+  expected.Add(kPid);
+  ticks_.clear();
+  EXPECT_THAT(expected.Poll(), IsEmpty());
+  expected.NoteWindow({kPid, 100});
+  EXPECT_THAT(Settle(&expected), IsEmpty());
+  EXPECT_EQ(Sum(expected.missed()), 0u);
+}
+
+TEST_F(ExpectedWindowsTest, WhatCannotBeProbedIsCountedByReason) {
+  ExpectedWindows expected = Make();
+  expected.Add(kPid);
+  expected.NoteNotProbed(kPid, MissReason::kTooManyCopies);
+  expected.NoteNotProbed(kPid, MissReason::kTooManyCopies);
+  EXPECT_TRUE(expected.empty());
+  EXPECT_EQ(expected.missed()[MissReason::kTooManyCopies], 1u);
+}
+
+TEST_F(ExpectedWindowsTest, TheEndOfTheServiceSettlesTheRest) {
+  ticks_ = {{7, 100}, {8, 100}};
+  ExpectedWindows expected = Make();
+  expected.Add(7);
+  expected.Add(8);
+  ticks_.erase(8);
+  expected.Finish();
+  EXPECT_TRUE(expected.empty());
+  EXPECT_EQ(expected.missed()[MissReason::kUncertain], 1u) << "7 has not started";
+}
+
+}  // namespace
+}  // namespace rocattach

@@ -1,0 +1,62 @@
+// Copies of the HSA runtime that appear while the service runs.
+#ifndef ROCATTACH_USERSPACE_SERVICE_LATE_LIBRARIES_H_
+#define ROCATTACH_USERSPACE_SERVICE_LATE_LIBRARIES_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "bpf/watch_events.h"
+#include "userspace/service/armed_libraries.h"
+#include "userspace/watch/expected_windows.h"
+#include "userspace/watch/kernel_probe.h"
+#include "userspace/watch/library_discovery.h"
+#include "userspace/watch/mmap_events.h"
+
+namespace rocattach {
+
+struct LateLibrariesOptions {
+  // As in LibraryDiscoveryOptions.
+  bool hold = false;
+  uint32_t hold_timeout_msec = 250;
+  std::function<bool(pid_t)> wanted;
+  // A process that started its runtime before its copy had a probe; null: it is only
+  // counted.
+  std::function<void(const ProcessId&)> enter_late;
+};
+
+// Puts probes on them before their hsa_init can be called, removes them when nobody
+// needs them any more, and counts what was missed nevertheless.
+class LateLibraries {
+ public:
+  // Mappings from here on are seen by Start(). `probe` must outlive it.
+  explicit LateLibraries(KernelProbe* probe);
+  ~LateLibraries() { (void)Stop(); }
+
+  // `libraries` must outlive it.
+  absl::Status Start(LateLibrariesOptions options, ArmedLibraries* libraries);
+  // A window was seen.
+  void NoteWindow(const rocattach_event& event);
+  // These probes are not in place any more.
+  void Forget(const std::vector<uint64_t>& cookies);
+  // Stops looking. False if `libraries` and `probe` are still in use, see
+  // LibraryDiscovery::Stop().
+  bool Stop();
+  // Stops looking after all windows have been noted, and settles what is open.
+  MissedWindows Finish();
+  MissedWindows missed() const { return expected_.missed(); }
+
+ private:
+  absl::StatusOr<std::unique_ptr<MmapEvents>> events_;
+  KernelProbe* const probe_;
+  ExpectedWindows expected_;
+  std::unique_ptr<LibraryDiscovery> discovery_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_LATE_LIBRARIES_H_

@@ -1,0 +1,142 @@
+#include "userspace/watch/expected_windows.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace rocattach {
+
+absl::string_view MissReasonName(MissReason reason) {
+  switch (reason) {
+    case MissReason::kLate:
+      return "late";
+    case MissReason::kUncertain:
+      return "uncertain";
+    case MissReason::kTooManyCopies:
+      return "too_many_copies";
+    case MissReason::kNotProbed:
+      return "not_probed";
+  }
+  return "";
+}
+
+void ExpectedWindows::Add(pid_t pid) {
+  const uint64_t ticks = functions_.read_start_ticks(pid).value_or(0);
+  absl::MutexLock lock(&mutex_);
+  const bool seen =
+      std::any_of(recent_.begin(), recent_.end(), [pid, ticks](const ProcessId& p) {
+        return p.pid == pid && (ticks == 0 || p.start_ticks == ticks);
+      });
+  if (seen) return;
+  auto found = expected_.find(pid);
+  if (found != expected_.end() && found->second.start_ticks == ticks) {
+    // A further copy of the same process.
+    found->second.probed = false;
+    return;
+  }
+  // Another process had this number, and its end was not noticed.
+  if (found != expected_.end()) ++missed_[MissReason::kUncertain];
+  expected_[pid] = {.start_ticks = ticks};
+}
+
+void ExpectedWindows::NoteProbed(pid_t pid) {
+  absl::MutexLock lock(&mutex_);
+  if (auto found = expected_.find(pid); found != expected_.end()) {
+    found->second.probed = true;
+  }
+}
+
+void ExpectedWindows::NoteNotProbed(pid_t pid, MissReason why) {
+  absl::MutexLock lock(&mutex_);
+  if (expected_.erase(pid) > 0) ++missed_[why];
+}
+
+void ExpectedWindows::NoteWindow(const ProcessId& process) {
+  absl::MutexLock lock(&mutex_);
+  recent_.push_back(process);
+  if (recent_.size() > kMostRecent) recent_.pop_front();
+  auto found = expected_.find(process.pid);
+  if (found == expected_.end()) return;
+  const uint64_t ticks = found->second.start_ticks;
+  if (ticks == 0 || ticks == process.start_ticks) expected_.erase(found);
+}
+
+ExpectedWindows::Fate ExpectedWindows::Decide(pid_t pid, Expected* expected) const {
+  const uint64_t now = functions_.now_msec();
+  if (functions_.has_window(pid)) return Fate::kSettled;
+  // In this order: a runtime that is open and has no window has opened none.
+  const auto start = functions_.read_start(pid);
+  const auto ticks = functions_.read_start_ticks(pid);
+  const bool gone = !ticks.ok() || *ticks != expected->start_ticks ||
+                    absl::IsNotFound(start.status());
+  if (gone) {
+    if (expected->gone_msec == 0) expected->gone_msec = now;
+    return now - expected->gone_msec >= kNewsMsec ? Fate::kUncertain : Fate::kOpen;
+  }
+  if (!expected->probed) return Fate::kOpen;
+  // Read after the probe was in place.
+  if (!start.ok() || *start == RuntimeStart::kNotLoaded) return Fate::kUncertain;
+  if (*start == RuntimeStart::kNotStarted) return Fate::kSettled;
+  if (*start == RuntimeStart::kUnknown) {
+    if (expected->unknown_since_msec == 0) expected->unknown_since_msec = now;
+    if (now - expected->unknown_since_msec < kLoadingMsec) return Fate::kOpen;
+  }
+  // Its window may have opened since the first look.
+  return functions_.has_window(pid) ? Fate::kSettled : Fate::kLate;
+}
+
+std::vector<ProcessId> ExpectedWindows::Poll() {
+  std::vector<ProcessId> late;
+  std::map<pid_t, Expected> open;
+  {
+    absl::MutexLock lock(&mutex_);
+    open = expected_;
+  }
+  for (auto& [pid, expected] : open) {
+    // Reads the process, so without the lock: threads that serve windows take it.
+    const Fate fate = Decide(pid, &expected);
+    absl::MutexLock lock(&mutex_);
+    auto found = expected_.find(pid);
+    if (found == expected_.end() || found->second.start_ticks != expected.start_ticks) {
+      continue;
+    }
+    if (fate == Fate::kOpen) {
+      found->second.gone_msec = expected.gone_msec;
+      found->second.unknown_since_msec = expected.unknown_since_msec;
+      continue;
+    }
+    expected_.erase(found);
+    if (fate == Fate::kUncertain) ++missed_[MissReason::kUncertain];
+    if (fate == Fate::kLate) {
+      ++missed_[MissReason::kLate];
+      late.push_back({pid, expected.start_ticks});
+    }
+  }
+  return late;
+}
+
+void ExpectedWindows::Finish() {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [pid, expected] : expected_) {
+    // One that lives and has not started its runtime has missed nothing.
+    const auto ticks = functions_.read_start_ticks(pid);
+    const auto start = functions_.read_start(pid);
+    if (ticks.ok() && *ticks == expected.start_ticks && start.ok() &&
+        *start == RuntimeStart::kNotStarted) {
+      continue;
+    }
+    ++missed_[MissReason::kUncertain];
+  }
+  expected_.clear();
+}
+
+bool ExpectedWindows::empty() const {
+  absl::MutexLock lock(&mutex_);
+  return expected_.empty();
+}
+
+MissedWindows ExpectedWindows::missed() const {
+  absl::MutexLock lock(&mutex_);
+  return missed_;
+}
+
+}  // namespace rocattach

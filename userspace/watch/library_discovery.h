@@ -1,0 +1,170 @@
+// Finds copies of the HSA runtime when a process maps them, and keeps that process
+// from calling hsa_init before the copy has its probe.
+#ifndef ROCATTACH_USERSPACE_WATCH_LIBRARY_DISCOVERY_H_
+#define ROCATTACH_USERSPACE_WATCH_LIBRARY_DISCOVERY_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "injector/tracee.h"
+#include "userspace/base/process.h"
+#include "userspace/base/steady_cond_var.h"
+#include "userspace/base/thread_checker.h"
+#include "userspace/base/wake_event.h"
+#include "userspace/watch/budget.h"
+#include "userspace/watch/expected_windows.h"
+#include "userspace/watch/mmap_events.h"
+
+namespace rocattach {
+
+struct LibraryDiscoveryOptions {
+  // Stop threads that load a copy without a probe, for at most this long; false: their
+  // window is only counted if it was missed.
+  bool hold = false;
+  uint32_t hold_timeout_msec = 250;
+  // Whether a process's windows are of interest. On the thread that reads the records.
+  std::function<bool(pid_t)> wanted;
+
+  // A file that has its probe already.
+  struct Known {
+    dev_t device = 0;
+    ino_t inode = 0;
+    uint64_t cookie = 0;
+  };
+  std::vector<Known> known;
+
+  struct Armed {
+    std::vector<uint64_t> cookies;  // probes that are in place now
+    bool rejected = false;          // a copy cannot be probed
+    bool without_room = false;      // there are as many probes as there may be
+  };
+  // Puts probes on the copies that a process has mapped. On threads of their own,
+  // because reading a file may take any time.
+  std::function<Armed(pid_t)> arm;
+  // Removes probes that nobody needs any more: of deleted files, or `all`. Calls
+  // `forget` before it looks who has mapped them, with what it may remove. False if
+  // none was removed.
+  using Forget = std::function<void(const std::vector<uint64_t>& cookies)>;
+  std::function<bool(bool all, const Forget& forget)> sweep;
+  // The runtime of this process was started before its copy had a probe.
+  std::function<void(const ProcessId&)> enter_late;
+};
+
+// 1. The kernel's record of an executable mapping says which file it is.
+// 2. A file with a runtime's name that has no probe yet: the thread that has mapped it
+//    is stopped by ptrace. It is in the dynamic loader, which has its segments,
+//    dependencies, relocations and constructors still to do.
+// 3. Another thread reads the file and puts the probe in place.
+// 4. The thread runs on; hsa_init is probed.
+// 5. If that took too long, or the process could not be stopped, ExpectedWindows finds
+//    out what it missed.
+class LibraryDiscovery {
+ public:
+  // Of one user other than root: threads that are stopped at a time, and in a second.
+  static constexpr int kMostPerUser = 64;
+  static constexpr uint32_t kPerUserAndSecond = 100;
+
+  // Mappings from the opening of `events` on are seen. `expected` must outlive it.
+  static absl::StatusOr<std::unique_ptr<LibraryDiscovery>> Start(
+      LibraryDiscoveryOptions options, std::unique_ptr<MmapEvents> events,
+      ExpectedWindows* expected);
+  ~LibraryDiscovery();
+
+  // These probes are about to be removed: the next mapping of their files is new.
+  void Forget(const std::vector<uint64_t>& cookies) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Releases all threads. False if a file is still being read and cannot be waited
+  // for: what the options' functions use must not be destroyed then.
+  bool Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Threads that were stopped until their copy had its probe.
+  uint64_t held() const { return held_; }
+  // Of these, those that were released at the deadline.
+  uint64_t deadlines() const { return deadlines_; }
+
+ private:
+  struct FileKey {
+    uint32_t device_major = 0, device_minor = 0;
+    uint64_t inode = 0;
+    auto operator<=>(const FileKey&) const = default;
+  };
+  struct File {
+    bool armed = false;
+    std::vector<uint64_t> cookies;  // if armed
+    std::set<pid_t> loaders;        // while not: processes that wait for it
+  };
+  // A thread that is stopped.
+  struct Hold {
+    pid_t pid = 0;
+    uid_t uid = 0;
+    FileKey file;
+    uint64_t deadline_ns = 0;
+    std::unique_ptr<Tracee> tracee;
+  };
+
+  LibraryDiscovery(LibraryDiscoveryOptions options, std::unique_ptr<MmapEvents> events,
+                   ExpectedWindows* expected)
+      : options_(std::move(options)), events_(std::move(events)), expected_(expected) {}
+
+  // False if asked to stop; true if this thread has to end and another to take its
+  // place.
+  bool ReadRecords() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnMmap(const MmapEvent& event) ABSL_LOCKS_EXCLUDED(mutex_)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  void HoldThread(const MmapEvent& event, const FileKey& file)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  // Releases threads whose file is settled, or whose time is up; `all`: all.
+  void ReleaseSettled(bool all) ABSL_LOCKS_EXCLUDED(mutex_)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(tracing_thread_);
+  // Arms files until there is nothing left to do.
+  void ArmFiles() ABSL_LOCKS_EXCLUDED(mutex_);
+  void ArmOne(const FileKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  // After a loss of records: looks at all processes.
+  void LookAtAll() ABSL_LOCKS_EXCLUDED(mutex_);
+  void KeepHouse() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsStopping() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const LibraryDiscoveryOptions options_;
+  const std::unique_ptr<MmapEvents> events_;
+  ExpectedWindows* const expected_;
+  std::atomic<uint64_t> held_ = 0, deadlines_ = 0;
+  WakeEvent wake_;
+  std::thread reader_, housekeeper_;
+  std::vector<std::thread> armers_;
+
+  mutable absl::Mutex mutex_;
+  std::map<FileKey, File> files_ ABSL_GUARDED_BY(mutex_);
+  std::deque<FileKey> to_arm_ ABSL_GUARDED_BY(mutex_);
+  // Calls of Forget(): what was armed meanwhile may have lost its probe.
+  uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool look_at_all_ ABSL_GUARDED_BY(mutex_) = false;
+  bool new_files_ ABSL_GUARDED_BY(mutex_) = false;  // for the housekeeper
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  int running_armers_ ABSL_GUARDED_BY(mutex_) = 0;
+  SteadyCondVar changed_;
+
+  ThreadChecker tracing_thread_;
+  std::vector<Hold> holds_ ABSL_GUARDED_BY(tracing_thread_);
+  // Released, but not yet in the stop that a detach needs.
+  std::vector<std::unique_ptr<Tracee>> leaving_ ABSL_GUARDED_BY(tracing_thread_);
+  UserRate rate_ ABSL_GUARDED_BY(tracing_thread_){kPerUserAndSecond, kMostPerUser};
+  uint64_t lost_ ABSL_GUARDED_BY(tracing_thread_) = 0;
+  bool must_exit_ ABSL_GUARDED_BY(tracing_thread_) = false;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_WATCH_LIBRARY_DISCOVERY_H_
