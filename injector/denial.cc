@@ -109,7 +109,7 @@ std::string ExplainTraceDenial(pid_t pid, absl::string_view root) {
   const std::string number = absl::StrCat(pid);
   const bool may_trace = MayTrace(files);
   // The order of certainty: Yama's file and the capability leave no doubt.
-  const std::string yama =
+  std::string yama =
       YamaDenial(files.Read("/proc/sys/kernel/yama/ptrace_scope"), may_trace);
   if (!yama.empty()) return yama;
   if (!may_trace) {

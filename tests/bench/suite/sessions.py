@@ -59,12 +59,24 @@ def run_cost(bench):
                 "divided by dispatches", "no collector, no SDK", rows)
 
 
-def drain_row(what, ours, single):
+def run_part(bench):
+    items = bench.benchmark("counting_bench", ".")
+    ours = items["BM_CountedDispatch"]["cpu_time"]
+    kept = items["BM_MutexVectorOfRecords"]["cpu_time"]
+    bench.table("sessions", "The collector's part of a dispatch with 8 counters and 434 "
+                "instances, processor time", "records kept in a vector, mutex", [
+                    ("all callbacks, to the values in the ring", duration(ours),
+                     duration(kept), f"1 : {kept / ours:.2f}", "≤ 1.5 µs",
+                     {"part_ns": ours, "vector_ns": kept}),
+                ])
+
+
+def drain_row(what, ours, single, goal):
     speeds = [item["items_per_second"] for item in (ours, single)]
     sizes = [item["bytes_per_record"] for item in (ours, single)]
     return (what, f"{rate(speeds[0])}, {sizes[0]:.1f} bytes",
             f"{rate(speeds[1])}, {sizes[1]:.1f} bytes",
-            f"{speeds[0] / speeds[1]:.2f} ×, 1 : {sizes[1] / sizes[0]:.1f} bytes", "",
+            f"{speeds[0] / speeds[1]:.2f} ×, 1 : {sizes[1] / sizes[0]:.1f} bytes", goal,
             {"dispatches_per_second": speeds[0], "values_per_second": 8 * speeds[0],
              "bytes_per_dispatch": sizes[0],
              "single_dispatches_per_second": speeds[1],
@@ -90,13 +102,16 @@ def run_values(bench):
     bench.table("sessions", "Dispatches with 8 values, one core",
                 "from the vector, one message each, in memory", [
                     drain_row("ring, checked, to a file, zstd 1",
-                              items["BM_DrainToFile/manual_time"], single),
+                              items["BM_DrainToFile/manual_time"], single,
+                              "≥ 1.00 ×"),
                     drain_row("the same, and records to a program",
-                              items["BM_DrainToFileAndProgram/manual_time"], single),
+                              items["BM_DrainToFileAndProgram/manual_time"], single,
+                              ""),
                 ])
 
 
 def run(bench):
     run_start(bench)
     run_cost(bench)
+    run_part(bench)
     run_values(bench)

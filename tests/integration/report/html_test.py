@@ -350,6 +350,38 @@ class CommandTest(unittest.TestCase):
         missing = os.path.join(self.folder.name, "none.rwa")
         run(ROCATTACH, "compare", self.recording, missing, status=3)
 
+    def test_compare_has_options_for_what_counts(self):
+        other = os.path.join(self.folder.name, "seed2.rwa")
+        run(MAKE_RECORDING, other, "2", "100")
+
+        def compare(*options, status=0):
+            done = run(ROCATTACH, "compare", "--json", *options, self.recording, other,
+                       status=status)  # fmt: skip
+            return json.loads(done.stdout)
+
+        # The more certain, the wider.
+        widths = [
+            {k["name"]: k["high"] - k["low"] for k in compare("--confidence", c)["kernels"]}
+            for c in ("50", "95", "99.9")
+        ]
+        self.assertEqual(len(widths[0]), 3)
+        for name, width in widths[0].items():
+            self.assertLess(width, widths[1][name])
+            self.assertLess(widths[1][name], widths[2][name])
+        slow = os.path.join(self.folder.name, "slow2.rwa")
+        subprocess.run(
+            [MAKE_RECORDING, slow, "1", "100"], check=True,
+            env={**os.environ, "MAKE_RECORDING_SLOWER": "2"},
+        )  # fmt: skip
+        # Each has about a third of the time.
+        run(ROCATTACH, "compare", self.recording, slow, status=4)
+        done = run(ROCATTACH, "compare", "--min-share", "60", self.recording, slow)
+        self.assertIn("0 kernels are slower", done.stdout)
+        for option, value in (("--confidence", "49"), ("--confidence", "100"),
+                              ("--min-share", "-1"), ("--threshold", "x")):  # fmt: skip
+            done = run(ROCATTACH, "compare", option, value, self.recording, slow, status=2)
+            self.assertIn(option, done.stderr)
+
     def test_groups_come_from_a_file(self):
         groups = os.path.join(self.folder.name, "groups.yaml")
         with open(groups, "w", encoding="utf-8") as file:

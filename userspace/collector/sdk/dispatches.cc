@@ -106,8 +106,9 @@ Decision SdkDispatches::Decide(const PlanState* state,
   // Not every GPU has to be of an architecture that the plan counts on.
   if (table != nullptr && LoadAcquire(&table->generation) == generation &&
       table->dispatch_passes[agent] != 0) {
+    const bool by_time = state->plan.rotation == ROCATTACH_ROTATE_TIME;
     uint32_t due = rocattach_plan_due_pass(&state->plan, table->dispatch_passes[agent],
-                                           decision.iteration, BootNs());
+                                           decision.iteration, by_time ? BootNs() : 0);
     count->first_pass = table->dispatch_first[agent];
     count->pass = static_cast<uint16_t>(count->first_pass + due);
     count->config = table->config[agent][count->pass % ROCATTACH_PLAN_MAX_PASSES];

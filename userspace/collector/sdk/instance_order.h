@@ -18,8 +18,14 @@ namespace rocattach::collector {
 // it.
 class InstanceOrder {
  public:
+  // Adjacent positions of one counter.
+  struct Run {
+    uint16_t begin, end;
+    uint8_t place;  // the counter's index in the config
+  };
+
   // Further records are always asked for.
-  static constexpr size_t kMost = 1024;
+  static constexpr size_t kMost = 2048;
   static constexpr uint32_t kUnknown = UINT32_MAX;
 
   // The counter's index in the config.
@@ -44,8 +50,25 @@ class InstanceOrder {
     places_[position] = static_cast<uint8_t>(place);
   }
   void Publish(size_t count) {
-    StoreRelease(&count_, static_cast<uint32_t>(count < kMost ? count : kMost));
+    if (count > kMost) count = kMost;
+    uint32_t runs = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (runs == 0 || runs_[runs - 1].place != places_[i]) {
+        if (runs == kMostRuns) break;
+        runs_[runs++] = {static_cast<uint16_t>(i), 0, places_[i]};
+      }
+      runs_[runs - 1].end = static_cast<uint16_t>(i + 1);
+    }
+    run_count_ = runs;
+    StoreRelease(&count_, static_cast<uint32_t>(count));
   }
+
+  // How many runs begin with the first position. They are as they will be, and those
+  // that do not fit into the table are missing.
+  uint32_t runs() const { return LoadAcquire(&count_) == 0 ? 0 : run_count_; }
+  const Run& run(uint32_t index) const { return runs_[index]; }
+  // Of all positions of a run.
+  const uint64_t* instances() const { return instances_; }
 
   // For another config. Nobody may read it meanwhile.
   void Forget() {
@@ -56,6 +79,11 @@ class InstanceOrder {
  private:
   uint32_t begun_;
   uint32_t count_;  // of published positions
+  // More than counters: the SDK lists those of one counter together.
+  static constexpr uint32_t kMostRuns = 128;
+
+  uint32_t run_count_;
+  Run runs_[kMostRuns];
   uint64_t instances_[kMost];
   uint8_t places_[kMost];
 };

@@ -31,6 +31,10 @@ class CounterReducer {
   // Adds all records of a dispatch. False if one is of no counter of the config.
   bool AddAll(const rocattach_sdk_counter_record* records, size_t count);
   void Add(uint32_t place, double value);
+  // Adds the records of a known run. False if one of them is not as known; then nothing
+  // is added.
+  bool AddRun(const InstanceOrder::Run& run,
+              const rocattach_sdk_counter_record* records);
 
   const rocattach_counter_value& at(uint32_t place) const { return values_[place]; }
 
