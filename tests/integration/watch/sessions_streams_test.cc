@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -42,7 +42,9 @@ class SessionsStreamsTest : public SessionsTest {
     EXPECT_EQ(result.output, alone.output);
     EXPECT_EQ(result.errors, "");
     EXPECT_TRUE(watcher.Stop().exited_with(0));
-    recording_ = watcher.recording();
+    // The watcher's goes with it.
+    recording_ = directory_.path() + "/run.rwa";
+    std::filesystem::copy_file(watcher.recording(), recording_);
     const Recording recording = ReadRecording(recording_);
     EXPECT_TRUE(recording.damage.empty());
     RecordedProcess process = recording.Process(pid);
