@@ -11,10 +11,13 @@
 
 namespace simrocm {
 
-// hipStream_t and the like are pointers, enumerations are ints; dim3 as HIP has it.
+// Events and the like are pointers, enumerations are ints; dim3 as HIP has it.
 struct Dim3 {
   uint32_t x, y, z;
 };
+// hipStream_t: a type of its own, because the SDK finds streams among the arguments by
+// it.
+using Stream = struct StreamObject*;
 
 // X(result, name, number, parameters, arguments)
 // clang-format off
@@ -32,38 +35,38 @@ struct Dim3 {
   X(int, hipMemcpy, 9, (void* to, const void* from, size_t bytes, int kind),            \
     (to, from, bytes, kind))                                                            \
   X(int, hipMemcpyAsync, 10,                                                            \
-    (void* to, const void* from, size_t bytes, int kind, void* stream),                 \
+    (void* to, const void* from, size_t bytes, int kind, Stream stream),                 \
     (to, from, bytes, kind, stream))                                                    \
   X(int, hipMemset, 11, (void* to, int value, size_t bytes), (to, value, bytes))        \
-  X(int, hipMemsetAsync, 12, (void* to, int value, size_t bytes, void* stream),         \
+  X(int, hipMemsetAsync, 12, (void* to, int value, size_t bytes, Stream stream),         \
     (to, value, bytes, stream))                                                         \
-  X(int, hipStreamCreate, 13, (void** stream), (stream))                                \
-  X(int, hipStreamCreateWithFlags, 14, (void** stream, unsigned flags),                 \
+  X(int, hipStreamCreate, 13, (Stream* stream), (stream))                                \
+  X(int, hipStreamCreateWithFlags, 14, (Stream* stream, unsigned flags),                 \
     (stream, flags))                                                                    \
-  X(int, hipStreamDestroy, 15, (void* stream), (stream))                                \
-  X(int, hipStreamSynchronize, 16, (void* stream), (stream))                            \
-  X(int, hipStreamWaitEvent, 17, (void* stream, void* event, unsigned flags),           \
+  X(int, hipStreamDestroy, 15, (Stream stream), (stream))                                \
+  X(int, hipStreamSynchronize, 16, (Stream stream), (stream))                            \
+  X(int, hipStreamWaitEvent, 17, (Stream stream, void* event, unsigned flags),           \
     (stream, event, flags))                                                             \
   X(int, hipEventCreate, 18, (void** event), (event))                                   \
   X(int, hipEventCreateWithFlags, 19, (void** event, unsigned flags), (event, flags))   \
   X(int, hipEventDestroy, 20, (void* event), (event))                                   \
-  X(int, hipEventRecord, 21, (void* event, void* stream), (event, stream))              \
+  X(int, hipEventRecord, 21, (void* event, Stream stream), (event, stream))              \
   X(int, hipEventSynchronize, 22, (void* event), (event))                               \
   X(int, hipEventElapsedTime, 23, (float* msec, void* begin, void* end),                \
     (msec, begin, end))                                                                 \
   X(int, hipLaunchKernel, 24,                                                           \
     (const void* function, Dim3 blocks, Dim3 block, void** values, size_t shared,       \
-     void* stream),                                                                     \
+     Stream stream),                                                                     \
     (function, blocks, block, values, shared, stream))
 
 #define SIMROCM_HIP_COMPILER_API(X)                                                     \
   X(void**, __hipRegisterFatBinary, 0, (const void* data), (data))                      \
   X(void, __hipUnregisterFatBinary, 1, (void** modules), (modules))                     \
   X(int, __hipPushCallConfiguration, 2,                                                 \
-    (Dim3 blocks, Dim3 block, size_t shared, void* stream),                             \
+    (Dim3 blocks, Dim3 block, size_t shared, Stream stream),                             \
     (blocks, block, shared, stream))                                                    \
   X(int, __hipPopCallConfiguration, 3,                                                  \
-    (Dim3* blocks, Dim3* block, size_t* shared, void** stream),                         \
+    (Dim3* blocks, Dim3* block, size_t* shared, Stream* stream),                         \
     (blocks, block, shared, stream))
 
 #define SIMROCM_MARKER_CORE_API(X)                                                      \

@@ -77,6 +77,7 @@ inline void UnpackCopy(const rocattach_inflight& entry, const OperationEnd& end,
   r->engine = c.engine;
   r->src_address = c.src_address;
   r->dst_address = c.dst_address;
+  r->hip_stream = r->pad = 0;
   memset(r->reserved, 0, sizeof(r->reserved));
 }
 

@@ -58,8 +58,10 @@ struct rocattach_dispatch {
   /* Counts dispatches of its kernel since the plan became active, from 1; 0: no plan
    * decided. */
   uint32_t iteration;
-  uint64_t packet_index; /* in its queue; 0 with the SDK */
-  uint64_t dispatch_id;  /* counts the dispatches of this process from 1; 0 unknown */
+  /* In its queue. rocprofiler-sdk does not tell: there it is the HIP stream instead, or
+   * 0; see hip_stream.h. */
+  uint64_t packet_index;
+  uint64_t dispatch_id; /* counts the dispatches of this process from 1; 0 unknown */
 };
 
 /* A memory copy; 96 bytes. */
@@ -75,7 +77,9 @@ struct rocattach_copy {
   uint16_t direction; /* enum rocattach_copy_direction */
   uint16_t engine;    /* enum rocattach_copy_engine */
   uint64_t src_address, dst_address;
-  uint64_t reserved[3];
+  uint32_t hip_stream; /* number of the HIP stream plus 1; 0 unknown */
+  uint32_t pad;
+  uint64_t reserved[2];
 };
 
 enum rocattach_copy_direction {
@@ -120,7 +124,7 @@ struct rocattach_values {
   uint16_t pass;            /* of the GPU's architecture in the plan, from 0 */
   uint16_t agent_id;        /* dictionary */
   uint16_t of;              /* enum rocattach_record_kind: DISPATCH or SAMPLE */
-  uint16_t instance_slots;  /* of this dispatch, after all of its values */
+  uint16_t instance_slots;  /* of this operation, after all of its values */
   struct rocattach_counter_value value[ROCATTACH_VALUES_PER_SLOT];
 };
 
@@ -155,7 +159,7 @@ struct rocattach_instances {
   uint16_t slot;  /* this one, from 0 */
   uint16_t count; /* used entries of value[] */
   uint16_t pad;
-  uint64_t correlation_id; /* the dispatch's */
+  uint64_t correlation_id; /* as in the values before */
   struct rocattach_instance_value value[ROCATTACH_INSTANCES_PER_SLOT];
 };
 

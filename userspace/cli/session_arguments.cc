@@ -270,11 +270,6 @@ absl::Status AddCounters(const SessionArguments& args, const Collected& collecte
         " requires counters: specify them with --pmc, --set, --block or -i"));
   }
   spec.kind = samples ? FilterKind::kCountersSampler : FilterKind::kCounters;
-  if (samples && args.counter_instances) {
-    return absl::InvalidArgumentError(
-        "--counter-instances applies to counters of dispatches, not to "
-        "--device-samples");
-  }
   spec.single_pass = args.single_pass;
   spec.instances = args.counter_instances;
   spec.keep_groups = collected.keep_groups;

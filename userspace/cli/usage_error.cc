@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/nearest_names.h"
+#include "userspace/cli/rocm_options.h"
 
 namespace rocattach {
 namespace {
@@ -58,8 +59,15 @@ std::vector<std::string> UnknownOptions(const CLI::App& program) {
 // A line for each of them.
 std::string UnknownOptionsText(const CLI::App& program, const CLI::App& command) {
   const std::vector<std::string> known = OptionNames(command);
+  // Elsewhere such names mean nothing in particular.
+  const bool measures = std::find(known.begin(), known.end(), "block") != known.end();
   std::vector<std::string> lines;
   for (const std::string& option : UnknownOptions(program)) {
+    std::string instead = measures ? RocmOptionText(option) : "";
+    if (!instead.empty()) {
+      lines.push_back(std::move(instead));
+      continue;
+    }
     std::vector<std::string> nearest;
     // A single letter is near to every other one.
     if (absl::StartsWith(option, "--")) {

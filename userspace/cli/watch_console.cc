@@ -20,6 +20,7 @@
 #include "userspace/base/human.h"
 #include "userspace/base/session_status.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/record/window_state.h"
 
 namespace rocattach {
 namespace {
@@ -32,21 +33,6 @@ constexpr int kPatienceMsec = 2000;
 constexpr uint32_t kBurstSeconds = 20;
 // Different reasons why processes are left alone that are said.
 constexpr size_t kMostSaid = 256;
-
-std::string VerdictText(v1::WindowState state) {
-  switch (state) {
-    case v1::WINDOW_STATE_ATTACHED:
-      return "attached";
-    case v1::WINDOW_STATE_PASSED:
-      return "passed";
-    case v1::WINDOW_STATE_REFUSED:
-      return "refused";
-    case v1::WINDOW_STATE_MISSED:
-      return "missed";
-    default:
-      return "open";
-  }
-}
 
 std::string EndText(const v1::ProcessEnd& end) {
   switch (end.how()) {
@@ -237,7 +223,7 @@ void WatchConsole::OnVerdict(const v1::Process& process,
                  {"comm", process.comm()},
                  {"executable", process.executable()},
                  {"uid", process.uid()},
-                 {"verdict", VerdictText(verdict.state())},
+                 {"verdict", std::string(VerdictName(verdict.state()))},
                  {"stage", v1::AttachStage_Name(verdict.stage())},
                  {"reason", v1::AttachReason_Name(verdict.reason())},
                  {"errno", verdict.error()},
@@ -266,8 +252,9 @@ void WatchConsole::OnVerdict(const v1::Process& process,
     Print("rocattach-watch: attached to %s, held %s\n", Name(process).c_str(),
           HumanDuration(verdict.released_ns() - verdict.hit_ns()).c_str());
   } else {
-    Print("rocattach-watch: %s %s: %s\n", VerdictText(verdict.state()).c_str(),
-          Name(process).c_str(), verdict.detail().c_str());
+    Print("rocattach-watch: %s %s: %s\n",
+          std::string(VerdictName(verdict.state())).c_str(), Name(process).c_str(),
+          verdict.detail().c_str());
   }
 }
 

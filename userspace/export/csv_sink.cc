@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
+#include "userspace/abi/hip_stream.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/export/csv_agents.h"
 #include "userspace/export/csv_columns.h"
@@ -71,7 +72,7 @@ class CsvSink : public ExportSink {
       copy_trace_.Row()
           .Text(kMemoryCopyKind)
           .Text(direction)
-          .Number(0)
+          .Number(HipStreamId(r))
           .Text(CopyAgent(process, r.src_agent_id))
           .Text(CopyAgent(process, r.dst_agent_id))
           .Number(r.correlation_id)
@@ -250,7 +251,7 @@ class CsvSink : public ExportSink {
         .Text(kKernelDispatchKind)
         .Text(AgentOf(r.agent_id))
         .Number(r.queue_id)
-        .Number(0)
+        .Number(HipStreamId(r))
         .Number(r.tid)
         .Number(r.dispatch_id)
         .Number(r.kernel_id)

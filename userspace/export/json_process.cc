@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "userspace/abi/hip_stream.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/export/csv_agents.h"
 #include "userspace/export/upstream_names.h"
@@ -105,7 +106,7 @@ absl::Status JsonProcess::Add(const ExportProcess& process,
   AddCorrelation(r.correlation_id, &json);
   json.Number("start_timestamp", r.start_ns).Number("end_timestamp", r.end_ns);
   AddDispatchInfo(process, r, &json);
-  AddHandle("stream_id", 0, &json);
+  AddHandle("stream_id", HipStreamId(r), &json);
   json.End();
   if (HasTimes(r)) {
     const ExportKernel* kernel = process.FindKernel(r.kernel_id);
@@ -131,7 +132,7 @@ absl::Status JsonProcess::Add(const ExportProcess& process, const rocattach_copy
   json.Number("bytes", r.bytes);
   json.Object("dst_address").Number("handle", r.dst_address).End();
   json.Object("src_address").Number("handle", r.src_address).End();
-  AddHandle("stream_id", 0, &json);
+  AddHandle("stream_id", HipStreamId(r), &json);
   json.End();
   if (HasTimes(r)) {
     copy_statistics_.Of(CopyDirectionName(r.direction))->Add(r.end_ns - r.start_ns);
@@ -236,7 +237,7 @@ absl::Status JsonProcess::Add(const ExportProcess& process,
     }
   }
   out->push_back(']');
-  AddHandle("stream_id", 0, &json);
+  AddHandle("stream_id", HipStreamId(r), &json);
   json.Number("lds_block_size_v", LdsBlockSize(r.lds_bytes))
       .Number("arch_vgpr_count", kernel == nullptr ? 0 : kernel->kernel.arch_vgprs())
       .Number("accum_vgpr_count", kernel == nullptr ? 0 : kernel->kernel.accum_vgprs())

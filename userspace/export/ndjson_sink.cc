@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/abi/hip_stream.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/export/json_text.h"
 #include "userspace/export/output_file.h"
@@ -59,7 +60,8 @@ class NdjsonSink : public ExportSink {
       Triple("workgroup", r.workgroup_x, r.workgroup_y, r.workgroup_z, &line);
       line.Number("lds_bytes", r.lds_bytes)
           .Number("scratch_bytes", r.scratch_bytes)
-          .Number("packet_index", r.packet_index);
+          .Number("packet_index", PacketNumber(r));
+      Stream(r, &line);
       Flags(r.flags, &line);
       RETURN_IF_ERROR(End(&line));
     }
@@ -79,6 +81,7 @@ class NdjsonSink : public ExportSink {
           .Number("tid", r.tid);
       Times(r, &line);
       line.Number("src_address", r.src_address).Number("dst_address", r.dst_address);
+      Stream(r, &line);
       Flags(r.flags, &line);
       RETURN_IF_ERROR(End(&line));
     }
@@ -210,6 +213,11 @@ class NdjsonSink : public ExportSink {
         .Number("start_ns", r.start_ns)
         .Number("end_ns", r.end_ns)
         .Number("duration_ns", r.end_ns > r.start_ns ? r.end_ns - r.start_ns : 0);
+  }
+
+  template <typename Operation>
+  static void Stream(const Operation& r, JsonObject* line) {
+    if (HipStreamIn(r) != 0) line->Number("hip_stream", HipStreamId(r));
   }
 
   void Triple(absl::string_view key, uint32_t x, uint32_t y, uint32_t z,

@@ -49,6 +49,7 @@ constexpr FixedName kArguments[] = {
     {kArgAddress, "address"},
     {kArgDurationNs, "duration_ns"},
     {kArgQueue, "queue_id"},
+    {kArgHipStream, "hip_stream"},
 };
 
 void AddStage(

@@ -48,6 +48,7 @@ enum PftraceArg : uint32_t {
   kArgAddress,
   kArgDurationNs,
   kArgQueue,
+  kArgHipStream,
 };
 enum PftraceStage : uint32_t { kStageKernel = 1, kStageCopy };
 inline constexpr uint32_t kFirstFreeIid = 64;

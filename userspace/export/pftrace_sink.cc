@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/abi/hip_stream.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/export/output_file.h"
 #include "userspace/export/pftrace_calls.h"
@@ -204,13 +205,14 @@ class PftraceSink : public ExportSink {
   }
 
   void AddDispatch(PftraceProcess* names, bool traced, const rocattach_dispatch& r) {
-    Numbers<6> numbers;
+    Numbers<7> numbers;
     numbers.Add(kArgCorrelationId, r.correlation_id);
     numbers.Add(kArgDispatchId, r.dispatch_id);
     numbers.Add(kArgTid, r.tid);
     numbers.Add(kArgEnqueueNs, trace_.packets.Shifted(r.enqueue_ns));
     numbers.Add(kArgLdsBytes, r.lds_bytes);
     numbers.Add(kArgScratchBytes, r.scratch_bytes);
+    numbers.Add(kArgHipStream, HipStreamId(r));
     if (!HasTimes(r)) {
       WriteUntimed(names, r.tid, r.enqueue_ns, kCategoryDispatch,
                    names->Kernel(r.kernel_id), numbers.span());
@@ -231,7 +233,7 @@ class PftraceSink : public ExportSink {
 
   void AddCopy(const ExportProcess& process, PftraceProcess* names, bool traced,
                const rocattach_copy& r) {
-    Numbers<9> numbers;
+    Numbers<10> numbers;
     numbers.Add(kArgCorrelationId, r.correlation_id);
     numbers.Add(kArgBytes, r.bytes);
     numbers.Add(kArgTid, r.tid);
@@ -241,6 +243,7 @@ class PftraceSink : public ExportSink {
     numbers.Add(kArgSourceAddress, r.src_address);
     numbers.Add(kArgDestinationAddress, r.dst_address);
     numbers.Add(kArgEngine, r.engine);
+    numbers.Add(kArgHipStream, HipStreamId(r));
     if (!HasTimes(r)) {
       WriteUntimed(names, r.tid, r.enqueue_ns, kCategoryCopy,
                    names->CopyName(r.direction), numbers.span());

@@ -3,6 +3,7 @@
 #ifndef ROCATTACH_USERSPACE_EXPORT_ROCPD_TABLES_H_
 #define ROCATTACH_USERSPACE_EXPORT_ROCPD_TABLES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -66,6 +67,11 @@ class RocpdTables {
   RocpdTables(SqliteDatabase database, RocpdSchema schema, const ExportOptions& options)
       : database_(std::move(database)), schema_(std::move(schema)), options_(options) {}
 
+  static constexpr absl::string_view kNoExtData = "{}";
+  // Known ids are kept up to this number.
+  static constexpr size_t kMostKnownIds = size_t{1} << 20;
+  static bool IsNew(uint32_t id, absl::flat_hash_set<uint32_t>* known);
+
   absl::Status Prepare();
   absl::StatusOr<SqliteInsert> PrepareInsert(absl::string_view verb,
                                              absl::string_view table,
@@ -74,6 +80,7 @@ class RocpdTables {
 
   // Ids of rows that records refer to; the row is written at the first call.
   absl::StatusOr<int64_t> StringId(absl::string_view text);
+  absl::Status NeedStream(uint32_t stream);
   absl::Status NeedThread(const ExportProcess& process, uint32_t tid);
   absl::Status NeedKernel(uint32_t kernel);
   absl::Status NeedCodeObject(uint32_t object);
@@ -103,7 +110,7 @@ class RocpdTables {
   uint64_t copies_ = 0, others_ = 0;
   absl::flat_hash_map<std::string, int64_t> strings_;
   int64_t next_string_ = 1;
-  absl::flat_hash_set<uint32_t> threads_, queues_, kernels_, code_objects_;
+  absl::flat_hash_set<uint32_t> threads_, queues_, streams_, kernels_, code_objects_;
   absl::flat_hash_set<int64_t> agents_;
   absl::flat_hash_map<std::pair<int64_t, std::string>, int64_t> pmcs_;
   absl::flat_hash_map<std::pair<uint32_t, std::string>, int64_t> tracks_;

@@ -31,7 +31,8 @@ static_assert(Same(TraceDomain::kHsaApi, ROCATTACH_ACTIVITY_DOMAIN_HSA_API) &&
               Same(TraceDomain::kHipApi, ROCATTACH_ACTIVITY_DOMAIN_HIP_API) &&
               Same(TraceDomain::kKfdApi, ROCATTACH_ACTIVITY_DOMAIN_KFD_API) &&
               Same(TraceDomain::kExtensionApi, ROCATTACH_ACTIVITY_DOMAIN_EXT_API) &&
-              Same(TraceDomain::kMarkers, ROCATTACH_ACTIVITY_DOMAIN_ROCTX));
+              Same(TraceDomain::kMarkers, ROCATTACH_ACTIVITY_DOMAIN_ROCTX) &&
+              Same(TraceDomain::kRcclApi, ROCATTACH_ACTIVITY_DOMAIN_RCCL_API));
 
 constexpr size_t kMaxNameBytes = 4096;
 

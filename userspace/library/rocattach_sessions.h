@@ -276,7 +276,8 @@ typedef enum ROCATTACH_SESSIONS_ENUM {
   ROCATTACH_ACTIVITY_DOMAIN_HIP_API = 3,
   ROCATTACH_ACTIVITY_DOMAIN_KFD_API = 4, /* cannot be traced */
   ROCATTACH_ACTIVITY_DOMAIN_EXT_API = 5, /* cannot be traced */
-  ROCATTACH_ACTIVITY_DOMAIN_ROCTX = 6
+  ROCATTACH_ACTIVITY_DOMAIN_ROCTX = 6,
+  ROCATTACH_ACTIVITY_DOMAIN_RCCL_API = 32 /* not in ROCProfiler */
 } rocattach_tracer_activity_domain_t;
 
 /* An API call, or a memory copy (domain HSA_OPS). */

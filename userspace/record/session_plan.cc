@@ -54,7 +54,11 @@ std::string Describe(const CompiledPlan& plan) {
         plan.counter_names.size(), " counters in ", plan.image->passes, " passes",
         kinds & ROCATTACH_PLAN_RECORD_INSTANCES ? " with all instances" : ""));
   }
-  if (kinds & ROCATTACH_PLAN_RECORD_SAMPLES) words.push_back("samples");
+  if (kinds & ROCATTACH_PLAN_RECORD_SAMPLES) {
+    words.push_back(kinds & ROCATTACH_PLAN_RECORD_INSTANCES
+                        ? "samples with all instances"
+                        : "samples");
+  }
   if (kinds & ROCATTACH_PLAN_RECORD_COPIES) words.push_back("copies");
   if (kinds & ROCATTACH_PLAN_RECORD_API) words.push_back("API calls");
   if (kinds & ROCATTACH_PLAN_RECORD_MEMORY) words.push_back("memory allocations");

@@ -142,7 +142,7 @@ bool SessionRecords::Continues(const Pending& pending,
       values.slot != pending.next || values.slots <= values.slot || values.count == 0 ||
       values.count > ROCATTACH_VALUES_PER_SLOT ||
       values.of != (sample ? ROCATTACH_RECORD_SAMPLE : ROCATTACH_RECORD_DISPATCH) ||
-      values.instance_slots > (sample ? 0u : ROCATTACH_MAX_INSTANCE_SLOTS)) {
+      values.instance_slots > ROCATTACH_MAX_INSTANCE_SLOTS) {
     return false;
   }
   const CompiledPlan& plan = *pending.active->plan;
@@ -237,10 +237,14 @@ void SessionRecords::TakeValues(uint32_t ring, const RecordSlot& slot) {
 
 bool SessionRecords::ContinuesInstances(const Pending& pending,
                                         const rocattach_instances& instances) const {
-  if (pending.of != Pending::Of::kDispatch || pending.next == 0 ||
-      pending.next != pending.slots || instances.slot != pending.next_instances ||
-      instances.correlation_id != pending.dispatch.correlation_id ||
-      instances.count == 0 || instances.count > ROCATTACH_INSTANCES_PER_SLOT) {
+  if (pending.of == Pending::Of::kNothing) return false;
+  const uint64_t operation = pending.of == Pending::Of::kSample
+                                 ? pending.sample.sample_id
+                                 : pending.dispatch.correlation_id;
+  if (pending.next == 0 || pending.next != pending.slots ||
+      instances.slot != pending.next_instances ||
+      instances.correlation_id != operation || instances.count == 0 ||
+      instances.count > ROCATTACH_INSTANCES_PER_SLOT) {
     return false;
   }
   return true;

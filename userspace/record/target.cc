@@ -9,6 +9,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/record/belief.h"
 #include "userspace/record/convert.h"
+#include "userspace/record/window_state.h"
 
 namespace rocattach {
 namespace {
@@ -21,21 +22,6 @@ constexpr uint32_t kInflightAtOnce = 4096;
 // What they cost, in dispatches.
 constexpr uint64_t kEntryCost = 8;
 constexpr uint64_t kInflightCost = 512;
-v1::WindowState StateOf(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kOpen:
-      return v1::WINDOW_STATE_OPEN;
-    case Verdict::kAttached:
-      return v1::WINDOW_STATE_ATTACHED;
-    case Verdict::kPassed:
-      return v1::WINDOW_STATE_PASSED;
-    case Verdict::kRefused:
-      return v1::WINDOW_STATE_REFUSED;
-    case Verdict::kMissed:
-      return v1::WINDOW_STATE_MISSED;
-  }
-  return v1::WINDOW_STATE_UNSPECIFIED;
-}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "absl/algorithm/container.h"
+#include "userspace/abi/hip_stream.h"
 #include "userspace/stream/record_kinds.h"
 
 namespace rocattach {
@@ -183,6 +184,7 @@ void TargetRecords::TakeDispatch(uint32_t ring, rocattach_dispatch record) {
   }
   // A kernel whose name did not fit the dictionary is still a dispatch.
   if (record.kernel_id > dictionary_->max_kernel()) record.kernel_id = 0;
+  if (!IsPacketIndex(record.packet_index)) record.packet_index = 0;
   CheckTimes(&record);
   if (!session_->records()->TakeDispatch(ring, &record)) return;
   ++counts_.operations.dispatches;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "userspace/report/text.h"
+#include "userspace/stream/hip_stream.h"
 #include "userspace/stream/record_kinds.h"
 
 namespace rocattach {
@@ -286,7 +287,8 @@ void RecordPrinter::OnDispatches(const FrameContext& at,
     line_.Triple("workgroup", {r.workgroup_x, r.workgroup_y, r.workgroup_z});
     line_.Number("lds_bytes", r.lds_bytes);
     line_.Number("scratch_bytes", r.scratch_bytes);
-    line_.Number("packet_index", r.packet_index);
+    line_.Number("packet_index", PacketNumber(r));
+    if (HipStreamIn(r) != 0) line_.Number("hip_stream", HipStreamId(r));
     if (r.dispatch_id != 0) line_.Number("dispatch_id", r.dispatch_id);
     Flags(r.flags);
   });
@@ -305,6 +307,7 @@ void RecordPrinter::OnCopies(const FrameContext& at,
     Times(r);
     line_.Number("src_address", r.src_address);
     line_.Number("dst_address", r.dst_address);
+    if (HipStreamIn(r) != 0) line_.Number("hip_stream", HipStreamId(r));
     Flags(r.flags);
   });
 }

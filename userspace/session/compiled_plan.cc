@@ -75,6 +75,7 @@ class Compiler {
       case FilterKind::kCountersSampler: {
         RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_SAMPLES, "sampled counters"));
         ASSIGN_OR_RETURN(const std::vector<const TargetGpu*> gpus, Gpus(spec));
+        if (spec.instances) WantIfKnown(ROCATTACH_PLAN_RECORD_INSTANCES, "instances");
         return AddSampler(spec, gpus);
       }
       default:
@@ -84,6 +85,14 @@ class Compiler {
 
   // After the last filter.
   void Finish() {
+    // Where no dispatches are counted, their selection says which GPUs were named.
+    if ((image_.record_kinds & ROCATTACH_PLAN_RECORD_COUNTERS) == 0 && sampler_named_) {
+      rocattach_plan_selection& coarse =
+          image_.selections[ROCATTACH_PLAN_SELECTION_COUNTERS];
+      coarse.flags |= ROCATTACH_SELECT_AGENTS;
+      std::copy(std::begin(image_.sample_agents), std::end(image_.sample_agents),
+                std::begin(coarse.agents));
+    }
     for (const TargetGpu& gpu : plan_.target.gpus) {
       const auto found = std::find_if(
           plan_.architectures.begin(), plan_.architectures.end(),
@@ -306,6 +315,7 @@ class Compiler {
     image_.sample_interval_ns = spec.sample_interval_ns;
     image_.sample_delay_ns = spec.sample_delay_ns;
     image_.sample_duration_ns = spec.sample_duration_ns;
+    sampler_named_ = !spec.selection.gpus.empty() || spec.sample_gpu_index >= 0;
     return AddEach(spec, gpus, [&](const TargetGpu& gpu) -> absl::Status {
       if (gpu.agent_id >= ROCATTACH_PLAN_MAX_AGENTS) return TooMuch("GPUs");
       ASSIGN_OR_RETURN(PassPlan passes, Passes(spec, gpu));
@@ -404,6 +414,7 @@ class Compiler {
   const TargetDescription& target_;
   CompiledPlan& plan_;
   rocattach_plan& image_;
+  bool sampler_named_ = false;  // the user has chosen the GPUs that are sampled
 };
 
 }  // namespace

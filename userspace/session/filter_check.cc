@@ -117,8 +117,8 @@ absl::Status CheckConditions(const FilterSpec& spec) {
   if (spec.kind != FilterKind::kApiTrace && spec.arguments) {
     return Mismatch("arguments belong to API calls");
   }
-  if (spec.kind != FilterKind::kCounters && spec.instances) {
-    return Mismatch("values of instances belong to counters of dispatches");
+  if (!CollectsCounters(spec.kind) && spec.instances) {
+    return Mismatch("values of instances belong to counters");
   }
   if (spec.kind != FilterKind::kApiTrace && !spec.api_domains.empty()) {
     return Mismatch("API domains are named in a filter that does not trace them");

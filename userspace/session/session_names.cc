@@ -61,6 +61,7 @@ absl::StatusOr<const char*> SessionNames::Operation(SessionId session, pid_t pid
     case TraceDomain::kHsaApi:
     case TraceDomain::kHipApi:
     case TraceDomain::kMarkers:
+    case TraceDomain::kRcclApi:
       name = names->Function(domain, operation);
       break;
     default:

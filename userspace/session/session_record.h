@@ -71,15 +71,16 @@ enum class TraceDomain : int32_t {
   kKfdApi = 4,        // cannot be traced
   kExtensionApi = 5,  // cannot be traced
   kMarkers = 6,
-  // These are not ROCProfiler's. They are only in recordings.
+  // These are not ROCProfiler's.
   kRcclApi = 32,
   kMemoryAllocations = 33,
   kScratchMemory = 34,
 };
 
-// Those that the C API does not have.
+// Those that the C API does not have: a trace record has no room for their memory.
 constexpr bool IsInRecordingsOnly(TraceDomain domain) {
-  return domain >= TraceDomain::kRcclApi;
+  return domain == TraceDomain::kMemoryAllocations ||
+         domain == TraceDomain::kScratchMemory;
 }
 
 // An API call, or a memory copy. The text of a marker follows, with a final 0, filled

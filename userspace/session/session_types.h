@@ -82,8 +82,8 @@ struct FilterSpec {
   std::vector<std::string> optional;
   bool single_pass = false;  // refuse what takes more than one pass
   bool keep_groups = false;  // each group is a separate pass
-  // kCounters: the recording has the value of every instance as well. A process whose
-  // SDK does not tell them apart is measured without.
+  // kCounters and kCountersSampler: the recording has the value of every instance as
+  // well. A process whose SDK does not tell them apart is measured without.
   bool instances = false;
   // kCounters: if rotation_ns is 0, the dispatches of a kernel after which the next
   // pass is used; else rotation_ns is the time after which it is used.

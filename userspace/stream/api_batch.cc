@@ -113,16 +113,12 @@ absl::Status CheckColumns(const v1::ApiCallBatch& batch) {
   RETURN_IF_ERROR(CheckCounts(batch.count(), batch.shapes()));
   ColumnChecker shapes(batch.shapes());
   shapes.Check("shape_flags", batch.shape_flags());
-  shapes.Check("shape_session", batch.shape_session());
   shapes.Check("shape_domain", batch.shape_domain());
   shapes.Check("shape_function", batch.shape_function());
-  shapes.Check("shape_tid", batch.shape_tid());
+  CheckCallShapes(batch, &shapes);
   RETURN_IF_ERROR(shapes.status());
   ColumnChecker records(batch.count());
-  records.Check("shape", batch.shape());
-  records.Check("correlation", batch.correlation());
-  records.Check("begin", batch.begin());
-  records.Check("duration", batch.duration());
+  CheckCallRecords(batch, &records);
   records.Check("ancestor", batch.ancestor());
   return records.status();
 }

@@ -107,6 +107,20 @@ class ColumnChecker {
   absl::Status status_;
 };
 
+// Columns that batches of calls have in common: those of sessions, threads, and times.
+template <typename Batch>
+void CheckCallShapes(const Batch& batch, ColumnChecker* shapes) {
+  shapes->Check("shape_session", batch.shape_session());
+  shapes->Check("shape_tid", batch.shape_tid());
+}
+template <typename Batch>
+void CheckCallRecords(const Batch& batch, ColumnChecker* records) {
+  records->Check("shape", batch.shape());
+  records->Check("correlation", batch.correlation());
+  records->Check("begin", batch.begin());
+  records->Check("duration", batch.duration());
+}
+
 }  // namespace rocattach
 
 #endif  // ROCATTACH_USERSPACE_STREAM_BATCH_COLUMNS_H_

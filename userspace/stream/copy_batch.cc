@@ -15,9 +15,9 @@ constexpr size_t kBlockRecords = 256;
 constexpr size_t kShapeBytes = 12;
 
 // The shape's columns in v1::CopyBatch.
-constexpr ShapeColumn kShapeColumns[] = {{5, 0, 0, 16},  {6, 0, 16, 16},
-                                         {7, 0, 32, 16}, {8, 0, 48, 16},
-                                         {9, 1, 0, 16},  {10, 1, 32, 32}};
+constexpr ShapeColumn kShapeColumns[] = {
+    {5, 0, 0, 16}, {6, 0, 16, 16},  {7, 0, 32, 16}, {8, 0, 48, 16},
+    {9, 1, 0, 16}, {10, 1, 32, 32}, {11, 2, 0, 32}};
 
 }  // namespace
 
@@ -49,10 +49,10 @@ size_t CopyBatchEncoder::Append(absl::Span<const rocattach_copy> records) {
 }
 
 void CopyBatchEncoder::AppendOne(const rocattach_copy& record) {
-  Shapes::Key key = {uint64_t{record.flags} | uint64_t{record.src_agent_id} << 16 |
-                         uint64_t{record.dst_agent_id} << 32 |
-                         uint64_t{record.direction} << 48,
-                     uint64_t{record.engine} | uint64_t{record.tid} << 32};
+  Shapes::Key key = {
+      uint64_t{record.flags} | uint64_t{record.src_agent_id} << 16 |
+          uint64_t{record.dst_agent_id} << 32 | uint64_t{record.direction} << 48,
+      uint64_t{record.engine} | uint64_t{record.tid} << 32, record.hip_stream};
   shape_.Put(shapes_.Index(key));
   correlation_.Put(ZigZag(record.correlation_id - previous_correlation_ - 1));
   previous_correlation_ = record.correlation_id;
@@ -114,6 +114,7 @@ absl::Status CheckCopyColumns(const v1::CopyBatch& batch) {
   shapes.Check("shape_direction", batch.shape_direction());
   shapes.Check("shape_engine", batch.shape_engine());
   shapes.Check("shape_tid", batch.shape_tid());
+  shapes.Check("shape_hip_stream", batch.shape_hip_stream());
   RETURN_IF_ERROR(shapes.status());
   ColumnChecker records(batch.count());
   records.Check("shape", batch.shape());
@@ -154,6 +155,7 @@ absl::Status DecodeCopyBatch(absl::string_view payload,
     record.direction = static_cast<uint16_t>(At(batch.shape_direction(), at));
     record.engine = static_cast<uint16_t>(At(batch.shape_engine(), at));
     record.tid = At(batch.shape_tid(), at);
+    record.hip_stream = At(batch.shape_hip_stream(), at);
     record.correlation_id += 1 + Residual(batch.correlation(), i);
     record.enqueue_ns += Residual(batch.enqueue(), i);
     SlotState& slot = slots[record.direction % kBatchSlots];

@@ -36,7 +36,8 @@ class CopyBatchEncoder {
   void EncodeTo(std::string* out);
 
  private:
-  using Shapes = ShapeTable<2>;  // flags|src|dst|direction, engine|tid
+  // flags|src|dst|direction, engine|tid, HIP stream
+  using Shapes = ShapeTable<3>;
 
   void AppendOne(const rocattach_copy& record);
   void Clear();

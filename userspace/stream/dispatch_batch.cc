@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schemas/records.pb.h"
+#include "userspace/abi/hip_stream.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/batch_columns.h"
 #include "userspace/stream/frame.h"
@@ -41,7 +42,7 @@ uint64_t LoadWord(const rocattach_dispatch& record, size_t offset) {
 constexpr ShapeColumn kShapeColumns[] = {
     {5, 0, 16, 16}, {6, 0, 32, 32},  {7, 1, 0, 32},  {8, 4, 16, 16},  {9, 1, 32, 32},
     {10, 2, 0, 32}, {11, 2, 32, 32}, {12, 3, 0, 32}, {13, 3, 32, 16}, {14, 3, 48, 16},
-    {15, 4, 0, 16}, {16, 4, 32, 32}, {17, 5, 0, 32},
+    {15, 4, 0, 16}, {16, 4, 32, 32}, {17, 5, 0, 32}, {18, 5, 32, 32},
 };
 
 }  // namespace
@@ -75,12 +76,14 @@ size_t DispatchBatchEncoder::Append(absl::Span<const rocattach_dispatch> records
 }
 
 void DispatchBatchEncoder::AppendOne(const rocattach_dispatch& record) {
+  const uint64_t stream = HipStreamIn(record.packet_index);
+  const uint64_t packet = PacketNumber(record);
   Shapes::Key key = {LoadWord(record, 0) & ~uint64_t{0xffff},  // without `kind`
                      LoadWord(record, 40),
                      LoadWord(record, 48),
                      LoadWord(record, 56),
                      LoadWord(record, 64),
-                     record.scratch_bytes};
+                     record.scratch_bytes | stream << 32};
   shape_.Put(shapes_.Index(key));
   correlation_.Put(ZigZag(record.correlation_id - previous_correlation_ - 1));
   previous_correlation_ = record.correlation_id;
@@ -90,12 +93,12 @@ void DispatchBatchEncoder::AppendOne(const rocattach_dispatch& record) {
   start_.Put(
       ZigZag(record.start_ns - PredictStart(record.flags, record.enqueue_ns, slot)));
   duration_.Put(record.end_ns - record.start_ns);
-  packet_.Put(ZigZag(record.packet_index - slot.last_packet - 1));
+  packet_.Put(ZigZag(packet - slot.last_packet - 1));
   dispatch_.Put(ZigZag(record.dispatch_id - previous_dispatch_ - 1));
   previous_dispatch_ = record.dispatch_id;
   has_dispatch_ids_ |= record.dispatch_id != 0;
   slot.last_end = std::max(slot.last_end, record.end_ns);
-  slot.last_packet = record.packet_index;
+  slot.last_packet = packet;
   NoteTimes(record.start_ns, record.end_ns, &first_start_ns_, &last_end_ns_);
 }
 
@@ -150,6 +153,7 @@ absl::Status CheckDispatchColumns(const v1::DispatchBatch& batch) {
   shapes.Check("shape_workgroup_z", batch.shape_workgroup_z());
   shapes.Check("shape_lds_bytes", batch.shape_lds_bytes());
   shapes.Check("shape_scratch_bytes", batch.shape_scratch_bytes());
+  shapes.Check("shape_hip_stream", batch.shape_hip_stream());
   RETURN_IF_ERROR(shapes.status());
   ColumnChecker records(batch.count());
   records.Check("shape", batch.shape());
@@ -181,6 +185,7 @@ bool FillShape(const v1::DispatchBatch& batch, uint32_t shape,
   record->workgroup_z = static_cast<uint16_t>(At(batch.shape_workgroup_z(), at));
   record->lds_bytes = At(batch.shape_lds_bytes(), at);
   record->scratch_bytes = At(batch.shape_scratch_bytes(), at);
+  record->packet_index = PacketIndexOf(At(batch.shape_hip_stream(), at));
   return true;
 }
 
@@ -212,13 +217,13 @@ absl::Status DecodeDispatchBatch(absl::string_view payload,
     record.start_ns =
         PredictStart(record.flags, enqueue, slot) + Residual(batch.start(), i);
     record.end_ns = record.start_ns + At(batch.duration(), i);
-    record.packet_index = slot.last_packet + 1 + Residual(batch.packet(), i);
+    slot.last_packet += 1 + Residual(batch.packet(), i);
+    if (record.packet_index == 0) record.packet_index = slot.last_packet;
     if (has_dispatch_ids) {
       dispatch += 1 + Residual(batch.dispatch(), i);
       record.dispatch_id = dispatch;
     }
     slot.last_end = std::max(slot.last_end, record.end_ns);
-    slot.last_packet = record.packet_index;
     records->push_back(record);
   }
   return absl::OkStatus();

@@ -45,7 +45,8 @@ class DispatchBatchEncoder {
 
  private:
   // kind|flags|kernel, queue|tid, grid x|y, grid z|workgroup x|y, workgroup
-  // z|agent|lds, scratch: the words of rocattach_dispatch as in memory.
+  // z|agent|lds, scratch: the words of rocattach_dispatch as in memory. With the last
+  // one, the HIP stream.
   using Shapes = ShapeTable<6>;
 
   void AppendOne(const rocattach_dispatch& record);

@@ -5,24 +5,10 @@
 
 #include "injector/outcome.h"
 #include "userspace/base/clock.h"
+#include "userspace/record/window_state.h"
 
 namespace rocattach {
 namespace {
-
-std::string VerdictName(v1::WindowState state) {
-  switch (state) {
-    case v1::WINDOW_STATE_ATTACHED:
-      return "attached";
-    case v1::WINDOW_STATE_PASSED:
-      return "passed";
-    case v1::WINDOW_STATE_REFUSED:
-      return "refused";
-    case v1::WINDOW_STATE_MISSED:
-      return "missed";
-    default:
-      return "open";
-  }
-}
 
 void Add(const LossTotals& from, LossTotals* to) {
   to->ring_full += from.ring_full;
@@ -59,7 +45,7 @@ std::shared_ptr<TargetMeter> NodeMeters::Open(
 void NodeMeters::OnVerdict(const v1::WindowEvent& verdict) {
   const std::string reason(
       AttachReasonName(static_cast<AttachReason>(verdict.reason())));
-  ++windows_[{VerdictName(verdict.state()), reason}];
+  ++windows_[{std::string(VerdictName(verdict.state())), reason}];
 }
 
 void NodeMeters::SetWorkload(const ProcessId& process,

@@ -120,7 +120,7 @@ class Collector {
     configs_.Init(&sdk_, &agents_, &plans_);
     if (dispatches_.Init(&memory_, {&sdk_, &plans_, &agents_, &configs_, &dictionary_,
                                     &rings_, &kernels_, &correlation_, &own_ns_,
-                                    &other_dropped_, gate_.get()}) != 0) {
+                                    &other_dropped_, gate_.get(), &streams_}) != 0) {
       return "no memory for dispatches";
     }
     kernels_.Insert(kKernel, 9);
@@ -192,6 +192,7 @@ class Collector {
   PlanGate plans_;
   SdkConfigs configs_;
   KernelTable kernels_;
+  SdkStreams streams_;
   SdkDispatches dispatches_;
   std::unique_ptr<RingGate> gate_ = std::make_unique<RingGate>();
   uint64_t correlation_ = 1, own_ns_ = 0, other_dropped_ = 0;

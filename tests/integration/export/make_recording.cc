@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/abi/hip_stream.h"
 #include "userspace/stream/writer.h"
 
 namespace rocattach {
@@ -78,7 +79,9 @@ class Process {
       r.workgroup_y = r.workgroup_z = 1;
       r.lds_bytes = Below(3) * 300;
       r.scratch_bytes = Below(2) * 16;
-      r.packet_index = correlation_;
+      // Every process also has dispatches of HIP streams, the default one among them.
+      r.packet_index =
+          correlation_ % 3 == 0 ? PacketIndexOf(1 + Below(4)) : correlation_;
       if (hostile_ && Below(50) == 0) {
         r.flags = ROCATTACH_DISPATCH_UNTIMED;
         r.start_ns = r.end_ns = 0;
@@ -106,6 +109,7 @@ class Process {
       r.end_ns = r.start_ns + 10'000 + Below(1000);
       r.bytes = 65536u + Below(4096);
       r.tid = pid_;
+      r.hip_stream = correlation_ % 2 == 0 ? 1 + Below(4) : 0;
       r.src_address = 0x7f0000000000 + Below(1 << 20);
       r.dst_address = 0x7f1000000000 + Below(1 << 20);
     }

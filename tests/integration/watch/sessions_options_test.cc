@@ -368,5 +368,28 @@ TEST_F(SessionOptions, InstancesAddUpToTheirCounter) {
   }
 }
 
+TEST_F(SessionOptions, InstancesOfSamplesAddUpToTheirCounter) {
+  const RecordedProcess process = Run(
+      {"--pmc", "SQ_WAVES", "TCC_HIT", "--device-samples", "20", "--counter-instances"},
+      {"hsa_dispatch", "-n", "50", "--rounds", "20", "--sleep-msec", "20"});
+  ASSERT_GE(process.samples.size(), 10u);
+  EXPECT_EQ(process.account.samples_dropped(), 0u);
+  double all = 0;
+  for (const CounterRecord& record : process.samples) {
+    ASSERT_NE(record.each, nullptr);
+    EXPECT_EQ(record.each->size(), record.instances);
+    std::set<uint64_t> places;
+    double sum = 0;
+    for (const CounterInstance& instance : *record.each) {
+      sum += instance.value;
+      places.insert(instance.position);
+    }
+    EXPECT_EQ(places.size(), record.instances) << "each place once";
+    EXPECT_EQ(sum, record.sum);
+    all += sum;
+  }
+  EXPECT_GT(all, 0) << "spans of the samples, not only zeros";
+}
+
 }  // namespace
 }  // namespace rocattach::testing_support

@@ -28,6 +28,7 @@ SIMROCM_EXPORT uint32_t rocprofiler_register_import_hip_compiler(void) {
 namespace {
 
 using simrocm::Dim3;
+using simrocm::Stream;
 
 // The function of the real runtime, also if that was opened with RTLD_LOCAL.
 void* Real(const char* name) {

@@ -60,6 +60,19 @@ const CallbackTracing* Context::FindCallbackTracing(
   return Wants(found->second.operations, operation) ? &found->second : nullptr;
 }
 
+rocattach_sdk_user_data Context::ExternalCorrelation(int32_t kind,
+                                                     rocattach_sdk_operation operation,
+                                                     uint64_t internal) const {
+  rocattach_sdk_user_data external{};
+  auto found = correlation_requests.find(kind);
+  if (found == correlation_requests.end()) return external;
+  rocattach_sdk_user_data answer{};
+  const CorrelationRequest& request = found->second;
+  const bool given = request.callback(ThreadId(), id, kind, operation, internal,
+                                      &answer, request.data) == 0;
+  return given ? answer : external;
+}
+
 std::atomic<int>& InitStatus() {
   static std::atomic<int> status{0};
   return status;

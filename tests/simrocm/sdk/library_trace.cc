@@ -5,6 +5,7 @@
 #include "tests/simrocm/call_log.h"
 #include "tests/simrocm/library_tables.h"
 #include "tests/simrocm/sdk/api_call.h"
+#include "tests/simrocm/sdk/stream_trace.h"
 
 namespace simrocm::sdk {
 namespace {
@@ -25,6 +26,7 @@ static_assert(kHipRuntime == int32_t{ROCATTACH_SDK_BUFFER_HIP_RUNTIME_API} &&
 
 void Install(HipRuntimeTable* table) {
   using Table = HipRuntimeTable;
+  InstallStreamTracing(table);
   constexpr int32_t kKind = kHipRuntime;
   if (AnyContextTraces(kKind, kKind)) {
     SIMROCM_HIP_RUNTIME_API(SIMROCM_INSTALL)

@@ -16,9 +16,16 @@
 namespace simrocm::sdk {
 namespace {
 
+// Who wants to know of a copy, and what they call it.
+struct CopyCapture {
+  Context* context;
+  const BufferTracing* tracing;
+  rocattach_sdk_user_data external;
+};
+
 struct Copy {
   rocattach_sdk_memory_copy_record record{};
-  std::vector<std::pair<Context*, const BufferTracing*>> captures;
+  std::vector<CopyCapture> captures;
   SignalReference signal;
   hsa_signal_t app_signal{0};
 };
@@ -55,10 +62,11 @@ bool OnComplete(hsa_signal_value_t, void* argument) {
   copy->record.start_timestamp = time.start;
   copy->record.end_timestamp = time.end;
   if (FiniStatus() <= 0 && !IsLost()) {
-    for (const auto& [context, tracing] : copy->captures) {
-      tracing->buffer->Emplace(ROCATTACH_SDK_CATEGORY_TRACING,
-                               ROCATTACH_SDK_BUFFER_MEMORY_COPY, &copy->record,
-                               sizeof(copy->record));
+    for (const CopyCapture& capture : copy->captures) {
+      copy->record.correlation_id.external = capture.external;
+      capture.tracing->buffer->Emplace(ROCATTACH_SDK_CATEGORY_TRACING,
+                                       ROCATTACH_SDK_BUFFER_MEMORY_COPY, &copy->record,
+                                       sizeof(copy->record));
     }
   }
   // Only now does the application learn of it, so that its copy is on record before it
@@ -87,7 +95,7 @@ std::unique_ptr<Copy> Begin(const void* destination, hsa_agent_t destination_age
   for (Context* context : *active) {
     const BufferTracing* tracing =
         context->FindBufferTracing(ROCATTACH_SDK_BUFFER_MEMORY_COPY, record.operation);
-    if (tracing != nullptr) copy->captures.emplace_back(context, tracing);
+    if (tracing != nullptr) copy->captures.push_back({context, tracing, {}});
   }
   if (copy->captures.empty() || FiniStatus() != 0) return nullptr;
   static std::once_flag enabled;
@@ -97,6 +105,11 @@ std::unique_ptr<Copy> Begin(const void* destination, hsa_agent_t destination_age
   record.kind = ROCATTACH_SDK_BUFFER_MEMORY_COPY;
   record.correlation_id.internal =
       CurrentCall() != 0 ? CurrentCall() : NextCorrelation();
+  for (CopyCapture& capture : copy->captures) {
+    capture.external = capture.context->ExternalCorrelation(
+        ROCATTACH_SDK_REQUEST_MEMORY_COPY, record.operation,
+        record.correlation_id.internal);
+  }
   record.thread_id = ThreadId();
   if (to != nullptr) record.dst_agent_id = to->id;
   if (from != nullptr) record.src_agent_id = from->id;

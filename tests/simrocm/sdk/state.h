@@ -34,6 +34,12 @@ struct CallbackTracing {
   void* data = nullptr;
 };
 
+// What a tool wants to be asked for: the external correlation ids of operations.
+struct CorrelationRequest {
+  rocattach_sdk_correlation_cb callback = nullptr;
+  void* data = nullptr;
+};
+
 struct DispatchCounting {
   rocattach_sdk_dispatch_cb dispatch_callback = nullptr;
   void* dispatch_data = nullptr;
@@ -59,8 +65,9 @@ enum class DeviceState { kDisabled, kLocked, kEnabled };
 struct Context {
   rocattach_sdk_context_id id{0};
   uint32_t client = 0;
-  std::map<int32_t, BufferTracing> buffer_tracing;      // by kind
-  std::map<int32_t, CallbackTracing> callback_tracing;  // by kind
+  std::map<int32_t, BufferTracing> buffer_tracing;             // by kind
+  std::map<int32_t, CallbackTracing> callback_tracing;         // by kind
+  std::map<int32_t, CorrelationRequest> correlation_requests;  // by kind
   std::vector<DispatchCounting> dispatch_counting;
   std::vector<DeviceCounting> device_counting;
   std::atomic<DeviceState> device_state{DeviceState::kDisabled};
@@ -71,6 +78,10 @@ struct Context {
                                          rocattach_sdk_operation operation) const;
   const CallbackTracing* FindCallbackTracing(int32_t kind,
                                              rocattach_sdk_operation operation) const;
+  // Asks the tool on the thread that submits; 0 if it does not want to be asked.
+  rocattach_sdk_user_data ExternalCorrelation(int32_t kind,
+                                              rocattach_sdk_operation operation,
+                                              uint64_t internal) const;
 };
 
 using ContextList = std::vector<Context*>;

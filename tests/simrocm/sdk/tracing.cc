@@ -31,8 +31,7 @@ constexpr const char* kBufferKinds[] = {"NONE",
                                         "MEMORY_ALLOCATION",
                                         "RUNTIME_INITIALIZATION"};
 constexpr int32_t kBufferKindCount = std::size(kBufferKinds);
-constexpr int32_t kCallbackKindCount =
-    ROCATTACH_SDK_CALLBACK_RUNTIME_INITIALIZATION + 1;
+constexpr int32_t kCallbackKindCount = ROCATTACH_SDK_CALLBACK_HIP_STREAM + 1;
 
 constexpr const char* kCopies[] = {
     "MEMORY_COPY_NONE", "MEMORY_COPY_HOST_TO_HOST", "MEMORY_COPY_HOST_TO_DEVICE",
@@ -49,6 +48,9 @@ constexpr const char* kDispatches[] = {
 constexpr const char* kCodeObjects[] = {"CODE_OBJECT_NONE", "CODE_OBJECT_LOAD",
                                         "CODE_OBJECT_DEVICE_KERNEL_SYMBOL_REGISTER",
                                         "CODE_OBJECT_HOST_KERNEL_SYMBOL_REGISTER"};
+
+constexpr const char* kStreams[] = {"HIP_STREAM_NONE", "HIP_STREAM_CREATE",
+                                    "HIP_STREAM_DESTROY", "HIP_STREAM_SET"};
 
 template <size_t kCount>
 const char* At(const char* const (&names)[kCount], int32_t index) {
@@ -83,6 +85,8 @@ const char* CallbackOperation(int32_t kind, int32_t operation) {
       return At(kDispatches, operation);
     case ROCATTACH_SDK_CALLBACK_CODE_OBJECT:
       return At(kCodeObjects, operation);
+    case ROCATTACH_SDK_CALLBACK_HIP_STREAM:
+      return At(kStreams, operation);
     default:
       return ApiOperation(kind, operation);
   }
@@ -144,6 +148,22 @@ SIMROCM_EXPORT rocattach_sdk_status rocprofiler_configure_callback_tracing_servi
     tracing.operations.assign(operations, operations + operation_count);
   }
   context->callback_tracing[kind] = std::move(tracing);
+  return ROCATTACH_SDK_STATUS_SUCCESS;
+}
+
+SIMROCM_EXPORT rocattach_sdk_status
+rocprofiler_configure_external_correlation_id_request_service(
+    rocattach_sdk_context_id id, const int32_t* kinds, size_t kind_count,
+    rocattach_sdk_correlation_cb callback, void* data) {
+  if (InitStatus() > -1) return ROCATTACH_SDK_STATUS_ERROR_CONFIGURATION_LOCKED;
+  Context* context = FindContext(id);
+  if (context == nullptr) return ROCATTACH_SDK_STATUS_ERROR_CONTEXT_NOT_FOUND;
+  if (!context->correlation_requests.empty()) {
+    return ROCATTACH_SDK_STATUS_ERROR_SERVICE_ALREADY_CONFIGURED;
+  }
+  for (size_t i = 0; i < kind_count; ++i) {
+    context->correlation_requests[kinds[i]] = {callback, data};
+  }
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
 

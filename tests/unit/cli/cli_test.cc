@@ -238,6 +238,26 @@ TEST_F(CliTest, UnknownOptionsAreNamedInOrder) {
               HasSubstr("did you mean --wait"));
 }
 
+TEST_F(CliTest, OptionsOfOtherProfilersAreAnswered) {
+  const Result attach = Run({"attach", "-p", "1", "--att", "--pc-sampling-unit=time",
+                             "--truncate-kernels", "--nonsense"});
+  EXPECT_EQ(attach.exit_status, 2);
+  EXPECT_EQ(
+      attach.err,
+      "rocattach: rocprofv3's --att is not available: no thread traces are recorded\n"
+      "rocattach: rocprofv3's --pc-sampling-unit is not available: programs are not "
+      "sampled\n"
+      "rocattach: rocprofv3's --truncate-kernels is not available: recordings have "
+      "both "
+      "names of each kernel; outputs show the demangled one\n"
+      "rocattach: there is no option --nonsense\n"
+      "Run 'rocattach attach --help' for more information.\n");
+  EXPECT_THAT(Run({"profile", "-n", "x", "--roof-only", "--", "true"}).err,
+              HasSubstr("rocprof-compute's --roof-only is not available"));
+  // Where nothing is measured, such a name is as unknown as any other.
+  EXPECT_THAT(Run({"dump", "--kernel", "x"}).err, HasSubstr("no option --kernel"));
+}
+
 TEST_F(CliTest, MessagesNameNoStatusOfC) {
   for (std::vector<std::string> arguments :
        {std::vector<std::string>{"session", "start", "--pmc", "SQ_WAEVS"},

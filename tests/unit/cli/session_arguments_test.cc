@@ -149,9 +149,11 @@ TEST_F(SessionArgumentsTest, InstancesAndArguments) {
   EXPECT_TRUE(Spec({"--pmc", "SQ_WAVES", "--counter-instances"}).filters[0].instances);
   EXPECT_FALSE(Spec({"--pmc", "SQ_WAVES"}).filters[0].instances);
   EXPECT_THAT(Refusal({"--counter-instances"}), HasSubstr("--pmc"));
-  EXPECT_THAT(
-      Refusal({"--pmc", "SQ_WAVES", "--device-samples", "20", "--counter-instances"}),
-      HasSubstr("counters of dispatches"));
+  const FilterSpec sampled =
+      Spec({"--pmc", "SQ_WAVES", "--device-samples", "20", "--counter-instances"})
+          .filters[0];
+  EXPECT_EQ(sampled.kind, FilterKind::kCountersSampler);
+  EXPECT_TRUE(sampled.instances);
   EXPECT_TRUE(Spec({"--rccl-trace", "--api-arguments"}).filters[0].arguments);
   EXPECT_THAT(Refusal({"--marker-trace", "--api-arguments"}), HasSubstr("--hip-trace"));
 }

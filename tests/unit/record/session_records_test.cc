@@ -836,5 +836,33 @@ TEST_F(SessionRecordsTest, ArgumentsKeepTheirLinesAndAreNoMessage) {
   EXPECT_NE(written.calls[0].flags & kApiCallArguments, 0);
 }
 
+TEST_F(SessionRecordsTest, InstancesFollowASampleToo) {
+  rocattach_sample sample = Sample(3);
+  records_->TakeSample(0, SlotOf(sample));
+  rocattach_values values = Values(3, 0);
+  values.slots = 1;
+  values.of = ROCATTACH_RECORD_SAMPLE;
+  values.instance_slots = 1;
+  Take(values);
+  EXPECT_THAT(sink_->samples, IsEmpty()) << "its instances follow";
+  records_->TakeInstances(0, SlotOf(InstancesOf(3, 0, {0, 0, 1})));
+  EXPECT_EQ(sink_->samples.size(), 1u);
+  Take(Sample(4));
+  // Of a dispatch of the same number, and of no sample at all.
+  records_->TakeSample(0, SlotOf(Sample(5)));
+  values.correlation_id = 5;
+  Take(values);
+  records_->TakeInstances(0, SlotOf(InstancesOf(3, 0, {0})));
+  records_->TakeInstances(0, SlotOf(InstancesOf(5, 0, {0})));
+  const Written written = Finish();
+  EXPECT_EQ(counts().samples, 2u);
+  EXPECT_EQ(counts().samples_invalid, 1u);
+  ASSERT_EQ(written.samples.size(), 4u);
+  ASSERT_NE(written.samples[0].each, nullptr);
+  EXPECT_EQ(written.samples[0].each->size(), 2u);
+  EXPECT_EQ(written.samples[1].each->size(), 1u);
+  EXPECT_EQ(written.samples[2].each, nullptr) << "without, sums are all there is";
+}
+
 }  // namespace
 }  // namespace rocattach

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/abi/hip_stream.h"
 
 namespace rocattach {
 
@@ -79,7 +80,10 @@ std::vector<rocattach_dispatch> RandomDispatches(size_t count,
     record.agent_id = static_cast<uint16_t>(AnyNumber(random));
     record.lds_bytes = static_cast<uint32_t>(AnyNumber(random));
     record.scratch_bytes = static_cast<uint32_t>(AnyNumber(random));
-    record.packet_index = AnyNumber(random);
+    record.packet_index = AnyNumber(random) & ~kHipStreamTag;
+    if ((*random)() % 2 == 0) {
+      record.packet_index = PacketIndexOf(static_cast<uint32_t>(AnyNumber(random)));
+    }
     record.dispatch_id = AnyNumber(random);
   }
   return records;
@@ -102,6 +106,7 @@ std::vector<rocattach_copy> RandomCopies(size_t count, std::mt19937_64* random) 
     record.engine = static_cast<uint16_t>(AnyNumber(random));
     record.src_address = AnyNumber(random);
     record.dst_address = AnyNumber(random);
+    record.hip_stream = static_cast<uint32_t>(AnyNumber(random));
   }
   return records;
 }
@@ -123,7 +128,8 @@ std::string Describe(const rocattach_copy& r) {
                       " enqueue=", r.enqueue_ns, " start=", r.start_ns,
                       " end=", r.end_ns, " bytes=", r.bytes, " tid=", r.tid,
                       " direction=", r.direction, " engine=", r.engine,
-                      " from=", r.src_address, " to=", r.dst_address);
+                      " from=", r.src_address, " to=", r.dst_address,
+                      " stream=", r.hip_stream);
 }
 
 void KeepingVisitor::OnRecording(const FrameContext& at,

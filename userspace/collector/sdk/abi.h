@@ -105,6 +105,16 @@ typedef int (*rocattach_sdk_argument_cb)(int32_t kind,
 typedef rocattach_sdk_status (*rocattach_sdk_iterate_arguments_fn)(
     struct rocattach_sdk_callback_record record, rocattach_sdk_argument_cb callback,
     int32_t max_dereferences, void* user_data);
+/* Called on the thread that submits, before the operation: *external is what its record
+ * will have as its external correlation id. 0: it has been set. */
+typedef int (*rocattach_sdk_correlation_cb)(
+    rocattach_sdk_thread_id thread, rocattach_sdk_context_id context, int32_t kind,
+    rocattach_sdk_operation operation, uint64_t internal,
+    union rocattach_sdk_user_data* external, void* data);
+/* `kinds`: of enum rocattach_sdk_correlation_request. */
+typedef rocattach_sdk_status (*rocattach_sdk_configure_correlation_fn)(
+    rocattach_sdk_context_id context, const int32_t* kinds, size_t kind_count,
+    rocattach_sdk_correlation_cb callback, void* data);
 /* `tables`: bits of enum rocattach_sdk_intercept_table. */
 typedef rocattach_sdk_status (*rocattach_sdk_at_intercept_table_fn)(
     rocattach_sdk_intercept_library_cb callback, int tables, void* data);
@@ -189,6 +199,9 @@ typedef rocattach_sdk_status (*rocattach_sdk_sample_device_counting_fn)(
     rocattach_sdk_operation_name_fn)                                                   \
   X(iterate_arguments, "rocprofiler_iterate_callback_tracing_kind_operation_args",     \
     rocattach_sdk_iterate_arguments_fn)                                                \
+  X(configure_correlation,                                                             \
+    "rocprofiler_configure_external_correlation_id_request_service",                   \
+    rocattach_sdk_configure_correlation_fn)                                            \
   X(at_intercept_table, "rocprofiler_at_intercept_table_registration",                 \
     rocattach_sdk_at_intercept_table_fn)                                               \
   X(query_available_agents, "rocprofiler_query_available_agents",                      \

@@ -170,6 +170,9 @@ enum rocattach_sdk_callback_kind {
   ROCATTACH_SDK_CALLBACK_OMPT = 15,
   ROCATTACH_SDK_CALLBACK_MEMORY_ALLOCATION = 16,
   ROCATTACH_SDK_CALLBACK_RUNTIME_INITIALIZATION = 17,
+  ROCATTACH_SDK_CALLBACK_ROCDECODE_API = 18,
+  ROCATTACH_SDK_CALLBACK_ROCJPEG_API = 19,
+  ROCATTACH_SDK_CALLBACK_HIP_STREAM = 20,
 };
 
 /* Kinds of buffered tracing; record_header.kind within CATEGORY_TRACING. Not the same
@@ -205,6 +208,18 @@ enum rocattach_sdk_copy_operation {
   ROCATTACH_SDK_COPY_HOST_TO_DEVICE = 2,
   ROCATTACH_SDK_COPY_DEVICE_TO_HOST = 3,
   ROCATTACH_SDK_COPY_DEVICE_TO_DEVICE = 4,
+};
+
+enum rocattach_sdk_hip_stream_operation {
+  ROCATTACH_SDK_HIP_STREAM_CREATE = 1,  /* phase NONE, after the call */
+  ROCATTACH_SDK_HIP_STREAM_DESTROY = 2, /* phase NONE, after the call */
+  ROCATTACH_SDK_HIP_STREAM_SET = 3, /* ENTER and EXIT of a call that names a stream */
+};
+
+/* Kinds for which the SDK asks for an external correlation id; later values exist. */
+enum rocattach_sdk_correlation_request {
+  ROCATTACH_SDK_REQUEST_MEMORY_COPY = 10,
+  ROCATTACH_SDK_REQUEST_KERNEL_DISPATCH = 11,
 };
 
 enum rocattach_sdk_allocation_operation {

@@ -279,4 +279,13 @@ struct rocattach_sdk_callback_runtime_initialization {
 };
 ROCATTACH_SDK_SIZE(rocattach_sdk_callback_runtime_initialization, 24);
 
+/* CALLBACK_HIP_STREAM, on the thread that calls HIP. Streams are numbered from 1 as
+ * they are created, or first used; 0 is the default stream. */
+struct rocattach_sdk_callback_hip_stream {
+  uint64_t size;
+  uint64_t stream_id;
+  union rocattach_sdk_address stream; /* hipStream_t */
+};
+ROCATTACH_SDK_SIZE(rocattach_sdk_callback_hip_stream, 24);
+
 #endif /* ROCATTACH_USERSPACE_COLLECTOR_SDK_ABI_RECORDS_H_ */

@@ -61,6 +61,12 @@ void SdkBackend::OnApiCall(rocattach_sdk_callback_record record,
   if (self->Live()) self->api_.OnCall(record, user_data);
 }
 
+void SdkBackend::OnStream(rocattach_sdk_callback_record record,
+                          rocattach_sdk_user_data* user_data, void* self_pointer) {
+  auto* self = static_cast<SdkBackend*>(self_pointer);
+  if (self->Live()) self->streams_.OnCallback(record, user_data);
+}
+
 void SdkBackend::OnKeptCall(void* self_pointer, bool init, uint64_t begin_ns) {
   auto* self = static_cast<SdkBackend*>(self_pointer);
   if (self->Live()) self->api_.OnKeptCall(init, begin_ns);
@@ -130,7 +136,7 @@ bool SdkBackend::Initialize() {
       &p.memory,
       {&sdk_, &p.plans, &agents_, &configs_, &p.dictionary, &p.rings,
        code_objects_.kernels(), &next_correlation_, &p.memory.control()->hook_ns_total,
-       &p.memory.control()->other_dropped, &g_ring_gate});
+       &p.memory.control()->other_dropped, &g_ring_gate, &streams_});
   if (error != 0) return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR, "out of memory");
   uint32_t wanted = p.config.record_kinds != 0 ? p.config.record_kinds : UINT32_MAX;
   if (!ConfigureServices(wanted)) return false;
@@ -163,7 +169,8 @@ bool SdkBackend::ConfigureServices(uint32_t wanted) {
     rocattach_sdk_context_id& context = copies_service_.context;
     if (sdk_.create_context(&context) == ROCATTACH_SDK_STATUS_SUCCESS &&
         copies_.Configure(&sdk_, context, &agents_, &process_->memory, &process_->rings,
-                          &next_correlation_) == ROCATTACH_SDK_STATUS_SUCCESS) {
+                          &next_correlation_,
+                          &streams_) == ROCATTACH_SDK_STATUS_SUCCESS) {
       record_kinds_ |= ROCATTACH_PLAN_RECORD_COPIES;
     }
   }
@@ -172,7 +179,21 @@ bool SdkBackend::ConfigureServices(uint32_t wanted) {
   }
   if ((wanted & ROCATTACH_PLAN_RECORD_API) != 0) ConfigureApi(wanted);
   ConfigureMemory(wanted);
+  ConfigureStreams();
   return true;
+}
+
+// Newer than the rest; without it streams are not known.
+void SdkBackend::ConfigureStreams() {
+  rocattach_sdk_context_id& context = streams_service_.context;
+  if (version_ < SdkStreams::kOldestVersion ||
+      sdk_.create_context(&context) != ROCATTACH_SDK_STATUS_SUCCESS) {
+    return;
+  }
+  const bool copies = (record_kinds_ & ROCATTACH_PLAN_RECORD_COPIES) != 0;
+  streams_.Configure(sdk_, version_, context,
+                     copies ? copies_service_.context : rocattach_sdk_context_id{0},
+                     &OnStream, this);
 }
 
 // Newer than the rest; without it everything else works.

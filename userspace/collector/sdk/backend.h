@@ -16,6 +16,7 @@
 #include "userspace/collector/sdk/dispatches.h"
 #include "userspace/collector/sdk/memory_trace.h"
 #include "userspace/collector/sdk/samples.h"
+#include "userspace/collector/sdk/streams.h"
 
 namespace rocattach::collector {
 
@@ -72,6 +73,8 @@ class SdkBackend {
                                rocattach_sdk_user_data user_data, void* self);
   static void OnApiCall(rocattach_sdk_callback_record record,
                         rocattach_sdk_user_data* user_data, void* self);
+  static void OnStream(rocattach_sdk_callback_record record,
+                       rocattach_sdk_user_data* user_data, void* self);
   static void OnKeptCall(void* self, bool init, uint64_t begin_ns);
   static void OnHsaTable(int32_t table, uint64_t lib_version, uint64_t instance,
                          void** tables, uint64_t count, void* self);
@@ -84,6 +87,7 @@ class SdkBackend {
   void InstallGate(void** tables, uint64_t count);
   void ConfigureApi(uint32_t wanted);
   void ConfigureMemory(uint32_t wanted);
+  void ConfigureStreams();
   void Arm();
   bool Fail(rocattach_backend_reason reason, const char* format, ...)
       __attribute__((format(printf, 3, 4)));
@@ -155,7 +159,7 @@ class SdkBackend {
   bool counting_again_ = false;    // after the fork
   bool counting_at_fork_ = false;  // it could not be stopped
   Service api_services_[ROCATTACH_PLAN_API_DOMAINS] = {};
-  Service memory_service_ = {}, scratch_service_ = {};
+  Service memory_service_ = {}, scratch_service_ = {}, streams_service_ = {};
   uint32_t record_kinds_ = 0;
   uint32_t api_domains_ = 0;
   uint32_t plan_kinds_ = 0;  // of the active plan
@@ -169,6 +173,7 @@ class SdkBackend {
   SdkSamples samples_;
   SdkCopies copies_;
   SdkMemoryTrace memory_, scratch_;
+  SdkStreams streams_;
   SdkApi api_;
   uint64_t next_correlation_ = 1;
 };

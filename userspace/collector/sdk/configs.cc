@@ -23,6 +23,16 @@ bool IsAccumulated(const char* name, char (&leader)[ROCATTACH_PLAN_NAME_BYTES]) 
   return true;
 }
 
+// Whether the user has chosen GPUs, and whether this one is among them.
+bool ChoosesGpus(const rocattach_plan_selection* selection) {
+  return selection != nullptr &&
+         (LoadRelaxed(&selection->flags) & ROCATTACH_SELECT_AGENTS) != 0;
+}
+bool IsChosen(const rocattach_plan_selection& selection, uint32_t agent) {
+  return agent < ROCATTACH_PLAN_MAX_AGENTS &&
+         (LoadRelaxed(&selection.agents[agent / 64]) >> (agent % 64) & 1) != 0;
+}
+
 }  // namespace
 
 rocattach_plan_error PlanErrorOf(rocattach_sdk_status status) {
@@ -55,7 +65,8 @@ const char* StatusName(const rocattach_sdk_functions& sdk,
   return name != nullptr ? name : "a status without a name";
 }
 
-const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result) {
+const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result,
+                                      const rocattach_plan_selection* selection) {
   if (configs_ == nullptr) {
     configs_ =
         static_cast<SdkConfig*>(AllocatePrivate(kMaxConfigs * sizeof(SdkConfig)));
@@ -74,7 +85,27 @@ const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result
   memset(table->dispatch_passes, 0, sizeof(table->dispatch_passes));
   memset(table->sampler_passes, 0, sizeof(table->sampler_passes));
   for (uint32_t i = 0; i < agents_->count(); ++i) {
-    if (!agents_->at(i).gpu || LeavesOut(state, i, result)) continue;
+    if (!agents_->at(i).gpu) continue;
+    if (Unmeasurable(state, i)) {
+      const char* name = agents_->at(i).name;
+      // Of other GPUs than those that the user has chosen there is nothing to say.
+      const bool chosen = ChoosesGpus(selection);
+      if (chosen && !IsChosen(*selection, agents_->at(i).dictionary_id)) continue;
+      if (chosen) {
+        *result = PlanResult::Error(
+            ROCATTACH_PLAN_ERROR_NO_COUNTER, 0,
+            "a GPU (%s) that was asked for cannot be measured: rocprofiler-sdk lists "
+            "no counters of it",
+            name);
+        return nullptr;
+      }
+      // It must not keep the others from it. The answer says so.
+      if (result->text[0] == '\0') {
+        snprintf(result->text, sizeof(result->text),
+                 "without a GPU (%s) of which rocprofiler-sdk lists no counters", name);
+      }
+      continue;
+    }
     if (!BuildAgent(state, i, table, result)) return nullptr;
   }
   // A plan for other GPUs would be active but count nothing.
@@ -94,20 +125,11 @@ const SdkPassTable* SdkConfigs::Build(const PlanState& state, PlanResult* result
   return table;
 }
 
-// A GPU that the SDK cannot measure must not keep the others from it. The answer says
-// so.
-bool SdkConfigs::LeavesOut(const PlanState& state, uint32_t agent, PlanResult* result) {
-  const SdkAgent& facts = agents_->at(agent);
-  if (FindArchitecture(state.plan, facts.name) == nullptr ||
-      agents_->HasCounters(agent)) {
-    return false;
-  }
-  if (result->text[0] == '\0') {
-    snprintf(result->text, sizeof(result->text),
-             "without a GPU (%s) of which rocprofiler-sdk lists no counters",
-             facts.name);
-  }
-  return true;
+// Whether the plan measures GPUs of this one's architecture, and the SDK cannot measure
+// this one.
+bool SdkConfigs::Unmeasurable(const PlanState& state, uint32_t agent) {
+  return FindArchitecture(state.plan, agents_->at(agent).name) != nullptr &&
+         !agents_->HasCounters(agent);
 }
 
 bool SdkConfigs::BuildAgent(const PlanState& state, uint32_t agent, SdkPassTable* table,

@@ -47,8 +47,10 @@ class SdkConfigs {
 
   // Creates what the plan needs on the GPUs of the process. nullptr with `result`
   // filled in if the plan cannot be counted; what was created for it is kept for a
-  // later one.
-  const SdkPassTable* Build(const PlanState& state, PlanResult* result);
+  // later one. `selection`: of counters, in the shared memory; what its user named must
+  // not be left out. nullptr: nothing was named.
+  const SdkPassTable* Build(const PlanState& state, PlanResult* result,
+                            const rocattach_plan_selection* selection = nullptr);
 
   // Of all counters in plans that record instances.
   const SdkDimensions& dimensions() const { return dimensions_; }
@@ -70,7 +72,7 @@ class SdkConfigs {
                                      PlanResult* result);
   bool BuildPass(const PlanState& state, uint32_t agent, uint32_t pass,
                  SdkPassTable* table, PlanResult* result);
-  bool LeavesOut(const PlanState& state, uint32_t agent, PlanResult* result);
+  bool Unmeasurable(const PlanState& state, uint32_t agent);
   bool BuildAgent(const PlanState& state, uint32_t agent, SdkPassTable* table,
                   PlanResult* result);
   uint32_t Find(uint32_t agent, const uint64_t* counters, uint32_t count) const;

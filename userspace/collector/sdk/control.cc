@@ -60,6 +60,7 @@ void SdkBackend::EndSelection() {
   dispatches_.SetPasses(nullptr);
   samples_.Stop();
   for (Service& service : api_services_) Switch(&service, false);
+  Switch(&streams_service_, false);
   SwitchMemory(0, 0);
   plan_kinds_ = 0;
   plan_generation_ = 0;
@@ -106,7 +107,9 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
   if (!result.ok()) return result;
   const SdkPassTable* table = nullptr;
   if ((kinds & (ROCATTACH_PLAN_RECORD_COUNTERS | ROCATTACH_PLAN_RECORD_SAMPLES)) != 0) {
-    table = configs_.Build(*state, &result);
+    table = configs_.Build(
+        *state, &result,
+        &process_->memory.plan()->selections[ROCATTACH_PLAN_SELECTION_COUNTERS]);
     if (table == nullptr) return result;
   }
   // Until the plan is active: the first dispatch after the hold is counted.
@@ -134,6 +137,15 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
     // Libraries that registered before the SDK was loaded are not traced until their
     // tables are passed to it.
     if (wanted && d != ROCATTACH_PLAN_API_HSA) replay_ = kReplayAttempts;
+  }
+  // Without it operations are recorded too, but not their streams.
+  constexpr uint32_t kOfStreams = ROCATTACH_PLAN_RECORD_DISPATCHES |
+                                  ROCATTACH_PLAN_RECORD_COUNTERS |
+                                  ROCATTACH_PLAN_RECORD_COPIES;
+  if (streams_.configured() &&
+      ((kinds & kOfStreams) != 0 || api_services_[ROCATTACH_PLAN_API_HIP].on)) {
+    Switch(&streams_service_, true);
+    replay_ = kReplayAttempts;
   }
   if (const PlanResult memory = SwitchMemory(kinds, state->generation); !memory.ok()) {
     return memory;

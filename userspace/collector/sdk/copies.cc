@@ -28,12 +28,14 @@ uint16_t Direction(rocattach_sdk_operation operation) {
 rocattach_sdk_status SdkCopies::Configure(const rocattach_sdk_functions* sdk,
                                           rocattach_sdk_context_id context,
                                           const SdkAgents* agents, Memory* memory,
-                                          RingSet* rings, uint64_t* next_correlation) {
+                                          RingSet* rings, uint64_t* next_correlation,
+                                          const SdkStreams* streams) {
   sdk_ = sdk;
   agents_ = agents;
   memory_ = memory;
   rings_ = rings;
   next_correlation_ = next_correlation;
+  streams_ = streams;
   rocattach_sdk_buffer_id buffer = {0};
   rocattach_sdk_status status =
       sdk->create_buffer(context, kBufferBytes, kBufferBytes / 2,
@@ -115,6 +117,7 @@ void SdkCopies::Take(const rocattach_sdk_memory_copy_record& from, uint16_t flag
   copy.tid = static_cast<uint32_t>(from.thread_id);
   copy.direction = Direction(from.operation);
   copy.engine = ROCATTACH_ENGINE_ASYNC;
+  copy.hip_stream = streams_->OfCopy(from.correlation_id);
   if (ROCATTACH_SDK_HAS(rocattach_sdk_memory_copy_record, &from, src_address)) {
     copy.src_address = from.src_address.value;
     copy.dst_address = from.dst_address.value;

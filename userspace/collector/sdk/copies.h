@@ -6,6 +6,7 @@
 
 #include "userspace/collector/common/ring.h"
 #include "userspace/collector/sdk/agents.h"
+#include "userspace/collector/sdk/streams.h"
 
 namespace rocattach::collector {
 
@@ -20,7 +21,8 @@ class SdkCopies {
   rocattach_sdk_status Configure(const rocattach_sdk_functions* sdk,
                                  rocattach_sdk_context_id context,
                                  const SdkAgents* agents, Memory* memory,
-                                 RingSet* rings, uint64_t* next_correlation);
+                                 RingSet* rings, uint64_t* next_correlation,
+                                 const SdkStreams* streams);
 
   // What copies delivered from now on are recorded for: bits of rocattach_copy.flags.
   void SetFlags(uint16_t flags) { StoreRelease(&flags_, flags); }
@@ -48,6 +50,7 @@ class SdkCopies {
   Memory* memory_ = nullptr;
   RingSet* rings_ = nullptr;
   uint64_t* next_correlation_ = nullptr;
+  const SdkStreams* streams_ = nullptr;
   rocattach_sdk_buffer_id buffer_ = {0};
   uint64_t dropped_ = 0;    // as last reported by the SDK
   uint64_t delivered_ = 0;  // or known to be lost

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "userspace/abi/hip_stream.h"
 #include "userspace/abi/inflight.h"
 #include "userspace/collector/sdk/values.h"
 
@@ -88,7 +89,7 @@ void SdkDispatches::Fill(const rocattach_sdk_dispatch_info& info, uint32_t kerne
   d->lds_bytes = info.group_segment_size;
   d->scratch_bytes = info.private_segment_size;
   d->iteration = decision.iteration;
-  d->packet_index = 0;
+  d->packet_index = PacketIndexOf(parts_.streams->Current());
   d->dispatch_id = info.dispatch_id;
 }
 
@@ -233,17 +234,16 @@ void SdkDispatches::Publish(uint32_t index, uint64_t start_ns, uint64_t end_ns) 
 
 uint32_t SdkDispatches::MakeValues(const SdkOp& op, const rocattach_inflight& entry,
                                    const rocattach_sdk_counter_record* records,
-                                   size_t count, rocattach_values* slots,
-                                   uint32_t* instance_slots) {
+                                   size_t count, uint32_t ring_slots,
+                                   rocattach_values* slots, uint32_t* instance_slots) {
   const PlanState* state = op.plan;
   if (state == nullptr) return 0;
   const SdkConfig& config = parts_.configs->at(op.config);
   CounterReducer reducer(parts_.sdk, config, parts_.configs->order(op.config));
   const bool all_known = reducer.AddAll(records, count);
-  // What is more than they may take is there as sums only.
-  const bool each = (state->plan.record_kinds & ROCATTACH_PLAN_RECORD_INSTANCES) != 0 &&
-                    all_known && InstancePacker::SlotsFor(count) <= *instance_slots;
-  *instance_slots = each ? InstancePacker::SlotsFor(count) : 0;
+  const bool each =
+      (state->plan.record_kinds & ROCATTACH_PLAN_RECORD_INSTANCES) != 0 && all_known;
+  *instance_slots = each ? InstancePacker::SlotsIn(count, ring_slots) : 0;
   rocattach_values head = {};
   head.kind = ROCATTACH_RECORD_VALUES;
   head.correlation_id = entry.correlation_id;
@@ -269,11 +269,9 @@ void SdkDispatches::OnValues(const rocattach_sdk_dispatch_data& data,
   } group;
   const rocattach_inflight& entry = *ops_.shared(index);
   RingHandle ring = parts_.rings->Mine();
-  uint32_t instances = ring.slots() / 4 < ROCATTACH_MAX_INSTANCE_SLOTS
-                           ? ring.slots() / 4
-                           : ROCATTACH_MAX_INSTANCE_SLOTS;
-  uint32_t slots =
-      MakeValues(ops_.at(index), entry, records, count, group.values, &instances);
+  uint32_t instances = 0;
+  uint32_t slots = MakeValues(ops_.at(index), entry, records, count, ring.slots(),
+                              group.values, &instances);
   if (slots == 0) {
     ring.Count(&rocattach_ring::values_dropped, uint64_t{1});
     return Publish(index, data.start_timestamp, data.end_timestamp);

@@ -10,6 +10,7 @@
 #include "userspace/collector/hsa/ring_gate.h"
 #include "userspace/collector/sdk/configs.h"
 #include "userspace/collector/sdk/ops.h"
+#include "userspace/collector/sdk/streams.h"
 
 namespace rocattach::collector {
 
@@ -31,6 +32,7 @@ class SdkDispatches {
     uint64_t* own_ns;         // time of our part of the callbacks, from samples
     uint64_t* other_dropped;  // dispatches for which the in-flight table had no room
     RingGate* gate;           // is told of every dispatch; nullptr: nobody is
+    const SdkStreams* streams;
   };
   // 0 or an errno value.
   int Init(Memory* memory, const Parts& parts);
@@ -68,7 +70,8 @@ class SdkDispatches {
   void Publish(uint32_t index, uint64_t start_ns, uint64_t end_ns);
   uint32_t MakeValues(const SdkOp& op, const rocattach_inflight& entry,
                       const rocattach_sdk_counter_record* records, size_t count,
-                      rocattach_values* slots, uint32_t* instance_slots);
+                      uint32_t ring_slots, rocattach_values* slots,
+                      uint32_t* instance_slots);
 
   bool PushInstances(uint32_t index, const void* group, uint32_t slots,
                      uint32_t instances, const rocattach_sdk_counter_record* records,

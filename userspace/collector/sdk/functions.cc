@@ -33,6 +33,7 @@ constexpr const char* kOptional[] = {
     "rocprofiler_query_buffer_tracing_kind_operation_name",
     "rocprofiler_query_callback_tracing_kind_operation_name",
     "rocprofiler_iterate_callback_tracing_kind_operation_args",
+    "rocprofiler_configure_external_correlation_id_request_service",
     "rocprofiler_query_record_dimension_position",
     "rocprofiler_create_counter",
     "rocprofiler_configure_buffer_dispatch_counting_service",

@@ -81,7 +81,9 @@ bool LateSampler::Start(const PlanState* state, PlanResult* result) {
                                 "rocprofiler-sdk has ended in this process");
     return true;
   }
-  const SdkPassTable* table = configs_.Build(*state, result);
+  const SdkPassTable* table = configs_.Build(
+      *state, result,
+      &process_->memory.plan()->selections[ROCATTACH_PLAN_SELECTION_COUNTERS]);
   if (table != nullptr) *result = samples_.Start(state, table);
   return true;
 }

@@ -1,5 +1,6 @@
 #include "userspace/collector/sdk/samples.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 namespace rocattach::collector {
@@ -217,12 +218,15 @@ void SdkSamples::Publish(Gpu* gpu, const SdkConfig& config,
   CounterReducer reducer(parts_.sdk, config, nullptr);
   // The SDK lists the same instances in the same order as long as the context runs.
   bool same = !fresh && gpu->known == count;
+  bool all_known = true;
   for (size_t i = 0; i < count; ++i) {
     double value = records_[i].counter_value;
     double before = same ? gpu->last[i] : 0;
     if (gpu->last != nullptr) gpu->last[i] = value;
     uint32_t place = reducer.Find(records_[i].id);
+    all_known &= place != CounterReducer::kNone;
     if (place != CounterReducer::kNone) reducer.Add(place, value - before);
+    records_[i].counter_value = value - before;
   }
   // Else there is nothing to subtract from: the values of the span are not known.
   bool whole = same || gpu->known == 0;
@@ -234,6 +238,10 @@ void SdkSamples::Publish(Gpu* gpu, const SdkConfig& config,
   head.pass = static_cast<uint16_t>(gpu->pass);
   head.agent_id = parts_.agents->at(gpu->agent).dictionary_id;
   head.of = ROCATTACH_RECORD_SAMPLE;
+  const bool each =
+      (state_->plan.record_kinds & ROCATTACH_PLAN_RECORD_INSTANCES) != 0 && all_known;
+  const uint32_t instances = each ? InstancePacker::SlotsIn(count, ring->slots()) : 0;
+  head.instance_slots = static_cast<uint16_t>(instances);
   uint32_t total = 0;
   uint32_t slots =
       PackValues(reducer, config, state_->plan, pass, head, group.values, &total);
@@ -248,7 +256,18 @@ void SdkSamples::Publish(Gpu* gpu, const SdkConfig& config,
   group.sample.values = static_cast<uint16_t>(total);
   group.sample.slots = static_cast<uint16_t>(slots);
   gpu->begin_ns = end_ns;
-  if (!whole || slots == 0 || !ring->PushGroup(&group, 1 + slots)) {
+  InstancePacker packer(parts_.sdk, parts_.configs->dimensions(), config, nullptr,
+                        state_->plan, pass);
+  const auto* from = reinterpret_cast<const uint8_t*>(&group);
+  const auto fill = [&](uint32_t i, void* slot) {
+    if (i < 1 + slots) {
+      memcpy(slot, from + size_t{i} * ROCATTACH_SLOT_BYTES, ROCATTACH_SLOT_BYTES);
+    } else {
+      packer.Fill(records_, count, i - 1 - slots, head.correlation_id,
+                  static_cast<rocattach_instances*>(slot));
+    }
+  };
+  if (!whole || slots == 0 || !ring->PushGroupWith(1 + slots + instances, fill)) {
     ring->Count(&rocattach_ring::samples_dropped, uint64_t{1});
   }
 }

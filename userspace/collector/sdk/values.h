@@ -63,6 +63,13 @@ class InstancePacker {
     return static_cast<uint32_t>((count + ROCATTACH_INSTANCES_PER_SLOT - 1) /
                                  ROCATTACH_INSTANCES_PER_SLOT);
   }
+  // The same, and 0 if that is more than may be taken: then only sums are recorded.
+  static uint32_t SlotsIn(size_t count, uint32_t ring_slots) {
+    const uint32_t quarter = ring_slots / 4;
+    const uint32_t room =
+        quarter < ROCATTACH_MAX_INSTANCE_SLOTS ? quarter : ROCATTACH_MAX_INSTANCE_SLOTS;
+    return SlotsFor(count) <= room ? SlotsFor(count) : 0;
+  }
   // Slot `number` of all of these records, each of which is of the config.
   void Fill(const rocattach_sdk_counter_record* records, size_t count, uint32_t number,
             uint64_t correlation_id, rocattach_instances* slot);

@@ -137,9 +137,10 @@ def _times(enqueue, start, end):
 def dispatches(payload, kernel_name):
     """The records of a DispatchBatch; kernel_name(id) gives names."""
     batch = _Columns("DispatchBatch", payload)
-    flags, kernel, queue, agent, tid, lds, scratch = batch.columns(
+    flags, kernel, queue, agent, tid, lds, scratch, stream = batch.columns(
         "shape_flags", "shape_kernel_id", "shape_queue_id", "shape_agent_id",
-        "shape_tid", "shape_lds_bytes", "shape_scratch_bytes")  # fmt: skip
+        "shape_tid", "shape_lds_bytes", "shape_scratch_bytes",
+        "shape_hip_stream")  # fmt: skip
     grids = list(zip(*batch.columns("shape_grid_x", "shape_grid_y", "shape_grid_z")))
     groups = list(
         zip(*batch.columns("shape_workgroup_x", "shape_workgroup_y", "shape_workgroup_z"))
@@ -176,7 +177,9 @@ def dispatches(payload, kernel_name):
         record["workgroup"] = [size & 0xFFFF for size in groups[shape]]
         record["lds_bytes"] = lds[shape]
         record["scratch_bytes"] = scratch[shape]
-        record["packet_index"] = packet
+        record["packet_index"] = 0 if stream[shape] else packet
+        if stream[shape]:
+            record["hip_stream"] = stream[shape] - 1
         if numbered and dispatch != 0:
             record["dispatch_id"] = dispatch
         record.update(_flags(flags[shape]))
@@ -187,9 +190,9 @@ def dispatches(payload, kernel_name):
 def copies(payload):
     """The records of a CopyBatch."""
     batch = _Columns("CopyBatch", payload)
-    flags, source, target, direction, engine, tid = batch.columns(
+    flags, source, target, direction, engine, tid, stream = batch.columns(
         "shape_flags", "shape_src_agent_id", "shape_dst_agent_id", "shape_direction",
-        "shape_engine", "shape_tid")  # fmt: skip
+        "shape_engine", "shape_tid", "shape_hip_stream")  # fmt: skip
     columns = batch.columns("correlation", "enqueue", "start", "duration",
         "bytes_change", "src_address_change", "dst_address_change")  # fmt: skip
     correlation = enqueue = size = source_address = target_address = 0
@@ -220,6 +223,8 @@ def copies(payload):
         record.update(_times(enqueue, start, end))
         record["src_address"] = source_address
         record["dst_address"] = target_address
+        if stream[shape]:
+            record["hip_stream"] = stream[shape] - 1
         record.update(_flags(flags[shape]))
         records.append(record)
     return records

@@ -70,6 +70,18 @@ TEST_F(SdkConfigsTest, AGpuThatCannotBeMeasuredIsLeftOut) {
   EXPECT_NE(std::string(result.text).find("gfx942"), std::string::npos) << result.text;
   EXPECT_EQ(table->dispatch_passes[1], 1u);
   EXPECT_EQ(table->dispatch_passes[2], 0u);
+  // What was asked for by name is not left out.
+  rocattach_plan_selection selection = {};
+  const uint32_t agent = agents_.at(2).dictionary_id;
+  selection.flags = ROCATTACH_SELECT_AGENTS;
+  EXPECT_NE(configs_.Build(*plan, &result, &selection), nullptr);
+  selection.agents[agent / 64] = uint64_t{1} << (agent % 64);
+  EXPECT_EQ(configs_.Build(*plan, &result, &selection), nullptr);
+  EXPECT_EQ(result.error, ROCATTACH_PLAN_ERROR_NO_COUNTER);
+  EXPECT_NE(std::string(result.text).find("gfx942) that was asked for"),
+            std::string::npos)
+      << result.text;
+  result = PlanResult();
   // It is refused if there is no other one.
   strcpy(plan->plan.architecture[0].name, "gfx908");
   EXPECT_EQ(configs_.Build(*plan, &result), nullptr);

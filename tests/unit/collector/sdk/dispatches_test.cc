@@ -20,7 +20,7 @@ class SdkDispatchesTest : public SdkFixture {
     ASSERT_EQ(
         dispatches_.Init(&memory_, {&sdk_, &plans_, &agents_, &configs_, &dictionary_,
                                     &rings_, &kernels_, &correlation_, &own_ns_,
-                                    &other_dropped_, gate_.get()}),
+                                    &other_dropped_, gate_.get(), &streams_}),
         0);
     kernels_.Insert(5, 9);
   }
@@ -102,6 +102,7 @@ class SdkDispatchesTest : public SdkFixture {
   RingSet rings_;
   KernelTable kernels_;
   SdkDispatches dispatches_;
+  SdkStreams streams_;
   std::unique_ptr<RingGate> gate_ = std::make_unique<RingGate>();
   uint64_t correlation_ = 1, own_ns_ = 0, other_dropped_ = 0;
   std::map<uint64_t, rocattach_sdk_user_data> traced_, counted_;
