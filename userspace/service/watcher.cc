@@ -157,7 +157,12 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
 
 absl::Status Watcher::ServeMetrics() {
   if (metrics_ == nullptr) return absl::OkStatus();
-  return metrics_->Listen(*options_.metrics_listen, recorder_.get());
+  RETURN_IF_ERROR(metrics_->Listen(*options_.metrics_listen, recorder_.get()));
+  workloads_ = std::make_unique<WorkloadResolver>(
+      [metrics = metrics_.get()](const ProcessId& process, WorkloadIdentity workload) {
+        metrics->SetWorkload(process, std::move(workload));
+      });
+  return absl::OkStatus();
 }
 
 std::unique_ptr<RunningTargets> Watcher::MakeTargets() {
@@ -210,9 +215,12 @@ WindowServerOptions Watcher::ServerOptions() const {
   server.on_late_window = [this](const rocattach_event& event, bool served) {
     running_attacher_->OnLateWindow(event, served);
   };
-  if (options_.wait_for_start) {
+  if (options_.wait_for_start || workloads_ != nullptr) {
     server.on_window = [this](const rocattach_event& event) {
-      targets_->NoteWindow(static_cast<pid_t>(event.pid));
+      const auto pid = static_cast<pid_t>(event.pid);
+      if (options_.wait_for_start) targets_->NoteWindow(pid);
+      if (workloads_ == nullptr) return;
+      workloads_->Request(ProcessId::StartedAt(pid, event.start_ns), event.cgroup_id);
     };
   }
   if (targets_->follows() || options_.only_cgroup.has_value()) {
@@ -256,6 +264,7 @@ WindowServerOptions Watcher::ServerOptions() const {
 Watcher::~Watcher() {
   if (late_attaches_ != nullptr) late_attaches_->Stop();
   if (server_ != nullptr) server_->Stop();
+  if (workloads_ != nullptr) workloads_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
   if (metrics_ != nullptr) metrics_->Close();
   if (recorder_ != nullptr && !ran_) recorder_->Abandon();
@@ -379,6 +388,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
       result.session_measures = NeedsSdk(options_.session.filters);
     }
   }
+  if (workloads_ != nullptr) workloads_->Stop();
   if (metrics_ != nullptr) metrics_->Close();
   result.kernel = probe_->ReadStats();
   result.refusals = probe_->ReadRefusals();

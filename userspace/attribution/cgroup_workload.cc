@@ -1,0 +1,169 @@
+#include "userspace/attribution/cgroup_workload.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace rocattach {
+namespace {
+
+constexpr size_t kContainerIdDigits = 64;
+constexpr size_t kMostNumberDigits = 20;
+
+bool IsHex(absl::string_view text, size_t digits) {
+  return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isdigit(static_cast<unsigned char>(c)) ||
+                  (c >= 'a' && c <= 'f');
+         });
+}
+
+bool IsNumber(absl::string_view text) {
+  return !text.empty() && text.size() <= kMostNumberDigits &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isdigit(static_cast<unsigned char>(c));
+         });
+}
+
+// Of a static pod it is a hash without dashes.
+bool IsPodUid(absl::string_view text) {
+  if (IsHex(text, 32)) return true;
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '-');
+  constexpr size_t kDigits[] = {8, 4, 4, 4, 12};
+  return parts.size() == 5 && std::equal(parts.begin(), parts.end(), kDigits, IsHex);
+}
+
+// "pod123-…", or "kubepods-burstable-pod123_….slice"; empty if it is no pod's group.
+std::string PodUid(absl::string_view name) {
+  if (absl::ConsumeSuffix(&name, ".slice")) {
+    const size_t begin = name.rfind("-pod");
+    if (begin == absl::string_view::npos || !absl::StrContains(name, "kubepods")) {
+      return "";
+    }
+    name.remove_prefix(begin + 1);
+  }
+  if (!absl::ConsumePrefix(&name, "pod")) return "";
+  std::string uid = absl::StrReplaceAll(name, {{"_", "-"}});
+  return IsPodUid(uid) ? uid : "";
+}
+
+// "ID", or "RUNTIME-ID.scope"; empty if it is no container's group. The monitor of a
+// container (crio-conmon-ID.scope, libpod-conmon-ID.scope) is not in it.
+std::string ContainerId(absl::string_view name) {
+  absl::ConsumeSuffix(&name, ".scope");
+  if (const size_t dash = name.rfind('-'); dash != absl::string_view::npos) {
+    const absl::string_view runtime = name.substr(0, dash);
+    constexpr absl::string_view kRuntimes[] = {"docker", "cri-containerd", "crio",
+                                               "libpod", "nerdctl"};
+    if (std::find(std::begin(kRuntimes), std::end(kRuntimes), runtime) ==
+        std::end(kRuntimes)) {
+      return "";
+    }
+    name.remove_prefix(dash + 1);
+  }
+  return IsHex(name, kContainerIdDigits) ? std::string(name) : "";
+}
+
+bool IsSlurm(absl::string_view name) {
+  // "slurm", "slurm_NODE", "slurmstepd.scope", "NODE_slurmstepd.scope".
+  return name == "slurm" || absl::StartsWith(name, "slurm_") ||
+         absl::EndsWith(name, "slurmstepd.scope");
+}
+
+bool IsStep(absl::string_view name) {
+  return IsNumber(name) || name == "batch" || name == "extern" || name == "interactive";
+}
+
+// The groups of a path, from the outermost on.
+class PathReader {
+ public:
+  explicit PathReader(WorkloadIdentity* found) : found_(found) {}
+
+  void Read(absl::string_view name) {
+    if (name == "user.slice") of_user_ = true;
+    if (!of_user_) {
+      ReadPod(name);
+      ReadJob(name);
+    }
+    if (std::string id = ContainerId(name);
+        !id.empty() && found_->container_id.empty()) {
+      found_->container_id = std::move(id);
+    }
+  }
+
+ private:
+  void ReadPod(absl::string_view name) {
+    if (absl::StrContains(name, "kubepods")) in_kubepods_ = true;
+    if (!in_kubepods_ || !found_->pod_uid.empty()) return;
+    found_->pod_uid = PodUid(name);
+    // What was outside of the pod is a node that is itself a container.
+    if (!found_->pod_uid.empty()) found_->container_id.clear();
+  }
+
+  void ReadJob(absl::string_view name) {
+    if (IsSlurm(name)) in_slurm_ = true;
+    if (!in_slurm_) return;
+    if (found_->slurm_job.empty()) {
+      if (absl::ConsumePrefix(&name, "job_") && IsNumber(name)) {
+        found_->slurm_job = std::string(name);
+      }
+    } else if (found_->slurm_step.empty()) {
+      if (absl::ConsumePrefix(&name, "step_") && IsStep(name)) {
+        found_->slurm_step = std::string(name);
+      }
+    }
+  }
+
+  WorkloadIdentity* found_;
+  bool of_user_ = false, in_kubepods_ = false, in_slurm_ = false;
+};
+
+void Complete(const std::string& from, std::string* to) {
+  if (to->empty()) *to = from;
+}
+
+void FillFromPath(absl::string_view path, WorkloadIdentity* workload) {
+  WorkloadIdentity found;
+  PathReader reader(&found);
+  for (absl::string_view group : absl::StrSplit(path, '/', absl::SkipEmpty())) {
+    // containerd with the kubelet's systemd driver alone: "SLICE:cri-containerd:ID".
+    for (absl::string_view name : absl::StrSplit(group, ':')) reader.Read(name);
+  }
+  // A pod and a container from different hierarchies need not belong together.
+  if (workload->pod_uid.empty() && workload->container_id.empty()) {
+    workload->pod_uid = found.pod_uid;
+    workload->container_id = found.container_id;
+  }
+  if (workload->slurm_job.empty()) {
+    workload->slurm_job = found.slurm_job;
+    workload->slurm_step = found.slurm_step;
+  } else if (workload->slurm_job == found.slurm_job) {
+    Complete(found.slurm_step, &workload->slurm_step);
+  }
+}
+
+}  // namespace
+
+void FillFromCgroups(absl::string_view text, WorkloadIdentity* workload) {
+  std::vector<absl::string_view> older;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    if (absl::ConsumePrefix(&line, "0::")) {
+      FillFromPath(line, workload);
+      continue;
+    }
+    // "NUMBER:CONTROLLERS:PATH".
+    const std::vector<absl::string_view> parts =
+        absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() == 3) older.push_back(parts[2]);
+  }
+  for (absl::string_view path : older) FillFromPath(path, workload);
+}
+
+}  // namespace rocattach
