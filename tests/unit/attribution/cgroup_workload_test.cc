@@ -96,7 +96,7 @@ TEST(CgroupWorkloadTest, SlurmJobs) {
 
 TEST(CgroupWorkloadTest, WhatIsNeither) {
   const Expected nothing;
-  for (const std::string path :
+  for (const std::string& path :
        {std::string(), std::string("/"), std::string("/init.scope"),
         std::string("/system.slice/ssh.service"), "/docker/" + kId.substr(1),
         "/docker/" + kId + "0", "/docker/" + std::string(64, 'g'),

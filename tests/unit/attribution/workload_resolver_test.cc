@@ -29,7 +29,7 @@ class ReadWorkloadTest : public testing::Test {
     std::ofstream(proc_ / ("7/" + name)) << text;
   }
 
-  const TemporaryDirectory proc_;
+  const testing_support::TemporaryDirectory proc_;
 };
 
 TEST_F(ReadWorkloadTest, IsComplete) {
