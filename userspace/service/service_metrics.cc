@@ -5,6 +5,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/record/dictionary.h"
 
 namespace rocattach {
 namespace {
@@ -31,6 +32,8 @@ std::string ServiceMetrics::address() const {
 
 void ServiceMetrics::SetWorkload(const ProcessId& process, WorkloadIdentity workload) {
   if (recorder_ == nullptr) return;
+  // The other fields are numbers and names that the resolver has checked.
+  workload.executable = CleanText(workload.executable);
   recorder_->RunOnThread([this, process, workload = std::move(workload)] {
     meters_.SetWorkload(process, workload);
   });

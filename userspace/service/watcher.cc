@@ -192,7 +192,12 @@ absl::Status Watcher::ServeMetrics() {
     metrics_->SetMissedWindows(
         [late = late_libraries_.get()] { return late->missed(); });
   }
-  return metrics_->Listen(*options_.metrics_listen, recorder_.get());
+  RETURN_IF_ERROR(metrics_->Listen(*options_.metrics_listen, recorder_.get()));
+  workloads_ = std::make_unique<WorkloadResolver>(
+      [metrics = metrics_.get()](const ProcessId& process, WorkloadIdentity workload) {
+        metrics->SetWorkload(process, std::move(workload));
+      });
+  return absl::OkStatus();
 }
 
 std::unique_ptr<RunningTargets> Watcher::MakeTargets() {
@@ -248,8 +253,12 @@ WindowServerOptions Watcher::ServerOptions() const {
     running_attacher_->OnLateWindow(event, served);
   };
   server.on_window = [this](const rocattach_event& event) {
+    const auto pid = static_cast<pid_t>(event.pid);
     if (late_libraries_ != nullptr) late_libraries_->NoteWindow(event);
-    if (options_.wait_for_start) targets_->NoteWindow(static_cast<pid_t>(event.pid));
+    if (options_.wait_for_start) targets_->NoteWindow(pid);
+    if (workloads_ != nullptr) {
+      workloads_->Request(ProcessId::StartedAt(pid, event.start_ns), event.cgroup_id);
+    }
   };
   if (targets_->follows() || options_.only_cgroup.has_value()) {
     server.wanted = [this](pid_t pid) {
@@ -293,6 +302,7 @@ Watcher::~Watcher() {
   StopLateLibraries();
   if (late_attaches_ != nullptr) late_attaches_->Stop();
   if (server_ != nullptr) server_->Stop();
+  if (workloads_ != nullptr) workloads_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
   if (metrics_ != nullptr) metrics_->Close();
   if (recorder_ != nullptr && !ran_) recorder_->Abandon();
@@ -431,6 +441,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
       result.session_measures = NeedsSdk(options_.session.filters);
     }
   }
+  if (workloads_ != nullptr) workloads_->Stop();
   if (metrics_ != nullptr) metrics_->Close();
   result.kernel = probe_->ReadStats();
   result.refusals = probe_->ReadRefusals();

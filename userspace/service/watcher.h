@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/attribution/workload_resolver.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/record/recorder.h"
 #include "userspace/service/armed_libraries.h"
@@ -216,6 +217,8 @@ class Watcher {
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<ServiceMetrics> metrics_;  // outlives the recorder
   std::unique_ptr<Recorder> recorder_;
+  // With metrics; ends before the recorder.
+  std::unique_ptr<WorkloadResolver> workloads_;
   std::unique_ptr<RunningAttacher> running_attacher_;
   std::unique_ptr<RunningTargets> targets_;
   std::unique_ptr<WindowServer> server_;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -188,6 +189,74 @@ TEST_F(MetricsTest, WhatIsServedIsCheckedByPromtool) {
       system(absl::StrCat("promtool check metrics <", directory.path(), "/metrics >&2")
                  .c_str()),
       0);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
+// A group with the name that the kubelet and containerd would give it, below this
+// test's own.
+class PodGroup {
+ public:
+  PodGroup() {
+    const char* own = getenv("ROCATTACH_CGROUP");
+    if (own == nullptr) return;
+    std::string path = own;
+    for (const std::string& name :
+         {std::string("kubepods"), std::string("pod") + kUid, id()}) {
+      path += "/" + name;
+      if (mkdir(path.c_str(), 0755) != 0) return;
+      made_.push_back(path);
+    }
+  }
+  ~PodGroup() {
+    for (auto path = made_.rbegin(); path != made_.rend(); ++path) rmdir(path->c_str());
+  }
+
+  bool valid() const { return made_.size() == 3; }
+  static std::string id() { return std::string(64, 'a'); }
+  // Runs a command in the group.
+  std::vector<std::string> Within(const std::vector<std::string>& command) const {
+    std::vector<std::string> words = {
+        "sh", "-c", "echo 0 >\"$0\"/cgroup.procs && exec \"$@\"", made_.back()};
+    words.insert(words.end(), command.begin(), command.end());
+    return words;
+  }
+
+  static constexpr char kUid[] = "0f3c1a2b-1234-4abc-9def-00112233aabb";
+
+ private:
+  std::vector<std::string> made_;
+};
+
+TEST_F(MetricsTest, ProcessesAreAttributedToTheirPodContainerAndJob) {
+  const PodGroup group;
+  if (!group.valid()) GTEST_SKIP() << "no control groups of the unified hierarchy";
+  const std::vector<std::string> command =
+      group.Within(OnSimgpu({"hsa_dispatch", "-n", "20"}));
+  const Child::Options job = {.environment = {"SLURM_JOB_ID=77", "SLURM_STEP_ID=2"}};
+  const Finished native = Child(command, job).Wait();
+  EXPECT_TRUE(native.exited_with(0)) << native.errors;
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0"});
+  ASSERT_TRUE(watcher.ready());
+  const ListenAddress service = *ParseListenAddress(AddressOf(&watcher));
+  Child target(command, job);
+  const Finished result = target.Wait();
+  EXPECT_EQ(result.status, native.status);
+  EXPECT_EQ(result.errors, native.errors);
+  std::string info;
+  EXPECT_TRUE(Eventually([&] {
+    const std::string page = Body(Get(service, "/metrics"));
+    const size_t begin = page.find("\nrocattach_target_info{");
+    if (begin == std::string::npos) return false;
+    info = page.substr(begin + 1, page.find('\n', begin + 1) - begin - 1);
+    return info.find("container_id=") != std::string::npos;
+  })) << info;
+  for (const std::string& label :
+       {absl::StrCat("pod_uid=\"", PodGroup::kUid, "\""),
+        absl::StrCat("container_id=\"", PodGroup::id(), "\""),
+        std::string("job_id=\"77\""), std::string("job_step=\"2\"")}) {
+    EXPECT_NE(info.find(label), std::string::npos) << label << " in " << info;
+  }
+  EXPECT_NE(info.find("/hsa_dispatch\""), std::string::npos) << info;
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
