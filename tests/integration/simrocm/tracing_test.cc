@@ -146,11 +146,13 @@ TEST(Buffers, DropAndCountWhenTold) {
 
 // After each delivery by the watermark there is no room at all, and nobody counts.
 TEST(Buffers, DiscardingOnesHaveRoomInEverySecondDeliveryOnly) {
+  // The first half has room for all: were it full before the callback thread ran, the
+  // drops would be counted. The pause is for that thread, which then takes the half.
   SessionResult result =
-      RunSession({.plan = "trace=dispatch size=6000 watermark=600 discard",
+      RunSession({.plan = "trace=dispatch size=60000 watermark=600 discard",
                   .run_options = {},
                   .command = {},
-                  .steps = {"dispatch:50"},
+                  .steps = {"dispatch:10", "sleep:500", "dispatch:40"},
                   .environment = {}});
   ASSERT_EQ(result.program.exit_status, 0) << result.program.errors;
   EXPECT_LT(result.Tool("traced").size(), 50u);
