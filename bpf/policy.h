@@ -79,13 +79,14 @@ FRAME int is_in_cgroup(__u64 id) {
 
 /* How this window is treated, before anything is done about it. */
 static __always_inline __u32 window_mode(__u32 wanted) {
-  if (settings.paused) return ROCATTACH_WINDOW_PAUSED;
   if (settings.only_below && !is_below(settings.only_below))
     return ROCATTACH_WINDOW_UNRELATED;
   if (is_denied()) return ROCATTACH_WINDOW_DENIED;
   if (settings.only_uid_set &&
       bpf_get_current_task_btf()->cred->euid.val != settings.only_uid)
     return ROCATTACH_WINDOW_DENIED;
+  /* Behind the filters: the windows of others are no news in a pause either. */
+  if (settings.paused) return ROCATTACH_WINDOW_PAUSED;
   if (!settings.hold) return ROCATTACH_WINDOW_REPORTED;
   if (wanted != ROCATTACH_WINDOW_SHARED && is_unserved())
     return ROCATTACH_WINDOW_UNSERVED;

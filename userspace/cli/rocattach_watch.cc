@@ -12,12 +12,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/human.h"
 #include "userspace/base/process.h"
 #include "userspace/base/session_status.h"
 #include "userspace/cli/command_run.h"
 #include "userspace/cli/end_conversion.h"
 #include "userspace/cli/enter_key.h"
 #include "userspace/cli/guarded_main.h"
+#include "userspace/cli/service_notifier.h"
 #include "userspace/cli/usage_error.h"
 #include "userspace/cli/watch_arguments.h"
 #include "userspace/cli/watch_console.h"
@@ -92,9 +94,17 @@ bool Parse(int argc, char** argv, WatchArguments* args, int* exit_status) {
   return false;
 }
 
+// What `systemctl status` shows.
+std::string StatusLine(const RunTotals& totals) {
+  return absl::StrCat(HumanCount(totals.running), " processes attached now, ",
+                      HumanCount(totals.attached), " in all; ",
+                      HumanCount(totals.dispatches), " dispatches, ",
+                      HumanCount(totals.dropped), " records lost");
+}
+
 // One run of the service; with a command, until that ends. `interrupted`: a signal or
 // the Enter key ended it.
-int RunOnce(WatchArguments args, bool* interrupted) {
+int RunOnce(WatchArguments args, ServiceNotifier* notifier, bool* interrupted) {
   const bool has_command = !args.command.empty();
   bool stdout_taken = args.watcher.output_file == "-" || has_command;
   WatchConsole console({.json = args.json,
@@ -114,18 +124,21 @@ int RunOnce(WatchArguments args, bool* interrupted) {
   StopSignals signals(watcher->get());
 
   console.Announce(**watcher);
+  notifier->Ready();
   EnterKey enter(/*wanted=*/args.command.empty());
   if (enter.watching() && !args.quiet && !args.json) {
     fprintf(stderr, "rocattach-watch: press Enter or Ctrl-C to stop\n");
   }
   auto result = (*watcher)->Run(args.command, [&] {
     console.Tick((*watcher)->Totals());
+    if (notifier->IsDue()) notifier->Alive(StatusLine((*watcher)->Totals()));
     if (enter.Pressed(0) || !AnyIsLeft(args)) (*watcher)->RequestStop(0);
   });
   if (!result.ok()) {
     *interrupted = true;  // the next run would fail in the same way
     return PrintError(result.status(), CommandExit(result.status()));
   }
+  notifier->Stopping();
   console.Summarize(*result);
   if (result->command_runs_on) {
     control->reset();
@@ -139,7 +152,7 @@ int RunOnce(WatchArguments args, bool* interrupted) {
 
 // Jobs with different filters: the command runs once for each kind, as with rocprofv3,
 // into a folder pass_N each. The exit status is the first one that is not 0.
-int RunEach(WatchArguments args) {
+int RunEach(WatchArguments args, ServiceNotifier* notifier) {
   const std::string directory = args.watcher.output_directory;
   int exit_status = 0;
   bool interrupted = false;
@@ -151,7 +164,7 @@ int RunEach(WatchArguments args) {
       fprintf(stderr, "rocattach-watch: run %zu of %zu (jobs with different filters)\n",
               i + 1, args.runs.size());
     }
-    const int status = RunOnce(args, &interrupted);
+    const int status = RunOnce(args, notifier, &interrupted);
     if (exit_status == 0) exit_status = status;
   }
   return exit_status;
@@ -161,9 +174,10 @@ int Main(int argc, char** argv) {
   WatchArguments args;
   int exit_status = 0;
   if (!Parse(argc, argv, &args, &exit_status)) return exit_status;
-  if (args.runs.size() > 1) return RunEach(std::move(args));
+  ServiceNotifier notifier = ServiceNotifier::FromEnvironment();
+  if (args.runs.size() > 1) return RunEach(std::move(args), &notifier);
   bool interrupted = false;
-  return RunOnce(args, &interrupted);
+  return RunOnce(args, &notifier, &interrupted);
 }
 
 // The service runs for weeks with some seventy threads: glibc would create eight heaps

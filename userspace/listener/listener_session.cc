@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -285,41 +286,49 @@ ListenerSession::Result ListenerSession::Call(const char* name, RemoteAddress fu
 }
 
 absl::StatusOr<uint64_t> ListenerSession::CallLibc(
-    const char* name, RemoteAddress function, std::array<CallArgument, 2> arguments) {
+    const std::function<bool()>& cancelled, const char* name, RemoteAddress function,
+    std::array<CallArgument, 2> arguments) {
   std::optional<RemoteCall> call;
   StepResult begun = Begin(function, std::move(arguments), kEnvironmentCall, &call);
   if (!begun.ok()) return absl::UnavailableError(begun.failure().detail);
-  const auto state =
-      call->Wait(ClockNs(CLOCK_MONOTONIC) + uint64_t{kEnvironmentMsec} * 1'000'000);
+  const uint32_t limit_msec = std::min(kEnvironmentMsec, limits_.attach_msec);
+  const auto state = call->Wait(
+      ClockNs(CLOCK_MONOTONIC) + uint64_t{limit_msec} * 1'000'000, cancelled);
   if (state != RemoteCall::State::kReturned) {
-    return absl::DeadlineExceededError(
-        absl::StrCat(name, "() has not returned in process ", pid_, " within ",
-                     kEnvironmentMsec, " ms"));
+    const bool is_cancelled = state == RemoteCall::State::kCancelled;
+    const std::string limit =
+        is_cancelled ? "" : absl::StrCat(" within ", limit_msec, " ms");
+    unfinished_call_ =
+        state == RemoteCall::State::kGone ? Ended(name) : StillRunning(name, limit);
+    return absl::DeadlineExceededError(unfinished_call_->detail);
   }
   (void)call->Clear(/*keep_stub=*/false);
   return call->result();
 }
 
-void ListenerSession::RememberEnvironment(const Maps& maps,
-                                          const Variables& variables) {
-  if (variables.empty()) return;
+ListenerSession::Result ListenerSession::RememberEnvironment(
+    const Maps& maps, const Variables& variables,
+    const std::function<bool()>& cancelled) {
+  if (variables.empty()) return std::nullopt;
   absl::Status status;
   if (auto environment = ToolEnvironment::Open(pid_, maps); environment.ok()) {
     environment_ = *std::move(environment);
-    status = environment_->Remember(variables,
-                                    absl::bind_front(&ListenerSession::CallLibc, this));
+    status = environment_->Remember(
+        variables, absl::bind_front(&ListenerSession::CallLibc, this, cancelled));
   } else {
     status = environment.status();
   }
-  if (status.ok()) return;
+  if (status.ok()) return std::nullopt;
   environment_.reset();
   variables_kept_ = std::string(status.message());
+  // Without the thread nothing else can be called either.
+  return std::exchange(unfinished_call_, std::nullopt);
 }
 
 void ListenerSession::RestoreEnvironment() {
   if (!environment_.has_value()) return;
-  const absl::Status status =
-      environment_->Restore(absl::bind_front(&ListenerSession::CallLibc, this));
+  const absl::Status status = environment_->Restore(
+      absl::bind_front(&ListenerSession::CallLibc, this, nullptr));
   environment_.reset();
   if (!status.ok() && !target_ended()) variables_kept_ = std::string(status.message());
 }
@@ -351,7 +360,7 @@ ListenerSession::Result ListenerSession::Steps(const std::vector<std::string>& t
   if (!maps.ok()) return FromStatus(maps.status());
   RETURN_IF_RESULT(FindTools(tools, *maps));
   RETURN_IF_RESULT(DetachEarlier());
-  RememberEnvironment(*maps, variables);
+  RETURN_IF_RESULT(RememberEnvironment(*maps, variables, cancelled));
   RETURN_IF_RESULT(Call("rocprofiler_register_attach", library_.attach,
                         {EnvironmentBuffer(variables), tool_ + '\0'}, kAttachCall,
                         limits_.attach_msec, cancelled));

@@ -78,10 +78,13 @@ class ListenerSession {
   std::string SdkPath(const Maps& maps) const;
   Result CheckTarget() const;
   Result DetachEarlier();
-  void RememberEnvironment(const Maps& maps, const Variables& variables);
+  // A failure only if the thread has not come back; what cannot be read is kept.
+  Result RememberEnvironment(const Maps& maps, const Variables& variables,
+                             const std::function<bool()>& cancelled);
   void RestoreEnvironment();
   // For ToolEnvironment.
-  absl::StatusOr<uint64_t> CallLibc(const char* name, RemoteAddress function,
+  absl::StatusOr<uint64_t> CallLibc(const std::function<bool()>& cancelled,
+                                    const char* name, RemoteAddress function,
                                     std::array<CallArgument, 2> arguments);
   StepResult Begin(RemoteAddress function, std::array<CallArgument, 2> arguments,
                    uint64_t purpose, std::optional<RemoteCall>* call) const;
@@ -105,6 +108,7 @@ class ListenerSession {
   bool attached_ = false;
   uint64_t call_ns_ = 0;
   std::optional<ToolEnvironment> environment_;
+  Result unfinished_call_;  // of the C library
   std::string variables_kept_;
 };
 

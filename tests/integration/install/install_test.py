@@ -7,11 +7,15 @@ usage: install_test.py CMAKE BUILD_DIRECTORY VERSION
 import fnmatch
 import json
 import os
+import pty
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 CMAKE = BUILD = VERSION = ""
@@ -33,6 +37,10 @@ ALLOWED = (
     "share/man/man3/rocattach_sessions.3",
     "share/bash-completion/completions/rocattach*",
     "share/doc/rocattach-watch/*",
+    "share/zsh/vendor-completions/_rocattach",
+    "share/fish/vendor_completions.d/rocattach*.fish",
+    "lib/systemd/system/rocattach-watch.service",
+    "etc/default/rocattach-watch",
 )
 REQUIRED = (
     "bin/rocattach",
@@ -73,6 +81,13 @@ REQUIRED = (
     "share/bash-completion/completions/rocattach",
     "share/bash-completion/completions/rocattach-watch",
     "share/doc/rocattach-watch/LICENSE",
+    "share/zsh/vendor-completions/_rocattach",
+    "share/fish/vendor_completions.d/rocattach.fish",
+    "share/fish/vendor_completions.d/rocattach-watch.fish",
+    "share/rocattach/monitoring/rocattach.rules.yml",
+    "share/rocattach/monitoring/rocattach.dashboard.json",
+    "lib/systemd/system/rocattach-watch.service",
+    "etc/default/rocattach-watch",
 )
 # Parts of tests, which must never get onto a user's machine.
 FORBIDDEN = (
@@ -83,7 +98,7 @@ FORBIDDEN = (
     "*test*",
     "*fuzz*",
     "*bench*",
-    "*fault*",
+    "*[!e]fault*",  # but default
 )
 
 
@@ -137,6 +152,83 @@ class InstallTest(unittest.TestCase):
             self.assertTrue(any(fnmatch.fnmatch(name, p) for p in ALLOWED), name)
             if not name.startswith("share/doc/"):
                 self.assertFalse(any(fnmatch.fnmatch(name, p) for p in FORBIDDEN), name)
+
+    def test_the_unit_names_what_is_installed(self):
+        unit = os.path.join(self.prefix, "lib/systemd/system/rocattach-watch.service")
+        with open(unit, encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn(f"ExecStart={self.prefix}/bin/rocattach-watch ", text)
+        self.assertIn(f"EnvironmentFile=-{self.prefix}/etc/default/", text)
+
+    def test_the_default_options_are_understood(self):
+        path = os.path.join(self.prefix, "etc/default/rocattach-watch")
+        with open(path, encoding="utf-8") as file:
+            options = re.search(r'^ROCATTACH_WATCH_OPTIONS="(.*)"$', file.read(), re.M)
+        # --version ends the program after all options were read.
+        run = self.run_installed("rocattach-watch", *options.group(1).split(), "--version")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+
+    def test_fish_completes(self):
+        if not shutil.which("fish"):
+            self.skipTest("needs fish")
+        cases = {
+            "rocattach-watch --metrics-l": r"--metrics-listen\t.*Prometheus",
+            "rocattach rep": r"report\tSummarise recordings",
+            "rocattach report --htm": r"--html\t",
+            "rocattach-watch --pmc SQ_WAVES_EQ": r"SQ_WAVES_EQ_64",
+        }
+        place = os.path.join(self.prefix, "share/fish/vendor_completions.d")
+        for words, expected in cases.items():
+            run = subprocess.run(
+                ["fish", "-N", "-c", f"source {place}/{words.split()[0]}.fish; "
+                 f"complete -C '{words}'"],
+                capture_output=True, text=True, check=False, timeout=60,
+                env={"PATH": f"{self.prefix}/bin:/usr/bin:/bin", "HOME": self.prefix})
+            self.assertRegex(run.stdout, f"^{expected}", run.stderr)
+
+    def test_zsh_completes(self):
+        if not shutil.which("zsh"):
+            self.skipTest("needs zsh")
+        cases = {
+            "rocattach-watch --metrics-li": "--metrics-listen",
+            "rocattach repo": "report",
+            "rocattach report --htm": "--html",
+            "rocattach-watch --pmc SQ_WAVES_EQ": "SQ_WAVES_EQ_64",
+        }
+        place = os.path.join(self.prefix, "share/zsh/vendor-completions")
+        for words, expected in cases.items():
+            self.assertIn(expected, self.typed_in_zsh(place, words), words)
+
+    def typed_in_zsh(self, place, words):
+        """What zsh makes of `words` and the Tab key: it completes on terminals only."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.environ.update(PATH=f"{self.prefix}/bin:/usr/bin:/bin", TERM="dumb")
+            os.execvp("zsh", ["zsh", "-f", "-i"])
+        try:
+            setup = (
+                f"PS1=; fpath=({place} $fpath); autoload -U compinit; compinit -u -D; "
+                "show() { zle complete-word; print -r -- \"(($BUFFER))\" }; zle -N show; "
+                "bindkey '^I' show; print -- rea''dy\n"
+            )
+            os.write(terminal, setup.encode())
+            self.read_until(terminal, "ready")
+            os.write(terminal, f"{words}\t".encode())
+            return self.read_until(terminal, "))").rsplit("((", 1)[-1]
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.close(terminal)
+            os.waitpid(pid, 0)
+
+    def read_until(self, terminal, end):
+        shown = ""
+        deadline = time.monotonic() + 60
+        while end not in shown:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([terminal], [], [], left)[0]:
+                self.fail(f"no {end} in {shown}")
+            shown += os.read(terminal, 4096).decode(errors="replace")
+        return shown
 
     def test_one_target_builds_all_that_is_installed(self):
         """scripts/run builds this target, and after it cmake --install must work."""

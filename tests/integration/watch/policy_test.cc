@@ -1,4 +1,5 @@
 // Who is attached to and who is left alone, and what the command line promises.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -6,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/watch/harness.h"
@@ -252,6 +255,35 @@ TEST_F(PolicyTest, ACommandsOwnProcessesOnly) {
     ++told;
   }
   EXPECT_EQ(told, 2u) << result.errors;
+}
+
+// A service that completes its output attaches to nothing any more; what others start
+// meanwhile is still none of its business.
+TEST_F(PolicyTest, StrangersAtTheEndOfTheCommandAreNotReported) {
+  std::atomic<bool> done = false;
+  std::vector<std::thread> strangers;
+  for (int i = 0; i < 2; ++i) {
+    strangers.emplace_back([&done] {
+      while (!done) EXPECT_TRUE(RunTarget({"hsa_dispatch", "-n", "1"}).exited_with(0));
+    });
+  }
+  for (int i = 0; i < 5; ++i) {
+    ExecutableDirectory directory;
+    std::vector<std::string> words = {
+        WatcherPath(), "--auto",         "--json", "--collector", CollectorPath(),
+        "-d",          directory.path(), "-o",     "run",         "--"};
+    for (const std::string& word : OnSimgpu({TargetPath("hsa_dispatch"), "-n", "5"})) {
+      words.push_back(word);
+    }
+    Finished result = Child(words).Wait();
+    EXPECT_TRUE(result.exited_with(0)) << result.errors;
+    EXPECT_THAT(result.errors, testing::Not(testing::HasSubstr("paused")));
+    Recording recording = ReadRecording(directory.path() + "/run.rwa");
+    EXPECT_EQ(recording.processes.size(), 1u);
+    EXPECT_EQ(recording.summary->windows_passed(), 0u);
+  }
+  done = true;
+  for (std::thread& stranger : strangers) stranger.join();
 }
 
 // The recording ends with the time; the command is not harmed, and its status counts.

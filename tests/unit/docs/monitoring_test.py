@@ -124,7 +124,8 @@ class UnitTest(unittest.TestCase):
         unit = text("scripts", "systemd", "rocattach-watch.service.in")
         # Any program that exists.
         unit = unit.replace("@bindir@/rocattach-watch", "/usr/bin/env")
-        self.assertNotIn("@bindir@", unit)
+        unit = unit.replace("@etc@", "/etc")
+        self.assertNotRegex(unit, "@[a-z]+@")
         with open(self.unit, "w", encoding="utf-8") as file:
             file.write(unit)
 

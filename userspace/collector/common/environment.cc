@@ -117,17 +117,44 @@ bool Environment::MakeChanges(char** array, const char* path, ToolVariables vari
   return add(kBothTools, MakeEntry(kBothTools, "1"));
 }
 
+// Sessions install the same over and over, and nothing is ever freed. Values of the
+// user's own variables may have been rewritten in place: those are read again.
+bool Environment::CanReinstall(char* const* array, const char* path,
+                               ToolVariables variables) const {
+  if (our_array_ == nullptr || array == nullptr || array != old_array_) return false;
+  if (path != path_ || variables != variables_) return false;
+  for (size_t c = 0; c < count_changes_; ++c) {
+    if (changes_[c].old != nullptr) return false;
+  }
+  // The user's entries, behind them ours, and nothing has been written to our array.
+  const size_t old_count = count_ - count_changes_;
+  for (size_t i = 0; i < old_count; ++i) {
+    if (array[i] != snapshot_[i]) return false;
+  }
+  return array[old_count] == nullptr && our_array_[count_] == nullptr &&
+         memcmp(our_array_, snapshot_, count_ * sizeof(char*)) == 0;
+}
+
 int Environment::Install(const char* path, ToolVariables variables) {
   if (variables == ToolVariables::kSdk && strchr(path, ':') != nullptr) return EINVAL;
   TinyLockHolder hold(lock_);
   if (installed_ != 0) return 0;
   char** array = LoadAcquire(variable_);
+  if (CanReinstall(array, path, variables)) {
+    StoreRelease(variable_, our_array_);
+    StoreRelease(&installed_, 1);
+    return 0;
+  }
   size_t count = 0;
   while (array != nullptr && array[count] != nullptr) ++count;
   size_t room = count + kMaxChanges;
   // The array, its terminator, and the snapshot after it.
   auto* copy = static_cast<char**>(AllocatePrivate((2 * room + 1) * sizeof(char*)));
-  if (copy == nullptr || !MakeChanges(array, path, variables)) return ENOMEM;
+  if (copy == nullptr) return ENOMEM;
+  if (!MakeChanges(array, path, variables)) {
+    our_array_ = nullptr;  // it is not of these changes
+    return ENOMEM;
+  }
   if (count != 0) memcpy(copy, array, count * sizeof(char*));
   for (size_t c = 0; c < count_changes_; ++c) {
     size_t at = 0;
@@ -135,8 +162,8 @@ int Environment::Install(const char* path, ToolVariables variables) {
     if (at == count) ++count;
     copy[at] = changes_[c].ours;
   }
-  sdk_ = variables == ToolVariables::kSdk;
-  late_ = variables == ToolVariables::kLateSdk;
+  path_ = path;
+  variables_ = variables;
   snapshot_ = copy + room + 1;
   memcpy(snapshot_, copy, count * sizeof(char*));
   old_array_ = array;
@@ -164,7 +191,7 @@ void Environment::Restore() {
 }
 
 bool Environment::LeftBySdk(const char* entry) const {
-  if (!sdk_) return false;
+  if (variables_ != ToolVariables::kSdk) return false;
   for (const char* name : kSetBySdk) {
     if (Is(entry, name) && FindEntry(old_array_, name) == nullptr) return true;
   }
@@ -172,11 +199,12 @@ bool Environment::LeftBySdk(const char* entry) const {
 }
 
 void Environment::RestoreInPlace(char** array) {
+  const bool late = variables_ == ToolVariables::kLateSdk;
   for (size_t i = 0; array[i] != nullptr;) {
     const Change* change = nullptr;
     for (size_t c = 0; c < count_changes_; ++c) {
       const Change& ours = changes_[c];
-      if (array[i] == ours.ours || (late_ && Is(array[i], ours.name))) change = &ours;
+      if (array[i] == ours.ours || (late && Is(array[i], ours.name))) change = &ours;
     }
     if (change != nullptr && change->old != nullptr) {
       StoreRelease(&array[i], change->old);

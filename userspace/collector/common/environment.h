@@ -33,7 +33,8 @@ enum class ToolVariables {
 };
 
 // One installation of these variables into an environment. Thread-safe; Install and
-// Restore may be called any number of times.
+// Restore may be called any number of times. The same installation into an environment
+// that has not changed meanwhile takes no further memory.
 class Environment {
  public:
   // `variable` is the address of the process's `environ`.
@@ -43,7 +44,7 @@ class Environment {
   void set_variable(char*** variable) { variable_ = variable; }
 
   // 0, also if already installed; ENOMEM, or EINVAL for a path that the variable cannot
-  // hold, with nothing changed.
+  // hold, with nothing changed. `path` must not change as long as this object is used.
   int Install(const char* path, ToolVariables variables = ToolVariables::kHsaTools);
 
   // Undoes Install. If the environment has not been changed since, the old array is
@@ -65,6 +66,8 @@ class Environment {
     char* old;  // the user's own entry, or nullptr
   };
 
+  bool CanReinstall(char* const* array, const char* path,
+                    ToolVariables variables) const;
   bool MakeChanges(char** array, const char* path, ToolVariables variables);
   void RestoreInPlace(char** array);
   bool LeftBySdk(const char* entry) const;
@@ -74,10 +77,10 @@ class Environment {
   int installed_ = 0;
   char** old_array_ = nullptr;
   char** our_array_ = nullptr;
-  char** snapshot_ = nullptr;  // what our_array_ held when it was installed
-  size_t count_ = 0;           // entries in our_array_, without the terminator
-  bool sdk_ = false;
-  bool late_ = false;
+  char** snapshot_ = nullptr;   // what our_array_ held when it was installed
+  size_t count_ = 0;            // entries in our_array_, without the terminator
+  const char* path_ = nullptr;  // of the last Install
+  ToolVariables variables_ = ToolVariables::kHsaTools;
   size_t count_changes_ = 0;
   Change changes_[kMaxChanges] = {};
 };

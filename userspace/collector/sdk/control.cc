@@ -145,7 +145,7 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
   if (streams_.configured() &&
       ((kinds & kOfStreams) != 0 || api_services_[ROCATTACH_PLAN_API_HIP].on)) {
     Switch(&streams_service_, true);
-    replay_ = kReplayAttempts;
+    if (!streams_.seen()) replay_ = kReplayAttempts;
   }
   if (const PlanResult memory = SwitchMemory(kinds, state->generation); !memory.ok()) {
     return memory;

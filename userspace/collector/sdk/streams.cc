@@ -22,6 +22,7 @@ bool SdkStreams::Configure(const rocattach_sdk_functions& sdk, uint32_t version,
 void SdkStreams::OnCallback(const rocattach_sdk_callback_record& record,
                             rocattach_sdk_user_data* user_data) {
   if (!configured_ || record.operation != ROCATTACH_SDK_HIP_STREAM_SET) return;
+  StoreRelaxed(&seen_, uint32_t{1});
   const auto set = [this](uint32_t stream) {
     pthread_setspecific(current_, reinterpret_cast<void*>(uintptr_t{stream}));
   };

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "userspace/abi/atomics.h"
 #include "userspace/collector/sdk/abi.h"
 
 namespace rocattach::collector {
@@ -23,6 +24,8 @@ class SdkStreams {
                  rocattach_sdk_context_id streams, rocattach_sdk_context_id copies,
                  rocattach_sdk_callback_tracing_cb callback, void* data);
   bool configured() const { return configured_; }
+  // Whether HIP's functions are known to reach the SDK.
+  bool seen() const { return LoadRelaxed(&seen_) != 0; }
 
   void OnCallback(const rocattach_sdk_callback_record& record,
                   rocattach_sdk_user_data* user_data);
@@ -46,6 +49,7 @@ class SdkStreams {
                        uint64_t internal, rocattach_sdk_user_data* external,
                        void* self);
 
+  uint32_t seen_ = 0;
   bool configured_ = false;
   bool copies_ = false;
   bool key_made_ = false;

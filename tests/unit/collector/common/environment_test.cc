@@ -90,6 +90,40 @@ TEST_F(EnvironmentTest, SecondInstallAndRestoreDoNothing) {
   EXPECT_EQ(Now().size(), 2u);
 }
 
+TEST_F(EnvironmentTest, TheSameAgainTakesNoMemory) {
+  Set({"A=1", "B=2"});
+  ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
+  char** const ours = place_;
+  const Strings first = Now();
+  for (int i = 0; i < 3; ++i) {
+    environment_.Restore();
+    EXPECT_EQ(Now(), (Strings{"A=1", "B=2"}));
+    ASSERT_EQ(environment_.Install("/lib/c.so", ToolVariables::kSdk), 0);
+    EXPECT_EQ(place_, ours);
+    EXPECT_EQ(Now(), first);
+  }
+  environment_.Restore();
+}
+
+TEST_F(EnvironmentTest, ChangesBetweenInstallationsAreSeen) {
+  Set({"HSA_TOOLS_LIB=/opt/a.so", "A=1", "B=2"});
+  ASSERT_EQ(environment_.Install("/lib/c.so"), 0);
+  environment_.Restore();
+  strings_[0].replace(strings_[0].find("a.so"), 1, "b");  // in place
+  ASSERT_EQ(environment_.Install("/lib/c.so"), 0);
+  EXPECT_EQ(Now()[0], "HSA_TOOLS_LIB=/opt/b.so /lib/c.so");
+  environment_.Restore();
+
+  Set({"A=1", "B=2"});
+  ASSERT_EQ(environment_.Install("/lib/c.so"), 0);
+  environment_.Restore();
+  array_[1] = nullptr;  // as unsetenv does
+  ASSERT_EQ(environment_.Install("/lib/c.so"), 0);
+  EXPECT_EQ(Now(), (Strings{"A=1", "HSA_TOOLS_LIB=/lib/c.so"}));
+  environment_.Restore();
+  EXPECT_EQ(Now(), (Strings{"A=1"}));
+}
+
 TEST_F(EnvironmentTest, KeepsChangesMadeInBetween) {
   Set({"A=1", "B=2"});
   ASSERT_EQ(environment_.Install("/lib/c.so"), 0);
