@@ -87,6 +87,10 @@ _rocattach_watch() {
     mapfile -t COMPREPLY < <(compgen -W "auto sdk hsa" -- "$current")
     return
     ;;
+  --log-format)
+    mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current")
+    return
+    ;;
   --collection-period-unit)
     mapfile -t COMPREPLY < <(compgen -W "hour min sec msec usec nsec" -- "$current")
     return
@@ -103,7 +107,7 @@ _rocattach_watch() {
   esac
   mapfile -t COMPREPLY < <(compgen -W "--auto --attach-running --crash-breaker \
     --no-crash-breaker --dry-run -p --pid --process -n --name --uid --deny --cgroup \
-    -d --output-directory -o --output-file -f --output-format --json -q --quiet \
+    -d --output-directory -o --output-file -f --output-format --json --log-format -q --quiet \
     --metrics-listen --metrics-kernels --metrics-series --hold-timeout-msec \
     --pmc --set -b --block --arch -i --input -E --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \

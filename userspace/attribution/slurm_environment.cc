@@ -27,20 +27,23 @@ std::string StepName(uint32_t number) {
 
 }  // namespace
 
-void FillFromEnvironment(absl::string_view environment, WorkloadIdentity* workload) {
-  if (!workload->slurm_job.empty()) return;
+bool FillFromEnvironment(absl::string_view environment, WorkloadIdentity* workload) {
+  if (!workload->slurm_job.empty()) return true;
   uint32_t job = 0, step = 0;
-  bool has_step = false;
+  bool has_step = false, valid = true;
   for (absl::string_view entry : absl::StrSplit(environment, '\0')) {
     if (absl::ConsumePrefix(&entry, "SLURM_JOB_ID=")) {
       if (!absl::SimpleAtoi(entry, &job)) job = 0;
+      if (job == 0) valid = false;
     } else if (absl::ConsumePrefix(&entry, "SLURM_STEP_ID=")) {
       has_step = absl::SimpleAtoi(entry, &step);
+      if (!has_step || (step >= 0xfffffff0 && StepName(step).empty())) valid = false;
     }
   }
-  if (job == 0) return;
+  if (job == 0) return valid;
   workload->slurm_job = absl::StrCat(job);
   workload->slurm_step = has_step ? StepName(step) : "";
+  return valid;
 }
 
 }  // namespace rocattach

@@ -10,8 +10,8 @@ namespace rocattach {
 // Fills in slurm_job and slurm_step from SLURM_JOB_ID and SLURM_STEP_ID in the text of
 // /proc/PID/environ. Does nothing if the job is known already: its owner can put
 // anything into a process's environment, but not choose its control group. Values
-// that are no job's are ignored.
-void FillFromEnvironment(absl::string_view environment, WorkloadIdentity* workload);
+// that are no job's are ignored: false then, else true.
+bool FillFromEnvironment(absl::string_view environment, WorkloadIdentity* workload);
 
 }  // namespace rocattach
 

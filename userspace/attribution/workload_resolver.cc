@@ -45,22 +45,31 @@ absl::Status CheckLives(const ProcessId& process, const std::string& folder) {
 }  // namespace
 
 absl::StatusOr<WorkloadIdentity> ReadWorkload(const ProcessId& process,
-                                              const std::string& proc) {
+                                              const std::string& proc,
+                                              WorkloadProblems* problems) {
   const std::string folder = absl::StrCat(proc, "/", process.pid);
+  WorkloadProblems found;
   WorkloadIdentity workload;
   if (auto path = ReadLink(folder + "/exe"); path.ok()) {
     workload.executable = std::string(absl::StripSuffix(*path, " (deleted)"));
   }
   if (auto groups = ReadFile(folder + "/cgroup", kMostCgroupBytes); groups.ok()) {
     FillFromCgroups(*groups, &workload);
+  } else {
+    found.unreadable = true;
   }
   if (workload.slurm_job.empty()) {
     auto environment = ReadFile(folder + "/environ", kMostEnvironmentBytes);
-    if (environment.ok()) FillFromEnvironment(*environment, &workload);
+    if (!environment.ok()) {
+      found.unreadable = true;
+    } else if (!FillFromEnvironment(*environment, &workload)) {
+      found.invalid = true;
+    }
   }
   // At the end: then all of it was this process's.
   const absl::Status lives = CheckLives(process, folder);
   if (!lives.ok()) return absl::NotFoundError(lives.message());
+  if (problems != nullptr) *problems = found;
   return workload;
 }
 
@@ -74,7 +83,7 @@ WorkloadResolver::~WorkloadResolver() {
 void WorkloadResolver::Request(const ProcessId& process, uint64_t cgroup_id) {
   absl::MutexLock lock(&mutex_);
   if (waiting_.size() >= kMostWaiting) {
-    ++refused_;
+    ++failures_.crowded;
     return;
   }
   waiting_.emplace_back(process, cgroup_id);
@@ -88,9 +97,16 @@ void WorkloadResolver::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-uint64_t WorkloadResolver::refused() const {
+WorkloadFailures WorkloadResolver::failures() const {
   absl::MutexLock lock(&mutex_);
-  return refused_;
+  return failures_;
+}
+
+void WorkloadResolver::Count(bool lives, const WorkloadProblems& problems) {
+  absl::MutexLock lock(&mutex_);
+  if (!lives) ++failures_.ended;
+  if (problems.unreadable) ++failures_.unreadable;
+  if (problems.invalid) ++failures_.invalid;
 }
 
 void WorkloadResolver::Run() {
@@ -106,7 +122,9 @@ void WorkloadResolver::Run() {
       next = waiting_.front();
       waiting_.pop_front();
     }
-    auto workload = ReadWorkload(next.first);
+    WorkloadProblems problems;
+    auto workload = ReadWorkload(next.first, "/proc", &problems);
+    Count(workload.ok(), problems);
     if (!workload.ok()) workload.emplace();
     workload->cgroup_id = next.second;
     found_(next.first, *std::move(workload));

@@ -103,6 +103,7 @@ absl::StatusOr<std::unique_ptr<EndConversion>> EndConversion::Start(
   WatcherOptions& watcher = watch->watcher;
   EndConversionOptions options;
   options.program = program;
+  options.log_format = watch->log_format;
   options.formats = watch->formats;
   options.directory = watcher.output_directory;
   if (!watcher.output_file.empty()) {
@@ -141,6 +142,12 @@ void EndConversion::Add(Job job) {
   if (failed_++ == 0) first_failed_ = job.recording;
 }
 
+void EndConversion::Say(LogLevel level, absl::string_view event,
+                        std::string message) const {
+  WriteLog(options_.log_format, options_.program,
+           {.level = level, .event = event, .message = std::move(message)});
+}
+
 void EndConversion::Stop() {
   absl::MutexLock lock(&mutex_);
   stop_ = true;
@@ -174,8 +181,7 @@ std::vector<std::string> EndConversion::CommandOf(const Job& job) const {
 int EndConversion::Run(const Job& job) {
   const auto child = Spawn(converter_, CommandOf(job));
   if (!child.ok()) {
-    fprintf(stderr, "%s: %s\n", options_.program,
-            std::string(child.status().message()).c_str());
+    Say(LogLevel::kError, "conversion_failed", std::string(child.status().message()));
     return -1;
   }
   {
@@ -231,18 +237,18 @@ bool EndConversion::Finish() {
   absl::MutexLock lock(&mutex_);
   while (!mutex_.AwaitWithTimeout(absl::Condition(this, &EndConversion::Idle), kLook)) {
     if (g_signalled == 0 || stop_) continue;
-    fprintf(stderr, "%s: the conversion is ended early\n", options_.program);
+    Say(LogLevel::kWarning, "conversion_stopped", "the conversion is ended early");
     stop_ = true;
     if (child_ > 0) kill(child_, SIGTERM);
   }
   if (failed_ == 0) return true;
   const std::string others =
       failed_ == 1 ? "" : absl::StrCat(" and ", HumanCount(failed_ - 1), " more");
-  fprintf(stderr,
-          "%s: the outputs of %s%s are incomplete or missing, see above; the "
-          "recording is not affected: rocattach convert %s -f %s\n",
-          options_.program, first_failed_.c_str(), others.c_str(),
-          first_failed_.c_str(), absl::StrJoin(options_.formats, ",").c_str());
+  Say(LogLevel::kError, "conversion_failed",
+      absl::StrCat("the outputs of ", first_failed_, others,
+                   " are incomplete or missing, see above; the recording is not "
+                   "affected: rocattach convert ",
+                   first_failed_, " -f ", absl::StrJoin(options_.formats, ",")));
   return false;
 }
 

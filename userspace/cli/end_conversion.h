@@ -20,6 +20,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "userspace/cli/log_line.h"
 #include "userspace/cli/watch_arguments.h"
 #include "userspace/service/watcher.h"
 
@@ -27,6 +28,7 @@ namespace rocattach {
 
 struct EndConversionOptions {
   const char* program = "";  // for messages
+  LogFormat log_format = LogFormat::kText;
   std::vector<std::string> formats;
   // Names of outputs where all processes share a recording; with keys.
   std::string directory;
@@ -62,6 +64,8 @@ class EndConversion {
   int Run(const Job& job) ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<std::string> CommandOf(const Job& job) const;
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // To standard error.
+  void Say(LogLevel level, absl::string_view event, std::string message) const;
   bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return ended_ || (jobs_.empty() && !working_);
   }

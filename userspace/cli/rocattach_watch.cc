@@ -19,6 +19,7 @@
 #include "userspace/cli/end_conversion.h"
 #include "userspace/cli/enter_key.h"
 #include "userspace/cli/guarded_main.h"
+#include "userspace/cli/log_line.h"
 #include "userspace/cli/service_notifier.h"
 #include "userspace/cli/usage_error.h"
 #include "userspace/cli/watch_arguments.h"
@@ -35,6 +36,12 @@ constexpr int kExitIncomplete = 1;  // the run finished, but its output is incom
 constexpr int kExitUsage = 2;
 constexpr int kExitCannotStart = 3;
 
+void Log(const WatchArguments& args, LogLevel level, absl::string_view event,
+         std::string message) {
+  WriteLog(args.log_format, "rocattach-watch",
+           {.level = level, .event = event, .message = std::move(message)});
+}
+
 // Null where there is no control socket. A path that the option gives must work; the
 // default one may be in use by another service.
 absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const WatchArguments& args,
@@ -44,8 +51,8 @@ absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const WatchArguments
   auto server =
       ControlServer::Start(args.socket, watcher->sessions(), watcher->output_name());
   if (server.ok() || args.socket_named) return server;
-  fprintf(stderr, "rocattach-watch: no control socket: %s\n",
-          std::string(server.status().message()).c_str());
+  Log(args, LogLevel::kWarning, "no_control_socket",
+      absl::StrCat("no control socket: ", server.status().message()));
   return nullptr;
 }
 
@@ -68,8 +75,8 @@ bool AnyIsLeft(const WatchArguments& args) {
          });
 }
 
-int PrintError(const absl::Status& status, int exit_status) {
-  fprintf(stderr, "rocattach-watch: %s\n", WithoutStatusName(status.message()).c_str());
+int LogError(const WatchArguments& args, const absl::Status& status, int exit_status) {
+  Log(args, LogLevel::kError, "failed", WithoutStatusName(status.message()));
   return exit_status;
 }
 
@@ -89,8 +96,9 @@ bool Parse(int argc, char** argv, WatchArguments* args, int* exit_status) {
   }
   absl::Status status = InterpretWatchArguments(app, argc, argv, args);
   if (status.ok()) return true;
-  *exit_status = PrintError(
-      status, absl::IsInvalidArgument(status) ? kExitUsage : CommandExit(status));
+  *exit_status =
+      LogError(*args, status,
+               absl::IsInvalidArgument(status) ? kExitUsage : CommandExit(status));
   return false;
 }
 
@@ -108,6 +116,7 @@ int RunOnce(WatchArguments args, ServiceNotifier* notifier, bool* interrupted) {
   const bool has_command = !args.command.empty();
   bool stdout_taken = args.watcher.output_file == "-" || has_command;
   WatchConsole console({.json = args.json,
+                        .log_format = args.log_format,
                         .quiet = args.quiet,
                         .attach = args.watcher.attach,
                         .passed_once = args.watcher.attach && !args.watcher.dry_run,
@@ -115,19 +124,19 @@ int RunOnce(WatchArguments args, ServiceNotifier* notifier, bool* interrupted) {
                         .lines_per_second = args.watcher.budget.lines_per_second,
                         .out = args.json && !stdout_taken ? stdout : stderr});
   auto conversion = EndConversion::Start("rocattach-watch", &args);
-  if (!conversion.ok()) return PrintError(conversion.status(), kExitCannotStart);
+  if (!conversion.ok()) return LogError(args, conversion.status(), kExitCannotStart);
   auto watcher = Watcher::Start(args.watcher, &console);
-  if (!watcher.ok()) return PrintError(watcher.status(), kExitCannotStart);
+  if (!watcher.ok()) return LogError(args, watcher.status(), kExitCannotStart);
   if (*conversion != nullptr) (*conversion)->Begin(**watcher);
   auto control = StartControl(args, watcher->get());
-  if (!control.ok()) return PrintError(control.status(), kExitCannotStart);
+  if (!control.ok()) return LogError(args, control.status(), kExitCannotStart);
   StopSignals signals(watcher->get());
 
   console.Announce(**watcher);
   notifier->Ready();
   EnterKey enter(/*wanted=*/args.command.empty());
   if (enter.watching() && !args.quiet && !args.json) {
-    fprintf(stderr, "rocattach-watch: press Enter or Ctrl-C to stop\n");
+    Log(args, LogLevel::kInfo, "stop_hint", "press Enter or Ctrl-C to stop");
   }
   auto result = (*watcher)->Run(args.command, [&] {
     console.Tick((*watcher)->Totals());
@@ -136,7 +145,7 @@ int RunOnce(WatchArguments args, ServiceNotifier* notifier, bool* interrupted) {
   });
   if (!result.ok()) {
     *interrupted = true;  // the next run would fail in the same way
-    return PrintError(result.status(), CommandExit(result.status()));
+    return LogError(args, result.status(), CommandExit(result.status()));
   }
   notifier->Stopping();
   console.Summarize(*result);
@@ -161,8 +170,9 @@ int RunEach(WatchArguments args, ServiceNotifier* notifier) {
     args.watcher.output_directory =
         absl::StrCat(directory.empty() ? "." : directory, "/pass_", i + 1);
     if (!args.quiet) {
-      fprintf(stderr, "rocattach-watch: run %zu of %zu (jobs with different filters)\n",
-              i + 1, args.runs.size());
+      Log(args, LogLevel::kInfo, "run",
+          absl::StrCat("run ", i + 1, " of ", args.runs.size(),
+                       " (jobs with different filters)"));
     }
     const int status = RunOnce(args, notifier, &interrupted);
     if (exit_status == 0) exit_status = status;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -208,6 +209,16 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
                   "for. 0: until Ctrl-C or the end of the command")
       ->check(CLI::Range(int64_t{0}, kMaxDurationMsec))
       ->capture_default_str();
+  app->add_option("--log-format", args->log_format,
+                  "Messages on standard error: text, or json, one object a line with "
+                  "time, level, event and message")
+      ->transform(
+          CLI::Transformer(std::map<std::string, LogFormat>{{"text", LogFormat::kText},
+                                                            {"json", LogFormat::kJson}})
+              .description(""))
+      ->type_name("FORMAT")
+      ->group(kOutputGroup)
+      ->default_str("text");
   app->add_option("--hold", args->hold_mode,
                   "Preferred hold mode: yielding, signal (for kernels without "
                   "sleepable uprobes) or none")
@@ -361,8 +372,11 @@ absl::Status PrepareSession(WatchArguments* args) {
           "a session needs attached processes; add --auto");
     }
     for (const std::string& key : session.ignored) {
-      fprintf(stderr, "rocattach-watch: %s: %s is ignored\n",
-              args->session.input.c_str(), key.c_str());
+      WriteLog(
+          args->log_format, "rocattach-watch",
+          {.level = LogLevel::kWarning,
+           .event = "input_ignored",
+           .message = absl::StrCat(args->session.input, ": ", key, " is ignored")});
     }
     SessionRequest request;
     request.filters = std::move(session.filters);

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "userspace/base/process.h"
+#include "userspace/cli/log_line.h"
 #include "userspace/cli/session_arguments.h"
 #include "userspace/control/control_client.h"
 #include "userspace/service/watcher.h"
@@ -22,6 +23,7 @@ namespace rocattach {
 struct WatchArguments {
   WatcherOptions watcher;
   bool json = false;
+  LogFormat log_format = LogFormat::kText;
   bool quiet = false;
   bool no_recording = false;
   std::vector<std::string> formats;  // to convert to when a process ends

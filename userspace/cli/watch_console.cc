@@ -1,6 +1,5 @@
 #include "userspace/cli/watch_console.h"
 
-#include <google/protobuf/util/json_util.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,14 +10,19 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/base/session_status.h"
+#include "userspace/cli/watch_words.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/record/window_state.h"
 
@@ -27,6 +31,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr char kProgram[] = "rocattach-watch";
 // At the end, output is flushed as long as its reader makes progress within this time.
 constexpr int kPatienceMsec = 2000;
 // Lines about a user's processes: this many seconds' worth may come at once.
@@ -56,32 +61,14 @@ std::string Name(const v1::Process& process) {
   return absl::StrCat(process.comm(), " (pid ", process.pid(), ")");
 }
 
-Json Distribution(const DurationHistogram& durations) {
-  return {{"count", durations.count()},
-          {"median", durations.Quantile(0.5)},
-          {"p99", durations.Quantile(0.99)},
-          {"max", durations.max()}};
-}
-
-std::string DistributionText(const DurationHistogram& durations) {
-  return absl::StrFormat(
-      "median %s, p99 %s, max %s", HumanDuration(durations.Quantile(0.5)),
-      HumanDuration(durations.Quantile(0.99)), HumanDuration(durations.max()));
-}
-
-// ", 5 LOST, 7 UNSEEN"; nothing if nothing was lost. Unseen packets are those
-// that the GPU consumed before the collector could read them.
-std::string LossText(uint64_t dropped, uint64_t unseen) {
-  std::string words;
-  if (dropped > 0) absl::StrAppend(&words, ", ", HumanCount(dropped), " LOST");
-  if (unseen > 0) absl::StrAppend(&words, ", ", HumanCount(unseen), " UNSEEN");
-  return words;
-}
-
-// A target's text must not be able to break out of a JSON line or a terminal; the
-// recorder has made it valid UTF-8 without control characters already.
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+LogEntry EntryAbout(const v1::Process& process, LogLevel level, absl::string_view event,
+                    std::string message) {
+  return {.level = level,
+          .event = event,
+          .message = std::move(message),
+          .pid = static_cast<pid_t>(process.pid()),
+          .comm = process.comm(),
+          .uid = process.uid()};
 }
 
 }  // namespace
@@ -97,8 +84,17 @@ WatchConsole::~WatchConsole() {
   errors_.Finish(kPatienceMsec);
 }
 
-void WatchConsole::PrintError(absl::string_view line) {
-  (fileno(options_.out) == STDERR_FILENO ? out_ : errors_).Add(line);
+void WatchConsole::Say(const LogEntry& entry) {
+  ClearLiveLine();
+  out_.Add(LogLine(options_.log_format, kProgram, entry, absl::Now()));
+}
+
+void WatchConsole::SayError(absl::string_view event, std::string message) {
+  LineOutput& to = fileno(options_.out) == STDERR_FILENO ? out_ : errors_;
+  to.Add(LogLine(
+      options_.log_format, kProgram,
+      {.level = LogLevel::kError, .event = event, .message = std::move(message)},
+      absl::Now()));
 }
 
 void WatchConsole::Print(const char* format, ...) {
@@ -145,39 +141,41 @@ void WatchConsole::Announce(const Watcher& watcher) {
     if (const std::string metrics = watcher.metrics_address(); !metrics.empty()) {
       line["metrics"] = metrics;
     }
-    Print("%s\n", Dump(line).c_str());
+    Print("%s\n", WatchEventText(line).c_str());
     return;
   }
   for (const RejectedLibrary& library : scan.rejected) {
-    Print("rocattach-watch: skipped %s: %s\n", CleanText(library.path).c_str(),
-          CleanText(library.reason).c_str());
+    Say(LogLevel::kWarning, "library_skipped",
+        absl::StrCat("skipped ", CleanText(library.path), ": ",
+                     CleanText(library.reason)));
   }
   if (scan.copies.empty()) {
-    Print(
-        "rocattach-watch: no HSA runtime found on this machine, so no process can be "
-        "seen; specify one with --library PATH\n");
+    Say(LogLevel::kWarning, "no_library",
+        "no HSA runtime found on this machine, so no process can be seen; specify one "
+        "with --library PATH");
   }
   if (options_.quiet) return;
   for (const LibraryCopy& copy : scan.copies) {
     if (std::string by = copy.file.Writers(); !by.empty()) {
-      Print(
-          "rocattach-watch: %s is writable by %s; its probe is removed if the file is "
-          "modified\n",
-          CleanText(copy.path).c_str(), by.c_str());
+      Say(LogLevel::kWarning, "library_writable",
+          absl::StrCat(CleanText(copy.path), " is writable by ", by,
+                       "; its probe is removed if the file is modified"));
     }
   }
   std::string reason = watcher.hold_mode_reason();
   if (options_.attach && watcher.hold_mode() == HoldMode::kNone) {
     reason = "as requested; no process is held or attached";
   }
-  Print("rocattach-watch: %s %zu HSA runtime %s, hold '%s'%s, output %s\n",
-        options_.attach ? "attaching through" : "watching", scan.copies.size(),
-        scan.copies.size() == 1 ? "copy" : "copies",
-        std::string(HoldModeName(watcher.hold_mode())).c_str(),
-        reason.empty() ? "" : absl::StrCat(" (", reason, ")").c_str(),
-        watcher.output_name().c_str());
+  Say(LogLevel::kInfo, "ready",
+      absl::StrFormat("%s %d HSA runtime %s, hold '%s'%s, output %s",
+                      options_.attach ? "attaching through" : "watching",
+                      scan.copies.size(), scan.copies.size() == 1 ? "copy" : "copies",
+                      HoldModeName(watcher.hold_mode()),
+                      reason.empty() ? "" : absl::StrCat(" (", reason, ")"),
+                      watcher.output_name()));
   if (const std::string metrics = watcher.metrics_address(); !metrics.empty()) {
-    Print("rocattach-watch: metrics at http://%s/metrics\n", metrics.c_str());
+    Say(LogLevel::kInfo, "metrics",
+        absl::StrCat("metrics at http://", metrics, "/metrics"));
   }
 }
 
@@ -187,7 +185,10 @@ void WatchConsole::Tick(const RunTotals& totals) {
     ReportLeftOut();
     out_.Flush();
   }
-  if (!terminal_ || !options_.live || options_.json || options_.quiet) return;
+  if (!terminal_ || !options_.live || options_.json || options_.quiet ||
+      options_.log_format == LogFormat::kJson) {
+    return;
+  }
   std::lock_guard<std::mutex> lock(mutex_);
   uint64_t now = BootNs();
   double seconds =
@@ -208,7 +209,7 @@ void WatchConsole::Tick(const RunTotals& totals) {
           HumanCount(totals.refused).c_str());
   }
   if (totals.dropped + totals.unseen > 0) {
-    Print(" |%s", LossText(totals.dropped, totals.unseen).c_str() + 1);
+    Print(" |%s", WatchLossText(totals.dropped, totals.unseen).c_str() + 1);
   }
   live_line_shown_ = true;
 }
@@ -236,7 +237,7 @@ void WatchConsole::OnVerdict(const v1::Process& process,
                  {"stopped_ns", verdict.stopped_ns()},
                  {"released_ns", verdict.released_ns()},
                  {"armed_ns", verdict.armed_ns()}};
-    Print("%s\n", Dump(line).c_str());
+    Print("%s\n", WatchEventText(line).c_str());
     return;
   }
   bool problem = verdict.state() == v1::WINDOW_STATE_REFUSED ||
@@ -247,15 +248,24 @@ void WatchConsole::OnVerdict(const v1::Process& process,
     ++passed_unsaid_;
     return;
   }
-  ClearLiveLine();
   if (verdict.state() == v1::WINDOW_STATE_ATTACHED) {
-    Print("rocattach-watch: attached to %s, held %s\n", Name(process).c_str(),
-          HumanDuration(verdict.released_ns() - verdict.hit_ns()).c_str());
-  } else {
-    Print("rocattach-watch: %s %s: %s\n",
-          std::string(VerdictName(verdict.state())).c_str(), Name(process).c_str(),
-          verdict.detail().c_str());
+    Say(EntryAbout(
+        process, LogLevel::kInfo, "attached",
+        absl::StrCat("attached to ", Name(process), ", held ",
+                     HumanDuration(verdict.released_ns() - verdict.hit_ns()))));
+    return;
   }
+  const absl::string_view verdict_name = VerdictName(verdict.state());
+  LogEntry entry = EntryAbout(
+      process, problem ? LogLevel::kWarning : LogLevel::kInfo, verdict_name,
+      absl::StrCat(verdict_name, " ", Name(process), ": ", verdict.detail()));
+  // As in the documentation's table of verdicts: "no-dlopen".
+  const std::string reason = v1::AttachReason_Name(verdict.reason());
+  if (verdict.reason() != v1::ATTACH_REASON_NONE) {
+    entry.reason = absl::AsciiStrToLower(
+        absl::StrReplaceAll(absl::StripPrefix(reason, "ATTACH_REASON_"), {{"_", "-"}}));
+  }
+  Say(entry);
 }
 
 bool WatchConsole::IsFirst(const std::string& text) {
@@ -267,13 +277,14 @@ void WatchConsole::ReportLeftOut() {
     if (options_.json) {
       Json line = {
           {"event", "lines_left_out"}, {"uid", user.uid}, {"lines", user.count}};
-      Print("%s\n", Dump(line).c_str());
+      Print("%s\n", WatchEventText(line).c_str());
     } else {
-      ClearLiveLine();
-      Print(
-          "rocattach-watch: %s more lines about processes of user %u were suppressed "
-          "(--lines-per-second)\n",
-          HumanCount(user.count).c_str(), user.uid);
+      Say({.level = LogLevel::kWarning,
+           .event = "lines_left_out",
+           .message = absl::StrCat(HumanCount(user.count),
+                                   " more lines about processes of user ", user.uid,
+                                   " were suppressed (--lines-per-second)"),
+           .uid = user.uid});
     }
   }
   if (out_.lines_left_out() > lines_lost_reported_) {
@@ -281,43 +292,22 @@ void WatchConsole::ReportLeftOut() {
     lines_lost_reported_ = out_.lines_left_out();
     if (options_.json) {
       Json line = {{"event", "lines_lost"}, {"lines", lost}};
-      Print("%s\n", Dump(line).c_str());
+      Print("%s\n", WatchEventText(line).c_str());
     } else {
-      Print("rocattach-watch: %s lines were lost because they were not read in time\n",
-            HumanCount(lost).c_str());
+      Say(LogLevel::kWarning, "lines_lost",
+          absl::StrCat(HumanCount(lost),
+                       " lines were lost because they were not read in time"));
     }
   }
-}
-
-void WatchConsole::SummarizeMissed(const MissedWindows& missed) {
-  const auto say = [this, &missed](MissReason reason, const char* what) {
-    if (missed[reason] == 0) return;
-    const std::string count =
-        missed[reason] == 1 ? "1 process"
-                            : absl::StrCat(HumanCount(missed[reason]), " processes");
-    Print("rocattach-watch: %s %s\n", count.c_str(), what);
-  };
-  say(MissReason::kLate,
-      "started a new copy of the HSA runtime before it had a probe: recorded from a "
-      "later moment on at best");
-  say(MissReason::kUncertain,
-      "mapped a new copy of the HSA runtime and ended before it was known whether a "
-      "window was missed");
-  say(MissReason::kTooManyCopies,
-      "used a copy of the HSA runtime without a probe: there are too many copies "
-      "(--max-libraries, --max-libraries-per-user)");
-  say(MissReason::kNotProbed,
-      "mapped a file that is named like the HSA runtime and cannot be probed");
 }
 
 void WatchConsole::OnLibraryChanged(const std::string& path, const std::string& why) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (options_.json) {
     const Json line = {{"event", "library_changed"}, {"path", path}, {"reason", why}};
-    Print("%s\n", Dump(line).c_str());
+    Print("%s\n", WatchEventText(line).c_str());
   } else {
-    ClearLiveLine();
-    Print("rocattach-watch: %s %s\n", CleanText(path).c_str(), why.c_str());
+    Say(LogLevel::kWarning, "library_changed", absl::StrCat(CleanText(path), " ", why));
   }
 }
 
@@ -325,15 +315,17 @@ void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (options_.json) {
     Json line = {{"event", "session_refused"}, {"pid", pid}, {"reason", why}};
-    Print("%s\n", Dump(line).c_str());
+    Print("%s\n", WatchEventText(line).c_str());
   } else {
     const std::string reason = WithoutStatusName(why);
     if (!IsFirst(absl::StrCat("session: ", reason))) {
       ++session_refusals_unsaid_;
       return;
     }
-    ClearLiveLine();
-    Print("rocattach-watch: process %d: session refused: %s\n", pid, reason.c_str());
+    Say({.level = LogLevel::kWarning,
+         .event = "session_refused",
+         .message = absl::StrCat("process ", pid, ": session refused: ", reason),
+         .pid = pid});
   }
 }
 
@@ -343,19 +335,21 @@ void WatchConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
     Json line = {{"event", "not_attached"},
                  {"pid", pid},
                  {"reason", std::string(why.message())}};
-    Print("%s\n", Dump(line).c_str());
+    Print("%s\n", WatchEventText(line).c_str());
   } else {
-    ClearLiveLine();
-    Print("rocattach-watch: %s\n", std::string(why.message()).c_str());
+    Say({.level = LogLevel::kWarning,
+         .event = "not_attached",
+         .message = std::string(why.message()),
+         .pid = pid});
   }
 }
 
-void WatchConsole::OnNotStarted(pid_t, const absl::Status& why, bool awaited) {
+void WatchConsole::OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) {
   if (!awaited || options_.quiet || options_.json) return;
   std::lock_guard<std::mutex> lock(mutex_);
-  ClearLiveLine();
-  Print("rocattach-watch: %s; waiting until it does\n",
-        std::string(why.message()).c_str());
+  Say({.event = "not_started",
+       .message = absl::StrCat(why.message(), "; waiting until it does"),
+       .pid = pid});
 }
 
 void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string& why) {
@@ -365,11 +359,12 @@ void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string
                  {"pid", process.pid()},
                  {"comm", process.comm()},
                  {"reason", why}};
-    Print("%s\n", Dump(line).c_str());
+    Print("%s\n", WatchEventText(line).c_str());
   } else {
-    ClearLiveLine();
-    Print("rocattach-watch: %s reports impossible numbers and is no longer read: %s\n",
-          Name(process).c_str(), why.c_str());
+    Say(EntryAbout(
+        process, LogLevel::kWarning, "not_believable",
+        absl::StrCat(Name(process),
+                     " reports impossible numbers and is no longer read: ", why)));
   }
 }
 
@@ -398,173 +393,28 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                  {"counted_dropped", account.counted_dropped()},
                  {"samples", account.samples_delivered()},
                  {"api_calls", account.api_calls_delivered()}};
-    Print("%s\n", Dump(line).c_str());
+    Print("%s\n", WatchEventText(line).c_str());
     return;
   }
   if (options_.quiet && dropped + account.packets_unseen() == 0 &&
       account.not_believable().empty()) {
     return;
   }
-  ClearLiveLine();
   std::string more;
   if (account.counted_seen() > 0) {
     more = absl::StrCat(", ", HumanCount(account.counted_delivered()), " measured");
   }
-  absl::StrAppend(&more, LossText(dropped, account.packets_unseen()));
+  absl::StrAppend(&more, WatchLossText(dropped, account.packets_unseen()));
   if (!account.not_believable().empty()) {
     more = ", losses UNKNOWN: its numbers are impossible";
   }
-  Print("rocattach-watch: %s %s: %s dispatches, %s copies%s\n", Name(process).c_str(),
-        EndText(end).c_str(), HumanCount(account.dispatches_delivered()).c_str(),
-        HumanCount(account.copies_delivered()).c_str(), more.c_str());
-}
-
-namespace {
-
-Json MissedJson(const MissedWindows& missed) {
-  Json json = Json::object();
-  for (MissReason reason : kMissReasons) {
-    json[std::string(MissReasonName(reason))] = missed[reason];
-  }
-  return json;
-}
-
-Json RefusalsJson(const std::vector<UserRefusals>& refusals) {
-  Json all = Json::array();
-  for (const UserRefusals& user : refusals) {
-    all.push_back({{"uid", user.uid}, {"windows", user.windows}});
-  }
-  return all;
-}
-
-}  // namespace
-
-void WatchConsole::SummarizeSession(const RunResult& result) {
-  if (result.session_refused) {
-    PrintError(
-        "rocattach-watch: the session collected nothing: every process refused it\n");
-    return;
-  }
-  const RunTotals& totals = result.totals;
-  if (!result.session_measures || totals.attached == 0) return;
-  std::vector<std::string> what;
-  if (totals.measured > 0) {
-    what.push_back(
-        absl::StrCat("counters of ", HumanCount(totals.measured), " dispatches"));
-  }
-  if (totals.samples > 0) {
-    what.push_back(absl::StrCat(HumanCount(totals.samples), " samples of GPUs"));
-  }
-  if (totals.api_calls > 0) {
-    what.push_back(absl::StrCat(HumanCount(totals.api_calls), " API calls"));
-  }
-  if (totals.memory > 0) {
-    what.push_back(
-        absl::StrCat(HumanCount(totals.memory), " allocations and releases of memory"));
-  }
-  if (what.empty()) {
-    PrintError(
-        "rocattach-watch: the session collected nothing: nothing matched its filters "
-        "within its periods\n");
-  } else if (!options_.quiet && !options_.json) {
-    Print("rocattach-watch: the session collected %s\n",
-          absl::StrJoin(what, ", ").c_str());
-  }
-}
-
-void WatchConsole::Summarize(const RunResult& result) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  const RunTotals& totals = result.totals;
-  ClearLiveLine();
-  ReportLeftOut();
-  if (session_refusals_unsaid_ > 0) {
-    Print("rocattach-watch: %s more session refusals, for the same reasons\n",
-          HumanCount(session_refusals_unsaid_).c_str());
-  }
-  SummarizeSession(result);
-  if (options_.json) {
-    Json line = {{"event", "summary"},
-                 {"windows",
-                  {{"attached", totals.attached},
-                   {"passed", totals.passed},
-                   {"refused", totals.refused},
-                   {"missed", totals.missed},
-                   {"unrelated", totals.unrelated}}},
-                 {"hit_to_stopped_ns", Distribution(totals.hit_to_stopped)},
-                 {"hit_to_released_ns", Distribution(totals.hit_to_released)},
-                 {"dispatches", totals.dispatches},
-                 {"copies", totals.copies},
-                 {"counted", totals.measured},
-                 {"samples", totals.samples},
-                 {"api_calls", totals.api_calls},
-                 {"memory_operations", totals.memory},
-                 {"dropped", totals.dropped},
-                 {"unseen", totals.unseen},
-                 {"not_believable", totals.not_believable},
-                 {"events_lost", result.kernel.lost},
-                 {"claims_full", result.kernel.claims_full},
-                 {"over_budget", RefusalsJson(result.refusals)},
-                 {"hold_deadlines", result.kernel.deadlines},
-                 {"missed_windows", MissedJson(result.missed_windows)},
-                 {"files", result.files},
-                 {"command_runs_on", result.command_runs_on},
-                 {"output_error", std::string(result.output_status.message())}};
-    Print("%s\n", Dump(line).c_str());
-    return;
-  }
-  if (!result.output_status.ok()) {
-    Print("rocattach-watch: the recording is incomplete: %s\n",
-          std::string(result.output_status.message()).c_str());
-  }
-  uint64_t lost_windows = result.kernel.lost + result.kernel.claims_full;
-  if (lost_windows > 0) {
-    Print("rocattach-watch: %s kernel events were lost: windows may have been missed\n",
-          HumanCount(lost_windows).c_str());
-  }
-  SummarizeMissed(result.missed_windows);
-  if (totals.not_believable > 0) {
-    Print(
-        "rocattach-watch: %s reported impossible numbers, so the losses are unknown\n",
-        totals.not_believable == 1
-            ? "1 process"
-            : absl::StrCat(HumanCount(totals.not_believable), " processes").c_str());
-  }
-  for (const UserRefusals& user : result.refusals) {
-    Print(
-        "rocattach-watch: %s windows of %s were refused: over the user's budget "
-        "(--windows-per-second, --processes-per-user)\n",
-        HumanCount(user.windows).c_str(), BudgetUser(user.uid).c_str());
-  }
-  if (options_.quiet) return;
-  Print(
-      "rocattach-watch: %s attached, %s passed, %s refused, %s missed; "
-      "%s dispatches, %s copies%s\n",
-      HumanCount(totals.attached).c_str(), HumanCount(totals.passed).c_str(),
-      HumanCount(totals.refused).c_str(), HumanCount(totals.missed).c_str(),
-      HumanCount(totals.dispatches).c_str(), HumanCount(totals.copies).c_str(),
-      totals.dropped + totals.unseen == 0
-          ? ", 0 lost"
-          : LossText(totals.dropped, totals.unseen).c_str());
-  if (passed_unsaid_ > 0) {
-    Print("rocattach-watch: %s of those that passed are not named: same reasons\n",
-          HumanCount(passed_unsaid_).c_str());
-  }
-  if (totals.unrelated > 0) {
-    Print("rocattach-watch: %s other GPU processes started meanwhile\n",
-          HumanCount(totals.unrelated).c_str());
-  }
-  if (totals.hit_to_released.count() > 0) {
-    Print("rocattach-watch: held %s\n",
-          DistributionText(totals.hit_to_released).c_str());
-  }
-  for (const std::string& file : result.files) {
-    Print("rocattach-watch: wrote %s\n", file.c_str());
-  }
-  if (result.command_runs_on) {
-    Print(
-        "rocattach-watch: --duration-msec elapsed; waiting for the command, which "
-        "continues unrecorded\n");
-  }
+  const bool lost =
+      dropped + account.packets_unseen() > 0 || !account.not_believable().empty();
+  Say(EntryAbout(
+      process, lost ? LogLevel::kWarning : LogLevel::kInfo, "end",
+      absl::StrCat(Name(process), " ", EndText(end), ": ",
+                   HumanCount(account.dispatches_delivered()), " dispatches, ",
+                   HumanCount(account.copies_delivered()), " copies", more)));
 }
 
 }  // namespace rocattach

@@ -8,15 +8,18 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "schemas/stream.pb.h"
 #include "userspace/cli/line_output.h"
+#include "userspace/cli/log_line.h"
 #include "userspace/service/watcher.h"
 
 namespace rocattach {
 
 struct WatchConsoleOptions {
-  bool json = false;
+  bool json = false;  // events for programs, instead of the log
+  LogFormat log_format = LogFormat::kText;
   bool quiet = false;
   bool attach = false;  // the user wants attaches: windows let go are reported
   // Of processes that pass, only the first for each reason is reported.
@@ -59,8 +62,17 @@ class WatchConsole : public WatcherObserver {
   void SummarizeMissed(const MissedWindows& missed);
   // The result of the session that the options define.
   void SummarizeSession(const RunResult& result);
-  // A line on standard error, regardless of the other output.
-  void PrintError(absl::string_view line);
+  // The totals of the run, to programs.
+  void SummarizeJson(const RunResult& result);
+  // Kernel events, windows and numbers that are missing from the result.
+  void SummarizeLosses(const RunResult& result);
+  // An entry of the log.
+  void Say(const LogEntry& entry);
+  void Say(LogLevel level, absl::string_view event, std::string message) {
+    Say({.level = level, .event = event, .message = std::move(message)});
+  }
+  // An error on standard error, regardless of the other output.
+  void SayError(absl::string_view event, std::string message);
   void Print(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
   WatchConsoleOptions options_;

@@ -68,6 +68,13 @@ absl::StatusOr<NodeSnapshot> ServiceMetrics::Take(bool exposed) {
       snapshot->missed_windows[std::string(MissReasonName(reason))] = missed[reason];
     }
   }
+  if (workload_failures_ != nullptr) {
+    const WorkloadFailures failures = workload_failures_();
+    snapshot->unknown_workloads = {{"crowded", failures.crowded},
+                                   {"ended", failures.ended},
+                                   {"unreadable", failures.unreadable},
+                                   {"invalid", failures.invalid}};
+  }
   return std::move(*snapshot);
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "userspace/attribution/workload.h"
+#include "userspace/attribution/workload_resolver.h"
 #include "userspace/base/process.h"
 #include "userspace/record/recorder.h"
 #include "userspace/telemetry/listen_address.h"
@@ -36,6 +37,10 @@ class ServiceMetrics : public MetricsSource {
   void SetMissedWindows(std::function<MissedWindows()> missed) {
     missed_ = std::move(missed);
   }
+  // Where failures to find workloads are counted; as above.
+  void SetWorkloadFailures(std::function<WorkloadFailures()> failures) {
+    workload_failures_ = std::move(failures);
+  }
   // New processes are seen from now on.
   void SetReady() { ready_ = true; }
   void Close();
@@ -55,6 +60,7 @@ class ServiceMetrics : public MetricsSource {
 
   NodeMeters meters_;  // used on the recorder's thread only
   std::function<MissedWindows()> missed_;
+  std::function<WorkloadFailures()> workload_failures_;
   Recorder* recorder_ = nullptr;
   std::atomic<bool> ready_ = false;
   std::unique_ptr<MetricsEndpoint> endpoint_;

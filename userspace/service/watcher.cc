@@ -192,12 +192,13 @@ absl::Status Watcher::ServeMetrics() {
     metrics_->SetMissedWindows(
         [late = late_libraries_.get()] { return late->missed(); });
   }
-  RETURN_IF_ERROR(metrics_->Listen(*options_.metrics_listen, recorder_.get()));
   workloads_ = std::make_unique<WorkloadResolver>(
       [metrics = metrics_.get()](const ProcessId& process, WorkloadIdentity workload) {
         metrics->SetWorkload(process, std::move(workload));
       });
-  return absl::OkStatus();
+  metrics_->SetWorkloadFailures(
+      [workloads = workloads_.get()] { return workloads->failures(); });
+  return metrics_->Listen(*options_.metrics_listen, recorder_.get());
 }
 
 std::unique_ptr<RunningTargets> Watcher::MakeTargets() {

@@ -235,6 +235,15 @@ void EmitWindows(const NodeSnapshot& node, FamilySink sink) {
     }
   }
   {
+    Family unknown("rocattach_workload_failures_total", MetricType::Counter,
+                   "Processes whose workload could not be found out, or not "
+                   "completely, by reason.",
+                   sink);
+    for (const auto& [reason, count] : node.unknown_workloads) {
+      unknown.Add({{"reason", reason}}, Number(count));
+    }
+  }
+  {
     Family targets("rocattach_targets", MetricType::Gauge,
                    "Processes that are attached now.", sink);
     targets.Add({{"state", "attached"}}, Number(node.running));

@@ -122,6 +122,8 @@ struct NodeSnapshot {
   // Processes without a window because their copy of the runtime had no probe yet, by
   // reason.
   std::map<std::string, uint64_t> missed_windows;
+  // Processes whose workload is not known, or not completely, by reason.
+  std::map<std::string, uint64_t> unknown_workloads;
   LossTotals losses;
   // Series that are exposed for processes, the limit, and how many found no room.
   uint64_t series = 0, series_limit = 0, series_refused = 0;

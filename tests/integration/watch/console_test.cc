@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -141,6 +144,50 @@ TEST_F(ConsoleTest, ProcessesThatAreLeftAloneAreCounted) {
       << seen;
   EXPECT_NE(seen.find("0 attached, 4 passed"), std::string::npos) << seen;
   EXPECT_NE(seen.find("3 of those that passed"), std::string::npos) << seen;
+}
+
+TEST_F(ConsoleTest, TheLogIsOneJsonObjectALine) {
+  const Finished native = RunTarget({"hsa_dispatch", "-n", "5"});
+  EXPECT_TRUE(native.exited_with(0));
+  std::vector<std::string> words = Watcher({"--auto", "--log-format", "json", "--"});
+  for (const std::string& word : OnSimgpu({"hsa_dispatch", "-n", "5"})) {
+    words.push_back(word);
+  }
+  const Finished run = Child(words).Wait();
+  EXPECT_TRUE(run.exited_with(0)) << run.errors;
+  EXPECT_EQ(run.output, native.output);
+
+  std::map<std::string, nlohmann::json> events;
+  std::istringstream lines(run.errors);
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(json.is_object()) << line;
+    for (const char* key : {"time", "level", "event", "message"}) {
+      EXPECT_TRUE(json.contains(key) && json[key].is_string()) << line;
+    }
+    events[json.value("event", "")] = json;
+  }
+  for (const char* event : {"ready", "attached", "end", "summary", "wrote"}) {
+    ASSERT_EQ(events.count(event), 1u) << event << " in " << run.errors;
+    EXPECT_EQ(events[event]["level"], "info") << events[event];
+  }
+  EXPECT_EQ(events["attached"]["comm"], "hsa_dispatch");
+  EXPECT_EQ(events["attached"]["pid"], events["end"]["pid"]);
+  EXPECT_EQ(events["attached"]["uid"], 0);
+  EXPECT_GT(events["end"]["pid"], 0);
+}
+
+// Errors that end the service before it watches anything are entries as well.
+TEST_F(ConsoleTest, AFailureIsAnEntryOfTheLog) {
+  const Finished run =
+      Child(Watcher({"--auto", "--log-format", "json", "--socket", "/nowhere/socket"}))
+          .Wait();
+  EXPECT_TRUE(run.exited_with(3)) << run.errors;
+  const auto json =
+      nlohmann::json::parse(run.errors, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(json.is_object()) << run.errors;
+  EXPECT_EQ(json["level"], "error");
+  EXPECT_EQ(json["event"], "failed");
 }
 
 TEST_F(ConsoleTest, QuietSaysProblemsOnly) {

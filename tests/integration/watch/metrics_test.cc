@@ -260,6 +260,30 @@ TEST_F(MetricsTest, ProcessesAreAttributedToTheirPodContainerAndJob) {
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
+TEST_F(MetricsTest, AnEnvironmentThatNamesNoJobIsCounted) {
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0"});
+  ASSERT_TRUE(watcher.ready());
+  const ListenAddress service = *ParseListenAddress(AddressOf(&watcher));
+  const auto invalid = [&service](const char* count) {
+    return Body(Get(service, "/metrics"))
+               .find(absl::StrCat(
+                   "\nrocattach_workload_failures_total{reason=\"invalid\"} ", count,
+                   "\n")) != std::string::npos;
+  };
+  EXPECT_TRUE(invalid("0"));
+  Child target(OnSimgpu({"hsa_dispatch", "-n", "20"}),
+               {.environment = {"SLURM_JOB_ID=7\"},a=\""}});
+  EXPECT_TRUE(target.Wait().exited_with(0));
+  // At its end it may be too late to read it: then that is counted.
+  EXPECT_TRUE(Eventually([&] {
+    return invalid("1") ||
+           Body(Get(service, "/metrics"))
+                   .find("rocattach_workload_failures_total{reason=\"ended\"} 1\n") !=
+               std::string::npos;
+  })) << Body(Get(service, "/metrics"));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
 TEST_F(MetricsTest, CountersAreThoseOfTheRecording) {
   WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES", "--metrics-listen", "0"}));
   ASSERT_TRUE(watcher.ready());

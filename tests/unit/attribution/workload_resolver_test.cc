@@ -33,11 +33,24 @@ class ReadWorkloadTest : public testing::Test {
 };
 
 TEST_F(ReadWorkloadTest, IsComplete) {
-  const auto workload = ReadWorkload({7, 1007}, proc_.path());
+  WorkloadProblems problems;
+  const auto workload = ReadWorkload({7, 1007}, proc_.path(), &problems);
   ASSERT_TRUE(workload.ok()) << workload.status();
   EXPECT_EQ(workload->executable, "/opt/train");
   EXPECT_EQ(workload->container_id, std::string(64, 'a'));
   EXPECT_EQ(workload->slurm_job, "42");
+  EXPECT_FALSE(problems.unreadable);
+  EXPECT_FALSE(problems.invalid);
+}
+
+TEST_F(ReadWorkloadTest, AJobThatCannotBeOneIsNoted) {
+  Write("environ", std::string("SLURM_JOB_ID=4;2\0", 17));
+  WorkloadProblems problems;
+  const auto workload = ReadWorkload({7, 1007}, proc_.path(), &problems);
+  ASSERT_TRUE(workload.ok()) << workload.status();
+  EXPECT_EQ(workload->slurm_job, "");
+  EXPECT_TRUE(problems.invalid);
+  EXPECT_FALSE(problems.unreadable);
 }
 
 TEST_F(ReadWorkloadTest, AnotherProcessOfThatNumberIsNotMistaken) {
@@ -53,8 +66,10 @@ TEST_F(ReadWorkloadTest, AnotherProcessOfThatNumberIsNotMistaken) {
 TEST_F(ReadWorkloadTest, WhatIsTooLongIsNotRead) {
   Write("cgroup", std::string(1 << 20, 'x'));
   Write("environ", std::string(2 << 20, '\0') + "SLURM_JOB_ID=42");
-  const auto workload = ReadWorkload({7, 1007}, proc_.path());
+  WorkloadProblems problems;
+  const auto workload = ReadWorkload({7, 1007}, proc_.path(), &problems);
   ASSERT_TRUE(workload.ok()) << workload.status();
+  EXPECT_TRUE(problems.unreadable);
   EXPECT_EQ(workload->container_id, "");
   EXPECT_EQ(workload->slurm_job, "");
   EXPECT_EQ(workload->executable, "/opt/train");
@@ -77,6 +92,7 @@ TEST(WorkloadResolverTest, FindsThisProcessAndNotOneThatHasEnded) {
   WorkloadIdentity only_captured;
   only_captured.cgroup_id = 5;
   EXPECT_EQ(of_ended, only_captured);
+  EXPECT_EQ(resolver.failures().ended, 1u);
 }
 
 TEST(WorkloadResolverTest, RequestsAreBoundedWhileOneIsSlow) {
@@ -92,7 +108,7 @@ TEST(WorkloadResolverTest, RequestsAreBoundedWhileOneIsSlow) {
   for (size_t i = 0; i < WorkloadResolver::kMostWaiting + 3; ++i) {
     resolver.Request({1, 0}, 0);
   }
-  EXPECT_EQ(resolver.refused(), 3u);
+  EXPECT_EQ(resolver.failures().crowded, 3u);
   release.Notify();
 }
 
