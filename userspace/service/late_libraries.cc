@@ -30,13 +30,15 @@ void KeepUnmapped(std::vector<KnownLibraries::Entry>* copies) {
 
 }  // namespace
 
-LateLibraries::LateLibraries(KernelProbe* probe)
+LateLibraries::LateLibraries(
+    KernelProbe* probe, std::function<void(const ProcessId&, MissReason)> on_missed)
     : events_(MmapEvents::Open()),
       probe_(probe),
       expected_({.has_window = [probe](pid_t pid) { return probe->HasWindow(pid); },
                  .read_start = ReadRuntimeStart,
                  .read_start_ticks = ReadStartTicks,
-                 .now_msec = [] { return ClockNs(CLOCK_MONOTONIC) / 1'000'000; }}) {}
+                 .now_msec = [] { return ClockNs(CLOCK_MONOTONIC) / 1'000'000; },
+                 .on_missed = std::move(on_missed)}) {}
 
 absl::Status LateLibraries::Start(LateLibrariesOptions options,
                                   ArmedLibraries* libraries) {

@@ -34,7 +34,10 @@ struct LateLibrariesOptions {
 class LateLibraries {
  public:
   // Mappings from here on are seen by Start(). `probe` must outlive it.
-  explicit LateLibraries(KernelProbe* probe);
+  // `on_missed` as ExpectedWindows::Functions has it.
+  explicit LateLibraries(
+      KernelProbe* probe,
+      std::function<void(const ProcessId&, MissReason)> on_missed = nullptr);
   ~LateLibraries() { (void)Stop(); }
 
   // `libraries` must outlive it.

@@ -34,8 +34,15 @@ void ExpectedWindows::Add(pid_t pid) {
     return;
   }
   // Another process had this number, and its end was not noticed.
-  if (found != expected_.end()) ++missed_[MissReason::kUncertain];
+  if (found != expected_.end()) Miss(pid, found->second, MissReason::kUncertain);
   expected_[pid] = {.start_ticks = ticks};
+}
+
+void ExpectedWindows::Miss(pid_t pid, const Expected& expected, MissReason why) {
+  ++missed_[why];
+  if (functions_.on_missed != nullptr) {
+    functions_.on_missed({pid, expected.start_ticks}, why);
+  }
 }
 
 void ExpectedWindows::NoteProbed(pid_t pid) {
@@ -47,7 +54,10 @@ void ExpectedWindows::NoteProbed(pid_t pid) {
 
 void ExpectedWindows::NoteNotProbed(pid_t pid, MissReason why) {
   absl::MutexLock lock(&mutex_);
-  if (expected_.erase(pid) > 0) ++missed_[why];
+  const auto found = expected_.find(pid);
+  if (found == expected_.end()) return;
+  Miss(pid, found->second, why);
+  expected_.erase(found);
 }
 
 void ExpectedWindows::NoteWindow(const ProcessId& process) {
@@ -105,9 +115,9 @@ std::vector<ProcessId> ExpectedWindows::Poll() {
       continue;
     }
     expected_.erase(found);
-    if (fate == Fate::kUncertain) ++missed_[MissReason::kUncertain];
+    if (fate == Fate::kUncertain) Miss(pid, expected, MissReason::kUncertain);
     if (fate == Fate::kLate) {
-      ++missed_[MissReason::kLate];
+      Miss(pid, expected, MissReason::kLate);
       late.push_back({pid, expected.start_ticks});
     }
   }
@@ -124,7 +134,7 @@ void ExpectedWindows::Finish() {
         *start == RuntimeStart::kNotStarted) {
       continue;
     }
-    ++missed_[MissReason::kUncertain];
+    Miss(pid, expected, MissReason::kUncertain);
   }
   expected_.clear();
 }

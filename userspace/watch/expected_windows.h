@@ -55,6 +55,8 @@ class ExpectedWindows {
     std::function<absl::StatusOr<RuntimeStart>(pid_t)> read_start;
     std::function<absl::StatusOr<uint64_t>(pid_t)> read_start_ticks;
     std::function<uint64_t()> now_msec;
+    // A process was counted in missed(). May be null; must not call back.
+    std::function<void(const ProcessId&, MissReason)> on_missed = nullptr;
   };
   explicit ExpectedWindows(Functions functions) : functions_(std::move(functions)) {}
 
@@ -82,6 +84,8 @@ class ExpectedWindows {
     uint64_t unknown_since_msec = 0;
   };
   enum class Fate { kOpen, kSettled, kLate, kUncertain };
+  void Miss(pid_t pid, const Expected& expected, MissReason why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reads the process.
   Fate Decide(pid_t pid, Expected* expected) const ABSL_LOCKS_EXCLUDED(mutex_);
 
