@@ -154,8 +154,9 @@ void WatchConsole::Announce(const Watcher& watcher) {
   }
   if (scan.copies.empty()) {
     Print(
-        "rocattach-watch: no HSA runtime found on this machine, so no process can be "
-        "seen; specify one with --library PATH\n");
+        "rocattach-watch: no HSA runtime found yet; a copy is probed when a process "
+        "loads it. One with another name than libhsa-runtime64.so has to be specified "
+        "with --library PATH\n");
   }
   if (options_.quiet) return;
   for (const LibraryCopy& copy : scan.copies) {
