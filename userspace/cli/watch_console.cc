@@ -151,8 +151,9 @@ void WatchConsole::Announce(const Watcher& watcher) {
   }
   if (scan.copies.empty()) {
     Say(LogLevel::kWarning, "no_library",
-        "no HSA runtime found on this machine, so no process can be seen; specify one "
-        "with --library PATH");
+        "no HSA runtime found yet; a copy is probed when a process loads it. One with "
+        "another name than libhsa-runtime64.so has to be specified with --library "
+        "PATH");
   }
   if (options_.quiet) return;
   for (const LibraryCopy& copy : scan.copies) {
