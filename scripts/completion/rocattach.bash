@@ -117,7 +117,7 @@ _rocattach() {
   local options
   case $command in
   '') options="attach profile report compare dump convert recover merge counters session top \
-    doctor -h --help --version" ;;
+    why doctor -h --help --version" ;;
   session)
     options="start stop status -p --pid --pmc --set -b --block --arch -i --input \
       -E --extra-counters --single-pass --kernel-include-regex --kernel-exclude-regex \
@@ -161,6 +161,7 @@ _rocattach() {
   merge) options="-o --output-file --sync-error-usec -h --help" ;;
   dump) options="-f --follow --json -t --type -h --help" ;;
   top) options="--connect --sort --filter --interval-msec --once --json -h --help" ;;
+  why) options="-i --input --socket --json -h --help" ;;
   doctor) options="-v --verbose --json --hold --library --collector -h --help" ;;
   *) return ;;
   esac

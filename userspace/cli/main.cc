@@ -37,6 +37,7 @@ int Main(int argc, char** argv) {
   rocattach::RegisterCounters(&app, &run);
   rocattach::RegisterSession(&app, &run);
   rocattach::RegisterTop(&app, &run);
+  rocattach::RegisterWhy(&app, &run);
   rocattach::RegisterDoctor(&app, &run);
   rocattach::LastValueWins(&app);
   try {

@@ -48,8 +48,8 @@ absl::StatusOr<std::unique_ptr<ControlServer>> StartControl(const WatchArguments
                                                             Watcher* watcher) {
   if (watcher->sessions() == nullptr) return nullptr;
   if (!args.socket_wanted) return nullptr;
-  auto server =
-      ControlServer::Start(args.socket, watcher->sessions(), watcher->output_name());
+  auto server = ControlServer::Start(args.socket, watcher->sessions(),
+                                     watcher->output_name(), &watcher->history());
   if (server.ok() || args.socket_named) return server;
   Log(args, LogLevel::kWarning, "no_control_socket",
       absl::StrCat("no control socket: ", server.status().message()));

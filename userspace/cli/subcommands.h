@@ -31,6 +31,7 @@ void RegisterReport(CLI::App* app, std::function<int()>* run);
 void RegisterSession(CLI::App* app, std::function<int()>* run);
 void RegisterTop(CLI::App* app, std::function<int()>* run);
 void RegisterDoctor(CLI::App* app, std::function<int()>* run);
+void RegisterWhy(CLI::App* app, std::function<int()>* run);
 
 }  // namespace rocattach
 

@@ -80,4 +80,16 @@ absl::StatusOr<v1::GetStatusResponse> ControlClient::GetStatus() {
   return response;
 }
 
+absl::StatusOr<v1::GetHistoryResponse> ControlClient::GetHistory(uint32_t pid) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::GetHistoryRequest request;
+  request.set_pid(pid);
+  v1::GetHistoryResponse response;
+  const absl::Status status =
+      FromGrpc(parts_->stub->GetHistory(&context, request, &response));
+  if (!status.ok()) return status;
+  return response;
+}
+
 }  // namespace rocattach

@@ -23,6 +23,7 @@ class ControlClient {
       const v1::StartSessionRequest& request);
   absl::Status StopSession(uint64_t session);
   absl::StatusOr<v1::GetStatusResponse> GetStatus();
+  absl::StatusOr<v1::GetHistoryResponse> GetHistory(uint32_t pid);
 
  private:
   struct Parts;

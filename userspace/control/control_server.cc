@@ -12,11 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "schemas/control.grpc.pb.h"
 #include "userspace/base/human.h"
+#include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
 #include "userspace/control/filter_proto.h"
 #include "userspace/control/session_api_server.h"
 #include "userspace/control/socket_listener.h"
+#include "userspace/watch/running_process.h"
 #include "userspace/watch/sdk_version.h"
 
 namespace rocattach {
@@ -82,8 +84,8 @@ void Fill(const SessionInfo& info, v1::SessionStatus* out) {
 
 class Service : public v1::Control::Service {
  public:
-  Service(SessionService* sessions, std::string output)
-      : sessions_(sessions), output_(std::move(output)) {}
+  Service(SessionService* sessions, std::string output, const ProcessHistory* history)
+      : sessions_(sessions), output_(std::move(output)), history_(history) {}
 
   grpc::Status StartSession(grpc::ServerContext*,
                             const v1::StartSessionRequest* request,
@@ -147,9 +149,23 @@ class Service : public v1::Control::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status GetHistory(grpc::ServerContext*, const v1::GetHistoryRequest* request,
+                          v1::GetHistoryResponse* response) override {
+    if (history_ == nullptr) return grpc::Status::OK;
+    const auto pid = static_cast<pid_t>(request->pid());
+    *response = history_->Find(pid);
+    const auto ticks = ReadStartTicks(pid);
+    if (!ticks.ok() || !CheckIsProcess(pid).ok()) return grpc::Status::OK;
+    for (v1::ProcessLife& life : *response->mutable_lives()) {
+      life.set_running(life.process().start_ticks() == *ticks);
+    }
+    return grpc::Status::OK;
+  }
+
  private:
   SessionService* sessions_;
   const std::string output_;
+  const ProcessHistory* const history_;
 };
 
 }  // namespace
@@ -162,9 +178,10 @@ struct ControlServer::Parts {
 };
 
 absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(
-    const std::string& path, SessionService* sessions, std::string output) {
+    const std::string& path, SessionService* sessions, std::string output,
+    const ProcessHistory* history) {
   auto parts = std::make_unique<Parts>();
-  parts->service = std::make_unique<Service>(sessions, std::move(output));
+  parts->service = std::make_unique<Service>(sessions, std::move(output), history);
   grpc::ServerBuilder builder;
   builder.RegisterService(parts->service.get());
   parts->session_api = std::make_unique<SessionApiServer>(sessions);

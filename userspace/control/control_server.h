@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "userspace/service/process_history.h"
 #include "userspace/service/session_service.h"
 
 namespace rocattach {
@@ -13,10 +14,11 @@ namespace rocattach {
 class ControlServer {
  public:
   // Answers at `path` from now on. `sessions` must outlive it; `output` is where the
-  // run records to, for status.
-  static absl::StatusOr<std::unique_ptr<ControlServer>> Start(const std::string& path,
-                                                              SessionService* sessions,
-                                                              std::string output);
+  // run records to, for status. `history` must outlive it too; null: it has seen
+  // nothing.
+  static absl::StatusOr<std::unique_ptr<ControlServer>> Start(
+      const std::string& path, SessionService* sessions, std::string output,
+      const ProcessHistory* history = nullptr);
   ~ControlServer();
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;

@@ -91,7 +91,11 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   for (std::string& entry : LibraryPathPlaces()) scan.usual_places.push_back(entry);
   // First, so that a copy that is mapped while the others are searched for is seen.
   if (o.watch_new)
-    watcher->late_libraries_ = std::make_unique<LateLibraries>(watcher->probe_.get());
+    watcher->late_libraries_ = std::make_unique<LateLibraries>(
+        watcher->probe_.get(),
+        [history = watcher->history_](const ProcessId& process, MissReason why) {
+          history->NoteMissedWindow(process, MissReasonName(why));
+        });
   watcher->libraries_ = std::make_unique<ArmedLibraries>(
       ScanLibraries(scan),
       LibraryLimits{o.budget.libraries, o.budget.libraries_per_user});
@@ -123,7 +127,12 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
     watcher->metrics_ = std::make_unique<ServiceMetrics>(o.metrics);
     recorder.meters = watcher->metrics_->meters();
   }
-  ASSIGN_OR_RETURN(watcher->recorder_, Recorder::Start(std::move(recorder), observer));
+  watcher->history_observer_ =
+      std::make_unique<HistoryObserver>(watcher->history_.get(), observer);
+  ASSIGN_OR_RETURN(
+      watcher->recorder_,
+      Recorder::Start(std::move(recorder), watcher->history_observer_.get()));
+  watcher->FindWorkloads();
   RETURN_IF_ERROR(watcher->ServeMetrics());
 
   if (SessionService* sessions = watcher->sessions_.get()) {
@@ -148,18 +157,12 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
       [attacher = watcher->running_attacher_.get()](const std::vector<pid_t>& pids) {
         return attacher->Attach(pids);
       },
-      [observer](const std::map<pid_t, absl::Status>& failed) {
-        if (observer == nullptr) return;
-        for (const auto& [pid, status] : failed) {
-          observer->OnNotAttached(pid, status);
-        }
-        observer->OnRunningDone();
+      [w = watcher.get()](const std::map<pid_t, absl::Status>& failed) {
+        w->NoteNotAttached(failed);
+        if (w->observer_ != nullptr) w->observer_->OnRunningDone();
       },
-      [observer](const std::map<pid_t, absl::Status>& failed) {
-        if (observer == nullptr) return;
-        for (const auto& [pid, status] : failed) {
-          observer->OnNotAttached(pid, status);
-        }
+      [w = watcher.get()](const std::map<pid_t, absl::Status>& failed) {
+        w->NoteNotAttached(failed);
       });
   RETURN_IF_ERROR(watcher->server_->Start());
   if (o.watch_new) RETURN_IF_ERROR(watcher->WatchNew());
@@ -192,13 +195,28 @@ absl::Status Watcher::ServeMetrics() {
     metrics_->SetMissedWindows(
         [late = late_libraries_.get()] { return late->missed(); });
   }
-  workloads_ = std::make_unique<WorkloadResolver>(
-      [metrics = metrics_.get()](const ProcessId& process, WorkloadIdentity workload) {
-        metrics->SetWorkload(process, std::move(workload));
-      });
   metrics_->SetWorkloadFailures(
       [workloads = workloads_.get()] { return workloads->failures(); });
   return metrics_->Listen(*options_.metrics_listen, recorder_.get());
+}
+
+void Watcher::FindWorkloads() {
+  workloads_ = std::make_unique<WorkloadResolver>(
+      [history = history_, metrics = metrics_.get()](const ProcessId& process,
+                                                     WorkloadIdentity workload) {
+        history->NoteWorkload(process, workload);
+        if (metrics != nullptr) metrics->SetWorkload(process, std::move(workload));
+      });
+}
+
+void Watcher::NoteNotAttached(const std::map<pid_t, absl::Status>& failed) {
+  for (const auto& [pid, status] : failed) {
+    // What has ended meanwhile cannot be told from another process of its number.
+    if (const auto ticks = ReadStartTicks(pid); ticks.ok()) {
+      history_->NoteNotAttached({pid, *ticks}, status.message());
+    }
+    if (observer_ != nullptr) observer_->OnNotAttached(pid, status);
+  }
 }
 
 std::unique_ptr<RunningTargets> Watcher::MakeTargets() {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,8 +21,10 @@
 #include "userspace/record/recorder.h"
 #include "userspace/service/armed_libraries.h"
 #include "userspace/service/child_command.h"
+#include "userspace/service/history_observer.h"
 #include "userspace/service/late_attaches.h"
 #include "userspace/service/late_libraries.h"
+#include "userspace/service/process_history.h"
 #include "userspace/service/running_targets.h"
 #include "userspace/service/service_metrics.h"
 #include "userspace/service/session_service.h"
@@ -166,6 +169,9 @@ class Watcher {
   // Null without a catalog.
   SessionService* sessions() { return sessions_.get(); }
 
+  // What has been seen of processes, and decided.
+  const ProcessHistory& history() const { return *history_; }
+
   // Runs until the command or the duration ends, or a stop is requested. With a
   // command, forks and execs it first. `on_tick` is called at least twice a second.
   // Fails only if the command cannot be run, with exec's errno as the status's code.
@@ -207,8 +213,16 @@ class Watcher {
   // Handles a request to stop; true: stop at once.
   bool StopsNow(RunResult* result);
 
+  // Reports running processes that a late attach could not be begun for.
+  void NoteNotAttached(const std::map<pid_t, absl::Status>& failed);
+  // Finds workloads from now on.
+  void FindWorkloads();
+
   WatcherOptions options_;
   WatcherObserver* observer_ = nullptr;
+  // Shared: a thread that a file system keeps may note a miss later.
+  std::shared_ptr<ProcessHistory> history_ = std::make_shared<ProcessHistory>();
+  std::unique_ptr<HistoryObserver> history_observer_;  // outlives the recorder
   std::unique_ptr<ArmedLibraries> libraries_;
   std::unique_ptr<StopGuard> stop_guard_;
   std::unique_ptr<CollectorFile> collector_;
@@ -217,7 +231,7 @@ class Watcher {
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<ServiceMetrics> metrics_;  // outlives the recorder
   std::unique_ptr<Recorder> recorder_;
-  // With metrics; ends before the recorder.
+  // Ends before the recorder.
   std::unique_ptr<WorkloadResolver> workloads_;
   std::unique_ptr<RunningAttacher> running_attacher_;
   std::unique_ptr<RunningTargets> targets_;

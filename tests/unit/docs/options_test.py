@@ -15,7 +15,7 @@ import unittest
 SOURCE = ROCATTACH = WATCH = ""
 COMMANDS = (
     "attach", "profile", "report", "compare", "dump", "convert", "recover", "merge",
-    "counters", "session", "top", "doctor",
+    "counters", "session", "top", "why", "doctor",
 )
 # Commands with a page of their own.
 PAGES = {"convert": "rocattach-convert.1"}
