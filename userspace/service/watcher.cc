@@ -231,7 +231,7 @@ std::unique_ptr<RunningTargets> Watcher::MakeTargets() {
     (void)libraries_->ArmMappedBy(pid, probe_.get());
   };
   targets.on_given_up = [this](pid_t pid, const absl::Status& why) {
-    if (observer_ != nullptr) observer_->OnNotAttached(pid, why);
+    NoteNotAttached({{pid, why}});
   };
   return std::make_unique<RunningTargets>(probe_.get(), std::move(targets));
 }

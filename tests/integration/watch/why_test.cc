@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/watch/harness.h"
+#include "userspace/watch/runtime_start.h"
 
 namespace rocattach::testing_support {
 namespace {
@@ -164,6 +165,30 @@ TEST_F(WhyTest, AMissedProcessSaysSo) {
   })) << why.output
       << why.errors;
   EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
+// A late attach that was not begun is known to the service, not only inspected.
+TEST_F(WhyTest, AFailedLateAttachIsRemembered) {
+  Child target(
+      OnSimgpu({"hsa_dispatch", "-n", "5", "--rounds", "1000", "--sleep-msec", "100"}));
+  EXPECT_TRUE(Eventually([&] { return CheckRuntimeStarted(target.pid()).ok(); }));
+  target.Signal(SIGSTOP);
+  Json answer;
+  {
+    WatcherProcess watcher(Watch({"-p", absl::StrCat(target.pid())}));
+    EXPECT_TRUE(watcher.ready());
+    EXPECT_TRUE(Eventually([&] {
+      answer = Json::parse(Why(target.pid(), {"--json"}).output, nullptr,
+                           /*allow_exceptions=*/false);
+      return answer.is_object() && answer["source"] == "service";
+    })) << answer;
+    target.Signal(SIGKILL);
+    (void)target.Wait();
+    (void)watcher.Stop();
+  }
+  ASSERT_EQ(answer["lives"].size(), 1u) << answer;
+  EXPECT_NE(answer["lives"][0].value("not_attached", ""), "") << answer;
+  EXPECT_EQ(answer["lives"][0]["attached"], false);
 }
 
 TEST_F(WhyTest, LivesOfOneNumberAreListedByStartTime) {
