@@ -100,15 +100,17 @@ _rocattach_watch() {
     --api-function | -P | --collection-period | --attach-duration-msec | \
     --hold-timeout-msec | --duration-msec | --threads | --ring-slots | --windows-per-second | \
     --processes-per-user | --max-processes | --max-libraries | \
-    --max-libraries-per-user | --lines-per-second | --metrics-listen | \
-    --metrics-kernels | --metrics-series)
+    --max-libraries-per-user | --lines-per-second | --metrics-listen | --otlp-endpoint | --otlp-interval | \
+    --metrics-kernels | --metrics-series | --rotate-size | --rotate-age | \
+    --keep-files | --keep-size)
     return
     ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "--auto --attach-running --crash-breaker \
     --no-crash-breaker --dry-run -p --pid --process -n --name --uid --deny --cgroup \
-    -d --output-directory -o --output-file -f --output-format --json --log-format -q --quiet \
-    --metrics-listen --metrics-kernels --metrics-series --hold-timeout-msec \
+    -d --output-directory -o --output-file -f --output-format --json --log-format \
+    -q --quiet --rotate-size --rotate-age --keep-files --keep-size \
+    --metrics-listen --otlp-endpoint --otlp-interval --metrics-kernels --metrics-series --hold-timeout-msec \
     --pmc --set -b --block --arch -i --input -E --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
     -P --collection-period --collection-period-unit --attach-duration-msec \

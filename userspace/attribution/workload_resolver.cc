@@ -1,15 +1,12 @@
 #include "userspace/attribution/workload_resolver.h"
 
-#include <vector>
-
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/attribution/cgroup_workload.h"
 #include "userspace/attribution/slurm_environment.h"
 #include "userspace/base/file.h"
+#include "userspace/base/process_stat.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -24,22 +21,11 @@ constexpr size_t kMostStatBytes = 4 << 10;
 absl::Status CheckLives(const ProcessId& process, const std::string& folder) {
   ASSIGN_OR_RETURN(const std::string stat,
                    ReadFile(absl::StrCat(folder, "/stat"), kMostStatBytes));
-  // The command may contain blanks and parentheses: the last ')' ends it. The start
-  // time is the 20th field after it.
-  const absl::string_view text = stat;
-  const size_t end = text.rfind(')');
-  uint64_t ticks = 0;
-  if (end != absl::string_view::npos) {
-    const std::vector<absl::string_view> fields =
-        absl::StrSplit(text.substr(end + 1), absl::ByAnyChar(" \n"), absl::SkipEmpty());
-    if (fields.size() >= 20 && absl::SimpleAtoi(fields[19], &ticks) &&
-        ticks == process.start_ticks) {
-      return absl::OkStatus();
-    }
-  }
+  const auto ticks = StartTicksIn(stat);
+  if (ticks.ok() && *ticks == process.start_ticks) return absl::OkStatus();
   return absl::NotFoundError(
       absl::StrCat("process ", process.pid, " has ended: ", folder,
-                   "/stat has the start time ", ticks, ", not ", process.start_ticks));
+                   "/stat does not have the start time ", process.start_ticks));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "userspace/base/gpu_models.h"
 
+#include "absl/strings/str_format.h"
+
 namespace rocattach {
 namespace {
 
@@ -29,6 +31,11 @@ absl::string_view GpuModelName(uint32_t device_id) {
     }
   }
   return "";
+}
+
+std::string ArchitectureName(uint32_t target_version) {
+  return absl::StrFormat("gfx%d%x%x", target_version / 10'000,
+                         target_version / 100 % 100, target_version % 100);
 }
 
 }  // namespace rocattach

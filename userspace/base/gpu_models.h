@@ -3,6 +3,7 @@
 #define ROCATTACH_USERSPACE_BASE_GPU_MODELS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/strings/string_view.h"
 
@@ -11,6 +12,11 @@ namespace rocattach {
 // The model of a PCI device as ROCm's compute profiler names it, such as MI300X_A1.
 // Empty if it has no name for it, or if the ID is 0 (not known).
 absl::string_view GpuModelName(uint32_t device_id);
+
+// "gfx90a" for 90010, the driver's gfx_target_version: two decimal digits each for the
+// minor version and the stepping, and the major version before them (amdkfd,
+// kfd_device.c). The name has a hexadecimal digit for each of the former.
+std::string ArchitectureName(uint32_t target_version);
 
 }  // namespace rocattach
 

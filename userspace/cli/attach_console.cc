@@ -273,6 +273,26 @@ void AttachConsole::OnNotBelievable(const v1::Process& process,
       absl::StrCat("reports impossible numbers and is no longer read: ", why);
 }
 
+void AttachConsole::OnRecordingPaused(const absl::Status& why) {
+  absl::MutexLock lock(&mutex_);
+  if (options_.json) {
+    PrintLine(Dump(Json{{"event", "recording_paused"}, {"reason", why.message()}}));
+  } else {
+    PrintLine(absl::StrCat("rocattach: recording is paused: ", why.message()));
+  }
+}
+
+void AttachConsole::OnRecordingResumed(uint64_t records_lost) {
+  absl::MutexLock lock(&mutex_);
+  if (options_.json) {
+    PrintLine(
+        Dump(Json{{"event", "recording_resumed"}, {"records_lost", records_lost}}));
+  } else {
+    PrintLine(absl::StrCat("rocattach: recording goes on; ", HumanCount(records_lost),
+                           " records were lost meanwhile"));
+  }
+}
+
 void AttachConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   absl::MutexLock lock(&mutex_);
   const std::string reason = WithoutStatusName(why);

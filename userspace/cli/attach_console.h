@@ -58,6 +58,8 @@ class AttachConsole : public WatcherObserver {
              const v1::LossAccount& account) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnNotBelievable(const v1::Process& process, const std::string& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnRecordingPaused(const absl::Status& why) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnRecordingResumed(uint64_t records_lost) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSessionRefused(pid_t pid, const std::string& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnNotAttached(pid_t pid, const absl::Status& why) override

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
@@ -57,11 +56,6 @@ std::vector<Gpu> ReadGpus(const std::string& topology) {
 }
 
 }  // namespace
-
-std::string ArchitectureName(uint32_t target_version) {
-  return absl::StrFormat("gfx%d%x%x", target_version / 10'000,
-                         target_version / 100 % 100, target_version % 100);
-}
 
 std::vector<std::string> TopologyArchitectures(const std::string& topology) {
   std::set<std::string> names;

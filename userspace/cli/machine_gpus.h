@@ -2,18 +2,12 @@
 #ifndef ROCATTACH_USERSPACE_CLI_MACHINE_GPUS_H_
 #define ROCATTACH_USERSPACE_CLI_MACHINE_GPUS_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace rocattach {
 
 inline constexpr char kKfdTopology[] = "/sys/class/kfd/kfd/topology";
-
-// "gfx90a" for 90010, the driver's gfx_target_version: two decimal digits each for the
-// minor version and the stepping, and the major version before them (amdkfd,
-// kfd_device.c). The name has a hexadecimal digit for each of the former.
-std::string ArchitectureName(uint32_t target_version);
 
 // Architectures of the GPUs in a topology directory, each once, in alphabetical order.
 // Empty where there is no driver, no GPU, or no right to look.

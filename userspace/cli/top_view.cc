@@ -35,6 +35,11 @@ const Json* Find(const Json* parent, const char* list, const Json& like,
   return nullptr;
 }
 
+std::optional<uint64_t> Known(const Json& json, const char* field) {
+  if (!json.contains(field)) return std::nullopt;
+  return json.at(field).get<uint64_t>();
+}
+
 std::string WorkloadText(const Json& workload) {
   const auto get = [&](const char* field) { return workload.value(field, ""); };
   if (!get("pod").empty()) {
@@ -50,6 +55,7 @@ TopProcess CompareProcess(const Json* before, const Json& now, double seconds) {
   process.pid = now.at("pid").get<int64_t>();
   process.name = now.value("comm", "");
   process.workload = WorkloadText(now.at("workload"));
+  process.attached = now.value("attached", true);
   process.ended = now.value("ended", false);
   process.dropped = now.value("dropped", uint64_t{0});
   for (const Json& gpu : now.at("gpus")) {
@@ -57,6 +63,11 @@ TopProcess CompareProcess(const Json* before, const Json& now, double seconds) {
     process.busy += Growth(last, gpu, "time_ns") / (seconds * 1e9);
     process.dispatches_per_second += Growth(last, gpu, "dispatches") / seconds;
     process.dispatches += gpu.value("dispatches", uint64_t{0});
+  }
+  for (const Json& use : now.value("use", Json::array())) {
+    if (!use.contains("vram_bytes")) continue;
+    process.vram_bytes =
+        process.vram_bytes.value_or(0) + use.at("vram_bytes").get<uint64_t>();
   }
   for (const Json& copy : now.at("copies")) {
     const Json* last = Find(before, "copies", copy, {"direction"});
@@ -90,7 +101,8 @@ TopSample Compare(const Json& before, const Json& now) {
     sample.gpus.push_back({gpu.value("gpu", ""), gpu.value("architecture", ""),
                            gpu.value("counters", ""),
                            Growth(last, gpu, "time_ns") / (sample.seconds * 1e9),
-                           Growth(last, gpu, "dispatches") / sample.seconds});
+                           Growth(last, gpu, "dispatches") / sample.seconds,
+                           Known(gpu, "vram_bytes"), Known(gpu, "vram_used_bytes")});
   }
   std::map<std::pair<int64_t, uint64_t>, const Json*> earlier;
   const auto key = [](const Json& process) {
@@ -113,6 +125,11 @@ std::string Rate(double value) {
   if (value < 999.95e3) return absl::StrFormat("%.1fk", value / 1e3);
   if (value < 999.95e6) return absl::StrFormat("%.1fM", value / 1e6);
   return absl::StrFormat("%.1fG", value / 1e9);
+}
+
+// Megabytes, "-" if it is not known.
+std::string Memory(const std::optional<uint64_t>& bytes) {
+  return bytes.has_value() ? Rate(static_cast<double>(*bytes) / 1e6) : "-";
 }
 
 // Of a text in UTF-8, the first `columns` characters.
@@ -153,10 +170,13 @@ bool Matches(const TopProcess& process, const std::string& filter) {
 void AddProcess(const TopProcess& process, const TopOptions& options,
                 std::vector<std::string>* lines) {
   lines->push_back(absl::StrFormat(
-      "%8d %-15s %6.1f %8s %8s %8s  %s", process.pid, Cut(process.name, 15),
-      100 * process.busy, Rate(process.dispatches_per_second),
-      Rate(process.copies_per_second), Rate(process.bytes_per_second / 1e6),
-      process.ended ? "ended" : process.workload));
+      "%8d %-15s %6s %7s %7s %7s %7s  %s", process.pid, Cut(process.name, 15),
+      // What others do is not known.
+      process.attached ? absl::StrFormat("%.1f", 100 * process.busy) : "-",
+      process.attached ? Rate(process.dispatches_per_second) : "-",
+      process.attached ? Rate(process.copies_per_second) : "-",
+      process.attached ? Rate(process.bytes_per_second / 1e6) : "-",
+      Memory(process.vram_bytes), process.ended ? "ended" : process.workload));
   if (process.dropped > 0) {
     lines->push_back(absl::StrCat("           lost: ", process.dropped,
                                   " operations since its start"));
@@ -164,12 +184,12 @@ void AddProcess(const TopProcess& process, const TopOptions& options,
   if (!options.kernels) return;
   for (const TopKernel& kernel : process.kernels) {
     if (kernel.dispatches_per_second <= 0) continue;
-    lines->push_back(absl::StrFormat("%25s%6.1f %8s  %s", "", 100 * kernel.busy,
+    lines->push_back(absl::StrFormat("%25s%6.1f %7s  %s", "", 100 * kernel.busy,
                                      Rate(kernel.dispatches_per_second), kernel.name));
   }
   for (const TopCounter& counter : process.counters) {
     lines->push_back(
-        absl::StrFormat("%32s%8s  %s", "", Rate(counter.per_second), counter.name));
+        absl::StrFormat("%32s%7s  %s", "", Rate(counter.per_second), counter.name));
   }
 }
 
@@ -223,13 +243,18 @@ std::vector<std::string> TopLines(const TopSample& sample, const TopOptions& opt
       sample.dropped == 0 ? "" : absl::StrCat(", ", sample.dropped, " lost"),
       options.paused ? ", PAUSED" : ""));
   for (const TopGpu& gpu : sample.gpus) {
+    const std::string memory = gpu.vram_used_bytes.has_value()
+                                   ? absl::StrCat(", ", Memory(gpu.vram_used_bytes),
+                                                  " of ", Memory(gpu.vram_bytes), " MB")
+                                   : "";
     lines.push_back(
-        absl::StrFormat("  %-24s%6.1f %8s  %s%s", Cut(gpu.gpu, 22), 100 * gpu.busy,
-                        Rate(gpu.dispatches_per_second), gpu.architecture,
+        absl::StrFormat("  %-24s%6.1f %7s  %s%s%s", Cut(gpu.gpu, 22), 100 * gpu.busy,
+                        Rate(gpu.dispatches_per_second), gpu.architecture, memory,
                         gpu.counters == "none" ? "" : ", counters: " + gpu.counters));
   }
-  lines.push_back(absl::StrFormat("%8s %-15s %6s %8s %8s %8s  %s", "PID", "NAME",
-                                  "GPU %", "DISP/s", "COPIES/s", "MB/s", "WORKLOAD"));
+  lines.push_back(absl::StrFormat("%8s %-15s %6s %7s %7s %7s %7s  %s", "PID", "NAME",
+                                  "GPU %", "DISP/s", "COPY/s", "MB/s", "VRAM MB",
+                                  "WORKLOAD"));
   for (const TopProcess& process : sample.processes) {
     AddProcess(process, options, &lines);
   }
@@ -244,11 +269,16 @@ nlohmann::ordered_json TopJson(const TopSample& sample) {
                {"gpus", Json::array()},
                {"processes", Json::array()}};
   for (const TopGpu& gpu : sample.gpus) {
-    json["gpus"].push_back({{"gpu", gpu.gpu},
-                            {"architecture", gpu.architecture},
-                            {"counters", gpu.counters},
-                            {"busy", gpu.busy},
-                            {"dispatches_per_second", gpu.dispatches_per_second}});
+    Json entry = {{"gpu", gpu.gpu},
+                  {"architecture", gpu.architecture},
+                  {"counters", gpu.counters},
+                  {"busy", gpu.busy},
+                  {"dispatches_per_second", gpu.dispatches_per_second}};
+    if (gpu.vram_bytes.has_value()) entry["vram_bytes"] = *gpu.vram_bytes;
+    if (gpu.vram_used_bytes.has_value()) {
+      entry["vram_used_bytes"] = *gpu.vram_used_bytes;
+    }
+    json["gpus"].push_back(std::move(entry));
   }
   for (const TopProcess& process : sample.processes) {
     Json kernels = Json::array(), counters = Json::array();
@@ -263,19 +293,23 @@ nlohmann::ordered_json TopJson(const TopSample& sample) {
                           {"counter", counter.name},
                           {"per_second", counter.per_second}});
     }
-    json["processes"].push_back(
-        {{"pid", process.pid},
-         {"name", process.name},
-         {"workload", process.workload},
-         {"ended", process.ended},
-         {"busy", process.busy},
-         {"dispatches_per_second", process.dispatches_per_second},
-         {"copies_per_second", process.copies_per_second},
-         {"bytes_per_second", process.bytes_per_second},
-         {"dispatches", process.dispatches},
-         {"dropped", process.dropped},
-         {"kernels", std::move(kernels)},
-         {"counters", std::move(counters)}});
+    Json entry = {{"pid", process.pid},
+                  {"name", process.name},
+                  {"workload", process.workload},
+                  {"attached", process.attached},
+                  {"ended", process.ended}};
+    if (process.vram_bytes.has_value()) entry["vram_bytes"] = *process.vram_bytes;
+    if (process.attached) {
+      entry.update({{"busy", process.busy},
+                    {"dispatches_per_second", process.dispatches_per_second},
+                    {"copies_per_second", process.copies_per_second},
+                    {"bytes_per_second", process.bytes_per_second},
+                    {"dispatches", process.dispatches},
+                    {"dropped", process.dropped},
+                    {"kernels", std::move(kernels)},
+                    {"counters", std::move(counters)}});
+    }
+    json["processes"].push_back(std::move(entry));
   }
   return json;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,9 @@ struct TopCounter {
 struct TopProcess {
   int64_t pid = 0;
   std::string name, workload;
+  bool attached = true;  // else only its memory is known
   bool ended = false;
+  std::optional<uint64_t> vram_bytes;  // unset: not known
   double busy = 0, dispatches_per_second = 0, copies_per_second = 0,
          bytes_per_second = 0;
   uint64_t dispatches = 0, dropped = 0;  // in all
@@ -47,6 +50,7 @@ struct TopProcess {
 struct TopGpu {
   std::string gpu, architecture, counters;
   double busy = 0, dispatches_per_second = 0;
+  std::optional<uint64_t> vram_bytes, vram_used_bytes;  // unset: not known
 };
 
 struct TopSample {

@@ -1,6 +1,7 @@
 #include "userspace/cli/watch_arguments.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -8,9 +9,12 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "userspace/base/output_formats.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
@@ -115,6 +119,27 @@ void AddSelection(CLI::App* app, WatchArguments* args) {
                 "With --auto: after a process that crashed within five seconds of its "
                 "attach, leave its executable alone for ten minutes (default: on)")
       ->needs(attach);
+}
+
+void AddRotation(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kOutputGroup);
+  RotationOptions& rotation = args->watcher.rotation;
+  app->add_option("--rotate-size", rotation.bytes,
+                  "Begin another file when one has this size, such as 256M; each is a "
+                  "complete recording, NAME.NNNNNN.rwa")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->type_name("SIZE");
+  app->add_option("--rotate-age", args->rotate_age,
+                  "Begin another file when one is this old, such as 90s, 30m, 6h, 1d")
+      ->type_name("DURATION");
+  app->add_option("--keep-files", rotation.keep_files,
+                  "Completed recordings that are kept in the directory, by all runs "
+                  "that used --rotate-* or --keep-*; the oldest are deleted")
+      ->type_name("N");
+  app->add_option("--keep-size", rotation.keep_bytes,
+                  "The same by the size of all, such as 10G")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->type_name("SIZE");
 }
 
 void AddOutput(CLI::App* app, WatchArguments* args) {
@@ -246,22 +271,32 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
 
 void AddMetrics(CLI::App* app, WatchArguments* args) {
   StartGroup(app, kOutputGroup);
-  CLI::Option* listen =
-      app->add_option("--metrics-listen", args->metrics_listen,
-                      "With --auto: serve metrics for Prometheus at this address, and "
-                      "/healthz and /readyz; a port alone is one of 127.0.0.1")
-          ->type_name("ADDR:PORT")
+  app->add_option("--metrics-listen", args->metrics_listen,
+                  "With --auto: serve metrics for Prometheus at this address, and "
+                  "/healthz and /readyz; a port alone is one of 127.0.0.1")
+      ->type_name("ADDR:PORT")
+      ->needs(app->get_option("--auto"));
+  CLI::Option* otlp =
+      app->add_option("--otlp-endpoint", args->otlp_endpoint,
+                      "With --auto: push metrics to this OpenTelemetry collector "
+                      "(OTLP over HTTP; /v1/metrics is added). OTEL_EXPORTER_OTLP_* "
+                      "set headers, timeout and certificates")
+          ->type_name("URL")
           ->needs(app->get_option("--auto"));
+  app->add_option("--otlp-interval", args->otlp_interval_seconds,
+                  "Seconds between two pushes (default: 60, or "
+                  "$OTEL_METRIC_EXPORT_INTERVAL)")
+      ->type_name("SECONDS")
+      ->needs(otlp)
+      ->check(CLI::Range(0.1, 86400.0));
   app->add_option("--metrics-kernels", args->watcher.metrics.named_kernels,
                   "Kernels of each process with metrics of their own, the busiest; the "
                   "rest is 'other'. 0: none")
-      ->needs(listen)
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
   app->add_option("--metrics-series", args->watcher.metrics.most_series,
                   "Series of processes and kernels that are served; further ones are "
                   "counted")
-      ->needs(listen)
       ->check(CLI::Range(100, 1'000'000))
       ->capture_default_str();
 }
@@ -320,6 +355,44 @@ absl::Status CheckOutput(const WatcherOptions& watcher) {
       "into 'rocattach report -', or name a file with -o NAME");
 }
 
+// Each file repeats what is known of all processes.
+constexpr uint64_t kLeastFileBytes = 64 << 10;
+
+absl::Status InterpretRotation(WatchArguments* args) {
+  RotationOptions& rotation = args->watcher.rotation;
+  if (!args->rotate_age.empty()) {
+    absl::Duration age;
+    std::string text = args->rotate_age;
+    // absl has no days.
+    uint64_t days = 0;
+    if (absl::EndsWith(text, "d") &&
+        absl::SimpleAtoi(absl::StripSuffix(text, "d"), &days)) {
+      text = absl::StrCat(days * 24, "h");
+    }
+    if (!absl::ParseDuration(text, &age) || age < absl::Seconds(1) ||
+        age > absl::Hours(24 * 366)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--rotate-age ", args->rotate_age,
+          " is not a time from one second to a year, such as 90s, 30m, 6h or 1d"));
+    }
+    rotation.age_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(age));
+  }
+  if (rotation.bytes != 0 && rotation.bytes < kLeastFileBytes) {
+    return absl::InvalidArgumentError("--rotate-size must be 64K at least");
+  }
+  if (!rotation.indexes()) return absl::OkStatus();
+  if (args->watcher.output_file == "-") {
+    return absl::InvalidArgumentError(
+        "--rotate-* and --keep-* are for files, not for -o -");
+  }
+  if (rotation.splits() && !args->formats.empty()) {
+    return absl::InvalidArgumentError(
+        "-f converts whole recordings; with --rotate-size or --rotate-age run "
+        "'rocattach convert' on completed files");
+  }
+  return absl::OkStatus();
+}
+
 // What is not recorded in a file cannot be converted.
 absl::Status CheckConversion(const WatchArguments& args) {
   if (args.formats.empty()) return absl::OkStatus();
@@ -337,7 +410,31 @@ absl::Status CheckConversion(const WatchArguments& args) {
       absl::StrCat("-f converts recordings, and there is none with ", why));
 }
 
-absl::Status InterpretMetrics(WatchArguments* args) {
+absl::Status InterpretPush(WatchArguments* args) {
+  if (args->otlp_endpoint.empty()) return absl::OkStatus();
+  const auto msec = static_cast<uint64_t>(args->otlp_interval_seconds * 1000 + 0.5);
+  auto settings =
+      MakeOtlpSettings(args->otlp_endpoint, msec, [](const char* name) -> std::string {
+        const char* value = getenv(name);
+        return value == nullptr ? "" : value;
+      });
+  if (!settings.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--otlp-endpoint: ", settings.status().message()));
+  }
+  args->watcher.otlp = *std::move(settings);
+  return absl::OkStatus();
+}
+
+absl::Status InterpretMetrics(const CLI::App& app, WatchArguments* args) {
+  if (args->metrics_listen.empty() && args->otlp_endpoint.empty()) {
+    for (const char* option : {"--metrics-kernels", "--metrics-series"}) {
+      if (app.count(option) == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, " needs --metrics-listen or --otlp-endpoint"));
+    }
+  }
+  RETURN_IF_ERROR(InterpretPush(args));
   if (args->metrics_listen.empty()) return absl::OkStatus();
   auto address = ParseListenAddress(args->metrics_listen);
   if (!address.ok()) {
@@ -345,6 +442,9 @@ absl::Status InterpretMetrics(WatchArguments* args) {
         absl::StrCat("--metrics-listen: ", address.status().message()));
   }
   args->watcher.metrics_listen = *address;
+  // Its neighbour has the files of processes.
+  args->watcher.gpu_roots.kfd =
+      std::string(absl::StripSuffix(args->watcher.sdk_search.topology, "/topology"));
   return absl::OkStatus();
 }
 
@@ -413,6 +513,7 @@ void AddWatchOptions(CLI::App* app, WatchArguments* args) {
   app->option_defaults()->always_capture_default(false);
   AddSelection(app, args);
   AddOutput(app, args);
+  AddRotation(app, args);
   AddSessionOptions(app, &args->session);
   AddMetrics(app, args);
   AddTuning(app, args);
@@ -430,7 +531,8 @@ absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
   RETURN_IF_ERROR(InterpretSelection(args));
   RETURN_IF_ERROR(CheckOutput(args->watcher));
   RETURN_IF_ERROR(CheckConversion(*args));
-  RETURN_IF_ERROR(InterpretMetrics(args));
+  RETURN_IF_ERROR(InterpretRotation(args));
+  RETURN_IF_ERROR(InterpretMetrics(app, args));
   // A counter that is not found is a wrong argument, not a missing command.
   if (absl::Status session = PrepareSession(args); !session.ok()) {
     return absl::InvalidArgumentError(session.message());

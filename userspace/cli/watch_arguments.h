@@ -26,6 +26,7 @@ struct WatchArguments {
   LogFormat log_format = LogFormat::kText;
   bool quiet = false;
   bool no_recording = false;
+  std::string rotate_age;            // as it was given
   std::vector<std::string> formats;  // to convert to when a process ends
   std::vector<std::string> command;
   std::vector<std::string> processes;  // -p: process IDs, or globs in the old spelling
@@ -36,6 +37,8 @@ struct WatchArguments {
   std::string capture = "auto";
   std::string backend = "auto";
   std::string metrics_listen;  // --metrics-listen; empty: not given
+  std::string otlp_endpoint;   // --otlp-endpoint; empty: not given
+  double otlp_interval_seconds = 0;
   SessionArguments session;
   // What each run of the command collects; the first is in `watcher` already. More than
   // one only with a command, and an input file whose jobs have different filters.

@@ -302,6 +302,25 @@ void WatchConsole::ReportLeftOut() {
   }
 }
 
+void WatchConsole::OnMetricsPush(const absl::Status& state) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const char* event = state.ok() ? "metrics_pushed" : "metrics_push_failed";
+  if (options_.json) {
+    Json line = {{"event", event}};
+    if (!state.ok()) line["reason"] = CleanText(std::string(state.message()));
+    Print("%s\n", WatchEventText(line).c_str());
+    return;
+  }
+  if (state.ok()) {
+    Say(LogLevel::kInfo, event, "metrics are pushed again");
+  } else {
+    Say(LogLevel::kWarning, event,
+        absl::StrCat(
+            "metrics cannot be pushed: ", CleanText(std::string(state.message())),
+            "; later totals contain what is missing now"));
+  }
+}
+
 void WatchConsole::OnLibraryChanged(const std::string& path, const std::string& why) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (options_.json) {
@@ -309,6 +328,18 @@ void WatchConsole::OnLibraryChanged(const std::string& path, const std::string& 
     Print("%s\n", WatchEventText(line).c_str());
   } else {
     Say(LogLevel::kWarning, "library_changed", absl::StrCat(CleanText(path), " ", why));
+  }
+}
+
+void WatchConsole::OnSourceFailed(const std::string& source, const std::string& why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (options_.json) {
+    const Json line = {{"event", "source_failed"}, {"source", source}, {"reason", why}};
+    Print("%s\n", WatchEventText(line).c_str());
+  } else {
+    Say(LogLevel::kWarning, "source_failed",
+        absl::StrCat("metrics lack what is known of ", source, ": ", CleanText(why),
+                     " (said once; rocattach_source_failures_total counts)"));
   }
 }
 
@@ -366,6 +397,32 @@ void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string
         process, LogLevel::kWarning, "not_believable",
         absl::StrCat(Name(process),
                      " reports impossible numbers and is no longer read: ", why)));
+  }
+}
+
+void WatchConsole::OnRecordingPaused(const absl::Status& why) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (options_.json) {
+    const Json line = {{"event", "recording_paused"}, {"reason", why.message()}};
+    Print("%s\n", WatchEventText(line).c_str());
+  } else {
+    Say({.level = LogLevel::kError,
+         .event = "recording_paused",
+         .message = absl::StrCat("recording is paused: ",
+                                 CleanText(std::string(why.message())))});
+  }
+}
+
+void WatchConsole::OnRecordingResumed(uint64_t records_lost) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (options_.json) {
+    const Json line = {{"event", "recording_resumed"}, {"records_lost", records_lost}};
+    Print("%s\n", WatchEventText(line).c_str());
+  } else {
+    Say({.level = LogLevel::kWarning,
+         .event = "recording_resumed",
+         .message = absl::StrCat("recording goes on; ", HumanCount(records_lost),
+                                 " records were lost meanwhile")});
   }
 }
 

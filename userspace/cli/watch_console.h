@@ -46,10 +46,14 @@ class WatchConsole : public WatcherObserver {
   void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
              const v1::LossAccount& account) override;
   void OnNotBelievable(const v1::Process& process, const std::string& why) override;
+  void OnRecordingPaused(const absl::Status& why) override;
+  void OnRecordingResumed(uint64_t records_lost) override;
   void OnSessionRefused(pid_t pid, const std::string& why) override;
   void OnNotAttached(pid_t pid, const absl::Status& why) override;
   void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) override;
+  void OnMetricsPush(const absl::Status& state) override;
   void OnLibraryChanged(const std::string& path, const std::string& why) override;
+  void OnSourceFailed(const std::string& source, const std::string& why) override;
 
  private:
   // Clears the live line, so that other text can be printed there.

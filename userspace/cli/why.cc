@@ -60,6 +60,7 @@ class LifeReader : public StreamVisitor {
     v1::ProcessLife& life = lives_[{at.recording, at.stream}];
     *life.mutable_process() = process;
     life.mutable_process()->clear_arguments();
+    if (process.has_workload()) *life.mutable_workload() = process.workload();
   }
   void OnWindow(const FrameContext& at, const v1::WindowEvent& window) override {
     v1::ProcessLife* life = Find(at);

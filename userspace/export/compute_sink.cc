@@ -15,6 +15,7 @@
 #include "userspace/export/gzip_file.h"
 #include "userspace/export/json_text.h"
 #include "userspace/export/output_file.h"
+#include "userspace/export/pass_completion.h"
 #include "userspace/export/recording_guid.h"
 #include "userspace/export/upstream_names.h"
 
@@ -68,16 +69,24 @@ class ComputeSink : public ExportSink {
       return absl::OkStatus();
     }
     if (!begun()) RETURN_IF_ERROR(Begin(process, *gpu));
+    MeasuredDispatch measured;
+    AppendColumns(process, *gpu, *counted.dispatch, &measured.text);
     for (const CounterRecord& value : counted.values) {
       const absl::string_view name = process.CounterName(value.plan, value.counter);
-      RETURN_IF_ERROR(AddValue(process, *gpu, *counted.dispatch, name, value.sum));
+      measured.values.emplace_back(std::string(name), value.sum);
       if (value.instances > 1 && IsSummedByName(name)) {
-        RETURN_IF_ERROR(AddValue(process, *gpu, *counted.dispatch,
-                                 absl::StrCat(name, "_sum"), value.sum));
+        measured.values.emplace_back(absl::StrCat(name, "_sum"), value.sum);
       }
     }
     ++dispatches_;
-    return absl::OkStatus();
+    rows_.clear();
+    AppendRows(measured, &rows_);
+    RETURN_IF_ERROR(compressed_->Append(rows_));
+    const CounterRecord& first = counted.values[0];
+    return AddCompleted(
+        completion_.Add(absl::StrCat(process.number(), "/", first.plan, "/",
+                                     KernelText(process, counted.dispatch->kernel_id)),
+                        first.pass, Passes(process, first.plan), std::move(measured)));
   }
 
   absl::Status EndProcess(const ExportProcess& process) override {
@@ -92,6 +101,7 @@ class ComputeSink : public ExportSink {
 
   absl::Status Finish() override {
     if (!begun()) return absl::OkStatus();
+    RETURN_IF_ERROR(AddCompleted(completion_.Finish()));
     RETURN_IF_ERROR(WriteConfiguration());
     // What is analyzed gets its name last.
     for (OutputFile* file : {sysinfo_.get(), configuration_.get(), values_.get()}) {
@@ -138,21 +148,38 @@ class ComputeSink : public ExportSink {
     ASSIGN_OR_RETURN(values_, OutputFile::Create(Path("pmc_perf.csv"), options_));
     ASSIGN_OR_RETURN(compressed_,
                      GzipFile::Create(Path("results_pmc_perf.csv.gz"), options_));
-    RETURN_IF_ERROR(AddRow(kColumns));
+    RETURN_IF_ERROR(values_->Append(kColumns));
+    RETURN_IF_ERROR(compressed_->Append(kColumns));
     ASSIGN_OR_RETURN(sysinfo_, OutputFile::Create(Path("sysinfo.csv"), options_));
     return sysinfo_->Append(ComputeSysinfo(process, gpu, workload_));
   }
 
-  // The counters of a dispatch are rows with the same Dispatch_ID, which is counted
-  // over all processes: rows are grouped by it.
-  absl::Status AddValue(const ExportProcess& process, const v1::Agent& gpu,
-                        const rocattach_dispatch& r, absl::string_view counter,
-                        double value) {
+  // An empty cell would leave the row out of the analysis.
+  static std::string KernelText(const ExportProcess& process, uint32_t kernel_id) {
+    const ExportKernel* kernel = process.FindKernel(kernel_id);
+    return kernel == nullptr || kernel->display_name.empty()
+               ? absl::StrCat("unknown kernel ", kernel_id)
+               : kernel->display_name;
+  }
+
+  // Of the plan on this architecture.
+  size_t Passes(const ExportProcess& process, uint32_t plan) const {
+    const auto known = process.plans().find(plan);
+    if (known == process.plans().end()) return 1;
+    for (const v1::SessionArchitecture& of : known->second.architectures()) {
+      if (of.name() == architecture_) return static_cast<size_t>(of.passes_size());
+    }
+    return 1;
+  }
+
+  // What the rows of a dispatch have in common. Its Dispatch_ID is counted over all
+  // processes: rows are grouped by it.
+  void AppendColumns(const ExportProcess& process, const v1::Agent& gpu,
+                     const rocattach_dispatch& r, std::string* out) {
     const ExportKernel* kernel = process.FindKernel(r.kernel_id);
     const v1::Kernel none;
     const v1::Kernel& symbol = kernel == nullptr ? none : kernel->kernel;
-    row_.clear();
-    CsvRow row(&row_);
+    CsvRow row(out);
     row.Number(gpu.node_id())
         .Text(GuidOf(process))
         .Number(r.correlation_id)
@@ -164,25 +191,29 @@ class ComputeSink : public ExportSink {
         .Number(r.scratch_bytes)
         .Number(symbol.arch_vgprs())
         .Number(symbol.accum_vgprs())
-        .Number(symbol.sgprs());
-    // An empty cell would leave the row out of the analysis.
-    if (kernel == nullptr || kernel->display_name.empty()) {
-      row.Text(absl::StrCat("unknown kernel ", r.kernel_id));
-    } else {
-      row.Text(kernel->display_name);
-    }
-    row.Number(HasTimes(r) ? r.start_ns : r.enqueue_ns)
+        .Number(symbol.sgprs())
+        .Text(KernelText(process, r.kernel_id))
+        .Number(HasTimes(r) ? r.start_ns : r.enqueue_ns)
         .Number(HasTimes(r) ? r.end_ns : r.enqueue_ns)
-        .Number(r.kernel_id)
-        .Text(counter);
-    AppendReal(value, &row_);
-    row_.push_back('\n');
-    return AddRow(row_);
+        .Number(r.kernel_id);
   }
 
-  absl::Status AddRow(absl::string_view row) {
-    RETURN_IF_ERROR(values_->Append(row));
-    return compressed_->Append(row);
+  static void AppendRows(const MeasuredDispatch& dispatch, std::string* out) {
+    for (const auto& [counter, value] : dispatch.values) {
+      out->append(dispatch.text);
+      CsvRow(out).Text(counter);
+      AppendReal(value, out);
+      out->push_back('\n');
+    }
+  }
+
+  absl::Status AddCompleted(const std::vector<MeasuredDispatch>& dispatches) {
+    for (const MeasuredDispatch& dispatch : dispatches) {
+      rows_.clear();
+      AppendRows(dispatch, &rows_);
+      RETURN_IF_ERROR(values_->Append(rows_));
+    }
+    return absl::OkStatus();
   }
 
   const std::string& GuidOf(const ExportProcess& process) {
@@ -236,7 +267,8 @@ class ComputeSink : public ExportSink {
   std::string architecture_;
   std::unique_ptr<OutputFile> sysinfo_, configuration_, values_;
   std::unique_ptr<GzipFile> compressed_;
-  std::string row_;  // kept so that rows allocate little
+  std::string rows_;  // kept so that rows allocate little
+  PassCompletion completion_;
   uint32_t guid_process_ = 0;
   std::string guid_;
   uint64_t dispatches_ = 0;

@@ -4,13 +4,22 @@
 
 namespace rocattach {
 
+size_t CounterJoin::Size(absl::Span<const CounterRecord> values) {
+  size_t size = values.size();
+  for (const CounterRecord& value : values) {
+    // It takes about as much memory as six instances.
+    if (value.each != nullptr) size += value.each->size() / 6;
+  }
+  return size;
+}
+
 void CounterJoin::AddDispatches(absl::Span<const rocattach_dispatch> dispatches) {
   for (const rocattach_dispatch& dispatch : dispatches) {
     const auto waiting = waiting_.find(dispatch.correlation_id);
     if (waiting != waiting_.end()) {
       const std::vector<CounterRecord> values = std::move(waiting->second);
       waiting_.erase(waiting);
-      waiting_values_ -= values.size();
+      waiting_values_ -= Size(values);
       emit_({&dispatch, values});
       continue;
     }
@@ -44,8 +53,8 @@ void CounterJoin::AddValues(absl::Span<const CounterRecord> values) {
     std::vector<CounterRecord>& kept = waiting_[operation[0].operation];
     if (kept.empty()) waiting_order_.push_back(operation[0].operation);
     kept.insert(kept.end(), operation.begin(), operation.end());
-    waiting_values_ += count;
-    while (waiting_values_ > window_) EmitOldest();
+    waiting_values_ += Size(operation);
+    while (waiting_values_ > value_window_) EmitOldest();
   }
 }
 
@@ -56,7 +65,7 @@ void CounterJoin::EmitOldest() {
   if (waiting == waiting_.end()) return;
   const std::vector<CounterRecord> values = std::move(waiting->second);
   waiting_.erase(waiting);
-  waiting_values_ -= values.size();
+  waiting_values_ -= Size(values);
   ++unmatched_;
   emit_({nullptr, values});
 }

@@ -24,9 +24,12 @@ class CounterJoin {
   // `emit` is called from within the calls below, once for each counted dispatch.
   explicit CounterJoin(Emit emit) : emit_(std::move(emit)) {}
 
-  // At least the last `window` dispatches without values are kept, and as many values
-  // without a dispatch.
-  void set_window(size_t window) { window_ = window; }
+  // At least the last `dispatches` without values are kept, and so many values without
+  // a dispatch. A dispatch can have dozens of values, and thousands of instances.
+  void set_window(size_t dispatches, size_t values) {
+    window_ = dispatches;
+    value_window_ = values;
+  }
 
   void AddDispatches(absl::Span<const rocattach_dispatch> dispatches);
   // Whole dispatches' values.
@@ -40,16 +43,19 @@ class CounterJoin {
  private:
   using Dispatches = absl::flat_hash_map<uint64_t, rocattach_dispatch>;
 
+  // What waiting values take, in values.
+  static size_t Size(absl::Span<const CounterRecord> values);
   bool EmitWith(Dispatches* dispatches, absl::Span<const CounterRecord> values);
   void EmitOldest();
 
   Emit emit_;
   size_t window_ = size_t{1} << 16;
+  size_t value_window_ = size_t{1} << 20;
   // Two generations: when the newer one is full, the older one is forgotten.
   Dispatches newer_, older_;
   absl::flat_hash_map<uint64_t, std::vector<CounterRecord>> waiting_;
   std::deque<uint64_t> waiting_order_;  // may name operations that wait no longer
-  size_t waiting_values_ = 0;
+  size_t waiting_values_ = 0;           // with their instances
   uint64_t unmatched_ = 0;
 };
 

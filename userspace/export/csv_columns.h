@@ -52,6 +52,10 @@ inline constexpr CsvLayout kRcclApiTraceCsv = {"rccl_api_trace", kApiTraceColumn
 inline constexpr absl::string_view kStatsColumns =
     "Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev";
 
+// Not one of rocprofv3: whose the process is.
+inline constexpr CsvLayout kWorkloadInfoCsv = {"workload_info",
+                                               "Process_Id,Attribute,Value"};
+
 inline constexpr CsvLayout kAgentInfoCsv = {
     "agent_info",
     "Node_Id,Logical_Node_Id,Agent_Type,Cpu_Cores_Count,Simd_Count,Cpu_Core_Id_Base,"

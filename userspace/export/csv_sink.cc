@@ -15,6 +15,7 @@
 #include "userspace/export/csv_statistics.h"
 #include "userspace/export/named_statistics.h"
 #include "userspace/export/upstream_names.h"
+#include "userspace/report/workload_attributes.h"
 
 namespace rocattach {
 namespace {
@@ -170,6 +171,10 @@ class CsvSink : public ExportSink {
 
   absl::Status EndProcess(const ExportProcess& process) override {
     RETURN_IF_ERROR(WriteAgents(process, &agent_info_));
+    for (const auto& [name, value] : WorkloadAttributes(process.process().workload())) {
+      workload_info_.Row().Number(process.pid()).Text(name).Text(value).End();
+    }
+    RETURN_IF_ERROR(workload_info_.Written());
     for (auto& [kernel_id, statistics] : by_kernel_) {
       kernels_.Of(CellsOf(process, kernel_id).name)->Merge(statistics);
     }
@@ -222,9 +227,10 @@ class CsvSink : public ExportSink {
 
   template <typename F>
   absl::Status ForFiles(F f) {
-    for (CsvFile* file : {&kernel_trace_, &counters_, &copy_trace_, &memory_trace_,
-                          &scratch_trace_, &agent_info_, &kernel_stats_, &copy_stats_,
-                          &memory_stats_, &scratch_stats_, &domain_stats_}) {
+    for (CsvFile* file :
+         {&kernel_trace_, &counters_, &copy_trace_, &memory_trace_, &scratch_trace_,
+          &agent_info_, &workload_info_, &kernel_stats_, &copy_stats_, &memory_stats_,
+          &scratch_stats_, &domain_stats_}) {
       RETURN_IF_ERROR(f(file));
     }
     for (Api& api : apis_) {
@@ -311,6 +317,7 @@ class CsvSink : public ExportSink {
   CsvFile memory_trace_ = File(kMemoryAllocationTraceCsv);
   CsvFile scratch_trace_ = File(kScratchMemoryTraceCsv);
   CsvFile agent_info_ = File(kAgentInfoCsv);
+  CsvFile workload_info_ = File(kWorkloadInfoCsv);
   CsvFile kernel_stats_ = StatsFile("kernel_stats");
   CsvFile copy_stats_ = StatsFile("memory_copy_stats");
   CsvFile memory_stats_ = StatsFile("memory_allocation_stats");

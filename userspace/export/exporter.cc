@@ -16,6 +16,9 @@ constexpr size_t kMaxNameBytes = 512 << 20;
 // may come a quarter of a second before or after; counted kernels run one at a time.
 // So many just fit a table of 65,536 slots.
 constexpr size_t kJoinedDispatches = 56'000;
+// Values that all joins together keep while their dispatch has not come, about 100
+// bytes each: those of 17,000 dispatches with 60 counters each.
+constexpr size_t kJoinedValues = size_t{1} << 20;
 // Processes that are open at a time, about 1 KiB each without names.
 constexpr size_t kMaxProcesses = 128 << 10;
 constexpr size_t kLeastJoinWindow = 4096;
@@ -145,8 +148,10 @@ absl::Status Exporter::Begin(Target* target) {
 
 void Exporter::OnProcess(const FrameContext& at, const v1::Process& process) {
   Target* target = Find(at);
-  if (target == nullptr || target->process.process_.pid() != 0) return;
+  if (target == nullptr) return;
   v1::Process& kept = target->process.process_;
+  // A key frame repeats it, and whose it is may have become known.
+  if (kept.pid() != 0) return UpdateWorkload(&target->process, process.workload());
   kept = process;
   if (name_bytes_ + kept.ByteSizeLong() > kMaxNameBytes) {
     kept.clear_arguments();
@@ -155,6 +160,16 @@ void Exporter::OnProcess(const FrameContext& at, const v1::Process& process) {
   }
   target->process.bytes_ += kept.ByteSizeLong();
   name_bytes_ += kept.ByteSizeLong();
+}
+
+void Exporter::UpdateWorkload(ExportProcess* process, const v1::Workload& workload) {
+  v1::Process& kept = process->process_;
+  const size_t before = kept.ByteSizeLong();
+  if (name_bytes_ + workload.ByteSizeLong() > kMaxNameBytes) return;
+  *kept.mutable_workload() = workload;
+  const size_t after = kept.ByteSizeLong();
+  process->bytes_ += after - before;
+  name_bytes_ += after - before;
 }
 
 template <typename Entry>
@@ -246,9 +261,10 @@ void Exporter::StartJoin(Target* target) {
     });
   });
   ++joins_;
-  const size_t window = std::max(kLeastJoinWindow, kJoinedDispatches / joins_);
+  const size_t dispatches = std::max(kLeastJoinWindow, kJoinedDispatches / joins_);
+  const size_t values = std::max(kLeastJoinWindow, kJoinedValues / joins_);
   for (auto& [stream, other] : targets_) {
-    if (other->join != nullptr) other->join->set_window(window);
+    if (other->join != nullptr) other->join->set_window(dispatches, values);
   }
 }
 

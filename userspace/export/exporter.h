@@ -106,6 +106,7 @@ class Exporter : public StreamVisitor {
   // Closes the outputs that no other process needs.
   void CloseOutputs(Target* target);
   absl::StatusOr<Output*> OpenOutput(const ExportFormat& format, const Target& target);
+  void UpdateWorkload(ExportProcess* process, const v1::Workload& workload);
   // Adds an entry, and passes it on if it is new and the process has begun.
   template <typename Entry>
   void Learn(const FrameContext& at, const Entry& entry);

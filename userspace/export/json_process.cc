@@ -7,6 +7,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/export/csv_agents.h"
 #include "userspace/export/upstream_names.h"
+#include "userspace/report/workload_attributes.h"
 
 namespace rocattach {
 namespace {
@@ -270,7 +271,15 @@ void JsonProcess::WriteHead(const ExportProcess& process, std::string* out) cons
     AppendJsonString(argument, out);
   }
   out->push_back(']');
-  json.Raw("config", "{}").End();
+  json.Raw("config", "{}");
+  // Not one of rocprofv3's keys: whose the process is.
+  const auto workload = WorkloadAttributes(recorded.workload());
+  if (!workload.empty()) {
+    json.Object("workload");
+    for (const auto& [name, value] : workload) json.Text(name, value);
+    json.End();
+  }
+  json.End();
 }
 
 namespace {

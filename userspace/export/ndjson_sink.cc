@@ -10,6 +10,7 @@
 #include "userspace/export/output_file.h"
 #include "userspace/report/message_json.h"
 #include "userspace/report/text.h"
+#include "userspace/report/workload_attributes.h"
 
 namespace rocattach {
 namespace {
@@ -164,6 +165,13 @@ class NdjsonSink : public ExportSink {
   }
 
   absl::Status EndProcess(const ExportProcess& process) override {
+    // At the end it is known, if ever.
+    const auto workload = WorkloadAttributes(process.process().workload());
+    if (!workload.empty()) {
+      JsonObject line = Begin(process, "workload");
+      for (const auto& [name, value] : workload) line.Text(name, value);
+      RETURN_IF_ERROR(End(&line));
+    }
     if (!process.end().has_value()) return absl::OkStatus();
     return Message(process, "process_end", *process.end());
   }

@@ -12,8 +12,6 @@
 namespace rocattach {
 namespace {
 
-namespace otlp = otlp_profile;
-
 constexpr size_t kIdBytes = 16;
 
 void SetText(const char* key, const std::string& text, otlp::Resource* resource) {
@@ -122,6 +120,9 @@ class OtlpProfileEncoder {
     SetText("process.executable.name", process.name, resource);
     SetText("process.executable.path", process.executable, resource);
     SetText("container.id", process.container, resource);
+    for (const auto& [name, value] : process.workload) {
+      SetText(name.c_str(), value, resource);
+    }
     SetText("host.name", process.host, resource);
     otlp::KeyValue* pid = resource->add_attributes();
     pid->set_key("process.pid");

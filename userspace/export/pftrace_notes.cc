@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
+#include "userspace/stream/merged_clock.h"
 
 namespace rocattach {
 
@@ -49,6 +50,17 @@ std::string LossesText(const v1::LossAccount& account) {
     lost.push_back(absl::StrCat("an unknown number: ", account.not_believable()));
   }
   return lost.empty() ? "" : absl::StrCat("lost: ", absl::StrJoin(lost, ", "));
+}
+
+std::string AlignmentText(const v1::StreamHeader& header, const Alignment& alignment) {
+  std::string recorded = absl::StrCat(
+      "recorded on ", header.hostname().empty() ? "another machine" : header.hostname(),
+      ": times are aligned by the machines' time of day");
+  if (alignment.offset_ns != 0) return recorded;
+  const std::optional<MergedClock> merged = MergedClockOf(header);
+  if (!merged.has_value() || merged->offset_ns == 0) return "";
+  return absl::StrCat(recorded, ", at most ", HumanDuration(merged->error_ns),
+                      " wrong");
 }
 
 }  // namespace rocattach

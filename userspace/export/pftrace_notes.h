@@ -5,6 +5,7 @@
 #include <string>
 
 #include "schemas/stream.pb.h"
+#include "userspace/stream/alignment.h"
 
 namespace rocattach {
 
@@ -12,6 +13,9 @@ namespace rocattach {
 std::string VerdictText(const v1::WindowEvent& window);
 // "lost: 12 ring full, 3 unseen"; empty if nothing was lost.
 std::string LossesText(const v1::LossAccount& account);
+// How the times of a recording were put on the trace's clock, and how wrong they may be
+// where that is known; empty if they are those of that clock.
+std::string AlignmentText(const v1::StreamHeader& header, const Alignment& alignment);
 
 }  // namespace rocattach
 

@@ -70,7 +70,7 @@ uint32_t Groups(uint32_t items, uint32_t group) {
 
 }  // namespace
 
-void PftracePackets::Reset() {
+void PftracePackets::Reset(bool first) {
   TracePacket packet;
   packet.set_sequence_flags(TracePacket::SEQ_INCREMENTAL_STATE_CLEARED |
                             TracePacket::SEQ_NEEDS_INCREMENTAL_STATE);
@@ -92,14 +92,13 @@ void PftracePackets::Reset() {
   using Specification = perfetto::InternedGpuRenderStageSpecification;
   AddStage(kStageKernel, "Kernel", Specification::COMPUTE, data);
   AddStage(kStageCopy, "Copy", Specification::OTHER, data);
-  if (first_) packet.set_first_packet_on_sequence(true);
-  first_ = false;
-  bytes_since_reset_ = 0;
+  if (first) packet.set_first_packet_on_sequence(true);
   Rare(std::move(packet));
 }
 
 void PftracePackets::Rare(TracePacket packet) {
   packet.set_trusted_packet_sequence_id(kSequence);
+  if (machine_ != 0) packet.set_machine_id(machine_);
   if (!packet.has_sequence_flags()) {
     packet.set_sequence_flags(TracePacket::SEQ_NEEDS_INCREMENTAL_STATE);
   }
@@ -117,12 +116,13 @@ void PftracePackets::BeginPacket(uint64_t time_ns) {
   wire_.Varint(TracePacket::kTrustedPacketSequenceIdFieldNumber, kSequence);
   wire_.Varint(TracePacket::kSequenceFlagsFieldNumber,
                TracePacket::SEQ_NEEDS_INCREMENTAL_STATE);
+  if (machine_ != 0) wire_.Varint(TracePacket::kMachineIdFieldNumber, machine_);
 }
 
 void PftracePackets::EndPacket() {
   // The packet's tag is one byte, its length another one.
   wire_.End(2);
-  bytes_since_reset_ += wire_.bytes().size();
+  event_bytes_ += wire_.bytes().size();
   out_->append(wire_.bytes().data(), wire_.bytes().size());
 }
 

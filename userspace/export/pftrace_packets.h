@@ -94,9 +94,13 @@ class PftracePackets {
  public:
   explicit PftracePackets(std::string* out) : out_(out) {}
 
-  // Ends the validity of all names announced before, and announces the fixed ones: from
-  // here on the file can be read without what is before.
-  void Reset();
+  // What follows is about this machine; 0 is the one whose clock the trace has. Names
+  // are announced for each machine by itself.
+  void set_machine(uint32_t machine) { machine_ = machine; }
+  // Ends the validity of all names that were announced for the machine, and announces
+  // the fixed ones: what follows about it can be read without what is before. `first`:
+  // nothing about it is in the file yet.
+  void Reset(bool first);
   // From here on times are those of another clock.
   void set_alignment(const Alignment& alignment) { alignment_ = alignment; }
   // A time as it is written.
@@ -110,8 +114,8 @@ class PftracePackets {
   void EndSlice(uint64_t time_ns, uint64_t track);
   void Counter(uint64_t time_ns, uint64_t track, double value);
 
-  // Written since the last reset, without rare packets.
-  uint64_t bytes_since_reset() const { return bytes_since_reset_; }
+  // Written so far, without rare packets.
+  uint64_t event_bytes() const { return event_bytes_; }
 
  private:
   void BeginPacket(uint64_t time_ns);
@@ -121,8 +125,8 @@ class PftracePackets {
   std::string* const out_;
   WireWriter wire_;
   Alignment alignment_;
-  uint64_t bytes_since_reset_ = 0;
-  bool first_ = true;
+  uint32_t machine_ = 0;
+  uint64_t event_bytes_ = 0;
 };
 
 }  // namespace rocattach

@@ -3,6 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/export/copy_direction.h"
+#include "userspace/report/workload_attributes.h"
+#include "userspace/stream/merged_clock.h"
 
 namespace rocattach {
 namespace {
@@ -12,6 +14,8 @@ using perfetto::TrackDescriptor;
 
 // GPUs that are described; further ones have numbers only.
 constexpr int kMaxGpus = 1024;
+// Machines that are kept apart; each is announced again after a reset.
+constexpr size_t kMaxMachines = 1024;
 // Threads whose ranges are followed.
 constexpr size_t kMaxRangeThreads = 1 << 16;
 
@@ -74,30 +78,54 @@ void AddArgument(const char* name, uint64_t value,
 
 void PftraceFile::Reset() {
   ++generation;
-  packets.Reset();
-  if (gpus.gpus_size() == 0) return;
+  reset_at = packets.event_bytes();
+}
+
+PftraceMachine* PftraceFile::MachineOf(const v1::StreamHeader& header) {
+  // Recordings that were merged all have the boot of the first one. Those of another
+  // machine with the same name have at least been shifted.
+  const std::optional<MergedClock> merged = MergedClockOf(header);
+  const bool shifted = merged.has_value() && merged->offset_ns != 0;
+  const std::string key =
+      absl::StrCat(header.hostname(), "/", header.boot_id(), shifted ? "/shifted" : "");
+  const auto known = machines.find(key);
+  if (known != machines.end()) return &known->second;
+  if (machines.size() >= kMaxMachines) return &machines.begin()->second;
+  const auto id = static_cast<uint32_t>(machines.size());
+  PftraceMachine& machine = machines[key];
+  machine.id = id;
+  return &machine;
+}
+
+void PftraceFile::Select(PftraceMachine* machine, const Alignment& alignment) {
+  packets.set_alignment(alignment);
+  packets.set_machine(machine->id);
+  if (machine->generation == generation) return;
+  packets.Reset(/*first=*/machine->generation == 0);
+  machine->generation = generation;
+  if (machine->gpus.gpus_size() == 0) return;
   perfetto::TracePacket packet;
-  *packet.mutable_gpu_info() = gpus;
+  *packet.mutable_gpu_info() = machine->gpus;
   packets.Rare(std::move(packet));
 }
 
-uint32_t PftraceFile::Gpu(const ExportProcess& process, const v1::Agent& agent) {
+uint32_t PftraceFile::Gpu(PftraceMachine* machine, const v1::Agent& agent) {
   const std::string key =
-      absl::StrCat(process.header().hostname(), "/", process.header().boot_id(), "/",
-                   agent.node_id(), "/", agent.pci_bdf(), "/", agent.uuid());
-  const auto [number, added] =
-      gpu_numbers.try_emplace(key, static_cast<uint32_t>(gpu_numbers.size()));
-  if (added && gpus.gpus_size() < kMaxGpus) {
-    *gpus.add_gpus() = Describe(agent, number->second);
+      absl::StrCat(agent.node_id(), "/", agent.pci_bdf(), "/", agent.uuid());
+  const auto [number, added] = machine->gpu_numbers.try_emplace(
+      key, static_cast<uint32_t>(machine->gpu_numbers.size()));
+  if (added && machine->gpus.gpus_size() < kMaxGpus) {
+    *machine->gpus.add_gpus() = Describe(agent, number->second);
     perfetto::TracePacket packet;
-    *packet.mutable_gpu_info() = gpus;
+    *packet.mutable_gpu_info() = machine->gpus;
     packets.Rare(std::move(packet));
   }
   return number->second;
 }
 
-PftraceProcess::PftraceProcess(const ExportProcess& process, PftraceFile* file)
-    : process_(process), file_(file), seed_(SeedOf(process)) {
+PftraceProcess::PftraceProcess(const ExportProcess& process, PftraceMachine* machine,
+                               PftraceFile* file)
+    : process_(process), machine_(machine), file_(file), seed_(SeedOf(process)) {
   ProcessTrack();
 }
 
@@ -198,7 +226,7 @@ uint32_t PftraceProcess::Gpu(uint32_t agent_id) {
   if (known != gpus_.end()) return known->second;
   const v1::Agent* agent = process_.FindAgent(agent_id);
   if (agent == nullptr || agent->type() != v1::AGENT_TYPE_GPU) return 0;
-  return gpus_[agent_id] = file_->Gpu(process_, *agent);
+  return gpus_[agent_id] = file_->Gpu(machine_, *agent);
 }
 
 uint32_t PftraceProcess::Context() {
@@ -230,8 +258,21 @@ std::pair<uint64_t, bool> PftraceProcess::Track(TrackKind kind, uint64_t a,
 uint64_t PftraceProcess::ProcessTrack() {
   const auto [uuid, announce] = Track(kProcess, 0, 0);
   if (!announce) return uuid;
+  AnnounceProcess(uuid);
+  return uuid;
+}
+
+void PftraceProcess::AnnounceWorkload() {
+  if (!workload_due_ || process_.pid() == 0 || !process_.process().has_workload()) {
+    return;
+  }
+  AnnounceProcess(Track(kProcess, 0, 0).first);
+}
+
+void PftraceProcess::AnnounceProcess(uint64_t uuid) {
   TrackDescriptor track;
   track.set_uuid(uuid);
+  workload_due_ = !process_.process().has_workload();
   if (process_.pid() == 0) {  // its description is missing
     track.set_name("process (pid not known)");
   } else {
@@ -241,9 +282,16 @@ uint64_t PftraceProcess::ProcessTrack() {
     for (const std::string& argument : process_.process().arguments()) {
       descriptor->add_cmdline(argument);
     }
+    for (const auto& [name, value] :
+         WorkloadAttributes(process_.process().workload())) {
+      descriptor->add_process_labels(absl::StrCat(name, "=", value));
+    }
+    // Readers have no name for a machine.
+    if (machine_->id != 0 && !process_.header().hostname().empty()) {
+      descriptor->add_process_labels(process_.header().hostname());
+    }
   }
   Announce(std::move(track));
-  return uuid;
 }
 
 uint64_t PftraceProcess::ThreadTrack(uint32_t tid, uint32_t lane) {

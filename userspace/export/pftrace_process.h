@@ -19,27 +19,44 @@
 
 namespace rocattach {
 
+// What the processes of one machine share. Process ids and GPUs of machines are
+// different ones even if they have the same numbers.
+struct PftraceMachine {
+  uint32_t id = 0;
+  uint32_t generation = 0;  // that the fixed names were announced in
+  perfetto::GpuInfo gpus;
+  std::map<std::string, uint32_t> gpu_numbers;  // by address
+};
+
 // What the processes of one file share.
 struct PftraceFile {
   explicit PftraceFile(std::string* out) : packets(out) {}
 
   // Begins a part of the file that can be read by itself.
   void Reset();
-  // The number of a GPU in the file. Processes that use the same one share it.
-  uint32_t Gpu(const ExportProcess& process, const v1::Agent& agent);
+  // The machine that a recording was made on. Valid as long as this.
+  PftraceMachine* MachineOf(const v1::StreamHeader& header);
+  // What follows is about this machine, with times of this alignment.
+  void Select(PftraceMachine* machine, const Alignment& alignment);
+  // The number of a GPU on its machine. Processes that use the same one share it.
+  uint32_t Gpu(PftraceMachine* machine, const v1::Agent& agent);
 
   PftracePackets packets;
-  uint32_t generation = 0;            // resets so far
-  uint32_t next_iid = kFirstFreeIid;  // of names of all kinds
-  uint64_t next_event = 1;            // of stage events
-  perfetto::GpuInfo gpus;
-  std::map<std::string, uint32_t> gpu_numbers;  // by host and address
+  uint32_t generation = 0;                         // resets so far
+  uint64_t reset_at = 0;                           // event bytes at the last one
+  uint32_t next_iid = kFirstFreeIid;               // of names of all kinds
+  uint64_t next_event = 1;                         // of stage events
+  std::map<std::string, PftraceMachine> machines;  // by host and boot
 };
 
 class PftraceProcess {
  public:
-  // Both must outlive this.
-  PftraceProcess(const ExportProcess& process, PftraceFile* file);
+  // All must outlive this. Its machine must be selected in the file whenever a name or
+  // track is asked for, and now.
+  PftraceProcess(const ExportProcess& process, PftraceMachine* machine,
+                 PftraceFile* file);
+
+  PftraceMachine* machine() const { return machine_; }
 
   // Each returns the number to use. A kernel's number is also that of its name.
   uint32_t Kernel(uint32_t kernel_id);
@@ -56,6 +73,9 @@ class PftraceProcess {
   uint64_t MarkerTrack(uint32_t tid);
   uint64_t CounterTrack(uint32_t agent_id, absl::string_view counter, bool sampled);
 
+  // Describes the process again if its workload was not known before.
+  void AnnounceWorkload();
+
   LaunchMatcher* matcher() { return &matcher_; }
   // Ranges that a thread has pushed and not popped.
   uint32_t* open_ranges(uint32_t tid);
@@ -67,6 +87,7 @@ class PftraceProcess {
   uint64_t Uuid(TrackKind kind, uint64_t a, uint64_t b) const;
   // The uuid, and whether to announce it.
   std::pair<uint64_t, bool> Track(TrackKind kind, uint64_t a, uint64_t b);
+  void AnnounceProcess(uint64_t uuid);
   void Announce(perfetto::InternedData data);
   void Announce(perfetto::TrackDescriptor track);
   // The text is composed only when it is announced.
@@ -76,6 +97,7 @@ class PftraceProcess {
   uint32_t Named(uint64_t key, Text text);
 
   const ExportProcess& process_;
+  PftraceMachine* const machine_;
   PftraceFile* const file_;
   const uint64_t seed_;  // of uuids
   PftraceNames<uint32_t> kernels_, contexts_;
@@ -83,6 +105,7 @@ class PftraceProcess {
   absl::flat_hash_map<uint32_t, uint32_t> gpus_;  // by agent
   absl::flat_hash_map<uint32_t, uint32_t> open_ranges_;
   LaunchMatcher matcher_;
+  bool workload_due_ = true;  // not in the last description of the process
 };
 
 }  // namespace rocattach

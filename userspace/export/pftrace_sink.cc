@@ -45,15 +45,18 @@ class PftraceSink : public ExportSink {
       : file_(std::move(file)), trace_(file_->buffer()) {}
 
   absl::Status BeginProcess(const ExportProcess& process) override {
-    if (trace_.generation == 0) {
+    const bool first = trace_.generation == 0;
+    if (first) {
       trace_.Reset();
-      WriteHeader(process);
       base_ = process.header();
     }
+    PftraceMachine* const machine = trace_.MachineOf(process.header());
     Entry& entry = processes_[&process];
-    entry.names = std::make_unique<PftraceProcess>(process, &trace_);
     entry.alignment = Align(base_, process.header());
-    if (entry.alignment.offset_ns != 0) WriteAlignment(process);
+    trace_.Select(machine, entry.alignment);
+    if (first) WriteHeader(process);
+    entry.names = std::make_unique<PftraceProcess>(process, machine, &trace_);
+    WriteAlignment(process, entry.alignment);
     return file_->WriteIfFull();
   }
 
@@ -143,6 +146,7 @@ class PftraceSink : public ExportSink {
   }
 
   absl::Status EndProcess(const ExportProcess& process) override {
+    Of(process)->AnnounceWorkload();
     if (process.window().has_value()) WriteVerdict(process);
     if (process.account().has_value()) WriteLosses(process);
     if (process.end().has_value()) WriteEnd(process);
@@ -163,12 +167,12 @@ class PftraceSink : public ExportSink {
   // What follows is about this process.
   PftraceProcess* Of(const ExportProcess& process) {
     const Entry& entry = processes_.at(&process);
-    trace_.packets.set_alignment(entry.alignment);
+    trace_.Select(entry.names->machine(), entry.alignment);
     return entry.names.get();
   }
 
   void MaybeReset() {
-    if (trace_.packets.bytes_since_reset() > kResetBytes) trace_.Reset();
+    if (trace_.packets.event_bytes() - trace_.reset_at > kResetBytes) trace_.Reset();
   }
 
   // The clocks of the first recording, and the identity of the trace.
@@ -318,11 +322,10 @@ class PftraceSink : public ExportSink {
     trace_.packets.Rare(std::move(packet));
   }
 
-  void WriteAlignment(const ExportProcess& process) {
-    const std::string& host = process.header().hostname();
-    WriteNote(process, process.header().clock().boottime_ns(),
-              absl::StrCat("recorded on ", host.empty() ? "another machine" : host,
-                           ": times are aligned by the machines' time of day"));
+  void WriteAlignment(const ExportProcess& process, const Alignment& alignment) {
+    const std::string text = AlignmentText(process.header(), alignment);
+    if (text.empty()) return;
+    WriteNote(process, process.header().clock().boottime_ns(), text);
   }
 
   void WriteVerdict(const ExportProcess& process) {

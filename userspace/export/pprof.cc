@@ -97,6 +97,7 @@ class PprofEncoder {
     label("pid", absl::StrCat(process.pid));
     label("host", process.host);
     label("container", process.container);
+    for (const auto& [name, value] : process.workload) label(name.c_str(), value);
     if (from.gpu < 0) return;
     const ProfileGpu& gpu = process.gpus[static_cast<size_t>(from.gpu)];
     label("gpu", gpu.label);

@@ -32,6 +32,8 @@ struct ProfileProcess {
   std::string name;
   std::string executable;
   std::string container;  // its id; empty: in none
+  // Whose it is, see WorkloadAttributes(); without the container's id.
+  std::vector<std::pair<std::string, std::string>> workload;
   std::string host;
   std::vector<ProfileGpu> gpus;
   // Realtime nanoseconds of its first and last operation; 0: not known.

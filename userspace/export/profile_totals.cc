@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/export/copy_direction.h"
+#include "userspace/report/workload_attributes.h"
 
 namespace rocattach {
 namespace {
@@ -131,6 +132,13 @@ void ProfileTotals::End(const ExportProcess& process) {
   described.name = process.process().comm();
   described.executable = process.process().executable();
   described.container = std::string(ContainerId(process.process().cgroup()));
+  for (auto& attribute : WorkloadAttributes(process.process().workload())) {
+    if (attribute.first == "container.id") {
+      described.container = attribute.second;
+    } else {
+      described.workload.push_back(std::move(attribute));
+    }
+  }
   described.host = process.header().hostname();
   described.begin_ns = process.RealtimeNs(own->begin_ns);
   described.end_ns = process.RealtimeNs(own->end_ns);

@@ -8,6 +8,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/export/json_text.h"
 #include "userspace/export/recording_guid.h"
+#include "userspace/report/workload_attributes.h"
 
 namespace rocattach {
 namespace {
@@ -137,13 +138,16 @@ absl::Status RocpdTables::WriteProcess(const ExportProcess& process) {
                                   ? recorded.executable()
                                   : absl::StrJoin(recorded.arguments(), " ");
   std::string extdata;
-  JsonObject(&extdata)
-      .Begin()
+  JsonObject json(&extdata);
+  json.Begin()
       .Text("comm", recorded.comm())
       .Text("executable", recorded.executable())
       .Text("cgroup", recorded.cgroup())
-      .Number("uid", recorded.uid())
-      .End();
+      .Number("uid", recorded.uid());
+  for (const auto& [name, value] : WorkloadAttributes(recorded.workload())) {
+    json.Text(name, value);
+  }
+  json.End();
   SqliteInsert& insert = inserts_->process;
   insert.Integer(pid_).Integer(node_).Integer(ppid_).Integer(pid_);
   const bool ended = process.end().has_value() && process.end()->time_ns() != 0;

@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/record/output_path.h"
@@ -17,17 +18,10 @@ namespace {
 
 constexpr char kExtension[] = ".rwa";
 constexpr char kDefaultName[] = "rocattach-%hostname%-%launch_date%-%launch_time%";
-// Names are tried with the suffixes -1, -2 … before a run gives up on a name in use.
-constexpr int kMaxNameTries = 1000;
+// Recording counts as resumed after this time without an error.
+constexpr uint64_t kResumeNs = 1'000'000'000;
 // A run of weeks may write a file for each of many processes.
 constexpr size_t kMostNamedFiles = 10'000;
-
-std::string WithExtension(const std::string& path, int attempt) {
-  std::string stem = path;
-  if (absl::EndsWith(stem, kExtension)) stem.resize(stem.size() - strlen(kExtension));
-  return attempt == 0 ? absl::StrCat(stem, kExtension)
-                      : absl::StrCat(stem, "-", attempt, kExtension);
-}
 
 }  // namespace
 
@@ -44,6 +38,10 @@ absl::StatusOr<OutputSet> OutputSet::Open(OutputOptions options) {
                               " is not writable; choose another with -d DIR"));
     }
   }
+  if (set.options_.rotation.indexes() && set.options_.file != "-") {
+    ASSIGN_OR_RETURN(set.completions_->index,
+                     RecordingIndex::Open(set.options_.directory));
+  }
   if (set.per_process_) {
     set.name_ = absl::StrCat(set.options_.directory, "/", set.options_.file, kExtension,
                              " (one file per process)");
@@ -53,12 +51,31 @@ absl::StatusOr<OutputSet> OutputSet::Open(OutputOptions options) {
   return set;
 }
 
+RecordingFileOptions OutputSet::FileOptions() {
+  RecordingFileOptions options;
+  options.rotation = options_.rotation;
+  options.writer.recorder_arguments = options_.recorder_arguments;
+  // One file after the other, not all at the end of the run.
+  auto on_complete = per_process_ ? options_.on_complete : nullptr;
+  options.on_complete = [completions = completions_, on_complete,
+                         directory = options_.directory + "/",
+                         limits = options_.rotation](IndexedRecording recording) {
+    const std::string file = recording.file;
+    if (limits.splits() && completions->files.size() < kMostNamedFiles) {
+      completions->files.push_back(file);
+    }
+    if (on_complete) on_complete(file);
+    if (!completions->index.has_value()) return;
+    recording.file = std::string(absl::StripPrefix(file, directory));
+    completions->index_error = completions->index->Add(std::move(recording), limits);
+  };
+  return options;
+}
+
 absl::Status OutputSet::OpenShared() {
   if (options_.file == "-") {
     ASSIGN_OR_RETURN(std::unique_ptr<Sink> sink, OpenStdoutSink());
-    WriterOptions writer;
-    writer.recorder_arguments = options_.recorder_arguments;
-    ASSIGN_OR_RETURN(shared_, StreamWriter::Create(std::move(sink), std::move(writer)));
+    ASSIGN_OR_RETURN(shared_, RecordingFile::Wrap(std::move(sink), FileOptions()));
     name_ = "standard output";
     return absl::OkStatus();
   }
@@ -68,30 +85,17 @@ absl::Status OutputSet::OpenShared() {
   std::string path = absl::StrCat(options_.directory, "/",
                                   ExpandOutputKeys(pattern, CurrentOutputKeys({})));
   ASSIGN_OR_RETURN(shared_, OpenFile(path));
-  if (!per_process_) name_ = files_.back();
+  if (!per_process_) name_ = shared_->title();
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<StreamWriter>> OutputSet::OpenFile(
+absl::StatusOr<std::unique_ptr<RecordingFile>> OutputSet::OpenFile(
     const std::string& path) {
-  size_t slash = path.rfind('/');
-  if (slash != std::string::npos && slash > 0) {
-    RETURN_IF_ERROR(MakeDirectories(path.substr(0, slash), 0755));
+  ASSIGN_OR_RETURN(auto file, RecordingFile::Open(path, FileOptions()));
+  if (!options_.rotation.splits() && completions_->files.size() < kMostNamedFiles) {
+    completions_->files.push_back(file->name());
   }
-  for (int attempt = 0; attempt < kMaxNameTries; ++attempt) {
-    std::string name = WithExtension(path, attempt);
-    auto sink = OpenFileSink(name, ExistingFile::kRefuse);
-    // An older recording is never overwritten.
-    if (absl::IsAlreadyExists(sink.status())) continue;
-    RETURN_IF_ERROR(sink.status());
-    WriterOptions options;
-    options.recorder_arguments = options_.recorder_arguments;
-    ASSIGN_OR_RETURN(auto writer, StreamWriter::Create(*std::move(sink), options));
-    if (files_.size() < kMostNamedFiles) files_.push_back(name);
-    return writer;
-  }
-  return absl::AlreadyExistsError(absl::StrCat(WithExtension(path, 0), " and ",
-                                               kMaxNameTries, " more names exist"));
+  return file;
 }
 
 absl::StatusOr<ProcessOutput> OutputSet::OpenProcess(const ProcessInfo& info,
@@ -101,66 +105,73 @@ absl::StatusOr<ProcessOutput> OutputSet::OpenProcess(const ProcessInfo& info,
     std::string path =
         absl::StrCat(options_.directory, "/",
                      ExpandOutputKeys(options_.file, CurrentOutputKeys(info)));
-    auto writer = OpenFile(path);
-    if (writer.ok()) {
-      own_.push_back(*std::move(writer));
-      StreamWriter* raw = own_.back().get();
-      return ProcessOutput{raw, raw->OpenProcess(std::move(process))};
+    auto file = OpenFile(path);
+    if (file.ok()) {
+      own_.push_back(*std::move(file));
+      StreamWriter* writer = own_.back()->writer();
+      return ProcessOutput{writer, writer->OpenProcess(std::move(process))};
     }
-    Note(writer.status());
+    Note(file.status());
     if (shared_ == nullptr) RETURN_IF_ERROR(OpenShared());
   }
-  return ProcessOutput{shared_.get(), shared_->OpenProcess(std::move(process))};
+  StreamWriter* writer = shared_->writer();
+  return ProcessOutput{writer, writer->OpenProcess(std::move(process))};
 }
 
 void OutputSet::EndProcess(const ProcessOutput& output, v1::ProcessEnd end) {
   Note(output.writer->EndProcess(output.stream, std::move(end)));
-  auto own = std::find_if(own_.begin(), own_.end(), [&](const auto& writer) {
-    return writer.get() == output.writer;
+  auto own = std::find_if(own_.begin(), own_.end(), [&](const auto& file) {
+    return file->writer() == output.writer;
   });
   if (own == own_.end()) return;
-  Complete(own->get());
-  closed_records_dropped_ += (*own)->stats().records_dropped;
+  Note((*own)->Close());
+  closed_records_dropped_ += (*own)->records_dropped();
   own_.erase(own);
-}
-
-void OutputSet::Complete(StreamWriter* writer) {
-  Note(writer->Close());
-  if (per_process_ && options_.on_complete) {
-    options_.on_complete(writer->sink().name());
-  }
 }
 
 void OutputSet::Flush(uint64_t now_ns) {
   if (shared_ != nullptr) Note(shared_->Flush(now_ns));
-  for (const auto& writer : own_) Note(writer->Flush(now_ns));
+  for (const auto& file : own_) Note(file->Flush(now_ns));
+  Note(std::exchange(completions_->index_error, absl::OkStatus()));
+  // What could not be written is due again, so a round without an error has written it.
+  // A disk that is nearly full has room for some frames now and then.
+  if (!round_error_.ok()) {
+    paused_ = std::exchange(round_error_, absl::OkStatus());
+    last_error_ns_ = now_ns;
+  } else if (!paused_.ok() && now_ns - last_error_ns_ >= kResumeNs) {
+    paused_ = absl::OkStatus();
+  }
 }
 
 void OutputSet::Note(const absl::Status& status) {
-  if (!status.ok() && first_error_.ok()) first_error_ = status;
+  if (status.ok()) return;
+  if (first_error_.ok()) first_error_ = status;
+  round_error_ = status;
 }
 
 absl::Status OutputSet::Close(const v1::WatcherSummary& summary) {
   if (shared_ != nullptr) {
-    Note(shared_->AddSummary(summary));
-    Complete(shared_.get());
+    Note(shared_->writer()->AddSummary(summary));
+    Note(shared_->Close());
   }
-  for (const auto& writer : own_) Complete(writer.get());
+  for (const auto& file : own_) Note(file->Close());
+  Note(completions_->index_error);
   return first_error_;
 }
 
 void OutputSet::Discard() {
+  // Each was created by this run (O_EXCL).
+  if (shared_ != nullptr) unlink(shared_->name().c_str());
+  for (const auto& file : own_) unlink(file->name().c_str());
   shared_.reset();
   own_.clear();
-  // Each was created by this run (O_EXCL).
-  for (const std::string& file : files_) unlink(file.c_str());
-  files_.clear();
+  completions_->files.clear();
 }
 
 uint64_t OutputSet::records_dropped() const {
   uint64_t sum = closed_records_dropped_;
-  if (shared_ != nullptr) sum += shared_->stats().records_dropped;
-  for (const auto& writer : own_) sum += writer->stats().records_dropped;
+  if (shared_ != nullptr) sum += shared_->records_dropped();
+  for (const auto& file : own_) sum += file->records_dropped();
   return sum;
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "absl/status/statusor.h"
 #include "schemas/stream.pb.h"
 #include "userspace/base/process.h"
+#include "userspace/record/recording_file.h"
+#include "userspace/record/recording_index.h"
+#include "userspace/record/rotation_options.h"
 #include "userspace/stream/writer.h"
 
 namespace rocattach {
@@ -23,6 +27,7 @@ struct OutputOptions {
   // Where each process has a file of its own: such a file is complete. Must not wait;
   // may be null.
   std::function<void(const std::string& file)> on_complete = nullptr;
+  RotationOptions rotation = {};
 };
 
 // Where one process's stream is written.
@@ -62,24 +67,35 @@ class OutputSet {
   const absl::Status& status() const { return first_error_; }
   // The name as the user would recognise it.
   const std::string& name() const { return name_; }
-  // The first 10,000 of them.
-  const std::vector<std::string>& files() const { return files_; }
+  // The first 10,000 of them. Of a split recording those that are complete.
+  const std::vector<std::string>& files() const { return completions_->files; }
+  // Nothing can be written at the moment, for this reason; OK: it can.
+  const absl::Status& paused() const { return paused_; }
   uint64_t records_dropped() const;
 
  private:
   explicit OutputSet(OutputOptions options) : options_(std::move(options)) {}
-  absl::StatusOr<std::unique_ptr<StreamWriter>> OpenFile(const std::string& path);
+  // What happens to completed files; outlives moves of the set.
+  struct Completions {
+    std::vector<std::string> files;
+    std::optional<RecordingIndex> index;
+    absl::Status index_error;  // the last one
+  };
+
+  absl::StatusOr<std::unique_ptr<RecordingFile>> OpenFile(const std::string& path);
   absl::Status OpenShared();
-  // Closes a file.
-  void Complete(StreamWriter* writer);
+  RecordingFileOptions FileOptions();
 
   OutputOptions options_;
+  std::shared_ptr<Completions> completions_ = std::make_shared<Completions>();
   bool per_process_ = false;
   std::string name_;
-  std::unique_ptr<StreamWriter> shared_;
-  std::vector<std::unique_ptr<StreamWriter>> own_;
-  std::vector<std::string> files_;
+  std::unique_ptr<RecordingFile> shared_;
+  std::vector<std::unique_ptr<RecordingFile>> own_;
   absl::Status first_error_;
+  absl::Status round_error_;  // since the last Flush()
+  absl::Status paused_;
+  uint64_t last_error_ns_ = 0;  // CLOCK_BOOTTIME
   uint64_t closed_records_dropped_ = 0;
   bool used_ = false;  // a process has been opened
 };

@@ -95,6 +95,11 @@ void Recorder::OnEvent(const rocattach_event& event) {
   inbox_.PostIfRoom(event);
 }
 
+void Recorder::SetWorkload(const ProcessId& process, v1::Workload workload) {
+  // What follows from it is not needed for an account.
+  inbox_.PostIfRoom(WorkloadMessage{process, std::move(workload)});
+}
+
 bool Recorder::RunOnThread(std::function<void()> task) {
   return inbox_.PostTask(std::move(task));
 }
@@ -177,10 +182,24 @@ int Recorder::Round() {
   running_ = running;
   if (now - last_scan_ns_ >= kScanPeriodNs) Scan(handled_until_ns);
   output_.Flush(now);
+  NotePause();
   if (most >= kBusyRecords || behind || !ending_.empty()) return 0;
   if (awaited) return 1;
   if (running > 0) return kDrainPeriodMsec;
-  return targets_.empty() && early_.empty() ? -1 : 100;
+  return targets_.empty() && early_.empty() && !paused_ ? -1 : 100;
+}
+
+void Recorder::NotePause() {
+  if (paused_ != output_.paused().ok()) return;
+  paused_ = !paused_;
+  statistics_.SetPaused(paused_);
+  if (observer_ == nullptr) return;
+  if (paused_) {
+    dropped_before_pause_ = output_.records_dropped();
+    observer_->OnRecordingPaused(output_.paused());
+  } else {
+    observer_->OnRecordingResumed(output_.records_dropped() - dropped_before_pause_);
+  }
 }
 
 void Recorder::Dispatch(RecorderMessage message) {
@@ -190,6 +209,8 @@ void Recorder::Dispatch(RecorderMessage message) {
     Handle(std::move(*arrival));
   } else if (auto* task = std::get_if<RecorderTask>(&message)) {
     task->run();
+  } else if (auto* found = std::get_if<WorkloadMessage>(&message)) {
+    Handle(std::move(*found));
   } else {
     Handle(std::get<rocattach_event>(message));
   }
@@ -239,8 +260,11 @@ void Recorder::Handle(Window window) {
 
 void Recorder::NoteUnrelated(const ProcessId& key) {
   statistics_.CountUnrelated();
-  // Only its end can have arrived earlier.
-  if (early_.Take(key).empty()) unrelated_.insert(key);
+  // Its end may have arrived earlier.
+  for (const RecorderMessage& message : early_.Take(key)) {
+    if (std::holds_alternative<rocattach_event>(message)) return;
+  }
+  unrelated_.insert(key);
 }
 
 // The kernel does not report its end, so the stream ends here.
@@ -277,6 +301,17 @@ void Recorder::Handle(Arrival arrival) {
     target->SetMeter(
         options_.meters->Open(target->process(), target->session()->names()));
   }
+}
+
+void Recorder::Handle(WorkloadMessage found) {
+  Target* target = Find(found.process);
+  if (target == nullptr) target = ending_.Find(found.process);
+  if (target != nullptr) {
+    target->SetWorkload(std::move(found.workload));
+    return;
+  }
+  const ProcessId key = found.process;
+  early_.Keep(key, std::move(found), BootNs());
 }
 
 void Recorder::Handle(const rocattach_event& event) {

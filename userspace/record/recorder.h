@@ -68,6 +68,8 @@ class Recorder : public WindowSink {
   void OnWindow(Window window) override;
   void OnReady(const rocattach_event& event) override;
   void OnEvent(const rocattach_event& event) override;
+  // Whose a process is, once that is known; also before its window is. Any thread.
+  void SetWorkload(const ProcessId& process, v1::Workload workload);
   // The arrival that OnReady creates from a report.
   void OnArrival(Arrival arrival);
 
@@ -106,6 +108,7 @@ class Recorder : public WindowSink {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void Handle(Window window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void Handle(Arrival arrival) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
+  void Handle(WorkloadMessage found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void Handle(const rocattach_event& event)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void NoteUnrelated(const ProcessId& key)
@@ -139,6 +142,8 @@ class Recorder : public WindowSink {
   void NoteVerdict(const Target& target)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void RemoveStub(const Window& window) const;
+  // Tells the observer that the output has begun or ceased to fail.
+  void NotePause() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
 
   const RecorderOptions options_;
   RecorderObserver* const observer_;
@@ -164,6 +169,8 @@ class Recorder : public WindowSink {
   absl::flat_hash_set<ProcessId> suspected_gone_ ABSL_GUARDED_BY(recorder_thread_);
   std::set<ProcessId> offered_ ABSL_GUARDED_BY(recorder_thread_);
   uint64_t last_scan_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
+  bool paused_ ABSL_GUARDED_BY(recorder_thread_) = false;
+  uint64_t dropped_before_pause_ ABSL_GUARDED_BY(recorder_thread_) = 0;
   uint64_t last_losses_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
 };
 

@@ -13,6 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "bpf/watch_events.h"
+#include "schemas/stream.pb.h"
+#include "userspace/base/process.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/record/arrival.h"
 #include "userspace/watch/window.h"
@@ -23,7 +25,13 @@ namespace rocattach {
 struct RecorderTask {
   std::function<void()> run;
 };
-using RecorderMessage = std::variant<Window, Arrival, RecorderTask, rocattach_event>;
+// Whose a process is.
+struct WorkloadMessage {
+  ProcessId process;
+  v1::Workload workload;
+};
+using RecorderMessage =
+    std::variant<Window, Arrival, RecorderTask, WorkloadMessage, rocattach_event>;
 
 // Thread-safe; one thread takes and waits. Posting never waits.
 class RecorderInbox {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "schemas/stream.pb.h"
 #include "userspace/session/session_backend.h"
 
@@ -21,7 +22,8 @@ class TargetObserver {
   virtual void OnTargetGone(ProcessId target) = 0;
 };
 
-// Observes verdicts and ends.
+// Observes verdicts and ends. No function has a default: an observer that passes events
+// on must not forget one.
 class RecorderObserver {
  public:
   virtual ~RecorderObserver() = default;
@@ -30,9 +32,12 @@ class RecorderObserver {
   virtual void OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                      const v1::LossAccount& account) = 0;
   // Its numbers are implausible, and it is no longer read. Once for a process.
-  virtual void OnNotBelievable(const v1::Process& process, const std::string& why) {
-    (void)process, (void)why;
-  }
+  virtual void OnNotBelievable(const v1::Process& process, const std::string& why) = 0;
+  // Nothing can be written at the moment; processes run on, and what they report is
+  // lost and counted.
+  virtual void OnRecordingPaused(const absl::Status& why) = 0;
+  // It can be written again; so many records were lost meanwhile.
+  virtual void OnRecordingResumed(uint64_t records_lost) = 0;
 };
 
 }  // namespace rocattach

@@ -89,6 +89,11 @@ void RunStatistics::SetLive(const OperationCounts& operations, uint64_t running)
   totals_.running = running;
 }
 
+void RunStatistics::SetPaused(bool paused) {
+  absl::MutexLock lock(&mutex_);
+  totals_.paused = paused;
+}
+
 RunTotals RunStatistics::Totals(uint64_t unheard) const {
   absl::MutexLock lock(&mutex_);
   RunTotals totals = totals_;

@@ -20,6 +20,7 @@ struct RunTotals {
   // Windows of processes that the command did not start: counted, nothing else.
   uint64_t unrelated = 0;
   uint64_t running = 0;  // live attached processes
+  bool paused = false;   // the output cannot be written at the moment
   // Messages for which there was no room, because the output was too slow.
   uint64_t unheard = 0;
   uint64_t dispatches = 0, copies = 0;
@@ -51,6 +52,8 @@ class RunStatistics {
   // The counts of all live processes.
   void SetLive(const OperationCounts& operations, uint64_t running)
       ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void SetPaused(bool paused) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // `unheard` is counted elsewhere, see RecorderInbox.
   RunTotals Totals(uint64_t unheard) const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -72,6 +72,11 @@ void Target::WriteVerdict(v1::WindowState state) {
   output_set_->Note(output_.writer->AddWindowEvent(output_.stream, window_));
 }
 
+void Target::SetWorkload(v1::Workload workload) {
+  *process_.mutable_workload() = workload;
+  output_set_->Note(output_.writer->SetWorkload(output_.stream, std::move(workload)));
+}
+
 void Target::NoteHoldEnd(const rocattach_event& event) {
   if (event.hold_end.window_ns != opened_.event.time_ns) return;
   window_.set_hold_end_ns(event.time_ns);

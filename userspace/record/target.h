@@ -35,6 +35,8 @@ class Target {
 
   // The process has opened another window, after shutting HSA down.
   void Reopen(Window window);
+  // Whose the process is.
+  void SetWorkload(v1::Workload workload);
   // The kernel side's account of the hold.
   void NoteHoldEnd(const rocattach_event& event);
   // The collector has reported. `acknowledged`: it has been notified that its memory is

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/gpus/gpu_devices.h"
 #include "userspace/record/session_plan.h"
 #include "userspace/watch/sdk_version.h"
 
@@ -46,6 +47,14 @@ uint32_t XccsOf(const v1::Agent& agent) {
                  absl::StartsWith(agent.name(), "gfx95")
              ? 0
              : 1;
+}
+
+// As the driver says; 0 if that is not known, or for a first partition.
+uint64_t LocationId(const v1::Agent& agent) {
+  for (const v1::AgentProperty& property : agent.properties()) {
+    if (property.name() == "location_id") return property.value();
+  }
+  return 0;
 }
 
 std::string ErrorText(const PlanAnswer& answer) {
@@ -142,7 +151,7 @@ std::vector<TargetGpu> TargetSession::Gpus() const {
     const bool serial = agent.uuid().size() > 6 && agent.uuid() != "GPU-XX";
     if (serial) gpu.uuid = agent.uuid();
     gpu.pci = PciAddress(agent.pci_bdf());
-    gpu.key = serial ? gpu.uuid : gpu.pci;
+    gpu.key = GpuKey(gpu.uuid, gpu.pci, LocationId(agent));
     gpu.architecture = agent.name();
     gpu.product_name = agent.product_name();
     gpu.compute_units = agent.compute_units();

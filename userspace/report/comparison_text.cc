@@ -40,7 +40,8 @@ void Kernels(const Comparison& comparison, const ComparisonTextOptions& options,
   if (comparison.kernels.empty()) return;
   Table table({"share", "count A", "count B", "mean A", "mean B", "change",
                absl::StrFormat("%g %% interval", comparison.options.confidence * 100),
-               "verdict", "kernel"});
+               "verdict", "kernel"},
+              {"count A", "count B", "mean A"});
   size_t shown = 0;
   for (const KernelChange& kernel : comparison.kernels) {
     if (options.top != 0 && shown >= options.top && !kernel.regression) continue;

@@ -4,6 +4,7 @@
 
 #include "userspace/report/text.h"
 #include "userspace/stream/hip_stream.h"
+#include "userspace/stream/merged_clock.h"
 #include "userspace/stream/record_kinds.h"
 
 namespace rocattach {
@@ -121,7 +122,13 @@ void RecordPrinter::OnRecording(const FrameContext& at,
   function_names_.clear();
   kernel_name_bytes_ = 0;
   if (!Begin("recording", at.recording, at.stream)) return;
-  if (header != nullptr) line_.Fields(*header);
+  if (header != nullptr) {
+    line_.Fields(*header);
+    if (const auto merged = MergedClockOf(*header)) {
+      line_.Value("merged_clock",
+                  {{"offset_ns", merged->offset_ns}, {"error_ns", merged->error_ns}});
+    }
+  }
   End();
 }
 

@@ -9,6 +9,7 @@
 #include "userspace/report/report_process.h"
 #include "userspace/report/report_tables.h"
 #include "userspace/report/text.h"
+#include "userspace/stream/merged_clock.h"
 
 namespace rocattach {
 namespace {
@@ -233,7 +234,13 @@ Json ProcessJson(const RecordingReport& recording, const ProcessReport& process,
 Json RecordingJson(const RecordingReport& recording, const KernelGroups& groups) {
   const std::vector<std::string> why = recording.WhyIncomplete();
   Json json = {{"incomplete", !why.empty()}, {"incomplete_because", why}};
-  if (recording.header) json["header"] = MessageJson(*recording.header);
+  if (recording.header) {
+    json["header"] = MessageJson(*recording.header);
+    if (const auto merged = MergedClockOf(*recording.header)) {
+      json["merged_clock"] = {{"offset_ns", merged->offset_ns},
+                              {"error_ns", merged->error_ns}};
+    }
+  }
   json["from_beginning"] = recording.from_beginning;
   json["ended"] = recording.end.has_value();
   json["processes"] = ArrayOf(recording.processes, [&](const auto& process) {

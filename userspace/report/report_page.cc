@@ -1,9 +1,11 @@
 #include "userspace/report/report_page.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
 
@@ -41,6 +43,11 @@ void ReportPage::Note(absl::string_view text) {
 
 void ReportPage::Add(const Table& table) {
   absl::StrAppend(&out_, "\n", table.Format(kIndent, options_.width, Dim(), Off()));
+  const std::vector<std::string> left_out = table.LeftOut(kIndent, options_.width);
+  if (left_out.empty()) return;
+  absl::StrAppend(&out_, std::string(kIndent, ' '), Dim(),
+                  "(in a wider terminal: ", absl::StrJoin(left_out, ", "), ")", Off(),
+                  "\n");
 }
 
 size_t ReportPage::Shown(size_t all) const {

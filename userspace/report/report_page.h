@@ -34,7 +34,8 @@ class ReportPage {
             size_t max_lines = 8);
   // A remark below a table.
   void Note(absl::string_view text);
-  // Appends a table after an empty line.
+  // Appends a table after an empty line, and the names of columns for which the
+  // terminal is too narrow.
   void Add(const Table& table);
   // How many of `all` rows are shown.
   size_t Shown(size_t all) const;

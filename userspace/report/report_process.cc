@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
 #include "userspace/report/report_tables.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
+#include "userspace/report/workload_attributes.h"
 
 namespace rocattach {
 namespace {
@@ -30,15 +30,7 @@ const char* VerdictColor(v1::WindowState state, const ReportPage* page) {
 
 void Identity(const RecordingReport& recording, const v1::Process& process,
               ReportPage* page) {
-  std::vector<std::string> command;
-  for (const std::string& argument : process.arguments()) {
-    bool plain = !argument.empty() && !absl::StrContains(argument, ' ');
-    command.push_back(plain ? TerminalSafe(argument)
-                            : absl::StrCat("'", TerminalSafe(argument), "'"));
-  }
-  if (command.empty()) command.push_back(TerminalSafe(process.executable()));
-  if (process.arguments_cut()) command.push_back("…");
-  std::string line = absl::StrJoin(command, " ");
+  const std::string line = CommandText(process);
   if (!line.empty()) page->Line("command", line, "", 3);
   std::string who = absl::StrCat("uid ", process.uid());
   if (recording.header && process.start_ns() != 0) {
@@ -49,6 +41,10 @@ void Identity(const RecordingReport& recording, const v1::Process& process,
     absl::StrAppend(&who, ", cgroup ", TerminalSafe(process.cgroup()));
   }
   page->Line("run by", who);
+  if (const std::string workload = WorkloadText(process.workload());
+      !workload.empty()) {
+    page->Line("workload", workload);
+  }
 }
 
 // "held 395 us (180 us in the probe, stopped after 214 us)"; without a release, only

@@ -57,7 +57,7 @@ void WriteGroups(const ProcessReport& process, const KernelGroups& groups,
   if (list.empty()) return;
   uint64_t total = 0;
   for (const GroupReport& group : list) total += group.durations.sum();
-  Table table({"share", "count", "total", "mean", "kernels", "group"});
+  Table table({"share", "count", "total", "mean", "kernels", "group"}, {"kernels"});
   for (const GroupReport& group : list) {
     table.Add({Percent(group.durations.sum(), total), HumanCount(group.count),
                HumanDuration(group.durations.sum()),
@@ -73,7 +73,8 @@ void WriteKernels(const ProcessReport& process, ReportPage* page) {
   uint64_t total = 0;
   for (const KernelReport& kernel : kernels) total += kernel.durations.sum();
   Table table(
-      {"share", "count", "total", "mean", "σ", "min", "p50", "p99", "max", "kernel"});
+      {"share", "count", "total", "mean", "σ", "min", "p50", "p99", "max", "kernel"},
+      {"p50", "p99", "σ", "min", "max"});
   size_t shown = page->Shown(kernels.size());
   for (size_t i = 0; i < shown; ++i) {
     const KernelReport& kernel = kernels[i];
@@ -92,8 +93,9 @@ void WriteKernels(const ProcessReport& process, ReportPage* page) {
 
 void WriteCopies(const ProcessReport& process, ReportPage* page) {
   if (process.copies.empty()) return;
-  Table table({"count", "bytes", "total", "mean", "min", "p50", "p99", "max", "GB/s",
-               "copies"});
+  Table table(
+      {"count", "bytes", "total", "mean", "min", "p50", "p99", "max", "GB/s", "copies"},
+      {"p50", "p99", "min", "max"});
   for (const auto& [direction, copies] : process.copies) {
     const DurationHistogram& d = copies.durations;
     auto time = [&](uint64_t ns) {
@@ -114,7 +116,8 @@ void WriteCopies(const ProcessReport& process, ReportPage* page) {
 
 void WriteCounters(const PlanReport& plan, ReportPage* page) {
   if (plan.kernels.empty()) return;
-  Table table({"total", "mean", "dispatches", "passes", "counter", "kernel"});
+  Table table({"total", "mean", "dispatches", "passes", "counter", "kernel"},
+              {"passes", "dispatches"});
   bool mixed = false;
   std::vector<std::string> incomplete;
   const size_t shown = page->Shown(plan.kernels.size());
@@ -154,7 +157,8 @@ std::string GpuNumber(const ProcessReport& process, uint32_t agent_id) {
 void WriteSamples(const ProcessReport& process, const PlanReport& plan,
                   ReportPage* page) {
   if (plan.samples.empty()) return;
-  Table table({"total", "per second", "min", "max", "samples", "GPU", "counter"});
+  Table table({"total", "per second", "min", "max", "samples", "GPU", "counter"},
+              {"min", "max"});
   for (const SampledCounter& sampled : plan.samples) {
     std::optional<double> rate;
     if (sampled.covered_ns > 0) {
@@ -169,7 +173,8 @@ void WriteSamples(const ProcessReport& process, const PlanReport& plan,
 
 void WriteMemory(const ProcessReport& process, ReportPage* page) {
   if (process.memory.empty()) return;
-  Table table({"count", "bytes", "total", "mean", "p50", "p99", "max", "memory"});
+  Table table({"count", "bytes", "total", "mean", "p50", "p99", "max", "memory"},
+              {"p50", "p99"});
   for (const auto& [operation, memory] : process.memory) {
     const DurationHistogram& d = memory.durations;
     table.Add({HumanCount(memory.count),
@@ -191,7 +196,8 @@ void WriteApiCalls(const ProcessReport& process, ReportPage* page) {
   std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
     return a.second->durations.sum() > b.second->durations.sum();
   });
-  Table table({"count", "total", "mean", "p50", "p99", "max", "API call"});
+  Table table({"count", "total", "mean", "p50", "p99", "max", "API call"},
+              {"p50", "p99"});
   const size_t shown = page->Shown(calls.size());
   for (size_t i = 0; i < shown; ++i) {
     const auto& [key, call] = calls[i];

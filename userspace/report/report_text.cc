@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "userspace/report/report_process.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
+#include "userspace/stream/merged_clock.h"
 
 namespace rocattach {
 namespace {
@@ -200,6 +202,17 @@ void Recovered(const v1::Recovery& lost, ReportPage* page) {
                          page->Off(), "\n"));
 }
 
+// How far its times can be compared with those of the recordings it was merged with.
+void Merged(const v1::StreamHeader& header, ReportPage* page) {
+  const std::optional<MergedClock> merged = MergedClockOf(header);
+  if (!merged.has_value() || merged->offset_ns == 0) return;
+  const auto offset = static_cast<uint64_t>(merged->offset_ns);
+  page->Line("merged",
+             absl::StrCat("times shifted by ", merged->offset_ns < 0 ? "-" : "+",
+                          HumanDuration(merged->offset_ns < 0 ? 0 - offset : offset),
+                          ", at most ", HumanDuration(merged->error_ns), " wrong"));
+}
+
 void Recording(const RecordingReport& recording, const TextReportOptions& options,
                ReportPage* page) {
   page->Gap();
@@ -220,6 +233,7 @@ void Recording(const RecordingReport& recording, const TextReportOptions& option
   const std::vector<std::string> problems = ProblemsOf(recording);
   page->Raw(absl::StrCat(page->Bold(), title, page->Off(), "\n",
                          Totals(recording, !problems.empty(), *page), "\n"));
+  if (recording.header) Merged(*recording.header, page);
   Problems(problems, page);
   if (!recording.from_beginning) {
     page->Raw(absl::StrCat(page->Yellow(),

@@ -4,8 +4,12 @@
 #include <string.h>
 #include <time.h>
 
+#include <vector>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
 #include "userspace/report/text.h"
 
@@ -53,6 +57,8 @@ std::string EndText(const v1::ProcessEnd& end) {
       return "replaced its program by exec";
     case v1::ProcessEnd::STILL_RUNNING:
       return "still running when the recording ended";
+    case v1::ProcessEnd::CONTINUED:
+      return "runs on; the recording continues in the next file";
     case v1::ProcessEnd::LOST:
       return "gone; how it ended is not known";
     default:
@@ -137,6 +143,18 @@ std::string DirectionText(v1::CopyDirection direction) {
     default:
       return "unknown";
   }
+}
+
+std::string CommandText(const v1::Process& process) {
+  std::vector<std::string> command;
+  for (const std::string& argument : process.arguments()) {
+    const bool plain = !argument.empty() && !absl::StrContains(argument, ' ');
+    command.push_back(plain ? TerminalSafe(argument)
+                            : absl::StrCat("'", TerminalSafe(argument), "'"));
+  }
+  if (command.empty()) command.push_back(TerminalSafe(process.executable()));
+  if (process.arguments_cut()) command.push_back("…");
+  return absl::StrJoin(command, " ");
 }
 
 std::string KernelText(const KernelReport& kernel) {

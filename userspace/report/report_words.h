@@ -25,6 +25,9 @@ std::string HoldEndText(v1::HoldEnd end);
 std::string DirectionText(v1::CopyDirection direction);
 // "allocated", "scratch freed".
 std::string MemoryText(v1::MemoryOperation operation);
+// The command line, safe for terminals, with quotes around arguments with blanks; the
+// executable if it is not known.
+std::string CommandText(const v1::Process& process);
 // The kernel's name, safe for terminals, or why it is missing.
 std::string KernelText(const KernelReport& kernel);
 

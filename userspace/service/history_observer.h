@@ -2,8 +2,10 @@
 #ifndef ROCATTACH_USERSPACE_SERVICE_HISTORY_OBSERVER_H_
 #define ROCATTACH_USERSPACE_SERVICE_HISTORY_OBSERVER_H_
 
+#include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "userspace/record/recorder_observer.h"
 #include "userspace/service/process_history.h"
 
@@ -26,6 +28,12 @@ class HistoryObserver : public RecorderObserver {
   }
   void OnNotBelievable(const v1::Process& process, const std::string& why) override {
     if (next_ != nullptr) next_->OnNotBelievable(process, why);
+  }
+  void OnRecordingPaused(const absl::Status& why) override {
+    if (next_ != nullptr) next_->OnRecordingPaused(why);
+  }
+  void OnRecordingResumed(uint64_t records_lost) override {
+    if (next_ != nullptr) next_->OnRecordingResumed(records_lost);
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "userspace/record/dictionary.h"
+#include "userspace/service/workload_message.h"
 
 namespace rocattach {
 namespace {
@@ -113,15 +114,7 @@ void ProcessHistory::NoteWorkload(const ProcessId& process,
                                   const WorkloadIdentity& workload) {
   absl::MutexLock lock(&mutex_);
   Entry* entry = Touch(process);
-  v1::Workload* to = entry->life.mutable_workload();
-  to->set_container_id(workload.container_id);
-  to->set_container(workload.container);
-  to->set_pod(workload.pod);
-  to->set_pod_uid(workload.pod_uid);
-  to->set_kube_namespace(workload.kube_namespace);
-  to->set_node(workload.node);
-  to->set_slurm_job(workload.slurm_job);
-  to->set_slurm_step(workload.slurm_step);
+  *entry->life.mutable_workload() = WorkloadToProto(workload);
   v1::Process* process_of = entry->life.mutable_process();
   if (process_of->executable().empty()) {
     process_of->set_executable(CleanText(workload.executable));

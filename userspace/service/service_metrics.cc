@@ -21,8 +21,18 @@ absl::Status ServiceMetrics::Listen(const ListenAddress& address, Recorder* reco
   return absl::OkStatus();
 }
 
+absl::Status ServiceMetrics::Push(const OtlpSettings& settings, Recorder* recorder,
+                                  PushStateFunction on_state) {
+  recorder_ = recorder;
+  pushes_ = true;
+  ASSIGN_OR_RETURN(pusher_, MetricsPusher::Start(settings, this, &push_counts_,
+                                                 std::move(on_state)));
+  return absl::OkStatus();
+}
+
 void ServiceMetrics::Close() {
   ready_ = false;
+  pusher_.reset();
   endpoint_.reset();
 }
 
@@ -54,12 +64,12 @@ absl::Status ServiceMetrics::RunOnRecorder(std::function<void()> task) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<NodeSnapshot> ServiceMetrics::Take(bool exposed) {
+absl::StatusOr<NodeSnapshot> ServiceMetrics::Take(MetricsConsumer consumer) {
   // Belongs to the task too, which may run when nobody waits for it any more.
   auto snapshot = std::make_shared<NodeSnapshot>();
-  RETURN_IF_ERROR(RunOnRecorder([this, snapshot, exposed] {
+  RETURN_IF_ERROR(RunOnRecorder([this, snapshot, consumer] {
     recorder_->UpdateMeters();
-    *snapshot = meters_.Take(exposed);
+    *snapshot = meters_.Take(consumer);
     snapshot->run = recorder_->Totals();
   }));
   if (missed_ != nullptr) {
@@ -75,6 +85,11 @@ absl::StatusOr<NodeSnapshot> ServiceMetrics::Take(bool exposed) {
                                    {"unreadable", failures.unreadable},
                                    {"invalid", failures.invalid}};
   }
+  if (pushes_) {
+    snapshot->pushes = {push_counts_.accepted, push_counts_.failed,
+                        push_counts_.rejected_points};
+  }
+  if (add_ != nullptr) add_(snapshot.get());
   return std::move(*snapshot);
 }
 

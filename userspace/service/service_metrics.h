@@ -13,10 +13,13 @@
 #include "userspace/attribution/workload.h"
 #include "userspace/attribution/workload_resolver.h"
 #include "userspace/base/process.h"
+#include "userspace/push/metrics_pusher.h"
+#include "userspace/push/otlp_settings.h"
 #include "userspace/record/recorder.h"
 #include "userspace/telemetry/listen_address.h"
 #include "userspace/telemetry/metrics_endpoint.h"
 #include "userspace/telemetry/node_meters.h"
+#include "userspace/telemetry/push_counts.h"
 #include "userspace/watch/expected_windows.h"
 
 namespace rocattach {
@@ -41,6 +44,11 @@ class ServiceMetrics : public MetricsSource {
   void SetWorkloadFailures(std::function<WorkloadFailures()> failures) {
     workload_failures_ = std::move(failures);
   }
+  // Adds what else is known to each snapshot; as above.
+  void SetAddition(std::function<void(NodeSnapshot*)> add) { add_ = std::move(add); }
+  // Pushes from now on, until Close(), when it pushes once more.
+  absl::Status Push(const OtlpSettings& settings, Recorder* recorder,
+                    PushStateFunction on_state);
   // New processes are seen from now on.
   void SetReady() { ready_ = true; }
   void Close();
@@ -50,7 +58,7 @@ class ServiceMetrics : public MetricsSource {
   // Whose a process is; any thread.
   void SetWorkload(const ProcessId& process, WorkloadIdentity workload);
 
-  absl::StatusOr<NodeSnapshot> Take(bool exposed) override;
+  absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override;
   absl::Status CheckAlive() override;
   absl::Status CheckReady() override;
 
@@ -61,9 +69,13 @@ class ServiceMetrics : public MetricsSource {
   NodeMeters meters_;  // used on the recorder's thread only
   std::function<MissedWindows()> missed_;
   std::function<WorkloadFailures()> workload_failures_;
+  std::function<void(NodeSnapshot*)> add_;
   Recorder* recorder_ = nullptr;
   std::atomic<bool> ready_ = false;
   std::unique_ptr<MetricsEndpoint> endpoint_;
+  PushCounts push_counts_;
+  std::atomic<bool> pushes_ = false;
+  std::unique_ptr<MetricsPusher> pusher_;
 };
 
 }  // namespace rocattach

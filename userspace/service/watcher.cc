@@ -17,6 +17,7 @@
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/service/collector_search.h"
+#include "userspace/service/workload_message.h"
 #include "userspace/watch/library_path.h"
 #include "userspace/watch/running_process.h"
 
@@ -102,7 +103,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
 
   RecorderOptions recorder;
   recorder.output = {o.output_directory, o.output_file, o.recorder_arguments,
-                     o.on_file_complete};
+                     o.on_file_complete, o.rotation};
   recorder.recording = o.recording;
   recorder.collector_config = DefaultCollectorConfig(o);
   if (o.catalog != nullptr && o.attach && !o.dry_run) {
@@ -123,7 +124,13 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
     watcher->stub_remover_ = std::make_unique<StubRemover>();
     recorder.stub_remover = watcher->stub_remover_.get();
   }
-  if (o.metrics_listen.has_value()) {
+  if (o.metrics_listen.has_value() || o.otlp.has_value()) {
+    o.metrics.consumers = 0;
+    const auto add = [&o](bool wanted, MetricsConsumer consumer) {
+      if (wanted) o.metrics.consumers |= static_cast<uint8_t>(consumer);
+    };
+    add(o.metrics_listen.has_value(), MetricsConsumer::kScrape);
+    add(o.otlp.has_value(), MetricsConsumer::kPush);
     watcher->metrics_ = std::make_unique<ServiceMetrics>(o.metrics);
     recorder.meters = watcher->metrics_->meters();
   }
@@ -197,14 +204,38 @@ absl::Status Watcher::ServeMetrics() {
   }
   metrics_->SetWorkloadFailures(
       [workloads = workloads_.get()] { return workloads->failures(); });
+  GpuMonitor::Options gpus;
+  gpus.roots = options_.gpu_roots;
+  gpus.on_failure = [this](absl::string_view source, const absl::Status& why) {
+    if (observer_ != nullptr) {
+      observer_->OnSourceFailed(std::string(source), std::string(why.message()));
+    }
+  };
+  gpu_monitor_ = std::make_unique<GpuMonitor>(std::move(gpus));
+  metrics_->SetAddition([monitor = gpu_monitor_.get()](NodeSnapshot* snapshot) {
+    monitor->AddTo(snapshot);
+  });
+  if (options_.otlp.has_value()) {
+    RETURN_IF_ERROR(metrics_->Push(*options_.otlp, recorder_.get(),
+                                   [observer = observer_](const absl::Status& state) {
+                                     if (observer != nullptr) {
+                                       observer->OnMetricsPush(state);
+                                     }
+                                   }));
+  }
+  if (!options_.metrics_listen.has_value()) return absl::OkStatus();
   return metrics_->Listen(*options_.metrics_listen, recorder_.get());
 }
 
 void Watcher::FindWorkloads() {
   workloads_ = std::make_unique<WorkloadResolver>(
-      [history = history_, metrics = metrics_.get()](const ProcessId& process,
-                                                     WorkloadIdentity workload) {
+      [history = history_, metrics = metrics_.get(), recorder = recorder_.get()](
+          const ProcessId& process, WorkloadIdentity workload) {
         history->NoteWorkload(process, workload);
+        if (v1::Workload message = WorkloadToProto(workload);
+            message.ByteSizeLong() > 0) {
+          recorder->SetWorkload(process, std::move(message));
+        }
         if (metrics != nullptr) metrics->SetWorkload(process, std::move(workload));
       });
 }
@@ -321,6 +352,7 @@ Watcher::~Watcher() {
   StopLateLibraries();
   if (late_attaches_ != nullptr) late_attaches_->Stop();
   if (server_ != nullptr) server_->Stop();
+  if (gpu_monitor_ != nullptr) gpu_monitor_->Stop();
   if (workloads_ != nullptr) workloads_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
   if (metrics_ != nullptr) metrics_->Close();
@@ -460,6 +492,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
       result.session_measures = NeedsSdk(options_.session.filters);
     }
   }
+  if (gpu_monitor_ != nullptr) gpu_monitor_->Stop();
   if (workloads_ != nullptr) workloads_->Stop();
   if (metrics_ != nullptr) metrics_->Close();
   result.kernel = probe_->ReadStats();

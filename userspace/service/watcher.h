@@ -19,8 +19,10 @@
 #include "userspace/attribution/workload_resolver.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/record/recorder.h"
+#include "userspace/record/rotation_options.h"
 #include "userspace/service/armed_libraries.h"
 #include "userspace/service/child_command.h"
+#include "userspace/service/gpu_monitor.h"
 #include "userspace/service/history_observer.h"
 #include "userspace/service/late_attaches.h"
 #include "userspace/service/late_libraries.h"
@@ -63,6 +65,7 @@ struct WatcherOptions {
   uint32_t idle_patience_msec = 500;
   std::string output_directory = ".";
   std::string output_file;  // empty: the default name
+  RotationOptions rotation;
   // As OutputOptions.on_complete.
   std::function<void(const std::string& file)> on_file_complete;
   uint32_t hold_timeout_msec = 250;
@@ -90,7 +93,10 @@ struct WatcherOptions {
   SdkSearch sdk_search;
   // Metrics are served here; unset: nowhere.
   std::optional<ListenAddress> metrics_listen;
+  // Metrics are pushed there; unset: nowhere.
+  std::optional<OtlpSettings> otlp;
   NodeMetersOptions metrics;
+  GpuRoots gpu_roots;                           // with metrics, read there
   std::vector<std::string> recorder_arguments;  // argv, for the stream's header
 };
 
@@ -132,8 +138,16 @@ class WatcherObserver : public RecorderObserver {
   virtual void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) {
     (void)pid, (void)why, (void)awaited;
   }
+  // Pushes of metrics begin to fail for this reason, or are accepted again (OK). On a
+  // thread of its own.
+  virtual void OnMetricsPush(const absl::Status& state) { (void)state; }
   // A library is no longer probed. On the thread of Run().
   virtual void OnLibraryChanged(const std::string& path, const std::string& why) = 0;
+  // Something that metrics are made from cannot be read; once for each `source`. On a
+  // thread of its own.
+  virtual void OnSourceFailed(const std::string& source, const std::string& why) {
+    (void)source, (void)why;
+  }
 };
 
 class Watcher {
@@ -191,7 +205,7 @@ class Watcher {
  private:
   Watcher() = default;
   WindowServerOptions ServerOptions() const;
-  // With metrics: serves them. An error if it cannot listen.
+  // With metrics: serves and pushes them. An error if it cannot listen.
   absl::Status ServeMetrics();
   // Sets the probes, and watches for copies that appear later.
   absl::Status WatchNew();
@@ -233,6 +247,7 @@ class Watcher {
   std::unique_ptr<Recorder> recorder_;
   // Ends before the recorder.
   std::unique_ptr<WorkloadResolver> workloads_;
+  std::unique_ptr<GpuMonitor> gpu_monitor_;  // null without metrics
   std::unique_ptr<RunningAttacher> running_attacher_;
   std::unique_ptr<RunningTargets> targets_;
   std::unique_ptr<WindowServer> server_;

@@ -22,7 +22,7 @@ struct CompiledPlan;
 // A GPU as a process sees it.
 struct TargetGpu {
   uint32_t agent_id = 0;     // in the process's dictionary
-  std::string key;           // the same for all processes of the machine: uuid or pci
+  std::string key;           // the same for all processes of the machine, see GpuKey()
   std::string uuid, pci;     // "GPU-…", "0000:03:00.0"; empty: not known
   std::string architecture;  // "gfx90a", features allowed
   std::string product_name;

@@ -22,6 +22,14 @@ FrameWriter::FrameWriter(std::unique_ptr<Sink> sink, const WriterOptions& option
   header_ = MakeStreamHeader(options_.recorder_arguments);
 }
 
+void FrameWriter::BeginFile(std::unique_ptr<Sink> sink) {
+  sink_ = std::move(sink);
+  header_ = MakeStreamHeader(options_.recorder_arguments);
+  header_due_ = true;
+  stats_ = {};
+  recorder_sequence_ = 0;
+}
+
 v1::ClockSnapshot FrameWriter::Clock() {
   const ClockSnapshot clock = options_.clock();
   AdvanceTo(clock.boottime_ns);

@@ -56,6 +56,8 @@ class FrameWriter {
   FrameWriter(std::unique_ptr<Sink> sink, const WriterOptions& options);
 
   absl::Status WriteStreamHeader();
+  // The frames that follow go to `sink`, as another recording. Counts begin again.
+  void BeginFile(std::unique_ptr<Sink> sink);
   // Writes a frame of the recorder's own stream.
   absl::Status WriteRecorderFrame(v1::FrameType type, uint8_t flags,
                                   const google::protobuf::Message& message);
@@ -92,7 +94,7 @@ class FrameWriter {
   // Compresses and writes one frame, and counts it if that succeeded.
   absl::Status WriteFrame(FrameHeader header, absl::string_view payload);
 
-  const std::unique_ptr<Sink> sink_;
+  std::unique_ptr<Sink> sink_;
   const WriterOptions& options_;
   std::unique_ptr<Compressor> compressor_;  // null: off
   WriterStats stats_;

@@ -13,6 +13,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/compression.h"
 #include "userspace/stream/frame.h"
+#include "userspace/stream/merged_clock.h"
 #include "userspace/stream/reader.h"
 
 namespace rocattach {
@@ -144,9 +145,9 @@ class Merger : public StreamVisitor {
     v1::StreamHeader header;
     (void)header.ParseFromString(*payload);
     header.set_boot_id(result_->recordings[0].header.boot_id());
-    header.add_recorder_arguments(absl::StrCat(
-        kMergedOffset, static_cast<int64_t>(current_->alignment.offset_ns)));
-    header.add_recorder_arguments(absl::StrCat(kMergedError, current_->error_ns));
+    AddMergedClock(
+        {static_cast<int64_t>(current_->alignment.offset_ns), current_->error_ns},
+        &header);
     *payload = header.SerializeAsString();
   }
 

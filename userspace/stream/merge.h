@@ -43,14 +43,10 @@ struct MergeResult {
   }
 };
 
-// Arguments that say so are added to the recorder's in the header of each recording
-// that is merged.
-inline constexpr char kMergedOffset[] = "--merged-clock-offset-ns=";
-inline constexpr char kMergedError[] = "--merged-clock-error-ns=";
-
 // Reads the files `from` twice and writes their intact frames to `to`, which must not
 // exist (ALREADY_EXISTS). All recordings get the clock and the boot of the first one,
-// and keep everything else. INVALID_ARGUMENT if a file is no recording, has none with
+// and keep everything else; their headers say what was done (AddMergedClock()).
+// INVALID_ARGUMENT if a file is no recording, has none with
 // its beginning, or contains one that is there already. On an error, `to` does not
 // exist. `stop` is called between reads; true returns CANCELLED.
 absl::StatusOr<MergeResult> MergeStreams(const std::vector<std::string>& from,

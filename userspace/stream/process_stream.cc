@@ -33,6 +33,15 @@ void ProcessStream::AddEntries(const v1::Dictionary& entries) {
   if (!key_frame_due) AppendPiece(piece, &new_entries_);
 }
 
+void ProcessStream::SetWorkload(v1::Workload workload) {
+  *process_.mutable_workload() = std::move(workload);
+  // Key frames repeat the process anyway.
+  if (key_frame_due) return;
+  v1::Dictionary entries;
+  *entries.mutable_process() = process_;
+  AppendPiece(entries.SerializeAsString(), &new_entries_);
+}
+
 void ProcessStream::AddWindow(const v1::WindowEvent& event) {
   if (windows_.size() == kKeptWindows) windows_.erase(windows_.begin());
   windows_.push_back(event);
@@ -73,6 +82,34 @@ std::vector<std::string> ProcessStream::KeyFramePayloads(
 
 std::vector<std::string> ProcessStream::TakeNewEntries() {
   return std::exchange(new_entries_, {});
+}
+
+PerRecordKind<DeliveryCount> ProcessStream::AllCounts() const {
+  PerRecordKind<DeliveryCount> all = earlier;
+  ForEachRecordKind([&](auto kind) {
+    all[kind.kKind].delivered += counts[kind.kKind].delivered;
+    all[kind.kKind].dropped += counts[kind.kKind].dropped;
+  });
+  return all;
+}
+
+bool ProcessStream::HasCounts() const {
+  bool any = false;
+  const PerRecordKind<DeliveryCount> all = AllCounts();
+  ForEachRecordKind([&](auto kind) {
+    any |= all[kind.kKind].delivered != 0 || all[kind.kKind].dropped != 0;
+  });
+  return any;
+}
+
+void ProcessStream::BeginPart() {
+  sequence = 0;
+  key_frame_due = true;
+  bytes_since_key = 0;
+  account.reset();
+  new_entries_.clear();
+  earlier = AllCounts();
+  counts = {};
 }
 
 void ProcessStream::ReleaseEncoders() {

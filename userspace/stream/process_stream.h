@@ -13,6 +13,7 @@
 
 #include "absl/strings/string_view.h"
 #include "schemas/stream.pb.h"
+#include "userspace/stream/account_part.h"
 #include "userspace/stream/record_counts.h"
 #include "userspace/stream/record_kinds.h"
 
@@ -29,6 +30,8 @@ class ProcessStream {
   // Adds entries: to the complete dictionary and to what the next dictionary frame
   // holds. A plan is passed alone.
   void AddEntries(const v1::Dictionary& entries);
+  // Whose the process is; replaces what was known.
+  void SetWorkload(v1::Workload workload);
   void AddWindow(const v1::WindowEvent& event);
   void AddClock(const v1::ClockRelation& clock);
 
@@ -74,8 +77,19 @@ class ProcessStream {
   // Flushes in a row without records.
   uint32_t idle_flushes = 0;
 
-  PerRecordKind<DeliveryCount> counts;
-  std::optional<v1::LossAccount> account;
+  // Begins a further file: everything known is due again.
+  void BeginPart();
+
+  PerRecordKind<DeliveryCount> counts;     // in this file
+  PerRecordKind<DeliveryCount> earlier;    // in earlier files of the recording
+  std::optional<v1::LossAccount> account;  // as written: of this file
+  v1::LossAccount given;                   // the last one, from the attach on
+  std::optional<v1::LossAccount> whole;    // the same with the writer's counts
+  AccountPart account_part;
+  // Whether a record was written or lost, in any file.
+  bool HasCounts() const;
+  // In all files.
+  PerRecordKind<DeliveryCount> AllCounts() const;
   std::optional<v1::ProcessEnd> end;
 
  private:

@@ -74,6 +74,14 @@ absl::Status StreamWriter::AddAgent(StreamId id, v1::Agent agent) {
   return AddEntries(id, kTextLimit, std::move(entries));
 }
 
+absl::Status StreamWriter::SetWorkload(StreamId id, v1::Workload workload) {
+  ProcessStream* stream = Find(id);
+  if (stream == nullptr) return NotFound(id);
+  SanitizeStrings(kDetailLimit, &workload);
+  stream->SetWorkload(std::move(workload));
+  return absl::OkStatus();
+}
+
 absl::Status StreamWriter::AddQueue(StreamId id, v1::Queue queue) {
   v1::Dictionary entries;
   *entries.add_queues() = std::move(queue);
@@ -156,8 +164,11 @@ absl::Status StreamWriter::SetAccount(StreamId id, v1::LossAccount account) {
   if (stream == nullptr) return NotFound(id);
   absl::Status status = frames_.CutBatches(stream);
   account.clear_dropped_writer();
-  ForEachRecordKind(
-      [&](auto kind) { kind.AddTo(stream->counts[kind.kKind], &account); });
+  stream->given = account;
+  stream->whole = account;
+  AddCounts(stream->AllCounts(), &*stream->whole);
+  account = stream->account_part.Of(account);
+  AddCounts(stream->counts, &account);
   if (stream->account) {
     v1::LossAccount before = *stream->account;
     before.set_time_ns(account.time_ns());
@@ -225,9 +236,50 @@ absl::Status StreamWriter::FlushAll() {
   return status;
 }
 
+absl::Status StreamWriter::EndPart(ProcessStream* stream) {
+  absl::Status status;
+  // Accounts are given when something is lost, and at the end.
+  if (stream->whole || stream->HasCounts()) {
+    v1::LossAccount account =
+        stream->account_part.End(stream->given, stream->AllCounts());
+    AddCounts(stream->counts, &account);
+    account.set_time_ns(frames_.now_ns());
+    status.Update(frames_.WriteMessage(stream, frames_.Prepare(stream),
+                                       v1::FRAME_TYPE_ACCOUNT, 0, account));
+  }
+  v1::Event event;
+  event.mutable_end()->set_time_ns(frames_.now_ns());
+  event.mutable_end()->set_how(v1::ProcessEnd::CONTINUED);
+  status.Update(frames_.WriteMessage(stream, frames_.Prepare(stream),
+                                     v1::FRAME_TYPE_EVENT, kFrameFlagLast, event));
+  return status;
+}
+
+absl::Status StreamWriter::Rotate(std::unique_ptr<Sink> next, WriterStats* former) {
+  absl::Status status = FlushAll();
+  for (auto& [id, stream] : streams_) status.Update(EndPart(stream.get()));
+  status.Update(WriteEnd());
+  *former = frames_.stats();
+  frames_.BeginFile(std::move(next));
+  const auto begin = [this](ProcessStream* stream) {
+    stream->BeginPart();
+    frames_.CountStream();
+  };
+  for (auto& [id, stream] : streams_) begin(stream.get());
+  // Ends that the former file had no room for.
+  for (auto& stream : ending_) begin(stream.get());
+  status.Update(frames_.WriteStreamHeader());
+  return status;
+}
+
 absl::Status StreamWriter::Close() {
   absl::Status status = FlushAll();
   closed_ = true;
+  status.Update(WriteEnd());
+  return status;
+}
+
+absl::Status StreamWriter::WriteEnd() {
   v1::StreamEnd end;
   *end.mutable_clock() = frames_.Clock();
   const WriterStats& stats = frames_.stats();
@@ -237,13 +289,12 @@ absl::Status StreamWriter::Close() {
   SetTotals(stats.records, &end);
   end.set_frames_dropped(stats.frames_dropped);
   end.set_records_dropped(stats.records_dropped);
-  status.Update(frames_.WriteRecorderFrame(v1::FRAME_TYPE_END, kFrameFlagLast, end));
-  return status;
+  return frames_.WriteRecorderFrame(v1::FRAME_TYPE_END, kFrameFlagLast, end);
 }
 
 const v1::LossAccount* StreamWriter::account(StreamId id) const {
   const ProcessStream* stream = Find(id);
-  return stream != nullptr && stream->account ? &*stream->account : nullptr;
+  return stream != nullptr && stream->whole ? &*stream->whole : nullptr;
 }
 
 }  // namespace rocattach

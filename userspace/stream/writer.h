@@ -67,6 +67,8 @@ class StreamWriter {
   // the next Flush(). Add each id once: it is kept for the key frames. The calls below
   // with a stream that is not open return NOT_FOUND.
   absl::Status AddAgent(StreamId stream, v1::Agent agent);
+  // Whose the process is; replaces what was known of that.
+  absl::Status SetWorkload(StreamId stream, v1::Workload workload);
   absl::Status AddQueue(StreamId stream, v1::Queue queue);
   absl::Status AddKernel(StreamId stream, v1::Kernel kernel);
   absl::Status AddCodeObject(StreamId stream, v1::CodeObject code_object);
@@ -130,13 +132,19 @@ class StreamWriter {
   // Writes all that is pending.
   absl::Status FlushAll();
 
+  // Goes on in another file, which is a complete recording of its own, with all that is
+  // known of the open streams. In the former one their ends are CONTINUED, and each
+  // file's accounts are about that file. stats() begin again, `former` gets those of
+  // the former file; stream ids stay.
+  absl::Status Rotate(std::unique_ptr<Sink> next, WriterStats* former);
+
   // Writes all that is pending, and the end frame. Streams that are still open get no
   // end. No other call but stats() may follow.
   absl::Status Close();
 
   const WriterStats& stats() const { return frames_.stats(); }
   const Sink& sink() const { return frames_.sink(); }
-  // The last account of an open stream, as written; null if there is none.
+  // The last account of an open stream, over all files; null if there is none.
   const v1::LossAccount* account(StreamId stream) const;
 
  private:
@@ -144,6 +152,9 @@ class StreamWriter {
 
   ProcessStream* Find(StreamId stream) const;
   absl::Status NotFound(StreamId stream) const;
+  // A stream's last frames in a file that others follow.
+  absl::Status EndPart(ProcessStream* stream);
+  absl::Status WriteEnd();
   // Adds to the stream's dictionary; its strings are cut to `limit`.
   absl::Status AddEntries(StreamId stream, size_t limit, v1::Dictionary entries);
 

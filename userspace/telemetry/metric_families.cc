@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "userspace/base/version.h"
+#include "userspace/telemetry/gpu_use_families.h"
+#include "userspace/telemetry/growing_family.h"
 #include "userspace/telemetry/metric_labels.h"
 
 namespace rocattach {
@@ -21,38 +23,6 @@ double Seconds(uint64_t ns) {
 double Number(uint64_t value) {
   return static_cast<double>(value);
 }
-
-// A family that grows by samples, and goes to the sink if it has any.
-class Family {
- public:
-  Family(const char* name, MetricType type, const char* help, FamilySink sink)
-      : sink_(sink) {
-    family_.name = name;
-    family_.type = type;
-    family_.help = help;
-  }
-  ~Family() {
-    if (!family_.metric.empty()) sink_(std::move(family_));
-  }
-  Family(const Family&) = delete;
-  Family& operator=(const Family&) = delete;
-
-  void Add(MetricLabels labels, double value) {
-    prometheus::ClientMetric& metric = family_.metric.emplace_back();
-    metric.label = std::move(labels);
-    metric.counter.value = metric.gauge.value = value;
-  }
-  void AddHistogram(MetricLabels labels,
-                    prometheus::ClientMetric::Histogram histogram) {
-    prometheus::ClientMetric& metric = family_.metric.emplace_back();
-    metric.label = std::move(labels);
-    metric.histogram = std::move(histogram);
-  }
-
- private:
-  const FamilySink sink_;
-  prometheus::MetricFamily family_;
-};
 
 // Powers of two in nanoseconds: buckets end where those of the snapshot do. From 1 µs
 // to 69 s, and from 16 µs to 4.3 s.
@@ -206,8 +176,8 @@ void EmitGpus(const NodeSnapshot& node, FamilySink sink) {
   }
   {
     Family info("rocattach_gpu_info", MetricType::Gauge,
-                "A GPU that an attached process has used.", sink);
-    for (const auto& [key, gpu] : node.gpus) info.Add(GpuLabels(key, gpu.gpu), 1);
+                "A GPU of the machine, or a partition of one.", sink);
+    for (const auto& [key, gpu] : node.gpus) info.Add(GpuLabels(key, gpu), 1);
   }
   Family owner("rocattach_gpu_pmc_owner", MetricType::Gauge,
                "Who owns the hardware counters of a GPU, as far as this service knows.",
@@ -282,6 +252,12 @@ void EmitLosses(const NodeSnapshot& node, FamilySink sink) {
                    sink);
     unheard.Add({}, Number(node.run.unheard));
   }
+  {
+    Family paused(
+        "rocattach_recording_paused", MetricType::Gauge,
+        "1 while the recording cannot be written, for example on a full disk.", sink);
+    paused.Add({}, node.run.paused ? 1 : 0);
+  }
   Family unbelievable("rocattach_targets_not_believable_total", MetricType::Counter,
                       "Processes with implausible numbers, which are no longer read.",
                       sink);
@@ -303,6 +279,17 @@ void EmitSelf(const NodeSnapshot& node, const SelfUsage& self, FamilySink sink) 
   emit("rocattach_targets_unexposed_total", MetricType::Counter,
        "Processes that ended and were forgotten before a scrape.",
        Number(node.unexposed));
+  if (node.pushes.has_value()) {
+    Family pushes("rocattach_pushes_total", MetricType::Counter,
+                  "Pushes of these metrics, by result.", sink);
+    pushes.Add({{"result", "accepted"}}, Number(node.pushes->accepted));
+    pushes.Add({{"result", "failed"}}, Number(node.pushes->failed));
+  }
+  if (node.pushes.has_value()) {
+    emit("rocattach_push_points_rejected_total", MetricType::Counter,
+         "Data points of accepted pushes that the collector did not take.",
+         Number(node.pushes->rejected_points));
+  }
   emit("rocattach_http_requests_total", MetricType::Counter,
        "Requests to this endpoint that were answered.", Number(self.requests));
   emit("rocattach_http_connections_refused_total", MetricType::Counter,
@@ -327,6 +314,7 @@ void EmitFamilies(const NodeSnapshot& snapshot, const SelfUsage& self,
   EmitCounters(snapshot, sink);
   EmitKernels(snapshot, demangler, sink);
   EmitGpus(snapshot, sink);
+  EmitGpuUse(snapshot, sink);
   EmitWindows(snapshot, sink);
   EmitLosses(snapshot, sink);
   EmitSelf(snapshot, self, sink);

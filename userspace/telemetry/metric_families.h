@@ -2,16 +2,12 @@
 #ifndef ROCATTACH_USERSPACE_TELEMETRY_METRIC_FAMILIES_H_
 #define ROCATTACH_USERSPACE_TELEMETRY_METRIC_FAMILIES_H_
 
-#include <prometheus/metric_family.h>
-
-#include "absl/functional/function_ref.h"
 #include "userspace/base/demangler.h"
+#include "userspace/telemetry/family_sink.h"
 #include "userspace/telemetry/self_usage.h"
 #include "userspace/telemetry/snapshot.h"
 
 namespace rocattach {
-
-using FamilySink = absl::FunctionRef<void(prometheus::MetricFamily)>;
 
 // One family at a time, so that never all of them are in memory. The names are a
 // contract: docs/metrics.md lists them.

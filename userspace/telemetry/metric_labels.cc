@@ -19,15 +19,33 @@ void AddKnown(const char* name, const std::string& value, MetricLabels* labels) 
 
 }  // namespace
 
-MetricLabels ProcessLabels(const ProcessSnapshot& process, MetricLabels more) {
+MetricLabels ProcessLabels(uint32_t pid, const std::string& comm,
+                           const WorkloadIdentity& workload, MetricLabels more) {
   MetricLabels labels;
   labels.reserve(6 + more.size());
-  labels.push_back({"pid", absl::StrCat(process.pid)});
-  AddKnown("comm", process.comm, &labels);
-  const WorkloadIdentity& workload = process.workload;
+  labels.push_back({"pid", absl::StrCat(pid)});
+  AddKnown("comm", comm, &labels);
   AddKnown("namespace", workload.kube_namespace, &labels);
   AddKnown("pod", workload.pod, &labels);
   AddKnown("container", workload.container, &labels);
+  AddKnown("job_id", workload.slurm_job, &labels);
+  std::move(more.begin(), more.end(), std::back_inserter(labels));
+  return labels;
+}
+
+MetricLabels ProcessLabels(const ProcessSnapshot& process, MetricLabels more) {
+  return ProcessLabels(process.pid, process.comm, process.workload, std::move(more));
+}
+
+MetricLabels WorkloadLabels(const WorkloadIdentity& workload, MetricLabels more) {
+  MetricLabels labels;
+  AddKnown("namespace", workload.kube_namespace, &labels);
+  AddKnown("pod", workload.pod, &labels);
+  AddKnown("container", workload.container, &labels);
+  if (workload.pod.empty()) AddKnown("pod_uid", workload.pod_uid, &labels);
+  if (workload.container.empty()) {
+    AddKnown("container_id", workload.container_id, &labels);
+  }
   AddKnown("job_id", workload.slurm_job, &labels);
   std::move(more.begin(), more.end(), std::back_inserter(labels));
   return labels;
@@ -46,12 +64,15 @@ MetricLabels InfoLabels(const ProcessSnapshot& process) {
   return labels;
 }
 
-MetricLabels GpuLabels(const std::string& key, const TargetGpu& gpu) {
+MetricLabels GpuLabels(const std::string& key, const GpuSnapshot& gpu) {
   MetricLabels labels = {{"gpu", key}};
-  AddKnown("uuid", gpu.uuid, &labels);
-  AddKnown("pci_bdf", gpu.pci, &labels);
-  AddKnown("gfx", gpu.architecture, &labels);
-  AddKnown("model", gpu.product_name, &labels);
+  AddKnown("uuid", gpu.gpu.uuid, &labels);
+  AddKnown("pci_bdf", gpu.gpu.pci, &labels);
+  AddKnown("gfx", gpu.gpu.architecture, &labels);
+  AddKnown("model", gpu.gpu.product_name, &labels);
+  if (gpu.partition.has_value()) {
+    labels.push_back({"partition", absl::StrCat(*gpu.partition)});
+  }
   return labels;
 }
 

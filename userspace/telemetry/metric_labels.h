@@ -18,9 +18,15 @@ using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
 
 // What all series of a process have, and `more`. What is not known has no label.
 MetricLabels ProcessLabels(const ProcessSnapshot& process, MetricLabels more = {});
+// The same of any process that is known by these.
+MetricLabels ProcessLabels(uint32_t pid, const std::string& comm,
+                           const WorkloadIdentity& workload, MetricLabels more = {});
+// Those of the workload, and `more`. Where a pod's or container's name is not known,
+// its pod_uid or container_id.
+MetricLabels WorkloadLabels(const WorkloadIdentity& workload, MetricLabels more = {});
 // And what is known of it beyond that.
 MetricLabels InfoLabels(const ProcessSnapshot& process);
-MetricLabels GpuLabels(const std::string& key, const TargetGpu& gpu);
+MetricLabels GpuLabels(const std::string& key, const GpuSnapshot& gpu);
 // 16 hexadecimal digits.
 std::string KernelId(uint64_t id);
 // A kernel's name for people, not too long for a label.

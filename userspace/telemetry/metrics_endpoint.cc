@@ -52,17 +52,17 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
 
 HttpResponse MetricsEndpoint::Answer(const HttpRequest& request) {
   if (request.path == "/metrics") {
-    return Cached(&metrics_, kPrometheusText, /*exposed=*/true,
+    return Cached(&metrics_, kPrometheusText, MetricsConsumer::kScrape,
                   [this](const NodeSnapshot& node) { return MetricsText(node); });
   }
   if (request.path == "/processes") {
-    return Cached(&processes_, kJson, /*exposed=*/false,
+    return Cached(&processes_, kJson, MetricsConsumer::kViewer,
                   [this](const NodeSnapshot& node) {
                     return SnapshotJson(node, demangler_.get()) + "\n";
                   });
   }
   if (request.path == "/kernels") {
-    return Cached(&kernels_, kJson, /*exposed=*/false,
+    return Cached(&kernels_, kJson, MetricsConsumer::kViewer,
                   [this](const NodeSnapshot& node) { return KernelsJson(node); });
   }
   if (request.path == "/healthz") return StatusPage(source_->CheckAlive());
@@ -72,11 +72,11 @@ HttpResponse MetricsEndpoint::Answer(const HttpRequest& request) {
 }
 
 HttpResponse MetricsEndpoint::Cached(
-    Page* page, const char* content_type, bool exposed,
+    Page* page, const char* content_type, MetricsConsumer consumer,
     const std::function<std::string(const NodeSnapshot&)>& make) {
   const uint64_t now_ns = ClockNs(CLOCK_MONOTONIC);
   if (page->body == nullptr || now_ns >= page->made_ns + kPageNs) {
-    auto snapshot = source_->Take(exposed);
+    auto snapshot = source_->Take(consumer);
     if (!snapshot.ok()) return StatusPage(snapshot.status());
     page->body = std::make_shared<const std::string>(make(*snapshot));
     page->made_ns = now_ns;

@@ -7,30 +7,17 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "userspace/base/demangler.h"
 #include "userspace/telemetry/http_server.h"
+#include "userspace/telemetry/metrics_source.h"
 #include "userspace/telemetry/snapshot.h"
 
 namespace rocattach {
 
-// Where the pages get their contents. Called on the endpoint's thread; an error becomes
-// status 503.
-class MetricsSource {
- public:
-  virtual ~MetricsSource() = default;
-  // `exposed`: for a scrape, see NodeMeters::Take().
-  virtual absl::StatusOr<NodeSnapshot> Take(bool exposed) = 0;
-  // The recorder answers.
-  virtual absl::Status CheckAlive() = 0;
-  // New processes are seen.
-  virtual absl::Status CheckReady() = 0;
-};
-
 class MetricsEndpoint {
  public:
-  // `source` must outlive it.
+  // `source` must outlive it; an error of it becomes status 503.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
       const ListenAddress& address, MetricsSource* source);
 
@@ -47,7 +34,7 @@ class MetricsEndpoint {
   };
 
   explicit MetricsEndpoint(MetricsSource* source) : source_(source) {}
-  HttpResponse Cached(Page* page, const char* content_type, bool exposed,
+  HttpResponse Cached(Page* page, const char* content_type, MetricsConsumer consumer,
                       const std::function<std::string(const NodeSnapshot&)>& make);
   std::string KernelsJson(const NodeSnapshot& snapshot);
 

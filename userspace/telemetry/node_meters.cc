@@ -72,14 +72,14 @@ void NodeMeters::LimitEnded() {
       static_cast<size_t>(std::count_if(meters_.begin(), meters_.end(), has_ended));
   while (ended >= std::max<size_t>(options_.most_ended, 1)) {
     const auto oldest = std::find_if(meters_.begin(), meters_.end(), has_ended);
-    if (!(*oldest)->exposed()) ++unexposed_;
+    if (!(*oldest)->SeenBy(options_.consumers)) ++unexposed_;
     Forget(oldest->get());
     meters_.erase(oldest);
     --ended;
   }
 }
 
-NodeSnapshot NodeMeters::Take(bool exposed) {
+NodeSnapshot NodeMeters::Take(MetricsConsumer consumer) {
   NodeSnapshot snapshot;
   snapshot.boot_ns = BootNs();
   for (auto& [key, gpu] : gpus_) gpu.counted = false;
@@ -99,11 +99,11 @@ NodeSnapshot NodeMeters::Take(bool exposed) {
   snapshot.series_limit = budget_.limit();
   snapshot.series_refused = budget_.refused();
   snapshot.unexposed = unexposed_;
-  if (!exposed) return snapshot;
+  if (consumer == MetricsConsumer::kViewer) return snapshot;
   std::erase_if(meters_, [&](const auto& meter) {
-    meter->set_exposed();
-    const uint64_t ended_ns = meter->ended_ns();
-    const bool over = ended_ns != 0 && snapshot.boot_ns >= ended_ns + options_.grace_ns;
+    meter->NoteSeen(consumer);
+    const bool over = meter->SeenBy(options_.consumers) &&
+                      snapshot.boot_ns >= meter->ended_ns() + options_.grace_ns;
     if (over) Forget(meter.get());
     return over;
   });

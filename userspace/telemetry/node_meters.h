@@ -24,6 +24,8 @@ struct NodeMetersOptions {
   size_t named_kernels = 10;      // of each process
   // A process that has ended is exposed once more, and for this long.
   uint64_t grace_ns = 2'000'000'000;
+  // A set of MetricsConsumer: who else has to see it before it is forgotten.
+  uint8_t consumers = static_cast<uint8_t>(MetricsConsumer::kScrape);
   // Processes that have ended; beyond this, the oldest is forgotten.
   size_t most_ended = 256;
 };
@@ -44,9 +46,9 @@ class NodeMeters : public TargetMeters {
   // Whose a process is, as soon as that is known: also before it is attached.
   void SetWorkload(const ProcessId& process, const WorkloadIdentity& workload);
 
-  // `exposed`: the snapshot is for a scrape, so that what has ended may be forgotten.
-  // The caller adds the recorder's own totals.
-  NodeSnapshot Take(bool exposed);
+  // What has ended may be forgotten when all consumers have seen it. The caller adds
+  // the recorder's own totals.
+  NodeSnapshot Take(MetricsConsumer consumer);
 
  private:
   // Its part of the machine's totals stays.

@@ -52,9 +52,14 @@ class ProcessMeter : public TargetMeter {
   const LossTotals& losses() const { return losses_; }
   const TargetStanding& standing() const { return standing_; }
   uint64_t ended_ns() const { return ended_ns_; }  // 0: it runs
-  // A snapshot for a scrape contained all that it has done.
-  bool exposed() const { return exposed_; }
-  void set_exposed() { exposed_ = ended_ns_ != 0; }
+  // A snapshot for this consumer contained all that it has done so far.
+  void NoteSeen(MetricsConsumer consumer) {
+    if (ended_ns_ != 0) seen_by_ |= static_cast<uint8_t>(consumer);
+  }
+  // All of these have seen all that it has done.
+  bool SeenBy(uint8_t consumers) const {
+    return ended_ns_ != 0 && (seen_by_ & consumers) == consumers;
+  }
 
  private:
   struct Counter {
@@ -89,7 +94,8 @@ class ProcessMeter : public TargetMeter {
   KernelTotals kernels_;
   Admission admission_, other_admission_;
   uint64_t ended_ns_ = 0;
-  bool exposed_ = false, hidden_ = false;
+  uint8_t seen_by_ = 0;  // a set of MetricsConsumer, since it ended
+  bool hidden_ = false;
 };
 
 }  // namespace rocattach

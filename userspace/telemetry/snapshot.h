@@ -8,11 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "userspace/attribution/workload.h"
+#include "userspace/base/process.h"
+#include "userspace/gpus/process_gpu_use.h"
 #include "userspace/record/run_statistics.h"
 #include "userspace/session/session_backend.h"
 
@@ -89,7 +92,7 @@ struct ProcessSnapshot {
   WorkloadIdentity workload;
   bool ended = false;
   uint64_t dropped = 0;  // operations that were seen and not recorded
-  // By TargetGpu::key, which parts of one GPU may share.
+  // By TargetGpu::key.
   std::map<std::string, OperationTotals> gpus;
   std::map<std::pair<std::string, std::string>, CounterTotals> counters;  // and name
   std::map<size_t, CopyTotals> copies;  // by direction
@@ -102,6 +105,30 @@ struct GpuSnapshot {
   TargetGpu gpu;
   GpuTotals totals;      // of all processes, ended ones included
   bool counted = false;  // a session owns its counters
+  // As the kernel driver says; what it does not say is unset.
+  std::optional<uint32_t> partition;
+  std::optional<uint64_t> vram_bytes, vram_used_bytes;
+};
+
+// What a process uses of GPUs as the kernel driver says, whether it is attached or not.
+struct ProcessUseSnapshot {
+  ProcessId id;
+  std::string comm;
+  uint32_t uid = 0;
+  WorkloadIdentity workload;
+  std::map<std::string, ProcessGpuUse> gpus;  // by TargetGpu::key
+};
+
+// Sums over the processes of one workload, on one GPU. What is known of none of them is
+// unset.
+struct WorkloadUse {
+  std::optional<uint64_t> vram_bytes, cu_occupancy;  // now
+  std::optional<uint64_t> sdma_us;                   // so far, of ended processes too
+};
+
+struct WorkloadUseSnapshot {
+  WorkloadIdentity workload;  // of the first one of its processes
+  std::map<std::string, WorkloadUse> gpus;
 };
 
 // Lost operations by reason.
@@ -110,6 +137,18 @@ struct LossTotals {
 
   void Add(const v1::LossAccount& account);
   uint64_t sum() const { return ring_full + collector + invalid + inflight + writer; }
+};
+
+// What a snapshot is for. Bits, for sets of them.
+enum class MetricsConsumer : uint8_t {
+  kViewer = 0,  // forgets nothing
+  kScrape = 1,
+  kPush = 2,
+};
+
+// See PushCounts.
+struct PushTotals {
+  uint64_t accepted = 0, failed = 0, rejected_points = 0;
 };
 
 struct NodeSnapshot {
@@ -125,10 +164,17 @@ struct NodeSnapshot {
   // Processes whose workload is not known, or not completely, by reason.
   std::map<std::string, uint64_t> unknown_workloads;
   LossTotals losses;
+  // What the kernel driver says, if it was read.
+  std::vector<ProcessUseSnapshot> uses;  // by process
+  std::vector<WorkloadUseSnapshot> workload_uses;
+  std::optional<uint64_t> uses_age_ns;  // since they were read
+  // What could not be read to find GPUs, their use and workloads: by source and reason.
+  std::map<std::pair<std::string, std::string>, uint64_t> source_failures;
   // Series that are exposed for processes, the limit, and how many found no room.
   uint64_t series = 0, series_limit = 0, series_refused = 0;
   // Processes that ended and were forgotten before they could be exposed.
   uint64_t unexposed = 0;
+  std::optional<PushTotals> pushes;  // absent: nothing is pushed
 };
 
 }  // namespace rocattach

@@ -1,8 +1,13 @@
 #include "userspace/telemetry/snapshot_json.h"
 
+#include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
+#include "userspace/base/clock_ticks.h"
+#include "userspace/base/process.h"
 #include "userspace/telemetry/metric_labels.h"
 
 namespace rocattach {
@@ -12,6 +17,10 @@ using Json = nlohmann::ordered_json;
 
 Json OperationsJson(const OperationTotals& totals) {
   return {{"dispatches", totals.dispatches}, {"time_ns", totals.time_ns}};
+}
+
+void AddKnown(const char* name, const std::optional<uint64_t>& value, Json* json) {
+  if (value.has_value()) (*json)[name] = *value;
 }
 
 // What is not known is not there.
@@ -48,12 +57,29 @@ Json KernelsJson(const ProcessSnapshot& process, Demangler* demangler) {
   return kernels;
 }
 
+// Of GPUs as the kernel driver says.
+Json UseJson(const ProcessUseSnapshot& process) {
+  Json uses = Json::array();
+  for (const auto& [gpu, use] : process.gpus) {
+    Json entry = {{"gpu", gpu}};
+    AddKnown("vram_bytes", use.vram_bytes(), &entry);
+    AddKnown("kfd_vram_bytes", use.kfd_vram_bytes, &entry);
+    AddKnown("drm_vram_bytes", use.drm_vram_bytes, &entry);
+    AddKnown("sdma_us", use.sdma_us, &entry);
+    AddKnown("cu_occupancy", use.cu_occupancy, &entry);
+    AddKnown("evicted_ms", use.evicted_ms, &entry);
+    uses.push_back(std::move(entry));
+  }
+  return uses;
+}
+
 Json ProcessJson(const ProcessSnapshot& process, Demangler* demangler) {
   Json json = {{"pid", process.pid},
                {"start_ns", process.start_ns},
                {"comm", process.comm},
                {"uid", process.uid},
                {"workload", WorkloadJson(process.workload)},
+               {"attached", true},
                {"ended", process.ended},
                {"dropped", process.dropped},
                {"gpus", Json::array()},
@@ -80,6 +106,23 @@ Json ProcessJson(const ProcessSnapshot& process, Demangler* demangler) {
   return json;
 }
 
+// One that uses GPUs without being attached: what it does there is not known.
+Json OtherProcessJson(const ProcessUseSnapshot& process) {
+  return {{"pid", process.id.pid},
+          {"start_ns", process.id.start_ticks * ClockTickNs()},
+          {"comm", process.comm},
+          {"uid", process.uid},
+          {"workload", WorkloadJson(process.workload)},
+          {"attached", false},
+          {"ended", false},
+          {"dropped", 0},
+          {"gpus", Json::array()},
+          {"copies", Json::array()},
+          {"counters", Json::array()},
+          {"kernels", Json::array()},
+          {"use", UseJson(process)}};
+}
+
 }  // namespace
 
 std::string SnapshotJson(const NodeSnapshot& snapshot, Demangler* demangler) {
@@ -93,11 +136,25 @@ std::string SnapshotJson(const NodeSnapshot& snapshot, Demangler* demangler) {
                   {"architecture", gpu.gpu.architecture},
                   {"model", gpu.gpu.product_name},
                   {"counters", gpu.counted ? "session" : "none"}};
+    AddKnown("vram_bytes", gpu.vram_bytes, &entry);
+    AddKnown("vram_used_bytes", gpu.vram_used_bytes, &entry);
     entry.update(OperationsJson(gpu.totals.operations));
     json["gpus"].push_back(std::move(entry));
   }
+  std::map<ProcessId, const ProcessUseSnapshot*> uses;
+  for (const ProcessUseSnapshot& use : snapshot.uses) uses[use.id] = &use;
   for (const ProcessSnapshot& process : snapshot.processes) {
-    json["processes"].push_back(ProcessJson(process, demangler));
+    Json entry = ProcessJson(process, demangler);
+    const auto found = uses.find(
+        ProcessId::StartedAt(static_cast<pid_t>(process.pid), process.start_ns));
+    if (found != uses.end()) {
+      entry["use"] = UseJson(*found->second);
+      uses.erase(found);
+    }
+    json["processes"].push_back(std::move(entry));
+  }
+  for (const auto& [id, use] : uses) {
+    json["processes"].push_back(OtherProcessJson(*use));
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -99,6 +99,8 @@ class Bench:
     def __init__(self, build, quick, scratch):
         self.build, self.quick, self.scratch = build, quick, scratch
         self.tables = []
+        # Of the section convert: numbers of records, and formats; None: its own.
+        self.records = self.formats = None
         self.watch = self.program("userspace/cli/rocattach-watch")
         self.collector = build / "userspace/collector/librocattach-collector.so"
         self.simgpu_run = build / "tests/simgpu/simgpu-run"

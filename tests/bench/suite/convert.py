@@ -14,19 +14,20 @@ FORMATS = ("csv", "json", "ndjson", "rocpd", "pftrace", "pprof", "otlp-profile")
 GOALS = dict.fromkeys(("csv", "ndjson", "pftrace", "rocpd"), "≥ 1 M rows/s, flat memory")
 # Rows that Python writes, enough for its rate.
 PYTHON_ROWS = 200_000
+# Of make_recording: with copies, calls, values and samples.
+RECORDS_PER_DISPATCH = 1.402
 
 
 def sizes(bench):
-    if bench.quick:
-        return (50_000, 200_000)
-    chosen = os.environ.get("ROCATTACH_BENCH_DISPATCHES")
-    return tuple(map(int, chosen.split(","))) if chosen else (1_000_000, 10_000_000)
+    if bench.records:
+        return bench.records
+    return (70_000, 280_000) if bench.quick else (1_000_000, 10_000_000)
 
 
-def make_recording(bench, dispatches):
-    path = bench.scratch / f"convert-{dispatches}.rwa"
-    bench.run([bench.program("tests/integration/export/make_recording"), path, 1, dispatches],
-              timeout=1200)
+def make_recording(bench, records):
+    path = bench.scratch / f"convert-{records}.rwa"
+    bench.run([bench.program("tests/integration/export/make_recording"), path, 1,
+               round(records / RECORDS_PER_DISPATCH)], timeout=1200)
     return path
 
 
@@ -40,21 +41,23 @@ def count_rows(bench, recording):
 
 
 def convert(bench, recording, name):
-    """Processor seconds, peak resident bytes, output bytes and directory of one
-    conversion."""
+    """Processor and elapsed seconds, peak resident bytes, output bytes and directory of
+    one conversion."""
     out = bench.scratch / f"out-{name}"
     program = bench.program("userspace/cli/rocattach")
+    begin = time.monotonic()
     pid = os.posix_spawn(
         program, [str(program), "convert", str(recording), "-f", name, "-d", str(out),
                   "-o", "x", "--force"],
         {**os.environ},
         file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
     _, status, usage = os.wait4(pid, 0)
+    elapsed = time.monotonic() - begin
     seconds = usage.ru_utime + usage.ru_stime
     if status != 0:
         raise BenchError(f"rocattach convert -f {name} ended with status {status}")
     size = sum(file.stat().st_size for file in out.iterdir())
-    return seconds, usage.ru_maxrss * 1024, size, out
+    return seconds, elapsed, usage.ru_maxrss * 1024, size, out
 
 
 def apart(function, *arguments):
@@ -117,13 +120,15 @@ def numbers(row):
 
 
 def run(bench):
-    rows, python = [], {}
     packets = bench.benchmark("pftrace_bench", ".")
-    for dispatches in sizes(bench):
-        recording = make_recording(bench, dispatches)
+    composed = packets["BM_ComposedPackets"]["items_per_second"]
+    library = packets["BM_MessagePerPacket"]["items_per_second"]
+    rows, python = [], {"pftrace": library}
+    for wanted in sizes(bench):
+        recording = make_recording(bench, wanted)
         records = count_rows(bench, recording)
-        for name in FORMATS:
-            seconds, memory, size, out = convert(bench, recording, name)
+        for name in bench.formats or FORMATS:
+            seconds, elapsed, memory, size, out = convert(bench, recording, name)
             if name == "csv" and "csv" not in python:
                 python["csv"] = apart(python_csv, bench.scratch, out / "x_kernel_trace.csv")
             if name == "rocpd" and "rocpd" not in python:
@@ -134,21 +139,20 @@ def run(bench):
             beside = python.get(name)
             rows.append((
                 f"{name}, {records / 1e6:.3g} M records",
-                f"{rate(speed)}, {memory / 2**20:.0f} MiB, {size / records:.0f} bytes a record",
+                f"{rate(speed)}, {memory / 2**20:.0f} MiB, {size / records:.0f} bytes a record, "
+                f"{elapsed:.3g} s",
                 rate(beside) if beside else "", f"{speed / beside:.2f} ×" if beside else "",
                 GOALS.get(name, "flat memory"),
                 {"format": name, "records": records, "rows": written,
                  "records_per_second": records / seconds, "rows_per_second": speed,
-                 "peak_bytes": memory, "output_bytes": size, "python_per_second": beside}))
+                 "processor_seconds": seconds, "elapsed_seconds": elapsed,
+                 "peak_bytes": memory, "output_bytes": size, "beside_per_second": beside}))
             for file in out.iterdir():
                 file.unlink()
         recording.unlink()
-    composed = packets["BM_ComposedPackets"]["items_per_second"]
-    library = packets["BM_MessagePerPacket"]["items_per_second"]
     rows.append((
-        "packets of pftrace alone, in memory", rate(composed),
-        f"{rate(library)} (a message of the protobuf library each)",
+        "packets of pftrace alone, in memory", rate(composed), rate(library),
         f"{composed / library:.2f} ×", "",
         {"packets_per_second": composed, "library_packets_per_second": library}))
     bench.table("convert", "Recordings to other formats, rows per second of processor time",
-                "Python's module", rows)
+                "Python's module, protobuf's", rows)

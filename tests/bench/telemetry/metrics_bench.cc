@@ -52,8 +52,8 @@ void BM_Dispatch(benchmark::State& state) {
 BENCHMARK(BM_Dispatch);
 
 struct FixedSource : MetricsSource {
-  absl::StatusOr<NodeSnapshot> Take(bool exposed) override {
-    return meters.Take(exposed);
+  absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override {
+    return meters.Take(consumer);
   }
   absl::Status CheckAlive() override { return absl::OkStatus(); }
   absl::Status CheckReady() override { return absl::OkStatus(); }
@@ -71,8 +71,10 @@ void BM_Snapshot(benchmark::State& state) {
     processes.push_back(Open(pid, &source.meters));
     processes.back()->AddDispatches(records);
   }
-  for (auto _ : state) benchmark::DoNotOptimize(source.meters.Take(true));
-  state.counters["series"] = static_cast<double>(source.meters.Take(true).series);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(source.meters.Take(MetricsConsumer::kScrape));
+  state.counters["series"] =
+      static_cast<double>(source.meters.Take(MetricsConsumer::kScrape).series);
 }
 BENCHMARK(BM_Snapshot)->Arg(10)->Arg(270)->Unit(benchmark::kMillisecond);
 
@@ -87,7 +89,7 @@ void BM_Scrape(benchmark::State& state) {
   }
   auto endpoint = MetricsEndpoint::Start(*ParseListenAddress("127.0.0.1:0"), &source);
   if (!endpoint.ok()) return state.SkipWithError("cannot listen");
-  const NodeSnapshot node = source.meters.Take(true);
+  const NodeSnapshot node = source.meters.Take(MetricsConsumer::kScrape);
   size_t bytes = 0;
   for (auto _ : state) bytes = (*endpoint)->MetricsText(node).size();
   state.counters["series"] = static_cast<double>(node.series);

@@ -52,7 +52,7 @@ void CheckOutput(const std::string& path) {
   } else if (absl::EndsWith(path, ".pftrace")) {
     Require(perfetto::Trace().ParseFromString(*content));
   } else if (absl::EndsWith(path, ".otlp.pb")) {
-    Require(otlp_profile::ProfilesData().ParseFromString(*content));
+    Require(otlp::ProfilesData().ParseFromString(*content));
   }
 }
 

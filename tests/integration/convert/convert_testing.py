@@ -30,11 +30,17 @@ class Setting:
         self._scratch = tempfile.TemporaryDirectory(prefix="rocattach-convert.")
         self.scratch = pathlib.Path(self._scratch.name)
 
-    def recording(self, seed, processes, calls):
-        path = self.scratch / f"{seed}-{processes}-{calls}.rwa"
+    def recording(self, seed, processes, calls, *host):
+        path = self.scratch / f"{seed}-{processes}-{calls}{'-'.join(host)}.rwa"
         if not path.exists():
             subprocess.run([self.make_calls, path, str(seed), str(processes),
-                            str(calls)], check=True)
+                            str(calls), *host], check=True)
+        return path
+
+    def merge(self, *recordings):
+        path = self.scratch / ("merged-" + "-".join(r.stem for r in recordings) + ".rwa")
+        subprocess.run([self.rocattach, "merge", *recordings, "-o", path], check=True,
+                       stdout=subprocess.DEVNULL)
         return path
 
     def convert(self, recording, formats, status=0):

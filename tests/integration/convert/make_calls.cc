@@ -1,7 +1,9 @@
 // Writes a made-up recording with records of all kinds, the same for the same seed.
-//   make_calls FILE SEED PROCESSES CALLS
+//   make_calls FILE SEED PROCESSES CALLS [HOST]
 // Each process makes CALLS calls of HIP functions on three threads; most of them launch
-// kernels or copy memory.
+// kernels or copy memory. With HOST it is a recording of another machine, which booted
+// three seconds later.
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +14,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/file.h"
+#include "userspace/stream/frame.h"
 #include "userspace/stream/writer.h"
 
 namespace rocattach {
@@ -41,6 +45,11 @@ class ProcessMaker {
     }
     process.set_start_ns(kBegin - 1000);
     id_ = writer_->OpenProcess(process);
+    v1::WindowEvent window;
+    window.set_state(v1::WINDOW_STATE_ATTACHED);
+    window.set_hit_ns(kBegin - 500 + number_);
+    if (number_ > 1) window.set_detail("late");
+    Check(writer_->AddWindowEvent(id_, window));
     AddAgents();
     AddKernels();
     for (uint32_t i = 1; i <= kQueues; ++i) {
@@ -105,6 +114,11 @@ class ProcessMaker {
     Flush();
     v1::ProcessEnd end;
     end.set_time_ns(*std::max_element(now_.begin(), now_.end()) + 1'000'000);
+    v1::LossAccount account;
+    account.set_time_ns(end.time_ns() - 1000);
+    account.set_final(true);
+    account.set_packets_unseen(number_ == 1 ? 1234 : 0);
+    Check(writer_->SetAccount(id_, account));
     end.set_how(v1::ProcessEnd::EXITED);
     Check(writer_->EndProcess(id_, end));
   }
@@ -288,13 +302,36 @@ class ProcessMaker {
   std::vector<ApiCallRecord> calls_;
 };
 
-int Main(const char* path, uint64_t seed, uint32_t processes, uint64_t calls) {
+// Changes the header, which is the first frame.
+bool MoveTo(const std::string& path, const char* host) {
+  auto bytes = ReadFile(path, size_t{1} << 30);
+  if (!bytes.ok()) return false;
+  FrameHeader frame = *DecodeFrameHeader(bytes->data());
+  const size_t end = kFrameHeaderBytes + (frame.payload_bytes + 7) / 8 * 8;
+  v1::StreamHeader header;
+  if (!header.ParseFromArray(bytes->data() + kFrameHeaderBytes,
+                             static_cast<int>(frame.payload_bytes))) {
+    return false;
+  }
+  header.set_hostname(host);
+  header.set_boot_id(absl::StrCat("the boot of ", host));
+  v1::ClockSnapshot* clock = header.mutable_clock();
+  clock->set_boottime_ns(clock->boottime_ns() - 3'000'000'000);
+  std::string changed;
+  BuildFrame(frame, header.SerializeAsString(), &changed);
+  changed += bytes->substr(end);
+  auto file = OpenFile(path, O_WRONLY | O_TRUNC, 0600);
+  return file.ok() && WriteAll(file->get(), changed).ok();
+}
+
+int Main(const char* path, uint64_t seed, uint32_t processes, uint64_t calls,
+         const WriterOptions& options) {
   auto sink = OpenFileSink(path, ExistingFile::kTruncate);
   if (!sink.ok()) {
     fprintf(stderr, "make_calls: %s\n", std::string(sink.status().message()).c_str());
     return 1;
   }
-  auto writer = StreamWriter::Create(*std::move(sink), {});
+  auto writer = StreamWriter::Create(*std::move(sink), options);
   if (!writer.ok()) return 1;
   std::vector<std::unique_ptr<ProcessMaker>> makers;
   for (uint32_t i = 1; i <= processes; ++i) {
@@ -315,11 +352,16 @@ int Main(const char* path, uint64_t seed, uint32_t processes, uint64_t calls) {
 }  // namespace rocattach
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    fprintf(stderr, "usage: make_calls FILE SEED PROCESSES CALLS\n");
+  if (argc != 5 && argc != 6) {
+    fprintf(stderr, "usage: make_calls FILE SEED PROCESSES CALLS [HOST]\n");
     return 2;
   }
-  return rocattach::Main(argv[1], strtoull(argv[2], nullptr, 10),
-                         static_cast<uint32_t>(strtoul(argv[3], nullptr, 10)),
-                         strtoull(argv[4], nullptr, 10));
+  rocattach::WriterOptions options;
+  if (argc == 6) options.compression_level = 0;  // the header is changed
+  const int status =
+      rocattach::Main(argv[1], strtoull(argv[2], nullptr, 10),
+                      static_cast<uint32_t>(strtoul(argv[3], nullptr, 10)),
+                      strtoull(argv[4], nullptr, 10), options);
+  if (status != 0 || argc == 5) return status;
+  return rocattach::MoveTo(argv[1], argv[5]) ? 0 : 1;
 }

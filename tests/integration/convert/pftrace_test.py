@@ -47,6 +47,9 @@ SUBMISSIONS = """select s.id, extract_arg(a.arg_set_id, 'debug.correlation_id') 
   from slice s join slice a on s.parent_id = a.id where s.name = 'submit'"""
 VALUES = """select c.ts, c.value, t.name from counter c join counter_track t
   on c.track_id = t.id where c.value != 0"""
+NOTES = """select s.ts, s.name, p.pid from slice s
+  join process_track t on s.track_id = t.id join process p using (upid)
+  where s.category = 'process'"""
 GPUS = "select gpu, name, vendor, model, architecture, pci_bdf from gpu order by gpu"
 CLOCKS = "select clock_name, clock_value from clock_snapshot order by clock_name"
 
@@ -229,6 +232,31 @@ class PftraceTest(unittest.TestCase):
         self.assertEqual(int(named["BOOTTIME"]), int(header["boottime_ns"]))
         self.assertEqual(int(named["REALTIME"]), int(header["realtime_ns"]))
 
+    def test_verdicts_losses_and_ends_are_instants_of_the_processes(self):
+        [rows] = PERFETTO.ask(self.trace, NOTES)
+        want = []
+        for r in self.truth.of("window"):
+            want.append((r["hit_ns"], ": ".join(filter(None, ("attached", r["detail"]))),
+                         self.truth.pids[r["stream"]]))
+        for r in self.truth.of("account"):
+            if r["packets_unseen"]:
+                want.append((r["time_ns"], f"lost: {r['packets_unseen']:,} unseen",
+                             self.truth.pids[r["stream"]]))
+        for r in self.truth.of("process_end"):
+            want.append((r["time_ns"], "exited with status 0", self.truth.pids[r["stream"]]))
+        self.assertEqual(len(want), 2 + 1 + 2)
+        self.same([(r["ts"], r["name"], r["pid"]) for r in rows], want)
+
+    def test_a_name_of_10_kB_is_whole(self):
+        long = "k" * 10_000
+        [rows] = PERFETTO.ask(self.trace, f"""select distinct s.name,
+            extract_arg(s.arg_set_id, 'kernel_name') as mangled,
+            extract_arg(s.arg_set_id, 'kernel_demangled_name') as demangled
+            from slice s where s.name like 'kkkk%' and mangled is not null""")
+        self.assertEqual(len(rows), 1)
+        for key in ("name", "mangled", "demangled"):
+            self.assertTrue(rows[0][key] == long, key)  # no page of differences
+
     def test_processes(self):
         [rows] = PERFETTO.ask(self.trace, """select pid, name, cmdline from process
             where pid > 0 order by pid""")
@@ -270,6 +298,54 @@ class PftraceTest(unittest.TestCase):
         self.assertEqual(got - everything, collections.Counter())
         self.assertGreater(sum(got.values()), 0)
         self.assertLess(sum(got.values()), sum(everything.values()))
+
+
+class MachinesTest(unittest.TestCase):
+    """Recordings of two machines, with processes that have the same numbers."""
+
+    def test_processes_with_the_same_number_stay_apart(self):
+        here = SETTING.recording(4, 2, 2000)
+        merged = SETTING.merge(here, SETTING.recording(5, 2, 2000, "node8"))
+        [trace] = SETTING.convert(merged, "pftrace")
+        found = SETTING.dump(merged)
+        pids = {(p["recording"], p["stream"]): p["pid"] for p in found["process"]}
+        want = collections.Counter(
+            (d["recording"], pids[d["recording"], d["stream"]], d["start_ns"],
+             d["duration_ns"], d["kernel"]) for d in found["dispatch"] if timed(d))
+        complaints, processes, stages, gpus, notes, calls, flows = PERFETTO.ask(
+            trace, COMPLAINTS, """select m.raw_id as machine, pid, p.name,
+              extract_arg(p.arg_set_id, 'chrome.process_label[0]') as label
+              from process p join machine m on m.id = p.machine_id where pid > 0""",
+            """select m.raw_id as machine, p.pid, s.ts, s.dur, s.name from slice s
+              join track t on s.track_id = t.id
+              join process p on p.upid = extract_arg(s.arg_set_id, 'upid')
+              join machine m on m.id = p.machine_id and m.id = t.machine_id
+              where t.type = 'gpu_render_stage' and
+                extract_arg(s.arg_set_id, 'kernel_name') is not null""",
+            """select m.raw_id as machine, gpu, pci_bdf from gpu g
+              join machine m on m.id = g.machine_id""", NOTES,
+            """select s.id, m.raw_id as machine from slice s
+              join track t on s.track_id = t.id join machine m on m.id = t.machine_id""",
+            FLOWS)
+        self.assertEqual(complaints, [])
+        self.assertEqual({(p["machine"], p["pid"], p["name"]) for p in processes},
+                         {(m, 1000 + n, f"made-up{n}") for m in (0, 1) for n in (1, 2)})
+        got = collections.Counter((r["machine"], r["pid"], r["ts"], r["dur"], r["name"])
+                                  for r in stages)
+        self.assertEqual(got - want, collections.Counter())
+        self.assertEqual(want - got, collections.Counter())
+        self.assertEqual({(g["machine"], g["gpu"], g["pci_bdf"]) for g in gpus},
+                         {(m, n, f"0000:0{n + 2}:00.0") for m in (0, 1) for n in (0, 1)})
+        machine = {c["id"]: c["machine"] for c in calls}
+        self.assertGreater(len(flows), 1000)
+        self.assertEqual({(machine[f["slice_out"]], machine[f["slice_in"]]) for f in flows},
+                         {(0, 0), (1, 1)})
+        # How wrong the times of the other machine may be is said.
+        error = next(r for r in found["recording"] if r["hostname"] == "node8")
+        self.assertGreaterEqual(error["merged_clock"]["error_ns"], 1_000_000)
+        self.assertEqual(
+            {r["name"].split(", at most ")[0] for r in notes if "at most" in r["name"]},
+            {"recorded on node8: times are aligned by the machines' time of day"})
 
 
 class LongTraceTest(unittest.TestCase):

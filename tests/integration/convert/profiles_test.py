@@ -13,6 +13,8 @@ import unittest
 import convert_testing
 
 SETTING = convert_testing.Setting()
+# Of one of the kernels: what is longer than a reader may expect is there as a whole.
+LONG_NAME = "k" * 10_000
 PPROF_FORMAT = SETTING.oracles / "pprof-format"
 sys.dont_write_bytecode = True
 
@@ -20,7 +22,8 @@ sys.dont_write_bytecode = True
 def generated(stem):
     """The Python classes of one of our schemas."""
     subprocess.run(["protoc", f"--python_out={SETTING.scratch}", "-I", SETTING.top,
-                    f"schemas/export/{stem}.proto"], check=True)
+                    f"schemas/export/{stem}.proto", "schemas/export/otlp_common.proto"],
+                   check=True)
     if str(SETTING.scratch) not in sys.path:
         sys.path.insert(0, str(SETTING.scratch))
     return importlib.import_module(f"schemas.export.{stem}_pb2")
@@ -97,6 +100,7 @@ class ProfilesTest(unittest.TestCase):
         profile = generated("pprof").Profile()
         profile.ParseFromString(gzip.decompress(self.pprof.read_bytes()))
         text = profile.string_table
+        self.assertIn(LONG_NAME, text)
         functions = {f.id: (text[f.name], text[f.system_name]) for f in profile.function}
         locations = {l.id: functions[l.line[0].function_id] for l in profile.location}
         mappings = {m.id: text[m.filename] for m in profile.mapping}
@@ -166,6 +170,7 @@ class ProfilesTest(unittest.TestCase):
         self.check_dictionary(data.dictionary)
         self.check_nothing_unused(data)
         text = data.dictionary.string_table
+        self.assertIn(LONG_NAME, text)
         got = collections.defaultdict(dict)
         ids = set()
         for resource in data.resource_profiles:

@@ -108,9 +108,10 @@ class RoundTripTest(unittest.TestCase):
         cls.recording = os.path.join(cls.scratch.name, "made.rwa")
         subprocess.run([MAKE_RECORDING, cls.recording, "11", str(DISPATCHES)], check=True)
         subprocess.run(
-            ["protoc", f"-I{TOP}/schemas/export", f"--python_out={cls.scratch.name}",
-             *(f"{TOP}/schemas/export/{name}.proto"
-               for name in ("perfetto", "pprof", "otlp_profile"))], check=True)
+            ["protoc", f"-I{TOP}", f"--python_out={cls.scratch.name}",
+             *(f"schemas/export/{name}.proto"
+               for name in ("perfetto", "pprof", "otlp_common", "otlp_profile"))],
+            cwd=TOP, check=True)
         sys.path.insert(0, cls.scratch.name)
         cls.source = Source(cls.recording)
         assert cls.source.records.counts["dispatch"] == DISPATCHES
@@ -207,7 +208,7 @@ class RoundTripTest(unittest.TestCase):
 
     def test_pftrace(self):
         out = self.convert("pftrace")
-        packet = importlib.import_module("perfetto_pb2").TracePacket()
+        packet = importlib.import_module("schemas.export.perfetto_pb2").TracePacket()
         names, stages = {}, {}
         got = Records()
         copies = 0
@@ -229,7 +230,7 @@ class RoundTripTest(unittest.TestCase):
 
     def test_pprof(self):
         out = self.convert("pprof")
-        profile = importlib.import_module("pprof_pb2").Profile()
+        profile = importlib.import_module("schemas.export.pprof_pb2").Profile()
         with gzip.open(f"{out}/x_results.pb.gz") as file:
             profile.ParseFromString(file.read())
         text = profile.string_table
@@ -249,7 +250,7 @@ class RoundTripTest(unittest.TestCase):
 
     def test_otlp_profile(self):
         out = self.convert("otlp-profile")
-        data = importlib.import_module("otlp_profile_pb2").ProfilesData()
+        data = importlib.import_module("schemas.export.otlp_profile_pb2").ProfilesData()
         with open(f"{out}/x_results.otlp.pb", "rb") as file:
             data.ParseFromString(file.read())
         totals = collections.Counter()

@@ -166,11 +166,15 @@ TEST_F(AttachLibraryTest, TheHostDiesAndTheTargetRunsOn) {
 TEST_F(AttachLibraryTest, TheProgramDetachesWhenItsInputEnds) {
   LateTarget target;
   ASSERT_TRUE(target.ready());
+  const std::string events = directory_ / "events";
+  const std::string until_ready =
+      "until grep -qs '\"event\":\"ready\"' '" + events + "'; do sleep 0.1; done";
   const Finished run =
       Child({"sh", "-c",
-             "{ echo ignored; sleep 2; } | '" + ClientPath() +
+             "{ echo ignored; " + until_ready + "; } | '" + ClientPath() +
                  "' attach --json --detach-on-eof -d " + directory_.path() +
-                 " -o run -p 2,4194303," + target.text()})
+                 " -o run -p 2,4194303," + target.text() + " > '" + events +
+                 "'; status=$?; cat '" + events + "'; exit $status"})
           .Wait();
   EXPECT_TRUE(run.exited_with(1)) << run.output;
   EXPECT_THAT(run.output, HasSubstr("\"pid\":2,\"reason\":\"not-a-process\""));

@@ -90,6 +90,10 @@ class PageTest(unittest.TestCase):
         self.assertEqual(sorted(counts), sorted(totals.values()))
         text = self.browser.run("document.body.innerText")
         self.assertIn("app (pid 4001)", text)
+        self.assertIn("./app --number=1", text)
+        self.assertIn("AMD Instinct MI210", text)
+        untimed = self.report["recordings"][0]["processes"][0]
+        self.assertIn(f"{untimed['untimed'] + untimed['unfinished']} without times", text)
         self.assertIn("GPU 0, queue 1", self.browser.run(
             "document.getElementById('data').textContent"))  # fmt: skip
 
@@ -126,6 +130,38 @@ class PageTest(unittest.TestCase):
         for key in "+" * 12:
             self.browser.key(key)
         self.picture("zoomed", whole=False)
+
+    def test_an_empty_view_leads_to_the_next_operation(self):
+        self.browser.open(self.page)
+        empty = ("[!document.getElementById('next-operation').hidden, "
+                 "document.getElementById('range').textContent.endsWith(': nothing ran')]")
+        self.assertEqual(self.browser.run(empty), [False, False])
+        self.browser.run("document.getElementById('timeline').focus()")
+        for key in ["+"] * 30 + ["End"] + ["ArrowRight"] * 6:
+            self.browser.key(key)
+        self.assertEqual(self.browser.run(empty), [True, True])
+        after = self.view()
+        self.browser.run("document.getElementById('next-operation').click()")
+        self.browser.settle()
+        self.assertEqual(self.browser.run(empty), [False, False])
+        self.assertLess(self.view()[0], after[0])  # after the last one comes the first
+        self.assertAlmostEqual(self.view()[1] - self.view()[0], after[1] - after[0], delta=1)
+
+    def test_the_overview_moves_the_view(self):
+        self.browser.open(self.page)
+        whole = self.view()
+        self.browser.run("document.getElementById('timeline').focus()")
+        for key in "+++":
+            self.browser.key(key)
+        before = self.view()
+        x, y, width = self.browser.run(
+            "(() => { const r = document.getElementById('overview-canvas')"
+            ".getBoundingClientRect(); return [r.x, r.y + r.height / 2, r.width]; })()")
+        self.browser.click(x + 190 + (width - 190) / 4, y)
+        after = self.view()
+        self.assertAlmostEqual(after[1] - after[0], before[1] - before[0], delta=1)
+        self.assertAlmostEqual(((after[0] + after[1]) / 2 - whole[0]) / (whole[1] - whole[0]),
+                               0.25, delta=0.01)
 
     def test_the_tip_names_what_is_under_the_mouse(self):
         self.browser.open(self.page)

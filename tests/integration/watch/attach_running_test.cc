@@ -16,6 +16,7 @@
 #include <random>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/containers.h"
@@ -455,6 +456,45 @@ TEST_F(BesideAnotherToolTest, ItsInlineInterpositionIsLeftAlone) {
   EXPECT_THAT(attacher.output, HasSubstr("gives out the write indices"));
 }
 #endif
+
+// Whether the process ends or the attach does.
+TEST_F(AttachRunningTest, OutputsAreWrittenAtTheEnd) {
+  for (const bool detached : {false, true}) {
+    SCOPED_TRACE(detached ? "detached" : "ended");
+    const std::string base = Path(detached ? "detached" : "ended");
+    auto target = Start({});
+    Attacher attach(base + ".rwa", {target->pid()}, {"-f", "csv,ndjson,pftrace"});
+    ASSERT_TRUE(attach.Attached());
+    Finished attacher;
+    if (detached) {
+      const uint64_t size = std::filesystem::file_size(base + ".rwa");
+      ASSERT_TRUE(Eventually(
+          [&] { return std::filesystem::file_size(base + ".rwa") > size + 4096; }));
+      attacher = attach.Stop();
+      Change();
+    } else {
+      Change();
+      attacher = attach.child().Wait();
+    }
+    EXPECT_TRUE(target->Wait().exited_with(0));
+    EXPECT_TRUE(attacher.exited_with(0)) << attacher.output << attacher.errors;
+    const Recording recording = ReadRecording(base + ".rwa");
+    ASSERT_EQ(recording.processes.size(), 1u);
+    const auto dispatches =
+        static_cast<int64_t>(recording.processes[0].dispatches.size());
+    EXPECT_GT(dispatches, 0);
+    std::ifstream rows(base + "_kernel_trace.csv");
+    EXPECT_EQ(std::count(std::istreambuf_iterator<char>(rows), {}, '\n'),
+              dispatches + 1);
+    std::ifstream lines(base + "_results.ndjson");
+    int64_t found = 0;
+    for (std::string line; std::getline(lines, line);) {
+      found += absl::StrContains(line, "\"type\":\"dispatch\"");
+    }
+    EXPECT_EQ(found, dispatches);
+    EXPECT_GT(std::filesystem::file_size(base + "_results.pftrace"), 0u);
+  }
+}
 
 struct BadCase {
   const char* name;

@@ -21,6 +21,7 @@
 #include "tests/integration/watch/sessions_fixture.h"
 #include "tests/integration/watch/terminal.h"
 #include "tests/temporary_directory.h"
+#include "tests/unit/gpus/fake_driver.h"
 #include "tests/unit/telemetry/http_client.h"
 
 namespace rocattach::testing_support {
@@ -374,6 +375,40 @@ TEST_F(MetricsTest, APortInUseStopsTheStart) {
   EXPECT_NE(result.errors.find("cannot listen at " + address), std::string::npos)
       << result.errors;
   EXPECT_TRUE(first.Stop().exited_with(0));
+}
+
+// Nobody attaches to it: what the driver says of it is all that is known.
+TEST_F(MetricsTest, MemoryOfProcessesThatAreNotAttached) {
+  const FakeDriver driver;
+  driver.AddGpu(1, 100, 3, 0xa);
+  driver.Write("kfd/topology/generation_id", "1\n");
+  Child child({"sleep", "1000"}, {.dies_with_us = true});
+  driver.Write(absl::StrCat("kfd/proc/", child.pid(), "/vram_100"), "1048576\n");
+  driver.Write(absl::StrCat("kfd/proc/", child.pid(), "/sdma_100"), "2500000\n");
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0", "--kfd-topology",
+                          driver.roots().kfd + "/topology"});
+  ASSERT_TRUE(watcher.ready());
+  const ListenAddress service = *ParseListenAddress(AddressOf(&watcher));
+  const std::string labels = absl::StrCat(
+      "{pid=\"", child.pid(), "\",comm=\"sleep\",gpu=\"GPU-000000000000000a\"} ");
+  const auto has = [&](const std::string& line) {
+    return Eventually(
+        [&] { return Body(Get(service, "/metrics")).find(line) != std::string::npos; });
+  };
+  EXPECT_TRUE(has("rocattach_process_gpu_memory_bytes" + labels + "1048576\n"))
+      << Body(Get(service, "/metrics"));
+  EXPECT_TRUE(has("rocattach_process_sdma_seconds_total" + labels + "2.5\n"));
+  EXPECT_TRUE(
+      has("rocattach_gpu_vram_size_bytes{gpu=\"GPU-000000000000000a\"} 1000\n"));
+  const Json page = Json::parse(Body(Get(service, "/processes")), nullptr, false);
+  ASSERT_EQ(page["processes"].size(), 1u) << page;
+  EXPECT_EQ(page["processes"][0]["use"][0]["vram_bytes"], 1048576);
+  child.Signal(SIGKILL);
+  (void)child.Wait();
+  EXPECT_TRUE(Eventually([&] {
+    return Body(Get(service, "/metrics")).find("rocattach_process_gpu_memory_bytes{") ==
+           std::string::npos;
+  })) << "series end with their process";
 }
 
 }  // namespace

@@ -331,7 +331,7 @@ TEST_F(SessionOptions, MemoryAndScratch) {
 TEST_F(SessionOptions, ACounterThatTheSdkOfAProcessLacks) {
   const std::vector<std::string> lacking = {"SIMROCM_LACKS_COUNTER=TCC_HIT"};
   const RecordedProcess process = Run({"--block", "TCC", "--arch", "gfx90a"},
-                                      {"hsa_dispatch", "-n", "40"}, 0, lacking);
+                                      {"hsa_dispatch", "-n", "200"}, 0, lacking);
   std::set<std::string> measured;
   for (const CounterRecord& record : process.counters) {
     measured.insert(

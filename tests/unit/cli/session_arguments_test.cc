@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "tests/temporary_directory.h"
+#include "userspace/base/gpu_models.h"
 #include "userspace/cli/machine_gpus.h"
 
 namespace rocattach {

@@ -52,6 +52,32 @@ TEST(TopViewTest, RatesAreOfTheTimeBetweenTheSamples) {
   EXPECT_DOUBLE_EQ(sample->gpus[0].busy, 0.75);
 }
 
+TEST(TopViewTest, MemoryIsShownWhereItIsKnown) {
+  constexpr char kPage[] = R"json({"boot_ns":3000000000,"dropped":0,
+    "gpus":[{"gpu":"GPU-1","architecture":"gfx90a","counters":"none","dispatches":0,
+             "time_ns":0,"vram_bytes":64000000000,"vram_used_bytes":5000000}],
+    "processes":[
+     {"pid":7,"start_ns":5,"comm":"other","workload":{},"attached":false,"gpus":[],
+      "copies":[],"counters":[],"kernels":[],
+      "use":[{"gpu":"GPU-1","vram_bytes":2000000},{"gpu":"GPU-2","vram_bytes":1000000},
+             {"gpu":"GPU-3","sdma_us":5}]},
+     {"pid":8,"start_ns":9,"comm":"unknown","workload":{},"gpus":[],"copies":[],
+      "counters":[],"kernels":[]}]})json";
+  const auto sample = CompareSamples(kPage, kPage);
+  ASSERT_TRUE(sample.ok()) << sample.status();
+  EXPECT_EQ(sample->processes[0].vram_bytes, 3'000'000u);
+  EXPECT_FALSE(sample->processes[0].attached);
+  EXPECT_FALSE(sample->processes[1].vram_bytes.has_value());
+  const auto json = TopJson(*sample);
+  EXPECT_EQ(json["gpus"][0]["vram_used_bytes"], 5'000'000);
+  EXPECT_EQ(json["processes"][0]["vram_bytes"], 3'000'000);
+  EXPECT_FALSE(json["processes"][0].contains("busy")) << "it is not known";
+  EXPECT_FALSE(json["processes"][1].contains("vram_bytes"));
+  const auto lines = TopLines(*sample, TopOptions());
+  EXPECT_NE(lines[1].find("5.0 of 64.0k MB"), std::string::npos) << lines[1];
+  EXPECT_NE(lines[3].find("-       -       -     3.0"), std::string::npos) << lines[3];
+}
+
 TEST(TopViewTest, SortsAndFilters) {
   auto sample = CompareSamples(kBefore, kNow);
   ASSERT_TRUE(sample.ok());
@@ -79,7 +105,7 @@ TEST(TopViewTest, FitsEightyColumns) {
   for (const std::string& line : lines) EXPECT_LE(line.size(), 80u + 3u) << line;
   EXPECT_NE(lines[1].find("75.0"), std::string::npos) << lines[1];
   EXPECT_NE(lines[1].find("counters: session"), std::string::npos) << lines[1];
-  EXPECT_NE(lines[3].find("50.0     1000"), std::string::npos) << lines[3];
+  EXPECT_NE(lines[3].find("50.0    1000"), std::string::npos) << lines[3];
   EXPECT_NE(lines[3].find("ml/trainer-0"), std::string::npos) << lines[3];
   EXPECT_NE(lines[4].find("lost: 4"), std::string::npos) << lines[4];
   options.height = 4;

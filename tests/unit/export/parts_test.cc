@@ -261,8 +261,31 @@ TEST_F(CounterJoinTest, ValuesWithoutADispatchAreNotLost) {
   EXPECT_EQ(join_.unmatched(), 1u);
 }
 
+// A quarter of a second of dispatches with dozens of counters comes before the
+// dispatches themselves.
+TEST_F(CounterJoinTest, ManyValuesOfEachDispatchMayComeFirst) {
+  constexpr uint64_t kDispatches = 10'000;
+  for (uint64_t i = 1; i <= kDispatches; ++i) AddValues(i, 60);
+  EXPECT_THAT(joined_, testing::IsEmpty());
+  for (uint64_t i = 1; i <= kDispatches; ++i) AddDispatch(i);
+  join_.Finish();
+  EXPECT_EQ(joined_.size(), kDispatches);
+  EXPECT_EQ(join_.unmatched(), 0u);
+}
+
+TEST_F(CounterJoinTest, InstancesTakeRoomToo) {
+  join_.set_window(100, 1000);
+  for (uint64_t i = 1; i <= 100; ++i) {
+    CounterRecord value;
+    value.operation = i;
+    value.each = std::make_shared<std::vector<CounterInstance>>(300);
+    join_.AddValues({&value, 1});
+  }
+  EXPECT_GE(joined_.size(), 80u) << "the oldest are given up";
+}
+
 TEST_F(CounterJoinTest, MemoryIsBounded) {
-  join_.set_window(100);
+  join_.set_window(100, 100);
   for (uint64_t i = 0; i < 1000; ++i) AddValues(10'000 + i, 1);
   EXPECT_GE(joined_.size(), 900u) << "the oldest are given up";
   joined_.clear();

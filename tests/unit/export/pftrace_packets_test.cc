@@ -102,11 +102,11 @@ TEST(PftracePackets, TrackEventsAreWhatTheLibraryReads) {
 TEST(PftracePackets, AResetAnnouncesTheFixedNamesAgain) {
   std::string bytes;
   PftracePackets packets(&bytes);
-  packets.Reset();
+  packets.Reset(/*first=*/true);
+  EXPECT_EQ(packets.event_bytes(), 0u);
   packets.Stage(AnyStage());
-  EXPECT_GT(packets.bytes_since_reset(), 0u);
-  packets.Reset();
-  EXPECT_EQ(packets.bytes_since_reset(), 0u);
+  EXPECT_GT(packets.event_bytes(), 0u);
+  packets.Reset(/*first=*/false);
   const perfetto::Trace trace = Parse(bytes);
   ASSERT_EQ(trace.packet_size(), 3);
   EXPECT_TRUE(trace.packet(0).first_packet_on_sequence());

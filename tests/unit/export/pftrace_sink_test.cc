@@ -272,7 +272,8 @@ TEST_F(PftraceSinkTest, OperationsWithoutTimesAreInstants) {
 }
 
 // A recording of another machine, whose clock says `boottime_ns` at a time of day.
-std::string OfAnotherMachine(uint64_t boottime_ns, uint64_t realtime_ns) {
+std::string OfAnotherMachine(uint64_t boottime_ns, uint64_t realtime_ns,
+                             uint32_t pid = 200) {
   std::string bytes;
   WriterOptions options;
   options.compression_level = 0;
@@ -289,7 +290,7 @@ std::string OfAnotherMachine(uint64_t boottime_ns, uint64_t realtime_ns) {
   header.set_hostname("node8");
   BuildFrame(frame, header.SerializeAsString(), &bytes);
   v1::Process process;
-  process.set_pid(200);
+  process.set_pid(pid);
   const StreamId id = writer->OpenProcess(process);
   v1::Agent gpu;
   gpu.set_id(2);
@@ -331,6 +332,38 @@ TEST_F(PftraceSinkTest, MachinesAreAligned) {
   EXPECT_NEAR(static_cast<double>(stages[1]), static_cast<double>(now.boottime_ns + 20),
               60e9);
   EXPECT_THAT(notes, testing::Contains(testing::HasSubstr("recorded on node8")));
+}
+
+// Names are announced for each machine, and everything says whose it is.
+TEST_F(PftraceSinkTest, MachinesAreKeptApart) {
+  Append({Dispatch(1000)});
+  EXPECT_TRUE(writer_->Close().ok());
+  perfetto::Trace trace;
+  EXPECT_TRUE(trace.ParseFromString(
+      Converted(bytes_ + OfAnotherMachine(5'000'000, TakeClockSnapshot().realtime_ns,
+                                          /*pid=*/100),
+                "pftrace")));
+  std::map<uint32_t, int> resets, stages, gpus;
+  std::map<uint32_t, std::vector<std::string>> labels;
+  for (const TracePacket& packet : trace.packet()) {
+    const uint32_t machine = packet.machine_id();
+    if (packet.first_packet_on_sequence()) ++resets[machine];
+    ASSERT_EQ(resets[machine], 1) << "before anything else of the machine";
+    if (packet.has_gpu_render_stage_event()) {
+      ++stages[machine];
+      EXPECT_EQ(packet.gpu_render_stage_event().gpu_id(), 0) << "the first one there";
+    }
+    gpus[machine] = std::max(gpus[machine], packet.gpu_info().gpus_size());
+    if (packet.track_descriptor().has_process()) {
+      EXPECT_EQ(packet.track_descriptor().process().pid(), 100);
+      const auto& own = packet.track_descriptor().process().process_labels();
+      labels[machine] = {own.begin(), own.end()};
+    }
+  }
+  EXPECT_THAT(stages, ElementsAre(testing::Pair(0, 1), testing::Pair(1, 1)));
+  EXPECT_THAT(gpus, ElementsAre(testing::Pair(0, 1), testing::Pair(1, 1)));
+  EXPECT_THAT(labels, ElementsAre(testing::Pair(0, IsEmpty()),
+                                  testing::Pair(1, ElementsAre("node8"))));
 }
 
 TEST_F(PftraceSinkTest, VerdictAndLossesAreThere) {

@@ -1,9 +1,8 @@
 #include "userspace/export/profile_totals.h"
+#include "tests/unit/export/unzipped.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
-
 #include <limits>
 #include <string>
 
@@ -101,20 +100,6 @@ TEST(ContainerId, IsTheInnermostOne) {
   EXPECT_EQ(ContainerId("/" + std::string(63, 'a')), "");
 }
 
-std::string Unzipped(const std::string& bytes) {
-  z_stream stream = {};
-  EXPECT_EQ(inflateInit2(&stream, 15 + 16), Z_OK);
-  std::string out(1 << 20, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(inflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  inflateEnd(&stream);
-  return out;
-}
-
 ProfileData SmallProfile() {
   ProfileData data;
   data.counters = {"SQ_WAVES"};
@@ -151,7 +136,7 @@ TEST(Pprof, HasOneValueForEachType) {
 TEST(OtlpProfile, HasOneProfileForEachTypeWithValues) {
   const auto bytes = EncodeOtlpProfile(SmallProfile());
   ASSERT_TRUE(bytes.ok()) << bytes.status();
-  otlp_profile::ProfilesData data;
+  otlp::ProfilesData data;
   ASSERT_TRUE(data.ParseFromString(*bytes));
   ASSERT_EQ(data.resource_profiles_size(), 1);
   const auto& profiles = data.resource_profiles(0).scope_profiles(0).profiles();

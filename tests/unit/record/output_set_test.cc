@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
+#include <string>
 
 #include "tests/temporary_directory.h"
 
@@ -51,6 +53,50 @@ TEST_F(OutputSetTest, OneFileAProcess) {
   EXPECT_TRUE(set->Close({}).ok());
   EXPECT_TRUE(std::filesystem::exists(directory_ / "app/11.rwa"));
   EXPECT_TRUE(std::filesystem::exists(directory_ / "app/12.rwa"));
+}
+
+TEST_F(OutputSetTest, ASplitRecordingIsASeriesOfFiles) {
+  OutputOptions options;
+  options.directory = directory_.path();
+  options.file = "run";
+  options.rotation.bytes = 1;  // a new file at each flush
+  options.rotation.keep_files = 3;
+  std::string first_of_second_run;
+  for (int run = 0; run < 2; ++run) {
+    auto set = OutputSet::Open(options);
+    ASSERT_TRUE(set.ok()) << set.status();
+    EXPECT_EQ(set->name(), directory_ / "run.*.rwa");
+    EXPECT_TRUE(set->files().empty());
+    auto process = set->OpenProcess(Process(1), {});
+    ASSERT_TRUE(process.ok());
+    // The set is moved while files are open.
+    OutputSet moved = *std::move(set);
+    for (uint64_t i = 1; i <= 3; ++i) moved.Flush(i * 1'000'000'000);
+    EXPECT_TRUE(moved.paused().ok()) << moved.paused();
+    moved.EndProcess(*process, {});
+    EXPECT_TRUE(moved.Close({}).ok());
+    ASSERT_EQ(moved.files().size(), 4u);
+    EXPECT_EQ(moved.files()[0],
+              directory_ / (run == 0 ? "run.000001.rwa" : "run.000005.rwa"));
+  }
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
+    left.insert(entry.path().filename());
+  }
+  EXPECT_EQ(left, (std::set<std::string>{"rocattach-index.jsonl", "run.000006.rwa",
+                                         "run.000007.rwa", "run.000008.rwa"}));
+}
+
+TEST_F(OutputSetTest, ASplitRecordingThatDidNotStartLeavesNothing) {
+  OutputOptions options;
+  options.directory = directory_.path();
+  options.file = "run";
+  options.rotation.age_ns = 1;
+  auto set = OutputSet::Open(options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "run.000001.rwa.partial"));
+  set->Discard();
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
 }
 
 TEST_F(OutputSetTest, NeverOverwrites) {

@@ -133,6 +133,42 @@ TEST_F(RecorderTest, RecordsFromTheReportToTheExit) {
   EXPECT_EQ(recorder_->Totals().dropped, 0u);
 }
 
+TEST_F(RecorderTest, SaysWhoseProcessesAre) {
+  v1::Workload first, second;
+  first.set_pod("found-before-the-window");
+  second.set_slurm_job("found-later");
+  recorder_->SetWorkload(ProcessIdOf(Event(ROCATTACH_EVENT_WINDOW, 1)), first);
+  recorder_->OnWindow(Attached(1));
+  recorder_->OnWindow(Attached(2));
+  recorder_->SetWorkload(ProcessIdOf(Event(ROCATTACH_EVENT_WINDOW, 2)), second);
+  // Nobody's.
+  recorder_->SetWorkload(ProcessIdOf(Event(ROCATTACH_EVENT_WINDOW, 3)), second);
+  Seen seen = Finish();
+  ASSERT_EQ(seen.processes.size(), 2u);
+  for (const auto& [stream, process] : seen.processes) {
+    const bool is_first = process.pid() == Event(ROCATTACH_EVENT_WINDOW, 1).pid;
+    EXPECT_EQ(process.workload().pod(), is_first ? "found-before-the-window" : "");
+    EXPECT_EQ(process.workload().slurm_job(), is_first ? "" : "found-later");
+  }
+}
+
+// A workload that is known early is not the end of a process.
+TEST_F(RecorderTest, TheWorkloadOfAnUnrelatedProcessIsDropped) {
+  const rocattach_event event = Event(ROCATTACH_EVENT_WINDOW, 1);
+  v1::Workload workload;
+  workload.set_pod("p");
+  recorder_->SetWorkload(ProcessIdOf(event), workload);
+  Window unrelated;
+  unrelated.event = event;
+  unrelated.event.mode = ROCATTACH_WINDOW_UNRELATED;
+  recorder_->OnWindow(std::move(unrelated));
+  recorder_->OnEvent(Event(ROCATTACH_EVENT_EXIT, 1));
+  Seen seen = Finish();
+  EXPECT_TRUE(seen.processes.empty());
+  ASSERT_TRUE(seen.summary.has_value());
+  EXPECT_EQ(seen.summary->windows_unrelated(), 1u);
+}
+
 TEST_F(RecorderTest, AWindowThatFollowsAtOnceTakesNoVerdictAway) {
   FakeCollector fake;
   Arm(&fake);

@@ -5,6 +5,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/unit/report/read_report.h"
@@ -205,7 +206,7 @@ TEST_F(ReportTest, FitsTheTerminalAndIsColouredOnlyThere) {
   EXPECT_TRUE(writer_->Append<DispatchKind>(id, {Dispatch(5, 9, 90'000, 1)}).ok());
   End(id, 5, 3);
   Report report = Read();
-  for (size_t width : {100u, 132u}) {
+  for (size_t width : {80u, 100u, 132u}) {
     TextReportOptions options;
     options.width = width;
     std::string text = FormatReport(report, options);
@@ -215,6 +216,7 @@ TEST_F(ReportTest, FitsTheTerminalAndIsColouredOnlyThere) {
       EXPECT_LE(DisplayWidth(lines[i]), width) << lines[i];
     }
     EXPECT_THAT(text, HasSubstr("nnn…"));
+    EXPECT_EQ(absl::StrContains(text, "(in a wider terminal: "), width < 132) << width;
   }
   TextReportOptions colored;
   colored.color = true;

@@ -68,6 +68,18 @@ TEST(ShortName, IsStable) {
   EXPECT_EQ(ShortName(static_cast<v1::WindowState>(99)), "99");
 }
 
+TEST(Table, LeavesColumnsOutBeforeItCutsTheText) {
+  Table table({"share", "p50", "p99", "mean", "name"}, {"p50", "p99"});
+  table.Add({"12.0 %", "1.00 us", "9.00 us", "2.00 us", std::string(40, 'n')});
+  EXPECT_TRUE(table.LeftOut(2, 0).empty());
+  EXPECT_TRUE(table.LeftOut(2, 2 + 8 + 9 + 9 + 9 + 24).empty());
+  EXPECT_EQ(table.LeftOut(2, 2 + 8 + 9 + 9 + 9 + 23), std::vector<std::string>{"p50"});
+  EXPECT_EQ(table.LeftOut(2, 30), (std::vector<std::string>{"p50", "p99"}));
+  EXPECT_EQ(table.Format(2, 45, "", ""),
+            "   share     mean  name\n"
+            "  12.0 %  2.00 us  nnnnnnnnnnnnnnnnnnnnnnnnn…\n");
+}
+
 TEST(Table, FitsTheTerminal) {
   Table table({"n", "name"});
   table.Add({"1", "short"});

@@ -16,6 +16,7 @@
 #include "tests/unit/stream/stream_testing.h"
 #include "userspace/base/file.h"
 #include "userspace/stream/frame.h"
+#include "userspace/stream/merged_clock.h"
 
 namespace rocattach {
 namespace {
@@ -194,6 +195,23 @@ TEST_F(MergeTest, AnotherMachineIsShiftedByTheTimeOfDay) {
   EXPECT_THAT(header.recorder_arguments(),
               Contains("--merged-clock-offset-ns=3000000000"));
   EXPECT_THAT(header.recorder_arguments(), Contains("--merged-clock-error-ns=1005020"));
+  const auto clock = MergedClockOf(header);
+  ASSERT_TRUE(clock.has_value());
+  EXPECT_EQ(clock->offset_ns, int64_t{kBehind});
+  EXPECT_EQ(clock->error_ns, 1'005'020u);
+}
+
+TEST(MergedClock, AddsUpWhatSeveralMergesDid) {
+  v1::StreamHeader header;
+  header.add_recorder_arguments("--output=x");
+  EXPECT_FALSE(MergedClockOf(header).has_value());
+  AddMergedClock({-5'000, 20}, &header);
+  AddMergedClock({2'000, 30}, &header);
+  header.add_recorder_arguments("--merged-clock-offset-ns=nonsense");
+  const auto clock = MergedClockOf(header);
+  ASSERT_TRUE(clock.has_value());
+  EXPECT_EQ(clock->offset_ns, -3'000);
+  EXPECT_EQ(clock->error_ns, 50u);
 }
 
 TEST_F(MergeTest, EveryTimeIsShifted) {

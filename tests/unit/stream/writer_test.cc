@@ -99,6 +99,42 @@ TEST(Writer, DictionaryEntriesComeBeforeTheRecordsThatNameThem) {
   EXPECT_EQ(visitor.order, "kd");
 }
 
+TEST(Writer, WhoseAProcessIsMayBecomeKnownLater) {
+  std::string bytes;
+  auto writer = *StreamWriter::Create(std::make_unique<MemorySink>(&bytes), {});
+  v1::Process process;
+  process.set_comm("app");
+  const StreamId id = writer->OpenProcess(process);
+  ASSERT_TRUE(writer->AddWindowEvent(id, {}).ok());
+  v1::Workload workload;
+  workload.set_pod("trainer-0");
+  workload.set_slurm_job(std::string("1\xff", 2));
+  ASSERT_TRUE(writer->SetWorkload(id, workload).ok());
+  ASSERT_TRUE(writer->FlushAll().ok());
+  const size_t joined_at = bytes.size();
+  EXPECT_EQ(writer->SetWorkload(id + 1, workload).code(), absl::StatusCode::kNotFound);
+
+  KeepingVisitor seen;
+  ReadBytes(bytes, &seen);
+  const auto& processes = seen.streams[Key(0, id)].processes;
+  ASSERT_EQ(processes.size(), 2u);
+  EXPECT_FALSE(processes[0].has_workload());
+  EXPECT_EQ(processes[1].comm(), "app");
+  EXPECT_EQ(processes[1].workload().pod(), "trainer-0");
+  EXPECT_EQ(processes[1].workload().slurm_job(), "1\xef\xbf\xbd");
+
+  // Key frames have it too.
+  std::string next;
+  WriterStats former;
+  ASSERT_TRUE(writer->Rotate(std::make_unique<MemorySink>(&next), &former).ok());
+  ASSERT_TRUE(writer->Close().ok());
+  EXPECT_GE(bytes.size(), joined_at);
+  KeepingVisitor later;
+  ReadBytes(next, &later);
+  ASSERT_FALSE(later.streams[Key(0, id)].processes.empty());
+  EXPECT_EQ(later.streams[Key(0, id)].processes[0].workload().pod(), "trainer-0");
+}
+
 TEST(Writer, BatchesAreCutByAge) {
   std::string bytes;
   auto writer = MakeWriter(&bytes);

@@ -49,12 +49,44 @@ NodeSnapshot Example() {
   node.processes.push_back(process);
   process.pid = 8;
   node.processes.push_back(process);
+  gpu.partition = 0;
+  gpu.vram_bytes = 64'000'000'000;
+  gpu.vram_used_bytes = 5'000'000;
+  // One of the attached processes, and one that is not.
+  ProcessUseSnapshot use;
+  use.id = {7, 0};
+  use.comm = process.comm;
+  use.workload = process.workload;
+  ProcessGpuUse& on_gpu = use.gpus["GPU-1"];
+  on_gpu.kfd_vram_bytes = 4096;
+  on_gpu.drm_vram_bytes = 1024;
+  on_gpu.sdma_us = 2'500'000;
+  on_gpu.cu_occupancy = 12;
+  on_gpu.evicted_ms = 1500;
+  on_gpu.engine_ns["gfx"] = 2'000'000'000;
+  node.uses.push_back(use);
+  use.id = {9, 5};
+  use.comm = "other";
+  use.workload = {};
+  use.gpus["GPU-1"] = {};
+  use.gpus["GPU-1"].drm_vram_bytes = 77;
+  node.uses.push_back(use);
+  WorkloadUseSnapshot workload;
+  workload.workload = process.workload;
+  workload.gpus["GPU-1"].vram_bytes = 4096;
+  workload.gpus["GPU-1"].sdma_us = 2'500'000;
+  node.workload_uses.push_back(workload);
+  workload.workload = {};
+  workload.workload.container_id = "abc";
+  node.workload_uses.push_back(workload);
+  node.uses_age_ns = 500'000'000;
+  node.source_failures[{"kfd", "malformed"}] = 2;
   return node;
 }
 
 struct FakeSource : MetricsSource {
-  absl::StatusOr<NodeSnapshot> Take(bool exposed) override {
-    ++(exposed ? scrapes : views);
+  absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override {
+    ++(consumer == MetricsConsumer::kScrape ? scrapes : views);
     if (!alive.ok()) return alive;
     return node;
   }
@@ -106,6 +138,25 @@ TEST_F(MetricsEndpointTest, SeriesHaveTheirLabels) {
   has(R"(rocattach_attach_total{result="attached",reason="none"} 1)");
   has(R"(rocattach_dispatch_duration_seconds_count{gpu="GPU-1"} 3)");
   has("rocattach_hold_duration_seconds_count 1");
+  has("rocattach_process_gpu_memory_bytes{" + target + ",gpu=\"GPU-1\"} 4096");
+  has("rocattach_process_sdma_seconds_total{" + target + ",gpu=\"GPU-1\"} 2.5");
+  has("rocattach_process_cu_occupancy{" + target + ",gpu=\"GPU-1\"} 12");
+  has("rocattach_process_evicted_seconds_total{" + target + ",gpu=\"GPU-1\"} 1.5");
+  has("rocattach_process_drm_engine_seconds_total{" + target +
+      ",gpu=\"GPU-1\",engine=\"gfx\"} 2");
+  has(R"(rocattach_process_gpu_memory_bytes{pid="9",comm="other",gpu="GPU-1"} 77)");
+  EXPECT_EQ(text.find("rocattach_process_sdma_seconds_total{pid=\"9\""),
+            std::string::npos)
+      << "what is not known has no series";
+  has("rocattach_workload_gpu_memory_bytes{namespace=\"ml\",pod=\"trainer-0\","
+      "gpu=\"GPU-1\"} 4096");
+  has(R"(rocattach_workload_sdma_seconds_total{container_id="abc",gpu="GPU-1"} 2.5)");
+  has(R"(rocattach_gpu_vram_used_bytes{gpu="GPU-1"} 5000000)");
+  has(R"(rocattach_gpu_vram_size_bytes{gpu="GPU-1"} 64000000000)");
+  has("rocattach_gpu_info{gpu=\"GPU-1\",uuid=\"GPU-1\",gfx=\"gfx90a\","
+      "partition=\"0\"} 1");
+  has("rocattach_gpu_use_age_seconds 0.5");
+  has(R"(rocattach_source_failures_total{source="kfd",reason="malformed"} 2)");
   EXPECT_EQ(text.find("job_id"), std::string::npos) << "what is not known has no label";
 }
 
@@ -137,7 +188,15 @@ TEST_F(MetricsEndpointTest, PromtoolFindsNothing) {
 
 TEST_F(MetricsEndpointTest, TheViewOfProcessesIsJson) {
   const auto json = nlohmann::json::parse(Body("/processes"));
-  ASSERT_EQ(json["processes"].size(), 2u);
+  ASSERT_EQ(json["processes"].size(), 3u);
+  EXPECT_EQ(json["processes"][0]["use"][0]["vram_bytes"], 4096);
+  EXPECT_EQ(json["processes"][0]["use"][0]["drm_vram_bytes"], 1024);
+  EXPECT_EQ(json["processes"][0]["attached"], true);
+  EXPECT_FALSE(json["processes"][1].contains("use"));
+  EXPECT_EQ(json["processes"][2]["pid"], 9);
+  EXPECT_EQ(json["processes"][2]["attached"], false);
+  EXPECT_FALSE(json["processes"][2]["use"][0].contains("sdma_us"));
+  EXPECT_EQ(json["gpus"][0]["vram_used_bytes"], 5'000'000);
   const auto& process = json["processes"][0];
   EXPECT_EQ(process["pid"], 7);
   EXPECT_EQ(process["workload"]["pod"], "trainer-0");

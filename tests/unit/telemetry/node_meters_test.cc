@@ -76,7 +76,7 @@ TEST_F(NodeMetersTest, EverythingIsAddedUp) {
   standing.counted_gpus = {"GPU-1"};
   meter->Update(standing);
 
-  const NodeSnapshot node = meters.Take(true);
+  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
   ASSERT_EQ(node.processes.size(), 1u);
   const ProcessSnapshot& process = node.processes[0];
   EXPECT_EQ(process.pid, 7u);
@@ -102,17 +102,18 @@ TEST_F(NodeMetersTest, AProcessIsExposedOnceMoreAfterItsEnd) {
   NodeMeters meters(Options());
   auto meter = Open(7, &meters);
   meter->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 100)});
-  EXPECT_EQ(meters.Take(true).processes.size(), 1u);
+  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes.size(), 1u);
   meter->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 11)});
   meter->End();
   meter.reset();
-  EXPECT_EQ(meters.Take(false).processes.size(), 1u) << "not a scrape";
-  const NodeSnapshot last = meters.Take(true);
+  EXPECT_EQ(meters.Take(MetricsConsumer::kViewer).processes.size(), 1u)
+      << "not a scrape";
+  const NodeSnapshot last = meters.Take(MetricsConsumer::kScrape);
   ASSERT_EQ(last.processes.size(), 1u);
   EXPECT_TRUE(last.processes[0].ended);
   EXPECT_EQ(last.processes[0].gpus.at("GPU-1").time_ns, 111u);
   EXPECT_EQ(last.running, 0u);
-  const NodeSnapshot after = meters.Take(true);
+  const NodeSnapshot after = meters.Take(MetricsConsumer::kScrape);
   EXPECT_TRUE(after.processes.empty());
   EXPECT_EQ(after.series, 0u);
   EXPECT_EQ(after.gpus.at("GPU-1").totals.operations.time_ns, 111u) << "the GPU's stay";
@@ -128,7 +129,7 @@ TEST_F(NodeMetersTest, AReusedPidNeverStandsThereTwice) {
   second->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 10)});
   first->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 1)});
   first->End();
-  const NodeSnapshot node = meters.Take(true);
+  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
   ASSERT_EQ(node.processes.size(), 1u);
   EXPECT_EQ(node.processes[0].gpus.at("GPU-1").time_ns, 10u);
   EXPECT_EQ(node.gpus.at("GPU-1").totals.operations.time_ns, 111u);
@@ -143,18 +144,19 @@ TEST_F(NodeMetersTest, SeriesHaveAHardLimitThatIsCounted) {
     all.push_back(Open(pid, &meters));
     all.back()->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 10)});
   }
-  NodeSnapshot node = meters.Take(true);
+  NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
   EXPECT_LE(node.series, 100u);
   EXPECT_GT(node.series, 90u);
   EXPECT_GT(node.series_refused, 100u);
   EXPECT_EQ(node.gpus.at("GPU-1").totals.operations.dispatches, 200u);
   const size_t exposed = node.processes.size();
   EXPECT_LT(exposed, 100u);
-  EXPECT_EQ(meters.Take(true).series_refused, node.series_refused) << "counted twice";
+  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).series_refused, node.series_refused)
+      << "counted twice";
   // Room that ended processes leave is used.
   for (size_t i = 0; i < exposed; ++i) all[i]->End();
-  (void)meters.Take(true);
-  node = meters.Take(true);
+  (void)meters.Take(MetricsConsumer::kScrape);
+  node = meters.Take(MetricsConsumer::kScrape);
   ASSERT_FALSE(node.processes.empty());
   EXPECT_EQ(node.processes[0].pid, exposed + 1);
 }
@@ -168,7 +170,7 @@ TEST_F(NodeMetersTest, ShortProcessesThatNobodyScrapesAreBounded) {
     meter->AddDispatches(std::vector<rocattach_dispatch>{Dispatch(1, 10)});
     meter->End();
   }
-  const NodeSnapshot node = meters.Take(true);
+  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
   EXPECT_LE(node.processes.size(), 16u);
   EXPECT_EQ(node.unexposed + node.processes.size(), 1000u);
   EXPECT_EQ(node.gpus.at("GPU-1").totals.operations.dispatches, 1000u);
@@ -183,7 +185,7 @@ TEST_F(NodeMetersTest, PartsOfOneGpuAreOneSeries) {
   meter->Update(standing);
   meter->AddDispatches(
       std::vector<rocattach_dispatch>{Dispatch(1, 10, 1), Dispatch(1, 5, 2)});
-  const NodeSnapshot node = meters.Take(true);
+  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
   ASSERT_EQ(node.processes[0].gpus.size(), 1u);
   EXPECT_EQ(node.processes[0].gpus.at("GPU-1").time_ns, 15u);
 }
@@ -194,9 +196,10 @@ TEST_F(NodeMetersTest, AWorkloadIsFilledInLater) {
   WorkloadIdentity workload;
   workload.pod = "trainer-0";
   meters.SetWorkload({7, 1}, workload);  // another process with that number
-  EXPECT_EQ(meters.Take(true).processes[0].workload.pod, "");
+  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes[0].workload.pod, "");
   meters.SetWorkload({7, 1007}, workload);
-  EXPECT_EQ(meters.Take(true).processes[0].workload.pod, "trainer-0");
+  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes[0].workload.pod,
+            "trainer-0");
 }
 
 TEST_F(NodeMetersTest, AWorkloadMayBeKnownBeforeTheAttach) {
@@ -205,14 +208,15 @@ TEST_F(NodeMetersTest, AWorkloadMayBeKnownBeforeTheAttach) {
   workload.slurm_job = "42";
   meters.SetWorkload({7, 1007}, workload);
   const auto meter = Open(7, &meters);
-  EXPECT_EQ(meters.Take(true).processes[0].workload.slurm_job, "42");
+  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes[0].workload.slurm_job,
+            "42");
   // What is never attached is forgotten.
   meters.SetWorkload({8, 1008}, workload);
   for (size_t i = 0; i < NodeMeters::kMostEarlyWorkloads; ++i) {
     meters.SetWorkload({9, i}, workload);
   }
   const auto other = Open(8, &meters);
-  EXPECT_EQ(meters.Take(true).processes[1].workload.slurm_job, "");
+  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes[1].workload.slurm_job, "");
 }
 
 TEST_F(NodeMetersTest, VerdictsAreCountedByReason) {
@@ -224,7 +228,7 @@ TEST_F(NodeMetersTest, VerdictsAreCountedByReason) {
   verdict.set_state(v1::WINDOW_STATE_REFUSED);
   verdict.set_reason(v1::ATTACH_REASON_ALREADY_TRACED);
   meters.OnVerdict(verdict);
-  const NodeSnapshot node = meters.Take(true);
+  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
   EXPECT_EQ(node.windows.at({"attached", "none"}), 2u);
   EXPECT_EQ(node.windows.at({"refused", "already-traced"}), 1u);
 }

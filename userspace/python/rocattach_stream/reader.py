@@ -1,6 +1,7 @@
 """From a file to records: recordings, sequence numbers, dictionaries, damage."""
 
 import dataclasses
+import re
 
 from . import batches
 from .frames import VERSION, Frame, Scanner
@@ -8,6 +9,8 @@ from .names import Names, demangle
 from .payload import PayloadError, parse, to_dict, uncompress
 
 _READ_BYTES = 256 << 10
+# What `rocattach merge` adds to the arguments of the recorder.
+_MERGED_CLOCK = re.compile(r"--merged-clock-(offset|error)-ns=(-?[0-9]{1,20})")
 # Streams whose sequence numbers are checked; further ones are read without that check.
 _MAX_TRACKED_STREAMS = 1 << 20
 
@@ -37,6 +40,28 @@ _ENTRIES = (
     ("clocks", "clock"),
     ("windows", "window"),
 )
+
+
+def _int64(number):
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _header_fields(header):
+    """The fields of a recording, and what merging did to its clock."""
+    if header is None:
+        return {}
+    fields = to_dict(header)
+    sums = {"offset": [], "error": []}
+    for argument in header.recorder_arguments:
+        found = _MERGED_CLOCK.fullmatch(argument)
+        if found:
+            sums[found[1]].append(int(found[2]))
+    if sums["offset"]:
+        fields["merged_clock"] = {
+            "offset_ns": _int64(sum(sums["offset"])),
+            "error_ns": sum(sums["error"]) % (1 << 64),
+        }
+    return fields
 
 
 class StreamError(ValueError):
@@ -203,7 +228,7 @@ class Decoder:
         self._recording = self.stats.recordings
         self.stats.recordings += 1
         self._names = Names()
-        yield self._record("recording", to_dict(header) if header is not None else {})
+        yield self._record("recording", _header_fields(header))
         if not self._from_beginning:
             yield self._damage(
                 "no_beginning", "the recording's first frames are not there"

@@ -13,12 +13,15 @@
 #include "userspace/report/report_tables.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
+#include "userspace/stream/merged_clock.h"
 
 namespace rocattach {
 namespace {
 
 // Processes in the list, those with problems first.
 constexpr size_t kMaxProcesses = 1000;
+// Characters of a command line.
+constexpr size_t kMaxCommand = 2000;
 // Leaves of the flame graph; those with the most time.
 constexpr size_t kMaxLeaves = 20'000;
 
@@ -52,7 +55,7 @@ std::string Label(const Source& source, bool with_host) {
 }
 
 std::string QueueLabel(const Source& source, uint32_t queue) {
-  const std::string name = absl::StrCat("queue ", queue);
+  std::string name = absl::StrCat("queue ", queue);
   if (source.process == nullptr) return name;
   const auto known = source.process->queues.find(queue);
   if (known == source.process->queues.end()) return name;
@@ -72,6 +75,9 @@ Json RecordingsJson(const Report& report) {
       json["when"] = WallTime(header.clock(), header.clock().boottime_ns());
       json["kernel"] = TerminalSafe(header.kernel_release());
       json["version"] = TerminalSafe(header.producer_version());
+      if (const auto merged = MergedClockOf(header)) {
+        json["clock_error"] = merged->error_ns;
+      }
     }
     list.push_back(std::move(json));
   }
@@ -86,6 +92,9 @@ Json GpusJson(const ProcessReport& process) {
         {{"gpu", GpuNumber(process, agent)},
          {"name",
           known == process.agents.end() ? "" : TerminalSafe(known->second.name())},
+         {"product", known == process.agents.end()
+                         ? ""
+                         : TerminalSafe(known->second.product_name())},
          {"span", activity.span_ns()},
          {"busy", activity.busy_ns()},
          {"overlap", activity.overlap_ns()},
@@ -103,6 +112,8 @@ Json ProcessJson(const Source& source, bool with_host) {
   uint64_t kernel_ns = 0;
   for (const auto& [id, kernel] : process.kernels) kernel_ns += kernel.durations.sum();
   return {{"name", Label(source, with_host)},
+          {"command",
+           process.process ? FitWidth(CommandText(*process.process), kMaxCommand) : ""},
           {"verdict", verdict == nullptr ? "" : ShortName(verdict->state())},
           {"reason", verdict == nullptr || verdict->reason() == v1::ATTACH_REASON_NONE
                          ? ""

@@ -98,7 +98,8 @@ function fillCopies() {
 }
 
 function gpuLine(gpu) {
-  let text = `GPU ${gpu.gpu}${gpu.name ? " (" + gpu.name + ")" : ""}: busy ` +
+  const name = [gpu.product, gpu.name].filter(Boolean).join(", ");
+  let text = `GPU ${gpu.gpu}${name ? " (" + name + ")" : ""}: busy ` +
     `${gpu.late > 0 ? "at least " : ""}${duration(gpu.busy)} of ${duration(gpu.span)} ` +
     `(${percent(gpu.busy, gpu.span)})`;
   if (gpu.gaps > 0) {
@@ -117,10 +118,15 @@ function fillProcesses() {
                      process.verdict || "no verdict"));
     const lines = [[plural(process.dispatches, "dispatch", "dispatches"),
       duration(process.kernel_ns) + " of kernel time",
-      plural(process.copies, "copy", "copies"), process.end].filter(Boolean).join(" · ")];
+      plural(process.copies, "copy", "copies"),
+      process.untimed > 0 ? count(process.untimed) + " without times" : "",
+      process.end].filter(Boolean).join(" · ")];
     lines.push(...process.gpus.filter((gpu) => gpu.span > 0).map(gpuLine));
     const detail = [process.reason, process.detail].filter(Boolean).join(": ");
     if (detail) lines.push(detail);
+    if (process.command) {
+      head.append(make("code", { className: "clip quiet" }, process.command));
+    }
     const element = make("div", { className: "process" }, head,
       ...lines.map((line) => make("p", { className: "quiet" }, line)));
     if (process.problem) element.append(make("p", { className: "bad" }, process.problem));
@@ -142,6 +148,9 @@ function fillNotes() {
     "paler bars stand for the others.");
   if (TIME.without_lane > 0) parts.push(plural(TIME.without_lane, "operation", "operations") +
     " without a lane: too many queues, or times that cannot be true.");
+  const errors = data.recordings.map((recording) => recording.clock_error || 0);
+  if (Math.max(0, ...errors) > 0) parts.push("Times of different machines are compared with " +
+    "an error of at most " + duration(Math.max(...errors)) + ".");
   if (parts.length) note("timeline-note", parts.join(" "));
   const others = data.other_kernels;
   if (others) note("kernel-note", "The table has the " + count(data.kernels.length) +

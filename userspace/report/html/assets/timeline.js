@@ -70,6 +70,7 @@ function firstAbove(array, value) {
 
 const view = { from: 0, to: 1, width: 0, gutter: 0, laneHeight: 0 };
 const lanes = TIME.lanes.map(readLane);
+const oneProcess = new Set(lanes.map((lane) => lane.process)).size === 1;
 const timeBox = $("timeline"), timeCanvas = $("timeline-canvas");
 const timeToX = (time) => view.gutter + (time - view.from) / (view.to - view.from) *
   (view.width - view.gutter);
@@ -173,6 +174,21 @@ function drawOperations(context, lane, top, height, range) {
   context.globalAlpha = 1;
 }
 
+// Whether anything of any lane is in view.
+function somethingInView() {
+  return lanes.some((lane) => {
+    const first = firstAbove(lane.reach, view.from);
+    if (first < lane.start.length && lane.start[first] < view.to) return true;
+    if (lane.complete) return false;
+    const level = lane.levels[0];
+    const last = Math.min(level.busy.length - 1, Math.floor(view.to / TIME.width));
+    for (let i = Math.max(0, Math.floor(view.from / TIME.width)); i <= last; ++i) {
+      if (level.operations[i] + level.busy[i] > 0) return true;
+    }
+    return false;
+  });
+}
+
 function drawLane(context, lane, top) {
   const label = view.gutter === 0 ? 15 : 0;
   const range = { first: firstAbove(lane.reach, view.from),
@@ -188,7 +204,7 @@ function drawLane(context, lane, top) {
     drawOperations(context, lane, y, height, range);
   }
   context.fillStyle = ink("--quiet");
-  const name = lane.process + " · " + lane.name;
+  const name = oneProcess ? lane.name : lane.name + " · " + lane.process;
   if (view.gutter === 0) {
     context.fillText(fitText(context, name, view.width - 8), 2, top + 9);
   } else {
@@ -228,9 +244,13 @@ const drawTimeline = onFrame(() => {
     if (top + view.laneHeight > AXIS && top < height) drawLane(context, lane, top);
   });
   context.restore();
+  const empty = lanes.length > 0 && !somethingInView();
+  $("next-operation").hidden = !empty;
   $("range").textContent = lanes.length === 0 ? "No operation has times." :
     preciseTime(Math.max(view.from - TIME.first, 0), tickStep(4)) + " to " +
-    preciseTime(Math.min(view.to, TIME.last) - TIME.first, tickStep(4)) + " of " + duration(TIME.last - TIME.first);
+    preciseTime(Math.min(view.to, TIME.last) - TIME.first, tickStep(4)) + " of " +
+    duration(TIME.last - TIME.first) + (empty ? ": nothing ran" : "");
+  drawOverview();
   timeBox.dataset.from = view.from;
   timeBox.dataset.to = view.to;
   timeBox.dataset.drawMs = performance.now() - begin;

@@ -60,6 +60,20 @@ function nextMatch() {
   if (found) showOperation(found.lane, found.i);
 }
 
+// Moves the view, as wide as it is, to the next operation after it, or to the first one.
+function nextOperation() {
+  let next = Infinity, first = Infinity;
+  for (const lane of lanes) {
+    if (lane.start.length === 0) continue;
+    first = Math.min(first, lane.start[0]);
+    const i = firstAbove(lane.start, view.to);
+    if (i < lane.start.length) next = Math.min(next, lane.start[i]);
+  }
+  const at = next < Infinity ? next : first;
+  const span = view.to - view.from;
+  if (at < Infinity) setView(at - span * 0.1, at + span * 0.9);
+}
+
 function showOperation(lane, i) {
   const span = Math.max((lane.end[i] - lane.start[i]) * 8, 200);
   const middle = (lane.start[i] + lane.end[i]) / 2;
@@ -163,6 +177,7 @@ $("zoom-in").onclick = () => zoom(0.5);
 $("zoom-out").onclick = () => zoom(2);
 $("zoom-all").onclick = showAll;
 $("next-match").onclick = nextMatch;
+$("next-operation").onclick = nextOperation;
 onChange(() => {
   $("next-match").hidden = !state.matches && state.selected < 0;
   drawTimeline();

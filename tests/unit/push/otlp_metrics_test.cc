@@ -1,0 +1,192 @@
+#include "userspace/push/otlp_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace rocattach {
+namespace {
+
+using Attributes = std::map<std::string, std::string>;
+
+Attributes ToMap(const google::protobuf::RepeatedPtrField<otlp::KeyValue>& list) {
+  Attributes map;
+  for (const otlp::KeyValue& attribute : list) {
+    const otlp::AnyValue& value = attribute.value();
+    EXPECT_EQ(map.count(attribute.key()), 0u) << attribute.key();
+    map[attribute.key()] = value.has_int_value() ? std::to_string(value.int_value())
+                                                 : value.string_value();
+  }
+  return map;
+}
+
+NodeSnapshot Example() {
+  NodeSnapshot node;
+  node.boot_ns = 5'000'000'000;
+  GpuSnapshot& gpu = node.gpus["GPU-1"];
+  gpu.gpu.architecture = "gfx90a";
+  gpu.vram_bytes = 64'000;
+  gpu.vram_used_bytes = 0;
+  node.gpus["GPU-2"].gpu.architecture = "gfx90a";  // its memory is not known
+  gpu.totals.operations = {3, 6'000'000};
+  gpu.totals.durations.Add(1'000'000);
+  gpu.totals.durations.Add(4'000'000);
+  gpu.totals.durations.Add(100'000'000'000);  // beyond all bounds
+  ProcessSnapshot process;
+  process.pid = 7;
+  process.start_ns = 2'000'000'000;
+  process.comm = "train";
+  process.uid = 1000;
+  process.workload.pod = "trainer-0";
+  process.workload.kube_namespace = "ml";
+  process.workload.slurm_job = "12";
+  process.workload.container_id = "abc";
+  process.gpus["GPU-1"] = {3, 6'000'000};
+  process.copies[2] = {1, 4096, 1000};
+  process.kernels.push_back({0xabc, "_Z5ScalePffi", {2, 5'000'000}});
+  node.processes.push_back(process);
+  process.pid = 8;
+  process.workload = {};
+  node.processes.push_back(process);
+  return node;
+}
+
+OtlpService Service() {
+  OtlpService service;
+  service.host = {{"host.name", "node7"}};
+  service.service = {{"service.name", "rocattach-watch"}};
+  service.realtime_offset_ns = 1'000'000'000'000;
+  service.start_ns = 1'000'000'000;
+  return service;
+}
+
+class OtlpMetricsTest : public testing::Test {
+ protected:
+  OtlpMetricsTest() : request_(OtlpMetrics(Example(), {}, Service(), &demangler_)) {}
+
+  const otlp::ResourceMetrics* Resource(const std::string& pid) {
+    for (const auto& resource : request_.resource_metrics()) {
+      const Attributes attributes = ToMap(resource.resource().attributes());
+      const auto found = attributes.find("process.pid");
+      if ((found == attributes.end() ? "" : found->second) == pid) return &resource;
+    }
+    return nullptr;
+  }
+  const otlp::Metric* Find(const std::string& pid, const std::string& name) {
+    const otlp::ResourceMetrics* resource = Resource(pid);
+    if (resource == nullptr) return nullptr;
+    const otlp::Metric* found = nullptr;
+    for (const otlp::Metric& metric : resource->scope_metrics(0).metrics()) {
+      if (metric.name() != name) continue;
+      EXPECT_EQ(found, nullptr) << name << " is there twice";
+      found = &metric;
+    }
+    return found;
+  }
+
+  Demangler demangler_;
+  otlp::ExportMetricsServiceRequest request_;
+};
+
+TEST_F(OtlpMetricsTest, EachProcessIsAResource) {
+  ASSERT_EQ(request_.resource_metrics_size(), 3);
+  EXPECT_EQ(ToMap(Resource("")->resource().attributes()),
+            (Attributes{{"host.name", "node7"}, {"service.name", "rocattach-watch"}}));
+  ASSERT_NE(Resource("7"), nullptr);
+  EXPECT_EQ(ToMap(Resource("7")->resource().attributes()),
+            (Attributes{{"host.name", "node7"},
+                        {"process.pid", "7"},
+                        {"process.executable.name", "train"},
+                        {"process.user.id", "1000"},
+                        {"process.creation.time", "1970-01-01T00:16:42+00:00"},
+                        {"k8s.namespace.name", "ml"},
+                        {"k8s.pod.name", "trainer-0"},
+                        {"container.id", "abc"},
+                        {"slurm.job.id", "12"}}));
+}
+
+TEST_F(OtlpMetricsTest, CountersAreCumulativeSums) {
+  const otlp::Metric* time = Find("7", "rocattach_target_gpu_time_seconds");
+  ASSERT_NE(time, nullptr);
+  EXPECT_EQ(time->unit(), "s");
+  EXPECT_TRUE(time->sum().is_monotonic());
+  EXPECT_EQ(time->sum().aggregation_temporality(),
+            otlp::AGGREGATION_TEMPORALITY_CUMULATIVE);
+  ASSERT_EQ(time->sum().data_points_size(), 1);
+  const otlp::NumberDataPoint& point = time->sum().data_points(0);
+  EXPECT_DOUBLE_EQ(point.as_double(), 0.006);
+  // The process began after the service.
+  EXPECT_EQ(point.start_time_unix_nano(), 1'002'000'000'000u);
+  EXPECT_EQ(point.time_unix_nano(), 1'005'000'000'000u);
+  EXPECT_EQ(ToMap(point.attributes()), (Attributes{{"gpu", "GPU-1"}}));
+  ASSERT_NE(Find("7", "rocattach_target_memcpy"), nullptr);
+  EXPECT_EQ(Find("7", "rocattach_target_memcpy")->unit(), "");
+  ASSERT_NE(Find("7", "rocattach_target_memcpy_bytes"), nullptr);
+  EXPECT_EQ(Find("7", "rocattach_target_memcpy_bytes")->unit(), "By");
+}
+
+TEST_F(OtlpMetricsTest, KernelsHaveTheirNames) {
+  const otlp::Metric* metric = Find("8", "rocattach_kernel_dispatches");
+  ASSERT_NE(metric, nullptr);
+  ASSERT_EQ(metric->sum().data_points_size(), 1);
+  EXPECT_EQ(ToMap(metric->sum().data_points(0).attributes()),
+            (Attributes{{"kernel", "0000000000000abc"},
+                        {"kernel_name", "Scale(float*, float, int)"}}));
+}
+
+TEST_F(OtlpMetricsTest, HistogramsCountEachValueOnce) {
+  const otlp::Metric* metric = Find("", "rocattach_dispatch_duration_seconds");
+  ASSERT_NE(metric, nullptr);
+  ASSERT_EQ(metric->histogram().data_points_size(), 2);  // by GPU
+  const otlp::HistogramDataPoint& point = metric->histogram().data_points(0);
+  EXPECT_EQ(point.count(), 3u);
+  EXPECT_DOUBLE_EQ(point.sum(), 100.005);
+  ASSERT_EQ(point.bucket_counts_size(), point.explicit_bounds_size() + 1);
+  uint64_t total = 0;
+  for (uint64_t count : point.bucket_counts()) total += count;
+  EXPECT_EQ(total, 3u);
+  EXPECT_EQ(point.bucket_counts(point.bucket_counts_size() - 1), 1u);
+}
+
+TEST_F(OtlpMetricsTest, DevicesHaveTheirConventionalNames) {
+  for (const auto& [name, bytes] : {std::pair("hw.gpu.memory.limit", 64'000),
+                                    std::pair("hw.gpu.memory.usage", 0)}) {
+    const otlp::Metric* metric = Find("", name);
+    ASSERT_NE(metric, nullptr) << name;
+    EXPECT_FALSE(metric->sum().is_monotonic());
+    ASSERT_EQ(metric->sum().data_points_size(), 1);
+    EXPECT_EQ(metric->sum().data_points(0).as_int(), bytes);
+    EXPECT_EQ(
+        ToMap(metric->sum().data_points(0).attributes()),
+        (Attributes{{"hw.id", "GPU-1"}, {"hw.model", "gfx90a"}, {"hw.vendor", "AMD"}}));
+  }
+}
+
+TEST_F(OtlpMetricsTest, TheServicesOwnHaveTheirConventionalNames) {
+  EXPECT_NE(Find("", "process.cpu.time"), nullptr);
+  ASSERT_NE(Find("", "process.memory.usage"), nullptr);
+  EXPECT_EQ(Find("", "process.memory.usage")->unit(), "By");
+  EXPECT_EQ(Find("", "rocattach_build_info"), nullptr);
+  EXPECT_EQ(Find("7", "rocattach_target_info"), nullptr);
+}
+
+TEST(OtlpService, AttributesReplaceWhatTheMachineSays) {
+  const OtlpService service =
+      DescribeOtlpService({{"service.name", "gpus"}, {"host.name", "renamed"}});
+  int names = 0;
+  for (const auto& [key, value] : service.service) {
+    if (key != "service.name") continue;
+    ++names;
+    EXPECT_EQ(value, "gpus");
+  }
+  EXPECT_EQ(names, 1);
+  for (const auto& [key, value] : service.host) {
+    if (key == "host.name") {
+      EXPECT_EQ(value, "renamed");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rocattach

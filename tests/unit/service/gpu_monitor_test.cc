@@ -1,0 +1,113 @@
+#include "userspace/service/gpu_monitor.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/time/clock.h"
+#include "tests/unit/gpus/fake_driver.h"
+
+namespace rocattach {
+namespace {
+
+using testing_support::FakeDriver;
+
+NodeSnapshot Take(const GpuMonitor& monitor) {
+  NodeSnapshot snapshot;
+  snapshot.series_limit = 1000;
+  monitor.AddTo(&snapshot);
+  return snapshot;
+}
+
+// The first snapshot that is as wanted, or the last one that was not.
+template <typename Wanted>
+NodeSnapshot TakeUntil(const GpuMonitor& monitor, Wanted wanted) {
+  const absl::Time end = absl::Now() + absl::Seconds(60);
+  for (;;) {
+    NodeSnapshot snapshot = Take(monitor);
+    if (wanted(snapshot) || absl::Now() > end) return snapshot;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+}
+
+class GpuMonitorTest : public testing::Test {
+ protected:
+  GpuMonitorTest() {
+    driver_.AddGpu(1, 100, 3, 0xa);
+    driver_.AddProcess(7, 1007, "train");
+    driver_.Write("proc/7/cgroup", "0::/docker/" + std::string(64, 'c') + "\n");
+    driver_.Write("proc/7/environ", "");
+    driver_.Write("kfd/proc/7/vram_100", "4096\n");
+    options_.roots = driver_.roots();
+    options_.period = absl::Milliseconds(1);
+  }
+  const FakeDriver driver_;
+  GpuMonitor::Options options_;
+};
+
+TEST_F(GpuMonitorTest, ProcessesHaveTheirWorkloads) {
+  GpuMonitor monitor(options_);
+  const NodeSnapshot node =
+      TakeUntil(monitor, [](const NodeSnapshot& n) { return !n.uses.empty(); });
+  ASSERT_EQ(node.uses.size(), 1u);
+  EXPECT_EQ(node.uses[0].workload.container_id, std::string(64, 'c'));
+  ASSERT_EQ(node.workload_uses.size(), 1u);
+  EXPECT_EQ(node.workload_uses[0].gpus.at("GPU-000000000000000a").vram_bytes, 4096u);
+  driver_.Write("kfd/proc/7/vram_100", "5000\n");
+  EXPECT_EQ(TakeUntil(monitor,
+                      [](const NodeSnapshot& n) {
+                        return n.uses.at(0).gpus.begin()->second.vram_bytes() == 5000u;
+                      })
+                .uses.size(),
+            1u);
+  driver_.Remove("kfd/proc/7");
+  EXPECT_TRUE(TakeUntil(monitor, [](const NodeSnapshot& n) {
+                return n.uses.empty();
+              }).uses.empty());
+}
+
+TEST_F(GpuMonitorTest, WhatIsFoundLaterIsAddedAndTold) {
+  int asked = 0, told = 0;
+  options_.complete = [&](const std::vector<const GpuDevice*>& gpus, uid_t,
+                          WorkloadIdentity* workload) {
+    EXPECT_EQ(gpus.size(), 1u);
+    if (++asked < 3) return false;
+    workload->pod = "trainer-0";
+    return true;
+  };
+  options_.on_workload = [&](const ProcessId& id, const WorkloadIdentity& workload) {
+    EXPECT_EQ(id.pid, 7);
+    EXPECT_EQ(workload.pod, "trainer-0");
+    ++told;
+  };
+  GpuMonitor monitor(options_);
+  const NodeSnapshot node = TakeUntil(monitor, [](const NodeSnapshot& n) {
+    return !n.uses.empty() && !n.uses[0].workload.pod.empty();
+  });
+  ASSERT_EQ(node.uses.size(), 1u);
+  EXPECT_EQ(node.uses[0].workload.pod, "trainer-0");
+  monitor.Stop();
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(told, 1);
+}
+
+TEST_F(GpuMonitorTest, FailuresAreCountedAndSaidOnce) {
+  driver_.Write("kfd/proc/7/vram_100", "garbage");
+  int said = 0;
+  options_.on_failure = [&](absl::string_view source, const absl::Status& why) {
+    EXPECT_EQ(source, "GPUs");
+    EXPECT_FALSE(why.ok());
+    ++said;
+  };
+  GpuMonitor monitor(options_);
+  const NodeSnapshot node = TakeUntil(monitor, [](const NodeSnapshot& n) {
+    const auto found = n.source_failures.find({"kfd", "malformed"});
+    return found != n.source_failures.end() && found->second > 2;
+  });
+  EXPECT_GT(node.source_failures.at({"kfd", "malformed"}), 2u);
+  monitor.Stop();
+  EXPECT_EQ(said, 1);
+}
+
+}  // namespace
+}  // namespace rocattach

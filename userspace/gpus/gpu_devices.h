@@ -1,0 +1,55 @@
+// The GPUs of the machine.
+#ifndef ROCATTACH_USERSPACE_GPUS_GPU_DEVICES_H_
+#define ROCATTACH_USERSPACE_GPUS_GPU_DEVICES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "userspace/gpus/gpu_roots.h"
+
+namespace rocattach {
+
+// One GPU, or one partition of a GPU: what the runtime calls an agent. What is not
+// known is empty or unset.
+struct GpuDevice {
+  uint32_t node = 0;    // its number in KFD's topology
+  uint32_t gpu_id = 0;  // what KFD calls it in names of files
+  // The position among all GPUs in the order of nodes, from 0 on: what
+  // ROCR_VISIBLE_DEVICES and schedulers count.
+  uint32_t index = 0;
+  std::string key;           // the label `gpu`, see GpuKey()
+  std::string uuid, pci;     // "GPU-…" with 16 digits, "0000:03:00.0"
+  std::string architecture;  // "gfx942"
+  std::string model;
+  // Among the partitions of one PCI device; unset if it is a whole one.
+  std::optional<uint32_t> partition;
+  std::optional<uint32_t> render_minor;  // of /dev/dri/renderDN
+  std::optional<uint32_t> card;          // of /dev/dri/cardN
+  std::string device;                    // in sysfs: its PCI address, or amdgpu_xcp_N
+  std::optional<uint64_t> vram_total_bytes;
+  // Of all processes and the kernel. Not known of a partition.
+  std::optional<uint64_t> vram_used_bytes;
+};
+
+// What all processes and outputs call a GPU: its uuid, or its PCI address where it has
+// none. Partitions after the first, whose number is in the highest four bits of
+// `location_id` (amdkfd, kfd_topology.c), have "/NUMBER" after it.
+std::string GpuKey(absl::string_view uuid, absl::string_view pci, uint64_t location_id);
+
+inline constexpr size_t kMostGpus = 1024;
+
+// In the order of their nodes, without memory in use. NOT_FOUND where there is no
+// driver; another error if its files cannot be read, or are no topology.
+absl::StatusOr<std::vector<GpuDevice>> ReadGpuDevices(const GpuRoots& roots);
+
+// Fills in vram_used_bytes: it changes all the time.
+void ReadUsedMemory(const GpuRoots& roots, std::vector<GpuDevice>* devices);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_GPUS_GPU_DEVICES_H_

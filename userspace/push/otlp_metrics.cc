@@ -1,0 +1,350 @@
+#include "userspace/push/otlp_metrics.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/file.h"
+#include "userspace/base/version.h"
+#include "userspace/telemetry/metric_families.h"
+#include "userspace/telemetry/metric_labels.h"
+
+namespace rocattach {
+namespace {
+
+using Attributes = std::vector<std::pair<std::string, std::string>>;
+using google::protobuf::RepeatedPtrField;
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+// Labels of processes, and the attributes of resources that mean the same.
+constexpr std::pair<absl::string_view, absl::string_view> kResourceLabels[] = {
+    {"comm", "process.executable.name"},
+    {"namespace", "k8s.namespace.name"},
+    {"pod", "k8s.pod.name"},
+    {"container", "k8s.container.name"},
+    {"job_id", "slurm.job.id"},
+    {"pid", "process.pid"}};
+
+// Families that say what resources and attributes say here.
+constexpr absl::string_view kLeftOut[] = {
+    "rocattach_target_info", "rocattach_kernel_info", "rocattach_build_info",
+    "process_start_time_seconds"};
+
+// The service's own, which have names by OpenTelemetry's conventions.
+constexpr std::pair<absl::string_view, absl::string_view> kRenamed[] = {
+    {"process_cpu_seconds_total", "process.cpu.time"},
+    {"process_resident_memory_bytes", "process.memory.usage"}};
+
+struct Unit {
+  absl::string_view suffix, unit;
+};
+constexpr Unit kUnits[] = {{"_seconds", "s"}, {"_bytes", "By"}, {"_ratio", "1"}};
+
+void Add(absl::string_view key, const std::string& value,
+         RepeatedPtrField<otlp::KeyValue>* attributes) {
+  if (value.empty()) return;
+  otlp::KeyValue* attribute = attributes->Add();
+  attribute->set_key(std::string(key));
+  attribute->mutable_value()->set_string_value(value);
+}
+
+void AddNumber(absl::string_view key, int64_t value,
+               RepeatedPtrField<otlp::KeyValue>* attributes) {
+  otlp::KeyValue* attribute = attributes->Add();
+  attribute->set_key(std::string(key));
+  attribute->mutable_value()->set_int_value(value);
+}
+
+const std::string* FindLabel(const ClientMetric& metric, absl::string_view name) {
+  for (const ClientMetric::Label& label : metric.label) {
+    if (label.name == name) return &label.value;
+  }
+  return nullptr;
+}
+
+template <typename Table>
+absl::string_view Lookup(const Table& table, absl::string_view name) {
+  for (const auto& [key, value] : table) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
+class OtlpBuilder {
+ public:
+  OtlpBuilder(const NodeSnapshot& node, const OtlpService& service,
+              Demangler* demangler)
+      : service_(service), time_ns_(WallNs(node.boot_ns)) {
+    for (const ProcessSnapshot& process : node.processes) {
+      processes_[absl::StrCat(process.pid)] = &process;
+      for (const KernelSnapshot& kernel : process.kernels) {
+        std::string& name = kernel_names_[KernelId(kernel.id)];
+        if (name.empty()) name = ShortName(kernel.name, demangler);
+      }
+    }
+    // The service comes first, also where no family is about it.
+    Resource* own = NewResource("");
+    for (const auto& [key, value] : service_.service) {
+      Add(key, value, own->message->mutable_resource()->mutable_attributes());
+    }
+    own->start_ns = WallNs(service_.start_ns);
+  }
+
+  void AddFamily(const MetricFamily& family) {
+    for (absl::string_view name : kLeftOut) {
+      if (family.name == name) return;
+    }
+    ++family_;
+    for (const ClientMetric& metric : family.metric) {
+      Resource* resource = ResourceOf(metric);
+      AddPoint(family, metric, *resource, MetricOf(family, resource));
+    }
+  }
+
+  // Memory of devices, by OpenTelemetry's conventions for hardware.
+  void AddDevices(const NodeSnapshot& node) {
+    AddDeviceMemory(node, "hw.gpu.memory.limit", "Memory of the GPU.",
+                    &GpuSnapshot::vram_bytes);
+    AddDeviceMemory(node, "hw.gpu.memory.usage", "Memory of the GPU that is in use.",
+                    &GpuSnapshot::vram_used_bytes);
+  }
+
+  otlp::ExportMetricsServiceRequest Take() { return std::move(request_); }
+
+ private:
+  struct Resource {
+    otlp::ResourceMetrics* message = nullptr;
+    uint64_t start_ns = 0;  // wall time: since when it is counted
+    uint64_t family = 0;    // its last metric belongs to
+  };
+
+  void AddDeviceMemory(const NodeSnapshot& node, const char* name,
+                       const char* description,
+                       std::optional<uint64_t> GpuSnapshot::*bytes) {
+    const Resource& service = resources_.at("");
+    otlp::Metric* metric = nullptr;
+    for (const auto& [key, gpu] : node.gpus) {
+      if (!(gpu.*bytes).has_value()) continue;
+      if (metric == nullptr) {
+        metric = service.message->mutable_scope_metrics(0)->add_metrics();
+        metric->set_name(name);
+        metric->set_description(description);
+        metric->set_unit("By");
+        metric->mutable_sum()->set_aggregation_temporality(
+            otlp::AGGREGATION_TEMPORALITY_CUMULATIVE);
+      }
+      otlp::NumberDataPoint* point = metric->mutable_sum()->add_data_points();
+      point->set_start_time_unix_nano(service.start_ns);
+      point->set_time_unix_nano(time_ns_);
+      point->set_as_int(static_cast<int64_t>(*(gpu.*bytes)));
+      auto* attributes = point->mutable_attributes();
+      Add("hw.id", key, attributes);
+      Add("hw.name", gpu.gpu.pci, attributes);
+      Add("hw.vendor", "AMD", attributes);
+      Add("hw.model",
+          gpu.gpu.product_name.empty() ? gpu.gpu.architecture : gpu.gpu.product_name,
+          attributes);
+    }
+  }
+
+  uint64_t WallNs(uint64_t boot_ns) const {
+    return static_cast<uint64_t>(static_cast<int64_t>(boot_ns) +
+                                 service_.realtime_offset_ns);
+  }
+
+  Resource* NewResource(const std::string& pid) {
+    Resource* resource = &resources_[pid];
+    resource->message = request_.add_resource_metrics();
+    for (const auto& [key, value] : service_.host) {
+      Add(key, value, resource->message->mutable_resource()->mutable_attributes());
+    }
+    otlp::ScopeMetrics* scope = resource->message->add_scope_metrics();
+    scope->mutable_scope()->set_name("rocattach-watch");
+    scope->mutable_scope()->set_version(ROCATTACH_VERSION);
+    return resource;
+  }
+
+  Resource* ResourceOf(const ClientMetric& metric) {
+    const std::string* pid = FindLabel(metric, "pid");
+    if (pid == nullptr) return &resources_.at("");
+    const auto found = resources_.find(*pid);
+    if (found != resources_.end()) return &found->second;
+    Resource* resource = NewResource(*pid);
+    resource->start_ns = WallNs(service_.start_ns);
+    auto* attributes = resource->message->mutable_resource()->mutable_attributes();
+    for (const ClientMetric::Label& label : metric.label) {
+      const absl::string_view key = Lookup(kResourceLabels, label.name);
+      int64_t number = 0;
+      if (label.name == "pid" && absl::SimpleAtoi(label.value, &number)) {
+        AddNumber(key, number, attributes);
+      } else if (!key.empty()) {
+        Add(key, label.value, attributes);
+      }
+    }
+    if (const auto known = processes_.find(*pid); known != processes_.end()) {
+      Describe(*known->second, resource, attributes);
+    }
+    return resource;
+  }
+
+  // What has no label at every series.
+  void Describe(const ProcessSnapshot& process, Resource* resource,
+                RepeatedPtrField<otlp::KeyValue>* attributes) {
+    Add("process.executable.path", process.workload.executable, attributes);
+    AddNumber("process.user.id", process.uid, attributes);
+    Add("container.id", process.workload.container_id, attributes);
+    Add("k8s.pod.uid", process.workload.pod_uid, attributes);
+    Add("k8s.node.name", process.workload.node, attributes);
+    Add("slurm.step.id", process.workload.slurm_step, attributes);
+    if (process.start_ns == 0) return;
+    const uint64_t wall_ns = WallNs(process.start_ns);
+    Add("process.creation.time",
+        absl::FormatTime(absl::RFC3339_full,
+                         absl::FromUnixNanos(static_cast<int64_t>(wall_ns)),
+                         absl::UTCTimeZone()),
+        attributes);
+    // Nothing was counted before the process and the service had both started.
+    resource->start_ns = std::max(resource->start_ns, wall_ns);
+  }
+
+  // The points of a family and a resource are in one metric.
+  otlp::Metric* MetricOf(const MetricFamily& family, Resource* resource) {
+    otlp::ScopeMetrics* scope = resource->message->mutable_scope_metrics(0);
+    if (std::exchange(resource->family, family_) == family_) {
+      return scope->mutable_metrics(scope->metrics_size() - 1);
+    }
+    otlp::Metric* metric = scope->add_metrics();
+    metric->set_description(family.help);
+    absl::string_view name = family.name;
+    if (family.type == MetricType::Counter) name = absl::StripSuffix(name, "_total");
+    // Units stay part of names: without them some would be the same.
+    for (const Unit& unit : kUnits) {
+      if (absl::EndsWith(name, unit.suffix)) metric->set_unit(std::string(unit.unit));
+    }
+    const absl::string_view renamed = Lookup(kRenamed, family.name);
+    metric->set_name(std::string(renamed.empty() ? name : renamed));
+    return metric;
+  }
+
+  void AddPoint(const MetricFamily& family, const ClientMetric& from,
+                const Resource& resource, otlp::Metric* metric) {
+    switch (family.type) {
+      case MetricType::Histogram:
+        metric->mutable_histogram()->set_aggregation_temporality(
+            otlp::AGGREGATION_TEMPORALITY_CUMULATIVE);
+        AddHistogram(from, resource, metric->mutable_histogram()->add_data_points());
+        return;
+      case MetricType::Counter: {
+        otlp::Sum* sum = metric->mutable_sum();
+        sum->set_aggregation_temporality(otlp::AGGREGATION_TEMPORALITY_CUMULATIVE);
+        sum->set_is_monotonic(true);
+        otlp::NumberDataPoint* point = sum->add_data_points();
+        point->set_start_time_unix_nano(resource.start_ns);
+        AddNumberPoint(from, from.counter.value, point);
+        return;
+      }
+      default:
+        AddNumberPoint(from, from.gauge.value,
+                       metric->mutable_gauge()->add_data_points());
+    }
+  }
+
+  void AddNumberPoint(const ClientMetric& from, double value,
+                      otlp::NumberDataPoint* point) {
+    point->set_time_unix_nano(time_ns_);
+    point->set_as_double(value);
+    AddAttributes(from, point->mutable_attributes());
+  }
+
+  void AddHistogram(const ClientMetric& from, const Resource& resource,
+                    otlp::HistogramDataPoint* point) {
+    point->set_start_time_unix_nano(resource.start_ns);
+    point->set_time_unix_nano(time_ns_);
+    point->set_count(from.histogram.sample_count);
+    point->set_sum(from.histogram.sample_sum);
+    uint64_t below = 0;  // Prometheus's buckets contain all smaller ones
+    for (const ClientMetric::Bucket& bucket : from.histogram.bucket) {
+      point->add_bucket_counts(bucket.cumulative_count - below);
+      point->add_explicit_bounds(bucket.upper_bound);
+      below = bucket.cumulative_count;
+    }
+    point->add_bucket_counts(from.histogram.sample_count - below);
+    AddAttributes(from, point->mutable_attributes());
+  }
+
+  // All labels that are not the resource's.
+  void AddAttributes(const ClientMetric& from,
+                     RepeatedPtrField<otlp::KeyValue>* attributes) {
+    const bool of_process = FindLabel(from, "pid") != nullptr;
+    for (const ClientMetric::Label& label : from.label) {
+      if (of_process && !Lookup(kResourceLabels, label.name).empty()) continue;
+      Add(label.name, label.value, attributes);
+      if (label.name != "kernel") continue;
+      if (const auto name = kernel_names_.find(label.value);
+          name != kernel_names_.end()) {
+        Add("kernel_name", name->second, attributes);
+      }
+    }
+  }
+
+  const OtlpService& service_;
+  const uint64_t time_ns_;
+  otlp::ExportMetricsServiceRequest request_;
+  std::map<std::string, Resource> resources_;  // by pid; "": the service
+  std::map<std::string, const ProcessSnapshot*> processes_;
+  std::map<std::string, std::string> kernel_names_;  // by the label
+  uint64_t family_ = 0;
+};
+
+}  // namespace
+
+OtlpService DescribeOtlpService(const Attributes& attributes) {
+  OtlpService service;
+  const ClockSnapshot now = TakeClockSnapshot();
+  service.realtime_offset_ns = static_cast<int64_t>(now.realtime_ns - now.boottime_ns);
+  service.start_ns = now.boottime_ns;
+  utsname machine = {};
+  (void)uname(&machine);
+  service.host = {{"host.name", machine.nodename}, {"os.type", "linux"}};
+  if (auto id = ReadFile("/etc/machine-id", 64); id.ok()) {
+    service.host.emplace_back("host.id", absl::StripAsciiWhitespace(*id));
+  }
+  service.service = {{"service.name", "rocattach-watch"},
+                     {"service.version", ROCATTACH_VERSION},
+                     {"service.instance.id",
+                      absl::StrCat(absl::string_view(machine.nodename), "-", getpid(),
+                                   "-", now.realtime_ns / 1'000'000)}};
+  for (const auto& [key, value] : attributes) {
+    Attributes& list =
+        absl::StartsWith(key, "service.") ? service.service : service.host;
+    std::erase_if(list, [&name = key](const auto& pair) { return pair.first == name; });
+    list.emplace_back(key, value);
+  }
+  return service;
+}
+
+otlp::ExportMetricsServiceRequest OtlpMetrics(const NodeSnapshot& snapshot,
+                                              const SelfUsage& self,
+                                              const OtlpService& service,
+                                              Demangler* demangler) {
+  OtlpBuilder builder(snapshot, service, demangler);
+  EmitFamilies(snapshot, self, demangler,
+               [&](const MetricFamily& family) { builder.AddFamily(family); });
+  builder.AddDevices(snapshot);
+  return builder.Take();
+}
+
+}  // namespace rocattach

@@ -1,0 +1,74 @@
+// One output of a run: a file, or a series of files if the recording is split.
+#ifndef ROCATTACH_USERSPACE_RECORD_RECORDING_FILE_H_
+#define ROCATTACH_USERSPACE_RECORD_RECORDING_FILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "userspace/record/recording_index.h"
+#include "userspace/record/rotation_options.h"
+#include "userspace/stream/writer.h"
+
+namespace rocattach {
+
+struct RecordingFileOptions {
+  RotationOptions rotation;
+  WriterOptions writer;
+  // A file is complete and has its final name; `recording.file` is the whole path.
+  std::function<void(IndexedRecording recording)> on_complete;
+};
+
+// A file of a split recording is named STEM.NNNNNN.rwa, and STEM.NNNNNN.rwa.partial
+// until it is complete. Not thread-safe.
+class RecordingFile {
+ public:
+  // Creates `path`.rwa, or the first file of a series. A name in use gets a number; a
+  // series continues behind the numbers that exist.
+  static absl::StatusOr<std::unique_ptr<RecordingFile>> Open(
+      const std::string& path, RecordingFileOptions options);
+  // Without a name, for standard output.
+  static absl::StatusOr<std::unique_ptr<RecordingFile>> Wrap(
+      std::unique_ptr<Sink> sink, RecordingFileOptions options);
+
+  // The same one for as long as this object lives.
+  StreamWriter* writer() { return writer_.get(); }
+  // Writes what is due, and begins the next file when that is due.
+  absl::Status Flush(uint64_t now_ns);
+  absl::Status Close();
+
+  // Of the file that is written now.
+  const std::string& name() const { return name_; }
+  // For users: of the file, or of the series.
+  std::string title() const;
+  // Records that could not be written, in all files.
+  uint64_t records_dropped() const;
+
+ private:
+  explicit RecordingFile(RecordingFileOptions options) : options_(std::move(options)) {}
+  absl::StatusOr<std::unique_ptr<Sink>> Create(const std::string& path);
+  // The next one of a series.
+  absl::StatusOr<std::unique_ptr<Sink>> CreateNext();
+  bool IsDue(uint64_t now_ns) const;
+  absl::Status Rotate(uint64_t now_ns);
+  // What has been written is complete: it gets its final name.
+  absl::Status Complete(const std::string& name, uint64_t begin_ns,
+                        const WriterStats& stats) const;
+
+  const RecordingFileOptions options_;
+  std::unique_ptr<StreamWriter> writer_;
+  std::string stem_;       // empty: not split
+  uint64_t number_ = 0;    // of the current file
+  std::string name_;       // while it is written
+  uint64_t begin_ns_ = 0;  // CLOCK_REALTIME
+  uint64_t begin_boot_ns_ = 0;
+  uint64_t retry_ns_ = 0;        // CLOCK_BOOTTIME; after a failed rotation
+  uint64_t dropped_before_ = 0;  // in earlier files
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_RECORDING_FILE_H_

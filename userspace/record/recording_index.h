@@ -1,0 +1,60 @@
+// The index of completed recordings in a directory, and which of them are kept.
+//
+// DIRECTORY/rocattach-index.jsonl has one JSON object a line, the oldest file first. It
+// is replaced atomically. Several runs, one after the other, share it.
+#ifndef ROCATTACH_USERSPACE_RECORD_RECORDING_INDEX_H_
+#define ROCATTACH_USERSPACE_RECORD_RECORDING_INDEX_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "userspace/base/unique_fd.h"
+#include "userspace/record/rotation_options.h"
+
+namespace rocattach {
+
+inline constexpr char kRecordingIndexName[] = "rocattach-index.jsonl";
+
+// One completed file.
+struct IndexedRecording {
+  std::string file;  // below the directory
+  uint64_t bytes = 0;
+  // When it was begun and completed, CLOCK_REALTIME.
+  uint64_t begin_ns = 0;
+  uint64_t end_ns = 0;
+  uint64_t processes = 0;
+  uint64_t dispatches = 0;
+  uint64_t copies = 0;
+  uint64_t records_dropped = 0;  // that could not be written
+};
+
+// Not thread-safe.
+class RecordingIndex {
+ public:
+  // Reads the index of earlier runs. Lines that cannot be understood, and files that
+  // are gone, are left out.
+  static absl::StatusOr<RecordingIndex> Open(const std::string& directory);
+
+  // Adds a file, deletes what is beyond `limits`, and writes the index.
+  absl::Status Add(IndexedRecording recording, const RotationOptions& limits);
+
+  const std::vector<IndexedRecording>& recordings() const { return recordings_; }
+
+ private:
+  explicit RecordingIndex(UniqueFd directory, std::string path)
+      : directory_(std::move(directory)), path_(std::move(path)) {}
+  void Read();
+  absl::Status Retain(const RotationOptions& limits);
+  absl::Status Write() const;
+
+  UniqueFd directory_;
+  std::string path_;  // of the directory, for messages
+  std::vector<IndexedRecording> recordings_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_RECORD_RECORDING_INDEX_H_

@@ -1,0 +1,159 @@
+#include "userspace/service/gpu_monitor.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "userspace/attribution/workload_resolver.h"
+#include "userspace/base/clock.h"
+#include "userspace/telemetry/gpu_use_totals.h"
+
+namespace rocattach {
+namespace {
+
+// How long Stop() waits for a reading.
+constexpr absl::Duration kPatience = absl::Seconds(2);
+
+// A process whose workload is looked for.
+struct Known {
+  WorkloadIdentity workload;
+  bool complete = false;
+};
+
+void SetFailures(const GpuReadFailures& failures, NodeSnapshot* snapshot) {
+  auto& all = snapshot->source_failures;
+  all[{"topology", "unreadable"}] = failures.topology;
+  all[{"kfd", "unreadable"}] = failures.kfd;
+  all[{"kfd", "malformed"}] = failures.malformed;
+  all[{"kfd", "unknown_process"}] = failures.unknown_process;
+  all[{"drm", "unreadable"}] = failures.drm;
+  all[{"proc", "crowded"}] = failures.crowded;
+}
+
+}  // namespace
+
+// Belongs to the thread too, which may be left behind.
+struct GpuMonitor::State {
+  explicit State(Options given)
+      : options(std::move(given)), reader(options.roots, options.limits) {}
+
+  // One reading. False if the monitor has been stopped meanwhile.
+  bool Round(bool everyone) ABSL_LOCKS_EXCLUDED(callbacks, mutex);
+  // The workloads of all processes of a reading.
+  std::map<ProcessId, WorkloadIdentity> FindWorkloads(const GpuUsage& usage)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(callbacks);
+  std::vector<const GpuDevice*> DevicesOf(const GpuUsage& usage,
+                                          const GpuProcess& process) const;
+
+  const Options options;
+  GpuUsageReader reader;                 // the thread's
+  std::map<ProcessId, Known> workloads;  // the thread's
+  bool failure_said = false;             // the thread's
+  absl::Notification done;
+
+  // Held while functions of the options are called; before `mutex`.
+  absl::Mutex callbacks;
+  bool stopped ABSL_GUARDED_BY(callbacks) = false;
+  mutable absl::Mutex mutex;
+  GpuUseTotals totals ABSL_GUARDED_BY(mutex);
+  GpuReadFailures failures ABSL_GUARDED_BY(mutex);
+  absl::Notification stop;
+};
+
+std::vector<const GpuDevice*> GpuMonitor::State::DevicesOf(
+    const GpuUsage& usage, const GpuProcess& process) const {
+  std::vector<const GpuDevice*> devices;
+  for (const GpuDevice& device : usage.devices) {
+    const auto use = process.gpus.find(device.key);
+    // Every process that computes is in the files of every GPU that it can see.
+    if (use != process.gpus.end() && use->second.vram_bytes().value_or(0) > 0) {
+      devices.push_back(&device);
+    }
+  }
+  return devices;
+}
+
+std::map<ProcessId, WorkloadIdentity> GpuMonitor::State::FindWorkloads(
+    const GpuUsage& usage) {
+  std::map<ProcessId, Known> now;
+  std::map<ProcessId, WorkloadIdentity> found;
+  for (const GpuProcess& process : usage.processes) {
+    Known known;
+    if (const auto old = workloads.find(process.id); old != workloads.end()) {
+      known = std::move(old->second);
+    } else if (auto read = ReadWorkload(process.id, options.roots.proc); read.ok()) {
+      known.workload = *std::move(read);
+    }
+    if (!known.complete && options.complete != nullptr) {
+      const WorkloadIdentity before = known.workload;
+      known.complete =
+          options.complete(DevicesOf(usage, process), process.uid, &known.workload);
+      if (options.on_workload != nullptr && !(known.workload == before)) {
+        options.on_workload(process.id, known.workload);
+      }
+    }
+    found[process.id] = known.workload;
+    now[process.id] = std::move(known);
+  }
+  workloads = std::move(now);
+  return found;
+}
+
+bool GpuMonitor::State::Round(bool everyone) {
+  GpuUsage usage = reader.Read(everyone);
+  const uint64_t now_ns = ClockNs(CLOCK_MONOTONIC);
+  absl::MutexLock calling(&callbacks);
+  if (stopped) return false;
+  const auto found = FindWorkloads(usage);
+  if (!failure_said && reader.failures().sum() > 0) {
+    failure_said = true;
+    if (options.on_failure != nullptr) {
+      options.on_failure("GPUs", reader.failures().last);
+    }
+  }
+  absl::MutexLock lock(&mutex);
+  totals.Update(std::move(usage), found, now_ns);
+  failures = reader.failures();
+  return true;
+}
+
+GpuMonitor::GpuMonitor(Options options)
+    : state_(std::make_shared<State>(std::move(options))),
+      thread_([state = state_] { Run(state); }) {}
+
+GpuMonitor::~GpuMonitor() {
+  Stop();
+}
+
+void GpuMonitor::Run(const std::shared_ptr<State>& state) {
+  for (int round = 0;; ++round) {
+    if (!state->Round(round % state->options.everyone_every == 0)) break;
+    if (state->stop.WaitForNotificationWithTimeout(state->options.period)) break;
+  }
+  state->done.Notify();
+}
+
+void GpuMonitor::AddTo(NodeSnapshot* snapshot) const {
+  absl::MutexLock lock(&state_->mutex);
+  state_->totals.AddTo(snapshot, ClockNs(CLOCK_MONOTONIC));
+  SetFailures(state_->failures, snapshot);
+}
+
+void GpuMonitor::Stop() {
+  if (!thread_.joinable()) return;
+  {
+    absl::MutexLock calling(&state_->callbacks);
+    state_->stopped = true;
+  }
+  state_->stop.Notify();
+  if (state_->done.WaitForNotificationWithTimeout(kPatience)) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+}  // namespace rocattach

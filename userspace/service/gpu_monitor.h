@@ -1,0 +1,68 @@
+// Reads what the kernel driver says of GPUs and their processes, again and again.
+#ifndef ROCATTACH_USERSPACE_SERVICE_GPU_MONITOR_H_
+#define ROCATTACH_USERSPACE_SERVICE_GPU_MONITOR_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "userspace/attribution/workload.h"
+#include "userspace/base/process.h"
+#include "userspace/gpus/gpu_devices.h"
+#include "userspace/gpus/gpu_roots.h"
+#include "userspace/gpus/gpu_usage_reader.h"
+#include "userspace/telemetry/snapshot.h"
+
+namespace rocattach {
+
+// On a thread of its own, because a driver whose GPU hangs keeps its readers waiting.
+class GpuMonitor {
+ public:
+  struct Options {
+    GpuRoots roots;
+    GpuReaderLimits limits;
+    absl::Duration period = absl::Seconds(5);
+    // Every so many readings, all processes of the machine are looked at.
+    int everyone_every = 6;
+    // Adds what else can be known of a process's workload, by the GPUs that it uses;
+    // may be null. Returns true if there is nothing more to be found out. On the
+    // monitor's thread.
+    std::function<bool(const std::vector<const GpuDevice*>& gpus, uid_t uid,
+                       WorkloadIdentity* workload)>
+        complete;
+    // Told of each workload that `complete` has added to; may be null. On the monitor's
+    // thread.
+    std::function<void(const ProcessId&, const WorkloadIdentity&)> on_workload;
+    // Told of the first failure of each source; may be null. On the monitor's thread.
+    std::function<void(absl::string_view source, const absl::Status& why)> on_failure;
+  };
+
+  explicit GpuMonitor(Options options);
+  // Stops.
+  ~GpuMonitor();
+
+  // Adds the last reading, if it is not too old. Any thread; does not wait for the
+  // driver.
+  void AddTo(NodeSnapshot* snapshot) const;
+  // No function of the options is called afterwards. A reading that does not come to
+  // its end is left behind.
+  void Stop();
+
+ private:
+  struct State;
+
+  static void Run(const std::shared_ptr<State>& state);
+
+  const std::shared_ptr<State> state_;
+  std::thread thread_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_SERVICE_GPU_MONITOR_H_

@@ -1,0 +1,51 @@
+// A family of metrics while it is made.
+#ifndef ROCATTACH_USERSPACE_TELEMETRY_GROWING_FAMILY_H_
+#define ROCATTACH_USERSPACE_TELEMETRY_GROWING_FAMILY_H_
+
+#include <prometheus/client_metric.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/metric_type.h>
+
+#include <utility>
+
+#include "userspace/telemetry/family_sink.h"
+#include "userspace/telemetry/metric_labels.h"
+
+namespace rocattach {
+
+// A family that grows by samples, and goes to the sink if it has any.
+class Family {
+ public:
+  Family(const char* name, prometheus::MetricType type, const char* help,
+         FamilySink sink)
+      : sink_(sink) {
+    family_.name = name;
+    family_.type = type;
+    family_.help = help;
+  }
+  ~Family() {
+    if (!family_.metric.empty()) sink_(std::move(family_));
+  }
+  Family(const Family&) = delete;
+  Family& operator=(const Family&) = delete;
+
+  void Add(MetricLabels labels, double value) {
+    prometheus::ClientMetric& metric = family_.metric.emplace_back();
+    metric.label = std::move(labels);
+    metric.counter.value = metric.gauge.value = value;
+  }
+  void AddHistogram(MetricLabels labels,
+                    prometheus::ClientMetric::Histogram histogram) {
+    prometheus::ClientMetric& metric = family_.metric.emplace_back();
+    metric.label = std::move(labels);
+    metric.histogram = std::move(histogram);
+  }
+
+ private:
+  const FamilySink sink_;
+  prometheus::MetricFamily family_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_TELEMETRY_GROWING_FAMILY_H_
