@@ -38,9 +38,9 @@ rocattach_status_t Guarded(Call call) {
   try {
     return call();
   } catch (const std::exception& error) {
-    AttachLog(LogLevel::kError, error.what());
+    AttachLog(AttachLogLevel::kError, error.what());
   } catch (...) {
-    AttachLog(LogLevel::kError, "an unknown exception");
+    AttachLog(AttachLogLevel::kError, "an unknown exception");
   }
   return ROCATTACH_STATUS_ERROR;
 }

@@ -17,14 +17,14 @@ constexpr absl::string_view kNames[] = {"fatal", "error", "warning", "info", "tr
 
 }  // namespace
 
-LogLevel ParseLogLevel(absl::string_view text) {
+AttachLogLevel ParseLogLevel(absl::string_view text) {
   for (size_t i = 0; i < std::size(kNames); ++i) {
-    if (absl::EqualsIgnoreCase(text, kNames[i])) return static_cast<LogLevel>(i);
+    if (absl::EqualsIgnoreCase(text, kNames[i])) return static_cast<AttachLogLevel>(i);
   }
-  return LogLevel::kWarning;
+  return AttachLogLevel::kWarning;
 }
 
-void AttachLog(LogLevel level, absl::string_view text) {
+void AttachLog(AttachLogLevel level, absl::string_view text) {
   const char* wanted = secure_getenv("ROCATTACH_LOG_LEVEL");
   if (level > ParseLogLevel(wanted == nullptr ? "" : wanted)) return;
   // One write, so that lines of several threads do not mix.

@@ -7,13 +7,13 @@
 namespace rocattach {
 
 // As in ROCATTACH_LOG_LEVEL: each level includes those before it.
-enum class LogLevel { kFatal, kError, kWarning, kInfo, kTrace };
+enum class AttachLogLevel { kFatal, kError, kWarning, kInfo, kTrace };
 
 // The level that a text names, in upper or lower case; warning for any other.
-LogLevel ParseLogLevel(absl::string_view text);
+AttachLogLevel ParseLogLevel(absl::string_view text);
 
 // Prints one line if ROCATTACH_LOG_LEVEL asks for it.
-void AttachLog(LogLevel level, absl::string_view text);
+void AttachLog(AttachLogLevel level, absl::string_view text);
 
 }  // namespace rocattach
 

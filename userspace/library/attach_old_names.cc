@@ -21,7 +21,7 @@ void attach(uint32_t pid) {
   const int number = pid <= INT32_MAX ? static_cast<int>(pid) : -1;
   int none = 0;
   if (!target.compare_exchange_strong(none, number)) {
-    rocattach::AttachLog(rocattach::LogLevel::kError,
+    rocattach::AttachLog(rocattach::AttachLogLevel::kError,
                          "attached to another process already; detach() first");
     return;
   }

@@ -18,24 +18,25 @@ void AttachSession::HandleNotAttached(const RecorderEvent& event) {
   const rocattach_status_t status = StatusOfReason(event.reason);
   if (event.pid == root_) {
     root_status_ = status;
-    AttachLog(LogLevel::kError, event.detail);
+    AttachLog(AttachLogLevel::kError, event.detail);
   } else if (event.reason == "no-runtime") {
-    AttachLog(LogLevel::kWarning,
+    AttachLog(AttachLogLevel::kWarning,
               absl::StrCat(event.detail, "; it is attached to when it does"));
   } else if (event.reason == "no-listener") {
-    AttachLog(LogLevel::kWarning, absl::StrCat(event.detail, "; it is left out"));
+    AttachLog(AttachLogLevel::kWarning, absl::StrCat(event.detail, "; it is left out"));
   } else {
     other_status_ = status;
-    AttachLog(LogLevel::kError, event.detail);
+    AttachLog(AttachLogLevel::kError, event.detail);
   }
 }
 
 void AttachSession::Handle(const std::string& line) {
-  AttachLog(LogLevel::kTrace, line);
+  AttachLog(AttachLogLevel::kTrace, line);
   auto event = ParseRecorderEvent(line);
   if (!event.ok()) {
     if (garbled_++ == 0) {
-      AttachLog(LogLevel::kWarning, "the recorder printed something that is no event");
+      AttachLog(AttachLogLevel::kWarning,
+                "the recorder printed something that is no event");
     }
     return;
   }
@@ -43,14 +44,15 @@ void AttachSession::Handle(const std::string& line) {
   switch (event->kind) {
     case Kind::kAttached:
       attached_.insert(event->pid);
-      AttachLog(LogLevel::kInfo, absl::StrCat("attached to process ", event->pid));
+      AttachLog(AttachLogLevel::kInfo,
+                absl::StrCat("attached to process ", event->pid));
       break;
     case Kind::kNotAttached:
       HandleNotAttached(*event);
       break;
     case Kind::kSessionRefused:
       AttachLog(
-          LogLevel::kWarning,
+          AttachLogLevel::kWarning,
           absl::StrCat("process ", event->pid,
                        " is recorded without what it cannot give: ", event->reason));
       break;
@@ -60,11 +62,12 @@ void AttachSession::Handle(const std::string& line) {
     case Kind::kFailed:
       root_status_ = StatusOfReason(event->reason);
       // What follows the first line is the words of other libraries; trace has them.
-      AttachLog(LogLevel::kError, event->detail.substr(0, event->detail.find('\n')));
+      AttachLog(AttachLogLevel::kError,
+                event->detail.substr(0, event->detail.find('\n')));
       break;
     case Kind::kResult:
       if (event->lost != 0) {
-        AttachLog(LogLevel::kWarning,
+        AttachLog(AttachLogLevel::kWarning,
                   absl::StrCat("of process ", event->pid, ", ", event->lost,
                                " records were lost; rocattach report shows why"));
       }
@@ -73,7 +76,7 @@ void AttachSession::Handle(const std::string& line) {
       ended_ = true;
       output_error_ = event->output_error;
       if (!event->files.empty()) {
-        AttachLog(LogLevel::kInfo,
+        AttachLog(AttachLogLevel::kInfo,
                   absl::StrCat("recorded in ", absl::StrJoin(event->files, ", ")));
       }
       break;
@@ -95,7 +98,7 @@ rocattach_status_t AttachSession::Attach(const std::string& program,
   arguments.insert(arguments.end(), options.begin(), options.end());
   auto recorder = RecorderProcess::Start(program, arguments);
   if (!recorder.ok()) {
-    AttachLog(LogLevel::kError, recorder.status().message());
+    AttachLog(AttachLogLevel::kError, recorder.status().message());
     return ROCATTACH_STATUS_ERROR;
   }
   recorder_ = *std::move(recorder);
@@ -114,16 +117,18 @@ rocattach_status_t AttachSession::Attach(const std::string& program,
   attached_.clear();
   End();
   if (root_status_ != ROCATTACH_STATUS_SUCCESS) return root_status_;
-  AttachLog(LogLevel::kError, absl::StrCat("process ", root_, " was not attached to: ",
-                                           stop.message(), Errors()));
+  AttachLog(AttachLogLevel::kError,
+            absl::StrCat("process ", root_, " was not attached to: ", stop.message(),
+                         Errors()));
   return ROCATTACH_STATUS_ERROR;
 }
 
 void AttachSession::End() {
   recorder_->RequestEnd();
   if (recorder_->WaitForEnd(DeadlineIn(limits_.end_msec))) return;
-  AttachLog(LogLevel::kError, absl::StrCat("the recorder (process ", recorder_->pid(),
-                                           ") does not end and is killed"));
+  AttachLog(AttachLogLevel::kError,
+            absl::StrCat("the recorder (process ", recorder_->pid(),
+                         ") does not end and is killed"));
   recorder_->Kill();
   (void)recorder_->WaitForEnd(DeadlineIn(limits_.end_msec));
 }
@@ -148,14 +153,14 @@ rocattach_status_t AttachSession::Detach() {
   }
   End();
   if (!ended_) {
-    AttachLog(LogLevel::kError,
+    AttachLog(AttachLogLevel::kError,
               absl::StrCat("the recording of process ", root_,
                            " has ended without a report: ", stop.message(), Errors()));
     return ROCATTACH_STATUS_ERROR;
   }
   if (!output_error_.empty()) {
-    AttachLog(LogLevel::kError, absl::StrCat("the recording of process ", root_,
-                                             " is incomplete: ", output_error_));
+    AttachLog(AttachLogLevel::kError, absl::StrCat("the recording of process ", root_,
+                                                   " is incomplete: ", output_error_));
     return ROCATTACH_STATUS_ERROR;
   }
   return ROCATTACH_STATUS_SUCCESS;

@@ -17,7 +17,7 @@ namespace rocattach {
 namespace {
 
 rocattach_status_t Refuse(rocattach_status_t status, absl::string_view why) {
-  AttachLog(LogLevel::kError, why);
+  AttachLog(AttachLogLevel::kError, why);
   return status;
 }
 
@@ -46,7 +46,8 @@ std::vector<std::string> OptionsOf(const AttachSettings& settings) {
                          absl::StrJoin(settings.tool_libraries, ":"))};
   }
   for (const std::string& name : settings.ignored) {
-    AttachLog(LogLevel::kWarning, absl::StrCat(name, " is set, and has no effect"));
+    AttachLog(AttachLogLevel::kWarning,
+              absl::StrCat(name, " is set, and has no effect"));
   }
   return settings.options;
 }

@@ -115,10 +115,10 @@ void EmitCounters(const NodeSnapshot& node, FamilySink sink) {
   emit("rocattach_target_pmc_total",
        "Sum of a hardware counter over the dispatches of the process that were "
        "measured.",
-       [](const CounterTotals& t) { return t.sum; });
+       [](const MeasuredCounter& t) { return t.sum; });
   emit("rocattach_target_pmc_dispatches_total",
        "Dispatches that rocattach_target_pmc_total stands on.",
-       [](const CounterTotals& t) { return Number(t.dispatches); });
+       [](const MeasuredCounter& t) { return Number(t.dispatches); });
 }
 
 void EmitKernels(const NodeSnapshot& node, Demangler* demangler, FamilySink sink) {

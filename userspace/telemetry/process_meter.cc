@@ -118,7 +118,7 @@ void ProcessMeter::TakeCounters(Gpu* gpu, const std::string& key, SeriesBudget* 
                                 ProcessSnapshot* snapshot) {
   for (auto& [name, counter] : gpu->counters) {
     if (!counter.admission.Ask(kCounterSeries, budget)) continue;
-    CounterTotals& totals = snapshot->counters[{key, name}];
+    MeasuredCounter& totals = snapshot->counters[{key, name}];
     totals.sum += counter.totals.sum;
     totals.dispatches += counter.totals.dispatches;
   }

@@ -63,7 +63,7 @@ class ProcessMeter : public TargetMeter {
 
  private:
   struct Counter {
-    CounterTotals totals;
+    MeasuredCounter totals;
     Admission admission;
   };
   struct Gpu {

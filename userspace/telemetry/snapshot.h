@@ -71,7 +71,7 @@ struct CopyTotals {
 // By rocattach_copy_direction.
 using CopyTotalsByDirection = std::array<CopyTotals, 5>;
 
-struct CounterTotals {
+struct MeasuredCounter {
   double sum = 0;
   uint64_t dispatches = 0;  // that were measured
 };
@@ -94,7 +94,7 @@ struct ProcessSnapshot {
   uint64_t dropped = 0;  // operations that were seen and not recorded
   // By TargetGpu::key.
   std::map<std::string, OperationTotals> gpus;
-  std::map<std::pair<std::string, std::string>, CounterTotals> counters;  // and name
+  std::map<std::pair<std::string, std::string>, MeasuredCounter> counters;  // and name
   std::map<size_t, CopyTotals> copies;  // by direction
   std::vector<KernelSnapshot> kernels;
   bool has_other_kernels = false;

@@ -38,7 +38,7 @@ double Median(std::vector<double> values) {
 }
 
 void RunOnce(const Case& c, const Mode& mode, Cell* cell) {
-  CollectorOptions options;
+  CollectorRunOptions options;
   options.environment = mode.environment;
   options.environment.push_back(absl::StrCat("SIMGPU_KERNEL_NS=", c.kernel_ns));
   CollectorResult r =

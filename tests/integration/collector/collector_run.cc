@@ -28,7 +28,8 @@ struct Child {
   UniqueFd out, err;
 };
 
-Child Spawn(const std::vector<std::string>& command, const CollectorOptions& options) {
+Child Spawn(const std::vector<std::string>& command,
+            const CollectorRunOptions& options) {
   std::vector<std::string> environment = options.environment;
   // Of two entries for one name getenv sees the first, and the loader the last.
   auto given = [&](absl::string_view entry) {
@@ -136,7 +137,7 @@ void ReadEntries(CollectorMemory& memory, CollectorResult* result) {
                          head.text_bytes);
     };
     if (head.kind == ROCATTACH_ENTRY_KERNEL) {
-      KernelFacts facts;
+      RecordedKernel facts;
       memcpy(&facts.entry, bytes.data(), sizeof(facts.entry));
       facts.name = text(sizeof(facts.entry));
       result->kernels[head.id] = facts;
@@ -260,7 +261,7 @@ size_t CollectorResult::Named(const std::string& part) const {
 }
 
 CollectorResult RunWithCollector(const std::vector<std::string>& command,
-                                 const CollectorOptions& options) {
+                                 const CollectorRunOptions& options) {
   CollectorResult result;
   Child child = Spawn(command, options);
   result.pid = child.pid;

@@ -15,7 +15,7 @@
 
 namespace rocattach {
 
-struct KernelFacts {
+struct RecordedKernel {
   std::string name;
   rocattach_kernel_entry entry = {};
 };
@@ -42,7 +42,7 @@ struct CollectorResult {
   std::map<uint64_t, std::vector<rocattach_values>> values, sample_values;
   size_t stray_values = 0;             // not right behind what they belong to
   std::vector<RecordSlot> unfinished;  // still in flight when the target ended
-  std::map<uint32_t, KernelFacts> kernels;
+  std::map<uint32_t, RecordedKernel> kernels;
   std::vector<rocattach_agent_entry> agents;
   std::vector<std::string> agent_names;  // "gfx90a", as agents
   // Of each domain (enum rocattach_plan_api): number by name.
@@ -58,7 +58,7 @@ struct CollectorResult {
   size_t Named(const std::string& part) const;
 };
 
-struct CollectorOptions {
+struct CollectorRunOptions {
   std::vector<std::string> environment;  // "NAME=value", on top of our own
   bool map = true;                       // false: nobody ever maps or drains
   bool drain = true;                     // false: mapped, but not read before the end
@@ -72,7 +72,7 @@ struct CollectorOptions {
 
 // `command[0]` is a path. The target runs under the simulated GPU.
 CollectorResult RunWithCollector(const std::vector<std::string>& command,
-                                 const CollectorOptions& options = {});
+                                 const CollectorRunOptions& options = {});
 
 // True when memory of other processes can be mapped; else says why not.
 bool CanMapTargets(std::string* why);

@@ -26,14 +26,14 @@ std::string Target(const std::string& name) {
 class CollectorTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { SKIP_UNLESS_TARGETS_CAN_BE_MAPPED(); }
-  static CollectorOptions Options(const char* plan,
-                                  std::vector<std::string> more = {}) {
-    CollectorOptions options;
+  static CollectorRunOptions Options(const char* plan,
+                                     std::vector<std::string> more = {}) {
+    CollectorRunOptions options;
     options.environment = std::move(more);
     options.environment.push_back(absl::StrCat("COLLECTOR_TEST_PLAN=", plan));
     return options;
   }
-  static CollectorOptions Default(std::vector<std::string> more = {}) {
+  static CollectorRunOptions Default(std::vector<std::string> more = {}) {
     return Options("3", std::move(more));
   }
   static void ExpectOk(const CollectorResult& r) {
@@ -312,7 +312,7 @@ TEST_F(CollectorLifeTest, EarlyExit) {
 }
 
 TEST_F(CollectorLifeTest, AUsersToolIsLoadedAsWell) {
-  CollectorOptions options =
+  CollectorRunOptions options =
       Default({"HSA_TOOLS_LIB=" + testing_support::WithoutBlanks(NULL_TOOL_PATH)});
   CollectorResult r = RunWithCollector({Target("hsa_dispatch"), "-n", "100"}, options);
   ExpectOk(r);
@@ -321,7 +321,7 @@ TEST_F(CollectorLifeTest, AUsersToolIsLoadedAsWell) {
 }
 
 TEST_F(CollectorLifeTest, RecordingSwitchesManyTimes) {
-  CollectorOptions options =
+  CollectorRunOptions options =
       Default({"SIMGPU_KERNEL_NS=1000", "COLLECTOR_TEST_RECORDING=0"});
   int rounds = 0;
   options.during = [&rounds](CollectorMemory& memory) {
@@ -350,7 +350,7 @@ TEST_F(CollectorLifeTest, ArmedButIdleRecordsNothing) {
 }
 
 TEST_F(CollectorLifeTest, SmallRingsAndTablesLoseAndCount) {
-  CollectorOptions options =
+  CollectorRunOptions options =
       Default({"COLLECTOR_TEST_RINGS=1", "COLLECTOR_TEST_SLOTS=16",
                "COLLECTOR_TEST_INFLIGHT=16", "SIMGPU_KERNEL_NS=0"});
   CollectorResult r =
@@ -363,7 +363,7 @@ TEST_F(CollectorLifeTest, SmallRingsAndTablesLoseAndCount) {
 }
 
 TEST_F(CollectorLifeTest, StopsByItselfWhenNobodyDrains) {
-  CollectorOptions options = Default({"COLLECTOR_TEST_SLOTS=16"});
+  CollectorRunOptions options = Default({"COLLECTOR_TEST_SLOTS=16"});
   options.drain = false;
   uint64_t seen = 0, same = 0;
   options.during = [&](CollectorMemory& memory) {
@@ -405,7 +405,7 @@ TEST_F(CollectorLifeTest, ExitWhileOthersDispatch) {
 }
 
 TEST_F(CollectorLifeTest, WithoutAServiceTheTargetRunsOn) {
-  CollectorOptions options = Default({"COLLECTOR_TEST_WAIT_MSEC=50"});
+  CollectorRunOptions options = Default({"COLLECTOR_TEST_WAIT_MSEC=50"});
   options.map = false;
   CollectorResult r = RunWithCollector({Target("hip_vector_add")}, options);
   EXPECT_TRUE(WIFEXITED(r.exit_status) && WEXITSTATUS(r.exit_status) == 0)

@@ -21,7 +21,7 @@ class LateCollectorTest : public testing::Test {
                              std::vector<std::string> environment = {}) {
     std::vector<std::string> command = {TARGETS_DIR "/hip_late", "--load"};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    CollectorOptions options;
+    CollectorRunOptions options;
     options.environment = std::move(environment);
     options.environment.push_back(kLate);
     options.environment.push_back("COLLECTOR_TEST_LATE=1");

@@ -123,7 +123,7 @@ SdkResult RunSdk(const SdkOptions& options) {
                                       options.exit};
   if (!options.command.empty()) command = options.command;
   command.insert(command.end(), options.steps.begin(), options.steps.end());
-  CollectorOptions run;
+  CollectorRunOptions run;
   run.environment = Environment(options, log);
   run.timeout_seconds = options.timeout_seconds;
   bool written = false, described = false;

@@ -141,11 +141,11 @@ TEST(AttachSettingsTest, WhatHasNoEffectIsNamed) {
 }
 
 TEST(AttachLogTest, Levels) {
-  EXPECT_EQ(ParseLogLevel("fatal"), LogLevel::kFatal);
-  EXPECT_EQ(ParseLogLevel("Error"), LogLevel::kError);
-  EXPECT_EQ(ParseLogLevel("TRACE"), LogLevel::kTrace);
-  EXPECT_EQ(ParseLogLevel(""), LogLevel::kWarning);
-  EXPECT_EQ(ParseLogLevel("loud"), LogLevel::kWarning);
+  EXPECT_EQ(ParseLogLevel("fatal"), AttachLogLevel::kFatal);
+  EXPECT_EQ(ParseLogLevel("Error"), AttachLogLevel::kError);
+  EXPECT_EQ(ParseLogLevel("TRACE"), AttachLogLevel::kTrace);
+  EXPECT_EQ(ParseLogLevel(""), AttachLogLevel::kWarning);
+  EXPECT_EQ(ParseLogLevel("loud"), AttachLogLevel::kWarning);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ inline DispatchEvent Dispatch(uint64_t correlation, bool timestamps,
 }
 
 // A record, copied out of a callback.
-struct Seen {
+struct CopiedRecord {
   RecordHeader header;
   DispatchRecord profiler;
   TraceRecord tracer;
@@ -95,7 +95,7 @@ class SessionEngineTest : public ::testing::Test {
   SessionId NewSession() { return *engine_.CreateSession(-1); }
 
   // The counters that lie behind a record.
-  static void CopyCounters(const void* from, Seen* seen) {
+  static void CopyCounters(const void* from, CopiedRecord* seen) {
     if (seen->counters.empty()) return;
     std::memcpy(seen->counters.data(), from,
                 seen->counters.size() * sizeof(seen->counters[0]));
@@ -108,7 +108,7 @@ class SessionEngineTest : public ::testing::Test {
       ++callbacks_;
       size_t steps = 0;
       for (const RecordHeader* at = begin; at < end;) {
-        Seen seen = {};
+        CopiedRecord seen = {};
         seen.header = *at;
         if (at->kind == SessionRecordKind::kDispatch) {
           std::memcpy(&seen.profiler, at, sizeof(seen.profiler));
@@ -143,7 +143,7 @@ class SessionEngineTest : public ::testing::Test {
   std::shared_ptr<FakeBackend> backend_;
   ProcessId target_;
   int callbacks_ = 0;
-  std::vector<Seen> seen_;
+  std::vector<CopiedRecord> seen_;
   SessionEngine engine_;
 };
 

@@ -21,10 +21,10 @@ std::string Variable(const char* name) {
 
 // With the attach library registered: "hip" brings it without any HSA.
 void Attachable(const char* behaviour,
-                const std::function<void(RegisterLibrary&)>& body) {
+                const std::function<void(LoadedRegister&)>& body) {
   unsetenv("ROCPROFILER_REGISTER_LIBRARY");
   setenv("ROCP_TOOL_ATTACH", "1", 1);
-  InChild([&](RegisterLibrary& library) {
+  InChild([&](LoadedRegister& library) {
     EXPECT_EQ(library.Register("hip"), ROCATTACH_REGISTER_NO_TOOLS);
     setenv("FAKE_SDK", behaviour, 1);
     setenv("ROCPROFILER_REGISTER_LIBRARY", FAKE_SDK_LIBRARY, 1);
@@ -35,7 +35,7 @@ void Attachable(const char* behaviour,
 
 TEST(Attachment, LooksAtArgumentsFirst) {
   unsetenv("ROCP_TOOL_ATTACH");
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     EXPECT_EQ(library.attach(nullptr, nullptr), ROCATTACH_REGISTER_INVALID_ARGUMENT);
     EXPECT_EQ(library.attach(nullptr, "/tool.so"),
               ROCATTACH_REGISTER_ATTACHMENT_NOT_AVAILABLE);
@@ -45,7 +45,7 @@ TEST(Attachment, LooksAtArgumentsFirst) {
 
 TEST(Attachment, IsOffUntilTheFirstRegistration) {
   setenv("ROCP_TOOL_ATTACH", "1", 1);
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     EXPECT_EQ(library.attach(nullptr, "/tool.so"),
               ROCATTACH_REGISTER_ATTACHMENT_NOT_AVAILABLE);
     library.Register("roctx");
@@ -55,7 +55,7 @@ TEST(Attachment, IsOffUntilTheFirstRegistration) {
 }
 
 TEST(Attachment, TheListenerThreadIsThere) {
-  Attachable("", [](RegisterLibrary&) {
+  Attachable("", [](LoadedRegister&) {
     // The thread names itself soon after it has started.
     bool found = false;
     for (int tries = 0; tries < 1000 && !found; ++tries) {
@@ -75,7 +75,7 @@ TEST(Attachment, TheListenerThreadIsThere) {
 }
 
 TEST(Attachment, LoadsOnceAndAttachesEachTime) {
-  Attachable("", [](RegisterLibrary& library) {
+  Attachable("", [](LoadedRegister& library) {
     EXPECT_EQ(library.attach(kEnvironment, "/tool.so"), ROCATTACH_REGISTER_SUCCESS);
     EXPECT_EQ(library.SdkCalls(), "load:/tool.so:1:new attach ");
     EXPECT_EQ(library.detach(), ROCATTACH_REGISTER_SUCCESS);
@@ -86,7 +86,7 @@ TEST(Attachment, LoadsOnceAndAttachesEachTime) {
 }
 
 TEST(Attachment, ComparesToolsAsStrings) {
-  Attachable("", [](RegisterLibrary& library) {
+  Attachable("", [](LoadedRegister& library) {
     EXPECT_EQ(library.attach(nullptr, "/tool.so"), ROCATTACH_REGISTER_SUCCESS);
     EXPECT_EQ(library.attach(nullptr, "/./tool.so"),
               ROCATTACH_REGISTER_INVALID_ARGUMENT);
@@ -95,7 +95,7 @@ TEST(Attachment, ComparesToolsAsStrings) {
 }
 
 TEST(Attachment, KeepsTheEnvironmentOfASuccessfulAttach) {
-  Attachable("", [](RegisterLibrary& library) {
+  Attachable("", [](LoadedRegister& library) {
     static const char buffer[] =
         "\2\0\0\0FAKE_VARIABLE\0a=b\0ROCPROFILER_REGISTER_TOOL_ATTACHED\0002";
     EXPECT_EQ(library.attach(buffer, "/tool.so"), ROCATTACH_REGISTER_SUCCESS);
@@ -108,7 +108,7 @@ TEST(Attachment, KeepsTheEnvironmentOfASuccessfulAttach) {
 
 TEST(Attachment, RestoresTheEnvironmentAfterAFailure) {
   for (const char* behaviour : {"load-fails", "attach-fails"}) {
-    Attachable(behaviour, [](RegisterLibrary& library) {
+    Attachable(behaviour, [](LoadedRegister& library) {
       setenv("FAKE_VARIABLE", "old", 1);
       EXPECT_EQ(library.attach(kEnvironment, "/tool.so"),
                 ROCATTACH_REGISTER_ROCPROFILER_ERROR);
@@ -123,21 +123,21 @@ TEST(Attachment, RestoresTheEnvironmentAfterAFailure) {
 }
 
 TEST(Attachment, ReportsAFailedDetach) {
-  Attachable("detach-fails", [](RegisterLibrary& library) {
+  Attachable("detach-fails", [](LoadedRegister& library) {
     EXPECT_EQ(library.attach(nullptr, "/tool.so"), ROCATTACH_REGISTER_SUCCESS);
     EXPECT_EQ(library.detach(), ROCATTACH_REGISTER_ROCPROFILER_ERROR);
   });
 }
 
 TEST(Attachment, NeedsAnSdkThatCanAttach) {
-  Attachable("", [](RegisterLibrary& library) {
+  Attachable("", [](LoadedRegister& library) {
     setenv("ROCPROFILER_REGISTER_LIBRARY", FAKE_SDK_WITHOUT_ATTACH, 1);
     EXPECT_EQ(library.attach(nullptr, "/tool.so"), ROCATTACH_REGISTER_NO_TOOLS);
   });
 }
 
 TEST(Attachment, TheAttachTableComesFirst) {
-  Attachable("", [](RegisterLibrary& library) {
+  Attachable("", [](LoadedRegister& library) {
     EXPECT_EQ(library.invoke_all(), ROCATTACH_REGISTER_SUCCESS);
     EXPECT_EQ(library.SdkCalls(), "rocattach/10000/0/1 hip/10203/0/1 ");
   });

@@ -17,9 +17,9 @@
 
 namespace rocattach {
 
-class RegisterLibrary {
+class LoadedRegister {
  public:
-  RegisterLibrary() {
+  LoadedRegister() {
     handle_ = dlopen(REGISTER_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
     if (handle_ == nullptr) {
       ADD_FAILURE() << dlerror();
@@ -66,13 +66,13 @@ class RegisterLibrary {
 };
 
 // Runs `body` in a child, whose failures become this test's.
-inline void InChild(const std::function<void(RegisterLibrary&)>& body) {
+inline void InChild(const std::function<void(LoadedRegister&)>& body) {
   fflush(nullptr);
   pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     {
-      RegisterLibrary library;
+      LoadedRegister library;
       body(library);
     }
     fflush(nullptr);

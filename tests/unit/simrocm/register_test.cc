@@ -15,7 +15,7 @@ uint32_t ImportFunction() {
 }
 
 TEST(Register, CountsTablesBeforeAnythingElse) {
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     setenv("ROCPROFILER_REGISTER_ENABLED", "0", 1);
     EXPECT_EQ(library.register_table("nonsense", nullptr, 1, nullptr, 0, &library.id),
               ROCATTACH_REGISTER_BAD_API_TABLE_LENGTH);
@@ -23,14 +23,14 @@ TEST(Register, CountsTablesBeforeAnythingElse) {
 }
 
 TEST(Register, CanBeSwitchedOffBeforeNamesAreLookedAt) {
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     setenv("ROCPROFILER_REGISTER_ENABLED", "off", 1);
     EXPECT_EQ(library.Register("nonsense"), ROCATTACH_REGISTER_NO_TOOLS);
   });
 }
 
 TEST(Register, KnowsItsLibraries) {
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     for (const char* name : {"hsa", "hip", "roctx", "hip_compiler", "rccl", "rocdecode",
                              "rocjpeg", "rocattach", "hipFile", "rocshmem"}) {
       EXPECT_EQ(library.Register(name), ROCATTACH_REGISTER_NO_TOOLS) << name;
@@ -42,7 +42,7 @@ TEST(Register, KnowsItsLibraries) {
 }
 
 TEST(Register, SecureModeLooksAtTheImportFunction) {
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     setenv("ROCPROFILER_REGISTER_SECURE", "1", 1);
     void* tables[] = {nullptr};
     EXPECT_EQ(
@@ -59,7 +59,7 @@ TEST(Register, SecureModeLooksAtTheImportFunction) {
 }
 
 TEST(Register, LimitsInstancesAndNumbersThem) {
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     std::vector<uint64_t> ids;
     for (int i = 0; i < 6; ++i) {
       EXPECT_EQ(library.Register("rccl"), ROCATTACH_REGISTER_NO_TOOLS);
@@ -74,7 +74,7 @@ TEST(Register, LimitsInstancesAndNumbersThem) {
 
 TEST(Register, GivesTablesToTheSdkOnce) {
   UseFakeSdk("");
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     EXPECT_EQ(library.Register("hsa", 11800), ROCATTACH_REGISTER_SUCCESS);
     EXPECT_EQ(library.Register("hip", 60000), ROCATTACH_REGISTER_SUCCESS);
     EXPECT_EQ(library.Register("hsa", 11801), ROCATTACH_REGISTER_SUCCESS);
@@ -90,7 +90,7 @@ TEST(Register, GivesTablesToTheSdkOnce) {
 
 TEST(Register, KeepsTablesUntilAToolComes) {
   unsetenv("ROCPROFILER_REGISTER_LIBRARY");
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     EXPECT_EQ(library.Register("hip_compiler", 1), ROCATTACH_REGISTER_NO_TOOLS);
     EXPECT_EQ(library.invoke_new(), ROCATTACH_REGISTER_SUCCESS);
     EXPECT_EQ(library.SdkCalls(), "not loaded");
@@ -102,7 +102,7 @@ TEST(Register, KeepsTablesUntilAToolComes) {
 
 TEST(Register, ReportsTheSdksError) {
   UseFakeSdk("error");
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     EXPECT_EQ(library.Register("hsa"), ROCATTACH_REGISTER_ROCPROFILER_ERROR);
     EXPECT_EQ(library.invoke_all(), ROCATTACH_REGISTER_ROCPROFILER_ERROR);
   });
@@ -110,7 +110,7 @@ TEST(Register, ReportsTheSdksError) {
 
 TEST(Register, NoticesThatItIsCalledFromWithin) {
   UseFakeSdk("reenter");
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     EXPECT_EQ(library.Register("hsa", 1), ROCATTACH_REGISTER_SUCCESS);
     EXPECT_EQ(library.SdkCalls(), "hsa/1/0/1 reentered=2 invoked=2 ");
   });
@@ -118,7 +118,7 @@ TEST(Register, NoticesThatItIsCalledFromWithin) {
 
 TEST(Register, AnotherThreadWaitsInsteadOfFailing) {
   UseFakeSdk("slow");
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     std::vector<int> statuses(4, -1);
     std::vector<std::thread> threads;
     for (size_t i = 0; i < statuses.size(); ++i) {
@@ -137,13 +137,13 @@ TEST(Register, AVisibleToolWithoutSdkIsFatal) {
   setenv("ROCPROFILER_REGISTER_LIBRARY", "/no/such/sdk.so", 1);
   EXPECT_EXIT(
       {
-        RegisterLibrary library;
+        LoadedRegister library;
         library.Register("hsa");
       },
       testing::KilledBySignal(SIGABRT), "rocprofiler_set_api_table was not found");
   // Switched off, the same is harmless.
   setenv("ROCPROFILER_REGISTER_FORCE_LOAD", "0", 1);
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     EXPECT_EQ(library.Register("hsa"), ROCATTACH_REGISTER_NO_TOOLS);
   });
   unsetenv("ROCPROFILER_REGISTER_FORCE_LOAD");
@@ -152,7 +152,7 @@ TEST(Register, AVisibleToolWithoutSdkIsFatal) {
 
 TEST(Register, ShowsWhatIsRegistered) {
   unsetenv("ROCPROFILER_REGISTER_LIBRARY");
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     library.Register("hsa", 1);
     library.Register("hip", 2);
     library.Register("roctx", 3);
@@ -171,7 +171,7 @@ TEST(Register, ShowsWhatIsRegistered) {
 }
 
 TEST(Register, HasATextForEveryStatus) {
-  InChild([](RegisterLibrary& library) {
+  InChild([](LoadedRegister& library) {
     std::vector<std::string> texts;
     for (int status = 0; status < 10; ++status) {
       texts.push_back(library.error_string(status));
