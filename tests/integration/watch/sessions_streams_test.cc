@@ -137,5 +137,25 @@ TEST_F(SessionsStreamsTest, OfDispatchesThatAreMeasured) {
   ExpectTheProgramsStreams(process);
 }
 
+// More streams than queues: two threads submit each other's dispatches, in an order that
+// is neither's, while dispatches of one GPU are measured one at a time.
+TEST_F(SessionsStreamsTest, ThreadsThatShareQueuesGoOnWhileDispatchesAreMeasured) {
+  constexpr size_t kMany = 600;
+  WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES"}));
+  ASSERT_TRUE(watcher.ready());
+  Child target(
+      OnSimrocm({}, {"hip_pipeline", "-n", absl::StrCat(kMany), "-t", "2", "--streams",
+                     "4", "--elements", "256"}));
+  const pid_t pid = target.pid();
+  const Finished result = target.Wait();
+  ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
+  EXPECT_THAT(result.output, HasSubstr("result=ok"));
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  // Three kernels a batch, and HIP's fill and copy.
+  EXPECT_EQ(process.dispatches.size(), 2 * kMany * 5);
+  EXPECT_EQ(process.counters.size(), process.dispatches.size());
+}
+
 }  // namespace
 }  // namespace rocattach::testing_support

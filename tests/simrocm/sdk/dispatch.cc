@@ -2,14 +2,15 @@
 
 #include <hsa/hsa_ext_amd.h>
 
-#include <mutex>
-#include <unordered_map>
+#include <memory>
+#include <vector>
 
 #include "tests/simrocm/sdk/buffer.h"
 #include "tests/simrocm/sdk/dispatch_records.h"
 #include "tests/simrocm/sdk/hsa.h"
 #include "tests/simrocm/sdk/serializer.h"
 #include "tests/simrocm/sdk/signals.h"
+#include "tests/simrocm/sdk/turns.h"
 
 namespace simrocm::sdk {
 namespace {
@@ -18,26 +19,16 @@ namespace {
 struct Intercepted : Dispatch {
   SignalReference signal;
   // What it waits for, while it may still do so.
-  SignalReference predecessor;
+  Turn turn;
   std::vector<SignalReference> barriers;
 };
-
-// While dispatches are counted they run one after the other on each GPU.
-struct Order {
-  std::mutex mutex;
-  std::unordered_map<uint64_t, SignalReference> last_of_agent;
-};
-
-Order& Get() {
-  static auto* order = new Order;
-  return *order;
-}
 
 // On the runtime's thread for asynchronous handlers, once the GPU has finished.
 bool OnComplete(hsa_signal_value_t, void* argument) {
   std::unique_ptr<Intercepted> dispatch(static_cast<Intercepted*>(argument));
   Deliver(dispatch.get(), *dispatch->signal);
   const hsa_queue_t* queue = dispatch->queue;
+  PassTurn(&dispatch->turn);
   PassBarriers(queue);
   // The signals go first: whoever waits for the last dispatch may end the runtime.
   dispatch.reset();
@@ -62,9 +53,9 @@ hsa_barrier_and_packet_t BarrierPacket() {
   return barrier;
 }
 
-// Gives the packets of one dispatch to the GPU: perhaps barriers that wait for the
-// GPU's previous dispatch and for a start or stop of counting, the dispatch with our
-// signal, and, if the application gave it a signal, a barrier that completes that one.
+// Gives the packets of one dispatch to the GPU: perhaps barriers that wait for a start
+// or stop of counting and for the dispatch's turn, the dispatch with our signal, and,
+// if the application gave it a signal, a barrier that completes that one.
 void Submit(std::unique_ptr<Intercepted> dispatch, hsa_kernel_dispatch_packet_t packet,
             hsa_amd_queue_intercept_packet_writer writer) {
   union Packet {
@@ -74,21 +65,18 @@ void Submit(std::unique_ptr<Intercepted> dispatch, hsa_kernel_dispatch_packet_t 
   std::vector<Packet> packets;
   const hsa_signal_t app_signal = packet.completion_signal;
   dispatch->signal = AcquireSignal();
-  SignalReference replaced;  // destroyed without the lock
-  {
-    std::lock_guard lock(Get().mutex);
-    SignalReference& last = Get().last_of_agent[dispatch->agent.handle];
-    replaced = last;
-    if (dispatch->serialize && last != nullptr) dispatch->predecessor = last;
-    last = dispatch->serialize ? dispatch->signal : nullptr;
-  }
   dispatch->barriers = BarriersInFrontOf(dispatch->queue);
   auto wait_for = [&](const SignalReference& awaited) {
     packets.push_back({.barrier = BarrierPacket()});
     packets.back().barrier.dep_signal[0] = *awaited;
   };
-  if (dispatch->predecessor != nullptr) wait_for(dispatch->predecessor);
   for (const SignalReference& barrier : dispatch->barriers) wait_for(barrier);
+  if (dispatch->serialize) {
+    AwaitTurn(dispatch->agent, dispatch->queue, &dispatch->turn);
+    packets.push_back({.barrier = BarrierPacket()});
+    packets.back().barrier.completion_signal = *dispatch->turn.ready;
+    wait_for(dispatch->turn.granted);
+  }
   packet.completion_signal = *dispatch->signal;
   if (dispatch->serialize) packet.header |= 1 << HSA_PACKET_HEADER_BARRIER;
   packets.push_back({.dispatch = packet});
@@ -138,12 +126,6 @@ void OnPackets(const hsa_queue_t* queue, hsa_agent_t agent, const void* packets,
       writer(&packet[i], 1);
     }
   }
-}
-
-void ForgetOrder() {
-  std::unordered_map<uint64_t, SignalReference> last;
-  std::lock_guard lock(Get().mutex);
-  last.swap(Get().last_of_agent);
 }
 
 }  // namespace simrocm::sdk

@@ -18,9 +18,6 @@ void OnQueueDestroyed(const hsa_queue_t* queue);
 // gave up.
 bool DrainDispatches();
 
-// The runtime is about to end: lets go of the signals that order dispatches.
-void ForgetOrder();
-
 // The API call that the calling thread is in, for correlation; 0 outside of any.
 uint64_t& CurrentCall();
 uint64_t NextCorrelation();

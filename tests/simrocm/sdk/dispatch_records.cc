@@ -15,6 +15,7 @@
 #include "tests/simrocm/sdk/hsa.h"
 #include "tests/simrocm/sdk/scratch_memory.h"
 #include "tests/simrocm/sdk/serializer.h"
+#include "tests/simrocm/sdk/turns.h"
 
 namespace simrocm::sdk {
 namespace {
@@ -278,6 +279,7 @@ void OnQueueDestroyed(const hsa_queue_t* hsa_queue) {
   state.queues.erase(hsa_queue);
   lock.unlock();
   ForgetBarriersOf(hsa_queue);
+  ForgetTurnsOf(hsa_queue);
 }
 
 bool DrainDispatches() {

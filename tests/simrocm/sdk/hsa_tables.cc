@@ -16,6 +16,7 @@
 #include "tests/simrocm/sdk/serializer.h"
 #include "tests/simrocm/sdk/signals.h"
 #include "tests/simrocm/sdk/state.h"
+#include "tests/simrocm/sdk/turns.h"
 
 namespace simrocm::sdk {
 namespace {
@@ -52,7 +53,7 @@ hsa_status_t Init() {
 hsa_status_t ShutDown() {
   if (--Users() == 0) {
     DrainDispatches();
-    ForgetOrder();
+    ForgetTurnsOf(nullptr);
     ForgetBarriersOf(nullptr);
     ForgetInterposedQueues();
     DestroyFreeSignals();
