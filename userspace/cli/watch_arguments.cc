@@ -429,7 +429,9 @@ absl::Status InterpretPush(WatchArguments* args) {
 absl::Status InterpretMetrics(const CLI::App& app, WatchArguments* args) {
   if (args->metrics_listen.empty() && args->otlp_endpoint.empty()) {
     for (const char* option : {"--metrics-kernels", "--metrics-series"}) {
-      if (app.count(option) == 0) continue;
+      // rocattach's commands do not have them.
+      const CLI::Option* known = app.get_option_no_throw(option);
+      if (known == nullptr || known->count() == 0) continue;
       return absl::InvalidArgumentError(
           absl::StrCat(option, " needs --metrics-listen or --otlp-endpoint"));
     }
