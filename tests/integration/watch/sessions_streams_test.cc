@@ -137,15 +137,14 @@ TEST_F(SessionsStreamsTest, OfDispatchesThatAreMeasured) {
   ExpectTheProgramsStreams(process);
 }
 
-// More streams than queues: two threads submit each other's dispatches, in an order that
-// is neither's, while dispatches of one GPU are measured one at a time.
+// More streams than queues: two threads submit each other's dispatches, in an order
+// that is neither's, while dispatches of one GPU are measured one at a time.
 TEST_F(SessionsStreamsTest, ThreadsThatShareQueuesGoOnWhileDispatchesAreMeasured) {
   constexpr size_t kMany = 600;
   WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES"}));
   ASSERT_TRUE(watcher.ready());
-  Child target(
-      OnSimrocm({}, {"hip_pipeline", "-n", absl::StrCat(kMany), "-t", "2", "--streams",
-                     "4", "--elements", "256"}));
+  Child target(OnSimrocm({}, {"hip_pipeline", "-n", absl::StrCat(kMany), "-t", "2",
+                              "--streams", "4", "--elements", "256"}));
   const pid_t pid = target.pid();
   const Finished result = target.Wait();
   ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
