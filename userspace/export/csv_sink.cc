@@ -171,10 +171,7 @@ class CsvSink : public ExportSink {
 
   absl::Status EndProcess(const ExportProcess& process) override {
     RETURN_IF_ERROR(WriteAgents(process, &agent_info_));
-    for (const auto& [name, value] : WorkloadAttributes(process.process().workload())) {
-      workload_info_.Row().Number(process.pid()).Text(name).Text(value).End();
-    }
-    RETURN_IF_ERROR(workload_info_.Written());
+    RETURN_IF_ERROR(WriteWorkload(process));
     for (auto& [kernel_id, statistics] : by_kernel_) {
       kernels_.Of(CellsOf(process, kernel_id).name)->Merge(statistics);
     }
@@ -223,6 +220,15 @@ class CsvSink : public ExportSink {
   }
   CsvFile StatsFile(absl::string_view stem) const {
     return CsvFile(base_, stem, kStatsColumns, options_);
+  }
+
+  absl::Status WriteWorkload(const ExportProcess& process) {
+    for (const auto& [name, value] : WorkloadAttributes(process.process().workload())) {
+      RETURN_IF_ERROR(workload_info_.Begin());
+      workload_info_.Row().Number(process.pid()).Text(name).Text(value).End();
+      RETURN_IF_ERROR(workload_info_.Written());
+    }
+    return absl::OkStatus();
   }
 
   template <typename F>
