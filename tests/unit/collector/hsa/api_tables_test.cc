@@ -1,7 +1,8 @@
 // The layouts of the API tables, against the header of the installed runtime and
 // against synthetic tables of every known size.
-#define AMD_INTERNAL_BUILD  // makes the header include its neighbours as they are
-                            // installed
+
+// Makes the header include its neighbours as they are installed.
+#define AMD_INTERNAL_BUILD
 #include <hsa_api_trace.h>
 
 #include <gtest/gtest.h>
