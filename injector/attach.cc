@@ -478,9 +478,11 @@ AttachOutcome AttachBlockedThread(AttachRequest& request, LibraryCache* cache) {
   AttachOutcome outcome;
   auto threads = BlockedThreads(request.point.pid);
   if (!threads.ok()) {
-    outcome.reason = AttachReason::kTargetExited;
-    outcome.error = ErrnoOf(threads.status());
-    outcome.detail = std::string(threads.status().message());
+    AttachFailure failure = FailureFromProc(threads.status());
+    outcome.reason = failure.reason;
+    outcome.error = failure.error;
+    outcome.detail = std::move(failure.detail);
+    outcome.retryable = failure.retryable;
     return outcome;
   }
   outcome.reason = AttachReason::kNoSafePoint;

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 
 namespace rocattach {
@@ -55,7 +56,7 @@ absl::StatusOr<std::vector<pid_t>> BlockedThreads(pid_t pid) {
   const std::string path = absl::StrCat("/proc/", pid, "/task");
   std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
   if (directory == nullptr) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("opendir(", path, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("opendir(", path, ") failed"));
   }
   std::vector<std::pair<size_t, pid_t>> ranked;
   while (const dirent* entry = readdir(directory.get())) {

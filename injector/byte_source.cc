@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
+#include "userspace/base/errno_status.h"
 
 namespace rocattach {
 
@@ -19,7 +20,7 @@ absl::Status FileSource::ReadAt(uint64_t position, void* buffer, size_t bytes) c
         pread(fd_, out + done, bytes - done, static_cast<off_t>(position + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      return absl::ErrnoToStatus(
+      return ErrnoStatus(
           errno, absl::StrFormat("pread(%d bytes at %#x) failed", bytes, position));
     }
     if (n == 0) {

@@ -46,7 +46,7 @@ bool FilesystemViewCache::EverybodyMayLoad(pid_t pid, uint64_t view_id,
                                            const FileIdentity& file) {
   const uint64_t now_ns = BootNs();
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     auto found = answers_.find(view_id);
     if (found != answers_.end() && found->second.path == path &&
         now_ns < found->second.time_ns + kLifeNs) {
@@ -55,7 +55,7 @@ bool FilesystemViewCache::EverybodyMayLoad(pid_t pid, uint64_t view_id,
   }
   const bool everybody =
       CheckCollector(pid, Nobody(), path, file).ok() && IsSettled(pid, path);
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (answers_.size() >= kMaxViews) answers_.clear();
   answers_[view_id] = {now_ns, path, everybody};
   return everybody;

@@ -6,9 +6,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "injector/file_identity.h"
 
 namespace rocattach {
@@ -36,8 +37,8 @@ class FilesystemViewCache {
     bool everybody = false;
   };
 
-  std::mutex mutex_;
-  std::map<uint64_t, Answer> answers_;  // by view_id
+  absl::Mutex mutex_;
+  std::map<uint64_t, Answer> answers_ ABSL_GUARDED_BY(mutex_);  // by view_id
 };
 
 }  // namespace rocattach

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "injector/byte_source.h"
 #include "injector/elf_image.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -13,7 +14,7 @@ namespace rocattach {
 absl::StatusOr<uint64_t> FindFunctionFileOffset(int fd, absl::string_view function) {
   struct stat info;
   if (fstat(fd, &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", fd, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("fstat(", fd, ") failed"));
   }
   if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError("not a regular file, so not an ELF file");

@@ -56,7 +56,7 @@ std::optional<Maps> KnownFiles::MapsOf(const rocattach_layout& layout) const {
   mappings.reserve(layout.count + 1);
   const Mapping stack = StackOf(layout);
   bool has_stack = false;
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   for (uint32_t i = 0; i < layout.count; ++i) {
     const rocattach_mapped_file& file = layout.files[i];
     auto known = files_.find(KeyOf(file.key));
@@ -100,7 +100,7 @@ std::vector<KnownFiles::Judgement> KnownFiles::Learn(pid_t pid,
     if (IsGlibcLibrary(mapping->basename()) || HasWindow(layout, file)) {
       auto found = LoadLibraryFacts(pid, *mapping, facts);
       if (!found.ok()) continue;
-      std::lock_guard<std::mutex> lock(mutex_);
+      absl::MutexLock lock(&mutex_);
       if (files_.size() >= kMaxFiles) files_.clear();
       files_[KeyOf(file.key)] = std::make_shared<const File>(
           File{std::string(mapping->path), *std::move(found)});

@@ -8,12 +8,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "bpf/watch_events.h"
 #include "injector/library_facts.h"
 #include "injector/maps.h"
@@ -61,8 +62,8 @@ class KnownFiles {
     return {key.inode, key.version, key.device};
   }
 
-  mutable std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const File>> files_;
+  mutable absl::Mutex mutex_;
+  std::map<Key, std::shared_ptr<const File>> files_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

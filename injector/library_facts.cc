@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "injector/byte_source.h"
 #include "injector/mapped_file.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -117,20 +118,20 @@ LibraryKey LibraryKey::FromStat(const struct stat& info) {
 }
 
 std::shared_ptr<const LibraryFacts> LibraryCache::Find(const LibraryKey& key) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   auto found = entries_.find(key);
   return found == entries_.end() ? nullptr : found->second;
 }
 
 void LibraryCache::Store(const LibraryKey& key,
                          std::shared_ptr<const LibraryFacts> facts) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (entries_.size() >= kMaxEntries) entries_.clear();
   entries_[key] = std::move(facts);
 }
 
 size_t LibraryCache::size() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   return entries_.size();
 }
 
@@ -145,7 +146,7 @@ absl::StatusOr<std::shared_ptr<const LibraryFacts>> LoadLibraryFacts(
   ASSIGN_OR_RETURN(UniqueFd fd, OpenMappedFile(pid, mapping));
   // The key is that of the file being read, not of the one that was looked up above.
   if (fstat(fd.get(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", mapping.path, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("fstat(", mapping.path, ") failed"));
   }
   auto facts = ReadLibraryFacts(fd.get());
   if (!facts.ok()) {

@@ -12,11 +12,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "injector/elf_image.h"
 #include "injector/maps.h"
 
@@ -84,8 +85,9 @@ class LibraryCache {
   size_t size() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<LibraryKey, std::shared_ptr<const LibraryFacts>> entries_;
+  mutable absl::Mutex mutex_;
+  std::map<LibraryKey, std::shared_ptr<const LibraryFacts>> entries_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 // Facts of the file behind `mapping`, from the cache if present. `cache` may be null.

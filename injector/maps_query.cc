@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -74,7 +75,7 @@ absl::Status MapsQuery::Query(uint64_t address, uint64_t flags, uint64_t* end) {
     if (errno == ENOTTY || errno == EINVAL) {
       return absl::UnimplementedError("the kernel has no PROCMAP_QUERY");
     }
-    return absl::ErrnoToStatus(
+    return ErrnoStatus(
         errno,
         absl::StrFormat("ioctl(maps=%d, PROCMAP_QUERY at %#x) failed", fd_, address));
   }

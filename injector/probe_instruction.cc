@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "userspace/base/errno_status.h"
 
 namespace rocattach {
 namespace {
@@ -168,7 +169,7 @@ absl::Status CheckProbeInstruction(int fd, uint64_t file_offset) {
     n = pread(fd, code, sizeof(code), static_cast<off_t>(file_offset));
   } while (n < 0 && errno == EINTR);
   if (n < 0) {
-    return absl::ErrnoToStatus(
+    return ErrnoStatus(
         errno, absl::StrFormat("pread(%d, 15 bytes at %#x) failed", fd, file_offset));
   }
   const std::string refused =

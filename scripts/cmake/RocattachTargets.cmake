@@ -130,6 +130,34 @@ function(rocattach_test name)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
 endfunction()
 
+# rocattach_python_test(name PROGRAM file.py [ARGS …] LABELS … [TIMEOUT s] [RUN_SERIAL]):
+# a program of python3's unittest. Its cases are tests of their own, NAME/Class.case, or
+# NAME/Class where they share a fixture (tests/python_cases.py).
+function(rocattach_python_test name)
+  cmake_parse_arguments(ARG "RUN_SERIAL" "PROGRAM;TIMEOUT" "ARGS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set(program ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_PROGRAM})
+  # Debian's python3, which has the modules that scripts/setup installs.
+  find_program(ROCATTACH_PYTHON python3 HINTS /usr/bin NO_DEFAULT_PATH)
+  find_program(ROCATTACH_PYTHON python3 REQUIRED)
+  set(run ${ROCATTACH_PYTHON} -B ${PROJECT_SOURCE_DIR}/tests/python_cases.py)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${program}
+    ${PROJECT_SOURCE_DIR}/tests/python_cases.py)
+  execute_process(COMMAND ${run} --list ${program} OUTPUT_VARIABLE cases
+    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE "\n" ";" cases "${cases}")
+  foreach(case IN LISTS cases)
+    add_test(NAME ${name}/${case} COMMAND ${run} ${program} ${case} ${ARG_ARGS})
+    set_tests_properties(${name}/${case} PROPERTIES LABELS "${ARG_LABELS}"
+      TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77)
+    if(ARG_RUN_SERIAL)
+      set_tests_properties(${name}/${case} PROPERTIES RUN_SERIAL TRUE)
+    endif()
+  endforeach()
+endfunction()
+
 # rocattach_fuzz(name SOURCES … DEPS … CORPUS dir …): a libFuzzer program; built only
 # with ROCATTACH_FUZZ. `scripts/fuzz SECONDS` runs each of them, from the seeds in its
 # CORPUS folders. Seeds made by the build belong in ${PROJECT_BINARY_DIR}/seeds/NAME.

@@ -16,7 +16,7 @@ constexpr char kErrnoPayload[] = "rocattach/errno";
 }  // namespace
 
 absl::Status ErrnoStatus(int error, absl::string_view message) {
-  absl::Status status = absl::ErrnoToStatus(error, message);
+  absl::Status status = absl::ErrnoToStatus(error, message);  // allowed: kept next
   status.SetPayload(kErrnoPayload, absl::Cord(absl::StrCat(error)));
   return status;
 }

@@ -53,13 +53,13 @@ absl::Status MakeDirectories(const std::string& path, mode_t mode) {
   for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     std::string prefix = path.substr(0, end);
     if (!prefix.empty() && mkdir(prefix.c_str(), mode) != 0 && errno != EEXIST) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("mkdir(", prefix, ") failed"));
+      return ErrnoStatus(errno, absl::StrCat("mkdir(", prefix, ") failed"));
     }
     if (end == std::string::npos) break;
   }
   struct stat info;
   if (stat(path.c_str(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("stat(", path, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("stat(", path, ") failed"));
   }
   if (!S_ISDIR(info.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is not a directory"));
@@ -72,7 +72,7 @@ absl::Status WriteAll(int fd, absl::string_view data) {
     ssize_t n = write(fd, data.data(), data.size());
     if (n < 0) {
       if (errno == EINTR) continue;
-      return absl::ErrnoToStatus(
+      return ErrnoStatus(
           errno, absl::StrCat("write(fd=", fd, ", ", data.size(), " bytes) failed"));
     }
     data.remove_prefix(static_cast<size_t>(n));

@@ -40,7 +40,7 @@ absl::StatusOr<std::string> ReadFilePrefix(const std::string& path, size_t limit
     if (n == 0) break;
     if (n < 0) {
       if (errno == EINTR) continue;
-      return absl::ErrnoToStatus(errno, absl::StrCat("read(", path, ") failed"));
+      return ErrnoStatus(errno, absl::StrCat("read(", path, ") failed"));
     }
     size += static_cast<size_t>(n);
   }

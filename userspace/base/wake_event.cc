@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "userspace/base/errno_status.h"
+
 namespace rocattach {
 
 WakeEvent::WakeEvent() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -13,8 +15,7 @@ WakeEvent::WakeEvent() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 }
 
 absl::Status WakeEvent::status() const {
-  return fd_.valid() ? absl::OkStatus()
-                     : absl::ErrnoToStatus(error_, "eventfd() failed");
+  return fd_.valid() ? absl::OkStatus() : ErrnoStatus(error_, "eventfd() failed");
 }
 
 void WakeEvent::Signal() const {

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/human.h"
 #include "userspace/base/status_macros.h"
@@ -83,7 +84,7 @@ absl::StatusOr<pid_t> Spawn(const std::string& program,
       posix_spawn(&child, program.c_str(), &files, &attributes, argv.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
-  if (error != 0) return absl::ErrnoToStatus(error, "cannot run " + program);
+  if (error != 0) return ErrnoStatus(error, "cannot run " + program);
   return child;
 }
 
@@ -96,7 +97,7 @@ absl::StatusOr<std::unique_ptr<EndConversion>> EndConversion::Start(
   converter.resize(converter.rfind('/') + 1);
   absl::StrAppend(&converter, kConverter);
   if (access(converter.c_str(), X_OK) != 0) {
-    return absl::ErrnoToStatus(
+    return ErrnoStatus(
         errno, absl::StrCat("nothing can be converted when processes end: ", converter,
                             " cannot be run; leave out -f, or install it there"));
   }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 
 namespace rocattach {
@@ -24,16 +25,16 @@ absl::Status DropPrivileges() {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
   if (syscall(SYS_capget, &header, sets) != 0) {
-    return absl::ErrnoToStatus(errno, "capget() failed");
+    return ErrnoStatus(errno, "capget() failed");
   }
   const __u32 kept = sets[0].permitted & (__u32{1} << CAP_DAC_OVERRIDE);
   sets[0] = {kept, kept, 0};
   sets[1] = {};
   if (syscall(SYS_capset, &header, sets) != 0) {
-    return absl::ErrnoToStatus(errno, "capset() failed");
+    return ErrnoStatus(errno, "capset() failed");
   }
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-    return absl::ErrnoToStatus(errno, "prctl(PR_SET_NO_NEW_PRIVS) failed");
+    return ErrnoStatus(errno, "prctl(PR_SET_NO_NEW_PRIVS) failed");
   }
   return absl::OkStatus();
 }

@@ -115,7 +115,7 @@ void WatchConsole::ClearLiveLine() {
 }
 
 void WatchConsole::Announce(const Watcher& watcher) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   const LibraryScan& scan = watcher.libraries();
   if (options_.json) {
     Json libraries = Json::array();
@@ -182,7 +182,7 @@ void WatchConsole::Announce(const Watcher& watcher) {
 
 void WatchConsole::Tick(const RunTotals& totals) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    absl::MutexLock lock(&mutex_);
     ReportLeftOut();
     out_.Flush();
   }
@@ -190,7 +190,7 @@ void WatchConsole::Tick(const RunTotals& totals) {
       options_.log_format == LogFormat::kJson) {
     return;
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   uint64_t now = BootNs();
   double seconds =
       last_tick_ns_ == 0 ? 0 : static_cast<double>(now - last_tick_ns_) / 1e9;
@@ -217,7 +217,7 @@ void WatchConsole::Tick(const RunTotals& totals) {
 
 void WatchConsole::OnVerdict(const v1::Process& process,
                              const v1::WindowEvent& verdict) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (!lines_.Take(process.uid(), BootNs())) return;
   if (options_.json) {
     Json line = {{"event", "window"},
@@ -303,7 +303,7 @@ void WatchConsole::ReportLeftOut() {
 }
 
 void WatchConsole::OnMetricsPush(const absl::Status& state) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   const char* event = state.ok() ? "metrics_pushed" : "metrics_push_failed";
   if (options_.json) {
     Json line = {{"event", event}};
@@ -322,7 +322,7 @@ void WatchConsole::OnMetricsPush(const absl::Status& state) {
 }
 
 void WatchConsole::OnLibraryChanged(const std::string& path, const std::string& why) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (options_.json) {
     const Json line = {{"event", "library_changed"}, {"path", path}, {"reason", why}};
     Print("%s\n", WatchEventText(line).c_str());
@@ -332,7 +332,7 @@ void WatchConsole::OnLibraryChanged(const std::string& path, const std::string& 
 }
 
 void WatchConsole::OnSourceFailed(const std::string& source, const std::string& why) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (options_.json) {
     const Json line = {{"event", "source_failed"}, {"source", source}, {"reason", why}};
     Print("%s\n", WatchEventText(line).c_str());
@@ -344,7 +344,7 @@ void WatchConsole::OnSourceFailed(const std::string& source, const std::string& 
 }
 
 void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (options_.json) {
     Json line = {{"event", "session_refused"}, {"pid", pid}, {"reason", why}};
     Print("%s\n", WatchEventText(line).c_str());
@@ -362,7 +362,7 @@ void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
 }
 
 void WatchConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (options_.json) {
     Json line = {{"event", "not_attached"},
                  {"pid", pid},
@@ -378,14 +378,14 @@ void WatchConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
 
 void WatchConsole::OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) {
   if (!awaited || options_.quiet || options_.json) return;
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   Say({.event = "not_started",
        .message = absl::StrCat(why.message(), "; waiting until it does"),
        .pid = pid});
 }
 
 void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string& why) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (options_.json) {
     Json line = {{"event", "not_believable"},
                  {"pid", process.pid()},
@@ -401,7 +401,7 @@ void WatchConsole::OnNotBelievable(const v1::Process& process, const std::string
 }
 
 void WatchConsole::OnRecordingPaused(const absl::Status& why) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (options_.json) {
     const Json line = {{"event", "recording_paused"}, {"reason", why.message()}};
     Print("%s\n", WatchEventText(line).c_str());
@@ -414,7 +414,7 @@ void WatchConsole::OnRecordingPaused(const absl::Status& why) {
 }
 
 void WatchConsole::OnRecordingResumed(uint64_t records_lost) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (options_.json) {
     const Json line = {{"event", "recording_resumed"}, {"records_lost", records_lost}};
     Print("%s\n", WatchEventText(line).c_str());
@@ -428,7 +428,7 @@ void WatchConsole::OnRecordingResumed(uint64_t records_lost) {
 
 void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                          const v1::LossAccount& account) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   if (!lines_.Take(process.uid(), BootNs())) return;
   uint64_t dropped = account.dropped_ring_full() + account.dropped_collector() +
                      account.dropped_invalid() + account.dropped_inflight() +

@@ -5,11 +5,12 @@
 #include <stdio.h>
 
 #include <cstdint>
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "schemas/stream.pb.h"
 #include "userspace/cli/line_output.h"
 #include "userspace/cli/log_line.h"
@@ -57,43 +58,49 @@ class WatchConsole : public WatcherObserver {
 
  private:
   // Clears the live line, so that other text can be printed there.
-  void ClearLiveLine();
-  // Reports suppressed and lost lines; with the lock held.
-  void ReportLeftOut();
+  void ClearLiveLine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reports suppressed and lost lines.
+  void ReportLeftOut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // True for the first process with this text about it; others are counted.
-  bool IsFirst(const std::string& text);
+  bool IsFirst(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What was not seen of processes with new copies of the runtime.
-  void SummarizeMissed(const MissedWindows& missed);
+  void SummarizeMissed(const MissedWindows& missed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The result of the session that the options define.
-  void SummarizeSession(const RunResult& result);
+  void SummarizeSession(const RunResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The totals of the run, to programs.
-  void SummarizeJson(const RunResult& result);
+  void SummarizeJson(const RunResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Kernel events, windows and numbers that are missing from the result.
-  void SummarizeLosses(const RunResult& result);
+  void SummarizeLosses(const RunResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // An entry of the log.
-  void Say(const LogEntry& entry);
-  void Say(LogLevel level, absl::string_view event, std::string message) {
+  void Say(const LogEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Say(LogLevel level, absl::string_view event, std::string message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Say({.level = level, .event = event, .message = std::move(message)});
   }
   // An error on standard error, regardless of the other output.
-  void SayError(absl::string_view event, std::string message);
-  void Print(const char* format, ...) __attribute__((format(printf, 2, 3)));
+  void SayError(absl::string_view event, std::string message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Print(const char* format, ...) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_)
+      __attribute__((format(printf, 2, 3)));
 
-  WatchConsoleOptions options_;
-  bool terminal_;
+  const WatchConsoleOptions options_;
+  const bool terminal_;
+  absl::Mutex mutex_;
   // Its reader must not hold up the service.
-  LineOutput out_;
-  uint64_t lines_lost_reported_ = 0;
+  LineOutput out_ ABSL_GUARDED_BY(mutex_);
+  uint64_t lines_lost_reported_ ABSL_GUARDED_BY(mutex_) = 0;
   // What has been said about processes that are left alone, and how many more there
   // were of which the same is true.
-  std::set<std::string> said_;
-  uint64_t passed_unsaid_ = 0, session_refusals_unsaid_ = 0;
-  LineOutput errors_{2};  // standard error, where that is another one
-  std::mutex mutex_;
-  UserRate lines_;
-  bool live_line_shown_ = false;
-  uint64_t last_dispatches_ = 0;
-  uint64_t last_tick_ns_ = 0;
+  std::set<std::string> said_ ABSL_GUARDED_BY(mutex_);
+  uint64_t passed_unsaid_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t session_refusals_unsaid_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Standard error, where that is another one.
+  LineOutput errors_ ABSL_GUARDED_BY(mutex_){2};
+  UserRate lines_ ABSL_GUARDED_BY(mutex_);
+  bool live_line_shown_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t last_dispatches_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_tick_ns_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rocattach

@@ -163,7 +163,7 @@ void WatchConsole::SummarizeLosses(const RunResult& result) {
 }
 
 void WatchConsole::Summarize(const RunResult& result) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  absl::MutexLock lock(&mutex_);
   const RunTotals& totals = result.totals;
   ClearLiveLine();
   ReportLeftOut();

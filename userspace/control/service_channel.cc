@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 
 namespace rocattach {
 
@@ -49,7 +50,7 @@ absl::StatusOr<UniqueFd> ConnectToSocket(const std::string& path) {
   // gRPC reads until there is no more data: on a blocking socket, its threads would
   // hang. And with a full queue of connections, connect() would wait forever.
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket() failed");
+  if (!fd.valid()) return ErrnoStatus(errno, "socket() failed");
   if (const int error = Connect(fd.get(), address); error != 0) {
     const bool denied = error == EACCES || error == EPERM;
     return absl::UnavailableError(absl::StrCat(

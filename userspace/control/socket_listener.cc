@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -51,7 +52,7 @@ absl::Status RemoveLeftover(const std::string& path, const sockaddr_un& address)
   }
   // Non-blocking: with a full queue of connections, connect() would wait.
   UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!probe.valid()) return absl::ErrnoToStatus(errno, "socket() failed");
+  if (!probe.valid()) return ErrnoStatus(errno, "socket() failed");
   const int connected = connect(
       probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   const int error = errno;
@@ -73,7 +74,7 @@ absl::Status RemoveLeftover(const std::string& path, const sockaddr_un& address)
         absl::StrCat("another program has just made the socket ", path));
   }
   if (unlink(path.c_str()) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot remove ", path));
+    return ErrnoStatus(errno, absl::StrCat("cannot remove ", path));
   }
   return absl::OkStatus();
 }
@@ -93,22 +94,22 @@ absl::StatusOr<std::unique_ptr<SocketListener>> SocketListener::Listen(
   }
   RETURN_IF_ERROR(RemoveLeftover(path, address));
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket() failed");
+  if (!fd.valid()) return ErrnoStatus(errno, "socket() failed");
   // On Linux the file gets the socket's mode as soon as it is created.
-  if (fchmod(fd.get(), 0600) != 0) return absl::ErrnoToStatus(errno, "fchmod() failed");
+  if (fchmod(fd.get(), 0600) != 0) return ErrnoStatus(errno, "fchmod() failed");
   const mode_t before = umask(0177);
   const int bound =
       bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   const int error = errno;
   umask(before);
-  if (bound != 0) return absl::ErrnoToStatus(error, absl::StrCat("cannot bind ", path));
+  if (bound != 0) return ErrnoStatus(error, absl::StrCat("cannot bind ", path));
   struct stat made;
   if (lstat(path.c_str(), &made) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("lstat(", path, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("lstat(", path, ") failed"));
   }
-  if (listen(fd.get(), 16) != 0) return absl::ErrnoToStatus(errno, "listen() failed");
+  if (listen(fd.get(), 16) != 0) return ErrnoStatus(errno, "listen() failed");
   UniqueFd stop_fd(eventfd(0, EFD_CLOEXEC));
-  if (!stop_fd.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
+  if (!stop_fd.valid()) return ErrnoStatus(errno, "eventfd() failed");
   return std::unique_ptr<SocketListener>(new SocketListener(
       path, made, std::move(fd), std::move(stop_fd), std::move(accepted)));
 }

@@ -17,6 +17,7 @@
 #include "injector/elf_needs.h"
 #include "injector/function_offset.h"
 #include "userspace/abi/shared_memory.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
@@ -55,10 +56,10 @@ Check Failed(std::string found, std::string remedy) {
 
 absl::Status TryLoad(const std::string& path) {
   int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe2() failed");
+  if (pipe2(fds, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe2() failed");
   UniqueFd reader(fds[0]), writer(fds[1]);
   pid_t child = fork();
-  if (child < 0) return absl::ErrnoToStatus(errno, "fork() failed");
+  if (child < 0) return ErrnoStatus(errno, "fork() failed");
   if (child == 0) {
     alarm(kLoadSeconds);
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -79,7 +80,7 @@ absl::Status TryLoad(const std::string& path) {
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return absl::ErrnoToStatus(errno, "waitpid() failed");
+    if (errno != EINTR) return ErrnoStatus(errno, "waitpid() failed");
   }
   if (WIFSIGNALED(status)) {
     const char* name = sigabbrev_np(WTERMSIG(status));

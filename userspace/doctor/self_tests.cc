@@ -19,6 +19,7 @@
 #include "injector/target_memory.h"
 #include "injector/tracee.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/human.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/doctor/test_child.h"
@@ -32,7 +33,7 @@ constexpr int kChildExitMsec = 5'000;
 absl::Status ToStatus(const StepResult& result) {
   if (result.ok()) return absl::OkStatus();
   const AttachFailure& failure = result.failure();
-  return failure.error != 0 ? absl::ErrnoToStatus(failure.error, failure.detail)
+  return failure.error != 0 ? ErrnoStatus(failure.error, failure.detail)
                             : absl::UnknownError(failure.detail);
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/errno_status.h"
 
 namespace rocattach {
 
@@ -21,11 +22,11 @@ extern "C" __attribute__((noinline)) void rocattach_doctor_probe_point() {
 
 absl::StatusOr<std::unique_ptr<TestChild>> TestChild::Start(void (*work)()) {
   int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe2() failed");
+  if (pipe2(fds, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe2() failed");
   UniqueFd reader(fds[0]), writer(fds[1]);
   pid_t parent = getpid();
   pid_t pid = fork();
-  if (pid < 0) return absl::ErrnoToStatus(errno, "fork() failed");
+  if (pid < 0) return ErrnoStatus(errno, "fork() failed");
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     writer.reset();
@@ -65,7 +66,7 @@ absl::StatusOr<int> TestChild::Wait(int timeout_msec) {
       return status;
     }
     if (got < 0 && errno != EINTR) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("waitpid(", pid_, ") failed"));
+      return ErrnoStatus(errno, absl::StrCat("waitpid(", pid_, ") failed"));
     }
     if (BootNs() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat(

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -32,7 +33,7 @@ absl::StatusOr<std::string> PrepareOutput(const std::string& path,
   const std::string written =
       options.follow ? path : absl::StrCat(path, kPartialSuffix);
   if (unlink(written.c_str()) != 0 && errno != ENOENT) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot replace ", written));
+    return ErrnoStatus(errno, absl::StrCat("cannot replace ", written));
   }
   return written;
 }
@@ -46,8 +47,7 @@ absl::Status CompleteOutput(const std::string& written, const std::string& path,
   if (result != 0 && errno == EINVAL) result = rename(written.c_str(), path.c_str());
   if (result == 0) return absl::OkStatus();
   if (errno == EEXIST) return Exists(path);
-  return absl::ErrnoToStatus(errno,
-                             absl::StrCat("cannot rename ", written, " to ", path));
+  return ErrnoStatus(errno, absl::StrCat("cannot rename ", written, " to ", path));
 }
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(
@@ -71,7 +71,7 @@ absl::Status OutputFile::Complete() {
   RETURN_IF_ERROR(Flush());
   const int fd = fd_.release();
   if (close(fd) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("close(", name_, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("close(", name_, ") failed"));
   }
   RETURN_IF_ERROR(CompleteOutput(name_, path_, force_));
   name_ = path_;

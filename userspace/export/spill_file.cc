@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -23,7 +24,7 @@ absl::StatusOr<UniqueFd> OpenNameless(const std::string& directory) {
   std::string path = absl::StrCat(directory, "/.rocattach-XXXXXX");
   fd.reset(mkostemp(path.data(), O_CLOEXEC));
   if (!fd.valid()) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("no temporary file in ", directory));
+    return ErrnoStatus(errno, absl::StrCat("no temporary file in ", directory));
   }
   unlink(path.c_str());
   return fd;
@@ -50,8 +51,8 @@ absl::Status SpillFile::MoveTo(OutputFile* out) {
           pread(fd_.get(), piece.get(), kBufferBytes, static_cast<off_t>(at));
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) {
-        return absl::ErrnoToStatus(n < 0 ? errno : EIO,
-                                   absl::StrCat("a temporary file in ", directory_));
+        return ErrnoStatus(n < 0 ? errno : EIO,
+                           absl::StrCat("a temporary file in ", directory_));
       }
       RETURN_IF_ERROR(
           out->Append(absl::string_view(piece.get(), static_cast<size_t>(n))));

@@ -62,7 +62,7 @@ bool AttachSessions::InATree(int pid) const {
 }
 
 bool AttachSessions::Reserve(int pid, bool tree) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard lock(mutex_);
   // What has ended with its targets, and was never detached from, is in nobody's way.
   std::erase_if(entries_, [](const auto& item) {
     return item.second.session != nullptr && item.second.session->over();
@@ -72,13 +72,13 @@ bool AttachSessions::Reserve(int pid, bool tree) {
 }
 
 std::unique_ptr<AttachSession> AttachSessions::Take(int pid) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard lock(mutex_);
   const auto found = entries_.find(pid);
   return found == entries_.end() ? nullptr : std::move(found->second.session);
 }
 
 void AttachSessions::Release(int pid) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard lock(mutex_);
   entries_.erase(pid);
 }
 
@@ -101,7 +101,7 @@ rocattach_status_t AttachSessions::Attach(int pid, bool tree) {
   const rocattach_status_t status = session->Attach(*program, OptionsOf(settings));
   if (session->Has(pid)) {
     std::move(release).Cancel();
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard lock(mutex_);
     entries_[pid].session = std::move(session);
   }
   return status;
@@ -113,7 +113,7 @@ rocattach_status_t AttachSessions::Detach(int pid) {
     absl::Cleanup release = [this, pid] { Release(pid); };
     return session->Detach();
   }
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard lock(mutex_);
   if (InATree(pid)) {
     return Refuse(ROCATTACH_STATUS_ERROR_NOT_SUPPORTED,
                   absl::StrCat("process ", pid,
@@ -127,7 +127,7 @@ rocattach_status_t AttachSessions::Detach(int pid) {
 rocattach_status_t AttachSessions::DetachTree(int pid) {
   if (pid == 0) return DetachAll();
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard lock(mutex_);
     const auto found = entries_.find(pid);
     if (found == entries_.end() || !found->second.tree) {
       return Refuse(ROCATTACH_STATUS_ERROR_INVALID_ARGUMENT,
@@ -140,7 +140,7 @@ rocattach_status_t AttachSessions::DetachTree(int pid) {
 rocattach_status_t AttachSessions::DetachAll() {
   std::map<int, std::unique_ptr<AttachSession>> all;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard lock(mutex_);
     for (auto& [pid, entry] : entries_) {
       if (entry.session != nullptr) all[pid] = std::move(entry.session);
     }

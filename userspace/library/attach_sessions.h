@@ -46,7 +46,7 @@ class AttachSessions {
   bool InATree(int pid) const;
 
   const AttachLimits limits_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // allowed: it is locked across fork(), and the child unlocks it
   std::map<int, Entry> entries_;  // by the process that was asked for
 };
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/record/output_path.h"
@@ -33,9 +34,9 @@ absl::StatusOr<OutputSet> OutputSet::Open(OutputOptions options) {
   if (set.options_.file != "-") {
     RETURN_IF_ERROR(MakeDirectories(set.options_.directory, 0755));
     if (access(set.options_.directory.c_str(), W_OK) != 0) {
-      return absl::ErrnoToStatus(
-          errno, absl::StrCat("output directory ", set.options_.directory,
-                              " is not writable; choose another with -d DIR"));
+      return ErrnoStatus(errno,
+                         absl::StrCat("output directory ", set.options_.directory,
+                                      " is not writable; choose another with -d DIR"));
     }
   }
   if (set.options_.rotation.indexes() && set.options_.file != "-") {

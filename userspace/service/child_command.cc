@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/process.h"
 
 namespace rocattach {
@@ -25,11 +26,11 @@ absl::StatusOr<std::unique_ptr<ChildCommand>> ChildCommand::Start(
   argv.push_back(nullptr);
   // The errno of exec is returned through a pipe that a successful exec closes.
   int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe2() failed");
+  if (pipe2(fds, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe2() failed");
   UniqueFd reader(fds[0]), writer(fds[1]);
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child < 0) return absl::ErrnoToStatus(errno, "fork() failed");
+  if (child < 0) return ErrnoStatus(errno, "fork() failed");
   if (child == 0) {
     for (int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) signal(number, SIG_DFL);
     // The command may outlive the service, like any child of a shell, but it must not
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<ChildCommand>> ChildCommand::Start(
   if (read(reader.get(), &error, sizeof(error)) ==
       static_cast<ssize_t>(sizeof(error))) {
     waitpid(child, nullptr, 0);
-    return absl::ErrnoToStatus(error, absl::StrCat("cannot run ", command[0]));
+    return ErrnoStatus(error, absl::StrCat("cannot run ", command[0]));
   }
   auto started = std::unique_ptr<ChildCommand>(new ChildCommand(child));
   if (auto fd = OpenPidFd(child); fd.ok()) started->pidfd_ = *std::move(fd);
@@ -98,7 +99,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
     }
     if (access(candidate.c_str(), F_OK) == 0 || errno == EACCES) error = EACCES;
   }
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot run ", name));
+  return ErrnoStatus(error, absl::StrCat("cannot run ", name));
 }
 
 }  // namespace rocattach

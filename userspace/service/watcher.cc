@@ -15,6 +15,7 @@
 #include "injector/function_offset.h"
 #include "userspace/abi/geometry.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/service/collector_search.h"
 #include "userspace/service/workload_message.h"
@@ -71,7 +72,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   if (o.only_own_command) {
     probe.only_below = getpid();
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
-      return absl::ErrnoToStatus(errno, "prctl(PR_SET_CHILD_SUBREAPER) failed");
+      return ErrnoStatus(errno, "prctl(PR_SET_CHILD_SUBREAPER) failed");
     }
   }
   if (o.only_cgroup.has_value()) probe.only_cgroup = o.only_cgroup->id();

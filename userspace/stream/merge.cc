@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/compression.h"
@@ -211,7 +212,7 @@ absl::StatusOr<ReadStats> ReadAll(const std::vector<std::string>& from,
 absl::Status CheckFile(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, "cannot open " + path);
+    return ErrnoStatus(errno, "cannot open " + path);
   }
   if (S_ISREG(info.st_mode)) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/frame.h"
@@ -30,7 +31,7 @@ absl::StatusOr<bool> WaitForMore(int fd, const std::string& name, uint64_t read_
   if (!options.follow || decoder.recording_ended() || Stopped(options)) return false;
   struct stat info;
   if (fstat(fd, &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", name, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("fstat(", name, ") failed"));
   }
   if (!S_ISREG(info.st_mode)) return false;  // the end of a pipe is final
   if (static_cast<uint64_t>(info.st_size) < read_bytes) {
@@ -60,7 +61,7 @@ absl::Status ReadAll(int fd, const std::string& name, const ReadOptions& options
     }
     if (n < 0) {
       if (errno == EINTR) continue;
-      return absl::ErrnoToStatus(errno, absl::StrCat("read(", name, ") failed"));
+      return ErrnoStatus(errno, absl::StrCat("read(", name, ") failed"));
     }
     ASSIGN_OR_RETURN(bool more, WaitForMore(fd, name, total, options, *decoder));
     if (!more) break;

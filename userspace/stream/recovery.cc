@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/stream/recovery_writer.h"
@@ -68,7 +69,7 @@ absl::Status FeedFile(int fd, uint64_t bytes, const std::function<bool()>& stop,
         static_cast<size_t>(std::min<uint64_t>(kReadBytes, bytes - done));
     const ssize_t n = pread(fd, buffer.get(), want, static_cast<off_t>(done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return absl::ErrnoToStatus(errno, "read failed");
+    if (n < 0) return ErrnoStatus(errno, "read failed");
     if (n == 0) return absl::DataLossError("it shrank while it was read");
     RETURN_IF_ERROR(feed(absl::string_view(buffer.get(), static_cast<size_t>(n))));
     done += static_cast<uint64_t>(n);
@@ -126,7 +127,7 @@ absl::StatusOr<RecoveryResult> RecoverStream(const std::string& from,
   ASSIGN_OR_RETURN(UniqueFd in, OpenFile(from, O_RDONLY | O_NOCTTY | O_NONBLOCK));
   struct stat info;
   if (fstat(in.get(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", from, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("fstat(", from, ") failed"));
   }
   if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -117,7 +118,7 @@ class FdSink : public Sink {
     if (error == EAGAIN) {
       return absl::UnavailableError(absl::StrCat(message, ": the reader is too slow"));
     }
-    return absl::ErrnoToStatus(error, message);
+    return ErrnoStatus(error, message);
   }
 
   UniqueFd fd_;
@@ -142,15 +143,15 @@ absl::StatusOr<std::unique_ptr<Sink>> OpenFileSink(const std::string& path,
   if (!fd.ok()) return fd.status();
   struct stat info;
   if (fstat(fd->get(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", path, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("fstat(", path, ") failed"));
   }
   if (S_ISREG(info.st_mode)) {
     // Not O_TRUNC in open(): nothing is truncated before its type is known.
     if (existing == ExistingFile::kTruncate && ftruncate(fd->get(), 0) != 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("ftruncate(", path, ") failed"));
+      return ErrnoStatus(errno, absl::StrCat("ftruncate(", path, ") failed"));
     }
     if (existing == ExistingFile::kAppend && lseek(fd->get(), 0, SEEK_END) < 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("lseek(", path, ") failed"));
+      return ErrnoStatus(errno, absl::StrCat("lseek(", path, ") failed"));
     }
   } else if (!S_ISFIFO(info.st_mode) && !S_ISCHR(info.st_mode)) {
     return absl::InvalidArgumentError(
@@ -167,7 +168,7 @@ std::unique_ptr<Sink> MakeFdSink(UniqueFd fd, std::string name,
 absl::StatusOr<std::unique_ptr<Sink>> OpenStdoutSink() {
   UniqueFd fd(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
   if (!fd.valid()) {
-    return absl::ErrnoToStatus(errno, "fcntl(stdout, F_DUPFD_CLOEXEC) failed");
+    return ErrnoStatus(errno, "fcntl(stdout, F_DUPFD_CLOEXEC) failed");
   }
   return MakeFdSink(std::move(fd), "standard output");
 }

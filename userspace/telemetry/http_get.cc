@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/unique_fd.h"
 
@@ -22,7 +23,7 @@ absl::Status Failed(const ListenAddress& server, int error) {
     return absl::DeadlineExceededError(
         absl::StrCat(server.text(), " did not answer within five seconds"));
   }
-  return absl::ErrnoToStatus(error, absl::StrCat("cannot reach ", server.text()));
+  return ErrnoStatus(error, absl::StrCat("cannot reach ", server.text()));
 }
 
 }  // namespace

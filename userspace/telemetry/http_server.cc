@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -53,9 +54,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
     const ListenAddress& address, Handler handler, HttpCounts* counts,
     HttpLimits limits) {
   const auto failed = [&](const char* call) {
-    return absl::ErrnoToStatus(
-        errno, absl::StrCat("cannot listen at ", address.text(), ": ", call,
-                            "() failed; choose another address"));
+    return ErrnoStatus(errno, absl::StrCat("cannot listen at ", address.text(), ": ",
+                                           call, "() failed; choose another address"));
   };
   UniqueFd fd(
       socket(address.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

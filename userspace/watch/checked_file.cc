@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -25,7 +26,7 @@ absl::StatusOr<CheckedFile> CheckedFile::Open(const std::string& path) {
   ASSIGN_OR_RETURN(UniqueFd found, OpenFile(path, O_PATH));
   CheckedFile file;
   if (fstat(found.get(), &file.info_) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", path, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("fstat(", path, ") failed"));
   }
   if (!S_ISREG(file.info_.st_mode)) {
     return absl::InvalidArgumentError("is not a regular file");
@@ -46,7 +47,7 @@ std::string CheckedFile::ProbePath() const {
 
 absl::Status CheckedFile::CheckUnchanged() const {
   struct stat now;
-  if (fstat(fd(), &now) != 0) return absl::ErrnoToStatus(errno, "fstat() failed");
+  if (fstat(fd(), &now) != 0) return ErrnoStatus(errno, "fstat() failed");
   // The kernel sets the change time itself: it cannot be set back.
   if (now.st_size != info_.st_size || !SameTime(now.st_mtim, info_.st_mtim) ||
       !SameTime(now.st_ctim, info_.st_ctim)) {

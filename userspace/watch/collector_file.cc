@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "injector/collector_name.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -84,7 +85,7 @@ absl::StatusOr<std::unique_ptr<CollectorFile>> CollectorFile::Open(
   ASSIGN_OR_RETURN(file->original_fd_, OpenFile(path, O_RDONLY | O_NONBLOCK));
   struct stat info;
   if (fstat(file->original_fd_.get(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("fstat(", path, ") failed"));
+    return ErrnoStatus(errno, absl::StrCat("fstat(", path, ") failed"));
   }
   if (!S_ISREG(info.st_mode)) {
     return absl::FailedPreconditionError(

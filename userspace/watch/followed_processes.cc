@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bpf/watch_events.h"
+#include "userspace/base/errno_status.h"
 
 namespace rocattach {
 namespace {
@@ -22,7 +23,7 @@ absl::Status FollowedProcesses::Add(const ProcessId& process, Kind kind) {
       static_cast<uint8_t>((kind.itself ? ROCATTACH_FOLLOW_WINDOW : 0) |
                            (kind.children ? ROCATTACH_FOLLOW_CHILDREN : 0));
   if (bpf_map__update_elem(map_, &key, sizeof(key), &how, sizeof(how), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(
+    return ErrnoStatus(
         errno, absl::StrCat("bpf_map_update_elem(followed, ", process.pid, ") failed"));
   }
   return absl::OkStatus();

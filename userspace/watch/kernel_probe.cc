@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bpf/watch.skel.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/watch/probe_links.h"
 
@@ -121,7 +122,7 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   state_->ring = ring_buffer__new(bpf_map__fd(state_->skeleton->maps.events),
                                   State::OnEvent, state_.get(), nullptr);
   if (state_->ring == nullptr) {
-    return absl::ErrnoToStatus(errno, "ring_buffer__new(events) failed");
+    return ErrnoStatus(errno, "ring_buffer__new(events) failed");
   }
   RETURN_IF_ERROR(MapLayouts());
   rocattach_settings& settings = state_->skeleton->bss->settings;
@@ -153,7 +154,7 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
   const rocattach_account empty = {};
   if (bpf_map__update_elem(state_->skeleton->maps.accounts, &others, sizeof(others),
                            &empty, sizeof(empty), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(errno, "bpf_map_update_elem(accounts) failed");
+    return ErrnoStatus(errno, "bpf_map_update_elem(accounts) failed");
   }
   const auto& programs = state_->skeleton->progs;
   std::vector<bpf_program*> tracepoints = {programs.process_exit,
@@ -168,7 +169,7 @@ absl::Status KernelProbe::Start(const KernelProbeOptions& options) {
 absl::Status KernelProbe::MapLayouts() {
   void* memory = mmap(nullptr, sizeof(rocattach_layout) * ROCATTACH_LAYOUTS, PROT_READ,
                       MAP_SHARED, bpf_map__fd(state_->skeleton->maps.layouts), 0);
-  if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mmap(layouts) failed");
+  if (memory == MAP_FAILED) return ErrnoStatus(errno, "mmap(layouts) failed");
   state_->layouts = static_cast<const rocattach_layout*>(memory);
   return absl::OkStatus();
 }
@@ -196,7 +197,7 @@ absl::Status KernelProbe::ExpectReport(pid_t pid, uint64_t window_id) {
   const auto key = static_cast<uint32_t>(pid);
   if (bpf_map__update_elem(state_->skeleton->maps.late_windows, &key, sizeof(key),
                            &window_id, sizeof(window_id), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(
+    return ErrnoStatus(
         errno, absl::StrCat("bpf_map_update_elem(late_windows, ", pid, ") failed"));
   }
   return absl::OkStatus();
@@ -260,7 +261,7 @@ absl::Status KernelProbe::DenyComm(absl::string_view comm) {
   uint8_t one = 1;
   if (bpf_map__update_elem(state_->skeleton->maps.deny_comm, key, sizeof(key), &one,
                            sizeof(one), BPF_ANY) != 0) {
-    return absl::ErrnoToStatus(
+    return ErrnoStatus(
         errno, absl::StrCat("bpf_map_update_elem(deny_comm, ", comm, ") failed"));
   }
   return absl::OkStatus();

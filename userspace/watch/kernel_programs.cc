@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "bpf/watch.skel.h"
+#include "userspace/base/errno_status.h"
 
 namespace rocattach {
 namespace {
@@ -84,7 +85,7 @@ std::string LoadHelp(int error) {
 absl::Status LoadFailure(absl::string_view what, int error, const std::string& log) {
   std::string text = absl::StrCat("loading ", what, " failed: ", LoadHelp(error));
   if (!log.empty()) absl::StrAppend(&text, "\n", LastLines(log, 12));
-  return absl::ErrnoToStatus(error, text);
+  return ErrnoStatus(error, text);
 }
 
 // One attempt with exactly these features: 0, or a negative errno with the messages of

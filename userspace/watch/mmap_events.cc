@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 
 namespace rocattach {
 namespace {
@@ -75,17 +76,15 @@ absl::StatusOr<std::unique_ptr<MmapEvents>> MmapEvents::Open() {
     int fd = OpenSideBand(cpu);
     if (fd < 0 && errno == ENODEV) continue;  // an offline CPU
     if (fd < 0) {
-      return absl::ErrnoToStatus(
-          errno, absl::StrCat("perf_event_open(mmap2, cpu ", cpu,
-                              ") failed; it needs CAP_PERFMON or root"));
+      return ErrnoStatus(errno, absl::StrCat("perf_event_open(mmap2, cpu ", cpu,
+                                             ") failed; it needs CAP_PERFMON or root"));
     }
     Ring ring;
     ring.fd.reset(fd);
     void* base = mmap(nullptr, kPageBytes + kDataBytes, PROT_READ | PROT_WRITE,
                       MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
-      return absl::ErrnoToStatus(errno,
-                                 absl::StrCat("mmap(perf ring, cpu ", cpu, ") failed"));
+      return ErrnoStatus(errno, absl::StrCat("mmap(perf ring, cpu ", cpu, ") failed"));
     }
     ring.base = static_cast<uint8_t*>(base);
     events->rings_.push_back(std::move(ring));

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/watch/kernel_programs.h"
 
 namespace rocattach {
@@ -77,7 +78,7 @@ void Destroy(const std::vector<bpf_link*>& links, std::vector<UniqueFd> multi) {
 
 // errno, with the function that has no probe.
 absl::Status UprobeError(const std::string& path, uint64_t offset) {
-  return absl::ErrnoToStatus(
+  return ErrnoStatus(
       errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset), " failed"));
 }
 
@@ -101,9 +102,8 @@ ProbeLinks::~ProbeLinks() {
 absl::Status ProbeLinks::AddTracepoint(const bpf_program* program) {
   bpf_link* link = bpf_program__attach(program);
   if (link == nullptr) {
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat("attaching ", bpf_program__name(program),
-                                            " to its raw tracepoint failed"));
+    return ErrnoStatus(errno, absl::StrCat("attaching ", bpf_program__name(program),
+                                           " to its raw tracepoint failed"));
   }
   permanent_.push_back(link);
   return absl::OkStatus();
@@ -163,7 +163,7 @@ absl::Status ProbeLinks::AddLate(const bpf_program* program, pid_t pid,
   if (multi_) {
     UniqueFd link(AttachMulti(program, path.c_str(), file_offsets, cookie, pid));
     if (!link.valid()) {
-      return absl::ErrnoToStatus(
+      return ErrnoStatus(
           errno, absl::StrCat("uprobes on ", path, " of process ", pid, " failed"));
     }
     multi_late_[pid].push_back(std::move(link));
@@ -176,9 +176,9 @@ absl::Status ProbeLinks::AddLate(const bpf_program* program, pid_t pid,
     bpf_link* link =
         bpf_program__attach_uprobe_opts(program, pid, path.c_str(), offset, &options);
     if (link == nullptr) {
-      first_error.Update(absl::ErrnoToStatus(
-          errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset),
-                              " of process ", pid, " failed")));
+      first_error.Update(
+          ErrnoStatus(errno, absl::StrCat("uprobe on ", path, "+0x", absl::Hex(offset),
+                                          " of process ", pid, " failed")));
       continue;
     }
     late_[pid].push_back(link);

@@ -18,6 +18,7 @@
 #include <new>
 
 #include "injector/tracee.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 
@@ -127,18 +128,18 @@ void CloseOthers(int first, int second) {
 absl::StatusOr<std::unique_ptr<StopGuard>> StopGuard::Start(uint32_t patience_msec) {
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return absl::ErrnoToStatus(errno, "mmap(shared) failed");
+  if (memory == MAP_FAILED) return ErrnoStatus(errno, "mmap(shared) failed");
   auto* shared = new (memory) Shared;
   ASSIGN_OR_RETURN(UniqueFd stat, OpenFile("/proc/self/stat", O_RDONLY));
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe2() failed");
+  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe2() failed");
   UniqueFd theirs(ends[0]);
   auto guard = std::unique_ptr<StopGuard>(new StopGuard());
   guard->alive_.reset(ends[1]);
   const int period = static_cast<int>(std::clamp(patience_msec, 1u, 1000u));
   const pid_t service = getpid();
   guard->pid_ = fork();
-  if (guard->pid_ < 0) return absl::ErrnoToStatus(errno, "fork() failed");
+  if (guard->pid_ < 0) return ErrnoStatus(errno, "fork() failed");
   if (guard->pid_ == 0) {
     CloseOthers(theirs.get(), stat.get());
     Guard(shared, service, theirs.get(), stat.get(), period);
@@ -150,7 +151,7 @@ absl::StatusOr<std::unique_ptr<StopGuard>> StopGuard::Start(uint32_t patience_ms
   action.sa_flags = SA_SIGINFO | SA_RESTART;
   sigemptyset(&action.sa_mask);
   if (sigaction(SIGCONT, &action, nullptr) != 0) {
-    return absl::ErrnoToStatus(errno, "sigaction(SIGCONT) failed");
+    return ErrnoStatus(errno, "sigaction(SIGCONT) failed");
   }
   Tracee::UseGate(&shared->gate);
   return guard;

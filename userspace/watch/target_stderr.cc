@@ -20,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
@@ -109,7 +110,7 @@ absl::Status CheckObject(pid_t pid, int object) {
         "it is no terminal, no pipe and no file on a local file system");
   }
   struct stat info;
-  if (fstat(object, &info) != 0) return absl::ErrnoToStatus(errno, "fstat failed");
+  if (fstat(object, &info) != 0) return ErrnoStatus(errno, "fstat failed");
   if (!S_ISFIFO(info.st_mode) && !S_ISREG(info.st_mode) && !IsTerminal(info)) {
     return absl::FailedPreconditionError("it is no terminal, no pipe and no file");
   }
@@ -174,7 +175,7 @@ absl::Status Write(const ProcessId& process, absl::string_view line) {
                             O_WRONLY | O_NONBLOCK | O_NOCTTY | O_APPEND));
   QuietWrites quiet;
   const ssize_t written = write(fd.get(), line.data(), line.size());
-  if (written < 0) return absl::ErrnoToStatus(errno, "write failed");
+  if (written < 0) return ErrnoStatus(errno, "write failed");
   if (static_cast<size_t>(written) != line.size()) {
     return absl::ResourceExhaustedError("there is no room for all of the line");
   }

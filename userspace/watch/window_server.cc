@@ -20,6 +20,7 @@
 #include "injector/target_memory.h"
 #include "injector/thread_status.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -52,7 +53,7 @@ WindowPolicyOptions WindowServer::PolicyOptions() {
 
 absl::Status WindowServer::Start() {
   stop_fd_.reset(eventfd(0, EFD_CLOEXEC));
-  if (!stop_fd_.valid()) return absl::ErrnoToStatus(errno, "eventfd() failed");
+  if (!stop_fd_.valid()) return ErrnoStatus(errno, "eventfd() failed");
   if (policy_.attaches() && probe_->hold_mode() == HoldMode::kSignal) {
     auto preseizer = Preseizer::Start(
         [this](pid_t pid) {

@@ -1,11 +1,14 @@
 // Attaches on threads that are blocked in a system call: the call ends as without us.
+#include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <fstream>
 #include <string>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_replace.h"
 #include "injector/attach.h"
 #include "injector/blocked_thread.h"
@@ -101,6 +104,27 @@ TEST_F(BlockedTest, ACallThatWouldBeInterruptedIsNotUsed) {
   EXPECT_TRUE(target.Intact()) << target.output();
   EXPECT_THAT(target.output(), HasSubstr("epoll_wait result=1 early=0"));
   EXPECT_EQ(target.Report(), "");
+}
+
+// A service that has no descriptor left is at fault itself, and says so.
+TEST_F(BlockedTest, AServiceWithoutDescriptorsIsNotAnEndOfTheTarget) {
+  TargetProcess target;
+  ASSERT_NO_FATAL_FAILURE(Start(&target, "read"));
+  AttachOutcome outcome;
+  {
+    rlimit limit = {};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const rlimit none = {.rlim_cur = 3, .rlim_max = limit.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const absl::Cleanup restore = [&] { setrlimit(RLIMIT_NOFILE, &limit); };
+    outcome = Attach(target);
+  }
+  EXPECT_EQ(outcome.reason, AttachReason::kServiceResources) << outcome.detail;
+  EXPECT_EQ(outcome.error, EMFILE);
+  EXPECT_TRUE(outcome.retryable);
+  EXPECT_FALSE(outcome.target_modified);
+  target.Finish();
+  EXPECT_TRUE(target.Intact()) << target.output();
 }
 
 // Stopped by an operator: it stays stopped, and is entered when it goes on.
