@@ -25,7 +25,7 @@ class Demangler {
     size_t text_bytes = 64 << 10;
     // CPU time of one name. Real ones take some 10 us.
     uint64_t name_ns = 10'000'000;
-    // CPU time of all names that were given up.
+    // CPU time of all names that were abandoned.
     uint64_t wasted_ns = 50'000'000;
     // Size of the cache of names.
     size_t cache_bytes = 1 << 20;
@@ -44,7 +44,7 @@ class Demangler {
   // Anything that is not a C++ symbol or exceeds a limit is returned unchanged.
   std::string Demangle(absl::string_view symbol);
 
-  // Names that were given up at a limit, or no longer tried.
+  // Names that were abandoned at a limit, or no longer tried.
   uint64_t given_up() const { return given_up_; }
 
  private:

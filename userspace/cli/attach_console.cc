@@ -289,7 +289,7 @@ void AttachConsole::OnRecordingResumed(uint64_t records_lost) {
         Dump(Json{{"event", "recording_resumed"}, {"records_lost", records_lost}}));
   } else {
     PrintLine(absl::StrCat("rocattach: recording goes on; ", HumanCount(records_lost),
-                           " records were lost meanwhile"));
+                           " records were lost"));
   }
 }
 

@@ -126,7 +126,7 @@ void AddAttachOptions(CLI::App* app, AttachRun* run) {
       "Wait for processes that have not started their HSA runtime, and attach when "
       "they do; the duration counts from then on");
   app->add_option("--wait-timeout-msec", run->wait_timeout_msec,
-                  "Give up waiting after this time; 0: only on Enter or Ctrl-C")
+                  "Stop waiting after this time; 0: only on Enter or Ctrl-C")
       ->check(CLI::Range(int64_t{0}, int64_t{UINT32_MAX}))
       ->type_name("MSEC")
       ->needs(wait);

@@ -41,7 +41,7 @@ struct LogEntry {
 std::string LogLine(LogFormat format, absl::string_view program, const LogEntry& entry,
                     absl::Time now);
 
-// Writes it to standard error, in one piece. For what is said rarely: it may wait for
+// Writes it to standard error, in one piece. For what is reported rarely: it may wait for
 // the reader.
 void WriteLog(LogFormat format, absl::string_view program, const LogEntry& entry);
 

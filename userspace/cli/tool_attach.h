@@ -1,4 +1,4 @@
-// rocattach attach --attach-tool-library: tools of others in running processes.
+// rocattach attach --attach-tool-library: third-party tools in running processes.
 #ifndef ROCATTACH_USERSPACE_CLI_TOOL_ATTACH_H_
 #define ROCATTACH_USERSPACE_CLI_TOOL_ATTACH_H_
 

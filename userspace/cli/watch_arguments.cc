@@ -117,7 +117,7 @@ void AddSelection(CLI::App* app, WatchArguments* args) {
       ->take_all();
   app->add_flag("--crash-breaker,!--no-crash-breaker", args->watcher.crash_breaker,
                 "With --auto: after a process that crashed within five seconds of its "
-                "attach, leave its executable alone for ten minutes (default: on)")
+                "attach, do not attach to its executable for ten minutes (default: on)")
       ->needs(attach);
 }
 

@@ -339,7 +339,7 @@ void WatchConsole::OnSourceFailed(const std::string& source, const std::string& 
   } else {
     Say(LogLevel::kWarning, "source_failed",
         absl::StrCat("metrics lack what is known of ", source, ": ", CleanText(why),
-                     " (said once; rocattach_source_failures_total counts)"));
+                     " (reported once; rocattach_source_failures_total counts)"));
   }
 }
 
@@ -421,8 +421,8 @@ void WatchConsole::OnRecordingResumed(uint64_t records_lost) {
   } else {
     Say({.level = LogLevel::kWarning,
          .event = "recording_resumed",
-         .message = absl::StrCat("recording goes on; ", HumanCount(records_lost),
-                                 " records were lost meanwhile")});
+         .message = absl::StrCat("recording resumed; ", HumanCount(records_lost),
+                                 " records were lost")});
   }
 }
 

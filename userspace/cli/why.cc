@@ -228,10 +228,10 @@ int RunWhy(const Arguments& arguments) {
 void RegisterWhy(CLI::App* app, std::function<int()>* run) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app->add_subcommand(
-      "why", "Tell what was decided about a process, why, and what can be done");
+      "why", "Show what was decided about a process, why, and what can be done");
   command
       ->add_option("PID", arguments->pid,
-                   "The process's number, also of one that is gone")
+                   "The process ID, also of a process that has ended")
       ->required()
       ->check(CLI::Range(1, 1 << 22).description(""))
       ->type_name("");
@@ -252,7 +252,7 @@ void RegisterWhy(CLI::App* app, std::function<int()>* run) {
   command->footer(
       "A running rocattach-watch is asked; without one, or if it has not seen the "
       "process,\n"
-      "the process itself is looked at if it lives.\n"
+      "the process itself is inspected if it is running.\n"
       "\n"
       "Exit status: 0 it was attached to; 1 it was not; 2 nothing is known of it, or "
       "usage error;\n"

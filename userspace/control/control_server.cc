@@ -90,20 +90,20 @@ class Service : public v1::Control::Service {
   grpc::Status StartSession(grpc::ServerContext*,
                             const v1::StartSessionRequest* request,
                             v1::StartSessionResponse* response) override {
-    SessionRequest wish;
-    for (uint32_t pid : request->pids()) wish.pids.push_back(static_cast<pid_t>(pid));
+    SessionRequest spec;
+    for (uint32_t pid : request->pids()) spec.pids.push_back(static_cast<pid_t>(pid));
     const auto catalog = CatalogOf(*request, sessions_->catalog());
     if (!catalog.ok()) return ToGrpc(catalog.status());
     for (const v1::Filter& filter : request->filters()) {
-      wish.filters.push_back(FilterFromProto(filter));
-      wish.filters.back().catalog = *catalog;
+      spec.filters.push_back(FilterFromProto(filter));
+      spec.filters.back().catalog = *catalog;
     }
-    wish.duration_ns = request->duration_ns();
+    spec.duration_ns = request->duration_ns();
     for (const v1::Period& period : request->periods()) {
-      wish.periods.push_back(
+      spec.periods.push_back(
           {period.delay_ns(), period.duration_ns(), period.repeat()});
     }
-    const absl::StatusOr<uint64_t> started = sessions_->Start(std::move(wish));
+    const absl::StatusOr<uint64_t> started = sessions_->Start(std::move(spec));
     if (!started.ok()) return ToGrpc(started.status());
     response->set_session(*started);
     for (const SessionInfo& info : sessions_->List()) {

@@ -63,7 +63,7 @@ class ServiceConnection {
   // How long a call may wait before the next Answers().
   absl::Duration Patience() const;
 
-  // The status of a call that was given up.
+  // The status of a call that timed out.
   grpc::Status NoAnswer() const;
   const std::string& socket() const { return socket_; }
 

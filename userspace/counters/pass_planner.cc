@@ -38,8 +38,8 @@ struct Atom {
 struct Request {
   std::vector<Atom> atoms;
   // Atoms that should be together: those of metrics, then those of groups.
-  std::vector<std::vector<size_t>> wishes;
-  size_t metric_wishes = 0;
+  std::vector<std::vector<size_t>> bundles;
+  size_t metric_bundles = 0;
   std::vector<PlannedValue> values;
 };
 
@@ -54,7 +54,7 @@ class RequestBuilder {
     for (const std::string& name : group) {
       if (const DerivedMetric* metric = architecture_.FindMetric(name)) {
         ASSIGN_OR_RETURN(std::vector<size_t> atoms, AddMetric(*metric));
-        request_.wishes.push_back(atoms);
+        request_.bundles.push_back(atoms);
         together.insert(together.end(), atoms.begin(), atoms.end());
         last = kNone;
         AddValue(name, true);
@@ -70,18 +70,18 @@ class RequestBuilder {
       together.push_back(last);
       AddValue(name, false);
     }
-    if (together.size() > 1) group_wishes_.push_back(std::move(together));
+    if (together.size() > 1) group_bundles_.push_back(std::move(together));
     return absl::OkStatus();
   }
 
   // Groups come after metrics: a metric that is split costs more than a split group.
   void Finish() {
-    request_.metric_wishes = request_.wishes.size();
-    for (auto& wish : group_wishes_) request_.wishes.push_back(std::move(wish));
+    request_.metric_bundles = request_.bundles.size();
+    for (auto& bundle : group_bundles_) request_.bundles.push_back(std::move(bundle));
     MergePlainIntoGlued();
-    for (auto& wish : request_.wishes) {
-      std::sort(wish.begin(), wish.end());
-      wish.erase(std::unique(wish.begin(), wish.end()), wish.end());
+    for (auto& bundle : request_.bundles) {
+      std::sort(bundle.begin(), bundle.end());
+      bundle.erase(std::unique(bundle.begin(), bundle.end()), bundle.end());
     }
   }
 
@@ -107,8 +107,8 @@ class RequestBuilder {
       target[i] = found == glued.end() ? kept.size() : found->second;
       if (found == glued.end()) kept.push_back(atoms[i]);
     }
-    for (auto& wish : request_.wishes) {
-      for (size_t& atom : wish) atom = target[atom];
+    for (auto& bundle : request_.bundles) {
+      for (size_t& atom : bundle) atom = target[atom];
     }
     atoms = std::move(kept);
   }
@@ -173,7 +173,7 @@ class RequestBuilder {
 
   const ArchitectureCounters& architecture_;
   Request& request_;
-  std::vector<std::vector<size_t>> group_wishes_;
+  std::vector<std::vector<size_t>> group_bundles_;
   std::map<Key, size_t> index_;
 };
 
@@ -211,14 +211,14 @@ class Packing {
     return true;
   }
 
-  // Puts the atoms of a wish into the pass where the fewest are missing, if all others
+  // Puts the atoms of a bundle into the pass where the fewest are missing, if all others
   // can still be placed afterwards; among equals, into the first or, with `spread`,
   // into the emptiest one. False if there is no such pass.
-  bool Grant(const std::vector<size_t>& wish, bool spread) {
+  bool Grant(const std::vector<size_t>& bundle, bool spread) {
     std::vector<std::array<size_t, 3>> order;  // missing atoms, atoms held, pass
     for (size_t pass = 0; pass < held_.size(); ++pass) {
       size_t missing = 0;
-      for (size_t atom : wish) missing += Holds(pass, atom) ? 0 : 1;
+      for (size_t atom : bundle) missing += Holds(pass, atom) ? 0 : 1;
       if (missing == 0) return true;
       order.push_back({missing, spread ? held_[pass].size() : 0, pass});
     }
@@ -226,7 +226,7 @@ class Packing {
     for (const auto& [missing, held, pass] : order) {
       Packing trial = *this;
       bool fits = true;
-      for (size_t atom : wish) {
+      for (size_t atom : bundle) {
         if (trial.Holds(pass, atom)) continue;
         fits = trial.Fits(pass, At(atom));
         if (!fits) break;
@@ -303,7 +303,7 @@ size_t LowerBound(const ArchitectureCounters& architecture,
   return bound;
 }
 
-// Grants wishes in a given order, metrics first, then places the remaining atoms.
+// Places bundles in a given order, metrics first, then places the remaining atoms.
 struct Attempt {
   Packing packing;
   size_t metrics = 0, groups = 0;  // granted
@@ -311,24 +311,24 @@ struct Attempt {
 
 Attempt Try(const Packing& empty, const Request& request, uint32_t number) {
   Attempt attempt = {empty};
-  std::vector<size_t> order(request.wishes.size());
+  std::vector<size_t> order(request.bundles.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  auto metrics_end = order.begin() + static_cast<ptrdiff_t>(request.metric_wishes);
-  const auto& wishes = request.wishes;
+  auto metrics_end = order.begin() + static_cast<ptrdiff_t>(request.metric_bundles);
+  const auto& bundles = request.bundles;
   if (number / 2 == 1) {
     std::stable_sort(order.begin(), metrics_end, [&](size_t a, size_t b) {
-      return wishes[a].size() > wishes[b].size();
+      return bundles[a].size() > bundles[b].size();
     });
   } else if (number / 2 > 1) {
     // A fixed seed: a plan must not differ between runs.
     std::mt19937 random(number / 2);
-    for (size_t i = request.metric_wishes; i > 1; --i) {
+    for (size_t i = request.metric_bundles; i > 1; --i) {
       std::swap(order[i - 1], order[random() % i]);
     }
   }
   for (size_t i : order) {
-    const bool granted = attempt.packing.Grant(wishes[i], number % 2 == 1);
-    (i < request.metric_wishes ? attempt.metrics : attempt.groups) += granted ? 1 : 0;
+    const bool granted = attempt.packing.Grant(bundles[i], number % 2 == 1);
+    (i < request.metric_bundles ? attempt.metrics : attempt.groups) += granted ? 1 : 0;
   }
   attempt.packing.PlaceRest();
   return attempt;
@@ -336,7 +336,7 @@ Attempt Try(const Packing& empty, const Request& request, uint32_t number) {
 
 absl::StatusOr<std::vector<CounterPass>> Pack(const ArchitectureCounters& architecture,
                                               const Request& request) {
-  // Which wishes can be granted together is a hard problem; some orders work well.
+  // Which bundles fit together is a hard problem; some orders work well.
   constexpr uint32_t kAttempts = 32;
   if (request.atoms.empty()) return std::vector<CounterPass>();
   for (size_t count = LowerBound(architecture, request.atoms); count <= kMaxPasses;
@@ -345,7 +345,7 @@ absl::StatusOr<std::vector<CounterPass>> Pack(const ArchitectureCounters& archit
     if (!Packing(empty).PlaceRest()) continue;
     Attempt best = Try(empty, request, 0);
     for (uint32_t number = 1;
-         number < kAttempts && best.metrics < request.metric_wishes; ++number) {
+         number < kAttempts && best.metrics < request.metric_bundles; ++number) {
       Attempt attempt = Try(empty, request, number);
       if (std::tie(attempt.metrics, attempt.groups) >
           std::tie(best.metrics, best.groups)) {

@@ -247,7 +247,7 @@ Check CheckHidePid(const Machine& machine, const Capabilities& capabilities) {
     check.meaning = "Hides nothing from processes with CAP_SYS_PTRACE.";
   } else {
     check.state = CheckState::kWarning;
-    check.meaning = "Other users' processes and their mappings cannot be seen.";
+    check.meaning = "Other users' processes and their mappings are not visible.";
     check.remedy = "Run as root, or give the service CAP_SYS_PTRACE.";
   }
   return check;

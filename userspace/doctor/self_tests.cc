@@ -299,7 +299,7 @@ Check CheckWindow(const Capabilities& capabilities, KernelProbe* probe) {
       return check;
     }
     check.state = CheckState::kFailed;
-    check.meaning = "A process that calls hsa_init cannot be seen and held.";
+    check.meaning = "A process that calls hsa_init cannot be detected and held.";
     check.remedy = "See the checks 'uprobes', 'seccomp', 'namespaces' and 'ptrace'.";
     return check;
   }

@@ -184,7 +184,7 @@ void Exporter::Learn(const FrameContext& at, const Entry& entry) {
   const size_t bytes = process.bytes_;
   const bool added = process.Add(entry);
   name_bytes_ += process.bytes_ - bytes;
-  if (added && target->begun) Tell(target, entry);
+  if (added && target->begun) Announce(target, entry);
 }
 
 void Exporter::OnAgent(const FrameContext& at, const v1::Agent& agent) {
@@ -193,7 +193,7 @@ void Exporter::OnAgent(const FrameContext& at, const v1::Agent& agent) {
   FindBegun(at, 0);
 }
 
-void Exporter::Tell(Target* target, const v1::Agent& agent) {
+void Exporter::Announce(Target* target, const v1::Agent& agent) {
   ForSinks(target,
            [&](ExportSink* sink) { return sink->OnAgent(target->process, agent); });
 }
@@ -202,7 +202,7 @@ void Exporter::OnQueue(const FrameContext& at, const v1::Queue& queue) {
   Learn(at, queue);
 }
 
-void Exporter::Tell(Target* target, const v1::Queue& queue) {
+void Exporter::Announce(Target* target, const v1::Queue& queue) {
   ForSinks(target,
            [&](ExportSink* sink) { return sink->OnQueue(target->process, queue); });
 }
@@ -211,7 +211,7 @@ void Exporter::OnKernel(const FrameContext& at, const v1::Kernel& kernel) {
   Learn(at, kernel);
 }
 
-void Exporter::Tell(Target* target, const v1::Kernel& kernel) {
+void Exporter::Announce(Target* target, const v1::Kernel& kernel) {
   const ExportKernel* known = target->process.FindKernel(kernel.id());
   ForSinks(target,
            [&](ExportSink* sink) { return sink->OnKernel(target->process, *known); });
@@ -221,7 +221,7 @@ void Exporter::OnCodeObject(const FrameContext& at, const v1::CodeObject& object
   Learn(at, object);
 }
 
-void Exporter::Tell(Target* target, const v1::CodeObject& object) {
+void Exporter::Announce(Target* target, const v1::CodeObject& object) {
   ForSinks(target, [&](ExportSink* sink) {
     return sink->OnCodeObject(target->process, object);
   });
@@ -233,7 +233,7 @@ void Exporter::OnSessionPlan(const FrameContext& at, const v1::SessionPlan& plan
   if (target != nullptr && plan.counters_size() > 0) StartJoin(target);
 }
 
-void Exporter::Tell(Target* target, const v1::SessionPlan& plan) {
+void Exporter::Announce(Target* target, const v1::SessionPlan& plan) {
   ForSinks(target, [&](ExportSink* sink) {
     return sink->OnSessionPlan(target->process, plan);
   });
@@ -247,7 +247,7 @@ void Exporter::OnApiFunction(const FrameContext& at, const v1::ApiFunction& func
   Learn(at, function);
 }
 
-void Exporter::Tell(Target* target, const v1::ApiFunction& function) {
+void Exporter::Announce(Target* target, const v1::ApiFunction& function) {
   ForSinks(target, [&](ExportSink* sink) {
     return sink->OnApiFunction(target->process, function);
   });

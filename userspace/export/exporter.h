@@ -110,14 +110,14 @@ class Exporter : public StreamVisitor {
   // Adds an entry, and passes it on if it is new and the process has begun.
   template <typename Entry>
   void Learn(const FrameContext& at, const Entry& entry);
-  void Tell(Target* target, const v1::Agent& agent);
-  void Tell(Target* target, const v1::Queue& queue);
-  void Tell(Target* target, const v1::Kernel& kernel);
-  void Tell(Target* target, const v1::CodeObject& object);
-  void Tell(Target* target, const v1::SessionPlan& plan);
-  void Tell(Target* target, const v1::ApiFunction& function);
+  void Announce(Target* target, const v1::Agent& agent);
+  void Announce(Target* target, const v1::Queue& queue);
+  void Announce(Target* target, const v1::Kernel& kernel);
+  void Announce(Target* target, const v1::CodeObject& object);
+  void Announce(Target* target, const v1::SessionPlan& plan);
+  void Announce(Target* target, const v1::ApiFunction& function);
   // Sinks look thread names up when they need them.
-  void Tell(Target*, const v1::Thread&) {}
+  void Announce(Target*, const v1::Thread&) {}
   void StartJoin(Target* target);
   void EndTarget(Target* target);
   void EndAll();

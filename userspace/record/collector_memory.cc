@@ -318,7 +318,7 @@ BackendFacts CollectorMemory::backend() const {
   return facts;
 }
 
-void CollectorMemory::Beat(uint64_t now_ns) {
+void CollectorMemory::Heartbeat(uint64_t now_ns) {
   __atomic_store_n(&control()->service_heartbeat_ns, now_ns, __ATOMIC_RELAXED);
 }
 

@@ -117,7 +117,7 @@ class CollectorMemory {
   uint64_t answered_generation() const;
   BackendFacts backend() const;
   // Records that we have drained; a collector whose service is gone stops by itself.
-  void Beat(uint64_t now_ns);
+  void Heartbeat(uint64_t now_ns);
 
   uint32_t state() const;  // enum rocattach_collector_state, unchecked
   // The collector's functions are in the runtime's tables: it is called by hsa_init.

@@ -36,7 +36,7 @@ class RecorderObserver {
   // Nothing can be written at the moment; processes run on, and what they report is
   // lost and counted.
   virtual void OnRecordingPaused(const absl::Status& why) = 0;
-  // It can be written again; so many records were lost meanwhile.
+  // It can be written again; so many records were lost.
   virtual void OnRecordingResumed(uint64_t records_lost) = 0;
 };
 

@@ -119,10 +119,10 @@ void Target::SetMeter(std::shared_ptr<TargetMeter> meter) {
 }
 
 void Target::UpdateMeter() {
-  if (meter_ != nullptr) TellMeter(Account(/*final=*/false));
+  if (meter_ != nullptr) NotifyMeter(Account(/*final=*/false));
 }
 
-void Target::TellMeter(v1::LossAccount account) {
+void Target::NotifyMeter(v1::LossAccount account) {
   meter_->Update({std::move(account), session_->Gpus(), session_->CountedGpus()});
 }
 
@@ -234,7 +234,7 @@ uint64_t Target::Drain(uint64_t now_ns, uint64_t budget) {
   if (memory_->dictionary_read()) {
     DrainRings(budget - std::min(spent, budget), &records);
   }
-  memory_->Beat(now_ns);
+  memory_->Heartbeat(now_ns);
   if (!sweeping_) session_->Drained();
   CheckBelief(now_ns);
   return records;
@@ -348,7 +348,7 @@ v1::LossAccount Target::Close(v1::ProcessEnd end) {
   }
   output_set_->EndProcess(output_, std::move(end));
   if (meter_ != nullptr) {
-    TellMeter(account);
+    NotifyMeter(account);
     meter_->End();
   }
   return account;

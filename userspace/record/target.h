@@ -100,7 +100,7 @@ class Target {
 
  private:
   void WriteVerdict(v1::WindowState state);
-  void TellMeter(v1::LossAccount account);
+  void NotifyMeter(v1::LossAccount account);
   // These return what they have cost.
   uint64_t ReadDictionary(uint64_t budget);
   uint64_t DrainRings(uint64_t budget, uint64_t* records);

@@ -36,10 +36,10 @@ class GpuMonitor {
     std::function<bool(const std::vector<const GpuDevice*>& gpus, uid_t uid,
                        WorkloadIdentity* workload)>
         complete;
-    // Told of each workload that `complete` has added to; may be null. On the monitor's
+    // Called with each workload that `complete` has added to; may be null. On the monitor's
     // thread.
     std::function<void(const ProcessId&, const WorkloadIdentity&)> on_workload;
-    // Told of the first failure of each source; may be null. On the monitor's thread.
+    // Called with the first failure of each source; may be null. On the monitor's thread.
     std::function<void(absl::string_view source, const absl::Status& why)> on_failure;
   };
 

@@ -58,7 +58,7 @@ class Finder : public StreamVisitor {
       status_ = absl::InvalidArgumentError(absl::StrCat(
           path_,
           ": a recording in it has no beginning, so its clock is not known; 'rocattach "
-          "recover' finds out what can be known"));
+          "recover' finds out what can be recovered"));
     } else if (recordings.size() == kMostRecordings) {
       status_ = absl::ResourceExhaustedError(
           absl::StrCat("there are more than ", kMostRecordings, " recordings"));

@@ -113,7 +113,7 @@ class FdSink : public Sink {
     }
     std::string message = absl::StrCat(name_, ": write of ", bytes, " bytes failed");
     if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-      absl::StrAppend(&message, "; free some space, recording goes on by itself");
+      absl::StrAppend(&message, "; free some space, recording resumes automatically");
     }
     if (error == EAGAIN) {
       return absl::UnavailableError(absl::StrCat(message, ": the reader is too slow"));

@@ -117,7 +117,7 @@ void EmitCounters(const NodeSnapshot& node, FamilySink sink) {
        "measured.",
        [](const MeasuredCounter& t) { return t.sum; });
   emit("rocattach_target_pmc_dispatches_total",
-       "Dispatches that rocattach_target_pmc_total stands on.",
+       "Dispatches that rocattach_target_pmc_total is based on.",
        [](const MeasuredCounter& t) { return Number(t.dispatches); });
 }
 
@@ -140,7 +140,7 @@ void EmitKernels(const NodeSnapshot& node, Demangler* demangler, FamilySink sink
        "Dispatches of a kernel, for the busiest of a process.",
        [](const OperationTotals& t) { return Number(t.dispatches); });
   Family info("rocattach_kernel_info", MetricType::Gauge,
-              "The name that the label kernel stands for.", sink);
+              "The name that the label kernel represents.", sink);
   absl::flat_hash_set<uint64_t> named;
   for (const ProcessSnapshot& p : node.processes) {
     for (const KernelSnapshot& kernel : p.kernels) {

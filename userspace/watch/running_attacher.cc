@@ -65,7 +65,7 @@ absl::Status RunningAttacher::KeepStarted(pid_t pid, std::vector<Runtime>* found
   if (found->size() == 1) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat(
       "process ", pid, " has loaded several copies of the HSA runtime, ", paths,
-      found->empty() ? ", and it cannot be told which one it uses"
+      found->empty() ? ", and it is not known which one it uses"
                      : ", and uses more than one of them"));
 }
 

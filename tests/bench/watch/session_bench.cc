@@ -28,7 +28,7 @@ constexpr uint32_t kCounters = 8;
 constexpr uint32_t kSlots = kCounters / ROCATTACH_VALUES_PER_SLOT;
 constexpr uint32_t kRound = 8192;  // dispatches drained at once
 
-// As it stands in a ring.
+// As it is in a ring.
 struct Group {
   rocattach_dispatch dispatch = {};
   rocattach_values values[kSlots] = {};

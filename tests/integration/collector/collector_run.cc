@@ -231,7 +231,7 @@ void Drain(CollectorMemory& memory, CollectorResult* result) {
       }
     }
   }
-  memory.Beat(BootNs());
+  memory.Heartbeat(BootNs());
 }
 
 }  // namespace

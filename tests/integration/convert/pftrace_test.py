@@ -340,7 +340,7 @@ class MachinesTest(unittest.TestCase):
         self.assertGreater(len(flows), 1000)
         self.assertEqual({(machine[f["slice_out"]], machine[f["slice_in"]]) for f in flows},
                          {(0, 0), (1, 1)})
-        # How wrong the times of the other machine may be is said.
+        # How wrong the times of the other machine may be is stated.
         error = next(r for r in found["recording"] if r["hostname"] == "node8")
         self.assertGreaterEqual(error["merged_clock"]["error_ns"], 1_000_000)
         self.assertEqual(

@@ -50,7 +50,7 @@ double Now() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-void Tell(const char* name, uint64_t number) {
+void Print(const char* name, uint64_t number) {
   printf("%s=%llu\n", name, static_cast<unsigned long long>(number));
   fflush(stdout);
 }
@@ -80,7 +80,7 @@ void Reopen(const char* collector, double seconds) {
     unloaded();
     hsa_init();
   }
-  Tell("windows", windows);
+  Print("windows", windows);
 }
 
 void Report(const char* collector, double seconds) {
@@ -91,12 +91,12 @@ void Report(const char* collector, double seconds) {
   for (const double end = Now() + seconds; Now() < end; ++reports) {
     ready(&reports, 4096, reports);
   }
-  Tell("reports", reports);
+  Print("reports", reports);
 }
 
 void Exec(int rounds, char* program) {
   hsa_init();
-  if (rounds == 0) return Tell("done", 1);
+  if (rounds == 0) return Print("done", 1);
   std::string number = std::to_string(rounds - 1);
   execl("/proc/self/exe", program, "exec", number.c_str(), nullptr);
   Fail("execl");
@@ -117,7 +117,7 @@ void Fork(double seconds) {
   }
   while (waitpid(-1, nullptr, 0) > 0) {
   }
-  Tell("processes", processes);
+  Print("processes", processes);
 }
 
 void Idle(int processes) {
@@ -136,7 +136,7 @@ void Idle(int processes) {
   for (int i = 0; i < processes; ++i) {
     if (read(ends[0], &byte, 1) != 1) Fail("read");
   }
-  Tell("idle", static_cast<uint64_t>(processes));
+  Print("idle", static_cast<uint64_t>(processes));
   WaitForASignal();
 }
 
@@ -147,7 +147,7 @@ void Mappers(int processes, const char* path) {
     const pid_t child = fork();
     if (child < 0) Fail("fork");
     if (child > 0) {
-      Tell("mapper", static_cast<uint64_t>(child));
+      Print("mapper", static_cast<uint64_t>(child));
       continue;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -157,7 +157,7 @@ void Mappers(int processes, const char* path) {
     }
     WaitForASignal();
   }
-  Tell("mappers", static_cast<uint64_t>(processes));
+  Print("mappers", static_cast<uint64_t>(processes));
   WaitForASignal();
 }
 
@@ -180,7 +180,7 @@ void Map(int count, char** files) {
   for (int i = 0; i < count; ++i) {
     if (dlopen(files[i], RTLD_NOW | RTLD_LOCAL) == nullptr) Fail(files[i]);
   }
-  Tell("mapped", static_cast<uint64_t>(count));
+  Print("mapped", static_cast<uint64_t>(count));
   WaitForASignal();
 }
 
@@ -203,7 +203,7 @@ int main(int argc, char** argv) {
     Mappers(atoi(argv[2]), argv[3]);
   } else if (mode == "arguments" && strcmp(argv[2], "begin") == 0) {
     hsa_init();
-    Tell("arguments", static_cast<uint64_t>(argc));
+    Print("arguments", static_cast<uint64_t>(argc));
   } else if (mode == "arguments") {
     Arguments(strtoull(argv[2], nullptr, 10), argv[0]);
   } else if (mode == "map") {

@@ -73,7 +73,7 @@ TEST_F(HostileProbeTest, AProbeGoesWhereWasLooked) {
   ASSERT_TRUE(service.ready());
   ASSERT_TRUE(adversary.Says("swapped")) << "nobody has looked at the library";
   EXPECT_EQ(ExecutedByte(victim, offset_), kNop)
-      << "a probe stands in a file that was never looked at";
+      << "a probe was put on a file that was never inspected";
   EXPECT_EQ(ExecutedByte(library_ + ".aside", offset_), kBreakpoint)
       << "the probe is not in the file that was looked at";
   adversary.Signal(SIGKILL);

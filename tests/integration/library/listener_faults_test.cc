@@ -108,16 +108,18 @@ TEST_F(ListenerFaultsTest, AToolThatHangsInItsDetach) {
 }
 
 TEST_F(ListenerFaultsTest, AToolThatCrashesOrEndsTheProcess) {
-  for (const std::string wish : {"constructor:crash", "attach:crash", "attach:exit"}) {
+  for (const std::string behavior :
+       {"constructor:crash", "attach:crash", "attach:exit"}) {
     ListenerTarget target;
     ASSERT_TRUE(target.ready());
-    const Attached attached = Attach(target, wish);
+    const Attached attached = Attach(target, behavior);
     EXPECT_EQ(attached.Reason(), "died-during-attach") << attached.run.output;
     const Finished end = target.child().Wait();
-    if (wish == "attach:exit") {
+    if (behavior == "attach:exit") {
       EXPECT_TRUE(end.exited_with(0));
     } else {
-      EXPECT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGSEGV) << wish;
+      EXPECT_TRUE(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGSEGV)
+          << behavior;
     }
   }
 }

@@ -87,11 +87,11 @@ class ListenerTarget {
   // What the tool has noted.
   std::vector<std::string> Tool() const { return LinesOf(directory_ / "tool"); }
 
-  // What the attacher passes to the tool; `wish` as in listener_tool.c.
-  std::vector<std::string> Environment(const std::string& wish = "") const {
+  // What the attacher passes to the tool; `behavior` as in listener_tool.c.
+  std::vector<std::string> Environment(const std::string& behavior = "") const {
     return {"ROCPROF_TEST_LOG=" + directory_ / "tool",
             "ROCPROF_TEST_RELEASE=" + directory_ / "release",
-            "ROCPROF_TEST_DO=" + wish};
+            "ROCPROF_TEST_DO=" + behavior};
   }
   void ReleaseTool() const { std::ofstream(directory_ / "release"); }
 
@@ -154,12 +154,12 @@ class ListenerTest : public testing::Test {
     return result;
   }
   // Attaches, stays for 100 ms, and detaches.
-  static Attached Attach(const ListenerTarget& target, const std::string& wish = "",
+  static Attached Attach(const ListenerTarget& target, const std::string& behavior = "",
                          const std::string& tool = ROCATTACH_TEST_LISTENER_TOOL,
                          std::vector<std::string> more = {}) {
     more.insert(more.begin(), {"--attach-duration-msec", "100"});
     Child child(Command(target.text(), tool, std::move(more)),
-                {.environment = target.Environment(wish)});
+                {.environment = target.Environment(behavior)});
     return Finish(&child);
   }
   static void ExpectAttached(const Attached& attached) {

@@ -22,8 +22,8 @@ class ListenerLibraryTest : public ListenerTest {
  protected:
   static Finished Run(const ListenerTarget& target, std::vector<std::string> words,
                       const std::string& tool = ROCATTACH_TEST_LISTENER_TOOL,
-                      const std::string& wish = "") {
-    std::vector<std::string> environment = target.Environment(wish);
+                      const std::string& behavior = "") {
+    std::vector<std::string> environment = target.Environment(behavior);
     environment.push_back("ROCPROF_ATTACH_TOOL_LIBRARY=" + tool);
     environment.push_back("ROCPROF_OUTPUT_PATH=" + target.directory() / "out");
     environment.push_back("PYTHONPATH=" ROCATTACH_TEST_PYTHON);
@@ -32,9 +32,9 @@ class ListenerLibraryTest : public ListenerTest {
   // What a call of rocattach_attach() prints.
   static std::string StatusOfAttach(const ListenerTarget& target,
                                     const std::string& tool,
-                                    const std::string& wish = "") {
+                                    const std::string& behavior = "") {
     return Run(target, {ROCATTACH_TEST_ATTACH_PROGRAM, "attach=" + target.text()}, tool,
-               wish)
+               behavior)
         .output;
   }
   const std::vector<std::string> kOnce = {

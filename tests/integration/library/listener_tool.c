@@ -18,10 +18,10 @@
 #define EXPORT __attribute__((visibility("default")))
 
 static int wants(const char* step, const char* what) {
-  const char* wish = getenv("ROCPROF_TEST_DO");
+  const char* behavior = getenv("ROCPROF_TEST_DO");
   char text[64];
   snprintf(text, sizeof(text), "%s:%s", step, what);
-  return wish != NULL && strcmp(wish, text) == 0;
+  return behavior != NULL && strcmp(behavior, text) == 0;
 }
 
 static void put(const char* step) {

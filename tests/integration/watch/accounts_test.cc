@@ -123,7 +123,7 @@ TEST_F(AccountsTest, AProgramThatIsKilledAnywhereIsAccountedFor) {
 }
 
 // The service is killed: what it had recorded is there, and how much is missing nobody
-// knows. That is said first, of the file and of what is recovered from it.
+// knows. That is reported first, of the file and of what is recovered from it.
 TEST_F(AccountsTest, ARecordingThatWasCutOffSaysSoFirst) {
   WatcherProcess watcher({"--auto", "--ring-slots", "64"});
   ASSERT_TRUE(watcher.ready());

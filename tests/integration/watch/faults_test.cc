@@ -206,7 +206,7 @@ TEST_F(FaultsTest, HoldsEndWithTheService) {
 }
 
 class HoldTest : public FaultsTest, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Levels, HoldTest, testing::Values("yielding", "signal"),
+INSTANTIATE_TEST_SUITE_P(HoldModes, HoldTest, testing::Values("yielding", "signal"),
                          [](const auto& test) { return std::string(test.param); });
 
 // The parent of a process sees its end, and no stop and no continue before it.

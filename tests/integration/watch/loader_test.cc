@@ -26,7 +26,7 @@ int64_t ResidentKb(pid_t pid) {
   return -1;
 }
 
-// Natively it ends well; with a dlopen in the thread it would wait for ever. So it is
+// Natively it ends well; with a dlopen in the thread it would wait forever. So it is
 // attached to when the constructor is over.
 TEST_F(LoaderTest, AConstructorThatWaitsForHsaInitIsAttachedToAfterIt) {
   const std::vector<std::string> command = {"hsa_constructor", "-n", "200000"};

@@ -354,7 +354,7 @@ TEST_F(PolicyTest, UsageErrors) {
   EXPECT_TRUE(Child({WatcherPath(), "--hold", "tight"}).Wait().exited_with(2));
   EXPECT_TRUE(Child({WatcherPath(), "--hold-timeout-msec", "0"}).Wait().exited_with(2));
   Finished dry = Child({WatcherPath(), "--dry-run"}).Wait();
-  EXPECT_TRUE(dry.exited_with(2)) << "means nothing without --auto";
+  EXPECT_TRUE(dry.exited_with(2)) << "requires --auto";
   EXPECT_NE(dry.errors.find("--auto"), std::string::npos) << dry.errors;
   Finished word = Child({WatcherPath(), "--uid", "abc"}).Wait();
   EXPECT_EQ(word.errors.rfind("rocattach-watch: ", 0), 0u) << word.errors;

@@ -1,4 +1,4 @@
-// The second level of the hold: what only it could do to a process.
+// Hold mode `signal`: what only it could do to a process.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -64,7 +64,7 @@ TEST_F(SignalHoldTest, AThreadThatCannotStopIsLetGoWhenItCan) {
   EXPECT_EQ(process.dispatches.size(), 10u);
 }
 
-// A process that is seized, or stands in its stop, must not keep standing when the
+// A process that is seized, or is in its stop, must not stay stopped when the
 // service is gone.
 TEST_F(SignalHoldTest, TheServiceMayDieAtAnyInstant) {
   KillRounds kills;

@@ -116,13 +116,13 @@ TEST_F(StopTest, ARealTimeThreadIsLetGoBeforeItsLimit) {
   EXPECT_EQ(recording.processes[1].verdict.state(), v1::WINDOW_STATE_ATTACHED);
 }
 
-class StopLevelTest : public StopTest,
-                      public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Levels, StopLevelTest, testing::Values("yielding", "signal"),
+class StopModeTest : public StopTest,
+                     public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(HoldModes, StopModeTest, testing::Values("yielding", "signal"),
                          [](const auto& test) { return std::string(test.param); });
 
 // Whoever comes while the service is stopped is not held at all.
-TEST_P(StopLevelTest, AStoppedServiceHoldsNobody) {
+TEST_P(StopModeTest, AStoppedServiceHoldsNobody) {
   if (IsSkipped() || HasFatalFailure()) return;
   const Finished native = RunTarget({"hsa_init_threads"});
   WatcherProcess watcher(
@@ -240,7 +240,7 @@ TEST_F(StopTest, TheLastOfManyStopsCounts) {
 // The service is stopped at random instants of attaches, and stays so until all
 // processes have ended as if nobody had watched them. ROCATTACH_STRESS multiplies the
 // rounds.
-TEST_P(StopLevelTest, AnyInstantWillDo) {
+TEST_P(StopModeTest, AnyInstantWillDo) {
   if (IsSkipped() || HasFatalFailure()) return;
   const char* scale = getenv("ROCATTACH_STRESS");
   const int rounds = std::max(1, static_cast<int>(10 * (scale ? atof(scale) : 1)));

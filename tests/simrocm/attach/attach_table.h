@@ -27,7 +27,7 @@ struct simrocm_attach_table {
   uint64_t size;
   /* All queues made since the library was loaded, and all later ones. */
   void (*set_write_interceptor)(simrocm_write_interceptor interceptor, void* data);
-  /* Told before a queue goes away. */
+  /* Called before a queue is destroyed. */
   void (*set_queue_destroyed)(void (*callback)(const hsa_queue_t* queue));
   /* Executables that are frozen and not destroyed. */
   void (*iterate_executables)(void (*callback)(hsa_executable_t executable, void* data),

@@ -1,4 +1,4 @@
-// A lock that tells its own holder "you have it already" instead of waiting for ever.
+// A lock that tells its own holder "you have it already" instead of waiting forever.
 #ifndef ROCATTACH_TESTS_SIMROCM_REGISTER_CHECKED_LOCK_H_
 #define ROCATTACH_TESTS_SIMROCM_REGISTER_CHECKED_LOCK_H_
 

@@ -28,7 +28,7 @@ State& Get() {
   return *state;
 }
 
-// Opens what nothing stands in the way of any more. With the mutex.
+// Opens what nothing blocks any more. With the mutex.
 void OpenBarriers(State* state) {
   std::erase_if(state->closed, [](const Barrier& barrier) {
     if (!barrier.awaited.empty()) return false;

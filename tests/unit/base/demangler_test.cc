@@ -108,7 +108,7 @@ TEST(Demangler, TextHasALimit) {
   EXPECT_LT(cost.cpu_ns, 1'000'000'000u);
 }
 
-// Names on which a demangler works for ever before it says a word.
+// Names on which a demangler works forever before it says a word.
 TEST(Demangler, TimeHasALimit) {
   const std::string bombs[] = {
       // The pack that an expansion is about is looked for in every copy of a type.

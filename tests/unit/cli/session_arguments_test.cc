@@ -44,21 +44,21 @@ class SessionArgumentsTest : public testing::Test {
       return present_;
     };
     if (runs == nullptr) return InterpretSession(arguments, present, &catalog);
-    auto wishes = InterpretRuns(arguments, present, &catalog);
-    if (!wishes.ok()) return wishes.status();
-    *runs = *std::move(wishes);
+    auto specs = InterpretRuns(arguments, present, &catalog);
+    if (!specs.ok()) return specs.status();
+    *runs = *std::move(specs);
     return runs->front();
   }
   // The words must be good.
   SessionSpec Spec(const std::vector<std::string>& words) {
-    auto wish = Interpret(words);
-    EXPECT_TRUE(wish.ok()) << wish.status();
-    return wish.ok() ? *std::move(wish) : SessionSpec();
+    auto spec = Interpret(words);
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    return spec.ok() ? *std::move(spec) : SessionSpec();
   }
   std::string Refusal(const std::vector<std::string>& words) {
-    const auto wish = Interpret(words);
-    EXPECT_FALSE(wish.ok()) << absl::StrCat("taken: ", words[0]);
-    return std::string(wish.status().message());
+    const auto spec = Interpret(words);
+    EXPECT_FALSE(spec.ok()) << absl::StrCat("taken: ", words[0]);
+    return std::string(spec.status().message());
   }
 
   const testing_support::TemporaryDirectory directory_;
@@ -70,13 +70,13 @@ TEST_F(SessionArgumentsTest, NothingAskedForIsNoSession) {
 }
 
 TEST_F(SessionArgumentsTest, CountersInGroupsWithFilters) {
-  const SessionSpec wish =
+  const SessionSpec spec =
       Spec({"--pmc", "SQ_WAVES", "GRBM_COUNT", "--pmc", "TCC_HIT",
             "--kernel-include-regex", "a", "--kernel-exclude-regex", "b",
             "--kernel-iteration-range", "[1-3],[7]", "--dispatch-range", "100-200",
             "--gpu", "0", "--gpu", "0000:03:00.0", "--attach-duration-msec", "1500"});
-  ASSERT_EQ(wish.filters.size(), 1u);
-  const FilterSpec& filter = wish.filters[0];
+  ASSERT_EQ(spec.filters.size(), 1u);
+  const FilterSpec& filter = spec.filters[0];
   EXPECT_EQ(filter.kind, FilterKind::kCounters);
   EXPECT_THAT(filter.counters, ElementsAre(ElementsAre("SQ_WAVES", "GRBM_COUNT"),
                                            ElementsAre("TCC_HIT")));
@@ -86,19 +86,19 @@ TEST_F(SessionArgumentsTest, CountersInGroupsWithFilters) {
               ElementsAre(NumberRange{1, 3}, NumberRange{7, 7}));
   EXPECT_THAT(filter.selection.dispatches, ElementsAre(NumberRange{100, 200}));
   EXPECT_THAT(filter.selection.gpus, ElementsAre("0", "0000:03:00.0"));
-  EXPECT_EQ(wish.duration_ns, 1'500'000'000u);
+  EXPECT_EQ(spec.duration_ns, 1'500'000'000u);
 }
 
 TEST_F(SessionArgumentsTest, TracesAndFunctions) {
-  const SessionSpec wish =
+  const SessionSpec spec =
       Spec({"--kernel-trace", "--kernel-include-regex", "a", "--memory-copy-trace",
             "--marker-trace", "--api-function", "hsa_init", "--api-function",
             "hipMalloc", "--api-function", "__hipPushCallConfiguration"});
-  ASSERT_EQ(wish.filters.size(), 2u);
-  EXPECT_EQ(wish.filters[0].kind, FilterKind::kDispatchTimestamps);
-  EXPECT_THAT(wish.filters[0].selection.kernel_include, ElementsAre("a"));
-  EXPECT_THAT(wish.filters[0].selection.hsa_functions, IsEmpty());
-  const FilterSpec& api = wish.filters[1];
+  ASSERT_EQ(spec.filters.size(), 2u);
+  EXPECT_EQ(spec.filters[0].kind, FilterKind::kDispatchTimestamps);
+  EXPECT_THAT(spec.filters[0].selection.kernel_include, ElementsAre("a"));
+  EXPECT_THAT(spec.filters[0].selection.hsa_functions, IsEmpty());
+  const FilterSpec& api = spec.filters[1];
   EXPECT_EQ(api.kind, FilterKind::kApiTrace);
   EXPECT_THAT(api.api_domains,
               ElementsAre(TraceDomain::kHsaApi, TraceDomain::kMemoryCopies,
@@ -116,14 +116,14 @@ TEST_F(SessionArgumentsTest, TracesAndFunctions) {
 
 TEST_F(SessionArgumentsTest, TracesOfSeveralKindsAtOnce) {
   const auto domains = [&](const char* option) {
-    const SessionSpec wish = Spec({option, "--stats"});
-    EXPECT_EQ(wish.filters.size(), 2u) << option;
-    EXPECT_EQ(wish.filters[0].kind, FilterKind::kDispatchTimestamps);
+    const SessionSpec spec = Spec({option, "--stats"});
+    EXPECT_EQ(spec.filters.size(), 2u) << option;
+    EXPECT_EQ(spec.filters[0].kind, FilterKind::kDispatchTimestamps);
     // Not every process has them.
-    EXPECT_THAT(wish.filters.back().optional_domains,
+    EXPECT_THAT(spec.filters.back().optional_domains,
                 ElementsAre(TraceDomain::kRcclApi, TraceDomain::kMemoryAllocations,
                             TraceDomain::kScratchMemory));
-    return wish.filters.back().api_domains;
+    return spec.filters.back().api_domains;
   };
   for (const char* option : {"--sys-trace", "-s"}) {
     EXPECT_THAT(
@@ -164,24 +164,24 @@ TEST_F(SessionArgumentsTest, ShortOptions) {
       File("more.yaml",
            "architectures: [gfx90a]\nmetrics: {Twice: {expression: 2 * "
            "SQ_WAVES}}\n");
-  const SessionSpec wish = Spec(
+  const SessionSpec spec = Spec(
       {"-E", file, "--arch", "gfx90a", "-b", "5.1.1", "--pmc", "Twice", "-P", "1:2:3"});
-  ASSERT_EQ(wish.filters.size(), 1u);
-  EXPECT_THAT(wish.filters[0].CounterList(),
+  ASSERT_EQ(spec.filters.size(), 1u);
+  EXPECT_THAT(spec.filters[0].CounterList(),
               ElementsAre("Twice", "CPF_CPF_STAT_STALL", "CPF_CPF_STAT_BUSY"));
-  EXPECT_EQ(wish.periods.size(), 1u);
+  EXPECT_EQ(spec.periods.size(), 1u);
 }
 
 TEST_F(SessionArgumentsTest, DeviceSamples) {
-  const SessionSpec wish = Spec({"--pmc", "SQ_WAVES", "--device-samples", "20", "--gpu",
+  const SessionSpec spec = Spec({"--pmc", "SQ_WAVES", "--device-samples", "20", "--gpu",
                                  "gfx90a", "--kernel-trace", "--dispatch-range", "1"});
-  ASSERT_EQ(wish.filters.size(), 2u);
-  const FilterSpec& samples = wish.filters[0];
+  ASSERT_EQ(spec.filters.size(), 2u);
+  const FilterSpec& samples = spec.filters[0];
   EXPECT_EQ(samples.kind, FilterKind::kCountersSampler);
   EXPECT_EQ(samples.sample_interval_ns, 20'000'000u);
   EXPECT_THAT(samples.selection.gpus, ElementsAre("gfx90a"));
   EXPECT_THAT(samples.selection.dispatches, IsEmpty());
-  EXPECT_EQ(wish.filters[1].selection.dispatches.size(), 1u);
+  EXPECT_EQ(spec.filters[1].selection.dispatches.size(), 1u);
   EXPECT_THAT(Refusal({"--device-samples", "20"}), HasSubstr("--pmc"));
   EXPECT_THAT(Refusal({"--pmc", "SQ_WAVES", "--device-samples", "20",
                        "--kernel-include-regex", "a"}),
@@ -267,17 +267,17 @@ TEST_F(SessionArgumentsTest, InputFile) {
      "hsa_trace": true, "stats": true, "output_file": "x",
      "kernel_include_regex": "file", "kernel_iteration_range": "[2-4]",
      "collection_period": ["1:2:3"], "collection_period_unit": "msec"}]})");
-  const SessionSpec wish = Spec({"-i", file, "--kernel-include-regex", "line"});
-  ASSERT_EQ(wish.filters.size(), 3u);
-  EXPECT_EQ(wish.filters[0].kind, FilterKind::kCounters);
-  EXPECT_THAT(wish.filters[0].selection.kernel_include, ElementsAre("line"))
+  const SessionSpec spec = Spec({"-i", file, "--kernel-include-regex", "line"});
+  ASSERT_EQ(spec.filters.size(), 3u);
+  EXPECT_EQ(spec.filters[0].kind, FilterKind::kCounters);
+  EXPECT_THAT(spec.filters[0].selection.kernel_include, ElementsAre("line"))
       << "the command line wins";
-  EXPECT_THAT(wish.filters[0].selection.iterations, ElementsAre(NumberRange{2, 4}));
-  EXPECT_EQ(wish.filters[1].kind, FilterKind::kDispatchTimestamps);
-  EXPECT_EQ(wish.filters[2].kind, FilterKind::kApiTrace);
-  EXPECT_EQ(wish.filters[2].api_domains.size(), 2u);
-  EXPECT_THAT(wish.periods, ElementsAre(CollectionPeriod{1'000'000, 2'000'000, 3}));
-  EXPECT_THAT(wish.ignored, ElementsAre("output_file"));
+  EXPECT_THAT(spec.filters[0].selection.iterations, ElementsAre(NumberRange{2, 4}));
+  EXPECT_EQ(spec.filters[1].kind, FilterKind::kDispatchTimestamps);
+  EXPECT_EQ(spec.filters[2].kind, FilterKind::kApiTrace);
+  EXPECT_EQ(spec.filters[2].api_domains.size(), 2u);
+  EXPECT_THAT(spec.periods, ElementsAre(CollectionPeriod{1'000'000, 2'000'000, 3}));
+  EXPECT_THAT(spec.ignored, ElementsAre("output_file"));
 }
 
 TEST_F(SessionArgumentsTest, InputFilesThatAskForMoreThanThereIs) {
@@ -318,14 +318,14 @@ TEST_F(SessionArgumentsTest, OwnCountersComeWithTheirText) {
       "metrics: {MyRatio: {expression: SQ_WAVES / GRBM_COUNT}}\n";
   const std::string file = File("mine.yaml", text);
   Refusal({"--pmc", "MyRatio"});
-  SessionSpec wish = Spec({"--pmc", "MyRatio", "--extra-counters", file});
-  ASSERT_EQ(wish.counter_files.size(), 1u);
-  EXPECT_EQ(wish.counter_files[0].text, text);
-  EXPECT_EQ(wish.counter_files[0].name, file);
+  SessionSpec spec = Spec({"--pmc", "MyRatio", "--extra-counters", file});
+  ASSERT_EQ(spec.counter_files.size(), 1u);
+  EXPECT_EQ(spec.counter_files[0].text, text);
+  EXPECT_EQ(spec.counter_files[0].name, file);
   const std::string job = File(
       "job.json", R"({"pmc": ["MyRatio"], "extra_counters": [")" + file + R"("]})");
-  wish = Spec({"-i", job});
-  EXPECT_EQ(wish.counter_files.size(), 1u);
+  spec = Spec({"-i", job});
+  EXPECT_EQ(spec.counter_files.size(), 1u);
 }
 
 TEST_F(SessionArgumentsTest, ArchitecturesOfTheDriver) {

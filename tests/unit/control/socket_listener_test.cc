@@ -81,7 +81,7 @@ TEST_F(SocketListenerTest, OnlyItsOwnersComeIn) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to be somebody else";
   EXPECT_EQ(VisitAs(65534), -1) << "the file's mode";
   chmod(path_.c_str(), 0666);
-  EXPECT_EQ(VisitAs(65534), 0) << "the kernel's word on the peer";
+  EXPECT_EQ(VisitAs(65534), 0) << "SO_PEERCRED decides";
   EXPECT_EQ(accepted_, 1);
 }
 

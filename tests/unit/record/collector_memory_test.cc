@@ -89,7 +89,7 @@ TEST(CollectorMemory, OneServiceAtATime) {
   auto second = CollectorMemory::MapFd(fake.fd(), FakeCollector::Config());
   ASSERT_TRUE(first.ok() && second.ok());
   const uint64_t now = BootNs();
-  (*first)->Beat(now);
+  (*first)->Heartbeat(now);
   EXPECT_EQ((*second)->TakeOver(now + 1'000'000'000).code(),
             absl::StatusCode::kFailedPrecondition);
   // Killed some seconds ago.
@@ -398,7 +398,7 @@ TEST(CollectorMemory, SpeaksToTheCollector) {
   (*memory)->SetRecording(true);
   EXPECT_EQ(fake.control()->recording, 1u);
   EXPECT_EQ(fake.control()->command, before + 1);
-  (*memory)->Beat(123);
+  (*memory)->Heartbeat(123);
   EXPECT_EQ(fake.control()->service_heartbeat_ns, 123u);
 }
 

@@ -194,7 +194,7 @@ TEST_F(SinkTest, SlowReaderOfANonBlockingPipeLosesFramesNotFraming) {
 }
 
 // A pipe that nobody reads, with a descriptor that blocks, as a shell makes it: nothing
-// waits for ever, and a thousand frames do not wait a thousand times.
+// waits forever, and a thousand frames do not wait a thousand times.
 TEST_F(SinkTest, APipeThatNobodyReadsDelaysOnce) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -51,7 +51,7 @@ struct GateHooks {
     return status;
   }
 
-  static void TellOfKeptCall(bool init, uint64_t begin_ns) {
+  static void NotifyKeptCall(bool init, uint64_t begin_ns) {
     const RingGate& g = g_ring_gate;
     ErrnoKeeper keep_errno;
     if (g.kept_call_ != nullptr) g.kept_call_(g.kept_call_data_, init, begin_ns);
@@ -68,7 +68,7 @@ struct GateHooks {
     if (g.kept_open_) {
       g.kept_open_ = false;
       g.users_ = 1;
-      TellOfKeptCall(/*init=*/true, begin_ns);
+      NotifyKeptCall(/*init=*/true, begin_ns);
       return HSA_STATUS_SUCCESS;
     }
     const hsa_status_t status = g.next_.init();
@@ -88,7 +88,7 @@ struct GateHooks {
     }
     g.users_ = 0;
     g.kept_open_ = true;
-    TellOfKeptCall(/*init=*/false, begin_ns);
+    NotifyKeptCall(/*init=*/false, begin_ns);
     return HSA_STATUS_SUCCESS;
   }
 

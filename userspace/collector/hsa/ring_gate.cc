@@ -26,7 +26,7 @@ void RingGate::DispatchBegun(uint64_t queue) {
 
 void RingGate::DispatchOver(uint64_t queue) {
   uint32_t* in_flight = InFlightOf(queue);
-  // It may have been given up with its queue.
+  // It may have been abandoned with its queue.
   uint32_t seen = LoadRelaxed(in_flight);
   while (seen != 0 &&
          !__atomic_compare_exchange_n(in_flight, &seen, seen - 1, true,

@@ -48,7 +48,7 @@ class SdkBackend {
   // published.
   void End();
 
-  // Around fork(): a child in which counting is on waits in its exit() for ever, for
+  // Around fork(): a child in which counting is on waits in its exit() forever, for
   // dispatches that only its parent sees the end of. So counting is off in the instant
   // of the fork.
   void BeforeFork();

@@ -70,7 +70,7 @@ class Attachment:
 
 
 def _wait(pid, duration_msec):
-    """Until the time is over, Enter, Ctrl-C, or the end of the process."""
+    """Until duration_msec has elapsed, Enter, Ctrl-C, or the end of the process."""
     end = None if duration_msec is None else time.monotonic() + duration_msec / 1000
     try:
         process = os.pidfd_open(pid)
