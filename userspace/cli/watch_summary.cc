@@ -3,6 +3,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -49,24 +50,25 @@ Json RefusalsJson(const std::vector<UserRefusals>& refusals) {
 }  // namespace
 
 void WatchConsole::SummarizeMissed(const MissedWindows& missed) {
-  const auto say = [this, &missed](MissReason reason, const char* what) {
-    if (missed[reason] == 0) return;
-    const std::string count =
-        missed[reason] == 1 ? "1 process"
-                            : absl::StrCat(HumanCount(missed[reason]), " processes");
-    Say(LogLevel::kWarning, "missed_windows", absl::StrCat(count, " ", what));
-  };
-  say(MissReason::kLate,
-      "started a new copy of the HSA runtime before it had a probe: recorded from a "
-      "later moment on at best");
-  say(MissReason::kUncertain,
-      "mapped a new copy of the HSA runtime and ended before it was known whether a "
-      "window was missed");
-  say(MissReason::kTooManyCopies,
-      "used a copy of the HSA runtime without a probe: there are too many copies "
-      "(--max-libraries, --max-libraries-per-user)");
-  say(MissReason::kNotProbed,
-      "mapped a file that is named like the HSA runtime and cannot be probed");
+  constexpr std::pair<MissReason, const char*> kTexts[] = {
+      {MissReason::kLate,
+       "started a new copy of the HSA runtime before it had a probe: recorded from a "
+       "later moment on at best"},
+      {MissReason::kUncertain,
+       "mapped a new copy of the HSA runtime and ended before it was known whether a "
+       "window was missed"},
+      {MissReason::kTooManyCopies,
+       "used a copy of the HSA runtime without a probe: there are too many copies "
+       "(--max-libraries, --max-libraries-per-user)"},
+      {MissReason::kNotProbed,
+       "mapped a file that is named like the HSA runtime and cannot be probed"}};
+  for (const auto& [reason, text] : kTexts) {
+    const uint64_t count = missed[reason];
+    if (count == 0) continue;
+    const std::string processes =
+        count == 1 ? "1 process" : absl::StrCat(HumanCount(count), " processes");
+    Say(LogLevel::kWarning, "missed_windows", absl::StrCat(processes, " ", text));
+  }
 }
 
 void WatchConsole::SummarizeSession(const RunResult& result) {
