@@ -1,6 +1,5 @@
 // The end of a run on the console: what was seen, recorded, and lost.
 #include <algorithm>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
