@@ -37,12 +37,16 @@ union packet {
 
 static atomic_uint_fast64_t unrung_packets;
 static atomic_uint_fast64_t dispatches;
+static atomic_uint_fast64_t kernel_ticks;
 
 uint64_t simgpu_aql_unrung_packets(void) {
   return unrung_packets;
 }
 uint64_t simgpu_aql_dispatches(void) {
   return dispatches;
+}
+uint64_t simgpu_aql_kernel_ns(void) {
+  return simgpu_ticks_to_ns(kernel_ticks);
 }
 
 static struct {
@@ -60,6 +64,7 @@ void simgpu_aql_forget_statistics(void) {
   observer.call = NULL;
   unrung_packets = 0;
   dispatches = 0;
+  kernel_ticks = 0;
 }
 
 static union packet* packet_at(const struct simgpu_queue* queue, uint64_t index) {
@@ -250,6 +255,8 @@ static bool finish_running(struct simgpu_queue* queue, uint64_t read) {
   union packet* packet = packet_at(queue, read);
   queue->running = false;
   atomic_fetch_add_explicit(&dispatches, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&kernel_ticks, queue->end_ticks - queue->start_ticks,
+                            memory_order_relaxed);
   void (*call)(uint32_t, const void*, void*) = observer.call;
   if (call != NULL) call(queue->node, &packet->dispatch, observer.data);
   retire(queue, packet, read, packet->dispatch.completion_signal, queue->start_ticks,

@@ -77,10 +77,11 @@ static void write_statistics(void) {
   if (path == NULL || !device.opened_once) return;
   FILE* file = fopen(path, "ae");
   if (file == NULL) return;
-  fprintf(file, "pid=%d dispatches=%llu copies=%llu unrung=%llu\n", (int)getpid(),
-          (unsigned long long)simgpu_aql_dispatches(),
+  fprintf(file, "pid=%d dispatches=%llu copies=%llu unrung=%llu kernel_ns=%llu\n",
+          (int)getpid(), (unsigned long long)simgpu_aql_dispatches(),
           (unsigned long long)simgpu_sdma_copies(),
-          (unsigned long long)simgpu_aql_unrung_packets());
+          (unsigned long long)simgpu_aql_unrung_packets(),
+          (unsigned long long)simgpu_aql_kernel_ns());
   fclose(file);
 }
 
