@@ -75,6 +75,7 @@ absl::Status LateLibraries::Start(LateLibrariesOptions options,
   ASSIGN_OR_RETURN(
       discovery_,
       LibraryDiscovery::Start(std::move(discovery), *std::move(events_), &expected_));
+  counting_ = discovery_.get();
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,12 +53,18 @@ class LateLibraries {
   // Stops looking after all windows have been noted, and settles what is open.
   MissedWindows Finish();
   MissedWindows missed() const { return expected_.missed(); }
+  // All 0 before Start(). Any thread, also while it starts.
+  DiscoveryCounts counts() const {
+    const LibraryDiscovery* discovery = counting_.load();
+    return discovery == nullptr ? DiscoveryCounts() : discovery->counts();
+  }
 
  private:
   absl::StatusOr<std::unique_ptr<MmapEvents>> events_;
   KernelProbe* const probe_;
   ExpectedWindows expected_;
   std::unique_ptr<LibraryDiscovery> discovery_;
+  std::atomic<const LibraryDiscovery*> counting_ = nullptr;  // it, once it has started
 };
 
 }  // namespace rocattach

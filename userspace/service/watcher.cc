@@ -46,6 +46,22 @@ rocattach_collector_config DefaultCollectorConfig(const WatcherOptions& options)
   return config;
 }
 
+// `late` may be null.
+WindowLosses ReadWindowLosses(const KernelProbe& probe, const LateLibraries* late) {
+  const KernelStats kernel = probe.ReadStats();
+  WindowLosses losses;
+  losses.events = kernel.lost;
+  losses.over_budget = kernel.over_budget;
+  losses.unclaimed = kernel.claims_full;
+  losses.window_deadlines = kernel.deadlines;
+  if (late == nullptr) return losses;
+  const DiscoveryCounts mappings = late->counts();
+  losses.mappings = mappings.lost;
+  losses.mapping_holds = mappings.held;
+  losses.mapping_deadlines = mappings.deadlines;
+  return losses;
+}
+
 uint64_t MemoryBytes(rocattach_collector_config config) {
   config.collector_path[0] = '/';  // any path: without one the config is invalid
   collector::Geometry geometry;
@@ -213,8 +229,10 @@ absl::Status Watcher::ServeMetrics() {
     }
   };
   gpu_monitor_ = std::make_unique<GpuMonitor>(std::move(gpus));
-  metrics_->SetAddition([monitor = gpu_monitor_.get()](NodeSnapshot* snapshot) {
+  metrics_->SetAddition([monitor = gpu_monitor_.get(), probe = probe_.get(),
+                         late = late_libraries_.get()](NodeSnapshot* snapshot) {
     monitor->AddTo(snapshot);
+    snapshot->window_losses = ReadWindowLosses(*probe, late);
   });
   if (options_.otlp.has_value()) {
     RETURN_IF_ERROR(metrics_->Push(*options_.otlp, recorder_.get(),

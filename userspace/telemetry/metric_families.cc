@@ -223,7 +223,36 @@ void EmitWindows(const NodeSnapshot& node, FamilySink sink) {
   holds.AddHistogram({}, HoldHistogram(node.run.hold));
 }
 
+void EmitWindowLosses(const WindowLosses& losses, FamilySink sink) {
+  {
+    Family lost("rocattach_events_lost_total", MetricType::Counter,
+                "Notes of the kernel that found no room, of its programs and of file "
+                "mappings: windows may have gone unseen.",
+                sink);
+    lost.Add({{"source", "bpf"}}, Number(losses.events));
+    lost.Add({{"source", "mmap"}}, Number(losses.mappings));
+  }
+  const auto emit = [&](const char* name, const char* help, uint64_t value) {
+    Family(name, MetricType::Counter, help, sink).Add({}, Number(value));
+  };
+  emit("rocattach_windows_over_budget_total",
+       "Windows that the budget of a user refused in the kernel, each one counted.",
+       losses.over_budget);
+  emit("rocattach_windows_unclaimed_total",
+       "Windows that were let through because the kernel's table of windows was full.",
+       losses.unclaimed);
+  emit("rocattach_mapping_holds_total",
+       "Threads that were stopped while their copy of the HSA runtime got its probe.",
+       losses.mapping_holds);
+  Family deadlines("rocattach_hold_deadlines_total", MetricType::Counter,
+                   "Holds that ended because of the time, before the service was done.",
+                   sink);
+  deadlines.Add({{"at", "window"}}, Number(losses.window_deadlines));
+  deadlines.Add({{"at", "mapping"}}, Number(losses.mapping_deadlines));
+}
+
 void EmitLosses(const NodeSnapshot& node, FamilySink sink) {
+  if (node.window_losses.has_value()) EmitWindowLosses(*node.window_losses, sink);
   {
     Family records("rocattach_records_total", MetricType::Counter,
                    "Operations that were recorded.", sink);

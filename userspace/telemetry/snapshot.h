@@ -139,6 +139,18 @@ struct LossTotals {
   uint64_t sum() const { return ring_full + collector + invalid + inflight + writer; }
 };
 
+// Windows and mappings that were not handled as the service handles others.
+struct WindowLosses {
+  // Notes of the kernel that found no room: of its programs, and of mappings. Windows
+  // may have gone unseen.
+  uint64_t events = 0, mappings = 0;
+  uint64_t over_budget = 0;  // windows that a budget refused in the kernel
+  uint64_t unclaimed = 0;    // windows for which the kernel's table had no room
+  // Threads that the service let go before it was done, because of the time.
+  uint64_t window_deadlines = 0, mapping_deadlines = 0;
+  uint64_t mapping_holds = 0;  // threads that were stopped while their copy was probed
+};
+
 // What a snapshot is for. Bits, for sets of them.
 enum class MetricsConsumer : uint8_t {
   kViewer = 0,  // forgets nothing
@@ -164,6 +176,7 @@ struct NodeSnapshot {
   // Processes whose workload is not known, or not completely, by reason.
   std::map<std::string, uint64_t> unknown_workloads;
   LossTotals losses;
+  std::optional<WindowLosses> window_losses;  // absent: not known
   // What the kernel driver says, if it was read.
   std::vector<ProcessUseSnapshot> uses;  // by process
   std::vector<WorkloadUseSnapshot> workload_uses;

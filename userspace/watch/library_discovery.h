@@ -65,6 +65,12 @@ struct LibraryDiscoveryOptions {
   std::function<void(const ProcessId&)> enter_late;
 };
 
+struct DiscoveryCounts {
+  uint64_t lost = 0;       // records of mappings for which the kernel had no room
+  uint64_t held = 0;       // threads that were stopped until their copy had its probe
+  uint64_t deadlines = 0;  // of these, those that were released at the deadline
+};
+
 // 1. The kernel's record of an executable mapping says which file it is.
 // 2. A file with a runtime's name that has no probe yet: the thread that has mapped it
 //    is stopped by ptrace. It is in the dynamic loader, which has its segments,
@@ -90,10 +96,8 @@ class LibraryDiscovery {
   // Releases all threads. False if a file is still being read and cannot be waited
   // for: what the options' functions use must not be destroyed then.
   bool Stop() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Threads that were stopped until their copy had its probe.
-  uint64_t held() const { return held_; }
-  // Of these, those that were released at the deadline.
-  uint64_t deadlines() const { return deadlines_; }
+  // So far; any thread.
+  DiscoveryCounts counts() const { return {lost_, held_, deadlines_}; }
 
  private:
   struct FileKey {
@@ -140,7 +144,7 @@ class LibraryDiscovery {
   const LibraryDiscoveryOptions options_;
   const std::unique_ptr<MmapEvents> events_;
   ExpectedWindows* const expected_;
-  std::atomic<uint64_t> held_ = 0, deadlines_ = 0;
+  std::atomic<uint64_t> lost_ = 0, held_ = 0, deadlines_ = 0;
   WakeEvent wake_;
   std::thread reader_, housekeeper_;
   std::vector<std::thread> armers_;
@@ -161,7 +165,6 @@ class LibraryDiscovery {
   // Released, but not yet in the stop that a detach needs.
   std::vector<std::unique_ptr<Tracee>> leaving_ ABSL_GUARDED_BY(tracing_thread_);
   UserRate rate_ ABSL_GUARDED_BY(tracing_thread_){kPerUserAndSecond, kMostPerUser};
-  uint64_t lost_ ABSL_GUARDED_BY(tracing_thread_) = 0;
   bool must_exit_ ABSL_GUARDED_BY(tracing_thread_) = false;
 };
 

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "tests/integration/hostile/hostile_harness.h"
+#include "tests/unit/telemetry/http_client.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 
@@ -132,7 +133,7 @@ TEST_F(HostileLoadTest, ReportsWithoutEnd) {
 
 // Processes that live for a moment, many more than the user may start.
 TEST_F(HostileLoadTest, ProcessesWithoutEnd) {
-  LiveService service(Auto({"--windows-per-second", "20"}));
+  LiveService service(Auto({"--windows-per-second", "20", "--metrics-listen", "0"}));
   ASSERT_TRUE(service.ready());
   Neighbour neighbour(kDispatches);
   Adversary adversary("hostile_load", {"fork", "3"});
@@ -140,12 +141,22 @@ TEST_F(HostileLoadTest, ProcessesWithoutEnd) {
   ASSERT_TRUE(finished.exited_with(0)) << finished.errors;
   neighbour.Finish();
   service.ExpectHealthy(/*spare_descriptors=*/64);
+  const auto address =
+      ParseListenAddress(service.watcher().Events("ready").at(0).value("metrics", ""));
+  ASSERT_TRUE(address.ok()) << address.status();
+  const std::string metrics = Get(*address, "/metrics");
   const Recording recording = service.Stop();
   neighbour.ExpectComplete(recording);
   const int64_t processes = Reported(finished.output, "processes");
   EXPECT_EQ(Windows(recording), processes + 1);
   // A burst of 40, and 20 a second.
-  EXPECT_GT(recording.summary->windows_over_budget(), 0u);
+  const uint64_t over_budget = recording.summary->windows_over_budget();
+  EXPECT_GT(over_budget, 0u);
+  // While the service ran, each one was counted, not only those that it was told of.
+  EXPECT_NE(metrics.find(absl::StrCat("\nrocattach_windows_over_budget_total ",
+                                      over_budget, "\n")),
+            std::string::npos)
+      << metrics;
   const auto refused = service.watcher().Events("summary").back()["over_budget"];
   ASSERT_EQ(refused.size(), 1u) << refused;
   EXPECT_EQ(refused[0]["uid"], kAdversaryUid);

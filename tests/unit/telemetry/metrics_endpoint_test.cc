@@ -81,6 +81,13 @@ NodeSnapshot Example() {
   node.workload_uses.push_back(workload);
   node.uses_age_ns = 500'000'000;
   node.source_failures[{"kfd", "malformed"}] = 2;
+  node.window_losses = WindowLosses{.events = 1,
+                                    .mappings = 2,
+                                    .over_budget = 3,
+                                    .unclaimed = 4,
+                                    .window_deadlines = 5,
+                                    .mapping_deadlines = 6,
+                                    .mapping_holds = 7};
   return node;
 }
 
@@ -156,6 +163,13 @@ TEST_F(MetricsEndpointTest, SeriesHaveTheirLabels) {
   has("rocattach_gpu_info{gpu=\"GPU-1\",uuid=\"GPU-1\",gfx=\"gfx90a\","
       "partition=\"0\"} 1");
   has("rocattach_gpu_use_age_seconds 0.5");
+  has(R"(rocattach_events_lost_total{source="bpf"} 1)");
+  has(R"(rocattach_events_lost_total{source="mmap"} 2)");
+  has("rocattach_windows_over_budget_total 3");
+  has("rocattach_windows_unclaimed_total 4");
+  has(R"(rocattach_hold_deadlines_total{at="window"} 5)");
+  has(R"(rocattach_hold_deadlines_total{at="mapping"} 6)");
+  has("rocattach_mapping_holds_total 7");
   has(R"(rocattach_source_failures_total{source="kfd",reason="malformed"} 2)");
   EXPECT_EQ(text.find("job_id"), std::string::npos) << "what is not known has no label";
 }
