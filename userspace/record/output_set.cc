@@ -55,6 +55,7 @@ absl::StatusOr<OutputSet> OutputSet::Open(OutputOptions options) {
 RecordingFileOptions OutputSet::FileOptions() {
   RecordingFileOptions options;
   options.rotation = options_.rotation;
+  options.clock = options_.clock;
   options.writer.recorder_arguments = options_.recorder_arguments;
   // One file after the other, not all at the end of the run.
   auto on_complete = per_process_ ? options_.on_complete : nullptr;

@@ -28,6 +28,8 @@ struct OutputOptions {
   // may be null.
   std::function<void(const std::string& file)> on_complete = nullptr;
   RotationOptions rotation = {};
+  // As RecordingFileOptions has it.
+  std::function<ClockSnapshot()> clock = TakeClockSnapshot;
 };
 
 // Where one process's stream is written.

@@ -106,8 +106,7 @@ absl::StatusOr<std::unique_ptr<Sink>> RecordingFile::Create(const std::string& p
     if (absl::IsAlreadyExists(sink.status())) continue;
     RETURN_IF_ERROR(sink.status());
     name_ = name;
-    begin_ns_ = ClockNs(CLOCK_REALTIME);
-    begin_boot_ns_ = BootNs();
+    begin_boot_ns_ = options_.clock().boottime_ns;
     return sink;
   }
   return absl::AlreadyExistsError(absl::StrCat(WithExtension(path, 0), " and ",
@@ -129,8 +128,7 @@ absl::StatusOr<std::unique_ptr<Sink>> RecordingFile::CreateNext() {
     RETURN_IF_ERROR(sink.status());
     ++number_;
     name_ = name;
-    begin_ns_ = ClockNs(CLOCK_REALTIME);
-    begin_boot_ns_ = BootNs();
+    begin_boot_ns_ = options_.clock().boottime_ns;
     return sink;
   }
   return absl::AlreadyExistsError(
@@ -162,7 +160,7 @@ absl::Status RecordingFile::Flush(uint64_t now_ns) {
 
 absl::Status RecordingFile::Rotate(uint64_t now_ns) {
   const std::string former = name_;
-  const uint64_t begin_ns = begin_ns_;
+  const uint64_t begin_boot_ns = begin_boot_ns_;
   auto next = CreateNext();
   if (!next.ok()) {
     // The current file takes what comes meanwhile.
@@ -172,11 +170,11 @@ absl::Status RecordingFile::Rotate(uint64_t now_ns) {
   WriterStats stats;
   absl::Status status = writer_->Rotate(*std::move(next), &stats);
   dropped_before_ += stats.records_dropped;
-  status.Update(Complete(former, begin_ns, stats));
+  status.Update(Complete(former, begin_boot_ns, stats));
   return status;
 }
 
-absl::Status RecordingFile::Complete(const std::string& name, uint64_t begin_ns,
+absl::Status RecordingFile::Complete(const std::string& name, uint64_t begin_boot_ns,
                                      const WriterStats& stats) const {
   IndexedRecording recording;
   recording.file = std::string(absl::StripSuffix(name, kPartial));
@@ -187,8 +185,13 @@ absl::Status RecordingFile::Complete(const std::string& name, uint64_t begin_ns,
                                            ") failed; the file keeps its name"));
   }
   recording.bytes = stats.bytes;
-  recording.begin_ns = begin_ns;
-  recording.end_ns = ClockNs(CLOCK_REALTIME);
+  // Both by the same clock, so that the span between them is right.
+  const ClockSnapshot now = options_.clock();
+  recording.end_ns = now.realtime_ns;
+  recording.begin_ns =
+      now.realtime_ns -
+      std::min(now.realtime_ns,
+               now.boottime_ns - std::min(now.boottime_ns, begin_boot_ns));
   recording.processes = stats.streams;
   recording.dispatches = stats.records[RecordKind::kDispatch];
   recording.copies = stats.records[RecordKind::kCopy];
@@ -199,7 +202,7 @@ absl::Status RecordingFile::Complete(const std::string& name, uint64_t begin_ns,
 
 absl::Status RecordingFile::Close() {
   absl::Status status = writer_->Close();
-  status.Update(Complete(name_, begin_ns_, writer_->stats()));
+  status.Update(Complete(name_, begin_boot_ns_, writer_->stats()));
   return status;
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/base/clock.h"
 #include "userspace/record/recording_index.h"
 #include "userspace/record/rotation_options.h"
 #include "userspace/stream/writer.h"
@@ -20,6 +21,9 @@ struct RecordingFileOptions {
   WriterOptions writer;
   // A file is complete and has its final name; `recording.file` is the whole path.
   std::function<void(IndexedRecording recording)> on_complete;
+  // Wall time may be set while a file is written: what is due, and the order of files,
+  // do not depend on it.
+  std::function<ClockSnapshot()> clock = TakeClockSnapshot;
 };
 
 // A file of a split recording is named STEM.NNNNNN.rwa, and STEM.NNNNNN.rwa.partial
@@ -55,16 +59,15 @@ class RecordingFile {
   bool IsDue(uint64_t now_ns) const;
   absl::Status Rotate(uint64_t now_ns);
   // What has been written is complete: it gets its final name.
-  absl::Status Complete(const std::string& name, uint64_t begin_ns,
+  absl::Status Complete(const std::string& name, uint64_t begin_boot_ns,
                         const WriterStats& stats) const;
 
   const RecordingFileOptions options_;
   std::unique_ptr<StreamWriter> writer_;
-  std::string stem_;       // empty: not split
-  uint64_t number_ = 0;    // of the current file
-  std::string name_;       // while it is written
-  uint64_t begin_ns_ = 0;  // CLOCK_REALTIME
-  uint64_t begin_boot_ns_ = 0;
+  std::string stem_;             // empty: not split
+  uint64_t number_ = 0;          // of the current file
+  std::string name_;             // while it is written
+  uint64_t begin_boot_ns_ = 0;   // CLOCK_BOOTTIME
   uint64_t retry_ns_ = 0;        // CLOCK_BOOTTIME; after a failed rotation
   uint64_t dropped_before_ = 0;  // in earlier files
 };

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <string>
 
 #include "tests/temporary_directory.h"
+#include "userspace/record/recording_index.h"
 
 namespace rocattach {
 namespace {
@@ -85,6 +87,46 @@ TEST_F(OutputSetTest, ASplitRecordingIsASeriesOfFiles) {
   }
   EXPECT_EQ(left, (std::set<std::string>{"rocattach-index.jsonl", "run.000006.rwa",
                                          "run.000007.rwa", "run.000008.rwa"}));
+}
+
+// The wall clock is set forward by years and back again: files are split by their true
+// age, none is lost, the oldest goes first, and each has the span that it covers.
+TEST_F(OutputSetTest, AClockThatIsSetChangesNeitherFilesNorTheirOrder) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  ClockSnapshot clock;
+  clock.boottime_ns = 100 * kSecond;
+  clock.realtime_ns = 1'700'000'000 * kSecond;
+  OutputOptions options;
+  options.directory = directory_.path();
+  options.file = "run";
+  options.rotation.age_ns = 10 * kSecond;
+  options.rotation.keep_files = 4;
+  options.clock = [&clock] { return clock; };
+  auto set = OutputSet::Open(options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  auto process = set->OpenProcess(Process(1), {});
+  ASSERT_TRUE(process.ok());
+  const int64_t steps[] = {0, 100'000'000, 0, -100'000'000, -1'600'000'000, 0};
+  for (const int64_t step : steps) {
+    clock.realtime_ns += static_cast<uint64_t>(step) * kSecond;
+    for (int second = 0; second < 10; ++second) {
+      clock.boottime_ns += kSecond;
+      clock.realtime_ns += kSecond;
+      set->Flush(clock.boottime_ns);
+    }
+  }
+  EXPECT_EQ(set->files().size(), std::size(steps));
+  EXPECT_TRUE(set->paused().ok()) << set->paused();
+  auto index = RecordingIndex::Open(directory_.path());
+  ASSERT_TRUE(index.ok());
+  ASSERT_EQ(index->recordings().size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    const IndexedRecording& file = index->recordings()[i];
+    EXPECT_EQ(file.file, "run.00000" + std::to_string(i + 3) + ".rwa");
+    EXPECT_EQ(file.end_ns - file.begin_ns, 10 * kSecond) << file.file;
+  }
+  set->EndProcess(*process, {});
+  EXPECT_TRUE(set->Close({}).ok());
 }
 
 TEST_F(OutputSetTest, ASplitRecordingThatDidNotStartLeavesNothing) {
