@@ -1,5 +1,8 @@
 #include "userspace/gpus/gpu_devices.h"
 
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -96,6 +99,9 @@ void FillFromDrm(const GpuRoots& roots, GpuDevice* device) {
   if (auto model = ReadFile(folder + "/product_name", 4096); model.ok()) {
     device->model = CleanModel(*model);
   }
+  if (auto serial = ReadFile(folder + "/serial_number", 4096); serial.ok()) {
+    device->serial = CleanModel(*serial);
+  }
 }
 
 GpuDevice Describe(const GpuRoots& roots, uint32_t node, uint64_t gpu_id,
@@ -160,23 +166,41 @@ absl::StatusOr<std::vector<GpuDevice>> ReadGpuDevices(const GpuRoots& roots) {
     device.index = static_cast<uint32_t>(devices.size());
     devices.push_back(std::move(device));
   }
+  const std::string driver = ReadDriverVersion(roots);
   std::map<std::string, int> of_address;
   for (const GpuDevice& device : devices) ++of_address[device.pci];
   for (GpuDevice& device : devices) {
+    device.driver = driver;
     if (of_address[device.pci] == 1) device.partition.reset();
   }
   return devices;
 }
 
-void ReadUsedMemory(const GpuRoots& roots, std::vector<GpuDevice>* devices) {
+std::string ReadDriverVersion(const GpuRoots& roots) {
+  // Only drivers that are built outside of the kernel have a version of their own.
+  if (const auto version = ReadFile(roots.module + "/version", 256); version.ok()) {
+    if (std::string clean = CleanModel(*version); !clean.empty()) return clean;
+  }
+  struct stat folder = {};
+  utsname kernel = {};
+  if (stat(roots.module.c_str(), &folder) != 0 || uname(&kernel) != 0) return "";
+  return kernel.release;
+}
+
+void ReadChanging(const GpuRoots& roots, std::vector<GpuDevice>* devices) {
   for (GpuDevice& device : *devices) {
     device.vram_used_bytes.reset();
-    // The PCI device's number is of all its partitions together.
+    device.busy_percent.reset();
+    // The PCI device's numbers are of all its partitions together.
     if (device.partition.has_value() || !device.render_minor.has_value()) continue;
     const std::string folder = DrmFolder(roots, *device.render_minor);
     device.vram_used_bytes = ReadNumber(folder + "/mem_info_vram_used");
     if (const auto total = ReadNumber(folder + "/mem_info_vram_total")) {
       device.vram_total_bytes = total;
+    }
+    const auto busy = ReadNumber(folder + "/gpu_busy_percent");
+    if (busy.has_value() && *busy <= 100) {
+      device.busy_percent = static_cast<uint32_t>(*busy);
     }
   }
 }

@@ -26,6 +26,8 @@ struct GpuDevice {
   std::string uuid, pci;     // "GPU-…" with 16 digits, "0000:03:00.0"
   std::string architecture;  // "gfx942"
   std::string model;
+  std::string serial;  // of the board, as the vendor prints it
+  std::string driver;  // version, see ReadDriverVersion()
   // Among the partitions of one PCI device; unset if it is a whole one.
   std::optional<uint32_t> partition;
   std::optional<uint32_t> render_minor;  // of /dev/dri/renderDN
@@ -34,6 +36,9 @@ struct GpuDevice {
   std::optional<uint64_t> vram_total_bytes;
   // Of all processes and the kernel. Not known of a partition.
   std::optional<uint64_t> vram_used_bytes;
+  // How busy its engines are at the moment, as its firmware says. Not known of a
+  // partition.
+  std::optional<uint32_t> busy_percent;
 };
 
 // What all processes and outputs call a GPU: its uuid, or its PCI address where it has
@@ -43,12 +48,16 @@ std::string GpuKey(absl::string_view uuid, absl::string_view pci, uint64_t locat
 
 inline constexpr size_t kMostGpus = 1024;
 
-// In the order of their nodes, without memory in use. NOT_FOUND where there is no
+// The version of the kernel driver: that of its package, or the kernel's release where
+// the driver is the kernel's own. Empty if it is not loaded.
+std::string ReadDriverVersion(const GpuRoots& roots);
+
+// In the order of their nodes, without what ReadChanging() fills in. NOT_FOUND where there is no
 // driver; another error if its files cannot be read, or are no topology.
 absl::StatusOr<std::vector<GpuDevice>> ReadGpuDevices(const GpuRoots& roots);
 
-// Fills in vram_used_bytes: it changes all the time.
-void ReadUsedMemory(const GpuRoots& roots, std::vector<GpuDevice>* devices);
+// Fills in vram_used_bytes and busy_percent: they change all the time.
+void ReadChanging(const GpuRoots& roots, std::vector<GpuDevice>* devices);
 
 }  // namespace rocattach
 

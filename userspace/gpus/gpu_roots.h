@@ -11,6 +11,7 @@ struct GpuRoots {
   std::string kfd = "/sys/class/kfd/kfd";  // contains topology and proc
   std::string drm = "/sys/class/drm";
   std::string proc = "/proc";
+  std::string module = "/sys/module/amdgpu";  // the driver's own
 };
 
 }  // namespace rocattach

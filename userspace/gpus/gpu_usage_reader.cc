@@ -63,7 +63,7 @@ void GpuUsageReader::ReadDevices() {
     }
     generation_ = generation.value_or(0);
   }
-  ReadUsedMemory(roots_, &devices_);
+  ReadChanging(roots_, &devices_);
 }
 
 std::vector<pid_t> GpuUsageReader::Candidates(bool everyone) {

@@ -40,11 +40,12 @@ absl::StatusOr<std::string> Gzip(const std::string& bytes) {
 
 absl::StatusOr<std::unique_ptr<MetricsPusher>> MetricsPusher::Start(
     const OtlpSettings& settings, MetricsSource* source, PushCounts* counts,
-    PushStateFunction on_state) {
+    PushStateFunction on_state, ClockFunction clock) {
   ASSIGN_OR_RETURN(std::unique_ptr<HttpPoster> poster,
                    HttpPoster::Create(settings.post));
-  auto pusher = std::unique_ptr<MetricsPusher>(new MetricsPusher(
-      settings, std::move(poster), source, counts, std::move(on_state)));
+  auto pusher = std::unique_ptr<MetricsPusher>(
+      new MetricsPusher(settings, std::move(poster), source, counts,
+                        std::move(on_state), std::move(clock)));
   RETURN_IF_ERROR(pusher->stop_.status());
   pusher->thread_ = std::thread([raw = pusher.get()] { raw->Run(); });
   return pusher;
@@ -52,13 +53,15 @@ absl::StatusOr<std::unique_ptr<MetricsPusher>> MetricsPusher::Start(
 
 MetricsPusher::MetricsPusher(const OtlpSettings& settings,
                              std::unique_ptr<HttpPoster> poster, MetricsSource* source,
-                             PushCounts* counts, PushStateFunction on_state)
+                             PushCounts* counts, PushStateFunction on_state,
+                             ClockFunction clock)
     : settings_(settings),
       poster_(std::move(poster)),
       source_(source),
       counts_(counts),
       on_state_(std::move(on_state)),
-      service_(DescribeOtlpService(settings.attributes)),
+      clock_(std::move(clock)),
+      service_(DescribeOtlpService(settings.attributes, clock_())),
       schedule_(ClockNs(CLOCK_REALTIME)) {}
 
 MetricsPusher::~MetricsPusher() {
@@ -91,7 +94,7 @@ void MetricsPusher::Run() {
 absl::StatusOr<std::string> MetricsPusher::Body() {
   ASSIGN_OR_RETURN(const NodeSnapshot snapshot, source_->Take(MetricsConsumer::kPush));
   const std::string body =
-      OtlpMetrics(snapshot, ReadSelfUsage(), service_, demangler_.get())
+      OtlpMetrics(snapshot, ReadSelfUsage(), service_, clock_(), demangler_.get())
           .SerializeAsString();
   // Names that took too long use up the demangler's patience, also for others.
   if (demangler_->given_up() > 0) demangler_ = std::make_unique<Demangler>();

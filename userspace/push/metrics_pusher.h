@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/demangler.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/push/http_post.h"
@@ -25,6 +26,7 @@ namespace rocattach {
 // Called on the pusher's thread when pushes begin to fail, with the reason, and with OK
 // when one is accepted again.
 using PushStateFunction = std::function<void(const absl::Status&)>;
+using ClockFunction = std::function<ClockSnapshot()>;
 
 // Every interval, the totals so far. A push that fails is tried again, with newer
 // totals each time: nothing is lost but the points in between, and nothing piles up.
@@ -34,10 +36,11 @@ class MetricsPusher {
   // How long the last push, at the end, may take.
   static constexpr uint64_t kLastPushMsec = 3000;
 
-  // `source` and `counts` must outlive it.
+  // `source` and `counts` must outlive it. `clock` is read at each push: it may be set
+  // while the service runs.
   static absl::StatusOr<std::unique_ptr<MetricsPusher>> Start(
       const OtlpSettings& settings, MetricsSource* source, PushCounts* counts,
-      PushStateFunction on_state);
+      PushStateFunction on_state, ClockFunction clock = TakeClockSnapshot);
   // Pushes once more.
   ~MetricsPusher();
   MetricsPusher(const MetricsPusher&) = delete;
@@ -45,7 +48,8 @@ class MetricsPusher {
 
  private:
   MetricsPusher(const OtlpSettings& settings, std::unique_ptr<HttpPoster> poster,
-                MetricsSource* source, PushCounts* counts, PushStateFunction on_state);
+                MetricsSource* source, PushCounts* counts, PushStateFunction on_state,
+                ClockFunction clock);
   void Run();
   // One request. `retry_after_seconds`: as in HttpPostReply.
   PushResult Push(uint64_t timeout_msec, const WakeEvent* stop,
@@ -60,6 +64,7 @@ class MetricsPusher {
   MetricsSource* const source_;
   PushCounts* const counts_;
   const PushStateFunction on_state_;
+  const ClockFunction clock_;
   OtlpService service_;
   PushSchedule schedule_;
   std::unique_ptr<Demangler> demangler_ = std::make_unique<Demangler>();

@@ -13,7 +13,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/time.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/file.h"
 #include "userspace/base/version.h"
@@ -86,8 +85,8 @@ absl::string_view Lookup(const Table& table, absl::string_view name) {
 class OtlpBuilder {
  public:
   OtlpBuilder(const NodeSnapshot& node, const OtlpService& service,
-              Demangler* demangler)
-      : service_(service), time_ns_(WallNs(node.boot_ns)) {
+              const ClockSnapshot& now, Demangler* demangler)
+      : service_(service), time_ns_(WallNs(node.boot_ns, now)) {
     for (const ProcessSnapshot& process : node.processes) {
       processes_[absl::StrCat(process.pid)] = &process;
       for (const KernelSnapshot& kernel : process.kernels) {
@@ -100,7 +99,7 @@ class OtlpBuilder {
     for (const auto& [key, value] : service_.service) {
       Add(key, value, own->message->mutable_resource()->mutable_attributes());
     }
-    own->start_ns = WallNs(service_.start_ns);
+    own->start_ns = NotLater(service_.start_wall_ns);
   }
 
   void AddFamily(const MetricFamily& family) {
@@ -114,8 +113,9 @@ class OtlpBuilder {
     }
   }
 
-  // Memory of devices, by OpenTelemetry's conventions for hardware.
+  // Devices, by OpenTelemetry's conventions for hardware.
   void AddDevices(const NodeSnapshot& node) {
+    AddDeviceUtilization(node);
     AddDeviceMemory(node, "hw.gpu.memory.limit", "Memory of the GPU.",
                     &GpuSnapshot::vram_bytes);
     AddDeviceMemory(node, "hw.gpu.memory.usage", "Memory of the GPU that is in use.",
@@ -130,6 +130,36 @@ class OtlpBuilder {
     uint64_t start_ns = 0;  // wall time: since when it is counted
     uint64_t family = 0;    // its last metric belongs to
   };
+
+  static void DescribeDevice(const std::string& key, const GpuSnapshot& gpu,
+                             RepeatedPtrField<otlp::KeyValue>* attributes) {
+    Add("hw.id", key, attributes);
+    Add("hw.name", gpu.gpu.pci, attributes);
+    Add("hw.vendor", "AMD", attributes);
+    Add("hw.model",
+        gpu.gpu.product_name.empty() ? gpu.gpu.architecture : gpu.gpu.product_name,
+        attributes);
+    Add("hw.serial_number", gpu.serial, attributes);
+    Add("hw.driver_version", gpu.driver, attributes);
+  }
+
+  void AddDeviceUtilization(const NodeSnapshot& node) {
+    otlp::Metric* metric = nullptr;
+    for (const auto& [key, gpu] : node.gpus) {
+      if (!gpu.busy_percent.has_value()) continue;
+      if (metric == nullptr) {
+        metric = resources_.at("").message->mutable_scope_metrics(0)->add_metrics();
+        metric->set_name("hw.gpu.utilization");
+        metric->set_description("How busy the GPU is, as its firmware says.");
+        metric->set_unit("1");
+      }
+      otlp::NumberDataPoint* point = metric->mutable_gauge()->add_data_points();
+      point->set_time_unix_nano(time_ns_);
+      point->set_as_double(static_cast<double>(*gpu.busy_percent) / 100);
+      DescribeDevice(key, gpu, point->mutable_attributes());
+      Add("hw.gpu.task", "general", point->mutable_attributes());
+    }
+  }
 
   void AddDeviceMemory(const NodeSnapshot& node, const char* name,
                        const char* description,
@@ -150,20 +180,17 @@ class OtlpBuilder {
       point->set_start_time_unix_nano(service.start_ns);
       point->set_time_unix_nano(time_ns_);
       point->set_as_int(static_cast<int64_t>(*(gpu.*bytes)));
-      auto* attributes = point->mutable_attributes();
-      Add("hw.id", key, attributes);
-      Add("hw.name", gpu.gpu.pci, attributes);
-      Add("hw.vendor", "AMD", attributes);
-      Add("hw.model",
-          gpu.gpu.product_name.empty() ? gpu.gpu.architecture : gpu.gpu.product_name,
-          attributes);
+      DescribeDevice(key, gpu, point->mutable_attributes());
     }
   }
 
-  uint64_t WallNs(uint64_t boot_ns) const {
-    return static_cast<uint64_t>(static_cast<int64_t>(boot_ns) +
-                                 service_.realtime_offset_ns);
+  // Wall time of a moment before `now`.
+  static uint64_t WallNs(uint64_t boot_ns, const ClockSnapshot& now) {
+    const uint64_t age_ns = now.boottime_ns - std::min(now.boottime_ns, boot_ns);
+    return now.realtime_ns - std::min(now.realtime_ns, age_ns);
   }
+  // A start, unless the clock has been set back to before it.
+  uint64_t NotLater(uint64_t start_ns) const { return std::min(start_ns, time_ns_); }
 
   Resource* NewResource(const std::string& pid) {
     Resource* resource = &resources_[pid];
@@ -183,7 +210,7 @@ class OtlpBuilder {
     const auto found = resources_.find(*pid);
     if (found != resources_.end()) return &found->second;
     Resource* resource = NewResource(*pid);
-    resource->start_ns = WallNs(service_.start_ns);
+    resource->start_ns = NotLater(service_.start_wall_ns);
     auto* attributes = resource->message->mutable_resource()->mutable_attributes();
     for (const ClientMetric::Label& label : metric.label) {
       const absl::string_view key = Lookup(kResourceLabels, label.name);
@@ -209,15 +236,13 @@ class OtlpBuilder {
     Add("k8s.pod.uid", process.workload.pod_uid, attributes);
     Add("k8s.node.name", process.workload.node, attributes);
     Add("slurm.step.id", process.workload.slurm_step, attributes);
-    if (process.start_ns == 0) return;
-    const uint64_t wall_ns = WallNs(process.start_ns);
-    Add("process.creation.time",
-        absl::FormatTime(absl::RFC3339_full,
-                         absl::FromUnixNanos(static_cast<int64_t>(wall_ns)),
-                         absl::UTCTimeZone()),
-        attributes);
-    // Nothing was counted before the process and the service had both started.
-    resource->start_ns = std::max(resource->start_ns, wall_ns);
+    if (process.start_wall_ns == 0) return;
+    Add("process.creation.time", WallTimeText(process.start_wall_ns), attributes);
+    // Nothing was counted before the process and the service had both started; which of
+    // them was later, wall time cannot say.
+    if (process.start_ns > service_.start_ns) {
+      resource->start_ns = NotLater(process.start_wall_ns);
+    }
   }
 
   // The points of a family and a resource are in one metric.
@@ -311,11 +336,11 @@ class OtlpBuilder {
 
 }  // namespace
 
-OtlpService DescribeOtlpService(const Attributes& attributes) {
+OtlpService DescribeOtlpService(const Attributes& attributes,
+                                const ClockSnapshot& now) {
   OtlpService service;
-  const ClockSnapshot now = TakeClockSnapshot();
-  service.realtime_offset_ns = static_cast<int64_t>(now.realtime_ns - now.boottime_ns);
   service.start_ns = now.boottime_ns;
+  service.start_wall_ns = now.realtime_ns;
   utsname machine = {};
   (void)uname(&machine);
   service.host = {{"host.name", machine.nodename}, {"os.type", "linux"}};
@@ -339,8 +364,9 @@ OtlpService DescribeOtlpService(const Attributes& attributes) {
 otlp::ExportMetricsServiceRequest OtlpMetrics(const NodeSnapshot& snapshot,
                                               const SelfUsage& self,
                                               const OtlpService& service,
+                                              const ClockSnapshot& now,
                                               Demangler* demangler) {
-  OtlpBuilder builder(snapshot, service, demangler);
+  OtlpBuilder builder(snapshot, service, now, demangler);
   EmitFamilies(snapshot, self, demangler,
                [&](const MetricFamily& family) { builder.AddFamily(family); });
   builder.AddDevices(snapshot);

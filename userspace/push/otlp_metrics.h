@@ -8,35 +8,40 @@
 #include <vector>
 
 #include "schemas/export/otlp_metrics.pb.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/demangler.h"
 #include "userspace/telemetry/self_usage.h"
 #include "userspace/telemetry/snapshot.h"
 
 namespace rocattach {
 
-// The machine and the service as a resource, and how times of a snapshot relate to
-// wall time.
+// The machine and the service as a resource.
 struct OtlpService {
   std::vector<std::pair<std::string, std::string>> host;  // host.name and the like
   std::vector<std::pair<std::string, std::string>>
-      service;  // service.name and the like
-  // Wall time minus CLOCK_BOOTTIME, nanoseconds.
-  int64_t realtime_offset_ns = 0;
+      service;            // service.name and the like
   uint64_t start_ns = 0;  // of the service, CLOCK_BOOTTIME
+  // The same as wall time, by the clock of that moment. The start of a resource says
+  // which sums belong together, so it stays when the clock is set.
+  uint64_t start_wall_ns = 0;
 };
 
-// Reads them from the machine; `attributes` are added, or replace what was read.
+// Reads them from the machine; `attributes` are added, or replace what was read. `now`
+// is when the service has started.
 OtlpService DescribeOtlpService(
-    const std::vector<std::pair<std::string, std::string>>& attributes);
+    const std::vector<std::pair<std::string, std::string>>& attributes,
+    const ClockSnapshot& now);
 
 // Everything that /metrics has, by the rules of OpenTelemetry for metrics that come
 // from Prometheus: names without _total, so that a backend that speaks
 // Prometheus makes the names of /metrics of them again. The service is one resource,
 // and each process is another: what labels say of a process there are attributes of its
-// resource here. Memory of GPUs is reported as hw.gpu.memory.* besides.
+// resource here. What is known of GPUs is reported as hw.gpu.* besides. Points have wall
+// time by the clocks of `now`; no start is later than its point.
 otlp::ExportMetricsServiceRequest OtlpMetrics(const NodeSnapshot& snapshot,
                                               const SelfUsage& self,
                                               const OtlpService& service,
+                                              const ClockSnapshot& now,
                                               Demangler* demangler);
 
 }  // namespace rocattach

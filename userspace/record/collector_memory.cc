@@ -441,6 +441,7 @@ void CollectorMemory::Snapshot() {
       continue;
     }
     position.head = head;
+    most_waiting_ = std::max(most_waiting_, head - position.tail);
   }
   dictionary_used_ = std::min<uint64_t>(LoadAcquire(&control()->dictionary_used),
                                         geometry_.dictionary_bytes);

@@ -161,6 +161,11 @@ class CollectorMemory {
   uint32_t rings_used() const { return rings_used_; }
   // Those that have one by now.
   bool all_rings_read() const;
+  // The fullest that any ring was at a snapshot since the last call: 0 to 1.
+  double TakeRingFill() {
+    return static_cast<double>(std::exchange(most_waiting_, 0)) /
+           static_cast<double>(geometry_.ring_slots);
+  }
   // Operations that fit into the rings and into the table of those in flight.
   uint64_t room() const {
     return uint64_t{geometry_.ring_count} * geometry_.ring_slots +
@@ -213,6 +218,7 @@ class CollectorMemory {
     bool corrupt = false;
   };
   std::vector<Position> positions_;
+  uint64_t most_waiting_ = 0;  // records in any ring, see TakeRingFill()
   bool taken_over_ = false;
   CollectorAccount before_;  // the take-over
 };

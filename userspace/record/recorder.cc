@@ -16,6 +16,7 @@
 #include "userspace/record/dictionary.h"
 #include "userspace/record/end_verdict.h"
 #include "userspace/record/settle_target.h"
+#include "userspace/record/window_state.h"
 
 namespace rocattach {
 namespace {
@@ -116,6 +117,21 @@ void Recorder::UpdateMeters() {
   recorder_thread_.AssertOwned();
   for (auto& [key, target] : targets_) target->UpdateMeter();
   ending_.ForEach([](Target* target) { target->UpdateMeter(); });
+}
+
+std::map<std::string, uint64_t> Recorder::CountTargets() const {
+  recorder_thread_.AssertOwned();
+  std::map<std::string, uint64_t> counts;
+  for (const Verdict verdict : {Verdict::kOpen, Verdict::kAttached, Verdict::kPassed,
+                                Verdict::kRefused, Verdict::kMissed}) {
+    counts[std::string(VerdictName(StateOf(verdict)))] = 0;
+  }
+  for (const auto& [key, target] : targets_) {
+    ++counts[std::string(VerdictName(StateOf(target->verdict())))];
+  }
+  uint64_t& ending = counts["ending"];
+  ending_.ForEach([&ending](Target*) { ++ending; });
+  return counts;
 }
 
 bool Recorder::ServeSession(Target* target, uint64_t now_ns) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -85,6 +86,9 @@ class Recorder : public WindowSink {
   bool OnRecorderThread() const { return recorder_thread_.IsOwner(); }
   // On the recorder's thread: tells all meters what they cannot know from records.
   void UpdateMeters();
+  // On the recorder's thread: processes that have windows and live, by their verdict
+  // ("open": none yet), and those that have ended and are still read ("ending").
+  std::map<std::string, uint64_t> CountTargets() const;
   // On the recorder's thread: the target, or null. Only those with a collector.
   Target* FindTarget(ProcessId id);
 

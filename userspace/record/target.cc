@@ -1,6 +1,7 @@
 #include "userspace/record/target.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -119,11 +120,25 @@ void Target::SetMeter(std::shared_ptr<TargetMeter> meter) {
 }
 
 void Target::UpdateMeter() {
-  if (meter_ != nullptr) NotifyMeter(Account(/*final=*/false));
+  if (meter_ == nullptr) return;
+  ReadOwnNs();
+  NotifyMeter(Account(/*final=*/false));
+}
+
+void Target::ReadOwnNs() {
+  if (memory_ == nullptr || !not_believable_.empty()) return;
+  const uint64_t now = BootNs();
+  const uint64_t lifetime_ns = now - std::min(now, opened_.event.start_ns);
+  const auto processors =
+      static_cast<uint64_t>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
+  // Never back: it is a total.
+  own_ns_ =
+      std::max(own_ns_, std::min(memory_->Account().own_ns, lifetime_ns * processors));
 }
 
 void Target::NotifyMeter(v1::LossAccount account) {
-  meter_->Update({std::move(account), session_->Gpus(), session_->CountedGpus()});
+  meter_->Update({std::move(account), session_->Gpus(), session_->CountedGpus(),
+                  memory_->TakeRingFill(), own_ns_});
 }
 
 bool Target::SettleFromCollector() {
@@ -341,6 +356,7 @@ v1::LossAccount Target::Close(v1::ProcessEnd end) {
                             memory_->state() == ROCATTACH_STATE_UNLOADED);
   }
   v1::LossAccount account = Account(/*final=*/true);
+  ReadOwnNs();  // after the release the memory may be another service's
   if (memory_ != nullptr) memory_->Release();
   output_set_->Note(output_.writer->SetAccount(output_.stream, account));
   if (const v1::LossAccount* written = output_.writer->account(output_.stream)) {

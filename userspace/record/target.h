@@ -101,6 +101,9 @@ class Target {
  private:
   void WriteVerdict(v1::WindowState state);
   void NotifyMeter(v1::LossAccount account);
+  // Reads what the collector says of its own cost, as far as the process can have had
+  // it.
+  void ReadOwnNs();
   // These return what they have cost.
   uint64_t ReadDictionary(uint64_t budget);
   uint64_t DrainRings(uint64_t budget, uint64_t* records);
@@ -124,6 +127,7 @@ class Target {
   bool acknowledged_ = false;
   std::string not_believable_;
   uint64_t losses_noted_ = 0;
+  uint64_t own_ns_ = 0;  // of the collector's own code, see ReadOwnNs()
   UniqueFd pidfd_;
   std::shared_ptr<UserMemory> user_;
   AgentTopology* topology_;

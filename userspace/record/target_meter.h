@@ -20,6 +20,8 @@ struct TargetStanding {
   v1::LossAccount account;
   std::vector<TargetGpu> gpus;
   std::vector<std::string> counted_gpus;  // keys: its session owns their counters
+  double ring_fill = 0;  // the fullest ring since the last call: 0 to 1
+  uint64_t own_ns = 0;   // time in the collector's own code so far, believable
 };
 
 // Of one process.

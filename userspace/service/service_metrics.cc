@@ -71,6 +71,7 @@ absl::StatusOr<NodeSnapshot> ServiceMetrics::Take(MetricsConsumer consumer) {
     recorder_->UpdateMeters();
     *snapshot = meters_.Take(consumer);
     snapshot->run = recorder_->Totals();
+    snapshot->targets = recorder_->CountTargets();
   }));
   if (missed_ != nullptr) {
     const MissedWindows missed = missed_();

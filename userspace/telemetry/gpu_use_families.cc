@@ -18,7 +18,7 @@ double Scaled(uint64_t value, double factor) {
   return static_cast<double>(value) * factor;
 }
 
-void EmitMemory(const NodeSnapshot& node, FamilySink sink) {
+void EmitDevices(const NodeSnapshot& node, FamilySink sink) {
   const auto emit = [&](const char* name, const char* help, auto value) {
     Family family(name, MetricType::Gauge, help, sink);
     for (const auto& [key, gpu] : node.gpus) {
@@ -31,6 +31,12 @@ void EmitMemory(const NodeSnapshot& node, FamilySink sink) {
   emit("rocattach_gpu_vram_used_bytes",
        "Memory of the GPU that is in use, by all processes and the kernel.",
        [](const GpuSnapshot& gpu) { return gpu.vram_used_bytes; });
+  Family busy("rocattach_gpu_busy_ratio", MetricType::Gauge,
+              "How busy the GPU is, as its firmware says.", sink);
+  for (const auto& [key, gpu] : node.gpus) {
+    if (!gpu.busy_percent.has_value()) continue;
+    busy.Add({{"gpu", key}}, static_cast<double>(*gpu.busy_percent) / 100);
+  }
 }
 
 void EmitProcesses(const NodeSnapshot& node, FamilySink sink) {
@@ -100,7 +106,7 @@ void EmitWorkloads(const NodeSnapshot& node, FamilySink sink) {
 }  // namespace
 
 void EmitGpuUse(const NodeSnapshot& node, FamilySink sink) {
-  EmitMemory(node, sink);
+  EmitDevices(node, sink);
   EmitProcesses(node, sink);
   EmitWorkloads(node, sink);
   if (node.uses_age_ns.has_value()) {

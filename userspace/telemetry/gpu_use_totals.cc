@@ -126,6 +126,9 @@ void GpuUseTotals::AddDevices(NodeSnapshot* snapshot) const {
     gpu.partition = device.partition;
     gpu.vram_bytes = device.vram_total_bytes;
     gpu.vram_used_bytes = device.vram_used_bytes;
+    gpu.busy_percent = device.busy_percent;
+    gpu.serial = device.serial;
+    gpu.driver = device.driver;
   }
 }
 

@@ -215,8 +215,12 @@ void EmitWindows(const NodeSnapshot& node, FamilySink sink) {
   }
   {
     Family targets("rocattach_targets", MetricType::Gauge,
-                   "Processes that are attached now.", sink);
-    targets.Add({{"state", "attached"}}, Number(node.running));
+                   "Processes with windows that live now, by verdict; open: none yet. "
+                   "ending: they have ended, and are still read.",
+                   sink);
+    for (const auto& [state, count] : node.targets) {
+      targets.Add({{"state", state}}, Number(count));
+    }
   }
   Family holds("rocattach_hold_duration_seconds", MetricType::Histogram,
                "How long threads were held at their attach window.", sink);
@@ -286,6 +290,20 @@ void EmitLosses(const NodeSnapshot& node, FamilySink sink) {
         "rocattach_recording_paused", MetricType::Gauge,
         "1 while the recording cannot be written, for example on a full disk.", sink);
     paused.Add({}, node.run.paused ? 1 : 0);
+  }
+  {
+    Family fill(
+        "rocattach_ring_fill_ratio_max", MetricType::Gauge,
+        "The fullest that a ring of a collector was when it was read, since the "
+        "last scrape; at 1 records are lost.",
+        sink);
+    fill.Add({}, node.ring_fill);
+  }
+  {
+    Family overhead("rocattach_overhead_seconds_total", MetricType::Counter,
+                    "Time that collectors took from their processes, from samples.",
+                    sink);
+    overhead.Add({}, Seconds(node.overhead_ns));
   }
   Family unbelievable("rocattach_targets_not_believable_total", MetricType::Counter,
                       "Processes with implausible numbers, which are no longer read.",

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "userspace/record/dictionary.h"
 
 namespace rocattach {
@@ -61,6 +62,10 @@ MetricLabels InfoLabels(const ProcessSnapshot& process) {
   AddKnown("pod_uid", workload.pod_uid, &labels);
   AddKnown("node", workload.node, &labels);
   AddKnown("job_step", workload.slurm_step, &labels);
+  if (process.start_wall_ns != 0) {
+    labels.push_back({"start_time", WallTimeText(process.start_wall_ns)});
+  }
+  AddKnown("rocm", process.rocm, &labels);
   return labels;
 }
 
@@ -70,10 +75,17 @@ MetricLabels GpuLabels(const std::string& key, const GpuSnapshot& gpu) {
   AddKnown("pci_bdf", gpu.gpu.pci, &labels);
   AddKnown("gfx", gpu.gpu.architecture, &labels);
   AddKnown("model", gpu.gpu.product_name, &labels);
+  AddKnown("driver", gpu.driver, &labels);
   if (gpu.partition.has_value()) {
     labels.push_back({"partition", absl::StrCat(*gpu.partition)});
   }
   return labels;
+}
+
+std::string WallTimeText(uint64_t wall_ns) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ",
+                          absl::FromUnixNanos(static_cast<int64_t>(wall_ns)),
+                          absl::UTCTimeZone());
 }
 
 std::string KernelId(uint64_t id) {

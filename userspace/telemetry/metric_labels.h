@@ -29,6 +29,8 @@ MetricLabels InfoLabels(const ProcessSnapshot& process);
 MetricLabels GpuLabels(const std::string& key, const GpuSnapshot& gpu);
 // 16 hexadecimal digits.
 std::string KernelId(uint64_t id);
+// "2026-03-01T12:30:00.250Z".
+std::string WallTimeText(uint64_t wall_ns);
 // A kernel's name for people, not too long for a label.
 std::string ShortName(const std::string& mangled, Demangler* demangler);
 // By rocattach_copy_direction: "host_to_device".

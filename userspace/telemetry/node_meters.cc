@@ -21,7 +21,16 @@ void Add(const LossTotals& from, LossTotals* to) {
 }  // namespace
 
 NodeMeters::NodeMeters(NodeMetersOptions options)
-    : options_(options), budget_(options.most_series) {}
+    : options_(std::move(options)), budget_(options_.most_series) {}
+
+uint64_t NodeMeters::StartWallNs(const v1::Process& process) const {
+  if (process.start_ns() == 0) return 0;
+  const ClockSnapshot now = options_.clock();
+  // Before 1970 where the machine's clock was never set.
+  const uint64_t age_ns =
+      now.boottime_ns - std::min(now.boottime_ns, process.start_ns());
+  return now.realtime_ns - std::min(now.realtime_ns, age_ns);
+}
 
 std::shared_ptr<TargetMeter> NodeMeters::Open(
     const v1::Process& process, std::shared_ptr<const TargetNames> names) {
@@ -31,8 +40,8 @@ std::shared_ptr<TargetMeter> NodeMeters::Open(
     if (meter->pid() == process.pid()) meter->Hide(&budget_);
   }
   LimitEnded();
-  auto meter =
-      std::make_shared<ProcessMeter>(process, std::move(names), options_.named_kernels);
+  auto meter = std::make_shared<ProcessMeter>(process, StartWallNs(process),
+                                              std::move(names), options_.named_kernels);
   const ProcessId id = {static_cast<pid_t>(process.pid()), process.start_ticks()};
   for (const auto& [early, workload] : early_workloads_) {
     if (early == id) meter->set_workload(workload);
@@ -60,8 +69,15 @@ void NodeMeters::SetWorkload(const ProcessId& process,
   early_workloads_.emplace_back(process, workload);
 }
 
+void NodeMeters::NoteRingFill(ProcessMeter* meter) {
+  const double fill = meter->TakeRingFill();
+  for (auto& [consumer, most] : ring_fill_) most = std::max(most, fill);
+}
+
 void NodeMeters::Forget(ProcessMeter* meter) {
   meter->AddGrowthTo(&gpus_);
+  NoteRingFill(meter);
+  ended_overhead_ns_ += meter->own_ns();
   Add(meter->losses(), &ended_losses_);
   meter->Release(&budget_);
 }
@@ -84,8 +100,11 @@ NodeSnapshot NodeMeters::Take(MetricsConsumer consumer) {
   snapshot.boot_ns = BootNs();
   for (auto& [key, gpu] : gpus_) gpu.counted = false;
   snapshot.losses = ended_losses_;
+  snapshot.overhead_ns = ended_overhead_ns_;
   for (const auto& meter : meters_) {
     meter->AddGrowthTo(&gpus_);
+    NoteRingFill(meter.get());
+    snapshot.overhead_ns += meter->own_ns();
     Add(meter->losses(), &snapshot.losses);
     snapshot.running += meter->ended_ns() == 0 ? 1 : 0;
     ProcessSnapshot process;
@@ -100,6 +119,7 @@ NodeSnapshot NodeMeters::Take(MetricsConsumer consumer) {
   snapshot.series_refused = budget_.refused();
   snapshot.unexposed = unexposed_;
   if (consumer == MetricsConsumer::kViewer) return snapshot;
+  snapshot.ring_fill = std::exchange(ring_fill_[consumer], 0);
   std::erase_if(meters_, [&](const auto& meter) {
     meter->NoteSeen(consumer);
     const bool over = meter->SeenBy(options_.consumers) &&

@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 #include "userspace/record/target_meter.h"
 #include "userspace/telemetry/process_meter.h"
@@ -28,6 +30,7 @@ struct NodeMetersOptions {
   uint8_t consumers = static_cast<uint8_t>(MetricsConsumer::kScrape);
   // Processes that have ended; beyond this, the oldest is forgotten.
   size_t most_ended = 256;
+  std::function<ClockSnapshot()> clock = TakeClockSnapshot;
 };
 
 // Counters and totals never go back, and contain what has ended. On the recorder's
@@ -51,6 +54,9 @@ class NodeMeters : public TargetMeters {
   NodeSnapshot Take(MetricsConsumer consumer);
 
  private:
+  // When it started as wall time, by the clock of now; 0 if that is not known.
+  uint64_t StartWallNs(const v1::Process& process) const;
+  void NoteRingFill(ProcessMeter* meter);
   // Its part of the machine's totals stays.
   void Forget(ProcessMeter* meter);
   // Forgets the oldest of those that have ended, beyond the limit.
@@ -63,6 +69,10 @@ class NodeMeters : public TargetMeters {
   std::map<std::string, GpuSnapshot> gpus_;
   std::map<std::pair<std::string, std::string>, uint64_t> windows_;
   LossTotals ended_losses_;
+  uint64_t ended_overhead_ns_ = 0;
+  // By consumer, since its last snapshot.
+  std::map<MetricsConsumer, double> ring_fill_ = {{MetricsConsumer::kScrape, 0},
+                                                  {MetricsConsumer::kPush, 0}};
   uint64_t unexposed_ = 0;
 };
 

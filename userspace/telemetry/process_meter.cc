@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/record/dictionary.h"
+#include "userspace/telemetry/rocm_version.h"
 
 namespace rocattach {
 
@@ -17,13 +18,15 @@ void LossTotals::Add(const v1::LossAccount& account) {
   writer += account.dropped_writer();
 }
 
-ProcessMeter::ProcessMeter(const v1::Process& process,
+ProcessMeter::ProcessMeter(const v1::Process& process, uint64_t start_wall_ns,
                            std::shared_ptr<const TargetNames> names,
                            size_t named_kernels)
     : pid_(process.pid()),
       uid_(process.uid()),
       start_ns_(process.start_ns()),
       start_ticks_(process.start_ticks()),
+      start_wall_ns_(start_wall_ns),
+      rocm_(RocmVersionOf(process.hsa_library())),
       comm_(CleanText(process.comm())),
       names_kernels_(named_kernels > 0),
       kernels_(named_kernels, [names = std::move(names)](uint32_t kernel) {
@@ -84,6 +87,7 @@ void ProcessMeter::Update(const TargetStanding& standing) {
   standing_ = standing;
   losses_ = LossTotals();
   losses_.Add(standing.account);
+  ring_fill_ = std::max(ring_fill_, standing.ring_fill);
 }
 
 void ProcessMeter::End() {
@@ -129,6 +133,8 @@ bool ProcessMeter::Take(SeriesBudget* budget, ProcessSnapshot* snapshot) {
   snapshot->pid = pid_;
   snapshot->uid = uid_;
   snapshot->start_ns = start_ns_;
+  snapshot->start_wall_ns = start_wall_ns_;
+  snapshot->rocm = rocm_;
   snapshot->comm = comm_;
   snapshot->workload = workload_;
   snapshot->ended = ended_ns_ != 0;

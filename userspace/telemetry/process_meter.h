@@ -26,8 +26,9 @@ class ProcessMeter : public TargetMeter {
   static constexpr uint32_t kMostAgents = 256;
   static constexpr size_t kMostCounters = 64;  // of a GPU
 
-  ProcessMeter(const v1::Process& process, std::shared_ptr<const TargetNames> names,
-               size_t named_kernels);
+  // `start_wall_ns`: when it started as wall time.
+  ProcessMeter(const v1::Process& process, uint64_t start_wall_ns,
+               std::shared_ptr<const TargetNames> names, size_t named_kernels);
 
   void AddDispatches(absl::Span<const rocattach_dispatch> records) override;
   void AddCopies(absl::Span<const rocattach_copy> records) override;
@@ -50,6 +51,9 @@ class ProcessMeter : public TargetMeter {
   uint64_t start_ticks() const { return start_ticks_; }
   void set_workload(WorkloadIdentity workload) { workload_ = std::move(workload); }
   const LossTotals& losses() const { return losses_; }
+  uint64_t own_ns() const { return standing_.own_ns; }
+  // The fullest ring since the last call: 0 to 1.
+  double TakeRingFill() { return std::exchange(ring_fill_, 0); }
   const TargetStanding& standing() const { return standing_; }
   uint64_t ended_ns() const { return ended_ns_; }  // 0: it runs
   // A snapshot for this consumer contained all that it has done so far.
@@ -82,11 +86,13 @@ class ProcessMeter : public TargetMeter {
                     ProcessSnapshot* snapshot);
 
   const uint32_t pid_, uid_;
-  const uint64_t start_ns_, start_ticks_;
+  const uint64_t start_ns_, start_ticks_, start_wall_ns_;
+  const std::string rocm_;
   const std::string comm_;
   WorkloadIdentity workload_;
   TargetStanding standing_;
   LossTotals losses_;
+  double ring_fill_ = 0;
   std::vector<Gpu> gpus_;  // by agent
   CopyTotalsByDirection copies_ = {};
   std::array<Admission, std::tuple_size_v<CopyTotalsByDirection>> copy_admissions_;

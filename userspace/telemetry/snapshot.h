@@ -87,6 +87,10 @@ inline constexpr uint64_t kOtherKernelsSeries = 2;
 struct ProcessSnapshot {
   uint32_t pid = 0;
   uint64_t start_ns = 0;  // CLOCK_BOOTTIME
+  // The same as wall time, by the clock of the moment when it was attached: it stays
+  // as it is when that clock is set. 0: not known.
+  uint64_t start_wall_ns = 0;
+  std::string rocm;  // release, see RocmVersionOf(); empty: not known
   std::string comm;
   uint32_t uid = 0;
   WorkloadIdentity workload;
@@ -108,6 +112,8 @@ struct GpuSnapshot {
   // As the kernel driver says; what it does not say is unset.
   std::optional<uint32_t> partition;
   std::optional<uint64_t> vram_bytes, vram_used_bytes;
+  std::optional<uint32_t> busy_percent;
+  std::string serial, driver;  // the board's number, the driver's version
 };
 
 // What a process uses of GPUs as the kernel driver says, whether it is attached or not.
@@ -167,6 +173,14 @@ struct NodeSnapshot {
   uint64_t boot_ns = 0;
   RunTotals run;
   uint64_t running = 0;
+  // Processes that have windows and live, or are still read, by what became of them.
+  std::map<std::string, uint64_t> targets;
+  // The fullest that a ring of a collector was when it was read, since this consumer's
+  // last snapshot: 0 to 1.
+  double ring_fill = 0;
+  // Time that collectors took from their processes, ended ones included, by their
+  // own samples.
+  uint64_t overhead_ns = 0;
   std::map<std::string, GpuSnapshot> gpus;  // by key
   std::vector<ProcessSnapshot> processes;
   std::map<std::pair<std::string, std::string>, uint64_t> windows;  // verdict, reason

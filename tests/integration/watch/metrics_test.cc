@@ -164,7 +164,11 @@ TEST_F(MetricsTest, QueriesReturnWhatProgramsHaveCounted) {
   EXPECT_TRUE(Eventually([&] {
     return std::isnan(prometheus.Query("sum(rocattach_target_dispatches_total)"));
   }));
-  EXPECT_EQ(prometheus.Query("rocattach_targets"), 0);
+  EXPECT_EQ(prometheus.Query("sum(rocattach_targets)"), 0);
+  EXPECT_GT(sum("rocattach_ring_fill_ratio_max"), 0);
+  EXPECT_LE(sum("rocattach_ring_fill_ratio_max"), 1);
+  EXPECT_GT(sum("rocattach_overhead_seconds_total"), 0);
+  EXPECT_LT(sum("rocattach_overhead_seconds_total"), 10);
 
   // And with the service.
   watcher.Kill();

@@ -27,7 +27,9 @@ class FakeDriver {
     Write("kfd/topology/nodes/0/properties", "cpu_cores_count 8\nsimd_count 0\n");
   }
 
-  GpuRoots roots() const { return {root_ / "kfd", root_ / "drm", root_ / "proc"}; }
+  GpuRoots roots() const {
+    return {root_ / "kfd", root_ / "drm", root_ / "proc", root_ / "module"};
+  }
 
   void Write(const std::string& name, const std::string& text) const {
     const std::filesystem::path path = root_ / name;

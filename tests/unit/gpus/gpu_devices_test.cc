@@ -1,6 +1,7 @@
 #include "userspace/gpus/gpu_devices.h"
 
 #include <gtest/gtest.h>
+#include <sys/utsname.h>
 
 #include <string>
 
@@ -29,6 +30,9 @@ TEST(ReadGpuDevicesTest, AWholeGpu) {
   driver.Write("devices/0000:03:00.0/product_name", "AMD Instinct MI300X OAM\n");
   driver.Write("devices/0000:03:00.0/mem_info_vram_total", "2000\n");
   driver.Write("devices/0000:03:00.0/mem_info_vram_used", "500\n");
+  driver.Write("devices/0000:03:00.0/gpu_busy_percent", "42\n");
+  driver.Write("devices/0000:03:00.0/serial_number", "692234001234\n");
+  driver.Write("module/version", "6.12.12\n");
   auto devices = ReadGpuDevices(driver.roots());
   ASSERT_TRUE(devices.ok()) << devices.status();
   ASSERT_EQ(devices->size(), 1u);
@@ -45,9 +49,31 @@ TEST(ReadGpuDevicesTest, AWholeGpu) {
   EXPECT_FALSE(gpu.partition.has_value());
   EXPECT_EQ(gpu.vram_total_bytes, 1000u) << "of its memory banks";
   EXPECT_FALSE(gpu.vram_used_bytes.has_value());
-  ReadUsedMemory(driver.roots(), &*devices);
+  ReadChanging(driver.roots(), &*devices);
   EXPECT_EQ(gpu.vram_used_bytes, 500u);
   EXPECT_EQ(gpu.vram_total_bytes, 2000u);
+  EXPECT_EQ(gpu.busy_percent, 42u);
+  EXPECT_EQ(gpu.serial, "692234001234");
+  EXPECT_EQ(gpu.driver, "6.12.12");
+  for (const char* nonsense : {"101\n", "-1\n", "busy\n", ""}) {
+    driver.Write("devices/0000:03:00.0/gpu_busy_percent", nonsense);
+    ReadChanging(driver.roots(), &*devices);
+    EXPECT_FALSE(gpu.busy_percent.has_value()) << nonsense;
+  }
+}
+
+// A driver that is part of the kernel has the kernel's version.
+TEST(ReadDriverVersionTest, IsThatOfThePackageOrOfTheKernel) {
+  const FakeDriver driver;
+  EXPECT_EQ(ReadDriverVersion(driver.roots()), "") << "it is not loaded";
+  driver.Write("module/refcnt", "3\n");
+  utsname kernel = {};
+  ASSERT_EQ(uname(&kernel), 0);
+  EXPECT_EQ(ReadDriverVersion(driver.roots()), kernel.release);
+  driver.Write("module/version", "6.8.5 \x1b[31m\n");
+  EXPECT_EQ(ReadDriverVersion(driver.roots()), kernel.release) << "no version";
+  driver.Write("module/version", "6.8.5\n");
+  EXPECT_EQ(ReadDriverVersion(driver.roots()), "6.8.5");
 }
 
 TEST(ReadGpuDevicesTest, PartitionsOfOnePciDevice) {
@@ -59,9 +85,10 @@ TEST(ReadGpuDevicesTest, PartitionsOfOnePciDevice) {
   driver.AddDrm(2, "amdgpu_xcp_0");
   // Of both partitions together, so of neither.
   driver.Write("devices/0000:03:00.0/mem_info_vram_used", "500\n");
+  driver.Write("devices/0000:03:00.0/gpu_busy_percent", "42\n");
   auto devices = ReadGpuDevices(driver.roots());
   ASSERT_TRUE(devices.ok()) << devices.status();
-  ReadUsedMemory(driver.roots(), &*devices);
+  ReadChanging(driver.roots(), &*devices);
   ASSERT_EQ(devices->size(), 3u);
   EXPECT_EQ((*devices)[0].key, "0000:03:00.0");
   EXPECT_EQ((*devices)[0].partition, 0u);
@@ -75,6 +102,7 @@ TEST(ReadGpuDevicesTest, PartitionsOfOnePciDevice) {
   EXPECT_EQ((*devices)[2].model, "MI300X_A1") << "by its PCI device";
   for (const GpuDevice& device : *devices) {
     EXPECT_FALSE(device.vram_used_bytes.has_value()) << device.key;
+    EXPECT_FALSE(device.busy_percent.has_value()) << device.key;
   }
 }
 

@@ -23,26 +23,31 @@ struct FakeSource : MetricsSource {
   absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override {
     EXPECT_EQ(consumer, MetricsConsumer::kPush);
     NodeSnapshot node;
+    node.boot_ns = clock.load();
     node.run.dispatches = ++takes;
     return node;
   }
   absl::Status CheckAlive() override { return absl::OkStatus(); }
   absl::Status CheckReady() override { return absl::OkStatus(); }
   std::atomic<uint64_t> takes = 0;
+  std::atomic<uint64_t> clock = 0;  // CLOCK_BOOTTIME
 };
 
 class MetricsPusherTest : public testing::Test {
  protected:
-  void Start(const std::string& url, uint64_t interval_msec = 50) {
+  void Start(const std::string& url, uint64_t interval_msec = 50,
+             ClockFunction clock = TakeClockSnapshot) {
     auto settings =
         MakeOtlpSettings(url, interval_msec, [](const char*) { return ""; });
     ASSERT_TRUE(settings.ok()) << settings.status();
     settings->timeout_msec = 500;
-    auto pusher = MetricsPusher::Start(*settings, &source_, &counts_,
-                                       [this](const absl::Status& state) {
-                                         absl::MutexLock lock(&mutex_);
-                                         states_.emplace_back(state.message());
-                                       });
+    auto pusher = MetricsPusher::Start(
+        *settings, &source_, &counts_,
+        [this](const absl::Status& state) {
+          absl::MutexLock lock(&mutex_);
+          states_.emplace_back(state.message());
+        },
+        std::move(clock));
     ASSERT_TRUE(pusher.ok()) << pusher.status();
     pusher_ = *std::move(pusher);
   }
@@ -83,6 +88,42 @@ TEST_F(MetricsPusherTest, PushesTheTotalsAgainAndAgain) {
   EXPECT_GE(counts_.accepted, 3u);
   EXPECT_EQ(counts_.failed, 0u);
   EXPECT_THAT(States(), ElementsAre());
+}
+
+// At each push the wall clock is an hour ahead of or behind the last one.
+TEST_F(MetricsPusherTest, AClockThatJumpsIsReadAtEachPush) {
+  constexpr uint64_t kSecond = 1'000'000'000, kHour = 3600 * kSecond,
+                     kWall = 1'700'000'000 * kSecond;
+  ScriptedCollector collector;
+  std::atomic<uint64_t> reads = 0;
+  Start(collector.url(), 50, [&] {
+    const uint64_t read = reads++;
+    ClockSnapshot clock;
+    clock.boottime_ns = source_.clock = (10 + read) * kSecond;
+    // The start, then ahead, behind, ahead …
+    clock.realtime_ns = kWall + read * kSecond;
+    if (read > 0) clock.realtime_ns += read % 2 == 1 ? kHour : -kHour;
+    return clock;
+  });
+  const auto requests = collector.Await(4);
+  ASSERT_GE(requests.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    otlp::ExportMetricsServiceRequest message;
+    ASSERT_TRUE(message.ParseFromString(Unzipped(requests[i].body)));
+    for (const auto& metric : message.resource_metrics(0).scope_metrics(0).metrics()) {
+      if (metric.name() != "rocattach_records") continue;
+      const otlp::NumberDataPoint& point = metric.sum().data_points(0);
+      if (i % 2 == 0) {
+        EXPECT_EQ(point.start_time_unix_nano(), kWall);
+        EXPECT_GE(point.time_unix_nano(), kWall + kHour);
+      } else {
+        EXPECT_EQ(point.start_time_unix_nano(), point.time_unix_nano());
+        EXPECT_LT(point.time_unix_nano(), kWall);
+        EXPECT_GT(point.time_unix_nano(), kWall - 2 * kHour);
+      }
+    }
+  }
+  pusher_.reset();
 }
 
 TEST_F(MetricsPusherTest, WhatFailsIsTriedAgainAndSaidOnce) {

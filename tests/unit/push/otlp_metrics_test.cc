@@ -28,6 +28,9 @@ NodeSnapshot Example() {
   gpu.gpu.architecture = "gfx90a";
   gpu.vram_bytes = 64'000;
   gpu.vram_used_bytes = 0;
+  gpu.busy_percent = 25;
+  gpu.serial = "692234001234";
+  gpu.driver = "6.12.12";
   node.gpus["GPU-2"].gpu.architecture = "gfx90a";  // its memory is not known
   gpu.totals.operations = {3, 6'000'000};
   gpu.totals.durations.Add(1'000'000);
@@ -36,6 +39,7 @@ NodeSnapshot Example() {
   ProcessSnapshot process;
   process.pid = 7;
   process.start_ns = 2'000'000'000;
+  process.start_wall_ns = 1'002'000'000'000;
   process.comm = "train";
   process.uid = 1000;
   process.workload.pod = "trainer-0";
@@ -56,14 +60,23 @@ OtlpService Service() {
   OtlpService service;
   service.host = {{"host.name", "node7"}};
   service.service = {{"service.name", "rocattach-watch"}};
-  service.realtime_offset_ns = 1'000'000'000'000;
   service.start_ns = 1'000'000'000;
+  service.start_wall_ns = 1'001'000'000'000;
   return service;
+}
+
+// Five seconds after the boot; the snapshot is from then, too.
+ClockSnapshot Clock(int64_t step_ns = 0) {
+  ClockSnapshot clock;
+  clock.boottime_ns = 5'000'000'000;
+  clock.realtime_ns = 1'005'000'000'000 + static_cast<uint64_t>(step_ns);
+  return clock;
 }
 
 class OtlpMetricsTest : public testing::Test {
  protected:
-  OtlpMetricsTest() : request_(OtlpMetrics(Example(), {}, Service(), &demangler_)) {}
+  OtlpMetricsTest()
+      : request_(OtlpMetrics(Example(), {}, Service(), Clock(), &demangler_)) {}
 
   const otlp::ResourceMetrics* Resource(const std::string& pid) {
     for (const auto& resource : request_.resource_metrics()) {
@@ -99,7 +112,7 @@ TEST_F(OtlpMetricsTest, EachProcessIsAResource) {
                         {"process.pid", "7"},
                         {"process.executable.name", "train"},
                         {"process.user.id", "1000"},
-                        {"process.creation.time", "1970-01-01T00:16:42+00:00"},
+                        {"process.creation.time", "1970-01-01T00:16:42.000Z"},
                         {"k8s.namespace.name", "ml"},
                         {"k8s.pod.name", "trainer-0"},
                         {"container.id", "abc"},
@@ -157,10 +170,75 @@ TEST_F(OtlpMetricsTest, DevicesHaveTheirConventionalNames) {
     EXPECT_FALSE(metric->sum().is_monotonic());
     ASSERT_EQ(metric->sum().data_points_size(), 1);
     EXPECT_EQ(metric->sum().data_points(0).as_int(), bytes);
-    EXPECT_EQ(
-        ToMap(metric->sum().data_points(0).attributes()),
-        (Attributes{{"hw.id", "GPU-1"}, {"hw.model", "gfx90a"}, {"hw.vendor", "AMD"}}));
+    EXPECT_EQ(ToMap(metric->sum().data_points(0).attributes()),
+              (Attributes{{"hw.id", "GPU-1"},
+                          {"hw.model", "gfx90a"},
+                          {"hw.vendor", "AMD"},
+                          {"hw.serial_number", "692234001234"},
+                          {"hw.driver_version", "6.12.12"}}));
   }
+  const otlp::Metric* busy = Find("", "hw.gpu.utilization");
+  ASSERT_NE(busy, nullptr);
+  EXPECT_EQ(busy->unit(), "1");
+  ASSERT_EQ(busy->gauge().data_points_size(), 1) << "of one it is not known";
+  EXPECT_EQ(busy->gauge().data_points(0).as_double(), 0.25);
+  const Attributes attributes = ToMap(busy->gauge().data_points(0).attributes());
+  EXPECT_EQ(attributes.at("hw.id"), "GPU-1");
+  EXPECT_EQ(attributes.at("hw.gpu.task"), "general");
+}
+
+// Start and time of the first sum of a resource.
+std::pair<uint64_t, uint64_t> SpanOf(const otlp::ExportMetricsServiceRequest& request,
+                                     const std::string& pid) {
+  for (const auto& resource : request.resource_metrics()) {
+    const Attributes attributes = ToMap(resource.resource().attributes());
+    if ((attributes.contains("process.pid") ? attributes.at("process.pid") : "") !=
+        pid) {
+      continue;
+    }
+    for (const otlp::Metric& metric : resource.scope_metrics(0).metrics()) {
+      if (!metric.has_sum() || metric.sum().data_points_size() == 0) continue;
+      const otlp::NumberDataPoint& point = metric.sum().data_points(0);
+      return {point.start_time_unix_nano(), point.time_unix_nano()};
+    }
+  }
+  return {0, 0};
+}
+
+// The wall clock is set while the service runs, by NTP for example.
+TEST_F(OtlpMetricsTest, AClockThatIsSetChangesTimesButNoStart) {
+  constexpr uint64_t kService = 1'001'000'000'000, kProcess = 1'002'000'000'000,
+                     kNow = 1'005'000'000'000;
+  using Span = std::pair<uint64_t, uint64_t>;
+  const auto request = [&](int64_t step_ns) {
+    return OtlpMetrics(Example(), {}, Service(), Clock(step_ns), &demangler_);
+  };
+  for (const int64_t step : {int64_t{0}, int64_t{1'700'000'000'000'000'000},
+                             int64_t{3'600'000'000'000}, int64_t{-2'000'000'000}}) {
+    const auto now = kNow + static_cast<uint64_t>(step);
+    EXPECT_EQ(SpanOf(request(step), ""), Span(kService, now)) << step;
+    EXPECT_EQ(SpanOf(request(step), "7"), Span(kProcess, now)) << step;
+  }
+  // Set back to before the process, and to before the service: no sum ends before it
+  // begins.
+  EXPECT_EQ(SpanOf(request(-3'500'000'000), "7"),
+            Span(kNow - 3'500'000'000, kNow - 3'500'000'000));
+  EXPECT_EQ(SpanOf(request(-3'500'000'000), "").first, kService);
+  const uint64_t hour = 900'000'000'000;
+  EXPECT_EQ(SpanOf(request(-static_cast<int64_t>(hour)), ""),
+            Span(kNow - hour, kNow - hour));
+}
+
+// The process started after the service, and before it by a wall clock that was set back
+// in between: its start is its own.
+TEST_F(OtlpMetricsTest, WhichStartCountsDoesNotDependOnTheWallClock) {
+  NodeSnapshot node = Example();
+  node.processes[0].start_wall_ns = 500'000'000'000;
+  node.processes[1].start_ns = 900'000'000;  // before the service
+  node.processes[1].start_wall_ns = 1'003'000'000'000;
+  const auto request = OtlpMetrics(node, {}, Service(), Clock(), &demangler_);
+  EXPECT_EQ(SpanOf(request, "7").first, 500'000'000'000u);
+  EXPECT_EQ(SpanOf(request, "8").first, 1'001'000'000'000u);
 }
 
 TEST_F(OtlpMetricsTest, TheServicesOwnHaveTheirConventionalNames) {
@@ -172,8 +250,8 @@ TEST_F(OtlpMetricsTest, TheServicesOwnHaveTheirConventionalNames) {
 }
 
 TEST(OtlpService, AttributesReplaceWhatTheMachineSays) {
-  const OtlpService service =
-      DescribeOtlpService({{"service.name", "gpus"}, {"host.name", "renamed"}});
+  const OtlpService service = DescribeOtlpService(
+      {{"service.name", "gpus"}, {"host.name", "renamed"}}, TakeClockSnapshot());
   int names = 0;
   for (const auto& [key, value] : service.service) {
     if (key != "service.name") continue;

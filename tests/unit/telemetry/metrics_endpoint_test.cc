@@ -43,6 +43,8 @@ NodeSnapshot Example() {
   process.gpus["GPU-1"] = {3, 6'000'000};
   process.copies[2] = {1, 4096, 1000};
   process.counters[{"GPU-1", "SQ_WAVES"}] = {64, 1};
+  process.start_wall_ns = 1'772'368'200'250'000'000;
+  process.rocm = "6.4.3";
   process.kernels.push_back({0xabc, "_Z5ScalePffi", {2, 5'000'000}});
   process.kernels.push_back({0xdef, std::string(2000, 'x'), {1, 1'000'000}});
   process.has_other_kernels = true;
@@ -52,6 +54,11 @@ NodeSnapshot Example() {
   gpu.partition = 0;
   gpu.vram_bytes = 64'000'000'000;
   gpu.vram_used_bytes = 5'000'000;
+  gpu.busy_percent = 37;
+  gpu.driver = "6.12.12";
+  node.targets = {{"attached", 2}, {"open", 1}, {"ending", 0}};
+  node.ring_fill = 0.25;
+  node.overhead_ns = 1'500'000'000;
   // One of the attached processes, and one that is not.
   ProcessUseSnapshot use;
   use.id = {7, 0};
@@ -161,7 +168,16 @@ TEST_F(MetricsEndpointTest, SeriesHaveTheirLabels) {
   has(R"(rocattach_gpu_vram_used_bytes{gpu="GPU-1"} 5000000)");
   has(R"(rocattach_gpu_vram_size_bytes{gpu="GPU-1"} 64000000000)");
   has("rocattach_gpu_info{gpu=\"GPU-1\",uuid=\"GPU-1\",gfx=\"gfx90a\","
-      "partition=\"0\"} 1");
+      "driver=\"6.12.12\",partition=\"0\"} 1");
+  has(R"(rocattach_gpu_busy_ratio{gpu="GPU-1"} 0.37)");
+  has("rocattach_target_info{" + target +
+      ",uid=\"0\",state=\"running\",start_time=\"2026-03-01T12:30:00.250Z\","
+      "rocm=\"6.4.3\"} 1");
+  has(R"(rocattach_targets{state="attached"} 2)");
+  has(R"(rocattach_targets{state="open"} 1)");
+  has(R"(rocattach_targets{state="ending"} 0)");
+  has("rocattach_ring_fill_ratio_max 0.25");
+  has("rocattach_overhead_seconds_total 1.5");
   has("rocattach_gpu_use_age_seconds 0.5");
   has(R"(rocattach_events_lost_total{source="bpf"} 1)");
   has(R"(rocattach_events_lost_total{source="mmap"} 2)");

@@ -55,6 +55,59 @@ class NodeMetersTest : public testing::Test {
   }
 };
 
+// The fullest ring since each consumer's last snapshot, and the cost of collectors, of
+// ended processes too.
+TEST_F(NodeMetersTest, WhatCollectorsCostAndHowFullTheirRingsWere) {
+  NodeMetersOptions options = Options();
+  options.consumers = 3;
+  NodeMeters meters(options);
+  const auto one = Open(7, &meters), two = Open(8, &meters);
+  TargetStanding standing = Standing();
+  standing.ring_fill = 0.5;
+  standing.own_ns = 100;
+  one->Update(standing);
+  standing.ring_fill = 0.25;
+  standing.own_ns = 30;
+  two->Update(standing);
+  EXPECT_EQ(meters.Take(MetricsConsumer::kViewer).overhead_ns, 130u);
+  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).ring_fill, 0.5);
+  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).ring_fill, 0);
+  standing.ring_fill = 0.125;
+  one->Update(standing);
+  standing.ring_fill = 0;
+  standing.own_ns = 140;
+  one->Update(standing);
+  one->End();
+  EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).ring_fill, 0.125);
+  EXPECT_EQ(meters.Take(MetricsConsumer::kPush).ring_fill, 0.5);
+  const NodeSnapshot last = meters.Take(MetricsConsumer::kPush);
+  EXPECT_EQ(last.processes.size(), 1u) << "the other one has been forgotten";
+  EXPECT_EQ(last.overhead_ns, 170u);
+  EXPECT_EQ(last.ring_fill, 0);
+}
+
+// When a process started is wall time by the clock of its attach, also when that clock
+// is set later.
+TEST_F(NodeMetersTest, AStartStaysWhereItIs) {
+  NodeMetersOptions options = Options();
+  ClockSnapshot clock;
+  clock.boottime_ns = 100;
+  clock.realtime_ns = 1'000'000;
+  options.clock = [&clock] { return clock; };
+  NodeMeters meters(options);
+  v1::Process process = Process(7);
+  process.set_start_ns(60);
+  process.set_hsa_library("/opt/rocm/lib/libhsa-runtime64.so.1.15.60403");
+  const auto meter = meters.Open(process, std::make_shared<TargetNames>());
+  for (const uint64_t wall_ns : {1'000'000, 50, 2'000'000'000}) {
+    clock.realtime_ns = wall_ns;
+    const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
+    ASSERT_EQ(node.processes.size(), 1u);
+    EXPECT_EQ(node.processes[0].start_wall_ns, 999'960u);
+    EXPECT_EQ(node.processes[0].rocm, "6.4.3");
+  }
+}
+
 TEST_F(NodeMetersTest, EverythingIsAddedUp) {
   NodeMeters meters(Options());
   const auto meter = Open(7, &meters);
