@@ -54,6 +54,7 @@ void RunStatistics::CountAttach(const Window& window) {
 void RunStatistics::CountHold(uint64_t hold_ns) {
   absl::MutexLock lock(&mutex_);
   totals_.hold.Add(hold_ns);
+  totals_.hold_powers.Add(hold_ns);
 }
 
 void RunStatistics::CountUnrelated() {

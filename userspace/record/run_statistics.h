@@ -9,6 +9,7 @@
 #include "bpf/watch_events.h"
 #include "schemas/stream.pb.h"
 #include "userspace/base/duration_histogram.h"
+#include "userspace/base/power_histogram.h"
 #include "userspace/record/operation_counts.h"
 #include "userspace/watch/window.h"
 
@@ -31,6 +32,7 @@ struct RunTotals {
   // Processes with implausible accounts; their numbers are in no other total.
   uint64_t not_believable = 0;
   DurationHistogram hold, hit_to_stopped, hit_to_released;
+  PowerHistogram hold_powers;  // the same as `hold`, for metrics
 };
 
 // Thread-safe: the recorder counts, any thread may read.

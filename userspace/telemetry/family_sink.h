@@ -4,11 +4,19 @@
 
 #include <prometheus/metric_family.h>
 
+#include <vector>
+
 #include "absl/functional/function_ref.h"
+#include "userspace/base/power_histogram.h"
 
 namespace rocattach {
 
-using FamilySink = absl::FunctionRef<void(prometheus::MetricFamily)>;
+struct ExposedFamily : prometheus::MetricFamily {
+  // Of histograms, one for each of `metric`: what their classic buckets are made from.
+  std::vector<PowerHistogram> native;
+};
+
+using FamilySink = absl::FunctionRef<void(ExposedFamily)>;
 
 }  // namespace rocattach
 

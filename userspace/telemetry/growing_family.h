@@ -3,7 +3,6 @@
 #define ROCATTACH_USERSPACE_TELEMETRY_GROWING_FAMILY_H_
 
 #include <prometheus/client_metric.h>
-#include <prometheus/metric_family.h>
 #include <prometheus/metric_type.h>
 
 #include <utility>
@@ -34,16 +33,18 @@ class Family {
     metric.label = std::move(labels);
     metric.counter.value = metric.gauge.value = value;
   }
-  void AddHistogram(MetricLabels labels,
-                    prometheus::ClientMetric::Histogram histogram) {
+  // `native` are the values of its buckets.
+  void AddHistogram(MetricLabels labels, prometheus::ClientMetric::Histogram histogram,
+                    const PowerHistogram& native) {
     prometheus::ClientMetric& metric = family_.metric.emplace_back();
     metric.label = std::move(labels);
     metric.histogram = std::move(histogram);
+    family_.native.push_back(native);
   }
 
  private:
   const FamilySink sink_;
-  prometheus::MetricFamily family_;
+  ExposedFamily family_;
 };
 
 }  // namespace rocattach

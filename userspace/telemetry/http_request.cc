@@ -40,6 +40,9 @@ bool ParseHeader(absl::string_view line, HttpRequest* request) {
     if (absl::EqualsIgnoreCase(value, "close")) request->keep_alive = false;
     if (absl::EqualsIgnoreCase(value, "keep-alive")) request->keep_alive = true;
   }
+  if (absl::EqualsIgnoreCase(name, "Accept")) {
+    absl::StrAppend(&request->accept, request->accept.empty() ? "" : ",", value);
+  }
   if (absl::EqualsIgnoreCase(name, "Transfer-Encoding")) return false;
   return !absl::EqualsIgnoreCase(name, "Content-Length") || value == "0";
 }

@@ -15,6 +15,7 @@ struct HttpRequest {
   std::string method;  // "GET"
   std::string path;    // without the query
   std::string query;   // behind '?'
+  std::string accept;  // the header of this name; several are joined by ','
   bool keep_alive = true;
 };
 

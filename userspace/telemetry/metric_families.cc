@@ -1,5 +1,6 @@
 #include "userspace/telemetry/metric_families.h"
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "userspace/base/version.h"
 #include "userspace/telemetry/gpu_use_families.h"
 #include "userspace/telemetry/growing_family.h"
@@ -24,30 +26,20 @@ double Number(uint64_t value) {
   return static_cast<double>(value);
 }
 
-// Powers of two in nanoseconds: buckets end where those of the snapshot do. From 1 µs
-// to 69 s, and from 16 µs to 4.3 s.
-constexpr size_t kDispatchPowers[] = {10, 12, 14, 16, 18, 20, 22,
-                                      24, 26, 28, 30, 32, 34, 36};
-constexpr size_t kHoldPowers[] = {14, 15, 16, 17, 18, 19, 20,
-                                  21, 22, 24, 26, 28, 30, 32};
+// Classic buckets end at powers of two of a second, as native ones do. From 1 µs to
+// 64 s, and from 15 µs to 4 s.
+constexpr int kDispatchPowers[] = {-20, -18, -16, -14, -12, -10, -8,
+                                   -6,  -4,  -2,  0,   2,   4,   6};
+constexpr int kHoldPowers[] = {-16, -15, -14, -13, -12, -11, -10,
+                               -9,  -8,  -6,  -4,  -2,  0,   2};
 
-prometheus::ClientMetric::Histogram DispatchHistogram(const PowerHistogram& durations) {
+prometheus::ClientMetric::Histogram ClassicHistogram(const PowerHistogram& durations,
+                                                     absl::Span<const int> powers) {
   prometheus::ClientMetric::Histogram histogram;
-  histogram.sample_count = durations.Below(64);
+  histogram.sample_count = durations.count();
   histogram.sample_sum = Seconds(durations.sum_ns());
-  for (const size_t power : kDispatchPowers) {
-    histogram.bucket.push_back({durations.Below(power), Seconds(uint64_t{1} << power)});
-  }
-  return histogram;
-}
-
-prometheus::ClientMetric::Histogram HoldHistogram(const DurationHistogram& holds) {
-  prometheus::ClientMetric::Histogram histogram;
-  histogram.sample_count = holds.count();
-  histogram.sample_sum = Seconds(holds.sum());
-  for (const size_t power : kHoldPowers) {
-    histogram.bucket.push_back(
-        {holds.CountBelow(uint64_t{1} << power), Seconds(uint64_t{1} << power)});
+  for (const int power : powers) {
+    histogram.bucket.push_back({durations.UpTo(power), std::ldexp(1, power)});
   }
   return histogram;
 }
@@ -171,7 +163,9 @@ void EmitGpus(const NodeSnapshot& node, FamilySink sink) {
     Family durations("rocattach_dispatch_duration_seconds", MetricType::Histogram,
                      "Durations of kernel dispatches.", sink);
     for (const auto& [key, gpu] : node.gpus) {
-      durations.AddHistogram({{"gpu", key}}, DispatchHistogram(gpu.totals.durations));
+      const PowerHistogram& of_gpu = gpu.totals.durations;
+      durations.AddHistogram({{"gpu", key}}, ClassicHistogram(of_gpu, kDispatchPowers),
+                             of_gpu);
     }
   }
   {
@@ -224,7 +218,8 @@ void EmitWindows(const NodeSnapshot& node, FamilySink sink) {
   }
   Family holds("rocattach_hold_duration_seconds", MetricType::Histogram,
                "How long threads were held at their attach window.", sink);
-  holds.AddHistogram({}, HoldHistogram(node.run.hold));
+  const PowerHistogram& of_node = node.run.hold_powers;
+  holds.AddHistogram({}, ClassicHistogram(of_node, kHoldPowers), of_node);
 }
 
 void EmitWindowLosses(const WindowLosses& losses, FamilySink sink) {

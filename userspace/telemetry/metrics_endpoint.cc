@@ -11,9 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/telemetry/accepted_format.h"
 #include "userspace/telemetry/metric_families.h"
 #include "userspace/telemetry/metric_labels.h"
-#include "userspace/telemetry/self_usage.h"
+#include "userspace/telemetry/protobuf_page.h"
 #include "userspace/telemetry/snapshot_json.h"
 
 namespace rocattach {
@@ -51,6 +52,10 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
 }
 
 HttpResponse MetricsEndpoint::Answer(const HttpRequest& request) {
+  if (request.path == "/metrics" && PrefersPrometheusProtobuf(request.accept)) {
+    return Cached(&protobuf_, kPrometheusProtobuf, MetricsConsumer::kScrape,
+                  [this](const NodeSnapshot& node) { return MetricsProtobuf(node); });
+  }
   if (request.path == "/metrics") {
     return Cached(&metrics_, kPrometheusText, MetricsConsumer::kScrape,
                   [this](const NodeSnapshot& node) { return MetricsText(node); });
@@ -89,14 +94,25 @@ HttpResponse MetricsEndpoint::Cached(
   return response;
 }
 
-std::string MetricsEndpoint::MetricsText(const NodeSnapshot& snapshot) {
+SelfUsage MetricsEndpoint::OwnUsage() const {
   SelfUsage self = ReadSelfUsage();
   self.requests = counts_.requests.load(std::memory_order_relaxed);
   self.connections_refused = counts_.refused.load(std::memory_order_relaxed);
+  return self;
+}
+
+std::string MetricsEndpoint::MetricsProtobuf(const NodeSnapshot& snapshot) {
+  std::string page;
+  EmitFamilies(snapshot, OwnUsage(), demangler_.get(),
+               [&](const ExposedFamily& family) { AppendDelimited(family, &page); });
+  return page;
+}
+
+std::string MetricsEndpoint::MetricsText(const NodeSnapshot& snapshot) {
   std::ostringstream text;
   const prometheus::TextSerializer serializer;
   std::vector<prometheus::MetricFamily> one(1);
-  EmitFamilies(snapshot, self, demangler_.get(), [&](prometheus::MetricFamily family) {
+  EmitFamilies(snapshot, OwnUsage(), demangler_.get(), [&](ExposedFamily family) {
     one[0] = std::move(family);
     serializer.Serialize(text, one);
   });

@@ -11,6 +11,7 @@
 #include "userspace/base/demangler.h"
 #include "userspace/telemetry/http_server.h"
 #include "userspace/telemetry/metrics_source.h"
+#include "userspace/telemetry/self_usage.h"
 #include "userspace/telemetry/snapshot.h"
 
 namespace rocattach {
@@ -25,6 +26,8 @@ class MetricsEndpoint {
   HttpResponse Answer(const HttpRequest& request);
   // A scrape's text. On the endpoint's thread, as all of these.
   std::string MetricsText(const NodeSnapshot& snapshot);
+  // The same as protobuf, with native histograms.
+  std::string MetricsProtobuf(const NodeSnapshot& snapshot);
 
  private:
   // A page that is made at most once in a while, whoever asks for it how often.
@@ -37,9 +40,10 @@ class MetricsEndpoint {
   HttpResponse Cached(Page* page, const char* content_type, MetricsConsumer consumer,
                       const std::function<std::string(const NodeSnapshot&)>& make);
   std::string KernelsJson(const NodeSnapshot& snapshot);
+  SelfUsage OwnUsage() const;
 
   MetricsSource* const source_;
-  Page metrics_, processes_, kernels_;
+  Page metrics_, protobuf_, processes_, kernels_;
   std::unique_ptr<Demangler> demangler_ = std::make_unique<Demangler>();
   HttpCounts counts_;
   std::unique_ptr<HttpServer> server_;  // its thread uses everything above

@@ -18,9 +18,9 @@ namespace {
 std::string FromFileName(absl::string_view name) {
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '.');
   uint32_t number = 0;
-  const bool digits =
-      std::all_of(parts.back().begin(), parts.back().end(),
-                  [](char c) { return absl::ascii_isdigit(static_cast<uint8_t>(c)); });
+  const bool digits = std::all_of(parts.back().begin(), parts.back().end(), [](char c) {
+    return absl::ascii_isdigit(static_cast<uint8_t>(c));
+  });
   if (!digits || (parts.back().size() != 5 && parts.back().size() != 6)) return "";
   if (!absl::SimpleAtoi(parts.back(), &number) || number < 10'000) return "";
   return absl::StrCat(number / 10'000, ".", number / 100 % 100, ".", number % 100);

@@ -4,7 +4,6 @@
 #define ROCATTACH_USERSPACE_TELEMETRY_SNAPSHOT_H_
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "userspace/attribution/workload.h"
+#include "userspace/base/power_histogram.h"
 #include "userspace/base/process.h"
 #include "userspace/gpus/process_gpu_use.h"
 #include "userspace/record/run_statistics.h"
@@ -23,33 +23,6 @@ namespace rocattach {
 
 struct OperationTotals {
   uint64_t dispatches = 0, time_ns = 0;
-};
-
-// Durations by power of two. Cheap enough for every dispatch.
-class PowerHistogram {
- public:
-  void Add(uint64_t ns) {
-    ++counts_[static_cast<size_t>(std::bit_width(ns))];
-    sum_ns_ += ns;
-  }
-  // Adds what `now` has more than `before`, an earlier state of it.
-  void AddGrowth(const PowerHistogram& now, const PowerHistogram& before) {
-    for (size_t i = 0; i < counts_.size(); ++i) {
-      counts_[i] += now.counts_[i] - before.counts_[i];
-    }
-    sum_ns_ += now.sum_ns_ - before.sum_ns_;
-  }
-  // How many were shorter than 2^`power` ns; 64: all.
-  uint64_t Below(size_t power) const {
-    uint64_t count = 0;
-    for (size_t i = 0; i <= power; ++i) count += counts_[i];
-    return count;
-  }
-  uint64_t sum_ns() const { return sum_ns_; }
-
- private:
-  std::array<uint64_t, 65> counts_ = {};
-  uint64_t sum_ns_ = 0;
 };
 
 // Operations on one GPU.

@@ -54,19 +54,21 @@ ListenAddress FreePort() {
 
 class Prometheus {
  public:
-  explicit Prometheus(const std::string& target) : address_(FreePort()) {
+  // `more`: further arguments.
+  explicit Prometheus(const std::string& target, std::vector<std::string> more = {})
+      : address_(FreePort()) {
     std::ofstream(directory_ / "prometheus.yml")
         << "global: {scrape_interval: 300ms, scrape_timeout: 300ms}\n"
            "scrape_configs:\n- job_name: gpu\n  static_configs:\n  - targets: ['"
         << target << "']\n";
     Child::Options options;
     options.dies_with_us = true;
-    child_ = std::make_unique<Child>(
-        std::vector<std::string>{"prometheus",
-                                 "--config.file=" + (directory_ / "prometheus.yml"),
-                                 "--storage.tsdb.path=" + (directory_ / "data"),
-                                 "--web.listen-address=" + address_.text()},
-        options);
+    std::vector<std::string> command = {
+        "prometheus", "--config.file=" + (directory_ / "prometheus.yml"),
+        "--storage.tsdb.path=" + (directory_ / "data"),
+        "--web.listen-address=" + address_.text()};
+    command.insert(command.end(), more.begin(), more.end());
+    child_ = std::make_unique<Child>(command, options);
   }
   ~Prometheus() {
     child_->Signal(SIGKILL);
@@ -176,6 +178,49 @@ TEST_F(MetricsTest, QueriesReturnWhatProgramsHaveCounted) {
     return prometheus.Query("up") == 0 &&
            std::isnan(prometheus.Query("sum(rocattach_gpu_dispatches_total)"));
   }));
+}
+
+// A Prometheus that asks for native histograms gets them, and computes from them what
+// the classic buckets say.
+TEST_F(MetricsTest, NativeHistogramsAreThoseOfTheClassicBuckets) {
+  const Child::Options times = {.environment = {"SIMGPU_KERNEL_NS=20000"}};
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0"});
+  ASSERT_TRUE(watcher.ready());
+  const std::string address = AddressOf(&watcher);
+  ASSERT_NE(address, "");
+  Prometheus native(address, {"--enable-feature=native-histograms"});
+  Prometheus classic(address);
+  ASSERT_TRUE(
+      Eventually([&] { return native.Query("up") == 1 && classic.Query("up") == 1; }));
+  const Finished target = Child(OnSimgpu({"hsa_dispatch", "-n", "300"}), times).Wait();
+  EXPECT_TRUE(target.exited_with(0)) << target.errors;
+  const auto dispatches = static_cast<double>(Reported(target.output, "dispatches"));
+  EXPECT_TRUE(Eventually([&] {
+    return native.Query("histogram_count(sum(rocattach_dispatch_duration_seconds))") ==
+               dispatches &&
+           classic.Query("sum(rocattach_dispatch_duration_seconds_count)") ==
+               dispatches;
+  })) << native.Query("histogram_count(sum(rocattach_dispatch_duration_seconds))");
+  EXPECT_EQ(native.Query("histogram_count(rocattach_hold_duration_seconds)"), 1);
+  const double seconds =
+      native.Query("histogram_sum(sum(rocattach_dispatch_duration_seconds))");
+  EXPECT_EQ(classic.Query("sum(rocattach_dispatch_duration_seconds_sum)"), seconds);
+  // A kernel takes 20 us: 2^-16 s < 20 us <= 2^-15 s, and the classic bucket is twice
+  // as wide.
+  for (const double quantile : {0.1, 0.5, 0.9}) {
+    const double exact =
+        native.Query(absl::StrCat("histogram_quantile(", quantile,
+                                  ", sum(rocattach_dispatch_duration_seconds))"));
+    const double wide = classic.Query(
+        absl::StrCat("histogram_quantile(", quantile,
+                     ", sum by (le) (rocattach_dispatch_duration_seconds_bucket))"));
+    EXPECT_GT(exact, std::ldexp(1, -16)) << quantile;
+    EXPECT_LE(exact, std::ldexp(1, -15)) << quantile;
+    EXPECT_GE(wide, std::ldexp(1, -16)) << quantile;
+    EXPECT_LE(wide, std::ldexp(1, -14)) << quantile;
+    EXPECT_LT(std::abs(std::log2(wide / exact)), 2) << quantile;
+  }
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
 TEST_F(MetricsTest, WhatIsServedIsCheckedByPromtool) {

@@ -26,6 +26,16 @@ TEST(HttpRequestTest, ReadsWhatPrometheusSends) {
   EXPECT_TRUE(request.keep_alive);
 }
 
+TEST(HttpRequestTest, WhatIsAcceptedMayBeInSeveralHeaders) {
+  HttpRequest request;
+  ASSERT_EQ(
+      Parse("GET / HTTP/1.1\r\naccept:  a/b;q=1\r\nAccept: c/d\r\n\r\n", &request),
+      HttpParse::kDone);
+  EXPECT_EQ(request.accept, "a/b;q=1,c/d");
+  ASSERT_EQ(Parse("GET / HTTP/1.1\r\nHost: x\r\n\r\n", &request), HttpParse::kDone);
+  EXPECT_EQ(request.accept, "");
+}
+
 TEST(HttpRequestTest, TheConnectionHeaderIsHeeded) {
   HttpRequest request;
   ASSERT_EQ(Parse("GET / HTTP/1.1\r\nconnection: Close\r\n\r\n", &request),

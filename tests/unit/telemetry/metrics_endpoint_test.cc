@@ -1,5 +1,7 @@
 #include "userspace/telemetry/metrics_endpoint.h"
 
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/util/delimited_message_util.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -13,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "schemas/export/prometheus_client.pb.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/telemetry/http_client.h"
 
@@ -20,6 +23,7 @@ namespace rocattach {
 namespace {
 
 using testing_support::Get;
+using testing_support::HttpClient;
 
 NodeSnapshot Example() {
   NodeSnapshot node;
@@ -31,7 +35,7 @@ NodeSnapshot Example() {
   gpu.totals.durations.Add(1'000'000);
   gpu.totals.durations.Add(1'000'000);
   gpu.totals.durations.Add(4'000'000);
-  node.run.hold.Add(300'000);
+  node.run.hold_powers.Add(300'000);
   node.run.dispatches = 3;
   node.windows[{"attached", "none"}] = 1;
   ProcessSnapshot process;
@@ -188,6 +192,93 @@ TEST_F(MetricsEndpointTest, SeriesHaveTheirLabels) {
   has("rocattach_mapping_holds_total 7");
   has(R"(rocattach_source_failures_total{source="kfd",reason="malformed"} 2)");
   EXPECT_EQ(text.find("job_id"), std::string::npos) << "what is not known has no label";
+}
+
+TEST_F(MetricsEndpointTest, BucketsEndAtPowersOfTwoOfASecond) {
+  const std::string text = Body("/metrics");
+  const auto has = [&](const std::string& line) {
+    EXPECT_NE(text.find("\n" + line + "\n"), std::string::npos) << line << "\n" << text;
+  };
+  // 1 ms, 1 ms and 4 ms.
+  has(R"(rocattach_dispatch_duration_seconds_bucket{gpu="GPU-1",le="0.000244140625"} 0)");
+  has(R"(rocattach_dispatch_duration_seconds_bucket{gpu="GPU-1",le="0.00390625"} 2)");
+  has(R"(rocattach_dispatch_duration_seconds_bucket{gpu="GPU-1",le="0.015625"} 3)");
+  has(R"(rocattach_dispatch_duration_seconds_bucket{gpu="GPU-1",le="64"} 3)");
+  has(R"(rocattach_dispatch_duration_seconds_bucket{gpu="GPU-1",le="+Inf"} 3)");
+  has(R"(rocattach_hold_duration_seconds_bucket{le="0.000244140625"} 0)");
+  has(R"(rocattach_hold_duration_seconds_bucket{le="0.00048828125"} 1)");
+}
+
+// What a page of delimited messages contains.
+std::vector<prometheus_client::MetricFamily> ParsePage(const std::string& page) {
+  std::vector<prometheus_client::MetricFamily> families;
+  google::protobuf::io::ArrayInputStream stream(page.data(),
+                                                static_cast<int>(page.size()));
+  for (;;) {
+    prometheus_client::MetricFamily family;
+    bool end = false;
+    if (!google::protobuf::util::ParseDelimitedFromZeroCopyStream(&family, &stream,
+                                                                  &end)) {
+      EXPECT_TRUE(end) << "not a sequence of messages";
+      return families;
+    }
+    families.push_back(std::move(family));
+  }
+}
+
+TEST_F(MetricsEndpointTest, WhoAsksForProtobufGetsNativeHistogramsToo) {
+  // Two caches: neither answer is the other's.
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_NE(Body("/metrics").find("# HELP"), std::string::npos);
+    HttpClient client(endpoint_->address());
+    client.Send(
+        "GET /metrics HTTP/1.1\r\nConnection: close\r\n"
+        "Accept: application/vnd.google.protobuf;proto=io.prometheus.client."
+        "MetricFamily;encoding=delimited\r\nAccept: text/plain;q=0.5\r\n\r\n");
+    const std::string answer = client.Receive();
+    EXPECT_NE(answer.find("Content-Type: application/vnd.google.protobuf; "
+                          "proto=io.prometheus.client.MetricFamily; "
+                          "encoding=delimited\r\n"),
+              std::string::npos)
+        << answer.substr(0, 400);
+    const auto families = ParsePage(answer.substr(answer.find("\r\n\r\n") + 4));
+    EXPECT_GT(families.size(), 40u);
+    const prometheus_client::MetricFamily* durations = nullptr;
+    for (const auto& family : families) {
+      if (family.name() == "rocattach_dispatch_duration_seconds") durations = &family;
+      if (family.name() == "rocattach_records_total") {
+        EXPECT_EQ(family.type(), prometheus_client::COUNTER);
+        EXPECT_EQ(family.metric(0).label(0).name(), "kind");
+        EXPECT_EQ(family.metric(0).counter().value(), 3);
+      }
+      if (family.name() == "rocattach_recording_paused") {
+        EXPECT_EQ(family.type(), prometheus_client::GAUGE);
+        EXPECT_TRUE(family.metric(0).has_gauge());
+      }
+    }
+    ASSERT_NE(durations, nullptr);
+    EXPECT_EQ(durations->type(), prometheus_client::HISTOGRAM);
+    ASSERT_EQ(durations->metric_size(), 1);
+    const prometheus_client::Histogram& histogram = durations->metric(0).histogram();
+    EXPECT_EQ(histogram.sample_count(), 3u);
+    EXPECT_DOUBLE_EQ(histogram.sample_sum(), 0.006);
+    EXPECT_EQ(histogram.schema(), 0);
+    EXPECT_EQ(histogram.zero_count(), 0u);
+    EXPECT_GT(histogram.zero_threshold(), 0);
+    // 2^-10 s < 1 ms <= 2^-9 s, and 2^-8 s < 4 ms <= 2^-7 s.
+    ASSERT_EQ(histogram.positive_span_size(), 2);
+    EXPECT_EQ(histogram.positive_span(0).offset(), -9);
+    EXPECT_EQ(histogram.positive_span(0).length(), 1u);
+    EXPECT_EQ(histogram.positive_span(1).offset(), 1);
+    EXPECT_EQ(histogram.positive_span(1).length(), 1u);
+    ASSERT_EQ(histogram.positive_delta_size(), 2);
+    EXPECT_EQ(histogram.positive_delta(0), 2);
+    EXPECT_EQ(histogram.positive_delta(1), -1);
+    // The classic ones are there as well.
+    EXPECT_EQ(histogram.bucket_size(), 14);
+    EXPECT_EQ(histogram.bucket(13).cumulative_count(), 3u);
+    EXPECT_EQ(histogram.bucket(13).upper_bound(), 64);
+  }
 }
 
 TEST_F(MetricsEndpointTest, NoSeriesStandsThereTwice) {
