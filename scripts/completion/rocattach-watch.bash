@@ -101,6 +101,7 @@ _rocattach_watch() {
     --hold-timeout-msec | --duration-msec | --threads | --ring-slots | --windows-per-second | \
     --processes-per-user | --max-processes | --max-libraries | \
     --max-libraries-per-user | --lines-per-second | --metrics-listen | --otlp-endpoint | --otlp-interval | \
+    --profile-push | --profile-push-interval | \
     --metrics-kernels | --metrics-series | --rotate-size | --rotate-age | \
     --keep-files | --keep-size)
     return
@@ -110,7 +111,8 @@ _rocattach_watch() {
     --no-crash-breaker --dry-run -p --pid --process -n --name --uid --deny --cgroup \
     -d --output-directory -o --output-file -f --output-format --json --log-format \
     -q --quiet --rotate-size --rotate-age --keep-files --keep-size \
-    --metrics-listen --otlp-endpoint --otlp-interval --metrics-kernels --metrics-series --hold-timeout-msec \
+    --metrics-listen --otlp-endpoint --otlp-interval \
+    --profile-push --profile-push-interval --metrics-kernels --metrics-series --hold-timeout-msec \
     --pmc --set -b --block --arch -i --input -E --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
     -P --collection-period --collection-period-unit --attach-duration-msec \

@@ -289,6 +289,18 @@ void AddMetrics(CLI::App* app, WatchArguments* args) {
       ->type_name("SECONDS")
       ->needs(otlp)
       ->check(CLI::Range(0.1, 86400.0));
+  CLI::Option* profiles =
+      app->add_option("--profile-push", args->profile_push,
+                      "With --auto: push profiles of kernels to a server, parca=URL or "
+                      "pyroscope=URL. ROCATTACH_PROFILE_PUSH_HEADERS sets headers")
+          ->type_name("SERVER=URL")
+          ->needs(app->get_option("--auto"));
+  app->add_option("--profile-push-interval", args->profile_push_seconds,
+                  "Seconds between two profiles")
+      ->type_name("SECONDS")
+      ->needs(profiles)
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
   app->add_option("--metrics-kernels", args->watcher.metrics.named_kernels,
                   "Kernels of each process with metrics of their own, the busiest; the "
                   "rest is 'other'. 0: none")
@@ -410,14 +422,31 @@ absl::Status CheckConversion(const WatchArguments& args) {
       absl::StrCat("-f converts recordings, and there is none with ", why));
 }
 
+std::string EnvironmentVariable(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+uint64_t ToMsec(double seconds) {
+  return static_cast<uint64_t>(seconds * 1000 + 0.5);
+}
+
+absl::Status InterpretProfilePush(WatchArguments* args) {
+  if (args->profile_push.empty()) return absl::OkStatus();
+  auto settings = MakeProfilePushSettings(
+      args->profile_push, ToMsec(args->profile_push_seconds), EnvironmentVariable);
+  if (!settings.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--profile-push: ", settings.status().message()));
+  }
+  args->watcher.profile_push = *std::move(settings);
+  return absl::OkStatus();
+}
+
 absl::Status InterpretPush(WatchArguments* args) {
   if (args->otlp_endpoint.empty()) return absl::OkStatus();
-  const auto msec = static_cast<uint64_t>(args->otlp_interval_seconds * 1000 + 0.5);
-  auto settings =
-      MakeOtlpSettings(args->otlp_endpoint, msec, [](const char* name) -> std::string {
-        const char* value = getenv(name);
-        return value == nullptr ? "" : value;
-      });
+  auto settings = MakeOtlpSettings(
+      args->otlp_endpoint, ToMsec(args->otlp_interval_seconds), EnvironmentVariable);
   if (!settings.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--otlp-endpoint: ", settings.status().message()));
@@ -427,16 +456,18 @@ absl::Status InterpretPush(WatchArguments* args) {
 }
 
 absl::Status InterpretMetrics(const CLI::App& app, WatchArguments* args) {
-  if (args->metrics_listen.empty() && args->otlp_endpoint.empty()) {
+  if (args->metrics_listen.empty() && args->otlp_endpoint.empty() &&
+      args->profile_push.empty()) {
     for (const char* option : {"--metrics-kernels", "--metrics-series"}) {
       // rocattach's commands do not have them.
       const CLI::Option* known = app.get_option_no_throw(option);
       if (known == nullptr || known->count() == 0) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(option, " needs --metrics-listen or --otlp-endpoint"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          option, " needs --metrics-listen, --otlp-endpoint or --profile-push"));
     }
   }
   RETURN_IF_ERROR(InterpretPush(args));
+  RETURN_IF_ERROR(InterpretProfilePush(args));
   if (args->metrics_listen.empty()) return absl::OkStatus();
   auto address = ParseListenAddress(args->metrics_listen);
   if (!address.ok()) {

@@ -39,6 +39,8 @@ struct WatchArguments {
   std::string metrics_listen;  // --metrics-listen; empty: not given
   std::string otlp_endpoint;   // --otlp-endpoint; empty: not given
   double otlp_interval_seconds = 0;
+  std::string profile_push;  // --profile-push; empty: not given
+  double profile_push_seconds = 60;
   SessionArguments session;
   // What each run of the command collects; the first is in `watcher` already. More than
   // one only with a command, and an input file whose jobs have different filters.

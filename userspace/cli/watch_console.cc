@@ -303,8 +303,17 @@ void WatchConsole::ReportLeftOut() {
 }
 
 void WatchConsole::OnMetricsPush(const absl::Status& state) {
+  SayPush("metrics", "later totals contain what is missing now", state);
+}
+
+void WatchConsole::OnProfilePush(const absl::Status& state) {
+  SayPush("profiles", "what cannot be delivered is kept for the next one", state);
+}
+
+void WatchConsole::SayPush(const std::string& what, const char* loss,
+                           const absl::Status& state) {
   absl::MutexLock lock(&mutex_);
-  const char* event = state.ok() ? "metrics_pushed" : "metrics_push_failed";
+  const std::string event = absl::StrCat(what, state.ok() ? "_pushed" : "_push_failed");
   if (options_.json) {
     Json line = {{"event", event}};
     if (!state.ok()) line["reason"] = CleanText(std::string(state.message()));
@@ -312,12 +321,11 @@ void WatchConsole::OnMetricsPush(const absl::Status& state) {
     return;
   }
   if (state.ok()) {
-    Say(LogLevel::kInfo, event, "metrics are pushed again");
+    Say(LogLevel::kInfo, event, absl::StrCat(what, " are pushed again"));
   } else {
     Say(LogLevel::kWarning, event,
-        absl::StrCat(
-            "metrics cannot be pushed: ", CleanText(std::string(state.message())),
-            "; later totals contain what is missing now"));
+        absl::StrCat(what, " cannot be pushed: ",
+                     CleanText(std::string(state.message())), "; ", loss));
   }
 }
 

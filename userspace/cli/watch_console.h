@@ -53,6 +53,7 @@ class WatchConsole : public WatcherObserver {
   void OnNotAttached(pid_t pid, const absl::Status& why) override;
   void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) override;
   void OnMetricsPush(const absl::Status& state) override;
+  void OnProfilePush(const absl::Status& state) override;
   void OnLibraryChanged(const std::string& path, const std::string& why) override;
   void OnSourceFailed(const std::string& source, const std::string& why) override;
 
@@ -72,6 +73,10 @@ class WatchConsole : public WatcherObserver {
   void SummarizeJson(const RunResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Kernel events, windows and numbers that are missing from the result.
   void SummarizeLosses(const RunResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Pushes of `what` begin to fail, or are accepted again; `loss` says what becomes of
+  // what is missing.
+  void SayPush(const std::string& what, const char* loss, const absl::Status& state)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // An entry of the log.
   void Say(const LogEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Say(LogLevel level, absl::string_view event, std::string message)

@@ -87,7 +87,7 @@ class PprofEncoder {
       sample->set_value(static_cast<int>(which), total);
     }
     auto label = [&](const char* key, const std::string& text) {
-      if (text.empty()) return;
+      if (text.empty() || !data_.labels) return;
       pprof::Label* added = sample->add_label();
       added->set_key(Text(key));
       added->set_str(Text(text));

@@ -63,6 +63,8 @@ struct ProfileData {
   std::vector<ProfileProcess> processes;
   std::vector<ProfileSample> samples;
   std::string recording_id;  // 16 bytes; empty: not known
+  // In pprof, samples have labels that name their process and GPU.
+  bool labels = true;
 
   // Sample types, counters included.
   size_t total_count() const { return kFixedTotals + counters.size(); }

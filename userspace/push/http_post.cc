@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/version.h"
@@ -36,6 +37,41 @@ absl::Status StatusOf(CURLcode code, const std::string& url, const char* detail)
                    *detail != '\0' ? detail : curl_easy_strerror(code));
   return code == CURLE_OPERATION_TIMEDOUT ? absl::DeadlineExceededError(text)
                                           : absl::UnavailableError(text);
+}
+
+// What a URL consists of; null if it is none.
+class Url {
+ public:
+  explicit Url(const std::string& text) : url_(curl_url()) {
+    valid_ = url_ != nullptr &&
+             curl_url_set(url_, CURLUPART_URL, text.c_str(), 0) == CURLUE_OK;
+  }
+  ~Url() { curl_url_cleanup(url_); }
+  Url(const Url&) = delete;
+  Url& operator=(const Url&) = delete;
+
+  bool valid() const { return valid_; }
+  void Remove(CURLUPart part) { curl_url_set(url_, part, nullptr, 0); }
+  void Set(CURLUPart part, const std::string& text) {
+    curl_url_set(url_, part, text.c_str(), 0);
+  }
+  std::string Get(CURLUPart part) const {
+    char* text = nullptr;
+    if (curl_url_get(url_, part, &text, 0) != CURLUE_OK) return "";
+    std::string found = text;
+    curl_free(text);
+    return found;
+  }
+
+ private:
+  CURLU* const url_;
+  bool valid_ = false;
+};
+
+std::string WithQuery(const std::string& text, const std::string& query) {
+  Url url(text);
+  url.Set(CURLUPART_QUERY, query);
+  return url.Get(CURLUPART_URL);
 }
 
 class CurlPoster : public HttpPoster {
@@ -71,7 +107,7 @@ class CurlPoster : public HttpPoster {
     set(curl_easy_setopt(easy_, CURLOPT_WRITEDATA, &reply_.body));
     set(curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error_));
     set(SetText(easy_, CURLOPT_USERAGENT,
-                "OTel-OTLP-Exporter-rocattach/" ROCATTACH_VERSION));
+                absl::StrCat(options_.agent, "/", ROCATTACH_VERSION)));
     set(SetText(easy_, CURLOPT_CAINFO, options_.ca_file));
     set(SetText(easy_, CURLOPT_SSLCERT, options_.certificate_file));
     set(SetText(easy_, CURLOPT_SSLKEY, options_.key_file));
@@ -91,6 +127,10 @@ class CurlPoster : public HttpPoster {
     curl_multi_add_handle(multi_, easy_);
     const absl::Cleanup remove = [this] { curl_multi_remove_handle(multi_, easy_); };
     return Transfer(stop);
+  }
+
+  void SetQuery(const std::string& query) override {
+    (void)SetText(easy_, CURLOPT_URL, WithQuery(options_.url, query));
   }
 
  private:
@@ -120,6 +160,14 @@ class CurlPoster : public HttpPoster {
     curl_easy_getinfo(easy_, CURLINFO_RETRY_AFTER, &seconds);
     reply_.retry_after_seconds.reset();
     if (seconds > 0) reply_.retry_after_seconds = static_cast<uint64_t>(seconds);
+    reply_.grpc_status.reset();
+    curl_header* grpc_status = nullptr;
+    int code = 0;
+    if (curl_easy_header(easy_, "grpc-status", 0, CURLH_HEADER, -1, &grpc_status) ==
+            CURLHE_OK &&
+        absl::SimpleAtoi(grpc_status->value, &code)) {
+      reply_.grpc_status = code;
+    }
     return reply_;
   }
 
@@ -129,32 +177,6 @@ class CurlPoster : public HttpPoster {
   curl_slist* headers_ = nullptr;
   HttpPostReply reply_;
   char error_[CURL_ERROR_SIZE] = "";
-};
-
-// What a URL consists of; null if it is none.
-class Url {
- public:
-  explicit Url(const std::string& text) : url_(curl_url()) {
-    valid_ = url_ != nullptr &&
-             curl_url_set(url_, CURLUPART_URL, text.c_str(), 0) == CURLUE_OK;
-  }
-  ~Url() { curl_url_cleanup(url_); }
-  Url(const Url&) = delete;
-  Url& operator=(const Url&) = delete;
-
-  bool valid() const { return valid_; }
-  void Remove(CURLUPart part) { curl_url_set(url_, part, nullptr, 0); }
-  std::string Get(CURLUPart part) const {
-    char* text = nullptr;
-    if (curl_url_get(url_, part, &text, 0) != CURLUE_OK) return "";
-    std::string found = text;
-    curl_free(text);
-    return found;
-  }
-
- private:
-  CURLU* const url_;
-  bool valid_ = false;
 };
 
 }  // namespace

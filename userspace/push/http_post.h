@@ -18,6 +18,7 @@ namespace rocattach {
 struct HttpPostOptions {
   std::string url;                   // http or https
   std::vector<std::string> headers;  // "Name: value"; libcurl's Content-* included
+  std::string agent = "OTel-OTLP-Exporter-rocattach";  // User-Agent, without version
   // Files for TLS; empty: the system's certificates, and none of ours.
   std::string ca_file, certificate_file, key_file;
 };
@@ -26,6 +27,8 @@ struct HttpPostReply {
   long status = 0;
   std::optional<uint64_t> retry_after_seconds;
   std::string body;  // at most kMostReplyBytes; longer ones are cut
+  // The header grpc-status, of servers that speak gRPC-Web.
+  std::optional<int> grpc_status;
 };
 
 // The connection is kept for the next request. Redirects are not followed: what is sent
@@ -43,6 +46,8 @@ class HttpPoster {
   virtual absl::StatusOr<HttpPostReply> Post(absl::string_view body,
                                              uint64_t timeout_msec,
                                              const WakeEvent* stop) = 0;
+  // Replaces what is behind the URL's '?' from the next request on; already encoded.
+  virtual void SetQuery(const std::string& query) = 0;
 };
 
 // The URL without user name and password, which do not belong into logs. The text

@@ -1,59 +1,18 @@
 #include "userspace/push/otlp_settings.h"
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/push/name_value_list.h"
 
 namespace rocattach {
 namespace {
 
-using Pairs = std::vector<std::pair<std::string, std::string>>;
-
 constexpr uint64_t kDefaultIntervalMsec = 60'000;
 constexpr uint64_t kShortestIntervalMsec = 100;
 constexpr uint64_t kLongestMsec = 86'400'000;
-
-// "%2C" as ','. False if a '%' is followed by something else than two digits.
-bool PercentDecode(absl::string_view text, std::string* decoded) {
-  decoded->clear();
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded->push_back(text[i]);
-      continue;
-    }
-    if (i + 2 >= text.size() ||
-        !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 1])) ||
-        !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2]))) {
-      return false;
-    }
-    decoded->append(absl::HexStringToBytes(text.substr(i + 1, 2)));
-    i += 2;
-  }
-  return true;
-}
-
-// "a=1,b=2", values percent-encoded: W3C Baggage, as the specification has it for both.
-absl::StatusOr<Pairs> ParsePairs(absl::string_view name, absl::string_view text) {
-  Pairs pairs;
-  for (absl::string_view item : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
-    const std::pair<absl::string_view, absl::string_view> parts =
-        absl::StrSplit(item, absl::MaxSplits('=', 1));
-    const auto key = std::string(absl::StripAsciiWhitespace(parts.first));
-    std::string value;
-    if (key.empty() || !absl::StrContains(item, '=') ||
-        !PercentDecode(absl::StripAsciiWhitespace(parts.second), &value)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": not of the form NAME=VALUE,NAME=VALUE"));
-    }
-    pairs.emplace_back(key, std::move(value));
-  }
-  return pairs;
-}
 
 class Variables {
  public:
@@ -119,7 +78,8 @@ absl::Status ReadTransport(Variables* variables, OtlpSettings* settings) {
                             "Expect:"};
   if (settings->gzip) settings->post.headers.push_back("Content-Encoding: gzip");
   const std::string text = variables->Exporter("HEADERS");
-  ASSIGN_OR_RETURN(const Pairs headers, ParsePairs(variables->name(), text));
+  ASSIGN_OR_RETURN(const NameValueList headers,
+                   ParseNameValueList(variables->name(), text));
   for (const auto& [name, value] : headers) {
     settings->post.headers.push_back(absl::StrCat(name, ": ", value));
   }
@@ -145,7 +105,7 @@ absl::StatusOr<OtlpSettings> MakeOtlpSettings(const std::string& endpoint,
                                kShortestIntervalMsec, &settings.interval_msec));
   }
   const std::string text = variables.Other("OTEL_RESOURCE_ATTRIBUTES");
-  ASSIGN_OR_RETURN(settings.attributes, ParsePairs(variables.name(), text));
+  ASSIGN_OR_RETURN(settings.attributes, ParseNameValueList(variables.name(), text));
   if (std::string name = variables.Other("OTEL_SERVICE_NAME"); !name.empty()) {
     std::erase_if(settings.attributes,
                   [](const auto& pair) { return pair.first == "service.name"; });

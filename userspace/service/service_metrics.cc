@@ -30,8 +30,20 @@ absl::Status ServiceMetrics::Push(const OtlpSettings& settings, Recorder* record
   return absl::OkStatus();
 }
 
+absl::Status ServiceMetrics::PushProfiles(const ProfilePushSettings& settings,
+                                          Recorder* recorder,
+                                          PushStateFunction on_state) {
+  recorder_ = recorder;
+  pushes_profiles_ = true;
+  ASSIGN_OR_RETURN(
+      profile_pusher_,
+      ProfilePusher::Start(settings, this, &profile_counts_, std::move(on_state)));
+  return absl::OkStatus();
+}
+
 void ServiceMetrics::Close() {
   ready_ = false;
+  profile_pusher_.reset();
   pusher_.reset();
   endpoint_.reset();
 }
@@ -89,6 +101,9 @@ absl::StatusOr<NodeSnapshot> ServiceMetrics::Take(MetricsConsumer consumer) {
   if (pushes_) {
     snapshot->pushes = {push_counts_.accepted, push_counts_.failed,
                         push_counts_.rejected_points};
+  }
+  if (pushes_profiles_) {
+    snapshot->profile_pushes = {profile_counts_.accepted, profile_counts_.failed, 0};
   }
   if (add_ != nullptr) add_(snapshot.get());
   return std::move(*snapshot);

@@ -15,6 +15,8 @@
 #include "userspace/base/process.h"
 #include "userspace/push/metrics_pusher.h"
 #include "userspace/push/otlp_settings.h"
+#include "userspace/push/profile_pusher.h"
+#include "userspace/push/profile_settings.h"
 #include "userspace/record/recorder.h"
 #include "userspace/telemetry/listen_address.h"
 #include "userspace/telemetry/metrics_endpoint.h"
@@ -49,6 +51,9 @@ class ServiceMetrics : public MetricsSource {
   // Pushes from now on, until Close(), when it pushes once more.
   absl::Status Push(const OtlpSettings& settings, Recorder* recorder,
                     PushStateFunction on_state);
+  // The same of profiles.
+  absl::Status PushProfiles(const ProfilePushSettings& settings, Recorder* recorder,
+                            PushStateFunction on_state);
   // New processes are seen from now on.
   void SetReady() { ready_ = true; }
   void Close();
@@ -76,6 +81,9 @@ class ServiceMetrics : public MetricsSource {
   PushCounts push_counts_;
   std::atomic<bool> pushes_ = false;
   std::unique_ptr<MetricsPusher> pusher_;
+  PushCounts profile_counts_;
+  std::atomic<bool> pushes_profiles_ = false;
+  std::unique_ptr<ProfilePusher> profile_pusher_;
 };
 
 }  // namespace rocattach

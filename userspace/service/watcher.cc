@@ -141,13 +141,15 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
     watcher->stub_remover_ = std::make_unique<StubRemover>();
     recorder.stub_remover = watcher->stub_remover_.get();
   }
-  if (o.metrics_listen.has_value() || o.otlp.has_value()) {
+  if (o.metrics_listen.has_value() || o.otlp.has_value() ||
+      o.profile_push.has_value()) {
     o.metrics.consumers = 0;
     const auto add = [&o](bool wanted, MetricsConsumer consumer) {
       if (wanted) o.metrics.consumers |= static_cast<uint8_t>(consumer);
     };
     add(o.metrics_listen.has_value(), MetricsConsumer::kScrape);
     add(o.otlp.has_value(), MetricsConsumer::kPush);
+    add(o.profile_push.has_value(), MetricsConsumer::kProfile);
     watcher->metrics_ = std::make_unique<ServiceMetrics>(o.metrics);
     recorder.meters = watcher->metrics_->meters();
   }
@@ -241,6 +243,14 @@ absl::Status Watcher::ServeMetrics() {
                                        observer->OnMetricsPush(state);
                                      }
                                    }));
+  }
+  if (options_.profile_push.has_value()) {
+    RETURN_IF_ERROR(
+        metrics_->PushProfiles(*options_.profile_push, recorder_.get(),
+                               [observer = observer_](const absl::Status& state) {
+                                 if (observer != nullptr)
+                                   observer->OnProfilePush(state);
+                               }));
   }
   if (!options_.metrics_listen.has_value()) return absl::OkStatus();
   return metrics_->Listen(*options_.metrics_listen, recorder_.get());

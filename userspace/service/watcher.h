@@ -95,6 +95,8 @@ struct WatcherOptions {
   std::optional<ListenAddress> metrics_listen;
   // Metrics are pushed there; unset: nowhere.
   std::optional<OtlpSettings> otlp;
+  // Profiles are pushed there; unset: nowhere.
+  std::optional<ProfilePushSettings> profile_push;
   NodeMetersOptions metrics;
   GpuRoots gpu_roots;                           // with metrics, read there
   std::vector<std::string> recorder_arguments;  // argv, for the stream's header
@@ -141,6 +143,8 @@ class WatcherObserver : public RecorderObserver {
   // Pushes of metrics begin to fail for this reason, or are accepted again (OK). On a
   // thread of its own.
   virtual void OnMetricsPush(const absl::Status& state) { (void)state; }
+  // The same of profiles.
+  virtual void OnProfilePush(const absl::Status& state) { (void)state; }
   // A library is no longer probed. On the thread of Run().
   virtual void OnLibraryChanged(const std::string& path, const std::string& why) = 0;
   // Something that metrics are made from cannot be read; once for each `source`. On a

@@ -43,8 +43,8 @@ Range ParseRange(absl::string_view text) {
     if (absl::EqualsIgnoreCase(name, "encoding")) range.encoding = value;
     if (!absl::EqualsIgnoreCase(name, "q")) continue;
     // Also turns what is no number into 0.
-    const bool valid = absl::SimpleAtod(value, &range.quality) &&
-                       range.quality >= 0 && range.quality <= 1;
+    const bool valid = absl::SimpleAtod(value, &range.quality) && range.quality >= 0 &&
+                       range.quality <= 1;
     if (!valid) range.quality = 0;
   }
   return range;

@@ -332,6 +332,12 @@ void EmitSelf(const NodeSnapshot& node, const SelfUsage& self, FamilySink sink) 
          "Data points of accepted pushes that the collector did not take.",
          Number(node.pushes->rejected_points));
   }
+  if (node.profile_pushes.has_value()) {
+    Family pushes("rocattach_profile_pushes_total", MetricType::Counter,
+                  "Requests with profiles, by result.", sink);
+    pushes.Add({{"result", "accepted"}}, Number(node.profile_pushes->accepted));
+    pushes.Add({{"result", "failed"}}, Number(node.profile_pushes->failed));
+  }
   emit("rocattach_http_requests_total", MetricType::Counter,
        "Requests to this endpoint that were answered.", Number(self.requests));
   emit("rocattach_http_connections_refused_total", MetricType::Counter,

@@ -135,6 +135,7 @@ enum class MetricsConsumer : uint8_t {
   kViewer = 0,  // forgets nothing
   kScrape = 1,
   kPush = 2,
+  kProfile = 4,  // a push of profiles
 };
 
 // See PushCounts.
@@ -174,7 +175,8 @@ struct NodeSnapshot {
   uint64_t series = 0, series_limit = 0, series_refused = 0;
   // Processes that ended and were forgotten before they could be exposed.
   uint64_t unexposed = 0;
-  std::optional<PushTotals> pushes;  // absent: nothing is pushed
+  std::optional<PushTotals> pushes;          // absent: nothing is pushed
+  std::optional<PushTotals> profile_pushes;  // absent: no profiles are
 };
 
 }  // namespace rocattach

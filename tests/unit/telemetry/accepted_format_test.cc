@@ -23,19 +23,27 @@ TEST(AcceptedFormat, WhatPrometheusSends) {
   EXPECT_FALSE(PrefersPrometheusProtobuf(
       "application/openmetrics-text;version=1.0.0,application/openmetrics-text;"
       "version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"));
-  EXPECT_FALSE(PrefersPrometheusProtobuf(
-      "text/plain;version=0.0.4;q=0.6," + kProtobuf + ";q=0.5,*/*;q=0.1"));
+  EXPECT_FALSE(PrefersPrometheusProtobuf("text/plain;version=0.0.4;q=0.6," + kProtobuf +
+                                         ";q=0.5,*/*;q=0.1"));
 }
 
 TEST(AcceptedFormat, WhoDoesNotAskForItGetsText) {
   for (const std::string& accept : {
-           std::string(), std::string("*/*"), std::string("text/html,*/*;q=0.8"),
-           std::string(";;,,="), std::string("application/vnd.google.protobuf"),
-           "*/*," + kProtobuf, "text/plain," + kProtobuf, kProtobuf + ";q=0",
-           kProtobuf + ";q=many", kProtobuf + ";q=7", kProtobuf + ";q=nan",
+           std::string(),
+           std::string("*/*"),
+           std::string("text/html,*/*;q=0.8"),
+           std::string(";;,,="),
+           std::string("application/vnd.google.protobuf"),
+           "*/*," + kProtobuf,
+           "text/plain," + kProtobuf,
+           kProtobuf + ";q=0",
+           kProtobuf + ";q=many",
+           kProtobuf + ";q=7",
+           kProtobuf + ";q=nan",
            std::string("application/vnd.google.protobuf;proto=io.prometheus.client."
                        "MetricFamily;encoding=text"),
-           std::string("application/vnd.google.protobuf;proto=other;encoding=delimited"),
+           std::string(
+               "application/vnd.google.protobuf;proto=other;encoding=delimited"),
        }) {
     EXPECT_FALSE(PrefersPrometheusProtobuf(accept)) << accept;
   }

@@ -1,0 +1,140 @@
+// Profiles are pushed to a receiver that reads them with a reader of others.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/integration/watch/harness.h"
+
+namespace rocattach::testing_support {
+namespace {
+
+using Json = nlohmann::json;
+
+class ProfilePushTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    SKIP_WITHOUT_PRIVILEGES();
+    const std::string oracles = ROCATTACH_TEST_ORACLES;
+    struct stat unused = {};
+    const bool fetched =
+        stat((oracles + "/pprof-format/index.js").c_str(), &unused) == 0 &&
+        stat((oracles + "/protobufjs/protobuf.js").c_str(), &unused) == 0;
+    if (!fetched || system("command -v node >/dev/null") != 0) {
+      const char* missing = "no reader of profiles; scripts/setup --oracles fetches it";
+      if (getenv("CI") != nullptr) FAIL() << missing;
+      GTEST_SKIP() << missing;
+    }
+    Child::Options options;
+    options.dies_with_us = true;
+    receiver_ = std::make_unique<Child>(
+        std::vector<std::string>{"node", ROCATTACH_TEST_RECEIVER, oracles}, options);
+    ASSERT_TRUE(Eventually(
+        [&] { return receiver_->PollOutput().find('\n') != std::string::npos; }));
+    target_ = absl::StrCat(
+        GetParam(), "=http://127.0.0.1:",
+        receiver_->PollOutput().substr(0, receiver_->PollOutput().find('\n')));
+  }
+  void TearDown() override {
+    unsetenv("ROCATTACH_PROFILE_PUSH_HEADERS");
+    if (receiver_ == nullptr) return;
+    receiver_->Signal(SIGKILL);
+    (void)receiver_->Wait();
+  }
+
+  // What has arrived so far.
+  std::vector<Json> Requests() {
+    std::vector<Json> requests;
+    const std::string output = receiver_->PollOutput();
+    for (absl::string_view line : absl::StrSplit(output, '\n')) {
+      Json json = Json::parse(std::string(line), nullptr, false);
+      if (json.is_object()) requests.push_back(std::move(json));
+    }
+    return requests;
+  }
+
+  std::unique_ptr<Child> receiver_;
+  std::string target_;
+};
+
+TEST_P(ProfilePushTest, ProfilesAddUpToWhatProgramsHaveCounted) {
+  const bool parca = std::string(GetParam()) == "parca";
+  const std::vector<std::string> command = OnSimgpu(
+      {"hsa_dispatch", "-n", "300", "--copies", "4", "--rounds", "3", "--sleep-msec", "300"});
+  const Child::Options job = {.environment = {"SLURM_JOB_ID=4711"}};
+  const Finished native = Child(command, job).Wait();
+  setenv("ROCATTACH_PROFILE_PUSH_HEADERS", "x-token=abc%20def", 1);
+  WatcherProcess watcher(
+      {"--auto", "--profile-push", target_, "--profile-push-interval", "0.2"});
+  ASSERT_TRUE(watcher.ready());
+  Child target(command, job);
+  const Finished finished = target.Wait();
+  EXPECT_EQ(finished.status, native.status);
+  EXPECT_EQ(finished.errors, native.errors);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+
+  // What the receiver prints of the last push may follow.
+  const int64_t dispatches = Reported(finished.output, "dispatches");
+  std::map<std::string, int64_t> by_kernel;
+  int64_t sum = 0, time_ns = 0, bytes = 0;
+  std::vector<Json> requests;
+  const auto add_up = [&] {
+    by_kernel.clear();
+    sum = time_ns = bytes = 0;
+    requests = Requests();
+    for (const Json& request : requests) {
+      if (!request.at("accepted").get<bool>()) continue;
+      for (const Json& sample : request.at("profiles").at(0).at("samples")) {
+        by_kernel[sample.at("stack").at(0)] += sample.at("values").at(1).get<int64_t>();
+        time_ns += sample.at("values").at(0).get<int64_t>();
+        sum += sample.at("values").at(1).get<int64_t>();
+        bytes += sample.at("values").at(2).get<int64_t>();
+      }
+    }
+    return sum >= dispatches;
+  };
+  EXPECT_TRUE(Eventually(add_up));
+  EXPECT_EQ(sum, dispatches);
+  EXPECT_EQ(by_kernel["increment"], Reported(finished.output, "increment"));
+  EXPECT_EQ(bytes, Reported(finished.output, "bytes"));
+  EXPECT_GT(time_ns, 0);
+  // The first one was refused, and came again.
+  ASSERT_GE(requests.size(), 2u);
+  EXPECT_EQ(requests[0].at("accepted"), false);
+  for (const Json& request : requests) {
+    EXPECT_EQ(request.at("path"),
+              parca ? "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw"
+                    : "/ingest");
+    EXPECT_EQ(request.at("token"), "abc def");
+    EXPECT_EQ(request.at("labels").at("__name__"), "rocattach_gpu");
+    EXPECT_NE(request.at("labels").value("node", ""), "");
+    const Json& profile = request.at("profiles").at(0);
+    EXPECT_EQ(profile.at("types"), (Json{{"gpu_kernel_time", "nanoseconds"},
+                                         {"dispatches", "count"},
+                                         {"copied_bytes", "bytes"}}));
+    for (const Json& sample : profile.at("samples")) {
+      EXPECT_EQ(sample.at("stack").back(), "hsa_dispatch") << sample;
+      EXPECT_EQ(sample.at("labels").value("pid", ""),
+                parca ? absl::StrCat(target.pid()) : "");
+    }
+    if (parca) continue;
+    EXPECT_LE(request.at("span").at(0), request.at("span").at(1));
+    EXPECT_EQ(request.at("types").at("gpu_kernel_time").at("units"), "nanoseconds");
+  }
+  EXPECT_EQ(requests.back().at("labels").value("job_id", ""), "4711");
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, ProfilePushTest,
+                         testing::Values("parca", "pyroscope"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace rocattach::testing_support

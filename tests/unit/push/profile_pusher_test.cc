@@ -1,0 +1,112 @@
+#include "userspace/push/profile_pusher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/unit/push/scripted_collector.h"
+
+namespace rocattach {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::ScriptedCollector;
+
+// One process that does a dispatch between two snapshots.
+struct BusySource : MetricsSource {
+  absl::StatusOr<NodeSnapshot> Take(MetricsConsumer consumer) override {
+    EXPECT_EQ(consumer, MetricsConsumer::kProfile);
+    NodeSnapshot node;
+    ProcessSnapshot& process = node.processes.emplace_back();
+    process.pid = 7;
+    process.comm = "train";
+    process.kernels.push_back({1, "kernel", {++dispatches, 1000}});
+    return node;
+  }
+  absl::Status CheckAlive() override { return absl::OkStatus(); }
+  absl::Status CheckReady() override { return absl::OkStatus(); }
+  std::atomic<uint64_t> dispatches = 0;
+};
+
+class ProfilePusherTest : public testing::Test {
+ protected:
+  void Start(const std::string& target) {
+    auto settings =
+        MakeProfilePushSettings(target, 50, [](const char*) { return ""; });
+    ASSERT_TRUE(settings.ok()) << settings.status();
+    auto pusher = ProfilePusher::Start(*settings, &source_, &counts_,
+                                       [this](const absl::Status& state) {
+                                         absl::MutexLock lock(&mutex_);
+                                         states_.emplace_back(state.message());
+                                       });
+    ASSERT_TRUE(pusher.ok()) << pusher.status();
+    pusher_ = *std::move(pusher);
+  }
+  std::vector<std::string> States() {
+    absl::MutexLock lock(&mutex_);
+    return states_;
+  }
+
+  BusySource source_;
+  PushCounts counts_;
+  absl::Mutex mutex_;
+  std::vector<std::string> states_;
+  std::unique_ptr<ProfilePusher> pusher_;
+};
+
+TEST_F(ProfilePusherTest, PyroscopeIsSentEachIntervalAndAtTheEnd) {
+  ScriptedCollector server;
+  Start("pyroscope=" + server.url());
+  ASSERT_GE(server.Await(2).size(), 2u);
+  pusher_.reset();
+  for (const auto& request : server.Await(2)) {
+    EXPECT_THAT(request.head, HasSubstr("POST /ingest?name=rocattach_gpu%7Bnode%3D"));
+    EXPECT_THAT(request.head, HasSubstr("&from="));
+    EXPECT_THAT(request.head, HasSubstr("Content-Type: multipart/form-data; boundary="));
+    EXPECT_THAT(request.head, HasSubstr("User-Agent: rocattach-watch/"));
+  }
+  EXPECT_EQ(counts_.failed, 0u);
+  EXPECT_GE(counts_.accepted, 2u);
+  EXPECT_TRUE(States().empty());
+}
+
+TEST_F(ProfilePusherTest, WhatFailsIsTriedAgainAndSaidOnce) {
+  ScriptedCollector server({ScriptedCollector::Answer("503 Service Unavailable"),
+                            ScriptedCollector::Answer("429 Too Many Requests")});
+  Start("pyroscope=" + server.url());
+  ASSERT_GE(server.Await(3).size(), 3u);
+  pusher_.reset();
+  EXPECT_EQ(counts_.failed, 2u);
+  EXPECT_GE(counts_.accepted, 1u);
+  ASSERT_EQ(States().size(), 2u);
+  EXPECT_THAT(States()[0], HasSubstr("status 503"));
+  EXPECT_EQ(States()[1], "");
+}
+
+TEST_F(ProfilePusherTest, ParcaThatAnswersWithSomethingElseIsSaid) {
+  ScriptedCollector server;  // 200, without a status of gRPC
+  Start("parca=" + server.url());
+  ASSERT_GE(server.Await(1).size(), 1u);
+  pusher_.reset();
+  EXPECT_GE(counts_.failed, 1u);
+  EXPECT_EQ(counts_.accepted, 0u);
+  ASSERT_EQ(States().size(), 1u);
+  EXPECT_THAT(States()[0], HasSubstr("is this a Parca server?"));
+}
+
+TEST_F(ProfilePusherTest, AStatusInAHeaderCounts) {
+  ScriptedCollector server({ScriptedCollector::Answer("200 OK", "grpc-status: 0\r\n"),
+                            ScriptedCollector::Answer("200 OK", "grpc-status: 14\r\n")});
+  Start("parca=" + server.url());
+  ASSERT_GE(server.Await(2).size(), 2u);
+  pusher_.reset();
+  EXPECT_GE(counts_.accepted, 1u);
+  EXPECT_GE(counts_.failed, 1u);
+}
+
+}  // namespace
+}  // namespace rocattach
