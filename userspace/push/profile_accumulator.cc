@@ -56,7 +56,8 @@ ProfileLabels ProfileAccumulator::LabelsOf(const WorkloadIdentity& workload) con
   const auto add = [&labels](const char* name, const std::string& value) {
     if (!value.empty()) labels.emplace_back(name, value);
   };
-  for (const auto& label : WorkloadLabels(workload, {})) add(label.name.c_str(), label.value);
+  for (const auto& label : WorkloadLabels(workload, {}))
+    add(label.name.c_str(), label.value);
   add("node", node_);
   std::sort(labels.begin(), labels.end());
   return labels;
@@ -123,14 +124,17 @@ void ProfileAccumulator::Add(const NodeSnapshot& snapshot, uint64_t now_ns) {
     present.insert(key);
     AddGrowth(process, &before_[key], PendingOf(process, begin_ns));
   }
-  std::erase_if(before_, [&](const auto& entry) { return !present.contains(entry.first); });
-  std::erase_if(pending_, [](const auto& entry) { return entry.second.growth.empty(); });
+  std::erase_if(before_,
+                [&](const auto& entry) { return !present.contains(entry.first); });
+  std::erase_if(pending_,
+                [](const auto& entry) { return entry.second.growth.empty(); });
   last_ns_ = now_ns;
 }
 
 std::vector<ProfileLabels> ProfileAccumulator::Workloads() const {
   std::set<ProfileLabels> workloads;
-  for (const auto& [key, process] : pending_) workloads.insert(LabelsOf(process.workload));
+  for (const auto& [key, process] : pending_)
+    workloads.insert(LabelsOf(process.workload));
   return {workloads.begin(), workloads.end()};
 }
 
@@ -148,7 +152,8 @@ ProfileData ProfileAccumulator::Profile(const ProfileLabels& workload,
     // A clock that was set back since makes no span of less than nothing.
     described.begin_ns = std::min(process.begin_ns, last_ns_);
     described.end_ns = last_ns_;
-    const uint32_t root = builder.Frame(process.comm.empty() ? "process" : process.comm);
+    const uint32_t root =
+        builder.Frame(process.comm.empty() ? "process" : process.comm);
     const auto add = [&](uint32_t frame, const OperationTotals& totals) {
       builder.Add({frame, root}, {{kTotalKernelTime, totals.time_ns},
                                   {kTotalDispatches, totals.dispatches}});
@@ -158,8 +163,9 @@ ProfileData ProfileAccumulator::Profile(const ProfileLabels& workload,
     }
     add(builder.Frame("other kernels"), process.growth.other);
     for (const auto& [direction, bytes] : process.growth.copied_bytes) {
-      builder.Add({builder.Frame(DirectionLabel(direction)), builder.Frame("copies"), root},
-                  {{kTotalCopiedBytes, bytes}});
+      builder.Add(
+          {builder.Frame(DirectionLabel(direction)), builder.Frame("copies"), root},
+          {{kTotalCopiedBytes, bytes}});
     }
   }
   return data;

@@ -70,8 +70,8 @@ class ProfileAccumulator {
   const std::string node_;
   std::map<Key, Totals> before_;
   std::map<Key, Process> pending_;
-  size_t kernels_ = 0;         // in pending_
-  uint64_t last_ns_ = 0;       // of the last Add()
+  size_t kernels_ = 0;    // in pending_
+  uint64_t last_ns_ = 0;  // of the last Add()
 };
 
 }  // namespace rocattach

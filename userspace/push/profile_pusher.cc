@@ -25,8 +25,8 @@ std::string HostName() {
 HttpPostOptions PostOptions(const ProfilePushSettings& settings) {
   HttpPostOptions post = settings.post;
   if (settings.server == Server::kPyroscope) {
-    post.headers.push_back(
-        absl::StrCat("Content-Type: multipart/form-data; boundary=", kPyroscopeBoundary));
+    post.headers.push_back(absl::StrCat("Content-Type: multipart/form-data; boundary=",
+                                        kPyroscopeBoundary));
   }
   return post;
 }
@@ -39,8 +39,8 @@ absl::StatusOr<std::unique_ptr<ProfilePusher>> ProfilePusher::Start(
   ASSIGN_OR_RETURN(std::unique_ptr<HttpPoster> poster,
                    HttpPoster::Create(PostOptions(settings)));
   auto pusher = std::unique_ptr<ProfilePusher>(
-      new ProfilePusher(settings, std::move(poster), source, counts, std::move(on_state),
-                        std::move(clock)));
+      new ProfilePusher(settings, std::move(poster), source, counts,
+                        std::move(on_state), std::move(clock)));
   RETURN_IF_ERROR(pusher->stop_.status());
   pusher->thread_ = std::thread([raw = pusher.get()] { raw->Run(); });
   return pusher;
@@ -87,7 +87,8 @@ void ProfilePusher::Run() {
 PushResult ProfilePusher::Push(uint64_t timeout_msec, const WakeEvent* stop,
                                std::optional<uint64_t>* retry_after_seconds) {
   const uint64_t deadline_ns = ClockNs(CLOCK_MONOTONIC) + timeout_msec * 1'000'000;
-  const absl::StatusOr<NodeSnapshot> snapshot = source_->Take(MetricsConsumer::kProfile);
+  const absl::StatusOr<NodeSnapshot> snapshot =
+      source_->Take(MetricsConsumer::kProfile);
   if (!snapshot.ok()) {
     ++counts_->failed;
     Note(snapshot.status());

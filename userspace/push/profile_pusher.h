@@ -48,7 +48,8 @@ class ProfilePusher {
                   std::optional<uint64_t>* retry_after_seconds);
   // One workload.
   PushResult PushOne(const ProfileLabels& workload, uint64_t timeout_msec,
-                     const WakeEvent* stop, std::optional<uint64_t>* retry_after_seconds);
+                     const WakeEvent* stop,
+                     std::optional<uint64_t>* retry_after_seconds);
   absl::StatusOr<std::string> Body(const ProfileLabels& workload);
   PushResult Judge(const HttpPostReply& reply);
   void Note(const absl::Status& state);

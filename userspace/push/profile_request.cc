@@ -161,7 +161,8 @@ std::string PyroscopeQuery(const ProfileLabels& labels, uint64_t begin_ns,
   for (const auto& [name, value] : labels) {
     pairs.push_back(absl::StrCat(name, "=", LabelText(value)));
   }
-  const std::string name = absl::StrCat(kProfileName, "{", absl::StrJoin(pairs, ","), "}");
+  const std::string name =
+      absl::StrCat(kProfileName, "{", absl::StrJoin(pairs, ","), "}");
   return absl::StrCat("name=", PercentEncode(name), "&from=", begin_ns / kSecond,
                       "&until=", (end_ns + kSecond - 1) / kSecond,
                       "&spyName=rocattach");

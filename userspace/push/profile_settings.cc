@@ -14,7 +14,8 @@ namespace {
 
 constexpr char kHeadersVariable[] = "ROCATTACH_PROFILE_PUSH_HEADERS";
 // Parca's server speaks gRPC, and gRPC-Web to clients that speak HTTP/1.1.
-constexpr char kParcaCall[] = "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
+constexpr char kParcaCall[] =
+    "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw";
 constexpr char kPyroscopePath[] = "/ingest";
 
 std::string WithPath(absl::string_view url, absl::string_view path) {

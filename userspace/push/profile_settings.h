@@ -23,9 +23,8 @@ struct ProfilePushSettings {
 // Authorization or X-Scope-OrgID, come from ROCATTACH_PROFILE_PUSH_HEADERS, in the format
 // of OTEL_EXPORTER_OTLP_HEADERS. INVALID_ARGUMENT says what is wrong, never the value of
 // a header.
-absl::StatusOr<ProfilePushSettings> MakeProfilePushSettings(const std::string& target,
-                                                            uint64_t interval_msec,
-                                                            const GetVariable& variable);
+absl::StatusOr<ProfilePushSettings> MakeProfilePushSettings(
+    const std::string& target, uint64_t interval_msec, const GetVariable& variable);
 
 }  // namespace rocattach
 

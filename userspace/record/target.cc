@@ -137,8 +137,15 @@ void Target::ReadOwnNs() {
 }
 
 void Target::NotifyMeter(v1::LossAccount account) {
-  meter_->Update({std::move(account), session_->Gpus(), session_->CountedGpus(),
-                  memory_->TakeRingFill(), own_ns_});
+  TargetStanding standing;
+  standing.account = std::move(account);
+  standing.gpus = session_->Gpus();
+  standing.counted_gpus = session_->CountedGpus();
+  standing.counting_session = session_->counting_session();
+  standing.external_gpus = session_->external_gpus();
+  standing.ring_fill = memory_->TakeRingFill();
+  standing.own_ns = own_ns_;
+  meter_->Update(standing);
 }
 
 bool Target::SettleFromCollector() {

@@ -19,7 +19,12 @@ namespace rocattach {
 struct TargetStanding {
   v1::LossAccount account;
   std::vector<TargetGpu> gpus;
-  std::vector<std::string> counted_gpus;  // keys: its session owns their counters
+  // Keys of GPUs whose counters a session owns in it, and that session's number.
+  std::vector<std::string> counted_gpus;
+  uint64_t counting_session = 0;
+  // Keys of GPUs whose counters another tool has in it, as rocprofiler-sdk said when a
+  // session was last started there.
+  std::vector<std::string> external_gpus;
   double ring_fill = 0;  // the fullest ring since the last call: 0 to 1
   uint64_t own_ns = 0;   // time in the collector's own code so far, believable
 };

@@ -1,5 +1,7 @@
 #include "userspace/record/target_session.h"
 
+#include <errno.h>
+
 #include <string.h>
 
 #include <algorithm>
@@ -316,11 +318,16 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
         " ms; the process may be stopped, or ending"));
   } else if (const PlanAnswer answer = memory_->plan_answer();
              answer.error != ROCATTACH_PLAN_ERROR_NONE) {
+    // EBUSY: its own dispatches are in the way.
+    if (answer.error == ROCATTACH_PLAN_ERROR_CONFLICT && answer.code != EBUSY) {
+      external_gpus_ = active->plan->counter_gpus;
+    }
     status = absl::FailedPreconditionError(ErrorText(answer));
   } else {
     cost = answer.text;
   }
   if (status.ok()) {
+    if (!active->plan->counter_gpus.empty()) external_gpus_.clear();
     // What the service has left out; what the collector has, or what the start cost.
     std::vector<std::string> notes = active->plan->left_out;
     if (!cost.empty()) notes.push_back(cost);

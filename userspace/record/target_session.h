@@ -80,6 +80,12 @@ class TargetSession {
   std::vector<TargetGpu> Gpus() const;
   // Keys of the GPUs whose counters its active session owns.
   std::vector<std::string> CountedGpus() const;
+  // The number of that session; 0: none.
+  uint64_t counting_session() const {
+    return current_ == nullptr ? 0 : current_->session;
+  }
+  // GPUs whose counters another tool of the process had when a session was last started.
+  const std::vector<std::string>& external_gpus() const { return external_gpus_; }
   const std::shared_ptr<TargetNames>& names() const { return names_; }
 
   // The records of its sessions.
@@ -118,6 +124,7 @@ class TargetSession {
   RecentPlans plans_;
   SessionRecords records_;
   uint64_t generation_ = 0;  // of the last plan that was written
+  std::vector<std::string> external_gpus_;
   std::shared_ptr<ActivePlan> current_;
   std::shared_ptr<ActivePlan> stopped_;  // its last answer is awaited
   uint64_t stop_asked_ns_ = 0;

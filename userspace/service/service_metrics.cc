@@ -52,6 +52,11 @@ std::string ServiceMetrics::address() const {
   return endpoint_ == nullptr ? "" : endpoint_->address().text();
 }
 
+void ServiceMetrics::SetOwnSession(uint64_t number) {
+  if (recorder_ == nullptr) return;
+  recorder_->RunOnThread([this, number] { meters_.SetOwnSession(number); });
+}
+
 void ServiceMetrics::SetWorkload(const ProcessId& process, WorkloadIdentity workload) {
   if (recorder_ == nullptr) return;
   // The other fields are numbers and names that the resolver has checked.

@@ -165,6 +165,9 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
     sessions->SetRecorder(watcher->recorder_.get());
     if (!o.session.filters.empty()) {
       ASSIGN_OR_RETURN(watcher->session_, sessions->Start(o.session));
+      if (watcher->metrics_ != nullptr) {
+        watcher->metrics_->SetOwnSession(watcher->session_);
+      }
     }
   }
   if (o.attach) {

@@ -177,7 +177,7 @@ void EmitGpus(const NodeSnapshot& node, FamilySink sink) {
                "Who owns the hardware counters of a GPU, as far as this service knows.",
                sink);
   for (const auto& [key, gpu] : node.gpus) {
-    owner.Add({{"gpu", key}, {"owner", gpu.counted ? "session" : "none"}}, 1);
+    owner.Add({{"gpu", key}, {"owner", CounterOwnerName(gpu.owner)}}, 1);
   }
 }
 

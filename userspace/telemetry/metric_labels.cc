@@ -99,6 +99,19 @@ std::string ShortName(const std::string& mangled, Demangler* demangler) {
   return CleanText(name.substr(0, kMostNameBytes - 3)) + "...";
 }
 
+const char* CounterOwnerName(CounterOwner owner) {
+  switch (owner) {
+    case CounterOwner::kExternal:
+      return "external";
+    case CounterOwner::kDaemon:
+      return "daemon";
+    case CounterOwner::kUser:
+      return "user";
+    default:
+      return "none";
+  }
+}
+
 const char* DirectionLabel(size_t direction) {
   static constexpr const char* kNames[] = {"unknown", "host_to_host", "host_to_device",
                                            "device_to_host", "device_to_device"};

@@ -75,7 +75,7 @@ void NodeMeters::NoteRingFill(ProcessMeter* meter) {
 }
 
 void NodeMeters::Forget(ProcessMeter* meter) {
-  meter->AddGrowthTo(&gpus_);
+  meter->AddGrowthTo(own_session_, &gpus_);
   NoteRingFill(meter);
   ended_overhead_ns_ += meter->own_ns();
   Add(meter->losses(), &ended_losses_);
@@ -98,11 +98,11 @@ void NodeMeters::LimitEnded() {
 NodeSnapshot NodeMeters::Take(MetricsConsumer consumer) {
   NodeSnapshot snapshot;
   snapshot.boot_ns = BootNs();
-  for (auto& [key, gpu] : gpus_) gpu.counted = false;
+  for (auto& [key, gpu] : gpus_) gpu.owner = CounterOwner::kNone;
   snapshot.losses = ended_losses_;
   snapshot.overhead_ns = ended_overhead_ns_;
   for (const auto& meter : meters_) {
-    meter->AddGrowthTo(&gpus_);
+    meter->AddGrowthTo(own_session_, &gpus_);
     NoteRingFill(meter.get());
     snapshot.overhead_ns += meter->own_ns();
     Add(meter->losses(), &snapshot.losses);

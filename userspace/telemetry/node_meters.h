@@ -49,6 +49,9 @@ class NodeMeters : public TargetMeters {
   // Whose a process is, as soon as that is known: also before it is attached.
   void SetWorkload(const ProcessId& process, const WorkloadIdentity& workload);
 
+  // The number of the session that the service's own options define.
+  void SetOwnSession(uint64_t number) { own_session_ = number; }
+
   // What has ended may be forgotten when all consumers have seen it. The caller adds
   // the recorder's own totals.
   NodeSnapshot Take(MetricsConsumer consumer);
@@ -70,6 +73,7 @@ class NodeMeters : public TargetMeters {
   std::map<std::pair<std::string, std::string>, uint64_t> windows_;
   LossTotals ended_losses_;
   uint64_t ended_overhead_ns_ = 0;
+  uint64_t own_session_ = 0;
   // By consumer, since its last snapshot.
   std::map<MetricsConsumer, double> ring_fill_ = {{MetricsConsumer::kScrape, 0},
                                                   {MetricsConsumer::kPush, 0}};

@@ -93,6 +93,7 @@ void ProcessMeter::Update(const TargetStanding& standing) {
 void ProcessMeter::End() {
   ended_ns_ = BootNs();
   standing_.counted_gpus.clear();
+  standing_.external_gpus.clear();
 }
 
 std::string ProcessMeter::KeyOf(uint32_t agent_id) const {
@@ -102,9 +103,19 @@ std::string ProcessMeter::KeyOf(uint32_t agent_id) const {
   return absl::StrCat("agent-", agent_id);
 }
 
-void ProcessMeter::AddGrowthTo(std::map<std::string, GpuSnapshot>* gpus) {
+void ProcessMeter::AddGrowthTo(uint64_t own_session,
+                               std::map<std::string, GpuSnapshot>* gpus) {
   for (const TargetGpu& gpu : standing_.gpus) (*gpus)[gpu.key].gpu = gpu;
-  for (const std::string& key : standing_.counted_gpus) (*gpus)[key].counted = true;
+  const auto own = [gpus](const std::string& key, CounterOwner owner) {
+    (*gpus)[key].owner = std::max((*gpus)[key].owner, owner);
+  };
+  for (const std::string& key : standing_.external_gpus) {
+    own(key, CounterOwner::kExternal);
+  }
+  const bool is_own = own_session != 0 && standing_.counting_session == own_session;
+  for (const std::string& key : standing_.counted_gpus) {
+    own(key, is_own ? CounterOwner::kDaemon : CounterOwner::kUser);
+  }
   for (uint32_t agent = 0; agent < gpus_.size(); ++agent) {
     Gpu& gpu = gpus_[agent];
     if (gpu.now.operations.dispatches == gpu.taken.operations.dispatches) continue;

@@ -37,8 +37,9 @@ class ProcessMeter : public TargetMeter {
   void Update(const TargetStanding& standing) override;
   void End() override;
 
-  // Adds to the machine's totals what has happened since the last call.
-  void AddGrowthTo(std::map<std::string, GpuSnapshot>* gpus);
+  // Adds to the machine's totals what has happened since the last call, and who owns
+  // counters; `own_session`: the number of the service's own session, 0: none.
+  void AddGrowthTo(uint64_t own_session, std::map<std::string, GpuSnapshot>* gpus);
   // Everything that has room in the budget; false if nothing has.
   bool Take(SeriesBudget* budget, ProcessSnapshot* snapshot);
   void Release(SeriesBudget* budget);

@@ -78,10 +78,21 @@ struct ProcessSnapshot {
   OperationTotals other_kernels;
 };
 
+// Who has the hardware counters of a GPU, as far as this service knows. In the order of
+// what is more certain, where processes differ.
+enum class CounterOwner : uint8_t {
+  kNone,
+  kExternal,  // another tool, as rocprofiler-sdk says in one of the processes
+  kDaemon,    // the session that the service's own options define
+  kUser,      // a session that somebody has started in this service
+};
+// "none", "external", "daemon", "user".
+const char* CounterOwnerName(CounterOwner owner);
+
 struct GpuSnapshot {
   TargetGpu gpu;
-  GpuTotals totals;      // of all processes, ended ones included
-  bool counted = false;  // a session owns its counters
+  GpuTotals totals;  // of all processes, ended ones included
+  CounterOwner owner = CounterOwner::kNone;
   // As the kernel driver says; what it does not say is unset.
   std::optional<uint32_t> partition;
   std::optional<uint64_t> vram_bytes, vram_used_bytes;

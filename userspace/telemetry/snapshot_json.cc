@@ -135,7 +135,7 @@ std::string SnapshotJson(const NodeSnapshot& snapshot, Demangler* demangler) {
     Json entry = {{"gpu", key},
                   {"architecture", gpu.gpu.architecture},
                   {"model", gpu.gpu.product_name},
-                  {"counters", gpu.counted ? "session" : "none"}};
+                  {"counters", CounterOwnerName(gpu.owner)}};
     AddKnown("vram_bytes", gpu.vram_bytes, &entry);
     AddKnown("vram_used_bytes", gpu.vram_used_bytes, &entry);
     entry.update(OperationsJson(gpu.totals.operations));

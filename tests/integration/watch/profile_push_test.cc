@@ -67,8 +67,9 @@ class ProfilePushTest : public testing::TestWithParam<const char*> {
 
 TEST_P(ProfilePushTest, ProfilesAddUpToWhatProgramsHaveCounted) {
   const bool parca = std::string(GetParam()) == "parca";
-  const std::vector<std::string> command = OnSimgpu(
-      {"hsa_dispatch", "-n", "300", "--copies", "4", "--rounds", "3", "--sleep-msec", "300"});
+  const std::vector<std::string> command =
+      OnSimgpu({"hsa_dispatch", "-n", "300", "--copies", "4", "--rounds", "3",
+                "--sleep-msec", "300"});
   const Child::Options job = {.environment = {"SLURM_JOB_ID=4711"}};
   const Finished native = Child(command, job).Wait();
   setenv("ROCATTACH_PROFILE_PUSH_HEADERS", "x-token=abc%20def", 1);

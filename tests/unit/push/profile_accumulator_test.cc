@@ -60,7 +60,8 @@ class ProfileAccumulatorTest : public testing::Test {
 TEST_F(ProfileAccumulatorTest, EachProfileIsTheGrowthSinceTheLast) {
   accumulator_.Add(Node({Process(7, {Kernel(1, 5)})}), 10 * kSecond);
   const ProfileData first = Only();
-  EXPECT_EQ(Totals(first, kTotalDispatches), (Expected{{"Scale(float*, float, int)", 5}}));
+  EXPECT_EQ(Totals(first, kTotalDispatches),
+            (Expected{{"Scale(float*, float, int)", 5}}));
   EXPECT_EQ(Totals(first, kTotalKernelTime),
             (Expected{{"Scale(float*, float, int)", 50}}));
   accumulator_.Drop(accumulator_.Workloads()[0]);

@@ -35,8 +35,7 @@ struct BusySource : MetricsSource {
 class ProfilePusherTest : public testing::Test {
  protected:
   void Start(const std::string& target) {
-    auto settings =
-        MakeProfilePushSettings(target, 50, [](const char*) { return ""; });
+    auto settings = MakeProfilePushSettings(target, 50, [](const char*) { return ""; });
     ASSERT_TRUE(settings.ok()) << settings.status();
     auto pusher = ProfilePusher::Start(*settings, &source_, &counts_,
                                        [this](const absl::Status& state) {
@@ -66,7 +65,8 @@ TEST_F(ProfilePusherTest, PyroscopeIsSentEachIntervalAndAtTheEnd) {
   for (const auto& request : server.Await(2)) {
     EXPECT_THAT(request.head, HasSubstr("POST /ingest?name=rocattach_gpu%7Bnode%3D"));
     EXPECT_THAT(request.head, HasSubstr("&from="));
-    EXPECT_THAT(request.head, HasSubstr("Content-Type: multipart/form-data; boundary="));
+    EXPECT_THAT(request.head,
+                HasSubstr("Content-Type: multipart/form-data; boundary="));
     EXPECT_THAT(request.head, HasSubstr("User-Agent: rocattach-watch/"));
   }
   EXPECT_EQ(counts_.failed, 0u);
@@ -99,8 +99,9 @@ TEST_F(ProfilePusherTest, ParcaThatAnswersWithSomethingElseIsSaid) {
 }
 
 TEST_F(ProfilePusherTest, AStatusInAHeaderCounts) {
-  ScriptedCollector server({ScriptedCollector::Answer("200 OK", "grpc-status: 0\r\n"),
-                            ScriptedCollector::Answer("200 OK", "grpc-status: 14\r\n")});
+  ScriptedCollector server(
+      {ScriptedCollector::Answer("200 OK", "grpc-status: 0\r\n"),
+       ScriptedCollector::Answer("200 OK", "grpc-status: 14\r\n")});
   Start("parca=" + server.url());
   ASSERT_GE(server.Await(2).size(), 2u);
   pusher_.reset();

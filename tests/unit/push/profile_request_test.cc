@@ -49,7 +49,8 @@ TEST(ProfileRequest, ParcasStatusIsThatOfGrpc) {
   const std::string message = Frame('\0', "");
   EXPECT_EQ(Result(Reply(200, message + Frame('\x80', "grpc-status: 0\r\n"))),
             PushResult::kAccepted);
-  EXPECT_EQ(Result(Reply(200, Frame('\x80', "Grpc-Status:14\r\n"))), PushResult::kRetry);
+  EXPECT_EQ(Result(Reply(200, Frame('\x80', "Grpc-Status:14\r\n"))),
+            PushResult::kRetry);
   EXPECT_EQ(Result(Reply(503)), PushResult::kRetry);
   EXPECT_EQ(Result(Reply(404)), PushResult::kRefused);
   std::string said;
@@ -102,8 +103,8 @@ TEST(ProfileSettings, NameTheServerAndItsAddress) {
   EXPECT_EQ(pyroscope->post.url, "https://u:p@host/base/ingest");
   EXPECT_EQ(pyroscope->interval_msec, 500u);
   EXPECT_EQ(pyroscope->post.headers.back(), "X-Scope-OrgID: team 1");
-  for (const char* wrong : {"", "parca", "parca=", "pyroscope=ftp://x", "jaeger=http://x",
-                            "http://user:secret@x"}) {
+  for (const char* wrong : {"", "parca", "parca=", "pyroscope=ftp://x",
+                            "jaeger=http://x", "http://user:secret@x"}) {
     auto settings = MakeProfilePushSettings(wrong, 0, none);
     EXPECT_FALSE(settings.ok()) << wrong;
     EXPECT_THAT(settings.status().message(), Not(HasSubstr("secret")));

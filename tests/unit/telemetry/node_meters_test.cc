@@ -86,6 +86,31 @@ TEST_F(NodeMetersTest, WhatCollectorsCostAndHowFullTheirRingsWere) {
   EXPECT_EQ(last.ring_fill, 0);
 }
 
+// What is more certain counts, where processes of one GPU differ.
+TEST_F(NodeMetersTest, WhoOwnsCountersIsKnownFromSessions) {
+  NodeMeters meters(Options());
+  const auto owner = [&] {
+    return meters.Take(MetricsConsumer::kViewer).gpus.at("GPU-1").owner;
+  };
+  const auto one = Open(7, &meters), two = Open(8, &meters);
+  EXPECT_EQ(owner(), CounterOwner::kNone);
+  TargetStanding standing = Standing();
+  standing.external_gpus = {"GPU-1"};
+  one->Update(standing);
+  EXPECT_EQ(owner(), CounterOwner::kExternal);
+  TargetStanding counting = Standing();
+  counting.counted_gpus = {"GPU-1"};
+  counting.counting_session = 3;
+  two->Update(counting);
+  EXPECT_EQ(owner(), CounterOwner::kUser);
+  meters.SetOwnSession(3);
+  EXPECT_EQ(owner(), CounterOwner::kDaemon);
+  two->End();
+  EXPECT_EQ(owner(), CounterOwner::kExternal);
+  one->Update(Standing());
+  EXPECT_EQ(owner(), CounterOwner::kNone);
+}
+
 // When a process started is wall time by the clock of its attach, also when that clock
 // is set later.
 TEST_F(NodeMetersTest, AStartStaysWhereItIs) {
@@ -147,7 +172,7 @@ TEST_F(NodeMetersTest, EverythingIsAddedUp) {
   EXPECT_EQ(gpu.totals.untimed, 1u);
   EXPECT_EQ(gpu.totals.durations.In(-20), 1u);  // of 500 ns
   EXPECT_EQ(gpu.totals.durations.count(), 2u);
-  EXPECT_TRUE(gpu.counted);
+  EXPECT_EQ(gpu.owner, CounterOwner::kUser);
   EXPECT_EQ(node.losses.ring_full, 3u);
 }
 
