@@ -213,9 +213,11 @@ bool EventuallyHeld(pid_t pid) {
   });
 }
 
-WatcherProcess::WatcherProcess(std::vector<std::string> arguments) {
-  std::vector<std::string> words = {WatcherPath(),     "--json", "-d",
-                                    directory_.path(), "-o",     "run"};
+WatcherProcess::WatcherProcess(std::vector<std::string> arguments,
+                               std::vector<std::string> launcher) {
+  std::vector<std::string> words = std::move(launcher);
+  words.insert(words.end(),
+               {WatcherPath(), "--json", "-d", directory_.path(), "-o", "run"});
   if (std::find(arguments.begin(), arguments.end(), "--collector") == arguments.end()) {
     words.insert(words.end(), {"--collector", CollectorPath()});
   }

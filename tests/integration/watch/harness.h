@@ -98,8 +98,10 @@ bool EventuallyHeld(pid_t pid);
 // A running `rocattach-watch --json`, ready to see processes.
 class WatcherProcess {
  public:
-  // `arguments` behind --json and the output options.
-  explicit WatcherProcess(std::vector<std::string> arguments);
+  // `arguments` behind --json and the output options. `launcher`: a program and its
+  // arguments that run the service in their place.
+  explicit WatcherProcess(std::vector<std::string> arguments,
+                          std::vector<std::string> launcher = {});
   ~WatcherProcess();
 
   // Did it come up? Its words if not.
