@@ -225,8 +225,8 @@ void EmitWindows(const NodeSnapshot& node, FamilySink sink) {
 void EmitWindowLosses(const WindowLosses& losses, FamilySink sink) {
   {
     Family lost("rocattach_events_lost_total", MetricType::Counter,
-                "Notes of the kernel that found no room, of its programs and of file "
-                "mappings: windows may have gone unseen.",
+                "Kernel events that were lost for lack of room, of BPF programs and of "
+                "file mappings: windows may have gone unseen.",
                 sink);
     lost.Add({{"source", "bpf"}}, Number(losses.events));
     lost.Add({{"source", "mmap"}}, Number(losses.mappings));

@@ -131,8 +131,8 @@ struct LossTotals {
 
 // Windows and mappings that were not handled as the service handles others.
 struct WindowLosses {
-  // Notes of the kernel that found no room: of its programs, and of mappings. Windows
-  // may have gone unseen.
+  // Kernel events that were lost for lack of room: of BPF programs, and of mappings.
+  // Windows may have gone unseen.
   uint64_t events = 0, mappings = 0;
   uint64_t over_budget = 0;  // windows that a budget refused in the kernel
   uint64_t unclaimed = 0;    // windows for which the kernel's table had no room

@@ -69,7 +69,8 @@ class CapabilitiesTest : public testing::Test {
   }
   // The verdict of a process, which does what it does without a service; "" if it had no
   // window.
-  std::string VerdictOf(WatcherProcess* watcher, const std::vector<std::string>& command,
+  std::string VerdictOf(WatcherProcess* watcher,
+                        const std::vector<std::string>& command,
                         Child::Options options = {}) {
     options.dies_with_us = true;
     Child target(command, options);
@@ -167,10 +168,10 @@ TEST_F(CapabilitiesTest, WithoutKillACommandOfAnotherUserIsNotSentSignals) {
     ExecutableDirectory directory;
     ASSERT_EQ(chmod(directory.path().c_str(), 0777), 0);
     const std::string file = directory.path() + "/pid";
-    WatcherProcess watcher(
-        {"--auto", "--", "setpriv", absl::StrCat("--reuid=", kOtherUid),
-         "--clear-groups", "sh", "-c", absl::StrCat("echo $$ >", file, "; exec sleep 1000")},
-        With(capabilities));
+    WatcherProcess watcher({"--auto", "--", "setpriv",
+                            absl::StrCat("--reuid=", kOtherUid), "--clear-groups", "sh",
+                            "-c", absl::StrCat("echo $$ >", file, "; exec sleep 1000")},
+                           With(capabilities));
     ASSERT_TRUE(watcher.ready());
     pid_t command = 0;
     ASSERT_TRUE(Eventually([&] { return (std::ifstream(file) >> command).good(); }));

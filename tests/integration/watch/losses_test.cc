@@ -33,7 +33,7 @@ class LossesTest : public testing::Test {
   }
 };
 
-// More notes of the kernel than fit while the service is stopped.
+// More kernel events than fit while the service is stopped.
 TEST_F(LossesTest, LostEventsAreMetrics) {
   // Without a budget, which would keep most windows away.
   WatcherProcess watcher({"--auto", "--metrics-listen", "0", "--hold-timeout-msec", "1",
