@@ -113,7 +113,9 @@ FRAME int notify_hold_end(__u64 opened_ns, __u32 end, __u32 rounds) {
   e->hold_end.held_ns = e->time_ns - opened_ns;
   e->hold_end.rounds = rounds;
   e->hold_end.window_ns = opened_ns;
-  bpf_ringbuf_submit(e, 0);
+  /* A thread that is about to stop must not be preempted by a thread that wakes up for
+   * this: the tracer is awake, and more events will follow. */
+  bpf_ringbuf_submit(e, end == ROCATTACH_HOLD_STOPPED ? BPF_RB_NO_WAKEUP : 0);
   return 0;
 }
 

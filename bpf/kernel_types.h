@@ -72,6 +72,18 @@ typedef struct {
   int counter;
 } atomic_t;
 
+struct sigaction {
+  void* sa_handler;
+};
+
+struct k_sigaction {
+  struct sigaction sa;
+};
+
+struct sighand_struct {
+  struct k_sigaction action[64];
+};
+
 struct seccomp {
   int mode;
 };
@@ -189,6 +201,7 @@ struct task_struct {
   struct task_struct* parent;
   struct pid* thread_pid;
   struct signal_struct* signal;
+  struct sighand_struct* sighand;
   struct sigpending pending;
   sigset_t blocked;
   const struct cred* cred;

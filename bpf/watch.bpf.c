@@ -1,5 +1,6 @@
 /* The kernel side of the attach window: one probe on hsa_init, two on the collector,
  * and the ends of the processes whose windows were seen. */
+#include "bpf/call.h"
 #include "bpf/claims.h"
 #include "bpf/events.h"
 #include "bpf/follow.h"
@@ -9,9 +10,6 @@
 #include "bpf/traits.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-/* include/linux/ptrace.h */
-#define PT_PTRACED 1u
 
 /* Cleared before loading if the kernel has no cookies: the call is dead code then. */
 const volatile __u32 use_cookies = 1;
@@ -123,7 +121,11 @@ int hsa_init_yield(struct pt_regs* ctx) {
 
   if (service.gone) return 0;
   /* A late probe is on processes that are to be attached to. */
-  if (!(cookie(ctx) & ROCATTACH_COOKIE_LATE) && !has_windows()) return 0;
+  if (cookie(ctx) & ROCATTACH_COOKIE_LATE) {
+    if (enter_call(now_ns, ctx->ip, ctx->sp)) return 0;
+  } else if (!has_windows()) {
+    return 0;
+  }
   mine = claim_window(now_ns);
   if (mine == NOT_MINE) return 0;
   if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
@@ -142,14 +144,6 @@ int hsa_init_yield(struct pt_regs* ctx) {
   settle_claim(ROCATTACH_CLAIM_RELEASED);
   announce(ctx, now_ns, mode, mine == WINDOW_AGAIN, 0);
   return 0;
-}
-
-/* True if a signal to the calling thread becomes a stop that the service sees. */
-FRAME int is_stoppable(void) {
-  struct task_struct* task = bpf_get_current_task_btf();
-  return (task->ptrace & PT_PTRACED) &&
-         (__u32)task->parent->tgid == settings.service_tgid &&
-         !(task->blocked.sig[0] & (1ul << (ROCATTACH_STOP_SIGNAL - 1)));
 }
 
 /* Opens a window in the signal hold mode. The signal comes first, before the event is
@@ -192,6 +186,10 @@ int hsa_init_signal(struct pt_regs* ctx) {
   __u64 now_ns = bpf_ktime_get_boot_ns();
   int mine;
 
+  if (cookie(ctx) & ROCATTACH_COOKIE_LATE) {
+    enter_call(now_ns, ctx->ip, ctx->sp);
+    return 0;
+  }
   if (!has_windows()) return 0;
   mine = claim_window(now_ns);
   if (mine >= OVER_BUDGET) return refuse_window(ctx, now_ns, mine - OVER_BUDGET);
@@ -281,6 +279,7 @@ int process_fork(struct bpf_raw_tracepoint_args* ctx) {
 SEC("raw_tp/sched_process_exec")
 int process_exec(struct bpf_raw_tracepoint_args* ctx) {
   leave_memory();
+  forget_call();
   follow_program();
   /* The new program counts as another process, with its own claim. */
   if (!remove_claim() || end_late_window(0)) notify(ROCATTACH_EVENT_EXEC);

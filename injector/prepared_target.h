@@ -2,11 +2,8 @@
 #ifndef ROCATTACH_INJECTOR_PREPARED_TARGET_H_
 #define ROCATTACH_INJECTOR_PREPARED_TARGET_H_
 
-#include <string>
-#include <vector>
-
 #include "injector/failure.h"
-#include "injector/remote_address.h"
+#include "injector/memory_samples.h"
 #include "injector/target_facts.h"
 
 namespace rocattach {
@@ -21,19 +18,13 @@ class PreparedTarget {
   // Takes over the facts, all of which are set, and what StillHolds compares.
   StepResult Set(TargetFacts facts);
   // Whether the functions and the cave are in memory as they were.
-  bool StillHolds() const;
+  bool StillHolds() const { return samples_.StillHold(*facts_.memory); }
   // The facts, once.
   TargetFacts Take();
 
  private:
-  // Bytes of the target as they were.
-  struct Sample {
-    RemoteAddress address;
-    std::string bytes;
-  };
-
   TargetFacts facts_;  // `maps` has the whole process
-  std::vector<Sample> samples_;
+  MemorySamples samples_;
 };
 
 }  // namespace rocattach

@@ -155,9 +155,9 @@ StepResult Tracee::Seize(pid_t pid, pid_t tid) {
   return failure;
 }
 
-Tracee::Seen Tracee::Keep() {
+Tracee::Seen Tracee::Keep(bool block) {
   std::optional<WaitStatus> status;
-  if (calls_.Peek(tid_, /*block=*/false, &status) != 0) {
+  if (calls_.Peek(tid_, block, &status) != 0) {
     Become(State::kNone);
     return Seen::kGone;
   }
@@ -183,6 +183,25 @@ Tracee::Seen Tracee::Keep() {
   }
   (void)calls_.Continue(tid_, signal);
   return Seen::kRunning;
+}
+
+Tracee::Seen Tracee::Await(uint64_t deadline_ns) {
+  // Before anything else: the thread may stop at any time, and waits then.
+  const uint64_t begin_ns = calls_.NowNs();
+  const bool armed = deadline_ns > begin_ns && calls_.ArmAlarm(deadline_ns - begin_ns);
+  Seen seen;
+  while ((seen = Keep(/*block=*/armed)) == Seen::kRunning &&
+         calls_.NowNs() < deadline_ns) {
+    if (!armed) Nap(calls_, 0);
+  }
+  if (armed) calls_.DisarmAlarm();
+  return seen;
+}
+
+void Tracee::ReleaseByEnd() {
+  if (state_ == State::kNone || state_ == State::kGone) return;
+  tracer_must_exit_ = true;
+  Become(State::kNone);
 }
 
 void Tracee::Resume(bool deliver) {

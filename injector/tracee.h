@@ -58,7 +58,9 @@ class Tracee {
             // Release does not deliver the signal
     kGone,  // it has ended, or is no longer a tracee
   };
-  Seen Keep();
+  Seen Keep() { return Keep(/*block=*/false); }
+  // The same until `deadline_ns` (CLOCK_BOOTTIME), asleep: kRunning then.
+  Seen Await(uint64_t deadline_ns);
   // After Keep reported kHeld: the thread runs on, seized. If no window asked for the
   // stop, it gets its signal (`deliver`).
   void Resume(bool deliver);
@@ -102,7 +104,11 @@ class Tracee {
   // then true from here on.
   void Release();
 
-  // The same for callers that retry: false if the thread has not stopped within
+  // Leaves the release to the end of the calling thread, which must follow. The thread
+  // is not stopped for it, as Release would do with one that runs.
+  void ReleaseByEnd();
+
+  // Release for callers that retry: false if the thread has not stopped within
   // `patience_ns`. It is still a tracee then and will remain stopped once it does stop,
   // so this must be called again.
   bool TryRelease(uint64_t patience_ns);
@@ -121,6 +127,8 @@ class Tracee {
 
  private:
   enum class State { kNone, kSeized, kInterrupted, kStopped, kGone };
+
+  Seen Keep(bool block);
 
   enum class Stop { kNotYet, kStopped, kGone };
   // Checks for the stop, or waits for it until the thread's alarm. kGone: *error is the

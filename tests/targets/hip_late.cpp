@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -48,6 +49,7 @@ constexpr char kHelp[] =
     "  --new         half of After goes to streams created after the change\n"
     "  --beside FILE loads this copy of the HSA runtime as well, and does not use it\n"
     "  --idle        launches nothing while it waits for the change\n"
+    "  --urgent      handles SIGURG, and prints how often\n"
     "  --until FILE  the change comes when there is such a file\n"
     "  --ready FILE  creates FILE when every thread has launched Before\n"
     "  --load        the change: calls collector_test_load, which is preloaded\n";
@@ -57,12 +59,13 @@ struct Settings {
   const char* until = nullptr;
   const char* ready = nullptr;
   const char* beside = nullptr;
-  bool load = false, fresh = false, idle = false;
+  bool load = false, fresh = false, idle = false, urgent = false;
 };
 
 Settings settings;
 std::atomic<uint64_t> warm_threads;
 std::atomic<bool> changed;
+std::atomic<int> urgent_signals;
 
 struct Worker {
   hipStream_t stream;
@@ -138,6 +141,7 @@ void Parse(int argc, char** argv) {
                                    {"load", no_argument, nullptr, 'l'},
                                    {"new", no_argument, nullptr, 'f'},
                                    {"idle", no_argument, nullptr, 'i'},
+                                   {"urgent", no_argument, nullptr, 'g'},
                                    {"help", no_argument, nullptr, 'h'},
                                    {nullptr, 0, nullptr, 0}};
   int parsed;
@@ -173,6 +177,9 @@ void Parse(int argc, char** argv) {
       case 'i':
         settings.idle = true;
         break;
+      case 'g':
+        settings.urgent = true;
+        break;
       case 'h':
         std::fputs(kHelp, stdout);
         std::exit(0);
@@ -187,6 +194,7 @@ void Parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   Parse(argc, argv);
+  if (settings.urgent) std::signal(SIGURG, [](int) { ++urgent_signals; });
   if (settings.beside != nullptr &&
       dlopen(settings.beside, RTLD_NOW | RTLD_LOCAL) == nullptr) {
     std::fprintf(stderr, "%s\n", dlerror());
@@ -214,6 +222,7 @@ int main(int argc, char** argv) {
     HIP_CHECK(hipHostFree(workers[i].counter));
   }
   for (hipStream_t stream : streams) HIP_CHECK(hipStreamDestroy(stream));
+  if (settings.urgent) std::printf("urgent=%d\n", urgent_signals.load());
   std::printf("before=%llu after=%llu result=%s\n",
               static_cast<unsigned long long>(before),
               static_cast<unsigned long long>(after), right ? "ok" : "wrong");

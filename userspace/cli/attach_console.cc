@@ -168,6 +168,7 @@ void AttachConsole::OnVerdict(const v1::Process& process,
                  {"target_modified", verdict.target_modified()}};
     if (result.attached) {
       line["entry"] = EntryOf(verdict);
+      line["tid"] = verdict.tid();
       line["stopped_ns"] = StoppedNs(verdict);
     }
     PrintLine(Dump(line));

@@ -45,7 +45,10 @@ void RunStatistics::CountAttach(const Window& window) {
   const bool hit_a_probe = window.event.mode == ROCATTACH_WINDOW_HELD ||
                            window.event.mode == ROCATTACH_WINDOW_SIGNALLED;
   if (!outcome.ok() || !hit_a_probe) return;
-  const uint64_t hit = window.event.time_ns;
+  // A late attach at a call has begun before the call.
+  const bool at_call =
+      window.event.mode == ROCATTACH_WINDOW_SIGNALLED && IsLate(window.event);
+  const uint64_t hit = at_call ? outcome.stopped_ns : window.event.time_ns;
   absl::MutexLock lock(&mutex_);
   totals_.hit_to_stopped.Add(outcome.stopped_ns - std::min(hit, outcome.stopped_ns));
   totals_.hit_to_released.Add(outcome.released_ns - std::min(hit, outcome.released_ns));

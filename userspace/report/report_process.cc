@@ -50,6 +50,12 @@ void Identity(const RecordingReport& recording, const v1::Process& process,
 // "held 395 us (180 us in the probe, stopped after 214 us)"; without a release, only
 // what the kernel reported of the hold.
 std::string HoldText(const v1::WindowEvent& window) {
+  if (window.mode() == v1::WINDOW_MODE_SIGNALLED &&
+      window.collector().entry_path() == v1::ENTRY_PATH_LATE) {
+    const uint64_t stop = window.released_ns() - window.stopped_ns();
+    return absl::StrCat("stopped for ", HumanDuration(stop),
+                        " at a call of the runtime");
+  }
   if (window.mode() != v1::WINDOW_MODE_HELD &&
       window.mode() != v1::WINDOW_MODE_SIGNALLED) {
     if (window.mode() == v1::WINDOW_MODE_BLOCKED ||

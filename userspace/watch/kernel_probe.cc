@@ -7,13 +7,17 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <optional>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "bpf/watch.skel.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/watch/awaited_call.h"
 #include "userspace/watch/probe_links.h"
 
 namespace rocattach {
@@ -44,6 +48,10 @@ struct KernelProbe::State {
   std::atomic<uint64_t> malformed = 0;
   std::atomic<uint64_t> urgent_consumed = 0;
   const rocattach_layout* layouts = nullptr;  // ROCATTACH_LAYOUTS; null: none
+  // Places in the array of calls.
+  absl::Mutex mutex;
+  std::bitset<ROCATTACH_CALLS> taken_calls ABSL_GUARDED_BY(mutex);
+  size_t next_call ABSL_GUARDED_BY(mutex) = 0;
 
   ~State() {
     if (layouts != nullptr) {
@@ -221,13 +229,38 @@ void KernelProbe::RemoveLibraries(const std::vector<uint64_t>& cookies) {
 absl::Status KernelProbe::AddLateProbes(pid_t pid, const std::string& path,
                                         const std::vector<uint64_t>& file_offsets,
                                         uint64_t cookie) {
-  if (hold_mode_ != HoldMode::kYielding || !features().Has(KernelFeature::kCookies)) {
+  if (!features().Has(KernelFeature::kCookies)) {
     return absl::UnimplementedError(
-        "this kernel cannot hold a thread in a probe (sleepable uprobes, Linux 6.0)");
+        "this kernel cannot tell late probes from others (cookies, Linux 5.15)");
   }
   if (file_offsets.empty()) return absl::NotFoundError("no function to probe");
   return state_->links->AddLate(state_->HsaInitProgram(hold_mode_), pid, path,
                                 file_offsets, cookie | ROCATTACH_COOKIE_LATE);
+}
+
+// A place is not reused right after its end: the kernel side may still be looking at it.
+std::unique_ptr<AwaitedCall> KernelProbe::AwaitCall(pid_t pid) {
+  State& state = *state_;
+  absl::MutexLock lock(&state.mutex);
+  if (state.taken_calls.all()) return nullptr;
+  while (state.taken_calls[state.next_call]) {
+    state.next_call = (state.next_call + 1) % ROCATTACH_CALLS;
+  }
+  const auto place = static_cast<uint32_t>(state.next_call);
+  const auto key = static_cast<uint32_t>(pid);
+  const bpf_map* places = state.skeleton->maps.call_of;
+  if (bpf_map__update_elem(places, &key, sizeof(key), &place, sizeof(place), BPF_ANY) !=
+      0) {
+    return nullptr;
+  }
+  state.taken_calls[place] = true;
+  state.next_call = (state.next_call + 1) % ROCATTACH_CALLS;
+  return std::make_unique<AwaitedCall>(
+      &state.skeleton->bss->calls[place], [&state, places, place, key] {
+        (void)bpf_map__delete_elem(places, &key, sizeof(key), 0);
+        absl::MutexLock back(&state.mutex);
+        state.taken_calls[place] = false;
+      });
 }
 
 void KernelProbe::RemoveLateProbes(const std::vector<pid_t>& pids) {

@@ -22,6 +22,8 @@
 
 namespace rocattach {
 
+class AwaitedCall;
+
 // What the service requires of the kernel side.
 struct KernelProbeOptions {
   bool hold = false;
@@ -65,6 +67,9 @@ class KernelProbe : public LibraryProbes {
   absl::Status AddLateProbes(pid_t pid, const std::string& path,
                              const std::vector<uint64_t>& file_offsets,
                              uint64_t cookie);
+  // At late probes of this process, calls are noted instead, as long as the returned
+  // object exists; this object must outlive it. Null: there is no room.
+  std::unique_ptr<AwaitedCall> AwaitCall(pid_t pid);
   // A process whose window is over without a collector may open another one.
   void ForgetSettledWindow(pid_t pid);
   // Removing probes takes some 100 ms; those of several processes are removed at once.

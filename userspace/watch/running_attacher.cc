@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "injector/maps.h"
 #include "injector/probe_instruction.h"
 #include "userspace/abi/shared_memory.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/watch/running_process.h"
@@ -181,8 +183,33 @@ RunningAttacher::Processes RunningAttacher::Find(
   return processes;
 }
 
+void RunningAttacher::EnterAtCalls(const Processes& processes, const Calls& calls) {
+  const absl::Duration patience =
+      probe_->hold_mode() == HoldMode::kYielding ? kBusyPatience : patience_;
+  const uint64_t deadline_ns = BootNs() + absl::ToInt64Nanoseconds(patience);
+  std::vector<std::thread> threads;
+  threads.reserve(calls.size());
+  for (const auto& [pid, call] : calls) {
+    threads.emplace_back(
+        [this, &found = processes.at(pid), call = call.get(), deadline_ns] {
+          const auto& [process, runtime] = found;
+          if (server_->AttachAtCall(process, runtime.hsa_init, runtime.cookie, call,
+                                    deadline_ns)) {
+            // Until its probes are removed, no other call may open a window: there is no
+            // claim before the collector reports.
+            absl::MutexLock lock(&mutex_);
+            waiting_.erase(process.pid);
+          } else {
+            call->Close();  // the next call opens a window
+          }
+        });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
   std::set<pid_t> probed;
+  Calls calls;
   for (const auto& [pid, found] : processes) {
     const auto& [process, runtime] = found;
     if (runtime.collector_memory != 0) continue;
@@ -192,13 +219,22 @@ std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
     }
     server_->Prepare(process, runtime.hsa_init, runtime.cookie);
     probe_->ForgetSettledWindow(pid);
-    if (AddProbes(pid, runtime, kBusySafePoints).ok()) probed.insert(pid);
+    auto call = probe_->AwaitCall(pid);
+    if (!AddProbes(pid, runtime, kBusySafePoints).ok()) continue;
+    probed.insert(pid);
+    if (call != nullptr) calls[pid] = std::move(call);
   }
-  const absl::Duration patience = probed.empty() ? absl::ZeroDuration() : kBusyPatience;
-  for (pid_t pid : WaitForWindows(patience)) {
-    if (AddProbes(pid, processes.at(pid).second, kSafePoints).ok()) probed.insert(pid);
+  EnterAtCalls(processes, calls);
+  if (probe_->hold_mode() == HoldMode::kYielding) {
+    const absl::Duration patience =
+        probed.empty() ? absl::ZeroDuration() : kBusyPatience;
+    for (pid_t pid : WaitForWindows(patience)) {
+      if (AddProbes(pid, processes.at(pid).second, kSafePoints).ok()) {
+        probed.insert(pid);
+      }
+    }
+    if (!probed.empty()) (void)WaitForWindows(patience_);
   }
-  if (!probed.empty()) (void)WaitForWindows(patience_);
   // This waits until no thread is inside a probe: then no window opens any more.
   probe_->RemoveLateProbes({probed.begin(), probed.end()});
   absl::MutexLock lock(&mutex_);

@@ -19,15 +19,20 @@
 #include "absl/types/span.h"
 #include "injector/maps.h"
 #include "userspace/base/steady_cond_var.h"
+#include "userspace/watch/awaited_call.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/known_libraries.h"
 #include "userspace/watch/window_server.h"
 
 namespace rocattach {
 
-// A running process is entered at a safe point: the entry of a function of the HSA
-// runtime, where the same probe holds the thread as at the window. A process that calls
-// none for some time is entered through a thread that is blocked in a system call.
+// A running process is entered at a safe point, the entry of a function of the HSA
+// runtime, in one of three ways:
+// 1. A thread that calls a function again and again is stopped at such a call, with
+//    everything prepared.
+// 2. The probe holds the thread, as at the window, where that is not possible.
+// 3. A process that calls none for some time is entered through a thread that is
+//    blocked in a system call.
 class RunningAttacher {
  public:
   // `libraries` are those that the server knows. All three must outlive this object.
@@ -63,6 +68,10 @@ class RunningAttacher {
   // Those that can be attached to.
   Processes Find(const std::vector<pid_t>& pids,
                  std::map<pid_t, absl::Status>* failed) const;
+  using Calls = std::map<pid_t, std::unique_ptr<AwaitedCall>>;
+  // Attaches at calls without a hold, where that is possible.
+  void EnterAtCalls(const Processes& processes, const Calls& calls)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Attaches at a call of the runtime; returns those that made none.
   std::set<pid_t> HoldBusyOnes(const Processes& processes) ABSL_LOCKS_EXCLUDED(mutex_);
   // The one that the process has started, if it has mapped several.

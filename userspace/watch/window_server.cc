@@ -29,6 +29,16 @@ namespace {
 // A process that is seized in advance and opens no window is released after this time.
 constexpr uint32_t kSeizePatienceMsec = 30'000;
 
+// A thread is joined shortly before the kernel releases its tracees.
+void WaitUntilUntraced(pid_t pid, pid_t tid) {
+  constexpr useconds_t kPauseUsec = 50;
+  for (int i = 0; i < 2000; ++i) {
+    const auto status = ReadThreadStatus(pid, tid);
+    if (!status.ok() || status->tracer != getpid()) return;
+    usleep(kPauseUsec);
+  }
+}
+
 }  // namespace
 
 WindowServer::WindowServer(KernelProbe* probe, WindowSink* sink,
@@ -219,10 +229,11 @@ std::string WindowServer::LibraryOf(const rocattach_event& event) const {
 }
 
 bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
-  if (options_.on_window != nullptr) options_.on_window(event);
   AttachStart start;
   std::optional<std::string> accepted = policy_.AcceptFromEvent(event);
   if (accepted.has_value()) Begin(event, &start);
+  // While the thread is stopping.
+  if (options_.on_window != nullptr) options_.on_window(event);
   Window window;
   window.event = event;
   window.hsa_library = LibraryOf(event);
@@ -347,6 +358,58 @@ void WindowServer::TakeOver(const ProcessId& process, uint64_t memory, uint64_t 
   (void)probe_->ExpectReport(process.pid, 0);
   Finish(std::move(window));
   sink_->OnReady(ready);
+}
+
+AttachOutcome WindowServer::TryAtCall(const AttachRequest& request,
+                                      const SeenCall& seen, AwaitedCall* call) {
+  AttachOutcome outcome;
+  std::thread([&] {
+    (void)pthread_setname_np(pthread_self(), "rwa-call");
+    outcome = rocattach::AttachAtCall(request, seen, &cache_, call);
+  }).join();
+  if (outcome.tracer_must_exit) WaitUntilUntraced(request.point.pid, seen.tid);
+  outcome.tracer_must_exit = false;
+  return outcome;
+}
+
+bool WindowServer::AttachAtCall(const ProcessId& process, uint64_t runtime_address,
+                                uint64_t cookie, AwaitedCall* call,
+                                uint64_t deadline_ns) {
+  std::optional<SeenCall> seen = WaitForCall(call, deadline_ns);
+  if (!seen.has_value()) return false;
+  Window window;
+  window.event = LateEvent(process, cookie);
+  rocattach_event& event = window.event;
+  event.mode = ROCATTACH_WINDOW_SIGNALLED;
+  event.tid = 0;  // the event says nothing about the process, so it is read
+  if (policy_.ShouldSkip(&window, [] {})) return false;
+  window.hsa_library = LibraryOf(event);
+  window.attach_tried = true;
+  AttachRequest request = requests_.Build(event);
+  ChooseBackendFor(&window, &request);
+  if (!probe_->ExpectReport(process.pid, event.time_ns).ok()) return false;
+  awaited_.Add(request.config.window_id, BootNs());
+  const std::unique_ptr<PreparedTarget> prepared = prepared_.Take(process.pid);
+  request.known.prepared = prepared.get();
+  while (seen.has_value()) {
+    window.outcome = TryAtCall(request, *seen, call);
+    if (window.outcome.ok()) {
+      event.tid = static_cast<uint32_t>(seen->tid);
+      event.ip = seen->ip;
+      // In its call it made no progress any more.
+      window.outcome.stopped_ns = call->hit_ns();
+      Finish(std::move(window));
+      return true;
+    }
+    if (!window.outcome.retryable || BootNs() >= deadline_ns) break;
+    call->Await();
+    seen = WaitForCall(call, deadline_ns);
+  }
+  (void)awaited_.Remove(request.config.window_id);
+  probe_->ForgetReport(process.pid);
+  // The next way in needs it again.
+  Prepare(process, runtime_address, cookie);
+  return false;
 }
 
 void WindowServer::AttachBlocked(const ProcessId& process, uint64_t runtime_address,

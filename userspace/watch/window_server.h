@@ -17,6 +17,7 @@
 #include "injector/library_facts.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/watch/attach_request_builder.h"
+#include "userspace/watch/awaited_call.h"
 #include "userspace/watch/awaited_reports.h"
 #include "userspace/watch/backend_choice.h"
 #include "userspace/watch/follower_keeper.h"
@@ -40,7 +41,8 @@ struct WindowServerOptions {
   int threads = 64;
   // Must outlive the server; null: nothing is removed.
   StubRemover* stub_remover = nullptr;
-  // Called for every window, before anything else; may be null.
+  // Called for every window, before it is served but after its thread has been asked to
+  // stop; may be null.
   std::function<void(const rocattach_event&)> on_window;
   // Called for every window of a late attach that opens at a probe, before it is
   // served, and again when its thread runs on: `served` is true then. May be null.
@@ -75,6 +77,12 @@ class WindowServer {
   void Prepare(const ProcessId& process, uint64_t runtime_address, uint64_t cookie);
   // The late attach of this process is over.
   void ForgetPrepared(pid_t pid) { prepared_.Take(pid); }
+  // Late attach at a call of the runtime, without a hold: tries it until `deadline_ns`
+  // (CLOCK_BOOTTIME), on threads of its own. True if the process has been entered; the
+  // window has been passed to the sink then. False: nothing has changed, and nothing is
+  // reported, because another way in may be tried.
+  bool AttachAtCall(const ProcessId& process, uint64_t runtime_address, uint64_t cookie,
+                    AwaitedCall* call, uint64_t deadline_ns);
   // Late attach of a process that calls no function of the runtime: enters one of its
   // threads that is blocked in a system call. Blocks until that has been done, and
   // passes the window to the sink. `runtime_address` is an address inside the process's
@@ -106,6 +114,9 @@ class WindowServer {
   bool ServeWindow(const rocattach_event& event, Member* member);
   // The first steps of an attach, before anything is prepared for the others.
   void Begin(const rocattach_event& event, AttachStart* start) const;
+  // One try, on a thread that has ended when this returns.
+  AttachOutcome TryAtCall(const AttachRequest& request, const SeenCall& seen,
+                          AwaitedCall* call);
   // Passes to the kernel the rules that it can apply without the service.
   absl::Status PublishRules();
   // Tries the attach, which may have begun; false if the preseizer has taken over the

@@ -1,7 +1,8 @@
 /* The least that entering a running thread can take: seize, interrupt, wait, detach by
- * a tracer that does nothing else. Each round stops one of the threads of the process.
+ * a tracer that does nothing else. Each round stops the thread TID, or without it one of
+ * the threads of the process.
  *
- *   bench_stop_floor PID ROUNDS
+ *   bench_stop_floor PID ROUNDS [TID]
  *
  * Prints rounds=N stopped_median_ns=N stopped_p99_ns=N whole_median_ns=N: from the stop
  * to the detach, and from the interrupt to the detach. */
@@ -48,10 +49,15 @@ static int read_threads(const char* pid, pid_t* tids) {
 int main(int argc, char** argv) {
   static uint64_t stopped[MAX_ROUNDS], whole[MAX_ROUNDS];
   pid_t tids[MAX_THREADS];
-  if (argc != 3) return 2;
+  if (argc != 3 && argc != 4) return 2;
   int rounds = atoi(argv[2]);
   if (rounds < 1 || rounds > MAX_ROUNDS) return 2;
-  const int threads = read_threads(argv[1], tids);
+  int threads = 1;
+  if (argc == 4) {
+    tids[0] = atoi(argv[3]);
+  } else {
+    threads = read_threads(argv[1], tids);
+  }
   if (threads == 0) {
     fprintf(stderr, "no threads of process %s\n", argv[1]);
     return 1;

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "injector/maps.h"
 #include "injector/stub.h"
 #include "tests/integration/injector/runner_process.h"
 #include "tests/integration/injector/target_process.h"
@@ -124,6 +125,61 @@ TEST(FaultTest, AFailingStepIsReportedAndUndone) {
                          (step.rfind("write-", 0) == 0 && step != "write-0");
     EXPECT_THAT(result.output, HasSubstr(written ? "modified=1" : "modified=0"))
         << step;
+    ExpectUnharmed(target, before, "fail-" + step, false);
+  }
+}
+
+// At a call: the thread is seized and runs, is armed, and stops.
+RunnerProcess CallRunner(const TargetProcess& target, const std::string& fault) {
+  uint64_t stack = 0;
+  const auto maps = Maps::Read(target.pid());
+  EXPECT_TRUE(maps.ok()) << maps.status();
+  for (const Mapping& mapping : maps->mappings()) {
+    if (mapping.path == "[stack]") stack = mapping.end.value() - 4096;
+  }
+  return RunnerProcess(
+      {FaultRunnerPath(), std::to_string(target.pid()), std::to_string(target.tid()),
+       std::to_string(target.window()), CollectorPath(), std::to_string(stack)},
+      fault);
+}
+
+TEST(FaultTest, DeathAtACallBeforeTheRedirectChangesNothing) {
+  std::vector<std::string> steps = {"look", "seized", "armed", "stopped"};
+  for (size_t piece = 0; piece * 64 < StubBytes(); ++piece) {
+    steps.push_back("write-" + std::to_string(piece));
+  }
+  steps.push_back("after-write");
+  steps.push_back("redirect");
+  for (const std::string& step : steps) {
+    TargetProcess target;
+    ASSERT_TRUE(StartAtWindow(target, "plain"));
+    TargetSnapshot before = target.Snapshot();
+    RunnerResult result = CallRunner(target, "die-" + step).Wait();
+    EXPECT_TRUE(WIFSIGNALED(result.status))
+        << step << " was not reached: " << result.output;
+    ExpectUnharmed(target, before, "die-" + step, false);
+  }
+}
+
+TEST(FaultTest, DeathAtACallAfterTheRedirectLeavesACompleteAttach) {
+  for (const std::string step : {"after-redirect", "before-detach", "detach"}) {
+    TargetProcess target;
+    ASSERT_TRUE(StartAtWindow(target, "plain"));
+    TargetSnapshot before = target.Snapshot();
+    RunnerResult result = CallRunner(target, "die-" + step).Wait();
+    EXPECT_TRUE(WIFSIGNALED(result.status)) << step;
+    ExpectUnharmed(target, before, "die-" + step, true);
+  }
+}
+
+TEST(FaultTest, AFailingStepAtACallIsReportedAndUndone) {
+  for (const std::string step : {"write-3", "after-write", "redirect"}) {
+    TargetProcess target;
+    ASSERT_TRUE(StartAtWindow(target, "plain"));
+    TargetSnapshot before = target.Snapshot();
+    RunnerResult result = CallRunner(target, "fail-" + step).Wait();
+    EXPECT_TRUE(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 1) << step;
+    EXPECT_THAT(result.output, HasSubstr("reason=internal")) << step;
     ExpectUnharmed(target, before, "fail-" + step, false);
   }
 }

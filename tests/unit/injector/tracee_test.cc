@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 
+#include <thread>
+
 #include "bpf/watch_events.h"
 #include "tests/unit/injector/fake_trace_calls.h"
 
@@ -294,6 +296,44 @@ TEST_F(TraceeTest, KeepDeliversSignalsAndLetsStopsLast) {
   EXPECT_TRUE(tracee_.stopped());
   tracee_.Release();
   EXPECT_EQ(calls_.detached, std::vector<int>{0}) << "the stop was ours";
+}
+
+TEST_F(TraceeTest, AwaitSleepsUntilTheStop) {
+  ASSERT_TRUE(tracee_.Seize(kPid, kTid).ok());
+  calls_.signal_code = SI_KERNEL;
+  calls_.Plan(3 * kMsec, WaitStatus::SignalStop(ROCATTACH_STOP_SIGNAL));
+  EXPECT_EQ(tracee_.Await(calls_.NowNs() + 5 * kMsec), Tracee::Seen::kHeld);
+  EXPECT_LT(calls_.elapsed_ns(), 4 * kMsec);
+  EXPECT_EQ(calls_.alarms, 1);
+  EXPECT_FALSE(calls_.is_armed());
+  EXPECT_EQ(calls_.sleeps + calls_.yields, 0);
+}
+
+TEST_F(TraceeTest, AwaitEndsAtTheDeadlineAndDeliversSignals) {
+  ASSERT_TRUE(tracee_.Seize(kPid, kTid).ok());
+  calls_.Plan(kMsec, WaitStatus::SignalStop(SIGTERM));
+  EXPECT_EQ(tracee_.Await(calls_.NowNs() + 5 * kMsec), Tracee::Seen::kRunning);
+  EXPECT_EQ(calls_.continued, std::vector<int>{SIGTERM});
+  EXPECT_GE(calls_.elapsed_ns(), 5 * kMsec);
+  EXPECT_FALSE(calls_.is_armed());
+  calls_.has_alarm = false;
+  EXPECT_EQ(tracee_.Await(calls_.NowNs() + 5 * kMsec), Tracee::Seen::kRunning);
+  EXPECT_GT(calls_.sleeps, 0);
+  EXPECT_GE(calls_.elapsed_ns(), 10 * kMsec);
+}
+
+// A running thread need not be stopped in order to be released.
+TEST_F(TraceeTest, AReleaseByTheEndOfTheTracerAsksForNoStop) {
+  std::thread([this] {
+    ASSERT_TRUE(tracee_.Seize(kPid, kTid).ok());
+    tracee_.ReleaseByEnd();
+    tracee_.Release();
+    EXPECT_EQ(calls_.interrupts, 0);
+    EXPECT_TRUE(calls_.detached.empty());
+    EXPECT_TRUE(tracee_.tracer_must_exit());
+    EXPECT_EQ(gate_.tracees, 1u) << "it is one until the end";
+  }).join();
+  EXPECT_EQ(gate_.tracees, 0u);
 }
 
 TEST_F(TraceeTest, KeepSeesTheEnd) {

@@ -1,0 +1,144 @@
+#include "injector/call_entry.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "injector/attach_run.h"
+#include "injector/failure.h"
+#include "injector/fault.h"
+#include "injector/tracee.h"
+#include "userspace/base/clock.h"
+
+namespace rocattach {
+namespace {
+
+// How often to look for a call.
+constexpr long kLookNs = 100'000;
+
+// How long the thread may take to its next call.
+constexpr uint64_t kCallPatienceNs = 5'000'000;
+
+// A stop that has been requested comes within microseconds, unless the thread gets no
+// processor.
+constexpr uint64_t kStopPatienceNs = 50'000'000;
+
+// How many calls may be refused, because they come from a signal handler or while the
+// loader is busy, before another way in is tried.
+constexpr int kMostRefused = 4;
+
+AttachFailure NoCall(std::string detail) {
+  return {AttachReason::kNoSafePoint, 0, std::move(detail), true};
+}
+
+// Both are advice only: without it the wake-up takes longer.
+void SetPriority(int policy, int priority) {
+  sched_param param = {};
+  param.sched_priority = priority;
+  (void)pthread_setschedparam(pthread_self(), policy, &param);
+}
+void MoveTo(int cpu) {
+  if (cpu < 0 || cpu >= CPU_SETSIZE) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  (void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+// Stops that are not ours are over when this returns.
+void Rehearse(Tracee* tracee) {
+  constexpr uint64_t kShortNs = 20'000;
+  if (tracee->Await(BootNs() + kShortNs) == Tracee::Seen::kHeld) {
+    tracee->Resume(/*deliver=*/true);
+  }
+}
+
+// Waits for the stop that the probe has requested or will request.
+StepResult AwaitStop(ProbedCall* call, Tracee* tracee) {
+  const uint64_t deadline_ns = BootNs() + kCallPatienceNs;
+  bool disarmed = false;
+  for (;;) {
+    switch (tracee->Await(disarmed ? deadline_ns + kStopPatienceNs : deadline_ns)) {
+      case Tracee::Seen::kGone:
+        return AttachFailure{AttachReason::kTargetExited, 0,
+                             "the thread that made the call has exited"};
+      case Tracee::Seen::kRunning:
+        if (disarmed || call->Disarm()) {
+          return NoCall("the thread that made a call made no other one");
+        }
+        disarmed = true;  // it is stopping
+        continue;
+      case Tracee::Seen::kHeld:
+        if (call->IsStopping()) return StepOk();
+        tracee->Resume(/*deliver=*/true);  // not from the probe
+    }
+  }
+}
+
+// From the armed probe to the redirected thread. Whatever fails, the thread runs on.
+StepResult EnterAtStop(ProbedCall* call, Tracee* tracee, AttachRun* run) {
+  for (int refused = 0;;) {
+    call->Arm();
+    // Only now: nothing would stop it at a call that it makes before.
+    if (refused > 0) tracee->Resume(/*deliver=*/false);
+    (void)FaultAt("armed");
+    RETURN_IF_FAILED(AwaitStop(call, tracee));
+    (void)FaultAt("stopped");
+    StepResult result = run->Enter();
+    if (result.ok()) return result;
+    if (!result.failure().retryable || ++refused >= kMostRefused) {
+      tracee->Resume(/*deliver=*/false);
+      return result;
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<SeenCall> WaitForCall(ProbedCall* call, uint64_t deadline_ns) {
+  for (;;) {
+    std::optional<SeenCall> seen = call->Seen();
+    if (seen.has_value() || !call->IsAwaited() || BootNs() >= deadline_ns ||
+        Tracee::MustLetGo()) {
+      return seen;
+    }
+    const timespec nap = {0, kLookNs};
+    nanosleep(&nap, nullptr);
+  }
+}
+
+AttachOutcome AttachAtCall(AttachRequest request, const SeenCall& seen,
+                           LibraryCache* cache, ProbedCall* call) {
+  request.point.tid = seen.tid;
+  request.point.window_ip = seen.ip;
+  Tracee tracee;
+  AttachRun run(request, cache, &tracee, nullptr);
+  (void)FaultAt("look");
+  StepResult result = run.WriteAhead(seen.stack_pointer);
+  if (result.ok()) {
+    SetPriority(SCHED_FIFO | SCHED_RESET_ON_FORK, 1);
+    result = run.SeizeAhead();
+    (void)FaultAt("seized");
+  }
+  if (result.ok()) {
+    Rehearse(&tracee);
+    MoveTo(seen.cpu);
+    result = EnterAtStop(call, &tracee, &run);
+  }
+  if (!result.ok()) {
+    (void)call->Disarm();
+    tracee.ReleaseByEnd();
+  }
+  AttachOutcome outcome = run.Finish(std::move(result));
+  // The released thread may want this processor.
+  SetPriority(SCHED_OTHER, 0);
+  return outcome;
+}
+
+}  // namespace rocattach
