@@ -143,8 +143,15 @@ StepResult AttachRun::WriteAhead(uint64_t stack_pointer) {
   status = facts_.memory->Read(facts_.cave.address, stub.data(), stub.size());
   if (!status.ok()) return FailureFromStatus(status, AttachReason::kMemoryAccess);
   ahead_.Add(facts_.cave.address, std::move(stub));
-  (void)ahead_.StillHold(*facts_.memory);
   return StepOk();
+}
+
+void AttachRun::RehearseEntry() {
+  RemoteAddress loader_state;
+  (void)CheckRoom();
+  (void)CheckContext(&loader_state);
+  (void)CheckLocks(loader_state);
+  (void)ahead_.StillHold(*facts_.memory);
 }
 
 StepResult AttachRun::SeizeAhead() {

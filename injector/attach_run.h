@@ -52,6 +52,8 @@ class AttachRun {
   StepResult WriteAhead(uint64_t stack_pointer);
   // Then the thread is seized, without a stop.
   StepResult SeizeAhead();
+  // Makes the checks of Enter on the running thread, for the caches.
+  void RehearseEntry();
   // The thread is stopped at the window: enters it. Nothing has changed after a failure
   // that is retryable, and the thread may be let run and be stopped again.
   StepResult Enter();

@@ -117,6 +117,8 @@ AttachOutcome AttachAtCall(AttachRequest request, const SeenCall& seen,
                            LibraryCache* cache, ProbedCall* call) {
   request.point.tid = seen.tid;
   request.point.window_ip = seen.ip;
+  // First, so that everything is in that processor's caches.
+  MoveTo(seen.cpu);
   Tracee tracee;
   AttachRun run(request, cache, &tracee, nullptr);
   (void)FaultAt("look");
@@ -128,7 +130,7 @@ AttachOutcome AttachAtCall(AttachRequest request, const SeenCall& seen,
   }
   if (result.ok()) {
     Rehearse(&tracee);
-    MoveTo(seen.cpu);
+    run.RehearseEntry();
     result = EnterAtStop(call, &tracee, &run);
   }
   if (!result.ok()) {
