@@ -53,9 +53,8 @@ FRAME int is_stoppable(void) {
 FRAME int ignores_stop_signal(void) {
   struct task_struct* task = bpf_get_current_task_btf();
   if (task->blocked.sig[0] & (1ul << (ROCATTACH_STOP_SIGNAL - 1))) return 0;
-  return (__u64)BPF_CORE_READ(task, sighand,
-                              action[ROCATTACH_STOP_SIGNAL - 1].sa.sa_handler) <=
-         SIG_IGN;
+  return (__u64)BPF_CORE_READ(
+             task, sighand, action[ROCATTACH_STOP_SIGNAL - 1].sa.sa_handler) <= SIG_IGN;
 }
 
 /* Another signal would come first, and the thread would be stopped in its handler. */

@@ -63,6 +63,7 @@ enum rocattach_window_mode {
   /* Of late attaches, made by the service. */
   ROCATTACH_WINDOW_BLOCKED = 9,     /* a thread that is blocked in a system call */
   ROCATTACH_WINDOW_TAKEN_OVER = 10, /* the collector of an earlier service */
+  ROCATTACH_WINDOW_LISTENER = 11,   /* the thread that waits for attachers */
 };
 
 /* Which budget. */

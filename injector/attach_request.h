@@ -43,9 +43,13 @@ struct CollectorImage {
 enum class EarlierAttach {
   kNone,  // a process that has a collector is refused
   // The process has shut its runtime down and starts it again: the collector is loaded,
-  // and its start function is called again.
-  kReplaceStub,  // the new stub may be written over the old one
-  kKeepStub,     // the old stub is being removed, so its room is not used
+  // and its start function is called again. The new stub may be written over the old
+  // one.
+  kReplaceStub,
+  // Found out by the attach itself: the process was forked from one with a collector,
+  // in which no runtime was open. The library starts anew in it, and no thread of the
+  // process can be in a stub that it has inherited.
+  kForkedChild,
 };
 
 // What is known of the process. Each fact saves reading a file of /proc, which takes
@@ -83,12 +87,17 @@ struct AttachRequest {
   CollectorImage other_collector;
   // A descriptor of the same library, sent to a target that sees neither; -1: none.
   int collector_fd = -1;
+  // Libraries of earlier services that a forked child may have inherited, and whose
+  // reports are heard as well. Only device and inode count, as /proc/PID/maps has them.
+  std::vector<FileIdentity> inherited_libraries;
   // Passed to rocattach_collector_start; the path is filled in.
   rocattach_collector_config config = {};
   // Size of the shared memory that the collector will make; 0: do not check whether the
   // process's limits allow for it.
   uint64_t memory_bytes = 0;
   EarlierAttach earlier = EarlierAttach::kNone;
+  // A stub is being removed from the process: no room with a stub in it is used.
+  bool keep_stubs = false;
   uint32_t stop_timeout_msec = 250;  // longest time to wait for the stop
   KernelFacts known;
   AttachCallbacks callbacks;

@@ -14,6 +14,7 @@
 #include "injector/call_context.h"
 #include "injector/descriptor_sender.h"
 #include "injector/fault.h"
+#include "injector/seccomp_filter.h"
 #include "injector/target_checks.h"
 #include "injector/target_memory.h"
 #include "userspace/base/clock.h"
@@ -94,6 +95,7 @@ StepResult AttachRun::Steps() {
   }
   RETURN_IF_FAILED(CheckRoom());
   outcome_.stage = AttachStage::kCheck;
+  RETURN_IF_FAILED(CheckFilters());
   RemoteAddress loader_state;
   RETURN_IF_FAILED(CheckContext(&loader_state));
   RETURN_IF_FAILED(CheckLocks(loader_state));
@@ -173,6 +175,7 @@ StepResult AttachRun::Enter() {
   RETURN_IF_FAILED(CheckWindow());
   RETURN_IF_FAILED(CheckRoom());
   outcome_.stage = AttachStage::kCheck;
+  RETURN_IF_FAILED(CheckFilters());
   RemoteAddress loader_state;
   StepResult context = CheckContext(&loader_state);
   // The thread's next call may come from elsewhere.
@@ -307,6 +310,16 @@ StepResult AttachRun::CheckRoom() {
   const RemoteAddress stack_pointer(registers_.rsp);
   RETURN_IF_FAILED(inspection_.CoverAddress(stack_pointer - 1));
   return CheckStack(request_.point.tid, *facts_.maps, stack_pointer, StubFrameBytes());
+}
+
+// Would a filter of system calls end the process where the stub or the loader makes one?
+// Filters are only readable while the thread is stopped.
+StepResult AttachRun::CheckFilters() const {
+  return CheckSeccompOfThread(
+      [this](uint32_t index, SeccompProgram* program) {
+        return ReadSeccompFilterOf(request_.point.tid, index, program);
+      },
+      facts_.stub_kind);
 }
 
 // May dlopen be called here and now?

@@ -70,6 +70,7 @@ class AttachRun {
   StepResult CheckWindow();
   StepResult CheckBlocked();
   StepResult CheckRoom();
+  StepResult CheckFilters() const;
   StepResult CheckContext(RemoteAddress* loader_state) const;
   StepResult CheckLocks(RemoteAddress loader_state);
   uint64_t LoaderDeadline() const;

@@ -86,6 +86,10 @@ absl::string_view AttachReasonName(AttachReason reason) {
       return "resource-limit";
     case AttachReason::kCollectorChanged:
       return "collector-changed";
+    case AttachReason::kInheritedRuntime:
+      return "inherited-runtime";
+    case AttachReason::kSeccompFilter:
+      return "seccomp-filter";
   }
   return "unknown";
 }
@@ -187,6 +191,14 @@ absl::string_view AttachReasonHelp(AttachReason reason) {
              "a "
              "system call that continues unnoticed after an interruption; try again "
              "while the process uses the GPU.";
+    case AttachReason::kInheritedRuntime:
+      return "A child that is forked while the HSA runtime is open cannot use GPUs, so "
+             "there is nothing to record; fork before the runtime is started, or let "
+             "the child run a program of its own (exec, Python's 'spawn').";
+    case AttachReason::kSeccompFilter:
+      return "A seccomp filter of the process would end it at a system call that "
+             "loading the collector needs; let the filter allow the call that is "
+             "named, or answer it with an error.";
   }
   return "";
 }

@@ -57,6 +57,9 @@ enum class AttachReason : uint8_t {
   kResourceLimit = 26,  // one of its rlimits leaves no room for the collector
   kCollectorChanged = 27,  // the file at the collector's path is not the service's
   kNoSafePoint = 28,       // no thread of a running process can be entered now
+  // Forked from an attached process while the runtime was open: it cannot use GPUs.
+  kInheritedRuntime = 29,
+  kSeccompFilter = 30,  // a filter of the thread would kill it during the load
 };
 
 struct AttachOutcome {

@@ -1,6 +1,8 @@
 #include "injector/target_inspection.h"
 
 #include <errno.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <string>
 #include <utility>
@@ -9,8 +11,10 @@
 #include "injector/collector_name.h"
 #include "injector/fault.h"
 #include "injector/loader_lock.h"
+#include "injector/mapped_collector.h"
 #include "injector/symbol_lookup.h"
 #include "injector/target_checks.h"
+#include "userspace/base/process.h"
 
 namespace rocattach {
 namespace {
@@ -21,6 +25,48 @@ bool IsOfCollectorFile(AttachReason reason) {
   return reason == AttachReason::kCollectorMissing ||
          reason == AttachReason::kCollectorUnreadable ||
          reason == AttachReason::kCollectorChanged;
+}
+
+bool IsFile(const Mapping& mapping, const FileIdentity& file) {
+  return mapping.inode == file.inode &&
+         makedev(mapping.device_major, mapping.device_minor) == file.device;
+}
+
+// Whether a library that the process has mapped is the one that it would be told to
+// load: only that one's reports are heard.
+bool IsOurs(const Mapping& library, const AttachRequest& request) {
+  for (const CollectorImage* image : {&request.collector, &request.other_collector}) {
+    if (image->path.empty()) continue;
+    if (image->file.inode == 0 ? library.path == image->path
+                               : IsFile(library, image->file)) {
+      return true;
+    }
+  }
+  for (const FileIdentity& file : request.inherited_libraries) {
+    if (IsFile(library, file)) return true;
+  }
+  struct stat sent;
+  return request.collector_fd >= 0 && fstat(request.collector_fd, &sent) == 0 &&
+         IsFile(library, FileIdentity::Of(sent));
+}
+
+StepResult CheckInheritedLibrary(const Maps& maps, const AttachRequest& request,
+                                 const MappedCollector& collector) {
+  const Mapping* library = nullptr;
+  for (const Mapping& mapping : maps.mappings()) {
+    if (!IsCollectorLibrary(mapping)) continue;
+    library = &mapping;
+    if (!IsOurs(mapping, request)) break;
+  }
+  if (library != nullptr && IsOurs(*library, request)) return StepOk();
+  return AttachFailure{
+      AttachReason::kAlreadyAttached, 0,
+      absl::StrCat("the process was forked from process ", collector.owner,
+                   " (as that calls itself), and has inherited a collector of another "
+                   "service from it, ",
+                   library == nullptr ? "which it has not mapped any more"
+                                      : DecodeMapsPath(library->path),
+                   "; it can be recorded after an exec, or by that service")};
 }
 
 }  // namespace
@@ -160,7 +206,7 @@ StepResult TargetInspection::ResolveFromProc() {
   auto maps = Maps::ReadFiles(request_.point.tid, stack);
   if (!maps.ok()) return FailureFromProc(maps.status());
   RETURN_IF_FAILED(ResolveIn(*std::move(maps)));
-  if (described_) {
+  if (described_ && earlier_ != EarlierAttach::kForkedChild) {
     learned_ = request_.known.files->Learn(request_.point.tid, layout_, *facts_.maps,
                                            facts_.collector_path, cache_);
   }
@@ -169,17 +215,46 @@ StepResult TargetInspection::ResolveFromProc() {
 
 StepResult TargetInspection::ResolveIn(Maps maps) {
   facts_.maps.emplace(std::move(maps));
-  RETURN_IF_FAILED(CheckMappings(*facts_.maps, facts_.collector_path,
-                                 request_.earlier != EarlierAttach::kNone));
-
-  if (!facts_.memory.has_value()) {
-    auto memory = TargetMemory::Open(request_.point.pid, request_.point.tid);
-    if (!memory.ok()) return FailureFromProc(memory.status());
-    facts_.memory.emplace(*std::move(memory));
+  StepResult mappings = CheckMappings(*facts_.maps, facts_.collector_path,
+                                      earlier_ != EarlierAttach::kNone);
+  RETURN_IF_FAILED(OpenMemory());
+  if (!mappings.ok() && mappings.failure().reason == AttachReason::kAlreadyAttached) {
+    mappings = AcceptCollector(mappings);
   }
+  RETURN_IF_FAILED(mappings);
   RETURN_IF_FAILED(FindLoaderFunctions(request_.point.tid, *facts_.maps, cache_,
                                        &facts_.functions, &facts_.libc));
   return FindCave(0);
+}
+
+StepResult TargetInspection::OpenMemory() {
+  if (facts_.memory.has_value()) return StepOk();
+  auto memory = TargetMemory::Open(request_.point.pid, request_.point.tid);
+  if (!memory.ok()) return FailureFromProc(memory.status());
+  facts_.memory.emplace(*std::move(memory));
+  return StepOk();
+}
+
+// A forked child has its parent's collector, which notices that when it is started: the
+// library that is there must be the one that reports to us, and is found by its name.
+StepResult TargetInspection::AcceptCollector(const StepResult& refusal) {
+  const pid_t pid = request_.point.pid;
+  auto status = ReadThreadStatus(pid, pid);
+  auto ticks = ReadStartTicks(pid);
+  if (!status.ok() || !ticks.ok()) return refusal;
+  const auto collector = FindMappedCollector(*facts_.maps, *facts_.memory,
+                                             {pid, *ticks}, status->inner_tid);
+  if (!collector.has_value() || !collector->inherited) return refusal;
+  if (collector->runtime_was_open) {
+    return AttachFailure{AttachReason::kInheritedRuntime, 0,
+                         ExplainInheritedRuntime(*collector)};
+  }
+  RETURN_IF_FAILED(CheckInheritedLibrary(*facts_.maps, request_, *collector));
+  earlier_ = EarlierAttach::kForkedChild;
+  facts_.stub_kind = StubKind::kByPath;
+  facts_.collector_path = ROCATTACH_COLLECTOR_NAME;
+  facts_.why_sent.clear();
+  return CheckMappings(*facts_.maps, facts_.collector_path, true);
 }
 
 StepResult TargetInspection::CoverAddress(RemoteAddress address) {
@@ -202,9 +277,9 @@ StepResult TargetInspection::FindCave(uint64_t return_ip) {
       RemoteAddress(request_.point.window_ip), StubBytes(facts_.stub_kind),
       &facts_.cave, [this, return_ip](absl::string_view room) {
         const RemoteAddress back = ReturnAddressOf(room, facts_.stub_kind);
-        if (request_.earlier != EarlierAttach::kReplaceStub || back.is_null()) {
-          return false;
-        }
+        if (request_.keep_stubs || back.is_null()) return false;
+        if (earlier_ == EarlierAttach::kForkedChild) return true;
+        if (earlier_ != EarlierAttach::kReplaceStub) return false;
         if (return_ip != 0) return back.value() == return_ip;
         return back.value() - request_.point.window_ip <= kWindowBytes;
       });

@@ -64,6 +64,9 @@ class TargetInspection {
   bool ResolveFromLayout();
   StepResult ResolveFromProc();
   StepResult ResolveIn(Maps maps);
+  // Of a process that has a collector mapped: OK if the attach may go on with it.
+  StepResult AcceptCollector(const StepResult& refusal);
+  StepResult OpenMemory();
   void FindLocks() const;
 
   const AttachRequest& request_;
@@ -74,6 +77,7 @@ class TargetInspection {
   bool described_ = false;
   std::vector<KnownFiles::Judgement> learned_;
   TargetFacts facts_;
+  EarlierAttach earlier_ = request_.earlier;
   AttachStage stage_ = AttachStage::kCheck;
 };
 

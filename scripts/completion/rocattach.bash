@@ -52,6 +52,7 @@ _rocattach() {
   --top | --limit | --threshold | --confidence | --min-share | -n | --name | --kernel-include-regex | \
     --kernel-exclude-regex | --kernel-iteration-range | --dispatch-range | --gpu | \
     --device-samples | --api-function | -P | --collection-period | --attach-duration-msec | \
+    --rotate-size | --rotate-age | --keep-files | --keep-size | \
     --tool-timeout-msec | --wait-timeout-msec | --connect | --filter | --interval-msec)
     return
     ;;
@@ -61,6 +62,14 @@ _rocattach() {
     ;;
   --collection-period-unit)
     mapfile -t COMPREPLY < <(compgen -W "hour min sec msec usec nsec" -- "$current")
+    return
+    ;;
+  --backend)
+    mapfile -t COMPREPLY < <(compgen -W "auto sdk hsa" -- "$current")
+    return
+    ;;
+  --log-format)
+    mapfile -t COMPREPLY < <(compgen -W "text json" -- "$current")
     return
     ;;
   --path | --kfd-topology | -d | --output-directory)
@@ -133,7 +142,8 @@ _rocattach() {
   attach)
     options="-p --pid --attach --cgroup --attach-children --wait --wait-timeout-msec --announce \
       -t --attach-tool-library --tool-timeout-msec --detach-on-eof -d --output-directory -o \
-      --output-file -f --output-format --json -q --quiet --pmc --set -b --block --arch -i --input \
+      --output-file -f --output-format --rotate-size --rotate-age --keep-files --keep-size \
+      --json --log-format -q --quiet --pmc --set -b --block --arch -i --input \
       -E --extra-counters --single-pass --device-samples --gpu --kernel-include-regex \
       --kernel-exclude-regex --kernel-iteration-range --dispatch-range --kernel-trace \
       --memory-copy-trace --memory-allocation-trace --scratch-memory-trace \
@@ -142,7 +152,7 @@ _rocattach() {
       --counter-instances \
       -P --collection-period --collection-period-unit --attach-duration-msec \
       --hold-timeout-msec --capture --ring-slots --no-recording --library --collector \
-      -h --help --help-all"
+      --backend --kfd-topology -h --help --help-all"
     ;;
   profile)
     options="-n --name --path -b --block --set --no-roof --arch --extra-counters \

@@ -192,7 +192,9 @@ struct rocattach_control {
   uint32_t record_kinds;   /* ROCATTACH_PLAN_RECORD_*: what a plan may request */
   uint32_t api_domains;    /* bits 1 << enum rocattach_plan_api */
   uint32_t sdk_version;    /* 10000 * major + 100 * minor + patch; 0: none */
-  uint32_t pad2;
+  /* 1: contexts of the SDK run only between rocprofiler_register_attach and _detach,
+   * which an attacher has to call. */
+  uint32_t by_attacher;
   char backend_text[160]; /* why kinds are missing, for users; NUL-terminated */
 
   /* Collector -> service: the answer to a plan. The other three are written before
@@ -218,6 +220,11 @@ struct rocattach_control {
   /* LATE: packets that were in the queues from before when the collector first saw
    * each of them: of any type, not recorded. */
   uint64_t packets_before;
+
+  /* Address, in the process, of a 32-bit word with the state (enum
+   * rocattach_collector_state) in private memory: a forked child has there what its
+   * parent's state was at the fork, while this block is still its parent's. 0: none. */
+  uint64_t state_address;
 
   /* Service -> collector, atomic. On a cache line of their own. */
   uint32_t service_mapped __attribute__((aligned(128))); /* futex: 1 once mapped */

@@ -36,7 +36,10 @@ constexpr char kExamples[] =
     "the ROCPROF_ and ROCP_ variables of this command.\n"
     "Exit status: 0 every process was recorded, 1 one was not or something was lost, "
     "2\n"
-    "usage error, 3 rocattach could not start. 'rocattach doctor' shows what is "
+    "usage error, 3 rocattach could not start, 4 every process was observed and one "
+    "(of "
+    "a\n"
+    "tree: all) did nothing that could be recorded. 'rocattach doctor' shows what is "
     "missing.";
 
 struct AttachArguments {
@@ -140,8 +143,11 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
       ->add_option("--cgroup", args->cgroup,
                    "All processes of a control group and of those below it")
       ->type_name("PATH");
-  command->add_flag("--attach-children", args->run.children,
-                    "Their descendants as well, and those that they start later");
+  command
+      ->add_flag("--attach-children", args->run.children,
+                 "Their descendants as well, and those that they start later (default: "
+                 "$ROCPROF_ATTACH_CHILDREN, else no)")
+      ->envname("ROCPROF_ATTACH_CHILDREN");
   AddAttachOptions(command, &args->run);
   command
       ->add_option("-t,--attach-tool-library", args->tool_libraries,
@@ -160,6 +166,7 @@ void RegisterAttach(CLI::App* app, std::function<int()>* run) {
                     "Detach at the end of standard input instead of on Enter: when the "
                     "program at its other side closes it, or dies");
   AddRecordingOptions(command, &args->watch);
+  command->get_option("--attach-duration-msec")->envname("ROCPROF_ATTACH_DURATION");
   ShortenHelp(command, {"--pid", "--cgroup", "--attach-children", "--wait",
                         "--attach-tool-library", "--sys-trace", "--hip-trace",
                         "--hsa-trace", "--marker-trace", "--pmc", "--set", "--block",

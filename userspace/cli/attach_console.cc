@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
 #include "userspace/base/session_status.h"
@@ -29,6 +30,14 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+Json MissingJson(const std::vector<LeftOut>& missing) {
+  Json list = Json::array();
+  for (const LeftOut& one : missing) {
+    list.push_back(Json{{"what", one.what}, {"why", one.why}});
+  }
+  return list;
+}
+
 }  // namespace
 
 void AttachConsole::PrintLine(const std::string& line) {
@@ -38,12 +47,21 @@ void AttachConsole::PrintLine(const std::string& line) {
   fflush(options_.out);
 }
 
+void AttachConsole::Say(LogEntry entry) {
+  std::string line = LogLine(options_.log_format, "rocattach", entry, absl::Now());
+  line.pop_back();  // the newline
+  PrintLine(line);
+}
+
 void AttachConsole::Tick(const RunTotals& totals) {
   {
     absl::MutexLock lock(&mutex_);
     PrintReady();
   }
-  if (!terminal_ || options_.json || options_.quiet) return;
+  if (!terminal_ || options_.json || options_.quiet ||
+      options_.log_format == LogFormat::kJson) {
+    return;
+  }
   absl::MutexLock lock(&mutex_);
   const size_t awaited = Awaited();
   if (awaited != 0) {
@@ -74,7 +92,9 @@ void AttachConsole::ReportFailure(const absl::Status& why) {
                         {"reason", ReasonOf(why)},
                         {"detail", std::string(why.message())}}));
   } else {
-    PrintLine(absl::StrCat("rocattach: ", why.message()));
+    Say({.level = LogLevel::kError,
+         .event = "failed",
+         .message = std::string(why.message())});
   }
 }
 
@@ -114,7 +134,10 @@ void AttachConsole::Announce(const Result& result, absl::string_view line) {
                         {"pid", result.id.pid},
                         {"detail", std::string(status.message())}}));
   } else {
-    PrintLine(absl::StrCat("rocattach: ", status.message()));
+    Say({.level = LogLevel::kWarning,
+         .event = "not_announced",
+         .message = std::string(status.message()),
+         .pid = result.id.pid});
   }
 }
 
@@ -153,6 +176,8 @@ void AttachConsole::OnVerdict(const v1::Process& process,
     result.problem.clear();  // of an earlier attempt
   } else {
     result.problem = verdict.detail().empty() ? "not attached" : verdict.detail();
+    result.passed =
+        verdict.state() == v1::WINDOW_STATE_PASSED && options_.named.count(pid) == 0;
     // Once for each process.
     if (MayBeEnteredLater(verdict) && result.retry_until_ns == 0) {
       result.retry_until_ns = BootNs() + kRetryNs;
@@ -170,21 +195,30 @@ void AttachConsole::OnVerdict(const v1::Process& process,
       line["entry"] = EntryOf(verdict);
       line["tid"] = verdict.tid();
       line["stopped_ns"] = StoppedNs(verdict);
+      line["tid"] = StoppedThread(verdict);
     }
     PrintLine(Dump(line));
     AnnounceAttach(&result);
     return PrintReady();
   }
   if (!result.attached) {
-    return PrintLine(absl::StrCat("rocattach: process ", pid, " (", result.name,
-                                  ") was not attached to: ", result.problem));
+    return Say({.level = result.passed ? LogLevel::kInfo : LogLevel::kWarning,
+                .event = "not_attached",
+                .message = absl::StrCat("process ", pid, " (", result.name,
+                                        ") was not attached to: ", result.problem),
+                .pid = pid,
+                .comm = result.name,
+                .reason = ReasonName(verdict.reason())});
   }
   AnnounceAttach(&result);
   if (options_.quiet) return;
-  std::string text = absl::StrCat("rocattach: attached to process ", pid, " (",
-                                  result.name, "), ", StopText(verdict));
+  std::string text = absl::StrCat("attached to process ", pid, " (", result.name, "), ",
+                                  StopText(verdict));
   if (!verdict.detail().empty()) absl::StrAppend(&text, "; ", verdict.detail());
-  PrintLine(text);
+  Say({.event = "attached",
+       .message = std::move(text),
+       .pid = pid,
+       .comm = result.name});
 }
 
 size_t AttachConsole::Awaited() const {
@@ -223,9 +257,11 @@ void AttachConsole::OnNotStarted(pid_t pid, const absl::Status& why, bool awaite
                         {"detail", detail},
                         {"followed", true}}));
   } else if (!options_.quiet) {
-    PrintLine(absl::StrCat("rocattach: ", detail,
-                           awaited ? "; waiting until it does, or Ctrl-C is pressed"
-                                   : "; it is attached to when it does"));
+    Say({.event = "not_started",
+         .message = absl::StrCat(
+             detail, awaited ? "; waiting until it does, or Ctrl-C is pressed"
+                             : "; it is attached to when it does"),
+         .pid = pid});
   }
 }
 
@@ -243,7 +279,11 @@ void AttachConsole::PrintNotAttached(pid_t pid, const absl::Status& why) {
                         {"reason", ReasonOf(why)},
                         {"detail", detail}}));
   } else {
-    PrintLine(absl::StrCat("rocattach: ", detail));
+    Say({.level = LogLevel::kWarning,
+         .event = "not_attached",
+         .message = detail,
+         .pid = pid,
+         .reason = ReasonOf(why)});
   }
 }
 
@@ -263,8 +303,11 @@ void AttachConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
   if (options_.quiet || options_.json || end.how() == v1::ProcessEnd::STILL_RUNNING) {
     return;
   }
-  PrintLine(absl::StrCat("rocattach: process ", process.pid(), " (", result.name,
-                         ") has ended"));
+  const auto pid = static_cast<pid_t>(process.pid());
+  Say({.event = "end",
+       .message = absl::StrCat("process ", pid, " (", result.name, ") has ended"),
+       .pid = pid,
+       .comm = result.name});
 }
 
 void AttachConsole::OnNotBelievable(const v1::Process& process,
@@ -279,7 +322,9 @@ void AttachConsole::OnRecordingPaused(const absl::Status& why) {
   if (options_.json) {
     PrintLine(Dump(Json{{"event", "recording_paused"}, {"reason", why.message()}}));
   } else {
-    PrintLine(absl::StrCat("rocattach: recording is paused: ", why.message()));
+    Say({.level = LogLevel::kError,
+         .event = "recording_paused",
+         .message = absl::StrCat("recording is paused: ", why.message())});
   }
 }
 
@@ -289,8 +334,9 @@ void AttachConsole::OnRecordingResumed(uint64_t records_lost) {
     PrintLine(
         Dump(Json{{"event", "recording_resumed"}, {"records_lost", records_lost}}));
   } else {
-    PrintLine(absl::StrCat("rocattach: recording goes on; ", HumanCount(records_lost),
-                           " records were lost"));
+    Say({.event = "recording_resumed",
+         .message = absl::StrCat("recording goes on; ", HumanCount(records_lost),
+                                 " records were lost")});
   }
 }
 
@@ -298,32 +344,62 @@ void AttachConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   absl::MutexLock lock(&mutex_);
   const std::string reason = WithoutStatusName(why);
   results_[pid].problem = absl::StrCat("the session was refused: ", reason);
+  results_[pid].missing = {{"what the session was to record", reason}};
   if (options_.json) {
     PrintLine(Dump(Json{{"event", "session_refused"}, {"pid", pid}, {"reason", why}}));
   } else {
-    PrintLine(absl::StrCat("rocattach: process ", pid, ": session refused: ", reason));
+    Say({.level = LogLevel::kWarning,
+         .event = "session_refused",
+         .message = absl::StrCat("process ", pid, ": session refused: ", reason),
+         .pid = pid});
+  }
+}
+
+void AttachConsole::OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) {
+  absl::MutexLock lock(&mutex_);
+  results_[pid].missing = left_out;
+  if (options_.json) {
+    PrintLine(Dump(
+        Json{{"event", "left_out"}, {"pid", pid}, {"missing", MissingJson(left_out)}}));
+    return;
+  }
+  for (const LeftOut& one : left_out) {
+    Say({.level = LogLevel::kWarning,
+         .event = "session_left_out",
+         .message = absl::StrCat("process ", pid, ": recorded ", one.Text()),
+         .pid = pid});
   }
 }
 
 void AttachConsole::OnLibraryChanged(const std::string& path, const std::string& why) {
   absl::MutexLock lock(&mutex_);
   if (!options_.json) {
-    PrintLine(absl::StrCat("rocattach: ", CleanText(path), " ", why));
+    Say({.level = LogLevel::kWarning,
+         .event = "library_changed",
+         .message = absl::StrCat(CleanText(path), " ", why)});
   }
 }
 
-bool AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
+AttachResult AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
   const v1::LossAccount& account = result.account;
   const uint64_t records = account.dispatches_delivered() + account.copies_delivered() +
-                           account.api_calls_delivered() + account.samples_delivered();
+                           account.api_calls_delivered() + account.samples_delivered() +
+                           account.memory_delivered();
   const uint64_t lost = LostOf(account);
-  const bool recorded = result.attached && result.problem.empty() && lost == 0;
+  const bool whole = result.attached && result.problem.empty() && lost == 0;
+  AttachResult outcome = whole ? AttachResult::kRecorded : AttachResult::kNotRecorded;
   std::string status = "not-attached";
-  if (result.attached) {
+  if (result.passed && !result.attached) {
+    status = "passed";
+    outcome = AttachResult::kNothingHappened;
+  } else if (result.attached) {
     status = lost != 0            ? "incomplete"
              : records != 0       ? "recorded"
              : options_.recording ? "nothing-happened"
                                   : "not-recorded";
+    if (whole && records == 0 && options_.recording) {
+      outcome = AttachResult::kNothingHappened;
+    }
   }
   if (options_.json) {
     Json line = {{"event", "result"},
@@ -331,20 +407,24 @@ bool AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
                  {"comm", result.name},
                  {"status", status},
                  {"entry", result.attached ? EntryOf(result.window) : "none"},
+                 {"tid", result.attached ? StoppedThread(result.window) : 0},
                  {"stopped_ns", result.attached ? StoppedNs(result.window) : 0},
                  {"dispatches", account.dispatches_delivered()},
                  {"copies", account.copies_delivered()},
                  {"api_calls", account.api_calls_delivered()},
+                 {"samples", account.samples_delivered()},
+                 {"memory_records", account.memory_delivered()},
                  {"lost", lost},
                  {"untimed", account.untimed()},
+                 {"missing", MissingJson(result.missing)},
                  {"detail", result.problem}};
     PrintLine(Dump(line));
-    return recorded;
+    return outcome;
   }
-  if (!result.attached) return recorded;  // already printed
-  if (!options_.quiet || !recorded) {
+  if (!result.attached) return outcome;  // already printed
+  if (!options_.quiet || outcome != AttachResult::kRecorded) {
     std::string text = absl::StrCat(
-        "rocattach: process ", pid, " (", result.name, "): ",
+        "process ", pid, " (", result.name, "): ",
         records == 0 && lost == 0
             ? options_.recording ? "it was observed, and dispatched and copied nothing"
                                  : "attached, and not recorded as requested"
@@ -352,40 +432,71 @@ bool AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
                            HumanCount(account.copies_delivered()), " copies"));
     if (lost != 0) absl::StrAppend(&text, ", ", HumanCount(lost), " lost");
     if (!result.problem.empty()) absl::StrAppend(&text, "; ", result.problem);
-    PrintLine(text);
+    Say({.level = outcome == AttachResult::kNotRecorded ? LogLevel::kWarning
+                                                        : LogLevel::kInfo,
+         .event = "result",
+         .message = std::move(text),
+         .pid = pid,
+         .comm = result.name});
   }
-  return recorded;
+  return outcome;
 }
 
-bool AttachConsole::Summarize(const RunResult& result) {
+AttachResult AttachConsole::SummarizeAll() {
+  bool all_recorded = true, any_recorded = false;
+  AttachResult outcome = AttachResult::kRecorded;
+  const auto add = [&](pid_t pid, const Result& result) {
+    const AttachResult one = SummarizeOne(pid, result);
+    if (one == AttachResult::kNotRecorded) outcome = one;
+    any_recorded |= one == AttachResult::kRecorded;
+    all_recorded &= one == AttachResult::kRecorded || options_.named.count(pid) == 0;
+  };
+  for (const auto& [pid, process] : former_) add(pid, process);
+  for (const auto& [pid, process] : results_) add(pid, process);
+  if (results_.empty()) return AttachResult::kNotRecorded;
+  if (outcome == AttachResult::kNotRecorded) return outcome;
+  // A process that runs another program has one result for each.
+  const bool one_is_enough = options_.children || !former_.empty();
+  return one_is_enough
+             ? (any_recorded ? AttachResult::kRecorded : AttachResult::kNothingHappened)
+         : all_recorded ? AttachResult::kRecorded
+                        : AttachResult::kNothingHappened;
+}
+
+AttachResult AttachConsole::Summarize(const RunResult& result) {
   absl::MutexLock lock(&mutex_);
   GiveUpAwaited();
   for (const auto& [pid, process] : results_) AnnounceDetach(process);
-  bool all = !results_.empty() && result.output_status.ok();
-  for (const auto& [pid, process] : former_) all &= SummarizeOne(pid, process);
-  for (const auto& [pid, process] : results_) all &= SummarizeOne(pid, process);
+  AttachResult outcome = SummarizeAll();
+  if (!result.output_status.ok()) outcome = AttachResult::kNotRecorded;
   if (results_.empty() && !options_.json) {
-    PrintLine("rocattach: no process has used a GPU");
+    Say({.level = LogLevel::kWarning,
+         .event = "summary",
+         .message = "no process has used a GPU"});
   }
   if (!result.output_status.ok() && !options_.json) {
-    PrintLine(absl::StrCat("rocattach: the output is incomplete: ",
-                           result.output_status.message()));
+    Say({.level = LogLevel::kError,
+         .event = "output_incomplete",
+         .message = absl::StrCat("the output is incomplete: ",
+                                 result.output_status.message())});
   }
   if (options_.json) {
-    Json line = {{"event", "end"}, {"complete", all}, {"files", result.files}};
+    // Nothing is missing where nothing happened.
+    Json line = {{"event", "end"},
+                 {"complete", outcome != AttachResult::kNotRecorded},
+                 {"files", result.files}};
     if (!result.output_status.ok()) {
       line["output_error"] = std::string(result.output_status.message());
     }
     PrintLine(Dump(line));
   } else if (!options_.quiet) {
     for (const std::string& file : result.files) {
-      PrintLine(absl::StrCat("rocattach: recorded in ", file,
-                             "; read it with rocattach "
-                             "report ",
-                             file));
+      Say({.event = "wrote",
+           .message = absl::StrCat("recorded in ", file,
+                                   "; read it with rocattach report ", file)});
     }
   }
-  return all;
+  return outcome;
 }
 
 }  // namespace rocattach

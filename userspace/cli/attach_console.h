@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,17 +18,30 @@
 #include "absl/synchronization/mutex.h"
 #include "schemas/stream.pb.h"
 #include "userspace/base/process.h"
+#include "userspace/cli/log_line.h"
 #include "userspace/service/watcher.h"
 
 namespace rocattach {
 
 struct AttachConsoleOptions {
   bool json = false;
+  LogFormat log_format = LogFormat::kText;
   bool quiet = false;
   bool recording = true;  // false: --no-recording
   bool announce = false;  // in the standard error of each process
   bool live = true;       // a status line: not together with a command's own output
+  bool children = false;  // of the named processes are recorded as well
+  std::set<pid_t> named;  // by the user
   FILE* out = stderr;
+};
+
+// What became of the processes that were to be recorded.
+enum class AttachResult {
+  kRecorded,
+  // They were observed, and one did nothing that could be recorded. Of a tree it is
+  // enough that one process did.
+  kNothingHappened,
+  kNotRecorded,  // one was not attached to, or not as requested, or records are lost
 };
 
 // Thread-safe.
@@ -45,8 +59,8 @@ class AttachConsole : public WatcherObserver {
   void ReportFailure(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
   // The live line, on a terminal only.
   void Tick(const RunTotals& totals) ABSL_LOCKS_EXCLUDED(mutex_);
-  // After the run: one result for each process. True if all were recorded.
-  bool Summarize(const RunResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
+  // After the run: prints one result for each process.
+  AttachResult Summarize(const RunResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
   // Every process that was asked for has a verdict.
   bool decided() const ABSL_LOCKS_EXCLUDED(mutex_);
   // A process is attached.
@@ -62,6 +76,8 @@ class AttachConsole : public WatcherObserver {
   void OnRecordingResumed(uint64_t records_lost) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSessionRefused(pid_t pid, const std::string& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void OnNotAttached(pid_t pid, const absl::Status& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRunningDone() override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -74,10 +90,12 @@ class AttachConsole : public WatcherObserver {
     std::string name;
     ProcessId id;
     bool attached = false;
+    bool passed = false;          // of a tree: there is nothing that could be recorded
     bool awaited = false;         // until it starts its runtime
     v1::WindowEvent window;       // if there was one
     uint64_t retry_until_ns = 0;  // 0: nothing is tried again
-    std::string problem;     // of a process that is not attached, or not as requested
+    std::string problem;  // of a process that is not attached, or not as requested
+    std::vector<LeftOut> missing;
     bool announced = false;  // it was told about the attach
     bool ended = false;
     v1::ProcessEnd end;
@@ -85,6 +103,7 @@ class AttachConsole : public WatcherObserver {
   };
 
   // With the lock.
+  void Say(LogEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PrintLine(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   size_t Awaited() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Tells the process; says so if that is not possible.
@@ -99,8 +118,9 @@ class AttachConsole : public WatcherObserver {
   bool Decided() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Says once that each process has its verdict.
   void PrintReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool SummarizeOne(pid_t pid, const Result& result)
+  AttachResult SummarizeOne(pid_t pid, const Result& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  AttachResult SummarizeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The result of the process that has this number now.
   Result& Current(pid_t pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -26,15 +26,23 @@ namespace rocattach {
 namespace {
 
 constexpr int kExitCannotStart = 3;
+constexpr int kExitNothing = 4;
 
 AttachConsoleOptions ConsoleOptions(const AttachRun& run, const WatchArguments& watch) {
   const bool stdout_taken = watch.watcher.output_file == "-" || !watch.command.empty();
   return {.json = watch.json,
+          .log_format = watch.log_format,
           .quiet = watch.quiet,
           .recording = watch.watcher.recording,
           .announce = run.announce,
           .live = watch.command.empty(),
+          .children = run.children,
+          .named = {run.pids.begin(), run.pids.end()},
           .out = watch.json && !stdout_taken ? stdout : stderr};
+}
+
+void Log(LogFormat format, const LogEntry& entry) {
+  WriteLog(format, "rocattach", entry);
 }
 
 // What -V and -VV add.
@@ -68,17 +76,22 @@ void Explain(const AttachRun& run, const WatchArguments& watch,
 }
 
 // True if the recording has what it was for; says what is missing.
-bool HasCounters(const AttachRun& run, const RunResult& result) {
+bool HasCounters(const AttachRun& run, const RunResult& result, LogFormat log) {
   if (!run.needs_counters) return true;
   if (result.totals.measured > 0) {
-    fprintf(stderr, "rocattach: counters of %s dispatches were measured\n",
-            HumanCount(result.totals.measured).c_str());
+    Log(log,
+        {.event = "session_collected",
+         .message = absl::StrCat("counters of ", HumanCount(result.totals.measured),
+                                 " dispatches were measured")});
     return true;
   }
-  fprintf(stderr, "rocattach: no counters were measured%s\n",
-          result.totals.attached == 0 ? ": no process was attached to"
-          : result.session_refused    ? ": every process refused them, see above"
-                                      : ": no kernel was dispatched meanwhile");
+  Log(log, {.level = LogLevel::kWarning,
+            .event = "session_empty",
+            .message = absl::StrCat(
+                "no counters were measured",
+                result.totals.attached == 0 ? ": no process was attached to"
+                : result.session_refused    ? ": every process refused them, see above"
+                                            : ": no kernel was dispatched meanwhile")});
   return false;
 }
 
@@ -87,8 +100,10 @@ bool FinishOutputs(const AttachRun& run, const RunResult& result, bool counted) 
   return !counted || !run.afterwards || run.afterwards(result.files);
 }
 
-int PrintError(const absl::Status& status, int exit_status) {
-  fprintf(stderr, "rocattach: %s\n", WithoutStatusName(status.message()).c_str());
+int PrintError(const absl::Status& status, int exit_status, LogFormat log) {
+  Log(log, {.level = LogLevel::kError,
+            .event = "failed",
+            .message = WithoutStatusName(status.message())});
   return exit_status;
 }
 
@@ -160,7 +175,9 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
   watch->watcher.duration_from_attach = run.wait;
   watch->watcher.watch_new = run.children || run.wait;
   auto conversion = EndConversion::Start("rocattach", watch);
-  if (!conversion.ok()) return PrintError(conversion.status(), kExitCannotStart);
+  if (!conversion.ok()) {
+    return PrintError(conversion.status(), kExitCannotStart, watch->log_format);
+  }
   auto watcher = Watcher::Start(watch->watcher, &console);
   if (!watcher.ok()) {
     console.ReportFailure(watcher.status());
@@ -173,7 +190,8 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
   InputEnd input_end(run.detach_on_eof, [&] { (*watcher)->RequestStop(0); });
   EnterKey enter(/*wanted=*/!run.detach_on_eof);
   if (enter.watching() && !watch->quiet && !watch->json) {
-    fprintf(stderr, "rocattach: press Enter or Ctrl-C to detach\n");
+    Log(watch->log_format,
+        {.event = "stop_hint", .message = "press Enter or Ctrl-C to detach"});
   }
   auto result = (*watcher)->Run({}, [&] {
     console.Tick((*watcher)->Totals());
@@ -182,12 +200,17 @@ int RecordRunning(const AttachRun& run, WatchArguments* watch) {
                       !(run.children && (*watcher)->FollowsAny());
     if (over || enter.Pressed(0)) (*watcher)->RequestStop(0);
   });
-  if (!result.ok()) return PrintError(result.status(), kExitCannotStart);
-  const bool complete = console.Summarize(*result);
-  const bool counted = HasCounters(run, *result);
+  if (!result.ok()) {
+    return PrintError(result.status(), kExitCannotStart, watch->log_format);
+  }
+  const AttachResult outcome = console.Summarize(*result);
+  const bool counted = HasCounters(run, *result, watch->log_format);
   const bool finished = FinishOutputs(run, *result, counted);
   const bool converted = *conversion == nullptr || (*conversion)->Finish();
-  return counted && complete && finished && converted ? kExitOk : kExitLosses;
+  if (!counted || !finished || !converted || outcome == AttachResult::kNotRecorded) {
+    return kExitLosses;
+  }
+  return outcome == AttachResult::kRecorded ? kExitOk : kExitNothing;
 }
 
 int RecordCommand(const AttachRun& run, WatchArguments* watch) {
@@ -200,9 +223,11 @@ int RecordCommand(const AttachRun& run, WatchArguments* watch) {
   Explain(run, *watch, **watcher);
   StopSignals signals(watcher->get());
   auto result = (*watcher)->Run(watch->command, nullptr);
-  if (!result.ok()) return PrintError(result.status(), CommandExit(result.status()));
-  const bool complete = console.Summarize(*result);
-  const bool counted = HasCounters(run, *result);
+  if (!result.ok()) {
+    return PrintError(result.status(), CommandExit(result.status()), watch->log_format);
+  }
+  const bool complete = console.Summarize(*result) != AttachResult::kNotRecorded;
+  const bool counted = HasCounters(run, *result, watch->log_format);
   const bool finished = FinishOutputs(run, *result, counted);
   if (const int status = ExitStatusOfCommand(*result); status != 0) return status;
   return complete && counted && finished ? kExitOk : kExitLosses;

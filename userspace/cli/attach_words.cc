@@ -10,6 +10,7 @@ namespace rocattach {
 
 std::string EntryOf(const v1::WindowEvent& window) {
   if (window.mode() == v1::WINDOW_MODE_TAKEN_OVER) return "armed";
+  if (window.mode() == v1::WINDOW_MODE_LISTENER) return "listener";
   if (window.mode() == v1::WINDOW_MODE_BLOCKED) return "late-blocked";
   return window.collector().entry_path() == v1::ENTRY_PATH_LATE ? "late" : "window";
 }
@@ -20,8 +21,15 @@ uint64_t StoppedNs(const v1::WindowEvent& window) {
   return window.released_ns() > begin ? window.released_ns() - begin : 0;
 }
 
+uint32_t StoppedThread(const v1::WindowEvent& window) {
+  return window.mode() == v1::WINDOW_MODE_TAKEN_OVER ? 0 : window.tid();
+}
+
 std::string StopText(const v1::WindowEvent& window) {
   if (window.mode() == v1::WINDOW_MODE_TAKEN_OVER) return "no thread stopped";
+  if (window.mode() == v1::WINDOW_MODE_LISTENER) {
+    return "through its thread for attachers";
+  }
   return absl::StrCat("one thread stopped for ", HumanDuration(StoppedNs(window)));
 }
 

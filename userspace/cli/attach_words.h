@@ -16,6 +16,8 @@ std::string EntryOf(const v1::WindowEvent& window);
 // How long the thread that was entered stood still. One that was blocked in a system
 // call would not have run meanwhile.
 uint64_t StoppedNs(const v1::WindowEvent& window);
+// The thread that was; 0: none.
+uint32_t StoppedThread(const v1::WindowEvent& window);
 std::string StopText(const v1::WindowEvent& window);
 
 // "loader-busy" for ATTACH_REASON_LOADER_BUSY.

@@ -41,12 +41,13 @@ void AddTrace(const std::string& name, Collected* collected,
               std::vector<std::string>* ignored) {
   if (name == "sys_trace" || name == "runtime_trace") {
     collected->kernel_trace = true;
-    collected->api_domains.insert(
-        {TraceDomain::kMemoryCopies, TraceDomain::kHipApi, TraceDomain::kMarkers});
-    collected->implied_domains.insert({TraceDomain::kMemoryAllocations,
-                                       TraceDomain::kScratchMemory,
-                                       TraceDomain::kRcclApi});
-    if (name == "sys_trace") collected->api_domains.insert(TraceDomain::kHsaApi);
+    // Recorded wherever dispatches are.
+    collected->api_domains.insert(TraceDomain::kMemoryCopies);
+    // Nobody has named these: a process that cannot give one is recorded without it.
+    collected->implied_domains.insert(
+        {TraceDomain::kHipApi, TraceDomain::kMarkers, TraceDomain::kMemoryAllocations,
+         TraceDomain::kScratchMemory, TraceDomain::kRcclApi});
+    if (name == "sys_trace") collected->implied_domains.insert(TraceDomain::kHsaApi);
   } else if (absl::StartsWith(name, "hsa_")) {
     collected->api_domains.insert(TraceDomain::kHsaApi);
   } else if (absl::StartsWith(name, "hip_")) {
@@ -318,7 +319,8 @@ absl::Status AddTraces(const SessionArguments& args, const Collected& collected,
                       TraceDomain::kRcclApi};
   if (args.api_arguments &&
       std::none_of(calls.begin(), calls.end(), [&](TraceDomain domain) {
-        return collected.api_domains.contains(domain);
+        return collected.api_domains.contains(domain) ||
+               collected.implied_domains.contains(domain);
       })) {
     return absl::InvalidArgumentError(
         "--api-arguments requires calls: add --hip-trace, --hsa-trace, --rccl-trace or "

@@ -82,15 +82,13 @@ const char* const kEveryday[] = {"--auto",
 
 void AddSelection(CLI::App* app, WatchArguments* args) {
   StartGroup(app, kWatchGroup);
-  CLI::Option* attach = app->add_flag(
+  app->add_flag(
       "--auto", args->watcher.attach,
       "Hold and attach to new GPU processes (otherwise they are only reported)");
   app->add_flag("--dry-run", args->watcher.dry_run,
-                "With --auto: report what would be done, without doing it")
-      ->needs(attach);
+                "With --auto: report what would be done, without doing it");
   app->add_flag("--attach-running", args->watcher.all_running,
-                "With --auto: also attach to processes that use the GPU already")
-      ->needs(attach);
+                "Also attach to processes that use the GPU already; implies --auto");
   app->add_option("-p,--pid,--process", args->processes,
                   "With --auto: only this process, which runs already; repeatable")
       ->type_name("PID")
@@ -115,10 +113,10 @@ void AddSelection(CLI::App* app, WatchArguments* args) {
       ->type_name("NAME|GLOB")
       ->expected(1)
       ->take_all();
-  app->add_flag("--crash-breaker,!--no-crash-breaker", args->watcher.crash_breaker,
-                "With --auto: after a process that crashed within five seconds of its "
-                "attach, do not attach to its executable for ten minutes (default: on)")
-      ->needs(attach);
+  app->add_flag(
+      "--crash-breaker,!--no-crash-breaker", args->watcher.crash_breaker,
+      "With --auto: after a process that crashed within five seconds of its "
+      "attach, do not attach to its executable for ten minutes (default: on)");
 }
 
 void AddRotation(CLI::App* app, WatchArguments* args) {
@@ -226,14 +224,7 @@ void AddEntryOptions(CLI::App* app, WatchArguments* args) {
   AddLibraries(app, args);
 }
 
-void AddTuning(CLI::App* app, WatchArguments* args) {
-  AddEntryOptions(app, args);
-  StartGroup(app, kLimitGroup);
-  app->add_option("--duration-msec", args->watcher.duration_msec,
-                  "Stop recording after this time; a command that still runs is waited "
-                  "for. 0: until Ctrl-C or the end of the command")
-      ->check(CLI::Range(int64_t{0}, kMaxDurationMsec))
-      ->capture_default_str();
+void AddLogFormat(CLI::App* app, WatchArguments* args) {
   app->add_option("--log-format", args->log_format,
                   "Messages on standard error: text, or json, one object a line with "
                   "time, level, event and message")
@@ -244,6 +235,27 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
       ->type_name("FORMAT")
       ->group(kOutputGroup)
       ->default_str("text");
+}
+
+void AddBackend(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kSessionGroup);
+  app->add_option("--backend", args->backend,
+                  "Collector backend: auto uses rocprofiler-sdk if the first session "
+                  "needs it; sdk uses it wherever it is available, so that later "
+                  "sessions can measure counters; hsa never uses it")
+      ->check(CLI::IsMember({"auto", "sdk", "hsa"}))
+      ->capture_default_str();
+}
+
+void AddTuning(CLI::App* app, WatchArguments* args) {
+  AddEntryOptions(app, args);
+  StartGroup(app, kLimitGroup);
+  app->add_option("--duration-msec", args->watcher.duration_msec,
+                  "Stop recording after this time; a command that still runs is waited "
+                  "for. 0: until Ctrl-C or the end of the command")
+      ->check(CLI::Range(int64_t{0}, kMaxDurationMsec))
+      ->capture_default_str();
+  AddLogFormat(app, args);
   app->add_option("--hold", args->hold_mode,
                   "Preferred hold mode: yielding, signal (for kernels without "
                   "sleepable uprobes) or none")
@@ -260,12 +272,7 @@ void AddTuning(CLI::App* app, WatchArguments* args) {
          "is set); with a command, created only if one of the two is given")
       ->type_name("PATH")
       ->capture_default_str();
-  app->add_option("--backend", args->backend,
-                  "Collector backend: auto uses rocprofiler-sdk if the first session "
-                  "needs it; sdk uses it wherever it is available, so that later "
-                  "sessions can measure counters; hsa never uses it")
-      ->check(CLI::IsMember({"auto", "sdk", "hsa"}))
-      ->capture_default_str();
+  AddBackend(app, args);
   AddTopology(app, args);
 }
 
@@ -274,15 +281,13 @@ void AddMetrics(CLI::App* app, WatchArguments* args) {
   app->add_option("--metrics-listen", args->metrics_listen,
                   "With --auto: serve metrics for Prometheus at this address, and "
                   "/healthz and /readyz; a port alone is one of 127.0.0.1")
-      ->type_name("ADDR:PORT")
-      ->needs(app->get_option("--auto"));
+      ->type_name("ADDR:PORT");
   CLI::Option* otlp =
       app->add_option("--otlp-endpoint", args->otlp_endpoint,
                       "With --auto: push metrics to this OpenTelemetry collector "
                       "(OTLP over HTTP; /v1/metrics is added). OTEL_EXPORTER_OTLP_* "
                       "set headers, timeout and certificates")
-          ->type_name("URL")
-          ->needs(app->get_option("--auto"));
+          ->type_name("URL");
   app->add_option("--otlp-interval", args->otlp_interval_seconds,
                   "Seconds between two pushes (default: 60, or "
                   "$OTEL_METRIC_EXPORT_INTERVAL)")
@@ -353,11 +358,23 @@ void Interpret(const CLI::App& app, int argc, char** argv, WatchArguments* args)
   if (args->capture == "intercept")
     watcher.plan_flags |= ROCATTACH_PLAN_FORCE_INTERCEPT;
   watcher.recording = !args->no_recording;
+  watcher.attach |= watcher.all_running;
   args->socket_named = IsGiven(app, "--socket");
   args->socket_wanted = args->socket_named || args->command.empty() ||
                         ControlSocket() != kDefaultControlSocket;
   watcher.only_own_command = !args->command.empty();
   watcher.recorder_arguments.assign(argv, argv + argc);
+}
+
+// Options that mean nothing where processes are only reported.
+absl::Status CheckAuto(const CLI::App& app, const WatcherOptions& watcher) {
+  if (watcher.attach) return absl::OkStatus();
+  for (const char* option :
+       {"--dry-run", "--crash-breaker", "--metrics-listen", "--otlp-endpoint"}) {
+    if (!IsGiven(app, option)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(option, " requires --auto"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckOutput(const WatcherOptions& watcher) {
@@ -410,10 +427,11 @@ absl::Status CheckConversion(const WatchArguments& args) {
   if (args.formats.empty()) return absl::OkStatus();
   const WatcherOptions& watcher = args.watcher;
   const char* why = watcher.output_file == "-" ? "-o -: give a file"
-                    : args.no_recording        ? "--no-recording"
-                    : watcher.dry_run          ? "--dry-run"
-                    : !watcher.attach          ? nullptr
-                                               : "";
+                    : args.no_recording && watcher.session.filters.empty()
+                        ? "--no-recording"
+                    : watcher.dry_run ? "--dry-run"
+                    : !watcher.attach ? nullptr
+                                      : "";
   if (why == nullptr) {
     return absl::InvalidArgumentError("-f converts what is recorded; add --auto");
   }
@@ -529,8 +547,12 @@ absl::Status PrepareSession(WatchArguments* args) {
 
 void AddRecordingOptions(CLI::App* app, WatchArguments* args) {
   AddOutput(app, args);
+  AddRotation(app, args);
+  AddLogFormat(app, args);
   AddSessionOptions(app, &args->session);
   AddEntryOptions(app, args);
+  AddBackend(app, args);
+  AddTopology(app, args);
 }
 
 void AddProfileEntryOptions(CLI::App* app, WatchArguments* args) {
@@ -561,15 +583,16 @@ void AddWatchOptions(CLI::App* app, WatchArguments* args) {
 absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
                                      WatchArguments* args) {
   Interpret(app, argc, argv, args);
+  RETURN_IF_ERROR(CheckAuto(app, args->watcher));
   RETURN_IF_ERROR(InterpretSelection(args));
   RETURN_IF_ERROR(CheckOutput(args->watcher));
-  RETURN_IF_ERROR(CheckConversion(*args));
   RETURN_IF_ERROR(InterpretRotation(args));
   RETURN_IF_ERROR(InterpretMetrics(app, args));
   // A counter that is not found is a wrong argument, not a missing command.
   if (absl::Status session = PrepareSession(args); !session.ok()) {
     return absl::InvalidArgumentError(session.message());
   }
+  RETURN_IF_ERROR(CheckConversion(*args));
   if (args->command.empty()) return absl::OkStatus();
   const absl::Status found = FindProgram(args->command[0]).status();
   if (!found.ok()) RETURN_IF_ERROR(CheckMeaning(app, *args));

@@ -369,6 +369,27 @@ void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   }
 }
 
+void WatchConsole::OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) {
+  absl::MutexLock lock(&mutex_);
+  if (options_.json) {
+    Json line = {
+        {"event", "session_left_out"}, {"pid", pid}, {"missing", Json::array()}};
+    for (const LeftOut& one : left_out) {
+      line["missing"].push_back({{"what", one.what}, {"why", one.why}});
+    }
+    Print("%s\n", WatchEventText(line).c_str());
+    return;
+  }
+  for (const LeftOut& one : left_out) {
+    // Once for all processes: most have the same reason.
+    if (!IsFirst(absl::StrCat("left out: ", one.Text()))) continue;
+    Say({.level = LogLevel::kWarning,
+         .event = "session_left_out",
+         .message = absl::StrCat("process ", pid, ": recorded ", one.Text()),
+         .pid = pid});
+  }
+}
+
 void WatchConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   if (options_.json) {

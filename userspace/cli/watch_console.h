@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -50,6 +51,7 @@ class WatchConsole : public WatcherObserver {
   void OnRecordingPaused(const absl::Status& why) override;
   void OnRecordingResumed(uint64_t records_lost) override;
   void OnSessionRefused(pid_t pid, const std::string& why) override;
+  void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) override;
   void OnNotAttached(pid_t pid, const absl::Status& why) override;
   void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) override;
   void OnMetricsPush(const absl::Status& state) override;

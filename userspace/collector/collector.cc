@@ -74,6 +74,12 @@ int SetUp(const rocattach_collector_config& config) {
   return error;
 }
 
+// Another program was to have rocprofiler-sdk attach us.
+bool WaitsForSdk() {
+  return g_process.config.backend == ROCATTACH_BACKEND_SDK_ATTACH &&
+         !g_collector.sdk.in_force();
+}
+
 // Why the HSA backend is used.
 BackendReason WhyHsa() {
   const SdkBackend& sdk = g_collector.sdk;
@@ -102,6 +108,14 @@ int Start(const rocattach_collector_config* config) {
     if (LoadAcquire(&p.phase) == kPhaseNone) {
       StoreRelease(&p.phase, static_cast<uint32_t>(kPhaseLoaded));
     }
+  } else if (phase == kPhaseLoaded && WaitsForSdk() &&
+             config->backend < ROCATTACH_BACKEND_SDK) {
+    // It has refused, or could not be asked: the tables are the other way in.
+    rocattach_control* control = p.memory.control();
+    p.config = *config;
+    StoreRelaxed(&control->window_id, config->window_id);
+    StoreRelaxed(&control->plan_flags, config->plan_flags);
+    return Enter();
   } else if (phase == kPhaseLoaded || phase == kPhaseUnloaded) {
     if (!g_hsa.live.installed()) {
       int error = g_hsa.reentry.Install();

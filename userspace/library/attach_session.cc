@@ -94,7 +94,9 @@ rocattach_status_t AttachSession::Attach(const std::string& program,
                                          const std::vector<std::string>& options) {
   std::vector<std::string> arguments = {"attach", "--json", "--detach-on-eof",
                                         absl::StrCat("--pid=", root_)};
-  if (tree_) arguments.push_back("--attach-children");
+  // Variables that mean the same are for commands: what the program calls decides.
+  arguments.push_back(tree_ ? "--attach-children" : "--attach-children=false");
+  arguments.push_back("--attach-duration-msec=0");
   arguments.insert(arguments.end(), options.begin(), options.end());
   auto recorder = RecorderProcess::Start(program, arguments);
   if (!recorder.ok()) {

@@ -26,6 +26,9 @@ constexpr Flag kFlags[] = {
     {"ROCPROF_HSA_IMAGE_EXT_API_TRACE", "--hsa-trace"},
     {"ROCPROF_HSA_FINALIZER_EXT_API_TRACE", "--hsa-trace"},
     {"ROCPROF_MARKER_API_TRACE", "--marker-trace"},
+    {"ROCPROF_RCCL_API_TRACE", "--rccl-trace"},
+    {"ROCPROF_MEMORY_ALLOCATION_TRACE", "--memory-allocation-trace"},
+    {"ROCPROF_SCRATCH_MEMORY_TRACE", "--scratch-memory-trace"},
 };
 constexpr Flag kValues[] = {
     {"ROCPROF_KERNEL_FILTER_INCLUDE_REGEX", "--kernel-include-regex"},
@@ -34,12 +37,14 @@ constexpr Flag kValues[] = {
 };
 // Flags of records that there are none of here.
 constexpr const char* kUnsupported[] = {
-    "ROCPROF_RCCL_API_TRACE",        "ROCPROF_MEMORY_ALLOCATION_TRACE",
-    "ROCPROF_SCRATCH_MEMORY_TRACE",  "ROCPROF_ROCDECODE_API_TRACE",
-    "ROCPROF_ROCJPEG_API_TRACE",     "ROCPROF_PC_SAMPLING_BETA_ENABLED",
-    "ROCPROF_ADVANCED_THREAD_TRACE", "ROCPROF_KERNEL_RENAME",
-    "ROCPROF_COLLECTION_PERIOD",
+    "ROCPROF_ROCDECODE_API_TRACE",
+    "ROCPROF_ROCJPEG_API_TRACE",
+    "ROCPROF_PC_SAMPLING_BETA_ENABLED",
+    "ROCPROF_ADVANCED_THREAD_TRACE",
+    "ROCPROF_KERNEL_RENAME",
 };
+// Formats that ROCm's tool has as well.
+constexpr const char* kFormats[] = {"csv", "json", "pftrace", "rocpd"};
 
 constexpr char kDefaultPattern[] = "rocattach-%pid%";
 
@@ -100,6 +105,41 @@ void AddFilters(const EnvironmentReader& environment, AttachSettings* settings) 
   if (any && !counters) AddOption("--kernel-trace", settings);
 }
 
+// "CSV,ROCPD", also separated by blanks, semicolons or colons.
+void AddFormats(const EnvironmentReader& environment, AttachSettings* settings) {
+  const std::string text = environment("ROCPROF_OUTPUT_FORMAT").value_or("");
+  std::vector<std::string> formats;
+  for (absl::string_view word :
+       absl::StrSplit(text, absl::ByAnyChar(" ,;:"), absl::SkipEmpty())) {
+    const std::string format = absl::AsciiStrToLower(word);
+    if (!absl::c_linear_search(kFormats, format)) {
+      settings->ignored.push_back(absl::StrCat("ROCPROF_OUTPUT_FORMAT=", word));
+    } else if (!absl::c_linear_search(formats, format)) {
+      formats.push_back(format);
+    }
+  }
+  if (formats.empty()) return;
+  settings->options.push_back(
+      absl::StrCat("--output-format=", absl::StrJoin(formats, ",")));
+}
+
+// "DELAY:DURATION:REPEAT" in nanoseconds, several separated by semicolons. Outside of
+// the periods nothing is recorded.
+void AddPeriods(const EnvironmentReader& environment, AttachSettings* settings) {
+  const std::string text = environment("ROCPROF_COLLECTION_PERIOD").value_or("");
+  bool any = false;
+  for (absl::string_view period : absl::StrSplit(text, ';')) {
+    period = absl::StripAsciiWhitespace(period);
+    if (period.empty()) continue;
+    any = true;
+    settings->options.push_back(absl::StrCat("--collection-period=", period));
+  }
+  if (!any) return;
+  settings->options.push_back("--collection-period-unit=nsec");
+  settings->options.push_back("--no-recording");
+  AddOption("--kernel-trace", settings);
+}
+
 bool IsOurs(absl::string_view library) {
   const absl::string_view name = library.substr(library.rfind('/') + 1);
   for (const char* ours :
@@ -138,6 +178,8 @@ AttachSettings ReadAttachSettings(const EnvironmentReader& environment) {
   }
   AddCounters(environment, &settings);
   AddFilters(environment, &settings);
+  AddPeriods(environment, &settings);
+  AddFormats(environment, &settings);
   for (const char* name : kUnsupported) {
     if (IsSet(environment(name).value_or(""))) settings.ignored.push_back(name);
   }

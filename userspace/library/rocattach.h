@@ -15,19 +15,29 @@
  *   ROCPROF_KERNEL_TRACE, ROCPROF_MEMORY_COPY_TRACE
  *                                  dispatches and copies; both are always recorded
  *   ROCPROF_HIP_RUNTIME_API_TRACE, ROCPROF_HIP_COMPILER_API_TRACE,
- *   ROCPROF_HSA_CORE_API_TRACE and its siblings, ROCPROF_MARKER_API_TRACE
- *                                  calls of these APIs, where the process can give them
+ *   ROCPROF_HSA_CORE_API_TRACE and its siblings, ROCPROF_MARKER_API_TRACE,
+ *   ROCPROF_RCCL_API_TRACE         calls of these APIs, where the process can give them
+ *   ROCPROF_MEMORY_ALLOCATION_TRACE, ROCPROF_SCRATCH_MEMORY_TRACE
+ *                                  memory, where the process can give it
  *   ROCPROF_COUNTER_COLLECTION, ROCPROF_COUNTERS ("pmc: NAME NAME"),
  *   ROCPROF_COUNTER_GROUPS (the same, one group a line)
  *                                  hardware counters, where the process can give them
  *   ROCPROF_KERNEL_FILTER_INCLUDE_REGEX, ROCPROF_KERNEL_FILTER_EXCLUDE_REGEX,
  *   ROCPROF_KERNEL_FILTER_RANGE    which kernels these are measured on
- *   ROCPROF_ATTACH_TOOL_LIBRARY    a tool of rocprofiler-sdk that is attached instead
- * of recording, to a process that was started with ROCP_TOOL_ATTACH=1; it gets the
- * variables ROCPROF_… and ROCP_… of the calling process ROCATTACH_LOG_LEVEL what is
- * printed on standard error: fatal, error, warning (default), info or trace They are
- * ignored in set-user-ID programs. `rocattach` needs root, or the capabilities that
- * `rocattach doctor` lists.
+ *   ROCPROF_COLLECTION_PERIOD      "DELAY:DURATION:REPEAT" in nanoseconds, several
+ *                                  separated by semicolons: nothing is recorded outside
+ *                                  of these periods
+ *   ROCPROF_OUTPUT_FORMAT          csv, json, pftrace or rocpd, or several of them: what
+ *                                  the recording is converted to at the detach
+ *   ROCPROF_ATTACH_TOOL_LIBRARY    a tool of rocprofiler-sdk, or several separated by
+ *                                  colons, that is attached instead of recording, to a
+ *                                  process that was started with ROCP_TOOL_ATTACH=1; it
+ *                                  gets the variables ROCPROF_… and ROCP_… of the
+ *                                  calling process
+ *   ROCATTACH_LOG_LEVEL            what is printed on standard error: fatal, error,
+ *                                  warning (default), info or trace
+ * They are ignored in set-user-ID programs. `rocattach` needs root, or the capabilities
+ * that `rocattach doctor` lists.
  *
  * All functions may be called from any thread, at the same time for different
  * processes. They do not touch signals, wait calls or descriptors of the program. A

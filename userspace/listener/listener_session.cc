@@ -197,8 +197,7 @@ std::string ListenerSession::SdkPath(const Maps& maps) const {
       {kSdkLibrary, absl::StrCat(kSdkLibrary, ".1"), absl::StrCat(kSdkLibrary, ".0")});
 }
 
-ListenerSession::Result ListenerSession::FindTools(
-    const std::vector<std::string>& tools, const Maps& maps) {
+ListenerSession::Result ListenerSession::FindSdk(const Maps& maps) {
   RETURN_IF_STEP_FAILED(FindRegisterLibrary(pid_, maps, &library_));
   if (FindMappedLibrary(maps, kAttachLibrary) == nullptr) {
     return ToolFailure{"no-listener",
@@ -206,25 +205,33 @@ ListenerSession::Result ListenerSession::FindTools(
                                     " but has not loaded ", kAttachLibrary,
                                     ": it is not the thread of rocprofiler-register")};
   }
-  const std::string sdk = SdkPath(maps);
+  sdk_ = SdkPath(maps);
+  sdk_is_loaded_ = FindMappedLibrary(maps, kSdkLibrary) != nullptr;
   // Some releases of rocprofiler-register abort the process without it.
-  if (sdk.empty()) {
+  if (sdk_.empty()) {
     return ToolFailure{"tool-refused",
                        absl::StrCat("process ", pid_, " would not find ", kSdkLibrary,
                                     ", which loads tools; install rocprofiler-sdk, or "
                                     "set LD_LIBRARY_PATH for the process")};
   }
+  return std::nullopt;
+}
+
+ListenerSession::Result ListenerSession::FindTools(
+    const std::vector<std::string>& tools) {
   std::vector<std::string> paths;
+  if (tools_are_loaded_) paths = tools;
   for (const std::string& tool : tools) {
-    auto path = FindToolLibrary(pid_, tool, sdk);
+    if (tools_are_loaded_) break;
+    auto path = FindToolLibrary(pid_, tool, sdk_);
     if (!path.ok()) {
       return ToolFailure{"tool-invalid", std::string(path.status().message())};
     }
     paths.push_back(*std::move(path));
   }
-  if (tools.size() > 1 && TakesOneTool(pid_, sdk)) {
+  if (tools.size() > 1 && TakesOneTool(pid_, sdk_)) {
     return ToolFailure{"tool-refused",
-                       absl::StrCat(sdk, " of process ", pid_,
+                       absl::StrCat(sdk_, " of process ", pid_,
                                     " attaches one tool library only; lists are for "
                                     "ROCm 7")};
   }
@@ -350,15 +357,25 @@ ListenerSession::Result ListenerSession::DetachEarlier() {
   return result;
 }
 
-ListenerSession::Result ListenerSession::Steps(const std::vector<std::string>& tools,
-                                               const Variables& variables,
-                                               const std::function<bool()>& cancelled) {
+ListenerSession::Result ListenerSession::Prepare() {
+  if (prepared_) return std::nullopt;
   RETURN_IF_RESULT(Open());
   RETURN_IF_RESULT(FindListener());
   RETURN_IF_RESULT(CheckTarget());
   auto maps = Maps::Read(pid_);
   if (!maps.ok()) return FromStatus(maps.status());
-  RETURN_IF_RESULT(FindTools(tools, *maps));
+  RETURN_IF_RESULT(FindSdk(*maps));
+  prepared_ = true;
+  return std::nullopt;
+}
+
+ListenerSession::Result ListenerSession::Steps(const std::vector<std::string>& tools,
+                                               const Variables& variables,
+                                               const std::function<bool()>& cancelled) {
+  RETURN_IF_RESULT(Prepare());
+  auto maps = Maps::Read(pid_);
+  if (!maps.ok()) return FromStatus(maps.status());
+  RETURN_IF_RESULT(FindTools(tools));
   RETURN_IF_RESULT(DetachEarlier());
   RETURN_IF_RESULT(RememberEnvironment(*maps, variables, cancelled));
   RETURN_IF_RESULT(Call("rocprofiler_register_attach", library_.attach,

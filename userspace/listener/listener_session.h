@@ -48,6 +48,16 @@ class ListenerSession {
   ListenerSession(const ListenerSession&) = delete;
   ListenerSession& operator=(const ListenerSession&) = delete;
 
+  // What Attach() does before it calls anything in the process: is there a thread that
+  // can be asked, and would it find rocprofiler-sdk?
+  std::optional<ToolFailure> Prepare();
+  // The thread, once that has succeeded.
+  pid_t listener() const { return listener_; }
+  // Whether the process has loaded rocprofiler-sdk, as far as Prepare() knows.
+  bool sdk_is_loaded() const { return sdk_is_loaded_; }
+  // The tools of Attach() are loaded already: their names are passed as they are.
+  void set_tools_are_loaded() { tools_are_loaded_ = true; }
+
   // rocprofiler_register_attach(): on the first time the tool is loaded and configured.
   // `cancelled` ends the wait for the tool, not its work.
   std::optional<ToolFailure> Attach(const std::vector<std::string>& tools,
@@ -74,7 +84,8 @@ class ListenerSession {
                const std::function<bool()>& cancelled);
   Result Open();
   Result FindListener();
-  Result FindTools(const std::vector<std::string>& tools, const Maps& maps);
+  Result FindSdk(const Maps& maps);
+  Result FindTools(const std::vector<std::string>& tools);
   std::string SdkPath(const Maps& maps) const;
   Result CheckTarget() const;
   Result DetachEarlier();
@@ -104,6 +115,8 @@ class ListenerSession {
   uint64_t start_ns_ = 0;
   pid_t listener_ = 0;
   RegisterLibrary library_;
+  std::string sdk_;
+  bool prepared_ = false, sdk_is_loaded_ = false, tools_are_loaded_ = false;
   std::string tool_;
   bool attached_ = false;
   uint64_t call_ns_ = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "injector/thread_status.h"
 #include "userspace/base/clock.h"
 #include "userspace/record/end_verdict.h"
 
@@ -24,6 +25,15 @@ AttachFailure StartFailure(int error) {
           absl::StrCat("the collector could not be set up in the process (",
                        name != nullptr ? name : absl::StrCat("errno ", error), ", ",
                        text != nullptr ? text : "", "), and has changed nothing")};
+}
+
+// A forked child has mapped the memory of its parent.
+absl::Status CheckIsOwnMemory(pid_t pid, const CollectorMemory& memory) {
+  auto status = ReadThreadStatus(pid, pid);
+  if (status.ok() && status->inner_tid == memory.owner()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the collector in process ", pid, " belongs to process ", memory.owner(),
+      " (as that calls itself), from which it was forked"));
 }
 
 }  // namespace
@@ -49,7 +59,10 @@ Arrival MapArrival(const rocattach_event& event,
   }
   arrival.memory = *std::move(memory);
   if (event.mode == ROCATTACH_READY_TAKEN_OVER) {
-    if (absl::Status status = arrival.memory->TakeOver(BootNs()); !status.ok()) {
+    absl::Status status =
+        CheckIsOwnMemory(static_cast<pid_t>(event.pid), *arrival.memory);
+    if (status.ok()) status = arrival.memory->TakeOver(BootNs());
+    if (!status.ok()) {
       arrival.memory.reset();
       arrival.failure = AttachFailure{AttachReason::kAlreadyAttached, 0,
                                       std::string(status.message())};

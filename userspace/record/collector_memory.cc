@@ -208,6 +208,7 @@ absl::Status CollectorMemory::CheckControl() {
   }
   plan_generation_ = generation + (generation & 1);
   window_id_ = c.window_id;
+  owner_ = c.pid;
   return absl::OkStatus();
 }
 
@@ -335,6 +336,10 @@ uint64_t CollectorMemory::armed_ns() const {
 bool CollectorMemory::hears_of_init() const {
   const uint32_t entry = Load(&control()->entry);
   return entry == ROCATTACH_ENTRY_PATH_LIVE_TABLE || entry == ROCATTACH_ENTRY_PATH_LATE;
+}
+
+bool CollectorMemory::entered_late() const {
+  return Load(&control()->entry) == ROCATTACH_ENTRY_PATH_LATE;
 }
 
 uint32_t CollectorMemory::init_status() const {

@@ -95,6 +95,11 @@ class CollectorMemory {
   // that service still reads it.
   absl::Status TakeOver(uint64_t now_ns);
   bool taken_over() const { return taken_over_; }
+  // The runtime was open already when the collector's functions were stored.
+  bool entered_late() const;
+  // The process whose collector it is, in that process's own namespace, as it was when
+  // the memory was mapped here.
+  pid_t owner() const { return owner_; }
   // Lets another service take over at once.
   void Release();
 
@@ -220,6 +225,7 @@ class CollectorMemory {
   std::vector<Position> positions_;
   uint64_t most_waiting_ = 0;  // records in any ring, see TakeRingFill()
   bool taken_over_ = false;
+  pid_t owner_ = 0;
   CollectorAccount before_;  // the take-over
 };
 

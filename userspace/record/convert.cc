@@ -26,6 +26,9 @@ static_assert(int{v1::ATTACH_REASON_OVER_BUDGET} ==
               static_cast<int>(AttachReason::kOverBudget));
 static_assert(int{v1::ATTACH_REASON_COLLECTOR_CHANGED} ==
               static_cast<int>(AttachReason::kCollectorChanged));
+static_assert(int{v1::ATTACH_REASON_SECCOMP_FILTER} ==
+              static_cast<int>(AttachReason::kSeccompFilter));
+static_assert(int{v1::WINDOW_MODE_LISTENER} == ROCATTACH_WINDOW_LISTENER);
 static_assert(int{v1::WINDOW_MODE_UNSERVED} == ROCATTACH_WINDOW_UNSERVED);
 static_assert(int{v1::HOLD_END_UNSERVED} == ROCATTACH_HOLD_UNSERVED);
 static_assert(int{v1::AGENT_TYPE_GPU} == 2);

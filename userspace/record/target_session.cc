@@ -33,6 +33,10 @@ constexpr char kArmedWithHsaTools[] =
     "counters of single dispatches and no API calls. To have those, run "
     "rocattach-watch with --backend sdk, or with --pmc, and "
     "start the process again";
+constexpr char kAttachedLate[] =
+    "rocprofiler-sdk is loaded when a process starts its runtime; this one was "
+    "attached to later: it has dispatches, memory copies, allocations and, with "
+    "rocprofiler-sdk 1.3 or later, counters of whole GPUs (--device-samples)";
 
 // As lspci writes it.
 std::string PciAddress(uint64_t bdf) {
@@ -130,7 +134,8 @@ std::optional<TargetDescription> TargetSession::Describe(
   description.record_kinds = backend.record_kinds;
   description.missing_reason = sdk_missing.empty() ? backend.text : sdk_missing;
   if (sdk_missing.empty() && LacksSdk(backend)) {
-    description.missing_reason = kArmedWithHsaTools;
+    description.missing_reason =
+        memory_->entered_late() ? kAttachedLate : kArmedWithHsaTools;
     // Whether it can be added is determined when a session needs it.
     if (late_sdk_.has_value()) {
       description.record_kinds |= ROCATTACH_PLAN_RECORD_SAMPLES;
@@ -329,7 +334,8 @@ void TargetSession::AnswerStart(uint64_t now_ns, bool answered) {
   if (status.ok()) {
     if (!active->plan->counter_gpus.empty()) external_gpus_.clear();
     // What the service has left out; what the collector has, or what the start cost.
-    std::vector<std::string> notes = active->plan->left_out;
+    std::vector<std::string> notes;
+    for (const LeftOut& one : active->plan->left_out) notes.push_back(one.Text());
     if (!cost.empty()) notes.push_back(cost);
     Event(*active, v1::SessionEvent::STARTED, absl::StrJoin(notes, "; "),
           now_ns - waiting.asked_ns);

@@ -59,6 +59,7 @@ std::string HoldText(const v1::WindowEvent& window) {
   if (window.mode() != v1::WINDOW_MODE_HELD &&
       window.mode() != v1::WINDOW_MODE_SIGNALLED) {
     if (window.mode() == v1::WINDOW_MODE_BLOCKED ||
+        window.mode() == v1::WINDOW_MODE_LISTENER ||
         window.mode() == v1::WINDOW_MODE_TAKEN_OVER) {
       return WindowModeText(window.mode());
     }

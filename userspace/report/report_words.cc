@@ -82,6 +82,8 @@ std::string WindowModeText(v1::WindowMode mode) {
       return "the service was stopped";
     case v1::WINDOW_MODE_BLOCKED:
       return "entered through a thread that was blocked in a system call";
+    case v1::WINDOW_MODE_LISTENER:
+      return "entered through the thread that it has for attachers";
     case v1::WINDOW_MODE_TAKEN_OVER:
       return "the collector was in the process already";
     default:

@@ -26,8 +26,11 @@ constexpr size_t kListedSessions = 1000;
 
 SessionService::SessionService(
     std::shared_ptr<const CounterCatalog> catalog,
-    std::function<void(pid_t, const std::string&)> on_refused)
-    : catalog_(std::move(catalog)), on_refused_(std::move(on_refused)) {
+    std::function<void(pid_t, const std::string&)> on_refused,
+    std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out)
+    : catalog_(std::move(catalog)),
+      on_refused_(std::move(on_refused)),
+      on_left_out_(std::move(on_left_out)) {
   targets_ = std::make_shared<SessionTargets>(
       [this](ProcessId target, bool waiting) { OnArrival(target, waiting); });
   engine_ = std::make_unique<SessionEngine>(targets_, catalog_);
@@ -113,6 +116,13 @@ void SessionService::ReportRefusals(Session* session) {
   session->was_refused |= !report->refused.empty();
   for (const auto& [target, status] : report->refused) {
     ReportRefusal(*session, target, std::string(status.message()));
+  }
+  std::erase_if(session->left_out, [&report](ProcessId target) {
+    return !report->left_out.contains(target);  // it has ended
+  });
+  for (const auto& [target, what] : report->left_out) {
+    const bool is_new = !what.empty() && session->left_out.insert(target).second;
+    if (is_new && on_left_out_) on_left_out_(target.pid, what);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -32,9 +33,13 @@ namespace rocattach {
 // Thread-safe; none of its functions may be called on the recorder's thread.
 class SessionService {
  public:
-  // `on_refused` is called for processes that cannot do what a session requests.
-  SessionService(std::shared_ptr<const CounterCatalog> catalog,
-                 std::function<void(pid_t, const std::string& why)> on_refused);
+  // `on_refused` is called for processes that cannot do what a session requests,
+  // `on_left_out` for those that do it without something that was not named: once for
+  // each process and session. Both may be null.
+  SessionService(
+      std::shared_ptr<const CounterCatalog> catalog,
+      std::function<void(pid_t, const std::string& why)> on_refused,
+      std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out = nullptr);
   ~SessionService();
   SessionService(const SessionService&) = delete;
   SessionService& operator=(const SessionService&) = delete;
@@ -81,6 +86,7 @@ class SessionService {
     uint64_t period = 0;        // periods that have ended
     uint64_t begun = 0;         // and those that have begun
     bool ran = false, was_refused = false;
+    std::set<ProcessId> left_out;  // processes for which that has been reported
   };
   struct Arrival {
     ProcessId target;
@@ -123,6 +129,7 @@ class SessionService {
 
   const std::shared_ptr<const CounterCatalog> catalog_;
   const std::function<void(pid_t, const std::string&)> on_refused_;
+  const std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out_;
   std::shared_ptr<SessionTargets> targets_;
   std::unique_ptr<SessionEngine> engine_;
   std::atomic<int> all_sessions_ = 0, sdk_sessions_ = 0;

@@ -125,8 +125,12 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   recorder.collector_config = DefaultCollectorConfig(o);
   if (o.catalog != nullptr && o.attach && !o.dry_run) {
     watcher->sessions_ = std::make_unique<SessionService>(
-        o.catalog, [observer](pid_t pid, const std::string& why) {
+        o.catalog,
+        [observer](pid_t pid, const std::string& why) {
           if (observer != nullptr) observer->OnSessionRefused(pid, why);
+        },
+        [observer](pid_t pid, const std::vector<LeftOut>& left_out) {
+          if (observer != nullptr) observer->OnSessionLeftOut(pid, left_out);
         });
     recorder.targets = watcher->sessions_->targets();
     recorder.sdk_search = o.sdk_search;
@@ -182,6 +186,10 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   watcher->running_attacher_ = std::make_unique<RunningAttacher>(
       watcher->probe_.get(), watcher->server_.get(), watcher->libraries_->known());
   watcher->running_attacher_->set_patience(absl::Milliseconds(o.idle_patience_msec));
+  if (o.attach && !o.dry_run) {
+    watcher->listener_entries_ = std::make_unique<ListenerEntries>();
+    watcher->running_attacher_->set_sdk_entry(watcher->listener_entries_.get());
+  }
   watcher->late_attaches_ = std::make_unique<LateAttaches>(
       [attacher = watcher->running_attacher_.get()](const std::vector<pid_t>& pids) {
         return attacher->Attach(pids);
@@ -524,6 +532,8 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
       result.session_measures = NeedsSdk(options_.session.filters);
     }
   }
+  // What rocprofiler-sdk delivers at a detach is still recorded.
+  if (listener_entries_ != nullptr) listener_entries_->DetachAll();
   if (gpu_monitor_ != nullptr) gpu_monitor_->Stop();
   if (workloads_ != nullptr) workloads_->Stop();
   if (metrics_ != nullptr) metrics_->Close();

@@ -26,10 +26,12 @@
 #include "userspace/service/history_observer.h"
 #include "userspace/service/late_attaches.h"
 #include "userspace/service/late_libraries.h"
+#include "userspace/service/listener_entries.h"
 #include "userspace/service/process_history.h"
 #include "userspace/service/running_targets.h"
 #include "userspace/service/service_metrics.h"
 #include "userspace/service/session_service.h"
+#include "userspace/session/compiled_plan.h"
 #include "userspace/watch/budget.h"
 #include "userspace/watch/collector_file.h"
 #include "userspace/watch/control_group.h"
@@ -130,6 +132,11 @@ class WatcherObserver : public RecorderObserver {
  public:
   // A process cannot do what a session requests. Not on the recorder's thread.
   virtual void OnSessionRefused(pid_t pid, const std::string& why) = 0;
+  // A process does what a session requests, but for this, which was not named. On the
+  // same threads.
+  virtual void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) {
+    (void)pid, (void)left_out;
+  }
   // A running process has no window, and so no verdict. On a thread of its own.
   virtual void OnNotAttached(pid_t pid, const absl::Status& why) = 0;
   // Every running process has had its window. On the same thread.
@@ -252,6 +259,7 @@ class Watcher {
   // Ends before the recorder.
   std::unique_ptr<WorkloadResolver> workloads_;
   std::unique_ptr<GpuMonitor> gpu_monitor_;  // null without metrics
+  std::unique_ptr<ListenerEntries> listener_entries_;
   std::unique_ptr<RunningAttacher> running_attacher_;
   std::unique_ptr<RunningTargets> targets_;
   std::unique_ptr<WindowServer> server_;

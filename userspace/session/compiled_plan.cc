@@ -118,13 +118,17 @@ class Compiler {
     return absl::OkStatus();
   }
 
+  std::string MissingReason() const {
+    return target_.missing_reason.empty() ? "this process cannot give it"
+                                          : target_.missing_reason;
+  }
+
   // For what is recorded beside what the user has asked for.
   void WantIfKnown(uint32_t kind, absl::string_view what) {
     if ((target_.record_kinds & kind) != 0) {
       image_.record_kinds |= kind;
     } else {
-      plan_.left_out.push_back(
-          absl::StrCat("without ", what, ", which this process cannot give"));
+      plan_.left_out.push_back({std::string(what), MissingReason()});
     }
   }
 
@@ -257,19 +261,19 @@ class Compiler {
   absl::Status AddEach(const FilterSpec& spec,
                        const std::vector<const TargetGpu*>& gpus,
                        absl::FunctionRef<absl::Status(const TargetGpu&)> add) {
-    std::vector<std::string> left_out;
+    std::vector<LeftOut> left_out;
     absl::Status first;
     for (const TargetGpu* gpu : gpus) {
       const absl::Status added = add(*gpu);
       if (!added.ok() && !CanBeLeftOut(spec, added)) return added;
       if (added.ok()) continue;
       first.Update(added);
-      left_out.push_back(absl::StrCat("without GPU ", gpu - plan_.target.gpus.data(),
-                                      " (", gpu->architecture,
-                                      "): ", WithoutStatusName(added.message())));
+      left_out.push_back({absl::StrCat("GPU ", gpu - plan_.target.gpus.data(), " (",
+                                       gpu->architecture, ")"),
+                          WithoutStatusName(added.message())});
     }
     if (!gpus.empty() && left_out.size() == gpus.size()) return first;
-    for (std::string& text : left_out) plan_.left_out.push_back(std::move(text));
+    for (LeftOut& one : left_out) plan_.left_out.push_back(std::move(one));
     return absl::OkStatus();
   }
 
@@ -349,6 +353,10 @@ class Compiler {
                             "this process cannot give RCCL calls: its rocprofiler-sdk "
                             "does not name them");
       }
+      if (optional && (target_.record_kinds & ROCATTACH_PLAN_RECORD_API) == 0) {
+        WantIfKnown(ROCATTACH_PLAN_RECORD_API, NameOf(domain));
+        continue;
+      }
       RETURN_IF_ERROR(Want(ROCATTACH_PLAN_RECORD_API, "API calls"));
       RETURN_IF_ERROR(AddFunctions(domain, spec));
     }
@@ -368,6 +376,19 @@ class Compiler {
         return Kind(ROCATTACH_PLAN_RECORD_SCRATCH, "scratch memory");
       default:
         return std::nullopt;
+    }
+  }
+
+  static absl::string_view NameOf(TraceDomain api) {
+    switch (api) {
+      case TraceDomain::kHsaApi:
+        return "calls of the HSA API";
+      case TraceDomain::kHipApi:
+        return "calls of the HIP API";
+      case TraceDomain::kRcclApi:
+        return "calls of the RCCL API";
+      default:
+        return "markers";
     }
   }
 
@@ -419,6 +440,10 @@ class Compiler {
 
 }  // namespace
 
+std::string LeftOut::Text() const {
+  return absl::StrCat("without ", what, ": ", why);
+}
+
 bool ExactSelection::SelectsBut(uint32_t agent, uint64_t dispatch,
                                 uint64_t iteration) const {
   return wanted &&
@@ -447,7 +472,7 @@ const PlanArchitecture* CompiledPlan::Architecture(uint32_t agent_id) const {
 absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
     SessionId session, const std::vector<FilterSpec>& filters,
     const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog,
-    std::vector<std::string> left_out) {
+    std::vector<LeftOut> left_out) {
   auto plan = std::make_shared<CompiledPlan>();
   plan->image = std::make_unique<rocattach_plan>();
   plan->target = target;

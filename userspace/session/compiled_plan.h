@@ -36,6 +36,15 @@ struct PlanArchitecture {
   PassPlan dispatch, sampler;
 };
 
+// What is not collected in a process although the filters would include it, for users:
+// GPUs whose counters are not known, counters that the process's SDK lacks, domains that
+// nobody has named.
+struct LeftOut {
+  std::string what;  // "TCC_BUBBLE", "calls of the HIP API"
+  std::string why;   // "its rocprofiler-sdk does not have it"
+  std::string Text() const;
+};
+
 struct CompiledPlan {
   // generation and start_ns are 0: filled in when the plan is written to a target.
   // kernels_decided is 0: kernels are decided as they appear.
@@ -49,9 +58,7 @@ struct CompiledPlan {
   std::shared_ptr<const CounterCatalog> catalog;
   // Machine-wide keys of the GPUs whose counters it measures.
   std::vector<std::string> counter_gpus;
-  // What is not measured although the filters would include it, for users: GPUs whose
-  // counters are not known, counters that the process's SDK lacks.
-  std::vector<std::string> left_out;
+  std::vector<LeftOut> left_out;
 
   // The GPU and what it counts; nullptr when not known or not counting.
   const TargetGpu* Gpu(uint32_t agent_id) const;
@@ -63,11 +70,12 @@ struct CompiledPlan {
 // COUNTER_INFORMATION_MISSING for its GPUs' architectures, INVALID_OPERATION_ID for an
 // API function that this process does not have, INVALID_ARGUMENTS for what the tables
 // cannot hold or single_pass refuses. A GPU that no filter names and that cannot be
-// measured is left out, unless there is no other one; `left_out` is what is already.
+// measured is left out, unless there is no other one, and so are optional domains;
+// `left_out` is what is already.
 absl::StatusOr<std::shared_ptr<const CompiledPlan>> CompilePlan(
     SessionId session, const std::vector<FilterSpec>& filters,
     const TargetDescription& target, std::shared_ptr<const CounterCatalog> catalog,
-    std::vector<std::string> left_out = {});
+    std::vector<LeftOut> left_out = {});
 
 }  // namespace rocattach
 

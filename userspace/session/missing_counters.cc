@@ -60,10 +60,10 @@ bool LeaveOut(const std::string& counter, const CompiledPlan& plan,
   return true;
 }
 
-std::string LeftOutText(const std::vector<std::string>& counters) {
-  return absl::StrCat("without ", absl::StrJoin(counters, ", "),
-                      ": its rocprofiler-sdk does not have ",
-                      counters.size() == 1 ? "it" : "them");
+LeftOut LeftOutCounters(const std::vector<std::string>& counters) {
+  return {absl::StrJoin(counters, ", "),
+          absl::StrCat("its rocprofiler-sdk does not have ",
+                       counters.size() == 1 ? "it" : "them")};
 }
 
 std::string SinceText(const std::string& counter, const CompiledPlan& plan) {

@@ -22,8 +22,8 @@ std::string MissingCounter(absl::string_view message);
 bool LeaveOut(const std::string& counter, const CompiledPlan& plan,
               std::vector<FilterSpec>* filters);
 
-// "without TCC_BUBBLE: its rocprofiler-sdk does not have it".
-std::string LeftOutText(const std::vector<std::string>& counters);
+// These counters as a part of what a plan leaves out.
+LeftOut LeftOutCounters(const std::vector<std::string>& counters);
 
 // What the catalogue knows of its versions, to be appended to an error: "; it is in
 // rocprofiler-sdk from version 1.1 on". Empty if every version that can be used has it.

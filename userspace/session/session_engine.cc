@@ -423,6 +423,7 @@ absl::StatusOr<SessionReport> SessionEngine::Report(SessionId id) const {
   if (session->run != nullptr) {
     report.running = session->run->Running();
     report.refused = session->run->Refused();
+    report.left_out = session->run->LeftOutOf();
   }
   const uint64_t dropped = BufferDrops(*session);
   report.dropped = dropped - std::min(dropped, session->dropped_before);

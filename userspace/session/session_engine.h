@@ -34,6 +34,8 @@ struct SessionReport {
   std::vector<ProcessId> running;
   // Processes in which it could not be started, with the reasons; of the last start.
   std::map<ProcessId, absl::Status> refused;
+  // Processes that run without something that the filters would include.
+  std::map<ProcessId, std::vector<LeftOut>> left_out;
   // Records of the last start for which there was no room or no buffer.
   uint64_t dropped = 0;
   CollectedCounts collected;  // since the session was created

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/session/compiled_plan.h"
 #include "userspace/session/record_router.h"
 #include "userspace/session/session_types.h"
 #include "userspace/session/target_names.h"
@@ -55,6 +56,8 @@ class SessionRun {
   virtual std::vector<ProcessId> Running() const = 0;
   // Those in which it could not be started, with the reasons.
   virtual std::map<ProcessId, absl::Status> Refused() const = 0;
+  // Those in which it runs without something. Not known of a run elsewhere.
+  virtual std::map<ProcessId, std::vector<LeftOut>> LeftOutOf() const { return {}; }
 };
 
 // The counters of a GPU for all processes that use it, from construction on.

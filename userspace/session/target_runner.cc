@@ -44,6 +44,10 @@ class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetR
     absl::MutexLock lock(&owners_->mutex);
     return refused_;
   }
+  std::map<ProcessId, std::vector<LeftOut>> LeftOutOf() const override {
+    absl::MutexLock lock(&owners_->mutex);
+    return left_out_;
+  }
 
  private:
   std::shared_ptr<const CounterCatalog> Catalog() const;
@@ -59,6 +63,7 @@ class TargetRun : public SessionRun, public std::enable_shared_from_this<TargetR
   std::shared_ptr<SessionSink> sink_;  // set by Start
   std::set<ProcessId> running_ ABSL_GUARDED_BY(owners_->mutex);
   std::map<ProcessId, absl::Status> refused_ ABSL_GUARDED_BY(owners_->mutex);
+  std::map<ProcessId, std::vector<LeftOut>> left_out_ ABSL_GUARDED_BY(owners_->mutex);
 };
 
 std::shared_ptr<const CounterCatalog> TargetRun::Catalog() const {
@@ -142,7 +147,8 @@ absl::Status TargetRun::StartTarget(ProcessId target) {
                                                     description.status().message())));
   }
   std::vector<FilterSpec> filters = spec_.filters;
-  std::vector<std::string> missing, notes;
+  std::vector<std::string> missing;
+  std::vector<LeftOut> notes;
   const uint64_t begin = BootNs();
   for (;;) {
     auto plan = CompilePlan(spec_.session, filters, *description, Catalog(), notes);
@@ -153,12 +159,16 @@ absl::Status TargetRun::StartTarget(ProcessId target) {
     spec_.names->Set(target.pid, NamesOf(*description));
     sink_->AddTarget(target, *plan);
     const absl::Status started = backend.Start(target, *plan, sink_);
-    if (started.ok()) return absl::OkStatus();
+    if (started.ok()) {
+      absl::MutexLock lock(&owners_->mutex);
+      left_out_[target] = (*plan)->left_out;
+      return absl::OkStatus();
+    }
     // A collector names one counter at a time that its SDK lacks.
     const std::string counter = MissingCounter(started.message());
     if (BootNs() - begin < kPatienceNs && LeaveOut(counter, **plan, &filters)) {
       missing.push_back(counter);
-      notes = {LeftOutText(missing)};
+      notes = {LeftOutCounters(missing)};
       continue;
     }
     return Refuse(target,
@@ -173,6 +183,7 @@ void TargetRun::Ended(ProcessId target) {
   spec_.names->Remove(target.pid);
   absl::MutexLock lock(&owners_->mutex);
   running_.erase(target);
+  left_out_.erase(target);
   owners_->ReleaseTarget(target, spec_.session);
 }
 

@@ -1,5 +1,8 @@
 #include "userspace/watch/attach_request_builder.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <vector>
 
 #include "userspace/watch/window.h"
@@ -22,7 +25,28 @@ AttachRequest AttachRequestBuilder::Build(const rocattach_event& event) const {
   }
   request.stop_timeout_msec = stop_timeout_msec_;
   request.memory_bytes = collector_.memory_bytes;
+  absl::MutexLock lock(&mutex_);
+  request.inherited_libraries = inherited_libraries_;
   return request;
+}
+
+void AttachRequestBuilder::AddInheritedLibrary(const FileIdentity& library) {
+  absl::MutexLock lock(&mutex_);
+  inherited_libraries_.push_back(library);
+}
+
+bool AttachRequestBuilder::HasCollector(const FileIdentity& library) const {
+  struct stat sent;
+  if (library.IsSameFile(collector_.file.file) ||
+      library.IsSameFile(collector_.other_file.file) ||
+      (collector_.descriptor >= 0 && fstat(collector_.descriptor, &sent) == 0 &&
+       library.IsSameFile(FileIdentity::Of(sent)))) {
+    return true;
+  }
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(
+      inherited_libraries_.begin(), inherited_libraries_.end(),
+      [&library](const FileIdentity& known) { return known.IsSameFile(library); });
 }
 
 void AttachRequestBuilder::AddKernelFacts(const rocattach_event& event,

@@ -3,9 +3,14 @@
 #define ROCATTACH_USERSPACE_WATCH_ATTACH_REQUEST_BUILDER_H_
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "bpf/watch_events.h"
 #include "injector/attach.h"
+#include "injector/file_identity.h"
 #include "injector/filesystem_view_cache.h"
 #include "injector/known_files.h"
 #include "userspace/abi/shared_memory.h"
@@ -36,7 +41,12 @@ class AttachRequestBuilder {
         stop_timeout_msec_(stop_timeout_msec) {}
 
   const CollectorOptions& collector() const { return collector_; }
-  AttachRequest Build(const rocattach_event& event) const;
+  AttachRequest Build(const rocattach_event& event) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // A library of an earlier service, whose reports are heard from now on: a forked
+  // child that has inherited it may be attached to.
+  void AddInheritedLibrary(const FileIdentity& library) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The collector's, or one of these. Only device and inode count.
+  bool HasCollector(const FileIdentity& library) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Adds what the kernel knows of the held process: each fact saves reading a file of
   // /proc. `event` must outlive the request.
   void AddKernelFacts(const rocattach_event& event, AttachRequest* request);
@@ -47,6 +57,8 @@ class AttachRequestBuilder {
   const uint32_t stop_timeout_msec_;
   FilesystemViewCache filesystem_views_;
   KnownFiles files_;
+  mutable absl::Mutex mutex_;
+  std::vector<FileIdentity> inherited_libraries_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace rocattach

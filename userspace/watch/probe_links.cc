@@ -85,10 +85,11 @@ absl::Status UprobeError(const std::string& path, uint64_t offset) {
 }  // namespace
 
 ProbeLinks::~ProbeLinks() {
-  std::vector<bpf_link*> links = std::move(permanent_);
+  std::vector<bpf_link*> links;
   std::vector<UniqueFd> multi;
   {
     absl::MutexLock lock(&mutex_);
+    links = std::move(permanent_);
     for (auto [cookie, link] : libraries_) links.push_back(link);
     for (auto& [cookie, fd] : multi_libraries_) multi.push_back(std::move(fd));
   }
@@ -105,6 +106,7 @@ absl::Status ProbeLinks::AddTracepoint(const bpf_program* program) {
     return ErrnoStatus(errno, absl::StrCat("attaching ", bpf_program__name(program),
                                            " to its raw tracepoint failed"));
   }
+  absl::MutexLock lock(&mutex_);
   permanent_.push_back(link);
   return absl::OkStatus();
 }
@@ -114,6 +116,7 @@ absl::Status ProbeLinks::AddUprobe(const bpf_program* program, const std::string
   bpf_link* link = bpf_program__attach_uprobe(program, /*retprobe=*/false, /*pid=*/-1,
                                               path.c_str(), file_offset);
   if (link == nullptr) return UprobeError(path, file_offset);
+  absl::MutexLock lock(&mutex_);
   permanent_.push_back(link);
   return absl::OkStatus();
 }

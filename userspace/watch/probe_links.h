@@ -30,10 +30,10 @@ class ProbeLinks {
   ProbeLinks(const ProbeLinks&) = delete;
   ProbeLinks& operator=(const ProbeLinks&) = delete;
 
-  absl::Status AddTracepoint(const bpf_program* program);
-  // For every process, until the end.
+  absl::Status AddTracepoint(const bpf_program* program) ABSL_LOCKS_EXCLUDED(mutex_);
+  // For every process, until the end. May be called on any thread.
   absl::Status AddUprobe(const bpf_program* program, const std::string& path,
-                         uint64_t file_offset);
+                         uint64_t file_offset) ABSL_LOCKS_EXCLUDED(mutex_);
   // For every process, until RemoveLibraries(). Both may be called on any thread.
   absl::Status AddLibrary(const bpf_program* program, const std::string& path,
                           uint64_t file_offset, uint64_t cookie)
@@ -49,9 +49,9 @@ class ProbeLinks {
  private:
   const bool multi_;
   const bool cookies_;
-  std::vector<bpf_link*> permanent_;
-  // Of libraries, by cookie: a probe is in one of the two.
   absl::Mutex mutex_;
+  std::vector<bpf_link*> permanent_ ABSL_GUARDED_BY(mutex_);
+  // Of libraries, by cookie: a probe is in one of the two.
   std::map<uint64_t, bpf_link*> libraries_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, UniqueFd> multi_libraries_ ABSL_GUARDED_BY(mutex_);
   // Of late attaches: likewise.

@@ -1,5 +1,7 @@
 #include "userspace/watch/running_attacher.h"
 
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -7,14 +9,20 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "injector/collector_name.h"
 #include "injector/denial.h"
+#include "injector/file_identity.h"
 #include "injector/function_offset.h"
 #include "injector/maps.h"
 #include "injector/probe_instruction.h"
+#include "injector/target_memory.h"
+#include "injector/thread_status.h"
 #include "userspace/abi/shared_memory.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/watch/checked_file.h"
 #include "userspace/watch/running_process.h"
 #include "userspace/watch/runtime_start.h"
 
@@ -39,10 +47,20 @@ constexpr std::array kSafePoints = {
     "hsa_amd_memory_async_copy",
 };
 
-constexpr char kCollectorMemory[] = "/memfd:" ROCATTACH_SHM_NAME;
+// Each keeps a file open, and two probes.
+constexpr int kMostInherited = 64;
 
 bool IsRuntime(const Mapping& mapping) {
   return mapping.executable && LooksLikeHsaRuntime(mapping.path);
+}
+
+// Nothing if the process cannot be read; the attach says why.
+std::optional<MappedCollector> CollectorIn(pid_t pid, const Maps& maps) {
+  auto memory = TargetMemory::Open(pid, pid);
+  auto status = ReadThreadStatus(pid, pid);
+  auto ticks = ReadStartTicks(pid);
+  if (!memory.ok() || !status.ok() || !ticks.ok()) return std::nullopt;
+  return FindMappedCollector(maps, *memory, {pid, *ticks}, status->inner_tid);
 }
 
 }  // namespace
@@ -74,27 +92,19 @@ absl::Status RunningAttacher::KeepStarted(pid_t pid, std::vector<Runtime>* found
 std::vector<RunningAttacher::Runtime> RunningAttacher::RuntimesIn(
     const Maps& maps) const {
   std::vector<Runtime> found;
-  uint64_t memory = 0, memory_bytes = 0;
   for (const Mapping& mapping : maps.mappings()) {
-    if (mapping.path == kCollectorMemory) {
-      if (mapping.offset == 0) memory = mapping.start.value();
-      if (memory != 0) memory_bytes = mapping.end.value() - memory;
-    }
     if (!IsRuntime(mapping)) continue;
     const KnownLibraries::Entry known = libraries_->Find(mapping);
     if (known.copy == nullptr) continue;
     found.push_back(
         {known.copy, known.cookie,
-         (mapping.start + (known.copy->hsa_init_offset - mapping.offset)).value()});
-  }
-  for (Runtime& runtime : found) {
-    runtime.collector_memory = memory;
-    runtime.collector_bytes = memory_bytes;
+         (mapping.start + (known.copy->hsa_init_offset - mapping.offset)).value(),
+         std::nullopt});
   }
   return found;
 }
 
-absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid) const {
+absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid) {
   auto maps = Maps::Read(pid);
   if (absl::IsPermissionDenied(maps.status())) {
     return absl::PermissionDeniedError(absl::StrCat(
@@ -124,7 +134,37 @@ absl::StatusOr<RunningAttacher::Runtime> RunningAttacher::FindRuntime(pid_t pid)
                      "was loaded just now; try again"));
   }
   if (found.size() > 1) RETURN_IF_ERROR(KeepStarted(pid, &found));
+  found.front().collector = CollectorIn(pid, *maps);
+  if (found.front().collector.has_value() && NeedsEntry(found.front())) {
+    HearInherited(pid, *maps);
+  }
   return found.front();
+}
+
+// The parent may have been attached to by an earlier service, with a copy of the library
+// on which we have no probes yet.
+void RunningAttacher::HearInherited(pid_t pid, const Maps& maps) {
+  for (const Mapping& mapping : maps.mappings()) {
+    if (!IsCollectorLibrary(mapping)) continue;
+    const dev_t device = makedev(mapping.device_major, mapping.device_minor);
+    const FileIdentity library = {.device = device, .inode = mapping.inode};
+    if (server_->HasCollector(library)) continue;
+    if (inherited_libraries_ == kMostInherited) return;
+    auto file = CheckedFile::Open(absl::StrCat("/proc/", pid, "/map_files/",
+                                               absl::Hex(mapping.start.value()), "-",
+                                               absl::Hex(mapping.end.value())));
+    if (!file.ok()) continue;
+    auto ready = FindFunctionFileOffset(file->fd(), ROCATTACH_COLLECTOR_READY);
+    auto unloaded = FindFunctionFileOffset(file->fd(), ROCATTACH_COLLECTOR_UNLOADED);
+    if (!ready.ok() || !unloaded.ok() ||
+        !CheckProbeInstruction(file->fd(), *ready).ok() ||
+        !CheckProbeInstruction(file->fd(), *unloaded).ok() ||
+        !probe_->AddCollector(file->ProbePath(), *ready, *unloaded).ok()) {
+      continue;
+    }
+    server_->AddInheritedLibrary(library);
+    ++inherited_libraries_;
+  }
 }
 
 absl::Status RunningAttacher::AddProbes(pid_t pid, const Runtime& runtime,
@@ -165,7 +205,7 @@ std::set<pid_t> RunningAttacher::WaitForWindows(absl::Duration patience) {
 }
 
 RunningAttacher::Processes RunningAttacher::Find(
-    const std::vector<pid_t>& pids, std::map<pid_t, absl::Status>* failed) const {
+    const std::vector<pid_t>& pids, std::map<pid_t, absl::Status>* failed) {
   Processes processes;
   for (pid_t pid : pids) {
     auto start = ReadStartTicks(pid);
@@ -173,7 +213,7 @@ RunningAttacher::Processes RunningAttacher::Find(
     absl::Status status = start.status();
     status.Update(runtime.status());
     // One that has a collector already need not run to be taken over.
-    if (status.ok() && runtime->collector_memory == 0) status = CheckIsRunning(pid);
+    if (status.ok() && !runtime->collector.has_value()) status = CheckIsRunning(pid);
     if (!status.ok()) {
       (*failed)[pid] = std::move(status);
       continue;
@@ -212,7 +252,7 @@ std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
   Calls calls;
   for (const auto& [pid, found] : processes) {
     const auto& [process, runtime] = found;
-    if (runtime.collector_memory != 0) continue;
+    if (!NeedsEntry(runtime)) continue;
     {
       absl::MutexLock lock(&mutex_);
       waiting_.insert(pid);
@@ -241,14 +281,123 @@ std::set<pid_t> RunningAttacher::HoldBusyOnes(const Processes& processes) {
   return std::exchange(waiting_, {});
 }
 
+std::optional<MappedCollector> RunningAttacher::AwaitCollector(pid_t pid) {
+  // The stub runs by itself: it loads a library and starts a thread.
+  constexpr uint64_t kPatienceNs = 2'000'000'000;
+  constexpr absl::Duration kPause = absl::Milliseconds(1);
+  for (const uint64_t begin_ns = BootNs(); BootNs() - begin_ns < kPatienceNs;
+       absl::SleepFor(kPause)) {
+    auto maps = Maps::Read(pid);
+    if (!maps.ok()) break;
+    auto collector = CollectorIn(pid, *maps);
+    if (collector.has_value() && !collector->inherited && collector->owner != 0) {
+      return collector;
+    }
+  }
+  return std::nullopt;
+}
+
+// The thread may not have come back from what it was sent to do.
+absl::Status RunningAttacher::EnterWhenFree(pid_t pid, const std::string& library) {
+  constexpr uint64_t kPatienceNs = 1'000'000'000;
+  constexpr absl::Duration kPause = absl::Milliseconds(2);
+  const uint64_t begin_ns = BootNs();
+  absl::Status entered = sdk_entry_->Enter(pid, library);
+  while (absl::IsUnavailable(entered) && BootNs() - begin_ns < kPatienceNs) {
+    absl::SleepFor(kPause);
+    entered = sdk_entry_->Enter(pid, library);
+  }
+  return entered;
+}
+
+// Again: a collector that was entered this way before, by an earlier service.
+absl::Status RunningAttacher::EnterAgain(const ProcessId& process,
+                                         const Runtime& runtime) {
+  const MappedCollector& collector = *runtime.collector;
+  absl::Status entered = EnterWhenFree(process.pid, collector.library);
+  if (!entered.ok()) return entered;
+  const AttachOutcome no_stop;
+  server_->TakeOver(process, collector.memory.value(), collector.bytes, runtime.cookie,
+                    &no_stop);
+  return absl::OkStatus();
+}
+
+absl::Status RunningAttacher::EnterAnew(const ProcessId& process,
+                                        const Runtime& runtime, bool* loaded) {
+  const pid_t pid = process.pid;
+  auto thread = sdk_entry_->FindThread(pid);
+  if (!thread.ok()) return thread.status();
+  const AttachOutcome outcome =
+      server_->LoadForSdk(process, runtime.hsa_init, runtime.cookie, *thread);
+  if (!outcome.ok()) return absl::FailedPreconditionError(outcome.detail);
+  const auto collector = AwaitCollector(pid);
+  if (!collector.has_value()) {
+    return absl::FailedPreconditionError("the collector was not loaded there in time");
+  }
+  *loaded = true;
+  if (collector->library == ROCATTACH_COLLECTOR_MEMFD) {
+    return absl::FailedPreconditionError(
+        "the process does not see the collector's file, which rocprofiler-sdk would "
+        "have to find");
+  }
+  absl::Status entered = EnterWhenFree(pid, collector->library);
+  if (!entered.ok()) return entered;
+  server_->TakeOver(process, collector->memory.value(), collector->bytes,
+                    runtime.cookie, &outcome);
+  return absl::OkStatus();
+}
+
+void RunningAttacher::EnterThroughSdk(Processes* processes,
+                                      std::map<pid_t, absl::Status>* failed) {
+  if (sdk_entry_ == nullptr) return;
+  for (auto it = processes->begin(); it != processes->end();) {
+    const auto& [process, runtime] = it->second;
+    const bool again = !NeedsEntry(runtime) && runtime.collector->by_attacher;
+    if (!again && (!NeedsEntry(runtime) || !server_->needs_sdk())) {
+      ++it;
+      continue;
+    }
+    bool loaded = false;
+    const absl::Status entered =
+        again ? EnterAgain(process, runtime) : EnterAnew(process, runtime, &loaded);
+    if (!entered.ok() && again) {
+      sdk_entry_->Forget(process.pid);
+      (*failed)[process.pid] = absl::UnavailableError(absl::StrCat(
+          "process ", process.pid,
+          " was attached to through rocprofiler-sdk, and that does not attach it "
+          "again: ",
+          entered.message()));
+    }
+    if (entered.ok() || again) {
+      it = processes->erase(it);
+      continue;
+    }
+    sdk_entry_->Forget(process.pid);
+    // That there is no such thread is the usual case.
+    if (!absl::IsNotFound(entered)) {
+      server_->NoteNotEntered(
+          process.pid, loaded,
+          absl::StrCat("not entered through rocprofiler-sdk: ", entered.message()));
+    }
+    ++it;
+  }
+}
+
 std::map<pid_t, absl::Status> RunningAttacher::Attach(const std::vector<pid_t>& pids) {
   std::map<pid_t, absl::Status> failed;
-  const Processes processes = Find(pids, &failed);
+  Processes processes = Find(pids, &failed);
+  EnterThroughSdk(&processes, &failed);
   for (const auto& [pid, found] : processes) {
     const auto& [process, runtime] = found;
-    if (runtime.collector_memory == 0) continue;
-    server_->TakeOver(process, runtime.collector_memory, runtime.collector_bytes,
-                      runtime.cookie);
+    if (NeedsEntry(runtime)) continue;
+    const MappedCollector& collector = *runtime.collector;
+    if (collector.inherited) {
+      server_->PassBy(process, runtime.cookie, AttachReason::kInheritedRuntime,
+                      ExplainInheritedRuntime(collector));
+    } else {
+      server_->TakeOver(process, collector.memory.value(), collector.bytes,
+                        runtime.cookie);
+    }
   }
   // Where no probe could be set, the process counts as idle.
   for (pid_t pid : HoldBusyOnes(processes)) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,11 +18,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "injector/mapped_collector.h"
 #include "injector/maps.h"
 #include "userspace/base/steady_cond_var.h"
 #include "userspace/watch/awaited_call.h"
 #include "userspace/watch/kernel_probe.h"
 #include "userspace/watch/known_libraries.h"
+#include "userspace/watch/sdk_entry.h"
 #include "userspace/watch/window_server.h"
 
 namespace rocattach {
@@ -38,6 +41,10 @@ class RunningAttacher {
   // `libraries` are those that the server knows. All three must outlive this object.
   RunningAttacher(KernelProbe* probe, WindowServer* server, KnownLibraries* libraries)
       : probe_(probe), server_(server), libraries_(libraries) {}
+
+  // Where sessions need rocprofiler-sdk, processes that offer it are entered that way.
+  // Must outlive this object.
+  void set_sdk_entry(SdkEntry* entry) { sdk_entry_ = entry; }
 
   // How long to wait for a process to call the runtime.
   void set_patience(absl::Duration patience) { patience_ = patience; }
@@ -58,25 +65,40 @@ class RunningAttacher {
     std::shared_ptr<const LibraryCopy> copy;
     uint64_t cookie = 0;
     uint64_t hsa_init = 0;  // address in the process
-    // Memory of a collector that an earlier service has left; 0: none.
-    uint64_t collector_memory = 0;
-    uint64_t collector_bytes = 0;
+    // What an earlier service has left, or what was inherited in a fork.
+    std::optional<MappedCollector> collector;
   };
+  // A thread has to be entered: there is no collector that could be taken over, and
+  // what a forked child has inherited starts anew in it.
+  static bool NeedsEntry(const Runtime& runtime) {
+    return !runtime.collector.has_value() ||
+           (runtime.collector->inherited && !runtime.collector->runtime_was_open);
+  }
 
   using Processes = std::map<pid_t, std::pair<ProcessId, Runtime>>;
 
-  // Those that can be attached to.
-  Processes Find(const std::vector<pid_t>& pids,
-                 std::map<pid_t, absl::Status>* failed) const;
   using Calls = std::map<pid_t, std::unique_ptr<AwaitedCall>>;
+
   // Attaches at calls without a hold, where that is possible.
   void EnterAtCalls(const Processes& processes, const Calls& calls)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Those that can be attached to.
+  Processes Find(const std::vector<pid_t>& pids, std::map<pid_t, absl::Status>* failed);
+  // Removes those that it has entered, or cannot enter in another way either. Of the
+  // others the server is told why not.
+  void EnterThroughSdk(Processes* processes, std::map<pid_t, absl::Status>* failed);
+  absl::Status EnterWhenFree(pid_t pid, const std::string& library);
+  absl::Status EnterAgain(const ProcessId& process, const Runtime& runtime);
+  // `loaded`: the collector is in the process now, whatever has failed after that.
+  absl::Status EnterAnew(const ProcessId& process, const Runtime& runtime,
+                         bool* loaded);
+  static std::optional<MappedCollector> AwaitCollector(pid_t pid);
   // Attaches at a call of the runtime; returns those that made none.
   std::set<pid_t> HoldBusyOnes(const Processes& processes) ABSL_LOCKS_EXCLUDED(mutex_);
   // The one that the process has started, if it has mapped several.
-  absl::StatusOr<Runtime> FindRuntime(pid_t pid) const;
+  absl::StatusOr<Runtime> FindRuntime(pid_t pid);
   std::vector<Runtime> RuntimesIn(const Maps& maps) const;
+  void HearInherited(pid_t pid, const Maps& maps);
   static absl::Status KeepStarted(pid_t pid, std::vector<Runtime>* found);
   absl::Status AddProbes(pid_t pid, const Runtime& runtime,
                          absl::Span<const char* const> functions);
@@ -86,6 +108,8 @@ class RunningAttacher {
   KernelProbe* const probe_;
   WindowServer* const server_;
   KnownLibraries* const libraries_;
+  SdkEntry* sdk_entry_ = nullptr;
+  int inherited_libraries_ = 0;  // that have probes
   absl::Duration patience_ = absl::Milliseconds(500);
   absl::Mutex mutex_;
   SteadyCondVar opened_;

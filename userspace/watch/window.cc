@@ -58,6 +58,10 @@ void SetAttachVerdict(Window* window) {
   const bool late = outcome.reason == AttachReason::kStopTimeout ||
                     outcome.reason == AttachReason::kNotAtWindow;
   window->verdict = late ? Verdict::kMissed : Verdict::kRefused;
+  // It could not be recorded without us either.
+  if (outcome.reason == AttachReason::kInheritedRuntime) {
+    window->verdict = Verdict::kPassed;
+  }
   window->reason = absl::StrCat(outcome.detail, outcome.detail.empty() ? "" : "; ",
                                 AttachReasonHelp(outcome.reason));
 }

@@ -259,6 +259,7 @@ bool WindowServer::ServeWindow(const rocattach_event& event, Member* member) {
 
 void WindowServer::Finish(Window window) {
   const rocattach_event& event = window.event;
+  if (window.outcome.ok() && window.reason.empty()) window.reason = NoteOf(event).why;
   if (window.process.id.pid == 0) {
     // Read only now, not before the stop: the process runs on meanwhile.
     auto info = ReadProcessInfo(static_cast<pid_t>(event.pid));
@@ -284,13 +285,14 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
     Begin(window->event, start);
   }
   AttachRequest request = requests_.Build(window->event);
+  if (NoteOf(window->event).loaded) request.earlier = EarlierAttach::kReplaceStub;
   ChooseBackendFor(window, &request);
   awaited_.Add(request.config.window_id, BootNs());
   std::shared_ptr<StubRemover::Reattach> reattach;
-  if (request.earlier != EarlierAttach::kNone && options_.stub_remover != nullptr) {
+  if (options_.stub_remover != nullptr) {
     reattach = std::make_shared<StubRemover::Reattach>(options_.stub_remover,
                                                        request.point.pid);
-    if (!reattach->ok()) request.earlier = EarlierAttach::kKeepStub;
+    request.keep_stubs = !reattach->ok();
   }
   if (window->event.mode == ROCATTACH_WINDOW_SIGNALLED) {
     preseizer_->Serve(std::move(*window), std::move(request),
@@ -318,12 +320,9 @@ bool WindowServer::Attach(Window* window, Member* member, AttachStart* start) {
 
 void WindowServer::ChooseBackendFor(Window* window, AttachRequest* request) const {
   if (options_.needs_sdk == nullptr || !options_.needs_sdk()) return;
-  if (IsLate(window->event)) {
-    window->sdk_missing =
-        "rocprofiler-sdk is loaded when a process starts its runtime; this one was "
-        "attached to later";
-    return;
-  }
+  // It is too late to enter through the SDK; what it can still give, the collector's
+  // answer says.
+  if (IsLate(window->event)) return;
   // Reads the process, which delays only windows of services with sessions that need
   // the SDK.
   BackendChoice choice = ChooseBackend(request->point.pid, options_.sdk_search);
@@ -342,13 +341,39 @@ rocattach_event WindowServer::LateEvent(const ProcessId& process, uint64_t cooki
   return event;
 }
 
+WindowServer::LateNote WindowServer::NoteOf(const rocattach_event& event) {
+  if (!IsLate(event)) return {};
+  absl::MutexLock lock(&notes_mutex_);
+  const auto note = notes_.find(static_cast<pid_t>(event.pid));
+  return note == notes_.end() ? LateNote() : note->second;
+}
+
+void WindowServer::NoteNotEntered(pid_t pid, bool loaded, std::string why) {
+  absl::MutexLock lock(&notes_mutex_);
+  notes_[pid] = {loaded, std::move(why)};
+}
+
+AttachOutcome WindowServer::LoadForSdk(const ProcessId& process,
+                                       uint64_t runtime_address, uint64_t cookie,
+                                       pid_t tid) {
+  rocattach_event event = LateEvent(process, cookie);
+  event.ip = runtime_address;
+  AttachRequest request = requests_.Build(event);
+  request.point.blocked = true;
+  request.point.tid = tid;
+  request.config.backend = ROCATTACH_BACKEND_SDK_ATTACH;
+  return AttachOnOwnThread(request, &cache_);
+}
+
 void WindowServer::TakeOver(const ProcessId& process, uint64_t memory, uint64_t bytes,
-                            uint64_t cookie) {
+                            uint64_t cookie, const AttachOutcome* entered) {
   Window window;
   window.event = LateEvent(process, cookie);
-  window.event.mode = ROCATTACH_WINDOW_TAKEN_OVER;
+  window.event.mode =
+      entered != nullptr ? ROCATTACH_WINDOW_LISTENER : ROCATTACH_WINDOW_TAKEN_OVER;
   window.hsa_library = LibraryOf(window.event);
   window.attach_tried = true;
+  if (entered != nullptr) window.outcome = *entered;
   window.outcome.stage = AttachStage::kDone;
   rocattach_event ready = window.event;
   ready.type = ROCATTACH_EVENT_READY;
@@ -412,6 +437,18 @@ bool WindowServer::AttachAtCall(const ProcessId& process, uint64_t runtime_addre
   return false;
 }
 
+void WindowServer::PassBy(const ProcessId& process, uint64_t cookie,
+                          AttachReason reason, std::string detail) {
+  Window window;
+  window.event = LateEvent(process, cookie);
+  window.hsa_library = LibraryOf(window.event);
+  window.attach_tried = true;
+  window.outcome.reason = reason;
+  window.outcome.detail = std::move(detail);
+  SetAttachVerdict(&window);
+  Finish(std::move(window));
+}
+
 void WindowServer::AttachBlocked(const ProcessId& process, uint64_t runtime_address,
                                  uint64_t cookie) {
   Window window;
@@ -421,8 +458,14 @@ void WindowServer::AttachBlocked(const ProcessId& process, uint64_t runtime_addr
   window.hsa_library = LibraryOf(event);
   window.attach_tried = true;
   AttachRequest request = requests_.Build(event);
+  if (NoteOf(event).loaded) request.earlier = EarlierAttach::kReplaceStub;
   request.point.blocked = true;
   ChooseBackendFor(&window, &request);
+  std::optional<StubRemover::Reattach> reattach;
+  if (options_.stub_remover != nullptr) {
+    reattach.emplace(options_.stub_remover, process.pid);
+    request.keep_stubs = !reattach->ok();
+  }
   const std::unique_ptr<PreparedTarget> prepared = prepared_.Take(process.pid);
   request.known.prepared = prepared.get();
   awaited_.Add(request.config.window_id, BootNs());

@@ -76,7 +76,11 @@ class WindowServer {
   // entered does not wait for it.
   void Prepare(const ProcessId& process, uint64_t runtime_address, uint64_t cookie);
   // The late attach of this process is over.
-  void ForgetPrepared(pid_t pid) { prepared_.Take(pid); }
+  void ForgetPrepared(pid_t pid) ABSL_LOCKS_EXCLUDED(notes_mutex_) {
+    prepared_.Take(pid);
+    absl::MutexLock lock(&notes_mutex_);
+    notes_.erase(pid);
+  }
   // Late attach at a call of the runtime, without a hold: tries it until `deadline_ns`
   // (CLOCK_BOOTTIME), on threads of its own. True if the process has been entered; the
   // window has been passed to the sink then. False: nothing has changed, and nothing is
@@ -90,9 +94,35 @@ class WindowServer {
   void AttachBlocked(const ProcessId& process, uint64_t runtime_address,
                      uint64_t cookie);
   // A process that has a collector of an earlier service, whose memory is at `memory`:
-  // passes a window and the collector's report to the sink.
+  // passes a window and the collector's report to the sink. `entered`: it was entered
+  // through rocprofiler-sdk, with this outcome; null: it was not.
   void TakeOver(const ProcessId& process, uint64_t memory, uint64_t bytes,
-                uint64_t cookie);
+                uint64_t cookie, const AttachOutcome* entered = nullptr);
+  // Whether sessions want what only rocprofiler-sdk has.
+  bool needs_sdk() const {
+    return options_.needs_sdk != nullptr && options_.needs_sdk();
+  }
+  // Loads the collector on a thread that is blocked in a system call, for
+  // rocprofiler-sdk to attach it. Nothing is passed to the sink. `tid` becomes that of
+  // the outcome's thread.
+  AttachOutcome LoadForSdk(const ProcessId& process, uint64_t runtime_address,
+                           uint64_t cookie, pid_t tid);
+  // The late attach of a process into which the collector has been loaded without being
+  // used, and `why` it was not; empty: there was nothing of that kind.
+  void NoteNotEntered(pid_t pid, bool loaded, std::string why)
+      ABSL_LOCKS_EXCLUDED(notes_mutex_);
+  // Whether the reports of this library are heard: the collector's, or one that was
+  // added here, which is of an earlier service and was inherited by a forked child.
+  bool HasCollector(const FileIdentity& library) const {
+    return requests_.HasCollector(library);
+  }
+  void AddInheritedLibrary(const FileIdentity& library) {
+    requests_.AddInheritedLibrary(library);
+  }
+  // A process that runs and is deliberately not entered: passes a window with the
+  // reason to the sink.
+  void PassBy(const ProcessId& process, uint64_t cookie, AttachReason reason,
+              std::string detail);
   // True if the threads run with real-time priority.
   bool realtime() const { return realtime_; }
 
@@ -145,6 +175,14 @@ class WindowServer {
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   UniqueFd stop_fd_;  // readable from Stop() on, for all threads
+  struct LateNote {
+    bool loaded = false;
+    std::string why;
+  };
+  LateNote NoteOf(const rocattach_event& event) ABSL_LOCKS_EXCLUDED(notes_mutex_);
+
+  absl::Mutex notes_mutex_;
+  std::map<pid_t, LateNote> notes_ ABSL_GUARDED_BY(notes_mutex_);
   PreparedTargets prepared_;
   std::atomic<bool> realtime_ = false;
 };

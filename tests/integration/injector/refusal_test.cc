@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "injector/attach.h"
@@ -271,6 +272,41 @@ TEST(RefusalTest, SetUserIdProgram) {
   TargetProcess target;
   ASSERT_TRUE(target.Start({program, "plain", BecomeNobody}));
   ExpectRefusal(target, target.Request(), AttachReason::kSecureExec);
+}
+
+// Between the seize and the stop the thread may find itself in another program, whose
+// memory is another one.
+TEST(RefusalTest, AProgramThatIsReplacedMeanwhile) {
+  const testing_support::ExecutableDirectory directory;
+  const std::string script = directory / "again.sh", end = directory / "end";
+  std::ofstream(script) << "#!/bin/sh\n[ -e '" << end << "' ] && exit 7\nexec '"
+                        << script << "'\n";
+  chmod(script.c_str(), 0755);
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    execl(script.c_str(), script.c_str(), static_cast<char*>(nullptr));
+    _exit(91);
+  }
+  AttachRequest request;
+  request.point.pid = request.point.tid = pid;
+  // No program has code there.
+  request.point.window_ip = 0x10000;
+  request.collector.path = CollectorPath();
+  request.config.recording = 1;
+  request.stop_timeout_msec = 5000;
+  constexpr int kRounds = 300;
+  for (int i = 0; i < kRounds; ++i) {
+    const AttachOutcome outcome = AttachOnOwnThread(request);
+    ASSERT_FALSE(outcome.ok());
+    ASSERT_FALSE(outcome.target_modified) << Describe(outcome);
+    // It lives: whatever was found out of it was of a living process.
+    ASSERT_NE(outcome.reason, AttachReason::kTargetExited) << Describe(outcome);
+  }
+  std::ofstream(end).put('\n');
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ CMAKE = BUILD = VERSION = ""
 ALLOWED = (
     "bin/rocattach",
     "bin/rocattach-watch",
+    "bin/rocattach-attach",
     "lib*/rocattach/librocattach-collector.so",
     "lib*/librocattach*.so*",
     "lib*/pkgconfig/rocattach*.pc",
@@ -45,6 +46,7 @@ ALLOWED = (
 REQUIRED = (
     "bin/rocattach",
     "bin/rocattach-watch",
+    "bin/rocattach-attach",
     "lib*/rocattach/librocattach-collector.so",
     "lib*/librocattach-sessions.so",
     "lib*/librocattach-sessions.so.[0-9]*",
@@ -330,6 +332,59 @@ class InstallTest(unittest.TestCase):
         self.assertIn(status, ("1", "5"))
         self.assertNotIn("the program rocattach is in none", run.stderr)
         self.assertIn("process", run.stderr)
+
+    def test_the_module_has_a_command(self):
+        run = self.run_installed("rocattach-attach", "--help")
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertIn("--attach-duration-msec", run.stdout)
+        run = self.run_installed("rocattach-attach")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("ROCPROF_ATTACH_PID", run.stderr)
+
+    def test_the_libraries_with_rocms_names(self):
+        with tempfile.TemporaryDirectory(dir=executable_place()) as prefix:
+            subprocess.run(
+                [CMAKE, "--install", BUILD, "--prefix", prefix,
+                 "--component", "rocm-names"],
+                check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+            files = sorted(
+                os.path.relpath(os.path.join(directory, name), prefix)
+                for directory, _, names in os.walk(prefix)
+                for name in names
+            )
+            for pattern in (
+                "lib*/rocattach/librocprofiler-sdk-rocattach.so",
+                "lib*/rocattach/librocprofiler-sdk-rocattach.so.1",
+                "lib*/rocattach/librocprofv3-attach.so",
+                "include/rocprofiler-sdk-rocattach/rocattach.h",
+            ):
+                self.assertTrue(fnmatch.filter(files, pattern), (pattern, files))
+            # Nothing of the rest, and nothing that shadows ROCm's own files unasked.
+            for name in files:
+                self.assertTrue(
+                    fnmatch.fnmatch(name, "lib*/rocattach/libroc*attach.so*")
+                    or name == "include/rocprofiler-sdk-rocattach/rocattach.h",
+                    name,
+                )
+            (library,) = fnmatch.filter(files, "lib*/rocattach/librocprofv3-attach.so")
+            folder = os.path.dirname(os.path.join(prefix, library))
+            # By their bare names, as tools open them.
+            code = (
+                "import ctypes\n"
+                "old = ctypes.CDLL('librocprofv3-attach.so')\n"
+                "old.attach, old.detach\n"
+                "new = ctypes.CDLL('librocprofiler-sdk-rocattach.so')\n"
+                "print(new.rocattach_attach(-1), new.rocattach_detach(0))\n"
+            )
+            run = subprocess.run(
+                ["/usr/bin/python3", "-c", code],
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd="/",
+                env={"LD_LIBRARY_PATH": folder, "ROCATTACH_LOG_LEVEL": "fatal"},
+            )
+            self.assertEqual((run.stdout, run.stderr), ("2 0\n", ""))
 
     def test_a_cmake_project_finds_the_library(self):
         with tempfile.TemporaryDirectory(dir=executable_place()) as folder:

@@ -85,21 +85,28 @@ TEST_F(AttachToolsTest, TheInstalledTree) {
   target.ExpectEnd();
 }
 
-// The tools of ROCm's documents.
+// The tools of ROCm's documents, which open a library by its bare name.
+struct SampleTool {
+  const char* tool;
+  const char* library;
+};
 class SampleToolTest : public AttachLibraryTest,
-                       public testing::WithParamInterface<const char*> {};
+                       public testing::WithParamInterface<SampleTool> {};
 
 TEST_P(SampleToolTest, FindsItsOutputWhereItSaid) {
   LateTarget target;
   ASSERT_TRUE(target.ready());
   TemporaryDirectory working;
   Child::Options options;
-  options.environment = {"ROCATTACH_LOG_LEVEL=info"};
-  const std::string tool = GetParam();
+  options.environment = {
+      "ROCATTACH_LOG_LEVEL=info",
+      "LD_LIBRARY_PATH=" +
+          std::filesystem::path(ROCATTACH_TEST_OLD_LIBRARY).parent_path().string()};
+  const std::string tool = GetParam().tool;
   const bool python = tool.ends_with(".py");
-  const std::string command =
-      "cd '" + working.path() + "' && exec " + (python ? "/usr/bin/python3 " : "") +
-      tool + " " + ROCATTACH_TEST_OLD_LIBRARY + " " + target.text() + " 3000";
+  const std::string command = "cd '" + working.path() + "' && exec " +
+                              (python ? "/usr/bin/python3 " : "") + tool + " " +
+                              GetParam().library + " " + target.text() + " 3000";
   Child running({"sh", "-c", command}, options);
   EXPECT_TRUE(Eventually([&] { return !running.PollOutput().empty(); }));
   target.ExpectEnd();
@@ -110,9 +117,14 @@ TEST_P(SampleToolTest, FindsItsOutputWhereItSaid) {
   ExpectEveryLaterDispatch(working.path() + "/attachment-output/attached_profile.rwa",
                            target.pid(), LateTarget::kAfter);
 }
-INSTANTIATE_TEST_SUITE_P(Documents, SampleToolTest,
-                         testing::Values(ROCATTACH_TEST_ATTACH_TOOL,
-                                         ROCATTACH_TEST_ATTACH_TOOL_PYTHON));
+INSTANTIATE_TEST_SUITE_P(
+    Documents, SampleToolTest,
+    testing::Values(
+        SampleTool{ROCATTACH_TEST_ATTACH_TOOL, "librocprofv3-attach.so"},
+        SampleTool{ROCATTACH_TEST_ATTACH_TOOL, "librocprofiler-sdk-rocattach.so"},
+        SampleTool{ROCATTACH_TEST_ATTACH_TOOL_PYTHON, "librocprofv3-attach.so"},
+        SampleTool{ROCATTACH_TEST_ATTACH_TOOL_PYTHON,
+                   "librocprofiler-sdk-rocattach.so"}));
 
 // Without a time, until the process ends.
 TEST_F(AttachToolsTest, TheSampleToolWaitsForTheEnd) {

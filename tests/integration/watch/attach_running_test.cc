@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -38,6 +40,27 @@ int Rounds(int reduced) {
   const char* full = getenv("ROCATTACH_TEST_ATTACHES");
   return full != nullptr ? std::max(1, atoi(full)) : reduced;
 }
+
+// How long the idle program does nothing before it is attached to.
+unsigned IdleSeconds() {
+  const char* seconds = getenv("ROCATTACH_TEST_IDLE_SECONDS");
+  return seconds != nullptr ? static_cast<unsigned>(std::max(0, atoi(seconds))) : 2;
+}
+
+// How processes were entered in the rounds of one test.
+struct Entries {
+  int anew = 0, taken_over = 0;
+  void Count(const RecordedProcess& process) {
+    if (process.verdict.state() != v1::WINDOW_STATE_ATTACHED) return;
+    ++(process.verdict.mode() == v1::WINDOW_MODE_TAKEN_OVER ? taken_over : anew);
+  }
+  // In the test's report, and where people look.
+  void Report() const {
+    testing::Test::RecordProperty("entered_anew", anew);
+    testing::Test::RecordProperty("taken_over", taken_over);
+    printf("entered anew: %d, taken over: %d\n", anew, taken_over);
+  }
+};
 
 class AttachRunningTest : public testing::Test {
  protected:
@@ -210,9 +233,18 @@ TEST_F(AttachRunningTest, CodeObjectsThatComeAndGo) {
 
 // Nobody calls the runtime: a thread that is blocked in a system call is entered, and
 // the program's next call arms the collector.
+// Its threads have been blocked for a while: all that can be entered is a system call.
 TEST_F(AttachRunningTest, AnIdleProgram) {
-  Finished target, attacher;
-  const RecordedProcess process = AttachOnce({"--idle", "-t", "2"}, &target, &attacher);
+  auto child = Start({"--idle", "-t", "2"});
+  // That time passes is what is tested.
+  sleep(IdleSeconds());
+  Attacher attach(Path("t.rwa"), {child->pid()});
+  EXPECT_TRUE(attach.Attached());
+  Change();
+  const Finished target = child->Wait(), attacher = attach.child().Wait();
+  const Recording recording = ReadRecording(Path("t.rwa"));
+  ASSERT_EQ(recording.processes.size(), 1u);
+  const RecordedProcess& process = recording.processes[0];
   ExpectExact(process, target, attacher);
   EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_BLOCKED);
   EXPECT_EQ(Named(process, "Before"), 0u);
@@ -264,7 +296,8 @@ class AttachAgainTest : public AttachRunningTest,
   std::vector<std::string> Environment() const {
     if (std::string(GetParam()) == "Plain") return {};
     return {absl::StrCat("LD_PRELOAD=", ROCATTACH_TEST_ASAN),
-            "ASAN_OPTIONS=detect_leaks=0:abort_on_error=1"};
+            // What is freed is not to look like what is left behind.
+            "ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:quarantine_size_mb=1"};
   }
 };
 INSTANTIATE_TEST_SUITE_P(Programs, AttachAgainTest,
@@ -283,7 +316,18 @@ TEST_P(AttachAgainTest, AttachAgainAndAgain) {
     std::ifstream maps(proc + "/maps");
     return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
   };
-  long descriptors = 0, threads = 0, maps = 0;
+  // Memory of the process itself, without what it shares with the service.
+  auto own_kib = [&]() -> long {
+    std::ifstream status(proc + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("RssAnon:")) return atol(&line[strlen("RssAnon:")]);
+    }
+    return 0;
+  };
+  // The program's own allocations vary; of 500 rounds each may leave 32 KiB at most.
+  constexpr long kMostKib = 16 << 10;
+  long descriptors = 0, threads = 0, maps = 0, kib = 0;
+  Entries entries;
   const int rounds = Rounds(3);
   for (int i = 0; i < rounds; ++i) {
     Attacher attach(Path("round.rwa"), {target->pid()});
@@ -299,13 +343,18 @@ TEST_P(AttachAgainTest, AttachAgainAndAgain) {
     EXPECT_EQ(process.dropped(), 0u);
     // Without a processor for half a second, a busy program counts as idle.
     EXPECT_EQ(process.verdict.mode() == v1::WINDOW_MODE_TAKEN_OVER, i != 0);
+    entries.Count(process);
     std::filesystem::remove(Path("round.rwa"));
     if (i == 1) {
       descriptors = count("/fd");
       threads = count("/task");
       maps = mappings();
+      kib = own_kib();
+      EXPECT_GT(kib, 0);
     }
   }
+  entries.Report();
+  EXPECT_LE(own_kib(), kib + kMostKib);
   EXPECT_EQ(count("/fd"), descriptors);
   EXPECT_EQ(count("/task"), threads);
   // The allocator of the program itself may add some.
@@ -321,8 +370,8 @@ TEST_P(AttachAgainTest, AttachAgainAndAgain) {
   EXPECT_EQ(recording.processes[0].end.how(), v1::ProcessEnd::EXITED);
 }
 
-TEST_F(AttachRunningTest, AnAttacherKilledAtAnyInstant) {
-  auto target = Start({"-t", "4", "-m", "200"});
+TEST_P(AttachAgainTest, AnAttacherKilledAtAnyInstant) {
+  auto target = Start({"-t", "4", "-m", "200"}, Environment());
   std::mt19937 random(1);
   const int rounds = Rounds(8);
   for (int i = 0; i < rounds; ++i) {
@@ -364,6 +413,7 @@ TEST_F(AttachRunningTest, ManyProcessesAtOnce) {
   const int processes = IsFull() ? 10 : 4;
   std::mt19937 random(2);
   const int rounds = std::max(2, Rounds(0) / processes);
+  Entries entries;
   for (int i = 0; i < rounds; ++i) {
     std::filesystem::remove(Path("go"));
     std::vector<std::unique_ptr<Child>> targets;
@@ -383,7 +433,11 @@ TEST_F(AttachRunningTest, ManyProcessesAtOnce) {
     if (i % 2 == 0) {
       EXPECT_TRUE(attach.Attached(processes)) << attach.child().PollOutput();
       const Finished end = attach.Stop();
-      EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+      // Those that were idle have done nothing meanwhile.
+      EXPECT_TRUE(end.exited_with(4)) << end.output << end.errors;
+      for (const RecordedProcess& process : ReadRecording(Path("many.rwa")).processes) {
+        entries.Count(process);
+      }
     } else {
       usleep(static_cast<useconds_t>(random() % 1'500'000));
       attach.child().Signal(SIGKILL);
@@ -398,6 +452,9 @@ TEST_F(AttachRunningTest, ManyProcessesAtOnce) {
     }
     std::filesystem::remove(Path("many.rwa"));
   }
+  entries.Report();
+  // Each process is new.
+  EXPECT_EQ(entries.taken_over, 0);
 }
 
 TEST_F(AttachRunningTest, OnlyOneServiceReadsAProcess) {

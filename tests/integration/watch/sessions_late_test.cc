@@ -5,11 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "tests/integration/watch/attacher.h"
 #include "tests/integration/watch/harness.h"
 #include "tests/integration/watch/sessions_fixture.h"
 #include "tests/simrocm/counter_truth.h"
@@ -226,6 +231,152 @@ TEST_F(LateSessions, RefusedWhereTheSdkCannotBeAdded) {
     EXPECT_EQ(process.dispatches.size(), 8000u);
     EXPECT_TRUE(process.samples.empty());
   }
+}
+
+// A process that was running already, and is attached to for the first time.
+class FirstAttachTest : public LateSessions {
+ protected:
+  // Dispatches until End().
+  std::unique_ptr<Child> StartTarget(std::vector<std::string> simrocm = {}) {
+    auto target = std::make_unique<Child>(
+        OnSimrocm(std::move(simrocm),
+                  {"fork_later", "--ready", directory_.path() + "/ready", "--until",
+                   directory_.path() + "/end"}),
+        Child::Options{.dies_with_us = true});
+    EXPECT_TRUE(Eventually(
+        [&] { return std::filesystem::exists(directory_.path() + "/ready"); }));
+    return target;
+  }
+  // Attaches until `enough`, and returns the result of the process.
+  nlohmann::json Record(pid_t pid, std::vector<std::string> options, int exit_status,
+                        const std::string& name = "t") {
+    options.insert(options.end(), {"--kfd-topology", directory_.path()});
+    Attacher attach(directory_.path() + "/" + name + ".rwa", {pid}, options);
+    EXPECT_TRUE(attach.Attached()) << attach.child().PollOutput();
+    usleep(1'500'000);
+    const Finished end = attach.Stop();
+    EXPECT_TRUE(end.exited_with(exit_status)) << end.output << end.errors;
+    const auto results = attach.Events("result");
+    return results.empty() ? nlohmann::json() : results[0];
+  }
+  void End(Child* target) {
+    std::ofstream(directory_.path() + "/end").put('\n');
+    const Finished end = target->Wait();
+    EXPECT_TRUE(end.exited_with(0)) << end.output << end.errors;
+  }
+};
+
+TEST_F(FirstAttachTest, CountersOfWholeGpus) {
+  auto target = StartTarget();
+  const nlohmann::json result =
+      Record(target->pid(), {"--pmc", "SQ_WAVES", "--device-samples", "10"}, 0);
+  End(target.get());
+  EXPECT_GT(result.value("samples", 0), 10);
+  EXPECT_GT(result.value("dispatches", 0), 100);
+  EXPECT_EQ(result.value("missing", nlohmann::json()), nlohmann::json::array());
+  const RecordedProcess process =
+      ReadRecording(directory_.path() + "/t.rwa").Process(target->pid());
+  EXPECT_EQ(process.verdict.collector().entry_path(), v1::ENTRY_PATH_LATE);
+  EXPECT_GT(ByCounter(process)["SQ_WAVES"].sum, 0);
+}
+
+TEST_F(FirstAttachTest, WhatNobodyHasNamedIsLeftOut) {
+  auto target = StartTarget();
+  const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);
+  EXPECT_EQ(result.value("status", ""), "recorded");
+  EXPECT_GT(result.value("dispatches", 0), 100);
+  EXPECT_GT(result.value("tid", 0), 0);
+  std::vector<std::string> missing;
+  for (const auto& one : result.value("missing", nlohmann::json::array())) {
+    missing.push_back(one.value("what", ""));
+    EXPECT_THAT(one.value("why", ""), HasSubstr("attached to later"));
+  }
+  EXPECT_THAT(missing, testing::IsSupersetOf({"calls of the HIP API",
+                                              "calls of the HSA API", "markers"}));
+  // What was named is refused.
+  const nlohmann::json refused =
+      Record(target->pid(), {"--sys-trace", "--hip-trace"}, 1);
+  EXPECT_THAT(refused.value("detail", ""), HasSubstr("refused"));
+  End(target.get());
+}
+
+// Processes that were started with ROCP_TOOL_ATTACH=1.
+class AttachableTest : public FirstAttachTest {
+ protected:
+  RecordedProcess Process(pid_t pid, const std::string& name = "t") {
+    return ReadRecording(directory_.path() + "/" + name + ".rwa").Process(pid);
+  }
+  static std::set<std::string> Measured(const RecordedProcess& process) {
+    std::set<std::string> names;
+    for (const CounterRecord& record : process.counters) {
+      names.insert(
+          process.plans.at(record.plan).counters(static_cast<int>(record.counter)));
+    }
+    return names;
+  }
+};
+
+// As documented: --pid 12345 --pmc SQ_WAVES GRBM_COUNT; with other counters each time,
+// on a queue that existed before.
+TEST_F(AttachableTest, CountersOfDispatchesAnyNumberOfTimes) {
+  auto target = StartTarget({"--attachable"});
+  const pid_t pid = target->pid();
+  const std::vector<std::vector<std::string>> rounds = {
+      {"SQ_WAVES", "GRBM_COUNT"}, {"TCC_HIT"}, {"SQ_WAVES"}};
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    SCOPED_TRACE(i);
+    const std::string name = "round" + std::to_string(i);
+    std::vector<std::string> options = {"--pmc"};
+    options.insert(options.end(), rounds[i].begin(), rounds[i].end());
+    const nlohmann::json result = Record(pid, options, 0, name);
+    EXPECT_EQ(result.value("entry", ""), "listener");
+    EXPECT_EQ(result.value("status", ""), "recorded");
+    const RecordedProcess process = Process(pid, name);
+    EXPECT_EQ(process.verdict.collector().backend(), v1::BACKEND_ROCPROFILER_SDK);
+    EXPECT_EQ(process.verdict.mode(), v1::WINDOW_MODE_LISTENER);
+    EXPECT_EQ(Measured(process),
+              std::set<std::string>(rounds[i].begin(), rounds[i].end()));
+    EXPECT_GT(process.dispatches.size(), 100u);
+    EXPECT_EQ(process.dropped(), 0u);
+    EXPECT_EQ(process.account.counted_dropped(), 0u);
+  }
+  End(target.get());
+}
+
+// What it has recorded this way before it also gives without a session.
+TEST_F(AttachableTest, ARecordingWithoutCountersAfterOneWithThem) {
+  auto target = StartTarget({"--attachable"});
+  EXPECT_EQ(Record(target->pid(), {"--pmc", "SQ_WAVES"}, 0, "with").value("entry", ""),
+            "listener");
+  const nlohmann::json plain = Record(target->pid(), {}, 0, "without");
+  EXPECT_EQ(plain.value("entry", ""), "listener");
+  EXPECT_GT(plain.value("dispatches", 0), 100);
+  End(target.get());
+}
+
+TEST_F(AttachableTest, CallsAreTraced) {
+  auto target = StartTarget({"--attachable"});
+  const nlohmann::json result = Record(target->pid(), {"--hsa-trace"}, 0);
+  EXPECT_EQ(result.value("entry", ""), "listener");
+  EXPECT_GT(result.value("api_calls", 0), 10);
+  End(target.get());
+}
+
+// Without a session that needs the SDK nothing of it is loaded.
+TEST_F(AttachableTest, OtherwiseItIsEnteredLikeAnyOther) {
+  auto target = StartTarget({"--attachable"});
+  const nlohmann::json result = Record(target->pid(), {}, 0);
+  EXPECT_THAT(result.value("entry", ""), testing::StartsWith("late"));
+  End(target.get());
+}
+
+// Another tool has the SDK: the process is recorded below it, without counters, and the
+// reason is given.
+TEST_F(AttachableTest, BesideAnotherTool) {
+  auto target = StartTarget({"--attachable", "--tool", ROCATTACH_TEST_TOOL});
+  const nlohmann::json result = Record(target->pid(), {"--sys-trace"}, 0);
+  EXPECT_THAT(result.value("entry", ""), testing::StartsWith("late"));
+  End(target.get());
 }
 
 }  // namespace

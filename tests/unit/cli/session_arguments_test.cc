@@ -15,9 +15,11 @@
 namespace rocattach {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class SessionArgumentsTest : public testing::Test {
  protected:
@@ -115,33 +117,37 @@ TEST_F(SessionArgumentsTest, TracesAndFunctions) {
 }
 
 TEST_F(SessionArgumentsTest, TracesOfSeveralKindsAtOnce) {
-  const auto domains = [&](const char* option) {
+  // Not every process has them, and nobody has named one.
+  const auto optional = [&](const char* option) {
     const SessionSpec spec = Spec({option, "--stats"});
     EXPECT_EQ(spec.filters.size(), 2u) << option;
     EXPECT_EQ(spec.filters[0].kind, FilterKind::kDispatchTimestamps);
-    // Not every process has them.
-    EXPECT_THAT(spec.filters.back().optional_domains,
-                ElementsAre(TraceDomain::kRcclApi, TraceDomain::kMemoryAllocations,
-                            TraceDomain::kScratchMemory));
-    return spec.filters.back().api_domains;
+    std::vector<TraceDomain> all = spec.filters.back().api_domains;
+    EXPECT_EQ(all[0], TraceDomain::kMemoryCopies);
+    all.erase(all.begin());
+    EXPECT_EQ(all, spec.filters.back().optional_domains);
+    return all;
   };
   for (const char* option : {"--sys-trace", "-s"}) {
     EXPECT_THAT(
-        domains(option),
-        ElementsAre(TraceDomain::kHsaApi, TraceDomain::kMemoryCopies,
-                    TraceDomain::kHipApi, TraceDomain::kMarkers, TraceDomain::kRcclApi,
-                    TraceDomain::kMemoryAllocations, TraceDomain::kScratchMemory));
+        optional(option),
+        ElementsAre(TraceDomain::kHsaApi, TraceDomain::kHipApi, TraceDomain::kMarkers,
+                    TraceDomain::kRcclApi, TraceDomain::kMemoryAllocations,
+                    TraceDomain::kScratchMemory));
   }
   for (const char* option : {"--runtime-trace", "-r"}) {
     EXPECT_THAT(
-        domains(option),
-        ElementsAre(TraceDomain::kMemoryCopies, TraceDomain::kHipApi,
-                    TraceDomain::kMarkers, TraceDomain::kRcclApi,
+        optional(option),
+        ElementsAre(TraceDomain::kHipApi, TraceDomain::kMarkers, TraceDomain::kRcclApi,
                     TraceDomain::kMemoryAllocations, TraceDomain::kScratchMemory));
   }
   // What is asked for by name must be there.
   EXPECT_THAT(Spec({"-r", "--scratch-memory-trace"}).filters.back().optional_domains,
-              ElementsAre(TraceDomain::kRcclApi, TraceDomain::kMemoryAllocations));
+              ElementsAre(TraceDomain::kHipApi, TraceDomain::kMarkers,
+                          TraceDomain::kRcclApi, TraceDomain::kMemoryAllocations));
+  EXPECT_THAT(Spec({"-s", "--hip-trace"}).filters.back().optional_domains,
+              Not(Contains(TraceDomain::kHipApi)));
+  EXPECT_TRUE(Spec({"-s", "--api-arguments"}).filters.back().arguments);
   EXPECT_THAT(Spec({"--hip-runtime-trace"}).filters[0].api_domains,
               ElementsAre(TraceDomain::kHipApi));
 }

@@ -1,18 +1,27 @@
 // What is read about a target: its status, its libraries, its mappings.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <optional>
 #include <set>
+#include <tuple>
 
 #include "injector/filesystem_view_cache.h"
 #include "injector/library_facts.h"
+#include "injector/mapped_collector.h"
 #include "injector/outcome.h"
 #include "injector/symbol_lookup.h"
 #include "injector/target_checks.h"
+#include "injector/target_memory.h"
 #include "injector/thread_status.h"
 #include "tests/places.h"
+#include "userspace/abi/shared_memory.h"
+#include "userspace/base/clock.h"
+#include "userspace/base/process.h"
+#include "userspace/base/unique_fd.h"
 
 namespace rocattach {
 namespace {
@@ -186,6 +195,84 @@ TEST(TargetChecksTest, MappingsTellAnEarlierAttachAndAnEmulator) {
             AttachReason::kAlreadyAttached);
   EXPECT_EQ(reason("1000-2000 r-xp 0 0:1 5 /usr/bin/qemu-x86_64\n"),
             AttachReason::kUnsupported);
+}
+
+// This process as a target that has mapped a control block.
+class MappedCollectorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fd_.reset(memfd_create(ROCATTACH_SHM_NAME, MFD_CLOEXEC));
+    ASSERT_TRUE(fd_.valid());
+    ASSERT_EQ(ftruncate(fd_.get(), kBytes), 0);
+    void* base =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+    ASSERT_NE(base, MAP_FAILED);
+    control_ = static_cast<rocattach_control*>(base);
+    auto ticks = ReadStartTicks(getpid());
+    ASSERT_TRUE(ticks.ok());
+    process_ = {getpid(), *ticks};
+    control_->magic = ROCATTACH_SHM_MAGIC;
+    control_->version = ROCATTACH_SHM_VERSION;
+    control_->pid = getpid();
+    control_->window_id = BootNs();
+    control_->state_address = reinterpret_cast<uint64_t>(&state_);
+  }
+  void TearDown() override {
+    if (control_ != nullptr) munmap(control_, kBytes);
+  }
+  std::optional<MappedCollector> Find() const {
+    auto maps = Maps::Read(getpid());
+    auto memory = TargetMemory::Open(getpid(), getpid());
+    EXPECT_TRUE(maps.ok() && memory.ok());
+    return FindMappedCollector(*maps, *memory, process_, getpid());
+  }
+
+  static constexpr size_t kBytes = 8192;
+  UniqueFd fd_;
+  rocattach_control* control_ = nullptr;
+  ProcessId process_;
+  uint32_t state_ = ROCATTACH_STATE_ARMED;
+};
+
+TEST_F(MappedCollectorTest, OwnInheritedAndNone) {
+  auto own = Find();
+  ASSERT_TRUE(own.has_value());
+  EXPECT_FALSE(own->inherited);
+  EXPECT_EQ(own->memory.value(), reinterpret_cast<uint64_t>(control_));
+  EXPECT_EQ(own->bytes, kBytes);
+  EXPECT_EQ(own->owner, getpid());
+
+  control_->pid = getpid() + 1;
+  for (const auto& [state, entry, open] :
+       {std::tuple(ROCATTACH_STATE_ARMED, ROCATTACH_ENTRY_PATH_LIVE_TABLE, true),
+        {ROCATTACH_STATE_UNLOADED, ROCATTACH_ENTRY_PATH_LIVE_TABLE, false},
+        {ROCATTACH_STATE_LOADED, ROCATTACH_ENTRY_PATH_LIVE_TABLE, false},
+        // Armed by its next call, which has not come yet.
+        {ROCATTACH_STATE_LOADED, ROCATTACH_ENTRY_PATH_LATE, true}}) {
+    state_ = state;
+    control_->entry = entry;
+    const auto inherited = Find();
+    ASSERT_TRUE(inherited.has_value());
+    EXPECT_TRUE(inherited->inherited);
+    EXPECT_EQ(inherited->runtime_was_open, open) << state;
+    EXPECT_EQ(inherited->owner, getpid() + 1);
+  }
+  // An address that leads nowhere.
+  state_ = ROCATTACH_STATE_ARMED;
+  control_->state_address = 8;
+  EXPECT_FALSE(Find()->runtime_was_open);
+
+  // A child in a PID namespace of its own may have its parent's number.
+  control_->pid = getpid();
+  control_->window_id = 1;
+  EXPECT_TRUE(Find()->inherited);
+
+  // What another version has written counts as the process's own.
+  control_->version = ROCATTACH_SHM_VERSION - 1;
+  EXPECT_FALSE(Find()->inherited);
+  munmap(control_, kBytes);
+  control_ = nullptr;
+  EXPECT_FALSE(Find().has_value());
 }
 
 TEST(TargetChecksTest, StackRoomIsMeasured) {

@@ -134,10 +134,41 @@ TEST(AttachSettingsTest, ToolLibraries) {
               ElementsAre("librocattach.sox", "my-librocattach.so"));
 }
 
-TEST(AttachSettingsTest, WhatHasNoEffectIsNamed) {
+TEST(AttachSettingsTest, MemoryAndCollectives) {
+  EXPECT_THAT(Read({{"ROCPROF_RCCL_API_TRACE", "1"},
+                    {"ROCPROF_MEMORY_ALLOCATION_TRACE", "true"},
+                    {"ROCPROF_SCRATCH_MEMORY_TRACE", "on"}})
+                  .options,
+              ElementsAre("--rccl-trace", "--memory-allocation-trace",
+                          "--scratch-memory-trace"));
+}
+
+TEST(AttachSettingsTest, Formats) {
+  EXPECT_THAT(Read({{"ROCPROF_OUTPUT_FORMAT", "csv"}}).options,
+              ElementsAre("--output-format=csv"));
+  const AttachSettings several =
+      Read({{"ROCPROF_OUTPUT_FORMAT", "CSV,rocpd;OTF2 csv"}});
+  EXPECT_THAT(several.options, ElementsAre("--output-format=csv,rocpd"));
+  EXPECT_THAT(several.ignored, ElementsAre("ROCPROF_OUTPUT_FORMAT=OTF2"));
+  // Not one of ROCm's, whose variable this is.
+  EXPECT_THAT(Read({{"ROCPROF_OUTPUT_FORMAT", "pprof"}}).options, IsEmpty());
+  EXPECT_THAT(Read({{"ROCPROF_OUTPUT_FORMAT", ""}}).options, IsEmpty());
+}
+
+TEST(AttachSettingsTest, Periods) {
   EXPECT_THAT(
-      Read({{"ROCPROF_RCCL_API_TRACE", "1"}, {"ROCPROF_KERNEL_RENAME", "0"}}).ignored,
-      ElementsAre("ROCPROF_RCCL_API_TRACE"));
+      Read({{"ROCPROF_COLLECTION_PERIOD", "0:1000:1; 5:20:0"}}).options,
+      ElementsAre("--collection-period=0:1000:1", "--collection-period=5:20:0",
+                  "--collection-period-unit=nsec", "--no-recording", "--kernel-trace"));
+  EXPECT_THAT(
+      Read({{"ROCPROF_COLLECTION_PERIOD", ""}, {"ROCPROF_KERNEL_TRACE", "1"}}).options,
+      ElementsAre("--kernel-trace"));
+}
+
+TEST(AttachSettingsTest, WhatHasNoEffectIsNamed) {
+  EXPECT_THAT(Read({{"ROCPROF_ROCJPEG_API_TRACE", "1"}, {"ROCPROF_KERNEL_RENAME", "0"}})
+                  .ignored,
+              ElementsAre("ROCPROF_ROCJPEG_API_TRACE"));
 }
 
 TEST(AttachLogTest, Levels) {

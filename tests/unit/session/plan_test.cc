@@ -208,6 +208,15 @@ TEST_F(PlanTest, WhatNobodyAskedForIsLeftOut) {
   EXPECT_EQ(some->image->record_kinds,
             ROCATTACH_PLAN_RECORD_API | ROCATTACH_PLAN_RECORD_MEMORY);
   EXPECT_EQ(some->left_out.size(), 2u) << "scratch memory, and arguments";
+  target_.record_kinds = ROCATTACH_PLAN_RECORD_MEMORY;
+  target_.missing_reason = "it came late";
+  spec.optional_domains.push_back(TraceDomain::kHsaApi);
+  const auto without_calls = Compile({spec});
+  ASSERT_NE(without_calls, nullptr);
+  EXPECT_EQ(without_calls->image->record_kinds, ROCATTACH_PLAN_RECORD_MEMORY);
+  ASSERT_FALSE(without_calls->left_out.empty());
+  EXPECT_EQ(without_calls->left_out[0].what, "calls of the HSA API");
+  EXPECT_EQ(without_calls->left_out[0].why, "it came late");
   EXPECT_FALSE(rocattach_plan_traces(some->image.get(), ROCATTACH_PLAN_API_RCCL, 0));
   target_.record_kinds = UINT32_MAX;
   target_.functions.push_back({ROCATTACH_PLAN_API_RCCL, 0, "ncclAllReduce"});

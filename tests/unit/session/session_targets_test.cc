@@ -48,8 +48,8 @@ TEST_F(SessionEngineTest, CountersThatAnSdkLacksAreLeftOutUnlessNamed) {
   const CompiledPlan& plan = *backend_->process(target_).plan;
   EXPECT_THAT(plan.counter_names, ElementsAre("SQ_WAVES"));
   ASSERT_EQ(plan.left_out.size(), 1u);
-  EXPECT_THAT(plan.left_out[0], HasSubstr("TCC_MISS"));
-  EXPECT_THAT(plan.left_out[0], HasSubstr("TCC_HIT"));
+  EXPECT_THAT(plan.left_out[0].Text(), HasSubstr("TCC_MISS"));
+  EXPECT_THAT(plan.left_out[0].Text(), HasSubstr("TCC_HIT"));
   ASSERT_TRUE(engine_.TerminateSession(session).ok());
 
   filter.optional = {"TCC_HIT", "L2CacheHit"};
@@ -69,7 +69,7 @@ TEST_F(SessionEngineTest, AGpuThatCannotBeMeasuredIsLeftOutUnlessNamed) {
   const CompiledPlan& plan = *backend_->process(two).plan;
   EXPECT_THAT(plan.counter_gpus, ElementsAre("GPU-x"));
   ASSERT_EQ(plan.left_out.size(), 1u);
-  EXPECT_THAT(plan.left_out[0], HasSubstr("GPU 1 (gfx1036)"));
+  EXPECT_THAT(plan.left_out[0].Text(), HasSubstr("GPU 1 (gfx1036)"));
   EXPECT_EQ(plan.Architecture(2), nullptr);
   ASSERT_TRUE(engine_.TerminateSession(session).ok());
 

@@ -10,11 +10,18 @@ namespace rocattach::collector {
 
 constinit Process g_process;
 
+// The service reads this process's phase as a state (control->state_address).
+static_assert(int{kPhaseNone} == ROCATTACH_STATE_NONE &&
+              int{kPhaseLoaded} == ROCATTACH_STATE_LOADED &&
+              int{kPhaseArmed} == ROCATTACH_STATE_ARMED &&
+              int{kPhaseUnloaded} == ROCATTACH_STATE_UNLOADED);
+
 int Process::SetUp(const rocattach_collector_config& new_config, const Upcalls* calls) {
   int error = guard.Arm();
   if (error == 0) error = memory.Create(new_config);
   if (error == 0) error = rings.Init(&memory);
   if (error != 0) return error;
+  StoreRelaxed(&memory.control()->state_address, reinterpret_cast<uint64_t>(&phase));
   config = new_config;
   upcalls = calls;
   plans.Init(&memory);

@@ -1,16 +1,24 @@
 #include "userspace/collector/hsa/live_entry.h"
 
 #include "userspace/collector/hsa/backend.h"
+#include "userspace/collector/hsa/elf_object.h"
 #include "userspace/collector/hsa/hooks.h"
 
 namespace rocattach::collector {
 
 // A tool that does so (rocprofiler-sdk with inline interposition) keeps indices of its
-// own: the packets that it is given are not where the queue has them.
+// own: the packets that it is given are not where the queue has them. A forked child may
+// have our own functions there.
 bool LiveEntry::IndicesAreTheRuntimes(const LiveTables& tables) {
+  ElfObject ours;
+  const bool have_ours =
+      ElfObject::Find(reinterpret_cast<const void*>(&InstallOldQueueHooks), &ours);
   for (uint32_t slot = kCoreQueueStoreWriteIndexRelaxed;
        slot <= kCoreQueueAddWriteIndexScrelease; ++slot) {
-    if (!tables.runtime.Contains(tables.root.core->slots[slot])) return false;
+    const void* function = tables.root.core->slots[slot];
+    if (!tables.runtime.Contains(function) && !(have_ours && ours.Contains(function))) {
+      return false;
+    }
   }
   return true;
 }

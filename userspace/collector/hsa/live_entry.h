@@ -76,7 +76,7 @@ class LiveEntry {
   bool TryArm();
   // False if the table contains functions that are not the runtime's.
   bool TableIsTheRuntimes() const;
-  // The same for the functions that reserve packets.
+  // The same for the functions that reserve packets, where ours count as the runtime's.
   static bool IndicesAreTheRuntimes(const LiveTables& tables);
 
   LiveTables tables_ = {};

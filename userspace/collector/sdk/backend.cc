@@ -103,6 +103,7 @@ rocattach_sdk_configure_result* SdkBackend::Configure(uint32_t version,
     return nullptr;
   }
   attached_ = process_->config.backend != ROCATTACH_BACKEND_SDK_ATTACH;
+  StoreRelaxed(&process_->memory.control()->by_attacher, attached_ ? 0u : 1u);
   client->name = "rocattach";
   result_ = {sizeof(result_), &OnInitialize, &OnFinalize, this};
   return &result_;

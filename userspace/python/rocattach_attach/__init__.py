@@ -8,7 +8,7 @@
     with rocattach_attach.Attachment(1234):
         ...
 
-    $ python3 -m rocattach_attach -p 1234 -d 5000
+    $ rocattach-attach -p 1234 -d 5000     (or python3 -m rocattach_attach)
 
 What is recorded and where is read from the variables ROCPROF_… of the environment, which
 rocattach.h lists; main() and attach() take what they are not given from
@@ -16,10 +16,17 @@ ROCPROF_ATTACH_PID, ROCPROF_ATTACH_DURATION, ROCPROF_ATTACH_TOOL_LIBRARY,
 ROCPROF_ATTACH_CHILDREN, and the library itself from ROCPROF_ATTACH_LIBRARY.
 """
 
-from .api import AttachError, Library, Status, find_library
+from .api import (
+    ROCPROF_ATTACH_TOOL_LIBRARY,
+    AttachError,
+    Library,
+    Status,
+    find_library,
+)
 from .attachment import Attachment, attach, main
 
 __all__ = [
+    "ROCPROF_ATTACH_TOOL_LIBRARY",
     "AttachError",
     "Attachment",
     "Library",

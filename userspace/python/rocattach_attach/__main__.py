@@ -10,9 +10,9 @@ from . import AttachError, Library, attach
 from .attachment import is_yes
 
 
-def parse(words):
+def parse(words, name):
     parser = argparse.ArgumentParser(
-        prog="rocattach_attach",
+        prog=name,
         description="Records a running GPU process until Enter, Ctrl-C, or for a time.",
     )
     parser.add_argument(
@@ -52,8 +52,8 @@ def parse(words):
     return parser.parse_args(words)
 
 
-def run(words):
-    options = parse(words)
+def run(words, name="rocattach_attach"):
+    options = parse(words, name)
     try:
         attach(
             options.pid,
@@ -63,13 +63,13 @@ def run(words):
             Library(options.attach_library),
         )
     except AttachError as error:
-        print(f"rocattach_attach: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 1
     except ValueError as error:
-        print(f"rocattach_attach: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"rocattach_attach: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 3
     except KeyboardInterrupt:
         # While it was being attached to; the recording ends with this process.

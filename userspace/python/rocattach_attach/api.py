@@ -43,6 +43,16 @@ def find_library():
     return _NAMES[0]
 
 
+def _default_tool_library():
+    found = find_library()
+    return os.path.abspath(found) if "/" in found else found
+
+
+# ROCm's default for tool libraries: the library that attaches, by its absolute path,
+# which means that no tool is named.
+ROCPROF_ATTACH_TOOL_LIBRARY = _default_tool_library()
+
+
 class Library:
     """The functions of rocattach.h. Failures are AttachError, with two exceptions: those
     that return no status cannot fail."""

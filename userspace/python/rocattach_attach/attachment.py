@@ -148,5 +148,6 @@ def attach(
 
 def main(pid=None, attach_library=None, duration=None):
     """attach() under the names of ROCm's rocprof-attach. `attach_library` lists tool
-    libraries; this library's own path, ROCm's default there, means none."""
+    libraries; ROCPROF_ATTACH_TOOL_LIBRARY of this module, this library's own path and
+    ROCm's default there, means none."""
     attach(pid, attach_library, duration)

@@ -1,0 +1,54 @@
+// What the seccomp filters of a thread would do to it during the load of the collector.
+#ifndef ROCATTACH_INJECTOR_SECCOMP_FILTER_H_
+#define ROCATTACH_INJECTOR_SECCOMP_FILTER_H_
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "injector/failure.h"
+#include "injector/stub.h"
+
+namespace rocattach {
+
+// A filter as the kernel returns it: classic BPF. Nothing of it is trusted.
+using SeccompProgram = std::vector<sock_filter>;
+
+// Runs one filter for one call. Takes at most `*steps` instructions, and subtracts what
+// it took. INVALID_ARGUMENT for what the kernel would not accept as a filter,
+// RESOURCE_EXHAUSTED when the steps are used up.
+absl::StatusOr<uint32_t> RunSeccompProgram(absl::Span<const sock_filter> program,
+                                           const seccomp_data& call, size_t* steps);
+
+// The action for a call of a thread with these filters: the kernel takes the most
+// severe one.
+absl::StatusOr<uint32_t> SeccompAction(absl::Span<const SeccompProgram> filters,
+                                       const seccomp_data& call, size_t* steps);
+
+// kSeccompFilter if the filters would end the thread, or send it a signal, at a call
+// that the stub, the loader or the collector makes. A call that is answered with an
+// error is harmless: the load fails, and says so.
+StepResult CheckSeccompFilters(absl::Span<const SeccompProgram> filters, StubKind kind);
+
+// Reads filter number `index` of a thread, counted from the newest: 0 or an errno.
+// ENOENT: there are no more.
+using ReadSeccompFilter = std::function<int(uint32_t index, SeccompProgram* program)>;
+// By PTRACE_SECCOMP_GET_FILTER, of a thread that the calling one traces and that is
+// stopped.
+int ReadSeccompFilterOf(pid_t tid, uint32_t index, SeccompProgram* program);
+
+// Reads all filters and checks them. OK where they cannot be read: without
+// CAP_SYS_ADMIN, in a service that has filters itself, on a kernel without
+// CONFIG_CHECKPOINT_RESTORE.
+StepResult CheckSeccompOfThread(const ReadSeccompFilter& read, StubKind kind);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_INJECTOR_SECCOMP_FILTER_H_
