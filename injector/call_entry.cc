@@ -22,8 +22,12 @@ namespace {
 // How often to look for a call.
 constexpr long kLookNs = 100'000;
 
-// How long the thread may take to its next call.
-constexpr uint64_t kCallPatienceNs = 5'000'000;
+// How long the thread may take to its next call: on a busy machine it gets a processor
+// only after this many milliseconds.
+constexpr uint64_t kCallPatienceNs = 100'000'000;
+
+// How often to look whether the service has to let its tracees go.
+constexpr uint64_t kSliceNs = 10'000'000;
 
 // A stop that has been requested comes within microseconds, unless the thread gets no
 // processor.
@@ -61,18 +65,20 @@ void Rehearse(Tracee* tracee) {
 
 // Waits for the stop that the probe has requested or will request.
 StepResult AwaitStop(ProbedCall* call, Tracee* tracee) {
-  const uint64_t deadline_ns = BootNs() + kCallPatienceNs;
+  uint64_t deadline_ns = BootNs() + kCallPatienceNs;
   bool disarmed = false;
   for (;;) {
-    switch (tracee->Await(disarmed ? deadline_ns + kStopPatienceNs : deadline_ns)) {
+    switch (tracee->Await(std::min(deadline_ns, BootNs() + kSliceNs))) {
       case Tracee::Seen::kGone:
         return AttachFailure{AttachReason::kTargetExited, 0,
                              "the thread that made the call has exited"};
       case Tracee::Seen::kRunning:
+        if (BootNs() < deadline_ns && !Tracee::MustLetGo()) continue;
         if (disarmed || call->Disarm()) {
           return NoCall("the thread that made a call made no other one");
         }
         disarmed = true;  // it is stopping
+        deadline_ns = BootNs() + kStopPatienceNs;
         continue;
       case Tracee::Seen::kHeld:
         if (call->IsStopping()) return StepOk();

@@ -47,7 +47,7 @@ std::optional<SeenCall> WaitForCall(ProbedCall* call, uint64_t deadline_ns);
 
 // 1. Prepares everything while the thread of the call runs on, the stub included.
 // 2. Seizes the thread, which does not stop it.
-// 3. Arms the probe, and waits for the thread's next call, a few milliseconds at most.
+// 3. Arms the probe, and waits for the thread's next call, a tenth of a second at most.
 // 4. At the stop: checks that the thread is where it should be and that dlopen may be
 //    called there, sets rip, detaches. If it may not, the thread runs on to its next
 //    call.
