@@ -50,7 +50,8 @@ class AnnounceTest : public testing::Test {
     Attacher attach(Path("t.rwa"), {pid}, std::move(options));
     EXPECT_TRUE(attach.Attached()) << attach.child().PollOutput();
     const Finished end = attach.Stop();
-    EXPECT_TRUE(end.exited_with(0)) << end.output;
+    // It may have been there for too short a time to see a dispatch.
+    EXPECT_TRUE(end.exited_with(0) || end.exited_with(4)) << end.output;
     return end.output;
   }
   Finished End(Child* target) {

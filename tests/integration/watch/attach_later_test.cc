@@ -301,7 +301,7 @@ TEST_F(ChildrenTest, TheTreeMayBeOfBothKinds) {
 }
 
 // Its child has the collector in its memory, as that of a process that was entered at
-// its window has: it is refused in the same way, and both run on unharmed.
+// its window has: it gets the same verdict, and both run on unharmed.
 TEST_F(ChildrenTest, AForkWithoutExecIsTreatedAsAtTheWindow) {
   const std::vector<std::string> words = {"fork_later", "--ready", Path("ready"),
                                           "--until", Path("go")};
