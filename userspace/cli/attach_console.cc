@@ -11,7 +11,6 @@
 #include "absl/time/clock.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
-#include "userspace/base/session_status.h"
 #include "userspace/cli/attach_words.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/record/settle_target.h"
@@ -342,15 +341,14 @@ void AttachConsole::OnRecordingResumed(uint64_t records_lost) {
 
 void AttachConsole::OnSessionRefused(pid_t pid, const std::string& why) {
   absl::MutexLock lock(&mutex_);
-  const std::string reason = WithoutStatusName(why);
-  results_[pid].problem = absl::StrCat("the session was refused: ", reason);
-  results_[pid].missing = {{"what the session was to record", reason}};
+  results_[pid].problem = absl::StrCat("the session was refused: ", why);
+  results_[pid].missing = {{"what the session was to record", why}};
   if (options_.json) {
     PrintLine(Dump(Json{{"event", "session_refused"}, {"pid", pid}, {"reason", why}}));
   } else {
     Say({.level = LogLevel::kWarning,
          .event = "session_refused",
-         .message = absl::StrCat("process ", pid, ": session refused: ", reason),
+         .message = absl::StrCat("process ", pid, ": session refused: ", why),
          .pid = pid});
   }
 }

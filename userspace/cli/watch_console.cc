@@ -21,7 +21,6 @@
 #include "absl/time/clock.h"
 #include "userspace/base/clock.h"
 #include "userspace/base/human.h"
-#include "userspace/base/session_status.h"
 #include "userspace/cli/watch_words.h"
 #include "userspace/record/dictionary.h"
 #include "userspace/record/window_state.h"
@@ -256,6 +255,12 @@ void WatchConsole::OnVerdict(const v1::Process& process,
                      HumanDuration(verdict.released_ns() - verdict.hit_ns()))));
     return;
   }
+  // What cannot be attached to is often started over and over.
+  if (verdict.state() == v1::WINDOW_STATE_REFUSED &&
+      !IsFirst(absl::StrCat("refused: ", verdict.reason(), " ", verdict.detail()))) {
+    ++refused_unsaid_;
+    return;
+  }
   const absl::string_view verdict_name = VerdictName(verdict.state());
   LogEntry entry = EntryAbout(
       process, problem ? LogLevel::kWarning : LogLevel::kInfo, verdict_name,
@@ -357,14 +362,13 @@ void WatchConsole::OnSessionRefused(pid_t pid, const std::string& why) {
     Json line = {{"event", "session_refused"}, {"pid", pid}, {"reason", why}};
     Print("%s\n", WatchEventText(line).c_str());
   } else {
-    const std::string reason = WithoutStatusName(why);
-    if (!IsFirst(absl::StrCat("session: ", reason))) {
+    if (!IsFirst(absl::StrCat("session: ", why))) {
       ++session_refusals_unsaid_;
       return;
     }
     Say({.level = LogLevel::kWarning,
          .event = "session_refused",
-         .message = absl::StrCat("process ", pid, ": session refused: ", reason),
+         .message = absl::StrCat("process ", pid, ": session refused: ", why),
          .pid = pid});
   }
 }

@@ -101,6 +101,7 @@ class WatchConsole : public WatcherObserver {
   // were of which the same is true.
   std::set<std::string> said_ ABSL_GUARDED_BY(mutex_);
   uint64_t passed_unsaid_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t refused_unsaid_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t session_refusals_unsaid_ ABSL_GUARDED_BY(mutex_) = 0;
   // Standard error, where that is another one.
   LineOutput errors_ ABSL_GUARDED_BY(mutex_){2};

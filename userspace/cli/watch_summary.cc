@@ -189,6 +189,11 @@ void WatchConsole::Summarize(const RunResult& result) {
                    totals.dropped + totals.unseen == 0
                        ? ", 0 lost"
                        : WatchLossText(totals.dropped, totals.unseen)));
+  if (refused_unsaid_ > 0) {
+    Say(LogLevel::kInfo, "refused",
+        absl::StrCat(HumanCount(refused_unsaid_),
+                     " of those that were refused are not named: same reasons"));
+  }
   if (passed_unsaid_ > 0) {
     Say(LogLevel::kInfo, "passed",
         absl::StrCat(HumanCount(passed_unsaid_),

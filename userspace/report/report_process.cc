@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
+#include "userspace/base/session_status.h"
 #include "userspace/report/report_tables.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
@@ -306,7 +307,8 @@ void Sessions(const ProcessReport& process, ReportPage* page) {
     }
     if (event.plan() != 0) absl::StrAppend(&text, ", plan ", event.plan());
     if (!event.detail().empty()) {
-      absl::StrAppend(&text, ": ", TerminalSafe(event.detail()));
+      // Recordings of 0.1 have names of the C API's statuses there.
+      absl::StrAppend(&text, ": ", TerminalSafe(WithoutStatusName(event.detail())));
     }
     page->Line("session", text, bad ? page->Red() : "");
   }

@@ -129,9 +129,11 @@ void SessionService::ReportRefusals(Session* session) {
 void SessionService::ReportRefusal(const Session& session, ProcessId target,
                                    const std::string& why) {
   const uint64_t number = Number(session.id);
-  const RefusalNotices::Due due = notices_.Note(number, target, why, session.period);
-  if (due.stream) targets_->NoteRefusal(target, number, why);
-  if (due.people && on_refused_) on_refused_(target.pid, why);
+  // Recordings and consoles are read by people, who know no names of the C API.
+  const std::string plain = WithoutStatusName(why);
+  const RefusalNotices::Due due = notices_.Note(number, target, plain, session.period);
+  if (due.stream) targets_->NoteRefusal(target, number, plain);
+  if (due.people && on_refused_) on_refused_(target.pid, plain);
 }
 
 void SessionService::BeginPeriod(Session* session) {

@@ -33,8 +33,8 @@ namespace rocattach {
 // Thread-safe; none of its functions may be called on the recorder's thread.
 class SessionService {
  public:
-  // `on_refused` is called for processes that cannot do what a session requests,
-  // `on_left_out` for those that do it without something that was not named: once for
+  // `on_refused` is called for processes that cannot do what a session requests, with a
+  // reason for people (it has no names of statuses), `on_left_out` for those that do it without something that was not named: once for
   // each process and session. Both may be null.
   SessionService(
       std::shared_ptr<const CounterCatalog> catalog,

@@ -109,6 +109,33 @@ TEST_F(ConsoleTest, TheLiveLineCountsEachDispatchOnce) {
   }
 }
 
+// What cannot be attached to may be started over and over.
+TEST_F(ConsoleTest, TheSameRefusalIsNamedOnce) {
+  Terminal watcher(Watcher({"--auto", "--max-processes", "1"}));
+  watcher.ReadUntil("output ");
+  Child busy(OnSimgpu({"hsa_dispatch", "-n", "5", "--rounds", "1000000", "--sleep-msec",
+                       "20"}),
+             {.dies_with_us = true});
+  watcher.ReadUntil("attached to hsa_dispatch");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Child(OnSimgpu({"hsa_dispatch", "-n", "5"})).Wait().exited_with(0));
+  }
+  busy.Signal(SIGKILL);
+  (void)busy.Wait();
+  watcher.ReadUntil("hsa_dispatch (pid " + std::to_string(busy.pid()) + ") ");
+  watcher.Type(kCtrlC);
+  (void)watcher.Wait();
+  const std::string& seen = watcher.seen();
+  const std::string refused = "rocattach-watch: refused hsa_dispatch";
+  const size_t first = seen.find(refused);
+  ASSERT_NE(first, std::string::npos) << seen;
+  EXPECT_EQ(seen.find(refused, first + 1), std::string::npos) << seen;
+  EXPECT_NE(seen.find("2 of those that were refused are not named: same reasons"),
+            std::string::npos)
+      << seen;
+  EXPECT_NE(seen.find("3 refused"), std::string::npos) << seen;
+}
+
 // As in `rocattach-watch --auto -o - -- ./app | rocattach report -`.
 TEST_F(ConsoleTest, TheCommandsWordsStayOutOfTheStream) {
   const std::vector<std::string> target = OnSimgpu({"hsa_dispatch", "-n", "40"});

@@ -13,6 +13,7 @@
 namespace rocattach::testing_support {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -30,10 +31,12 @@ class SessionOptions : public SessionsTest {
     EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
     const Finished ended = watcher.Stop();
     EXPECT_TRUE(ended.exited_with(exit_status)) << ended.errors;
+    refusals_ = watcher.Events("session_refused");
     report_ = Child({ClientPath(), "report", watcher.recording()}).Wait().output;
     return ReadRecording(watcher.recording()).Process(pid);
   }
   std::string report_;  // of the last run
+  std::vector<nlohmann::json> refusals_;
   // Calls by the function's name.
   static std::map<std::string, size_t> Calls(const RecordedProcess& process) {
     std::map<std::string, size_t> calls;
@@ -78,6 +81,19 @@ TEST_F(SessionOptions, TracesOfAnInputFile) {
   EXPECT_GT(calls.size(), 3u);
   EXPECT_EQ(process.dropped(), 0u);
   EXPECT_EQ(process.account.api_calls_dropped(), 0u);
+}
+
+// What the collector calls of the runtime, on its own thread, is not the program's.
+TEST_F(SessionOptions, AllTracedCallsAreTheProgramsOwn) {
+  const RecordedProcess process =
+      Run({"--hsa-trace", "--backend", "sdk", "--device-samples", "5", "--pmc",
+           "GRBM_COUNT"},
+          {"hsa_dispatch", "-n", "20", "--rounds", "5", "--sleep-msec", "20"});
+  ASSERT_FALSE(process.api_calls.empty());
+  // It has one thread.
+  for (const ApiCallRecord& call : process.api_calls) {
+    EXPECT_EQ(call.tid, process.process.pid()) << call.function;
+  }
 }
 
 // The same of the HSA tools: dispatches need no rocprofiler-sdk.
@@ -350,7 +366,12 @@ TEST_F(SessionOptions, ACounterThatTheSdkOfAProcessLacks) {
   EXPECT_TRUE(named.counters.empty());
   ASSERT_EQ(named.sessions.size(), 1u);
   EXPECT_EQ(named.sessions[0].what(), v1::SessionEvent::REFUSED);
-  EXPECT_THAT(named.sessions[0].detail(), HasSubstr("TCC_HIT"));
+  // People read these, and know no names of the C API's statuses.
+  const auto plain = AllOf(HasSubstr("TCC_HIT"), Not(HasSubstr("NOT_FOUND")));
+  EXPECT_THAT(named.sessions[0].detail(), plain);
+  ASSERT_EQ(refusals_.size(), 1u);
+  EXPECT_THAT(refusals_[0].value("reason", ""), plain);
+  EXPECT_THAT(report_, AllOf(HasSubstr("refused: "), plain));
   EXPECT_EQ(named.dispatches.size(), 40u) << "the rest goes on";
 }
 

@@ -14,7 +14,9 @@
 namespace rocattach {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(SessionServiceTest, StartsStopsAndStartsAgain) {
   FakeCollector fake;
@@ -66,6 +68,8 @@ TEST_F(SessionServiceTest, TheCollectorsRefusalIsReported) {
   const Seen seen = Finish();
   ASSERT_EQ(seen.events.size(), 1u);
   EXPECT_EQ(seen.events[0].what(), v1::SessionEvent::REFUSED);
+  EXPECT_THAT(seen.events[0].detail(),
+              AllOf(HasSubstr("SQ_WAVES"), Not(HasSubstr("NOT_FOUND: "))));
 }
 
 TEST_F(SessionServiceTest, AProcessWithoutTheSdkIsRefusedByNameAndTheOthersGoOn) {
