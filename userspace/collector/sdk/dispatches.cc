@@ -24,13 +24,17 @@ OperationEnd EndOf(uint64_t start_ns, uint64_t end_ns, RingHandle* ring) {
 // too often with the first use of a page of our tables.
 class CostSample {
  public:
-  CostSample(uint64_t dispatch_id, uint64_t* total)
-      : total_(dispatch_id % kEvery == 0 ? total : nullptr) {
+  // `clock_ns`: what reading the clock adds.
+  CostSample(uint64_t dispatch_id, uint64_t clock_ns, uint64_t* total)
+      : total_(dispatch_id % kEvery == 0 ? total : nullptr), clock_ns_(clock_ns) {
     if (Unlikely(total_ != nullptr)) begin_ = BootNs();
   }
   ~CostSample() {
     if (Likely(total_ == nullptr)) return;
-    __atomic_fetch_add(total_, (BootNs() - begin_) * kEvery, __ATOMIC_RELAXED);
+    const uint64_t took = BootNs() - begin_;
+    if (took > clock_ns_) {
+      __atomic_fetch_add(total_, (took - clock_ns_) * kEvery, __ATOMIC_RELAXED);
+    }
   }
   CostSample(const CostSample&) = delete;
   CostSample& operator=(const CostSample&) = delete;
@@ -38,8 +42,20 @@ class CostSample {
  private:
   static constexpr uint64_t kEvery = 61;
   uint64_t* total_;
+  const uint64_t clock_ns_;
   uint64_t begin_ = 0;
 };
+
+// The least that two readings of the clock are apart.
+uint64_t MeasureClock() {
+  uint64_t least = UINT64_MAX;
+  for (int i = 0; i < 32; ++i) {
+    const uint64_t begin = BootNs();
+    const uint64_t apart = BootNs() - begin;
+    if (apart < least) least = apart;
+  }
+  return least;
+}
 
 constexpr uint32_t kForCounters =
     ROCATTACH_DISPATCH_FOR_COUNTERS | ROCATTACH_DISPATCH_FOR_COUNTERS_UNDECIDED;
@@ -48,6 +64,7 @@ constexpr uint32_t kForCounters =
 
 int SdkDispatches::Init(Memory* memory, const Parts& parts) {
   parts_ = parts;
+  clock_ns_ = MeasureClock();
   return ops_.Init(memory);
 }
 
@@ -178,7 +195,7 @@ void SdkDispatches::OnTrace(const rocattach_sdk_callback_record& record,
                             rocattach_sdk_user_data* user_data) {
   auto* payload =
       static_cast<const rocattach_sdk_callback_kernel_dispatch*>(record.payload);
-  CostSample cost(payload->dispatch_info.dispatch_id, parts_.own_ns);
+  CostSample cost(payload->dispatch_info.dispatch_id, clock_ns_, parts_.own_ns);
   RingGate* gate = parts_.gate;
   if (record.operation == ROCATTACH_SDK_DISPATCH_ENQUEUE) {
     if (record.phase != ROCATTACH_SDK_PHASE_ENTER) return;
@@ -210,7 +227,7 @@ void SdkDispatches::OnCompleteTrace(
 void SdkDispatches::OnEnqueue(const rocattach_sdk_dispatch_data& data,
                               rocattach_sdk_counter_config_id* config,
                               rocattach_sdk_user_data* user_data) {
-  CostSample cost(data.dispatch_info.dispatch_id, parts_.own_ns);
+  CostSample cost(data.dispatch_info.dispatch_id, clock_ns_, parts_.own_ns);
   RingHandle ring = parts_.rings->Mine();
   uint32_t index = Open(data.dispatch_info, &ring);
   if (index == kNoOp) return;
@@ -260,7 +277,7 @@ uint32_t SdkDispatches::MakeValues(const SdkOp& op, const rocattach_inflight& en
 void SdkDispatches::OnValues(const rocattach_sdk_dispatch_data& data,
                              const rocattach_sdk_counter_record* records, size_t count,
                              rocattach_sdk_user_data user_data) {
-  CostSample cost(data.dispatch_info.dispatch_id, parts_.own_ns);
+  CostSample cost(data.dispatch_info.dispatch_id, clock_ns_, parts_.own_ns);
   uint32_t index = ops_.Find(user_data.value, data.dispatch_info.dispatch_id);
   if (index == kNoOp || !ops_.Claim(index, data.dispatch_info.dispatch_id)) return;
   struct Group {

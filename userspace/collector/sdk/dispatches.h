@@ -82,6 +82,7 @@ class SdkDispatches {
   KernelTable queues_;  // the SDK's queue id -> dictionary id
   TinyLock queues_lock_;
   uint32_t baseline_ = 0;
+  uint64_t clock_ns_ = 0;  // what reading the clock adds to a measured time
   const SdkPassTable* passes_ = nullptr;
 };
 

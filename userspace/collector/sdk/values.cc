@@ -33,38 +33,87 @@ uint32_t CounterReducer::Find(rocattach_sdk_instance_id instance) {
   return kNone;
 }
 
-// This loop is most of what we do with a counted dispatch: hundreds of instances. What
-// is compared and added up stays in registers, and no record has a branch of its own.
-bool CounterReducer::AddRun(const InstanceOrder::Run& run,
-                            const rocattach_sdk_counter_record* records) {
-  rocattach_counter_value& v = values_[run.place];
-  const uint64_t* known = order_->instances();
-  const double first = records[run.begin].counter_value;
-  double sum = v.instances == 0 ? -0.0 : v.sum;  // changes nothing, not even a sign
-  double minimum = v.instances == 0 ? first : v.minimum;
-  double maximum = v.instances == 0 ? first : v.maximum;
-  uint64_t differ = 0;
-  for (uint32_t i = run.begin; i < run.end; ++i) {
-    const double value = records[i].counter_value;
-    differ |= records[i].id ^ known[i];
+namespace {
+
+// A run while it is added up: what is compared and added up stays in registers, and no
+// record has a branch of its own.
+struct RunSums {
+  RunSums(const rocattach_counter_value& v, double first)
+      : sum(v.instances == 0 ? -0.0 : v.sum),  // changes nothing, not even a sign
+        minimum(v.instances == 0 ? first : v.minimum),
+        maximum(v.instances == 0 ? first : v.maximum) {}
+  void Add(const rocattach_sdk_counter_record& record, uint64_t known) {
+    const double value = record.counter_value;
+    differ |= record.id ^ known;
     sum += value;
     minimum = value < minimum ? value : minimum;
     maximum = value > maximum ? value : maximum;
   }
-  if (Unlikely(differ != 0)) return false;
-  v.sum = sum;
-  v.minimum = minimum;
-  v.maximum = maximum;
-  v.instances += run.end - run.begin;
+  void Store(uint32_t count, rocattach_counter_value* v) const {
+    v->sum = sum;
+    v->minimum = minimum;
+    v->maximum = maximum;
+    v->instances += count;
+  }
+
+  double sum, minimum, maximum;
+  uint64_t differ = 0;
+};
+
+}  // namespace
+
+bool CounterReducer::AddRun(const InstanceOrder::Run& run,
+                            const rocattach_sdk_counter_record* records) {
+  const uint64_t* known = order_->instances();
+  RunSums sums(values_[run.place], records[run.begin].counter_value);
+  for (uint32_t i = run.begin; i < run.end; ++i) sums.Add(records[i], known[i]);
+  if (Unlikely(sums.differ != 0)) return false;
+  sums.Store(static_cast<uint32_t>(run.end - run.begin), &values_[run.place]);
+  return true;
+}
+
+// These loops are most of what we do with a counted dispatch: hundreds of instances.
+// Each addition waits for the one before, whose order is part of the result. So two
+// counters are added up at a time.
+bool CounterReducer::AddRuns(const InstanceOrder::Run& run,
+                             const InstanceOrder::Run& next,
+                             const rocattach_sdk_counter_record* records) {
+  const auto count = static_cast<uint32_t>(run.end - run.begin);
+  const uint64_t *known = order_->instances() + run.begin,
+                 *known_next = order_->instances() + next.begin;
+  const rocattach_sdk_counter_record *from = records + run.begin,
+                                     *from_next = records + next.begin;
+  RunSums sums(values_[run.place], from->counter_value);
+  RunSums sums_next(values_[next.place], from_next->counter_value);
+  for (uint32_t i = 0; i < count; ++i) {
+    sums.Add(from[i], known[i]);
+    sums_next.Add(from_next[i], known_next[i]);
+  }
+  if (Unlikely((sums.differ | sums_next.differ) != 0)) return false;
+  sums.Store(count, &values_[run.place]);
+  sums_next.Store(count, &values_[next.place]);
   return true;
 }
 
 bool CounterReducer::AddAll(const rocattach_sdk_counter_record* records, size_t count) {
   bool all_known = true;
   size_t done = 0;
+  const auto usable = [&](const InstanceOrder::Run& run) {
+    return run.end <= count && run.place < config_.count;
+  };
   for (uint32_t i = 0, runs = order_ == nullptr ? 0 : order_->runs(); i < runs; ++i) {
     const InstanceOrder::Run& run = order_->run(i);
-    if (run.end > count || run.place >= config_.count || !AddRun(run, records)) break;
+    if (!usable(run)) break;
+    if (i + 1 < runs) {
+      const InstanceOrder::Run& next = order_->run(i + 1);
+      if (next.end - next.begin == run.end - run.begin && next.place != run.place &&
+          usable(next) && AddRuns(run, next, records)) {
+        done = next.end;
+        ++i;
+        continue;
+      }
+    }
+    if (!AddRun(run, records)) break;
     done = run.end;
   }
   const bool notes = order_ != nullptr && done == 0 && order_->Begin();

@@ -36,6 +36,10 @@ class CounterReducer {
   bool AddRun(const InstanceOrder::Run& run,
               const rocattach_sdk_counter_record* records);
 
+  // The same for two runs of the same length, of different counters.
+  bool AddRuns(const InstanceOrder::Run& run, const InstanceOrder::Run& next,
+               const rocattach_sdk_counter_record* records);
+
   const rocattach_counter_value& at(uint32_t place) const { return values_[place]; }
 
  private:

@@ -175,36 +175,52 @@ TEST_F(SdkConfigsTest, TheOrderOfInstancesIsNotedOnce) {
 // Whatever the order that is known, the values are those that come without it, to the
 // last bit.
 TEST_F(SdkConfigsTest, AKnownOrderChangesNoValue) {
+  // Of each list, the first order is noted.
+  const std::vector<std::vector<std::vector<uint64_t>>> lists = {
+      {{7001, 7002, 7003, 5001, 6001, 6002},
+       {7001, 7002, 7003, 5001, 6001, 6002},
+       {7001, 7002, 7003, 5001, 6002, 6001},
+       {7003, 7002, 7001, 5001, 6001, 6002},
+       {7001, 7002, 7003, 5001, 6001},
+       {7001, 7002},
+       {7001, 7002, 7003, 5001, 6001, 6002, 7004, 5002},
+       {6001, 5001, 7001, 6002},
+       {}},
+      // Counters with as many instances each, which are added up together.
+      {{7001, 7002, 7003, 5001, 5002, 5003, 6001, 6002, 6003},
+       {7001, 7002, 7003, 5001, 5002, 5003, 6001, 6002, 6003},
+       {7001, 7002, 7003, 5001, 5003, 5002, 6001, 6002, 6003},
+       {7001, 7003, 7002, 5001, 5002, 5003, 6001, 6002, 6003},
+       {7001, 7002, 7003, 5001, 5002, 5003, 6001, 6002, 6004},
+       {7001, 7002, 7003, 5001, 5002},
+       {7001, 7002, 7003}},
+      // One counter twice in a row and once more later: its values have an order.
+      {{7001, 7002, 5001, 5002, 7003, 7004, 7001, 7002},
+       {7001, 7002, 5001, 5002, 7003, 7004, 7001, 7002},
+       {7001, 7002, 5001, 5002, 7004, 7003, 7001, 7002}}};
+  const double kValues[] = {-0.0, 0.1, 1e300, -7, 3, 1e-9, 0.3, 4096};
   PlanResult result;
   const SdkPassTable* table = configs_.Build(*Plan(2, {{5, 6, 7}}), &result);
   ASSERT_NE(table, nullptr);
   const uint32_t place = table->config[1][0];
-  const std::vector<std::vector<uint64_t>> orders = {
-      {7001, 7002, 7003, 5001, 6001, 6002},  // is noted
-      {7001, 7002, 7003, 5001, 6001, 6002},
-      {7001, 7002, 7003, 5001, 6002, 6001},
-      {7003, 7002, 7001, 5001, 6001, 6002},
-      {7001, 7002, 7003, 5001, 6001},
-      {7001, 7002},
-      {7001, 7002, 7003, 5001, 6001, 6002, 7004, 5002},
-      {6001, 5001, 7001, 6002},
-      {}};
-  const double kValues[] = {-0.0, 0.1, 1e300, -7, 3, 1e-9, 0.3, 4096};
-  for (size_t shift = 0; shift < 8; ++shift) {
-    for (const std::vector<uint64_t>& order : orders) {
-      std::vector<rocattach_sdk_counter_record> records(order.size());
-      for (size_t i = 0; i < order.size(); ++i) {
-        records[i].id = order[i];
-        records[i].counter_value = kValues[(i + shift) % 8];
-      }
-      CounterReducer with(&sdk_, configs_.at(place), configs_.order(place));
-      CounterReducer without(&sdk_, configs_.at(place), nullptr);
-      EXPECT_TRUE(with.AddAll(records.data(), records.size()));
-      EXPECT_TRUE(without.AddAll(records.data(), records.size()));
-      for (uint32_t i = 0; i < 3; ++i) {
-        ASSERT_EQ(with.at(i).instances, without.at(i).instances);
-        if (with.at(i).instances == 0) continue;
-        EXPECT_EQ(memcmp(&with.at(i).sum, &without.at(i).sum, 3 * sizeof(double)), 0);
+  for (const auto& orders : lists) {
+    configs_.order(place)->Forget();
+    for (size_t shift = 0; shift < 8; ++shift) {
+      for (const std::vector<uint64_t>& order : orders) {
+        std::vector<rocattach_sdk_counter_record> records(order.size());
+        for (size_t i = 0; i < order.size(); ++i) {
+          records[i].id = order[i];
+          records[i].counter_value = kValues[(i + shift) % 8];
+        }
+        CounterReducer with(&sdk_, configs_.at(place), configs_.order(place));
+        CounterReducer without(&sdk_, configs_.at(place), nullptr);
+        EXPECT_TRUE(with.AddAll(records.data(), records.size()));
+        EXPECT_TRUE(without.AddAll(records.data(), records.size()));
+        for (uint32_t i = 0; i < 3; ++i) {
+          ASSERT_EQ(with.at(i).instances, without.at(i).instances);
+          if (with.at(i).instances == 0) continue;
+          EXPECT_EQ(memcmp(&with.at(i).sum, &without.at(i).sum, 3 * sizeof(double)), 0);
+        }
       }
     }
   }
