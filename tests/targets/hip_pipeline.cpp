@@ -2,6 +2,7 @@
 // scaled on one stream, shifted on the next (ordered by an event), summed, copied on
 // the device, and comes back; everything that comes back is checked.
 #include <getopt.h>
+#include <unistd.h>
 
 #include <memory>
 #include <thread>
@@ -62,16 +63,20 @@ namespace {
 
 constexpr char kHelp[] =
     "usage: hip_pipeline [-n BATCHES] [-t THREADS] [--streams N] [--elements N]\n"
-    "  -n N          batches of each thread (default 20); a batch is three kernels\n"
+    "                    [--until FILE]\n"
+    "  -n N          batches of each thread at least (default 20); a batch is three\n"
+    "                kernels\n"
     "  -t N          threads (default 1)\n"
     "  --streams N   streams of each thread (default 3)\n"
-    "  --elements N  elements of a batch (default 16384)\n";
+    "  --elements N  elements of a batch (default 16384)\n"
+    "  --until FILE  goes on until there is such a file\n";
 
 struct Settings {
   uint64_t batches = 20;
   uint64_t threads = 1;
   uint64_t streams = 3;
   uint64_t elements = 16384;
+  const char* until = nullptr;
 };
 
 struct Tally {
@@ -102,6 +107,7 @@ class Pipeline {
   explicit Pipeline(const Settings& settings)
       : count_(static_cast<int>(settings.elements)),
         bytes_(settings.elements * sizeof(float)),
+        until_(settings.until),
         slots_(settings.streams) {
     for (Slot& slot : slots_) {
       HIP_CHECK(hipStreamCreateWithFlags(&slot.stream, hipStreamNonBlocking));
@@ -136,7 +142,7 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
 
   Tally Run(uint64_t batches) {
-    for (uint64_t batch = 0; batch < batches; batch++) {
+    for (uint64_t batch = 0; batch < batches || GoesOn(); batch++) {
       Slot& slot = slots_[batch % slots_.size()];
       Finish(slot);
       Submit(slot, slots_[(batch + 1) % slots_.size()].stream, batch);
@@ -146,6 +152,8 @@ class Pipeline {
   }
 
  private:
+  bool GoesOn() const { return until_ != nullptr && access(until_, F_OK) != 0; }
+
   static float Element(uint64_t batch, int i) {
     return static_cast<float>((batch + static_cast<uint64_t>(i)) % 5);
   }
@@ -197,6 +205,7 @@ class Pipeline {
 
   int count_;
   size_t bytes_;
+  const char* until_;
   std::vector<Slot> slots_;
   Tally tally_;
 };
@@ -205,6 +214,7 @@ Settings Parse(int argc, char** argv) {
   Settings settings;
   static const option options[] = {{"streams", required_argument, nullptr, 's'},
                                    {"elements", required_argument, nullptr, 'e'},
+                                   {"until", required_argument, nullptr, 'u'},
                                    {"help", no_argument, nullptr, 'h'},
                                    {nullptr, 0, nullptr, 0}};
   int parsed;
@@ -221,6 +231,9 @@ Settings Parse(int argc, char** argv) {
         break;
       case 'e':
         settings.elements = ParseNumber("--elements", optarg);
+        break;
+      case 'u':
+        settings.until = optarg;
         break;
       case 'h':
         std::fputs(kHelp, stdout);

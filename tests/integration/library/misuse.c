@@ -2,9 +2,10 @@
  * program.c, which says what each call returned.
  *
  *   misuse lost           a session for all processes; when its service is lost, starts
- * it again until that works, and waits for records misuse silent         a session; at
- * SIGUSR1 calls what there is and says how long each call took; at the next one starts
- * it again misuse forked PID     children that use the library; the parent goes on
+ *                         it again until that works, and waits for records
+ *   misuse silent         a session; at SIGUSR1 calls what there is and says how long
+ *                         each call took; at the next one starts it again
+ *   misuse forked PID     children that use the library; the parent goes on
  *   misuse callbacks PID  callbacks that call back
  *   misuse cycles PID N   N sessions with changing counters
  */
@@ -126,6 +127,21 @@ static int timed(const char* name, rocattach_status_t status, double begin) {
   printf("%s=%d took=%.1f\n", name, (int)status, took);
   return status;
 }
+static void silent_device(void) {
+  rocattach_session_id_t device = {0};
+  rocattach_device_profile_metric_t sums[1];
+  double begin = seconds();
+  timed("device_create",
+        rocattach_device_profiling_session_create(waves, 1, &device, 0, 0), begin);
+  begin = seconds();
+  timed("device_start", rocattach_device_profiling_session_start(device), begin);
+  begin = seconds();
+  timed("device_poll", rocattach_device_profiling_session_poll(device, sums), begin);
+  begin = seconds();
+  timed("device_stop", rocattach_device_profiling_session_stop(device), begin);
+  begin = seconds();
+  timed("device_destroy", rocattach_device_profiling_session_destroy(device), begin);
+}
 static int silent(void) {
   int number = 0;
   double begin;
@@ -155,9 +171,18 @@ static int silent(void) {
   timed("terminate", rocattach_terminate_session(session), begin);
   begin = seconds();
   timed("start", rocattach_start_session(session), begin);
+  begin = seconds();
+  timed("add_process", rocattach_add_session_process(other, getpid()), begin);
+  silent_device();
+  begin = seconds();
+  timed("destroy", rocattach_destroy_session(session), begin);
+  begin = seconds();
+  timed("finalize", rocattach_finalize(), begin);
   printf("slowest=%.0f\n", slowest);
   fflush(stdout);
   sigwait(&requests, &number);
+  CHECK(rocattach_initialize());
+  session = counting(0, waves, 1, on_buffer);
   rocattach_status_t status = ROCATTACH_STATUS_ERROR;
   for (int i = 0; i < 200 && status != ROCATTACH_STATUS_SUCCESS; ++i) {
     status = rocattach_start_session(session);
@@ -171,9 +196,12 @@ static int silent(void) {
 }
 
 /* What a child of a program does that knows nothing of the library's limits. */
-static int child_of(rocattach_session_id_t session, int how) {
+enum { CHILDREN = 12 };
+static int child_of(rocattach_session_id_t session, rocattach_session_id_t device,
+                    int how) {
   alarm(20);
   rocattach_session_id_t fresh;
+  rocattach_device_profile_metric_t sums[1];
   const rocattach_status_t gone = ROCATTACH_STATUS_ERROR_NOT_INITIALIZED;
   if (how == 0) EXPECT(gone, rocattach_terminate_session(session));
   if (how == 1) EXPECT(gone, rocattach_destroy_session(session));
@@ -185,19 +213,26 @@ static int child_of(rocattach_session_id_t session, int how) {
     /* A child of the child. */
     int status = -1;
     const pid_t child = fork();
-    if (child == 0) exit(child_of(session, 0));
+    if (child == 0) exit(child_of(session, device, 0));
     return child < 0 || waitpid(child, &status, 0) != child || status != 0;
   }
+  if (how == 6) EXPECT(gone, rocattach_add_session_process(session, getpid()));
+  if (how == 7) EXPECT(gone, rocattach_check_session(session));
+  if (how == 8) EXPECT(gone, rocattach_device_profiling_session_start(device));
+  if (how == 9) EXPECT(gone, rocattach_device_profiling_session_poll(device, sums));
+  if (how == 10) EXPECT(gone, rocattach_device_profiling_session_stop(device));
+  if (how == 11) EXPECT(gone, rocattach_device_profiling_session_destroy(device));
   return strstr(rocattach_session_error_detail(), "forked") == NULL;
 }
 static int forked(int32_t pid) {
-  rocattach_session_id_t session = counting(pid, waves, 1, on_buffer);
+  rocattach_session_id_t session = counting(pid, waves, 1, on_buffer), device;
+  CHECK(rocattach_device_profiling_session_create(waves, 1, &device, 0, 0));
   CHECK(rocattach_start_session(session));
-  for (int how = 0; how < 6; ++how) {
+  for (int how = 0; how < CHILDREN; ++how) {
     int status = -1;
     fflush(stdout);
     const pid_t child = fork();
-    if (child == 0) exit(child_of(session, how));
+    if (child == 0) exit(child_of(session, device, how));
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
       fprintf(stderr, "child %d: status %x\n", how, (unsigned)status);
       return 1;

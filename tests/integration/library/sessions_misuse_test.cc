@@ -97,7 +97,15 @@ TEST_F(SessionsMisuseTest, AStoppedServiceBlocksNoCall) {
   EXPECT_THAT(result.output, HasSubstr("flush=-18 "));
   EXPECT_THAT(result.output, HasSubstr("filter=-1 "));
   EXPECT_THAT(result.output, HasSubstr("terminate=-1 "));
-  EXPECT_THAT(result.output, HasSubstr("start=-1 "));
+  EXPECT_THAT(result.output, HasSubstr("\nstart=-1 "));
+  // Without an answer of the service nothing is done, or said to be.
+  for (const char* call :
+       {"add_process", "device_start", "device_poll", "device_stop"}) {
+    EXPECT_THAT(result.output, HasSubstr(std::string("\n") + call + "=-"));
+  }
+  for (const char* call : {"device_create", "device_destroy", "destroy", "finalize"}) {
+    EXPECT_THAT(result.output, HasSubstr(std::string("\n") + call + "="));
+  }
   EXPECT_EQ(Reported(result.output, "again"), 0);
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }

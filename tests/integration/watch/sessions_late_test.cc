@@ -22,7 +22,9 @@
 namespace rocattach::testing_support {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class LateSessions : public SessionsTest {
  protected:
@@ -197,6 +199,48 @@ TEST_F(LateSessions, TheProcessMayEndWhileTheSdkComes) {
   EXPECT_EQ(recording.summary->windows_attached(), uint64_t{kRounds});
   EXPECT_EQ(recording.summary->dispatches(), 50u * kRounds);
   EXPECT_EQ(recording.summary->dropped(), 0u);
+}
+
+// simrocm-run in a folder of its own, where the SDK's file has the name of a version
+// that cannot be added to a running process.
+std::string OldSimrocm(const std::string& directory) {
+  namespace fs = std::filesystem;
+  const fs::path from = fs::path(SimrocmRunPath()).parent_path();
+  const fs::path to = directory + "/old/simrocm";
+  fs::create_directories(to);
+  fs::copy(from / "lib", to / "lib",
+           fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  fs::copy(SimrocmRunPath(), to);
+  fs::create_symlink(from.parent_path() / "simgpu", directory + "/old/simgpu");
+  const fs::path sdk = to / "lib/librocprofiler-sdk.so.1";
+  fs::rename(sdk, to / "lib/librocprofiler-sdk.so.1.0.0");
+  fs::create_symlink("librocprofiler-sdk.so.1.0.0", sdk);
+  return to / "simrocm-run";
+}
+
+// What would be refused at the start is not promised.
+TEST_F(LateSessions, StatusSaysThatAnOldSdkCannotBeAdded) {
+  const std::string run = OldSimrocm(directory_.path());
+  WatcherProcess watcher(Watch({"--socket", Socket()}));
+  ASSERT_TRUE(watcher.ready());
+  Child target({run, TargetPath("hsa_dispatch"), "-n", "20", "--rounds", "1000000",
+                "--sleep-msec", "5"},
+               {.dies_with_us = true});
+  Finished status;
+  EXPECT_TRUE(Eventually([&] {
+    status = Child({ClientPath(), "session", "status", "--socket", Socket()}).Wait();
+    return status.output.find("process ") != std::string::npos;
+  })) << status.errors;
+  EXPECT_THAT(status.output,
+              AllOf(HasSubstr("cannot be measured: "), HasSubstr("1.0.0"),
+                    Not(HasSubstr("whole GPUs can be measured"))));
+  const Finished refused = Client({"start", "--pid", std::to_string(target.pid()),
+                                   "--pmc", "SQ_WAVES", "--device-samples", "5"});
+  EXPECT_TRUE(refused.exited_with(1)) << refused.output;
+  EXPECT_THAT(refused.errors, HasSubstr("1.0.0"));
+  target.Signal(SIGKILL);
+  (void)target.Wait();
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
 }
 
 TEST_F(LateSessions, RefusedWhereTheSdkCannotBeAdded) {

@@ -161,6 +161,54 @@ TEST_F(SessionsValuesTest, OfChosenGpusAndRanges) {
   EXPECT_EQ(compared.of_kernel.size(), 2u) << "each GPU has a kernel of its own";
 }
 
+// One that rocprofiler-sdk cannot measure does not keep the others from it.
+TEST_F(SessionsValuesTest, AGpuThatCannotBeMeasuredIsLeftOut) {
+  const std::string log = directory_.path() + "/log";
+  const auto start = [&](WatcherProcess* watcher) {
+    EXPECT_TRUE(watcher->ready());
+    Child target(OnSimrocm({"--count", "2", "--dispatch-log", log},
+                           {SIMROCM_WORKLOAD, "-t", "2",
+                            absl::StrCat("dispatch:", kDispatchesOfGpu / 2)}),
+                 {.environment = {"SIMROCM_BLIND_GPU=1"}});
+    const pid_t pid = target.pid();
+    const Finished result = target.Wait();
+    EXPECT_TRUE(result.exited_with(0)) << result.output << result.errors;
+    EXPECT_EQ(result.errors, "");
+    return pid;
+  };
+  WatcherProcess watcher(Watch({"--pmc", "SQ_WAVES"}));
+  const pid_t pid = start(&watcher);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const RecordedProcess process = ReadRecording(watcher.recording()).Process(pid);
+  ExpectNothingLost(process);
+  std::vector<uint32_t> gpus;
+  for (const auto& [id, agent] : process.agents) {
+    if (agent.type() != v1::AGENT_TYPE_GPU) continue;
+    gpus.push_back(id);
+    EXPECT_EQ(agent.name(), "gfx90a") << "from its version, where it has no name";
+  }
+  ASSERT_EQ(gpus.size(), 2u);
+  const Compared compared = ExpectTruth(process, ReadDispatchLog(log), /*all=*/true);
+  EXPECT_EQ(compared.dispatches, 2u * kDispatchesOfGpu);
+  EXPECT_EQ(compared.counted.size(), static_cast<size_t>(kDispatchesOfGpu));
+  for (const CounterRecord& record : process.counters) {
+    EXPECT_EQ(record.agent_id, gpus[0]);
+  }
+  ASSERT_FALSE(process.sessions.empty());
+  EXPECT_EQ(process.sessions[0].what(), v1::SessionEvent::STARTED);
+  EXPECT_THAT(process.sessions[0].detail(), testing::HasSubstr("lists no counters"));
+  // Who names it is told.
+  std::filesystem::remove(log);
+  WatcherProcess named(Watch({"--pmc", "SQ_WAVES", "--gpu", "1"}));
+  const pid_t refused_pid = start(&named);
+  EXPECT_TRUE(named.Stop().exited_with(1));
+  const RecordedProcess refused = ReadRecording(named.recording()).Process(refused_pid);
+  EXPECT_TRUE(refused.counters.empty());
+  ASSERT_EQ(refused.sessions.size(), 1u);
+  EXPECT_EQ(refused.sessions[0].what(), v1::SessionEvent::REFUSED);
+  EXPECT_EQ(refused.dispatches.size(), 2u * kDispatchesOfGpu) << "the rest goes on";
+}
+
 // scripts/run with counters, where there is no GPU.
 TEST_F(SessionsValuesTest, TheRunScriptMeasuresWhereThereIsNoGpu) {
   Child script({ROCATTACH_TEST_SOURCE "/scripts/run", "--pmc", "SQ_WAVES", "-d",

@@ -121,6 +121,13 @@ void Fill(const HsaNodeProperties& p, uint32_t node, rocattach_sdk_agent* agent)
   if (agent->type == ROCATTACH_SDK_AGENT_GPU) FillGpu(p, agent);
 }
 
+// As a GPU whose render node cannot be opened.
+bool IsBlind(const rocattach_sdk_agent& agent) {
+  const std::string blind = GetString("SIMROCM_BLIND_GPU");
+  return agent.type == ROCATTACH_SDK_AGENT_GPU && !blind.empty() &&
+         agent.logical_node_type_id == atoi(blind.c_str());
+}
+
 std::vector<const rocattach_sdk_agent*> ReadTopology() {
   std::vector<const rocattach_sdk_agent*> agents;
   Thunk thunk;
@@ -141,6 +148,7 @@ std::vector<const rocattach_sdk_agent*> ReadTopology() {
       Fill(properties, node, agent);
       agent->logical_node_id = static_cast<int32_t>(agents.size());
       agent->logical_node_type_id = by_type[agent->type]++;
+      if (IsBlind(*agent)) agent->name = "";
       agents.push_back(agent);
     }
     // Releasing would take the runtime's view away: the thunk does not count these.

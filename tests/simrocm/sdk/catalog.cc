@@ -164,6 +164,8 @@ std::shared_ptr<const Counter> FindById(const AgentCounters& counters, uint64_t 
 }  // namespace
 
 const AgentCounters* CountersOf(const rocattach_sdk_agent& agent) {
+  // The SDK looks for counters by the agent's name.
+  if (agent.name[0] == '\0') return nullptr;
   std::lock_guard lock(Get().mutex);
   return Load(Get(), agent);
 }
