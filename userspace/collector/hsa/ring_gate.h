@@ -17,12 +17,10 @@ namespace rocattach::collector {
 // queued behind it, and the program stands still for good. So counting is only switched
 // while no dispatch is anywhere between the application and its end:
 //   1. Our functions are in the runtime's tables above the SDK's. The gate for
-//   doorbells
-//      is closed, and all threads that have passed it come out of the SDK.
+//      doorbells is closed, and all threads that have passed it come out of the SDK.
 //   2. What is in flight ends; the SDK's own callbacks tell when.
 //   3. The SDK's handler of the last dispatch ends: one of ours has run after it, on
-//   the
-//      same thread of the runtime.
+//      the same thread of the runtime.
 //   4. The switch; the gate opens.
 // Every step has the same time limit. When it has passed the gate opens, and nothing is
 // switched.
