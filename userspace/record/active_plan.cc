@@ -9,7 +9,7 @@ void RecentPlans::Add(std::shared_ptr<ActivePlan> plan) {
   if (plans_.size() > kMost) plans_.pop_front();
 }
 
-const std::shared_ptr<ActivePlan>& RecentPlans::ByTag(uint32_t tag) const {
+const std::shared_ptr<ActivePlan>& RecentPlans::EarlierByTag(uint32_t tag) const {
   for (auto plan = plans_.rbegin(); plan != plans_.rend(); ++plan) {
     if (ROCATTACH_PLAN_TAG((*plan)->generation) == tag) return *plan;
   }

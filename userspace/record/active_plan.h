@@ -37,13 +37,21 @@ class RecentPlans {
   void Add(std::shared_ptr<ActivePlan> plan);
   // The latest plan with that tag; null if there is none. A copy costs more than the
   // search, so references are returned; they are valid until the next Add().
-  const std::shared_ptr<ActivePlan>& ByTag(uint32_t tag) const;
+  const std::shared_ptr<ActivePlan>& ByTag(uint32_t tag) const {
+    // Nearly always the current one.
+    if (!plans_.empty() && ROCATTACH_PLAN_TAG(plans_.back()->generation) == tag) {
+      return plans_.back();
+    }
+    return EarlierByTag(tag);
+  }
   const std::shared_ptr<ActivePlan>& ByGeneration(uint64_t generation) const;
   const std::shared_ptr<ActivePlan>& none() const { return none_; }
   // The kernel's name has become known or has changed.
   void ForgetAnswers(uint32_t kernel);
 
  private:
+  const std::shared_ptr<ActivePlan>& EarlierByTag(uint32_t tag) const;
+
   std::deque<std::shared_ptr<ActivePlan>> plans_;
   const std::shared_ptr<ActivePlan> none_;
 };

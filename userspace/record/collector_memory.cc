@@ -97,12 +97,6 @@ std::string Printable(const char* from, size_t room) {
 
 }  // namespace
 
-uint16_t RecordSlot::kind() const {
-  uint16_t value;
-  memcpy(&value, bytes, sizeof(value));
-  return value;
-}
-
 absl::StatusOr<std::unique_ptr<CollectorMemory>> CollectorMemory::Map(
     pid_t pid, uint64_t address, uint64_t bytes,
     const rocattach_collector_config& config) {

@@ -7,6 +7,7 @@
 #ifndef ROCATTACH_USERSPACE_RECORD_COLLECTOR_MEMORY_H_
 #define ROCATTACH_USERSPACE_RECORD_COLLECTOR_MEMORY_H_
 
+#include <string.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -29,7 +30,11 @@ namespace rocattach {
 // Raw 96-byte slot; its first 16 bits give the kind of record.
 struct RecordSlot {
   alignas(8) uint8_t bytes[ROCATTACH_SLOT_BYTES];
-  uint16_t kind() const;
+  uint16_t kind() const {
+    uint16_t value;
+    memcpy(&value, bytes, sizeof(value));
+    return value;
+  }
 };
 
 // What was produced and lost inside the target so far.

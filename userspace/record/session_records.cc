@@ -56,6 +56,8 @@ bool SessionRecords::Selects(ActivePlan* active, uint32_t selection,
 bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   EndValues(ring);
   const uint16_t flags = record->flags;
+  // Copied before anything in it is changed: the processor would have to wait for that.
+  if (flags & ROCATTACH_DISPATCH_COUNTED) PendingOf(ring).dispatch = *record;
   record->flags &= kStreamFlags;
   const bool baseline =
       (flags & ROCATTACH_DISPATCH_BASELINE) != 0 || (flags & kWantedBySessions) == 0;
@@ -79,7 +81,7 @@ bool SessionRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   if (flags & ROCATTACH_DISPATCH_COUNTED) {
     Pending& pending = PendingOf(ring);
     pending.of = Pending::Of::kDispatch;
-    pending.dispatch = *record;
+    pending.dispatch.flags = record->flags;
     pending.for_timestamps = for_timestamps;
     pending.for_counters = for_counters;
     if (pending.active != active) pending.active = active;

@@ -13,6 +13,7 @@
 #include "userspace/record/kernel_names.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/target_meter.h"
+#include "userspace/record/value_slots.h"
 #include "userspace/session/session_backend.h"
 
 namespace rocattach {
@@ -102,6 +103,10 @@ class SessionRecords {
   bool Selects(ActivePlan* active, uint32_t selection,
                const rocattach_dispatch& record);
   bool Continues(const Pending& pending, const rocattach_values& values) const;
+  // The same without the values themselves, which are not read.
+  bool HeadContinues(const Pending& pending, const rocattach_values& values) const;
+  // Whether the slot is the first one of the values of a dispatch, without instances.
+  bool BeginsAllValues(const Pending& pending, const RecordSlot& slot);
   void Complete(Pending* pending);
   void CompleteDispatch(const Pending& pending,
                         absl::Span<const rocattach_counter_value> values);
@@ -117,6 +122,7 @@ class SessionRecords {
   // Passes a dispatch with these values to the sink, or counts it there, later.
   void AddEvent(const Pending& pending,
                 absl::Span<const rocattach_counter_value> values);
+  bool SinkReads(bool for_timestamps, bool for_counters);
   void PassEvents();
   // All values of a dispatch that is selected for its counters, without instances.
   void AddOperation(const Pending& pending,
@@ -138,6 +144,12 @@ class SessionRecords {
   std::vector<CounterOperation> operations_;
   std::vector<rocattach_counter_value> values_;  // as long as it ever had to be
   size_t values_used_ = 0;
+  // Of the last dispatch whose values were taken at once: another one whose first slot
+  // differs in nothing but the correlation id needs no look at the plan.
+  ValueSlotHead good_head_;
+  // What the sink of `events_of_` has said since the last Write(), by for_timestamps
+  // and for_counters: 0 not asked, 1 no, 2 yes.
+  uint8_t reads_[4] = {};
   // The others.
   std::vector<CounterRecord> counter_batch_, sample_batch_;
   // All of one plan; without their readings, which begin in `readings_` where

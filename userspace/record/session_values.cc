@@ -8,6 +8,7 @@
 
 #include "userspace/record/session_records.h"
 #include "userspace/record/slot_copy.h"
+#include "userspace/record/value_slots.h"
 
 namespace rocattach {
 namespace {
@@ -27,26 +28,6 @@ void AppendReadings(absl::Span<const rocattach_counter_value> values,
   if (values.empty()) return;
   memcpy(static_cast<void*>(readings->data() + before), values.data(),
          values.size() * sizeof(values[0]));
-}
-
-// What precedes the values of a slot, as words: kind, slots, slot and count;
-// correlation id; generation; pass, agent, of and instance_slots.
-struct SlotHead {
-  uint64_t words[4];
-};
-constexpr uint64_t kKindAndSlots = 0xffffffff;
-constexpr int kSlotShift = 32, kCountShift = 48;
-static_assert(offsetof(rocattach_values, kind) == 0);
-static_assert(offsetof(rocattach_values, slots) == 2);
-static_assert(offsetof(rocattach_values, slot) == 4);
-static_assert(offsetof(rocattach_values, count) == 6);
-static_assert(offsetof(rocattach_values, value) == sizeof(SlotHead));
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
-
-SlotHead HeadOf(const RecordSlot& slot) {
-  SlotHead head;
-  memcpy(&head, slot.bytes, sizeof(head));
-  return head;
 }
 
 }  // namespace
@@ -82,6 +63,14 @@ absl::Span<const CounterReading> SessionRecords::ReadingsOf(
   return some_readings_;
 }
 
+bool SessionRecords::SinkReads(bool for_timestamps, bool for_counters) {
+  uint8_t& reads = reads_[(for_timestamps ? 2 : 0) + (for_counters ? 1 : 0)];
+  if (reads == 0) {
+    reads = events_of_->sink->ReadsDispatches(for_timestamps, for_counters) ? 2 : 1;
+  }
+  return reads == 2;
+}
+
 // One call for many, and none that only counts: most sessions are only recorded.
 void SessionRecords::AddEvent(const Pending& pending,
                               absl::Span<const rocattach_counter_value> values) {
@@ -89,8 +78,7 @@ void SessionRecords::AddEvent(const Pending& pending,
     PassEvents();
     events_of_ = pending.active;
   }
-  if (!events_of_->sink->ReadsDispatches(pending.for_timestamps,
-                                         pending.for_counters)) {
+  if (!SinkReads(pending.for_timestamps, pending.for_counters)) {
     unread_for_timestamps_ += pending.for_timestamps ? 1 : 0;
     unread_for_counters_ += pending.for_counters ? 1 : 0;
     return;
@@ -105,6 +93,7 @@ void SessionRecords::AddEvent(const Pending& pending,
 }
 
 void SessionRecords::PassEvents() {
+  memset(reads_, 0, sizeof(reads_));
   if ((unread_for_timestamps_ | unread_for_counters_) != 0) {
     events_of_->sink->CountDispatches(std::exchange(unread_for_timestamps_, 0),
                                       std::exchange(unread_for_counters_, 0));
@@ -132,6 +121,13 @@ void SessionRecords::PassEvents() {
 
 bool SessionRecords::Continues(const Pending& pending,
                                const rocattach_values& values) const {
+  return HeadContinues(pending, values) &&
+         AreValid(values.value, values.count,
+                  pending.active->plan->counter_names.size());
+}
+
+bool SessionRecords::HeadContinues(const Pending& pending,
+                                   const rocattach_values& values) const {
   if (pending.of == Pending::Of::kNothing || pending.active == nullptr) return false;
   const bool sample = pending.of == Pending::Of::kSample;
   const uint64_t operation =
@@ -145,7 +141,6 @@ bool SessionRecords::Continues(const Pending& pending,
       values.instance_slots > ROCATTACH_MAX_INSTANCE_SLOTS) {
     return false;
   }
-  const CompiledPlan& plan = *pending.active->plan;
   if (values.slot > 0) {
     // The first slot's values were checked, and the GPU is the same.
     if (values.slots != pending.slots || values.pass != pending.pass ||
@@ -153,17 +148,11 @@ bool SessionRecords::Continues(const Pending& pending,
       return false;
     }
   } else {
-    const PlanArchitecture* architecture = plan.Architecture(agent);
+    const PlanArchitecture* architecture = pending.active->plan->Architecture(agent);
     if (architecture == nullptr) return false;
     const PassPlan& passes = sample ? architecture->sampler : architecture->dispatch;
     if (values.pass >= passes.passes.size() ||
         values.slots > passes.passes[values.pass].counters.size()) {
-      return false;
-    }
-  }
-  for (uint16_t i = 0; i < values.count; ++i) {
-    if (values.value[i].counter >= plan.counter_names.size() ||
-        values.value[i].instances == 0) {
       return false;
     }
   }
@@ -177,42 +166,43 @@ rocattach_counter_value* SessionRecords::RoomFor(size_t values) {
   return values_.data() + values_used_;
 }
 
+bool SessionRecords::BeginsAllValues(const Pending& pending, const RecordSlot& slot) {
+  const ValueSlotHead head(slot);
+  // A generation is that of one plan, whose GPUs and passes do not change.
+  const bool same = pending.next == 0 && head.words[0] == good_head_.words[0] &&
+                    head.words[2] == good_head_.words[2] &&
+                    head.words[3] == good_head_.words[3] && pending.active != nullptr &&
+                    head.plan_generation() == pending.active->generation &&
+                    head.correlation_id() == pending.dispatch.correlation_id &&
+                    head.agent_id() == pending.dispatch.agent_id;
+  if (same) return true;
+  rocattach_values first = {};
+  memcpy(static_cast<void*>(&first), slot.bytes, sizeof(head));
+  if (first.kind != ROCATTACH_RECORD_VALUES || first.instance_slots != 0 ||
+      !HeadContinues(pending, first)) {
+    return false;
+  }
+  good_head_ = head;
+  return true;
+}
+
 // What the slots have in common is checked with the first one; the others are compared
 // with it, and copied to where the encoder takes them from.
 size_t SessionRecords::TakeAllValues(uint32_t ring,
                                      absl::Span<const RecordSlot> slots) {
   Pending& pending = PendingOf(ring);
-  if (pending.of != Pending::Of::kDispatch || slots.empty()) return 0;
-  const auto first = CopyOf<rocattach_values>(slots[0]);
-  const size_t count = first.slots;
-  if (first.kind != ROCATTACH_RECORD_VALUES || slots.size() < count ||
-      first.instance_slots != 0 || !Continues(pending, first)) {
+  if (pending.of != Pending::Of::kDispatch || slots.empty() ||
+      !BeginsAllValues(pending, slots[0])) {
     return 0;
   }
-  const size_t counters = pending.active->plan->counter_names.size();
+  const ValueSlotHead head(slots[0]);
+  const size_t count = head.slots();
+  if (slots.size() < count) return 0;
   rocattach_counter_value* const room = RoomFor(count * ROCATTACH_VALUES_PER_SLOT);
-  const SlotHead same = HeadOf(slots[0]);
-  size_t used = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const SlotHead head = HeadOf(slots[i]);
-    const uint64_t in_slot = head.words[0] >> kCountShift;
-    // All but the slot's number and how many values it has.
-    const uint64_t differ = ((head.words[0] ^ same.words[0]) & kKindAndSlots) |
-                            (head.words[1] ^ same.words[1]) |
-                            (head.words[2] ^ same.words[2]) |
-                            (head.words[3] ^ same.words[3]);
-    if (differ != 0 || (head.words[0] >> kSlotShift & 0xffff) != i ||
-        in_slot - 1 >= ROCATTACH_VALUES_PER_SLOT) {
-      return 0;
-    }
-    // The second one, if it is not used, is overwritten by the next slot's.
-    memcpy(room + used, slots[i].bytes + sizeof(head), sizeof(first.value));
-    for (size_t k = used; k < used + in_slot; ++k) {
-      if (room[k].counter >= counters || room[k].instances == 0) return 0;
-    }
-    used += in_slot;
-  }
-  pending.pass = first.pass;
+  const size_t used =
+      CopyValues(slots.first(count), pending.active->plan->counter_names.size(), room);
+  if (used == 0) return 0;
+  pending.pass = head.pass();
   pending.of = Pending::Of::kNothing;
   CompleteDispatch(pending, {room, used});
   return count;

@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "userspace/abi/hip_stream.h"
+#include "userspace/record/slot_copy.h"
 #include "userspace/stream/record_kinds.h"
 
 namespace rocattach {
@@ -112,12 +113,13 @@ void TargetRecords::TakeUnfinished(RecordSlot slot) {
 
 void TargetRecords::TakeOne(uint32_t ring, const RecordSlot& slot) {
   switch (slot.kind()) {
-    case ROCATTACH_RECORD_DISPATCH: {
-      rocattach_dispatch record;
-      memcpy(&record, slot.bytes, sizeof(record));
-      TakeDispatch(ring, record);
+    case ROCATTACH_RECORD_DISPATCH:
+      // Checked where it is written from, so that it is copied once.
+      if (!TakeDispatch(
+              ring, &dispatch_batch_.emplace_back(CopyOf<rocattach_dispatch>(slot)))) {
+        dispatch_batch_.pop_back();
+      }
       return;
-    }
     case ROCATTACH_RECORD_COPY: {
       rocattach_copy record;
       memcpy(&record, slot.bytes, sizeof(record));
@@ -175,21 +177,20 @@ void TargetRecords::CheckTimes(Record* record) {
   if (record->flags & ROCATTACH_DISPATCH_UNFINISHED) ++counts_.unfinished;
 }
 
-void TargetRecords::TakeDispatch(uint32_t ring, rocattach_dispatch record) {
-  if (record.kind != ROCATTACH_RECORD_DISPATCH ||
-      record.queue_id > dictionary_->max_queue() ||
-      record.agent_id > dictionary_->max_agent()) {
+bool TargetRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
+  if (record->queue_id > dictionary_->max_queue() ||
+      record->agent_id > dictionary_->max_agent()) {
     ++counts_.invalid;
-    return;
+    return false;
   }
   // A kernel whose name did not fit the dictionary is still a dispatch.
-  if (record.kernel_id > dictionary_->max_kernel()) record.kernel_id = 0;
-  if (!IsPacketIndex(record.packet_index)) record.packet_index = 0;
-  CheckTimes(&record);
-  if (!session_->records()->TakeDispatch(ring, &record)) return;
+  if (record->kernel_id > dictionary_->max_kernel()) record->kernel_id = 0;
+  if (!IsPacketIndex(record->packet_index)) record->packet_index = 0;
+  CheckTimes(record);
+  if (!session_->records()->TakeDispatch(ring, record)) return false;
   ++counts_.operations.dispatches;
-  threads_.Note(record.tid);
-  dispatch_batch_.push_back(record);
+  threads_.Note(record->tid);
+  return true;
 }
 
 void TargetRecords::TakeCopy(rocattach_copy record) {

@@ -47,7 +47,8 @@ class TargetRecords {
 
  private:
   void TakeOne(uint32_t ring, const RecordSlot& slot);
-  void TakeDispatch(uint32_t ring, rocattach_dispatch record);
+  // Whether it goes into the stream; clears what is impossible in it.
+  bool TakeDispatch(uint32_t ring, rocattach_dispatch* record);
   void TakeCopy(rocattach_copy record);
   void TakeMemory(uint32_t ring, rocattach_memory record);
   void TakeClock(const rocattach_clock& record);

@@ -1,5 +1,6 @@
 #include "userspace/stream/counter_batch.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -19,17 +20,10 @@ constexpr size_t kShapeBytes = 16;
 // Patterns of one head that are looked at before a new one is made.
 constexpr int kMaxLooks = 8;
 
-// The counter and its number of instances are the first word of a value, with a pad
-// between them.
-static_assert(offsetof(rocattach_counter_value, counter) == 0);
-static_assert(offsetof(rocattach_counter_value, instances) == 4);
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
-constexpr uint64_t kTagBits = 0xffffffff'0000ffff;
-
 uint64_t TagOf(const rocattach_counter_value& value) {
   uint64_t word;
   memcpy(&word, &value, sizeof(word));
-  return word & kTagBits;
+  return word & kValueTagBits;
 }
 
 bool AllWhole(const rocattach_counter_value& value) {
@@ -91,15 +85,26 @@ size_t CounterBatchEncoder::AppendOperations(
   constexpr size_t kBlock = 16;
   size_t taken = 0;
   while (taken < operations.size() && !full()) {
-    for (size_t i = 0; i < kBlock && taken < operations.size(); ++i, ++taken) {
-      const CounterOperation& operation = operations[taken];
+    const auto block =
+        operations.subspan(taken, std::min(kBlock, operations.size() - taken));
+    Reserve(block);
+    for (const CounterOperation& operation : block) {
       if (!HasRoom(operation.values, 0)) return taken;
+      ++taken;
       AppendOne(operation, values->first(operation.values), {});
       ++operations_;
       values->remove_prefix(operation.values);
     }
   }
   return taken;
+}
+
+void CounterBatchEncoder::Reserve(absl::Span<const CounterOperation> operations) {
+  size_t values = 0;
+  for (const CounterOperation& operation : operations) values += operation.values;
+  pattern_.Reserve(operations.size());
+  operation_.Reserve(operations.size());
+  for (PackedColumn* column : {&sum_, &below_, &above_}) column->Reserve(values);
 }
 
 size_t CounterBatchEncoder::Append(absl::Span<const CounterRecord> records) {
@@ -132,7 +137,9 @@ void CounterBatchEncoder::AppendRun(absl::Span<const CounterRecord> records) {
                          record.minimum, record.maximum});
     }
     const size_t count = values_.size();
-    AppendOne(OperationOf(records[0], count), values_,
+    const CounterOperation operation = OperationOf(records[0], count);
+    Reserve({&operation, 1});
+    AppendOne(operation, values_,
               instances ? records.first(count) : absl::Span<const CounterRecord>());
     records.remove_prefix(count);
   }
@@ -141,20 +148,27 @@ void CounterBatchEncoder::AppendRun(absl::Span<const CounterRecord> records) {
 void CounterBatchEncoder::AppendOne(const CounterOperation& operation, Values values,
                                     absl::Span<const CounterRecord> records) {
   if (values.empty()) return;
-  if (numbers_.size() < values.size()) numbers_.resize(values.size());
-  const bool all_whole = TakeWholeNumbers(values, numbers_.data());
-  const uint32_t index = PatternOf(operation, values, records, all_whole);
-  const Pattern& pattern = patterns_[index];
-  pattern_.Reserve(1);
+  if (sums_.size() <= values.size()) {
+    for (auto* numbers : {&sums_, &belows_, &aboves_})
+      numbers->resize(values.size() + 1);
+  }
+  const uint32_t head = HeadOf(operation);
+  uint32_t index = pattern_of_head_[head];
+  // Without instances, none of the batch's shapes has a list in most batches.
+  const bool quick = index != kNone && records.empty() && lists_.empty() &&
+                     TakeQuickly(patterns_[index], values);
+  if (!quick) {
+    index = PatternOf(head, values, records);
+    TakeNumbers(patterns_[index], values);
+  }
   pattern_.Put(index);
-  operation_.Reserve(1);
   operation_.Put(ZigZag(operation.operation - previous_operation_));
   previous_operation_ = operation.operation;
   // Those of dispatches are in the dispatch records.
   if (has_times_ || (operation.begin_ns | operation.end_ns) != 0)
     AppendTimes(operation);
-  AppendValues(pattern, values, all_whole);
-  if (!records.empty()) AppendInstances(pattern, records);
+  AppendValues(patterns_[index]);
+  if (!records.empty()) AppendInstances(patterns_[index], records);
   count_ += values.size();
   ++rows_;
 }
@@ -171,51 +185,53 @@ void CounterBatchEncoder::AppendTimes(const CounterOperation& operation) {
   duration_.Put(operation.end_ns - operation.begin_ns);
 }
 
-// This runs for every value of every counted dispatch.
-void CounterBatchEncoder::AppendValues(const Pattern& pattern, Values values,
-                                       bool all_whole) {
-  for (PackedColumn* column : {&sum_, &below_, &above_}) column->Reserve(values.size());
-  PackedColumn::Run sums(&sum_), belows(&below_), aboves(&above_);
-  Shape* shape = &shapes_[pattern.first];
-  const auto put = [&](uint64_t sum, uint64_t below, uint64_t above) {
-    sums.Put(ZigZag(sum - shape->sum));
-    belows.Put(ZigZag(below - shape->below));
-    aboves.Put(ZigZag(above - shape->above));
-    shape->sum = sum;
-    shape->below = below;
-    shape->above = above;
-    ++shape;
-  };
-  if (all_whole && pattern.whole) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      const WholeNumbers& n = numbers_[i];
-      const uint64_t middle = MiddleOf(values[i].sum, shape->per_instance, true);
-      put(static_cast<uint64_t>(n.sum), middle - static_cast<uint64_t>(n.minimum),
-          static_cast<uint64_t>(n.maximum) - middle);
-    }
-    return;
-  }
-  for (const rocattach_counter_value& value : values) {
-    const bool whole = shape->whole;
-    const uint64_t middle = MiddleOf(value.sum, shape->per_instance, whole);
-    put(NumberOf(value.sum, whole), middle - NumberOf(value.minimum, whole),
-        NumberOf(value.maximum, whole) - middle);
+// This runs for every value of every counted dispatch, like AppendValues().
+bool CounterBatchEncoder::TakeQuickly(const Pattern& pattern, Values values) {
+  return pattern.whole && pattern.count == values.size() &&
+         TakeWholeValues(values, &states_.tag[pattern.first],
+                         &states_.per_instance[pattern.first],
+                         {sums_.data(), belows_.data(), aboves_.data()});
+}
+
+void CounterBatchEncoder::TakeNumbers(const Pattern& pattern, Values values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const rocattach_counter_value& value = values[i];
+    const bool whole = shapes_[pattern.first + i].whole;
+    const uint64_t middle =
+        MiddleOf(value.sum, states_.per_instance[pattern.first + i], whole);
+    sums_[i] = NumberOf(value.sum, whole);
+    belows_[i] = middle - NumberOf(value.minimum, whole);
+    aboves_[i] = NumberOf(value.maximum, whole) - middle;
   }
 }
 
-bool CounterBatchEncoder::Fits(const Pattern& pattern, Values values,
-                               bool all_whole) const {
+void CounterBatchEncoder::AppendValues(const Pattern& pattern) {
+  const auto append = [&](std::vector<uint64_t>* numbers, std::vector<uint64_t>* last,
+                          PackedColumn* column) {
+    const uint64_t any =
+        TakeDifferences(numbers->data(), last->data() + pattern.first, pattern.count);
+    column->PutAll(numbers->data(), pattern.count, any);
+  };
+  // Minimum and maximum often are where they were.
+  const auto append_few = [&](std::vector<uint64_t>* numbers,
+                              std::vector<uint64_t>* last, PackedColumn* column) {
+    if (AreEqual(numbers->data(), last->data() + pattern.first, pattern.count)) {
+      column->PutZeros(pattern.count);
+    } else {
+      append(numbers, last, column);
+    }
+  };
+  append(&sums_, &states_.sum, &sum_);
+  append_few(&belows_, &states_.below, &below_);
+  append_few(&aboves_, &states_.above, &above_);
+}
+
+bool CounterBatchEncoder::Fits(const Pattern& pattern, Values values) const {
   if (pattern.count != values.size()) return false;
-  const Shape* const shapes = &shapes_[pattern.first];
-  uint64_t differ = 0;
   for (size_t i = 0; i < values.size(); ++i) {
-    differ |= shapes[i].tag ^ TagOf(values[i]);
-  }
-  if (differ != 0) return false;
-  if (all_whole) return true;
-  for (size_t i = 0; i < values.size(); ++i) {
+    if (states_.tag[pattern.first + i] != TagOf(values[i])) return false;
     // A shape of bits has room for any value.
-    if (shapes[i].whole && !AllWhole(values[i])) return false;
+    if (shapes_[pattern.first + i].whole && !AllWhole(values[i])) return false;
   }
   return true;
 }
@@ -234,31 +250,30 @@ bool CounterBatchEncoder::FitsInstances(const Pattern& pattern,
   return true;
 }
 
-uint32_t CounterBatchEncoder::PatternOf(const CounterOperation& operation,
-                                        Values values,
-                                        absl::Span<const CounterRecord> records,
-                                        bool all_whole) {
+uint32_t CounterBatchEncoder::HeadOf(const CounterOperation& operation) {
+  // Mostly that of the dispatch before.
+  const CounterOperation& last = last_operation_;
+  if (last_head_ != kNone && operation.session == last.session &&
+      operation.plan == last.plan && operation.kernel_id == last.kernel_id &&
+      operation.pass == last.pass && operation.agent_id == last.agent_id) {
+    return last_head_;
+  }
   const uint32_t head = heads_.Index(
       {operation.session, operation.plan | uint64_t{operation.kernel_id} << 32,
        operation.pass | uint64_t{operation.agent_id} << 16});
   if (head == pattern_of_head_.size()) pattern_of_head_.push_back(kNone);
-  const uint32_t last = pattern_of_head_[head];
-  // Without instances, none of the batch's shapes has a list in most batches.
-  if (last != kNone && Fits(patterns_[last], values, all_whole) &&
-      ((records.empty() && lists_.empty()) ||
-       FitsInstances(patterns_[last], records))) {
-    return last;
-  }
-  return OtherPattern(head, values, records);
+  last_operation_ = operation;
+  last_head_ = head;
+  return head;
 }
 
-uint32_t CounterBatchEncoder::OtherPattern(uint32_t head, Values values,
-                                           absl::Span<const CounterRecord> records) {
+uint32_t CounterBatchEncoder::PatternOf(uint32_t head, Values values,
+                                        absl::Span<const CounterRecord> records) {
   uint32_t at = pattern_of_head_[head];
   const uint32_t last = at;
   for (int i = 0; i < kMaxLooks && at != kNone; ++i, at = patterns_[at].before) {
     const Pattern& pattern = patterns_[at];
-    if (Fits(pattern, values, false) && FitsInstances(pattern, records)) return at;
+    if (Fits(pattern, values) && FitsInstances(pattern, records)) return at;
   }
   Pattern pattern = {true, head, static_cast<uint32_t>(shapes_.size()),
                      static_cast<uint32_t>(values.size()), last};
@@ -267,8 +282,6 @@ uint32_t CounterBatchEncoder::OtherPattern(uint32_t head, Values values,
   const bool similar = last != kNone && patterns_[last].count == pattern.count;
   for (size_t i = 0; i < values.size(); ++i) {
     Shape shape = {};
-    shape.tag = TagOf(values[i]);
-    shape.per_instance = PerInstance(values[i].instances);
     shape.whole = AllWhole(values[i]);
     if (!records.empty() && records[i].each != nullptr) {
       shape.list = ListOf(records[i]);
@@ -276,18 +289,28 @@ uint32_t CounterBatchEncoder::OtherPattern(uint32_t head, Values values,
     }
     if (similar) {
       const Shape& before = shapes_[patterns_[last].first + i];
-      const bool same = before.tag == shape.tag;
+      const bool same = states_.tag[patterns_[last].first + i] == TagOf(values[i]);
       if (same) shape.whole = shape.whole && before.whole;
       if (same && before.list == shape.list) {
         shape.whole_instances = shape.whole_instances && before.whole_instances;
       }
     }
     pattern.whole &= shape.whole;
-    shapes_.push_back(shape);
+    AddShape(shape, values[i]);
   }
   const auto index = static_cast<uint32_t>(patterns_.size());
   patterns_.push_back(pattern);
   return pattern_of_head_[head] = index;
+}
+
+void CounterBatchEncoder::AddShape(const Shape& shape,
+                                   const rocattach_counter_value& value) {
+  shapes_.push_back(shape);
+  states_.tag.push_back(TagOf(value));
+  states_.per_instance.push_back(PerInstance(value.instances));
+  states_.sum.push_back(0);
+  states_.below.push_back(0);
+  states_.above.push_back(0);
 }
 
 void CounterBatchEncoder::AppendInstances(const Pattern& pattern,
@@ -356,8 +379,8 @@ void CounterBatchEncoder::AppendShapes(std::string* out) const {
       const Shape& shape = shapes_[i];
       const uint64_t flags = (shape.whole ? kWholeValues : 0u) |
                              (shape.whole_instances ? kWholeInstances : 0u);
-      keys.push_back(
-          {head[0], head[1], head[2], shape.tag, flags | uint64_t{shape.list} << 32});
+      keys.push_back({head[0], head[1], head[2], states_.tag[i],
+                      flags | uint64_t{shape.list} << 32});
     }
   }
   AppendShapeColumns(kColumns, keys, out);
@@ -388,9 +411,13 @@ void CounterBatchEncoder::Clear() {
   no_room_ = has_times_ = false;
   previous_operation_ = previous_begin_ = 0;
   heads_.Clear();
+  last_head_ = kNone;
   pattern_of_head_.clear();
   patterns_.clear();
   shapes_.clear();
+  states_.tag.clear();
+  states_.per_instance.clear();
+  for (auto* last : {&states_.sum, &states_.below, &states_.above}) last->clear();
   lists_.clear();
   last_instances_.clear();
   instances_ = 0;

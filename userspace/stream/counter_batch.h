@@ -12,10 +12,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "userspace/abi/records.h"
-#include "userspace/stream/counter_numbers.h"
 #include "userspace/stream/packed_column.h"
 #include "userspace/stream/session_records.h"
 #include "userspace/stream/shape_table.h"
+#include "userspace/stream/whole_values.h"
 
 namespace rocattach {
 
@@ -47,13 +47,17 @@ class CounterBatchEncoder {
   // What the records of an operation have in common: session; plan|kernel; pass|agent.
   using Heads = ShapeTable<3>;
 
-  // One record of a pattern, and the state of its columns.
+  // One record of a pattern; of each there are also the members of ValueStates.
   struct Shape {
-    uint64_t tag;         // counter|instances, as in memory
-    double per_instance;  // 1 / instances; 0 if there are none
-    uint64_t sum, below, above;
     uint32_t list;  // of instances' positions, from 1
     bool whole, whole_instances;
+  };
+  // What is needed for every value, by shape.
+  struct ValueStates {
+    std::vector<uint64_t> tag;         // counter|instances, as in memory
+    std::vector<double> per_instance;  // 1 / instances; 0 if there are none
+    // As they were the last time.
+    std::vector<uint64_t> sum, below, above;
   };
   struct Pattern {
     bool whole;  // all of its shapes are
@@ -67,18 +71,23 @@ class CounterBatchEncoder {
   // `records`: empty, or those that the values are of, if any has instances.
   void AppendOne(const CounterOperation& operation, Values values,
                  absl::Span<const CounterRecord> records);
-  // `all_whole`: numbers_ has the values' numbers.
-  void AppendValues(const Pattern& pattern, Values values, bool all_whole);
+  // Fills the columns of numbers_; false if the values do not fit the pattern, or might
+  // not.
+  bool TakeQuickly(const Pattern& pattern, Values values);
+  void TakeNumbers(const Pattern& pattern, Values values);
+  // Appends what is in numbers_.
+  void AppendValues(const Pattern& pattern);
   void AppendTimes(const CounterOperation& operation);
   void AppendInstances(const Pattern& pattern, absl::Span<const CounterRecord> records);
-  uint32_t PatternOf(const CounterOperation& operation, Values values,
-                     absl::Span<const CounterRecord> records, bool all_whole);
-  uint32_t OtherPattern(uint32_t head, Values values,
-                        absl::Span<const CounterRecord> records);
-  // `all_whole`: all values are whole numbers.
-  bool Fits(const Pattern& pattern, Values values, bool all_whole) const;
+  uint32_t HeadOf(const CounterOperation& operation);
+  uint32_t PatternOf(uint32_t head, Values values,
+                     absl::Span<const CounterRecord> records);
+  bool Fits(const Pattern& pattern, Values values) const;
   bool FitsInstances(const Pattern& pattern, absl::Span<const CounterRecord> records);
+  void AddShape(const Shape& shape, const rocattach_counter_value& value);
   bool HasRoom(size_t values, size_t instances);
+  // Room for all there is of them, except instances and times.
+  void Reserve(absl::Span<const CounterOperation> operations);
   void AppendRun(absl::Span<const CounterRecord> records);
   // The number of the list of the record's instances; 0: it has none.
   uint32_t ListOf(const CounterRecord& record);
@@ -93,14 +102,18 @@ class CounterBatchEncoder {
   bool has_times_ = false;  // else their columns are zeros, and have not been written
   uint64_t previous_operation_ = 0, previous_begin_ = 0;
   Heads heads_;
+  CounterOperation last_operation_;  // whose head is last_head_, unless that is kNone
+  uint32_t last_head_ = kNone;
   std::vector<uint32_t> pattern_of_head_;  // the last one
   std::vector<Pattern> patterns_;
-  std::vector<Shape> shapes_;                          // of all patterns
+  std::vector<Shape> shapes_;  // of all patterns
+  ValueStates states_;
   std::map<std::vector<uint64_t>, uint32_t> lists_;    // positions: number
   std::vector<uint64_t> list_;                         // kept so that ListOf() is quick
   std::vector<std::vector<uint64_t>> last_instances_;  // by shape
   std::vector<rocattach_counter_value> values_;        // of Append()'s records
-  std::vector<WholeNumbers> numbers_;                  // of the operation's values
+  // Of the operation's values, with room for one more.
+  std::vector<uint64_t> sums_, belows_, aboves_;
   size_t instances_ = 0;
   PackedColumn pattern_, operation_, begin_, duration_, sum_, below_, above_, instance_;
 };

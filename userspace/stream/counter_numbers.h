@@ -2,15 +2,10 @@
 #ifndef ROCATTACH_USERSPACE_STREAM_COUNTER_NUMBERS_H_
 #define ROCATTACH_USERSPACE_STREAM_COUNTER_NUMBERS_H_
 
-#include <emmintrin.h>
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-
-#include "absl/types/span.h"
-#include "userspace/abi/records.h"
 
 namespace rocattach {
 
@@ -34,31 +29,6 @@ inline bool IsWhole(double value) {
   // False for NaN as well.
   if (!(std::abs(value) < kLimit)) return false;
   return BitsOf(static_cast<double>(static_cast<int64_t>(value))) == BitsOf(value);
-}
-
-// The numbers of a value, if all three are whole.
-struct WholeNumbers {
-  int64_t sum, minimum, maximum;
-};
-
-// Takes the numbers of all values; false if one is not whole, by the rule of IsWhole().
-// Without a branch for each, since it runs for every value of every counted dispatch.
-inline bool TakeWholeNumbers(absl::Span<const rocattach_counter_value> values,
-                             WholeNumbers* out) {
-  constexpr uint64_t kLimit = uint64_t{1} << 53;
-  uint64_t differ = 0, high = 0;
-  const auto take = [&](double value) {
-    // The instruction itself, which unlike a cast is defined for any value: those out
-    // of range become -2^63.
-    const int64_t number = _mm_cvttsd_si64(_mm_set_sd(value));
-    differ |= BitsOf(static_cast<double>(number)) ^ BitsOf(value);
-    high |= static_cast<uint64_t>(number) + (kLimit - 1);
-    return number;
-  };
-  for (const rocattach_counter_value& value : values) {
-    *out++ = {take(value.sum), take(value.minimum), take(value.maximum)};
-  }
-  return differ == 0 && high >> 54 == 0;
 }
 
 inline uint64_t NumberOf(double value, bool whole) {

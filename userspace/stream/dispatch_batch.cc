@@ -31,6 +31,24 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 constexpr size_t kBlockRecords = 256;
 // Approximate size of a shape on the wire.
 constexpr size_t kShapeBytes = 24;
+// Records whose entries are computed before they are written: few enough for the
+// processor's first cache.
+constexpr size_t kStep = 64;
+
+// The next entries of a column.
+class Entries {
+ public:
+  void Add(uint64_t value) {
+    any_ |= value;
+    values_[count_++] = value;
+  }
+  void PutInto(PackedColumn* column) const { column->PutAll(values_, count_, any_); }
+
+ private:
+  uint64_t values_[kStep];
+  size_t count_ = 0;
+  uint64_t any_ = 0;
+};
 
 uint64_t LoadWord(const rocattach_dispatch& record, size_t offset) {
   uint64_t word;
@@ -66,8 +84,11 @@ size_t DispatchBatchEncoder::Append(absl::Span<const rocattach_dispatch> records
                                  &packet_, &dispatch_}) {
       column->Reserve(block);
     }
-    for (const rocattach_dispatch& record : records.subspan(taken, block)) {
-      AppendOne(record);
+    for (size_t done = 0; done < block; done += kStep) {
+      const auto step = records.subspan(taken + done, std::min(kStep, block - done));
+      AppendShapes(step);
+      AppendNumbers(step);
+      AppendOfQueues(step);
     }
     taken += block;
     count_ += block;
@@ -75,31 +96,62 @@ size_t DispatchBatchEncoder::Append(absl::Span<const rocattach_dispatch> records
   return taken;
 }
 
-void DispatchBatchEncoder::AppendOne(const rocattach_dispatch& record) {
-  const uint64_t stream = HipStreamIn(record.packet_index);
-  const uint64_t packet = PacketNumber(record);
-  Shapes::Key key = {LoadWord(record, 0) & ~uint64_t{0xffff},  // without `kind`
-                     LoadWord(record, 40),
-                     LoadWord(record, 48),
-                     LoadWord(record, 56),
-                     LoadWord(record, 64),
-                     record.scratch_bytes | stream << 32};
-  shape_.Put(shapes_.Index(key));
-  correlation_.Put(ZigZag(record.correlation_id - previous_correlation_ - 1));
-  previous_correlation_ = record.correlation_id;
-  enqueue_.Put(ZigZag(record.enqueue_ns - previous_enqueue_));
-  previous_enqueue_ = record.enqueue_ns;
-  SlotState& slot = slots_[record.queue_id % kBatchSlots];
-  start_.Put(
-      ZigZag(record.start_ns - PredictStart(record.flags, record.enqueue_ns, slot)));
-  duration_.Put(record.end_ns - record.start_ns);
-  packet_.Put(ZigZag(packet - slot.last_packet - 1));
-  dispatch_.Put(ZigZag(record.dispatch_id - previous_dispatch_ - 1));
-  previous_dispatch_ = record.dispatch_id;
-  has_dispatch_ids_ |= record.dispatch_id != 0;
-  slot.last_end = std::max(slot.last_end, record.end_ns);
-  slot.last_packet = packet;
-  NoteTimes(record.start_ns, record.end_ns, &first_start_ns_, &last_end_ns_);
+void DispatchBatchEncoder::AppendShapes(absl::Span<const rocattach_dispatch> records) {
+  Entries shapes;
+  for (const rocattach_dispatch& record : records) {
+    const uint64_t stream = HipStreamIn(record.packet_index);
+    const Shapes::Key key = {LoadWord(record, 0) & ~uint64_t{0xffff},  // without `kind`
+                             LoadWord(record, 40),
+                             LoadWord(record, 48),
+                             LoadWord(record, 56),
+                             LoadWord(record, 64),
+                             record.scratch_bytes | stream << 32};
+    shapes.Add(shapes_.Index(key));
+  }
+  shapes.PutInto(&shape_);
+}
+
+// What only depends on the record before.
+void DispatchBatchEncoder::AppendNumbers(absl::Span<const rocattach_dispatch> records) {
+  Entries correlations, enqueues, dispatches;
+  uint64_t correlation = previous_correlation_, enqueue = previous_enqueue_,
+           dispatch = previous_dispatch_, any_dispatch = 0;
+  for (const rocattach_dispatch& record : records) {
+    correlations.Add(ZigZag(record.correlation_id - correlation - 1));
+    correlation = record.correlation_id;
+    enqueues.Add(ZigZag(record.enqueue_ns - enqueue));
+    enqueue = record.enqueue_ns;
+    dispatches.Add(ZigZag(record.dispatch_id - dispatch - 1));
+    dispatch = record.dispatch_id;
+    any_dispatch |= dispatch;
+  }
+  previous_correlation_ = correlation;
+  previous_enqueue_ = enqueue;
+  previous_dispatch_ = dispatch;
+  has_dispatch_ids_ |= any_dispatch != 0;
+  correlations.PutInto(&correlation_);
+  enqueues.PutInto(&enqueue_);
+  dispatches.PutInto(&dispatch_);
+}
+
+// What depends on the records of the same queue before it.
+void DispatchBatchEncoder::AppendOfQueues(
+    absl::Span<const rocattach_dispatch> records) {
+  Entries starts, durations, packets;
+  for (const rocattach_dispatch& record : records) {
+    const uint64_t packet = PacketNumber(record);
+    SlotState& slot = slots_[record.queue_id % kBatchSlots];
+    starts.Add(
+        ZigZag(record.start_ns - PredictStart(record.flags, record.enqueue_ns, slot)));
+    durations.Add(record.end_ns - record.start_ns);
+    packets.Add(ZigZag(packet - slot.last_packet - 1));
+    slot.last_end = std::max(slot.last_end, record.end_ns);
+    slot.last_packet = packet;
+    NoteTimes(record.start_ns, record.end_ns, &first_start_ns_, &last_end_ns_);
+  }
+  starts.PutInto(&start_);
+  durations.PutInto(&duration_);
+  packets.PutInto(&packet_);
 }
 
 void DispatchBatchEncoder::EncodeTo(std::string* out) {

@@ -49,7 +49,10 @@ class DispatchBatchEncoder {
   // one, the HIP stream.
   using Shapes = ShapeTable<6>;
 
-  void AppendOne(const rocattach_dispatch& record);
+  // Column by column, since most of them are alike for many records.
+  void AppendShapes(absl::Span<const rocattach_dispatch> records);
+  void AppendNumbers(absl::Span<const rocattach_dispatch> records);
+  void AppendOfQueues(absl::Span<const rocattach_dispatch> records);
   void Clear();
 
   size_t batch_bytes_;

@@ -34,6 +34,30 @@ inline uint8_t* PutVarint(uint64_t value, uint8_t* out) {
   return out;
 }
 
+// The same without a branch, which lengths that look random would mispredict. `value` is
+// below 2^14; writes two bytes at `out`, of which the second may not count.
+inline uint8_t* PutVarint14(uint64_t value, uint8_t* out) {
+  const uint64_t more = value > 0x7f ? 1 : 0;
+  const auto bytes =
+      static_cast<uint16_t>((value & 0x7f) | more << 7 | (value >> 7) << 8);
+  memcpy(out, &bytes, sizeof(bytes));
+  return out + 1 + more;
+}
+
+// `value` is below 2^28; writes four bytes.
+inline uint8_t* PutVarint28(uint64_t value, uint8_t* out) {
+  const auto v = static_cast<uint32_t>(value);
+  const auto bits = static_cast<uint32_t>(32 - __builtin_clz(v | 1));
+  const uint32_t length = (9 * bits + 64) / 64;
+  const uint32_t septets =
+      (v & 0x7f) | (v << 1 & 0x7f00) | (v << 2 & 0x7f0000) | (v << 3 & 0x7f000000);
+  const uint32_t more = 0x808080u >> (8 * (4 - length));
+  const uint32_t bytes = septets | more;
+  memcpy(out, &bytes, sizeof(bytes));
+  return out + length;
+}
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
 // protobuf's sint64: small magnitudes of either sign become small numbers. The argument
 // is a difference modulo 2^64.
 inline uint64_t ZigZag(uint64_t difference) {
@@ -53,6 +77,8 @@ inline void AppendField(uint32_t field, uint64_t value, std::string* out) {
 }
 
 // One column. Reserve() makes room for many entries at once, so Put() does not check.
+// Zeros that come before anything else are only counted: many columns have nothing else,
+// and are omitted.
 class PackedColumn {
  public:
   size_t bytes() const { return size_; }
@@ -62,44 +88,49 @@ class PackedColumn {
     if (need <= capacity_) return;
     size_t capacity = std::max(need, capacity_ * 2);
     std::unique_ptr<uint8_t[]> data(new uint8_t[capacity]);
-    if (size_ > 0) memcpy(data.get(), data_.get(), size_);
+    if (any_ != 0) memcpy(data.get(), data_.get(), size_);
     data_ = std::move(data);
     capacity_ = capacity;
   }
 
   void Put(uint64_t value) {
-    any_ |= value;
+    if (!Note(value)) {
+      ++size_;
+      return;
+    }
     size_ = static_cast<size_t>(PutVarint(value, data_.get() + size_) - data_.get());
   }
 
   // Appends zero entries to reserved room.
   void PutZeros(size_t entries) {
-    memset(data_.get() + size_, 0, entries);
+    if (any_ != 0) {
+      // Entries have room for more than eight bytes each.
+      constexpr uint64_t kZeros = 0;
+      for (size_t i = 0; i < entries; i += sizeof(kZeros)) {
+        memcpy(data_.get() + size_ + i, &kZeros, sizeof(kZeros));
+      }
+    }
     size_ += entries;
   }
 
-  // Puts with position and bits in registers; for a loop over several columns. The
-  // column must not be used otherwise while a Run exists.
-  class Run {
-   public:
-    explicit Run(PackedColumn* column)
-        : column_(column), out_(column->data_.get() + column->size_) {}
-    ~Run() {
-      column_->size_ = static_cast<size_t>(out_ - column_->data_.get());
-      column_->any_ |= any_;
+  // Appends entries to reserved room. `any`: all of them, ORed; it says how long they
+  // can be.
+  void PutAll(const uint64_t* values, size_t entries, uint64_t any) {
+    if (any == 0) return PutZeros(entries);
+    (void)Note(any);
+    uint8_t* out = data_.get() + size_;
+    const uint64_t* const end = values + entries;
+    if (any < 0x80) {
+      for (; values < end; ++values) *out++ = static_cast<uint8_t>(*values);
+    } else if (any < 0x4000) {
+      for (; values < end; ++values) out = PutVarint14(*values, out);
+    } else if (any < 0x10000000) {
+      for (; values < end; ++values) out = PutVarint28(*values, out);
+    } else {
+      for (; values < end; ++values) out = PutVarint(*values, out);
     }
-    Run(const Run&) = delete;
-    Run& operator=(const Run&) = delete;
-    void Put(uint64_t value) {
-      any_ |= value;
-      out_ = PutVarint(value, out_);
-    }
-
-   private:
-    PackedColumn* column_;
-    uint8_t* out_;
-    uint64_t any_ = 0;
-  };
+    size_ = static_cast<size_t>(out - data_.get());
+  }
 
   // Appends the field, unless every entry is zero: then the column is omitted.
   void AppendTo(uint32_t field, std::string* out) const {
@@ -115,7 +146,18 @@ class PackedColumn {
   }
 
  private:
-  std::unique_ptr<uint8_t[]> data_;
+  // Whether there is anything but zeros, with `bits`. The first time, the zeros before
+  // them are written.
+  bool Note(uint64_t bits) {
+    if (any_ == 0) {
+      if (bits == 0) return false;
+      if (size_ != 0) memset(data_.get(), 0, size_);
+    }
+    any_ |= bits;
+    return true;
+  }
+
+  std::unique_ptr<uint8_t[]> data_;  // not written while any_ is 0
   size_t size_ = 0;
   size_t capacity_ = 0;
   uint64_t any_ = 0;
