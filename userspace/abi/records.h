@@ -183,7 +183,7 @@ struct rocattach_sample {
 #define ROCATTACH_API_TEXT_BYTES 40u
 #define ROCATTACH_API_TEXT_CUT 1u       /* flags: the text is longer */
 #define ROCATTACH_API_TEXT_ARGUMENTS 2u /* flags: the text is the call's arguments */
-#define ROCATTACH_API_MAX_TEXT_BYTES 16384u
+#define ROCATTACH_API_MAX_TEXT_BYTES 65536u
 struct rocattach_api_call {
   uint16_t kind; /* ROCATTACH_RECORD_API */
   uint16_t flags;
@@ -321,7 +321,11 @@ struct rocattach_agent_entry {
   uint64_t pci_bdf; /* domain << 16 | bus << 8 | device << 3 | function */
   char uuid[24];    /* "GPU-xxxxxxxxxxxxxxxx", NUL-terminated */
   uint32_t xccs;    /* accelerator complex dies; 0: the interface does not tell */
-  uint32_t reserved;
+  /* What a kernel may ask for at most, in work-items, and of the GPU's kind; 0: the
+   * interface does not tell. */
+  uint32_t family_id;
+  uint32_t workgroup_max_size, grid_max_size;
+  uint32_t workgroup_max[3], grid_max[3]; /* of each dimension */
 };
 
 struct rocattach_queue_entry {

@@ -16,9 +16,6 @@ void AddAgent(const ExportProcess& process, const v1::Agent& agent, CsvRow row) 
   const auto driver = [&agent, &row](absl::string_view name, uint64_t otherwise = 0) {
     row.Number(DriverProperty(agent, name, otherwise));
   };
-  const auto unknown = [&row](int columns) {
-    while (columns-- > 0) row.Number(0);
-  };
   row.Number(agent.node_id())
       .Number(process.PlaceOf(agent.id()).relative)
       .Text(gpu ? "GPU" : "CPU");
@@ -58,11 +55,19 @@ void AddAgent(const ExportProcess& process, const v1::Agent& agent, CsvRow row) 
   driver("capability");
   row.Number(engines == 0 ? 0 : agent.compute_units() / engines)
       .Number(agent.max_waves_per_cu());
-  unknown(3);  // family, largest work-group and grid
+  row.Number(agent.family_id())
+      .Number(agent.workgroup_max_size())
+      .Number(agent.grid_max_size());
   row.Number(agent.local_memory_bytes());
   driver("hive_id");
   driver("gpu_id");
-  unknown(6);  // largest dimensions
+  for (const auto* dimensions :
+       {&agent.workgroup_max_dimensions(), &agent.grid_max_dimensions()}) {
+    // A recording may say anything.
+    for (int i = 0; i < 3; ++i) {
+      row.Number(i < dimensions->size() ? dimensions->Get(i) : 0);
+    }
+  }
   row.Text(agent.name())
       .Text(gpu ? "AMD" : "CPU")
       .Text(agent.product_name())

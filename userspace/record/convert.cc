@@ -40,6 +40,12 @@ std::string BoundedText(const char* text, size_t limit) {
   return std::string(text, strnlen(text, limit));
 }
 
+// None, if the collector does not know them.
+void SetDimensions(const uint32_t (&from)[3],
+                   google::protobuf::RepeatedField<uint32_t>* to) {
+  if ((from[0] | from[1] | from[2]) != 0) to->Add(from, from + 3);
+}
+
 }  // namespace
 
 v1::Process ProcessToProto(const ProcessInfo& info) {
@@ -79,6 +85,11 @@ v1::Agent AgentToProto(const rocattach_agent_entry& entry, absl::string_view tex
   agent.set_pci_bdf(entry.pci_bdf);
   agent.set_xccs(entry.xccs);
   agent.set_uuid(BoundedText(entry.uuid, sizeof(entry.uuid)));
+  agent.set_family_id(entry.family_id);
+  agent.set_workgroup_max_size(entry.workgroup_max_size);
+  agent.set_grid_max_size(entry.grid_max_size);
+  SetDimensions(entry.workgroup_max, agent.mutable_workgroup_max_dimensions());
+  SetDimensions(entry.grid_max, agent.mutable_grid_max_dimensions());
   return agent;
 }
 

@@ -161,6 +161,13 @@ class CsvTest(ConvertTestCase):
             [gpu[key] for key in ("Lds_Size_In_Kb", "Hive_Id", "Gpu_Id", "Model_Name")],
             ["64", str((1 << 64) - 1), "50000", "aldebaran"])
         self.assertEqual(rows[2]["Lds_Size_In_Kb"], "0")
+        # What the runtime says.
+        limits = ["Family_Id", "Workgroup_Max_Size", "Grid_Max_Size"] + [
+            f"{what}_Max_Dim_{axis}" for what in ("Workgroup", "Grid") for axis in "XYZ"]
+        self.assertEqual(
+            [gpu[key] for key in limits],
+            ["141", "1024", str((1 << 32) - 1), "1024", "512", "256", "300", "200", "100"])
+        self.assertEqual({rows[2][key] for key in limits}, {"0"})
 
 
 if __name__ == "__main__":

@@ -184,6 +184,11 @@ class Process {
   // What the kernel driver says of it.
   static void AddProperties(v1::Agent* agent) {
     agent->set_model_name("aldebaran");
+    agent->set_family_id(141);
+    agent->set_workgroup_max_size(1024);
+    agent->set_grid_max_size(UINT32_MAX);
+    for (uint32_t size : {1024, 512, 256}) agent->add_workgroup_max_dimensions(size);
+    for (uint32_t size : {300, 200, 100}) agent->add_grid_max_dimensions(size);
     for (const auto& [name, value] : std::map<std::string, uint64_t>{
              {"lds_size_in_kb", 64}, {"hive_id", UINT64_MAX}, {"gpu_id", 50000}}) {
       v1::AgentProperty* property = agent->add_properties();

@@ -163,6 +163,12 @@ TEST_F(AttachTest, ThreadsAndGpusAreDescribed) {
     EXPECT_EQ(agent.model_name(), "aldebaran");
     EXPECT_EQ(agent.properties(0).name(), "simd_count");
     EXPECT_EQ(agent.properties(0).value(), 416u);
+    // What the runtime says of its limits.
+    EXPECT_EQ(agent.workgroup_max_size(), 1024u);
+    ASSERT_EQ(agent.workgroup_max_dimensions_size(), 3);
+    EXPECT_EQ(agent.workgroup_max_dimensions(0), 1024u);
+    ASSERT_EQ(agent.grid_max_dimensions_size(), 3);
+    EXPECT_GT(agent.grid_max_size(), 1u << 30);
   }
   EXPECT_EQ(described, 1);
 }

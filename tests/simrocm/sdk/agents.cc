@@ -73,6 +73,7 @@ void FillGpu(const HsaNodeProperties& p, rocattach_sdk_agent* agent) {
   agent->num_shader_banks = p.NumShaderBanks;
   agent->cu_per_engine = p.NumShaderBanks != 0 ? agent->cu_count / p.NumShaderBanks : 0;
   agent->max_waves_per_cu = p.MaxWavesPerSIMD * p.NumSIMDPerCU;
+  agent->family_id = 141;  // of gfx9
   agent->workgroup_max_size = 1024;
   agent->grid_max_size = UINT32_MAX;
   agent->workgroup_max_dim = {1024, 1024, 1024};

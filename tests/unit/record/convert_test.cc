@@ -14,6 +14,10 @@ TEST(Convert, AgentTextHoldsTwoNames) {
   entry.compute_units = 104;
   entry.pci_bdf = 0x300;
   entry.xccs = 6;
+  entry.family_id = 141;
+  entry.workgroup_max_size = 1024;
+  entry.grid_max_size = 1u << 31;
+  for (uint32_t i = 0; i < 3; ++i) entry.workgroup_max[i] = 100 * (i + 1);
   memset(entry.uuid, 'x', sizeof(entry.uuid));  // not terminated
   v1::Agent agent = AgentToProto(entry, absl::string_view("gfx90a\0MI200\0junk", 17));
   EXPECT_EQ(agent.id(), 3u);
@@ -22,6 +26,12 @@ TEST(Convert, AgentTextHoldsTwoNames) {
   EXPECT_EQ(agent.product_name(), "MI200");
   EXPECT_EQ(agent.compute_units(), 104u);
   EXPECT_EQ(agent.xccs(), 6u);
+  EXPECT_EQ(agent.family_id(), 141u);
+  EXPECT_EQ(agent.workgroup_max_size(), 1024u);
+  EXPECT_EQ(agent.grid_max_size(), 1u << 31);
+  ASSERT_EQ(agent.workgroup_max_dimensions_size(), 3);
+  EXPECT_EQ(agent.workgroup_max_dimensions(2), 300u);
+  EXPECT_EQ(agent.grid_max_dimensions_size(), 0) << "not known";
   EXPECT_EQ(agent.uuid().size(), sizeof(entry.uuid));
   entry.type = 77;
   EXPECT_EQ(AgentToProto(entry, "gfx").type(), v1::AGENT_TYPE_UNKNOWN);

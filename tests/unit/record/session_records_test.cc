@@ -698,7 +698,7 @@ TEST_F(SessionRecordsTest, AnApiCallThatMakesNoSenseIsInvalid) {
       [](auto* c) { c->domain = ROCATTACH_PLAN_API_DOMAINS; },
       [](auto* c) { c->function = ROCATTACH_PLAN_API_FUNCTIONS; },
       [](auto* c) { c->end_ns = c->begin_ns - 1; },
-      [](auto* c) { c->text_slots = 188; },
+      [](auto* c) { c->text_slots = 746; },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
     rocattach_api_call call = ApiCall();

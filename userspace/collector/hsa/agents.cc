@@ -20,6 +20,14 @@ struct Name {
   char text[64];
 };
 
+// As the attributes of dimensions are: those of work-groups have 16 bits each.
+struct WorkgroupDimensions {
+  uint16_t size[3];
+};
+
+// HSA_AMD_AGENT_INFO_ASIC_FAMILY_ID; not in the headers of runtimes before ROCm 5.6.
+constexpr uint32_t kFamilyAttribute = 0xA107;
+
 struct PoolSum {
   const HsaFunctions* hsa;
   uint64_t bytes;
@@ -46,6 +54,23 @@ struct VisitData {
   AgentIds* ids;
 };
 
+// Only GPUs run kernels.
+void FillLimits(const HsaFunctions& hsa, hsa_agent_t agent,
+                rocattach_agent_entry* entry) {
+  Query(hsa, agent, kFamilyAttribute, &entry->family_id);
+  if (entry->type != 2) return;
+  WorkgroupDimensions workgroup = {};
+  hsa_dim3_t grid = {};
+  Query(hsa, agent, HSA_AGENT_INFO_WORKGROUP_MAX_SIZE, &entry->workgroup_max_size);
+  Query(hsa, agent, HSA_AGENT_INFO_WORKGROUP_MAX_DIM, &workgroup);
+  Query(hsa, agent, HSA_AGENT_INFO_GRID_MAX_SIZE, &entry->grid_max_size);
+  Query(hsa, agent, HSA_AGENT_INFO_GRID_MAX_DIM, &grid);
+  for (int i = 0; i < 3; ++i) entry->workgroup_max[i] = workgroup.size[i];
+  entry->grid_max[0] = grid.x;
+  entry->grid_max[1] = grid.y;
+  entry->grid_max[2] = grid.z;
+}
+
 void FillProperties(const HsaFunctions& hsa, hsa_agent_t agent,
                     rocattach_agent_entry* entry) {
   uint32_t bdf = 0, domain = 0;
@@ -60,6 +85,7 @@ void FillProperties(const HsaFunctions& hsa, hsa_agent_t agent,
   Query(hsa, agent, HSA_AMD_AGENT_INFO_DOMAIN, &domain);
   // BDFID is bus << 8 | device << 3 | function.
   entry->pci_bdf = (uint64_t{domain} << 16) | (bdf & 0xffff);
+  FillLimits(hsa, agent, entry);
   Name uuid = {};
   Query(hsa, agent, HSA_AMD_AGENT_INFO_UUID, &uuid);
   memcpy(entry->uuid, uuid.text, sizeof(entry->uuid) - 1);

@@ -35,6 +35,12 @@ void ReadUuid(uint32_t node_id, char (&uuid)[24]) {
   if (id != 0) snprintf(uuid, sizeof(uuid), "GPU-%016llx", id);
 }
 
+void Copy(const rocattach_sdk_dim3& from, uint32_t (*to)[3]) {
+  (*to)[0] = from.x;
+  (*to)[1] = from.y;
+  (*to)[2] = from.z;
+}
+
 void CopyText(const char* from, char* to, size_t room) {
   size_t bytes = from != nullptr ? strnlen(from, room - 1) : 0;
   if (bytes != 0) memcpy(to, from, bytes);
@@ -94,6 +100,11 @@ void SdkAgents::Describe(const rocattach_sdk_agent& from, SdkAgent* to) {
   entry.xccs = agent.gpu ? from.num_xcc : 0;
   entry.local_memory_bytes = from.local_mem_size;
   entry.pci_bdf = (uint64_t{from.domain} << 16) | (from.location_id & 0xffff);
+  entry.family_id = from.family_id;
+  entry.workgroup_max_size = from.workgroup_max_size;
+  entry.grid_max_size = from.grid_max_size;
+  Copy(from.workgroup_max_dim, &entry.workgroup_max);
+  Copy(from.grid_max_dim, &entry.grid_max);
   if (agent.gpu) ReadUuid(from.node_id, entry.uuid);
   char text[128];
   CopyText(agent.name, text, sizeof(agent.name));

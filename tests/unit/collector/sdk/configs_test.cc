@@ -1,6 +1,7 @@
 // Counter configs and values against a small SDK of our own.
 #include "userspace/collector/sdk/configs.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 namespace rocattach::collector {
 namespace {
 
+using ::testing::ElementsAre;
 using SdkConfigsTest = SdkFixture;
 
 TEST_F(SdkConfigsTest, AgentsBecomeDictionaryEntries) {
@@ -39,6 +41,11 @@ TEST_F(SdkConfigsTest, AgentsBecomeDictionaryEntries) {
   const auto* third = reinterpret_cast<const rocattach_agent_entry*>(
       reinterpret_cast<const uint8_t*>(second) + second->entry.bytes);
   EXPECT_EQ(third->xccs, 6u);
+  EXPECT_EQ(third->family_id, 141u);
+  EXPECT_EQ(third->workgroup_max_size, 1024u);
+  EXPECT_EQ(third->grid_max_size, UINT32_MAX);
+  EXPECT_THAT(third->workgroup_max, ElementsAre(1024, 512, 256));
+  EXPECT_THAT(third->grid_max, ElementsAre(9, 8, 7));
   EXPECT_EQ(agents_.FindCounter(1, "C77").handle, 77u);
   EXPECT_EQ(agents_.FindCounter(1, "C901").handle, 0u);
 }

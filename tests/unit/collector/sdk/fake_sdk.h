@@ -51,6 +51,13 @@ inline rocattach_sdk_status QueryAgents(int32_t, rocattach_sdk_agents_cb callbac
     agents[i].location_id = i << 8;
     agents[i].node_id = 100000 + i;
     agents[i].num_xcc = i == 2 ? 6 : 1;
+    if (i == 2) {
+      agents[i].family_id = 141;
+      agents[i].workgroup_max_size = 1024;
+      agents[i].grid_max_size = UINT32_MAX;
+      agents[i].workgroup_max_dim = {1024, 512, 256};
+      agents[i].grid_max_dim = {9, 8, 7};
+    }
     pointers[i] = &agents[i];
   }
   return callback(ROCATTACH_SDK_AGENT_INFO_VERSION_0, pointers, 3, data);
