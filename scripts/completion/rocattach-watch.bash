@@ -41,11 +41,11 @@ _rocattach_watch() {
   fi
 
   case $previous in
-  -d | --output-directory | --kfd-topology)
+  -d | --output-directory | --kfd-topology | --pod-logs | --slurm-mapping)
     mapfile -t COMPREPLY < <(compgen -A directory -- "$current")
     return
     ;;
-  -o | --output-file | --library | --collector | --socket | -i | --input | -E | --extra-counters)
+  -o | --output-file | --library | --collector | --socket | --pod-resources | -i | --input | -E | --extra-counters)
     mapfile -t COMPREPLY < <(compgen -A file -- "$current")
     return
     ;;
@@ -102,7 +102,7 @@ _rocattach_watch() {
     --processes-per-user | --max-processes | --max-libraries | \
     --max-libraries-per-user | --lines-per-second | --metrics-listen | --otlp-endpoint | --otlp-interval | \
     --profile-push | --profile-push-interval | \
-    --metrics-kernels | --metrics-series | --rotate-size | --rotate-age | \
+    --metrics-kernels | --metrics-series | --node-name | --rotate-size | --rotate-age | \
     --keep-files | --keep-size)
     return
     ;;
@@ -112,7 +112,8 @@ _rocattach_watch() {
     -d --output-directory -o --output-file -f --output-format --json --log-format \
     -q --quiet --rotate-size --rotate-age --keep-files --keep-size \
     --metrics-listen --otlp-endpoint --otlp-interval \
-    --profile-push --profile-push-interval --metrics-kernels --metrics-series --hold-timeout-msec \
+    --profile-push --profile-push-interval --metrics-kernels --metrics-series \
+    --node-name --pod-logs --pod-resources --slurm-mapping --hold-timeout-msec \
     --pmc --set -b --block --arch -i --input -E --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
     -P --collection-period --collection-period-unit --attach-duration-msec \

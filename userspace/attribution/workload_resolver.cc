@@ -1,8 +1,13 @@
 #include "userspace/attribution/workload_resolver.h"
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "userspace/attribution/cgroup_workload.h"
 #include "userspace/attribution/slurm_environment.h"
 #include "userspace/base/file.h"
@@ -16,6 +21,14 @@ constexpr size_t kMostCgroupBytes = 64 << 10;
 // A longer environment is not read: its process has no job then.
 constexpr size_t kMostEnvironmentBytes = 1 << 20;
 constexpr size_t kMostStatBytes = 4 << 10;
+
+// The group of the unified hierarchy in the text of /proc/PID/cgroup.
+std::string UnifiedPath(absl::string_view text) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::ConsumePrefix(&line, "0::")) return std::string(line);
+  }
+  return "";
+}
 
 // Whether the process still has its number.
 absl::Status CheckLives(const ProcessId& process, const std::string& folder) {
@@ -32,15 +45,16 @@ absl::Status CheckLives(const ProcessId& process, const std::string& folder) {
 
 absl::StatusOr<WorkloadIdentity> ReadWorkload(const ProcessId& process,
                                               const std::string& proc,
-                                              WorkloadProblems* problems) {
+                                              WorkloadReading* reading) {
   const std::string folder = absl::StrCat(proc, "/", process.pid);
-  WorkloadProblems found;
+  WorkloadReading found;
   WorkloadIdentity workload;
   if (auto path = ReadLink(folder + "/exe"); path.ok()) {
     workload.executable = std::string(absl::StripSuffix(*path, " (deleted)"));
   }
   if (auto groups = ReadFile(folder + "/cgroup", kMostCgroupBytes); groups.ok()) {
     FillFromCgroups(*groups, &workload);
+    found.cgroup = UnifiedPath(*groups);
   } else {
     found.unreadable = true;
   }
@@ -55,12 +69,15 @@ absl::StatusOr<WorkloadIdentity> ReadWorkload(const ProcessId& process,
   // At the end: then all of it was this process's.
   const absl::Status lives = CheckLives(process, folder);
   if (!lives.ok()) return absl::NotFoundError(lives.message());
-  if (problems != nullptr) *problems = found;
+  if (reading != nullptr) *reading = std::move(found);
   return workload;
 }
 
 WorkloadResolver::WorkloadResolver(FoundFunction found)
-    : found_(std::move(found)), thread_([this] { Run(); }) {}
+    : WorkloadResolver(Options{.found = std::move(found)}) {}
+
+WorkloadResolver::WorkloadResolver(Options options)
+    : options_(std::move(options)), thread_([this] { Run(); }) {}
 
 WorkloadResolver::~WorkloadResolver() {
   Stop();
@@ -72,7 +89,7 @@ void WorkloadResolver::Request(const ProcessId& process, uint64_t cgroup_id) {
     ++failures_.crowded;
     return;
   }
-  waiting_.emplace_back(process, cgroup_id);
+  waiting_.push_back({.process = process, .cgroup_id = cgroup_id});
 }
 
 void WorkloadResolver::Stop() {
@@ -88,33 +105,65 @@ WorkloadFailures WorkloadResolver::failures() const {
   return failures_;
 }
 
-void WorkloadResolver::Count(bool lives, const WorkloadProblems& problems) {
+bool WorkloadResolver::Take(Task* task) {
   absl::MutexLock lock(&mutex_);
-  if (!lives) ++failures_.ended;
-  if (problems.unreadable) ++failures_.unreadable;
-  if (problems.invalid) ++failures_.invalid;
+  auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !waiting_.empty();
+  };
+  mutex_.AwaitWithDeadline(absl::Condition(&has_work), again_.empty()
+                                                           ? absl::InfiniteFuture()
+                                                           : again_.begin()->first);
+  if (stopping_) return false;
+  // New ones first: their processes may end.
+  if (!waiting_.empty()) {
+    *task = std::move(waiting_.front());
+    waiting_.pop_front();
+  } else {
+    *task = std::move(again_.begin()->second);
+    again_.erase(again_.begin());
+  }
+  return true;
+}
+
+void WorkloadResolver::Read(Task* task) {
+  WorkloadReading reading;
+  auto workload = ReadWorkload(task->process, options_.proc, &reading);
+  // Asked for each of them, so that it is known when the group is gone.
+  if (workload.ok()) paths_.Note(task->cgroup_id, reading.cgroup);
+  const auto path = paths_.Find(task->cgroup_id);
+  const bool last = task->tries + 1 >= options_.most_tries;
+  task->is_read = !workload.ok() || !reading.unreadable || last;
+  if (workload.ok()) task->workload = *std::move(workload);
+  task->workload.cgroup_id = task->cgroup_id;
+  if (path.ok()) FillFromCgroups(absl::StrCat("0::", *path), &task->workload);
+  if (!task->is_read) return;
+  absl::MutexLock lock(&mutex_);
+  if (!workload.ok()) ++(path.ok() ? failures_.group_only : failures_.ended);
+  if (reading.unreadable) ++failures_.unreadable;
+  if (reading.invalid) ++failures_.invalid;
+}
+
+void WorkloadResolver::Try(Task task) {
+  const WorkloadIdentity before = task.workload;
+  if (!task.is_read) Read(&task);
+  bool complete = task.is_read;
+  if (options_.complete != nullptr &&
+      !options_.complete(task.process, &task.workload)) {
+    complete = false;
+  }
+  if (task.tries == 0 || !(task.workload == before)) {
+    options_.found(task.process, task.workload);
+  }
+  if (++task.tries >= options_.most_tries || complete) return;
+  const absl::Time when =
+      absl::Now() + options_.first_pause * (int64_t{1} << (task.tries - 1));
+  absl::MutexLock lock(&mutex_);
+  if (again_.size() < kMostWaiting) again_.emplace(when, std::move(task));
 }
 
 void WorkloadResolver::Run() {
-  for (;;) {
-    std::pair<ProcessId, uint64_t> next;
-    {
-      absl::MutexLock lock(&mutex_);
-      auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || !waiting_.empty();
-      };
-      mutex_.Await(absl::Condition(&has_work));
-      if (stopping_) return;
-      next = waiting_.front();
-      waiting_.pop_front();
-    }
-    WorkloadProblems problems;
-    auto workload = ReadWorkload(next.first, "/proc", &problems);
-    Count(workload.ok(), problems);
-    if (!workload.ok()) workload.emplace();
-    workload->cgroup_id = next.second;
-    found_(next.first, *std::move(workload));
-  }
+  Task task;
+  while (Take(&task)) Try(std::move(task));
 }
 
 }  // namespace rocattach

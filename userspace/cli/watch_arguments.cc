@@ -15,6 +15,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "userspace/attribution/kube_names.h"
+#include "userspace/attribution/kubelet_client.h"
 #include "userspace/base/output_formats.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/base/version.h"
@@ -318,6 +320,32 @@ void AddMetrics(CLI::App* app, WatchArguments* args) {
       ->capture_default_str();
 }
 
+// Where names of pods and jobs come from.
+void AddWorkloads(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kOutputGroup);
+  WorkloadSources& sources = args->watcher.workload_sources;
+  app->add_option("--node-name", sources.node,
+                  "What this machine is called in its cluster (default: $NODE_NAME, or "
+                  "the host's name where there is a kubelet)")
+      ->type_name("NAME")
+      ->check([](const std::string& name) {
+        return IsKubeName(name) ? "" : "is no name of a node in Kubernetes";
+      });
+  app->add_option("--pod-logs", sources.pod_logs,
+                  "Directory with the kubelet's directories pods and containers, whose "
+                  "names tell the names of pods")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app->add_option("--pod-resources", args->pod_resources,
+                  absl::StrCat("Socket of the kubelet's pod-resources API (default: ",
+                               KubeletClient::kDefaultSocket, ", if it is there)"))
+      ->type_name("SOCKET");
+  app->add_option("--slurm-mapping", sources.slurm_mapping,
+                  "Directory in which Slurm's prolog writes which jobs have which GPU: "
+                  "one file for each GPU")
+      ->type_name("DIR");
+}
+
 // What the processes of one user may cost; see docs/security.md.
 void AddBudgets(CLI::App* app, WatchArguments* args) {
   StartGroup(app, kLimitGroup);
@@ -493,10 +521,19 @@ absl::Status InterpretMetrics(const CLI::App& app, WatchArguments* args) {
         absl::StrCat("--metrics-listen: ", address.status().message()));
   }
   args->watcher.metrics_listen = *address;
-  // Its neighbour has the files of processes.
-  args->watcher.gpu_roots.kfd =
-      std::string(absl::StripSuffix(args->watcher.sdk_search.topology, "/topology"));
   return absl::OkStatus();
+}
+
+void InterpretWorkloads(WatchArguments* args) {
+  if (!args->pod_resources.empty()) {
+    args->watcher.workload_sources.pod_resources = args->pod_resources;
+    args->watcher.workload_sources.pod_resources_optional = false;
+  }
+  // Its neighbour has the files of processes.
+  const absl::string_view topology = args->watcher.sdk_search.topology;
+  if (absl::string_view kfd = topology; absl::ConsumeSuffix(&kfd, "/topology")) {
+    args->watcher.gpu_roots.kfd = std::string(kfd);
+  }
 }
 
 // Checks what is to be measured before any process is touched.
@@ -571,6 +608,7 @@ void AddWatchOptions(CLI::App* app, WatchArguments* args) {
   AddRotation(app, args);
   AddSessionOptions(app, &args->session);
   AddMetrics(app, args);
+  AddWorkloads(app, args);
   AddTuning(app, args);
   AddBudgets(app, args);
   app->add_option("command", args->command, "Command to run and profile")
@@ -588,6 +626,7 @@ absl::Status InterpretWatchArguments(const CLI::App& app, int argc, char** argv,
   RETURN_IF_ERROR(CheckOutput(args->watcher));
   RETURN_IF_ERROR(InterpretRotation(args));
   RETURN_IF_ERROR(InterpretMetrics(app, args));
+  InterpretWorkloads(args);
   // A counter that is not found is a wrong argument, not a missing command.
   if (absl::Status session = PrepareSession(args); !session.ok()) {
     return absl::InvalidArgumentError(session.message());

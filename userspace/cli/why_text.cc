@@ -67,10 +67,12 @@ std::string WorkloadText(const v1::Workload& workload) {
     if (value.empty()) return;
     absl::StrAppend(&text, text.empty() ? "" : ", ", name, " ", value);
   };
-  add("container", workload.container_id());
+  add("namespace", workload.kube_namespace());
   add("pod", workload.pod());
   add("pod uid", workload.pod_uid());
-  add("namespace", workload.kube_namespace());
+  add("container", workload.container());
+  add("container id", workload.container_id());
+  add("node", workload.node());
   add("Slurm job", workload.slurm_job());
   add("step", workload.slurm_step());
   return text;

@@ -18,6 +18,7 @@
 #include "userspace/export/pass_completion.h"
 #include "userspace/export/recording_guid.h"
 #include "userspace/export/upstream_names.h"
+#include "userspace/report/workload_attributes.h"
 
 namespace rocattach {
 namespace {
@@ -27,6 +28,9 @@ constexpr char kColumns[] =
     "GPU_ID,GUID,Correlation_Id,Dispatch_ID,PID,Grid_Size,Workgroup_Size,"
     "LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,Accum_VGPR,SGPR,Kernel_Name,"
     "Start_Timestamp,End_Timestamp,Kernel_ID,Counter_Name,Counter_Value\n";
+
+// Processes whose workload is written.
+constexpr size_t kMostWorkloads = 1024;
 
 // rocprof-compute asks for the sum over the instances of these blocks by a name of its
 // own, as rocprofiler-sdk has it.
@@ -90,6 +94,7 @@ class ComputeSink : public ExportSink {
   }
 
   absl::Status EndProcess(const ExportProcess& process) override {
+    AddWorkload(process);
     if (!begun()) return absl::OkStatus();
     for (const auto& [id, plan] : process.plans()) {
       for (const v1::SessionArchitecture& of : plan.architectures()) {
@@ -224,6 +229,19 @@ class ComputeSink : public ExportSink {
     return guid_;
   }
 
+  // Whose the process is, as a line of YAML.
+  void AddWorkload(const ExportProcess& process) {
+    const auto workload = WorkloadAttributes(process.process().workload());
+    if (workload.empty() || workloads_ == kMostWorkloads) return;
+    ++workloads_;
+    absl::StrAppend(&process_workloads_, "- {\"process.pid\": ", process.pid());
+    for (const auto& [name, value] : workload) {
+      absl::StrAppend(&process_workloads_, ", \"", name, "\": ");
+      AppendJsonString(value, &process_workloads_);
+    }
+    process_workloads_ += "}\n";
+  }
+
   // The options of rocprof-compute that would have had the same effect; its analysis
   // looks at format_rocprof_output and iteration_multiplexing.
   absl::Status WriteConfiguration() {
@@ -259,11 +277,16 @@ class ComputeSink : public ExportSink {
     line("spatial_multiplexing", "null");
     line("torch_trace", "false");
     line("verbose", "0");
+    // Not rocprof-compute's, which ignores what it does not know.
+    if (!process_workloads_.empty()) line("rocattach_workloads", "");
+    text += process_workloads_;
     return configuration_->Append(text);
   }
 
   const ExportOptions options_;
   ComputeWorkload workload_;
+  std::string process_workloads_;  // as they are written
+  size_t workloads_ = 0;           // how many
   std::string architecture_;
   std::unique_ptr<OutputFile> sysinfo_, configuration_, values_;
   std::unique_ptr<GzipFile> compressed_;

@@ -39,8 +39,8 @@ constexpr std::pair<absl::string_view, absl::string_view> kResourceLabels[] = {
 
 // Families that say what resources and attributes say here.
 constexpr absl::string_view kLeftOut[] = {
-    "rocattach_target_info", "rocattach_kernel_info", "rocattach_build_info",
-    "process_start_time_seconds"};
+    "rocattach_target_info", "rocattach_process_info", "rocattach_kernel_info",
+    "rocattach_build_info", "process_start_time_seconds"};
 
 // The service's own, which have names by OpenTelemetry's conventions.
 constexpr std::pair<absl::string_view, absl::string_view> kRenamed[] = {
@@ -93,6 +93,9 @@ class OtlpBuilder {
         std::string& name = kernel_names_[KernelId(kernel.id)];
         if (name.empty()) name = ShortName(kernel.name, demangler);
       }
+    }
+    for (const ProcessUseSnapshot& use : node.uses) {
+      uses_[absl::StrCat(use.id.pid)] = &use;
     }
     // The service comes first, also where no family is about it.
     Resource* own = NewResource("");
@@ -222,20 +225,29 @@ class OtlpBuilder {
       }
     }
     if (const auto known = processes_.find(*pid); known != processes_.end()) {
-      Describe(*known->second, resource, attributes);
+      const ProcessSnapshot& process = *known->second;
+      Describe(process.workload, process.uid, attributes);
+      DescribeStart(process, resource, attributes);
+    } else if (const auto use = uses_.find(*pid); use != uses_.end()) {
+      const ProcessUseSnapshot& process = *use->second;
+      Describe(process.workload, process.uid, attributes);
     }
     return resource;
   }
 
   // What has no label at every series.
-  void Describe(const ProcessSnapshot& process, Resource* resource,
+  void Describe(const WorkloadIdentity& workload, uint32_t uid,
                 RepeatedPtrField<otlp::KeyValue>* attributes) {
-    Add("process.executable.path", process.workload.executable, attributes);
-    AddNumber("process.user.id", process.uid, attributes);
-    Add("container.id", process.workload.container_id, attributes);
-    Add("k8s.pod.uid", process.workload.pod_uid, attributes);
-    Add("k8s.node.name", process.workload.node, attributes);
-    Add("slurm.step.id", process.workload.slurm_step, attributes);
+    Add("process.executable.path", workload.executable, attributes);
+    AddNumber("process.user.id", uid, attributes);
+    Add("container.id", workload.container_id, attributes);
+    Add("k8s.pod.uid", workload.pod_uid, attributes);
+    Add("k8s.node.name", workload.node, attributes);
+    Add("slurm.step.id", workload.slurm_step, attributes);
+  }
+
+  void DescribeStart(const ProcessSnapshot& process, Resource* resource,
+                     RepeatedPtrField<otlp::KeyValue>* attributes) {
     if (process.start_wall_ns == 0) return;
     Add("process.creation.time", WallTimeText(process.start_wall_ns), attributes);
     // Nothing was counted before the process and the service had both started; which of
@@ -330,6 +342,7 @@ class OtlpBuilder {
   otlp::ExportMetricsServiceRequest request_;
   std::map<std::string, Resource> resources_;  // by pid; "": the service
   std::map<std::string, const ProcessSnapshot*> processes_;
+  std::map<std::string, const ProcessUseSnapshot*> uses_;
   std::map<std::string, std::string> kernel_names_;  // by the label
   uint64_t family_ = 0;
 };

@@ -1,6 +1,8 @@
 #include "userspace/service/gpu_monitor.h"
 
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,11 +19,19 @@ namespace {
 // How long Stop() waits for a reading.
 constexpr absl::Duration kPatience = absl::Seconds(2);
 
+// A process whose control groups or environment cannot be read is tried again so often.
+constexpr int kMostReads = 5;
+
 // A process whose workload is looked for.
 struct Known {
   WorkloadIdentity workload;
+  int reads = 0;         // that were tried
+  bool is_read = false;  // all that is in the process
   bool complete = false;
 };
+
+// Pods that have processes on a GPU, by its key.
+using PodsByGpu = std::map<std::string, std::set<std::string>>;
 
 void SetFailures(const GpuReadFailures& failures, NodeSnapshot* snapshot) {
   auto& all = snapshot->source_failures;
@@ -42,6 +52,8 @@ struct GpuMonitor::State {
 
   // One reading. False if the monitor has been stopped meanwhile.
   bool Round(bool everyone) ABSL_LOCKS_EXCLUDED(callbacks, mutex);
+  // Reads what is in the process, unless that has been done.
+  void ReadOnce(const ProcessId& process, Known* known) const;
   // The workloads of all processes of a reading.
   std::map<ProcessId, WorkloadIdentity> FindWorkloads(const GpuUsage& usage)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(callbacks);
@@ -76,27 +88,47 @@ std::vector<const GpuDevice*> GpuMonitor::State::DevicesOf(
   return devices;
 }
 
+void GpuMonitor::State::ReadOnce(const ProcessId& process, Known* known) const {
+  if (known->is_read) return;
+  WorkloadReading reading;
+  auto read = ReadWorkload(process, options.roots.proc, &reading);
+  ++known->reads;
+  // It lives: the driver has just said so.
+  known->is_read = known->reads >= kMostReads || (read.ok() && !reading.unreadable);
+  if (read.ok()) known->workload = *std::move(read);
+}
+
 std::map<ProcessId, WorkloadIdentity> GpuMonitor::State::FindWorkloads(
     const GpuUsage& usage) {
   std::map<ProcessId, Known> now;
-  std::map<ProcessId, WorkloadIdentity> found;
+  PodsByGpu pods;
   for (const GpuProcess& process : usage.processes) {
-    Known known;
+    Known& known = now[process.id];
     if (const auto old = workloads.find(process.id); old != workloads.end()) {
       known = std::move(old->second);
-    } else if (auto read = ReadWorkload(process.id, options.roots.proc); read.ok()) {
-      known.workload = *std::move(read);
     }
+    ReadOnce(process.id, &known);
+    if (known.workload.pod_uid.empty()) continue;
+    for (const GpuDevice* gpu : DevicesOf(usage, process)) {
+      pods[gpu->key].insert(known.workload.pod_uid);
+    }
+  }
+  std::map<ProcessId, WorkloadIdentity> found;
+  for (const GpuProcess& process : usage.processes) {
+    Known& known = now[process.id];
     if (!known.complete && options.complete != nullptr) {
+      WorkloadQuestion question = {process.id, process.uid, DevicesOf(usage, process)};
+      for (const GpuDevice* gpu : question.gpus) {
+        question.shared_by_pods |= pods[gpu->key].size() > 1;
+      }
       const WorkloadIdentity before = known.workload;
-      known.complete =
-          options.complete(DevicesOf(usage, process), process.uid, &known.workload);
+      const bool complete = options.complete(question, &known.workload);
+      known.complete = complete && known.is_read;
       if (options.on_workload != nullptr && !(known.workload == before)) {
         options.on_workload(process.id, known.workload);
       }
     }
     found[process.id] = known.workload;
-    now[process.id] = std::move(known);
   }
   workloads = std::move(now);
   return found;

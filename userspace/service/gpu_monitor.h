@@ -2,19 +2,16 @@
 #ifndef ROCATTACH_USERSPACE_SERVICE_GPU_MONITOR_H_
 #define ROCATTACH_USERSPACE_SERVICE_GPU_MONITOR_H_
 
-#include <sys/types.h>
-
 #include <functional>
 #include <memory>
 #include <thread>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "userspace/attribution/workload.h"
+#include "userspace/attribution/workload_completer.h"
 #include "userspace/base/process.h"
-#include "userspace/gpus/gpu_devices.h"
 #include "userspace/gpus/gpu_roots.h"
 #include "userspace/gpus/gpu_usage_reader.h"
 #include "userspace/telemetry/snapshot.h"
@@ -31,13 +28,11 @@ class GpuMonitor {
     // Every so many readings, all processes of the machine are looked at.
     int everyone_every = 6;
     // Adds what else can be known of a process's workload, by the GPUs that it uses;
-    // may be null. Returns true if there is nothing more to be found out. On the
+    // may be null. Does not wait. Returns true if there is nothing more to be found
+    // out. On the monitor's thread.
+    std::function<bool(const WorkloadQuestion&, WorkloadIdentity*)> complete;
+    // Called with each workload that something was added to; may be null. On the
     // monitor's thread.
-    std::function<bool(const std::vector<const GpuDevice*>& gpus, uid_t uid,
-                       WorkloadIdentity* workload)>
-        complete;
-    // Called with each workload that `complete` has added to; may be null. On the monitor's
-    // thread.
     std::function<void(const ProcessId&, const WorkloadIdentity&)> on_workload;
     // Called with the first failure of each source; may be null. On the monitor's thread.
     std::function<void(absl::string_view source, const absl::Status& why)> on_failure;

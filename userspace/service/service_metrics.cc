@@ -100,6 +100,7 @@ absl::StatusOr<NodeSnapshot> ServiceMetrics::Take(MetricsConsumer consumer) {
     const WorkloadFailures failures = workload_failures_();
     snapshot->unknown_workloads = {{"crowded", failures.crowded},
                                    {"ended", failures.ended},
+                                   {"group_only", failures.group_only},
                                    {"unreadable", failures.unreadable},
                                    {"invalid", failures.invalid}};
   }

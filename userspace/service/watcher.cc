@@ -163,6 +163,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
       watcher->recorder_,
       Recorder::Start(std::move(recorder), watcher->history_observer_.get()));
   watcher->FindWorkloads();
+  watcher->MonitorGpus();
   RETURN_IF_ERROR(watcher->ServeMetrics());
 
   if (SessionService* sessions = watcher->sessions_.get()) {
@@ -234,18 +235,14 @@ absl::Status Watcher::ServeMetrics() {
   }
   metrics_->SetWorkloadFailures(
       [workloads = workloads_.get()] { return workloads->failures(); });
-  GpuMonitor::Options gpus;
-  gpus.roots = options_.gpu_roots;
-  gpus.on_failure = [this](absl::string_view source, const absl::Status& why) {
-    if (observer_ != nullptr) {
-      observer_->OnSourceFailed(std::string(source), std::string(why.message()));
-    }
-  };
-  gpu_monitor_ = std::make_unique<GpuMonitor>(std::move(gpus));
-  metrics_->SetAddition([monitor = gpu_monitor_.get(), probe = probe_.get(),
+  metrics_->SetAddition([monitor = gpu_monitor_.get(), completer = completer_.get(),
+                         probe = probe_.get(),
                          late = late_libraries_.get()](NodeSnapshot* snapshot) {
     monitor->AddTo(snapshot);
     snapshot->window_losses = ReadWindowLosses(*probe, late);
+    for (const auto& [key, count] : completer->failures()) {
+      snapshot->source_failures[key] = count;
+    }
   });
   if (options_.otlp.has_value()) {
     RETURN_IF_ERROR(metrics_->Push(*options_.otlp, recorder_.get(),
@@ -268,16 +265,54 @@ absl::Status Watcher::ServeMetrics() {
 }
 
 void Watcher::FindWorkloads() {
-  workloads_ = std::make_unique<WorkloadResolver>(
+  WorkloadSources sources = options_.workload_sources;
+  sources.node = NodeName(sources.node, sources.pod_resources);
+  sources.on_failure = [this](absl::string_view source, const absl::Status& why) {
+    if (observer_ != nullptr) {
+      observer_->OnSourceFailed(std::string(source), std::string(why.message()));
+    }
+  };
+  completer_ = std::make_unique<WorkloadCompleter>(std::move(sources));
+  known_workloads_ = std::make_unique<KnownWorkloads>(
       [history = history_, metrics = metrics_.get(), recorder = recorder_.get()](
-          const ProcessId& process, WorkloadIdentity workload) {
+          const ProcessId& process, const WorkloadIdentity& workload) {
         history->NoteWorkload(process, workload);
         if (v1::Workload message = WorkloadToProto(workload);
             message.ByteSizeLong() > 0) {
           recorder->SetWorkload(process, std::move(message));
         }
-        if (metrics != nullptr) metrics->SetWorkload(process, std::move(workload));
+        if (metrics != nullptr) metrics->SetWorkload(process, workload);
       });
+  WorkloadResolver::Options resolver;
+  resolver.found = [known = known_workloads_.get()](const ProcessId& process,
+                                                    const WorkloadIdentity& workload) {
+    known->NoteOfWindow(process, workload);
+  };
+  resolver.complete = [completer = completer_.get()](const ProcessId& process,
+                                                     WorkloadIdentity* workload) {
+    return completer->Complete({.process = process}, workload);
+  };
+  workloads_ = std::make_unique<WorkloadResolver>(std::move(resolver));
+}
+
+void Watcher::MonitorGpus() {
+  if (metrics_ == nullptr && !completer_->needs_gpus()) return;
+  GpuMonitor::Options gpus;
+  gpus.roots = options_.gpu_roots;
+  gpus.complete = [completer = completer_.get()](const WorkloadQuestion& question,
+                                                 WorkloadIdentity* workload) {
+    return completer->Complete(question, workload);
+  };
+  gpus.on_workload = [known = known_workloads_.get()](
+                         const ProcessId& process, const WorkloadIdentity& workload) {
+    known->NoteOfGpus(process, workload);
+  };
+  gpus.on_failure = [this](absl::string_view source, const absl::Status& why) {
+    if (observer_ != nullptr) {
+      observer_->OnSourceFailed(std::string(source), std::string(why.message()));
+    }
+  };
+  gpu_monitor_ = std::make_unique<GpuMonitor>(std::move(gpus));
 }
 
 void Watcher::NoteNotAttached(const std::map<pid_t, absl::Status>& failed) {
@@ -394,6 +429,7 @@ Watcher::~Watcher() {
   if (server_ != nullptr) server_->Stop();
   if (gpu_monitor_ != nullptr) gpu_monitor_->Stop();
   if (workloads_ != nullptr) workloads_->Stop();
+  if (completer_ != nullptr) completer_->Stop();
   if (sessions_ != nullptr) sessions_->Close();
   if (metrics_ != nullptr) metrics_->Close();
   if (recorder_ != nullptr && !ran_) recorder_->Abandon();
@@ -536,6 +572,7 @@ absl::StatusOr<RunResult> Watcher::Run(const std::vector<std::string>& command,
   if (listener_entries_ != nullptr) listener_entries_->DetachAll();
   if (gpu_monitor_ != nullptr) gpu_monitor_->Stop();
   if (workloads_ != nullptr) workloads_->Stop();
+  if (completer_ != nullptr) completer_->Stop();
   if (metrics_ != nullptr) metrics_->Close();
   result.kernel = probe_->ReadStats();
   result.refusals = probe_->ReadRefusals();

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "userspace/attribution/workload_completer.h"
 #include "userspace/attribution/workload_resolver.h"
 #include "userspace/base/wake_event.h"
 #include "userspace/record/recorder.h"
@@ -24,6 +25,7 @@
 #include "userspace/service/child_command.h"
 #include "userspace/service/gpu_monitor.h"
 #include "userspace/service/history_observer.h"
+#include "userspace/service/known_workloads.h"
 #include "userspace/service/late_attaches.h"
 #include "userspace/service/late_libraries.h"
 #include "userspace/service/listener_entries.h"
@@ -100,7 +102,8 @@ struct WatcherOptions {
   // Profiles are pushed there; unset: nowhere.
   std::optional<ProfilePushSettings> profile_push;
   NodeMetersOptions metrics;
-  GpuRoots gpu_roots;                           // with metrics, read there
+  GpuRoots gpu_roots;                           // GPUs and their use are read there
+  WorkloadSources workload_sources;             // where names of pods and jobs are from
   std::vector<std::string> recorder_arguments;  // argv, for the stream's header
 };
 
@@ -218,6 +221,8 @@ class Watcher {
   WindowServerOptions ServerOptions() const;
   // With metrics: serves and pushes them. An error if it cannot listen.
   absl::Status ServeMetrics();
+  // Reads what the driver says of GPUs and their processes from now on.
+  void MonitorGpus();
   // Sets the probes, and watches for copies that appear later.
   absl::Status WatchNew();
   void StopLateLibraries();
@@ -256,9 +261,11 @@ class Watcher {
   std::unique_ptr<StubRemover> stub_remover_;
   std::unique_ptr<ServiceMetrics> metrics_;  // outlives the recorder
   std::unique_ptr<Recorder> recorder_;
-  // Ends before the recorder.
+  // These end before the recorder, those that use others before them.
+  std::unique_ptr<WorkloadCompleter> completer_;
+  std::unique_ptr<KnownWorkloads> known_workloads_;
   std::unique_ptr<WorkloadResolver> workloads_;
-  std::unique_ptr<GpuMonitor> gpu_monitor_;  // null without metrics
+  std::unique_ptr<GpuMonitor> gpu_monitor_;  // null if nothing needs it
   std::unique_ptr<ListenerEntries> listener_entries_;
   std::unique_ptr<RunningAttacher> running_attacher_;
   std::unique_ptr<RunningTargets> targets_;

@@ -40,6 +40,12 @@ void EmitDevices(const NodeSnapshot& node, FamilySink sink) {
 }
 
 void EmitProcesses(const NodeSnapshot& node, FamilySink sink) {
+  {
+    Family info("rocattach_process_info", MetricType::Gauge,
+                "A process that uses GPUs; the other series of its pid belong to it.",
+                sink);
+    for (const ProcessUseSnapshot& p : node.uses) info.Add(InfoLabels(p), 1);
+  }
   const auto emit = [&](const char* name, MetricType type, const char* help,
                         double factor, auto value) {
     Family family(name, type, help, sink);

@@ -34,13 +34,12 @@ uint64_t SeriesOfAll(const Gpus& gpus) {
 }  // namespace
 
 GpuUseTotals::Key GpuUseTotals::KeyOf(const WorkloadIdentity& workload) {
-  return {workload.kube_namespace, workload.pod,          workload.container,
-          workload.pod_uid,        workload.container_id, workload.slurm_job};
+  return {workload.pod_uid, workload.container_id, workload.slurm_job};
 }
 
 bool GpuUseTotals::IsKnown(const WorkloadIdentity& workload) {
-  return !workload.pod.empty() || !workload.pod_uid.empty() ||
-         !workload.container_id.empty() || !workload.slurm_job.empty();
+  return !workload.pod_uid.empty() || !workload.container_id.empty() ||
+         !workload.slurm_job.empty();
 }
 
 void GpuUseTotals::KeepEnded(const std::map<ProcessId, WorkloadIdentity>& workloads) {
@@ -82,8 +81,10 @@ void GpuUseTotals::Update(GpuUsage usage,
   devices_ = std::move(usage.devices);
   processes_.clear();
   for (GpuProcess& process : usage.processes) {
+    WorkloadIdentity& workload = known[process.id];
+    workload.executable = CleanText(workload.executable);
     processes_.push_back({process.id, CleanText(process.comm), process.uid,
-                          known[process.id], std::move(process.gpus)});
+                          std::move(workload), std::move(process.gpus)});
   }
   std::erase_if(refused_, [&](const ProcessId& id) { return known.count(id) == 0; });
   read_ns_ = now_ns;
@@ -152,7 +153,7 @@ void GpuUseTotals::AddTo(NodeSnapshot* snapshot, uint64_t now_ns) {
     snapshot->workload_uses.push_back(std::move(workload));
   }
   for (const ProcessUseSnapshot& process : processes_) {
-    const uint64_t series = SeriesOfAll(process.gpus);
+    const uint64_t series = SeriesOfAll(process.gpus) + kProcessInfoSeries;
     if (HasRoom(series, snapshot)) {
       snapshot->uses.push_back(process);
     } else if (refused_.insert(process.id).second) {

@@ -42,10 +42,9 @@ class GpuUseTotals {
   void AddTo(NodeSnapshot* snapshot, uint64_t now_ns);
 
  private:
-  // Namespace, pod, container, pod_uid, container_id and job: what tells workloads
-  // apart.
-  using Key = std::tuple<std::string, std::string, std::string, std::string,
-                         std::string, std::string>;
+  // Uid of the pod, id of the container, and job. No names: these may be found out
+  // later, and what has ended has to stay with what goes on.
+  using Key = std::tuple<std::string, std::string, std::string>;
   struct Ended {
     std::map<std::string, uint64_t> sdma_us;  // of its ended processes, by GPU
     uint64_t last_ns = 0;                     // when it had a process last

@@ -18,6 +18,14 @@ void AddKnown(const char* name, const std::string& value, MetricLabels* labels) 
   if (!value.empty()) labels->push_back({name, value});
 }
 
+void AddDetails(const WorkloadIdentity& workload, MetricLabels* labels) {
+  AddKnown("executable", workload.executable, labels);
+  AddKnown("container_id", workload.container_id, labels);
+  AddKnown("pod_uid", workload.pod_uid, labels);
+  AddKnown("node", workload.node, labels);
+  AddKnown("job_step", workload.slurm_step, labels);
+}
+
 }  // namespace
 
 MetricLabels ProcessLabels(uint32_t pid, const std::string& comm,
@@ -43,29 +51,30 @@ MetricLabels WorkloadLabels(const WorkloadIdentity& workload, MetricLabels more)
   AddKnown("namespace", workload.kube_namespace, &labels);
   AddKnown("pod", workload.pod, &labels);
   AddKnown("container", workload.container, &labels);
-  if (workload.pod.empty()) AddKnown("pod_uid", workload.pod_uid, &labels);
-  if (workload.container.empty()) {
-    AddKnown("container_id", workload.container_id, &labels);
-  }
+  AddKnown("pod_uid", workload.pod_uid, &labels);
+  AddKnown("container_id", workload.container_id, &labels);
   AddKnown("job_id", workload.slurm_job, &labels);
   std::move(more.begin(), more.end(), std::back_inserter(labels));
   return labels;
 }
 
 MetricLabels InfoLabels(const ProcessSnapshot& process) {
-  const WorkloadIdentity& workload = process.workload;
   MetricLabels labels = ProcessLabels(process);
   labels.push_back({"uid", absl::StrCat(process.uid)});
   labels.push_back({"state", process.ended ? "ended" : "running"});
-  AddKnown("executable", workload.executable, &labels);
-  AddKnown("container_id", workload.container_id, &labels);
-  AddKnown("pod_uid", workload.pod_uid, &labels);
-  AddKnown("node", workload.node, &labels);
-  AddKnown("job_step", workload.slurm_step, &labels);
+  AddDetails(process.workload, &labels);
   if (process.start_wall_ns != 0) {
     labels.push_back({"start_time", WallTimeText(process.start_wall_ns)});
   }
   AddKnown("rocm", process.rocm, &labels);
+  return labels;
+}
+
+MetricLabels InfoLabels(const ProcessUseSnapshot& process) {
+  MetricLabels labels = ProcessLabels(static_cast<uint32_t>(process.id.pid),
+                                      process.comm, process.workload);
+  labels.push_back({"uid", absl::StrCat(process.uid)});
+  AddDetails(process.workload, &labels);
   return labels;
 }
 

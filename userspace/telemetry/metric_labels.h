@@ -21,11 +21,13 @@ MetricLabels ProcessLabels(const ProcessSnapshot& process, MetricLabels more = {
 // The same of any process that is known by these.
 MetricLabels ProcessLabels(uint32_t pid, const std::string& comm,
                            const WorkloadIdentity& workload, MetricLabels more = {});
-// Those of the workload, and `more`. Where a pod's or container's name is not known,
-// its pod_uid or container_id.
+// Those of the workload, and `more`. Names alone would not do: a pod that is created
+// again, or a container that starts again, has the names of the former one.
 MetricLabels WorkloadLabels(const WorkloadIdentity& workload, MetricLabels more = {});
 // And what is known of it beyond that.
 MetricLabels InfoLabels(const ProcessSnapshot& process);
+// The same of one that uses GPUs, whether it is attached or not.
+MetricLabels InfoLabels(const ProcessUseSnapshot& process);
 MetricLabels GpuLabels(const std::string& key, const GpuSnapshot& gpu);
 // 16 hexadecimal digits.
 std::string KernelId(uint64_t id);

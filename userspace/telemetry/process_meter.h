@@ -50,7 +50,11 @@ class ProcessMeter : public TargetMeter {
   uint32_t pid() const { return pid_; }
   uint64_t start_ns() const { return start_ns_; }
   uint64_t start_ticks() const { return start_ticks_; }
-  void set_workload(WorkloadIdentity workload) { workload_ = std::move(workload); }
+  // Of one that had ended, the executable is known from its window alone.
+  void set_workload(WorkloadIdentity workload) {
+    if (workload.executable.empty()) workload.executable = workload_.executable;
+    workload_ = std::move(workload);
+  }
   const LossTotals& losses() const { return losses_; }
   uint64_t own_ns() const { return standing_.own_ns; }
   // The fullest ring since the last call: 0 to 1.

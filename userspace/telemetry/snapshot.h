@@ -56,6 +56,8 @@ inline constexpr uint64_t kCopySeries = 3;
 inline constexpr uint64_t kCounterSeries = 2;
 inline constexpr uint64_t kKernelSeries = 3;
 inline constexpr uint64_t kOtherKernelsSeries = 2;
+// Of a process that uses GPUs, see gpu_use_families.cc.
+inline constexpr uint64_t kProcessInfoSeries = 1;
 
 struct ProcessSnapshot {
   uint32_t pid = 0;

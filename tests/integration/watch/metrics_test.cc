@@ -1,5 +1,6 @@
 // A real Prometheus scrapes the service: what its queries return is what the programs
 // have counted themselves, and the series of a service that was killed end.
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,9 +11,11 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +24,8 @@
 #include "tests/integration/watch/sessions_fixture.h"
 #include "tests/integration/watch/terminal.h"
 #include "tests/temporary_directory.h"
+#include "tests/unit/attribution/fake_kubelet.h"
+#include "tests/unit/attribution/fake_pod_logs.h"
 #include "tests/unit/gpus/fake_driver.h"
 #include "tests/unit/telemetry/http_client.h"
 
@@ -246,27 +251,33 @@ TEST_F(MetricsTest, WhatIsServedIsCheckedByPromtool) {
 // test's own.
 class PodGroup {
  public:
-  PodGroup() {
+  explicit PodGroup(std::string uid = kUid, char digit = 'a')
+      : uid_(std::move(uid)), id_(64, digit) {
     const char* own = getenv("ROCATTACH_CGROUP");
     if (own == nullptr) return;
     std::string path = own;
-    for (const std::string& name :
-         {std::string("kubepods"), std::string("pod") + kUid, id()}) {
+    valid_ = true;
+    for (const std::string& name : {std::string("kubepods"), "pod" + uid_, id_}) {
       path += "/" + name;
-      if (mkdir(path.c_str(), 0755) != 0) return;
-      made_.push_back(path);
+      if (mkdir(path.c_str(), 0755) == 0) {
+        made_.push_back(path);
+      } else if (errno != EEXIST) {
+        valid_ = false;
+      }
     }
+    group_ = path;
   }
   ~PodGroup() {
     for (auto path = made_.rbegin(); path != made_.rend(); ++path) rmdir(path->c_str());
   }
 
-  bool valid() const { return made_.size() == 3; }
-  static std::string id() { return std::string(64, 'a'); }
+  bool valid() const { return valid_; }
+  const std::string& uid() const { return uid_; }
+  const std::string& id() const { return id_; }
   // Runs a command in the group.
   std::vector<std::string> Within(const std::vector<std::string>& command) const {
     std::vector<std::string> words = {
-        "sh", "-c", "echo 0 >\"$0\"/cgroup.procs && exec \"$@\"", made_.back()};
+        "sh", "-c", "echo 0 >\"$0\"/cgroup.procs && exec \"$@\"", group_};
     words.insert(words.end(), command.begin(), command.end());
     return words;
   }
@@ -274,8 +285,13 @@ class PodGroup {
   static constexpr char kUid[] = "0f3c1a2b-1234-4abc-9def-00112233aabb";
 
  private:
+  const std::string uid_, id_;
+  bool valid_ = false;
+  std::string group_;
   std::vector<std::string> made_;
 };
+
+constexpr char kOtherUid[] = "1f3c1a2b-1234-4abc-9def-00112233aabb";
 
 TEST_F(MetricsTest, ProcessesAreAttributedToTheirPodContainerAndJob) {
   const PodGroup group;
@@ -301,13 +317,112 @@ TEST_F(MetricsTest, ProcessesAreAttributedToTheirPodContainerAndJob) {
     return info.find("container_id=") != std::string::npos;
   })) << info;
   for (const std::string& label :
-       {absl::StrCat("pod_uid=\"", PodGroup::kUid, "\""),
-        absl::StrCat("container_id=\"", PodGroup::id(), "\""),
-        std::string("job_id=\"77\""), std::string("job_step=\"2\"")}) {
+       {absl::StrCat("pod_uid=\"", group.uid(), "\""),
+        absl::StrCat("container_id=\"", group.id(), "\""), std::string("job_id=\"77\""),
+        std::string("job_step=\"2\"")}) {
     EXPECT_NE(info.find(label), std::string::npos) << label << " in " << info;
   }
   EXPECT_NE(info.find("/hsa_dispatch\""), std::string::npos) << info;
   EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
+// One GPU that eight processes of two pods share, without a device request: what each
+// pod did is what its programs have counted, and the sum is that of the GPU.
+TEST_F(MetricsTest, TheQueryPerPodIsTheTruthOnASharedGpu) {
+  const PodGroup first(PodGroup::kUid, 'a'), second(kOtherUid, 'b');
+  if (!first.valid() || !second.valid()) {
+    GTEST_SKIP() << "no control groups of the unified hierarchy";
+  }
+  const FakePodLogs logs;
+  logs.AddPod("ml", "trainer-0", first.uid(), {"init", "main"});
+  logs.AddContainer("trainer-0", "ml", "main", first.id());
+  logs.AddPod("ml", "server-1", second.uid(), {"serve"});
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0", "--pod-logs", logs.path(),
+                          "--pod-resources", logs.path() + "/no-socket", "--node-name",
+                          "node-7"});
+  ASSERT_TRUE(watcher.ready());
+  const std::string address = AddressOf(&watcher);
+  Prometheus prometheus(address);
+  ASSERT_TRUE(Eventually([&] { return prometheus.Query("up") == 1; }));
+  const std::vector<std::string> command =
+      OnSimgpu({"hsa_dispatch", "-n", "100", "--rounds", "3", "--sleep-msec", "700"});
+  std::map<const PodGroup*, std::vector<std::unique_ptr<Child>>> children;
+  for (int i = 0; i < 4; ++i) {
+    for (const PodGroup* pod : {&first, &second}) {
+      children[pod].push_back(std::make_unique<Child>(
+          pod->Within(command),
+          Child::Options{.environment = {"SIMGPU_KERNEL_NS=20000"}}));
+    }
+  }
+  std::map<const PodGroup*, double> dispatches;
+  for (auto& [pod, of_pod] : children) {
+    for (const auto& child : of_pod) {
+      const Finished result = child->Wait();
+      EXPECT_TRUE(result.exited_with(0)) << result.errors;
+      dispatches[pod] += static_cast<double>(Reported(result.output, "dispatches"));
+    }
+  }
+  const auto of_pod = [&](const std::string& metric, const std::string& pod) {
+    return prometheus.Query("sum by (namespace, pod, container) (max_over_time(" +
+                            metric + "{namespace=\"ml\"," + pod + "}[10m]))");
+  };
+  const std::string trainer = R"(pod="trainer-0",container="main")";
+  const std::string server = R"(pod="server-1",container="serve")";
+  for (const auto& [pod, labels] :
+       {std::make_pair(&first, trainer), std::make_pair(&second, server)}) {
+    EXPECT_TRUE(Eventually([&, pod = pod, labels = labels] {
+      return of_pod("rocattach_target_dispatches_total", labels) == dispatches[pod];
+    })) << labels
+        << ": " << of_pod("rocattach_target_dispatches_total", labels) << " instead of "
+        << dispatches[pod];
+    const double seconds = dispatches[pod] * 20e-6;
+    EXPECT_NEAR(of_pod("rocattach_target_gpu_time_seconds_total", labels), seconds,
+                0.02 * seconds);
+  }
+  EXPECT_EQ(prometheus.Query("sum(max_over_time(rocattach_gpu_dispatches_total[10m]))"),
+            dispatches[&first] + dispatches[&second]);
+  EXPECT_EQ(
+      prometheus.Query("count(count_over_time(rocattach_target_info{node=\"node-7\","
+                       "pod!=\"\"}[10m]))"),
+      8);
+  EXPECT_TRUE(watcher.Stop().exited_with(0));
+}
+
+// Without log folders, the kubelet tells which pod has the GPU.
+TEST_F(MetricsTest, TheKubeletNamesAPodThatHasItsGpu) {
+  const PodGroup group;
+  if (!group.valid()) GTEST_SKIP() << "no control groups of the unified hierarchy";
+  const FakeDriver driver;
+  driver.AddGpu(1, 100, 3, 0xa);
+  driver.Write("kfd/topology/generation_id", "1\n");
+  FakeKubelet kubelet;
+  kubelet.Assign("ml", "trainer-0", "main", "0000:03:00.0");
+  const TemporaryDirectory nothing;
+  Child child(group.Within({"sleep", "1000"}), {.dies_with_us = true});
+  driver.Write(absl::StrCat("kfd/proc/", child.pid(), "/vram_100"), "1048576\n");
+  WatcherProcess watcher({"--auto", "--metrics-listen", "0", "--kfd-topology",
+                          driver.roots().kfd + "/topology", "--pod-logs",
+                          nothing.path(), "--pod-resources", kubelet.socket()});
+  ASSERT_TRUE(watcher.ready());
+  const ListenAddress service = *ParseListenAddress(AddressOf(&watcher));
+  const auto has = [&](const std::string& line) {
+    return Eventually(
+        [&] { return Body(Get(service, "/metrics")).find(line) != std::string::npos; });
+  };
+  const std::string names = R"(namespace="ml",pod="trainer-0",container="main",)";
+  EXPECT_TRUE(has(absl::StrCat("rocattach_process_gpu_memory_bytes{pid=\"", child.pid(),
+                               "\",comm=\"sleep\",", names,
+                               "gpu=\"GPU-000000000000000a\"} 1048576\n")))
+      << Body(Get(service, "/metrics"));
+  EXPECT_TRUE(has(absl::StrCat(
+      "rocattach_workload_gpu_memory_bytes{", names, "pod_uid=\"", group.uid(),
+      "\",container_id=\"", group.id(), "\",gpu=\"GPU-000000000000000a\"} 1048576\n")))
+      << Body(Get(service, "/metrics"));
+  EXPECT_TRUE(has(absl::StrCat("rocattach_process_info{pid=\"", child.pid(), "\"")));
+  kubelet.Hang(true);
+  EXPECT_TRUE(watcher.Stop().exited_with(0)) << "and does not keep its end waiting";
+  child.Signal(SIGKILL);
+  (void)child.Wait();
 }
 
 TEST_F(MetricsTest, AnEnvironmentThatNamesNoJobIsCounted) {
@@ -326,10 +441,12 @@ TEST_F(MetricsTest, AnEnvironmentThatNamesNoJobIsCounted) {
   EXPECT_TRUE(target.Wait().exited_with(0));
   // At its end it may be too late to read it: then that is counted.
   EXPECT_TRUE(Eventually([&] {
-    return invalid("1") ||
-           Body(Get(service, "/metrics"))
-                   .find("rocattach_workload_failures_total{reason=\"ended\"} 1\n") !=
-               std::string::npos;
+    const std::string page = Body(Get(service, "/metrics"));
+    const auto failed = [&page](const char* reason) {
+      return page.find(absl::StrCat("rocattach_workload_failures_total{reason=\"",
+                                    reason, "\"} 1\n")) != std::string::npos;
+    };
+    return failed("invalid") || failed("group_only") || failed("ended");
   })) << Body(Get(service, "/metrics"));
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }

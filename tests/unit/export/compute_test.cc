@@ -121,6 +121,10 @@ std::string Recorded() {
   }
   EXPECT_TRUE(writer->Append<DispatchKind>(id, dispatches).ok());
   EXPECT_TRUE(writer->Append<CounterKind>(id, values).ok());
+  v1::Workload workload;
+  workload.set_pod("trainer-0");
+  workload.set_slurm_job("42\"");
+  EXPECT_TRUE(writer->SetWorkload(id, workload).ok());
   EXPECT_TRUE(writer->EndProcess(id, {}).ok());
   EXPECT_TRUE(writer->Close().ok());
   return bytes;
@@ -157,6 +161,10 @@ TEST(ComputeWorkload, ADispatchOfEachTurnHasTheCountersOfAllPasses) {
       ReadFile(base + "_workload/profiling_config.yaml", size_t{1} << 20);
   ASSERT_TRUE(settings.ok());
   EXPECT_TRUE(absl::StrContains(*settings, "iteration_multiplexing: kernel\n"));
+  // Whose the process was, found out later.
+  EXPECT_TRUE(absl::StrContains(*settings, "rocattach_workloads: \n- {")) << *settings;
+  EXPECT_TRUE(absl::StrContains(*settings, "\"k8s.pod.name\": \"trainer-0\""));
+  EXPECT_TRUE(absl::StrContains(*settings, "\"slurm.job.id\": \"42\\\"\""));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include "userspace/base/clock_ticks.h"
 
 namespace rocattach {
 namespace {
@@ -53,6 +54,16 @@ NodeSnapshot Example() {
   process.pid = 8;
   process.workload = {};
   node.processes.push_back(process);
+  // It uses a GPU and is not attached.
+  ProcessUseSnapshot use;
+  use.id = {9, 2'000'000'000 / ClockTickNs()};
+  use.comm = "other";
+  use.uid = 1001;
+  use.workload.executable = "/opt/other";
+  use.workload.pod_uid = "uid-9";
+  use.workload.node = "node7";
+  use.gpus["GPU-1"].drm_vram_bytes = 77;
+  node.uses.push_back(use);
   return node;
 }
 
@@ -103,7 +114,7 @@ class OtlpMetricsTest : public testing::Test {
 };
 
 TEST_F(OtlpMetricsTest, EachProcessIsAResource) {
-  ASSERT_EQ(request_.resource_metrics_size(), 3);
+  ASSERT_EQ(request_.resource_metrics_size(), 4);
   EXPECT_EQ(ToMap(Resource("")->resource().attributes()),
             (Attributes{{"host.name", "node7"}, {"service.name", "rocattach-watch"}}));
   ASSERT_NE(Resource("7"), nullptr);
@@ -117,6 +128,18 @@ TEST_F(OtlpMetricsTest, EachProcessIsAResource) {
                         {"k8s.pod.name", "trainer-0"},
                         {"container.id", "abc"},
                         {"slurm.job.id", "12"}}));
+  ASSERT_NE(Resource("9"), nullptr);
+  EXPECT_EQ(ToMap(Resource("9")->resource().attributes()),
+            (Attributes{{"host.name", "node7"},
+                        {"process.pid", "9"},
+                        {"process.executable.name", "other"},
+                        {"process.executable.path", "/opt/other"},
+                        {"process.user.id", "1001"},
+                        {"process.creation.time", "1970-01-01T00:16:42+00:00"},
+                        {"k8s.pod.uid", "uid-9"},
+                        {"k8s.node.name", "node7"}}));
+  EXPECT_EQ(Find("9", "rocattach_process_info"), nullptr) << "its attributes say that";
+  EXPECT_NE(Find("9", "rocattach_process_gpu_memory_bytes"), nullptr);
 }
 
 TEST_F(OtlpMetricsTest, CountersAreCumulativeSums) {

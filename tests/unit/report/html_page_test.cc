@@ -83,7 +83,12 @@ TEST_F(HtmlPageTest, HasWhatTheRecordingHas) {
   AddDispatches(id, 1, 1, 10);
   AddDispatches(id, 2, 1, 20);
   AddDispatches(id, 2, 3, 5);
+  v1::Workload workload;
+  workload.set_kube_namespace("ml");
+  workload.set_pod("trainer-0");
+  ASSERT_TRUE(writer_->SetWorkload(id, workload).ok());
   const auto data = DataOf(Page());
+  EXPECT_EQ(data["processes"][0]["workload"], "pod ml/trainer-0");
   ASSERT_EQ(data["kernels"].size(), 2u);
   EXPECT_EQ(data["kernels"][0]["name"], "scale");
   EXPECT_EQ(data["kernels"][0]["count"], 25);

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/unit/gpus/fake_driver.h"
 
@@ -68,9 +69,11 @@ TEST_F(GpuMonitorTest, ProcessesHaveTheirWorkloads) {
 
 TEST_F(GpuMonitorTest, WhatIsFoundLaterIsAddedAndTold) {
   int asked = 0, told = 0;
-  options_.complete = [&](const std::vector<const GpuDevice*>& gpus, uid_t,
+  options_.complete = [&](const WorkloadQuestion& question,
                           WorkloadIdentity* workload) {
-    EXPECT_EQ(gpus.size(), 1u);
+    EXPECT_EQ(question.process.pid, 7);
+    EXPECT_EQ(question.gpus.size(), 1u);
+    EXPECT_FALSE(question.shared_by_pods);
     if (++asked < 3) return false;
     workload->pod = "trainer-0";
     return true;
@@ -89,6 +92,53 @@ TEST_F(GpuMonitorTest, WhatIsFoundLaterIsAddedAndTold) {
   monitor.Stop();
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(told, 1);
+}
+
+TEST_F(GpuMonitorTest, WhatCannotBeReadIsReadAgain) {
+  driver_.Remove("proc/7/cgroup");
+  options_.complete = [&](const WorkloadQuestion&, WorkloadIdentity* workload) {
+    if (workload->container_id.empty()) {
+      driver_.Write("proc/7/cgroup", "0::/docker/" + std::string(64, 'c') + "\n");
+    }
+    return true;
+  };
+  GpuMonitor monitor(options_);
+  const NodeSnapshot node = TakeUntil(monitor, [](const NodeSnapshot& n) {
+    return !n.uses.empty() && !n.uses[0].workload.container_id.empty();
+  });
+  EXPECT_EQ(node.uses.at(0).workload.container_id, std::string(64, 'c'));
+}
+
+TEST_F(GpuMonitorTest, AGpuThatSeveralPodsUseIsKnownAsSuch) {
+  const auto in_pod = [&](pid_t pid, char digit) {
+    driver_.Write(absl::StrCat("proc/", pid, "/cgroup"),
+                  absl::StrCat("0::/kubepods/pod", std::string(32, digit), "/",
+                               std::string(64, digit), "\n"));
+  };
+  in_pod(7, 'a');
+  driver_.AddProcess(8, 1008, "infer");
+  driver_.Write("proc/8/environ", "");
+  in_pod(8, 'b');
+  driver_.Write("kfd/proc/8/vram_100", "4096\n");
+  options_.complete = [](const WorkloadQuestion& question, WorkloadIdentity* workload) {
+    workload->pod = question.shared_by_pods ? "several" : "one";
+    return true;
+  };
+  {
+    GpuMonitor monitor(options_);
+    const NodeSnapshot node =
+        TakeUntil(monitor, [](const NodeSnapshot& n) { return n.uses.size() == 2; });
+    ASSERT_EQ(node.uses.size(), 2u);
+    EXPECT_EQ(node.uses[0].workload.pod, "several");
+    EXPECT_EQ(node.uses[1].workload.pod, "several");
+  }
+  // Containers of one pod are no several pods.
+  in_pod(8, 'a');
+  GpuMonitor monitor(options_);
+  const NodeSnapshot node =
+      TakeUntil(monitor, [](const NodeSnapshot& n) { return n.uses.size() == 2; });
+  ASSERT_EQ(node.uses.size(), 2u);
+  EXPECT_EQ(node.uses[0].workload.pod, "one");
 }
 
 TEST_F(GpuMonitorTest, FailuresAreCountedAndSaidOnce) {

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <utility>
+
+#include "userspace/telemetry/metric_labels.h"
 
 namespace rocattach {
 namespace {
@@ -19,7 +22,7 @@ class GpuUseTotalsTest : public testing::Test {
     process.gpus["a"].kfd_vram_bytes = vram;
     process.gpus["a"].sdma_us = sdma_us;
     usage_.processes.push_back(std::move(process));
-    if (!pod.empty()) workloads_[{pid, 1}].pod = pod;
+    if (!pod.empty()) workloads_[{pid, 1}].pod_uid = pod;
   }
   void Read(GpuUseTotals* totals, uint64_t now_ns) {
     totals->Update(std::move(usage_), workloads_, now_ns);
@@ -53,12 +56,12 @@ TEST_F(GpuUseTotalsTest, WorkloadsAreSumsOfTheirProcesses) {
   const NodeSnapshot node = Take(&totals, 2 * kSecond);
   EXPECT_EQ(node.uses.size(), 4u);
   ASSERT_EQ(node.workload_uses.size(), 2u);
-  EXPECT_EQ(node.workload_uses[0].workload.pod, "x");
+  EXPECT_EQ(node.workload_uses[0].workload.pod_uid, "x");
   EXPECT_EQ(node.workload_uses[0].gpus.at("a").vram_bytes, 150u);
   EXPECT_EQ(node.workload_uses[0].gpus.at("a").sdma_us, 15u);
   EXPECT_FALSE(node.workload_uses[0].gpus.at("a").cu_occupancy.has_value());
   EXPECT_EQ(node.workload_uses[1].gpus.at("a").vram_bytes, 7u);
-  EXPECT_EQ(node.series, 4 * 2 + 2 * 2u);
+  EXPECT_EQ(node.series, 4 * 3 + 2 * 2u) << "two values and the info of each process";
   EXPECT_EQ(node.uses_age_ns, kSecond);
 }
 
@@ -84,6 +87,54 @@ TEST_F(GpuUseTotalsTest, TotalsOfAWorkloadDoNotGoBack) {
   Read(&totals, 2001 * kSecond);
   EXPECT_EQ(Take(&totals, 2001 * kSecond).workload_uses.at(0).gpus.at("a").sdma_us, 1u)
       << "forgotten";
+}
+
+TEST_F(GpuUseTotalsTest, NamesThatAreFoundLaterDoNotMakeTotalsGoBack) {
+  GpuUseTotals totals;
+  Add(1, "x", 100, 10);
+  Add(2, "x", 50, 5);
+  Read(&totals, kSecond);
+  Add(2, "x", 50, 6);
+  Read(&totals, 2 * kSecond);
+  // One has ended; now the kubelet says what the pod is called.
+  Add(2, "x", 50, 7);
+  WorkloadIdentity& named = workloads_[{2, 1}];
+  named.pod = "trainer-0";
+  named.kube_namespace = "ml";
+  named.container = "main";
+  Read(&totals, 3 * kSecond);
+  const NodeSnapshot node = Take(&totals, 3 * kSecond);
+  ASSERT_EQ(node.workload_uses.size(), 1u);
+  EXPECT_EQ(node.workload_uses[0].workload.pod, "trainer-0");
+  EXPECT_EQ(node.workload_uses[0].gpus.at("a").sdma_us, 17u);
+}
+
+TEST_F(GpuUseTotalsTest, APodThatIsCreatedAgainHasSeriesOfItsOwn) {
+  GpuUseTotals totals;
+  for (pid_t pid = 1; pid <= 2; ++pid) {
+    Add(pid, "uid-" + std::to_string(pid), 100, 10);
+    workloads_[{pid, 1}].pod = "stateful-0";
+    workloads_[{pid, 1}].container = "main";
+  }
+  Read(&totals, kSecond);
+  const NodeSnapshot node = Take(&totals, kSecond);
+  ASSERT_EQ(node.workload_uses.size(), 2u);
+  const auto labels = [&](size_t i) {
+    std::set<std::string> all;
+    for (const auto& label : WorkloadLabels(node.workload_uses[i].workload)) {
+      EXPECT_TRUE(all.insert(label.name + "=" + label.value).second);
+    }
+    return all;
+  };
+  EXPECT_NE(labels(0), labels(1)) << "two series with equal labels are no valid page";
+}
+
+TEST_F(GpuUseTotalsTest, NamesOfTheirFilesAreCleaned) {
+  GpuUseTotals totals;
+  Add(1, "x", 100, 10);
+  workloads_[{1, 1}].executable = "/tmp/\xff\n";
+  Read(&totals, kSecond);
+  EXPECT_EQ(Take(&totals, kSecond).uses.at(0).workload.executable, "/tmp/??");
 }
 
 TEST_F(GpuUseTotalsTest, EndedWorkloadsAreBounded) {
@@ -113,11 +164,11 @@ TEST_F(GpuUseTotalsTest, SeriesHaveTheSnapshotsLimit) {
   Add(3, "", 50, 5);
   Read(&totals, kSecond);
   for (int i = 0; i < 2; ++i) {
-    const NodeSnapshot node = Take(&totals, kSecond, /*limit=*/5);
+    const NodeSnapshot node = Take(&totals, kSecond, /*limit=*/6);
     EXPECT_EQ(node.workload_uses.size(), 1u);
     EXPECT_EQ(node.uses.size(), 1u);
-    EXPECT_EQ(node.series, 4u);
-    EXPECT_EQ(node.series_refused, 4u) << "each is counted once";
+    EXPECT_EQ(node.series, 5u);
+    EXPECT_EQ(node.series_refused, 6u) << "each is counted once";
   }
 }
 

@@ -78,7 +78,10 @@ NodeSnapshot Example() {
   node.uses.push_back(use);
   use.id = {9, 5};
   use.comm = "other";
+  use.uid = 1001;
   use.workload = {};
+  use.workload.executable = "/opt/other";
+  use.workload.container_id = "abc";
   use.gpus["GPU-1"] = {};
   use.gpus["GPU-1"].drm_vram_bytes = 77;
   node.uses.push_back(use);
@@ -163,6 +166,9 @@ TEST_F(MetricsEndpointTest, SeriesHaveTheirLabels) {
   has("rocattach_process_drm_engine_seconds_total{" + target +
       ",gpu=\"GPU-1\",engine=\"gfx\"} 2");
   has(R"(rocattach_process_gpu_memory_bytes{pid="9",comm="other",gpu="GPU-1"} 77)");
+  has("rocattach_process_info{pid=\"9\",comm=\"other\",uid=\"1001\","
+      "executable=\"/opt/other\",container_id=\"abc\"} 1");
+  has("rocattach_process_info{" + target + ",uid=\"0\"} 1");
   EXPECT_EQ(text.find("rocattach_process_sdma_seconds_total{pid=\"9\""),
             std::string::npos)
       << "what is not known has no series";

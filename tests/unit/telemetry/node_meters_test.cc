@@ -297,6 +297,21 @@ TEST_F(NodeMetersTest, AWorkloadMayBeKnownBeforeTheAttach) {
   EXPECT_EQ(meters.Take(MetricsConsumer::kScrape).processes[1].workload.slurm_job, "");
 }
 
+TEST_F(NodeMetersTest, TheExecutableOfOneThatEndedEarlyIsThatOfItsWindow) {
+  NodeMeters meters(Options());
+  v1::Process process;
+  process.set_pid(7);
+  process.set_start_ticks(1007);
+  process.set_executable("/opt/train");
+  const auto meter = meters.Open(process, std::make_shared<TargetNames>());
+  WorkloadIdentity of_group;
+  of_group.pod_uid = "uid";
+  meters.SetWorkload({7, 1007}, of_group);
+  const NodeSnapshot node = meters.Take(MetricsConsumer::kScrape);
+  EXPECT_EQ(node.processes[0].workload.executable, "/opt/train");
+  EXPECT_EQ(node.processes[0].workload.pod_uid, "uid");
+}
+
 TEST_F(NodeMetersTest, VerdictsAreCountedByReason) {
   NodeMeters meters(Options());
   v1::WindowEvent verdict;

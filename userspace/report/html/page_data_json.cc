@@ -13,6 +13,7 @@
 #include "userspace/report/report_tables.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
+#include "userspace/report/workload_attributes.h"
 #include "userspace/stream/merged_clock.h"
 
 namespace rocattach {
@@ -111,21 +112,23 @@ Json ProcessJson(const Source& source, bool with_host) {
   const v1::WindowEvent* verdict = process.Verdict();
   uint64_t kernel_ns = 0;
   for (const auto& [id, kernel] : process.kernels) kernel_ns += kernel.durations.sum();
-  return {{"name", Label(source, with_host)},
-          {"command",
-           process.process ? FitWidth(CommandText(*process.process), kMaxCommand) : ""},
-          {"verdict", verdict == nullptr ? "" : ShortName(verdict->state())},
-          {"reason", verdict == nullptr || verdict->reason() == v1::ATTACH_REASON_NONE
-                         ? ""
-                         : ShortName(verdict->reason())},
-          {"detail", verdict == nullptr ? "" : TerminalSafe(verdict->detail())},
-          {"problem", ProblemOf(*source.recording, process)},
-          {"end", process.end ? EndText(*process.end) : ""},
-          {"dispatches", process.dispatches},
-          {"copies", process.copies_count},
-          {"untimed", process.untimed + process.unfinished},
-          {"kernel_ns", kernel_ns},
-          {"gpus", GpusJson(process)}};
+  return {
+      {"name", Label(source, with_host)},
+      {"command",
+       process.process ? FitWidth(CommandText(*process.process), kMaxCommand) : ""},
+      {"workload", process.process ? WorkloadText(process.process->workload()) : ""},
+      {"verdict", verdict == nullptr ? "" : ShortName(verdict->state())},
+      {"reason", verdict == nullptr || verdict->reason() == v1::ATTACH_REASON_NONE
+                     ? ""
+                     : ShortName(verdict->reason())},
+      {"detail", verdict == nullptr ? "" : TerminalSafe(verdict->detail())},
+      {"problem", ProblemOf(*source.recording, process)},
+      {"end", process.end ? EndText(*process.end) : ""},
+      {"dispatches", process.dispatches},
+      {"copies", process.copies_count},
+      {"untimed", process.untimed + process.unfinished},
+      {"kernel_ns", kernel_ns},
+      {"gpus", GpusJson(process)}};
 }
 
 void AddProcesses(const Report& report, Json* json) {

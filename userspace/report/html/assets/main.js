@@ -122,6 +122,7 @@ function fillProcesses() {
       process.untimed > 0 ? count(process.untimed) + " without times" : "",
       process.end].filter(Boolean).join(" · ")];
     lines.push(...process.gpus.filter((gpu) => gpu.span > 0).map(gpuLine));
+    if (process.workload) lines.push(process.workload);
     const detail = [process.reason, process.detail].filter(Boolean).join(": ");
     if (detail) lines.push(detail);
     if (process.command) {

@@ -1,0 +1,68 @@
+// Control groups of the unified hierarchy that a test makes, where it may.
+#ifndef ROCATTACH_TESTS_UNIT_ATTRIBUTION_TEST_GROUPS_H_
+#define ROCATTACH_TESTS_UNIT_ATTRIBUTION_TEST_GROUPS_H_
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace rocattach::testing_support {
+
+// Removes its groups when it goes out of scope.
+class TestGroups {
+ public:
+  TestGroups() {
+    for (const char* root : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+      if (!std::filesystem::exists(absl::StrCat(root, "/cgroup.procs"))) continue;
+      root_ = root;
+      if (Make(name())) return;
+    }
+    root_.clear();
+  }
+  ~TestGroups() {
+    while (!made_.empty()) RemoveLast();
+  }
+
+  bool possible() const { return !root_.empty(); }
+  const std::string& root() const { return root_; }
+  // The path of all of them.
+  static std::string name() { return absl::StrCat("rocattach-test-", getpid()); }
+
+  // Makes a group below all of them, with its parents; its number.
+  uint64_t Add(const std::string& path) {
+    std::string whole = name();
+    for (const auto part : absl::StrSplit(path, '/')) {
+      absl::StrAppend(&whole, "/", part);
+      (void)Make(whole);
+    }
+    struct stat group = {};
+    return stat(absl::StrCat(root_, "/", whole).c_str(), &group) == 0 ? group.st_ino
+                                                                      : 0;
+  }
+  void RemoveLast() {
+    rmdir(made_.back().c_str());
+    made_.pop_back();
+  }
+
+ private:
+  bool Make(const std::string& path) {
+    const std::string whole = absl::StrCat(root_, "/", path);
+    if (mkdir(whole.c_str(), 0755) != 0) return false;
+    made_.push_back(whole);
+    return true;
+  }
+
+  std::string root_;
+  std::vector<std::string> made_;
+};
+
+}  // namespace rocattach::testing_support
+
+#endif  // ROCATTACH_TESTS_UNIT_ATTRIBUTION_TEST_GROUPS_H_

@@ -1,0 +1,110 @@
+#include "userspace/attribution/safe_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "userspace/base/errno_status.h"
+#include "userspace/base/file.h"
+#include "userspace/base/status_macros.h"
+
+namespace rocattach {
+namespace {
+
+// A FIFO or a device must not keep the reader waiting.
+constexpr int kReadFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+
+absl::StatusOr<UniqueFd> OpenAt(int folder, const std::string& name,
+                                const std::string& path, int flags) {
+  UniqueFd fd(openat(folder, name.c_str(), flags));
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open(", path, ") failed"));
+  return fd;
+}
+
+}  // namespace
+
+absl::StatusOr<SafeFolder> SafeFolder::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenFile(path, kReadFlags | O_DIRECTORY));
+  return SafeFolder(path, std::move(fd));
+}
+
+absl::StatusOr<SafeFolder> SafeFolder::OpenFolder(const std::string& name) const {
+  const std::string path = absl::StrCat(path_, "/", name);
+  ASSIGN_OR_RETURN(UniqueFd fd,
+                   OpenAt(fd_.get(), name, path, kReadFlags | O_DIRECTORY));
+  return SafeFolder(path, std::move(fd));
+}
+
+absl::StatusOr<FolderListing> SafeFolder::List(size_t most) const {
+  // A descriptor of its own: fdopendir() takes it, with its position.
+  ASSIGN_OR_RETURN(UniqueFd fd,
+                   OpenAt(fd_.get(), ".", path_, kReadFlags | O_DIRECTORY));
+  const std::unique_ptr<DIR, CloseFolder> folder(fdopendir(fd.get()));
+  if (folder == nullptr) {
+    return ErrnoStatus(errno, absl::StrCat("fdopendir(", path_, ") failed"));
+  }
+  (void)fd.release();
+  FolderListing found;
+  for (;;) {
+    errno = 0;
+    const dirent* entry = readdir(folder.get());
+    if (entry == nullptr) break;
+    const absl::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    if (found.names.size() == most) {
+      found.cut = true;
+      return found;
+    }
+    found.names.emplace_back(name);
+  }
+  if (errno != 0) {
+    return ErrnoStatus(errno, absl::StrCat("readdir(", path_, ") failed"));
+  }
+  return found;
+}
+
+absl::StatusOr<std::string> SafeFolder::ReadTrusted(const std::string& name,
+                                                    size_t limit) const {
+  const std::string path = absl::StrCat(path_, "/", name);
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenAt(fd_.get(), name, path, kReadFlags));
+  struct stat file = {};
+  if (fstat(fd.get(), &file) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("fstat(", path, ") failed"));
+  }
+  if (!S_ISREG(file.st_mode)) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is not a regular file"));
+  }
+  if ((file.st_uid != 0 && file.st_uid != geteuid()) || (file.st_mode & S_IWOTH) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        path, " is not believed: it belongs to user ", file.st_uid,
+        ", or everybody can write it; it must be root's, and writable by root only"));
+  }
+  std::string data(limit + 1, '\0');
+  size_t size = 0;
+  while (size < data.size()) {
+    const ssize_t n = read(fd.get(), data.data() + size, data.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, absl::StrCat("read(", path, ") failed"));
+    if (n == 0) break;
+    size += static_cast<size_t>(n);
+  }
+  if (size > limit) {
+    return absl::OutOfRangeError(
+        absl::StrCat(path, " is longer than ", limit, " bytes"));
+  }
+  data.resize(size);
+  return data;
+}
+
+}  // namespace rocattach

@@ -1,0 +1,55 @@
+#include "userspace/service/known_workloads.h"
+
+#include <string>
+
+namespace rocattach {
+namespace {
+
+// What is newer counts, as far as it is known.
+void Merge(const WorkloadIdentity& now, WorkloadIdentity* known) {
+  for (std::string WorkloadIdentity::*field :
+       {&WorkloadIdentity::executable, &WorkloadIdentity::container_id,
+        &WorkloadIdentity::container, &WorkloadIdentity::pod,
+        &WorkloadIdentity::pod_uid, &WorkloadIdentity::kube_namespace,
+        &WorkloadIdentity::node, &WorkloadIdentity::slurm_job,
+        &WorkloadIdentity::slurm_step}) {
+    if (!(now.*field).empty()) known->*field = now.*field;
+  }
+  if (now.cgroup_id != 0) known->cgroup_id = now.cgroup_id;
+}
+
+}  // namespace
+
+void KnownWorkloads::NoteOfWindow(const ProcessId& process,
+                                  const WorkloadIdentity& workload) {
+  Note(process, workload, /*has_window=*/true);
+}
+
+void KnownWorkloads::NoteOfGpus(const ProcessId& process,
+                                const WorkloadIdentity& workload) {
+  Note(process, workload, /*has_window=*/false);
+}
+
+void KnownWorkloads::Note(const ProcessId& process, const WorkloadIdentity& workload,
+                          bool has_window) {
+  absl::MutexLock lock(&mutex_);
+  auto [found, is_new] = entries_.try_emplace(process);
+  Entry& entry = found->second;
+  if (is_new) entry.place = order_.insert(order_.end(), process);
+  const WorkloadIdentity before = entry.workload;
+  Merge(workload, &entry.workload);
+  // It may have executed another program since its GPUs were looked at first.
+  if (!has_window && !before.executable.empty()) {
+    entry.workload.executable = before.executable;
+  }
+  const bool first = has_window && !entry.published;
+  entry.published = entry.published || has_window;
+  if (first || (entry.published && !(entry.workload == before))) {
+    publish_(process, entry.workload);
+  }
+  if (order_.size() <= kMost) return;
+  entries_.erase(order_.front());
+  order_.pop_front();
+}
+
+}  // namespace rocattach
