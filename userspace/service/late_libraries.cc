@@ -1,5 +1,7 @@
 #include "userspace/service/late_libraries.h"
 
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -12,19 +14,22 @@
 namespace rocattach {
 namespace {
 
-// Removes from `copies` those that a process has mapped. By inode only, since devices
-// of mappings differ on some file systems: at worst a copy is kept.
+// Removes from `copies` those that a process has mapped. Devices are compared as maps
+// show them: inodes alone are the same in many containers, whose file systems all begin
+// to count at the same number.
 void KeepUnmapped(std::vector<KnownLibraries::Entry>* copies) {
-  std::set<uint64_t> mapped;
+  std::set<std::pair<dev_t, ino_t>> mapped;
   for (pid_t pid : ListProcesses()) {
     auto maps = Maps::Read(pid);
     if (!maps.ok()) continue;
     for (const Mapping& mapping : maps->mappings()) {
-      if (mapping.is_file() && mapping.executable) mapped.insert(mapping.inode);
+      if (!mapping.is_file() || !mapping.executable) continue;
+      mapped.insert(
+          {makedev(mapping.device_major, mapping.device_minor), mapping.inode});
     }
   }
   std::erase_if(*copies, [&mapped](const KnownLibraries::Entry& entry) {
-    return mapped.count(entry.copy->inode) > 0;
+    return mapped.count({entry.copy->mapped_device, entry.copy->inode}) > 0;
   });
 }
 

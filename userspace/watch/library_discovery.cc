@@ -32,6 +32,8 @@ constexpr absl::Duration kPollPeriod = absl::Milliseconds(50);
 constexpr absl::Duration kShortestSweep = absl::Milliseconds(500);
 constexpr absl::Duration kLongestSweep = absl::Seconds(30);
 constexpr absl::Duration kUnusedPeriod = absl::Minutes(10);
+// How long it is not tried again to make room where nothing was unused, at most.
+constexpr absl::Duration kLongestRoomPause = absl::Seconds(5);
 
 // Above the threads that serve windows: a thread that loads the runtime runs towards
 // hsa_init meanwhile.
@@ -271,7 +273,7 @@ void LibraryDiscovery::ArmOne(const FileKey& key) {
     }
     if (pid == 0) break;
     tried.insert(pid);
-    armed = options_.arm(pid);
+    armed = Arm(pid);
     if (!armed.cookies.empty() || armed.rejected || armed.without_room) break;
   }
   const bool complete =
@@ -301,12 +303,45 @@ void LibraryDiscovery::ArmOne(const FileKey& key) {
   wake_.Signal();
 }
 
+LibraryDiscoveryOptions::Armed LibraryDiscovery::Arm(pid_t pid) {
+  LibraryDiscoveryOptions::Armed armed = options_.arm(pid);
+  // The first try may have been answered by a look at processes that was older.
+  for (int i = 0; i < 2 && armed.without_room && MakeRoom(); ++i) {
+    armed = options_.arm(pid);
+  }
+  return armed;
+}
+
+bool LibraryDiscovery::MakeRoom() {
+  absl::MutexLock lock(&mutex_);
+  if (!room_wanted_ && BootNs() < no_room_until_ns_) return false;
+  room_wanted_ = true;
+  changed_.SignalAll();
+  const auto is_served = [this, before = room_made_]() ABSL_SHARED_LOCKS_REQUIRED(
+                             mutex_) { return stopping_ || room_made_ != before; };
+  return changed_.WaitFor(&mutex_, absl::Milliseconds(options_.hold_timeout_msec),
+                          is_served) &&
+         !stopping_;
+}
+
+void LibraryDiscovery::NoteRoomMade(bool removed) {
+  absl::MutexLock lock(&mutex_);
+  room_wanted_ = false;
+  ++room_made_;
+  // Whoever has all probes in use must not keep the housekeeper busy.
+  room_pause_ = removed ? kPollPeriod : std::min(room_pause_ * 2, kLongestRoomPause);
+  no_room_until_ns_ =
+      removed ? 0
+              : BootNs() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(room_pause_));
+  changed_.SignalAll();
+}
+
 void LibraryDiscovery::LookAtAll() {
   for (pid_t pid : ListProcesses()) {
     if (IsStopping()) return;
     if (pid == getpid() || (options_.wanted != nullptr && !options_.wanted(pid)))
       continue;
-    const LibraryDiscoveryOptions::Armed armed = options_.arm(pid);
+    const LibraryDiscoveryOptions::Armed armed = Arm(pid);
     if (armed.cookies.empty() && !armed.rejected && !armed.without_room) continue;
     // What has a window, or has not started its runtime, is settled at once.
     expected_->Add(pid);
@@ -325,14 +360,16 @@ void LibraryDiscovery::KeepHouse() {
   absl::Time next_sweep = now + period, next_unused = now + kUnusedPeriod;
   for (;;) {
     bool is_new = false;
+    bool room_wanted = false;
     {
       absl::MutexLock lock(&mutex_);
       const absl::Duration wait = expected_->empty() ? kShortestSweep : kPollPeriod;
       changed_.WaitFor(&mutex_, wait, [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-        return stopping_;
+        return stopping_ || room_wanted_;
       });
       if (stopping_) return;
       is_new = std::exchange(new_files_, false);
+      room_wanted = room_wanted_;
     }
     for (const ProcessId& late : expected_->Poll()) options_.enter_late(late);
     now = absl::FromUnixNanos(static_cast<int64_t>(BootNs()));
@@ -340,14 +377,15 @@ void LibraryDiscovery::KeepHouse() {
       period = kShortestSweep;
       next_sweep = std::min(next_sweep, now + period);
     }
-    if (now < next_sweep) continue;
-    const bool unused = now >= next_unused;
+    if (now < next_sweep && !room_wanted) continue;
+    const bool unused = now >= next_unused || room_wanted;
     if (unused) next_unused = now + kUnusedPeriod;
     // Files that are gone and still in use are looked at less and less often.
     const bool removed = options_.sweep(
         unused, [this](const std::vector<uint64_t>& cookies) { Forget(cookies); });
     period = removed ? kShortestSweep : std::min(period * 2, kLongestSweep);
     next_sweep = now + period;
+    if (room_wanted) NoteRoomMade(removed);
   }
 }
 

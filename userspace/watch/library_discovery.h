@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "injector/tracee.h"
 #include "userspace/base/process.h"
 #include "userspace/base/steady_cond_var.h"
@@ -58,7 +59,7 @@ struct LibraryDiscoveryOptions {
   std::function<Armed(pid_t)> arm;
   // Removes probes that nobody needs any more: of deleted files, or `all`. Calls
   // `forget` before it looks who has mapped them, with what it may remove. False if
-  // none was removed.
+  // none was removed. Never two calls at a time.
   using Forget = std::function<void(const std::vector<uint64_t>& cookies)>;
   std::function<bool(bool all, const Forget& forget)> sweep;
   // The runtime of this process was started before its copy had a probe.
@@ -136,6 +137,14 @@ class LibraryDiscovery {
   // Arms files until there is nothing left to do.
   void ArmFiles() ABSL_LOCKS_EXCLUDED(mutex_);
   void ArmOne(const FileKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Puts probes on what a process has mapped. If there is no room for them, probes that
+  // nobody uses are removed first.
+  LibraryDiscoveryOptions::Armed Arm(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Has everything that is unused removed, and waits for that, at most as long as a
+  // thread is held. False if it is not worth trying again.
+  bool MakeRoom() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The request has been served; `removed`: there was something unused.
+  void NoteRoomMade(bool removed) ABSL_LOCKS_EXCLUDED(mutex_);
   // After a loss of records: looks at all processes.
   void LookAtAll() ABSL_LOCKS_EXCLUDED(mutex_);
   void KeepHouse() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -156,6 +165,13 @@ class LibraryDiscovery {
   uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
   bool look_at_all_ ABSL_GUARDED_BY(mutex_) = false;
   bool new_files_ ABSL_GUARDED_BY(mutex_) = false;  // for the housekeeper
+  // A request of MakeRoom(), which all that come until it is served share, and how
+  // many have been served. Where nothing was unused, there is none until a time
+  // (BootNs()).
+  bool room_wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t room_made_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t no_room_until_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Duration room_pause_ ABSL_GUARDED_BY(mutex_) = absl::Milliseconds(50);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   int running_armers_ ABSL_GUARDED_BY(mutex_) = 0;
   SteadyCondVar changed_;

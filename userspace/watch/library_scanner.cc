@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <map>
 #include <utility>
@@ -56,7 +57,7 @@ class Collection {
     int number = static_cast<int>(scan.copies.size());
     by_inode_[key] = number;
     scan.copies.push_back(
-        {path, file->device(), file->inode(), *offset, {}, *std::move(file)});
+        {path, file->device(), file->inode(), *offset, {}, 0, *std::move(file)});
     if (!named) {
       ++taken_;
       ++taken_of_[owner];
@@ -129,7 +130,9 @@ void AddMapped(pid_t pid, Collection* collection) {
                       info.st_ino == mapping.inode;
     int number = collection->Add(same ? plain : exact, false);
     if (number >= 0) {
-      collection->scan.copies[static_cast<size_t>(number)].mapped_by.push_back(pid);
+      LibraryCopy& copy = collection->scan.copies[static_cast<size_t>(number)];
+      copy.mapped_by.push_back(pid);
+      copy.mapped_device = makedev(mapping.device_major, mapping.device_minor);
     }
   }
 }

@@ -21,6 +21,9 @@ struct LibraryCopy {
   ino_t inode = 0;
   uint64_t hsa_init_offset = 0;  // in the file
   std::vector<pid_t> mapped_by;  // processes that have it mapped now
+  // The file's device as /proc/PID/maps shows it, which on some file systems is not
+  // `device`; 0: it was not found in a process.
+  dev_t mapped_device = 0;
   // The file that was inspected, still open: the probe is put on it and not on `path`,
   // where another file may be by now.
   CheckedFile file;
