@@ -192,6 +192,30 @@ void FillDictionaryWithKernels(uint16_t text) {
   __atomic_store_n(&control->dictionary_used, used, __ATOMIC_RELEASE);
 }
 
+// As many kernels as there is room for, each with a name of its own; returns how many.
+// `seed` tells the names of several processes apart.
+uint32_t FillDictionaryWithShortNames(uint32_t seed) {
+  uint8_t* at = memory + geometry.dictionary_offset;
+  constexpr uint16_t kText = 8;
+  constexpr uint64_t kBytes = (sizeof(rocattach_kernel_entry) + kText + 7) / 8 * 8;
+  uint64_t used = 0;
+  uint32_t id = 0;
+  for (; used + kBytes <= geometry.dictionary_bytes; used += kBytes) {
+    rocattach_kernel_entry kernel = {};
+    kernel.entry.bytes = static_cast<uint32_t>(kBytes);
+    kernel.entry.kind = ROCATTACH_ENTRY_KERNEL;
+    kernel.entry.id = ++id;
+    kernel.entry.text_bytes = kText;
+    memcpy(at + used, &kernel, sizeof(kernel));
+    char name[kText + 1];
+    snprintf(name, sizeof(name), "k%x%06x", seed % 16, id % 0x1000000);
+    memcpy(at + used + sizeof(kernel), name, kText);
+  }
+  __atomic_store_n(&control->dictionary_used, used, __ATOMIC_RELEASE);
+  printf("kernels=%u\n", id);
+  return id;
+}
+
 // Everything full, by the positions; nothing is written there.
 void ClaimHoles() {
   control->rings_used = geometry.ring_count;
@@ -204,8 +228,9 @@ void ClaimHoles() {
                    __ATOMIC_RELEASE);
 }
 
-// Fills every ring with plausible records of `kind`.
-void FillRings(uint16_t kind) {
+// Fills every ring with plausible records of `kind`, which name that many kernels, one
+// after the other.
+void FillRings(uint16_t kind, uint32_t kernels = 0) {
   control->rings_used = geometry.ring_count;
   for (uint32_t i = 0; i < geometry.ring_count; ++i) {
     auto* slots = reinterpret_cast<uint8_t*>(Ring(i)) + ROCATTACH_RING_HEADER_BYTES;
@@ -214,7 +239,11 @@ void FillRings(uint16_t kind) {
       record.kind = kind;
       // Most name a queue that does not exist: they cost the service the same, and the
       // recording nothing.
-      record.queue_id = slot % 16 == 0 ? 0 : 1;
+      record.queue_id = kernels > 0 || slot % 16 == 0 ? 0 : 1;
+      if (kernels > 0) {
+        record.kernel_id =
+            1 + static_cast<uint32_t>((i * geometry.ring_slots + slot) % kernels);
+      }
       record.correlation_id = slot + 1;
       record.start_ns = 1000 + slot * 7919 % 100'000;
       record.end_ns = record.start_ns + slot * 104'729 % 100'000;
@@ -251,6 +280,10 @@ void MakeMemory(const rocattach_collector_config* config) {
   FillControl(config->window_id);
   if (Is("dictionary")) FillDictionary();
   if (Is("names")) FillDictionaryWithKernels(200);
+  if (Is("kernels")) {
+    FillRings(ROCATTACH_RECORD_DISPATCH,
+              FillDictionaryWithShortNames(static_cast<uint32_t>(getpid())));
+  }
   if (Is("holes")) ClaimHoles();
   if (Is("flood") || Is("full-exit")) FillRings(ROCATTACH_RECORD_DISPATCH);
   if (Is("clocks")) FillRings(ROCATTACH_RECORD_CLOCK);
@@ -292,7 +325,7 @@ int main(int argc, char** argv) {
   signal(SIGTERM, [](int) { stopped = 1; });
   if (hsa_init() != HSA_STATUS_SUCCESS) return 3;
   const uint64_t end = BootNs() + static_cast<uint64_t>(seconds * 1e9);
-  const bool floods = Is("flood") || Is("clocks");
+  const bool floods = Is("flood") || Is("clocks") || Is("kernels");
   while (BootNs() < end && stopped == 0) {
     if (floods) Flood();
     usleep(floods ? 500 : 10'000);
