@@ -2,6 +2,7 @@
 import json
 import os
 import platform
+import re
 import signal
 import statistics
 import subprocess
@@ -37,6 +38,22 @@ def rate(per_second):
         if per_second >= scale:
             return f"{per_second / scale:.3g}{unit}"
     return f"{per_second:.3g} /s"
+
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid):
+    """Processor time that a process has used so far."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def resident_bytes(pid, field="VmRSS"):
+    """Memory that a process has now, or with VmHWM: has had at most."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return 1024 * int(re.search(rf"{field}:\s+(\d+) kB", file.read()).group(1))
 
 
 def key_values(text):
@@ -101,6 +118,8 @@ class Bench:
         self.tables = []
         # Of the section convert: numbers of records, and formats; None: its own.
         self.records = self.formats = None
+        # Of the section fleet: how many simulated machines; None: its own number.
+        self.nodes = None
         self.watch = self.program("userspace/cli/rocattach-watch")
         self.collector = build / "userspace/collector/librocattach-collector.so"
         self.simgpu_run = build / "tests/simgpu/simgpu-run"

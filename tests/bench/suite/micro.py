@@ -1,4 +1,4 @@
-"""The single parts: a record in the target, and a record's way to the disk."""
+"""The single parts: a record in the target, a record's way to the disk, and metrics."""
 from .common import duration, rate
 
 
@@ -44,4 +44,20 @@ def run_stream(bench):
         row("to a file, zstd 1, irregular records", "BM_WriteIrregular/zstd:1",
             "≥ 1.00 ×, ≤ 8 bytes"),
         row("back to records, zstd 1", "BM_Read/zstd:1", ""),
+    ])
+
+
+def run_metrics(bench):
+    items = bench.benchmark("metrics_bench", "Dispatch|/270")
+    each = 1e9 / items["BM_Dispatch"]["items_per_second"]
+    snapshot, scrape = items["BM_Snapshot/270"], items["BM_Scrape/270"]
+    series, size = scrape["series"], scrape["bytes"]
+    bench.table("metrics", f"Metrics, {series:.0f} series of processes", "", [
+        ("each dispatch, on the thread that drains", duration(each), "", "", "",
+         {"dispatch_ns": each}),
+        ("a scrape, on that thread", duration(1e6 * snapshot["cpu_time"]), "", "", "",
+         {"snapshot_ns": 1e6 * snapshot["cpu_time"]}),
+        ("a scrape, on a thread of its own",
+         f"{duration(1e6 * scrape['cpu_time'])}, {size / 1e3:.0f} kB", "", "", "",
+         {"scrape_ns": 1e6 * scrape["cpu_time"], "bytes": size, "series": series}),
     ])

@@ -1,14 +1,15 @@
 """What the service costs the machine, and the collector its target's memory."""
+import glob
 import os
 import re
 import struct
 import subprocess
 import time
 
-from .common import Watcher, BenchError, key_values, median
+from .common import (BenchError, Watcher, cpu_seconds, key_values, median,
+                     rate, resident_bytes)
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-TICK = os.sysconf("SC_CLK_TCK")
 SHARED_MEMORY_MAGIC = 0x314D485352415752
 # The machine may have other GPU processes: they are left alone.
 NOBODY = "no-such-program"
@@ -23,24 +24,32 @@ def spawn_load(bench, per_second, seconds):
     return key_values(bench.run([program, per_second, seconds]).stdout)
 
 
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
+class SyscallTracer:
+    """Finds loads of the runtime by everybody's system calls, as others do it."""
 
+    def __init__(self, bench):
+        self.process = subprocess.Popen(
+            [bench.program("bench/bench_syscall_tracer")], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline() != "ready=1\n":
+            raise BenchError("bench_syscall_tracer did not start")
 
-def resident_bytes(pid):
-    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-        return 1024 * int(re.search(r"VmRSS:\s+(\d+) kB", file.read()).group(1))
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.communicate()
 
 
 def run_idle(bench):
     seconds = 3 if bench.quick else 10
-    plain, watched = [], []
-    for _ in range(1 if bench.quick else 3):
+    plain, watched, traced = [], [], []
+    for _ in range(2 if bench.quick else 5):
         plain.append(spawn_load(bench, 0, 2)["each_ns"])
         with Watcher(bench, "--auto", "-n", NOBODY):
             watched.append(spawn_load(bench, 0, 2)["each_ns"])
+        with SyscallTracer(bench):
+            traced.append(spawn_load(bench, 0, 2)["each_ns"])
     with Watcher(bench, "--auto", "-n", NOBODY) as watcher:
         pid = watcher.process.pid
         before = cpu_seconds(pid)
@@ -48,7 +57,9 @@ def run_idle(bench):
         share = (cpu_seconds(pid) - before) / (load["elapsed_ns"] / 1e9)
         resident = resident_bytes(pid)
     started = load["count"] / (load["elapsed_ns"] / 1e9)
-    extra = median(watched) - median(plain)
+    # Of pairs of neighbours: the machine's speed changes over minutes.
+    extra = median([w - p for w, p in zip(watched, plain)])
+    extra_traced = median([t - p for t, p in zip(traced, plain)])
     bench.table("service", f"The watcher beside {started:.0f} unrelated processes a second",
                 "without it", [
         ("processor time of the service", f"{100 * share:.2f} % of a core", "", "", "≤ 1 %",
@@ -57,7 +68,71 @@ def run_idle(bench):
          "< 64 MiB", {"bytes": resident}),
         ("start to end of one process", f"{median(watched) / 1e3:.0f} µs",
          f"{median(plain) / 1e3:.0f} µs", f"{extra / 1e3:+.1f} µs", "",
-         {"watched_ns": median(watched), "plain_ns": median(plain)}),
+         {"watched_ns": median(watched), "plain_ns": median(plain), "extra_ns": extra}),
+        ("the same beside tracepoints on openat and mmap",
+         f"{median(traced) / 1e3:.0f} µs", f"{median(plain) / 1e3:.0f} µs",
+         f"{extra_traced / 1e3:+.1f} µs", "",
+         {"traced_ns": median(traced), "plain_ns": median(plain),
+          "extra_ns": extra_traced}),
+    ])
+
+
+def collector_copies():
+    """The files that running services have their targets load."""
+    return set(glob.glob("/run/rocattach-collector-*/*.so"))
+
+
+def run_many_armed(bench):
+    processes, per_second, seconds = (50, 100_000, 4) if bench.quick else \
+        (500, 1_000_000, 10)
+    program = bench.program("bench/bench_armed_load")
+    runtime = bench.program("tests/integration/hostile/lib/libhsa-runtime64-empty.so")
+    others = collector_copies()
+    figures = {}
+    with Watcher(bench, "--auto", "-n", "bench_armed_loa", "--library", str(runtime),
+                 "--metrics-listen", "0") as watcher:
+        pid = watcher.process.pid
+        (collector,) = collector_copies() - others
+        before = resident_bytes(pid)
+        with subprocess.Popen(
+                [program, str(processes), str(per_second), str(seconds), collector],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as load:
+            if load.stdout.readline() != f"armed={processes}\n":
+                raise BenchError("the processes of bench_armed_load are not attached")
+            cpu, begin = cpu_seconds(pid), time.monotonic()
+            time.sleep(2)
+            figures["idle_share"] = (cpu_seconds(pid) - cpu) / (time.monotonic() - begin)
+            figures["armed_bytes"] = resident_bytes(pid)
+            load.stdin.write("go\n")
+            load.stdin.flush()
+            cpu, begin = cpu_seconds(pid), time.monotonic()
+            words = key_values(load.stdout.readline())
+            took = time.monotonic() - begin
+            figures["share"] = (cpu_seconds(pid) - cpu) / took
+        figures["rate"] = words["pushed"] / took
+        figures["dropped"] = words["dropped"]
+        figures["peak_bytes"] = resident_bytes(pid, "VmHWM")
+    # The same records, encoded by the same code and written by itself.
+    item = bench.benchmark("stream_bench", "BM_WriteRegular/zstd:1")[
+        "BM_WriteRegular/zstd:1"]
+    encoding = figures["rate"] / item["items_per_second"]
+    figures["encoding_share"] = encoding
+    beyond = figures["share"] - encoding
+    bench.table("service", f"{processes} armed processes, {rate(figures['rate'])} "
+                "dispatches in all", "", [
+        ("processor time of the service", f"{100 * figures['share']:.1f} % of a core", "",
+         "", "", figures),
+        ("of that, encoding and writing (stream_bench)",
+         f"{100 * encoding:.1f} % of a core", "", "", "", {}),
+        ("beyond encoding", f"{100 * beyond:.1f} % of a core", "", "", "≤ 10 %",
+         {"share": beyond}),
+        ("while they do nothing", f"{100 * figures['idle_share']:.1f} % of a core", "", "",
+         "", {}),
+        ("resident memory: started, armed, at most",
+         f"{before / 2**20:.1f}, {figures['armed_bytes'] / 2**20:.1f}, "
+         f"{figures['peak_bytes'] / 2**20:.1f} MiB", "", "", "≤ 64 MiB",
+         {"started_bytes": before}),
+        ("dispatches that found a ring full", f"{figures['dropped']}", "", "", "0", {}),
     ])
 
 
@@ -171,4 +246,5 @@ def run_target_memory(bench):
 
 def run(bench):
     run_idle(bench)
+    run_many_armed(bench)
     run_target_memory(bench)
