@@ -18,8 +18,14 @@ namespace {
 // A process that has not called the runtime for this long after a late attach is idle.
 constexpr uint64_t kIdleNs = 250'000'000;
 
-// The injected code tries for 100 ms to take the loader's lock, then gives up.
+// From its release on the injected code tries for 100 ms to take the loader's lock, then
+// gives up.
 constexpr uint64_t kStubNs = 1'000'000'000;
+
+// On a crowded machine a thread may need longer to its stop than the stub has.
+uint64_t StubStartNs(const Window& window) {
+  return std::max(window.event.time_ns, window.outcome.released_ns);
+}
 
 // A collector that is called by hsa_init is in place: the call may take long.
 bool IsInPlace(const Target& target) {
@@ -94,7 +100,7 @@ bool SettleIfNotLoaded(Target* target, uint64_t now_ns,
   if (target->verdict() != Verdict::kOpen) return false;
   if (SettleFromStub(target)) return true;
   if (!window.outcome.ok() || target->has_memory() ||
-      now_ns <= window.event.time_ns + kStubNs || !target->TakeLoadCheck() ||
+      now_ns <= StubStartNs(window) + kStubNs || !target->TakeLoadCheck() ||
       has_collector(static_cast<pid_t>(window.event.pid))) {
     return false;
   }

@@ -71,6 +71,15 @@ TEST_F(SettleTargetTest, AStubThatDidNotLoadTheCollectorIsNoticedEarly) {
   EXPECT_EQ(target_->window().reason(), v1::ATTACH_REASON_LOADER_BUSY);
   EXPECT_TRUE(MayBeEnteredLater(target_->window()));
 
+  // Its time begins when the thread is released, however late that is.
+  Window late = Attached();
+  late.outcome.released_ns = kWindowNs + 1'500'000'000;
+  asked = 0;
+  target_ = NewTarget(std::move(late));
+  EXPECT_FALSE(SettleIfNotLoaded(target_.get(), kLater, ask));
+  EXPECT_EQ(asked, 0) << "the stub may still be at it";
+  EXPECT_TRUE(SettleIfNotLoaded(target_.get(), kLater + 1'000'000'000, ask));
+
   has_collector = true;
   asked = 0;
   target_ = NewTarget(Attached());
