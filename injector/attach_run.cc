@@ -148,7 +148,7 @@ StepResult AttachRun::WriteAhead(uint64_t stack_pointer) {
   return StepOk();
 }
 
-void AttachRun::RehearseEntry() {
+void AttachRun::WarmUpEntry() {
   RemoteAddress loader_state;
   (void)CheckRoom();
   (void)CheckContext(&loader_state);

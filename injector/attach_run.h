@@ -53,7 +53,7 @@ class AttachRun {
   // Then the thread is seized, without a stop.
   StepResult SeizeAhead();
   // Makes the checks of Enter on the running thread, for the caches.
-  void RehearseEntry();
+  void WarmUpEntry();
   // The thread is stopped at the window: enters it. Nothing has changed after a failure
   // that is retryable, and the thread may be let run and be stopped again.
   StepResult Enter();

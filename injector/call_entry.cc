@@ -56,7 +56,7 @@ void MoveTo(int cpu) {
 }
 
 // Stops that are not ours are over when this returns.
-void Rehearse(Tracee* tracee) {
+void WarmUp(Tracee* tracee) {
   constexpr uint64_t kShortNs = 20'000;
   if (tracee->Await(BootNs() + kShortNs) == Tracee::Seen::kHeld) {
     tracee->Resume(/*deliver=*/true);
@@ -135,8 +135,8 @@ AttachOutcome AttachAtCall(AttachRequest request, const SeenCall& seen,
     (void)FaultAt("seized");
   }
   if (result.ok()) {
-    Rehearse(&tracee);
-    run.RehearseEntry();
+    WarmUp(&tracee);
+    run.WarmUpEntry();
     result = EnterAtStop(call, &tracee, &run);
   }
   if (!result.ok()) {

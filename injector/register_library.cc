@@ -25,11 +25,13 @@ absl::Status Resolve(pid_t pid, const Mapping& mapping, RegisterLibrary* library
                        pid, mapping,
                        {"rocprofiler_register_attach", "rocprofiler_register_detach"}));
   if (functions[0].is_null() || functions[1].is_null()) {
+    library->cannot_attach = true;
     // Not NOT_FOUND, which is what files of a process that has ended are.
     return absl::UnimplementedError(
-        absl::StrCat(mapping.path,
-                     " has no rocprofiler_register_attach() or no "
-                     "rocprofiler_register_detach(): ROCm 7.1 or later is needed"));
+        absl::StrCat("the rocprofiler-register of process ", pid, " (", mapping.path,
+                     ") is too old for attaching tool libraries: it has no "
+                     "rocprofiler_register_attach() or no "
+                     "rocprofiler_register_detach(). ROCm 7.1 or later is needed"));
   }
   library->attach = functions[0];
   library->detach = functions[1];

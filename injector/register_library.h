@@ -16,6 +16,8 @@ struct RegisterLibrary {
   std::string path;      // in the target's root
   RemoteAddress attach;  // rocprofiler_register_attach
   RemoteAddress detach;  // rocprofiler_register_detach
+  // It lacks one of these two: it is a version that cannot attach tools.
+  bool cannot_attach = false;
   // Its executable mapping.
   RemoteAddress code_begin, code_end;
 };

@@ -33,6 +33,7 @@ static const char help[] =
     "starts\n"
     "                         again (SIMROCM_RESTARTABLE=1)\n"
     "  --attachable           start the attach library (ROCP_TOOL_ATTACH=1)\n"
+    "  --old-register         register cannot attach tools, and there is no SDK\n"
     "  --old-attach           attaching is that of ROCm 7.2 (SIMROCM_OLD_ATTACH=1)\n"
     "  --log FILE             append what the simulators are asked to (SIMROCM_LOG)\n"
     "  --dispatch-log FILE    append each dispatch that is traced or counted\n"
@@ -78,6 +79,7 @@ int main(int argc, char** argv) {
       {"interposition", no_argument, NULL, 'i'},
       {"restartable", no_argument, NULL, 'r'},
       {"attachable", no_argument, NULL, 'A'},
+      {"old-register", no_argument, NULL, 'R'},
       {"old-attach", no_argument, NULL, 'o'},
       {"log", required_argument, NULL, 'l'},
       {"dispatch-log", required_argument, NULL, 'd'},
@@ -112,6 +114,9 @@ int main(int argc, char** argv) {
         break;
       case 'A':
         setenv("ROCP_TOOL_ATTACH", "1", 1);
+        break;
+      case 'R':
+        libraries = "lib/old-register";
         break;
       case 'o':
         setenv("SIMROCM_OLD_ATTACH", "1", 1);

@@ -369,6 +369,19 @@ void AttachConsole::OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left
   }
 }
 
+void AttachConsole::OnPeriodsSkipped(pid_t pid, uint64_t periods,
+                                     const std::string& text) {
+  absl::MutexLock lock(&mutex_);
+  if (options_.json) {
+    PrintLine(Dump(Json{{"event", "periods_skipped"},
+                        {"pid", pid},
+                        {"periods", periods},
+                        {"reason", text}}));
+  } else {
+    PrintLine(absl::StrCat("rocattach: process ", pid, ": ", text));
+  }
+}
+
 void AttachConsole::OnLibraryChanged(const std::string& path, const std::string& why) {
   absl::MutexLock lock(&mutex_);
   if (!options_.json) {

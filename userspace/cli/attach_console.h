@@ -78,6 +78,8 @@ class AttachConsole : public WatcherObserver {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnPeriodsSkipped(pid_t pid, uint64_t periods, const std::string& text) override
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void OnNotAttached(pid_t pid, const absl::Status& why) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRunningDone() override ABSL_LOCKS_EXCLUDED(mutex_);

@@ -394,6 +394,23 @@ void WatchConsole::OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_
   }
 }
 
+void WatchConsole::OnPeriodsSkipped(pid_t pid, uint64_t periods,
+                                    const std::string& text) {
+  absl::MutexLock lock(&mutex_);
+  if (options_.json) {
+    const Json line = {{"event", "periods_skipped"},
+                       {"pid", pid},
+                       {"periods", periods},
+                       {"reason", text}};
+    Print("%s\n", WatchEventText(line).c_str());
+  } else if (IsFirst(text)) {
+    Say({.level = LogLevel::kWarning,
+         .event = "periods_skipped",
+         .message = absl::StrCat("process ", pid, ": ", text),
+         .pid = pid});
+  }
+}
+
 void WatchConsole::OnNotAttached(pid_t pid, const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   if (options_.json) {

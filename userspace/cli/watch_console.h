@@ -52,6 +52,7 @@ class WatchConsole : public WatcherObserver {
   void OnRecordingResumed(uint64_t records_lost) override;
   void OnSessionRefused(pid_t pid, const std::string& why) override;
   void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) override;
+  void OnPeriodsSkipped(pid_t pid, uint64_t periods, const std::string& text) override;
   void OnNotAttached(pid_t pid, const absl::Status& why) override;
   void OnNotStarted(pid_t pid, const absl::Status& why, bool awaited) override;
   void OnMetricsPush(const absl::Status& state) override;

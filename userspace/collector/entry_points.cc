@@ -46,10 +46,10 @@ ROCATTACH_EXPORT bool OnLoad(void* table, uint64_t, uint64_t, const char* const*
 // searches all libraries of a process in which another tool is globally visible. Then
 // we decline, as in all cases where the SDK was not requested.
 ROCATTACH_EXPORT rocattach_sdk_configure_result* rocprofiler_configure(
-    uint32_t version, const char*, uint32_t, rocattach_sdk_client_id* client) {
+    uint32_t version, const char*, uint32_t priority, rocattach_sdk_client_id* client) {
   rocattach::collector::ErrnoKeeper keep_errno;
   return rocattach::collector::g_collector.sdk.Configure(
-      version, __builtin_return_address(0), client);
+      version, priority, __builtin_return_address(0), client);
 }
 
 ROCATTACH_EXPORT rocattach_sdk_configure_attach_result* rocprofiler_configure_attach(

@@ -167,6 +167,12 @@ ListenerSession::Result ListenerSession::FindListener() {
                        absl::StrCat("process ", pid_, " has ", count, " threads named ",
                                     kListener, "; which one to ask is not known")};
   }
+  // A version that cannot attach ignores the variable, which may well have been set.
+  if (auto maps = Maps::Read(pid_); maps.ok()) {
+    RegisterLibrary found;
+    StepResult result = FindRegisterLibrary(pid_, *maps, &found);
+    if (found.cannot_attach) RETURN_IF_STEP_FAILED(std::move(result));
+  }
   return ToolFailure{
       "no-listener",
       absl::StrCat(

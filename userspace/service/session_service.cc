@@ -24,13 +24,25 @@ constexpr size_t kListedSessions = 1000;
 
 }  // namespace
 
+std::string SkippedPeriodsText(uint64_t periods) {
+  return periods == 1
+             ? std::string(
+                   "1 period was skipped: it had passed before the "
+                   "service could start it")
+             : absl::StrCat(periods,
+                            " periods were skipped: they had passed before the "
+                            "service could start them");
+}
+
 SessionService::SessionService(
     std::shared_ptr<const CounterCatalog> catalog,
     std::function<void(pid_t, const std::string&)> on_refused,
-    std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out)
+    std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out,
+    std::function<void(pid_t, uint64_t)> on_skipped)
     : catalog_(std::move(catalog)),
       on_refused_(std::move(on_refused)),
-      on_left_out_(std::move(on_left_out)) {
+      on_left_out_(std::move(on_left_out)),
+      on_skipped_(std::move(on_skipped)) {
   targets_ = std::make_shared<SessionTargets>(
       [this](ProcessId target, bool waiting) { OnArrival(target, waiting); });
   engine_ = std::make_unique<SessionEngine>(targets_, catalog_);
@@ -169,12 +181,14 @@ void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
   const uint64_t in_time = session->begun + (due ? 1 : 0);
   session->begun = begun;
   if (begun <= in_time) return;
-  session->period += begun - in_time;
+  const uint64_t skipped = begun - in_time;
+  session->period += skipped;
+  const uint64_t number = Number(session->id);
+  const std::string text = SkippedPeriodsText(skipped);
   for (ProcessId target : TargetsOf(*session)) {
-    ReportRefusal(
-        *session, target,
-        absl::StrCat(begun - in_time,
-                     " periods had passed before the service could start them"));
+    targets_->NoteRefusal(target, number, text);
+    const auto due = skip_notices_.Note(number, target, "", session->period);
+    if (due.people && on_skipped_) on_skipped_(target.pid, skipped);
   }
 }
 
@@ -320,6 +334,7 @@ absl::Status SessionService::End(Session* session) {
   session->over = true;
   session->end_ns = BootNs();
   notices_.Forget(Number(session->id));
+  skip_notices_.Forget(Number(session->id));
   if (session->request.over) session->request.over();
   // The session stays listed; its client is done.
   session->request.records = nullptr;

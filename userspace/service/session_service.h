@@ -30,16 +30,22 @@
 
 namespace rocattach {
 
+// For users: that so many collection periods were skipped, and why.
+std::string SkippedPeriodsText(uint64_t periods);
+
 // Thread-safe; none of its functions may be called on the recorder's thread.
 class SessionService {
  public:
   // `on_refused` is called for processes that cannot do what a session requests, with a
-  // reason for people (it has no names of statuses), `on_left_out` for those that do it without something that was not named: once for
-  // each process and session. Both may be null.
+  // reason for people (it has no names of statuses); `on_left_out` for those that do it
+  // without something that was not named; `on_skipped` when collection periods had
+  // passed before they could be started, with how many. Each once for a process and
+  // session; each may be null.
   SessionService(
       std::shared_ptr<const CounterCatalog> catalog,
       std::function<void(pid_t, const std::string& why)> on_refused,
-      std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out = nullptr);
+      std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out = nullptr,
+      std::function<void(pid_t, uint64_t periods)> on_skipped = nullptr);
   ~SessionService();
   SessionService(const SessionService&) = delete;
   SessionService& operator=(const SessionService&) = delete;
@@ -130,6 +136,7 @@ class SessionService {
   const std::shared_ptr<const CounterCatalog> catalog_;
   const std::function<void(pid_t, const std::string&)> on_refused_;
   const std::function<void(pid_t, const std::vector<LeftOut>&)> on_left_out_;
+  const std::function<void(pid_t, uint64_t)> on_skipped_;
   std::shared_ptr<SessionTargets> targets_;
   std::unique_ptr<SessionEngine> engine_;
   std::atomic<int> all_sessions_ = 0, sdk_sessions_ = 0;
@@ -138,6 +145,7 @@ class SessionService {
   absl::Mutex sessions_mutex_;
   std::map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(sessions_mutex_);
   RefusalNotices notices_ ABSL_GUARDED_BY(sessions_mutex_);
+  RefusalNotices skip_notices_ ABSL_GUARDED_BY(sessions_mutex_);
 
   // What Run() waits for. Never held for long: the recorder's thread takes it.
   absl::Mutex mutex_ ABSL_ACQUIRED_AFTER(sessions_mutex_);

@@ -131,6 +131,11 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
         },
         [observer](pid_t pid, const std::vector<LeftOut>& left_out) {
           if (observer != nullptr) observer->OnSessionLeftOut(pid, left_out);
+        },
+        [observer](pid_t pid, uint64_t periods) {
+          if (observer != nullptr) {
+            observer->OnPeriodsSkipped(pid, periods, SkippedPeriodsText(periods));
+          }
         });
     recorder.targets = watcher->sessions_->targets();
     recorder.sdk_search = o.sdk_search;

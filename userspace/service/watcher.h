@@ -140,6 +140,11 @@ class WatcherObserver : public RecorderObserver {
   virtual void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) {
     (void)pid, (void)left_out;
   }
+  // A process lacks so many collection periods of a session, which had passed before
+  // they could be started; `text` says so. Once for each session and process, on the
+  // same thread.
+  virtual void OnPeriodsSkipped(pid_t pid, uint64_t periods,
+                                const std::string& text) = 0;
   // A running process has no window, and so no verdict. On a thread of its own.
   virtual void OnNotAttached(pid_t pid, const absl::Status& why) = 0;
   // Every running process has had its window. On the same thread.

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/collector/sdk_checks.h"
 #include "tests/integration/collector/sdk_run.h"
+#include "tests/temporary_directory.h"
 
 namespace rocattach {
 namespace {
@@ -85,14 +88,32 @@ TEST_F(SdkSwitch, CopiesThatTheSdkDoesNotDeliverAreLost) {
   EXPECT_EQ(result.run.account.other_dropped, 4u);
 }
 
+// An SDK that can make counters when they are asked for, and SDK 1.0, to which they are
+// defined while it starts.
+class SdkAccumulators : public SdkSwitch, public testing::WithParamInterface<bool> {
+ protected:
+  std::vector<std::string> Environment() const {
+    return {absl::StrCat("SIMROCM_CREATE_COUNTER=", GetParam() ? 1 : 0)};
+  }
+  // How often the SDK was handed definitions.
+  static size_t Definitions(const SdkResult& result) {
+    return result.LogOrder({"sdk.load_counter_definition"}).size();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Sdks, SdkAccumulators, testing::Bool(), [](const auto& sdk) {
+  return sdk.param ? "ThatMakesCounters" : "OneDotZero";
+});
+
 // The accumulator of the hardware would follow another counter: the SDK sorts them.
-TEST_F(SdkSwitch, AccumulatorsFollowTheirCounter) {
+TEST_P(SdkAccumulators, AccumulatorsFollowTheirCounter) {
   const std::map<std::string, std::string> leaders = {
       {"SQ_ACCUM_PREV_HIRES", "SQ_WAVES"}, {"SQ_ACCUM_PREV", "SQ_INST_LEVEL_LDS"}};
   SdkResult result = RunSdk(
       {.steps = {"dispatch:20"},
        .filters = {CountersFilter({"SQ_WAVES", "SQ_ACCUM_PREV_HIRES", "SQ_IFETCH_LEVEL",
-                                   "SQ_INST_LEVEL_LDS", "SQ_ACCUM_PREV"})}});
+                                   "SQ_INST_LEVEL_LDS", "SQ_ACCUM_PREV"})},
+       .environment = Environment()});
+  EXPECT_EQ(Definitions(result), GetParam() ? 0u : 1u);
   EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
   ASSERT_EQ(result.run.exit_status, 0) << result.run.errors;
   ASSERT_EQ(result.run.dispatches.size(), 20u);
@@ -119,10 +140,11 @@ TEST_F(SdkSwitch, AccumulatorsFollowTheirCounter) {
 }
 
 // Metrics of latency and occupancy need them; the SDK makes them.
-TEST_F(SdkSwitch, AccumulatedCountersAreMade) {
+TEST_P(SdkAccumulators, AccumulatedCountersAreMade) {
   SdkResult result =
       RunSdk({.steps = {"dispatch:20"},
-              .filters = {CountersFilter({"LdsLatency", "MeanOccupancyPerCU"})}});
+              .filters = {CountersFilter({"LdsLatency", "MeanOccupancyPerCU"})},
+              .environment = Environment()});
   EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
   ASSERT_EQ(result.run.exit_status, 0) << result.run.errors;
   size_t seen = 0;
@@ -142,6 +164,30 @@ TEST_F(SdkSwitch, AccumulatedCountersAreMade) {
     }
   }
   EXPECT_EQ(seen, 40u) << "both in one pass";
+}
+
+// An expression with a counter that the SDK lacks would end the process.
+TEST_F(SdkSwitch, OnlyCountersOfTheSdksOwnFileAreAccumulated) {
+  const testing_support::TemporaryDirectory folder;
+  std::ofstream(folder / "counter_defs.yaml")
+      << "rocprofiler-sdk:\n  counters-schema-version: 1\n  counters:\n"
+         "  - name: SQ_WAVES\n    description: x\n    definitions:\n"
+         "    - architectures:\n      - gfx90a\n      block: SQ\n";
+  const std::vector<std::string> environment = {
+      absl::StrCat("ROCPROFILER_METRICS_PATH=", folder.path())};
+  SdkResult waves =
+      RunSdk({.steps = {"dispatch:5"},
+              .filters = {CountersFilter({"SQ_WAVES", "SQ_ACCUM_PREV_HIRES"})},
+              .environment = environment});
+  EXPECT_EQ(waves.answer.error, 0u) << waves.answer.text;
+  EXPECT_EQ(waves.run.exit_status, 0) << waves.run.errors;
+  SdkResult other =
+      RunSdk({.steps = {"dispatch:5"},
+              .filters = {CountersFilter({"SQ_INSTS", "SQ_ACCUM_PREV_HIRES"})},
+              .environment = environment});
+  EXPECT_EQ(other.answer.error, uint32_t{ROCATTACH_PLAN_ERROR_NO_COUNTER});
+  EXPECT_THAT(other.answer.text, testing::HasSubstr("cannot add up SQ_INSTS"));
+  EXPECT_EQ(other.run.exit_status, 0) << other.run.errors;
 }
 
 }  // namespace

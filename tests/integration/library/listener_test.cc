@@ -305,6 +305,19 @@ TEST_F(ListenerTest, ProcessesWithoutAListener) {
   }
 }
 
+// With the variable set: it is not the user who has forgotten something.
+TEST_F(ListenerTest, ARegisterThatIsTooOld) {
+  ListenerTarget target({"--attachable", "--old-register"});
+  ASSERT_TRUE(target.ready());
+  const Attached attached = Attach(target);
+  EXPECT_EQ(attached.Reason(), "unsupported") << attached.run.output;
+  EXPECT_THAT(attached.Detail(), HasSubstr("is too old for attaching tool libraries"));
+  EXPECT_THAT(attached.Detail(), HasSubstr("rocprofiler_register_attach()"));
+  EXPECT_THAT(attached.Detail(), testing::Not(HasSubstr("ROCP_TOOL_ATTACH")));
+  EXPECT_TRUE(attached.run.exited_with(1));
+  target.ExpectEnd();
+}
+
 TEST_F(ListenerTest, AThreadThatOnlyHasTheName) {
   ListenerTarget none;  // for its variables
   Child named({"python3", "-c",

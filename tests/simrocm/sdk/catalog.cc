@@ -1,11 +1,15 @@
 #include "tests/simrocm/sdk/catalog.h"
 
+#include <cstdio>
 #include <mutex>
 #include <sstream>
+#include <utility>
 
+#include "tests/simrocm/call_log.h"
 #include "tests/simrocm/environment.h"
 #include "tests/simrocm/sdk/agents.h"
 #include "tests/simrocm/sdk/counter_names.h"
+#include "tests/simrocm/sdk/definitions.h"
 #include "tests/simrocm/sdk/expression.h"
 
 namespace simrocm::sdk {
@@ -24,6 +28,7 @@ constexpr Block kBlocks[] = {{"SQ", 8},  {"GRBM", 2}, {"SPI", 6}, {"TA", 2}, {"T
 
 struct Catalog {
   std::mutex mutex;
+  std::string definitions;                      // YAML that a tool has loaded
   std::map<std::string, uint64_t> ids;          // by name, all architectures
   std::map<uint64_t, AgentCounters*> by_agent;  // by agent id
 };
@@ -139,6 +144,36 @@ bool AddDerived(Catalog& catalog, AgentCounters* counters, const std::string& na
   return true;
 }
 
+// The architecture's name, as in definitions.
+std::string ArchitectureOf(const rocattach_sdk_agent& agent) {
+  char name[40];
+  snprintf(name, sizeof(name), "gfx%u%x%x", agent.gfx_target_version / 10000,
+           agent.gfx_target_version / 100 % 100, agent.gfx_target_version % 100);
+  return name;
+}
+
+// As upstream: a mistake is the end of the process.
+void AddDefined(Catalog& catalog, const rocattach_sdk_agent& agent,
+                AgentCounters* counters) {
+  if (catalog.definitions.empty()) return;
+  auto definitions = ParseDefinitions(catalog.definitions);
+  if (!definitions) Fatal("counter definitions cannot be parsed");
+  const std::string architecture = ArchitectureOf(agent);
+  const std::string lacking = GetString("SIMROCM_LACKS_COUNTER");
+  for (const CounterDefinition& definition : *definitions) {
+    // Whose own file does not have it either.
+    const bool lacks =
+        !lacking.empty() && definition.expression.find(lacking) != std::string::npos;
+    if (definition.architectures.count(architecture) != 0 && !lacks &&
+        counters->by_name.count(definition.name) == 0 &&
+        !AddDerived(catalog, counters, definition.name, definition.expression,
+                    definition.description)) {
+      Fatal("AST was not generated for %s:%s", architecture.c_str(),
+            definition.name.c_str());
+    }
+  }
+}
+
 // Call with the mutex held.
 AgentCounters* Load(Catalog& catalog, const rocattach_sdk_agent& agent) {
   if (agent.type != ROCATTACH_SDK_AGENT_GPU) return nullptr;
@@ -151,6 +186,7 @@ AgentCounters* Load(Catalog& catalog, const rocattach_sdk_agent& agent) {
     AddDerived(catalog, counters, definition.name, definition.expression,
                definition.description);
   }
+  AddDefined(catalog, agent, counters);
   return counters;
 }
 
@@ -209,6 +245,13 @@ uint64_t CreateCounter(const rocattach_sdk_agent& agent, const std::string& name
   if (counters == nullptr || counters->by_name.count(name) != 0) return 0;
   if (!AddDerived(Get(), counters, name, expression, description)) return 0;
   return counters->by_name[name]->id;
+}
+
+bool SetDefinitions(std::string yaml, bool append) {
+  std::lock_guard lock(Get().mutex);
+  if (!Get().by_agent.empty()) return false;
+  Get().definitions = append ? std::move(yaml) : "";
+  return true;
 }
 
 uint64_t EncodeInstance(uint64_t counter, const std::vector<Dimension>& dimensions,

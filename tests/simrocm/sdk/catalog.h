@@ -57,6 +57,12 @@ unsigned BlockLimit(const std::string& block);
 uint64_t CreateCounter(const rocattach_sdk_agent& agent, const std::string& name,
                        const std::string& expression, const std::string& description);
 
+// Definitions in addition to the built-in ones (`append`), or instead of them, which is
+// not simulated: they are left out. False, as upstream, once counters have been looked
+// up. When they are, a definition that cannot be understood or names an unknown counter
+// ends the process.
+bool SetDefinitions(std::string yaml, bool append);
+
 // Instance ids: the counter in the upper 16 bits, positions of 6 bits each below.
 // Opaque to tools.
 uint64_t EncodeInstance(uint64_t counter, const std::vector<Dimension>& dimensions,

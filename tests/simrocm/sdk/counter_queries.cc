@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "tests/simrocm/call_log.h"
+#include "tests/simrocm/environment.h"
 #include "tests/simrocm/sdk/agents.h"
 #include "tests/simrocm/sdk/catalog.h"
 #include "tests/simrocm/sdk/state.h"
@@ -144,10 +146,23 @@ SIMROCM_EXPORT rocattach_sdk_status rocprofiler_query_record_dimension_position(
   return ROCATTACH_SDK_STATUS_SUCCESS;
 }
 
-SIMROCM_EXPORT rocattach_sdk_status rocprofiler_create_counter(
-    const char* name, size_t name_length, const char* expression,
-    size_t expression_length, const char* description, size_t description_length,
-    rocattach_sdk_agent_id agent_id, rocattach_sdk_counter_id* counter) {
+SIMROCM_EXPORT rocattach_sdk_status
+rocprofiler_load_counter_definition(const char* yaml, size_t bytes, int32_t flags) {
+  if (yaml == nullptr && bytes != 0) return ROCATTACH_SDK_STATUS_ERROR_INVALID_ARGUMENT;
+  const bool taken =
+      SetDefinitions(std::string(yaml != nullptr ? yaml : "", bytes),
+                     flags == ROCATTACH_SDK_COUNTER_FLAG_APPEND_DEFINITION);
+  simrocm::Log("sdk.load_counter_definition bytes=%zu taken=%d", bytes, taken);
+  return taken ? ROCATTACH_SDK_STATUS_SUCCESS : ROCATTACH_SDK_STATUS_ERROR;
+}
+
+namespace {
+
+rocattach_sdk_status Create(const char* name, size_t name_length,
+                            const char* expression, size_t expression_length,
+                            const char* description, size_t description_length,
+                            rocattach_sdk_agent_id agent_id,
+                            rocattach_sdk_counter_id* counter) {
   const rocattach_sdk_agent* agent = FindAgent(agent_id);
   if (agent == nullptr) return ROCATTACH_SDK_STATUS_ERROR_AGENT_NOT_FOUND;
   if (name == nullptr || name_length == 0 || expression == nullptr) {
@@ -159,4 +174,19 @@ SIMROCM_EXPORT rocattach_sdk_status rocprofiler_create_counter(
       description != nullptr ? std::string(description, description_length) : "");
   return counter->handle != 0 ? ROCATTACH_SDK_STATUS_SUCCESS
                               : ROCATTACH_SDK_STATUS_ERROR_AST_GENERATION_FAILED;
+}
+
+}  // namespace
+
+// SDK 1.0.0 does not export it: for dlsym() it is not there, unless
+// SIMROCM_CREATE_COUNTER is set.
+extern "C" {
+using CreateCounterFunction = decltype(&Create);
+CreateCounterFunction ResolveCreateCounter() {
+  return simrocm::GetBool("SIMROCM_CREATE_COUNTER", false) ? &Create : nullptr;
+}
+__attribute__((visibility("default"), ifunc("ResolveCreateCounter")))
+rocattach_sdk_status
+rocprofiler_create_counter(const char*, size_t, const char*, size_t, const char*,
+                           size_t, rocattach_sdk_agent_id, rocattach_sdk_counter_id*);
 }

@@ -193,5 +193,45 @@ TEST_F(SessionServiceTest, TimeEndsAndRepeats) {
   EXPECT_EQ(begun, 4u);
 }
 
+// Users are not told that a process which takes several periods for its first start
+// has refused something.
+TEST_F(SessionServiceTest, SkippedPeriodsAreNoRefusals) {
+  constexpr uint64_t kPeriodNs = 20'000'000;
+  FakeCollector fake;
+  Player player(&fake);
+  Arrive(&fake);
+  player.Hold(true);
+  SessionRequest request;
+  request.filters = {Counters({"SQ_WAVES"})};
+  request.periods = {{kPeriodNs, kPeriodNs, 1000}};
+  ASSERT_TRUE(service_->Start(request).ok());
+  const uint64_t begin_ns = BootNs();
+  while (BootNs() < begin_ns + 8 * kPeriodNs) std::this_thread::yield();
+  player.Hold(false);
+  const auto skipped = [&] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return times_skipped_ != 0;
+  };
+  for (int i = 0; i < 5000 && !skipped(); ++i) usleep(1000);
+  EXPECT_TRUE(service_->Stop(1).ok());
+  Exit();
+  EXPECT_GT(skipped_, 0u);
+  EXPECT_EQ(times_skipped_, 1) << "of later ones only the recording tells";
+  EXPECT_EQ(times_refused_, 0) << refused_;
+  size_t events = 0;
+  for (const v1::SessionEvent& event : Finish().events) {
+    events += event.detail().find("skipped") != std::string::npos;
+  }
+  EXPECT_GT(events, 0u) << "the recording has them";
+}
+
+TEST(SkippedPeriods, AreCounted) {
+  EXPECT_EQ(SkippedPeriodsText(1),
+            "1 period was skipped: it had passed before the service could start it");
+  EXPECT_EQ(SkippedPeriodsText(4),
+            "4 periods were skipped: they had passed before the service could start "
+            "them");
+}
+
 }  // namespace
 }  // namespace rocattach

@@ -31,6 +31,10 @@ class Player {
   explicit Player(FakeCollector* fake, uint32_t error = 0)
       : fake_(fake), thread_([this, error] {
           while (!stop_) {
+            if (hold_) {
+              std::this_thread::yield();
+              continue;
+            }
             if (scribble_) {
               memset(static_cast<void*>(plan()), 0x5a, sizeof(rocattach_plan));
               scribble_ = false;
@@ -58,6 +62,8 @@ class Player {
     scribble_ = true;
     while (scribble_) std::this_thread::yield();
   }
+  // While it is on, nothing is answered.
+  void Hold(bool on) { hold_ = on; }
   rocattach_plan* plan() { return fake_->plan(); }
   uint64_t Generation() {
     return __atomic_load_n(&plan()->generation, __ATOMIC_ACQUIRE);
@@ -66,7 +72,7 @@ class Player {
  private:
   FakeCollector* fake_;
   uint64_t answered_ = 0;
-  std::atomic<bool> stop_ = false, scribble_ = false;
+  std::atomic<bool> stop_ = false, scribble_ = false, hold_ = false;
   std::thread thread_;
 };
 
@@ -121,6 +127,11 @@ class SessionServiceTest : public testing::Test {
           std::lock_guard<std::mutex> lock(mutex_);
           refused_ = why;
           ++times_refused_;
+        },
+        [this](pid_t, uint64_t periods) {
+          std::lock_guard<std::mutex> lock(mutex_);
+          skipped_ = periods;
+          ++times_skipped_;
         });
     RecorderOptions options;
     options.output = {directory_.path(), "run", {}};
@@ -222,6 +233,8 @@ class SessionServiceTest : public testing::Test {
   std::mutex mutex_;
   std::string refused_;
   int times_refused_ = 0;
+  uint64_t skipped_ = 0;  // when it was last reported
+  int times_skipped_ = 0;
 };
 
 }  // namespace rocattach

@@ -144,6 +144,11 @@ typedef rocattach_sdk_status (*rocattach_sdk_create_counter_fn)(
     const char* name, size_t name_length, const char* expression,
     size_t expression_length, const char* description, size_t description_length,
     rocattach_sdk_agent_id agent, rocattach_sdk_counter_id* counter);
+/* YAML in addition to, or instead of, the definitions in the SDK's own file, which is
+ * read when counters are first looked up; refused from then on. Definitions of an
+ * earlier call are replaced. */
+typedef rocattach_sdk_status (*rocattach_sdk_load_counter_definition_fn)(
+    const char* yaml, size_t bytes, int32_t flags);
 
 /* Counting services. */
 typedef rocattach_sdk_status (*rocattach_sdk_buffer_dispatch_counting_fn)(
@@ -219,6 +224,8 @@ typedef rocattach_sdk_status (*rocattach_sdk_sample_device_counting_fn)(
   X(destroy_counter_config, "rocprofiler_destroy_counter_config",                      \
     rocattach_sdk_destroy_counter_config_fn)                                           \
   X(create_counter, "rocprofiler_create_counter", rocattach_sdk_create_counter_fn)     \
+  X(load_counter_definition, "rocprofiler_load_counter_definition",                    \
+    rocattach_sdk_load_counter_definition_fn)                                          \
   X(configure_buffer_dispatch_counting,                                                \
     "rocprofiler_configure_buffer_dispatch_counting_service",                          \
     rocattach_sdk_buffer_dispatch_counting_fn)                                         \

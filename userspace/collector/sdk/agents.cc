@@ -49,6 +49,12 @@ void CopyText(const char* from, char* to, size_t room) {
 
 }  // namespace
 
+bool AccumulatorName(const char* leader, const char* resolution,
+                     char (&name)[ROCATTACH_PLAN_NAME_BYTES]) {
+  const int bytes = snprintf(name, sizeof(name), "ROCATTACH_%s_%s", resolution, leader);
+  return bytes > 0 && static_cast<size_t>(bytes) < sizeof(name);
+}
+
 rocattach_sdk_status SdkAgents::Load(const rocattach_sdk_functions* sdk,
                                      Dictionary* dictionary, const AgentIds* known) {
   sdk_ = sdk;
@@ -149,12 +155,11 @@ rocattach_sdk_counter_id SdkAgents::FindAccumulator(uint32_t index, const char* 
                                                     rocattach_sdk_status* status) {
   const char* resolution =
       strcmp(follower, "SQ_ACCUM_PREV") == 0 ? "LOW_RES" : "HIGH_RES";
-  char name[2 * ROCATTACH_PLAN_NAME_BYTES];
-  snprintf(name, sizeof(name), "ROCATTACH_%s_%s", resolution, leader);
-  name[ROCATTACH_PLAN_NAME_BYTES - 1] = '\0';
+  char name[ROCATTACH_PLAN_NAME_BYTES];
+  *status = ROCATTACH_SDK_STATUS_ERROR_NOT_IMPLEMENTED;
+  if (!AccumulatorName(leader, resolution, name)) return {0};
   rocattach_sdk_counter_id id = FindCounter(index, name);
   SdkAgent& agent = agents_[index];
-  *status = ROCATTACH_SDK_STATUS_ERROR_NOT_IMPLEMENTED;
   if (id.handle != 0 || sdk_->create_counter == nullptr || !agent.counters_read ||
       agent.counter_count == kMaxCounters) {
     return id;

@@ -27,6 +27,11 @@ struct SdkAgent {
   Counter* counters;
 };
 
+// The name of the counter that adds up `leader`; `resolution`: HIGH_RES or LOW_RES.
+// False: it does not fit.
+bool AccumulatorName(const char* leader, const char* resolution,
+                     char (&name)[ROCATTACH_PLAN_NAME_BYTES]);
+
 // Filled in while the tool is initialised; the counters later, by one thread at a time.
 class SdkAgents {
  public:
@@ -53,7 +58,8 @@ class SdkAgents {
   // The GPU's counter of that name; handle 0 if it has none.
   rocattach_sdk_counter_id FindCounter(uint32_t agent, const char* name);
   // The counter that adds up `leader` over time, as `follower` (SQ_ACCUM_PREV or
-  // SQ_ACCUM_PREV_HIRES) does on the hardware; made when it is first asked for. The
+  // SQ_ACCUM_PREV_HIRES) does on the hardware; one that was defined while the tool was initialised
+  // (accumulators.h), or made when it is first asked for. The
   // SDK sorts the counters of a request, so the follower itself would follow another
   // one. Handle 0: the SDK does not make one, with the reason in `status`.
   rocattach_sdk_counter_id FindAccumulator(uint32_t agent, const char* leader,

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "userspace/collector/sdk/accumulators.h"
+
 namespace rocattach::collector {
 namespace {
 
@@ -82,6 +84,7 @@ bool SdkBackend::Fail(rocattach_backend_reason reason, const char* format, ...) 
 }
 
 rocattach_sdk_configure_result* SdkBackend::Configure(uint32_t version,
+                                                      uint32_t priority,
                                                       const void* caller,
                                                       rocattach_sdk_client_id* client) {
   uint32_t phase = LoadAcquire(&process_->phase);
@@ -91,6 +94,7 @@ rocattach_sdk_configure_result* SdkBackend::Configure(uint32_t version,
     return nullptr;
   }
   called_ = true;
+  first_ = priority == 0;
   version_ = version;
   if (version < kOldestVersion) {
     Fail(ROCATTACH_BACKEND_REASON_SDK_VERSION,
@@ -140,6 +144,10 @@ bool SdkBackend::Initialize() {
        &p.memory.control()->other_dropped, &g_ring_gate, &streams_});
   if (error != 0) return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR, "out of memory");
   uint32_t wanted = p.config.record_kinds != 0 ? p.config.record_kinds : UINT32_MAX;
+  // The definitions of a tool before us would be lost by ours.
+  constexpr uint32_t kCounts =
+      ROCATTACH_PLAN_RECORD_COUNTERS | ROCATTACH_PLAN_RECORD_SAMPLES;
+  if (first_ && (wanted & kCounts) != 0) DefineAccumulators(sdk_, agents_);
   if (!ConfigureServices(wanted)) return false;
   sdk_.start_context(names_);
   rocattach_control* control = p.memory.control();

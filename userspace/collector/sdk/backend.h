@@ -27,8 +27,10 @@ class RingHold;
 // that a plan may request, and only that of code objects runs until one does.
 class SdkBackend {
  public:
-  // Called by the SDK; see abi_tool.h. `caller` is a code address of the SDK.
-  rocattach_sdk_configure_result* Configure(uint32_t version, const void* caller,
+  // Called by the SDK; see abi_tool.h. `priority` is 0 for the first of its tools.
+  // `caller` is a code address of the SDK.
+  rocattach_sdk_configure_result* Configure(uint32_t version, uint32_t priority,
+                                            const void* caller,
                                             rocattach_sdk_client_id* client);
   rocattach_sdk_configure_attach_result* ConfigureAttach();
 
@@ -127,6 +129,7 @@ class SdkBackend {
   // Set from the beginning: the SDK may call in a forked child as well.
   Process* process_ = &g_process;
   bool called_ = false;  // by the SDK, to configure
+  bool first_ = false;   // of the SDK's tools
   rocattach_sdk_functions sdk_ = {};
   rocattach_sdk_configure_result result_ = {};
   rocattach_sdk_configure_attach_result attach_result_ = {};

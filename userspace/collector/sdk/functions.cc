@@ -36,6 +36,7 @@ constexpr const char* kOptional[] = {
     "rocprofiler_configure_external_correlation_id_request_service",
     "rocprofiler_query_record_dimension_position",
     "rocprofiler_create_counter",
+    "rocprofiler_load_counter_definition",
     "rocprofiler_configure_buffer_dispatch_counting_service",
     "rocprofiler_configure_device_counting_service",
     "rocprofiler_sample_device_counting_service",
@@ -75,6 +76,11 @@ const char* LoadSdkFunctions(const void* caller, rocattach_sdk_functions* functi
   ROCATTACH_SDK_FOR_EACH_FUNCTION(ROCATTACH_LOAD)
 #undef ROCATTACH_LOAD
   return missing;
+}
+
+const char* LibraryOf(const void* address) {
+  Dl_info info;
+  return HaveLoader() && dladdr(address, &info) != 0 ? info.dli_fname : nullptr;
 }
 
 void* FindRegisterFunction(const char* name) {

@@ -11,6 +11,10 @@ namespace rocattach::collector {
 // backend cannot work.
 const char* LoadSdkFunctions(const void* caller, rocattach_sdk_functions* functions);
 
+// The path under which the library that holds this address was loaded; nullptr if that
+// is not known. Valid as long as the library stays loaded.
+const char* LibraryOf(const void* address);
+
 // A function of the rocprofiler-register in this process; nullptr if there is none.
 void* FindRegisterFunction(const char* name);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "userspace/collector/hsa/backend.h"
+#include "userspace/collector/sdk/accumulators.h"
 
 // As in functions.cc: up to glibc 2.33 only some programs have these.
 extern "C" {
@@ -228,6 +229,7 @@ bool LateSampler::Initialize() {
   if (status != ROCATTACH_SDK_STATUS_SUCCESS) {
     return Fail("it does not list its agents (status %d)", status);
   }
+  DefineAccumulators(sdk_, agents_);
   configs_.Init(&sdk_, &agents_, &p.plans);
   samples_.Init({&sdk_, &agents_, &configs_, &p.plans, &p.rings});
   if (!samples_.Configure()) return Fail("it has no device counting");

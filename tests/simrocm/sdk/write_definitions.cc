@@ -1,0 +1,28 @@
+// Writes the SDK's file of counters, for its readers: `block`s and architectures of the
+// simulated hardware, in the form in which it is installed.
+#include <cstdio>
+#include <sstream>
+#include <string>
+
+#include "tests/simrocm/sdk/counter_names.h"
+
+int main() {
+  printf("rocprofiler-sdk:\n  counters-schema-version: 1\n  counters:\n");
+  for (const auto& block : simrocm::sdk::kNamedBlocks) {
+    std::istringstream names(block.names);
+    for (std::string name; names >> name;) {
+      printf(
+          "  - name: %s\n"
+          "    description: Simulated counter. Its block is in the definition below,\n"
+          "      and so are its architectures.\n"
+          "    properties: []\n"
+          "    definitions:\n"
+          "    - architectures:\n"
+          "      - gfx90a\n%s"
+          "      block: %s\n"
+          "      event: 1\n",
+          name.c_str(), block.only_gfx90a ? "" : "      - gfx906\n", block.block);
+    }
+  }
+  return fflush(stdout) == 0 ? 0 : 1;
+}
