@@ -25,13 +25,11 @@ class OtlpProfileEncoder {
  public:
   explicit OtlpProfileEncoder(const ProfileData& data)
       : data_(data), dictionary_(*message_.mutable_dictionary()) {
-    // The first entry of each table stands for "none".
+    // The first entry of each table stands for "none", and is empty.
     dictionary_.add_mapping_table();
     dictionary_.add_location_table();
     dictionary_.add_function_table();
-    otlp::Link* link = dictionary_.add_link_table();
-    link->set_trace_id(std::string(16, '\0'));
-    link->set_span_id(std::string(8, '\0'));
+    dictionary_.add_link_table();
     dictionary_.add_attribute_table();
     dictionary_.add_stack_table();
     Text("");
@@ -131,11 +129,6 @@ class OtlpProfileEncoder {
 
   void AddProcess(const ProfileProcess& process,
                   absl::Span<const ProfileSample> samples) {
-    otlp::ResourceProfiles* resource = message_.add_resource_profiles();
-    SetResource(process, resource->mutable_resource());
-    otlp::ScopeProfiles* scope = resource->add_scope_profiles();
-    scope->mutable_scope()->set_name("rocattach");
-    scope->mutable_scope()->set_version(ROCATTACH_VERSION);
     // One profile for each type that the process has values of.
     std::map<uint32_t, otlp::Profile> profiles;
     for (const ProfileSample& sample : samples) {
@@ -146,6 +139,13 @@ class OtlpProfileEncoder {
         added->add_values(total);
       }
     }
+    // A process without any value is left out: readers reject a scope without profiles.
+    if (profiles.empty()) return;
+    otlp::ResourceProfiles* resource = message_.add_resource_profiles();
+    SetResource(process, resource->mutable_resource());
+    otlp::ScopeProfiles* scope = resource->add_scope_profiles();
+    scope->mutable_scope()->set_name("rocattach");
+    scope->mutable_scope()->set_version(ROCATTACH_VERSION);
     for (auto& [which, profile] : profiles) {
       Complete(process, which, &profile);
       *scope->add_profiles() = std::move(profile);

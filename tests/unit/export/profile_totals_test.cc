@@ -151,6 +151,29 @@ TEST(OtlpProfile, HasOneProfileForEachTypeWithValues) {
   EXPECT_NE(profiles[0].profile_id(), profiles[1].profile_id());
 }
 
+TEST(OtlpProfile, TheFirstEntriesAreEmpty) {
+  otlp::ProfilesData data;
+  ASSERT_TRUE(data.ParseFromString(*EncodeOtlpProfile(SmallProfile())));
+  ASSERT_EQ(data.dictionary().link_table_size(), 1);
+  EXPECT_EQ(data.dictionary().link_table(0).ByteSizeLong(), 0u);
+  EXPECT_EQ(data.dictionary().mapping_table(0).ByteSizeLong(), 0u);
+  EXPECT_EQ(data.dictionary().stack_table(0).ByteSizeLong(), 0u);
+}
+
+TEST(OtlpProfile, AProcessWithoutValuesIsLeftOut) {
+  ProfileData data = SmallProfile();
+  data.processes.insert(data.processes.begin(), ProfileProcess());
+  for (ProfileSample& sample : data.samples) ++sample.process;
+  ProfileSample nothing = data.samples[0];
+  nothing.process = 0;
+  nothing.totals.clear();
+  data.samples.insert(data.samples.begin(), nothing);
+  otlp::ProfilesData message;
+  ASSERT_TRUE(message.ParseFromString(*EncodeOtlpProfile(data)));
+  ASSERT_EQ(message.resource_profiles_size(), 1);
+  EXPECT_EQ(message.resource_profiles(0).scope_profiles(0).profiles_size(), 2);
+}
+
 TEST(Profiles, OfNothingAreValid) {
   const ProfileData nothing;
   EXPECT_TRUE(EncodePprof(nothing).ok());
