@@ -39,6 +39,7 @@ std::string LocalTime(uint64_t realtime_ns, const char* format) {
 // Variables are those of this program.
 OutputKeys KeysOf(const ExportProcess& process) {
   OutputKeys keys = CurrentOutputKeys({});
+  keys.recorded = true;
   const v1::Process& recorded = process.process();
   keys.process.id.pid = static_cast<pid_t>(recorded.pid());
   keys.process.parent = static_cast<pid_t>(recorded.parent_pid());
@@ -77,7 +78,7 @@ class Conversion {
         ReadingStopped() && !options_.output.follow && !options_.when_ended;
     // What was interrupted keeps the name of a partial output.
     if (interrupted) {
-      exporter_.Flush();
+      exporter_.WritePartial();
       Note(kExitLosses, "interrupted");
     } else if (absl::Status status = exporter_.Finish(); !status.ok()) {
       Note(kExitUnreadable, std::string(status.message()));

@@ -115,6 +115,17 @@ class ComputeSink : public ExportSink {
     return compressed_->Complete();
   }
 
+  void WritePartial(absl::Span<const ExportProcess* const> open) override {
+    if (sysinfo_ == nullptr) return;
+    for (const ExportProcess* process : open) (void)EndProcess(*process);
+    (void)AddCompleted(completion_.Finish());
+    (void)WriteConfiguration();
+    for (OutputFile* file : {sysinfo_.get(), configuration_.get(), values_.get()}) {
+      (void)file->Flush();
+    }
+    (void)compressed_->Stop();
+  }
+
   std::vector<std::string> Files() const override {
     std::vector<std::string> files;
     for (const OutputFile* file :
@@ -192,7 +203,7 @@ class ComputeSink : public ExportSink {
         .Number(process.pid())
         .Number(uint64_t{r.grid_x} * r.grid_y * r.grid_z)
         .Number(uint64_t{r.workgroup_x} * r.workgroup_y * r.workgroup_z)
-        .Number(LdsBlockSize(r.lds_bytes))
+        .Number(r.lds_bytes)
         .Number(r.scratch_bytes)
         .Number(symbol.arch_vgprs())
         .Number(symbol.accum_vgprs())

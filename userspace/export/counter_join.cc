@@ -13,29 +13,28 @@ size_t CounterJoin::Size(absl::Span<const CounterRecord> values) {
   return size;
 }
 
-void CounterJoin::AddDispatches(absl::Span<const rocattach_dispatch> dispatches) {
-  for (const rocattach_dispatch& dispatch : dispatches) {
-    const auto waiting = waiting_.find(dispatch.correlation_id);
-    if (waiting != waiting_.end()) {
-      const std::vector<CounterRecord> values = std::move(waiting->second);
-      waiting_.erase(waiting);
-      waiting_values_ -= Size(values);
-      emit_({&dispatch, values});
-      continue;
-    }
-    if (newer_.size() >= window_) {
-      older_ = std::move(newer_);
-      newer_.clear();
-    }
-    newer_.insert_or_assign(dispatch.correlation_id, dispatch);
+void CounterJoin::Add(const LinkedDispatch& dispatch) {
+  const uint64_t operation = dispatch.record.correlation_id;
+  const auto waiting = waiting_.find(operation);
+  if (waiting != waiting_.end()) {
+    const std::vector<CounterRecord> values = std::move(waiting->second);
+    waiting_.erase(waiting);
+    waiting_values_ -= Size(values);
+    emit_({&dispatch.record, values, dispatch.correlation_id});
+    return;
   }
+  if (newer_.size() >= window_) {
+    older_ = std::move(newer_);
+    newer_.clear();
+  }
+  newer_.insert_or_assign(operation, dispatch);
 }
 
 bool CounterJoin::EmitWith(Dispatches* dispatches,
                            absl::Span<const CounterRecord> values) {
   const auto found = dispatches->find(values[0].operation);
   if (found == dispatches->end()) return false;
-  emit_({&found->second, values});
+  emit_({&found->second.record, values, found->second.correlation_id});
   dispatches->erase(found);
   return true;
 }
@@ -67,7 +66,7 @@ void CounterJoin::EmitOldest() {
   waiting_.erase(waiting);
   waiting_values_ -= Size(values);
   ++unmatched_;
-  emit_({nullptr, values});
+  emit_({nullptr, values, unmatched_id_(operation)});
 }
 
 void CounterJoin::Finish() {

@@ -12,8 +12,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "userspace/abi/records.h"
 #include "userspace/export/export_sink.h"
+#include "userspace/export/launch_links.h"
 
 namespace rocattach {
 
@@ -22,7 +22,9 @@ class CounterJoin {
   using Emit = std::function<void(const CountedDispatch&)>;
 
   // `emit` is called from within the calls below, once for each counted dispatch.
-  explicit CounterJoin(Emit emit) : emit_(std::move(emit)) {}
+  // `unmatched_id`: the correlation id of a dispatch that is not found.
+  CounterJoin(Emit emit, std::function<uint64_t(uint64_t)> unmatched_id)
+      : emit_(std::move(emit)), unmatched_id_(std::move(unmatched_id)) {}
 
   // At least the last `dispatches` without values are kept, and so many values without
   // a dispatch. A dispatch can have dozens of values, and thousands of instances.
@@ -31,7 +33,7 @@ class CounterJoin {
     value_window_ = values;
   }
 
-  void AddDispatches(absl::Span<const rocattach_dispatch> dispatches);
+  void Add(const LinkedDispatch& dispatch);
   // Whole dispatches' values.
   void AddValues(absl::Span<const CounterRecord> values);
   // What is left gets no dispatch any more.
@@ -41,7 +43,7 @@ class CounterJoin {
   uint64_t unmatched() const { return unmatched_; }
 
  private:
-  using Dispatches = absl::flat_hash_map<uint64_t, rocattach_dispatch>;
+  using Dispatches = absl::flat_hash_map<uint64_t, LinkedDispatch>;
 
   // What waiting values take, in values.
   static size_t Size(absl::Span<const CounterRecord> values);
@@ -49,6 +51,7 @@ class CounterJoin {
   void EmitOldest();
 
   Emit emit_;
+  std::function<uint64_t(uint64_t)> unmatched_id_;
   size_t window_ = size_t{1} << 16;
   size_t value_window_ = size_t{1} << 20;
   // Two generations: when the newer one is full, the older one is forgotten.

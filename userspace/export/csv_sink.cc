@@ -93,13 +93,12 @@ class CsvSink : public ExportSink {
     RETURN_IF_ERROR(counters_.Begin());
     rocattach_dispatch unknown = {};
     const CounterRecord& first = counted.values[0];
-    unknown.correlation_id = first.operation;
     unknown.kernel_id = first.kernel_id;
     unknown.agent_id = first.agent_id;
     const rocattach_dispatch& r =
         counted.dispatch == nullptr ? unknown : *counted.dispatch;
     for (const CounterRecord& value : counted.values) {
-      AddCounter(process, r, value);
+      AddCounter(process, counted.correlation_id, r, value);
       RETURN_IF_ERROR(counters_.Written());
     }
     return absl::OkStatus();
@@ -289,11 +288,11 @@ class CsvSink : public ExportSink {
     by_kernel_[room ? r.kernel_id : 0].Add(r.end_ns - r.start_ns);
   }
 
-  void AddCounter(const ExportProcess& process, const rocattach_dispatch& r,
-                  const CounterRecord& value) {
+  void AddCounter(const ExportProcess& process, uint64_t correlation_id,
+                  const rocattach_dispatch& r, const CounterRecord& value) {
     const KernelCells kernel = CellsOf(process, r.kernel_id);
     counters_.Row()
-        .Number(r.correlation_id)
+        .Number(correlation_id)
         .Number(r.dispatch_id)
         .Text(AgentOf(r.agent_id))
         .Number(r.queue_id)

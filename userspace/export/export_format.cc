@@ -12,10 +12,10 @@ namespace rocattach {
 
 absl::Span<const ExportFormat> ExportFormats() {
   static constexpr ExportFormat kFormats[] = {
-      {"csv", "the files of rocprofv3", false, true, MakeCsvSink},
-      {"json", "the file of rocprofv3", true, false, MakeJsonSink},
+      {"csv", "the files of rocprofv3", false, true, MakeCsvSink, true},
+      {"json", "the file of rocprofv3", true, false, MakeJsonSink, true},
       {"ndjson", "one JSON object a line", true, true, MakeNdjsonSink},
-      {"rocpd", "an SQLite database", false, true, MakeRocpdSink},
+      {"rocpd", "an SQLite database", false, true, MakeRocpdSink, true},
       {"pftrace", "a trace for Perfetto", true, true, MakePftraceSink},
       {"pprof", "a profile for pprof", true, false, MakePprofSink},
       {"otlp-profile", "OpenTelemetry profiles", true, false, MakeOtlpProfileSink},

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "userspace/export/counter_facts.h"
 #include "userspace/export/export_sink.h"
 
 namespace rocattach {
@@ -30,6 +31,8 @@ struct ExportOptions {
   // from the base name of the output.
   std::string workload_directory;
   std::string workload_name;
+  // Never null.
+  std::shared_ptr<CounterFacts> counter_facts = std::make_shared<CounterFacts>();
 };
 
 inline constexpr absl::string_view kRocpdSchemas[] = {"3.0.0", "3.0.1", "3.0.2",
@@ -46,6 +49,10 @@ struct ExportFormat {
   // Its directory exists.
   absl::StatusOr<std::unique_ptr<ExportSink>> (*make)(const std::string& base,
                                                       const ExportOptions& options);
+  // Records are told as rocprofv3 has them: operations with the correlation ids of the
+  // calls that submitted them, and ROCTx ranges as one record; see LaunchLinks and
+  // MarkerRanges.
+  bool as_rocprofv3 = false;
 };
 
 // All of them, in the order of the help.

@@ -24,6 +24,9 @@ struct CountedDispatch {
   const rocattach_dispatch* dispatch = nullptr;
   // All with the same operation; never empty.
   absl::Span<const CounterRecord> values;
+  // Of the dispatch, as sinks that are told records as rocprofv3 has them have it; also
+  // where the dispatch is not known.
+  uint64_t correlation_id = 0;
 };
 
 // Start and end are present and in order; a target can claim anything.
@@ -34,8 +37,8 @@ bool HasTimes(const Operation& r) {
          r.start_ns != 0 && r.end_ns >= r.start_ns;
 }
 
-// Errors are final: after the first one, only the destructor is called, and the output
-// stays behind as a partial one.
+// Errors are final: after the first one, only WritePartial() and the destructor are
+// called, and the output stays behind as a partial one.
 class ExportSink {
  public:
   virtual ~ExportSink() = default;
@@ -66,7 +69,8 @@ class ExportSink {
     return absl::OkStatus();
   }
 
-  // Records, in the order of the stream. dispatch_id is always set: it counts the
+  // Records, in the order of the stream; operations may come later than others if their
+  // calls are looked for (ExportFormat::as_rocprofv3). dispatch_id is always set: it counts the
   // dispatches of the process from 1, whatever the recording says.
   virtual absl::Status OnDispatches(const ExportProcess&,
                                     absl::Span<const rocattach_dispatch>) {
@@ -102,6 +106,11 @@ class ExportSink {
 
   // Completes the output under its final name. Every process has ended.
   virtual absl::Status Finish() = 0;
+
+  // The conversion ends early: it was interrupted, or this or another output failed.
+  // Writes what there is, as far as that is possible, and leaves the files the names of
+  // partial ones. `open`: the processes of this sink that have not ended.
+  virtual void WritePartial(absl::Span<const ExportProcess* const>) { (void)Flush(); }
 
   // The files that it has created so far, by the names that they have now.
   virtual std::vector<std::string> Files() const = 0;

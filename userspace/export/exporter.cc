@@ -12,16 +12,8 @@ namespace {
 
 // Limit for the names of all processes that are open at a time.
 constexpr size_t kMaxNameBytes = 512 << 20;
-// Dispatches that all joins together keep in a generation, about 120 bytes each. Values
-// may come a quarter of a second before or after; counted kernels run one at a time.
-// So many just fit a table of 65,536 slots.
-constexpr size_t kJoinedDispatches = 56'000;
-// Values that all joins together keep while their dispatch has not come, about 100
-// bytes each: those of 17,000 dispatches with 60 counters each.
-constexpr size_t kJoinedValues = size_t{1} << 20;
 // Processes that are open at a time, about 1 KiB each without names.
 constexpr size_t kMaxProcesses = 128 << 10;
-constexpr size_t kLeastJoinWindow = 4096;
 // Names of outputs that are kept for the end.
 constexpr size_t kMostNamedFiles = 10'000;
 // Bytes of an explanation for users.
@@ -36,14 +28,6 @@ absl::Status MakeParent(const std::string& path) {
 }
 
 }  // namespace
-
-template <typename F>
-void Exporter::ForSinks(Target* target, F f) {
-  for (Output* output : target->outputs) {
-    if (!status_.ok()) return;
-    status_ = f(output->sink.get());
-  }
-}
 
 void Exporter::OnRecording(const FrameContext&, const v1::StreamHeader* header) {
   EndAll();
@@ -106,13 +90,14 @@ absl::StatusOr<Exporter::Output*> Exporter::OpenOutput(const ExportFormat& forma
   RETURN_IF_ERROR(MakeParent(base));
   ASSIGN_OR_RETURN(auto made, format.make(base, options_.output));
   Output& output = outputs_[{&format, base}];
-  output = {std::move(made), format.many_processes, 0};
+  output = {std::move(made), format.many_processes, 0, format.as_rocprofv3};
   return &output;
 }
 
 absl::Status Exporter::Begin(Target* target) {
   target->begun = true;
   ++begun_;
+  StartView(target);
   const ExportProcess& process = target->process;
   for (const ExportFormat* format : options_.formats) {
     ASSIGN_OR_RETURN(Output * output, OpenOutput(*format, *target));
@@ -245,83 +230,16 @@ void Exporter::OnThread(const FrameContext& at, const v1::Thread& thread) {
 
 void Exporter::OnApiFunction(const FrameContext& at, const v1::ApiFunction& function) {
   Learn(at, function);
+  Target* target = Find(at);
+  if (target != nullptr && target->view != nullptr) {
+    target->view->links.ExpectCalls(function.domain() != v1::API_DOMAIN_MARKER);
+  }
 }
 
 void Exporter::Announce(Target* target, const v1::ApiFunction& function) {
   ForSinks(target, [&](ExportSink* sink) {
     return sink->OnApiFunction(target->process, function);
   });
-}
-
-void Exporter::StartJoin(Target* target) {
-  if (target->join != nullptr) return;
-  target->join = std::make_unique<CounterJoin>([this, target](const auto& counted) {
-    ForSinks(target, [&](ExportSink* sink) {
-      return sink->OnCountedDispatch(target->process, counted);
-    });
-  });
-  ++joins_;
-  const size_t dispatches = std::max(kLeastJoinWindow, kJoinedDispatches / joins_);
-  const size_t values = std::max(kLeastJoinWindow, kJoinedValues / joins_);
-  for (auto& [stream, other] : targets_) {
-    if (other->join != nullptr) other->join->set_window(dispatches, values);
-  }
-}
-
-void Exporter::OnDispatches(const FrameContext& at,
-                            absl::Span<const rocattach_dispatch> records) {
-  Target* target = FindBegun(at, records.size());
-  if (target == nullptr) return;
-  numbered_.assign(records.begin(), records.end());
-  for (rocattach_dispatch& dispatch : numbered_) {
-    // The collector's numbers are there only while a session counts.
-    dispatch.dispatch_id = ++target->dispatches;
-  }
-  ForSinks(target, [&](ExportSink* sink) {
-    return sink->OnDispatches(target->process, numbered_);
-  });
-  if (target->join != nullptr) target->join->AddDispatches(numbered_);
-}
-
-void Exporter::OnCopies(const FrameContext& at,
-                        absl::Span<const rocattach_copy> records) {
-  Target* target = FindBegun(at, records.size());
-  if (target == nullptr) return;
-  ForSinks(target,
-           [&](ExportSink* sink) { return sink->OnCopies(target->process, records); });
-}
-
-void Exporter::OnCounters(const FrameContext& at,
-                          absl::Span<const CounterRecord> records) {
-  Target* target = FindBegun(at, records.size());
-  if (target == nullptr) return;
-  StartJoin(target);
-  target->join->AddValues(records);
-}
-
-void Exporter::OnSamples(const FrameContext& at,
-                         absl::Span<const CounterRecord> records) {
-  Target* target = FindBegun(at, records.size());
-  if (target == nullptr) return;
-  ForSinks(target,
-           [&](ExportSink* sink) { return sink->OnSamples(target->process, records); });
-}
-
-void Exporter::OnApiCalls(const FrameContext& at,
-                          absl::Span<const ApiCallRecord> records) {
-  Target* target = FindBegun(at, records.size());
-  if (target == nullptr) return;
-  ForSinks(target, [&](ExportSink* sink) {
-    return sink->OnApiCalls(target->process, records);
-  });
-}
-
-void Exporter::OnMemory(const FrameContext& at,
-                        absl::Span<const MemoryRecord> records) {
-  Target* target = FindBegun(at, records.size());
-  if (target == nullptr) return;
-  ForSinks(target,
-           [&](ExportSink* sink) { return sink->OnMemory(target->process, records); });
 }
 
 void Exporter::OnWindow(const FrameContext& at, const v1::WindowEvent& event) {
@@ -352,11 +270,13 @@ void Exporter::OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) {
 }
 
 void Exporter::EndTarget(Target* target) {
+  FinishView(target);
   if (target->join != nullptr) {
     target->join->Finish();
     unmatched_ += target->join->unmatched();
     --joins_;
   }
+  if (target->view != nullptr) --views_;
   ForSinks(target, [&](ExportSink* sink) { return sink->EndProcess(target->process); });
   entries_omitted_ += target->process.entries_omitted();
   name_bytes_ -= target->process.bytes_;
@@ -387,30 +307,57 @@ void Exporter::NoteOmissions(const ExportSink& sink) {
   }
 }
 
-void Exporter::EndAll() {
-  // In the order of their beginning, so that outputs do not depend on the hash.
-  std::vector<Target*> left;
-  for (auto& [stream, target] : targets_) left.push_back(target.get());
-  std::sort(left.begin(), left.end(), [](const Target* a, const Target* b) {
+std::vector<Exporter::Target*> Exporter::TargetsInOrder() {
+  std::vector<Target*> targets;
+  for (auto& [stream, target] : targets_) targets.push_back(target.get());
+  std::sort(targets.begin(), targets.end(), [](const Target* a, const Target* b) {
     return a->process.number() < b->process.number();
   });
-  for (Target* target : left) EndTarget(target);
+  return targets;
+}
+
+void Exporter::EndAll() {
+  for (Target* target : TargetsInOrder()) EndTarget(target);
   targets_.clear();
 }
 
 void Exporter::Flush() {
+  for (auto& [stream, target] : targets_) {
+    if (target->view == nullptr) continue;
+    target->view->links.Release(/*all=*/false);
+    WriteLinked(target.get());
+  }
   for (auto& [key, output] : outputs_) {
     if (output.sink != nullptr && status_.ok()) status_ = output.sink->Flush();
   }
 }
 
+void Exporter::WritePartial() {
+  std::map<const Output*, std::vector<const ExportProcess*>> open;
+  for (Target* target : TargetsInOrder()) {
+    FinishView(target);
+    if (target->join != nullptr) target->join->Finish();
+    for (const Output* output : target->outputs) {
+      open[output].push_back(&target->process);
+    }
+  }
+  for (auto& [key, output] : outputs_) {
+    if (output.sink != nullptr) output.sink->WritePartial(open[&output]);
+  }
+}
+
 absl::Status Exporter::Finish() {
+  if (!status_.ok()) {
+    WritePartial();
+    return status_;
+  }
   EndAll();
   for (auto& [key, output] : outputs_) {
     if (output.sink == nullptr || !status_.ok()) continue;
     status_ = output.sink->Finish();
     NoteOmissions(*output.sink);
   }
+  if (!status_.ok()) WritePartial();
   return status_;
 }
 

@@ -19,6 +19,8 @@
 #include "userspace/export/export_format.h"
 #include "userspace/export/export_process.h"
 #include "userspace/export/export_sink.h"
+#include "userspace/export/launch_links.h"
+#include "userspace/export/marker_ranges.h"
 #include "userspace/stream/visitor.h"
 
 namespace rocattach {
@@ -48,6 +50,10 @@ class Exporter : public StreamVisitor {
   void Flush();
   // Ends all processes and completes all outputs.
   absl::Status Finish();
+
+  // Instead of Finish(): writes what there is, under the names of partial outputs.
+  // Finish() does it after an error.
+  void WritePartial();
 
   // Outputs by their present names: complete ones, and after an error partial ones.
   std::vector<std::string> Files() const;
@@ -88,6 +94,12 @@ class Exporter : public StreamVisitor {
     std::unique_ptr<ExportSink> sink;
     bool shared = false;
     size_t open = 0;  // processes that write to it
+    bool as_rocprofv3 = false;
+  };
+  // A process's records as rocprofv3 has them.
+  struct View {
+    LaunchLinks links;
+    MarkerRanges ranges;
   };
   struct Target {
     explicit Target(uint32_t number) : process(number) {}
@@ -95,6 +107,7 @@ class Exporter : public StreamVisitor {
     bool begun = false;
     std::vector<Output*> outputs;       // in the order of the formats
     std::unique_ptr<CounterJoin> join;  // once it has a plan with counters
+    std::unique_ptr<View> view;         // null if no output needs it
     uint64_t dispatches = 0;
   };
 
@@ -121,10 +134,32 @@ class Exporter : public StreamVisitor {
   void StartJoin(Target* target);
   void EndTarget(Target* target);
   void EndAll();
+  // In the order of their beginning, so that outputs do not depend on the hash.
+  std::vector<Target*> TargetsInOrder();
   void NoteOmissions(const ExportSink& sink);
-  // Calls `f` with each of the process's sinks until one fails.
+  // Which of a process's sinks.
+  enum class Sinks { kAll, kAsRecorded, kAsRocprofv3 };
+  // Calls `f` with each of these until one fails.
   template <typename F>
-  void ForSinks(Target* target, F f);
+  void ForSinks(Target* target, Sinks which, F f) {
+    for (Output* output : target->outputs) {
+      if (!status_.ok()) return;
+      if (which == Sinks::kAll ||
+          output->as_rocprofv3 == (which == Sinks::kAsRocprofv3)) {
+        status_ = f(output->sink.get());
+      }
+    }
+  }
+  template <typename F>
+  void ForSinks(Target* target, F f) {
+    ForSinks(target, Sinks::kAll, f);
+  }
+  // Begins to see the process's records as rocprofv3 has them, if an output needs it.
+  void StartView(Target* target);
+  // Writes the operations whose correlation ids are known now.
+  void WriteLinked(Target* target);
+  // Writes what the view has kept back.
+  void FinishView(Target* target);
 
   const ExporterOptions options_;
   absl::Status status_;
@@ -135,8 +170,12 @@ class Exporter : public StreamVisitor {
   std::map<std::pair<const ExportFormat*, std::string>, Output> outputs_;
   std::vector<std::string> completed_;  // files
   std::vector<std::string> process_errors_;
-  std::vector<std::string> sink_omissions_;   // of sinks that are finished
-  std::vector<rocattach_dispatch> numbered_;  // kept so that batches allocate little
+  std::vector<std::string> sink_omissions_;  // of sinks that are finished
+  // Kept so that batches allocate little.
+  std::vector<rocattach_dispatch> numbered_;
+  std::vector<ApiCallRecord> calls_;
+  std::vector<MemoryRecord> memory_;
+  size_t views_ = 0;
   uint32_t next_number_ = 1;
   uint64_t begun_ = 0;
   size_t joins_ = 0;

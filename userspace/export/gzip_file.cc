@@ -70,6 +70,11 @@ absl::Status GzipFile::Append(absl::string_view text) {
   return absl::OkStatus();
 }
 
+absl::Status GzipFile::Stop() {
+  RETURN_IF_ERROR(Compress("", Z_FINISH));
+  return file_->Flush();
+}
+
 absl::Status GzipFile::Complete() {
   RETURN_IF_ERROR(Compress("", Z_FINISH));
   return file_->Complete();

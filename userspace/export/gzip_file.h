@@ -24,6 +24,8 @@ class GzipFile {
   absl::Status Append(absl::string_view text);
   // As OutputFile.
   absl::Status Complete();
+  // Ends what is compressed, under the name of a partial output.
+  absl::Status Stop();
   const std::string& name() const { return file_->name(); }
 
  private:

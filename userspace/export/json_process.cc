@@ -5,7 +5,8 @@
 
 #include "userspace/abi/hip_stream.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/export/csv_agents.h"
+#include "userspace/export/agent_json.h"
+#include "userspace/export/symbol_json.h"
 #include "userspace/export/upstream_names.h"
 #include "userspace/report/workload_attributes.h"
 
@@ -52,8 +53,9 @@ void Separate(std::string* out, char open) {
 
 }  // namespace
 
-JsonProcess::JsonProcess(const std::string& directory)
-    : dispatches_(directory),
+JsonProcess::JsonProcess(const std::string& directory, CounterFacts* facts)
+    : facts_(facts),
+      dispatches_(directory),
       copies_(directory),
       memory_(directory),
       scratch_(directory),
@@ -209,7 +211,6 @@ absl::Status JsonProcess::Add(const ExportProcess& process,
                               const CountedDispatch& counted) {
   rocattach_dispatch unknown = {};
   const CounterRecord& first = counted.values[0];
-  unknown.correlation_id = first.operation;
   unknown.kernel_id = first.kernel_id;
   unknown.agent_id = first.agent_id;
   const rocattach_dispatch& r =
@@ -218,7 +219,7 @@ absl::Status JsonProcess::Add(const ExportProcess& process,
   JsonObject json = counters_.Begin();
   json.Number("thread_id", r.tid).Object("dispatch_data");
   AddDispatchInfo(process, r, &json);
-  AddCorrelation(r.correlation_id, &json);
+  AddCorrelation(counted.correlation_id, &json);
   json.Number("start_timestamp", r.start_ns).Number("end_timestamp", r.end_ns).End();
   std::string* out = counters_.text.buffer();
   json.Raw("records", "[");
@@ -282,90 +283,39 @@ void JsonProcess::WriteHead(const ExportProcess& process, std::string* out) cons
   json.End();
 }
 
-namespace {
-
-// Keys of agents that only the kernel driver knows; 0 where it was not asked.
-constexpr const char* kDriverProperties[] = {"array_count",
-                                             "capability",
-                                             "cpu_core_id_base",
-                                             "cu_per_simd_array",
-                                             "device_id",
-                                             "drm_render_minor",
-                                             "fw_version",
-                                             "gds_size_in_kb",
-                                             "gpu_id",
-                                             "hive_id",
-                                             "lds_size_in_kb",
-                                             "max_slots_scratch_cu",
-                                             "max_waves_per_simd",
-                                             "num_cp_queues",
-                                             "num_gws",
-                                             "num_sdma_engines",
-                                             "num_sdma_queues_per_engine",
-                                             "num_sdma_xgmi_engines",
-                                             "sdma_fw_version",
-                                             "simd_arrays_per_engine",
-                                             "simd_id_base",
-                                             "vendor_id"};
-
-}  // namespace
-
 void JsonProcess::WriteAgents(const ExportProcess& process, std::string* out) const {
   out->append(",\n\"agents\":[");
   for (const auto& [id, agent] : process.agents()) {
     Separate(out, '[');
-    const AgentPlace place = process.PlaceOf(id);
-    const bool gpu = agent.type() == v1::AGENT_TYPE_GPU;
     JsonObject json(out);
     json.Begin("\n{");
-    AddHandle("id", agent.node_id(), &json);
-    json.Number("type", gpu ? 2 : 1)
-        .Number("cpu_cores_count", gpu ? 0 : agent.compute_units())
-        .Number("simd_count", gpu ? agent.compute_units() * agent.simds_per_cu() : 0)
-        .Number("wave_front_size", agent.wavefront_size())
-        .Number("num_xcc", agent.xccs())
-        .Number("cu_count", gpu ? agent.compute_units() : 0)
-        .Number("num_shader_banks", agent.shader_engines())
-        .Number("simd_per_cu", agent.simds_per_cu())
-        .Number("max_waves_per_cu", agent.max_waves_per_cu())
-        .Number("gfx_target_version", GfxTargetVersion(agent.name()))
-        .Number("location_id", agent.pci_bdf() & 0xffff)
-        .Number("domain", agent.pci_bdf() >> 16)
-        .Number("max_engine_clk_ccompute", gpu ? 0 : agent.max_clock_mhz())
-        .Number("max_engine_clk_fcompute", gpu ? agent.max_clock_mhz() : 0)
-        .Number("local_mem_size", agent.local_memory_bytes())
-        .Number("node_id", agent.node_id())
-        .Number("logical_node_id", place.relative)
-        .Number("logical_node_type_id", place.type_relative)
-        .Text("name", agent.name())
-        .Text("vendor_name", gpu ? "AMD" : "CPU")
-        .Text("product_name", agent.product_name())
-        .Text("model_name", agent.model_name())
-        .Text("uuid", agent.uuid());
-    for (const char* name : kDriverProperties) {
-      json.Number(name, DriverProperty(agent, name, 0));
-    }
+    AddAgentMembers(process, agent, &json);
     json.End();
   }
   out->push_back(']');
 }
 
-void JsonProcess::WriteCounters(std::string* out) const {
+void JsonProcess::WriteCounters(const ExportProcess& process, std::string* out) const {
+  std::map<uint64_t, absl::string_view> architectures;  // by handle
+  for (const auto& [id, agent] : process.agents()) {
+    architectures[agent.node_id()] = agent.name();
+  }
   std::map<uint64_t, const std::pair<uint64_t, std::string>*> by_handle;
   for (const auto& [counter, handle] : counter_handles_) by_handle[handle] = &counter;
   out->append(",\n\"counters\":[");
   for (const auto& [handle, counter] : by_handle) {
     Separate(out, '[');
+    const CounterFact fact = facts_->Of(architectures[counter->first], counter->second);
     JsonObject json(out);
     json.Begin("\n{");
     AddHandle("agent_id", counter->first, &json);
     AddHandle("id", handle, &json);
     json.Boolean("is_constant", false)
-        .Boolean("is_derived", false)
+        .Boolean("is_derived", fact.derived)
         .Text("name", counter->second)
-        .Text("description", "")
-        .Text("block", "")
-        .Text("expression", "")
+        .Text("description", fact.description)
+        .Text("block", fact.block)
+        .Text("expression", fact.expression)
         .Raw("dimension_ids", "[]")
         .End();
   }
@@ -447,42 +397,47 @@ void WriteDomain(absl::string_view domain, const NamedStatistics& statistics,
 
 }  // namespace
 
+namespace {
+
+// Readers find a code object or a kernel by its id as the position in the list. Ids
+// count up from 1, but a damaged input or a hostile process can have any: so many
+// positions are filled up, and what comes after a larger gap follows without one.
+constexpr uint64_t kMostPlaceholders = 1 << 16;
+
+template <typename Item, typename Write>
+void WriteByPosition(const std::map<uint32_t, Item>& items, Write write) {
+  uint64_t next = 0, placeholders = 0;
+  const Item none;
+  for (const auto& [id, item] : items) {
+    const uint64_t missing = id > next ? id - next : 0;
+    if (placeholders + missing <= kMostPlaceholders) {
+      placeholders += missing;
+      for (; next < id; ++next) write(0, none);
+    }
+    write(id, item);
+    ++next;
+  }
+}
+
+}  // namespace
+
 void JsonProcess::WriteSymbols(const ExportProcess& process, std::string* out) const {
   out->append(",\n\"code_objects\":[");
-  for (const auto& [id, object] : process.code_objects()) {
+  WriteByPosition(process.code_objects(), [&](uint32_t, const v1::CodeObject& object) {
     Separate(out, '[');
     JsonObject json(out);
-    json.Begin("\n{").Number("code_object_id", id);
-    AddHandle("rocp_agent", AgentHandle(process, object.agent_id()), &json);
-    json.Text("uri", object.uri())
-        .Number("load_base", object.load_base())
-        .Number("load_size", object.load_bytes())
-        .Signed("load_delta", object.load_delta())
-        .End();
-  }
+    json.Begin("\n{");
+    AddCodeObjectMembers(object, AgentHandle(process, object.agent_id()), &json);
+    json.End();
+  });
   out->append("],\n\"kernel_symbols\":[");
-  for (const auto& [id, known] : process.kernels()) {
-    const v1::Kernel& kernel = known.kernel;
+  WriteByPosition(process.kernels(), [&](uint32_t, const ExportKernel& kernel) {
     Separate(out, '[');
-    JsonObject(out)
-        .Begin("\n{")
-        .Number("kernel_id", id)
-        .Number("code_object_id", kernel.code_object_id())
-        .Text("kernel_name", kernel.name())
-        .Number("kernel_object", kernel.kernel_object())
-        .Number("kernarg_segment_size", kernel.kernarg_bytes())
-        .Number("kernarg_segment_alignment", kernel.kernarg_alignment())
-        .Number("group_segment_size", kernel.lds_bytes())
-        .Number("private_segment_size", kernel.scratch_bytes())
-        .Number("sgpr_count", kernel.sgprs())
-        .Number("arch_vgpr_count", kernel.arch_vgprs())
-        .Number("accum_vgpr_count", kernel.accum_vgprs())
-        .Text("formatted_kernel_name", known.display_name)
-        .Text("demangled_kernel_name", known.display_name)
-        .Text("truncated_kernel_name",
-              known.display_name.substr(0, known.display_name.find('(')))
-        .End();
-  }
+    JsonObject json(out);
+    json.Begin("\n{");
+    AddKernelMembers(kernel, &json);
+    json.End();
+  });
   out->append("],\n\"host_functions\":[]");
 }
 
@@ -504,7 +459,7 @@ absl::Status JsonProcess::WriteTo(const ExportProcess& process, OutputFile* out)
   std::string* text = out->buffer();
   WriteHead(process, text);
   WriteAgents(process, text);
-  WriteCounters(text);
+  WriteCounters(process, text);
   text->append(",\n\"strings\":{\"callback_records\":[],");
   WriteBufferNames(process, text);
   const auto list = [&](absl::string_view before, Section* section) {

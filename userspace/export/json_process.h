@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "userspace/export/counter_facts.h"
 #include "userspace/export/export_process.h"
 #include "userspace/export/export_sink.h"
 #include "userspace/export/json_text.h"
@@ -23,7 +24,7 @@ namespace rocattach {
 class JsonProcess {
  public:
   // `directory`: of the spill files.
-  explicit JsonProcess(const std::string& directory);
+  JsonProcess(const std::string& directory, CounterFacts* facts);
 
   absl::Status Add(const ExportProcess& process, const rocattach_dispatch& record);
   absl::Status Add(const ExportProcess& process, const rocattach_copy& record);
@@ -51,10 +52,11 @@ class JsonProcess {
 
   void WriteHead(const ExportProcess& process, std::string* out) const;
   void WriteAgents(const ExportProcess& process, std::string* out) const;
-  void WriteCounters(std::string* out) const;
+  void WriteCounters(const ExportProcess& process, std::string* out) const;
   void WriteSymbols(const ExportProcess& process, std::string* out) const;
   void WriteSummary(std::string* out) const;
 
+  CounterFacts* const facts_;
   Section dispatches_, copies_, memory_, scratch_, counters_, marker_texts_;
   std::array<Section, 4> apis_;  // by v1::ApiDomain
   // By agent and name.

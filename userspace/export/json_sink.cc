@@ -14,13 +14,18 @@ namespace {
 
 class JsonSink : public ExportSink {
  public:
-  JsonSink(std::string directory, std::unique_ptr<OutputFile> file)
-      : directory_(std::move(directory)), file_(std::move(file)) {
+  JsonSink(std::string directory, std::unique_ptr<OutputFile> file,
+           std::shared_ptr<CounterFacts> facts)
+      : directory_(std::move(directory)),
+        file_(std::move(file)),
+        facts_(std::move(facts)) {
+    file_->Reserve();
     file_->buffer()->append("{\"rocprofiler-sdk-tool\":[");
   }
 
   absl::Status BeginProcess(const ExportProcess& process) override {
-    processes_[process.number()] = std::make_unique<JsonProcess>(directory_);
+    processes_[process.number()] =
+        std::make_unique<JsonProcess>(directory_, facts_.get());
     return absl::OkStatus();
   }
   absl::Status OnDispatches(const ExportProcess& process,
@@ -58,6 +63,12 @@ class JsonSink : public ExportSink {
     return file_->Complete();
   }
 
+  void WritePartial(absl::Span<const ExportProcess* const> open) override {
+    for (const ExportProcess* process : open) (void)EndProcess(*process);
+    file_->buffer()->append("\n]}\n");
+    (void)file_->Flush();
+  }
+
   std::vector<std::string> Files() const override { return {file_->name()}; }
 
  private:
@@ -70,6 +81,7 @@ class JsonSink : public ExportSink {
 
   const std::string directory_;
   std::unique_ptr<OutputFile> file_;
+  const std::shared_ptr<CounterFacts> facts_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<JsonProcess>> processes_;
   bool first_ = true;
 };
@@ -82,7 +94,8 @@ absl::StatusOr<std::unique_ptr<ExportSink>> MakeJsonSink(const std::string& base
   std::string directory = slash == std::string::npos ? "." : base.substr(0, slash);
   ASSIGN_OR_RETURN(auto file,
                    OutputFile::Create(absl::StrCat(base, "_results.json"), options));
-  return std::make_unique<JsonSink>(std::move(directory), std::move(file));
+  return std::make_unique<JsonSink>(std::move(directory), std::move(file),
+                                    options.counter_facts);
 }
 
 }  // namespace rocattach

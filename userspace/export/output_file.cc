@@ -14,6 +14,8 @@
 namespace rocattach {
 namespace {
 
+constexpr off_t kReservedBytes = 1 << 20;
+
 absl::Status Exists(const std::string& path) {
   return absl::AlreadyExistsError(absl::StrCat(
       path, " exists; --force replaces it, -o and -d choose another name"));
@@ -59,6 +61,10 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(
       new OutputFile(std::move(fd), std::move(name), std::move(path), options.force));
 }
 
+void OutputFile::Reserve() {
+  reserved_ = fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0, kReservedBytes) == 0;
+}
+
 absl::Status OutputFile::Flush() {
   if (buffer_.empty()) return absl::OkStatus();
   absl::Status status = WriteAll(fd_.get(), buffer_);
@@ -69,6 +75,13 @@ absl::Status OutputFile::Flush() {
 
 absl::Status OutputFile::Complete() {
   RETURN_IF_ERROR(Flush());
+  if (reserved_) {
+    // Gives back what was not needed.
+    const off_t size = lseek(fd_.get(), 0, SEEK_CUR);
+    if (size < 0 || ftruncate(fd_.get(), size) != 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("ftruncate(", name_, ") failed"));
+    }
+  }
   const int fd = fd_.release();
   if (close(fd) != 0) {
     return ErrnoStatus(errno, absl::StrCat("close(", name_, ") failed"));

@@ -43,6 +43,9 @@ class OutputFile {
     buffer_.append(text.data(), text.size());
     return WriteIfFull();
   }
+  // Keeps room on the disk for the beginning of a file that is written at the end, so
+  // that there is one even if the disk is full by then. It may not be possible.
+  void Reserve();
   // Writes what is buffered.
   absl::Status Flush();
   // Writes the rest and gives the file its name. No other call may follow but name().
@@ -64,6 +67,7 @@ class OutputFile {
   std::string name_;
   const std::string path_;
   const bool force_;
+  bool reserved_ = false;
   std::string buffer_;
 };
 

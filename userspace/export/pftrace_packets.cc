@@ -50,6 +50,8 @@ constexpr FixedName kArguments[] = {
     {kArgDurationNs, "duration_ns"},
     {kArgQueue, "queue_id"},
     {kArgHipStream, "hip_stream"},
+    {kArgDevice, "device"},
+    {kArgStream, "stream"},
 };
 
 void AddStage(

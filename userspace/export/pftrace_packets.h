@@ -49,6 +49,9 @@ enum PftraceArg : uint32_t {
   kArgDurationNs,
   kArgQueue,
   kArgHipStream,
+  // By these viewers group the work of a GPU.
+  kArgDevice,
+  kArgStream,
 };
 enum PftraceStage : uint32_t { kStageKernel = 1, kStageCopy };
 inline constexpr uint32_t kFirstFreeIid = 64;

@@ -30,8 +30,10 @@ template <size_t kMax>
 class Numbers {
  public:
   void Add(PftraceArg name, uint64_t value) {
-    if (value != 0) numbers_[count_++] = {name, value};
+    if (value != 0) AddAny(name, value);
   }
+  // Also zero.
+  void AddAny(PftraceArg name, uint64_t value) { numbers_[count_++] = {name, value}; }
   absl::Span<const PftraceNumber> span() const { return {numbers_.data(), count_}; }
 
  private:
@@ -208,8 +210,15 @@ class PftraceSink : public ExportSink {
     trace_.packets.Rare(std::move(packet));
   }
 
+  // The GPU, and the HIP stream if it is known.
+  template <typename Operation, size_t kMax>
+  static void AddPlace(uint32_t gpu, const Operation& r, Numbers<kMax>* numbers) {
+    numbers->AddAny(kArgDevice, gpu);
+    if (HipStreamIn(r) != 0) numbers->AddAny(kArgStream, HipStreamId(r));
+  }
+
   void AddDispatch(PftraceProcess* names, bool traced, const rocattach_dispatch& r) {
-    Numbers<7> numbers;
+    Numbers<9> numbers;
     numbers.Add(kArgCorrelationId, r.correlation_id);
     numbers.Add(kArgDispatchId, r.dispatch_id);
     numbers.Add(kArgTid, r.tid);
@@ -226,6 +235,7 @@ class PftraceSink : public ExportSink {
     event.begin_ns = r.start_ns;
     event.end_ns = r.end_ns;
     event.gpu = names->Gpu(r.agent_id);
+    AddPlace(event.gpu, r, &numbers);
     event.queue = names->Queue(r.queue_id);
     event.stage = kStageKernel;
     event.name = event.kernel = names->Kernel(r.kernel_id);
@@ -237,7 +247,7 @@ class PftraceSink : public ExportSink {
 
   void AddCopy(const ExportProcess& process, PftraceProcess* names, bool traced,
                const rocattach_copy& r) {
-    Numbers<10> numbers;
+    Numbers<12> numbers;
     numbers.Add(kArgCorrelationId, r.correlation_id);
     numbers.Add(kArgBytes, r.bytes);
     numbers.Add(kArgTid, r.tid);
@@ -260,6 +270,7 @@ class PftraceSink : public ExportSink {
     event.begin_ns = r.start_ns;
     event.end_ns = r.end_ns;
     event.gpu = names->Gpu(to_gpu ? r.dst_agent_id : r.src_agent_id);
+    AddPlace(event.gpu, r, &numbers);
     event.queue = names->CopyQueue(r.direction);
     event.stage = kStageCopy;
     event.name = names->CopyName(r.direction);

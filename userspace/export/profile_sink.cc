@@ -17,7 +17,9 @@ using Encode = absl::StatusOr<std::string> (*)(const ProfileData&);
 class ProfileSink : public ExportSink {
  public:
   ProfileSink(std::unique_ptr<OutputFile> file, Encode encode)
-      : file_(std::move(file)), encode_(encode) {}
+      : file_(std::move(file)), encode_(encode) {
+    file_->Reserve();
+  }
 
   absl::Status OnDispatches(const ExportProcess& process,
                             absl::Span<const rocattach_dispatch> records) override {
@@ -43,6 +45,11 @@ class ProfileSink : public ExportSink {
     ASSIGN_OR_RETURN(const std::string bytes, encode_(totals_.data()));
     RETURN_IF_ERROR(file_->Append(bytes));
     return file_->Complete();
+  }
+  void WritePartial(absl::Span<const ExportProcess* const> open) override {
+    for (const ExportProcess* process : open) totals_.End(*process);
+    const absl::StatusOr<std::string> bytes = encode_(totals_.data());
+    if (bytes.ok() && file_->Append(*bytes).ok()) (void)file_->Flush();
   }
   std::vector<std::string> Files() const override { return {file_->name()}; }
 

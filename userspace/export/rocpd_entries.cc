@@ -1,10 +1,12 @@
 // What records of a rocpd database refer to by id: agents, kernels, threads, strings
 // and so on.
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/status_macros.h"
+#include "userspace/export/agent_json.h"
+#include "userspace/export/csv_agents.h"
 #include "userspace/export/json_text.h"
 #include "userspace/export/rocpd_tables.h"
+#include "userspace/export/symbol_json.h"
 
 namespace rocattach {
 namespace {
@@ -25,28 +27,25 @@ absl::Status RocpdTables::WriteAgent(const ExportProcess& process,
                                      const v1::Agent& agent) {
   const AgentPlace place = process.PlaceOf(agent.id());
   std::string extdata;
-  JsonObject(&extdata)
-      .Begin()
-      .Number("compute_units", agent.compute_units())
-      .Number("simds_per_cu", agent.simds_per_cu())
-      .Number("wave_front_size", agent.wavefront_size())
-      .Number("max_waves_per_cu", agent.max_waves_per_cu())
-      .Number("shader_engines", agent.shader_engines())
-      .Number("xccs", agent.xccs())
-      .Number("local_memory_bytes", agent.local_memory_bytes())
-      .Number("pci_bdf", agent.pci_bdf())
-      .Text("uuid", agent.uuid())
-      .End();
+  JsonObject json(&extdata);
+  json.Begin();
+  AddAgentMembers(process, agent, &json);
+  json.End();
   agents_.insert(agent.node_id());
-  return inserts_->agent.Integer(agent.node_id())
+  inserts_->agent.Integer(agent.node_id())
       .Integer(node_)
       .Integer(pid_)
       .Text(agent.type() == v1::AGENT_TYPE_GPU ? "GPU" : "CPU")
       .Integer(place.absolute)
       .Integer(place.relative)
-      .Integer(place.type_relative)
-      .Null()
-      .Text(agent.name())
+      .Integer(place.type_relative);
+  // rocprofv3 has the device id here.
+  if (const uint64_t device = DriverProperty(agent, "device_id", 0); device != 0) {
+    inserts_->agent.Number(device);
+  } else {
+    inserts_->agent.Null();
+  }
+  return inserts_->agent.Text(agent.name())
       .Text(agent.model_name())
       .Text(agent.type() == v1::AGENT_TYPE_GPU ? "AMD" : "CPU")
       .Text(agent.product_name())
@@ -82,6 +81,11 @@ absl::Status RocpdTables::WriteCodeObject(const ExportProcess& process,
                                           const v1::CodeObject& object) {
   ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, object.agent_id()));
   code_objects_.insert(object.id());
+  std::string extdata;
+  JsonObject json(&extdata);
+  json.Begin();
+  AddCodeObjectMembers(object, static_cast<uint64_t>(agent), &json);
+  json.End();
   return inserts_->code_object.Integer(object.id())
       .Integer(node_)
       .Integer(pid_)
@@ -90,7 +94,8 @@ absl::Status RocpdTables::WriteCodeObject(const ExportProcess& process,
       .Number(object.load_base())
       .Number(object.load_bytes())
       .Integer(object.load_delta())
-      .Text(absl::StartsWith(object.uri(), "memory:") ? "MEMORY" : "FILE")
+      .Text(IsInMemory(object) ? "MEMORY" : "FILE")
+      .Text(extdata)
       .Run();
 }
 
@@ -109,6 +114,7 @@ absl::Status RocpdTables::NeedCodeObject(uint32_t object) {
       .Null()
       .Null()
       .Null()
+      .Text(kNoExtData)
       .Run();
 }
 
@@ -116,6 +122,11 @@ absl::Status RocpdTables::WriteKernel(const ExportKernel& known) {
   const v1::Kernel& kernel = known.kernel;
   kernels_.insert(kernel.id());
   RETURN_IF_ERROR(NeedCodeObject(kernel.code_object_id()));
+  std::string extdata;
+  JsonObject json(&extdata);
+  json.Begin();
+  AddKernelMembers(known, &json);
+  json.End();
   return inserts_->kernel.Integer(kernel.id())
       .Integer(node_)
       .Integer(pid_)
@@ -130,6 +141,7 @@ absl::Status RocpdTables::WriteKernel(const ExportKernel& known) {
       .Integer(kernel.sgprs())
       .Integer(kernel.arch_vgprs())
       .Integer(kernel.accum_vgprs())
+      .Text(extdata)
       .Run();
 }
 
@@ -161,6 +173,21 @@ absl::Status RocpdTables::NeedThread(const ExportProcess& process, uint32_t tid)
       tid);
   const absl::string_view name = process.ThreadName(tid);
   return (name.empty() ? inserts_->thread.Null() : inserts_->thread.Text(name)).Run();
+}
+
+absl::Status RocpdTables::WriteThreadNames(const ExportProcess& process) {
+  for (const uint32_t tid : threads_) {
+    const absl::string_view name = process.ThreadName(tid);
+    if (name.empty()) continue;
+    RETURN_IF_ERROR(inserts_->named_thread.Integer(tid)
+                        .Integer(node_)
+                        .Integer(ppid_)
+                        .Integer(pid_)
+                        .Integer(tid)
+                        .Text(name)
+                        .Run());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> RocpdTables::StringId(absl::string_view text) {
@@ -199,6 +226,9 @@ absl::StatusOr<int64_t> RocpdTables::PmcId(const ExportProcess& process,
   const auto known = pmcs_.find(key);
   if (known != pmcs_.end()) return known->second;
   const int64_t id = static_cast<int64_t>(pmcs_.size()) + 1;
+  const v1::Agent* gpu = process.FindAgent(value.agent_id);
+  const CounterFact fact =
+      options_.counter_facts->Of(gpu == nullptr ? "" : gpu->name(), key.second);
   RETURN_IF_ERROR(inserts_->pmc.Integer(id)
                       .Integer(node_)
                       .Integer(pid_)
@@ -206,13 +236,13 @@ absl::StatusOr<int64_t> RocpdTables::PmcId(const ExportProcess& process,
                       .Text("GPU")
                       .Text(key.second)
                       .Text(key.second)
-                      .Null()
+                      .Text(fact.description)
                       .Text("rocm")
                       .Text("ABS")
-                      .Null()
-                      .Null()
+                      .Text(fact.block)
+                      .Text(fact.expression)
                       .Integer(0)
-                      .Integer(0)
+                      .Integer(fact.derived ? 1 : 0)
                       .Run());
   pmcs_.emplace(std::move(key), id);
   return id;

@@ -3,6 +3,7 @@
 #include "userspace/abi/hip_stream.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/export/json_text.h"
+#include "userspace/export/launch_links.h"
 #include "userspace/export/rocpd_tables.h"
 #include "userspace/export/upstream_names.h"
 
@@ -246,10 +247,9 @@ absl::Status RocpdTables::WriteCounted(const ExportProcess& process,
     event = static_cast<int64_t>(counted.dispatch->dispatch_id * 3 +
                                  static_cast<uint64_t>(EventClass::kDispatch));
   } else {
-    const uint64_t operation = counted.values[0].operation;
-    ASSIGN_OR_RETURN(
-        event, WriteEvent(EventClass::kOther, ++others_, kKernelDispatchKind, operation,
-                          operation, kNoExtData));
+    const uint64_t id = counted.correlation_id;
+    ASSIGN_OR_RETURN(event, WriteEvent(EventClass::kOther, ++others_,
+                                       kKernelDispatchKind, id, id, kNoExtData));
   }
   return WriteValues(process, event, counted.values);
 }
@@ -267,15 +267,18 @@ absl::Status RocpdTables::WriteSamples(const ExportProcess& process,
     ASSIGN_OR_RETURN(
         const int64_t track,
         TrackId(process, process.pid(), absl::StrCat("GPU counters, agent ", agent)));
+    // Readers demand a message of every sample.
     std::string extdata;
     JsonObject(&extdata)
         .Begin()
+        .Text("message", "")
         .Number("begin", first.begin_ns)
         .Number("end", first.end_ns)
         .End();
-    ASSIGN_OR_RETURN(const int64_t event,
-                     WriteEvent(EventClass::kOther, ++others_, "DEVICE_COUNTERS",
-                                first.operation, 0, extdata));
+    ASSIGN_OR_RETURN(
+        const int64_t event,
+        WriteEvent(EventClass::kOther, ++others_, "DEVICE_COUNTERS",
+                   LaunchLinks::kSampleCount | first.operation, 0, extdata));
     RETURN_IF_ERROR(inserts_->sample.Null()
                         .Integer(track)
                         .Number(first.end_ns)

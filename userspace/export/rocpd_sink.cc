@@ -78,6 +78,7 @@ class RocpdSink : public ExportSink {
   }
 
   absl::Status EndProcess(const ExportProcess& process) override {
+    RETURN_IF_ERROR(tables_->WriteThreadNames(process));
     return tables_->WriteProcess(process);
   }
 

@@ -13,7 +13,8 @@
 namespace rocattach {
 namespace {
 
-constexpr uint64_t kMostRowsInTransaction = 1'000'000;
+// What a full disk costs at most. Larger ones are not faster.
+constexpr uint64_t kMostRowsInTransaction = 100'000;
 constexpr uint64_t kMostRowsWhileFollowed = 50'000;
 
 }  // namespace
@@ -39,6 +40,7 @@ absl::StatusOr<std::unique_ptr<RocpdTables>> RocpdTables::Create(
   RETURN_IF_ERROR(tables->StringId("").status());
   RETURN_IF_ERROR(tables->NeedQueue(0));
   RETURN_IF_ERROR(tables->NeedStream(0));
+  RETURN_IF_ERROR(tables->Commit());
   return tables;
 }
 
@@ -68,17 +70,20 @@ absl::Status RocpdTables::Prepare() {
            {&inserts_->process, kReplace, "info_process",
             "id nid ppid pid init fini start end command extdata"},
            {&inserts_->thread, kIgnore, "info_thread", "id nid ppid pid tid name"},
+           {&inserts_->named_thread, kReplace, "info_thread",
+            "id nid ppid pid tid name"},
            {&inserts_->queue, kIgnore, "info_queue", "id nid pid name"},
            {&inserts_->stream, kIgnore, "info_stream", "id nid pid name"},
            {&inserts_->agent, kReplace, "info_agent",
             "id nid pid type absolute_index logical_index type_index uuid name "
             "model_name vendor_name product_name user_name extdata"},
            {&inserts_->code_object, kReplace, "info_code_object",
-            "id nid pid agent_id uri load_base load_size load_delta storage_type"},
+            "id nid pid agent_id uri load_base load_size load_delta storage_type "
+            "extdata"},
            {&inserts_->kernel, kReplace, "info_kernel_symbol",
             "id nid pid code_object_id kernel_name display_name kernel_object "
             "kernarg_segment_size kernarg_segment_alignment group_segment_size "
-            "private_segment_size sgpr_count arch_vgpr_count accum_vgpr_count"},
+            "private_segment_size sgpr_count arch_vgpr_count accum_vgpr_count extdata"},
            {&inserts_->pmc, kInsert, "info_pmc",
             "id nid pid agent_id target_arch name symbol description component "
             "value_type block expression is_constant is_derived"},

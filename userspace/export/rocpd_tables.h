@@ -38,6 +38,8 @@ class RocpdTables {
                                const v1::CodeObject& object);
   absl::Status WriteKernel(const ExportKernel& kernel);
   absl::Status NeedQueue(uint32_t queue);
+  // Names that became known after the threads' first records.
+  absl::Status WriteThreadNames(const ExportProcess& process);
 
   absl::Status WriteDispatch(const ExportProcess& process,
                              const rocattach_dispatch& record);
@@ -60,8 +62,9 @@ class RocpdTables {
   // values of a dispatch find its event without a table in memory.
   enum class EventClass { kDispatch = 0, kCopy = 1, kOther = 2 };
   struct Inserts {
-    SqliteInsert string, thread, queue, stream, agent, code_object, kernel, pmc, track,
-        event, arg, dispatch, copy, memory, region, sample, pmc_event, process;
+    SqliteInsert string, thread, named_thread, queue, stream, agent, code_object,
+        kernel, pmc, track, event, arg, dispatch, copy, memory, region, sample,
+        pmc_event, process;
   };
 
   RocpdTables(SqliteDatabase database, RocpdSchema schema, const ExportOptions& options)

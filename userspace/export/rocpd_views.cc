@@ -10,6 +10,7 @@ namespace {
 //   [E.x]       the string with that id
 //   [join A B]  the row B of a table whose id is A
 //   [left A B]  the same, or NULLs
+//   [N:text]    the text, from version 3.0.N on
 // where A is "K.agent_id" and B "info_agent A": the guid has to agree too.
 struct ViewLayout {
   absl::string_view name;
@@ -109,6 +110,7 @@ constexpr ViewLayout kViews[] = {
          "A",
          "") ", "
              "K.code_object_id, D.kernel_id, D.dispatch_id, D.stream_id, D.queue_id, "
+             "[2:D.graph_exec_id, D.graph_node_id, ]"
              "Q.name AS queue, M.name AS stream, D.start, D.end, (D.end - D.start) AS "
              "duration, "
              "D.grid_size_x AS grid_x, D.grid_size_y AS grid_y, D.grid_size_z AS "
@@ -118,7 +120,8 @@ constexpr ViewLayout kViews[] = {
              "D.private_segment_size AS scratch_size, K.arch_vgpr_count AS vgpr_count, "
              "K.accum_vgpr_count, K.sgpr_count, K.group_segment_size AS "
              "static_lds_size, "
-             "K.private_segment_size AS static_scratch_size, E.stack_id, "
+             "K.private_segment_size AS static_scratch_size, [2:D.event_id, "
+             "]E.stack_id, "
              "E.parent_stack_id, "
              "E.correlation_id AS corr_id",
      "rocpd_kernel_dispatch D [join D.agent_id info_agent A] "
@@ -154,7 +157,8 @@ constexpr ViewLayout kViews[] = {
     {"memory_copies",
      "M.id, M.guid, [E.category_id] AS category, M.nid, P.pid, T.tid, M.start, M.end, "
      "(M.end - M.start) AS duration, S.string AS name, R.string AS region_name, "
-     "M.stream_id, M.queue_id, L.name AS stream_name, Q.name AS queue_name, M.size, "
+     "M.stream_id, M.queue_id, [2:M.graph_exec_id, M.graph_node_id, ]"
+     "L.name AS stream_name, Q.name AS queue_name, M.size, "
      "A.name AS dst_device, " AGENT_COLUMNS(
          "A", "dst_") ", M.dst_address, "
                       "B.name AS src_device, " AGENT_COLUMNS(
@@ -202,11 +206,14 @@ constexpr ViewLayout kViews[] = {
      "E.extdata, K.code_object_id",
      "rocpd_pmc_event V [join V.sample_id sample R] " COUNTED_JOINS, 3},
     {"graph_launches",
-     "G.id, G.guid, G.nid, P.pid, T.tid, G.agent_id, G.queue_id, G.start, G.end, "
-     "(G.end - G.start) AS duration, G.graph_exec_id, G.kernel_dispatch_count, "
-     "E.stack_id, E.parent_stack_id, E.correlation_id AS corr_id",
-     "rocpd_graph_launch G [left G.event_id event E] [join G.pid info_process P] "
-     "[left G.tid info_thread T]",
+     "G.id, G.guid, G.nid, P.pid, T.tid, G.agent_id, " AGENT_COLUMNS(
+         "A", "") ", G.queue_id, Q.name AS queue, 'Graph Execution' AS name, G.start, "
+                  "G.end, (G.end - G.start) AS duration, G.graph_exec_id, "
+                  "G.kernel_dispatch_count, G.event_id, E.stack_id, "
+                  "E.parent_stack_id, E.correlation_id AS corr_id",
+     "rocpd_graph_launch G [left G.agent_id info_agent A] "
+     "[left G.queue_id info_queue Q] [join G.event_id event E] "
+     "[join G.pid info_process P] [join G.tid info_thread T]",
      2},
     {"top_kernels",
      "K.display_name AS name, COUNT(D.kernel_id) AS total_calls, "
@@ -246,6 +253,9 @@ constexpr ViewLayout kViews[] = {
 // "[join K.agent_id info_agent A]" and the other brackets as SQL.
 std::string Bracket(absl::string_view text, int minor) {
   if (text == "no samples") return minor >= 3 ? " WHERE V.sample_id IS NULL" : "";
+  if (text.size() > 2 && text[1] == ':') {
+    return text[0] - '0' <= minor ? std::string(text.substr(2)) : "";
+  }
   const bool left = text.substr(0, 5) == "left ";
   if (!left && text.substr(0, 5) != "join ") {
     const absl::string_view alias = text.substr(0, text.find('.'));

@@ -16,6 +16,7 @@ namespace rocattach {
 namespace {
 
 constexpr size_t kBufferBytes = 64 << 10;
+constexpr size_t kReleaseBytes = 512 << 10;
 
 absl::StatusOr<UniqueFd> OpenNameless(const std::string& directory) {
   UniqueFd fd(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -46,6 +47,7 @@ absl::Status SpillFile::WriteIfFull() {
 absl::Status SpillFile::MoveTo(OutputFile* out) {
   if (written_ > 0) {
     const std::unique_ptr<char[]> piece(new char[kBufferBytes]);
+    size_t released = 0;
     for (size_t at = 0; at < written_;) {
       const ssize_t n =
           pread(fd_.get(), piece.get(), kBufferBytes, static_cast<off_t>(at));
@@ -57,6 +59,13 @@ absl::Status SpillFile::MoveTo(OutputFile* out) {
       RETURN_IF_ERROR(
           out->Append(absl::string_view(piece.get(), static_cast<size_t>(n))));
       at += static_cast<size_t>(n);
+      // So that both together take little more room than one of them.
+      if (at - released >= kReleaseBytes) {
+        (void)fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        static_cast<off_t>(released),
+                        static_cast<off_t>(at - released));
+        released = at;
+      }
     }
     fd_.reset();
     written_ = 0;

@@ -65,8 +65,11 @@ std::optional<std::string> LongKey(absl::string_view key, const OutputKeys& keys
   const ProcessInfo& process = keys.process;
   if (key == "pid") return absl::StrCat(process.id.pid);
   if (key == "ppid") return absl::StrCat(process.parent);
-  if (key == "pgid") return absl::StrCat(getpgid(process.id.pid));
-  if (key == "psid") return absl::StrCat(getsid(process.id.pid));
+  if (key == "pgid" || key == "psid") {
+    if (keys.recorded) return "0";
+    return absl::StrCat(key == "pgid" ? getpgid(process.id.pid)
+                                      : getsid(process.id.pid));
+  }
   if (key == "hostname") return CleanPathPart(keys.hostname);
   if (key == "tag") return Tag(keys);
   if (key == "argv" || key == "argt") return Arguments(keys, 0);

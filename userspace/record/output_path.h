@@ -19,6 +19,9 @@ struct OutputKeys {
   std::string launch_date;  // YYYY-MM-DD
   std::string launch_time;  // HH.MM.SS
   std::string working_directory;
+  // The process is one of a recording: this machine is not asked about it, and what the
+  // recording does not have, its process group and session, is 0.
+  bool recorded = false;
   // Environment of the process (or of the watcher); nullopt if the variable is not set.
   std::function<std::optional<std::string>(absl::string_view)> environment;
 };

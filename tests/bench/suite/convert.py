@@ -4,18 +4,20 @@ import csv
 import json
 import multiprocessing
 import os
+import shutil
 import sqlite3
 import time
 
 from .common import BenchError, rate
 
-FORMATS = ("csv", "json", "ndjson", "rocpd", "pftrace", "pprof", "otlp-profile")
+FORMATS = ("csv", "json", "ndjson", "rocpd", "pftrace", "pprof", "otlp-profile",
+           "compute-workload")
 # Of the formats that have one for their speed.
 GOALS = dict.fromkeys(("csv", "ndjson", "pftrace", "rocpd"), "≥ 1 M rows/s, flat memory")
 # Rows that Python writes, enough for its rate.
 PYTHON_ROWS = 200_000
-# Of make_recording: with copies, calls, values and samples.
-RECORDS_PER_DISPATCH = 1.402
+# Of make_recording: with copies, calls, values, samples and memory.
+RECORDS_PER_DISPATCH = 1.562
 
 
 def sizes(bench):
@@ -37,7 +39,8 @@ def count_rows(bench, recording):
                       "recording_end", "--json", recording], timeout=1200)
     end = json.loads(done.stdout.splitlines()[-1])
     return sum(end[key] for key in ("dispatches", "copies", "counter_values",
-                                    "sample_values", "api_calls"))
+                                    "sample_values", "api_calls",
+                                    "memory_operations"))
 
 
 def convert(bench, recording, name):
@@ -56,7 +59,7 @@ def convert(bench, recording, name):
     seconds = usage.ru_utime + usage.ru_stime
     if status != 0:
         raise BenchError(f"rocattach convert -f {name} ended with status {status}")
-    size = sum(file.stat().st_size for file in out.iterdir())
+    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
     return seconds, elapsed, usage.ru_maxrss * 1024, size, out
 
 
@@ -115,6 +118,16 @@ def database_rows(database):
                for (table,) in tables.fetchall())
 
 
+def rows_of(name, out, records):
+    """What was written: a record is a row of most formats."""
+    if name == "rocpd":
+        return database_rows(out / "x_results.db")
+    if name == "compute-workload":  # counters only
+        with open(out / "x_workload" / "pmc_perf.csv", "rb") as file:
+            return sum(1 for _ in file) - 1
+    return records
+
+
 def numbers(row):
     return [int(cell) if cell.isdigit() else cell for cell in row]
 
@@ -133,8 +146,7 @@ def run(bench):
                 python["csv"] = apart(python_csv, bench.scratch, out / "x_kernel_trace.csv")
             if name == "rocpd" and "rocpd" not in python:
                 python["rocpd"] = apart(python_sqlite, bench.scratch, out / "x_results.db")
-            # A record is a row of the other formats.
-            written = database_rows(out / "x_results.db") if name == "rocpd" else records
+            written = rows_of(name, out, records)
             speed = written / seconds
             beside = python.get(name)
             rows.append((
@@ -147,8 +159,7 @@ def run(bench):
                  "records_per_second": records / seconds, "rows_per_second": speed,
                  "processor_seconds": seconds, "elapsed_seconds": elapsed,
                  "peak_bytes": memory, "output_bytes": size, "beside_per_second": beside}))
-            for file in out.iterdir():
-                file.unlink()
+            shutil.rmtree(out)
         recording.unlink()
     rows.append((
         "packets of pftrace alone, in memory", rate(composed), rate(library),

@@ -51,7 +51,7 @@ class CsvTest(ConvertTestCase):
                     "KERNEL_DISPATCH", f"Agent {RELATIVE[d['agent_id']]}", d["queue_id"],
                     d.get("hip_stream", 0),
                     d["tid"], d["dispatch_id"], d["kernel_id"], kernel["display_name"],
-                    d["correlation_id"], d["start_ns"], d["end_ns"], lds, d["scratch_bytes"],
+                    d["linked_id"], d["start_ns"], d["end_ns"], lds, d["scratch_bytes"],
                     kernel["arch_vgprs"], kernel["accum_vgprs"], kernel["sgprs"], *group, *grid,
                 ]
                 self.assertEqual(list(row.values()), [str(cell) for cell in want])
@@ -73,7 +73,7 @@ class CsvTest(ConvertTestCase):
             self.assertEqual(len(rows), len(values))
             for row, v in zip(rows, values):
                 d = process.by_correlation[v["correlation_id"]]
-                self.assertEqual(int(row["Correlation_Id"]), v["correlation_id"])
+                self.assertEqual(int(row["Correlation_Id"]), d["linked_id"])
                 self.assertEqual(int(row["Dispatch_Id"]), d["dispatch_id"])
                 self.assertEqual(int(row["Process_Id"]), process.pid)
                 self.assertEqual(int(row["Grid_Size"]), math.prod(d["grid"]))
@@ -97,7 +97,7 @@ class CsvTest(ConvertTestCase):
                 want = [
                     "MEMORY_COPY", "MEMORY_COPY_" + c["direction"].upper(),
                     c.get("hip_stream", 0),
-                    f"Agent {agents[0]}", f"Agent {agents[1]}", c["correlation_id"],
+                    f"Agent {agents[0]}", f"Agent {agents[1]}", c["linked_id"],
                     c["start_ns"], c["end_ns"],
                 ]
                 self.assertEqual(list(row.values()), [str(cell) for cell in want])
@@ -105,9 +105,9 @@ class CsvTest(ConvertTestCase):
     def test_csv_calls(self):
         self.convert("csv")
         for process in self.processes:
-            for domain in ("hsa", "hip", "marker"):
+            for domain in ("hsa", "hip", "marker", "rccl"):
                 rows = self.rows(process, domain + "_api_trace")
-                calls = [c for c in process.of["api_call"] if c["domain"] == domain]
+                calls = [c for c in process.calls if c["domain"] == domain]
                 self.assertGreater(len(calls), 0)
                 self.assertEqual(len(rows), len(calls))
                 for row, c in zip(rows, calls):
@@ -116,6 +116,45 @@ class CsvTest(ConvertTestCase):
                         process.pid, c["tid"], c["correlation_id"], c["begin_ns"], c["end_ns"],
                     ]
                     self.assertEqual(list(row.values()), [str(cell) for cell in want])
+
+    def test_csv_operations_have_the_ids_of_their_calls(self):
+        self.convert("csv")
+        for process in self.processes:
+            functions = {row["Correlation_Id"]: row["Function"]
+                         for domain in ("hsa", "hip", "marker", "rccl")
+                         for row in self.rows(process, domain + "_api_trace")}
+            launched = collections.Counter(
+                functions.get(row["Correlation_Id"]) for row in self.rows(process, "kernel_trace"))
+            # A tenth has a call; the call of every second one made another one.
+            tenth = DISPATCHES // 10
+            self.assertEqual(launched, {None: DISPATCHES - tenth, "hipLaunchKernel": tenth // 2,
+                                        "hsa_signal_store_screlease": tenth // 2})
+            for row in self.rows(process, "memory_copy_trace"):
+                self.assertNotIn(row["Correlation_Id"], functions)
+
+    def test_csv_memory(self):
+        self.convert("csv")
+        for process in self.processes:
+            allocations, scratch = [], []
+            for m in process.of["memory"]:
+                agent = f"Agent {RELATIVE[m['agent_id']]}" if m["agent_id"] else ""
+                name = m["operation"].upper()
+                if name.startswith("SCRATCH"):
+                    name = {"SCRATCH_ALLOCATE": "SCRATCH_MEMORY_ALLOC",
+                            "SCRATCH_FREE": "SCRATCH_MEMORY_FREE",
+                            "SCRATCH_RECLAIM": "SCRATCH_MEMORY_ASYNC_RECLAIM"}[name]
+                    scratch.append(["SCRATCH_MEMORY", name, agent, m["queue_id"], m["tid"],
+                                    m["scratch_flags"], m["begin_ns"], m["end_ns"], m["bytes"]])
+                else:
+                    allocations.append([
+                        "MEMORY_ALLOCATION", "MEMORY_ALLOCATION_" + name, agent, m["bytes"],
+                        f"0x{int(m['address']):016x}", m["correlation_id"], m["begin_ns"],
+                        m["end_ns"]])
+            for stem, want in (("memory_allocation_trace", allocations),
+                               ("scratch_memory_trace", scratch)):
+                self.assertGreater(len(want), 0)
+                self.assertEqual([list(row.values()) for row in self.rows(process, stem)],
+                                 [[str(cell) for cell in row] for row in want])
 
     def test_csv_statistics(self):
         self.convert("csv")

@@ -6,16 +6,51 @@ usage: convert_test.py ROCATTACH MAKE_RECORDING
 
 import collections
 import csv
+import gzip
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import time
 
 from export_testing import DISPATCHES, PROCESSES, PROGRAMS, ConvertTestCase, main, run
+
+FORMATS = ("csv", "json", "ndjson", "rocpd", "pftrace", "pprof", "otlp-profile",
+           "compute-workload")
+FOLLOWED = ("csv", "ndjson", "rocpd", "pftrace")
+
+
+def crc32c(content):
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def with_newer_frames(content, share):
+    """The recording with so many of its last frames of the next version."""
+    out = bytearray(content)
+    at = 0
+    while at < len(out):
+        assert out[at : at + 4] == b"RAW\xf1"
+        (payload,) = struct.unpack_from("<I", out, at + 8)
+        if at >= len(out) * (1 - share):
+            out[at + 4] += 1
+            struct.pack_into("<I", out, at + 28, crc32c(out[at : at + 28]))
+        at += 32 + (payload + 7) // 8 * 8
+    return bytes(out)
+
+
+def files_below(directory):
+    return [os.path.join(folder, name) for folder, _, names in os.walk(directory)
+            for name in names]
 
 
 class ConvertTest(ConvertTestCase):
@@ -26,6 +61,14 @@ class ConvertTest(ConvertTestCase):
         for process in self.processes:
             name = f"{self.out}/app/{socket.gethostname()}/p{process.pid}_kernel_trace.csv"
             self.assertTrue(os.path.exists(name), name)
+
+    def test_keys_are_not_asked_of_this_machine(self):
+        """The process with the recorded number may be any one here."""
+        small = os.path.join(self.out, "small.rwa")
+        subprocess.run([PROGRAMS.make_recording, small, "3", "20"], check=True)
+        done = run("convert", small, "-f", "csv", "-d", self.out, "-o", "%pgid%-%psid%")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(os.path.exists(os.path.join(self.out, "0-0_kernel_trace.csv")))
 
     def test_default_names_are_rocprofv3_s(self):
         done = run("convert", self.recording, "-f", "csv,rocpd,json", cwd=self.out)
@@ -46,15 +89,13 @@ class ConvertTest(ConvertTestCase):
     # Bad inputs and outputs
 
     def test_existing_outputs_are_kept_unless_forced(self):
-        for format_ in ("csv", "json", "ndjson", "rocpd"):
+        for format_ in FORMATS:
             with self.subTest(format_):
                 self.convert(format_)
-                before = {n: os.path.getmtime(os.path.join(self.out, n))
-                          for n in os.listdir(self.out)}
+                before = {n: os.path.getmtime(n) for n in files_below(self.out)}
                 done = self.convert(format_, status=3)
                 self.assertIn("exists; --force replaces it", done.stderr)
-                self.assertEqual({n: os.path.getmtime(os.path.join(self.out, n))
-                                  for n in before}, before)
+                self.assertEqual({n: os.path.getmtime(n) for n in before}, before)
                 self.convert(format_, "--force")
 
     def test_inputs_that_are_not_recordings(self):
@@ -66,11 +107,26 @@ class ConvertTest(ConvertTestCase):
         for path, words in ((empty, "is empty"), (text, "it is not a rocattach stream"),
                             (self.out, "is a directory"),
                             (self.out + "/none", "No such file or directory")):
-            with self.subTest(path):
-                done = self.convert("csv,json,ndjson,rocpd", status=3, recording=path)
-                self.assertIn(words, done.stderr)
-                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-                self.assertEqual(done.stdout, "")
+            for format_ in FORMATS:
+                with self.subTest(path=path, format=format_):
+                    done = self.convert(format_, status=3, recording=path)
+                    self.assertIn(words, done.stderr)
+                    self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                    self.assertEqual(done.stdout, "")
+
+    def test_recordings_of_a_newer_version(self):
+        """Nothing of frames of a later version is guessed."""
+        with open(self.recording, "rb") as file:
+            content = file.read()
+        newer = os.path.join(self.out, "newer.rwa")
+        for part, share in (("all", 1), ("the second half", 0.5)):
+            with open(newer, "wb") as file:
+                file.write(with_newer_frames(content, share))
+            for format_ in FORMATS:
+                with self.subTest(part=part, format=format_):
+                    done = self.convert(format_, "--force", status=1, recording=newer)
+                    self.assertRegex(done.stderr, r"lacks .*\d frames of a newer version")
+                    self.assertEqual(done.stdout == "", share == 1, done.stdout)
 
     def test_truncated_and_damaged_inputs(self):
         with open(self.recording, "rb") as file:
@@ -81,7 +137,7 @@ class ConvertTest(ConvertTestCase):
             path = os.path.join(self.out, "bad.rwa")
             with open(path, "wb") as file:
                 file.write(content)
-            done = self.convert("csv,json,ndjson,rocpd", "--force", status=1, recording=path)
+            done = self.convert(",".join(FORMATS), "--force", status=1, recording=path)
             self.assertIn("bad.rwa is incomplete: it lacks", done.stderr)
             self.assertIn("the outputs are partial", done.stderr)
             dump = run("dump", "--json", "--type", "dispatch", path)
@@ -104,8 +160,22 @@ class ConvertTest(ConvertTestCase):
                     with open(name, encoding="utf-8") as file:
                         counts["ndjson"] += sum('"type":"dispatch"' in line for line in file)
             self.assertEqual(dict(counts), dict.fromkeys(("csv", "json", "ndjson", "rocpd"), want))
+            self.check_others(done.stdout.splitlines())
             for name in done.stdout.splitlines():
                 os.remove(name)
+
+    def check_others(self, names):
+        """Outputs of a damaged input are whole files of their kind."""
+        for name in names:
+            with open(name, "rb") as file:
+                content = file.read()
+            self.assertGreater(len(content), 0, name)
+            if name.endswith(".gz"):
+                self.assertGreater(len(gzip.decompress(content)), 0)
+            if name.endswith("pmc_perf.csv"):
+                self.assertEqual(len({row.count(b",") for row in content.splitlines()[:1]}), 1)
+        ends = {name[name.rfind("_results."):] for name in names}
+        self.assertLessEqual({"_results.pftrace", "_results.pb.gz", "_results.otlp.pb"}, ends)
 
     def test_every_truncation_converts_or_says_why(self):
         small = os.path.join(self.out, "small.rwa")
@@ -115,7 +185,7 @@ class ConvertTest(ConvertTestCase):
         for cut in range(1, len(whole), max(1, len(whole) // 25)):
             with open(small, "wb") as file:
                 file.write(whole[:cut])
-            done = run("convert", small, "-f", "csv,json,ndjson,rocpd", "-d", self.out, "-o",
+            done = run("convert", small, "-f", ",".join(FORMATS), "-d", self.out, "-o",
                        "%pid%", "--force")
             self.assertIn(done.returncode, (1, 3), (cut, done.stderr))
             self.assertIn("small.rwa", done.stderr)
@@ -137,7 +207,8 @@ class ConvertTest(ConvertTestCase):
         with open(self.recording, "rb") as file:
             half = file.read(os.path.getsize(self.recording) // 2)
         with subprocess.Popen(
-            [PROGRAMS.rocattach, "convert", "-", "-f", "csv,ndjson,rocpd", "-d", self.out, "-o", "%pid%"],
+            [PROGRAMS.rocattach, "convert", "-", "-f", ",".join(FORMATS), "-d", self.out, "-o",
+             "%pid%"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as convert:
             convert.stdin.write(half)
@@ -153,39 +224,119 @@ class ConvertTest(ConvertTestCase):
             self.assertEqual(convert.wait(30), 1)
             self.assertIn(b"interrupted", convert.stderr.read())
             self.assertEqual(convert.stdout.read(), b"")
-        names = os.listdir(self.out)
+        names = files_below(self.out)
         self.assertTrue(all(name.endswith(".partial") for name in names), names)
+        self.check_interrupted()
         with open(first, encoding="utf-8", newline="") as file:
             self.assertGreater(len(list(csv.reader(file))), 1)
         database = self.path(self.processes[0], "results.db.partial")
         with sqlite3.connect(database) as db:
             self.assertGreater(db.execute("SELECT count(*) FROM kernels").fetchone()[0], 0)
 
+    def check_interrupted(self):
+        """What is written at the end has what was read."""
+        first = self.processes[0]
+        with open(self.path(first, "results.json.partial"), encoding="utf-8") as file:
+            (tool,) = json.load(file)["rocprofiler-sdk-tool"]
+        dispatches = len(tool["buffer_records"]["kernel_dispatch"])
+        self.assertGreater(dispatches, 0)
+        self.assertLess(dispatches, DISPATCHES)
+        with gzip.open(self.path(first, "results.pb.gz.partial")) as file:
+            self.assertIn(b"gpu_kernel_time", file.read())
+        with open(self.path(first, "results.otlp.pb.partial"), "rb") as file:
+            self.assertIn(b"gpu_kernel_time", file.read())
+        folder = self.path(first, "workload")
+        self.assertEqual({name for name in os.listdir(folder)}, {
+            name + ".partial" for name in ("sysinfo.csv", "profiling_config.yaml",
+                                           "pmc_perf.csv", "results_pmc_perf.csv.gz")})
+        with gzip.open(os.path.join(folder, "results_pmc_perf.csv.gz.partial"), "rt",
+                       encoding="utf-8") as file:
+            self.assertGreater(len(file.read().splitlines()), 1)
+
     def test_full_disk_leaves_partial_outputs_by_that_name(self):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 
-        for format_ in ("csv", "json", "ndjson", "rocpd"):
+        small_ones = ("pprof", "otlp-profile")  # totals; they do not exceed the limit
+        for format_ in (f for f in FORMATS if f not in small_ones):
             with self.subTest(format_):
                 done = run("convert", self.recording, "-f", format_, "-d", self.out, "-o",
                            "full", preexec_fn=limit)
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertIn("partial results: ", done.stderr)
-                partial = [n for n in os.listdir(self.out) if n.endswith(".partial")]
+                partial = files_below(self.out)
                 self.assertNotEqual(partial, [])
-                self.assertFalse(os.path.exists(f"{self.out}/full_results.{format_}"))
                 for name in partial:
-                    os.remove(os.path.join(self.out, name))
+                    self.assertTrue(name.endswith(".partial"), name)
+                if format_ == "json":
+                    with open(partial[0], encoding="utf-8") as file:
+                        begin = file.read(200)
+                    self.assertIn('{"rocprofiler-sdk-tool":[\n{"metadata":', begin)
+                shutil.rmtree(self.out)
+                os.mkdir(self.out)
+
+    def test_full_disk_costs_rocpd_one_transaction(self):
+        """Others were committed, and can be queried."""
+        dispatches = 120_000
+        large = os.path.join(self.out, "large.rwa")
+        subprocess.run([PROGRAMS.make_recording, large, "1", str(dispatches)], check=True)
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (30 << 20, 30 << 20))
+
+        done = run("convert", large, "-f", "rocpd", "-d", self.out, "-o", "full",
+                   preexec_fn=limit)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("full_results.db.partial", done.stderr)
+        with sqlite3.connect(os.path.join(self.out, "full_results.db.partial")) as db:
+            self.assertEqual(db.execute("PRAGMA integrity_check").fetchone(), ("ok",))
+            (rows,) = db.execute("SELECT count(*) FROM kernels").fetchone()
+            (events,) = db.execute("SELECT count(*) FROM rocpd_event").fetchone()
+        self.assertGreater(rows, 10_000)
+        self.assertLess(rows, dispatches)
+        self.assertGreaterEqual(events, rows)
+
+    def test_a_full_disk_stops_one_format_and_the_others_keep_what_they_have(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+
+        done = run("convert", self.recording, "-f", "ndjson,pprof,otlp-profile", "-d", self.out,
+                   "-o", "full", preexec_fn=limit)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        for name in ("full_results.ndjson", "full_results.pb.gz", "full_results.otlp.pb"):
+            self.assertIn(name + ".partial", done.stderr)
+            self.assertGreater(os.path.getsize(os.path.join(self.out, name + ".partial")), 100)
+
+    def test_a_reader_of_the_names_that_goes_away(self):
+        """Standard output is a pipe whose reader has closed it."""
+        reading, writing = os.pipe()
+        os.close(reading)
+        for format_ in FORMATS:
+            with self.subTest(format_):
+                done = subprocess.run(
+                    [PROGRAMS.rocattach, "convert", self.recording, "-f", format_, "-d",
+                     self.out, "-o", "%pid%"], stdout=writing, stderr=subprocess.PIPE,
+                    text=True, check=False)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertGreater(len(files_below(self.out)), 0)
+                self.assertEqual([n for n in files_below(self.out) if n.endswith(".partial")], [])
+                shutil.rmtree(self.out)
+                os.mkdir(self.out)
+        os.close(writing)
 
     def test_unknown_format_is_a_usage_error(self):
         done = run("convert", self.recording, "-f", "cvs")
         self.assertEqual(done.returncode, 2)
         self.assertIn("cvs", done.stderr)
 
-    def test_json_cannot_be_followed(self):
-        done = run("convert", self.recording, "-f", "json", "--follow")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("json cannot be written while data arrives", done.stderr)
+    def test_what_cannot_be_followed(self):
+        for format_ in FORMATS:
+            if format_ in FOLLOWED:
+                continue
+            with self.subTest(format_):
+                done = run("convert", self.recording, "-f", format_, "--follow")
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(f"{format_} cannot be written while data arrives", done.stderr)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class WorkloadTest(ConvertTestCase):
                         "Scratch_Per_Workitem", "Arch_VGPR", "Accum_VGPR", "SGPR",
                         "Start_Timestamp", "End_Timestamp", "Kernel_ID")],
                     [NODES[d["agent_id"]], process.pid, math.prod(d["grid"]),
-                     math.prod(d["workgroup"]), (d["lds_bytes"] + 511) // 512 * 512,
+                     math.prod(d["workgroup"]), d["lds_bytes"],
                      d["scratch_bytes"], kernel["arch_vgprs"], kernel["accum_vgprs"],
                      kernel["sgprs"], d[times[0]], d[times[1]], d["kernel_id"]])
 

@@ -39,14 +39,22 @@ COLUMNS = {
     "End_Timestamp",
     "memory_copy_trace": "Kind Direction Stream_Id Source_Agent_Id Destination_Agent_Id "
     "Correlation_Id Start_Timestamp End_Timestamp",
+    "memory_allocation_trace": "Kind Operation Agent_Id Allocation_Size Address "
+    "Correlation_Id Start_Timestamp End_Timestamp",
+    "scratch_memory_trace": "Kind Operation Agent_Id Queue_Id Thread_Id Alloc_Flags "
+    "Start_Timestamp End_Timestamp Allocation_Size",
     "hsa_api_trace": API_COLUMNS,
     "hip_api_trace": API_COLUMNS,
     "marker_api_trace": API_COLUMNS,
+    "rccl_api_trace": API_COLUMNS,
     "kernel_stats": STATS_COLUMNS,
     "memory_copy_stats": STATS_COLUMNS,
+    "memory_allocation_stats": STATS_COLUMNS,
+    "scratch_memory_stats": STATS_COLUMNS,
     "hsa_api_stats": STATS_COLUMNS,
     "hip_api_stats": STATS_COLUMNS,
     "marker_api_stats": STATS_COLUMNS,
+    "rccl_api_stats": STATS_COLUMNS,
     "domain_stats": STATS_COLUMNS,
     "agent_info": "Node_Id Logical_Node_Id Agent_Type Cpu_Cores_Count Simd_Count "
     "Cpu_Core_Id_Base Simd_Id_Base Max_Waves_Per_Simd Lds_Size_In_Kb Gds_Size_In_Kb Num_Gws "
@@ -64,14 +72,30 @@ WORKLOAD_COLUMNS = (
     "Scratch_Per_Workitem Arch_VGPR Accum_VGPR SGPR Kernel_Name Start_Timestamp "
     "End_Timestamp Kernel_ID Counter_Name Counter_Value"
 )
+# Of the machine, in the order of rocprof-compute's own.
+SYSINFO_COLUMNS = (
+    "workload_name workload_path command ip_blocks timestamp version hostname cpu_model sbios "
+    "linux_distro linux_kernel_version amd_gpu_kernel_version cpu_memory gpu_memory "
+    "rocm_version vbios compute_partition memory_partition gpu_series gpu_model gpu_arch "
+    "gpu_chip_id gpu_l1 gpu_l2 cu_per_gpu simd_per_cu se_per_gpu sa_per_se wave_size "
+    "workgroup_max_size max_waves_per_cu max_sclk max_mclk cur_sclk cur_mclk l2_banks "
+    "total_l2_chan lds_banks_per_cu sqc_per_gpu pipes_per_gpu hbm_bw num_xcd "
+    "num_hbm_channels num_memory_channels"
+)
 # By these the analysis brings the counters of a dispatch together.
 WORKLOAD_GROUP = "Dispatch_ID Kernel_Name Grid_Size Workgroup_Size LDS_Per_Workgroup"
 API_KINDS = {
     ("hsa", 1): "HSA_CORE_API",
     ("hip", 1): "HIP_RUNTIME_API_EXT",
     ("hip", 768): "HIP_COMPILER_API_EXT",
+    ("hip", 2): "HIP_RUNTIME_API_EXT",
     ("marker", 1): "MARKER_CORE_API",
+    ("marker", 2): "MARKER_CORE_API",
+    ("marker", 3): "MARKER_CORE_API",
+    ("rccl", 3): "RCCL_API",
 }
+# In the correlation ids of operations without a call, so that they are no calls' ids.
+OTHER_COUNT = 1 << 48
 # What a text in the recording's process is, when the dump says which agent.
 RELATIVE = {1: 0, 2: 1, 3: 2}
 NODES = {0: 0, 1: 0, 2: 4, 3: 5}
@@ -101,6 +125,34 @@ class Recorded:
         for number, dispatch in enumerate(self.of["dispatch"], 1):
             dispatch["dispatch_id"] = number
         self.by_correlation = {d["correlation_id"]: d for d in self.of["dispatch"]}
+        launches = [c for c in self.of["api_call"] if c["domain"] != "marker"]
+        for operation in self.of["dispatch"] + self.of["copy"]:
+            operation["linked_id"] = self.linked_id(operation, launches)
+        self.calls = self.ranges()
+
+    @staticmethod
+    def linked_id(operation, launches):
+        """The innermost call that its thread was in when it was submitted."""
+        around = [c for c in launches if c["tid"] == operation["tid"]
+                  and c["begin_ns"] <= operation["enqueue_ns"] <= c["end_ns"]]
+        if not around:
+            return operation["correlation_id"] | OTHER_COUNT
+        return max(around, key=lambda c: (c["begin_ns"], -c["end_ns"]))["correlation_id"]
+
+    def ranges(self):
+        """API calls as rocprofv3 has them: ranges from push to pop, marks without duration."""
+        calls, open_ranges = [], collections.defaultdict(list)
+        for call in self.of["api_call"]:
+            if call["function"] == "roctxRangePushA":
+                open_ranges[call["tid"]].append(call)
+            elif call["function"] == "roctxRangePop" and open_ranges[call["tid"]]:
+                calls.append({**open_ranges[call["tid"]].pop(), "end_ns": call["end_ns"]})
+            elif call["function"] == "roctxMarkA":
+                calls.append({**call, "end_ns": call["begin_ns"]})
+            else:
+                calls.append(call)
+        left = [call for calls_of in open_ranges.values() for call in calls_of]
+        return calls + sorted(left, key=lambda c: c["begin_ns"])
 
     @staticmethod
     def timed(record):
@@ -186,6 +238,7 @@ class ConvertTestCase(unittest.TestCase):
             dispatches[group][row["Counter_Name"]] = float(row["Counter_Value"])
         with open(os.path.join(folder, "sysinfo.csv"), encoding="utf-8", newline="") as file:
             header, machine = csv.reader(file)
+        self.assertEqual(header, SYSINFO_COLUMNS.split())
         with open(os.path.join(folder, "profiling_config.yaml"), encoding="utf-8") as file:
             configuration = yaml.safe_load(file)
         return list(dispatches.values()), dict(zip(header, machine)), configuration

@@ -1,8 +1,8 @@
 // Writes a made-up recording with records of all kinds, from a seed: what the tests and
 // benchmarks of exports convert.
 //   make_recording FILE SEED DISPATCHES [PROCESSES [NAME]]
-// Copies, API calls and counted dispatches are a tenth of the dispatches each, samples
-// a thousandth. With one process everything is regular, as for benchmarks; with more,
+// Copies, API calls, calls that launch dispatches and counted dispatches are a tenth of
+// the dispatches each, memory a hundredth, samples a thousandth. With one process everything is regular, as for benchmarks; with more,
 // names and times are as hostile as a process can make them. NAME is one more kernel.
 // The variable MAKE_RECORDING_SLOWER makes kernels run so many times as long.
 #include <stdio.h>
@@ -23,6 +23,11 @@ namespace rocattach {
 namespace {
 
 constexpr uint64_t kBegin = 5'000'000'000'000;
+
+// Functions, as in the numbers of their domains.
+constexpr uint16_t kHsaSignalStore = 1, kHipMalloc = 1, kHipLaunchKernel = 2,
+                   kHipPushCallConfiguration = 768, kRoctxMark = 1, kRoctxRangePush = 2,
+                   kRoctxRangePop = 3, kNcclAllReduce = 3;
 
 std::vector<std::string> KernelNames(bool hostile, const std::string& more) {
   std::vector<std::string> names = {"_Z5ScalePffi", "_Z3SumPKfPfi", "_Z5ShiftPffi"};
@@ -58,11 +63,14 @@ class Process {
     AddEntries();
   }
 
-  void AddDispatches(size_t count) {
-    dispatches_ += count;
+  // `calls_first`: calls are recorded when they return, and dispatches when they have
+  // completed, so either may come first.
+  void AddDispatches(size_t count, bool calls_first) {
     std::vector<rocattach_dispatch> records(count);
     std::vector<CounterRecord> values;
+    std::vector<ApiCallRecord> launches;
     for (rocattach_dispatch& r : records) {
+      ++dispatches_;
       r.kind = ROCATTACH_RECORD_DISPATCH;
       r.kernel_id = Below(static_cast<uint32_t>(kernels_)) + 1;
       r.correlation_id = ++correlation_;
@@ -87,9 +95,12 @@ class Process {
         r.start_ns = r.end_ns = 0;
       }
       if (hostile_ && Below(200) == 0) r.kernel_id = 77;  // no such kernel
-      if (correlation_ % 10 == 0) AddValues(r, &values);
+      if (dispatches_ % 10 == 0) AddValues(r, &values);
+      if (dispatches_ % 10 == 5) AddLaunch(r, &launches);
     }
+    if (calls_first) Check(writer_->Append<ApiCallKind>(stream_, launches));
     Check(writer_->Append<DispatchKind>(stream_, records));
+    if (!calls_first) Check(writer_->Append<ApiCallKind>(stream_, launches));
     if (!values.empty()) Check(writer_->Append<CounterKind>(stream_, values));
   }
 
@@ -119,22 +130,53 @@ class Process {
   void AddCalls(size_t count) {
     std::vector<ApiCallRecord> records(count);
     for (ApiCallRecord& r : records) {
-      const uint32_t which = Below(4);
+      const uint32_t which = Below(6);
       r.session = 1;
       r.correlation_id = ++calls_;
       r.ancestor_id = which == 0 && calls_ > 1 ? calls_ - 1 : 0;
       r.tid = pid_ + Below(3);
-      r.domain = static_cast<uint16_t>(which == 3 ? 1 : which);  // v1::ApiDomain
-      r.function = which == 3 ? 768 : 1;
       r.begin_ns = now_ += 700;
-      r.end_ns = r.begin_ns + Below(3000);  // sometimes none at all
-      if (which == v1::API_DOMAIN_MARKER) {
-        r.flags = kApiCallHasText;
-        r.text = hostile_ ? absl::StrCat("phase \"", Below(5), "\",\n", Below(3))
-                          : absl::StrCat("phase ", Below(5));
+      r.end_ns = r.begin_ns + (Below(20) == 0 ? 0 : Below(650));
+      if (which == 0) {
+        r.domain = v1::API_DOMAIN_HSA;
+        r.function = kHsaSignalStore;
+      } else if (which <= 2) {
+        r.domain = v1::API_DOMAIN_HIP;
+        r.function = which == 1 ? kHipMalloc : kHipPushCallConfiguration;
+      } else if (which == 3) {
+        r.domain = v1::API_DOMAIN_RCCL;
+        r.function = kNcclAllReduce;
+        r.flags = kApiCallHasText | kApiCallArguments;
+        r.text = absl::StrCat("count=", Below(1 << 20), "\nstream=0x", Below(9));
+      } else {
+        AddMarker(&r);
       }
     }
     Check(writer_->Append<ApiCallKind>(stream_, records));
+  }
+
+  void AddMemory(size_t count) {
+    std::vector<MemoryRecord> records(count);
+    for (MemoryRecord& r : records) {
+      r.session = 1;
+      r.correlation_id = ++calls_;
+      r.operation = static_cast<uint16_t>(1 + Below(7));  // v1::MemoryOperation
+      r.tid = pid_ + Below(3);
+      r.begin_ns = now_ += 700;
+      r.end_ns = r.begin_ns + Below(650);
+      const bool scratch = r.operation >= v1::MEMORY_OPERATION_SCRATCH_ALLOCATE;
+      const bool free = r.operation == v1::MEMORY_OPERATION_FREE ||
+                        r.operation == v1::MEMORY_OPERATION_VMEM_FREE;
+      if (!free) r.agent_id = static_cast<uint16_t>(2 + Below(2));
+      if (!free) r.bytes = 4096u * (1 + Below(100));
+      if (scratch) {
+        r.queue_id = 1 + Below(2);
+        r.scratch_flags = static_cast<uint16_t>(1 + Below(2));
+      } else {
+        r.address = 0x7f2000000000 + 4096u * Below(1 << 20);
+      }
+    }
+    Check(writer_->Append<MemoryKind>(stream_, records));
   }
 
   void AddSamples(size_t count) {
@@ -180,6 +222,47 @@ class Process {
 
   // A number from 0 to limit - 1.
   uint32_t Below(uint32_t limit) { return static_cast<uint32_t>(random_() % limit); }
+
+  // The call that submitted a dispatch; of every second one, with a call inside of it
+  // that did.
+  void AddLaunch(const rocattach_dispatch& dispatch, std::vector<ApiCallRecord>* out) {
+    ApiCallRecord launch;
+    launch.session = 1;
+    launch.correlation_id = ++calls_;
+    launch.tid = dispatch.tid;
+    launch.domain = v1::API_DOMAIN_HIP;
+    launch.function = kHipLaunchKernel;
+    launch.begin_ns = dispatch.enqueue_ns - 40;
+    launch.end_ns = dispatch.enqueue_ns + 60;
+    if (dispatches_ % 20 == 15) {
+      ApiCallRecord inner = launch;
+      inner.correlation_id = ++calls_;
+      inner.ancestor_id = launch.correlation_id;
+      inner.domain = v1::API_DOMAIN_HSA;
+      inner.function = kHsaSignalStore;
+      inner.begin_ns = dispatch.enqueue_ns - 20;
+      inner.end_ns = dispatch.enqueue_ns + 20;
+      out->push_back(inner);
+    }
+    out->push_back(launch);
+  }
+
+  // Ranges nest; some are still open at the end.
+  void AddMarker(ApiCallRecord* r) {
+    r->domain = v1::API_DOMAIN_MARKER;
+    uint32_t& open = open_ranges_[r->tid];
+    const uint32_t which = Below(5);
+    if (which >= 3 && open > 0) {
+      --open;
+      r->function = kRoctxRangePop;
+      return;
+    }
+    r->function = which == 0 ? kRoctxMark : kRoctxRangePush;
+    if (which != 0) ++open;
+    r->flags = kApiCallHasText;
+    r->text = hostile_ ? absl::StrCat("phase \"", Below(5), "\",\n", Below(3))
+                       : absl::StrCat("phase ", Below(5));
+  }
 
   // What the kernel driver says of it.
   static void AddProperties(v1::Agent* agent) {
@@ -272,10 +355,15 @@ class Process {
     plan.add_counters("TCC_HIT");
     AddArchitecture(&plan);
     Check(writer_->AddSessionPlan(stream_, plan));
-    AddFunction(v1::API_DOMAIN_HSA, 1, "hsa_init");
-    AddFunction(v1::API_DOMAIN_HIP, 1, "hipMalloc");
-    AddFunction(v1::API_DOMAIN_HIP, 768, "__hipPushCallConfiguration");
-    AddFunction(v1::API_DOMAIN_MARKER, 1, "roctxRangePushA");
+    AddFunction(v1::API_DOMAIN_HSA, kHsaSignalStore, "hsa_signal_store_screlease");
+    AddFunction(v1::API_DOMAIN_HIP, kHipMalloc, "hipMalloc");
+    AddFunction(v1::API_DOMAIN_HIP, kHipLaunchKernel, "hipLaunchKernel");
+    AddFunction(v1::API_DOMAIN_HIP, kHipPushCallConfiguration,
+                "__hipPushCallConfiguration");
+    AddFunction(v1::API_DOMAIN_MARKER, kRoctxMark, "roctxMarkA");
+    AddFunction(v1::API_DOMAIN_MARKER, kRoctxRangePush, "roctxRangePushA");
+    AddFunction(v1::API_DOMAIN_MARKER, kRoctxRangePop, "roctxRangePop");
+    AddFunction(v1::API_DOMAIN_RCCL, kNcclAllReduce, "ncclAllReduce");
   }
 
   void AddFunction(v1::ApiDomain domain, uint32_t number, const char* name) {
@@ -300,8 +388,19 @@ class Process {
       r.sum = counter == 0 ? Below(10'000) : Below(10'000) / 64.0;
       r.minimum = r.sum / 16;
       r.maximum = r.sum / 4;
+      if (dispatches_ % 100 == 0) AddInstances(&r);
       values->push_back(r);
     }
+  }
+
+  // The values of single instances, whose sum is that of the counter.
+  static void AddInstances(CounterRecord* r) {
+    auto each = std::make_shared<std::vector<CounterInstance>>();
+    for (uint32_t i = 0; i < r->instances; ++i) {
+      const bool last = i + 1 == r->instances;
+      each->push_back({i, last ? r->sum - (r->instances - 1) * 0.25 : 0.25});
+    }
+    r->each = std::move(each);
   }
 
   StreamWriter* writer_;
@@ -315,6 +414,7 @@ class Process {
   uint64_t now_ = kBegin;
   uint64_t correlation_ = 0, calls_ = 0, samples_ = 0;
   uint64_t dispatches_ = 0, copies_ = 0;
+  std::map<uint32_t, uint32_t> open_ranges_;  // by thread
 };
 
 int Main(int argc, char** argv) {
@@ -340,14 +440,17 @@ int Main(int argc, char** argv) {
         writer.get(), i, seed, count > 1, name,
         slower == nullptr ? 1 : static_cast<uint64_t>(atoll(slower))));
   }
-  constexpr size_t kPiece = 10'000;
-  for (size_t done = 0; done < dispatches; done += kPiece) {
-    const size_t piece = std::min(kPiece, dispatches - done);
+  // Several pieces even of a small recording.
+  const size_t largest = std::clamp<size_t>(dispatches / 4, 1, 10'000);
+  size_t number = 0;
+  for (size_t done = 0; done < dispatches; done += largest, ++number) {
+    const size_t piece = std::min(largest, dispatches - done);
     for (const auto& process : processes) {
-      process->AddDispatches(piece);
+      process->AddDispatches(piece, number % 2 == 1);
       process->AddCopies(piece / 10);
       process->AddCalls(piece / 10);
-      process->AddSamples(piece / 1000);
+      process->AddMemory(piece / 100);
+      process->AddSamples((piece + 999) / 1000);
     }
   }
   for (const auto& process : processes) process->End();

@@ -221,7 +221,7 @@ class CounterJoinTest : public testing::Test {
     rocattach_dispatch dispatch = {};
     dispatch.correlation_id = correlation;
     dispatch.tid = static_cast<uint32_t>(correlation + 1000);
-    join_.AddDispatches({&dispatch, 1});
+    join_.Add({dispatch, correlation + 5000});
   }
   void AddValues(uint64_t operation, size_t count) {
     std::vector<CounterRecord> values(count);
@@ -231,13 +231,18 @@ class CounterJoinTest : public testing::Test {
 
   std::vector<Joined> joined_;
   CounterJoin join_{[this](const CountedDispatch& counted) {
-    const uint64_t operation = counted.values[0].operation;
-    if (counted.dispatch != nullptr) {
-      EXPECT_EQ(counted.dispatch->correlation_id, operation);
-      EXPECT_EQ(counted.dispatch->tid, operation + 1000);
-    }
-    joined_.push_back({operation, counted.dispatch != nullptr, counted.values.size()});
-  }};
+                      const uint64_t operation = counted.values[0].operation;
+                      if (counted.dispatch != nullptr) {
+                        EXPECT_EQ(counted.dispatch->correlation_id, operation);
+                        EXPECT_EQ(counted.dispatch->tid, operation + 1000);
+                        EXPECT_EQ(counted.correlation_id, operation + 5000);
+                      } else {
+                        EXPECT_EQ(counted.correlation_id, operation + 9000);
+                      }
+                      joined_.push_back({operation, counted.dispatch != nullptr,
+                                         counted.values.size()});
+                    },
+                    [](uint64_t operation) { return operation + 9000; }};
 };
 
 TEST_F(CounterJoinTest, EitherMayComeFirst) {

@@ -1,6 +1,9 @@
 #include "userspace/record/output_path.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
 
 namespace rocattach {
 namespace {
@@ -20,6 +23,15 @@ OutputKeys Keys() {
     return std::nullopt;
   };
   return keys;
+}
+
+TEST(ExpandOutputKeys, RecordedProcessesAreNotThoseOfThisMachine) {
+  OutputKeys keys = Keys();
+  keys.process.id.pid = getpid();
+  EXPECT_EQ(ExpandOutputKeys("%pgid%-%psid%", keys),
+            absl::StrCat(getpgid(0), "-", getsid(0)));
+  keys.recorded = true;
+  EXPECT_EQ(ExpandOutputKeys("%pgid%-%psid%", keys), "0-0");
 }
 
 TEST(ExpandOutputKeys, KnowsTheKeysOfRocprofv3) {
