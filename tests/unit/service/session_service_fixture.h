@@ -128,6 +128,7 @@ class SessionServiceTest : public testing::Test {
           refused_ = why;
           ++times_refused_;
         },
+        nullptr,
         [this](pid_t, uint64_t periods) {
           std::lock_guard<std::mutex> lock(mutex_);
           skipped_ = periods;
