@@ -79,7 +79,7 @@ absl::Status OutputFile::Complete() {
     // Gives back what was not needed.
     const off_t size = lseek(fd_.get(), 0, SEEK_CUR);
     if (size < 0 || ftruncate(fd_.get(), size) != 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("ftruncate(", name_, ") failed"));
+      return ErrnoStatus(errno, absl::StrCat("ftruncate(", name_, ") failed"));
     }
   }
   const int fd = fd_.release();
