@@ -187,8 +187,8 @@ void SessionService::ReportMissedPeriods(Session* session, uint64_t elapsed_ns,
   const std::string text = SkippedPeriodsText(skipped);
   for (ProcessId target : TargetsOf(*session)) {
     targets_->NoteRefusal(target, number, text);
-    const auto due = skip_notices_.Note(number, target, "", session->period);
-    if (due.people && on_skipped_) on_skipped_(target.pid, skipped);
+    const auto notice = skip_notices_.Note(number, target, "", session->period);
+    if (notice.people && on_skipped_) on_skipped_(target.pid, skipped);
   }
 }
 

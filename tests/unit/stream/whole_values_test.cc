@@ -18,7 +18,7 @@ using Value = rocattach_counter_value;
 
 // The arguments of TakeWholeValues(), for these values.
 struct Arguments {
-  explicit Arguments(const std::vector<Value>& values) : values(values) {
+  explicit Arguments(const std::vector<Value>& given) : values(given) {
     for (const Value& value : values) {
       uint64_t tag;
       memcpy(&tag, &value, sizeof(tag));
