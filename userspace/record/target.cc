@@ -61,7 +61,10 @@ void Target::Reopen(Window window) {
   }
   window_.set_mode(static_cast<v1::WindowMode>(opened_.event.mode));
   window_.set_tid(opened_.event.tid);
-  window_.set_hit_ns(opened_.event.time_ns);
+  // A late attach at a call begins before the call.
+  const bool at_call =
+      opened_.event.mode == ROCATTACH_WINDOW_SIGNALLED && IsLate(opened_.event);
+  window_.set_hit_ns(at_call ? opened_.outcome.stopped_ns : opened_.event.time_ns);
   window_.set_detail(opened_.reason.empty() ? opened_.outcome.detail : opened_.reason);
   WriteVerdict(StateOf(verdict_));
 }

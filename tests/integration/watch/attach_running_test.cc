@@ -187,7 +187,7 @@ TEST_F(AttachRunningTest, ABusyThreadIsStoppedAtACall) {
     std::filesystem::remove(Path("t.rwa"));
     if (process.verdict.mode() != v1::WINDOW_MODE_SIGNALLED) continue;
     EXPECT_NE(process.verdict.tid(), 0u);
-    EXPECT_GT(process.verdict.stopped_ns(), process.verdict.hit_ns());
+    EXPECT_GT(process.verdict.hit_ns(), process.verdict.seized_ns());
     EXPECT_GT(process.verdict.released_ns(), process.verdict.stopped_ns());
     return;
   }
