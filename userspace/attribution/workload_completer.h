@@ -77,8 +77,8 @@ class WorkloadCompleter {
   bool Complete(const WorkloadQuestion& question, WorkloadIdentity* workload)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether more is known of a process by the GPUs that it uses, as far as is known now: an
-  // optional kubelet that is not there cannot.
+  // Whether a source here goes by the GPUs of a process. An optional kubelet that is not
+  // there now does not count.
   bool needs_gpus() const;
   // Failures by source and reason, as in NodeSnapshot::source_failures.
   std::map<std::pair<std::string, std::string>, uint64_t> failures() const

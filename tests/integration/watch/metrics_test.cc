@@ -382,8 +382,8 @@ TEST_F(MetricsTest, TheQueryPerPodIsTheTruthOnASharedGpu) {
   EXPECT_EQ(prometheus.Query("sum(max_over_time(rocattach_gpu_dispatches_total[10m]))"),
             dispatches[&first] + dispatches[&second]);
   EXPECT_EQ(
-      prometheus.Query("count(count_over_time(rocattach_target_info{node=\"node-7\","
-                       "pod!=\"\"}[10m]))"),
+      prometheus.Query("count(count by (pid) (count_over_time(rocattach_target_info{"
+                       "node=\"node-7\",pod!=\"\"}[10m])))"),
       8);
   EXPECT_TRUE(watcher.Stop().exited_with(0));
 }

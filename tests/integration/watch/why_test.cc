@@ -75,7 +75,7 @@ int WaitFor(pid_t pid) {
 TEST_F(WhyTest, AnAttachedProcessAndOneThatIsGone) {
   const Finished native = RunTarget({"hsa_dispatch", "-n", "5"});
   EXPECT_TRUE(native.exited_with(0));
-  WatcherProcess watcher(Watch());
+  WatcherProcess watcher(Watch({"--node-name", "node-7"}));
   ASSERT_TRUE(watcher.ready());
   Child child(
       OnSimgpu({"hsa_dispatch", "-n", "5", "--rounds", "100", "--sleep-msec", "200"}));
@@ -85,6 +85,10 @@ TEST_F(WhyTest, AnAttachedProcessAndOneThatIsGone) {
   EXPECT_NE(why.output.find("libhsa-runtime64.so"), std::string::npos) << why.output;
   EXPECT_NE(why.output.find("verdict:    attached at 20"), std::string::npos)
       << why.output;
+  EXPECT_TRUE(Eventually([&] {
+    why = Why(child.pid());
+    return why.output.find("node node-7") != std::string::npos;
+  })) << why.output;
   child.Signal(SIGTERM);
   (void)child.Wait();
   EXPECT_TRUE(Eventually([&] {
@@ -109,6 +113,7 @@ TEST_F(WhyTest, AnAttachedProcessAndOneThatIsGone) {
   EXPECT_NE(recorded.output.find("killed by SIGTERM"), std::string::npos)
       << recorded.output;
   EXPECT_NE(recorded.output.find("verdict:    attached at 20"), std::string::npos);
+  EXPECT_NE(recorded.output.find("node node-7"), std::string::npos) << recorded.output;
   const Finished other =
       Child({ClientPath(), "why", "1", "-i", watcher.recording()}).Wait();
   EXPECT_TRUE(other.exited_with(2)) << other.output << other.errors;
