@@ -1,4 +1,4 @@
-// Writes the SDK's file of counters, for its readers: `block`s and architectures of the
+// Writes the SDK's file of counters, for its readers: blocks and architectures of the
 // simulated hardware, in the form in which it is installed.
 #include <cstdio>
 #include <sstream>

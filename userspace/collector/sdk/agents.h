@@ -58,10 +58,10 @@ class SdkAgents {
   // The GPU's counter of that name; handle 0 if it has none.
   rocattach_sdk_counter_id FindCounter(uint32_t agent, const char* name);
   // The counter that adds up `leader` over time, as `follower` (SQ_ACCUM_PREV or
-  // SQ_ACCUM_PREV_HIRES) does on the hardware; one that was defined while the tool was initialised
-  // (accumulators.h), or made when it is first asked for. The
-  // SDK sorts the counters of a request, so the follower itself would follow another
-  // one. Handle 0: the SDK does not make one, with the reason in `status`.
+  // SQ_ACCUM_PREV_HIRES) does on the hardware: one that was defined while the tool was
+  // initialised (accumulators.h), or is made when it is first asked for. The SDK sorts
+  // the counters of a request, so the follower itself would follow another one. Handle
+  // 0: the SDK has none and makes none, with the reason in `status`.
   rocattach_sdk_counter_id FindAccumulator(uint32_t agent, const char* leader,
                                            const char* follower,
                                            rocattach_sdk_status* status);
