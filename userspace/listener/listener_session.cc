@@ -143,6 +143,8 @@ ListenerSession::Result ListenerSession::Open() {
                                   pid_, "; detach that one first")};
 }
 
+// A tool that is attached starts threads of its own, which have the name of the thread
+// that starts them: the listener is the oldest one.
 ListenerSession::Result ListenerSession::FindListener() {
   const std::string path = absl::StrCat("/proc/", pid_, "/task");
   std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
@@ -150,7 +152,7 @@ ListenerSession::Result ListenerSession::FindListener() {
     return FromStatus(ErrnoStatus(errno, absl::StrCat("opendir(", path, ") failed")));
   }
   listener_ = 0;
-  int count = 0;
+  std::pair<uint64_t, pid_t> oldest;
   while (const dirent* entry = readdir(directory.get())) {
     pid_t tid = 0;
     auto name = ReadFile(absl::StrCat(path, "/", entry->d_name, "/comm"), 256);
@@ -158,15 +160,14 @@ ListenerSession::Result ListenerSession::FindListener() {
         absl::StripSuffix(*name, "\n") != kListener) {
       continue;
     }
+    auto ticks = ReadStartTicks(tid);
+    if (!ticks.ok()) continue;  // it has ended
+    const std::pair<uint64_t, pid_t> found(*ticks, tid);
+    if (listener_ != 0 && oldest < found) continue;
+    oldest = found;
     listener_ = tid;
-    ++count;
   }
-  if (count == 1) return std::nullopt;
-  if (count > 1) {
-    return ToolFailure{"no-listener",
-                       absl::StrCat("process ", pid_, " has ", count, " threads named ",
-                                    kListener, "; which one to ask is not known")};
-  }
+  if (listener_ != 0) return std::nullopt;
   // A version that cannot attach ignores the variable, which may well have been set.
   if (auto maps = Maps::Read(pid_); maps.ok()) {
     RegisterLibrary found;

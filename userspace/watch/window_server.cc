@@ -411,6 +411,12 @@ bool WindowServer::AttachAtCall(const ProcessId& process, uint64_t runtime_addre
   window.hsa_library = LibraryOf(event);
   window.attach_tried = true;
   AttachRequest request = requests_.Build(event);
+  if (NoteOf(event).loaded) request.earlier = EarlierAttach::kReplaceStub;
+  std::optional<StubRemover::Reattach> reattach;
+  if (options_.stub_remover != nullptr) {
+    reattach.emplace(options_.stub_remover, process.pid);
+    request.keep_stubs = !reattach->ok();
+  }
   ChooseBackendFor(&window, &request);
   if (!probe_->ExpectReport(process.pid, event.time_ns).ok()) return false;
   awaited_.Add(request.config.window_id, BootNs());
