@@ -417,6 +417,7 @@ TEST_F(AttachSessionsTest, WhatTheProgramIsGiven) {
   const std::string log = Log();
   EXPECT_THAT(
       log, HasSubstr("attach --json --detach-on-eof --pid=" + std::to_string(target_) +
+                     " --attach-children=false --attach-duration-msec=0"
                      " --output-directory /some where"));
   EXPECT_THAT(log, testing::Not(HasSubstr("ROCPROF_ATTACH_PID")));
   EXPECT_THAT(log, testing::Not(HasSubstr("LD_PRELOAD_TEST")));
