@@ -75,6 +75,7 @@ absl::Status ReadStreamFd(int fd, const std::string& name, const ReadOptions& op
                           StreamDecoder* decoder) {
   uint64_t frames_before = decoder->stats().frames;
   uint64_t bytes_before = decoder->stats().bytes;
+  const uint64_t unknown_before = decoder->stats().unknown_frames;
   bool begins = false;
   absl::Status status = ReadAll(fd, name, options, decoder, &begins);
   if (Stopped(options)) {
@@ -86,6 +87,9 @@ absl::Status ReadStreamFd(int fd, const std::string& name, const ReadOptions& op
   if (decoder->stats().frames == frames_before && !Stopped(options)) {
     return absl::InvalidArgumentError(absl::StrCat(
         name, decoder->stats().bytes == bytes_before ? " is empty"
+              : decoder->stats().unknown_frames > unknown_before
+                  ? " was recorded by a newer version of this program, and has nothing "
+                    "that this one can read"
               : begins ? " is damaged or cut off inside its first frame, and holds no "
                          "intact one"
                        : " holds no intact frame: it is not a rocattach stream"));

@@ -34,18 +34,29 @@ def crc32c(content):
     return crc ^ 0xFFFFFFFF
 
 
+def frames(content):
+    """Where the frames begin."""
+    at = 0
+    while at < len(content):
+        assert content[at : at + 4] == b"RAW\xf1"
+        yield at
+        (payload,) = struct.unpack_from("<I", content, at + 8)
+        at += 32 + (payload + 7) // 8 * 8
+
+
 def with_newer_frames(content, share):
     """The recording with so many of its last frames of the next version."""
     out = bytearray(content)
-    at = 0
-    while at < len(out):
-        assert out[at : at + 4] == b"RAW\xf1"
-        (payload,) = struct.unpack_from("<I", out, at + 8)
+    for at in frames(content):
         if at >= len(out) * (1 - share):
             out[at + 4] += 1
             struct.pack_into("<I", out, at + 28, crc32c(out[at : at + 28]))
-        at += 32 + (payload + 7) // 8 * 8
     return bytes(out)
+
+
+def until_a_process_ends(content):
+    """The recording up to the first frame that is the last one of its stream."""
+    return content[: next(at for at in frames(content) if content[at + 7] & 2)]
 
 
 def files_below(directory):
@@ -115,18 +126,25 @@ class ConvertTest(ConvertTestCase):
                     self.assertEqual(done.stdout, "")
 
     def test_recordings_of_a_newer_version(self):
-        """Nothing of frames of a later version is guessed."""
+        """Nothing is guessed of frames that are not known."""
         with open(self.recording, "rb") as file:
             content = file.read()
         newer = os.path.join(self.out, "newer.rwa")
-        for part, share in (("all", 1), ("the second half", 0.5)):
-            with open(newer, "wb") as file:
-                file.write(with_newer_frames(content, share))
-            for format_ in FORMATS:
-                with self.subTest(part=part, format=format_):
-                    done = self.convert(format_, "--force", status=1, recording=newer)
-                    self.assertRegex(done.stderr, r"lacks .*\d frames of a newer version")
-                    self.assertEqual(done.stdout == "", share == 1, done.stdout)
+        with open(newer, "wb") as file:
+            file.write(with_newer_frames(content, 0.5))
+        for format_ in FORMATS:
+            with self.subTest(part="the second half", format=format_):
+                done = self.convert(format_, "--force", status=1, recording=newer)
+                self.assertRegex(done.stderr, r"lacks .*\d frames of a newer version")
+                # Counters may all be in the second half.
+                self.assertTrue(done.stdout or format_ == "compute-workload")
+        with open(newer, "wb") as file:
+            file.write(with_newer_frames(content, 1))
+        for format_ in FORMATS:
+            with self.subTest(part="all", format=format_):
+                done = self.convert(format_, "--force", status=3, recording=newer)
+                self.assertIn("was recorded by a newer version of this program", done.stderr)
+                self.assertEqual((len(done.stderr.splitlines()), done.stdout), (1, ""))
 
     def test_truncated_and_damaged_inputs(self):
         with open(self.recording, "rb") as file:
@@ -205,13 +223,13 @@ class ConvertTest(ConvertTestCase):
 
     def test_interrupted_conversions_keep_what_they_have(self):
         with open(self.recording, "rb") as file:
-            half = file.read(os.path.getsize(self.recording) // 2)
+            part = until_a_process_ends(file.read())
         with subprocess.Popen(
             [PROGRAMS.rocattach, "convert", "-", "-f", ",".join(FORMATS), "-d", self.out, "-o",
              "%pid%"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as convert:
-            convert.stdin.write(half)
+            convert.stdin.write(part)
             convert.stdin.flush()
             deadline = time.monotonic() + 30
             first = self.path(self.processes[0], "kernel_trace.csv.partial")
@@ -238,9 +256,7 @@ class ConvertTest(ConvertTestCase):
         first = self.processes[0]
         with open(self.path(first, "results.json.partial"), encoding="utf-8") as file:
             (tool,) = json.load(file)["rocprofiler-sdk-tool"]
-        dispatches = len(tool["buffer_records"]["kernel_dispatch"])
-        self.assertGreater(dispatches, 0)
-        self.assertLess(dispatches, DISPATCHES)
+        self.assertGreater(len(tool["buffer_records"]["kernel_dispatch"]), 0)
         with gzip.open(self.path(first, "results.pb.gz.partial")) as file:
             self.assertIn(b"gpu_kernel_time", file.read())
         with open(self.path(first, "results.otlp.pb.partial"), "rb") as file:
@@ -298,7 +314,7 @@ class ConvertTest(ConvertTestCase):
 
     def test_a_full_disk_stops_one_format_and_the_others_keep_what_they_have(self):
         def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
 
         done = run("convert", self.recording, "-f", "ndjson,pprof,otlp-profile", "-d", self.out,
                    "-o", "full", preexec_fn=limit)
@@ -308,7 +324,7 @@ class ConvertTest(ConvertTestCase):
             self.assertGreater(os.path.getsize(os.path.join(self.out, name + ".partial")), 100)
 
     def test_a_reader_of_the_names_that_goes_away(self):
-        """Standard output is a pipe whose reader has closed it."""
+        """Standard output is a pipe whose reader has closed it: the outputs are complete."""
         reading, writing = os.pipe()
         os.close(reading)
         for format_ in FORMATS:
@@ -317,7 +333,7 @@ class ConvertTest(ConvertTestCase):
                     [PROGRAMS.rocattach, "convert", self.recording, "-f", format_, "-d",
                      self.out, "-o", "%pid%"], stdout=writing, stderr=subprocess.PIPE,
                     text=True, check=False)
-                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assertGreater(len(files_below(self.out)), 0)
                 self.assertEqual([n for n in files_below(self.out) if n.endswith(".partial")], [])
                 shutil.rmtree(self.out)

@@ -1,6 +1,7 @@
 """What tests of `rocattach convert` share: a made-up recording, whose values outputs are
 compared with as `rocattach dump --json` prints them."""
 
+import bisect
 import collections
 import csv
 import gzip
@@ -125,19 +126,26 @@ class Recorded:
         for number, dispatch in enumerate(self.of["dispatch"], 1):
             dispatch["dispatch_id"] = number
         self.by_correlation = {d["correlation_id"]: d for d in self.of["dispatch"]}
-        launches = [c for c in self.of["api_call"] if c["domain"] != "marker"]
+        launches = collections.defaultdict(list)
+        for call in self.of["api_call"]:
+            if call["domain"] != "marker":
+                launches[call["tid"]].append(call)
+        for calls in launches.values():
+            calls.sort(key=lambda c: (c["begin_ns"], -c["end_ns"]))
         for operation in self.of["dispatch"] + self.of["copy"]:
-            operation["linked_id"] = self.linked_id(operation, launches)
+            operation["linked_id"] = self.linked_id(operation, launches[operation["tid"]])
         self.calls = self.ranges()
 
     @staticmethod
     def linked_id(operation, launches):
         """The innermost call that its thread was in when it was submitted."""
-        around = [c for c in launches if c["tid"] == operation["tid"]
-                  and c["begin_ns"] <= operation["enqueue_ns"] <= c["end_ns"]]
-        if not around:
-            return operation["correlation_id"] | OTHER_COUNT
-        return max(around, key=lambda c: (c["begin_ns"], -c["end_ns"]))["correlation_id"]
+        began = bisect.bisect_right(launches, operation["enqueue_ns"],
+                                    key=lambda c: c["begin_ns"])
+        # Calls of the made-up recording nest twice at most.
+        for call in reversed(launches[max(0, began - 4) : began]):
+            if call["end_ns"] >= operation["enqueue_ns"]:
+                return call["correlation_id"]
+        return operation["correlation_id"] | OTHER_COUNT
 
     def ranges(self):
         """API calls as rocprofv3 has them: ranges from push to pop, marks without duration."""

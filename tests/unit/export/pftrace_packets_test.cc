@@ -121,7 +121,7 @@ TEST(PftracePackets, AResetAnnouncesTheFixedNamesAgain) {
       named.insert(name.iid());
       EXPECT_LT(name.iid(), kFirstFreeIid);
     }
-    EXPECT_EQ(named.size(), static_cast<size_t>(kArgHipStream)) << "each argument once";
+    EXPECT_EQ(named.size(), static_cast<size_t>(kArgStream)) << "each argument once";
     EXPECT_EQ(packet.interned_data().event_categories_size(), kCategoryScratch);
     EXPECT_EQ(packet.interned_data().gpu_specifications_size(), 2);
   }
