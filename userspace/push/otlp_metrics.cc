@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/clock_ticks.h"
 #include "userspace/base/file.h"
 #include "userspace/base/version.h"
 #include "userspace/telemetry/metric_families.h"
@@ -227,10 +228,12 @@ class OtlpBuilder {
     if (const auto known = processes_.find(*pid); known != processes_.end()) {
       const ProcessSnapshot& process = *known->second;
       Describe(process.workload, process.uid, attributes);
-      DescribeStart(process, resource, attributes);
+      DescribeStart(process.start_ns, process.start_wall_ns, resource, attributes);
     } else if (const auto use = uses_.find(*pid); use != uses_.end()) {
       const ProcessUseSnapshot& process = *use->second;
       Describe(process.workload, process.uid, attributes);
+      const uint64_t start_ns = process.id.start_ticks * ClockTickNs();
+      DescribeStart(start_ns, WallByService(start_ns), resource, attributes);
     }
     return resource;
   }
@@ -246,15 +249,23 @@ class OtlpBuilder {
     Add("slurm.step.id", workload.slurm_step, attributes);
   }
 
-  void DescribeStart(const ProcessSnapshot& process, Resource* resource,
+  // Wall time by the clock of the service's start: the same at each push.
+  uint64_t WallByService(uint64_t boot_ns) const {
+    if (boot_ns >= service_.start_ns) {
+      return service_.start_wall_ns + (boot_ns - service_.start_ns);
+    }
+    const uint64_t before_ns = service_.start_ns - boot_ns;
+    return service_.start_wall_ns - std::min(service_.start_wall_ns, before_ns);
+  }
+
+  // When a process has started; `start_wall_ns` 0: not known.
+  void DescribeStart(uint64_t start_ns, uint64_t start_wall_ns, Resource* resource,
                      RepeatedPtrField<otlp::KeyValue>* attributes) {
-    if (process.start_wall_ns == 0) return;
-    Add("process.creation.time", WallTimeText(process.start_wall_ns), attributes);
+    if (start_wall_ns == 0) return;
+    Add("process.creation.time", WallTimeText(start_wall_ns), attributes);
     // Nothing was counted before the process and the service had both started; which of
     // them was later, wall time cannot say.
-    if (process.start_ns > service_.start_ns) {
-      resource->start_ns = NotLater(process.start_wall_ns);
-    }
+    if (start_ns > service_.start_ns) resource->start_ns = NotLater(start_wall_ns);
   }
 
   // The points of a family and a resource are in one metric.

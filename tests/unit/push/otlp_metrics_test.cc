@@ -135,7 +135,7 @@ TEST_F(OtlpMetricsTest, EachProcessIsAResource) {
                         {"process.executable.name", "other"},
                         {"process.executable.path", "/opt/other"},
                         {"process.user.id", "1001"},
-                        {"process.creation.time", "1970-01-01T00:16:42+00:00"},
+                        {"process.creation.time", "1970-01-01T00:16:42.000Z"},
                         {"k8s.pod.uid", "uid-9"},
                         {"k8s.node.name", "node7"}}));
   EXPECT_EQ(Find("9", "rocattach_process_info"), nullptr) << "its attributes say that";
