@@ -14,8 +14,14 @@ using testing::HasSubstr;
 constexpr char kNodes[] = "/sys/class/kfd/kfd/topology/nodes/";
 
 LibraryScan ScanOf(const std::string& path, std::vector<pid_t> pids = {}) {
+  LibraryCopy copy;
+  copy.path = path;
+  copy.device = 1;
+  copy.inode = 2;
+  copy.hsa_init_offset = 0x1120;
+  copy.mapped_by = std::move(pids);
   LibraryScan scan;
-  scan.copies.push_back({path, 1, 2, 0x1120, std::move(pids), {}});
+  scan.copies.push_back(std::move(copy));
   return scan;
 }
 
