@@ -21,7 +21,7 @@ class SessionsMisuseTest : public SessionsLibraryTest {
     return Misuse().empty() ? "" : SessionsLibraryTest::Program();
   }
   static void AwaitOutput(Child* program, const std::string& text) {
-    for (int i = 0; i < 1500; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       if (program->PollOutput().find(text) != std::string::npos) return;
       usleep(20'000);
     }
