@@ -260,7 +260,7 @@ TEST(Counting, RefusesWhatItMust) {
                                      .run_options = {},
                                      .command = {},
                                      .steps = {"dispatch:1"},
-                                     .environment = {"SIMROCM_CREATE_COUNTER=1"}});
+                                     .environment = {{"SIMROCM_CREATE_COUNTER", "1"}}});
   ExpectCleanRun(result);
   const std::map<std::string, int> expected = {
       {"context_id_not_zero", ROCATTACH_SDK_STATUS_ERROR_CONTEXT_ID_NOT_ZERO},
