@@ -298,7 +298,7 @@ class ConvertTest(ConvertTestCase):
         subprocess.run([PROGRAMS.make_recording, large, "1", str(dispatches)], check=True)
 
         def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (30 << 20, 30 << 20))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 20, 16 << 20))
 
         done = run("convert", large, "-f", "rocpd", "-d", self.out, "-o", "full",
                    preexec_fn=limit)
