@@ -300,7 +300,7 @@ void AddMetrics(CLI::App* app, WatchArguments* args) {
       app->add_option("--profile-push", args->profile_push,
                       "With --auto: push profiles of kernels to a server, parca=URL or "
                       "pyroscope=URL. ROCATTACH_PROFILE_PUSH_HEADERS sets headers")
-          ->type_name("SERVER=URL")
+          ->type_name("TARGET")
           ->needs(app->get_option("--auto"));
   app->add_option("--profile-push-interval", args->profile_push_seconds,
                   "Seconds between two profiles")
