@@ -114,6 +114,13 @@ TEST_P(SdkAccumulators, AccumulatorsFollowTheirCounter) {
                                    "SQ_INST_LEVEL_LDS", "SQ_ACCUM_PREV"})},
        .environment = Environment()});
   EXPECT_EQ(Definitions(result), GetParam() ? 0u : 1u);
+  if (!GetParam()) {
+    // SDK 1.0 would give both the sum of both.
+    EXPECT_EQ(result.answer.error, uint32_t{ROCATTACH_PLAN_ERROR_NO_COUNTER});
+    EXPECT_THAT(result.answer.text, HasSubstr("gives wrong values of SQ_"));
+    EXPECT_EQ(result.run.exit_status, 0) << result.run.errors;
+    return;
+  }
   EXPECT_EQ(result.answer.error, 0u) << result.answer.text;
   ASSERT_EQ(result.run.exit_status, 0) << result.run.errors;
   ASSERT_EQ(result.run.dispatches.size(), 20u);
@@ -171,22 +178,20 @@ TEST_F(SdkSwitch, OnlyCountersOfTheSdksOwnFileAreAccumulated) {
   const testing_support::TemporaryDirectory folder;
   std::ofstream(folder / "counter_defs.yaml")
       << "rocprofiler-sdk:\n  counters-schema-version: 1\n  counters:\n"
-         "  - name: SQ_WAVES\n    description: x\n    definitions:\n"
+         "  - name: SQ_LEVEL_WAVES\n    description: x\n    definitions:\n"
          "    - architectures:\n      - gfx90a\n      block: SQ\n";
   const std::vector<std::string> environment = {
       absl::StrCat("ROCPROFILER_METRICS_PATH=", folder.path())};
-  SdkResult waves =
-      RunSdk({.steps = {"dispatch:5"},
-              .filters = {CountersFilter({"SQ_WAVES", "SQ_ACCUM_PREV_HIRES"})},
-              .environment = environment});
+  SdkResult waves = RunSdk({.steps = {"dispatch:5"},
+                            .filters = {CountersFilter({"SQ_LEVEL_WAVES_ACCUM"})},
+                            .environment = environment});
   EXPECT_EQ(waves.answer.error, 0u) << waves.answer.text;
   EXPECT_EQ(waves.run.exit_status, 0) << waves.run.errors;
-  SdkResult other =
-      RunSdk({.steps = {"dispatch:5"},
-              .filters = {CountersFilter({"SQ_INSTS", "SQ_ACCUM_PREV_HIRES"})},
-              .environment = environment});
+  SdkResult other = RunSdk({.steps = {"dispatch:5"},
+                            .filters = {CountersFilter({"SQ_INST_LEVEL_LDS_ACCUM"})},
+                            .environment = environment});
   EXPECT_EQ(other.answer.error, uint32_t{ROCATTACH_PLAN_ERROR_NO_COUNTER});
-  EXPECT_THAT(other.answer.text, testing::HasSubstr("cannot add up SQ_INSTS"));
+  EXPECT_THAT(other.answer.text, testing::HasSubstr("cannot add up SQ_INST_LEVEL_LDS"));
   EXPECT_EQ(other.run.exit_status, 0) << other.run.errors;
 }
 

@@ -23,6 +23,50 @@ bool IsAccumulated(const char* name, char (&leader)[ROCATTACH_PLAN_NAME_BYTES]) 
   return true;
 }
 
+const char* NameAt(const PlanState& state, const rocattach_plan_pass& pass,
+                   uint32_t place) {
+  return state.plan.counter_name[state.plan.pass_counters[pass.first_counter + place]];
+}
+
+// What is counted at `place`: the counter itself, or the one that it adds up over time.
+struct Counted {
+  char name[ROCATTACH_PLAN_NAME_BYTES];
+  bool added_up;
+};
+Counted CountedAt(const PlanState& state, const rocattach_plan_pass& pass,
+                  uint32_t place) {
+  const char* name = NameAt(state, pass, place);
+  Counted counted = {};
+  counted.added_up = strncmp(name, kFollower, strlen(kFollower)) == 0 && place != 0;
+  if (counted.added_up) {
+    name = NameAt(state, pass, place - 1);
+  } else if (IsAccumulated(name, counted.name)) {
+    counted.added_up = true;
+    return counted;
+  }
+  snprintf(counted.name, sizeof(counted.name), "%s", name);
+  return counted;
+}
+
+// SDK 1.0 keeps the results of a counter and of the same counter added up under one
+// number: if both are in a pass, each gets the sum of both.
+bool MixesUp(const PlanState& state, const rocattach_plan_pass& pass,
+             PlanResult* result) {
+  for (uint32_t i = 0; i < pass.counters; ++i) {
+    const Counted one = CountedAt(state, pass, i);
+    if (!one.added_up) continue;
+    for (uint32_t j = 0; j < pass.counters; ++j) {
+      if (j == i || strcmp(CountedAt(state, pass, j).name, one.name) != 0) continue;
+      *result = PlanResult::Error(
+          ROCATTACH_PLAN_ERROR_NO_COUNTER, 0,
+          "the SDK of this process gives wrong values of %s and %s in one pass",
+          NameAt(state, pass, j), NameAt(state, pass, i));
+      return true;
+    }
+  }
+  return false;
+}
+
 // Whether the user has chosen GPUs, and whether this one is among them.
 bool ChoosesGpus(const rocattach_plan_selection* selection) {
   return selection != nullptr &&
@@ -213,6 +257,8 @@ bool SdkConfigs::BuildPass(const PlanState& state, uint32_t agent, uint32_t pass
       dimensions_.Learn(*sdk_, ids[i]);
     }
   }
+  // Newer ones are not known to do that.
+  if (sdk_->create_counter == nullptr && MixesUp(state, pass, result)) return false;
   static_assert(sizeof(ids[0]) == sizeof(uint64_t));
   auto* counters = reinterpret_cast<const uint64_t*>(ids);
   uint32_t place = Find(agent, counters, pass.counters);
