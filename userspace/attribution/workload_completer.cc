@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/clock_ticks.h"
 
 namespace rocattach {
@@ -68,6 +70,8 @@ struct WorkloadCompleter::Reporter {
   bool stopped ABSL_GUARDED_BY(mutex) = false;
   std::set<Source> reported ABSL_GUARDED_BY(mutex);
   std::function<void(absl::string_view, const absl::Status&)> on_failure;
+  // When the last reading of the log folders began that has come to its end.
+  std::atomic<uint64_t> logs_read_ns = 0;
 
   void Note(Source source, const absl::Status& status) {
     absl::MutexLock lock(&mutex);
@@ -100,10 +104,12 @@ WorkloadCompleter::WorkloadCompleter(WorkloadSources sources)
   if (logs_ != nullptr) {
     read_logs_ = std::make_unique<BackgroundRefresh>(
         [reporter, logs = logs_, pause = sources.pause] {
+          const uint64_t begin_ns = BootNs();
           // Most machines are in no cluster.
           if (const absl::Status status = logs->Refresh(); !absl::IsNotFound(status)) {
             reporter->Note(Source::kPodLogs, status);
           }
+          reporter->logs_read_ns = begin_ns;
           return pause;
         });
   }
@@ -195,6 +201,8 @@ std::optional<PodName> WorkloadCompleter::OwnerOf(
 
 void WorkloadCompleter::NameByGpus(const WorkloadQuestion& question,
                                    WorkloadIdentity* workload) {
+  // What log folders say counts more, so they come first.
+  if (logs_ != nullptr && reporter_->logs_read_ns < StartedBy(question.process)) return;
   const auto table = kubelet_->table();
   if (table->asked_ns < StartedBy(question.process)) {
     ask_kubelet_->Request();

@@ -135,7 +135,7 @@ TEST_P(ProfilePushTest, ProfilesAddUpToWhatProgramsHaveCounted) {
 
 INSTANTIATE_TEST_SUITE_P(Servers, ProfilePushTest,
                          testing::Values("parca", "pyroscope"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace rocattach::testing_support
