@@ -10,7 +10,7 @@ from . import AttachError, Library, attach
 from .attachment import is_yes
 
 
-def parse(words, name):
+def parse(words, name="rocattach_attach"):
     parser = argparse.ArgumentParser(
         prog=name,
         description="Records a running GPU process until Enter, Ctrl-C, or for a time.",
