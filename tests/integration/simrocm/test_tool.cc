@@ -427,7 +427,9 @@ rocprofiler_configure(uint32_t version, const char* runtime_version, uint32_t pr
       priority);
   if (Has("decline")) return nullptr;
   if (!Get().sdk.Load()) {
-    Put("no_sdk missing=%s", Get().sdk.missing.c_str());
+    std::string missing;
+    for (const std::string& name : Get().sdk.missing) missing += name + " ";
+    Put("no_sdk missing=%s", missing.c_str());
     return nullptr;
   }
   client->name = "test";

@@ -3,6 +3,7 @@
 #define ROCATTACH_TESTS_INTEGRATION_SIMROCM_TEST_TOOL_CHECKS_H_
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "userspace/collector/sdk/abi.h"
@@ -12,7 +13,7 @@ namespace simrocm_test {
 // The SDK's functions, looked up in the process.
 struct Sdk {
   rocattach_sdk_functions functions{};
-  std::string missing;  // names of functions that are not there
+  std::set<std::string> missing;  // names of functions that are not there
   bool Load();
 };
 
