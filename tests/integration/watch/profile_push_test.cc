@@ -118,9 +118,10 @@ TEST_P(ProfilePushTest, ProfilesAddUpToWhatProgramsHaveCounted) {
     EXPECT_EQ(request.at("labels").at("__name__"), "rocattach_gpu");
     EXPECT_NE(request.at("labels").value("node", ""), "");
     const Json& profile = request.at("profiles").at(0);
-    EXPECT_EQ(profile.at("types"), (Json{{"gpu_kernel_time", "nanoseconds"},
-                                         {"dispatches", "count"},
-                                         {"copied_bytes", "bytes"}}));
+    EXPECT_EQ(profile.at("types"),
+              Json::array({Json::array({"gpu_kernel_time", "nanoseconds"}),
+                           Json::array({"dispatches", "count"}),
+                           Json::array({"copied_bytes", "bytes"})}));
     for (const Json& sample : profile.at("samples")) {
       EXPECT_EQ(sample.at("stack").back(), "hsa_dispatch") << sample;
       EXPECT_EQ(sample.at("labels").value("pid", ""),

@@ -3,6 +3,7 @@
 #define ROCATTACH_USERSPACE_COLLECTOR_SDK_RING_HOLD_H_
 
 #include <stdio.h>
+#include <string.h>
 
 #include "userspace/collector/common/plan_gate.h"
 #include "userspace/collector/hsa/ring_gate.h"
@@ -33,12 +34,15 @@ class RingHold {
   void Keep() { held_ = false; }
   uint32_t unfinished() const { return unfinished_; }
 
-  // Ends it, and says in the plan's answer what it has cost.
+  // Ends it, and says in the plan's answer what it has cost, after what that says
+  // already.
   void Describe(PlanResult* result) {
     if (!held_) return;
     End();
-    snprintf(result->text, sizeof(result->text),
-             "dispatches were held for %llu us, %llu us of it until all had finished",
+    const size_t length = strlen(result->text);
+    snprintf(result->text + length, sizeof(result->text) - length,
+             "%sdispatches were held for %llu us, %llu us of it until all had finished",
+             length == 0 ? "" : "; ",
              static_cast<unsigned long long>((end_ns_ - begin_ns_) / 1000),
              static_cast<unsigned long long>((quiet_ns_ - begin_ns_) / 1000));
   }
