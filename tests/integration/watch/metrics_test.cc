@@ -466,7 +466,7 @@ TEST_F(MetricsTest, CountersAreThoseOfTheRecording) {
     return std::stod(page.substr(page.find("} ", line) + 2));
   };
   EXPECT_TRUE(Eventually([&] {
-    return Body(Get(service, "/metrics")).find("owner=\"session\"} 1") !=
+    return Body(Get(service, "/metrics")).find("owner=\"daemon\"} 1") !=
            std::string::npos;
   }));
   // It ends in the middle of this, and is served for two more seconds.

@@ -188,9 +188,7 @@ TEST_F(ProfileTest, TheCommandsStatusIsKept) {
 // counters is no success.
 TEST_F(ProfileTest, ARunningProcessSaysWhyItHasNoCounters) {
   const auto target = StartBusy();
-  for (const auto& [name, reason] :
-       {std::pair("first", "is loaded when a process starts its runtime"),
-        {"again", "no counters of single dispatches"}}) {
+  for (const char* name : {"first", "again"}) {
     const Finished end =
         Child(Profile({"-n", name, "--set", "launch_stats", "--no-roof", "-VVV",
                        "--attach-pid", std::to_string(target->pid()),
@@ -198,7 +196,10 @@ TEST_F(ProfileTest, ARunningProcessSaysWhyItHasNoCounters) {
             .Wait();
     EXPECT_TRUE(end.exited_with(1)) << end.output << end.errors;
     EXPECT_THAT(end.errors, HasSubstr("session refused"));
-    EXPECT_THAT(end.errors, HasSubstr(reason));
+    EXPECT_THAT(
+        end.errors,
+        HasSubstr("rocprofiler-sdk is loaded when a process starts its runtime; "
+                  "this one was attached to later"));
     EXPECT_THAT(end.errors, HasSubstr("no counters were measured"));
     const RecordedProcess process = ReadRecording(Workload(name)).Process("hip_late");
     EXPECT_GT(process.dispatches.size(), 0u);

@@ -115,8 +115,8 @@ PlanResult SdkBackend::StartPlan(const PlanState* state) {
   // Until the plan is active: the first dispatch after the hold is counted.
   RingHold hold(&g_ring_gate);
   if ((kinds & ROCATTACH_PLAN_RECORD_COUNTERS) != 0) {
-    result = StartCounting(&hold);
-    if (!result.ok()) return result;
+    const PlanResult started = StartCounting(&hold);
+    if (!started.ok()) return started;
   } else {
     StopCounting();
   }
