@@ -252,7 +252,8 @@ class InstallTest(unittest.TestCase):
             if "cmake_install.cmake" in names:
                 with open(os.path.join(directory, "cmake_install.cmake"), encoding="utf-8") as f:
                     sources |= set(re.findall(r'"%s/([^"]+)"' % re.escape(BUILD), f.read()))
-        copied = sources & built
+        # Under ROCm's names the libraries are installed on request only.
+        copied = {p for p in sources & built if not p.startswith("userspace/library/rocm/")}
         self.assertIn("userspace/cli/rocattach", copied)
         self.assertGreaterEqual(len(copied), 8)
         missing = {p for p in copied if p not in needed and f"{BUILD}/{p}" not in needed}
