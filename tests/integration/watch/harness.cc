@@ -182,7 +182,8 @@ Finished RunTarget(std::vector<std::string> words) {
 }
 
 bool Eventually(const std::function<bool()>& is_true) {
-  for (int i = 0; i < 3000; ++i) {
+  // Two minutes: what takes a second here takes half a minute on an emulated machine.
+  for (int i = 0; i < 12'000; ++i) {
     if (is_true()) return true;
     usleep(10'000);
   }
