@@ -456,14 +456,13 @@ AttachResult AttachConsole::SummarizeOne(pid_t pid, const Result& result) {
 AttachResult AttachConsole::SummarizeAll() {
   bool all_recorded = true, any_recorded = false;
   AttachResult outcome = AttachResult::kRecorded;
-  const auto add = [&](pid_t pid, const Result& result) {
-    const AttachResult one = SummarizeOne(pid, result);
+  const auto add = [&](pid_t pid, AttachResult one) {
     if (one == AttachResult::kNotRecorded) outcome = one;
     any_recorded |= one == AttachResult::kRecorded;
     all_recorded &= one == AttachResult::kRecorded || options_.named.count(pid) == 0;
   };
-  for (const auto& [pid, process] : former_) add(pid, process);
-  for (const auto& [pid, process] : results_) add(pid, process);
+  for (const auto& [pid, process] : former_) add(pid, SummarizeOne(pid, process));
+  for (const auto& [pid, process] : results_) add(pid, SummarizeOne(pid, process));
   if (results_.empty()) return AttachResult::kNotRecorded;
   if (outcome == AttachResult::kNotRecorded) return outcome;
   // A process that runs another program has one result for each.
