@@ -46,7 +46,7 @@ void AttachConsole::PrintLine(const std::string& line) {
   fflush(options_.out);
 }
 
-void AttachConsole::Say(LogEntry entry) {
+void AttachConsole::Say(const LogEntry& entry) {
   std::string line = LogLine(options_.log_format, "rocattach", entry, absl::Now());
   line.pop_back();  // the newline
   PrintLine(line);

@@ -47,7 +47,7 @@ enum class AttachResult {
 // Thread-safe.
 class AttachConsole : public WatcherObserver {
  public:
-  explicit AttachConsole(AttachConsoleOptions options)
+  explicit AttachConsole(const AttachConsoleOptions& options)
       : options_(options),
         terminal_(options.live && isatty(fileno(options.out)) != 0) {}
 
@@ -105,7 +105,7 @@ class AttachConsole : public WatcherObserver {
   };
 
   // With the lock.
-  void Say(LogEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Say(const LogEntry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PrintLine(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   size_t Awaited() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Tells the process; says so if that is not possible.

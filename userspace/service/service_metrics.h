@@ -31,7 +31,7 @@ namespace rocattach {
 // the recorder that uses its meters.
 class ServiceMetrics : public MetricsSource {
  public:
-  explicit ServiceMetrics(NodeMetersOptions options) : meters_(options) {}
+  explicit ServiceMetrics(const NodeMetersOptions& options) : meters_(options) {}
   ~ServiceMetrics() override { Close(); }
 
   TargetMeters* meters() { return &meters_; }
