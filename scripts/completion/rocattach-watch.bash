@@ -98,7 +98,7 @@ _rocattach_watch() {
   --kernel-include-regex | --kernel-exclude-regex | \
     --kernel-iteration-range | --dispatch-range | --gpu | --device-samples | \
     --api-function | -P | --collection-period | --attach-duration-msec | \
-    --hold-timeout-msec | --duration-msec | --threads | --ring-slots | --windows-per-second | \
+    --hold-timeout-msec | --session-wait-msec | --duration-msec | --threads | --ring-slots | --windows-per-second | \
     --processes-per-user | --max-processes | --max-libraries | \
     --max-libraries-per-user | --lines-per-second | --metrics-listen | --otlp-endpoint | --otlp-interval | \
     --profile-push | --profile-push-interval | \
@@ -113,7 +113,7 @@ _rocattach_watch() {
     -q --quiet --rotate-size --rotate-age --keep-files --keep-size \
     --metrics-listen --otlp-endpoint --otlp-interval \
     --profile-push --profile-push-interval --metrics-kernels --metrics-series \
-    --node-name --pod-logs --pod-resources --slurm-mapping --hold-timeout-msec \
+    --node-name --pod-logs --pod-resources --slurm-mapping --hold-timeout-msec --session-wait-msec \
     --pmc --set -b --block --arch -i --input -E --extra-counters --single-pass \
     --kernel-include-regex --kernel-exclude-regex --kernel-iteration-range \
     -P --collection-period --collection-period-unit --attach-duration-msec \

@@ -151,13 +151,13 @@ _rocattach() {
       --rccl-trace --marker-trace --api-arguments --stats --api-function \
       --counter-instances \
       -P --collection-period --collection-period-unit --attach-duration-msec \
-      --hold-timeout-msec --capture --ring-slots --no-recording --library --collector \
+      --hold-timeout-msec --session-wait-msec --capture --ring-slots --no-recording --library --collector \
       --backend --kfd-topology -h --help --help-all"
     ;;
   profile)
     options="-n --name --path -b --block --set --no-roof --arch --extra-counters \
       --attach-pid --attach-duration-msec --wait --wait-timeout-msec --announce \
-      --hold-timeout-msec --library --collector \
+      --hold-timeout-msec --session-wait-msec --library --collector \
       --kfd-topology -V --verbose -h --help --help-all"
     ;;
   counters) options="--json --arch --extra-counters --names -h --help" ;;

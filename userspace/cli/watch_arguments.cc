@@ -169,11 +169,17 @@ void AddOutput(CLI::App* app, WatchArguments* args) {
   app->add_flag("-q,--quiet", args->quiet, "Report problems only");
 }
 
-void AddHoldTimeout(CLI::App* app, WatchArguments* args) {
+void AddTimeLimits(CLI::App* app, WatchArguments* args) {
   StartGroup(app, kLimitGroup);
   app->add_option(
          "--hold-timeout-msec", args->watcher.hold_timeout_msec,
          "Longest time that a thread is held so that the process can be entered")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  app->add_option(
+         "--session-wait-msec", args->watcher.session_wait_msec,
+         "Longest time that a new process waits in its first hsa_init for its session, "
+         "so that its first dispatch is included")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
 }
@@ -202,7 +208,7 @@ void AddTopology(CLI::App* app, WatchArguments* args) {
 
 // How a process is entered and captured.
 void AddEntryOptions(CLI::App* app, WatchArguments* args) {
-  AddHoldTimeout(app, args);
+  AddTimeLimits(app, args);
   StartGroup(app, kRecordGroup);
   app->add_option("--capture", args->capture,
                   "How dispatches are captured: auto, doorbell or intercept")
@@ -593,7 +599,7 @@ void AddRecordingOptions(CLI::App* app, WatchArguments* args) {
 }
 
 void AddProfileEntryOptions(CLI::App* app, WatchArguments* args) {
-  AddHoldTimeout(app, args);
+  AddTimeLimits(app, args);
   AddLibraries(app, args);
   AddTopology(app, args);
 }

@@ -30,8 +30,6 @@ constexpr int kNice = -10;
 constexpr uint64_t kBusyRecords = 4096;
 // After recording was switched off, a hook may still be publishing.
 constexpr uint64_t kQuiesceNs = 20'000'000;
-// How long after its window a process waits for a session.
-constexpr uint64_t kLongestArrivalNs = 500'000'000;
 
 // Time limit for draining all rings when the run ends.
 constexpr uint64_t kLastDrainNs = 10'000'000'000;
@@ -154,7 +152,9 @@ bool Recorder::ServeSession(Target* target, uint64_t now_ns) {
   // Whatever sessions do, the process does not wait longer than this.
   if (!target->acknowledged()) {
     awaited = true;
-    if (now_ns > target->opened().event.time_ns + kLongestArrivalNs) {
+    const uint64_t wait_ns =
+        uint64_t{options_.collector_config.map_wait_msec} * 1'000'000;
+    if (now_ns > target->opened().event.time_ns + wait_ns) {
       target->AcknowledgeMapped();
     }
   }

@@ -42,7 +42,7 @@ rocattach_collector_config DefaultCollectorConfig(const WatcherOptions& options)
   config.ring_slots = options.ring_slots;
   config.inflight_count = 65536;
   config.dictionary_bytes = 32 << 20;
-  config.map_wait_msec = 200;
+  config.map_wait_msec = options.session_wait_msec;
   return config;
 }
 

@@ -73,6 +73,8 @@ struct WatcherOptions {
   // As OutputOptions.on_complete.
   std::function<void(const std::string& file)> on_file_complete;
   uint32_t hold_timeout_msec = 250;
+  // How long a new process waits in its hsa_init for the service and its session.
+  uint32_t session_wait_msec = 200;
   uint64_t duration_msec = 0;  // 0: until a signal, or the command's end
   // The duration counts from the first attach on.
   bool duration_from_attach = false;

@@ -24,8 +24,10 @@ class SessionsTest : public testing::Test {
     std::ofstream(node + "/properties") << "cpu_cores_count 0\nsimd_count 416\n";
   }
 
+  // Processes wait long enough for their session also on an emulated processor.
   std::vector<std::string> Watch(std::vector<std::string> more) {
-    std::vector<std::string> words = {"--auto", "--kfd-topology", directory_.path()};
+    std::vector<std::string> words = {"--auto", "--kfd-topology", directory_.path(),
+                                      "--session-wait-msec", "10000"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }

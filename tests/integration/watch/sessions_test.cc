@@ -83,7 +83,8 @@ TEST_F(SessionsTest, EveryValueIsTheTruth) {
   const pid_t pid = target.pid();
   const Finished result = target.Wait();
   ASSERT_TRUE(result.exited_with(0)) << result.output << result.errors;
-  EXPECT_TRUE(watcher.Stop().exited_with(0));
+  const Finished stopped = watcher.Stop();
+  EXPECT_TRUE(stopped.exited_with(0)) << stopped.output << stopped.errors;
   const Recording recording = ReadRecording(watcher.recording());
   EXPECT_TRUE(recording.damage.empty());
   const RecordedProcess process = recording.Process(pid);
@@ -98,7 +99,7 @@ TEST_F(SessionsTest, EveryValueIsTheTruth) {
   for (const auto& [operation, names] : seen) EXPECT_EQ(names.size(), 2u);
   EXPECT_EQ(process.account.counted_delivered(), 200u);
   EXPECT_EQ(process.account.counted_dropped(), 0u);
-  ASSERT_EQ(process.sessions.size(), 2u);
+  ASSERT_EQ(process.sessions.size(), 2u) << process.sessions.begin()->DebugString();
   EXPECT_EQ(process.sessions[0].what(), v1::SessionEvent::STARTED);
   EXPECT_EQ(process.sessions[1].what(), v1::SessionEvent::STOPPED);
 }
