@@ -15,8 +15,8 @@
 #include "userspace/cli/convert_console.h"
 #include "userspace/cli/stream_input.h"
 #include "userspace/cli/subcommands.h"
+#include "userspace/export/common/output_file.h"
 #include "userspace/export/exporter.h"
-#include "userspace/export/output_file.h"
 #include "userspace/record/output_path.h"
 #include "userspace/stream/reader.h"
 

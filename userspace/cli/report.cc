@@ -13,7 +13,7 @@
 
 #include "userspace/cli/stream_input.h"
 #include "userspace/cli/subcommands.h"
-#include "userspace/export/output_file.h"
+#include "userspace/export/common/output_file.h"
 #include "userspace/report/html/html_page.h"
 #include "userspace/report/kernel_groups.h"
 #include "userspace/report/report_json.h"

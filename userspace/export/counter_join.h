@@ -12,8 +12,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "userspace/export/export_sink.h"
-#include "userspace/export/launch_links.h"
+#include "userspace/export/common/export_sink.h"
+#include "userspace/export/common/launch_links.h"
 
 namespace rocattach {
 

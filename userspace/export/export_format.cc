@@ -1,12 +1,12 @@
 #include "userspace/export/export_format.h"
 
-#include "userspace/export/compute_sink.h"
-#include "userspace/export/csv_sink.h"
-#include "userspace/export/json_sink.h"
-#include "userspace/export/ndjson_sink.h"
-#include "userspace/export/pftrace_sink.h"
-#include "userspace/export/profile_sink.h"
-#include "userspace/export/rocpd_sink.h"
+#include "userspace/export/csv/csv_sink.h"
+#include "userspace/export/json/json_sink.h"
+#include "userspace/export/json/ndjson_sink.h"
+#include "userspace/export/pftrace/pftrace_sink.h"
+#include "userspace/export/profile/profile_sink.h"
+#include "userspace/export/rocpd/rocpd_sink.h"
+#include "userspace/export/workload/compute_sink.h"
 
 namespace rocattach {
 

@@ -9,34 +9,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "userspace/export/counter_facts.h"
-#include "userspace/export/export_sink.h"
+#include "userspace/export/common/export_options.h"
+#include "userspace/export/common/export_sink.h"
 
 namespace rocattach {
-
-// How agents are numbered in text: rocprofv3's --agent-index.
-enum class AgentIndex { kAbsolute, kRelative, kTypeRelative };
-
-// What all sinks of a conversion share.
-struct ExportOptions {
-  // Replace outputs that exist.
-  bool force = false;
-  // The inputs are still being written: outputs have their final names at once, and can
-  // be read at any time.
-  bool follow = false;
-  AgentIndex agent_index = AgentIndex::kRelative;
-  // Of kRocpdSchemas.
-  std::string rocpd_schema = "3.0.3";
-  // Of compute-workload: the folder, and the name of the workload. Empty: both follow
-  // from the base name of the output.
-  std::string workload_directory;
-  std::string workload_name;
-  // Never null.
-  std::shared_ptr<CounterFacts> counter_facts = std::make_shared<CounterFacts>();
-};
-
-inline constexpr absl::string_view kRocpdSchemas[] = {"3.0.0", "3.0.1", "3.0.2",
-                                                      "3.0.3"};
 
 struct ExportFormat {
   absl::string_view name;         // "csv"

@@ -9,7 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "userspace/export/export_process.h"
+#include "userspace/export/common/export_process.h"
 #include "userspace/stream/session_records.h"
 
 namespace rocattach {

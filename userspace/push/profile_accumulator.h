@@ -11,7 +11,7 @@
 
 #include "userspace/attribution/workload.h"
 #include "userspace/base/demangler.h"
-#include "userspace/export/profile_data.h"
+#include "userspace/export/profile/profile_data.h"
 #include "userspace/telemetry/snapshot.h"
 
 namespace rocattach {

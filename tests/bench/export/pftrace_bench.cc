@@ -9,7 +9,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "schemas/export/perfetto.pb.h"
-#include "userspace/export/pftrace_packets.h"
+#include "userspace/export/pftrace/pftrace_packets.h"
 
 namespace rocattach {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/export/export_testing.h"
-#include "userspace/export/pass_completion.h"
+#include "userspace/export/workload/pass_completion.h"
 #include "userspace/stream/writer.h"
 
 namespace rocattach {

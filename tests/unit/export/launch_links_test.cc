@@ -1,4 +1,4 @@
-#include "userspace/export/launch_links.h"
+#include "userspace/export/common/launch_links.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/export/launch_matcher.h"
+#include "userspace/export/common/launch_matcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,15 +12,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/temporary_directory.h"
+#include "userspace/export/common/agent_properties.h"
+#include "userspace/export/common/duration_statistics.h"
+#include "userspace/export/common/json_text.h"
+#include "userspace/export/common/named_statistics.h"
+#include "userspace/export/common/output_file.h"
+#include "userspace/export/common/upstream_names.h"
 #include "userspace/export/counter_join.h"
-#include "userspace/export/csv_agents.h"
-#include "userspace/export/csv_file.h"
-#include "userspace/export/duration_statistics.h"
-#include "userspace/export/json_text.h"
-#include "userspace/export/named_statistics.h"
-#include "userspace/export/output_file.h"
-#include "userspace/export/spill_file.h"
-#include "userspace/export/upstream_names.h"
+#include "userspace/export/csv/csv_agents.h"
+#include "userspace/export/csv/csv_file.h"
+#include "userspace/export/json/spill_file.h"
 
 namespace rocattach {
 using testing_support::TemporaryDirectory;

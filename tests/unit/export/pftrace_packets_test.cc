@@ -1,4 +1,4 @@
-#include "userspace/export/pftrace_packets.h"
+#include "userspace/export/pftrace/pftrace_packets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/export/pftrace_sink.h"
+#include "userspace/export/pftrace/pftrace_sink.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "userspace/export/profile_totals.h"
+#include "userspace/export/profile/profile_totals.h"
 #include "tests/unit/export/unzipped.h"
 
 #include <gmock/gmock.h>

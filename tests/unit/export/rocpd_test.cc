@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "tests/temporary_directory.h"
+#include "userspace/export/common/recording_guid.h"
 #include "userspace/export/export_format.h"
-#include "userspace/export/recording_guid.h"
-#include "userspace/export/rocpd_schema.h"
-#include "userspace/export/rocpd_tables.h"
-#include "userspace/export/sqlite.h"
+#include "userspace/export/rocpd/rocpd_schema.h"
+#include "userspace/export/rocpd/rocpd_tables.h"
+#include "userspace/export/rocpd/sqlite.h"
 
 namespace rocattach {
 using testing_support::TemporaryDirectory;

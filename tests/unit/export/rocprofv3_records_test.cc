@@ -10,7 +10,7 @@
 #include "tests/temporary_directory.h"
 #include "tests/unit/export/export_testing.h"
 #include "userspace/export/marker_ranges.h"
-#include "userspace/export/sqlite.h"
+#include "userspace/export/rocpd/sqlite.h"
 #include "userspace/stream/writer.h"
 
 namespace rocattach {

@@ -1,0 +1,146 @@
+// Correlation ids as rocprofv3 has them: an operation has that of the API call that
+// submitted it, and no other record has the same one. In recordings the collector counts
+// operations and rocprofiler-sdk counts calls, both from 1.
+#ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_LAUNCH_LINKS_H_
+#define ROCATTACH_USERSPACE_EXPORT_COMMON_LAUNCH_LINKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "userspace/abi/records.h"
+#include "userspace/stream/session_records.h"
+
+namespace rocattach {
+
+// A dispatch as it was recorded, and the correlation id that it gets.
+struct LinkedDispatch {
+  rocattach_dispatch record;
+  uint64_t correlation_id;
+};
+
+// Of one process. An operation belongs to the innermost HSA, HIP or RCCL call that its
+// thread was in at the time of the submission. A call is recorded when it returns, an
+// operation when it has completed, so either may come first; inner calls come before
+// outer ones. Operations wait for their calls, and others behind them, so that all keep
+// their order; calls are remembered. Both have limits: what exceeds them is not linked,
+// and never linked wrongly.
+class LaunchLinks {
+ public:
+  // Set in the ids of one of the two counts, so that they are disjoint: in those of
+  // operations without a call, or, if the process had operations before anything else,
+  // in those of its calls.
+  static constexpr uint64_t kOtherCount = uint64_t{1} << 48;
+  // The same in those of samples of whole GPUs.
+  static constexpr uint64_t kSampleCount = uint64_t{1} << 49;
+  // An operation waits for its call as long as the recording advances by this.
+  static constexpr uint64_t kMaxWaitNs = 1'000'000'000;
+
+  // Maximum operations that wait, and calls that are remembered.
+  void set_window(size_t waiting, size_t calls) {
+    max_waiting_ = waiting;
+    max_calls_ = calls;
+  }
+  // The process has API functions: calls may come, and operations wait for them. `may
+  // launch`: these are functions of HSA, HIP or RCCL.
+  void ExpectCalls(bool may_launch);
+
+  void Add(absl::Span<const rocattach_dispatch> records);
+  void Add(absl::Span<const rocattach_copy> records);
+  // Calls of any domain, as recorded.
+  void Add(absl::Span<const ApiCallRecord> calls);
+  // Memory records have ids of the count of calls.
+  void BeforeMemory();
+
+  // Gives up on operations that waited at the last call of this already, so that none
+  // is kept back for long; all of them with `all`.
+  void Release(bool all);
+
+  // Operations whose ids are known now, in the order of the recording; the caller
+  // empties both.
+  std::vector<LinkedDispatch>* dispatches() { return &dispatches_; }
+  std::vector<rocattach_copy>* copies() { return &copies_; }
+
+  // The id of a record of the count of calls, and of an operation without a call.
+  uint64_t OfCall(uint64_t id) const {
+    return calls_marked_ && id != 0 ? id | kOtherCount : id;
+  }
+  uint64_t OfOperation(uint64_t id) const {
+    return calls_marked_ ? id : id | kOtherCount;
+  }
+  bool calls_marked() const { return calls_marked_; }
+
+ private:
+  struct Call {
+    uint64_t begin_ns, end_ns, id;
+    uint64_t parent;  // number of the call around it; 0: not known
+  };
+  // Calls of a thread in the order of their ends. They are numbered from 1.
+  struct Thread {
+    std::deque<Call> calls;
+    uint64_t first = 1;          // number of calls.front()
+    std::deque<uint64_t> roots;  // numbers of those without a parent so far
+    const Call& At(uint64_t number) const { return calls[number - first]; }
+  };
+  // By thread and time; the last member says which operation.
+  struct Key {
+    uint32_t tid;
+    uint64_t enqueue_ns;
+    uint64_t number;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Operation {
+    uint64_t since_ns;  // newest_ns_ when it came
+    uint64_t id;
+    bool known;  // the id
+    bool copy;
+    union {
+      rocattach_dispatch dispatch;
+      rocattach_copy of_copy;
+    };
+    uint64_t own_id() const {
+      return copy ? of_copy.correlation_id : dispatch.correlation_id;
+    }
+  };
+
+  void Decide(bool operation_first);
+  template <typename Record>
+  void AddOperation(const Record& record);
+  // The id of the call that an operation belongs to.
+  std::optional<uint64_t> Find(uint32_t tid, uint64_t enqueue_ns) const;
+  void AddCall(const ApiCallRecord& call);
+  void Remember(const ApiCallRecord& call);
+  void ForgetOldest();
+  // Gives up on the oldest operation, which waits.
+  void ReleaseOldest();
+  void ReleaseDue();
+  // Emits what waits for nothing any more.
+  void EmitKnown();
+  void Emit(const rocattach_dispatch& record, uint64_t id);
+  void Emit(const rocattach_copy& record, uint64_t id);
+
+  size_t max_waiting_ = size_t{1} << 16;
+  size_t max_calls_ = size_t{1} << 18;
+  bool decided_ = false, calls_marked_ = false;
+  bool calls_expected_ = false, launches_expected_ = false;
+  uint64_t newest_ns_ = 0;  // of all records so far
+  absl::flat_hash_map<uint32_t, Thread> threads_;
+  std::deque<uint32_t> call_order_;   // threads of the remembered calls
+  std::deque<Operation> operations_;  // the first one waits
+  uint64_t first_number_ = 1;         // of the first one
+  absl::btree_set<Key> waiting_;      // those whose ids are not known
+  uint64_t released_before_ = 1;      // these were there at the last Release()
+  std::vector<const ApiCallRecord*> sorted_;
+  std::vector<LinkedDispatch> dispatches_;
+  std::vector<rocattach_copy> copies_;
+};
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_EXPORT_COMMON_LAUNCH_LINKS_H_

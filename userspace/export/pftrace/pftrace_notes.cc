@@ -1,0 +1,66 @@
+#include "userspace/export/pftrace/pftrace_notes.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "userspace/base/human.h"
+#include "userspace/stream/merged_clock.h"
+
+namespace rocattach {
+
+std::string VerdictText(const v1::WindowEvent& window) {
+  std::string text;
+  switch (window.state()) {
+    case v1::WINDOW_STATE_ATTACHED:
+      text = "attached";
+      break;
+    case v1::WINDOW_STATE_PASSED:
+      text = "passed";
+      break;
+    case v1::WINDOW_STATE_REFUSED:
+      text = "refused";
+      break;
+    case v1::WINDOW_STATE_MISSED:
+      text = "missed";
+      break;
+    default:
+      text = "attach window";
+      break;
+  }
+  if (!window.detail().empty()) absl::StrAppend(&text, ": ", window.detail());
+  return text;
+}
+
+std::string LossesText(const v1::LossAccount& account) {
+  std::vector<std::string> lost;
+  auto add = [&lost](uint64_t count, const char* what) {
+    if (count > 0) lost.push_back(absl::StrCat(HumanCount(count), " ", what));
+  };
+  add(account.dropped_ring_full(), "ring full");
+  add(account.dropped_collector(), "in the collector");
+  add(account.dropped_invalid(), "not plausible");
+  add(account.dropped_inflight(), "in flight at the end");
+  add(account.dropped_writer(), "not written");
+  add(account.packets_unseen(), "unseen");
+  add(account.counted_dropped(), "counted dispatches");
+  add(account.samples_dropped(), "samples");
+  add(account.api_calls_dropped(), "API calls");
+  if (!account.not_believable().empty()) {
+    lost.push_back(absl::StrCat("an unknown number: ", account.not_believable()));
+  }
+  return lost.empty() ? "" : absl::StrCat("lost: ", absl::StrJoin(lost, ", "));
+}
+
+std::string AlignmentText(const v1::StreamHeader& header, const Alignment& alignment) {
+  std::string recorded = absl::StrCat(
+      "recorded on ", header.hostname().empty() ? "another machine" : header.hostname(),
+      ": times are aligned by the machines' time of day");
+  if (alignment.offset_ns != 0) return recorded;
+  const std::optional<MergedClock> merged = MergedClockOf(header);
+  if (!merged.has_value() || merged->offset_ns == 0) return "";
+  return absl::StrCat(recorded, ", at most ", HumanDuration(merged->error_ns),
+                      " wrong");
+}
+
+}  // namespace rocattach
