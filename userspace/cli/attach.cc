@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/session_status.h"
 #include "userspace/cli/attach_run.h"
-#include "userspace/cli/help_groups.h"
+#include "userspace/cli/options/help_groups.h"
+#include "userspace/cli/options/watch_arguments.h"
 #include "userspace/cli/subcommands.h"
 #include "userspace/cli/tool_attach.h"
-#include "userspace/cli/watch_arguments.h"
 #include "userspace/listener/tool_library.h"
 #include "userspace/watch/running_process.h"
 

@@ -18,7 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "schemas/stream.pb.h"
 #include "userspace/base/process.h"
-#include "userspace/cli/log_line.h"
+#include "userspace/cli/terminal/log_line.h"
 #include "userspace/service/watcher.h"
 
 namespace rocattach {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "userspace/cli/watch_arguments.h"
+#include "userspace/cli/options/watch_arguments.h"
 
 namespace CLI {
 class App;

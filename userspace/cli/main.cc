@@ -6,9 +6,9 @@
 #include <string>
 
 #include "userspace/base/version.h"
-#include "userspace/cli/guarded_main.h"
+#include "userspace/cli/common/guarded_main.h"
+#include "userspace/cli/options/usage_error.h"
 #include "userspace/cli/subcommands.h"
-#include "userspace/cli/usage_error.h"
 
 namespace {
 

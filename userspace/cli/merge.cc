@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "userspace/base/human.h"
-#include "userspace/cli/convert_console.h"
 #include "userspace/cli/stream_input.h"
 #include "userspace/cli/subcommands.h"
+#include "userspace/cli/terminal/convert_console.h"
 
 namespace rocattach {
 namespace {

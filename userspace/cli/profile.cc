@@ -11,12 +11,12 @@
 #include "userspace/base/session_status.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/cli/attach_run.h"
-#include "userspace/cli/command_run.h"
+#include "userspace/cli/common/command_run.h"
 #include "userspace/cli/conversion.h"
-#include "userspace/cli/help_groups.h"
-#include "userspace/cli/machine_gpus.h"
+#include "userspace/cli/options/help_groups.h"
+#include "userspace/cli/options/machine_gpus.h"
+#include "userspace/cli/options/watch_arguments.h"
 #include "userspace/cli/subcommands.h"
-#include "userspace/cli/watch_arguments.h"
 
 namespace rocattach {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "userspace/cli/enter_key.h"
+#include "userspace/cli/terminal/enter_key.h"
 #include "userspace/control/control_client.h"
 
 namespace rocattach {

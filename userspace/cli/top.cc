@@ -27,7 +27,7 @@
 #include "userspace/base/status_macros.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/cli/subcommands.h"
-#include "userspace/cli/top_view.h"
+#include "userspace/cli/terminal/top_view.h"
 #include "userspace/telemetry/http_get.h"
 
 namespace rocattach {

@@ -1,5 +1,5 @@
 // What `rocattach convert` says: its progress, and what an input lacks.
-#include "userspace/cli/convert_console.h"
+#include "userspace/cli/terminal/convert_console.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

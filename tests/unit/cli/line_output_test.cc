@@ -1,4 +1,4 @@
-#include "userspace/cli/line_output.h"
+#include "userspace/cli/terminal/line_output.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

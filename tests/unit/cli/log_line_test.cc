@@ -1,4 +1,4 @@
-#include "userspace/cli/log_line.h"
+#include "userspace/cli/terminal/log_line.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "userspace/cli/service_notifier.h"
+#include "userspace/cli/watch/service_notifier.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Sessions from words of a command line to filters.
-#include "userspace/cli/session_arguments.h"
+#include "userspace/cli/options/session_arguments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "tests/temporary_directory.h"
 #include "userspace/base/gpu_models.h"
-#include "userspace/cli/machine_gpus.h"
+#include "userspace/cli/options/machine_gpus.h"
 
 namespace rocattach {
 namespace {

@@ -1,4 +1,4 @@
-#include "userspace/cli/top_view.h"
+#include "userspace/cli/terminal/top_view.h"
 
 #include <gtest/gtest.h>
 

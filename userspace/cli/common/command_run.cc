@@ -1,0 +1,42 @@
+#include "userspace/cli/common/command_run.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+namespace rocattach {
+namespace {
+
+Watcher* running_watcher = nullptr;
+
+void OnSignal(int number, siginfo_t* info, void*) {
+  if (running_watcher == nullptr) return;
+  // Ctrl-C on a terminal (SI_KERNEL) reaches a command by itself.
+  running_watcher->RequestStop(info->si_code == SI_KERNEL ? 0 : number);
+}
+
+}  // namespace
+
+StopSignals::StopSignals(Watcher* watcher) {
+  running_watcher = watcher;
+  struct sigaction action = {};
+  action.sa_sigaction = OnSignal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+StopSignals::~StopSignals() {
+  running_watcher = nullptr;
+}
+
+int CommandExit(const absl::Status& status) {
+  return absl::IsNotFound(status) ? kExitNoCommand : kExitCannotExecute;
+}
+
+int ExitStatusOfCommand(const RunResult& result) {
+  if (!result.command_status.has_value()) return 0;
+  const int status = *result.command_status;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace rocattach

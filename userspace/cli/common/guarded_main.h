@@ -1,0 +1,27 @@
+// The outermost frame of a program.
+#ifndef ROCATTACH_USERSPACE_CLI_COMMON_GUARDED_MAIN_H_
+#define ROCATTACH_USERSPACE_CLI_COMMON_GUARDED_MAIN_H_
+
+#include <cstdio>
+#include <exception>
+
+namespace rocattach {
+
+// Runs `run`. Our own code throws nothing; what a library throws (no memory, above all)
+// ends the program with its message and the exit status `failure`, and destructors have
+// released whatever was held.
+inline int GuardedMain(const char* program, int failure, int (*run)(int, char**),
+                       int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", program, error.what());
+  } catch (...) {
+    std::fprintf(stderr, "%s: an unknown exception\n", program);
+  }
+  return failure;
+}
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CLI_COMMON_GUARDED_MAIN_H_

@@ -1,0 +1,78 @@
+// What `rocattach top` shows: rates between two samples of the service's totals.
+#ifndef ROCATTACH_USERSPACE_CLI_TERMINAL_TOP_VIEW_H_
+#define ROCATTACH_USERSPACE_CLI_TERMINAL_TOP_VIEW_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace rocattach {
+
+enum class TopSort { kTime, kDispatches, kCopies, kBytes, kPid, kName };
+
+struct TopOptions {
+  TopSort sort = TopSort::kTime;
+  std::string filter;  // part of a name, a workload or a number; empty: all
+  bool kernels = true;
+  bool paused = false;
+  size_t width = 80, height = 24;
+};
+
+struct TopKernel {
+  std::string id, name;
+  double busy = 0;  // kernel time per time: 1 is one kernel all the time
+  double dispatches_per_second = 0;
+};
+
+struct TopCounter {
+  std::string gpu, name;
+  double per_second = 0;
+};
+
+struct TopProcess {
+  int64_t pid = 0;
+  std::string name, workload;
+  bool attached = true;  // else only its memory is known
+  bool ended = false;
+  std::optional<uint64_t> vram_bytes;  // unset: not known
+  double busy = 0, dispatches_per_second = 0, copies_per_second = 0,
+         bytes_per_second = 0;
+  uint64_t dispatches = 0, dropped = 0;  // in all
+  std::vector<TopKernel> kernels;        // the busiest first
+  std::vector<TopCounter> counters;
+};
+
+struct TopGpu {
+  std::string gpu, architecture, counters;
+  double busy = 0, dispatches_per_second = 0;
+  std::optional<uint64_t> vram_bytes, vram_used_bytes;  // unset: not known
+};
+
+struct TopSample {
+  double seconds = 0;  // that it covers
+  uint64_t dropped = 0;
+  std::vector<TopGpu> gpus;
+  std::vector<TopProcess> processes;
+};
+
+// `before` and `now` are what the service's page /processes contained; what is in only
+// one of them counts from zero. An error if they are no such pages.
+absl::StatusOr<TopSample> CompareSamples(const std::string& before,
+                                         const std::string& now);
+
+// Sorts and filters the processes.
+void Arrange(const TopOptions& options, TopSample* sample);
+
+// At most `height` lines of at most `width` columns, without line ends.
+std::vector<std::string> TopLines(const TopSample& sample, const TopOptions& options);
+
+nlohmann::ordered_json TopJson(const TopSample& sample);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CLI_TERMINAL_TOP_VIEW_H_

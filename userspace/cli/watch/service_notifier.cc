@@ -1,0 +1,94 @@
+#include "userspace/cli/watch/service_notifier.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "userspace/base/clock.h"
+
+namespace rocattach {
+namespace {
+
+constexpr absl::Duration kStatusInterval = absl::Seconds(10);
+
+// The variable's value, which is removed from the environment.
+std::string Take(const char* name) {
+  const char* value = getenv(name);
+  std::string taken = value == nullptr ? "" : value;
+  unsetenv(name);
+  return taken;
+}
+
+// The steady clock: a manager counts the watchdog's interval by it, too.
+absl::Time Now() {
+  return absl::FromUnixNanos(static_cast<int64_t>(ClockNs(CLOCK_MONOTONIC)));
+}
+
+// Half of the interval in which the manager expects a message; zero: it expects none.
+absl::Duration WatchdogInterval(const std::string& usec, const std::string& pid) {
+  uint64_t interval_usec = 0;
+  pid_t meant = 0;
+  if (!absl::SimpleAtoi(usec, &interval_usec) || interval_usec == 0) {
+    return absl::ZeroDuration();
+  }
+  if (!pid.empty() && (!absl::SimpleAtoi(pid, &meant) || meant != getpid())) {
+    return absl::ZeroDuration();
+  }
+  return absl::Microseconds(interval_usec) / 2;
+}
+
+}  // namespace
+
+ServiceNotifier ServiceNotifier::FromEnvironment() {
+  ServiceNotifier notifier;
+  const std::string path = Take("NOTIFY_SOCKET");
+  const std::string watchdog_usec = Take("WATCHDOG_USEC");
+  const std::string watchdog_pid = Take("WATCHDOG_PID");
+  sockaddr_un& address = notifier.address_;
+  // A path, or "@" and a name without a file.
+  if (path.size() < 2 || path.size() >= sizeof(address.sun_path)) return notifier;
+  if (path[0] != '/' && path[0] != '@') return notifier;
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, path.data(), path.size());
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  notifier.address_size_ =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+  notifier.socket_.reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const absl::Duration half = WatchdogInterval(watchdog_usec, watchdog_pid);
+  notifier.watchdog_ = half > absl::ZeroDuration();
+  notifier.interval_ = notifier.watchdog_ ? half : kStatusInterval;
+  return notifier;
+}
+
+void ServiceNotifier::Send(const std::string& message) const {
+  if (!socket_.valid()) return;
+  (void)sendto(socket_.get(), message.data(), message.size(),
+               MSG_NOSIGNAL | MSG_DONTWAIT,
+               reinterpret_cast<const sockaddr*>(&address_), address_size_);
+}
+
+void ServiceNotifier::Ready() {
+  if (ready_) return;
+  ready_ = true;
+  Send("READY=1");
+}
+
+bool ServiceNotifier::IsDue() const {
+  return socket_.valid() && Now() - last_ >= interval_;
+}
+
+void ServiceNotifier::Alive(absl::string_view status) {
+  if (!IsDue()) return;
+  last_ = Now();
+  Send(absl::StrCat(watchdog_ ? "WATCHDOG=1\n" : "", "STATUS=", status));
+}
+
+void ServiceNotifier::Stopping() {
+  Send("STOPPING=1\nSTATUS=Completing the output");
+}
+
+}  // namespace rocattach

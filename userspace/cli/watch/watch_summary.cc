@@ -1,0 +1,220 @@
+// The end of a run on the console: what was seen, recorded, and lost.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "userspace/base/human.h"
+#include "userspace/cli/watch/watch_console.h"
+#include "userspace/cli/watch/watch_words.h"
+
+namespace rocattach {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json Distribution(const DurationHistogram& durations) {
+  return {{"count", durations.count()},
+          {"median", durations.Quantile(0.5)},
+          {"p99", durations.Quantile(0.99)},
+          {"max", durations.max()}};
+}
+
+std::string DistributionText(const DurationHistogram& durations) {
+  return absl::StrFormat(
+      "median %s, p99 %s, max %s", HumanDuration(durations.Quantile(0.5)),
+      HumanDuration(durations.Quantile(0.99)), HumanDuration(durations.max()));
+}
+
+Json MissedJson(const MissedWindows& missed) {
+  Json json = Json::object();
+  for (MissReason reason : kMissReasons) {
+    json[std::string(MissReasonName(reason))] = missed[reason];
+  }
+  return json;
+}
+
+Json RefusalsJson(const std::vector<UserRefusals>& refusals) {
+  Json all = Json::array();
+  for (const UserRefusals& user : refusals) {
+    all.push_back({{"uid", user.uid}, {"windows", user.windows}});
+  }
+  return all;
+}
+
+}  // namespace
+
+void WatchConsole::SummarizeMissed(const MissedWindows& missed) {
+  constexpr std::pair<MissReason, const char*> kTexts[] = {
+      {MissReason::kLate,
+       "started a new copy of the HSA runtime before it had a probe: recorded from a "
+       "later moment on at best"},
+      {MissReason::kUncertain,
+       "mapped a new copy of the HSA runtime and ended before it was known whether a "
+       "window was missed"},
+      {MissReason::kTooManyCopies,
+       "used a copy of the HSA runtime without a probe: there are too many copies "
+       "(--max-libraries, --max-libraries-per-user)"},
+      {MissReason::kNotProbed,
+       "mapped a file that is named like the HSA runtime and cannot be probed"}};
+  for (const auto& [reason, text] : kTexts) {
+    const uint64_t count = missed[reason];
+    if (count == 0) continue;
+    const std::string processes =
+        count == 1 ? "1 process" : absl::StrCat(HumanCount(count), " processes");
+    Say(LogLevel::kWarning, "missed_windows", absl::StrCat(processes, " ", text));
+  }
+}
+
+void WatchConsole::SummarizeSession(const RunResult& result) {
+  if (result.session_refused) {
+    SayError("session_empty",
+             "the session collected nothing: every process refused it");
+    return;
+  }
+  const RunTotals& totals = result.totals;
+  if (!result.session_measures || totals.attached == 0) return;
+  std::vector<std::string> what;
+  if (totals.measured > 0) {
+    what.push_back(
+        absl::StrCat("counters of ", HumanCount(totals.measured), " dispatches"));
+  }
+  if (totals.samples > 0) {
+    what.push_back(absl::StrCat(HumanCount(totals.samples), " samples of GPUs"));
+  }
+  if (totals.api_calls > 0) {
+    what.push_back(absl::StrCat(HumanCount(totals.api_calls), " API calls"));
+  }
+  if (totals.memory > 0) {
+    what.push_back(
+        absl::StrCat(HumanCount(totals.memory), " allocations and releases of memory"));
+  }
+  if (what.empty()) {
+    SayError("session_empty",
+             "the session collected nothing: nothing matched its filters within its "
+             "periods");
+  } else if (!options_.quiet && !options_.json) {
+    Say(LogLevel::kInfo, "session_collected",
+        absl::StrCat("the session collected ", absl::StrJoin(what, ", ")));
+  }
+}
+
+void WatchConsole::SummarizeJson(const RunResult& result) {
+  const RunTotals& totals = result.totals;
+  Json line = {{"event", "summary"},
+               {"windows",
+                {{"attached", totals.attached},
+                 {"passed", totals.passed},
+                 {"refused", totals.refused},
+                 {"missed", totals.missed},
+                 {"unrelated", totals.unrelated}}},
+               {"hit_to_stopped_ns", Distribution(totals.hit_to_stopped)},
+               {"hit_to_released_ns", Distribution(totals.hit_to_released)},
+               {"dispatches", totals.dispatches},
+               {"copies", totals.copies},
+               {"counted", totals.measured},
+               {"samples", totals.samples},
+               {"api_calls", totals.api_calls},
+               {"memory_operations", totals.memory},
+               {"dropped", totals.dropped},
+               {"unseen", totals.unseen},
+               {"not_believable", totals.not_believable},
+               {"events_lost", result.kernel.lost},
+               {"claims_full", result.kernel.claims_full},
+               {"over_budget", RefusalsJson(result.refusals)},
+               {"hold_deadlines", result.kernel.deadlines},
+               {"missed_windows", MissedJson(result.missed_windows)},
+               {"files", result.files},
+               {"command_runs_on", result.command_runs_on},
+               {"output_error", std::string(result.output_status.message())}};
+  Print("%s\n", WatchEventText(line).c_str());
+}
+
+void WatchConsole::SummarizeLosses(const RunResult& result) {
+  if (!result.output_status.ok()) {
+    Say(LogLevel::kError, "output_incomplete",
+        absl::StrCat("the recording is incomplete: ", result.output_status.message()));
+  }
+  const uint64_t lost_windows = result.kernel.lost + result.kernel.claims_full;
+  if (lost_windows > 0) {
+    Say(LogLevel::kWarning, "events_lost",
+        absl::StrCat(HumanCount(lost_windows),
+                     " kernel events were lost: windows may have been missed"));
+  }
+  SummarizeMissed(result.missed_windows);
+  if (const uint64_t count = result.totals.not_believable; count > 0) {
+    Say(LogLevel::kWarning, "not_believable",
+        absl::StrCat(
+            count == 1 ? "1 process" : absl::StrCat(HumanCount(count), " processes"),
+            " reported impossible numbers, so the losses are unknown"));
+  }
+  for (const UserRefusals& user : result.refusals) {
+    Say({.level = LogLevel::kWarning,
+         .event = "over_budget",
+         .message = absl::StrCat(
+             HumanCount(user.windows), " windows of ", BudgetUser(user.uid),
+             " were refused: over the user's budget (--windows-per-second, "
+             "--processes-per-user)"),
+         .uid = user.uid});
+  }
+}
+
+void WatchConsole::Summarize(const RunResult& result) {
+  absl::MutexLock lock(&mutex_);
+  const RunTotals& totals = result.totals;
+  ClearLiveLine();
+  ReportLeftOut();
+  if (session_refusals_unsaid_ > 0) {
+    Say(LogLevel::kInfo, "session_refused",
+        absl::StrCat(HumanCount(session_refusals_unsaid_),
+                     " more session refusals, for the same reasons"));
+  }
+  SummarizeSession(result);
+  if (options_.json) {
+    SummarizeJson(result);
+    return;
+  }
+  SummarizeLosses(result);
+  if (options_.quiet) return;
+  Say(LogLevel::kInfo, "summary",
+      absl::StrCat(HumanCount(totals.attached), " attached, ",
+                   HumanCount(totals.passed), " passed, ", HumanCount(totals.refused),
+                   " refused, ", HumanCount(totals.missed), " missed; ",
+                   HumanCount(totals.dispatches), " dispatches, ",
+                   HumanCount(totals.copies), " copies",
+                   totals.dropped + totals.unseen == 0
+                       ? ", 0 lost"
+                       : WatchLossText(totals.dropped, totals.unseen)));
+  if (refused_unsaid_ > 0) {
+    Say(LogLevel::kInfo, "refused",
+        absl::StrCat(HumanCount(refused_unsaid_),
+                     " of those that were refused are not named: same reasons"));
+  }
+  if (passed_unsaid_ > 0) {
+    Say(LogLevel::kInfo, "passed",
+        absl::StrCat(HumanCount(passed_unsaid_),
+                     " of those that passed are not named: same reasons"));
+  }
+  if (totals.unrelated > 0) {
+    Say(LogLevel::kInfo, "unrelated",
+        absl::StrCat(HumanCount(totals.unrelated),
+                     " other GPU processes started meanwhile"));
+  }
+  if (totals.hit_to_released.count() > 0) {
+    Say(LogLevel::kInfo, "held",
+        absl::StrCat("held ", DistributionText(totals.hit_to_released)));
+  }
+  for (const std::string& file : result.files) {
+    Say(LogLevel::kInfo, "wrote", absl::StrCat("wrote ", file));
+  }
+  if (result.command_runs_on) {
+    Say(LogLevel::kInfo, "command_runs_on",
+        "--duration-msec elapsed; waiting for the command, which continues unrecorded");
+  }
+}
+
+}  // namespace rocattach

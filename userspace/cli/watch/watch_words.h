@@ -1,0 +1,22 @@
+// Texts that the parts of rocattach-watch's console share.
+#ifndef ROCATTACH_USERSPACE_CLI_WATCH_WATCH_WORDS_H_
+#define ROCATTACH_USERSPACE_CLI_WATCH_WATCH_WORDS_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace rocattach {
+
+// ", 5 LOST, 7 UNSEEN"; empty if nothing was lost. Unseen packets are those that the
+// GPU consumed before the collector could read them.
+std::string WatchLossText(uint64_t dropped, uint64_t unseen);
+
+// One line of --json, without a newline. A target's text must not be able to break out
+// of it or of a terminal; the recorder has made it valid UTF-8 without control
+// characters already.
+std::string WatchEventText(const nlohmann::ordered_json& event);
+
+}  // namespace rocattach
+
+#endif  // ROCATTACH_USERSPACE_CLI_WATCH_WATCH_WORDS_H_
