@@ -55,7 +55,7 @@ _rocattach_watch() {
     local formats chosen=''
     [[ $current == *,* ]] && chosen=${current%,*},
     formats=$("$client" convert --help 2>/dev/null |
-      tr -s ' \n' ' ' | sed -n 's/.*separated by commas: \([a-z, -]*[a-z]\) -d.*/\1/p')
+      tr -s ' \n' ' ' | sed -nE 's/.*separated by commas: ([a-z-]+(, [a-z-]+)*).*/\1/p')
     mapfile -t COMPREPLY < <(compgen -P "$chosen" -W "${formats//,/ }" -- "${current##*,}")
     return
     ;;

@@ -103,7 +103,7 @@ _rocattach() {
       local formats chosen=''
       [[ $current == *,* ]] && chosen=${current%,*},
       formats=$("${COMP_WORDS[0]}" convert --help 2>/dev/null |
-        tr -s ' \n' ' ' | sed -n 's/.*separated by commas: \([a-z, -]*[a-z]\) -d.*/\1/p')
+        tr -s ' \n' ' ' | sed -nE 's/.*separated by commas: ([a-z-]+(, [a-z-]+)*).*/\1/p')
       mapfile -t COMPREPLY < <(compgen -P "$chosen" -W "${formats//,/ }" -- "${current##*,}")
       return
     fi

@@ -3,10 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "userspace/base/version.h"
 #include "userspace/cli/common/guarded_main.h"
+#include "userspace/cli/options/help_formatter.h"
 #include "userspace/cli/options/usage_error.h"
 #include "userspace/cli/subcommands.h"
 
@@ -22,6 +24,7 @@ int Main(int argc, char** argv) {
       "lists counters and checks the machine.",
       "rocattach");
   app.set_version_flag("--version", std::string("rocattach ") + ROCATTACH_VERSION);
+  app.formatter(std::make_shared<rocattach::HelpFormatter>());
   app.require_subcommand(1);
   app.failure_message(rocattach::UsageError);
   app.footer("Run 'rocattach COMMAND --help' for more about a command.");

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "userspace/base/display_width.h"
 #include "userspace/report/report_words.h"
 #include "userspace/report/text.h"
 

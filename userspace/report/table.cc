@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "userspace/base/display_width.h"
 #include "userspace/report/text.h"
 
 namespace rocattach {

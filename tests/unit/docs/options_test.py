@@ -47,17 +47,27 @@ def help_options(*command):
     return options
 
 
+def entries(text):
+    """Option -> what help says of it, in one line."""
+    found = {}
+    for entry in re.split(r"\n(?=  -|\S|\n)", text):
+        match = HELP_LINE.match(entry)
+        if match:
+            for name in match.group(1).split(","):
+                found[name] = " ".join(entry.split())
+    return found
+
+
 def help_values(*command):
     """What help says of an option's values: name -> (range or None, default or None)."""
     values = {}
-    for line in full_help(*command).splitlines():
-        match = re.match(
-            r"  (?:-\w,)?(--[\w-]+) [A-Z|]+(?::\{[\w,]+\})?"
-            r"(?::\w+ in \[(\d+) - (\d+)\])?(?:=(\S+))?", line
-        )
-        if match and (match.group(2) or match.group(4)):
-            limits = (match.group(2), match.group(3)) if match.group(2) else None
-            values[match.group(1)] = (limits, match.group(4))
+    for name, entry in entries(full_help(*command)).items():
+        limits = re.search(r"[(;] ?(\d+) to (\d+)[;)]", entry)
+        default = re.search(r"[(;] ?default: ([^;)\s]+)[;)]", entry)
+        if name.startswith("--") and (limits or default):
+            values[name] = (
+                limits.groups() if limits else None, default.group(1) if default else None
+            )
     return values
 
 
@@ -178,7 +188,7 @@ class WatchTest(unittest.TestCase):
     def test_completion_knows_the_values(self):
         text = full_help(WATCH)
         for option in ("--hold", "--capture", "--backend"):
-            values = re.search(option + r" TEXT:\{([\w,]+)\}", text).group(1)
+            values = re.search(option + r" \{([\w,]+)\}", text).group(1)
             self.assertEqual(
                 complete("rocattach-watch", "rocattach-watch", option, ""),
                 set(values.split(",")),

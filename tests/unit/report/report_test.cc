@@ -1,4 +1,5 @@
 #include "userspace/report/report.h"
+#include "userspace/base/display_width.h"
 
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>

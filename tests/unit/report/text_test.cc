@@ -1,4 +1,5 @@
 #include "userspace/report/text.h"
+#include "userspace/base/display_width.h"
 
 #include <gtest/gtest.h>
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "userspace/cli/options/help_formatter.h"
 
 namespace rocattach {
 namespace {
@@ -15,7 +16,7 @@ constexpr const char* kGroups[] = {kWatchGroup,   kRecordGroup, kCounterGroup,
 // Where --help and --version are.
 constexpr char kOtherGroup[] = "Other";
 
-class TwoLengths : public CLI::Formatter {
+class TwoLengths : public HelpFormatter {
  public:
   // `column` as of the formatter that this one replaces.
   TwoLengths(std::set<const CLI::Option*> everyday, size_t column)

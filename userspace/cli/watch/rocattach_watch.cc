@@ -18,6 +18,7 @@
 #include "userspace/cli/common/command_run.h"
 #include "userspace/cli/common/end_conversion.h"
 #include "userspace/cli/common/guarded_main.h"
+#include "userspace/cli/options/help_formatter.h"
 #include "userspace/cli/options/usage_error.h"
 #include "userspace/cli/options/watch_arguments.h"
 #include "userspace/cli/terminal/enter_key.h"
@@ -86,6 +87,7 @@ bool Parse(int argc, char** argv, WatchArguments* args, int* exit_status) {
       "Watches the machine for new AMD GPU processes, attaches a collector to each at "
       "its\nfirst hsa_init, and records kernel dispatches and memory copies.",
       "rocattach-watch");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.failure_message(UsageError);
   AddWatchOptions(&app, args);
   try {

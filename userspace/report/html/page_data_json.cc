@@ -1,4 +1,5 @@
 #include "userspace/report/html/page_data_json.h"
+#include "userspace/base/display_width.h"
 
 #include <algorithm>
 #include <map>
