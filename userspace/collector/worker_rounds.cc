@@ -9,6 +9,8 @@ namespace {
 
 constexpr uint32_t kBusyTickMsec = 4;     // something is in flight
 constexpr uint32_t kQuietTickMsec = 200;  // recording, but nothing happens
+// What begins meanwhile need not end it.
+constexpr uint64_t kLongestShortSleepNs = 20'000'000;
 constexpr uint32_t kLoadTickMsec = 50;
 // A program may open the runtime at any time; the thread that does so wakes us.
 constexpr uint32_t kOpenTickMsec = 1000;
@@ -77,8 +79,9 @@ void RunWorker() {
     } else if (!Round(&watch, &timeout)) {
       continue;
     }
-    const bool long_sleep = timeout.msec == 0 || timeout.msec == kQuietTickMsec;
-    p.worker.Sleep(command, timeout.Shorter(), long_sleep);
+    const uint64_t sleep_ns = timeout.Shorter();
+    const bool long_sleep = sleep_ns == 0 || sleep_ns > kLongestShortSleepNs;
+    p.worker.Sleep(command, sleep_ns, long_sleep);
   }
 }
 

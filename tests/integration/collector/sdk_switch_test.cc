@@ -88,6 +88,60 @@ TEST_F(SdkSwitch, CopiesThatTheSdkDoesNotDeliverAreLost) {
   EXPECT_EQ(result.run.account.other_dropped, 4u);
 }
 
+// The runtime's thread sleeps through handlers of the SDK, which nobody else wakes: the
+// program waits for a copy that has long ended.
+TEST_F(SdkSwitch, CopiesGoOnWhereTheRuntimeSleepsThroughAHandler) {
+  SdkResult result = RunSdk({.steps = {"copy:40"},
+                             .recording = true,
+                             .environment = {"SIMROCM_LOSE_WAKEUPS=5"}});
+  ASSERT_EQ(result.run.exit_status, 0) << result.run.errors << result.run.output;
+  EXPECT_EQ(result.run.copies.size(), 40u);
+  EXPECT_EQ(result.run.account.copies_seen, 40u);
+  EXPECT_EQ(result.run.account.other_dropped, 0u);
+}
+
+// The same with handlers of dispatches, counted and only traced.
+TEST_F(SdkSwitch, DispatchesGoOnWhereTheRuntimeSleepsThroughAHandler) {
+  SdkResult counted = RunSdk({.steps = {"dispatch:40"},
+                              .filters = {CountersFilter({"SQ_WAVES"})},
+                              .environment = {"SIMROCM_LOSE_WAKEUPS=5"}});
+  ExpectCleanRun(counted);
+  EXPECT_EQ(CountFlag(counted.run, ROCATTACH_DISPATCH_COUNTED), 40u);
+  EXPECT_EQ(ExpectTrueValues(counted.run, *counted.plan, counted.generation), 40u);
+  SdkResult traced = RunSdk({.steps = {"dispatch:40"},
+                             .recording = true,
+                             .environment = {"SIMROCM_LOSE_WAKEUPS=5"}});
+  ExpectCleanRun(traced);
+  EXPECT_EQ(traced.run.dispatches.size(), 40u);
+}
+
+// Nor does a switch of counting wait for a thread that sleeps.
+TEST_F(SdkSwitch, CountingIsSwitchedWhereTheRuntimeSleepsThroughAHandler) {
+  uint64_t first = 0, second = 0;
+  PlanAnswer accepted;
+  SdkResult result = RunSdk(
+      {.threads = 2,
+       .steps = {"dispatch:100", "sleep:2000", "dispatch:100"},
+       .recording = true,
+       .environment = {"SIMROCM_LOSE_WAKEUPS=2"},
+       .step = [&](SdkTarget& target) {
+         PlanAnswer answer;
+         if (first == 0) {
+           if (target.memory.Account().dispatches_seen < 50) return;
+           first = target.Write({CountersFilter({"SQ_WAVES"})});
+         } else if (second == 0 && target.Answered(first, &answer)) {
+           EXPECT_EQ(answer.error, 0u) << answer.text;
+           second = target.Write({CountersFilter({"SQ_WAVES", "GRBM_COUNT"})});
+         } else if (second != 0 && target.Answered(second, &answer)) {
+           accepted = answer;
+         }
+       }});
+  ASSERT_NE(accepted.generation, 0u);
+  EXPECT_EQ(accepted.error, 0u) << accepted.text;
+  ExpectCleanRun(result);
+  EXPECT_EQ(result.run.dispatches.size(), 400u);
+}
+
 // An SDK that can make counters when they are asked for, and SDK 1.0, to which they are
 // defined while it starts.
 class SdkAccumulators : public SdkSwitch, public testing::WithParamInterface<bool> {

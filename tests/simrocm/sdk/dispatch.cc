@@ -7,6 +7,7 @@
 
 #include "tests/simrocm/sdk/buffer.h"
 #include "tests/simrocm/sdk/dispatch_records.h"
+#include "tests/simrocm/sdk/handlers.h"
 #include "tests/simrocm/sdk/hsa.h"
 #include "tests/simrocm/sdk/serializer.h"
 #include "tests/simrocm/sdk/signals.h"
@@ -85,8 +86,7 @@ void Submit(std::unique_ptr<Intercepted> dispatch, hsa_kernel_dispatch_packet_t 
     packets.back().barrier.completion_signal = app_signal;
   }
   hsa_signal_t signal = *dispatch->signal;
-  AmdExt().hsa_amd_signal_async_handler_fn(signal, HSA_SIGNAL_CONDITION_LT, 1,
-                                           OnComplete, dispatch.release());
+  HandleCompletion(signal, OnComplete, dispatch.release());
   writer(packets.data(), packets.size());
 }
 

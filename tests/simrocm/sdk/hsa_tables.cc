@@ -11,6 +11,7 @@
 #include "tests/simrocm/sdk/clients.h"
 #include "tests/simrocm/sdk/counting.h"
 #include "tests/simrocm/sdk/dispatch.h"
+#include "tests/simrocm/sdk/handlers.h"
 #include "tests/simrocm/sdk/hsa.h"
 #include "tests/simrocm/sdk/interposition.h"
 #include "tests/simrocm/sdk/serializer.h"
@@ -159,6 +160,7 @@ void ProcessHsaTable(HsaApiTable* table, uint64_t lib_version, uint64_t instance
   Get().loaded = true;
   StartDeferredDeviceCounting();
   Log("sdk.hsa step=device_counting");
+  InstallHandlers(table);
   InstallMemoryCopies(table);
   InstallMemoryAllocations(table);
   InstallApiTracing(table);

@@ -10,6 +10,7 @@
 #include "tests/simrocm/sdk/agents.h"
 #include "tests/simrocm/sdk/buffer.h"
 #include "tests/simrocm/sdk/dispatch.h"
+#include "tests/simrocm/sdk/handlers.h"
 #include "tests/simrocm/sdk/hsa.h"
 #include "tests/simrocm/sdk/signals.h"
 
@@ -124,8 +125,7 @@ std::unique_ptr<Copy> Begin(const void* destination, hsa_agent_t destination_age
 // Hands the copy over to its handler; called once the runtime has accepted it.
 void Watch(std::unique_ptr<Copy> copy) {
   hsa_signal_t signal = *copy->signal;
-  AmdExt().hsa_amd_signal_async_handler_fn(signal, HSA_SIGNAL_CONDITION_LT, 1,
-                                           OnComplete, copy.release());
+  HandleCompletion(signal, OnComplete, copy.release());
 }
 
 hsa_status_t AsyncCopy(void* destination, hsa_agent_t destination_agent,

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "tests/simrocm/sdk/handlers.h"
 #include "tests/simrocm/sdk/hsa.h"
 #include "tests/simrocm/sdk/state.h"
 
@@ -53,8 +54,7 @@ void AwaitTurn(hsa_agent_t agent, const hsa_queue_t* queue, Turn* turn) {
   turn->queue = queue;
   turn->ready = AcquireSignal();
   turn->granted = AcquireSignal();
-  AmdExt().hsa_amd_signal_async_handler_fn(*turn->ready, HSA_SIGNAL_CONDITION_LT, 1,
-                                           OnReady, turn);
+  HandleCompletion(*turn->ready, OnReady, turn);
 }
 
 void PassTurn(const Turn* turn) {

@@ -6,6 +6,9 @@ constinit RingGate g_ring_gate;
 
 namespace {
 
+// See WakeRuntime().
+constexpr uint64_t kWakeNs = 10'000'000;
+
 // Short naps between looks: the CPU belongs to those who are waited for.
 void Nap(uint32_t round) {
   if (round < 20) {
@@ -49,6 +52,11 @@ void RingGate::OnFence(void* self_pointer) {
   FutexWake(&self->fences_done_);
 }
 
+void RingGate::WakeRuntime() {
+  if (!installed_) return;
+  next_.async_function([](void*) {}, nullptr);
+}
+
 bool RingGate::Fence(uint64_t end_ns) {
   // One that is still to run, from an earlier attempt, comes before the new one.
   const uint32_t wanted = fences_wanted_ + 1;
@@ -59,7 +67,9 @@ bool RingGate::Fence(uint64_t end_ns) {
     if (done == wanted) return true;
     const uint64_t now = BootNs();
     if (now >= end_ns || LoadAcquire(&abandoned_) != 0) return false;
-    FutexWaitNs(&fences_done_, done, end_ns - now);
+    const uint64_t left_ns = end_ns - now;
+    FutexWaitNs(&fences_done_, done, left_ns < kWakeNs ? left_ns : kWakeNs);
+    if (LoadAcquire(&fences_done_) == done) WakeRuntime();
   }
 }
 
@@ -67,6 +77,7 @@ bool RingGate::HoldRings(uint64_t limit_ns, uint32_t* unfinished) {
   const uint64_t end_ns = BootNs() + limit_ns;
   const uint64_t give_up_ns = end_ns + kLongestSwitchNs;
   rings_.Close(Gate::kClosing, give_up_ns);
+  uint64_t wake_ns = BootNs() + kWakeNs;
   for (uint32_t round = 0;; ++round) {
     const uint64_t begun = __atomic_load_n(&begun_, __ATOMIC_SEQ_CST);
     if (!AnyoneInside() && Unfinished() == 0 && (begun == 0 || Fence(end_ns))) {
@@ -78,7 +89,12 @@ bool RingGate::HoldRings(uint64_t limit_ns, uint32_t* unfinished) {
       }
       rings_.Close(Gate::kClosing, give_up_ns);
     }
-    if (BootNs() >= end_ns || LoadAcquire(&abandoned_) != 0) break;
+    const uint64_t now = BootNs();
+    if (now >= end_ns || LoadAcquire(&abandoned_) != 0) break;
+    if (now >= wake_ns) {
+      WakeRuntime();
+      wake_ns = now + kWakeNs;
+    }
     Nap(round);
   }
   *unfinished = Unfinished();

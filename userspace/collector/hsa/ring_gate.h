@@ -51,6 +51,17 @@ class RingGate {
   // Whoever holds rings, or is about to, gives up.
   void Abandon(bool abandon) { StoreRelease(&abandoned_, abandon ? 1u : 0u); }
 
+  // For as long as anything is in flight, every few milliseconds.
+  //
+  // The runtime's thread that calls handlers of signals can sleep through one. Whoever
+  // registers a handler stores to a signal that this thread waits for, and then looks
+  // whether it sleeps. Up to HSA runtime 1.18 at least, nothing keeps the processor from
+  // looking first, so that the thread may see neither the store nor a wake-up. The SDK
+  // registers a handler for every copy and every dispatch, and completes a copy for the
+  // program there: a program that waits for it stands still. By now that store is
+  // visible; another registration wakes the thread.
+  void WakeRuntime();
+
   // True: no thread is submitting a copy, and none does until OpenCopies(). Otherwise
   // the gate is open.
   bool HoldCopies(uint64_t limit_ns);

@@ -6,6 +6,8 @@ namespace rocattach::collector {
 namespace {
 
 constexpr uint32_t kCopyTickMsec = 20;
+constexpr uint32_t kWakeTickMsec = 10;   // dispatches are in flight
+constexpr uint32_t kWatchTickMsec = 200;  // they may be, at any time
 constexpr uint32_t kStopTickMsec = 50;
 constexpr uint32_t kReplayTickMsec = 50;
 constexpr uint32_t kVariablesTickMsec = 100;
@@ -291,6 +293,11 @@ uint64_t SdkBackend::Tick(RingHandle* ring) {
   };
   api_.set_own_thread(ring->tid());
   if (TickCopies(ring)) sooner(uint64_t{kCopyTickMsec} * 1'000'000);
+  if (dispatches_service_.on) {
+    const bool in_flight = g_ring_gate.Unfinished() != 0;
+    if (in_flight) g_ring_gate.WakeRuntime();
+    sooner(uint64_t{in_flight ? kWakeTickMsec : kWatchTickMsec} * 1'000'000);
+  }
   if (memory_service_.on || scratch_service_.on) {
     memory_.Flush();
     scratch_.Flush();

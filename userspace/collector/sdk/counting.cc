@@ -155,9 +155,10 @@ bool SdkBackend::TickCopies(RingHandle* ring) {
     return false;
   }
   copies_.Flush();
+  const uint64_t missing = copies_.Missing(submitted, copies_uncertain_);
+  if (missing != 0) g_ring_gate.WakeRuntime();
   if (copies_service_.on) return true;
   const uint64_t now = BootNs();
-  const uint64_t missing = copies_.Missing(submitted, copies_uncertain_);
   if (missing != copies_missing_) copies_progress_ns_ = now;
   copies_missing_ = missing;
   if (missing != 0 && now > copies_progress_ns_ + kCopiesLostNs) {

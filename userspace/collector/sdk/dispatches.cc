@@ -199,7 +199,10 @@ void SdkDispatches::OnTrace(const rocattach_sdk_callback_record& record,
   RingGate* gate = parts_.gate;
   if (record.operation == ROCATTACH_SDK_DISPATCH_ENQUEUE) {
     if (record.phase != ROCATTACH_SDK_PHASE_ENTER) return;
-    if (gate != nullptr) gate->DispatchBegun(payload->dispatch_info.queue_id.handle);
+    if (gate != nullptr) {
+      gate->DispatchBegun(payload->dispatch_info.queue_id.handle);
+      g_process.worker.Nudge();
+    }
     RingHandle ring = parts_.rings->Mine();
     uint32_t index = Open(payload->dispatch_info, &ring);
     user_data->value = index == kNoOp ? 0 : uint64_t{index} + 1;
