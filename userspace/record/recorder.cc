@@ -140,23 +140,27 @@ bool Recorder::ServeSession(Target* target, uint64_t now_ns) {
     target->AcknowledgeMapped();
     return awaited;
   }
-  if (!offered_.contains(id)) {
+  auto offered = offered_.find(id);
+  if (offered == offered_.end()) {
     std::optional<TargetDescription> description =
         target->session()->Describe(target->opened().sdk_missing);
     if (description.has_value()) {
-      offered_.insert(id);
+      offered = offered_.emplace(id, now_ns).first;
       options_.targets->OnTargetReady(id, *std::move(description),
                                       !target->acknowledged());
     }
   }
-  // Whatever sessions do, the process does not wait longer than this.
+  // Whatever sessions do, the process does not wait longer than this. It begins to wait
+  // when it can be described, which may be long after its window has opened: until then
+  // it loads rocprofiler-sdk.
   if (!target->acknowledged()) {
-    awaited = true;
+    const bool waits = offered != offered_.end();
+    const uint64_t begin_ns = waits ? offered->second : target->opened().event.time_ns;
     const uint64_t wait_ns =
         uint64_t{options_.collector_config.map_wait_msec} * 1'000'000;
-    if (now_ns > target->opened().event.time_ns + wait_ns) {
-      target->AcknowledgeMapped();
-    }
+    const bool expired = now_ns > begin_ns + wait_ns;
+    awaited |= !expired;
+    if (waits && expired) target->AcknowledgeMapped();
   }
   return awaited;
 }

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -171,7 +170,8 @@ class Recorder : public WindowSink {
   // Processes whose window was UNRELATED: the kernel reports their ends.
   absl::flat_hash_set<ProcessId> unrelated_ ABSL_GUARDED_BY(recorder_thread_);
   absl::flat_hash_set<ProcessId> suspected_gone_ ABSL_GUARDED_BY(recorder_thread_);
-  std::set<ProcessId> offered_ ABSL_GUARDED_BY(recorder_thread_);
+  // When each could be described.
+  std::map<ProcessId, uint64_t> offered_ ABSL_GUARDED_BY(recorder_thread_);
   uint64_t last_scan_ns_ ABSL_GUARDED_BY(recorder_thread_) = 0;
   bool paused_ ABSL_GUARDED_BY(recorder_thread_) = false;
   uint64_t dropped_before_pause_ ABSL_GUARDED_BY(recorder_thread_) = 0;

@@ -119,23 +119,23 @@ TEST_F(SdkSwitch, DispatchesGoOnWhereTheRuntimeSleepsThroughAHandler) {
 TEST_F(SdkSwitch, CountingIsSwitchedWhereTheRuntimeSleepsThroughAHandler) {
   uint64_t first = 0, second = 0;
   PlanAnswer accepted;
-  SdkResult result = RunSdk(
-      {.threads = 2,
-       .steps = {"dispatch:100", "sleep:2000", "dispatch:100"},
-       .recording = true,
-       .environment = {"SIMROCM_LOSE_WAKEUPS=2"},
-       .step = [&](SdkTarget& target) {
-         PlanAnswer answer;
-         if (first == 0) {
-           if (target.memory.Account().dispatches_seen < 50) return;
-           first = target.Write({CountersFilter({"SQ_WAVES"})});
-         } else if (second == 0 && target.Answered(first, &answer)) {
-           EXPECT_EQ(answer.error, 0u) << answer.text;
-           second = target.Write({CountersFilter({"SQ_WAVES", "GRBM_COUNT"})});
-         } else if (second != 0 && target.Answered(second, &answer)) {
-           accepted = answer;
-         }
-       }});
+  SdkResult result =
+      RunSdk({.threads = 2,
+              .steps = {"dispatch:100", "sleep:2000", "dispatch:100"},
+              .recording = true,
+              .environment = {"SIMROCM_LOSE_WAKEUPS=2"},
+              .step = [&](SdkTarget& target) {
+                PlanAnswer answer;
+                if (first == 0) {
+                  if (target.memory.Account().dispatches_seen < 50) return;
+                  first = target.Write({CountersFilter({"SQ_WAVES"})});
+                } else if (second == 0 && target.Answered(first, &answer)) {
+                  EXPECT_EQ(answer.error, 0u) << answer.text;
+                  second = target.Write({CountersFilter({"SQ_WAVES", "GRBM_COUNT"})});
+                } else if (second != 0 && target.Answered(second, &answer)) {
+                  accepted = answer;
+                }
+              }});
   ASSERT_NE(accepted.generation, 0u);
   EXPECT_EQ(accepted.error, 0u) << accepted.text;
   ExpectCleanRun(result);

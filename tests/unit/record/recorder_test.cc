@@ -133,6 +133,45 @@ TEST_F(RecorderTest, RecordsFromTheReportToTheExit) {
   EXPECT_EQ(recorder_->Totals().dropped, 0u);
 }
 
+struct Offers : TargetObserver {
+  void OnTargetReady(ProcessId, TargetDescription, bool waiting) override {
+    if (waiting) ++held;
+  }
+  void OnTargetGone(ProcessId) override {}
+  std::atomic<int> held{0};
+};
+
+// From its window to the moment when a session can be offered to it, a process may need
+// longer than it is to wait for its session: rocprofiler-sdk is loaded meanwhile.
+TEST_F(RecorderTest, AProcessWaitsForItsSessionFromWhenItCanBeOffered) {
+  Offers offers;
+  RecorderOptions options;
+  options.output = {directory_.path(), "held", {}};
+  options.targets = &offers;
+  options.collector_config.map_wait_msec = 60'000;
+  auto recorder = Recorder::Start(options, nullptr);
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  FakeCollector fake;
+  fake.AddGpu(1, "gfx90a", "GPU-0123456789abcdef");
+  fake.control()->record_kinds = ROCATTACH_PLAN_RECORD_COUNTERS;
+  fake.control()->backend = ROCATTACH_BACKEND_SDK;
+  Arm(&fake);
+  window_ns_ = BootNs() - 120'000'000'000;
+  (*recorder)->OnWindow(Attached());
+  (*recorder)->OnArrival({Event(ROCATTACH_EVENT_READY),
+                          *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()),
+                          /*acknowledged=*/false,
+                          {}});
+  for (int i = 0; i < 24'000 && offers.held == 0; ++i) usleep(5000);
+  ASSERT_EQ(offers.held, 1);
+  // After the round in which it was offered.
+  std::atomic<bool> reached{false};
+  ASSERT_TRUE((*recorder)->RunOnThread([&reached] { reached = true; }));
+  while (!reached) usleep(1000);
+  EXPECT_EQ(__atomic_load_n(&fake.control()->service_mapped, __ATOMIC_ACQUIRE), 0u);
+  EXPECT_TRUE((*recorder)->Finish({}).ok());
+}
+
 TEST_F(RecorderTest, SaysWhoseProcessesAre) {
   v1::Workload first, second;
   first.set_pod("found-before-the-window");

@@ -6,7 +6,7 @@ namespace rocattach::collector {
 namespace {
 
 constexpr uint32_t kCopyTickMsec = 20;
-constexpr uint32_t kWakeTickMsec = 10;   // dispatches are in flight
+constexpr uint32_t kWakeTickMsec = 10;    // dispatches are in flight
 constexpr uint32_t kWatchTickMsec = 200;  // they may be, at any time
 constexpr uint32_t kStopTickMsec = 50;
 constexpr uint32_t kReplayTickMsec = 50;
