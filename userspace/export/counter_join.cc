@@ -26,6 +26,7 @@ void CounterJoin::Add(const LinkedDispatch& dispatch) {
   if (newer_.size() >= window_) {
     older_ = std::move(newer_);
     newer_.clear();
+    newer_.reserve(window_);
   }
   newer_.insert_or_assign(operation, dispatch);
 }

@@ -34,6 +34,14 @@ rocattach_dispatch Dispatch(uint64_t id, uint32_t tid, uint64_t enqueue_ns) {
   return dispatch;
 }
 
+// A call that `ancestor` made.
+ApiCallRecord InnerCall(uint64_t id, uint64_t ancestor, uint32_t tid, uint64_t begin_ns,
+                        uint64_t end_ns) {
+  ApiCallRecord call = Call(id, tid, begin_ns, end_ns);
+  call.ancestor_id = ancestor;
+  return call;
+}
+
 class LaunchLinksTest : public testing::Test {
  protected:
   void AddCalls(const std::vector<ApiCallRecord>& calls) { links_.Add(calls); }
@@ -94,8 +102,9 @@ TEST_F(LaunchLinksTest, CopiesAreLinkedToo) {
 
 TEST_F(LaunchLinksTest, TheInnermostCallCounts) {
   // In the order of their ends, as they are recorded.
-  const std::vector<ApiCallRecord> calls = {Call(3, 1, 120, 130), Call(4, 1, 140, 150),
-                                            Call(2, 1, 110, 160), Call(1, 1, 100, 200)};
+  const std::vector<ApiCallRecord> calls = {
+      InnerCall(3, 2, 1, 120, 130), InnerCall(4, 2, 1, 140, 150),
+      InnerCall(2, 1, 1, 110, 160), Call(1, 1, 100, 200)};
   AddCalls(calls);
   AddDispatch(10, 1, 125);
   AddDispatch(11, 1, 135);
@@ -118,11 +127,41 @@ TEST_F(LaunchLinksTest, TheInnermostCallCounts) {
 }
 
 TEST_F(LaunchLinksTest, AnOuterCallMayComeAfterTheOperation) {
-  AddCalls({Call(3, 1, 140, 160)});
+  AddCalls({InnerCall(3, 2, 1, 140, 160)});
   AddDispatch(1, 1, 120);
   EXPECT_THAT(Known(), IsEmpty());
   AddCalls({Call(2, 1, 100, 200)});
   EXPECT_THAT(Known(), ElementsAre(Pair(1, 2)));
+}
+
+TEST_F(LaunchLinksTest, ALaterOutermostCallEndsTheWaiting) {
+  links_.ExpectCalls(true);
+  AddDispatch(1, 1, 100);
+  AddDispatch(2, 1, 150);
+  AddDispatch(3, 2, 100);  // of another thread
+  AddDispatch(4, 1, 250);
+  AddCalls({InnerCall(5, 9, 1, 110, 120)});  // the call around it may come
+  EXPECT_THAT(Known(), IsEmpty());
+  AddCalls({Call(6, 1, 140, 200)});
+  EXPECT_THAT(Known(), ElementsAre(Pair(1, 1 | kOther), Pair(2, 6)));
+  // The same when the operation comes last.
+  AddCalls({Call(7, 2, 90, 200)});
+  AddDispatch(5, 1, 130);
+  EXPECT_THAT(Known(), ElementsAre(Pair(3, 7)));
+  AddCalls({Call(8, 1, 300, 400)});
+  EXPECT_THAT(Known(), ElementsAre(Pair(4, 4 | kOther), Pair(5, 5 | kOther)));
+  AddDispatch(6, 1, 250);
+  EXPECT_THAT(Known(), ElementsAre(Pair(6, 6 | kOther)));
+}
+
+// Older versions of the SDK do not tell which call made a call.
+TEST_F(LaunchLinksTest, WithoutAncestorsOperationsWait) {
+  AddCalls({Call(2, 1, 110, 120), Call(1, 1, 100, 200)});
+  AddDispatch(1, 1, 310);
+  AddCalls({Call(4, 1, 320, 330)});
+  EXPECT_THAT(Known(), IsEmpty());
+  AddCalls({Call(3, 1, 300, 400)});
+  EXPECT_THAT(Known(), ElementsAre(Pair(1, 3)));
 }
 
 TEST_F(LaunchLinksTest, OtherThreadsAndMarkersDoNotCount) {
@@ -183,7 +222,8 @@ TEST_F(LaunchLinksTest, LimitsCostLinksAndNothingElse) {
   links_.Release(/*all=*/true);
   EXPECT_EQ(Known().size(), 10u);
   for (uint64_t i = 1; i <= 1000; ++i) {
-    AddCalls({Call(i, static_cast<uint32_t>(i % 7), 100 * i, 100 * i + 50)});
+    AddCalls(
+        {InnerCall(i, i + 9999, static_cast<uint32_t>(i % 7), 100 * i, 100 * i + 50)});
   }
   AddDispatch(30, 6, 100 * 13);  // forgotten
   EXPECT_THAT(Known(), IsEmpty());

@@ -8,6 +8,7 @@
 #include "userspace/export/rocpd/rocpd_schema.h"
 #include "userspace/export/rocpd/rocpd_tables.h"
 #include "userspace/export/rocpd/sqlite.h"
+#include "userspace/export/rocpd/sqlite_rows.h"
 
 namespace rocattach {
 using testing_support::TemporaryDirectory;
@@ -64,25 +65,72 @@ TEST(UuidV7, HasVersionVariantAndTime) {
             "00000000-0000-7fff-bfff-ffffffffffff");
 }
 
-TEST(Sqlite, ARowWhoseIdIsTakenGetsAnother) {
-  TemporaryDirectory directory;
-  auto database = SqliteDatabase::Create(directory.path() + "/x.db");
-  ASSERT_TRUE(database.ok());
-  ASSERT_TRUE(
-      database->Execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT)").ok());
-  {
-    auto insert = database->Prepare("INSERT INTO t (id, x) VALUES (?, ?)");
-    ASSERT_TRUE(insert.ok());
-    EXPECT_TRUE(insert->Integer(5).Text("a").Run().ok());
-    EXPECT_TRUE(absl::IsAlreadyExists(insert->Integer(5).Text("b").Run()));
-    EXPECT_TRUE(insert->Integer(5).Text("c").RunWithAnyId().ok());
+class SqliteRowsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto database = SqliteDatabase::Create(directory_.path() + "/x.db");
+    ASSERT_TRUE(database.ok());
+    database_ = std::make_unique<SqliteDatabase>(*std::move(database));
+    ASSERT_TRUE(
+        database_->Execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x TEXT, n INTEGER)")
+            .ok());
   }
+  void Begin(bool any_id) {
+    auto rows = SqliteRows::Create(database_.get(), "t", {"id", "n=7", "x"}, any_id);
+    ASSERT_TRUE(rows.ok()) << rows.status();
+    rows_ = *std::move(rows);
+  }
+  // `condition`, a query with one value, is true.
+  bool Holds(const std::string& condition) {
+    return database_
+        ->Execute("CREATE TABLE IF NOT EXISTS ok (x CHECK (x)); INSERT INTO ok " +
+                  condition)
+        .ok();
+  }
+
+  TemporaryDirectory directory_;
+  std::unique_ptr<SqliteDatabase> database_;
+  std::unique_ptr<SqliteRows> rows_;
+};
+
+TEST_F(SqliteRowsTest, ARowWhoseIdIsTakenGetsAnother) {
+  Begin(/*any_id=*/true);
+  for (int64_t id : {5, 6, 5, 7, 6}) {
+    EXPECT_TRUE(rows_->Integer(id).Text("abcde" + std::to_string(id)).EndRow().ok());
+  }
+  EXPECT_TRUE(rows_->Flush().ok());
+  EXPECT_TRUE(rows_->Integer(5).Null().EndRow().ok());
+  EXPECT_TRUE(rows_->Flush().ok());
   EXPECT_TRUE(
-      database
-          ->Execute("CREATE TABLE ok (x CHECK (x)); INSERT INTO ok SELECT "
-                    "group_concat(x) = 'a,c' FROM (SELECT x FROM t ORDER BY id)")
-          .ok());
-  EXPECT_TRUE(database->Close().ok());
+      Holds("SELECT group_concat(id || x) = '5abcde5,6abcde6,7abcde5,8abcde7,"
+            "9abcde6' FROM (SELECT id, x FROM t WHERE x NOTNULL ORDER BY id)"));
+  EXPECT_TRUE(Holds("SELECT count(*) = 6 AND min(n) = 7 AND max(n) = 7 FROM t"));
+}
+
+TEST_F(SqliteRowsTest, OtherwiseItIsAnError) {
+  Begin(/*any_id=*/false);
+  for (int64_t id : {5, 6, 5}) {
+    EXPECT_TRUE(rows_->Integer(id).Text("a").EndRow().ok());
+  }
+  EXPECT_TRUE(absl::IsAlreadyExists(rows_->Flush()));
+  EXPECT_TRUE(Holds("SELECT count(*) = 2 FROM t"));
+}
+
+TEST_F(SqliteRowsTest, ManyRowsKeepValuesAndOrder) {
+  ASSERT_TRUE(database_->Execute("CREATE TABLE u (a, b, c, d)").ok());
+  auto rows = SqliteRows::Create(database_.get(), "u", {"a", "b", "c", "d"}, false);
+  ASSERT_TRUE(rows.ok());
+  for (int64_t i = 0; i < 10'000; ++i) {
+    (*rows)->Integer(i).Real(static_cast<double>(i) / 2);
+    (*rows)->Text(std::string(static_cast<size_t>(i % 300), 'x')).Number(~uint64_t{0});
+    ASSERT_TRUE((*rows)->EndRow().ok());
+  }
+  ASSERT_TRUE((*rows)->Flush().ok());
+  ASSERT_TRUE((*rows)->Flush().ok());
+  EXPECT_TRUE(Holds("SELECT count(*) = 10000 FROM u"));
+  EXPECT_TRUE(
+      Holds("SELECT count(*) = 0 FROM u WHERE a != rowid - 1 OR b != a / 2.0 "
+            "OR length(c) != a % 300 OR d != -1"));
 }
 
 TEST(Sqlite, ErrorsNameTheFile) {

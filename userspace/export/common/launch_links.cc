@@ -12,6 +12,10 @@ namespace {
 
 // Calls around a call that are looked at; only damaged inputs have more.
 constexpr int kMostNested = 256;
+// Threads without waiting operations whose queues are kept for the next ones.
+constexpr size_t kMostIdleThreads = 1024;
+// Emitted operations at the front of the list, at least.
+constexpr size_t kMostGone = 4096;
 
 bool MayLaunch(uint32_t domain) {
   return domain != v1::API_DOMAIN_MARKER;
@@ -54,8 +58,8 @@ void LaunchLinks::AddOperation(const Record& record) {
   } else if (const auto call = Find(record.tid, record.enqueue_ns); call.has_value()) {
     id = *call == 0 ? OfOperation(record.correlation_id) : OfCall(*call);
   }
-  if (id.has_value() && operations_.empty()) return Emit(record, *id);
-  while (!operations_.empty() && operations_.size() >= max_waiting_) ReleaseOldest();
+  if (id.has_value() && waiting() == 0) return Emit(record, *id);
+  while (waiting() > 0 && waiting() >= max_waiting_) ReleaseOldest();
   Operation operation;
   operation.since_ns = newest_ns_;
   operation.known = id.has_value();
@@ -68,24 +72,41 @@ void LaunchLinks::AddOperation(const Record& record) {
     operation.dispatch = record;
   }
   if (!operation.known) {
-    waiting_.insert(
-        {record.tid, record.enqueue_ns, first_number_ + operations_.size()});
+    Wait(record.tid, {record.enqueue_ns, first_number_ + waiting()});
   }
   operations_.push_back(operation);
+}
+
+void LaunchLinks::Wait(uint32_t tid, Waiting operation) {
+  WaitingQueue& queue = waiting_[tid];
+  if (queue.empty() || queue.back() < operation) {
+    queue.push_back(operation);
+  } else {
+    queue.insert(std::upper_bound(queue.begin(), queue.end(), operation), operation);
+  }
 }
 
 std::optional<uint64_t> LaunchLinks::Find(uint32_t tid, uint64_t enqueue_ns) const {
   const auto known = threads_.find(tid);
   if (known == threads_.end()) return std::nullopt;
   const Thread& thread = known->second;
-  // The first call that returned at that time or later, or one around it.
+  std::optional<uint64_t> none;
+  if (enqueue_ns < thread.settled_ns && !nesting_unknown_) none = 0;
+  // The first call that returned at that time or later, or one around it; mostly one of
+  // the last.
+  const std::deque<Call>& calls = thread.calls;
+  size_t last = calls.size(), step = 1;
+  while (last > 0 && calls[last - 1].end_ns >= enqueue_ns) {
+    last -= std::min(last, step);
+    step *= 2;
+  }
   const auto first =
-      std::partition_point(thread.calls.begin(), thread.calls.end(),
+      std::partition_point(calls.begin() + static_cast<ptrdiff_t>(last), calls.end(),
                            [&](const Call& call) { return call.end_ns < enqueue_ns; });
-  if (first == thread.calls.end()) return std::nullopt;
+  if (first == thread.calls.end()) return none;
   const Call* call = &*first;
   for (int nested = 0; call->begin_ns > enqueue_ns; ++nested) {
-    if (call->parent == 0 || nested == kMostNested) return std::nullopt;
+    if (call->parent == 0 || nested == kMostNested) return none;
     call = &thread.At(call->parent);
   }
   return call->id;
@@ -113,21 +134,38 @@ void LaunchLinks::Add(absl::Span<const ApiCallRecord> calls) {
   ReleaseDue();
 }
 
+bool LaunchLinks::IsOutermost(const ApiCallRecord& call) const {
+  // One without an id has no known ancestor either.
+  return call.ancestor_id == 0 && call.correlation_id != 0 && !nesting_unknown_;
+}
+
 void LaunchLinks::AddCall(const ApiCallRecord& call) {
-  const auto first = waiting_.lower_bound({call.tid, call.begin_ns, 0});
-  auto last = first;
-  const Key end = {call.tid, call.end_ns, std::numeric_limits<uint64_t>::max()};
-  for (; last != waiting_.end() && *last <= end; ++last) {
-    Operation& operation = operations_[last->number - first_number_];
-    operation.known = true;
-    operation.id = call.correlation_id == 0 ? OfOperation(operation.own_id())
-                                            : OfCall(call.correlation_id);
-  }
-  if (first != last) {
-    waiting_.erase(first, last);
-    EmitKnown();
+  const auto found = waiting_.find(call.tid);
+  if (found != waiting_.end()) {
+    Settle(call, &found->second);
+    if (found->second.empty() && waiting_.size() > kMostIdleThreads) {
+      waiting_.erase(found);
+    }
   }
   Remember(call);
+}
+
+void LaunchLinks::Settle(const ApiCallRecord& call, WaitingQueue* waiting) {
+  const Waiting begin = {call.begin_ns, 0};
+  const Waiting end = {call.end_ns, std::numeric_limits<uint64_t>::max()};
+  const auto inside = std::lower_bound(waiting->begin(), waiting->end(), begin);
+  const auto first = IsOutermost(call) ? waiting->begin() : inside;
+  const auto last = std::upper_bound(inside, waiting->end(), end);
+  if (first == last) return;
+  for (auto it = first; it != last; ++it) {
+    Operation& operation = At(it->number);
+    operation.known = true;
+    operation.id = it < inside || call.correlation_id == 0
+                       ? OfOperation(operation.own_id())
+                       : OfCall(call.correlation_id);
+  }
+  waiting->erase(first, last);
+  EmitKnown();
 }
 
 void LaunchLinks::Remember(const ApiCallRecord& call) {
@@ -143,10 +181,15 @@ void LaunchLinks::Remember(const ApiCallRecord& call) {
     Call& inner = thread.calls[thread.roots.back() - thread.first];
     if (inner.begin_ns < call.begin_ns) break;
     inner.parent = number;
+    // Records of an SDK that does not tell what a call was made by.
+    nesting_unknown_ |= inner.outermost && inner.begin_ns > call.begin_ns;
     thread.roots.pop_back();
   }
   thread.roots.push_back(number);
-  thread.calls.push_back({call.begin_ns, call.end_ns, call.correlation_id, 0});
+  const bool outermost = IsOutermost(call);
+  if (outermost) thread.settled_ns = std::max(thread.settled_ns, call.begin_ns);
+  thread.calls.push_back(
+      {call.begin_ns, call.end_ns, call.correlation_id, 0, outermost});
   call_order_.push_back(call.tid);
   while (call_order_.size() > max_calls_) ForgetOldest();
 }
@@ -162,40 +205,50 @@ void LaunchLinks::ForgetOldest() {
 }
 
 void LaunchLinks::ReleaseDue() {
-  while (!operations_.empty() &&
-         newest_ns_ - operations_.front().since_ns > kMaxWaitNs) {
+  while (waiting() > 0 && newest_ns_ - operations_[head_].since_ns > kMaxWaitNs) {
     ReleaseOldest();
   }
 }
 
 void LaunchLinks::ReleaseOldest() {
-  Operation& oldest = operations_.front();
-  const Key key =
-      oldest.copy ? Key{oldest.of_copy.tid, oldest.of_copy.enqueue_ns, first_number_}
-                  : Key{oldest.dispatch.tid, oldest.dispatch.enqueue_ns, first_number_};
-  waiting_.erase(key);
+  Operation& oldest = operations_[head_];
+  const uint32_t tid = oldest.copy ? oldest.of_copy.tid : oldest.dispatch.tid;
+  const Waiting key = {
+      oldest.copy ? oldest.of_copy.enqueue_ns : oldest.dispatch.enqueue_ns,
+      first_number_};
+  WaitingQueue& queue = waiting_.find(tid)->second;
+  queue.erase(std::lower_bound(queue.begin(), queue.end(), key));
+  if (queue.empty() && waiting_.size() > kMostIdleThreads) waiting_.erase(tid);
   oldest.known = true;
   oldest.id = OfOperation(oldest.own_id());
   EmitKnown();
 }
 
 void LaunchLinks::Release(bool all) {
-  while (!operations_.empty() && (all || first_number_ < released_before_)) {
+  while (waiting() > 0 && (all || first_number_ < released_before_)) {
     ReleaseOldest();
   }
-  released_before_ = first_number_ + operations_.size();
+  released_before_ = first_number_ + waiting();
 }
 
 void LaunchLinks::EmitKnown() {
-  while (!operations_.empty() && operations_.front().known) {
-    const Operation& operation = operations_.front();
+  while (waiting() > 0 && operations_[head_].known) {
+    const Operation& operation = operations_[head_];
     if (operation.copy) {
       Emit(operation.of_copy, operation.id);
     } else {
       Emit(operation.dispatch, operation.id);
     }
-    operations_.pop_front();
+    ++head_;
     ++first_number_;
+  }
+  if (waiting() == 0) {
+    operations_.clear();
+    head_ = 0;
+  } else if (head_ >= kMostGone && head_ >= waiting()) {
+    operations_.erase(operations_.begin(),
+                      operations_.begin() + static_cast<ptrdiff_t>(head_));
+    head_ = 0;
   }
 }
 

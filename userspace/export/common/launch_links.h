@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "userspace/abi/records.h"
@@ -30,7 +29,9 @@ struct LinkedDispatch {
 // operation when it has completed, so either may come first; inner calls come before
 // outer ones. Operations wait for their calls, and others behind them, so that all keep
 // their order; calls are remembered. Both have limits: what exceeds them is not linked,
-// and never linked wrongly.
+// and never linked wrongly. An operation waits no longer once a call that is inside of no
+// other one has begun after it on its thread: calls around the operation have ended
+// before that, and are recorded.
 class LaunchLinks {
  public:
   // Set in the ids of one of the two counts, so that they are disjoint: in those of
@@ -80,21 +81,24 @@ class LaunchLinks {
   struct Call {
     uint64_t begin_ns, end_ns, id;
     uint64_t parent;  // number of the call around it; 0: not known
+    bool outermost;   // as recorded
   };
   // Calls of a thread in the order of their ends. They are numbered from 1.
   struct Thread {
     std::deque<Call> calls;
     uint64_t first = 1;          // number of calls.front()
     std::deque<uint64_t> roots;  // numbers of those without a parent so far
+    uint64_t settled_ns = 0;     // the latest begin of an outermost call
     const Call& At(uint64_t number) const { return calls[number - first]; }
   };
-  // By thread and time; the last member says which operation.
-  struct Key {
-    uint32_t tid;
+  // An operation whose call is not known.
+  struct Waiting {
     uint64_t enqueue_ns;
     uint64_t number;
-    auto operator<=>(const Key&) const = default;
+    auto operator<=>(const Waiting&) const = default;
   };
+  // Those of a thread, in this order.
+  using WaitingQueue = std::deque<Waiting>;
   struct Operation {
     uint64_t since_ns;  // newest_ns_ when it came
     uint64_t id;
@@ -112,14 +116,23 @@ class LaunchLinks {
   void Decide(bool operation_first);
   template <typename Record>
   void AddOperation(const Record& record);
-  // The id of the call that an operation belongs to.
+  // The id of the call that an operation belongs to; 0: there is none.
   std::optional<uint64_t> Find(uint32_t tid, uint64_t enqueue_ns) const;
   void AddCall(const ApiCallRecord& call);
+  bool IsOutermost(const ApiCallRecord& call) const;
+  void Wait(uint32_t tid, Waiting operation);
+  // The thread's operations wait no more if they were submitted before `call` and it is
+  // outermost, or while it ran: then they are of this call.
+  void Settle(const ApiCallRecord& call, WaitingQueue* waiting);
   void Remember(const ApiCallRecord& call);
   void ForgetOldest();
   // Gives up on the oldest operation, which waits.
   void ReleaseOldest();
   void ReleaseDue();
+  size_t waiting() const { return operations_.size() - head_; }
+  Operation& At(uint64_t number) {
+    return operations_[head_ + static_cast<size_t>(number - first_number_)];
+  }
   // Emits what waits for nothing any more.
   void EmitKnown();
   void Emit(const rocattach_dispatch& record, uint64_t id);
@@ -131,11 +144,14 @@ class LaunchLinks {
   bool calls_expected_ = false, launches_expected_ = false;
   uint64_t newest_ns_ = 0;  // of all records so far
   absl::flat_hash_map<uint32_t, Thread> threads_;
-  std::deque<uint32_t> call_order_;   // threads of the remembered calls
-  std::deque<Operation> operations_;  // the first one waits
-  uint64_t first_number_ = 1;         // of the first one
-  absl::btree_set<Key> waiting_;      // those whose ids are not known
-  uint64_t released_before_ = 1;      // these were there at the last Release()
+  std::deque<uint32_t> call_order_;    // threads of the remembered calls
+  std::vector<Operation> operations_;  // from head_ on; the first one waits
+  size_t head_ = 0;
+  uint64_t first_number_ = 1;                            // of the first one
+  absl::flat_hash_map<uint32_t, WaitingQueue> waiting_;  // by thread
+  // Calls are inside of others and do not say so.
+  bool nesting_unknown_ = false;
+  uint64_t released_before_ = 1;  // these were there at the last Release()
   std::vector<const ApiCallRecord*> sorted_;
   std::vector<LinkedDispatch> dispatches_;
   std::vector<rocattach_copy> copies_;

@@ -18,9 +18,11 @@ constexpr int64_t kUnknownAgents = 1 << 20;
 
 // True at the first call for an id, and again when too many are known: its insert then
 // changes nothing.
-bool RocpdTables::IsNew(uint32_t id, absl::flat_hash_set<uint32_t>* known) {
-  if (known->size() > kMostKnownIds) known->clear();
-  return known->insert(id).second;
+bool RocpdTables::IsNew(uint32_t id, KnownIds* known) {
+  if (id == known->last) return false;
+  known->last = id;
+  if (known->ids.size() > kMostKnownIds) known->ids.clear();
+  return known->ids.insert(id).second;
 }
 
 absl::Status RocpdTables::WriteAgent(const ExportProcess& process,
@@ -176,7 +178,7 @@ absl::Status RocpdTables::NeedThread(const ExportProcess& process, uint32_t tid)
 }
 
 absl::Status RocpdTables::WriteThreadNames(const ExportProcess& process) {
-  for (const uint32_t tid : threads_) {
+  for (const uint32_t tid : threads_.ids) {
     const absl::string_view name = process.ThreadName(tid);
     if (name.empty()) continue;
     RETURN_IF_ERROR(inserts_->named_thread.Integer(tid)

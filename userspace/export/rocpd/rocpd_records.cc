@@ -33,16 +33,18 @@ absl::StatusOr<int64_t> RocpdTables::WriteEvent(EventClass of, uint64_t number,
                                                 uint64_t stack_id,
                                                 uint64_t parent_stack_id,
                                                 absl::string_view extdata) {
-  ASSIGN_OR_RETURN(const int64_t category_id, StringId(category));
+  if (category != category_) {
+    ASSIGN_OR_RETURN(category_id_, StringId(category));
+    category_ = std::string(category);
+  }
   const int64_t id = static_cast<int64_t>(number * 3 + static_cast<uint64_t>(of));
   rows_in_transaction_ += 2;  // the event, and the row that it belongs to
-  RETURN_IF_ERROR(inserts_->event.Integer(id)
-                      .Integer(category_id)
+  RETURN_IF_ERROR(inserts_->event->Integer(id)
+                      .Integer(category_id_)
                       .Number(stack_id)
                       .Number(parent_stack_id)
-                      .Integer(0)
                       .Text(extdata)
-                      .RunWithAnyId());
+                      .EndRow());
   return id;
 }
 
@@ -53,14 +55,11 @@ absl::Status RocpdTables::WriteDispatch(const ExportProcess& process,
   RETURN_IF_ERROR(NeedStream(HipStreamId(r)));
   RETURN_IF_ERROR(NeedKernel(r.kernel_id));
   ASSIGN_OR_RETURN(const int64_t agent, NeedAgent(process, r.agent_id));
-  ASSIGN_OR_RETURN(const int64_t region, StringId(""));
   ASSIGN_OR_RETURN(const int64_t event,
                    WriteEvent(EventClass::kDispatch, r.dispatch_id, kKernelDispatchKind,
                               r.correlation_id, r.correlation_id, kNoExtData));
   const Span span = SpanOf(r);
-  return inserts_->dispatch.Number(r.dispatch_id)
-      .Integer(node_)
-      .Integer(pid_)
+  return inserts_->dispatch->Number(r.dispatch_id)
       .Integer(r.tid)
       .Integer(agent)
       .Integer(r.kernel_id)
@@ -77,10 +76,9 @@ absl::Status RocpdTables::WriteDispatch(const ExportProcess& process,
       .Integer(r.grid_x)
       .Integer(r.grid_y)
       .Integer(r.grid_z)
-      .Integer(region)
       .Integer(event)
       .Text(span.extdata)
-      .RunWithAnyId();
+      .EndRow();
 }
 
 absl::Status RocpdTables::WriteCopy(const ExportProcess& process,
@@ -95,15 +93,12 @@ absl::Status RocpdTables::WriteCopy(const ExportProcess& process,
   ASSIGN_OR_RETURN(const int64_t dst, agent_of(r.dst_agent_id));
   ASSIGN_OR_RETURN(const int64_t src, agent_of(r.src_agent_id));
   ASSIGN_OR_RETURN(const int64_t name, StringId(CopyDirectionName(r.direction)));
-  ASSIGN_OR_RETURN(const int64_t region, StringId(""));
   const uint64_t number = ++copies_;
   ASSIGN_OR_RETURN(const int64_t event,
                    WriteEvent(EventClass::kCopy, number, kMemoryCopyKind,
                               r.correlation_id, r.correlation_id, kNoExtData));
   const Span span = SpanOf(r);
-  return inserts_->copy.Number(number)
-      .Integer(node_)
-      .Integer(pid_)
+  return inserts_->copy->Number(number)
       .Integer(r.tid)
       .Number(span.start)
       .Number(span.end)
@@ -113,12 +108,10 @@ absl::Status RocpdTables::WriteCopy(const ExportProcess& process,
       .Integer(src)
       .Number(r.src_address)
       .Number(r.bytes)
-      .Integer(0)
       .Integer(HipStreamId(r))
-      .Integer(region)
       .Integer(event)
       .Text(span.extdata)
-      .RunWithAnyId();
+      .EndRow();
 }
 
 absl::Status RocpdTables::WriteValues(const ExportProcess& process, int64_t event,
@@ -164,7 +157,7 @@ absl::Status RocpdTables::WriteValue(int64_t event, int64_t pmc, double value,
                                      const InstancePlace* place,
                                      absl::string_view extdata) {
   ++rows_in_transaction_;
-  SqliteInsert& insert = inserts_->pmc_event;
+  SqliteRows& insert = *inserts_->pmc_event;
   insert.Integer(event).Integer(pmc).Real(value);
   if (schema_.has_spm()) {
     if (place == nullptr) {
@@ -173,19 +166,19 @@ absl::Status RocpdTables::WriteValue(int64_t event, int64_t pmc, double value,
       insert.Integer(place->xcc).Integer(place->shader_engine).Integer(place->instance);
     }
   }
-  return insert.Text(extdata).Run();
+  return insert.Text(extdata).EndRow();
 }
 
 absl::Status RocpdTables::WriteArguments(int64_t event, const ApiCallRecord& record) {
   int64_t position = 0;
   for (const ApiArgument& argument : ArgumentsOf(record)) {
     ++rows_in_transaction_;
-    RETURN_IF_ERROR(inserts_->arg.Integer(event)
+    RETURN_IF_ERROR(inserts_->arg->Integer(event)
                         .Integer(position++)
                         .Text("")
                         .Text(argument.name)
                         .Text(argument.value)
-                        .Run());
+                        .EndRow());
   }
   return absl::OkStatus();
 }
@@ -209,7 +202,7 @@ absl::Status RocpdTables::WriteMemory(const ExportProcess& process,
   }
   const bool handle = r.operation == ROCATTACH_MEMORY_VMEM_ALLOCATE ||
                       r.operation == ROCATTACH_MEMORY_VMEM_FREE;
-  SqliteInsert& insert = inserts_->memory;
+  SqliteRows& insert = *inserts_->memory;
   std::string extdata(kNoExtData);
   if (scratch) {
     extdata.clear();
@@ -219,7 +212,7 @@ absl::Status RocpdTables::WriteMemory(const ExportProcess& process,
   if (r.agent_id != 0) {
     ASSIGN_OR_RETURN(agent, NeedAgent(process, r.agent_id));
   }
-  insert.Integer(node_).Integer(pid_).Integer(r.tid);
+  insert.Integer(r.tid);
   if (r.agent_id != 0) {
     insert.Integer(agent);
   } else {
@@ -234,10 +227,9 @@ absl::Status RocpdTables::WriteMemory(const ExportProcess& process,
       .Number(r.address)
       .Number(r.bytes)
       .Integer(r.queue_id)
-      .Integer(0)
       .Integer(event)
       .Text(extdata)
-      .Run();
+      .EndRow();
 }
 
 absl::Status RocpdTables::WriteCounted(const ExportProcess& process,
@@ -279,11 +271,11 @@ absl::Status RocpdTables::WriteSamples(const ExportProcess& process,
         const int64_t event,
         WriteEvent(EventClass::kOther, ++others_, "DEVICE_COUNTERS",
                    LaunchLinks::kSampleCount | first.operation, 0, extdata));
-    RETURN_IF_ERROR(inserts_->sample.Null()
+    RETURN_IF_ERROR(inserts_->sample->Null()
                         .Integer(track)
                         .Number(first.end_ns)
                         .Integer(event)
-                        .Run());
+                        .EndRow());
     RETURN_IF_ERROR(WriteValues(process, event, records.subspan(0, count)));
     records.remove_prefix(count);
   }
@@ -308,22 +300,20 @@ absl::Status RocpdTables::WriteApiCall(const ExportProcess& process,
     const bool room = tracks_.size() <= kMostKnownIds;
     ASSIGN_OR_RETURN(const int64_t track,
                      TrackId(process, room ? r.tid : process.pid(), function));
-    return inserts_->sample.Number(r.correlation_id)
+    return inserts_->sample->Number(r.correlation_id)
         .Integer(track)
         .Number(r.begin_ns)
         .Integer(event)
-        .RunWithAnyId();
+        .EndRow();
   }
   ASSIGN_OR_RETURN(const int64_t name, StringId(function));
-  return inserts_->region.Number(r.correlation_id)
-      .Integer(node_)
-      .Integer(pid_)
+  return inserts_->region->Number(r.correlation_id)
       .Integer(r.tid)
       .Number(r.begin_ns)
       .Number(r.end_ns)
       .Integer(name)
       .Integer(event)
-      .RunWithAnyId();
+      .EndRow();
 }
 
 }  // namespace rocattach

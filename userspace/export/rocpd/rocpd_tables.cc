@@ -26,16 +26,20 @@ absl::StatusOr<std::unique_ptr<RocpdTables>> RocpdTables::Create(
   RocpdSchema schema(options.rocpd_schema, guid);
   ASSIGN_OR_RETURN(SqliteDatabase database, SqliteDatabase::Create(path));
   // Followed databases are read during the writing, and survive it being killed; others
-  // are begun anew after that, and need a journal for a full disk only.
+  // are begun anew after that, and need a journal for a full disk only. With large pages
+  // the system is called less often; a followed database would write more of them.
   RETURN_IF_ERROR(database.Execute(
       options.follow ? "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                     : "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;"));
-  RETURN_IF_ERROR(database.Execute("PRAGMA cache_size=-16384; BEGIN;"));
+                     : "PRAGMA page_size=32768; PRAGMA journal_mode=MEMORY; "
+                       "PRAGMA synchronous=OFF;"));
+  RETURN_IF_ERROR(
+      database.Execute("PRAGMA cache_size=-16384; PRAGMA secure_delete=OFF; BEGIN;"));
   RETURN_IF_ERROR(database.Execute(schema.Sql()));
   std::unique_ptr<RocpdTables> tables(
       new RocpdTables(std::move(database), std::move(schema), options));
   RETURN_IF_ERROR(tables->Prepare());
   RETURN_IF_ERROR(tables->WriteNode(process));
+  RETURN_IF_ERROR(tables->PrepareRows());
   RETURN_IF_ERROR(tables->WriteProcess(process));
   RETURN_IF_ERROR(tables->StringId("").status());
   RETURN_IF_ERROR(tables->NeedQueue(0));
@@ -60,9 +64,6 @@ absl::Status RocpdTables::Prepare() {
     SqliteInsert* insert;
     absl::string_view verb, table, columns;
   };
-  const absl::string_view pmc_columns =
-      schema_.has_spm() ? "event_id pmc_id value xcc shader_engine instance extdata"
-                        : "event_id pmc_id value extdata";
   constexpr absl::string_view kInsert = "INSERT", kIgnore = "INSERT OR IGNORE",
                               kReplace = "INSERT OR REPLACE";
   for (const Table& t : {
@@ -88,29 +89,64 @@ absl::Status RocpdTables::Prepare() {
             "id nid pid agent_id target_arch name symbol description component "
             "value_type block expression is_constant is_derived"},
            {&inserts_->track, kInsert, "track", "id nid pid tid name_id"},
-           {&inserts_->event, kInsert, "event",
-            "id category_id stack_id parent_stack_id correlation_id extdata"},
-           {&inserts_->dispatch, kInsert, "kernel_dispatch",
-            "id nid pid tid agent_id kernel_id dispatch_id queue_id stream_id start "
-            "end "
-            "private_segment_size group_segment_size workgroup_size_x "
-            "workgroup_size_y workgroup_size_z grid_size_x grid_size_y grid_size_z "
-            "region_name_id event_id extdata"},
-           {&inserts_->copy, kInsert, "memory_copy",
-            "id nid pid tid start end name_id dst_agent_id dst_address src_agent_id "
-            "src_address size queue_id stream_id region_name_id event_id extdata"},
-           {&inserts_->region, kInsert, "region",
-            "id nid pid tid start end name_id event_id"},
-           {&inserts_->sample, kInsert, "sample", "id track_id timestamp event_id"},
-           {&inserts_->pmc_event, kInsert, "pmc_event", pmc_columns},
-           {&inserts_->arg, kInsert, "arg", "event_id position type name value"},
-           {&inserts_->memory, kInsert, "memory_allocate",
-            "nid pid tid agent_id type level start end address size queue_id stream_id "
-            "event_id extdata"},
        }) {
     ASSIGN_OR_RETURN(*t.insert, PrepareInsert(t.verb, t.table, t.columns));
   }
   return absl::OkStatus();
+}
+
+absl::Status RocpdTables::PrepareRows() {
+  struct Table {
+    std::unique_ptr<SqliteRows>* rows;
+    absl::string_view table;
+    std::string columns;
+  };
+  const std::string same = absl::StrCat(" nid=", node_, " pid=", pid_, " ");
+  const absl::string_view pmc_columns =
+      schema_.has_spm() ? "event_id pmc_id value xcc shader_engine instance extdata"
+                        : "event_id pmc_id value extdata";
+  for (const Table& t : {
+           Table{&inserts_->event, "event",
+                 "id category_id stack_id parent_stack_id correlation_id=0 extdata"},
+           {&inserts_->dispatch, "kernel_dispatch",
+            absl::StrCat(
+                "id", same,
+                "tid agent_id kernel_id dispatch_id queue_id stream_id start end "
+                "private_segment_size group_segment_size workgroup_size_x "
+                "workgroup_size_y workgroup_size_z grid_size_x grid_size_y grid_size_z "
+                "region_name_id=",
+                kNoString, " event_id extdata")},
+           {&inserts_->copy, "memory_copy",
+            absl::StrCat("id", same,
+                         "tid start end name_id dst_agent_id dst_address src_agent_id "
+                         "src_address size queue_id=0 stream_id region_name_id=",
+                         kNoString, " event_id extdata")},
+           {&inserts_->region, "region",
+            absl::StrCat("id", same, "tid start end name_id event_id")},
+           {&inserts_->sample, "sample", "id track_id timestamp event_id"},
+           {&inserts_->pmc_event, "pmc_event", std::string(pmc_columns)},
+           {&inserts_->arg, "arg", "event_id position type name value"},
+           {&inserts_->memory, "memory_allocate",
+            absl::StrCat(same.substr(1),
+                         "tid agent_id type level start end address size queue_id "
+                         "stream_id=0 event_id extdata")},
+       }) {
+    const std::vector<std::string> columns = absl::StrSplit(t.columns, ' ');
+    ASSIGN_OR_RETURN(*t.rows, SqliteRows::Create(&database_, schema_.Table(t.table),
+                                                 columns, columns[0] == "id"));
+  }
+  return absl::OkStatus();
+}
+
+// A full disk costs as few rows as possible: all others are tried, and committed.
+absl::Status RocpdTables::FlushRows() {
+  absl::Status status;
+  for (const auto* rows :
+       {&inserts_->event, &inserts_->dispatch, &inserts_->copy, &inserts_->region,
+        &inserts_->sample, &inserts_->pmc_event, &inserts_->arg, &inserts_->memory}) {
+    status.Update((*rows)->Flush());
+  }
+  return status;
 }
 
 absl::Status RocpdTables::WriteNode(const ExportProcess& process) {
@@ -172,7 +208,9 @@ absl::Status RocpdTables::WriteProcess(const ExportProcess& process) {
 
 absl::Status RocpdTables::Commit() {
   rows_in_transaction_ = 0;
-  return database_.Execute("COMMIT; BEGIN;");
+  absl::Status status = FlushRows();
+  status.Update(database_.Execute("COMMIT; BEGIN;"));
+  return status;
 }
 
 absl::Status RocpdTables::CommitIfLarge() {
@@ -182,6 +220,7 @@ absl::Status RocpdTables::CommitIfLarge() {
 }
 
 absl::Status RocpdTables::Close() {
+  RETURN_IF_ERROR(FlushRows());
   RETURN_IF_ERROR(database_.Execute("COMMIT;"));
   inserts_ = nullptr;
   if (options_.follow) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "userspace/export/common/export_sink.h"
 #include "userspace/export/rocpd/rocpd_schema.h"
 #include "userspace/export/rocpd/sqlite.h"
+#include "userspace/export/rocpd/sqlite_rows.h"
 
 namespace rocattach {
 
@@ -63,19 +65,30 @@ class RocpdTables {
   enum class EventClass { kDispatch = 0, kCopy = 1, kOther = 2 };
   struct Inserts {
     SqliteInsert string, thread, named_thread, queue, stream, agent, code_object,
-        kernel, pmc, track, event, arg, dispatch, copy, memory, region, sample,
-        pmc_event, process;
+        kernel, pmc, track, process;
+    // Of records.
+    std::unique_ptr<SqliteRows> event, arg, dispatch, copy, memory, region, sample,
+        pmc_event;
   };
 
   RocpdTables(SqliteDatabase database, RocpdSchema schema, const ExportOptions& options)
       : database_(std::move(database)), schema_(std::move(schema)), options_(options) {}
 
   static constexpr absl::string_view kNoExtData = "{}";
+  // Of "", the first string of every database.
+  static constexpr int64_t kNoString = 1;
   // Known ids are kept up to this number.
   static constexpr size_t kMostKnownIds = size_t{1} << 20;
-  static bool IsNew(uint32_t id, absl::flat_hash_set<uint32_t>* known);
+  // Ids whose rows are there. Mostly the same few are asked for again and again.
+  struct KnownIds {
+    absl::flat_hash_set<uint32_t> ids;
+    std::optional<uint32_t> last;
+  };
+  static bool IsNew(uint32_t id, KnownIds* known);
 
   absl::Status Prepare();
+  absl::Status PrepareRows();
+  absl::Status FlushRows();
   absl::StatusOr<SqliteInsert> PrepareInsert(absl::string_view verb,
                                              absl::string_view table,
                                              absl::string_view columns);
@@ -113,7 +126,11 @@ class RocpdTables {
   uint64_t copies_ = 0, others_ = 0;
   absl::flat_hash_map<std::string, int64_t> strings_;
   int64_t next_string_ = 1;
-  absl::flat_hash_set<uint32_t> threads_, queues_, streams_, kernels_, code_objects_;
+  // The category of the event before.
+  std::string category_;
+  int64_t category_id_ = 0;
+  KnownIds threads_, queues_, streams_;
+  absl::flat_hash_set<uint32_t> kernels_, code_objects_;
   absl::flat_hash_set<int64_t> agents_;
   absl::flat_hash_map<std::pair<int64_t, std::string>, int64_t> pmcs_;
   absl::flat_hash_map<std::pair<uint32_t, std::string>, int64_t> tracks_;

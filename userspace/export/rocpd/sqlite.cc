@@ -36,13 +36,6 @@ absl::Status SqliteInsert::Run() {
   return status;
 }
 
-absl::Status SqliteInsert::RunWithAnyId() {
-  absl::Status status = Run();
-  if (!absl::IsAlreadyExists(status)) return status;
-  sqlite3_bind_null(statement_.get(), 1);  // the others keep their values
-  return Run();
-}
-
 absl::StatusOr<SqliteDatabase> SqliteDatabase::Create(const std::string& path) {
   // With the mode of our other outputs; SQLite takes an empty file as a new database.
   RETURN_IF_ERROR(OpenFile(path, O_WRONLY | O_CREAT | O_EXCL, 0640).status());
@@ -73,6 +66,15 @@ absl::StatusOr<SqliteInsert> SqliteDatabase::Prepare(const std::string& sql) {
   insert.statement_.reset(statement);
   if (code != SQLITE_OK) return ErrorOf(database_.get(), path_);
   return insert;
+}
+
+absl::Status SqliteDatabase::AddModule(const std::string& name,
+                                       const sqlite3_module* module, void* argument) {
+  if (sqlite3_create_module(database_.get(), name.c_str(), module, argument) ==
+      SQLITE_OK) {
+    return absl::OkStatus();
+  }
+  return ErrorOf(database_.get(), path_);
 }
 
 absl::Status SqliteDatabase::Close() {

@@ -38,9 +38,6 @@ class SqliteInsert {
     return *this;
   }
   absl::Status Run();
-  // The same for a row whose first parameter is its id. If the id is taken, which only
-  // a damaged input or a hostile process brings about, the row gets another one.
-  absl::Status RunWithAnyId();
 
  private:
   friend class SqliteDatabase;
@@ -59,6 +56,10 @@ class SqliteDatabase {
   // Any statements.
   absl::Status Execute(const std::string& sql);
   absl::StatusOr<SqliteInsert> Prepare(const std::string& sql);
+  // Virtual tables, for statements of this connection; both pointers must live as long
+  // as these.
+  absl::Status AddModule(const std::string& name, const sqlite3_module* module,
+                         void* argument);
   // Prepared statements must be gone.
   absl::Status Close();
 
