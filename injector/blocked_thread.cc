@@ -1,13 +1,11 @@
 #include "injector/blocked_thread.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -16,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
+#include "userspace/base/process.h"
+#include "userspace/base/status_macros.h"
 
 namespace rocattach {
 namespace {
@@ -37,7 +37,7 @@ constexpr int64_t kRestartBlock = -516;
 constexpr size_t kMaxText = 256;
 
 // The position of the thread's call in kCalls; beyond its end if it is not there.
-size_t RankOf(pid_t pid, const char* tid) {
+size_t RankOf(pid_t pid, pid_t tid) {
   auto text =
       ReadFile(absl::StrCat("/proc/", pid, "/task/", tid, "/syscall"), kMaxText);
   if (!text.ok()) return std::size(kCalls);
@@ -53,16 +53,10 @@ size_t RankOf(pid_t pid, const char* tid) {
 }  // namespace
 
 absl::StatusOr<std::vector<pid_t>> BlockedThreads(pid_t pid) {
-  const std::string path = absl::StrCat("/proc/", pid, "/task");
-  std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
-  if (directory == nullptr) {
-    return ErrnoStatus(errno, absl::StrCat("opendir(", path, ") failed"));
-  }
+  ASSIGN_OR_RETURN(const std::vector<pid_t> all, ListThreads(pid));
   std::vector<std::pair<size_t, pid_t>> ranked;
-  while (const dirent* entry = readdir(directory.get())) {
-    pid_t tid = 0;
-    if (!absl::SimpleAtoi(entry->d_name, &tid)) continue;
-    const size_t rank = RankOf(pid, entry->d_name);
+  for (pid_t tid : all) {
+    const size_t rank = RankOf(pid, tid);
     if (rank < std::size(kCalls)) ranked.emplace_back(rank, tid);
   }
   std::sort(ranked.begin(), ranked.end());

@@ -1,16 +1,13 @@
 #include "userspace/attribution/safe_folder.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
 #include "userspace/base/status_macros.h"
@@ -20,10 +17,6 @@ namespace {
 
 // A FIFO or a device must not keep the reader waiting.
 constexpr int kReadFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-
-struct CloseFolder {
-  void operator()(DIR* folder) const { closedir(folder); }
-};
 
 absl::StatusOr<UniqueFd> OpenAt(int folder, const std::string& name,
                                 const std::string& path, int flags) {
@@ -47,31 +40,10 @@ absl::StatusOr<SafeFolder> SafeFolder::OpenFolder(const std::string& name) const
 }
 
 absl::StatusOr<FolderListing> SafeFolder::List(size_t most) const {
-  // A descriptor of its own: fdopendir() takes it, with its position.
+  // A descriptor of its own: the position is its.
   ASSIGN_OR_RETURN(UniqueFd fd,
                    OpenAt(fd_.get(), ".", path_, kReadFlags | O_DIRECTORY));
-  const std::unique_ptr<DIR, CloseFolder> folder(fdopendir(fd.get()));
-  if (folder == nullptr) {
-    return ErrnoStatus(errno, absl::StrCat("fdopendir(", path_, ") failed"));
-  }
-  (void)fd.release();
-  FolderListing found;
-  for (;;) {
-    errno = 0;
-    const dirent* entry = readdir(folder.get());
-    if (entry == nullptr) break;
-    const absl::string_view name = entry->d_name;
-    if (name == "." || name == "..") continue;
-    if (found.names.size() == most) {
-      found.cut = true;
-      return found;
-    }
-    found.names.emplace_back(name);
-  }
-  if (errno != 0) {
-    return ErrnoStatus(errno, absl::StrCat("readdir(", path_, ") failed"));
-  }
-  return found;
+  return ListFolder(std::move(fd), path_, most);
 }
 
 absl::StatusOr<std::string> SafeFolder::ReadTrusted(const std::string& name,

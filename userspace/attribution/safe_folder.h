@@ -4,18 +4,12 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "userspace/base/folder.h"
 #include "userspace/base/unique_fd.h"
 
 namespace rocattach {
-
-// Names in a folder, in no order.
-struct FolderListing {
-  std::vector<std::string> names;
-  bool cut = false;  // there are more than were asked for
-};
 
 // Follows no symbolic link in the last part of a path or name. Errors name the path;
 // NOT_FOUND if there is no such thing.

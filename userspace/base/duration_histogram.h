@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "userspace/base/duration_statistics.h"
 
 namespace rocattach {
 
@@ -16,26 +17,12 @@ namespace rocattach {
 class DurationHistogram {
  public:
   void Add(uint64_t ns) {
-    min_ = total_ == 0 ? ns : std::min(min_, ns);
-    max_ = std::max(max_, ns);
-    sum_ += ns;
+    statistics_.Add(ns);
     AddToBucket(Bucket(ns), 1);
-    // Welford's: sums of squares of large numbers would lose the small differences.
-    const double value = static_cast<double>(ns), before = value - average_;
-    average_ += before / static_cast<double>(total_);
-    squares_ += before * (value - average_);
   }
 
   void Merge(const DurationHistogram& other) {
-    if (other.total_ == 0) return;
-    const double mine = static_cast<double>(total_);
-    const double theirs = static_cast<double>(other.total_);
-    const double apart = other.average_ - average_;
-    squares_ += other.squares_ + apart * apart * mine * theirs / (mine + theirs);
-    average_ += apart * theirs / (mine + theirs);
-    min_ = total_ == 0 ? other.min_ : std::min(min_, other.min_);
-    max_ = std::max(max_, other.max_);
-    sum_ += other.sum_;
+    statistics_.Merge(other.statistics_);
     for (size_t i = 0; i < other.counts_.size(); ++i) {
       if (other.counts_[i] > 0) AddToBucket(other.base_ + i, other.counts_[i]);
     }
@@ -44,15 +31,15 @@ class DurationHistogram {
   // The duration below which a fraction `quantile` (0..1) of them lies, clamped to the
   // smallest and the largest; 0 if there are none.
   uint64_t Quantile(double quantile) const {
-    uint64_t rank = static_cast<uint64_t>(quantile * static_cast<double>(total_));
-    rank = std::min(rank, total_ == 0 ? 0 : total_ - 1);
+    uint64_t rank = static_cast<uint64_t>(quantile * static_cast<double>(count()));
+    rank = std::min(rank, count() == 0 ? 0 : count() - 1);
     uint64_t seen = 0;
     for (size_t i = 0; i < counts_.size(); ++i) {
       seen += counts_[i];
       if (seen > rank) {
         const uint64_t low = LowerBound(base_ + i);
         const uint64_t middle = low + (LowerBound(base_ + i + 1) - low) / 2;
-        return std::clamp(middle, min_, max_);
+        return std::clamp(middle, min(), max());
       }
     }
     return 0;
@@ -67,19 +54,17 @@ class DurationHistogram {
     return count;
   }
 
-  uint64_t count() const { return total_; }
+  uint64_t count() const { return statistics_.calls(); }
   // These are exact; 0 if there are none.
-  uint64_t sum() const { return sum_; }
-  uint64_t min() const { return min_; }
-  uint64_t max() const { return max_; }
-  uint64_t mean() const { return total_ == 0 ? 0 : sum_ / total_; }
+  uint64_t sum() const { return statistics_.total(); }
+  uint64_t min() const { return statistics_.min(); }
+  uint64_t max() const { return statistics_.max(); }
+  uint64_t mean() const { return count() == 0 ? 0 : sum() / count(); }
   // The mean with its fraction.
-  double average() const { return average_; }
+  double average() const { return statistics_.average(); }
   // Of a sample: with n - 1; 0 for fewer than two.
-  double variance() const {
-    return total_ < 2 ? 0 : squares_ / static_cast<double>(total_ - 1);
-  }
-  double deviation() const { return std::sqrt(variance()); }
+  double variance() const { return statistics_.variance(); }
+  double deviation() const { return statistics_.deviation(); }
 
   // Buckets have numbers that grow with the durations in them, 32 for each power of
   // two.
@@ -107,7 +92,6 @@ class DurationHistogram {
     }
     if (bucket - base_ >= counts_.size()) counts_.resize(bucket - base_ + 1);
     counts_[bucket - base_] += times;
-    total_ += times;
   }
 
   static size_t Bucket(uint64_t ns) {
@@ -126,10 +110,7 @@ class DurationHistogram {
 
   std::vector<uint64_t> counts_;
   size_t base_ = 0;
-  uint64_t total_ = 0;
-  uint64_t sum_ = 0;
-  uint64_t min_ = 0, max_ = 0;
-  double average_ = 0, squares_ = 0;
+  DurationStatistics statistics_;
 };
 
 }  // namespace rocattach

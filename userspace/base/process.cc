@@ -1,12 +1,12 @@
 #include "userspace/base/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 
 #include "absl/status/status.h"
@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "userspace/base/errno_status.h"
 #include "userspace/base/file.h"
+#include "userspace/base/folder.h"
 #include "userspace/base/status_macros.h"
 
 namespace rocattach {
@@ -80,23 +81,28 @@ void ParseStatus(absl::string_view text, ProcessInfo* info) {
   }
 }
 
+// The entries of a folder of /proc that are numbers of processes or threads.
+absl::StatusOr<std::vector<pid_t>> NumbersIn(const std::string& path) {
+  ASSIGN_OR_RETURN(const FolderListing entries, ListFolder(path, SIZE_MAX));
+  std::vector<pid_t> numbers;
+  for (const std::string& name : entries.names) {
+    pid_t number = 0;
+    if (absl::SimpleAtoi(name, &number) && number > 0) numbers.push_back(number);
+  }
+  return numbers;
+}
+
 // A thread whose /proc entries still show what depends on the process's memory. The
 // first thread's do not once it has exited while others run on.
 pid_t LivingThread(pid_t pid) {
   char target[1];
   if (readlink(ProcPath(pid, "exe").c_str(), target, sizeof(target)) >= 0) return pid;
-  DIR* tasks = opendir(ProcPath(pid, "task").c_str());
-  if (tasks == nullptr) return pid;
-  pid_t living = pid;
-  while (const dirent* entry = readdir(tasks)) {
-    pid_t tid;
-    if (!absl::SimpleAtoi(entry->d_name, &tid)) continue;
-    if (readlink(ProcPath(tid, "exe").c_str(), target, sizeof(target)) < 0) continue;
-    living = tid;
-    break;
+  const auto threads = ListThreads(pid);
+  if (!threads.ok()) return pid;
+  for (pid_t tid : *threads) {
+    if (readlink(ProcPath(tid, "exe").c_str(), target, sizeof(target)) >= 0) return tid;
   }
-  closedir(tasks);
-  return living;
+  return pid;
 }
 
 }  // namespace
@@ -166,15 +172,11 @@ absl::StatusOr<UniqueFd> OpenPidFd(pid_t pid) {
 }
 
 std::vector<pid_t> ListProcesses() {
-  std::vector<pid_t> pids;
-  DIR* dir = opendir("/proc");
-  if (dir == nullptr) return pids;
-  while (dirent* entry = readdir(dir)) {
-    pid_t pid;
-    if (absl::SimpleAtoi(entry->d_name, &pid) && pid > 0) pids.push_back(pid);
-  }
-  closedir(dir);
-  return pids;
+  return NumbersIn("/proc").value_or(std::vector<pid_t>());
+}
+
+absl::StatusOr<std::vector<pid_t>> ListThreads(pid_t pid) {
+  return NumbersIn(ProcPath(pid, "task"));
 }
 
 }  // namespace rocattach

@@ -64,6 +64,8 @@ absl::StatusOr<UniqueFd> OpenPidFd(pid_t pid);
 
 // All process ids in /proc now.
 std::vector<pid_t> ListProcesses();
+// The threads of a process; NOT_FOUND if there is no such process.
+absl::StatusOr<std::vector<pid_t>> ListThreads(pid_t pid);
 
 }  // namespace rocattach
 

@@ -11,7 +11,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
-#include "userspace/gpus/folder_names.h"
+#include "userspace/base/folder.h"
+#include "userspace/gpus/number_file.h"
 
 namespace rocattach {
 namespace {
@@ -104,7 +105,7 @@ std::optional<DrmClient> ParseFdInfo(absl::string_view text) {
 DrmScan ReadDrmClients(const GpuRoots& roots, pid_t pid, size_t* room) {
   DrmScan scan;
   const std::string folder = absl::StrCat(roots.proc, "/", pid);
-  const auto names = ReadFolderNames(folder + "/fd", *room);
+  const auto names = ListFolder(folder + "/fd", *room);
   if (!names.ok()) {
     scan.unreadable = !absl::IsNotFound(names.status());
     return scan;

@@ -15,9 +15,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
+#include "userspace/base/folder.h"
 #include "userspace/base/gpu_models.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/gpus/folder_names.h"
+#include "userspace/gpus/number_file.h"
 
 namespace rocattach {
 namespace {
@@ -55,7 +56,7 @@ std::string PciAddress(const Properties& properties) {
 
 // Bytes of the memory banks that are the GPU's own: heaps of type 1 and 2.
 std::optional<uint64_t> BankBytes(const std::string& folder) {
-  const auto banks = ReadFolderNames(folder, kMostMemoryBanks);
+  const auto banks = ListFolder(folder, kMostMemoryBanks);
   if (!banks.ok()) return std::nullopt;
   uint64_t bytes = 0;
   for (const std::string& bank : banks->names) {
@@ -88,7 +89,7 @@ void FillFromDrm(const GpuRoots& roots, GpuDevice* device) {
   if (const auto link = ReadLink(folder); link.ok()) {
     device->device = link->substr(link->rfind('/') + 1);
   }
-  if (const auto nodes = ReadFolderNames(folder + "/drm", kMostGpus); nodes.ok()) {
+  if (const auto nodes = ListFolder(folder + "/drm", kMostGpus); nodes.ok()) {
     for (absl::string_view name : nodes->names) {
       uint32_t card = 0;
       if (absl::ConsumePrefix(&name, "card") && absl::SimpleAtoi(name, &card)) {
@@ -143,7 +144,7 @@ std::string GpuKey(absl::string_view uuid, absl::string_view pci,
 
 absl::StatusOr<std::vector<GpuDevice>> ReadGpuDevices(const GpuRoots& roots) {
   const std::string nodes = roots.kfd + "/topology/nodes";
-  ASSIGN_OR_RETURN(const FolderNames names, ReadFolderNames(nodes, kMostGpus));
+  ASSIGN_OR_RETURN(const FolderListing names, ListFolder(nodes, kMostGpus));
   if (names.cut) {
     return absl::OutOfRangeError(
         absl::StrCat(nodes, " contains more than ", kMostGpus, " nodes"));

@@ -8,10 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
+#include "userspace/base/folder.h"
 #include "userspace/base/process_stat.h"
 #include "userspace/gpus/drm_clients.h"
-#include "userspace/gpus/folder_names.h"
 #include "userspace/gpus/kfd_processes.h"
+#include "userspace/gpus/number_file.h"
 
 namespace rocattach {
 namespace {
@@ -81,7 +82,7 @@ std::vector<pid_t> GpuUsageReader::Candidates(bool everyone) {
   std::set<pid_t> all = kfd_;
   all.insert(drm_.begin(), drm_.end());
   if (everyone) {
-    if (auto names = ReadFolderNames(roots_.proc, limits_.all_processes); names.ok()) {
+    if (auto names = ListFolder(roots_.proc, limits_.all_processes); names.ok()) {
       for (const std::string& name : names->names) {
         pid_t pid = 0;
         if (absl::SimpleAtoi(name, &pid) && pid > 0) all.insert(pid);

@@ -8,9 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
+#include "userspace/base/folder.h"
 #include "userspace/base/status_macros.h"
-#include "userspace/gpus/folder_names.h"
 #include "userspace/gpus/gpu_devices.h"
+#include "userspace/gpus/number_file.h"
 
 namespace rocattach {
 namespace {
@@ -34,7 +35,7 @@ std::optional<uint64_t> ReadValue(const std::string& path, uint64_t* malformed) 
 }  // namespace
 
 absl::StatusOr<KfdProcesses> ListKfdProcesses(const GpuRoots& roots, size_t most) {
-  ASSIGN_OR_RETURN(const FolderNames names, ReadFolderNames(roots.kfd + "/proc", most));
+  ASSIGN_OR_RETURN(const FolderListing names, ListFolder(roots.kfd + "/proc", most));
   KfdProcesses processes;
   processes.cut = names.cut;
   for (const std::string& name : names.names) {
@@ -49,7 +50,7 @@ std::map<uint32_t, ProcessGpuUse> ReadKfdProcess(const GpuRoots& roots, pid_t pi
                                                  uint64_t* malformed) {
   std::map<uint32_t, ProcessGpuUse> uses;
   const std::string folder = absl::StrCat(roots.kfd, "/proc/", pid, "/");
-  const auto names = ReadFolderNames(folder, kMostEntries);
+  const auto names = ListFolder(folder, kMostEntries);
   if (!names.ok()) return uses;
   for (const std::string& entry : names->names) {
     absl::string_view name = entry;

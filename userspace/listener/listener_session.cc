@@ -146,20 +146,13 @@ ListenerSession::Result ListenerSession::Open() {
 // A tool that is attached starts threads of its own, which have the name of the thread
 // that starts them: the listener is the oldest one.
 ListenerSession::Result ListenerSession::FindListener() {
-  const std::string path = absl::StrCat("/proc/", pid_, "/task");
-  std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
-  if (directory == nullptr) {
-    return FromStatus(ErrnoStatus(errno, absl::StrCat("opendir(", path, ") failed")));
-  }
+  const auto threads = ListThreads(pid_);
+  if (!threads.ok()) return FromStatus(threads.status());
   listener_ = 0;
   std::pair<uint64_t, pid_t> oldest;
-  while (const dirent* entry = readdir(directory.get())) {
-    pid_t tid = 0;
-    auto name = ReadFile(absl::StrCat(path, "/", entry->d_name, "/comm"), 256);
-    if (!absl::SimpleAtoi(entry->d_name, &tid) || !name.ok() ||
-        absl::StripSuffix(*name, "\n") != kListener) {
-      continue;
-    }
+  for (pid_t tid : *threads) {
+    auto name = ReadFile(absl::StrCat("/proc/", pid_, "/task/", tid, "/comm"), 256);
+    if (!name.ok() || absl::StripSuffix(*name, "\n") != kListener) continue;
     auto ticks = ReadStartTicks(tid);
     if (!ticks.ok()) continue;  // it has ended
     const std::pair<uint64_t, pid_t> found(*ticks, tid);

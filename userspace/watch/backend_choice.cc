@@ -1,12 +1,11 @@
 #include "userspace/watch/backend_choice.h"
 
-#include <dirent.h>
-
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "userspace/base/file.h"
+#include "userspace/base/folder.h"
 #include "userspace/watch/library_search.h"
 
 namespace rocattach {
@@ -14,6 +13,8 @@ namespace {
 
 constexpr size_t kMaxMaps = 16 << 20;
 constexpr size_t kMaxEnvironment = 4 << 20;
+// CPUs and GPUs of a machine.
+constexpr size_t kMostNodes = 4096;
 constexpr char kSdk[] = "librocprofiler-sdk.so";
 
 }  // namespace
@@ -39,24 +40,21 @@ std::string FindSdk(const std::string& root, const std::string& register_path,
 
 bool HasGpuTopology(const std::string& root, const std::string& topology) {
   const std::string nodes = absl::StrCat(root, topology, "/nodes");
-  DIR* directory = opendir(nodes.c_str());
-  if (directory == nullptr) return false;
-  bool found = false;
-  while (const dirent* entry = readdir(directory)) {
-    if (entry->d_name[0] == '.') continue;
-    auto properties =
-        ReadFile(absl::StrCat(nodes, "/", entry->d_name, "/properties"), 64 << 10);
+  // The folder is the target's: it may contain anything, and any amount of it.
+  const auto entries = ListFolder(nodes, kMostNodes);
+  if (!entries.ok()) return false;
+  for (const std::string& name : entries->names) {
+    auto properties = ReadFile(absl::StrCat(nodes, "/", name, "/properties"), 64 << 10);
     if (!properties.ok()) continue;
     for (absl::string_view line : absl::StrSplit(*properties, '\n')) {
       int simds = 0;
       if (absl::ConsumePrefix(&line, "simd_count ") && absl::SimpleAtoi(line, &simds) &&
           simds > 0) {
-        found = true;
+        return true;
       }
     }
   }
-  closedir(directory);
-  return found;
+  return false;
 }
 
 BackendChoice ChooseBackend(pid_t pid, const SdkSearch& search) {

@@ -1,6 +1,5 @@
 #include "userspace/watch/preseizer.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -15,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/process.h"
 #include "userspace/base/status_macros.h"
 #include "userspace/watch/library_scanner.h"
 
@@ -36,18 +36,6 @@ constexpr uint64_t kLateNs = 100'000'000;
 // A thread that is asked to stop does so in some microseconds, unless it has no CPU or
 // is in uninterruptible sleep. Others wait meanwhile.
 constexpr uint64_t kStopPatienceNs = 5'000'000;
-
-std::vector<pid_t> ListThreads(pid_t pid) {
-  std::vector<pid_t> threads;
-  DIR* directory = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
-  if (directory == nullptr) return threads;
-  while (dirent* entry = readdir(directory)) {
-    pid_t tid;
-    if (absl::SimpleAtoi(entry->d_name, &tid)) threads.push_back(tid);
-  }
-  closedir(directory);
-  return threads;
-}
 
 // The effective user of the process; root's for one that has ended.
 uid_t UserOf(pid_t pid) {
@@ -169,7 +157,7 @@ bool Preseizer::WithinBudget(uid_t uid) {
 }
 
 void Preseizer::SeizeThreads(pid_t pid, Process* process) {
-  for (pid_t tid : ListThreads(pid)) {
+  for (pid_t tid : ListThreads(pid).value_or(std::vector<pid_t>())) {
     if (process->threads.contains(tid)) continue;
     // The attached one is loading the collector.
     if (process->settling && static_cast<pid_t>(process->settling->tid) == tid)

@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
 #include "userspace/gpus/drm_clients.h"
-#include "userspace/gpus/folder_names.h"
+#include "userspace/gpus/number_file.h"
 
 namespace {
 

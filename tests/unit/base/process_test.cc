@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
+#include <thread>
+#include <vector>
 
 #include "userspace/base/clock.h"
 
@@ -72,6 +75,26 @@ TEST(ProcessId, TheKernelsStartTimeIsThatOfProc) {
     within_a_tick = first == last;
   }
   EXPECT_TRUE(within_a_tick);
+}
+
+TEST(ListThreads, HoldsThoseOfTheProcess) {
+  std::promise<pid_t> started;
+  std::promise<void> end;
+  std::thread other([&] {
+    started.set_value(gettid());
+    end.get_future().wait();
+  });
+  const pid_t tid = started.get_future().get();
+  const auto threads = ListThreads(getpid());
+  end.set_value();
+  other.join();
+  ASSERT_TRUE(threads.ok()) << threads.status();
+  EXPECT_NE(std::find(threads->begin(), threads->end(), getpid()), threads->end());
+  EXPECT_NE(std::find(threads->begin(), threads->end(), tid), threads->end());
+}
+
+TEST(ListThreads, FailsWithoutAProcess) {
+  EXPECT_EQ(ListThreads(99'999'999).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(ListProcesses, HoldsThisOne) {

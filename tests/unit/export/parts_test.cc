@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/temporary_directory.h"
+#include "userspace/base/duration_statistics.h"
 #include "userspace/export/common/agent_properties.h"
-#include "userspace/export/common/duration_statistics.h"
 #include "userspace/export/common/json_text.h"
 #include "userspace/export/common/named_statistics.h"
 #include "userspace/export/common/output_file.h"

@@ -1,7 +1,5 @@
 #include "userspace/cli/options/machine_gpus.h"
 
-#include <dirent.h>
-
 #include <algorithm>
 #include <set>
 
@@ -9,12 +7,14 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "userspace/base/file.h"
+#include "userspace/base/folder.h"
 #include "userspace/base/gpu_models.h"
 
 namespace rocattach {
 namespace {
 
 constexpr size_t kMaxProperties = 64 << 10;
+constexpr size_t kMostNodes = 4096;
 
 struct Gpu {
   uint32_t node = 0;
@@ -39,19 +39,17 @@ Gpu ParseProperties(const std::string& properties) {
 std::vector<Gpu> ReadGpus(const std::string& topology) {
   const std::string nodes = topology + "/nodes";
   std::vector<Gpu> gpus;
-  DIR* directory = opendir(nodes.c_str());
-  if (directory == nullptr) return gpus;
-  while (const dirent* entry = readdir(directory)) {
+  const auto entries = ListFolder(nodes, kMostNodes);
+  if (!entries.ok()) return gpus;
+  for (const std::string& name : entries->names) {
     uint32_t node = 0;
-    if (!absl::SimpleAtoi(entry->d_name, &node)) continue;
-    auto properties =
-        ReadFile(nodes + "/" + entry->d_name + "/properties", kMaxProperties);
+    if (!absl::SimpleAtoi(name, &node)) continue;
+    auto properties = ReadFile(nodes + "/" + name + "/properties", kMaxProperties);
     if (!properties.ok()) continue;
     Gpu gpu = ParseProperties(*properties);
     gpu.node = node;
     if (gpu.target_version != 0) gpus.push_back(gpu);
   }
-  closedir(directory);
   return gpus;
 }
 

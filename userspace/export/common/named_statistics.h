@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "userspace/export/common/duration_statistics.h"
+#include "userspace/base/duration_statistics.h"
 
 namespace rocattach {
 

@@ -1,6 +1,6 @@
 // Count, sum, extremes and deviation of durations, in constant memory.
-#ifndef ROCATTACH_USERSPACE_EXPORT_COMMON_DURATION_STATISTICS_H_
-#define ROCATTACH_USERSPACE_EXPORT_COMMON_DURATION_STATISTICS_H_
+#ifndef ROCATTACH_USERSPACE_BASE_DURATION_STATISTICS_H_
+#define ROCATTACH_USERSPACE_BASE_DURATION_STATISTICS_H_
 
 #include <algorithm>
 #include <cmath>
@@ -40,10 +40,11 @@ class DurationStatistics {
   double average() const {
     return calls_ == 0 ? 0 : static_cast<double>(total_) / static_cast<double>(calls_);
   }
-  // Of a sample: with n - 1; 0 for a single call.
-  double deviation() const {
-    return calls_ < 2 ? 0 : std::sqrt(squares_ / static_cast<double>(calls_ - 1));
+  // Of a sample: with n - 1; 0 for fewer than two.
+  double variance() const {
+    return calls_ < 2 ? 0 : squares_ / static_cast<double>(calls_ - 1);
   }
+  double deviation() const { return std::sqrt(variance()); }
 
  private:
   uint64_t calls_ = 0, total_ = 0, min_ = 0, max_ = 0;
@@ -52,4 +53,4 @@ class DurationStatistics {
 
 }  // namespace rocattach
 
-#endif  // ROCATTACH_USERSPACE_EXPORT_COMMON_DURATION_STATISTICS_H_
+#endif  // ROCATTACH_USERSPACE_BASE_DURATION_STATISTICS_H_
