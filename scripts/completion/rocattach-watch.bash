@@ -98,7 +98,7 @@ _rocattach_watch() {
   --kernel-include-regex | --kernel-exclude-regex | \
     --kernel-iteration-range | --dispatch-range | --gpu | --device-samples | \
     --api-function | -P | --collection-period | --attach-duration-msec | \
-    --hold-timeout-msec | --session-wait-msec | --duration-msec | --threads | --ring-slots | --windows-per-second | \
+    --hold-timeout-msec | --session-wait-msec | --duration-msec | --threads | --ring-slots | --cpu-budget | --disk-budget | --windows-per-second | \
     --processes-per-user | --max-processes | --max-libraries | \
     --max-libraries-per-user | --lines-per-second | --metrics-listen | --otlp-endpoint | --otlp-interval | \
     --profile-push | --profile-push-interval | \
@@ -122,7 +122,7 @@ _rocattach_watch() {
     -s --sys-trace -r --runtime-trace --hsa-trace --hip-trace --hip-runtime-trace \
     --rccl-trace --marker-trace --api-arguments --stats --api-function --socket --backend --kfd-topology \
     --duration-msec --hold --capture --no-recording --library --collector --threads \
-    --ring-slots \
+    --ring-slots --cpu-budget --disk-budget \
     --windows-per-second --processes-per-user --max-processes --max-libraries \
     --max-libraries-per-user --lines-per-second -h --help --help-all --version --" -- "$current")
 }

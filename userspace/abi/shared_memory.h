@@ -23,7 +23,7 @@
 #include "userspace/abi/records.h"
 
 #define ROCATTACH_SHM_MAGIC 0x314d485352415752ull /* "RWARSHM1" */
-#define ROCATTACH_SHM_VERSION 9u
+#define ROCATTACH_SHM_VERSION 10u
 #define ROCATTACH_SHM_NAME "rocattach" /* memfd name: /memfd:rocattach in maps */
 #define ROCATTACH_SHM_MAX_BYTES (256ull << 20)
 
@@ -230,7 +230,9 @@ struct rocattach_control {
   uint32_t service_mapped __attribute__((aligned(128))); /* futex: 1 once mapped */
   uint32_t command;   /* futex: +1 with each change below, release */
   uint32_t recording; /* 1 start, 0 stop */
-  uint32_t pad1;
+  /* Of the dispatches that only `recording` requests, which are recorded: sampling.h.
+   * 0: all. Takes effect with the next dispatch, without a command. */
+  uint32_t sampling;
   uint64_t plan_flags;
   uint64_t service_heartbeat_ns; /* last time the service drained; 0 never */
   /* A plan is written to plan_offset as described in plan.h, then command + 1 and a
@@ -248,8 +250,8 @@ struct rocattach_ring {
   uint32_t owner_tid; /* 0: free */
   uint32_t lock;      /* only the shared last ring uses it */
   /* Accounts of the ring's producers, exact at any time: dispatches_seen = dispatch
-   * records in all heads + in flight + dispatches_dropped, except for the operation in
-   * progress. An operation is first counted as seen, then leaves the in-flight table,
+   * records in all heads + in flight + dispatches_dropped + sampled_out, except for the
+   * operation in progress. An operation is first counted as seen, then leaves the in-flight table,
    * and is counted as dropped last. */
   uint64_t dispatches_seen;
   uint64_t copies_seen;
@@ -272,7 +274,8 @@ struct rocattach_ring {
   uint64_t copies_dropped;     /* copies without a free slot */
   uint64_t memory_seen;        /* records of memory that was allocated or freed */
   uint64_t memory_dropped;
-  uint64_t reserved[5];
+  uint64_t sampled_out; /* dispatches seen, and not recorded because of `sampling` */
+  uint64_t reserved[4];
 };
 
 ROCATTACH_ASSERT_SIZE(rocattach_collector_config, 64 + 256);

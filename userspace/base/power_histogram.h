@@ -18,9 +18,10 @@ class PowerHistogram {
   static constexpr int kLowest = -30;
   static constexpr int kHighest = 35;  // some 1000 years
 
-  void Add(uint64_t ns) {
-    ++counts_[IndexOf(ns)];
-    sum_ns_ += ns;
+  // `count` of that duration each.
+  void Add(uint64_t ns, uint64_t count = 1) {
+    counts_[IndexOf(ns)] += count;
+    sum_ns_ += ns * count;
   }
   // Adds what `now` has more than `before`, an earlier state of it.
   void AddGrowth(const PowerHistogram& now, const PowerHistogram& before) {

@@ -40,17 +40,18 @@ std::string WhyNotBelievable(const Evidence& evidence) {
         claims.other_dropped, claims.packets_unseen, claims.dictionary_dropped,
         claims.counted_seen, claims.counted_dropped, claims.values_dropped,
         claims.samples_seen, claims.samples_dropped, claims.api_calls_seen,
-        claims.api_calls_dropped, claims.memory_seen, claims.memory_dropped}) {
+        claims.api_calls_dropped, claims.memory_seen, claims.memory_dropped,
+        claims.sampled_out}) {
     if (claim > most) return absl::StrCat("it counts ", claim, " operations");
   }
   // None of these exceeds `most`, so sums do not overflow.
   const uint64_t seen = claims.dispatches_seen + claims.copies_seen;
-  const uint64_t known =
-      evidence.taken + evidence.invalid + claims.ring_dropped + claims.other_dropped;
+  const uint64_t known = evidence.taken + evidence.invalid + claims.ring_dropped +
+                         claims.other_dropped + claims.sampled_out;
   // An operation may be seen in a ring that is not read yet, and published in another.
   if (known > seen && evidence.all_rings) {
-    return absl::StrCat("it has seen ", HumanCount(seen), " operations and delivered ",
-                        "or lost ", HumanCount(known));
+    return absl::StrCat("it has seen ", HumanCount(seen), " operations and delivered, ",
+                        "lost or left out ", HumanCount(known));
   }
   if (seen > known && seen - known > evidence.room + kThreads) {
     return absl::StrCat("it has seen ", HumanCount(seen), " operations, and ",

@@ -234,6 +234,8 @@ absl::Status CollectorMemory::TakeOver(uint64_t now_ns) {
   // The other service may have been killed during a session.
   const rocattach_plan none = {};
   WritePlan(none);
+  // Or while it was over its budget.
+  SetSampling(ROCATTACH_SAMPLING_EVERY);
   return absl::OkStatus();
 }
 
@@ -250,6 +252,10 @@ void CollectorMemory::SetRecording(bool recording) {
   __atomic_store_n(&control()->recording, recording ? 1u : 0u, __ATOMIC_RELAXED);
   __atomic_add_fetch(&control()->command, 1u, __ATOMIC_RELEASE);
   FutexWake(&control()->command);
+}
+
+void CollectorMemory::SetSampling(uint32_t sampling) {
+  __atomic_store_n(&control()->sampling, sampling, __ATOMIC_RELAXED);
 }
 
 rocattach_plan* CollectorMemory::plan() {
@@ -363,7 +369,8 @@ CollectorAccount CollectorMemory::Account() const {
       &CollectorAccount::values_dropped,     &CollectorAccount::samples_seen,
       &CollectorAccount::samples_dropped,    &CollectorAccount::api_calls_seen,
       &CollectorAccount::api_calls_dropped,  &CollectorAccount::memory_seen,
-      &CollectorAccount::memory_dropped,     &CollectorAccount::own_ns};
+      &CollectorAccount::memory_dropped,     &CollectorAccount::sampled_out,
+      &CollectorAccount::own_ns};
   for (auto count : kCounts) {
     account.*count -= std::min(account.*count, before_.*count);
   }
@@ -380,11 +387,12 @@ CollectorAccount CollectorMemory::TotalAccount() const {
   auto add = [](uint64_t* sum, uint64_t more) {
     if (__builtin_add_overflow(*sum, more, sum)) *sum = UINT64_MAX;
   };
-  // Read what is lost before what is seen: an operation of a running process may be
+  // Read what is lost or left out before what is seen: an operation of a running process may be
   // seen in one ring and lost in another while we read.
   for (uint32_t i = 0; i < rings_used_; ++i) {
     add(&account.ring_dropped, LoadAcquire(&ring(i)->dispatches_dropped));
     add(&account.ring_dropped, LoadAcquire(&ring(i)->copies_dropped));
+    add(&account.sampled_out, LoadAcquire(&ring(i)->sampled_out));
   }
   // A ring's value may be negative: another thread may publish what this one captured.
   uint64_t inflight = 0;

@@ -58,6 +58,7 @@ struct CollectorAccount {
   uint64_t api_calls_dropped = 0;
   uint64_t memory_seen = 0;  // allocations and so on
   uint64_t memory_dropped = 0;
+  uint64_t sampled_out = 0;    // dispatches seen and left out; see SetSampling()
   uint64_t own_ns = 0;         // time in the collector's own code, from samples
   uint64_t corrupt_rings = 0;  // rings with impossible positions, no longer read
 };
@@ -113,6 +114,8 @@ class CollectorMemory {
   // Starts or stops recording; takes effect in the target within microseconds, or with
   // its next operation.
   void SetRecording(bool recording);
+  // Which dispatches are recorded from the next one on: userspace/abi/sampling.h.
+  void SetSampling(uint32_t sampling);
   // Writes a plan for the collector and wakes it; `image` is complete except for the
   // generation, which is returned, and start_ns, which is set to now if it is 0.
   uint64_t WritePlan(const rocattach_plan& image);

@@ -128,6 +128,7 @@ void OutputSet::EndProcess(const ProcessOutput& output, v1::ProcessEnd end) {
   if (own == own_.end()) return;
   Note((*own)->Close());
   closed_records_dropped_ += (*own)->records_dropped();
+  closed_bytes_ += (*own)->bytes();
   own_.erase(own);
 }
 
@@ -168,6 +169,13 @@ void OutputSet::Discard() {
   shared_.reset();
   own_.clear();
   completions_->files.clear();
+}
+
+uint64_t OutputSet::bytes() const {
+  uint64_t sum = closed_bytes_;
+  if (shared_ != nullptr) sum += shared_->bytes();
+  for (const auto& file : own_) sum += file->bytes();
+  return sum;
 }
 
 uint64_t OutputSet::records_dropped() const {

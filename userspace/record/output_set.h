@@ -74,6 +74,8 @@ class OutputSet {
   // Nothing can be written at the moment, for this reason; OK: it can.
   const absl::Status& paused() const { return paused_; }
   uint64_t records_dropped() const;
+  // Bytes written to all files.
+  uint64_t bytes() const;
 
  private:
   explicit OutputSet(OutputOptions options) : options_(std::move(options)) {}
@@ -99,6 +101,7 @@ class OutputSet {
   absl::Status paused_;
   uint64_t last_error_ns_ = 0;  // CLOCK_BOOTTIME
   uint64_t closed_records_dropped_ = 0;
+  uint64_t closed_bytes_ = 0;
   bool used_ = false;  // a process has been opened
 };
 

@@ -65,6 +65,7 @@ Recorder::Recorder(RecorderOptions options, RecorderObserver* observer,
       observer_(observer),
       output_(std::move(output)),
       statistics_(BootNs()),
+      governor_(options_.budget),
       topology_(options_.sdk_search.topology) {}
 
 Recorder::~Recorder() {
@@ -203,10 +204,34 @@ int Recorder::Round() {
   if (now - last_scan_ns_ >= kScanPeriodNs) Scan(handled_until_ns);
   output_.Flush(now);
   NotePause();
+  Govern(now);
   if (most >= kBusyRecords || behind || !ending_.empty()) return 0;
   if (awaited) return 1;
   if (running > 0) return kDrainPeriodMsec;
-  return targets_.empty() && early_.empty() && !paused_ ? -1 : 100;
+  const bool at_rest = targets_.empty() && early_.empty() && !paused_ &&
+                       governor_.level().every();
+  return at_rest ? -1 : 100;
+}
+
+void Recorder::Govern(uint64_t now_ns) {
+  if (!governor_.limited()) return;
+  LoadReading reading;
+  reading.now_ns = now_ns;
+  reading.cpu_ns = ClockNs(CLOCK_PROCESS_CPUTIME_ID);
+  reading.disk_bytes = output_.bytes();
+  if (!governor_.Update(reading)) return;
+  for (auto& [key, target] : targets_) {
+    target->SetSampling(governor_.level(), governor_.reason());
+  }
+  statistics_.NoteSampling(governor_.level());
+  if (observer_ != nullptr) {
+    observer_->OnSampling(governor_.level(), governor_.reason());
+  }
+}
+
+const SamplingLevel& Recorder::sampling() const {
+  recorder_thread_.AssertOwned();
+  return governor_.level();
 }
 
 void Recorder::NotePause() {
@@ -320,6 +345,9 @@ void Recorder::Handle(Arrival arrival) {
   if (options_.meters != nullptr && !target->metered()) {
     target->SetMeter(
         options_.meters->Open(target->process(), target->session()->names()));
+  }
+  if (!governor_.level().every()) {
+    target->SetSampling(governor_.level(), governor_.reason());
   }
 }
 

@@ -24,6 +24,7 @@
 #include "userspace/record/drain_shares.h"
 #include "userspace/record/early_messages.h"
 #include "userspace/record/ending_targets.h"
+#include "userspace/record/load_governor.h"
 #include "userspace/record/output_set.h"
 #include "userspace/record/recorder_inbox.h"
 #include "userspace/record/recorder_observer.h"
@@ -38,6 +39,8 @@ namespace rocattach {
 struct RecorderOptions {
   OutputOptions output;
   bool recording = true;
+  // What the service may use; beyond it, fewer dispatches are recorded.
+  LoadBudget budget = {};
   // Configuration of collectors: their memory must match it exactly.
   rocattach_collector_config collector_config = {};
   // Whether collectors wait until a session has written its plan; may be null.
@@ -88,6 +91,8 @@ class Recorder : public WindowSink {
   // On the recorder's thread: processes that have windows and live, by their verdict
   // ("open": none yet), and those that have ended and are still read ("ending").
   std::map<std::string, uint64_t> CountTargets() const;
+  // On the recorder's thread: which dispatches are recorded.
+  const SamplingLevel& sampling() const;
   // On the recorder's thread: the target, or null. Only those with a collector.
   Target* FindTarget(ProcessId id);
 
@@ -145,6 +150,8 @@ class Recorder : public WindowSink {
   void NoteVerdict(const Target& target)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   void RemoveStub(const Window& window) const;
+  // Records more or fewer dispatches of all targets, by what the service has used.
+  void Govern(uint64_t now_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
   // Tells the observer that the output has begun or ceased to fail.
   void NotePause() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recorder_thread_);
 
@@ -163,6 +170,7 @@ class Recorder : public WindowSink {
   EndingTargets ending_ ABSL_GUARDED_BY(recorder_thread_);
   DrainShares shares_ ABSL_GUARDED_BY(recorder_thread_);
   EarlyMessages early_ ABSL_GUARDED_BY(recorder_thread_);
+  LoadGovernor governor_ ABSL_GUARDED_BY(recorder_thread_);
   // What each user's targets share.
   absl::flat_hash_map<uint32_t, std::weak_ptr<UserMemory>> user_memory_
       ABSL_GUARDED_BY(recorder_thread_);

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "schemas/stream.pb.h"
+#include "userspace/record/sampling_level.h"
 #include "userspace/session/session_backend.h"
 
 namespace rocattach {
@@ -38,6 +39,9 @@ class RecorderObserver {
   virtual void OnRecordingPaused(const absl::Status& why) = 0;
   // It can be written again; so many records were lost.
   virtual void OnRecordingResumed(uint64_t records_lost) = 0;
+  // From now on these dispatches are recorded, and the others counted, because of the
+  // service's budget; `why`: how much of it was used.
+  virtual void OnSampling(const SamplingLevel& level, const std::string& why) = 0;
 };
 
 }  // namespace rocattach

@@ -170,6 +170,7 @@ absl::Status RecordingFile::Rotate(uint64_t now_ns) {
   WriterStats stats;
   absl::Status status = writer_->Rotate(*std::move(next), &stats);
   dropped_before_ += stats.records_dropped;
+  bytes_before_ += stats.bytes;
   status.Update(Complete(former, begin_boot_ns, stats));
   return status;
 }

@@ -50,6 +50,8 @@ class RecordingFile {
   std::string title() const;
   // Records that could not be written, in all files.
   uint64_t records_dropped() const;
+  // Bytes written, in all files.
+  uint64_t bytes() const { return bytes_before_ + writer_->stats().bytes; }
 
  private:
   explicit RecordingFile(RecordingFileOptions options) : options_(std::move(options)) {}
@@ -70,6 +72,7 @@ class RecordingFile {
   uint64_t begin_boot_ns_ = 0;   // CLOCK_BOOTTIME
   uint64_t retry_ns_ = 0;        // CLOCK_BOOTTIME; after a failed rotation
   uint64_t dropped_before_ = 0;  // in earlier files
+  uint64_t bytes_before_ = 0;    // as well
 };
 
 }  // namespace rocattach

@@ -85,6 +85,7 @@ void RunStatistics::CountEnd(const v1::LossAccount& account,
                      account.dropped_invalid() + account.dropped_inflight() +
                      account.dropped_writer();
   totals_.unseen += account.packets_unseen();
+  totals_.sampled_out += account.sampled_out();
 }
 
 void RunStatistics::SetLive(const OperationCounts& operations, uint64_t running) {
@@ -96,6 +97,11 @@ void RunStatistics::SetLive(const OperationCounts& operations, uint64_t running)
 void RunStatistics::SetPaused(bool paused) {
   absl::MutexLock lock(&mutex_);
   totals_.paused = paused;
+}
+
+void RunStatistics::NoteSampling(const SamplingLevel& level) {
+  absl::MutexLock lock(&mutex_);
+  totals_.sampling = level;
 }
 
 RunTotals RunStatistics::Totals(uint64_t unheard) const {
@@ -125,6 +131,7 @@ v1::WatcherSummary RunStatistics::Summary(const rocattach_bpf_stats& kernel,
   summary.set_copies(totals_.copies);
   summary.set_dropped(totals_.dropped);
   summary.set_not_believable(totals_.not_believable);
+  summary.set_sampled_out(totals_.sampled_out);
   summary.set_probe_hits(kernel.hits);
   summary.set_probe_windows(kernel.windows);
   summary.set_events_lost(kernel.lost + unheard);

@@ -11,6 +11,7 @@
 #include "userspace/base/duration_histogram.h"
 #include "userspace/base/power_histogram.h"
 #include "userspace/record/operation_counts.h"
+#include "userspace/record/sampling_level.h"
 #include "userspace/watch/window.h"
 
 namespace rocattach {
@@ -22,6 +23,10 @@ struct RunTotals {
   uint64_t unrelated = 0;
   uint64_t running = 0;  // live attached processes
   bool paused = false;   // the output cannot be written at the moment
+  // Which dispatches are recorded now, and how many were counted and left out, of
+  // processes that have ended.
+  SamplingLevel sampling = SamplingLevel::Every();
+  uint64_t sampled_out = 0;
   // Messages for which there was no room, because the output was too slow.
   uint64_t unheard = 0;
   uint64_t dispatches = 0, copies = 0;
@@ -56,6 +61,7 @@ class RunStatistics {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   void SetPaused(bool paused) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteSampling(const SamplingLevel& level) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // `unheard` is counted elsewhere, see RecorderInbox.
   RunTotals Totals(uint64_t unheard) const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -197,6 +197,22 @@ void Target::SetRecording(bool recording) {
   if (memory_ != nullptr) memory_->SetRecording(recording);
 }
 
+void Target::SetSampling(const SamplingLevel& level, const std::string& reason) {
+  if (memory_ == nullptr) return;
+  v1::SamplingEvent event;
+  // First: whatever is recorded by the new level was submitted later.
+  event.set_time_ns(BootNs());
+  memory_->SetSampling(level.abi());
+  event.set_level(level.counts_only() ? v1::SamplingEvent::COUNTS_ONLY
+                  : level.every()     ? v1::SamplingEvent::EVERY
+                                      : v1::SamplingEvent::SAMPLED);
+  if (!level.counts_only() && !level.every()) event.set_divisor(level.divisor());
+  event.set_reason(reason);
+  records_->SetSampling(event.time_ns(), level);
+  output_set_->Note(
+      output_.writer->AddSamplingEvent(output_.stream, std::move(event)));
+}
+
 void Target::CheckBelief(uint64_t now_ns) {
   Evidence evidence;
   evidence.claims = memory_->Account();
@@ -335,6 +351,7 @@ v1::LossAccount Target::Account(bool final) const {
   account.set_copies_seen(in_target.copies_seen);
   account.set_dropped_ring_full(in_target.ring_dropped);
   account.set_dropped_collector(in_target.other_dropped);
+  account.set_sampled_out(in_target.sampled_out);
   account.set_packets_unseen(in_target.packets_unseen);
   account.set_inflight(in_target.inflight);
   account.set_dictionary_dropped(in_target.dictionary_dropped + dictionary_->refused());
@@ -342,7 +359,8 @@ v1::LossAccount Target::Account(bool final) const {
     // What the collector counted and neither published nor declared lost: captured at
     // the moment of death, or in a corrupt ring.
     uint64_t known = taken.operations.dispatches + taken.operations.copies +
-                     in_target.ring_dropped + in_target.other_dropped + taken.invalid;
+                     in_target.ring_dropped + in_target.other_dropped +
+                     in_target.sampled_out + taken.invalid;
     uint64_t seen = in_target.dispatches_seen + in_target.copies_seen;
     account.set_dropped_inflight(seen > known ? seen - known : 0);
   }

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "schemas/stream.pb.h"
 #include "userspace/base/unique_fd.h"
 #include "userspace/record/operation_counts.h"
 #include "userspace/record/output_set.h"
+#include "userspace/record/sampling_level.h"
 #include "userspace/record/target_dictionary.h"
 #include "userspace/record/target_meter.h"
 #include "userspace/record/target_records.h"
@@ -69,6 +71,9 @@ class Target {
               int error = 0);
 
   void SetRecording(bool recording);
+  // Which of its dispatches are recorded from now on; nothing before the collector has
+  // reported in.
+  void SetSampling(const SamplingLevel& level, const std::string& reason);
   // Moves what the collector has published into the stream, until this has cost
   // `budget`: a dispatch costs 1, and takes some 100 ns. Returns the number of records.
   // The rest is left for the next call, see behind().

@@ -35,6 +35,9 @@ class TargetMeter {
   virtual ~TargetMeter() = default;
   // Records that go into the stream; their fields have been checked.
   virtual void AddDispatches(absl::Span<const rocattach_dispatch> records) = 0;
+  // The same of some that were sampled: each stands for so many, a number from 1.
+  virtual void AddSampled(absl::Span<const rocattach_dispatch> records,
+                          absl::Span<const uint32_t> weights) = 0;
   virtual void AddCopies(absl::Span<const rocattach_copy> records) = 0;
   // Counters of one dispatch; CounterReading::counter is an index of `names`.
   virtual void AddCounters(uint32_t agent_id, const std::vector<std::string>& names,

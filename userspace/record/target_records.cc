@@ -16,6 +16,9 @@ static_assert(offsetof(rocattach_dispatch, flags) == offsetof(rocattach_copy, fl
 static_assert(offsetof(rocattach_dispatch, correlation_id) ==
               offsetof(rocattach_copy, correlation_id));
 
+// What the collector never leaves out, whatever is sampled.
+constexpr uint16_t kSelectedByPlan =
+    ROCATTACH_DISPATCH_SELECTED | ROCATTACH_DISPATCH_FOR_COUNTERS;
 // Each clock relation is kept, and repeated in key frames.
 constexpr uint32_t kMaxClocks = 1024;
 // An operation that lasts longer than this has a broken clock, not a long life.
@@ -187,7 +190,11 @@ bool TargetRecords::TakeDispatch(uint32_t ring, rocattach_dispatch* record) {
   if (record->kernel_id > dictionary_->max_kernel()) record->kernel_id = 0;
   if (!IsPacketIndex(record->packet_index)) record->packet_index = 0;
   CheckTimes(record);
+  const bool selected = (record->flags & kSelectedByPlan) != 0;
   if (!session_->records()->TakeDispatch(ring, record)) return false;
+  if (sampling_.ever()) {
+    weights_.push_back(selected ? 1 : sampling_.WeightAt(record->enqueue_ns));
+  }
   ++counts_.operations.dispatches;
   threads_.Note(record->tid);
   return true;
@@ -225,7 +232,11 @@ void TargetRecords::TakeClock(const rocattach_clock& record) {
 void TargetRecords::Write() {
   // Dispatches are written before their values.
   if (!dispatch_batch_.empty()) {
-    if (meter_ != nullptr) meter_->AddDispatches(dispatch_batch_);
+    if (meter_ != nullptr && weights_.empty()) meter_->AddDispatches(dispatch_batch_);
+    if (meter_ != nullptr && !weights_.empty()) {
+      meter_->AddSampled(dispatch_batch_, weights_);
+    }
+    weights_.clear();
     output_set_->Note(
         output_.writer->Append<DispatchKind>(output_.stream, dispatch_batch_));
     dispatch_batch_.clear();

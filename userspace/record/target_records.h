@@ -9,6 +9,7 @@
 #include "userspace/record/collector_memory.h"
 #include "userspace/record/operation_counts.h"
 #include "userspace/record/output_set.h"
+#include "userspace/record/sampling_history.h"
 #include "userspace/record/target_dictionary.h"
 #include "userspace/record/target_meter.h"
 #include "userspace/record/target_session.h"
@@ -42,6 +43,11 @@ class TargetRecords {
   void Write();
 
   const Counts& counts() const { return counts_; }
+  // Of the dispatches that are submitted from `since_ns` on (CLOCK_BOOTTIME), those that
+  // no session has selected are sampled.
+  void SetSampling(uint64_t since_ns, const SamplingLevel& level) {
+    sampling_.Change(since_ns, level);
+  }
   // Is told of all records that are written; may be null.
   void set_meter(TargetMeter* meter) { meter_ = meter; }
 
@@ -65,6 +71,8 @@ class TargetRecords {
   TargetMeter* meter_ = nullptr;
   std::vector<uint64_t> last_correlation_;  // the last operation of each ring
   std::vector<rocattach_dispatch> dispatch_batch_;
+  SamplingHistory sampling_;
+  std::vector<uint32_t> weights_;  // of dispatch_batch_, once anything was sampled
   std::vector<rocattach_copy> copy_batch_;
 };
 

@@ -46,6 +46,7 @@ absl::string_view TypeOf(const google::protobuf::Message& message) {
           {v1::SessionEvent::descriptor(), "session"},
           {v1::WindowEvent::descriptor(), "window"},
           {v1::ClockRelation::descriptor(), "clock"},
+          {v1::SamplingEvent::descriptor(), "sampling"},
           {v1::LossAccount::descriptor(), "account"},
           {v1::ProcessEnd::descriptor(), "process_end"},
           {v1::WatcherSummary::descriptor(), "summary"},
@@ -72,8 +73,8 @@ std::vector<std::string> RecordPrinter::RecordTypes() {
   return {"recording", "process",       "window",       "agent",        "queue",
           "kernel",    "code_object",   "session_plan", "api_function", "thread",
           "dispatch",  "copy",          "counter",      "sample",       "api_call",
-          "memory",    "session",       "clock",        "account",      "process_end",
-          "summary",   "recording_end", "damage"};
+          "memory",    "session",       "clock",        "sampling",     "account",
+          "process_end", "summary",   "recording_end", "damage"};
 }
 
 void RecordPrinter::Flush() {

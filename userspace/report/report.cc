@@ -86,7 +86,7 @@ int64_t ProcessReport::Imbalance() const {
   if (!account || !account->final()) return 0;
   uint64_t seen = account->dispatches_seen() + account->copies_seen();
   uint64_t accounted = account->dispatches_delivered() + account->copies_delivered() +
-                       DroppedRecords(*account);
+                       DroppedRecords(*account) + account->sampled_out();
   return static_cast<int64_t>(seen - accounted);
 }
 

@@ -78,6 +78,7 @@ struct ProcessReport {
   std::map<int, MemoryReport> memory;                            // by operation
   std::map<uint32_t, PlanReport> plans;                          // by SessionPlan.id
   std::vector<v1::SessionEvent> sessions;                        // in their order
+  std::vector<v1::SamplingEvent> sampling;                       // in their order
   std::map<std::pair<uint32_t, uint32_t>, ApiReport> api_calls;  // domain, function
   uint64_t counted = 0, samples = 0, api_call_count = 0;         // read
   uint64_t memory_count = 0;                                     // read
@@ -169,6 +170,7 @@ class ReportBuilder : public StreamVisitor {
                 absl::Span<const MemoryRecord> records) override;
   void OnSession(const FrameContext& at, const v1::SessionEvent& event) override;
   void OnWindow(const FrameContext& at, const v1::WindowEvent& event) override;
+  void OnSampling(const FrameContext& at, const v1::SamplingEvent& event) override;
   void OnAccount(const FrameContext& at, const v1::LossAccount& account) override;
   void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) override;
   void OnSummary(const FrameContext& at, const v1::WatcherSummary& summary) override;

@@ -279,7 +279,11 @@ void Losses(const RecordingReport& recording, const ProcessReport& process,
     text = absl::StrCat(
         HumanCount(seen), " seen, ",
         HumanCount(account.dispatches_delivered() + account.copies_delivered()),
-        " delivered", account.final() ? "" : " so far");
+        " delivered",
+        account.sampled_out() == 0
+            ? ""
+            : absl::StrCat(", ", HumanCount(account.sampled_out()), " sampled out"),
+        account.final() ? "" : " so far");
   }
   if (!lost.empty()) {
     page->Line("lost",
@@ -289,6 +293,22 @@ void Losses(const RecordingReport& recording, const ProcessReport& process,
   } else if (!text.empty()) {
     page->Line("lost", absl::StrCat("nothing: ", text), page->Green());
   }
+}
+
+// That figures are of a part of the dispatches only.
+void Sampling(const ProcessReport& process, ReportPage* page) {
+  const uint64_t left_out = process.account ? process.account->sampled_out() : 0;
+  if (left_out == 0) return;
+  std::string text = absl::StrCat(
+      Plural(left_out, "dispatch was", "dispatches were"),
+      " counted and not recorded, to stay within the recorder's budget; counts and "
+      "times here are of those that were recorded");
+  if (!process.sampling.empty()) {
+    absl::StrAppend(&text, " (",
+                    Plural(process.sampling.size(), "change", "changes"),
+                    " of the level: rocattach dump --type sampling)");
+  }
+  page->Line("sampled", text, page->Yellow());
 }
 
 void Sessions(const ProcessReport& process, ReportPage* page) {
@@ -358,6 +378,7 @@ void WriteProcess(const RecordingReport& recording, const ProcessReport& process
   if (process.end) {
     page->Line("ended", End(*process.end), EndColor(*process.end, page));
   }
+  Sampling(process, page);
   Losses(recording, process, page);
   WriteGroups(process, groups, page);
   WriteKernels(process, page);

@@ -119,6 +119,20 @@ void ReportBuilder::OnSession(const FrameContext& at, const v1::SessionEvent& ev
     process->sessions.push_back(event);
 }
 
+void ReportBuilder::OnSampling(const FrameContext& at, const v1::SamplingEvent& event) {
+  ProcessReport* process = Find(at);
+  std::vector<v1::SamplingEvent>& events = process->sampling;
+  // A key frame repeats the last one.
+  if (at.repeated && !events.empty() && events.back().time_ns() == event.time_ns()) {
+    return;
+  }
+  if (events.size() == kMaxSessionEvents) {
+    ++report_.entries_omitted;
+    return;
+  }
+  if (Room(process, kEntryBytes + event.ByteSizeLong())) events.push_back(event);
+}
+
 void ReportBuilder::FinishSessions(ProcessReport* process) {
   for (auto& [id, plan] : process->plans) {
     plan.kernels = plan.counters->Kernels([&](uint32_t kernel) {

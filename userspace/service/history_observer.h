@@ -35,6 +35,9 @@ class HistoryObserver : public RecorderObserver {
   void OnRecordingResumed(uint64_t records_lost) override {
     if (next_ != nullptr) next_->OnRecordingResumed(records_lost);
   }
+  void OnSampling(const SamplingLevel& level, const std::string& why) override {
+    if (next_ != nullptr) next_->OnSampling(level, why);
+  }
 
  private:
   ProcessHistory* const history_;

@@ -122,6 +122,7 @@ absl::StatusOr<std::unique_ptr<Watcher>> Watcher::Start(WatcherOptions options,
   recorder.output = {o.output_directory, o.output_file, o.recorder_arguments,
                      o.on_file_complete, o.rotation};
   recorder.recording = o.recording;
+  recorder.budget = o.load_budget;
   recorder.collector_config = DefaultCollectorConfig(o);
   if (o.catalog != nullptr && o.attach && !o.dry_run) {
     watcher->sessions_ = std::make_unique<SessionService>(

@@ -70,6 +70,7 @@ struct WatcherOptions {
   std::string output_directory = ".";
   std::string output_file;  // empty: the default name
   RotationOptions rotation;
+  LoadBudget load_budget;  // of the service itself
   // As OutputOptions.on_complete.
   std::function<void(const std::string& file)> on_file_complete;
   uint32_t hold_timeout_msec = 250;

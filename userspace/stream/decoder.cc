@@ -314,6 +314,7 @@ void StreamDecoder::DeliverDictionary(const FrameContext& context,
   for (const auto& thread : entries.threads()) visitor_->OnThread(context, thread);
   for (const auto& clock : entries.clocks()) visitor_->OnClock(context, clock);
   for (const auto& window : entries.windows()) visitor_->OnWindow(context, window);
+  if (entries.has_sampling()) visitor_->OnSampling(context, entries.sampling());
   if (entries.has_account()) visitor_->OnAccount(context, entries.account());
   if (entries.has_end()) visitor_->OnProcessEnd(context, entries.end());
 }
@@ -351,6 +352,9 @@ absl::Status StreamDecoder::HandleEvent(absl::string_view payload) {
       break;
     case v1::Event::kEnd:
       visitor_->OnProcessEnd(context_, event.end());
+      break;
+    case v1::Event::kSampling:
+      visitor_->OnSampling(context_, event.sampling());
       break;
     case v1::Event::WHAT_NOT_SET:
       ++stats_.unknown_frames;  // an event of a newer version

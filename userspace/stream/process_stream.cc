@@ -58,6 +58,7 @@ std::vector<std::string> ProcessStream::KeyFramePayloads(
   *first.mutable_clock() = clock;
   for (const v1::WindowEvent& event : windows_) *first.add_windows() = event;
   for (const auto& [agent_id, relation] : clocks_) *first.add_clocks() = relation;
+  if (sampling_) *first.mutable_sampling() = *sampling_;
   if (account) *first.mutable_account() = *account;
   if (end) *first.mutable_end() = *end;
   std::vector<std::string> payloads = {first.SerializeAsString()};

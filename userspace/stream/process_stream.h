@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -34,6 +35,7 @@ class ProcessStream {
   void SetWorkload(v1::Workload workload);
   void AddWindow(const v1::WindowEvent& event);
   void AddClock(const v1::ClockRelation& clock);
+  void SetSampling(v1::SamplingEvent event) { sampling_ = std::move(event); }
 
   // Payloads of the key frame's parts, which repeat all of it. Protobuf messages
   // concatenate, so the dictionary is kept serialised, in pieces that each fit a frame.
@@ -96,6 +98,7 @@ class ProcessStream {
   v1::Process process_;
   std::vector<v1::WindowEvent> windows_;
   std::map<uint32_t, v1::ClockRelation> clocks_;  // the last one of each agent
+  std::optional<v1::SamplingEvent> sampling_;
   std::vector<std::string> all_entries_;
   std::deque<std::string> plans_;  // the last ones
   std::vector<std::string> new_entries_;

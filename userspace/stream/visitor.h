@@ -102,6 +102,9 @@ class StreamVisitor {
   virtual void OnClock(const FrameContext& at, const v1::ClockRelation& m) {
     OnMessage(at, m);
   }
+  virtual void OnSampling(const FrameContext& at, const v1::SamplingEvent& m) {
+    OnMessage(at, m);
+  }
   virtual void OnAccount(const FrameContext& at, const v1::LossAccount& m) {
     OnMessage(at, m);
   }

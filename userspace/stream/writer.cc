@@ -159,6 +159,20 @@ absl::Status StreamWriter::AddSessionEvent(StreamId id, v1::SessionEvent event) 
   return status;
 }
 
+absl::Status StreamWriter::AddSamplingEvent(StreamId id, v1::SamplingEvent event) {
+  ProcessStream* stream = Find(id);
+  if (stream == nullptr) return NotFound(id);
+  SanitizeStrings(kDetailLimit, &event);
+  absl::Status status = frames_.CutBatches(stream);
+  absl::Status prepared = frames_.Prepare(stream);
+  stream->SetSampling(event);
+  v1::Event wrapped;
+  *wrapped.mutable_sampling() = std::move(event);
+  status.Update(
+      frames_.WriteMessage(stream, prepared, v1::FRAME_TYPE_EVENT, 0, wrapped));
+  return status;
+}
+
 absl::Status StreamWriter::SetAccount(StreamId id, v1::LossAccount account) {
   ProcessStream* stream = Find(id);
   if (stream == nullptr) return NotFound(id);

@@ -114,6 +114,8 @@ class StreamWriter {
   absl::Status AddWindowEvent(StreamId stream, v1::WindowEvent event);
   absl::Status AddClock(StreamId stream, const rocattach_clock& clock);
   absl::Status AddSessionEvent(StreamId stream, v1::SessionEvent event);
+  // Key frames repeat the last one.
+  absl::Status AddSamplingEvent(StreamId stream, v1::SamplingEvent event);
 
   // The account so far. The writer fills in *_delivered and dropped_writer itself, and
   // adds what it could not write to the other *_dropped.

@@ -31,13 +31,13 @@ class KernelTotals {
   // At most `most_named` are named at a time.
   KernelTotals(size_t most_named, NameOf name_of);
 
-  // A dispatch. A kernel's name is looked up once.
-  void Add(uint32_t kernel, uint64_t ns) {
+  // `count` dispatches of that duration each. A kernel's name is looked up once.
+  void Add(uint32_t kernel, uint64_t ns, uint64_t count = 1) {
     Slot& slot = kernel < slot_of_id_.size() && slot_of_id_[kernel] != kNew
                      ? slots_[slot_of_id_[kernel]]
                      : slots_[FindSlot(kernel)];
-    ++slot.now.dispatches;
-    slot.now.time_ns += ns;
+    slot.now.dispatches += count;
+    slot.now.time_ns += ns * count;
   }
 
   // Chooses which kernels are named from here on, within the budget.

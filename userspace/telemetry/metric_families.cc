@@ -52,9 +52,19 @@ void EmitProcesses(const NodeSnapshot& node, FamilySink sink) {
   }
   {
     Family dropped("rocattach_target_dropped_total", MetricType::Counter,
-                   "Operations of the process that were seen and not recorded.", sink);
+                   "Operations of the process that were seen and lost.", sink);
     for (const ProcessSnapshot& p : node.processes) {
       dropped.Add(ProcessLabels(p), Number(p.dropped));
+    }
+  }
+  {
+    Family sampled_out("rocattach_target_sampled_out_total", MetricType::Counter,
+                       "Dispatches of the process that were counted and, because of "
+                       "the service's budget, not recorded.",
+                       sink);
+    for (const ProcessSnapshot& p : node.processes) {
+      if (p.sampled_out == 0) continue;
+      sampled_out.Add(ProcessLabels(p), Number(p.sampled_out));
     }
   }
   {
@@ -266,6 +276,20 @@ void EmitLosses(const NodeSnapshot& node, FamilySink sink) {
     dropped.Add({{"reason", "invalid"}}, Number(node.losses.invalid));
     dropped.Add({{"reason", "target_died"}}, Number(node.losses.inflight));
     dropped.Add({{"reason", "writer"}}, Number(node.losses.writer));
+  }
+  {
+    Family ratio("rocattach_sampling_ratio", MetricType::Gauge,
+                 "The share of dispatches that is recorded, to stay within the "
+                 "service's budget: 1 is all of them; at 0 they are only counted.",
+                 sink);
+    ratio.Add({}, node.run.sampling.ratio());
+  }
+  {
+    Family sampled_out("rocattach_records_sampled_out_total", MetricType::Counter,
+                       "Dispatches that were counted and, because of the service's "
+                       "budget, not recorded.",
+                       sink);
+    sampled_out.Add({}, Number(node.losses.sampled_out));
   }
   {
     Family unseen("rocattach_packets_unseen_total", MetricType::Counter,

@@ -16,6 +16,7 @@ void Add(const LossTotals& from, LossTotals* to) {
   to->invalid += from.invalid;
   to->inflight += from.inflight;
   to->writer += from.writer;
+  to->sampled_out += from.sampled_out;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ void LossTotals::Add(const v1::LossAccount& account) {
   invalid += account.dropped_invalid();
   inflight += account.dropped_inflight();
   writer += account.dropped_writer();
+  sampled_out += account.sampled_out();
 }
 
 ProcessMeter::ProcessMeter(const v1::Process& process, uint64_t start_wall_ns,
@@ -43,19 +44,26 @@ ProcessMeter::Gpu* ProcessMeter::NewGpu(uint32_t agent_id) {
 }
 
 void ProcessMeter::AddDispatches(absl::Span<const rocattach_dispatch> records) {
-  for (const rocattach_dispatch& record : records) {
-    GpuTotals& gpu = GpuOf(record.agent_id)->now;
-    const bool untimed = (record.flags & ROCATTACH_DISPATCH_UNTIMED) != 0;
-    const uint64_t ns = untimed ? 0 : record.end_ns - record.start_ns;
-    ++gpu.operations.dispatches;
-    gpu.operations.time_ns += ns;
-    if (untimed) {
-      ++gpu.untimed;
-    } else {
-      gpu.durations.Add(ns);
-    }
-    if (names_kernels_) kernels_.Add(record.kernel_id, ns);
+  for (const rocattach_dispatch& record : records) AddDispatch(record, 1);
+}
+
+void ProcessMeter::AddSampled(absl::Span<const rocattach_dispatch> records,
+                              absl::Span<const uint32_t> weights) {
+  for (size_t i = 0; i < records.size(); ++i) AddDispatch(records[i], weights[i]);
+}
+
+void ProcessMeter::AddDispatch(const rocattach_dispatch& record, uint64_t weight) {
+  GpuTotals& gpu = GpuOf(record.agent_id)->now;
+  const bool untimed = (record.flags & ROCATTACH_DISPATCH_UNTIMED) != 0;
+  const uint64_t ns = untimed ? 0 : record.end_ns - record.start_ns;
+  gpu.operations.dispatches += weight;
+  gpu.operations.time_ns += ns * weight;
+  if (untimed) {
+    gpu.untimed += weight;
+  } else {
+    gpu.durations.Add(ns, weight);
   }
+  if (names_kernels_) kernels_.Add(record.kernel_id, ns, weight);
 }
 
 void ProcessMeter::AddCopies(absl::Span<const rocattach_copy> records) {
@@ -150,6 +158,10 @@ bool ProcessMeter::Take(SeriesBudget* budget, ProcessSnapshot* snapshot) {
   snapshot->workload = workload_;
   snapshot->ended = ended_ns_ != 0;
   snapshot->dropped = losses_.sum();
+  if (losses_.sampled_out > 0 &&
+      sampled_out_admission_.Ask(kSampledOutSeries, budget)) {
+    snapshot->sampled_out = losses_.sampled_out;
+  }
   for (uint32_t agent = 0; agent < gpus_.size(); ++agent) {
     Gpu& gpu = gpus_[agent];
     const std::string key = KeyOf(agent);
@@ -186,6 +198,7 @@ void ProcessMeter::Release(SeriesBudget* budget) {
   for (Admission& admission : copy_admissions_) admission.Release(budget);
   kernels_.Release(budget);
   other_admission_.Release(budget);
+  sampled_out_admission_.Release(budget);
   admission_.Release(budget);
 }
 

@@ -31,6 +31,8 @@ class ProcessMeter : public TargetMeter {
                std::shared_ptr<const TargetNames> names, size_t named_kernels);
 
   void AddDispatches(absl::Span<const rocattach_dispatch> records) override;
+  void AddSampled(absl::Span<const rocattach_dispatch> records,
+                  absl::Span<const uint32_t> weights) override;
   void AddCopies(absl::Span<const rocattach_copy> records) override;
   void AddCounters(uint32_t agent_id, const std::vector<std::string>& names,
                    absl::Span<const CounterReading> readings) override;
@@ -84,6 +86,8 @@ class ProcessMeter : public TargetMeter {
   Gpu* GpuOf(uint32_t agent_id) {
     return agent_id < gpus_.size() ? &gpus_[agent_id] : NewGpu(agent_id);
   }
+  // A record that stands for so many dispatches.
+  void AddDispatch(const rocattach_dispatch& record, uint64_t weight);
   Gpu* NewGpu(uint32_t agent_id);
   // See TargetGpu::key.
   std::string KeyOf(uint32_t agent_id) const;
@@ -103,7 +107,7 @@ class ProcessMeter : public TargetMeter {
   std::array<Admission, std::tuple_size_v<CopyTotalsByDirection>> copy_admissions_;
   const bool names_kernels_;
   KernelTotals kernels_;
-  Admission admission_, other_admission_;
+  Admission admission_, other_admission_, sampled_out_admission_;
   uint64_t ended_ns_ = 0;
   uint8_t seen_by_ = 0;  // a set of MetricsConsumer, since it ended
   bool hidden_ = false;

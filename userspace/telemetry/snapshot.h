@@ -56,6 +56,7 @@ inline constexpr uint64_t kCopySeries = 3;
 inline constexpr uint64_t kCounterSeries = 2;
 inline constexpr uint64_t kKernelSeries = 3;
 inline constexpr uint64_t kOtherKernelsSeries = 2;
+inline constexpr uint64_t kSampledOutSeries = 1;
 // Of a process that uses GPUs, see gpu_use_families.cc.
 inline constexpr uint64_t kProcessInfoSeries = 1;
 
@@ -70,7 +71,9 @@ struct ProcessSnapshot {
   uint32_t uid = 0;
   WorkloadIdentity workload;
   bool ended = false;
-  uint64_t dropped = 0;  // operations that were seen and not recorded
+  uint64_t dropped = 0;  // operations that were seen and lost
+  // Dispatches that were seen and deliberately not recorded.
+  uint64_t sampled_out = 0;
   // By TargetGpu::key.
   std::map<std::string, OperationTotals> gpus;
   std::map<std::pair<std::string, std::string>, MeasuredCounter> counters;  // and name
@@ -126,6 +129,7 @@ struct WorkloadUseSnapshot {
 // Lost operations by reason.
 struct LossTotals {
   uint64_t ring_full = 0, collector = 0, invalid = 0, inflight = 0, writer = 0;
+  uint64_t sampled_out = 0;  // left out on purpose: not lost, and not in sum()
 
   void Add(const v1::LossAccount& account);
   uint64_t sum() const { return ring_full + collector + invalid + inflight + writer; }

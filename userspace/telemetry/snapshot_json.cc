@@ -82,6 +82,7 @@ Json ProcessJson(const ProcessSnapshot& process, Demangler* demangler) {
                {"attached", true},
                {"ended", process.ended},
                {"dropped", process.dropped},
+               {"sampled_out", process.sampled_out},
                {"gpus", Json::array()},
                {"copies", Json::array()},
                {"counters", Json::array()}};
@@ -128,6 +129,8 @@ Json OtherProcessJson(const ProcessUseSnapshot& process) {
 std::string SnapshotJson(const NodeSnapshot& snapshot, Demangler* demangler) {
   Json json = {{"boot_ns", snapshot.boot_ns},
                {"dropped", snapshot.losses.sum()},
+               {"sampled_out", snapshot.losses.sampled_out},
+               {"sampling_ratio", snapshot.run.sampling.ratio()},
                {"series_refused", snapshot.series_refused},
                {"gpus", Json::array()},
                {"processes", Json::array()}};

@@ -336,6 +336,9 @@ class Collect : public StreamVisitor {
   void OnKernel(const FrameContext& c, const v1::Kernel& k) override {
     At(c).kernels[k.id()] = k;
   }
+  void OnSampling(const FrameContext& c, const v1::SamplingEvent& event) override {
+    if (!c.repeated) At(c).sampling.push_back(event);
+  }
   void OnDispatches(const FrameContext& c,
                     absl::Span<const rocattach_dispatch> records) override {
     auto& all = At(c).dispatches;
@@ -441,7 +444,8 @@ void ExpectAccountsAddUp(const Recording& recording, bool is_whole) {
     EXPECT_TRUE(account.final()) << name;
     EXPECT_EQ(
         account.dispatches_seen() + account.copies_seen(),
-        account.dispatches_delivered() + account.copies_delivered() + process.dropped())
+        account.dispatches_delivered() + account.copies_delivered() +
+                  process.dropped() + account.sampled_out())
         << name;
     EXPECT_EQ(account.dispatches_delivered(), process.dispatches.size()) << name;
     EXPECT_EQ(account.copies_delivered(), process.copies.size()) << name;

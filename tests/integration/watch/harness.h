@@ -165,6 +165,7 @@ struct RecordedProcess {
   std::map<std::pair<int, uint32_t>, std::string> functions;
   std::map<uint32_t, std::string> threads;  // names by number
   std::vector<v1::SessionEvent> sessions;
+  std::vector<v1::SamplingEvent> sampling;  // without repetitions
   bool ended = false;
 
   uint64_t dropped() const;

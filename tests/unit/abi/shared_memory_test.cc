@@ -14,7 +14,7 @@ TEST(SharedMemoryTest, TheControlBlockBeginsAsEver) {
   EXPECT_EQ(offsetof(rocattach_control, version), 8u);
   EXPECT_EQ(offsetof(rocattach_control, control_bytes), 12u);
   EXPECT_EQ(offsetof(rocattach_control, total_bytes), 16u);
-  EXPECT_EQ(ROCATTACH_SHM_VERSION, 9u);
+  EXPECT_EQ(ROCATTACH_SHM_VERSION, 10u);
 }
 
 TEST(SharedMemoryTest, TheControlBlockIsOnePage) {

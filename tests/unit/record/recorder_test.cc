@@ -437,6 +437,72 @@ TEST_F(RecorderTest, ARefusingCollectorIsQuoted) {
   EXPECT_EQ(detail.find('\x1b'), std::string::npos);
 }
 
+// The budget is spent by this test's own processor time.
+TEST_F(RecorderTest, OverItsBudgetItSamplesAndSaysSo) {
+  recorder_.reset();
+  RecorderOptions options;
+  options.output = {directory_.path(), "budget", {}};
+  options.budget.cpu_percent = 1e-6;
+  struct Levels : RecorderObserver {
+    void OnVerdict(const v1::Process&, const v1::WindowEvent&) override {}
+    void OnEnd(const v1::Process&, const v1::ProcessEnd&,
+               const v1::LossAccount&) override {}
+    void OnNotBelievable(const v1::Process&, const std::string&) override {}
+    void OnRecordingPaused(const absl::Status&) override {}
+    void OnRecordingResumed(uint64_t) override {}
+    void OnSampling(const SamplingLevel& level, const std::string& why) override {
+      EXPECT_NE(why.find("processor "), std::string::npos) << why;
+      levels.push_back(level);
+      counts_only = level.counts_only();
+    }
+    std::vector<SamplingLevel> levels;
+    std::atomic<bool> counts_only = false;
+  } observer;
+  auto recorder = Recorder::Start(options, &observer);
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  recorder_ = *std::move(recorder);
+  FakeCollector fake;
+  recorder_->OnWindow(Attached());
+  recorder_->OnArrival({Event(ROCATTACH_EVENT_READY),
+                        *CollectorMemory::MapFd(fake.fd(), FakeCollector::Config()),
+                        true,
+                        {}});
+  Arm(&fake);
+  ASSERT_TRUE(WaitFor([&](const RunTotals&) { return observer.counts_only.load(); }));
+  EXPECT_EQ(__atomic_load_n(&fake.control()->sampling, __ATOMIC_RELAXED),
+            ROCATTACH_SAMPLING_NONE);
+  EXPECT_TRUE(recorder_->Totals().sampling.counts_only());
+  // As the collector counts; one that began before is recorded.
+  rocattach_dispatch record = FakeCollector::Dispatch(1);
+  fake.Publish(0, &record);
+  fake.ring(0)->dispatches_seen += 7;
+  fake.ring(0)->sampled_out += 7;
+  rocattach_event exit = Event(ROCATTACH_EVENT_EXIT);
+  recorder_->OnEvent(exit);
+  ASSERT_TRUE(recorder_->Finish({}).ok());
+  ASSERT_EQ(observer.levels.size(), 3u);
+  EXPECT_EQ(observer.levels[0], SamplingLevel::OneIn(16));
+  struct Sampling : Seen {
+    std::vector<v1::SamplingEvent> events;
+    void OnSampling(const FrameContext& at, const v1::SamplingEvent& e) override {
+      if (!at.repeated) events.push_back(e);
+    }
+  } seen;
+  StreamDecoder decoder(&seen);
+  ASSERT_TRUE(ReadStream(directory_ / "budget.rwa", {}, &decoder).ok());
+  ASSERT_FALSE(seen.events.empty());
+  EXPECT_EQ(seen.events.back().level(), v1::SamplingEvent::COUNTS_ONLY);
+  const v1::LossAccount& account = seen.accounts.begin()->second;
+  EXPECT_TRUE(account.final());
+  EXPECT_TRUE(account.not_believable().empty()) << account.not_believable();
+  EXPECT_EQ(account.dispatches_seen(), 8u);
+  EXPECT_EQ(account.dispatches_delivered(), 1u);
+  EXPECT_EQ(account.sampled_out(), 7u);
+  EXPECT_EQ(account.dropped_inflight(), 0u);
+  EXPECT_EQ(seen.summary->sampled_out(), 7u);
+  EXPECT_EQ(seen.summary->dropped(), 0u);
+}
+
 TEST_F(RecorderTest, LossIsCountedInFull) {
   FakeCollector fake;
   recorder_->OnWindow(Attached());

@@ -20,7 +20,7 @@ using Key = KeepingVisitor::Key;
 uint64_t Accounted(const v1::LossAccount& a) {
   return a.dispatches_delivered() + a.copies_delivered() + a.dropped_ring_full() +
          a.dropped_collector() + a.dropped_invalid() + a.dropped_inflight() +
-         a.dropped_writer();
+         a.dropped_writer() + a.sampled_out();
 }
 
 class RotationTest : public testing::Test {
@@ -75,6 +75,42 @@ class RotationTest : public testing::Test {
   std::unique_ptr<StreamWriter> writer_;
   StreamId stream_ = 0;
 };
+
+// What is left out to stay within a budget is accounted for in each file, and each one
+// says how its dispatches were sampled.
+TEST_F(RotationTest, EachFileSaysHowItWasSampled) {
+  v1::SamplingEvent event;
+  event.set_time_ns(1000);
+  event.set_level(v1::SamplingEvent::SAMPLED);
+  event.set_divisor(8);
+  event.set_reason("processor 12.0% of 5%");
+  ASSERT_TRUE(writer_->AddSamplingEvent(stream_, event).ok());
+  v1::LossAccount account;
+  account.set_dispatches_seen(80);
+  account.set_sampled_out(60);
+  Dispatch(20);
+  ASSERT_TRUE(writer_->SetAccount(stream_, account).ok());
+  Rotate();
+  Dispatch(10);
+  account.set_dispatches_seen(180);
+  account.set_sampled_out(150);
+  account.set_final(true);
+  ASSERT_TRUE(writer_->SetAccount(stream_, account).ok());
+  ASSERT_TRUE(writer_->EndProcess(stream_, {}).ok());
+  ASSERT_TRUE(writer_->Close().ok());
+  const uint64_t sampled_out[] = {60, 90}, seen[] = {80, 100};
+  for (size_t i = 0; i < 2; ++i) {
+    KeepingVisitor visitor = Read(i);
+    KeepingVisitor::Stream& app = visitor.streams[Key(0, stream_)];
+    ASSERT_FALSE(app.sampling.empty());
+    EXPECT_EQ(app.sampling.back().SerializeAsString(), event.SerializeAsString());
+    const v1::LossAccount& part = app.accounts.back();
+    EXPECT_TRUE(part.final());
+    EXPECT_EQ(part.sampled_out(), sampled_out[i]);
+    EXPECT_EQ(part.dispatches_seen(), seen[i]);
+    EXPECT_EQ(Accounted(part), part.dispatches_seen() + part.copies_seen());
+  }
+}
 
 TEST_F(RotationTest, EachFileIsCompleteAndNothingIsLost) {
   std::set<std::string> ids;

@@ -170,6 +170,10 @@ void KeepingVisitor::OnWindow(const FrameContext& at, const v1::WindowEvent& eve
 void KeepingVisitor::OnClock(const FrameContext& at, const v1::ClockRelation& clock) {
   streams[{at.recording, at.stream}].clocks.push_back(clock);
 }
+void KeepingVisitor::OnSampling(const FrameContext& at,
+                                const v1::SamplingEvent& event) {
+  streams[{at.recording, at.stream}].sampling.push_back(event);
+}
 void KeepingVisitor::OnSession(const FrameContext& at, const v1::SessionEvent& event) {
   streams[{at.recording, at.stream}].sessions.push_back(event);
 }

@@ -44,6 +44,7 @@ class KeepingVisitor : public StreamVisitor {
     std::vector<v1::LossAccount> accounts;
     std::vector<v1::ProcessEnd> ends;
     std::vector<v1::SessionEvent> sessions;
+    std::vector<v1::SamplingEvent> sampling;
   };
 
   void OnRecording(const FrameContext& at, const v1::StreamHeader* header) override;
@@ -58,6 +59,7 @@ class KeepingVisitor : public StreamVisitor {
                 absl::Span<const rocattach_copy> records) override;
   void OnWindow(const FrameContext& at, const v1::WindowEvent& event) override;
   void OnClock(const FrameContext& at, const v1::ClockRelation& clock) override;
+  void OnSampling(const FrameContext& at, const v1::SamplingEvent& event) override;
   void OnAccount(const FrameContext& at, const v1::LossAccount& account) override;
   void OnProcessEnd(const FrameContext& at, const v1::ProcessEnd& end) override;
   void OnSession(const FrameContext& at, const v1::SessionEvent& event) override;

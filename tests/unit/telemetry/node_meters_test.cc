@@ -86,6 +86,43 @@ TEST_F(NodeMetersTest, WhatCollectorsCostAndHowFullTheirRingsWere) {
   EXPECT_EQ(last.ring_fill, 0);
 }
 
+// A sampled record stands for several dispatches in every total, and how many were left
+// out is exact.
+TEST_F(NodeMetersTest, TotalsOfSampledDispatchesAreEstimates) {
+  NodeMeters meters(Options());
+  const auto meter = Open(7, &meters);
+  meter->AddDispatches({Dispatch(1, 1000)});
+  const rocattach_dispatch sampled[] = {Dispatch(1, 1000), Dispatch(2, 3000)};
+  const uint32_t weights[] = {8, 1};
+  meter->AddSampled(sampled, weights);
+  TargetStanding standing = Standing();
+  standing.account.set_sampled_out(7);
+  meter->Update(standing);
+  NodeSnapshot snapshot = meters.Take(MetricsConsumer::kScrape);
+  ASSERT_EQ(snapshot.processes.size(), 1u);
+  const OperationTotals& totals = snapshot.processes[0].gpus.at("GPU-1");
+  EXPECT_EQ(totals.dispatches, 10u);
+  EXPECT_EQ(totals.time_ns, 12'000u);
+  EXPECT_EQ(snapshot.processes[0].sampled_out, 7u);
+  EXPECT_EQ(snapshot.processes[0].dropped, 0u);
+  const GpuTotals& gpu = snapshot.gpus.at("GPU-1").totals;
+  EXPECT_EQ(gpu.operations.dispatches, 10u);
+  EXPECT_EQ(gpu.durations.count(), 10u);
+  EXPECT_EQ(gpu.durations.sum_ns(), 12'000u);
+  uint64_t of_kernels = snapshot.processes[0].other_kernels.dispatches;
+  for (const KernelSnapshot& kernel : snapshot.processes[0].kernels) {
+    of_kernels += kernel.totals.dispatches;
+  }
+  EXPECT_EQ(of_kernels, 10u);
+  // Also when it has ended and is forgotten.
+  meter->End();
+  (void)meters.Take(MetricsConsumer::kScrape);
+  snapshot = meters.Take(MetricsConsumer::kScrape);
+  EXPECT_TRUE(snapshot.processes.empty());
+  EXPECT_EQ(snapshot.losses.sampled_out, 7u);
+  EXPECT_EQ(snapshot.losses.sum(), 0u);
+}
+
 // What is more certain counts, where processes of one GPU differ.
 TEST_F(NodeMetersTest, WhoOwnsCountersIsKnownFromSessions) {
   NodeMeters meters(Options());

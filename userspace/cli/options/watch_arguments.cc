@@ -255,8 +255,26 @@ void AddBackend(CLI::App* app, WatchArguments* args) {
       ->capture_default_str();
 }
 
+void AddLoadBudget(CLI::App* app, WatchArguments* args) {
+  StartGroup(app, kLimitGroup);
+  LoadBudget& budget = args->watcher.load_budget;
+  app->add_option("--cpu-budget", budget.cpu_percent,
+                  "Processor time that the service may use, in percent of one "
+                  "processor; beyond it a part of the dispatches is recorded, and at "
+                  "last they are only counted (default: no limit)")
+      ->type_name("PERCENT")
+      ->check(CLI::Range(0.1, 100'000.0));
+  app->add_option("--disk-budget", budget.disk_bytes_per_second,
+                  "The same for what is written to recordings, in bytes per second, "
+                  "such as 10M (default: no limit)")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50).description(""))
+      ->type_name("BYTES");
+}
+
 void AddTuning(CLI::App* app, WatchArguments* args) {
   AddEntryOptions(app, args);
+  AddLoadBudget(app, args);
   StartGroup(app, kLimitGroup);
   app->add_option("--duration-msec", args->watcher.duration_msec,
                   "Stop recording after this time; a command that still runs is waited "

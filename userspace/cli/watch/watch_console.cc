@@ -476,6 +476,17 @@ void WatchConsole::OnRecordingResumed(uint64_t records_lost) {
   }
 }
 
+void WatchConsole::OnSampling(const SamplingLevel& level, const std::string& why) {
+  absl::MutexLock lock(&mutex_);
+  if (options_.json) {
+    Print("%s\n", WatchEventText(SamplingJson(level, why)).c_str());
+  } else {
+    Say({.level = level.every() ? LogLevel::kInfo : LogLevel::kWarning,
+         .event = "sampling",
+         .message = SamplingText(level, why)});
+  }
+}
+
 void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                          const v1::LossAccount& account) {
   absl::MutexLock lock(&mutex_);
@@ -493,6 +504,7 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
                  {"dispatches", account.dispatches_delivered()},
                  {"copies", account.copies_delivered()},
                  {"dropped", dropped},
+                 {"sampled_out", account.sampled_out()},
                  {"untimed", account.untimed()},
                  {"unfinished", account.unfinished()},
                  {"unseen", account.packets_unseen()},
@@ -511,6 +523,9 @@ void WatchConsole::OnEnd(const v1::Process& process, const v1::ProcessEnd& end,
   std::string more;
   if (account.counted_seen() > 0) {
     more = absl::StrCat(", ", HumanCount(account.counted_delivered()), " measured");
+  }
+  if (account.sampled_out() > 0) {
+    absl::StrAppend(&more, ", ", HumanCount(account.sampled_out()), " sampled out");
   }
   absl::StrAppend(&more, WatchLossText(dropped, account.packets_unseen()));
   if (!account.not_believable().empty()) {

@@ -50,6 +50,7 @@ class WatchConsole : public WatcherObserver {
   void OnNotBelievable(const v1::Process& process, const std::string& why) override;
   void OnRecordingPaused(const absl::Status& why) override;
   void OnRecordingResumed(uint64_t records_lost) override;
+  void OnSampling(const SamplingLevel& level, const std::string& why) override;
   void OnSessionRefused(pid_t pid, const std::string& why) override;
   void OnSessionLeftOut(pid_t pid, const std::vector<LeftOut>& left_out) override;
   void OnPeriodsSkipped(pid_t pid, uint64_t periods, const std::string& text) override;

@@ -121,6 +121,7 @@ void WatchConsole::SummarizeJson(const RunResult& result) {
                {"api_calls", totals.api_calls},
                {"memory_operations", totals.memory},
                {"dropped", totals.dropped},
+               {"sampled_out", totals.sampled_out},
                {"unseen", totals.unseen},
                {"not_believable", totals.not_believable},
                {"events_lost", result.kernel.lost},
@@ -186,6 +187,10 @@ void WatchConsole::Summarize(const RunResult& result) {
                    " refused, ", HumanCount(totals.missed), " missed; ",
                    HumanCount(totals.dispatches), " dispatches, ",
                    HumanCount(totals.copies), " copies",
+                   totals.sampled_out == 0
+                       ? ""
+                       : absl::StrCat(", ", HumanCount(totals.sampled_out),
+                                      " dispatches sampled out"),
                    totals.dropped + totals.unseen == 0
                        ? ", 0 lost"
                        : WatchLossText(totals.dropped, totals.unseen)));

@@ -12,6 +12,26 @@ std::string WatchLossText(uint64_t dropped, uint64_t unseen) {
   return words;
 }
 
+nlohmann::ordered_json SamplingJson(const SamplingLevel& level,
+                                    const std::string& why) {
+  const char* name = level.every()         ? "every"
+                     : level.counts_only() ? "counts_only"
+                                           : "sampled";
+  return {{"event", "sampling"},
+          {"level", name},
+          {"divisor", level.divisor()},
+          {"reason", why}};
+}
+
+std::string SamplingText(const SamplingLevel& level, const std::string& why) {
+  if (level.every()) return absl::StrCat("every dispatch is recorded again: ", why);
+  return absl::StrCat("over the budget, ",
+                      level.counts_only()
+                          ? "dispatches are only counted"
+                          : absl::StrCat("recording ", level.Text()),
+                      ": ", why);
+}
+
 std::string WatchEventText(const nlohmann::ordered_json& event) {
   return event.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

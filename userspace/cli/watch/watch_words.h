@@ -6,11 +6,17 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "userspace/record/sampling_level.h"
+
 namespace rocattach {
 
 // ", 5 LOST, 7 UNSEEN"; empty if nothing was lost. Unseen packets are those that the
 // GPU consumed before the collector could read them.
 std::string WatchLossText(uint64_t dropped, uint64_t unseen);
+
+// That from now on these dispatches are recorded: for --json, and for users.
+nlohmann::ordered_json SamplingJson(const SamplingLevel& level, const std::string& why);
+std::string SamplingText(const SamplingLevel& level, const std::string& why);
 
 // One line of --json, without a newline. A target's text must not be able to break out
 // of it or of a terminal; the recorder has made it valid UTF-8 without control

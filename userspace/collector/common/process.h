@@ -64,6 +64,9 @@ struct Process {
            (LoadRelaxed(&c->plan_flags) & plan_flag) != 0;
   }
 
+  // What `sampling` requests of dispatches that no plan has selected.
+  uint32_t Sampling() const { return LoadRelaxed(&memory.control()->sampling); }
+
   // Creates the shared memory and its contents. 0 or an errno value.
   int SetUp(const rocattach_collector_config& new_config, const Upcalls* calls);
   // Makes the runtime load the collector at its next start. 0 or an errno value.

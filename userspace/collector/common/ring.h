@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "userspace/abi/atomics.h"
+#include "userspace/abi/sampling.h"
 #include "userspace/collector/common/memory.h"
 
 namespace rocattach::collector {
@@ -150,6 +151,19 @@ class RingHandle {
   }
   bool PushGroup(const void* records, uint32_t count) {
     return PushGroup(records, count, [] {});
+  }
+
+  // Counts a dispatch as seen. True if it is one of those that `sampling`
+  // (userspace/abi/sampling.h) leaves out, which is counted as well.
+  bool CountSeen(uint32_t sampling) {
+    Count(&rocattach_ring::dispatches_seen, uint64_t{1});
+    if (Likely(sampling <= ROCATTACH_SAMPLING_EVERY) ||
+        rocattach_is_sampled(sampling, LoadRelaxed(&producer_->shared->dispatches_seen),
+                             tid_)) {
+      return false;
+    }
+    Count(&rocattach_ring::sampled_out, uint64_t{1});
+    return true;
   }
 
   // Adds to one of the ring's account fields.

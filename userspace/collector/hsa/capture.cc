@@ -57,7 +57,9 @@ void Capture::Dispatch(Queue* q, hsa_kernel_dispatch_packet_t* packet, uint64_t 
     // Its signal is no longer the one that an earlier dispatch waits for.
     return Barrier(packet->completion_signal.handle);
   }
-  ring->Count(&rocattach_ring::dispatches_seen, uint64_t{1});
+  if (Unlikely(SampledOut(owners, ring))) {
+    return Barrier(packet->completion_signal.handle);
+  }
   bool own = packet->completion_signal.handle == 0;
   uint32_t op = kNoOp;
   if (Likely(!own || (tracker_->signals().ready() && tracker_->adds_signals()))) {
@@ -109,8 +111,7 @@ void Capture::Consumed(Queue* q, uint64_t index, uint64_t now_ns, RingHandle* ri
     return;
   }
   DispatchOwners owners;
-  if (!Selected(*q, packet, &owners)) return;
-  ring->Count(&rocattach_ring::dispatches_seen, uint64_t{1});
+  if (!Selected(*q, packet, &owners) || SampledOut(owners, ring)) return;
   rocattach_inflight entry;
   Fill(*q, packet, index, now_ns, ring->tid(), owners, &entry);
   tracker_->PublishUntimed(entry, ring);

@@ -63,6 +63,14 @@ class Capture {
   // Whether a dispatch is to be recorded.
   bool Selected(const Queue& q, const hsa_kernel_dispatch_packet_t& packet,
                 DispatchOwners* owners);
+  // Counts a dispatch that is to be recorded as seen; true if it is left out because of
+  // the service's budget, which is never so with what a session has selected.
+  bool SampledOut(const DispatchOwners& owners, RingHandle* ring) {
+    constexpr uint32_t kOfPlan =
+        ROCATTACH_DISPATCH_SELECTED | ROCATTACH_DISPATCH_FOR_COUNTERS;
+    const bool all = process_ == nullptr || (owners.flags & kOfPlan) != 0;
+    return ring->CountSeen(all ? ROCATTACH_SAMPLING_EVERY : process_->Sampling());
+  }
   const PlanState* plan() const {
     return process_ != nullptr ? process_->plans.active() : nullptr;
   }

@@ -141,7 +141,8 @@ bool SdkBackend::Initialize() {
       &p.memory,
       {&sdk_, &p.plans, &agents_, &configs_, &p.dictionary, &p.rings,
        code_objects_.kernels(), &next_correlation_, &p.memory.control()->hook_ns_total,
-       &p.memory.control()->other_dropped, &g_ring_gate, &streams_});
+       &p.memory.control()->other_dropped, &g_ring_gate, &streams_,
+       &p.memory.control()->sampling});
   if (error != 0) return Fail(ROCATTACH_BACKEND_REASON_SDK_ERROR, "out of memory");
   uint32_t wanted = p.config.record_kinds != 0 ? p.config.record_kinds : UINT32_MAX;
   // The definitions of a tool before us would be lost by ours.

@@ -164,7 +164,12 @@ uint32_t SdkDispatches::Open(const rocattach_sdk_dispatch_info& info,
     ops_.Note(info.dispatch_id, kNoOp);
     return kNoOp;
   }
-  ring->Count(&rocattach_ring::dispatches_seen, uint64_t{1});
+  const bool of_plan = decision.dispatch || decision.counters;
+  if (ring->CountSeen(of_plan ? ROCATTACH_SAMPLING_EVERY
+                              : LoadRelaxed(parts_.sampling))) {
+    ops_.Note(info.dispatch_id, kNoOp);
+    return kNoOp;
+  }
   index = ops_.Take();
   ops_.Note(info.dispatch_id, index);
   if (index == kNoOp) {

@@ -33,6 +33,7 @@ class SdkDispatches {
     uint64_t* other_dropped;  // dispatches for which the in-flight table had no room
     RingGate* gate;           // is told of every dispatch; nullptr: nobody is
     const SdkStreams* streams;
+    const uint32_t* sampling;  // rocattach_control.sampling
   };
   // 0 or an errno value.
   int Init(Memory* memory, const Parts& parts);

@@ -313,6 +313,8 @@ class Decoder:
                 fields = to_dict(entry)
                 self._remember(kind, entry, fields)
                 yield self._record(kind, fields, repeated)
+        if entries.HasField("sampling"):
+            yield self._record("sampling", to_dict(entries.sampling), repeated)
         if entries.HasField("account"):
             yield self._record("account", to_dict(entries.account), repeated)
         if entries.HasField("end"):

@@ -50,6 +50,23 @@ TEST_F(RingTest, PublishesInOrder) {
   EXPECT_EQ(memory_.ring(0)->owner_tid, static_cast<uint32_t>(gettid()));
 }
 
+TEST_F(RingTest, WhatIsSampledOutIsSeenAndCounted) {
+  RingHandle ring = rings_.Mine();
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(ring.CountSeen(0));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(ring.CountSeen(ROCATTACH_SAMPLING_EVERY));
+  EXPECT_EQ(memory_.ring(0)->dispatches_seen, 200u);
+  EXPECT_EQ(memory_.ring(0)->sampled_out, 0u);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(ring.CountSeen(ROCATTACH_SAMPLING_NONE));
+  EXPECT_EQ(memory_.ring(0)->dispatches_seen, 300u);
+  EXPECT_EQ(memory_.ring(0)->sampled_out, 100u);
+  uint64_t recorded = 0;
+  for (int i = 0; i < 4000; ++i) recorded += ring.CountSeen(4) ? 0u : 1u;
+  EXPECT_EQ(memory_.ring(0)->dispatches_seen, 4300u);
+  EXPECT_EQ(memory_.ring(0)->sampled_out, 4100u - recorded);
+  EXPECT_GT(recorded, 800u);
+  EXPECT_LT(recorded, 1200u);
+}
+
 TEST_F(RingTest, FullRingDropsAndCounts) {
   RingHandle ring = rings_.Mine();
   rocattach_dispatch record = Record(1);
